@@ -1,0 +1,172 @@
+# inferprof. `make` builds, `make demo` shows it at work, `make test` proves it; each sets up what it needs.
+#   make SAN=1 ...        address and undefined-behaviour sanitizers      make CC=clang ...   the other compiler
+#   make WERROR=1 ...     warnings are errors (as in CI)                  make V=1 ...        show the commands
+VERSION := 0.1.0
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+SAN ?= 0
+WERROR ?= 0
+STATIC ?= 0
+V ?= 0
+Q := $(if $(filter 1,$(V)),,@)
+say = @printf '  %-5s %s\n' $(1) $(2)
+PREFIX ?= /usr/local
+DESTDIR ?=
+
+# Each variant has objects of its own, so that switching back and forth rebuilds nothing.
+variant := $(if $(findstring clang,$(CC)),-clang)$(if $(filter 1,$(SAN)),-san)$(if $(filter 1,$(STATIC)),-static)
+B := build$(if $(variant),/$(patsubst -%,%,$(variant)))
+
+# CUDA headers are used where they are; the libraries are only ever found at run time.
+CUDA_HOME ?= /usr/local/cuda
+CUDA_INC := $(firstword $(foreach d,$(CUDA_HOME)/include $(CUDA_HOME)/extras/CUPTI/include,$(if $(wildcard $(d)/cupti.h),$(d))))
+
+WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings \
+        -Wformat=2 -Wno-format-nonliteral -Wvla -Wno-missing-field-initializers $(if $(filter 1,$(WERROR)),-Werror)
+CFLAGS ?= -O2 -g
+CPPFLAGS += -Isrc -I$(B) -D_GNU_SOURCE $(if $(CUDA_INC),-isystem $(CUDA_INC))
+ALL_CFLAGS := -std=c11 $(CFLAGS) $(WARN) -fno-strict-aliasing
+ifeq ($(SAN),1)
+ALL_CFLAGS += -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+SAN_LD := -fsanitize=address,undefined
+endif
+
+# Libraries of the command-line program. STATIC=1 takes them from .a files (make dist).
+LIB_NAMES := zstd z jansson
+LIBS := $(if $(filter 1,$(STATIC)),-Wl$(,)-Bstatic) $(addprefix -l,$(LIB_NAMES)) \
+        $(if $(filter 1,$(STATIC)),-Wl$(,)-Bdynamic) -lm -lpthread -ldl
+, := ,
+
+cli_src := $(filter-out src/collect/% src/main.c,$(wildcard src/*/*.c src/*/*/*.c))
+cli_obj := $(cli_src:src/%.c=$(B)/obj/%.o)
+# What the injected library may link: itself, and of base/ and trace/ only what neither exits nor prints.
+collect_src := $(wildcard src/collect/*.c) src/base/clock.c src/base/crc32.c src/trace/format.c src/trace/column.c \
+               src/trace/writer.c
+collect_obj := $(collect_src:src/%.c=$(B)/pic/%.o)
+
+.PHONY: all demo test bench fuzz lint install deps clean dist help test-build format
+all: $(B)/inferprof $(if $(wildcard src/collect/*.c),$(B)/libinferprof-collector.so)
+	@$(if $(CUDA_INC),:,echo "note: no CUDA toolkit headers found: GPU collection is left out of the collector")
+
+$(B)/inferprof: $(B)/obj/main.o $(B)/libinferprof.a
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(SAN_LD) $(LDFLAGS) -o $@ $^ -Wl,--as-needed $(LIBS)
+
+# The archive is made anew: a file removed from src/ must not live on in it.
+$(B)/libinferprof.a: $(cli_obj)
+	@rm -f $@
+	$(Q)$(AR) rcs $@ $^
+
+# libc alone: zstd comes in as an archive, and no symbol but the injection entry points leaves.
+$(B)/libinferprof-collector.so: $(collect_obj)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(SAN_LD) $(LDFLAGS) -shared -o $@ $^ -Wl,-Bstatic -lzstd -Wl,-Bdynamic -lpthread -ldl \
+	    -Wl,--exclude-libs,ALL -Wl,-z,defs -Wl,-z,nodelete
+
+$(B)/obj/%.o: src/%.c | $(B)/deps-build
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+$(B)/pic/%.o: src/%.c | $(B)/deps-build
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -fPIC -fvisibility=hidden -MMD -MP -c -o $@ $<
+
+# Rewritten only when it says something new, so that a rebuild does not follow every commit of a document.
+$(B)/obj/cmd/build_info.o: $(B)/gen/version.h
+$(B)/gen/version.h: FORCE
+	@mkdir -p $(@D)
+	@VERSION='$(VERSION)' CUDA_INC='$(CUDA_INC)' sh scripts/version_header.sh > $@.new
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+FORCE:
+
+# Packages: a stamp a set, renewed when the list changes.
+$(B)/deps-%: scripts/deps.sh
+	@mkdir -p $(@D)
+	@sh scripts/deps.sh $*
+	@touch $@
+deps:
+	@sh scripts/deps.sh build test lint fuzz
+
+# ---- tests: a binary a folder of tests/unit, and the scripts of tests/cli
+unit_names := $(notdir $(patsubst %/,%,$(wildcard tests/unit/*/)))
+unit_bins := $(unit_names:%=$(B)/tests/unit-%)
+test_programs := $(patsubst tests/programs/%.c,$(B)/tests/%,$(wildcard tests/programs/*.c))
+define unit_rule
+$(B)/tests/unit-$(1): $(patsubst tests/%.c,$(B)/tests/obj/%.o,$(wildcard tests/unit/$(1)/*.c)) $(B)/tests/obj/unit/main.o $(B)/libinferprof.a
+	$$(call say,LINK,$$@)
+	$(Q)$$(CC) $$(SAN_LD) $$(LDFLAGS) -o $$@ $$^ -lcmocka -Wl,--as-needed $$(LIBS)
+endef
+$(foreach n,$(unit_names),$(eval $(call unit_rule,$(n))))
+$(B)/tests/obj/%.o: tests/%.c | $(B)/deps-build $(B)/deps-test
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CPPFLAGS) -Itests $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+$(B)/tests/%: $(B)/tests/obj/programs/%.o $(B)/libinferprof.a
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(SAN_LD) $(LDFLAGS) -o $@ $^ -Wl,--as-needed $(LIBS)
+.SECONDARY:
+test-build: all $(unit_bins) $(test_programs)
+test: test-build
+	@BUILD='$(B)' sh tests/run.sh $(TESTS)
+
+# ---- benchmarks: ratios in one run, never asserted
+bench_bins := $(patsubst tests/bench/%.c,$(B)/bench/%,$(wildcard tests/bench/*.c))
+$(B)/bench/obj/%.o: tests/bench/%.c | $(B)/deps-build
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CPPFLAGS) -Itests $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+$(B)/bench/%: $(B)/bench/obj/%.o $(B)/libinferprof.a
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(SAN_LD) $(LDFLAGS) -o $@ $^ -Wl,--as-needed $(LIBS)
+bench: all $(bench_bins)
+	@for b in $(bench_bins); do echo "== $$(basename $$b)"; $$b || exit 1; done
+
+# ---- fuzzing: every tests/fuzz/fuzz_NAME.c with its corpus, FUZZ_SECONDS each (libFuzzer, clang)
+FUZZ_SECONDS ?= 30
+fuzz:
+	@sh scripts/deps.sh fuzz
+	@$(MAKE) --no-print-directory CC=clang SAN=1 CFLAGS='-O1 -g -fsanitize=fuzzer-no-link' fuzz-run FUZZ_SECONDS=$(FUZZ_SECONDS)
+fuzz_bins := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
+$(B)/fuzz/%: tests/fuzz/%.c $(B)/libinferprof.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CPPFLAGS) -Itests $(ALL_CFLAGS) -fsanitize=fuzzer -o $@ $^ -Wl,--as-needed $(LIBS)
+.PHONY: fuzz-run
+fuzz-run: $(fuzz_bins)
+	@BUILD='$(B)' FUZZ_SECONDS='$(FUZZ_SECONDS)' sh scripts/fuzz.sh $(notdir $(fuzz_bins))
+
+# ---- the rest
+c_files := $(wildcard src/*.c src/*/*.[ch] src/*/*/*.[ch] tests/*.[ch] tests/*/*.[ch] tests/*/*/*.[ch])
+sh_files := $(wildcard scripts/*.sh tests/*.sh tests/*/*.sh .ci/run)
+lint:
+	@sh scripts/deps.sh lint
+	@C_FILES='$(c_files)' SH_FILES='$(sh_files)' sh scripts/lint.sh
+format:
+	clang-format -i $(c_files)
+
+demo: all
+	@BUILD='$(B)' sh scripts/demo.sh
+
+install: all
+	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/lib/inferprof'
+	install -m 755 $(B)/inferprof '$(DESTDIR)$(PREFIX)/bin/inferprof'
+	install -m 755 $(B)/libinferprof-collector.so '$(DESTDIR)$(PREFIX)/lib/inferprof/'
+	install -d '$(DESTDIR)$(PREFIX)/share/bash-completion/completions' '$(DESTDIR)$(PREFIX)/share/zsh/site-functions'
+	$(B)/inferprof completion bash > '$(DESTDIR)$(PREFIX)/share/bash-completion/completions/inferprof'
+	$(B)/inferprof completion zsh > '$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_inferprof'
+
+dist:
+	@$(MAKE) --no-print-directory STATIC=1 dist-pack
+.PHONY: dist-pack
+dist-pack: all
+	@BUILD='$(B)' VERSION='$(VERSION)' sh scripts/dist.sh
+
+clean:
+	rm -rf build
+
+help:
+	@echo "all demo test bench fuzz lint format install dist deps clean; see the top of the Makefile for switches"
+
+-include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -1,0 +1,51 @@
+#!/bin/sh
+# deps.sh SET...: makes sure the Debian/Ubuntu packages of the sets are there, installing what is missing
+# (with sudo when not root; where neither works, prints the exact command and stops).
+# INFERPROF_NO_DEPS=1 skips the check, for machines whose packages come from elsewhere.
+set -eu
+[ "${INFERPROF_NO_DEPS:-0}" = 1 ] && exit 0
+
+packages() {
+    case $1 in
+    build) echo gcc make libc6-dev libzstd-dev zlib1g-dev libjansson-dev ;;
+    test) echo libcmocka-dev python3 ;;
+    lint) echo clang-format cppcheck shellcheck ;;
+    fuzz) echo clang "$(fuzz_runtime)" ;;
+    *) echo "deps.sh: no such set: $1" >&2; exit 2 ;;
+    esac
+}
+
+# libFuzzer and the sanitizers of clang: their package carries clang's version in its name.
+fuzz_runtime() {
+    v=$(apt-cache depends clang 2>/dev/null | sed -n 's/.*Depends: clang-\([0-9]*\)$/\1/p' | head -n 1)
+    echo "libclang-rt-${v:-14}-dev"
+}
+
+if ! command -v dpkg-query >/dev/null 2>&1; then
+    echo "note: not a Debian or Ubuntu system: install the libraries listed in scripts/deps.sh by hand" >&2
+    exit 0
+fi
+missing=
+for set in "$@"; do
+    for p in $(packages "$set"); do
+        dpkg-query -W -f '${db:Status-Status}' "$p" 2>/dev/null | grep -qx installed || missing="$missing $p"
+    done
+done
+[ -z "$missing" ] && exit 0
+echo "installing missing packages:$missing" >&2
+root=
+if [ "$(id -u)" != 0 ]; then
+    if command -v sudo >/dev/null 2>&1 && { sudo -n true 2>/dev/null || [ -t 0 ]; }; then root=sudo
+    else
+        echo "not root, and no sudo. As root, run:" >&2
+        echo "    apt-get update && apt-get install -y$missing" >&2
+        exit 1
+    fi
+fi
+export DEBIAN_FRONTEND=noninteractive
+# shellcheck disable=SC2086
+{ $root apt-get install -y -qq $missing >/dev/null 2>&1 ||
+  { $root apt-get update -qq && $root apt-get install -y -qq $missing >/dev/null; }; } || {
+    echo "that failed. Try by hand: $root apt-get update && $root apt-get install -y$missing" >&2
+    exit 1
+}

@@ -1,0 +1,46 @@
+#!/bin/sh
+# The direction of includes: a folder of src/ may use those in its row and no others (docs/architecture.md).
+set -eu
+root=${1:-src}
+allowed() {
+    case $1 in
+    base) echo "base" ;;
+    trace) echo "base trace" ;;
+    collect) echo "base trace collect" ;;
+    timeline) echo "base trace timeline" ;;
+    llm) echo "base llm" ;;
+    conf) echo "base conf" ;;
+    import) echo "base trace import" ;;
+    engine) echo "base trace llm engine" ;;
+    session) echo "base trace conf llm session" ;;
+    analyze) echo "base trace timeline llm analyze" ;;
+    report) echo "base trace timeline llm analyze report" ;;
+    serve) echo "base trace timeline llm analyze report serve" ;;
+    cmd) echo "base trace timeline llm conf import engine session analyze report serve cmd gen" ;;
+    main) echo "base cmd" ;;
+    *) echo "" ;;
+    esac
+}
+bad=0
+for f in $(find "$root" -name '*.[ch]' | sort); do
+    rel=${f#"$root"/}
+    case $rel in */*) from=${rel%%/*} ;; *) from=main ;; esac
+    may=$(allowed "$from")
+    if [ -z "$may" ]; then
+        echo "$f: folder '$from' is not in scripts/lint_includes.sh" >&2
+        bad=1
+        continue
+    fi
+    # shellcheck disable=SC2013
+    for to in $(sed -n 's/^ *# *include *"\([^"/]*\)\/.*/\1/p' "$f" | sort -u); do
+        case " $may " in
+        *" $to "*) ;;
+        *) echo "$f: includes from $to/, but $from/ may use only: $may" >&2; bad=1 ;;
+        esac
+    done
+    if grep -n '^ *# *include *"[^/"]*"' "$f" >&2; then
+        echo "$f: include by path from src/, as \"base/err.h\"" >&2
+        bad=1
+    fi
+done
+exit $bad

@@ -1,0 +1,13 @@
+/* Clocks, in nanoseconds. */
+#ifndef BASE_CLOCK_H
+#define BASE_CLOCK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+uint64_t clock_mono_ns(void); /* CLOCK_MONOTONIC: for durations */
+uint64_t clock_wall_ns(void); /* since the epoch: for laying traces over each other */
+/* strftime of a wall time, UTC or local; returns `out`. */
+const char *clock_format(uint64_t wall_ns, const char *strftime_format, int utc, char *out, size_t cap);
+
+#endif

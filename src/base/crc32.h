@@ -1,0 +1,10 @@
+/* CRC-32 (IEEE 802.3, the one of gzip and PNG). Ours because the collector may link libc alone. */
+#ifndef BASE_CRC32_H
+#define BASE_CRC32_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+uint32_t crc32_update(uint32_t crc, const void *data, size_t n); /* start with 0; chain calls */
+
+#endif

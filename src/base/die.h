@@ -1,0 +1,17 @@
+/* The end of the road for the command-line program: out of memory, or a broken promise inside our own
+ * code. Never linked into the collector, which lives in other people's processes. */
+#ifndef BASE_DIE_H
+#define BASE_DIE_H
+
+#include <stddef.h>
+
+_Noreturn void die(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* malloc and friends that do not return NULL. */
+void *xmalloc(size_t bytes);
+void *xcalloc(size_t n, size_t elem_bytes);
+char *xstrdup(const char *s);
+char *xstrndup(const char *s, size_t n);
+char *xasprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

@@ -1,0 +1,139 @@
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/die.h"
+
+/* Regular files are refused by their size at once, pipes when they outgrow the limit. */
+static int read_fd(int fd, const char *path, size_t max_bytes, struct strbuf *out, struct err *err) {
+    char block[65536];
+    for (size_t total = 0;;) {
+        ssize_t n = read(fd, block, sizeof block);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return err_set(err, "%s: %s", path, strerror(errno));
+        if (n == 0) return 0;
+        total += (size_t)n;
+        if (total > max_bytes)
+            return err_set(err, "%s: larger than the %zu bytes allowed here", path, max_bytes);
+        strbuf_add(out, block, (size_t)n);
+    }
+}
+
+int file_read(const char *path, size_t max_bytes, struct strbuf *out, struct err *err) {
+    int rc = -1, fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) < 0)
+        err_set(err, "%s: %s", path, strerror(errno));
+    else if (S_ISDIR(st.st_mode))
+        err_set(err, "%s: is a folder, expected a file", path);
+    else if (S_ISREG(st.st_mode) && (size_t)st.st_size > max_bytes)
+        err_set(err, "%s: %zu bytes, more than the %zu allowed here", path, (size_t)st.st_size, max_bytes);
+    else
+        rc = read_fd(fd, path, max_bytes, out, err);
+    if (fd >= 0) close(fd);
+    return rc;
+}
+
+int file_atomic_open(struct file_atomic *f, const char *path, struct err *err) {
+    *f = (struct file_atomic){ .path = xstrdup(path), .temporary = xasprintf("%s.tmp.XXXXXX", path) };
+    int fd = mkstemp(f->temporary);
+    if (fd >= 0 && (f->out = fdopen(fd, "w"))) return 0;
+    err_set(err, "%s: %s", path, strerror(errno));
+    if (fd >= 0) {
+        close(fd);
+        unlink(f->temporary);
+    }
+    free(f->path);
+    free(f->temporary);
+    *f = (struct file_atomic){ 0 };
+    return -1;
+}
+
+/* mkstemp makes files private; the finished one gets what the user's umask allows. */
+static int fix_mode(const char *path) {
+    mode_t mask = umask(0);
+    umask(mask);
+    return chmod(path, 0666 & ~mask);
+}
+
+static void file_atomic_free(struct file_atomic *f) {
+    free(f->path);
+    free(f->temporary);
+    *f = (struct file_atomic){ 0 };
+}
+
+int file_atomic_commit(struct file_atomic *f, struct err *err) {
+    int failed = ferror(f->out);
+    failed |= fclose(f->out);
+    if (failed && errno == 0) errno = EIO;
+    if (failed || fix_mode(f->temporary) < 0 || rename(f->temporary, f->path) < 0) {
+        err_set(err, "%s: %s", f->path, strerror(errno));
+        unlink(f->temporary);
+        failed = 1;
+    }
+    file_atomic_free(f);
+    return failed ? -1 : 0;
+}
+
+void file_atomic_abort(struct file_atomic *f) {
+    if (!f->out) return;
+    fclose(f->out);
+    unlink(f->temporary);
+    file_atomic_free(f);
+}
+
+int file_write_atomic(const char *path, const void *data, size_t n, struct err *err) {
+    struct file_atomic f;
+    if (file_atomic_open(&f, path, err) < 0) return -1;
+    errno = 0;
+    fwrite(data, 1, n, f.out);
+    return file_atomic_commit(&f, err);
+}
+
+int file_mkdirs(const char *path, struct err *err) {
+    char *copy = xstrdup(path);
+    int rc = 0;
+    for (char *p = copy + 1; rc == 0; p++) {
+        char c = *p;
+        if (c != '/' && c != '\0') continue;
+        *p = '\0';
+        if (mkdir(copy, 0777) < 0 && !(errno == EEXIST && file_is_dir(copy)))
+            rc = err_set(err, "%s: %s", copy, strerror(errno == EEXIST ? ENOTDIR : errno));
+        *p = c;
+        if (c == '\0') break;
+    }
+    free(copy);
+    return rc;
+}
+
+bool file_exists(const char *path) { return access(path, F_OK) == 0; }
+
+bool file_is_dir(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+char *file_join(const char *dir, const char *name) {
+    size_t n = strlen(dir);
+    return xasprintf("%s%s%s", dir, n && dir[n - 1] == '/' ? "" : "/", name);
+}
+
+const char *file_basename(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+char *file_self_dir(void) {
+    char path[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (n <= 0) return NULL;
+    path[n] = '\0';
+    char *slash = strrchr(path, '/');
+    return slash ? xstrndup(path, (size_t)(slash - path)) : NULL;
+}

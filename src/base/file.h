@@ -1,0 +1,38 @@
+/* Files, whole and safe: a reader sees the old file or the new one, never half of either. */
+#ifndef BASE_FILE_H
+#define BASE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "base/err.h"
+#include "base/strbuf.h"
+
+/* Appends the whole file to `out`; refuses what is larger than max_bytes, folders and unreadable files. */
+int file_read(const char *path, size_t max_bytes, struct strbuf *out, struct err *err);
+
+/* Writes to a temporary beside `path` and renames. On failure nothing of it remains. */
+int file_write_atomic(const char *path, const void *data, size_t n, struct err *err);
+
+/* The same for output that is produced piece by piece:
+ *     struct file_atomic f;
+ *     if (file_atomic_open(&f, path, &err) < 0) ...
+ *     fprintf(f.out, ...);
+ *     file_atomic_commit(&f, &err);          -- or file_atomic_abort(&f) */
+struct file_atomic {
+    FILE *out;
+    char *path, *temporary;
+};
+int file_atomic_open(struct file_atomic *f, const char *path, struct err *err);
+int file_atomic_commit(struct file_atomic *f, struct err *err);
+void file_atomic_abort(struct file_atomic *f);
+
+int file_mkdirs(const char *path, struct err *err); /* mkdir -p */
+bool file_exists(const char *path);
+bool file_is_dir(const char *path);
+char *file_join(const char *dir, const char *name); /* caller frees */
+const char *file_basename(const char *path);        /* borrowed from path */
+char *file_self_dir(void);                          /* folder of the running program; caller frees; NULL */
+
+#endif

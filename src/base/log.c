@@ -1,0 +1,83 @@
+#include "base/log.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/progress.h"
+
+static const struct {
+    const char *prefix, *file_tag, *color;
+} levels[] = {
+    [LOG_ERROR] = { "inferprof: ", "ERROR", "\033[31m" },
+    [LOG_WARN] = { "warning: ", "WARN ", "\033[33m" },
+    [LOG_INFO] = { "", "INFO ", "" },
+    [LOG_DEBUG] = { "", "DEBUG", "\033[2m" },
+};
+
+static struct {
+    enum log_level level;
+    FILE *file;
+    pthread_mutex_t lock;
+} state = { .level = LOG_INFO, .lock = PTHREAD_MUTEX_INITIALIZER };
+
+void log_set_level(enum log_level most_talkative) { state.level = most_talkative; }
+enum log_level log_get_level(void) { return state.level; }
+
+bool log_is_terminal(void) {
+    const char *term = getenv("TERM");
+    return isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
+}
+
+bool log_use_color(void) {
+    const char *no = getenv("NO_COLOR");
+    return (!no || !*no) && log_is_terminal();
+}
+
+int log_open_file(const char *path, struct err *err) {
+    FILE *f = fopen(path, "ae");
+    if (!f) return err_set(err, "%s: %s", path, strerror(errno));
+    log_close_file();
+    state.file = f;
+    return 0;
+}
+
+void log_close_file(void) {
+    if (state.file) fclose(state.file);
+    state.file = NULL;
+}
+
+static void to_file(enum log_level level, const char *fmt, va_list ap) {
+    char when[32];
+    uint64_t now = clock_wall_ns();
+    fprintf(state.file, "%s.%03uZ %s ", clock_format(now, "%Y-%m-%dT%H:%M:%S", 1, when, sizeof when),
+            (unsigned)(now / 1000000 % 1000), levels[level].file_tag);
+    vfprintf(state.file, fmt, ap);
+    fputc('\n', state.file);
+    fflush(state.file);
+}
+
+void log_at(enum log_level level, const char *fmt, ...) {
+    va_list ap;
+    pthread_mutex_lock(&state.lock);
+    if (level <= state.level) {
+        bool color = levels[level].color[0] && log_use_color();
+        progress_clear_line();
+        fprintf(stderr, "%s%s", color ? levels[level].color : "", levels[level].prefix);
+        va_start(ap, fmt);
+        vfprintf(stderr, fmt, ap);
+        va_end(ap);
+        fprintf(stderr, "%s\n", color ? "\033[0m" : "");
+    }
+    if (state.file) {
+        va_start(ap, fmt);
+        to_file(level, fmt, ap);
+        va_end(ap);
+    }
+    pthread_mutex_unlock(&state.lock);
+}

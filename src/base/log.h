@@ -1,0 +1,25 @@
+/* The talk: stderr for the person who watches, a log file for the one who comes later.
+ * stdout is never touched here. Library code reports through `struct err`; this is for cmd/ and session/. */
+#ifndef BASE_LOG_H
+#define BASE_LOG_H
+
+#include <stdbool.h>
+
+#include "base/err.h"
+
+enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
+
+void log_set_level(enum log_level most_talkative); /* what stderr shows; INFO unless told */
+enum log_level log_get_level(void);
+int log_open_file(const char *path, struct err *err); /* every level goes there, with times */
+void log_close_file(void);
+bool log_use_color(void);   /* stderr is a terminal and NO_COLOR is not set */
+bool log_is_terminal(void); /* stderr is a terminal that can redraw a line */
+
+void log_at(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+#define log_error(...) log_at(LOG_ERROR, __VA_ARGS__)
+#define log_warn(...) log_at(LOG_WARN, __VA_ARGS__)
+#define log_info(...) log_at(LOG_INFO, __VA_ARGS__)
+#define log_debug(...) log_at(LOG_DEBUG, __VA_ARGS__)
+
+#endif

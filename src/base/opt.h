@@ -1,0 +1,55 @@
+/* Command-line options as rows bound to the fields of a struct; parser, --help and shell completion read
+ * the same rows.
+ *     struct dump_opts { const char *kind; uint64_t limit; bool json; };
+ *     static const struct opt rows[] = {
+ *         { 'n', "limit", OPT_UINT, offsetof(struct dump_opts, limit), "N", "print at most N records", NULL },
+ *     };
+ * Strings are borrowed from argv. Defaults are whatever the struct holds before parsing. */
+#ifndef BASE_OPT_H
+#define BASE_OPT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/strbuf.h"
+
+enum opt_type {
+    OPT_FLAG,   /* bool; takes no value; --no-NAME clears it */
+    OPT_STR,    /* const char * */
+    OPT_UINT,   /* uint64_t, decimal */
+    OPT_BYTES,  /* uint64_t, with a unit: 64MiB */
+    OPT_DOUBLE, /* double, finite */
+    OPT_CHOICE, /* const char *, one of `choices` */
+    OPT_LIST,   /* struct opt_list: may be given many times */
+};
+
+struct opt {
+    char letter; /* 0: none */
+    const char *name;
+    enum opt_type type;
+    size_t offset;
+    const char *arg; /* what --help calls the value; NULL for flags */
+    const char *help;
+    const char *choices; /* "csv|json|md" for OPT_CHOICE */
+};
+
+struct opt_list {
+    const char **v;
+    size_t n, cap;
+};
+
+/* Splits argv[0..argc) (without the command name) into options and the rest. Options and operands may be
+ * mixed; after "--" everything is an operand. `rows2` is a second table (the global options) bound to
+ * `into2`; NULL for none. -1: misuse, err says what and the nearest valid name. */
+struct opt_set {
+    const struct opt *rows;
+    size_t n;
+    void *into;
+};
+int opt_parse(const struct opt_set *sets, size_t nsets, int argc, char **argv, struct opt_list *operands,
+              struct err *err);
+
+void opt_help(const struct opt *rows, size_t n, struct strbuf *out); /* one line a row, aligned */
+
+#endif

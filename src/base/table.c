@@ -1,0 +1,145 @@
+#include "base/table.h"
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "base/utf8.h"
+#include "base/util.h"
+#include "base/vec.h"
+
+#define ELLIPSIS "\xe2\x80\xa6"
+
+void table_init(struct table *t) { *t = (struct table){ 0 }; }
+
+void table_free(struct table *t) {
+    for (size_t i = 0; i < t->heads.n; i++) free(t->heads.v[i]);
+    for (size_t i = 0; i < t->cells.n; i++) free(t->cells.v[i]);
+    free(t->heads.v);
+    free(t->cells.v);
+    free(t->aligns.v);
+    table_init(t);
+}
+
+void table_column(struct table *t, const char *head, enum table_align align) {
+    if (t->cells.n) die("table: column \"%s\" after the first cell", head);
+    vec_push(&t->heads, xstrdup(head));
+    vec_push(&t->aligns, align);
+}
+
+void table_cell(struct table *t, const char *fmt, ...) {
+    struct strbuf s = STRBUF_INIT;
+    va_list ap;
+    va_start(ap, fmt);
+    strbuf_vaddf(&s, fmt, ap);
+    va_end(ap);
+    vec_push(&t->cells, strbuf_detach(&s));
+}
+
+size_t table_rows(const struct table *t) { return t->heads.n ? t->cells.n / t->heads.n : 0; }
+
+/* One line, no control characters, at most max columns wide. */
+static char *terminal_cell(const char *text, size_t max) {
+    struct strbuf s = STRBUF_INIT;
+    strbuf_add_printable(&s, text, strlen(text));
+    if (max && utf8_width(s.buf, s.len) > max) {
+        const char *p = s.buf, *end = s.buf + s.len, *keep = p;
+        while (p < end && utf8_width(s.buf, (size_t)(p - s.buf)) < max) keep = p, utf8_next(&p, end);
+        s.len = (size_t)(keep - s.buf);
+        strbuf_addstr(&s, ELLIPSIS);
+    }
+    return strbuf_detach(&s);
+}
+
+static void add_padded(struct strbuf *out, const char *cell, size_t width, enum table_align align, int last) {
+    size_t used = utf8_width(cell, strlen(cell)), pad = width > used ? width - used : 0;
+    if (align == TABLE_RIGHT) strbuf_addchars(out, ' ', pad);
+    strbuf_addstr(out, cell);
+    if (align == TABLE_LEFT && !last) strbuf_addchars(out, ' ', pad);
+}
+
+void table_text(const struct table *t, struct strbuf *out) {
+    size_t nc = t->heads.n, total = nc * (table_rows(t) + 1);
+    char **cells = xcalloc(total, sizeof *cells);
+    size_t *widths = xcalloc(nc, sizeof *widths);
+    for (size_t i = 0; i < total; i++) {
+        cells[i] = terminal_cell(i < nc ? t->heads.v[i] : t->cells.v[i - nc], t->text_max_width);
+        widths[i % nc] = MAX(widths[i % nc], utf8_width(cells[i], strlen(cells[i])));
+    }
+    for (size_t i = 0; i < total; i++) {
+        size_t c = i % nc;
+        if (c) strbuf_addstr(out, "  ");
+        add_padded(out, cells[i], widths[c], t->aligns.v[c], c + 1 == nc);
+        if (c + 1 == nc) strbuf_addch(out, '\n');
+        free(cells[i]);
+    }
+    free(cells);
+    free(widths);
+}
+
+/* A pipe ends a cell and a line break ends the table; < and & could become HTML. */
+static void markdown_cell(struct strbuf *out, const char *text) {
+    struct strbuf s = STRBUF_INIT;
+    strbuf_add_printable(&s, text, strlen(text));
+    for (const char *p = s.buf; *p; p++) {
+        if (*p == '|' || *p == '\\' || *p == '`' || *p == '*' || *p == '_') strbuf_addch(out, '\\');
+        if (*p == '<')
+            strbuf_addstr(out, "&lt;");
+        else if (*p == '&')
+            strbuf_addstr(out, "&amp;");
+        else
+            strbuf_addch(out, *p);
+    }
+    strbuf_free(&s);
+}
+
+static void markdown_row(struct strbuf *out, char *const *cells, size_t n) {
+    for (size_t c = 0; c < n; c++) {
+        strbuf_addstr(out, "| ");
+        markdown_cell(out, cells[c]);
+        strbuf_addch(out, ' ');
+    }
+    strbuf_addstr(out, "|\n");
+}
+
+void table_markdown(const struct table *t, struct strbuf *out) {
+    markdown_row(out, t->heads.v, t->heads.n);
+    for (size_t c = 0; c < t->heads.n; c++)
+        strbuf_addstr(out, t->aligns.v[c] == TABLE_RIGHT ? "| ---: " : "| --- ");
+    strbuf_addstr(out, "|\n");
+    for (size_t r = 0; r < table_rows(t); r++) markdown_row(out, t->cells.v + r * t->heads.n, t->heads.n);
+}
+
+/* A spreadsheet runs cells that start with = + - or @ as formulas; numbers may keep their sign. */
+static void csv_cell(struct strbuf *out, const char *text) {
+    char *end;
+    strtod(text, &end);
+    bool number = *text && *end == '\0';
+    bool formula = !number && *text && strchr("=+-@\t\r", *text);
+    if (!formula && !strpbrk(text, ",\"\r\n")) {
+        strbuf_addstr(out, text);
+        return;
+    }
+    strbuf_addstr(out, formula ? "\"'" : "\"");
+    for (; *text; text++) {
+        if (*text == '"') strbuf_addch(out, '"');
+        strbuf_addch(out, *text);
+    }
+    strbuf_addch(out, '"');
+}
+
+static void csv_row(struct strbuf *out, char *const *cells, size_t n) {
+    for (size_t c = 0; c < n; c++) {
+        if (c) strbuf_addch(out, ',');
+        csv_cell(out, cells[c]);
+    }
+    strbuf_addch(out, '\n');
+}
+
+void table_csv(const struct table *t, struct strbuf *out) {
+    csv_row(out, t->heads.v, t->heads.n);
+    for (size_t r = 0; r < table_rows(t); r++) csv_row(out, t->cells.v + r * t->heads.n, t->heads.n);
+}

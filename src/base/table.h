@@ -1,0 +1,40 @@
+/* A table of text cells, printed aligned for a terminal, as Markdown or as CSV.
+ *     struct table t;
+ *     table_init(&t);
+ *     table_column(&t, "kernel", TABLE_LEFT);
+ *     table_column(&t, "calls", TABLE_RIGHT);
+ *     table_cell(&t, "%s", name), table_cell(&t, "%u", calls);   -- row by row, left to right
+ *     table_text(&t, &out);
+ *     table_free(&t);
+ * Cells may hold anything: each format escapes what would break it. */
+#ifndef BASE_TABLE_H
+#define BASE_TABLE_H
+
+#include <stddef.h>
+
+#include "base/strbuf.h"
+
+enum table_align { TABLE_LEFT, TABLE_RIGHT };
+
+struct table {
+    struct {
+        char **v;
+        size_t n, cap;
+    } heads, cells;
+    struct {
+        enum table_align *v;
+        size_t n, cap;
+    } aligns;
+    size_t text_max_width; /* terminal cells wider than this are cut with an ellipsis; 0: never */
+};
+
+void table_init(struct table *t);
+void table_free(struct table *t);
+void table_column(struct table *t, const char *head, enum table_align align);
+void table_cell(struct table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+size_t table_rows(const struct table *t);
+void table_text(const struct table *t, struct strbuf *out);
+void table_markdown(const struct table *t, struct strbuf *out);
+void table_csv(const struct table *t, struct strbuf *out); /* RFC 4180; formulas are defused */
+
+#endif

@@ -1,0 +1,18 @@
+/* UTF-8, read strictly: overlong forms, surrogates and code points past U+10FFFF are bad. */
+#ifndef BASE_UTF8_H
+#define BASE_UTF8_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define UTF8_BAD UINT32_MAX
+#define UTF8_REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
+
+/* Next code point of [*p, end), *p < end; steps *p over it. A bad byte steps one and gives UTF8_BAD. */
+uint32_t utf8_next(const char **p, const char *end);
+size_t utf8_encode(uint32_t code_point, char out[4]); /* bytes written; 0 for what is no code point */
+bool utf8_valid(const char *s, size_t n);
+size_t utf8_width(const char *s, size_t n); /* terminal columns: wide East Asian characters count 2 */
+
+#endif

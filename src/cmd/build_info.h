@@ -1,0 +1,11 @@
+/* What this binary is and what went into it. */
+#ifndef CMD_BUILD_INFO_H
+#define CMD_BUILD_INFO_H
+
+#include "base/strbuf.h"
+
+const char *build_version(void); /* "0.1.0" */
+const char *build_commit(void);  /* short hash, "-dirty" behind it if so; "unknown" outside a checkout */
+void build_info_text(struct strbuf *out);
+
+#endif

@@ -1,0 +1,9 @@
+/* Every command row, one a file of this folder. */
+#ifndef CMD_COMMANDS_H
+#define CMD_COMMANDS_H
+
+#include "cmd/command.h"
+
+extern const struct command cmd_completion;
+
+#endif

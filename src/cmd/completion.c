@@ -1,0 +1,181 @@
+/* `inferprof completion bash|zsh`: a script made from the command tables. */
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "cmd/command.h"
+#include "cmd/commands.h"
+
+static const char *const global_words = "--help --quiet --verbose";
+
+static void add_words(struct strbuf *out, const struct command *c) {
+    for (size_t i = 0; i < c->nopts; i++) strbuf_addf(out, "--%s ", c->opts[i].name);
+    strbuf_addstr(out, global_words);
+}
+
+static const char *bash_operands(enum complete kind) {
+    switch (kind) {
+    case COMPLETE_FILES: return "compopt -o filenames 2>/dev/null; COMPREPLY+=($(compgen -f -- \"$cur\"))";
+    case COMPLETE_FOLDERS: return "compopt -o filenames 2>/dev/null; COMPREPLY+=($(compgen -d -- \"$cur\"))";
+    case COMPLETE_COMMANDS: return "COMPREPLY+=($(compgen -c -- \"$cur\"))";
+    case COMPLETE_SHELLS: return "COMPREPLY+=($(compgen -W 'bash zsh' -- \"$cur\"))";
+    case COMPLETE_NOTHING: break;
+    }
+    return ":";
+}
+
+/* First words, or the second words of a family, each once. */
+static void add_names(struct strbuf *out, const char *family) {
+    char last[64] = "";
+    size_t skip = family ? strlen(family) + 1 : 0;
+    for (size_t i = 0; i < commands_n; i++) {
+        const char *name = commands[i]->name;
+        if (family && (strncmp(name, family, skip - 1) != 0 || name[skip - 1] != ' ')) continue;
+        char word[64];
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(name + skip, " "), name + skip);
+        if (strcmp(word, last) != 0) strbuf_addf(out, "%s ", word);
+        memcpy(last, word, sizeof last);
+    }
+}
+
+static void bash_case_choices(struct strbuf *out, const struct command *c) {
+    for (size_t i = 0; i < c->nopts; i++) {
+        if (c->opts[i].type != OPT_CHOICE) continue;
+        strbuf_addf(out, "        '%s --%s') COMPREPLY=($(compgen -W '", c->name, c->opts[i].name);
+        for (const char *p = c->opts[i].choices; *p; p++) strbuf_addch(out, *p == '|' ? ' ' : *p);
+        strbuf_addstr(out, "' -- \"$cur\")); return ;;\n");
+    }
+}
+
+static void bash(struct strbuf *out) {
+    strbuf_addstr(out, "# bash completion for inferprof: source this file, or put it into\n"
+                       "# ~/.local/share/bash-completion/completions/inferprof\n"
+                       "_inferprof() {\n"
+                       "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
+                       "    local command=${COMP_WORDS[1]}\n    COMPREPLY=()\n"
+                       "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n        COMPREPLY=($(compgen -W '");
+    add_names(out, NULL);
+    strbuf_addf(out, "--version %s' -- \"$cur\")); return\n    fi\n    case $command in\n", global_words);
+    for (size_t i = 0; i < commands_n; i++) {
+        const char *space = strchr(commands[i]->name, ' ');
+        size_t n = space ? (size_t)(space - commands[i]->name) : 0;
+        bool seen = i > 0 && n && strncmp(commands[i - 1]->name, commands[i]->name, n + 1) == 0;
+        if (!space || seen) continue;
+        char family[64];
+        snprintf(family, sizeof family, "%.*s", (int)n, commands[i]->name);
+        strbuf_addf(out, "    %s)\n        if [ \"$COMP_CWORD\" -eq 2 ]; then COMPREPLY=($(compgen -W '",
+                    family);
+        add_names(out, family);
+        strbuf_addstr(out, "' -- \"$cur\")); return; fi\n        command=\"$command ${COMP_WORDS[2]}\" ;;\n");
+    }
+    strbuf_addstr(out, "    esac\n    case \"$command $prev\" in\n");
+    for (size_t i = 0; i < commands_n; i++) bash_case_choices(out, commands[i]);
+    strbuf_addstr(out, "    esac\n    case $command in\n");
+    for (size_t i = 0; i < commands_n; i++) {
+        strbuf_addf(out, "    '%s')\n        case $cur in\n        -*) COMPREPLY=($(compgen -W '",
+                    commands[i]->name);
+        add_words(out, commands[i]);
+        strbuf_addf(out, "' -- \"$cur\")) ;;\n        *) %s ;;\n        esac ;;\n",
+                    bash_operands(commands[i]->complete));
+    }
+    strbuf_addstr(out, "    esac\n}\ncomplete -F _inferprof inferprof\n");
+}
+
+/* zsh quotes: ' ends a string, [ ] : mean something to _arguments. */
+static void zsh_text(struct strbuf *out, const char *text) {
+    for (; *text; text++) {
+        if (strchr("[]:\\", *text)) strbuf_addch(out, '\\');
+        if (*text == '\'')
+            strbuf_addstr(out, "'\\''");
+        else
+            strbuf_addch(out, *text);
+    }
+}
+
+static void zsh_option(struct strbuf *out, const struct opt *o) {
+    strbuf_addf(out, "        '%s--%s%s[", o->type == OPT_LIST ? "*" : "", o->name,
+                o->type == OPT_FLAG ? "" : "=");
+    zsh_text(out, o->help);
+    strbuf_addch(out, ']');
+    if (o->type == OPT_CHOICE) {
+        strbuf_addf(out, ":%s:(", o->name);
+        for (const char *p = o->choices; *p; p++) strbuf_addch(out, *p == '|' ? ' ' : *p);
+        strbuf_addch(out, ')');
+    } else if (o->type != OPT_FLAG) {
+        strbuf_addf(out, ":%s:_files", o->name);
+    }
+    strbuf_addstr(out, "' \\\n");
+}
+
+static const char *zsh_operands(enum complete kind) {
+    switch (kind) {
+    case COMPLETE_FILES: return "'*:file:_files'";
+    case COMPLETE_FOLDERS: return "'*:folder:_files -/'";
+    case COMPLETE_COMMANDS: return "'*::program:_normal'";
+    case COMPLETE_SHELLS: return "'*:shell:(bash zsh)'";
+    case COMPLETE_NOTHING: break;
+    }
+    return "";
+}
+
+static void zsh(struct strbuf *out) {
+    strbuf_addstr(
+        out,
+        "#compdef inferprof\n# zsh completion for inferprof: put this file as _inferprof into a folder of $fpath\n"
+        "_inferprof() {\n    local command=$words[2]\n"
+        "    if (( CURRENT == 2 )); then\n        local -a names=(");
+    add_names(out, NULL);
+    strbuf_addstr(
+        out,
+        ")\n        _describe command names; return\n    fi\n"
+        "    if (( ${+_inferprof_families[$command]} )); then\n"
+        "        if (( CURRENT == 3 )); then\n            local -a names=(${=_inferprof_families[$command]})\n"
+        "            _describe command names; return\n        fi\n"
+        "        command=\"$command $words[3]\"; shift words; (( CURRENT-- ))\n    fi\n"
+        "    shift words; (( CURRENT-- ))\n    case $command in\n");
+    for (size_t i = 0; i < commands_n; i++) {
+        strbuf_addf(out, "    '%s') _arguments -s \\\n", commands[i]->name);
+        for (size_t k = 0; k < commands[i]->nopts; k++) zsh_option(out, &commands[i]->opts[k]);
+        strbuf_addf(
+            out,
+            "        '--help[say what the command does and takes]' '--quiet[only errors]' '--verbose[say more]' %s ;;\n",
+            zsh_operands(commands[i]->complete));
+    }
+    strbuf_addstr(out, "    esac\n}\ntypeset -gA _inferprof_families\n");
+    for (size_t i = 0; i < commands_n; i++) {
+        const char *space = strchr(commands[i]->name, ' ');
+        if (!space) continue;
+        strbuf_addf(out, "_inferprof_families[%.*s]+=' %s'\n", (int)(space - commands[i]->name),
+                    commands[i]->name, space + 1);
+    }
+    strbuf_addstr(out, "compdef _inferprof inferprof\n");
+}
+
+static int run(const void *opts, int argc, char **argv) {
+    (void)opts;
+    (void)argc;
+    struct strbuf out = STRBUF_INIT;
+    if (strcmp(argv[0], "bash") == 0)
+        bash(&out);
+    else if (strcmp(argv[0], "zsh") == 0)
+        zsh(&out);
+    else
+        return command_usage("completion: '%s' is not a shell known here; expected bash or zsh", argv[0]);
+    fputs(out.buf, stdout);
+    strbuf_free(&out);
+    return EXIT_DONE;
+}
+
+const struct command cmd_completion = {
+    .name = "completion",
+    .args = "bash|zsh",
+    .summary = "print a completion script for your shell",
+    .details =
+        "bash: source <(inferprof completion bash)\nzsh:  inferprof completion zsh > ~/.zfunc/_inferprof",
+    .opts_bytes = 1,
+    .min_args = 1,
+    .max_args = 1,
+    .complete = COMPLETE_SHELLS,
+    .run = run,
+};

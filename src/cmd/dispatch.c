@@ -1,0 +1,182 @@
+/* From argv to the row of a command and back to an exit status. */
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "base/log.h"
+#include "base/suggest.h"
+#include "base/util.h"
+#include "cmd/command.h"
+#include "cmd/help.h"
+
+struct global_opts {
+    bool help, version, quiet, verbose;
+};
+
+static const struct opt global_options[] = {
+    { 'h', "help", OPT_FLAG, offsetof(struct global_opts, help), NULL, "say what the command does and takes",
+      NULL },
+    { 'q', "quiet", OPT_FLAG, offsetof(struct global_opts, quiet), NULL, "only errors on stderr, no progress",
+      NULL },
+    { 'v', "verbose", OPT_FLAG, offsetof(struct global_opts, verbose), NULL, "say more on stderr", NULL },
+};
+
+static const struct opt version_option[] = {
+    { 0, "version", OPT_FLAG, offsetof(struct global_opts, version), NULL,
+      "version, compiler, what was built in", NULL },
+};
+
+int command_usage(const char *fmt, ...) {
+    struct err err;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(err.msg, sizeof err.msg, fmt, ap);
+    va_end(ap);
+    log_error("%s", err.msg);
+    return EXIT_MISUSED;
+}
+
+int command_fail(const struct err *err) {
+    log_error("%s", err->msg);
+    return EXIT_FAILED;
+}
+
+const struct command *command_find(const char *name) {
+    for (size_t i = 0; i < commands_n; i++)
+        if (strcmp(commands[i]->name, name) == 0) return commands[i];
+    return NULL;
+}
+
+/* "trace" is no command of its own, but the first word of some. */
+static bool is_family(const char *word) {
+    size_t n = strlen(word);
+    for (size_t i = 0; i < commands_n; i++)
+        if (strncmp(commands[i]->name, word, n) == 0 && commands[i]->name[n] == ' ') return true;
+    return false;
+}
+
+static int unknown_command(const char *name) {
+    struct suggest near;
+    suggest_start(&near, name);
+    for (size_t i = 0; i < commands_n; i++) suggest_try(&near, commands[i]->name);
+    if (near.best) return command_usage("unknown command '%s'; did you mean '%s'?", name, near.best);
+    return command_usage("unknown command '%s'; 'inferprof --help' lists them", name);
+}
+
+/* One word, or two for a family. *used: how many of argv the name took. */
+static const struct command *pick(int argc, char **argv, int *used) {
+    char two[128];
+    const struct command *c = NULL;
+    if (argc > 1 && argv[1][0] != '-') {
+        snprintf(two, sizeof two, "%s %s", argv[0], argv[1]);
+        if ((c = command_find(two))) *used = 2;
+    }
+    if (!c && (c = command_find(argv[0]))) *used = 1;
+    return c;
+}
+
+/* A full disk or a reader that went away must not look like success. */
+static int close_stdout(int status) {
+    bool failed = ferror(stdout);
+    errno = 0;
+    failed |= fflush(stdout) != 0;
+    if (failed && status == EXIT_DONE) {
+        log_error("writing to standard output: %s", errno ? strerror(errno) : "failed");
+        return EXIT_FAILED;
+    }
+    return status;
+}
+
+static int check_operands(const struct command *c, size_t n) {
+    if ((int)n < c->min_args)
+        return command_usage("%s: expected %s; 'inferprof %s --help' says more", c->name, c->args, c->name);
+    if (c->max_args >= 0 && (int)n > c->max_args)
+        return command_usage("%s: too many arguments; usage: inferprof %s [options] %s", c->name, c->name,
+                             c->args);
+    return 0;
+}
+
+static void set_talk(const struct global_opts *g) {
+    if (g->verbose) log_set_level(LOG_DEBUG);
+    if (g->quiet) log_set_level(LOG_ERROR);
+}
+
+static int run_command(const struct command *c, int argc, char **argv) {
+    struct global_opts global = { 0 };
+    void *opts = xcalloc(1, c->opts_bytes);
+    struct opt_list operands = { 0 };
+    struct err err;
+    if (c->defaults) memcpy(opts, c->defaults, c->opts_bytes);
+    const struct opt_set sets[] = { { c->opts, c->nopts, opts },
+                                    { global_options, COUNTOF(global_options), &global } };
+    int status;
+    if (opt_parse(sets, COUNTOF(sets), argc, argv, &operands, &err) < 0)
+        status = command_usage("%s: %s", c->name, err.msg);
+    else if (global.help)
+        status = help_command(c, global_options, COUNTOF(global_options));
+    else {
+        set_talk(&global);
+        status = check_operands(c, operands.n);
+        if (status == 0) status = c->run(opts, (int)operands.n, (char **)operands.v);
+    }
+    for (size_t i = 0; i < c->nopts; i++) /* lists are the only options that own memory */
+        if (c->opts[i].type == OPT_LIST) free(((struct opt_list *)((char *)opts + c->opts[i].offset))->v);
+    free(operands.v);
+    free(opts);
+    return status;
+}
+
+/* `inferprof [--help|--version]`, options before any command. */
+static int run_bare(int argc, char **argv) {
+    struct global_opts global = { 0 };
+    struct opt_list operands = { 0 };
+    struct err err;
+    const struct opt_set sets[] = { { global_options, COUNTOF(global_options), &global },
+                                    { version_option, COUNTOF(version_option), &global } };
+    int status = EXIT_MISUSED;
+    if (opt_parse(sets, COUNTOF(sets), argc, argv, &operands, &err) < 0)
+        command_usage("%s", err.msg);
+    else if (global.version)
+        status = help_version();
+    else if (global.help)
+        status = help_all(stdout, global_options, COUNTOF(global_options));
+    else if (operands.n)
+        command_usage("options of a command come after its name: inferprof %s [options]", operands.v[0]);
+    else
+        help_all(stderr, global_options, COUNTOF(global_options));
+    free(operands.v);
+    return status;
+}
+
+static int dispatch(int argc, char **argv) {
+    int used;
+    if (argc == 0 || argv[0][0] == '-') return run_bare(argc, argv);
+    if (strcmp(argv[0], "help") == 0 && argc == 1)
+        return help_all(stdout, global_options, COUNTOF(global_options));
+    bool asks = strcmp(argv[0], "help") == 0;
+    argc -= asks, argv += asks;
+    const struct command *c = pick(argc, argv, &used);
+    if (!c && is_family(argv[0])) {
+        bool wants = asks || (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0));
+        if (!wants && argc > 1) {
+            char two[128];
+            snprintf(two, sizeof two, "%s %s", argv[0], argv[1]);
+            return unknown_command(two);
+        }
+        help_family(wants ? stdout : stderr, argv[0]);
+        return wants ? EXIT_DONE : EXIT_MISUSED;
+    }
+    if (!c) return unknown_command(argv[0]);
+    if (asks) return help_command(c, global_options, COUNTOF(global_options));
+    return run_command(c, argc - used, argv + used);
+}
+
+int command_main(int argc, char **argv) {
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error message and status 1, not a silent death */
+    return close_stdout(dispatch(argc - 1, argv + 1));
+}

@@ -1,0 +1,10 @@
+/* The subcommand table and nothing else. */
+#include "base/util.h"
+#include "cmd/commands.h"
+
+const struct command *const commands[] = {
+    &cmd_completion,
+};
+const size_t commands_n = COUNTOF(commands);
+
+int main(int argc, char **argv) { return command_main(argc, argv); }
