@@ -1,0 +1,85 @@
+/* Reads a trace: checks everything, trusts no length, keeps what is sound and reports the first damage.
+ *     struct trace_reader *r = trace_reader_open(path, &err);
+ *     struct trace_batch b = { 0 };
+ *     for (size_t i = 0; i < trace_reader_chunks(r); i++)
+ *         if (trace_reader_decode(r, i, &b, &err) == 0 && b.kind == TRACE_KERNEL)
+ *             for (size_t k = 0; k < b.n; k++) use(&b.kernel[k]);
+ *     trace_batch_free(&b);
+ *     trace_reader_close(r);
+ * Opening checks the checksum of every chunk; only sound ones are listed. Chunks are independent: several
+ * threads may decode from one reader, each with a batch of its own. A batch's records live until its next use. */
+#ifndef TRACE_READER_H
+#define TRACE_READER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "trace/format.h"
+
+struct trace_reader;
+
+struct trace_chunk {
+    uint64_t offset;    /* of its header in the file */
+    uint32_t bytes;     /* on disk, header included */
+    uint32_t raw_bytes; /* payload before compression */
+    uint32_t count;     /* records */
+    uint16_t kind, flags;
+};
+
+/* What is known of the file as a whole. */
+struct trace_summary {
+    uint64_t file_bytes, file_id;
+    uint16_t major, minor;
+    bool finished;           /* the writer closed it; false: it was killed, or still writes */
+    uint64_t damaged_places; /* runs of bytes that belong to no sound chunk */
+    uint64_t damaged_bytes;
+    uint64_t damage_offset;  /* of the first */
+    char damage[128];        /* what was wrong there; "" if nothing was */
+    uint64_t unknown_chunks; /* sound chunks of kinds newer than this program */
+    uint64_t lost[TRACE_KIND_END][TRACE_LOST_REASON_END];
+};
+
+struct trace_batch {
+    unsigned kind;
+    size_t n;
+    union {
+        const void *records;
+        const struct trace_meta *meta;
+        const struct trace_range *range;
+        const struct trace_launch *launch;
+        const struct trace_kernel *kernel;
+        const struct trace_copy *copy;
+        const struct trace_sync *sync;
+        const struct trace_sample *sample;
+        const struct trace_power *power;
+        const struct trace_gemm *gemm;
+        const struct trace_token *token;
+        const struct trace_lost *lost;
+    };
+    struct {
+        void *v;
+        size_t cap;
+    } disk, raw, columns, out; /* scratch, the batch's own */
+};
+
+struct trace_reader *trace_reader_open(const char *path,
+                                       struct err *err); /* NULL: not a trace; err says why */
+void trace_reader_close(struct trace_reader *r);
+const struct trace_summary *trace_reader_summary(const struct trace_reader *r);
+size_t trace_reader_chunks(const struct trace_reader *r); /* without string and unknown ones */
+const struct trace_chunk *trace_reader_chunk(const struct trace_reader *r, size_t i);
+/* 0; -1: the chunk's content is not what its kind says (err names the offset), or the file changed. */
+int trace_reader_decode(const struct trace_reader *r, size_t i, struct trace_batch *b, struct err *err);
+void trace_batch_free(struct trace_batch *b);
+
+/* Text of a string number; "" for 0, NULL when the file lost it. *len may be NULL. Lives until close. */
+const char *trace_reader_string(const struct trace_reader *r, uint32_t id, size_t *len);
+uint32_t trace_reader_string_end(const struct trace_reader *r);   /* one past the largest number */
+uint64_t trace_reader_string_bytes(const struct trace_reader *r); /* of string chunks on disk */
+/* Value of the first meta record with this key, NULL if none; trace_reader_meta_at walks all of them. */
+const char *trace_reader_meta(const struct trace_reader *r, const char *key);
+bool trace_reader_meta_at(const struct trace_reader *r, size_t i, const char **key, const char **value);
+
+#endif
