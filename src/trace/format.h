@@ -144,16 +144,17 @@ enum trace_lost_reason {
     F(U32, sync_kind, 5) /* enum trace_sync_kind */ \
     F(U32, context, 6)                              \
     F(U32, stream, 7)
+/* clang-format off */
 /* `metrics` names the values in order, separated by ';': "sm__cycles_active.avg.pct...;dram__...". */
-#define TRACE_SAMPLE_FIELDS(F)                                                                           \
-    F(TIME, start_ns, 1)                                                                                 \
-    F(AFTER, end_ns, 2)                                                                                  \
-    F(U32, device, 3)                                                                                    \
-    F(STR, metrics, 4)                                                                                   \
-    F(F64, v0, 5)                                                                                        \
-    F(F64, v1, 6) F(F64, v2, 7) F(F64, v3, 8) F(F64, v4, 9) F(F64, v5, 10) F(F64, v6, 11) F(F64, v7, 12) \
-        F(F64, v8, 13) F(F64, v9, 14) F(F64, v10, 15) F(F64, v11, 16) F(F64, v12, 17) F(F64, v13, 18)    \
-            F(F64, v14, 19) F(F64, v15, 20)
+#define TRACE_SAMPLE_FIELDS(F)                                                                               \
+    F(TIME, start_ns, 1)                                                                                     \
+    F(AFTER, end_ns, 2)                                                                                      \
+    F(U32, device, 3)                                                                                        \
+    F(STR, metrics, 4)                                                                                       \
+    F(F64, v0, 5) F(F64, v1, 6) F(F64, v2, 7) F(F64, v3, 8) F(F64, v4, 9) F(F64, v5, 10) F(F64, v6, 11)      \
+    F(F64, v7, 12) F(F64, v8, 13) F(F64, v9, 14) F(F64, v10, 15) F(F64, v11, 16) F(F64, v12, 17)             \
+    F(F64, v13, 18) F(F64, v14, 19) F(F64, v15, 20)
+/* clang-format on */
 #define TRACE_POWER_FIELDS(F)                                                 \
     F(TIME, time_ns, 1)                                                       \
     F(SEQ, energy_mj, 2)        /* since the driver was loaded; 0: unknown */ \
