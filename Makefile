@@ -39,7 +39,7 @@ LIBS := $(if $(filter 1,$(STATIC)),-Wl$(,)-Bstatic) $(addprefix -l,$(LIB_NAMES))
 , := ,
 
 cli_src := $(filter-out src/collect/% src/main.c,$(wildcard src/*/*.c src/*/*/*.c))
-cli_obj := $(cli_src:src/%.c=$(B)/obj/%.o)
+cli_obj := $(cli_src:src/%.c=$(B)/obj/%.o) $(B)/obj/gen/embed.o
 # What the injected library may link: itself, and of base/ and trace/ only what neither exits nor prints.
 collect_src := $(wildcard src/collect/*.c) src/base/clock.c src/base/crc32.c src/trace/format.c src/trace/column.c \
                src/trace/writer.c
@@ -80,6 +80,17 @@ $(B)/gen/version.h: FORCE
 	@VERSION='$(VERSION)' CUDA_INC='$(CUDA_INC)' sh scripts/version_header.sh > $@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 FORCE:
+
+# Files that travel inside the program; the list is renewed when one comes or goes, the object when one changes.
+embed_files := $(shell find web conf samples -type f 2>/dev/null | LC_ALL=C sort)
+$(B)/gen/embed.c: FORCE
+	@mkdir -p $(@D)
+	@sh scripts/embed.sh $(embed_files) > $@.new
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+$(B)/obj/gen/embed.o: $(B)/gen/embed.c $(embed_files) src/base/embed.h
+	@mkdir -p $(@D)
+	$(call say,EMBED,"web conf samples")
+	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -c -o $@ $<
 
 # Packages: a stamp a set, renewed when the list changes.
 $(B)/deps-%: scripts/deps.sh

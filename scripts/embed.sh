@@ -1,0 +1,28 @@
+#!/bin/sh
+# embed.sh FILE...: prints C source that carries the files inside the program (src/base/embed.h).
+# The assembler reads the bytes, so that a large file costs no compile time.
+set -eu
+cat <<'END'
+#include "base/embed.h"
+
+#define EMBED(id, path)                                                                                  \
+    __asm__(".pushsection .rodata\n.balign 16\nembed_" #id ":\n.incbin \"" path "\"\nembed_end_" #id      \
+            ":\n.byte 0\n.popsection\n");                                                                \
+    extern const unsigned char embed_##id[] __attribute__((visibility("hidden")));                       \
+    extern const unsigned char embed_end_##id[] __attribute__((visibility("hidden")));
+END
+n=0
+for f in "$@"; do
+    case $f in *[!A-Za-z0-9_./-]*) echo "embed.sh: $f: letters, digits, _ . - only, please" >&2; exit 1 ;; esac
+    echo "EMBED($n, \"$f\")"
+    n=$((n + 1))
+done
+echo "const struct embed_file embed_files[] = {"
+n=0
+for f in "$@"; do
+    echo "    { \"$f\", embed_$n, embed_end_$n },"
+    n=$((n + 1))
+done
+echo "    { 0 },"
+echo "};"
+echo "const size_t embed_files_n = $n;"

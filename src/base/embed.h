@@ -1,0 +1,23 @@
+/* Files that travel inside the program, so that it runs from anywhere: everything under web/, conf/ and
+ * samples/ at build time, by its path in the source tree.
+ *     const struct embed_file *f = embed_find("web/report.css");
+ *     fwrite(f->data, 1, embed_bytes(f), out);
+ * The table is sorted by path; a NUL follows each file's bytes, so a text may be read as a string. */
+#ifndef BASE_EMBED_H
+#define BASE_EMBED_H
+
+#include <stddef.h>
+
+struct embed_file {
+    const char *path;
+    const unsigned char *data, *end;
+};
+
+extern const struct embed_file embed_files[];
+extern const size_t embed_files_n;
+
+const struct embed_file *embed_find(const char *path); /* NULL: no such file */
+
+static inline size_t embed_bytes(const struct embed_file *f) { return (size_t)(f->end - f->data); }
+
+#endif
