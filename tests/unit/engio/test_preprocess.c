@@ -1,0 +1,87 @@
+#include <stdlib.h>
+
+#include "base/util.h"
+#include "engine/dsocr_preprocess.h"
+#include "unit/test.h"
+
+static struct dsocr_settings gundam(int max_tiles) {
+    struct err err;
+    struct dsocr_settings s = *dsocr_mode("gundam", &err);
+    s.max_tiles = max_tiles;
+    return s;
+}
+
+TEST(grid_choice_matches_the_reference_table) {
+    static const struct {
+        int width, height, w9, h9, w6, h6;
+    } rows[] = {
+        { 641, 640, 2, 2, 2, 2 },   { 429, 806, 1, 2, 1, 2 },   { 1000, 700, 3, 2, 3, 2 },
+        { 1654, 2339, 2, 3, 2, 3 }, { 1357, 1357, 2, 2, 2, 2 }, { 1600, 640, 3, 1, 3, 1 },
+        { 1920, 1080, 4, 2, 2, 1 }, { 3000, 1200, 4, 2, 3, 1 }, { 1358, 1358, 3, 3, 2, 2 },
+        { 4000, 500, 8, 1, 6, 1 },
+    };
+    struct dsocr_settings nine = gundam(9), six = gundam(6);
+    for (size_t i = 0; i < COUNTOF(rows); i++) {
+        int w, h;
+        dsocr_grid(&nine, rows[i].width, rows[i].height, &w, &h);
+        CHECK_INT(w * 100 + h, rows[i].w9 * 100 + rows[i].h9);
+        dsocr_grid(&six, rows[i].width, rows[i].height, &w, &h);
+        CHECK_INT(w * 100 + h, rows[i].w6 * 100 + rows[i].h6);
+    }
+}
+
+TEST(modes_give_their_sequence_lengths) {
+    static const struct {
+        const char *mode;
+        int side, rows;
+    } rows[] = { { "tiny", 512, 73 }, { "small", 640, 111 }, { "base", 1024, 273 }, { "large", 1280, 421 } };
+    struct err err;
+    struct dsocr_plan plan;
+    for (size_t i = 0; i < COUNTOF(rows); i++) {
+        dsocr_plan_make(dsocr_mode(rows[i].mode, &err), 1654, 2339, &plan);
+        CHECK_INT(plan.view_side, rows[i].side);
+        CHECK_INT(plan.grid_w, 0);
+        CHECK_INT(plan.image_tokens, rows[i].rows);
+        CHECK_INT(plan.stretch, rows[i].side <= 640);
+    }
+    CHECK(!dsocr_mode("huge", &err));
+    CHECK_STR(err.msg, "no image mode \"huge\": it is one of tiny, small, base, large, gundam");
+}
+
+TEST(gundam_sequence_lengths_follow_the_grid) {
+    static const struct {
+        int width, height, rows;
+    } rows[] = {
+        { 640, 640, 273 },   { 1280, 640, 483 },  { 429, 806, 493 },    { 1357, 1357, 693 },
+        { 1654, 2339, 903 }, { 2339, 1654, 893 }, { 1358, 1358, 1203 },
+    };
+    struct err err;
+    for (size_t i = 0; i < COUNTOF(rows); i++) {
+        struct dsocr_plan plan;
+        dsocr_plan_make(dsocr_mode("gundam", &err), rows[i].width, rows[i].height, &plan);
+        CHECK_INT(plan.image_tokens, rows[i].rows);
+    }
+}
+
+TEST(layout_puts_tiles_first_and_ends_with_the_separator) {
+    struct err err;
+    struct dsocr_plan plan;
+    dsocr_plan_make(dsocr_mode("gundam", &err), 1654, 2339, &plan); /* 2 x 3 tiles */
+    struct dsocr_row *rows = calloc((size_t)plan.image_tokens, sizeof *rows);
+    int kinds[4] = { 0 };
+    dsocr_layout(&plan, rows);
+    for (int i = 0; i < plan.image_tokens; i++) kinds[rows[i].kind]++;
+    CHECK_INT(kinds[DSOCR_ROW_TILE], 600);
+    CHECK_INT(kinds[DSOCR_ROW_GLOBAL], 256);
+    CHECK_INT(kinds[DSOCR_ROW_NEWLINE], 30 + 16);
+    CHECK_INT(rows[plan.image_tokens - 1].kind, DSOCR_ROW_SEPARATOR);
+    CHECK_INT(rows[10].tile, 1); /* after ten tokens of tile 0 the row goes on in tile 1 */
+    CHECK_INT(rows[10].token, 0);
+    CHECK_INT(rows[20].kind, DSOCR_ROW_NEWLINE);
+    CHECK_INT(rows[21].tile, 0);
+    CHECK_INT(rows[21].token, 10);
+    CHECK_INT(rows[210].tile, 2); /* ten grid rows of 21 below: the second row of tiles */
+    CHECK_INT(rows[630].kind, DSOCR_ROW_GLOBAL);
+    CHECK_INT(rows[646].kind, DSOCR_ROW_NEWLINE);
+    free(rows);
+}
