@@ -1,0 +1,114 @@
+#include "base/stats.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/die.h"
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double stats_quantile_sorted(const double *sorted, size_t n, double q) {
+    if (n == 0) return NAN;
+    double at = q * (double)(n - 1);
+    size_t i = (size_t)at;
+    if (i + 1 >= n) return sorted[n - 1];
+    return sorted[i] + (at - (double)i) * (sorted[i + 1] - sorted[i]);
+}
+
+/* Two passes: the sum of squares about the mean does not cancel. */
+static void moments(const double *v, size_t n, struct stats *s) {
+    double sum = 0, squares = 0;
+    for (size_t i = 0; i < n; i++) sum += v[i];
+    s->mean = sum / (double)n;
+    for (size_t i = 0; i < n; i++) squares += (v[i] - s->mean) * (v[i] - s->mean);
+    if (n < 2) return;
+    s->std = sqrt(squares / (double)(n - 1));
+    if (s->mean != 0) s->cv = s->std / fabs(s->mean);
+    double half = stats_t_quantile(0.975, (double)(n - 1)) * s->std / sqrt((double)n);
+    s->ci95_low = s->mean - half;
+    s->ci95_high = s->mean + half;
+}
+
+struct stats stats_of(const double *values, size_t n) {
+    struct stats s = { 0, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN };
+    double *v = xmalloc((n + 1) * sizeof *v);
+    for (size_t i = 0; i < n; i++)
+        if (isfinite(values[i])) v[s.n++] = values[i];
+    if (s.n) {
+        qsort(v, s.n, sizeof *v, by_value);
+        s.min = v[0];
+        s.max = v[s.n - 1];
+        s.median = stats_quantile_sorted(v, s.n, 0.5);
+        s.p90 = stats_quantile_sorted(v, s.n, 0.9);
+        moments(v, s.n, &s);
+    }
+    free(v);
+    return s;
+}
+
+/* Continued fraction of the incomplete beta function (Lentz's method). */
+static double beta_fraction(double a, double b, double x) {
+    const double tiny = 1e-300;
+    double c = 1, d = 1 - (a + b) * x / (a + 1);
+    d = 1 / (fabs(d) < tiny ? tiny : d);
+    double h = d;
+    for (int m = 1; m < 500; m++) {
+        for (int odd = 0; odd < 2; odd++) {
+            double k = odd ? -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+                           : m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m));
+            d = 1 + k * d;
+            c = 1 + k / c;
+            d = 1 / (fabs(d) < tiny ? tiny : d);
+            if (fabs(c) < tiny) c = tiny;
+            h *= d * c;
+        }
+        if (fabs(d * c - 1) < 1e-14) break;
+    }
+    return h;
+}
+
+/* Regularised incomplete beta I_x(a, b). */
+static double beta_inc(double a, double b, double x) {
+    if (x <= 0) return 0;
+    if (x >= 1) return 1;
+    double front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x));
+    if (x < (a + 1) / (a + b + 2)) return front * beta_fraction(a, b, x) / a;
+    return 1 - front * beta_fraction(b, a, 1 - x) / b;
+}
+
+static double t_upper_tail(double t, double df) { return 0.5 * beta_inc(df / 2, 0.5, df / (df + t * t)); }
+
+double stats_t_quantile(double p, double df) {
+    if (!(df > 0) || !(p > 0 && p < 1)) return NAN;
+    if (p < 0.5) return -stats_t_quantile(1 - p, df);
+    double low = 0, high = 1;
+    while (t_upper_tail(high, df) > 1 - p && high < 1e12) high *= 2;
+    for (int i = 0; i < 100; i++) {
+        double mid = (low + high) / 2;
+        if (t_upper_tail(mid, df) > 1 - p)
+            low = mid;
+        else
+            high = mid;
+    }
+    return (low + high) / 2;
+}
+
+struct stats_diff stats_welch(const struct stats *a, const struct stats *b) {
+    struct stats_diff d = { b->mean - a->mean, NAN, NAN, NAN, false };
+    if (a->mean != 0) d.ratio = d.diff / a->mean;
+    if (a->n < 2 || b->n < 2) return d;
+    double na = (double)a->n, nb = (double)b->n;
+    double va = a->std * a->std / na, vb = b->std * b->std / nb; /* variances of the two means */
+    double half = 0;
+    if (va + vb > 0) {
+        double df = (va + vb) * (va + vb) / (va * va / (na - 1) + vb * vb / (nb - 1));
+        half = stats_t_quantile(0.975, df) * sqrt(va + vb);
+    }
+    d.ci95_low = d.diff - half;
+    d.ci95_high = d.diff + half;
+    d.shown = d.ci95_low > 0 || d.ci95_high < 0;
+    return d;
+}

@@ -1,0 +1,52 @@
+#include <math.h>
+
+#include "base/stats.h"
+#include "base/util.h"
+#include "unit/test.h"
+
+TEST(stats_of_known_values) {
+    const double v[] = { 4, 2, 1, 3, NAN, 5 }; /* NaN: a failed repeat */
+    struct stats s = stats_of(v, COUNTOF(v));
+    CHECK_INT(s.n, 5);
+    CHECK_NEAR(s.mean, 3, 1e-12);
+    CHECK_NEAR(s.std, 1.5811388300841898, 1e-12);
+    CHECK_NEAR(s.median, 3, 1e-12);
+    CHECK_NEAR(s.p90, 4.6, 1e-12);
+    CHECK_NEAR(s.cv, 0.5270462766947299, 1e-12);
+    CHECK_NEAR(s.ci95_high - s.mean, 2.7764451051977987 * s.std / sqrt(5), 1e-9);
+    CHECK_NEAR(s.min, 1, 0);
+    CHECK_NEAR(s.max, 5, 0);
+}
+
+TEST(stats_of_one_value_has_no_deviation) {
+    const double v[] = { 7 };
+    struct stats s = stats_of(v, 1);
+    CHECK_NEAR(s.median, 7, 0);
+    CHECK(isnan(s.std) && isnan(s.cv) && isnan(s.ci95_low));
+    CHECK(isnan(stats_of(v, 0).mean));
+}
+
+/* Tables of Student's t; fractions between them must be monotone. */
+TEST(stats_t_quantile_matches_the_tables) {
+    CHECK_NEAR(stats_t_quantile(0.975, 1), 12.706204736, 1e-6);
+    CHECK_NEAR(stats_t_quantile(0.975, 2), 4.30265273, 1e-7);
+    CHECK_NEAR(stats_t_quantile(0.975, 9), 2.262157163, 1e-8);
+    CHECK_NEAR(stats_t_quantile(0.975, 1000), 1.962339081, 1e-8);
+    CHECK_NEAR(stats_t_quantile(0.025, 9), -2.262157163, 1e-8);
+    CHECK(stats_t_quantile(0.975, 2.5) < stats_t_quantile(0.975, 2.0));
+    CHECK(isnan(stats_t_quantile(0.975, 0)));
+}
+
+TEST(stats_welch_shows_what_is_there_and_no_more) {
+    const double a[] = { 10.0, 10.1, 9.9, 10.0, 10.05 }, b[] = { 11.0, 11.2, 10.9, 11.1, 11.0 };
+    const double c[] = { 10.0, 10.3, 9.7, 10.1, 9.9 }, one[] = { 12 };
+    struct stats sa = stats_of(a, 5), sb = stats_of(b, 5), sc = stats_of(c, 5), s1 = stats_of(one, 1);
+    struct stats_diff d = stats_welch(&sa, &sb);
+    CHECK(d.shown);
+    CHECK_NEAR(d.diff, 1.03, 1e-9);
+    CHECK_NEAR(d.ratio, 1.03 / 10.01, 1e-9);
+    CHECK(d.ci95_low > 0.85 && d.ci95_high < 1.2);
+    CHECK(!stats_welch(&sa, &sc).shown);
+    CHECK(!stats_welch(&sa, &s1).shown);
+    CHECK(isnan(stats_welch(&sa, &s1).ci95_low));
+}
