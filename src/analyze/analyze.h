@@ -1,0 +1,303 @@
+/* The questions asked of a timeline, and all the answers in one struct.
+ *     struct analysis a;
+ *     analyze_run(tl, &input, &a);                 -- input may be NULL: the trace alone
+ *     ...
+ *     analysis_free(&a);
+ * No I/O, no printing. The analysis borrows from the timeline and from the input: free it first. What is not
+ * known is NaN, ANALYSIS_NONE or NULL, never 0. Definitions of all numbers: docs/analysis.md.
+ *
+ * Conservation: at every moment a device's time is split evenly between the kernels running on it (an `owned`
+ * time; without overlap it is the duration). Owned times of stages (with the row outside), of operators (likewise),
+ * of kernel classes, of categories and of libraries each add up to the devices' busy time; `conservation` has
+ * the residuals. Sub-stages are inside their parents: add `gpu_owned_self_ns`, or the rows without parent. */
+#ifndef ANALYZE_ANALYZE_H
+#define ANALYZE_ANALYZE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "analyze/kernel_name.h"
+#include "analyze/stats.h"
+#include "timeline/timeline.h"
+
+#define ANALYSIS_NONE UINT32_MAX
+
+/* ---- What the caller may add to the trace. All optional, all borrowed until analysis_free(). */
+
+/* What a model must cost in a stage. */
+struct analyze_cost {
+    const char *stage; /* name ("decode") or path ("prefill/sam") */
+    bool per_token;    /* the numbers are for one token made (decode), else for one occurrence of the stage */
+    double flops, bytes; /* NaN: unknown */
+    double floor_ns;     /* no implementation on this device is faster; NaN: unknown */
+};
+/* Times of a stage over the repeats of the timing phase, when nothing was recorded but the clock. */
+struct analyze_timing {
+    const char *stage;
+    size_t n;                             /* repeats */
+    const double *ms;                     /* [n]; NaN: this repeat has none */
+    const double *tokens_in, *tokens_out; /* [n] each, tokens consumed and made; NULL: unknown */
+    const bool *failed; /* [n]; NULL: none failed. Failed repeats are counted and left out */
+};
+struct analyze_rule { /* ranges whose name matches the glob become occurrences of the stage */
+    const char *stage, *glob;
+};
+struct analyze_input {
+    const struct analyze_cost *costs;
+    size_t ncosts;
+    const struct analyze_timing *timings;
+    size_t ntimings;
+    const struct analyze_rule *rules; /* before the presets, first match wins */
+    size_t nrules;
+    bool no_presets;                           /* only the rules, and ranges that are stages already */
+    double peak_flops_per_s, peak_bytes_per_s; /* of one device; NaN or 0: unknown */
+    const char *peak_source;                   /* "datasheet, dense bf16", "calibrated", "user" */
+    const char *model;                         /* name, for texts; NULL */
+};
+
+/* ---- Answers. */
+
+enum analysis_idle_cause {
+    ANALYSIS_IDLE_LAUNCH,     /* the host was still launching: the queue had run dry */
+    ANALYSIS_IDLE_SYNC,       /* the host was held in, or just came out of, a synchronisation */
+    ANALYSIS_IDLE_COPY,       /* a copy or memset ran and no kernel */
+    ANALYSIS_IDLE_DEPENDENCY, /* work was queued, but waited for another stream */
+    ANALYSIS_IDLE_DEVICE,     /* work was queued on the same stream: latency from kernel to kernel */
+    ANALYSIS_IDLE_NO_WORK,    /* the host did something else (no launch for a while) */
+    ANALYSIS_IDLE_OTHER,      /* the device worked for another stage */
+    ANALYSIS_IDLE_UNKNOWN,    /* the trace has no launches to tell */
+    ANALYSIS_IDLE_CAUSES
+};
+const char *analysis_idle_cause_name(enum analysis_idle_cause cause); /* "launch gap" */
+
+/* Idle time between the first and the last kernel of each occurrence; the causes add up to idle_ns. */
+struct analysis_idle {
+    double ns[ANALYSIS_IDLE_CAUSES];
+    uint64_t gaps;       /* moments at which the device had nothing to do */
+    struct stats gap_ns; /* over gaps; p99 etc. from at most 100,000 of them, evenly chosen */
+    double
+        graph_removable_ns;  /* launch gaps and kernel-to-kernel latency of kernels not launched by a graph */
+    double queue_depth_mean; /* launches waiting when a kernel starts; NaN: no launches */
+    double queue_empty_share; /* kernels that found no other launch waiting behind them: the host is behind */
+    double launch_delay_ns;   /* median, end of the launch call to start of the kernel; NaN */
+    double launch_cost_ns;    /* median duration of a launch call; NaN */
+    double launch_interval_ns; /* median from one launch call to the next on its thread; NaN */
+};
+
+struct analysis_stage {
+    const char *name; /* "sam"; "(outside stages)"; "(whole trace)" */
+    const char *path; /* "prefill/sam" */
+    uint32_t parent;  /* row; ANALYSIS_NONE */
+    uint32_t depth;
+    bool implicit; /* the trace marks no stage: this row is the whole of it */
+    bool outside;  /* work that belongs to no stage: no wall, no span */
+    bool on_cpu;   /* its kernels ran on the native engine's cpu device */
+
+    uint64_t occurrences;
+    struct stats wall_ns; /* over occurrences: range start to range end, or to its last kernel's end */
+    struct stats busy_ns; /* over occurrences: union of its kernels */
+    double host_ns;       /* sum of range durations */
+    double wall_total_ns, gpu_busy_ns, gpu_span_ns, idle_ns; /* sums over occurrences */
+    double gpu_owned_ns;      /* with sub-stages; rows without parent and the outside row add up */
+    double gpu_owned_self_ns; /* without sub-stages; all rows add up */
+    double head_ns, tail_ns;  /* wall before the first and after the last kernel */
+    uint64_t kernels, launches, graph_launches, copies, syncs;
+    double copied_bytes, htod_bytes, dtoh_bytes, copy_ns, sync_ns;
+    double category_ns[KERNEL_CATEGORY_END]; /* owned, with sub-stages */
+    double kernel_mean_ns;                   /* mean duration of a kernel */
+
+    double tokens_in, tokens_out; /* NaN: unknown */
+    const char *token_source;     /* "token records", "range labels", "timing phase"; NULL */
+    struct stats token_ns;        /* time from token to token (or step to step) in the trace */
+    double kernels_per_token, launches_per_token;
+
+    bool idle_known;          /* false: the data cannot support idle verdicts */
+    const char *idle_refused; /* why not; NULL */
+    struct analysis_idle idle;
+
+    double time_ns;                /* the figure for one occurrence that the next four use */
+    const char *time_source;       /* "median of 10 timing repeats", "mean of 3 occurrences in the trace" */
+    double flops, bytes, floor_ns; /* model's, for one occurrence (per_token costs times its tokens) */
+    double mfu, mbu, distance;     /* fractions; distance = time / floor */
+    double tokens_per_s;           /* made, in time_ns */
+    double overhead_ratio;         /* trace wall over timing median: what recording cost; NaN */
+    const struct analyze_timing *timing; /* NULL */
+    struct stats timing_ms;              /* over the repeats that did not fail */
+
+    double joules, joules_per_token, tokens_per_joule, watts; /* over all occurrences, all devices it used */
+};
+
+struct analysis_occurrence {       /* sorted by start */
+    uint32_t stage, range, parent; /* parent: occurrence; range: TIMELINE_NONE for the implicit stage */
+    uint64_t start_ns, end_ns;     /* of the range */
+    uint64_t wall_end_ns;          /* end_ns, or the end of its last kernel */
+    uint64_t gpu_first_ns, gpu_last_ns, gpu_busy_ns; /* first == 0: no kernel */
+    uint32_t kernels;
+    double tokens_in, tokens_out; /* NaN: unknown */
+};
+
+struct
+    analysis_operator { /* name; or name and detail (shapes) in operators_by_shape. By gpu_self_ns, then self_ns */
+    const char *name;
+    const char *detail; /* NULL in `operators` */
+    enum trace_range_category category;
+    bool outside; /* kernels launched in no range but stages */
+    uint64_t calls, kernels;
+    double total_ns, self_ns, mean_ns; /* on the host; a recursive call counts once in total */
+    double gpu_ns;                     /* owned by what it and its children launched */
+    double gpu_self_ns;                /* launched by itself; all rows add up to busy time */
+    double flops, bytes;               /* the engine's own count, summed; NaN */
+    uint32_t stage;                    /* where most of its time is; ANALYSIS_NONE */
+};
+
+enum analysis_limiter { /* of theoretical occupancy */
+                        ANALYSIS_LIMIT_UNKNOWN,
+                        ANALYSIS_LIMIT_WARPS,
+                        ANALYSIS_LIMIT_BLOCKS,
+                        ANALYSIS_LIMIT_REGISTERS,
+                        ANALYSIS_LIMIT_SMEM
+};
+struct
+    analysis_kernel { /* one class: same name, grid, block, registers, shared memory, device. By owned_ns */
+    uint32_t shape;   /* of the timeline: geometry, registers, shared memory */
+    const char *name; /* demangled */
+    const char *short_name;
+    enum kernel_library library;
+    enum kernel_category category;
+    bool whole_graph; /* a graph seen as one block */
+    uint64_t calls;
+    double total_ns, owned_ns, share; /* share of busy time, 0..1 */
+    double mean_ns, min_ns, p50_ns, p99_ns, max_ns;
+    double occupancy; /* theoretical, 0..1; NaN */
+    enum analysis_limiter limiter;
+    double waves;        /* blocks over what the device holds at once; NaN */
+    uint64_t blocks;     /* of the grid; 0: unknown */
+    uint32_t stage;      /* where most of its time is; ANALYSIS_NONE: outside */
+    double flops, bytes; /* of one call, from GEMM records or the engine; NaN */
+};
+struct analysis_group { /* kernels by category or by library; by owned_ns */
+    int id;             /* enum kernel_category or kernel_library */
+    const char *name;
+    uint64_t calls, classes;
+    double owned_ns, share;
+};
+struct analysis_device {
+    uint32_t device;
+    uint64_t kernels;
+    double busy_ns, span_ns, copy_ns; /* union of kernels; first start to last end; union of copies */
+    double communication_ns,
+        communication_hidden_ns; /* union of communication kernels; of it beside other kernels */
+};
+
+struct analysis_point { /* of the roofline */
+    const char *label;
+    uint32_t stage, kernel; /* row; the other is ANALYSIS_NONE */
+    double flops, bytes, time_ns;
+    double intensity; /* FLOP per byte */
+    double flop_per_s, byte_per_s;
+    double roof_flop_per_s; /* at this intensity */
+    double attained;        /* flop_per_s / roof (byte_per_s / peak where there are no FLOPs) */
+    bool memory_bound;      /* left of the ridge */
+    const char *source;     /* "model", "engine", "gemm records" */
+};
+
+struct analysis_power_point {
+    uint64_t time_ns;
+    float watts, sm_mhz, memory_mhz, temperature_c; /* NaN: unknown */
+    uint64_t throttle_reasons;                      /* NVML's bits, of any sample in this point */
+};
+struct analysis_power { /* one a device */
+    uint32_t device;
+    struct analysis_power_point *series; /* at most 2,000 points */
+    size_t n;
+    double joules, watts_mean, watts_max, sm_mhz_max, sm_mhz_busy_mean;
+    double covered_ns; /* between first and last sample */
+    double
+        throttled_ns; /* by power, heat or hardware while the device was busy; idle and application clocks do not count */
+    const char *throttled_by; /* "power cap, thermal"; NULL */
+    double idle_joules;       /* burnt while no kernel ran */
+};
+
+struct analysis_stability {
+    const char *stage;
+    struct stats ms;
+    size_t failed;
+    double drift_percent; /* first to last repeat along the fitted line, of the mean; NaN for n < 4 */
+    bool drift_shown;     /* the slope's 95% interval leaves 0 out */
+    size_t outliers;      /* further than 3.5 robust deviations from the median */
+    bool unstable;        /* CV over 5% */
+};
+
+enum analysis_confidence { ANALYSIS_LOW, ANALYSIS_MEDIUM, ANALYSIS_HIGH };
+const char *analysis_confidence_name(enum analysis_confidence c);
+struct analysis_finding { /* by saving_ms, largest first; those that only inform (NaN) at the end */
+    const char *rule;     /* "launch-bound": stable, for scripts */
+    const char *title;    /* "Decode is launch-bound: the GPU waits 451 ms of 630 ms" */
+    const char *evidence; /* the numbers */
+    const char *advice;   /* what to do */
+    uint32_t stage;       /* row; ANALYSIS_NONE: the whole run */
+    double
+        saving_ms; /* at most this much of the stage, over all its occurrences of one run; NaN: informs only */
+    double saving_percent; /* of the stage's time */
+    enum analysis_confidence confidence;
+};
+
+enum analysis_severity { ANALYSIS_INFO, ANALYSIS_WARNING };
+struct analysis_note { /* where numbers come from and what is missing: "no launches: time containment used" */
+    enum analysis_severity severity;
+    const char *text;
+};
+
+struct analysis_conservation {                                 /* ns */
+    double busy;                                               /* sum over devices of the union of kernels */
+    double kernel_residual, stage_residual, operator_residual; /* busy minus the sum of owned times */
+    double outside_stages, outside_operators; /* owned by work in no stage, in no range but stages */
+    double unmatched; /* owned by kernels without a launch in files that have launches */
+    uint64_t unmatched_kernels;
+};
+
+struct analysis {
+    const struct timeline *timeline;
+    const struct analyze_input *input; /* NULL: none */
+    double wall_ns;                    /* first to last record */
+    double lost_share;                 /* kernels lost, of all; 0..1 */
+    uint64_t kernels_total, launches_total;
+    double peak_flops_per_s, peak_bytes_per_s; /* NaN */
+    const char *peak_source;                   /* NULL */
+    double
+        model_mfu; /* (F_prefill + F_decode) / ((t_prefill + t_decode) P) over stages without parent; NaN */
+    bool cpu_only; /* every kernel ran on a cpu device, or there is none */
+
+    struct analysis_stage
+        *stages; /* a parent before its children, in order of first occurrence; outside last */
+    struct analysis_occurrence *occurrences;
+    struct analysis_operator *operators, *operators_by_shape;
+    struct analysis_kernel *kernels;
+    struct analysis_group *categories, *libraries;
+    struct analysis_device *devices; /* as timeline.devices */
+    struct analysis_point *roofline;
+    struct analysis_power *powers;
+    struct analysis_stability *stability;
+    struct analysis_finding *findings;
+    struct analysis_note *notes;
+    size_t nstages, noccurrences, noperators, noperators_by_shape, nkernels, ncategories, nlibraries,
+        ndevices, nroofline, npowers, nstability, nfindings, nnotes;
+    struct analysis_conservation conservation;
+
+    /* For drawing and export: owner of each timeline record. */
+    const uint32_t *kernel_occurrence; /* [timeline.kernels.n]: innermost occurrence; ANALYSIS_NONE */
+    const uint32_t *shape_kernel;      /* [timeline.nshapes]: row of `kernels` */
+    const uint32_t *range_occurrence;  /* [timeline.ranges.n]: innermost occurrence around or at it */
+    void *owner;                       /* private */
+};
+
+void analyze_run(const struct timeline *tl, const struct analyze_input *input, struct analysis *a);
+void analysis_free(struct analysis *a); /* and ready for reuse; zeroed is fine */
+
+/* A representative stretch for drawing: the occurrence of the stage whose wall is nearest to the median, cut so
+ * that it holds at most max_kernels. False: the stage has none. */
+bool analysis_window(const struct analysis *a, uint32_t stage, size_t max_kernels, uint64_t *start_ns,
+                     uint64_t *end_ns);
+
+#endif
