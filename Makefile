@@ -41,8 +41,8 @@ LIBS := $(if $(filter 1,$(STATIC)),-Wl$(,)-Bstatic) $(addprefix -l,$(LIB_NAMES))
 cli_src := $(filter-out src/collect/% src/main.c,$(wildcard src/*/*.c src/*/*/*.c))
 cli_obj := $(cli_src:src/%.c=$(B)/obj/%.o) $(B)/obj/gen/embed.o
 # What the injected library may link: itself, and of base/ and trace/ only what neither exits nor prints.
-collect_src := $(wildcard src/collect/*.c) src/base/clock.c src/base/crc32.c src/trace/format.c src/trace/column.c \
-               src/trace/writer.c
+collect_src := $(wildcard src/collect/*.c) src/base/err.c src/base/clock.c src/base/crc32.c \
+               $(filter-out src/trace/reader%,$(wildcard src/trace/*.c))
 collect_obj := $(collect_src:src/%.c=$(B)/pic/%.o)
 
 .PHONY: all demo test bench fuzz lint install deps clean dist help test-build format

@@ -1,0 +1,31 @@
+/* The strings of a trace by number. Chunks of them come with rising numbers; a lost chunk leaves a hole. */
+#ifndef TRACE_READER_STRINGS_H
+#define TRACE_READER_STRINGS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "base/err.h"
+
+struct reader_string_run {
+    uint32_t first, n;
+    uint32_t *offsets; /* n + 1, into text; each text ends in a NUL that the next offset counts */
+    char *text;
+};
+
+struct reader_strings {
+    struct {
+        struct reader_string_run *v;
+        size_t n, cap;
+    } runs;
+    uint64_t disk_bytes;
+};
+
+int reader_strings_add(struct reader_strings *t, struct bytes raw, uint32_t count, uint32_t disk_bytes,
+                       struct err *err);
+const char *reader_strings_get(const struct reader_strings *t, uint32_t id, size_t *len);
+uint32_t reader_strings_end(const struct reader_strings *t);
+void reader_strings_free(struct reader_strings *t);
+
+#endif

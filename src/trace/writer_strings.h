@@ -1,0 +1,33 @@
+/* The writer's string table: text to number within a fixed piece of memory, safe from all threads. */
+#ifndef TRACE_WRITER_STRINGS_H
+#define TRACE_WRITER_STRINGS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct writer_string {
+    uint64_t hash;
+    uint32_t offset, len; /* in the text area */
+};
+
+struct writer_strings {
+    pthread_mutex_t lock;
+    uint8_t *memory; /* one mapping: slots, entries, text; pages cost nothing until used */
+    size_t memory_bytes;
+    uint32_t *slots; /* number of a string; 0: empty; open addressing */
+    uint32_t nslots, max_strings;
+    struct writer_string *entries; /* by number - 1 */
+    char *text;
+    uint32_t text_cap, text_used;
+    uint32_t n;
+    uint64_t refused; /* texts that found no room */
+};
+
+bool writer_strings_init(struct writer_strings *t, size_t memory_bytes);
+void writer_strings_free(struct writer_strings *t);
+uint32_t writer_strings_id(struct writer_strings *t, const char *text, size_t len); /* 0: empty or refused */
+uint32_t writer_strings_count(struct writer_strings *t);
+
+#endif
