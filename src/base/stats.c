@@ -10,9 +10,9 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-double stats_quantile_sorted(const double *sorted, size_t n, double q) {
+double stats_percentile(const double *sorted, size_t n, double p) {
     if (n == 0) return NAN;
-    double at = q * (double)(n - 1);
+    double at = p * (double)(n - 1);
     size_t i = (size_t)at;
     if (i + 1 >= n) return sorted[n - 1];
     return sorted[i] + (at - (double)i) * (sorted[i + 1] - sorted[i]);
@@ -22,6 +22,7 @@ double stats_quantile_sorted(const double *sorted, size_t n, double q) {
 static void moments(const double *v, size_t n, struct stats *s) {
     double sum = 0, squares = 0;
     for (size_t i = 0; i < n; i++) sum += v[i];
+    s->sum = sum;
     s->mean = sum / (double)n;
     for (size_t i = 0; i < n; i++) squares += (v[i] - s->mean) * (v[i] - s->mean);
     if (n < 2) return;
@@ -32,20 +33,30 @@ static void moments(const double *v, size_t n, struct stats *s) {
     s->ci95_high = s->mean + half;
 }
 
-struct stats stats_of(const double *values, size_t n) {
-    struct stats s = { 0, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN };
-    double *v = xmalloc((n + 1) * sizeof *v);
+struct stats stats_none(void) {
+    return (struct stats){ 0, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN };
+}
+
+struct stats stats_of_sorting(double *v, size_t n) {
+    struct stats s = stats_none();
     for (size_t i = 0; i < n; i++)
-        if (isfinite(values[i])) v[s.n++] = values[i];
-    if (s.n) {
-        qsort(v, s.n, sizeof *v, by_value);
-        s.min = v[0];
-        s.max = v[s.n - 1];
-        s.median = stats_quantile_sorted(v, s.n, 0.5);
-        s.p90 = stats_quantile_sorted(v, s.n, 0.9);
-        moments(v, s.n, &s);
-    }
-    free(v);
+        if (isfinite(v[i])) v[s.n++] = v[i];
+    if (s.n == 0) return s;
+    qsort(v, s.n, sizeof *v, by_value);
+    s.min = v[0];
+    s.max = v[s.n - 1];
+    s.median = stats_percentile(v, s.n, 0.5);
+    s.p90 = stats_percentile(v, s.n, 0.9);
+    s.p99 = stats_percentile(v, s.n, 0.99);
+    moments(v, s.n, &s);
+    return s;
+}
+
+struct stats stats_of(const double *v, size_t n) {
+    double *copy = xmalloc((n + 1) * sizeof *copy);
+    for (size_t i = 0; i < n; i++) copy[i] = v[i];
+    struct stats s = stats_of_sorting(copy, n);
+    free(copy);
     return s;
 }
 
@@ -96,19 +107,21 @@ double stats_t_quantile(double p, double df) {
     return (low + high) / 2;
 }
 
-struct stats_diff stats_welch(const struct stats *a, const struct stats *b) {
-    struct stats_diff d = { b->mean - a->mean, NAN, NAN, NAN, false };
-    if (a->mean != 0) d.ratio = d.diff / a->mean;
+double stats_student_t975(double degrees_of_freedom) { return stats_t_quantile(0.975, degrees_of_freedom); }
+
+struct stats_difference stats_welch(const struct stats *a, const struct stats *b) {
+    struct stats_difference d = { b->mean - a->mean, NAN, NAN, NAN, false };
+    if (a->mean != 0) d.ratio = b->mean / a->mean;
     if (a->n < 2 || b->n < 2) return d;
     double na = (double)a->n, nb = (double)b->n;
     double va = a->std * a->std / na, vb = b->std * b->std / nb; /* variances of the two means */
     double half = 0;
     if (va + vb > 0) {
         double df = (va + vb) * (va + vb) / (va * va / (na - 1) + vb * vb / (nb - 1));
-        half = stats_t_quantile(0.975, df) * sqrt(va + vb);
+        half = stats_student_t975(df) * sqrt(va + vb);
     }
-    d.ci95_low = d.diff - half;
-    d.ci95_high = d.diff + half;
-    d.shown = d.ci95_low > 0 || d.ci95_high < 0;
+    d.low = d.difference - half;
+    d.high = d.difference + half;
+    d.shown = d.low > 0 || d.high < 0;
     return d;
 }

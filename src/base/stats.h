@@ -1,5 +1,5 @@
-/* Statistics of repeated measurements, and of the difference of two series. NaN in the input is "not
- * measured" and is left out; what cannot be said (a deviation of one value) is NaN. */
+/* Statistics of a sample of numbers, and of the difference of two samples. NaN in the input is "not measured"
+ * and is left out; what cannot be said of so few values (a deviation of one) is NaN. */
 #ifndef BASE_STATS_H
 #define BASE_STATS_H
 
@@ -7,24 +7,30 @@
 #include <stddef.h>
 
 struct stats {
-    size_t n;                     /* values that were measured */
-    double mean, std;             /* std: of a sample, n - 1 */
-    double median, min, max, p90; /* quantiles are linear between the neighbours */
-    double cv;                    /* std / mean */
-    double ci95_low, ci95_high;   /* of the mean, Student's t */
+    size_t n; /* values that were measured */
+    double sum, mean;
+    double std; /* of a sample, n - 1 */
+    double min, median, max;
+    double p90, p99;            /* linear between order statistics */
+    double cv;                  /* std / mean */
+    double ci95_low, ci95_high; /* of the mean, Student's t */
 };
 
-struct stats stats_of(const double *values, size_t n);
-double stats_quantile_sorted(const double *sorted, size_t n, double q); /* NaN when empty; 0 <= q <= 1 */
-double stats_t_quantile(double p, double df); /* Student's t: P(T <= result) = p; df > 0, may be a fraction */
+/* `stats_of` copies; `stats_of_sorting` sorts v in place (and moves its NaNs away). */
+struct stats stats_of(const double *v, size_t n);
+struct stats stats_of_sorting(double *v, size_t n);
+struct stats stats_none(void);                                     /* n = 0, the rest NaN */
+double stats_percentile(const double *sorted, size_t n, double p); /* p in 0..1; NaN for n = 0 */
+double stats_t_quantile(double p, double df); /* Student's t: P(T <= result) = p; df > 0, fractions too */
+double stats_student_t975(double degrees_of_freedom); /* two-sided 95% */
 
-/* Welch: b against a, variances not assumed equal. `shown`: the interval leaves 0 out. With fewer than two
- * values on a side there is no interval, and nothing is shown. */
-struct stats_diff {
-    double diff, ci95_low, ci95_high; /* mean b - mean a */
-    double ratio;                     /* diff / mean a */
-    bool shown;
+/* Welch's confidence interval of mean(b) - mean(a) at 95%, variances not assumed equal; low and high are NaN
+ * when either side has fewer than two values. */
+struct stats_difference {
+    double difference, low, high; /* b - a */
+    double ratio;                 /* mean(b) / mean(a) */
+    bool shown;                   /* the interval leaves 0 out */
 };
-struct stats_diff stats_welch(const struct stats *a, const struct stats *b);
+struct stats_difference stats_welch(const struct stats *a, const struct stats *b);
 
 #endif

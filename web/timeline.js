@@ -1,0 +1,332 @@
+// The timeline: one canvas, stages on top, operators, streams and counters below on the same clock.
+// Data: <script type="application/json" id="timeline-data">; times are ns from the window's start, starts are
+// stored as differences. Slices narrower than a pixel are merged, so a frame costs at most one rectangle a pixel
+// and row, however many slices there are.
+(function () {
+  'use strict';
+  const box = document.getElementById('timeline-box');
+  const source = document.getElementById('timeline-data');
+  if (!box || !source) return;
+  const data = JSON.parse(source.textContent);
+  const LEFT = () => (canvas.clientWidth < 560 ? 0 : 132);
+  const RULER = 26, GAP = 10, LABEL = 16;
+  const canvas = document.createElement('canvas');
+  canvas.tabIndex = 0;
+  canvas.setAttribute('role', 'img');
+  canvas.setAttribute('aria-label', 'Timeline. Arrow keys move, plus and minus zoom, 0 shows all.');
+  const where = document.createElement('span');
+  where.className = 'where';
+  const detail = document.createElement('div');
+  detail.className = 'detail';
+  const search = document.createElement('input');
+  search.type = 'search';
+  search.placeholder = 'Find in the timeline';
+  search.setAttribute('aria-label', search.placeholder);
+
+  // ---- data: each track becomes rows of slices that do not overlap, sorted by start
+  function buildRows(track) {
+    const rows = [];
+    let t = 0;
+    for (let i = 0; i < track.s.length; i++) {
+      t += track.s[i];
+      const depth = track.l ? track.l[i] : 0;
+      (rows[depth] ||= []).push([t, track.d[i], track.n[i], track.c ? track.c[i] : -1, track.o ? track.o[i] : -1]);
+    }
+    return Array.from(rows, (list) => {
+      const row = list || [], n = row.length;
+      const out = { n, s: new Float64Array(n), e: new Float64Array(n), name: new Int32Array(n), cat: new Int8Array(n), owner: new Int32Array(n) };
+      row.forEach((x, i) => { out.s[i] = x[0]; out.e[i] = x[0] + x[1]; out.name[i] = x[2]; out.cat[i] = x[3]; out.owner[i] = x[4]; });
+      return out;
+    });
+  }
+  function buildCounter(c) {
+    let t = 0;
+    return { ...c, t: Float64Array.from(c.t, (d) => (t += d)), v: c.v };
+  }
+  const tracks = data.tracks.map((track) => ({ label: track.label, kind: track.kind, rows: buildRows(track) }));
+  const counters = data.counters.map(buildCounter);
+  const span = Math.max(1, data.span);
+  const view = { from: 0, to: span };
+  let hover = null, pinned = null, found = null, layout = [], frame = 0, colors = null;
+
+  // ---- layout
+  const rowHeight = (kind) => (kind === 'stage' ? 22 : 17);
+  function place() {
+    let y = RULER;
+    layout = [];
+    for (const track of tracks) {
+      y += LEFT() ? 0 : LABEL;
+      const top = y;
+      for (const row of track.rows) { layout.push({ track, row, y, h: rowHeight(track.kind) - 1 }); y += rowHeight(track.kind); }
+      track.y = top;
+      y += GAP;
+    }
+    for (const c of counters) { y += LEFT() ? 0 : LABEL; c.y = y; c.h = 44; y += 44 + GAP; }
+    return y;
+  }
+
+  // ---- drawing
+  function readColors() {
+    const style = getComputedStyle(document.documentElement);
+    const get = (name) => style.getPropertyValue(name).trim();
+    colors = { ink: get('--ink'), soft: get('--soft'), faint: get('--faint'), line: get('--line'), fill: get('--fill'), card: get('--card'), accent: get('--accent'), accentSoft: get('--accent-soft'), cat: [] };
+    for (let i = 0; i < 8; i++) colors.cat.push(get('--c' + i));
+  }
+  const xOf = (t, left, width) => left + ((t - view.from) / (view.to - view.from)) * width;
+  function duration(ns) {
+    const a = Math.abs(ns);
+    if (a >= 1e9) return (ns / 1e9).toFixed(3) + ' s';
+    if (a >= 1e6) return (ns / 1e6).toFixed(a >= 1e8 ? 1 : 3) + ' ms';
+    if (a >= 1e3) return (ns / 1e3).toFixed(a >= 1e5 ? 1 : 2) + ' \u00b5s';
+    return ns.toFixed(0) + ' ns';
+  }
+  function tickStep(target) {
+    const base = Math.pow(10, Math.floor(Math.log10(target)));
+    for (const m of [1, 2, 5, 10]) if (base * m >= target) return Math.max(1, base * m);
+    return Math.max(1, base * 10);
+  }
+  function tickText(t, step) {
+    const unit = step >= 1e9 ? [1e9, ' s'] : step >= 1e6 ? [1e6, ' ms'] : step >= 1e3 ? [1e3, ' \u00b5s'] : [1, ' ns'];
+    return Math.round(t / unit[0]).toLocaleString('en') + unit[1];
+  }
+  function drawRuler(g, left, width, height) {
+    const step = tickStep(((view.to - view.from) / width) * 110);
+    g.fillStyle = colors.soft;
+    g.strokeStyle = colors.line;
+    g.beginPath();
+    for (let t = Math.ceil(view.from / step) * step; t <= view.to; t += step) {
+      const x = Math.round(xOf(t, left, width)) + 0.5;
+      g.moveTo(x, RULER - 6);
+      g.lineTo(x, height);
+      if (x + 60 < left + width) g.fillText(tickText(t, step), x + 4, 14);
+    }
+    g.stroke();
+  }
+  function firstVisible(row) {
+    let lo = 0, hi = row.n;
+    while (lo < hi) { const mid = (lo + hi) >> 1; if (row.e[mid] < view.from) lo = mid + 1; else hi = mid; }
+    return lo;
+  }
+  function sliceColor(track, row, i) {
+    if (track.kind === 'stage') return colors.accent;
+    if (row.cat[i] >= 0) return colors.cat[row.cat[i] % 8];
+    return colors.faint;
+  }
+  function drawRow(g, item, left, width) {
+    const { track, row, y, h } = item, scale = width / (view.to - view.from), right = left + width;
+    let lastX = -1;
+    for (let i = firstVisible(row); i < row.n && row.s[i] <= view.to; i++) {
+      let x = left + (row.s[i] - view.from) * scale, x2 = left + (row.e[i] - view.from) * scale;
+      const px = x | 0;
+      if (x2 - x < 1 && px === lastX) continue;
+      lastX = px;
+      x = Math.max(x, left);
+      x2 = Math.min(x2, right);
+      const w = Math.max(1, x2 - x - (x2 - x > 4 ? 0.7 : 0));
+      const dim = found && !found.has(row.name[i]);
+      g.globalAlpha = dim ? 0.15 : track.kind === 'op' ? 0.55 : 0.92;
+      g.fillStyle = sliceColor(track, row, i);
+      g.fillRect(x, y, w, h);
+      g.globalAlpha = 1;
+      if (w > 34) drawLabel(g, data.names[row.name[i]], x, y, w, h, track.kind);
+    }
+  }
+  function drawLabel(g, text, x, y, w, h, kind) {
+    const room = Math.floor((w - 8) / 6.1);
+    if (room < 3) return;
+    g.fillStyle = kind === 'op' ? colors.ink : colors.card;
+    g.fillText(text.length > room ? text.slice(0, room - 1) + '\u2026' : text, x + 4, y + h - 5 - (h > 18 ? 2 : 0));
+  }
+  function drawCounter(g, c, left, width) {
+    const top = c.max > 0 ? c.max : 1, base = c.y + c.h;
+    g.strokeStyle = colors.line;
+    g.beginPath(); g.moveTo(left, base + 0.5); g.lineTo(left + width, base + 0.5); g.stroke();
+    g.fillStyle = colors.accentSoft;
+    g.strokeStyle = colors.accent;
+    g.beginPath();
+    let started = false, lastX = -10;
+    let i = 0;
+    while (i + 1 < c.t.length && c.t[i + 1] < view.from) i++;
+    for (; i < c.t.length; i++) {
+      const x = xOf(c.t[i], left, width);
+      if (c.v[i] === null) continue;
+      const yy = base - (c.v[i] / top) * (c.h - 4);
+      if (!started) { g.moveTo(Math.max(x, left), base); started = true; }
+      if (x - lastX >= 0.5 || c.t[i] > view.to) { g.lineTo(Math.min(Math.max(x, left), left + width), yy); lastX = x; }
+      if (c.t[i] > view.to) break;
+    }
+    if (started) { g.lineTo(Math.min(left + width, Math.max(lastX, left)), base); g.fill(); g.stroke(); }
+  }
+  function drawLabels(g, left) {
+    g.fillStyle = colors.card;
+    if (left) g.fillRect(0, 0, left, 1e5);
+    g.fillStyle = colors.soft;
+    const put = (text, y, h) => {
+      const room = Math.floor((left || 300) / 6.4);
+      g.fillText(text.length > room ? text.slice(0, room - 1) + '\u2026' : text, 0, left ? y + Math.min(h, 22) / 2 + 5 : y - 4);
+    };
+    for (const t of tracks) put(t.label, t.y, t.rows.length * rowHeight(t.kind));
+    for (const c of counters) put(c.label + (c.max > 0 ? ' (' + Number(c.max.toPrecision(3)) + ' ' + c.unit + ')' : ''), c.y, c.h);
+  }
+  function draw() {
+    frame = 0;
+    if (!colors) readColors();
+    const height = place(), cssWidth = canvas.clientWidth, ratio = window.devicePixelRatio || 1;
+    if (canvas.width !== Math.round(cssWidth * ratio) || canvas.height !== Math.round(height * ratio)) {
+      canvas.style.height = height + 'px';
+      canvas.width = Math.round(cssWidth * ratio);
+      canvas.height = Math.round(height * ratio);
+    }
+    const g = canvas.getContext('2d'), left = LEFT(), width = Math.max(1, cssWidth - left);
+    g.setTransform(ratio, 0, 0, ratio, 0, 0);
+    g.clearRect(0, 0, cssWidth, height);
+    g.font = '11.5px ' + getComputedStyle(document.body).fontFamily;
+    drawRuler(g, left, width, height);
+    for (const item of layout) drawRow(g, item, left, width);
+    for (const c of counters) drawCounter(g, c, left, width);
+    drawLabels(g, left);
+    const mark = hover || pinned;
+    if (mark) outline(g, mark, left, width);
+    where.textContent = duration(view.to - view.from) + ' of ' + duration(span);
+    canvas.dataset.from = view.from;
+    canvas.dataset.to = view.to;
+  }
+  function outline(g, hit, left, width) {
+    const x = Math.max(left, xOf(hit.row.s[hit.i], left, width));
+    const x2 = Math.min(left + width, xOf(hit.row.e[hit.i], left, width));
+    if (x2 < left || x > left + width) return;
+    g.strokeStyle = colors.ink;
+    g.lineWidth = 1.5;
+    g.strokeRect(x, hit.y - 0.5, Math.max(2, x2 - x), hit.h + 1);
+    g.lineWidth = 1;
+  }
+  const redraw = () => { if (!frame) frame = requestAnimationFrame(draw); };
+
+  // ---- moving about
+  function setView(from, to) {
+    const size = Math.min(span, Math.max(20, to - from));
+    from = Math.min(Math.max(0, from), span - size);
+    view.from = from;
+    view.to = from + size;
+    redraw();
+  }
+  function zoom(factor, center) {
+    const at = center === undefined ? (view.from + view.to) / 2 : center;
+    setView(at - (at - view.from) * factor, at + (view.to - at) * factor);
+  }
+  const pan = (share) => setView(view.from + (view.to - view.from) * share, view.to + (view.to - view.from) * share);
+  const timeAt = (x) => view.from + ((x - LEFT()) / Math.max(1, canvas.clientWidth - LEFT())) * (view.to - view.from);
+
+  function hitAt(x, y) {
+    const item = layout.find((l) => y >= l.y && y < l.y + l.h + 1);
+    if (!item || x < LEFT()) return null;
+    const t = timeAt(x), slack = ((view.to - view.from) / canvas.clientWidth) * 2, row = item.row;
+    let best = null;
+    for (let i = firstVisible(row); i < row.n && row.s[i] <= t + slack; i++)
+      if (row.e[i] >= t - slack && (!best || row.e[i] - row.s[i] >= best.row.e[best.i] - best.row.s[best.i])) {
+        best = { row, i, y: item.y, h: item.h, track: item.track };
+        if (row.s[i] <= t && row.e[i] >= t) break;
+      }
+    return best;
+  }
+  function tell(hit) {
+    detail.replaceChildren();
+    if (!hit) { detail.textContent = data.note; return; }
+    const name = document.createElement('b');
+    name.textContent = data.names[hit.row.name[hit.i]];
+    const rest = [' ' + duration(hit.row.e[hit.i] - hit.row.s[hit.i]) + ' at ' + duration(hit.row.s[hit.i]) + ', ' + hit.track.label];
+    if (hit.row.cat[hit.i] >= 0 && data.categories[hit.row.cat[hit.i]]) rest.push(data.categories[hit.row.cat[hit.i]]);
+    if (hit.row.owner[hit.i] >= 0) rest.push('from ' + data.names[hit.row.owner[hit.i]]);
+    detail.append(name, rest.join(' \u00b7 '));
+  }
+
+  const pointers = new Map();
+  let dragFrom = null, moved = false;
+  canvas.addEventListener('pointerdown', (e) => {
+    canvas.setPointerCapture(e.pointerId);
+    pointers.set(e.pointerId, e);
+    dragFrom = { x: e.offsetX, from: view.from, to: view.to };
+    moved = false;
+    canvas.classList.add('drag');
+  });
+  canvas.addEventListener('pointermove', (e) => {
+    const before = pointers.get(e.pointerId);
+    if (before && pointers.size === 2) {
+      const other = [...pointers.values()].find((p) => p.pointerId !== e.pointerId);
+      const was = Math.abs(before.offsetX - other.offsetX), now = Math.abs(e.offsetX - other.offsetX);
+      if (was > 4 && now > 4) zoom(was / now, timeAt((e.offsetX + other.offsetX) / 2));
+      moved = true;
+    } else if (before && dragFrom) {
+      const dx = e.offsetX - dragFrom.x;
+      if (Math.abs(dx) > 3) moved = true;
+      const shift = (-dx / Math.max(1, canvas.clientWidth - LEFT())) * (dragFrom.to - dragFrom.from);
+      setView(dragFrom.from + shift, dragFrom.to + shift);
+    } else {
+      hover = hitAt(e.offsetX, e.offsetY);
+      tell(hover || pinned);
+      redraw();
+    }
+    if (before) pointers.set(e.pointerId, e);
+  });
+  const release = (e) => {
+    pointers.delete(e.pointerId);
+    canvas.classList.remove('drag');
+    if (e.type === 'pointerup' && !moved) { pinned = hitAt(e.offsetX, e.offsetY); tell(pinned); redraw(); }
+    dragFrom = null;
+  };
+  canvas.addEventListener('pointerup', release);
+  canvas.addEventListener('pointercancel', release);
+  canvas.addEventListener('pointerleave', () => { hover = null; tell(pinned); redraw(); });
+  canvas.addEventListener('dblclick', (e) => {
+    const hit = hitAt(e.offsetX, e.offsetY);
+    if (!hit) return zoom(0.5, timeAt(e.offsetX));
+    const s = hit.row.s[hit.i], d = Math.max(20, hit.row.e[hit.i] - s);
+    setView(s - d * 0.1, s + d * 1.1);
+  });
+  // The wheel scrolls the page unless Ctrl (or a pinch) says zoom; sideways it moves along.
+  canvas.addEventListener('wheel', (e) => {
+    if (e.ctrlKey || e.metaKey) zoom(Math.exp(Math.max(-60, Math.min(60, e.deltaY)) * 0.012), timeAt(e.offsetX));
+    else if (Math.abs(e.deltaX) > Math.abs(e.deltaY)) pan(e.deltaX / canvas.clientWidth);
+    else return;
+    e.preventDefault();
+  }, { passive: false });
+  const keys = { '+': () => zoom(0.5), '=': () => zoom(0.5), w: () => zoom(0.5), '-': () => zoom(2), s: () => zoom(2), ArrowLeft: () => pan(-0.2), a: () => pan(-0.2), ArrowRight: () => pan(0.2), d: () => pan(0.2), 0: () => setView(0, span) };
+  canvas.addEventListener('keydown', (e) => {
+    if (e.ctrlKey || e.metaKey || !keys[e.key]) return;
+    keys[e.key]();
+    e.preventDefault();
+  });
+  search.addEventListener('input', () => {
+    const word = search.value.toLowerCase();
+    found = null;
+    if (word) { found = new Set(); data.names.forEach((n, i) => { if (n.toLowerCase().includes(word)) found.add(i); }); }
+    redraw();
+  });
+
+  // ---- the box
+  const tools = document.createElement('div');
+  tools.className = 'tools';
+  const button = (text, label, act) => {
+    const b = document.createElement('button');
+    b.type = 'button';
+    b.textContent = text;
+    b.setAttribute('aria-label', label);
+    b.addEventListener('click', act);
+    return b;
+  };
+  tools.append(button('+', 'Zoom in', () => zoom(0.5)), button('\u2212', 'Zoom out', () => zoom(2)), button('\u2190', 'Earlier', () => pan(-0.4)), button('\u2192', 'Later', () => pan(0.4)), button('All', 'Show all', () => setView(0, span)), search, where);
+  const legend = document.createElement('div');
+  legend.className = 'key';
+  data.categories.forEach((name, i) => {
+    if (!data.used.includes(i)) return;
+    const item = document.createElement('span'), swatch = document.createElement('i');
+    swatch.className = 'c' + (i % 8);
+    item.append(swatch, name);
+    legend.append(item);
+  });
+  box.replaceChildren(tools, legend, canvas, detail);
+  tell(null);
+  new ResizeObserver(redraw).observe(canvas);
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { colors = null; redraw(); });
+  redraw();
+})();
