@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #include "analyze/kernel_name.h"
-#include "analyze/stats.h"
+#include "base/stats.h"
 #include "timeline/timeline.h"
 
 #define ANALYSIS_NONE UINT32_MAX
