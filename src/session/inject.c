@@ -1,0 +1,122 @@
+#include "session/inject.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/die.h"
+#include "base/file.h"
+#include "base/strbuf.h"
+#include "base/util.h"
+#include "base/vec.h"
+
+#define COLLECTOR_NAME "libinferprof-collector.so"
+
+static const struct {
+    unsigned bit;
+    const char *word;
+} what_words[] = {
+    { INJECT_KERNELS, "kernels" }, { INJECT_COPIES, "copies" }, { INJECT_LAUNCHES, "launches" },
+    { INJECT_SYNCS, "syncs" },     { INJECT_NVTX, "nvtx" },     { INJECT_GEMMS, "gemms" },
+};
+
+struct strings {
+    char **v;
+    size_t n, cap;
+};
+
+char *inject_find_collector(struct err *err) {
+    const char *told = getenv("INFERPROF_COLLECTOR");
+    if (told && *told) {
+        char *full = realpath(told, NULL);
+        if (!full) err_set(err, "INFERPROF_COLLECTOR names %s: %s", told, strerror(errno));
+        return full;
+    }
+    static const char *const places[] = { COLLECTOR_NAME, "../lib/inferprof/" COLLECTOR_NAME };
+    char *dir = file_self_dir(), *found = NULL;
+    for (size_t i = 0; dir && !found && i < COUNTOF(places); i++) {
+        char *path = file_join(dir, places[i]);
+        if (access(path, R_OK) == 0) found = realpath(path, NULL);
+        free(path);
+    }
+    if (!found)
+        err_set(err,
+                COLLECTOR_NAME
+                " is neither in %s nor in %s/../lib/inferprof; build or install it (make, make "
+                "install), or set INFERPROF_COLLECTOR to its path",
+                dir ? dir : "?", dir ? dir : "?");
+    free(dir);
+    return found;
+}
+
+static void put(struct strings *out, const char *name, const char *value) {
+    vec_push(out, xasprintf("%s=%s", name, value));
+}
+
+/* The user's own injection stays; *kept receives its name and value then. */
+static bool put_injection(struct strings *out, const char *name, const char *collector, char **kept) {
+    const char *now = getenv(name);
+    if (now && *now && strcmp(now, collector) != 0) {
+        *kept = xasprintf("%s=%s", name, now);
+        return true;
+    }
+    put(out, name, collector);
+    return false;
+}
+
+static void put_settings(struct strings *out, const struct inject_options *o) {
+    char text[64];
+    struct strbuf what = STRBUF_INIT;
+    for (size_t i = 0; i < COUNTOF(what_words); i++)
+        if (o->what & what_words[i].bit) strbuf_addf(&what, "%s%s", what.len ? "," : "", what_words[i].word);
+    put(out, "INFERPROF_COLLECT_WHAT", what.len ? what.buf : "none");
+    strbuf_free(&what);
+    const struct {
+        const char *name;
+        double v;
+    } numbers[] = { { "INFERPROF_COLLECT_DELAY", o->delay_s },
+                    { "INFERPROF_COLLECT_DURATION", o->duration_s },
+                    { "INFERPROF_COLLECT_BUDGET", o->budget_pct },
+                    { "INFERPROF_COLLECT_MAX_SIZE", (double)o->max_file_bytes },
+                    { "INFERPROF_COLLECT_MEMORY", (double)o->memory_bytes } };
+    for (size_t i = 0; i < COUNTOF(numbers); i++) {
+        if (numbers[i].v <= 0) continue;
+        snprintf(text, sizeof text, "%.15g", numbers[i].v);
+        put(out, numbers[i].name, text);
+    }
+    if (o->range) put(out, "INFERPROF_COLLECT_RANGE", o->range);
+}
+
+int inject_env_make(struct inject_env *env, const struct inject_options *o, struct err *err) {
+    struct strings out = { 0 };
+    *env = (struct inject_env){ 0 };
+    char *collector = o->collector ? realpath(o->collector, NULL) : inject_find_collector(err);
+    if (!collector && o->collector) err_set(err, "%s: %s", o->collector, strerror(errno));
+    if (!collector) return -1;
+    char *dir = realpath(o->trace_dir, NULL);
+    if (!dir) {
+        err_set(err, "%s: %s", o->trace_dir, strerror(errno));
+        free(collector);
+        return -1;
+    }
+    env->cuda_kept = put_injection(&out, "CUDA_INJECTION64_PATH", collector, &env->kept[0]);
+    env->nvtx_kept = put_injection(&out, "NVTX_INJECTION64_PATH", collector, &env->kept[1]);
+    put(&out, "INFERPROF_COLLECT_DIR", dir);
+    put_settings(&out, o);
+    vec_push(&out, NULL);
+    env->set = out.v;
+    free(dir);
+    free(collector);
+    return 0;
+}
+
+void inject_env_free(struct inject_env *env) {
+    for (char **p = env->set; p && *p; p++) free(*p);
+    free(env->set);
+    free(env->kept[0]);
+    free(env->kept[1]);
+    *env = (struct inject_env){ 0 };
+}

@@ -1,0 +1,140 @@
+#include "session/spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/util.h"
+
+static const int forwarded[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 };
+
+static void watched_set(sigset_t *set) {
+    sigemptyset(set);
+    sigaddset(set, SIGCHLD);
+    for (size_t i = 0; i < COUNTOF(forwarded); i++) sigaddset(set, forwarded[i]);
+}
+
+static void lay_over_environment(const char *const *set) {
+    for (; set && *set; set++) {
+        const char *eq = strchr(*set, '=');
+        if (!eq) continue;
+        char name[256];
+        snprintf(name, sizeof name, "%.*s", (int)(eq - *set), *set);
+        setenv(name, eq + 1, 1);
+    }
+}
+
+static bool move_fd(int from, int to) { return from < 0 || from == to || dup2(from, to) == to; }
+
+/* In the child, up to exec. What went wrong travels to the parent as errno through the pipe. */
+static _Noreturn void become(const struct spawn *s, const struct spawn_options *o, int report_fd) {
+    signal(SIGPIPE, SIG_DFL); /* ours is ignored, and that would be inherited */
+    sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
+    if (move_fd(o->in, 0) && move_fd(o->out, 1) && move_fd(o->err, 2) && (!o->dir || chdir(o->dir) == 0)) {
+        lay_over_environment(o->set);
+        execvp(o->argv[0], o->argv);
+    }
+    int cause = errno;
+    while (write(report_fd, &cause, sizeof cause) < 0 && errno == EINTR) {}
+    _exit(127);
+}
+
+static void give_mask_back(const struct spawn *s) {
+    /* A Ctrl-C that ended the program also waits here for us: it has done its work. */
+    sigset_t set;
+    struct timespec now = { 0 };
+    watched_set(&set);
+    while (sigtimedwait(&set, NULL, &now) > 0) {}
+    sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
+}
+
+static int start_error(const struct spawn_options *o, int cause, struct err *err) {
+    if (cause == ENOENT && o->dir)
+        return err_set(err, "cannot start %s in %s: %s", o->argv[0], o->dir, strerror(cause));
+    if (cause == ENOENT)
+        return err_set(err, "cannot start '%s': no such program in PATH; check the name, or give its path",
+                       o->argv[0]);
+    return err_set(err, "cannot start '%s': %s", o->argv[0], strerror(cause));
+}
+
+int spawn_start(struct spawn *s, const struct spawn_options *o, struct err *err) {
+    int report[2], cause = 0;
+    sigset_t set;
+    *s = (struct spawn){ .pid = -1 };
+    if (pipe2(report, O_CLOEXEC) < 0) return err_set(err, "cannot make a pipe: %s", strerror(errno));
+    watched_set(&set);
+    sigprocmask(SIG_BLOCK, &set, &s->old_mask);
+    fflush(NULL);
+    s->pid = fork();
+    if (s->pid == 0) become(s, o, report[1]);
+    if (s->pid < 0) cause = errno;
+    close(report[1]);
+    ssize_t got = 0;
+    if (s->pid > 0)
+        while ((got = read(report[0], &cause, sizeof cause)) < 0 && errno == EINTR) {}
+    close(report[0]);
+    if (cause == 0) return 0;
+    if (s->pid > 0) waitpid(s->pid, NULL, 0);
+    s->ended = true;
+    give_mask_back(s);
+    return start_error(o, cause, err);
+}
+
+static bool reap(struct spawn *s) {
+    if (s->ended) return true;
+    pid_t got = waitpid(s->pid, &s->wait_status, WNOHANG);
+    if (got == 0 || (got < 0 && errno == EINTR)) return false;
+    if (got < 0) s->wait_status = 0; /* somebody else took it; there is nothing left to learn */
+    s->ended = true;
+    give_mask_back(s);
+    return true;
+}
+
+/* From the keyboard the terminal sends SIGINT and SIGQUIT to the program as well. */
+static void forward(const struct spawn *s, const siginfo_t *info) {
+    bool from_terminal =
+        info->si_code == SI_KERNEL && (info->si_signo == SIGINT || info->si_signo == SIGQUIT);
+    if (info->si_signo != SIGCHLD && !from_terminal) spawn_kill(s, info->si_signo);
+}
+
+bool spawn_wait_for(struct spawn *s, unsigned timeout_ms) {
+    uint64_t deadline = clock_mono_ns() + timeout_ms * (uint64_t)1000000;
+    sigset_t set;
+    watched_set(&set);
+    while (!reap(s)) {
+        uint64_t now = clock_mono_ns();
+        if (now >= deadline) return false;
+        uint64_t left = MIN(deadline - now, (uint64_t)200000000); /* looks again even if SIGCHLD was lost */
+        struct timespec t = { (time_t)(left / 1000000000u), (long)(left % 1000000000u) };
+        siginfo_t info;
+        if (sigtimedwait(&set, &info, &t) > 0) forward(s, &info);
+    }
+    return true;
+}
+
+int spawn_wait(struct spawn *s) {
+    while (!spawn_wait_for(s, 60000)) {}
+    return spawn_status(s);
+}
+
+int spawn_status(const struct spawn *s) {
+    if (WIFSIGNALED(s->wait_status)) return 128 + WTERMSIG(s->wait_status);
+    return WEXITSTATUS(s->wait_status);
+}
+
+void spawn_kill(const struct spawn *s, int sig) {
+    if (!s->ended && s->pid > 0) kill(s->pid, sig);
+}
+
+void spawn_describe_end(const struct spawn *s, char *out, unsigned long cap) {
+    if (WIFSIGNALED(s->wait_status))
+        snprintf(out, cap, "signal %d (%s)", WTERMSIG(s->wait_status), strsignal(WTERMSIG(s->wait_status)));
+    else
+        snprintf(out, cap, "exit status %d", WEXITSTATUS(s->wait_status));
+}

@@ -1,0 +1,100 @@
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "session/inject.h"
+#include "session/spawn.h"
+#include "unit/test.h"
+
+static int run_shell(const char *script, struct spawn *s) {
+    char *argv[] = { (char[]){ "sh" }, (char[]){ "-c" }, strdup(script), NULL };
+    struct spawn_options o = SPAWN_OPTIONS_INIT;
+    struct err err;
+    o.argv = argv;
+    CHECK_INT(spawn_start(s, &o, &err), 0);
+    int status = spawn_wait(s);
+    free(argv[2]);
+    return status;
+}
+
+TEST(spawn_returns_the_programs_own_status) {
+    struct spawn s;
+    char text[64];
+    CHECK_INT(run_shell("exit 0", &s), 0);
+    CHECK_INT(run_shell("exit 7", &s), 7);
+    spawn_describe_end(&s, text, sizeof text);
+    CHECK_STR(text, "exit status 7");
+    CHECK_INT(run_shell("kill -9 $$", &s), 137);
+    spawn_describe_end(&s, text, sizeof text);
+    CHECK_STR(text, "signal 9 (Killed)");
+}
+
+TEST(spawn_says_which_program_cannot_be_started) {
+    char *argv[] = { (char[]){ "no-such-program-here" }, NULL };
+    struct spawn_options o = SPAWN_OPTIONS_INIT;
+    struct spawn s;
+    struct err err;
+    o.argv = argv;
+    CHECK_INT(spawn_start(&s, &o, &err), -1);
+    CHECK_STR(
+        err.msg,
+        "cannot start 'no-such-program-here': no such program in PATH; check the name, or give its path");
+}
+
+TEST(spawn_hands_signals_on_and_gives_the_mask_back) {
+    char *argv[] = { (char[]){ "sh" }, (char[]){ "-c" },
+                     (char[]){ "trap 'exit 5' TERM; kill -TERM $PPID; while :; do sleep 0.05; done" }, NULL };
+    struct spawn_options o = SPAWN_OPTIONS_INIT;
+    struct spawn s;
+    struct err err;
+    sigset_t before, after;
+    sigprocmask(SIG_BLOCK, NULL, &before);
+    o.argv = argv;
+    CHECK_INT(spawn_start(&s, &o, &err), 0);
+    CHECK_INT(spawn_wait(&s), 5); /* the TERM sent to us arrived there, and we live */
+    sigprocmask(SIG_BLOCK, NULL, &after);
+    CHECK_INT(sigismember(&after, SIGTERM), sigismember(&before, SIGTERM));
+}
+
+TEST(spawn_lets_the_program_die_of_a_closed_pipe) {
+    struct spawn s;
+    signal(SIGPIPE, SIG_IGN); /* as the command line does */
+    CHECK_INT(run_shell("kill -PIPE $$; exit 3", &s), 128 + SIGPIPE);
+    signal(SIGPIPE, SIG_DFL);
+}
+
+TEST(spawn_lays_variables_and_descriptors_over_ours) {
+    int fds[2];
+    char got[16] = "",
+         *argv[] = { (char[]){ "sh" }, (char[]){ "-c" }, (char[]){ "printf %s \"$WORD\"" }, NULL };
+    const char *set[] = { "WORD=a=b", NULL };
+    struct spawn_options o = SPAWN_OPTIONS_INIT;
+    struct spawn s;
+    struct err err;
+    CHECK_INT(pipe(fds), 0);
+    o.argv = argv, o.set = set, o.out = fds[1];
+    CHECK_INT(spawn_start(&s, &o, &err), 0);
+    close(fds[1]);
+    CHECK_INT(spawn_wait(&s), 0);
+    CHECK_INT(read(fds[0], got, sizeof got - 1), 3);
+    CHECK_STR(got, "a=b");
+    close(fds[0]);
+}
+
+TEST(inject_keeps_what_the_user_had_set) {
+    struct inject_options o = { .trace_dir = "/tmp", .collector = "/dev/null", .what = INJECT_DEFAULT };
+    struct inject_env env;
+    struct err err;
+    setenv("CUDA_INJECTION64_PATH", "/opt/other.so", 1);
+    unsetenv("NVTX_INJECTION64_PATH");
+    CHECK_INT(inject_env_make(&env, &o, &err), 0);
+    CHECK(env.cuda_kept);
+    CHECK_STR(env.kept[0], "CUDA_INJECTION64_PATH=/opt/other.so");
+    CHECK(!env.nvtx_kept);
+    CHECK_STR(env.set[0], "NVTX_INJECTION64_PATH=/dev/null");
+    CHECK_STR(env.set[1], "INFERPROF_COLLECT_DIR=/tmp");
+    CHECK_STR(env.set[2], "INFERPROF_COLLECT_WHAT=kernels,copies,launches,syncs,nvtx");
+    inject_env_free(&env);
+    unsetenv("CUDA_INJECTION64_PATH");
+}
