@@ -1,7 +1,9 @@
 #include <stdlib.h>
 
+#include "base/crc32.h"
 #include "base/util.h"
 #include "engine/dsocr_preprocess.h"
+#include "unit/engio/noise.h"
 #include "unit/test.h"
 
 static struct dsocr_settings gundam(int max_tiles) {
@@ -84,4 +86,62 @@ TEST(layout_puts_tiles_first_and_ends_with_the_separator) {
     CHECK_INT(rows[630].kind, DSOCR_ROW_GLOBAL);
     CHECK_INT(rows[646].kind, DSOCR_ROW_NEWLINE);
     free(rows);
+}
+
+TEST(candidate_grids_are_as_many_as_published) {
+    int nine = 0, six = 0;
+    for (int w = 1; w <= 9; w++) {
+        for (int h = 1; h <= 9; h++) {
+            int got_w, got_h; /* an image of exactly that shape, and large, gets that grid or its multiple */
+            struct dsocr_settings s = gundam(9);
+            if (w * h < 2 || w * h > 9) continue;
+            dsocr_grid(&s, 6400 * w, 6400 * h, &got_w, &got_h);
+            CHECK_INT(got_w * h, got_h * w);
+            nine++;
+            six += w * h <= 6;
+        }
+    }
+    CHECK_INT(nine, 22);
+    CHECK_INT(six, 13);
+}
+
+TEST(views_equal_the_reference_bit_for_bit) {
+    FILE *f = fopen("tests/data/image/views.txt", "r");
+    char mode[16];
+    int width, height, grid_w, grid_h, cases = 0;
+    unsigned global_crc, tiles_crc;
+    CHECK(f);
+    while (fscanf(f, "%15s %d %d %d %d %x %x", mode, &width, &height, &grid_w, &grid_h, &global_crc,
+                  &tiles_crc) == 7) {
+        struct err err;
+        struct image im;
+        struct dsocr_plan plan;
+        struct dsocr_views views;
+        noise_image(width, height, &im);
+        dsocr_plan_make(dsocr_mode(mode, &err), width, height, &plan);
+        CHECK_INT(plan.grid_w * 100 + plan.grid_h, grid_w * 100 + grid_h);
+        dsocr_views_make(&plan, &im, &views);
+        size_t view = 3 * (size_t)plan.view_side * (size_t)plan.view_side * sizeof(float);
+        size_t tile = 3 * (size_t)plan.tile_side * (size_t)plan.tile_side * sizeof(float);
+        CHECK_INT(crc32_update(0, views.global, view), global_crc);
+        CHECK_INT(crc32_update(0, views.tiles, tile * (size_t)(grid_w * grid_h)), tiles_crc);
+        dsocr_views_free(&views);
+        image_free(&im);
+        cases++;
+    }
+    fclose(f);
+    CHECK_INT(cases, 9);
+}
+
+TEST(padding_is_grey_127) {
+    struct err err;
+    struct image im;
+    struct dsocr_plan plan;
+    struct dsocr_views views;
+    noise_image(64, 4, &im);
+    dsocr_plan_make(dsocr_mode("base", &err), 64, 4, &plan);
+    dsocr_views_make(&plan, &im, &views);
+    CHECK_NEAR(views.global[0], -0.00392157, 1e-8);
+    dsocr_views_free(&views);
+    image_free(&im);
 }
