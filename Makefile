@@ -33,7 +33,7 @@ SAN_LD := -fsanitize=address,undefined
 endif
 
 # Libraries of the command-line program. STATIC=1 takes them from .a files (make dist).
-LIB_NAMES := png jpeg pcre2-8 zstd z jansson
+LIB_NAMES := png jpeg pcre2-8 yaml zstd z jansson
 LIBS := $(if $(filter 1,$(STATIC)),-Wl$(,)-Bstatic) $(addprefix -l,$(LIB_NAMES)) \
         $(if $(filter 1,$(STATIC)),-Wl$(,)-Bdynamic) -lm -lpthread -ldl
 , := ,

@@ -14,7 +14,7 @@
 
 #define HELP_COLUMN 28
 
-static bool is_choice(const char *choices, const char *value) {
+bool opt_is_choice(const char *choices, const char *value) {
     size_t n = strlen(value);
     for (const char *p = choices; p; p = strchr(p, '|') ? strchr(p, '|') + 1 : NULL)
         if (strncmp(p, value, n) == 0 && (p[n] == '|' || p[n] == '\0')) return true;
@@ -29,7 +29,7 @@ static int store(const struct opt *o, void *field, const char *value, struct err
     case OPT_STR: *(const char **)field = value; return 0;
     case OPT_LIST: vec_push((struct opt_list *)field, value); return 0;
     case OPT_CHOICE:
-        if (!is_choice(o->choices, value))
+        if (!opt_is_choice(o->choices, value))
             return err_set(err, "--%s: '%s' is not one of %s", o->name, value, o->choices);
         *(const char **)field = value;
         return 0;

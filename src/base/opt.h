@@ -8,6 +8,7 @@
 #ifndef BASE_OPT_H
 #define BASE_OPT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -49,6 +50,8 @@ struct opt_set {
 };
 int opt_parse(const struct opt_set *sets, size_t nsets, int argc, char **argv, struct opt_list *operands,
               struct err *err);
+
+bool opt_is_choice(const char *choices, const char *value); /* choices: "csv|json|md" */
 
 void opt_help(const struct opt *rows, size_t n, struct strbuf *out); /* one line a row, aligned */
 

@@ -1,0 +1,324 @@
+#include "conf/schema.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/die.h"
+#include "base/file.h"
+#include "base/opt.h"
+#include "base/suggest.h"
+#include "base/util.h"
+
+#define AT(field) offsetof(struct settings, field)
+#define MOST 1e15
+
+static const struct schema_row rows[] = {
+    { "repeats", SCHEMA_INT, false, AT(repeats), 1, 1e6, NULL, "timed repeats, cycling over the inputs" },
+    { "device", SCHEMA_TEXT, false, AT(device), 0, 0, NULL,
+      "`auto`, `cpu`, `cuda:N`, a GPU UUID or a MIG id" },
+    { "prompt", SCHEMA_TEXT, true, AT(prompt), 0, 0, NULL, "text for every input; null: the engine's own" },
+
+    { "model.name", SCHEMA_TEXT, true, AT(model.name), 0, 0, NULL, "name in reports; null: the folder's" },
+    { "model.path", SCHEMA_PATH, false, AT(model.path), 0, 0, "embedded",
+      "folder with `config.json`, or `embedded`" },
+    { "model.dtype", SCHEMA_CHOICE, false, AT(model.dtype), 0, 0, "auto|bf16|f16|f32",
+      "compute and weight type" },
+    { "model.weights", SCHEMA_TEXT, false, AT(model.weights), 0, 0, NULL,
+      "`auto`, or `synthetic:SEED` for random ones" },
+    { "model.prompt", SCHEMA_TEXT, true, AT(model.prompt), 0, 0, NULL, "the model's usual prompt" },
+    { "model.no_repeat_ngram_size", SCHEMA_INT, false, AT(model.no_repeat_ngram_size), 0, 4096, NULL,
+      "what the model's own code uses; 0: off" },
+    { "model.ngram_window", SCHEMA_INT, false, AT(model.ngram_window), 0, 1e6, NULL,
+      "0: the whole sequence" },
+    { "model.ocr", SCHEMA_BOOL, false, AT(model.ocr), 0, 0, NULL,
+      "answers hold Markdown and boxes of a page" },
+    { "model.preprocess.mode", SCHEMA_CHOICE, true, AT(model.preprocess.mode), 0, 0,
+      "tiny|small|base|large|gundam", "views of a page; null: the model's default" },
+    { "model.preprocess.max_tiles", SCHEMA_INT, true, AT(model.preprocess.max_tiles), 1, 64, NULL,
+      "most tiles in `gundam` mode" },
+
+    { "infer.max_new_tokens", SCHEMA_INT, false, AT(infer.max_new_tokens), 1, 1e6, NULL,
+      "tokens to generate" },
+    { "infer.temperature", SCHEMA_NUM, false, AT(infer.temperature), 0, 100, NULL,
+      "used with `infer.do_sample`" },
+    { "infer.top_p", SCHEMA_NUM, false, AT(infer.top_p), 0, 1, NULL, "used with `infer.do_sample`" },
+    { "infer.top_k", SCHEMA_INT, false, AT(infer.top_k), 0, 1e6, NULL,
+      "used with `infer.do_sample`; 0: all" },
+    { "infer.do_sample", SCHEMA_BOOL, false, AT(infer.do_sample), 0, 0, NULL,
+      "false: greedy, the same every time" },
+    { "infer.no_repeat_ngram_size", SCHEMA_INT, false, AT(infer.no_repeat_ngram_size), 0, 4096, NULL,
+      "0: off" },
+    { "infer.ngram_window", SCHEMA_INT, false, AT(infer.ngram_window), 0, 1e6, NULL,
+      "0: the whole sequence" },
+    { "infer.ignore_eos", SCHEMA_BOOL, false, AT(infer.ignore_eos), 0, 0, NULL,
+      "go on past the end token, so that repeats do equal work" },
+    { "infer.context_len_mode", SCHEMA_CHOICE, false, AT(infer.context_len_mode), 0, 0, "auto|fixed",
+      "positions of the KV cache: the engine's choice, or `infer.context_len_fixed`" },
+    { "infer.context_len_fixed", SCHEMA_INT, true, AT(infer.context_len_fixed), 1, 1e8, NULL,
+      "positions, with `infer.context_len_mode=fixed`" },
+    { "infer.seed", SCHEMA_INT, false, AT(infer.seed), 0, MOST, NULL, "of the sampling" },
+
+    { "dataset.name", SCHEMA_TEXT, true, AT(dataset.name), 0, 0, NULL, "name in reports" },
+    { "dataset.kind", SCHEMA_CHOICE, false, AT(dataset.kind), 0, 0, "images|prompts", "what an input is" },
+    { "dataset.root", SCHEMA_PATH, true, AT(dataset.root), 0, 0, "samples",
+      "folder of inputs; `samples`: built-in pages" },
+    { "dataset.subset_filelist", SCHEMA_PATH, true, AT(dataset.subset_filelist), 0, 0, NULL,
+      "text file, one path under `dataset.root` a line" },
+    { "dataset.fallback_patterns", SCHEMA_LIST, true, AT(dataset.fallback_patterns), 0, 0, NULL,
+      "globs under `dataset.root`, tried in turn when there is no list" },
+    { "dataset.prompts", SCHEMA_PATH, true, AT(dataset.prompts), 0, 0, NULL,
+      "JSON Lines with `prompt` (and `id`, `image`, `max_new_tokens`)" },
+    { "dataset.sampling.num_epochs", SCHEMA_INT, false, AT(dataset.sampling.num_epochs), 1, 1e6, NULL,
+      "how often the inputs are gone through to make the order" },
+    { "dataset.sampling.num_samples_per_epoch", SCHEMA_INT, true, AT(dataset.sampling.num_samples_per_epoch),
+      1, 1e9, NULL, "inputs taken each time; null: all" },
+    { "dataset.sampling.randomize", SCHEMA_BOOL, false, AT(dataset.sampling.randomize), 0, 0, NULL,
+      "shuffle each time, by the seed" },
+    { "dataset.sampling.seed", SCHEMA_INT, false, AT(dataset.sampling.seed), 0, MOST, NULL,
+      "of the shuffle" },
+
+    { "engine.name", SCHEMA_TEXT, false, AT(engine.name), 0, 0, NULL, "name in reports" },
+    { "engine.command", SCHEMA_LIST, false, AT(engine.command), 0, 0, NULL,
+      "program and arguments; `inferprof` is this very program" },
+    { "engine.devices", SCHEMA_LIST, false, AT(engine.devices), 0, 0, "cpu|cuda", "what it can run on" },
+    { "engine.env", SCHEMA_MAP, true, AT(engine.env), 0, 0, NULL, "environment variables to set" },
+    { "engine.load", SCHEMA_MAP, true, AT(engine.load), 0, 0, NULL, "more fields for the `load` request" },
+    { "engine.infer", SCHEMA_MAP, true, AT(engine.infer), 0, 0, NULL,
+      "more fields for `infer` and `warmup` requests" },
+    { "engine.threads", SCHEMA_INT, false, AT(engine.threads), 0, 4096, NULL, "0: one a usable core" },
+    { "engine.start_timeout_s", SCHEMA_NUM, false, AT(engine.start_timeout_s), 0.01, 1e6, NULL,
+      "limit for `hello`" },
+    { "engine.load_timeout_s", SCHEMA_NUM, false, AT(engine.load_timeout_s), 0.01, 1e6, NULL,
+      "limit for `load`" },
+    { "engine.request_timeout_s", SCHEMA_NUM, false, AT(engine.request_timeout_s), 0.01, 1e6, NULL,
+      "limit for one inference; past it the engine counts as hung" },
+
+    { "profiling.preset", SCHEMA_TEXT, false, AT(profiling.preset), 0, 0, NULL, "name in reports" },
+    { "profiling.warmup_rounds", SCHEMA_INT, false, AT(profiling.warmup_rounds), 0, 10000, NULL, "0: none" },
+    { "profiling.warmup_synthetic", SCHEMA_BOOL, false, AT(profiling.warmup_synthetic), 0, 0, NULL,
+      "warm up with a generated page instead of the first input" },
+    { "profiling.rep_max_new_tokens", SCHEMA_INT, true, AT(profiling.rep_max_new_tokens), 1, 1e6, NULL,
+      "tokens of the representative run; null: `infer.max_new_tokens`" },
+    { "profiling.detail", SCHEMA_CHOICE, false, AT(profiling.detail), 0, 0, "stages|modules|operators",
+      "ranges the engine records in the representative run" },
+    { "profiling.activities", SCHEMA_LIST, false, AT(profiling.activities), 0, 0, "cpu|cuda|memcpy|sync",
+      "what is recorded in the representative run" },
+    { "profiling.record_shapes", SCHEMA_BOOL, false, AT(profiling.record_shapes), 0, 0, NULL,
+      "operator shapes" },
+    { "profiling.counters", SCHEMA_BOOL, false, AT(profiling.counters), 0, 0, NULL, "GPU hardware counters" },
+    { "profiling.counter_interval_us", SCHEMA_INT, false, AT(profiling.counter_interval_us), 1, 1e7, NULL,
+      "time between counter samples" },
+    { "profiling.gemm_shapes", SCHEMA_BOOL, false, AT(profiling.gemm_shapes), 0, 0, NULL,
+      "shapes of matrix products" },
+    { "profiling.ncu", SCHEMA_BOOL, false, AT(profiling.ncu), 0, 0, NULL,
+      "Nsight Compute on the top kernels, if installed" },
+    { "profiling.top_k", SCHEMA_INT, false, AT(profiling.top_k), 1, 10000, NULL,
+      "rows of operator and kernel tables" },
+
+    { "hardware.gpu", SCHEMA_TEXT, true, AT(hardware.gpu), 0, 0, NULL,
+      "row of the GPU table for peaks; null: by the device" },
+    { "hardware.power", SCHEMA_BOOL, false, AT(hardware.power), 0, 0, NULL,
+      "sample power, clocks and temperature" },
+    { "hardware.power_interval_ms", SCHEMA_INT, false, AT(hardware.power_interval_ms), 1, 60000, NULL,
+      "between samples" },
+    { "hardware.calibrate", SCHEMA_BOOL, false, AT(hardware.calibrate), 0, 0, NULL,
+      "measure the CPU's peaks when none are known" },
+
+    { "output.dir", SCHEMA_PATH, false, AT(output.dir), 0, 0, NULL, "where run folders go" },
+    { "output.run_id", SCHEMA_TEXT, true, AT(output.run_id), 0, 0, NULL,
+      "name of the run folder; null: time and model" },
+    { "output.predictions", SCHEMA_BOOL, false, AT(output.predictions), 0, 0, NULL, "keep the answers" },
+    { "output.viz", SCHEMA_BOOL, false, AT(output.viz), 0, 0, NULL, "draw boxes and crops for OCR answers" },
+    { "output.min_free_mb", SCHEMA_INT, false, AT(output.min_free_mb), 0, 1e9, NULL,
+      "disk space to insist on" },
+
+    { "peak.tflops", SCHEMA_NUM, true, AT(peak.tflops), 1e-9, 1e9, NULL,
+      "dense peak for MFU; null: table or measured" },
+    { "peak.gbps", SCHEMA_NUM, true, AT(peak.gbps), 1e-9, 1e9, NULL,
+      "memory bandwidth for MBU; null: table or measured" },
+};
+
+const struct schema_row *schema_rows(size_t *n) {
+    *n = COUNTOF(rows);
+    return rows;
+}
+
+const struct schema_row *schema_find(const char *key) {
+    for (size_t i = 0; i < COUNTOF(rows); i++) {
+        size_t n = strlen(rows[i].key);
+        if (strcmp(rows[i].key, key) == 0) return &rows[i];
+        if (rows[i].type == SCHEMA_MAP && strncmp(rows[i].key, key, n) == 0 && key[n] == '.') return &rows[i];
+    }
+    return NULL;
+}
+
+bool schema_is_text(const char *key) {
+    const struct schema_row *r = schema_find(key);
+    return r && (r->type == SCHEMA_TEXT || r->type == SCHEMA_PATH) && strcmp(r->key, key) == 0;
+}
+
+/* ---- unknown keys */
+
+static bool is_prefix(const char *key) {
+    size_t n = strlen(key);
+    for (size_t i = 0; i < COUNTOF(rows); i++)
+        if (strncmp(rows[i].key, key, n) == 0 && rows[i].key[n] == '.') return true;
+    return false;
+}
+
+static const char *last_word(const char *key) {
+    const char *dot = strrchr(key, '.');
+    return dot ? dot + 1 : key;
+}
+
+/* By the whole path, then by its last word: max_new_token is infer.max_new_tokens. */
+static const char *nearest(const char *key) {
+    struct suggest whole, last;
+    suggest_start(&whole, key);
+    for (size_t i = 0; i < COUNTOF(rows); i++) suggest_try(&whole, rows[i].key);
+    if (whole.best) return whole.best;
+    suggest_start(&last, last_word(key));
+    for (size_t i = 0; i < COUNTOF(rows); i++) {
+        const char *word = last_word(rows[i].key);
+        suggest_try(&last, word);
+        if (last.best == word) whole.best = rows[i].key;
+    }
+    return whole.best;
+}
+
+static void unknown(const struct conf_node *n, const char *key, struct problems *problems) {
+    struct strbuf where = STRBUF_INIT;
+    conf_origin(n, &where);
+    const char *near = nearest(key);
+    if (near)
+        problems_add(problems, "%s: unknown key '%s'; did you mean '%s'?", where.buf, key, near);
+    else
+        problems_add(problems, "%s: unknown key '%s'; --show-config lists the known ones", where.buf, key);
+    strbuf_free(&where);
+}
+
+static void check_keys(const struct conf_node *n, const char *path, struct problems *problems) {
+    for (size_t i = 0; i < n->n; i++) {
+        const struct conf_node *child = n->v[i];
+        char *key = *path ? xasprintf("%s.%s", path, child->key) : xstrdup(child->key);
+        if (child->kind == CONF_MAP && !schema_find(key) && (child->n || is_prefix(key)))
+            check_keys(child, key, problems);
+        else if (!schema_find(key) && !(is_prefix(key) && conf_is_null(child)))
+            unknown(child, key, problems);
+        free(key);
+    }
+}
+
+/* ---- types */
+
+static void expectation(const struct schema_row *r, struct strbuf *out) {
+    static const char *const names[] = {
+        [SCHEMA_TEXT] = "text",
+        [SCHEMA_PATH] = "a path",
+        [SCHEMA_CHOICE] = "one of ",
+        [SCHEMA_INT] = "a whole number",
+        [SCHEMA_NUM] = "a number",
+        [SCHEMA_BOOL] = "true or false",
+        [SCHEMA_LIST] = "a list of texts, as [a, b]",
+        [SCHEMA_MAP] = "keys and values, as {a: 1}",
+    };
+    strbuf_addstr(out, names[r->type]);
+    if (r->type == SCHEMA_CHOICE) strbuf_addstr(out, r->choices);
+    if (r->type == SCHEMA_LIST && r->choices) strbuf_addf(out, " out of %s", r->choices);
+    if (r->min != 0 || r->max != 0) strbuf_addf(out, " from %.15g to %.15g", r->min, r->max);
+    if (r->optional) strbuf_addstr(out, ", or null");
+}
+
+static void wrong(const struct schema_row *r, const struct conf_node *n, struct problems *problems) {
+    struct strbuf where = STRBUF_INIT, want = STRBUF_INIT, got = STRBUF_INIT;
+    conf_origin(n, &where);
+    expectation(r, &want);
+    if (n->kind == CONF_SCALAR)
+        strbuf_addf(&got, "'%s'", n->text);
+    else
+        strbuf_addstr(&got, n->kind == CONF_MAP ? "a group of keys" : "a list");
+    problems_add(problems, "%s: %s is %s, expected %s", where.buf, r->key, got.buf, want.buf);
+    strbuf_free(&where);
+    strbuf_free(&want);
+    strbuf_free(&got);
+}
+
+static bool in_bounds(const struct schema_row *r, double v) {
+    return (r->min == 0 && r->max == 0) || (v >= r->min && v <= r->max);
+}
+
+/* ~/x is the home folder's; anything else relative is the current folder's. */
+static void make_absolute(const struct schema_row *r, struct conf_node *n) {
+    char here[4096], *path = NULL;
+    const char *home = getenv("HOME");
+    if (n->text[0] == '/' || (r->choices && opt_is_choice(r->choices, n->text))) return;
+    if (strncmp(n->text, "~/", 2) == 0 && home)
+        path = file_join(home, n->text + 2);
+    else if (getcwd(here, sizeof here))
+        path = file_join(here, strncmp(n->text, "./", 2) == 0 ? n->text + 2 : n->text);
+    if (!path) return;
+    free(n->text);
+    n->text = path;
+}
+
+static bool is_text_list(const struct schema_row *r, const struct conf_node *n) {
+    if (n->kind != CONF_LIST) return false;
+    for (size_t i = 0; i < n->n; i++) {
+        if (n->v[i]->kind != CONF_SCALAR || conf_is_null(n->v[i])) return false;
+        if (r->choices && !opt_is_choice(r->choices, n->v[i]->text)) return false;
+    }
+    return true;
+}
+
+/* False: the node is not what the row asks for. */
+static bool store(const struct schema_row *r, struct conf_node *n, void *field) {
+    int64_t i;
+    switch (r->type) {
+    case SCHEMA_TEXT:
+    case SCHEMA_PATH:
+        if (n->kind != CONF_SCALAR || !n->text[0]) return false;
+        if (r->type == SCHEMA_PATH) make_absolute(r, n);
+        *(const char **)field = n->text;
+        return true;
+    case SCHEMA_CHOICE:
+        *(const char **)field = n->text;
+        return n->kind == CONF_SCALAR && n->text[0] && opt_is_choice(r->choices, n->text);
+    case SCHEMA_INT:
+        if (!conf_as_int(n, &i)) return false;
+        *(int64_t *)field = i;
+        return in_bounds(r, (double)i);
+    case SCHEMA_NUM: return conf_as_num(n, field) && in_bounds(r, *(double *)field);
+    case SCHEMA_BOOL: return conf_as_bool(n, field);
+    case SCHEMA_LIST: *(const struct conf_node **)field = n; return is_text_list(r, n);
+    case SCHEMA_MAP: *(const struct conf_node **)field = n; return n->kind == CONF_MAP;
+    }
+    return false;
+}
+
+static void store_nothing(const struct schema_row *r, void *field) {
+    if (r->type == SCHEMA_INT)
+        *(int64_t *)field = -1;
+    else if (r->type == SCHEMA_NUM)
+        *(double *)field = NAN;
+    else if (r->type != SCHEMA_BOOL)
+        *(const void **)field = NULL;
+}
+
+void schema_apply(struct conf_node *root, struct settings *out, struct problems *problems) {
+    memset(out, 0, sizeof *out);
+    check_keys(root, "", problems);
+    for (size_t i = 0; i < COUNTOF(rows); i++) {
+        const struct schema_row *r = &rows[i];
+        struct conf_node *n = conf_get(root, r->key);
+        void *field = (char *)out + r->offset;
+        bool nothing = !n || conf_is_null(n);
+        if (nothing) store_nothing(r, field);
+        if (nothing && r->optional) continue;
+        if (!n)
+            problems_add(problems, "%s is missing; give %s=VALUE", r->key, r->key);
+        else if (!store(r, n, field))
+            wrong(r, n, problems);
+    }
+}

@@ -1,0 +1,67 @@
+/* The settings of `inferprof profile` as C sees them. schema.c binds every key to its field here; texts and
+ * lists point into the configuration tree and live as long as it does. NULL or NaN: not set. */
+#ifndef CONF_SETTINGS_H
+#define CONF_SETTINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "conf/node.h"
+
+struct settings {
+    int64_t repeats;
+    const char *device; /* auto, cpu, cuda:N, GPU-uuid, MIG-id */
+    const char *prompt;
+    struct {
+        const char *name, *path, *dtype, *weights, *prompt;
+        int64_t no_repeat_ngram_size, ngram_window;
+        bool ocr; /* answers may hold boxes and Markdown */
+        struct {
+            const char *mode;
+            int64_t max_tiles;
+        } preprocess;
+    } model;
+    struct {
+        int64_t max_new_tokens, top_k, no_repeat_ngram_size, ngram_window, context_len_fixed, seed;
+        double temperature, top_p;
+        bool do_sample, ignore_eos;
+        const char *context_len_mode;
+    } infer;
+    struct {
+        const char *name, *kind, *root, *subset_filelist, *prompts;
+        const struct conf_node *fallback_patterns; /* list of texts */
+        struct {
+            int64_t num_epochs, num_samples_per_epoch, seed; /* -1: all */
+            bool randomize;
+        } sampling;
+    } dataset;
+    struct {
+        const char *name;
+        const struct conf_node *command, *devices;  /* lists of texts */
+        const struct conf_node *env, *load, *infer; /* maps, or NULL */
+        int64_t threads;
+        double start_timeout_s, load_timeout_s, request_timeout_s;
+    } engine;
+    struct {
+        const char *preset, *detail;
+        int64_t warmup_rounds, rep_max_new_tokens, counter_interval_us, top_k;
+        bool warmup_synthetic, record_shapes, counters, gemm_shapes, ncu;
+        const struct conf_node *activities;
+    } profiling;
+    struct {
+        const char *gpu; /* row of the GPU table; NULL: by the device's name */
+        bool power, calibrate;
+        int64_t power_interval_ms;
+    } hardware;
+    struct {
+        const char *dir, *run_id;
+        bool predictions, viz;
+        int64_t min_free_mb;
+    } output;
+    struct {
+        double tflops, gbps;
+    } peak;
+};
+
+#endif

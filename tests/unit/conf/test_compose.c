@@ -1,0 +1,169 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "conf/compose.h"
+#include "conf/yaml.h"
+#include "unit/test.h"
+
+#define FILE_OF(path, text) \
+    { path, text, sizeof(text) - 1 }
+
+static const struct conf_builtin files[] = {
+    FILE_OF(
+        "config.yaml",
+        "defaults:\n  - _self_\n  - model: a\n  - profiling: default\nrepeats: 10\nprompt: ${model.prompt}\n"),
+    FILE_OF("model/a.yaml", "name: a\nprompt: \"one\\ntwo\"\npreprocess: {mode: base, max_tiles: 9}\n"),
+    FILE_OF("model/b.yaml", "defaults:\n  - a\n  - _self_\nname: b\n"),
+    FILE_OF("model/loop.yaml", "defaults:\n  - loop\n"),
+    FILE_OF("profiling/default.yaml", "preset: default\n"),
+    FILE_OF("extra/quick.yaml", "# @package _global_\nrepeats: 2\n"),
+};
+
+static struct conf *compose(const char *const *words, size_t n, struct err *err) {
+    struct conf_request req = { .store = { .builtin = files, .nbuiltin = COUNTOF(files) },
+                                .words = words,
+                                .nwords = n,
+                                .now_wall_ns = 0 };
+    return conf_compose(&req, err);
+}
+
+/* The value of a key after composing with the words given; or the error message. Caller frees. */
+static char *value_of(const char *key, const char *const *words, size_t n) {
+    struct err err;
+    struct conf *c = compose(words, n, &err);
+    if (!c) return strdup(err.msg);
+    const struct conf_node *node = conf_get(conf_root(c), key);
+    char *text = strdup(!node ? "(none)" : node->kind == CONF_SCALAR ? node->text : "(tree)");
+    conf_close(c);
+    return text;
+}
+
+#define CHECK_VALUE(key, want, ...)                                  \
+    do {                                                             \
+        const char *const words_[] = { __VA_ARGS__ };                \
+        char *got_ = value_of(key, words_ + 1, COUNTOF(words_) - 1); \
+        CHECK_STR(got_, want);                                       \
+        free(got_);                                                  \
+    } while (0)
+
+TEST(groups_compose_under_their_name_and_interpolate) {
+    CHECK_VALUE("repeats", "10", "");
+    CHECK_VALUE("model.name", "a", "");
+    CHECK_VALUE("prompt", "one\ntwo", "");
+}
+
+TEST(the_command_line_changes_choices_and_values) {
+    CHECK_VALUE("model.name", "b", "", "model=b");
+    CHECK_VALUE("model.prompt", "one\ntwo", "", "model=b"); /* inherited through b's own defaults */
+    CHECK_VALUE("repeats", "3", "", "repeats=3");
+    CHECK_VALUE("model.preprocess.mode", "tiny", "", "model.preprocess.mode=tiny");
+    CHECK_VALUE("model.preprocess.max_tiles", "9", "", "model.preprocess.mode=tiny");
+    CHECK_VALUE("prompt", "changed", "", "model.prompt=changed"); /* interpolation comes last */
+    CHECK_VALUE("repeats", "2", "", "+extra=quick");              /* @package _global_ */
+    CHECK_VALUE("model", "(none)", "", "~model", "prompt=x");
+}
+
+TEST(plus_adds_what_is_new_and_tilde_takes_away) {
+    CHECK_VALUE("engine.load.x", "1", "", "+engine.load.x=1");
+    CHECK_VALUE("repeats", "+repeats=4: repeats is there already; write repeats=4", "", "+repeats=4");
+    CHECK_VALUE("repeats", "4", "", "++repeats=4");
+    CHECK_VALUE("repeats", "(none)", "", "~repeats");
+    CHECK_VALUE("repeats", "~nothing: there is no nothing to take away", "", "~nothing");
+    CHECK_VALUE("repeats", "~repeats=3: repeats has another value", "", "~repeats=3");
+}
+
+TEST(values_of_the_command_line_are_what_they_look_like) {
+    CHECK_VALUE("prompt", "a: b # c", "", "prompt=a: b # c");
+    CHECK_VALUE("prompt", "[not a list", "", "prompt=[not a list"); /* the key holds text */
+    CHECK_VALUE("prompt", "x\ny", "", "prompt=\"x\\ny\"");
+    CHECK_VALUE("prompt", "a=b", "", "prompt=a=b");
+    CHECK_VALUE("engine.command", "(tree)", "", "engine.command=[sh, -c]");
+    CHECK_VALUE("x", "'repeats': expected repeats=VALUE (an option would start with --)", "", "repeats");
+    CHECK_VALUE("x", "'=3': expected key=value, +key=value or ~key", "", "=3");
+    CHECK_VALUE("x", "an argument is not valid UTF-8", "", "prompt=\xff");
+}
+
+TEST(a_wrong_choice_names_the_choices) {
+    CHECK_VALUE("x", "command line: model=c: no such choice; did you mean a? There are: a, b, loop", "",
+                "model=c");
+    CHECK_VALUE("x",
+                "command line: model=/m/dir: no such choice; there are: a, b, loop. A folder is given as "
+                "model.path=DIR or dataset.root=DIR",
+                "", "model=/m/dir");
+}
+
+TEST(circles_are_errors_not_hangs) {
+    CHECK_VALUE("x", "built-in conf/model/loop.yaml: defaults lead round in a circle", "", "model=loop");
+    CHECK_VALUE("x", "command line: ${prompt} leads back to itself", "", "model.prompt=${prompt}");
+    CHECK_VALUE("x", "command line: ${no.such}: there is no such key", "", "prompt=${no.such}");
+    CHECK_VALUE("x", "command line: ${ is never closed with }", "", "prompt=${a");
+    CHECK_VALUE("x", "command line: ${upper:...}: unknown; there are now and oc.env", "",
+                "prompt=${upper:x}");
+}
+
+TEST(interpolation_knows_time_and_environment) {
+    setenv("TZ", "UTC", 1);
+    setenv("INFERPROF_TEST_VALUE", "from outside", 1);
+    CHECK_VALUE("prompt", "at 1970-01-01", "", "prompt=at ${now:%Y-%m-%d}");
+    CHECK_VALUE("prompt", "from outside", "", "prompt=${oc.env:INFERPROF_TEST_VALUE}");
+    CHECK_VALUE("prompt", "otherwise", "", "prompt=${oc.env:INFERPROF_TEST_NO_SUCH,otherwise}");
+    CHECK_VALUE("x", "command line: the environment variable INFERPROF_TEST_NO_SUCH is not set", "",
+                "prompt=${oc.env:INFERPROF_TEST_NO_SUCH}");
+    CHECK_VALUE("prompt", "${kept}", "", "prompt=\\${kept}");
+    CHECK_VALUE("prompt", "a", "", "prompt=${model.${profiling.preset}}", "profiling.preset=name");
+}
+
+TEST(a_doubling_interpolation_is_stopped) {
+    const char *words[40];
+    char text[40][64];
+    for (int i = 0; i < 38; i++) {
+        snprintf(text[i], sizeof text[i], "+engine.load.k%d=${engine.load.k%d}${engine.load.k%d}", i + 1, i,
+                 i);
+        words[i] = text[i];
+    }
+    words[38] = "+engine.load.k0=0123456789";
+    struct err err;
+    CHECK(!compose(words, 39, &err));
+    CHECK(strstr(err.msg, "grows too large") || strstr(err.msg, "too many steps"));
+}
+
+TEST(every_value_knows_where_it_was_said) {
+    struct err err;
+    struct strbuf out = STRBUF_INIT;
+    struct conf *c = compose((const char *const[]){ "repeats=3" }, 1, &err);
+    conf_yaml_write(conf_root(c), CONF_YAML_ORIGINS, &out);
+    CHECK(strstr(out.buf, "repeats: 3                                  # command line\n"));
+    CHECK(strstr(out.buf, "  name: a                                   # built-in conf/model/a.yaml:1\n"));
+    CHECK(strstr(
+        out.buf,
+        "prompt: \"one\\ntwo\"                          # built-in conf/config.yaml:6 as ${model.prompt}\n"));
+    strbuf_reset(&out);
+    conf_choices_text(c, &out);
+    CHECK_STR(out.buf, "model=a profiling=default");
+    strbuf_free(&out);
+    conf_close(c);
+}
+
+TEST(a_user_folder_comes_before_the_built_in_one) {
+    char *dir = test_tmpdir(), cmd[512];
+    snprintf(cmd, sizeof cmd,
+             "mkdir %s/model && printf 'name: mine\\nprompt: p\\n' > %s/model/a.yaml && "
+             "printf 'defaults: [{model: a}]\\nrepeats: 7\\n' > %s/file.yaml",
+             dir, dir, dir);
+    CHECK_INT(system(cmd), 0);
+    char file[300];
+    snprintf(file, sizeof file, "%s/file.yaml", dir);
+    const char *dirs[] = { dir }, *words[] = { "profiling.preset=x" };
+    struct conf_request req = {
+        .store = { dirs, 1, files, COUNTOF(files) }, .file = file, .words = words, .nwords = 1
+    };
+    struct err err;
+    struct conf *c = conf_compose(&req, &err);
+    CHECK(c);
+    CHECK_STR(conf_get(conf_root(c), "model.name")->text, "mine");
+    CHECK_STR(conf_get(conf_root(c), "repeats")->text, "7"); /* the file's value lies over config.yaml's */
+    CHECK_STR(conf_get(conf_root(c), "profiling.preset")->text, "x");
+    conf_close(c);
+    free(dir);
+}

@@ -1,0 +1,81 @@
+#include <string.h>
+
+#include "conf/yaml.h"
+#include "unit/test.h"
+
+static const char *refusal(const char *text) {
+    static struct err err;
+    struct conf_node *n = conf_yaml_parse(text, strlen(text), "f", &err);
+    if (n) conf_node_free(n), err_set(&err, "(accepted)");
+    return err.msg;
+}
+
+TEST(yaml_refuses_with_file_and_line) {
+    CHECK_STR(refusal("a: 1\na: 2\n"), "f:2: key 'a' stands here twice");
+    CHECK_STR(refusal("a: 1\n---\nb: 2\n"), "f:2: a second document; expected one");
+    CHECK_STR(refusal("a.b: 1\n"), "f:1: key 'a.b': write nested keys as nested maps");
+    CHECK_STR(refusal("a: &x [*x]\n"), "f:1: *x stands inside &x");
+    CHECK_STR(refusal("a: *nowhere\n"), "f:1: *nowhere has no &nowhere before it");
+    CHECK_STR(refusal("? [a]\n: 1\n"), "f:1: a key must be a word");
+    CHECK(strstr(refusal("a: [1,\nb: }"), "f:2: "));
+    CHECK(strstr(refusal("a: \"x\\0y\""), "NUL"));
+}
+
+TEST(yaml_aliases_cannot_blow_up) {
+    CHECK(strstr(refusal("a: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\n"
+                         "c: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\n"
+                         "e: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\n"),
+                 "more than 20000 values"));
+}
+
+TEST(yaml_nesting_is_limited) {
+    char text[201];
+    memset(text, '[', 200);
+    text[200] = '\0';
+    CHECK_STR(refusal(text), "f:1: nested too deeply");
+}
+
+/* What is written reads back as the same text of the same kind. */
+TEST(yaml_writes_what_it_reads) {
+    static const char *const texts[] = { "plain", "",       "null", "~",      "true", "1e5",
+                                         "-3",    "- x",    "a: b", "a #b",   "x:",   "<i>",
+                                         "\n",    "\"q\"",  "yes",  "a,b",    "\\n",  "\xc3\xa9",
+                                         " x ",   "cuda:0", "[x",   "\x1b[0m" };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        for (int quoted = 0; quoted < 2; quoted++) {
+            struct err err;
+            struct strbuf out = STRBUF_INIT;
+            struct conf_node *map = conf_map();
+            conf_add(map, "k", conf_scalar(texts[i], quoted));
+            conf_yaml_write(map, CONF_YAML_PLAIN, &out);
+            struct conf_node *back = conf_yaml_parse(out.buf, out.len, "f", &err);
+            CHECK(back);
+            const struct conf_node *was = map->v[0], *is = back->v[0];
+            CHECK_INT(conf_is_null(is), conf_is_null(was));
+            if (!conf_is_null(was)) CHECK_STR(is->text, was->text);
+            double a, b;
+            CHECK_INT(conf_as_num(is, &a), conf_as_num(was, &b));
+            conf_node_free(back);
+            conf_node_free(map);
+            strbuf_free(&out);
+        }
+}
+
+TEST(scalars_are_numbers_by_the_rules_of_yaml) {
+    static const struct {
+        const char *text;
+        int is_int, is_num;
+    } rows[] = {
+        { "1", 1, 1 },   { "-1", 1, 1 },  { "0x10", 1, 1 }, { "1.5", 0, 1 }, { "1e3", 0, 1 },
+        { "nan", 0, 0 }, { "inf", 0, 0 }, { "1x", 0, 0 },   { "", 0, 0 },    { "99999999999999999999", 0, 1 },
+        { " 1", 0, 0 }
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct conf_node *n = conf_scalar(rows[i].text, false);
+        int64_t v;
+        double d;
+        CHECK_INT(conf_as_int(n, &v), rows[i].is_int);
+        CHECK_INT(conf_as_num(n, &d), rows[i].is_num);
+        conf_node_free(n);
+    }
+}
