@@ -1,0 +1,62 @@
+#include "base/html.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/utf8.h"
+
+static bool is_hostile(uint32_t c) {
+    if (c == UTF8_BAD || c < 0x20 || (c >= 0x7f && c <= 0x9f)) return true;
+    return (c >= 0x202a && c <= 0x202e) ||
+           (c >= 0x2066 && c <= 0x2069); /* turn the text that follows around */
+}
+
+void html_escape(struct strbuf *out, const char *s) {
+    if (!s) return;
+    for (const char *p = s, *end = s + strlen(s); p < end;) {
+        const char *from = p;
+        uint32_t c = utf8_next(&p, end);
+        switch (c) {
+        case '&': strbuf_addstr(out, "&amp;"); break;
+        case '<': strbuf_addstr(out, "&lt;"); break;
+        case '>': strbuf_addstr(out, "&gt;"); break;
+        case '"': strbuf_addstr(out, "&quot;"); break;
+        case '\'': strbuf_addstr(out, "&#39;"); break;
+        case '\n':
+        case '\t': strbuf_addch(out, (char)c); break;
+        default:
+            if (is_hostile(c))
+                strbuf_addstr(out, UTF8_REPLACEMENT);
+            else
+                strbuf_add(out, from, (size_t)(p - from));
+        }
+    }
+}
+
+void html_script_json(struct strbuf *out, const char *json, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)json[i];
+        if (c == '<' || c == '>' || c == '&')
+            strbuf_addf(out, "\\u%04x", c);
+        else if (c == 0xe2 && i + 2 < n && (unsigned char)json[i + 1] == 0x80 &&
+                 ((unsigned char)json[i + 2] | 1) == 0xa9)
+            strbuf_addstr(out, (unsigned char)json[i + 2] == 0xa8 ? "\\u2028" : "\\u2029"), i += 2;
+        else
+            strbuf_addch(out, (char)c);
+    }
+}
+
+void html_base64(struct strbuf *out, const void *data, size_t n) {
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const unsigned char *p = data;
+    for (size_t i = 0; i < n; i += 3) {
+        uint32_t w = (uint32_t)p[i] << 16;
+        if (i + 1 < n) w |= (uint32_t)p[i + 1] << 8;
+        if (i + 2 < n) w |= p[i + 2];
+        strbuf_addch(out, digits[w >> 18]);
+        strbuf_addch(out, digits[w >> 12 & 63]);
+        strbuf_addch(out, i + 1 < n ? digits[w >> 6 & 63] : '=');
+        strbuf_addch(out, i + 2 < n ? digits[w & 63] : '=');
+    }
+}

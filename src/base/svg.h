@@ -1,0 +1,35 @@
+/* A small SVG writer. Sizes are in user units, which are pixels at natural size; looks come from classes, so
+ * that one drawing serves a page with a style sheet and a file of its own (svg_style).
+ *     svg_open(&s, 640, 400, "chart", "Roofline");
+ *     svg_rect(&s, 10, 10, 100, 20, "busy");
+ *     svg_text(&s, 115, 25, SVG_START, "ink", "decode");
+ *     svg_close(&s);
+ * Text is escaped; numbers that are not finite are drawn at 0. */
+#ifndef BASE_SVG_H
+#define BASE_SVG_H
+
+#include "base/strbuf.h"
+
+enum svg_anchor { SVG_START, SVG_MIDDLE, SVG_END };
+
+void svg_open(struct strbuf *out, double width, double height, const char *css_class, const char *title);
+void svg_style(struct strbuf *out, const char *css); /* right after open; the css is trusted */
+void svg_close(struct strbuf *out);
+void svg_rect(struct strbuf *out, double x, double y, double w, double h, const char *css_class);
+void svg_line(struct strbuf *out, double x1, double y1, double x2, double y2, const char *css_class);
+void svg_text(struct strbuf *out, double x, double y, enum svg_anchor anchor, const char *css_class,
+              const char *text);
+void svg_circle(struct strbuf *out, double x, double y, double r, const char *css_class,
+                const char *title); /* title: shown when pointed at; may be NULL */
+
+/* Polylines, point by point; the pen lifts where a value is unknown. */
+struct svg_path {
+    struct strbuf *out;
+    int down, open;
+    const char *css_class;
+};
+void svg_path_open(struct svg_path *p, struct strbuf *out, const char *css_class);
+void svg_path_to(struct svg_path *p, double x, double y); /* NaN: a gap */
+void svg_path_close(struct svg_path *p);
+
+#endif
