@@ -79,7 +79,7 @@ $(B)/gen/version.h: FORCE
 	@mkdir -p $(@D)
 	@VERSION='$(VERSION)' CUDA_INC='$(CUDA_INC)' sh scripts/version_header.sh > $@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
-FORCE:
+.PHONY: FORCE
 
 # Files that travel inside the program; the list is renewed when one comes or goes, the object when one changes.
 embed_files := $(shell find web conf samples -type f 2>/dev/null | LC_ALL=C sort)
