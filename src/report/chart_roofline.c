@@ -1,0 +1,117 @@
+/* Kernels and stages under the device's roof: FLOP/s over FLOP per byte, both logarithmic. */
+#include <math.h>
+#include <stdio.h>
+
+#include "base/svg.h"
+#include "base/units.h"
+#include "base/util.h"
+#include "report/charts.h"
+#include "report/text.h"
+
+struct plane {
+    double x0, x1, y0, y1;           /* log10 of the data's bounds */
+    double left, right, top, bottom; /* in the drawing */
+};
+
+static double px(const struct plane *p, double intensity) {
+    return p->left + (log10(intensity) - p->x0) / (p->x1 - p->x0) * (p->right - p->left);
+}
+static double py(const struct plane *p, double rate) {
+    return p->bottom - (log10(rate) - p->y0) / (p->y1 - p->y0) * (p->bottom - p->top);
+}
+
+static bool drawable(const struct analysis_point *p) {
+    return p->intensity > 0 && p->flop_per_s > 0 && isfinite(p->intensity) && isfinite(p->flop_per_s);
+}
+
+static void include(struct plane *p, double intensity, double rate) {
+    p->x0 = fmin(p->x0, log10(intensity)), p->x1 = fmax(p->x1, log10(intensity));
+    p->y0 = fmin(p->y0, log10(rate)), p->y1 = fmax(p->y1, log10(rate));
+}
+
+/* Bounds of points and roof, rounded out to whole decades. False: no point. */
+static bool fit(struct plane *p, const struct analysis *a, double peak_flops, double peak_bytes) {
+    bool any = false;
+    *p = (struct plane){ .x0 = INFINITY, .x1 = -INFINITY, .y0 = INFINITY, .y1 = -INFINITY };
+    for (size_t i = 0; i < a->nroofline; i++)
+        if (drawable(&a->roofline[i]))
+            include(p, a->roofline[i].intensity, a->roofline[i].flop_per_s), any = true;
+    if (!any) return false;
+    if (peak_flops > 0 && peak_bytes > 0) include(p, peak_flops / peak_bytes, peak_flops);
+    p->x0 = floor(p->x0 - 0.3), p->x1 = ceil(p->x1 + 0.3);
+    p->y0 = floor(p->y0 - 0.1), p->y1 = ceil(p->y1 + 0.05);
+    return true;
+}
+
+static void draw_axes(const struct plane *p, struct strbuf *out) {
+    char label[48];
+    for (double d = p->x0; d <= p->x1 + 0.5; d++) {
+        double x = px(p, pow(10, d));
+        svg_line(out, x, p->top, x, p->bottom, "axis");
+        snprintf(label, sizeof label, "%g", pow(10, d));
+        svg_text(out, x, p->bottom + 16, SVG_MIDDLE, "", label);
+    }
+    for (double d = p->y0; d <= p->y1 + 0.5; d++) {
+        double y = py(p, pow(10, d));
+        svg_line(out, p->left, y, p->right, y, "axis");
+        units_flops(pow(10, d), label, sizeof label);
+        svg_text(out, p->left - 6, y + 4, SVG_END, "", label);
+    }
+    svg_text(out, (p->left + p->right) / 2, p->bottom + 34, SVG_MIDDLE, "", "FLOP per byte");
+    svg_text(out, p->left, p->top - 8, SVG_START, "", "FLOP/s");
+}
+
+static void draw_roof(const struct plane *p, double peak_flops, double peak_bytes, struct strbuf *out) {
+    if (!(peak_flops > 0 && peak_bytes > 0)) return;
+    struct svg_path path;
+    double ridge = peak_flops / peak_bytes, from = fmax(pow(10, p->x0), pow(10, p->y0) / peak_bytes);
+    svg_path_open(&path, out, "roof");
+    svg_path_to(&path, px(p, from), py(p, from * peak_bytes));
+    svg_path_to(&path, px(p, ridge), py(p, peak_flops));
+    svg_path_to(&path, p->right, py(p, peak_flops));
+    svg_path_close(&path);
+    char label[64], number[32];
+    snprintf(label, sizeof label, "%s/s", units_flops(peak_flops, number, sizeof number));
+    svg_text(out, p->right - 4, py(p, peak_flops) - 6, SVG_END, "ink", label);
+    snprintf(label, sizeof label, "%s/s", units_bytes(peak_bytes, number, sizeof number));
+    double mid = sqrt(from * ridge);
+    svg_text(out, px(p, mid) - 8, py(p, mid * peak_bytes) - 6, SVG_END, "ink", label);
+}
+
+static void draw_point(const struct plane *p, const struct analysis_point *at, double longest,
+                       struct strbuf *out) {
+    bool stage = at->stage != ANALYSIS_NONE;
+    double x = px(p, at->intensity), y = py(p, at->flop_per_s);
+    double r = stage ? 5 : 3 + 11 * sqrt(fmax(0, at->time_ns) / longest);
+    char title[256], number[32];
+    snprintf(title, sizeof title, "%.150s: %s/s, %.3g FLOP/byte, %s of the roof", at->label,
+             units_flops(at->flop_per_s, number, sizeof number), at->intensity, text_percent(at->attained).s);
+    svg_circle(out, x, y, r, stage ? "stage" : "dot", title);
+    if (!stage) return;
+    bool flip = x > p->right - 130;
+    char label[96];
+    snprintf(label, sizeof label, "%.40s, %s", at->label, text_percent(at->attained).s);
+    svg_text(out, flip ? x - 9 : x + 9, y + 4, flip ? SVG_END : SVG_START, "ink", label);
+}
+
+bool chart_roofline(const struct view *v, const struct chart_form *form, struct strbuf *out) {
+    struct plane p;
+    double peak_flops = view_peak_flops(v), peak_bytes = view_peak_bytes(v), longest = 1;
+    if (!v->a || !fit(&p, v->a, peak_flops, peak_bytes)) return false;
+    double height = form->width > 600 ? 420 : 330;
+    p.left = 62, p.right = form->width - 12, p.top = 24, p.bottom = height - 44;
+    svg_open(out, form->width, height, form->css_class,
+             "Roofline: what each kernel and stage reaches of the device");
+    if (form->alone) svg_style(out, chart_alone_css());
+    draw_axes(&p, out);
+    draw_roof(&p, peak_flops, peak_bytes, out);
+    for (size_t i = 0; i < v->a->nroofline; i++)
+        if (v->a->roofline[i].stage == ANALYSIS_NONE && drawable(&v->a->roofline[i]))
+            longest = fmax(longest, v->a->roofline[i].time_ns);
+    for (int stages = 0; stages < 2; stages++) /* stages last: on top */
+        for (size_t i = 0; i < v->a->nroofline; i++)
+            if (drawable(&v->a->roofline[i]) && (v->a->roofline[i].stage != ANALYSIS_NONE) == stages)
+                draw_point(&p, &v->a->roofline[i], longest, out);
+    svg_close(out);
+    return true;
+}

@@ -1,0 +1,32 @@
+/* The drawings, as SVG: inside the page in a wide and a narrow form, and as files that stand alone. */
+#ifndef REPORT_CHARTS_H
+#define REPORT_CHARTS_H
+
+#include "report/view.h"
+
+struct chart_form {
+    double width;
+    const char *css_class; /* "wide", "narrow" */
+    bool alone;            /* a file of its own: brings its style along */
+};
+
+/* Each returns false and writes nothing where there is nothing to draw. */
+bool chart_stages(const struct view *v, const struct chart_form *form, struct strbuf *out);
+bool chart_roofline(const struct view *v, const struct chart_form *form, struct strbuf *out);
+bool chart_power(const struct view *v, const struct chart_form *form, struct strbuf *out);
+bool chart_kernels(const struct view *v, const struct chart_form *form, struct strbuf *out);
+
+bool chart_power_of(const struct analysis_power *p, const struct chart_form *form, struct strbuf *out);
+const char *chart_alone_css(void); /* the palette of the page, for drawings that leave it */
+
+struct chart {
+    const char *name; /* "roofline": charts/roofline.svg */
+    bool (*draw)(const struct view *v, const struct chart_form *form, struct strbuf *out);
+};
+extern const struct chart charts[];
+extern const size_t charts_n;
+
+/* One of eight colours of a kernel category; the page, the charts and the timeline use the same. */
+int chart_category_color(enum kernel_category category);
+
+#endif

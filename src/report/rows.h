@@ -1,0 +1,22 @@
+/* The tables of the report. The `_md` ones are for people, the `_csv` ones carry every column with full
+ * precision and units in the heads; the caller frees. */
+#ifndef REPORT_ROWS_H
+#define REPORT_ROWS_H
+
+#include "base/table.h"
+#include "report/view.h"
+
+void rows_stages_md(const struct view *v, struct table *t);    /* top level only: nothing to be added twice */
+void rows_substages_md(const struct view *v, struct table *t); /* may have no row */
+void rows_stages_csv(const struct view *v, struct table *t);
+void rows_kernels_md(const struct view *v, size_t limit, struct table *t);
+void rows_kernels_csv(const struct view *v, struct table *t);
+void rows_operators_md(const struct view *v, size_t limit, struct table *t);
+void rows_operators_csv(const struct view *v, struct table *t);
+void rows_aggregates_md(const struct view *v, struct table *t); /* statistics over the repeats */
+void rows_mfu_md(const struct view *v, struct table *t);
+void rows_environment_md(const struct view *v, struct table *t);
+
+const char *rows_limiter_name(enum analysis_limiter limiter); /* "registers"; "" when unknown */
+
+#endif

@@ -1,0 +1,145 @@
+#include "report/view.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+
+static double pick(double first, double second) { return isfinite(first) ? first : second; }
+
+static bool same_text(const char *a, const char *b) { return a == b || (a && b && strcmp(a, b) == 0); }
+
+static void from_trace(struct view_stage *s, const struct analysis *a, const struct analysis_stage *t) {
+    s->name = t->name;
+    s->parent = t->parent == ANALYSIS_NONE ? NULL : a->stages[t->parent].name;
+    s->depth = t->depth;
+    s->trace = t;
+    s->outside = t->outside;
+    s->time_ms = t->outside ? NAN : t->time_ns / 1e6;
+    snprintf(s->source, sizeof s->source, "%s", t->time_source ? t->time_source : "trace");
+    if (t->timing) {
+        s->values_ms = t->timing->ms;
+        s->nvalues = t->timing->n;
+        s->timed = t->timing_ms;
+    }
+    s->busy_ms = t->busy_ns.mean / 1e6;
+    s->floor_ms = t->floor_ns / 1e6;
+    s->flops = t->flops;
+    s->bytes = t->bytes;
+    s->mfu = t->mfu;
+    s->mbu = t->mbu;
+    s->distance = t->distance;
+    s->tokens_per_s = t->tokens_per_s;
+    s->overhead = t->overhead_ratio;
+    double made = t->tokens_out > 0 ? t->tokens_out : t->tokens_in;
+    if (t->occurrences) s->tokens = made / (double)t->occurrences;
+}
+
+/* What `profile` timed and modelled stands above what the trace says of the same stage. */
+static void from_profile(struct view_stage *s, const struct report_stage *g) {
+    s->name = g->name;
+    s->parent = g->parent;
+    s->given = g;
+    if (!s->trace) s->depth = g->parent ? 1 : 0;
+    s->floor_ms = pick(g->floor_ms, s->floor_ms);
+    s->flops = pick(g->flops, s->flops);
+    s->bytes = pick(g->bytes, s->bytes);
+    s->mfu = pick(g->mfu, s->mfu);
+    s->mbu = pick(g->mbu, s->mbu);
+    s->distance = pick(g->distance, s->distance);
+    s->tokens = pick(g->tokens, s->tokens);
+    struct stats timed = stats_of(g->ms, g->n);
+    if (timed.n == 0) return;
+    s->timed = timed;
+    s->values_ms = g->ms;
+    s->nvalues = g->n;
+    s->time_ms = timed.median;
+    snprintf(s->source, sizeof s->source, "median of %zu timed repeats", timed.n);
+    s->overhead = pick(g->representative_ms / timed.median, s->overhead);
+}
+
+static void unknown(struct view_stage *s) {
+    memset(s, 0, sizeof *s);
+    s->timed = stats_none();
+    s->time_ms = s->busy_ms = s->floor_ms = s->flops = s->bytes = NAN;
+    s->mfu = s->mbu = s->distance = s->tokens = s->tokens_per_s = s->overhead = NAN;
+}
+
+static const struct report_stage *find_given(const struct report_input *in, const struct view_stage *s) {
+    for (size_t i = 0; i < in->nstages; i++)
+        if (same_text(in->stages[i].name, s->name) && same_text(in->stages[i].parent, s->parent))
+            return &in->stages[i];
+    return NULL;
+}
+
+static bool is_taken(const struct view *v, size_t n, const struct report_stage *g) {
+    for (size_t i = 0; i < n; i++)
+        if (v->stages[i].given == g) return true;
+    return false;
+}
+
+void view_init(struct view *v, const struct report_input *in) {
+    const struct analysis *a = in->analysis;
+    *v = (struct view){ .in = in, .a = a };
+    size_t ntrace = a ? a->nstages : 0;
+    v->stages = xcalloc(ntrace + in->nstages + 1, sizeof *v->stages);
+    for (size_t i = 0; i < ntrace; i++) {
+        struct view_stage *s = &v->stages[v->nstages++];
+        unknown(s);
+        from_trace(s, a, &a->stages[i]);
+        const struct report_stage *g = find_given(in, s);
+        if (g) from_profile(s, g);
+    }
+    size_t known = v->nstages;
+    for (size_t i = 0; i < in->nstages; i++) {
+        if (is_taken(v, known, &in->stages[i])) continue;
+        struct view_stage *s = &v->stages[v->nstages++];
+        unknown(s);
+        from_profile(s, &in->stages[i]);
+    }
+}
+
+void view_free(struct view *v) {
+    free(v->stages);
+    v->stages = NULL;
+    v->nstages = 0;
+}
+
+const char *view_stage_name(const struct analysis *a, uint32_t stage) {
+    return stage == ANALYSIS_NONE || stage >= a->nstages ? NULL : a->stages[stage].name;
+}
+
+size_t view_findings(const struct view *v, const struct analysis_finding **first) {
+    *first = v->a ? v->a->findings : NULL;
+    return v->a ? v->a->nfindings : 0;
+}
+
+bool view_unstable(const struct view *v) {
+    for (size_t i = 0; i < v->nstages; i++)
+        if (!v->stages[i].parent && v->stages[i].timed.cv > 0.05) return true;
+    return false;
+}
+
+const char *view_device(const struct view *v) {
+    if (v->in->peak.device) return v->in->peak.device;
+    const struct timeline *tl = v->a ? v->a->timeline : v->in->timeline;
+    for (size_t i = 0; tl && i < tl->ndevices; i++)
+        if (tl->devices[i].name) return timeline_text(tl, tl->devices[i].name);
+    return NULL;
+}
+
+double view_peak_flops(const struct view *v) {
+    return pick(v->in->peak.flops_per_s, v->a ? v->a->peak_flops_per_s : NAN);
+}
+
+double view_peak_bytes(const struct view *v) {
+    return pick(v->in->peak.bytes_per_s, v->a ? v->a->peak_bytes_per_s : NAN);
+}
+
+const char *view_peak_source(const struct view *v) {
+    return v->in->peak.source ? v->in->peak.source : v->a ? v->a->peak_source : NULL;
+}
+
+double view_model_mfu(const struct view *v) { return pick(v->in->model_mfu, v->a ? v->a->model_mfu : NAN); }
