@@ -23,7 +23,7 @@ struct text text_num(double v, int decimals) {
     int n = snprintf(plain, sizeof plain, "%.*f", decimals > 9 ? 9 : decimals, v);
     const char *point = strchr(plain, '.');
     int whole = point ? (int)(point - plain) : n, sign = plain[0] == '-';
-    struct text t;
+    struct text t = { "" };
     size_t at = 0;
     for (int i = 0; i < n && at + 2 < sizeof t.s; i++) {
         if (i > sign && i < whole && (whole - i) % 3 == 0) t.s[at++] = ',';
@@ -63,19 +63,19 @@ struct text text_times(double ratio) {
 }
 
 struct text text_count(uint64_t n) {
-    struct text t;
+    struct text t = { "" };
     units_grouped(n, t.s, sizeof t.s);
     return t;
 }
 
 struct text text_bytes(double bytes) {
-    struct text t;
+    struct text t = { "" };
     units_bytes(bytes, t.s, sizeof t.s);
     return t;
 }
 
 struct text text_flops(double flops) {
-    struct text t;
+    struct text t = { "" };
     units_flops(flops, t.s, sizeof t.s);
     return t;
 }
@@ -92,7 +92,7 @@ struct text text_raw(double v) {
 }
 
 struct text text_date(uint64_t wall_ns) {
-    struct text t;
+    struct text t = { "" };
     if (wall_ns == 0) return dash();
     clock_format(wall_ns, "%Y-%m-%d %H:%M UTC", 1, t.s, sizeof t.s);
     return t;
