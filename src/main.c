@@ -3,6 +3,8 @@
 #include "cmd/commands.h"
 
 const struct command *const commands[] = {
+    &cmd_trace_info,
+    &cmd_trace_dump,
     &cmd_completion,
 };
 const size_t commands_n = COUNTOF(commands);

@@ -61,9 +61,15 @@ static bool is_family(const char *word) {
 }
 
 static int unknown_command(const char *name) {
+    char first_words[64][32]; /* "trac" is near "trace", which is no command but starts some */
     struct suggest near;
     suggest_start(&near, name);
     for (size_t i = 0; i < commands_n; i++) suggest_try(&near, commands[i]->name);
+    for (size_t i = 0; i < MIN(commands_n, COUNTOF(first_words)); i++) {
+        const char *full = commands[i]->name;
+        snprintf(first_words[i], sizeof first_words[i], "%.*s", (int)strcspn(full, " "), full);
+        suggest_try(&near, first_words[i]);
+    }
     if (near.best) return command_usage("unknown command '%s'; did you mean '%s'?", name, near.best);
     return command_usage("unknown command '%s'; 'inferprof --help' lists them", name);
 }
@@ -86,7 +92,8 @@ static int close_stdout(int status) {
     errno = 0;
     failed |= fflush(stdout) != 0;
     if (failed && status == EXIT_DONE) {
-        log_error("writing to standard output: %s", errno ? strerror(errno) : "failed");
+        log_error("writing to standard output: %s",
+                  errno ? strerror(errno) : "failed (the reader went away, or the disk is full)");
         return EXIT_FAILED;
     }
     return status;

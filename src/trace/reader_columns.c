@@ -103,25 +103,22 @@ static bool scatter(const struct trace_schema *s, const struct trace_field *f, c
     return true;
 }
 
-static void fill_defaults(const struct trace_schema *s, size_t n, uint8_t *out) {
-    memset(out, 0, n * s->record_bytes);
-    for (size_t k = 0; k < s->nfields; k++) {
-        if (s->fields[k].type != TRACE_FIELD_F64) continue;
-        uint8_t *p = out + s->fields[k].offset;
-        for (size_t i = 0; i < n; i++, p += s->record_bytes) *(double *)(void *)p = NAN;
-    }
-}
-
 static const struct trace_field *find_field(const struct trace_schema *s, unsigned column) {
     for (size_t i = 0; i < s->nfields; i++)
         if (s->fields[i].column == column) return &s->fields[i];
     return NULL;
 }
 
-int reader_columns_decode(const struct trace_schema *s, struct bytes in, size_t n, uint64_t *values,
-                          void *out, struct err *err) {
+struct column {
+    const struct trace_field *field;
+    unsigned encoding;
+    struct bytes data;
+};
+
+/* The columns we know, in rising order; those of a newer version are stepped over. Returns how many, or -1. */
+static int split_columns(const struct trace_schema *s, struct bytes in, struct column *out, struct err *err) {
     unsigned last = 0;
-    fill_defaults(s, n, out);
+    int n = 0;
     while (bytes_left(&in)) {
         uint8_t column, encoding;
         uint32_t size;
@@ -132,11 +129,49 @@ int reader_columns_decode(const struct trace_schema *s, struct bytes in, size_t 
         if (column <= last) return err_set(err, "%s chunk: column %u after column %u", s->name, column, last);
         last = column;
         const struct trace_field *f = find_field(s, column);
-        if (!f) continue; /* of a newer version */
-        if (!get_column(&data, encoding, values, n) || bytes_left(&data))
-            return err_set(err, "%s chunk: column %s does not hold %zu values", s->name, f->name, n);
-        if (!scatter(s, f, values, n, out))
-            return err_set(err, "%s chunk: column %s holds a number over 32 bits", s->name, f->name);
+        if (f) out[n++] = (struct column){ f, encoding, data };
     }
+    return n;
+}
+
+static int bad_column(const struct trace_schema *s, const struct column *c, size_t n, struct err *err) {
+    return err_set(err, "%s chunk: column %s does not hold %zu values", s->name, c->field->name, n);
+}
+
+static int take_column(const struct trace_schema *s, struct column *c, size_t n, uint64_t *values,
+                       uint8_t *out, struct err *err) {
+    if (!get_column(&c->data, c->encoding, values, n) || bytes_left(&c->data))
+        return bad_column(s, c, n, err);
+    if (!scatter(s, c->field, values, n, out))
+        return err_set(err, "%s chunk: column %s holds a number over 32 bits", s->name, c->field->name);
+    return 0;
+}
+
+static bool is_fixed(const struct column *c) {
+    return c->encoding == TRACE_ENC_CONST && c->field->type != TRACE_FIELD_AFTER;
+}
+
+/* Most columns of a chunk hold one value, or are not there: those make a template, laid down once a record. */
+static int lay_template(const struct trace_schema *s, struct column *columns, int ncolumns, size_t n,
+                        uint8_t *out, struct err *err) {
+    uint64_t value;
+    memset(out, 0, s->record_bytes);
+    for (size_t k = 0; k < s->nfields; k++)
+        if (s->fields[k].type == TRACE_FIELD_F64) *(double *)(void *)(out + s->fields[k].offset) = NAN;
+    for (int i = 0; i < ncolumns; i++)
+        if (is_fixed(&columns[i]) && take_column(s, &columns[i], 1, &value, out, err) < 0) return -1;
+    for (size_t i = 1; i < n; i++) memcpy(out + i * s->record_bytes, out, s->record_bytes);
+    return 0;
+}
+
+int reader_columns_decode(const struct trace_schema *s, struct bytes in, size_t n, uint64_t *values,
+                          void *out, struct err *err) {
+    struct column columns[UINT8_MAX];
+    int ncolumns = split_columns(s, in, columns, err);
+    if (ncolumns < 0) return -1;
+    if (n == 0) return 0;
+    if (lay_template(s, columns, ncolumns, n, out, err) < 0) return -1;
+    for (int i = 0; i < ncolumns; i++)
+        if (!is_fixed(&columns[i]) && take_column(s, &columns[i], n, values, out, err) < 0) return -1;
     return 0;
 }

@@ -1,0 +1,24 @@
+#!/bin/sh
+# fuzz.sh TARGET...: each for FUZZ_SECONDS on its corpus (tests/fuzz/corpus/NAME). New inputs that reach new
+# code are kept under build/; a finding stops with status 1 and leaves its input in build/fuzz-findings/.
+set -u
+BUILD=${BUILD:-build}
+seconds=${FUZZ_SECONDS:-30}
+failed=0
+mkdir -p build/fuzz-findings
+for target in "$@"; do
+    name=${target#fuzz_}
+    mkdir -p "build/fuzz-corpus/$name"
+    seeds=tests/fuzz/corpus/$name
+    [ -d "$seeds" ] || seeds=
+    # shellcheck disable=SC2086
+    if "$BUILD/fuzz/$target" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10 -print_final_stats=1 \
+        -artifact_prefix="build/fuzz-findings/$name-" "build/fuzz-corpus/$name" $seeds >"build/fuzz-$name.log" 2>&1; then
+        echo "$name: clean, $(sed -n 's/^stat::number_of_executed_units: *//p' "build/fuzz-$name.log") runs in $seconds s"
+    else
+        echo "$name: FAILED, see build/fuzz-$name.log and build/fuzz-findings/"
+        tail -n 20 "build/fuzz-$name.log"
+        failed=1
+    fi
+done
+exit $failed

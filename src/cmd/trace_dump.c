@@ -1,0 +1,178 @@
+/* `inferprof trace dump FILE`: every record as a line, in the order of the file. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/jsonw.h"
+#include "base/log.h"
+#include "base/suggest.h"
+#include "base/util.h"
+#include "cmd/commands.h"
+#include "trace/reader.h"
+
+struct dump_opts {
+    const char *kind;
+    uint64_t limit;
+    bool json;
+};
+
+static const struct dump_opts defaults = { .limit = UINT64_MAX };
+
+static double as_double(uint64_t bits) {
+    double d;
+    memcpy(&d, &bits, sizeof d);
+    return d;
+}
+
+static void json_record(struct jsonw *j, const struct trace_reader *r, const struct trace_schema *s,
+                        const void *rec) {
+    jsonw_object(j);
+    jsonw_kstr(j, "kind", s->name);
+    for (size_t k = 0; k < s->nfields; k++) {
+        const struct trace_field *f = &s->fields[k];
+        uint64_t v = trace_field_get(rec, f);
+        size_t len;
+        jsonw_key(j, f->name);
+        const char *text = f->type == TRACE_FIELD_STR ? trace_reader_string(r, (uint32_t)v, &len) : NULL;
+        if (f->type == TRACE_FIELD_F64)
+            jsonw_num(j, as_double(v));
+        else if (f->type != TRACE_FIELD_STR)
+            jsonw_u64(j, v);
+        else if (text)
+            jsonw_strn(j, text, len);
+        else
+            jsonw_null(j);
+    }
+    jsonw_end(j);
+}
+
+static void text_value(struct strbuf *out, const struct trace_reader *r, const struct trace_field *f,
+                       uint64_t v) {
+    size_t len;
+    if (f->type == TRACE_FIELD_F64) {
+        strbuf_addf(out, " %s=%g", f->name, as_double(v));
+        return;
+    }
+    if (f->type != TRACE_FIELD_STR) {
+        strbuf_addf(out, " %s=%" PRIu64, f->name, v);
+        return;
+    }
+    const char *text = trace_reader_string(r, (uint32_t)v, &len);
+    strbuf_addf(out, " %s=", f->name);
+    if (!text)
+        strbuf_addf(out, "?%" PRIu64, v); /* the chunk with this text is lost */
+    else
+        jsonw_quote(out, text, len);
+}
+
+/* Fields that say nothing (0, NaN, no text) are left out; --json has all of them. */
+static void text_record(struct strbuf *out, const struct trace_reader *r, const struct trace_schema *s,
+                        const void *rec) {
+    strbuf_addstr(out, s->name);
+    for (size_t k = 0; k < s->nfields; k++) {
+        uint64_t v = trace_field_get(rec, &s->fields[k]);
+        bool unknown = s->fields[k].type == TRACE_FIELD_F64 ? isnan(as_double(v)) : v == 0 && k > 0;
+        if (!unknown) text_value(out, r, &s->fields[k], v);
+    }
+    strbuf_addch(out, '\n');
+}
+
+static void print_record(const struct dump_opts *o, const struct trace_reader *r,
+                         const struct trace_schema *s, const void *rec, struct strbuf *line) {
+    strbuf_reset(line);
+    if (o->json) {
+        struct jsonw j;
+        jsonw_start(&j, line, JSONW_COMPACT);
+        json_record(&j, r, s, rec);
+        jsonw_finish(&j);
+        strbuf_addch(line, '\n');
+    } else {
+        text_record(line, r, s, rec);
+    }
+    fwrite(line->buf, 1, line->len, stdout);
+}
+
+/* The table of losses has a row for everything that could be lost; only what was is worth a line. */
+static bool says_nothing(const struct trace_batch *b, size_t i) {
+    return b->kind == TRACE_LOST && b->lost[i].count == 0;
+}
+
+static int dump(const struct dump_opts *o, const struct trace_reader *r, unsigned only) {
+    struct trace_batch b = { 0 };
+    struct strbuf line = STRBUF_INIT;
+    struct err err;
+    uint64_t left = o->limit;
+    int status = EXIT_DONE;
+    for (size_t i = 0; i < trace_reader_chunks(r) && left; i++) {
+        unsigned kind = trace_reader_chunk(r, i)->kind;
+        if (only && kind != only) continue;
+        if (trace_reader_decode(r, i, &b, &err) < 0) {
+            status = command_fail(&err);
+            continue;
+        }
+        const struct trace_schema *s = trace_schema(kind);
+        for (size_t k = 0; k < b.n && left && !ferror(stdout); k++) {
+            if (says_nothing(&b, k)) continue;
+            print_record(o, r, s, (const char *)b.records + k * s->record_bytes, &line);
+            left--;
+        }
+    }
+    strbuf_free(&line);
+    trace_batch_free(&b);
+    return status;
+}
+
+static unsigned find_kind(const char *name) {
+    for (unsigned k = 0; k < TRACE_KIND_END; k++)
+        if (trace_schema(k) && strcmp(trace_schema(k)->name, name) == 0) return k;
+    return 0;
+}
+
+static int unknown_kind(const char *name) {
+    struct suggest near;
+    suggest_start(&near, name);
+    for (unsigned k = 0; k < TRACE_KIND_END; k++)
+        if (trace_schema(k)) suggest_try(&near, trace_schema(k)->name);
+    return command_usage("trace dump: unknown kind '%s'%s%s%s", name, near.best ? "; did you mean '" : "",
+                         near.best ? near.best : "", near.best ? "'?" : "");
+}
+
+static int run(const void *opts, int argc, char **argv) {
+    const struct dump_opts *o = opts;
+    unsigned only = 0;
+    struct err err;
+    (void)argc;
+    if (o->kind && !(only = find_kind(o->kind))) return unknown_kind(o->kind);
+    struct trace_reader *r = trace_reader_open(argv[0], &err);
+    if (!r) return command_fail(&err);
+    int status = dump(o, r, only);
+    const struct trace_summary *s = trace_reader_summary(r);
+    if (s->damaged_places)
+        log_warn("%s: offset %" PRIu64 ": %s; %" PRIu64 " bytes skipped", argv[0], s->damage_offset,
+                 s->damage, s->damaged_bytes);
+    trace_reader_close(r);
+    return status;
+}
+
+static const struct opt options[] = {
+    { 'k', "kind", OPT_STR, offsetof(struct dump_opts, kind), "KIND",
+      "only records of this kind: kernel, launch, range, copy, ...", NULL },
+    { 'n', "limit", OPT_UINT, offsetof(struct dump_opts, limit), "N", "print at most N records", NULL },
+    { 0, "json", OPT_FLAG, offsetof(struct dump_opts, json), NULL, "one JSON object a line", NULL },
+};
+
+const struct command cmd_trace_dump = {
+    .name = "trace dump",
+    .args = "FILE",
+    .summary = "print the records of a trace file, one a line",
+    .opts = options,
+    .nopts = COUNTOF(options),
+    .defaults = &defaults,
+    .opts_bytes = sizeof(struct dump_opts),
+    .min_args = 1,
+    .max_args = 1,
+    .complete = COMPLETE_FILES,
+    .run = run,
+};

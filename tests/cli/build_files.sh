@@ -1,0 +1,20 @@
+#!/bin/sh
+# What the build leaves behind: the injected library's manners, the include check, installation.
+. tests/cli/lib.sh
+
+if [ -f "$COLLECTOR" ] && ! nm -D "$COLLECTOR" | grep -q __asan; then
+    readelf -d "$COLLECTOR" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' | sort >"$work/needed"
+    if grep -qvE '^(libc\.so\.6|ld-linux-x86-64\.so\.2|libm\.so\.6)$' "$work/needed"; then
+        not_ok "the collector needs libc alone" "$(tr '\n' ' ' <"$work/needed")"
+    else ok "the collector needs libc alone"; fi
+    nm -D --defined-only "$COLLECTOR" | awk '{print $3}' | sort >"$work/exports"
+    printf 'InitializeInjection\nInitializeInjectionNvtx2\n' >"$work/wanted"
+    check "the collector exports its entry points and nothing else" diff "$work/wanted" "$work/exports"
+fi
+
+mkdir -p "$work/src/base" "$work/src/trace"
+echo '#include "trace/reader.h"' >"$work/src/base/bad.c"
+run sh scripts/lint_includes.sh "$work/src"
+expect "an include that points the wrong way fails the lint" 1 err 'base/bad.c: includes from trace/, but base/ may use only: base'
+run sh scripts/lint_includes.sh src
+expect "the includes of the project point one way" 0

@@ -1,0 +1,62 @@
+#!/bin/sh
+# The command line itself: help, versions, misuse, stdout that cannot be written.
+. tests/cli/lib.sh
+
+run "$INFERPROF" --help
+expect "help lists the commands on stdout" 0 out '^  trace info ' out '^Usage: inferprof COMMAND'
+run "$INFERPROF"
+expect "no command is misuse, and the help goes to stderr" 2 err '^Usage: inferprof COMMAND'
+run "$INFERPROF" --version
+expect "version names commit, compiler and libraries" 0 out '^inferprof [0-9]+\.[0-9]+\.[0-9]+ \(commit ' out '^compiler: ' \
+    out '^libraries: .*zstd' out '^GPU collection: '
+run "$INFERPROF" trce info x
+expect "an unknown command gets the nearest name" 2 err "^inferprof: unknown command 'trce'; did you mean 'trace"
+run "$INFERPROF" trace infos x
+expect "an unknown second word gets the nearest name" 2 err "did you mean 'trace info'"
+run "$INFERPROF" trace
+expect "half a command lists its family" 2 err '^  trace dump '
+run "$INFERPROF" trace --help
+expect "help for half a command is no misuse" 0 out '^  trace dump '
+run "$INFERPROF" trace dump --limt 3 x
+expect "an unknown option gets the nearest name" 2 err 'unknown option --limt; did you mean --limit\?'
+run "$INFERPROF" trace dump --limit three x
+expect "a number that is none is misuse" 2 err "^inferprof: trace dump: --limit: 'three' is not a whole number"
+run "$INFERPROF" trace dump
+expect "a missing operand says what was expected" 2 err 'trace dump: expected FILE'
+run "$INFERPROF" trace dump a b
+expect "too many operands are misuse" 2 err 'too many arguments'
+run "$INFERPROF" trace dump --help
+expect "help of a command shows its options" 0 out '-n, --limit N' out '^Usage: inferprof trace dump'
+run "$INFERPROF" help trace info
+expect "help COMMAND is the same as COMMAND --help" 0 out '^Usage: inferprof trace info'
+run "$INFERPROF" trace info -q "$work/none.ipt"
+expect "errors are printed even when quiet" 1 err 'none.ipt: No such file'
+
+if [ -w /dev/full ]; then
+    "$INFERPROF" --help >/dev/full 2>"$work/err"
+    status=$?
+    expect "a full disk on stdout is an error" 1 err 'standard output: No space left on device'
+else
+    skip "a full disk on stdout is an error" "no /dev/full here"
+fi
+"$BUILD/tests/make_trace" "$work/t.ipt" 8 || exit 1 # dumped, far more than a pipe holds
+{ "$INFERPROF" trace dump "$work/t.ipt" 2>"$work/err"; echo $? >"$work/rc"; } | head -n 1 >"$work/out"
+status=$(cat "$work/rc")
+expect "a reader that goes away is an error, not a silent death" 1 err 'standard output: (Broken pipe|failed .the reader went away)'
+
+"$INFERPROF" completion bash >"$work/bash"
+check "bash completion is bash" bash -n "$work/bash"
+cat >"$work/try" <<'END'
+source "$1"
+COMP_WORDS=(inferprof trace du) COMP_CWORD=2
+_inferprof
+[ "${COMPREPLY[*]}" = dump ] || exit 1
+COMP_WORDS=(inferprof trace dump --li) COMP_CWORD=3
+_inferprof
+[ "${COMPREPLY[*]}" = --limit ]
+END
+check "bash completion completes commands and options" bash "$work/try" "$work/bash"
+run "$INFERPROF" completion zsh
+expect "zsh completion knows the options" 0 out "^#compdef inferprof" out "'--limit=\[print at most N records\]"
+run "$INFERPROF" completion fish
+expect "an unknown shell is misuse" 2 err 'expected bash or zsh'

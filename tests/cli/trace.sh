@@ -1,0 +1,43 @@
+#!/bin/sh
+# `inferprof trace info` and `trace dump` on sound, cut and foreign files.
+. tests/cli/lib.sh
+
+"$BUILD/tests/make_trace" "$work/t.ipt" 4 || exit 1
+run "$INFERPROF" trace info "$work/t.ipt"
+expect "info shows process, device and records by kind" 0 out 'command +python3 generate.py' out 'device 0 +NVIDIA H200' \
+    out '^ +kernel +2,140 ' out '^ +launch +2,140 '
+run "$INFERPROF" trace info --json "$work/t.ipt"
+expect "info --json succeeds" 0
+cat >"$work/check.py" <<'END'
+import json, sys
+(t,) = json.load(open(sys.argv[1]))
+assert t["kinds"]["kernel"]["records"] == 4 * 535, t["kinds"]
+assert t["finished"] is True and t["damage"] is None and t["lost"] == []
+assert ["process.pid", "4242"] in t["meta"]
+assert t["duration_ns"] > 0
+END
+check "info --json holds the same figures" python3 "$work/check.py" "$work/out"
+run "$INFERPROF" trace dump --kind kernel --limit 2 "$work/t.ipt"
+expect "dump prints one line a record" 0 out '^kernel start_ns=17000000000000.* name="_ZN2at6native'
+check "dump stops at the limit" test "$(wc -l <"$work/out")" -eq 2
+"$INFERPROF" trace dump --json "$work/t.ipt" >"$work/all.jsonl"
+cat >"$work/check.py" <<'END'
+import collections, json, sys
+kinds = collections.Counter(json.loads(line)["kind"] for line in open(sys.argv[1]))
+assert kinds == {"meta": 5, "range": 4, "token": 4, "kernel": 2140, "launch": 2140}, kinds
+END
+check "dump --json is a JSON object a line, all records there" python3 "$work/check.py" "$work/all.jsonl"
+run "$INFERPROF" trace dump --kind kernl "$work/t.ipt"
+expect "an unknown kind gets the nearest one" 2 err "unknown kind 'kernl'; did you mean 'kernel'\?"
+
+head -c 20000 "$work/t.ipt" >"$work/cut.ipt"
+run "$INFERPROF" trace info "$work/cut.ipt"
+expect "a cut file is read as far as it goes, and said to be cut" 0 out 'damage +1 place.*file ends inside a chunk' \
+    out 'unfinished'
+run "$INFERPROF" trace info "$work/t.ipt" "$work/absent.ipt"
+expect "one bad file of two: status 1, the other is shown" 1 out 'NVIDIA H200' err 'absent.ipt: No such file'
+echo '{"traceEvents": []}' >"$work/chrome.json.................................."
+run "$INFERPROF" trace info "$work/chrome.json.................................."
+expect "a foreign file is refused with what to do" 1 err 'not an inferprof trace'
+run "$INFERPROF" trace info "$work"
+expect "a folder is refused" 1 err 'not a regular file'
