@@ -1,0 +1,102 @@
+/* The families of models that can be read: how each is recognised, what its configs leave out and what is
+ * peculiar to it, one row each. Internal to src/llm. */
+#ifndef LLM_FAMILIES_H
+#define LLM_FAMILIES_H
+
+#include <stdint.h>
+
+#include "llm/model.h"
+
+/* Peculiarities of decoders. */
+enum text_trait {
+    TEXT_TIED = 1 << 0,              /* tie_word_embeddings unless said otherwise */
+    TEXT_QKV_BIAS = 1 << 1,          /* always */
+    TEXT_BIAS_DEFAULT = 1 << 2,      /* attention_bias unless said otherwise (q, k, v and o) */
+    TEXT_NO_ATTENTION_BIAS = 1 << 3, /* the key is ignored */
+    TEXT_ALL_BIAS = 1 << 4,          /* every linear layer but the head */
+    TEXT_LAYER_NORM = 1 << 5,
+    TEXT_PLAIN_MLP = 1 << 6,
+    TEXT_QK_NORM = 1 << 7,
+    TEXT_SANDWICH = 1 << 8,
+    TEXT_POSITIONS = 1 << 9,    /* learned position table */
+    TEXT_SINKS = 1 << 10,       /* one learned number a head beside the scores */
+    TEXT_EXPERT_BIAS = 1 << 11, /* experts and router */
+    TEXT_SHARED_GATE = 1 << 12, /* a gate on the shared expert */
+    TEXT_MLA = 1 << 13,
+    TEXT_CORRECTION_BIAS = 1 << 14, /* router's load-balancing vector */
+    TEXT_MOE_EVERYWHERE = 1 << 15,  /* experts in all layers, of width intermediate_size */
+    TEXT_PARALLEL = 1 << 16,
+    TEXT_SIGMOID = 1 << 17,
+    TEXT_NORM_TOPK = 1 << 18,
+    TEXT_CLIP = 1 << 19, /* clip's text tower: no head, runs once */
+};
+
+/* Which layers slide, when the config does not list them. */
+enum window_rule { WINDOW_ALL, WINDOW_LATE, WINDOW_EVEN, WINDOW_PATTERN };
+
+struct text_family {
+    const char *name, *model_types, *architectures; /* between bars */
+    uint32_t traits;
+    enum window_rule windows;
+    /* defaults of the published configuration class; kv_heads 0: as many as heads; head_dim 0: hidden / heads */
+    uint64_t hidden, layers, heads, kv_heads, head_dim, intermediate, vocab, positions, window;
+    double eps, theta, rotary;
+    const char *activation;
+    uint64_t experts, topk, expert_intermediate, shared,
+        first_dense; /* shared: experts (deepseek) or width (qwen) */
+    uint64_t q_lora, kv_lora, nope, rope, v_dim;
+};
+
+/* Peculiarities of image towers. */
+enum vision_trait {
+    VISION_CLASS_TOKEN = 1 << 0,
+    VISION_PATCH_BIAS = 1 << 1,
+    VISION_PRE_NORM = 1 << 2,
+    VISION_POST_NORM = 1 << 3,
+    VISION_POSITIONS = 1 << 4,
+    VISION_RMS_NORM = 1 << 5,
+    VISION_GATED = 1 << 6,
+    VISION_QKV_BIAS = 1 << 7, /* unless the config says otherwise */
+    VISION_LAYER_SCALE = 1 << 8,
+    VISION_POOLER = 1 << 9, /* a dense layer on the class token */
+    VISION_HEAD = 1 << 10,  /* siglip's attention pooling, unless vision_use_head is false */
+    VISION_WINDOWS = 1 << 11,
+    VISION_QWEN_NAMES = 1 << 12, /* embed_dim is the tower's width, hidden_size the decoder's */
+    VISION_CLS_PARAM_BIAS = 1 << 13,
+    VISION_QK_NORM_KEY = 1 << 14, /* qk_normalization / use_qk_norm in the config */
+    VISION_CLASSIFIER = 1 << 15,  /* labels in the config make a final linear layer */
+};
+
+struct vision_family {
+    const char *name, *model_types, *architectures;
+    uint32_t traits;
+    uint64_t hidden, layers, heads, intermediate, patch, image_size, temporal;
+    double eps;
+};
+
+enum projector_kind {
+    PROJECTOR_NONE,
+    PROJECTOR_MLP2,      /* llava: linear, gelu, linear */
+    PROJECTOR_NORM_ONE,  /* gemma3: pool, norm, one matrix */
+    PROJECTOR_MERGER,    /* qwen: norm, then two layers over merged patches */
+    PROJECTOR_NORM_MLP2, /* internvl: norm and two layers over merged patches */
+    PROJECTOR_LINEAR,    /* deepseek_ocr */
+    PROJECTOR_DUAL,      /* clip: one matrix a side, into the common space */
+};
+
+/* Models of several parts: which decoder and tower they hold unless the config says so itself. */
+struct joint_family {
+    const char *name, *model_types, *architectures;
+    const char *text, *vision;
+    enum projector_kind projector;
+    enum llm_image_rule rule;
+    uint64_t merge, tokens_per_view;
+    uint64_t max_pixels, max_tiles;
+    bool both_ways, tied;
+};
+
+const struct text_family *text_family_find(const char *model_type, const char *architecture);
+const struct vision_family *vision_family_find(const char *model_type, const char *architecture);
+const struct joint_family *joint_family_find(const char *model_type, const char *architecture);
+
+#endif

@@ -1,0 +1,465 @@
+#include "llm/model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "base/file.h"
+#include "base/jsonr.h"
+#include "base/strbuf.h"
+#include "base/util.h"
+#include "llm/oprow.h"
+#include "llm/parts.h"
+
+#define CONFIG_BYTES_MAX (16u << 20)
+
+/* What a config turned out to be: a decoder, a tower, or a model of several parts. */
+struct kind {
+    const struct text_family *text;
+    const struct vision_family *vision;
+    const struct joint_family *joint;
+};
+
+struct reading {
+    struct llm_model *m;
+    const json_t *root;
+    const char *what;
+    struct llm_notes notes;
+    struct err *err;
+};
+
+void llm_model_free(struct llm_model *m) {
+    if (!m) return;
+    for (size_t i = 0; i < m->nnotes; i++) free(m->notes[i]);
+    free(m->notes);
+    free(m->name);
+    free(m->model_type);
+    free(m->architecture);
+    free(m->quantization);
+    free(m->ops);
+    free(m);
+}
+
+/* ---- which family */
+static const char *string_at(const json_t *object, const char *key) {
+    return json_string_value(json_object_get(object, key));
+}
+
+static const char *architecture_of(const json_t *object) {
+    return json_string_value(json_array_get(json_object_get(object, "architectures"), 0));
+}
+
+static bool find_kind(const char *type, const char *architecture, struct kind *k) {
+    *k = (struct kind){ .joint = joint_family_find(type, architecture) };
+    if (!k->joint) k->text = text_family_find(type, architecture);
+    if (!k->joint && !k->text) k->vision = vision_family_find(type, architecture);
+    return k->joint || k->text || k->vision;
+}
+
+static int choose(struct reading *r, const char *assume, struct kind *k) {
+    const char *type = string_at(r->root, "model_type"), *architecture = architecture_of(r->root);
+    r->m->model_type = type ? xstrdup(type) : NULL;
+    r->m->architecture = architecture ? xstrdup(architecture) : NULL;
+    if (assume) {
+        if (!find_kind(assume, NULL, k))
+            return err_set(r->err, "--assume: '%s' is not a known family; known: %s", assume, llm_families());
+        r->m->assumed = k->joint ? k->joint->name : k->text ? k->text->name : k->vision->name;
+        notes_add(&r->notes, "taken for %s as told (--assume); the config says %s, %s", r->m->assumed,
+                  type ? type : "no model_type", architecture ? architecture : "no architecture");
+        return 0;
+    }
+    if (find_kind(type, architecture, k)) return 0;
+    if (!type && !architecture)
+        return err_set(r->err, "%s: names neither model_type nor architectures: is it a model's config.json?",
+                       r->what);
+    return err_set(
+        r->err,
+        "%s: unknown architecture '%.80s' (model_type '%.80s'); known: %s. --assume NAME takes it for one of them",
+        r->what, architecture ? architecture : "none", type ? type : "none", llm_families());
+}
+
+/* ---- sections */
+static struct llm_fields fields_of(struct reading *r, const json_t *section, const char *prefix,
+                                   bool fall_back, const char *family) {
+    return (struct llm_fields){ .section = section,
+                                .top = fall_back ? r->root : NULL,
+                                .what = r->what,
+                                .prefix = prefix,
+                                .family = family,
+                                .notes = &r->notes,
+                                .err = r->err };
+}
+
+/* The nested text section, under any of its names; NULL: the file is flat. */
+static const json_t *text_section(const json_t *root, const char **prefix) {
+    static const char *const keys[] = { "text_config", "llm_config", "language_config" };
+    static const char *const prefixes[] = { "text_config.", "llm_config.", "language_config." };
+    for (size_t i = 0; i < COUNTOF(keys); i++) {
+        const json_t *v = json_object_get(root, keys[i]);
+        if (!json_is_object(v)) continue;
+        *prefix = prefixes[i];
+        return v;
+    }
+    *prefix = "";
+    return NULL;
+}
+
+static void set_dtype(struct reading *r, enum llm_dtype told) {
+    const char *prefix;
+    const json_t *text = text_section(r->root, &prefix);
+    const char *name = string_at(r->root, "torch_dtype");
+    if (!name) name = string_at(r->root, "dtype");
+    if (!name && text) name = string_at(text, "torch_dtype");
+    if (!name && text) name = string_at(text, "dtype");
+    enum llm_dtype t = name ? llm_dtype_parse(name) : LLM_DTYPE_UNKNOWN;
+    r->m->dtype = told ? told : t ? t : LLM_BF16;
+    if (!told && !t)
+        notes_add(&r->notes,
+                  "the config %s%s: weights and arithmetic are taken for bf16 (--dtype says otherwise)",
+                  name ? "has an unknown torch_dtype " : "has no torch_dtype", name ? name : "");
+}
+
+/* quantization_config: which weights are smaller than the rest. */
+static void set_quant(struct reading *r, bool told, struct llm_quant *q) {
+    static const struct {
+        const char *method;
+        int64_t bits; /* 0: any */
+        enum llm_dtype dtype;
+        uint8_t scope;
+    } rows[] = {
+        { "mxfp4", 0, LLM_MXFP4, OPROW_QUANT_EXPERTS },
+        { "fp8", 0, LLM_FP8, OPROW_QUANT_LINEAR },
+        { "fbgemm_fp8", 0, LLM_FP8, OPROW_QUANT_LINEAR },
+        { "gptq", 4, LLM_INT4, OPROW_QUANT_LINEAR },
+        { "gptq", 8, LLM_INT8, OPROW_QUANT_LINEAR },
+        { "awq", 4, LLM_INT4, OPROW_QUANT_LINEAR },
+        { "bitsandbytes", 4, LLM_FP4, OPROW_QUANT_LINEAR },
+        { "bitsandbytes", 8, LLM_INT8, OPROW_QUANT_LINEAR },
+    };
+    const char *prefix;
+    const json_t *text = text_section(r->root, &prefix), *c = json_object_get(r->root, "quantization_config");
+    if (!json_is_object(c) && text) c = json_object_get(text, "quantization_config");
+    const char *method = string_at(c, "quant_method");
+    if (!method) return;
+    int64_t bits = json_integer_value(json_object_get(c, "bits"));
+    if (json_is_true(json_object_get(c, "load_in_4bit"))) bits = 4;
+    if (json_is_true(json_object_get(c, "load_in_8bit"))) bits = 8;
+    if (told) {
+        notes_add(&r->notes,
+                  "the config's %.40s quantisation is set aside: --dtype says how weights are stored",
+                  method);
+        return;
+    }
+    for (size_t i = 0; i < COUNTOF(rows); i++) {
+        if (strcmp(rows[i].method, method) != 0 || (rows[i].bits && rows[i].bits != bits)) continue;
+        *q = (struct llm_quant){ rows[i].dtype, rows[i].scope };
+        r->m->quantization =
+            xasprintf("%s (%s)", llm_dtype_name(q->dtype),
+                      q->scope == OPROW_QUANT_EXPERTS ? "experts" : "linear layers of the decoder");
+        notes_add(&r->notes, "weights stored as %s, the rest as %s", r->m->quantization,
+                  llm_dtype_name(r->m->dtype));
+        return;
+    }
+    notes_add(&r->notes, "quantisation '%.40s' is not modelled: weights are counted as %s", method,
+              llm_dtype_name(r->m->dtype));
+}
+
+/* ---- parts */
+static int add_stage(struct llm_model *m, const char *name) {
+    m->stages[m->nstages] = name;
+    return m->nstages++;
+}
+
+static int read_text(struct reading *r, const struct text_family *fam, bool tied) {
+    const char *prefix;
+    const json_t *section = text_section(r->root, &prefix);
+    struct llm_fields f = fields_of(r, section ? section : r->root, prefix, section != NULL, fam->name);
+    return text_read(&r->m->text, fam, &f, section == NULL, tied);
+}
+
+/* A nested section may name its own family: llava holds a llama or a mistral. */
+static const struct text_family *text_family_of(struct reading *r, const char *usual) {
+    const char *prefix, *type = NULL, *architecture = NULL;
+    const json_t *section = text_section(r->root, &prefix);
+    if (section) type = string_at(section, "model_type"), architecture = architecture_of(section);
+    const struct text_family *fam = text_family_find(type, architecture);
+    if (!fam && type)
+        err_set(r->err, "%s: %smodel_type '%.80s' is not a known decoder; known: %s", r->what, prefix, type,
+                llm_families());
+    else if (!fam)
+        fam = text_family_find(usual, NULL);
+    return fam;
+}
+
+static const struct vision_family *vision_family_of(struct reading *r, const json_t *section,
+                                                    const char *usual) {
+    const char *type = string_at(section, "model_type"), *architecture = architecture_of(section);
+    const struct vision_family *fam = vision_family_find(type, architecture);
+    if (!fam && type)
+        err_set(r->err, "%s: vision_config.model_type '%.80s' is not a known image tower; known: %s", r->what,
+                type, llm_families());
+    else if (!fam)
+        fam = vision_family_find(usual, NULL);
+    return fam;
+}
+
+static void image_rules(struct llm_vision *v, const struct joint_family *joint, struct llm_fields *top) {
+    v->rule = joint->rule;
+    v->merge = joint->merge;
+    v->tokens_per_view = joint->tokens_per_view;
+    v->max_pixels = joint->max_pixels;
+    v->min_pixels = joint->max_pixels ? 56 * 56 : 0;
+    v->max_tiles = joint->max_tiles;
+    v->image_attends_both_ways = joint->both_ways;
+    if (joint->tokens_per_view)
+        v->tokens_per_view = fields_uint(top, "mm_tokens_per_image", joint->tokens_per_view, 1 << 20);
+    if (joint->rule == LLM_IMAGE_INTERNVL) {
+        double ratio = fields_number(top, "downsample_ratio", 0.5);
+        if (!(ratio > 0.01 && ratio <= 1))
+            fields_fail(top, "downsample_ratio is %g; expected 0.5 or so", ratio);
+        else
+            v->merge = (uint64_t)(1 / ratio + 0.5);
+        if (fields_has(top, "max_dynamic_patch"))
+            v->max_tiles = fields_uint(top, "max_dynamic_patch", 12, 1024);
+    }
+}
+
+/* Width of what enters the projector and of what leaves it. */
+static int projector_sizes(struct reading *r, const struct joint_family *joint, const json_t *vision,
+                           struct llm_fields *top, uint64_t *common) {
+    struct llm_vision *v = &r->m->vision;
+    struct llm_fields f = fields_of(r, vision, "vision_config.", false, joint->name);
+    v->projector_in = v->tower.hidden;
+    v->projector_out = r->m->text.hidden;
+    if (joint->projector == PROJECTOR_MERGER || joint->projector == PROJECTOR_NORM_MLP2)
+        v->projector_in *= v->merge * v->merge;
+    if (joint->projector == PROJECTOR_MERGER && fields_has(&f, "out_hidden_size"))
+        v->projector_out = fields_uint(&f, "out_hidden_size", 1, 1 << 20);
+    const json_t *layers = fields_find(top, "vision_feature_layer", NULL);
+    if (joint->projector == PROJECTOR_MLP2 && json_array_size(layers) > 1)
+        v->projector_in *= MIN(json_array_size(layers), 64);
+    if (joint->projector == PROJECTOR_LINEAR) {
+        struct llm_fields p = fields_of(r, json_object_get(r->root, "projector_config"), "projector_config.",
+                                        false, joint->name);
+        v->projector_in = fields_uint(&p, "input_dim", v->tower.hidden + v->sam_down[1], 1 << 20);
+        v->projector_out = fields_uint(&p, "n_embed", r->m->text.hidden, 1 << 20);
+        if (p.failed) return -1;
+    }
+    if (joint->projector == PROJECTOR_DUAL) *common = fields_uint(top, "projection_dim", 512, 1 << 20);
+    if (!f.failed && !top->failed && joint->projector != PROJECTOR_DUAL &&
+        v->projector_out != r->m->text.hidden)
+        return err_set(r->err, "%s: the projector makes vectors of %u, but the decoder's hidden_size is %u",
+                       r->what, (unsigned)v->projector_out, (unsigned)r->m->text.hidden);
+    return f.failed || top->failed ? -1 : 0;
+}
+
+static int build_joint(struct reading *r, const struct joint_family *joint, const struct llm_quant *quant) {
+    struct llm_model *m = r->m;
+    const json_t *section = json_object_get(r->root, "vision_config");
+    bool ocr = joint->rule == LLM_IMAGE_DEEPSEEK_OCR, dual = joint->projector == PROJECTOR_DUAL;
+    struct llm_fields top = fields_of(r, r->root, "", false, joint->name);
+    struct llm_fields vf =
+        fields_of(r, json_is_object(section) ? section : NULL, "vision_config.", false, joint->name);
+    const struct text_family *text = text_family_of(r, joint->text);
+    const struct vision_family *vision =
+        text ? vision_family_of(r, ocr ? NULL : section, joint->vision) : NULL;
+    uint64_t common = 0;
+    if (!text || !vision) return -1;
+    vf.family = vision->name;
+    image_rules(&m->vision, joint, &top);
+    if (top.failed || read_text(r, text, joint->tied) < 0) return -1;
+    if (fields_has(&vf, "spatial_merge_size"))
+        m->vision.merge = fields_uint(&vf, "spatial_merge_size", 2, 16);
+    if ((ocr ? ocr_read(&m->vision, &vf) : vision_read(&m->vision, vision, &vf, false)) < 0) return -1;
+    if (projector_sizes(r, joint, section, &top, &common) < 0) return -1;
+    const char *select = fields_str(&top, "vision_feature_select_strategy", "default");
+    if (joint->projector == PROJECTOR_MLP2 && m->vision.class_token && strcmp(select, "full") == 0)
+        m->vision.tokens_per_view = (m->vision.tower.image_size / m->vision.tower.patch) *
+                                        (m->vision.tower.image_size / m->vision.tower.patch) +
+                                    1;
+    m->stages[0] = dual ? "text" : "decoder";
+    m->decodes = !dual;
+    if (ocr) {
+        int sam = add_stage(m, "sam"), clip = add_stage(m, "clip"), last = add_stage(m, "projector");
+        ocr_ops(m, sam, clip);
+        projector_ops(m, joint->projector, vision->traits, common, last, 0);
+    } else {
+        int stage = add_stage(m, "vision");
+        vision_ops(m, vision, &vf, stage);
+        projector_ops(m, joint->projector, vision->traits, common, stage, 0);
+    }
+    text_ops(m, text, LLM_STAGE_DECODER, quant);
+    return vf.failed ? -1 : 0;
+}
+
+static int build(struct reading *r, const struct kind *k, const struct llm_quant *quant) {
+    struct llm_model *m = r->m;
+    m->stages[0] = "decoder";
+    m->nstages = 1;
+    m->family = k->joint ? k->joint->name : k->text ? k->text->name : k->vision->name;
+    if (k->joint) return build_joint(r, k->joint, quant);
+    if (k->text) {
+        m->decodes = !(k->text->traits & TEXT_CLIP);
+        if (!m->decodes) m->stages[0] = "text";
+        if (read_text(r, k->text, false) < 0) return -1;
+        text_ops(m, k->text, LLM_STAGE_DECODER, quant);
+        return 0;
+    }
+    const json_t *nested = json_object_get(r->root, "vision_config");
+    struct llm_fields f = fields_of(r, json_is_object(nested) ? nested : r->root,
+                                    json_is_object(nested) ? "vision_config." : "", false, k->vision->name);
+    m->vision.rule = LLM_IMAGE_SQUARE;
+    m->vision.merge = 1;
+    if (vision_read(&m->vision, k->vision, &f, !json_is_object(nested)) < 0) return -1;
+    vision_ops(m, k->vision, &f, add_stage(m, "vision"));
+    return f.failed ? -1 : 0;
+}
+
+/* ---- counting */
+static uint64_t clamp_mul(uint64_t a, uint64_t b) {
+    uint64_t out;
+    return __builtin_mul_overflow(a, b, &out) ? UINT64_MAX : out;
+}
+
+static uint64_t clamp_add(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
+
+static uint64_t stored(const struct llm_op *op) {
+    uint64_t one = clamp_add(clamp_mul(op->in, MAX(1, op->out)), op->vector);
+    return clamp_mul(clamp_mul(op->count, MAX(1, op->experts)), one);
+}
+
+uint64_t llm_op_params(const struct llm_op *op) { return op->tied ? 0 : stored(op); }
+
+double llm_op_weight_bytes(const struct llm_model *m, const struct llm_op *op) {
+    return (double)llm_op_params(op) * llm_dtype_bytes(op->weight ? op->weight : m->dtype);
+}
+
+uint64_t llm_module_params(const struct llm_model *m, const char *module) {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < m->nops; i++)
+        if (strcmp(m->ops[i].module, module) == 0) sum += llm_op_params(&m->ops[i]);
+    return sum;
+}
+
+double llm_weight_bytes(const struct llm_model *m) {
+    double sum = 0;
+    for (size_t i = 0; i < m->nops; i++) sum += llm_op_weight_bytes(m, &m->ops[i]);
+    return sum;
+}
+
+double llm_kv_bytes_per_token(const struct llm_model *m, enum llm_dtype kv) {
+    double numbers = 0;
+    for (size_t i = 0; i < m->nops; i++) numbers += (double)m->ops[i].kv * (double)m->ops[i].count;
+    return numbers * llm_dtype_bytes(kv ? kv : m->dtype);
+}
+
+static int count_params(struct llm_model *m, const char *what, struct err *err) {
+    struct llm_params *p = &m->params;
+    for (size_t i = 0; i < m->nops; i++) {
+        const struct llm_op *op = &m->ops[i];
+        uint64_t n = llm_op_params(op), all = stored(op);
+        p->total = clamp_add(p->total, n);
+        if (op->stage != LLM_STAGE_DECODER || !m->decodes) continue;
+        bool head = op->rows == LLM_ROWS_HEAD;
+        if (op->kind == LLM_OP_EMBEDDING) {
+            if (strcmp(op->module, "embedding") == 0) p->embedding += n;
+            continue;
+        }
+        if (head) p->head += n;
+        uint64_t active = op->experts ? all / op->experts * op->topk : all;
+        p->active = clamp_add(p->active, active);
+        if (!head) p->active_inner = clamp_add(p->active_inner, active);
+    }
+    if (p->total > (uint64_t)1 << 60)
+        return err_set(err, "%s: describes more than 10^18 parameters: some field is absurd", what);
+    return 0;
+}
+
+/* ---- in and out */
+static struct llm_model *from_root(const json_t *root, const char *what, const struct llm_load *how,
+                                   struct err *err) {
+    struct reading r = { .m = xcalloc(1, sizeof *r.m), .root = root, .what = what, .err = err };
+    struct llm_quant quant = { 0 };
+    struct kind kind;
+    int rc = json_is_object(root) ? 0 : err_set(err, "%s: not a JSON object", what);
+    if (rc == 0) rc = choose(&r, how->assume, &kind);
+    if (rc == 0) {
+        set_dtype(&r, how->dtype);
+        set_quant(&r, how->dtype != LLM_DTYPE_UNKNOWN, &quant);
+        rc = build(&r, &kind, &quant);
+    }
+    if (rc == 0) rc = count_params(r.m, what, err);
+    r.m->notes = r.notes.v;
+    r.m->nnotes = r.notes.n;
+    if (rc == 0) return r.m;
+    llm_model_free(r.m);
+    return NULL;
+}
+
+struct llm_model *llm_model_parse(const char *text, size_t n, const char *what, const struct llm_load *how,
+                                  struct err *err) {
+    json_t *root = jsonr_load_text(text, n, what, err);
+    if (!root) return NULL;
+    struct llm_model *m = from_root(root, what, how, err);
+    json_decref(root);
+    if (m) m->name = xstrdup(what);
+    return m;
+}
+
+static char *folder_of(const char *path) {
+    const char *base = file_basename(path);
+    return base == path ? xstrdup(".") : xstrndup(path, (size_t)(base - path));
+}
+
+/* A config.json is called by its folder, any other file by its own name. */
+static char *name_of(const char *config) {
+    const char *base = file_basename(config);
+    if (strcmp(base, "config.json") != 0) {
+        size_t n = strlen(base);
+        return xstrndup(base, n > 5 && strcmp(base + n - 5, ".json") == 0 ? n - 5 : n);
+    }
+    char *folder = folder_of(config), *real = realpath(folder, NULL);
+    char *name = xstrdup(real && *file_basename(real) ? file_basename(real) : "model");
+    free(folder);
+    free(real);
+    return name;
+}
+
+/* The processor's own limits, where they lie beside the config (qwen2_vl). */
+static void read_processor(struct llm_model *m, const char *config) {
+    char *folder = folder_of(config), *path = file_join(folder, "preprocessor_config.json");
+    struct err ignored;
+    json_t *root =
+        m->vision.max_pixels && file_exists(path) ? jsonr_load_path(path, CONFIG_BYTES_MAX, &ignored) : NULL;
+    int64_t min = json_integer_value(json_object_get(root, "min_pixels"));
+    int64_t max = json_integer_value(json_object_get(root, "max_pixels"));
+    if (min > 0 && max >= min) m->vision.min_pixels = (uint64_t)min, m->vision.max_pixels = (uint64_t)max;
+    json_decref(root);
+    free(folder);
+    free(path);
+}
+
+static char *config_path(const char *path) {
+    size_t n = strlen(path);
+    if (file_is_dir(path)) return file_join(path, "config.json");
+    if (n > 12 && strcmp(path + n - 12, ".safetensors") == 0) {
+        char *folder = folder_of(path), *config = file_join(folder, "config.json");
+        free(folder);
+        return config;
+    }
+    return xstrdup(path);
+}
+
+struct llm_model *llm_model_load(const char *path, const struct llm_load *how, struct err *err) {
+    char *config = config_path(path);
+    json_t *root = jsonr_load_path(config, CONFIG_BYTES_MAX, err);
+    struct llm_model *m = root ? from_root(root, config, how, err) : NULL;
+    if (m) {
+        m->name = name_of(config);
+        read_processor(m, config);
+    }
+    json_decref(root);
+    free(config);
+    return m;
+}

@@ -1,0 +1,27 @@
+/* The readers of a config's sections and the tables of operators behind them. Internal to src/llm. */
+#ifndef LLM_PARTS_H
+#define LLM_PARTS_H
+
+#include "llm/families.h"
+#include "llm/fields.h"
+
+/* How the config says its weights are stored. */
+struct llm_quant {
+    enum llm_dtype dtype; /* LLM_DTYPE_UNKNOWN: as the rest */
+    uint8_t scope;        /* OPROW_QUANT_* */
+};
+
+/* `own`: the section is the whole file, where released configs always carry the sizes: no defaults for them. */
+int text_read(struct llm_text *t, const struct text_family *fam, struct llm_fields *f, bool own, bool tied);
+void text_ops(struct llm_model *m, const struct text_family *fam, int stage, const struct llm_quant *quant);
+
+int vision_read(struct llm_vision *v, const struct vision_family *fam, struct llm_fields *f, bool own);
+void vision_ops(struct llm_model *m, const struct vision_family *fam, struct llm_fields *f, int stage);
+
+int ocr_read(struct llm_vision *v, struct llm_fields *f);
+void ocr_ops(struct llm_model *m, int sam_stage, int clip_stage);
+
+void projector_ops(struct llm_model *m, enum projector_kind kind, uint32_t tower_traits, uint64_t common,
+                   int stage, int text_stage);
+
+#endif
