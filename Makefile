@@ -32,11 +32,12 @@ ALL_CFLAGS += -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-
 SAN_LD := -fsanitize=address,undefined
 endif
 
+, := ,
 # Libraries of the command-line program. STATIC=1 takes them from .a files (make dist).
 LIB_NAMES := png jpeg pcre2-8 yaml zstd z jansson
 LIBS := $(if $(filter 1,$(STATIC)),-Wl$(,)-Bstatic) $(addprefix -l,$(LIB_NAMES)) \
         $(if $(filter 1,$(STATIC)),-Wl$(,)-Bdynamic) -lm -lpthread -ldl
-, := ,
+RUNPATH := $(if $(filter 1,$(STATIC)),-Wl$(,)-rpath$(,)'$$ORIGIN/../lib/inferprof')
 
 cli_src := $(filter-out src/collect/% src/main.c,$(wildcard src/*/*.c src/*/*/*.c))
 cli_obj := $(cli_src:src/%.c=$(B)/obj/%.o) $(B)/obj/gen/embed.o
@@ -51,7 +52,7 @@ all: $(B)/inferprof $(if $(wildcard src/collect/*.c),$(B)/libinferprof-collector
 
 $(B)/inferprof: $(B)/obj/main.o $(B)/libinferprof.a
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(SAN_LD) $(LDFLAGS) -o $@ $^ -Wl,--as-needed $(LIBS)
+	$(Q)$(CC) $(SAN_LD) $(LDFLAGS) $(RUNPATH) -o $@ $^ -Wl,--as-needed $(LIBS)
 
 # The archive is made anew: a file removed from src/ must not live on in it.
 $(B)/libinferprof.a: $(cli_obj)
@@ -157,7 +158,7 @@ lint:
 format:
 	clang-format -i $(c_files)
 
-demo: all
+demo: all $(B)/tests/make_trace
 	@BUILD='$(B)' sh scripts/demo.sh
 
 install: all
@@ -170,7 +171,9 @@ install: all
 
 dist:
 	@$(MAKE) --no-print-directory STATIC=1 dist-pack
-.PHONY: dist-pack
+.PHONY: dist-pack dist-test
+dist-test: test-build
+	@tarball=$$($(MAKE) --no-print-directory dist | tail -n 1) && BUILD='$(B)' TARBALL="$$tarball" sh tests/dist/run.sh
 dist-pack: all
 	@BUILD='$(B)' VERSION='$(VERSION)' sh scripts/dist.sh
 

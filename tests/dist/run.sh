@@ -1,0 +1,46 @@
+#!/bin/sh
+# Unpacks the tarball into a root that holds nothing but glibc and runs it there. Input: TARBALL.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+TMPDIR=$(mktemp -d "${TMPDIR:-/tmp}/inferprof-dist.XXXXXX")
+export TMPDIR
+mkdir -p "$TMPDIR/work"
+trap 'rm -rf "$TMPDIR"' EXIT
+. tests/cli/lib.sh
+root=$work/root
+
+into_root() { # chroot as root, or in a user namespace of our own
+    if [ "$(id -u)" = 0 ]; then chroot "$root" "$@"; else unshare -r chroot "$root" "$@"; fi
+}
+
+tests() {
+    mkdir -p "$root/opt" "$root/tmp" "$root/lib64" "$root/lib/x86_64-linux-gnu" "$root/proc" "$root/dev"
+    tar -xzf "$TARBALL" -C "$root/opt" || exit 1
+    folder=$(basename "$TARBALL" .tar.gz)
+    cp -L /lib64/ld-linux-x86-64.so.2 "$root/lib64/"
+    for l in libc.so.6 libm.so.6 libdl.so.2 libpthread.so.0 librt.so.1; do
+        [ -f "/lib/x86_64-linux-gnu/$l" ] && cp -L "/lib/x86_64-linux-gnu/$l" "$root/lib/x86_64-linux-gnu/"
+    done
+    bin=/opt/$folder/bin/inferprof
+    run into_root "$bin" --version
+    expect "runs in an empty root" 0 out '^inferprof '
+    "$BUILD/tests/make_trace" "$root/tmp/t.ipt" 4
+    run into_root "$bin" trace info /tmp/t.ipt
+    expect "reads a trace there" 0 out 'kernel +2,140 '
+    mv "$root/opt/$folder" "$root/tmp/elsewhere"
+    run into_root /tmp/elsewhere/bin/inferprof --help
+    expect "runs from wherever it is put" 0 out 'Usage: inferprof'
+    newest=$(objdump -T "$root/tmp/elsewhere/bin/inferprof" "$root"/tmp/elsewhere/lib/inferprof/*.so* | grep -oE 'GLIBC_2\.[0-9]+' |
+        sort -t . -k 2 -n | tail -n 1)
+    check "asks for no glibc newer than 2.36 ($newest)" test "${newest#GLIBC_2.}" -le 36
+    check "ships the collector" test -f "$root/tmp/elsewhere/lib/inferprof/libinferprof-collector.so"
+    readelf -d "$root"/tmp/elsewhere/bin/inferprof "$root"/tmp/elsewhere/lib/inferprof/*.so* | grep -E 'R(UN)?PATH' >"$work/paths"
+    check "every run path is relative" sh -c "! grep -vE 'ORIGIN' '$work/paths'"
+}
+
+tests >"$TMPDIR/log" 2>&1
+cat "$TMPDIR/log"
+f=$(grep -c '^not ok' "$TMPDIR/log")
+p=$(grep -c '^ok' "$TMPDIR/log")
+echo "$p passed, $f failed, 0 skipped"
+[ "$f" -eq 0 ] && [ "$p" -ge 6 ]
