@@ -1,0 +1,318 @@
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "base/hash.h"
+#include "base/strbuf.h"
+#include "base/util.h"
+#include "base/vec.h"
+#include "timeline/build.h"
+
+struct timeline_builder *timeline_builder_open(void) {
+    struct timeline_builder *b = xcalloc(1, sizeof *b);
+    b->texts = intern_open();
+    intern_str(b->texts, ""); /* text 0 */
+    b->shape_ids = intern_open();
+    b->lane_ids = intern_open();
+    b->thread_ids = intern_open();
+    b->device_ids = intern_open();
+    b->set_ids = intern_open();
+    b->last_thread = TIMELINE_NONE;
+    for (size_t i = 0; i < SHAPE_CACHE; i++) b->shape_cache[i].id = TIMELINE_NONE;
+    return b;
+}
+
+void build_end_process(struct timeline_builder *b) {
+    if (!b->processes.n) return;
+    build_process_meta(b);
+    build_link_process(b);
+    b->segment = (struct build_segment){ .kernel = b->kernels.n,
+                                         .copy = b->copies.n,
+                                         .launch = b->launches.n,
+                                         .gemm = b->gemms.n,
+                                         .meta = b->meta.n };
+    b->last_thread = TIMELINE_NONE;
+}
+
+void timeline_builder_process(struct timeline_builder *b, const char *path) {
+    build_end_process(b);
+    vec_push(&b->processes, ((struct timeline_process){ .path = timeline_builder_text(b, path),
+                                                        .pid = TIMELINE_NONE,
+                                                        .rank = TIMELINE_NONE,
+                                                        .world_size = TIMELINE_NONE,
+                                                        .finished = true }));
+}
+
+static uint32_t open_process(struct timeline_builder *b) {
+    if (!b->processes.n) timeline_builder_process(b, "");
+    return (uint32_t)b->processes.n - 1;
+}
+
+uint32_t timeline_builder_text(struct timeline_builder *b, const char *text) {
+    return intern_str(b->texts, text);
+}
+
+uint32_t timeline_builder_textn(struct timeline_builder *b, const char *text, size_t len) {
+    return intern_id(b->texts, text, len);
+}
+
+void timeline_builder_meta(struct timeline_builder *b, const char *key, const char *value) {
+    vec_push(&b->meta, ((struct timeline_meta){ open_process(b), timeline_builder_text(b, key),
+                                                timeline_builder_text(b, value) }));
+}
+
+void timeline_builder_problem(struct timeline_builder *b, const char *fmt, ...) {
+    struct strbuf s = STRBUF_INIT;
+    va_list ap;
+    va_start(ap, fmt);
+    strbuf_vaddf(&s, fmt, ap);
+    va_end(ap);
+    vec_push(&b->problems, timeline_builder_text(b, s.buf));
+    strbuf_free(&s);
+}
+
+void timeline_builder_lost(struct timeline_builder *b, enum trace_kind kind, uint64_t count) {
+    if ((unsigned)kind < TRACE_KIND_END) b->processes.v[open_process(b)].lost[kind] += count;
+}
+
+/* ---- rows that many records share */
+
+uint32_t build_device(struct timeline_builder *b, uint32_t process, uint32_t index) {
+    uint32_t key[2] = { process, index };
+    uint32_t id = intern_id(b->device_ids, (const char *)key, sizeof key);
+    if (id == b->devices.n) {
+        vec_push(&b->devices, ((struct timeline_device){ .index = index, .peak_bytes_per_s = NAN }));
+        vec_push(&b->device_process, process);
+    }
+    return id;
+}
+
+uint32_t build_thread(struct timeline_builder *b, uint32_t tid) {
+    if (b->last_thread != TIMELINE_NONE && b->last_tid == tid) return b->last_thread;
+    uint32_t key[2] = { open_process(b), tid };
+    uint32_t id = intern_id(b->thread_ids, (const char *)key, sizeof key);
+    if (id == b->threads.n)
+        vec_push(&b->threads, ((struct timeline_thread){ .process = key[0], .tid = tid }));
+    b->last_tid = tid;
+    return b->last_thread = id;
+}
+
+static uint32_t build_lane(struct timeline_builder *b, uint32_t device, uint32_t context, uint32_t stream) {
+    uint32_t process = open_process(b);
+    uint32_t key[4] = { process, build_device(b, process, device), context, stream };
+    uint32_t id = intern_id(b->lane_ids, (const char *)key, sizeof key);
+    if (id == b->lanes.n)
+        vec_push(&b->lanes, ((struct timeline_lane){
+                                .process = key[0], .device = key[1], .context = context, .stream = stream }));
+    return id;
+}
+
+static uint32_t build_shape(struct timeline_builder *b, const struct trace_kernel *r, uint32_t device) {
+    struct timeline_shape shape = { r->name,
+                                    device,
+                                    { r->grid_x, r->grid_y, r->grid_z },
+                                    { r->block_x, r->block_y, r->block_z },
+                                    r->registers,
+                                    r->static_smem_bytes,
+                                    r->dynamic_smem_bytes };
+    uint64_t hash = hash_u64((uint64_t)r->name << 32 ^ (uint64_t)r->grid_x << 16 ^ r->grid_y ^ r->block_x);
+    size_t slot = hash % SHAPE_CACHE;
+    if (b->shape_cache[slot].id != TIMELINE_NONE &&
+        memcmp(&b->shape_cache[slot].shape, &shape, sizeof shape) == 0)
+        return b->shape_cache[slot].id;
+    uint32_t id = intern_id(b->shape_ids, (const char *)&shape, sizeof shape);
+    if (id == b->shapes.n) vec_push(&b->shapes, shape);
+    b->shape_cache[slot].shape = shape;
+    b->shape_cache[slot].id = id;
+    return id;
+}
+
+/* ---- records */
+
+#define FIT(kind, columns_of, more)                                 \
+    do {                                                            \
+        struct column list_[BUILD_MAX_COLUMNS];                     \
+        size_t count_ = columns_of(&(kind), list_);                 \
+        columns_fit(list_, count_, &(kind).cap, (kind).n + (more)); \
+    } while (0)
+
+/* End before start, or a text that was never made: such a record is left out and counted. */
+static bool sound(struct timeline_builder *b, uint64_t start_ns, uint64_t end_ns) {
+    b->bad_records += end_ns < start_ns;
+    return end_ns >= start_ns;
+}
+static uint32_t text_or_none(const struct timeline_builder *b, uint32_t text) {
+    return text < intern_count(b->texts) ? text : 0;
+}
+
+static void add_range(struct timeline_builder *b, const struct trace_range *r) {
+    struct range_columns *c = &b->ranges;
+    if (!sound(b, r->start_ns, r->end_ns)) return;
+    size_t i = c->n++;
+    c->start_ns[i] = r->start_ns, c->end_ns[i] = r->end_ns;
+    c->thread[i] = build_thread(b, r->thread);
+    c->parent[i] = TIMELINE_NONE;
+    c->name[i] = text_or_none(b, r->name), c->domain[i] = text_or_none(b, r->domain);
+    c->detail[i] = text_or_none(b, r->detail);
+    c->depth[i] = (uint16_t)MIN(r->depth, UINT16_MAX);
+    c->category[i] = (uint8_t)(r->category <= TRACE_CATEGORY_OP ? r->category : TRACE_CATEGORY_USER);
+    c->flags[i] = (uint8_t)r->flags;
+    c->flops[i] = r->flops, c->bytes[i] = r->bytes, c->payload[i] = r->payload;
+    c->any_flops |= !isnan(r->flops), c->any_bytes |= !isnan(r->bytes), c->any_payload |= !isnan(r->payload);
+}
+
+void timeline_builder_range(struct timeline_builder *b, const struct trace_range *r, size_t n) {
+    open_process(b);
+    FIT(b->ranges, range_columns_list, n);
+    for (size_t i = 0; i < n; i++) add_range(b, &r[i]);
+}
+
+/* cudaLaunchKernelExC, cuLaunchKernel, hipGraphLaunch, cudaMemcpyAsync, cuMemsetD8_v2 ... */
+static enum timeline_api api_kind(const char *api) {
+    if (strstr(api, "GraphLaunch")) return TIMELINE_API_GRAPH;
+    if (strstr(api, "Launch") && !strstr(api, "HostFunc")) return TIMELINE_API_KERNEL;
+    if (strstr(api, "Memcpy") || strstr(api, "Memset")) return TIMELINE_API_COPY;
+    return TIMELINE_API_OTHER;
+}
+
+void timeline_builder_launch(struct timeline_builder *b, const struct trace_launch *r, size_t n) {
+    struct launch_columns *c = &b->launches;
+    uint32_t last_api = TIMELINE_NONE;
+    enum timeline_api last_kind = TIMELINE_API_OTHER;
+    open_process(b);
+    FIT(*c, launch_columns_list, n);
+    for (size_t j = 0; j < n; j++, r++) {
+        if (!sound(b, r->start_ns, r->end_ns)) continue;
+        size_t i = c->n++;
+        c->start_ns[i] = r->start_ns, c->end_ns[i] = r->end_ns, c->correlation[i] = r->correlation;
+        c->thread[i] = build_thread(b, r->thread);
+        c->range[i] = TIMELINE_NONE, c->kernels[i] = 0;
+        c->api[i] = text_or_none(b, r->api);
+        if (c->api[i] != last_api) last_kind = api_kind(intern_text(b->texts, last_api = c->api[i]));
+        c->api_kind[i] = (uint8_t)last_kind;
+    }
+}
+
+void timeline_builder_kernel(struct timeline_builder *b, const struct trace_kernel *r, size_t n) {
+    struct kernel_columns *c = &b->kernels;
+    uint32_t key[3] = { 0 }, lane = TIMELINE_NONE;
+    open_process(b);
+    FIT(*c, kernel_columns_list, n);
+    for (size_t j = 0; j < n; j++, r++) {
+        if (!sound(b, r->start_ns, r->end_ns)) continue;
+        if (lane == TIMELINE_NONE || key[0] != r->device || key[1] != r->context || key[2] != r->stream) {
+            lane = build_lane(b, r->device, r->context, r->stream);
+            key[0] = r->device, key[1] = r->context, key[2] = r->stream;
+        }
+        struct trace_kernel k = *r;
+        k.name = text_or_none(b, r->name);
+        size_t i = c->n++;
+        c->start_ns[i] = r->start_ns, c->end_ns[i] = r->end_ns, c->correlation[i] = r->correlation;
+        c->graph[i] = r->graph, c->graph_node[i] = r->graph_node;
+        c->any_graph |= r->graph != 0, c->any_node |= r->graph_node != 0;
+        c->lane[i] = lane;
+        c->shape[i] = build_shape(b, &k, b->lanes.v[lane].device);
+        c->launch[i] = c->range[i] = TIMELINE_NONE;
+    }
+}
+
+void timeline_builder_copy(struct timeline_builder *b, const struct trace_copy *r, size_t n) {
+    struct copy_columns *c = &b->copies;
+    open_process(b);
+    FIT(*c, copy_columns_list, n);
+    for (size_t j = 0; j < n; j++, r++) {
+        if (!sound(b, r->start_ns, r->end_ns)) continue;
+        size_t i = c->n++;
+        c->start_ns[i] = r->start_ns, c->end_ns[i] = r->end_ns, c->correlation[i] = r->correlation;
+        c->bytes[i] = r->bytes;
+        c->lane[i] = build_lane(b, r->device, r->context, r->stream);
+        c->launch[i] = c->range[i] = TIMELINE_NONE;
+        c->kind[i] = (uint8_t)(r->copy_kind < TRACE_COPY_KIND_END ? r->copy_kind : TRACE_COPY_UNKNOWN);
+    }
+}
+
+void timeline_builder_sync(struct timeline_builder *b, const struct trace_sync *r, size_t n) {
+    struct sync_columns *c = &b->syncs;
+    open_process(b);
+    FIT(*c, sync_columns_list, n);
+    for (size_t j = 0; j < n; j++, r++) {
+        if (!sound(b, r->start_ns, r->end_ns)) continue;
+        size_t i = c->n++;
+        c->start_ns[i] = r->start_ns, c->end_ns[i] = r->end_ns;
+        c->thread[i] = build_thread(b, r->thread);
+        c->range[i] = TIMELINE_NONE, c->context[i] = r->context, c->stream[i] = r->stream;
+        c->kind[i] = (uint8_t)(r->sync_kind < TRACE_SYNC_KIND_END ? r->sync_kind : TRACE_SYNC_UNKNOWN);
+    }
+}
+
+/* "a;b;c" -> one set; the same text gives the same set. */
+static uint32_t build_set(struct timeline_builder *b, uint32_t metrics) {
+    uint32_t id = intern_id(b->set_ids, (const char *)&metrics, sizeof metrics);
+    if (id < b->sets.n) return id;
+    struct timeline_metric_set set = { .n = 0 };
+    for (const char *p = intern_text(b->texts, metrics); *p && set.n < TRACE_SAMPLE_VALUES;) {
+        size_t len = strcspn(p, ";");
+        set.names[set.n++] = timeline_builder_textn(b, p, len);
+        p += len + (p[len] == ';');
+    }
+    vec_push(&b->sets, set);
+    return id;
+}
+
+void timeline_builder_sample(struct timeline_builder *b, const struct trace_sample *r, size_t n) {
+    struct sample_columns *c = &b->samples;
+    uint32_t process = open_process(b);
+    FIT(*c, sample_columns_list, n);
+    for (size_t j = 0; j < n; j++, r++) {
+        if (!sound(b, r->start_ns, r->end_ns)) continue;
+        size_t i = c->n++;
+        c->start_ns[i] = r->start_ns, c->end_ns[i] = r->end_ns;
+        c->device[i] = build_device(b, process, r->device);
+        c->set[i] = build_set(b, text_or_none(b, r->metrics));
+        c->first[i] = c->values.n;
+        for (uint32_t m = 0; m < b->sets.v[c->set[i]].n; m++) vec_push(&c->values, (float)(&r->v0)[m]);
+    }
+}
+
+void timeline_builder_power(struct timeline_builder *b, const struct trace_power *r, size_t n) {
+    struct power_columns *c = &b->powers;
+    uint32_t process = open_process(b);
+    FIT(*c, power_columns_list, n);
+    for (size_t j = 0; j < n; j++, r++) {
+        size_t i = c->n++;
+        c->time_ns[i] = r->time_ns, c->energy_mj[i] = r->energy_mj,
+        c->throttle_reasons[i] = r->throttle_reasons;
+        c->device[i] = build_device(b, process, r->device);
+        c->sm_mhz[i] = r->sm_mhz, c->memory_mhz[i] = r->memory_mhz;
+        c->temperature_c[i] = r->temperature_c, c->power_mw[i] = r->power_mw;
+    }
+}
+
+void timeline_builder_gemm(struct timeline_builder *b, const struct trace_gemm *r, size_t n) {
+    struct gemm_columns *c = &b->gemms;
+    open_process(b);
+    FIT(*c, gemm_columns_list, n);
+    for (size_t j = 0; j < n; j++, r++) {
+        struct trace_gemm *g = &c->v[c->n];
+        *g = *r;
+        g->thread = build_thread(b, r->thread);
+        g->types = text_or_none(b, r->types);
+        g->layout = text_or_none(b, r->layout);
+        g->algorithm = text_or_none(b, r->algorithm);
+        c->launch[c->n++] = TIMELINE_NONE;
+    }
+}
+
+void timeline_builder_token(struct timeline_builder *b, const struct trace_token *r, size_t n) {
+    struct token_columns *c = &b->tokens;
+    open_process(b);
+    FIT(*c, token_columns_list, n);
+    for (size_t j = 0; j < n; j++, r++) {
+        size_t i = c->n++;
+        c->time_ns[i] = r->time_ns, c->request[i] = r->request, c->count[i] = r->count;
+        c->thread[i] = build_thread(b, r->thread);
+        c->kind[i] = (uint8_t)(r->token_kind == TRACE_TOKEN_MADE ? TRACE_TOKEN_MADE : TRACE_TOKEN_CONSUMED);
+    }
+}

@@ -1,0 +1,232 @@
+/* What meta records say of processes, threads, streams and devices, and which of them are one and the same. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "base/strbuf.h"
+#include "base/util.h"
+#include "base/vec.h"
+#include "timeline/build.h"
+
+static const char *text_of(const struct timeline_builder *b, uint32_t text) {
+    return intern_text(b->texts, text);
+}
+
+static uint64_t number(const char *value) {
+    char *end;
+    uint64_t v = strtoull(value, &end, 10);
+    return end == value || *value == '-' ? 0 : v;
+}
+
+static uint32_t number32(const char *value) { return (uint32_t)MIN(number(value), UINT32_MAX - 1); }
+
+/* "device.3.sms": the number and what follows it; NULL: some other key. */
+static const char *numbered(const char *key, const char *prefix, uint32_t *index) {
+    size_t len = strlen(prefix);
+    char *end;
+    if (strncmp(key, prefix, len) != 0 || key[len] < '0' || key[len] > '9') return NULL;
+    unsigned long long v = strtoull(key + len, &end, 10);
+    if (v >= UINT32_MAX || *end != '.') return NULL;
+    *index = (uint32_t)v;
+    return end + 1;
+}
+
+static void set_device(struct timeline_builder *b, struct timeline_device *d, const char *field,
+                       const char *value) {
+    static const struct {
+        const char *name;
+        size_t offset;
+        bool wide;
+    } limits[] = {
+        { "sms", offsetof(struct timeline_device, sms), false },
+        { "max_threads_per_sm", offsetof(struct timeline_device, max_threads_per_sm), false },
+        { "max_blocks_per_sm", offsetof(struct timeline_device, max_blocks_per_sm), false },
+        { "regs_per_sm", offsetof(struct timeline_device, regs_per_sm), false },
+        { "smem_per_sm_bytes", offsetof(struct timeline_device, smem_per_sm_bytes), false },
+        { "warp_size", offsetof(struct timeline_device, warp_size), false },
+        { "sm_clock_khz", offsetof(struct timeline_device, sm_clock_khz), true },
+        { "memory_bytes", offsetof(struct timeline_device, memory_bytes), true },
+        { "l2_bytes", offsetof(struct timeline_device, l2_bytes), true },
+    };
+    for (size_t i = 0; i < COUNTOF(limits); i++) {
+        if (strcmp(field, limits[i].name) != 0) continue;
+        void *at = (char *)d + limits[i].offset;
+        if (limits[i].wide)
+            *(uint64_t *)at = number(value);
+        else
+            *(uint32_t *)at = number32(value);
+        return;
+    }
+    if (strcmp(field, "name") == 0)
+        d->name = timeline_builder_text(b, value), d->is_cpu = strcmp(value, "cpu") == 0;
+    if (strcmp(field, "uuid") == 0) d->uuid = timeline_builder_text(b, value);
+    if (strcmp(field, "cc") == 0) {
+        const char *dot = strchr(value, '.');
+        d->cc_major = number32(value);
+        d->cc_minor = dot ? number32(dot + 1) : 0;
+    }
+    if (strcmp(field, "peak_gbps") == 0) {
+        double gbps = strtod(value, NULL);
+        if (gbps > 0 && isfinite(gbps)) d->peak_bytes_per_s = gbps * 1e9;
+    }
+}
+
+static void set_lane_names(struct timeline_builder *b, uint32_t process, uint32_t stream, uint32_t name) {
+    for (size_t i = 0; i < b->lanes.n; i++)
+        if (b->lanes.v[i].process == process && b->lanes.v[i].stream == stream) b->lanes.v[i].name = name;
+}
+
+static void set_process(struct timeline_builder *b, struct timeline_process *p, const char *key,
+                        const struct timeline_meta *m) {
+    const char *value = text_of(b, m->value);
+    char *end;
+    if (strcmp(key, "process.pid") == 0) p->pid = number32(value);
+    if (strcmp(key, "rank") == 0) p->rank = number32(value);
+    if (strcmp(key, "world_size") == 0) p->world_size = number32(value);
+    if (strcmp(key, "host") == 0) p->host = m->value;
+    if (strcmp(key, "process.command") == 0) p->command = m->value;
+    if (strcmp(key, "source") == 0) p->source = m->value;
+    if (strcmp(key, "clock") == 0) p->relative_clock = strcmp(value, "relative") == 0;
+    if (strcmp(key, "problem") == 0) vec_push(&b->problems, m->value);
+    if (strcmp(key, "capture.window") == 0) {
+        struct timeline_window w = { strtoull(value, &end, 10), 0 };
+        w.end_ns = strtoull(end, NULL, 10);
+        if (w.end_ns > w.start_ns) vec_push(&b->windows, w);
+    }
+}
+
+void build_process_meta(struct timeline_builder *b) {
+    uint32_t process = (uint32_t)b->processes.n - 1, index;
+    for (size_t i = b->segment.meta; i < b->meta.n; i++) {
+        struct timeline_meta m = b->meta.v[i];
+        const char *key = text_of(b, m.key), *value = text_of(b, m.value), *field;
+        if ((field = numbered(key, "device.", &index)))
+            set_device(b, &b->devices.v[build_device(b, process, index)], field, value);
+        else if ((field = numbered(key, "thread.", &index)) && strcmp(field, "name") == 0)
+            b->threads.v[build_thread(b, index)].name = m.value;
+        else if ((field = numbered(key, "stream.", &index)) && strcmp(field, "name") == 0)
+            set_lane_names(b, process, index, m.value);
+        else
+            set_process(b, &b->processes.v[process], key, &m);
+    }
+}
+
+/* ---- the same device in several files */
+
+/* Text that equal devices share; without a uuid or a host, the device is its file's own. */
+static void device_key(const struct timeline_builder *b, size_t device, struct strbuf *key) {
+    const struct timeline_device *d = &b->devices.v[device];
+    const struct timeline_process *p = &b->processes.v[b->device_process.v[device]];
+    strbuf_reset(key);
+    if (d->uuid)
+        strbuf_addf(key, "uuid %s", text_of(b, d->uuid));
+    else if (d->name && p->host)
+        strbuf_addf(key, "host %s %u %u %s", text_of(b, p->host), p->rank, d->index, text_of(b, d->name));
+    else
+        strbuf_addf(key, "file %u %u", b->device_process.v[device], d->index);
+}
+
+/* Takes what the first file did not say from the second. */
+static void merge_limits(struct timeline_device *into, const struct timeline_device *from) {
+#define TAKE(field) \
+    if (!into->field) into->field = from->field
+    TAKE(name);
+    TAKE(is_cpu);
+    TAKE(cc_major);
+    TAKE(cc_minor);
+    TAKE(sms);
+    TAKE(max_threads_per_sm);
+    TAKE(max_blocks_per_sm);
+    TAKE(regs_per_sm);
+    TAKE(smem_per_sm_bytes);
+    TAKE(warp_size);
+    TAKE(memory_bytes);
+    TAKE(l2_bytes);
+    TAKE(sm_clock_khz);
+#undef TAKE
+    if (isnan(into->peak_bytes_per_s)) into->peak_bytes_per_s = from->peak_bytes_per_s;
+}
+
+/* Shapes that differed only in the number of their device become one. */
+static void renumber_shapes(struct timeline_builder *b, const uint32_t *device_now) {
+    uint32_t *shape_now = xmalloc((b->shapes.n + 1) * sizeof *shape_now);
+    struct intern *ids = intern_open();
+    size_t kept = 0, before = b->shapes.n;
+    for (size_t i = 0; i < before; i++) {
+        struct timeline_shape s = b->shapes.v[i];
+        s.device = device_now[s.device];
+        shape_now[i] = intern_id(ids, (const char *)&s, sizeof s);
+        if (shape_now[i] == kept) b->shapes.v[kept++] = s;
+    }
+    b->shapes.n = kept;
+    if (kept != before)
+        for (size_t i = 0; i < b->kernels.n; i++) b->kernels.shape[i] = shape_now[b->kernels.shape[i]];
+    intern_close(ids);
+    free(shape_now);
+}
+
+void build_merge_devices(struct timeline_builder *b) {
+    uint32_t *now = xmalloc((b->devices.n + 1) * sizeof *now);
+    struct intern *keys = intern_open();
+    struct strbuf key = STRBUF_INIT;
+    size_t kept = 0;
+    for (size_t i = 0; i < b->devices.n; i++) {
+        device_key(b, i, &key);
+        now[i] = intern_str(keys, key.buf);
+        if (now[i] == kept)
+            b->devices.v[kept++] = b->devices.v[i];
+        else
+            merge_limits(&b->devices.v[now[i]], &b->devices.v[i]);
+    }
+    b->devices.n = kept;
+    for (size_t i = 0; i < b->lanes.n; i++) b->lanes.v[i].device = now[b->lanes.v[i].device];
+    for (size_t i = 0; i < b->samples.n; i++) b->samples.device[i] = now[b->samples.device[i]];
+    for (size_t i = 0; i < b->powers.n; i++) b->powers.device[i] = now[b->powers.device[i]];
+    renumber_shapes(b, now);
+    strbuf_free(&key);
+    intern_close(keys);
+    free(now);
+}
+
+/* ---- files of one process: a collector's and an engine's, say. Their threads are the same threads. */
+
+static void group_processes(struct timeline_builder *b) {
+    b->process_group = xmalloc((b->processes.n + 1) * sizeof *b->process_group);
+    for (size_t i = 0; i < b->processes.n; i++) {
+        const struct timeline_process *p = &b->processes.v[i];
+        b->process_group[i] = (uint32_t)i;
+        for (size_t j = 0; p->pid != TIMELINE_NONE && !p->relative_clock && j < i; j++) {
+            const struct timeline_process *q = &b->processes.v[j];
+            if (q->pid != p->pid || q->host != p->host || q->relative_clock) continue;
+            b->process_group[i] = b->process_group[j];
+            break;
+        }
+    }
+}
+
+void build_merge_processes(struct timeline_builder *b) {
+    group_processes(b);
+    uint32_t *now = xmalloc((b->threads.n + 1) * sizeof *now);
+    struct intern *ids = intern_open();
+    size_t kept = 0;
+    for (size_t i = 0; i < b->threads.n; i++) {
+        struct timeline_thread t = b->threads.v[i];
+        uint32_t key[2] = { b->process_group[t.process], t.tid };
+        now[i] = intern_id(ids, (const char *)key, sizeof key);
+        if (now[i] == kept)
+            b->threads.v[kept++] = t;
+        else if (!b->threads.v[now[i]].name)
+            b->threads.v[now[i]].name = t.name;
+    }
+    if (kept != b->threads.n) {
+        for (size_t i = 0; i < b->ranges.n; i++) b->ranges.thread[i] = now[b->ranges.thread[i]];
+        for (size_t i = 0; i < b->launches.n; i++) b->launches.thread[i] = now[b->launches.thread[i]];
+        for (size_t i = 0; i < b->syncs.n; i++) b->syncs.thread[i] = now[b->syncs.thread[i]];
+        for (size_t i = 0; i < b->tokens.n; i++) b->tokens.thread[i] = now[b->tokens.thread[i]];
+        for (size_t i = 0; i < b->gemms.n; i++) b->gemms.v[i].thread = now[b->gemms.v[i].thread];
+    }
+    b->threads.n = kept;
+    intern_close(ids);
+    free(now);
+}

@@ -1,0 +1,109 @@
+/* Work meets the call that asked for it: by correlation id, within one process. Ids mostly count up on both
+ * sides, so the search starts where the last one ended. */
+#include <stdlib.h>
+
+#include "base/util.h"
+#include "timeline/build.h"
+
+/* The launches of one process by correlation id. */
+struct by_correlation {
+    const uint64_t *correlation; /* of the process's launches */
+    uint32_t *order;             /* NULL: they are in order already */
+    size_t n, hint;
+};
+
+static uint64_t correlation_at(const struct by_correlation *s, size_t i) {
+    return s->correlation[s->order ? s->order[i] : i];
+}
+
+/* First position whose id is at least `id`: steps of growing size from the hint, then halves. */
+static size_t lower_bound(struct by_correlation *s, uint64_t id) {
+    size_t lo = 0, hi = s->n, step = 1, at = MIN(s->hint, s->n);
+    if (at < s->n && correlation_at(s, at) < id) {
+        for (lo = at + 1; lo + step < s->n && correlation_at(s, lo + step) < id; step *= 2) lo += step + 1;
+        hi = MIN(s->n, lo + step + 1);
+    } else {
+        for (hi = at; step < hi && correlation_at(s, hi - step) >= id; step *= 2) hi -= step;
+        lo = hi > step ? hi - step : 0;
+    }
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (correlation_at(s, mid) < id)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return s->hint = lo;
+}
+
+/* Index of the launch among all launches, or TIMELINE_NONE. */
+static uint32_t find_launch(const struct timeline_builder *b, struct by_correlation *s, uint64_t id) {
+    if (!id) return TIMELINE_NONE;
+    size_t at = lower_bound(s, id);
+    if (at == s->n || correlation_at(s, at) != id) return TIMELINE_NONE;
+    return (uint32_t)(b->segment.launch + (s->order ? s->order[at] : at));
+}
+
+static bool asks_for_kernels(uint8_t kind) {
+    return kind == TIMELINE_API_KERNEL || kind == TIMELINE_API_GRAPH;
+}
+
+/* Some sources list a call twice, as runtime and as driver API, under one id: only one of them counts. */
+static void drop_doubles(struct timeline_builder *b, struct by_correlation *s) {
+    uint8_t *kind = b->launches.api_kind + b->segment.launch;
+    size_t kept = 0;
+    for (size_t i = 1; i < s->n; i++) {
+        size_t at = s->order ? s->order[i] : i, before = s->order ? s->order[kept] : kept;
+        if (correlation_at(s, i) == 0 || correlation_at(s, i) != correlation_at(s, kept))
+            kept = i;
+        else if (asks_for_kernels(kind[at]) && asks_for_kernels(kind[before]))
+            kind[at] = TIMELINE_API_OTHER;
+    }
+}
+
+/* The caller did not say what the call was, but a kernel came of it. */
+static void name_unknown_calls(struct launch_columns *l, uint32_t launch, bool graph) {
+    if (l->api_kind[launch] == TIMELINE_API_OTHER)
+        l->api_kind[launch] = graph ? TIMELINE_API_GRAPH : TIMELINE_API_KERNEL;
+}
+
+static void link_kernels(struct timeline_builder *b, struct by_correlation *s, struct timeline_process *p) {
+    struct kernel_columns *k = &b->kernels;
+    for (size_t i = b->segment.kernel; i < k->n; i++) {
+        uint32_t launch = k->launch[i] = find_launch(b, s, k->correlation[i]);
+        if (launch == TIMELINE_NONE) {
+            p->unmatched_kernels++;
+            continue;
+        }
+        b->launches.kernels[launch]++;
+        name_unknown_calls(&b->launches, launch, k->graph[i] != 0);
+    }
+}
+
+static void count_launches(const struct timeline_builder *b, struct timeline_process *p) {
+    const struct launch_columns *l = &b->launches;
+    for (size_t i = b->segment.launch; i < l->n; i++) {
+        if (!asks_for_kernels(l->api_kind[i])) continue;
+        p->launches++;
+        p->unmatched_launches += !l->kernels[i];
+    }
+}
+
+void build_link_process(struct timeline_builder *b) {
+    struct timeline_process *p = &b->processes.v[b->processes.n - 1];
+    size_t first = b->segment.launch, n = b->launches.n - first;
+    struct by_correlation s = { .correlation = n ? b->launches.correlation + first : NULL, .n = n };
+    if (n) s.order = columns_order(s.correlation, n);
+    p->kernels = b->kernels.n - b->segment.kernel;
+    drop_doubles(b, &s);
+    link_kernels(b, &s, p);
+    s.hint = 0;
+    for (size_t i = b->segment.copy; i < b->copies.n; i++)
+        b->copies.launch[i] = find_launch(b, &s, b->copies.correlation[i]);
+    for (size_t i = b->segment.gemm; i < b->gemms.n; i++)
+        b->gemms.launch[i] = find_launch(b, &s, b->gemms.v[i].correlation);
+    free(s.order);
+    count_launches(b, p);
+    p->has_launches = p->launches > 0;
+    if (!p->has_launches) p->unmatched_kernels = 0; /* time decides for all of them */
+}

@@ -1,0 +1,122 @@
+/* Trace files into a timeline: record by record, texts renumbered, what a file lost or damaged kept in mind. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "base/util.h"
+#include "timeline/build.h"
+#include "trace/reader.h"
+
+/* One file on its way in. */
+struct loading {
+    struct timeline_builder *b;
+    struct trace_reader *r;
+    uint32_t *texts; /* [string_end] number in the timeline; TIMELINE_NONE: not asked for yet */
+    uint32_t string_end;
+    uint64_t missing_texts;
+};
+
+static uint32_t text_now(struct loading *l, uint32_t file_text) {
+    size_t len;
+    if (file_text >= l->string_end) {
+        l->missing_texts += file_text != 0;
+        return 0;
+    }
+    if (l->texts[file_text] != TIMELINE_NONE) return l->texts[file_text];
+    const char *s = trace_reader_string(l->r, file_text, &len);
+    l->missing_texts += !s;
+    return l->texts[file_text] = s ? timeline_builder_textn(l->b, s, len) : 0;
+}
+
+/* The batch's records with their texts renumbered; the batch is the caller's alone, so in place. */
+static void renumber_texts(struct loading *l, const struct trace_batch *batch) {
+    const struct trace_schema *schema = trace_schema(batch->kind);
+    for (size_t f = 0; schema && f < schema->nfields; f++) {
+        if (schema->fields[f].type != TRACE_FIELD_STR) continue;
+        char *at = (char *)(uintptr_t)batch->records + schema->fields[f].offset;
+        for (size_t i = 0; i < batch->n; i++, at += schema->record_bytes)
+            *(uint32_t *)(void *)at = text_now(l, *(uint32_t *)(void *)at);
+    }
+}
+
+static void add_batch(struct loading *l, const struct trace_batch *batch) {
+    struct timeline_builder *b = l->b;
+    renumber_texts(l, batch);
+    switch (batch->kind) {
+    case TRACE_META:
+        for (size_t i = 0; i < batch->n; i++)
+            timeline_builder_meta(b, intern_text(b->texts, batch->meta[i].key),
+                                  intern_text(b->texts, batch->meta[i].value));
+        break;
+    case TRACE_RANGE: timeline_builder_range(b, batch->range, batch->n); break;
+    case TRACE_LAUNCH: timeline_builder_launch(b, batch->launch, batch->n); break;
+    case TRACE_KERNEL: timeline_builder_kernel(b, batch->kernel, batch->n); break;
+    case TRACE_COPY: timeline_builder_copy(b, batch->copy, batch->n); break;
+    case TRACE_SYNC: timeline_builder_sync(b, batch->sync, batch->n); break;
+    case TRACE_SAMPLE: timeline_builder_sample(b, batch->sample, batch->n); break;
+    case TRACE_POWER: timeline_builder_power(b, batch->power, batch->n); break;
+    case TRACE_GEMM: timeline_builder_gemm(b, batch->gemm, batch->n); break;
+    case TRACE_TOKEN: timeline_builder_token(b, batch->token, batch->n); break;
+    default: break; /* losses are in the summary */
+    }
+}
+
+static void note_state(struct loading *l, const char *path) {
+    const struct trace_summary *s = trace_reader_summary(l->r);
+    struct timeline_process *p = &l->b->processes.v[l->b->processes.n - 1];
+    p->finished = s->finished;
+    p->damaged_places = s->damaged_places;
+    p->damaged_bytes = s->damaged_bytes;
+    for (size_t k = 0; k < TRACE_KIND_END; k++)
+        for (size_t why = 0; why < TRACE_LOST_REASON_END; why++) p->lost[k] += s->lost[k][why];
+    if (s->damaged_places)
+        timeline_builder_problem(l->b, "%s: damaged at byte %llu (%s); what is sound was used", path,
+                                 (unsigned long long)s->damage_offset, s->damage);
+    else if (!s->finished)
+        timeline_builder_problem(
+            l->b, "%s: the recorded program was killed, or still runs; what it had written was used", path);
+    if (l->missing_texts)
+        timeline_builder_problem(l->b, "%s: %llu texts are missing", path,
+                                 (unsigned long long)l->missing_texts);
+}
+
+static int load_file(struct timeline_builder *b, const char *path, struct err *err) {
+    struct loading l = { .b = b, .r = trace_reader_open(path, err) };
+    struct trace_batch batch = { 0 };
+    struct err why;
+    if (!l.r) return -1;
+    timeline_builder_process(b, path);
+    l.string_end = trace_reader_string_end(l.r);
+    l.texts = xmalloc(((size_t)l.string_end + 1) * sizeof *l.texts);
+    memset(l.texts, 0xff, ((size_t)l.string_end + 1) * sizeof *l.texts);
+    for (size_t i = 0; i < trace_reader_chunks(l.r); i++) {
+        if (trace_reader_decode(l.r, i, &batch, &why) == 0)
+            add_batch(&l, &batch);
+        else
+            timeline_builder_problem(b, "%s", why.msg);
+    }
+    note_state(&l, path);
+    free(l.texts);
+    trace_batch_free(&batch);
+    trace_reader_close(l.r);
+    return 0;
+}
+
+struct timeline *timeline_load(const char *const *paths, size_t n, struct err *err) {
+    struct timeline_builder *b = timeline_builder_open();
+    size_t loaded = 0;
+    struct err first = { "" }, why;
+    if (!n) err_set(&first, "no trace file given");
+    for (size_t i = 0; i < n; i++) {
+        if (load_file(b, paths[i], &why) == 0) {
+            loaded++;
+            continue;
+        }
+        if (!first.msg[0]) first = why;
+        timeline_builder_problem(b, "%s", why.msg);
+    }
+    if (loaded) return timeline_builder_finish(b);
+    timeline_builder_close(b);
+    *err = first;
+    return NULL;
+}

@@ -1,0 +1,281 @@
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "timeline/timeline.h"
+#include "trace/writer.h"
+#include "unit/test.h"
+
+#define RANGE(...)          \
+    (&(struct trace_range){ \
+        .flops = NAN, .bytes = NAN, .payload = NAN, .category = TRACE_CATEGORY_OP, __VA_ARGS__ })
+
+static uint32_t text(struct timeline_builder *b, const char *s) { return timeline_builder_text(b, s); }
+
+static void add_launch(struct timeline_builder *b, uint32_t thread, uint64_t start, uint64_t correlation) {
+    timeline_builder_launch(b,
+                            &(struct trace_launch){ .start_ns = start,
+                                                    .end_ns = start + 2,
+                                                    .thread = thread,
+                                                    .correlation = correlation,
+                                                    .api = text(b, "cudaLaunchKernel") },
+                            1);
+}
+
+static void add_kernel(struct timeline_builder *b, uint64_t start, uint64_t end, uint64_t correlation,
+                       uint32_t stream) {
+    timeline_builder_kernel(b,
+                            &(struct trace_kernel){ .start_ns = start,
+                                                    .end_ns = end,
+                                                    .correlation = correlation,
+                                                    .stream = stream,
+                                                    .name = text(b, "k"),
+                                                    .grid_x = 1 },
+                            1);
+}
+
+static const char *range_name(const struct timeline *tl, uint32_t range) {
+    return range == TIMELINE_NONE ? "-" : timeline_text(tl, tl->ranges.name[range]);
+}
+
+TEST(timeline_gives_an_asynchronous_kernel_to_the_operator_that_launched_it) {
+    struct timeline_builder *b = timeline_builder_open();
+    timeline_builder_range(b, RANGE(.start_ns = 10, .end_ns = 20, .thread = 1, .name = text(b, "linear")), 1);
+    timeline_builder_range(b, RANGE(.start_ns = 0, .end_ns = 100, .thread = 1, .name = text(b, "forward")),
+                           1);
+    timeline_builder_range(b, RANGE(.start_ns = 20, .end_ns = 90, .thread = 1, .name = text(b, "norm")), 1);
+    timeline_builder_range(b, RANGE(.start_ns = 0, .end_ns = 500, .thread = 2, .name = text(b, "elsewhere")),
+                           1);
+    add_kernel(b, 300, 310, 2, 7); /* runs when all of thread 1's ranges are over */
+    add_kernel(b, 200, 300, 1, 7);
+    add_launch(b, 1, 15, 1);
+    add_launch(b, 1, 95, 2);
+    struct timeline *tl = timeline_builder_finish(b);
+    CHECK_INT(tl->kernels.n, 2);
+    CHECK_INT(tl->kernels.start_ns[0], 200); /* sorted */
+    CHECK_STR(range_name(tl, tl->kernels.range[0]), "linear");
+    CHECK_STR(range_name(tl, tl->kernels.range[1]), "forward");
+    CHECK(!tl->containment);
+    CHECK_INT(tl->unmatched_kernels, 0);
+    CHECK_INT(tl->nshapes, 1);
+    timeline_close(tl);
+}
+
+TEST(timeline_lets_ranges_cross) {
+    struct timeline_builder *b = timeline_builder_open();
+    timeline_builder_range(b, RANGE(.start_ns = 0, .end_ns = 50, .thread = 1, .name = text(b, "a")), 1);
+    timeline_builder_range(
+        b, RANGE(.start_ns = 20, .end_ns = 80, .thread = 1, .flags = TRACE_RANGE_FREE, .name = text(b, "b")),
+        1);
+    timeline_builder_range(b, RANGE(.start_ns = 60, .end_ns = 70, .thread = 1, .name = text(b, "c")), 1);
+    const struct {
+        uint64_t at;
+        const char *want;
+    } rows[] = { { 10, "a" }, { 30, "b" }, { 55, "b" }, { 65, "c" }, { 75, "b" }, { 90, "-" } };
+    for (size_t i = 0; i < 6; i++) add_launch(b, 1, rows[i].at, i + 1);
+    struct timeline *tl = timeline_builder_finish(b);
+    for (size_t i = 0; i < 6; i++) CHECK_STR(range_name(tl, tl->launches.range[i]), rows[i].want);
+    CHECK_STR(range_name(tl, tl->ranges.parent[1]), "a");
+    CHECK_STR(range_name(tl, tl->ranges.parent[2]), "b");
+    timeline_close(tl);
+}
+
+TEST(timeline_keeps_processes_apart_and_joins_devices_by_uuid) {
+    struct timeline_builder *b = timeline_builder_open();
+    for (int p = 0; p < 2; p++) {
+        timeline_builder_process(b, p ? "b.ipt" : "a.ipt");
+        timeline_builder_meta(b, "process.pid", p ? "20" : "10");
+        timeline_builder_meta(b, "device.0.uuid", "GPU-x");
+        timeline_builder_meta(b, "device.0.name", "NVIDIA H200");
+        if (p) timeline_builder_meta(b, "device.0.sms", "132");
+        timeline_builder_range(
+            b, RANGE(.start_ns = 0, .end_ns = 99, .thread = 5, .name = text(b, p ? "second" : "first")), 1);
+        add_launch(b, 5, 10 + (uint64_t)p, 1); /* the same thread and correlation numbers in both */
+        add_kernel(b, 100 + 100 * (uint64_t)p, 150 + 100 * (uint64_t)p, 1, 7);
+    }
+    struct timeline *tl = timeline_builder_finish(b);
+    CHECK_INT(tl->ndevices, 1);
+    CHECK_INT(tl->devices[0].sms, 132);
+    CHECK_INT(tl->devices[0].kernel_count, 2);
+    CHECK_INT(tl->nshapes, 1);
+    CHECK_INT(tl->nthreads, 2);
+    CHECK_STR(range_name(tl, tl->kernels.range[0]), "first");
+    CHECK_STR(range_name(tl, tl->kernels.range[1]), "second");
+    timeline_close(tl);
+}
+
+TEST(timeline_joins_two_files_of_one_process) {
+    struct timeline_builder *b = timeline_builder_open();
+    timeline_builder_process(b, "engine.ipt");
+    timeline_builder_meta(b, "process.pid", "10");
+    timeline_builder_range(b, RANGE(.start_ns = 0, .end_ns = 99, .thread = 5, .name = text(b, "decode")), 1);
+    timeline_builder_process(b, "collector.ipt");
+    timeline_builder_meta(b, "process.pid", "10");
+    add_launch(b, 5, 10, 1);
+    add_kernel(b, 100, 150, 1, 7);
+    struct timeline *tl = timeline_builder_finish(b);
+    CHECK_INT(tl->nthreads, 1);
+    CHECK_STR(range_name(tl, tl->kernels.range[0]), "decode");
+    timeline_close(tl);
+}
+
+TEST(timeline_uses_time_only_where_there_are_no_launches) {
+    struct timeline_builder *b = timeline_builder_open();
+    timeline_builder_process(b, "cpu.ipt");
+    timeline_builder_meta(b, "device.0.name", "cpu");
+    timeline_builder_range(b, RANGE(.start_ns = 0, .end_ns = 100, .thread = 1, .name = text(b, "outer")), 1);
+    timeline_builder_range(b, RANGE(.start_ns = 20, .end_ns = 40, .thread = 1, .name = text(b, "matmul")), 1);
+    add_kernel(b, 20, 38, 0, 0);
+    add_kernel(b, 50, 60, 0, 0);
+    struct timeline *tl = timeline_builder_finish(b);
+    CHECK(tl->containment);
+    CHECK(tl->devices[0].is_cpu);
+    CHECK_STR(range_name(tl, tl->kernels.range[0]), "matmul");
+    CHECK_STR(range_name(tl, tl->kernels.range[1]), "outer");
+    CHECK_INT(tl->unmatched_kernels, 0);
+    timeline_close(tl);
+
+    b = timeline_builder_open(); /* launches exist: a kernel without one stays alone */
+    timeline_builder_range(b, RANGE(.start_ns = 0, .end_ns = 100, .thread = 1, .name = text(b, "outer")), 1);
+    add_launch(b, 1, 1, 1);
+    add_kernel(b, 5, 10, 1, 0);
+    add_kernel(b, 20, 38, 77, 0);
+    tl = timeline_builder_finish(b);
+    CHECK(!tl->containment);
+    CHECK_STR(range_name(tl, tl->kernels.range[1]), "-");
+    CHECK_INT(tl->unmatched_kernels, 1);
+    timeline_close(tl);
+}
+
+TEST(timeline_gives_all_nodes_of_a_graph_to_its_launch_and_counts_a_doubled_call_once) {
+    struct timeline_builder *b = timeline_builder_open();
+    timeline_builder_range(b, RANGE(.start_ns = 0, .end_ns = 9, .thread = 1, .name = text(b, "replay")), 1);
+    for (int i = 0; i < 2; i++)
+        timeline_builder_launch(
+            b,
+            &(struct trace_launch){ .start_ns = 3 + (uint64_t)i,
+                                    .end_ns = 6,
+                                    .thread = 1,
+                                    .correlation = 4,
+                                    .api = text(b, i ? "cuGraphLaunch" : "cudaGraphLaunch") },
+            1);
+    for (uint64_t i = 0; i < 50; i++) add_kernel(b, 100 + 10 * i, 105 + 10 * i, 4, 7);
+    struct timeline *tl = timeline_builder_finish(b);
+    for (size_t i = 0; i < 50; i++) CHECK_STR(range_name(tl, tl->kernels.range[i]), "replay");
+    CHECK_INT(tl->launches.kernels[0], 50);
+    CHECK_INT(tl->processes[0].launches, 1);
+    CHECK_INT(tl->processes[0].unmatched_launches, 0);
+    timeline_close(tl);
+}
+
+TEST(timeline_leaves_out_records_that_end_before_they_start) {
+    struct timeline_builder *b = timeline_builder_open();
+    add_kernel(b, 100, 99, 0, 0);
+    add_kernel(b, 100, 100, 0, 0);
+    struct timeline *tl = timeline_builder_finish(b);
+    CHECK_INT(tl->kernels.n, 1);
+    CHECK_INT(tl->bad_records, 1);
+    timeline_close(tl);
+    timeline_close(NULL);
+    tl = timeline_builder_finish(timeline_builder_open());
+    CHECK_INT(tl->kernels.n, 0);
+    CHECK_STR(timeline_text(tl, 12345), "");
+    timeline_close(tl);
+}
+
+/* Against the slow way, on kernels and launches in no order, over three processes. */
+TEST(timeline_links_as_a_search_through_all_launches_would) {
+    enum { N = 400 };
+    struct timeline_builder *b = timeline_builder_open();
+    uint64_t seed = 7, launch_at[3][N], kernel_at[3][N];
+    for (int p = 0; p < 3; p++) {
+        timeline_builder_process(b, "x");
+        for (size_t i = 0; i < N; i++) {
+            seed = seed * 6364136223846793005u + 1442695040888963407u;
+            launch_at[p][i] = seed >> 40; /* any time: correlation i + 1 */
+            kernel_at[p][i] = (1u << 25) + (seed >> 33) % 100000 * 10 + (uint64_t)p;
+        }
+        for (size_t i = 0; i < N; i++) add_launch(b, 1, launch_at[p][i * 7 % N], i * 7 % N + 1);
+        for (size_t i = 0; i < N; i++) add_kernel(b, kernel_at[p][i * 11 % N], 1u << 30, i * 11 % N + 1, 0);
+    }
+    struct timeline *tl = timeline_builder_finish(b);
+    size_t found = 0;
+    for (size_t i = 0; i < tl->kernels.n; i++) {
+        uint32_t l = tl->kernels.launch[i];
+        CHECK(l != TIMELINE_NONE);
+        uint32_t p = tl->lanes[tl->kernels.lane[i]].process;
+        CHECK_INT(tl->threads[tl->launches.thread[l]].process, p);
+        uint64_t id = tl->launches.correlation[l];
+        CHECK_INT(tl->launches.start_ns[l], launch_at[p][id - 1]);
+        CHECK_INT(tl->kernels.start_ns[i], kernel_at[p][id - 1]);
+        found++;
+    }
+    CHECK_INT(found, 3 * N);
+    for (size_t i = 1; i < tl->launches.n; i++)
+        CHECK(tl->launches.start_ns[i - 1] <= tl->launches.start_ns[i]);
+    timeline_close(tl);
+}
+
+static void write_file(const char *path) {
+    struct err err;
+    struct trace_writer *w = trace_writer_open(path, NULL, &err);
+    CHECK(w != NULL);
+    trace_writer_meta(w, "device.0.name", "NVIDIA H200");
+    trace_writer_meta(w, "device.0.sms", "%d", 132);
+    trace_writer_meta(w, "capture.window", "5 900");
+    trace_writer_meta(w, "problem", "counters were refused");
+    struct trace_range r = { .start_ns = 1,
+                             .end_ns = 50,
+                             .thread = 3,
+                             .category = TRACE_CATEGORY_STAGE,
+                             .flops = 4,
+                             .name = trace_writer_str(w, "decode"),
+                             .bytes = NAN,
+                             .payload = NAN };
+    struct trace_launch l = { .start_ns = 2,
+                              .end_ns = 3,
+                              .thread = 3,
+                              .correlation = 9,
+                              .api = trace_writer_str(w, "cuLaunchKernel") };
+    struct trace_kernel k = {
+        .start_ns = 60, .end_ns = 70, .correlation = 9, .name = trace_writer_str(w, "gemm"), .registers = 40
+    };
+    struct trace_sample s = {
+        .start_ns = 60, .end_ns = 70, .metrics = trace_writer_str(w, "a;b"), .v0 = 1.5, .v1 = NAN
+    };
+    trace_writer_range(w, &r, 1);
+    trace_writer_launch(w, &l, 1);
+    trace_writer_kernel(w, &k, 1);
+    trace_writer_sample(w, &s, 1);
+    trace_writer_lost(w, TRACE_KERNEL, TRACE_LOST_SOURCE, 3);
+    CHECK_INT(trace_writer_close(w, &err), 0);
+}
+
+TEST(timeline_loads_what_was_written) {
+    char *dir = test_tmpdir(), *path = xasprintf("%s/a.ipt", dir), *missing = xasprintf("%s/none.ipt", dir);
+    write_file(path);
+    struct err err;
+    struct timeline *tl = timeline_load((const char *[]){ missing, path }, 2, &err);
+    CHECK(tl != NULL);
+    CHECK_INT(tl->kernels.n, 1);
+    CHECK_STR(timeline_text(tl, tl->shapes[tl->kernels.shape[0]].name), "gemm");
+    CHECK_STR(range_name(tl, tl->kernels.range[0]), "decode");
+    CHECK_NEAR(tl->ranges.flops[0], 4, 0);
+    CHECK(tl->ranges.bytes == NULL);
+    CHECK_INT(tl->lost[TRACE_KERNEL], 3);
+    CHECK_INT(tl->devices[0].sms, 132);
+    CHECK_INT(tl->nwindows, 1);
+    CHECK_INT(tl->windows[0].end_ns, 900);
+    CHECK_INT(tl->metric_sets[tl->samples.set[0]].n, 2);
+    CHECK_NEAR(tl->samples.values[tl->samples.first[0]], 1.5, 0);
+    CHECK(isnan(tl->samples.values[tl->samples.first[0] + 1]));
+    CHECK_INT(tl->nproblems, 2); /* the file that is missing, and the writer's own */
+    CHECK_STR(timeline_meta_value(tl, "device.0.name"), "NVIDIA H200");
+    timeline_close(tl);
+    CHECK(timeline_load((const char *[]){ missing }, 1, &err) == NULL);
+    CHECK(strstr(err.msg, "none.ipt") != NULL);
+    free(missing);
+    free(path);
+    free(dir);
+}
