@@ -74,6 +74,14 @@ $(B)/pic/%.o: src/%.c | $(B)/deps-build
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -fPIC -fvisibility=hidden -MMD -MP -c -o $@ $<
 
+# The engine's inner loops: one source, compiled for each instruction set; kernels.c picks at run time.
+kernel_flags := -O3 -ffp-contract=fast -fno-math-errno
+$(B)/obj/engine/kernels_portable.o: ALL_CFLAGS += $(kernel_flags)
+ifeq ($(shell uname -m),x86_64)
+$(B)/obj/engine/kernels_avx2.o: ALL_CFLAGS += $(kernel_flags) -mavx2 -mfma
+$(B)/obj/engine/kernels_avx512.o: ALL_CFLAGS += $(kernel_flags) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma
+endif
+
 # Rewritten only when it says something new, so that a rebuild does not follow every commit of a document.
 $(B)/obj/cmd/build_info.o: $(B)/gen/version.h
 $(B)/gen/version.h: FORCE

@@ -5,6 +5,7 @@
 #include "cmd/command.h"
 
 extern const struct command cmd_completion;
+extern const struct command cmd_engine;
 extern const struct command cmd_trace_dump;
 extern const struct command cmd_trace_info;
 

@@ -135,7 +135,8 @@ int ocr_read(struct llm_vision *v, struct llm_fields *f) {
     sam.top = NULL;
     if (!f->failed) read_global_layers(&v->sam, &sam, "global_attn_indexes", global, COUNTOF(global));
     const json_t *down = fields_find(&sam, "downsample_channels", NULL);
-    v->sam_neck = 256;
+    v->sam_neck =
+        fields_has(&sam, "neck_channels") ? fields_uint(&sam, "neck_channels", 256, SIZE_LIMIT) : 256;
     v->sam_down[0] = 512;
     v->sam_down[1] = 1024;
     for (size_t i = 0; i < 2 && json_is_array(down); i++) {

@@ -1,0 +1,164 @@
+/* `inferprof engine`: the native engine, spoken to by `profile` or by hand. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/progress.h"
+#include "base/util.h"
+#include "cmd/build_info.h"
+#include "cmd/command.h"
+#include "cmd/commands.h"
+#include "engine/engine.h"
+#include "engine/protocol.h"
+
+struct engine_opts {
+    const char *model, *weights, *dtype, *prompt, *image_mode, *detail, *trace;
+    struct opt_list images;
+    uint64_t max_new_tokens, threads, max_context, top_k, seed, ngram, window, max_tiles;
+    double temperature, top_p;
+    bool ignore_eos;
+};
+
+static const struct engine_opts defaults = { .max_new_tokens = 128, .top_p = 1, .ngram = UINT64_MAX };
+
+#define AT(field) offsetof(struct engine_opts, field)
+static const struct opt options[] = {
+    { 'm', "model", OPT_STR, AT(model), "DIR", "folder with config.json; without it the embedded small model",
+      NULL },
+    { 'p', "prompt", OPT_STR, AT(prompt), "TEXT", "answer this and end; without it speak the protocol",
+      NULL },
+    { 'i', "image", OPT_LIST, AT(images), "FILE", "a PNG or JPEG that the prompt is about; may be repeated",
+      NULL },
+    { 'w', "weights", OPT_STR, AT(weights), "SOURCE", "auto, or synthetic:SEED for random ones", NULL },
+    { 0, "dtype", OPT_CHOICE, AT(dtype), "TYPE", "of synthetic weights", "auto|bf16|f16|f32" },
+    { 'n', "max-new-tokens", OPT_UINT, AT(max_new_tokens), "N", "stop after N tokens (128)", NULL },
+    { 't', "threads", OPT_UINT, AT(threads), "N", "0, the default: one a core", NULL },
+    { 0, "max-context", OPT_UINT, AT(max_context), "N", "positions of the KV cache", NULL },
+    { 0, "temperature", OPT_DOUBLE, AT(temperature), "T", "0, the default: greedy", NULL },
+    { 0, "top-k", OPT_UINT, AT(top_k), "K", "sample among the K best; 0: all", NULL },
+    { 0, "top-p", OPT_DOUBLE, AT(top_p), "P", "sample among the best that together reach P", NULL },
+    { 0, "seed", OPT_UINT, AT(seed), "N", "of the sampler", NULL },
+    { 0, "no-repeat-ngram", OPT_UINT, AT(ngram), "N", "never the same N tokens twice; 0: off", NULL },
+    { 0, "ngram-window", OPT_UINT, AT(window), "N", "look back only over N generated tokens", NULL },
+    { 0, "ignore-eos", OPT_FLAG, AT(ignore_eos), NULL, "go on past the end token", NULL },
+    { 0, "image-mode", OPT_CHOICE, AT(image_mode), "MODE", "how DeepSeek-OCR views a page",
+      "tiny|small|base|large|gundam" },
+    { 0, "max-tiles", OPT_UINT, AT(max_tiles), "N", "tiles of a page at most (9)", NULL },
+    { 0, "trace", OPT_STR, AT(trace), "FILE", "record what happens into FILE", NULL },
+    { 0, "detail", OPT_CHOICE, AT(detail), "LEVEL", "what is recorded (operators)",
+      "stages|modules|operators" },
+};
+
+/* One progress line at a time; a new kind of work starts a new one. */
+static void show_progress(void *context, const char *what, uint64_t done, uint64_t total) {
+    static const char *current;
+    (void)context;
+    if (!current || strcmp(current, what) != 0) {
+        if (current) progress_finish();
+        progress_start(what, strcmp(what, "weights") == 0 ? "bytes" : "", total);
+        current = what;
+    }
+    progress_update(done);
+    if (done >= total) {
+        progress_finish();
+        current = NULL;
+    }
+}
+
+static void print_text(void *context, const char *text, size_t n) {
+    (void)context;
+    progress_clear_line();
+    fwrite(text, 1, n, stdout);
+    fflush(stdout);
+}
+
+static enum record_detail detail_of(const struct engine_opts *o) {
+    if (!o->trace) return RECORD_NONE;
+    if (o->detail && strcmp(o->detail, "stages") == 0) return RECORD_STAGES;
+    if (o->detail && strcmp(o->detail, "modules") == 0) return RECORD_MODULES;
+    return RECORD_OPERATORS;
+}
+
+static void print_speed(const struct engine_result *r) {
+    double steps = (double)r->ids.n - 1;
+    if (!isnan(r->sam_ms))
+        log_info("vision: sam %.1f ms, clip %.1f ms, projector %.1f ms", r->sam_ms, r->clip_ms,
+                 r->projector_ms);
+    log_info("prefill: %zu tokens in %.1f ms (%.1f tokens/s); first token after %.1f ms", r->prompt_tokens,
+             r->prefill_ms, (double)r->prompt_tokens / r->prefill_ms * 1e3, r->ttft_ms);
+    if (steps > 0)
+        log_info("decode: %.0f tokens in %.1f ms (%.1f tokens/s); stopped by %s", steps, r->decode_ms,
+                 steps / r->decode_ms * 1e3, engine_stop_name(r->stop));
+}
+
+static int answer(const struct engine_opts *o) {
+    struct err err;
+    struct engine_result result;
+    struct engine_load load = { .model = o->model,
+                                .weights = o->weights,
+                                .dtype = o->dtype,
+                                .threads = (int)MIN(o->threads, 256u),
+                                .max_context = (int)MIN(o->max_context, 1u << 24),
+                                .progress = show_progress };
+    struct engine_request request = {
+        .prompt = o->prompt,
+        .prompt_len = o->prompt ? strlen(o->prompt) : 0,
+        .images = o->images.v,
+        .nimages = o->images.n,
+        .max_new_tokens = (uint32_t)MIN(o->max_new_tokens, 1u << 24),
+        .ignore_eos = o->ignore_eos,
+        .sampling = { o->temperature, (uint32_t)MIN(o->top_k, 1u << 30), o->top_p, o->seed },
+        .no_repeat_ngram = o->ngram == UINT64_MAX ? ENGINE_MODEL_NGRAM : (int)MIN(o->ngram, 1u << 20),
+        .ngram_window = (uint32_t)MIN(o->window, 1u << 24),
+        .image_mode = o->image_mode,
+        .max_tiles = (int)MIN(o->max_tiles, 64u),
+        .detail = detail_of(o),
+        .trace = o->trace,
+        .on_text = print_text,
+        .progress = show_progress
+    };
+    struct engine *e = engine_open(&load, &err);
+    if (!e) return command_fail(&err);
+    int rc = engine_infer(e, &request, &result, &err);
+    engine_close(e);
+    if (rc < 0) return command_fail(&err);
+    putchar('\n');
+    print_speed(&result);
+    engine_result_free(&result);
+    return EXIT_DONE;
+}
+
+static int serve(void) {
+    struct err err;
+    struct protocol *p = protocol_open(build_version(), show_progress);
+    int rc = protocol_serve(p, stdin, stdout, &err);
+    protocol_close(p);
+    return rc < 0 ? command_fail(&err) : EXIT_DONE;
+}
+
+static int run(const void *opts, int argc, char **argv) {
+    const struct engine_opts *o = opts;
+    (void)argc;
+    (void)argv;
+    if (o->prompt || o->images.n) return answer(o);
+    if (o->model || o->weights || o->trace)
+        return command_usage("engine: without --prompt or --image the engine speaks its protocol on standard "
+                             "input, where `load` names the model");
+    return serve();
+}
+
+const struct command cmd_engine = {
+    .name = "engine",
+    .args = "",
+    .summary = "run a model on the CPU: by hand, or for `profile` through its protocol",
+    .details =
+        "With --prompt or --image: prints the answer as it is generated, and the speed on standard error.\n"
+        "Otherwise: reads one JSON request a line and answers one a line (docs/engine.md).",
+    .opts = options,
+    .nopts = COUNTOF(options),
+    .defaults = &defaults,
+    .opts_bytes = sizeof(struct engine_opts),
+    .complete = COMPLETE_NOTHING,
+    .run = run,
+};

@@ -1,0 +1,145 @@
+#include "engine/decoder.h"
+
+#include <string.h>
+
+#include "base/util.h"
+
+void decoder_embed(struct decoder *d, struct ops *o, const uint32_t *ids, int n, float *x) {
+    ops_embed(o, &d->embed, ids, n, x);
+}
+
+/* k[n][kv_heads][dim] into the cache, head by head. */
+static void keep(float *cache, const float *rows, int n, int heads, int dim, int max_context, int position) {
+    for (int i = 0; i < n; i++)
+        for (int h = 0; h < heads; h++)
+            memcpy(cache + ((size_t)h * (size_t)max_context + (size_t)(position + i)) * (size_t)dim,
+                   rows + ((size_t)i * (size_t)heads + (size_t)h) * (size_t)dim, sizeof(float) * (size_t)dim);
+}
+
+static void project_heads(struct decoder *d, struct ops *o, const struct decoder_layer *l, int n,
+                          int position) {
+    int q_width = d->heads * d->dim_k, k_width = d->kv_heads * d->dim_k, v_width = d->kv_heads * d->dim_v;
+    if (n == 1) {
+        struct linear_out out[] = { { &l->q, d->q }, { &l->k, d->k }, { &l->v, d->v } };
+        ops_linear_many(o, "qkv_proj", out, 3, d->h);
+    } else {
+        ops_linear(o, "q_proj", &l->q, d->h, d->hidden, n, d->q, q_width, OPS_SET);
+        ops_linear(o, "k_proj", &l->k, d->h, d->hidden, n, d->k, k_width, OPS_SET);
+        ops_linear(o, "v_proj", &l->v, d->h, d->hidden, n, d->v, v_width, OPS_SET);
+    }
+    float eps = (float)d->c->norm_eps;
+    if (l->q_norm) {
+        ops_rmsnorm(o, "q_norm", d->q, d->dim_k, l->q_norm, n * d->heads, d->dim_k, eps, d->q, d->dim_k);
+        ops_rmsnorm(o, "k_norm", d->k, d->dim_k, l->k_norm, n * d->kv_heads, d->dim_k, eps, d->k, d->dim_k);
+    }
+    for (int i = 0; i < n; i++) {
+        rope_apply(&d->rope, d->q + (ptrdiff_t)i * q_width, d->heads, d->dim_k, 0, position + i);
+        rope_apply(&d->rope, d->k + (ptrdiff_t)i * k_width, d->kv_heads, d->dim_k, 0, position + i);
+    }
+    keep(l->keys, d->k, n, d->kv_heads, d->dim_k, d->max_context, position);
+    keep(l->values, d->v, n, d->kv_heads, d->dim_v, d->max_context, position);
+}
+
+/* A token's latent widened into every head's key [nope | rope] and value. wide: [heads][nope + v]. */
+static void keep_latent(struct decoder *d, const struct decoder_layer *l, const float *wide,
+                        const float *turned, int position) {
+    size_t nope = (size_t)d->c->qk_nope_dim, rope = (size_t)d->c->qk_rope_dim, v = (size_t)d->dim_v;
+    for (int h = 0; h < d->heads; h++, wide += nope + v) {
+        size_t at = (size_t)h * (size_t)d->max_context + (size_t)position;
+        float *key = l->keys + at * (nope + rope);
+        memcpy(key, wide, nope * sizeof(float));
+        memcpy(key + nope, turned, rope * sizeof(float));
+        memcpy(l->values + at * v, wide + nope, v * sizeof(float));
+    }
+}
+
+/* Norms inside latent attention have an eps of their own. */
+static const float latent_eps = 1e-6f;
+
+static void project_latent(struct decoder *d, struct ops *o, const struct decoder_layer *l, int n,
+                           int position) {
+    int rank = (int)d->c->kv_lora_rank, q_rank = (int)d->c->q_lora_rank, rope = (int)d->c->qk_rope_dim;
+    int nope = (int)d->c->qk_nope_dim, q_width = d->heads * d->dim_k, wide = d->heads * (nope + d->dim_v);
+    if (q_rank) {
+        ops_linear(o, "q_a_proj", &l->q_a, d->h, d->hidden, n, d->latent, q_rank, OPS_SET);
+        ops_rmsnorm(o, "q_a_norm", d->latent, q_rank, l->q_a_norm, n, q_rank, latent_eps, d->latent, q_rank);
+        ops_linear(o, "q_b_proj", &l->q_b, d->latent, q_rank, n, d->q, q_width, OPS_SET);
+    } else {
+        ops_linear(o, "q_proj", &l->q, d->h, d->hidden, n, d->q, q_width, OPS_SET);
+    }
+    int row = rank + rope;
+    ops_linear(o, "kv_a_proj", &l->kv_a, d->h, d->hidden, n, d->latent, row, OPS_SET);
+    ops_rmsnorm(o, "kv_a_norm", d->latent, row, l->kv_a_norm, n, rank, latent_eps, d->latent, row);
+    ops_linear(o, "kv_b_proj", &l->kv_b, d->latent, row, n, d->v, wide, OPS_SET);
+    for (int i = 0; i < n; i++) {
+        float *turned = d->latent + (ptrdiff_t)i * row + rank;
+        rope_apply(&d->rope, d->q + (ptrdiff_t)i * q_width, d->heads, d->dim_k, nope, position + i);
+        rope_apply(&d->rope, turned, 1, rope, 0, position + i);
+        keep_latent(d, l, d->v + (ptrdiff_t)i * wide, turned, position + i);
+    }
+}
+
+static void attend(struct decoder *d, struct ops *o, const struct decoder_layer *l, float *x, int n,
+                   int position) {
+    int out_width = d->heads * d->dim_v;
+    ops_rmsnorm(o, "input_layernorm", x, d->hidden, l->norm1, n, d->hidden, (float)d->c->norm_eps, d->h,
+                d->hidden);
+    if (d->c->kv_lora_rank)
+        project_latent(d, o, l, n, position);
+    else
+        project_heads(d, o, l, n, position);
+    struct attention a = { .heads = d->heads,
+                           .kv_heads = d->kv_heads,
+                           .dim_k = d->dim_k,
+                           .dim_v = d->dim_v,
+                           .scale = d->score_scale,
+                           .q = d->q,
+                           .q_row = (ptrdiff_t)d->heads * d->dim_k,
+                           .k = l->keys,
+                           .v = l->values,
+                           .k_head = (ptrdiff_t)d->max_context * d->dim_k,
+                           .v_head = (ptrdiff_t)d->max_context * d->dim_v,
+                           .out = d->mixed,
+                           .out_row = out_width,
+                           .nq = n,
+                           .nk = position + n,
+                           .base = position,
+                           .window = l->window };
+    ops_attention(o, "attention", &a);
+    ops_linear(o, "o_proj", &l->o, d->mixed, out_width, n, x, d->hidden, OPS_ADD);
+}
+
+static void feed_forward(struct decoder *d, struct ops *o, const struct decoder_layer *l, float *x, int n) {
+    const struct expert *e = &l->mlp;
+    int inner = e->gate.w.rows;
+    ops_rmsnorm(o, "post_attention_layernorm", x, d->hidden, l->norm2, n, d->hidden, (float)d->c->norm_eps,
+                d->h, d->hidden);
+    if (l->moe.n) {
+        moe_forward(o, &l->moe, d->h, n, d->hidden, x, d->choices, d->order, d->moe_scratch);
+    } else if (n == 1 && !e->gate.bias) {
+        ops_experts_one(o, "mlp", &e, &(float){ 1.0f }, 1, d->h, x);
+    } else {
+        ops_linear(o, "gate_proj", &e->gate, d->h, d->hidden, n, d->gate, inner, OPS_SET);
+        ops_linear(o, "up_proj", &e->up, d->h, d->hidden, n, d->up, inner, OPS_SET);
+        ops_silu_mul(o, d->gate, d->up, (size_t)n * (size_t)inner);
+        ops_linear(o, "down_proj", &e->down, d->gate, inner, n, x, d->hidden, OPS_ADD);
+    }
+}
+
+void decoder_forward(struct decoder *d, struct ops *o, float *x, int n, int position, float *logits) {
+    for (int i = 0; i < d->layers; i++) {
+        const struct decoder_layer *l = &d->layer[i];
+        record_push(o->rec, RECORD_MODULES, "layer.%d.attn", i);
+        attend(d, o, l, x, n, position);
+        record_pop(o->rec, RECORD_MODULES);
+        record_push(o->rec, RECORD_MODULES, l->moe.n ? "layer.%d.moe" : "layer.%d.mlp", i);
+        feed_forward(d, o, l, x, n);
+        record_pop(o->rec, RECORD_MODULES);
+    }
+    if (!logits) return;
+    record_push(o->rec, RECORD_MODULES, "head", -1);
+    const float *last = x + (ptrdiff_t)(n - 1) * d->hidden;
+    ops_rmsnorm(o, "norm", last, d->hidden, d->norm, 1, d->hidden, (float)d->c->norm_eps, d->h, d->hidden);
+    ops_linear(o, "lm_head", &d->head, d->h, d->hidden, 1, logits, d->vocab, OPS_SET);
+    record_pop(o->rec, RECORD_MODULES);
+}

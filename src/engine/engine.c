@@ -1,0 +1,196 @@
+#include "engine/engine.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "base/embed.h"
+#include "base/file.h"
+#include "base/util.h"
+#include "engine/engine_internal.h"
+
+#define EMBEDDED_CONFIG "samples/deepseek-ocr-small/config.json"
+enum { CONTEXT_CAP = 8192 };
+
+static bool is_embedded(const struct engine_load *l) {
+    return !l->model || strcmp(l->model, "embedded") == 0;
+}
+
+static int read_model(struct engine *e, const struct engine_load *l, struct err *err) {
+    struct llm_load how = { 0 };
+    if (is_embedded(l)) {
+        const struct embed_file *f = embed_find(EMBEDDED_CONFIG);
+        if (!f) return err_set(err, "this program was built without " EMBEDDED_CONFIG);
+        e->model = llm_model_parse((const char *)f->data, embed_bytes(f), EMBEDDED_CONFIG, &how, err);
+    } else {
+        e->model = llm_model_load(l->model, &how, err);
+    }
+    if (!e->model) return -1;
+    if (!e->model->text.family)
+        return err_set(err,
+                       "%s: no text decoder in this model: the native engine has nothing to generate with",
+                       l->model);
+    if (e->model->vision.family && e->model->vision.rule != LLM_IMAGE_DEEPSEEK_OCR)
+        return err_set(err, "%s: the native engine runs images for DeepSeek-OCR only, not for '%s'", l->model,
+                       e->model->family);
+    return 0;
+}
+
+static int parse_seed(const char *text, uint64_t *seed, struct err *err) {
+    char *end;
+    errno = 0;
+    unsigned long long v = strtoull(text, &end, 10);
+    if (errno || end == text || *end || *text == '-')
+        return err_set(err, "weights 'synthetic:%s': the seed must be a whole number, as in synthetic:7",
+                       text);
+    *seed = v;
+    return 0;
+}
+
+/* The type of synthetic weights. */
+static int pick_type(const struct engine *e, const char *wish, enum dtype *out, struct err *err) {
+    if (!wish || strcmp(wish, "auto") == 0) {
+        *out = e->model->dtype == LLM_F32 ? DTYPE_F32 : e->model->dtype == LLM_F16 ? DTYPE_F16 : DTYPE_BF16;
+        return 0;
+    }
+    for (int t = DTYPE_F32; t <= DTYPE_F16; t++)
+        if (strcmp(wish, dtype_name((enum dtype)t)) == 0) {
+            *out = (enum dtype)t;
+            return 0;
+        }
+    return err_set(err, "dtype '%s': expected auto, bf16, f16 or f32", wish);
+}
+
+static int open_weights(struct engine *e, const struct engine_load *l, struct err *err) {
+    const char *source = l->weights;
+    if (!source || strcmp(source, "auto") == 0) source = is_embedded(l) ? "synthetic:0" : "files";
+    e->source = xstrdup(source);
+    if (strcmp(source, "files") == 0) {
+        e->weights = weights_open_files(l->model, err);
+        return e->weights ? 0 : err_wrap(err, "weights (weights=synthetic:0 runs the model without them)");
+    }
+    uint64_t seed = 0;
+    enum dtype type = DTYPE_BF16;
+    if (strncmp(source, "synthetic:", 10) != 0)
+        return err_set(err, "weights '%s': expected auto or synthetic:SEED", source);
+    if (parse_seed(source + 10, &seed, err) < 0 || pick_type(e, l->dtype, &type, err) < 0) return -1;
+    e->weights = weights_open_synthetic(seed, type);
+    return 0;
+}
+
+struct weights_watch {
+    const struct engine_load *load;
+};
+static void on_weights(void *context, uint64_t done, uint64_t total) {
+    const struct engine_load *l = ((struct weights_watch *)context)->load;
+    if (l->progress) l->progress(l->context, "weights", done, total);
+}
+
+static int build(struct engine *e, const struct engine_load *l, struct err *err) {
+    const struct llm_text *t = &e->model->text;
+    uint64_t context =
+        l->max_context > 0 ? (uint64_t)l->max_context : MIN(t->max_positions, (uint64_t)CONTEXT_CAP);
+    if (context > t->max_positions)
+        return err_set(err, "max_context %llu: the model has %llu positions", (unsigned long long)context,
+                       (unsigned long long)t->max_positions);
+    e->decoder = decoder_open(t, e->weights, (int)context, err);
+    if (!e->decoder) return -1;
+    if (e->model->vision.family) e->vision = vision_open(&e->model->vision, e->decoder->hidden, e->weights);
+    struct weights_watch watch = { l };
+    if (weights_finish(e->weights, e->ops->threads, on_weights, &watch, err) < 0) return -1;
+    e->logits = xcalloc((size_t)e->decoder->vocab, sizeof *e->logits);
+    e->row = xcalloc((size_t)e->decoder->hidden, sizeof *e->row);
+    return 0;
+}
+
+/* The folder's tokenizer; without one the built-in, as long as its ids are the model's too. */
+static int open_tokenizer(struct engine *e, const struct engine_load *l, struct err *err) {
+    char *path = is_embedded(l) ? NULL : file_join(l->model, "tokenizer.json");
+    if (path && file_exists(path)) {
+        e->tokenizer = tokenizer_open(path, err);
+        free(path);
+        return e->tokenizer ? 0 : -1;
+    }
+    free(path);
+    e->tokenizer = tokenizer_open_builtin();
+    if (tokenizer_size(e->tokenizer) > (uint32_t)e->decoder->vocab) { /* prompt_ids still work */
+        tokenizer_close(e->tokenizer);
+        e->tokenizer = NULL;
+    }
+    return 0;
+}
+
+static void find_special(struct engine *e) {
+    const struct llm_text *t = &e->model->text;
+    e->bos = t->bos_id < 0 ? TOKENIZER_NONE : (uint32_t)t->bos_id;
+    e->eos = t->eos_id < 0 ? TOKENIZER_NONE : (uint32_t)t->eos_id;
+    e->image_token = e->tokenizer ? tokenizer_find(e->tokenizer, "<image>") : TOKENIZER_NONE;
+}
+
+struct engine *engine_open(const struct engine_load *l, struct err *err) {
+    struct engine *e = xcalloc(1, sizeof *e);
+    e->path = xstrdup(is_embedded(l) ? "embedded" : l->model);
+    e->ops = ops_open(l->threads);
+    if (read_model(e, l, err) < 0 || open_weights(e, l, err) < 0 || build(e, l, err) < 0 ||
+        open_tokenizer(e, l, err) < 0) {
+        engine_close(e);
+        return NULL;
+    }
+    find_special(e);
+    return e;
+}
+
+void engine_close(struct engine *e) {
+    if (!e) return;
+    tokenizer_close(e->tokenizer);
+    vision_close(e->vision);
+    decoder_close(e->decoder);
+    weights_close(e->weights);
+    llm_model_free(e->model);
+    ops_close(e->ops);
+    free(e->logits);
+    free(e->row);
+    free(e->path);
+    free(e->source);
+    free(e);
+}
+
+const char *engine_isa(void) { return kernels_pick()->name; }
+int engine_threads(const struct engine *e) { return threads_count(e->ops->threads); }
+struct decoder *engine_decoder(struct engine *e) {
+    return e->decoder;
+}
+struct vision *engine_vision(struct engine *e) {
+    return e->vision;
+}
+struct ops *engine_ops(struct engine *e) {
+    return e->ops;
+}
+
+size_t engine_stages(const struct engine *e, const char *out[8]) {
+    static const char *const with_vision[] = { "prefill", "sam", "clip", "projector", "decode" };
+    static const char *const text_only[] = { "prefill", "decode" };
+    const char *const *from = e->vision ? with_vision : text_only;
+    size_t n = e->vision ? COUNTOF(with_vision) : COUNTOF(text_only);
+    for (size_t i = 0; i < n; i++) out[i] = from[i];
+    return n;
+}
+
+void engine_describe(const struct engine *e, struct jsonw *j) {
+    const struct llm_text *t = &e->model->text;
+    jsonw_object(j);
+    jsonw_kstr(j, "name", strcmp(e->path, "embedded") == 0 ? "deepseek-ocr-small" : e->model->name);
+    jsonw_kstr(j, "architecture", e->model->family);
+    jsonw_kstr(j, "path", e->path);
+    jsonw_kstr(j, "weights", e->source);
+    jsonw_kstr(j, "dtype", weights_types(e->weights));
+    jsonw_ku64(j, "parameters", weights_parameters(e->weights));
+    jsonw_ku64(j, "weight_bytes", weights_bytes(e->weights));
+    jsonw_ku64(j, "layers", t->layers);
+    jsonw_ku64(j, "hidden_size", t->hidden);
+    jsonw_ku64(j, "vocab_size", t->vocab);
+    jsonw_ku64(j, "max_context", (uint64_t)e->decoder->max_context);
+    jsonw_kbool(j, "vision", e->vision != NULL);
+    jsonw_end(j);
+}

@@ -1,0 +1,90 @@
+/* A loaded model that answers requests: the native engine without its protocol.
+ *     struct engine *e = engine_open(&(struct engine_load){ .model = "embedded" }, &err);
+ *     engine_infer(e, &(struct engine_request){ .prompt = "Hello", .max_new_tokens = 16 }, &result, &err);
+ *     engine_result_free(&result), engine_close(e);
+ * One thread; the engine's own threads are inside. */
+#ifndef ENGINE_ENGINE_H
+#define ENGINE_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/jsonw.h"
+#include "base/strbuf.h"
+#include "engine/record.h"
+#include "engine/sampler.h"
+#include "engine/tokenizer.h"
+
+/* How far: "weights" in bytes, "views" and "prompt" in pieces, "tokens" in tokens. */
+typedef void engine_progress(void *context, const char *what, uint64_t done, uint64_t total);
+
+struct engine_load {
+    const char *model;   /* a folder; "embedded" or NULL: the built-in small model */
+    const char *weights; /* "auto" or NULL: the folder's; "synthetic:SEED" */
+    const char *dtype;   /* of synthetic weights: "bf16", "f16", "f32"; "auto" or NULL: the config's */
+    int threads;         /* 0: one a usable core */
+    int max_context;     /* 0: the model's maximum, at most 8192 */
+    engine_progress *progress;
+    void *context;
+};
+
+struct engine;
+struct engine *engine_open(const struct engine_load *load, struct err *err); /* NULL: see err */
+void engine_close(struct engine *e);                                         /* NULL: nothing */
+
+const char *engine_isa(void); /* "avx2": what this machine runs */
+int engine_threads(const struct engine *e);
+size_t engine_stages(const struct engine *e, const char *out[8]); /* in order; how many */
+void engine_describe(const struct engine *e, struct jsonw *j);    /* the object "model" of the protocol */
+
+enum { ENGINE_MODEL_NGRAM = -1 };
+
+struct engine_request {
+    const char *prompt; /* NULL: the model's usual one; not used when there are ids */
+    size_t prompt_len;
+    const uint32_t *ids;
+    size_t nids;
+    const char *const *images;
+    size_t nimages;
+    uint32_t max_new_tokens;
+    bool ignore_eos;
+    struct sampler_settings sampling;
+    int no_repeat_ngram; /* 0: off; ENGINE_MODEL_NGRAM */
+    uint32_t ngram_window;
+    const char *image_mode; /* NULL: gundam */
+    int max_tiles;          /* 0: the mode's */
+    enum record_detail detail;
+    const char *trace; /* file for the records; NULL: none */
+    /* Text as it comes, whole characters; may be NULL. */
+    void (*on_text)(void *context, const char *text, size_t n);
+    engine_progress *progress;
+    void *context;
+};
+
+enum engine_stop { ENGINE_STOP_EOS, ENGINE_STOP_LENGTH, ENGINE_STOP_CONTEXT };
+const char *engine_stop_name(enum engine_stop s);
+
+struct engine_result {
+    double preprocess_ms, prefill_ms, decode_ms, ttft_ms;
+    double sam_ms, clip_ms, projector_ms; /* NaN: the request had no image */
+    size_t prompt_tokens;
+    struct token_ids ids;
+    double *token_ms; /* [ids.n] */
+    struct strbuf text;
+    enum engine_stop stop;
+};
+int engine_infer(struct engine *e, const struct engine_request *r, struct engine_result *out,
+                 struct err *err);
+void engine_result_free(struct engine_result *r);
+
+/* For tests that look inside: logits of the last position after running ids from position 0. */
+struct decoder;
+struct vision;
+struct ops;
+struct decoder *engine_decoder(struct engine *e);
+struct vision *engine_vision(struct engine *e); /* NULL: a text model */
+struct ops *engine_ops(struct engine *e);
+
+#endif

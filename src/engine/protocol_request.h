@@ -1,0 +1,30 @@
+/* A line of the engine protocol, understood and checked, before anything is done about it. */
+#ifndef ENGINE_PROTOCOL_REQUEST_H
+#define ENGINE_PROTOCOL_REQUEST_H
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "engine/engine.h"
+
+enum protocol_op { PROTOCOL_HELLO, PROTOCOL_LOAD, PROTOCOL_WARMUP, PROTOCOL_INFER, PROTOCOL_BYE };
+
+struct protocol_request {
+    json_t *root;        /* owns every text below */
+    const char *op_name; /* NULL: the line had none */
+    const json_t *id;    /* NULL: none */
+    enum protocol_op op;
+    struct engine_load load;
+    struct engine_request infer;
+    uint32_t rounds; /* warmup */
+    struct token_ids ids;
+    const char **images;
+};
+
+/* -1: err says what is wrong; op_name and id are set as far as the line had them. Free either way. */
+int protocol_request_parse(struct protocol_request *r, const char *line, size_t n, struct err *err);
+void protocol_request_free(struct protocol_request *r);
+
+#endif

@@ -1,0 +1,39 @@
+/* DeepSeek-OCR's image side: views -> SAM -> CLIP -> projector -> the rows that stand for the image in the
+ * sequence. Times of the three stages are added up over the views. */
+#ifndef ENGINE_VISION_H
+#define ENGINE_VISION_H
+
+#include <stdint.h>
+
+#include "engine/clip.h"
+#include "engine/dsocr_preprocess.h"
+#include "engine/ops_cpu.h"
+#include "engine/sam.h"
+#include "engine/weights.h"
+
+struct vision {
+    struct sam *sam;
+    struct clip *clip;
+    struct linear projector;          /* [hidden, clip + sam] */
+    const float *newline, *separator; /* [hidden] */
+    int hidden;
+};
+
+struct vision_times {
+    uint64_t sam_ns, clip_ns, projector_ns;
+};
+/* Called before each view: `done` of `total` views. */
+typedef void vision_progress(void *context, int done, int total);
+
+struct vision *vision_open(const struct llm_vision *c, int hidden, struct weights *w);
+void vision_close(struct vision *v); /* NULL: nothing */
+
+/* One view [3, side, side] -> out[(side/64)^2, hidden]. */
+void vision_view(const struct vision *v, struct ops *o, const float *pixels, int side, float *out,
+                 struct vision_times *times);
+/* All views of an image, laid out: rows[plan->image_tokens, hidden]. */
+void vision_image(const struct vision *v, struct ops *o, const struct dsocr_plan *plan,
+                  const struct dsocr_views *views, float *rows, struct vision_times *times,
+                  vision_progress *progress, void *context);
+
+#endif

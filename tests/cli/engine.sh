@@ -1,0 +1,56 @@
+#!/bin/sh
+# `inferprof engine`: the protocol on a pipe, by hand, and what it says to bad input.
+. tests/cli/lib.sh
+
+# say LINE...: sends the lines to a fresh engine
+say() { printf '%s\n' "$@" | "$INFERPROF" engine >"$work/out" 2>"$work/err"; status=$?; }
+
+say '{"op":"hello","id":7}' '{"op":"load","threads":1}' \
+    '{"op":"infer","prompt_ids":[0,65,66],"max_new_tokens":5,"ignore_eos":true,"id":"x"}' '{"op":"bye"}'
+expect "engine answers every request in order" 0 \
+    out '^\{"op":"hello","protocol":1,"name":"native",.*"model":null,"stages":\[\],"id":7\}$' \
+    out '^\{"op":"load",.*"name":"deepseek-ocr-small".*"stages":\["prefill","sam","clip","projector","decode"\]\}$' \
+    out '^\{"op":"infer","prefill_ms":.*"prompt_tokens":3,"new_tokens":5,.*"stop":"length","id":"x"\}$' \
+    out '^\{"op":"bye"\}$'
+check "engine writes one line a request" test "$(wc -l <"$work/out")" -eq 4
+
+say '{"op":"infer"}' 'no json' '{"op":"infr"}' '[]' '{"op":"load","model":"/nowhere"}' '{"op":"load","weights":"synthetic:x"}' \
+    '{"op":"load","weights":"guess"}' '{"op":"load","dtype":"f8"}' '{"op":"load","threads":1,"max_context":32}' \
+    '{"op":"infer","prompt_ids":[99999]}' \
+    '{"op":"infer","prompt_ids":[1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7,8,9]}' \
+    '{"op":"infer","prompt":7}' '{"op":"infer","max_new_tokens":0}' '{"op":"infer","detail":"all"}' \
+    '{"op":"infer","detail":"stages"}' '{"op":"infer","prompt_ids":[1],"max_new_tokens":100,"ignore_eos":true}' '{"op":"hello"}'
+expect "engine lives on after bad requests" 0 \
+    out 'no model is loaded' \
+    out '"op":null,"error":"request' \
+    out 'did you mean \\"infer\\"' \
+    out 'expected an object' \
+    out '"op":"load","error":"/nowhere' \
+    out 'seed must be a whole number' \
+    out 'expected auto or synthetic:SEED' \
+    out 'expected auto, bf16, f16 or f32' \
+    out 'token id 99999 at position 0' \
+    out 'the prompt has 36 tokens, the context only 32' \
+    out '\\"prompt\\" must be a text' \
+    out '\\"max_new_tokens\\" must be a whole number' \
+    out '\\"detail\\" must be none, stages, modules or operators' \
+    out 'names no file for the records' \
+    out '"new_tokens":32,.*"stop":"context"' \
+    out '^\{"op":"hello".*"max_context":32'
+
+say '{"op":"load","threads":1}' \
+    "{\"op\":\"infer\",\"prompt_ids\":[0,65],\"max_new_tokens\":3,\"ignore_eos\":true,\"detail\":\"operators\",\"trace\":\"$work/t.ipt\"}" \
+    "{\"op\":\"infer\",\"prompt_ids\":[0,65],\"detail\":\"stages\",\"trace\":\"$work/no/such/t.ipt\"}"
+expect "engine records a request and reports an unwritable trace" 0 out '"new_tokens":3' out '"error":".*no/such'
+run "$INFERPROF" trace dump "$work/t.ipt"
+expect "trace holds stages, modules, operators, kernels and tokens" 0 \
+    out 'category=1 .*name="prefill"' out 'category=1 .*name="decode"' out 'category=2 .*name="layer.0.attn"' \
+    out 'category=3 .*name="lm_head" detail="x\[1,256\]f32 w\[1024,256\]bf16" flops=524288' \
+    out '^kernel .*name="gemv_bf16"' out '^token .*count=2'
+
+run "$INFERPROF" engine --prompt hello -n 4 --threads 1 --ignore-eos
+expect "engine answers by hand" 0 err 'decode: 3 tokens' err 'prefill: [0-9]+ tokens'
+run "$INFERPROF" engine --prompt hello --image "$work/none.png"
+expect "engine names an image that is not there" 1 err 'none.png'
+run "$INFERPROF" engine --model x
+expect "engine without a prompt takes no model" 2 err 'protocol'
