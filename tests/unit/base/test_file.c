@@ -1,0 +1,121 @@
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/crc32.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "unit/test.h"
+
+static int entries(const char *dir) {
+    int n = 0;
+    DIR *d = opendir(dir);
+    while (readdir(d)) n++;
+    closedir(d);
+    return n - 2;
+}
+
+TEST(file_is_replaced_whole_or_not_at_all) {
+    char *dir = test_tmpdir(), *path = file_join(dir, "out.json");
+    struct strbuf s = STRBUF_INIT;
+    struct err err;
+    CHECK_INT(file_write_atomic(path, "old", 3, &err), 0);
+    struct file_atomic f;
+    CHECK_INT(file_atomic_open(&f, path, &err), 0);
+    fputs("half of the new", f.out);
+    file_atomic_abort(&f);
+    CHECK_INT(file_read(path, 100, &s, &err), 0);
+    CHECK_STR(s.buf, "old");
+    CHECK_INT(entries(dir), 1);
+    CHECK_INT(file_write_atomic(path, "new", 3, &err), 0);
+    strbuf_reset(&s);
+    CHECK_INT(file_read(path, 100, &s, &err), 0);
+    CHECK_STR(s.buf, "new");
+    CHECK_INT(entries(dir), 1);
+    strbuf_free(&s);
+    free(path);
+    free(dir);
+}
+
+TEST(file_that_cannot_be_made_leaves_nothing) {
+    char *dir = test_tmpdir(), *path = file_join(dir, "nosuch/out");
+    struct err err;
+    CHECK_INT(file_write_atomic(path, "x", 1, &err), -1);
+    CHECK(strstr(err.msg, "nosuch/out: No such file or directory") != NULL);
+    CHECK_INT(entries(dir), 0);
+    free(path);
+    free(dir);
+}
+
+TEST(file_read_refuses_folders_and_what_is_too_large) {
+    char *dir = test_tmpdir(), *path = file_join(dir, "big"), want[1024];
+    struct strbuf s = STRBUF_INIT;
+    struct err err;
+    CHECK_INT(file_write_atomic(path, "123456", 6, &err), 0);
+    CHECK_INT(file_read(path, 5, &s, &err), -1);
+    snprintf(want, sizeof want, "%s: 6 bytes, more than the 5 allowed here", path);
+    CHECK_STR(err.msg, want);
+    CHECK_INT(file_read(dir, 5, &s, &err), -1);
+    snprintf(want, sizeof want, "%s: is a folder, expected a file", dir);
+    CHECK_STR(err.msg, want);
+    CHECK_INT(s.len, 0);
+    free(path);
+    free(dir);
+}
+
+TEST(file_mkdirs_makes_all_and_names_what_is_in_the_way) {
+    char *dir = test_tmpdir(), *deep = file_join(dir, "a/b/c"), *file = file_join(dir, "a/f"),
+         *under = file_join(file, "x");
+    struct err err;
+    CHECK_INT(file_mkdirs(deep, &err), 0);
+    CHECK_INT(file_mkdirs(deep, &err), 0);
+    CHECK(file_is_dir(deep));
+    CHECK_INT(file_write_atomic(file, "", 0, &err), 0);
+    CHECK_INT(file_mkdirs(under, &err), -1);
+    CHECK(strstr(err.msg, "a/f: Not a directory") != NULL);
+    free(under);
+    free(file);
+    free(deep);
+    free(dir);
+}
+
+TEST(err_wrap_puts_the_context_in_front_and_never_overflows) {
+    struct err err;
+    char longer[2000];
+    memset(longer, 'y', sizeof longer - 1);
+    longer[sizeof longer - 1] = '\0';
+    err_set(&err, "cause %d", 1);
+    CHECK_INT(err_wrap(&err, "loading %s", "x"), -1);
+    CHECK_STR(err.msg, "loading x: cause 1");
+    err_wrap(&err, "%s", longer);
+    CHECK_INT(strlen(err.msg), sizeof err.msg - 1);
+    err_set(&err, "%s", longer);
+    err_wrap(&err, "ctx");
+    CHECK_INT(strlen(err.msg), sizeof err.msg - 1);
+    CHECK_INT(strncmp(err.msg, "ctx: yyy", 8), 0);
+}
+
+TEST(bytes_never_read_past_the_end) {
+    const uint8_t data[] = { 0x80, 0x80, 1, 0xff };
+    struct bytes in = { data, data + sizeof data };
+    uint64_t v;
+    uint32_t w;
+    CHECK(bytes_varint(&in, &v));
+    CHECK_INT(v, 1 << 14);
+    CHECK(!bytes_varint(&in, &v));
+    CHECK(!bytes_u32(&in, &w));
+    CHECK_INT(bytes_left(&in), 1);
+    const uint8_t too_long[] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2 };
+    in = (struct bytes){ too_long, too_long + sizeof too_long };
+    CHECK(!bytes_varint(&in, &v));
+    for (int64_t x = -300; x < 300; x++) CHECK_INT(unzigzag(zigzag(x)), x);
+    CHECK(unzigzag(zigzag(INT64_MIN)) == INT64_MIN);
+}
+
+TEST(crc32_is_the_one_of_gzip) {
+    CHECK_INT(crc32_update(0, "123456789", 9), 0xcbf43926u);
+    CHECK_INT(crc32_update(crc32_update(0, "1234", 4), "56789", 5), 0xcbf43926u);
+}

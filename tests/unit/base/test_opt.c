@@ -1,0 +1,82 @@
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "base/opt.h"
+#include "base/util.h"
+#include "unit/test.h"
+
+struct sample {
+    bool flag, other;
+    const char *text, *format;
+    uint64_t n, bytes;
+    double x;
+    struct opt_list list;
+};
+
+static const struct opt rows[] = {
+    { 'f', "flag", OPT_FLAG, offsetof(struct sample, flag), NULL, "a flag", NULL },
+    { 'g', "other", OPT_FLAG, offsetof(struct sample, other), NULL, "another", NULL },
+    { 't', "text", OPT_STR, offsetof(struct sample, text), "TEXT", "a text", NULL },
+    { 'n', "number", OPT_UINT, offsetof(struct sample, n), "N", "a number", NULL },
+    { 0, "size", OPT_BYTES, offsetof(struct sample, bytes), "BYTES", "a size", NULL },
+    { 0, "ratio", OPT_DOUBLE, offsetof(struct sample, x), "X", "a ratio", NULL },
+    { 0, "format", OPT_CHOICE, offsetof(struct sample, format), NULL, "a format", "csv|json" },
+    { 0, "stage", OPT_LIST, offsetof(struct sample, list), "NAME=GLOB", "many", NULL },
+};
+
+static int parse(struct sample *s, struct opt_list *operands, struct err *err, int argc, const char **argv) {
+    const struct opt_set set = { rows, COUNTOF(rows), s };
+    return opt_parse(&set, 1, argc, (char **)argv, operands, err);
+}
+
+TEST(opt_takes_every_form_of_every_kind) {
+    struct sample s = { .other = true };
+    struct opt_list operands = { 0 };
+    struct err err;
+    const char *argv[] = { "one",     "-f",   "--no-other",    "--text=a b", "-n5", "--size",      "64KiB",
+                           "--ratio", "1e-3", "--format=json", "--stage",    "a=b", "--stage=c=d", "two",
+                           "--",      "-x",   "--flag" };
+    CHECK_INT(parse(&s, &operands, &err, COUNTOF(argv), argv), 0);
+    CHECK(s.flag && !s.other);
+    CHECK_STR(s.text, "a b");
+    CHECK_INT(s.n, 5);
+    CHECK_INT(s.bytes, 65536);
+    CHECK_NEAR(s.x, 1e-3, 0);
+    CHECK_STR(s.format, "json");
+    CHECK_INT(s.list.n, 2);
+    CHECK_STR(s.list.v[1], "c=d");
+    CHECK_INT(operands.n, 4);
+    CHECK_STR(operands.v[2], "-x");
+    free(operands.v);
+    free(s.list.v);
+}
+
+TEST(opt_says_what_is_wrong_with_each_mistake) {
+    static const struct {
+        const char *argv[2];
+        const char *want;
+    } bad[] = {
+        { { "--nmber", "3" }, "unknown option --nmber; did you mean --number?" },
+        { { "--qqqqqq", "" }, "unknown option --qqqqqq" },
+        { { "-z", "" }, "unknown option -z" },
+        { { "--number", "-3" }, "--number: '-3' is not a whole number" },
+        { { "--number", "99999999999999999999999" },
+          "--number: '99999999999999999999999' is not a whole number" },
+        { { "--ratio", "nan" }, "--ratio: 'nan' is not a number" },
+        { { "--format", "xml" }, "--format: 'xml' is not one of csv|json" },
+        { { "--format", "js" }, "--format: 'js' is not one of csv|json" },
+        { { "x", "--text" }, "--text needs a value: TEXT" },
+        { { "--flag=1", "" }, "--flag takes no value" },
+        { { "--size", "lots" },
+          "--size: 'lots' is not a size: expected a number with B, kB, MB, GB, KiB, MiB or GiB" },
+    };
+    for (size_t i = 0; i < COUNTOF(bad); i++) {
+        struct sample s = { 0 };
+        struct opt_list operands = { 0 };
+        struct err err;
+        const char *argv[] = { bad[i].argv[0], bad[i].argv[1] };
+        CHECK_INT(parse(&s, &operands, &err, 2, argv), -1);
+        CHECK_STR(err.msg, bad[i].want);
+        free(operands.v);
+    }
+}
