@@ -5,8 +5,7 @@
 #include "conf/compose.h"
 #include "conf/schema.h"
 #include "conf/yaml.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "fuzz/fuzz.h"
 
 static const char primary[] = "defaults:\n  - _self_\n  - model: fuzz\nrepeats: 1\nprompt: ${model.prompt}\n";
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "llm/model.h"
+#include "fuzz/fuzz.h"
 
 static void check(const struct llm_model *m) {
     uint64_t sum = 0;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "llm/safetensors.h"
+#include "fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const uint64_t data_bytes = 1 << 20;

@@ -1,6 +1,7 @@
 /* Any bytes as a trace file. The chunks of a fuzzed file hardly ever carry a true checksum, so that half of the
  * input is sealed here first: then the columns are reached too. */
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -9,8 +10,7 @@
 #include "base/strbuf.h"
 #include "trace/layout.h"
 #include "trace/reader.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "fuzz/fuzz.h"
 
 static void seal_header(struct strbuf *s) {
     struct trace_file_header *h = (void *)s->buf;
