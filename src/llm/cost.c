@@ -1,0 +1,219 @@
+#include "llm/cost.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/util.h"
+
+double llm_experts_touched(uint64_t experts, uint64_t topk, double tokens) {
+    double e = (double)experts, missed = 1 - (double)topk / e;
+    return e * (1 - pow(missed, tokens));
+}
+
+/* Activations and caches of models stored in 8 or 4 bits are 16 bits wide. */
+static enum llm_dtype activation_dtype(const struct llm_model *m) {
+    return llm_dtype_bytes(m->dtype) >= 2 ? m->dtype : LLM_BF16;
+}
+
+enum llm_dtype llm_kv_dtype(const struct llm_model *m, enum llm_dtype told) {
+    return told ? told : activation_dtype(m);
+}
+
+/* Sum of min(past + i, window) for i = 1..tokens: the keys all queries of one sequence see. */
+static double causal_pairs(double tokens, double past, double window) {
+    double growing =
+        window > 0 ? fmax(0, fmin(tokens, window - past)) : tokens; /* queries before the window fills */
+    double sum = growing * past + growing * (growing + 1) / 2;
+    return sum + (tokens - growing) * window;
+}
+
+static double pairs_of(const struct llm_op *op, const struct llm_pass *p) {
+    if (op->pairs != LLM_PAIRS_CAUSAL) return p->counts.pairs[op->pairs];
+    double each = causal_pairs((double)p->tokens, (double)p->past, (double)op->window);
+    return (double)p->batch * (each + p->extra_pairs);
+}
+
+static double attention_flops(const struct llm_op *op, const struct llm_pass *p) {
+    return 2 * (double)op->count * (double)op->heads * (double)(op->qk_dim + op->v_dim) * pairs_of(op, p);
+}
+
+static double op_flops(const struct llm_op *op, const struct llm_pass *p) {
+    double rows = p->counts.rows[op->rows];
+    switch (op->kind) {
+    case LLM_OP_LINEAR:
+    case LLM_OP_CONV: return 2 * rows * (double)op->in * (double)op->out * (double)op->count;
+    case LLM_OP_EXPERTS:
+        return 2 * rows * (double)op->topk * (double)op->in * (double)op->out * (double)op->count;
+    case LLM_OP_ATTENTION: return attention_flops(op, p);
+    case LLM_OP_EMBEDDING:
+    case LLM_OP_NORM:
+    case LLM_OP_PARAM: break;
+    }
+    return 0;
+}
+
+/* Every weight once, but of experts and tables only what the rows reach. */
+static double weight_bytes(const struct llm_model *m, const struct llm_op *op, double rows) {
+    double width = llm_dtype_bytes(op->weight ? op->weight : m->dtype);
+    double one = (double)op->in * (double)MAX(1, op->out) + (double)op->vector;
+    if (op->idle || rows == 0) return 0;
+    if (op->kind == LLM_OP_EMBEDDING) return fmin(rows, (double)op->in) * (double)op->out * width;
+    if (op->kind == LLM_OP_EXPERTS) one *= llm_experts_touched(op->experts, op->topk, rows);
+    if (op->kind == LLM_OP_ATTENTION) one = (double)op->vector;
+    return one * (double)op->count * width;
+}
+
+/* The cache is read for what was there and written for what is new; a window keeps no more than its width. */
+static void add_kv(const struct llm_op *op, const struct llm_pass *p, double width, struct llm_cost *c) {
+    double numbers = (double)op->kv * (double)op->count * (double)p->batch * width;
+    double past = (double)p->past, fresh = (double)p->tokens;
+    if (op->window) past = fmin(past, (double)op->window - 1), fresh = fmin(fresh, (double)op->window);
+    c->kv_read_bytes = numbers * past;
+    c->kv_write_bytes = numbers * fresh;
+}
+
+static void set_floor(struct llm_cost *c, const struct llm_peak *peak) {
+    c->compute_s = c->flops > 0 ? c->flops / peak->flop_per_s : 0;
+    c->memory_s = c->bytes > 0 ? c->bytes / peak->bytes_per_s : 0;
+    bool known = !isnan(c->compute_s) && !isnan(c->memory_s);
+    c->floor_s = known ? fmax(c->compute_s, c->memory_s) : NAN;
+    c->compute_bound_s = !known ? NAN : c->compute_s >= c->memory_s ? c->floor_s : 0;
+}
+
+struct llm_cost llm_cost_op(const struct llm_model *m, const struct llm_setup *s, const struct llm_op *op,
+                            const struct llm_pass *pass) {
+    struct llm_cost c = { 0 };
+    double rows = pass->counts.rows[op->rows];
+    c.flops = op_flops(op, pass);
+    *(op->kind == LLM_OP_ATTENTION ? &c.attention_flops
+      : op->rows == LLM_ROWS_HEAD  ? &c.head_flops
+                                   : &c.linear_flops) = c.flops;
+    c.weight_bytes = weight_bytes(m, op, rows);
+    if (op->kv) add_kv(op, pass, llm_dtype_bytes(llm_kv_dtype(m, s->kv)), &c);
+    c.io_bytes = rows * (double)op->io * llm_dtype_bytes(activation_dtype(m));
+    c.bytes = c.weight_bytes + c.kv_read_bytes + c.kv_write_bytes + c.io_bytes;
+    set_floor(&c, &s->peak);
+    return c;
+}
+
+void llm_cost_add(struct llm_cost *sum, const struct llm_cost *c) {
+    sum->flops += c->flops;
+    sum->linear_flops += c->linear_flops;
+    sum->attention_flops += c->attention_flops;
+    sum->head_flops += c->head_flops;
+    sum->bytes += c->bytes;
+    sum->weight_bytes += c->weight_bytes;
+    sum->kv_read_bytes += c->kv_read_bytes;
+    sum->kv_write_bytes += c->kv_write_bytes;
+    sum->io_bytes += c->io_bytes;
+    sum->floor_s += c->floor_s;
+    sum->compute_s += c->compute_s;
+    sum->memory_s += c->memory_s;
+    sum->compute_bound_s += c->compute_bound_s;
+}
+
+const char *llm_cost_bound(const struct llm_cost *c) {
+    if (isnan(c->floor_s)) return NULL;
+    return c->compute_bound_s * 2 >= c->floor_s ? "compute" : "memory";
+}
+
+struct llm_cost llm_cost_stage(const struct llm_model *m, const struct llm_setup *s, int stage,
+                               const struct llm_pass *pass) {
+    struct llm_cost sum = { 0 };
+    for (size_t i = 0; i < m->nops; i++) {
+        if (m->ops[i].stage != stage) continue;
+        struct llm_cost c = llm_cost_op(m, s, &m->ops[i], pass);
+        llm_cost_add(&sum, &c);
+    }
+    return sum;
+}
+
+struct llm_pass llm_pass_decoder(const struct llm_setup *s, uint64_t batch, uint64_t tokens, uint64_t past) {
+    struct llm_pass p = { .batch = batch, .tokens = tokens, .past = past };
+    p.counts.rows[LLM_ROWS_TOKENS] = (double)batch * (double)tokens;
+    p.counts.rows[LLM_ROWS_HEAD] = (double)batch * (tokens == 0 ? 0 : s->head_all ? (double)tokens : 1);
+    return p;
+}
+
+struct llm_cost llm_cost_prefill(const struct llm_model *m, const struct llm_setup *s, uint64_t batch,
+                                 uint64_t tokens, uint64_t past) {
+    struct llm_pass p = llm_pass_decoder(s, batch, tokens, past);
+    return llm_cost_stage(m, s, LLM_STAGE_DECODER, &p);
+}
+
+struct llm_cost llm_cost_decode(const struct llm_model *m, const struct llm_setup *s, uint64_t batch,
+                                uint64_t context) {
+    return llm_cost_prefill(m, s, batch, 1, context ? context - 1 : 0);
+}
+
+struct llm_cost llm_cost_vision(const struct llm_model *m, const struct llm_setup *s, int stage,
+                                const struct llm_counts *counts) {
+    struct llm_pass p = { .counts = *counts };
+    return llm_cost_stage(m, s, stage, &p);
+}
+
+static void scale(struct llm_cost *c, double by) {
+    double *v[] = { &c->flops,        &c->linear_flops,  &c->attention_flops, &c->head_flops, &c->bytes,
+                    &c->weight_bytes, &c->kv_read_bytes, &c->kv_write_bytes,  &c->io_bytes,   &c->floor_s,
+                    &c->compute_s,    &c->memory_s,      &c->compute_bound_s };
+    for (size_t i = 0; i < COUNTOF(v); i++) *v[i] *= by;
+}
+
+/* Within a run of steps no window fills up, so FLOPs and bytes grow evenly and the mean of the two ends is exact. */
+static void add_run(const struct llm_model *m, const struct llm_setup *s, uint64_t batch, uint64_t first,
+                    uint64_t steps, struct llm_cost *sum) {
+    struct llm_cost a = llm_cost_decode(m, s, batch, first),
+                    b = llm_cost_decode(m, s, batch, first + steps - 1);
+    llm_cost_add(&a, &b);
+    scale(&a, (double)steps / 2);
+    llm_cost_add(sum, &a);
+}
+
+struct llm_cost llm_cost_generate(const struct llm_model *m, const struct llm_setup *s, uint64_t batch,
+                                  uint64_t context, uint64_t steps) {
+    struct llm_cost sum = { 0 };
+    uint64_t window = 0;
+    for (size_t i = 0; i < m->nops; i++) window = MAX(window, m->ops[i].window);
+    if (steps && window > context && window - context < steps) {
+        add_run(m, s, batch, context, window - context, &sum);
+        steps -= window - context;
+        context = window;
+    }
+    if (steps) add_run(m, s, batch, context, steps, &sum);
+    return sum;
+}
+
+double llm_kv_bytes_held(const struct llm_model *m, enum llm_dtype kv, uint64_t tokens) {
+    double sum = 0;
+    for (size_t i = 0; i < m->nops; i++) {
+        const struct llm_op *op = &m->ops[i];
+        double kept = op->window ? fmin((double)tokens, (double)op->window) : (double)tokens;
+        sum += (double)op->kv * (double)op->count * kept;
+    }
+    return sum * llm_dtype_bytes(llm_kv_dtype(m, kv));
+}
+
+/* Outputs of the operators that share op's module and stage, each layer's once: they live side by side. */
+static double module_outputs(const struct llm_model *m, const struct llm_op *op,
+                             const struct llm_pass *pass) {
+    double sum = 0;
+    for (size_t i = 0; i < m->nops; i++) {
+        const struct llm_op *o = &m->ops[i];
+        bool makes = o->kind == LLM_OP_LINEAR || o->kind == LLM_OP_CONV || o->kind == LLM_OP_EXPERTS;
+        if (!makes || o->stage != op->stage || strcmp(o->module, op->module) != 0) continue;
+        sum += pass->counts.rows[o->rows] * (double)o->out * (double)MAX(1, o->topk);
+    }
+    return sum;
+}
+
+double llm_activation_bytes(const struct llm_model *m, int stage, const struct llm_pass *pass) {
+    double widest = 0, stream = 0;
+    for (size_t i = 0; i < m->nops; i++) {
+        const struct llm_op *op = &m->ops[i];
+        if (op->stage != stage) continue;
+        widest = fmax(widest, module_outputs(m, op, pass));
+        /* the residual and its normed copy are as wide as what the norms work on */
+        if (op->kind == LLM_OP_NORM) stream = fmax(stream, 2 * pass->counts.rows[op->rows] * (double)op->in);
+    }
+    return (widest + stream) * llm_dtype_bytes(activation_dtype(m));
+}

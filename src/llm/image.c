@@ -1,0 +1,177 @@
+#include "llm/image.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/util.h"
+
+#define SIDE_MAX 100000
+#define OCR_TILE 640 /* fixed in the reference code, whatever image_size says */
+
+/* ---- operators' work per view */
+
+/* One square or rectangular view of a plain tower, `n` times. */
+static void count_tower(const struct llm_model *m, uint64_t cols, uint64_t rows, double n, double tokens_out,
+                        struct llm_counts *c) {
+    double patches = (double)cols * (double)rows, t = patches + m->vision.class_token;
+    c->rows[LLM_ROWS_PATCHES] += n * patches;
+    c->rows[LLM_ROWS_TOWER] += n * t;
+    c->rows[LLM_ROWS_IMAGE_TOKENS] += n * tokens_out;
+    c->rows[LLM_ROWS_VIEWS] += n;
+    c->pairs[LLM_PAIRS_TOWER] += n * t * t;
+    c->pairs[LLM_PAIRS_POOL] += n * t;
+}
+
+/* Windows of w by w merged tokens over the merged grid; those at the edge are cut, not padded. */
+static double window_pairs(uint64_t cols, uint64_t rows, uint64_t w, double patches_per_token) {
+    double sum = 0;
+    for (uint64_t y = 0; y < rows; y += w)
+        for (uint64_t x = 0; x < cols; x += w) {
+            double inside = (double)(MIN(w, cols - x) * MIN(w, rows - y)) * patches_per_token;
+            sum += inside * inside;
+        }
+    return sum;
+}
+
+/* A view of DeepSeek-OCR, `side` pixels square: SAM on side/16 patches, CLIP on a 16th as many and a class token. */
+static void count_ocr(const struct llm_vision *v, uint64_t side, double n, struct llm_counts *c) {
+    double g = (double)(side / v->sam.patch), w = v->sam.window;
+    double windows = ceil(g / w), padded = windows * w, tokens = floor(g / 4) * floor(g / 4);
+    double patches = g * g, all = padded * padded, half = ceil(g / 2), quarter = ceil(half / 2);
+    c->rows[LLM_ROWS_PATCHES] += n * patches;
+    c->rows[LLM_ROWS_PADDED] += n * all;
+    c->rows[LLM_ROWS_DOWN1] += n * half * half;
+    c->rows[LLM_ROWS_DOWN2] += n * quarter * quarter;
+    c->rows[LLM_ROWS_TOWER] += n * (tokens + 1);
+    c->rows[LLM_ROWS_IMAGE_TOKENS] += n * tokens;
+    c->rows[LLM_ROWS_VIEWS] += n;
+    c->pairs[LLM_PAIRS_SAM] += n * patches * patches;
+    c->pairs[LLM_PAIRS_SAM_WIN] += n * windows * windows * w * w * w * w;
+    c->pairs[LLM_PAIRS_SAM_REL] += n * 2 * patches * g;
+    c->pairs[LLM_PAIRS_SAM_REL_WIN] += n * 2 * all * w;
+    c->pairs[LLM_PAIRS_TOWER] += n * (tokens + 1) * (tokens + 1);
+}
+
+static void add_view(struct llm_image_plan *p, uint64_t width, uint64_t height, uint64_t count) {
+    p->views[p->nviews++] = (struct llm_view){ width, height, count };
+}
+
+/* ---- tiles */
+void llm_image_grid(uint64_t width, uint64_t height, uint64_t tile, uint64_t min, uint64_t max,
+                    uint64_t *grid_width, uint64_t *grid_height) {
+    double aspect = (double)width / (double)height, best = INFINITY;
+    *grid_width = *grid_height = 1;
+    for (uint64_t product = min; product <= max; product++)
+        for (uint64_t w = 1; w <= product; w++) {
+            if (product % w) continue;
+            uint64_t h = product / w;
+            double d = fabs(aspect - (double)w / (double)h);
+            bool larger = (double)width * (double)height > 0.5 * (double)(tile * tile * product);
+            if (d > best || (d == best && !larger)) continue; /* NOLINT: exact ties are the rule */
+            best = d;
+            *grid_width = w;
+            *grid_height = h;
+        }
+}
+
+/* ---- the rules */
+static const struct ocr_mode {
+    const char *name;
+    uint64_t base;
+    bool tiles;
+} ocr_modes[] = {
+    { "gundam", 1024, true }, { "tiny", 512, false },   { "small", 640, false },
+    { "base", 1024, false },  { "large", 1280, false },
+};
+
+static int plan_ocr(const struct llm_model *m, uint64_t width, uint64_t height,
+                    const struct llm_image_opts *o, struct llm_image_plan *p, struct err *err) {
+    const struct ocr_mode *mode = o->mode ? NULL : &ocr_modes[0];
+    for (size_t i = 0; o->mode && i < COUNTOF(ocr_modes); i++)
+        if (strcmp(o->mode, ocr_modes[i].name) == 0) mode = &ocr_modes[i];
+    if (!mode) return err_set(err, "image mode '%s' is not one of gundam, tiny, small, base, large", o->mode);
+    uint64_t n = mode->base / 64; /* tokens a side: patches of 16, then a quarter */
+    add_view(p, mode->base, mode->base, 1);
+    count_ocr(&m->vision, mode->base, 1, &p->counts);
+    p->tokens = n * (n + 1) + 1; /* a newline after each row, a separator at the end */
+    if (!mode->tiles || (width <= OCR_TILE && height <= OCR_TILE)) return 0;
+    uint64_t max = o->max_tiles ? o->max_tiles : m->vision.max_tiles, w, h, k = OCR_TILE / 64;
+    llm_image_grid(width, height, OCR_TILE, 2, MAX(2, max), &w, &h);
+    p->grid_width = w;
+    p->grid_height = h;
+    add_view(p, OCR_TILE, OCR_TILE, w * h);
+    count_ocr(&m->vision, OCR_TILE, (double)(w * h), &p->counts);
+    p->tokens += k * h * (k * w + 1);
+    return 0;
+}
+
+/* Sides to multiples of a merged patch, then scaled into the budget of pixels. nearbyint() rounds halves to even,
+ * as the reference does. */
+static int plan_qwen(const struct llm_model *m, uint64_t width, uint64_t height, struct llm_image_plan *p,
+                     struct err *err) {
+    const struct llm_vision *v = &m->vision;
+    double unit = (double)(v->tower.patch * v->merge), w = (double)width, h = (double)height;
+    if (MAX(w, h) / MIN(w, h) > 200)
+        return err_set(err,
+                       "image %" PRIu64 "x%" PRIu64 ": %s takes no picture longer than 200 times its width",
+                       width, height, m->family);
+    double wb = MAX(unit, nearbyint(w / unit) * unit), hb = MAX(unit, nearbyint(h / unit) * unit);
+    if (wb * hb > (double)v->max_pixels) {
+        double beta = sqrt(w * h / (double)v->max_pixels);
+        wb = MAX(unit, floor(w / beta / unit) * unit), hb = MAX(unit, floor(h / beta / unit) * unit);
+    } else if (wb * hb < (double)v->min_pixels) {
+        double beta = sqrt((double)v->min_pixels / (w * h));
+        wb = ceil(w * beta / unit) * unit, hb = ceil(h * beta / unit) * unit;
+    }
+    uint64_t cols = (uint64_t)(wb / unit), rows = (uint64_t)(hb / unit);
+    add_view(p, (uint64_t)wb, (uint64_t)hb, 1);
+    p->tokens = cols * rows;
+    count_tower(m, cols * v->merge, rows * v->merge, 1, (double)p->tokens, &p->counts);
+    if (v->tower.window)
+        p->counts.pairs[LLM_PAIRS_WINDOWS] +=
+            window_pairs(cols, rows, v->tower.window, (double)(v->merge * v->merge));
+    return 0;
+}
+
+static uint64_t square_tokens(const struct llm_vision *v) {
+    uint64_t side = v->tower.image_size / v->tower.patch / v->merge;
+    return v->tokens_per_view ? v->tokens_per_view : side * side;
+}
+
+static void plan_square(const struct llm_model *m, uint64_t count, struct llm_image_plan *p) {
+    const struct llm_tower *t = &m->vision.tower;
+    uint64_t side = t->image_size / t->patch, tokens = square_tokens(&m->vision);
+    add_view(p, t->image_size, t->image_size, count);
+    p->tokens += count * tokens;
+    count_tower(m, side, side, (double)count, (double)tokens, &p->counts);
+}
+
+static void plan_internvl(const struct llm_model *m, uint64_t width, uint64_t height,
+                          const struct llm_image_opts *o, struct llm_image_plan *p) {
+    uint64_t max = o->max_tiles ? o->max_tiles : m->vision.max_tiles;
+    llm_image_grid(width, height, m->vision.tower.image_size, 1, max, &p->grid_width, &p->grid_height);
+    uint64_t tiles = p->grid_width * p->grid_height;
+    plan_square(m, tiles > 1 ? tiles + 1 : 1, p);
+}
+
+int llm_image_plan(const struct llm_model *m, uint64_t width, uint64_t height,
+                   const struct llm_image_opts *opts, struct llm_image_plan *plan, struct err *err) {
+    *plan = (struct llm_image_plan){ 0 };
+    if (m->vision.rule == LLM_IMAGE_NONE)
+        return err_set(err, "%s reads no images: leave --image out", m->name ? m->name : "this model");
+    if (!width || !height || width > SIDE_MAX || height > SIDE_MAX)
+        return err_set(err, "image %" PRIu64 "x%" PRIu64 ": sides must be from 1 to %d pixels", width, height,
+                       SIDE_MAX);
+    if (opts->mode && m->vision.rule != LLM_IMAGE_DEEPSEEK_OCR)
+        return err_set(err, "image modes belong to deepseek_ocr; %s has none", m->family);
+    if (opts->max_tiles > 1024) return err_set(err, "%" PRIu64 " tiles: at most 1024", opts->max_tiles);
+    switch (m->vision.rule) {
+    case LLM_IMAGE_DEEPSEEK_OCR: return plan_ocr(m, width, height, opts, plan, err);
+    case LLM_IMAGE_QWEN: return plan_qwen(m, width, height, plan, err);
+    case LLM_IMAGE_INTERNVL: plan_internvl(m, width, height, opts, plan); return 0;
+    case LLM_IMAGE_SQUARE: plan_square(m, 1, plan); return 0;
+    case LLM_IMAGE_NONE: break;
+    }
+    return 0;
+}
