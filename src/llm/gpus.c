@@ -673,6 +673,15 @@ static const struct llm_gpu *exact(const char *key) {
     return NULL;
 }
 
+/* A laptop's chip, a Ti or a slice of a card is another device than the one it shares its name with. */
+static bool other_variant(const char *key, const char *name) {
+    static const char *const words[] = { "laptop", "mobile", "max", "ti", "super", "d", "mig" };
+    for (size_t i = 0; i < COUNTOF(words); i++)
+        if (has_word(key, words[i], strlen(words[i])) && !has_word(name, words[i], strlen(words[i])))
+            return true;
+    return false;
+}
+
 /* All of one's words in the other: the longest match wins, and of equals the first row. */
 static const struct llm_gpu *by_words(const char *key) {
     const struct llm_gpu *best = NULL;
@@ -680,7 +689,7 @@ static const struct llm_gpu *by_words(const char *key) {
     char name[64];
     for (size_t i = 0; i < COUNTOF(gpus); i++) {
         simplify(gpus[i].name, name, sizeof name);
-        int n = MAX(words_in(name, key), words_in(key, name));
+        int n = other_variant(key, name) ? -1 : MAX(words_in(name, key), words_in(key, name));
         if (n > most) most = n, best = &gpus[i];
     }
     return best;
