@@ -1,0 +1,224 @@
+#include "session/cpu_peak.h"
+
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/die.h"
+#include "base/file.h"
+#include "base/jsonr.h"
+#include "base/util.h"
+#include "session/cpu_peak_kernels.h"
+
+/* The product of one thread: A [M][K] and B [K][N] packed into panels. A is 192 x 256 floats (192 KiB, second-level
+ * cache), one panel of B 256 x 32 (32 KiB, first level), as in any good GEMM. */
+#define GEMM_M 192u
+#define GEMM_N 192u
+#define GEMM_K 256u
+#define SWEEP_BYTES ((size_t)256 << 20) /* of all threads together; beyond the caches of most machines */
+#define MEASURE_SECONDS 0.12
+#define MOST_THREADS 1024u
+
+void cpu_name(char *out, unsigned long cap) {
+    struct strbuf text = STRBUF_INIT;
+    struct err err;
+    snprintf(out, cap, "unknown CPU");
+    if (file_read("/proc/cpuinfo", 16u << 20, &text, &err) == 0) {
+        const char *at = strstr(text.buf, "model name");
+        if (at) at = strchr(at, ':');
+        if (at) snprintf(out, cap, "%.*s", (int)strcspn(at + 2, "\n"), at + 2);
+    }
+    strbuf_free(&text);
+}
+
+unsigned cpu_usable(void) {
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0) return (unsigned)CPU_COUNT(&set);
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n > 0 ? (unsigned)n : 1;
+}
+
+/* ---- measuring */
+
+struct worker {
+    const struct cpu_kernels *kernels;
+    const uint64_t *memory; /* its part of the sweep; NULL: the product instead */
+    size_t words;
+    double seconds;
+    double amount_per_s; /* best round: FLOP/s or bytes/s */
+    uint64_t keep;       /* so that nothing is optimised away */
+};
+
+static void fill(float *v, size_t n) {
+    for (size_t i = 0; i < n; i++) v[i] = (float)(i % 7) * 0.25f - 0.5f;
+}
+
+/* One GEMM of the sizes above; panels of B outermost, so that each stays in the first-level cache. */
+static void gemm(const struct cpu_kernels *kn, const float *a, const float *b, float *c) {
+    for (unsigned n = 0; n < GEMM_N / PANEL_N; n++)
+        for (unsigned m = 0; m < GEMM_M / PANEL_M; m++)
+            kn->panel(a + m * PANEL_M * GEMM_K, b + n * PANEL_N * GEMM_K,
+                      c + (m * (GEMM_N / PANEL_N) + n) * PANEL_M * PANEL_N, GEMM_K);
+}
+
+/* Time on a core, not on the wall: other programs must not make the CPU look slower than it is. */
+static uint64_t thread_cpu_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void *work(void *arg) {
+    struct worker *w = arg;
+    size_t na = GEMM_M * GEMM_K, nb = GEMM_K * GEMM_N, nc = GEMM_M * GEMM_N;
+    float *a = w->memory ? NULL : xmalloc((na + nb + nc) * sizeof *a);
+    if (a) fill(a, na + nb + nc);
+    uint64_t end = clock_mono_ns() + (uint64_t)(w->seconds * 1e9), begin = thread_cpu_ns();
+    double amount = 0;
+    do { /* all threads run for the same time: the sum of their rates is what the machine does at once */
+        if (a)
+            gemm(w->kernels, a, a + na, a + na + nb);
+        else
+            w->keep ^= w->kernels->read(w->memory, w->words);
+        amount += a ? 2.0 * GEMM_M * GEMM_N * GEMM_K : (double)w->words * 8;
+    } while (clock_mono_ns() < end);
+    w->amount_per_s = amount / ((double)(thread_cpu_ns() - begin) * 1e-9);
+    if (a) w->keep = (uint64_t)fabsf(a[na + nb]);
+    free(a);
+    return NULL;
+}
+
+static double run_threads(struct worker *workers, unsigned n) {
+    pthread_t threads[MOST_THREADS];
+    double sum = 0;
+    unsigned started = 0;
+    for (; started < n; started++)
+        if (pthread_create(&threads[started], NULL, work, &workers[started]) != 0) break;
+    for (unsigned i = 0; i < started; i++) {
+        pthread_join(threads[i], NULL);
+        sum += workers[i].amount_per_s;
+    }
+    return started ? sum : NAN;
+}
+
+int cpu_peak_measure(struct cpu_peak *out, double seconds, struct err *err) {
+    static struct worker workers[MOST_THREADS];
+    unsigned n = MIN(cpu_usable(), MOST_THREADS);
+    const struct cpu_kernels *kn = cpu_kernels_pick();
+    uint64_t *memory = mmap(NULL, SWEEP_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) return err_set(err, "measuring memory bandwidth: %s", strerror(errno));
+    size_t words = SWEEP_BYTES / 8 / n / 32 * 32;
+    memset(memory, 1, SWEEP_BYTES);
+    *out = (struct cpu_peak){ .threads = n, .measured_wall_ns = clock_wall_ns() };
+    cpu_name(out->cpu, sizeof out->cpu);
+    snprintf(out->kernel, sizeof out->kernel, "%s", kn->name);
+    for (int round = 0; round < 3; round++) { /* the best of three: peaks, not averages */
+        for (unsigned i = 0; i < n; i++)
+            workers[i] = (struct worker){ .kernels = kn, .seconds = seconds / 3 };
+        out->flops_per_s = fmax(out->flops_per_s, run_threads(workers, n));
+        for (unsigned i = 0; i < n; i++) workers[i].memory = memory + i * words, workers[i].words = words;
+        out->bytes_per_s = fmax(out->bytes_per_s, run_threads(workers, n));
+    }
+    munmap(memory, SWEEP_BYTES);
+    return 0;
+}
+
+/* In a child, so that this process keeps its memory small and its threads few. */
+static int measure_apart(struct cpu_peak *out, struct err *err) {
+    int fds[2];
+    if (pipe(fds) < 0) return err_set(err, "measuring the CPU: %s", strerror(errno));
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct err ignored;
+        bool ok = cpu_peak_measure(out, MEASURE_SECONDS, &ignored) == 0 &&
+                  write(fds[1], out, sizeof *out) == sizeof *out;
+        _exit(ok ? 0 : 1);
+    }
+    close(fds[1]);
+    ssize_t n = pid < 0 ? -1 : read(fds[0], out, sizeof *out);
+    close(fds[0]);
+    int status = 1;
+    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
+    if (n != sizeof *out || status != 0) return err_set(err, "measuring the CPU's peaks failed");
+    return 0;
+}
+
+/* ---- the cache: {"cpus": [{...}, ...]}, one for each CPU and number of cores */
+
+char *cpu_peak_cache_path(void) {
+    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (xdg && xdg[0] == '/') return xasprintf("%s/inferprof/cpu-peak.json", xdg);
+    return home && home[0] ? xasprintf("%s/.cache/inferprof/cpu-peak.json", home) : NULL;
+}
+
+static bool same_cpu(const json_t *row, const char *cpu, unsigned threads) {
+    const char *name = json_string_value(json_object_get(row, "cpu"));
+    return name && strcmp(name, cpu) == 0 &&
+           json_integer_value(json_object_get(row, "threads")) == (json_int_t)threads;
+}
+
+static bool from_cache(const char *path, struct cpu_peak *out) {
+    struct err err;
+    json_t *root = path ? jsonr_load_path(path, 1u << 20, &err) : NULL, *row;
+    const json_t *rows = json_object_get(root, "cpus");
+    size_t i;
+    bool found = false;
+    json_array_foreach(rows, i, row) {
+        double f = json_number_value(json_object_get(row, "flops_per_s"));
+        double b = json_number_value(json_object_get(row, "bytes_per_s"));
+        if (!same_cpu(row, out->cpu, out->threads) || !(f > 0) || !(b > 0)) continue;
+        const char *kernel = json_string_value(json_object_get(row, "kernel"));
+        out->flops_per_s = f;
+        out->bytes_per_s = b;
+        out->measured_wall_ns = (uint64_t)json_integer_value(json_object_get(row, "measured_wall_ns"));
+        snprintf(out->kernel, sizeof out->kernel, "%s", kernel ? kernel : "");
+        found = out->cached = true;
+    }
+    json_decref(root);
+    return found;
+}
+
+/* A cache that cannot be written costs a second measurement, nothing else. */
+static void to_cache(const char *path, const struct cpu_peak *p) {
+    struct err err;
+    json_t *root = path && file_exists(path) ? jsonr_load_path(path, 1u << 20, &err) : NULL, *row;
+    json_t *rows = json_object_get(root, "cpus"), *kept = json_array(), *out = json_object();
+    size_t i;
+    json_array_foreach(rows, i, row) {
+        if (!same_cpu(row, p->cpu, p->threads)) json_array_append(kept, row);
+    }
+    json_array_append_new(kept, json_pack("{s:s, s:i, s:f, s:f, s:s, s:I}", "cpu", p->cpu, "threads",
+                                          (int)p->threads, "flops_per_s", p->flops_per_s, "bytes_per_s",
+                                          p->bytes_per_s, "kernel", p->kernel, "measured_wall_ns",
+                                          (json_int_t)p->measured_wall_ns));
+    json_object_set_new(out, "cpus", kept);
+    char *text = json_dumps(out, JSON_INDENT(1)),
+         *dir = path ? xstrndup(path, strlen(path) - strlen(file_basename(path))) : NULL;
+    if (text && dir && file_mkdirs(dir, &err) == 0) file_write_atomic(path, text, strlen(text), &err);
+    free(dir);
+    free(text);
+    json_decref(out);
+    json_decref(root);
+}
+
+int cpu_peak_get(struct cpu_peak *out, bool again, struct err *err) {
+    char *path = cpu_peak_cache_path();
+    int rc = 0;
+    *out = (struct cpu_peak){ .threads = MIN(cpu_usable(), MOST_THREADS) };
+    cpu_name(out->cpu, sizeof out->cpu);
+    if (again || !from_cache(path, out)) {
+        rc = measure_apart(out, err);
+        if (rc == 0) to_cache(path, out);
+    }
+    free(path);
+    return rc;
+}

@@ -1,0 +1,68 @@
+#include "session/cpu_peak_kernels.h"
+
+/* Compilers turn these loops into vectors of the width each copy may use: 6 x 32 accumulators are 12 registers of
+ * 16 floats, or are worked in two halves of 6 x 16 with registers of 8. */
+typedef float vec8 __attribute__((vector_size(32), aligned(4)));
+typedef float vec16 __attribute__((vector_size(64), aligned(4)));
+typedef uint64_t words __attribute__((vector_size(64), aligned(8)));
+
+#define PANEL_BODY(vec, width, half)                                                                      \
+    for (unsigned h = 0; h < PANEL_N; h += (half)) {                                                      \
+        vec acc[PANEL_M][(half) / (width)];                                                               \
+        for (int i = 0; i < PANEL_M; i++)                                                                 \
+            for (unsigned j = 0; j < (half) / (width); j++)                                               \
+                acc[i][j] = *(const vec *)(c + i * PANEL_N + h + j * (width));                            \
+        for (unsigned p = 0; p < k; p++) {                                                                \
+            for (int i = 0; i < PANEL_M; i++)                                                             \
+                for (unsigned j = 0; j < (half) / (width); j++)                                           \
+                    acc[i][j] +=                                                                          \
+                        a[p * PANEL_M + (unsigned)i] * *(const vec *)(b + p * PANEL_N + h + j * (width)); \
+        }                                                                                                 \
+        for (int i = 0; i < PANEL_M; i++)                                                                 \
+            for (unsigned j = 0; j < (half) / (width); j++)                                               \
+                *(vec *)(c + i * PANEL_N + h + j * (width)) = acc[i][j];                                  \
+    }
+
+#define READ_BODY                                                                                          \
+    const words *q = (const words *)p;                                                                     \
+    words s0 = { 0 }, s1 = { 0 }, s2 = { 0 }, s3 = { 0 };                                                  \
+    for (size_t i = 0; i + 4 <= n / 8; i += 4) s0 ^= q[i], s1 ^= q[i + 1], s2 ^= q[i + 2], s3 ^= q[i + 3]; \
+    s0 ^= s1 ^ s2 ^ s3;                                                                                    \
+    return s0[0] ^ s0[1] ^ s0[2] ^ s0[3] ^ s0[4] ^ s0[5] ^ s0[6] ^ s0[7];
+
+/* Plain C11 forbids gcc to fuse a multiplication and an addition; the peak needs it. */
+#define FAST __attribute__((optimize("O3", "unroll-loops", "fp-contract=fast")))
+#ifdef __clang__
+#undef FAST
+#define FAST
+#endif
+
+FAST static void panel_portable(const float *a, const float *b, float *c, unsigned k) {
+    PANEL_BODY(vec8, 8, 8)
+}
+static uint64_t read_portable(const uint64_t *p, size_t n) { READ_BODY }
+
+#ifdef __x86_64__
+__attribute__((target("avx2,fma"))) FAST static void panel_avx2(const float *a, const float *b, float *c,
+                                                                unsigned k) {
+    PANEL_BODY(vec8, 8, 16)
+}
+__attribute__((target("avx2"))) static uint64_t read_avx2(const uint64_t *p, size_t n) { READ_BODY }
+
+__attribute__((target("avx512f,fma"))) FAST static void panel_avx512(const float *a, const float *b, float *c,
+                                                                     unsigned k) {
+    PANEL_BODY(vec16, 16, 32)
+}
+__attribute__((target("avx512f"))) static uint64_t read_avx512(const uint64_t *p, size_t n) { READ_BODY }
+#endif
+
+const struct cpu_kernels *cpu_kernels_pick(void) {
+    static const struct cpu_kernels portable = { "portable", panel_portable, read_portable };
+#ifdef __x86_64__
+    static const struct cpu_kernels avx2 = { "avx2", panel_avx2, read_avx2 };
+    static const struct cpu_kernels avx512 = { "avx512", panel_avx512, read_avx512 };
+    if (__builtin_cpu_supports("avx512f")) return &avx512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &avx2;
+#endif
+    return &portable;
+}

@@ -1,0 +1,20 @@
+/* The inner matrix product behind cpu_peak.h, once for each instruction set, and the read sweep's inner loop. */
+#ifndef SESSION_CPU_PEAK_KERNELS_H
+#define SESSION_CPU_PEAK_KERNELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define PANEL_M 6
+#define PANEL_N 32 /* two 16-float vectors (AVX-512) or four 8-float ones */
+
+struct cpu_kernels {
+    const char *name;
+    /* c[6][32] += sum over k of a[k][6] outer b[k][32] */
+    void (*panel)(const float *a, const float *b, float *c, unsigned k);
+    uint64_t (*read)(const uint64_t *p, size_t n); /* touches all of it; n a multiple of 32 */
+};
+
+const struct cpu_kernels *cpu_kernels_pick(void); /* the best this CPU has */
+
+#endif

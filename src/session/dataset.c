@@ -1,0 +1,306 @@
+#include "session/dataset.h"
+
+#include <errno.h>
+#include <glob.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/die.h"
+#include "base/embed.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/jsonr.h"
+#include "base/util.h"
+#include "base/vec.h"
+#include "conf/yaml.h"
+#include "session/sha256.h"
+
+#define LARGEST_LIST (64u << 20)
+#define NAMED_MISSING 3 /* of many missing files, how many are named */
+
+static void add_item(struct dataset *d, struct dataset_item item) { vec_push(d, item); }
+
+static void add_image(struct dataset *d, const char *name, const char *path) {
+    add_item(d, (struct dataset_item){ .name = xstrdup(name), .path = xstrdup(path), .max_new_tokens = -1 });
+}
+
+void dataset_free(struct dataset *d) {
+    for (size_t i = 0; i < d->n; i++) {
+        free(d->v[i].name);
+        free(d->v[i].path);
+        free(d->v[i].prompt);
+    }
+    free(d->v);
+    free(d->order.v);
+    free(d->source);
+    *d = (struct dataset){ 0 };
+}
+
+/* ---- the pages inside the program */
+
+static bool is_image_name(const char *name) {
+    const char *dot = strrchr(name, '.');
+    return dot &&
+           (strcasecmp(dot, ".png") == 0 || strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0);
+}
+
+static void open_samples(struct dataset *d, struct problems *problems) {
+    d->source = xstrdup("the sample pages inside inferprof");
+    for (size_t i = 0; i < embed_files_n; i++) {
+        const char *path = embed_files[i].path;
+        if (strncmp(path, "samples/", 8) != 0 || !is_image_name(path)) continue;
+        add_item(d, (struct dataset_item){
+                        .name = xstrdup(path + 8), .max_new_tokens = -1, .embedded = &embed_files[i] });
+    }
+    if (!d->n) problems_add(problems, "dataset.root=samples: this inferprof was built without sample pages");
+}
+
+int dataset_extract(struct dataset *d, const char *run_dir, struct err *err) {
+    for (size_t i = 0; i < d->n; i++) {
+        struct dataset_item *it = &d->v[i];
+        if (!it->embedded || !it->used || it->path) continue;
+        char *path = xasprintf("%s/inputs/%s", run_dir, it->name),
+             *dir = xstrndup(path, strlen(path) - strlen(file_basename(path)));
+        int rc = file_mkdirs(dir, err);
+        if (rc == 0) rc = file_write_atomic(path, it->embedded->data, embed_bytes(it->embedded), err);
+        free(dir);
+        it->path = path;
+        if (rc < 0) return -1;
+    }
+    return 0;
+}
+
+/* ---- a folder */
+
+/* The folder's own name may hold characters that mean something to glob. */
+static char *glob_under(const char *root, const char *pattern) {
+    struct strbuf s = STRBUF_INIT;
+    for (const char *p = root; *p; p++) {
+        if (strchr("*?[]\\", *p)) strbuf_addch(&s, '\\');
+        strbuf_addch(&s, *p);
+    }
+    strbuf_addf(&s, "/%s", pattern);
+    return strbuf_detach(&s);
+}
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(((const struct dataset_item *)a)->name, ((const struct dataset_item *)b)->name);
+}
+
+static void sort_unique(struct dataset *d) {
+    if (d->n) qsort(d->v, d->n, sizeof d->v[0], by_name);
+    size_t kept = 0;
+    for (size_t i = 0; i < d->n; i++) {
+        if (kept && strcmp(d->v[kept - 1].name, d->v[i].name) == 0) {
+            free(d->v[i].name);
+            free(d->v[i].path);
+        } else {
+            d->v[kept++] = d->v[i];
+        }
+    }
+    d->n = kept;
+}
+
+static void open_patterns(struct dataset *d, const struct settings *s, struct problems *problems) {
+    const struct conf_node *list = s->dataset.fallback_patterns;
+    size_t root = strlen(s->dataset.root);
+    struct strbuf tried = STRBUF_INIT;
+    for (size_t i = 0; list && i < list->n; i++) {
+        char *pattern = glob_under(s->dataset.root, list->v[i]->text);
+        glob_t found = { 0 };
+        if (glob(pattern, 0, NULL, &found) == 0)
+            for (size_t k = 0; k < found.gl_pathc; k++)
+                if (!file_is_dir(found.gl_pathv[k]))
+                    add_image(d, found.gl_pathv[k] + root + strspn(found.gl_pathv[k] + root, "/"),
+                              found.gl_pathv[k]);
+        globfree(&found);
+        free(pattern);
+        strbuf_addf(&tried, "%s%s", i ? " " : "", list->v[i]->text);
+    }
+    sort_unique(d);
+    d->source = xasprintf("images of %s", s->dataset.root);
+    if (!d->n)
+        problems_add(problems, "dataset.root=%s: no input there matches %s (dataset.fallback_patterns)",
+                     s->dataset.root, tried.len ? tried.buf : "[]");
+    strbuf_free(&tried);
+}
+
+/* One path a line, relative to the root; blank lines and # comments do not count. */
+static void open_filelist(struct dataset *d, const struct settings *s, struct problems *problems) {
+    struct strbuf text = STRBUF_INIT;
+    struct err err;
+    size_t missing = 0, line_no = 0;
+    if (file_read(s->dataset.subset_filelist, LARGEST_LIST, &text, &err) < 0) {
+        problems_add(problems, "dataset.subset_filelist: %s", err.msg);
+        strbuf_free(&text);
+        return;
+    }
+    char *rest = text.buf, *line;
+    while ((line = strsep(&rest, "\n"))) {
+        line_no++;
+        line += strspn(line, " \t");
+        line[strcspn(line, "\r")] = '\0';
+        if (!*line || *line == '#') continue;
+        char *path = line[0] == '/' ? xstrdup(line) : file_join(s->dataset.root, line);
+        if (access(path, R_OK) == 0)
+            add_image(d, line, path);
+        else if (missing++ < NAMED_MISSING)
+            problems_add(problems, "%s:%zu: %s: %s", s->dataset.subset_filelist, line_no, path,
+                         strerror(errno));
+        free(path);
+    }
+    if (missing > NAMED_MISSING)
+        problems_add(problems, "%s: %zu more files are missing under %s", s->dataset.subset_filelist,
+                     missing - NAMED_MISSING, s->dataset.root);
+    if (!d->n && !missing) problems_add(problems, "%s: names no file", s->dataset.subset_filelist);
+    d->source = xasprintf("pages of %s listed in %s", s->dataset.root, s->dataset.subset_filelist);
+    strbuf_free(&text);
+}
+
+/* ---- prompts */
+
+static int read_prompt(struct dataset *d, const struct settings *s, const json_t *o, size_t line_no,
+                       struct err *err) {
+    const json_t *prompt = json_object_get(o, "prompt"), *id = json_object_get(o, "id"),
+                 *image = json_object_get(o, "image"), *most = json_object_get(o, "max_new_tokens");
+    if (!json_is_string(prompt)) return err_set(err, "expected an object with \"prompt\": \"...\"");
+    if (most && (!json_is_integer(most) || json_integer_value(most) < 1))
+        return err_set(err, "max_new_tokens must be a whole number from 1");
+    struct dataset_item it = { .prompt = xstrdup(json_string_value(prompt)),
+                               .max_new_tokens = most ? json_integer_value(most) : -1 };
+    it.name = json_is_string(id)    ? xstrdup(json_string_value(id))
+              : json_is_integer(id) ? xasprintf("%" JSON_INTEGER_FORMAT, json_integer_value(id))
+                                    : xasprintf("prompt-%zu", line_no);
+    if (json_is_string(image)) {
+        const char *p = json_string_value(image);
+        it.path = p[0] == '/' || !s->dataset.root ? xstrdup(p) : file_join(s->dataset.root, p);
+    }
+    int rc = it.path && access(it.path, R_OK) < 0 ? err_set(err, "%s: %s", it.path, strerror(errno)) : 0;
+    add_item(d, it);
+    return rc;
+}
+
+static void open_prompts(struct dataset *d, const struct settings *s, struct problems *problems) {
+    const char *path = s->dataset.prompts;
+    if (!path) {
+        problems_add(problems, "dataset.prompts is not set: a file with one {\"prompt\": \"...\"} a line");
+        return;
+    }
+    struct strbuf text = STRBUF_INIT;
+    struct err err;
+    if (file_read(path, LARGEST_LIST, &text, &err) < 0) {
+        problems_add(problems, "dataset.prompts: %s", err.msg);
+        strbuf_free(&text);
+        return;
+    }
+    char *rest = text.buf, *line;
+    size_t line_no = 0, bad = 0;
+    while ((line = strsep(&rest, "\n"))) {
+        line_no++;
+        if (!line[strspn(line, " \t\r")]) continue;
+        json_t *o = jsonr_load_text(line, strlen(line), "prompt", &err);
+        int rc = o ? read_prompt(d, s, o, line_no, &err) : -1;
+        json_decref(o);
+        if (rc < 0 && bad++ < NAMED_MISSING) problems_add(problems, "%s:%zu: %s", path, line_no, err.msg);
+    }
+    if (!d->n && !bad) problems_add(problems, "%s: holds no prompt", path);
+    d->source = xasprintf("prompts of %s", path);
+    strbuf_free(&text);
+}
+
+void dataset_open(struct dataset *d, const struct settings *s, struct problems *problems) {
+    *d = (struct dataset){ 0 };
+    if (strcmp(s->dataset.kind, "prompts") == 0)
+        open_prompts(d, s, problems);
+    else if (!s->dataset.root)
+        problems_add(problems, "dataset.root is not set: give dataset.root=DIR, or dataset=samples");
+    else if (strcmp(s->dataset.root, "samples") == 0)
+        open_samples(d, problems);
+    else if (!file_is_dir(s->dataset.root))
+        problems_add(problems, "dataset.root=%s: no such folder", s->dataset.root);
+    else if (s->dataset.subset_filelist)
+        open_filelist(d, s, problems);
+    else
+        open_patterns(d, s, problems);
+}
+
+/* ---- the order of repeats */
+
+/* A reproducible shuffle: the k-th draw depends on seed, epoch and k alone. */
+static void shuffle(size_t *v, size_t n, uint64_t seed) {
+    for (size_t i = n; i > 1; i--) {
+        size_t j = (size_t)(hash_u64(hash_u64(seed + 0x51ed27) ^ i) % i), t = v[i - 1];
+        v[i - 1] = v[j];
+        v[j] = t;
+    }
+}
+
+/* Epochs of inputs one after another, cut or repeated to the number of repeats. */
+void dataset_order(struct dataset *d, const struct settings *s, size_t repeats) {
+    d->order.n = 0;
+    if (!d->n) return;
+    int64_t wanted = s->dataset.sampling.num_samples_per_epoch;
+    size_t take = wanted < 0 || (size_t)wanted > d->n ? d->n : (size_t)wanted;
+    size_t *epoch = xcalloc(d->n, sizeof *epoch);
+    for (int64_t e = 0; e < s->dataset.sampling.num_epochs && d->order.n < repeats; e++) {
+        for (size_t i = 0; i < d->n; i++) epoch[i] = i;
+        if (s->dataset.sampling.randomize)
+            shuffle(epoch, d->n, hash_u64((uint64_t)s->dataset.sampling.seed) + (uint64_t)e);
+        for (size_t i = 0; i < take; i++) vec_push(&d->order, epoch[i]);
+    }
+    free(epoch);
+    for (size_t i = 0, n = d->order.n; d->order.n < repeats; i++) vec_push(&d->order, d->order.v[i % n]);
+    d->order.n = repeats;
+    for (size_t i = 0; i < repeats; i++) d->v[d->order.v[i]].used = true;
+}
+
+int dataset_hash(struct dataset *d, struct err *err) {
+    for (size_t i = 0; i < d->n; i++) {
+        struct dataset_item *it = &d->v[i];
+        if (!it->used) continue;
+        if (it->path) {
+            if (sha256_file(it->path, it->sha256, &it->bytes, err) < 0) return -1;
+        } else if (it->prompt) {
+            struct sha256 s;
+            sha256_start(&s);
+            sha256_add(&s, it->prompt, strlen(it->prompt));
+            it->bytes = s.bytes;
+            sha256_hex(&s, it->sha256);
+        }
+    }
+    return 0;
+}
+
+static void yaml_pair(struct strbuf *out, const char *key, const char *text) {
+    if (!text) return;
+    strbuf_addf(out, "    %s: ", key);
+    conf_yaml_scalar(text, true, out);
+    strbuf_addch(out, '\n');
+}
+
+void dataset_yaml(const struct dataset *d, struct strbuf *out) {
+    strbuf_addstr(
+        out,
+        "# The inputs of this run, by content. `inferprof profile --rerun` compares the sums.\nsource: ");
+    conf_yaml_scalar(d->source ? d->source : "none", true, out);
+    strbuf_addstr(out, "\ninputs:\n");
+    for (size_t i = 0; i < d->n; i++) {
+        const struct dataset_item *it = &d->v[i];
+        if (!it->used) continue;
+        strbuf_addstr(out, "  - name: ");
+        conf_yaml_scalar(it->name, true, out);
+        strbuf_addch(out, '\n');
+        yaml_pair(out, "path", it->path);
+        yaml_pair(out, "prompt", it->prompt);
+        strbuf_addf(out, "    bytes: %" PRIu64 "\n", it->bytes);
+        yaml_pair(out, "sha256", it->sha256);
+    }
+    strbuf_addstr(out, "order: [");
+    for (size_t i = 0; i < d->order.n; i++) {
+        if (i) strbuf_addstr(out, ", ");
+        conf_yaml_scalar(d->v[d->order.v[i]].name, true, out);
+    }
+    strbuf_addstr(out, "]\n");
+}

@@ -1,0 +1,50 @@
+/* The inputs of a run: pages out of a folder, the pages inside the program, or prompts out of a file.
+ *     struct dataset d;
+ *     dataset_open(&d, &settings, &problems);                 -- problems say what is missing
+ *     dataset_order(&d, &settings, repeats);                  -- d.order[i]: the input of repeat i
+ *     dataset_extract(&d, run_dir, &err);                     -- built-in pages become files
+ *     dataset_hash(&d, &err);                                 -- size and SHA-256 of those in use
+ *     dataset_free(&d); */
+#ifndef SESSION_DATASET_H
+#define SESSION_DATASET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/problems.h"
+#include "base/strbuf.h"
+#include "conf/settings.h"
+
+struct embed_file;
+
+struct dataset_item {
+    char *name;                        /* relative to the root; or the prompt's id */
+    char *path;                        /* of the image; NULL: a text prompt, or a page not yet extracted */
+    char *prompt;                      /* its own; NULL: that of the run */
+    int64_t max_new_tokens;            /* its own; -1: that of the run */
+    const struct embed_file *embedded; /* NULL: not built in */
+    bool used;                         /* the order names it */
+    uint64_t bytes;                    /* set by dataset_hash, like sha256 */
+    char sha256[65];
+};
+
+struct dataset {
+    struct dataset_item *v;
+    size_t n, cap;
+    struct {
+        size_t *v;
+        size_t n, cap;
+    } order;
+    char *source; /* "images of /data", for people */
+};
+
+void dataset_open(struct dataset *d, const struct settings *s, struct problems *problems);
+void dataset_free(struct dataset *d);
+void dataset_order(struct dataset *d, const struct settings *s, size_t repeats);
+int dataset_extract(struct dataset *d, const char *run_dir, struct err *err);
+int dataset_hash(struct dataset *d, struct err *err);
+void dataset_yaml(const struct dataset *d, struct strbuf *out); /* inputs.yaml */
+
+#endif

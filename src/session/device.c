@@ -1,0 +1,116 @@
+#include "session/device.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/strbuf.h"
+
+static bool engine_can(const struct settings *s, const char *kind) {
+    for (size_t i = 0; i < s->engine.devices->n; i++)
+        if (strcmp(s->engine.devices->v[i]->text, kind) == 0) return true;
+    return false;
+}
+
+static void list_devices(const struct nvml_inventory *inv, struct strbuf *out) {
+    for (size_t i = 0; i < inv->ngpus; i++)
+        strbuf_addf(out, "%scuda:%zu = %s (%s)", i ? ", " : "", i, inv->gpus[i].name, inv->gpus[i].uuid);
+}
+
+static void take_gpu(const struct nvml_inventory *inv, size_t i, struct device_choice *out) {
+    out->cuda = true;
+    out->index = (int)i;
+    snprintf(out->id, sizeof out->id, "%s", inv->gpus[i].uuid);
+    snprintf(out->name, sizeof out->name, "%s", inv->gpus[i].name);
+    snprintf(out->label, sizeof out->label, "cuda:%zu", i);
+}
+
+static void take_cpu(struct device_choice *out) {
+    *out = (struct device_choice){ .index = -1, .name = "cpu", .label = "cpu" };
+}
+
+static void absent(const char *want, const struct nvml_inventory *inv, struct problems *problems) {
+    struct strbuf have = STRBUF_INIT;
+    list_devices(inv, &have);
+    problems_add(problems, "device=%s: not here; there %s %s, and cpu", want, inv->ngpus == 1 ? "is" : "are",
+                 have.buf);
+    strbuf_free(&have);
+}
+
+/* -2: no GPU by that name; -1: a MIG instance; else its number. */
+static int find_gpu(const char *want, const struct nvml_inventory *inv) {
+    if (strcmp(want, "cuda") == 0 || strcmp(want, "gpu") == 0) return inv->ngpus ? 0 : -2;
+    if (strncmp(want, "MIG-", 4) == 0) {
+        for (size_t i = 0; i < inv->ngpus; i++)
+            if (inv->gpus[i].mig == NVML_MIG_ON) return -1;
+        return -2;
+    }
+    for (size_t i = 0; i < inv->ngpus; i++)
+        if (strcmp(inv->gpus[i].uuid, want) == 0) return (int)i;
+    if (strncmp(want, "cuda:", 5) != 0 || want[5] < '0' || want[5] > '9') return -2;
+    char *end;
+    unsigned long n = strtoul(want + 5, &end, 10);
+    return *end || n >= inv->ngpus ? -2 : (int)n;
+}
+
+static bool looks_like_gpu(const char *want) {
+    return strncmp(want, "cuda", 4) == 0 || strcmp(want, "gpu") == 0 || strncmp(want, "GPU-", 4) == 0 ||
+           strncmp(want, "MIG-", 4) == 0;
+}
+
+static void choose_gpu(const struct settings *s, const struct nvml_inventory *inv, const char *why_none,
+                       struct device_choice *out, struct problems *problems) {
+    const char *want = s->device;
+    if (!inv || !inv->ngpus) {
+        problems_add(
+            problems,
+            "device=%s: this machine has no NVIDIA GPU that can be used (%s); run on the CPU with device=cpu",
+            want, inv ? "NVML lists none" : why_none);
+        return;
+    }
+    int at = find_gpu(want, inv);
+    if (at == -2) {
+        absent(want, inv, problems);
+        return;
+    }
+    if (at >= 0) {
+        take_gpu(inv, (size_t)at, out);
+    } else {
+        out->cuda = true;
+        snprintf(out->id, sizeof out->id, "%s", want);
+        snprintf(out->name, sizeof out->name, "MIG instance");
+        snprintf(out->label, sizeof out->label, "MIG");
+    }
+    if (!engine_can(s, "cuda"))
+        problems_add(
+            problems,
+            "device=%s: engine %s runs on the CPU only; use device=cpu, or an engine for GPUs (engine=hf)",
+            want, s->engine.name);
+}
+
+void device_choose(const struct settings *s, const struct nvml_inventory *inv, const char *why_none,
+                   struct device_choice *out, struct problems *problems) {
+    take_cpu(out);
+    if (strcmp(s->device, "auto") == 0) {
+        if (engine_can(s, "cuda") && inv && inv->ngpus) {
+            take_gpu(inv, 0, out);
+            if (inv->ngpus > 1)
+                snprintf(
+                    out->note, sizeof out->note,
+                    "%zu GPUs are here and none was chosen: cuda:0 (%.80s) is taken; device=cuda:N changes it",
+                    inv->ngpus, inv->gpus[0].name);
+        } else if (!engine_can(s, "cpu")) {
+            problems_add(problems, "engine %s needs a GPU, and there is none (%s)", s->engine.name,
+                         inv ? "NVML lists none" : why_none);
+        }
+    } else if (strcmp(s->device, "cpu") == 0) {
+        if (!engine_can(s, "cpu"))
+            problems_add(problems, "device=cpu: engine %s does not run on a CPU; use engine=native",
+                         s->engine.name);
+    } else if (looks_like_gpu(s->device)) {
+        choose_gpu(s, inv, why_none, out, problems);
+    } else {
+        problems_add(problems, "device=%s: expected cpu, cuda:N, a GPU UUID (GPU-...) or a MIG id (MIG-...)",
+                     s->device);
+    }
+}

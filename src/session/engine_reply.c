@@ -1,0 +1,184 @@
+#include "session/engine_reply.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "base/jsonr.h"
+#include "base/strbuf.h"
+#include "base/vec.h"
+
+#define MOST_STAGES 256u
+
+/* Text from an engine ends up in messages: one line, printable, not endless. */
+static void add_short(struct strbuf *out, const char *text, size_t n) {
+    size_t cut = n > 160 ? 160 : n;
+    strbuf_add_printable(out, text, cut);
+    if (cut < n) strbuf_addstr(out, "...");
+}
+
+static enum engine_verdict garbage(const char *line, size_t n, struct err *err, const char *why) {
+    struct strbuf shown = STRBUF_INIT;
+    add_short(&shown, line, n);
+    err_set(err, "the engine's answer %s: %s", why, shown.buf);
+    strbuf_free(&shown);
+    return ENGINE_GARBAGE;
+}
+
+/* The reply as an object that answers this request; NULL: *verdict and err say what it is instead. */
+static json_t *open_reply(const char *line, size_t n, const char *op, uint64_t id,
+                          enum engine_verdict *verdict, struct err *err) {
+    struct err why;
+    json_t *root = jsonr_load_text(line, n, "reply", &why);
+    *verdict = ENGINE_GARBAGE;
+    if (!root || !json_is_object(root)) {
+        *verdict = garbage(line, n, err, "is not a JSON object");
+        json_decref(root);
+        return NULL;
+    }
+    const json_t *error = json_object_get(root, "error"), *their_op = json_object_get(root, "op"),
+                 *their_id = json_object_get(root, "id");
+    if (json_is_string(error)) {
+        struct strbuf text = STRBUF_INIT;
+        strbuf_add_printable(&text, json_string_value(error), strlen(json_string_value(error)));
+        err_set(err, "the engine says: %s", text.buf);
+        strbuf_free(&text);
+        *verdict = ENGINE_REFUSED;
+    } else if (!json_is_string(their_op) || strcmp(json_string_value(their_op), op) != 0) {
+        *verdict = garbage(line, n, err, "is to another request (op)");
+    } else if (json_is_integer(their_id) && (uint64_t)json_integer_value(their_id) != id) {
+        *verdict = garbage(line, n, err, "is to another request (id)");
+    } else {
+        *verdict = ENGINE_GOOD;
+        return root;
+    }
+    json_decref(root);
+    return NULL;
+}
+
+static char *text_of(const json_t *object, const char *key) {
+    const json_t *v = json_object_get(object, key);
+    return json_is_string(v) ? xstrdup(json_string_value(v)) : NULL;
+}
+
+/* NaN where it is missing, null, or no number that a time or a count can be. */
+static double number_of(const json_t *object, const char *key) {
+    const json_t *v = json_object_get(object, key);
+    double d = json_is_number(v) ? json_number_value(v) : NAN;
+    return isfinite(d) && d >= 0 ? d : NAN;
+}
+
+static void read_model(const json_t *model, struct engine_info *out) {
+    out->model_name = text_of(model, "name");
+    out->architecture = text_of(model, "architecture");
+    out->model_path = text_of(model, "path");
+    out->weights = text_of(model, "weights");
+    out->dtype = text_of(model, "dtype");
+    out->parameters = number_of(model, "parameters");
+    out->weight_bytes = number_of(model, "weight_bytes");
+    out->layers = number_of(model, "layers");
+    out->max_context = number_of(model, "max_context");
+    out->vision = json_is_true(json_object_get(model, "vision"));
+    out->model_json = json_is_object(model) ? json_dumps(model, JSON_COMPACT) : NULL;
+}
+
+enum engine_verdict engine_reply_info(const char *line, size_t n, const char *op, uint64_t id,
+                                      struct engine_info *out, struct err *err) {
+    enum engine_verdict verdict;
+    json_t *root = open_reply(line, n, op, id, &verdict, err);
+    if (!root) return verdict;
+    const json_t *protocol = json_object_get(root, "protocol"), *stages = json_object_get(root, "stages"), *s;
+    size_t i;
+    if (json_is_integer(protocol) && json_integer_value(protocol) != 1) {
+        err_set(err, "the engine speaks protocol %lld, this inferprof speaks 1",
+                (long long)json_integer_value(protocol));
+        json_decref(root);
+        return ENGINE_GARBAGE;
+    }
+    *out = (struct engine_info){ .name = text_of(root, "name"),
+                                 .version = text_of(root, "version"),
+                                 .device = text_of(root, "device"),
+                                 .isa = text_of(root, "isa"),
+                                 .threads = number_of(root, "threads"),
+                                 .load_ms = number_of(root, "load_ms") };
+    read_model(json_object_get(root, "model"), out);
+    json_array_foreach(stages, i, s) {
+        if (json_is_string(s) && out->stages.n < MOST_STAGES)
+            vec_push(&out->stages, xstrdup(json_string_value(s)));
+    }
+    json_decref(root);
+    return ENGINE_GOOD;
+}
+
+void engine_info_free(struct engine_info *i) {
+    char *texts[] = { i->name,         i->version,    i->device,  i->isa,   i->model_name,
+                      i->architecture, i->model_path, i->weights, i->dtype, i->model_json };
+    for (size_t k = 0; k < sizeof texts / sizeof texts[0]; k++) free(texts[k]);
+    for (size_t k = 0; k < i->stages.n; k++) free(i->stages.v[k]);
+    free(i->stages.v);
+    *i = (struct engine_info){ 0 };
+}
+
+static void read_lists(json_t *root, struct engine_answer *out) {
+    const json_t *stages = json_object_get(root, "stages"), *v;
+    const char *key;
+    size_t i;
+    json_object_foreach((json_t *)stages, key, v) {
+        double ms = json_is_number(v) && json_number_value(v) >= 0 ? json_number_value(v) : NAN;
+        if (out->stages.n < MOST_STAGES && key[0])
+            vec_push(&out->stages, ((struct engine_stage){ xstrdup(key), ms }));
+    }
+    json_array_foreach(json_object_get(root, "token_ms"), i, v) {
+        vec_push(&out->token_ms, json_is_number(v) && json_number_value(v) >= 0 ? json_number_value(v) : NAN);
+    }
+    json_array_foreach(json_object_get(root, "ids"), i, v) {
+        if (json_is_integer(v)) vec_push(&out->ids, json_integer_value(v));
+    }
+}
+
+enum engine_verdict engine_reply_infer(const char *line, size_t n, uint64_t id, struct engine_answer *out,
+                                       struct err *err) {
+    enum engine_verdict verdict;
+    json_t *root = open_reply(line, n, "infer", id, &verdict, err);
+    if (!root) return verdict;
+    const json_t *stages = json_object_get(root, "stages");
+    if (!json_is_number(json_object_get(root, "new_tokens")) ||
+        (stages && !json_is_object(stages) && !json_is_null(stages))) {
+        json_decref(root);
+        return garbage(line, n, err, stages ? "has no new_tokens or odd stages" : "has no new_tokens");
+    }
+    *out = (struct engine_answer){
+        .preprocess_ms = number_of(root, "preprocess_ms"),
+        .prefill_ms = number_of(root, "prefill_ms"),
+        .decode_ms = number_of(root, "decode_ms"),
+        .ttft_ms = number_of(root, "ttft_ms"),
+        .prompt_tokens = number_of(root, "prompt_tokens"),
+        .new_tokens = number_of(root, "new_tokens"),
+        .text = text_of(root, "text"),
+        .stop = text_of(root, "stop"),
+    };
+    read_lists(root, out);
+    json_decref(root);
+    return ENGINE_GOOD;
+}
+
+void engine_answer_free(struct engine_answer *a) {
+    for (size_t i = 0; i < a->stages.n; i++) free(a->stages.v[i].name);
+    free(a->stages.v);
+    free(a->token_ms.v);
+    free(a->ids.v);
+    free(a->text);
+    free(a->stop);
+    *a = (struct engine_answer){ 0 };
+}
+
+enum engine_verdict engine_reply_warmup(const char *line, size_t n, uint64_t id, double *ms,
+                                        struct err *err) {
+    enum engine_verdict verdict;
+    json_t *root = open_reply(line, n, "warmup", id, &verdict, err);
+    if (!root) return verdict;
+    *ms = number_of(root, "ms");
+    json_decref(root);
+    return ENGINE_GOOD;
+}

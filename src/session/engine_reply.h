@@ -1,0 +1,65 @@
+/* What engines answer, checked: docs/engine.md is the contract. A line that does not keep to it is refused
+ * with words; times that were not measured are NaN. */
+#ifndef SESSION_ENGINE_REPLY_H
+#define SESSION_ENGINE_REPLY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct engine_stage {
+    char *name;
+    double ms;
+};
+
+/* Reply to hello and load. Texts may be NULL; numbers are NaN when unknown. */
+struct engine_info {
+    char *name, *version, *device, *isa;
+    double threads, load_ms;
+    char *model_name, *architecture, *model_path, *weights, *dtype;
+    double parameters, weight_bytes, layers, max_context;
+    bool vision;
+    struct {
+        char **v;
+        size_t n, cap;
+    } stages;
+    char *model_json; /* the reply's "model" as it came; NULL: none */
+};
+
+/* Reply to infer. */
+struct engine_answer {
+    double preprocess_ms, prefill_ms, decode_ms, ttft_ms;
+    double prompt_tokens, new_tokens;
+    struct {
+        struct engine_stage *v;
+        size_t n, cap;
+    } stages; /* inside prefill */
+    struct {
+        double *v;
+        size_t n, cap;
+    } token_ms;
+    struct {
+        int64_t *v;
+        size_t n, cap;
+    } ids;
+    char *text, *stop;
+};
+
+enum engine_verdict {
+    ENGINE_GOOD,
+    ENGINE_REFUSED, /* {"error": ...}: err has its words, and it lives on */
+    ENGINE_GARBAGE, /* not what the protocol says: err says what */
+};
+
+/* `op` and `id` are those of the request. `out` is filled only when good; free it then. */
+enum engine_verdict engine_reply_info(const char *line, size_t n, const char *op, uint64_t id,
+                                      struct engine_info *out, struct err *err);
+enum engine_verdict engine_reply_infer(const char *line, size_t n, uint64_t id, struct engine_answer *out,
+                                       struct err *err);
+enum engine_verdict engine_reply_warmup(const char *line, size_t n, uint64_t id, double *ms, struct err *err);
+void engine_info_free(struct engine_info *i);
+void engine_answer_free(struct engine_answer *a);
+
+#endif

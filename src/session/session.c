@@ -1,0 +1,328 @@
+#include "session/session.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/die.h"
+#include "base/log.h"
+#include "base/progress.h"
+#include "base/vec.h"
+#include "session/engine_client.h"
+#include "session/inject.h"
+#include "session/interrupt.h"
+#include "session/nvml.h"
+#include "session/requests.h"
+
+struct run {
+    const struct session_plan *plan;
+    const struct settings *s;
+    struct session_result *out;
+    struct engine_client *engine; /* NULL: not running */
+    bool recording;               /* the engine runs with the collector inside */
+    bool good_since_start;        /* it has answered since it was last started */
+    uint64_t shown;               /* for the progress line */
+    struct {
+        const char **v;
+        size_t n, cap;
+    } env; /* for the engine; ends with NULL */
+    struct {
+        char **v;
+        size_t n, cap;
+    } owned;
+};
+
+static void tick(void *ctx) {
+    const struct run *r = ctx;
+    progress_update(r->shown);
+}
+
+static bool stopped(const struct run *r) { return r->out->interrupted || r->out->gave_up; }
+
+static void note_interrupt(struct run *r, const char *during) {
+    if (r->out->interrupted) return;
+    r->out->interrupted = interrupt_signal();
+    log_warn("%s: the step in progress (%s) is given up, the report is written from what there is",
+             strsignal(r->out->interrupted), during);
+    problems_add(&r->out->problems, "The run was ended by %s during %s.", strsignal(r->out->interrupted),
+                 during);
+}
+
+/* ---- starting the engine */
+
+static void add_env(struct run *r, char *pair) {
+    vec_push(&r->owned, pair);
+    vec_push(&r->env, pair);
+}
+
+/* On a GPU the collector rides along for the representative run, and only then. */
+static void add_collector(struct run *r) {
+    const struct settings *s = r->s;
+    struct inject_options o = { .trace_dir = r->plan->trace_dir, .what = INJECT_NVTX };
+    struct inject_env env;
+    struct err err;
+    for (size_t i = 0; i < s->profiling.activities->n; i++) {
+        const char *a = s->profiling.activities->v[i]->text;
+        if (strcmp(a, "cuda") == 0) o.what |= INJECT_KERNELS | INJECT_LAUNCHES;
+        if (strcmp(a, "memcpy") == 0) o.what |= INJECT_COPIES;
+        if (strcmp(a, "sync") == 0) o.what |= INJECT_SYNCS;
+    }
+    if (s->profiling.gemm_shapes) o.what |= INJECT_GEMMS;
+    if (inject_env_make(&env, &o, &err) < 0) {
+        problems_add(&r->out->problems, "GPU kernels were not recorded: %s", err.msg);
+        log_warn("GPU kernels will not be recorded: %s", err.msg);
+        return;
+    }
+    for (char **e = env.set; e && *e; e++) add_env(r, xstrdup(*e));
+    inject_env_free(&env);
+}
+
+static void clear_env(struct run *r) {
+    for (size_t i = 0; i < r->owned.n; i++) free(r->owned.v[i]);
+    r->owned.n = r->env.n = 0;
+}
+
+static void make_env(struct run *r, bool recording) {
+    const struct conf_node *env = r->s->engine.env;
+    clear_env(r);
+    add_env(r, xasprintf("CUDA_VISIBLE_DEVICES=%s", r->plan->device->id));
+    for (size_t i = 0; env && i < env->n; i++)
+        if (env->v[i]->kind == CONF_SCALAR) add_env(r, xasprintf("%s=%s", env->v[i]->key, env->v[i]->text));
+    if (recording) add_collector(r);
+    vec_push(&r->env, NULL);
+}
+
+static int start_engine(struct run *r, bool recording, struct err *err) {
+    const struct settings *s = r->s;
+    make_env(r, recording);
+    json_t *load = request_load(s, r->plan->device->cuda ? "cuda:0" : "cpu");
+    struct engine_client_options o = { .argv = r->plan->argv,
+                                       .set = r->env.v,
+                                       .load = load,
+                                       .start_limit_s = s->engine.start_timeout_s,
+                                       .load_limit_s = s->engine.load_timeout_s,
+                                       .request_limit_s = s->engine.request_timeout_s,
+                                       .tick = tick,
+                                       .tick_ctx = r };
+    struct engine_info info;
+    uint64_t from = clock_mono_ns();
+    log_debug("starting engine %s: %s", s->engine.name, r->plan->argv[0]);
+    r->engine = engine_client_open(&o, &info, err);
+    r->out->engine_ns += clock_mono_ns() - from;
+    json_decref(load);
+    if (!r->engine) return -1;
+    r->recording = recording;
+    r->good_since_start = false;
+    if (r->out->loaded) engine_info_free(&r->out->info);
+    r->out->info = info;
+    r->out->loaded = true;
+    log_debug("engine %s %s on %s: model %s loaded in %.1f ms", info.name ? info.name : "?",
+              info.version ? info.version : "", info.device ? info.device : "?",
+              info.model_name ? info.model_name : "?", info.load_ms);
+    return 0;
+}
+
+static void stop_engine(struct run *r) {
+    uint64_t from = clock_mono_ns();
+    engine_client_close(r->engine);
+    r->engine = NULL;
+    r->out->engine_ns += clock_mono_ns() - from;
+}
+
+/* ---- steps */
+
+static void give_up(struct run *r, const char *fmt, const char *why) {
+    r->out->gave_up = true;
+    log_error(fmt, why);
+    problems_add(&r->out->problems, fmt, why);
+}
+
+/* Rounds with the answers thrown away. -1: the engine is gone (or we are stopped). */
+static int warm_up(struct run *r, const char *why) {
+    const struct dataset *d = r->plan->dataset;
+    if (r->s->profiling.warmup_rounds == 0 || !d->order.n) return 0;
+    struct dataset_item item = d->v[d->order.v[0]];
+    if (r->plan->synthetic_page && item.path) item.path = (char *)r->plan->synthetic_page;
+    json_t *request = request_warmup(r->s, &item, r->s->profiling.warmup_rounds);
+    struct err err;
+    double ms = NAN;
+    uint64_t from = clock_mono_ns();
+    log_debug("warm-up (%s): %lld rounds of %s", why, (long long)r->s->profiling.warmup_rounds,
+              r->plan->synthetic_page ? "a synthetic page" : item.name);
+    enum engine_result result = engine_client_warmup(r->engine, request, &ms, &err);
+    r->out->engine_ns += clock_mono_ns() - from;
+    json_decref(request);
+    if (result == ENGINE_STOPPED) note_interrupt(r, "warm-up");
+    if (result == ENGINE_NO) {
+        log_warn("warm-up: %s", err.msg);
+        problems_add(&r->out->problems, "Warm-up did not work: %s", err.msg);
+        return 0;
+    }
+    if (result == ENGINE_BROKEN) {
+        log_warn("warm-up: %s", err.msg);
+        problems_add(&r->out->problems, "Warm-up: %s", err.msg);
+        stop_engine(r);
+    }
+    r->out->warmup_ms = ms;
+    return result == ENGINE_OK ? 0 : -1;
+}
+
+/* A second chance, unless the engine broke down without a single good answer. */
+static void restart(struct run *r) {
+    struct err err;
+    bool deserves = r->good_since_start || r->out->restarts == 0;
+    stop_engine(r);
+    if (!deserves) {
+        give_up(r, "%s", "The engine failed again right after its restart; the run ends here.");
+        return;
+    }
+    r->out->restarts++;
+    log_warn("the engine is started again");
+    if (start_engine(r, r->recording, &err) < 0) {
+        if (interrupt_signal())
+            note_interrupt(r, "the restart of the engine");
+        else
+            give_up(r, "The engine could not be started again: %s", err.msg);
+    } else if (warm_up(r, "after a restart") < 0 && !stopped(r)) {
+        give_up(r, "%s", "The engine failed again during the warm-up after its restart; the run ends here.");
+    }
+}
+
+/* One inference. What goes wrong is kept in `to`, and the engine is brought back where possible. */
+static void infer(struct run *r, struct session_repeat *to, json_t *request, const char *what) {
+    struct err err;
+    uint64_t from = clock_mono_ns();
+    enum engine_result result = engine_client_infer(r->engine, request, &to->answer, &err);
+    uint64_t took = clock_mono_ns() - from;
+    r->out->engine_ns += took;
+    to->request_ms = (double)took * 1e-6;
+    json_decref(request);
+    if (result == ENGINE_OK) {
+        to->done = r->good_since_start = true;
+        log_debug("%s: prefill %.3f ms, decode %.3f ms, %g prompt tokens, %g new tokens", what,
+                  to->answer.prefill_ms, to->answer.decode_ms, to->answer.prompt_tokens,
+                  to->answer.new_tokens);
+        return;
+    }
+    if (result == ENGINE_STOPPED) {
+        note_interrupt(r, what);
+        return;
+    }
+    to->error = xstrdup(err.msg);
+    log_warn("%s failed: %s", what, err.msg);
+    problems_add(&r->out->problems, "%c%s failed: %s", what[0] & ~0x20, what + 1, err.msg);
+    if (result == ENGINE_BROKEN) restart(r);
+}
+
+static int64_t tokens_for(const struct run *r, const struct dataset_item *it) {
+    return it->max_new_tokens > 0 ? it->max_new_tokens : r->s->infer.max_new_tokens;
+}
+
+static void representative(struct run *r) {
+    const struct dataset *d = r->plan->dataset;
+    const struct dataset_item *it = &d->v[d->order.v[0]];
+    int64_t most = r->s->profiling.rep_max_new_tokens;
+    char *trace = xasprintf("%s/engine.ipt", r->plan->trace_dir);
+    char *power = xasprintf("%s/nvml.ipt", r->plan->trace_dir);
+    struct nvml_sampler *sampler = NULL;
+    struct err err;
+    if (r->plan->device->cuda && r->s->hardware.power) {
+        sampler = nvml_sampler_start(power, (unsigned)r->s->hardware.power_interval_ms, &err);
+        if (!sampler) log_warn("power and clocks are not sampled: %s", err.msg);
+    }
+    log_debug("representative run: %s, detail %s", it->name, r->s->profiling.detail);
+    r->out->representative.item = d->order.v[0];
+    infer(r, &r->out->representative,
+          request_infer(r->s, it, most > 0 ? most : tokens_for(r, it), r->s->profiling.detail, trace),
+          "the representative run");
+    if (sampler && nvml_sampler_stop(sampler, &err) < 0) log_warn("power samples: %s", err.msg);
+    free(trace);
+    free(power);
+}
+
+/* A fresh process without the collector: the timing must not pay for the recording. */
+static void leave_recording(struct run *r) {
+    struct err err;
+    stop_engine(r);
+    if (start_engine(r, false, &err) < 0) {
+        if (interrupt_signal())
+            note_interrupt(r, "starting the engine for the timing");
+        else
+            give_up(r, "The engine could not be started for the timing: %s", err.msg);
+    } else if (warm_up(r, "before the timing") < 0 && !stopped(r)) {
+        give_up(r, "%s", "The engine failed in the warm-up before the timing; the run ends here.");
+    }
+}
+
+static void timing(struct run *r) {
+    struct session_result *out = r->out;
+    const struct dataset *d = r->plan->dataset;
+    double tokens = 0, ms = 0;
+    progress_start("timing", "repeats", out->nrepeats);
+    for (size_t i = 0; i < out->nrepeats && !stopped(r); i++) {
+        const struct dataset_item *it = &d->v[d->order.v[i]];
+        struct session_repeat *rep = &out->repeats[i];
+        char what[64];
+        snprintf(what, sizeof what, "repeat %zu of %zu", i + 1, out->nrepeats);
+        r->shown = i;
+        if (ms > 0) progress_note("%s, %.1f tokens/s", what, tokens / ms * 1e3);
+        progress_update(i);
+        infer(r, rep, request_infer(r->s, it, tokens_for(r, it), "none", NULL), what);
+        out->done += rep->done;
+        out->failed += rep->error != NULL;
+        if (rep->done && rep->answer.decode_ms > 0) {
+            tokens += rep->answer.new_tokens - 1;
+            ms += rep->answer.decode_ms;
+        }
+    }
+    progress_finish();
+}
+
+static void phases(struct run *r) {
+    struct err err;
+    bool gpu = r->plan->device->cuda;
+    progress_start("starting the engine and warming up", "steps", 0);
+    if (start_engine(r, gpu, &err) < 0) {
+        if (interrupt_signal())
+            note_interrupt(r, "the start of the engine");
+        else
+            give_up(r, "The engine did not start: %s", err.msg);
+    } else if (warm_up(r, "at the start") < 0 && !stopped(r)) {
+        restart(r);
+    }
+    progress_finish();
+    if (!stopped(r)) {
+        progress_start("representative run, everything recorded", "steps", 0);
+        representative(r);
+        progress_finish();
+    }
+    if (!stopped(r) && gpu) leave_recording(r);
+    if (!stopped(r)) timing(r);
+    stop_engine(r);
+}
+
+void session_run(const struct session_plan *plan, struct session_result *out) {
+    struct run r = { .plan = plan, .s = plan->settings, .out = out };
+    *out = (struct session_result){ .warmup_ms = NAN, .nrepeats = plan->dataset->order.n };
+    out->repeats = xcalloc(out->nrepeats + 1, sizeof *out->repeats);
+    for (size_t i = 0; i < out->nrepeats; i++) out->repeats[i].item = plan->dataset->order.v[i];
+    phases(&r);
+    clear_env(&r);
+    free(r.env.v);
+    free(r.owned.v);
+}
+
+void session_result_free(struct session_result *r) {
+    if (r->loaded) engine_info_free(&r->info);
+    engine_answer_free(&r->representative.answer);
+    free(r->representative.error);
+    for (size_t i = 0; i < r->nrepeats; i++) {
+        engine_answer_free(&r->repeats[i].answer);
+        free(r->repeats[i].error);
+    }
+    free(r->repeats);
+    problems_free(&r->problems);
+    *r = (struct session_result){ 0 };
+}

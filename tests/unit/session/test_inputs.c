@@ -1,0 +1,363 @@
+/* Hashes, datasets, devices, folders, replies: what a run is made of, without an engine. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/die.h"
+#include "base/file.h"
+#include "conf/compose.h"
+#include "conf/schema.h"
+#include "conf/yaml.h"
+#include "session/cpu_peak.h"
+#include "session/cpu_peak_kernels.h"
+#include "session/dataset.h"
+#include "session/device.h"
+#include "session/engine_reply.h"
+#include "session/env.h"
+#include "session/requests.h"
+#include "session/run_dir.h"
+#include "session/sha256.h"
+#include "unit/test.h"
+
+TEST(sha256_matches_fips_180_4) {
+    static const struct {
+        const char *text, *want;
+    } rows[] = {
+        { "", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855" },
+        { "abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" },
+        { "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
+          "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1" },
+    };
+    for (size_t i = 0; i < 3; i++) {
+        struct sha256 s;
+        char hex[65];
+        sha256_start(&s);
+        for (const char *p = rows[i].text; *p; p++) sha256_add(&s, p, 1); /* byte by byte: blocks must join */
+        sha256_hex(&s, hex);
+        CHECK_STR(hex, rows[i].want);
+    }
+    struct sha256 s;
+    char block[1000], hex[65];
+    memset(block, 'a', sizeof block);
+    sha256_start(&s);
+    for (int i = 0; i < 1000; i++) sha256_add(&s, block, sizeof block);
+    sha256_hex(&s, hex);
+    CHECK_STR(hex, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
+static struct conf *settings_of(struct settings *s, const char *const *words, size_t n) {
+    struct err err;
+    struct conf_request req = { .words = words, .nwords = n };
+    struct problems problems = { 0 };
+    req.store.builtin = conf_builtin_files(&req.store.nbuiltin);
+    struct conf *c = conf_compose(&req, &err);
+    if (!c) fprintf(stderr, "%s\n", err.msg);
+    CHECK(c);
+    schema_apply(conf_root(c), s, &problems);
+    for (size_t i = 0; i < problems.n; i++) fprintf(stderr, "%s\n", problems.v[i]);
+    CHECK_INT(problems.n, 0);
+    return c;
+}
+
+static char *folder_of_pages(void) {
+    char *dir = test_tmpdir(), cmd[400];
+    snprintf(
+        cmd, sizeof cmd,
+        "cd '%s' && mkdir images 'im[1]' && touch images/b.png images/a.png images/c.jpg x.txt 'im[1]/d.png' && "
+        "printf 'images/c.jpg\\n# no\\n\\nimages/a.png\\n' > list.txt && printf 'images/a.png\\nnot/there.png\\n' > bad.txt",
+        dir);
+    CHECK_INT(system(cmd), 0);
+    return dir;
+}
+
+TEST(pages_come_from_globs_sorted_and_once) {
+    char *dir = folder_of_pages(), *root = xasprintf("dataset.root=%s", dir);
+    const char *words[] = { "dataset=omnidocbench", root,
+                            "dataset.fallback_patterns=[\"images/*.png\",\"images/*\",\"im\\\\[1\\\\]/*\"]" };
+    struct settings s;
+    struct conf *c = settings_of(&s, words, 3);
+    struct dataset d;
+    struct problems problems = { 0 };
+    dataset_open(&d, &s, &problems);
+    CHECK_INT(problems.n, 0);
+    CHECK_INT(d.n, 4);
+    CHECK_STR(d.v[0].name, "im[1]/d.png");
+    CHECK_STR(d.v[1].name, "images/a.png");
+    CHECK_STR(d.v[3].name, "images/c.jpg");
+    dataset_free(&d);
+    conf_close(c);
+    free(root);
+    free(dir);
+}
+
+TEST(a_subset_list_keeps_its_order_and_names_what_is_missing) {
+    char *dir = folder_of_pages(), *root = xasprintf("dataset.root=%s", dir),
+         *list = xasprintf("dataset.subset_filelist=%s/list.txt", dir);
+    const char *words[] = { "dataset=omnidocbench", root, list };
+    struct settings s;
+    struct conf *c = settings_of(&s, words, 3);
+    struct dataset d;
+    struct problems problems = { 0 };
+    dataset_open(&d, &s, &problems);
+    CHECK_INT(problems.n, 0);
+    CHECK_INT(d.n, 2);
+    CHECK_STR(d.v[0].name, "images/c.jpg");
+    dataset_free(&d);
+    char *bad = xasprintf("%s/bad.txt", dir);
+    s.dataset.subset_filelist = bad;
+    dataset_open(&d, &s, &problems);
+    CHECK_INT(problems.n, 1);
+    CHECK(strstr(problems.v[0], "bad.txt:2: ") && strstr(problems.v[0], "not/there.png: No such file"));
+    problems_free(&problems);
+    dataset_free(&d);
+    conf_close(c);
+    free(bad);
+    free(list);
+    free(root);
+    free(dir);
+}
+
+TEST(an_order_cycles_and_a_shuffle_is_reproducible) {
+    struct settings s = { .dataset.sampling = {
+                              .num_epochs = 2, .num_samples_per_epoch = 3, .seed = 7, .randomize = true } };
+    struct dataset d = { 0 }, e = { 0 };
+    struct dataset_item items[5] = { 0 };
+    d.v = items, d.n = 5;
+    e.v = items, e.n = 5;
+    dataset_order(&d, &s, 9);
+    dataset_order(&e, &s, 9);
+    CHECK_INT(d.order.n, 9);
+    CHECK_MEM(d.order.v, e.order.v, 9 * sizeof(size_t));
+    for (int i = 0; i < 3; i++)
+        CHECK_INT(d.order.v[6 + i], d.order.v[i]); /* after two epochs it starts over */
+    CHECK(d.order.v[0] != d.order.v[1] && d.order.v[1] != d.order.v[2] && d.order.v[0] != d.order.v[2]);
+    s.dataset.sampling.randomize = false;
+    s.dataset.sampling.num_samples_per_epoch = -1;
+    dataset_order(&d, &s, 7);
+    for (size_t i = 0; i < 7; i++) CHECK_INT(d.order.v[i], i % 5);
+    free(d.order.v);
+    free(e.order.v);
+}
+
+TEST(bad_prompts_are_named_by_line) {
+    char *dir = test_tmpdir(), *path = file_join(dir, "p.jsonl");
+    struct err err;
+    static const char text[] =
+        "{\"prompt\": \"x\"}\n{\"text\": 1}\nnot json\n{\"prompt\":\"y\",\"max_new_tokens\":0}\n";
+    CHECK_INT(file_write_atomic(path, text, sizeof text - 1, &err), 0);
+    struct settings s = { .dataset = { .kind = "prompts", .prompts = path } };
+    struct dataset d;
+    struct problems problems = { 0 };
+    dataset_open(&d, &s, &problems);
+    CHECK_INT(problems.n, 3);
+    CHECK(strstr(problems.v[0], "p.jsonl:2: expected an object with \"prompt\": \"...\""));
+    CHECK(strstr(problems.v[1], "p.jsonl:3: "));
+    CHECK(strstr(problems.v[2], "p.jsonl:4: max_new_tokens must be"));
+    problems_free(&problems);
+    dataset_free(&d);
+    free(path);
+    free(dir);
+}
+
+TEST(inputs_yaml_names_inputs_by_content) {
+    struct dataset d = { 0 };
+    struct dataset_item item = { .name = (char *)"a: b", .prompt = (char *)"abc", .max_new_tokens = -1 };
+    struct settings s = { .dataset.sampling = { .num_epochs = 1, .num_samples_per_epoch = -1 } };
+    struct err err;
+    struct strbuf out = STRBUF_INIT;
+    d.v = &item, d.n = 1;
+    dataset_order(&d, &s, 2);
+    CHECK_INT(dataset_hash(&d, &err), 0);
+    dataset_yaml(&d, &out);
+    struct conf_node *back = conf_yaml_parse(out.buf, out.len, "f", &err);
+    CHECK(back);
+    const struct conf_node *one = conf_get(back, "inputs")->v[0];
+    CHECK_STR(conf_get(one, "name")->text, "a: b");
+    CHECK_STR(conf_get(one, "bytes")->text, "3");
+    CHECK_STR(conf_get(one, "sha256")->text,
+              "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    CHECK_INT(conf_get(back, "order")->n, 2);
+    conf_node_free(back);
+    strbuf_free(&out);
+    free(d.order.v);
+}
+
+/* ---- devices */
+
+static const char *choose(const char *device, const char *engine_devices, const struct nvml_inventory *inv,
+                          struct device_choice *out) {
+    static char said[1024];
+    char *dev = xasprintf("device=%s", device), *can = xasprintf("engine.devices=[%s]", engine_devices);
+    const char *words[] = { dev, can };
+    struct settings s;
+    struct conf *c = settings_of(&s, words, 2);
+    struct problems problems = { 0 };
+    device_choose(&s, inv, "libnvidia-ml.so.1 not found", out, &problems);
+    CHECK(problems.n <= 1);
+    snprintf(said, sizeof said, "%s", problems.n ? problems.v[0] : "");
+    problems_free(&problems);
+    conf_close(c);
+    free(dev);
+    free(can);
+    return said;
+}
+
+TEST(a_device_is_chosen_explicitly_or_refused_with_what_there_is) {
+    struct nvml_inventory inv = { .ngpus = 2,
+                                  .gpus = { { .name = "NVIDIA H200", .uuid = "GPU-aa", .mig = NVML_MIG_ON },
+                                            { .name = "NVIDIA L4", .uuid = "GPU-bb" } } };
+    struct device_choice d;
+    CHECK_STR(
+        choose("cuda:0", "cpu, cuda", NULL, &d),
+        "device=cuda:0: this machine has no NVIDIA GPU that can be used (libnvidia-ml.so.1 not found); run on the CPU with device=cpu");
+    CHECK_STR(choose("cuda:1", "cuda", &inv, &d), "");
+    CHECK(d.cuda && d.index == 1);
+    CHECK_STR(d.id, "GPU-bb");
+    CHECK_STR(choose("GPU-aa", "cuda", &inv, &d), "");
+    CHECK_STR(d.label, "cuda:0");
+    CHECK_STR(choose("MIG-1234", "cuda", &inv, &d), "");
+    CHECK_STR(d.id, "MIG-1234");
+    CHECK_STR(
+        choose("cuda:2", "cuda", &inv, &d),
+        "device=cuda:2: not here; there are cuda:0 = NVIDIA H200 (GPU-aa), cuda:1 = NVIDIA L4 (GPU-bb), and cpu");
+    CHECK_STR(
+        choose("cuda:0", "cpu", &inv, &d),
+        "device=cuda:0: engine native runs on the CPU only; use device=cpu, or an engine for GPUs (engine=hf)");
+    CHECK_STR(choose("auto", "cpu, cuda", &inv, &d), "");
+    CHECK(strstr(d.note, "2 GPUs are here and none was chosen: cuda:0 (NVIDIA H200) is taken"));
+    CHECK_STR(choose("auto", "cpu", &inv, &d), "");
+    CHECK_STR(d.label, "cpu");
+    CHECK(strstr(choose("tpu", "cpu", &inv, &d), "expected cpu, cuda:N"));
+}
+
+/* ---- run folders */
+
+TEST(run_folders_do_not_collide_and_say_when_they_are_incomplete) {
+    char *out = test_tmpdir();
+    struct err err;
+    char *a = run_dir_create(out, "x", &err), *b = run_dir_create(out, "x", &err),
+         *marker = file_join(a, RUN_DIR_MARKER);
+    CHECK(a && b);
+    CHECK_STR(file_basename(b), "x-2");
+    CHECK(file_exists(marker));
+    CHECK_INT(run_dir_complete(a, &err), 0);
+    CHECK(!file_exists(marker));
+    char *id = run_dir_default_id(0, "a model/with:odd");
+    CHECK_STR(id + 16, "a_model_with_odd");
+    free(id);
+    free(marker);
+    free(a);
+    free(b);
+    free(out);
+}
+
+TEST(an_output_folder_is_checked_before_any_work) {
+    char *out = test_tmpdir(), *file = file_join(out, "f"), *under = file_join(file, "sub");
+    struct problems problems = { 0 };
+    struct err err;
+    CHECK_INT(file_write_atomic(file, "", 0, &err), 0);
+    run_dir_check(under, 0, &problems);
+    run_dir_check(out, UINT64_MAX, &problems);
+    CHECK_INT(problems.n, 2);
+    CHECK(strstr(problems.v[0], "is a file, not a folder") &&
+          strstr(problems.v[1], "wanted (output.min_free_mb)"));
+    problems_free(&problems);
+    free(under);
+    free(file);
+    free(out);
+}
+
+/* ---- replies and requests */
+
+TEST(unmeasured_times_are_unknown_not_zero) {
+    static const char line[] =
+        "{\"op\":\"infer\",\"id\":7,\"prefill_ms\":null,\"decode_ms\":-3,\"new_tokens\":2,\"stages\":{\"sam\":1.5,\"clip\":null},\"token_ms\":[1,null]}";
+    struct engine_answer a;
+    struct err err;
+    CHECK_INT(engine_reply_infer(line, sizeof line - 1, 7, &a, &err), ENGINE_GOOD);
+    CHECK(isnan(a.prefill_ms) && isnan(a.decode_ms) && isnan(a.ttft_ms) && isnan(a.stages.v[1].ms));
+    CHECK_NEAR(a.stages.v[0].ms, 1.5, 0);
+    CHECK_INT(a.token_ms.n, 2);
+    engine_answer_free(&a);
+}
+
+TEST(another_protocol_is_refused) {
+    static const char line[] = "{\"op\":\"hello\",\"protocol\":2}";
+    struct engine_info i;
+    struct err err;
+    CHECK_INT(engine_reply_info(line, sizeof line - 1, "hello", 1, &i, &err), ENGINE_GARBAGE);
+    CHECK_STR(err.msg, "the engine speaks protocol 2, this inferprof speaks 1");
+}
+
+TEST(requests_carry_settings_and_the_engines_own_fields) {
+    const char *words[] = { "+engine.load.attn=eager",      "+engine.infer.beams=2",
+                            "infer.do_sample=false",        "infer.temperature=0.7",
+                            "infer.context_len_mode=fixed", "infer.context_len_fixed=512" };
+    struct settings s;
+    struct conf *c = settings_of(&s, words, 6);
+    struct dataset_item item = { .path = (char *)"/p.png", .max_new_tokens = -1 };
+    json_t *load = request_load(&s, "cuda:0"), *infer = request_infer(&s, &item, 9, "operators", "/t.ipt");
+    CHECK_STR(json_string_value(json_object_get(load, "attn")), "eager");
+    CHECK_INT(json_integer_value(json_object_get(load, "max_context")), 512);
+    CHECK_INT(json_integer_value(json_object_get(infer, "beams")), 2);
+    CHECK_INT(json_integer_value(json_object_get(infer, "max_new_tokens")), 9);
+    CHECK_NEAR(json_number_value(json_object_get(json_object_get(infer, "sampling"), "temperature")), 0,
+               0); /* greedy */
+    CHECK_STR(json_string_value(json_array_get(json_object_get(infer, "inputs"), 0)), "/p.png");
+    json_decref(load);
+    json_decref(infer);
+    conf_close(c);
+}
+
+/* ---- the CPU's peaks */
+
+TEST(the_measured_product_is_a_matrix_product) {
+    enum { K = 37 };
+    float a[K * PANEL_M], b[K * PANEL_N], c[PANEL_M * PANEL_N];
+    for (int i = 0; i < K * PANEL_M; i++) a[i] = (float)(i % 5) - 2;
+    for (int i = 0; i < K * PANEL_N; i++) b[i] = (float)(i % 7) - 3;
+    for (int i = 0; i < PANEL_M * PANEL_N; i++) c[i] = 1;
+    cpu_kernels_pick()->panel(a, b, c, K);
+    for (int m = 0; m < PANEL_M; m++)
+        for (int n = 0; n < PANEL_N; n++) {
+            float want = 1;
+            for (int k = 0; k < K; k++) want += a[k * PANEL_M + m] * b[k * PANEL_N + n];
+            CHECK_NEAR(c[m * PANEL_N + n], want, 0); /* small whole numbers: exact in any order */
+        }
+    uint64_t words[64];
+    uint64_t sum = 0;
+    for (int i = 0; i < 64; i++) words[i] = (uint64_t)i * 0x9e3779b97f4a7c15u, sum ^= words[i];
+    CHECK(cpu_kernels_pick()->read(words, 64) == sum);
+}
+
+TEST(peaks_are_kept_under_the_cpus_name) {
+    char *dir = test_tmpdir(), name[128];
+    struct strbuf text = STRBUF_INIT;
+    struct err err;
+    struct cpu_peak p;
+    setenv("XDG_CACHE_HOME", dir, 1);
+    cpu_name(name, sizeof name);
+    char *path = cpu_peak_cache_path(), *folder = file_join(dir, "inferprof");
+    strbuf_addf(
+        &text,
+        "{\"cpus\": [{\"cpu\": \"another\", \"threads\": 1, \"flops_per_s\": 1, \"bytes_per_s\": 1},"
+        "{\"cpu\": \"%s\", \"threads\": %u, \"flops_per_s\": 5e9, \"bytes_per_s\": 2e9, \"kernel\": \"x\"}]}",
+        name, cpu_usable());
+    CHECK_INT(file_mkdirs(folder, &err), 0);
+    CHECK_INT(file_write_atomic(path, text.buf, text.len, &err), 0);
+    CHECK_INT(cpu_peak_get(&p, false, &err), 0);
+    CHECK(p.cached);
+    CHECK_NEAR(p.flops_per_s, 5e9, 0);
+    CHECK_INT(file_write_atomic(path, "{ broken", 8, &err), 0); /* a broken cache is measured anew */
+    CHECK_INT(cpu_peak_get(&p, false, &err), 0);
+    CHECK(!p.cached && p.flops_per_s > 0 && p.bytes_per_s > 0);
+    CHECK_INT(cpu_peak_get(&p, false, &err), 0);
+    CHECK(p.cached);
+    unsetenv("XDG_CACHE_HOME");
+    strbuf_free(&text);
+    free(path);
+    free(folder);
+    free(dir);
+}
