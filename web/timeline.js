@@ -109,7 +109,7 @@
   }
   function sliceColor(track, row, i) {
     if (track.kind === 'stage') return colors.accent;
-    if (row.cat[i] >= 0) return colors.cat[row.cat[i] % 8];
+    if (row.cat[i] >= 0) return colors.cat[data.colors[row.cat[i]]];
     return colors.faint;
   }
   function drawRow(g, item, left, width) {
@@ -320,7 +320,7 @@
   data.categories.forEach((name, i) => {
     if (!data.used.includes(i)) return;
     const item = document.createElement('span'), swatch = document.createElement('i');
-    swatch.className = 'c' + (i % 8);
+    swatch.className = 'c' + data.colors[i];
     item.append(swatch, name);
     legend.append(item);
   });

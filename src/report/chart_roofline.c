@@ -29,7 +29,7 @@ static void include(struct plane *p, double intensity, double rate) {
     p->y0 = fmin(p->y0, log10(rate)), p->y1 = fmax(p->y1, log10(rate));
 }
 
-/* Bounds of points and roof, rounded out to whole decades. False: no point. */
+/* Bounds of points and roof, with some air. False: no point. */
 static bool fit(struct plane *p, const struct analysis *a, double peak_flops, double peak_bytes) {
     bool any = false;
     *p = (struct plane){ .x0 = INFINITY, .x1 = -INFINITY, .y0 = INFINITY, .y1 = -INFINITY };
@@ -38,25 +38,27 @@ static bool fit(struct plane *p, const struct analysis *a, double peak_flops, do
             include(p, a->roofline[i].intensity, a->roofline[i].flop_per_s), any = true;
     if (!any) return false;
     if (peak_flops > 0 && peak_bytes > 0) include(p, peak_flops / peak_bytes, peak_flops);
-    p->x0 = floor(p->x0 - 0.3), p->x1 = ceil(p->x1 + 0.3);
-    p->y0 = floor(p->y0 - 0.1), p->y1 = ceil(p->y1 + 0.05);
+    p->x0 -= 0.5, p->x1 += 0.5, p->y0 -= 0.4, p->y1 += 0.3;
     return true;
 }
 
 static void draw_axes(const struct plane *p, struct strbuf *out) {
+    static const char *const prefixes[] = { "", "k", "M", "G", "T", "P", "E" };
     char label[48];
-    for (double d = p->x0; d <= p->x1 + 0.5; d++) {
+    for (double d = ceil(p->x0); d <= p->x1; d++) {
         double x = px(p, pow(10, d));
         svg_line(out, x, p->top, x, p->bottom, "axis");
-        snprintf(label, sizeof label, "%g", pow(10, d));
+        snprintf(label, sizeof label, "%g%s", pow(10, d >= 3 ? d - 3 : d), d >= 3 ? "k" : "");
         svg_text(out, x, p->bottom + 16, SVG_MIDDLE, "", label);
     }
-    for (double d = p->y0; d <= p->y1 + 0.5; d++) {
+    for (double d = fmax(0, ceil(p->y0)); d <= p->y1; d++) {
         double y = py(p, pow(10, d));
         svg_line(out, p->left, y, p->right, y, "axis");
-        units_flops(pow(10, d), label, sizeof label);
+        snprintf(label, sizeof label, "%g %sF", pow(10, fmod(d, 3)),
+                 prefixes[MIN((size_t)(d / 3), COUNTOF(prefixes) - 1)]);
         svg_text(out, p->left - 6, y + 4, SVG_END, "", label);
     }
+    svg_line(out, p->left, p->bottom, p->right, p->bottom, "axis");
     svg_text(out, (p->left + p->right) / 2, p->bottom + 34, SVG_MIDDLE, "", "FLOP per byte");
     svg_text(out, p->left, p->top - 8, SVG_START, "", "FLOP/s");
 }

@@ -15,6 +15,11 @@ void rows_operators_md(const struct view *v, size_t limit, struct table *t);
 void rows_operators_csv(const struct view *v, struct table *t);
 void rows_aggregates_md(const struct view *v, struct table *t); /* statistics over the repeats */
 void rows_mfu_md(const struct view *v, struct table *t);
+void rows_idle_md(const struct view *v, struct table *t); /* why the GPU waited, ms over the trace */
+void rows_categories_md(const struct view *v, struct table *t);
+void rows_overhead_md(const struct view *v, struct table *t); /* what recording cost */
+void rows_stability_md(const struct view *v, struct table *t);
+void rows_power_md(const struct view *v, struct table *t);
 void rows_environment_md(const struct view *v, struct table *t);
 
 const char *rows_limiter_name(enum analysis_limiter limiter); /* "registers"; "" when unknown */

@@ -1,0 +1,215 @@
+/* report.html: one file, no network, whole without scripts. The look and the scripts are web/. */
+#include "report/html.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/embed.h"
+#include "base/html.h"
+#include "base/util.h"
+#include "report/rows.h"
+#include "report/text.h"
+#include "report/window.h"
+
+void html_section(struct strbuf *out, const char *id, const char *heading, const char *lede) {
+    strbuf_addf(out, "<section id=\"%s\">\n<h2>%s</h2>\n", id, heading);
+    if (lede) strbuf_addf(out, "<p class=\"lede\">%s</p>\n", lede);
+}
+
+void html_section_end(struct strbuf *out) { strbuf_addstr(out, "</section>\n"); }
+
+static void html_cell(struct strbuf *out, const char *tag, const char *text, enum table_align align) {
+    strbuf_addf(out, "<%s%s>", tag, align == TABLE_RIGHT ? " class=\"n\"" : "");
+    html_escape(out, text);
+    strbuf_addf(out, "</%s>", tag);
+}
+
+void html_table(struct strbuf *out, struct table *t) {
+    size_t nc = t->heads.n;
+    strbuf_addstr(out, "<div class=\"scroll\"><table><thead><tr>");
+    for (size_t c = 0; c < nc; c++) html_cell(out, "th", t->heads.v[c], t->aligns.v[c]);
+    strbuf_addstr(out, "</tr></thead>\n<tbody>\n");
+    for (size_t r = 0; r < table_rows(t); r++) {
+        strbuf_addstr(out, "<tr>");
+        for (size_t c = 0; c < nc; c++) html_cell(out, "td", t->cells.v[r * nc + c], t->aligns.v[c]);
+        strbuf_addstr(out, "</tr>\n");
+    }
+    strbuf_addstr(out, "</tbody></table></div>\n");
+    table_free(t);
+}
+
+void html_chart(const struct view *v,
+                bool (*draw)(const struct view *, const struct chart_form *, struct strbuf *),
+                struct strbuf *out) {
+    strbuf_addstr(out, "<div class=\"chart\">\n");
+    draw(v, &(struct chart_form){ 1072, "wide", false }, out);
+    draw(v, &(struct chart_form){ 340, "narrow", false }, out);
+    strbuf_addstr(out, "</div>\n");
+}
+
+static bool has_chart(const struct view *v,
+                      bool (*draw)(const struct view *, const struct chart_form *, struct strbuf *)) {
+    struct strbuf s = STRBUF_INIT;
+    bool drawn = draw(v, &(struct chart_form){ 1072, "wide", false }, &s);
+    strbuf_free(&s);
+    return drawn;
+}
+
+bool html_has_kernels(const struct view *v) { return v->a && v->a->nkernels; }
+bool html_has_operators(const struct view *v) { return v->a && v->a->noperators; }
+
+static void embedded(struct strbuf *out, const char *path) {
+    const struct embed_file *f = embed_find(path);
+    if (f) strbuf_add(out, f->data, embed_bytes(f));
+}
+
+static void fact(struct strbuf *out, const char *label, const char *value) {
+    if (!value || !*value) return;
+    strbuf_addf(out, "<span>%s", label);
+    html_escape(out, value);
+    strbuf_addstr(out, "</span>\n");
+}
+
+static void page_head(const struct view *v, struct strbuf *out) {
+    strbuf_addstr(out, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+                       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+                       "<meta name=\"referrer\" content=\"no-referrer\">\n"
+                       "<link rel=\"icon\" href=\"data:,\">\n<title>");
+    html_escape(out, v->in->title ? v->in->title : "inferprof report");
+    strbuf_addstr(out, "</title>\n<style>\n");
+    embedded(out, "web/report.css");
+    strbuf_addstr(
+        out, "</style>\n</head>\n<body>\n<header class=\"top\">\n<div class=\"brand\">inferprof</div>\n<h1>");
+    html_escape(out, text_or_dash(v->in->title));
+    strbuf_addstr(out, "</h1>\n<div class=\"meta\">\n");
+    fact(out, "", v->in->run_id);
+    if (v->in->started_wall_ns) fact(out, "", text_date(v->in->started_wall_ns).s);
+    fact(out, "", view_device(v));
+    fact(out, "engine ", v->in->engine);
+    if (v->in->repeats) {
+        char repeats[64];
+        snprintf(repeats, sizeof repeats, "%zu timed repeats", v->in->repeats);
+        fact(out, "", repeats);
+    }
+    strbuf_addstr(out, "</div>\n</header>\n");
+}
+
+static void page_nav(const struct view *v, bool timeline, struct strbuf *out) {
+    const struct {
+        const char *id, *name;
+        bool there;
+    } links[] = {
+        { "verdict", "Verdict", true },
+        { "stages", "Stages", v->nstages > 0 },
+        { "roofline", "Roofline", has_chart(v, chart_roofline) },
+        { "timeline", "Timeline", timeline },
+        { "kernels", "Kernels", html_has_kernels(v) },
+        { "operators", "Operators", html_has_operators(v) },
+        { "power", "Power", has_chart(v, chart_power) },
+        { "environment", "Environment", true },
+    };
+    strbuf_addstr(out, "<nav aria-label=\"Sections\"><div class=\"in\">\n");
+    for (size_t i = 0; i < COUNTOF(links); i++)
+        if (links[i].there) strbuf_addf(out, "<a href=\"#%s\">%s</a>\n", links[i].id, links[i].name);
+    strbuf_addstr(out, "</div></nav>\n");
+}
+
+static void page_problems(const struct view *v, struct strbuf *out) {
+    bool unstable = view_unstable(v);
+    if (!v->in->nproblems && !v->in->incomplete && !unstable) return;
+    strbuf_addstr(out, "<div class=\"notice\"><h3>To be doubted</h3><ul>\n");
+    if (v->in->incomplete)
+        strbuf_addstr(out, "<li>This run ended early: the report shows what there is.</li>\n");
+    if (unstable)
+        strbuf_addstr(
+            out,
+            "<li>Unstable: the repeats of a stage differ by more than 5% (CV). Small differences mean nothing.</li>\n");
+    for (size_t i = 0; i < v->in->nproblems; i++) {
+        strbuf_addstr(out, "<li>");
+        html_escape(out, v->in->problems[i]);
+        strbuf_addstr(out, "</li>\n");
+    }
+    strbuf_addstr(out, "</ul></div>\n");
+}
+
+static void section_roofline(const struct view *v, struct strbuf *out) {
+    if (!has_chart(v, chart_roofline)) return;
+    html_section(
+        out, "roofline", "Roofline",
+        "Each circle is a kernel, its area the time it takes; dots with a name are whole stages. The line is what the "
+        "device allows at that many operations per byte.");
+    html_chart(v, chart_roofline, out);
+    strbuf_addstr(out, "<p class=\"small soft\">Peaks: ");
+    html_escape(out, text_or_dash(view_peak_source(v)));
+    strbuf_addstr(out, "</p>\n");
+    html_section_end(out);
+}
+
+static void section_timeline(const struct strbuf *json, struct strbuf *out) {
+    if (json->len == 0) return;
+    html_section(out, "timeline", "Timeline", NULL);
+    strbuf_addstr(
+        out,
+        "<div class=\"tl\" id=\"timeline-box\"><p class=\"soft\">The timeline needs scripts. "
+        "<code>inferprof export RUN --format perfetto</code> opens the same trace elsewhere.</p></div>\n");
+    strbuf_addstr(out, "<script type=\"application/json\" id=\"timeline-data\">");
+    html_script_json(out, json->buf, json->len);
+    strbuf_addstr(out, "</script>\n");
+    html_section_end(out);
+}
+
+static void section_power(const struct view *v, struct strbuf *out) {
+    struct table t;
+    if (!v->a || v->a->npowers == 0) return;
+    html_section(out, "power", "Power and clocks",
+                 "Watts above, SM clock below; shaded where the clock was held down.");
+    for (size_t i = 0; i < v->a->npowers; i++) {
+        if (v->a->powers[i].n < 2) continue;
+        strbuf_addstr(out, "<div class=\"chart\">\n");
+        chart_power_of(&v->a->powers[i], &(struct chart_form){ 1072, "wide", false }, out);
+        chart_power_of(&v->a->powers[i], &(struct chart_form){ 340, "narrow", false }, out);
+        strbuf_addstr(out, "</div>\n");
+    }
+    strbuf_addstr(out, "<p></p>\n");
+    rows_power_md(v, &t);
+    html_table(out, &t);
+    html_section_end(out);
+}
+
+static void page_scripts(struct strbuf *out) {
+    static const char *const files[] = { "web/tables.js", "web/timeline.js" };
+    for (size_t i = 0; i < COUNTOF(files); i++) {
+        strbuf_addstr(out, "<script>\n");
+        embedded(out, files[i]);
+        strbuf_addstr(out, "</script>\n");
+    }
+}
+
+void report_html(const struct report_input *in, struct strbuf *out) {
+    struct view v;
+    struct strbuf timeline = STRBUF_INIT;
+    view_init(&v, in);
+    window_json(&v, WINDOW_MAX_SLICES, &timeline);
+    page_head(&v, out);
+    page_nav(&v, timeline.len > 0, out);
+    strbuf_addstr(out, "<main>\n");
+    page_problems(&v, out);
+    html_verdict(&v, out);
+    html_figures(&v, out);
+    html_stages(&v, out);
+    html_idle(&v, out);
+    section_roofline(&v, out);
+    section_timeline(&timeline, out);
+    html_kernels(&v, out);
+    html_operators(&v, out);
+    section_power(&v, out);
+    html_provenance(&v, out);
+    strbuf_addstr(out, "</main>\n<footer>Written by inferprof ");
+    html_escape(out, in->version);
+    strbuf_addstr(out, ". One file, no network: it can be sent and kept as it is.</footer>\n");
+    page_scripts(out);
+    strbuf_addstr(out, "</body>\n</html>\n");
+    strbuf_free(&timeline);
+    view_free(&v);
+}

@@ -1,0 +1,27 @@
+/* Sections of report.html. Each writes nothing where there is nothing to show. */
+#ifndef REPORT_HTML_H
+#define REPORT_HTML_H
+
+#include "base/table.h"
+#include "report/charts.h"
+#include "report/view.h"
+
+void html_verdict(const struct view *v, struct strbuf *out);
+void html_figures(const struct view *v, struct strbuf *out);
+void html_stages(const struct view *v, struct strbuf *out);
+void html_idle(const struct view *v, struct strbuf *out);
+void html_kernels(const struct view *v, struct strbuf *out);
+void html_operators(const struct view *v, struct strbuf *out);
+void html_provenance(const struct view *v, struct strbuf *out);
+
+void html_section(struct strbuf *out, const char *id, const char *heading, const char *lede); /* opens */
+void html_section_end(struct strbuf *out);
+/* A plain table from the ones of rows.h, which is freed. */
+void html_table(struct strbuf *out, struct table *t);
+void html_chart(const struct view *v,
+                bool (*draw)(const struct view *, const struct chart_form *, struct strbuf *),
+                struct strbuf *out);
+bool html_has_kernels(const struct view *v);
+bool html_has_operators(const struct view *v);
+
+#endif

@@ -1,0 +1,192 @@
+/* The upper half of the page: verdict, key figures, stages, idle time. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/html.h"
+#include "base/util.h"
+#include "report/html.h"
+#include "report/rows.h"
+#include "report/text.h"
+
+static void finding(const struct analysis *a, const struct analysis_finding *f, struct strbuf *out) {
+    const char *stage = view_stage_name(a, f->stage);
+    strbuf_addstr(out, "<li>\n");
+    if (isfinite(f->saving_ms)) {
+        strbuf_addf(out, "<div class=\"save\">%s<small>at most, %s of ", text_ms(f->saving_ms).s,
+                    text_percent(f->saving_percent / 100).s);
+        html_escape(out, stage ? stage : "the run");
+        strbuf_addstr(out, "</small></div>\n");
+    }
+    strbuf_addstr(out, "<h3>");
+    html_escape(out, f->title);
+    strbuf_addstr(out, "</h3>\n<p>");
+    html_escape(out, f->evidence);
+    strbuf_addstr(out, "</p>\n<p class=\"do\">");
+    html_escape(out, f->advice);
+    strbuf_addf(out, "</p>\n<div class=\"tag\">%s confidence</div>\n</li>\n",
+                analysis_confidence_name(f->confidence));
+}
+
+void html_verdict(const struct view *v, struct strbuf *out) {
+    const struct analysis_finding *f;
+    size_t n = view_findings(v, &f);
+    html_section(out, "verdict", "What to change first", NULL);
+    if (n == 0) {
+        strbuf_addf(out, "<p class=\"lede\">%s</p>\n",
+                    v->a ? "No finding: no rule has evidence in this trace."
+                         : "No finding: there is no trace to look at.");
+    } else {
+        strbuf_addstr(out, "<ol class=\"findings\">\n");
+        for (size_t i = 0; i < MIN(n, 3); i++) finding(v->a, &f[i], out);
+        strbuf_addstr(out, "</ol>\n");
+    }
+    if (n > 3) {
+        strbuf_addf(out, "<details><summary>%zu more finding%s</summary>\n<ol class=\"findings more\">\n",
+                    n - 3, n == 4 ? "" : "s");
+        for (size_t i = 3; i < MIN(n, 15); i++) finding(v->a, &f[i], out);
+        strbuf_addstr(out, "</ol></details>\n");
+    }
+    html_section_end(out);
+}
+
+/* ---- key figures */
+static void figure(struct strbuf *out, const char *name, const char *value, const char *note) {
+    strbuf_addstr(out, "<div><dt>");
+    html_escape(out, name);
+    strbuf_addstr(out, "</dt><dd>");
+    html_escape(out, value);
+    if (note && *note) {
+        strbuf_addstr(out, " <small>");
+        html_escape(out, note);
+        strbuf_addstr(out, "</small>");
+    }
+    strbuf_addstr(out, "</dd></div>\n");
+}
+
+static void stage_figure(const struct view_stage *s, struct strbuf *out) {
+    char note[64] = "";
+    if (isfinite(s->timed.std)) snprintf(note, sizeof note, "\u00b1 %s", text_ms_number(s->timed.std).s);
+    figure(out, s->name, text_ms(s->time_ms).s, note);
+}
+
+void html_figures(const struct view *v, struct strbuf *out) {
+    size_t shown = 0;
+    strbuf_addstr(out, "<dl class=\"figures\">\n");
+    for (size_t i = 0; i < v->nstages && shown < 4; i++)
+        if (!v->stages[i].parent && isfinite(v->stages[i].time_ms)) stage_figure(&v->stages[i], out), shown++;
+    for (size_t i = 0; i < v->in->nfigures && shown < 7; i++, shown++) {
+        const struct report_figure *f = &v->in->figures[i];
+        struct stats s = stats_of(f->values, f->n);
+        figure(out, f->name, text_ms_number(s.median).s, f->unit);
+    }
+    if (isfinite(view_model_mfu(v))) figure(out, "model MFU", text_percent(view_model_mfu(v)).s, "");
+    if (v->a && v->a->conservation.busy > 0 && shown < 8) {
+        figure(out, "GPU busy", text_ms(v->a->conservation.busy / 1e6).s, "");
+        figure(out, "kernels", text_count(v->a->kernels_total).s, "");
+    }
+    strbuf_addstr(out, "</dl>\n");
+}
+
+/* ---- stages */
+static void stage_bar(const struct view_stage *s, double most, struct strbuf *out) {
+    double wide = s->time_ms / most * 100;
+    strbuf_addf(out, "<div class=\"row%s\"><div class=\"name\">", s->depth ? " sub" : "");
+    html_escape(out, s->name);
+    strbuf_addf(out, "</div><div class=\"track\"><i class=\"seg idle\" style=\"width:%.3f%%\"></i>", wide);
+    if (isfinite(s->busy_ms))
+        strbuf_addf(out, "<i class=\"seg busy\" style=\"width:%.3f%%\"></i>",
+                    fmin(s->busy_ms, s->time_ms) / most * 100);
+    if (isfinite(s->floor_ms))
+        strbuf_addf(out, "<i class=\"floor\" style=\"left:calc(%.3f%% - 1px)\"></i>",
+                    fmin(100, s->floor_ms / most * 100));
+    strbuf_addf(out, "</div><div class=\"val\">%s", text_ms(s->time_ms).s);
+    if (isfinite(s->distance)) strbuf_addf(out, " <span>%s the floor</span>", text_times(s->distance).s);
+    strbuf_addstr(out, "</div></div>\n");
+}
+
+static void stage_bars(const struct view *v, struct strbuf *out) {
+    double most = 0;
+    bool floors = false, busy = false;
+    for (size_t i = 0; i < v->nstages; i++) {
+        if (isfinite(v->stages[i].time_ms)) most = fmax(most, v->stages[i].time_ms);
+        floors |= isfinite(v->stages[i].floor_ms), busy |= isfinite(v->stages[i].busy_ms);
+    }
+    if (!(most > 0)) return;
+    strbuf_addstr(out, "<div class=\"key\">");
+    if (busy) strbuf_addstr(out, "<span><i style=\"background:var(--accent)\"></i>GPU busy</span>");
+    strbuf_addstr(out, "<span><i style=\"background:var(--idle)\"></i>rest of the time</span>");
+    if (floors)
+        strbuf_addstr(out,
+                      "<span><i class=\"tick\"></i>floor: no implementation on this device is faster</span>");
+    strbuf_addstr(out, "</div>\n<div class=\"bars\">\n");
+    for (size_t i = 0; i < v->nstages; i++)
+        if (isfinite(v->stages[i].time_ms)) stage_bar(&v->stages[i], most, out);
+    strbuf_addstr(out, "</div>\n");
+}
+
+static void refusals(const struct view *v, struct strbuf *out) {
+    for (size_t i = 0; i < v->nstages; i++) {
+        const struct analysis_stage *s = v->stages[i].trace;
+        if (!s || s->outside || s->idle_known || !s->idle_refused || v->stages[i].parent) continue;
+        strbuf_addstr(out, "<p class=\"small soft\">No idle verdict for ");
+        html_escape(out, s->name);
+        strbuf_addstr(out, ": ");
+        html_escape(out, s->idle_refused);
+        strbuf_addstr(out, "</p>\n");
+    }
+}
+
+void html_stages(const struct view *v, struct strbuf *out) {
+    struct table t;
+    if (v->nstages == 0) return;
+    html_section(out, "stages", "Stages", NULL);
+    strbuf_addstr(out, "<p class=\"lede\">Time of one occurrence: ");
+    html_escape(out, v->stages[0].source);
+    strbuf_addstr(out, ".</p>\n");
+    stage_bars(v, out);
+    rows_stages_md(v, &t);
+    html_table(out, &t);
+    rows_substages_md(v, &t);
+    if (table_rows(&t)) {
+        strbuf_addstr(
+            out,
+            "<p class=\"small soft\" style=\"margin-top:14px\">Parts of the stages above; they are included there and not added to them.</p>\n");
+        html_table(out, &t);
+    } else {
+        table_free(&t);
+    }
+    rows_aggregates_md(v, &t);
+    if (table_rows(&t)) {
+        strbuf_addstr(out, "<h3 style=\"margin-top:26px\">Timed repeats</h3>\n");
+        html_table(out, &t);
+    } else {
+        table_free(&t);
+    }
+    rows_overhead_md(v, &t);
+    if (table_rows(&t)) {
+        strbuf_addstr(
+            out,
+            "<h3 style=\"margin-top:26px\">What recording cost</h3>\n<p class=\"small soft\">Latencies are from repeats "
+            "with nothing recorded. Above 1.25x, shares and idle times are distorted: take a lighter preset.</p>\n");
+        html_table(out, &t);
+    } else {
+        table_free(&t);
+    }
+    html_section_end(out);
+}
+
+void html_idle(const struct view *v, struct strbuf *out) {
+    struct table t;
+    rows_idle_md(v, &t);
+    if (table_rows(&t) == 0) {
+        table_free(&t);
+        refusals(v, out);
+        return;
+    }
+    html_section(out, "idle", "Why the GPU waited",
+                 "Milliseconds over the trace, between the first and the last kernel of each occurrence.");
+    html_table(out, &t);
+    refusals(v, out);
+    html_section_end(out);
+}

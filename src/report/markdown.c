@@ -1,0 +1,212 @@
+#include "report/markdown.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "report/charts.h"
+#include "report/rows.h"
+#include "report/text.h"
+
+bool markdown_section(struct strbuf *out, const char *heading, struct table *t) {
+    bool any = table_rows(t) > 0;
+    if (any) {
+        strbuf_addf(out, "## %s\n\n", heading);
+        table_markdown(t, out);
+        strbuf_addch(out, '\n');
+    }
+    table_free(t);
+    return any;
+}
+
+void markdown_list(struct strbuf *out, const char *const *lines, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        strbuf_addstr(out, "- ");
+        text_markdown(out, lines[i]);
+        strbuf_addch(out, '\n');
+    }
+    if (n) strbuf_addch(out, '\n');
+}
+
+static void add_fact(struct strbuf *out, const char *what, const char *value) {
+    if (!value || !*value) return;
+    strbuf_addf(out, "%s", what);
+    text_markdown(out, value);
+    strbuf_addstr(out, "  \n");
+}
+
+void markdown_head(const struct view *v, struct strbuf *out) {
+    const struct report_input *in = v->in;
+    strbuf_addstr(out, "# ");
+    text_markdown(out, text_or_dash(in->title));
+    strbuf_addstr(out, "\n\n");
+    add_fact(out, "Run: ", in->run_id);
+    if (in->started_wall_ns) add_fact(out, "Date: ", text_date(in->started_wall_ns).s);
+    add_fact(out, "Device: ", view_device(v));
+    add_fact(out, "Engine: ", in->engine);
+    if (isfinite(view_peak_flops(v)))
+        strbuf_addf(out, "Peaks: %s/s, %s/s (%s)  \n", text_flops(view_peak_flops(v)).s,
+                    text_bytes(view_peak_bytes(v)).s, text_or_dash(view_peak_source(v)));
+    if (in->repeats)
+        strbuf_addf(out, "Timed repeats: %zu, of them failed: %zu  \n", in->repeats, in->failed_repeats);
+    strbuf_addch(out, '\n');
+    if (in->incomplete) strbuf_addstr(out, "**This run ended early: the report shows what there is.**\n\n");
+    if (view_unstable(v))
+        strbuf_addstr(
+            out,
+            "**Unstable: the repeats of a stage differ by more than 5% (CV). Small differences mean nothing.**\n\n");
+    if (in->nproblems) {
+        strbuf_addstr(out, "To be doubted:\n\n");
+        markdown_list(out, in->problems, in->nproblems);
+    }
+}
+
+static void finding(const struct analysis *a, const struct analysis_finding *f, size_t rank,
+                    struct strbuf *out) {
+    strbuf_addf(out, "%zu. **", rank);
+    text_markdown(out, f->title);
+    strbuf_addstr(out, "**");
+    if (isfinite(f->saving_ms)) {
+        const char *stage = view_stage_name(a, f->stage);
+        strbuf_addf(out, " (at most %s, %s of ", text_ms(f->saving_ms).s,
+                    text_percent(f->saving_percent / 100).s);
+        text_markdown(out, stage ? stage : "the run");
+        strbuf_addch(out, ')');
+    }
+    strbuf_addstr(out, "  \n   ");
+    text_markdown(out, f->evidence);
+    strbuf_addstr(out, "  \n   ");
+    text_markdown(out, f->advice);
+    strbuf_addf(out, " Confidence: %s.\n", analysis_confidence_name(f->confidence));
+}
+
+void markdown_findings(const struct view *v, size_t limit, struct strbuf *out) {
+    const struct analysis_finding *f;
+    size_t n = view_findings(v, &f);
+    if (n == 0) {
+        strbuf_addstr(out, v->a ? "No finding: no rule has evidence in this trace.\n\n"
+                                : "No finding: there is no trace to look at.\n\n");
+        return;
+    }
+    for (size_t i = 0; i < MIN(n, limit); i++) finding(v->a, &f[i], i + 1, out);
+    strbuf_addch(out, '\n');
+}
+
+/* The parts of a stage are a note under the table: never rows that somebody might add. */
+void markdown_stages(const struct view *v, const char *heading, struct strbuf *out) {
+    struct table t;
+    rows_stages_md(v, &t);
+    if (!markdown_section(out, heading, &t)) return;
+    bool first = true;
+    for (size_t i = 0; i < v->nstages; i++) {
+        const struct view_stage *s = &v->stages[i];
+        if (!s->parent || s->outside) continue;
+        strbuf_addstr(out, first ? "Inside: " : "; ");
+        text_markdown(out, s->name);
+        strbuf_addf(out, " %s (in ", text_ms(s->time_ms).s);
+        text_markdown(out, s->parent);
+        strbuf_addch(out, ')');
+        first = false;
+    }
+    if (!first) strbuf_addstr(out, ". Parts are included in their stage and are not added to it.\n\n");
+    for (size_t i = 0; i < v->nstages; i++) {
+        const struct analysis_stage *s = v->stages[i].trace;
+        if (!s || s->idle_known || !s->idle_refused || s->outside || v->stages[i].parent) continue;
+        strbuf_addstr(out, "No idle verdict for ");
+        text_markdown(out, s->name);
+        strbuf_addstr(out, ": ");
+        text_markdown(out, s->idle_refused);
+        strbuf_addstr(out, "\n\n");
+    }
+}
+
+static bool has_chart(const struct view *v, const struct chart *c) {
+    struct strbuf s = STRBUF_INIT;
+    bool drawn = c->draw(v, &(struct chart_form){ 800, "chart", true }, &s);
+    strbuf_free(&s);
+    return drawn;
+}
+
+static void chart_links(const struct view *v, struct strbuf *out) {
+    for (size_t i = 0; i < charts_n; i++)
+        if (has_chart(v, &charts[i]))
+            strbuf_addf(out, "![%s](charts/%s.svg)\n\n", charts[i].name, charts[i].name);
+}
+
+static void notes(const struct view *v, struct strbuf *out) {
+    size_t n = v->a ? v->a->nnotes : 0;
+    if (n + v->in->nassumptions == 0) return;
+    strbuf_addstr(out, "## Where the numbers come from\n\n");
+    for (size_t i = 0; i < n; i++) {
+        strbuf_addstr(out, v->a->notes[i].severity == ANALYSIS_WARNING ? "- Warning: " : "- ");
+        text_markdown(out, v->a->notes[i].text);
+        strbuf_addch(out, '\n');
+    }
+    markdown_list(out, v->in->assumptions, v->in->nassumptions);
+    if (!v->in->nassumptions) strbuf_addch(out, '\n');
+}
+
+static void conservation(const struct view *v, struct strbuf *out) {
+    if (!v->a || !(v->a->conservation.busy > 0)) return;
+    const struct analysis_conservation *c = &v->a->conservation;
+    strbuf_addf(
+        out,
+        "GPU busy %s: every nanosecond belongs to one stage, one operator and one kernel kind. Outside any "
+        "stage: %s. Outside any operator: %s. Kernels without a launch: %s (%s).\n\n",
+        text_ms(c->busy / 1e6).s, text_ms(c->outside_stages / 1e6).s, text_ms(c->outside_operators / 1e6).s,
+        text_count(c->unmatched_kernels).s, text_ms(c->unmatched / 1e6).s);
+}
+
+static void overhead(const struct view *v, struct strbuf *out) {
+    struct table t;
+    rows_overhead_md(v, &t);
+    if (!markdown_section(out, "What recording cost", &t)) return;
+    bool high = false;
+    for (size_t i = 0; i < v->nstages; i++) high |= v->stages[i].overhead > 1.25;
+    if (high)
+        strbuf_addstr(
+            out,
+            "More than 25%: shares and idle times of the recorded run are distorted. Use a lighter preset "
+            "(`profiling=min`). Latency figures are from the timed repeats and are not touched by it.\n\n");
+}
+
+static void answers(const struct view *v, struct strbuf *out) {
+    size_t n = MIN(v->in->nanswers, 5);
+    if (n == 0) return;
+    strbuf_addf(out, "## Answers\n\n%zu of %zu; all in predictions.md.\n\n", n, v->in->nanswers);
+    for (size_t i = 0; i < n; i++) {
+        const struct report_answer *a = &v->in->answers[i];
+        text_markdown(out, text_or_dash(a->input));
+        strbuf_addf(out, ", %s new tokens\n\n", text_num(a->new_tokens, 0).s);
+        text_markdown_block(out, "", a->error ? a->error : a->text ? a->text : "");
+        strbuf_addch(out, '\n');
+    }
+}
+
+void report_markdown(const struct report_input *in, struct strbuf *out) {
+    struct view v;
+    struct table t;
+    view_init(&v, in);
+    markdown_head(&v, out);
+    strbuf_addstr(out, "## Verdict\n\n");
+    markdown_findings(&v, 12, out);
+    markdown_stages(&v, "Stages", out);
+    rows_aggregates_md(&v, &t), markdown_section(out, "Timed repeats", &t);
+    chart_links(&v, out);
+    rows_idle_md(&v, &t), markdown_section(out, "Why the GPU waited (ms)", &t);
+    rows_categories_md(&v, &t), markdown_section(out, "What the GPU did", &t);
+    conservation(&v, out);
+    rows_kernels_md(&v, 20, &t), markdown_section(out, "Kernels", &t);
+    rows_operators_md(&v, 20, &t), markdown_section(out, "Operators", &t);
+    rows_power_md(&v, &t), markdown_section(out, "Power and clocks", &t);
+    rows_stability_md(&v, &t), markdown_section(out, "Stability", &t);
+    overhead(&v, out);
+    answers(&v, out);
+    rows_environment_md(&v, &t), markdown_section(out, "Environment", &t);
+    notes(&v, out);
+    if (in->command) {
+        strbuf_addstr(out, "## Again\n\n");
+        text_markdown_block(out, "sh", in->command);
+    }
+    view_free(&v);
+}

@@ -1,0 +1,15 @@
+/* Pieces that report.md and stakeholder_summary.md share. */
+#ifndef REPORT_MARKDOWN_H
+#define REPORT_MARKDOWN_H
+
+#include "base/table.h"
+#include "report/view.h"
+
+void markdown_head(const struct view *v, struct strbuf *out); /* title, run, device, what must be doubted */
+void markdown_findings(const struct view *v, size_t limit, struct strbuf *out);
+/* "## Heading" and the table, which is freed; nothing at all when it has no row. True: written. */
+bool markdown_section(struct strbuf *out, const char *heading, struct table *t);
+void markdown_stages(const struct view *v, const char *heading, struct strbuf *out);
+void markdown_list(struct strbuf *out, const char *const *lines, size_t n);
+
+#endif

@@ -1,0 +1,309 @@
+/* metrics.json: every number of the report with its unit in its name. The schema is docs/metrics-json.md;
+ * REPORT_METRICS_SCHEMA grows when a field changes its meaning or goes away, not when one is added. */
+#include <math.h>
+
+#include "base/jsonw.h"
+#include "base/util.h"
+#include "report/metrics.h"
+#include "report/rows.h"
+#include "report/view.h"
+
+static void write_stats(struct jsonw *j, const char *key, const struct stats *s, const char *unit) {
+    jsonw_kobject(j, key);
+    jsonw_kstr(j, "unit", unit);
+    jsonw_ku64(j, "n", s->n);
+    jsonw_knum(j, "mean", s->mean), jsonw_knum(j, "std", s->std), jsonw_knum(j, "median", s->median);
+    jsonw_knum(j, "min", s->min), jsonw_knum(j, "max", s->max), jsonw_knum(j, "p90", s->p90);
+    jsonw_knum(j, "p99", s->p99), jsonw_knum(j, "cv", s->cv);
+    jsonw_knum(j, "ci95_low", s->ci95_low), jsonw_knum(j, "ci95_high", s->ci95_high);
+    jsonw_end(j);
+}
+
+static void write_values(struct jsonw *j, const char *key, const double *v, size_t n) {
+    jsonw_karray(j, key);
+    for (size_t i = 0; i < n; i++) jsonw_num(j, v[i]);
+    jsonw_end(j);
+}
+
+static void write_run(struct jsonw *j, const struct view *v) {
+    const struct report_input *in = v->in;
+    jsonw_kobject(j, "run");
+    jsonw_kstr(j, "id", in->run_id), jsonw_kstr(j, "title", in->title), jsonw_kstr(j, "model", in->model);
+    jsonw_kstr(j, "engine", in->engine), jsonw_kstr(j, "command", in->command);
+    jsonw_kstr(j, "inferprof_version", in->version);
+    jsonw_key(j, "started_unix_ns");
+    if (in->started_wall_ns)
+        jsonw_u64(j, in->started_wall_ns);
+    else
+        jsonw_null(j);
+    jsonw_kbool(j, "incomplete", in->incomplete);
+    jsonw_kbool(j, "unstable", view_unstable(v));
+    jsonw_ku64(j, "repeats", in->repeats), jsonw_ku64(j, "failed_repeats", in->failed_repeats);
+    jsonw_end(j);
+}
+
+static void write_device(struct jsonw *j, const struct view *v) {
+    jsonw_kobject(j, "device");
+    jsonw_kstr(j, "name", view_device(v));
+    jsonw_knum(j, "peak_flop_per_s", view_peak_flops(v));
+    jsonw_knum(j, "peak_byte_per_s", view_peak_bytes(v));
+    jsonw_kstr(j, "peak_type", v->in->peak.type);
+    jsonw_kstr(j, "peak_source", view_peak_source(v));
+    jsonw_end(j);
+}
+
+static void write_idle(struct jsonw *j, const struct analysis_stage *s) {
+    jsonw_kobject(j, "idle");
+    jsonw_kbool(j, "known", s->idle_known);
+    jsonw_kstr(j, "refused_because", s->idle_refused);
+    if (s->idle_known) {
+        jsonw_kobject(j, "by_cause_ns");
+        for (int c = 0; c < ANALYSIS_IDLE_CAUSES; c++)
+            jsonw_knum(j, analysis_idle_cause_name((enum analysis_idle_cause)c), s->idle.ns[c]);
+        jsonw_end(j);
+        jsonw_ku64(j, "gaps", s->idle.gaps);
+        jsonw_knum(j, "graph_removable_ns", s->idle.graph_removable_ns);
+        jsonw_knum(j, "queue_depth_mean", s->idle.queue_depth_mean);
+        jsonw_knum(j, "queue_empty_share", s->idle.queue_empty_share);
+        jsonw_knum(j, "launch_delay_median_ns", s->idle.launch_delay_ns);
+        jsonw_knum(j, "launch_cost_median_ns", s->idle.launch_cost_ns);
+    }
+    jsonw_end(j);
+}
+
+static void write_stage_trace(struct jsonw *j, const struct analysis_stage *s) {
+    jsonw_kobject(j, "trace");
+    jsonw_ku64(j, "occurrences", s->occurrences);
+    write_stats(j, "wall_per_occurrence", &s->wall_ns, "ns");
+    write_stats(j, "gpu_busy_per_occurrence", &s->busy_ns, "ns");
+    write_stats(j, "per_token", &s->token_ns, "ns");
+    jsonw_knum(j, "wall_ns", s->wall_total_ns), jsonw_knum(j, "gpu_busy_ns", s->gpu_busy_ns);
+    jsonw_knum(j, "gpu_span_ns", s->gpu_span_ns), jsonw_knum(j, "idle_ns", s->idle_ns);
+    jsonw_knum(j, "gpu_owned_ns", s->gpu_owned_ns), jsonw_knum(j, "gpu_owned_self_ns", s->gpu_owned_self_ns);
+    jsonw_ku64(j, "kernels", s->kernels), jsonw_ku64(j, "launches", s->launches);
+    jsonw_ku64(j, "graph_launches", s->graph_launches), jsonw_ku64(j, "copies", s->copies);
+    jsonw_ku64(j, "syncs", s->syncs), jsonw_knum(j, "copied_bytes", s->copied_bytes);
+    jsonw_knum(j, "tokens_in", s->tokens_in), jsonw_knum(j, "tokens_out", s->tokens_out);
+    jsonw_kstr(j, "token_source", s->token_source);
+    jsonw_knum(j, "kernels_per_token", s->kernels_per_token);
+    jsonw_knum(j, "launches_per_token", s->launches_per_token);
+    jsonw_knum(j, "joules", s->joules), jsonw_knum(j, "joules_per_token", s->joules_per_token);
+    jsonw_knum(j, "tokens_per_joule", s->tokens_per_joule), jsonw_knum(j, "mean_watts", s->watts);
+    write_idle(j, s);
+    jsonw_end(j);
+}
+
+static void write_stage(struct jsonw *j, const struct view_stage *s) {
+    jsonw_object(j);
+    jsonw_kstr(j, "name", s->name), jsonw_kstr(j, "parent", s->parent), jsonw_kbool(j, "outside", s->outside);
+    jsonw_knum(j, "time_ms", s->time_ms), jsonw_kstr(j, "time_source", s->source);
+    if (s->values_ms) write_values(j, "repeats_ms", s->values_ms, s->nvalues);
+    write_stats(j, "timed", &s->timed, "ms");
+    jsonw_knum(j, "tokens", s->tokens), jsonw_knum(j, "tokens_per_s", s->tokens_per_s);
+    jsonw_knum(j, "flops", s->flops), jsonw_knum(j, "bytes", s->bytes);
+    jsonw_knum(j, "floor_ms", s->floor_ms), jsonw_knum(j, "distance", s->distance);
+    jsonw_knum(j, "mfu", s->mfu), jsonw_knum(j, "mbu", s->mbu);
+    jsonw_knum(j, "representative_ms", s->given ? s->given->representative_ms : NAN);
+    jsonw_knum(j, "recording_overhead_ratio", s->overhead);
+    if (s->trace) write_stage_trace(j, s->trace);
+    jsonw_end(j);
+}
+
+static void write_figures(struct jsonw *j, const struct report_input *in) {
+    jsonw_karray(j, "figures");
+    for (size_t i = 0; i < in->nfigures; i++) {
+        const struct report_figure *f = &in->figures[i];
+        struct stats s = stats_of(f->values, f->n);
+        jsonw_object(j);
+        jsonw_kstr(j, "key", f->key), jsonw_kstr(j, "name", f->name), jsonw_kstr(j, "unit", f->unit);
+        jsonw_kbool(j, "larger_is_better", f->larger_is_better);
+        write_values(j, "repeats", f->values, f->n);
+        write_stats(j, "stats", &s, f->unit ? f->unit : "");
+        jsonw_end(j);
+    }
+    jsonw_end(j);
+}
+
+static void write_dims(struct jsonw *j, const char *key, const uint32_t d[3]) {
+    jsonw_key(j, key);
+    if (!d[0]) {
+        jsonw_null(j);
+        return;
+    }
+    jsonw_array(j);
+    for (int i = 0; i < 3; i++) jsonw_u64(j, d[i]);
+    jsonw_end(j);
+}
+
+static void write_kernels(struct jsonw *j, const struct analysis *a) {
+    jsonw_karray(j, "kernels");
+    for (size_t i = 0; i < MIN(a->nkernels, 2000); i++) { /* all of them are in kernels.csv */
+        const struct analysis_kernel *k = &a->kernels[i];
+        const struct timeline_shape *s = &a->timeline->shapes[k->shape];
+        jsonw_object(j);
+        jsonw_kstr(j, "name", k->name), jsonw_kstr(j, "short_name", k->short_name);
+        jsonw_kstr(j, "library", kernel_library_name(k->library));
+        jsonw_kstr(j, "category", kernel_category_name(k->category));
+        jsonw_kstr(j, "stage", view_stage_name(a, k->stage));
+        jsonw_ku64(j, "calls", k->calls), jsonw_knum(j, "total_ns", k->total_ns);
+        jsonw_knum(j, "owned_ns", k->owned_ns), jsonw_knum(j, "share", k->share);
+        jsonw_knum(j, "mean_ns", k->mean_ns), jsonw_knum(j, "min_ns", k->min_ns);
+        jsonw_knum(j, "p50_ns", k->p50_ns), jsonw_knum(j, "p99_ns", k->p99_ns),
+            jsonw_knum(j, "max_ns", k->max_ns);
+        write_dims(j, "grid", s->grid), write_dims(j, "block", s->block);
+        jsonw_ku64(j, "registers", s->registers);
+        jsonw_ku64(j, "smem_bytes", (uint64_t)s->static_smem_bytes + s->dynamic_smem_bytes);
+        jsonw_knum(j, "occupancy", k->occupancy),
+            jsonw_kstr(j, "occupancy_limiter", rows_limiter_name(k->limiter));
+        jsonw_knum(j, "waves", k->waves), jsonw_knum(j, "flops", k->flops), jsonw_knum(j, "bytes", k->bytes);
+        jsonw_end(j);
+    }
+    jsonw_end(j);
+}
+
+static void write_operators(struct jsonw *j, const struct analysis *a) {
+    jsonw_karray(j, "operators");
+    for (size_t i = 0; i < MIN(a->noperators, 2000); i++) {
+        const struct analysis_operator *o = &a->operators[i];
+        jsonw_object(j);
+        jsonw_kstr(j, "name", o->name), jsonw_kstr(j, "stage", view_stage_name(a, o->stage));
+        jsonw_ku64(j, "calls", o->calls), jsonw_ku64(j, "kernels", o->kernels);
+        jsonw_knum(j, "total_ns", o->total_ns), jsonw_knum(j, "self_ns", o->self_ns);
+        jsonw_knum(j, "mean_ns", o->mean_ns), jsonw_knum(j, "device_ns", o->gpu_ns);
+        jsonw_knum(j, "device_self_ns", o->gpu_self_ns);
+        jsonw_knum(j, "flops", o->flops), jsonw_knum(j, "bytes", o->bytes);
+        jsonw_end(j);
+    }
+    jsonw_end(j);
+}
+
+static void write_groups(struct jsonw *j, const char *key, const struct analysis_group *g, size_t n) {
+    jsonw_karray(j, key);
+    for (size_t i = 0; i < n; i++) {
+        jsonw_object(j);
+        jsonw_kstr(j, "name", g[i].name), jsonw_ku64(j, "calls", g[i].calls);
+        jsonw_ku64(j, "classes", g[i].classes);
+        jsonw_knum(j, "owned_ns", g[i].owned_ns), jsonw_knum(j, "share", g[i].share);
+        jsonw_end(j);
+    }
+    jsonw_end(j);
+}
+
+static void write_powers(struct jsonw *j, const struct analysis *a) {
+    jsonw_karray(j, "power");
+    for (size_t i = 0; i < a->npowers; i++) {
+        const struct analysis_power *p = &a->powers[i];
+        jsonw_object(j);
+        jsonw_ku64(j, "device", p->device), jsonw_knum(j, "joules", p->joules);
+        jsonw_knum(j, "watts_mean", p->watts_mean), jsonw_knum(j, "watts_max", p->watts_max);
+        jsonw_knum(j, "sm_mhz_max", p->sm_mhz_max), jsonw_knum(j, "sm_mhz_busy_mean", p->sm_mhz_busy_mean);
+        jsonw_knum(j, "idle_joules", p->idle_joules), jsonw_knum(j, "throttled_ns", p->throttled_ns);
+        jsonw_kstr(j, "throttled_by", p->throttled_by);
+        jsonw_end(j);
+    }
+    jsonw_end(j);
+}
+
+static void write_trace(struct jsonw *j, const struct analysis *a) {
+    const struct analysis_conservation *c = &a->conservation;
+    jsonw_kobject(j, "trace");
+    jsonw_knum(j, "wall_ns", a->wall_ns), jsonw_ku64(j, "kernels", a->kernels_total);
+    jsonw_ku64(j, "launches", a->launches_total), jsonw_knum(j, "lost_share", a->lost_share);
+    jsonw_kobject(j, "conservation");
+    jsonw_knum(j, "gpu_busy_ns", c->busy), jsonw_knum(j, "kernel_residual_ns", c->kernel_residual);
+    jsonw_knum(j, "stage_residual_ns", c->stage_residual);
+    jsonw_knum(j, "operator_residual_ns", c->operator_residual);
+    jsonw_knum(j, "outside_stages_ns", c->outside_stages);
+    jsonw_knum(j, "outside_operators_ns", c->outside_operators);
+    jsonw_knum(j, "unmatched_ns", c->unmatched), jsonw_ku64(j, "unmatched_kernels", c->unmatched_kernels);
+    jsonw_end(j);
+    jsonw_end(j);
+    write_kernels(j, a);
+    write_operators(j, a);
+    write_groups(j, "categories", a->categories, a->ncategories);
+    write_groups(j, "libraries", a->libraries, a->nlibraries);
+    write_powers(j, a);
+}
+
+void metrics_findings(struct jsonw *j, const struct analysis *a) {
+    jsonw_karray(j, "findings");
+    for (size_t i = 0; a && i < a->nfindings; i++) {
+        const struct analysis_finding *f = &a->findings[i];
+        jsonw_object(j);
+        jsonw_ku64(j, "rank", i + 1), jsonw_kstr(j, "rule", f->rule);
+        jsonw_kstr(j, "stage", view_stage_name(a, f->stage)), jsonw_kstr(j, "title", f->title);
+        jsonw_kstr(j, "evidence", f->evidence), jsonw_kstr(j, "advice", f->advice);
+        jsonw_knum(j, "saving_ms", f->saving_ms), jsonw_knum(j, "saving_percent", f->saving_percent);
+        jsonw_kstr(j, "confidence", analysis_confidence_name(f->confidence));
+        jsonw_end(j);
+    }
+    jsonw_end(j);
+}
+
+static void write_texts(struct jsonw *j, const char *key, const char *const *v, size_t n) {
+    jsonw_karray(j, key);
+    for (size_t i = 0; i < n; i++) jsonw_str(j, v[i]);
+    jsonw_end(j);
+}
+
+static void write_environment(struct jsonw *j, const struct report_input *in) {
+    jsonw_karray(j, "environment");
+    for (size_t i = 0; i < in->nenv; i++) {
+        jsonw_object(j);
+        if (in->env[i].group) jsonw_kstr(j, "group", in->env[i].group);
+        jsonw_kstr(j, "key", in->env[i].key), jsonw_kstr(j, "value", in->env[i].value);
+        jsonw_end(j);
+    }
+    jsonw_end(j);
+}
+
+static void write_notes(struct jsonw *j, const struct analysis *a) {
+    jsonw_karray(j, "notes");
+    for (size_t i = 0; a && i < a->nnotes; i++) {
+        jsonw_object(j);
+        jsonw_kstr(j, "severity", a->notes[i].severity == ANALYSIS_WARNING ? "warning" : "info");
+        jsonw_kstr(j, "text", a->notes[i].text);
+        jsonw_end(j);
+    }
+    jsonw_end(j);
+}
+
+void report_metrics_json(const struct report_input *in, struct strbuf *out) {
+    struct view v;
+    struct jsonw j;
+    view_init(&v, in);
+    jsonw_start(&j, out, JSONW_PRETTY);
+    jsonw_object(&j);
+    jsonw_kstr(&j, "schema", "inferprof-metrics");
+    jsonw_ku64(&j, "schema_version", REPORT_METRICS_SCHEMA);
+    write_run(&j, &v);
+    write_device(&j, &v);
+    jsonw_kobject(&j, "model");
+    jsonw_knum(&j, "mfu", view_model_mfu(&v)), jsonw_knum(&j, "mbu", in->model_mbu);
+    jsonw_end(&j);
+    jsonw_karray(&j, "stages");
+    for (size_t i = 0; i < v.nstages; i++) write_stage(&j, &v.stages[i]);
+    jsonw_end(&j);
+    write_figures(&j, in);
+    metrics_findings(&j, v.a);
+    if (v.a) write_trace(&j, v.a);
+    write_environment(&j, in);
+    write_texts(&j, "assumptions", in->assumptions, in->nassumptions);
+    write_texts(&j, "problems", in->problems, in->nproblems);
+    write_notes(&j, v.a);
+    jsonw_end(&j);
+    jsonw_finish(&j);
+    view_free(&v);
+}
+
+void metrics_findings_json(const struct report_input *in, struct strbuf *out) {
+    struct jsonw j;
+    jsonw_start(&j, out, JSONW_PRETTY);
+    jsonw_object(&j);
+    jsonw_kstr(&j, "schema", "inferprof-findings");
+    jsonw_ku64(&j, "schema_version", REPORT_METRICS_SCHEMA);
+    jsonw_kstr(&j, "run", in->run_id);
+    metrics_findings(&j, in->analysis);
+    jsonw_end(&j);
+    jsonw_finish(&j);
+}

@@ -1,0 +1,109 @@
+/* The smaller tables: idle time, categories, overhead, stability, power. */
+#include <math.h>
+
+#include "report/rows.h"
+#include "report/text.h"
+
+/* A column only for causes that occur: the rest would be zeros. */
+static bool has_cause(const struct view *v, int cause) {
+    for (size_t i = 0; v->a && i < v->a->nstages; i++)
+        if (v->a->stages[i].idle_known && v->a->stages[i].idle.ns[cause] > 0) return true;
+    return false;
+}
+
+void rows_idle_md(const struct view *v, struct table *t) {
+    table_init(t);
+    table_column(t, "stage", TABLE_LEFT);
+    table_column(t, "idle ms", TABLE_RIGHT);
+    for (int c = 0; c < ANALYSIS_IDLE_CAUSES; c++)
+        if (has_cause(v, c))
+            table_column(t, analysis_idle_cause_name((enum analysis_idle_cause)c), TABLE_RIGHT);
+    table_column(t, "a graph could remove", TABLE_RIGHT);
+    for (size_t i = 0; v->a && i < v->a->nstages; i++) {
+        const struct analysis_stage *s = &v->a->stages[i];
+        if (s->outside || !s->idle_known || s->kernels == 0) continue;
+        table_cell(t, "%s", s->path ? s->path : s->name);
+        table_cell(t, "%s", text_ms_number(s->idle_ns / 1e6).s);
+        for (int c = 0; c < ANALYSIS_IDLE_CAUSES; c++)
+            if (has_cause(v, c)) table_cell(t, "%s", text_ms_number(s->idle.ns[c] / 1e6).s);
+        table_cell(t, "%s", text_ms_number(s->idle.graph_removable_ns / 1e6).s);
+    }
+}
+
+void rows_categories_md(const struct view *v, struct table *t) {
+    table_init(t);
+    table_column(t, "category", TABLE_LEFT);
+    table_column(t, "share", TABLE_RIGHT);
+    table_column(t, "GPU ms", TABLE_RIGHT);
+    table_column(t, "calls", TABLE_RIGHT);
+    table_column(t, "kinds", TABLE_RIGHT);
+    for (size_t i = 0; v->a && i < v->a->ncategories; i++) {
+        const struct analysis_group *g = &v->a->categories[i];
+        table_cell(t, "%s", g->name);
+        table_cell(t, "%s", text_percent(g->share).s);
+        table_cell(t, "%s", text_ms_number(g->owned_ns / 1e6).s);
+        table_cell(t, "%s", text_count(g->calls).s);
+        table_cell(t, "%s", text_count(g->classes).s);
+    }
+}
+
+void rows_overhead_md(const struct view *v, struct table *t) {
+    table_init(t);
+    table_column(t, "stage", TABLE_LEFT);
+    table_column(t, "timed ms", TABLE_RIGHT);
+    table_column(t, "recorded / timed", TABLE_RIGHT);
+    for (size_t i = 0; i < v->nstages; i++) {
+        const struct view_stage *s = &v->stages[i];
+        if (!isfinite(s->overhead)) continue;
+        table_cell(t, "%s", s->name);
+        table_cell(t, "%s", text_ms_number(s->timed.median).s);
+        table_cell(t, "%s", text_times(s->overhead).s);
+    }
+}
+
+void rows_stability_md(const struct view *v, struct table *t) {
+    table_init(t);
+    table_column(t, "stage", TABLE_LEFT);
+    table_column(t, "CV", TABLE_RIGHT);
+    table_column(t, "drift", TABLE_RIGHT);
+    table_column(t, "outliers", TABLE_RIGHT);
+    table_column(t, "failed", TABLE_RIGHT);
+    table_column(t, "verdict", TABLE_LEFT);
+    for (size_t i = 0; v->a && i < v->a->nstability; i++) {
+        const struct analysis_stability *s = &v->a->stability[i];
+        table_cell(t, "%s", s->stage);
+        table_cell(t, "%s", text_percent(s->ms.cv).s);
+        table_cell(t, "%s%s", text_percent(s->drift_percent / 100).s,
+                   isfinite(s->drift_percent) && !s->drift_shown ? " (not shown)" : "");
+        table_cell(t, "%zu", s->outliers);
+        table_cell(t, "%zu", s->failed);
+        table_cell(t, "%s", s->ms.n < 2 ? "too few repeats" : s->unstable ? "unstable" : "stable");
+    }
+}
+
+void rows_power_md(const struct view *v, struct table *t) {
+    table_init(t);
+    table_column(t, "device", TABLE_LEFT);
+    table_column(t, "energy J", TABLE_RIGHT);
+    table_column(t, "mean W", TABLE_RIGHT);
+    table_column(t, "max W", TABLE_RIGHT);
+    table_column(t, "SM MHz busy", TABLE_RIGHT);
+    table_column(t, "SM MHz max", TABLE_RIGHT);
+    table_column(t, "idle J", TABLE_RIGHT);
+    table_column(t, "throttled ms", TABLE_RIGHT);
+    table_column(t, "by", TABLE_LEFT);
+    for (size_t i = 0; v->a && i < v->a->npowers; i++) {
+        const struct analysis_power *p = &v->a->powers[i];
+        const struct timeline *tl = v->a->timeline;
+        const char *name = p->device < tl->ndevices ? timeline_text(tl, tl->devices[p->device].name) : "";
+        table_cell(t, "%u %s", p->device, name);
+        table_cell(t, "%s", text_num(p->joules, 1).s);
+        table_cell(t, "%s", text_num(p->watts_mean, 0).s);
+        table_cell(t, "%s", text_num(p->watts_max, 0).s);
+        table_cell(t, "%s", text_num(p->sm_mhz_busy_mean, 0).s);
+        table_cell(t, "%s", text_num(p->sm_mhz_max, 0).s);
+        table_cell(t, "%s", text_num(p->idle_joules, 1).s);
+        table_cell(t, "%s", text_ms_number(p->throttled_ns / 1e6).s);
+        table_cell(t, "%s", text_or_dash(p->throttled_by));
+    }
+}

@@ -1,0 +1,148 @@
+/* The closing screen: stages, three findings, the heaviest kernels, what must be doubted. */
+#include <math.h>
+#include <string.h>
+
+#include "base/table.h"
+#include "base/utf8.h"
+#include "base/util.h"
+#include "report/report.h"
+#include "report/text.h"
+#include "report/view.h"
+
+/* Breaks foreign text at blanks so that it stays inside `width`; lines after the first start with `indent` blanks. */
+static void wrap(struct strbuf *out, const char *text, size_t at, size_t width, size_t indent) {
+    struct strbuf clean = STRBUF_INIT;
+    strbuf_add_printable(&clean, text, strlen(text));
+    for (const char *p = clean.buf; *p;) {
+        size_t n = strcspn(p, " "), w = utf8_width(p, n);
+        if (at + w + 1 > width && at > indent) {
+            strbuf_addch(out, '\n');
+            strbuf_addchars(out, ' ', indent);
+            at = indent;
+        } else if (p != clean.buf) {
+            strbuf_addch(out, ' ');
+            at++;
+        }
+        strbuf_add(out, p, n);
+        at += w;
+        p += n + (p[n] == ' ');
+    }
+    strbuf_addch(out, '\n');
+    strbuf_free(&clean);
+}
+
+static void stages(const struct view *v, struct strbuf *out) {
+    static const char *const heads[] = { "time ms",  "+-",  "GPU busy", "floor ms",
+                                         "distance", "MFU", "MBU",      "launches/tok" };
+    struct table t;
+    table_init(&t);
+    t.text_max_width = 40;
+    table_column(&t, "stage", TABLE_LEFT);
+    for (size_t i = 0; i < COUNTOF(heads); i++) table_column(&t, heads[i], TABLE_RIGHT);
+    for (size_t i = 0; i < MIN(v->nstages, 12); i++) {
+        const struct view_stage *s = &v->stages[i];
+        if (s->outside) continue;
+        table_cell(&t, "%*s%s", (int)MIN(s->depth, 8) * 2, "", s->name);
+        table_cell(&t, "%s", text_ms_number(s->time_ms).s);
+        table_cell(&t, "%s", text_ms_number(s->timed.std).s);
+        table_cell(&t, "%s", text_percent(s->busy_ms / s->time_ms).s);
+        table_cell(&t, "%s", text_ms_number(s->floor_ms).s);
+        table_cell(&t, "%s", text_times(s->distance).s);
+        table_cell(&t, "%s", text_percent(s->mfu).s);
+        table_cell(&t, "%s", text_percent(s->mbu).s);
+        table_cell(&t, "%s", text_num(s->trace ? s->trace->launches_per_token : NAN, 0).s);
+    }
+    if (table_rows(&t)) table_text(&t, out);
+    table_free(&t);
+}
+
+static void figures(const struct view *v, struct strbuf *out) {
+    if (!v->in->nfigures) return;
+    for (size_t i = 0; i < MIN(v->in->nfigures, 6); i++) {
+        const struct report_figure *f = &v->in->figures[i];
+        struct stats s = stats_of(f->values, f->n);
+        strbuf_addf(out, "%s%s %s %s", i ? "   " : "", f->name, text_ms_number(s.median).s,
+                    f->unit ? f->unit : "");
+    }
+    strbuf_addch(out, '\n');
+}
+
+static void findings(const struct view *v, size_t width, struct strbuf *out) {
+    const struct analysis_finding *f;
+    size_t n = view_findings(v, &f);
+    if (n == 0) {
+        if (v->a) strbuf_addstr(out, "\nNo finding: no rule has evidence in this trace.\n");
+        return;
+    }
+    strbuf_addstr(out, "\nWhat to change first\n");
+    for (size_t i = 0; i < MIN(n, 3); i++) {
+        strbuf_addf(out, " %zu. ", i + 1);
+        wrap(out, f[i].title, 4, width, 4);
+        strbuf_addstr(out, "    ");
+        size_t at = 4;
+        if (isfinite(f[i].saving_ms)) {
+            size_t before = out->len;
+            strbuf_addf(out, "at most %s (%s). ", text_ms(f[i].saving_ms).s,
+                        text_percent(f[i].saving_percent / 100).s);
+            at += out->len - before;
+        }
+        wrap(out, f[i].advice, at, width, 4);
+    }
+}
+
+static void kernels(const struct view *v, size_t width, struct strbuf *out) {
+    struct table t;
+    if (!v->a || !v->a->nkernels) return;
+    strbuf_addf(out, "\nKernels: %s, GPU busy %s\n", text_count(v->a->kernels_total).s,
+                text_ms(v->a->conservation.busy / 1e6).s);
+    table_init(&t);
+    t.text_max_width = width > 70 ? width - 50 : 24;
+    table_column(&t, "kernel", TABLE_LEFT);
+    table_column(&t, "category", TABLE_LEFT);
+    table_column(&t, "share", TABLE_RIGHT);
+    table_column(&t, "calls", TABLE_RIGHT);
+    table_column(&t, "mean us", TABLE_RIGHT);
+    for (size_t i = 0; i < MIN(v->a->nkernels, 5); i++) {
+        const struct analysis_kernel *k = &v->a->kernels[i];
+        table_cell(&t, "%s", k->short_name);
+        table_cell(&t, "%s", kernel_category_name(k->category));
+        table_cell(&t, "%s", text_percent(k->share).s);
+        table_cell(&t, "%s", text_count(k->calls).s);
+        table_cell(&t, "%s", text_us_number(k->mean_ns).s);
+    }
+    table_text(&t, out);
+    table_free(&t);
+}
+
+static void doubts(const struct view *v, size_t width, struct strbuf *out) {
+    size_t shown = 0;
+    if (v->in->incomplete) strbuf_addstr(out, "\n! This run ended early: the report shows what there is.\n");
+    if (view_unstable(v)) strbuf_addstr(out, "! Unstable: the repeats differ by more than 5% (CV).\n");
+    for (size_t i = 0; i < v->in->nproblems && shown < 4; i++, shown++) {
+        strbuf_addstr(out, "! ");
+        wrap(out, v->in->problems[i], 2, width, 2);
+    }
+    for (size_t i = 0; v->a && i < v->a->nnotes && shown < 4; i++) {
+        if (v->a->notes[i].severity != ANALYSIS_WARNING) continue;
+        strbuf_addstr(out, "! ");
+        wrap(out, v->a->notes[i].text, 2, width, 2);
+        shown++;
+    }
+}
+
+void report_terminal(const struct report_input *in, size_t width, struct strbuf *out) {
+    struct view v;
+    view_init(&v, in);
+    width = MAX(width, 40);
+    wrap(out, text_or_dash(in->title), 0, width, 0);
+    if (isfinite(view_peak_flops(&v)))
+        strbuf_addf(out, "Peaks: %s/s, %s/s (%s)\n", text_flops(view_peak_flops(&v)).s,
+                    text_bytes(view_peak_bytes(&v)).s, text_or_dash(view_peak_source(&v)));
+    strbuf_addch(out, '\n');
+    stages(&v, out);
+    figures(&v, out);
+    findings(&v, width, out);
+    kernels(&v, width, out);
+    doubts(&v, width, out);
+    view_free(&v);
+}

@@ -1,0 +1,82 @@
+/* All files of a run folder, each written whole or not at all. */
+#include <stdlib.h>
+
+#include "base/file.h"
+#include "report/charts.h"
+#include "report/metrics.h"
+#include "report/rows.h"
+
+static int write_text(const char *dir, const char *name, struct strbuf *text, struct err *err) {
+    char *path = file_join(dir, name);
+    int rc = file_write_atomic(path, text->buf, text->len, err);
+    free(path);
+    strbuf_free(text);
+    return rc;
+}
+
+static int write_document(const char *dir, const char *name, const struct report_input *in,
+                          void (*make)(const struct report_input *, struct strbuf *), struct err *err) {
+    struct strbuf s = STRBUF_INIT;
+    make(in, &s);
+    return write_text(dir, name, &s, err);
+}
+
+static int write_csv(const char *dir, const char *name, const struct view *v,
+                     void (*rows)(const struct view *, struct table *), struct err *err) {
+    struct strbuf s = STRBUF_INIT;
+    struct table t;
+    rows(v, &t);
+    table_csv(&t, &s);
+    table_free(&t);
+    return write_text(dir, name, &s, err);
+}
+
+static int write_list(const char *dir, const char *name, const char *heading, const struct view *v,
+                      void (*rows)(const struct view *, size_t, struct table *), struct err *err) {
+    struct strbuf s = STRBUF_INIT;
+    struct table t;
+    rows(v, 50, &t);
+    strbuf_addf(&s, "# %s\n\n", heading);
+    if (table_rows(&t))
+        table_markdown(&t, &s);
+    else
+        strbuf_addstr(&s, "The trace holds none.\n");
+    table_free(&t);
+    return write_text(dir, name, &s, err);
+}
+
+static int write_charts(const char *dir, const struct view *v, struct err *err) {
+    char *folder = file_join(dir, "charts");
+    int rc = file_mkdirs(folder, err);
+    for (size_t i = 0; i < charts_n && rc == 0; i++) {
+        struct strbuf s = STRBUF_INIT, name = STRBUF_INIT;
+        if (charts[i].draw(v, &(struct chart_form){ 900, "chart", true }, &s)) {
+            strbuf_addf(&name, "%s.svg", charts[i].name);
+            rc = write_text(folder, name.buf, &s, err);
+        }
+        strbuf_free(&name);
+        strbuf_free(&s);
+    }
+    free(folder);
+    return rc;
+}
+
+int report_write_all(const char *dir, const struct report_input *in, struct err *err) {
+    struct view v;
+    view_init(&v, in);
+    int rc = -1;
+    if (write_document(dir, "metrics.json", in, report_metrics_json, err) ==
+            0 && /* numbers first: what is dear */
+        write_document(dir, "findings.json", in, metrics_findings_json, err) == 0 &&
+        write_csv(dir, "stages.csv", &v, rows_stages_csv, err) == 0 &&
+        write_csv(dir, "kernels.csv", &v, rows_kernels_csv, err) == 0 &&
+        write_csv(dir, "operators.csv", &v, rows_operators_csv, err) == 0 &&
+        write_list(dir, "kernels.md", "Kernels", &v, rows_kernels_md, err) == 0 &&
+        write_list(dir, "operators.md", "Operators", &v, rows_operators_md, err) == 0 &&
+        write_charts(dir, &v, err) == 0 && write_document(dir, "report.md", in, report_markdown, err) == 0 &&
+        write_document(dir, "stakeholder_summary.md", in, report_summary, err) == 0 &&
+        write_document(dir, "report.html", in, report_html, err) == 0)
+        rc = 0;
+    view_free(&v);
+    return rc;
+}

@@ -1,0 +1,251 @@
+"""Opens a report in headless Chromium and checks what a reader would see; prints TAP lines.
+
+    drive.py CHROMIUM REPORT.html [--screenshots DIR]
+
+Speaks the DevTools protocol over a pipe (fds 3 and 4 of the browser): no port, no package.
+"""
+import base64
+import json
+import os
+import pathlib
+import select
+import subprocess
+import sys
+import tempfile
+import time
+
+TIMEOUT_S = 60
+
+
+class Browser:
+    """One headless browser and one page in it."""
+
+    def __init__(self, program, profile):
+        to_read, self.write_fd = os.pipe()
+        self.read_fd, to_write = os.pipe()
+
+        def hand_over():
+            # Sources first to high numbers: one of them may be 3 or 4 itself.
+            a, b = os.dup2(to_read, 100), os.dup2(to_write, 101)
+            os.dup2(a, 3)
+            os.dup2(b, 4)
+
+        flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+                 "--disable-extensions", "--disable-background-networking", "--disable-component-update",
+                 "--hide-scrollbars", "--force-device-scale-factor=1", "--remote-debugging-pipe",
+                 "--user-data-dir=" + profile, "about:blank"]
+        self.process = subprocess.Popen([program] + flags, close_fds=False, preexec_fn=hand_over,
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.DEVNULL)
+        os.close(to_read)
+        os.close(to_write)
+        self.buffer = b""
+        self.next_id = 0
+        self.events = []
+        self.session = None
+
+    def receive(self, deadline):
+        while b"\0" not in self.buffer:
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self.read_fd], [], [], left)[0]:
+                raise TimeoutError("the browser did not answer")
+            data = os.read(self.read_fd, 1 << 16)
+            if not data:
+                raise EOFError("the browser went away")
+            self.buffer += data
+        message, self.buffer = self.buffer.split(b"\0", 1)
+        return json.loads(message)
+
+    def call(self, method, **params):
+        self.next_id += 1
+        request = {"id": self.next_id, "method": method, "params": params}
+        if self.session:
+            request["sessionId"] = self.session
+        data = json.dumps(request).encode() + b"\0"
+        while data:
+            data = data[os.write(self.write_fd, data):]
+        deadline = time.monotonic() + TIMEOUT_S
+        while True:
+            message = self.receive(deadline)
+            if message.get("id") == self.next_id:
+                if "error" in message:
+                    raise RuntimeError(f"{method}: {message['error']}")
+                return message["result"]
+            self.events.append(message)
+
+    def wait_event(self, name):
+        deadline = time.monotonic() + TIMEOUT_S
+        while not any(e.get("method") == name for e in self.events):
+            self.events.append(self.receive(deadline))
+
+    def open_page(self):
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(domain + ".enable")
+
+    def load(self, path, width, height, dark, scripts=True):
+        self.events.clear()
+        self.call("Emulation.setScriptExecutionDisabled", value=not scripts)
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 500)
+        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+        self.call("Page.navigate", url=pathlib.Path(path).resolve().as_uri())
+        self.wait_event("Page.loadEventFired")
+
+    def js(self, expression):
+        result = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in result:
+            raise RuntimeError(result["exceptionDetails"])
+        return result["result"].get("value")
+
+    def settle(self):
+        """Two frames: what was asked to be drawn has been drawn."""
+        self.js("new Promise(r => requestAnimationFrame(() => requestAnimationFrame(r)))")
+
+    def complaints(self):
+        bad = [e for e in self.events if e.get("method") == "Runtime.exceptionThrown"]
+        bad += [e for e in self.events if e.get("method") == "Runtime.consoleAPICalled" and e["params"]["type"] in ("error", "warning")]
+        bad += [e for e in self.events if e.get("method") == "Log.entryAdded" and e["params"]["entry"]["level"] == "error"]
+        bad += [e for e in self.events if e.get("method") == "Page.javascriptDialogOpening"]
+        return bad
+
+    def requests(self):
+        urls = [e["params"]["request"]["url"] for e in self.events if e.get("method") == "Network.requestWillBeSent"]
+        return [u for u in urls if not u.startswith(("file:", "data:", "about:"))]
+
+    def screenshot(self, path):
+        size = self.call("Page.getLayoutMetrics")["cssContentSize"]
+        clip = {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], 16000), "scale": 1}
+        shot = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
+        pathlib.Path(path).write_bytes(base64.b64decode(shot["data"]))
+
+    def close(self):
+        try:
+            self.session = None
+            self.call("Browser.close")
+        except (OSError, EOFError, TimeoutError, RuntimeError):
+            pass
+        try:
+            self.process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def check(name, good, detail=""):
+    print(("ok - " if good else "not ok - ") + name)
+    if not good:
+        print("# " + str(detail)[:2000].replace("\n", " "))
+
+
+OVERFLOW = """(() => {
+  const width = document.documentElement.clientWidth, bad = [];
+  if (document.documentElement.scrollWidth > width) bad.push('page is ' + document.documentElement.scrollWidth);
+  for (const e of document.querySelectorAll('body *')) {
+    if (e.closest('.scroll, pre, nav, svg, script') && !e.matches('.scroll, pre, nav')) continue;
+    const r = e.getBoundingClientRect();
+    if (r.width > 0 && (r.right > width + 1 || r.left < -1)) bad.push(e.tagName + '.' + e.className + ' ' + Math.round(r.right));
+  }
+  return bad.slice(0, 5);
+})()"""
+
+COLUMN = """(() => {
+  const t = document.querySelector('#kernels table'), i = %d;
+  return Array.from(t.tBodies[0].rows, r => r.cells[i].dataset.v === undefined ? r.cells[i].textContent : Number(r.cells[i].dataset.v || 'NaN'));
+})()"""
+
+
+INKED = """(() => {
+  const c = document.querySelector('#timeline-box canvas');
+  const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data, seen = new Set();
+  for (let i = 0; i < d.length; i += 388) seen.add(d[i] << 16 | d[i + 1] << 8 | d[i + 2]);
+  return seen.size;
+})()"""
+
+
+def sorted_down(values):
+    known = [v for v in values if v is not None and v == v]
+    return known == sorted(known, reverse=True)
+
+
+def check_tables(b):
+    b.js("document.querySelectorAll('#kernels th button')[3].click()")
+    down = b.js(COLUMN % 3)
+    check("a click sorts the kernels by calls", sorted_down(down) and len(down) > 1, down[:8])
+    b.js("document.querySelectorAll('#kernels th button')[3].click()")
+    check("another click turns the order around", sorted_down(b.js(COLUMN % 3)[::-1]))
+    check("the head says how it is sorted",
+          b.js("document.querySelectorAll('#kernels th')[3].getAttribute('aria-sort')") == "ascending")
+    b.js("""(() => { const i = document.querySelector('#kernels input[type=search]');
+             i.value = 'gemv'; i.dispatchEvent(new Event('input')); })()""")
+    shown = b.js("Array.from(document.querySelectorAll('#kernels tbody tr')).filter(r => r.offsetParent !== null).map(r => r.textContent.toLowerCase())")
+    check("the filter leaves what was asked for", len(shown) > 0 and all("gemv" in s for s in shown), shown[:3])
+
+
+def view(b):
+    return b.js("(() => { const c = document.querySelector('#timeline-box canvas'); return Number(c.dataset.to) - Number(c.dataset.from); })()")
+
+
+def wheel(b, x, y, delta):
+    b.call("Input.dispatchMouseEvent", type="mouseWheel", x=x, y=y, deltaX=0, deltaY=delta, modifiers=2)
+    b.settle()
+
+
+def check_timeline(b):
+    b.js("document.querySelector('#timeline-box').scrollIntoView({block: 'center', behavior: 'instant'})")
+    b.settle()
+    box = b.js("(() => { const r = document.querySelector('#timeline-box canvas').getBoundingClientRect(); return [r.left, r.top, r.width, r.height]; })()")
+    whole = view(b)
+    inked = b.js(INKED)
+    check("the timeline is drawn", box[3] > 60 and inked > 4, (box, inked))
+    x, y = box[0] + box[2] / 2, box[1] + min(40, box[3] / 2)
+    for _ in range(6):
+        wheel(b, x, y, -120)
+    near = view(b)
+    check("Ctrl and the wheel zoom in", near < whole / 4, (whole, near))
+    b.js("document.querySelector('#timeline-box button[aria-label=\"Show all\"]').click()")
+    b.settle()
+    check("a button shows all again", abs(view(b) - whole) < 1, view(b))
+    frame = b.js("""new Promise(done => { const times = []; let last = performance.now(), n = 0;
+        const z = document.querySelector('#timeline-box button[aria-label="Zoom in"]'), a = document.querySelector('#timeline-box button[aria-label="Show all"]');
+        const step = t => { times.push(performance.now() - last); last = performance.now(); (n++ % 4 === 3 ? a : z).click();
+          if (n < 24) requestAnimationFrame(step); else { times.sort((x, y) => x - y); done(times[12]); } };
+        requestAnimationFrame(step); })""")
+    # A frame takes 16 ms on a free machine; 250 says "no lag" and leaves room for a busy one.
+    check("it is redrawn without lag", frame < 250, frame)
+
+
+def main():
+    program, page = sys.argv[1], sys.argv[2]
+    shots = sys.argv[4] if len(sys.argv) > 4 and sys.argv[3] == "--screenshots" else None
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        b = Browser(program, profile)
+        try:
+            b.open_page()
+            for width, dark in ((1280, False), (390, False), (1280, True), (390, True)):
+                b.load(page, width, 900, dark)
+                b.settle()
+                tag = f"{width} px, {'dark' if dark else 'light'}"
+                check(f"no complaint in the console at {tag}", not b.complaints(), b.complaints())
+                check(f"nothing is wider than the page at {tag}", b.js(OVERFLOW) == [], b.js(OVERFLOW))
+                if shots:
+                    b.screenshot(f"{shots}/{width}-{'dark' if dark else 'light'}.png")
+            b.load(page, 1280, 900, False)
+            b.settle()
+            check("nothing is fetched from the network", not b.requests(), b.requests())
+            check("names from the trace are text, not markup", b.js("document.images.length") == 0)
+            if b.js("!!document.querySelector('#kernels table')"):
+                check_tables(b)
+            check_timeline(b)
+            if shots:
+                b.screenshot(f"{shots}/after.png")
+            check("no complaint after all of it", not b.complaints(), b.complaints())
+            b.load(page, 1280, 900, False, scripts=False)
+            b.call("Emulation.setScriptExecutionDisabled", value=False)
+            text = b.js("document.body.innerText")
+            check("without scripts the page still says what to change", "What to change first" in text and "Stages" in text)
+        finally:
+            b.close()
+
+
+main()
