@@ -1,0 +1,129 @@
+"""Clocks and NVTX marks around what a model does, without touching how it answers.
+
+A generation is cut at the moments its logits appear: everything up to the first is prefill, each later one ends a
+decode step. In timing runs the device is synchronised at these moments and at the edges of the sub-stages; with
+detail on, the same moments become NVTX ranges (domain "inferprof") that the collector records.
+"""
+import contextlib
+import time
+
+import torch
+
+try:
+    from transformers import LogitsProcessor
+except ImportError:  # the message about transformers comes from the worker, with the remedy
+    LogitsProcessor = object
+
+
+class Clock:
+    """Seconds on the host, with the device waited for."""
+
+    def __init__(self, device):
+        self.cuda = device.type == "cuda"
+        self.device = device
+
+    def now(self):
+        if self.cuda:
+            torch.cuda.synchronize(self.device)
+        return time.perf_counter()
+
+
+class Marks:
+    """NVTX ranges, or nothing."""
+
+    def __init__(self, on):
+        self.on = on and torch.cuda.is_available()
+
+    def push(self, name):
+        if self.on:
+            torch.cuda.nvtx.range_push(name)
+
+    def pop(self):
+        if self.on:
+            torch.cuda.nvtx.range_pop()
+
+
+class Steps(LogitsProcessor):
+    """Sits among the logits processors of `generate`: called once a token, changes nothing."""
+
+    def __init__(self, clock, marks):
+        self.clock, self.marks = clock, marks
+        self.moments = []  # seconds: start, then one a token
+
+    def begin(self):
+        self.marks.push("prefill")
+        self.moments = [self.clock.now()]
+
+    def __call__(self, input_ids, scores):
+        self.moments.append(self.clock.now())
+        self.marks.pop()
+        self.marks.push("decode")
+        return scores
+
+    def end(self):
+        self.marks.pop()  # the decode range that no step followed, or prefill if nothing was made
+
+    def token_ms(self):
+        return [(b - a) * 1e3 for a, b in zip(self.moments, self.moments[1:])]
+
+
+class SubStages:
+    """Hooks on the modules that a model's sub-stages live in: {"vision": "model.visual"}."""
+
+    def __init__(self, model, names, clock, marks):
+        self.ms = {}
+        self.clock, self.marks = clock, marks
+        self.started = {}
+        self.handles = []
+        modules = dict(model.named_modules())
+        for stage, path in names.items():
+            if path not in modules:
+                raise ValueError(f"stage '{stage}': the model has no module '{path}'; its top modules are "
+                                 + ", ".join(n for n in modules if n.count(".") <= 1 and n)[:400])
+            self.handles.append(modules[path].register_forward_pre_hook(self._before(stage)))
+            self.handles.append(modules[path].register_forward_hook(self._after(stage)))
+
+    def _before(self, stage):
+        def hook(module, args):
+            self.started[stage] = self.clock.now()
+            self.marks.push(stage)
+        return hook
+
+    def _after(self, stage):
+        def hook(module, args, output):
+            self.marks.pop()
+            self.ms[stage] = self.ms.get(stage, 0.0) + (self.clock.now() - self.started[stage]) * 1e3
+        return hook
+
+    def close(self):
+        for h in self.handles:
+            h.remove()
+
+
+@contextlib.contextmanager
+def module_ranges(model, marks, skip):
+    """An NVTX range around every module's forward, named by its path; modules of the sub-stages have theirs."""
+    handles = []
+    for name, module in model.named_modules():
+        if name and name not in skip:
+            handles.append(module.register_forward_pre_hook(lambda m, a, n=name: marks.push(n)))
+            handles.append(module.register_forward_hook(lambda m, a, o: marks.pop()))
+    try:
+        yield
+    finally:
+        for h in handles:
+            h.remove()
+
+
+@contextlib.contextmanager
+def detail_ranges(model, detail, marks, skip):
+    """detail: none or stages add nothing here; modules adds module ranges; operators adds every ATen call."""
+    if not marks.on or detail in ("none", "stages"):
+        yield
+        return
+    with module_ranges(model, marks, skip):
+        if detail == "operators":
+            with torch.autograd.profiler.emit_nvtx(record_shapes=True):
+                yield
+        else:
+            yield

@@ -1,0 +1,414 @@
+#!/usr/bin/env python3
+"""The Hugging Face engine: the user's own torch and transformers behind inferprof's engine protocol (docs/engine.md).
+
+One JSON object a line on standard input, one a line back. Prefill and decode are told apart by watching the model's own
+`generate`; what it answers is what it would answer without us.
+"""
+import json
+import os
+import sys
+import time
+
+VERSION = "0.1.0"
+DTYPES = {"bf16": "bfloat16", "f16": "float16", "fp16": "float16", "f32": "float32", "fp32": "float32"}
+MAX_LINE = 16 << 20
+
+
+class Refusal(Exception):
+    """Something the user can mend; its text is the protocol's error."""
+
+
+def import_libraries():
+    global torch, transformers, stages
+    try:
+        import torch
+        import transformers
+    except ImportError as e:
+        raise Refusal(f"{sys.executable}: {e}; install torch and transformers for this Python, or choose another one with "
+                      "engine.python=/path/to/python3") from e
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    import stages
+
+
+# ---- loading
+
+def pick_device(name):
+    wanted = name or "cuda:0"
+    if wanted.startswith("cuda") and not torch.cuda.is_available():
+        raise Refusal(f"device {wanted}: this torch ({torch.__version__}) sees no CUDA device; run with device=cpu, or install a "
+                      "torch built for your driver")
+    device = torch.device(wanted)
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise Refusal(f"device {wanted}: there are {torch.cuda.device_count()} CUDA devices, cuda:0 the first")
+    return device
+
+
+def read_config(folder):
+    path = os.path.join(folder, "config.json")
+    try:
+        with open(path, encoding="utf-8") as f:
+            return json.load(f)
+    except OSError as e:
+        raise Refusal(f"{path}: {e.strerror}; model.path must be a folder with config.json") from e
+    except ValueError as e:
+        raise Refusal(f"{path}: {e}") from e
+
+
+def fill_random(model, seed):
+    """Weights of the usual size, so that activations stay finite; norms stay at one, biases at zero."""
+    generator = torch.Generator(device=next(model.parameters()).device).manual_seed(seed)
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            if p.dim() < 2:
+                p.fill_(1.0 if "norm" in name and name.endswith("weight") else 0.0)
+            else:
+                p.normal_(0.0, p[0].numel() ** -0.5, generator=generator)
+
+
+def is_dsocr(raw):
+    return raw.get("model_type") == "deepseek_vl_v2" or any("DeepseekOCR" in a for a in raw.get("architectures", []))
+
+
+def load_dsocr_weights(model, folder):
+    """Published names to those of dsocr.py."""
+    from safetensors import safe_open
+    own = dict(model.named_parameters())
+    rename = [("model.", ""), ("vision_model.embeddings.", "vision_model."), ("vision_model.transformer.", "vision_model."),
+              ("projector.layers.", "projector.")]
+    files = [f for f in sorted(os.listdir(folder)) if f.endswith(".safetensors")]
+    if not files:
+        raise Refusal(f"{folder}: no .safetensors file; use model.weights=synthetic:0 for a speed study without weights")
+    for file in files:
+        with safe_open(os.path.join(folder, file), framework="pt") as tensors:
+            for key in tensors.keys():
+                name = key
+                for a, b in rename:
+                    name = b + name[len(a):] if name.startswith(a) else name
+                if name in own:
+                    own.pop(name).data.copy_(tensors.get_tensor(key))
+    if own:
+        raise Refusal(f"{folder}: weights missing for {len(own)} parameters, first {next(iter(own))}")
+
+
+class Model:
+    """A loaded model and how to feed it."""
+
+    def __init__(self, request):
+        self.path = request.get("model", "embedded")
+        if self.path == "embedded":
+            raise Refusal("the Hugging Face engine has no embedded model; give model.path=DIR")
+        self.raw = read_config(self.path)
+        self.device = pick_device(request.get("device"))
+        dtype = request.get("dtype", "auto")
+        text = self.raw.get("text_config") or self.raw.get("language_config") or self.raw
+        declared = self.raw.get("torch_dtype") or self.raw.get("dtype") or text.get("torch_dtype") or text.get("dtype") or "bfloat16"
+        self.dtype = getattr(torch, DTYPES.get(dtype, dtype if dtype != "auto" else str(declared).replace("torch.", "")))
+        self.weights = request.get("weights", "auto")
+        self.attention = request.get("attn_implementation")
+        self.trust = bool(request.get("trust_remote_code"))
+        self.batch = int(request.get("batch") or 1)
+        self.dsocr = is_dsocr(self.raw) and not self.trust
+        self.tokenizer = self.processor = None
+        self.stage_modules = dict(request.get("stages") or {})
+        self.model = self.build_dsocr() if self.dsocr else self.build_auto()
+        self.model.eval()
+        self.load_tokenizer()
+        self.compiled = request.get("compile") or None
+        if self.compiled:
+            mode = self.compiled if isinstance(self.compiled, str) else "reduce-overhead"
+            self.model.forward = torch.compile(self.model.forward, mode=mode)
+            self.compiled = mode
+
+    def synthetic_seed(self):
+        if not self.weights.startswith("synthetic"):
+            return None
+        seed = self.weights.partition(":")[2] or "0"
+        if not seed.isdigit():
+            raise Refusal(f"weights '{self.weights}': expected synthetic:SEED with a whole number")
+        return int(seed)
+
+    def build_dsocr(self):
+        import dsocr
+        seed = self.synthetic_seed()
+        with torch.device(self.device):
+            default = torch.get_default_dtype()
+            torch.set_default_dtype(self.dtype)
+            try:
+                model = dsocr.DsocrForCausalLM(dsocr.config_from_json(self.raw))
+            finally:
+                torch.set_default_dtype(default)
+        if seed is None:
+            load_dsocr_weights(model, self.path)
+        else:
+            fill_random(model, seed)
+        self.stage_modules = self.stage_modules or {"sam": "sam_model", "clip": "vision_model", "projector": "projector"}
+        return model
+
+    def auto_class(self):
+        vision = "vision_config" in self.raw
+        name = "AutoModelForImageTextToText" if vision else "AutoModelForCausalLM"
+        if self.trust and "auto_map" in self.raw and "AutoModel" in self.raw["auto_map"]:
+            name = "AutoModel"
+        if not hasattr(transformers, name):
+            name = "AutoModelForVision2Seq"
+        return getattr(transformers, name)
+
+    def build_auto(self):
+        cls, seed = self.auto_class(), self.synthetic_seed()
+        extra = {"trust_remote_code": self.trust}
+        if self.attention:
+            extra["attn_implementation"] = self.attention
+        try:
+            if seed is None:
+                model = cls.from_pretrained(self.path, torch_dtype=self.dtype, **extra).to(self.device)
+            else:
+                config = transformers.AutoConfig.from_pretrained(self.path, trust_remote_code=self.trust)
+                with torch.device(self.device), transformers.initialization.no_init_weights() if hasattr(
+                        transformers, "initialization") and hasattr(transformers.initialization, "no_init_weights") else nothing():
+                    model = cls.from_config(config, torch_dtype=self.dtype, **extra)
+                fill_random(model, seed)
+        except torch.cuda.OutOfMemoryError:
+            raise
+        except (OSError, ValueError, KeyError, ImportError) as e:
+            raise Refusal(f"{self.path}: {str(e).strip().splitlines()[0] if str(e) else type(e).__name__}; transformers is "
+                          f"{transformers.__version__}: the model may need another version, trust_remote_code=true, or "
+                          "model.weights=synthetic:0 where there are no weights") from e
+        return model
+
+    def load_tokenizer(self):
+        files = os.listdir(self.path)
+        if "preprocessor_config.json" in files and not self.dsocr:
+            self.processor = transformers.AutoProcessor.from_pretrained(self.path, trust_remote_code=self.trust)
+            self.tokenizer = self.processor.tokenizer
+        elif "tokenizer.json" in files or "tokenizer.model" in files:
+            self.tokenizer = transformers.AutoTokenizer.from_pretrained(self.path, trust_remote_code=self.trust)
+
+    def text_ids(self, text):
+        if self.tokenizer:
+            return self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        return [3 + b for b in text.encode()]  # no tokenizer beside random weights: a token a byte is as good as any
+
+    def dsocr_inputs(self, request):
+        import dsocr
+        options = request.get("image") or {}
+        images = [dsocr.views_of(p, options.get("mode") or "gundam", int(options.get("max_tiles") or 9), self.device, self.dtype)
+                  for p in request.get("inputs") or []]
+        prompt = request.get("prompt")
+        prompt = "<image>\nFree OCR." if prompt is None else prompt
+        if images and "<image>" not in prompt:
+            prompt = "<image>\n" * len(images) + prompt
+        parts = prompt.split("<image>")
+        if len(parts) - 1 != len(images):
+            raise Refusal(f"the prompt marks {len(parts) - 1} images, {len(images)} were given")
+        ids = [0]
+        for i, part in enumerate(parts):
+            ids += self.text_ids(part)
+            if i < len(images):
+                ids += [self.model.config.image_id] * dsocr.rows_of(*images[i])
+        return {"input_ids": torch.tensor([ids], device=self.device), "images": images or None}
+
+    def inputs(self, request):
+        if request.get("prompt_ids"):
+            ids = torch.tensor([request["prompt_ids"]] * self.batch, device=self.device)
+            return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+        if self.dsocr:
+            return self.dsocr_inputs(request)
+        prompt = request.get("prompt") or "Hello"
+        if request.get("inputs"):
+            if not self.processor:
+                raise Refusal(f"{self.path}: images need the model's processor (preprocessor_config.json), which is not there")
+            from PIL import Image
+            images = [Image.open(p).convert("RGB") for p in request["inputs"]]
+            made = self.processor(text=[prompt], images=images, return_tensors="pt")
+            return {k: v.to(self.device) for k, v in made.items()}
+        ids = self.text_ids(prompt)
+        bos = getattr(self.model.config, "bos_token_id", None)
+        ids = ([bos] if isinstance(bos, int) else []) + ids
+        ids = torch.tensor([ids] * self.batch, device=self.device)
+        return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+
+
+class nothing:
+    def __enter__(self):
+        return None
+
+    def __exit__(self, *exc):
+        return False
+
+
+# ---- running
+
+def generate_options(model, request):
+    s = request.get("sampling") or {}
+    limit = int(request.get("max_new_tokens", 128))
+    options = {"max_new_tokens": limit, "do_sample": float(s.get("temperature") or 0) > 0, "use_cache": True}
+    if options["do_sample"]:
+        options.update(temperature=float(s["temperature"]), top_k=int(s.get("top_k") or 0), top_p=float(s.get("top_p") or 1))
+        torch.manual_seed(int(s.get("seed") or 0))
+    if int(s.get("no_repeat_ngram") or 0) > 0:
+        options["no_repeat_ngram_size"] = int(s["no_repeat_ngram"])
+    if model.compiled:
+        options["cache_implementation"] = "static"
+    if request.get("ignore_eos"):
+        options["eos_token_id"] = None
+        model.model.generation_config.eos_token_id = None
+    if getattr(model.model.generation_config, "pad_token_id", None) is None:
+        options["pad_token_id"] = 0
+    return options
+
+
+def infer(model, request):
+    began = time.perf_counter()
+    detail = request.get("detail") or "none"
+    clock, marks = stages.Clock(model.device), stages.Marks(detail != "none")
+    if model.device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(model.device)
+    inputs = model.inputs(request)
+    prompt_tokens = inputs["input_ids"].shape[1]
+    steps = stages.Steps(clock, marks)
+    parts = stages.SubStages(model.model, model.stage_modules, clock, marks)
+    ready = clock.now()
+    try:
+        with torch.no_grad(), stages.detail_ranges(model.model, detail, marks, set(model.stage_modules.values())):
+            steps.begin()
+            out = model.model.generate(**inputs, **generate_options(model, request),
+                                       logits_processor=transformers.LogitsProcessorList([steps]))
+            steps.end()
+    finally:
+        parts.close()
+    ids = out[0, prompt_tokens:].tolist()
+    return reply_of(model, request, steps, parts, ids, prompt_tokens, (ready - began) * 1e3)
+
+
+def reply_of(model, request, steps, parts, ids, prompt_tokens, preprocess_ms):
+    token_ms = steps.token_ms()
+    asked = int(request.get("max_new_tokens", 128))
+    text = model.tokenizer.decode(ids, skip_special_tokens=False) if model.tokenizer else ""
+    cuda = model.device.type == "cuda"
+    return {"prefill_ms": token_ms[0] if token_ms else None, "decode_ms": sum(token_ms[1:]) if token_ms else None,
+            "stages": parts.ms, "preprocess_ms": preprocess_ms, "prompt_tokens": prompt_tokens * model.batch,
+            "new_tokens": len(ids) * model.batch, "text": text, "ids": ids, "token_ms": token_ms,
+            "ttft_ms": preprocess_ms + token_ms[0] if token_ms else None,
+            "stop": "length" if len(ids) >= asked else "eos",
+            "peak_memory_bytes": torch.cuda.max_memory_allocated(model.device) if cuda else None}
+
+
+class Engine:
+    def __init__(self):
+        self.model = None
+
+    def about(self):
+        cuda = torch.cuda.is_available()
+        isa = f"torch {torch.__version__}, transformers {transformers.__version__}, Python {sys.version.split()[0]}"
+        info = {"protocol": 1, "name": "hf", "version": VERSION, "device": "cuda:0" if cuda else "cpu", "isa": isa,
+                "threads": torch.get_num_threads(), "model": None, "stages": []}
+        m = self.model
+        if m:
+            info["device"] = str(m.device)
+            parameters = list(m.model.parameters())
+            text = m.raw.get("text_config") or m.raw.get("language_config") or m.raw
+            info["model"] = {
+                "name": os.path.basename(os.path.normpath(m.path)), "architecture": m.raw.get("model_type"), "path": m.path,
+                "weights": m.weights, "dtype": {"bfloat16": "bf16", "float16": "f16", "float32": "f32"}.get(
+                    str(m.dtype).replace("torch.", ""), str(m.dtype)),
+                "parameters": sum(p.numel() for p in parameters),
+                "weight_bytes": sum(p.numel() * p.element_size() for p in parameters),
+                "layers": text.get("num_hidden_layers"), "hidden_size": text.get("hidden_size"),
+                "vocab_size": text.get("vocab_size"), "max_context": text.get("max_position_embeddings"),
+                "vision": bool(m.stage_modules), "attention": m.attention, "compile": m.compiled, "batch": m.batch}
+            info["stages"] = ["prefill", *m.stage_modules, "decode"]
+        return info
+
+    def load(self, request):
+        self.model = None
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        began = time.perf_counter()
+        self.model = Model(request)
+        return {**self.about(), "load_ms": (time.perf_counter() - began) * 1e3}
+
+    def need_model(self):
+        if not self.model:
+            raise Refusal("no model is loaded: send load first")
+        return self.model
+
+    def warmup(self, request):
+        began = time.perf_counter()
+        rounds = int(request.get("rounds", 1))
+        for _ in range(rounds):
+            infer(self.need_model(), request)
+        return {"rounds": rounds, "ms": (time.perf_counter() - began) * 1e3}
+
+    def serve(self, request):
+        op = request["op"]
+        if op == "hello":
+            return self.about()
+        if op == "load":
+            return self.load(request)
+        if op == "infer":
+            return infer(self.need_model(), request)
+        if op == "warmup":
+            return self.warmup(request)
+        if op == "bye":
+            return {}
+        raise Refusal(f"unknown op '{op}'; expected hello, load, warmup, infer or bye")
+
+
+def explain(e):
+    """What went wrong, in words that help."""
+    if isinstance(e, Refusal):
+        return str(e)
+    name = type(e).__name__
+    if "OutOfMemory" in name or "out of memory" in str(e):
+        torch.cuda.empty_cache()
+        return (f"out of device memory: {str(e).splitlines()[0]} Use a smaller batch, fewer tokens, a smaller dtype, or "
+                "another device")
+    where = e.__traceback__
+    while where and where.tb_next:
+        where = where.tb_next
+    place = f" ({os.path.basename(where.tb_frame.f_code.co_filename)}:{where.tb_lineno})" if where else ""
+    return f"{name}: {str(e).strip() or 'no message'}{place}"
+
+
+def answer(engine, line):
+    reply = {"op": None}
+    try:
+        if len(line) > MAX_LINE:
+            raise Refusal("a request line is at most 16 MiB")
+        request = json.loads(line)
+        if not isinstance(request, dict) or not isinstance(request.get("op"), str):
+            raise Refusal('a request is a JSON object with "op"')
+        reply["op"] = request["op"]
+        if "id" in request:
+            reply["id"] = request["id"]
+        reply.update(engine.serve(request))
+    except ValueError as e:
+        reply["error"] = f"not a JSON request: {e}" if reply["op"] is None else explain(e)
+    except Exception as e:  # the engine lives on whatever a model does
+        reply["error"] = explain(e)
+    return reply
+
+
+def main():
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what libraries print must not get between the replies
+    sys.stdout = sys.stderr
+    failed = None
+    try:
+        import_libraries()
+    except Refusal as e:
+        failed = str(e)
+    engine = Engine()
+    for line in sys.stdin:
+        reply = {"op": None, "error": failed} if failed else answer(engine, line)
+        out.write(json.dumps(reply) + "\n")
+        out.flush()
+        if reply.get("op") == "bye":
+            break
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (KeyboardInterrupt, BrokenPipeError):
+        sys.exit(130)
