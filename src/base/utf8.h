@@ -15,4 +15,11 @@ size_t utf8_encode(uint32_t code_point, char out[4]); /* bytes written; 0 for wh
 bool utf8_valid(const char *s, size_t n);
 size_t utf8_width(const char *s, size_t n); /* terminal columns: wide East Asian characters count 2 */
 
+/* Bytes of the character at p in text known to be valid; never past end. */
+static inline size_t utf8_step(const char *p, const char *end) {
+    unsigned char c = (unsigned char)*p;
+    size_t n = c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4, left = (size_t)(end - p);
+    return n < left ? n : left;
+}
+
 #endif

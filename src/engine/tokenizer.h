@@ -31,7 +31,7 @@ struct tokenizer;
 /* A tokenizer.json, or a folder that holds one. NULL: see err. */
 struct tokenizer *tokenizer_open(const char *path, struct err *err);
 struct tokenizer *tokenizer_open_text(const char *json, size_t n, const char *what, struct err *err);
-/* The tokenizer of the embedded model: bytes, a few hundred merges, DeepSeek-OCR's special tokens. Ids 0, 1
+/* The tokenizer of the embedded model: bytes, 752 merges, DeepSeek-OCR's markers; 1024 ids, of which 0, 1
  * and 2 are BOS, EOS and padding, as there. */
 struct tokenizer *tokenizer_open_builtin(void);
 void tokenizer_close(struct tokenizer *t);

@@ -1,4 +1,5 @@
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/crc32.h"
 #include "base/util.h"
@@ -144,4 +145,49 @@ TEST(padding_is_grey_127) {
     CHECK_NEAR(views.global[0], -0.00392157, 1e-8);
     dsocr_views_free(&views);
     image_free(&im);
+}
+
+static size_t prompt_ids(const char *text, const struct dsocr_plan *plans, size_t nplans,
+                         struct token_ids *ids, struct token_ids *starts) {
+    struct tokenizer *t = tokenizer_open_builtin();
+    struct dsocr_prompt p = { text, strlen(text), 0, tokenizer_find(t, "<image>"), plans, nplans };
+    struct err err;
+    CHECK_INT(dsocr_prompt_ids(t, &p, ids, starts, &err), 0);
+    tokenizer_close(t);
+    return ids->n;
+}
+
+TEST(a_prompt_is_bos_the_image_run_and_the_stripped_text) {
+    struct err err;
+    struct dsocr_plan plans[2];
+    struct token_ids ids = { 0 }, starts = { 0 }, text = { 0 };
+    dsocr_plan_make(dsocr_mode("base", &err), 300, 200, &plans[0]);
+    dsocr_plan_make(dsocr_mode("gundam", &err), 429, 806, &plans[1]);
+    size_t nothing = prompt_ids(" \n", NULL, 0, &text, NULL);
+    CHECK_INT(nothing, 1); /* BOS alone */
+    text.n = 0;
+    size_t words = prompt_ids("\nFree OCR.", NULL, 0, &text, NULL) - 1;
+    CHECK_INT(prompt_ids("  <image>Free OCR. ", plans, 1, &ids, &starts), 1 + 273 + words);
+    CHECK_INT(ids.v[0], 0);
+    CHECK_INT(starts.v[0], 1);
+    CHECK_INT(ids.v[273], 1011);
+    CHECK_MEM(ids.v + 274, text.v + 1, words * sizeof *text.v);
+    ids.n = starts.n = 0;
+    CHECK_INT(prompt_ids("<image>Free OCR.<image>", plans, 2, &ids, &starts), 1 + 273 + words + 493);
+    CHECK_INT(starts.v[1], 1 + 273 + words);
+    free(ids.v);
+    free(starts.v);
+    free(text.v);
+}
+
+TEST(a_prompt_must_name_every_image) {
+    struct tokenizer *t = tokenizer_open_builtin();
+    struct dsocr_plan plan = { .image_tokens = 3 };
+    struct dsocr_prompt p = { "no mark", 7, 0, 1011, &plan, 1 };
+    struct token_ids ids = { 0 };
+    struct err err;
+    CHECK_INT(dsocr_prompt_ids(t, &p, &ids, NULL, &err), -1);
+    CHECK_STR(err.msg, "the prompt has 0 times <image>, but 1 image was given: write it once for each");
+    free(ids.v);
+    tokenizer_close(t);
 }
