@@ -94,6 +94,14 @@ static void count(struct weights *w, size_t n, enum dtype type) {
     w->bytes += n * dtype_bytes(type);
 }
 
+/* Numbers stay where the file has them, unless that is an address their type may not have. */
+static const void *aligned(struct weights *w, const struct weight_view *v, size_t n) {
+    size_t size = dtype_bytes(v->type);
+    if ((uintptr_t)v->data % size == 0) return v->data;
+    void *copy = own(w, n * size);
+    return copy ? memcpy(copy, v->data, n * size) : NULL;
+}
+
 struct matrix weights_matrix(struct weights *w, int rows, int cols, const char *fmt, ...) {
     char name[256];
     va_list ap;
@@ -108,7 +116,7 @@ struct matrix weights_matrix(struct weights *w, int rows, int cols, const char *
         if (weight_files_find(w->files, name, rows, cols, &v, &w->err) < 0)
             w->failed = true;
         else
-            m.data = v.data, m.type = v.type;
+            m.data = aligned(w, &v, n), m.type = v.type;
     } else {
         m.data = make_later(w, n, w->type, name, (float)sqrt(3.0 / cols), 0.0f);
     }

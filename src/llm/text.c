@@ -231,6 +231,15 @@ static void read_rope(struct llm_text *t, const struct text_family *fam, struct 
     f->failed = f->failed || in.failed || local.failed;
 }
 
+/* One of the names below for as long as the program runs; the config's own text goes with the config. */
+static const char *activation_named(const char *name) {
+    static const char *const names[] = { "silu",       "swish", "gelu", "gelu_new", "gelu_pytorch_tanh",
+                                         "quick_gelu", "relu" };
+    for (size_t i = 0; name && i < COUNTOF(names); i++)
+        if (strcmp(name, names[i]) == 0) return strcmp(name, "swish") == 0 ? "silu" : names[i];
+    return name ? "other" : NULL;
+}
+
 int text_read(struct llm_text *t, const struct text_family *fam, struct llm_fields *f, bool own, bool tied) {
     t->family = fam->name;
     read_sizes(t, fam, f, own);
@@ -244,7 +253,8 @@ int text_read(struct llm_text *t, const struct text_family *fam, struct llm_fiel
     place_windows(t, fam, f);
     read_rope(t, fam, f);
     t->norm_eps = fields_number(f, "rms_norm_eps|layer_norm_epsilon|layer_norm_eps|norm_eps", fam->eps);
-    t->activation = fam->activation;
+    t->activation =
+        activation_named(fields_str(f, "hidden_act|hidden_activation|activation_function", fam->activation));
     t->bos_id = fields_id(f, "bos_token_id");
     t->eos_id = fields_id(f, "eos_token_id");
     t->layer_norm = fam->traits & TEXT_LAYER_NORM;

@@ -1,0 +1,76 @@
+#include "unit/engine/fixture.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/die.h"
+#include "base/file.h"
+#include "base/jsonr.h"
+#include "unit/test.h"
+
+void fixture_open(struct fixture *f, const char *name) {
+    char path[256];
+    struct err err;
+    snprintf(path, sizeof path, "tests/data/engine/%s.json", name);
+    f->root = jsonr_load_path(path, 16 << 20, &err);
+    if (!f->root) fail_msg("%s", err.msg);
+    f->dir = test_tmpdir();
+    char *config = file_join(f->dir, "config.json");
+    char *text = json_dumps(json_object_get(f->root, "config"), 0);
+    if (file_write_atomic(config, text, strlen(text), &err) < 0) fail_msg("%s", err.msg);
+    free(text);
+    free(config);
+}
+
+void fixture_close(struct fixture *f) {
+    json_decref(f->root);
+    free(f->dir);
+}
+
+static struct engine *open_engine(const struct fixture *f, const char *weights, const char *dtype) {
+    struct err err;
+    struct engine *e = engine_open(
+        &(struct engine_load){ .model = f->dir, .weights = weights, .dtype = dtype, .threads = 2 }, &err);
+    if (!e) fail_msg("%s", err.msg);
+    return e;
+}
+
+struct engine *fixture_engine(const struct fixture *f, const char *dtype) {
+    char source[64];
+    snprintf(source, sizeof source, "synthetic:%lld",
+             (long long)json_integer_value(json_object_get(f->root, "seed")));
+    return open_engine(f, source, dtype);
+}
+
+struct engine *fixture_engine_files(const struct fixture *f) {
+    return open_engine(f, "auto", "auto");
+}
+
+size_t fixture_floats(const struct fixture *f, const char *key, float **out) {
+    const json_t *a = json_object_get(f->root, key);
+    size_t n = json_array_size(a);
+    if (n == 0) fail_msg("the fixture has no %s", key);
+    *out = xcalloc(n, sizeof **out);
+    for (size_t i = 0; i < n; i++) (*out)[i] = (float)json_number_value(json_array_get(a, i));
+    return n;
+}
+
+size_t fixture_ids(const struct fixture *f, const char *key, uint32_t **out) {
+    const json_t *a = json_object_get(f->root, key);
+    size_t n = json_array_size(a);
+    if (n == 0) fail_msg("the fixture has no %s", key);
+    *out = xcalloc(n, sizeof **out);
+    for (size_t i = 0; i < n; i++) (*out)[i] = (uint32_t)json_integer_value(json_array_get(a, i));
+    return n;
+}
+
+double relative_error(const float *got, const float *want, size_t n) {
+    double worst = 0, size = 0;
+    for (size_t i = 0; i < n; i++) {
+        double d = fabs((double)got[i] - want[i]);
+        if (!(d <= worst)) worst = d; /* a NaN stays */
+        size = fmax(size, fabs(want[i]));
+    }
+    return worst / size;
+}

@@ -1,0 +1,92 @@
+/* DeepSeek-OCR against a plain PyTorch writing of it: the encoder's blocks, then a page with tiles. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "engine/decoder.h"
+#include "engine/engine.h"
+#include "engine/vision.h"
+#include "unit/engine/fixture.h"
+#include "unit/test.h"
+
+static float *random_pixels(const struct fixture *f, int side) {
+    size_t n = 3 * (size_t)side * (size_t)side;
+    struct weights_stream s = weights_stream_make(
+        (uint64_t)json_integer_value(json_object_get(f->root, "seed")), "pixels", 1.0f, 0.0f);
+    float *x = xcalloc(n, sizeof *x);
+    for (size_t i = 0; i < n; i++) x[i] = weights_stream_at(&s, (uint32_t)i);
+    return x;
+}
+
+static void check_floats(const struct fixture *f, const char *key, const float *got, size_t n) {
+    float *want;
+    CHECK_INT(fixture_floats(f, key, &want), n);
+    CHECK_NEAR(relative_error(got, want, n), 0, 1e-4);
+    free(want);
+}
+
+static void check_blocks(const char *name) {
+    struct fixture f;
+    fixture_open(&f, name);
+    struct engine *e = fixture_engine(&f, "f32");
+    struct vision *v = engine_vision(e);
+    int side = (int)json_integer_value(json_object_get(f.root, "side")), n = sam_tokens(v->sam, side);
+    size_t tokens = (size_t)n * (size_t)n;
+    float *x = random_pixels(&f, side), *sam = xcalloc(tokens * (size_t)v->sam->out_width, sizeof *sam);
+    float *clip = xcalloc(tokens * (size_t)v->clip->width, sizeof *clip);
+    float *rows = xcalloc(tokens * (size_t)v->hidden, sizeof *rows);
+    struct vision_times times = { 0 };
+    sam_forward(v->sam, engine_ops(e), x, side, sam);
+    check_floats(&f, "sam", sam, tokens * (size_t)v->sam->out_width);
+    clip_forward(v->clip, engine_ops(e), sam, n, clip);
+    check_floats(&f, "clip", clip, tokens * (size_t)v->clip->width);
+    vision_view(v, engine_ops(e), x, side, rows, &times);
+    check_floats(&f, "view", rows, tokens * (size_t)v->hidden);
+    CHECK(times.sam_ns > 0 && times.clip_ns > 0 && times.projector_ns > 0);
+    free(x);
+    free(sam);
+    free(clip);
+    free(rows);
+    engine_close(e);
+    fixture_close(&f);
+}
+
+TEST(sam_windowed_block_agrees_with_torch) { check_blocks("dsocr_window"); }
+TEST(sam_global_block_agrees_with_torch) { check_blocks("dsocr_global"); }
+TEST(sam_and_clip_tables_stretch_as_in_torch) { check_blocks("dsocr_resampled"); }
+TEST(sam_blocks_and_neck_together_agree_with_torch) { check_blocks("dsocr_neck"); }
+
+/* The rows that stand for the image, and the logits after them. */
+TEST(deepseek_ocr_image_rows_and_logits_agree_with_torch) {
+    struct fixture f;
+    struct err err;
+    struct image im;
+    struct dsocr_plan plan;
+    struct dsocr_views views;
+    struct vision_times times = { 0 };
+    fixture_open(&f, "dsocr_whole");
+    struct engine *e = fixture_engine(&f, "f32");
+    struct decoder *d = engine_decoder(e);
+    if (image_load("tests/data/engine/dsocr_page.png", &im, &err) < 0) fail_msg("%s", err.msg);
+    dsocr_plan_make(dsocr_mode("gundam", &err), im.width, im.height, &plan);
+    dsocr_views_make(&plan, &im, &views);
+    size_t hidden = (size_t)d->hidden, n = (size_t)plan.image_tokens + 1, kept = 0;
+    float *x = xcalloc(n * hidden, sizeof *x), *sample = xcalloc(n * hidden, sizeof *sample);
+    float *logits = xcalloc((size_t)d->vocab, sizeof *logits);
+    decoder_embed(d, engine_ops(e), &(uint32_t){ 0 }, 1, x);
+    vision_image(engine_vision(e), engine_ops(e), &plan, &views, x + hidden, &times, NULL, NULL);
+    for (size_t i = 0; i < n - 1; i += 37, kept++)
+        memcpy(sample + kept * hidden, x + (i + 1) * hidden, hidden * sizeof *x);
+    check_floats(&f, "rows", sample, kept * hidden);
+    decoder_forward(d, engine_ops(e), x, DECODER_CHUNK, 0, NULL);
+    decoder_forward(d, engine_ops(e), x + DECODER_CHUNK * hidden, (int)n - DECODER_CHUNK, DECODER_CHUNK,
+                    logits);
+    check_floats(&f, "logits", logits, (size_t)d->vocab);
+    free(x);
+    free(sample);
+    free(logits);
+    dsocr_views_free(&views);
+    image_free(&im);
+    engine_close(e);
+    fixture_close(&f);
+}
