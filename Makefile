@@ -48,7 +48,6 @@ collect_obj := $(collect_src:src/%.c=$(B)/pic/%.o)
 
 .PHONY: all demo test bench fuzz lint install deps clean dist help test-build format
 all: $(B)/inferprof $(if $(wildcard src/collect/*.c),$(B)/libinferprof-collector.so)
-	@$(if $(CUDA_INC),:,echo "note: no CUDA toolkit headers found: GPU collection is left out of the collector")
 
 $(B)/inferprof: $(B)/obj/main.o $(B)/libinferprof.a
 	$(call say,LINK,$@)
@@ -58,6 +57,8 @@ $(B)/inferprof: $(B)/obj/main.o $(B)/libinferprof.a
 $(B)/libinferprof.a: $(cli_obj)
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $^
+
+$(B)/pic/collect/output.o: CPPFLAGS += -DINFERPROF_VERSION='"$(VERSION)"'
 
 # libc alone: zstd comes in as an archive, and no symbol but the injection entry points leaves.
 $(B)/libinferprof-collector.so: $(collect_obj)
@@ -126,8 +127,27 @@ $(B)/tests/obj/%.o: tests/%.c | $(B)/deps-build $(B)/deps-test
 $(B)/tests/%: $(B)/tests/obj/programs/%.o $(B)/libinferprof.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(SAN_LD) $(LDFLAGS) -o $@ $^ -Wl,--as-needed $(LIBS)
+# ---- NVIDIA's libraries without a GPU, and a program that uses them (tests/mock)
+M := $(B)/tests/mock
+mock_bins := $(M)/libcupti.so.13 $(M)/libcuda.so.1 $(M)/libnvidia-ml.so.1 $(M)/mock_app
+mock_cc = $(CC) $(CPPFLAGS) -Itests $(ALL_CFLAGS) -fvisibility=hidden $(SAN_LD) $(LDFLAGS)
+mock_lib = @mkdir -p $(M) && $(mock_cc) -fPIC -shared -Wl,-soname,$(@F) -o $@ $(filter %.c,$^) -lpthread -ldl
+mock_h := $(wildcard tests/mock/*.h src/collect/*.h)
+$(M)/libcupti.so.13: tests/mock/cupti.c src/collect/layout.c $(mock_h) | $(B)/deps-build
+	$(call say,LINK,$@)
+	$(Q:@=)$(mock_lib)
+$(M)/libcuda.so.1: tests/mock/cuda.c | $(B)/deps-build
+	$(call say,LINK,$@)
+	$(Q:@=)$(mock_lib)
+$(M)/libnvidia-ml.so.1: tests/mock/nvml.c | $(B)/deps-build
+	$(call say,LINK,$@)
+	$(Q:@=)$(mock_lib)
+$(M)/mock_app: tests/mock/app.c $(mock_h) | $(B)/deps-build
+	$(call say,LINK,$@)
+	@mkdir -p $(M) && $(mock_cc) -o $@ $(filter %.c,$^) -lpthread -ldl
+
 .SECONDARY:
-test-build: all $(unit_bins) $(test_programs)
+test-build: all $(unit_bins) $(test_programs) $(mock_bins)
 test: test-build
 	@BUILD='$(B)' sh tests/run.sh $(TESTS)
 

@@ -1,0 +1,12 @@
+/* CUPTI's callbacks on the calls of calls.h: launches and synchronisations with their thread, and the news that a
+ * context was made. */
+#ifndef COLLECT_CALLBACKS_H
+#define COLLECT_CALLBACKS_H
+
+#include <stdbool.h>
+
+bool callbacks_start(
+    void); /* subscribes; false: somebody else holds CUPTI, or it refuses: problem() says so */
+void callbacks_capture(bool on); /* switches the calls on or off, one by one */
+
+#endif

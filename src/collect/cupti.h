@@ -1,0 +1,34 @@
+/* libcupti at run time: the copy the program already has if it has one (PyTorch brings its own), else the one of
+ * the loaded CUDA runtime's version. */
+#ifndef COLLECT_CUPTI_H
+#define COLLECT_CUPTI_H
+
+#include <stdbool.h>
+
+#include "collect/abi.h"
+
+struct cupti_api {
+    void *library;
+    char path[512];
+    uint32_t version;
+    int (*get_version)(uint32_t *);
+    int (*result_string)(int, const char **);
+    int (*timestamp)(uint64_t *);
+    int (*subscribe)(void **, cupti_callback, void *);
+    int (*unsubscribe)(void *);
+    int (*enable_callback)(uint32_t, void *, int, uint32_t);
+    int (*register_buffers)(cupti_buffer_request, cupti_buffer_complete);
+    int (*enable)(int);
+    int (*disable)(int);
+    int (*next_record)(uint8_t *, size_t, uint8_t **);
+    int (*dropped)(void *, uint32_t, size_t *);
+    int (*flush_all)(uint32_t);
+    int (*flush_period)(uint32_t);                         /* may be NULL */
+    int (*stream_id)(void *, void *, uint8_t, uint32_t *); /* may be NULL */
+};
+extern struct cupti_api cupti; /* library is NULL until cupti_load() succeeded */
+
+bool cupti_load(void);             /* false: problem() says why */
+const char *cupti_error(int code); /* "CUPTI_ERROR_...", never NULL */
+
+#endif

@@ -1,0 +1,134 @@
+#include "collect/devices.h"
+
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "collect/cupti.h"
+#include "collect/output.h"
+
+/* Driver attributes by number, and the meta key each goes to. */
+static const struct {
+    int attribute;
+    const char *key;
+} limits[] = {
+    { 16, "sms" },          { 39, "max_threads_per_sm" }, { 106, "max_blocks_per_sm" },
+    { 82, "regs_per_sm" },  { 81, "smem_per_sm_bytes" },  { 10, "warp_size" },
+    { 13, "sm_clock_khz" }, { 36, "memory_clock_khz" },   { 37, "memory_bus_bits" },
+    { 38, "l2_bytes" },
+};
+enum { ATTRIBUTE_CC_MAJOR = 75, ATTRIBUTE_CC_MINOR = 76 };
+
+struct driver {
+    void *library;
+    int (*version)(int *);
+    int (*count)(int *);
+    int (*get)(int *, int);
+    int (*name)(char *, int, int);
+    int (*uuid)(unsigned char *, int);
+    int (*attribute)(int *, int, int);
+    int (*memory)(size_t *, int);
+};
+
+static atomic_bool wanted, done;
+
+void devices_wanted(void) { atomic_store_explicit(&wanted, true, memory_order_relaxed); }
+
+static bool driver_load(struct driver *d) {
+    static const struct {
+        size_t offset;
+        const char *names[2];
+    } rows[] = {
+        { offsetof(struct driver, version), { "cuDriverGetVersion" } },
+        { offsetof(struct driver, count), { "cuDeviceGetCount" } },
+        { offsetof(struct driver, get), { "cuDeviceGet" } },
+        { offsetof(struct driver, name), { "cuDeviceGetName" } },
+        { offsetof(struct driver, uuid), { "cuDeviceGetUuid_v2", "cuDeviceGetUuid" } },
+        { offsetof(struct driver, attribute), { "cuDeviceGetAttribute" } },
+        { offsetof(struct driver, memory), { "cuDeviceTotalMem_v2", "cuDeviceTotalMem" } },
+    };
+    d->library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    for (size_t i = 0; d->library && i < COUNTOF(rows); i++) {
+        void *f = dlsym(d->library, rows[i].names[0]);
+        if (!f && rows[i].names[1]) f = dlsym(d->library, rows[i].names[1]);
+        if (!f) return false;
+        memcpy((char *)d + rows[i].offset, &f, sizeof f);
+    }
+    return d->library != NULL;
+}
+
+static void put(struct trace_writer *w, int device, const char *what, const char *value) {
+    char key[64];
+    snprintf(key, sizeof key, "device.%d.%s", device, what);
+    trace_writer_meta(w, key, "%s", value);
+}
+
+static void describe(struct trace_writer *w, const struct driver *d, int i) {
+    int device, v, minor;
+    unsigned char id[16];
+    char name[128] = "", text[160];
+    size_t bytes;
+    if (d->get(&device, i) != 0) return;
+    if (d->name(name, sizeof name, device) == 0) put(w, i, "name", name);
+    if (d->uuid(id, device) == 0) {
+        int n = snprintf(text, sizeof text, "%s", strstr(name, " MIG ") ? "MIG-" : "GPU-");
+        for (int k = 0; k < 16; k++)
+            n += snprintf(text + n, sizeof text - (size_t)n, "%s%02x",
+                          k == 4 || k == 6 || k == 8 || k == 10 ? "-" : "", id[k]);
+        put(w, i, "uuid", text);
+    }
+    if (d->attribute(&v, ATTRIBUTE_CC_MAJOR, device) == 0 &&
+        d->attribute(&minor, ATTRIBUTE_CC_MINOR, device) == 0) {
+        snprintf(text, sizeof text, "%d.%d", v, minor);
+        put(w, i, "cc", text);
+    }
+    for (size_t k = 0; k < COUNTOF(limits); k++) {
+        if (d->attribute(&v, limits[k].attribute, device) != 0) continue;
+        snprintf(text, sizeof text, "%d", v);
+        put(w, i, limits[k].key, text);
+    }
+    if (d->memory(&bytes, device) == 0) {
+        snprintf(text, sizeof text, "%zu", bytes);
+        put(w, i, "memory_bytes", text);
+    }
+}
+
+void devices_tick(void) {
+    struct driver d = { 0 };
+    int n = 0, version = 0;
+    if (!atomic_load_explicit(&wanted, memory_order_relaxed) || atomic_load(&done)) return;
+    if (!driver_load(&d) || d.count(&n) != 0) return; /* not up yet: next time */
+    struct trace_writer *w = output_take();
+    if (!w) return;
+    atomic_store(&done, true);
+    if (d.version(&version) == 0)
+        trace_writer_meta(w, "cuda.driver", "%d.%d", version / 1000, version % 1000 / 10);
+    for (int i = 0; i < MIN(n, 64); i++) describe(w, &d, i);
+    output_give();
+}
+
+/* A set of pairs, small and lossy: a full one only means that a pair may be told twice. */
+#define SEEN 1024u
+static _Atomic uint64_t seen_streams[SEEN], seen_contexts[64];
+
+void devices_saw(uint32_t device, uint32_t context, uint32_t stream) {
+    _Atomic uint64_t *slot = &seen_streams[(context * 31 + stream) % SEEN];
+    uint64_t pair = (uint64_t)context << 32 | stream, mark = pair + 1;
+    if (atomic_load_explicit(slot, memory_order_relaxed) == mark) return;
+    atomic_store_explicit(slot, mark, memory_order_relaxed);
+    devices_wanted();
+    struct trace_writer *w = output_take();
+    if (!w) return;
+    char key[64];
+    slot = &seen_contexts[context % 64];
+    if (atomic_exchange(slot, context + (uint64_t)1) != context + (uint64_t)1) {
+        snprintf(key, sizeof key, "context.%u.device", context);
+        trace_writer_meta(w, key, "%u", device);
+    }
+    snprintf(key, sizeof key, "stream.%u.context", stream);
+    trace_writer_meta(w, key, "%u", context);
+    output_give();
+}

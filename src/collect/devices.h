@@ -1,0 +1,13 @@
+/* What the trace says of GPUs, contexts and streams. The driver is asked from the keeper thread, never from inside
+ * the program's own calls. Devices are numbered as the process sees them (after CUDA_VISIBLE_DEVICES); the UUID says
+ * which GPU or MIG instance that is. */
+#ifndef COLLECT_DEVICES_H
+#define COLLECT_DEVICES_H
+
+#include <stdint.h>
+
+void devices_wanted(void);                                            /* CUDA is up: somebody should ask */
+void devices_tick(void);                                              /* asks, once, when wanted */
+void devices_saw(uint32_t device, uint32_t context, uint32_t stream); /* a record named them */
+
+#endif

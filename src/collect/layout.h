@@ -1,0 +1,50 @@
+/* Where the fields of CUPTI's activity records are. CUPTI hands out records in the layout of its own version;
+ * every version so far kept the offsets of the fields used here and grew at the end. A row a version that changed
+ * a size; tests/oracle/cupti_layouts.py checks them against the headers of the packages. */
+#ifndef COLLECT_LAYOUT_H
+#define COLLECT_LAYOUT_H
+
+#include <stdint.h>
+#include <string.h>
+
+struct layout_kernel {
+    uint16_t registers, start, end, device, context, stream, grid, block, static_smem, dynamic_smem,
+        correlation, name, graph_node, graph;
+};
+struct layout_copy { /* copy_kind is 0 where the record has none */
+    uint16_t copy_kind, bytes, start, end, device, context, stream, correlation, graph_node, graph;
+};
+struct layout_sync {
+    uint16_t type, start, end, correlation, context, stream;
+};
+
+struct layout {
+    uint32_t cupti_version; /* the first that has it: 18 is CUDA 12.0, 130001 is 13.0 */
+    uint16_t kernel_bytes, memcpy_bytes, memset_bytes, peer_bytes, sync_bytes; /* of a whole record */
+    const struct layout_kernel *kernel;
+    const struct layout_copy *memcpy_, *memset_, *peer;
+    const struct layout_sync *sync;
+};
+
+const struct layout *layout_find(uint32_t cupti_version); /* NULL: too old */
+uint32_t layout_newest(void);
+/* Bytes a record of this activity kind must have; 0: a kind we do not read. */
+uint16_t layout_record_bytes(const struct layout *l, uint32_t kind);
+
+static inline uint64_t field_u64(const uint8_t *record, uint16_t offset) {
+    uint64_t v;
+    memcpy(&v, record + offset, sizeof v);
+    return v;
+}
+static inline uint32_t field_u32(const uint8_t *record, uint16_t offset) {
+    uint32_t v;
+    memcpy(&v, record + offset, sizeof v);
+    return v;
+}
+static inline uint16_t field_u16(const uint8_t *record, uint16_t offset) {
+    uint16_t v;
+    memcpy(&v, record + offset, sizeof v);
+    return v;
+}
+
+#endif

@@ -1,0 +1,414 @@
+#include "collect/nvtx.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/util.h"
+#include "collect/nvtx_names.h"
+#include "collect/output.h"
+#include "collect/thread.h"
+#include "collect/window.h"
+
+#define OWN_DOMAIN "inferprof"
+enum { OWN_STAGE = 1, OWN_MODULE = 2, OWN_OP = 3, OWN_CONSUMED = 4, OWN_MADE = 5 };
+
+/* One event as the handlers below agree on it. */
+struct event {
+    uint32_t domain, category;
+    const char *text;
+    uint32_t registered; /* number in NVTX_STRINGS instead of text; 0: none */
+    double payload;
+    char wide[NVTX_TEXT_MAX]; /* room for what text points to when it came as wide characters */
+};
+
+static uint32_t number_of(const void *handle) {
+    uintptr_t v = (uintptr_t)handle;
+    return v <= UINT32_MAX ? (uint32_t)v : 0;
+}
+
+static double payload_of(const struct nvtx_attributes *a) {
+    switch (a->payload_type) {
+    case NVTX_PAYLOAD_U64: return (double)a->payload.u64;
+    case NVTX_PAYLOAD_I64: return (double)a->payload.i64;
+    case NVTX_PAYLOAD_F64: return a->payload.f64;
+    case NVTX_PAYLOAD_U32: return a->payload.u32;
+    case NVTX_PAYLOAD_I32: return a->payload.i32;
+    case NVTX_PAYLOAD_F32: return (double)a->payload.f32;
+    default: return (double)NAN;
+    }
+}
+
+static void event_text(struct event *e, const char *text) {
+    e->domain = e->category = e->registered = 0;
+    e->text = text ? text : "";
+    e->payload = (double)NAN;
+}
+
+static void event_wide(struct event *e, const wchar_t *text) {
+    nvtx_utf8(text, e->wide, sizeof e->wide);
+    event_text(e, e->wide);
+}
+
+/* Attributes of a program built against another NVTX may be shorter than ours: nothing past their size is read. */
+static void event_attributes(struct event *e, const void *domain, const struct nvtx_attributes *a) {
+    event_text(e, NULL);
+    e->domain = number_of(domain);
+    if (!a || a->size < sizeof *a) return;
+    e->category = a->category;
+    e->payload = payload_of(a);
+    if (a->text_type == NVTX_TEXT_ASCII && a->text) e->text = a->text;
+    if (a->text_type == NVTX_TEXT_REGISTERED) {
+        e->registered = number_of(a->text);
+        e->text = nvtx_name_text(NVTX_STRINGS, e->registered);
+    }
+    if (a->text_type == NVTX_TEXT_WIDE) {
+        nvtx_utf8(a->text, e->wide, sizeof e->wide);
+        e->text = e->wide;
+    }
+}
+
+static uint32_t event_name(const struct event *e, struct trace_writer *w) {
+    return e->registered ? nvtx_name_string(NVTX_STRINGS, e->registered, w) : trace_writer_str(w, e->text);
+}
+
+static bool is_own(uint32_t domain) { return strcmp(nvtx_name_text(NVTX_DOMAINS, domain), OWN_DOMAIN) == 0; }
+
+static uint32_t range_category(uint32_t domain, uint32_t category) {
+    if (!is_own(domain)) return TRACE_CATEGORY_USER;
+    switch (category) {
+    case OWN_STAGE: return TRACE_CATEGORY_STAGE;
+    case OWN_MODULE: return TRACE_CATEGORY_MODULE;
+    case OWN_OP: return TRACE_CATEGORY_OP;
+    default: return TRACE_CATEGORY_USER;
+    }
+}
+
+static void write_range(struct trace_writer *w, const struct open_range *r, uint32_t tid, uint32_t depth,
+                        uint64_t end_ns, uint32_t flags) {
+    struct trace_range out = {
+        .start_ns = r->start_ns,
+        .end_ns = MAX(end_ns, r->start_ns),
+        .thread = tid,
+        .depth = depth,
+        .category = range_category(r->domain, r->category),
+        .flags = flags,
+        .domain = nvtx_name_string(NVTX_DOMAINS, r->domain, w),
+        .name = r->name,
+        .detail = nvtx_category_string(r->domain, r->category, w),
+        .flops = (double)NAN,
+        .bytes = (double)NAN,
+        .payload = r->payload,
+    };
+    trace_writer_range(w, &out, 1);
+}
+
+static struct open_range open_range(const struct event *e, struct trace_writer *w) {
+    return (struct open_range){ .domain = e->domain,
+                                .category = e->category,
+                                .name = event_name(e, w),
+                                .payload = e->payload,
+                                .windowed = window_matches(e->text),
+                                .start_ns = clock_wall_ns() };
+}
+
+/* ---- push and pop */
+static int push(const struct event *e) {
+    struct thread_state *t = thread_self();
+    struct trace_writer *w = t ? output_take() : NULL;
+    if (!w) return -1;
+    if (t->nopen >= THREAD_MAX_OPEN) {
+        t->too_deep++;
+        trace_writer_lost(w, TRACE_RANGE, TRACE_LOST_MEMORY, 1);
+        output_give();
+        return (int)(t->nopen + t->too_deep - 1);
+    }
+    struct open_range *r = &t->open[t->nopen];
+    *r = open_range(e, w);
+    output_give();
+    t->nopen++;
+    if (r->windowed) window_range(1);
+    return (int)t->nopen - 1;
+}
+
+/* The innermost open range of the domain: pushes of other domains may lie on top of it. */
+static int pop(uint32_t domain) {
+    struct thread_state *t = thread_self();
+    uint64_t now = clock_wall_ns();
+    if (!t) return -1;
+    if (t->too_deep) return (int)(t->nopen + --t->too_deep);
+    uint32_t i = t->nopen;
+    while (i > 0 && t->open[i - 1].domain != domain) i--;
+    if (i == 0) return -1; /* popped more than was pushed */
+    struct open_range r = t->open[i - 1];
+    memmove(&t->open[i - 1], &t->open[i], (t->nopen - i) * sizeof t->open[0]);
+    t->nopen--;
+    struct trace_writer *w = output_take();
+    if (w) {
+        write_range(w, &r, t->tid, i - 1, now, 0);
+        output_give();
+    }
+    if (r.windowed) window_range(-1);
+    return (int)i - 1;
+}
+
+/* ---- start and end: may end on another thread, in any order */
+#define SLOTS 4096u
+static struct {
+    pthread_mutex_t lock;
+    struct {
+        uint64_t id; /* 0: empty */
+        uint32_t tid;
+        struct open_range range;
+    } v[SLOTS];
+    uint64_t next;
+} started = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static uint64_t start(const struct event *e) {
+    struct trace_writer *w = output_take();
+    uint64_t id = 0;
+    if (!w) return 0;
+    struct open_range r = open_range(e, w);
+    pthread_mutex_lock(&started.lock);
+    for (unsigned tries = 0; tries < 64 && !id; tries++) {
+        uint64_t candidate = ++started.next;
+        if (started.v[candidate % SLOTS].id) continue;
+        id = candidate;
+        started.v[id % SLOTS].id = id;
+        started.v[id % SLOTS].tid = thread_id();
+        started.v[id % SLOTS].range = r;
+    }
+    pthread_mutex_unlock(&started.lock);
+    if (!id) trace_writer_lost(w, TRACE_RANGE, TRACE_LOST_MEMORY, 1);
+    output_give();
+    if (id && r.windowed) window_range(1);
+    return id;
+}
+
+static void end(uint64_t id) {
+    struct open_range r;
+    uint32_t tid = 0;
+    uint64_t now = clock_wall_ns();
+    pthread_mutex_lock(&started.lock);
+    bool known = id && started.v[id % SLOTS].id == id;
+    if (known) {
+        r = started.v[id % SLOTS].range;
+        tid = started.v[id % SLOTS].tid;
+        started.v[id % SLOTS].id = 0;
+    }
+    pthread_mutex_unlock(&started.lock);
+    if (!known) return;
+    struct trace_writer *w = output_take();
+    if (w) {
+        write_range(w, &r, tid, 0, now, TRACE_RANGE_FREE);
+        output_give();
+    }
+    if (r.windowed) window_range(-1);
+}
+
+/* ---- marks; of our own domain also tokens */
+static void mark(const struct event *e) {
+    struct thread_state *t = thread_self();
+    struct trace_writer *w = output_take();
+    if (!w) return;
+    if ((e->category == OWN_CONSUMED || e->category == OWN_MADE) && is_own(e->domain)) {
+        struct trace_token k = { .time_ns = clock_wall_ns(),
+                                 .count = e->payload >= 0 && e->payload < 4e9 ? (uint32_t)e->payload : 0,
+                                 .token_kind =
+                                     e->category == OWN_MADE ? TRACE_TOKEN_MADE : TRACE_TOKEN_CONSUMED,
+                                 .thread = thread_id() };
+        trace_writer_token(w, &k, 1);
+    } else {
+        struct open_range r = open_range(e, w);
+        write_range(w, &r, thread_id(), t ? t->nopen : 0, r.start_ns, TRACE_RANGE_MARK);
+    }
+    output_give();
+}
+
+/* ---- the handlers NVTX calls */
+static void mark_ex(const struct nvtx_attributes *a) {
+    struct event e;
+    event_attributes(&e, NULL, a);
+    mark(&e);
+}
+static void mark_a(const char *text) {
+    struct event e;
+    event_text(&e, text);
+    mark(&e);
+}
+static void mark_w(const wchar_t *text) {
+    struct event e;
+    event_wide(&e, text);
+    mark(&e);
+}
+static uint64_t start_ex(const struct nvtx_attributes *a) {
+    struct event e;
+    event_attributes(&e, NULL, a);
+    return start(&e);
+}
+static uint64_t start_a(const char *text) {
+    struct event e;
+    event_text(&e, text);
+    return start(&e);
+}
+static uint64_t start_w(const wchar_t *text) {
+    struct event e;
+    event_wide(&e, text);
+    return start(&e);
+}
+static int push_ex(const struct nvtx_attributes *a) {
+    struct event e;
+    event_attributes(&e, NULL, a);
+    return push(&e);
+}
+static int push_a(const char *text) {
+    struct event e;
+    event_text(&e, text);
+    return push(&e);
+}
+static int push_w(const wchar_t *text) {
+    struct event e;
+    event_wide(&e, text);
+    return push(&e);
+}
+static int pop_default(void) { return pop(0); }
+static void domain_category_a(const void *domain, uint32_t category, const char *name) {
+    if (name) nvtx_category_name(number_of(domain), category, name);
+}
+static void domain_category_w(const void *domain, uint32_t category, const wchar_t *name) {
+    char text[NVTX_TEXT_MAX];
+    nvtx_utf8(name, text, sizeof text);
+    nvtx_category_name(number_of(domain), category, text);
+}
+static void category_a(uint32_t category, const char *name) { domain_category_a(NULL, category, name); }
+static void category_w(uint32_t category, const wchar_t *name) { domain_category_w(NULL, category, name); }
+static void name_thread_a(uint32_t tid, const char *name) {
+    struct trace_writer *w = name ? output_take() : NULL;
+    if (!w) return;
+    char key[48];
+    snprintf(key, sizeof key, "thread.%u.name", tid);
+    trace_writer_meta(w, key, "%s", name);
+    output_give();
+}
+static void name_thread_w(uint32_t tid, const wchar_t *name) {
+    char text[NVTX_TEXT_MAX];
+    nvtx_utf8(name, text, sizeof text);
+    name_thread_a(tid, text);
+}
+static void domain_mark(const void *domain, const struct nvtx_attributes *a) {
+    struct event e;
+    event_attributes(&e, domain, a);
+    mark(&e);
+}
+static uint64_t domain_start(const void *domain, const struct nvtx_attributes *a) {
+    struct event e;
+    event_attributes(&e, domain, a);
+    return start(&e);
+}
+static void domain_end(const void *domain, uint64_t id) {
+    (void)domain;
+    end(id);
+}
+static int domain_push(const void *domain, const struct nvtx_attributes *a) {
+    struct event e;
+    event_attributes(&e, domain, a);
+    return push(&e);
+}
+static int domain_pop(const void *domain) { return pop(number_of(domain)); }
+static void *string_a(const void *domain, const char *text) {
+    (void)domain;
+    return (void *)(uintptr_t)nvtx_name_add(NVTX_STRINGS, text ? text : "");
+}
+static void *string_w(const void *domain, const wchar_t *text) {
+    char narrow[NVTX_TEXT_MAX];
+    nvtx_utf8(text, narrow, sizeof narrow);
+    return string_a(domain, narrow);
+}
+static void *domain_a(const char *name) {
+    return (void *)(uintptr_t)nvtx_name_add(NVTX_DOMAINS, name ? name : "");
+}
+static void *domain_w(const wchar_t *name) {
+    char text[NVTX_TEXT_MAX];
+    nvtx_utf8(name, text, sizeof text);
+    return domain_a(text);
+}
+
+/* Slot numbers are NVTX's: NvtxCallbackIdCore and NvtxCallbackIdCore2. */
+#define SLOT(module, n, f) \
+    { module, n, (nvtx_function)(f) }
+static const struct {
+    int module;
+    unsigned slot;
+    nvtx_function f;
+} slots[] = {
+    SLOT(NVTX_MODULE_CORE, 1, mark_ex),
+    SLOT(NVTX_MODULE_CORE, 2, mark_a),
+    SLOT(NVTX_MODULE_CORE, 3, mark_w),
+    SLOT(NVTX_MODULE_CORE, 4, start_ex),
+    SLOT(NVTX_MODULE_CORE, 5, start_a),
+    SLOT(NVTX_MODULE_CORE, 6, start_w),
+    SLOT(NVTX_MODULE_CORE, 7, end),
+    SLOT(NVTX_MODULE_CORE, 8, push_ex),
+    SLOT(NVTX_MODULE_CORE, 9, push_a),
+    SLOT(NVTX_MODULE_CORE, 10, push_w),
+    SLOT(NVTX_MODULE_CORE, 11, pop_default),
+    SLOT(NVTX_MODULE_CORE, 12, category_a),
+    SLOT(NVTX_MODULE_CORE, 13, category_w),
+    SLOT(NVTX_MODULE_CORE, 14, name_thread_a),
+    SLOT(NVTX_MODULE_CORE, 15, name_thread_w),
+    SLOT(NVTX_MODULE_CORE2, 1, domain_mark),
+    SLOT(NVTX_MODULE_CORE2, 2, domain_start),
+    SLOT(NVTX_MODULE_CORE2, 3, domain_end),
+    SLOT(NVTX_MODULE_CORE2, 4, domain_push),
+    SLOT(NVTX_MODULE_CORE2, 5, domain_pop),
+    SLOT(NVTX_MODULE_CORE2, 8, domain_category_a),
+    SLOT(NVTX_MODULE_CORE2, 9, domain_category_w),
+    SLOT(NVTX_MODULE_CORE2, 10, string_a),
+    SLOT(NVTX_MODULE_CORE2, 11, string_w),
+    SLOT(NVTX_MODULE_CORE2, 12, domain_a),
+    SLOT(NVTX_MODULE_CORE2, 13, domain_w),
+};
+
+bool nvtx_attach(nvtx_get_table get_table) {
+    const struct nvtx_callbacks *callbacks = get_table ? get_table(NVTX_TABLE_CALLBACKS) : NULL;
+    nvtx_function **table[8] = { 0 };
+    unsigned n[8] = { 0 };
+    if (!callbacks || callbacks->bytes < sizeof *callbacks) return false;
+    if (!callbacks->get_module(NVTX_MODULE_CORE, &table[NVTX_MODULE_CORE], &n[NVTX_MODULE_CORE]))
+        return false;
+    if (!callbacks->get_module(NVTX_MODULE_CORE2, &table[NVTX_MODULE_CORE2], &n[NVTX_MODULE_CORE2]))
+        n[NVTX_MODULE_CORE2] = 0; /* NVTX 1 has no domains */
+    for (size_t i = 0; i < COUNTOF(slots); i++) {
+        nvtx_function **t = table[slots[i].module];
+        if (slots[i].slot < n[slots[i].module] && t && t[slots[i].slot]) *t[slots[i].slot] = slots[i].f;
+    }
+    return true;
+}
+
+static void write_open(uint32_t tid, uint32_t depth, const struct open_range *r) {
+    struct trace_writer *w = output_take();
+    if (!w) return;
+    write_range(w, r, tid, depth, clock_wall_ns(), TRACE_RANGE_OPEN);
+    output_give();
+}
+
+void nvtx_finish(void) {
+    thread_each_open(write_open);
+    if (pthread_mutex_trylock(&started.lock) != 0) return;
+    struct trace_writer *w = output_take();
+    for (unsigned i = 0; w && i < SLOTS; i++)
+        if (started.v[i].id)
+            write_range(w, &started.v[i].range, started.v[i].tid, 0, clock_wall_ns(),
+                        TRACE_RANGE_FREE | TRACE_RANGE_OPEN);
+    if (w) output_give();
+    pthread_mutex_unlock(&started.lock);
+}
+
+void nvtx_after_fork(void) {
+    pthread_mutex_init(&started.lock, NULL);
+    for (unsigned i = 0; i < SLOTS; i++) started.v[i].id = 0;
+    nvtx_names_after_fork();
+}

@@ -1,0 +1,26 @@
+/* A tape of what CUPTI delivered, for replaying it where there is no GPU (tests/mock). Written only when
+ * INFERPROF_COLLECT_RAW names a file. Little endian:
+ *     "IPTAPE1\n", u32 CUPTI version, u32 0, then blocks of: u32 type, u32 bytes, payload
+ *     1 text    u64 address, characters          a pointer seen in a later block
+ *     2 buffer  the records as CUPTI wrote them
+ *     3 call    u32 domain, u32 callback id, u32 correlation, u32 thread, u64 start_ns, u64 end_ns, u64 address
+ *               of the function's name */
+#ifndef COLLECT_RAW_H
+#define COLLECT_RAW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum raw_block { RAW_TEXT = 1, RAW_BUFFER = 2, RAW_CALL = 3 };
+struct raw_call {
+    uint32_t domain, id, correlation, thread;
+    uint64_t start_ns, end_ns, name;
+};
+
+void raw_start(uint32_t cupti_version);
+bool raw_on(void);
+void raw_buffer(uint8_t *buffer, size_t valid);
+void raw_call(const struct raw_call *c);
+
+#endif

@@ -1,0 +1,130 @@
+#include "collect/settings.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/util.h"
+
+#define PREFIX "INFERPROF_COLLECT_"
+
+enum type { TEXT, COUNT, NUMBER, SWITCH };
+
+/* name after the prefix, type, field, size of a text, value when not set */
+static const struct row {
+    const char *name;
+    enum type type;
+    size_t offset, cap;
+    const char *unset;
+} rows[] = {
+#define FIELD(f) offsetof(struct settings, f), sizeof((struct settings *)0)->f
+    { "DIR", TEXT, FIELD(dir), "" },
+    { "WHAT", TEXT, FIELD(what), "kernels,copies,launches,syncs,nvtx" },
+    { "RANGE", TEXT, FIELD(range), "" },
+    { "DELAY", NUMBER, FIELD(delay_s), "0" },
+    { "DURATION", NUMBER, FIELD(duration_s), "0" },
+    { "BUDGET", NUMBER, FIELD(budget_pct), "0" },
+    { "MEMORY", COUNT, FIELD(memory_bytes), "67108864" },
+    { "MAX_SIZE", COUNT, FIELD(max_file_bytes), "0" },
+    { "BUFFER", COUNT, FIELD(buffer_bytes), "1048576" },
+    { "FLUSH_MS", COUNT, FIELD(flush_ms), "1000" },
+    { "CUPTI", TEXT, FIELD(cupti), "" },
+    { "RAW", TEXT, FIELD(raw), "" },
+    { "EMPTY", SWITCH, FIELD(empty), "0" },
+#undef FIELD
+};
+
+/* 0: the value is in place; -1: it cannot be used. */
+static int set_value(const struct row *r, struct settings *s, const char *text) {
+    char *at = (char *)s + r->offset, *end = NULL;
+    errno = 0;
+    if (r->type == TEXT) return (size_t)snprintf(at, r->cap, "%s", text) < r->cap ? 0 : -1;
+    if (r->type == COUNT) {
+        unsigned long long v = strtoull(text, &end, 10);
+        if (errno || end == text || *end || text[0] == '-') return -1;
+        *(uint64_t *)(void *)at = v;
+        return 0;
+    }
+    double v = strtod(text, &end);
+    if (errno || end == text || *end || !(v >= 0) || v > 1e12) return -1;
+    if (r->type == SWITCH)
+        *(bool *)at = v != 0;
+    else
+        *(double *)(void *)at = v;
+    return 0;
+}
+
+static bool is_known(const char *name, size_t len) {
+    for (size_t i = 0; i < COUNTOF(rows); i++)
+        if (strlen(rows[i].name) == len && strncmp(rows[i].name, name, len) == 0) return true;
+    return false;
+}
+
+static void complain_unknown(void (*complain)(const char *, ...)) {
+    for (char **e = environ; e && *e; e++) {
+        if (strncmp(*e, PREFIX, sizeof PREFIX - 1) != 0) continue;
+        const char *name = *e + sizeof PREFIX - 1;
+        size_t len = strcspn(name, "=");
+        if (!is_known(name, len))
+            complain("the variable " PREFIX "%.*s is not one the collector knows", (int)len, name);
+    }
+}
+
+static void read_what(struct settings *s, void (*complain)(const char *, ...)) {
+    const struct {
+        const char *word;
+        bool *flag;
+    } words[] = { { "kernels", &s->kernels }, { "copies", &s->copies }, { "launches", &s->launches },
+                  { "syncs", &s->syncs },     { "nvtx", &s->nvtx },     { "gemms", &s->gemms } };
+    for (const char *p = s->what; *p; p += *p == ',') {
+        size_t len = strcspn(p, ","), i = 0;
+        while (i < COUNTOF(words) && (strlen(words[i].word) != len || strncmp(words[i].word, p, len) != 0))
+            i++;
+        if (i < COUNTOF(words))
+            *words[i].flag = true;
+        else if (len && !(len == 4 && strncmp(p, "none", 4) == 0))
+            complain(PREFIX "WHAT: '%.*s' is not one of kernels, copies, launches, syncs, nvtx, gemms",
+                     (int)len, p);
+        p += len;
+    }
+}
+
+void settings_load(struct settings *s, void (*complain)(const char *fmt, ...)) {
+    memset(s, 0, sizeof *s);
+    for (size_t i = 0; i < COUNTOF(rows); i++) {
+        char name[64];
+        snprintf(name, sizeof name, PREFIX "%s", rows[i].name);
+        const char *text = getenv(name);
+        set_value(&rows[i], s, rows[i].unset);
+        if (!text || !*text || set_value(&rows[i], s, text) == 0) continue;
+        complain("%s=%.100s cannot be used; going on with '%s'", name, text, rows[i].unset);
+        set_value(&rows[i], s, rows[i].unset);
+    }
+    s->memory_bytes = MAX(s->memory_bytes, (uint64_t)4 << 20);
+    s->buffer_bytes = MIN(MAX(s->buffer_bytes, (uint64_t)64 << 10), s->memory_bytes / 8);
+    read_what(s, complain);
+    complain_unknown(complain);
+}
+
+bool settings_at(const struct settings *s, unsigned i, char *name, unsigned long name_cap, char *value,
+                 unsigned long value_cap) {
+    if (i >= COUNTOF(rows)) return false;
+    const struct row *r = &rows[i];
+    const char *at = (const char *)s + r->offset;
+    size_t n = 0;
+    for (; r->name[n] && n + 1 < name_cap; n++) name[n] = (char)tolower((unsigned char)r->name[n]);
+    name[n] = '\0';
+    switch (r->type) {
+    case TEXT: snprintf(value, value_cap, "%s", at); break;
+    case COUNT:
+        snprintf(value, value_cap, "%llu", (unsigned long long)*(const uint64_t *)(const void *)at);
+        break;
+    case NUMBER: snprintf(value, value_cap, "%g", *(const double *)(const void *)at); break;
+    case SWITCH: snprintf(value, value_cap, "%d", *(const bool *)at); break;
+    }
+    return true;
+}

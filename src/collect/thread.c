@@ -1,0 +1,130 @@
+#include "collect/thread.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/util.h"
+#include "collect/output.h"
+
+#define MAX_THREADS 4096 /* states ever made; they are reused */
+
+static _Atomic(struct thread_state *) all; /* only ever grows at its head */
+static atomic_uint made;
+static pthread_key_t key;
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+static bool have_key;
+static __thread struct thread_state *self;
+static __thread bool refused;
+
+static void drain(struct thread_state *t) {
+    uint32_t n = t->nlaunches;
+    struct trace_writer *w = n ? output_take() : NULL;
+    t->nlaunches = 0;
+    if (!w) return;
+    trace_writer_launch(w, t->launches, n);
+    output_give();
+}
+
+static void on_thread_end(void *arg) {
+    struct thread_state *t = arg;
+    if (!atomic_flag_test_and_set_explicit(&t->busy, memory_order_acquire)) {
+        drain(t);
+        atomic_flag_clear_explicit(&t->busy, memory_order_release);
+    } /* else the keeper is just doing it */
+    t->nopen = t->too_deep = t->depth = 0;
+    self = NULL;
+    atomic_store(&t->in_use, false);
+}
+
+static void make_key(void) { have_key = pthread_key_create(&key, on_thread_end) == 0; }
+
+uint32_t thread_id(void) {
+    struct thread_state *t = self;
+    return t ? t->tid : (uint32_t)syscall(SYS_gettid);
+}
+
+static struct thread_state *reuse(void) {
+    for (struct thread_state *t = atomic_load(&all); t; t = t->next) {
+        bool no = false;
+        if (atomic_compare_exchange_strong(&t->in_use, &no, true)) return t;
+    }
+    return NULL;
+}
+
+static struct thread_state *make(void) {
+    if (atomic_fetch_add(&made, 1) >= MAX_THREADS) return NULL;
+    struct thread_state *t = calloc(1, sizeof *t);
+    if (!t) return NULL;
+    atomic_flag_clear(&t->busy);
+    atomic_store(&t->in_use, true);
+    t->next = atomic_load(&all);
+    while (!atomic_compare_exchange_weak(&all, &t->next, t)) {}
+    return t;
+}
+
+struct thread_state *thread_self(void) {
+    if (self || refused) return self;
+    pthread_once(&key_once, make_key);
+    struct thread_state *t = reuse();
+    if (!t) t = make();
+    refused = !t;
+    if (!t) return NULL;
+    t->tid = (uint32_t)syscall(SYS_gettid);
+    if (have_key) pthread_setspecific(key, t);
+    return self = t;
+}
+
+void thread_put_launch(struct thread_state *t, const struct trace_launch *l) {
+    t->calls++;
+    if (!atomic_flag_test_and_set_explicit(&t->busy, memory_order_acquire)) {
+        t->launches[t->nlaunches++] = *l;
+        if (t->nlaunches == THREAD_BATCH) drain(t);
+        atomic_flag_clear_explicit(&t->busy, memory_order_release);
+        return;
+    }
+    struct trace_writer *w = output_take(); /* the keeper is emptying the batch: do not wait for it */
+    if (!w) return;
+    trace_writer_launch(w, l, 1);
+    output_give();
+}
+
+void thread_drain_all(void) {
+    for (struct thread_state *t = atomic_load(&all); t; t = t->next) {
+        if (atomic_flag_test_and_set_explicit(&t->busy, memory_order_acquire)) continue;
+        drain(t);
+        atomic_flag_clear_explicit(&t->busy, memory_order_release);
+    }
+}
+
+void thread_each_open(void (*visit)(uint32_t tid, uint32_t depth, const struct open_range *r)) {
+    for (struct thread_state *t = atomic_load(&all); t; t = t->next) {
+        if (!atomic_load(&t->in_use)) continue;
+        uint32_t n = MIN(t->nopen, (uint32_t)THREAD_MAX_OPEN);
+        for (uint32_t i = 0; i < n; i++) visit(t->tid, i, &t->open[i]);
+    }
+}
+
+uint64_t thread_calls(void) {
+    uint64_t n = 0;
+    for (struct thread_state *t = atomic_load(&all); t; t = t->next)
+        n += t->calls; /* a little late is fine */
+    return n;
+}
+
+void thread_each(void (*visit)(uint32_t tid)) {
+    for (struct thread_state *t = atomic_load(&all); t; t = t->next)
+        if (atomic_load(&t->in_use)) visit(t->tid);
+}
+
+void thread_after_fork(void) {
+    for (struct thread_state *t = atomic_load(&all); t; t = t->next) {
+        atomic_flag_clear(&t->busy);
+        t->nlaunches = t->depth = 0;
+        t->nopen = t->too_deep = 0;
+        if (t != self) atomic_store(&t->in_use, false);
+    }
+    if (self) self->tid = (uint32_t)syscall(SYS_gettid);
+}

@@ -1,0 +1,197 @@
+"""Fixed GPU programs to record and to time, in plain PyTorch with random weights.
+
+    workloads.py eager|graph|prefill|multi|tiny [--rounds N] [--torch-profile FILE]
+
+eager    a launch-bound decode: 12 layers, bf16, about 530 kernels a token
+graph    the same step replayed from a CUDA graph
+prefill  large GEMMs
+multi    4 threads, each on a stream of its own: kernels, copies, waits, NVTX ranges
+tiny     N additions to a small tensor, for counting and for the cost of stopping
+
+The measured part lies in an NVTX range "measured". Prints one JSON object.
+"""
+import argparse
+import json
+import threading
+import time
+
+import torch
+import torch.nn.functional as F
+
+nvtx = torch.cuda.nvtx
+DEV = "cuda"
+
+
+class Decoder:
+    """One token a step over a cache of fixed length, so that every step launches the same kernels."""
+
+    def __init__(self, layers=12, hidden=1280, heads=10, ffn=3584, vocab=32000, context=512):
+        g = torch.Generator(device=DEV).manual_seed(1)
+
+        def w(*shape):
+            return torch.randn(*shape, device=DEV, dtype=torch.bfloat16, generator=g) * 0.02
+
+        self.heads, self.head = heads, hidden // heads
+        self.layers = [
+            dict(n1=w(hidden), q=w(hidden, hidden), k=w(hidden, hidden), v=w(hidden, hidden), o=w(hidden, hidden),
+                 n2=w(hidden), gate=w(ffn, hidden), up=w(ffn, hidden), down=w(hidden, ffn),
+                 kc=torch.zeros(1, heads, context, self.head, device=DEV, dtype=torch.bfloat16),
+                 vc=torch.zeros(1, heads, context, self.head, device=DEV, dtype=torch.bfloat16))
+            for _ in range(layers)
+        ]
+        self.embed, self.norm, self.lm = w(vocab, hidden), w(hidden), w(vocab, hidden)
+        self.token = torch.zeros(1, 1, dtype=torch.long, device=DEV)
+        self.pos = torch.zeros(1, dtype=torch.long, device=DEV)
+        angle = torch.arange(context, device=DEV)[:, None] / 10000 ** (torch.arange(0, self.head, 2, device=DEV) / self.head)
+        self.cos = torch.cat([angle.cos()] * 2, -1).bfloat16()
+        self.sin = torch.cat([angle.sin()] * 2, -1).bfloat16()
+
+    def rms(self, x, weight):
+        f = x.float()
+        return (f * torch.rsqrt(f.pow(2).mean(-1, keepdim=True) + 1e-6)).bfloat16() * weight
+
+    def rope(self, x, cos, sin):
+        a, b = x.chunk(2, -1)
+        return x * cos + torch.cat((-b, a), -1) * sin
+
+    def attention(self, x, l, cos, sin):
+        q, k, v = (F.linear(x, l[n]).view(1, 1, self.heads, self.head).transpose(1, 2) for n in "qkv")
+        l["kc"].index_copy_(2, self.pos, self.rope(k, cos, sin))
+        l["vc"].index_copy_(2, self.pos, v)
+        out = F.scaled_dot_product_attention(self.rope(q, cos, sin), l["kc"], l["vc"])
+        return F.linear(out.transpose(1, 2).reshape(1, 1, -1), l["o"])
+
+    def step(self):
+        x = F.embedding(self.token, self.embed)
+        cos, sin = self.cos.index_select(0, self.pos), self.sin.index_select(0, self.pos)
+        for l in self.layers:
+            x = x + self.attention(self.rms(x, l["n1"]), l, cos, sin)
+            h = self.rms(x, l["n2"])
+            x = x + F.linear(F.silu(F.linear(h, l["gate"])) * F.linear(h, l["up"]), l["down"])
+        self.token.copy_(F.linear(self.rms(x, self.norm), self.lm).argmax(-1))
+
+
+class Eager:
+    def __init__(self):
+        self.model = Decoder()
+
+    def run(self, rounds):
+        with torch.no_grad():
+            for _ in range(rounds):
+                self.model.step()
+
+
+class Graph(Eager):
+    def __init__(self):
+        super().__init__()
+        Eager.run(self, 3)
+        torch.cuda.synchronize()
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.no_grad(), torch.cuda.graph(self.graph):
+            self.model.step()
+
+    def run(self, rounds):
+        for _ in range(rounds):
+            self.graph.replay()
+
+
+class Prefill:
+    def __init__(self):
+        def w(*shape):
+            return torch.randn(*shape, device=DEV, dtype=torch.bfloat16) * 0.02
+
+        self.x, self.gate, self.up, self.down = w(16384, 4096), w(11008, 4096), w(11008, 4096), w(4096, 11008)
+
+    def run(self, rounds):
+        with torch.no_grad():
+            for _ in range(rounds):
+                F.linear(F.silu(F.linear(self.x, self.gate)) * F.linear(self.x, self.up), self.down)
+
+
+class Multi:
+    def __init__(self):
+        self.streams = [torch.cuda.Stream() for _ in range(4)]
+        self.a = [torch.randn(256, 256, device=DEV) for _ in range(4)]
+        self.host = [torch.randn(256, 256).pin_memory() for _ in range(4)]
+
+    def one(self, i, rounds):
+        with torch.cuda.stream(self.streams[i]):
+            for r in range(rounds):
+                nvtx.range_push(f"thread {i} round {r}")
+                self.a[i].copy_(self.host[i], non_blocking=True)
+                for _ in range(5):
+                    self.a[i].mul_(1.0001)
+                (self.a[i] @ self.a[i]).zero_()
+                event = torch.cuda.Event()
+                event.record(self.streams[i])
+                self.streams[(i + 1) % 4].wait_event(event)
+                nvtx.range_pop()
+            self.streams[i].synchronize()
+
+    def run(self, rounds):
+        threads = [threading.Thread(target=self.one, args=(i, rounds)) for i in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+
+
+class Tiny:
+    def __init__(self):
+        self.x = torch.zeros(16, device=DEV)
+
+    def run(self, rounds):
+        for _ in range(rounds):
+            self.x.add_(1)
+
+
+PROGRAMS = {"eager": (Eager, 32), "graph": (Graph, 32), "prefill": (Prefill, 8), "multi": (Multi, 20), "tiny": (Tiny, 1000)}
+
+
+def timed(program, rounds):
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    program.run(rounds)
+    torch.cuda.synchronize()
+    return time.perf_counter() - start
+
+
+def summarize_profile(prof, path):
+    """Kernels, copies and memsets by name, as torch.profiler saw them."""
+    kernels, other = {}, {}
+    for e in prof.profiler.kineto_results.events():
+        if e.device_type() == torch.autograd.DeviceType.CUDA and e.duration_ns() >= 0:
+            name = e.name()
+            into = other if name.startswith(("Memcpy", "Memset")) else kernels
+            n, ns = into.get(name, (0, 0))
+            into[name] = (n + 1, ns + e.duration_ns())
+    with open(path, "w") as f:
+        json.dump({"kernels": kernels, "copies": other}, f)
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("program", choices=PROGRAMS)
+    p.add_argument("--rounds", type=int)
+    p.add_argument("--torch-profile")
+    o = p.parse_args()
+    make, rounds = PROGRAMS[o.program]
+    rounds = o.rounds or rounds
+    program = make()
+    program.run(min(rounds, 3))
+    if o.torch_profile:
+        act = torch.profiler.ProfilerActivity
+        with torch.profiler.profile(activities=[act.CPU, act.CUDA]) as prof:
+            torch.cuda.synchronize()
+            seconds = timed(program, rounds)
+        summarize_profile(prof, o.torch_profile)
+    else:
+        torch.cuda.synchronize()
+        nvtx.range_push("measured")
+        seconds = timed(program, rounds)
+        nvtx.range_pop()
+    print(json.dumps({"program": o.program, "rounds": rounds, "seconds": seconds, "end": time.time()}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,258 @@
+/* A program that uses CUDA and NVTX, as far as the collector can tell. Its arguments are what it does, in order:
+ *     init               cuInit()                            kernels=N graphs=N copies=N memsets=N syncs=N
+ *     threads=T:N        T threads launch N kernels each     tape=FILE     plays a recorded tape
+ *     nvtx               every form NVTX has                 push=NAME pop start=NAME mark=NAME
+ *     nest=N             N ranges inside each other          takeover      somebody else takes CUPTI's buffers
+ *     fork               a child with a range of its own     exec=A,B,..   starts anew with these arguments
+ *     dlclose            lets go of the collector            sleep=MS      say=TEXT (to stdout)
+ *     exit=N _exit=N kill segv abort                         the ways to end
+ * Prints nothing but what it is told to say. */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <wchar.h>
+
+#include "collect/abi.h"
+#include "mock/mock.h"
+
+static mock_work_fn work_fn;
+static mock_tape_fn tape_fn;
+static mock_takeover_fn takeover_fn;
+
+static void *symbol(void *lib, const char *name) { return lib ? dlsym(lib, name) : NULL; }
+
+static void init(void) {
+    void *cuda = dlopen("libcuda.so.1", RTLD_NOW), *f = symbol(cuda, "cuInit");
+    int (*cu_init)(unsigned);
+    memcpy(&cu_init, &f, sizeof f);
+    if (!f || cu_init(0) != 0) exit(90);
+    void *cupti = dlopen("libcupti.so.13", RTLD_NOW | RTLD_NOLOAD); /* there only if somebody profiles */
+    f = symbol(cupti, "mock_work");
+    memcpy(&work_fn, &f, sizeof f);
+    f = symbol(cupti, "mock_tape");
+    memcpy(&tape_fn, &f, sizeof f);
+    f = symbol(cupti, "mock_takeover");
+    memcpy(&takeover_fn, &f, sizeof f);
+}
+
+static void work(enum mock_work kind, long n) {
+    static const char *const names[] = { "_Z9gemm_bf16PfS_", "rms_norm", "_ZN5flash4attnEv" };
+    for (long i = 0; work_fn && i < n; i++) work_fn(kind, names[i % 3], 7 + (uint32_t)(i % 2));
+}
+
+static void *thread_main(void *arg) {
+    work(MOCK_KERNEL, *(long *)arg);
+    return NULL;
+}
+
+static void threads(const char *spec) {
+    char *end;
+    long t = strtol(spec, &end, 10), n = strtol(end + 1, NULL, 10);
+    pthread_t all[256];
+    for (long i = 0; i < t && i < 256; i++) pthread_create(&all[i], NULL, thread_main, &n);
+    for (long i = 0; i < t && i < 256; i++) pthread_join(all[i], NULL);
+}
+
+/* ---- NVTX as its headers do it: a table of functions that the injected library overwrites */
+static nvtx_function core[16], core2[16], *core_slots[16], *core2_slots[16];
+static int attached;
+
+static int get_module(int module, nvtx_function ***table, unsigned *n) {
+    *table = module == NVTX_MODULE_CORE ? core_slots : core2_slots;
+    *n = 16;
+    return module == NVTX_MODULE_CORE || module == NVTX_MODULE_CORE2;
+}
+static const void *get_table(uint32_t id) {
+    static const struct nvtx_callbacks table = { sizeof table, get_module };
+    return id == NVTX_TABLE_CALLBACKS ? &table : NULL;
+}
+static void nvtx_init(void) {
+    static bool done;
+    const char *path = getenv("NVTX_INJECTION64_PATH");
+    if (done) return;
+    done = true;
+    for (int i = 0; i < 16; i++) core_slots[i] = &core[i], core2_slots[i] = &core2[i];
+    void *lib = path ? dlopen(path, RTLD_LAZY) : NULL, *f = symbol(lib, "InitializeInjectionNvtx2");
+    int (*inject)(nvtx_get_table);
+    memcpy(&inject, &f, sizeof f);
+    attached = f ? inject(get_table) : 0;
+}
+
+#define CORE(slot, type, ...) (core[slot] ? ((type)core[slot])(__VA_ARGS__) : 0)
+#define CORE2(slot, type, ...) (core2[slot] ? ((type)core2[slot])(__VA_ARGS__) : 0)
+typedef int (*f_text)(const char *);
+typedef int (*f_wide)(const wchar_t *);
+typedef int (*f_none)(void);
+typedef int (*f_attr)(const struct nvtx_attributes *);
+typedef uint64_t (*f_start)(const char *);
+typedef int (*f_end)(uint64_t);
+typedef void *(*f_domain)(const char *);
+typedef void *(*f_string)(const void *, const char *);
+typedef int (*f_dattr)(const void *, const struct nvtx_attributes *);
+typedef uint64_t (*f_dstart)(const void *, const struct nvtx_attributes *);
+typedef int (*f_dpop)(const void *);
+typedef int (*f_dend)(const void *, uint64_t);
+typedef int (*f_category)(const void *, uint32_t, const char *);
+
+static struct nvtx_attributes attributes(int type, const void *text) {
+    return (struct nvtx_attributes){
+        .version = 3, .size = sizeof(struct nvtx_attributes), .text_type = type, .text = text
+    };
+}
+
+static void nvtx_domains(void) {
+    void *domain = CORE2(12, f_domain, "lib"), *own = CORE2(12, f_domain, "inferprof");
+    void *registered = CORE2(10, f_string, domain, "registered");
+    struct nvtx_attributes a = attributes(NVTX_TEXT_REGISTERED, registered);
+    CORE2(8, f_category, domain, 9, "math");
+    a.category = 9, a.payload_type = NVTX_PAYLOAD_I32, a.payload.i32 = -5;
+    CORE2(4, f_dattr, domain, &a);
+    CORE(9, f_text, "over the domain");
+    CORE2(5, f_dpop, domain); /* the other one stays open */
+    CORE(11, f_none);
+    uint64_t id = CORE2(2, f_dstart, domain, &a);
+    CORE2(3, f_dend, domain, id);
+    a = attributes(NVTX_TEXT_ASCII, "prefill"), a.category = 1;
+    CORE2(4, f_dattr, own, &a);
+    CORE2(5, f_dpop, own);
+    a = attributes(NVTX_TEXT_ASCII, "tokens"), a.category = 5, a.payload_type = NVTX_PAYLOAD_U64,
+    a.payload.u64 = 12;
+    CORE2(1, f_dattr, own, &a);
+}
+
+static void nvtx(void) {
+    nvtx_init();
+    struct nvtx_attributes a = attributes(NVTX_TEXT_ASCII, "ex"), cut = a;
+    CORE(9, f_text, "outer");
+    CORE(10, f_wide, L"inn\u00e9r");
+    CORE(8, f_attr, &a);
+    CORE(11, f_none);
+    CORE(11, f_none);
+    CORE(11, f_none);
+    CORE(11, f_none); /* one too many */
+    uint64_t first = CORE(5, f_start, "first"), second = CORE(5, f_start, "second");
+    CORE(7, f_end, first);
+    CORE(7, f_end, second);
+    CORE(7, f_end, 12345); /* never started */
+    CORE(2, f_text, "mark");
+    cut.size = 8;
+    CORE(1, f_attr, &cut); /* from another NVTX: nothing of it may be read */
+    CORE(1, f_attr, NULL);
+    CORE(9, f_text, NULL);
+    CORE(11, f_none);
+    a = attributes(NVTX_TEXT_REGISTERED, (const void *)(uintptr_t)0xdeadbeef); /* a handle nobody gave out */
+    CORE(1, f_attr, &a);
+    nvtx_domains();
+}
+
+static void nest(long n) {
+    for (long i = 0; i < n; i++) CORE(9, f_text, "nested");
+    for (long i = 0; i < n; i++) CORE(11, f_none);
+}
+
+static void child_with_range(void) {
+    pid_t pid = fork();
+    if (pid == 0) {
+        CORE(9, f_text, "in the child");
+        CORE(11, f_none);
+        exit(0);
+    }
+    waitpid(pid, NULL, 0);
+}
+
+static void start_anew(char *spec, char *self) {
+    char *argv[64] = { self };
+    int n = 1;
+    for (char *w = strtok(spec, ","); w && n < 63; w = strtok(NULL, ",")) argv[n++] = w;
+    execv("/proc/self/exe", argv);
+    exit(91);
+}
+
+static void let_go(void) {
+    const char *path = getenv("CUDA_INJECTION64_PATH");
+    void *lib = path ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    for (int i = 0; lib && i < 4; i++) dlclose(lib);
+}
+
+static bool ends(const char *verb, const char *value) {
+    if (strcmp(verb, "exit") == 0) exit(atoi(value));
+    if (strcmp(verb, "_exit") == 0) _exit(atoi(value));
+    if (strcmp(verb, "kill") == 0) kill(getpid(), SIGKILL);
+    if (strcmp(verb, "segv") == 0) signal(SIGSEGV, SIG_DFL), raise(SIGSEGV);
+    if (strcmp(verb, "abort") == 0) signal(SIGABRT, SIG_DFL), abort();
+    return false;
+}
+
+static bool nvtx_verb(const char *verb, const char *value) {
+    bool known = true;
+    nvtx_init();
+    if (strcmp(verb, "push") == 0)
+        CORE(9, f_text, value);
+    else if (strcmp(verb, "pop") == 0)
+        CORE(11, f_none);
+    else if (strcmp(verb, "start") == 0)
+        CORE(5, f_start, value);
+    else if (strcmp(verb, "mark") == 0)
+        CORE(2, f_text, value);
+    else if (strcmp(verb, "nvtx") == 0)
+        nvtx();
+    else if (strcmp(verb, "nest") == 0)
+        nest(atol(value));
+    else
+        known = false;
+    return known;
+}
+
+static bool work_verb(const char *verb, const char *value) {
+    static const char *const verbs[] = { "kernels", "graphs", "copies", "memsets", "syncs" };
+    for (int i = 0; i < 5; i++)
+        if (strcmp(verb, verbs[i]) == 0) {
+            work((enum mock_work)i, atol(value));
+            return true;
+        }
+    return false;
+}
+
+static bool process_verb(const char *verb, char *value, char *self) {
+    if (strcmp(verb, "init") == 0)
+        init();
+    else if (strcmp(verb, "threads") == 0)
+        threads(value);
+    else if (strcmp(verb, "tape") == 0) {
+        if (tape_fn && tape_fn(value) < 0) exit(92);
+    } else if (strcmp(verb, "takeover") == 0) {
+        if (takeover_fn) takeover_fn();
+    } else if (strcmp(verb, "fork") == 0)
+        child_with_range();
+    else if (strcmp(verb, "exec") == 0)
+        start_anew(value, self);
+    else if (strcmp(verb, "dlclose") == 0)
+        let_go();
+    else if (strcmp(verb, "sleep") == 0)
+        usleep((useconds_t)atol(value) * 1000);
+    else if (strcmp(verb, "say") == 0)
+        puts(value), fflush(stdout);
+    else
+        return false;
+    return true;
+}
+
+int main(int argc, char **argv) {
+    for (int i = 1; i < argc; i++) {
+        char *value = strchr(argv[i], '=');
+        value = value ? (*value = '\0', value + 1) : argv[i] + strlen(argv[i]);
+        if (!work_verb(argv[i], value) && !process_verb(argv[i], value, argv[0]) && !ends(argv[i], value) &&
+            !nvtx_verb(argv[i], value)) {
+            fprintf(stderr, "mock_app: what is '%s'?\n", argv[i]);
+            return 93;
+        }
+    }
+    return 0;
+}
