@@ -6,6 +6,7 @@
 
 extern const struct command cmd_completion;
 extern const struct command cmd_engine;
+extern const struct command cmd_static;
 extern const struct command cmd_trace_dump;
 extern const struct command cmd_trace_info;
 

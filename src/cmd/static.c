@@ -1,0 +1,394 @@
+/* `inferprof static MODEL`: what a model must cost, on paper. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/table.h"
+#include "base/units.h"
+#include "base/util.h"
+#include "cmd/command.h"
+#include "cmd/commands.h"
+#include "llm/static.h"
+#include "llm/sweep.h"
+
+#define PEAK_ENV "MFU_PEAK_TFLOPS"
+#define DASH "\xe2\x80\x93"
+
+struct static_opts {
+    const char *gpu, *dtype, *kv_dtype, *lm_head, *assume, *sweep, *svg, *image_mode;
+    struct opt_list images;
+    uint64_t batch, prompt_tokens, text_tokens, new_tokens, context, max_tiles;
+    double peak_tflops, peak_gbps;
+    bool json, md, operators;
+};
+
+static const struct static_opts static_defaults = { .batch = 1, .new_tokens = 128, .lm_head = "last" };
+
+static const struct opt static_rows[] = {
+    { 'g', "gpu", OPT_STR, offsetof(struct static_opts, gpu), "NAME",
+      "device of the table; 'list' prints it, 'all' compares all", NULL },
+    { 'b', "batch", OPT_UINT, offsetof(struct static_opts, batch), "N", "sequences side by side (1)", NULL },
+    { 'p', "prompt-tokens", OPT_UINT, offsetof(struct static_opts, prompt_tokens), "N",
+      "the whole prompt, image tokens included (512, or the images and 10)", NULL },
+    { 0, "text-tokens", OPT_UINT, offsetof(struct static_opts, text_tokens), "N",
+      "the prompt without its image tokens", NULL },
+    { 'n', "new-tokens", OPT_UINT, offsetof(struct static_opts, new_tokens), "N", "tokens generated (128)",
+      NULL },
+    { 'c', "context", OPT_UINT, offsetof(struct static_opts, context), "N",
+      "keys of the decode step reported (prompt + 1)", NULL },
+    { 'i', "image", OPT_LIST, offsetof(struct static_opts, images), "WxH",
+      "a picture in every prompt; may be repeated", NULL },
+    { 0, "image-mode", OPT_CHOICE, offsetof(struct static_opts, image_mode), NULL,
+      "how DeepSeek-OCR cuts pictures (gundam)", "gundam|tiny|small|base|large" },
+    { 0, "max-tiles", OPT_UINT, offsetof(struct static_opts, max_tiles), "N",
+      "tiles a picture may become (the model's own)", NULL },
+    { 0, "dtype", OPT_STR, offsetof(struct static_opts, dtype), "TYPE",
+      "weights and arithmetic: bf16, fp16, fp32, tf32, fp8, ...", NULL },
+    { 0, "kv-dtype", OPT_STR, offsetof(struct static_opts, kv_dtype), "TYPE", "KV cache (as the arithmetic)",
+      NULL },
+    { 0, "lm-head", OPT_CHOICE, offsetof(struct static_opts, lm_head), NULL,
+      "logits of the last prompt row, or of all", "last|all" },
+    { 0, "peak-tflops", OPT_DOUBLE, offsetof(struct static_opts, peak_tflops), "T",
+      "dense peak instead of the table's; also " PEAK_ENV, NULL },
+    { 0, "peak-gbps", OPT_DOUBLE, offsetof(struct static_opts, peak_gbps), "G",
+      "memory bandwidth in 10^9 byte/s instead of the table's", NULL },
+    { 0, "assume", OPT_STR, offsetof(struct static_opts, assume), "FAMILY",
+      "take the model for one of this family", NULL },
+    { 0, "sweep", OPT_STR, offsetof(struct static_opts, sweep), "WHAT=A..B",
+      "vary batch, prompt or context; A..B:STEP, A..B:xFACTOR", NULL },
+    { 0, "svg", OPT_STR, offsetof(struct static_opts, svg), "FILE",
+      "where the sweep's chart goes (MODEL-WHAT.svg)", NULL },
+    { 0, "operators", OPT_FLAG, offsetof(struct static_opts, operators), NULL,
+      "list every operator (--json always does)", NULL },
+    { 0, "json", OPT_FLAG, offsetof(struct static_opts, json), NULL, "print JSON", NULL },
+    { 0, "md", OPT_FLAG, offsetof(struct static_opts, md), NULL, "print Markdown", NULL },
+};
+
+static void print_json(void (*write)(const void *, struct jsonw *), const void *arg) {
+    struct strbuf out = STRBUF_INIT;
+    struct jsonw j;
+    jsonw_start(&j, &out, JSONW_PRETTY);
+    write(arg, &j);
+    jsonw_finish(&j);
+    fputs(out.buf, stdout);
+    strbuf_free(&out);
+}
+
+static void print_table(struct table *t, bool md) {
+    struct strbuf out = STRBUF_INIT;
+    if (md)
+        table_markdown(t, &out);
+    else
+        table_text(t, &out);
+    fputs(out.buf, stdout);
+    strbuf_free(&out);
+    table_free(t);
+}
+
+/* ---- --gpu list */
+static void gpu_list_json(const void *unused, struct jsonw *j) {
+    (void)unused;
+    jsonw_array(j);
+    for (size_t i = 0; i < llm_gpus(); i++) llm_gpu_json(llm_gpu_at(i), j);
+    jsonw_end(j);
+}
+
+static void cell_known(struct table *t, double v) {
+    if (v > 0)
+        table_cell(t, "%.6g", v);
+    else
+        table_cell(t, DASH);
+}
+
+static void gpu_list_table(bool md) {
+    static const char *const heads[] = { "fp64", "fp32", "tf32",  "fp16", "bf16", "fp8", "int8", "fp4",
+                                         "GB/s", "GB",   "L2 MB", "SMs",  "MHz",  "W",   "cc" };
+    struct table t;
+    table_init(&t);
+    table_column(&t, "GPU (dense TFLOP/s)", TABLE_LEFT);
+    for (size_t i = 0; i < COUNTOF(heads); i++) table_column(&t, heads[i], TABLE_RIGHT);
+    table_column(&t, "source", TABLE_LEFT);
+    for (size_t i = 0; i < llm_gpus(); i++) {
+        const struct llm_gpu *g = llm_gpu_at(i);
+        const double values[] = { g->fp64,  g->fp32, g->tf32,      g->fp16,         g->bf16,
+                                  g->fp8,   g->int8, g->fp4,       g->gbytes_per_s, g->memory_gb,
+                                  g->l2_mb, g->sms,  g->boost_mhz, g->tdp_w };
+        table_cell(&t, "%s", g->name);
+        for (size_t k = 0; k < COUNTOF(values); k++) cell_known(&t, values[k]);
+        table_cell(&t, "%s", g->capability);
+        table_cell(&t, "%s", g->source);
+    }
+    print_table(&t, md);
+}
+
+static int list_gpus(const struct static_opts *o) {
+    if (o->json)
+        print_json(gpu_list_json, NULL);
+    else
+        gpu_list_table(o->md);
+    return EXIT_DONE;
+}
+
+/* ---- what was asked */
+static int parse_dtype(const char *option, const char *text, enum llm_dtype *out, struct err *err) {
+    *out = text ? llm_dtype_parse(text) : LLM_DTYPE_UNKNOWN;
+    if (text && (*out == LLM_DTYPE_UNKNOWN || *out >= LLM_I64))
+        return err_set(
+            err,
+            "%s: '%s' is not a type known here; expected fp64, fp32, tf32, fp16, bf16, fp8, int8, fp4, mxfp4 or int4",
+            option, text);
+    return 0;
+}
+
+static int parse_images(const struct static_opts *o, struct llm_workload *w, struct err *err) {
+    if (o->images.n > LLM_IMAGES_MAX) return err_set(err, "--image: at most %d pictures", LLM_IMAGES_MAX);
+    for (size_t i = 0; i < o->images.n; i++) {
+        unsigned width, height;
+        char rest;
+        if (sscanf(o->images.v[i], "%6u%*[xX]%6u%c", &width, &height, &rest) != 2 || !width || !height)
+            return err_set(err, "--image: '%s' is not a size; expected WIDTHxHEIGHT, as 1654x2339",
+                           o->images.v[i]);
+        w->images[i].width = width;
+        w->images[i].height = height;
+    }
+    w->nimages = o->images.n;
+    return 0;
+}
+
+static int parse_workload(const struct static_opts *o, struct llm_workload *w, struct err *err) {
+    *w = (struct llm_workload){ .batch = o->batch,
+                                .prompt_tokens = o->prompt_tokens,
+                                .text_tokens = o->text_tokens,
+                                .new_tokens = o->new_tokens,
+                                .context = o->context,
+                                .image_opts = { o->image_mode, o->max_tiles },
+                                .head_all = strcmp(o->lm_head, "all") == 0 };
+    if (parse_images(o, w, err) < 0 || parse_dtype("--kv-dtype", o->kv_dtype, &w->kv, err) < 0) return -1;
+    if (o->prompt_tokens && o->text_tokens)
+        return err_set(err, "--prompt-tokens is the whole prompt and --text-tokens a part of it: give one");
+    if (!o->prompt_tokens && !o->text_tokens) w->text_tokens = w->nimages ? 10 : 512;
+    return 0;
+}
+
+/* --peak-tflops, else the environment's. 0: neither. */
+static int told_peak(const struct static_opts *o, double *tflops, const char **source, struct err *err) {
+    const char *env = getenv(PEAK_ENV);
+    *tflops = o->peak_tflops;
+    *source = "--peak-tflops";
+    if (o->peak_tflops < 0 || o->peak_gbps < 0) return err_set(err, "a peak must be more than 0");
+    if (o->peak_tflops > 0 || !env || !*env) return 0;
+    char *end;
+    *tflops = strtod(env, &end);
+    *source = PEAK_ENV;
+    if (*end || !isfinite(*tflops) || *tflops <= 0)
+        return err_set(err, "%s is '%s'; expected TFLOP/s, as 989.4", PEAK_ENV, env);
+    return 0;
+}
+
+/* ---- --gpu all */
+struct comparison {
+    const struct static_opts *o;
+    const struct llm_model *m;
+    struct llm_static *each; /* one a row of the table */
+    struct llm_device *devices;
+};
+
+static void compare_json(const void *arg, struct jsonw *j) {
+    const struct comparison *c = arg;
+    jsonw_object(j);
+    jsonw_kstr(j, "model", c->m->name);
+    jsonw_karray(j, "gpus");
+    for (size_t i = 0; i < llm_gpus(); i++) {
+        const struct llm_static *r = &c->each[i];
+        int fits = llm_static_fits(r);
+        jsonw_object(j);
+        jsonw_kstr(j, "gpu", c->devices[i].gpu->name);
+        jsonw_knum(j, "peak_tflops", c->devices[i].peak.flop_per_s / 1e12);
+        jsonw_knum(j, "peak_gbps", c->devices[i].peak.bytes_per_s / 1e9);
+        jsonw_knum(j, "prefill_floor_ms", r->prefill.floor_s * 1e3);
+        jsonw_kstr(j, "prefill_bound", llm_cost_bound(&r->prefill));
+        jsonw_knum(j, "decode_floor_ms", r->decode.floor_s * 1e3);
+        jsonw_kstr(j, "decode_bound", llm_cost_bound(&r->decode));
+        jsonw_knum(j, "tokens_per_s", llm_static_tokens_per_s(r));
+        jsonw_key(j, "fits");
+        if (fits < 0)
+            jsonw_null(j);
+        else
+            jsonw_bool(j, fits);
+        jsonw_end(j);
+    }
+    jsonw_end(j);
+    jsonw_end(j);
+}
+
+static void compare_table(const struct comparison *c) {
+    static const char *const heads[] = { "TFLOP/s",     "GB/s",     "prefill",  "bound by",
+                                         "decode step", "bound by", "tokens/s", "fits" };
+    struct table t;
+    char s[32];
+    table_init(&t);
+    table_column(&t, "GPU", TABLE_LEFT);
+    for (size_t i = 0; i < COUNTOF(heads); i++) table_column(&t, heads[i], TABLE_RIGHT);
+    for (size_t i = 0; i < llm_gpus(); i++) {
+        const struct llm_static *r = &c->each[i];
+        const char *pb = llm_cost_bound(&r->prefill), *db = llm_cost_bound(&r->decode);
+        int fits = llm_static_fits(r);
+        table_cell(&t, "%s", c->devices[i].gpu->name);
+        cell_known(&t, c->devices[i].peak.flop_per_s / 1e12);
+        cell_known(&t, c->devices[i].peak.bytes_per_s / 1e9);
+        table_cell(&t, "%s", units_duration_ns(r->prefill.floor_s * 1e9, s, sizeof s));
+        table_cell(&t, "%s", pb ? pb : DASH);
+        table_cell(&t, "%s", units_duration_ns(r->decode.floor_s * 1e9, s, sizeof s));
+        table_cell(&t, "%s", db ? db : DASH);
+        table_cell(&t, "%s", units_count(llm_static_tokens_per_s(r), s, sizeof s));
+        table_cell(&t, "%s", fits < 0 ? DASH : fits ? "yes" : "no");
+    }
+    print_table(&t, c->o->md);
+}
+
+static int compare_gpus(const struct static_opts *o, const struct llm_model *m, const struct llm_workload *w,
+                        struct err *err) {
+    struct comparison c = { .o = o,
+                            .m = m,
+                            .each = xcalloc(llm_gpus(), sizeof *c.each),
+                            .devices = xcalloc(llm_gpus(), sizeof *c.devices) };
+    int rc = 0;
+    for (size_t i = 0; i < llm_gpus() && rc == 0; i++) {
+        c.devices[i] = llm_device_of(llm_gpu_at(i), m->dtype, 0, NULL, 0);
+        rc = llm_static_eval(m, w, &c.devices[i], &c.each[i], err);
+    }
+    if (rc == 0 && o->json) print_json(compare_json, &c);
+    if (rc == 0 && !o->json) compare_table(&c);
+    for (size_t i = 0; i < llm_gpus(); i++) llm_static_free(&c.each[i]);
+    free(c.each);
+    free(c.devices);
+    return rc;
+}
+
+/* ---- one device */
+struct answer {
+    const struct llm_static *r;
+    const struct llm_sweep *sweep; /* NULL: none asked for */
+};
+
+static void answer_json(const void *arg, struct jsonw *j) {
+    const struct answer *a = arg;
+    jsonw_object(j);
+    llm_static_json_fields(a->r, j);
+    if (a->sweep) {
+        jsonw_key(j, "sweep");
+        llm_sweep_json(a->sweep, j);
+    }
+    jsonw_end(j);
+}
+
+static int write_chart(const struct static_opts *o, const struct answer *a, struct err *err) {
+    struct strbuf svg = STRBUF_INIT;
+    char *path =
+        o->svg ? xstrdup(o->svg) : xasprintf("%s-%s.svg", a->r->model->name, llm_sweep_name(a->sweep->what));
+    llm_sweep_svg(a->r, a->sweep, &svg);
+    int rc = file_write_atomic(path, svg.buf, svg.len, err);
+    if (rc == 0) log_info("chart: %s", path);
+    free(path);
+    strbuf_free(&svg);
+    return rc;
+}
+
+static void answer_text(const struct static_opts *o, const struct answer *a) {
+    struct strbuf out = STRBUF_INIT;
+    enum llm_print how = o->md ? LLM_PRINT_MARKDOWN : LLM_PRINT_TEXT;
+    llm_static_text(a->r, how, o->operators, &out);
+    if (a->sweep) llm_sweep_text(a->sweep, how, &out);
+    fputs(out.buf, stdout);
+    strbuf_free(&out);
+}
+
+static int answer(const struct static_opts *o, const struct llm_static *r, struct err *err) {
+    struct llm_sweep sweep;
+    struct answer a = { r, NULL };
+    if (o->sweep) {
+        if (llm_sweep_parse(o->sweep, &sweep, err) < 0 || llm_sweep_run(r, &sweep, err) < 0) return -1;
+        a.sweep = &sweep;
+    }
+    if (o->json)
+        print_json(answer_json, &a);
+    else
+        answer_text(o, &a);
+    int rc = o->sweep ? write_chart(o, &a, err) : 0;
+    if (o->sweep) llm_sweep_free(&sweep);
+    return rc;
+}
+
+/* Weights beside the config, if there are any. A damaged file is a warning: the config still answers. */
+static void add_files(struct llm_static *r, const char *path) {
+    struct err err;
+    size_t n = strlen(path);
+    bool is_file = n > 12 && strcmp(path + n - 12, ".safetensors") == 0;
+    if (!is_file && !file_is_dir(path)) return;
+    struct safetensors *st = safetensors_open(path, &err);
+    if (st)
+        llm_static_add_files(r, st);
+    else if (is_file || !strstr(err.msg, "no .safetensors file"))
+        log_warn("%s", err.msg);
+    safetensors_close(st);
+}
+
+static int one_gpu(const struct static_opts *o, const struct llm_model *m, const struct llm_workload *w,
+                   const char *path, struct err *err) {
+    const struct llm_gpu *gpu = NULL;
+    const char *source;
+    double tflops;
+    struct llm_static r;
+    if (o->gpu && !(gpu = llm_gpu_find(o->gpu, err))) return -1;
+    if (told_peak(o, &tflops, &source, err) < 0) return -1;
+    struct llm_device device = llm_device_of(gpu, m->dtype, tflops, source, o->peak_gbps);
+    if (llm_static_eval(m, w, &device, &r, err) < 0) return -1;
+    if (gpu && !device.peak_source)
+        log_warn("%s has no known dense peak for %s: no times", gpu->name, llm_dtype_name(m->dtype));
+    add_files(&r, path);
+    for (size_t i = 0; i < r.nwarnings; i++) log_warn("%s", r.warnings[i]);
+    int rc = answer(o, &r, err);
+    llm_static_free(&r);
+    return rc;
+}
+
+static int run(const void *opts, int argc, char **argv) {
+    const struct static_opts *o = opts;
+    struct err err;
+    struct llm_workload w;
+    struct llm_load how = { .assume = o->assume };
+    if (o->gpu && strcmp(o->gpu, "list") == 0) return list_gpus(o);
+    if (argc == 0)
+        return command_usage("static: name a model: a config.json, its folder, or a .safetensors file");
+    if (o->json && o->md) return command_usage("static: --json and --md exclude each other");
+    if (parse_dtype("--dtype", o->dtype, &how.dtype, &err) < 0 || parse_workload(o, &w, &err) < 0)
+        return command_usage("static: %s", err.msg);
+    struct llm_model *m = llm_model_load(argv[0], &how, &err);
+    if (!m) return command_fail(&err);
+    int rc = o->gpu && strcmp(o->gpu, "all") == 0 ? compare_gpus(o, m, &w, &err)
+                                                  : one_gpu(o, m, &w, argv[0], &err);
+    llm_model_free(m);
+    return rc < 0 ? command_fail(&err) : EXIT_DONE;
+}
+
+const struct command cmd_static = {
+    .name = "static",
+    .args = "MODEL",
+    .summary = "say what a model must cost on a GPU, without running it",
+    .details =
+        "MODEL is a Hugging Face config.json, a folder that holds one, or a .safetensors file beside one.\n"
+        "Prints parameters, FLOPs, bytes, memory and the time no implementation can beat, per stage.",
+    .opts = static_rows,
+    .nopts = COUNTOF(static_rows),
+    .defaults = &static_defaults,
+    .opts_bytes = sizeof(struct static_opts),
+    .min_args = 0,
+    .max_args = 1,
+    .complete = COMPLETE_FILES,
+    .run = run,
+};

@@ -1,0 +1,249 @@
+#include "llm/static.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "base/util.h"
+#include "llm/fields.h"
+
+#define TOKENS_MAX ((uint64_t)1 << 32)
+#define BATCH_MAX ((uint64_t)1 << 24)
+
+struct llm_device llm_device_of(const struct llm_gpu *gpu, enum llm_dtype dtype, double tflops,
+                                const char *tflops_source, double gbps) {
+    struct llm_device d = { .gpu = gpu, .peak = { NAN, NAN } };
+    if (gpu) d.peak = (struct llm_peak){ llm_gpu_flop_per_s(gpu, dtype), llm_gpu_bytes_per_s(gpu) };
+    if (!isnan(d.peak.flop_per_s)) d.peak_source = "table";
+    if (!isnan(d.peak.bytes_per_s)) d.bandwidth_source = "table";
+    if (tflops > 0) d.peak.flop_per_s = tflops * 1e12, d.peak_source = tflops_source;
+    if (gbps > 0) d.peak.bytes_per_s = gbps * 1e9, d.bandwidth_source = "--peak-gbps";
+    return d;
+}
+
+/* ---- the workload */
+static int check_limits(const struct llm_workload *w, struct err *err) {
+    const struct {
+        const char *name;
+        uint64_t value, max;
+    } rows[] = { { "batch", w->batch, BATCH_MAX },
+                 { "prompt tokens", w->prompt_tokens, TOKENS_MAX },
+                 { "text tokens", w->text_tokens, TOKENS_MAX },
+                 { "new tokens", w->new_tokens, TOKENS_MAX },
+                 { "context", w->context, TOKENS_MAX } };
+    if (w->batch == 0) return err_set(err, "batch is 0: there is nothing to compute");
+    for (size_t i = 0; i < COUNTOF(rows); i++)
+        if (rows[i].value > rows[i].max)
+            return err_set(err, "%s is %" PRIu64 "; at most %" PRIu64, rows[i].name, rows[i].value,
+                           rows[i].max);
+    return 0;
+}
+
+static void add_counts(struct llm_counts *sum, const struct llm_counts *c, double times) {
+    for (int i = 0; i < LLM_ROWS_N; i++) sum->rows[i] += c->rows[i] * times;
+    for (int i = 0; i < LLM_PAIRS_N; i++) sum->pairs[i] += c->pairs[i] * times;
+}
+
+static int plan_images(struct llm_static *r, struct err *err) {
+    struct llm_workload *w = &r->work;
+    r->plans = xcalloc(MAX(1, w->nimages), sizeof *r->plans);
+    for (size_t i = 0; i < w->nimages; i++) {
+        struct llm_image_plan *p = &r->plans[i];
+        if (llm_image_plan(r->model, w->images[i].width, w->images[i].height, &w->image_opts, p, err) < 0)
+            return -1;
+        r->image_tokens += p->tokens;
+        add_counts(&r->counts, &p->counts, (double)w->batch);
+        if (r->model->vision.image_attends_both_ways)
+            r->prefill_pass.extra_pairs += (double)p->tokens * ((double)p->tokens - 1) / 2;
+    }
+    return 0;
+}
+
+/* The prompt is what the decoder reads. A prompt too short for its images is taken for the text beside them. */
+static void settle_prompt(struct llm_static *r, struct llm_notes *warnings) {
+    struct llm_workload *w = &r->work;
+    if (w->prompt_tokens == 0) {
+        w->prompt_tokens = r->image_tokens + w->text_tokens;
+    } else if (w->prompt_tokens < r->image_tokens) {
+        notes_add(warnings,
+                  "a prompt of %" PRIu64 " tokens cannot hold the %" PRIu64
+                  " of the images: taken for the text beside them (--text-tokens)",
+                  w->prompt_tokens, r->image_tokens);
+        w->prompt_tokens += r->image_tokens;
+    }
+    w->text_tokens = w->prompt_tokens - r->image_tokens;
+    if (w->context == 0) w->context = w->prompt_tokens + 1;
+    r->decode_steps = w->new_tokens ? w->new_tokens - 1 : 0;
+}
+
+/* ---- what was assumed */
+static void assume(struct llm_static *r, struct llm_notes *n) {
+    const struct llm_model *m = r->model;
+    for (size_t i = 0; i < m->nnotes; i++) notes_add(n, "%s", m->notes[i]);
+    notes_add(n, "FLOPs: a multiply-add is 2; matrix products, convolutions and attention only");
+    notes_add(
+        n,
+        "bytes: every weight touched is read once per pass; activations between operators stay on the chip");
+    if (m->decodes) {
+        notes_add(n, "attention is causal: each query counts the keys it really sees, windows included");
+        notes_add(n, r->work.head_all ? "the head is computed for every prompt row (--lm-head all)"
+                                      : "the head is computed for the last prompt row only (--lm-head last)");
+        notes_add(n, "prefill makes the first new token, decode the other %" PRIu64, r->decode_steps);
+        notes_add(n, "decode per token is given at a context of %" PRIu64 " keys, the token itself included",
+                  r->work.context);
+    }
+    if (m->text.experts)
+        notes_add(n,
+                  "experts: %" PRIu64 " of %" PRIu64
+                  " compute per token; bytes count those that T tokens reach on average, E(1-(1-k/E)^T)",
+                  m->text.experts_per_token, m->text.experts);
+    if (m->text.kv_lora_rank)
+        notes_add(n, "latent attention: FLOPs as with expanded heads, cache bytes as the compressed latent");
+    if (r->work.nimages)
+        notes_add(
+            n, "image weights are read once for all images of the batch; prefill includes the image stages");
+    if (m->vision.family && strcmp(m->family, "llava") == 0)
+        notes_add(
+            n,
+            "all layers of the image tower run, as in the reference code, also those after the layer whose features are used");
+    if (r->device->gpu && strstr(r->device->gpu->source, "superchip"))
+        notes_add(n, "%s: figures of one GPU", r->device->gpu->name);
+}
+
+/* ---- memory */
+static void measure_memory(struct llm_static *r) {
+    const struct llm_model *m = r->model;
+    const struct llm_workload *w = &r->work;
+    r->kv_bytes_per_token = llm_kv_bytes_per_token(m, llm_kv_dtype(m, w->kv));
+    r->kv_bytes_at_end =
+        (double)w->batch * llm_kv_bytes_held(m, w->kv, MAX(w->context, w->prompt_tokens + w->new_tokens));
+    r->weight_bytes = llm_weight_bytes(m);
+    r->activation_bytes = llm_activation_bytes(m, LLM_STAGE_DECODER, &r->prefill_pass);
+    for (int s = 1; s < m->nstages; s++) {
+        struct llm_pass p = { .counts = r->counts };
+        r->activation_bytes = fmax(r->activation_bytes, llm_activation_bytes(m, s, &p));
+    }
+    r->memory_bytes = r->weight_bytes + r->kv_bytes_at_end + r->activation_bytes;
+}
+
+static void evaluate_decoder(struct llm_static *r) {
+    const struct llm_model *m = r->model;
+    const struct llm_workload *w = &r->work;
+    double extra = r->prefill_pass.extra_pairs;
+    r->prefill_pass = llm_pass_decoder(&r->setup, w->batch, w->prompt_tokens, 0);
+    r->prefill_pass.extra_pairs = extra;
+    r->decode_pass = llm_pass_decoder(&r->setup, w->batch, 1, w->context - 1);
+    r->decoder = llm_cost_stage(m, &r->setup, LLM_STAGE_DECODER, &r->prefill_pass);
+    r->decode = llm_cost_stage(m, &r->setup, LLM_STAGE_DECODER, &r->decode_pass);
+    r->generation = llm_cost_generate(m, &r->setup, w->batch, w->prompt_tokens + 1, r->decode_steps);
+}
+
+/* clip's text tower: one pass over as many texts as the batch has. */
+static void evaluate_text_tower(struct llm_static *r) {
+    double tokens = (double)MIN(r->work.prompt_tokens, r->model->text.max_positions),
+           batch = (double)r->work.batch;
+    r->counts.rows[LLM_ROWS_TEXT] = batch * tokens;
+    r->counts.pairs[LLM_PAIRS_TEXT] = batch * tokens * (tokens + 1) / 2;
+    if (r->counts.rows[LLM_ROWS_VIEWS] == 0) r->counts.rows[LLM_ROWS_VIEWS] = batch;
+    r->decoder = llm_cost_vision(r->model, &r->setup, 0, &r->counts);
+}
+
+static void evaluate(struct llm_static *r) {
+    const struct llm_model *m = r->model;
+    if (m->decodes)
+        evaluate_decoder(r);
+    else if (m->text.family)
+        evaluate_text_tower(r);
+    r->prefill = r->decoder;
+    for (int s = 1; s < m->nstages; s++) {
+        r->vision[s] = llm_cost_vision(m, &r->setup, s, &r->counts);
+        llm_cost_add(&r->prefill, &r->vision[s]);
+    }
+    measure_memory(r);
+}
+
+int llm_static_eval(const struct llm_model *m, const struct llm_workload *w, const struct llm_device *d,
+                    struct llm_static *r, struct err *err) {
+    *r = (struct llm_static){ .model = m, .device = d, .work = *w };
+    struct llm_notes assumptions = { 0 }, warnings = { 0 };
+    r->setup = (struct llm_setup){ .peak = d->peak, .kv = w->kv, .head_all = w->head_all };
+    if (check_limits(w, err) < 0 || plan_images(r, err) < 0) {
+        llm_static_free(r);
+        return -1;
+    }
+    settle_prompt(r, &warnings);
+    evaluate(r);
+    assume(r, &assumptions);
+    if (m->decodes &&
+        m->text.max_positions < MAX(r->work.context, r->work.prompt_tokens + r->work.new_tokens))
+        notes_add(&warnings, "the workload reaches past max_position_embeddings, %" PRIu64,
+                  m->text.max_positions);
+    r->assumptions = assumptions.v, r->nassumptions = assumptions.n;
+    r->warnings = warnings.v, r->nwarnings = warnings.n;
+    return 0;
+}
+
+void llm_static_vary(const struct llm_static *base, uint64_t batch, uint64_t prompt_tokens, uint64_t context,
+                     struct llm_static *r) {
+    *r = (struct llm_static){ .model = base->model,
+                              .device = base->device,
+                              .work = base->work,
+                              .setup = base->setup,
+                              .image_tokens = base->image_tokens,
+                              .decode_steps = base->decode_steps };
+    r->work.batch = batch;
+    r->work.prompt_tokens = prompt_tokens;
+    r->work.text_tokens = prompt_tokens > base->image_tokens ? prompt_tokens - base->image_tokens : 0;
+    r->work.context = context;
+    r->prefill_pass.extra_pairs = base->prefill_pass.extra_pairs;
+    add_counts(&r->counts, &base->counts, (double)batch / (double)base->work.batch);
+    evaluate(r);
+}
+
+void llm_static_free(struct llm_static *r) {
+    for (size_t i = 0; i < r->nassumptions; i++) free(r->assumptions[i]);
+    for (size_t i = 0; i < r->nwarnings; i++) free(r->warnings[i]);
+    free(r->assumptions);
+    free(r->warnings);
+    free(r->plans);
+    *r = (struct llm_static){ 0 };
+}
+
+/* ---- the real weights */
+static bool is_weight(const struct safetensors_tensor *t) {
+    return t->dtype != LLM_I64 && t->dtype != LLM_I32 && t->dtype != LLM_BOOL; /* position ids and masks */
+}
+
+void llm_static_add_files(struct llm_static *r, const struct safetensors *st) {
+    const struct llm_model *m = r->model;
+    struct llm_notes warnings = { .v = r->warnings, .n = r->nwarnings, .cap = r->nwarnings };
+    r->files.found = true;
+    for (size_t i = 0; i < safetensors_count(st); i++) {
+        const struct safetensors_tensor *t = safetensors_at(st, i);
+        r->files.tensors++;
+        r->files.by_dtype[t->dtype] += t->numbers;
+        r->files.bytes += (double)t->bytes;
+        if (is_weight(t)) r->files.params += t->numbers;
+    }
+    if (r->files.params != m->params.total)
+        notes_add(&warnings, "the weights hold %" PRIu64 " parameters, the config describes %" PRIu64 "%s",
+                  r->files.params, m->params.total,
+                  m->quantization ? " (packed weights count otherwise)" : "");
+    if (!m->quantization && r->files.by_dtype[m->dtype] * 2 < r->files.params)
+        notes_add(&warnings, "most weights are not stored as %s, which the figures assume",
+                  llm_dtype_name(m->dtype));
+    r->warnings = warnings.v;
+    r->nwarnings = warnings.n;
+}
+
+/* ---- answers */
+int llm_static_fits(const struct llm_static *r) {
+    double have = r->device->gpu ? llm_gpu_known(r->device->gpu->memory_gb) * 1e9 : NAN;
+    return isnan(have) ? -1 : r->memory_bytes <= have;
+}
+
+double llm_static_tokens_per_s(const struct llm_static *r) {
+    return r->model->decodes ? (double)r->work.batch / r->decode.floor_s : NAN;
+}

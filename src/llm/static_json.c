@@ -1,0 +1,331 @@
+/* The answer as JSON. Field names are part of the interface: docs/static.md. */
+#include <math.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "llm/static.h"
+
+#define MS 1e3
+
+static void uint_or_null(struct jsonw *j, const char *key, uint64_t v) {
+    jsonw_key(j, key);
+    if (v)
+        jsonw_u64(j, v);
+    else
+        jsonw_null(j);
+}
+
+static void list(struct jsonw *j, const char *key, char *const *v, size_t n) {
+    jsonw_karray(j, key);
+    for (size_t i = 0; i < n; i++) jsonw_str(j, v[i]);
+    jsonw_end(j);
+}
+
+static bool first_of_module(const struct llm_model *m, size_t i) {
+    for (size_t k = 0; k < i; k++)
+        if (strcmp(m->ops[k].module, m->ops[i].module) == 0) return false;
+    return true;
+}
+
+/* ---- what it is */
+static void model(const struct llm_static *r, struct jsonw *j) {
+    const struct llm_model *m = r->model;
+    jsonw_kobject(j, "model");
+    jsonw_kstr(j, "name", m->name);
+    jsonw_kstr(j, "family", m->family);
+    jsonw_kstr(j, "dtype", llm_dtype_name(m->dtype));
+    jsonw_kstr(j, "model_type", m->model_type);
+    jsonw_kstr(j, "architecture", m->architecture);
+    jsonw_kstr(j, "assumed", m->assumed);
+    jsonw_kstr(j, "quantization", m->quantization);
+    if (m->decodes) {
+        jsonw_ku64(j, "layers", m->text.layers);
+        jsonw_ku64(j, "hidden_size", m->text.hidden);
+        jsonw_ku64(j, "heads", m->text.heads);
+        jsonw_ku64(j, "kv_heads", m->text.kv_heads);
+        jsonw_ku64(j, "head_dim", m->text.head_dim);
+        jsonw_ku64(j, "vocab_size", m->text.vocab);
+        uint_or_null(j, "experts", m->text.experts);
+        uint_or_null(j, "experts_per_token", m->text.experts_per_token);
+    }
+    jsonw_end(j);
+}
+
+static void files(const struct llm_static *r, struct jsonw *j) {
+    if (!r->files.found) return;
+    jsonw_kobject(j, "files");
+    jsonw_ku64(j, "tensors", r->files.tensors);
+    jsonw_ku64(j, "total", r->files.params);
+    jsonw_knum(j, "bytes", r->files.bytes);
+    jsonw_kobject(j, "by_dtype");
+    for (int t = 0; t < LLM_DTYPES; t++)
+        if (r->files.by_dtype[t]) jsonw_ku64(j, llm_dtype_name((enum llm_dtype)t), r->files.by_dtype[t]);
+    jsonw_end(j);
+    jsonw_end(j);
+}
+
+static void params(const struct llm_static *r, struct jsonw *j) {
+    const struct llm_model *m = r->model;
+    jsonw_kobject(j, "params");
+    jsonw_ku64(j, "total", m->params.total);
+    jsonw_ku64(j, "active", m->decodes ? m->params.active : m->params.total);
+    jsonw_ku64(j, "active_without_head", m->params.active_inner);
+    jsonw_ku64(j, "embedding", m->params.embedding);
+    jsonw_ku64(j, "lm_head", m->params.head);
+    jsonw_kobject(j, "by_module");
+    for (size_t i = 0; i < m->nops; i++)
+        if (first_of_module(m, i)) jsonw_ku64(j, m->ops[i].module, llm_module_params(m, m->ops[i].module));
+    jsonw_end(j);
+    files(r, j);
+    jsonw_end(j);
+}
+
+/* ---- what is asked of it */
+static void image(const struct llm_static *r, size_t i, struct jsonw *j) {
+    const struct llm_image_plan *p = &r->plans[i];
+    jsonw_object(j);
+    jsonw_ku64(j, "width", r->work.images[i].width);
+    jsonw_ku64(j, "height", r->work.images[i].height);
+    jsonw_ku64(j, "tokens", p->tokens);
+    uint_or_null(j, "grid_width", p->grid_width);
+    uint_or_null(j, "grid_height", p->grid_height);
+    jsonw_karray(j, "views");
+    for (int v = 0; v < p->nviews; v++) {
+        jsonw_object(j);
+        jsonw_ku64(j, "width", p->views[v].width);
+        jsonw_ku64(j, "height", p->views[v].height);
+        jsonw_ku64(j, "count", p->views[v].count);
+        jsonw_end(j);
+    }
+    jsonw_end(j);
+    jsonw_end(j);
+}
+
+static void workload(const struct llm_static *r, struct jsonw *j) {
+    const struct llm_workload *w = &r->work;
+    jsonw_kobject(j, "workload");
+    jsonw_ku64(j, "batch", w->batch);
+    jsonw_ku64(j, "prompt_tokens", w->prompt_tokens);
+    jsonw_ku64(j, "text_tokens", w->text_tokens);
+    jsonw_ku64(j, "image_tokens", r->image_tokens);
+    jsonw_ku64(j, "new_tokens", w->new_tokens);
+    jsonw_ku64(j, "context", w->context);
+    jsonw_kstr(j, "dtype", llm_dtype_name(r->model->dtype));
+    jsonw_kstr(j, "kv_dtype", llm_dtype_name(llm_kv_dtype(r->model, w->kv)));
+    jsonw_kstr(j, "lm_head", w->head_all ? "all" : "last");
+    jsonw_karray(j, "images");
+    for (size_t i = 0; i < w->nimages; i++) image(r, i, j);
+    jsonw_end(j);
+    jsonw_end(j);
+}
+
+static void gpu_fields(const struct llm_gpu *g, struct jsonw *j) {
+    const struct {
+        const char *key;
+        double value;
+    } rows[] = {
+        { "fp64_tflops", g->fp64 },    { "fp32_tflops", g->fp32 }, { "tf32_tflops", g->tf32 },
+        { "fp16_tflops", g->fp16 },    { "bf16_tflops", g->bf16 }, { "fp8_tflops", g->fp8 },
+        { "int8_tops", g->int8 },      { "fp4_tflops", g->fp4 },   { "memory_gbps", g->gbytes_per_s },
+        { "memory_gb", g->memory_gb }, { "l2_mb", g->l2_mb },      { "sms", g->sms },
+        { "boost_mhz", g->boost_mhz }, { "tdp_w", g->tdp_w }
+    };
+    for (size_t i = 0; i < COUNTOF(rows); i++) jsonw_knum(j, rows[i].key, llm_gpu_known(rows[i].value));
+    jsonw_kstr(j, "compute_capability", g->capability);
+    jsonw_kstr(j, "source", g->source);
+}
+
+void llm_gpu_json(const struct llm_gpu *g, struct jsonw *j) {
+    jsonw_object(j);
+    jsonw_kstr(j, "name", g->name);
+    gpu_fields(g, j);
+    jsonw_end(j);
+}
+
+static void device(const struct llm_static *r, struct jsonw *j) {
+    const struct llm_device *d = r->device;
+    jsonw_kobject(j, "gpu");
+    jsonw_kstr(j, "name", d->gpu ? d->gpu->name : NULL);
+    jsonw_knum(j, "peak_tflops", d->peak.flop_per_s / 1e12);
+    jsonw_kstr(j, "peak_source", d->peak_source);
+    jsonw_knum(j, "peak_gbps", d->peak.bytes_per_s / 1e9);
+    jsonw_kstr(j, "bandwidth_source", d->bandwidth_source);
+    if (d->gpu) gpu_fields(d->gpu, j);
+    jsonw_end(j);
+}
+
+/* ---- what it costs */
+static void cost_details(const struct llm_cost *c, struct jsonw *j) {
+    jsonw_knum(j, "linear_flops", c->linear_flops);
+    jsonw_knum(j, "attention_flops", c->attention_flops);
+    jsonw_knum(j, "head_flops", c->head_flops);
+    jsonw_knum(j, "weight_bytes", c->weight_bytes);
+    jsonw_knum(j, "kv_read_bytes", c->kv_read_bytes);
+    jsonw_knum(j, "kv_write_bytes", c->kv_write_bytes);
+    jsonw_knum(j, "io_bytes", c->io_bytes);
+    jsonw_knum(j, "intensity_flops_per_byte", c->bytes > 0 ? c->flops / c->bytes : NAN);
+    jsonw_knum(j, "compute_ms", c->compute_s * MS);
+    jsonw_knum(j, "memory_ms", c->memory_s * MS);
+}
+
+static void cost_fields(const struct llm_cost *c, struct jsonw *j) {
+    jsonw_knum(j, "flops", c->flops);
+    jsonw_knum(j, "bytes", c->bytes);
+    jsonw_knum(j, "floor_ms", c->floor_s * MS);
+    jsonw_kstr(j, "bound", llm_cost_bound(c));
+    cost_details(c, j);
+}
+
+static void stage(const char *name, const struct llm_cost *c, struct jsonw *j) {
+    jsonw_kobject(j, name);
+    cost_fields(c, j);
+    jsonw_end(j);
+}
+
+static void decode(const struct llm_static *r, struct jsonw *j) {
+    double batch = (double)r->work.batch;
+    jsonw_kobject(j, "decode");
+    jsonw_knum(j, "flops_per_token", r->decode.flops / batch);
+    jsonw_knum(j, "bytes_per_token", r->decode.bytes / batch);
+    jsonw_knum(j, "floor_ms_per_token", r->decode.floor_s * MS / batch);
+    jsonw_kstr(j, "bound", llm_cost_bound(&r->decode));
+    jsonw_ku64(j, "context", r->work.context);
+    jsonw_knum(j, "tokens_per_s", llm_static_tokens_per_s(r));
+    jsonw_kobject(j, "step");
+    cost_fields(&r->decode, j);
+    jsonw_end(j);
+    jsonw_kobject(j, "generation");
+    jsonw_ku64(j, "steps", r->decode_steps);
+    jsonw_knum(j, "tokens", (double)r->decode_steps * batch);
+    cost_fields(&r->generation, j);
+    jsonw_knum(j, "tokens_per_s",
+               r->decode_steps ? (double)r->decode_steps * batch / r->generation.floor_s : NAN);
+    jsonw_end(j);
+    jsonw_end(j);
+}
+
+static void stages(const struct llm_static *r, struct jsonw *j) {
+    const struct llm_model *m = r->model;
+    bool images = r->work.nimages > 0;
+    jsonw_kobject(j, "stages");
+    for (int s = 1; s < m->nstages; s++)
+        if (images || !m->decodes) stage(m->stages[s], &r->vision[s], j);
+    if (m->decodes) {
+        if (images) stage("decoder", &r->decoder, j);
+        stage("prefill", &r->prefill, j);
+        decode(r, j);
+    } else if (m->text.family) {
+        stage("text", &r->decoder, j);
+    }
+    jsonw_end(j);
+}
+
+static void one_operator(const struct llm_static *r, const struct llm_op *op, const char *name,
+                         const struct llm_pass *pass, struct jsonw *j) {
+    struct llm_cost c = llm_cost_op(r->model, &r->setup, op, pass);
+    if (c.flops == 0 && c.bytes == 0) return;
+    jsonw_object(j);
+    jsonw_kstr(j, "stage", name);
+    jsonw_kstr(j, "module", op->module);
+    jsonw_kstr(j, "name", op->name);
+    jsonw_ku64(j, "layers", op->count);
+    uint_or_null(j, "in", op->in);
+    uint_or_null(j, "out", op->out);
+    jsonw_knum(j, "flops", c.flops);
+    jsonw_knum(j, "bytes", c.bytes);
+    jsonw_knum(j, "floor_ms", c.floor_s * MS);
+    jsonw_kstr(j, "bound", llm_cost_bound(&c));
+    jsonw_end(j);
+}
+
+static void one_module(const struct llm_static *r, size_t first, const char *name,
+                       const struct llm_pass *pass, struct jsonw *j) {
+    const struct llm_model *m = r->model;
+    struct llm_cost sum = { 0 };
+    for (size_t i = first; i < m->nops; i++) {
+        if (m->ops[i].stage != m->ops[first].stage || strcmp(m->ops[i].module, m->ops[first].module) != 0)
+            continue;
+        struct llm_cost c = llm_cost_op(m, &r->setup, &m->ops[i], pass);
+        llm_cost_add(&sum, &c);
+    }
+    if (sum.flops == 0 && sum.bytes == 0) return;
+    jsonw_object(j);
+    jsonw_kstr(j, "stage", name);
+    jsonw_kstr(j, "module", m->ops[first].module);
+    jsonw_knum(j, "flops", sum.flops);
+    jsonw_knum(j, "bytes", sum.bytes);
+    jsonw_knum(j, "floor_ms", sum.floor_s * MS);
+    jsonw_kstr(j, "bound", llm_cost_bound(&sum));
+    jsonw_end(j);
+}
+
+static bool first_in_stage(const struct llm_model *m, size_t i) {
+    for (size_t k = 0; k < i; k++)
+        if (m->ops[k].stage == m->ops[i].stage && strcmp(m->ops[k].module, m->ops[i].module) == 0)
+            return false;
+    return true;
+}
+
+/* Operators and modules of every pass: images, prefill and one decode step. */
+static void breakdown(const struct llm_static *r, bool modules, struct jsonw *j) {
+    const struct llm_model *m = r->model;
+    struct llm_pass images = { .counts = r->counts };
+    const struct llm_pass *first = m->decodes ? &r->prefill_pass : &images;
+    for (int turn = 0; turn < (m->decodes ? 2 : 1); turn++)
+        for (size_t i = 0; i < m->nops; i++) {
+            bool decoder = m->ops[i].stage == LLM_STAGE_DECODER;
+            if (turn == 1 && !decoder) continue;
+            const struct llm_pass *pass = !decoder ? &images : turn ? &r->decode_pass : first;
+            const char *name = !decoder || !m->decodes ? m->stages[m->ops[i].stage]
+                               : turn                  ? "decode"
+                                                       : "prefill";
+            if (!modules)
+                one_operator(r, &m->ops[i], name, pass, j);
+            else if (first_in_stage(m, i))
+                one_module(r, i, name, pass, j);
+        }
+}
+
+static void memory(const struct llm_static *r, struct jsonw *j) {
+    int fits = llm_static_fits(r);
+    jsonw_kobject(j, "kv_cache");
+    jsonw_knum(j, "bytes_per_token", r->kv_bytes_per_token);
+    jsonw_knum(j, "bytes_at_end", r->kv_bytes_at_end);
+    jsonw_kstr(j, "dtype", llm_dtype_name(llm_kv_dtype(r->model, r->work.kv)));
+    jsonw_end(j);
+    jsonw_kobject(j, "memory");
+    jsonw_knum(j, "weights_bytes", r->weight_bytes);
+    jsonw_knum(j, "kv_cache_bytes", r->kv_bytes_at_end);
+    jsonw_knum(j, "activation_peak_bytes", r->activation_bytes);
+    jsonw_knum(j, "total_bytes", r->memory_bytes);
+    jsonw_key(j, "fits");
+    if (fits < 0)
+        jsonw_null(j);
+    else
+        jsonw_bool(j, fits);
+    jsonw_end(j);
+}
+
+void llm_static_json_fields(const struct llm_static *r, struct jsonw *j) {
+    jsonw_kstr(j, "schema", "inferprof.static/1");
+    model(r, j);
+    params(r, j);
+    workload(r, j);
+    device(r, j);
+    stages(r, j);
+    memory(r, j);
+    jsonw_karray(j, "modules");
+    breakdown(r, true, j);
+    jsonw_end(j);
+    jsonw_karray(j, "operators");
+    breakdown(r, false, j);
+    jsonw_end(j);
+    list(j, "assumptions", r->assumptions, r->nassumptions);
+    list(j, "warnings", r->warnings, r->nwarnings);
+}
+
+void llm_static_json(const struct llm_static *r, struct jsonw *j) {
+    jsonw_object(j);
+    llm_static_json_fields(r, j);
+    jsonw_end(j);
+}

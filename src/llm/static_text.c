@@ -1,0 +1,266 @@
+/* The answer for people: tables, on a terminal or as Markdown. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/table.h"
+#include "base/units.h"
+#include "base/util.h"
+#include "llm/static.h"
+
+#define CELL 32
+
+static void heading(struct strbuf *out, enum llm_print how, const char *text) {
+    strbuf_addf(out, how == LLM_PRINT_MARKDOWN ? "\n## %s\n\n" : "\n%s\n", text);
+}
+
+static void finish(struct table *t, enum llm_print how, struct strbuf *out) {
+    if (how == LLM_PRINT_MARKDOWN)
+        table_markdown(t, out);
+    else
+        table_text(t, out);
+    table_free(t);
+}
+
+static void start(struct table *t, const char *const *heads, size_t n) {
+    table_init(t);
+    for (size_t i = 0; i < n; i++) table_column(t, heads[i], i == 0 ? TABLE_LEFT : TABLE_RIGHT);
+}
+
+static void cell_flops(struct table *t, double v) {
+    char s[CELL];
+    table_cell(t, "%s", units_flops(v, s, sizeof s));
+}
+
+static void cell_bytes(struct table *t, double v) {
+    char s[CELL];
+    table_cell(t, "%s", units_bytes(v, s, sizeof s));
+}
+
+static void cell_seconds(struct table *t, double v) {
+    char s[CELL];
+    table_cell(t, "%s", units_duration_ns(v * 1e9, s, sizeof s));
+}
+
+static void cell_count(struct table *t, double v) {
+    char s[CELL];
+    table_cell(t, "%s", units_count(v, s, sizeof s));
+}
+
+/* ---- what it is */
+static void title(const struct llm_static *r, enum llm_print how, struct strbuf *out) {
+    const struct llm_model *m = r->model;
+    char total[CELL], active[CELL];
+    strbuf_addstr(out, how == LLM_PRINT_MARKDOWN ? "# " : "");
+    strbuf_add_printable(out, m->name, strlen(m->name));
+    strbuf_addstr(out, how == LLM_PRINT_MARKDOWN ? "\n\n" : "\n");
+    strbuf_addf(out, "%s, %s", m->family, llm_dtype_name(m->dtype));
+    if (m->quantization) strbuf_addf(out, ", %s", m->quantization);
+    strbuf_addf(out, ": %s parameters", units_grouped(m->params.total, total, sizeof total));
+    if (m->decodes)
+        strbuf_addf(out, ", %s active per token", units_grouped(m->params.active, active, sizeof active));
+    strbuf_addch(out, '\n');
+    if (m->assumed)
+        strbuf_addf(out, "taken for %s as told (--assume): the config says %s\n", m->assumed,
+                    m->architecture ? m->architecture
+                    : m->model_type ? m->model_type
+                                    : "nothing");
+}
+
+static void work_line(const struct llm_static *r, struct strbuf *out) {
+    const struct llm_workload *w = &r->work;
+    strbuf_addf(out, "workload: batch %" PRIu64 ", prompt %" PRIu64 " tokens", w->batch, w->prompt_tokens);
+    for (size_t i = 0; i < w->nimages; i++) {
+        const struct llm_image_plan *p = &r->plans[i];
+        strbuf_addf(out, "%s%" PRIu64 "x%" PRIu64 " image as", i ? "; " : " (", w->images[i].width,
+                    w->images[i].height);
+        for (int v = 0; v < p->nviews; v++)
+            strbuf_addf(out, "%s %" PRIu64 " of %" PRIu64 "x%" PRIu64, v ? " and" : "", p->views[v].count,
+                        p->views[v].width, p->views[v].height);
+        strbuf_addf(out, ": %" PRIu64 " tokens%s", p->tokens, i + 1 == w->nimages ? ")" : "");
+    }
+    strbuf_addf(out, ", %" PRIu64 " new\n", w->new_tokens);
+}
+
+static void device_line(const struct llm_static *r, struct strbuf *out) {
+    const struct llm_device *d = r->device;
+    char peak[CELL], rate[CELL];
+    if (!d->peak_source && !d->bandwidth_source) {
+        strbuf_addstr(out, "device: none named, so no times: --gpu NAME (--gpu list shows them)\n");
+        return;
+    }
+    strbuf_addf(out, "device: %s, %sLOP/s %s dense (%s), %s/s (%s)\n", d->gpu ? d->gpu->name : "as told",
+                units_flops(d->peak.flop_per_s, peak, sizeof peak), llm_dtype_name(r->model->dtype),
+                d->peak_source ? d->peak_source : "unknown",
+                units_bytes(d->peak.bytes_per_s, rate, sizeof rate),
+                d->bandwidth_source ? d->bandwidth_source : "unknown");
+}
+
+static void params_table(const struct llm_static *r, enum llm_print how, struct strbuf *out) {
+    static const char *const heads[] = { "module", "parameters", "share", "bytes" };
+    const struct llm_model *m = r->model;
+    struct table t;
+    char n[CELL];
+    start(&t, heads, COUNTOF(heads));
+    for (size_t i = 0; i < m->nops; i++) {
+        const char *module = m->ops[i].module;
+        double bytes = 0;
+        bool first = true;
+        for (size_t k = 0; k < m->nops; k++) {
+            if (strcmp(m->ops[k].module, module) != 0) continue;
+            if (k < i) first = false;
+            bytes += llm_op_weight_bytes(m, &m->ops[k]);
+        }
+        uint64_t count = llm_module_params(m, module);
+        if (!first || count == 0) continue;
+        table_cell(&t, "%s", module);
+        table_cell(&t, "%s", units_grouped(count, n, sizeof n));
+        table_cell(&t, "%.1f%%", 100 * (double)count / (double)m->params.total);
+        cell_bytes(&t, bytes);
+    }
+    finish(&t, how, out);
+}
+
+/* ---- what it costs */
+static void stage_row(struct table *t, const char *name, const struct llm_cost *c) {
+    const char *bound = llm_cost_bound(c);
+    table_cell(t, "%s", name);
+    cell_flops(t, c->flops);
+    cell_bytes(t, c->bytes);
+    cell_count(t, c->bytes > 0 ? c->flops / c->bytes : NAN);
+    cell_seconds(t, c->floor_s);
+    table_cell(t, "%s", bound ? bound : "\xe2\x80\x93");
+}
+
+static void stages_table(const struct llm_static *r, enum llm_print how, struct strbuf *out) {
+    static const char *const heads[] = { "stage", "FLOPs", "bytes", "FLOP/byte", "floor", "bound by" };
+    const struct llm_model *m = r->model;
+    bool images = r->work.nimages > 0;
+    struct table t;
+    char name[64];
+    start(&t, heads, COUNTOF(heads));
+    if (m->decodes) stage_row(&t, images ? "prefill (all below)" : "prefill", &r->prefill);
+    for (int s = 1; s < m->nstages; s++) {
+        snprintf(name, sizeof name, "%s%s", m->decodes ? "  " : "", m->stages[s]);
+        if (images) stage_row(&t, name, &r->vision[s]);
+    }
+    if (m->decodes && images) stage_row(&t, "  decoder", &r->decoder);
+    if (!m->decodes && m->text.family) stage_row(&t, "text", &r->decoder);
+    if (m->decodes) {
+        snprintf(name, sizeof name, "decode step at %" PRIu64, r->work.context);
+        stage_row(&t, name, &r->decode);
+        snprintf(name, sizeof name, "decode, %" PRIu64 " steps", r->decode_steps);
+        if (r->decode_steps) stage_row(&t, name, &r->generation);
+    }
+    finish(&t, how, out);
+}
+
+static void ceilings(const struct llm_static *r, struct strbuf *out) {
+    char a[CELL], b[CELL];
+    if (!r->model->decodes || isnan(r->decode.floor_s)) return;
+    double first = r->prefill.floor_s, all = first + r->generation.floor_s;
+    strbuf_addf(out, "no faster than: first token %s, then %s tokens/s",
+                units_duration_ns(first * 1e9, a, sizeof a),
+                units_count(llm_static_tokens_per_s(r), b, sizeof b));
+    if (r->decode_steps)
+        strbuf_addf(out, "; all %" PRIu64 " tokens %s", r->work.new_tokens,
+                    units_duration_ns(all * 1e9, a, sizeof a));
+    strbuf_addch(out, '\n');
+}
+
+static void memory_lines(const struct llm_static *r, enum llm_print how, struct strbuf *out) {
+    static const char *const heads[] = { "in memory", "bytes" };
+    struct table t;
+    char a[CELL], b[CELL];
+    start(&t, heads, COUNTOF(heads));
+    table_cell(&t, "weights"), cell_bytes(&t, r->weight_bytes);
+    if (r->model->decodes) {
+        table_cell(&t, "KV cache at the end (%s a token)", units_bytes(r->kv_bytes_per_token, a, sizeof a));
+        cell_bytes(&t, r->kv_bytes_at_end);
+    }
+    table_cell(&t, "activations, peak (estimate)"), cell_bytes(&t, r->activation_bytes);
+    table_cell(&t, "together"), cell_bytes(&t, r->memory_bytes);
+    finish(&t, how, out);
+    int fits = llm_static_fits(r);
+    if (fits >= 0)
+        strbuf_addf(out, "%s%s the %s of %s\n", how == LLM_PRINT_MARKDOWN ? "\n" : "",
+                    fits ? "fits" : "does NOT fit", units_bytes(r->device->gpu->memory_gb * 1e9, b, sizeof b),
+                    r->device->gpu->name);
+}
+
+static void operator_rows(const struct llm_static *r, int stage, const struct llm_pass *pass,
+                          const char *name, enum llm_print how, struct strbuf *out) {
+    static const char *const heads[] = { "operator",  "layers", "FLOPs",   "bytes",
+                                         "FLOP/byte", "floor",  "bound by" };
+    struct table t;
+    start(&t, heads, COUNTOF(heads));
+    for (size_t i = 0; i < r->model->nops; i++) {
+        const struct llm_op *op = &r->model->ops[i];
+        struct llm_cost c = llm_cost_op(r->model, &r->setup, op, pass);
+        if (op->stage != stage || (c.flops == 0 && c.bytes == 0)) continue;
+        const char *bound = llm_cost_bound(&c);
+        table_cell(&t, "%s.%s", op->module, op->name);
+        table_cell(&t, "%" PRIu64, op->count);
+        cell_flops(&t, c.flops);
+        cell_bytes(&t, c.bytes);
+        cell_count(&t, c.bytes > 0 ? c.flops / c.bytes : NAN);
+        cell_seconds(&t, c.floor_s);
+        table_cell(&t, "%s", bound ? bound : "\xe2\x80\x93");
+    }
+    if (table_rows(&t)) heading(out, how, name);
+    if (table_rows(&t)) finish(&t, how, out);
+    table_free(&t);
+}
+
+static void operator_tables(const struct llm_static *r, enum llm_print how, struct strbuf *out) {
+    const struct llm_model *m = r->model;
+    struct llm_pass images = { .counts = r->counts };
+    char name[64];
+    for (int s = 1; s < m->nstages; s++) {
+        snprintf(name, sizeof name, "Operators of %s", m->stages[s]);
+        operator_rows(r, s, &images, name, how, out);
+    }
+    operator_rows(r, 0, m->decodes ? &r->prefill_pass : &images,
+                  m->decodes ? "Operators of prefill" : "Operators of text", how, out);
+    if (m->decodes) operator_rows(r, 0, &r->decode_pass, "Operators of a decode step", how, out);
+}
+
+static void notes(const char *name, char *const *v, size_t n, enum llm_print how, struct strbuf *out) {
+    if (n) heading(out, how, name);
+    for (size_t i = 0; i < n; i++) {
+        strbuf_addstr(out, how == LLM_PRINT_MARKDOWN ? "- " : "  ");
+        strbuf_add_printable(out, v[i], strlen(v[i]));
+        strbuf_addch(out, '\n');
+    }
+}
+
+static void file_lines(const struct llm_static *r, struct strbuf *out) {
+    char n[CELL], b[CELL];
+    if (!r->files.found) return;
+    strbuf_addf(out, "weights on disk: %" PRIu64 " tensors, %s parameters, %s:", r->files.tensors,
+                units_grouped(r->files.params, n, sizeof n), units_bytes(r->files.bytes, b, sizeof b));
+    for (int t = 0; t < LLM_DTYPES; t++)
+        if (r->files.by_dtype[t])
+            strbuf_addf(out, " %s %.1f%%", llm_dtype_name((enum llm_dtype)t),
+                        100 * (double)r->files.by_dtype[t] / fmax(1, (double)r->files.params));
+    strbuf_addch(out, '\n');
+}
+
+void llm_static_text(const struct llm_static *r, enum llm_print how, bool operators, struct strbuf *out) {
+    const char *gap = how == LLM_PRINT_MARKDOWN ? "\n" : "";
+    title(r, how, out);
+    strbuf_addstr(out, gap), work_line(r, out);
+    strbuf_addstr(out, gap), device_line(r, out);
+    if (r->files.found) strbuf_addstr(out, gap), file_lines(r, out);
+    heading(out, how, "Parameters");
+    params_table(r, how, out);
+    heading(out, how, "Cost");
+    stages_table(r, how, out);
+    strbuf_addstr(out, gap), ceilings(r, out);
+    heading(out, how, "Memory");
+    memory_lines(r, how, out);
+    if (operators) operator_tables(r, how, out);
+    notes("Assumptions", r->assumptions, r->nassumptions, how, out);
+    notes("Warnings", r->warnings, r->nwarnings, how, out);
+}

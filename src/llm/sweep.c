@@ -1,0 +1,242 @@
+#include "llm/sweep.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "base/table.h"
+#include "base/units.h"
+#include "base/util.h"
+
+#define POINTS_MAX 1000000
+#define TABLE_ROWS 24 /* of a longer sweep, about this many rows are printed; JSON has them all */
+
+static const char *const names[] = { "batch", "prompt", "context" };
+
+const char *llm_sweep_name(enum llm_sweep_what what) { return names[what]; }
+
+static int parse_uint(const char **p, uint64_t *out) {
+    char *end;
+    errno = 0;
+    if (**p < '0' || **p > '9') return -1;
+    *out = strtoull(*p, &end, 10);
+    *p = end;
+    return errno || *out == 0 || *out > (uint64_t)1 << 32 ? -1 : 0;
+}
+
+static int parse_range(const char *p, struct llm_sweep *s) {
+    s->step = 1;
+    if (parse_uint(&p, &s->from) < 0 || strncmp(p, "..", 2) != 0) return -1;
+    p += 2;
+    if (parse_uint(&p, &s->to) < 0 || s->to < s->from) return -1;
+    if (*p == '\0') return 0;
+    if (strncmp(p, ":x", 2) == 0) {
+        char *end;
+        s->step = 0;
+        s->factor = strtod(p + 2, &end);
+        return *end == '\0' && s->factor > 1.0001 && s->factor < 1e6 ? 0 : -1;
+    }
+    if (*p++ != ':' || parse_uint(&p, &s->step) < 0) return -1;
+    return *p == '\0' ? 0 : -1;
+}
+
+int llm_sweep_parse(const char *text, struct llm_sweep *s, struct err *err) {
+    *s = (struct llm_sweep){ 0 };
+    const char *eq = strchr(text, '=');
+    for (size_t i = 0; eq && i < COUNTOF(names); i++) {
+        size_t n = strlen(names[i]);
+        if (strncmp(text, names[i], n) != 0 || (text + n != eq && strncmp(text + n, "-tokens=", 8) != 0))
+            continue;
+        s->what = (enum llm_sweep_what)i;
+        if (parse_range(eq + 1, s) == 0) return 0;
+        return err_set(
+            err, "--sweep: '%s' is not a range; expected A..B, A..B:STEP or A..B:xFACTOR, both from 1 up",
+            eq + 1);
+    }
+    return err_set(
+        err, "--sweep: '%s' does not say what to vary; expected batch=A..B, prompt=A..B or context=A..B",
+        text);
+}
+
+static uint64_t next_value(const struct llm_sweep *s, uint64_t v) {
+    if (s->step) return v + s->step;
+    uint64_t n = (uint64_t)llround((double)v * s->factor);
+    return n > v ? n : v + 1;
+}
+
+static struct llm_sweep_point point(const struct llm_static *base, const struct llm_sweep *s, uint64_t v) {
+    uint64_t batch = base->work.batch, prompt = base->work.prompt_tokens, context = base->work.context;
+    struct llm_static r;
+    if (s->what == LLM_SWEEP_BATCH) batch = v;
+    if (s->what == LLM_SWEEP_PROMPT) prompt = v, context = v + 1;
+    if (s->what == LLM_SWEEP_CONTEXT) context = v;
+    llm_static_vary(base, batch, prompt, context, &r);
+    const struct llm_peak *peak = &base->setup.peak;
+    return (struct llm_sweep_point){
+        .value = v,
+        .prefill_s = r.prefill.floor_s,
+        .decode_s = r.decode.floor_s,
+        .tokens_per_s = llm_static_tokens_per_s(&r),
+        .prefill_mfu = r.prefill.flops / r.prefill.floor_s / peak->flop_per_s,
+        .prefill_mbu = r.prefill.bytes / r.prefill.floor_s / peak->bytes_per_s,
+        .decode_mfu = r.decode.flops / r.decode.floor_s / peak->flop_per_s,
+        .decode_mbu = r.decode.bytes / r.decode.floor_s / peak->bytes_per_s,
+        .prefill_bound = llm_cost_bound(&r.prefill),
+        .decode_bound = llm_cost_bound(&r.decode),
+        .memory_bytes = r.memory_bytes,
+        .fits = llm_static_fits(&r),
+    };
+}
+
+static bool turned(const char *before, const char *now) {
+    return before && now && strcmp(before, "memory") == 0 && strcmp(now, "compute") == 0;
+}
+
+int llm_sweep_run(const struct llm_static *base, struct llm_sweep *s, struct err *err) {
+    size_t n = 0;
+    if (!base->model->decodes)
+        return err_set(err, "--sweep needs a model that decodes; %s does not", base->model->name);
+    if (s->what == LLM_SWEEP_PROMPT && s->from < base->image_tokens)
+        return err_set(err,
+                       "--sweep: a prompt of %" PRIu64 " tokens cannot hold the %" PRIu64 " of the images",
+                       s->from, base->image_tokens);
+    if (s->what == LLM_SWEEP_BATCH && s->to > (uint64_t)1 << 24)
+        return err_set(err, "--sweep: batch up to %" PRIu64 "; at most 16777216", s->to);
+    for (uint64_t v = s->from; v <= s->to; v = next_value(s, v))
+        if (++n > POINTS_MAX)
+            return err_set(err, "--sweep: more than %d points; give a step: A..B:STEP", POINTS_MAX);
+    s->points = xcalloc(n, sizeof *s->points);
+    for (uint64_t v = s->from; v <= s->to; v = next_value(s, v)) {
+        struct llm_sweep_point *p = &s->points[s->npoints++];
+        *p = point(base, s, v);
+        if (p->fits == 1) s->largest_fit = v;
+        if (s->npoints == 1) continue;
+        if (!s->prefill_turn && turned(p[-1].prefill_bound, p->prefill_bound)) s->prefill_turn = v;
+        if (!s->decode_turn && turned(p[-1].decode_bound, p->decode_bound)) s->decode_turn = v;
+    }
+    return 0;
+}
+
+void llm_sweep_free(struct llm_sweep *s) {
+    free(s->points);
+    *s = (struct llm_sweep){ 0 };
+}
+
+/* ---- JSON */
+static void turn_or_null(struct jsonw *j, const char *key, uint64_t v) {
+    jsonw_key(j, key);
+    if (v)
+        jsonw_u64(j, v);
+    else
+        jsonw_null(j);
+}
+
+static void point_json(const struct llm_sweep_point *p, struct jsonw *j) {
+    jsonw_object(j);
+    jsonw_ku64(j, "value", p->value);
+    jsonw_knum(j, "prefill_floor_ms", p->prefill_s * 1e3);
+    jsonw_knum(j, "prefill_mfu", p->prefill_mfu);
+    jsonw_knum(j, "prefill_mbu", p->prefill_mbu);
+    jsonw_kstr(j, "prefill_bound", p->prefill_bound);
+    jsonw_knum(j, "decode_floor_ms", p->decode_s * 1e3);
+    jsonw_knum(j, "decode_mfu", p->decode_mfu);
+    jsonw_knum(j, "decode_mbu", p->decode_mbu);
+    jsonw_kstr(j, "decode_bound", p->decode_bound);
+    jsonw_knum(j, "tokens_per_s", p->tokens_per_s);
+    jsonw_knum(j, "memory_bytes", p->memory_bytes);
+    jsonw_key(j, "fits");
+    if (p->fits < 0)
+        jsonw_null(j);
+    else
+        jsonw_bool(j, p->fits);
+    jsonw_end(j);
+}
+
+void llm_sweep_json(const struct llm_sweep *s, struct jsonw *j) {
+    jsonw_object(j);
+    jsonw_kstr(j, "name", names[s->what]);
+    turn_or_null(j, "prefill_compute_bound_from", s->prefill_turn);
+    turn_or_null(j, "decode_compute_bound_from", s->decode_turn);
+    turn_or_null(j, "largest_that_fits", s->largest_fit);
+    jsonw_karray(j, "points");
+    for (size_t i = 0; i < s->npoints; i++) point_json(&s->points[i], j);
+    jsonw_end(j);
+    jsonw_end(j);
+}
+
+/* ---- the table */
+static void cell_percent(struct table *t, double v) {
+    if (isnan(v))
+        table_cell(t, "\xe2\x80\x93");
+    else
+        table_cell(t, "%.1f%%", 100 * v);
+}
+
+static void table_row(struct table *t, const struct llm_sweep_point *p) {
+    char s[32];
+    table_cell(t, "%" PRIu64, p->value);
+    table_cell(t, "%s", units_duration_ns(p->prefill_s * 1e9, s, sizeof s));
+    cell_percent(t, p->prefill_mfu);
+    cell_percent(t, p->prefill_mbu);
+    table_cell(t, "%s", units_duration_ns(p->decode_s * 1e9, s, sizeof s));
+    cell_percent(t, p->decode_mfu);
+    cell_percent(t, p->decode_mbu);
+    table_cell(t, "%s", p->decode_bound ? p->decode_bound : "\xe2\x80\x93");
+    table_cell(t, "%s", units_count(p->tokens_per_s, s, sizeof s));
+    table_cell(t, "%s", units_bytes(p->memory_bytes, s, sizeof s));
+    table_cell(t, "%s", p->fits < 0 ? "\xe2\x80\x93" : p->fits ? "yes" : "no");
+}
+
+/* Long sweeps show the ends, the turning points and rows evenly apart on a logarithmic scale. */
+static bool shown(const struct llm_sweep *s, size_t i, double *next) {
+    uint64_t v = s->points[i].value;
+    bool special =
+        i == 0 || i + 1 == s->npoints || v == s->prefill_turn || v == s->decode_turn || v == s->largest_fit;
+    if (s->npoints <= TABLE_ROWS) return true;
+    if ((double)v < *next && !special) return false;
+    double ratio = pow((double)s->to / (double)s->from, 1.0 / (TABLE_ROWS - 1));
+    while (*next <= (double)v) *next *= fmax(ratio, 1 + 1e-9);
+    return true;
+}
+
+static void turn_line(struct strbuf *out, const char *stage, const char *what, uint64_t v, const char *first,
+                      const char *last) {
+    if (v)
+        strbuf_addf(out, "%s: the memory roof gives way to the compute roof at %s %" PRIu64 "\n", stage, what,
+                    v);
+    else if (first && last && strcmp(first, last) == 0)
+        strbuf_addf(out, "%s: %s-bound all along\n", stage, first);
+    else if (first && last)
+        strbuf_addf(out, "%s: %s-bound at first, %s-bound at the end\n", stage, first, last);
+}
+
+void llm_sweep_text(const struct llm_sweep *s, enum llm_print how, struct strbuf *out) {
+    static const char *const heads[] = { "prefill", "MFU",      "MBU",      "decode step", "MFU",
+                                         "MBU",     "bound by", "tokens/s", "memory",      "fits" };
+    struct table t;
+    double next = (double)s->from;
+    table_init(&t);
+    table_column(&t, names[s->what], TABLE_RIGHT);
+    for (size_t i = 0; i < COUNTOF(heads); i++) table_column(&t, heads[i], TABLE_RIGHT);
+    for (size_t i = 0; i < s->npoints; i++)
+        if (shown(s, i, &next)) table_row(&t, &s->points[i]);
+    strbuf_addstr(out, how == LLM_PRINT_MARKDOWN ? "\n## Sweep\n\n"
+                                                 : "\nSweep: floors, and the MFU and MBU they would show\n");
+    if (how == LLM_PRINT_MARKDOWN)
+        table_markdown(&t, out);
+    else
+        table_text(&t, out);
+    size_t rows = table_rows(&t);
+    table_free(&t);
+    if (how == LLM_PRINT_MARKDOWN) strbuf_addch(out, '\n');
+    const struct llm_sweep_point *a = &s->points[0], *b = &s->points[s->npoints - 1];
+    if (rows < s->npoints) strbuf_addf(out, "%zu of %zu points; --json has them all\n", rows, s->npoints);
+    turn_line(out, "prefill", names[s->what], s->prefill_turn, a->prefill_bound, b->prefill_bound);
+    turn_line(out, "decode", names[s->what], s->decode_turn, a->decode_bound, b->decode_bound);
+    if (b->fits == 0 && s->largest_fit)
+        strbuf_addf(out, "memory: %s %" PRIu64 " is the largest that fits\n", names[s->what], s->largest_fit);
+}

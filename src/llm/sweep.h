@@ -1,0 +1,44 @@
+/* One number of the workload varied over a range: times, tokens/s and the ceilings of MFU and MBU along it, and
+ * where the memory roof gives way to the compute roof.
+ *     struct llm_sweep s;
+ *     if (llm_sweep_parse("batch=1..256", &s, &err) < 0 || llm_sweep_run(&base, &s, &err) < 0) ...
+ *     llm_sweep_free(&s); */
+#ifndef LLM_SWEEP_H
+#define LLM_SWEEP_H
+
+#include "llm/static.h"
+
+enum llm_sweep_what { LLM_SWEEP_BATCH, LLM_SWEEP_PROMPT, LLM_SWEEP_CONTEXT };
+
+struct llm_sweep_point {
+    uint64_t value;
+    double prefill_s, decode_s; /* floors: the prefill of the batch, one decode step of it */
+    double tokens_per_s;        /* of the batch */
+    double prefill_mfu, prefill_mbu, decode_mfu, decode_mbu; /* 0..1: what the floor itself would show */
+    const char *prefill_bound, *decode_bound;
+    double memory_bytes;
+    int fits; /* as llm_static_fits() */
+};
+
+struct llm_sweep {
+    enum llm_sweep_what what;
+    uint64_t from, to, step; /* step 0: times `factor` */
+    double factor;
+    struct llm_sweep_point *points;
+    size_t npoints;
+    /* first value from which the stage is compute-bound, having been memory-bound before; 0: no such point */
+    uint64_t prefill_turn, decode_turn;
+    uint64_t largest_fit; /* 0: none, or memory unknown */
+};
+
+int llm_sweep_parse(const char *text, struct llm_sweep *s,
+                    struct err *err); /* NAME=A..B, A..B:STEP, A..B:xFACTOR */
+int llm_sweep_run(const struct llm_static *base, struct llm_sweep *s, struct err *err);
+void llm_sweep_free(struct llm_sweep *s);
+const char *llm_sweep_name(enum llm_sweep_what what); /* "batch" */
+
+void llm_sweep_json(const struct llm_sweep *s, struct jsonw *j);
+void llm_sweep_text(const struct llm_sweep *s, enum llm_print how, struct strbuf *out);
+void llm_sweep_svg(const struct llm_static *base, const struct llm_sweep *s, struct strbuf *out);
+
+#endif
