@@ -82,3 +82,19 @@ void strbuf_add_printable(struct strbuf *s, const char *text, size_t n) {
             strbuf_add(s, from, (size_t)(p - from));
     }
 }
+
+size_t strbuf_replace(struct strbuf *s, const char *from, size_t nfrom, const char *to, size_t nto) {
+    const char *p = s->buf, *end = s->buf + s->len, *hit = memmem(p, s->len, from, nfrom);
+    struct strbuf out = STRBUF_INIT;
+    size_t hits = 0;
+    if (!hit) return 0;
+    for (; hit; hit = memmem(p, (size_t)(end - p), from, nfrom), hits++) {
+        strbuf_add(&out, p, (size_t)(hit - p));
+        strbuf_add(&out, to, nto);
+        p = hit + nfrom;
+    }
+    strbuf_add(&out, p, (size_t)(end - p));
+    strbuf_free(s);
+    *s = out;
+    return hits;
+}

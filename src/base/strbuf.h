@@ -27,6 +27,8 @@ void strbuf_addch(struct strbuf *s, char c);
 void strbuf_addchars(struct strbuf *s, char c, size_t times);
 void strbuf_addf(struct strbuf *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void strbuf_vaddf(struct strbuf *s, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
+/* Every occurrence of `from` (not empty), left to right, by `to`; returns how many there were. */
+size_t strbuf_replace(struct strbuf *s, const char *from, size_t nfrom, const char *to, size_t nto);
 /* Text from outside, made fit for one line of a terminal: control characters and bytes that are not
  * UTF-8 become U+FFFD. */
 void strbuf_add_printable(struct strbuf *s, const char *text, size_t n);

@@ -80,18 +80,8 @@ static void put_alphabet(struct token_stream *s, const char *p, size_t n, struct
     while (p < end) put_byte(s, (unsigned char)tok_char_to_byte(utf8_next(&p, end)), out);
 }
 
-/* One replacement in `text`. */
 static void replace_all(const struct tok_replace *r, struct strbuf *text) {
-    struct strbuf out = STRBUF_INIT;
-    const char *p = text->buf, *end = p + text->len, *hit;
-    while ((hit = memmem(p, (size_t)(end - p), r->from, r->nfrom))) {
-        strbuf_add(&out, p, (size_t)(hit - p));
-        strbuf_add(&out, r->to, r->nto);
-        p = hit + r->nfrom;
-    }
-    strbuf_add(&out, p, (size_t)(end - p));
-    strbuf_free(text);
-    *text = out;
+    strbuf_replace(text, r->from, r->nfrom, r->to, r->nto);
 }
 
 static void put_replaced(struct token_stream *s, const char *p, size_t n, struct strbuf *out) {

@@ -141,3 +141,15 @@ TEST(intern_gives_equal_texts_one_number) {
     intern_close(t);
     intern_close(NULL);
 }
+
+TEST(replace_changes_every_occurrence_once) {
+    struct strbuf s = STRBUF_INIT;
+    CHECK_INT(strbuf_replace(&s, "a", 1, "b", 1), 0);
+    strbuf_addstr(&s, "aXbXXc");
+    CHECK_INT(strbuf_replace(&s, "X", 1, "XX", 2), 3);
+    CHECK_STR(s.buf, "aXXbXXXXc");
+    CHECK_INT(strbuf_replace(&s, "XX", 2, "", 0), 3);
+    CHECK_STR(s.buf, "abc");
+    CHECK_INT(strbuf_replace(&s, "XX", 2, "", 0), 0);
+    strbuf_free(&s);
+}
