@@ -39,26 +39,33 @@ LIBS := $(if $(filter 1,$(STATIC)),-Wl$(,)-Bstatic) $(addprefix -l,$(LIB_NAMES))
         $(if $(filter 1,$(STATIC)),-Wl$(,)-Bdynamic) -lm -lpthread -ldl
 RUNPATH := $(if $(filter 1,$(STATIC)),-Wl$(,)-rpath$(,)'$$ORIGIN/../lib/inferprof')
 
-cli_src := $(filter-out src/collect/% src/main.c,$(wildcard src/*/*.c src/*/*/*.c))
+cli_src := $(filter-out src/collect/% src/counters/% src/main.c,$(wildcard src/*/*.c src/*/*/*.c))
 cli_obj := $(cli_src:src/%.c=$(B)/obj/%.o) $(B)/obj/gen/embed.o
 # What the injected library may link: itself, and of base/ and trace/ only what neither exits nor prints.
 collect_src := $(wildcard src/collect/*.c) src/base/err.c src/base/clock.c src/base/crc32.c \
                $(filter-out src/trace/reader%,$(wildcard src/trace/*.c))
 collect_obj := $(collect_src:src/%.c=$(B)/pic/%.o)
 
+# The counter sampler, a process of its own: like the collector, libc alone.
+counters_src := $(wildcard src/counters/*.c) $(filter-out src/collect/%,$(collect_src))
+counters_obj := $(counters_src:src/%.c=$(B)/pic/%.o)
+
 .PHONY: all demo test bench fuzz lint install deps clean dist help test-build format
-all: $(B)/inferprof $(if $(wildcard src/collect/*.c),$(B)/libinferprof-collector.so)
+all: $(B)/inferprof $(if $(wildcard src/collect/*.c),$(B)/libinferprof-collector.so) $(B)/inferprof-counters
+	@$(if $(CUDA_INC),:,echo "note: no CUDA toolkit headers found: GPU collection is left out of the collector")
 
 $(B)/inferprof: $(B)/obj/main.o $(B)/libinferprof.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(SAN_LD) $(LDFLAGS) $(RUNPATH) -o $@ $^ -Wl,--as-needed $(LIBS)
 
+$(B)/inferprof-counters: $(counters_obj)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(SAN_LD) $(LDFLAGS) -o $@ $^ -Wl,-Bstatic -lzstd -Wl,-Bdynamic -lm -lpthread -ldl
+
 # The archive is made anew: a file removed from src/ must not live on in it.
 $(B)/libinferprof.a: $(cli_obj)
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $^
-
-$(B)/pic/collect/output.o: CPPFLAGS += -DINFERPROF_VERSION='"$(VERSION)"'
 
 # libc alone: zstd comes in as an archive, and no symbol but the injection entry points leaves.
 $(B)/libinferprof-collector.so: $(collect_obj)
@@ -127,27 +134,8 @@ $(B)/tests/obj/%.o: tests/%.c | $(B)/deps-build $(B)/deps-test
 $(B)/tests/%: $(B)/tests/obj/programs/%.o $(B)/libinferprof.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(SAN_LD) $(LDFLAGS) -o $@ $^ -Wl,--as-needed $(LIBS)
-# ---- NVIDIA's libraries without a GPU, and a program that uses them (tests/mock)
-M := $(B)/tests/mock
-mock_bins := $(M)/libcupti.so.13 $(M)/libcuda.so.1 $(M)/libnvidia-ml.so.1 $(M)/mock_app
-mock_cc = $(CC) $(CPPFLAGS) -Itests $(ALL_CFLAGS) -fvisibility=hidden $(SAN_LD) $(LDFLAGS)
-mock_lib = @mkdir -p $(M) && $(mock_cc) -fPIC -shared -Wl,-soname,$(@F) -o $@ $(filter %.c,$^) -lpthread -ldl
-mock_h := $(wildcard tests/mock/*.h src/collect/*.h)
-$(M)/libcupti.so.13: tests/mock/cupti.c src/collect/layout.c $(mock_h) | $(B)/deps-build
-	$(call say,LINK,$@)
-	$(Q:@=)$(mock_lib)
-$(M)/libcuda.so.1: tests/mock/cuda.c | $(B)/deps-build
-	$(call say,LINK,$@)
-	$(Q:@=)$(mock_lib)
-$(M)/libnvidia-ml.so.1: tests/mock/nvml.c | $(B)/deps-build
-	$(call say,LINK,$@)
-	$(Q:@=)$(mock_lib)
-$(M)/mock_app: tests/mock/app.c $(mock_h) | $(B)/deps-build
-	$(call say,LINK,$@)
-	@mkdir -p $(M) && $(mock_cc) -o $@ $(filter %.c,$^) -lpthread -ldl
-
 .SECONDARY:
-test-build: all $(unit_bins) $(test_programs) $(mock_bins)
+test-build: all $(unit_bins) $(test_programs)
 test: test-build
 	@BUILD='$(B)' sh tests/run.sh $(TESTS)
 
@@ -192,7 +180,9 @@ demo: all $(B)/tests/make_trace
 install: all
 	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/lib/inferprof'
 	install -m 755 $(B)/inferprof '$(DESTDIR)$(PREFIX)/bin/inferprof'
-	install -m 755 $(B)/libinferprof-collector.so '$(DESTDIR)$(PREFIX)/lib/inferprof/'
+	install -m 755 $(B)/libinferprof-collector.so $(B)/inferprof-counters '$(DESTDIR)$(PREFIX)/lib/inferprof/'
+	install -d '$(DESTDIR)$(PREFIX)/lib/inferprof/engines/hf'
+	install -m 644 engines/hf/*.py '$(DESTDIR)$(PREFIX)/lib/inferprof/engines/hf/'
 	install -d '$(DESTDIR)$(PREFIX)/share/bash-completion/completions' '$(DESTDIR)$(PREFIX)/share/zsh/site-functions'
 	$(B)/inferprof completion bash > '$(DESTDIR)$(PREFIX)/share/bash-completion/completions/inferprof'
 	$(B)/inferprof completion zsh > '$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_inferprof'

@@ -7,6 +7,7 @@ allowed() {
     base) echo "base" ;;
     trace) echo "base trace" ;;
     collect) echo "base trace collect" ;;
+    counters) echo "base trace counters" ;;
     timeline) echo "base trace timeline" ;;
     llm) echo "base llm" ;;
     conf) echo "base conf" ;;

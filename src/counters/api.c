@@ -1,0 +1,91 @@
+#include "counters/api.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+
+/* The toolkit's own place last: a library path set by the user, or the wheel of a Python, comes first. */
+static void *open_cupti(struct pm_api *api) {
+    static const char *const names[] = {
+        "libcupti.so.13",
+        "libcupti.so.12",
+        "libcupti.so",
+        "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so",
+        "/usr/local/cuda/lib64/libcupti.so",
+    };
+    const char *chosen = getenv("INFERPROF_CUPTI");
+    void *lib = chosen && *chosen ? dlopen(chosen, RTLD_NOW | RTLD_GLOBAL) : NULL;
+    for (size_t i = 0; !lib && i < COUNTOF(names); i++) lib = dlopen(names[i], RTLD_NOW | RTLD_GLOBAL);
+    struct link_map *map = NULL;
+    if (lib && dlinfo(lib, RTLD_DI_LINKMAP, &map) == 0)
+        snprintf(api->cupti_path, sizeof api->cupti_path, "%s", map->l_name);
+    return lib;
+}
+
+static int open_driver(struct pm_api *api, struct err *err) {
+    int (*init)(unsigned);
+    void *lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+    if (!lib) return err_set(err, "no NVIDIA driver here: %s", dlerror());
+    *(void **)&init = dlsym(lib, "cuInit");
+    *(void **)&api->device_count = dlsym(lib, "cuDeviceGetCount");
+    *(void **)&api->device_uuid = dlsym(lib, "cuDeviceGetUuid_v2");
+    if (!api->device_uuid) *(void **)&api->device_uuid = dlsym(lib, "cuDeviceGetUuid");
+    *(void **)&api->device_name = dlsym(lib, "cuDeviceGetName");
+    if (!init || !api->device_count || !api->device_uuid || !api->device_name)
+        return err_set(err, "libcuda.so.1 lacks calls that every driver since CUDA 9.2 has");
+    int rc = init(0);
+    return rc == 0
+               ? 0
+               : err_set(err,
+                         "the NVIDIA driver does not start: cuInit gave error %d (100: no GPU is visible)",
+                         rc);
+}
+
+int pm_api_open(struct pm_api *api, struct err *err) {
+    memset(api, 0, sizeof *api);
+    if (open_driver(api, err) < 0) return -1;
+    void *lib = open_cupti(api);
+    if (!lib)
+        return err_set(
+            err,
+            "libcupti.so is not found: install the CUDA toolkit's CUPTI, or point INFERPROF_CUPTI to it");
+    const char *missing = NULL;
+#define X(symbol, field, block)                  \
+    *(void **)&api->field = dlsym(lib, #symbol); \
+    if (!api->field) missing = #symbol;
+    PM_CALLS(X)
+#undef X
+    *(void **)&api->error_string = dlsym(lib, "cuptiGetResultString");
+    if (missing)
+        return err_set(err, "%s has no %s: PM sampling needs CUPTI of CUDA 12.6 or later", api->cupti_path,
+                       missing);
+    struct pm_nothing nothing = PM_SIZED(struct pm_nothing);
+    int rc = api->initialize(&nothing);
+    return rc == PM_OK ? 0 : pm_api_error(api, rc, "starting the profiler", err);
+}
+
+static const char *remedy(int code) {
+    switch (code) {
+    case PM_NO_PRIVILEGES:
+        return "the driver lets only administrators read counters (ERR_NVGPUCTRPERM): run as root, or load the module with "
+               "NVreg_RestrictProfilingToAdminUsers=0";
+    case PM_HARDWARE_BUSY:
+        return "another tool holds the counters (DCGM, Nsight, a second inferprof): stop it, for DCGM: dcgmi profile --pause";
+    case PM_VIRTUALIZED:
+    case PM_VIRTUALIZED_PRIVILEGES: return "this is a virtual GPU: its host must allow profiling for it";
+    case PM_MIG: return "counters of a MIG slice cannot be sampled: use the whole GPU";
+    case PM_NOT_SUPPORTED: return "this GPU or driver has no PM sampling (it needs Turing or later)";
+    default: return NULL;
+    }
+}
+
+int pm_api_error(const struct pm_api *api, int code, const char *doing, struct err *err) {
+    const char *name = NULL, *help = remedy(code);
+    if (!api->error_string || api->error_string(code, &name) != PM_OK) name = NULL;
+    return err_set(err, "%s: %s (CUPTI error %d)%s%s", doing, name ? name : "failed", code, help ? "; " : "",
+                   help ? help : "");
+}

@@ -1,0 +1,154 @@
+/* inferprof-counters FILE.ipt INTERVAL_NS [DEVICE...]: samples hardware counters until standard input ends or a signal
+ * comes. Started by `inferprof run --counters` and `inferprof profile`, whose process stays free of CUDA. Says
+ *     ready METRICS        on standard output once every device samples, or
+ *     failed REASON        when none does. */
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/util.h"
+#include "counters/sampler.h"
+
+#define MAX_DEVICES 16
+#define LOW_PRIORITY 10 /* nice: the profiled program's host threads go first */
+
+static atomic_bool stop;
+
+static void on_signal(int number) {
+    (void)number;
+    atomic_store(&stop, true);
+}
+
+struct worker {
+    struct sampler sampler;
+    struct err err;
+    pthread_t thread;
+    bool running;
+};
+
+static void *work(void *arg) {
+    struct worker *w = arg;
+    if (sampler_loop(&w->sampler, &w->err) < 0)
+        trace_writer_meta(w->sampler.trace, "problem", "counters: %s", w->err.msg);
+    return NULL;
+}
+
+static void name_device(const struct pm_api *api, struct trace_writer *trace, size_t device) {
+    char key[64], name[128] = "";
+    unsigned char id[16] = { 0 };
+    snprintf(key, sizeof key, "device.%zu.name", device);
+    if (api->device_name(name, sizeof name, (int)device) == 0) trace_writer_meta(trace, key, "%s", name);
+    snprintf(key, sizeof key, "device.%zu.uuid", device);
+    if (api->device_uuid(id, (int)device) == 0)
+        trace_writer_meta(trace, key,
+                          "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", id[0],
+                          id[1], id[2], id[3], id[4], id[5], id[6], id[7], id[8], id[9], id[10], id[11],
+                          id[12], id[13], id[14], id[15]);
+}
+
+static int start_worker(struct worker *w) {
+    if (sampler_open(&w->sampler, &w->err) < 0) return -1;
+    if (pthread_create(&w->thread, NULL, work, w) != 0)
+        return err_set(&w->err, "no thread for device %zu", w->sampler.device);
+    w->running = true;
+    return 0;
+}
+
+static void wait_for_the_end(void) {
+    char byte;
+    struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
+    while (!atomic_load(&stop)) {
+        int rc = poll(&in, 1, 100);
+        if (rc > 0 && read(STDIN_FILENO, &byte, 1) <= 0) break;
+    }
+    atomic_store(&stop, true);
+}
+
+static void finish(struct worker *w) {
+    char key[64];
+    struct sampler *s = &w->sampler;
+    if (w->running) pthread_join(w->thread, NULL);
+    snprintf(key, sizeof key, "counters.%zu", s->device);
+    if (w->running)
+        trace_writer_meta(s->trace, key,
+                          "samples %llu, overflows %llu, out of order %llu, trigger by %s, chip %s",
+                          (unsigned long long)s->samples, (unsigned long long)s->overflows,
+                          (unsigned long long)s->out_of_order, s->by_clock ? "clock" : "time", s->chip);
+    sampler_close(s);
+}
+
+static int sample(const struct pm_api *api, struct trace_writer *trace, uint64_t interval_ns,
+                  const size_t *devices, size_t n) {
+    static struct worker workers[MAX_DEVICES];
+    size_t running = 0;
+    struct err first = { "" };
+    for (size_t i = 0; i < n; i++) {
+        struct worker *w = &workers[i];
+        w->sampler = (struct sampler){
+            .api = api, .trace = trace, .device = devices[i], .interval_ns = interval_ns, .stop = &stop
+        };
+        name_device(api, trace, devices[i]);
+        if (start_worker(w) == 0)
+            running++;
+        else if (!first.msg[0])
+            first = w->err;
+    }
+    if (first.msg[0]) trace_writer_meta(trace, "problem", "counters: %s", first.msg);
+    if (running)
+        printf("ready %s\n", workers[0].sampler.metrics.listed ? workers[0].sampler.metrics.listed : "");
+    else
+        printf("failed %s\n", first.msg);
+    fflush(stdout);
+    if (running) wait_for_the_end();
+    for (size_t i = 0; i < n; i++) finish(&workers[i]);
+    return running ? 0 : 1;
+}
+
+/* Those asked for, or all. */
+static size_t pick_devices(const struct pm_api *api, int argc, char **argv, size_t *devices) {
+    size_t n = 0;
+    int count = 0;
+    for (int i = 0; i < argc && n < MAX_DEVICES; i++) devices[n++] = strtoul(argv[i], NULL, 10);
+    if (n == 0 && api->device_count(&count) == 0)
+        for (int i = 0; i < MIN(count, MAX_DEVICES); i++) devices[n++] = (size_t)i;
+    return n;
+}
+
+int main(int argc, char **argv) {
+    struct pm_api api;
+    struct err err;
+    size_t devices[MAX_DEVICES];
+    if (argc < 3) {
+        fprintf(stderr, "usage: inferprof-counters FILE.ipt INTERVAL_NS [DEVICE...]\n");
+        return 2;
+    }
+    signal(SIGTERM, on_signal);
+    signal(SIGINT, SIG_IGN); /* Ctrl-C is for the program; our end is the end of standard input */
+    setpriority(PRIO_PROCESS, 0, LOW_PRIORITY);
+    if (pm_api_open(&api, &err) < 0) {
+        printf("failed %s\n", err.msg);
+        return 1;
+    }
+    struct trace_writer *trace = trace_writer_open(argv[1], NULL, &err);
+    if (!trace) {
+        printf("failed %s\n", err.msg);
+        return 1;
+    }
+    trace_writer_meta(trace, "source", "counters");
+    trace_writer_meta(trace, "clock", "unix");
+    trace_writer_meta(trace, "setting.counter_interval_ns", "%s", argv[2]);
+    trace_writer_meta(trace, "cupti.path", "%s", api.cupti_path);
+    size_t n = pick_devices(&api, argc - 3, argv + 3, devices);
+    int status = sample(&api, trace, strtoull(argv[2], NULL, 10), devices, n);
+    if (trace_writer_close(trace, &err) < 0) {
+        fprintf(stderr, "inferprof-counters: %s\n", err.msg);
+        status = 1;
+    }
+    return status;
+}

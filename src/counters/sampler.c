@@ -1,0 +1,194 @@
+#include "counters/sampler.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/util.h"
+
+#define HARDWARE_BUFFER_BYTES ((size_t)256 << 20)
+#define IMAGE_SAMPLES 2000u /* a sample takes some 38 kB of the image */
+#define SYSCLK_GHZ 1.0      /* nominal; the interval in clocks need only be near the one asked for */
+
+static int open_availability(struct sampler *s, struct err *err) {
+    struct pm_availability a = PM_SIZED(struct pm_availability);
+    a.device = s->device;
+    int rc = s->api->availability(&a);
+    if (rc != PM_OK) return pm_api_error(s->api, rc, "asking which counters there are", err);
+    a.image = s->availability = malloc(a.bytes ? a.bytes : 1);
+    if (!a.image) return err_set(err, "out of memory");
+    rc = s->api->availability(&a);
+    return rc == PM_OK ? 0 : pm_api_error(s->api, rc, "asking which counters there are", err);
+}
+
+static int enable(struct sampler *s, struct err *err) {
+    struct pm_enable on = PM_SIZED(struct pm_enable);
+    on.device = s->device;
+    int rc = s->api->enable(&on);
+    if (rc != PM_OK) return pm_api_error(s->api, rc, "taking hold of the counters", err);
+    s->sampling = on.sampling;
+    return 0;
+}
+
+/* By time where the chip can (GA10x and later), by clock where not (Turing, GA100). */
+static int configure(struct sampler *s, struct err *err) {
+    struct pm_configure c = PM_SIZED(struct pm_configure);
+    c.sampling = s->sampling;
+    c.bytes = s->metrics.config_bytes;
+    c.image = s->metrics.config;
+    c.buffer_bytes = HARDWARE_BUFFER_BYTES;
+    c.interval = s->interval_ns;
+    c.trigger = PM_TRIGGER_TIME;
+    c.append = PM_KEEP_OLDEST;
+    int rc = s->api->configure(&c);
+    if (rc != PM_OK) {
+        c.trigger = PM_TRIGGER_CLOCK;
+        c.interval = (uint64_t)((double)s->interval_ns * SYSCLK_GHZ);
+        rc = s->api->configure(&c);
+        s->by_clock = true;
+    }
+    return rc == PM_OK ? 0 : pm_api_error(s->api, rc, "setting the sampling interval", err);
+}
+
+static int make_image(struct sampler *s, struct err *err) {
+    struct pm_data_size size = PM_SIZED(struct pm_data_size);
+    size.sampling = s->sampling;
+    size.names = (const char **)(void *)(uintptr_t)s->metrics.names;
+    size.n = s->metrics.n;
+    size.max_samples = IMAGE_SAMPLES;
+    int rc = s->api->data_size(&size);
+    if (rc != PM_OK) return pm_api_error(s->api, rc, "sizing the sample image", err);
+    s->data_bytes = size.bytes;
+    s->data = malloc(size.bytes ? size.bytes : 1);
+    return s->data ? 0 : err_set(err, "out of memory: %zu bytes for samples", size.bytes);
+}
+
+static int reset_image(struct sampler *s, struct err *err) {
+    struct pm_data_init init = PM_SIZED(struct pm_data_init);
+    init.sampling = s->sampling;
+    init.bytes = s->data_bytes;
+    init.data = s->data;
+    int rc = s->api->data_init(&init);
+    return rc == PM_OK ? 0 : pm_api_error(s->api, rc, "emptying the sample image", err);
+}
+
+static int simple_call(struct sampler *s, int (*call)(struct pm_sampling *), const char *doing,
+                       struct err *err) {
+    struct pm_sampling p = PM_SIZED(struct pm_sampling);
+    p.sampling = s->sampling;
+    int rc = call(&p);
+    return rc == PM_OK ? 0 : pm_api_error(s->api, rc, doing, err);
+}
+
+int sampler_open(struct sampler *s, struct err *err) {
+    struct pm_chip_name chip = PM_SIZED(struct pm_chip_name);
+    chip.device = s->device;
+    int rc = s->api->chip_name(&chip);
+    if (rc != PM_OK) return pm_api_error(s->api, rc, "asking for the chip's name", err);
+    s->chip = chip.name;
+    if (open_availability(s, err) < 0 ||
+        metrics_choose(s->api, s->chip, s->availability, &s->metrics, err) < 0)
+        return -1;
+    if (metrics_host(s->api, s->chip, s->availability, &s->metrics, &s->host, err) < 0) return -1;
+    if (enable(s, err) < 0 || configure(s, err) < 0 || make_image(s, err) < 0 || reset_image(s, err) < 0)
+        return -1;
+    s->metrics_text = trace_writer_str(s->trace, s->metrics.listed);
+    return simple_call(s, s->api->start, "starting to sample", err);
+}
+
+static bool keep(struct sampler *s, const struct pm_sample_info *info) {
+    if (!s->first_dropped) { /* it spans from some moment before the start */
+        s->first_dropped = true;
+        return false;
+    }
+    if (info->end_ns <= info->start_ns || info->start_ns < s->last_end_ns) {
+        s->out_of_order++;
+        trace_writer_lost(s->trace, TRACE_SAMPLE, TRACE_LOST_UNTRUSTED, 1);
+        return false;
+    }
+    s->last_end_ns = info->end_ns;
+    return true;
+}
+
+static int take_sample(struct sampler *s, size_t i, struct err *err) {
+    struct pm_sample_info info = PM_SIZED(struct pm_sample_info);
+    struct trace_sample out = { .device = (uint32_t)s->device, .metrics = s->metrics_text };
+    info.sampling = s->sampling;
+    info.data = s->data;
+    info.bytes = s->data_bytes;
+    info.sample = i;
+    int rc = s->api->sample_info(&info);
+    if (rc != PM_OK) return pm_api_error(s->api, rc, "reading a sample's time", err);
+    if (!keep(s, &info)) return 0;
+    double *values = (double *)(void *)((char *)&out + offsetof(struct trace_sample, v0)); /* v0 to v15 */
+    for (size_t k = 0; k < TRACE_SAMPLE_VALUES; k++) values[k] = NAN;
+    struct pm_evaluate e = PM_SIZED(struct pm_evaluate);
+    e.host = s->host;
+    e.data = s->data;
+    e.bytes = s->data_bytes;
+    e.sample = i;
+    e.names = (const char **)(void *)(uintptr_t)s->metrics.names;
+    e.n = s->metrics.n;
+    e.values = values;
+    rc = s->api->evaluate(&e);
+    if (rc != PM_OK) return pm_api_error(s->api, rc, "evaluating a sample", err);
+    out.start_ns = info.start_ns;
+    out.end_ns = info.end_ns;
+    s->samples += trace_writer_sample(s->trace, &out, 1);
+    return 0;
+}
+
+/* One image full: decoded, evaluated, emptied. *more: the hardware holds further samples. */
+static int drain(struct sampler *s, bool *more, struct err *err) {
+    struct pm_decode d = PM_SIZED(struct pm_decode);
+    d.size = offsetof(struct pm_decode, overflow) + sizeof d.overflow;
+    d.sampling = s->sampling;
+    d.data = s->data;
+    d.bytes = s->data_bytes;
+    int rc = s->api->decode(&d);
+    if (rc != PM_OK) return pm_api_error(s->api, rc, "decoding samples", err);
+    if (d.overflow) {
+        s->overflows++;
+        trace_writer_lost(s->trace, TRACE_SAMPLE, TRACE_LOST_SOURCE, 1);
+    }
+    struct pm_data_info info = PM_SIZED(struct pm_data_info);
+    info.data = s->data;
+    info.bytes = s->data_bytes;
+    rc = s->api->data_info(&info);
+    if (rc != PM_OK) return pm_api_error(s->api, rc, "counting samples", err);
+    for (size_t i = 0; i < info.completed; i++)
+        if (take_sample(s, i, err) < 0) return -1;
+    *more = d.stop_reason == PM_STOP_DATA_FULL;
+    return info.completed ? reset_image(s, err) : 0;
+}
+
+/* Wakes when about half an image must have filled. */
+static void nap(const struct sampler *s) {
+    uint64_t ns = MIN(MAX(s->interval_ns * IMAGE_SAMPLES / 2, 1000000u), 50000000u);
+    nanosleep(&(struct timespec){ .tv_nsec = (long)ns }, NULL);
+}
+
+int sampler_loop(struct sampler *s, struct err *err) {
+    bool more = false, stopped = false;
+    while (!stopped || more) {
+        if (!stopped && atomic_load(s->stop)) {
+            if (simple_call(s, s->api->stop, "stopping to sample", err) < 0) return -1;
+            stopped = true;
+        }
+        if (drain(s, &more, err) < 0) return -1;
+        if (!more && !stopped) nap(s);
+    }
+    return 0;
+}
+
+void sampler_close(struct sampler *s) {
+    struct err ignored;
+    struct pm_host host = PM_SIZED(struct pm_host);
+    host.host = s->host;
+    if (s->sampling) simple_call(s, s->api->disable, "letting go of the counters", &ignored);
+    if (s->host) s->api->host_close(&host);
+    metrics_free(&s->metrics);
+    free(s->availability);
+    free(s->data);
+}
