@@ -1,0 +1,164 @@
+#include "import/json_scan.h"
+
+#include <stdbool.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+/* One bit a byte of a 64-byte block. */
+struct block {
+    uint64_t quote, backslash, open, close;
+};
+
+/* Bit i is set when an odd number of quotes lies at or before it: inside a string, closing quote excluded. */
+static inline uint64_t prefix_xor(uint64_t x) {
+    for (int shift = 1; shift < 64; shift <<= 1) x ^= x << shift;
+    return x;
+}
+
+/* Takes out of `quote` what a backslash escapes; a backslash may escape a backslash. */
+static inline uint64_t unescaped_quotes(struct json_skip *s, uint64_t quote, uint64_t backslash) {
+    uint64_t escaped = s->escaped;
+    backslash &= ~escaped;
+    s->escaped = 0;
+    while (backslash) {
+        uint64_t bit = backslash & -backslash;
+        backslash &= ~bit;
+        if (bit >> 63) {
+            s->escaped = 1;
+            break;
+        }
+        escaped |= bit << 1;
+        backslash &= ~(bit << 1);
+    }
+    return quote & ~escaped;
+}
+
+/* Walks the brackets of a block one by one; returns the bytes used when depth falls to 0, else 64. */
+static inline size_t walk(struct json_skip *s, uint64_t open, uint64_t close) {
+    for (uint64_t both = open | close; both; both &= both - 1) {
+        uint64_t bit = both & -both;
+        if (open & bit)
+            s->depth++;
+        else if (--s->depth == 0)
+            return (size_t)__builtin_ctzll(bit) + 1;
+    }
+    return 64;
+}
+
+static inline size_t take_block(struct json_skip *s, const struct block *b) {
+    uint64_t quote = b->quote;
+    if (b->backslash | s->escaped) quote = unescaped_quotes(s, quote, b->backslash);
+    uint64_t inside = prefix_xor(quote) ^ s->in_string;
+    s->in_string = (uint64_t)((int64_t)inside >> 63);
+    uint64_t open = b->open & ~inside, close = b->close & ~inside;
+    if (!(open | close)) return 64;
+    uint64_t closes = (uint64_t)__builtin_popcountll(close);
+    if (s->depth > closes) { /* cannot reach 0 here, whatever the order */
+        s->depth += (uint64_t)__builtin_popcountll(open) - closes;
+        return 64;
+    }
+    return walk(s, open, close);
+}
+
+size_t json_skip_plain(struct json_skip *s, const char *p, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        char c = p[i], low = (char)(c | 0x20); /* [ and { differ in this bit alone, as do ] and } */
+        bool escaped = s->escaped;
+        s->escaped = c == '\\' && !escaped;
+        if (c == '"' && !escaped) s->in_string = ~s->in_string;
+        if (s->in_string) continue;
+        if (low == '{') s->depth++;
+        if (low == '}' && --s->depth == 0) return i + 1;
+    }
+    return n;
+}
+
+#if defined(__x86_64__)
+static inline uint64_t mask16(__m128i v, char c) {
+    return (uint64_t)(uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(v, _mm_set1_epi8(c)));
+}
+
+static size_t skip_sse2(struct json_skip *s, const char *p, size_t n) {
+    size_t at = 0;
+    for (; n - at >= 64; at += 64) {
+        struct block b = { 0 };
+        for (int k = 0; k < 4; k++) {
+            __m128i v = _mm_loadu_si128((const __m128i *)(const void *)(p + at + 16 * k));
+            __m128i low = _mm_or_si128(v, _mm_set1_epi8(0x20));
+            b.quote |= mask16(v, '"') << (16 * k);
+            b.backslash |= mask16(v, '\\') << (16 * k);
+            b.open |= mask16(low, '{') << (16 * k);
+            b.close |= mask16(low, '}') << (16 * k);
+        }
+        size_t used = take_block(s, &b);
+        if (s->depth == 0) return at + used;
+    }
+    return at;
+}
+
+__attribute__((target("avx2"))) static inline uint64_t mask32(__m256i v, char c) {
+    return (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(v, _mm256_set1_epi8(c)));
+}
+
+__attribute__((target("avx2,popcnt,bmi"))) static size_t skip_avx2(struct json_skip *s, const char *p,
+                                                                   size_t n) {
+    size_t at = 0;
+    for (; n - at >= 64; at += 64) {
+        __m256i v0 = _mm256_loadu_si256((const __m256i *)(const void *)(p + at));
+        __m256i v1 = _mm256_loadu_si256((const __m256i *)(const void *)(p + at + 32));
+        __m256i bit = _mm256_set1_epi8(0x20);
+        __m256i low0 = _mm256_or_si256(v0, bit), low1 = _mm256_or_si256(v1, bit);
+        struct block b = {
+            .quote = mask32(v0, '"') | mask32(v1, '"') << 32,
+            .backslash = mask32(v0, '\\') | mask32(v1, '\\') << 32,
+            .open = mask32(low0, '{') | mask32(low1, '{') << 32,
+            .close = mask32(low0, '}') | mask32(low1, '}') << 32,
+        };
+        size_t used = take_block(s, &b);
+        if (s->depth == 0) return at + used;
+    }
+    return at;
+}
+
+static size_t skip_blocks(struct json_skip *s, const char *p, size_t n) {
+    static int have_avx2 = -1; /* every thread would write the same */
+    if (have_avx2 < 0) have_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("popcnt");
+    return have_avx2 ? skip_avx2(s, p, n) : skip_sse2(s, p, n);
+}
+
+size_t json_string_run(const char *p, size_t n) {
+    size_t at = 0;
+    for (; n - at >= 16; at += 16) {
+        __m128i v = _mm_loadu_si128((const __m128i *)(const void *)(p + at));
+        uint64_t hit = mask16(v, '"') | mask16(v, '\\');
+        if (hit) return at + (size_t)__builtin_ctzll(hit);
+    }
+    while (at < n && p[at] != '"' && p[at] != '\\') at++;
+    return at;
+}
+#else
+static size_t skip_blocks(struct json_skip *s, const char *p, size_t n) {
+    (void)s, (void)p, (void)n;
+    return 0;
+}
+
+size_t json_string_run(const char *p, size_t n) {
+    size_t at = 0;
+    while (at < n && p[at] != '"' && p[at] != '\\') at++;
+    return at;
+}
+#endif
+
+size_t json_skip(struct json_skip *s, const char *p, size_t n) {
+    size_t at = 0;
+    if (!s->started && n) { /* the opening bracket itself */
+        s->started = 1;
+        s->depth = 1;
+        at = 1;
+    }
+    at += skip_blocks(s, p + at, n - at);
+    if (s->depth == 0) return at;
+    return at + json_skip_plain(s, p + at, n - at);
+}

@@ -1,0 +1,27 @@
+/* Finds where a JSON object or array ends without reading what is in it: 64 bytes a step (AVX2 where the
+ * processor has it, SSE2 on any other x86-64, plain C elsewhere). Resumable, so a value may span windows.
+ *     struct json_skip s = JSON_SKIP_START;          -- the bytes begin at the opening bracket
+ *     size_t used = json_skip(&s, p, n);             -- s.depth == 0: it ended `used` bytes in
+ * Brackets are counted, not matched by kind: that is left to whoever reads the value. */
+#ifndef IMPORT_JSON_SCAN_H
+#define IMPORT_JSON_SCAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct json_skip {
+    uint64_t in_string; /* all ones inside a string */
+    uint64_t escaped;   /* 1: the next byte follows a backslash */
+    uint64_t depth;
+    int started;
+};
+#define JSON_SKIP_START ((struct json_skip){ 0 })
+
+size_t json_skip(struct json_skip *s, const char *p, size_t n);
+/* The same by the plain C path: what the fast ones are tested against. */
+size_t json_skip_plain(struct json_skip *s, const char *p, size_t n);
+
+/* Bytes of p[0..n) before the first quote or backslash; n when there is none. */
+size_t json_string_run(const char *p, size_t n);
+
+#endif
