@@ -1,0 +1,134 @@
+#include "import/import.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/die.h"
+#include "base/file.h"
+#include "import/kineto.h"
+#include "import/nsys.h"
+#include "import/source.h"
+#include "trace/writer.h"
+
+#define WRITER_MEMORY_BYTES (160ull << 20) /* with window, caches and blocks the whole stays under 256 MiB */
+#define COPY_BYTES (1u << 20)
+#define REREAD_BYTES (64ull << 20) /* smaller files are read again to have their times right */
+
+struct job {
+    const char *path, *trace_path;
+    const struct import_options *options;
+    struct import_result *result;
+};
+
+static int finish(struct job *job, struct sink *sink, const char *source, int rc, struct err *err) {
+    if (rc == 0) {
+        if (job->options->rank >= 0) job->result->rank = job->options->rank;
+        if (job->result->rank < 0) job->result->rank = import_rank_from_name(job->path);
+        if (job->result->rank >= 0) sink_meta(sink, "rank", "%lld", (long long)job->result->rank);
+        sink_meta(sink, "import.file", "%s", file_basename(job->path));
+        rc = sink_finish(sink, source, err);
+    }
+    memcpy(job->result->events, sink->events, sizeof sink->events);
+    memcpy(job->result->problems, sink->problems, sizeof sink->problems);
+    struct err close_err;
+    int close_rc = trace_writer_close(sink->writer, &close_err);
+    if (close_rc < 0 && rc == 0) *err = close_err, rc = -1;
+    sink_free(sink);
+    free(sink);
+    if (rc < 0) unlink(job->trace_path);
+    return rc;
+}
+
+static struct sink *open_sink(const char *trace_path, struct err *err) {
+    struct trace_writer_options o = { .memory_bytes = WRITER_MEMORY_BYTES };
+    struct trace_writer *w = trace_writer_open(trace_path, &o, err);
+    if (!w) return NULL;
+    struct sink *sink = xmalloc(sizeof *sink);
+    sink_init(sink, w);
+    return sink;
+}
+
+static int kineto_once(struct job *job, int64_t base_ns, struct kineto_info *info, struct err *err) {
+    struct sink *sink = open_sink(job->trace_path, err);
+    if (!sink) return -1;
+    struct kineto_options o = { .base_ns = base_ns, .progress = job->options->progress };
+    int rc = kineto_import(job->path, sink, &o, info, err);
+    job->result->rank = info->rank;
+    job->result->read_bytes = info->read_bytes;
+    return finish(job, sink, "import:kineto", rc, err);
+}
+
+/* Kineto writes the base of its times behind the events. Files that are read in a moment are read twice, so that the
+ * trace carries real times; for larger ones it carries the offset as meta. */
+static int import_kineto(struct job *job, struct err *err) {
+    struct kineto_info info;
+    if (kineto_once(job, 0, &info, err) < 0) return -1;
+    if (!info.late_base || info.read_bytes > REREAD_BYTES) return 0;
+    if (unlink(job->trace_path) < 0) return err_set(err, "%s: %s", job->trace_path, strerror(errno));
+    return kineto_once(job, info.base_ns, &info, err);
+}
+
+static int import_nsys_plain(struct job *job, struct err *err) {
+    struct sink *sink = open_sink(job->trace_path, err);
+    if (!sink) return -1;
+    int rc = nsys_import(job->path, sink, err);
+    return finish(job, sink, "import:nsys", rc, err);
+}
+
+/* SQLite needs a file it can seek in: a compressed one is laid beside the trace first. */
+static int inflate_to(struct source *from, const char *path, const char *to, struct err *err) {
+    struct file_atomic f;
+    if (file_atomic_open(&f, to, err) < 0) return -1;
+    char *buf = xmalloc(COPY_BYTES);
+    size_t n;
+    while ((n = source_read(from, buf, COPY_BYTES)) > 0 && fwrite(buf, 1, n, f.out) == n) {}
+    free(buf);
+    if (source_problem(from)) {
+        file_atomic_abort(&f);
+        return err_set(err, "%s: %s", path, source_problem(from));
+    }
+    return file_atomic_commit(&f, err);
+}
+
+static int import_nsys(struct job *job, struct err *err) {
+    struct source *s = source_open(job->path, err);
+    if (!s) return -1;
+    if (!source_is_gzip(s)) {
+        source_close(s);
+        return import_nsys_plain(job, err);
+    }
+    struct job with = *job;
+    char *database = xasprintf("%s.sqlite", job->trace_path);
+    int rc = inflate_to(s, job->path, database, err);
+    source_close(s);
+    with.path = database;
+    if (rc == 0) rc = import_nsys_plain(&with, err);
+    unlink(database);
+    free(database);
+    return rc;
+}
+
+static int import_nsys_report(struct job *job, struct err *err) {
+    char *database = nsys_export_report(job->path, err);
+    if (!database) return -1;
+    struct job with = *job;
+    with.path = database;
+    int rc = import_nsys_plain(&with, err);
+    unlink(database);
+    free(database);
+    return rc;
+}
+
+int import_to_trace(const char *path, enum import_format f, const char *trace_path,
+                    const struct import_options *options, struct import_result *result, struct err *err) {
+    struct job job = { path, trace_path, options, result };
+    *result = (struct import_result){ .rank = -1 };
+    switch (f) {
+    case IMPORT_KINETO: return import_kineto(&job, err);
+    case IMPORT_NSYS_SQLITE: return import_nsys(&job, err);
+    case IMPORT_NSYS_REPORT: return import_nsys_report(&job, err);
+    default: return err_set(err, "%s: a %s holds no timeline", path, import_format_name(f));
+    }
+}

@@ -1,0 +1,44 @@
+/* Events that have begun and not yet ended ("B" and "b"), by thread or by id, newest first. Bounded. */
+#ifndef IMPORT_KINETO_OPEN_H
+#define IMPORT_KINETO_OPEN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "import/sink.h"
+
+/* A record on its way to the sink; all kinds begin with start_ns and end_ns. */
+struct kineto_record {
+    enum trace_kind kind;
+    enum sink_event event;
+    union {
+        struct trace_range range;
+        struct trace_launch launch;
+        struct trace_kernel kernel;
+        struct trace_copy copy;
+        struct trace_sync sync;
+    };
+};
+
+#define KINETO_OPEN_MAX 65536
+#define KINETO_OPEN_BUCKETS 4096
+
+struct kineto_open {
+    struct kineto_open_entry {
+        struct kineto_record record;
+        uint64_t key;
+        uint32_t next; /* index + 1; 0: end */
+    } * v;
+    size_t n, cap;
+    uint32_t free_list; /* index + 1 */
+    uint32_t heads[KINETO_OPEN_BUCKETS];
+};
+
+bool kineto_open_push(struct kineto_open *o, uint64_t key, const struct kineto_record *r); /* false: full */
+bool kineto_open_pop(struct kineto_open *o, uint64_t key, struct kineto_record *out);      /* false: none */
+bool kineto_open_any(struct kineto_open *o,
+                     struct kineto_record *out); /* takes one out, whichever; false: none */
+void kineto_open_free(struct kineto_open *o);
+
+#endif

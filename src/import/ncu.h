@@ -1,0 +1,80 @@
+/* Nsight Compute CSV: `--page details`, `--page raw`, and files of single sections. One entry a profiled launch; rows and
+ * files of the same launch (process, id and name agree) add to one entry.
+ *     struct ncu n;
+ *     ncu_init(&n);
+ *     rc = ncu_read(&n, path, &err);              -- as often as there are files
+ *     ncu_classes(&n, &classes);                  -- launches that look the same, averaged
+ *     ncu_free(&n);
+ * Values are NaN when not measured; percentages are 0..100. */
+#ifndef IMPORT_NCU_H
+#define IMPORT_NCU_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/intern.h"
+#include "base/strbuf.h"
+#include "import/nsys_summary.h"
+
+/* id, key in files, how to print it */
+#define NCU_METRICS(X)                        \
+    X(DURATION, "duration_ns")                \
+    X(CYCLES, "elapsed_cycles")               \
+    X(SM, "sm_pct")                           \
+    X(MEMORY, "memory_pct")                   \
+    X(DRAM, "dram_pct")                       \
+    X(DRAM_RATE, "dram_bytes_per_s")          \
+    X(DRAM_READ, "dram_read_bytes")           \
+    X(DRAM_WRITE, "dram_write_bytes")         \
+    X(L1_HIT, "l1_hit_pct")                   \
+    X(L2_HIT, "l2_hit_pct")                   \
+    X(OCCUPANCY, "occupancy_pct")             \
+    X(OCCUPANCY_LIMIT, "occupancy_limit_pct") \
+    X(TENSOR, "tensor_pct")                   \
+    X(IPC, "ipc")                             \
+    X(REGISTERS, "registers")                 \
+    X(WAVES, "waves_per_sm")                  \
+    X(SM_CLOCK, "sm_clock_hz")                \
+    X(DRAM_CLOCK, "dram_clock_hz")
+enum ncu_metric {
+#define X(id, key) NCU_##id,
+    NCU_METRICS(X)
+#undef X
+        NCU_METRIC_END
+};
+const char *ncu_metric_key(enum ncu_metric m);
+
+struct ncu_launch {
+    uint32_t name, process, id, grid, block, device, cc; /* texts */
+    uint64_t launches;                                   /* 1; in classes, how many were averaged */
+    double value[NCU_METRIC_END];
+};
+struct ncu_launches {
+    struct ncu_launch *v;
+    size_t n, cap;
+};
+struct ncu {
+    struct intern *texts;
+    struct ncu_launches launches;
+    uint64_t rows, rules, bad_rows, not_measured; /* not_measured: n/a */
+};
+
+void ncu_init(struct ncu *n);
+void ncu_free(struct ncu *n);
+int ncu_read(struct ncu *n, const char *path, struct err *err);
+int ncu_read_text(struct ncu *n, char *text, size_t len, const char *name, struct err *err);
+
+/* Launches of one name, grid and block as one, by total duration. The caller frees classes->v. */
+void ncu_classes(const struct ncu *n, struct ncu_launches *classes);
+/* What holds a kernel back: "compute", "memory", "balanced", "latency"; NULL: not measured. */
+const char *ncu_bound(const struct ncu_launch *k);
+
+void ncu_json(const struct ncu *n, const struct ncu_launches *classes, struct strbuf *out);
+void ncu_text(const struct ncu *n, const struct ncu_launches *classes, size_t top, struct strbuf *out);
+
+/* Durations by kernel name, for `stats`. */
+int ncu_read_sums(const char *path, nsys_summary_fn *row, void *ctx, uint64_t *bad_rows, struct err *err);
+
+#endif

@@ -1,0 +1,77 @@
+/* Nsight Compute's kernels as JSON and as a table. */
+#include <math.h>
+
+#include "base/jsonw.h"
+#include "base/table.h"
+#include "base/units.h"
+#include "base/util.h"
+#include "import/ncu.h"
+
+static void put_launch(const struct ncu *n, const struct ncu_launch *k, struct jsonw *j) {
+    jsonw_object(j);
+    jsonw_kstr(j, "name", intern_text(n->texts, k->name));
+    const char *grid = intern_text(n->texts, k->grid), *block = intern_text(n->texts, k->block);
+    const char *cc = intern_text(n->texts, k->cc);
+    jsonw_kstr(j, "grid", grid[0] ? grid : NULL);
+    jsonw_kstr(j, "block", block[0] ? block : NULL);
+    jsonw_kstr(j, "cc", cc[0] ? cc : NULL);
+    jsonw_ku64(j, "launches", k->launches);
+    for (int m = 0; m < NCU_METRIC_END; m++) jsonw_knum(j, ncu_metric_key((enum ncu_metric)m), k->value[m]);
+    jsonw_kstr(j, "bound", ncu_bound(k));
+    jsonw_end(j);
+}
+
+void ncu_json(const struct ncu *n, const struct ncu_launches *classes, struct strbuf *out) {
+    struct jsonw j;
+    jsonw_start(&j, out, JSONW_PRETTY);
+    jsonw_object(&j);
+    jsonw_kstr(&j, "schema", "inferprof.ncu/1");
+    jsonw_ku64(&j, "launches", n->launches.n);
+    jsonw_kobject(&j, "problems");
+    jsonw_ku64(&j, "bad_row", n->bad_rows);
+    jsonw_ku64(&j, "not_measured", n->not_measured);
+    jsonw_end(&j);
+    jsonw_karray(&j, "kernels");
+    for (size_t i = 0; i < classes->n; i++) put_launch(n, &classes->v[i], &j);
+    jsonw_end(&j);
+    jsonw_end(&j);
+    jsonw_finish(&j);
+}
+
+static void cell(struct table *t, double v, const char *unit) {
+    if (isnan(v))
+        table_cell(t, "-");
+    else
+        table_cell(t, "%.1f%s", v, unit);
+}
+
+void ncu_text(const struct ncu *n, const struct ncu_launches *classes, size_t top, struct strbuf *out) {
+    static const char *const heads[] = { "launches",  "mean us",   "SM",     "memory", "DRAM",
+                                         "DRAM rate", "occupancy", "L1 hit", "L2 hit" };
+    struct table t;
+    table_init(&t);
+    t.text_max_width = 60;
+    table_column(&t, "kernel", TABLE_LEFT);
+    for (size_t i = 0; i < COUNTOF(heads); i++) table_column(&t, heads[i], TABLE_RIGHT);
+    table_column(&t, "bound", TABLE_LEFT);
+    for (size_t i = 0; i < classes->n && i < top; i++) {
+        const struct ncu_launch *k = &classes->v[i];
+        char rate[32];
+        const char *bound = ncu_bound(k);
+        table_cell(&t, "%s", intern_text(n->texts, k->name));
+        table_cell(&t, "%llu", (unsigned long long)k->launches);
+        if (isnan(k->value[NCU_DURATION]))
+            table_cell(&t, "-");
+        else
+            table_cell(&t, "%.2f", k->value[NCU_DURATION] / 1e3);
+        cell(&t, k->value[NCU_SM], "%"), cell(&t, k->value[NCU_MEMORY], "%"),
+            cell(&t, k->value[NCU_DRAM], "%");
+        units_bytes(k->value[NCU_DRAM_RATE], rate, sizeof rate);
+        table_cell(&t, isnan(k->value[NCU_DRAM_RATE]) ? "%s" : "%s/s", rate);
+        cell(&t, k->value[NCU_OCCUPANCY], "%"), cell(&t, k->value[NCU_L1_HIT], "%"),
+            cell(&t, k->value[NCU_L2_HIT], "%");
+        table_cell(&t, "%s", bound ? bound : "-");
+    }
+    table_text(&t, out);
+    table_free(&t);
+}

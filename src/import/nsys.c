@@ -1,0 +1,394 @@
+#include "import/nsys.h"
+
+#include <math.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "base/vec.h"
+#include "import/nsys_internal.h"
+
+#define STRING_BYTES_MAX (1u << 30)
+
+/* ---- helpers for all tables */
+
+bool nsys_interval(struct nsys *n, const struct nsys_rows *r, int start, int end, uint64_t *start_ns,
+                   uint64_t *end_ns) {
+    int64_t from, to;
+    if (nsys_null(r, start)) return ++n->sink->problems[SINK_PROBLEM_NO_TIME], false;
+    if (nsys_null(r, end)) return ++n->sink->problems[SINK_PROBLEM_NO_DURATION], false;
+    if (__builtin_add_overflow(nsys_i64(r, start, 0), n->epoch_ns, &from) ||
+        __builtin_add_overflow(nsys_i64(r, end, 0), n->epoch_ns, &to) || from < 0)
+        return ++n->sink->problems[SINK_PROBLEM_BAD_NUMBER], false;
+    if (to < from) return ++n->sink->problems[SINK_PROBLEM_NEGATIVE_DURATION], false;
+    *start_ns = (uint64_t)from;
+    *end_ns = (uint64_t)to;
+    return true;
+}
+
+/* Process bits of a globalTid or globalPid: all but the low 24. */
+static size_t process_index(struct nsys *n, uint64_t global_id) {
+    uint64_t process = global_id >> 24;
+    for (size_t i = n->processes.n; i-- > 0;)
+        if (n->processes.v[i] == process) return i;
+    if (n->processes.n < 65536) vec_push(&n->processes, process);
+    return n->processes.n - 1;
+}
+
+uint64_t nsys_correlation(struct nsys *n, uint64_t global_id, uint64_t correlation) {
+    if (!correlation) return 0;
+    return (uint64_t)process_index(n, global_id) << 40 | (correlation & ((1ull << 40) - 1));
+}
+
+uint32_t nsys_thread(struct nsys *n, uint64_t global_tid) {
+    return sink_thread_number(n->sink, global_tid >> 24 & 0xffffff, global_tid & 0xffffff);
+}
+
+static int by_id(const void *pa, const void *pb) {
+    const struct nsys_string *a = pa, *b = pb;
+    return (a->id > b->id) - (a->id < b->id);
+}
+
+const char *nsys_string(const struct nsys *n, int64_t id, size_t *len) {
+    struct nsys_string key = { .id = id };
+    const struct nsys_string *hit =
+        n->strings.n ? bsearch(&key, n->strings.v, n->strings.n, sizeof key, by_id) : NULL;
+    if (!hit) return NULL;
+    *len = hit->len;
+    return n->text.v + hit->offset;
+}
+
+uint32_t nsys_string_text(struct nsys *n, int64_t id) {
+    size_t len;
+    const char *text = nsys_string(n, id, &len);
+    return text ? sink_text(n->sink, text, len) : NSYS_UNKNOWN_TEXT;
+}
+
+void nsys_end(struct nsys *n, struct nsys_rows *r) {
+    if (!nsys_rows_close(r)) n->sink->problems[SINK_PROBLEM_DAMAGED]++;
+}
+
+static uint32_t small(uint64_t v) { return v < UINT32_MAX ? (uint32_t)v : 0; }
+
+/* ---- tables that others refer to */
+
+static void read_strings(struct nsys *n) {
+    static const char *const columns[] = { "id", "value", NULL };
+    struct nsys_rows r;
+    if (nsys_rows_open(&r, n->db, "StringIds", columns, NULL))
+        while (nsys_rows_next(&r)) {
+            size_t len;
+            const char *text = nsys_text(&r, 1, &len);
+            if (!text || n->text.n + len > STRING_BYTES_MAX) continue;
+            vec_push(&n->strings, ((struct nsys_string){ nsys_i64(&r, 0, 0), n->text.n, len }));
+            vec_reserve(&n->text, n->text.n + len + 1);
+            memcpy(n->text.v + n->text.n, text, len);
+            n->text.n += len;
+        }
+    nsys_end(n, &r);
+    if (n->strings.n) qsort(n->strings.v, n->strings.n, sizeof *n->strings.v, by_id);
+}
+
+static void read_epoch(struct nsys *n) {
+    static const char *const columns[] = { "utcEpochNs", NULL };
+    struct nsys_rows r;
+    if (nsys_rows_open(&r, n->db, "TARGET_INFO_SESSION_START_TIME", columns, NULL) && nsys_rows_next(&r))
+        n->epoch_ns = nsys_i64(&r, 0, 0) > 0 ? nsys_i64(&r, 0, 0) : 0;
+    nsys_end(n, &r);
+    sink_meta(n->sink, "clock", "%s", n->epoch_ns ? "unix" : "relative");
+}
+
+static uint32_t device_of(const struct nsys *n, uint64_t global_pid, uint64_t cuda_id) {
+    uint64_t pid = global_pid >> 24 & 0xffffff;
+    for (size_t i = 0; i < n->devices.n; i++)
+        if (n->devices.v[i].pid == pid && n->devices.v[i].cuda_id == cuda_id)
+            return small(n->devices.v[i].gpu_id);
+    return small(cuda_id);
+}
+
+static void read_devices(struct nsys *n) {
+    static const char *const columns[] = { "gpuId", "cudaId", "pid", NULL };
+    struct nsys_rows r;
+    if (nsys_rows_open(&r, n->db, "TARGET_INFO_CUDA_DEVICE", columns, NULL))
+        while (nsys_rows_next(&r) && n->devices.n < 4096)
+            vec_push(&n->devices,
+                     ((struct nsys_device){ nsys_u64(&r, 2, 0), nsys_u64(&r, 1, 0), nsys_u64(&r, 0, 0) }));
+    nsys_end(n, &r);
+}
+
+/* ---- device work */
+
+static uint32_t kernel_name(struct nsys *n, const struct nsys_rows *r, const int *columns, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        uint32_t text = nsys_null(r, columns[i]) ? 0 : nsys_string_text(n, nsys_i64(r, columns[i], -1));
+        if (text) return text;
+    }
+    return NSYS_UNKNOWN_TEXT;
+}
+
+static void read_kernels(struct nsys *n) {
+    enum {
+        START,
+        END,
+        DEVICE,
+        CONTEXT,
+        STREAM,
+        CORRELATION,
+        PID,
+        DEMANGLED,
+        SHORT,
+        MANGLED,
+        REGISTERS,
+        GX,
+        GY,
+        GZ,
+        BX,
+        BY,
+        BZ,
+        STATIC,
+        DYNAMIC,
+        NODE,
+        GRAPH
+    };
+    static const char *const columns[] = { "start",
+                                           "end",
+                                           "deviceId",
+                                           "contextId",
+                                           "streamId",
+                                           "correlationId",
+                                           "globalPid",
+                                           "demangledName",
+                                           "shortName",
+                                           "mangledName",
+                                           "registersPerThread",
+                                           "gridX",
+                                           "gridY",
+                                           "gridZ",
+                                           "blockX",
+                                           "blockY",
+                                           "blockZ",
+                                           "staticSharedMemory",
+                                           "dynamicSharedMemory",
+                                           "graphNodeId",
+                                           "graphId",
+                                           NULL };
+    static const int names[] = { DEMANGLED, SHORT, MANGLED };
+    struct nsys_rows r;
+    if (nsys_rows_open(&r, n->db, "CUPTI_ACTIVITY_KIND_KERNEL", columns, NULL))
+        while (nsys_rows_next(&r)) {
+            struct trace_kernel k = { 0 };
+            if (!nsys_interval(n, &r, START, END, &k.start_ns, &k.end_ns)) continue;
+            uint64_t pid = nsys_u64(&r, PID, 0);
+            k.correlation = nsys_correlation(n, pid, nsys_u64(&r, CORRELATION, 0));
+            k.graph_node = nsys_u64(&r, NODE, 0);
+            k.graph = small(nsys_u64(&r, GRAPH, 0));
+            k.device = device_of(n, pid, nsys_u64(&r, DEVICE, 0));
+            k.context = small(nsys_u64(&r, CONTEXT, 0));
+            k.stream = small(nsys_u64(&r, STREAM, 0));
+            k.name = kernel_name(n, &r, names, COUNTOF(names));
+            k.grid_x = small(nsys_u64(&r, GX, 0)), k.grid_y = small(nsys_u64(&r, GY, 0));
+            k.grid_z = small(nsys_u64(&r, GZ, 0));
+            k.block_x = small(nsys_u64(&r, BX, 0)), k.block_y = small(nsys_u64(&r, BY, 0));
+            k.block_z = small(nsys_u64(&r, BZ, 0));
+            k.registers = small(nsys_u64(&r, REGISTERS, 0));
+            k.static_smem_bytes = small(nsys_u64(&r, STATIC, 0));
+            k.dynamic_smem_bytes = small(nsys_u64(&r, DYNAMIC, 0));
+            n->sink->problems[SINK_PROBLEM_NO_CORRELATION] += !k.correlation;
+            n->sink->events[SINK_EVENT_KERNEL]++;
+            sink_kernel(n->sink, &k);
+        }
+    nsys_end(n, &r);
+}
+
+/* A graph traced as a whole (--cuda-graph-trace=graph): one row a launch, no kernels inside. */
+static void read_graphs(struct nsys *n) {
+    enum { START, END, DEVICE, CONTEXT, STREAM, CORRELATION, PID, GRAPH };
+    static const char *const columns[] = { "start",         "end",       "deviceId", "contextId", "streamId",
+                                           "correlationId", "globalPid", "graphId",  NULL };
+    struct nsys_rows r;
+    if (nsys_rows_open(&r, n->db, "CUPTI_ACTIVITY_KIND_GRAPH_TRACE", columns, NULL))
+        while (nsys_rows_next(&r)) {
+            struct trace_kernel k = { 0 };
+            if (!nsys_interval(n, &r, START, END, &k.start_ns, &k.end_ns)) continue;
+            uint64_t pid = nsys_u64(&r, PID, 0);
+            k.correlation = nsys_correlation(n, pid, nsys_u64(&r, CORRELATION, 0));
+            k.graph = small(nsys_u64(&r, GRAPH, 0));
+            k.device = device_of(n, pid, nsys_u64(&r, DEVICE, 0));
+            k.context = small(nsys_u64(&r, CONTEXT, 0));
+            k.stream = small(nsys_u64(&r, STREAM, 0));
+            char name[48];
+            int len = snprintf(name, sizeof name, "CUDA graph %u", k.graph);
+            k.name = sink_text(n->sink, name, (size_t)len);
+            n->sink->events[SINK_EVENT_KERNEL]++;
+            sink_kernel(n->sink, &k);
+        }
+    nsys_end(n, &r);
+}
+
+/* ENUM_CUDA_MEMCPY_OPER, which is CUpti_ActivityMemcpyKind: stable since CUPTI began. */
+static enum trace_copy_kind copy_kind(int64_t kind) {
+    static const enum trace_copy_kind kinds[] = {
+        [1] = TRACE_COPY_HTOD,  [2] = TRACE_COPY_DTOH,  [3] = TRACE_COPY_HTOD,  [4] = TRACE_COPY_DTOH,
+        [5] = TRACE_COPY_DTOD,  [6] = TRACE_COPY_DTOD,  [7] = TRACE_COPY_DTOD,  [8] = TRACE_COPY_DTOD,
+        [9] = TRACE_COPY_HTOH,  [10] = TRACE_COPY_PTOP, [11] = TRACE_COPY_HTOD, [12] = TRACE_COPY_DTOH,
+        [13] = TRACE_COPY_DTOD,
+    };
+    return kind > 0 && kind < (int64_t)COUNTOF(kinds) ? kinds[kind] : TRACE_COPY_UNKNOWN;
+}
+
+static void read_copies(struct nsys *n, const char *table, bool memsets) {
+    enum { START, END, DEVICE, CONTEXT, STREAM, CORRELATION, PID, BYTES, KIND, NODE, GRAPH };
+    static const char *const columns[] = { "start",    "end",           "deviceId",  "contextId",
+                                           "streamId", "correlationId", "globalPid", "bytes",
+                                           "copyKind", "graphNodeId",   "graphId",   NULL };
+    struct nsys_rows r;
+    if (nsys_rows_open(&r, n->db, table, columns, NULL))
+        while (nsys_rows_next(&r)) {
+            struct trace_copy c = { 0 };
+            if (!nsys_interval(n, &r, START, END, &c.start_ns, &c.end_ns)) continue;
+            uint64_t pid = nsys_u64(&r, PID, 0);
+            c.correlation = nsys_correlation(n, pid, nsys_u64(&r, CORRELATION, 0));
+            c.graph_node = nsys_u64(&r, NODE, 0);
+            c.bytes = nsys_u64(&r, BYTES, 0);
+            c.graph = small(nsys_u64(&r, GRAPH, 0));
+            c.device = device_of(n, pid, nsys_u64(&r, DEVICE, 0));
+            c.context = small(nsys_u64(&r, CONTEXT, 0));
+            c.stream = small(nsys_u64(&r, STREAM, 0));
+            c.copy_kind = memsets ? TRACE_COPY_MEMSET : copy_kind(nsys_i64(&r, KIND, 0));
+            n->sink->events[memsets ? SINK_EVENT_MEMSET : SINK_EVENT_MEMCPY]++;
+            sink_copy(n->sink, &c);
+        }
+    nsys_end(n, &r);
+}
+
+/* ---- host calls */
+
+/* "cudaLaunchKernel_v7000" -> "cudaLaunchKernel" */
+static size_t without_version(const char *name, size_t len) {
+    size_t at = len;
+    while (at > 0 && name[at - 1] >= '0' && name[at - 1] <= '9') at--;
+    return at < len && at > 2 && name[at - 1] == 'v' && name[at - 2] == '_' ? at - 2 : len;
+}
+
+/* Some versions list a call twice, under two event classes: the rows come sorted by correlation id. */
+static void read_calls(struct nsys *n) {
+    enum { START, END, TID, CORRELATION, NAME };
+    static const char *const columns[] = { "start", "end", "globalTid", "correlationId", "nameId", NULL };
+    static const char *const order[] = { "correlationId", "globalTid", "eventClass", NULL };
+    struct nsys_rows r;
+    uint64_t last_tid = 0, last_correlation = 0;
+    if (nsys_rows_open(&r, n->db, "CUPTI_ACTIVITY_KIND_RUNTIME", columns, order))
+        while (nsys_rows_next(&r)) {
+            struct trace_launch l = { 0 };
+            uint64_t tid = nsys_u64(&r, TID, 0), correlation = nsys_u64(&r, CORRELATION, 0);
+            if (correlation && correlation == last_correlation && tid == last_tid) {
+                n->sink->problems[SINK_PROBLEM_DUPLICATE]++;
+                continue;
+            }
+            last_tid = tid, last_correlation = correlation;
+            if (!nsys_interval(n, &r, START, END, &l.start_ns, &l.end_ns)) continue;
+            size_t len = 0;
+            const char *name = nsys_string(n, nsys_i64(&r, NAME, -1), &len);
+            l.correlation = nsys_correlation(n, tid, correlation);
+            l.thread = nsys_thread(n, tid);
+            l.api = name ? sink_text(n->sink, name, without_version(name, len)) : NSYS_UNKNOWN_TEXT;
+            bool driver =
+                len > 2 && name[0] == 'c' && name[1] == 'u' && !(len > 4 && memcmp(name, "cuda", 4) == 0);
+            n->sink->events[driver ? SINK_EVENT_DRIVER : SINK_EVENT_RUNTIME]++;
+            sink_launch(n->sink, &l);
+        }
+    nsys_end(n, &r);
+}
+
+/* syncType: CUpti_ActivitySynchronizationType, whose numbers are those of enum trace_sync_kind. */
+static void read_syncs(struct nsys *n) {
+    enum { START, END, CORRELATION, PID, TYPE, CONTEXT, STREAM };
+    static const char *const columns[] = { "start",    "end",       "correlationId", "globalPid",
+                                           "syncType", "contextId", "streamId",      NULL };
+    struct nsys_rows r;
+    if (nsys_rows_open(&r, n->db, "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", columns, NULL))
+        while (nsys_rows_next(&r)) {
+            struct trace_sync s = { 0 };
+            if (!nsys_interval(n, &r, START, END, &s.start_ns, &s.end_ns)) continue;
+            uint64_t kind = nsys_u64(&r, TYPE, 0);
+            s.correlation = nsys_correlation(n, nsys_u64(&r, PID, 0), nsys_u64(&r, CORRELATION, 0));
+            s.sync_kind = kind < TRACE_SYNC_KIND_END ? (uint32_t)kind : TRACE_SYNC_UNKNOWN;
+            s.context = small(nsys_u64(&r, CONTEXT, 0));
+            s.stream = small(nsys_u64(&r, STREAM, 0));
+            n->sink->events[SINK_EVENT_SYNC]++;
+            sink_sync(n->sink, &s);
+        }
+    nsys_end(n, &r);
+}
+
+static void count_rows(struct nsys *n, const char *table, enum sink_event event) {
+    static const char *const columns[] = { "correlationId", "start", NULL };
+    struct nsys_rows r;
+    if (nsys_rows_open(&r, n->db, table, columns, NULL))
+        while (nsys_rows_next(&r)) n->sink->events[event]++;
+    nsys_end(n, &r);
+}
+
+/* ---- the file */
+
+static bool table_exists(sqlite3 *db, const char *name) {
+    sqlite3_stmt *s = NULL;
+    bool yes = false;
+    if (sqlite3_prepare_v2(db, "SELECT 1 FROM sqlite_master WHERE type IN ('table', 'view') AND name = ?1",
+                           -1, &s, NULL) == SQLITE_OK) {
+        sqlite3_bind_text(s, 1, name, -1, SQLITE_STATIC);
+        yes = sqlite3_step(s) == SQLITE_ROW;
+    }
+    sqlite3_finalize(s);
+    return yes;
+}
+
+static bool is_nsys(sqlite3 *db) {
+    static const char *const any[] = { "CUPTI_ACTIVITY_KIND_KERNEL",
+                                       "CUPTI_ACTIVITY_KIND_RUNTIME",
+                                       "NVTX_EVENTS",
+                                       "TARGET_INFO_SESSION_START_TIME",
+                                       "META_DATA_EXPORT",
+                                       "EXPORT_META_DATA",
+                                       "CUPTI_ACTIVITY_KIND_MEMCPY" };
+    for (size_t i = 0; i < COUNTOF(any); i++)
+        if (table_exists(db, any[i])) return true;
+    return false;
+}
+
+int nsys_import_db(sqlite3 *db, const char *name, struct sink *sink, struct err *err) {
+    if (!is_nsys(db))
+        return err_set(
+            err, "%s: a SQLite file, but not one of `nsys export --type sqlite`: it has none of the tables",
+            name);
+    struct nsys n = { .db = db, .sink = sink };
+    read_strings(&n);
+    read_epoch(&n);
+    read_devices(&n);
+    nsys_read_gpus(&n);
+    read_calls(&n);
+    read_kernels(&n);
+    read_graphs(&n);
+    read_copies(&n, "CUPTI_ACTIVITY_KIND_MEMCPY", false);
+    read_copies(&n, "CUPTI_ACTIVITY_KIND_MEMSET", true);
+    read_syncs(&n);
+    nsys_read_nvtx(&n);
+    nsys_read_metrics(&n);
+    count_rows(&n, "CUPTI_ACTIVITY_KIND_CUDA_EVENT", SINK_EVENT_CUDA_EVENT);
+    count_rows(&n, "PROFILER_OVERHEAD", SINK_EVENT_OVERHEAD);
+    free(n.strings.v), free(n.text.v), free(n.processes.v), free(n.devices.v);
+    return 0;
+}
+
+int nsys_import(const char *path, struct sink *sink, struct err *err) {
+    sqlite3 *db = NULL;
+    int rc = -1;
+    if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK)
+        err_set(err, "%s: %s", path, db ? sqlite3_errmsg(db) : "no memory to open it");
+    else
+        rc = nsys_import_db(db, path, sink, err);
+    sqlite3_close(db);
+    return rc;
+}

@@ -1,0 +1,50 @@
+/* Shared by the files behind nsys.h. */
+#ifndef IMPORT_NSYS_INTERNAL_H
+#define IMPORT_NSYS_INTERNAL_H
+
+#include "import/nsys.h"
+#include "import/nsys_db.h"
+
+#define NSYS_UNKNOWN_TEXT 0
+
+struct nsys {
+    struct sqlite3 *db;
+    struct sink *sink;
+    int64_t epoch_ns; /* of time 0 of the file; 0: not said */
+    struct {          /* StringIds, sorted by id */
+        struct nsys_string {
+            int64_t id;
+            size_t offset, len;
+        } * v;
+        size_t n, cap;
+    } strings;
+    struct {
+        char *v;
+        size_t n, cap;
+    } text;
+    struct { /* processes in order of arrival: correlation ids are unique within one only */
+        uint64_t *v;
+        size_t n, cap;
+    } processes;
+    struct { /* TARGET_INFO_CUDA_DEVICE: a process may number its devices in its own way */
+        struct nsys_device {
+            uint64_t pid, cuda_id, gpu_id;
+        } * v;
+        size_t n, cap;
+    } devices;
+};
+
+/* The interval of a row as unix ns; false (and counted) when it is none. */
+bool nsys_interval(struct nsys *n, const struct nsys_rows *r, int start, int end, uint64_t *start_ns,
+                   uint64_t *end_ns);
+uint64_t nsys_correlation(struct nsys *n, uint64_t global_id, uint64_t correlation);
+uint32_t nsys_thread(struct nsys *n, uint64_t global_tid);
+const char *nsys_string(const struct nsys *n, int64_t id, size_t *len); /* NULL: no such */
+uint32_t nsys_string_text(struct nsys *n, int64_t id);                  /* its number in the trace */
+void nsys_end(struct nsys *n, struct nsys_rows *r); /* closes; counts a table that broke off */
+
+void nsys_read_nvtx(struct nsys *n);
+void nsys_read_metrics(struct nsys *n);
+void nsys_read_gpus(struct nsys *n);
+
+#endif

@@ -1,0 +1,116 @@
+/* NVTX: push/pop and start/end ranges, marks, domains, texts given in place or registered. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "base/vec.h"
+#include "import/nsys_internal.h"
+
+enum { NVTX_MARK = 34, NVTX_PUSH_POP = 59, NVTX_START_END = 60, NVTX_DOMAIN = 75 };
+enum { START, END, TYPE, TEXT, TEXT_ID, TID, DOMAIN_ID, I64, F64 };
+static const char *const columns[] = { "start",     "end",      "eventType",  "text",        "textId",
+                                       "globalTid", "domainId", "int64Value", "doubleValue", NULL };
+
+struct domains {
+    struct domain {
+        uint64_t process, id;
+        uint32_t name;
+    } * v;
+    size_t n, cap;
+};
+
+static const char *event_text(struct nsys *n, const struct nsys_rows *r, size_t *len) {
+    const char *text = nsys_text(r, TEXT, len);
+    if (text && *len) return text;
+    text = nsys_null(r, TEXT_ID) ? NULL : nsys_string(n, nsys_i64(r, TEXT_ID, -1), len);
+    if (!text) *len = 0;
+    return text ? text : "";
+}
+
+static void read_domains(struct nsys *n, struct domains *d) {
+    struct nsys_rows r;
+    if (nsys_rows_open(&r, n->db, "NVTX_EVENTS", columns, NULL))
+        while (nsys_rows_next(&r) && d->n < 4096) {
+            if (nsys_i64(&r, TYPE, 0) != NVTX_DOMAIN) continue;
+            size_t len;
+            const char *text = event_text(n, &r, &len);
+            vec_push(d, ((struct domain){ nsys_u64(&r, TID, 0) >> 24, nsys_u64(&r, DOMAIN_ID, 0),
+                                          sink_text(n->sink, text, len) }));
+        }
+    nsys_end(n, &r);
+}
+
+static uint32_t domain_name(const struct domains *d, uint64_t tid, uint64_t id) {
+    if (!id) return NSYS_UNKNOWN_TEXT;
+    for (size_t i = 0; i < d->n; i++)
+        if (d->v[i].process == tid >> 24 && d->v[i].id == id) return d->v[i].name;
+    return NSYS_UNKNOWN_TEXT;
+}
+
+/* torch.autograd.profiler.emit_nvtx writes "aten::mm, op_id = 7" or "aten::mm, seq = 3, sizes = [[2, 2]]". */
+static size_t op_name_len(const char *text, size_t len) {
+    static const char *const tails[] = { ", seq = ", ", op_id = ", ", sizes = " };
+    size_t name = len;
+    for (size_t i = 0; i < COUNTOF(tails); i++) {
+        const char *hit = memmem(text, len, tails[i], strlen(tails[i]));
+        if (hit) name = MIN(name, (size_t)(hit - text));
+    }
+    return name;
+}
+
+/* An operator of a framework is a lower-case namespace, "::" and a name, without blanks: aten::mm, c10d::allreduce_. */
+static bool is_operator(const char *text, size_t len) {
+    size_t i = 0;
+    while (i < len &&
+           ((text[i] >= 'a' && text[i] <= 'z') || (text[i] >= '0' && text[i] <= '9') || text[i] == '_'))
+        i++;
+    return i > 0 && i + 2 < len && text[i] == ':' && text[i + 1] == ':' && !memchr(text, ' ', len) &&
+           !memchr(text, '(', len);
+}
+
+static void take_range(struct nsys *n, const struct nsys_rows *r, const struct domains *d, int64_t type) {
+    struct trace_range g = { .flops = NAN, .bytes = NAN, .payload = NAN };
+    bool mark = type == NVTX_MARK;
+    if (!nsys_interval(n, r, START, mark || nsys_null(r, END) ? START : END, &g.start_ns, &g.end_ns)) return;
+    uint64_t tid = nsys_u64(r, TID, 0);
+    size_t len, name_len;
+    const char *text = event_text(n, r, &len);
+    name_len = op_name_len(text, len);
+    bool op = !mark && is_operator(text, name_len);
+    if (!op) name_len = len;
+    g.thread = nsys_thread(n, tid);
+    g.category = op ? TRACE_CATEGORY_OP : TRACE_CATEGORY_USER;
+    g.flags = mark ? TRACE_RANGE_MARK : type == NVTX_START_END ? TRACE_RANGE_FREE : 0;
+    if (!mark && nsys_null(r, END)) { /* still open when recording stopped */
+        g.flags |= TRACE_RANGE_OPEN;
+        g.end_ns = MAX(g.start_ns, n->sink->last_ns);
+        n->sink->problems[SINK_PROBLEM_UNCLOSED]++;
+    }
+    g.domain = domain_name(d, tid, nsys_u64(r, DOMAIN_ID, 0));
+    const char *sizes = op ? memmem(text, len, "sizes = ", 8) : NULL;
+    if (sizes) g.detail = sink_text(n->sink, sizes + 8, len - (size_t)(sizes + 8 - text));
+    g.name = sink_text(n->sink, text, name_len);
+    if (!nsys_null(r, F64))
+        g.payload = nsys_double(r, F64);
+    else if (!nsys_null(r, I64))
+        g.payload = (double)nsys_i64(r, I64, 0);
+    n->sink->events[mark ? SINK_EVENT_INSTANT : op ? SINK_EVENT_CPU_OP : SINK_EVENT_NVTX]++;
+    sink_range(n->sink, &g);
+}
+
+void nsys_read_nvtx(struct nsys *n) {
+    struct domains d = { 0 };
+    struct nsys_rows r;
+    read_domains(n, &d);
+    if (nsys_rows_open(&r, n->db, "NVTX_EVENTS", columns, NULL))
+        while (nsys_rows_next(&r)) {
+            int64_t type = nsys_i64(&r, TYPE, 0);
+            if (type == NVTX_MARK || type == NVTX_PUSH_POP || type == NVTX_START_END)
+                take_range(n, &r, &d, type);
+            else
+                n->sink->events[SINK_EVENT_METADATA]++;
+        }
+    nsys_end(n, &r);
+    free(d.v);
+}

@@ -1,0 +1,30 @@
+/* Remembers which number a text got, so that a name seen a million times costs one hash. Bounded: when it is full
+ * it forgets everything and starts again.
+ *     struct text_cache c = { 0 };
+ *     uint32_t *slot = text_cache_slot(&c, text, len, &known);
+ *     if (!known) *slot = number_of(text);
+ *     text_cache_free(&c); */
+#ifndef IMPORT_TEXT_CACHE_H
+#define IMPORT_TEXT_CACHE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TEXT_CACHE_SLOTS (1u << 17)       /* half of them used at most */
+#define TEXT_CACHE_TEXT_BYTES (24u << 20) /* kept texts */
+
+struct text_cache {
+    struct text_cache_entry {
+        uint64_t hash;
+        uint32_t offset, len, value;
+    } * entries;
+    char *texts;
+    size_t texts_used, texts_cap;
+    uint32_t count;
+};
+
+uint32_t *text_cache_slot(struct text_cache *c, const char *text, size_t len, bool *known);
+void text_cache_free(struct text_cache *c);
+
+#endif

@@ -1,0 +1,132 @@
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "import/csv.h"
+#include "import/ncu.h"
+#include "import/ncu_unit.h"
+#include "import/nsys_summary.h"
+#include "unit/test.h"
+
+TEST(csv_takes_quotes_breaks_and_short_rows) {
+    char text[] = "a,\"b \"\"x\"\"\",c\r\n\r\n1,\"two\nlines\"\n,,\n";
+    struct csv c;
+    csv_open(&c, text, sizeof text - 1);
+    CHECK(csv_next(&c));
+    CHECK_INT(c.n, 3);
+    CHECK_INT(csv_find(&c, "b \"x\""), 1);
+    CHECK(csv_next(&c));
+    CHECK_INT(c.n, 2);
+    CHECK(csv_is(csv_at(&c, 1), "two\nlines"));
+    CHECK_INT(csv_at(&c, 2)->n, 0);
+    CHECK(csv_next(&c));
+    CHECK_INT(c.n, 3);
+    CHECK(!csv_next(&c));
+    csv_free(&c);
+}
+
+TEST(csv_numbers_have_thousands_and_gaps) {
+    double v;
+    CHECK(csv_number(&(struct csv_field){ "4,963,609,951.19", 16 }, &v));
+    CHECK_NEAR(v, 4963609951.19, 1e-3);
+    CHECK(!csv_number(&(struct csv_field){ "n/a", 3 }, &v));
+    CHECK(!csv_number(&(struct csv_field){ "", 0 }, &v));
+}
+
+static void check_unit(const char *unit, enum ncu_dimension dimension, double factor) {
+    double f;
+    CHECK_INT(ncu_unit(unit, strlen(unit), &f), dimension);
+    CHECK_NEAR(f / factor, 1, 1e-12);
+}
+
+TEST(ncu_units_meet_in_one) {
+    check_unit("usecond", NCU_TIME, 1e3);
+    check_unit("nsecond", NCU_TIME, 1);
+    check_unit("us", NCU_TIME, 1e3);
+    check_unit("ms", NCU_TIME, 1e6);
+    check_unit("second", NCU_TIME, 1e9);
+    check_unit("Mbyte", NCU_BYTES, 1e6);
+    check_unit("Gbyte/s", NCU_BANDWIDTH, 1e9);
+    check_unit("byte/second", NCU_BANDWIDTH, 1);
+    check_unit("Kbyte/second", NCU_BANDWIDTH, 1e3);
+    check_unit("Ghz", NCU_FREQUENCY, 1e9);
+    check_unit("cycle/nsecond", NCU_FREQUENCY, 1e9);
+    check_unit("inst/cycle", NCU_PLAIN, 1);
+    check_unit("register/thread", NCU_PLAIN, 1);
+    check_unit("%", NCU_PERCENT, 1);
+    check_unit("", NCU_PLAIN, 1);
+}
+
+static char *text_copy(const char *text) { return xstrdup(text); }
+
+TEST(ncu_reads_the_details_page) {
+    char *text = text_copy(
+        "==PROF== Connected to process 7\n"
+        "\"ID\",\"Process ID\",\"Kernel Name\",\"Block Size\",\"Grid Size\",\"Section Name\",\"Metric Name\",\"Metric "
+        "Unit\",\"Metric Value\",\"Rule Name\"\n"
+        "\"0\",\"7\",\"k(int)\",\"(32, 4, 1)\",\"(224, 1, 1)\",\"SOL\",\"Duration\",\"usecond\",\"6.50\",\n"
+        "\"0\",\"7\",\"k(int)\",\"(32, 4, 1)\",\"(224, 1, 1)\",\"SOL\",\"Memory Throughput\",\"%\",\"70\",\n"
+        "\"0\",\"7\",\"k(int)\",\"(32, 4, 1)\",\"(224, 1, 1)\",\"Mem\",\"Memory Throughput\",\"Gbyte/s\",\"357.37\",\n"
+        "\"0\",\"7\",\"k(int)\",\"(32, 4, 1)\",\"(224, 1, 1)\",\"SOL\",\"Compute (SM) Throughput\",\"%\",\"20\"\n"
+        "\"0\",\"7\",\"k(int)\",\"(32, 4, 1)\",\"(224, 1, 1)\",\"X\",\"flop_count_hp.sum\",\"\",\"n/a\",\n"
+        "\"0\",\"7\",\"k(int)\",\"(32, 4, 1)\",\"(224, 1, 1)\",\"Occ\",\"\",\"\",\"\",\"SomeRule\"\n"
+        "\"1\",\"7\",\"k(int)\",\"(32, 4, 1)\",\"(224, 1, 1)\",\"SOL\",\"Duration\",\"nsecond\",\"7,500\",\n");
+    struct ncu n;
+    struct err err;
+    struct ncu_launches classes;
+    ncu_init(&n);
+    CHECK_INT(ncu_read_text(&n, text, strlen(text), "test", &err), 0);
+    CHECK_INT(n.launches.n, 2);
+    CHECK_INT(n.rules, 1);
+    CHECK_INT(n.not_measured, 1);
+    CHECK_INT(n.bad_rows, 0);
+    ncu_classes(&n, &classes);
+    CHECK_INT(classes.n, 1);
+    CHECK_INT(classes.v[0].launches, 2);
+    CHECK_NEAR(classes.v[0].value[NCU_DURATION], 7000, 1e-9);
+    CHECK_NEAR(classes.v[0].value[NCU_MEMORY], 70, 1e-9);
+    CHECK_NEAR(classes.v[0].value[NCU_DRAM_RATE], 357.37e9, 1);
+    CHECK(isnan(classes.v[0].value[NCU_L2_HIT]));
+    CHECK_STR(ncu_bound(&classes.v[0]), "memory");
+    free(classes.v);
+    ncu_free(&n);
+    free(text);
+}
+
+TEST(ncu_reads_the_raw_page) {
+    char *text = text_copy(
+        "\"ID\",\"Process ID\",\"Kernel Name\",\"gpu__time_duration.sum\",\"sm__throughput.avg.pct_of_peak_sustained_"
+        "elapsed\",\"dram__bytes_read.sum\"\n"
+        "\"\",\"\",\"\",\"usecond\",\"%\",\"Mbyte\"\n"
+        "\"0\",\"9\",\"copy\",\"2.5\",\"1,000.5\",\"3\"\n\"1\",\"9\",\"copy\",\"n/a\"\n");
+    struct ncu n;
+    struct err err;
+    ncu_init(&n);
+    CHECK_INT(ncu_read_text(&n, text, strlen(text), "test", &err), 0);
+    CHECK_INT(n.launches.n, 2);
+    CHECK_NEAR(n.launches.v[0].value[NCU_DURATION], 2500, 1e-9);
+    CHECK_NEAR(n.launches.v[0].value[NCU_DRAM_READ], 3e6, 1e-3);
+    CHECK(isnan(n.launches.v[1].value[NCU_DURATION]));
+    CHECK(ncu_bound(&n.launches.v[1]) == NULL);
+    ncu_free(&n);
+    free(text);
+}
+
+static void add_calls(void *ctx, const char *name, size_t len, uint64_t calls, uint64_t total_ns) {
+    (void)name, (void)len;
+    ((uint64_t *)ctx)[0] += calls;
+    ((uint64_t *)ctx)[1] += total_ns;
+}
+
+TEST(nsys_summary_takes_units_from_its_head) {
+    char *text = text_copy(
+        "Time (%),Total Time (us),Instances,Avg (us),Name\n90.0,12.5,3,4.1,\"a<b, c>\"\n10.0,bad,1,1,x\n");
+    uint64_t sums[2] = { 0 }, bad = 0;
+    struct err err;
+    CHECK_INT(nsys_summary_read_text(text, strlen(text), "test", add_calls, sums, &bad, &err), 0);
+    CHECK_INT(sums[0], 3);
+    CHECK_INT(sums[1], 12500);
+    CHECK_INT(bad, 1);
+    free(text);
+}

@@ -1,0 +1,114 @@
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "import/import.h"
+#include "import/nsys.h"
+#include "trace/reader.h"
+#include "unit/test.h"
+
+static void make_db(const char *path, const char *sql) {
+    sqlite3 *db;
+    CHECK_INT(sqlite3_open(path, &db), SQLITE_OK);
+    CHECK_INT(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+}
+
+struct found {
+    struct trace_kernel kernels[8];
+    struct trace_launch launches[8];
+    struct trace_range ranges[8];
+    struct trace_sample samples[8];
+    size_t nkernels, nlaunches, nranges, nsamples;
+};
+
+#define TAKE(kind, count, array) \
+    for (size_t k = 0; k < b.n && f->count < 8; k++) f->array[f->count++] = b.kind[k]
+
+static void read_back(struct trace_reader *r, struct found *f) {
+    struct trace_batch b = { 0 };
+    struct err err;
+    memset(f, 0, sizeof *f);
+    for (size_t i = 0; i < trace_reader_chunks(r); i++) {
+        CHECK_INT(trace_reader_decode(r, i, &b, &err), 0);
+        if (b.kind == TRACE_KERNEL) TAKE(kernel, nkernels, kernels);
+        if (b.kind == TRACE_LAUNCH) TAKE(launch, nlaunches, launches);
+        if (b.kind == TRACE_RANGE) TAKE(range, nranges, ranges);
+        if (b.kind == TRACE_SAMPLE) TAKE(sample, nsamples, samples);
+    }
+    trace_batch_free(&b);
+}
+
+static const char *const sql =
+    "create table StringIds(id integer primary key, value text);"
+    "insert into StringIds values (1, 'void gemm<float>()'), (2, 'cudaLaunchKernel_v7000'), (3, 'registered');"
+    "create table TARGET_INFO_SESSION_START_TIME(utcEpochNs integer);"
+    "insert into TARGET_INFO_SESSION_START_TIME values (1700000000000000000);"
+    /* two processes that share a correlation id; a kernel table without grid columns */
+    "create table CUPTI_ACTIVITY_KIND_KERNEL(start, end, deviceId, streamId, correlationId, globalPid, demangledName);"
+    "insert into CUPTI_ACTIVITY_KIND_KERNEL values (100, 200, 0, 7, 5, 16777216, 1), (150, 250, 1, 7, 5, 33554432, 1),"
+    " (300, 290, 0, 7, 6, 16777216, 1), (NULL, 1, 0, 7, 6, 16777216, 1);"
+    "create table CUPTI_ACTIVITY_KIND_RUNTIME(start, end, eventClass, globalTid, correlationId, nameId);"
+    "insert into CUPTI_ACTIVITY_KIND_RUNTIME values (10, 20, 0, 16777217, 5, 2), (10, 20, 67, 16777217, 5, 2),"
+    " (11, 21, 0, 33554433, 5, 2);"
+    "create table NVTX_EVENTS(start, end, eventType, text, textId, globalTid, domainId);"
+    "insert into NVTX_EVENTS values (1, NULL, 75, 'lib', NULL, 16777217, 4), (5, 30, 59, NULL, 3, 16777217, 4),"
+    " (6, 29, 59, 'aten::mm, seq = 3, sizes = [[2, 2]]', NULL, 16777217, 0), (7, NULL, 34, 'here', NULL, 16777217, 0);"
+    "create table TARGET_INFO_GPU_METRICS(typeId, metricId, metricName);"
+    "insert into TARGET_INFO_GPU_METRICS values (256, 1, 'SM Active'), (256, 2, 'DRAM Read');"
+    "create table GPU_METRICS(timestamp, typeId, metricId, value);"
+    "insert into GPU_METRICS values (1000, 256, 1, 50), (1000, 256, 2, 20), (2000, 256, 1, 60);";
+
+TEST(nsys_reads_what_tables_and_columns_there_are) {
+    char *dir = test_tmpdir(), *db = file_join(dir, "a.sqlite"), *trace = file_join(dir, "a.ipt");
+    struct err err;
+    struct import_result result;
+    struct found f;
+    const uint64_t epoch = 1700000000000000000;
+    make_db(db, sql);
+    CHECK_INT(import_detect(db, &err), IMPORT_NSYS_SQLITE);
+    CHECK_INT(
+        import_to_trace(db, IMPORT_NSYS_SQLITE, trace, &(struct import_options){ .rank = -1 }, &result, &err),
+        0);
+    CHECK_INT(result.events[SINK_EVENT_KERNEL], 2);
+    CHECK_INT(result.problems[SINK_PROBLEM_NEGATIVE_DURATION], 1);
+    CHECK_INT(result.problems[SINK_PROBLEM_NO_TIME], 1);
+    CHECK_INT(result.problems[SINK_PROBLEM_DUPLICATE], 1);
+    struct trace_reader *r = trace_reader_open(trace, &err);
+    read_back(r, &f);
+    CHECK_INT(f.nkernels, 2);
+    CHECK_INT(f.kernels[0].start_ns, epoch + 100);
+    CHECK_STR(trace_reader_string(r, f.kernels[0].name, NULL), "void gemm<float>()");
+    CHECK_INT(f.nlaunches, 2);
+    CHECK_STR(trace_reader_string(r, f.launches[0].api, NULL), "cudaLaunchKernel");
+    CHECK_INT(f.launches[0].correlation, f.kernels[0].correlation);
+    CHECK_INT(f.launches[1].correlation, f.kernels[1].correlation);
+    CHECK(f.launches[0].correlation != f.launches[1].correlation);
+    CHECK_INT(f.nranges, 3);
+    CHECK_STR(trace_reader_string(r, f.ranges[0].name, NULL), "registered");
+    CHECK_STR(trace_reader_string(r, f.ranges[0].domain, NULL), "lib");
+    CHECK_STR(trace_reader_string(r, f.ranges[1].name, NULL), "aten::mm");
+    CHECK_STR(trace_reader_string(r, f.ranges[1].detail, NULL), "[[2, 2]]");
+    CHECK_INT(f.ranges[1].category, TRACE_CATEGORY_OP);
+    CHECK_INT(f.ranges[2].flags, TRACE_RANGE_MARK);
+    CHECK_INT(f.nsamples, 2);
+    CHECK_STR(trace_reader_string(r, f.samples[0].metrics, NULL), "SM Active;DRAM Read");
+    CHECK_NEAR(f.samples[0].v1, 20, 0);
+    CHECK_INT(f.samples[1].start_ns, epoch + 1000);
+    trace_reader_close(r);
+    free(dir), free(db), free(trace);
+}
+
+TEST(nsys_refuses_a_database_of_another_kind) {
+    char *dir = test_tmpdir(), *db = file_join(dir, "b.sqlite"), *trace = file_join(dir, "b.ipt");
+    struct err err;
+    struct import_result result;
+    make_db(db, "create table t(x);");
+    CHECK_INT(
+        import_to_trace(db, IMPORT_NSYS_SQLITE, trace, &(struct import_options){ .rank = -1 }, &result, &err),
+        -1);
+    CHECK(strstr(err.msg, "none of the tables") != NULL);
+    CHECK(!file_exists(trace));
+    free(dir), free(db), free(trace);
+}
