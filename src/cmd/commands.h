@@ -7,6 +7,8 @@
 extern const struct command cmd_completion;
 extern const struct command cmd_engine;
 extern const struct command cmd_static;
+extern const struct command cmd_import;
+extern const struct command cmd_stats;
 extern const struct command cmd_trace_dump;
 extern const struct command cmd_trace_info;
 

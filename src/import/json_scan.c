@@ -51,7 +51,7 @@ static inline size_t take_block(struct json_skip *s, const struct block *b) {
     uint64_t quote = b->quote;
     if (b->backslash | s->escaped) quote = unescaped_quotes(s, quote, b->backslash);
     uint64_t inside = prefix_xor(quote) ^ s->in_string;
-    s->in_string = (uint64_t)((int64_t)inside >> 63);
+    s->in_string = 0 - (inside >> 63);
     uint64_t open = b->open & ~inside, close = b->close & ~inside;
     if (!(open | close)) return 64;
     uint64_t closes = (uint64_t)__builtin_popcountll(close);

@@ -341,7 +341,7 @@ static void on_counter(struct importer *im, const struct kineto_event *ev) {
     s.start_ns = s.end_ns = at;
     s.device = small(ev->pid.number);
     s.metrics = sink_text(im->sink, im->text.buf, im->text.len);
-    for (size_t i = 0; i < TRACE_SAMPLE_VALUES; i++) (&s.v0)[i] = i < n ? values[i] : NAN;
+    for (size_t i = 0; i < TRACE_SAMPLE_VALUES; i++) sink_values(&s)[i] = i < n ? values[i] : NAN;
     sink_sample(im->sink, &s);
 }
 

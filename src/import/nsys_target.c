@@ -134,7 +134,7 @@ struct sampling {
 
 static void flush_sample(struct sampling *g) {
     if (!g->count) return;
-    for (size_t i = g->count; i < TRACE_SAMPLE_VALUES; i++) (&g->s.v0)[i] = NAN;
+    for (size_t i = g->count; i < TRACE_SAMPLE_VALUES; i++) sink_values(&g->s)[i] = NAN;
     g->s.metrics = sink_text(g->n->sink, g->names.buf, g->names.len);
     g->s.start_ns = g->before_ns && g->before_ns < g->s.end_ns ? g->before_ns : g->s.end_ns;
     g->n->sink->events[SINK_EVENT_COUNTER]++;
@@ -161,7 +161,7 @@ static void take_metric(struct sampling *g, const struct metrics *m, const struc
         strbuf_addstr(&g->names, name);
     else
         strbuf_addf(&g->names, "metric %llu", (unsigned long long)nsys_u64(r, METRIC, 0));
-    (&g->s.v0)[g->count++] = nsys_double(r, VALUE);
+    sink_values(&g->s)[g->count++] = nsys_double(r, VALUE);
 }
 
 void nsys_read_metrics(struct nsys *n) {

@@ -117,6 +117,11 @@ void sink_sync(struct sink *s, const struct trace_sync *r);
 void sink_sample(struct sink *s, const struct trace_sample *r);
 void sink_meta(struct sink *s, const char *key, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
+/* The 16 values of a sample, as an array. */
+static inline double *sink_values(struct trace_sample *s) {
+    return (double *)(void *)((char *)s + offsetof(struct trace_sample, v0));
+}
+
 uint32_t sink_text(struct sink *s, const char *text, size_t len); /* number of a text; repairs UTF-8 */
 
 /* Number of a thread: the tid itself where that is free and fits, else a number of its own. */

@@ -1,0 +1,180 @@
+/* `inferprof import FILE...`: what other tools recorded, as traces of ours in a run folder. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/die.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/progress.h"
+#include "base/units.h"
+#include "base/util.h"
+#include "base/vec.h"
+#include "cmd/commands.h"
+#include "import/import.h"
+#include "import/ncu.h"
+
+struct import_opts {
+    const char *out, *into;
+    uint64_t top;
+    bool json;
+};
+
+struct session {
+    const struct import_opts *o;
+    char *dir; /* the run folder; NULL until the first timeline */
+    struct ncu ncu;
+    size_t ncu_files, timelines;
+};
+
+static char *run_name(const char *path) {
+    char stamp[32], stem[64];
+    snprintf(stem, sizeof stem, "%s", file_basename(path));
+    stem[strcspn(stem, ".")] = 0;
+    return xasprintf("%s-%s", clock_format(clock_wall_ns(), "%Y%m%d-%H%M%S", 0, stamp, sizeof stamp), stem);
+}
+
+static int make_folder(struct session *s, const char *path, struct err *err) {
+    if (s->dir) return 0;
+    s->dir = s->o->out ? xstrdup(s->o->out) : run_name(path);
+    char *traces = file_join(s->dir, "trace");
+    int rc = file_mkdirs(traces, err);
+    free(traces);
+    return rc;
+}
+
+/* trace/<stem>.ipt, with a number where two files share a stem. */
+static char *trace_path(const struct session *s, const char *path) {
+    char stem[128];
+    snprintf(stem, sizeof stem, "%s", file_basename(path));
+    stem[strcspn(stem, ".")] = 0;
+    for (int i = 0;; i++) {
+        char *name =
+            i ? xasprintf("%s/trace/%s-%d.ipt", s->dir, stem, i) : xasprintf("%s/trace/%s.ipt", s->dir, stem);
+        if (!file_exists(name)) return name;
+        free(name);
+    }
+}
+
+static void say(const char *path, enum import_format f, const struct import_result *r) {
+    struct strbuf text = STRBUF_INIT;
+    uint64_t events = 0;
+    char grouped[32];
+    for (unsigned i = 0; i < SINK_EVENT_END; i++) events += r->events[i];
+    units_grouped(events, grouped, sizeof grouped);
+    strbuf_addf(&text, "%s: %s, %s events (%llu kernels, %llu operators)", path, import_format_name(f),
+                grouped, (unsigned long long)r->events[SINK_EVENT_KERNEL],
+                (unsigned long long)r->events[SINK_EVENT_CPU_OP]);
+    if (r->rank >= 0) strbuf_addf(&text, ", rank %lld", (long long)r->rank);
+    log_info("%s", text.buf);
+    for (unsigned i = 0; i < SINK_PROBLEM_END; i++)
+        if (r->problems[i])
+            log_warn("%s: %llu %s (%s)", path, (unsigned long long)r->problems[i],
+                     sink_problem_words(sink_problem_name(i)), sink_problem_name(i));
+    strbuf_free(&text);
+}
+
+static void show_progress(uint64_t done, uint64_t all) {
+    (void)all;
+    progress_update(done);
+}
+
+static int import_timeline(struct session *s, const char *path, enum import_format f, struct err *err) {
+    if (make_folder(s, path, err) < 0) return -1;
+    char *trace = trace_path(s, path);
+    struct import_options options = { .rank = -1, .progress = show_progress };
+    struct import_result result;
+    progress_start("importing", "bytes", 0);
+    int rc = import_to_trace(path, f, trace, &options, &result, err);
+    progress_finish();
+    if (rc == 0) say(path, f, &result);
+    if (rc == 0) s->timelines++;
+    free(trace);
+    return rc;
+}
+
+static int import_one(struct session *s, const char *path, struct err *err) {
+    enum import_format f = import_detect(path, err);
+    if (import_is_timeline(f)) return import_timeline(s, path, f, err);
+    switch (f) {
+    case IMPORT_NCU_CSV: s->ncu_files++; return ncu_read(&s->ncu, path, err);
+    case IMPORT_TRACE:
+        return err_set(err, "%s: already a trace of inferprof; 'inferprof report' reads it", path);
+    case IMPORT_NSYS_SUMMARY:
+        return err_set(err,
+                       "%s: a summary has no timeline to import; 'inferprof stats %s' prints its kernels",
+                       path, path);
+    default: return -1;
+    }
+}
+
+static int write_ncu(struct session *s, struct err *err) {
+    struct ncu_launches classes;
+    struct strbuf out = STRBUF_INIT;
+    const char *dir = s->o->into ? s->o->into : s->dir ? s->dir : s->o->out;
+    int rc = 0;
+    ncu_classes(&s->ncu, &classes);
+    if (dir) {
+        char *path = file_join(dir, "ncu.json");
+        ncu_json(&s->ncu, &classes, &out);
+        if (file_mkdirs(dir, err) < 0 || file_write_atomic(path, out.buf, out.len, err) < 0) rc = -1;
+        if (rc == 0) log_info("%s: %zu launches of %zu kernels", path, s->ncu.launches.n, classes.n);
+        free(path);
+        strbuf_reset(&out);
+    }
+    if (s->o->json)
+        ncu_json(&s->ncu, &classes, &out);
+    else
+        ncu_text(&s->ncu, &classes, s->o->top, &out);
+    fwrite(out.buf, 1, out.len, stdout);
+    strbuf_free(&out);
+    free(classes.v);
+    return rc;
+}
+
+static int run(const void *opts, int argc, char **argv) {
+    struct session s = { .o = opts };
+    struct err err;
+    int status = EXIT_DONE;
+    if (s.o->into && !file_is_dir(s.o->into))
+        return command_usage("import: --into %s: not a run folder", s.o->into);
+    ncu_init(&s.ncu);
+    for (int i = 0; i < argc; i++)
+        if (import_one(&s, argv[i], &err) < 0) status = command_fail(&err);
+    if (s.ncu_files && write_ncu(&s, &err) < 0) status = command_fail(&err);
+    if (s.timelines) printf("%s\n", s.dir);
+    ncu_free(&s.ncu);
+    free(s.dir);
+    return status;
+}
+
+static const struct opt options[] = {
+    { 'o', "output", OPT_STR, offsetof(struct import_opts, out), "DIR",
+      "run folder to write (a new one by time and name)", NULL },
+    { 0, "into", OPT_STR, offsetof(struct import_opts, into), "RUN",
+      "add Nsight Compute's counters to this run", NULL },
+    { 'n', "top", OPT_UINT, offsetof(struct import_opts, top), "N",
+      "kernels of the Nsight Compute table (25)", NULL },
+    { 'j', "json", OPT_FLAG, offsetof(struct import_opts, json), NULL,
+      "print the Nsight Compute table as JSON", NULL },
+};
+static const struct import_opts defaults = { .top = 25 };
+
+const struct command cmd_import = {
+    .name = "import",
+    .args = "FILE...",
+    .summary = "read what torch.profiler, Nsight Systems or Nsight Compute recorded",
+    .details =
+        "The format is found from the content: torch.profiler (Kineto) JSON, plain or gzip; Nsight Systems SQLite exports\n"
+        "(.nsys-rep where nsys is installed); Nsight Compute CSV of the pages details and raw, or of single sections.\n"
+        "Several traces are taken as the ranks of one job. Prints the run folder.",
+    .opts = options,
+    .nopts = COUNTOF(options),
+    .defaults = &defaults,
+    .opts_bytes = sizeof(struct import_opts),
+    .min_args = 1,
+    .max_args = -1,
+    .complete = COMPLETE_FILES,
+    .run = run,
+};

@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+"""The totals of a torch.profiler trace, by the json module and nothing of ours.
+
+    kineto_stats.py TRACE...                 prints them as JSON
+    kineto_stats.py --compare STATS TRACE    compares with what `inferprof stats --json TRACE` printed
+
+Counts must be equal; times may differ by 1 us for each thousand events (at least 1 us).
+"""
+import bisect
+import gzip
+import json
+import sys
+from collections import defaultdict
+from decimal import Decimal
+
+KERNEL, MEMCPY, MEMSET = ("kernel", "Kernel"), ("gpu_memcpy", "Memcpy"), ("gpu_memset", "Memset")
+CALL = ("cuda_runtime", "cuda_driver", "Runtime", "mtia_runtime", "hip_runtime", "xpu_runtime")
+OP = ("cpu_op", "Operator")
+
+
+def ns(value):
+    return int((Decimal(str(value)) * 1000).to_integral_value())
+
+
+def load(path):
+    opener = gzip.open if open(path, "rb").read(2) == b"\x1f\x8b" else open
+    with opener(path, "rb") as f:
+        data = json.load(f, parse_float=Decimal)
+    return data["traceEvents"] if isinstance(data, dict) else data
+
+
+def union(intervals):
+    total, until = 0, None
+    for start, end in sorted(intervals):
+        if until is None or start > until:
+            total, until = total + end - start, end
+        elif end > until:
+            total, until = total + end - until, end
+    return total
+
+
+def number(value):
+    digits = "".join(c for c in str(value)[::-1].split(" ")[0])[::-1]
+    return int(digits)
+
+
+def stats(path):
+    events = [e for e in load(path) if e.get("ph") == "X" and "dur" in e]
+    work = []  # (device, start, end, correlation, name or None)
+    calls, ops = defaultdict(list), defaultdict(list)
+    for order, e in enumerate(events):
+        cat, args = e.get("cat"), e.get("args", {})
+        start = ns(e["ts"])
+        end = start + ns(e["dur"])
+        thread = (str(e.get("pid")), str(e.get("tid")))
+        if cat in KERNEL + MEMCPY + MEMSET:
+            device = args.get("device", e.get("pid"))
+            work.append((int(device), start, end, args.get("correlation"), e["name"] if cat in KERNEL else None, cat))
+        elif cat in CALL and args.get("correlation") is not None:
+            calls[args["correlation"]].append((start, thread))
+        elif cat in OP:
+            ops[thread].append((start, -end, order, e["name"]))
+
+    out = {"kernels": {}, "gpu": {}, "ops": {}, "counts": defaultdict(int)}
+    for device, start, end, _, name, cat in work:
+        if name is not None:
+            row = out["kernels"].setdefault(name, [0, 0])
+            row[0], row[1] = row[0] + 1, row[1] + end - start
+        out["counts"]["kernel" if cat in KERNEL else "memcpy" if cat in MEMCPY else "memset"] += 1
+    out["counts"]["cpu_op"] = sum(len(v) for v in ops.values())
+    out["events"] = len(events)
+    for device in {w[0] for w in work}:
+        mine = [w for w in work if w[0] == device]
+        span = max(w[2] for w in mine) - min(w[1] for w in mine)
+        busy = union([(w[1], w[2]) for w in mine])
+        kernel_busy = union([(w[1], w[2]) for w in mine if w[4] is not None])
+        out["gpu"][str(device)] = {"busy": busy, "idle": span - busy, "span": span, "kernel_busy": kernel_busy}
+
+    # Operators: parents by nesting on one thread; device work by the moment of its launch.
+    rows = defaultdict(lambda: [0, 0, 0, 0, 0])  # calls, total, self, device, self_device
+    launched = defaultdict(list)
+    for device, start, end, correlation, name, cat in work:
+        for at, thread in calls.get(correlation, [])[:1] if correlation else []:
+            launched[thread].append((at, end - start))
+    for thread, mine in ops.items():
+        mine.sort()
+        stack, times = [], sorted(launched[thread])
+        starts = [t[0] for t in times]
+        for start, minus_end, _, name in mine:
+            end = -minus_end
+            while stack and stack[-1][1] <= start:
+                stack.pop()
+            row = rows[name]
+            row[0], row[1], row[2] = row[0] + 1, row[1] + end - start, row[2] + end - start
+            if stack:
+                rows[stack[-1][2]][2] -= min(end, stack[-1][1]) - start
+            stack.append((start, end, name))
+        for at, duration in times:  # every launch looks at the operators around it
+            around = enclosing(mine, at)
+            for name in {o[3] for o in around}:
+                rows[name][3] += duration
+            if around:
+                rows[around[-1][3]][4] += duration
+    out["ops"] = dict(rows)
+    return out
+
+
+def enclosing(sorted_ops, at):
+    """Operators open at a moment, outermost first. Walks back to the last operator that began at the top level."""
+    i = bisect.bisect_right(sorted_ops, (at, 1))  # ends are negative, so all that start at `at` come before
+    found, limit = [], tops(sorted_ops)[i - 1] if i else 0
+    for start, minus_end, order, name in sorted_ops[limit:i]:
+        if -minus_end > at:
+            found.append((start, minus_end, order, name))
+    return found
+
+
+CACHE = {}
+
+
+def tops(sorted_ops):
+    """For each operator, the index of the first one that can still be open when it starts."""
+    key = id(sorted_ops)
+    if key not in CACHE:
+        result, top, until = [], 0, None
+        for i, (start, minus_end, _, _) in enumerate(sorted_ops):
+            if until is None or start >= until:
+                top, until = i, -minus_end
+            until = max(until, -minus_end)
+            result.append(top)
+        CACHE[key] = result
+    return CACHE[key]
+
+
+def compare(ours, path):
+    want = stats(path)
+    slack = max(1.0, want["events"] / 1000.0) / 1000.0  # ms
+    bad = []
+
+    def near(what, got, wanted_ns):
+        if abs(got - wanted_ns / 1e6) > slack:
+            bad.append(f"{what}: {got} ms, expected {wanted_ns / 1e6}")
+
+    def same(what, got, wanted):
+        if got != wanted:
+            bad.append(f"{what}: {got}, expected {wanted}")
+
+    for kind in ("kernel", "memcpy", "memset", "cpu_op"):
+        same(f"events.{kind}", ours["events"].get(kind, 0), want["counts"][kind])
+    rows = {r["name"]: r for r in ours["kernels"]["by_name"]}
+    same("kernel names", set(rows) ^ set(want["kernels"]), set())
+    same("kernels.count", ours["kernels"]["count"], want["counts"]["kernel"])
+    near("kernels.total_ms", ours["kernels"]["total_ms"], sum(r[1] for r in want["kernels"].values()))
+    for name, (calls, total) in want["kernels"].items():
+        if name in rows:
+            same(f"calls of {name[:60]}", rows[name]["calls"], calls)
+            near(f"time of {name[:60]}", rows[name]["total_ms"], total)
+    same("devices", set(ours["gpu"]), set(want["gpu"]))
+    for device, w in want["gpu"].items():
+        for key in ("busy", "idle", "span", "kernel_busy"):
+            near(f"gpu {device} {key}", ours["gpu"].get(device, {}).get(key + "_ms", -1), w[key])
+    rows = {r["name"]: r for r in ours["ops"]["by_name"]}
+    same("op names", set(rows) ^ set(want["ops"]), set())
+    for name, w in want["ops"].items():
+        if name not in rows:
+            continue
+        same(f"calls of {name}", rows[name]["calls"], w[0])
+        for i, key in enumerate(("total_ms", "self_ms", "device_ms", "self_device_ms")):
+            near(f"{key} of {name}", rows[name][key], w[i + 1])
+    return bad
+
+
+def main():
+    if len(sys.argv) == 4 and sys.argv[1] == "--compare":
+        bad = compare(json.load(open(sys.argv[2])), sys.argv[3])
+        for line in bad[:20]:
+            print(line)
+        return 1 if bad else 0
+    for path in sys.argv[1:]:
+        s = stats(path)
+        print(json.dumps({"file": path, "counts": s["counts"], "gpu": s["gpu"], "kernels": s["kernels"], "ops": s["ops"]}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
