@@ -19,7 +19,7 @@ uint32_t utf8_next(const char **p, const char *end) {
     return c;
 }
 
-size_t utf8_encode(uint32_t c, char out[4]) {
+size_t utf8_put(uint32_t c, char out[4]) {
     if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000)) return 0;
     size_t len = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
     if (len == 1) {

@@ -11,7 +11,7 @@
 
 /* Next code point of [*p, end), *p < end; steps *p over it. A bad byte steps one and gives UTF8_BAD. */
 uint32_t utf8_next(const char **p, const char *end);
-size_t utf8_encode(uint32_t code_point, char out[4]); /* bytes written; 0 for what is no code point */
+size_t utf8_put(uint32_t code_point, char out[4]); /* bytes written; 0 for what is no code point */
 bool utf8_valid(const char *s, size_t n);
 size_t utf8_width(const char *s, size_t n); /* terminal columns: wide East Asian characters count 2 */
 

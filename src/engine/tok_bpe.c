@@ -126,7 +126,7 @@ int tok_bpe_set(struct tok_bpe *b, const struct tok_bpe_settings *s, struct err 
         int n = snprintf(text, sizeof text, "<0x%02X>", i);
         b->byte_id[i] = tok_bpe_find(b, text, (size_t)n);
     }
-    for (uint32_t c = 0; c < SMALL_CHARS; c++) b->small[c] = tok_bpe_find(b, text, utf8_encode(c, text));
+    for (uint32_t c = 0; c < SMALL_CHARS; c++) b->small[c] = tok_bpe_find(b, text, utf8_put(c, text));
     free(b->prefix);
     free(b->suffix);
     b->prefix = xstrdup(s->prefix);

@@ -46,7 +46,7 @@ struct spelling {
 static void spell(struct spelling *all, unsigned i) {
     char c[4];
     if (i < 256) {
-        size_t n = utf8_encode(tok_byte_to_char((uint8_t)i), c);
+        size_t n = utf8_put(tok_byte_to_char((uint8_t)i), c);
         snprintf(all[i].text, sizeof all[i].text, "%.*s", (int)n, c);
         return;
     }

@@ -45,7 +45,7 @@ int tok_char_to_byte(uint32_t c) {
 
 static void map_bytes(const char *text, size_t n, struct strbuf *out) {
     char c[4];
-    for (size_t i = 0; i < n; i++) strbuf_add(out, c, utf8_encode(tok_byte_to_char((uint8_t)text[i]), c));
+    for (size_t i = 0; i < n; i++) strbuf_add(out, c, utf8_put(tok_byte_to_char((uint8_t)text[i]), c));
 }
 
 /* ---- splits */

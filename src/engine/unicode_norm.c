@@ -125,7 +125,7 @@ static void normalise(const char *text, size_t n, bool recompose, struct strbuf 
     for (const char *p = text, *end = text + n; p < end;) decompose(utf8_next(&p, end), &t);
     order_marks(&t);
     if (recompose) compose(&t);
-    for (size_t i = 0; i < t.n; i++) strbuf_add(out, bytes, utf8_encode(t.v[i].c, bytes));
+    for (size_t i = 0; i < t.n; i++) strbuf_add(out, bytes, utf8_put(t.v[i].c, bytes));
     free(t.v);
 }
 
