@@ -149,7 +149,7 @@ static size_t take_unicode(struct json_pull *j, char out[4]) {
         j->p += 6;
         v = 0x10000 + ((v - 0xd800) << 10) + (low - 0xdc00);
     }
-    size_t n = utf8_encode(v, out);
+    size_t n = utf8_put(v, out);
     if (n) return n;
     memcpy(out, UTF8_REPLACEMENT, 3);
     return 3;
