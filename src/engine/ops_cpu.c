@@ -7,6 +7,10 @@
 #include "base/util.h"
 
 enum { FEW_ROWS = 8 }; /* up to here weights are read once and multiplied at once, with nothing packed */
+/* Blocks of the large products: weights FEATURES x COLUMNS (150 kB) stay in the second cache while GROUP panels
+ * of tokens go by, a panel's COLUMNS (24 kB) in the first. Tasks take PANELS of tokens through all features
+ * before the next ones, so that these stay in the last cache. */
+enum { FEATURES = 96, COLUMNS = 384, GROUP = 16, PANELS = 32 };
 
 struct ops *ops_open(int threads) {
     struct ops *o = xcalloc(1, sizeof *o);
@@ -143,38 +147,62 @@ static void unpack(const struct gemm_job *j, const float *t, int panel, int f0, 
     }
 }
 
-static void gemm_task(void *job, int task, int worker) {
-    const struct gemm_job *j = job;
+/* Panels [p0, p1), at most GROUP, times the features of a task. Columns go in steps whose weights and tokens
+ * stay in the cache; what is not finished waits in t[panel][feature][nr]. wide: see widen_block(). */
+static void gemm_group(const struct gemm_job *j, const float *wide, int f0, int features, int p0, int p1,
+                       float *t) {
     const struct kernels *k = j->o->k;
+    int in = j->l->w.cols;
+    size_t stride = (size_t)(j->block + k->mr) * (size_t)k->nr;
+    for (int c = 0; c < in; c += COLUMNS) {
+        int columns = MIN(COLUMNS, in - c);
+        const float *a = wide + (size_t)c * (size_t)features;
+        for (int p = p0; p < p1; p++) {
+            const float *b = j->panels + ((size_t)p * (size_t)in + (size_t)c) * (size_t)k->nr;
+            float *out = t + (size_t)(p - p0) * stride;
+            for (int f = 0; f < features; f += k->mr)
+                k->tile(columns, a + f * columns, columns, 1, MIN(k->mr, features - f), b, k->nr,
+                        out + f * k->nr, k->nr, c > 0);
+        }
+    }
+    for (int p = p0; p < p1; p++) unpack(j, t + (size_t)(p - p0) * stride, p, f0, features);
+}
+
+/* The weights of a block as floats, one step of columns after the other and dense within it: rows of a wide
+ * matrix lie pages apart, which costs more than this copy. */
+static void widen_block(const struct gemm_job *j, int f0, int features, float *wide) {
     const struct matrix *w = &j->l->w;
-    int f0 = task / j->split * j->block, features = MIN(j->block, w->rows - f0), in = w->cols;
-    int part = task % j->split, p0 = j->npanels * part / j->split, p1 = j->npanels * (part + 1) / j->split;
-    float *t = ops_own(j->o, worker), *wide = t + (size_t)(j->block + k->mr) * (size_t)k->nr;
-    const float *a = wide;
-    size_t at = (size_t)f0 * (size_t)in;
-    if (w->type == DTYPE_F32)
-        a = (const float *)w->data + at;
-    else
-        k->widen(wide, (const uint16_t *)w->data + at, w->type, (size_t)features * (size_t)in);
-    for (int p = p0; p < p1; p++) {
-        const float *b = j->panels + (size_t)p * (size_t)in * (size_t)k->nr;
-        for (int f = 0; f < features; f += k->mr)
-            k->tile(in, a + (size_t)f * (size_t)in, in, 1, MIN(k->mr, features - f), b, k->nr, t + f * k->nr,
-                    k->nr, false);
-        unpack(j, t, p, f0, features);
+    const char *data = w->data;
+    for (int c = 0; c < w->cols; c += COLUMNS) {
+        int columns = MIN(COLUMNS, w->cols - c);
+        for (int f = 0; f < features; f++, wide += columns) {
+            size_t at = (size_t)(f0 + f) * (size_t)w->cols + (size_t)c;
+            j->o->k->widen(wide, data + at * dtype_bytes(w->type), w->type, (size_t)columns);
+        }
     }
 }
 
-/* Features a task: their widened weights should stay in the second cache, and there should be tasks enough. */
+static void gemm_task(void *job, int task, int worker) {
+    const struct gemm_job *j = job;
+    const struct kernels *k = j->o->k;
+    int f0 = task % j->nblocks * j->block, features = MIN(j->block, j->l->w.rows - f0);
+    int part = task / j->nblocks, p0 = j->npanels * part / j->split, p1 = j->npanels * (part + 1) / j->split;
+    float *t = ops_own(j->o, worker), *wide = t + (size_t)(j->block + k->mr) * (size_t)k->nr * GROUP;
+    widen_block(j, f0, features, wide);
+    for (int p = p0; p < p1; p += GROUP) gemm_group(j, wide, f0, features, p, MIN(p1, p + GROUP), t);
+}
+
+/* Features a task: FEATURES, or fewer so that there are tasks enough. */
 static void plan_gemm(struct gemm_job *j) {
     const struct kernels *k = j->o->k;
-    int threads = threads_count(j->o->threads), out = j->l->w.rows, in = j->l->w.cols;
-    int block = MAX(k->mr, (48 * 1024) / in / k->mr * k->mr);
+    int threads = threads_count(j->o->threads), out = j->l->w.rows;
+    int block = FEATURES / k->mr * k->mr;
     int fair = (out + threads * 2 - 1) / (threads * 2);
     block = MIN(block, (fair + k->mr - 1) / k->mr * k->mr);
     j->block = MAX(block, k->mr);
     j->nblocks = (out + j->block - 1) / j->block;
-    j->split = j->nblocks >= threads * 2 ? 1 : MIN(j->npanels, threads * 2 / j->nblocks + 1);
+    j->split = (j->npanels + PANELS - 1) / PANELS;
+    if (j->nblocks * j->split < threads * 2) j->split = MIN(j->npanels, threads * 2 / j->nblocks + 1);
 }
 
 static void run_gemm(struct gemm_job *j) {
@@ -183,7 +211,7 @@ static void run_gemm(struct gemm_job *j) {
     j->npanels = (j->m + k->nr - 1) / k->nr;
     j->panels = ops_shared(j->o, (size_t)j->npanels * in * (size_t)k->nr);
     plan_gemm(j);
-    ops_reserve_own(j->o, (size_t)(j->block + k->mr) * (size_t)k->nr + (size_t)j->block * in);
+    ops_reserve_own(j->o, (size_t)(j->block + k->mr) * (size_t)k->nr * GROUP + (size_t)j->block * in);
     threads_run(j->o->threads, pack_task, j, j->npanels);
     threads_run(j->o->threads, gemm_task, j, j->nblocks * j->split);
 }

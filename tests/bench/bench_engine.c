@@ -1,0 +1,233 @@
+/* How the native engine uses the machine, as ratios within one run:
+ *     decode   bytes of weights read per second, against the fastest plain reading of memory
+ *     gemm     FLOP/s on the shapes of prefill and vision, against OpenBLAS's sgemm (where it is installed)
+ *     record   a small model's decode with operators recorded, against without */
+#include <dlfcn.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/die.h"
+#include "base/file.h"
+#include "base/util.h"
+#include "engine/decoder.h"
+#include "engine/engine.h"
+
+/* ---- plain reading */
+struct read_job {
+    const uint64_t *data;
+    size_t part; /* words a task */
+    uint64_t sums[4096];
+};
+
+static void read_task(void *job, int task, int worker) {
+    struct read_job *j = job;
+    const uint64_t *p = j->data + (size_t)task * j->part;
+    uint64_t s[8] = { 0 };
+    (void)worker;
+    for (size_t i = 0; i < j->part; i += 8)
+        for (int k = 0; k < 8; k++) s[k] += p[i + (size_t)k];
+    for (int k = 1; k < 8; k++) s[0] += s[k];
+    j->sums[task] = s[0];
+}
+
+static double read_bytes_per_s(struct threads *t) {
+    enum { MIB = 1 << 20, TASKS = 512 };
+    size_t bytes = (size_t)512 * MIB;
+    uint64_t *data = NULL;
+    if (posix_memalign((void **)&data, 2 * MIB, bytes) != 0) die("out of memory");
+    memset(data, 1, bytes);
+    static struct read_job j;
+    j.data = data, j.part = bytes / 8 / TASKS;
+    double best = 0;
+    for (int i = 0; i < 6; i++) {
+        uint64_t start = clock_mono_ns();
+        threads_run(t, read_task, &j, TASKS);
+        best = fmax(best, (double)bytes / (double)(clock_mono_ns() - start) * 1e9);
+    }
+    free(data);
+    return best;
+}
+
+/* ---- decode of a model that no cache holds: 0.54 G weights in bf16 */
+static const char config[] =
+    "{\"model_type\":\"llama\",\"hidden_size\":2048,\"num_hidden_layers\":7,"
+    "\"num_attention_heads\":16,\"num_key_value_heads\":4,\"intermediate_size\":8192,"
+    "\"vocab_size\":32000,\"max_position_embeddings\":1024,\"torch_dtype\":\"bfloat16\","
+    "\"rms_norm_eps\":1e-6,\"hidden_act\":\"silu\"}";
+
+static struct engine *open_model(void) {
+    struct err err;
+    char dir[] = "/tmp/inferprof-bench-XXXXXX";
+    if (!mkdtemp(dir)) die("mkdtemp failed");
+    char *path = file_join(dir, "config.json");
+    if (file_write_atomic(path, config, sizeof config - 1, &err) < 0) die("%s", err.msg);
+    struct engine *e = engine_open(&(struct engine_load){ .model = dir, .weights = "synthetic:1" }, &err);
+    if (!e) die("%s", err.msg);
+    unlink(path);
+    rmdir(dir);
+    free(path);
+    return e;
+}
+
+static double median_of(double *v, int n) {
+    for (int i = 1; i < n; i++)
+        for (int k = i; k > 0 && v[k] < v[k - 1]; k--) {
+            double t = v[k];
+            v[k] = v[k - 1], v[k - 1] = t;
+        }
+    return v[n / 2];
+}
+
+static double decode_step_s(struct engine *e, int context) {
+    struct decoder *d = engine_decoder(e);
+    float *x = xcalloc((size_t)d->hidden, sizeof *x), *logits = xcalloc((size_t)d->vocab, sizeof *logits);
+    double t[15];
+    for (int i = 0; i < (int)COUNTOF(t); i++) {
+        uint64_t start = clock_mono_ns();
+        decoder_embed(d, engine_ops(e), &(uint32_t){ 7 }, 1, x);
+        decoder_forward(d, engine_ops(e), x, 1, context, logits);
+        t[i] = (double)(clock_mono_ns() - start) / 1e9;
+    }
+    free(x);
+    free(logits);
+    double best = t[0]; /* the fastest, as for reading: others may be using the machine */
+    for (size_t i = 1; i < COUNTOF(t); i++) best = fmin(best, t[i]);
+    return best;
+}
+
+static void bench_decode(void) {
+    struct engine *e = open_model();
+    const struct decoder *d = engine_decoder(e);
+    const double layer = 2.0 * 2048 * 2048 + 2.0 * 512 * 2048 + 3.0 * 2048 * 8192;
+    double bytes = 2 * (7 * layer + 32000.0 * d->hidden), step = decode_step_s(e, 128);
+    double read = read_bytes_per_s(engine_ops(e)->threads);
+    printf("read      %6.2f GB/s with %d threads (%s)\n", read / 1e9, engine_threads(e), engine_isa());
+    printf("decode    %6.2f GB/s of weights, %.1f ms a token: %.0f%% of reading\n", bytes / step / 1e9,
+           step * 1e3, 100 * bytes / step / read);
+    engine_close(e);
+}
+
+/* ---- matrix products */
+typedef void sgemm_fn(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda,
+                      const float *b, int ldb, float beta, float *c, int ldc);
+
+static sgemm_fn *find_openblas(int threads) {
+    void *lib = dlopen("libopenblas.so.0", RTLD_NOW);
+    sgemm_fn *sgemm = NULL;
+    void (*set_threads)(int) = NULL;
+    if (!lib) return NULL;
+    *(void **)&sgemm = dlsym(lib, "cblas_sgemm");
+    *(void **)&set_threads = dlsym(lib, "openblas_set_num_threads");
+    if (set_threads) set_threads(threads);
+    return sgemm;
+}
+
+struct gemm_case {
+    const char *name;
+    int m, n, k;
+};
+
+struct operands {
+    float *x, *w, *y;
+    uint16_t *narrow;
+};
+
+static double ours_s(struct ops *o, const struct gemm_case *c, const struct operands *v, enum dtype type) {
+    struct linear l = { { type == DTYPE_F32 ? (const void *)v->w : v->narrow, type, c->n, c->k }, NULL };
+    double best = INFINITY;
+    for (int i = 0; i < 4; i++) {
+        uint64_t start = clock_mono_ns();
+        ops_linear(o, "bench", &l, v->x, c->k, c->m, v->y, c->n, OPS_SET);
+        best = fmin(best, (double)(clock_mono_ns() - start) / 1e9);
+    }
+    return best;
+}
+
+static double blas_s(sgemm_fn *sgemm, const struct gemm_case *c, const struct operands *v) {
+    double best = INFINITY;
+    for (int i = 0; i < 4; i++) {
+        uint64_t start = clock_mono_ns();
+        sgemm(101, 111, 112, c->m, c->n, c->k, 1.0f, v->x, c->k, v->w, c->k, 0.0f, v->y,
+              c->n); /* row-major, A B^T */
+        best = fmin(best, (double)(clock_mono_ns() - start) / 1e9);
+    }
+    return best;
+}
+
+static void bench_gemm(struct ops *o) {
+    static const struct gemm_case cases[] = {
+        { "sam qkv", 4900, 2304, 768 },      { "sam lin1", 4096, 3072, 768 },
+        { "sam lin2", 4096, 768, 3072 },     { "clip fc1", 257, 4096, 1024 },
+        { "prefill qkv", 512, 1280, 1280 },  { "prefill gate", 512, 6848, 1280 },
+        { "prefill down", 512, 1280, 6848 }, { "expert gate", 48, 896, 1280 },
+    };
+    sgemm_fn *sgemm = find_openblas(threads_count(o->threads));
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        const struct gemm_case *c = &cases[i];
+        size_t nw = (size_t)c->n * (size_t)c->k, nx = (size_t)c->m * (size_t)c->k;
+        struct operands v = { xcalloc(nx, 4), xcalloc(nw, 4), xcalloc((size_t)c->m * (size_t)c->n, 4),
+                              xcalloc(nw, 2) };
+        double flops = 2.0 * c->m * c->n * c->k;
+        for (size_t k = 0; k < nw; k++) v.w[k] = (float)(k % 13) - 6, v.narrow[k] = bf16_from_float(v.w[k]);
+        for (size_t k = 0; k < nx; k++) v.x[k] = (float)(k % 7) - 3;
+        double f32 = ours_s(o, c, &v, DTYPE_F32), bf16 = ours_s(o, c, &v, DTYPE_BF16);
+        double blas = sgemm ? blas_s(sgemm, c, &v) : NAN;
+        printf(
+            "gemm      %-13s [%d,%d]x[%d,%d]  f32 %6.1f GFLOP/s (%3.0f%% of OpenBLAS)  bf16 %6.1f (%3.0f%%)\n",
+            c->name, c->m, c->k, c->n, c->k, flops / f32 / 1e9, 100 * blas / f32, flops / bf16 / 1e9,
+            100 * blas / bf16);
+        free(v.x), free(v.w), free(v.y), free(v.narrow);
+    }
+    if (!sgemm) printf("gemm      no libopenblas.so.0 here: nothing to compare with\n");
+}
+
+/* ---- recording */
+static double infer_ms(struct engine *e, const char *trace) {
+    struct err err;
+    struct engine_result r;
+    const uint32_t ids[] = { 0, 65, 66, 67 };
+    struct engine_request q = { .ids = ids,
+                                .nids = 4,
+                                .max_new_tokens = 256,
+                                .ignore_eos = true,
+                                .detail = trace ? RECORD_OPERATORS : RECORD_NONE,
+                                .trace = trace };
+    if (trace) unlink(trace);
+    if (engine_infer(e, &q, &r, &err) < 0) die("%s", err.msg);
+    double ms = median_of(r.token_ms + 1, (int)r.ids.n - 1);
+    engine_result_free(&r);
+    return ms;
+}
+
+static void bench_record(void) {
+    struct err err;
+    char trace[] = "/tmp/inferprof-bench-XXXXXX";
+    int fd = mkstemp(trace);
+    struct engine *e = engine_open(&(struct engine_load){ .model = "embedded" }, &err);
+    if (!e || fd < 0) die("cannot start");
+    double ratio[9], off = INFINITY;
+    for (int i = 0; i < (int)COUNTOF(ratio); i++) {
+        double without = infer_ms(e, NULL);
+        ratio[i] = infer_ms(e, trace) / without;
+        off = fmin(off, without);
+    }
+    printf("record    embedded model, %.3f ms a token: operators recorded cost %.1f%%\n", off,
+           100 * (median_of(ratio, COUNTOF(ratio)) - 1));
+    engine_close(e);
+    close(fd);
+    unlink(trace);
+}
+
+int main(void) {
+    bench_decode();
+    struct ops *o = ops_open(0);
+    bench_gemm(o);
+    ops_close(o);
+    bench_record();
+    return 0;
+}
