@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 #include "base/die.h"
@@ -17,18 +18,23 @@ struct worker {
     int index;
 };
 
+/* A round's tasks are taken by adding one to `ticket`: round (16 bits), tasks of the round (24), next task (24).
+ * All in one word, so that a worker who comes late to a round that is over can tell, and nobody waits for a
+ * worker who never came: a machine that is busy with other things is slow, but not stuck. */
+#define TASK_BITS 24
+#define TASK_MASK ((1u << TASK_BITS) - 1)
+#define ROUND_OF(ticket) ((unsigned)((ticket) >> 2 * TASK_BITS))
+
 struct threads {
     int count;
     struct worker workers[MAX_THREADS];
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    /* The job of generation `round`. Written by the caller before the round is published. */
+    /* The round's job: written before the ticket is, read by those who took one of its tasks. */
     threads_fn *fn;
     void *job;
-    int ntasks;
-    atomic_int next;     /* first task nobody took */
-    atomic_int busy;     /* workers still inside the round */
-    atomic_uint round;   /* counts up; the publishing store */
+    atomic_uint_least64_t ticket;
+    atomic_int done;     /* tasks of the round */
     atomic_int sleepers; /* workers waiting on `wake` */
     atomic_bool quit;
 };
@@ -42,24 +48,29 @@ static inline void relax(void) {
 }
 
 static void work(struct threads *t, int worker) {
-    for (int i; (i = atomic_fetch_add_explicit(&t->next, 1, memory_order_relaxed)) < t->ntasks;)
-        t->fn(t->job, i, worker);
+    for (;;) {
+        uint64_t ticket = atomic_fetch_add_explicit(&t->ticket, 1, memory_order_acq_rel);
+        uint32_t task = ticket & TASK_MASK, ntasks = ticket >> TASK_BITS & TASK_MASK;
+        if (task >= ntasks) return;
+        t->fn(t->job, (int)task, worker); /* the caller cannot go on before this is counted */
+        atomic_fetch_add_explicit(&t->done, 1, memory_order_release);
+    }
 }
 
 /* Waits for a round other than `seen`. The sleeper counts itself before it looks for the last time, the
  * caller publishes before it looks for sleepers: one of them sees the other. */
 static unsigned await_round(struct threads *t, unsigned seen) {
     for (int i = 0; i < SPINS; i++) {
-        unsigned now = atomic_load_explicit(&t->round, memory_order_acquire);
+        unsigned now = ROUND_OF(atomic_load_explicit(&t->ticket, memory_order_acquire));
         if (now != seen) return now;
         relax();
     }
     pthread_mutex_lock(&t->lock);
     atomic_fetch_add(&t->sleepers, 1);
-    while (atomic_load(&t->round) == seen) pthread_cond_wait(&t->wake, &t->lock);
+    while (ROUND_OF(atomic_load(&t->ticket)) == seen) pthread_cond_wait(&t->wake, &t->lock);
     atomic_fetch_sub(&t->sleepers, 1);
     pthread_mutex_unlock(&t->lock);
-    return atomic_load_explicit(&t->round, memory_order_acquire);
+    return ROUND_OF(atomic_load(&t->ticket));
 }
 
 static void *worker_main(void *arg) {
@@ -69,7 +80,6 @@ static void *worker_main(void *arg) {
         seen = await_round(t, seen);
         if (atomic_load(&t->quit)) return NULL;
         work(t, w->index);
-        atomic_fetch_sub_explicit(&t->busy, 1, memory_order_release);
     }
 }
 
@@ -94,8 +104,9 @@ struct threads *threads_open(int count) {
     return t;
 }
 
-static void publish(struct threads *t) {
-    atomic_fetch_add(&t->round, 1);
+static void publish(struct threads *t, int ntasks) {
+    uint64_t round = (ROUND_OF(atomic_load(&t->ticket)) + 1) & 0xffff;
+    atomic_store(&t->ticket, round << 2 * TASK_BITS | (uint64_t)ntasks << TASK_BITS);
     if (atomic_load(&t->sleepers) == 0) return;
     pthread_mutex_lock(&t->lock);
     pthread_cond_broadcast(&t->wake);
@@ -105,7 +116,7 @@ static void publish(struct threads *t) {
 void threads_close(struct threads *t) {
     if (!t) return;
     atomic_store(&t->quit, true);
-    publish(t);
+    publish(t, 0);
     for (int i = 1; i < t->count; i++) pthread_join(t->workers[i].thread, NULL);
     pthread_cond_destroy(&t->wake);
     pthread_mutex_destroy(&t->lock);
@@ -114,20 +125,23 @@ void threads_close(struct threads *t) {
 
 int threads_count(const struct threads *t) { return t->count; }
 
-void threads_run(struct threads *t, threads_fn *fn, void *job, int ntasks) {
-    if (t->count == 1 || ntasks <= 1) {
-        for (int i = 0; i < ntasks; i++) fn(job, i, 0);
-        return;
-    }
-    t->fn = fn, t->job = job, t->ntasks = ntasks;
-    atomic_store_explicit(&t->next, 0, memory_order_relaxed);
-    atomic_store_explicit(&t->busy, t->count - 1, memory_order_relaxed);
-    publish(t);
+static void run_round(struct threads *t, threads_fn *fn, void *job, int ntasks) {
+    t->fn = fn, t->job = job;
+    atomic_store_explicit(&t->done, 0, memory_order_relaxed);
+    publish(t, ntasks);
     work(t, 0);
-    for (int spins = 0; atomic_load_explicit(&t->busy, memory_order_acquire) > 0; spins++) {
+    for (int spins = 0; atomic_load_explicit(&t->done, memory_order_acquire) < ntasks; spins++) {
         if (spins < SPINS)
             relax();
         else
-            sched_yield(); /* a worker lost its core: let it have ours */
+            sched_yield(); /* a worker lost its core in the middle of a task: let it have ours */
     }
+}
+
+void threads_run(struct threads *t, threads_fn *fn, void *job, int ntasks) {
+    if (ntasks > (int)(TASK_MASK / 2)) die("threads_run: %d tasks", ntasks);
+    if (t->count == 1 || ntasks <= 1)
+        for (int i = 0; i < ntasks; i++) fn(job, i, 0);
+    else
+        run_round(t, fn, job, ntasks);
 }

@@ -137,26 +137,15 @@ struct operands {
     uint16_t *narrow;
 };
 
-static double ours_s(struct ops *o, const struct gemm_case *c, const struct operands *v, enum dtype type) {
+static double once_s(struct ops *o, sgemm_fn *sgemm, const struct gemm_case *c, const struct operands *v,
+                     enum dtype type) {
     struct linear l = { { type == DTYPE_F32 ? (const void *)v->w : v->narrow, type, c->n, c->k }, NULL };
-    double best = INFINITY;
-    for (int i = 0; i < 4; i++) {
-        uint64_t start = clock_mono_ns();
+    uint64_t start = clock_mono_ns();
+    if (sgemm)
+        sgemm(101, 111, 112, c->m, c->n, c->k, 1.0f, v->x, c->k, v->w, c->k, 0.0f, v->y, c->n); /* A B^T */
+    else
         ops_linear(o, "bench", &l, v->x, c->k, c->m, v->y, c->n, OPS_SET);
-        best = fmin(best, (double)(clock_mono_ns() - start) / 1e9);
-    }
-    return best;
-}
-
-static double blas_s(sgemm_fn *sgemm, const struct gemm_case *c, const struct operands *v) {
-    double best = INFINITY;
-    for (int i = 0; i < 4; i++) {
-        uint64_t start = clock_mono_ns();
-        sgemm(101, 111, 112, c->m, c->n, c->k, 1.0f, v->x, c->k, v->w, c->k, 0.0f, v->y,
-              c->n); /* row-major, A B^T */
-        best = fmin(best, (double)(clock_mono_ns() - start) / 1e9);
-    }
-    return best;
+    return (double)(clock_mono_ns() - start) / 1e9;
 }
 
 static void bench_gemm(struct ops *o) {
@@ -175,8 +164,12 @@ static void bench_gemm(struct ops *o) {
         double flops = 2.0 * c->m * c->n * c->k;
         for (size_t k = 0; k < nw; k++) v.w[k] = (float)(k % 13) - 6, v.narrow[k] = bf16_from_float(v.w[k]);
         for (size_t k = 0; k < nx; k++) v.x[k] = (float)(k % 7) - 3;
-        double f32 = ours_s(o, c, &v, DTYPE_F32), bf16 = ours_s(o, c, &v, DTYPE_BF16);
-        double blas = sgemm ? blas_s(sgemm, c, &v) : NAN;
+        double f32 = INFINITY, bf16 = INFINITY, blas = sgemm ? INFINITY : NAN;
+        for (int r = 0; r < 6; r++) { /* in turns, so that a busy moment of the machine hits all three */
+            f32 = fmin(f32, once_s(o, NULL, c, &v, DTYPE_F32));
+            bf16 = fmin(bf16, once_s(o, NULL, c, &v, DTYPE_BF16));
+            if (sgemm) blas = fmin(blas, once_s(o, sgemm, c, &v, DTYPE_F32));
+        }
         printf(
             "gemm      %-13s [%d,%d]x[%d,%d]  f32 %6.1f GFLOP/s (%3.0f%% of OpenBLAS)  bf16 %6.1f (%3.0f%%)\n",
             c->name, c->m, c->k, c->n, c->k, flops / f32 / 1e9, 100 * blas / f32, flops / bf16 / 1e9,

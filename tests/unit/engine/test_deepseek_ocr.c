@@ -56,6 +56,30 @@ TEST(sam_global_block_agrees_with_torch) { check_blocks("dsocr_global"); }
 TEST(sam_and_clip_tables_stretch_as_in_torch) { check_blocks("dsocr_resampled"); }
 TEST(sam_blocks_and_neck_together_agree_with_torch) { check_blocks("dsocr_neck"); }
 
+TEST(deepseek_ocr_reads_a_page_with_tiles_as_torch_does) {
+    struct fixture f;
+    struct err err;
+    struct engine_result got;
+    uint32_t *want;
+    fixture_open(&f, "dsocr_whole");
+    struct engine *e = fixture_engine(&f, "f32");
+    const char *page = "tests/data/engine/dsocr_page.png";
+    struct engine_request r = {
+        .prompt = "<image>", .prompt_len = 7, .images = &page, .nimages = 1, .ignore_eos = true
+    };
+    size_t steps = fixture_ids(&f, "greedy", &want);
+    r.max_new_tokens = (uint32_t)steps;
+    if (engine_infer(e, &r, &got, &err) < 0) fail_msg("%s", err.msg);
+    CHECK_INT(got.prompt_tokens, json_integer_value(json_object_get(f.root, "prompt_tokens")));
+    CHECK_INT(got.ids.n, steps);
+    CHECK_MEM(got.ids.v, want, steps * sizeof *want);
+    CHECK(got.sam_ms > 0 && got.clip_ms > 0 && got.prefill_ms >= got.sam_ms + got.clip_ms + got.projector_ms);
+    engine_result_free(&got);
+    engine_close(e);
+    free(want);
+    fixture_close(&f);
+}
+
 /* The rows that stand for the image, and the logits after them. */
 TEST(deepseek_ocr_image_rows_and_logits_agree_with_torch) {
     struct fixture f;
