@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/die.h"
-#include "base/hash.h"
 #include "base/util.h"
 #include "engine/dsocr_output.h"
 #include "engine/font.h"
@@ -26,8 +25,12 @@ struct page {
 
 /* Dark enough to read on white; the same for the same place in the output. */
 static struct colour colour_of(size_t group) {
-    uint64_t h = hash_u64(group + 1);
-    return (struct colour){ (uint8_t)(h % 200), (uint8_t)((h >> 16) % 200), (uint8_t)((h >> 32) % 255) };
+    static const struct colour colours[] = {
+        { 178, 34, 52 },  { 31, 90, 160 },  { 40, 130, 80 }, { 150, 75, 0 },
+        { 110, 50, 150 }, { 0, 125, 135 },  { 190, 90, 20 }, { 60, 60, 200 },
+        { 120, 120, 20 }, { 170, 40, 120 }, { 70, 90, 110 }, { 20, 110, 30 },
+    };
+    return colours[group % COUNTOF(colours)];
 }
 
 static void set_pixel(struct image *im, int x, int y, struct colour c) {

@@ -19,14 +19,15 @@ void image_init(struct image *im, int width, int height, uint8_t grey) {
     memset(im->rgb, grey, bytes);
 }
 
-int image_alloc(struct image *im, uint32_t width, uint32_t height, const char *what, struct err *err) {
+int image_alloc(struct image *im, uint32_t width, uint32_t height, const struct image_file *f,
+                struct err *err) {
     if (width == 0 || height == 0)
-        return err_set(err, "%s: the image is empty (%u x %u)", what, width, height);
-    if ((uint64_t)width * height > IMAGE_MAX_PIXELS)
-        return err_set(err, "%s: %u x %u pixels are more than the limit of %u: scale the image down first",
-                       what, width, height, IMAGE_MAX_PIXELS);
+        return err_set(err, "%s: the image is empty (%u x %u)", f->what, width, height);
+    if ((uint64_t)width * height > f->max_pixels)
+        return err_set(err, "%s: %u x %u pixels are more than the limit of %llu: scale the image down first",
+                       f->what, width, height, (unsigned long long)f->max_pixels);
     *im = (struct image){ (int)width, (int)height, malloc((size_t)width * height * 3) };
-    if (!im->rgb) return err_set(err, "%s: not enough memory for %u x %u pixels", what, width, height);
+    if (!im->rgb) return err_set(err, "%s: not enough memory for %u x %u pixels", f->what, width, height);
     return 0;
 }
 
@@ -51,12 +52,12 @@ static size_t stored_at(int orientation, int width, int height, int x, int y) {
     return (size_t)v * (size_t)width + (size_t)u;
 }
 
-static int set_upright(struct image *im, int orientation, const char *what, struct err *err) {
+static int set_upright(struct image *im, int orientation, const struct image_file *f, struct err *err) {
     if (orientation < 2 || orientation > 8) return 0;
     struct image up;
     uint32_t width = (uint32_t)im->width, height = (uint32_t)im->height;
     bool swap = orientation >= 5;
-    if (image_alloc(&up, swap ? height : width, swap ? width : height, what, err) < 0) return -1;
+    if (image_alloc(&up, swap ? height : width, swap ? width : height, f, err) < 0) return -1;
     uint8_t *p = up.rgb;
     for (int y = 0; y < up.height; y++)
         for (int x = 0; x < up.width; x++, p += 3)
@@ -66,19 +67,23 @@ static int set_upright(struct image *im, int orientation, const char *what, stru
     return 0;
 }
 
-int image_decode(const void *data, size_t n, const char *what, struct image *out, struct err *err) {
+int image_decode_limited(const struct image_file *f, struct image *out, struct err *err) {
     int orientation = 1, rc;
     *out = (struct image){ 0 };
-    if (n >= PNG_MARK_BYTES && memcmp(data, PNG_MARK, PNG_MARK_BYTES) == 0) {
-        rc = image_decode_png(data, n, what, out, &orientation, err);
-    } else if (n >= JPEG_MARK_BYTES && memcmp(data, JPEG_MARK, JPEG_MARK_BYTES) == 0) {
-        rc = image_decode_jpeg(data, n, what, out, &orientation, err);
+    if (f->n >= PNG_MARK_BYTES && memcmp(f->data, PNG_MARK, PNG_MARK_BYTES) == 0) {
+        rc = image_decode_png(f, out, &orientation, err);
+    } else if (f->n >= JPEG_MARK_BYTES && memcmp(f->data, JPEG_MARK, JPEG_MARK_BYTES) == 0) {
+        rc = image_decode_jpeg(f, out, &orientation, err);
     } else {
-        return err_set(err, "%s: neither PNG nor JPEG: convert the image first", what);
+        return err_set(err, "%s: neither PNG nor JPEG: convert the image first", f->what);
     }
-    if (rc == 0) rc = set_upright(out, orientation, what, err);
+    if (rc == 0) rc = set_upright(out, orientation, f, err);
     if (rc < 0) image_free(out);
     return rc;
+}
+
+int image_decode(const void *data, size_t n, const char *what, struct image *out, struct err *err) {
+    return image_decode_limited(&(struct image_file){ data, n, what, IMAGE_MAX_PIXELS }, out, err);
 }
 
 int image_load(const char *path, struct image *out, struct err *err) {

@@ -104,18 +104,17 @@ static void choose_output(j_decompress_ptr jpeg) {
     if (in == JCS_CMYK || in == JCS_YCCK) jpeg->out_color_space = JCS_CMYK;
 }
 
-static int read_jpeg(struct job *job, const uint8_t *data, size_t n, int *orientation) {
+static int read_jpeg(struct job *job, const struct image_file *f, int *orientation) {
     j_decompress_ptr jpeg = &job->jpeg;
     if (setjmp(job->error.leave)) return -1; /* err is set */
     jpeg_create_decompress(jpeg);
     job->progress.progress_monitor = watch_scans;
     jpeg->progress = &job->progress;
-    jpeg_mem_src(jpeg, data, n);
+    jpeg_mem_src(jpeg, f->data, f->n);
     jpeg_save_markers(jpeg, JPEG_APP0 + 1, 0xffff);
     jpeg_read_header(jpeg, TRUE);
     *orientation = orientation_of(jpeg);
-    if (image_alloc(job->out, jpeg->image_width, jpeg->image_height, job->error.what, job->error.err) < 0)
-        return -1;
+    if (image_alloc(job->out, jpeg->image_width, jpeg->image_height, f, job->error.err) < 0) return -1;
     choose_output(jpeg);
     jpeg_start_decompress(jpeg);
     job->row = malloc((size_t)jpeg->output_width * (size_t)jpeg->output_components);
@@ -130,11 +129,10 @@ static int read_jpeg(struct job *job, const uint8_t *data, size_t n, int *orient
     return 0;
 }
 
-int image_decode_jpeg(const uint8_t *data, size_t n, const char *what, struct image *out, int *orientation,
-                      struct err *err) {
+int image_decode_jpeg(const struct image_file *f, struct image *out, int *orientation, struct err *err) {
     struct job job = { .out = out };
-    job.jpeg.err = error_init(&job.error, what, err);
-    int rc = read_jpeg(&job, data, n, orientation);
+    job.jpeg.err = error_init(&job.error, f->what, err);
+    int rc = read_jpeg(&job, f, orientation);
     jpeg_destroy_decompress(&job.jpeg);
     free(job.row);
     return rc;

@@ -9,8 +9,8 @@
 #include "engine/image_internal.h"
 
 struct job {
+    const struct image_file *file;
     struct bytes in;
-    const char *what;
     png_structp png;
     png_infop info, end;
     uint8_t *wide; /* 16-bit grey: [height][width], big endian */
@@ -20,7 +20,7 @@ struct job {
 
 static void on_error(png_structp png, const char *message) {
     struct job *job = png_get_error_ptr(png);
-    err_set(job->err, "%s: damaged PNG: %s", job->what, message);
+    err_set(job->err, "%s: damaged PNG: %s", job->file->what, message);
     longjmp(png_jmpbuf(png), 1);
 }
 
@@ -86,7 +86,7 @@ static int read_png(struct job *job, int *orientation) {
     png_read_info(job->png, job->info);
     uint32_t width = png_get_image_width(job->png, job->info),
              height = png_get_image_height(job->png, job->info);
-    if (image_alloc(job->out, width, height, job->what, job->err) < 0) return -1;
+    if (image_alloc(job->out, width, height, job->file, job->err) < 0) return -1;
     read_pixels(job);
     png_read_end(job->png, job->end);
     *orientation = orientation_in(job, job->info);
@@ -94,9 +94,8 @@ static int read_png(struct job *job, int *orientation) {
     return 0;
 }
 
-int image_decode_png(const uint8_t *data, size_t n, const char *what, struct image *out, int *orientation,
-                     struct err *err) {
-    struct job job = { .in = { data, data + n }, .what = what, .out = out, .err = err };
+int image_decode_png(const struct image_file *f, struct image *out, int *orientation, struct err *err) {
+    struct job job = { .file = f, .in = { f->data, f->data + f->n }, .out = out, .err = err };
     int rc = -1;
     job.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &job, on_error, on_warning);
     if (job.png) job.info = png_create_info_struct(job.png);
@@ -104,7 +103,7 @@ int image_decode_png(const uint8_t *data, size_t n, const char *what, struct ima
     if (job.info && job.end) {
         rc = read_png(&job, orientation);
     } else {
-        err_set(err, "%s: libpng %s cannot be set up", what, PNG_LIBPNG_VER_STRING);
+        err_set(err, "%s: libpng %s cannot be set up", f->what, PNG_LIBPNG_VER_STRING);
     }
     if (job.png) png_destroy_read_struct(&job.png, &job.info, &job.end);
     free(job.wide);
