@@ -34,7 +34,8 @@ endif
 
 , := ,
 # Libraries of the command-line program. STATIC=1 takes them from .a files (make dist).
-LIB_NAMES := sqlite3 png jpeg pcre2-8 yaml zstd z jansson
+# libsupc++ only ever as an archive: its demangler that cannot run out of memory is not in the shared library.
+LIB_NAMES := :libsupc++.a sqlite3 png jpeg pcre2-8 yaml zstd z jansson
 LIBS := $(if $(filter 1,$(STATIC)),-Wl$(,)-Bstatic) $(addprefix -l,$(LIB_NAMES)) \
         $(if $(filter 1,$(STATIC)),-Wl$(,)-Bdynamic) -lm -lpthread -ldl
 RUNPATH := $(if $(filter 1,$(STATIC)),-Wl$(,)-rpath$(,)'$$ORIGIN/../lib/inferprof')

@@ -101,14 +101,17 @@ void build_process_meta(struct timeline_builder *b) {
     for (size_t i = b->segment.meta; i < b->meta.n; i++) {
         struct timeline_meta m = b->meta.v[i];
         const char *key = text_of(b, m.key), *value = text_of(b, m.value), *field;
-        if ((field = numbered(key, "device.", &index)))
-            set_device(b, &b->devices.v[build_device(b, process, index)], field, value);
-        else if ((field = numbered(key, "thread.", &index)) && strcmp(field, "name") == 0)
-            b->threads.v[build_thread(b, index)].name = m.value;
-        else if ((field = numbered(key, "stream.", &index)) && strcmp(field, "name") == 0)
+        if ((field = numbered(key, "device.", &index))) {
+            uint32_t device = build_device(b, process, index); /* may move the table */
+            set_device(b, &b->devices.v[device], field, value);
+        } else if ((field = numbered(key, "thread.", &index)) && strcmp(field, "name") == 0) {
+            uint32_t thread = build_thread(b, index);
+            b->threads.v[thread].name = m.value;
+        } else if ((field = numbered(key, "stream.", &index)) && strcmp(field, "name") == 0) {
             set_lane_names(b, process, index, m.value);
-        else
+        } else {
             set_process(b, &b->processes.v[process], key, &m);
+        }
     }
 }
 

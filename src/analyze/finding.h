@@ -1,0 +1,50 @@
+/* Rules that turn an analysis into findings. A rule looks at one stage (or, with NULL, at the run) and emits at most
+ * one finding, with numbers, a bound on what it could save, and what to do. No evidence, no finding. */
+#ifndef ANALYZE_FINDING_H
+#define ANALYZE_FINDING_H
+
+#include "analyze/internal.h"
+
+/* A stage in the units that findings speak. All times in ms, over all its occurrences. */
+struct finding_stage {
+    const struct analysis_stage *s;
+    uint32_t row;
+    double times;   /* occurrences, at least 1 */
+    double wall_ms; /* what a saving is a percentage of: the timing phase's where there is one */
+    double traced_wall_ms, busy_ms, floor_ms; /* floor: NaN unknown */
+};
+struct finding_rule {
+    const char *id;
+    enum { FINDING_GPU_STAGE, FINDING_ANY_STAGE, FINDING_RUN } about;
+    bool needs_idle; /* only where idle verdicts stand */
+    void (*find)(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
+};
+/* The finding is f's (NULL: the run's). saving_ms: NaN informs only. Texts are kept as they are. */
+void finding_emit(struct context *c, const struct finding_rule *rule, const struct finding_stage *f,
+                  double saving_ms, enum analysis_confidence confidence, const char *title,
+                  const char *evidence, const char *advice);
+
+/* finding_idle.c */
+void find_launch_bound(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
+void find_sync(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
+void find_host_copies(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
+void find_no_work(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
+void find_dependency(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
+void find_between_steps(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
+void find_unexplained_idle(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
+/* finding_work.c */
+void find_roof(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
+void find_small_grids(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
+void find_wave_tails(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
+void find_chains(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
+void find_casts(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
+void find_attention(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
+void find_experts(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
+/* finding_run.c */
+void find_throttle(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
+void find_communication(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
+void find_variance(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
+void find_overhead(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
+void find_outside(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
+
+#endif

@@ -1,0 +1,181 @@
+/* Findings about the work the GPU (or the CPU) does. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "analyze/finding.h"
+#include "base/util.h"
+
+static double category_ms(const struct finding_stage *f, enum kernel_category category) {
+    return f->s->category_ns[category] * 1e-6;
+}
+
+/* Time beyond the floor cannot be saved twice: other findings about work stay below it. */
+static double bounded(const struct finding_stage *f, double saving_ms) {
+    return isnan(f->floor_ms) ? saving_ms : MAX(0, MIN(saving_ms, f->busy_ms - f->floor_ms));
+}
+
+/* A quarter above the floor is as near as kernels get. */
+#define NEAR_THE_ROOF 1.25
+void find_roof(struct context *c, const struct finding_rule *rule, const struct finding_stage *f) {
+    const struct analysis_stage *s = f->s;
+    bool on_gpu = s->kernels && !s->on_cpu;
+    double work_ms = on_gpu ? f->busy_ms : f->wall_ms;
+    if (!(f->floor_ms > 0) || !(work_ms > 0) || !(s->bytes > 0)) return;
+    bool memory = !(s->flops / c->a->peak_flops_per_s > s->bytes / c->a->peak_bytes_per_s);
+    const char *roof = memory ? "memory" : "compute", *what = on_gpu ? "GPU work" : "time";
+    const char *source = c->a->peak_source ? c->a->peak_source : "peaks given";
+    if (f->wall_ms < NEAR_THE_ROOF * f->floor_ms) {
+        finding_emit(
+            c, rule, f, NAN, ANALYSIS_HIGH,
+            analysis_text(c, "%s runs at the %s roof: %.2fx its floor of %.3g ms", s->name, roof,
+                          f->wall_ms / f->floor_ms, f->floor_ms),
+            analysis_text(c, "%.3g GB and %.3g GFLOP must be moved and done (%s)", s->bytes * f->times * 1e-9,
+                          s->flops * f->times * 1e-9, source),
+            memory ? "Only less data helps: smaller weight or KV types, larger batches, speculative decoding."
+                   : "Only less arithmetic or a smaller type helps.");
+        return;
+    }
+    double saving = work_ms - f->floor_ms;
+    const char *title = analysis_text(c, "%s: its %s (%.3g ms) is %.1fx the %s roof of %.3g ms", s->name,
+                                      what, work_ms, work_ms / f->floor_ms, roof, f->floor_ms);
+    const char *evidence = analysis_text(
+        c,
+        "%.3g GB must be moved: %.0f%% of the bandwidth while working, %.1f%% over the whole time; distance to the floor %.1fx (%s)",
+        s->bytes * f->times * 1e-9, 100 * s->bytes * f->times / (work_ms * 1e-3 * c->a->peak_bytes_per_s),
+        100 * s->mbu, f->wall_ms / f->floor_ms, source);
+    finding_emit(
+        c, rule, f, saving, ANALYSIS_MEDIUM, title, evidence,
+        memory
+            ? "Raise the bandwidth that the big kernels reach: fewer and larger reads, weights in one pass, fused "
+              "element-wise work, grouped expert GEMMs, more sequences at once."
+            : "Move the arithmetic to tensor cores and larger tiles: see the kernels furthest from the roof.");
+}
+
+/* Work of classes of the stage, weighted by what a rule says of each class. */
+static double sum_classes(const struct context *c, uint32_t row,
+                          double (*weight)(const struct context *, const struct analysis_kernel *),
+                          double *all_ms, const struct analysis_kernel **largest) {
+    double sum = 0, most = 0;
+    *all_ms = 0;
+    for (size_t i = 0; c->shape_stage_ns && i < c->a->nkernels; i++) {
+        const struct analysis_kernel *k = &c->a->kernels[i];
+        double ms = 0, part = weight(c, k);
+        for (uint32_t r = 0; r < c->a->nstages; r++) {
+            uint32_t root = r;
+            while (c->a->stages[root].parent != ANALYSIS_NONE) root = c->a->stages[root].parent;
+            if (root == row) ms += c->shape_stage_ns[(size_t)k->shape * c->a->nstages + r] * 1e-6;
+        }
+        if (!(part > 0) || !(ms > 0)) continue;
+        *all_ms += ms;
+        sum += ms * part;
+        if (ms * part > most) most = ms * part, *largest = k;
+    }
+    return sum;
+}
+
+static double idle_sms(const struct context *c, const struct analysis_kernel *k) {
+    uint32_t sms = c->tl->devices[c->tl->shapes[k->shape].device].sms;
+    return k->blocks && sms && k->blocks < sms ? 1 - (double)k->blocks / sms : 0;
+}
+
+void find_small_grids(struct context *c, const struct finding_rule *rule, const struct finding_stage *f) {
+    const struct analysis_kernel *k = NULL;
+    double all, ms = sum_classes(c, f->row, idle_sms, &all, &k);
+    if (!k || ms < 0.05 * f->busy_ms) return;
+    uint32_t sms = c->tl->devices[c->tl->shapes[k->shape].device].sms;
+    const char *title = analysis_text(c, "%s: %.3g ms run in grids smaller than the GPU", f->s->name, all);
+    const char *evidence = analysis_text(
+        c, "most of it in %s: %llu blocks on %u multiprocessors, %llu calls of %.1f us", k->short_name,
+        (unsigned long long)k->blocks, sms, (unsigned long long)k->calls, k->mean_ns * 1e-3);
+    finding_emit(
+        c, rule, f, bounded(f, ms), ANALYSIS_LOW, title, evidence,
+        "Give the GPU more at once: larger batches, split-K or split-KV variants, grouped GEMMs, fusion with neighbours.");
+}
+
+/* Blocks beyond full waves run in a wave of their own that leaves most of the GPU idle. */
+static double wave_tail(const struct context *c, const struct analysis_kernel *k) {
+    (void)c;
+    if (k->category != KERNEL_CATEGORY_GEMM || !(k->waves > 1)) return 0;
+    return 1 - k->waves / ceil(k->waves);
+}
+
+void find_wave_tails(struct context *c, const struct finding_rule *rule, const struct finding_stage *f) {
+    const struct analysis_kernel *k = NULL;
+    double all, ms = sum_classes(c, f->row, wave_tail, &all, &k);
+    if (!k || ms < 0.03 * f->busy_ms) return;
+    const char *title = analysis_text(
+        c, "%s: GEMM tiles do not fill the GPU evenly: up to %.3g ms in last waves", f->s->name, ms);
+    const char *evidence = analysis_text(
+        c, "most of it in %s: %llu blocks are %.2f waves, so %.0f%% of %.0f are used", k->short_name,
+        (unsigned long long)k->blocks, k->waves, 100 * k->waves / ceil(k->waves), ceil(k->waves));
+    finding_emit(
+        c, rule, f, bounded(f, ms), ANALYSIS_LOW, title, evidence,
+        "Pad or batch the shapes to whole tiles and waves, or let the library search for another tile (autotuning, stream-K).");
+}
+
+void find_chains(struct context *c, const struct finding_rule *rule, const struct finding_stage *f) {
+    double ms = c->stage_chain_ns[f->row] * 1e-6, all = category_ms(f, KERNEL_CATEGORY_ELEMENTWISE);
+    if (ms < 0.05 * f->busy_ms) return;
+    const char *title =
+        analysis_text(c, "%s: element-wise kernels run one after the other: fusing them saves up to %.3g ms",
+                      f->s->name, ms);
+    const char *evidence = analysis_text(
+        c, "%llu kernels stand in such chains; element-wise work is %.3g ms, %.0f%% of the GPU's",
+        (unsigned long long)c->stage_chain_kernels[f->row], all, 100 * all / f->busy_ms);
+    finding_emit(
+        c, rule, f, bounded(f, ms), ANALYSIS_MEDIUM, title, evidence,
+        "Fuse them: torch.compile, or fused kernels for norm, rotary embedding and activation. Their launches go too.");
+}
+
+void find_casts(struct context *c, const struct finding_rule *rule, const struct finding_stage *f) {
+    double ms = category_ms(f, KERNEL_CATEGORY_COPY);
+    if (ms < 0.05 * f->busy_ms) return;
+    const char *title =
+        analysis_text(c, "%s spends %.3g ms in copies and casts on the device", f->s->name, ms);
+    const char *evidence = analysis_text(
+        c, "%.0f%% of its GPU time computes nothing: casts between types, concatenation, reordering",
+        100 * ms / f->busy_ms);
+    finding_emit(
+        c, rule, f, bounded(f, ms), ANALYSIS_MEDIUM, title, evidence,
+        "Keep one type from end to end (no autocast around bf16 weights), write the KV cache in place instead of "
+        "concatenating, and avoid non-contiguous layouts.");
+}
+
+void find_attention(struct context *c, const struct finding_rule *rule, const struct finding_stage *f) {
+    double softmax = category_ms(f, KERNEL_CATEGORY_SOFTMAX),
+           fused = category_ms(f, KERNEL_CATEGORY_ATTENTION);
+    if (fused > 0 || softmax < 0.03 * f->busy_ms || !(category_ms(f, KERNEL_CATEGORY_GEMM) > 0)) return;
+    finding_emit(c, rule, f, bounded(f, softmax), ANALYSIS_MEDIUM,
+                 analysis_text(c, "%s computes attention in separate kernels: %.3g ms of softmax alone",
+                               f->s->name, softmax),
+                 "softmax kernels run, and no fused attention kernel does: the scores go through memory",
+                 "Use a fused attention kernel (FlashAttention, scaled_dot_product_attention, FlashInfer).");
+}
+
+/* Experts one by one: hundreds of small products a token. */
+void find_experts(struct context *c, const struct finding_rule *rule, const struct finding_stage *f) {
+    double calls = 0, ms = 0;
+    if (!(f->s->tokens_out > 0) ||
+        !(category_ms(f, KERNEL_CATEGORY_SORT) + category_ms(f, KERNEL_CATEGORY_MOE) > 0))
+        return;
+    for (size_t i = 0; i < c->a->nkernels; i++) {
+        const struct analysis_kernel *k = &c->a->kernels[i];
+        if (k->stage != f->row ||
+            (k->category != KERNEL_CATEGORY_GEMV && k->category != KERNEL_CATEGORY_GEMM))
+            continue;
+        calls += (double)k->calls;
+        ms += k->owned_ns * 1e-6;
+    }
+    double each = calls / f->s->tokens_out, mean_us = calls > 0 ? ms * 1e3 / calls : 0;
+    double gaps = f->s->idle.ns[ANALYSIS_IDLE_LAUNCH] * 1e-6 * calls / (double)MAX(f->s->kernels, 1);
+    if (each < 100 || mean_us > 20) return;
+    const char *title =
+        analysis_text(c, "%s runs its experts one by one: %.0f small products a token", f->s->name, each);
+    const char *evidence = analysis_text(
+        c,
+        "%.1f us each on average, %.3g ms in all; %.3g ms of launch gaps lie before them (part of "
+        "what a graph would remove)",
+        mean_us, ms, gaps);
+    finding_emit(c, rule, f, gaps, ANALYSIS_MEDIUM, title, evidence,
+                 "Use a grouped or fused MoE kernel: one launch for all experts of a layer.");
+}

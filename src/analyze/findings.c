@@ -1,0 +1,104 @@
+/* The table of rules, and the order of what they found. */
+#include "analyze/finding.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "base/vec.h"
+
+#define FINDINGS_MAX 12   /* one page */
+#define WORTH_SAYING 0.01 /* of the stage's time */
+
+static const struct finding_rule rules[] = {
+    { "launch-bound", FINDING_GPU_STAGE, true, find_launch_bound },
+    { "roof-distance", FINDING_ANY_STAGE, false, find_roof },
+    { "synchronisation", FINDING_GPU_STAGE, true, find_sync },
+    { "host-copies", FINDING_GPU_STAGE, true, find_host_copies },
+    { "host-busy-elsewhere", FINDING_GPU_STAGE, true, find_no_work },
+    { "between-steps", FINDING_GPU_STAGE, true, find_between_steps },
+    { "stream-dependency", FINDING_GPU_STAGE, true, find_dependency },
+    { "unexplained-idle", FINDING_GPU_STAGE, true, find_unexplained_idle },
+    { "small-grids", FINDING_GPU_STAGE, false, find_small_grids },
+    { "gemm-tiles", FINDING_GPU_STAGE, false, find_wave_tails },
+    { "unfused-elementwise", FINDING_GPU_STAGE, false, find_chains },
+    { "cast-copy-traffic", FINDING_GPU_STAGE, false, find_casts },
+    { "unfused-attention", FINDING_GPU_STAGE, false, find_attention },
+    { "small-experts", FINDING_GPU_STAGE, true, find_experts },
+    { "throttled", FINDING_RUN, false, find_throttle },
+    { "exposed-communication", FINDING_RUN, false, find_communication },
+    { "unstable", FINDING_RUN, false, find_variance },
+    { "profiler-overhead", FINDING_RUN, false, find_overhead },
+    { "outside-stages", FINDING_RUN, false, find_outside },
+};
+
+struct found {
+    struct analysis_finding *v;
+    size_t n, cap;
+};
+
+void finding_emit(struct context *c, const struct finding_rule *rule, const struct finding_stage *f,
+                  double saving_ms, enum analysis_confidence confidence, const char *title,
+                  const char *evidence, const char *advice) {
+    struct analysis *a = c->a;
+    double of_ms = f ? f->wall_ms : a->wall_ns * 1e-6;
+    if (!isnan(saving_ms) && (!(of_ms > 0) || saving_ms < WORTH_SAYING * of_ms)) return;
+    struct found all = { a->findings, a->nfindings, a->nfindings };
+    vec_push(&all, ((struct analysis_finding){ .rule = rule->id,
+                                               .title = title,
+                                               .evidence = evidence,
+                                               .advice = advice,
+                                               .stage = f ? f->row : ANALYSIS_NONE,
+                                               .saving_ms = saving_ms,
+                                               .saving_percent = 100 * saving_ms / of_ms,
+                                               .confidence = confidence }));
+    a->findings = all.v;
+    a->nfindings = all.n;
+}
+
+/* By saving; those that only inform come last, in the order of the table. */
+static int by_saving(const void *a, const void *b) {
+    const struct analysis_finding *x = a, *y = b;
+    double sx = isnan(x->saving_ms) ? -1 : x->saving_ms, sy = isnan(y->saving_ms) ? -1 : y->saving_ms;
+    if (sx != sy) return sx < sy ? 1 : -1;
+    if (x->confidence != y->confidence) return x->confidence < y->confidence ? 1 : -1;
+    if (x->stage != y->stage) return x->stage < y->stage ? -1 : 1;
+    return strcmp(x->rule, y->rule);
+}
+
+static struct finding_stage units(const struct analysis_stage *s, uint32_t row) {
+    double times = s->occurrences ? (double)s->occurrences : 1;
+    double traced = s->wall_total_ns * 1e-6;
+    return (struct finding_stage){ .s = s,
+                                   .row = row,
+                                   .times = times,
+                                   .wall_ms = s->timing_ms.n ? s->timing_ms.median * times : traced,
+                                   .traced_wall_ms = traced,
+                                   .busy_ms = s->gpu_busy_ns * 1e-6,
+                                   .floor_ms = s->floor_ns * times * 1e-6 };
+}
+
+static void try_stage(struct context *c, const struct finding_rule *rule, uint32_t row) {
+    const struct analysis_stage *s = &c->a->stages[row];
+    bool on_gpu = s->kernels && !s->on_cpu;
+    if (s->outside || s->parent != ANALYSIS_NONE)
+        return; /* savings of sub-stages are inside their parent's */
+    if (rule->about == FINDING_GPU_STAGE && !on_gpu) return;
+    if (rule->needs_idle && !s->idle_known) return;
+    struct finding_stage f = units(s, row);
+    if (f.wall_ms > 0) rule->find(c, rule, &f);
+}
+
+void analyze_findings(struct context *c) {
+    struct analysis *a = c->a;
+    for (size_t i = 0; i < COUNTOF(rules); i++) {
+        if (rules[i].about == FINDING_RUN)
+            rules[i].find(c, &rules[i], NULL);
+        else
+            for (uint32_t row = 0; row < a->nstages; row++) try_stage(c, &rules[i], row);
+    }
+    if (a->findings) analysis_keep(c, a->findings);
+    if (a->nfindings) qsort(a->findings, a->nfindings, sizeof *a->findings, by_saving);
+    a->nfindings = MIN(a->nfindings, FINDINGS_MAX);
+}

@@ -1,0 +1,84 @@
+/* GEMM records (shapes as the library was asked for) to the kernels that answered: FLOPs and bytes of a call. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/internal.h"
+#include "base/die.h"
+#include "base/util.h"
+
+#define NEAR_NS \
+    1000000 /* a record without correlation id belongs to the next launch of its thread, if it is soon */
+
+/* Bytes of an element: "bf16" 2, "f32" 4, "fp8_e4m3" 1; 0: not known. */
+static double type_bytes(const char *type, size_t len) {
+    static const struct {
+        const char *name;
+        double bytes;
+    } rows[] = { { "bf16", 2 }, { "fp16", 2 }, { "f16", 2 }, { "tf32", 4 },  { "fp32", 4 },
+                 { "f32", 4 },  { "fp64", 8 }, { "f64", 8 }, { "fp8", 1 },   { "e4m3", 1 },
+                 { "e5m2", 1 }, { "i8", 1 },   { "s8", 1 },  { "fp4", 0.5 }, { "e2m1", 0.5 } };
+    for (size_t i = 0; i < COUNTOF(rows); i++) {
+        const char *at = memmem(type, len, rows[i].name, strlen(rows[i].name));
+        if (at) return rows[i].bytes;
+    }
+    return 0;
+}
+
+/* "bf16,bf16->bf16 compute f32": each matrix once. NaN: a type is not known. */
+static double gemm_bytes(const struct trace_gemm *g, const char *types) {
+    const char *comma = strchr(types, ','), *arrow = strstr(types, "->");
+    if (!comma || !arrow || comma > arrow) return NAN;
+    size_t out_len = strcspn(arrow + 2, " ");
+    double a = type_bytes(types, (size_t)(comma - types)),
+           b = type_bytes(comma + 1, (size_t)(arrow - comma - 1)), d = type_bytes(arrow + 2, out_len);
+    if (!a || !b || !d) return NAN;
+    double m = (double)g->m, n = (double)g->n, k = (double)g->k;
+    return (m * k * a + k * n * b + m * n * d) * (double)MAX(g->batch, 1);
+}
+
+/* [launches.n]: record of each launch, TIMELINE_NONE where there is none. Both lists are sorted by start. */
+static uint32_t *gemm_of_launch(const struct context *c) {
+    const struct timeline *tl = c->tl;
+    uint32_t *of = xmalloc(tl->launches.n * sizeof *of),
+             *waiting = xmalloc((tl->nthreads + 1) * sizeof *waiting);
+    memset(of, 0xff, tl->launches.n * sizeof *of);
+    memset(waiting, 0xff, (tl->nthreads + 1) * sizeof *waiting);
+    for (size_t i = 0, next = 0; i < tl->launches.n; i++) {
+        for (; next < tl->gemms.n && tl->gemms.v[next].start_ns <= tl->launches.start_ns[i]; next++)
+            if (tl->gemms.launch[next] == TIMELINE_NONE) waiting[tl->gemms.v[next].thread] = (uint32_t)next;
+        uint32_t g = waiting[tl->launches.thread[i]];
+        if (g == TIMELINE_NONE || tl->launches.api_kind[i] != TIMELINE_API_KERNEL) continue;
+        if (tl->launches.start_ns[i] - tl->gemms.v[g].start_ns < NEAR_NS) of[i] = g;
+        waiting[tl->launches.thread[i]] = TIMELINE_NONE;
+    }
+    for (size_t i = 0; i < tl->gemms.n; i++)
+        if (tl->gemms.launch[i] != TIMELINE_NONE) of[tl->gemms.launch[i]] = (uint32_t)i;
+    free(waiting);
+    return of;
+}
+
+void analyze_gemms(struct context *c) {
+    const struct timeline *tl = c->tl;
+    if (!tl->gemms.n || !tl->launches.n) return;
+    uint32_t *of = gemm_of_launch(c);
+    double *sums = xcalloc(tl->nshapes * 3 + 1, sizeof *sums); /* flops, bytes, calls of each shape */
+    for (size_t i = 0; i < tl->kernels.n; i++) {
+        uint32_t launch = tl->kernels.launch[i];
+        if (launch == TIMELINE_NONE || of[launch] == TIMELINE_NONE || tl->launches.kernels[launch] > 1)
+            continue;
+        const struct trace_gemm *g = &tl->gemms.v[of[launch]];
+        double *s = &sums[(size_t)tl->kernels.shape[i] * 3];
+        s[0] += 2.0 * (double)g->m * (double)g->n * (double)g->k * (double)MAX(g->batch, 1);
+        s[1] += gemm_bytes(g, timeline_text(tl, g->types));
+        s[2] += 1;
+    }
+    for (size_t i = 0; i < tl->nshapes; i++) {
+        if (!sums[i * 3 + 2]) continue;
+        struct analysis_kernel *k = &c->a->kernels[c->a->shape_kernel[i]];
+        k->flops = sums[i * 3] / sums[i * 3 + 2];
+        k->bytes = sums[i * 3 + 1] / sums[i * 3 + 2];
+    }
+    free(sums);
+    free(of);
+}

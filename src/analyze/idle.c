@@ -1,0 +1,134 @@
+/* Why a device waited. For a gap that a kernel ended, the questions are asked in this order:
+ *   1. Did a copy run? That part of the gap is the copy's.
+ *   2. Is there no launch? Unknown.
+ *   3. Was the kernel launched before the gap began (or is it a later node of a running graph)? Then the host is not
+ *      to blame: it waited for another stream, or it is the latency from kernel to kernel on one stream.
+ *   4. Else the host came late. Was it held in a synchronisation (or a copy call that blocks) after the device had run
+ *      dry? Synchronisation. Had it not launched anything for QUIET_NS before? No work. Else: launch gap. */
+#include <stdlib.h>
+
+#include "analyze/internal.h"
+#include "base/die.h"
+#include "base/util.h"
+#include "base/vec.h"
+
+#define QUIET_NS 200000 /* a host that launches needs 2 to 50 us a call, Python included */
+
+struct interval {
+    uint64_t start_ns, end_ns;
+};
+struct idle_walk {
+    const struct context *c;
+    struct { /* union of the device's copies */
+        struct interval *v;
+        size_t n, cap;
+    } copies;
+    size_t copy;       /* first that may reach into the next gap */
+    uint8_t *started;  /* [launches.n] a kernel of it has run */
+    uint32_t *sync_at; /* [nthreads + 1] first of the thread's synchronisations in `syncs` */
+    uint32_t *syncs;   /* those that hold the host, by thread, then start */
+};
+
+static bool holds_host(const struct timeline *tl, size_t sync) {
+    return tl->syncs.kind[sync] != TRACE_SYNC_STREAM_WAIT;
+}
+
+static void sort_syncs(struct idle_walk *w) {
+    const struct timeline *tl = w->c->tl;
+    w->sync_at = xcalloc(tl->nthreads + 2, sizeof *w->sync_at);
+    w->syncs = xmalloc((tl->syncs.n + 1) * sizeof *w->syncs);
+    for (size_t i = 0; i < tl->syncs.n; i++)
+        if (holds_host(tl, i)) w->sync_at[tl->syncs.thread[i] + 2]++;
+    for (size_t t = 2; t < tl->nthreads + 2; t++) w->sync_at[t] += w->sync_at[t - 1];
+    for (size_t i = 0; i < tl->syncs.n; i++)
+        if (holds_host(tl, i)) w->syncs[w->sync_at[tl->syncs.thread[i] + 1]++] = (uint32_t)i;
+}
+
+struct idle_walk *idle_open(const struct context *c, uint32_t device) {
+    const struct timeline_device *d = &c->tl->devices[device];
+    struct idle_walk *w = xcalloc(1, sizeof *w);
+    w->c = c;
+    for (size_t i = d->first_copy; i < d->first_copy + d->copy_count; i++) {
+        struct interval v = { c->tl->copies.start_ns[i], c->tl->copies.end_ns[i] };
+        struct interval *last = w->copies.n ? &w->copies.v[w->copies.n - 1] : NULL;
+        if (last && v.start_ns <= last->end_ns)
+            last->end_ns = MAX(last->end_ns, v.end_ns);
+        else
+            vec_push(&w->copies, v);
+    }
+    w->started = xcalloc(c->tl->launches.n + 1, 1);
+    sort_syncs(w);
+    return w;
+}
+
+void idle_close(struct idle_walk *w) {
+    free(w->copies.v);
+    free(w->started);
+    free(w->sync_at);
+    free(w->syncs);
+    free(w);
+}
+
+/* Time of copies in [from, to); gaps come in order. */
+static uint64_t copying(struct idle_walk *w, uint64_t from, uint64_t to) {
+    uint64_t sum = 0;
+    while (w->copy < w->copies.n && w->copies.v[w->copy].end_ns <= from) w->copy++;
+    for (size_t i = w->copy; i < w->copies.n && w->copies.v[i].start_ns < to; i++)
+        sum += MIN(to, w->copies.v[i].end_ns) - MAX(from, w->copies.v[i].start_ns);
+    return sum;
+}
+
+/* The last synchronisation that the thread entered before `before` ended after `after`. */
+static bool was_held(const struct idle_walk *w, uint32_t thread, uint64_t after, uint64_t before) {
+    const struct timeline_syncs *y = &w->c->tl->syncs;
+    size_t lo = w->sync_at[thread], hi = w->sync_at[thread + 1], first = lo;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (y->start_ns[w->syncs[mid]] < before)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo > first && y->end_ns[w->syncs[lo - 1]] > after;
+}
+
+static enum analysis_idle_cause host_cause(const struct idle_walk *w, uint32_t launch, uint64_t from) {
+    const struct timeline_launches *l = &w->c->tl->launches;
+    uint32_t before = w->c->previous_launch[launch];
+    uint64_t last_call = before == TIMELINE_NONE ? from : l->end_ns[before];
+    if (was_held(w, l->thread[launch], from, l->start_ns[launch])) return ANALYSIS_IDLE_SYNC;
+    if (before != TIMELINE_NONE && l->api_kind[before] == TIMELINE_API_COPY && l->start_ns[before] < from &&
+        last_call > from)
+        return ANALYSIS_IDLE_SYNC; /* a copy call that waited for the device */
+    if (l->start_ns[launch] > last_call + QUIET_NS) return ANALYSIS_IDLE_NO_WORK;
+    return ANALYSIS_IDLE_LAUNCH;
+}
+
+static enum analysis_idle_cause cause_of(struct idle_walk *w, uint64_t from, size_t kernel,
+                                         uint32_t lane_before) {
+    const struct timeline *tl = w->c->tl;
+    uint32_t launch = tl->kernels.launch[kernel];
+    if (launch == TIMELINE_NONE) return ANALYSIS_IDLE_UNKNOWN;
+    if (w->started[launch] || tl->launches.end_ns[launch] <= from)
+        return lane_before == tl->kernels.lane[kernel] ? ANALYSIS_IDLE_DEVICE : ANALYSIS_IDLE_DEPENDENCY;
+    return host_cause(w, launch, from);
+}
+
+void idle_started(struct idle_walk *w, size_t kernel) {
+    uint32_t launch = w->c->tl->kernels.launch[kernel];
+    if (launch != TIMELINE_NONE) w->started[launch] = 1;
+}
+
+void idle_classify(struct idle_walk *w, uint64_t from_ns, uint64_t to_ns, size_t kernel, uint32_t lane_before,
+                   double causes[ANALYSIS_IDLE_CAUSES], double *graph_removable_ns) {
+    const struct timeline *tl = w->c->tl;
+    uint32_t launch = tl->kernels.launch[kernel];
+    uint64_t copy = copying(w, from_ns, to_ns);
+    double rest = (double)(to_ns - from_ns - copy);
+    enum analysis_idle_cause cause = cause_of(w, from_ns, kernel, lane_before);
+    causes[ANALYSIS_IDLE_COPY] += (double)copy;
+    causes[cause] += rest;
+    bool in_graph = launch != TIMELINE_NONE && tl->launches.api_kind[launch] == TIMELINE_API_GRAPH;
+    if (!in_graph && (cause == ANALYSIS_IDLE_LAUNCH || cause == ANALYSIS_IDLE_DEVICE))
+        *graph_removable_ns += rest;
+}

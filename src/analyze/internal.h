@@ -1,0 +1,106 @@
+/* Shared by the files of analyze/: the working state of one analysis. */
+#ifndef ANALYZE_INTERNAL_H
+#define ANALYZE_INTERNAL_H
+
+#include "analyze/analyze.h"
+#include "analyze/stream_stats.h"
+#include "base/intern.h"
+
+struct memory { /* everything the analysis hands out and does not grow */
+    void **v;
+    size_t n, cap;
+};
+
+/* What is gathered of a stage row beside its public part. */
+struct stage_work {
+    struct stream_stats gaps, launch_delay, launch_cost, launch_interval;
+    double queue_depth_sum;
+    uint64_t queue_seen, queue_empty;
+    double kernel_sum_ns; /* durations, not owned */
+    uint64_t unmatched_launches;
+    bool whole_graphs; /* has kernels that stand for whole graphs */
+};
+/* Of an occurrence, on the device being walked. */
+struct occurrence_work {
+    uint64_t first_ns, last_ns, frontier_ns, busy_ns; /* frontier: end of the union of its kernels so far */
+    double idle_at_first_ns, idle_at_last_ns;         /* the device's idle time when they started */
+    double caused_ns;                                 /* of its idle time, what was given a cause */
+    uint32_t device;                                  /* ANALYSIS_NONE: no kernel yet */
+};
+
+/* Energy of a device as a function of time. */
+struct power_index {
+    uint64_t *time_ns;
+    double *joules; /* since the first sample */
+    size_t n;
+};
+
+struct context {
+    const struct timeline *tl;
+    const struct analyze_input *in; /* never NULL here */
+    struct analysis *a;
+    struct memory *memory;
+    struct intern *texts;
+    struct stage_work *stage_work;    /* [nstages] */
+    struct occurrence_work *occ_work; /* [noccurrences] */
+    uint32_t *kernel_occurrence, *range_occurrence;
+    uint8_t *shape_category;   /* [nshapes] */
+    uint32_t outside;          /* row of the stage table */
+    double *range_gpu_ns;      /* [ranges.n + 1] owned by kernels whose innermost range it is; last: none */
+    double *shape_owned_ns;    /* [nshapes] */
+    double *shape_stage_ns;    /* [nshapes x nstages], by innermost stage; NULL: that would be too many */
+    double *range_total_ns;    /* [ranges.n] with what is inside it; by operators_finish */
+    uint32_t *previous_launch; /* [launches.n] before it on its thread */
+    struct power_index *power; /* [ndevices], by power.c */
+    double *stage_chain_ns;    /* [nstages] what fusing chains of element-wise kernels could save; chains.c */
+    uint64_t *stage_chain_kernels;
+};
+
+/* analyze.c */
+void *analysis_keep(struct context *c, void *block);                  /* freed with the analysis */
+void *analysis_alloc(struct context *c, size_t n, size_t elem_bytes); /* zeroed, at least one */
+const char *analysis_text(struct context *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void analysis_note(struct context *c, enum analysis_severity severity, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* In order of their calls. */
+void analyze_kernel_names(struct context *c); /* kernels.c: rows of kernels, one a shape */
+void analyze_stages(struct context *c);       /* stages.c: occurrences and rows */
+void analyze_calls(struct context *c);        /* calls.c: launches, copies, syncs of stages */
+void analyze_devices(struct context *c);      /* walk.c: the pass over kernels */
+void analyze_queue(struct context *c);        /* queue.c */
+void analyze_kernels_finish(struct context *c);
+void analyze_operators_finish(struct context *c); /* operators.c */
+void analyze_power(struct context *c);            /* power.c, before stages finish */
+void analyze_stages_finish(struct context *c);
+void analyze_tokens(struct context *c); /* tokens.c */
+void analyze_gemms(struct context *c);  /* gemm.c: FLOPs and bytes of kernels, from GEMM records */
+void analyze_chains(struct context *c); /* chains.c */
+void analyze_model(struct context *c);  /* model.c: MFU, MBU, floor, distance, roofline */
+/* Of the repeats that did not fail: of the times, or of another column of the timing. */
+struct stats analysis_timing_stats(struct context *c, const struct analyze_timing *t, const double *values);
+void analyze_stability(struct context *c);  /* stability.c */
+void analyze_provenance(struct context *c); /* provenance.c: notes, refused verdicts, conservation */
+void analyze_findings(struct context *c);   /* findings.c */
+
+/* idle.c: why a device waited. One a device. */
+struct idle_walk;
+struct idle_walk *idle_open(const struct context *c, uint32_t device);
+/* The device had no kernel in [from, to); `kernel` ended that, `lane_before` ran last. Adds ns to causes. */
+void idle_classify(struct idle_walk *w, uint64_t from_ns, uint64_t to_ns, size_t kernel, uint32_t lane_before,
+                   double causes[ANALYSIS_IDLE_CAUSES], double *graph_removable_ns);
+void idle_started(struct idle_walk *w, size_t kernel); /* every kernel, after its gap was classified */
+void idle_close(struct idle_walk *w);
+
+/* power.c: energy of a device between two moments in J, NaN where the samples do not cover it. */
+double power_joules(const struct context *c, uint32_t device, uint64_t from_ns, uint64_t to_ns);
+
+/* occupancy.c */
+double occupancy_theoretical(const struct timeline_device *d, const struct timeline_shape *s,
+                             enum analysis_limiter *limiter, uint32_t *blocks_per_sm);
+
+static inline bool analysis_is_gpu(const struct context *c, uint32_t device) {
+    return !c->tl->devices[device].is_cpu;
+}
+
+#endif

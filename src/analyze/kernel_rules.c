@@ -1,0 +1,357 @@
+#include "analyze/kernel_rules.h"
+
+#include <stdbool.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/util.h"
+
+#define ANY (-1)
+
+/* Rows are read from the top. The first row that matches and names a library decides the library; the first that names
+ * a category decides the category. A pattern is found anywhere, upper and lower case alike; '*' stands for any text;
+ * '^' binds it to the beginning. It is looked for in the function's qualified name; behind '=' in the last part of it;
+ * behind '~' in its template arguments too. */
+static const struct rule {
+    const char *pattern;
+    int library, category;
+} rules[] = {
+#define L(id) KERNEL_LIBRARY_##id
+#define C(id) KERNEL_CATEGORY_##id
+    /* communication */
+    { "nccl", L(NCCL), C(COMMUNICATION) },
+    { "cross_device_reduce", L(VLLM), C(COMMUNICATION) },
+    { "all_reduce", ANY, C(COMMUNICATION) },
+    { "allreduce", ANY, C(COMMUNICATION) },
+    { "all_gather", ANY, C(COMMUNICATION) },
+    { "allgather", ANY, C(COMMUNICATION) },
+    { "reduce_scatter", ANY, C(COMMUNICATION) },
+    { "reducescatter", ANY, C(COMMUNICATION) },
+    { "all_to_all", ANY, C(COMMUNICATION) },
+    { "nvshmem", L(NCCL), C(COMMUNICATION) },
+    { "deep_ep::", ANY, C(COMMUNICATION) },
+
+    /* attention and its cache */
+    { "create_flashinfer_kv_indices", L(SGLANG), C(KV_CACHE) },
+    { "flash_attn_ext", L(GGML), C(ATTENTION) },
+    { "flash_attn_vec", L(GGML), C(ATTENTION) },
+    { "flash_attn_tile", L(GGML), C(ATTENTION) },
+    { "flash_attn_combine", L(GGML), C(ATTENTION) },
+    { "flash_attn_stream_k", L(GGML), C(ATTENTION) },
+    { "flash_fwd", L(FLASH_ATTENTION), C(ATTENTION) },
+    { "flash_bwd", L(FLASH_ATTENTION), C(ATTENTION) },
+    { "~FlashAttnFwd", L(FLASH_ATTENTION), C(ATTENTION) },
+    { "~FlashAttnBwd", L(FLASH_ATTENTION), C(ATTENTION) },
+    { "flash::", L(FLASH_ATTENTION), ANY },
+    { "~flashinfer::", L(FLASHINFER), ANY },
+    { "BatchDecodeWithPagedKVCache", L(FLASHINFER), C(ATTENTION) },
+    { "BatchPrefillWith", L(FLASHINFER), C(ATTENTION) },
+    { "SinglePrefillWith", L(FLASHINFER), C(ATTENTION) },
+    { "SingleDecodeWith", L(FLASHINFER), C(ATTENTION) },
+    { "PersistentVariableLengthMergeStates", L(FLASHINFER), C(ATTENTION) },
+    { "MergeStates", L(FLASHINFER), C(ATTENTION) },
+    { "paged_attention_ll4mi", L(ROCM), C(ATTENTION) },
+    { "paged_attention", L(VLLM), C(ATTENTION) },
+    { "kernel_unified_attention", L(TRITON), C(ATTENTION) },
+    { "_fwd_grouped_kernel_stage1", L(TRITON), C(ATTENTION) },
+    { "_fwd_kernel_stage", L(TRITON), C(ATTENTION) },
+    { "fmha_cutlass", L(CUTLASS), C(ATTENTION) },
+    { "~ck_tile*fmha", L(ROCM), C(ATTENTION) },
+    { "fmha", ANY, C(ATTENTION) },
+    { "sdpa", ANY, C(ATTENTION) },
+    { "flash_mla", ANY, C(ATTENTION) },
+    { "mla_decode", ANY, C(ATTENTION) },
+    { "attention", ANY, C(ATTENTION) },
+    { "attn", ANY, C(ATTENTION) },
+    { "reshape_and_cache", L(VLLM), C(KV_CACHE) },
+    { "concat_and_cache", L(VLLM), C(KV_CACHE) },
+    { "store_kvcache", L(SGLANG), C(KV_CACHE) },
+    { "kv_cache", ANY, C(KV_CACHE) },
+    { "kvcache", ANY, C(KV_CACHE) },
+    { "kv_indices", ANY, C(KV_CACHE) },
+
+    /* mixture of experts: its products are GEMMs, the rest is routing */
+    { "fused_moe_kernel", L(TRITON), C(GEMM) },
+    { "moe_gemm", ANY, C(GEMM) },
+    { "moe*marlin", L(VLLM), C(GEMM) },
+    { "topkGatingSoftmax", L(VLLM), C(MOE) },
+    { "topk_softmax", ANY, C(MOE) },
+    { "moe_align", ANY, C(MOE) },
+    { "moe", ANY, C(MOE) },
+    { "expert", ANY, C(MOE) },
+
+    /* convolution (its products before the GEMMs) */
+    { "~xmma_fprop", L(CUDNN), C(CONV) },
+    { "~xmma_dgrad", L(CUDNN), C(CONV) },
+    { "~xmma_wgrad", L(CUDNN), C(CONV) },
+    { "scudnn", L(CUDNN), C(CONV) },
+    { "~cutlass*cudnn*ReduceSplitK", L(CUDNN), C(CONV) },
+    { "~cutlass*fprop", L(CUDNN), C(CONV) },
+    { "~cutlass*dgrad", L(CUDNN), C(CONV) },
+    { "~cutlass*wgrad", L(CUDNN), C(CONV) },
+    { "~ImplicitGemmConvolution", L(CUDNN), C(CONV) },
+    { "cask_cudnn", L(CUDNN), C(CONV) },
+    { "^cask_", L(CUDNN), C(CONV) },
+    { "convolve", L(CUDNN), C(CONV) },
+    { "winograd", L(CUDNN), C(CONV) },
+    { "cudnn::cnn", L(CUDNN), C(CONV) },
+    { "dgrad", L(CUDNN), C(CONV) },
+    { "wgrad", L(CUDNN), C(CONV) },
+    { "^fft", L(CUDNN), C(CONV) },
+    { "flip_filter", L(CUDNN), C(CONV) },
+    { "pointwise_mult_and_sum_complex", L(CUDNN), C(CONV) },
+    { "gcgemm", L(CUDNN), C(CONV) },
+    { "^igemm_", L(ROCM), C(CONV) },
+    { "grouped_conv", L(ROCM), C(CONV) },
+    { "bwd_weight", L(ROCM), C(CONV) },
+    { "im2col", ANY, C(CONV) },
+    { "conv2d", ANY, C(CONV) },
+    { "conv_depthwise", ANY, C(CONV) },
+    { "conv", ANY, C(CONV) },
+
+    /* norms: before the quantisation that some of them fuse */
+    { "~NormTwoOps", L(ATEN), C(REDUCTION) },
+    { "rmsnorm", ANY, C(NORM) },
+    { "rms_norm", ANY, C(NORM) },
+    { "layernorm", ANY, C(NORM) },
+    { "layer_norm", ANY, C(NORM) },
+    { "RowwiseMoments", L(ATEN), C(NORM) },
+    { "GammaBeta", L(ATEN), C(NORM) },
+    { "ComputeInternalGradients", L(ATEN), C(NORM) },
+    { "batch_norm", ANY, C(NORM) },
+    { "batchnorm", ANY, C(NORM) },
+    { "bn_fw", L(CUDNN), C(NORM) },
+    { "bn_bw", L(CUDNN), C(NORM) },
+    { "group_norm", ANY, C(NORM) },
+    { "groupnorm", ANY, C(NORM) },
+    { "norm_f32", L(GGML), C(NORM) },
+    { "triton*native_norm", L(TRITON), C(NORM) },
+    { "triton*rsqrt", L(TRITON), C(NORM) },
+    { "norm", ANY, C(NORM) },
+    { "^rotary_embedding_kernel", L(VLLM), C(ROPE) },
+    { "rotary", ANY, C(ROPE) },
+    { "rope_", ANY, C(ROPE) },
+    { "_rope", ANY, C(ROPE) },
+    { "rope_neox", L(GGML), C(ROPE) },
+    { "softmax", ANY, C(SOFTMAX) },
+    { "soft_max", L(GGML), C(SOFTMAX) },
+
+    { "upsample", ANY, C(ELEMENTWISE) },
+
+    /* products */
+    { "gemmk1", L(CUBLAS), C(GEMM) },
+    { "gemvx", L(CUBLAS), C(GEMV) },
+    { "gemv2", L(CUBLAS), C(GEMV) },
+    { "gemvNSP", L(CUBLAS), C(GEMV) },
+    { "~cublasGemvParams", L(CUBLAS), C(GEMV) },
+    { "mul_mat_vec", L(GGML), C(GEMV) },
+    { "dequantize_mul_mat", L(GGML), C(GEMV) },
+    { "wvSplitK", L(VLLM), C(GEMV) },
+    { "gemv", ANY, C(GEMV) },
+    { "nvjet", L(CUBLAS), C(GEMM) },
+    { "splitKreduce", L(CUBLAS), C(GEMM) },
+    { "~xmma_gemm", L(CUBLAS), C(GEMM) },
+    { "epilogue::impl::globalKernel", L(CUBLAS), C(GEMM) },
+    { "cublasLt::", L(CUBLAS), ANY },
+    { "scal_kernel", L(CUBLAS), C(ELEMENTWISE) },
+    { "~cublasTransposeParams", L(CUBLAS), C(COPY) },
+    { "^Cijk_", L(ROCM), C(GEMM) },
+    { "mul_mat", L(GGML), C(GEMM) },
+    { "marlin", L(VLLM), C(GEMM) },
+    { "deep_gemm", ANY, C(GEMM) },
+    { "~cutlass*gemm", L(CUTLASS), C(GEMM) },
+    { "~cutlass::Kernel", L(CUTLASS), C(GEMM) },
+    { "~cutlass::device_kernel", L(CUTLASS), C(GEMM) },
+    { "triton_tem_*mm", L(TRITON), C(GEMM) },
+    { "~GridwiseGemm", L(ROCM), C(GEMM) },
+    { "^ampere_", L(CUBLAS), ANY },
+    { "^volta_", L(CUBLAS), ANY },
+    { "^turing_", L(CUBLAS), ANY },
+    { "^maxwell_", L(CUBLAS), ANY },
+    { "^sm*gemm", L(CUBLAS), C(GEMM) },
+    { "sgemm_largek", L(CUBLAS), C(GEMM) },
+    { "=gemm", ANY, C(GEMM) },
+    { "matmul", ANY, C(GEMM) },
+
+    /* sampling, sorting */
+    { "~ArgMaxOps", L(ATEN), C(SAMPLING) },
+    { "~ArgMinOps", L(ATEN), C(SAMPLING) },
+    { "argmax", ANY, C(SAMPLING) },
+    { "sampling", ANY, C(SAMPLING) },
+    { "sample", ANY, C(SAMPLING) },
+    { "multinomial", ANY, C(SAMPLING) },
+    { "penalties", L(VLLM), C(SAMPLING) },
+    { "gumbel", ANY, C(SAMPLING) },
+    { "top_p", ANY, C(SAMPLING) },
+    { "~exponential_kernel", L(ATEN), C(SAMPLING) },
+    { "future_token_ids", L(SGLANG), C(SAMPLING) },
+    { "topk", ANY, C(SORT) },
+    { "sort", ANY, C(SORT) },
+    { "fill_reverse_indices", L(ATEN), C(SORT) },
+    { "bucketize", ANY, C(SORT) },
+
+    /* embedding, quantisation */
+    { "embedding", ANY, C(EMBEDDING) },
+    { "permute_pooled_embs", ANY, C(EMBEDDING) },
+    { "indexSelect", L(ATEN), C(EMBEDDING) },
+    { "vectorized_gather_kernel", L(ATEN), C(EMBEDDING) },
+    { "get_rows", L(GGML), C(EMBEDDING) },
+    { "linearize_index", ANY, C(EMBEDDING) },
+    { "linear", ANY, C(GEMM) },
+    { "bounds_check_indices", ANY, C(EMBEDDING) },
+    { "quantize_q8", L(GGML), C(QUANT) },
+    { "quant", ANY, C(QUANT) },
+    { "~hfp8", ANY, C(QUANT) },
+    { "fp8", ANY, C(QUANT) },
+
+    /* data movement */
+    { "CatArray", L(ATEN), C(COPY) },
+    { "~copy_kernel", ANY, C(COPY) },
+    { "~_copy_kernel_cuda", L(ATEN), C(COPY) },
+    { "~direct_copy", L(ATEN), C(COPY) },
+    { "~index_put", ANY, C(COPY) },
+    { "~gpu_index_kernel", ANY, C(COPY) },
+    { "index_elementwise_kernel", L(ATEN), C(COPY) },
+    { "scatter_gather", ANY, C(COPY) },
+    { "masked_scatter", ANY, C(COPY) },
+    { "~masked_scatter", ANY, C(COPY) },
+    { "~flip_kernel", ANY, C(COPY) },
+    { "~roll_cuda", ANY, C(COPY) },
+    { "ToNhwc", L(CUDNN), C(COPY) },
+    { "ToNchw", L(CUDNN), C(COPY) },
+    { "transpose", ANY, C(COPY) },
+    { "permute", ANY, C(COPY) },
+    { "convert_unary", L(GGML), C(COPY) },
+    { "cpy_", L(GGML), C(COPY) },
+    { "concat_", ANY, C(COPY) },
+    { "cupy_copy", ANY, C(COPY) },
+    { "copy", ANY, C(COPY) },
+    { "gather", ANY, C(COPY) },
+    { "scatter", ANY, C(COPY) },
+    { "memset", L(DRIVER), C(COPY) },
+    { "memcpy", L(DRIVER), C(COPY) },
+
+    /* reductions and scans */
+    { "~DeviceReduce", L(CUB), C(REDUCTION) },
+    { "DeviceScan", L(CUB), C(REDUCTION) },
+    { "DeviceCompactInit", L(CUB), C(REDUCTION) },
+    { "DeviceSelect", L(CUB), C(REDUCTION) },
+    { "~scan_config", ANY, C(REDUCTION) },
+    { "reduce_kernel", ANY, C(REDUCTION) },
+    { "reduce", ANY, C(REDUCTION) },
+    { "scan", ANY, C(REDUCTION) },
+    { "cumsum", ANY, C(REDUCTION) },
+    { "pool", ANY, C(REDUCTION) },
+    { "dot_kernel", L(CUBLAS), C(REDUCTION) },
+    { "NLLCriterion", L(ATEN), C(REDUCTION) },
+    { "nll_loss", L(ATEN), C(REDUCTION) },
+    { "triton_red", L(TRITON), C(REDUCTION) },
+    { "triton_per", L(TRITON), C(REDUCTION) },
+
+    /* element-wise */
+    { "elementwise", ANY, C(ELEMENTWISE) },
+    { "act_and_mul", ANY, C(ELEMENTWISE) },
+    { "silu", ANY, C(ELEMENTWISE) },
+    { "gelu", ANY, C(ELEMENTWISE) },
+    { "swiglu", ANY, C(ELEMENTWISE) },
+    { "dropout", ANY, C(ELEMENTWISE) },
+    { "multi_tensor_apply", L(ATEN), C(ELEMENTWISE) },
+    { "triton_poi", L(TRITON), C(ELEMENTWISE) },
+    { "k_bin_bcast", L(GGML), C(ELEMENTWISE) },
+    { "unary_op", L(GGML), C(ELEMENTWISE) },
+    { "unary_gated_op", L(GGML), C(ELEMENTWISE) },
+    { "scale_f32", L(GGML), C(ELEMENTWISE) },
+    { "scalePackedTensor", L(CUDNN), C(ELEMENTWISE) },
+    { "TensorOp", L(ROCM), C(ELEMENTWISE) },
+    { "cupy_", ANY, C(ELEMENTWISE) },
+    { "^fused_", L(ATEN), C(ELEMENTWISE) },
+    { "clamp", ANY, C(ELEMENTWISE) },
+    { "saxpy", ANY, C(ELEMENTWISE) },
+    { "pointwise", ANY, C(ELEMENTWISE) },
+
+    /* libraries, for those that a row above left open */
+    { "^nvfuser", L(ATEN), C(ELEMENTWISE) },
+    { "at_cuda_detail::cub", L(CUB), ANY },
+    { "cub::", L(CUB), ANY },
+    { "thrust::", L(CUB), ANY },
+    { "vllm::", L(VLLM), ANY },
+    { "sgl_", L(SGLANG), ANY },
+    { "sglang", L(SGLANG), ANY },
+    { "clamp_position", L(SGLANG), ANY },
+    { "compute_position", L(SGLANG), ANY },
+    { "tensorrt", L(TENSORRT), ANY },
+    { "trt_llm", L(TENSORRT), ANY },
+    { "^trt_", L(TENSORRT), ANY },
+    { "nvinfer", L(TENSORRT), ANY },
+    { "genericReformat", L(TENSORRT), C(COPY) },
+    { "__myl", L(TENSORRT), ANY },
+    { "ggml", L(GGML), ANY },
+    { "aiter::", L(ROCM), ANY },
+    { "ck_tile::", L(ROCM), ANY },
+    { "ck::", L(ROCM), ANY },
+    { "rocprim::", L(ROCM), ANY },
+    { "miopen", L(ROCM), ANY },
+    { "batched_transpose", L(ROCM), ANY },
+    { "at::native", L(ATEN), ANY },
+    { "at::cuda", L(ATEN), ANY },
+    { "vectorized_elementwise_kernel", L(ATEN), ANY },
+    { "unrolled_elementwise_kernel", L(ATEN), ANY },
+    { "elementwise_kernel", L(ATEN), ANY },
+    { "softmax_warp", L(ATEN), ANY },
+    { "cunn_", L(ATEN), ANY },
+    { "~at::native::", L(ATEN), ANY },
+    { "cublas", L(CUBLAS), ANY },
+    { "cudnn", L(CUDNN), ANY },
+    { "~cublas", L(CUBLAS), ANY },
+    { "~cudnn", L(CUDNN), ANY },
+    { "~cutlass", L(CUTLASS), ANY },
+    { "^triton", L(TRITON), ANY },
+    { "_triton", L(TRITON), ANY },
+#undef L
+#undef C
+};
+
+/* The piece of a pattern up to its next '*', anywhere in text; NULL: not there. */
+static const char *find_piece(const char *text, const char *piece, size_t len) {
+    for (; *text; text++)
+        if (strncasecmp(text, piece, len) == 0) return text;
+    return NULL;
+}
+
+static bool matches(const char *pattern, const char *text) {
+    bool bound = *pattern == '^';
+    pattern += bound;
+    for (;;) {
+        size_t len = strcspn(pattern, "*");
+        const char *at =
+            bound ? (strncasecmp(text, pattern, len) == 0 ? text : NULL) : find_piece(text, pattern, len);
+        if (!at) return false;
+        if (!pattern[len]) return true;
+        text = at + len;
+        pattern += len + 1;
+        bound = false;
+    }
+}
+
+static bool rule_matches(const struct rule *r, const char *function, const char *whole) {
+    if (r->pattern[0] == '~') return matches(r->pattern + 1, whole);
+    if (r->pattern[0] != '=') return matches(r->pattern, function);
+    const char *last = function;
+    for (const char *p = strstr(function, "::"); p; p = strstr(last, "::")) last = p + 2;
+    return matches(r->pattern + 1, last);
+}
+
+void kernel_rules_apply(const char *function, const char *whole, enum kernel_library *library,
+                        enum kernel_category *category) {
+    int lib = ANY, cat = ANY;
+    for (size_t i = 0; i < COUNTOF(rules) && (lib == ANY || cat == ANY); i++) {
+        const struct rule *r = &rules[i];
+        if ((lib != ANY || r->library == ANY) && (cat != ANY || r->category == ANY))
+            continue; /* nothing to add */
+        if (!rule_matches(r, function, whole)) continue;
+        if (lib == ANY) lib = r->library;
+        if (cat == ANY) cat = r->category;
+    }
+    *library = lib == ANY ? KERNEL_LIBRARY_USER : (enum kernel_library)lib;
+    *category = cat == ANY ? KERNEL_CATEGORY_OTHER : (enum kernel_category)cat;
+}

@@ -1,0 +1,181 @@
+/* Stages against what the model must cost: MFU, MBU, floor, distance; the roofline. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/internal.h"
+#include "base/util.h"
+#include "base/vec.h"
+
+static bool names_stage(const char *text, const struct analysis_stage *s) {
+    return text && (strcmp(text, s->path) == 0 || strcmp(text, s->name) == 0);
+}
+
+static const struct analyze_cost *cost_of(const struct context *c, const struct analysis_stage *s) {
+    const struct analyze_cost *found = NULL;
+    for (size_t i = 0; i < c->in->ncosts; i++) {
+        if (!names_stage(c->in->costs[i].stage, s)) continue;
+        found = &c->in->costs[i];
+        if (strcmp(found->stage, s->path) == 0) break; /* the path is more precise than the name */
+    }
+    return found;
+}
+
+static const struct analyze_timing *timing_of(const struct context *c, const struct analysis_stage *s) {
+    for (size_t i = 0; i < c->in->ntimings; i++)
+        if (names_stage(c->in->timings[i].stage, s)) return &c->in->timings[i];
+    return NULL;
+}
+
+static bool counts(const struct analyze_timing *t, size_t repeat) {
+    return !(t->failed && t->failed[repeat]) && !isnan(t->ms[repeat]);
+}
+
+struct stats analysis_timing_stats(struct context *c, const struct analyze_timing *t, const double *values) {
+    double *v = analysis_alloc(c, t->n, sizeof *v);
+    size_t n = 0;
+    for (size_t i = 0; i < t->n; i++)
+        if (counts(t, i)) v[n++] = values[i];
+    return stats_of_sorting(v, n);
+}
+
+/* Tokens of one occurrence: the trace's, else those of the timing phase. */
+static double tokens_each(double in_trace, uint64_t occurrences, struct context *c,
+                          const struct analyze_timing *t, const double *timed) {
+    if (!isnan(in_trace) && occurrences) return in_trace / (double)occurrences;
+    return t && timed ? analysis_timing_stats(c, t, timed).median : NAN;
+}
+
+static void set_time(struct context *c, struct analysis_stage *s) {
+    const struct analyze_timing *t = s->timing = timing_of(c, s);
+    double traced = s->occurrences ? s->wall_total_ns / (double)s->occurrences : NAN;
+    if (t) s->timing_ms = analysis_timing_stats(c, t, t->ms);
+    if (s->timing_ms.n) {
+        s->time_ns = s->timing_ms.median * 1e6;
+        s->time_source = analysis_text(c, "median of %zu timing repeats", s->timing_ms.n);
+        s->overhead_ratio = s->time_ns > 0 ? traced / s->time_ns : NAN;
+    } else if (s->occurrences) {
+        s->time_ns = traced;
+        s->time_source = s->occurrences == 1 ? "one occurrence in the trace"
+                                             : analysis_text(c, "mean of %llu occurrences in the trace",
+                                                             (unsigned long long)s->occurrences);
+    }
+}
+
+static void set_tokens(struct context *c, struct analysis_stage *s, double *out_each) {
+    const struct analyze_timing *t = s->timing;
+    double in_each = tokens_each(s->tokens_in, s->occurrences, c, t, t ? t->tokens_in : NULL);
+    *out_each = tokens_each(s->tokens_out, s->occurrences, c, t, t ? t->tokens_out : NULL);
+    double times = s->occurrences ? (double)s->occurrences : 1;
+    if (!s->token_source && (!isnan(in_each) || !isnan(*out_each))) {
+        s->token_source = "timing phase";
+        s->tokens_in = in_each * times;
+        s->tokens_out = *out_each * times;
+        if (s->tokens_out > 0 && s->occurrences) {
+            s->kernels_per_token = (double)s->kernels / s->tokens_out;
+            s->launches_per_token = (double)s->launches / s->tokens_out;
+            s->joules_per_token = s->joules / s->tokens_out;
+            s->tokens_per_joule = s->joules > 0 ? s->tokens_out / s->joules : NAN;
+        }
+    }
+    if (s->time_ns > 0) s->tokens_per_s = *out_each / (s->time_ns * 1e-9);
+}
+
+static void set_cost(struct context *c, struct analysis_stage *s, double out_each) {
+    const struct analyze_cost *cost = cost_of(c, s);
+    if (!cost) return;
+    double times = cost->per_token ? out_each : 1;
+    s->flops = cost->flops * times;
+    s->bytes = cost->bytes * times;
+    s->floor_ns = cost->floor_ns * times;
+    if (cost->per_token && s->token_source && strcmp(s->token_source, "range labels") == 0 && out_each > 1) {
+        s->bytes = s->floor_ns = NAN; /* a batch reads the weights once, not once a token */
+        analysis_note(
+            c, ANALYSIS_INFO,
+            "%s: steps make %.1f tokens together, so bytes and floor of a single token do not apply", s->path,
+            out_each);
+    }
+    double seconds = s->time_ns * 1e-9;
+    if (!(seconds > 0)) return;
+    s->mfu = s->flops / (seconds * c->a->peak_flops_per_s);
+    s->mbu = s->bytes / (seconds * c->a->peak_bytes_per_s);
+    s->distance = s->floor_ns > 0 ? s->time_ns / s->floor_ns : NAN;
+}
+
+/* ---- roofline */
+
+struct points {
+    struct analysis_point *v;
+    size_t n, cap;
+};
+
+static void add_point(const struct context *c, struct points *out, struct analysis_point p) {
+    if (isnan(p.flops) || isnan(p.bytes) || !(p.bytes > 0) || !(p.time_ns > 0)) return;
+    double peak = c->a->peak_flops_per_s, bandwidth = c->a->peak_bytes_per_s, seconds = p.time_ns * 1e-9;
+    p.intensity = p.flops / p.bytes;
+    p.flop_per_s = p.flops / seconds;
+    p.byte_per_s = p.bytes / seconds;
+    p.roof_flop_per_s = isnan(peak) || isnan(bandwidth) ? NAN : fmin(peak, p.intensity * bandwidth);
+    p.attained = p.flops > 0 ? p.flop_per_s / p.roof_flop_per_s : p.byte_per_s / bandwidth;
+    p.memory_bound = p.intensity * bandwidth < peak;
+    vec_push(out, p);
+}
+
+#define OPERATOR_POINTS 40
+static void roofline(struct context *c) {
+    struct analysis *a = c->a;
+    struct points out = { 0 };
+    for (uint32_t i = 0; i < a->nstages; i++) {
+        const struct analysis_stage *s = &a->stages[i];
+        add_point(c, &out,
+                  (struct analysis_point){ .label = s->path,
+                                           .stage = i,
+                                           .kernel = ANALYSIS_NONE,
+                                           .flops = s->flops,
+                                           .bytes = s->bytes,
+                                           .time_ns = s->time_ns,
+                                           .source = "model" });
+    }
+    for (uint32_t i = 0; i < a->nkernels; i++) {
+        const struct analysis_kernel *k = &a->kernels[i];
+        add_point(c, &out,
+                  (struct analysis_point){ .label = k->short_name,
+                                           .stage = ANALYSIS_NONE,
+                                           .kernel = i,
+                                           .flops = k->flops,
+                                           .bytes = k->bytes,
+                                           .time_ns = k->mean_ns,
+                                           .source = "gemm records" });
+    }
+    for (size_t i = 0; i < MIN(a->noperators, OPERATOR_POINTS); i++) {
+        const struct analysis_operator *o = &a->operators[i];
+        add_point(c, &out,
+                  (struct analysis_point){ .label = o->name,
+                                           .stage = ANALYSIS_NONE,
+                                           .kernel = ANALYSIS_NONE,
+                                           .flops = o->flops,
+                                           .bytes = o->bytes,
+                                           .time_ns = o->gpu_ns > 0 ? o->gpu_ns : o->total_ns,
+                                           .source = "engine" });
+    }
+    a->roofline = out.v ? analysis_keep(c, out.v) : NULL;
+    a->nroofline = out.n;
+}
+
+void analyze_model(struct context *c) {
+    struct analysis *a = c->a;
+    double flops = 0, seconds = 0;
+    for (size_t i = 0; i < a->nstages; i++) {
+        struct analysis_stage *s = &a->stages[i];
+        double out_each = NAN;
+        if (s->outside) continue;
+        set_time(c, s);
+        set_tokens(c, s, &out_each);
+        set_cost(c, s, out_each);
+        if (s->parent != ANALYSIS_NONE || isnan(s->flops) || isnan(s->time_ns)) continue;
+        flops += s->flops;
+        seconds += s->time_ns * 1e-9;
+    }
+    a->model_mfu = seconds > 0 ? flops / (seconds * a->peak_flops_per_s) : NAN;
+    roofline(c);
+}

@@ -1,0 +1,178 @@
+/* Operators: ranges that are no stage, by name, and by name and shapes. A kernel is billed to the range that was
+ * innermost when it was launched. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/internal.h"
+#include "base/die.h"
+#include "base/util.h"
+#include "base/vec.h"
+
+static bool is_stage_range(const struct context *c, size_t range) {
+    uint32_t o = c->range_occurrence[range];
+    return o != ANALYSIS_NONE && c->a->occurrences[o].range == range;
+}
+
+/* Rows by (name, category) or (name, category, detail). */
+struct row_set {
+    struct intern *ids;
+    struct {
+        struct analysis_operator *v;
+        size_t n, cap;
+    } rows;
+    uint32_t *of_range; /* [ranges.n] */
+    bool by_detail;
+};
+
+static uint32_t row_of(struct context *c, struct row_set *set, size_t range) {
+    const struct timeline_ranges *r = &c->tl->ranges;
+    uint32_t key[3] = { r->name[range], r->category[range], set->by_detail ? r->detail[range] : 0 };
+    uint32_t id = intern_id(set->ids, (const char *)key, sizeof key);
+    if (id == set->rows.n)
+        vec_push(&set->rows,
+                 ((struct analysis_operator){ .name = timeline_text(c->tl, key[0]),
+                                              .detail = key[2] ? timeline_text(c->tl, key[2]) : NULL,
+                                              .category = key[1],
+                                              .flops = NAN,
+                                              .bytes = NAN,
+                                              .stage = ANALYSIS_NONE }));
+    return id;
+}
+
+static void find_rows(struct context *c, struct row_set *set) {
+    const struct timeline_ranges *r = &c->tl->ranges;
+    set->ids = intern_open();
+    set->of_range = xmalloc((r->n + 1) * sizeof *set->of_range);
+    for (size_t i = 0; i < r->n; i++) {
+        bool counts =
+            !(r->flags[i] & TRACE_RANGE_MARK) && !is_stage_range(c, i) && (!set->by_detail || r->detail[i]);
+        set->of_range[i] = counts ? row_of(c, set, i) : ANALYSIS_NONE;
+    }
+}
+
+/* No range of the same row around it: the outermost call of a recursion. */
+static bool outermost(const struct context *c, const struct row_set *set, size_t range) {
+    const uint32_t *parent = c->tl->ranges.parent;
+    for (uint32_t p = parent[range]; p != TIMELINE_NONE; p = parent[p])
+        if (set->of_range[p] == set->of_range[range]) return false;
+    return true;
+}
+
+static void add_known(double *sum, const double *column, size_t i) {
+    if (column && !isnan(column[i])) *sum = isnan(*sum) ? column[i] : *sum + column[i];
+}
+
+static void sum_rows(struct context *c, struct row_set *set, const double *children_ns) {
+    const struct timeline_ranges *r = &c->tl->ranges;
+    for (size_t i = 0; i < r->n; i++) {
+        if (set->of_range[i] == ANALYSIS_NONE) continue;
+        struct analysis_operator *o = &set->rows.v[set->of_range[i]];
+        double ns = (double)(r->end_ns[i] - r->start_ns[i]);
+        o->calls++;
+        o->self_ns += ns > children_ns[i] ? ns - children_ns[i] : 0;
+        o->gpu_self_ns += c->range_gpu_ns[i];
+        add_known(&o->flops, r->flops, i);
+        add_known(&o->bytes, r->bytes, i);
+        if (outermost(c, set, i)) o->total_ns += ns, o->gpu_ns += c->range_total_ns[i];
+    }
+    for (size_t i = 0; i < set->rows.n; i++)
+        set->rows.v[i].mean_ns = set->rows.v[i].total_ns / (double)set->rows.v[i].calls;
+}
+
+/* Kernels by row; those in no range but stages are counted in the row outside. */
+static uint64_t count_kernels(struct context *c, struct row_set *set) {
+    const struct timeline_kernels *k = &c->tl->kernels;
+    uint64_t outside = 0;
+    for (size_t i = 0; i < k->n; i++) {
+        uint32_t row = k->range[i] == TIMELINE_NONE ? ANALYSIS_NONE : set->of_range[k->range[i]];
+        if (row == ANALYSIS_NONE)
+            outside++;
+        else
+            set->rows.v[row].kernels++;
+    }
+    return outside;
+}
+
+/* The stage where most of a row's time is: on the GPU where it has any, else on the host. */
+static void main_stages(struct context *c, struct row_set *set) {
+    size_t nstages = c->a->nstages;
+    if (!set->rows.n || nstages > ((size_t)16 << 20) / set->rows.n) return;
+    double *ns = xcalloc(set->rows.n * nstages, sizeof *ns);
+    for (size_t i = 0; i < c->tl->ranges.n; i++) {
+        uint32_t row = set->of_range[i], o = c->range_occurrence[i];
+        if (row == ANALYSIS_NONE || o == ANALYSIS_NONE) continue;
+        bool on_gpu = set->rows.v[row].gpu_self_ns > 0;
+        ns[row * nstages + c->a->occurrences[o].stage] +=
+            on_gpu ? c->range_gpu_ns[i] : (double)(c->tl->ranges.end_ns[i] - c->tl->ranges.start_ns[i]);
+    }
+    for (size_t i = 0; i < set->rows.n; i++)
+        for (uint32_t s = 0; s < nstages; s++) {
+            uint32_t best = set->rows.v[i].stage;
+            if (ns[i * nstages + s] > (best == ANALYSIS_NONE ? 0 : ns[i * nstages + best]))
+                set->rows.v[i].stage = s;
+        }
+    free(ns);
+}
+
+static int by_time(const void *a, const void *b) {
+    const struct analysis_operator *x = a, *y = b;
+    if (x->gpu_self_ns != y->gpu_self_ns) return x->gpu_self_ns < y->gpu_self_ns ? 1 : -1;
+    if (x->self_ns != y->self_ns) return x->self_ns < y->self_ns ? 1 : -1;
+    return strcmp(x->name, y->name);
+}
+
+/* Self times of ranges, and what each and its children launched. Parents come before their children. */
+static double *range_times(struct context *c) {
+    const struct timeline_ranges *r = &c->tl->ranges;
+    double *children = xcalloc(r->n + 1, sizeof *children);
+    c->range_total_ns = xmalloc((r->n + 1) * sizeof *c->range_total_ns);
+    if (r->n) memcpy(c->range_total_ns, c->range_gpu_ns, r->n * sizeof *c->range_total_ns);
+    for (size_t i = r->n; i-- > 0;) {
+        uint32_t p = r->parent[i];
+        if (p == TIMELINE_NONE) continue;
+        c->range_total_ns[p] += c->range_total_ns[i];
+        children[p] += (double)(MIN(r->end_ns[i], MAX(r->end_ns[p], r->start_ns[i])) - r->start_ns[i]);
+    }
+    return children;
+}
+
+static struct analysis_operator outside_row(struct context *c, const struct row_set *set, uint64_t kernels) {
+    struct analysis_operator o = { .name = "(no operator)",
+                                   .outside = true,
+                                   .kernels = kernels,
+                                   .flops = NAN,
+                                   .bytes = NAN,
+                                   .stage = ANALYSIS_NONE,
+                                   .total_ns = NAN,
+                                   .self_ns = NAN,
+                                   .mean_ns = NAN };
+    o.gpu_self_ns = c->range_gpu_ns[c->tl->ranges.n];
+    for (size_t i = 0; i < c->tl->ranges.n; i++)
+        if (set->of_range[i] == ANALYSIS_NONE) o.gpu_self_ns += c->range_gpu_ns[i];
+    o.gpu_ns = o.gpu_self_ns;
+    return o;
+}
+
+static void finish_rows(struct context *c, struct row_set *set, const double *children) {
+    sum_rows(c, set, children);
+    uint64_t outside = count_kernels(c, set);
+    main_stages(c, set);
+    if (!set->by_detail && outside) vec_push(&set->rows, outside_row(c, set, outside));
+    if (set->rows.n) qsort(set->rows.v, set->rows.n, sizeof *set->rows.v, by_time);
+    if (set->rows.v) analysis_keep(c, set->rows.v);
+    intern_close(set->ids);
+    free(set->of_range);
+}
+
+void analyze_operators_finish(struct context *c) {
+    struct row_set all = { 0 }, shapes = { .by_detail = true };
+    double *children = range_times(c);
+    find_rows(c, &all);
+    finish_rows(c, &all, children);
+    c->a->operators = all.rows.v, c->a->noperators = all.rows.n;
+    find_rows(c, &shapes);
+    finish_rows(c, &shapes, children);
+    c->a->operators_by_shape = shapes.rows.v, c->a->noperators_by_shape = shapes.rows.n;
+    free(children);
+}

@@ -1,0 +1,193 @@
+/* Power, clocks and energy: series to draw, joules of stages, time at reduced clocks. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "analyze/internal.h"
+#include "base/die.h"
+#include "base/strbuf.h"
+#include "base/util.h"
+
+#define SERIES_MAX 2000
+
+static const struct {
+    uint64_t bit;
+    const char *name;
+} slowdowns[] = {
+    /* NVML's bits; idle, application clocks and sync boost are no slowdown */
+    { 0x04, "power cap" },        { 0x08, "hardware slowdown" }, { 0x20, "software thermal slowdown" },
+    { 0x40, "thermal slowdown" }, { 0x80, "power brake" },
+};
+#define SLOWDOWN_BITS (0x04u | 0x08u | 0x20u | 0x40u | 0x80u)
+
+static double known(uint32_t v, double scale) { return v == TRACE_UNKNOWN_U32 ? NAN : v * scale; }
+
+/* Energy since the first sample: the device's own counter where it has one, else power times time. */
+static void index_device(struct context *c, uint32_t device, size_t n) {
+    const struct timeline_powers *p = &c->tl->powers;
+    struct power_index *x = &c->power[device];
+    uint64_t first_mj = 0;
+    bool counter = true;
+    double last_watts = NAN;
+    x->time_ns = xmalloc((n + 1) * sizeof *x->time_ns);
+    x->joules = xmalloc((n + 1) * sizeof *x->joules);
+    for (size_t i = 0; i < p->n; i++)
+        if (p->device[i] == device) counter &= p->energy_mj[i] != 0;
+    for (size_t i = 0; i < p->n; i++) {
+        if (p->device[i] != device) continue;
+        double watts = known(p->power_mw[i], 1e-3), joules = x->n ? x->joules[x->n - 1] : 0;
+        if (!x->n) first_mj = p->energy_mj[i];
+        if (counter)
+            joules = MAX(joules, ((double)p->energy_mj[i] - (double)first_mj) * 1e-3);
+        else if (x->n)
+            joules += (watts + last_watts) / 2 * (double)(p->time_ns[i] - x->time_ns[x->n - 1]) * 1e-9;
+        x->time_ns[x->n] = p->time_ns[i];
+        x->joules[x->n++] = joules;
+        last_watts = watts;
+    }
+}
+
+static double joules_at(const struct power_index *x, uint64_t time_ns) {
+    size_t lo = 0, hi = x->n;
+    while (lo < hi) { /* first sample after time */
+        size_t mid = lo + (hi - lo) / 2;
+        if (x->time_ns[mid] <= time_ns)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    if (lo == 0) return 0;
+    if (lo == x->n) return x->joules[x->n - 1];
+    double part = (double)(time_ns - x->time_ns[lo - 1]) / (double)(x->time_ns[lo] - x->time_ns[lo - 1]);
+    return x->joules[lo - 1] + part * (x->joules[lo] - x->joules[lo - 1]);
+}
+
+double power_joules(const struct context *c, uint32_t device, uint64_t from_ns, uint64_t to_ns) {
+    const struct power_index *x = &c->power[device];
+    if (x->n < 2 || to_ns <= from_ns) return NAN;
+    uint64_t step = (x->time_ns[x->n - 1] - x->time_ns[0]) / (x->n - 1);
+    if (from_ns + step < x->time_ns[0] || to_ns > x->time_ns[x->n - 1] + step) return NAN;
+    return joules_at(x, to_ns) - joules_at(x, from_ns);
+}
+
+/* ---- one row a device */
+
+static void add_point(struct analysis_power *out, const struct timeline_powers *p, size_t i, size_t every,
+                      size_t seen) {
+    if (seen % every == 0) {
+        out->series[out->n++] =
+            (struct analysis_power_point){ .time_ns = p->time_ns[i],
+                                           .watts = (float)known(p->power_mw[i], 1e-3),
+                                           .sm_mhz = (float)known(p->sm_mhz[i], 1),
+                                           .memory_mhz = (float)known(p->memory_mhz[i], 1),
+                                           .temperature_c = (float)known(p->temperature_c[i], 1) };
+    }
+    out->series[out->n - 1].throttle_reasons |= p->throttle_reasons[i];
+}
+
+/* Busy or not at moments that only go forward. */
+struct busy_probe {
+    const struct timeline_kernels *k;
+    size_t next, end;
+    uint64_t until_ns;
+};
+static bool busy_at(struct busy_probe *b, uint64_t time_ns) {
+    for (; b->next < b->end && b->k->start_ns[b->next] <= time_ns; b->next++)
+        b->until_ns = MAX(b->until_ns, b->k->end_ns[b->next]);
+    return b->until_ns > time_ns;
+}
+
+static void name_slowdowns(struct context *c, struct analysis_power *out, uint64_t reasons) {
+    struct strbuf s = STRBUF_INIT;
+    for (size_t i = 0; i < COUNTOF(slowdowns); i++)
+        if (reasons & slowdowns[i].bit) strbuf_addf(&s, "%s%s", s.len ? ", " : "", slowdowns[i].name);
+    if (s.len) out->throttled_by = analysis_text(c, "%s", s.buf);
+    strbuf_free(&s);
+}
+
+static void summarise(struct context *c, struct analysis_power *out, size_t n) {
+    const struct timeline_powers *p = &c->tl->powers;
+    const struct timeline_device *d = &c->tl->devices[out->device];
+    struct busy_probe probe = { &c->tl->kernels, d->first_kernel, d->first_kernel + d->kernel_count, 0 };
+    size_t every = (n + SERIES_MAX - 1) / SERIES_MAX, seen = 0, busy_samples = 0;
+    uint64_t reasons = 0, last_ns = 0;
+    bool was_slow = false;
+    double mhz_sum = 0;
+    out->watts_max = out->sm_mhz_max = NAN;
+    for (size_t i = 0; i < p->n; i++) {
+        if (p->device[i] != out->device) continue;
+        if (was_slow) out->throttled_ns += (double)(p->time_ns[i] - last_ns);
+        bool busy = busy_at(&probe, p->time_ns[i]);
+        uint64_t slow = busy ? p->throttle_reasons[i] & SLOWDOWN_BITS : 0;
+        was_slow = slow != 0, reasons |= slow, last_ns = p->time_ns[i];
+        out->watts_max = fmax(out->watts_max, known(p->power_mw[i], 1e-3));
+        out->sm_mhz_max = fmax(out->sm_mhz_max, known(p->sm_mhz[i], 1));
+        if (busy && p->sm_mhz[i] != TRACE_UNKNOWN_U32) mhz_sum += p->sm_mhz[i], busy_samples++;
+        add_point(out, p, i, every, seen++);
+    }
+    out->sm_mhz_busy_mean = busy_samples ? mhz_sum / (double)busy_samples : NAN;
+    name_slowdowns(c, out, reasons);
+}
+
+/* Energy in the gaps of the device, within the samples. */
+static double idle_joules(struct context *c, uint32_t device) {
+    const struct timeline_device *d = &c->tl->devices[device];
+    const struct timeline_kernels *k = &c->tl->kernels;
+    const struct power_index *x = &c->power[device];
+    uint64_t frontier = x->time_ns[0], last = x->time_ns[x->n - 1];
+    double sum = 0;
+    for (size_t i = d->first_kernel; i < d->first_kernel + d->kernel_count; i++) {
+        uint64_t start = MIN(k->start_ns[i], last);
+        if (start > frontier) sum += joules_at(x, start) - joules_at(x, frontier);
+        frontier = MAX(frontier, k->end_ns[i]);
+    }
+    if (frontier < last) sum += joules_at(x, last) - joules_at(x, frontier);
+    return sum;
+}
+
+static void power_row(struct context *c, uint32_t device, size_t n) {
+    struct analysis_power *out = &c->a->powers[c->a->npowers++];
+    out->device = device;
+    out->series = analysis_alloc(c, MIN(n, SERIES_MAX), sizeof *out->series);
+    index_device(c, device, n);
+    summarise(c, out, n);
+    const struct power_index *x = &c->power[device];
+    out->covered_ns = (double)(x->time_ns[n - 1] - x->time_ns[0]);
+    out->joules = n > 1 ? x->joules[n - 1] : NAN;
+    out->watts_mean = out->covered_ns > 0 ? out->joules / (out->covered_ns * 1e-9) : NAN;
+    out->idle_joules = n > 1 ? idle_joules(c, device) : NAN;
+}
+
+/* ---- energy of stages */
+
+static void stage_energy(struct context *c) {
+    struct analysis *a = c->a;
+    bool *begun = xcalloc(a->nstages, sizeof *begun);
+    for (size_t i = 0; i < a->noccurrences; i++) {
+        const struct analysis_occurrence *o = &a->occurrences[i];
+        struct analysis_stage *s = &a->stages[o->stage];
+        uint32_t device = a->npowers == 1 ? a->powers[0].device : c->occ_work[i].device;
+        bool unknown = device == ANALYSIS_NONE || !o->kernels || s->on_cpu;
+        double joules = unknown ? NAN : power_joules(c, device, o->start_ns, o->wall_end_ns);
+        s->joules = begun[o->stage] ? s->joules + joules : joules; /* one unknown makes the sum unknown */
+        begun[o->stage] = true;
+    }
+    free(begun);
+    for (size_t i = 0; i < a->nstages; i++) {
+        struct analysis_stage *s = &a->stages[i];
+        s->watts = s->wall_total_ns > 0 ? s->joules / (s->wall_total_ns * 1e-9) : NAN;
+        if (s->tokens_out > 0) s->joules_per_token = s->joules / s->tokens_out;
+        s->tokens_per_joule = s->joules > 0 ? s->tokens_out / s->joules : NAN;
+    }
+}
+
+void analyze_power(struct context *c) {
+    const struct timeline *tl = c->tl;
+    size_t *counts = xcalloc(tl->ndevices + 1, sizeof *counts);
+    for (size_t i = 0; i < tl->powers.n; i++) counts[tl->powers.device[i]]++;
+    c->power = xcalloc(tl->ndevices + 1, sizeof *c->power);
+    c->a->powers = analysis_alloc(c, tl->ndevices, sizeof *c->a->powers);
+    for (uint32_t d = 0; d < tl->ndevices; d++)
+        if (counts[d]) power_row(c, d, counts[d]);
+    if (c->a->npowers) stage_energy(c);
+    free(counts);
+}

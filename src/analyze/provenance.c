@@ -1,0 +1,93 @@
+/* Where the numbers come from and what they cannot say. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "analyze/internal.h"
+
+#define LOST_LIMIT \
+    0.001 /* above this share of missing kernels, idle time may be work that was not recorded */
+
+static void conserve(struct context *c) {
+    struct analysis *a = c->a;
+    struct analysis_conservation *v = &a->conservation;
+    double kernels = 0, stages = 0, operators = 0;
+    for (size_t i = 0; i < a->ndevices; i++) v->busy += a->devices[i].busy_ns;
+    for (size_t i = 0; i < a->nkernels; i++) kernels += a->kernels[i].owned_ns;
+    for (size_t i = 0; i < a->nstages; i++) stages += a->stages[i].gpu_owned_self_ns;
+    for (size_t i = 0; i < a->noperators; i++) {
+        operators += a->operators[i].gpu_self_ns;
+        if (a->operators[i].outside) v->outside_operators = a->operators[i].gpu_self_ns;
+    }
+    v->kernel_residual = v->busy - kernels;
+    v->stage_residual = v->busy - stages;
+    v->operator_residual = v->busy - operators;
+    v->outside_stages = a->stages[c->outside].gpu_owned_self_ns;
+}
+
+static bool has_whole_graphs(const struct context *c, size_t stage) {
+    return c->a->stages[stage].category_ns[KERNEL_CATEGORY_GRAPH] > 0;
+}
+
+static void refuse_idle(struct context *c, size_t stage) {
+    struct analysis_stage *s = &c->a->stages[stage];
+    const struct stage_work *w = &c->stage_work[stage];
+    double unmatched = s->launches ? (double)w->unmatched_launches / (double)s->launches : 0;
+    if (!s->kernels)
+        s->idle_refused = "no kernels were recorded";
+    else if (s->on_cpu)
+        s->idle_refused = "it ran on the CPU, where nothing is launched";
+    else if (has_whole_graphs(c, stage))
+        s->idle_refused = "CUDA graphs were recorded as a whole: gaps between their kernels do not show";
+    else if (c->a->lost_share > LOST_LIMIT)
+        s->idle_refused = analysis_text(c, "%.2g%% of the kernel records were lost", 100 * c->a->lost_share);
+    else if (unmatched > LOST_LIMIT)
+        s->idle_refused =
+            analysis_text(c, "%llu of %llu launches have no kernel: kernels are missing",
+                          (unsigned long long)w->unmatched_launches, (unsigned long long)s->launches);
+    s->idle_known = !s->idle_refused;
+    if (!s->idle_known && s->kernels && !s->on_cpu && !s->outside)
+        analysis_note(c, ANALYSIS_WARNING, "%s: no verdict on idle time: %s", s->path, s->idle_refused);
+}
+
+static void note_losses(struct context *c) {
+    const struct timeline *tl = c->tl;
+    for (unsigned k = 0; k < TRACE_KIND_END; k++)
+        if (tl->lost[k])
+            analysis_note(c, ANALYSIS_WARNING, "%llu %s records were lost", (unsigned long long)tl->lost[k],
+                          trace_kind_name(k) ? trace_kind_name(k) : "unknown");
+    if (tl->bad_records)
+        analysis_note(c, ANALYSIS_WARNING, "%llu records end before they start and were left out",
+                      (unsigned long long)tl->bad_records);
+    for (size_t i = 0; i < tl->nproblems; i++)
+        analysis_note(c, ANALYSIS_WARNING, "%s", timeline_text(tl, tl->problems[i]));
+}
+
+static void note_attribution(struct context *c) {
+    const struct timeline *tl = c->tl;
+    const struct analysis_conservation *v = &c->a->conservation;
+    if (c->a->stages[0].implicit)
+        analysis_note(
+            c, ANALYSIS_INFO,
+            "no range of the trace is a stage: all of it is one (rules NAME=GLOB name stages after ranges)");
+    if (tl->containment && !c->a->cpu_only)
+        analysis_note(c, ANALYSIS_WARNING,
+                      "no launches were recorded: kernels belong to the range that was open when they ran");
+    if (v->unmatched_kernels)
+        analysis_note(c, ANALYSIS_WARNING,
+                      "%llu of %zu kernels (%.2f%% of GPU time) have no launch and belong to no stage",
+                      (unsigned long long)v->unmatched_kernels, tl->kernels.n, 100 * v->unmatched / v->busy);
+    if (tl->nwindows)
+        analysis_note(c, ANALYSIS_INFO, "kernels were recorded in %zu windows only", tl->nwindows);
+    if (!tl->kernels.n)
+        analysis_note(c, ANALYSIS_INFO, "no kernels were recorded: times are those of ranges on the host");
+}
+
+void analyze_provenance(struct context *c) {
+    const struct timeline *tl = c->tl;
+    uint64_t all = tl->kernels.n + tl->lost[TRACE_KERNEL];
+    c->a->lost_share = all ? (double)tl->lost[TRACE_KERNEL] / (double)all : 0;
+    conserve(c);
+    for (size_t i = 0; i < c->a->nstages; i++) refuse_idle(c, i);
+    note_attribution(c);
+    note_losses(c);
+}

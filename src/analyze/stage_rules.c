@@ -1,0 +1,146 @@
+#include "analyze/stage_rules.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+
+bool stage_rules_glob(const char *glob, const char *text) {
+    const char *star = NULL, *retry = NULL;
+    while (*text) {
+        if (*glob == '*') {
+            star = ++glob;
+            retry = text;
+        } else if (*glob && (*glob == '?' || *glob == *text)) {
+            glob++;
+            text++;
+        } else if (star) {
+            glob = star;
+            text = ++retry;
+        } else {
+            return false;
+        }
+    }
+    while (*glob == '*') glob++;
+    return !*glob;
+}
+
+static void set(struct stage_match *m, const char *stage, double tokens_in, double tokens_out) {
+    size_t len = strnlen(stage, sizeof m->stage - 1);
+    memcpy(m->stage, stage, len);
+    m->stage[len] = '\0';
+    m->nested_only = false;
+    m->tokens_in = tokens_in;
+    m->tokens_out = tokens_out;
+}
+
+/* The number after `key`, or NaN: label_number("step[DECODE bs=64 ...]", "bs=") is 64. */
+static double label_number(const char *label, const char *key) {
+    const char *at = label ? strstr(label, key) : NULL;
+    char *end;
+    if (!at) return NAN;
+    at += strlen(key);
+    double v = strtod(at, &end);
+    return end == at || !isfinite(v) || v < 0 ? NAN : v;
+}
+
+/* What is said of requests in "context_2(1030)" or "context_2(sq1030sk...)": how many, and their tokens. */
+struct vllm_part {
+    double requests, tokens;
+};
+static struct vllm_part vllm_part(const char *label, const char *key) {
+    struct vllm_part p = { label_number(label, key), NAN };
+    const char *open = strstr(label, key);
+    open = open ? strchr(open, '(') : NULL;
+    if (open) p.tokens = label_number(open, strncmp(open, "(sq", 3) == 0 ? "(sq" : "(");
+    return p;
+}
+
+/* execute_context_R(T)_generation_R(T), or execute_N_context_R(sq..sk..)_generation_R(sq..). A step makes one
+ * token a request; a generating request with more than one token is speculating, so its tokens are not made yet. */
+static bool match_vllm(const char *name, struct stage_match *m) {
+    if (strncmp(name, "execute_", 8) != 0 || !strstr(name, "context_") || !strstr(name, "generation_"))
+        return false;
+    struct vllm_part context = vllm_part(name, "context_"), generation = vllm_part(name, "generation_");
+    if (isnan(context.requests) || isnan(generation.requests)) return false;
+    if (generation.requests == 0)
+        set(m, "prefill", context.tokens, context.requests);
+    else if (context.requests == 0)
+        set(m, "decode", generation.tokens, generation.requests);
+    else
+        set(m, "mixed", context.tokens + generation.tokens, context.requests + generation.requests);
+    return true;
+}
+
+/* step[DECODE bs=64 g_sq=64 ...], step[EXTEND bs=1 toks=1025 ...], step[MIXED ...], step[TARGET_VERIFY ...] */
+static bool match_sglang(const char *name, struct stage_match *m) {
+    static const struct {
+        const char *mode, *stage;
+        bool makes_tokens;
+    } modes[] = {
+        { "DECODE", "decode", true },       { "EXTEND", "prefill", true },
+        { "MIXED", "mixed", true },         { "TARGET_VERIFY", "verify", false },
+        { "DRAFT_EXTEND", "draft", false }, { "SPLIT_PREFILL", "prefill", true },
+        { "IDLE", "idle", false },
+    };
+    if (strncmp(name, "step[", 5) != 0) return false;
+    for (size_t i = 0; i < COUNTOF(modes); i++) {
+        size_t len = strlen(modes[i].mode);
+        if (strncmp(name + 5, modes[i].mode, len) != 0 || (name[5 + len] != ' ' && name[5 + len] != ']'))
+            continue;
+        double batch = label_number(name, " bs="), tokens = label_number(name, " toks=");
+        if (isnan(tokens)) {
+            double c = label_number(name, " c_sq="), g = label_number(name, " g_sq=");
+            tokens = isnan(c) ? g : isnan(g) ? c : c + g;
+        }
+        if (isnan(tokens) && strcmp(modes[i].stage, "decode") == 0) tokens = batch;
+        set(m, modes[i].stage, tokens, modes[i].makes_tokens ? batch : NAN);
+        return true;
+    }
+    return false;
+}
+
+/* Names people give to stages. Those that could mean something else count only inside a stage. */
+static bool match_common(const char *name, struct stage_match *m) {
+    static const struct {
+        const char *glob, *stage;
+        bool nested_only;
+    } rows[] = {
+        { "prefill*", "prefill", false },
+        { "decode*", "decode", false },
+        { "Prefill*", "prefill", false },
+        { "Decode*", "decode", false },
+        { "ProfilerStep#*", "step", false },
+        { "encode_image*", "vision", true },
+        { "vision*", "vision", true },
+        { "visual", "vision", true },
+        { "sam", "sam", true },
+        { "clip", "clip", true },
+        { "projector", "projector", true },
+        { "lm_head", "lm_head", true },
+    };
+    for (size_t i = 0; i < COUNTOF(rows); i++) {
+        if (!stage_rules_glob(rows[i].glob, name)) continue;
+        set(m, rows[i].stage, NAN, NAN);
+        m->nested_only = rows[i].nested_only;
+        return true;
+    }
+    return false;
+}
+
+bool stage_rules_match(const struct analyze_input *input, const char *name,
+                       enum trace_range_category category, struct stage_match *out) {
+    for (size_t i = 0; input && i < input->nrules; i++) {
+        if (!stage_rules_glob(input->rules[i].glob, name)) continue;
+        set(out, input->rules[i].stage, NAN, NAN);
+        return true;
+    }
+    if (category == TRACE_CATEGORY_STAGE) {
+        set(out, name, NAN, NAN);
+        return name[0] != '\0';
+    }
+    if (input && input->no_presets) return false;
+    if (match_vllm(name, out) || match_sglang(name, out)) return true;
+    return category == TRACE_CATEGORY_USER && match_common(name, out);
+}

@@ -1,0 +1,278 @@
+/* Stages: which ranges are occurrences of one, and what happened in each. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/internal.h"
+#include "analyze/stage_rules.h"
+#include "base/die.h"
+#include "base/util.h"
+#include "base/vec.h"
+
+/* Rules are asked once a name: names repeat by the thousand. */
+struct match_cache {
+    struct {
+        struct stage_match *v;
+        size_t n, cap;
+    } matches;
+    uint32_t *at; /* [texts x categories] 0: not asked; 1: no stage; else index + 2 */
+};
+
+static const struct stage_match *match_of(struct context *c, struct match_cache *cache, size_t range) {
+    const struct timeline_ranges *r = &c->tl->ranges;
+    uint32_t *at = &cache->at[(size_t)r->name[range] * (TRACE_CATEGORY_OP + 1) + r->category[range]];
+    if (!*at) {
+        struct stage_match m;
+        *at = 1;
+        if (stage_rules_match(c->in, timeline_text(c->tl, r->name[range]), r->category[range], &m)) {
+            vec_push(&cache->matches, m);
+            *at = (uint32_t)cache->matches.n + 1;
+        }
+    }
+    return *at == 1 ? NULL : &cache->matches.v[*at - 2];
+}
+
+struct building {
+    struct {
+        struct analysis_stage *v;
+        size_t n, cap;
+    } stages;
+    struct {
+        struct analysis_occurrence *v;
+        size_t n, cap;
+    } occurrences;
+};
+
+static struct analysis_stage new_stage(const char *name, const char *path, uint32_t parent, uint32_t depth) {
+    return (struct analysis_stage){ .name = name,
+                                    .path = path,
+                                    .parent = parent,
+                                    .depth = depth,
+                                    .wall_ns = stats_none(),
+                                    .busy_ns = stats_none(),
+                                    .token_ns = stats_none(),
+                                    .timing_ms = stats_none(),
+                                    .tokens_in = NAN,
+                                    .tokens_out = NAN,
+                                    .kernels_per_token = NAN,
+                                    .launches_per_token = NAN,
+                                    .kernel_mean_ns = NAN,
+                                    .time_ns = NAN,
+                                    .flops = NAN,
+                                    .bytes = NAN,
+                                    .floor_ns = NAN,
+                                    .mfu = NAN,
+                                    .mbu = NAN,
+                                    .distance = NAN,
+                                    .tokens_per_s = NAN,
+                                    .overhead_ratio = NAN,
+                                    .joules = NAN,
+                                    .joules_per_token = NAN,
+                                    .tokens_per_joule = NAN,
+                                    .watts = NAN,
+                                    .idle_known = true };
+}
+
+static uint32_t stage_row(struct context *c, struct building *b, const char *name, uint32_t parent) {
+    for (uint32_t i = 0; i < b->stages.n; i++)
+        if (b->stages.v[i].parent == parent && strcmp(b->stages.v[i].name, name) == 0) return i;
+    const struct analysis_stage *p = parent == ANALYSIS_NONE ? NULL : &b->stages.v[parent];
+    const char *path = p ? analysis_text(c, "%s/%s", p->path, name) : analysis_text(c, "%s", name);
+    vec_push(&b->stages, new_stage(analysis_text(c, "%s", name), path, parent, p ? p->depth + 1 : 0));
+    return (uint32_t)b->stages.n - 1;
+}
+
+/* A stage inside itself (a glob that meets both the loop and its steps) is one stage. */
+static bool inside_itself(const struct building *b, uint32_t occurrence, const char *name) {
+    for (; occurrence != ANALYSIS_NONE; occurrence = b->occurrences.v[occurrence].parent)
+        if (strcmp(b->stages.v[b->occurrences.v[occurrence].stage].name, name) == 0) return true;
+    return false;
+}
+
+static uint32_t add_occurrence(struct context *c, struct building *b, uint32_t stage, uint32_t range,
+                               uint32_t parent, const struct stage_match *m) {
+    const struct timeline *tl = c->tl;
+    bool whole = range == TIMELINE_NONE;
+    struct analysis_occurrence o = { .stage = stage,
+                                     .range = range,
+                                     .parent = parent,
+                                     .start_ns = whole ? tl->start_ns : tl->ranges.start_ns[range],
+                                     .end_ns = whole ? tl->end_ns : tl->ranges.end_ns[range],
+                                     .tokens_in = m ? m->tokens_in : NAN,
+                                     .tokens_out = m ? m->tokens_out : NAN };
+    o.wall_end_ns = o.end_ns;
+    vec_push(&b->occurrences, o);
+    b->stages.v[stage].occurrences++;
+    return (uint32_t)b->occurrences.n - 1;
+}
+
+static void find_occurrences(struct context *c, struct building *b, struct match_cache *cache) {
+    const struct timeline_ranges *r = &c->tl->ranges;
+    for (size_t i = 0; i < r->n; i++) {
+        uint32_t around = r->parent[i] == TIMELINE_NONE ? ANALYSIS_NONE : c->range_occurrence[r->parent[i]];
+        c->range_occurrence[i] = around;
+        const struct stage_match *m = r->flags[i] & TRACE_RANGE_MARK ? NULL : match_of(c, cache, i);
+        if (!m || (m->nested_only && around == ANALYSIS_NONE) || inside_itself(b, around, m->stage)) continue;
+        uint32_t parent = around == ANALYSIS_NONE ? ANALYSIS_NONE : b->occurrences.v[around].stage;
+        uint32_t row = stage_row(c, b, m->stage, parent);
+        c->range_occurrence[i] = add_occurrence(c, b, row, (uint32_t)i, around, m);
+    }
+}
+
+/* No range is a stage: the whole trace is one. */
+static void whole_trace(struct context *c, struct building *b) {
+    vec_push(&b->stages, new_stage("(whole trace)", "(whole trace)", ANALYSIS_NONE, 0));
+    b->stages.v[0].implicit = true;
+    add_occurrence(c, b, 0, TIMELINE_NONE, ANALYSIS_NONE, NULL);
+    for (size_t i = 0; i < c->tl->ranges.n; i++) c->range_occurrence[i] = 0;
+}
+
+/* Rows were made in order of first occurrence; children must follow their parents directly. */
+static void order_rows(struct building *b, uint32_t parent, uint32_t *order, size_t *n) {
+    for (uint32_t i = 0; i < b->stages.n; i++) {
+        if (b->stages.v[i].parent != parent) continue;
+        order[(*n)++] = i;
+        order_rows(b, i, order, n);
+    }
+}
+
+static void lay_out(struct context *c, struct building *b) {
+    struct analysis *a = c->a;
+    size_t n = 0;
+    uint32_t *order = xmalloc(b->stages.n * sizeof *order), *now = xmalloc(b->stages.n * sizeof *now);
+    order_rows(b, ANALYSIS_NONE, order, &n);
+    for (uint32_t i = 0; i < n; i++) now[order[i]] = i;
+    a->stages = analysis_alloc(c, b->stages.n, sizeof *a->stages);
+    for (size_t i = 0; i < n; i++) {
+        a->stages[i] = b->stages.v[order[i]];
+        if (a->stages[i].parent != ANALYSIS_NONE) a->stages[i].parent = now[a->stages[i].parent];
+    }
+    for (size_t i = 0; i < b->occurrences.n; i++) b->occurrences.v[i].stage = now[b->occurrences.v[i].stage];
+    a->nstages = n;
+    a->occurrences = analysis_keep(c, b->occurrences.v);
+    a->noccurrences = b->occurrences.n;
+    free(b->stages.v);
+    free(order);
+    free(now);
+}
+
+static void own_kernels(struct context *c, bool implicit) {
+    const struct timeline_kernels *k = &c->tl->kernels;
+    c->kernel_occurrence = analysis_alloc(c, k->n, sizeof *c->kernel_occurrence);
+    for (size_t i = 0; i < k->n; i++)
+        c->kernel_occurrence[i] = implicit                       ? 0
+                                  : k->range[i] == TIMELINE_NONE ? ANALYSIS_NONE
+                                                                 : c->range_occurrence[k->range[i]];
+    c->a->kernel_occurrence = c->kernel_occurrence;
+}
+
+#define STAGE_MATRIX_MAX ((size_t)16 << 20)
+void analyze_stages(struct context *c) {
+    const struct timeline_ranges *r = &c->tl->ranges;
+    struct building b = { 0 };
+    struct match_cache cache = { 0 };
+    uint32_t names = 0;
+    for (size_t i = 0; i < r->n; i++) names = MAX(names, r->name[i] + 1);
+    cache.at = xcalloc((size_t)names * (TRACE_CATEGORY_OP + 1) + 1, sizeof *cache.at);
+    c->range_occurrence = analysis_alloc(c, r->n, sizeof *c->range_occurrence);
+    c->a->range_occurrence = c->range_occurrence;
+    find_occurrences(c, &b, &cache);
+    free(cache.at);
+    free(cache.matches.v);
+    bool implicit = !b.stages.n;
+    if (implicit) whole_trace(c, &b);
+    vec_push(&b.stages, new_stage("(outside stages)", "(outside stages)", ANALYSIS_NONE, 0));
+    b.stages.v[b.stages.n - 1].outside = true;
+    lay_out(c, &b);
+    c->outside = (uint32_t)c->a->nstages - 1;
+    own_kernels(c, implicit);
+    c->stage_work = xcalloc(c->a->nstages, sizeof *c->stage_work);
+    c->occ_work = xcalloc(c->a->noccurrences + 1, sizeof *c->occ_work);
+    for (size_t i = 0; i < c->a->noccurrences; i++) c->occ_work[i].device = ANALYSIS_NONE;
+    if (c->tl->nshapes && c->a->nstages < STAGE_MATRIX_MAX / c->tl->nshapes)
+        c->shape_stage_ns = xcalloc(c->tl->nshapes * c->a->nstages, sizeof *c->shape_stage_ns);
+}
+
+/* ---- after the passes */
+
+static void add_times(struct analysis_stage *s, const struct analysis_occurrence *o) {
+    s->host_ns += (double)(o->end_ns - o->start_ns);
+    s->wall_total_ns += (double)(o->wall_end_ns - o->start_ns);
+    s->gpu_busy_ns += (double)o->gpu_busy_ns;
+    if (!o->kernels) return;
+    if (o->gpu_first_ns > o->start_ns) s->head_ns += (double)(o->gpu_first_ns - o->start_ns);
+    if (o->end_ns > o->gpu_last_ns) s->tail_ns += (double)(o->end_ns - o->gpu_last_ns);
+}
+
+/* Statistics over the occurrences of each stage, gathered stage by stage. */
+static void occurrence_stats(struct context *c) {
+    struct analysis *a = c->a;
+    double *wall = xmalloc((a->noccurrences + 1) * sizeof *wall),
+           *busy = xmalloc((a->noccurrences + 1) * sizeof *busy);
+    size_t *first = xcalloc(a->nstages + 2, sizeof *first);
+    for (size_t i = 0; i < a->noccurrences; i++) first[a->occurrences[i].stage + 2]++;
+    for (size_t s = 2; s < a->nstages + 2; s++) first[s] += first[s - 1];
+    for (size_t i = 0; i < a->noccurrences; i++) {
+        const struct analysis_occurrence *o = &a->occurrences[i];
+        size_t at = first[o->stage + 1]++;
+        wall[at] = (double)(o->wall_end_ns - o->start_ns);
+        busy[at] = (double)o->gpu_busy_ns;
+        add_times(&a->stages[o->stage], o);
+    }
+    for (size_t s = 0; s < a->nstages; s++) {
+        a->stages[s].wall_ns = stats_of_sorting(wall + first[s], first[s + 1] - first[s]);
+        a->stages[s].busy_ns = stats_of_sorting(busy + first[s], first[s + 1] - first[s]);
+    }
+    free(wall);
+    free(busy);
+    free(first);
+}
+
+static void take_samplers(struct analysis_stage *s, struct stage_work *w) {
+    bool any_queue = w->queue_seen > 0;
+    s->idle.gaps = w->gaps.seen;
+    s->idle.gap_ns = stream_stats_take(&w->gaps);
+    s->idle.launch_delay_ns = stream_stats_take(&w->launch_delay).median;
+    s->idle.launch_cost_ns = stream_stats_take(&w->launch_cost).median;
+    s->idle.launch_interval_ns = stream_stats_take(&w->launch_interval).median;
+    s->idle.queue_depth_mean = any_queue ? w->queue_depth_sum / (double)w->queue_seen : NAN;
+    s->idle.queue_empty_share = any_queue ? (double)w->queue_empty / (double)w->queue_seen : NAN;
+    if (s->kernels) s->kernel_mean_ns = w->kernel_sum_ns / (double)s->kernels;
+}
+
+void analyze_stages_finish(struct context *c) {
+    struct analysis *a = c->a;
+    occurrence_stats(c);
+    for (size_t i = a->nstages; i-- > 0;) { /* children come after their parents */
+        struct analysis_stage *s = &a->stages[i];
+        s->gpu_owned_ns += s->gpu_owned_self_ns;
+        if (s->parent != ANALYSIS_NONE) a->stages[s->parent].gpu_owned_ns += s->gpu_owned_ns;
+        take_samplers(s, &c->stage_work[i]);
+        if (s->tokens_out > 0) {
+            s->kernels_per_token = (double)s->kernels / s->tokens_out;
+            s->launches_per_token = (double)s->launches / s->tokens_out;
+        }
+    }
+}
+
+bool analysis_window(const struct analysis *a, uint32_t stage, size_t max_kernels, uint64_t *start_ns,
+                     uint64_t *end_ns) {
+    const struct analysis_occurrence *best = NULL;
+    double nearest = INFINITY;
+    for (size_t i = 0; i < a->noccurrences; i++) {
+        const struct analysis_occurrence *o = &a->occurrences[i];
+        if (o->stage != stage) continue;
+        double off = fabs((double)(o->wall_end_ns - o->start_ns) - a->stages[stage].wall_ns.median);
+        if (off < nearest) nearest = off, best = o;
+    }
+    if (!best) return false;
+    *start_ns = best->start_ns;
+    *end_ns = best->wall_end_ns;
+    size_t seen = 0;
+    for (size_t i = 0; best->kernels > max_kernels && i < a->timeline->kernels.n; i++) {
+        if (a->timeline->kernels.start_ns[i] < *start_ns || ++seen <= max_kernels) continue;
+        *end_ns = MIN(*end_ns, a->timeline->kernels.start_ns[i]);
+        break;
+    }
+    return true;
+}

@@ -1,0 +1,148 @@
+/* Tokens of stages: as the engine recorded them, or as the labels of the ranges count them. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "analyze/internal.h"
+#include "base/die.h"
+#include "base/util.h"
+#include "base/vec.h"
+
+struct open_occurrences {
+    uint32_t *v;
+    size_t n, cap;
+};
+
+static uint32_t process_of(const struct context *c, uint32_t occurrence) {
+    uint32_t range = c->a->occurrences[occurrence].range;
+    return range == TIMELINE_NONE ? TIMELINE_NONE : c->tl->threads[c->tl->ranges.thread[range]].process;
+}
+
+static bool same_process(const struct context *c, uint32_t occurrence, uint32_t thread) {
+    uint32_t process = process_of(c, occurrence);
+    return process == TIMELINE_NONE || process == c->tl->threads[thread].process;
+}
+
+/* The innermost stage of the token's process at its time. One that was made just after a stage ended came of it. */
+static uint32_t occurrence_at(const struct context *c, const struct open_occurrences *open, size_t token) {
+    const struct timeline_tokens *t = &c->tl->tokens;
+    uint32_t after = ANALYSIS_NONE;
+    for (size_t i = open->n; i-- > 0;) {
+        uint32_t o = open->v[i];
+        if (!same_process(c, o, t->thread[token])) continue;
+        if (c->a->occurrences[o].end_ns >= t->time_ns[token]) return o;
+        if (c->a->occurrences[o].parent != ANALYSIS_NONE) continue;
+        if (after == ANALYSIS_NONE || c->a->occurrences[o].end_ns > c->a->occurrences[after].end_ns)
+            after = o;
+    }
+    return t->kind[token] == TRACE_TOKEN_MADE ? after : ANALYSIS_NONE;
+}
+
+/* Keeps those that are open, and the one of each process that ended last. */
+static void forget_ended(const struct context *c, struct open_occurrences *open, uint64_t time_ns) {
+    size_t kept = 0;
+    if (open->n < 64) return; /* rarely worth it */
+    for (size_t i = 0; i < open->n; i++)
+        if (c->a->occurrences[open->v[i]].end_ns >= time_ns || i + 16 >= open->n)
+            open->v[kept++] = open->v[i];
+    open->n = kept;
+}
+
+static uint32_t *find_owners(const struct context *c) {
+    const struct timeline_tokens *t = &c->tl->tokens;
+    uint32_t *owner = xmalloc((t->n + 1) * sizeof *owner);
+    struct open_occurrences open = { 0 };
+    for (size_t i = 0, next = 0; i < t->n; i++) {
+        for (; next < c->a->noccurrences && c->a->occurrences[next].start_ns <= t->time_ns[i]; next++) {
+            forget_ended(c, &open, t->time_ns[i]);
+            vec_push(&open, (uint32_t)next);
+        }
+        owner[i] = occurrence_at(c, &open, i);
+    }
+    free(open.v);
+    return owner;
+}
+
+static void add(double *sum, double v) { *sum = isnan(*sum) ? v : *sum + v; }
+
+static void add_tokens(struct context *c, const uint32_t *owner) {
+    const struct timeline_tokens *t = &c->tl->tokens;
+    for (size_t i = 0; i < t->n; i++) /* the engine's word replaces that of labels */
+        for (uint32_t o = owner[i]; o != ANALYSIS_NONE; o = c->a->occurrences[o].parent)
+            c->a->occurrences[o].tokens_in = c->a->occurrences[o].tokens_out = NAN;
+    for (size_t i = 0; i < t->n; i++)
+        for (uint32_t o = owner[i]; o != ANALYSIS_NONE; o = c->a->occurrences[o].parent) {
+            struct analysis_occurrence *v = &c->a->occurrences[o];
+            add(t->kind[i] == TRACE_TOKEN_MADE ? &v->tokens_out : &v->tokens_in, t->count[i]);
+            c->a->stages[v->stage].token_source = "token records";
+        }
+}
+
+/* ---- time from token to token */
+
+struct made {
+    uint64_t request, time_ns;
+    uint32_t occurrence, count;
+};
+
+static int by_request(const void *a, const void *b) {
+    const struct made *x = a, *y = b;
+    if (x->request != y->request) return x->request < y->request ? -1 : 1;
+    return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
+}
+
+struct intervals {
+    double *v;
+    size_t n, cap;
+};
+
+/* Within an occurrence; the first token's interval starts with it. A record of several tokens gives their mean. */
+static void token_intervals(struct context *c, const uint32_t *owner, struct intervals *by_stage) {
+    const struct timeline_tokens *t = &c->tl->tokens;
+    struct made *made = xmalloc((t->n + 1) * sizeof *made);
+    size_t n = 0;
+    for (size_t i = 0; i < t->n; i++)
+        if (t->kind[i] == TRACE_TOKEN_MADE && owner[i] != ANALYSIS_NONE && t->count[i])
+            made[n++] = (struct made){ t->request[i], t->time_ns[i], owner[i], t->count[i] };
+    if (n) qsort(made, n, sizeof *made, by_request);
+    for (size_t i = 0; i < n; i++) {
+        const struct analysis_occurrence *o = &c->a->occurrences[made[i].occurrence];
+        bool first =
+            !i || made[i - 1].request != made[i].request || made[i - 1].occurrence != made[i].occurrence;
+        uint64_t from = first ? o->start_ns : made[i - 1].time_ns;
+        vec_push(&by_stage[o->stage], (double)(made[i].time_ns - from) / made[i].count);
+    }
+    free(made);
+}
+
+/* Labels count tokens of steps: then a token takes as long as its step. */
+static void step_intervals(struct context *c, struct intervals *by_stage) {
+    for (size_t i = 0; i < c->a->noccurrences; i++) {
+        const struct analysis_occurrence *o = &c->a->occurrences[i];
+        struct analysis_stage *s = &c->a->stages[o->stage];
+        if (isnan(o->tokens_out) || s->token_source) continue;
+        vec_push(&by_stage[o->stage], (double)(o->wall_end_ns - o->start_ns));
+    }
+}
+
+void analyze_tokens(struct context *c) {
+    struct analysis *a = c->a;
+    struct intervals *by_stage = xcalloc(a->nstages, sizeof *by_stage);
+    uint32_t *owner = find_owners(c);
+    add_tokens(c, owner);
+    token_intervals(c, owner, by_stage);
+    step_intervals(c, by_stage);
+    for (size_t i = 0; i < a->noccurrences; i++) {
+        const struct analysis_occurrence *o = &a->occurrences[i];
+        struct analysis_stage *s = &a->stages[o->stage];
+        if (!isnan(o->tokens_in)) add(&s->tokens_in, o->tokens_in);
+        if (!isnan(o->tokens_out)) add(&s->tokens_out, o->tokens_out);
+        if (!s->token_source && (!isnan(s->tokens_in) || !isnan(s->tokens_out)))
+            s->token_source = "range labels";
+    }
+    for (size_t i = 0; i < a->nstages; i++) {
+        a->stages[i].token_ns = stats_of_sorting(by_stage[i].v, by_stage[i].n);
+        free(by_stage[i].v);
+    }
+    free(by_stage);
+    free(owner);
+}

@@ -1,0 +1,215 @@
+/* The pass over the kernels of a device, in order of their start: who owns each nanosecond, what each occurrence of a
+ * stage kept busy, and where the device had nothing to do.
+ *
+ * Sharing: while n kernels run, each owns 1/n of the time. `v` is the time a kernel would own that had run since
+ * the beginning, so a kernel's share is v at its end minus v at its start: one pass, however many overlap. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "analyze/internal.h"
+#include "base/die.h"
+#include "base/util.h"
+#include "base/vec.h"
+
+struct running {
+    uint64_t end_ns;
+    double v_at_start_ns;
+    uint32_t kernel;
+};
+
+struct walk {
+    struct context *c;
+    struct analysis_device *out;
+    struct idle_walk *idle;
+    uint32_t device;
+    struct { /* heap, the one that ends first on top */
+        struct running *v;
+        size_t n, cap;
+    } running;
+    double v_ns;
+    uint64_t now_ns;
+    uint64_t frontier_ns; /* end of the union of all kernels so far */
+    uint32_t frontier_lane;
+    uint64_t busy_ns, communication_ns, communication_end_ns, computation_ns, computation_end_ns;
+    double idle_ns; /* so far, since the first kernel */
+};
+
+/* ---- sharing */
+
+static void heap_push(struct walk *w, struct running r) {
+    vec_push(&w->running, r);
+    struct running *h = w->running.v;
+    size_t i = w->running.n - 1;
+    for (; i && h[(i - 1) / 2].end_ns > r.end_ns; i = (i - 1) / 2) h[i] = h[(i - 1) / 2];
+    h[i] = r;
+}
+
+static struct running heap_pop(struct walk *w) {
+    struct running *h = w->running.v, top = h[0], last = h[--w->running.n];
+    size_t n = w->running.n, i = 0;
+    for (size_t child; (child = 2 * i + 1) < n; i = child) {
+        if (child + 1 < n && h[child + 1].end_ns < h[child].end_ns) child++;
+        if (h[child].end_ns >= last.end_ns) break;
+        h[i] = h[child];
+    }
+    h[i] = last;
+    return top;
+}
+
+static void advance(struct walk *w, uint64_t to_ns) {
+    if (w->running.n) w->v_ns += (double)(to_ns - w->now_ns) / (double)w->running.n;
+    w->now_ns = to_ns;
+}
+
+/* The kernel owned this much: to its class, its stage, its operator. */
+static void bill(struct context *c, uint32_t kernel, double owned_ns) {
+    const struct timeline_kernels *k = &c->tl->kernels;
+    uint32_t shape = k->shape[kernel], occurrence = c->kernel_occurrence[kernel];
+    uint32_t row = occurrence == ANALYSIS_NONE ? c->outside : c->a->occurrences[occurrence].stage;
+    c->shape_owned_ns[shape] += owned_ns;
+    if (c->shape_stage_ns) c->shape_stage_ns[shape * c->a->nstages + row] += owned_ns;
+    c->range_gpu_ns[k->range[kernel] == TIMELINE_NONE ? c->tl->ranges.n : k->range[kernel]] += owned_ns;
+    c->a->stages[row].gpu_owned_self_ns += owned_ns;
+    for (uint32_t r = row; r != ANALYSIS_NONE; r = c->a->stages[r].parent)
+        c->a->stages[r].category_ns[c->shape_category[shape]] += owned_ns;
+    if (k->launch[kernel] == TIMELINE_NONE && k->range[kernel] == TIMELINE_NONE &&
+        c->tl->processes[c->tl->lanes[k->lane[kernel]].process].has_launches) {
+        c->a->conservation.unmatched += owned_ns;
+        c->a->conservation.unmatched_kernels++;
+    }
+}
+
+static void end_until(struct walk *w, uint64_t time_ns) {
+    while (w->running.n && w->running.v[0].end_ns <= time_ns) {
+        advance(w, w->running.v[0].end_ns);
+        struct running r = heap_pop(w);
+        bill(w->c, r.kernel, w->v_ns - r.v_at_start_ns);
+    }
+}
+
+/* ---- occurrences */
+
+static void touch(struct walk *w, uint32_t occurrence, uint64_t start_ns, uint64_t end_ns) {
+    struct occurrence_work *o = &w->c->occ_work[occurrence];
+    struct analysis_occurrence *out = &w->c->a->occurrences[occurrence];
+    struct analysis_stage *s = &w->c->a->stages[out->stage];
+    if (o->device != w->device)
+        *o = (struct occurrence_work){
+            .device = w->device, .first_ns = start_ns, .frontier_ns = start_ns, .idle_at_first_ns = w->idle_ns
+        };
+    o->idle_at_last_ns = w->idle_ns;
+    if (end_ns > o->frontier_ns) {
+        o->busy_ns += end_ns - MAX(start_ns, o->frontier_ns);
+        o->frontier_ns = end_ns;
+    }
+    o->last_ns = MAX(o->last_ns, end_ns);
+    out->kernels++;
+    s->kernels++;
+    w->c->stage_work[out->stage].kernel_sum_ns += (double)(end_ns - start_ns);
+    s->on_cpu |= w->c->tl->devices[w->device].is_cpu;
+}
+
+/* The device was idle in [frontier, start). It counts in those stages that had begun on the device. */
+static void give_gap(struct walk *w, size_t kernel, uint64_t start_ns) {
+    struct context *c = w->c;
+    double causes[ANALYSIS_IDLE_CAUSES] = { 0 }, removable = 0, gap = (double)(start_ns - w->frontier_ns);
+    bool classified = false;
+    w->idle_ns += gap;
+    for (uint32_t o = c->kernel_occurrence[kernel]; o != ANALYSIS_NONE; o = c->a->occurrences[o].parent) {
+        if (c->occ_work[o].device != w->device) continue;
+        if (!classified)
+            idle_classify(w->idle, w->frontier_ns, start_ns, kernel, w->frontier_lane, causes, &removable);
+        classified = true;
+        uint32_t row = c->a->occurrences[o].stage;
+        for (size_t i = 0; i < ANALYSIS_IDLE_CAUSES; i++) c->a->stages[row].idle.ns[i] += causes[i];
+        c->a->stages[row].idle.graph_removable_ns += removable;
+        c->occ_work[o].caused_ns += gap;
+        stream_stats_add(&c->stage_work[row].gaps, gap);
+    }
+}
+
+/* What the device's walk found of each occurrence, before the next device starts. */
+static void close_occurrences(struct walk *w) {
+    struct context *c = w->c;
+    for (size_t i = 0; i < c->a->noccurrences; i++) {
+        const struct occurrence_work *o = &c->occ_work[i];
+        struct analysis_occurrence *out = &c->a->occurrences[i];
+        struct analysis_stage *s = &c->a->stages[out->stage];
+        if (o->device != w->device) continue;
+        double span = (double)(o->last_ns - o->first_ns), idle = span - (double)o->busy_ns;
+        if (!out->gpu_first_ns || o->first_ns < out->gpu_first_ns) out->gpu_first_ns = o->first_ns;
+        out->gpu_last_ns = MAX(out->gpu_last_ns, o->last_ns);
+        out->wall_end_ns = MAX(out->wall_end_ns, o->last_ns);
+        out->gpu_busy_ns += o->busy_ns;
+        s->gpu_span_ns += span;
+        s->idle_ns += idle;
+        s->idle.ns[ANALYSIS_IDLE_OTHER] += idle - o->caused_ns;
+    }
+}
+
+/* ---- the device as a whole */
+
+static void extend_union(uint64_t *sum_ns, uint64_t *end_ns, uint64_t start, uint64_t end) {
+    if (end <= *end_ns) return;
+    *sum_ns += end - MAX(start, *end_ns);
+    *end_ns = end;
+}
+
+static void start_kernel(struct walk *w, size_t i) {
+    struct context *c = w->c;
+    const struct timeline_kernels *k = &c->tl->kernels;
+    uint64_t start = k->start_ns[i], end = k->end_ns[i];
+    end_until(w, start);
+    advance(w, start);
+    heap_push(w, (struct running){ end, w->v_ns, (uint32_t)i });
+    if (start > w->frontier_ns) give_gap(w, i, start);
+    idle_started(w->idle, i);
+    if (end >= w->frontier_ns) w->frontier_lane = k->lane[i];
+    extend_union(&w->busy_ns, &w->frontier_ns, start, end);
+    w->frontier_ns = MAX(w->frontier_ns, start);
+    if (c->shape_category[k->shape[i]] == KERNEL_CATEGORY_COMMUNICATION)
+        extend_union(&w->communication_ns, &w->communication_end_ns, start, end);
+    else
+        extend_union(&w->computation_ns, &w->computation_end_ns, start, end);
+    w->out->kernels++;
+    if (c->kernel_occurrence[i] == ANALYSIS_NONE) {
+        c->a->stages[c->outside].kernels++;
+        c->stage_work[c->outside].kernel_sum_ns += (double)(end - start);
+    }
+    for (uint32_t o = c->kernel_occurrence[i]; o != ANALYSIS_NONE; o = c->a->occurrences[o].parent)
+        touch(w, o, start, end);
+}
+
+static void walk_copies(struct walk *w, const struct timeline_device *d) {
+    const struct timeline_copies *k = &w->c->tl->copies;
+    uint64_t sum = 0, end = 0;
+    for (size_t i = d->first_copy; i < d->first_copy + d->copy_count; i++)
+        extend_union(&sum, &end, k->start_ns[i], k->end_ns[i]);
+    w->out->copy_ns = (double)sum;
+}
+
+static void walk_device(struct context *c, uint32_t device) {
+    const struct timeline_device *d = &c->tl->devices[device];
+    struct walk w = { .c = c, .out = &c->a->devices[device], .device = device };
+    w.out->device = device;
+    walk_copies(&w, d);
+    if (!d->kernel_count) return;
+    w.idle = idle_open(c, device);
+    w.now_ns = w.frontier_ns = c->tl->kernels.start_ns[d->first_kernel];
+    for (size_t i = d->first_kernel; i < d->first_kernel + d->kernel_count; i++) start_kernel(&w, i);
+    end_until(&w, UINT64_MAX);
+    close_occurrences(&w);
+    w.out->busy_ns = (double)w.busy_ns;
+    w.out->span_ns = (double)(w.frontier_ns - c->tl->kernels.start_ns[d->first_kernel]);
+    w.out->communication_ns = (double)w.communication_ns;
+    w.out->communication_hidden_ns = (double)(w.communication_ns + w.computation_ns - w.busy_ns);
+    idle_close(w.idle);
+    free(w.running.v);
+}
+
+void analyze_devices(struct context *c) {
+    c->a->ndevices = c->tl->ndevices;
+    c->a->devices = analysis_alloc(c, c->tl->ndevices, sizeof *c->a->devices);
+    c->range_gpu_ns = xcalloc(c->tl->ranges.n + 1, sizeof *c->range_gpu_ns);
+    for (uint32_t i = 0; i < c->tl->ndevices; i++) walk_device(c, i);
+}
