@@ -5,6 +5,7 @@
 #include "cmd/command.h"
 
 extern const struct command cmd_completion;
+extern const struct command cmd_doctor;
 extern const struct command cmd_engine;
 extern const struct command cmd_static;
 extern const struct command cmd_import;

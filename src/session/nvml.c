@@ -25,18 +25,21 @@ struct nvml_sampler {
     bool stop;
 };
 
-static uint32_t known_u32(int rc, unsigned v) { return rc == NVML_OK ? v : TRACE_UNKNOWN_U32; }
-
 static void sample(const struct nvml_sampler *s, unsigned i) {
     const struct nvml_api *api = &s->api;
     nvml_device d = s->devices[i];
     unsigned v = 0;
     unsigned long long wide = 0;
-    struct trace_power p = { .time_ns = clock_wall_ns(), .device = i };
-    p.power_mw = known_u32(api->power ? api->power(d, &v) : -1, v);
-    p.sm_mhz = known_u32(api->clock ? api->clock(d, NVML_CLOCK_SM, &v) : -1, v);
-    p.memory_mhz = known_u32(api->clock ? api->clock(d, NVML_CLOCK_MEM, &v) : -1, v);
-    p.temperature_c = known_u32(api->temperature ? api->temperature(d, NVML_TEMPERATURE_GPU, &v) : -1, v);
+    struct trace_power p = { .time_ns = clock_wall_ns(),
+                             .device = i,
+                             .power_mw = TRACE_UNKNOWN_U32,
+                             .sm_mhz = TRACE_UNKNOWN_U32,
+                             .memory_mhz = TRACE_UNKNOWN_U32,
+                             .temperature_c = TRACE_UNKNOWN_U32 };
+    if (api->power && api->power(d, &v) == NVML_OK) p.power_mw = v;
+    if (api->clock && api->clock(d, NVML_CLOCK_SM, &v) == NVML_OK) p.sm_mhz = v;
+    if (api->clock && api->clock(d, NVML_CLOCK_MEM, &v) == NVML_OK) p.memory_mhz = v;
+    if (api->temperature && api->temperature(d, NVML_TEMPERATURE_GPU, &v) == NVML_OK) p.temperature_c = v;
     if (api->throttle && api->throttle(d, &wide) == NVML_OK) p.throttle_reasons = wide;
     if (api->energy && api->energy(d, &wide) == NVML_OK) p.energy_mj = wide;
     trace_writer_power(s->writer, &p, 1);

@@ -1,0 +1,135 @@
+#include "session/doctor.h"
+
+#include <dlfcn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/die.h"
+#include "base/strbuf.h"
+#include "base/units.h"
+#include "base/vec.h"
+#include "session/cpu_peak.h"
+#include "session/doctor_internal.h"
+#include "session/inject.h"
+
+#define LITTLE_DISK_BYTES 2e9
+
+struct doctor_row *doctor_add(struct doctor *d, const char *check, enum doctor_status status,
+                              const char *remedy, const char *fmt, ...) {
+    struct strbuf s = STRBUF_INIT;
+    va_list ap;
+    va_start(ap, fmt);
+    strbuf_vaddf(&s, fmt, ap);
+    va_end(ap);
+    struct doctor_row row = { .check = check,
+                              .status = status,
+                              .found = strbuf_detach(&s),
+                              .remedy = remedy && *remedy ? xstrdup(remedy) : NULL };
+    vec_push(d, row);
+    return &d->v[d->n - 1];
+}
+
+static void check_collector(struct doctor *d) {
+    struct err err;
+    char *path = inject_find_collector(&err);
+    void *lib = path ? dlopen(path, RTLD_LAZY | RTLD_LOCAL) : NULL;
+    bool whole = lib && dlsym(lib, "InitializeInjection") && dlsym(lib, "InitializeInjectionNvtx2");
+    if (whole)
+        doctor_add(d, "collector", DOCTOR_OK, NULL, "%s", path)->needed = true;
+    else
+        doctor_add(d, "collector", DOCTOR_MISSING, path ? "build it anew: make" : err.msg, "%s%s",
+                   path ? path : "not found", path ? " cannot be loaded" : "")
+            ->needed = true;
+    doctor_add(d, "NVTX", whole ? DOCTOR_OK : DOCTOR_MISSING, whole ? NULL : "see collector",
+               whole ? "recorded by the collector itself; needs nothing installed" : "needs the collector");
+    free(path);
+}
+
+static void check_injection(struct doctor *d) {
+    static const char *const names[] = { "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH" };
+    for (size_t i = 0; i < 2; i++) {
+        const char *v = getenv(names[i]);
+        if (v && *v)
+            doctor_add(d, "injection", DOCTOR_LIMITED,
+                       "unset it: 'inferprof run' keeps what is set, and loads nothing that way", "%s=%s",
+                       names[i], v);
+    }
+}
+
+static void check_cpu(struct doctor *d) {
+    char name[128];
+    struct strbuf features = STRBUF_INIT;
+    cpu_name(name, sizeof name);
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx2")) strbuf_addstr(&features, " avx2");
+    if (__builtin_cpu_supports("fma")) strbuf_addstr(&features, " fma");
+    if (__builtin_cpu_supports("avx512f")) strbuf_addstr(&features, " avx512f");
+    if (__builtin_cpu_supports("avx512vnni")) strbuf_addstr(&features, " avx512vnni");
+    bool slow = !__builtin_cpu_supports("avx2");
+#else
+    bool slow = false;
+#endif
+    doctor_add(d, "CPU", slow ? DOCTOR_LIMITED : DOCTOR_OK,
+               slow ? "the native engine uses its portable kernels here" : NULL, "%s, %u usable cores,%s",
+               name, cpu_usable(), features.len ? features.buf : " no vector extensions");
+    strbuf_free(&features);
+}
+
+static void check_disk(struct doctor *d, const char *dir) {
+    struct statvfs fs;
+    char amount[32];
+    if (statvfs(dir, &fs) != 0) {
+        doctor_add(d, "disk", DOCTOR_MISSING, "name an existing folder with --output", "%s cannot be read",
+                   dir)
+            ->needed = true;
+        return;
+    }
+    double left = (double)fs.f_bavail * (double)fs.f_frsize;
+    units_bytes(left, amount, sizeof amount);
+    if (access(dir, W_OK) != 0)
+        doctor_add(d, "disk", DOCTOR_MISSING, "write runs elsewhere (run -o DIR)", "%s is not writable", dir)
+            ->needed = true;
+    else if (left < LITTLE_DISK_BYTES)
+        doctor_add(d, "disk", DOCTOR_LIMITED, "make room, or limit traces (run --max-size)", "%s free in %s",
+                   amount, dir)
+            ->needed = true;
+    else
+        doctor_add(d, "disk", DOCTOR_OK, NULL, "%s free in %s", amount, dir)->needed = true;
+}
+
+void doctor_machine(struct doctor *d, const char *dir) {
+    check_collector(d);
+    check_injection(d);
+    check_cpu(d);
+    check_disk(d, dir);
+}
+
+void doctor_examine(struct doctor *d, const char *output_dir) {
+    doctor_gpu(d);
+    doctor_software(d);
+    doctor_machine(d, output_dir);
+}
+
+bool doctor_native_works(const struct doctor *d) {
+    for (size_t i = 0; i < d->n; i++)
+        if (d->v[i].needed && d->v[i].status == DOCTOR_MISSING) return false;
+    return true;
+}
+
+void doctor_free(struct doctor *d) {
+    for (size_t i = 0; i < d->n; i++) {
+        free(d->v[i].found);
+        free(d->v[i].remedy);
+    }
+    free(d->v);
+    *d = (struct doctor){ 0 };
+}
+
+const char *doctor_status_name(enum doctor_status s) {
+    return s == DOCTOR_OK ? "OK" : s == DOCTOR_LIMITED ? "limited" : "missing";
+}

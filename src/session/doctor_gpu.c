@@ -1,0 +1,152 @@
+#include <dlfcn.h>
+#include <glob.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/die.h"
+#include "base/file.h"
+#include "base/units.h"
+#include "base/util.h"
+#include "session/doctor_internal.h"
+#include "session/nvml.h"
+
+static const char *const folders[] = {
+    "/usr/local/cuda/extras/CUPTI/lib64",
+    "/usr/local/cuda/lib64",
+    "/usr/local/cuda/targets/*/lib",
+    "/usr/lib/*/python3*/site-packages/nvidia/*/lib",
+    "/usr/local/lib/python3*/*-packages/nvidia/*/lib",
+    "/usr/lib/python3*/*-packages/nvidia/*/lib",
+    "/opt/*/lib/python3*/site-packages/nvidia/*/lib",
+};
+
+static void *call_of(void *lib, const char *name) { return lib ? dlsym(lib, name) : NULL; }
+
+static void check_driver(struct doctor *d, const struct nvml_inventory *gpus, const char *why_none) {
+    if (gpus) {
+        doctor_add(d, "driver", DOCTOR_OK, NULL, "NVIDIA %s", gpus->driver);
+        doctor_add(d, "NVML", DOCTOR_OK, NULL, "%s", gpus->library);
+    } else {
+        bool module = file_exists("/proc/driver/nvidia/version");
+        doctor_add(
+            d, "driver", module ? DOCTOR_OK : DOCTOR_MISSING,
+            module ? NULL
+                   : "GPU profiling needs the NVIDIA driver; the CPU engine and imported traces work without",
+            "%s", module ? "NVIDIA, loaded" : "no NVIDIA driver is loaded");
+        doctor_add(d, "NVML", DOCTOR_MISSING, why_none, "no power, clocks or energy");
+    }
+}
+
+static void check_cuda(struct doctor *d) {
+    void *lib = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL), *f = call_of(lib, "cuDriverGetVersion");
+    int (*version)(int *), v = 0;
+    memcpy(&version, &f, sizeof f);
+    if (f && version(&v) == 0 && v > 0)
+        doctor_add(d, "CUDA", v >= 12000 ? DOCTOR_OK : DOCTOR_LIMITED,
+                   v >= 12000 ? NULL : "kernels are recorded from CUDA 12.0 on: update the driver",
+                   "libcuda.so.1 speaks CUDA %d.%d", v / 1000, v % 1000 / 10);
+    else
+        doctor_add(d, "CUDA", DOCTOR_MISSING,
+                   "it comes with the NVIDIA driver; in a container, start it with --gpus all",
+                   "libcuda.so.1 is not there");
+}
+
+/* Tries a name or path; on success adds the row. */
+static bool try_cupti(struct doctor *d, const char *path) {
+    void *lib = dlopen(path, RTLD_LAZY | RTLD_LOCAL), *f = call_of(lib, "cuptiGetVersion");
+    int (*version)(uint32_t *);
+    uint32_t v = 0;
+    Dl_info info;
+    memcpy(&version, &f, sizeof f);
+    if (!f || version(&v) != 0) return false;
+    const char *where = dladdr(f, &info) && info.dli_fname ? info.dli_fname : path;
+    bool old = v < 18;
+    doctor_add(d, "CUPTI", old ? DOCTOR_LIMITED : DOCTOR_OK,
+               old ? "kernels are recorded from CUDA 12.0 on: install a newer CUPTI" : NULL, "version %u, %s",
+               v, where);
+    return true;
+}
+
+static void check_cupti(struct doctor *d) {
+    static const char *const sonames[] = { "libcupti.so.13", "libcupti.so.12" };
+    for (size_t i = 0; i < COUNTOF(sonames); i++)
+        if (try_cupti(d, sonames[i])) return;
+    for (size_t i = 0; i < COUNTOF(folders); i++) {
+        char *pattern = xasprintf("%s/libcupti.so.1[23]", folders[i]);
+        glob_t found;
+        bool ok = false;
+        if (glob(pattern, 0, NULL, &found) == 0)
+            for (size_t k = found.gl_pathc; k > 0 && !ok; k--) ok = try_cupti(d, found.gl_pathv[k - 1]);
+        globfree(&found);
+        free(pattern);
+        if (ok) return;
+    }
+    doctor_add(
+        d, "CUPTI", DOCTOR_MISSING,
+        "programs that bring their own (PyTorch does) are profiled all the same; else install the CUDA toolkit or the "
+        "Python package nvidia-cuda-cupti",
+        "libcupti.so.13 and .12 are in none of the usual places");
+}
+
+static void check_gpus(struct doctor *d, const struct nvml_inventory *gpus) {
+    static const char *const mig[] = { "MIG unknown", "no MIG", "MIG off", "MIG on" };
+    if (!gpus || gpus->ngpus == 0) {
+        doctor_add(d, "GPU", DOCTOR_MISSING, "the CPU engine and imported traces work without", "none");
+        return;
+    }
+    for (size_t i = 0; i < gpus->ngpus; i++) {
+        const struct nvml_gpu *g = &gpus->gpus[i];
+        char memory[32] = "-";
+        if (g->memory_bytes) units_bytes((double)g->memory_bytes, memory, sizeof memory);
+        bool on = g->mig == NVML_MIG_ON;
+        doctor_add(d, "GPU", on ? DOCTOR_LIMITED : DOCTOR_OK,
+                   on ? "hardware counters and power are those of the whole GPU, not of one instance" : NULL,
+                   "%zu: %s, %s, %s, %s", i, g->name, memory, mig[g->mig], g->uuid);
+    }
+}
+
+static bool is_admin(void) {
+    FILE *f = fopen("/proc/self/status", "re");
+    char line[256];
+    unsigned long long caps = 0;
+    while (f && fgets(line, sizeof line, f)) sscanf(line, "CapEff: %llx", &caps);
+    if (f) fclose(f);
+    return caps >> 21 & 1; /* CAP_SYS_ADMIN */
+}
+
+/* The driver says itself whether counters are for administrators only. */
+static void check_counters(struct doctor *d) {
+    FILE *f = fopen("/proc/driver/nvidia/params", "re");
+    char line[256];
+    int restricted = -1;
+    while (f && fgets(line, sizeof line, f)) sscanf(line, "RmProfilingAdminOnly: %d", &restricted);
+    if (f) fclose(f);
+    if (restricted < 0)
+        doctor_add(d, "counters", DOCTOR_MISSING, "needs the NVIDIA driver",
+                   "hardware counters cannot be asked for");
+    else if (restricted == 0)
+        doctor_add(d, "counters", DOCTOR_OK, NULL, "open to every user");
+    else if (is_admin())
+        doctor_add(d, "counters", DOCTOR_OK, NULL, "for administrators, which this process is");
+    else
+        doctor_add(
+            d, "counters", DOCTOR_LIMITED,
+            "as root: echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' > /etc/modprobe.d/nvidia-profiling.conf and "
+            "reboot; in a container: --cap-add=SYS_ADMIN. Kernels are recorded without them",
+            "for administrators only (ERR_NVGPUCTRPERM)");
+}
+
+void doctor_gpu(struct doctor *d) {
+    struct nvml_inventory *gpus = xcalloc(1, sizeof *gpus);
+    struct err err;
+    bool have = nvml_inventory(gpus, &err) == 0;
+    check_driver(d, have ? gpus : NULL, have ? "" : err.msg);
+    check_cuda(d);
+    check_cupti(d);
+    check_gpus(d, have ? gpus : NULL);
+    check_counters(d);
+    free(gpus);
+}

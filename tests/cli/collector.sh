@@ -1,0 +1,181 @@
+#!/bin/sh
+# The real collector inside a program that uses CUDA and NVTX, against mock libraries (tests/mock): what it records, and
+# that it harms nobody whatever CUPTI, the driver or the program do.
+. tests/cli/lib.sh
+mock=$PWD/$BUILD/tests/mock
+app=$mock/mock_app
+export LD_LIBRARY_PATH="$mock${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+
+# go [NAME=VALUE...] PROGRAM VERBS...: runs the program under the collector; leaves $status, its output and $work/dump
+go() {
+    rm -rf "$work/t" "$work/dump"
+    mkdir -p "$work/t"
+    env CUDA_INJECTION64_PATH="$COLLECTOR" NVTX_INJECTION64_PATH="$COLLECTOR" INFERPROF_COLLECT_DIR="$work/t" \
+        INFERPROF_COLLECT_FLUSH_MS=50 "$@" >"$work/out" 2>"$work/err"
+    status=$?
+    sed -i '/^Killed$/d; /^Segmentation fault$/d; /^Aborted$/d' "$work/err" # the shell's own words
+    : >"$work/dump"
+    for f in "$work"/t/*.ipt; do [ -f "$f" ] && "$INFERPROF" trace dump --json "$f" >>"$work/dump" 2>/dev/null; done
+}
+
+# is NAME EXPRESSION VALUE...: the last go() ended well and silently, and the expressions have the values
+is() {
+    name=$1
+    shift
+    if [ "$status" -ne "${want_status:-0}" ] || [ -s "$work/out" ] || [ -s "$work/err" ]; then
+        not_ok "$name" "status $status; out: $(head -c 300 "$work/out") err: $(head -c 800 "$work/err")"
+        return
+    fi
+    if why=$(python3 tests/mock/query.py "$work/dump" "$@" 2>&1); then
+        ok "$name"
+    else
+        not_ok "$name" "$(echo "$why" | tail -n 3)" "$(grep -a problem "$work/dump" | head -n 3)"
+    fi
+}
+files() { find "$work/t" -name '*.ipt' | wc -l | tr -d ' '; }
+
+# ---- what is recorded
+go "$app" init kernels=1000 graphs=10 copies=5 memsets=3 syncs=4
+is "every kernel, copy, launch and sync is there" "len(kernel)" 1160 "len(launch)" 1018 "len(copy)" 8 "len(sync)" 4 \
+    "counts['graph_kernels']" 160 "len(lost)" 0
+is "every kernel finds its launch, and starts after it" "orphans()" 0 "early()" 0
+is "a runtime call and the driver call in it are one launch" "sorted(set(l['api'] for l in launch))" \
+    "['cudaGraphLaunch', 'cudaLaunchKernel', 'cudaMemcpyAsync', 'cudaMemsetAsync']"
+is "kernels carry their geometry and names" \
+    "sorted(set((k['name'], k['grid_x'], k['block_x'], k['registers'], k['dynamic_smem_bytes']) for k in kernel))[0]" \
+    "('_Z9gemm_bf16PfS_', 132, 256, 64, 49152)"
+is "syncs know their kind, thread and stream" "sorted(set((s['sync_kind'], s['stream']) for s in sync))" "[(3, 7), (3, 8)]" \
+    "set(s['thread'] for s in sync) == set(l['thread'] for l in launch)" True
+is "devices are told with limits and UUIDs" "meta['device.0.name'][0]" "NVIDIA Mock 9000" "meta['device.0.sms'][0]" 132 \
+    "meta['device.0.uuid'][0]" GPU-00010203-0405-0607-0809-0a0b0c0d0e0f "meta['device.1.uuid'][0][:4]" MIG- \
+    "meta['cuda.driver'][0]" 13.0 "meta['context.1.device'][0]" 0
+is "clock pairs, a line through them and its residual are told" "len(meta['clock.pair']) >= 1" True \
+    "'residual_ns' in meta['clock.fit'][0]" True
+
+go "$app" nvtx push=left-open
+is "NVTX in all its forms" "sorted(r['name'] for r in range_)" \
+    "['', '', '', '', 'ex', 'first', 'innér', 'left-open', 'mark', 'outer', 'over the domain', 'prefill', 'registered', 'registered', 'second']"
+is "ranges know depth, domain, category and payload" \
+    "[(r['depth'], r['domain'], r['detail'], r['payload']) for r in range_ if r['name'] == 'registered' and not r['flags']]" \
+    "[(0, 'lib', 'category math', -5)]" "[r['depth'] for r in range_ if r['name'] == 'ex']" "[2]" \
+    "[r['category'] for r in range_ if r['name'] == 'prefill']" "[1]"
+is "a range left open is kept and marked, start/end pairs are free" \
+    "[r['flags'] for r in range_ if r['name'] == 'left-open']" "[4]" "sum(r['flags'] == 2 for r in range_)" 3
+is "marks of our own domain are tokens" "[(t['count'], t['token_kind']) for t in token]" "[(12, 1)]"
+go "$app" push=a nest=300 pop
+is "deeper than 256 ranges: the rest is counted" "len(range_)" 256 "lost_of('range', 'memory')" 45
+
+# ---- records that cannot be trusted
+for bad in zero reversed early; do
+    go MOCK_CUPTI=$bad "$app" init kernels=1000
+    is "$bad times are put aside and counted" "len(kernel)" 900 "lost_of('kernel', 'untrusted')" 100 "counts['untrusted']" 100
+done
+go MOCK_CUPTI=unknown "$app" init kernels=1000
+is "records of unknown kinds are stepped over" "len(kernel)" 1000 "counts['unknown']" 100
+go MOCK_CUPTI=dropped "$app" init kernels=10
+is "what CUPTI dropped is counted" "len(kernel)" 10 "lost_of('kernel', 'source')" 7
+go MOCK_CUPTI=cutoff "$app" init kernels=10
+is "a buffer cut short costs one record" "len(kernel)" 9
+
+# ---- versions and clocks
+for v in 18 22 26 28 130001 130101 130301 130401; do
+    go MOCK_CUPTI_VERSION=$v "$app" init kernels=100 copies=3 memsets=2
+    is "CUPTI $v: layouts fit" "len(kernel)" 100 "len(copy)" 5 "orphans()" 0 "set(c['bytes'] for c in copy)" "{4096}"
+done
+go MOCK_CUPTI_VERSION=17 "$app" init push=r pop kernels=100
+is "a CUPTI too old is refused in words, ranges stay" "len(kernel)" 0 "len(range_)" 1 "problem('older than CUDA 12.0')" True
+go MOCK_CUPTI_VERSION=150000 "$app" init kernels=100
+is "a CUPTI newer than any known is tried and named" "len(kernel)" 100 "problem('newer than any')" True
+go MOCK_CLOCK_SHIFT=7777000000000 "$app" init kernels=100
+is "another clock is brought to the wall clock" "len(kernel)" 100 "early()" 0 \
+    "max(abs(k['start_ns'] - launches[k['correlation']]['start_ns']) for k in kernel) < 10**9" True
+
+# ---- CUPTI that refuses, is held, is missing, is slow
+go MOCK_CUPTI=refuse "$app" init push=r kernels=100 pop
+is "refused kernels: the trace says how to lift it, the rest goes on" "len(kernel)" 0 "len(launch)" 100 "len(range_)" 1 \
+    "problem('NVreg_RestrictProfilingToAdminUsers=0')" True
+go MOCK_CUPTI=held "$app" init push=r kernels=100 pop
+is "CUPTI held by another: said, and NVTX goes on" "len(kernel)" 0 "len(range_)" 1 "problem('CUPTI allows one user a process')" True
+go "$app" init kernels=10 takeover kernels=100000
+is "buffers taken over by the program: said" "problem('took the records over') or len(kernel) > 0" True
+go INFERPROF_COLLECT_CUPTI=/nowhere/libcupti.so "$app" init push=r pop kernels=10
+is "no CUPTI: said, and NVTX goes on" "len(range_)" 1 "problem('INFERPROF_COLLECT_CUPTI')" True
+go MOCK_CUPTI=late INFERPROF_COLLECT_BUFFER=65536 "$app" init kernels=3000
+is "buffers that come back only at the end are all read" "len(kernel)" 3000
+go MOCK_CUPTI=late INFERPROF_COLLECT_MEMORY=4194304 INFERPROF_COLLECT_BUFFER=524288 "$app" init kernels=60000
+is "buffers that never come back do not eat the memory" "len(kernel) < 60000 and len(kernel) > 1000" True "orphans()" 0
+go MOCK_CUPTI=worker "$app" init kernels=20000
+is "buffers on a thread of CUPTI's own" "len(kernel)" 20000
+start=$(date +%s%N)
+go MOCK_CUPTI=hang "$app" init kernels=10
+took=$((($(date +%s%N) - start) / 1000000))
+is "a flush that hangs is not waited for" "problem('did not hand them out')" True
+if [ $took -lt 3000 ]; then ok "an end costs less than a second"; else not_ok "an end costs less than a second" "$took ms"; fi
+
+# ---- windows
+go INFERPROF_COLLECT_RANGE='dec*' "$app" init push=prefill kernels=100 pop push=decode kernels=50 pop kernels=30 push=decode kernels=7 pop
+is "kernels of the named ranges alone, ranges all" "len(kernel)" 57 "len(launch)" 57 "len(range_)" 3 "len(meta['capture.window'])" 2
+go INFERPROF_COLLECT_DELAY=0.2 INFERPROF_COLLECT_DURATION=0.3 "$app" init kernels=10 sleep=350 kernels=20 sleep=350 kernels=40
+is "after a delay, for a duration" "len(kernel)" 20 "len(meta['capture.window'])" 1
+go INFERPROF_COLLECT_BUDGET=2 "$app" init kernels=100000 push=range pop sleep=50 kernels=50000 sleep=50 kernels=50000
+is "a budget captures some, says when, and keeps NVTX" "0 < len(kernel) < 200000" True "len(meta['capture.window']) >= 1" True "len(range_)" 1
+go INFERPROF_COLLECT_EMPTY=1 "$app" init kernels=10000
+is "the empty collector takes records and throws them away" "len(kernel)" 0 "counts['buffers'] > 0" True
+go INFERPROF_COLLECT_WHAT=nvtx "$app" init push=r kernels=10 pop
+is "ranges alone" "len(kernel) + len(launch)" 0 "len(range_)" 1
+
+# ---- many
+go "$app" init threads=64:500
+is "64 threads" "counts['kernels']" 32000 "len(kernel) + lost_of('kernel', 'memory')" 32000 \
+    "len(launch) + lost_of('launch', 'memory')" 32000 "len(set(l['thread'] for l in launch))" 64
+rm -rf "$work/t" && mkdir "$work/t"
+run env CUDA_INJECTION64_PATH="$COLLECTOR" INFERPROF_COLLECT_DIR="$work/t" "$app" init kernels=500000
+run "$INFERPROF" trace info "$work"/t/*.ipt
+expect "half a million kernels at full speed" 0 out 'kernel +500,000|lost .*kernel'
+go INFERPROF_COLLECT_MAX_SIZE=20000 "$app" init threads=8:20000
+is "a size limit stops the file and counts the rest" "lost_of('kernel', 'disk') > 0" True
+
+# ---- processes that split, turn into others, or die
+go "$app" init push=parent kernels=100 fork pop
+is "a forked child has a file of its own" "sorted(r['name'] for r in range_)" "['in the child', 'parent']" "len(kernel)" 100
+check "two processes, two files" test "$(files)" = 2
+go "$app" push=before pop exec=init,kernels=50,push=after,pop
+is "a program that becomes another keeps both lives" "len(kernel)" 50 "[r['name'] for r in range_ if r['name'] == 'after']" "['after']"
+go "$app" init kernels=10 dlclose kernels=10 push=still pop
+is "dlclose does not take the collector away" "len(kernel)" 20 "len(range_)" 1
+for how in _exit=0 kill segv abort; do
+    case $how in _exit=0) want_status=0 ;; kill) want_status=137 ;; segv) want_status=139 ;; abort) want_status=134 ;; esac
+    go "$app" init push=r pop kernels=1000 sleep=1300 $how
+    is "$how: what was collected before stays" "len(kernel)" 1000 "len(range_)" 1
+done
+want_status=5
+go "$app" init kernels=10 exit=5
+is "the program's own exit status" "len(kernel)" 10
+want_status=0
+
+# ---- places that cannot be written, settings that make no sense
+go INFERPROF_COLLECT_DIR=/nonexistent/folder "$app" init push=r kernels=100 pop
+is "an unwritable folder: the program runs on" "len(kernel)" 0
+go INFERPROF_COLLECT_DIR= "$app" init push=r kernels=100 pop
+is "no folder: the collector does nothing" "len(kernel)" 0
+rm -rf "$work/t" && mkdir "$work/t"
+(
+    ulimit -f 8
+    CUDA_INJECTION64_PATH="$COLLECTOR" INFERPROF_COLLECT_DIR="$work/t" exec "$app" init threads=8:20000 exit=0
+) >"$work/out" 2>"$work/err"
+status=$?
+: >"$work/dump"
+is "a disk that is full: the program runs on"
+go INFERPROF_COLLECT_BUDGET=lots INFERPROF_COLLECT_BUGDET=2 INFERPROF_COLLECT_WHAT=kernels,dreams "$app" init kernels=10
+is "settings that make no sense are named" "len(kernel)" 10 "problem('INFERPROF_COLLECT_BUDGET=lots cannot be used')" True \
+    "problem('INFERPROF_COLLECT_BUGDET is not one')" True "problem(\"'dreams' is not one of\")" True
+
+# ---- tapes: CUPTI's buffers as they came on a real GPU
+for tape in tests/mock/tapes/*.gz; do
+    [ -f "$tape" ] || continue
+    gzip -dc "$tape" >"$work/tape"
+    want=$(sed -n "s/^$(basename "$tape" .tape.gz) //p" tests/mock/tapes/kernels.txt)
+    go "$app" init tape="$work/tape"
+    is "tape $(basename "$tape" .tape.gz): $want kernels, each with its launch" "len(kernel)" "$want" "orphans()" 0 "early()" 0 \
+        "counts['untrusted']" 0
+done
