@@ -1,9 +1,11 @@
 #include "counters/sampler.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/util.h"
 
@@ -81,6 +83,16 @@ static int simple_call(struct sampler *s, int (*call)(struct pm_sampling *), con
     return rc == PM_OK ? 0 : pm_api_error(s->api, rc, doing, err);
 }
 
+static int open_hosts(struct sampler *s, struct err *err) {
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    size_t want = (size_t)MIN(MAX(cores / 2, 1), SAMPLER_EVALUATORS);
+    for (; s->nhosts < want; s->nhosts++)
+        if (metrics_host(s->api, s->chip, s->availability, &s->metrics, &s->hosts[s->nhosts], err) < 0)
+            return -1;
+    s->batch = malloc(IMAGE_SAMPLES * sizeof *s->batch);
+    return s->batch ? 0 : err_set(err, "out of memory");
+}
+
 int sampler_open(struct sampler *s, struct err *err) {
     struct pm_chip_name chip = PM_SIZED(struct pm_chip_name);
     chip.device = s->device;
@@ -88,43 +100,41 @@ int sampler_open(struct sampler *s, struct err *err) {
     if (rc != PM_OK) return pm_api_error(s->api, rc, "asking for the chip's name", err);
     s->chip = chip.name;
     if (open_availability(s, err) < 0 ||
-        metrics_choose(s->api, s->chip, s->availability, &s->metrics, err) < 0)
+        metrics_choose(s->api, s->chip, s->availability, &s->metrics, err) < 0 || open_hosts(s, err) < 0)
         return -1;
-    if (metrics_host(s->api, s->chip, s->availability, &s->metrics, &s->host, err) < 0) return -1;
     if (enable(s, err) < 0 || configure(s, err) < 0 || make_image(s, err) < 0 || reset_image(s, err) < 0)
         return -1;
     s->metrics_text = trace_writer_str(s->trace, s->metrics.listed);
     return simple_call(s, s->api->start, "starting to sample", err);
 }
 
-static bool keep(struct sampler *s, const struct pm_sample_info *info) {
-    if (!s->first_dropped) { /* it spans from some moment before the start */
-        s->first_dropped = true;
-        return false;
-    }
-    if (info->end_ns <= info->start_ns || info->start_ns < s->last_end_ns) {
-        s->out_of_order++;
-        trace_writer_lost(s->trace, TRACE_SAMPLE, TRACE_LOST_UNTRUSTED, 1);
-        return false;
-    }
-    s->last_end_ns = info->end_ns;
-    return true;
-}
+/* ---- an image of samples to records */
 
-static int take_sample(struct sampler *s, size_t i, struct err *err) {
+struct share { /* every nhosts-th sample of the image, by one thread */
+    struct sampler *s;
+    size_t which, completed;
+    struct err err;
+    bool failed;
+    pthread_t thread;
+    bool threaded;
+};
+
+static int evaluate(struct sampler *s, void *host, size_t i, struct trace_sample *out, struct err *err) {
     struct pm_sample_info info = PM_SIZED(struct pm_sample_info);
-    struct trace_sample out = { .device = (uint32_t)s->device, .metrics = s->metrics_text };
     info.sampling = s->sampling;
     info.data = s->data;
     info.bytes = s->data_bytes;
     info.sample = i;
     int rc = s->api->sample_info(&info);
     if (rc != PM_OK) return pm_api_error(s->api, rc, "reading a sample's time", err);
-    if (!keep(s, &info)) return 0;
-    double *values = (double *)(void *)((char *)&out + offsetof(struct trace_sample, v0)); /* v0 to v15 */
+    *out = (struct trace_sample){ .start_ns = info.start_ns,
+                                  .end_ns = info.end_ns,
+                                  .device = (uint32_t)s->device,
+                                  .metrics = s->metrics_text };
+    double *values = (double *)(void *)((char *)out + offsetof(struct trace_sample, v0)); /* v0 to v15 */
     for (size_t k = 0; k < TRACE_SAMPLE_VALUES; k++) values[k] = NAN;
     struct pm_evaluate e = PM_SIZED(struct pm_evaluate);
-    e.host = s->host;
+    e.host = host;
     e.data = s->data;
     e.bytes = s->data_bytes;
     e.sample = i;
@@ -132,11 +142,58 @@ static int take_sample(struct sampler *s, size_t i, struct err *err) {
     e.n = s->metrics.n;
     e.values = values;
     rc = s->api->evaluate(&e);
-    if (rc != PM_OK) return pm_api_error(s->api, rc, "evaluating a sample", err);
-    out.start_ns = info.start_ns;
-    out.end_ns = info.end_ns;
-    s->samples += trace_writer_sample(s->trace, &out, 1);
-    return 0;
+    return rc == PM_OK ? 0 : pm_api_error(s->api, rc, "evaluating a sample", err);
+}
+
+static void *evaluate_share(void *arg) {
+    struct share *p = arg;
+    for (size_t i = p->which; i < p->completed && !p->failed; i += p->s->nhosts)
+        p->failed = evaluate(p->s, p->s->hosts[p->which], i, &p->s->batch[i], &p->err) < 0;
+    return NULL;
+}
+
+static int evaluate_all(struct sampler *s, size_t completed, struct err *err) {
+    struct share shares[SAMPLER_EVALUATORS];
+    int rc = 0;
+    for (size_t i = 0; i < s->nhosts; i++) {
+        shares[i] = (struct share){ .s = s, .which = i, .completed = completed };
+        shares[i].threaded =
+            i > 0 && pthread_create(&shares[i].thread, NULL, evaluate_share, &shares[i]) == 0;
+    }
+    for (size_t i = 0; i < s->nhosts; i++)
+        if (!shares[i].threaded) evaluate_share(&shares[i]);
+    for (size_t i = 0; i < s->nhosts; i++) {
+        if (shares[i].threaded) pthread_join(shares[i].thread, NULL);
+        if (shares[i].failed) *err = shares[i].err, rc = -1;
+    }
+    return rc;
+}
+
+/* The hardware hands samples over in runs that need not be in order (readers sort); only a time that makes no sense
+ * is a reason to refuse one. The very first spans from some moment before the start. */
+static void keep(struct sampler *s, const struct trace_sample *sample) {
+    if (!s->first_dropped) {
+        s->first_dropped = true;
+        return;
+    }
+    if (sample->end_ns <= sample->start_ns) {
+        trace_writer_lost(s->trace, TRACE_SAMPLE, TRACE_LOST_UNTRUSTED, 1);
+        return;
+    }
+    s->out_of_order += sample->start_ns < s->last_end_ns;
+    s->last_end_ns = sample->end_ns;
+    s->samples += trace_writer_sample(s->trace, sample, 1);
+}
+
+/* So far behind that CUPTI cannot decode what piled up: those samples are lost, the next ones need not be. */
+static int start_again(struct sampler *s, bool *more, struct err *err) {
+    s->overflows++;
+    trace_writer_lost(s->trace, TRACE_SAMPLE, TRACE_LOST_SOURCE, 1);
+    *more = false;
+    s->first_dropped = false;
+    if (atomic_load(s->stop)) return 0;
+    if (simple_call(s, s->api->stop, "stopping to sample", err) < 0 || reset_image(s, err) < 0) return -1;
+    return simple_call(s, s->api->start, "starting to sample again", err);
 }
 
 /* One image full: decoded, evaluated, emptied. *more: the hardware holds further samples. */
@@ -147,6 +204,7 @@ static int drain(struct sampler *s, bool *more, struct err *err) {
     d.data = s->data;
     d.bytes = s->data_bytes;
     int rc = s->api->decode(&d);
+    if (rc == PM_OUT_OF_MEMORY) return start_again(s, more, err);
     if (rc != PM_OK) return pm_api_error(s->api, rc, "decoding samples", err);
     if (d.overflow) {
         s->overflows++;
@@ -157,10 +215,11 @@ static int drain(struct sampler *s, bool *more, struct err *err) {
     info.bytes = s->data_bytes;
     rc = s->api->data_info(&info);
     if (rc != PM_OK) return pm_api_error(s->api, rc, "counting samples", err);
-    for (size_t i = 0; i < info.completed; i++)
-        if (take_sample(s, i, err) < 0) return -1;
+    size_t completed = MIN(info.completed, IMAGE_SAMPLES);
+    if (evaluate_all(s, completed, err) < 0) return -1;
+    for (size_t i = 0; i < completed; i++) keep(s, &s->batch[i]);
     *more = d.stop_reason == PM_STOP_DATA_FULL;
-    return info.completed ? reset_image(s, err) : 0;
+    return completed ? reset_image(s, err) : 0;
 }
 
 /* Wakes when about half an image must have filled. */
@@ -185,9 +244,12 @@ int sampler_loop(struct sampler *s, struct err *err) {
 void sampler_close(struct sampler *s) {
     struct err ignored;
     struct pm_host host = PM_SIZED(struct pm_host);
-    host.host = s->host;
     if (s->sampling) simple_call(s, s->api->disable, "letting go of the counters", &ignored);
-    if (s->host) s->api->host_close(&host);
+    for (size_t i = 0; i < s->nhosts; i++) {
+        host.host = s->hosts[i];
+        s->api->host_close(&host);
+    }
+    free(s->batch);
     metrics_free(&s->metrics);
     free(s->availability);
     free(s->data);

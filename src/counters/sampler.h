@@ -10,6 +10,9 @@
 #include "counters/metrics.h"
 #include "trace/writer.h"
 
+#define SAMPLER_EVALUATORS \
+    4 /* evaluating a sample takes some 35 us: at 20 us an interval one thread falls behind */
+
 struct sampler {
     const struct pm_api *api;
     struct trace_writer *trace;
@@ -21,7 +24,9 @@ struct sampler {
     uint8_t *availability, *data;
     size_t data_bytes;
     struct metrics metrics;
-    void *host, *sampling;
+    void *hosts[SAMPLER_EVALUATORS], *sampling; /* an evaluator a thread */
+    size_t nhosts;
+    struct trace_sample *batch; /* of one image */
     uint32_t metrics_text;
     bool first_dropped, by_clock;
     uint64_t last_end_ns;
