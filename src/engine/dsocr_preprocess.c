@@ -68,19 +68,30 @@ void dsocr_plan_make(const struct dsocr_settings *s, int width, int height, stru
     plan->image_tokens = local + plan->view_tokens * (plan->view_tokens + 1) + 1;
 }
 
-/* [side][side][3] at (x, y) of the image to [3][side][side], 0..255 to -1..1. The order of operations is
- * torchvision's: divide by 255, subtract 0.5, divide by 0.5. */
+/* What each of the 256 values becomes, -1..1, in torchvision's order: divide by 255, subtract 0.5, divide by
+ * 0.5. */
+static void fill_scale(float scale[256]) {
+    for (int v = 0; v < 256; v++) scale[v] = ((float)v / 255.0f - 0.5f) / 0.5f;
+}
+
+/* [side][side][3] at (x, y) of the image to [3][side][side]. */
 static void normalise(const struct image *im, int x, int y, int side, float *out) {
-    for (int c = 0; c < 3; c++) {
-        for (int row = 0; row < side; row++) {
-            const uint8_t *in = im->rgb + ((size_t)(y + row) * (size_t)im->width + (size_t)x) * 3 + c;
-            for (int col = 0; col < side; col++) *out++ = ((float)in[3 * col] / 255.0f - 0.5f) / 0.5f;
+    float scale[256];
+    size_t plane = (size_t)side * (size_t)side;
+    fill_scale(scale);
+    for (int row = 0; row < side; row++) {
+        const uint8_t *in = im->rgb + ((size_t)(y + row) * (size_t)im->width + (size_t)x) * 3;
+        float *r = out + (size_t)row * (size_t)side, *g = r + plane, *b = g + plane;
+        for (int col = 0; col < side; col++, in += 3) {
+            r[col] = scale[in[0]];
+            g[col] = scale[in[1]];
+            b[col] = scale[in[2]];
         }
     }
 }
 
 static float *view_alloc(size_t views, int side) {
-    return xcalloc(views * 3 * (size_t)side * (size_t)side, sizeof(float));
+    return xmalloc(views * 3 * (size_t)side * (size_t)side * sizeof(float));
 }
 
 static void make_tiles(const struct dsocr_plan *plan, const struct image *im, float *out) {

@@ -61,6 +61,10 @@ static uint8_t clip8(int32_t v) {
     return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
 }
 
+static void alloc_pixels(struct image *out, int width, int height) { /* every pixel is about to be written */
+    *out = (struct image){ width, height, xmalloc((size_t)width * (size_t)height * 3) };
+}
+
 static void resize_row(const uint8_t *in, uint8_t *out, int width, const struct taps *t) {
     for (int x = 0; x < width; x++, out += 3) {
         const int32_t *w = t->weight + (size_t)x * (size_t)t->stride;
@@ -78,7 +82,7 @@ static void resize_row(const uint8_t *in, uint8_t *out, int width, const struct 
 static void resize_across(const struct image *in, int width, struct image *out) {
     struct taps t;
     taps_init(&t, in->width, width);
-    image_init(out, width, in->height, 0);
+    alloc_pixels(out, width, in->height);
     for (int y = 0; y < in->height; y++)
         resize_row(in->rgb + (size_t)y * (size_t)in->width * 3, out->rgb + (size_t)y * (size_t)width * 3,
                    width, &t);
@@ -91,7 +95,7 @@ static void resize_down(const struct image *in, int height, struct image *out) {
     size_t row = (size_t)in->width * 3;
     int32_t *sum = xcalloc(row, sizeof *sum);
     taps_init(&t, in->height, height);
-    image_init(out, in->width, height, 0);
+    alloc_pixels(out, in->width, height);
     for (int y = 0; y < height; y++) {
         for (size_t x = 0; x < row; x++) sum[x] = 1 << (FRACTION_BITS - 1);
         for (int i = 0; i < t.count[y]; i++) {
