@@ -175,7 +175,7 @@ lint:
 format:
 	clang-format -i $(c_files)
 
-demo: all $(B)/tests/make_trace
+demo: all
 	@BUILD='$(B)' sh scripts/demo.sh
 
 install: all

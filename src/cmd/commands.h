@@ -4,11 +4,13 @@
 
 #include "cmd/command.h"
 
+extern const struct command cmd_calibrate;
 extern const struct command cmd_completion;
 extern const struct command cmd_doctor;
 extern const struct command cmd_engine;
-extern const struct command cmd_static;
 extern const struct command cmd_import;
+extern const struct command cmd_profile;
+extern const struct command cmd_static;
 extern const struct command cmd_stats;
 extern const struct command cmd_trace_dump;
 extern const struct command cmd_trace_info;

@@ -192,3 +192,15 @@ int conf_interpolate(struct conf_node *root, uint64_t now_wall_ns, struct err *e
     clear_marks(root);
     return resolve(&in, root);
 }
+
+void conf_escape_references(struct conf_node *root) {
+    for (size_t i = 0; i < root->n; i++) conf_escape_references(root->v[i]);
+    if (root->kind != CONF_SCALAR || !strstr(root->text, "${")) return;
+    struct strbuf out = STRBUF_INIT;
+    for (const char *p = root->text; *p; p++) {
+        if (p[0] == '$' && p[1] == '{') strbuf_addch(&out, '\\');
+        strbuf_addch(&out, *p);
+    }
+    free(root->text);
+    root->text = strbuf_detach(&out);
+}

@@ -11,4 +11,7 @@
 
 int conf_interpolate(struct conf_node *root, uint64_t now_wall_ns, struct err *err);
 
+/* Makes every ${ of a finished tree plain text, so that it reads back as it is when it is written out. */
+void conf_escape_references(struct conf_node *root);
+
 #endif

@@ -37,7 +37,7 @@ struct settings {
         } sampling;
     } dataset;
     struct {
-        const char *name;
+        const char *name, *python;
         const struct conf_node *command, *devices;  /* lists of texts */
         const struct conf_node *env, *load, *infer; /* maps, or NULL */
         int64_t threads;

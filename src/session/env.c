@@ -66,7 +66,7 @@ static void add_system(struct env *e) {
     struct utsname u;
     char text[256];
     if (line_value("/etc/os-release", "PRETTY_NAME=", text, sizeof text))
-        env_add(e, "System", "os", "%s", text);
+        env_add(e, "System", "OS", "%s", text);
     if (uname(&u) == 0) {
         env_add(e, "System", "kernel", "%s %s %s", u.sysname, u.release, u.machine);
         env_add(e, "System", "host", "%s", u.nodename);
@@ -85,22 +85,22 @@ static void add_memory(struct env *e, const char *key, const char *field) {
 static void add_cpu(struct env *e) {
     char name[128];
     cpu_name(name, sizeof name);
-    env_add(e, "CPU", "name", "%s", name);
-    env_add(e, "CPU", "usable cores", "%u", cpu_usable());
-    env_add(e, "CPU", "cores", "%ld", sysconf(_SC_NPROCESSORS_CONF));
-    add_file(e, "CPU", "governor", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
-    add_file(e, "CPU", "maximum kHz", "/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq");
-    add_file(e, "CPU", "boost", "/sys/devices/system/cpu/cpufreq/boost");
-    add_memory(e, "total", "MemTotal:");
-    add_memory(e, "available", "MemAvailable:");
+    env_add(e, "CPU", "CPU", "%s", name);
+    env_add(e, "CPU", "CPU cores usable", "%u", cpu_usable());
+    env_add(e, "CPU", "CPU cores", "%ld", sysconf(_SC_NPROCESSORS_CONF));
+    add_file(e, "CPU", "CPU governor", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
+    add_file(e, "CPU", "CPU maximum kHz", "/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq");
+    add_file(e, "CPU", "CPU boost", "/sys/devices/system/cpu/cpufreq/boost");
+    add_memory(e, "memory total", "MemTotal:");
+    add_memory(e, "memory available", "MemAvailable:");
 }
 
 static void add_gpus(struct env *e, const struct nvml_inventory *inv) {
     if (!inv) {
-        env_add(e, "GPU", "devices", "none (no NVML)");
+        env_add(e, "GPU", "GPUs", "none (no NVML)");
         return;
     }
-    env_add(e, "GPU", "driver", "%s", inv->driver);
+    env_add(e, "GPU", "NVIDIA driver", "%s", inv->driver);
     if (inv->cuda_version)
         env_add(e, "GPU", "CUDA of the driver", "%d.%d", inv->cuda_version / 1000,
                 inv->cuda_version % 1000 / 10);
@@ -115,7 +115,7 @@ static void add_gpus(struct env *e, const struct nvml_inventory *inv) {
         if (g->sm_max_mhz || g->power_limit_mw)
             env_add(e, "GPU", key, "SM %u MHz, %.0f W", g->sm_max_mhz, g->power_limit_mw / 1000.0);
     }
-    if (!inv->ngpus) env_add(e, "GPU", "devices", "none");
+    if (!inv->ngpus) env_add(e, "GPU", "GPUs", "none");
 }
 
 void env_capture(struct env *e, const struct nvml_inventory *inventory) {
@@ -125,7 +125,7 @@ void env_capture(struct env *e, const struct nvml_inventory *inventory) {
     add_system(e);
     add_cpu(e);
     add_gpus(e, inventory);
-    add_file(e, "GPU", "kernel module", "/proc/driver/nvidia/version");
+    add_file(e, "GPU", "NVIDIA kernel module", "/proc/driver/nvidia/version");
 }
 
 void env_json(const struct env *e, struct strbuf *out) {

@@ -1,0 +1,352 @@
+/* `inferprof profile`: configuration -> plan -> run -> folder. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/die.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "base/util.h"
+#include "cmd/build_info.h"
+#include "cmd/commands.h"
+#include "cmd/profile_costs.h"
+#include "cmd/profile_files.h"
+#include "cmd/profile_plan.h"
+#include "cmd/profile_results.h"
+#include "conf/interp.h"
+#include "conf/yaml.h"
+#include "session/env.h"
+#include "session/interrupt.h"
+#include "session/run_dir.h"
+#include "session/session.h"
+#include "session/synthetic_page.h"
+
+#define SYNTHETIC_WIDTH 1240 /* A4 at 150 dots an inch */
+#define SYNTHETIC_HEIGHT 1754
+
+struct profile_opts {
+    const char *config, *rerun;
+    struct opt_list conf_dirs;
+    bool show_config, dry_run;
+};
+
+static const struct opt options[] = {
+    { 0, "config", OPT_STR, offsetof(struct profile_opts, config), "FILE",
+      "YAML laid over the built-in configuration", NULL },
+    { 0, "conf-dir", OPT_LIST, offsetof(struct profile_opts, conf_dirs), "DIR",
+      "folder of configuration groups in front of the built-in ones", NULL },
+    { 0, "rerun", OPT_STR, offsetof(struct profile_opts, rerun), "RUN_DIR", "repeat a finished run", NULL },
+    { 0, "show-config", OPT_FLAG, offsetof(struct profile_opts, show_config), NULL,
+      "print the composed configuration with the origin of every value", NULL },
+    { 0, "dry-run", OPT_FLAG, offsetof(struct profile_opts, dry_run), NULL,
+      "check everything and print the plan", NULL },
+};
+
+/* Everything that belongs to one run, released in one place. */
+struct job {
+    struct conf *conf;
+    struct profile_plan plan;
+    struct profile_run run;
+    struct profile_peak peak;
+    struct session_result result;
+    struct env env;
+    struct profile_image *images;
+    char *run_dir, *run_id, *config_yaml, *command, *trace_dir, *synthetic;
+    uint64_t started_ns;
+};
+
+static void job_free(struct job *j) {
+    session_result_free(&j->result);
+    env_free(&j->env);
+    profile_plan_close(&j->plan);
+    conf_close(j->conf);
+    char *texts[] = { j->run_dir, j->run_id, j->config_yaml, j->command, j->trace_dir, j->synthetic };
+    for (size_t i = 0; i < COUNTOF(texts); i++) free(texts[i]);
+    free(j->images);
+}
+
+/* ---- configuration */
+
+static struct conf *compose(const struct profile_opts *o, int argc, char **argv, struct err *err) {
+    char *rerun = o->rerun ? file_join(o->rerun, "config.yaml") : NULL;
+    struct conf_request req = { .store = { .dirs = o->conf_dirs.v, .ndirs = o->conf_dirs.n },
+                                .file = rerun ? rerun : o->config,
+                                .words = (const char *const *)argv,
+                                .nwords = (size_t)argc,
+                                .now_wall_ns = clock_wall_ns() };
+    req.store.builtin = conf_builtin_files(&req.store.nbuiltin);
+    struct conf *c = conf_compose(&req, err);
+    free(rerun);
+    return c;
+}
+
+static int refuse(struct problems *problems) {
+    for (size_t i = 0; i < problems->n; i++) log_error("%s", problems->v[i]);
+    problems_free(problems);
+    return EXIT_FAILED;
+}
+
+static int show_config(struct conf *c) {
+    struct strbuf out = STRBUF_INIT, choices = STRBUF_INIT;
+    conf_choices_text(c, &choices);
+    strbuf_addf(&out, "# composed from %s\n", choices.buf);
+    conf_yaml_write(conf_root(c), CONF_YAML_ORIGINS, &out);
+    fputs(out.buf, stdout);
+    strbuf_free(&out);
+    strbuf_free(&choices);
+    return EXIT_DONE;
+}
+
+/* Runnable: no reference left, paths absolute. Caller frees. */
+static char *config_text(struct conf *c) {
+    struct strbuf out = STRBUF_INIT, choices = STRBUF_INIT;
+    struct conf_node *copy = conf_copy(conf_root(c));
+    conf_choices_text(c, &choices);
+    conf_escape_references(copy);
+    strbuf_addf(
+        &out,
+        "# The configuration of this run, composed from %s.\n# Again: inferprof profile --rerun RUN_DIR\n",
+        choices.buf);
+    conf_yaml_write(copy, CONF_YAML_PLAIN, &out);
+    conf_node_free(copy);
+    strbuf_free(&choices);
+    return strbuf_detach(&out);
+}
+
+static char *command_line(int argc, char **argv) {
+    struct strbuf out = STRBUF_INIT;
+    strbuf_addstr(&out, "inferprof profile");
+    for (int i = 0; i < argc; i++) {
+        bool plain = argv[i][strcspn(argv[i], " \t\n'\"\\$&;|<>()*?[]#`!")] == '\0';
+        strbuf_addf(&out, plain ? " %s" : " '%s'", argv[i]);
+    }
+    return strbuf_detach(&out);
+}
+
+/* ---- before the engine starts */
+
+/* Inputs whose content is not what it was in the run that is repeated. */
+static void compare_inputs(const char *old_run, const struct dataset *d) {
+    char *path = file_join(old_run, "inputs.yaml");
+    struct strbuf text = STRBUF_INIT;
+    struct err err;
+    struct conf_node *old =
+        file_read(path, 64u << 20, &text, &err) == 0 ? conf_yaml_parse(text.buf, text.len, path, &err) : NULL;
+    const struct conf_node *list = old ? conf_get(old, "inputs") : NULL;
+    if (!list) log_warn("cannot compare the inputs with those of %s", old_run);
+    for (size_t i = 0; list && i < d->n; i++)
+        for (size_t k = 0; d->v[i].used && k < list->n; k++) {
+            const struct conf_node *name = conf_get(list->v[k], "name"),
+                                   *sum = conf_get(list->v[k], "sha256");
+            if (name && sum && name->text && sum->text && strcmp(name->text, d->v[i].name) == 0 &&
+                strcmp(sum->text, d->v[i].sha256) != 0)
+                log_warn("%s is not the file it was in %s", d->v[i].name, old_run);
+        }
+    conf_node_free(old);
+    strbuf_free(&text);
+    free(path);
+}
+
+static int write_text(const struct job *j, const char *name, struct strbuf *text, struct err *err) {
+    int rc = run_dir_write(j->run_dir, name, text->buf, text->len, err);
+    strbuf_free(text);
+    return rc;
+}
+
+/* Where the run took place is written down before it starts: a killed run keeps it. */
+static int write_provenance(struct job *j, struct err *err) {
+    struct strbuf env = STRBUF_INIT, inputs = STRBUF_INIT, info = STRBUF_INIT;
+    env_capture(&j->env, j->plan.has_nvml ? &j->plan.inventory : NULL);
+    build_info_text(&info);
+    char *rest = info.buf, *line;
+    for (size_t i = 0; (line = strsep(&rest, "\n")); i++) {
+        char *colon = strstr(line, ": ");
+        if (i > 0 && colon) *colon = '\0', env_add(&j->env, "Software", line, "%s", colon + 2);
+    }
+    env_add(&j->env, "Software", "inferprof", "%s (commit %s)", build_version(), build_commit());
+    env_add(&j->env, "Run", "device", "%s (%s)", j->plan.device.label, j->plan.device.name);
+    env_json(&j->env, &env);
+    dataset_yaml(&j->plan.dataset, &inputs);
+    int rc = run_dir_write(j->run_dir, "config.yaml", j->config_yaml, strlen(j->config_yaml), err);
+    if (rc == 0) rc = write_text(j, "env.json", &env, err);
+    if (rc == 0) rc = write_text(j, "inputs.yaml", &inputs, err);
+    strbuf_free(&env);
+    strbuf_free(&inputs);
+    strbuf_free(&info);
+    return rc;
+}
+
+static int open_folder(struct job *j, struct err *err) {
+    const struct settings *s = &j->plan.s;
+    j->run.started_wall_ns = clock_wall_ns();
+    char *id = s->output.run_id ? xstrdup(s->output.run_id)
+                                : run_dir_default_id(j->run.started_wall_ns, j->plan.model_name);
+    j->run_dir = run_dir_create(s->output.dir, id, err);
+    free(id);
+    if (!j->run_dir) return -1;
+    j->run_id = xstrdup(file_basename(j->run_dir));
+    j->trace_dir = file_join(j->run_dir, "trace");
+    char *log = file_join(j->run_dir, "inferprof.log");
+    int rc = log_open_file(log, err);
+    free(log);
+    if (rc == 0) rc = file_mkdirs(j->trace_dir, err);
+    if (rc == 0) rc = dataset_extract(&j->plan.dataset, j->run_dir, err);
+    if (rc == 0) rc = dataset_hash(&j->plan.dataset, err);
+    if (rc == 0 && s->profiling.warmup_synthetic) {
+        j->synthetic = file_join(j->run_dir, "warmup.png");
+        rc = synthetic_page_write(j->synthetic, SYNTHETIC_WIDTH, SYNTHETIC_HEIGHT, err);
+    }
+    return rc == 0 ? write_provenance(j, err) : -1;
+}
+
+/* ---- after it */
+
+static int terminal_width(void) {
+    struct winsize w;
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col >= 40 ? MIN((int)w.ws_col, 140) : 100;
+}
+
+/* What is learnt only when the engine runs. */
+static int add_engine_to_env(struct job *j, struct err *err) {
+    struct strbuf env = STRBUF_INIT;
+    const struct engine_info *i = &j->result.info;
+    if (j->result.loaded) {
+        env_add(&j->env, "Engine", "engine", "%s %s", i->name ? i->name : "?", i->version ? i->version : "");
+        env_add(&j->env, "Engine", "engine device", "%s%s%s", i->device ? i->device : "?", i->isa ? ", " : "",
+                i->isa ? i->isa : "");
+        if (i->threads > 0) env_add(&j->env, "Engine", "engine threads", "%.0f", i->threads);
+        env_add(&j->env, "Engine", "weights", "%s", i->weights ? i->weights : "");
+    }
+    env_json(&j->env, &env);
+    return write_text(j, "env.json", &env, err);
+}
+
+static int write_files(const struct profile_run *run, const struct profile_results *r, struct err *err) {
+    if (profile_write_assumptions(run, r, err) < 0 || profile_write_static(run, r, err) < 0) return -1;
+    if (run->plan->s.output.predictions && profile_write_predictions(run, err) < 0) return -1;
+    return report_write_all(run->run_dir, &r->in, err);
+}
+
+static int finish(struct job *j, struct err *err) {
+    struct profile_results r;
+    struct strbuf screen = STRBUF_INIT;
+    uint64_t from = clock_mono_ns();
+    j->images = profile_images(&j->plan);
+    int rc = add_engine_to_env(j, err);
+    j->run.plan = &j->plan;
+    j->run.result = &j->result;
+    j->run.peak = &j->peak;
+    j->run.images = j->images;
+    j->run.env = &j->env;
+    j->run.run_id = j->run_id;
+    j->run.run_dir = j->run_dir;
+    j->run.config_yaml = j->config_yaml;
+    j->run.command = j->command;
+    j->run.version = build_version();
+    profile_results_open(&r, &j->run);
+    if (rc == 0) rc = write_files(&j->run, &r, err);
+    if (rc == 0) report_terminal(&r.in, (size_t)terminal_width(), &screen);
+    profile_results_close(&r);
+    log_debug("report written in %.0f ms; outside the engine: %.0f ms in all",
+              (double)(clock_mono_ns() - from) * 1e-6,
+              ((double)(clock_mono_ns() - j->started_ns) - (double)j->result.engine_ns) * 1e-6);
+    if (rc == 0) rc = run_dir_complete(j->run_dir, err);
+    if (rc == 0) printf("%s\n%s\n", screen.buf, j->run_dir);
+    strbuf_free(&screen);
+    return rc;
+}
+
+static int exit_status(const struct session_result *r) {
+    if (r->interrupted) return 128 + r->interrupted;
+    return r->gave_up || r->done == 0 || !r->representative.done ? EXIT_FAILED : EXIT_DONE;
+}
+
+static int run_job(struct job *j, const struct profile_opts *o) {
+    struct err err;
+    int status = EXIT_FAILED;
+    interrupt_watch();
+    j->config_yaml = config_text(j->conf);
+    if (open_folder(j, &err) < 0) {
+        command_fail(&err);
+        goto done;
+    }
+    log_debug("inferprof %s (commit %s): %s", build_version(), build_commit(), j->command);
+    if (o->rerun) compare_inputs(o->rerun, &j->plan.dataset);
+    if (j->plan.device.note[0]) log_info("%s", j->plan.device.note);
+    log_info("profiling %s with engine %s on %s: %s", j->plan.model_name, j->plan.s.engine.name,
+             j->plan.device.label, j->run_dir);
+    profile_peak_find(&j->plan, &j->peak);
+    struct session_plan plan = { .settings = &j->plan.s,
+                                 .dataset = &j->plan.dataset,
+                                 .device = &j->plan.device,
+                                 .argv = j->plan.argv,
+                                 .trace_dir = j->trace_dir,
+                                 .synthetic_page = j->synthetic };
+    session_run(&plan, &j->result);
+    if (finish(j, &err) < 0) {
+        struct err ignored;
+        run_dir_mark(j->run_dir,
+                     "The report of this run could not be written; what lies here is what there was.\n",
+                     &ignored);
+        command_fail(&err);
+        goto done;
+    }
+    status = exit_status(&j->result);
+done:
+    log_close_file();
+    interrupt_unwatch();
+    return status;
+}
+
+static int run(const void *opts, int argc, char **argv) {
+    const struct profile_opts *o = opts;
+    struct job j = { .started_ns = clock_mono_ns() };
+    struct problems problems = { 0 };
+    struct err err;
+    int status;
+    if (o->config && o->rerun) return command_usage("profile: --config and --rerun exclude each other");
+    j.conf = compose(o, argc, argv, &err);
+    if (!j.conf) return command_fail(&err);
+    profile_plan_open(&j.plan, j.conf, &problems);
+    j.command = command_line(argc, argv);
+    if (o->show_config && !(problems.n && !j.plan.argv)) {
+        problems_free(
+            &problems); /* the plan may be impossible here; the configuration is what was asked for */
+        status = show_config(j.conf);
+    } else if (problems.n) {
+        status = refuse(&problems);
+    } else if (o->dry_run) {
+        struct strbuf out = STRBUF_INIT;
+        profile_plan_text(&j.plan, &out);
+        fputs(out.buf, stdout);
+        strbuf_free(&out);
+        status = EXIT_DONE;
+    } else {
+        status = run_job(&j, o);
+    }
+    job_free(&j);
+    return status;
+}
+
+const struct command cmd_profile = {
+    .name = "profile",
+    .args = "[key=value ...]",
+    .summary = "run a model on inputs and say how far each stage is from what the hardware allows",
+    .details =
+        "Without arguments it profiles the embedded model on the CPU. Settings are group=choice, key.path=value,\n"
+        "+key=value and ~key (docs/configuration.md):\n"
+        "  inferprof profile model=deepseek_ocr model.path=DIR dataset.root=DIR engine=hf device=cuda:0\n"
+        "The run folder is printed last. Ctrl-C ends the run with a report of what there is.",
+    .opts = options,
+    .nopts = COUNTOF(options),
+    .opts_bytes = sizeof(struct profile_opts),
+    .max_args = -1,
+    .complete = COMPLETE_NOTHING,
+    .run = run,
+};

@@ -1,0 +1,183 @@
+#include "cmd/profile_plan.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/die.h"
+#include "base/embed.h"
+#include "base/file.h"
+#include "base/units.h"
+#include "base/util.h"
+#include "base/vec.h"
+#include "conf/schema.h"
+#include "session/run_dir.h"
+
+#define EMBEDDED_CONFIG "samples/deepseek-ocr-small/config.json"
+#define COMES_WITH "inferprof:" /* in engine.command */
+
+/* ---- the engine's command */
+
+/* Beside the program as it is built, unpacked or installed. Caller frees; NULL: nowhere. */
+static char *companion_file(const char *name) {
+    static const char *const places[] = { "", "..", "../..", "../lib/inferprof", "../share/inferprof" };
+    char *self = file_self_dir();
+    for (size_t i = 0; self && i < COUNTOF(places); i++) {
+        char *path = xasprintf("%s/%s%s%s", self, places[i], places[i][0] ? "/" : "", name);
+        if (file_exists(path)) {
+            free(self);
+            return path;
+        }
+        free(path);
+    }
+    free(self);
+    return NULL;
+}
+
+static char *own_path(void) {
+    char path[4096];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    return n > 0 ? xstrndup(path, (size_t)n) : xstrdup("inferprof");
+}
+
+static bool is_executable(const char *program) {
+    if (strchr(program, '/')) return access(program, X_OK) == 0 && !file_is_dir(program);
+    const char *path = getenv("PATH");
+    for (const char *p = path ? path : "/usr/bin:/bin"; *p;) {
+        size_t n = strcspn(p, ":");
+        char *full = xasprintf("%.*s/%s", (int)n, p, program);
+        bool found = access(full, X_OK) == 0;
+        free(full);
+        if (found) return true;
+        p += n + (p[n] == ':');
+    }
+    return false;
+}
+
+static void plan_command(struct profile_plan *p, struct problems *problems) {
+    const struct conf_node *command = p->s.engine.command;
+    p->argv = xcalloc(command->n + 1, sizeof *p->argv);
+    if (!command->n) problems_add(problems, "engine.command is empty");
+    for (size_t i = 0; i < command->n; i++) {
+        const char *word = command->v[i]->text;
+        if (i == 0 && strcmp(word, "inferprof") == 0)
+            p->argv[i] = own_path();
+        else if (strncmp(word, COMES_WITH, strlen(COMES_WITH)) == 0)
+            p->argv[i] = companion_file(word + strlen(COMES_WITH));
+        else
+            p->argv[i] = xstrdup(word);
+        if (!p->argv[i]) {
+            problems_add(problems,
+                         "engine.command: %s is not beside this program; is the installation whole?", word);
+            p->argv[i] = xstrdup(word);
+        }
+    }
+    if (command->n && !is_executable(p->argv[0]))
+        problems_add(problems, "engine %s: %s: no such program (engine.command)", p->s.engine.name,
+                     p->argv[0]);
+}
+
+/* ---- the model */
+
+static void plan_model(struct profile_plan *p, struct problems *problems) {
+    const char *path = p->s.model.path;
+    struct llm_load how = { .dtype = strcmp(p->s.model.dtype, "auto") == 0
+                                         ? LLM_DTYPE_UNKNOWN
+                                         : llm_dtype_parse(p->s.model.dtype) };
+    bool embedded = strcmp(path, "embedded") == 0;
+    const struct embed_file *own = embed_find(EMBEDDED_CONFIG);
+    p->model_name = xstrdup(p->s.model.name ? p->s.model.name : file_basename(path));
+    if (embedded && own) {
+        p->model = llm_model_parse((const char *)own->data, embed_bytes(own), "embedded model", &how,
+                                   &p->model_note);
+    } else if (embedded) {
+        err_set(&p->model_note, "the embedded model's config.json was not built in");
+    } else if (!file_is_dir(path)) {
+        problems_add(
+            problems,
+            "model.path=%s: no such folder; give model.path=DIR with a config.json, or model=embedded", path);
+    } else {
+        char *config = file_join(path, "config.json");
+        if (!file_exists(config))
+            problems_add(problems, "model.path=%s: holds no config.json", path);
+        else
+            p->model = llm_model_load(path, &how, &p->model_note);
+        free(config);
+    }
+}
+
+/* ---- the rest */
+
+static void plan_odds(struct profile_plan *p, struct problems *problems) {
+    const struct settings *s = &p->s;
+    if (strcmp(s->infer.context_len_mode, "fixed") == 0 && s->infer.context_len_fixed < 1)
+        problems_add(problems, "infer.context_len_mode=fixed needs infer.context_len_fixed=N");
+    if (s->output.run_id && (strchr(s->output.run_id, '/') || s->output.run_id[0] == '.'))
+        problems_add(problems, "output.run_id=%s: must be a plain folder name", s->output.run_id);
+    if (strncmp(s->model.weights, "synthetic:", 10) != 0 && strcmp(s->model.weights, "auto") != 0)
+        problems_add(problems, "model.weights=%s: expected auto or synthetic:SEED", s->model.weights);
+    for (size_t i = 0; i < p->dataset.n; i++)
+        if (p->dataset.v[i].path && access(p->dataset.v[i].path, R_OK) < 0)
+            problems_add(problems, "%s: %s", p->dataset.v[i].path, strerror(errno));
+}
+
+void profile_plan_open(struct profile_plan *p, struct conf *conf, struct problems *problems) {
+    struct err why;
+    size_t before = problems->n;
+    *p = (struct profile_plan){ .conf = conf };
+    schema_apply(conf_root(conf), &p->s, problems);
+    if (problems->n > before) return; /* what follows needs the values to be what they should */
+    p->has_nvml = nvml_inventory(&p->inventory, &why) == 0;
+    device_choose(&p->s, p->has_nvml ? &p->inventory : NULL, why.msg, &p->device, problems);
+    plan_command(p, problems);
+    plan_model(p, problems);
+    dataset_open(&p->dataset, &p->s, problems);
+    dataset_order(&p->dataset, &p->s, (size_t)p->s.repeats);
+    run_dir_check(p->s.output.dir, (uint64_t)p->s.output.min_free_mb * 1000000u, problems);
+    plan_odds(p, problems);
+}
+
+void profile_plan_close(struct profile_plan *p) {
+    for (char **a = p->argv; a && *a; a++) free(*a);
+    free(p->argv);
+    free(p->model_name);
+    llm_model_free(p->model);
+    dataset_free(&p->dataset);
+}
+
+static void command_text(char *const *argv, struct strbuf *out) {
+    for (char *const *a = argv; *a; a++) strbuf_addf(out, "%s%s", a == argv ? "" : " ", *a);
+}
+
+static void model_text(const struct profile_plan *p, struct strbuf *out) {
+    char n[32], bytes[32];
+    strbuf_addf(out, "model     %s (%s", p->model_name, p->s.model.path);
+    if (p->model)
+        strbuf_addf(out, ", %s parameters, %s of weights as %s",
+                    units_count((double)p->model->params.total, n, sizeof n),
+                    units_bytes(llm_weight_bytes(p->model), bytes, sizeof bytes),
+                    llm_dtype_name(p->model->dtype));
+    strbuf_addstr(out, ")\n");
+    if (!p->model) strbuf_addf(out, "          costs are not known: %s\n", p->model_note.msg);
+}
+
+void profile_plan_text(const struct profile_plan *p, struct strbuf *out) {
+    const struct settings *s = &p->s;
+    size_t used = 0;
+    for (size_t i = 0; i < p->dataset.n; i++) used += p->dataset.v[i].used;
+    model_text(p, out);
+    strbuf_addf(out, "engine    %s: ", s->engine.name);
+    command_text(p->argv, out);
+    strbuf_addf(out, "\ndevice    %s (%s)%s%s\n", p->device.label, p->device.name,
+                p->device.note[0] ? "; " : "", p->device.note);
+    strbuf_addf(out, "inputs    %s: %zu, of which %zu are used\n", p->dataset.source, p->dataset.n, used);
+    strbuf_addf(out, "phase 1   %" PRId64 " warm-up rounds%s, then one run with detail %s (profiling=%s)\n",
+                s->profiling.warmup_rounds, s->profiling.warmup_synthetic ? " on a synthetic page" : "",
+                s->profiling.detail, s->profiling.preset);
+    strbuf_addf(out, "phase 2   %" PRId64 " timed repeats, up to %" PRId64 " new tokens each\n", s->repeats,
+                s->infer.max_new_tokens);
+    strbuf_addf(out, "output    %s/%s\n", s->output.dir,
+                s->output.run_id ? s->output.run_id : "<time>-<model>");
+}

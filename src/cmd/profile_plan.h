@@ -1,0 +1,32 @@
+/* What `inferprof profile` is about to do, checked: every problem is found before any work is done. */
+#ifndef CMD_PROFILE_PLAN_H
+#define CMD_PROFILE_PLAN_H
+
+#include "base/problems.h"
+#include "base/strbuf.h"
+#include "conf/compose.h"
+#include "conf/settings.h"
+#include "llm/model.h"
+#include "session/dataset.h"
+#include "session/device.h"
+#include "session/nvml.h"
+
+struct profile_plan {
+    struct conf *conf; /* borrowed */
+    struct settings s;
+    struct nvml_inventory inventory;
+    bool has_nvml;
+    struct device_choice device;
+    struct dataset dataset;
+    struct llm_model *model; /* NULL: its costs are not known, model_note says why */
+    struct err model_note;
+    char *model_name; /* for titles and folders */
+    char **argv;      /* of the engine, ends with NULL */
+};
+
+/* Fills the plan from the configuration; adds to problems. */
+void profile_plan_open(struct profile_plan *p, struct conf *conf, struct problems *problems);
+void profile_plan_close(struct profile_plan *p);
+void profile_plan_text(const struct profile_plan *p, struct strbuf *out); /* --dry-run */
+
+#endif

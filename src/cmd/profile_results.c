@@ -1,0 +1,459 @@
+#include "cmd/profile_results.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/stats.h"
+#include "base/util.h"
+#include "base/vec.h"
+#include "timeline/timeline.h"
+
+#define ADVISE_ABOVE 0.25 /* what recording may cost before a lighter preset is advised */
+
+static void say(struct profile_texts *list, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void say(struct profile_texts *list, const char *fmt, ...) {
+    struct strbuf s = STRBUF_INIT;
+    va_list ap;
+    va_start(ap, fmt);
+    strbuf_vaddf(&s, fmt, ap);
+    va_end(ap);
+    vec_push(list, strbuf_detach(&s));
+}
+
+static void texts_free(struct profile_texts *list) {
+    for (size_t i = 0; i < list->n; i++) free(list->v[i]);
+    free(list->v);
+}
+
+/* ---- times */
+
+static double stage_ms(const struct engine_answer *a, const char *stage) {
+    if (strcmp(stage, "prefill") == 0) return a->prefill_ms;
+    if (strcmp(stage, "decode") == 0) return a->decode_ms;
+    for (size_t i = 0; i < a->stages.n; i++)
+        if (strcmp(a->stages.v[i].name, stage) == 0) return a->stages.v[i].ms;
+    return NAN;
+}
+
+static double stage_tokens(const struct engine_answer *a, const char *stage) {
+    if (strcmp(stage, "prefill") == 0) return a->prompt_tokens;
+    return strcmp(stage, "decode") == 0 ? a->new_tokens - 1 : NAN;
+}
+
+static const struct engine_answer *answer_of(const struct session_repeat *rep) {
+    static const struct engine_answer none = { .preprocess_ms = NAN,
+                                               .prefill_ms = NAN,
+                                               .decode_ms = NAN,
+                                               .ttft_ms = NAN,
+                                               .prompt_tokens = NAN,
+                                               .new_tokens = NAN };
+    return rep->done ? &rep->answer : &none;
+}
+
+/* [repeats], caller frees. */
+static double *over_repeats(const struct profile_run *run, double (*of)(const struct engine_answer *a)) {
+    const struct session_result *res = run->result;
+    double *v = xcalloc(res->nrepeats + 1, sizeof *v);
+    for (size_t i = 0; i < res->nrepeats; i++) v[i] = of(answer_of(&res->repeats[i]));
+    return v;
+}
+
+static double median_of(const double *v, size_t n) { return stats_of(v, n).median; }
+
+/* ---- stages */
+
+static bool has_stage(const struct profile_texts *names, const char *name) {
+    for (size_t i = 0; i < names->n; i++)
+        if (strcmp(names->v[i], name) == 0) return true;
+    return false;
+}
+
+/* What the engine announced, and what its answers hold beyond that. */
+static void stage_names(const struct session_result *res, struct profile_texts *names) {
+    say(names, "prefill");
+    for (size_t i = 0; res->loaded && i < res->info.stages.n; i++) {
+        const char *name = res->info.stages.v[i];
+        if (!has_stage(names, name) && strcmp(name, "decode") != 0) say(names, "%s", name);
+    }
+    for (size_t i = 0; i < res->nrepeats; i++) {
+        const struct engine_answer *a = answer_of(&res->repeats[i]);
+        for (size_t k = 0; k < a->stages.n; k++)
+            if (!has_stage(names, a->stages.v[k].name) && strcmp(a->stages.v[k].name, "decode") != 0)
+                say(names, "%s", a->stages.v[k].name);
+    }
+    say(names, "decode");
+}
+
+/* The median over the repeats of each number of the cost on its own. */
+static bool median_cost(const struct profile_run *run, const char *stage, struct llm_cost *out) {
+    const struct session_result *res = run->result;
+    double *flops = xcalloc(3 * (res->nrepeats + 1), sizeof *flops), *bytes = flops + res->nrepeats + 1,
+           *floors = bytes + res->nrepeats + 1;
+    size_t n = 0;
+    for (size_t i = 0; i < res->nrepeats; i++) {
+        const struct session_repeat *rep = &res->repeats[i];
+        struct llm_cost c;
+        if (!rep->done ||
+            !profile_cost(run->plan, run->peak, &run->images[rep->item], stage, &rep->answer, &c))
+            continue;
+        *out = c; /* the shares within it, from the last */
+        flops[n] = c.flops, bytes[n] = c.bytes, floors[n++] = c.floor_s;
+    }
+    if (n) {
+        out->flops = median_of(flops, n);
+        out->bytes = median_of(bytes, n);
+        out->floor_s = median_of(floors, n);
+    }
+    free(flops);
+    return n > 0;
+}
+
+/* Recorded over timed, for the input of the representative run; per token where the lengths differ. */
+static double representative_ratio(const struct profile_run *run, const char *stage, double *as_ms) {
+    const struct session_result *res = run->result;
+    const struct session_repeat *rep = &res->representative;
+    double recorded = rep->done ? stage_ms(&rep->answer, stage) : NAN,
+           *same = xcalloc(res->nrepeats + 1, sizeof *same);
+    double tokens = rep->done ? stage_tokens(&rep->answer, stage) : NAN;
+    size_t n = 0;
+    for (size_t i = 0; i < res->nrepeats; i++) {
+        const struct session_repeat *r = &res->repeats[i];
+        if (!r->done || r->item != rep->item) continue;
+        double theirs = stage_tokens(&r->answer, stage), ms = stage_ms(&r->answer, stage);
+        same[n++] = tokens > 0 && theirs > 0 ? ms * tokens / theirs : ms;
+    }
+    double timed = median_of(same, n), ratio = recorded / timed;
+    free(same);
+    *as_ms = recorded;
+    return isfinite(ratio) ? ratio : NAN;
+}
+
+static void fill_costs(const struct profile_run *run, struct profile_stage *st) {
+    struct report_stage *row = &st->row;
+    double median_ms = median_of(st->ms, row->n);
+    const struct llm_peak *peak = &run->peak->peak;
+    if (!median_cost(run, row->name, &st->cost)) {
+        st->cost = (struct llm_cost){ .flops = NAN, .bytes = NAN, .floor_s = NAN };
+        return;
+    }
+    row->flops = st->cost.flops;
+    row->bytes = st->cost.bytes;
+    row->floor_ms = st->cost.floor_s * 1e3;
+    row->mfu = row->flops / (median_ms * 1e-3 * peak->flop_per_s);
+    row->mbu = row->bytes / (median_ms * 1e-3 * peak->bytes_per_s);
+    row->distance = median_ms / row->floor_ms;
+}
+
+static void fill_stage(const struct profile_run *run, const char *name, struct profile_stage *st) {
+    const struct session_result *res = run->result;
+    double *tokens = xcalloc(res->nrepeats + 1, sizeof *tokens), recorded_ms;
+    report_stage_init(&st->row);
+    st->ms = xcalloc(res->nrepeats + 1, sizeof *st->ms);
+    for (size_t i = 0; i < res->nrepeats; i++) {
+        const struct engine_answer *a = answer_of(&res->repeats[i]);
+        st->ms[i] = stage_ms(a, name);
+        tokens[i] = stage_tokens(a, name);
+    }
+    st->row.name = name;
+    st->row.parent = strcmp(name, "prefill") == 0 || strcmp(name, "decode") == 0 ? NULL : "prefill";
+    st->row.ms = st->ms;
+    st->row.n = res->nrepeats;
+    st->row.tokens = median_of(tokens, res->nrepeats);
+    fill_costs(run, st);
+    st->representative_cost = representative_ratio(run, name, &recorded_ms);
+    /* What a report compares with the median over all inputs: the ratio is the honest part. */
+    st->row.representative_ms = st->representative_cost * median_of(st->ms, res->nrepeats);
+    free(tokens);
+}
+
+static void fill_stages(struct profile_results *r, const struct profile_run *run) {
+    struct profile_texts names = { 0 };
+    stage_names(run->result, &names);
+    r->nstages = names.n;
+    r->stages = xcalloc(names.n, sizeof *r->stages);
+    r->rows = xcalloc(names.n, sizeof *r->rows);
+    for (size_t i = 0; i < names.n; i++) {
+        fill_stage(run, names.v[i], &r->stages[i]);
+        r->rows[i] = r->stages[i].row;
+        vec_push(&r->owned, names.v[i]);
+    }
+    free(names.v);
+    r->in.stages = r->rows;
+    r->in.nstages = r->nstages;
+}
+
+/* Prefill and decode together; the image stages are inside prefill. */
+static void fill_model_level(struct profile_results *r, const struct profile_run *run) {
+    double flops = 0, bytes = 0, seconds = 0;
+    for (size_t i = 0; i < r->nstages; i++) {
+        const struct report_stage *s = &r->rows[i];
+        double ms = median_of(s->ms, s->n);
+        if (s->parent) continue;
+        if (isnan(ms) && isnan(s->flops)) continue; /* one token made: there is no decode */
+        flops += s->flops, bytes += s->bytes, seconds += ms * 1e-3;
+    }
+    if (!(seconds > 0)) return;
+    r->in.model_mfu = flops / (seconds * run->peak->peak.flop_per_s);
+    r->in.model_mbu = bytes / (seconds * run->peak->peak.bytes_per_s);
+}
+
+/* ---- figures */
+
+static double ttft(const struct engine_answer *a) { return a->ttft_ms; }
+static double preprocess(const struct engine_answer *a) { return a->preprocess_ms; }
+static double per_token(const struct engine_answer *a) {
+    return a->new_tokens > 1 ? a->decode_ms / (a->new_tokens - 1) : NAN;
+}
+static double decode_rate(const struct engine_answer *a) {
+    return a->decode_ms > 0 ? (a->new_tokens - 1) / a->decode_ms * 1e3 : NAN;
+}
+static double prefill_rate(const struct engine_answer *a) {
+    return a->prefill_ms > 0 ? a->prompt_tokens / a->prefill_ms * 1e3 : NAN;
+}
+static double whole(const struct engine_answer *a) {
+    return a->preprocess_ms + a->prefill_ms + (a->new_tokens > 1 ? a->decode_ms : 0);
+}
+
+static void fill_figures(struct profile_results *r, const struct profile_run *run) {
+    static const struct {
+        const char *key, *name, *unit;
+        double (*of)(const struct engine_answer *a);
+        bool larger;
+    } rows[] = {
+        { "time_to_first_token", "Time to first token", "ms", ttft, false },
+        { "time_per_token", "Time per token (decode)", "ms", per_token, false },
+        { "decode_tokens_per_s", "Decode rate", "tok/s", decode_rate, true },
+        { "prefill_tokens_per_s", "Prefill rate", "tok/s", prefill_rate, true },
+        { "preprocess", "Preprocessing", "ms", preprocess, false },
+        { "end_to_end", "Preprocessing, prefill and decode", "ms", whole, false },
+    };
+    r->figures = xcalloc(COUNTOF(rows), sizeof *r->figures);
+    for (size_t i = 0; i < COUNTOF(rows); i++) {
+        double *v = over_repeats(run, rows[i].of);
+        vec_push(&r->owned, (char *)v);
+        r->figures[i] = (struct report_figure){ .key = rows[i].key,
+                                                .name = rows[i].name,
+                                                .unit = rows[i].unit,
+                                                .values = v,
+                                                .n = run->result->nrepeats,
+                                                .larger_is_better = rows[i].larger };
+    }
+    r->in.figures = r->figures;
+    r->in.nfigures = COUNTOF(rows);
+}
+
+/* ---- words */
+
+static void say_recording_cost(struct profile_results *r) {
+    struct strbuf line = STRBUF_INIT;
+    for (size_t i = 0; i < r->nstages; i++) {
+        double over = r->stages[i].representative_cost - 1;
+        if (isnan(over)) continue;
+        strbuf_addf(&line, "%s%s %+.1f%%", line.len ? ", " : "", r->rows[i].name, over * 100);
+        if (over > ADVISE_ABOVE)
+            say(&r->problems,
+                "Recording made %s %.0f%% slower than the timed repeats: operator and kernel tables show it out of "
+                "proportion. profiling=min records less.",
+                r->rows[i].name, over * 100);
+    }
+    if (line.len) {
+        log_info("recording cost (representative run against timed median): %s", line.buf);
+        say(&r->assumptions,
+            "The representative run against the timed median, same input: %s. Latencies come from the timed repeats alone.",
+            line.buf);
+    }
+    strbuf_free(&line);
+}
+
+static void say_assumptions(struct profile_results *r, const struct profile_run *run) {
+    const struct profile_plan *p = run->plan;
+    struct profile_texts *a = &r->assumptions;
+    say(a, "Peaks: %s.",
+        run->peak->source[0] ? run->peak->source : "none known, so MFU, MBU and floors are not given");
+    say(a,
+        "A multiply-add counts 2 FLOPs; matrix products, convolutions and attention count, causal attention by its real context.");
+    say(a,
+        "Bytes are the fewest that must move: each weight touched once a forward pass, the KV cache read and written, inputs and outputs once.");
+    if (p->model && p->model->text.experts)
+        say(a,
+            "Bytes of experts: E(1-(1-k/E)^T) of E experts are touched by T tokens, on average, if routing is even.");
+    if (p->s.infer.ignore_eos)
+        say(a, "End tokens were ignored, so that every repeat makes the same number of tokens.");
+    if (!p->s.infer.do_sample) say(a, "Tokens were chosen greedily.");
+    if (run->result->loaded && run->result->info.weights &&
+        strncmp(run->result->info.weights, "synthetic", 9) == 0)
+        say(a, "Weights are random (%s): times are real, answers mean nothing.", run->result->info.weights);
+    say(a, "Image stages are parts of prefill and are never added to it.");
+    for (size_t i = 0; p->model && i < p->model->nnotes; i++) say(a, "%s", p->model->notes[i]);
+    if (!p->model) say(a, "What the model must cost is not known: %s.", p->model_note.msg);
+}
+
+static void say_problems(struct profile_results *r, const struct profile_run *run) {
+    const struct session_result *res = run->result;
+    for (size_t i = 0; i < res->problems.n; i++) say(&r->problems, "%s", res->problems.v[i]);
+    if (res->restarts)
+        say(&r->problems, "The engine was restarted %u time%s.", res->restarts,
+            res->restarts == 1 ? "" : "s");
+    if (res->done < res->nrepeats)
+        say(&r->problems, "%zu of %zu timed repeats have a result.", res->done, res->nrepeats);
+    for (size_t i = 0; i < r->nstages; i++) {
+        struct stats s = stats_of(r->rows[i].ms, r->rows[i].n);
+        if (!r->rows[i].parent && s.cv > 0.05)
+            say(&r->problems,
+                "Unstable: %s varies by %.1f%% (CV) over the repeats; differences of that size mean nothing.",
+                r->rows[i].name, s.cv * 100);
+    }
+}
+
+/* ---- the trace of the representative run */
+
+static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+static struct timeline *load_traces(const char *run_dir, struct profile_results *r) {
+    char *dir = file_join(run_dir, "trace");
+    struct profile_texts paths = { 0 };
+    DIR *d = opendir(dir);
+    for (const struct dirent *e; d && (e = readdir(d));) {
+        size_t n = strlen(e->d_name);
+        if (n > 4 && strcmp(e->d_name + n - 4, ".ipt") == 0) vec_push(&paths, file_join(dir, e->d_name));
+    }
+    if (d) closedir(d);
+    if (paths.n) qsort(paths.v, paths.n, sizeof paths.v[0], by_text);
+    struct err err;
+    struct timeline *tl = paths.n ? timeline_load((const char *const *)paths.v, paths.n, &err) : NULL;
+    if (paths.n && !tl) say(&r->problems, "The trace could not be read: %s", err.msg);
+    texts_free(&paths);
+    free(dir);
+    return tl;
+}
+
+static void fill_analysis(struct profile_results *r, const struct profile_run *run) {
+    const struct session_repeat *rep = &run->result->representative;
+    r->timeline = load_traces(run->run_dir, r);
+    if (!r->timeline) return;
+    r->costs = xcalloc(r->nstages, sizeof *r->costs);
+    r->timings = xcalloc(r->nstages, sizeof *r->timings);
+    for (size_t i = 0; i < r->nstages; i++) {
+        struct llm_cost c;
+        bool known = rep->done && profile_cost(run->plan, run->peak, &run->images[rep->item], r->rows[i].name,
+                                               &rep->answer, &c);
+        r->costs[i] = (struct analyze_cost){ .stage = r->rows[i].name,
+                                             .flops = known ? c.flops : NAN,
+                                             .bytes = known ? c.bytes : NAN,
+                                             .floor_ns = known ? c.floor_s * 1e9 : NAN };
+        r->timings[i] =
+            (struct analyze_timing){ .stage = r->rows[i].name, .n = r->rows[i].n, .ms = r->rows[i].ms };
+    }
+    r->analyze = (struct analyze_input){ .costs = r->costs,
+                                         .ncosts = r->nstages,
+                                         .timings = r->timings,
+                                         .ntimings = r->nstages,
+                                         .peak_flops_per_s = run->peak->peak.flop_per_s,
+                                         .peak_bytes_per_s = run->peak->peak.bytes_per_s,
+                                         .peak_source = run->peak->source,
+                                         .model = run->plan->model_name };
+    analyze_run(r->timeline, &r->analyze, &r->analysis);
+    r->in.analysis = &r->analysis;
+    r->in.timeline = r->timeline;
+}
+
+/* ---- provenance and answers */
+
+static void fill_env(struct profile_results *r, const struct env *env) {
+    r->env = xcalloc(env->n + 1, sizeof *r->env);
+    for (size_t i = 0; i < env->n; i++)
+        r->env[i] =
+            (struct report_kv){ .group = env->v[i].group, .key = env->v[i].key, .value = env->v[i].value };
+    r->in.env = r->env;
+    r->in.nenv = env->n;
+}
+
+/* One a distinct input: the first repeat that worked, else the first that failed. */
+static void fill_answers(struct profile_results *r, const struct profile_run *run) {
+    const struct session_result *res = run->result;
+    const struct dataset *d = &run->plan->dataset;
+    r->answers = xcalloc(d->n + 1, sizeof *r->answers);
+    for (size_t item = 0; item < d->n; item++) {
+        const struct session_repeat *best = NULL;
+        for (size_t i = 0; i < res->nrepeats; i++) {
+            const struct session_repeat *rep = &res->repeats[i];
+            if (rep->item != item || (!rep->done && !rep->error)) continue;
+            if (!best || (rep->done && !best->done)) best = rep;
+        }
+        if (!best) continue;
+        const struct engine_answer *a = answer_of(best);
+        r->answers[r->in.nanswers++] =
+            (struct report_answer){ .input = d->v[item].name,
+                                    .prompt = d->v[item].prompt ? d->v[item].prompt : run->plan->s.prompt,
+                                    .text = a->text,
+                                    .error = best->error,
+                                    .prompt_tokens = a->prompt_tokens,
+                                    .new_tokens = a->new_tokens,
+                                    .ms = whole(a) };
+    }
+    r->in.answers = r->answers;
+}
+
+void profile_results_open(struct profile_results *r, const struct profile_run *run) {
+    const struct profile_plan *p = run->plan;
+    const struct session_result *res = run->result;
+    const char *dtype = res->loaded && res->info.dtype ? res->info.dtype
+                        : p->model                     ? llm_dtype_name(p->model->dtype)
+                                                       : NULL;
+    memset(r, 0, sizeof *r);
+    report_input_init(&r->in);
+    r->title = xasprintf("%s%s%s%s on %s", p->model_name, dtype ? " (" : "", dtype ? dtype : "",
+                         dtype ? ")" : "", p->device.cuda ? p->device.name : run->peak->device);
+    r->in.run_id = run->run_id;
+    r->in.title = r->title;
+    r->in.model = p->model_name;
+    r->in.engine = p->s.engine.name;
+    r->in.command = run->command;
+    r->in.version = run->version;
+    r->in.started_wall_ns = run->started_wall_ns;
+    r->in.config = run->config_yaml;
+    r->in.repeats = res->nrepeats;
+    r->in.failed_repeats = res->failed;
+    r->in.incomplete = res->interrupted || res->gave_up || !res->representative.done;
+    r->in.peak = (struct report_peak){ .device = run->peak->device,
+                                       .type = run->peak->type,
+                                       .source = run->peak->source,
+                                       .flops_per_s = run->peak->peak.flop_per_s,
+                                       .bytes_per_s = run->peak->peak.bytes_per_s };
+    fill_stages(r, run);
+    fill_model_level(r, run);
+    fill_figures(r, run);
+    say_problems(r, run);
+    say_recording_cost(r);
+    say_assumptions(r, run);
+    fill_analysis(r, run);
+    fill_env(r, run->env);
+    if (p->s.output.predictions) fill_answers(r, run);
+    r->in.assumptions = (const char *const *)r->assumptions.v;
+    r->in.nassumptions = r->assumptions.n;
+    r->in.problems = (const char *const *)r->problems.v;
+    r->in.nproblems = r->problems.n;
+}
+
+void profile_results_close(struct profile_results *r) {
+    if (r->in.analysis) analysis_free(&r->analysis);
+    timeline_close(r->timeline);
+    for (size_t i = 0; i < r->nstages; i++) free(r->stages[i].ms);
+    free(r->stages);
+    free(r->rows);
+    free(r->figures);
+    free(r->env);
+    free(r->answers);
+    free(r->costs);
+    free(r->timings);
+    free(r->title);
+    texts_free(&r->assumptions);
+    texts_free(&r->problems);
+    texts_free(&r->owned);
+}
