@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/die.h"
+#include "base/util.h"
 
 /* Regular files are refused by their size at once, pipes when they outgrow the limit. */
 static int read_fd(int fd, const char *path, size_t max_bytes, struct strbuf *out, struct err *err) {
@@ -136,4 +137,19 @@ char *file_self_dir(void) {
     path[n] = '\0';
     char *slash = strrchr(path, '/');
     return slash ? xstrndup(path, (size_t)(slash - path)) : NULL;
+}
+
+char *file_beside_program(const char *name) {
+    static const char *const places[] = { "", "..", "../..", "../lib/inferprof", "../share/inferprof" };
+    char *self = file_self_dir();
+    for (size_t i = 0; self && i < COUNTOF(places); i++) {
+        char *path = xasprintf("%s/%s%s%s", self, places[i], places[i][0] ? "/" : "", name);
+        if (file_exists(path)) {
+            free(self);
+            return path;
+        }
+        free(path);
+    }
+    free(self);
+    return NULL;
 }

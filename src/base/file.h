@@ -33,6 +33,8 @@ bool file_exists(const char *path);
 bool file_is_dir(const char *path);
 char *file_join(const char *dir, const char *name); /* caller frees */
 const char *file_basename(const char *path);        /* borrowed from path */
-char *file_self_dir(void);                          /* folder of the running program; caller frees; NULL */
+/* A file that comes with the program: beside it as built, unpacked or installed. Caller frees; NULL: nowhere. */
+char *file_beside_program(const char *name);
+char *file_self_dir(void); /* folder of the running program; caller frees; NULL */
 
 #endif

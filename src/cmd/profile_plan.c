@@ -20,22 +20,6 @@
 
 /* ---- the engine's command */
 
-/* Beside the program as it is built, unpacked or installed. Caller frees; NULL: nowhere. */
-static char *companion_file(const char *name) {
-    static const char *const places[] = { "", "..", "../..", "../lib/inferprof", "../share/inferprof" };
-    char *self = file_self_dir();
-    for (size_t i = 0; self && i < COUNTOF(places); i++) {
-        char *path = xasprintf("%s/%s%s%s", self, places[i], places[i][0] ? "/" : "", name);
-        if (file_exists(path)) {
-            free(self);
-            return path;
-        }
-        free(path);
-    }
-    free(self);
-    return NULL;
-}
-
 static char *own_path(void) {
     char path[4096];
     ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
@@ -65,7 +49,7 @@ static void plan_command(struct profile_plan *p, struct problems *problems) {
         if (i == 0 && strcmp(word, "inferprof") == 0)
             p->argv[i] = own_path();
         else if (strncmp(word, COMES_WITH, strlen(COMES_WITH)) == 0)
-            p->argv[i] = companion_file(word + strlen(COMES_WITH));
+            p->argv[i] = file_beside_program(word + strlen(COMES_WITH));
         else
             p->argv[i] = xstrdup(word);
         if (!p->argv[i]) {

@@ -418,6 +418,7 @@ void profile_results_open(struct profile_results *r, const struct profile_run *r
     r->in.version = run->version;
     r->in.started_wall_ns = run->started_wall_ns;
     r->in.config = run->config_yaml;
+    r->in.top = (size_t)p->s.profiling.top_k;
     r->in.repeats = res->nrepeats;
     r->in.failed_repeats = res->failed;
     r->in.incomplete = res->interrupted || res->gave_up || !res->representative.done;

@@ -113,8 +113,6 @@ static const struct schema_row rows[] = {
       "time between counter samples" },
     { "profiling.gemm_shapes", SCHEMA_BOOL, false, AT(profiling.gemm_shapes), 0, 0, NULL,
       "shapes of matrix products" },
-    { "profiling.ncu", SCHEMA_BOOL, false, AT(profiling.ncu), 0, 0, NULL,
-      "Nsight Compute on the top kernels, if installed" },
     { "profiling.top_k", SCHEMA_INT, false, AT(profiling.top_k), 1, 10000, NULL,
       "rows of operator and kernel tables" },
 

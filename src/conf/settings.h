@@ -46,7 +46,7 @@ struct settings {
     struct {
         const char *preset, *detail;
         int64_t warmup_rounds, rep_max_new_tokens, counter_interval_us, top_k;
-        bool warmup_synthetic, record_shapes, counters, gemm_shapes, ncu;
+        bool warmup_synthetic, record_shapes, counters, gemm_shapes;
         const struct conf_node *activities;
     } profiling;
     struct {

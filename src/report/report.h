@@ -91,6 +91,7 @@ struct report_input {
     size_t nproblems;
     const struct report_answer *answers;
     size_t nanswers;
+    size_t top; /* rows of operators.md and kernels.md; 0: 50 */
 };
 
 void report_input_init(struct report_input *in); /* all unknown */

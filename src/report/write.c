@@ -35,7 +35,7 @@ static int write_list(const char *dir, const char *name, const char *heading, co
                       void (*rows)(const struct view *, size_t, struct table *), struct err *err) {
     struct strbuf s = STRBUF_INIT;
     struct table t;
-    rows(v, 50, &t);
+    rows(v, v->in->top ? v->in->top : 50, &t);
     strbuf_addf(&s, "# %s\n\n", heading);
     if (table_rows(&t))
         table_markdown(&t, &s);

@@ -84,6 +84,7 @@ json_t *request_infer(const struct settings *s, const struct dataset_item *item,
     json_object_set_new(r, "image", image(s));
     set_text(r, "detail", detail);
     set_text(r, "trace", trace);
+    if (trace) json_object_set_new(r, "record_shapes", json_boolean(s->profiling.record_shapes));
     return with_extra(r, s->engine.infer);
 }
 

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/progress.h"
 #include "base/vec.h"
+#include "session/counters.h"
 #include "session/engine_client.h"
 #include "session/inject.h"
 #include "session/interrupt.h"
@@ -220,26 +221,51 @@ static int64_t tokens_for(const struct run *r, const struct dataset_item *it) {
     return it->max_new_tokens > 0 ? it->max_new_tokens : r->s->infer.max_new_tokens;
 }
 
+/* What watches the GPU from outside while the representative run goes on. */
+struct watchers {
+    struct nvml_sampler *power;
+    struct engine_proc *counters;
+};
+
+static struct watchers start_watchers(struct run *r) {
+    struct watchers w = { 0 };
+    struct err err;
+    const struct settings *s = r->s;
+    char *power = xasprintf("%s/nvml.ipt", r->plan->trace_dir),
+         *counters = xasprintf("%s/counters.ipt", r->plan->trace_dir);
+    if (r->plan->device->cuda && s->hardware.power) {
+        w.power = nvml_sampler_start(power, (unsigned)s->hardware.power_interval_ms, &err);
+        if (!w.power) problems_add(&r->out->problems, "Power and clocks were not sampled: %s", err.msg);
+    }
+    if (r->plan->device->cuda && s->profiling.counters) {
+        w.counters =
+            counters_start(counters, (unsigned)s->profiling.counter_interval_us, r->plan->device->id, &err);
+        if (!w.counters) problems_add(&r->out->problems, "Hardware counters were not sampled: %s", err.msg);
+    }
+    free(power);
+    free(counters);
+    return w;
+}
+
+static void stop_watchers(struct watchers *w) {
+    struct err err;
+    counters_stop(w->counters);
+    if (w->power && nvml_sampler_stop(w->power, &err) < 0) log_warn("power samples: %s", err.msg);
+}
+
 static void representative(struct run *r) {
     const struct dataset *d = r->plan->dataset;
     const struct dataset_item *it = &d->v[d->order.v[0]];
     int64_t most = r->s->profiling.rep_max_new_tokens;
     char *trace = xasprintf("%s/engine.ipt", r->plan->trace_dir);
-    char *power = xasprintf("%s/nvml.ipt", r->plan->trace_dir);
-    struct nvml_sampler *sampler = NULL;
-    struct err err;
-    if (r->plan->device->cuda && r->s->hardware.power) {
-        sampler = nvml_sampler_start(power, (unsigned)r->s->hardware.power_interval_ms, &err);
-        if (!sampler) log_warn("power and clocks are not sampled: %s", err.msg);
-    }
+    struct watchers watchers = start_watchers(r);
     log_debug("representative run: %s, detail %s", it->name, r->s->profiling.detail);
     r->out->representative.item = d->order.v[0];
     infer(r, &r->out->representative,
           request_infer(r->s, it, most > 0 ? most : tokens_for(r, it), r->s->profiling.detail, trace),
           "the representative run");
-    if (sampler && nvml_sampler_stop(sampler, &err) < 0) log_warn("power samples: %s", err.msg);
+    stop_watchers(&watchers);
     free(trace);
-    free(power);
 }
 
 /* A fresh process without the collector: the timing must not pay for the recording. */

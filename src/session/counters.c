@@ -1,0 +1,50 @@
+#include "session/counters.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "base/file.h"
+
+#define READY_LIMIT_S 20.0 /* CUDA and CUPTI start slowly on a machine with many GPUs */
+#define STOP_LIMIT_S 10.0
+
+/* "ready METRICS" or "failed REASON". */
+static int await_ready(struct engine_proc *p, struct err *err) {
+    struct strbuf line = STRBUF_INIT;
+    enum engine_io io = engine_proc_exchange(p, "", 0, READY_LIMIT_S, &line);
+    int rc = -1;
+    if (io != ENGINE_IO_LINE)
+        err_set(err, "inferprof-counters %s",
+                io == ENGINE_IO_TIMEOUT ? "did not get ready" : "ended without a word");
+    else if (strncmp(line.buf, "ready", 5) == 0)
+        rc = 0;
+    else
+        err_set(err, "%s", strncmp(line.buf, "failed ", 7) == 0 ? line.buf + 7 : line.buf);
+    strbuf_free(&line);
+    return rc;
+}
+
+struct engine_proc *counters_start(const char *trace_path, unsigned interval_us, const char *device,
+                                   struct err *err) {
+    char *program = file_beside_program("inferprof-counters"), interval[32];
+    if (!program) {
+        err_set(err, "inferprof-counters is not beside this program (built without the CUDA headers?)");
+        return NULL;
+    }
+    char *visible = xasprintf("CUDA_VISIBLE_DEVICES=%s", device);
+    const char *set[] = { visible, NULL };
+    snprintf(interval, sizeof interval, "%llu", 1000ull * interval_us);
+    char *argv[] = { program, (char *)trace_path, interval, (char *)"0", NULL };
+    struct engine_proc *p = engine_proc_start(argv, set, err);
+    if (p && await_ready(p, err) < 0) {
+        engine_proc_stop(p, 0, NULL);
+        p = NULL;
+    }
+    free(visible);
+    free(program);
+    return p;
+}
+
+void counters_stop(struct engine_proc *c) { engine_proc_stop(c, STOP_LIMIT_S, NULL); }
