@@ -64,8 +64,8 @@ static int find_spans(struct tok_regex *re, const char *text, size_t n, bool inv
     return rc;
 }
 
-/* Whether spans a and b, neighbours, end up in one piece. `alone`: the match of the two, if it is one, has
- * not been given to its other side already. */
+/* From the left: a match goes to what stands before it, unless that is a match too; or, contiguous, likes go
+ * together. */
 static void join(struct spans *s, enum tok_split split) {
     size_t n = 0;
     bool previous = false;

@@ -152,6 +152,26 @@ def build_mistral():
     return t, trainer, [AddedToken("[X]", special=True), AddedToken("[XY]", special=True)]
 
 
+O200K = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+         r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+         r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+
+
+def build_o200k():
+    split = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(O200K), "isolated"),
+                                     pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    t, trainer = byte_level(split, 1200, ["<|endoftext|>"])
+    return t, trainer, []
+
+
+def build_gemma():
+    t, trainer = sentencepiece(1300)
+    t.normalizer = normalizers.Replace(" ", MARK)
+    t.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
+    t.decoder = decoders.Sequence([decoders.Replace(MARK, " "), decoders.ByteFallback(), decoders.Fuse()])
+    return t, trainer, [AddedToken("\n\n", normalized=False), AddedToken("<td>", normalized=False)]
+
+
 def build_metaspace():
     t = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=False))
     t.normalizer = normalizers.Sequence([normalizers.NFD(), normalizers.Replace(Regex("\\p{Mn}+"), ""),
@@ -186,7 +206,7 @@ def build_suffix():
 
 BUILDERS = {"gpt2": lambda: build_gpt2(False), "gpt2_prefix": lambda: build_gpt2(True), "deepseek": build_deepseek,
             "llama3": build_llama3, "qwen2": build_qwen2, "llama2": build_llama2, "mistral": build_mistral,
-            "metaspace": build_metaspace, "behaviours": build_behaviours, "suffix": build_suffix}
+            "o200k": build_o200k, "gemma": build_gemma, "metaspace": build_metaspace, "behaviours": build_behaviours, "suffix": build_suffix}
 
 
 def write(name, data):

@@ -114,6 +114,8 @@ TEST(llama3_tokens_are_those_of_the_reference) { check_fixture("llama3", true); 
 TEST(qwen2_tokens_are_those_of_the_reference) { check_fixture("qwen2", true); }
 TEST(llama2_tokens_are_those_of_the_reference) { check_fixture("llama2", false); }
 TEST(mistral_tokens_are_those_of_the_reference) { check_fixture("mistral", false); }
+TEST(o200k_tokens_are_those_of_the_reference) { check_fixture("o200k", true); }
+TEST(gemma_tokens_are_those_of_the_reference) { check_fixture("gemma", false); }
 TEST(metaspace_and_token_flags_agree) { check_fixture("metaspace", true); }
 TEST(every_behaviour_of_splits_agrees) { check_fixture("behaviours", true); }
 TEST(word_prefix_and_suffix_agree) { check_fixture("suffix", true); }
