@@ -3,7 +3,7 @@
 #include "cmd/commands.h"
 
 const struct command *const commands[] = {
-    &cmd_profile,    &cmd_import,     &cmd_static, &cmd_engine,    &cmd_stats,
+    &cmd_profile,    &cmd_run,        &cmd_import, &cmd_static,    &cmd_engine,     &cmd_stats,
     &cmd_trace_info, &cmd_trace_dump, &cmd_doctor, &cmd_calibrate, &cmd_completion,
 };
 const size_t commands_n = COUNTOF(commands);

@@ -8,6 +8,7 @@ extern const struct command cmd_calibrate;
 extern const struct command cmd_completion;
 extern const struct command cmd_doctor;
 extern const struct command cmd_engine;
+extern const struct command cmd_run;
 extern const struct command cmd_import;
 extern const struct command cmd_profile;
 extern const struct command cmd_static;

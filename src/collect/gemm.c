@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -12,7 +13,7 @@
 #include "collect/output.h"
 #include "collect/thread.h"
 
-#define LEVEL_TRACE 5
+#define MASK_TRACE 2 /* of the logger: one line a product, and nothing else */
 
 static atomic_bool attached;
 
@@ -32,24 +33,40 @@ static void on_log(int level, const char *function, const char *message) {
     output_give();
 }
 
+/* The program's own use of the logger stays as it is. */
+static bool is_taken(void) {
+    static const char *const names[] = { "CUBLASLT_LOG_LEVEL", "CUBLASLT_LOG_MASK", "CUBLASLT_LOG_FILE" };
+    for (size_t i = 0; i < COUNTOF(names); i++) {
+        if (!getenv(names[i])) continue;
+        problem("no GEMM shapes: %s is set, and cuBLASLt has one logger; unset it", names[i]);
+        return true;
+    }
+    return false;
+}
+
+/* Unless told otherwise the logger also writes to the program's standard output: that goes first. */
+static int attach(void *library) {
+    int (*open_file)(const char *), (*set_callback)(cublaslt_logger), (*set_mask)(int);
+    void *f[] = { dlsym(library, "cublasLtLoggerOpenFile"), dlsym(library, "cublasLtLoggerSetCallback"),
+                  dlsym(library, "cublasLtLoggerSetMask") };
+    if (!f[0] || !f[1] || !f[2]) return -1;
+    memcpy(&open_file, &f[0], sizeof f[0]);
+    memcpy(&set_callback, &f[1], sizeof f[1]);
+    memcpy(&set_mask, &f[2], sizeof f[2]);
+    int rc = open_file("/dev/null");
+    if (rc == 0) rc = set_callback(on_log);
+    return rc == 0 ? set_mask(MASK_TRACE) : rc;
+}
+
 void gemm_tick(void) {
     static const char *const sonames[] = { "libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11" };
-    void *library = NULL, *set_callback, *set_level;
-    int (*callback_f)(cublaslt_logger), (*level_f)(int);
+    void *library = NULL;
     if (!settings.gemms || atomic_load(&attached)) return;
     for (size_t i = 0; !library && i < COUNTOF(sonames); i++)
         library = dlopen(sonames[i], RTLD_LAZY | RTLD_NOLOAD);
     if (!library) return;
     atomic_store(&attached, true);
-    set_callback = dlsym(library, "cublasLtLoggerSetCallback");
-    set_level = dlsym(library, "cublasLtLoggerSetLevel");
-    if (!set_callback || !set_level) {
-        problem("no GEMM shapes: this cuBLASLt has no logger; use CUDA 11.4 or newer");
-        return;
-    }
-    memcpy(&callback_f, &set_callback, sizeof callback_f);
-    memcpy(&level_f, &set_level, sizeof level_f);
-    int rc = callback_f(on_log);
-    if (rc == 0) rc = level_f(LEVEL_TRACE);
-    if (rc != 0) problem("no GEMM shapes: cuBLASLt's logger refuses (status %d)", rc);
+    int rc = is_taken() ? 0 : attach(library);
+    if (rc < 0) problem("no GEMM shapes: this cuBLASLt has no logger; use CUDA 11.4 or newer");
+    if (rc > 0) problem("no GEMM shapes: cuBLASLt's logger refuses (status %d)", rc);
 }

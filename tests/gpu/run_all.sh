@@ -60,6 +60,14 @@ for i, what in enumerate(("measured", "process")):
     print(f"{what:<10} off {off:.3f} s  on {on:.3f} s  {100 * (on / off - 1):+.2f}%  ({n} runs each)")
 json.dump(arms, open(sys.argv[1], "w"))' "$WORK/whole.json"
 
+part "GEMM shapes: a launch-bound decode with and without them, and silence"
+for _ in 1 2 3; do
+    collect "$WORK/g0" -- "$PYTHON" "$GPU/workloads.py" eager --rounds 100
+    collect "$WORK/g1" INFERPROF_COLLECT_WHAT=kernels,copies,launches,syncs,nvtx,gemms -- \
+        "$PYTHON" "$GPU/workloads.py" eager --rounds 100
+done | tee "$OUT/gemm.txt"
+[ -n "${INFERPROF:-}" ] && "$INFERPROF" trace info "$(find "$WORK/g1" -name '*.ipt' | head -n 1)"
+
 part "stopping, and bytes a kernel: 1,000,000 kernels"
 for arm in off on; do
     start=$(date +%s.%N)

@@ -1,0 +1,321 @@
+/* `inferprof run -- PROGRAM ARGS...`: the program as it is, with the collector inside. */
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/die.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "base/util.h"
+#include "base/vec.h"
+#include "cmd/build_info.h"
+#include "cmd/command.h"
+#include "cmd/commands.h"
+#include "cmd/run_report.h"
+#include "session/inject.h"
+#include "session/nvml.h"
+#include "session/run_dir.h"
+#include "session/spawn.h"
+#include "trace/writer.h"
+
+#define WAIT_FOR_WORKERS_MS 2000
+
+struct run_opts {
+    const char *out, *preset, *range;
+    struct opt_list stages;
+    double delay_s, duration_s, budget_pct;
+    uint64_t max_size, memory, power_ms;
+    bool gemm_shapes, report;
+};
+static const struct run_opts defaults = { .preset = "default", .power_ms = 100, .report = true };
+
+#define ROW(letter, name, type, field, arg, help, choices) \
+    { letter, name, type, offsetof(struct run_opts, field), arg, help, choices }
+static const struct opt options[] = {
+    ROW('o', "output", OPT_STR, out, "DIR", "the run folder (./inferprof-runs/TIME-PROGRAM unless given)",
+        NULL),
+    ROW('p', "preset", OPT_CHOICE, preset, "NAME",
+        "min: NVTX ranges and power; default: kernels, launches, copies, syncs too; max: and GEMM shapes",
+        "min|default|max"),
+    ROW('s', "stage", OPT_LIST, stages, "NAME=GLOB", "ranges whose name matches GLOB are stage NAME", NULL),
+    ROW('r', "range", OPT_STR, range, "GLOB", "capture kernels only inside NVTX ranges that match", NULL),
+    ROW(0, "delay", OPT_DOUBLE, delay_s, "S", "begin to capture after S seconds", NULL),
+    ROW(0, "duration", OPT_DOUBLE, duration_s, "S", "capture for S seconds", NULL),
+    ROW(0, "budget", OPT_DOUBLE, budget_pct, "PCT",
+        "capture in windows, so that the run is slowed by PCT percent", NULL),
+    ROW(0, "gemm-shapes", OPT_FLAG, gemm_shapes, NULL,
+        "record M, N, K, types and algorithm of cuBLAS products", NULL),
+    ROW(0, "max-size", OPT_BYTES, max_size, "BYTES", "a process's trace stops growing here", NULL),
+    ROW(0, "memory", OPT_BYTES, memory, "BYTES", "memory the collector may use in a process (64MiB)", NULL),
+    ROW(0, "power-interval", OPT_UINT, power_ms, "MS", "ask NVML every so often (100); 0: never", NULL),
+    ROW(0, "report", OPT_FLAG, report, NULL, "analyse and report at the end (--no-report: traces alone)",
+        NULL),
+};
+
+struct run {
+    const struct run_opts *o;
+    char **argv;
+    char *dir, *id, *trace_dir, *command;
+    uint64_t started_ns;
+    struct {
+        struct analyze_rule *v;
+        size_t n, cap;
+    } rules;
+    struct problems problems;
+    struct spawn program;
+};
+
+static int read_rules(struct run *r) {
+    for (size_t i = 0; i < r->o->stages.n; i++) {
+        const char *text = r->o->stages.v[i], *eq = strchr(text, '=');
+        if (!eq || eq == text || !eq[1])
+            return command_usage("run: --stage %s: expected NAME=GLOB, as in --stage 'decode=step *'", text);
+        struct analyze_rule rule = { xstrndup(text, (size_t)(eq - text)), eq + 1 };
+        vec_push(&r->rules, rule);
+    }
+    return 0;
+}
+
+static void free_run(struct run *r) {
+    for (size_t i = 0; i < r->rules.n; i++) free((void *)(uintptr_t)r->rules.v[i].stage);
+    free(r->rules.v);
+    free(r->dir);
+    free(r->id);
+    free(r->trace_dir);
+    free(r->command);
+    problems_free(&r->problems);
+}
+
+static bool is_empty_dir(const char *path) {
+    DIR *d = opendir(path);
+    bool empty = true;
+    for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d))
+        empty &= strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
+    if (d) closedir(d);
+    return empty;
+}
+
+static int make_folder(struct run *r, struct err *err) {
+    char *id = run_dir_default_id(r->started_ns, file_basename(r->argv[0]));
+    if (!r->o->out) {
+        r->dir = run_dir_create("inferprof-runs", id, err);
+    } else if (file_mkdirs(r->o->out, err) == 0) {
+        if (!is_empty_dir(r->o->out))
+            err_set(err, "%s is not empty: choose another folder for this run", r->o->out);
+        else if (run_dir_mark(r->o->out,
+                              "This run has not finished: it is still going on, or it was killed.\n",
+                              err) == 0)
+            r->dir = xstrdup(r->o->out);
+    }
+    free(id);
+    if (!r->dir) return -1;
+    r->id = xstrdup(file_basename(r->dir));
+    r->trace_dir = file_join(r->dir, "trace");
+    return file_mkdirs(r->trace_dir, err);
+}
+
+static void join_command(struct run *r) {
+    struct strbuf s = STRBUF_INIT;
+    for (char **a = r->argv; *a; a++) strbuf_addf(&s, "%s%s", s.len ? " " : "", *a);
+    r->command = strbuf_detach(&s);
+}
+
+/* What the user said about stages travels with the traces. */
+static void write_rules(const struct run *r) {
+    struct err err;
+    if (!r->rules.n) return;
+    char *path = file_join(r->trace_dir, "run.ipt");
+    struct trace_writer *w = trace_writer_open(path, NULL, &err);
+    trace_writer_meta(w, "clock", "unix");
+    trace_writer_meta(w, "source", "run");
+    for (size_t i = 0; i < r->rules.n; i++)
+        trace_writer_meta(w, "stage.rule", "%s=%s", r->rules.v[i].stage, r->rules.v[i].glob);
+    if (w) trace_writer_close(w, &err);
+    free(path);
+}
+
+static unsigned what_of(const struct run_opts *o) {
+    unsigned what = strcmp(o->preset, "min") == 0   ? INJECT_MIN
+                    : strcmp(o->preset, "max") == 0 ? INJECT_MAX
+                                                    : INJECT_DEFAULT;
+    return what | (o->gemm_shapes ? INJECT_GEMMS : 0);
+}
+
+static int start(struct run *r, struct err *err) {
+    const struct inject_options inject = {
+        .trace_dir = r->trace_dir,
+        .what = what_of(r->o),
+        .range = r->o->range,
+        .delay_s = r->o->delay_s,
+        .duration_s = r->o->duration_s,
+        .budget_pct = r->o->budget_pct,
+        .max_file_bytes = r->o->max_size,
+        .memory_bytes = r->o->memory,
+    };
+    struct spawn_options spawn = SPAWN_OPTIONS_INIT;
+    struct inject_env env;
+    if (inject_env_make(&env, &inject, err) < 0) return -1;
+    for (size_t i = 0; i < COUNTOF(env.kept); i++) {
+        if (!env.kept[i]) continue;
+        problems_add(&r->problems,
+                     "%s was set already and was kept: the collector is not loaded that way; unset it",
+                     env.kept[i]);
+        log_warn("%s", r->problems.v[r->problems.n - 1]);
+    }
+    spawn.argv = r->argv;
+    spawn.set = (const char *const *)env.set;
+    int rc = spawn_start(&r->program, &spawn, err);
+    inject_env_free(&env);
+    return rc;
+}
+
+/* Pids of processes that still write: traces are named <host>-<pid>.ipt. */
+static unsigned still_writing(const struct run *r) {
+    DIR *d = opendir(r->trace_dir);
+    unsigned n = 0;
+    for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d)) {
+        const char *dash = strchr(e->d_name, '-');
+        long pid = dash ? strtol(dash + 1, NULL, 10) : 0;
+        n += pid > 0 && pid != r->program.pid && kill((pid_t)pid, 0) == 0;
+    }
+    if (d) closedir(d);
+    return n;
+}
+
+/* Workers of the program may outlive it for a moment, or for good. */
+static void wait_for_workers(struct run *r) {
+    unsigned n = still_writing(r);
+    for (unsigned waited = 0; n && waited < WAIT_FOR_WORKERS_MS; waited += 50) {
+        usleep(50000);
+        n = still_writing(r);
+    }
+    if (n) problems_add(&r->problems, "%u of the program's processes still run: their traces end here", n);
+}
+
+static const char *why_nothing(const struct run *r, const struct run_report *report) {
+    if (r->problems.n || report->problems.n) return "the reasons are above";
+    if (report->files == 0)
+        return "no process of it initialised CUDA or NVTX. A CPU program has nothing to record; a program that clears its "
+               "environment, or is statically linked, does not load the collector ('inferprof doctor' checks this machine)";
+    return "it initialised CUDA or NVTX, but launched no kernel and opened no range while capturing was on";
+}
+
+/* The program's own status wins; only a success with nothing to show becomes a failure. */
+static int finish(struct run *r, struct run_report *report, int status, struct err *err) {
+    char how[128];
+    spawn_describe_end(&r->program, how, sizeof how);
+    if (status != 0) log_warn("%s ended with %s", r->argv[0], how);
+    if (r->o->report && run_report(report, err) < 0) log_error("%s", err->msg);
+    for (size_t i = 0; i < report->problems.n; i++) log_warn("%s", report->problems.v[i]);
+    bool nothing = r->o->report && report->kernels == 0 && report->ranges == 0;
+    if (nothing) log_error("nothing was collected from %s: %s", r->argv[0], why_nothing(r, report));
+    log_info("run folder: %s", r->dir);
+    return status == 0 && nothing ? EXIT_FAILED : status;
+}
+
+static int run_program(struct run *r, struct err *err) {
+    struct nvml_sampler *nvml = NULL;
+    struct err nvml_err, late;
+    char *power = file_join(r->trace_dir, "nvml.ipt");
+    if (start(r, err) < 0) {
+        free(power);
+        return -1;
+    }
+    if (r->o->power_ms) nvml = nvml_sampler_start(power, (unsigned)r->o->power_ms, &nvml_err);
+    if (r->o->power_ms && !nvml) log_debug("%s", nvml_err.msg);
+    int status = spawn_wait(&r->program);
+    wait_for_workers(r);
+    if (nvml_sampler_stop(nvml, &late) < 0) problems_add(&r->problems, "%s", late.msg);
+    free(power);
+    return status;
+}
+
+static void write_env(const struct run *r, const struct env *env) {
+    struct strbuf json = STRBUF_INIT;
+    struct err err;
+    env_json(env, &json);
+    if (run_dir_write(r->dir, "env.json", json.buf, json.len, &err) < 0) log_warn("%s", err.msg);
+    strbuf_free(&json);
+}
+
+static int profile(struct run *r) {
+    struct err err;
+    struct env env = { 0 };
+    struct nvml_inventory *gpus = xcalloc(1, sizeof *gpus);
+    int status = EXIT_FAILED;
+    r->started_ns = clock_wall_ns();
+    join_command(r);
+    if (make_folder(r, &err) < 0) {
+        command_fail(&err);
+        goto done;
+    }
+    write_rules(r);
+    bool have_gpus = nvml_inventory(gpus, &err) == 0;
+    int program = run_program(r, &err);
+    if (program < 0) {
+        status = command_fail(&err);
+        goto done;
+    }
+    env_capture(&env, have_gpus ? gpus : NULL);
+    env_add(&env, "Software", "inferprof", "%s (%s)", build_version(), build_commit());
+    env_add(&env, "Run", "command", "%s", r->command);
+    write_env(r, &env);
+    char *title = xasprintf("%s", r->command);
+    struct run_report report = { .dir = r->dir,
+                                 .run_id = r->id,
+                                 .title = title,
+                                 .command = r->command,
+                                 .started_wall_ns = r->started_ns,
+                                 .rules = r->rules.v,
+                                 .nrules = r->rules.n,
+                                 .env = &env,
+                                 .problems = r->problems,
+                                 .write_files = true,
+                                 .print = log_get_level() >= LOG_INFO };
+    status = finish(r, &report, program, &err);
+    r->problems = report.problems;
+    if (run_dir_complete(r->dir, &err) < 0) log_warn("%s", err.msg);
+    free(title);
+done:
+    env_free(&env);
+    free(gpus);
+    return status;
+}
+
+static int run(const void *opts, int argc, char **argv) {
+    struct run r = { .o = opts, .argv = xcalloc((size_t)argc + 1, sizeof *argv) };
+    memcpy(r.argv, argv, (size_t)argc * sizeof *argv);
+    int status =
+        r.o->budget_pct < 0 || r.o->budget_pct > 100 || r.o->delay_s < 0 || r.o->duration_s < 0
+            ? command_usage(
+                  "run: --budget is a percentage, --delay and --duration are seconds, none is negative")
+            : read_rules(&r);
+    if (status == 0) status = profile(&r);
+    free(r.argv);
+    free_run(&r);
+    return status;
+}
+
+const struct command cmd_run = {
+    .name = "run",
+    .args = "-- PROGRAM ARGS...",
+    .summary = "run a CUDA program as it is and say where its GPU time went",
+    .details =
+        "The program keeps its standard streams, its signals and its exit status. Nothing in it is changed; the\n"
+        "collector comes in through CUDA's and NVTX's own injection. The run folder holds one trace a process and the\n"
+        "report. Exit status: the program's own (128 + n after signal n); 1 if it succeeded but nothing was recorded.",
+    .opts = options,
+    .nopts = COUNTOF(options),
+    .defaults = &defaults,
+    .opts_bytes = sizeof(struct run_opts),
+    .min_args = 1,
+    .max_args = -1,
+    .complete = COMPLETE_COMMANDS,
+    .run = run,
+};

@@ -1,0 +1,56 @@
+#!/bin/sh
+# `inferprof run` against the mock libraries.
+. tests/cli/lib.sh
+mock=$PWD/$BUILD/tests/mock
+app=$mock/mock_app
+export LD_LIBRARY_PATH="$mock${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+cd "$work" || exit 1
+work=$PWD
+unset CUDA_INJECTION64_PATH NVTX_INJECTION64_PATH
+
+run "$INFERPROF" run -o one -- "$app" init say=hello push=prefill kernels=100 pop push=decode kernels=50 pop sleep=150
+expect "a run says what it found on stderr; stdout is the program's" 0 out '^hello$' err 'prefill' err 'run folder: one'
+check "stdout holds nothing else" test "$(cat out)" = hello
+for f in report.html report.md metrics.json kernels.csv env.json trace/nvml.ipt; do
+    check "the run folder has $f" test -s "one/$f"
+done
+check "a finished run is not marked incomplete" test ! -e one/INCOMPLETE
+run "$INFERPROF" trace dump -k power one/trace/nvml.ipt
+expect "NVML was sampled; what a GPU does not answer is unknown" 0 out 'power_mw=300000' out 'device=1 .*power_mw=4294967295'
+run "$INFERPROF" run -o one -- "$app" init
+expect "a folder that is in use is not written into" 1 err 'one is not empty'
+
+run "$INFERPROF" run -o two -- "$app" init kernels=10 exit=7
+expect "the program's status is ours" 7 err 'exit status 7'
+run "$INFERPROF" run -o three -- "$app" init kernels=10 sleep=1900 kill
+expect "128 + n after a signal; what was collected is reported" 137 err 'signal 9' err 'run folder: three'
+check "and the report is there" test -s three/report.md
+run "$INFERPROF" run -o four -- true
+expect "a program without CUDA: said loudly, status 1" 1 err 'nothing was collected from true: no process of it initialised CUDA'
+run "$INFERPROF" run -o five -- false
+expect "its own failure wins" 1 err 'nothing was collected'
+run "$INFERPROF" run -o six -- no-such-program
+expect "a program that is not there" 1 err "cannot start 'no-such-program'"
+run env MOCK_CUPTI=held "$INFERPROF" run -o seven -- "$app" init kernels=10
+expect "why nothing was collected is said in words" 1 err 'CUPTI allows one user a process' err 'nothing was collected'
+run "$INFERPROF" run -o eight --stage 'step=it *' -- "$app" init push="it 1" kernels=10 pop push="it 2" kernels=10 pop
+expect "stages by rule" 0 err '^step '
+run "$INFERPROF" run --stage nonsense -- true
+expect "a rule without a glob" 2 err 'expected NAME=GLOB'
+run "$INFERPROF" run
+expect "no program" 2 err 'PROGRAM'
+run "$INFERPROF" run -o nine --preset min -- "$app" init push=r kernels=10 pop
+expect "the least preset records ranges alone" 0
+run "$INFERPROF" trace info nine/trace/*-*.ipt
+check "and no kernels" sh -c '! grep -q "^ *kernel " out'
+run env NVTX_INJECTION64_PATH=/opt/other.so "$INFERPROF" run -o ten -- "$app" init kernels=10
+expect "an injection of the user's stays, and is named" 0 err 'NVTX_INJECTION64_PATH=/opt/other.so was set already'
+run "$INFERPROF" run -- "$app" init push=r pop
+expect "a folder of its own by time and name" 0 err 'run folder: inferprof-runs/[0-9]{8}-[0-9]{6}-mock_app'
+"$INFERPROF" run -o eleven -- sh -c 'trap "exit 9" TERM; echo ready; while :; do sleep 0.05; done' >out 2>err &
+pid=$!
+for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do grep -q ready out && break; sleep 0.1; done
+kill -TERM $pid
+wait $pid
+status=$?
+expect "signals are handed on, and the run is finished" 9 err 'run folder: eleven'
