@@ -50,6 +50,8 @@ struct analyze_input {
     size_t ntimings;
     const struct analyze_rule *rules; /* before the presets, first match wins */
     size_t nrules;
+    bool
+        one_run; /* the trace holds one run of the model; costs and timings are for all occurrences of a stage in it */
     bool no_presets;                           /* only the rules, and ranges that are stages already */
     double peak_flops_per_s, peak_bytes_per_s; /* of one device; NaN or 0: unknown */
     const char *peak_source;                   /* "datasheet, dense bf16", "calibrated", "user" */

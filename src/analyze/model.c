@@ -39,16 +39,21 @@ struct stats analysis_timing_stats(struct context *c, const struct analyze_timin
     return stats_of_sorting(v, n);
 }
 
+/* Into how many equal parts the trace's sums are cut to stand beside costs and timings. 0: it has none. */
+static double parts_of(const struct context *c, const struct analysis_stage *s) {
+    return c->in->one_run && s->occurrences ? 1 : (double)s->occurrences;
+}
+
 /* Tokens of one occurrence: the trace's, else those of the timing phase. */
-static double tokens_each(double in_trace, uint64_t occurrences, struct context *c,
-                          const struct analyze_timing *t, const double *timed) {
-    if (!isnan(in_trace) && occurrences) return in_trace / (double)occurrences;
+static double tokens_each(double in_trace, double parts, struct context *c, const struct analyze_timing *t,
+                          const double *timed) {
+    if (!isnan(in_trace) && parts > 0) return in_trace / parts;
     return t && timed ? analysis_timing_stats(c, t, timed).median : NAN;
 }
 
 static void set_time(struct context *c, struct analysis_stage *s) {
     const struct analyze_timing *t = s->timing = timing_of(c, s);
-    double traced = s->occurrences ? s->wall_total_ns / (double)s->occurrences : NAN;
+    double traced = s->occurrences ? s->wall_total_ns / parts_of(c, s) : NAN;
     if (t) s->timing_ms = analysis_timing_stats(c, t, t->ms);
     if (s->timing_ms.n) {
         s->time_ns = s->timing_ms.median * 1e6;
@@ -64,9 +69,9 @@ static void set_time(struct context *c, struct analysis_stage *s) {
 
 static void set_tokens(struct context *c, struct analysis_stage *s, double *out_each) {
     const struct analyze_timing *t = s->timing;
-    double in_each = tokens_each(s->tokens_in, s->occurrences, c, t, t ? t->tokens_in : NULL);
-    *out_each = tokens_each(s->tokens_out, s->occurrences, c, t, t ? t->tokens_out : NULL);
-    double times = s->occurrences ? (double)s->occurrences : 1;
+    double in_each = tokens_each(s->tokens_in, parts_of(c, s), c, t, t ? t->tokens_in : NULL);
+    *out_each = tokens_each(s->tokens_out, parts_of(c, s), c, t, t ? t->tokens_out : NULL);
+    double times = s->occurrences ? parts_of(c, s) : 1;
     if (!s->token_source && (!isnan(in_each) || !isnan(*out_each))) {
         s->token_source = "timing phase";
         s->tokens_in = in_each * times;

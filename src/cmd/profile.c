@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -233,6 +234,17 @@ static int write_files(const struct profile_run *run, const struct profile_resul
     return report_write_all(run->run_dir, &r->in, err);
 }
 
+/* What we ourselves took: time outside the engine, and memory. */
+static void log_own_cost(const struct job *j, uint64_t report_from_ns) {
+    uint64_t now = clock_mono_ns();
+    struct rusage self;
+    getrusage(RUSAGE_SELF, &self);
+    log_debug("report written in %.0f ms; outside the engine: %.0f ms in all, %.1f MB of memory",
+              (double)(now - report_from_ns) * 1e-6,
+              ((double)(now - j->started_ns) - (double)j->result.engine_ns) * 1e-6,
+              (double)self.ru_maxrss * 1.024e-3);
+}
+
 static int finish(struct job *j, struct err *err) {
     struct profile_results r;
     struct strbuf screen = STRBUF_INIT;
@@ -253,9 +265,7 @@ static int finish(struct job *j, struct err *err) {
     if (rc == 0) rc = write_files(&j->run, &r, err);
     if (rc == 0) report_terminal(&r.in, (size_t)terminal_width(), &screen);
     profile_results_close(&r);
-    log_debug("report written in %.0f ms; outside the engine: %.0f ms in all",
-              (double)(clock_mono_ns() - from) * 1e-6,
-              ((double)(clock_mono_ns() - j->started_ns) - (double)j->result.engine_ns) * 1e-6);
+    log_own_cost(j, from);
     if (rc == 0) rc = run_dir_complete(j->run_dir, err);
     if (rc == 0) printf("%s\n%s\n", screen.buf, j->run_dir);
     strbuf_free(&screen);

@@ -47,8 +47,9 @@ static void peak_of_cpu(const struct profile_plan *p, struct profile_peak *out) 
     out->peak.flop_per_s = c.flops_per_s;
     out->peak.bytes_per_s = c.bytes_per_s;
     snprintf(out->source, sizeof out->source,
-             "measured on this CPU: %s matrix product and read sweep, %u cores%s", c.kernel, c.threads,
-             c.cached ? " (cached; inferprof calibrate measures again)" : "");
+             "measured on this CPU: %s matrix product and read sweep, %u cores", c.kernel, c.threads);
+    log_debug("peaks of the CPU: %.1f GFLOP/s, %.1f GB/s, %s", c.flops_per_s * 1e-9, c.bytes_per_s * 1e-9,
+              c.cached ? "kept from an earlier measurement" : "measured now");
 }
 
 /* A number of the user's replaces ours, and the source says which. */

@@ -354,6 +354,7 @@ static void fill_analysis(struct profile_results *r, const struct profile_run *r
                                          .ncosts = r->nstages,
                                          .timings = r->timings,
                                          .ntimings = r->nstages,
+                                         .one_run = true,
                                          .peak_flops_per_s = run->peak->peak.flop_per_s,
                                          .peak_bytes_per_s = run->peak->peak.bytes_per_s,
                                          .peak_source = run->peak->source,

@@ -43,6 +43,8 @@ static void from_profile(struct view_stage *s, const struct report_stage *g) {
     s->parent = g->parent;
     s->given = g;
     if (!s->trace) s->depth = g->parent ? 1 : 0;
+    if (s->trace)
+        s->busy_ms = s->trace->gpu_busy_ns / 1e6; /* of the whole representative run, as the times are */
     s->floor_ms = pick(g->floor_ms, s->floor_ms);
     s->flops = pick(g->flops, s->flops);
     s->bytes = pick(g->bytes, s->bytes);
