@@ -349,7 +349,8 @@ static int one_gpu(const struct static_opts *o, const struct llm_model *m, const
     struct llm_device device = llm_device_of(gpu, m->dtype, tflops, source, o->peak_gbps);
     if (llm_static_eval(m, w, &device, &r, err) < 0) return -1;
     if (gpu && !device.peak_source)
-        log_warn("%s has no known dense peak for %s: no times", gpu->name, llm_dtype_name(m->dtype));
+        log_warn("%s has no known dense peak for %s: no times (--dtype names another type)", gpu->name,
+                 llm_dtype_name(m->dtype));
     add_files(&r, path);
     for (size_t i = 0; i < r.nwarnings; i++) log_warn("%s", r.warnings[i]);
     int rc = answer(o, &r, err);

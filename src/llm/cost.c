@@ -93,6 +93,7 @@ struct llm_cost llm_cost_op(const struct llm_model *m, const struct llm_setup *s
     c.io_bytes = rows * (double)op->io * llm_dtype_bytes(activation_dtype(m));
     c.bytes = c.weight_bytes + c.kv_read_bytes + c.kv_write_bytes + c.io_bytes;
     set_floor(&c, &s->peak);
+    if (op->kind != LLM_OP_ATTENTION) c.weights_s = c.floor_s, c.weights_compute_bound_s = c.compute_bound_s;
     return c;
 }
 
@@ -110,11 +111,19 @@ void llm_cost_add(struct llm_cost *sum, const struct llm_cost *c) {
     sum->compute_s += c->compute_s;
     sum->memory_s += c->memory_s;
     sum->compute_bound_s += c->compute_bound_s;
+    sum->weights_s += c->weights_s;
+    sum->weights_compute_bound_s += c->weights_compute_bound_s;
 }
 
-const char *llm_cost_bound(const struct llm_cost *c) {
-    if (isnan(c->floor_s)) return NULL;
-    return c->compute_bound_s * 2 >= c->floor_s ? "compute" : "memory";
+static const char *bound_of(double all_s, double compute_s) {
+    if (isnan(all_s)) return NULL;
+    return compute_s * 2 >= all_s ? "compute" : "memory";
+}
+
+const char *llm_cost_bound(const struct llm_cost *c) { return bound_of(c->floor_s, c->compute_bound_s); }
+
+const char *llm_cost_weights_bound(const struct llm_cost *c) {
+    return bound_of(c->weights_s, c->weights_compute_bound_s);
 }
 
 struct llm_cost llm_cost_stage(const struct llm_model *m, const struct llm_setup *s, int stage,
@@ -153,9 +162,11 @@ struct llm_cost llm_cost_vision(const struct llm_model *m, const struct llm_setu
 }
 
 static void scale(struct llm_cost *c, double by) {
-    double *v[] = { &c->flops,        &c->linear_flops,  &c->attention_flops, &c->head_flops, &c->bytes,
-                    &c->weight_bytes, &c->kv_read_bytes, &c->kv_write_bytes,  &c->io_bytes,   &c->floor_s,
-                    &c->compute_s,    &c->memory_s,      &c->compute_bound_s };
+    double *v[] = { &c->flops,           &c->linear_flops,   &c->attention_flops,
+                    &c->head_flops,      &c->bytes,          &c->weight_bytes,
+                    &c->kv_read_bytes,   &c->kv_write_bytes, &c->io_bytes,
+                    &c->floor_s,         &c->compute_s,      &c->memory_s,
+                    &c->compute_bound_s, &c->weights_s,      &c->weights_compute_bound_s };
     for (size_t i = 0; i < COUNTOF(v); i++) *v[i] *= by;
 }
 

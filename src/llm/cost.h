@@ -34,7 +34,8 @@ struct llm_cost {
     double io_bytes;            /* what enters and leaves the stage */
     double floor_s;             /* sum over operators of max(compute, memory); NAN: a peak is unknown */
     double compute_s, memory_s; /* the two sums on their own */
-    double compute_bound_s;     /* the part of floor_s where compute is the larger */
+    double weights_s, weights_compute_bound_s; /* floor_s and compute_bound_s of all but attention */
+    double compute_bound_s;                    /* the part of floor_s where compute is the larger */
 };
 
 /* The decoder over `tokens` new tokens of `batch` sequences that each have `past` tokens in the cache. */
@@ -50,7 +51,8 @@ struct llm_cost llm_cost_generate(const struct llm_model *m, const struct llm_se
 struct llm_cost llm_cost_vision(const struct llm_model *m, const struct llm_setup *s, int stage,
                                 const struct llm_counts *counts);
 void llm_cost_add(struct llm_cost *sum, const struct llm_cost *c);
-const char *llm_cost_bound(const struct llm_cost *c); /* "compute", "memory"; NULL: unknown */
+const char *llm_cost_bound(const struct llm_cost *c);         /* "compute", "memory"; NULL: unknown */
+const char *llm_cost_weights_bound(const struct llm_cost *c); /* the same, attention set aside */
 
 /* A pass in general: which rows go where. One operator of it on its own. */
 struct llm_pass {

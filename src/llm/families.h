@@ -61,10 +61,9 @@ enum vision_trait {
     VISION_POOLER = 1 << 9, /* a dense layer on the class token */
     VISION_HEAD = 1 << 10,  /* siglip's attention pooling, unless vision_use_head is false */
     VISION_WINDOWS = 1 << 11,
-    VISION_QWEN_NAMES = 1 << 12, /* embed_dim is the tower's width, hidden_size the decoder's */
-    VISION_CLS_PARAM_BIAS = 1 << 13,
-    VISION_QK_NORM_KEY = 1 << 14, /* qk_normalization / use_qk_norm in the config */
-    VISION_CLASSIFIER = 1 << 15,  /* labels in the config make a final linear layer */
+    VISION_QWEN_NAMES = 1 << 12,  /* embed_dim is the tower's width, hidden_size the decoder's */
+    VISION_QK_NORM_KEY = 1 << 13, /* qk_normalization / use_qk_norm in the config */
+    VISION_CLASSIFIER = 1 << 14,  /* labels in the config make a final linear layer */
 };
 
 struct vision_family {
@@ -88,6 +87,7 @@ enum projector_kind {
 struct joint_family {
     const char *name, *model_types, *architectures;
     const char *text, *vision;
+    const char *vision_absent; /* tower of a config without vision_config; NULL: `vision` */
     enum projector_kind projector;
     enum llm_image_rule rule;
     uint64_t merge, tokens_per_view;

@@ -636,10 +636,20 @@ static void simplify(const char *text, char *out, size_t cap) {
     if (strncmp(out, "tesla ", 6) == 0) memmove(out, out + 6, strlen(out) - 5);
 }
 
-static bool is_alias(const char *list, const char *word) {
-    size_t n = strlen(word);
-    for (const char *p = strchr(list, '|'); n && p && p[1]; p = strchr(p + 1, '|'))
-        if (strncmp(p + 1, word, n) == 0 && p[1 + n] == '|') return true;
+/* The n characters at a equal b when spaces are left out of both: "rtx5090" is "rtx 5090". */
+static bool same(const char *a, size_t n, const char *b) {
+    const char *end = a + n;
+    for (;;) {
+        while (a < end && *a == ' ') a++;
+        while (*b == ' ') b++;
+        if (a == end || !*b) return a == end && !*b;
+        if (*a++ != *b++) return false;
+    }
+}
+
+static bool is_alias(const char *list, const char *key) {
+    for (const char *p = list + 1; *p; p += strcspn(p, "|") + 1)
+        if (same(p, strcspn(p, "|"), key)) return true;
     return false;
 }
 
@@ -668,7 +678,7 @@ static const struct llm_gpu *exact(const char *key) {
     char name[64];
     for (size_t i = 0; i < COUNTOF(gpus); i++) {
         simplify(gpus[i].name, name, sizeof name);
-        if (strcmp(name, key) == 0 || is_alias(gpus[i].aliases, key)) return &gpus[i];
+        if (same(name, strlen(name), key) || is_alias(gpus[i].aliases, key)) return &gpus[i];
     }
     return NULL;
 }

@@ -193,14 +193,15 @@ static const struct text_family *text_family_of(struct reading *r, const char *u
 }
 
 static const struct vision_family *vision_family_of(struct reading *r, const json_t *section,
-                                                    const char *usual) {
+                                                    const struct joint_family *joint) {
     const char *type = string_at(section, "model_type"), *architecture = architecture_of(section);
     const struct vision_family *fam = vision_family_find(type, architecture);
     if (!fam && type)
         err_set(r->err, "%s: vision_config.model_type '%.80s' is not a known image tower; known: %s", r->what,
                 type, llm_families());
     else if (!fam)
-        fam = vision_family_find(usual, NULL);
+        fam =
+            vision_family_find(!section && joint->vision_absent ? joint->vision_absent : joint->vision, NULL);
     return fam;
 }
 
@@ -262,8 +263,7 @@ static int build_joint(struct reading *r, const struct joint_family *joint, cons
     struct llm_fields vf =
         fields_of(r, json_is_object(section) ? section : NULL, "vision_config.", false, joint->name);
     const struct text_family *text = text_family_of(r, joint->text);
-    const struct vision_family *vision =
-        text ? vision_family_of(r, ocr ? NULL : section, joint->vision) : NULL;
+    const struct vision_family *vision = text ? vision_family_of(r, ocr ? NULL : section, joint) : NULL;
     uint64_t common = 0;
     if (!text || !vision) return -1;
     vf.family = vision->name;

@@ -87,6 +87,7 @@ static struct llm_sweep_point point(const struct llm_static *base, const struct 
         .decode_mbu = r.decode.bytes / r.decode.floor_s / peak->bytes_per_s,
         .prefill_bound = llm_cost_bound(&r.prefill),
         .decode_bound = llm_cost_bound(&r.decode),
+        .weights_bound = llm_cost_weights_bound(&r.decode),
         .memory_bytes = r.memory_bytes,
         .fits = llm_static_fits(&r),
     };
@@ -117,6 +118,7 @@ int llm_sweep_run(const struct llm_static *base, struct llm_sweep *s, struct err
         if (s->npoints == 1) continue;
         if (!s->prefill_turn && turned(p[-1].prefill_bound, p->prefill_bound)) s->prefill_turn = v;
         if (!s->decode_turn && turned(p[-1].decode_bound, p->decode_bound)) s->decode_turn = v;
+        if (!s->weights_turn && turned(p[-1].weights_bound, p->weights_bound)) s->weights_turn = v;
     }
     return 0;
 }
@@ -146,6 +148,7 @@ static void point_json(const struct llm_sweep_point *p, struct jsonw *j) {
     jsonw_knum(j, "decode_mfu", p->decode_mfu);
     jsonw_knum(j, "decode_mbu", p->decode_mbu);
     jsonw_kstr(j, "decode_bound", p->decode_bound);
+    jsonw_kstr(j, "decode_weights_bound", p->weights_bound);
     jsonw_knum(j, "tokens_per_s", p->tokens_per_s);
     jsonw_knum(j, "memory_bytes", p->memory_bytes);
     jsonw_key(j, "fits");
@@ -161,6 +164,7 @@ void llm_sweep_json(const struct llm_sweep *s, struct jsonw *j) {
     jsonw_kstr(j, "name", names[s->what]);
     turn_or_null(j, "prefill_compute_bound_from", s->prefill_turn);
     turn_or_null(j, "decode_compute_bound_from", s->decode_turn);
+    turn_or_null(j, "decode_weights_compute_bound_from", s->weights_turn);
     turn_or_null(j, "largest_that_fits", s->largest_fit);
     jsonw_karray(j, "points");
     for (size_t i = 0; i < s->npoints; i++) point_json(&s->points[i], j);
@@ -194,8 +198,8 @@ static void table_row(struct table *t, const struct llm_sweep_point *p) {
 /* Long sweeps show the ends, the turning points and rows evenly apart on a logarithmic scale. */
 static bool shown(const struct llm_sweep *s, size_t i, double *next) {
     uint64_t v = s->points[i].value;
-    bool special =
-        i == 0 || i + 1 == s->npoints || v == s->prefill_turn || v == s->decode_turn || v == s->largest_fit;
+    bool special = i == 0 || i + 1 == s->npoints || v == s->prefill_turn || v == s->decode_turn ||
+                   v == s->weights_turn || v == s->largest_fit;
     if (s->npoints <= TABLE_ROWS) return true;
     if ((double)v < *next && !special) return false;
     double ratio = pow((double)s->to / (double)s->from, 1.0 / (TABLE_ROWS - 1));
@@ -237,6 +241,8 @@ void llm_sweep_text(const struct llm_sweep *s, enum llm_print how, struct strbuf
     if (rows < s->npoints) strbuf_addf(out, "%zu of %zu points; --json has them all\n", rows, s->npoints);
     turn_line(out, "prefill", names[s->what], s->prefill_turn, a->prefill_bound, b->prefill_bound);
     turn_line(out, "decode", names[s->what], s->decode_turn, a->decode_bound, b->decode_bound);
+    turn_line(out, "decode without attention", names[s->what], s->weights_turn, a->weights_bound,
+              b->weights_bound);
     if (b->fits == 0 && s->largest_fit)
         strbuf_addf(out, "memory: %s %" PRIu64 " is the largest that fits\n", names[s->what], s->largest_fit);
 }

@@ -16,6 +16,7 @@ struct llm_sweep_point {
     double tokens_per_s;        /* of the batch */
     double prefill_mfu, prefill_mbu, decode_mfu, decode_mbu; /* 0..1: what the floor itself would show */
     const char *prefill_bound, *decode_bound;
+    const char *weights_bound; /* of decode without its attention, whose cache grows with the batch */
     double memory_bytes;
     int fits; /* as llm_static_fits() */
 };
@@ -27,7 +28,7 @@ struct llm_sweep {
     struct llm_sweep_point *points;
     size_t npoints;
     /* first value from which the stage is compute-bound, having been memory-bound before; 0: no such point */
-    uint64_t prefill_turn, decode_turn;
+    uint64_t prefill_turn, decode_turn, weights_turn;
     uint64_t largest_fit; /* 0: none, or memory unknown */
 };
 

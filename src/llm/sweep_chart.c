@@ -157,8 +157,9 @@ void llm_sweep_svg(const struct llm_static *base, const struct llm_sweep *s, str
     svg_style(out, style);
     svg_text(out, LEFT, 20, SVG_START, "title", title);
     for (int i = 0; i < PANELS; i++) draw_panel(out, s, &panels[i], TOP + i * (PANEL + GAP));
-    draw_turn(out, s, "prefill", s->prefill_turn, TOP + 14);
-    draw_turn(out, s, "decode", s->decode_turn, TOP + 28);
+    draw_turn(out, s, "prefill", s->prefill_turn, TOP - 6);
+    draw_turn(out, s, "decode", s->decode_turn, TOP + PANEL + GAP - 6);
+    draw_turn(out, s, "decode weights", s->weights_turn, TOP + 2 * (PANEL + GAP) - 6);
     draw_x_axis(out, s, bottom);
     svg_close(out);
 }

@@ -1,0 +1,111 @@
+/* The device table: found by the names people and drivers use, and free of sparse figures. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "llm/gpus.h"
+#include "unit/test.h"
+
+TEST(gpus_are_found_as_people_and_drivers_write_them) {
+    static const struct {
+        const char *asked, *name;
+    } cases[] = {
+        { "h100", "H100 SXM" },
+        { "H200", "H200 SXM" },
+        { "NVIDIA H200", "H200 SXM" },
+        { "NVIDIA H100 80GB HBM3", "H100 SXM" },
+        { "NVIDIA H100 PCIe", "H100 PCIe" },
+        { "NVIDIA H100 NVL", "H100 NVL" },
+        { "NVIDIA A100-SXM4-80GB", "A100 80GB SXM" },
+        { "NVIDIA A100-PCIE-40GB", "A100 40GB PCIe" },
+        { "NVIDIA A100 80GB PCIe", "A100 80GB PCIe" },
+        { "a100-40gb", "A100 40GB SXM" },
+        { "Tesla V100-SXM2-32GB", "V100 SXM2" },
+        { "Tesla V100-PCIE-16GB", "V100 PCIe" },
+        { "Tesla T4", "T4" },
+        { "NVIDIA GeForce RTX 4090", "RTX 4090" },
+        { "4090", "RTX 4090" },
+        { "rtx5090", "RTX 5090" },
+        { "NVIDIA RTX A6000", "RTX A6000" },
+        { "NVIDIA RTX 6000 Ada Generation", "RTX 6000 Ada" },
+        { "NVIDIA RTX PRO 6000 Blackwell Workstation Edition", "RTX PRO 6000" },
+        { "NVIDIA L40S", "L40S" },
+        { "l4", "L4" },
+        { "NVIDIA GH200 480GB", "GH200 96GB" },
+        { "NVIDIA B200", "B200" },
+        { "gb200", "GB200" },
+        { "NVIDIA A10G", "A10G" },
+        { "h20", "H20" },
+        { "h800", "H800 SXM" },
+    };
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        struct err err = { "" };
+        const struct llm_gpu *g = llm_gpu_find(cases[i].asked, &err);
+        if (!g || strcmp(g->name, cases[i].name) != 0)
+            fprintf(stderr, "%s: found %s, not %s\n", cases[i].asked, g ? g->name : err.msg, cases[i].name);
+        CHECK(g != NULL);
+        CHECK_STR(g->name, cases[i].name);
+    }
+}
+
+TEST(other_devices_of_like_name_are_not_found) {
+    static const char *const names[] = { "NVIDIA GeForce RTX 4090 Laptop GPU",
+                                         "NVIDIA GeForce RTX 3090 Ti",
+                                         "RTX 4090 D",
+                                         "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition",
+                                         "NVIDIA A100-SXM4-40GB MIG 1g.5gb",
+                                         "Quadro RTX 6000",
+                                         "MI300X",
+                                         "" };
+    for (size_t i = 0; i < COUNTOF(names); i++) {
+        struct err err = { "" };
+        CHECK(llm_gpu_find(names[i], &err) == NULL);
+        CHECK(err.msg[0] != '\0');
+    }
+}
+
+TEST(a_misspelt_gpu_is_answered_with_the_nearest) {
+    struct err err = { "" };
+    CHECK(llm_gpu_find("L40X", &err) == NULL);
+    CHECK(strstr(err.msg, "did you mean L40") != NULL);
+}
+
+/* FLOPs per clock and SM of each architecture's tensor cores: a sparse figure would come out twice as large. */
+TEST(sixteen_bit_peaks_are_dense) {
+    static const struct {
+        const char *name;
+        double per_clock; /* FLOP/clock/SM, dense, fp32 accumulate */
+    } rows[] = { { "V100 SXM2", 1024 },    { "T4", 1024 },           { "A10", 1024 },
+                 { "A40", 1024 },          { "A30", 2048 },          { "A100 80GB SXM", 2048 },
+                 { "L4", 1024 },           { "L40S", 1024 },         { "RTX 3090", 512 },
+                 { "RTX 4090", 512 },      { "RTX 5090", 512 },      { "RTX A6000", 1024 },
+                 { "RTX 6000 Ada", 1024 }, { "RTX PRO 6000", 1024 }, { "H100 PCIe", 4096 },
+                 { "H100 NVL", 4096 } };
+    for (size_t i = 0; i < COUNTOF(rows); i++) {
+        struct err err;
+        const struct llm_gpu *g = llm_gpu_find(rows[i].name, &err);
+        CHECK(g != NULL);
+        double peak = g->sms * g->boost_mhz * 1e6 * rows[i].per_clock / 1e12;
+        if (fabs(g->fp16 / peak - 1) > 0.15)
+            fprintf(stderr, "%s: %g, by clocks %g\n", g->name, g->fp16, peak);
+        CHECK(fabs(g->fp16 / peak - 1) <= 0.15);
+    }
+}
+
+TEST(every_row_is_complete_and_consistent) {
+    for (size_t i = 0; i < llm_gpus(); i++) {
+        const struct llm_gpu *g = llm_gpu_at(i);
+        CHECK(g->fp32 > 0 && g->fp16 > 0 && g->gbytes_per_s > 0 && g->memory_gb > 0 && g->tdp_w > 0);
+        CHECK(g->source && *g->source && g->capability && *g->capability);
+        CHECK(g->bf16 == 0 || g->bf16 == g->fp16);
+        CHECK(g->fp8 == 0 || fabs(g->fp8 / g->fp16 - 2) < 0.03);
+        CHECK(g->tf32 == 0 || g->tf32 < g->fp16 * 0.52);
+        CHECK(g->fp4 == 0 || g->fp4 >= g->fp8 * 2 * 0.99);
+        CHECK(atof(g->capability) >= 8.9 || g->fp8 == 0);
+        CHECK(atof(g->capability) >= 8.0 || (g->bf16 == 0 && g->tf32 == 0));
+        struct err err;
+        CHECK(llm_gpu_find(g->name, &err) == g);
+    }
+    CHECK(isnan(llm_gpu_flop_per_s(llm_gpu_at(0), LLM_BF16)));
+}
