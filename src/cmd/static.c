@@ -259,7 +259,7 @@ static int compare_gpus(const struct static_opts *o, const struct llm_model *m, 
                             .devices = xcalloc(llm_gpus(), sizeof *c.devices) };
     int rc = 0;
     for (size_t i = 0; i < llm_gpus() && rc == 0; i++) {
-        c.devices[i] = llm_device_of(llm_gpu_at(i), m->dtype, 0, NULL, 0);
+        c.devices[i] = llm_device_of(llm_gpu_at(i), m, 0, NULL, 0);
         rc = llm_static_eval(m, w, &c.devices[i], &c.each[i], err);
     }
     if (rc == 0 && o->json) print_json(compare_json, &c);
@@ -346,7 +346,7 @@ static int one_gpu(const struct static_opts *o, const struct llm_model *m, const
     struct llm_static r;
     if (o->gpu && !(gpu = llm_gpu_find(o->gpu, err))) return -1;
     if (told_peak(o, &tflops, &source, err) < 0) return -1;
-    struct llm_device device = llm_device_of(gpu, m->dtype, tflops, source, o->peak_gbps);
+    struct llm_device device = llm_device_of(gpu, m, tflops, source, o->peak_gbps);
     if (llm_static_eval(m, w, &device, &r, err) < 0) return -1;
     if (gpu && !device.peak_source)
         log_warn("%s has no known dense peak for %s: no times (--dtype names another type)", gpu->name,

@@ -33,8 +33,13 @@ static double pairs_of(const struct llm_op *op, const struct llm_pass *p) {
     return (double)p->batch * (each + p->extra_pairs);
 }
 
-static double attention_flops(const struct llm_op *op, const struct llm_pass *p) {
-    return 2 * (double)op->count * (double)op->heads * (double)(op->qk_dim + op->v_dim) * pairs_of(op, p);
+static double attention_flops(const struct llm_op *op, double pairs) {
+    return 2 * (double)op->count * (double)op->heads * (double)(op->qk_dim + op->v_dim) * pairs;
+}
+
+static double full_pairs(const struct llm_op *op, const struct llm_pass *p) {
+    if (op->pairs != LLM_PAIRS_CAUSAL) return p->counts.pairs[op->pairs];
+    return (double)p->batch * (double)p->tokens * (double)(p->past + p->tokens);
 }
 
 static double op_flops(const struct llm_op *op, const struct llm_pass *p) {
@@ -44,7 +49,7 @@ static double op_flops(const struct llm_op *op, const struct llm_pass *p) {
     case LLM_OP_CONV: return 2 * rows * (double)op->in * (double)op->out * (double)op->count;
     case LLM_OP_EXPERTS:
         return 2 * rows * (double)op->topk * (double)op->in * (double)op->out * (double)op->count;
-    case LLM_OP_ATTENTION: return attention_flops(op, p);
+    case LLM_OP_ATTENTION: return attention_flops(op, pairs_of(op, p));
     case LLM_OP_EMBEDDING:
     case LLM_OP_NORM:
     case LLM_OP_PARAM: break;
@@ -72,8 +77,13 @@ static void add_kv(const struct llm_op *op, const struct llm_pass *p, double wid
     c->kv_write_bytes = numbers * fresh;
 }
 
-static void set_floor(struct llm_cost *c, const struct llm_peak *peak) {
-    c->compute_s = c->flops > 0 ? c->flops / peak->flop_per_s : 0;
+static double peak_of(const struct llm_op *op, const struct llm_peak *peak) {
+    return op->weight == LLM_FP8 && peak->quantized_flop_per_s > 0 ? peak->quantized_flop_per_s
+                                                                   : peak->flop_per_s;
+}
+
+static void set_floor(const struct llm_op *op, struct llm_cost *c, const struct llm_peak *peak) {
+    c->compute_s = c->flops > 0 ? c->flops / peak_of(op, peak) : 0;
     c->memory_s = c->bytes > 0 ? c->bytes / peak->bytes_per_s : 0;
     bool known = !isnan(c->compute_s) && !isnan(c->memory_s);
     c->floor_s = known ? fmax(c->compute_s, c->memory_s) : NAN;
@@ -92,7 +102,8 @@ struct llm_cost llm_cost_op(const struct llm_model *m, const struct llm_setup *s
     if (op->kv) add_kv(op, pass, llm_dtype_bytes(llm_kv_dtype(m, s->kv)), &c);
     c.io_bytes = rows * (double)op->io * llm_dtype_bytes(activation_dtype(m));
     c.bytes = c.weight_bytes + c.kv_read_bytes + c.kv_write_bytes + c.io_bytes;
-    set_floor(&c, &s->peak);
+    if (op->kind == LLM_OP_ATTENTION) c.full_attention_flops = attention_flops(op, full_pairs(op, pass));
+    set_floor(op, &c, &s->peak);
     if (op->kind != LLM_OP_ATTENTION) c.weights_s = c.floor_s, c.weights_compute_bound_s = c.compute_bound_s;
     return c;
 }
@@ -101,6 +112,7 @@ void llm_cost_add(struct llm_cost *sum, const struct llm_cost *c) {
     sum->flops += c->flops;
     sum->linear_flops += c->linear_flops;
     sum->attention_flops += c->attention_flops;
+    sum->full_attention_flops += c->full_attention_flops;
     sum->head_flops += c->head_flops;
     sum->bytes += c->bytes;
     sum->weight_bytes += c->weight_bytes;
@@ -162,11 +174,12 @@ struct llm_cost llm_cost_vision(const struct llm_model *m, const struct llm_setu
 }
 
 static void scale(struct llm_cost *c, double by) {
-    double *v[] = { &c->flops,           &c->linear_flops,   &c->attention_flops,
-                    &c->head_flops,      &c->bytes,          &c->weight_bytes,
-                    &c->kv_read_bytes,   &c->kv_write_bytes, &c->io_bytes,
-                    &c->floor_s,         &c->compute_s,      &c->memory_s,
-                    &c->compute_bound_s, &c->weights_s,      &c->weights_compute_bound_s };
+    double *v[] = {
+        &c->flops,          &c->linear_flops,    &c->attention_flops, &c->full_attention_flops,
+        &c->head_flops,     &c->bytes,           &c->weight_bytes,    &c->kv_read_bytes,
+        &c->kv_write_bytes, &c->io_bytes,        &c->floor_s,         &c->compute_s,
+        &c->memory_s,       &c->compute_bound_s, &c->weights_s,       &c->weights_compute_bound_s
+    };
     for (size_t i = 0; i < COUNTOF(v); i++) *v[i] *= by;
 }
 

@@ -13,8 +13,9 @@
 #include "llm/model.h"
 
 struct llm_peak {
-    double flop_per_s;  /* dense, for the type computed in; NAN: unknown */
-    double bytes_per_s; /* NAN: unknown */
+    double flop_per_s;           /* dense, for the type computed in; NAN: unknown */
+    double bytes_per_s;          /* NAN: unknown */
+    double quantized_flop_per_s; /* of layers quantised to fp8, which multiply in it; 0: as the others */
 };
 
 struct llm_setup {
@@ -24,12 +25,13 @@ struct llm_setup {
 };
 
 struct llm_cost {
-    double flops;           /* the sum of the next three */
-    double linear_flops;    /* matmul and convolution, head excepted */
-    double attention_flops; /* scores and values */
-    double head_flops;      /* lm_head */
-    double bytes;           /* the sum of the next four */
-    double weight_bytes;    /* each weight touched, once */
+    double flops;                /* the sum of the next three */
+    double linear_flops;         /* matmul and convolution, head excepted */
+    double full_attention_flops; /* not in the sum: as if every query met every key and a mask came after */
+    double attention_flops;      /* scores and values */
+    double head_flops;           /* lm_head */
+    double bytes;                /* the sum of the next four */
+    double weight_bytes;         /* each weight touched, once */
     double kv_read_bytes, kv_write_bytes;
     double io_bytes;            /* what enters and leaves the stage */
     double floor_s;             /* sum over operators of max(compute, memory); NAN: a peak is unknown */

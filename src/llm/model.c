@@ -154,6 +154,7 @@ static void set_quant(struct reading *r, bool told, struct llm_quant *q) {
     for (size_t i = 0; i < COUNTOF(rows); i++) {
         if (strcmp(rows[i].method, method) != 0 || (rows[i].bits && rows[i].bits != bits)) continue;
         *q = (struct llm_quant){ rows[i].dtype, rows[i].scope };
+        r->m->quantized = q->dtype;
         r->m->quantization =
             xasprintf("%s (%s)", llm_dtype_name(q->dtype),
                       q->scope == OPROW_QUANT_EXPERTS ? "experts" : "linear layers of the decoder");
@@ -432,8 +433,10 @@ static void read_processor(struct llm_model *m, const char *config) {
     struct err ignored;
     json_t *root =
         m->vision.max_pixels && file_exists(path) ? jsonr_load_path(path, CONFIG_BYTES_MAX, &ignored) : NULL;
-    int64_t min = json_integer_value(json_object_get(root, "min_pixels"));
-    int64_t max = json_integer_value(json_object_get(root, "max_pixels"));
+    const json_t *size = json_object_get(root, "size"); /* newer files: edges that are really pixel counts */
+    const json_t *least = json_object_get(root, "min_pixels"), *most = json_object_get(root, "max_pixels");
+    int64_t min = json_integer_value(least ? least : json_object_get(size, "shortest_edge"));
+    int64_t max = json_integer_value(most ? most : json_object_get(size, "longest_edge"));
     if (min > 0 && max >= min) m->vision.min_pixels = (uint64_t)min, m->vision.max_pixels = (uint64_t)max;
     json_decref(root);
     free(folder);

@@ -184,10 +184,11 @@ struct llm_params {
 struct llm_model {
     char *name; /* of the folder or file */
     char *model_type, *architecture;
-    const char *family;   /* "deepseek_ocr" */
-    const char *assumed;  /* --assume: the family it was taken for; NULL: its own */
-    enum llm_dtype dtype; /* of weights and arithmetic */
-    char *quantization;   /* "mxfp4 (experts)"; NULL: none */
+    const char *family;       /* "deepseek_ocr" */
+    const char *assumed;      /* --assume: the family it was taken for; NULL: its own */
+    enum llm_dtype dtype;     /* of weights and arithmetic */
+    enum llm_dtype quantized; /* of weights stored smaller than the rest; LLM_DTYPE_UNKNOWN: none */
+    char *quantization;       /* "mxfp4 (experts)"; NULL: none */
     struct llm_text text;
     struct llm_vision vision;
     bool decodes;                       /* has a decoder that prefills and decodes; false for towers alone */

@@ -12,10 +12,12 @@
 #define TOKENS_MAX ((uint64_t)1 << 32)
 #define BATCH_MAX ((uint64_t)1 << 24)
 
-struct llm_device llm_device_of(const struct llm_gpu *gpu, enum llm_dtype dtype, double tflops,
+struct llm_device llm_device_of(const struct llm_gpu *gpu, const struct llm_model *m, double tflops,
                                 const char *tflops_source, double gbps) {
     struct llm_device d = { .gpu = gpu, .peak = { NAN, NAN } };
-    if (gpu) d.peak = (struct llm_peak){ llm_gpu_flop_per_s(gpu, dtype), llm_gpu_bytes_per_s(gpu) };
+    if (gpu) d.peak = (struct llm_peak){ llm_gpu_flop_per_s(gpu, m->dtype), llm_gpu_bytes_per_s(gpu), 0 };
+    if (gpu && tflops <= 0 && m->quantized)
+        d.peak.quantized_flop_per_s = llm_gpu_flop_per_s(gpu, m->quantized);
     if (!isnan(d.peak.flop_per_s)) d.peak_source = "table";
     if (!isnan(d.peak.bytes_per_s)) d.bandwidth_source = "table";
     if (tflops > 0) d.peak.flop_per_s = tflops * 1e12, d.peak_source = tflops_source;

@@ -39,7 +39,7 @@ struct llm_device {
 };
 
 /* Peaks of `gpu` (may be NULL) for the type `m` computes in, unless overridden (0: not). */
-struct llm_device llm_device_of(const struct llm_gpu *gpu, enum llm_dtype dtype, double tflops,
+struct llm_device llm_device_of(const struct llm_gpu *gpu, const struct llm_model *m, double tflops,
                                 const char *tflops_source, double gbps);
 
 struct llm_static {

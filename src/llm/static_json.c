@@ -150,6 +150,8 @@ static void device(const struct llm_static *r, struct jsonw *j) {
     jsonw_kstr(j, "peak_source", d->peak_source);
     jsonw_knum(j, "peak_gbps", d->peak.bytes_per_s / 1e9);
     jsonw_kstr(j, "bandwidth_source", d->bandwidth_source);
+    if (d->peak.quantized_flop_per_s > 0)
+        jsonw_knum(j, "quantized_peak_tflops", d->peak.quantized_flop_per_s / 1e12);
     if (d->gpu) gpu_fields(d->gpu, j);
     jsonw_end(j);
 }
@@ -158,6 +160,7 @@ static void device(const struct llm_static *r, struct jsonw *j) {
 static void cost_details(const struct llm_cost *c, struct jsonw *j) {
     jsonw_knum(j, "linear_flops", c->linear_flops);
     jsonw_knum(j, "attention_flops", c->attention_flops);
+    jsonw_knum(j, "full_attention_flops", c->full_attention_flops);
     jsonw_knum(j, "head_flops", c->head_flops);
     jsonw_knum(j, "weight_bytes", c->weight_bytes);
     jsonw_knum(j, "kv_read_bytes", c->kv_read_bytes);

@@ -18,7 +18,7 @@ static double answer_ms(const char *path) {
         struct strbuf out = STRBUF_INIT;
         struct jsonw j;
         if (!m) die("%s", err.msg);
-        struct llm_device d = llm_device_of(llm_gpu_find("h200", &err), m->dtype, 0, NULL, 0);
+        struct llm_device d = llm_device_of(llm_gpu_find("h200", &err), m, 0, NULL, 0);
         if (llm_static_eval(m, &w, &d, &r, &err) < 0) die("%s", err.msg);
         jsonw_start(&j, &out, JSONW_PRETTY);
         llm_static_json(&r, &j);
@@ -38,7 +38,7 @@ static double sweep_ms(const char *path) {
     struct llm_sweep s;
     struct strbuf svg = STRBUF_INIT;
     if (!m) die("%s", err.msg);
-    struct llm_device d = llm_device_of(llm_gpu_find("h200", &err), m->dtype, 0, NULL, 0);
+    struct llm_device d = llm_device_of(llm_gpu_find("h200", &err), m, 0, NULL, 0);
     uint64_t before = clock_mono_ns();
     if (llm_static_eval(m, &w, &d, &r, &err) < 0 || llm_sweep_parse("batch=1..10000", &s, &err) < 0 ||
         llm_sweep_run(&r, &s, &err) < 0)

@@ -75,6 +75,59 @@ TEST(deepseek_ocr_vision_flops_by_view) {
     llm_model_free(m);
 }
 
+/* One layer of a kind: what is shared by all layers counts 1/12 of itself. */
+static double block_flops(const struct llm_model *m, bool window, const struct llm_counts *c) {
+    static const char *const own[] = { "qkv", "rel_bias", "attention", "proj" };
+    double layers = window ? 8 : 4, sum = op_flops(m, 1, "lin1", c) / 12 + op_flops(m, 1, "lin2", c) / 12;
+    for (size_t i = 0; i < COUNTOF(own); i++) {
+        char name[32];
+        snprintf(name, sizeof name, "%s_window", own[i]);
+        double windowed = op_flops(m, 1, name, c), all = op_flops(m, 1, own[i], c);
+        sum += (window ? windowed : all - windowed) / layers;
+    }
+    return sum;
+}
+
+TEST(deepseek_ocr_sam_blocks_and_decoder_layers) {
+    static const struct {
+        const char *mode;
+        double windowed, global;
+    } rows[] = { { "base", 64.94, 110.33 },
+                 { "small", 24.56, 30.71 },
+                 { "tiny", 19.13, 17.82 },
+                 { "large", 98.24, 218.00 } };
+    struct llm_model *m = test_model("deepseek-ocr");
+    for (size_t i = 0; i < COUNTOF(rows); i++) {
+        struct llm_image_plan p = plan_of(m, 2000, 1000, rows[i].mode);
+        CHECK_GF(block_flops(m, true, &p.counts), rows[i].windowed);
+        CHECK_GF(block_flops(m, false, &p.counts), rows[i].global);
+    }
+    struct llm_counts one = llm_pass_decoder(&unknown, 1, 1, 0).counts;
+    double projections = op_flops(m, 0, "q_proj", &one) + op_flops(m, 0, "k_proj", &one) +
+                         op_flops(m, 0, "v_proj", &one) + op_flops(m, 0, "o_proj", &one);
+    CHECK_NEAR(projections / 12e6, 13.107, 0.0006);
+    CHECK_NEAR((op_flops(m, 0, "gate_proj", &one) + op_flops(m, 0, "up_proj", &one) +
+                op_flops(m, 0, "down_proj", &one)) /
+                   1e6,
+               52.593, 0.0006);
+    CHECK_NEAR(op_flops(m, 0, "router", &one) / 11e6, 0.164, 0.0006);
+    CHECK_NEAR(op_flops(m, 0, "experts", &one) / 11e6, 41.288, 0.0006);
+    CHECK_NEAR(op_flops(m, 0, "shared", &one) / 11e6, 13.763, 0.0006);
+    CHECK_NEAR(op_flops(m, 0, "lm_head", &one) / 1e6, 330.96, 0.0051);
+    llm_model_free(m);
+}
+
+TEST(deepseek_ocr_prompt_lengths_by_grid) {
+    static const struct {
+        uint64_t width, height, tokens;
+    } rows[] = { { 640, 480, 283 },   { 1300, 650, 493 },  { 650, 1300, 503 },
+                 { 1000, 1000, 703 }, { 1654, 2339, 913 }, { 1358, 1358, 1213 } };
+    struct llm_model *m = test_model("deepseek-ocr");
+    for (size_t i = 0; i < COUNTOF(rows); i++)
+        CHECK_INT(plan_of(m, rows[i].width, rows[i].height, NULL).tokens + 10, rows[i].tokens);
+    llm_model_free(m);
+}
+
 TEST(deepseek_ocr_page_with_tiles) {
     struct llm_model *m = test_model("deepseek-ocr");
     struct llm_image_plan p = plan_of(m, 1654, 2339, NULL);
@@ -111,16 +164,17 @@ TEST(deepseek_ocr_prefill_and_decode_by_formula) {
     struct llm_model *m = test_model("deepseek-ocr");
     static const struct {
         uint64_t n;
-        double linear, causal, all_head, total;
-    } rows[] = { { 283, 231.28, 2.47, 93.66, 234.08 },
-                 { 703, 574.52, 15.20, 232.66, 590.05 },
-                 { 913, 746.13, 25.64, 302.16, 772.10 } };
+        double linear, causal, full, all_head, total;
+    } rows[] = { { 283, 231.28, 2.47, 4.92, 93.66, 234.08 },
+                 { 703, 574.52, 15.20, 30.36, 232.66, 590.05 },
+                 { 913, 746.13, 25.64, 51.21, 302.16, 772.10 } };
     for (size_t i = 0; i < COUNTOF(rows); i++) {
         uint64_t n = rows[i].n;
         struct llm_cost c = llm_cost_prefill(m, &unknown, 1, n, 0);
         CHECK(c.flops == 817233920.0 * (double)n + 30720.0 * (double)(n * (n + 1)) + 330956800.0);
         CHECK_GF(c.linear_flops, rows[i].linear);
         CHECK_GF(c.attention_flops, rows[i].causal);
+        CHECK_GF(c.full_attention_flops, rows[i].full);
         CHECK_GF(c.head_flops, 0.33);
         CHECK_GF(c.flops, rows[i].total);
         struct llm_setup all = { .peak = { NAN, NAN }, .head_all = true };
