@@ -54,3 +54,41 @@ run "$INFERPROF" engine --prompt hello --image "$work/none.png"
 expect "engine names an image that is not there" 1 err 'none.png'
 run "$INFERPROF" engine --model x
 expect "engine without a prompt takes no model" 2 err 'protocol'
+
+# A client that sends what it should not, and one that goes away.
+printf '{"op":"infer","prompt":"\377\376"}\n{"op":"hello"}\n' | "$INFERPROF" engine >"$work/out" 2>"$work/err"
+status=$?
+expect "engine refuses a line that is not UTF-8 and goes on" 0 out '"op":null,"error":"request' out '^\{"op":"hello"'
+head -c 2000 tests/data/engine/dsocr_page.png >"$work/cut.png"
+say '{"op":"load","threads":1}' "{\"op\":\"infer\",\"inputs\":[\"$work/cut.png\"]}" '{"op":"infer","inputs":["/dev/null"]}' \
+    '{"op":"infer","prompt":"<image><image>","inputs":["tests/data/engine/dsocr_page.png"]}' '{"op":"hello"}'
+expect "engine names bad images and goes on" 0 out '"error":".*cut.png' out '"error":".*/dev/null' \
+    out '"error":"the prompt has 2 times <image>' out '^\{"op":"hello".*"vision":true'
+printf '{"op":"hello"}\n{"op":"hello"}\n' | { "$INFERPROF" engine 2>"$work/err"; echo $? >"$work/status"; } | true
+check "engine ends when nobody listens any more" test "$(cat "$work/status")" -le 1
+
+# A tool that listens to NVTX sees the stages.
+cat >"$work/tool.c" <<'C'
+#include <stdint.h>
+#include <stdio.h>
+struct callbacks { size_t size; int (*get)(uint32_t, void ****, uint32_t *); };
+static int push(const char *name) { fprintf(stderr, "nvtx push %s\n", name); return 0; }
+static int pop(void) { fprintf(stderr, "nvtx pop\n"); return 0; }
+int InitializeInjectionNvtx2(const void *(*table)(uint32_t)) {
+    const struct callbacks *c = table(1);
+    void ***slots;
+    uint32_t n;
+    if (!c || !c->get(1, &slots, &n) || n < 16 || c->get(3, &slots, &n)) return 0;
+    *slots[9] = (void *)push;
+    *slots[11] = (void *)pop;
+    return 1;
+}
+C
+if ${CC:-cc} -shared -fPIC -o "$work/tool.so" "$work/tool.c" 2>"$work/err"; then
+    run env NVTX_INJECTION64_PATH="$work/tool.so" "$INFERPROF" engine --prompt hello -n 2 --threads 1 --ignore-eos \
+        --trace "$work/n.ipt" --detail modules
+    expect "engine tells an NVTX tool its stages and modules" 0 err '^nvtx push prefill$' err '^nvtx push layer.3.moe$' \
+        err '^nvtx push decode$' err '^nvtx pop$'
+else
+    not_ok "the fake NVTX tool compiles" "$(cat "$work/err")"
+fi
