@@ -32,6 +32,9 @@ struct kernels {
     void (*layernorm)(float *y, const float *x, const float *w, const float *b, int n, float eps);
     void (*softmax)(float *x, size_t n); /* in place */
 
+    /* Numbers first .. first + n - 1 of the synthetic stream (a, b), times scale (weights.h); not for f16. */
+    void (*generate)(void *out, enum dtype t, uint32_t a, uint32_t b, float scale, uint32_t first, size_t n);
+
     /* s[key][lane] *= scale, plus row_bias[key / side][lane] + col_bias[key % side][lane] if given. */
     void (*scale_bias)(float *s, int keys, float scale, const float *row_bias, const float *col_bias,
                        int side);

@@ -300,6 +300,28 @@ static void k_softmax_lanes(float *s, int keys, float *inv) {
     store(inv + LANES, all(1.0f) / t1);
 }
 
+static void k_generate(void *out, enum dtype t, uint32_t a, uint32_t b, float scale, uint32_t first,
+                       size_t n) {
+    vu index;
+    for (uint32_t i = 0; i < LANES; i++) index[i] = first + i;
+    for (size_t i = 0; i < n; i += LANES, index += LANES) {
+        vu x = index * 0x9e3779b1u + a;
+        x ^= x >> 16;
+        x *= 0x7feb352du;
+        x ^= x >> 15;
+        x = (x ^ b) * 0x846ca68bu;
+        x ^= x >> 16;
+        vf f = __builtin_convertvector((vi)x, vf) * all(scale);
+        vu r = ((vu)f + 0x7fff + ((vu)f >> 16 & 1)) >> 16; /* to bf16, ties to even */
+        vh h = __builtin_convertvector(r, vh);
+        size_t rest = n - i < LANES ? n - i : LANES;
+        if (t == DTYPE_F32)
+            memcpy((float *)out + i, &f, rest * 4);
+        else
+            memcpy((uint16_t *)out + i, &h, rest * 2);
+    }
+}
+
 #define CAT_(a, b) a##b
 #define CAT(a, b) CAT_(a, b)
 #define STR_(x) #x
@@ -320,6 +342,7 @@ const struct kernels CAT(kernels_, KERNELS_NAME) = {
     .rmsnorm = k_rmsnorm,
     .layernorm = k_layernorm,
     .softmax = k_softmax,
+    .generate = k_generate,
     .scale_bias = k_scale_bias,
     .softmax_lanes = k_softmax_lanes,
 };

@@ -157,6 +157,7 @@ bool weights_has(const struct weights *w, const char *fmt, ...) {
 
 struct fill_job {
     struct weights *w;
+    const struct kernels *kernels;
     weights_progress *progress;
     void *context;
     uint64_t total;
@@ -164,7 +165,13 @@ struct fill_job {
     size_t *first_task; /* of each pending tensor */
 };
 
-static void fill(const struct pending *p, size_t from, size_t to) {
+static void fill(const struct kernels *k, const struct pending *p, size_t from, size_t to) {
+    const struct weights_stream *s = &p->stream;
+    if (s->offset == 0 && p->type != DTYPE_F16) { /* all that is large */
+        k->generate((char *)p->data + from * dtype_bytes(p->type), p->type, s->a, s->b, s->scale,
+                    (uint32_t)from, to - from);
+        return;
+    }
     for (size_t i = from; i < to; i++) {
         float f = weights_stream_at(&p->stream, (uint32_t)i);
         if (p->type == DTYPE_F32)
@@ -193,7 +200,7 @@ static void fill_task(void *job, int task, int worker) {
     }
     const struct pending *p = &j->w->pending.v[lo];
     size_t from = ((size_t)task - j->first_task[lo]) * CHUNK, to = MIN(p->n, from + CHUNK);
-    fill(p, from, to);
+    fill(j->kernels, p, from, to);
     if (p->type == DTYPE_F32) round_vector(p, j->w->type, from, to);
     uint64_t done = atomic_fetch_add(&j->done, (to - from) * dtype_bytes(p->type));
     if (worker == 0 && j->progress) j->progress(j->context, done, j->total);
@@ -202,7 +209,7 @@ static void fill_task(void *job, int task, int worker) {
 int weights_finish(struct weights *w, struct threads *threads, weights_progress *progress, void *context,
                    struct err *err) {
     if (w->failed) return err_set(err, "%s", w->err.msg);
-    struct fill_job j = { .w = w, .progress = progress, .context = context };
+    struct fill_job j = { .w = w, .kernels = kernels_pick(), .progress = progress, .context = context };
     size_t tasks = 0;
     j.first_task = xcalloc(w->pending.n + 1, sizeof *j.first_task);
     for (size_t i = 0; i < w->pending.n; i++) {

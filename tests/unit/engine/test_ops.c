@@ -203,6 +203,19 @@ TEST(half_floats_widen_exactly) {
     }
 }
 
+static void check_generator(struct ops *o) {
+    struct weights_stream s = weights_stream_make(9, "some.weight", 0.3f, 0.0f);
+    float f[77];
+    uint16_t h[77];
+    o->k->generate(f, DTYPE_F32, s.a, s.b, s.scale, 1000, 77);
+    o->k->generate(h, DTYPE_BF16, s.a, s.b, s.scale, 1000, 77);
+    for (uint32_t i = 0; i < 77; i++) {
+        CHECK(f[i] == weights_stream_at(&s, 1000 + i));
+        CHECK_INT(h[i], bf16_from_float(f[i]));
+    }
+}
+TEST(synthetic_weights_are_the_same_on_every_isa) { on_every_isa(check_generator); }
+
 struct count_job {
     int hits[1000];
 };
