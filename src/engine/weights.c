@@ -34,9 +34,13 @@ struct weights {
         size_t n, cap;
     } pending;
     struct {
-        void **v;
+        struct slab {
+            char *base;
+            size_t bytes;
+        } * v;
         size_t n, cap;
-    } owned;
+    } slabs;
+    size_t used; /* of the last slab */
     uint64_t parameters, bytes;
     unsigned types; /* bits of the matrices' types */
 };
@@ -58,25 +62,33 @@ struct weights *weights_open_synthetic(uint64_t seed, enum dtype type) {
 
 void weights_close(struct weights *w) {
     if (!w) return;
-    for (size_t i = 0; i < w->owned.n; i++) free(w->owned.v[i]);
-    free(w->owned.v);
+    for (size_t i = 0; i < w->slabs.n; i++) munmap(w->slabs.v[i].base, w->slabs.v[i].bytes);
+    free(w->slabs.v);
     free(w->pending.v);
     weight_files_close(w->files);
     free(w);
 }
 
-/* Large tensors start on a huge page's boundary: decoding reads them from end to end. */
+/* Memory for n bytes that lives as long as the weights. Tensors lie close together in large slabs, which the
+ * kernel may back with huge pages: a model has thousands of tensors, and decoding reads all of them. */
 static void *own(struct weights *w, size_t bytes) {
-    enum { HUGE_PAGE = 2 << 20 };
-    void *p = NULL;
-    bool huge = bytes >= 2 * HUGE_PAGE;
-    if (posix_memalign(&p, huge ? HUGE_PAGE : 64, MAX(bytes, 64u)) != 0) {
-        if (!w->failed) err_set(&w->err, "out of memory for weights: %zu bytes", bytes);
-        w->failed = true;
-        return NULL;
+    enum { HUGE_PAGE = 2 << 20, SLAB = 64 << 20 };
+    bytes = (bytes + 63) / 64 * 64;
+    if (w->slabs.n == 0 || bytes > w->slabs.v[w->slabs.n - 1].bytes - w->used) {
+        struct slab slab = { .bytes = (MAX(bytes, (size_t)SLAB) + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE };
+        slab.base = mmap(NULL, slab.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (slab.base == MAP_FAILED) {
+            if (!w->failed)
+                err_set(&w->err, "out of memory for weights: %zu bytes more are not to be had", bytes);
+            w->failed = true;
+            return NULL;
+        }
+        madvise(slab.base, slab.bytes, MADV_HUGEPAGE);
+        vec_push(&w->slabs, slab);
+        w->used = 0;
     }
-    if (huge) madvise(p, bytes, MADV_HUGEPAGE);
-    vec_push(&w->owned, p);
+    char *p = w->slabs.v[w->slabs.n - 1].base + w->used;
+    w->used += bytes;
     return p;
 }
 
