@@ -91,6 +91,8 @@ $(B)/obj/engine/kernels_avx2.o: ALL_CFLAGS += $(kernel_flags) -mavx2 -mfma
 $(B)/obj/engine/kernels_avx512.o: ALL_CFLAGS += $(kernel_flags) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma
 endif
 
+$(B)/pic/collect/output.o: CPPFLAGS += -DINFERPROF_VERSION='"$(VERSION)"'
+
 # Rewritten only when it says something new, so that a rebuild does not follow every commit of a document.
 $(B)/obj/cmd/build_info.o: $(B)/gen/version.h
 $(B)/gen/version.h: FORCE
@@ -136,7 +138,26 @@ $(B)/tests/%: $(B)/tests/obj/programs/%.o $(B)/libinferprof.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(SAN_LD) $(LDFLAGS) -o $@ $^ -Wl,--as-needed $(LIBS)
 .SECONDARY:
-test-build: all $(unit_bins) $(test_programs)
+# ---- NVIDIA's libraries without a GPU, and a program that uses them (tests/mock)
+M := $(B)/tests/mock
+mock_bins := $(M)/libcupti.so.13 $(M)/libcuda.so.1 $(M)/libnvidia-ml.so.1 $(M)/mock_app
+mock_cc = $(CC) $(CPPFLAGS) -Itests $(ALL_CFLAGS) -fvisibility=hidden $(SAN_LD) $(LDFLAGS)
+mock_lib = @mkdir -p $(M) && $(mock_cc) -fPIC -shared -Wl,-soname,$(@F) -o $@ $(filter %.c,$^) -lpthread -ldl
+mock_h := $(wildcard tests/mock/*.h src/collect/*.h)
+$(M)/libcupti.so.13: tests/mock/cupti.c src/collect/layout.c $(mock_h) | $(B)/deps-build
+	$(call say,LINK,$@)
+	$(Q:@=)$(mock_lib)
+$(M)/libcuda.so.1: tests/mock/cuda.c | $(B)/deps-build
+	$(call say,LINK,$@)
+	$(Q:@=)$(mock_lib)
+$(M)/libnvidia-ml.so.1: tests/mock/nvml.c | $(B)/deps-build
+	$(call say,LINK,$@)
+	$(Q:@=)$(mock_lib)
+$(M)/mock_app: tests/mock/app.c $(mock_h) | $(B)/deps-build
+	$(call say,LINK,$@)
+	@mkdir -p $(M) && $(mock_cc) -o $@ $(filter %.c,$^) -lpthread -ldl
+
+test-build: all $(unit_bins) $(test_programs) $(mock_bins)
 test: test-build
 	@BUILD='$(B)' sh tests/run.sh $(TESTS)
 
