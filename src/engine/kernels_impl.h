@@ -302,7 +302,7 @@ static void k_softmax_lanes(float *s, int keys, float *inv) {
 
 static void k_generate(void *out, enum dtype t, uint32_t a, uint32_t b, float scale, uint32_t first,
                        size_t n) {
-    vu index;
+    vu index = { 0 };
     for (uint32_t i = 0; i < LANES; i++) index[i] = first + i;
     for (size_t i = 0; i < n; i += LANES, index += LANES) {
         vu x = index * 0x9e3779b1u + a;
