@@ -1,6 +1,7 @@
 #include "import/json_scan.h"
 
 #include <stdbool.h>
+#include <string.h>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -127,29 +128,20 @@ static size_t skip_blocks(struct json_skip *s, const char *p, size_t n) {
     if (have_avx2 < 0) have_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("popcnt");
     return have_avx2 ? skip_avx2(s, p, n) : skip_sse2(s, p, n);
 }
-
-size_t json_string_run(const char *p, size_t n) {
-    size_t at = 0;
-    for (; n - at >= 16; at += 16) {
-        __m128i v = _mm_loadu_si128((const __m128i *)(const void *)(p + at));
-        uint64_t hit = mask16(v, '"') | mask16(v, '\\');
-        if (hit) return at + (size_t)__builtin_ctzll(hit);
-    }
-    while (at < n && p[at] != '"' && p[at] != '\\') at++;
-    return at;
-}
 #else
-static size_t skip_blocks(struct json_skip *s, const char *p, size_t n) {
-    (void)s, (void)p, (void)n;
-    return 0;
-}
-
-size_t json_string_run(const char *p, size_t n) {
-    size_t at = 0;
-    while (at < n && p[at] != '"' && p[at] != '\\') at++;
-    return at;
-}
+static size_t skip_blocks(struct json_skip *s, const char *p, size_t n) { return json_skip_plain(s, p, n); }
 #endif
+
+/* Fewer than 64 bytes: as a block that is filled up with blanks. Blanks would swallow a backslash at the very end, so
+ * the plain way takes those. */
+static size_t skip_tail(struct json_skip *s, const char *p, size_t n) {
+    if (n < 8 || n >= 64 || s->escaped || memchr(p, '\\', n)) return json_skip_plain(s, p, n);
+    char block[64];
+    memcpy(block, p, n);
+    memset(block + n, ' ', sizeof block - n);
+    size_t used = skip_blocks(s, block, sizeof block);
+    return used < n ? used : n;
+}
 
 size_t json_skip(struct json_skip *s, const char *p, size_t n) {
     size_t at = 0;
@@ -160,5 +152,5 @@ size_t json_skip(struct json_skip *s, const char *p, size_t n) {
     }
     at += skip_blocks(s, p + at, n - at);
     if (s->depth == 0) return at;
-    return at + json_skip_plain(s, p + at, n - at);
+    return at + skip_tail(s, p + at, n - at);
 }

@@ -8,6 +8,9 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 struct json_skip {
     uint64_t in_string; /* all ones inside a string */
@@ -22,6 +25,19 @@ size_t json_skip(struct json_skip *s, const char *p, size_t n);
 size_t json_skip_plain(struct json_skip *s, const char *p, size_t n);
 
 /* Bytes of p[0..n) before the first quote or backslash; n when there is none. */
-size_t json_string_run(const char *p, size_t n);
+static inline size_t json_string_run(const char *p, size_t n) {
+    size_t at = 0;
+#if defined(__SSE2__)
+    for (; n - at >= 16; at += 16) {
+        __m128i v = _mm_loadu_si128((const __m128i *)(const void *)(p + at));
+        __m128i hit =
+            _mm_or_si128(_mm_cmpeq_epi8(v, _mm_set1_epi8('"')), _mm_cmpeq_epi8(v, _mm_set1_epi8('\\')));
+        int bits = _mm_movemask_epi8(hit);
+        if (bits) return at + (size_t)__builtin_ctz((unsigned)bits);
+    }
+#endif
+    while (at < n && p[at] != '"' && p[at] != '\\') at++;
+    return at;
+}
 
 #endif

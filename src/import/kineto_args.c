@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "import/json_members.h"
 #include "import/json_pull.h"
 
 static bool key_is(const struct json_pull *j, const char *text) {
@@ -10,73 +11,120 @@ static bool key_is(const struct json_pull *j, const char *text) {
     return j->len == n && memcmp(j->text, text, n) == 0;
 }
 
-/* Where a key's number goes; NULL: a key we have no use for. */
-static uint64_t *number_field(struct kineto_args *a, const struct json_pull *j) {
-    switch (j->len) {
-    case 5: return key_is(j, "bytes") ? &a->bytes : NULL;
-    case 6: return key_is(j, "device") ? &a->device : key_is(j, "stream") ? &a->stream : NULL;
-    case 7: return key_is(j, "context") ? &a->context : NULL;
-    case 8: return key_is(j, "graph id") ? &a->graph : NULL;
-    case 11: return key_is(j, "correlation") ? &a->correlation : NULL;
+/* What a member of args is to us. */
+enum member {
+    MEMBER_OTHER,
+    MEMBER_NUMBER,
+    MEMBER_GRID,
+    MEMBER_BLOCK,
+    MEMBER_DIMS,
+    MEMBER_TYPES,
+    MEMBER_KIND
+};
+
+static enum member member_of(struct kineto_args *a, const char *key, size_t n, uint64_t **number) {
+#define IS(text) (memcmp(key, text, sizeof text - 1) == 0)
+#define NUMBER(field) (*number = &a->field, MEMBER_NUMBER)
+    switch (n) {
+    case 4: return IS("grid") ? MEMBER_GRID : IS("kind") ? MEMBER_KIND : MEMBER_OTHER;
+    case 5: return IS("block") ? MEMBER_BLOCK : IS("bytes") ? NUMBER(bytes) : MEMBER_OTHER;
+    case 6: return IS("device") ? NUMBER(device) : IS("stream") ? NUMBER(stream) : MEMBER_OTHER;
+    case 7: return IS("context") ? NUMBER(context) : MEMBER_OTHER;
+    case 8: return IS("graph id") ? NUMBER(graph) : MEMBER_OTHER;
+    case 10:
+        return IS("Input Dims") || IS("Input dims") ? MEMBER_DIMS
+               : IS("Input type")                   ? MEMBER_TYPES
+                                                    : MEMBER_OTHER;
+    case 11: return IS("correlation") ? NUMBER(correlation) : MEMBER_OTHER;
     case 13:
-        return key_is(j, "shared memory")   ? &a->smem_bytes
-               : key_is(j, "graph node id") ? &a->graph_node
-               : key_is(j, "correlationId") ? &a->correlation
-                                            : NULL;
-    case 14: return key_is(j, "correlation_id") ? &a->correlation : NULL;
-    case 20: return key_is(j, "registers per thread") ? &a->registers : NULL;
-    default: return NULL;
+        return IS("shared memory")   ? NUMBER(smem_bytes)
+               : IS("graph node id") ? NUMBER(graph_node)
+               : IS("correlationId") ? NUMBER(correlation)
+                                     : MEMBER_OTHER;
+    case 14:
+        return IS("cuda_sync_kind") ? MEMBER_KIND : IS("correlation_id") ? NUMBER(correlation) : MEMBER_OTHER;
+    case 20: return IS("registers per thread") ? NUMBER(registers) : MEMBER_OTHER;
+    default: return MEMBER_OTHER;
     }
+#undef NUMBER
+#undef IS
 }
 
-static void take_three(struct json_pull *j, uint64_t out[3]) {
-    if (json_pull_next(j) != JSON_ARRAY) return;
-    enum json_token tok;
-    for (int i = 0; (tok = json_pull_next(j)) > JSON_END && tok != JSON_ARRAY_END; i++)
-        if (tok != JSON_NUMBER || i > 2 || !json_to_u64(j->text, j->len, &out[i])) return;
-}
-
-static void take_triple(struct span raw, uint64_t out[3]) {
+/* "[12544, 2, 1]" */
+static void take_triple(const char *p, size_t n, uint64_t out[3]) {
     struct json_pull j;
-    json_pull_memory(&j, raw.p, raw.n);
-    take_three(&j, out);
+    enum json_token tok;
+    json_pull_memory(&j, p, n);
+    if (json_pull_next(&j) != JSON_ARRAY) return;
+    for (int i = 0; (tok = json_pull_next(&j)) > JSON_END && tok != JSON_ARRAY_END; i++)
+        if (tok != JSON_NUMBER || i > 2 || !json_to_u64(j.text, j.len, &out[i])) return;
 }
 
-static bool take_member(struct kineto_args *a, struct json_pull *j) {
-    uint64_t *number = number_field(a, j);
-    uint64_t *triple = key_is(j, "grid") ? a->grid : key_is(j, "block") ? a->block : NULL;
-    struct span *text = key_is(j, "kind") || key_is(j, "cuda_sync_kind") ? &a->kind : NULL;
-    struct span *raw = j->len != 10                                         ? NULL
-                       : key_is(j, "Input Dims") || key_is(j, "Input dims") ? &a->dims
-                       : key_is(j, "Input type")                            ? &a->types
-                                                                            : NULL;
-    enum json_token tok = json_pull_raw(j);
-    if (tok <= JSON_END) return false;
-    if (number && (tok == JSON_NUMBER || tok == JSON_STRING)) {
-        if (!json_to_u64(j->text, j->len, number)) *number = KINETO_UNKNOWN;
-    } else if (triple && tok == JSON_ARRAY) {
-        take_triple((struct span){ j->text, j->len }, triple);
-    } else if (raw && tok == JSON_ARRAY) {
-        *raw = (struct span){ j->text, j->len };
-    } else if (text && tok == JSON_STRING && j->text != j->scratch) {
-        *text = (struct span){ j->text, j->len };
+static void take_member(struct kineto_args *a, const struct json_members *m) {
+    uint64_t *number = NULL;
+    enum member what = member_of(a, m->key, m->key_len, &number);
+    switch (what) {
+    case MEMBER_NUMBER:
+        if (m->kind != '0' && m->kind != '"') return;
+        if (!json_to_u64(m->value, m->value_len, number)) *number = KINETO_UNKNOWN;
+        return;
+    case MEMBER_GRID:
+    case MEMBER_BLOCK:
+        if (m->kind == '[') take_triple(m->value, m->value_len, what == MEMBER_GRID ? a->grid : a->block);
+        return;
+    case MEMBER_DIMS:
+    case MEMBER_TYPES:
+        if (m->kind == '[')
+            *(what == MEMBER_DIMS ? &a->dims : &a->types) = (struct span){ m->value, m->value_len };
+        return;
+    case MEMBER_KIND:
+        if (m->kind == '"') a->kind = (struct span){ m->value, m->value_len };
+        return;
+    case MEMBER_OTHER: return;
     }
-    return true;
 }
 
-void kineto_args_parse(struct span args, struct kineto_args *out) {
+/* A key with escapes is none of ours, but ends the fast walk; what comes after it is read member by member. */
+static void parse_slow(struct span args, struct kineto_args *out) {
+    struct json_pull j;
+    enum json_token tok;
+    json_pull_memory(&j, args.p, args.n);
+    if (json_pull_next(&j) != JSON_OBJECT) return;
+    while ((tok = json_pull_next(&j)) == JSON_KEY) {
+        char key[32];
+        struct json_members m = { .key = key, .key_len = MIN(j.len, sizeof key) };
+        memcpy(key, j.text, m.key_len);
+        tok = json_pull_raw(&j);
+        if (tok <= JSON_END) break;
+        m.value = j.text;
+        m.value_len = j.len;
+        m.kind = tok == JSON_OBJECT                          ? '{'
+                 : tok == JSON_ARRAY                         ? '['
+                 : tok == JSON_STRING && j.text != j.scratch ? '"'
+                 : tok == JSON_NUMBER                        ? '0'
+                                                             : '?';
+        take_member(out, &m);
+    }
+    out->valid = tok == JSON_OBJECT_END;
+}
+
+static void start_args(struct kineto_args *out) {
     memset(out, 0, sizeof *out);
     out->device = out->stream = out->context = out->correlation = out->bytes = KINETO_UNKNOWN;
     out->registers = out->smem_bytes = out->graph = out->graph_node = KINETO_UNKNOWN;
+    out->dims = out->types = out->kind = (struct span){ "", 0 };
     out->valid = true;
+}
+
+void kineto_args_parse(struct span args, struct kineto_args *out) {
+    struct json_members m = { .p = args.p, .end = args.p + args.n };
+    enum json_members_result rc;
+    start_args(out);
     if (!args.n) return;
-    struct json_pull j;
-    json_pull_memory(&j, args.p, args.n);
-    if (json_pull_next(&j) != JSON_OBJECT) return;
-    enum json_token tok;
-    while ((tok = json_pull_next(&j)) == JSON_KEY)
-        if (!take_member(out, &j)) break;
-    out->valid = tok == JSON_OBJECT_END;
+    while ((rc = json_members_next(&m)) == JSON_MEMBERS_ONE) take_member(out, &m);
+    if (rc == JSON_MEMBERS_END) return;
+    start_args(out);
+    parse_slow(args, out);
 }
 
 bool kineto_args_text(struct span args, const char *key, struct strbuf *out) {

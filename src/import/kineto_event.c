@@ -6,6 +6,7 @@
 #include "base/die.h"
 #include "base/hash.h"
 #include "base/util.h"
+#include "import/json_members.h"
 #include "import/json_pull.h"
 
 #define ID_IS_TEXT (1ull << 63)
@@ -30,42 +31,46 @@ static struct span keep(struct kineto_scratch *s, const struct json_pull *j) {
     return (struct span){ s->buf + s->used - n, n };
 }
 
+#define ROW(name, category) \
+    { name, sizeof name - 1, category }
 static const struct {
     const char *name;
+    size_t len;
     enum kineto_category category;
 } category_names[] = {
-    { "cpu_op", KINETO_OP },
-    { "kernel", KINETO_KERNEL },
-    { "cuda_runtime", KINETO_RUNTIME },
-    { "python_function", KINETO_PYTHON },
-    { "user_annotation", KINETO_USER },
-    { "gpu_memcpy", KINETO_MEMCPY },
-    { "gpu_memset", KINETO_MEMSET },
-    { "gpu_user_annotation", KINETO_GPU_USER },
-    { "cuda_driver", KINETO_DRIVER },
-    { "cuda_sync", KINETO_SYNC },
-    { "overhead", KINETO_OVERHEAD },
-    { "Operator", KINETO_OP },
-    { "Kernel", KINETO_KERNEL },
-    { "Runtime", KINETO_RUNTIME },
-    { "Memcpy", KINETO_MEMCPY },
-    { "Memset", KINETO_MEMSET },
-    { "hip_runtime", KINETO_RUNTIME },
-    { "xpu_runtime", KINETO_RUNTIME },
-    { "mtia_runtime", KINETO_RUNTIME },
-    { "glow_runtime", KINETO_RUNTIME },
-    { "privateuse1_runtime", KINETO_RUNTIME },
-    { "xpu_driver", KINETO_DRIVER },
-    { "privateuse1_driver", KINETO_DRIVER },
-    { "Sync", KINETO_SYNC },
-    { "Overhead", KINETO_OVERHEAD },
-    { "Python", KINETO_PYTHON },
+    ROW("cpu_op", KINETO_OP),
+    ROW("kernel", KINETO_KERNEL),
+    ROW("cuda_runtime", KINETO_RUNTIME),
+    ROW("python_function", KINETO_PYTHON),
+    ROW("user_annotation", KINETO_USER),
+    ROW("gpu_memcpy", KINETO_MEMCPY),
+    ROW("gpu_memset", KINETO_MEMSET),
+    ROW("gpu_user_annotation", KINETO_GPU_USER),
+    ROW("cuda_driver", KINETO_DRIVER),
+    ROW("cuda_sync", KINETO_SYNC),
+    ROW("overhead", KINETO_OVERHEAD),
+    ROW("Operator", KINETO_OP),
+    ROW("Kernel", KINETO_KERNEL),
+    ROW("Runtime", KINETO_RUNTIME),
+    ROW("Memcpy", KINETO_MEMCPY),
+    ROW("Memset", KINETO_MEMSET),
+    ROW("hip_runtime", KINETO_RUNTIME),
+    ROW("xpu_runtime", KINETO_RUNTIME),
+    ROW("mtia_runtime", KINETO_RUNTIME),
+    ROW("glow_runtime", KINETO_RUNTIME),
+    ROW("privateuse1_runtime", KINETO_RUNTIME),
+    ROW("xpu_driver", KINETO_DRIVER),
+    ROW("privateuse1_driver", KINETO_DRIVER),
+    ROW("Sync", KINETO_SYNC),
+    ROW("Overhead", KINETO_OVERHEAD),
+    ROW("Python", KINETO_PYTHON),
 };
+#undef ROW
 
 static enum kineto_category category_of(struct span cat) {
     if (!cat.n) return KINETO_NONE;
     for (size_t i = 0; i < COUNTOF(category_names); i++)
-        if (strlen(category_names[i].name) == cat.n && memcmp(category_names[i].name, cat.p, cat.n) == 0)
+        if (category_names[i].len == cat.n && memcmp(category_names[i].name, cat.p, cat.n) == 0)
             return category_names[i].category;
     return KINETO_OTHER;
 }
@@ -78,21 +83,21 @@ static uint64_t trailing_number(const char *p, size_t n) {
     return json_to_u64(p + from, n - from, &v) ? v : UINT64_MAX;
 }
 
-static struct kineto_id id_of(const struct json_pull *j) {
+static struct kineto_id id_of(const char *text, size_t len) {
     struct kineto_id id = { 0, UINT64_MAX };
     int64_t v;
-    if (json_to_scaled(j->text, j->len, 0, &v)) { /* also texts that hold a number, and negative ones */
+    if (json_to_scaled(text, len, 0, &v)) { /* also texts that hold a number, and negative ones */
         id.key = (uint64_t)v & ~ID_IS_TEXT;
         if (v >= 0) id.number = (uint64_t)v;
     } else {
-        id.key = hash_bytes(j->text, j->len) | ID_IS_TEXT;
-        id.number = trailing_number(j->text, j->len);
+        id.key = hash_bytes(text, len) | ID_IS_TEXT;
+        id.number = trailing_number(text, len);
     }
     return id;
 }
 
-static void take_time(struct kineto_event *ev, const struct json_pull *j, int64_t *out, bool *have) {
-    *have = json_to_scaled(j->text, j->len, 3, out);
+static void take_time(struct kineto_event *ev, struct span text, int64_t *out, bool *have) {
+    *have = json_to_scaled(text.p, text.n, 3, out);
     ev->bad_number |= !*have;
 }
 
@@ -126,35 +131,36 @@ static enum field field_of(const char *key, size_t n) {
 #undef IS
 }
 
-static void take_scalar(struct kineto_event *ev, struct kineto_scratch *scratch, const struct json_pull *j,
-                        enum field field, enum json_token tok) {
-    bool text = tok == JSON_STRING, number = tok == JSON_NUMBER;
-    if (!text && !number) {
-        ev->bad_number |= field == FIELD_TS || field == FIELD_DUR;
-        return;
-    }
+/* `text`: a string or a number, where it stays put. */
+static void take_scalar(struct kineto_event *ev, enum field field, struct span text, bool quoted) {
     switch (field) {
     case FIELD_PH:
-        if (text && j->len) ev->phase = j->text[0];
+        if (quoted && text.n) ev->phase = text.p[0];
         break;
-    case FIELD_CAT: ev->cat = keep(scratch, j); break;
-    case FIELD_NAME: ev->name = keep(scratch, j); break;
-    case FIELD_ID: ev->id = keep(scratch, j); break;
-    case FIELD_PID: ev->pid = id_of(j); break;
-    case FIELD_TID: ev->tid = id_of(j); break;
-    case FIELD_TS: take_time(ev, j, &ev->ts_ns, &ev->has_ts); break;
-    case FIELD_DUR: take_time(ev, j, &ev->dur_ns, &ev->has_dur); break;
+    case FIELD_CAT: ev->cat = text; break;
+    case FIELD_NAME: ev->name = text; break;
+    case FIELD_ID: ev->id = text; break;
+    case FIELD_PID: ev->pid = id_of(text.p, text.n); break;
+    case FIELD_TID: ev->tid = id_of(text.p, text.n); break;
+    case FIELD_TS: take_time(ev, text, &ev->ts_ns, &ev->has_ts); break;
+    case FIELD_DUR: take_time(ev, text, &ev->dur_ns, &ev->has_dur); break;
     case FIELD_ARGS:
     case FIELD_OTHER: break;
     }
 }
 
-bool kineto_event_parse(const char *text, size_t len, struct kineto_scratch *scratch,
-                        struct kineto_event *ev) {
-    struct json_pull j;
-    json_pull_memory(&j, text, len);
+static void start_event(struct kineto_event *ev) {
     memset(ev, 0, sizeof *ev);
     ev->pid.number = ev->tid.number = UINT64_MAX;
+    ev->cat = ev->name = ev->id = ev->args = (struct span){ "", 0 };
+}
+
+/* The general way: escapes and oddities. */
+static bool parse_slow(const char *text, size_t len, struct kineto_scratch *scratch,
+                       struct kineto_event *ev) {
+    struct json_pull j;
+    json_pull_memory(&j, text, len);
+    start_event(ev);
     scratch->used = 0;
     if (json_pull_next(&j) != JSON_OBJECT) return false;
     for (;;) {
@@ -164,14 +170,44 @@ bool kineto_event_parse(const char *text, size_t len, struct kineto_scratch *scr
         enum field field = field_of(j.text, j.len);
         tok = json_pull_raw(&j);
         if (tok <= JSON_END) return false;
-        if (tok == JSON_OBJECT && (field == FIELD_ARGS || field == FIELD_ID)) {
-            if (field == FIELD_ARGS) ev->args = (struct span){ j.text, j.len };
-            if (field == FIELD_ID) ev->id = (struct span){ j.text, j.len };
-        } else {
-            take_scalar(ev, scratch, &j, field, tok);
-        }
+        if (tok == JSON_OBJECT && field == FIELD_ARGS)
+            ev->args = (struct span){ j.text, j.len };
+        else if (tok == JSON_OBJECT && field == FIELD_ID)
+            ev->id = (struct span){ j.text, j.len };
+        else if (tok == JSON_STRING || tok == JSON_NUMBER)
+            take_scalar(ev, field, keep(scratch, &j), tok == JSON_STRING);
+        else
+            ev->bad_number |= field == FIELD_TS || field == FIELD_DUR;
     }
-    ev->category = category_of(ev->cat);
     ev->cut_text = j.cut_texts > 0;
+    return true;
+}
+
+/* The usual way: no escapes in what we keep. False: read it the slow way. */
+static bool parse_fast(const char *text, size_t len, struct kineto_event *ev) {
+    struct json_members m = { .p = text, .end = text + len };
+    enum json_members_result rc;
+    start_event(ev);
+    while ((rc = json_members_next(&m)) == JSON_MEMBERS_ONE) {
+        enum field field = field_of(m.key, m.key_len);
+        struct span value = { m.value, m.value_len };
+        if (field == FIELD_OTHER) continue;
+        if (m.kind == '{' && field == FIELD_ARGS) {
+            ev->args = value;
+            continue;
+        }
+        bool number = m.kind == '0' && (*m.value == '-' || (*m.value >= '0' && *m.value <= '9'));
+        if ((m.kind != '"' && !number) || value.n > JSON_TEXT_MAX) return false;
+        take_scalar(ev, field, value, m.kind == '"');
+        if (ev->phase == 's' || ev->phase == 'f' || ev->phase == 't')
+            return true; /* flows are only counted */
+    }
+    return rc == JSON_MEMBERS_END && m.p == m.end;
+}
+
+bool kineto_event_parse(const char *text, size_t len, struct kineto_scratch *scratch,
+                        struct kineto_event *ev) {
+    if (!parse_fast(text, len, ev) && !parse_slow(text, len, scratch, ev)) return false;
+    ev->category = category_of(ev->cat);
     return true;
 }

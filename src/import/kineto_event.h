@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 struct span {
-    const char *p;
+    const char *p; /* never NULL, also when empty */
     size_t n;
 };
 
