@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/kernel_name.h"
 #include "analyze/trace_stats_internal.h"
 #include "base/util.h"
 #include "base/vec.h"
@@ -37,16 +38,12 @@ static uint32_t *index_slot(struct trace_stats_index *ix, uint32_t name) {
     return &ix->v[name];
 }
 
-/* Collectives of NCCL and RCCL, and the ones inference servers bring along. */
 static bool is_communication(const char *name) {
-    static const char *const words[] = {
-        "nccl",       "rccl",     "allreduce",          "all_reduce",    "allgather",
-        "all_gather", "alltoall", "all_to_all",         "reducescatter", "reduce_scatter",
-        "nvshmem",    "mscclpp",  "cross_device_reduce"
-    };
-    for (size_t i = 0; i < COUNTOF(words); i++)
-        if (strcasestr(name, words[i])) return true;
-    return false;
+    struct kernel_name kn;
+    kernel_name_parse(&kn, name);
+    bool yes = kn.category == KERNEL_CATEGORY_COMMUNICATION;
+    kernel_name_free(&kn);
+    return yes;
 }
 
 uint32_t trace_stats_kernel_row(struct trace_stats *st, uint32_t name) {

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/kernel_name.h"
 #include "analyze/trace_stats_internal.h"
 #include "base/die.h"
 #include "base/vec.h"
@@ -16,6 +17,7 @@ struct gather {
     uint8_t
         *marks_stage; /* by string number of a domain: 1 no, 2 its ranges count as stages; 0: not yet asked */
     uint32_t strings;
+    bool imported; /* from a file of another tool */
     uint64_t counts[TRACE_KIND_END], memcpys, memsets, ops, stages, marks, bad;
 };
 
@@ -28,6 +30,19 @@ static uint32_t name_of(struct gather *g, uint32_t string) {
             (text ? intern_id(g->st->names, text, len) : intern_str(g->st->names, "(lost)")) + 1;
     }
     return g->names[string] - 1;
+}
+
+/* Importers give names as their source has them; the collector gives them mangled. */
+static uint32_t kernel_name_of(struct gather *g, uint32_t string) {
+    uint32_t name = name_of(g, string);
+    const char *text = intern_text(g->st->names, name);
+    if (g->imported || strncmp(text, "_Z", 2) != 0 || string >= g->strings) return name;
+    struct kernel_name kn;
+    kernel_name_parse(&kn, text);
+    name = intern_str(g->st->names, kn.demangled);
+    kernel_name_free(&kn);
+    g->names[string] = name + 1;
+    return name;
 }
 
 /* Steps of a loop are one stage: "ProfilerStep#12" -> "ProfilerStep". */
@@ -44,7 +59,7 @@ static void take_kernels(struct gather *g, const struct trace_kernel *k, size_t 
             g->bad++;
             continue;
         }
-        uint32_t at = trace_stats_kernel_row(g->st, name_of(g, k[i].name));
+        uint32_t at = trace_stats_kernel_row(g->st, kernel_name_of(g, k[i].name));
         struct trace_stats_kernel *row = &g->st->kernels.v[at];
         uint64_t duration = k[i].end_ns - k[i].start_ns;
         row->calls++;
@@ -138,15 +153,14 @@ static void take(struct gather *g, const struct trace_batch *b) {
 static void take_tally(struct gather *g) {
     static const char events[] = "import.events.", problems[] = "import.problem.";
     const char *key, *value;
-    bool imported = false;
     for (size_t i = 0; trace_reader_meta_at(g->r, i, &key, &value); i++) {
         uint64_t n = strtoull(value, NULL, 10);
         if (strncmp(key, events, sizeof events - 1) == 0)
-            trace_stats_event(g->st, key + sizeof events - 1, n), imported = true;
+            trace_stats_event(g->st, key + sizeof events - 1, n);
         if (strncmp(key, problems, sizeof problems - 1) == 0)
             trace_stats_problem(g->st, key + sizeof problems - 1, n);
     }
-    if (imported) return;
+    if (g->imported) return;
     trace_stats_event(g->st, "kernel", g->counts[TRACE_KERNEL]);
     trace_stats_event(g->st, "memcpy", g->memcpys);
     trace_stats_event(g->st, "memset", g->memsets);
@@ -174,6 +188,8 @@ int trace_stats_gather(struct trace_stats *st, const struct trace_reader *r, str
                        struct err *err) {
     struct gather g = { .st = st, .r = r, .out = out, .strings = trace_reader_string_end(r) };
     struct trace_batch b = { 0 };
+    const char *source = trace_reader_meta(r, "source");
+    g.imported = source && strncmp(source, "import:", 7) == 0;
     if (g.strings == 0) g.strings = 1;
     g.names = xcalloc(g.strings, sizeof *g.names);
     g.marks_stage = xcalloc(g.strings, 1);
