@@ -40,7 +40,7 @@ void ncu_json(const struct ncu *n, const struct ncu_launches *classes, struct st
 
 static void cell(struct table *t, double v, const char *unit) {
     if (isnan(v))
-        table_cell(t, "-");
+        table_cell(t, "–");
     else
         table_cell(t, "%.1f%s", v, unit);
 }
@@ -61,7 +61,7 @@ void ncu_text(const struct ncu *n, const struct ncu_launches *classes, size_t to
         table_cell(&t, "%s", intern_text(n->texts, k->name));
         table_cell(&t, "%llu", (unsigned long long)k->launches);
         if (isnan(k->value[NCU_DURATION]))
-            table_cell(&t, "-");
+            table_cell(&t, "–");
         else
             table_cell(&t, "%.2f", k->value[NCU_DURATION] / 1e3);
         cell(&t, k->value[NCU_SM], "%"), cell(&t, k->value[NCU_MEMORY], "%"),
@@ -70,7 +70,7 @@ void ncu_text(const struct ncu *n, const struct ncu_launches *classes, size_t to
         table_cell(&t, isnan(k->value[NCU_DRAM_RATE]) ? "%s" : "%s/s", rate);
         cell(&t, k->value[NCU_OCCUPANCY], "%"), cell(&t, k->value[NCU_L1_HIT], "%"),
             cell(&t, k->value[NCU_L2_HIT], "%");
-        table_cell(&t, "%s", bound ? bound : "-");
+        table_cell(&t, "%s", bound ? bound : "–");
     }
     table_text(&t, out);
     table_free(&t);

@@ -9,7 +9,7 @@
 
 static void cell_ms(struct table *t, double ns) {
     if (isnan(ns))
-        table_cell(t, "-");
+        table_cell(t, "–");
     else
         table_cell(t, "%.3f", ns / 1e6);
 }
@@ -51,7 +51,7 @@ static void gpus(const struct trace_stats *st, struct strbuf *out) {
         if (span)
             table_cell(&t, "%.1f%%", 100.0 * (double)g->busy_ns / (double)span);
         else
-            table_cell(&t, "-");
+            table_cell(&t, "–");
     }
     print(&t, "Devices", out);
 }
@@ -68,11 +68,11 @@ static void kernels(const struct trace_stats *st, size_t top, struct strbuf *out
         if (st->kernel_ns)
             table_cell(&t, "%.1f%%", 100.0 * (double)k->total_ns / (double)st->kernel_ns);
         else
-            table_cell(&t, "-");
+            table_cell(&t, "–");
         if (k->calls)
             table_cell(&t, "%.2f", (double)k->total_ns / (double)k->calls / 1e3);
         else
-            table_cell(&t, "-");
+            table_cell(&t, "–");
     }
     print(&t, "Kernels", out);
 }
@@ -95,7 +95,7 @@ static void percent(struct table *t, uint64_t part, uint64_t whole) {
     if (whole)
         table_cell(t, "%.1f%%", 100.0 * (double)part / (double)whole);
     else
-        table_cell(t, "-");
+        table_cell(t, "–");
 }
 
 static void ranks(const struct trace_stats *st, struct strbuf *out) {
@@ -109,7 +109,7 @@ static void ranks(const struct trace_stats *st, struct strbuf *out) {
         if (r->rank >= 0)
             table_cell(&t, "%lld %s", (long long)r->rank, trace_stats_name(st, r->path));
         else
-            table_cell(&t, "- %s", trace_stats_name(st, r->path));
+            table_cell(&t, "– %s", trace_stats_name(st, r->path));
         cell_ms(&t, (double)r->span_ns), cell_ms(&t, (double)r->busy_ns), cell_ms(&t, (double)r->compute_ns);
         cell_ms(&t, (double)r->comm_ns);
         percent(&t, r->comm_ns, r->busy_ns), percent(&t, r->comm_hidden_ns, r->comm_ns);
