@@ -42,6 +42,7 @@ struct tokenizer {
 struct json_t;
 int tok_load(struct tokenizer *t, struct json_t *root, struct err *err);
 int tok_load_steps(struct json_t *node, const char *where, struct tok_steps *out, struct err *err);
+const char *tok_json_type(struct json_t *node); /* its "type"; "" for none */
 int tok_load_decoder(struct json_t *node, struct tok_decoder *out, struct err *err);
 
 const struct tok_added *tok_find_added(const struct tokenizer *t, uint32_t id); /* NULL: not one */

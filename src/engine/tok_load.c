@@ -7,11 +7,6 @@
 #include "base/vec.h"
 #include "engine/tok_internal.h"
 
-static const char *type_of(json_t *node) {
-    const char *type = json_string_value(json_object_get(node, "type"));
-    return type ? type : "";
-}
-
 static bool flag(json_t *node, const char *key) { return json_is_true(json_object_get(node, key)); }
 
 static int read_id(json_t *node, uint32_t *id) {
@@ -53,7 +48,7 @@ static const char *text_or(json_t *node, const char *key, const char *otherwise)
 }
 
 static int load_model(struct tok_bpe *bpe, json_t *model, struct err *err) {
-    const char *type = type_of(model);
+    const char *type = tok_json_type(model);
     json_t *merges = json_object_get(model, "merges"), *merge;
     size_t i;
     if (!json_is_object(model)) return err_set(err, "there is no model: is this a tokenizer.json?");
@@ -169,7 +164,7 @@ static int load_pair(struct token_ids *out, json_t *pair, struct err *err) { /* 
 }
 
 static int load_post_processor(struct tokenizer *t, json_t *node, int depth, struct err *err) {
-    const char *type = type_of(node);
+    const char *type = tok_json_type(node);
     json_t *list = json_object_get(node, "processors"), *item;
     size_t i;
     if (!node || json_is_null(node) || strcmp(type, "ByteLevel") == 0) return 0; /* ByteLevel: offsets only */

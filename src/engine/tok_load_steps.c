@@ -26,7 +26,7 @@ struct kind {
     load_fn load;
 };
 
-static const char *type_of(json_t *node) {
+const char *tok_json_type(json_t *node) {
     const char *type = json_string_value(json_object_get(node, "type"));
     return type ? type : "";
 }
@@ -37,7 +37,7 @@ static bool flag_or(json_t *node, const char *key, bool otherwise) {
 }
 
 static int bad(struct loader *l, json_t *node, const char *what) {
-    return err_set(l->err, "%s \"%.40s\": %s", l->where, type_of(node), what);
+    return err_set(l->err, "%s \"%.40s\": %s", l->where, tok_json_type(node), what);
 }
 
 static void add_text_step(struct loader *l, enum tok_step_kind kind, const char *text, size_t n) {
@@ -63,7 +63,7 @@ static struct tok_regex *load_pattern(struct loader *l, json_t *node) {
         return tok_regex_open(json_string_value(regex), json_string_length(regex), l->err);
     if (json_is_string(text) && json_string_length(text) > 0)
         return tok_regex_open_literal(json_string_value(text), json_string_length(text), l->err);
-    err_set(l->err, "\"%.40s\" has no pattern", type_of(node));
+    err_set(l->err, "\"%.40s\" has no pattern", tok_json_type(node));
     return NULL;
 }
 
@@ -201,7 +201,7 @@ static const struct kind pre_tokenizers[] = {
 };
 
 static int load_any(struct loader *l, json_t *node, const struct kind *kinds, size_t n, int depth) {
-    const char *type = type_of(node);
+    const char *type = tok_json_type(node);
     json_t *item;
     size_t i;
     if (!node || json_is_null(node)) return 0;
@@ -251,7 +251,7 @@ static int decoder_strip(struct tok_decoder *d, json_t *node, bool fused, struct
 }
 
 static int decoder_one(struct tok_decoder *d, json_t *node, bool *fused, struct err *err) {
-    const char *type = type_of(node);
+    const char *type = tok_json_type(node);
     bool plain = d->kind == TOK_DECODER_NONE || d->kind == TOK_DECODER_TEXT;
     if (strcmp(type, "Fuse") == 0) {
         *fused = true;
@@ -283,7 +283,7 @@ int tok_load_decoder(json_t *node, struct tok_decoder *out, struct err *err) {
     json_t *list = json_object_get(node, "decoders"), *item;
     size_t i;
     if (!node || json_is_null(node)) return 0;
-    if (strcmp(type_of(node), "Sequence") != 0) return decoder_one(out, node, &fused, err);
+    if (strcmp(tok_json_type(node), "Sequence") != 0) return decoder_one(out, node, &fused, err);
     if (!json_is_array(list)) return err_set(err, "decoder \"Sequence\": its list is missing");
     json_array_foreach(list, i, item) {
         if (decoder_one(out, item, &fused, err) < 0) return -1;
