@@ -9,6 +9,7 @@ packages() {
     case $1 in
     build) echo gcc make libc6-dev libzstd-dev zlib1g-dev libjansson-dev libpng-dev libjpeg-dev libpcre2-dev libyaml-dev libsqlite3-dev ;;
     test) echo libcmocka-dev python3 ;;
+    browser) echo chromium ;;
     lint) echo clang-format cppcheck shellcheck ;;
     fuzz) echo clang "$(fuzz_runtime)" ;;
     *) echo "deps.sh: no such set: $1" >&2; exit 2 ;;

@@ -5,12 +5,15 @@
 #include "cmd/command.h"
 
 extern const struct command cmd_calibrate;
+extern const struct command cmd_compare;
 extern const struct command cmd_completion;
 extern const struct command cmd_doctor;
 extern const struct command cmd_engine;
-extern const struct command cmd_run;
+extern const struct command cmd_export;
 extern const struct command cmd_import;
 extern const struct command cmd_profile;
+extern const struct command cmd_report;
+extern const struct command cmd_run;
 extern const struct command cmd_static;
 extern const struct command cmd_stats;
 extern const struct command cmd_trace_dump;

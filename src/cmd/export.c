@@ -1,0 +1,88 @@
+/* inferprof export: the trace for other tools. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/util.h"
+#include "cmd/commands.h"
+#include "report/export.h"
+#include "report/run.h"
+#include "report/text.h"
+
+struct export_opts {
+    const char *format, *output, *window;
+};
+
+static char *default_output(const struct report_run *r, const char *format, const char *operand) {
+    static const char *const endings[][2] = { { "perfetto", "perfetto-trace" },
+                                              { "chrome", "chrome.json" },
+                                              { "csv", "csv" },
+                                              { "sqlite", "sqlite" } };
+    const char *ending = format;
+    for (size_t i = 0; i < COUNTOF(endings); i++)
+        if (strcmp(endings[i][0], format) == 0) ending = endings[i][1];
+    if (r->dir) return xasprintf("%s/%s.%s", r->dir, "trace", ending);
+    size_t n = strlen(operand);
+    if (n > 4 && strcmp(operand + n - 4, ".ipt") == 0) n -= 4;
+    return xasprintf("%.*s.%s", (int)n, operand, ending);
+}
+
+static int export_run(struct report_run *r, const struct export_opts *o, const char *operand,
+                      struct err *err) {
+    if (!r->timeline) return err_set(err, "%s: this run has no traces to export", operand);
+    struct export_job x;
+    char *path = o->output ? xstrdup(o->output) : default_output(r, o->format, operand);
+    export_open(&x, r->timeline, &r->analysis);
+    int rc = o->window ? export_window(&x, o->window, err) : 0;
+    if (rc == 0) rc = export_write(&x, o->format, path, err);
+    if (rc == 0) {
+        printf("%s\n", path);
+        log_info("%s records", text_count(x.written).s);
+    }
+    export_close(&x);
+    free(path);
+    return rc;
+}
+
+static int run(const void *opts, int argc, char **argv) {
+    const struct export_opts *o = opts;
+    struct report_run r;
+    struct err err;
+    int rc = report_run_open(&r, (const char *const *)argv, (size_t)argc, NULL, &err);
+    if (rc == 0) {
+        rc = export_run(&r, o, argv[0], &err);
+        report_run_close(&r);
+    }
+    return rc < 0 ? command_fail(&err) : EXIT_DONE;
+}
+
+static const struct opt options[] = {
+    { 'f', "format", OPT_CHOICE, offsetof(struct export_opts, format), "FORMAT",
+      "what to write; perfetto unless told", EXPORT_FORMATS },
+    { 'o', "output", OPT_STR, offsetof(struct export_opts, output), "FILE", "where to; for csv a folder",
+      NULL },
+    { 'w', "window", OPT_STR, offsetof(struct export_opts, window), "STAGE[:FROM..TO]",
+      "only this stretch: occurrences (2..5) or times (10ms..25ms) of a stage", NULL },
+};
+
+static const struct export_opts defaults = { .format = "perfetto" };
+
+const struct command cmd_export = {
+    .name = "export",
+    .args = "RUN_DIR|FILE.ipt...",
+    .summary = "write the trace for other tools: Perfetto, Chrome JSON, CSV, Nsight-shaped SQLite",
+    .details =
+        "perfetto opens in ui.perfetto.dev; chrome in chrome://tracing and everything that reads PyTorch's traces; sqlite has\n"
+        "the tables and columns of an Nsight Systems export. Prints the path of what was written.",
+    .opts = options,
+    .nopts = COUNTOF(options),
+    .defaults = &defaults,
+    .opts_bytes = sizeof(struct export_opts),
+    .min_args = 1,
+    .max_args = -1,
+    .complete = COMPLETE_FILES,
+    .run = run,
+};

@@ -1,0 +1,154 @@
+/* inferprof report: traces in, the story out. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/die.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/util.h"
+#include "base/vec.h"
+#include "cmd/build_info.h"
+#include "cmd/commands.h"
+#include "llm/gpus.h"
+#include "report/costs.h"
+#include "report/run.h"
+
+struct report_opts {
+    const char *output, *model;
+    struct opt_list stages;
+    double peak_tflops, peak_gbps;
+};
+
+struct rules {
+    struct analyze_rule *v;
+    size_t n, cap;
+};
+
+/* "decode=vllm_decode*" */
+static int parse_rules(const struct opt_list *in, struct rules *out, struct err *err) {
+    for (size_t i = 0; i < in->n; i++) {
+        const char *equals = strchr(in->v[i], '=');
+        if (!equals || equals == in->v[i] || !equals[1])
+            return err_set(err, "--stage: '%s' is not NAME=GLOB, as in decode=step_*", in->v[i]);
+        struct analyze_rule rule = { xstrndup(in->v[i], (size_t)(equals - in->v[i])), equals + 1 };
+        vec_push(out, rule);
+    }
+    return 0;
+}
+
+static void free_rules(struct rules *rules) {
+    for (size_t i = 0; i < rules->n; i++) free((char *)rules->v[i].stage);
+    free(rules->v);
+}
+
+/* The costs need the token counts of a first look; then everything is computed again with them. */
+static int add_model(struct report_run *r, const struct report_opts *o, struct report_run_options *options,
+                     struct err *err) {
+    struct analyze_cost costs[REPORT_COSTS_MAX];
+    const char *why;
+    struct llm_model *m = llm_model_load(o->model, &(struct llm_load){ 0 }, err);
+    if (!m) return -1;
+    if (!r->timeline) {
+        llm_model_free(m);
+        return err_set(err, "--model: the run has no trace to hold the model against");
+    }
+    options->costs = costs;
+    options->ncosts = report_costs(&r->analysis, m, r->analysis.peak_flops_per_s,
+                                   r->analysis.peak_bytes_per_s, costs, &why);
+    options->model = m->name;
+    if (options->ncosts)
+        report_run_analyze(r, options);
+    else
+        log_warn("--model: %s; no MFU, MBU or floor", why);
+    options->costs = NULL, options->ncosts = 0;
+    options->model = NULL;
+    llm_model_free(m);
+    return 0;
+}
+
+static char *output_folder(const struct report_run *r, const struct report_opts *o, const char *operand) {
+    if (o->output) return xstrdup(o->output);
+    if (r->dir) return xstrdup(r->dir);
+    size_t n = strlen(operand);
+    if (n > 4 && strcmp(operand + n - 4, ".ipt") == 0) n -= 4;
+    return xasprintf("%.*s-report", (int)n, operand);
+}
+
+static size_t terminal_width(void) {
+    struct winsize w;
+    return isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col >= 40 ? w.ws_col
+                                                                                                : 100;
+}
+
+static int write_and_print(struct report_run *r, const struct report_opts *o, const char *operand,
+                           struct err *err) {
+    struct strbuf screen = STRBUF_INIT;
+    char *dir = output_folder(r, o, operand);
+    r->in.version = build_version();
+    int rc = file_mkdirs(dir, err);
+    if (rc == 0) rc = report_write_all(dir, &r->in, err);
+    if (rc == 0) {
+        report_terminal(&r->in, terminal_width(), &screen);
+        fputs(screen.buf, stdout);
+        log_info("wrote %s/report.html, report.md, metrics.json and the tables", dir);
+    }
+    strbuf_free(&screen);
+    free(dir);
+    return rc;
+}
+
+static int run(const void *opts, int argc, char **argv) {
+    const struct report_opts *o = opts;
+    struct rules rules = { 0 };
+    struct report_run r;
+    struct err err;
+    if (parse_rules(&o->stages, &rules, &err) < 0) {
+        free_rules(&rules);
+        return command_usage("report: %s", err.msg);
+    }
+    struct report_run_options options = { .rules = rules.v,
+                                          .nrules = rules.n,
+                                          .peak_flops_per_s = o->peak_tflops * 1e12,
+                                          .peak_bytes_per_s = o->peak_gbps * 1e9 };
+    int rc = report_run_open(&r, (const char *const *)argv, (size_t)argc, &options, &err);
+    if (rc == 0) {
+        if (o->model) rc = add_model(&r, o, &options, &err);
+        if (rc == 0) rc = write_and_print(&r, o, argv[0], &err);
+        report_run_close(&r);
+    }
+    free_rules(&rules);
+    return rc < 0 ? command_fail(&err) : EXIT_DONE;
+}
+
+static const struct opt options[] = {
+    { 'o', "output", OPT_STR, offsetof(struct report_opts, output), "DIR",
+      "where the files go; the run folder itself unless told", NULL },
+    { 'm', "model", OPT_STR, offsetof(struct report_opts, model), "PATH",
+      "the model's folder or config.json: gives MFU, MBU, floor and distance", NULL },
+    { 's', "stage", OPT_LIST, offsetof(struct report_opts, stages), "NAME=GLOB",
+      "ranges with such names are this stage; may be given again", NULL },
+    { 0, "peak-tflops", OPT_DOUBLE, offsetof(struct report_opts, peak_tflops), "T",
+      "compute peak of the device instead of the table's", NULL },
+    { 0, "peak-gbps", OPT_DOUBLE, offsetof(struct report_opts, peak_gbps), "G",
+      "memory bandwidth of the device instead of the table's", NULL },
+};
+
+const struct command cmd_report = {
+    .name = "report",
+    .args = "RUN_DIR|FILE.ipt...",
+    .summary = "turn traces into the story: where the time went, how far from the floor, what to do first",
+    .details =
+        "Writes report.html, report.md, stakeholder_summary.md, metrics.json, findings.json, the tables as CSV and\n"
+        "Markdown, and charts/. Several files of one job are laid over each other.",
+    .opts = options,
+    .nopts = COUNTOF(options),
+    .opts_bytes = sizeof(struct report_opts),
+    .min_args = 1,
+    .max_args = -1,
+    .complete = COMPLETE_FILES,
+    .run = run,
+};

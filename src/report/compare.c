@@ -1,0 +1,231 @@
+#include "report/compare.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "base/hash.h"
+#include "base/intern.h"
+#include "base/util.h"
+#include "base/vec.h"
+
+const char *compare_verdict_name(enum compare_verdict v) {
+    static const char *const names[] = { "only in A",
+                                         "only in B",
+                                         "unknown",
+                                         "no difference shown",
+                                         "faster",
+                                         "slower",
+                                         "no repeats to judge by" };
+    return names[v];
+}
+
+static bool same(const char *a, const char *b) { return a == b || (a && b && strcmp(a, b) == 0); }
+
+/* ---- stages and figures */
+static struct stats stats_of_array(const json_t *array) {
+    size_t n = json_array_size(array);
+    double *v = xcalloc(n + 1, sizeof *v);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *x = json_array_get(array, i);
+        v[i] = json_is_number(x) ? json_number_value(x) : NAN;
+    }
+    struct stats s = stats_of_sorting(v, n);
+    free(v);
+    return s;
+}
+
+static enum compare_verdict judge(const struct compare_row *r, bool larger_is_better) {
+    if (isnan(r->change)) return COMPARE_UNKNOWN;
+    if (r->a_stats.n < 2 || r->b_stats.n < 2) return COMPARE_UNTESTED;
+    if (!r->difference.shown) return COMPARE_SAME;
+    return (r->difference.difference > 0) == larger_is_better ? COMPARE_FASTER : COMPARE_SLOWER;
+}
+
+static void compare_one(struct compare_row *r, bool larger_is_better) {
+    if (r->a_stats.n && r->b_stats.n) {
+        r->difference = stats_welch(&r->a_stats, &r->b_stats);
+        r->change = r->difference.ratio - 1;
+    } else {
+        r->difference = (struct stats_difference){ r->b - r->a, NAN, NAN, r->b / r->a, false };
+        r->change = r->a > 0 ? r->b / r->a - 1 : NAN;
+    }
+    r->verdict = judge(r, larger_is_better);
+}
+
+static struct compare_row stage_row(const json_t *o) {
+    struct compare_row r = { .name = memory_text(o, "name"),
+                             .parent = memory_text(o, "parent"),
+                             .unit = "ms" };
+    r.a_stats = stats_of_array(memory_array(o, "repeats_ms"));
+    r.b_stats = stats_none();
+    r.a = r.a_stats.n ? r.a_stats.median : memory_number(o, "time_ms");
+    r.b = r.change = NAN;
+    r.verdict = COMPARE_ONLY_A;
+    r.difference = (struct stats_difference){ NAN, NAN, NAN, NAN, false };
+    return r;
+}
+
+static const json_t *find_stage(const json_t *stages, const struct compare_row *r) {
+    for (size_t i = 0; i < json_array_size(stages); i++) {
+        const json_t *o = json_array_get(stages, i);
+        if (same(memory_text(o, "name"), r->name) && same(memory_text(o, "parent"), r->parent)) return o;
+    }
+    return NULL;
+}
+
+static bool is_wanted_stage(const json_t *o) {
+    return memory_text(o, "name") && !json_is_true(json_object_get(o, "outside"));
+}
+
+static void compare_stages(const json_t *a, const json_t *b, struct comparison *c) {
+    for (size_t i = 0; i < json_array_size(a); i++) {
+        if (!is_wanted_stage(json_array_get(a, i))) continue;
+        struct compare_row r = stage_row(json_array_get(a, i));
+        const json_t *other = find_stage(b, &r);
+        if (other) {
+            struct compare_row s = stage_row(other);
+            r.b = s.a, r.b_stats = s.a_stats;
+            compare_one(&r, false);
+        }
+        vec_push(&c->stages, r);
+    }
+    for (size_t i = 0; i < json_array_size(b); i++) {
+        if (!is_wanted_stage(json_array_get(b, i))) continue;
+        struct compare_row r = stage_row(json_array_get(b, i));
+        if (find_stage(a, &r)) continue;
+        r.b = r.a, r.b_stats = r.a_stats, r.a = NAN, r.a_stats = stats_none(), r.verdict = COMPARE_ONLY_B;
+        vec_push(&c->stages, r);
+    }
+}
+
+static void compare_figures(const struct report_memory *a, const struct report_memory *b,
+                            struct comparison *c) {
+    for (size_t i = 0; i < a->nfigures; i++)
+        for (size_t j = 0; j < b->nfigures; j++) {
+            const struct report_figure *f = &a->figures[i], *g = &b->figures[j];
+            if (strcmp(f->key, g->key) != 0) continue;
+            struct compare_row r = { .name = f->name, .unit = f->unit ? f->unit : "" };
+            r.a_stats = stats_of(f->values, f->n), r.b_stats = stats_of(g->values, g->n);
+            r.a = r.a_stats.median, r.b = r.b_stats.median;
+            compare_one(&r, f->larger_is_better);
+            vec_push(&c->figures, r);
+            break;
+        }
+}
+
+/* ---- kernels and operators: summed by class, then laid side by side */
+struct side {
+    const char *name_key, *time_key; /* "short_name", "owned_ns" */
+    bool with_category;
+};
+
+static void add_work(struct comparison *c, struct intern *keys, bool kernels, const json_t *list,
+                     const struct side *s, bool is_b) {
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *o = json_array_get(list, i);
+        const char *name = memory_text(o, s->name_key),
+                   *category = s->with_category ? memory_text(o, "category") : NULL;
+        if (!name) continue;
+        char *key = xasprintf("%s\n%s", name, category ? category : "");
+        uint32_t before = intern_count(keys), id = intern_str(keys, key);
+        free(key);
+        struct compare_work new_row = { xstrdup(name), category, NAN, NAN, NAN, NAN, NAN };
+        if (id >= before && kernels)
+            vec_push(&c->kernels, new_row);
+        else if (id >= before)
+            vec_push(&c->operators, new_row);
+        else
+            free(new_row.name);
+        struct compare_work *w = kernels ? &c->kernels.v[id] : &c->operators.v[id];
+        double *ns = is_b ? &w->b_ns : &w->a_ns, *calls = is_b ? &w->b_calls : &w->a_calls;
+        double t = memory_number(o, s->time_key), k = memory_number(o, "calls");
+        if (isfinite(t)) *ns = (isnan(*ns) ? 0 : *ns) + t;
+        if (isfinite(k)) *calls = (isnan(*calls) ? 0 : *calls) + k;
+    }
+}
+
+static double size_of_change(const struct compare_work *w) {
+    return fabs((isnan(w->b_ns) ? 0 : w->b_ns) - (isnan(w->a_ns) ? 0 : w->a_ns));
+}
+
+static int by_change(const void *a, const void *b) {
+    double x = size_of_change(a), y = size_of_change(b);
+    if (x != y) return x < y ? 1 : -1;
+    return strcmp(((const struct compare_work *)a)->name, ((const struct compare_work *)b)->name);
+}
+
+static void finish_work(struct compare_work *v, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        v[i].change_ns = (isnan(v[i].b_ns) ? 0 : v[i].b_ns) - (isnan(v[i].a_ns) ? 0 : v[i].a_ns);
+    if (n) qsort(v, n, sizeof *v, by_change);
+}
+
+static void compare_work(const json_t *a, const json_t *b, struct comparison *c) {
+    const struct side kernel = { "short_name", "owned_ns", true }, op = { "name", "total_ns", false };
+    struct intern *keys = intern_open();
+    add_work(c, keys, true, memory_array(a, "kernels"), &kernel, false);
+    add_work(c, keys, true, memory_array(b, "kernels"), &kernel, true);
+    intern_close(keys);
+    keys = intern_open();
+    add_work(c, keys, false, memory_array(a, "operators"), &op, false);
+    add_work(c, keys, false, memory_array(b, "operators"), &op, true);
+    intern_close(keys);
+    finish_work(c->kernels.v, c->kernels.n);
+    finish_work(c->operators.v, c->operators.n);
+}
+
+/* ---- environment */
+static const char *env_value(const struct report_memory *m, const char *key) {
+    for (size_t i = 0; i < m->nenv; i++)
+        if (strcmp(m->env[i].key, key) == 0) return m->env[i].value;
+    return NULL;
+}
+
+static void compare_environment(const struct report_memory *a, const struct report_memory *b,
+                                struct comparison *c) {
+    const char *da = memory_text(json_object_get(a->root, "device"), "name");
+    const char *db = memory_text(json_object_get(b->root, "device"), "name");
+    if (!same(da, db)) vec_push(&c->env, ((struct compare_env){ "device", da, db }));
+    for (size_t i = 0; i < a->nenv; i++) {
+        const char *other = env_value(b, a->env[i].key);
+        if (!same(a->env[i].value, other))
+            vec_push(&c->env, ((struct compare_env){ a->env[i].key, a->env[i].value, other }));
+    }
+    for (size_t i = 0; i < b->nenv; i++)
+        if (!env_value(a, b->env[i].key) && b->env[i].value)
+            vec_push(&c->env, ((struct compare_env){ b->env[i].key, NULL, b->env[i].value }));
+}
+
+void compare_runs(const struct report_memory *a, const struct report_memory *b, struct comparison *c) {
+    *c = (struct comparison){ 0 };
+    c->a_name = memory_text(json_object_get(a->root, "run"), "id");
+    c->b_name = memory_text(json_object_get(b->root, "run"), "id");
+    compare_stages(memory_array(a->root, "stages"), memory_array(b->root, "stages"), c);
+    compare_figures(a, b, c);
+    compare_work(a->root, b->root, c);
+    compare_environment(a, b, c);
+}
+
+void compare_free(struct comparison *c) {
+    for (size_t i = 0; i < c->kernels.n; i++) free(c->kernels.v[i].name);
+    for (size_t i = 0; i < c->operators.n; i++) free(c->operators.v[i].name);
+    free(c->stages.v);
+    free(c->figures.v);
+    free(c->kernels.v);
+    free(c->operators.v);
+    free(c->env.v);
+    *c = (struct comparison){ 0 };
+}
+
+const struct compare_row *compare_regression(const struct comparison *c, double allowed) {
+    const struct compare_row *worst = NULL;
+    for (size_t i = 0; i < c->stages.n; i++) {
+        const struct compare_row *r = &c->stages.v[i];
+        bool slower = r->verdict == COMPARE_SLOWER || r->verdict == COMPARE_UNTESTED;
+        if (r->parent || !slower || !(r->change > allowed)) continue;
+        if (!worst || r->change > worst->change) worst = r;
+    }
+    return worst;
+}

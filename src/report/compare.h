@@ -1,0 +1,69 @@
+/* Two runs side by side: stages with confidence intervals from their repeats, kernels by class, operators, what
+ * differs in the environment. B is compared with A: a positive difference means B takes longer.
+ *     struct comparison c;
+ *     compare_runs(a, b, &c);
+ *     compare_text(&c, COMPARE_TEXT, &out);
+ *     compare_free(&c); */
+#ifndef REPORT_COMPARE_H
+#define REPORT_COMPARE_H
+
+#include "base/stats.h"
+#include "base/strbuf.h"
+#include "report/memory.h"
+
+enum compare_verdict {
+    COMPARE_ONLY_A,
+    COMPARE_ONLY_B,
+    COMPARE_UNKNOWN,  /* one of them has no value */
+    COMPARE_SAME,     /* the interval holds 0: no difference shown */
+    COMPARE_FASTER,   /* shown */
+    COMPARE_SLOWER,   /* shown */
+    COMPARE_UNTESTED, /* a difference, but no repeats to judge it by */
+};
+const char *compare_verdict_name(enum compare_verdict v);
+
+struct compare_row { /* a stage or a figure over the repeats */
+    const char *name, *parent, *unit;
+    double a, b; /* medians, or the one value there is */
+    struct stats a_stats, b_stats;
+    struct stats_difference difference; /* of the means */
+    double change;                      /* b / a - 1 of means, or of the values */
+    enum compare_verdict verdict;
+};
+struct compare_work { /* kernels of one class, or an operator: sums over the trace */
+    char *name;
+    const char *category;
+    double a_ns, b_ns, a_calls, b_calls; /* NaN: not in this run */
+    double change_ns;
+};
+struct compare_env {
+    const char *key, *a, *b; /* NULL: not there */
+};
+
+struct comparison {
+    const char *a_name, *b_name;
+    struct {
+        struct compare_row *v;
+        size_t n, cap;
+    } stages, figures;
+    struct {
+        struct compare_work *v; /* by the size of the change */
+        size_t n, cap;
+    } kernels, operators;
+    struct {
+        struct compare_env *v;
+        size_t n, cap;
+    } env;
+};
+
+void compare_runs(const struct report_memory *a, const struct report_memory *b, struct comparison *c);
+void compare_free(struct comparison *c);
+/* The stage without parent that got slower by more than this (0.05: 5%), beyond doubt where there are repeats; NULL:
+ * none. The worst one. */
+const struct compare_row *compare_regression(const struct comparison *c, double allowed);
+
+enum compare_form { COMPARE_TEXT, COMPARE_MARKDOWN };
+void compare_text(const struct comparison *c, enum compare_form form, struct strbuf *out);
+void compare_json(const struct comparison *c, struct strbuf *out);
+
+#endif

@@ -1,0 +1,169 @@
+/* A comparison as text, as Markdown and as JSON. */
+#include <math.h>
+#include <stdio.h>
+
+#include "base/jsonw.h"
+#include "base/table.h"
+#include "base/util.h"
+#include "report/compare.h"
+#include "report/text.h"
+
+#define SHOWN_WORK 12
+
+static struct text signed_percent(double fraction) {
+    struct text t = text_percent(fraction), s = { "" };
+    snprintf(s.s, sizeof s.s, "%s%.30s", fraction > 0 ? "+" : "", t.s);
+    return s;
+}
+
+static struct text signed_ms(double ms) {
+    struct text t = text_ms_number(ms), s = { "" };
+    snprintf(s.s, sizeof s.s, "%s%.30s", ms > 0 ? "+" : "", t.s);
+    return s;
+}
+
+static void print_table(struct table *t, enum compare_form form, const char *heading, struct strbuf *out) {
+    if (table_rows(t)) {
+        strbuf_addf(out, form == COMPARE_MARKDOWN ? "## %s\n\n" : "%s\n", heading);
+        t->text_max_width = 48;
+        if (form == COMPARE_MARKDOWN)
+            table_markdown(t, out);
+        else
+            table_text(t, out);
+        strbuf_addch(out, '\n');
+    }
+    table_free(t);
+}
+
+static void row_cells(struct table *t, const struct compare_row *r) {
+    table_cell(t, "%s%s", r->parent ? "  " : "", r->name);
+    table_cell(t, "%s", r->unit);
+    table_cell(t, "%s", text_ms_number(r->a).s);
+    table_cell(t, "%s", text_ms_number(r->b).s);
+    table_cell(t, "%s", signed_percent(r->change).s);
+    if (isfinite(r->difference.low))
+        table_cell(t, "%s to %s", signed_ms(r->difference.low).s, signed_ms(r->difference.high).s);
+    else
+        table_cell(t, "%s", text_or_dash(NULL));
+    table_cell(t, "%zu / %zu", r->a_stats.n, r->b_stats.n);
+    table_cell(t, "%s", compare_verdict_name(r->verdict));
+}
+
+static void print_rows(const struct comparison *c, enum compare_form form, struct strbuf *out) {
+    struct table t;
+    table_init(&t);
+    table_column(&t, "stage", TABLE_LEFT);
+    table_column(&t, "unit", TABLE_LEFT);
+    table_column(&t, "A", TABLE_RIGHT);
+    table_column(&t, "B", TABLE_RIGHT);
+    table_column(&t, "change", TABLE_RIGHT);
+    table_column(&t, "95% CI of the difference", TABLE_RIGHT);
+    table_column(&t, "repeats", TABLE_RIGHT);
+    table_column(&t, "verdict", TABLE_LEFT);
+    for (size_t i = 0; i < c->stages.n; i++) row_cells(&t, &c->stages.v[i]);
+    for (size_t i = 0; i < c->figures.n; i++) row_cells(&t, &c->figures.v[i]);
+    print_table(&t, form, "Stages", out);
+}
+
+static void print_work(const struct compare_work *v, size_t n, const char *what, enum compare_form form,
+                       struct strbuf *out) {
+    struct table t;
+    char heading[96];
+    table_init(&t);
+    table_column(&t, what, TABLE_LEFT);
+    table_column(&t, "A ms", TABLE_RIGHT);
+    table_column(&t, "B ms", TABLE_RIGHT);
+    table_column(&t, "difference ms", TABLE_RIGHT);
+    table_column(&t, "A calls", TABLE_RIGHT);
+    table_column(&t, "B calls", TABLE_RIGHT);
+    for (size_t i = 0; i < MIN(n, SHOWN_WORK); i++) {
+        table_cell(&t, "%s", v[i].name);
+        table_cell(&t, "%s", text_ms_number(v[i].a_ns / 1e6).s);
+        table_cell(&t, "%s", text_ms_number(v[i].b_ns / 1e6).s);
+        table_cell(&t, "%s", signed_ms(v[i].change_ns / 1e6).s);
+        table_cell(&t, "%s", text_num(v[i].a_calls, 0).s);
+        table_cell(&t, "%s", text_num(v[i].b_calls, 0).s);
+    }
+    snprintf(heading, sizeof heading, n > SHOWN_WORK ? "%ss: the %d largest changes of %zu" : "%ss", what,
+             SHOWN_WORK, n);
+    print_table(&t, form, heading, out);
+}
+
+static void print_env(const struct comparison *c, enum compare_form form, struct strbuf *out) {
+    struct table t;
+    table_init(&t);
+    table_column(&t, "what", TABLE_LEFT);
+    table_column(&t, "A", TABLE_LEFT);
+    table_column(&t, "B", TABLE_LEFT);
+    for (size_t i = 0; i < c->env.n; i++) {
+        table_cell(&t, "%s", c->env.v[i].key);
+        table_cell(&t, "%s", text_or_dash(c->env.v[i].a));
+        table_cell(&t, "%s", text_or_dash(c->env.v[i].b));
+    }
+    print_table(&t, form, "Environment: what differs", out);
+}
+
+void compare_text(const struct comparison *c, enum compare_form form, struct strbuf *out) {
+    bool md = form == COMPARE_MARKDOWN;
+    strbuf_addstr(out, md ? "A: " : "A  ");
+    md ? text_markdown(out, text_or_dash(c->a_name)) : strbuf_addstr(out, text_or_dash(c->a_name));
+    strbuf_addstr(out, md ? "  \nB: " : "\nB  ");
+    md ? text_markdown(out, text_or_dash(c->b_name)) : strbuf_addstr(out, text_or_dash(c->b_name));
+    strbuf_addstr(out, "\n\n");
+    print_rows(c, form, out);
+    print_work(c->kernels.v, c->kernels.n, "kernel", form, out);
+    print_work(c->operators.v, c->operators.n, "operator", form, out);
+    print_env(c, form, out);
+}
+
+/* ---- JSON */
+static void json_row(struct jsonw *j, const struct compare_row *r) {
+    jsonw_object(j);
+    jsonw_kstr(j, "name", r->name), jsonw_kstr(j, "parent", r->parent), jsonw_kstr(j, "unit", r->unit);
+    jsonw_knum(j, "a", r->a), jsonw_knum(j, "b", r->b), jsonw_knum(j, "change", r->change);
+    jsonw_knum(j, "difference_of_means", r->difference.difference);
+    jsonw_knum(j, "ci95_low", r->difference.low), jsonw_knum(j, "ci95_high", r->difference.high);
+    jsonw_ku64(j, "a_repeats", r->a_stats.n), jsonw_ku64(j, "b_repeats", r->b_stats.n);
+    jsonw_kstr(j, "verdict", compare_verdict_name(r->verdict));
+    jsonw_end(j);
+}
+
+static void json_work(struct jsonw *j, const char *key, const struct compare_work *v, size_t n) {
+    jsonw_karray(j, key);
+    for (size_t i = 0; i < n; i++) {
+        jsonw_object(j);
+        jsonw_kstr(j, "name", v[i].name);
+        if (v[i].category) jsonw_kstr(j, "category", v[i].category);
+        jsonw_knum(j, "a_ns", v[i].a_ns), jsonw_knum(j, "b_ns", v[i].b_ns),
+            jsonw_knum(j, "change_ns", v[i].change_ns);
+        jsonw_knum(j, "a_calls", v[i].a_calls), jsonw_knum(j, "b_calls", v[i].b_calls);
+        jsonw_end(j);
+    }
+    jsonw_end(j);
+}
+
+void compare_json(const struct comparison *c, struct strbuf *out) {
+    struct jsonw j;
+    jsonw_start(&j, out, JSONW_PRETTY);
+    jsonw_object(&j);
+    jsonw_kstr(&j, "schema", "inferprof-compare"), jsonw_ku64(&j, "schema_version", 1);
+    jsonw_kstr(&j, "a", c->a_name), jsonw_kstr(&j, "b", c->b_name);
+    jsonw_karray(&j, "stages");
+    for (size_t i = 0; i < c->stages.n; i++) json_row(&j, &c->stages.v[i]);
+    jsonw_end(&j);
+    jsonw_karray(&j, "figures");
+    for (size_t i = 0; i < c->figures.n; i++) json_row(&j, &c->figures.v[i]);
+    jsonw_end(&j);
+    json_work(&j, "kernels", c->kernels.v, c->kernels.n);
+    json_work(&j, "operators", c->operators.v, c->operators.n);
+    jsonw_karray(&j, "environment");
+    for (size_t i = 0; i < c->env.n; i++) {
+        jsonw_object(&j);
+        jsonw_kstr(&j, "key", c->env.v[i].key), jsonw_kstr(&j, "a", c->env.v[i].a),
+            jsonw_kstr(&j, "b", c->env.v[i].b);
+        jsonw_end(&j);
+    }
+    jsonw_end(&j);
+    jsonw_end(&j);
+    jsonw_finish(&j);
+}

@@ -1,0 +1,167 @@
+#include "report/export.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "base/suggest.h"
+#include "base/util.h"
+#include "report/view.h"
+
+void export_open(struct export_job *x, const struct timeline *tl, const struct analysis *a) {
+    *x = (struct export_job){ .tl = tl, .a = a, .from_ns = 0, .to_ns = UINT64_MAX };
+}
+
+void export_close(struct export_job *x) {
+    free(x->has_launch);
+    x->has_launch = NULL;
+}
+
+uint32_t export_pid(const struct export_job *x, uint32_t process) {
+    if (process >= x->tl->nprocesses || x->tl->processes[process].pid == TIMELINE_NONE) return process + 1;
+    return x->tl->processes[process].pid;
+}
+
+const char *export_copy_name(unsigned copy_kind) {
+    static const char *const names[TRACE_COPY_KIND_END] = { "Unknown", "HtoD", "DtoH",  "DtoD",
+                                                            "HtoH",    "PtoP", "Memset" };
+    return copy_kind < TRACE_COPY_KIND_END ? names[copy_kind] : names[0];
+}
+
+const char *export_sync_name(unsigned sync_kind) {
+    static const char *const names[TRACE_SYNC_KIND_END] = { "Synchronization", "Event Sync",
+                                                            "Stream Wait Event", "Stream Sync",
+                                                            "Context Sync" };
+    return sync_kind < TRACE_SYNC_KIND_END ? names[sync_kind] : names[0];
+}
+
+const char *export_kernel_name(const struct export_job *x, size_t kernel) {
+    uint32_t shape = x->tl->kernels.shape[kernel];
+    if (x->a && x->a->shape_kernel) return x->a->kernels[x->a->shape_kernel[shape]].name;
+    return timeline_text(x->tl, x->tl->shapes[shape].name);
+}
+
+/* A launch is written when it lies in the window itself, or when something it launched does. */
+static void mark_launches(struct export_job *x) {
+    const struct timeline *tl = x->tl;
+    x->has_launch = xcalloc(tl->launches.n + 1, 1);
+    for (size_t i = 0; i < tl->launches.n; i++)
+        x->has_launch[i] = export_has(x, tl->launches.start_ns[i], tl->launches.end_ns[i]);
+    for (size_t i = 0; i < tl->kernels.n; i++)
+        if (tl->kernels.launch[i] != TIMELINE_NONE &&
+            export_has(x, tl->kernels.start_ns[i], tl->kernels.end_ns[i]))
+            x->has_launch[tl->kernels.launch[i]] = 1;
+    for (size_t i = 0; i < tl->copies.n; i++)
+        if (tl->copies.launch[i] != TIMELINE_NONE &&
+            export_has(x, tl->copies.start_ns[i], tl->copies.end_ns[i]))
+            x->has_launch[tl->copies.launch[i]] = 1;
+}
+
+/* ---- the window */
+static uint32_t find_stage(const struct analysis *a, const char *name, size_t len, struct err *err) {
+    struct suggest near;
+    char word[128];
+    snprintf(word, sizeof word, "%.*s", (int)MIN(len, sizeof word - 1), name);
+    suggest_start(&near, word);
+    for (uint32_t i = 0; i < a->nstages; i++) {
+        if (a->stages[i].outside) continue;
+        if (strcmp(a->stages[i].name, word) == 0 || strcmp(a->stages[i].path, word) == 0) return i;
+        suggest_try(&near, a->stages[i].name);
+    }
+    const char *best = near.best ? near.best : a->nstages ? a->stages[0].name : NULL;
+    err_set(err, "--window: no stage '%s' in the trace%s%s%s", word, best ? "; there is '" : "",
+            best ? best : "", best ? "'" : "");
+    return ANALYSIS_NONE;
+}
+
+/* A number with or without a unit of time. *is_time says which. */
+static bool parse_bound(const char **p, double *value, bool *is_time) {
+    static const struct {
+        const char *unit;
+        double ns;
+    } units[] = { { "ns", 1 }, { "us", 1e3 }, { "ms", 1e6 }, { "s", 1e9 } };
+    char *end;
+    if (!isdigit((unsigned char)**p)) return false;
+    *value = strtod(*p, &end);
+    if (end > *p && end[-1] == '.') end--; /* "2..5": strtod takes the first dot */
+    *is_time = false;
+    for (size_t i = 0; i < COUNTOF(units) && !*is_time; i++) {
+        size_t n = strlen(units[i].unit);
+        if (strncmp(end, units[i].unit, n) == 0 && !isalpha((unsigned char)end[n]))
+            *value *= units[i].ns, *is_time = true, end += n;
+    }
+    *p = end;
+    return true;
+}
+
+static int occurrences_bounds(struct export_job *x, uint32_t stage, double from, double to, struct err *err) {
+    double at = 0;
+    bool any = false;
+    for (size_t i = 0; i < x->a->noccurrences; i++) {
+        const struct analysis_occurrence *o = &x->a->occurrences[i];
+        if (o->stage != stage) continue;
+        if (at >= from && at <= to) {
+            if (!any) x->from_ns = o->start_ns, x->to_ns = o->wall_end_ns;
+            x->to_ns = MAX(x->to_ns, o->wall_end_ns);
+            any = true;
+        }
+        at++;
+    }
+    if (!any)
+        return err_set(err, "--window: %s occurs %.0f times, counted from 0", x->a->stages[stage].name, at);
+    return 0;
+}
+
+static int time_bounds(struct export_job *x, uint32_t stage, double from_ns, double to_ns, struct err *err) {
+    for (size_t i = 0; i < x->a->noccurrences; i++) {
+        if (x->a->occurrences[i].stage != stage) continue;
+        x->from_ns = x->a->occurrences[i].start_ns + (uint64_t)from_ns;
+        x->to_ns = x->a->occurrences[i].start_ns + (uint64_t)to_ns;
+        return 0;
+    }
+    return err_set(err, "--window: %s does not occur in the trace", x->a->stages[stage].name);
+}
+
+static int explicit_window(struct export_job *x, uint32_t stage, const char *bounds, struct err *err) {
+    const char *p = bounds;
+    double from, to;
+    bool from_time, to_time;
+    bool good = parse_bound(&p, &from, &from_time);
+    if (good && strncmp(p, "..", 2) == 0)
+        p += 2, good = parse_bound(&p, &to, &to_time);
+    else
+        to = from, to_time = from_time, good = good && !from_time; /* a single occurrence */
+    if (!good || *p || from_time != to_time || to < from || to > 1e18)
+        return err_set(err,
+                       "--window: '%s' is not a stretch; expected occurrences (2..5) or times (10ms..25ms)",
+                       bounds);
+    if (!from_time) return occurrences_bounds(x, stage, from, to, err);
+    return time_bounds(x, stage, from, to, err);
+}
+
+int export_window(struct export_job *x, const char *text, struct err *err) {
+    const char *colon = strchr(text, ':');
+    size_t n = colon ? (size_t)(colon - text) : strlen(text);
+    uint32_t stage = find_stage(x->a, text, n, err);
+    if (stage == ANALYSIS_NONE) return -1;
+    if (colon) {
+        if (explicit_window(x, stage, colon + 1, err) < 0) return -1;
+    } else if (!analysis_window(x->a, stage, SIZE_MAX, &x->from_ns, &x->to_ns)) {
+        return err_set(err, "--window: %s does not occur in the trace", x->a->stages[stage].name);
+    }
+    free(x->has_launch);
+    mark_launches(x);
+    return 0;
+}
+
+int export_write(struct export_job *x, const char *format, const char *path, struct err *err) {
+    if (strcmp(format, "perfetto") == 0) return export_perfetto(x, path, err);
+    if (strcmp(format, "chrome") == 0) return export_chrome(x, path, err);
+    if (strcmp(format, "csv") == 0) return export_csv(x, path, err);
+    if (strcmp(format, "sqlite") == 0) return export_sqlite(x, path, err);
+    return err_set(err, "no format '%s'; there are %s", format, EXPORT_FORMATS);
+}

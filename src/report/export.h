@@ -1,0 +1,52 @@
+/* A timeline in the words of other tools: Perfetto's protobuf, Chrome's trace events (as PyTorch's profiler writes
+ * them), CSV files, and an SQLite database with the tables and columns of an Nsight Systems export.
+ *     struct export_job x;
+ *     export_open(&x, timeline, analysis);
+ *     if (export_window(&x, "decode:0..3", &err) < 0) ...           -- all of it when not called
+ *     export_write(&x, "perfetto", path, &err);
+ *     export_close(&x);
+ * Correlation ids are given anew, so that they are unique over all processes. */
+#ifndef REPORT_EXPORT_H
+#define REPORT_EXPORT_H
+
+#include "analyze/analyze.h"
+#include "base/err.h"
+
+struct export_job {
+    const struct timeline *tl;
+    const struct analysis *a;
+    uint64_t from_ns, to_ns;   /* what overlaps this is written */
+    unsigned char *has_launch; /* [launches.n]: written; NULL: all */
+    uint64_t written;          /* records, for the closing line */
+};
+
+#define EXPORT_FORMATS "perfetto|chrome|csv|sqlite"
+
+void export_open(struct export_job *x, const struct timeline *tl, const struct analysis *a);
+void export_close(struct export_job *x);
+
+/* "STAGE": its typical occurrence. "STAGE:2..5": occurrences 2 to 5, counted from 0. "STAGE:10ms..25ms": that much
+ * after the start of its first occurrence. */
+int export_window(struct export_job *x, const char *text, struct err *err);
+
+/* `path` is a file, written whole or not at all; for csv a folder, which is made. */
+int export_write(struct export_job *x, const char *format, const char *path, struct err *err);
+
+int export_perfetto(struct export_job *x, const char *path, struct err *err);
+int export_chrome(struct export_job *x, const char *path, struct err *err);
+int export_csv(struct export_job *x, const char *dir, struct err *err);
+int export_sqlite(struct export_job *x, const char *path, struct err *err);
+
+/* ---- for the writers */
+static inline bool export_has(const struct export_job *x, uint64_t start_ns, uint64_t end_ns) {
+    return end_ns >= x->from_ns && start_ns <= x->to_ns;
+}
+static inline bool export_has_launch(const struct export_job *x, size_t i) {
+    return !x->has_launch || x->has_launch[i];
+}
+uint32_t export_pid(const struct export_job *x, uint32_t process); /* where a file does not say: 1, 2, 3... */
+const char *export_copy_name(unsigned copy_kind);                  /* "HtoD" */
+const char *export_sync_name(unsigned sync_kind);                  /* "Stream Sync" */
+const char *export_kernel_name(const struct export_job *x, size_t kernel); /* demangled */
+
+#endif

@@ -1,0 +1,380 @@
+/* Perfetto's protobuf, written by hand: a trace is a run of TracePackets, each [field 1, length, bytes].
+ *   processes and threads  -> tracks with slices for ranges and launches
+ *   devices and streams    -> tracks with slices for kernels and copies
+ *   power, counters        -> counter tracks
+ *   launch and kernel      -> one flow id on both slices
+ * Slices of one track must nest; what crosses goes to a further track of the same name. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/die.h"
+#include "base/file.h"
+#include "base/intern.h"
+#include "base/util.h"
+#include "base/vec.h"
+#include "report/export.h"
+
+/* Field numbers of perfetto/trace/{trace_packet,track_event,track_descriptor,interned_data}.proto */
+enum {
+    TRACE_PACKET = 1,
+    PACKET_TIMESTAMP = 8,
+    PACKET_SEQUENCE = 10,
+    PACKET_TRACK_EVENT = 11,
+    PACKET_INTERNED = 12,
+    PACKET_FLAGS = 13,
+    PACKET_TRACK = 60,
+    EVENT_TYPE = 9,
+    EVENT_NAME_IID = 10,
+    EVENT_TRACK = 11,
+    EVENT_CATEGORY = 22,
+    EVENT_DOUBLE_COUNTER = 44,
+    EVENT_FLOW = 47,
+    TRACK_UUID = 1,
+    TRACK_NAME = 2,
+    TRACK_PROCESS = 3,
+    TRACK_THREAD = 4,
+    TRACK_PARENT = 5,
+    TRACK_COUNTER = 8,
+    PROCESS_PID = 1,
+    PROCESS_NAME = 6,
+    THREAD_PID = 1,
+    THREAD_TID = 2,
+    THREAD_NAME = 5,
+    COUNTER_UNIT_NAME = 6,
+    INTERNED_EVENT_NAMES = 2,
+    NAME_IID = 1,
+    NAME_TEXT = 2
+};
+enum { SLICE_BEGIN = 1, SLICE_END = 2, COUNTER = 4 };
+enum { STATE_CLEARED = 1, STATE_NEEDED = 2 };
+/* Tracks are numbered by what they show. */
+#define UUID_PROCESS (1ull << 40)
+#define UUID_THREAD (2ull << 40)
+#define UUID_DEVICE (3ull << 40)
+#define UUID_LANE (4ull << 40)
+#define UUID_COUNTER (5ull << 40)
+#define UUID_STAGES (6ull << 40)
+#define FURTHER_TRACKS 16 /* tracks of one name for slices that cross */
+
+struct slice {
+    uint64_t start_ns, end_ns, flow; /* flow 0: none */
+    const char *name, *category;
+};
+
+struct perfetto {
+    struct export_job *x;
+    FILE *out;
+    struct intern *names; /* iid = id + 1 */
+    struct strbuf packet, event, part;
+    struct {
+        struct slice *v;
+        size_t n, cap;
+    } slices;
+    uint64_t counters;
+};
+
+static void key(struct strbuf *s, uint32_t field, uint32_t wire) {
+    uint8_t b[10];
+    strbuf_add(s, b, (size_t)(bytes_put_varint(b, (uint64_t)field << 3 | wire) - b));
+}
+static void put_u64(struct strbuf *s, uint32_t field, uint64_t v) {
+    uint8_t b[10];
+    key(s, field, 0);
+    strbuf_add(s, b, (size_t)(bytes_put_varint(b, v) - b));
+}
+static void put_fixed(struct strbuf *s, uint32_t field, const void *eight) {
+    key(s, field, 1);
+    strbuf_add(s, eight, 8);
+}
+static void put_bytes(struct strbuf *s, uint32_t field, const void *data, size_t n) {
+    uint8_t b[10];
+    key(s, field, 2);
+    strbuf_add(s, b, (size_t)(bytes_put_varint(b, n) - b));
+    strbuf_add(s, data, n);
+}
+static void put_text(struct strbuf *s, uint32_t field, const char *text) {
+    put_bytes(s, field, text, strlen(text));
+}
+
+static void packet_end(struct perfetto *p) {
+    put_u64(&p->packet, PACKET_SEQUENCE, 1);
+    struct strbuf framed = STRBUF_INIT;
+    put_bytes(&framed, TRACE_PACKET, p->packet.buf, p->packet.len);
+    fwrite(framed.buf, 1, framed.len, p->out);
+    strbuf_free(&framed);
+    strbuf_reset(&p->packet);
+}
+
+static void start_state(struct perfetto *p) {
+    put_u64(&p->packet, PACKET_FLAGS, STATE_CLEARED);
+    packet_end(p);
+}
+
+/* A name's number; names that are new are sent in a packet of their own. */
+static uint64_t name_iid(struct perfetto *p, const char *name) {
+    uint32_t before = intern_count(p->names), id = intern_str(p->names, name);
+    if (id < before) return (uint64_t)id + 1;
+    strbuf_reset(&p->part);
+    put_u64(&p->part, NAME_IID, (uint64_t)id + 1);
+    put_text(&p->part, NAME_TEXT, name);
+    struct strbuf data = STRBUF_INIT;
+    put_bytes(&data, INTERNED_EVENT_NAMES, p->part.buf, p->part.len);
+    put_bytes(&p->packet, PACKET_INTERNED, data.buf, data.len);
+    put_u64(&p->packet, PACKET_FLAGS, STATE_NEEDED);
+    strbuf_free(&data);
+    packet_end(p);
+    return (uint64_t)id + 1;
+}
+
+static void event_end(struct perfetto *p, uint64_t at) {
+    put_u64(&p->packet, PACKET_TIMESTAMP, at);
+    put_bytes(&p->packet, PACKET_TRACK_EVENT, p->event.buf, p->event.len);
+    put_u64(&p->packet, PACKET_FLAGS, STATE_NEEDED);
+    packet_end(p);
+    strbuf_reset(&p->event);
+}
+
+static void begin(struct perfetto *p, uint64_t track, const struct slice *s) {
+    uint64_t iid = name_iid(p, s->name);
+    put_u64(&p->event, EVENT_TYPE, SLICE_BEGIN);
+    put_u64(&p->event, EVENT_TRACK, track);
+    put_u64(&p->event, EVENT_NAME_IID, iid);
+    put_text(&p->event, EVENT_CATEGORY, s->category);
+    if (s->flow) put_fixed(&p->event, EVENT_FLOW, &s->flow);
+    event_end(p, s->start_ns);
+    p->x->written++;
+}
+
+static void finish(struct perfetto *p, uint64_t track, uint64_t at) {
+    put_u64(&p->event, EVENT_TYPE, SLICE_END);
+    put_u64(&p->event, EVENT_TRACK, track);
+    event_end(p, at);
+}
+
+/* ---- tracks */
+static void track(struct perfetto *p, uint64_t uuid, uint64_t parent, const char *name,
+                  uint32_t extra_field) {
+    struct strbuf d = STRBUF_INIT;
+    put_u64(&d, TRACK_UUID, uuid);
+    if (name) put_text(&d, TRACK_NAME, name);
+    if (parent) put_u64(&d, TRACK_PARENT, parent);
+    if (extra_field) put_bytes(&d, extra_field, p->part.buf, p->part.len);
+    put_bytes(&p->packet, PACKET_TRACK, d.buf, d.len);
+    strbuf_free(&d);
+    packet_end(p);
+    strbuf_reset(&p->part);
+}
+
+static int by_start(const void *a, const void *b) {
+    const struct slice *x = a, *y = b;
+    if (x->start_ns != y->start_ns) return x->start_ns < y->start_ns ? -1 : 1;
+    return (x->end_ns < y->end_ns) - (x->end_ns > y->end_ns);
+}
+
+struct stack {
+    uint64_t end_ns[64];
+    size_t depth;
+    bool used;
+};
+
+static void pop_until(struct perfetto *p, struct stack *s, uint64_t track_id, uint64_t at) {
+    while (s->depth && s->end_ns[s->depth - 1] <= at) finish(p, track_id, s->end_ns[--s->depth]);
+}
+
+static bool fits(const struct stack *s, const struct slice *one, bool nest) {
+    if (s->depth == 0) return true;
+    return nest && s->depth < COUNTOF(s->end_ns) && s->end_ns[s->depth - 1] >= one->end_ns;
+}
+
+/* Writes the collected slices to the track, and those that cross to further ones, which are made as needed. */
+static void flush(struct perfetto *p, uint64_t base, uint64_t parent, const char *name, bool nest) {
+    struct stack *stacks = xcalloc(FURTHER_TRACKS, sizeof *stacks);
+    stacks[0].used = true;
+    qsort(p->slices.v, p->slices.n, sizeof *p->slices.v, by_start);
+    for (size_t i = 0; i < p->slices.n; i++) {
+        const struct slice *s = &p->slices.v[i];
+        for (size_t t = 0; t < FURTHER_TRACKS; t++) {
+            uint64_t id = base + (t << 32);
+            pop_until(p, &stacks[t], id, s->start_ns);
+            if (!fits(&stacks[t], s, nest)) continue;
+            if (!stacks[t].used) strbuf_reset(&p->part), track(p, id, parent, name, 0);
+            stacks[t].used = true;
+            begin(p, id, s);
+            stacks[t].end_ns[stacks[t].depth++] = s->end_ns;
+            break;
+        }
+    }
+    for (size_t t = 0; t < FURTHER_TRACKS; t++) pop_until(p, &stacks[t], base + (t << 32), UINT64_MAX);
+    free(stacks);
+    p->slices.n = 0;
+}
+
+static void add(struct perfetto *p, uint64_t start, uint64_t end, const char *name, const char *category,
+                uint64_t flow) {
+    struct slice s = { start, MAX(end, start + 1), flow, *name ? name : "(no name)", category };
+    vec_push(&p->slices, s);
+}
+
+/* ---- host */
+static void stages(struct perfetto *p) {
+    const struct analysis *a = p->x->a;
+    for (size_t i = 0; a && i < a->noccurrences; i++) {
+        const struct analysis_occurrence *o = &a->occurrences[i];
+        if (o->range == TIMELINE_NONE || !export_has(p->x, o->start_ns, o->wall_end_ns)) continue;
+        add(p, o->start_ns, o->wall_end_ns, a->stages[o->stage].name, "stage", 0);
+    }
+    if (p->slices.n == 0) return;
+    strbuf_reset(&p->part);
+    track(p, UUID_STAGES, 0, "Stages", 0);
+    flush(p, UUID_STAGES, 0, "Stages", true);
+}
+
+static void processes(struct perfetto *p) {
+    for (uint32_t i = 0; i < p->x->tl->nprocesses; i++) {
+        strbuf_reset(&p->part);
+        put_u64(&p->part, PROCESS_PID, export_pid(p->x, i));
+        put_text(&p->part, PROCESS_NAME, timeline_text(p->x->tl, p->x->tl->processes[i].command));
+        track(p, UUID_PROCESS + i, 0, NULL, TRACK_PROCESS);
+    }
+}
+
+static void thread_slices(struct perfetto *p, uint32_t id) {
+    static const char *const categories[] = { "user", "stage", "module", "op" };
+    const struct timeline *tl = p->x->tl;
+    const struct timeline_ranges *r = &tl->ranges;
+    const struct timeline_launches *l = &tl->launches;
+    const struct timeline_syncs *s = &tl->syncs;
+    for (size_t i = 0; i < r->n; i++)
+        if (r->thread[i] == id && export_has(p->x, r->start_ns[i], r->end_ns[i]))
+            add(p, r->start_ns[i], r->end_ns[i], timeline_text(tl, r->name[i]),
+                r->category[i] < 4 ? categories[r->category[i]] : "user", 0);
+    for (size_t i = 0; i < l->n; i++)
+        if (l->thread[i] == id && export_has_launch(p->x, i))
+            add(p, l->start_ns[i], l->end_ns[i], timeline_text(tl, l->api[i]), "launch",
+                l->kernels[i] ? i + 1 : 0);
+    for (size_t i = 0; i < s->n; i++)
+        if (s->thread[i] == id && export_has(p->x, s->start_ns[i], s->end_ns[i]))
+            add(p, s->start_ns[i], s->end_ns[i], export_sync_name(s->kind[i]), "sync", 0);
+}
+
+static void threads(struct perfetto *p) {
+    const struct timeline *tl = p->x->tl;
+    for (uint32_t i = 0; i < tl->nthreads; i++) {
+        thread_slices(p, i);
+        if (p->slices.n == 0) continue;
+        const char *name = timeline_text(tl, tl->threads[i].name);
+        uint64_t process = UUID_PROCESS + tl->threads[i].process;
+        strbuf_reset(&p->part);
+        put_u64(&p->part, THREAD_PID, export_pid(p->x, tl->threads[i].process));
+        put_u64(&p->part, THREAD_TID, tl->threads[i].tid);
+        if (*name) put_text(&p->part, THREAD_NAME, name);
+        track(p, UUID_THREAD + i, process, NULL, TRACK_THREAD);
+        flush(p, UUID_THREAD + i, process, *name ? name : "crossing ranges", true);
+    }
+}
+
+/* ---- devices */
+static void lane_slices(struct perfetto *p, uint32_t lane) {
+    const struct timeline *tl = p->x->tl;
+    for (size_t i = 0; i < tl->kernels.n; i++)
+        if (tl->kernels.lane[i] == lane && export_has(p->x, tl->kernels.start_ns[i], tl->kernels.end_ns[i]))
+            add(p, tl->kernels.start_ns[i], tl->kernels.end_ns[i], export_kernel_name(p->x, i), "kernel",
+                tl->kernels.launch[i] == TIMELINE_NONE ? 0 : (uint64_t)tl->kernels.launch[i] + 1);
+    for (size_t i = 0; i < tl->copies.n; i++)
+        if (tl->copies.lane[i] == lane && export_has(p->x, tl->copies.start_ns[i], tl->copies.end_ns[i]))
+            add(p, tl->copies.start_ns[i], tl->copies.end_ns[i], export_copy_name(tl->copies.kind[i]), "copy",
+                0);
+}
+
+static void lanes(struct perfetto *p) {
+    const struct timeline *tl = p->x->tl;
+    char name[160];
+    for (size_t i = 0; i < tl->ndevices; i++) {
+        snprintf(name, sizeof name, "GPU %zu %.120s", i, timeline_text(tl, tl->devices[i].name));
+        strbuf_reset(&p->part);
+        track(p, UUID_DEVICE + i, 0, name, 0);
+    }
+    for (uint32_t i = 0; i < tl->nlanes; i++) {
+        const struct timeline_lane *l = &tl->lanes[i];
+        lane_slices(p, i);
+        if (p->slices.n == 0) continue;
+        snprintf(name, sizeof name, "Stream %u %.120s", l->stream, timeline_text(tl, l->name));
+        strbuf_reset(&p->part);
+        track(p, UUID_LANE + i, UUID_DEVICE + l->device, name, 0);
+        flush(p, UUID_LANE + i, UUID_DEVICE + l->device, name, false);
+    }
+}
+
+/* ---- counters */
+static uint64_t counter_track(struct perfetto *p, uint32_t device, const char *name, const char *unit) {
+    uint64_t id = UUID_COUNTER + p->counters++;
+    strbuf_reset(&p->part);
+    put_text(&p->part, COUNTER_UNIT_NAME, unit);
+    track(p, id, device < p->x->tl->ndevices ? UUID_DEVICE + device : 0, name, TRACK_COUNTER);
+    return id;
+}
+
+static void count(struct perfetto *p, uint64_t track_id, uint64_t at, double value) {
+    if (!isfinite(value)) return;
+    put_u64(&p->event, EVENT_TYPE, COUNTER);
+    put_u64(&p->event, EVENT_TRACK, track_id);
+    put_fixed(&p->event, EVENT_DOUBLE_COUNTER, &value);
+    event_end(p, at);
+    p->x->written++;
+}
+
+static void power(struct perfetto *p, uint32_t device) {
+    const struct timeline_powers *w = &p->x->tl->powers;
+    uint64_t watts = 0, clock = 0;
+    for (size_t i = 0; i < w->n; i++) {
+        if (w->device[i] != device || !export_has(p->x, w->time_ns[i], w->time_ns[i])) continue;
+        if (!watts)
+            watts = counter_track(p, device, "Power", "W"),
+            clock = counter_track(p, device, "SM clock", "MHz");
+        if (w->power_mw[i] != TRACE_UNKNOWN_U32) count(p, watts, w->time_ns[i], w->power_mw[i] / 1e3);
+        if (w->sm_mhz[i] != TRACE_UNKNOWN_U32) count(p, clock, w->time_ns[i], w->sm_mhz[i]);
+    }
+}
+
+static void samples(struct perfetto *p, uint32_t device) {
+    const struct timeline *tl = p->x->tl;
+    const struct timeline_samples *s = &tl->samples;
+    for (uint32_t set = 0; set < tl->nmetric_sets; set++)
+        for (uint32_t m = 0; m < tl->metric_sets[set].n; m++) {
+            uint64_t id = 0;
+            for (size_t i = 0; i < s->n; i++) {
+                if (s->device[i] != device || s->set[i] != set ||
+                    !export_has(p->x, s->start_ns[i], s->end_ns[i]))
+                    continue;
+                if (!id) id = counter_track(p, device, timeline_text(tl, tl->metric_sets[set].names[m]), "");
+                count(p, id, s->start_ns[i], (double)s->values[s->first[i] + m]);
+            }
+        }
+}
+
+int export_perfetto(struct export_job *x, const char *path, struct err *err) {
+    struct file_atomic f;
+    if (file_atomic_open(&f, path, err) < 0) return -1;
+    struct perfetto p = { .x = x,
+                          .out = f.out,
+                          .names = intern_open(),
+                          .packet = STRBUF_INIT,
+                          .event = STRBUF_INIT,
+                          .part = STRBUF_INIT };
+    start_state(&p);
+    stages(&p);
+    processes(&p);
+    threads(&p);
+    lanes(&p);
+    for (uint32_t i = 0; i < x->tl->ndevices; i++) power(&p, i), samples(&p, i);
+    strbuf_free(&p.packet);
+    strbuf_free(&p.event);
+    strbuf_free(&p.part);
+    free(p.slices.v);
+    intern_close(p.names);
+    return file_atomic_commit(&f, err);
+}

@@ -1,0 +1,166 @@
+#include "report/memory.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "base/jsonr.h"
+#include "report/metrics.h"
+
+#define MAX_METRICS_BYTES (256u << 20)
+
+const char *memory_text(const json_t *object, const char *key) {
+    return json_string_value(json_object_get(object, key));
+}
+
+double memory_number(const json_t *object, const char *key) {
+    const json_t *v = json_object_get(object, key);
+    return json_is_number(v) ? json_number_value(v) : NAN;
+}
+
+const json_t *memory_array(const json_t *object, const char *key) { return json_object_get(object, key); }
+
+/* An array of numbers; null and anything else is NaN. */
+static double *numbers(const json_t *array, size_t *n) {
+    *n = json_array_size(array);
+    double *v = xcalloc(*n + 1, sizeof *v);
+    for (size_t i = 0; i < *n; i++) {
+        const json_t *x = json_array_get(array, i);
+        v[i] = json_is_number(x) ? json_number_value(x) : NAN;
+    }
+    return v;
+}
+
+static const char **texts(const json_t *array, size_t *n) {
+    const char **v = xcalloc(json_array_size(array) + 1, sizeof *v);
+    *n = 0;
+    for (size_t i = 0; i < json_array_size(array); i++)
+        if (json_is_string(json_array_get(array, i))) v[(*n)++] = json_string_value(json_array_get(array, i));
+    return v;
+}
+
+static void read_stage(struct report_memory *m, const json_t *o) {
+    struct report_stage s;
+    report_stage_init(&s);
+    s.name = memory_text(o, "name");
+    s.parent = memory_text(o, "parent");
+    s.floor_ms = memory_number(o, "floor_ms");
+    s.flops = memory_number(o, "flops");
+    s.bytes = memory_number(o, "bytes");
+    s.mfu = memory_number(o, "mfu");
+    s.mbu = memory_number(o, "mbu");
+    s.distance = memory_number(o, "distance");
+    s.tokens = memory_number(o, "tokens");
+    s.representative_ms = memory_number(o, "representative_ms");
+    const json_t *repeats = memory_array(o, "repeats_ms");
+    if (!s.name || (json_array_size(repeats) == 0 && isnan(s.floor_ms) && isnan(s.flops))) return;
+    s.ms = numbers(repeats, &s.n);
+    if (s.n) m->timings[m->ntimings++] = (struct analyze_timing){ .stage = s.name, .n = s.n, .ms = s.ms };
+    if (isfinite(s.floor_ms) || isfinite(s.flops))
+        m->costs[m->ncosts++] = (struct analyze_cost){ s.name, false, s.flops, s.bytes, s.floor_ms * 1e6 };
+    m->stages[m->nstages++] = s;
+}
+
+static void read_figure(struct report_memory *m, const json_t *o) {
+    struct report_figure f = { memory_text(o, "key"),
+                               memory_text(o, "name"),
+                               memory_text(o, "unit"),
+                               NULL,
+                               0,
+                               json_is_true(json_object_get(o, "larger_is_better")) };
+    if (!f.key || !f.name) return;
+    f.values = numbers(memory_array(o, "repeats"), &f.n);
+    m->figures[m->nfigures++] = f;
+}
+
+static void read_all(struct report_memory *m) {
+    const json_t *stages = memory_array(m->root, "stages"), *figures = memory_array(m->root, "figures");
+    const json_t *env = memory_array(m->root, "environment");
+    size_t n = json_array_size(stages);
+    m->stages = xcalloc(n + 1, sizeof *m->stages);
+    m->timings = xcalloc(n + 1, sizeof *m->timings);
+    m->costs = xcalloc(n + 1, sizeof *m->costs);
+    for (size_t i = 0; i < n; i++) read_stage(m, json_array_get(stages, i));
+    m->figures = xcalloc(json_array_size(figures) + 1, sizeof *m->figures);
+    for (size_t i = 0; i < json_array_size(figures); i++) read_figure(m, json_array_get(figures, i));
+    m->env = xcalloc(json_array_size(env) + 1, sizeof *m->env);
+    for (size_t i = 0; i < json_array_size(env); i++) {
+        const json_t *o = json_array_get(env, i);
+        struct report_kv kv = { memory_text(o, "group"), memory_text(o, "key"), memory_text(o, "value") };
+        if (kv.key) m->env[m->nenv++] = kv;
+    }
+    m->assumptions = texts(memory_array(m->root, "assumptions"), &m->nassumptions);
+    m->problems = texts(memory_array(m->root, "problems"), &m->nproblems);
+}
+
+static struct report_memory *from_json(json_t *root, const char *what, struct err *err) {
+    if (!root) return NULL;
+    const char *schema = memory_text(root, "schema");
+    double version = memory_number(root, "schema_version");
+    if (!schema || strcmp(schema, "inferprof-metrics") != 0)
+        err_set(err, "%s: not the metrics.json of a run (no \"schema\": \"inferprof-metrics\")", what);
+    else if (!(version >= 1 && version <= REPORT_METRICS_SCHEMA))
+        err_set(err, "%s: schema version %g; this program reads up to %d", what, version,
+                REPORT_METRICS_SCHEMA);
+    else {
+        struct report_memory *m = xcalloc(1, sizeof *m);
+        m->root = root;
+        read_all(m);
+        return m;
+    }
+    json_decref(root);
+    return NULL;
+}
+
+struct report_memory *report_memory_load(const char *path, struct err *err) {
+    return from_json(jsonr_load_path(path, MAX_METRICS_BYTES, err), path, err);
+}
+
+struct report_memory *report_memory_parse(const char *text, size_t n, const char *what, struct err *err) {
+    return from_json(jsonr_load_text(text, n, what, err), what, err);
+}
+
+void report_memory_close(struct report_memory *m) {
+    if (!m) return;
+    for (size_t i = 0; i < m->nstages; i++) free((void *)m->stages[i].ms);
+    for (size_t i = 0; i < m->nfigures; i++) free((void *)m->figures[i].values);
+    free(m->stages);
+    free(m->figures);
+    free(m->env);
+    free(m->assumptions);
+    free(m->problems);
+    free(m->timings);
+    free(m->costs);
+    json_decref(m->root);
+    free(m);
+}
+
+void report_memory_fill(const struct report_memory *m, struct report_input *in) {
+    const json_t *run = json_object_get(m->root, "run"), *device = json_object_get(m->root, "device");
+    const json_t *model = json_object_get(m->root, "model");
+    in->run_id = memory_text(run, "id");
+    in->title = memory_text(run, "title");
+    in->model = memory_text(run, "model");
+    in->engine = memory_text(run, "engine");
+    in->command = memory_text(run, "command");
+    in->incomplete = json_is_true(json_object_get(run, "incomplete"));
+    const json_t *started = json_object_get(run, "started_unix_ns");
+    if (json_is_integer(started) && json_integer_value(started) > 0)
+        in->started_wall_ns = (uint64_t)json_integer_value(started);
+    double repeats = memory_number(run, "repeats"), failed = memory_number(run, "failed_repeats");
+    in->repeats = repeats > 0 && repeats < 1e9 ? (size_t)repeats : 0;
+    in->failed_repeats = failed > 0 && failed < 1e9 ? (size_t)failed : 0;
+    in->peak.device = memory_text(device, "name");
+    in->peak.type = memory_text(device, "peak_type");
+    in->peak.source = memory_text(device, "peak_source");
+    in->peak.flops_per_s = memory_number(device, "peak_flop_per_s");
+    in->peak.bytes_per_s = memory_number(device, "peak_byte_per_s");
+    in->model_mfu = memory_number(model, "mfu");
+    in->model_mbu = memory_number(model, "mbu");
+    in->stages = m->stages, in->nstages = m->nstages;
+    in->figures = m->figures, in->nfigures = m->nfigures;
+    in->env = m->env, in->nenv = m->nenv;
+    in->assumptions = m->assumptions, in->nassumptions = m->nassumptions;
+    in->problems = m->problems, in->nproblems = m->nproblems;
+}

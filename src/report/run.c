@@ -1,0 +1,231 @@
+#include "report/run.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "base/file.h"
+#include "base/units.h"
+#include "base/util.h"
+#include "base/vec.h"
+#include "llm/gpus.h"
+#include "report/memory.h"
+#include "report/text.h"
+
+/* ---- which files */
+static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+static void add_folder(struct problems *paths, const char *dir) {
+    DIR *d = opendir(dir);
+    size_t first = paths->n;
+    for (struct dirent *e; d && (e = readdir(d));) {
+        size_t n = strlen(e->d_name);
+        if (n > 4 && strcmp(e->d_name + n - 4, ".ipt") == 0) problems_add(paths, "%s/%s", dir, e->d_name);
+    }
+    if (d) closedir(d);
+    if (paths->n > first) qsort(paths->v + first, paths->n - first, sizeof *paths->v, by_name);
+}
+
+/* A folder's traces lie in its trace/, or in itself. A run may have none: repeats alone can be reported too. */
+static int add_operand(struct report_run *r, const char *operand, struct err *err) {
+    if (!file_is_dir(operand)) {
+        if (!file_exists(operand)) return err_set(err, "%s: no such run folder or trace", operand);
+        problems_add(&r->paths, "%s", operand);
+        return 0;
+    }
+    size_t before = r->paths.n;
+    char *inner = file_join(operand, "trace"), *metrics = file_join(operand, "metrics.json");
+    add_folder(&r->paths, inner);
+    if (r->paths.n == before) add_folder(&r->paths, operand);
+    bool known = file_exists(metrics);
+    if (!r->dir) r->dir = xstrdup(operand);
+    free(inner);
+    free(metrics);
+    if (r->paths.n == before && !known)
+        return err_set(err, "%s: neither traces (trace/*.ipt, *.ipt) nor a metrics.json in it", operand);
+    return 0;
+}
+
+/* ---- what a trace says of its run, when no metrics.json does */
+static void add_env(struct report_run *r, const char *group, const char *key, const char *value) {
+    if (!value || !*value) return;
+    problems_add(&r->env_texts, "%s", value);
+    r->env = realloc(r->env, (r->in.nenv + 1) * sizeof *r->env);
+    if (!r->env) die("out of memory");
+    r->env[r->in.nenv++] = (struct report_kv){ group, key, r->env_texts.v[r->env_texts.n - 1] };
+    r->in.env = r->env;
+}
+
+static void env_from_trace(struct report_run *r) {
+    static const char *const rows[][3] = {
+        { "Program", "Command", "process.command" },    { "Program", "Host", "host" },
+        { "Program", "Recorded by", "source" },         { "Software", "Driver", "cuda.driver" },
+        { "Software", "CUDA runtime", "cuda.runtime" }, { "Software", "CUPTI", "cupti.version" },
+    };
+    const struct timeline *tl = r->timeline;
+    for (size_t i = 0; i < COUNTOF(rows); i++)
+        add_env(r, rows[i][0], rows[i][1], timeline_meta_value(tl, rows[i][2]));
+    for (size_t i = 0; i < tl->ndevices; i++) {
+        char text[64];
+        const struct timeline_device *d = &tl->devices[i];
+        add_env(r, "GPU", "Name", timeline_text(tl, d->name));
+        if (d->cc_major)
+            snprintf(text, sizeof text, "%u.%u", d->cc_major, d->cc_minor),
+                add_env(r, "GPU", "Compute capability", text);
+        if (d->sms) snprintf(text, sizeof text, "%u", d->sms), add_env(r, "GPU", "SMs", text);
+        if (d->memory_bytes) add_env(r, "GPU", "Memory", text_bytes((double)d->memory_bytes).s);
+    }
+}
+
+static void problems_from_trace(struct report_run *r) {
+    const struct timeline *tl = r->timeline;
+    for (size_t i = 0; i < tl->nproblems; i++)
+        problems_add(&r->texts, "%s", timeline_text(tl, tl->problems[i]));
+    for (size_t i = 0; i < tl->nprocesses; i++) {
+        const struct timeline_process *p = &tl->processes[i];
+        const char *path = timeline_text(tl, p->path);
+        if (!p->finished)
+            problems_add(&r->texts, "%s: its writer did not close it; the end may be missing", path);
+        if (p->damaged_places)
+            problems_add(&r->texts, "%s: %s damaged in %s places; the rest was read", path,
+                         text_bytes((double)p->damaged_bytes).s, text_count(p->damaged_places).s);
+    }
+    for (int k = 0; k < TRACE_KIND_END; k++)
+        if (tl->lost[k])
+            problems_add(&r->texts, "%s %s records were lost while recording", text_count(tl->lost[k]).s,
+                         trace_kind_name((unsigned)k) ? trace_kind_name((unsigned)k) : "unknown");
+}
+
+static const char *device_name(const struct timeline *tl) {
+    for (size_t i = 0; tl && i < tl->ndevices; i++)
+        if (tl->devices[i].name) return timeline_text(tl, tl->devices[i].name);
+    return NULL;
+}
+
+static char *title_from_trace(const struct report_run *r, const char *operand) {
+    const char *command = timeline_meta_value(r->timeline, "process.command"),
+               *device = device_name(r->timeline);
+    const char *what = command && *command ? command : file_basename(operand);
+    return xasprintf("%.120s%s%s", what, device ? " on " : "", device ? device : "");
+}
+
+/* ---- analysis */
+static const struct analyze_cost *keep_costs(struct report_run *r, const struct report_run_options *o) {
+    free(r->costs);
+    free(r->model);
+    r->costs = xcalloc(o->ncosts, sizeof *r->costs);
+    memcpy(r->costs, o->costs, o->ncosts * sizeof *r->costs);
+    r->model = o->model ? xstrdup(o->model) : NULL;
+    return r->costs;
+}
+
+void report_run_analyze(struct report_run *r, const struct report_run_options *o) {
+    struct analyze_input input = { .peak_flops_per_s = NAN, .peak_bytes_per_s = NAN };
+    struct err ignored;
+    if (r->memory) {
+        input.timings = r->memory->timings, input.ntimings = r->memory->ntimings;
+        input.costs = r->memory->costs, input.ncosts = r->memory->ncosts;
+    }
+    analysis_free(&r->analysis); /* it borrows what is replaced here */
+    if (o && o->ncosts) input.costs = keep_costs(r, o), input.ncosts = o->ncosts;
+    if (o) input.rules = o->rules, input.nrules = o->nrules, input.model = r->model;
+    if (isfinite(r->in.peak.flops_per_s)) {
+        input.peak_flops_per_s = r->in.peak.flops_per_s, input.peak_bytes_per_s = r->in.peak.bytes_per_s;
+        input.peak_source = r->in.peak.source;
+    } else {
+        const char *name = device_name(r->timeline);
+        const struct llm_gpu *g = name ? llm_gpu_find(name, &ignored) : NULL;
+        if (g) {
+            input.peak_flops_per_s = llm_gpu_flop_per_s(g, LLM_BF16),
+            input.peak_bytes_per_s = llm_gpu_bytes_per_s(g);
+            snprintf(r->peak_source, sizeof r->peak_source, "datasheet of %.60s, dense bf16", g->name);
+            input.peak_source = r->peak_source;
+        }
+    }
+    if (o && o->peak_flops_per_s > 0)
+        input.peak_flops_per_s = o->peak_flops_per_s, input.peak_source = "given by the user";
+    if (o && o->peak_bytes_per_s > 0)
+        input.peak_bytes_per_s = o->peak_bytes_per_s, input.peak_source = "given by the user";
+    r->in.peak.flops_per_s = input.peak_flops_per_s, r->in.peak.bytes_per_s = input.peak_bytes_per_s;
+    r->in.peak.source = input.peak_source;
+    r->input = input;
+    analyze_run(r->timeline, &r->input, &r->analysis);
+    r->in.analysis = &r->analysis;
+}
+
+static int open_memory(struct report_run *r, struct err *err) {
+    if (!r->dir) return 0;
+    char *path = file_join(r->dir, "metrics.json");
+    int rc = 0;
+    if (file_exists(path)) {
+        r->memory = report_memory_load(path, err);
+        if (r->memory)
+            report_memory_fill(r->memory, &r->in);
+        else
+            rc = -1;
+    }
+    free(path);
+    return rc;
+}
+
+static void describe(struct report_run *r, const char *operand) {
+    if (r->timeline && !r->in.nenv) env_from_trace(r);
+    if (r->timeline && !r->in.started_wall_ns && r->timeline->nprocesses &&
+        !r->timeline->processes[0].relative_clock)
+        r->in.started_wall_ns = r->timeline->start_ns;
+    if (!r->in.title && r->timeline) r->in.title = r->title = title_from_trace(r, operand);
+    if (!r->in.run_id) r->in.run_id = file_basename(operand);
+    for (size_t i = 0; i < r->in.nproblems; i++) problems_add(&r->texts, "%s", r->in.problems[i]);
+    size_t known = r->texts.n;
+    if (r->timeline) problems_from_trace(r);
+    if (r->memory) /* a second report of one folder must not say everything twice */
+        for (size_t i = known; i < r->texts.n;) {
+            size_t k = 0;
+            while (k < known && strcmp(r->texts.v[k], r->texts.v[i]) != 0) k++;
+            if (k == known) {
+                i++;
+                continue;
+            }
+            free(r->texts.v[i]);
+            r->texts.v[i] = r->texts.v[--r->texts.n];
+        }
+    r->in.problems = (const char *const *)r->texts.v, r->in.nproblems = r->texts.n;
+}
+
+int report_run_open(struct report_run *r, const char *const *operands, size_t n,
+                    const struct report_run_options *options, struct err *err) {
+    memset(r, 0, sizeof *r);
+    report_input_init(&r->in);
+    for (size_t i = 0; i < n; i++)
+        if (add_operand(r, operands[i], err) < 0) goto failed;
+    if (n == 1 && open_memory(r, err) < 0) goto failed;
+    if (r->paths.n) {
+        r->timeline = timeline_load((const char *const *)r->paths.v, r->paths.n, err);
+        if (!r->timeline) goto failed;
+        r->in.timeline = r->timeline;
+        report_run_analyze(r, options);
+    }
+    describe(r, operands[0]);
+    return 0;
+failed:
+    report_run_close(r);
+    return -1;
+}
+
+void report_run_close(struct report_run *r) {
+    analysis_free(&r->analysis);
+    timeline_close(r->timeline);
+    report_memory_close(r->memory);
+    problems_free(&r->paths);
+    problems_free(&r->texts);
+    problems_free(&r->env_texts);
+    free(r->costs);
+    free(r->model);
+    free(r->env);
+    free(r->title);
+    free(r->dir);
+    memset(r, 0, sizeof *r);
+}

@@ -1,0 +1,47 @@
+/* A finished run, opened again: its traces analysed anew, and beside them what its metrics.json remembers of the
+ * timed repeats, the model's costs, the environment.
+ *     struct report_run r;
+ *     if (report_run_open(&r, operands, n, NULL, &err) < 0) ...
+ *     report_write_all(dir, &r.in, &err);
+ *     report_run_close(&r);
+ * An operand is a run folder (its trace/ is read), a folder of .ipt files, or an .ipt file. */
+#ifndef REPORT_RUN_H
+#define REPORT_RUN_H
+
+#include "analyze/analyze.h"
+#include "base/problems.h"
+#include "report/report.h"
+
+struct report_run {
+    struct timeline *timeline;
+    struct analysis analysis;
+    struct report_input in;
+    char *dir; /* the run folder; NULL: files were given */
+    struct problems paths;
+    struct analyze_input input; /* of the analysis, which borrows it */
+    struct analyze_cost *costs;
+    char *model;
+    char peak_source[128];
+    struct report_memory *memory;     /* of metrics.json; NULL: there is none */
+    struct problems texts, env_texts; /* owners of what `in` points to */
+    struct report_kv *env;
+    char *title;
+};
+
+/* Options for the analysis; fields left 0 or NULL are filled from the run and from the device table. */
+struct report_run_options {
+    const struct analyze_rule *rules;
+    size_t nrules;
+    double peak_flops_per_s, peak_bytes_per_s; /* 0 or NaN: looked up */
+    const struct analyze_cost *costs;
+    size_t ncosts;
+    const char *model;
+};
+
+int report_run_open(struct report_run *r, const char *const *operands, size_t n,
+                    const struct report_run_options *options, struct err *err);
+/* Analyses again with other options: costs need the token counts of a first look. */
+void report_run_analyze(struct report_run *r, const struct report_run_options *options);
+void report_run_close(struct report_run *r);
+
+#endif

@@ -1,0 +1,50 @@
+#!/bin/sh
+# inferprof compare: faster, slower, or not to be told.
+. tests/cli/lib.sh
+make_run=$PWD/$BUILD/tests/make_run
+
+# metrics.json of a profiled run, as far as compare reads it: $1 file, $2 decode times, $3 driver
+metrics() {
+    cat >"$1" <<END
+{"schema":"inferprof-metrics","schema_version":1,"run":{"id":"run-$3"},"device":{"name":"NVIDIA H200"},
+ "stages":[{"name":"prefill","parent":null,"repeats_ms":[41.0,41.2,41.1,40.9,41.0],"time_ms":41.0},
+           {"name":"sam","parent":"prefill","repeats_ms":[16.0,30.1],"time_ms":16.0},
+           {"name":"decode","parent":null,"repeats_ms":[$2],"time_ms":630}],
+ "figures":[{"key":"tokens_per_s","name":"Decode rate","unit":"tok/s","larger_is_better":true,"repeats":[101,102,101]}],
+ "kernels":[{"short_name":"gemv","category":"GEMV","owned_ns":1000000,"calls":10}],
+ "operators":[{"name":"aten::mm","total_ns":2000000,"calls":10}],
+ "environment":[{"group":"GPU","key":"Driver","value":"$3"},{"key":"OS","value":"Debian 12"}]}
+END
+}
+metrics "$work/a.json" "630,631,629,630,632" 580.1
+metrics "$work/b.json" "661,662,660,663,661" 580.2
+metrics "$work/c.json" "630,632,628,631,630" 580.1
+
+run "$INFERPROF" compare "$work/a.json" "$work/b.json"
+expect "a slower stage is called slower, with its interval" 0 out "^decode .*\+4\.9.*\+2[0-9.]+ to \+3[0-9.]+.*5 / 5  slower" out "^prefill .*no difference shown" out "^Driver +580.1 +580.2"
+check "what is the same is not listed" test "$(grep -c Debian "$work/out")" -eq 0
+run "$INFERPROF" compare "$work/a.json" "$work/b.json" --fail-above 4
+expect "more than allowed ends with 3" 3 err "decode is slower by 4.9"
+run "$INFERPROF" compare "$work/a.json" "$work/b.json" --fail-above 10
+expect "less than allowed ends with 0" 0
+run "$INFERPROF" compare "$work/b.json" "$work/a.json" --fail-above 0
+expect "faster is no failure" 0 out "decode .*faster"
+run "$INFERPROF" compare "$work/a.json" "$work/c.json" --fail-above 0
+expect "noise is no failure" 0 out "decode .*no difference shown"
+run "$INFERPROF" compare "$work/a.json" "$work/b.json" --json
+expect "JSON" 0 out '"verdict": "slower"'
+check "is JSON" python3 -m json.tool "$work/out"
+"$INFERPROF" compare "$work/a.json" "$work/b.json" --markdown >"$work/compare.md"
+check "Markdown tables parse" python3 tests/tools/markdown_tables.py "$work/compare.md"
+
+"$make_run" "$work/x.ipt" 12 40
+"$make_run" "$work/y.ipt" 12 40 30
+run "$INFERPROF" compare "$work/x.ipt" "$work/y.ipt" --fail-above 20
+expect "traces compare too, and say that there are no repeats" 3 out "^decode .*\+[23][0-9.]+%.*no repeats" err "decode is slower|prefill is slower"
+run "$INFERPROF" compare "$work/a.json"
+expect "one run is misuse" 2
+run "$INFERPROF" compare "$work/a.json" "$work/none"
+expect "a run that is not there" 1 err "none: no such run"
+echo '{"schema":"other"}' >"$work/other.json"
+run "$INFERPROF" compare "$work/a.json" "$work/other.json"
+expect "a document of another kind" 1 err "not the metrics.json of a run"

@@ -1,0 +1,54 @@
+#!/bin/sh
+# inferprof export: the same totals in every format.
+. tests/cli/lib.sh
+mkdir -p "$work/run/trace"
+"$PWD/$BUILD/tests/make_run" "$work/run/trace/a.ipt" 12 40
+
+for format in perfetto chrome csv sqlite; do
+    run "$INFERPROF" export "$work/run" --format $format
+    expect "export as $format prints where it went" 0 out "^$work/run/trace\." err "records"
+done
+check "all formats hold the same kernels" python3 - "$work/run" <<'END'
+import csv, json, sqlite3, subprocess, sys
+run = sys.argv[1]
+rows = list(csv.DictReader(open(run + "/trace.csv/kernels.csv")))
+want = (len(rows), sum(int(r["duration_ns"]) for r in rows))
+assert want[0] == 520, want
+events = json.load(open(run + "/trace.chrome.json"))["traceEvents"]
+kernels = [e for e in events if e.get("cat") == "kernel"]
+assert (len(kernels), round(sum(e["dur"] for e in kernels) * 1000)) == want
+starts = {e["id"] for e in events if e["ph"] == "s"}
+ends = {e["id"] for e in events if e["ph"] == "f"}
+assert starts == ends and len(starts) == 520
+db = sqlite3.connect(run + "/trace.sqlite")
+assert db.execute("SELECT count(*), sum(end - start) FROM CUPTI_ACTIVITY_KIND_KERNEL").fetchone() == want
+# As scripts for Nsight Systems join: kernel to launch by process and correlation, launch to thread, names by id.
+joined = db.execute("""SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN CUPTI_ACTIVITY_KIND_RUNTIME r
+    ON r.correlationId = k.correlationId AND r.globalTid / 0x1000000 = k.globalPid / 0x1000000
+    JOIN StringIds n ON n.id = k.demangledName WHERE k.start >= r.start""").fetchone()[0]
+assert joined == 520, joined
+assert db.execute("SELECT count(*) FROM NVTX_EVENTS WHERE text IN ('prefill', 'decode') AND eventType = 59").fetchone()[0] == 2
+seen = json.loads(subprocess.check_output([sys.executable, "tests/tools/perfetto_check.py", run + "/trace.perfetto-trace"]))
+assert (seen["count"]["kernel"], seen["total_ns"]["kernel"]) == want, seen
+assert seen["open"] == 0 and seen["flows"] == 520 and seen["counters"] == 80, seen
+END
+
+run "$INFERPROF" export "$work/run" -f chrome --window decode:1ms..2ms -o "$work/w.json"
+expect "a window of time" 0
+check "holds that much" python3 -c '
+import json, sys
+k = [e for e in json.load(open(sys.argv[1]))["traceEvents"] if e.get("cat") == "kernel"]
+assert 68 <= len(k) <= 74, len(k)' "$work/w.json"
+run "$INFERPROF" export "$work/run" -f csv --window prefill:0 -o "$work/prefill"
+expect "an occurrence" 0
+check "holds its kernels" test "$(wc -l <"$work/prefill/kernels.csv")" -eq 41
+run "$INFERPROF" export "$work/run" --window decod
+expect "a stage that is not there" 1 err "no stage 'decod' in the trace; there is 'decode'"
+run "$INFERPROF" export "$work/run" --window decode:5..1
+expect "a stretch that is none" 1 err "is not a stretch"
+run "$INFERPROF" export "$work/run" --window decode:7
+expect "an occurrence that is not there" 1 err "occurs 1 time"
+run "$INFERPROF" export "$work/run" --format parquet
+expect "a format that is not there" 2 err "parquet"
+run "$INFERPROF" export "$work/run" -f sqlite -o "$work/no/such/x.sqlite"
+expect "a place that is not there" 1 err "x.sqlite"

@@ -1,0 +1,54 @@
+#!/bin/sh
+# inferprof report: from traces to a folder that explains itself.
+. tests/cli/lib.sh
+make_run=$PWD/$BUILD/tests/make_run
+mkdir -p "$work/run/trace"
+"$make_run" "$work/run/trace/gpu-1-4242.ipt" 12 40
+
+run "$INFERPROF" report "$work/run"
+expect "report tells the stages and what to change first" 0 out "^decode +6\.7" out "What to change first" out "launch-bound" err "wrote .*report.html"
+for f in report.html report.md stakeholder_summary.md metrics.json findings.json stages.csv kernels.csv kernels.md operators.csv operators.md charts/stages.svg charts/kernels.svg charts/power.svg; do
+    check "report writes $f" test -s "$work/run/$f"
+done
+check "the screen fits on one page" test "$(wc -l <"$work/out")" -le 45
+check "metrics.json is JSON with its version" python3 -c 'import json,sys; d=json.load(open(sys.argv[1])); assert d["schema"]=="inferprof-metrics" and d["schema_version"]==1; assert [s["name"] for s in d["stages"]][:2]==["prefill","decode"]; assert d["trace"]["kernels"]==520' "$work/run/metrics.json"
+check "kernel times add up to GPU busy time" python3 -c '
+import csv, json, sys
+busy = json.load(open(sys.argv[1]))["trace"]["conservation"]["gpu_busy_ns"]
+rows = list(csv.DictReader(open(sys.argv[2])))
+assert abs(sum(float(r["owned_ns"]) for r in rows) - busy) < 1, busy
+assert abs(sum(float(r["share"]) for r in rows) - 1) < 1e-9' "$work/run/metrics.json" "$work/run/kernels.csv"
+check "charts are XML" python3 -c 'import sys, xml.dom.minidom; [xml.dom.minidom.parse(f) for f in sys.argv[1:]]' "$work"/run/charts/*.svg
+check "every Markdown table parses" python3 tests/tools/markdown_tables.py "$work"/run/*.md
+lacks() { ! grep -nE "$1" "$2"; }
+check "the page asks no server for anything" lacks '(src|href)="(https?:)?//|@import|url\(' "$work/run/report.html"
+check "no name of the trace can open a tag" lacks "<img src=x" "$work/run/report.html"
+check "or end a script" test "$(grep -oF "</script>" "$work/run/report.html" | wc -l)" -eq 3
+
+cp "$work/run/metrics.json" "$work/first.json"
+run "$INFERPROF" report -q "$work/run"
+expect "report of the same folder again" 0 out "launch-bound"
+check "says the same again" cmp "$work/first.json" "$work/run/metrics.json"
+
+run "$INFERPROF" report "$work/run/trace/gpu-1-4242.ipt" -o "$work/elsewhere"
+expect "report of a file goes where it is told" 0 out "NVIDIA H200"
+check "and is there" test -s "$work/elsewhere/report.html"
+
+run "$INFERPROF" report "$work/run" -o "$work/ruled" --stage "steps=dec*"
+expect "ranges become stages by rule" 0 out "^steps "
+run "$INFERPROF" report "$work/run" --stage decode
+expect "a rule without a glob is misuse" 2 err "NAME=GLOB"
+run "$INFERPROF" report "$work/run" -o "$work/peaks" --peak-tflops 100 --peak-gbps 1000
+expect "peaks of the user are named as such" 0 out "100 TF/s, 1.00 TB/s \(given by the user\)"
+
+run "$INFERPROF" report "$work/nowhere"
+expect "a run that is not there" 1 err "no such run folder"
+mkdir "$work/empty"
+run "$INFERPROF" report "$work/empty"
+expect "a folder without a run" 1 err "neither traces"
+echo junk >"$work/junk.ipt"
+run "$INFERPROF" report "$work/junk.ipt"
+expect "a file that is no trace" 1 err "junk.ipt"
+echo '{"schema":"inferprof-metrics","schema_version":99}' >"$work/empty/metrics.json"
+run "$INFERPROF" report "$work/empty"
+expect "metrics of a newer program" 1 err "schema version 99"

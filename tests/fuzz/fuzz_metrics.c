@@ -1,0 +1,26 @@
+/* metrics.json as somebody else wrote it: read, filled in, compared with itself, printed. */
+#include "fuzz/fuzz.h"
+#include "report/compare.h"
+#include "report/memory.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    struct err err;
+    struct report_memory *m = report_memory_parse((const char *)data, size, "fuzz", &err);
+    if (!m) return 0;
+    struct report_input in;
+    struct comparison c;
+    struct strbuf out = STRBUF_INIT;
+    report_input_init(&in);
+    report_memory_fill(m, &in);
+    report_metrics_json(&in, &out);
+    report_html(&in, &out);
+    report_markdown(&in, &out);
+    report_summary(&in, &out);
+    compare_runs(m, m, &c);
+    compare_text(&c, COMPARE_MARKDOWN, &out);
+    compare_json(&c, &out);
+    compare_free(&c);
+    strbuf_free(&out);
+    report_memory_close(m);
+    return 0;
+}

@@ -1,0 +1,58 @@
+"""markdown_tables.py FILE...: parses every table of the files as plain Markdown viewers do, and complains about what they
+would not show as a table: no blank line before it, no separator, rows with another number of cells, stray markup."""
+import re
+import sys
+
+SEPARATOR = re.compile(r"^\|( *:?-+:? *\|)+$")
+
+
+def cells(line):
+    """Cells between unescaped pipes; the line starts and ends with one."""
+    parts = re.split(r"(?<!\\)\|", line.replace("\\\\", "\0"))
+    return parts[1:-1]
+
+
+def check(path):
+    bad, tables = [], 0
+    lines = open(path, encoding="utf-8").read().split("\n")
+    fence, i = None, 0
+    while i < len(lines):
+        line = lines[i]
+        mark = re.match(r"^(`{3,})", line)
+        if mark:
+            if fence is None:
+                fence = mark.group(1)
+            elif line.strip() == fence:
+                fence = None
+        if fence is None and line.startswith("|"):
+            tables += 1
+            block = i
+            while i < len(lines) and lines[i].startswith("|"):
+                i += 1
+            rows = lines[block:i]
+            if block > 0 and lines[block - 1].strip():
+                bad.append(f"{path}:{block + 1}: no blank line before the table")
+            if len(rows) < 2 or not SEPARATOR.match(rows[1]):
+                bad.append(f"{path}:{block + 2}: no separator under the heads")
+            for k, row in enumerate(rows):
+                if not row.endswith("|"):
+                    bad.append(f"{path}:{block + k + 1}: row does not end with a bar")
+                if len(cells(row)) != len(cells(rows[0])):
+                    bad.append(f"{path}:{block + k + 1}: {len(cells(row))} cells, {len(cells(rows[0]))} heads")
+                if re.search(r"<[a-zA-Z/]", row):
+                    bad.append(f"{path}:{block + k + 1}: markup in a cell")
+            continue
+        i += 1
+    if fence is not None:
+        bad.append(f"{path}: a fence is never closed")
+    return bad, tables
+
+
+total = 0
+problems = []
+for name in sys.argv[1:]:
+    found, count = check(name)
+    problems += found
+    total += count
+print("\n".join(problems) or f"{total} tables in {len(sys.argv) - 1} files")
+sys.exit(bool(problems) or total == 0)

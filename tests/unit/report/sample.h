@@ -1,0 +1,25 @@
+/* A run made by hand: a small timeline and an analysis of it with known numbers, hostile names and unknown
+ * values, for tests of what is written from them. */
+#ifndef TESTS_UNIT_REPORT_SAMPLE_H
+#define TESTS_UNIT_REPORT_SAMPLE_H
+
+#include "analyze/analyze.h"
+#include "report/report.h"
+
+#define SAMPLE_HOSTILE "</script><img src=x onerror=alert(1)>|`'\"&\xe2\x80\xa8"
+
+struct sample {
+    struct timeline *timeline;
+    struct analysis analysis;
+    struct report_stage stages[5];
+    struct report_figure figures[3];
+    struct report_input in;
+    void *owned[16];
+    size_t nowned;
+};
+
+/* `tokens` decode steps of `kernels` kernels each. */
+void sample_init(struct sample *s, size_t tokens, size_t kernels);
+void sample_free(struct sample *s);
+
+#endif

@@ -1,0 +1,207 @@
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/html.h"
+#include "report/compare.h"
+#include "report/export.h"
+#include "report/memory.h"
+#include "report/text.h"
+#include "report/window.h"
+#include "unit/report/sample.h"
+#include "unit/test.h"
+
+TEST(text_numbers_are_for_people_and_unknown_is_a_dash) {
+    CHECK_STR(text_num(1234567.891, 2).s, "1,234,567.89");
+    CHECK_STR(text_num(-1234, 0).s, "-1,234");
+    CHECK_STR(text_num(NAN, 2).s, "\xe2\x80\x93");
+    CHECK_STR(text_num(1e300, 2).s, "1e+300");
+    CHECK_STR(text_ms(630.04).s, "630.0 ms");
+    CHECK_STR(text_ms(0.01234).s, "0.0123 ms");
+    CHECK_STR(text_ms(NAN).s, "\xe2\x80\x93");
+    CHECK_STR(text_percent(0.7236).s, "72.4%");
+    CHECK_STR(text_percent(0.0512).s, "5.12%");
+    CHECK_STR(text_percent(INFINITY).s, "\xe2\x80\x93");
+    CHECK_STR(text_times(16.41).s, "16.4x");
+    CHECK_STR(text_raw(NAN).s, "");
+    CHECK_STR(text_raw(0.1).s, "0.1");
+    CHECK_STR(text_raw(1234567890123.0).s, "1234567890123");
+}
+
+TEST(markdown_keeps_foreign_text_text) {
+    struct strbuf s = STRBUF_INIT;
+    text_markdown(&s, "# *a* [x](y) <b>\n|c");
+    CHECK_STR(s.buf, "\\# \\*a\\* \\[x\\](y) &lt;b>\xef\xbf\xbd\\|c");
+    strbuf_reset(&s);
+    text_markdown_block(&s, "", "```\nx");
+    CHECK_STR(s.buf, "````\n```\nx\n````\n");
+    strbuf_free(&s);
+}
+
+/* Everything that reads as markup in the page was written by us. */
+TEST(page_holds_no_markup_from_the_trace) {
+    struct sample s;
+    struct strbuf out = STRBUF_INIT;
+    sample_init(&s, 3, 16);
+    report_html(&s.in, &out);
+    CHECK(strstr(out.buf, "<img") == NULL);
+    CHECK(strstr(out.buf, "onerror=alert(1)&gt;") != NULL);
+    CHECK(strstr(out.buf, "\xe2\x80\xa8") == NULL ||
+          strstr(out.buf, "application/json") > strstr(out.buf, "\xe2\x80\xa8"));
+    int scripts = 0;
+    for (const char *p = out.buf; (p = strstr(p, "</script")); p++) scripts++;
+    CHECK_INT(scripts, 3); /* the data, the tables, the timeline */
+    CHECK(strstr(out.buf, "451.0 ms") != NULL);
+    CHECK(strstr(out.buf, ">nan<") == NULL && strstr(out.buf, "nan%") == NULL &&
+          strstr(out.buf, "inf") != out.buf);
+    strbuf_free(&out);
+    sample_free(&s);
+}
+
+static size_t slices_of(const char *json) {
+    json_t *root = json_loads(json, 0, NULL);
+    CHECK(root != NULL);
+    size_t n = 0, i;
+    json_t *track;
+    json_array_foreach(json_object_get(root, "tracks"), i, track) {
+        size_t k = json_array_size(json_object_get(track, "s"));
+        CHECK_INT(json_array_size(json_object_get(track, "d")), k);
+        CHECK_INT(json_array_size(json_object_get(track, "n")), k);
+        n += k;
+    }
+    json_decref(root);
+    return n;
+}
+
+TEST(window_holds_all_or_says_what_it_left_out) {
+    struct sample s;
+    struct view v;
+    struct strbuf out = STRBUF_INIT;
+    sample_init(&s, 10, 20); /* 11 * 20 kernels and operators, a copy, two stages */
+    view_init(&v, &s.in);
+    CHECK(window_json(&v, 100000, &out));
+    CHECK_INT(slices_of(out.buf), 443);
+    CHECK(strstr(out.buf, "The whole trace, 443 slices") != NULL);
+    strbuf_reset(&out);
+    CHECK(window_json(&v, 100, &out));
+    CHECK(slices_of(out.buf) <= 100);
+    CHECK(strstr(out.buf, "A window: ") != NULL);
+    strbuf_free(&out);
+    view_free(&v);
+    sample_free(&s);
+}
+
+TEST(metrics_read_back_as_they_were_written) {
+    struct sample s;
+    struct strbuf first = STRBUF_INIT, second = STRBUF_INIT;
+    struct report_input in;
+    struct err err;
+    sample_init(&s, 2, 8);
+    s.in.analysis = NULL; /* what is not in the traces must survive on its own */
+    s.in.timeline = NULL;
+    report_metrics_json(&s.in, &first);
+    struct report_memory *m = report_memory_parse(first.buf, first.len, "first", &err);
+    CHECK(m != NULL);
+    report_input_init(&in);
+    report_memory_fill(m, &in);
+    in.version = s.in.version;
+    CHECK_INT(in.nstages, 3); /* of tokenize nothing is known */
+    CHECK_INT(in.stages[2].n, 5);
+    CHECK(isnan(in.stages[2].ms[3]));
+    s.in.nstages = 3;
+    strbuf_reset(&first);
+    report_metrics_json(&s.in, &first);
+    report_metrics_json(&in, &second);
+    CHECK_STR(second.buf, first.buf);
+    report_memory_close(m);
+    strbuf_free(&first);
+    strbuf_free(&second);
+    sample_free(&s);
+}
+
+TEST(reports_are_written_without_a_trace_and_without_repeats) {
+    struct sample s;
+    struct err err;
+    char *dir = test_tmpdir();
+    sample_init(&s, 2, 8);
+    s.in.nstages = s.in.nfigures = 0;
+    CHECK_INT(report_write_all(dir, &s.in, &err), 0);
+    struct report_input none;
+    report_input_init(&none);
+    CHECK_INT(report_write_all(dir, &none, &err), 0);
+    struct strbuf page = STRBUF_INIT;
+    char *path = file_join(dir, "report.html");
+    CHECK_INT(file_read(path, 1 << 24, &page, &err), 0);
+    CHECK(strstr(page.buf, "there is no trace to look at") != NULL);
+    strbuf_free(&page);
+    free(path);
+    free(dir);
+    sample_free(&s);
+}
+
+TEST(terminal_screen_stays_inside_its_width) {
+    struct sample s;
+    struct strbuf out = STRBUF_INIT;
+    sample_init(&s, 2, 8);
+    report_terminal(&s.in, 90, &out);
+    CHECK(strstr(out.buf, "decode") != NULL);
+    size_t lines = 0;
+    for (const char *p = out.buf; *p; p++) lines += *p == '\n';
+    CHECK(lines < 45);
+    CHECK(strchr(out.buf, '\x1b') == NULL);
+    strbuf_free(&out);
+    sample_free(&s);
+}
+
+TEST(export_windows_are_parsed_or_refused) {
+    struct sample s;
+    struct export_job x;
+    struct err err;
+    sample_init(&s, 4, 8);
+    export_open(&x, s.timeline, &s.analysis);
+    const struct analysis_occurrence *decode = &s.analysis.occurrences[1];
+    CHECK_INT(export_window(&x, "decode:0", &err), 0);
+    CHECK(x.from_ns == decode->start_ns && x.to_ns == decode->wall_end_ns);
+    CHECK_INT(export_window(&x, "decode:10us..1.5ms", &err), 0);
+    CHECK(x.from_ns == decode->start_ns + 10000 && x.to_ns == decode->start_ns + 1500000);
+    CHECK_INT(export_window(&x, "decode:0..0", &err), 0);
+    const char *const bad[] = { "decode:",    "decode:x", "decode:1ms",  "decode:1ms..2",   "decode:2ms..1ms",
+                                "decode:0..", "nothing",  "decode:1..9", "decode:0..1e30ms" };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) CHECK_INT(export_window(&x, bad[i], &err), -1);
+    export_close(&x);
+    sample_free(&s);
+}
+
+static struct report_memory *parse(const char *stages) {
+    struct strbuf s = STRBUF_INIT;
+    struct err err;
+    strbuf_addf(&s, "{\"schema\":\"inferprof-metrics\",\"schema_version\":1,\"stages\":[%s]}", stages);
+    struct report_memory *m = report_memory_parse(s.buf, s.len, "test", &err);
+    strbuf_free(&s);
+    return m;
+}
+
+TEST(compare_says_no_more_than_the_repeats_show) {
+    struct report_memory *a =
+        parse("{\"name\":\"decode\",\"repeats_ms\":[10,10.1,9.9,10]},{\"name\":\"old\",\"time_ms\":1},"
+              "{\"name\":\"once\",\"time_ms\":10}");
+    struct report_memory *b =
+        parse("{\"name\":\"decode\",\"repeats_ms\":[10.05,9.95,null,10.1]},{\"name\":\"new\",\"time_ms\":1},"
+              "{\"name\":\"once\",\"time_ms\":15}");
+    struct comparison c;
+    compare_runs(a, b, &c);
+    CHECK_INT(c.stages.n, 4);
+    CHECK_INT(c.stages.v[0].verdict, COMPARE_SAME);
+    CHECK_INT(c.stages.v[0].b_stats.n, 3);
+    CHECK_INT(c.stages.v[1].verdict, COMPARE_ONLY_A);
+    CHECK_INT(c.stages.v[2].verdict, COMPARE_UNTESTED);
+    CHECK_NEAR(c.stages.v[2].change, 0.5, 1e-12);
+    CHECK_INT(c.stages.v[3].verdict, COMPARE_ONLY_B);
+    CHECK_STR(compare_regression(&c, 0.4)->name, "once");
+    CHECK(compare_regression(&c, 0.6) == NULL);
+    compare_free(&c);
+    report_memory_close(a);
+    report_memory_close(b);
+}
