@@ -328,6 +328,9 @@ static struct timeline *load_traces(const char *run_dir, struct profile_results 
     struct err err;
     struct timeline *tl = paths.n ? timeline_load((const char *const *)paths.v, paths.n, &err) : NULL;
     if (paths.n && !tl) say(&r->problems, "The trace could not be read: %s", err.msg);
+    if (!paths.n)
+        say(&r->problems,
+            "The representative run left no trace: there are no operators and kernels to show.");
     texts_free(&paths);
     free(dir);
     return tl;

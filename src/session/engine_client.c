@@ -8,7 +8,8 @@
 #include "session/engine_proc.h"
 #include "session/interrupt.h"
 
-#define BYE_LIMIT_S 2.0
+#define BYE_LIMIT_S \
+    20.0 /* Python and CUDA take their time to leave, and a collector inside writes its last records */
 
 struct engine_client {
     struct engine_proc *proc; /* NULL: broken */
