@@ -1,4 +1,5 @@
 /* `inferprof import FILE...`: what other tools recorded, as traces of ours in a run folder. */
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,18 +8,20 @@
 #include "base/die.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/problems.h"
 #include "base/progress.h"
 #include "base/units.h"
 #include "base/util.h"
 #include "base/vec.h"
 #include "cmd/commands.h"
+#include "cmd/run_report.h"
 #include "import/import.h"
 #include "import/ncu.h"
 
 struct import_opts {
     const char *out, *into;
     uint64_t top;
-    bool json;
+    bool json, report;
 };
 
 struct session {
@@ -26,6 +29,8 @@ struct session {
     char *dir; /* the run folder; NULL until the first timeline */
     struct ncu ncu;
     size_t ncu_files, timelines;
+    struct problems problems; /* for the report */
+    char *sources;            /* names of what was read, for its title */
 };
 
 static char *run_name(const char *path) {
@@ -35,11 +40,25 @@ static char *run_name(const char *path) {
     return xasprintf("%s-%s", clock_format(clock_wall_ns(), "%Y%m%d-%H%M%S", 0, stamp, sizeof stamp), stem);
 }
 
+/* Traces of two imports in one folder would be taken for ranks of one job. */
+static bool holds_traces(const char *dir) {
+    char *pattern = xasprintf("%s/*.ipt", dir);
+    glob_t found;
+    bool any = glob(pattern, 0, NULL, &found) == 0;
+    globfree(&found);
+    free(pattern);
+    return any;
+}
+
 static int make_folder(struct session *s, const char *path, struct err *err) {
     if (s->dir) return 0;
-    s->dir = s->o->out ? xstrdup(s->o->out) : run_name(path);
-    char *traces = file_join(s->dir, "trace");
-    int rc = file_mkdirs(traces, err);
+    char *dir = s->o->out ? xstrdup(s->o->out) : run_name(path), *traces = file_join(dir, "trace");
+    int rc = holds_traces(traces) ? err_set(err, "%s: holds traces already; name another folder", dir)
+                                  : file_mkdirs(traces, err);
+    if (rc == 0)
+        s->dir = dir;
+    else
+        free(dir);
     free(traces);
     return rc;
 }
@@ -57,6 +76,17 @@ static char *trace_path(const struct session *s, const char *path) {
     }
 }
 
+static void say_problems(struct session *s, const char *path, const struct import_result *r) {
+    for (unsigned i = 0; i < SINK_PROBLEM_END; i++) {
+        if (!r->problems[i]) continue;
+        char *line = xasprintf("%s: %s %llu: %s", file_basename(path), sink_problem_name(i),
+                               (unsigned long long)r->problems[i], sink_problem_words(sink_problem_name(i)));
+        log_warn("%s", line);
+        problems_add(&s->problems, "%s", line);
+        free(line);
+    }
+}
+
 static void say(const char *path, enum import_format f, const struct import_result *r) {
     struct strbuf text = STRBUF_INIT;
     uint64_t events = 0;
@@ -68,11 +98,14 @@ static void say(const char *path, enum import_format f, const struct import_resu
                 (unsigned long long)r->events[SINK_EVENT_CPU_OP]);
     if (r->rank >= 0) strbuf_addf(&text, ", rank %lld", (long long)r->rank);
     log_info("%s", text.buf);
-    for (unsigned i = 0; i < SINK_PROBLEM_END; i++)
-        if (r->problems[i])
-            log_warn("%s: %llu %s (%s)", path, (unsigned long long)r->problems[i],
-                     sink_problem_words(sink_problem_name(i)), sink_problem_name(i));
     strbuf_free(&text);
+}
+
+static void add_source(struct session *s, const char *path) {
+    char *more =
+        s->sources ? xasprintf("%s, %s", s->sources, file_basename(path)) : xstrdup(file_basename(path));
+    free(s->sources);
+    s->sources = more;
 }
 
 static void show_progress(uint64_t done, uint64_t all) {
@@ -88,8 +121,12 @@ static int import_timeline(struct session *s, const char *path, enum import_form
     progress_start("importing", "bytes", 0);
     int rc = import_to_trace(path, f, trace, &options, &result, err);
     progress_finish();
-    if (rc == 0) say(path, f, &result);
-    if (rc == 0) s->timelines++;
+    if (rc == 0) {
+        say(path, f, &result);
+        say_problems(s, path, &result);
+        add_source(s, path);
+        s->timelines++;
+    }
     free(trace);
     return rc;
 }
@@ -133,6 +170,26 @@ static int write_ncu(struct session *s, struct err *err) {
     return rc;
 }
 
+/* The files and the closing screen of any other run. */
+static int write_report(struct session *s, struct err *err) {
+    struct env env = { 0 };
+    char *command = xasprintf("inferprof import %s", s->sources),
+         *title = xasprintf("Imported: %s", s->sources);
+    struct run_report r = { .dir = s->dir,
+                            .run_id = file_basename(s->dir),
+                            .title = title,
+                            .command = command,
+                            .env = &env,
+                            .problems = s->problems,
+                            .write_files = true,
+                            .print = true };
+    int rc = run_report(&r, err);
+    s->problems = r.problems;
+    free(command);
+    free(title);
+    return rc;
+}
+
 static int run(const void *opts, int argc, char **argv) {
     struct session s = { .o = opts };
     struct err err;
@@ -143,8 +200,11 @@ static int run(const void *opts, int argc, char **argv) {
     for (int i = 0; i < argc; i++)
         if (import_one(&s, argv[i], &err) < 0) status = command_fail(&err);
     if (s.ncu_files && write_ncu(&s, &err) < 0) status = command_fail(&err);
+    if (s.timelines && s.o->report && write_report(&s, &err) < 0) status = command_fail(&err);
     if (s.timelines) printf("%s\n", s.dir);
     ncu_free(&s.ncu);
+    problems_free(&s.problems);
+    free(s.sources);
     free(s.dir);
     return status;
 }
@@ -154,12 +214,14 @@ static const struct opt options[] = {
       "run folder to write (a new one by time and name)", NULL },
     { 0, "into", OPT_STR, offsetof(struct import_opts, into), "RUN",
       "add Nsight Compute's counters to this run", NULL },
+    { 0, "report", OPT_FLAG, offsetof(struct import_opts, report), NULL,
+      "write the report too (yes); --no-report: only the traces", NULL },
     { 'n', "top", OPT_UINT, offsetof(struct import_opts, top), "N",
       "kernels of the Nsight Compute table (25)", NULL },
     { 'j', "json", OPT_FLAG, offsetof(struct import_opts, json), NULL,
       "print the Nsight Compute table as JSON", NULL },
 };
-static const struct import_opts defaults = { .top = 25 };
+static const struct import_opts defaults = { .top = 25, .report = true };
 
 const struct command cmd_import = {
     .name = "import",

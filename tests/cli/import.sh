@@ -31,6 +31,12 @@ expect stats_reads_ncu 0 out 'fused_dropout_kernel_vec'
 run "$INFERPROF" import -o "$work/run" tests/data/kineto/hta_rank0_a100.json.gz tests/data/kineto/hta_rank1_a100.json.gz
 expect import_writes_a_run_folder 0 out "$work/run" err 'rank 1'
 check import_keeps_a_trace_a_rank test -s "$work/run/trace/hta_rank0_a100.ipt" -a -s "$work/run/trace/hta_rank1_a100.ipt"
+check import_writes_the_report test -s "$work/run/report.html" -a -s "$work/run/metrics.json" -a -s "$work/run/kernels.csv"
+run "$INFERPROF" import -o "$work/run" tests/data/kineto/hta_plain_json.json
+expect import_does_not_mix_two_runs 1 err 'holds traces already'
+run "$INFERPROF" import --no-report -o "$work/nsys" tests/data/nsys/tiny_rtx3080_2026.1.sqlite.gz
+expect import_reads_nsys 0 out "$work/nsys" err '2 kernels'
+check import_can_leave_the_report_out test ! -e "$work/nsys/report.html"
 run "$INFERPROF" stats --json "$work/run"
 cp "$work/out" "$work/from_run.json"
 expect stats_reads_a_run_folder 0 out '"slowest_rank"'
