@@ -18,13 +18,13 @@ static uint32_t occurrence_of(const struct context *c, uint32_t range) {
     return range == TIMELINE_NONE ? ANALYSIS_NONE : c->range_occurrence[range];
 }
 
-static void count_launch(struct context *c, size_t i, uint32_t row, double interval_ns) {
+static void count_launch(struct context *c, size_t i, uint32_t row, double interval_ns, bool missing) {
     const struct timeline_launches *l = &c->tl->launches;
     struct analysis_stage *s = &c->a->stages[row];
     struct stage_work *w = &c->stage_work[row];
     s->launches++;
     s->graph_launches += l->api_kind[i] == TIMELINE_API_GRAPH;
-    w->unmatched_launches += !l->kernels[i] && was_recorded(c->tl, l->start_ns[i]);
+    w->unmatched_launches += missing;
     stream_stats_add(&w->launch_cost, (double)(l->end_ns[i] - l->start_ns[i]));
     if (interval_ns > 0) stream_stats_add(&w->launch_interval, interval_ns);
 }
@@ -36,32 +36,46 @@ static void count_launch(struct context *c, size_t i, uint32_t row, double inter
          row != ANALYSIS_NONE; o_ = o_ == ANALYSIS_NONE ? o_ : (c)->a->occurrences[o_].parent, \
                   row = o_ == ANALYSIS_NONE ? ANALYSIS_NONE : (c)->a->occurrences[o_].stage)
 
+/* For each thread the last launch whose kernel was recorded. Later ones may have been waiting when recording ended. */
+static uint32_t *last_met(const struct context *c) {
+    const struct timeline_launches *l = &c->tl->launches;
+    uint32_t *last = xcalloc(c->tl->nthreads + 1, sizeof *last);
+    for (size_t i = 0; i < l->n; i++)
+        if (l->kernels[i]) last[l->thread[i]] = (uint32_t)i;
+    return last;
+}
+
 static void count_launches(struct context *c) {
     const struct timeline_launches *l = &c->tl->launches;
-    uint32_t *last = xmalloc((c->tl->nthreads + 1) * sizeof *last),
-             *asked = xmalloc((c->tl->nthreads + 1) * sizeof *asked);
-    memset(last, 0xff, (c->tl->nthreads + 1) * sizeof *last);
-    memset(asked, 0xff, (c->tl->nthreads + 1) * sizeof *asked);
+    size_t bytes = (c->tl->nthreads + 1) * sizeof(uint32_t);
+    uint32_t *last = xmalloc(bytes), *asked = xmalloc(bytes), *met = last_met(c);
+    memset(last, 0xff, bytes);
+    memset(asked, 0xff, bytes);
     c->previous_launch = xmalloc((l->n + 1) * sizeof *c->previous_launch);
     for (size_t i = 0; i < l->n; i++) {
-        c->previous_launch[i] = last[l->thread[i]];
-        last[l->thread[i]] = (uint32_t)i;
+        uint32_t thread = l->thread[i];
+        c->previous_launch[i] = last[thread];
+        last[thread] = (uint32_t)i;
         if (l->api_kind[i] != TIMELINE_API_KERNEL && l->api_kind[i] != TIMELINE_API_GRAPH) continue;
-        uint32_t occurrence = occurrence_of(c, l->range[i]), before = asked[l->thread[i]];
-        bool together = before != TIMELINE_NONE && occurrence_of(c, l->range[before]) == occurrence;
+        uint32_t occurrence = c->launch_occurrence[i], before = asked[thread];
+        bool together = before != TIMELINE_NONE && c->launch_occurrence[before] == occurrence;
+        bool missing = !l->kernels[i] && i < met[thread] && was_recorded(c->tl, l->start_ns[i]);
         double interval = together ? (double)(l->start_ns[i] - l->start_ns[before]) : 0;
-        asked[l->thread[i]] = (uint32_t)i;
+        asked[thread] = (uint32_t)i;
         c->a->launches_total++;
-        FOR_ROWS(c, occurrence, row) count_launch(c, i, row, interval);
+        FOR_ROWS(c, occurrence, row) count_launch(c, i, row, interval, missing);
     }
     free(last);
     free(asked);
+    free(met);
 }
 
 static void count_copies(struct context *c) {
     const struct timeline_copies *k = &c->tl->copies;
     for (size_t i = 0; i < k->n; i++) {
-        FOR_ROWS(c, occurrence_of(c, k->range[i]), row) {
+        uint32_t launch = k->launch[i];
+        FOR_ROWS(c, launch == TIMELINE_NONE ? occurrence_of(c, k->range[i]) : c->launch_occurrence[launch],
+                 row) {
             struct analysis_stage *s = &c->a->stages[row];
             s->copies++;
             s->copied_bytes += (double)k->bytes[i];

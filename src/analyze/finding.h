@@ -10,6 +10,7 @@ struct finding_stage {
     const struct analysis_stage *s;
     uint32_t row;
     double times;   /* occurrences, at least 1 */
+    double devices; /* that it ran on, at least 1: GPU times are means over them */
     double wall_ms; /* what a saving is a percentage of: the timing phase's where there is one */
     double traced_wall_ms, busy_ms, floor_ms; /* floor: NaN unknown */
 };

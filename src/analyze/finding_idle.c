@@ -8,7 +8,7 @@
 #define SHORT_KERNEL_NS 50000.0 /* longer kernels hide the launch of the next one, unless the host stalls */
 
 static double cause_ms(const struct finding_stage *f, enum analysis_idle_cause cause) {
-    return f->s->idle.ns[cause] * 1e-6;
+    return f->s->idle.ns[cause] * 1e-6 / f->devices;
 }
 
 /* No more can be saved than the stage takes beyond its GPU work, when nothing but the clock was on. */
@@ -18,7 +18,9 @@ static double bounded(const struct finding_stage *f, double saving_ms) {
 
 static const char *per_token(struct context *c, const struct finding_stage *f) {
     if (isnan(f->s->launches_per_token)) return "";
-    return analysis_text(c, ", %.0f launches a token", f->s->launches_per_token);
+    return analysis_text(
+        c, f->s->launches_per_token < 10 ? ", %.2g launches a token" : ", %.0f launches a token",
+        f->s->launches_per_token);
 }
 
 static const char *empty_queue(struct context *c, const struct finding_stage *f) {
@@ -29,7 +31,8 @@ static const char *empty_queue(struct context *c, const struct finding_stage *f)
 
 void find_launch_bound(struct context *c, const struct finding_rule *rule, const struct finding_stage *f) {
     const struct analysis_stage *s = f->s;
-    double removable = s->idle.graph_removable_ns * 1e-6, late = cause_ms(f, ANALYSIS_IDLE_LAUNCH);
+    double removable = s->idle.graph_removable_ns * 1e-6 / f->devices,
+           late = cause_ms(f, ANALYSIS_IDLE_LAUNCH);
     if (removable < 0.15 * f->traced_wall_ms || s->kernel_mean_ns > SHORT_KERNEL_NS || late < removable / 3)
         return;
     double saving = bounded(f, removable);
@@ -42,7 +45,8 @@ void find_launch_bound(struct context *c, const struct finding_rule *rule, const
         (unsigned long long)s->kernels, s->kernel_mean_ns * 1e-3, per_token(c, f),
         s->idle.launch_interval_ns * 1e-3, s->idle.launch_cost_ns * 1e-3, empty_queue(c, f));
     finding_emit(
-        c, rule, f, saving, late > 0.5 * s->idle_ns * 1e-6 ? ANALYSIS_HIGH : ANALYSIS_MEDIUM, title, evidence,
+        c, rule, f, saving, late > 0.5 * s->idle_ns * 1e-6 / f->devices ? ANALYSIS_HIGH : ANALYSIS_MEDIUM,
+        title, evidence,
         "Replay the step as a CUDA graph (torch.compile mode=\"reduce-overhead\" with a static KV cache, or the "
         "server's graph mode); failing that, fuse small kernels so that fewer are launched.");
 }
@@ -92,7 +96,8 @@ void find_dependency(struct context *c, const struct finding_rule *rule, const s
     const char *title = analysis_text(c, "%s waits %.3g ms for other streams", f->s->name, ms);
     finding_emit(
         c, rule, f, bounded(f, ms), ANALYSIS_LOW, title,
-        "the kernels had been launched, but started only after work of another stream, with the GPU idle in between",
+        "the kernels had been launched, but started only after other work (of another stream, or not in this trace), with "
+        "the GPU idle in between",
         "Check events and stream waits; dependent work is cheapest on one stream or in one graph.");
 }
 

@@ -6,7 +6,7 @@
 #include "base/util.h"
 
 static double category_ms(const struct finding_stage *f, enum kernel_category category) {
-    return f->s->category_ns[category] * 1e-6;
+    return f->s->category_ns[category] * 1e-6 / f->devices;
 }
 
 /* Time beyond the floor cannot be saved twice: other findings about work stay below it. */
@@ -52,7 +52,7 @@ void find_roof(struct context *c, const struct finding_rule *rule, const struct 
 }
 
 /* Work of classes of the stage, weighted by what a rule says of each class. */
-static double sum_classes(const struct context *c, uint32_t row,
+static double sum_classes(const struct context *c, const struct finding_stage *f,
                           double (*weight)(const struct context *, const struct analysis_kernel *),
                           double *all_ms, const struct analysis_kernel **largest) {
     double sum = 0, most = 0;
@@ -63,7 +63,8 @@ static double sum_classes(const struct context *c, uint32_t row,
         for (uint32_t r = 0; r < c->a->nstages; r++) {
             uint32_t root = r;
             while (c->a->stages[root].parent != ANALYSIS_NONE) root = c->a->stages[root].parent;
-            if (root == row) ms += c->shape_stage_ns[(size_t)k->shape * c->a->nstages + r] * 1e-6;
+            if (root == f->row)
+                ms += c->shape_stage_ns[(size_t)k->shape * c->a->nstages + r] * 1e-6 / f->devices;
         }
         if (!(part > 0) || !(ms > 0)) continue;
         *all_ms += ms;
@@ -75,12 +76,13 @@ static double sum_classes(const struct context *c, uint32_t row,
 
 static double idle_sms(const struct context *c, const struct analysis_kernel *k) {
     uint32_t sms = c->tl->devices[c->tl->shapes[k->shape].device].sms;
+    if (k->category == KERNEL_CATEGORY_COMMUNICATION) return 0; /* small on purpose */
     return k->blocks && sms && k->blocks < sms ? 1 - (double)k->blocks / sms : 0;
 }
 
 void find_small_grids(struct context *c, const struct finding_rule *rule, const struct finding_stage *f) {
     const struct analysis_kernel *k = NULL;
-    double all, ms = sum_classes(c, f->row, idle_sms, &all, &k);
+    double all, ms = sum_classes(c, f, idle_sms, &all, &k);
     if (!k || ms < 0.05 * f->busy_ms) return;
     uint32_t sms = c->tl->devices[c->tl->shapes[k->shape].device].sms;
     const char *title = analysis_text(c, "%s: %.3g ms run in grids smaller than the GPU", f->s->name, all);
@@ -101,7 +103,7 @@ static double wave_tail(const struct context *c, const struct analysis_kernel *k
 
 void find_wave_tails(struct context *c, const struct finding_rule *rule, const struct finding_stage *f) {
     const struct analysis_kernel *k = NULL;
-    double all, ms = sum_classes(c, f->row, wave_tail, &all, &k);
+    double all, ms = sum_classes(c, f, wave_tail, &all, &k);
     if (!k || ms < 0.03 * f->busy_ms) return;
     const char *title = analysis_text(
         c, "%s: GEMM tiles do not fill the GPU evenly: up to %.3g ms in last waves", f->s->name, ms);
@@ -114,7 +116,8 @@ void find_wave_tails(struct context *c, const struct finding_rule *rule, const s
 }
 
 void find_chains(struct context *c, const struct finding_rule *rule, const struct finding_stage *f) {
-    double ms = c->stage_chain_ns[f->row] * 1e-6, all = category_ms(f, KERNEL_CATEGORY_ELEMENTWISE);
+    double ms = c->stage_chain_ns[f->row] * 1e-6 / f->devices,
+           all = category_ms(f, KERNEL_CATEGORY_ELEMENTWISE);
     if (ms < 0.05 * f->busy_ms) return;
     const char *title =
         analysis_text(c, "%s: element-wise kernels run one after the other: fusing them saves up to %.3g ms",
@@ -164,10 +167,11 @@ void find_experts(struct context *c, const struct finding_rule *rule, const stru
             (k->category != KERNEL_CATEGORY_GEMV && k->category != KERNEL_CATEGORY_GEMM))
             continue;
         calls += (double)k->calls;
-        ms += k->owned_ns * 1e-6;
+        ms += k->owned_ns * 1e-6 / f->devices;
     }
     double each = calls / f->s->tokens_out, mean_us = calls > 0 ? ms * 1e3 / calls : 0;
-    double gaps = f->s->idle.ns[ANALYSIS_IDLE_LAUNCH] * 1e-6 * calls / (double)MAX(f->s->kernels, 1);
+    double gaps =
+        f->s->idle.ns[ANALYSIS_IDLE_LAUNCH] * 1e-6 / f->devices * calls / (double)MAX(f->s->kernels, 1);
     if (each < 100 || mean_us > 20) return;
     const char *title =
         analysis_text(c, "%s runs its experts one by one: %.0f small products a token", f->s->name, each);

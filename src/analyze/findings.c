@@ -67,15 +67,17 @@ static int by_saving(const void *a, const void *b) {
     return strcmp(x->rule, y->rule);
 }
 
-static struct finding_stage units(const struct analysis_stage *s, uint32_t row) {
+static struct finding_stage units(const struct context *c, const struct analysis_stage *s, uint32_t row) {
+    double devices = c->stage_work[row].devices ? c->stage_work[row].devices : 1;
     double times = s->occurrences ? (double)s->occurrences : 1;
     double traced = s->wall_total_ns * 1e-6;
     return (struct finding_stage){ .s = s,
                                    .row = row,
                                    .times = times,
+                                   .devices = devices,
                                    .wall_ms = s->timing_ms.n ? s->timing_ms.median * times : traced,
                                    .traced_wall_ms = traced,
-                                   .busy_ms = s->gpu_busy_ns * 1e-6,
+                                   .busy_ms = s->gpu_busy_ns * 1e-6 / devices,
                                    .floor_ms = s->floor_ns * times * 1e-6 };
 }
 
@@ -86,7 +88,7 @@ static void try_stage(struct context *c, const struct finding_rule *rule, uint32
         return; /* savings of sub-stages are inside their parent's */
     if (rule->about == FINDING_GPU_STAGE && !on_gpu) return;
     if (rule->needs_idle && !s->idle_known) return;
-    struct finding_stage f = units(s, row);
+    struct finding_stage f = units(c, s, row);
     if (f.wall_ms > 0) rule->find(c, rule, &f);
 }
 

@@ -1,10 +1,11 @@
 /* Why a device waited. For a gap that a kernel ended, the questions are asked in this order:
  *   1. Did a copy run? That part of the gap is the copy's.
- *   2. Is there no launch? Unknown.
+ *   2. Is there no launch, or is the device the CPU? Unknown.
  *   3. Was the kernel launched before the gap began (or is it a later node of a running graph)? Then the host is not
- *      to blame: it waited for another stream, or it is the latency from kernel to kernel on one stream.
- *   4. Else the host came late. Was it held in a synchronisation (or a copy call that blocks) after the device had run
- *      dry? Synchronisation. Had it not launched anything for QUIET_NS before? No work. Else: launch gap. */
+ *      to blame: it is the latency from kernel to kernel on one stream, or, over LATENCY_NS, a wait for another
+ *      stream. The same holds for what follows the launch call by more than LATENCY_NS.
+ *   4. Else the host came late. Was it held in a synchronisation after the device had run dry, or for most of the gap in
+ *      calls that launch nothing (a copy that blocks)? Synchronisation. Had it not launched anything for QUIET_NS before? No work. Else: launch gap. */
 #include <stdlib.h>
 
 #include "analyze/internal.h"
@@ -12,6 +13,8 @@
 #include "base/util.h"
 #include "base/vec.h"
 
+#define LATENCY_NS \
+    20000 /* more than any GPU takes from a launch call, or from the end of a kernel, to the next start */
 #define QUIET_NS 200000 /* a host that launches needs 2 to 50 us a call, Python included */
 
 struct interval {
@@ -23,6 +26,7 @@ struct idle_walk {
         struct interval *v;
         size_t n, cap;
     } copies;
+    bool on_cpu;       /* nothing is launched there */
     size_t copy;       /* first that may reach into the next gap */
     uint8_t *started;  /* [launches.n] a kernel of it has run */
     uint32_t *sync_at; /* [nthreads + 1] first of the thread's synchronisations in `syncs` */
@@ -48,6 +52,7 @@ struct idle_walk *idle_open(const struct context *c, uint32_t device) {
     const struct timeline_device *d = &c->tl->devices[device];
     struct idle_walk *w = xcalloc(1, sizeof *w);
     w->c = c;
+    w->on_cpu = d->is_cpu;
     for (size_t i = d->first_copy; i < d->first_copy + d->copy_count; i++) {
         struct interval v = { c->tl->copies.start_ns[i], c->tl->copies.end_ns[i] };
         struct interval *last = w->copies.n ? &w->copies.v[w->copies.n - 1] : NULL;
@@ -92,26 +97,57 @@ static bool was_held(const struct idle_walk *w, uint32_t thread, uint64_t after,
     return lo > first && y->end_ns[w->syncs[lo - 1]] > after;
 }
 
-static enum analysis_idle_cause host_cause(const struct idle_walk *w, uint32_t launch, uint64_t from) {
+/* Time in [from, to) that the thread spent inside calls that launch nothing: copies that block, waits, loading. */
+#define CALLS_BACK 64
+static uint64_t in_calls(const struct idle_walk *w, uint32_t launch, uint64_t from, uint64_t to) {
+    const struct timeline_launches *l = &w->c->tl->launches;
+    uint64_t sum = 0;
+    uint32_t i = w->c->previous_launch[launch];
+    for (int n = 0; n < CALLS_BACK && i != TIMELINE_NONE && l->end_ns[i] > from;
+         n++, i = w->c->previous_launch[i]) {
+        if (l->api_kind[i] == TIMELINE_API_KERNEL || l->api_kind[i] == TIMELINE_API_GRAPH) continue;
+        uint64_t begin = MAX(l->start_ns[i], from), end = MIN(l->end_ns[i], to);
+        if (end > begin) sum += end - begin;
+    }
+    return sum;
+}
+
+static enum analysis_idle_cause host_cause(const struct idle_walk *w, uint32_t launch, uint64_t from,
+                                           uint64_t to) {
     const struct timeline_launches *l = &w->c->tl->launches;
     uint32_t before = w->c->previous_launch[launch];
     uint64_t last_call = before == TIMELINE_NONE ? from : l->end_ns[before];
     if (was_held(w, l->thread[launch], from, l->start_ns[launch])) return ANALYSIS_IDLE_SYNC;
-    if (before != TIMELINE_NONE && l->api_kind[before] == TIMELINE_API_COPY && l->start_ns[before] < from &&
-        last_call > from)
-        return ANALYSIS_IDLE_SYNC; /* a copy call that waited for the device */
+    if (in_calls(w, launch, from, to) > (to - from) / 2) return ANALYSIS_IDLE_SYNC;
     if (l->start_ns[launch] > last_call + QUIET_NS) return ANALYSIS_IDLE_NO_WORK;
     return ANALYSIS_IDLE_LAUNCH;
 }
 
-static enum analysis_idle_cause cause_of(struct idle_walk *w, uint64_t from, size_t kernel,
-                                         uint32_t lane_before) {
+/* Work that had been launched and still did not start: soon after the kernel before it, that is latency; later, it
+ * waited for another stream. */
+static enum analysis_idle_cause queued_cause(uint64_t waited_ns, bool same_lane) {
+    return same_lane && waited_ns <= LATENCY_NS ? ANALYSIS_IDLE_DEVICE : ANALYSIS_IDLE_DEPENDENCY;
+}
+
+/* Gives [from, to) to causes, but for what copies took of it. */
+static void split(struct idle_walk *w, uint64_t from, uint64_t to, size_t kernel, bool same_lane,
+                  double rest_ns, double causes[ANALYSIS_IDLE_CAUSES]) {
     const struct timeline *tl = w->c->tl;
     uint32_t launch = tl->kernels.launch[kernel];
-    if (launch == TIMELINE_NONE) return ANALYSIS_IDLE_UNKNOWN;
-    if (w->started[launch] || tl->launches.end_ns[launch] <= from)
-        return lane_before == tl->kernels.lane[kernel] ? ANALYSIS_IDLE_DEVICE : ANALYSIS_IDLE_DEPENDENCY;
-    return host_cause(w, launch, from);
+    enum analysis_idle_cause cause = ANALYSIS_IDLE_UNKNOWN;
+    double waited = 0;
+    if (launch != TIMELINE_NONE && !w->on_cpu) {
+        uint64_t launched = tl->launches.end_ns[launch];
+        if (w->started[launch] || launched <= from) {
+            cause = queued_cause((uint64_t)rest_ns, same_lane);
+        } else {
+            cause = host_cause(w, launch, from, MIN(to, MAX(launched, from)));
+            if (to > launched + LATENCY_NS)
+                waited = MIN(rest_ns, (double)(to - launched)); /* not the host's fault */
+        }
+    }
+    causes[ANALYSIS_IDLE_DEPENDENCY] += waited;
+    causes[cause] += rest_ns - waited;
 }
 
 void idle_started(struct idle_walk *w, size_t kernel) {
@@ -125,10 +161,8 @@ void idle_classify(struct idle_walk *w, uint64_t from_ns, uint64_t to_ns, size_t
     uint32_t launch = tl->kernels.launch[kernel];
     uint64_t copy = copying(w, from_ns, to_ns);
     double rest = (double)(to_ns - from_ns - copy);
-    enum analysis_idle_cause cause = cause_of(w, from_ns, kernel, lane_before);
     causes[ANALYSIS_IDLE_COPY] += (double)copy;
-    causes[cause] += rest;
+    split(w, from_ns, to_ns, kernel, lane_before == tl->kernels.lane[kernel], rest, causes);
     bool in_graph = launch != TIMELINE_NONE && tl->launches.api_kind[launch] == TIMELINE_API_GRAPH;
-    if (!in_graph && (cause == ANALYSIS_IDLE_LAUNCH || cause == ANALYSIS_IDLE_DEVICE))
-        *graph_removable_ns += rest;
+    if (!in_graph) *graph_removable_ns += causes[ANALYSIS_IDLE_LAUNCH] + causes[ANALYSIS_IDLE_DEVICE];
 }

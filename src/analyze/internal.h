@@ -18,7 +18,7 @@ struct stage_work {
     uint64_t queue_seen, queue_empty;
     double kernel_sum_ns; /* durations, not owned */
     uint64_t unmatched_launches;
-    bool whole_graphs; /* has kernels that stand for whole graphs */
+    uint32_t devices; /* on which it has kernels */
 };
 /* Of an occurrence, on the device being walked. */
 struct occurrence_work {
@@ -44,15 +44,17 @@ struct context {
     struct stage_work *stage_work;    /* [nstages] */
     struct occurrence_work *occ_work; /* [noccurrences] */
     uint32_t *kernel_occurrence, *range_occurrence;
-    uint8_t *shape_category;   /* [nshapes] */
-    uint32_t outside;          /* row of the stage table */
-    double *range_gpu_ns;      /* [ranges.n + 1] owned by kernels whose innermost range it is; last: none */
-    double *shape_owned_ns;    /* [nshapes] */
-    double *shape_stage_ns;    /* [nshapes x nstages], by innermost stage; NULL: that would be too many */
-    double *range_total_ns;    /* [ranges.n] with what is inside it; by operators_finish */
-    uint32_t *previous_launch; /* [launches.n] before it on its thread */
-    struct power_index *power; /* [ndevices], by power.c */
-    double *stage_chain_ns;    /* [nstages] what fusing chains of element-wise kernels could save; chains.c */
+    uint32_t *launch_occurrence; /* [launches.n] */
+    uint64_t lent_kernels;       /* of threads that mark no stage, given to the one open in their process */
+    uint8_t *shape_category;     /* [nshapes] */
+    uint32_t outside;            /* row of the stage table */
+    double *range_gpu_ns;        /* [ranges.n + 1] owned by kernels whose innermost range it is; last: none */
+    double *shape_owned_ns;      /* [nshapes] */
+    double *shape_stage_ns;      /* [nshapes x nstages], by innermost stage; NULL: that would be too many */
+    double *range_total_ns;      /* [ranges.n] with what is inside it; by operators_finish */
+    uint32_t *previous_launch;   /* [launches.n] before it on its thread */
+    struct power_index *power;   /* [ndevices], by power.c */
+    double *stage_chain_ns; /* [nstages] what fusing chains of element-wise kernels could save; chains.c */
     uint64_t *stage_chain_kernels;
 };
 

@@ -191,7 +191,7 @@ static const struct rule {
     { "bucketize", ANY, C(SORT) },
 
     /* embedding, quantisation */
-    { "embedding", ANY, C(EMBEDDING) },
+    { "embed", ANY, C(EMBEDDING) },
     { "permute_pooled_embs", ANY, C(EMBEDDING) },
     { "indexSelect", L(ATEN), C(EMBEDDING) },
     { "vectorized_gather_kernel", L(ATEN), C(EMBEDDING) },

@@ -62,8 +62,7 @@ void analyze_kernel_names(struct context *c) {
             .shape = (uint32_t)i, .flops = NAN, .bytes = NAN, .stage = ANALYSIS_NONE
         };
         name_row(c, &rows[i], tl->shapes[i].name, &by_name[tl->shapes[i].name]);
-        if (tl->devices[tl->shapes[i].device].is_cpu && rows[i].library == KERNEL_LIBRARY_USER)
-            rows[i].library = KERNEL_LIBRARY_NATIVE;
+        if (tl->devices[tl->shapes[i].device].is_cpu) rows[i].library = KERNEL_LIBRARY_NATIVE;
         geometry(c, &rows[i]);
         c->shape_category[i] = (uint8_t)rows[i].category;
     }

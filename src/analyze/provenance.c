@@ -74,8 +74,13 @@ static void note_attribution(struct context *c) {
                       "no launches were recorded: kernels belong to the range that was open when they ran");
     if (v->unmatched_kernels)
         analysis_note(c, ANALYSIS_WARNING,
-                      "%llu of %zu kernels (%.2f%% of GPU time) have no launch and belong to no stage",
+                      "%llu of %zu kernels (%.2f%% of GPU time) have no launch: they belong to no range",
                       (unsigned long long)v->unmatched_kernels, tl->kernels.n, 100 * v->unmatched / v->busy);
+    if (c->lent_kernels)
+        analysis_note(
+            c, ANALYSIS_INFO,
+            "%llu kernels were launched by threads that mark no stage: they count in the stage open in their process",
+            (unsigned long long)c->lent_kernels);
     if (tl->nwindows)
         analysis_note(c, ANALYSIS_INFO, "kernels were recorded in %zu windows only", tl->nwindows);
     if (!tl->kernels.n)

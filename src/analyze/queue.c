@@ -49,7 +49,8 @@ void analyze_queue(struct context *c) {
     for (size_t i = tl->kernels.n; i-- > 0;)
         if (tl->kernels.launch[i] != TIMELINE_NONE)
             device_of[tl->kernels.launch[i]] = tl->lanes[tl->kernels.lane[i]].device;
-    for (uint32_t d = 0; d < tl->ndevices; d++) queue_device(c, &tl->devices[d], device_of, seen, d);
+    for (uint32_t d = 0; d < tl->ndevices; d++)
+        if (!tl->devices[d].is_cpu) queue_device(c, &tl->devices[d], device_of, seen, d);
     free(device_of);
     free(seen);
 }

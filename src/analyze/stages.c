@@ -127,6 +127,23 @@ static void whole_trace(struct context *c, struct building *b) {
     for (size_t i = 0; i < c->tl->ranges.n; i++) c->range_occurrence[i] = 0;
 }
 
+/* Stages that only the clock of the timing phase saw get a row without occurrences: "prefill/sam" under prefill. */
+static void timed_stages(struct context *c, struct building *b) {
+    for (size_t i = 0; i < c->in->ntimings; i++) {
+        const char *name = c->in->timings[i].stage, *slash = strrchr(name, '/');
+        uint32_t parent = ANALYSIS_NONE;
+        bool there = false;
+        for (uint32_t k = 0; k < b->stages.n; k++) {
+            const struct analysis_stage *s = &b->stages.v[k];
+            there |= strcmp(s->path, name) == 0 || strcmp(s->name, name) == 0;
+            if (slash && strlen(s->path) == (size_t)(slash - name) &&
+                strncmp(s->path, name, (size_t)(slash - name)) == 0)
+                parent = k;
+        }
+        if (!there) stage_row(c, b, slash ? slash + 1 : name, parent);
+    }
+}
+
 /* Rows were made in order of first occurrence; children must follow their parents directly. */
 static void order_rows(struct building *b, uint32_t parent, uint32_t *order, size_t *n) {
     for (uint32_t i = 0; i < b->stages.n; i++) {
@@ -156,13 +173,77 @@ static void lay_out(struct context *c, struct building *b) {
     free(now);
 }
 
+/* Threads that never mark a stage (autograd's, a worker's) work for the stage that is open in their process, if there
+ * is exactly one. Outermost occurrences of each process, by start, with the latest end of those before. */
+struct process_stages {
+    struct {
+        uint32_t occurrence;
+        uint64_t ends_before_ns;
+    } * v;
+    size_t n, cap;
+};
+
+static void index_outermost(const struct context *c, struct process_stages *by_process, bool *marks_stages) {
+    for (size_t i = 0; i < c->a->noccurrences; i++) {
+        const struct analysis_occurrence *o = &c->a->occurrences[i];
+        uint32_t thread = c->tl->ranges.thread[o->range];
+        marks_stages[thread] = true;
+        if (o->parent != ANALYSIS_NONE) continue;
+        struct process_stages *p = &by_process[c->tl->threads[thread].process];
+        uint64_t ends = 0;
+        if (p->n)
+            ends = MAX(p->v[p->n - 1].ends_before_ns, c->a->occurrences[p->v[p->n - 1].occurrence].end_ns);
+        p->v = vec_fit(p->v, p->n + 1, &p->cap, sizeof *p->v);
+        p->v[p->n].occurrence = (uint32_t)i;
+        p->v[p->n++].ends_before_ns = ends;
+    }
+}
+
+static uint32_t only_open(const struct context *c, const struct process_stages *p, uint64_t time_ns) {
+    size_t lo = 0, hi = p->n;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (c->a->occurrences[p->v[mid].occurrence].start_ns <= time_ns)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    if (!lo || p->v[lo - 1].ends_before_ns > time_ns) return ANALYSIS_NONE;
+    uint32_t o = p->v[lo - 1].occurrence;
+    return c->a->occurrences[o].end_ns >= time_ns ? o : ANALYSIS_NONE;
+}
+
+static void own_launches(struct context *c, bool implicit) {
+    const struct timeline *tl = c->tl;
+    const struct timeline_launches *l = &tl->launches;
+    struct process_stages *by_process = xcalloc(tl->nprocesses + 1, sizeof *by_process);
+    bool *marks_stages = xcalloc(tl->nthreads + 1, sizeof *marks_stages);
+    c->launch_occurrence = xmalloc((l->n + 1) * sizeof *c->launch_occurrence);
+    if (!implicit) index_outermost(c, by_process, marks_stages);
+    for (size_t i = 0; i < l->n; i++) {
+        uint32_t o = implicit                       ? 0
+                     : l->range[i] == TIMELINE_NONE ? ANALYSIS_NONE
+                                                    : c->range_occurrence[l->range[i]];
+        if (o == ANALYSIS_NONE && !marks_stages[l->thread[i]]) {
+            o = only_open(c, &by_process[tl->threads[l->thread[i]].process], l->start_ns[i]);
+            if (o != ANALYSIS_NONE) c->lent_kernels += l->kernels[i];
+        }
+        c->launch_occurrence[i] = o;
+    }
+    for (size_t i = 0; i < tl->nprocesses; i++) free(by_process[i].v);
+    free(by_process);
+    free(marks_stages);
+}
+
 static void own_kernels(struct context *c, bool implicit) {
     const struct timeline_kernels *k = &c->tl->kernels;
     c->kernel_occurrence = analysis_alloc(c, k->n, sizeof *c->kernel_occurrence);
-    for (size_t i = 0; i < k->n; i++)
-        c->kernel_occurrence[i] = implicit                       ? 0
-                                  : k->range[i] == TIMELINE_NONE ? ANALYSIS_NONE
-                                                                 : c->range_occurrence[k->range[i]];
+    for (size_t i = 0; i < k->n; i++) {
+        uint32_t o = implicit                       ? 0
+                     : k->range[i] == TIMELINE_NONE ? ANALYSIS_NONE
+                                                    : c->range_occurrence[k->range[i]];
+        c->kernel_occurrence[i] = k->launch[i] == TIMELINE_NONE ? o : c->launch_occurrence[k->launch[i]];
+    }
     c->a->kernel_occurrence = c->kernel_occurrence;
 }
 
@@ -181,10 +262,12 @@ void analyze_stages(struct context *c) {
     free(cache.matches.v);
     bool implicit = !b.stages.n;
     if (implicit) whole_trace(c, &b);
+    timed_stages(c, &b);
     vec_push(&b.stages, new_stage("(outside stages)", "(outside stages)", ANALYSIS_NONE, 0));
     b.stages.v[b.stages.n - 1].outside = true;
     lay_out(c, &b);
     c->outside = (uint32_t)c->a->nstages - 1;
+    own_launches(c, implicit);
     own_kernels(c, implicit);
     c->stage_work = xcalloc(c->a->nstages, sizeof *c->stage_work);
     c->occ_work = xcalloc(c->a->noccurrences + 1, sizeof *c->occ_work);
@@ -228,6 +311,13 @@ static void occurrence_stats(struct context *c) {
     free(first);
 }
 
+/* On the CPU an operator is called, not launched. */
+static void forget_launches(struct analysis_stage *s) {
+    s->launches = s->graph_launches = 0;
+    s->idle.launch_cost_ns = s->idle.launch_interval_ns = s->idle.launch_delay_ns = NAN;
+    s->idle.graph_removable_ns = 0;
+}
+
 static void take_samplers(struct analysis_stage *s, struct stage_work *w) {
     bool any_queue = w->queue_seen > 0;
     s->idle.gaps = w->gaps.seen;
@@ -248,9 +338,10 @@ void analyze_stages_finish(struct context *c) {
         s->gpu_owned_ns += s->gpu_owned_self_ns;
         if (s->parent != ANALYSIS_NONE) a->stages[s->parent].gpu_owned_ns += s->gpu_owned_ns;
         take_samplers(s, &c->stage_work[i]);
+        if (s->on_cpu) forget_launches(s);
         if (s->tokens_out > 0) {
             s->kernels_per_token = (double)s->kernels / s->tokens_out;
-            s->launches_per_token = (double)s->launches / s->tokens_out;
+            if (!s->on_cpu) s->launches_per_token = (double)s->launches / s->tokens_out;
         }
     }
 }

@@ -131,11 +131,13 @@ static void give_gap(struct walk *w, size_t kernel, uint64_t start_ns) {
 /* What the device's walk found of each occurrence, before the next device starts. */
 static void close_occurrences(struct walk *w) {
     struct context *c = w->c;
+    bool *used = xcalloc(c->a->nstages, sizeof *used);
     for (size_t i = 0; i < c->a->noccurrences; i++) {
         const struct occurrence_work *o = &c->occ_work[i];
         struct analysis_occurrence *out = &c->a->occurrences[i];
         struct analysis_stage *s = &c->a->stages[out->stage];
         if (o->device != w->device) continue;
+        used[out->stage] = true;
         double span = (double)(o->last_ns - o->first_ns), idle = span - (double)o->busy_ns;
         if (!out->gpu_first_ns || o->first_ns < out->gpu_first_ns) out->gpu_first_ns = o->first_ns;
         out->gpu_last_ns = MAX(out->gpu_last_ns, o->last_ns);
@@ -145,6 +147,8 @@ static void close_occurrences(struct walk *w) {
         s->idle_ns += idle;
         s->idle.ns[ANALYSIS_IDLE_OTHER] += idle - o->caused_ns;
     }
+    for (size_t i = 0; i < c->a->nstages; i++) c->stage_work[i].devices += used[i];
+    free(used);
 }
 
 /* ---- the device as a whole */

@@ -1,0 +1,391 @@
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "unit/analyze/scene.h"
+#include "unit/test.h"
+
+#define US 1000ull
+#define MS 1000000ull
+
+static double idle_us(const struct analysis_stage *s, enum analysis_idle_cause cause) {
+    return s->idle.ns[cause] / 1e3;
+}
+
+/* One gap of each kind on one device. */
+TEST(idle_time_is_given_to_its_cause) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 0, 10 * MS);
+    scene_kernel(&s, "k", 1, 0, 5 * US, 7, 10 * US, 100 * US);
+    scene_kernel(&s, "k", 1, 20 * US, 25 * US, 7, 102 * US, 200 * US);   /* 2 us: queued, same stream */
+    scene_kernel(&s, "k", 1, 190 * US, 195 * US, 8, 203 * US, 300 * US); /* 3 us: queued, another stream */
+    scene_kernel(&s, "k", 1, 310 * US, 314 * US, 7, 317 * US, 400 * US); /* 17 us: host 10 us late, running */
+    scene_sync(&s, 1, 330 * US, 420 * US);
+    scene_kernel(&s, "k", 1, 425 * US, 428 * US, 7, 430 * US,
+                 500 * US); /* 30 us: held in a synchronisation */
+    timeline_builder_copy(s.b,
+                          &(struct trace_copy){ .start_ns = 505 * US,
+                                                .end_ns = 540 * US,
+                                                .stream = 7,
+                                                .bytes = 1000,
+                                                .copy_kind = TRACE_COPY_DTOH },
+                          1);
+    scene_kernel(&s, "k", 1, 430 * US, 433 * US, 7, 545 * US, 600 * US);     /* 45 us: 35 of them a copy */
+    scene_kernel(&s, "k", 1, 2000 * US, 2005 * US, 7, 2008 * US, 2100 * US); /* 1408 us: no call for long */
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    const struct analysis_stage *d = scene_stage(&a, "decode");
+    CHECK(d->idle_known);
+    CHECK_NEAR(idle_us(d, ANALYSIS_IDLE_DEVICE), 2 + 10, 1e-6);
+    CHECK_NEAR(idle_us(d, ANALYSIS_IDLE_DEPENDENCY), 3, 1e-6);
+    CHECK_NEAR(idle_us(d, ANALYSIS_IDLE_LAUNCH), 17, 1e-6);
+    CHECK_NEAR(idle_us(d, ANALYSIS_IDLE_SYNC), 30, 1e-6);
+    CHECK_NEAR(idle_us(d, ANALYSIS_IDLE_COPY), 35, 1e-6);
+    CHECK_NEAR(idle_us(d, ANALYSIS_IDLE_NO_WORK), 1408, 1e-6);
+    CHECK_NEAR(d->idle_ns / 1e3, 2 + 3 + 17 + 30 + 45 + 1408, 1e-6);
+    CHECK_NEAR(d->head_ns / 1e3, 10, 1e-6);
+    CHECK_INT(d->syncs, 1);
+    CHECK_INT(d->idle.gaps, 6);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+/* Many short kernels with gaps, so that a verdict would be due. */
+static void gaps(struct scene *s, int n) {
+    for (int i = 0; i < n; i++) {
+        uint64_t t = (uint64_t)i * 10 * US;
+        scene_kernel(s, "k", 1, t, t + 3 * US, 7, t + 4 * US, t + 6 * US);
+    }
+}
+
+static struct timeline *gaps_only(struct scene *s) {
+    scene_start(s);
+    scene_range(s, TRACE_CATEGORY_STAGE, "decode", 1, 0, 10 * MS);
+    gaps(s, 1000);
+    return NULL;
+}
+
+TEST(idle_verdicts_are_refused_when_the_data_cannot_support_them) {
+    struct scene s;
+    struct analysis a;
+    gaps_only(&s);
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    CHECK(scene_finding(&a, "launch-bound") != NULL);
+    analysis_free(&a);
+    timeline_close(tl);
+
+    gaps_only(&s); /* more than 0.1% of the kernels lost */
+    timeline_builder_lost(s.b, TRACE_KERNEL, 2);
+    tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    CHECK(!scene_stage(&a, "decode")->idle_known);
+    CHECK(scene_finding(&a, "launch-bound") == NULL);
+    CHECK(a.nnotes >= 2);
+    analysis_free(&a);
+    timeline_close(tl);
+
+    gaps_only(&s); /* a graph seen as one block */
+    timeline_builder_kernel(
+        s.b,
+        &(struct trace_kernel){
+            .start_ns = 9 * MS, .end_ns = 9 * MS + 500, .correlation = 5, .graph = 3, .stream = 7 },
+        1);
+    tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    CHECK(strstr(scene_stage(&a, "decode")->idle_refused, "graphs") != NULL);
+    CHECK(scene_finding(&a, "launch-bound") == NULL);
+    analysis_free(&a);
+    timeline_close(tl);
+
+    gaps_only(&s); /* launches whose kernels are missing, between others that are there */
+    for (uint64_t i = 0; i < 10; i++)
+        timeline_builder_launch(
+            s.b,
+            &(struct trace_launch){ .start_ns = i * MS / 2 + 7 * US,
+                                    .end_ns = i * MS / 2 + 8 * US,
+                                    .correlation = 5000 + i,
+                                    .thread = 1,
+                                    .api = timeline_builder_text(s.b, "cudaLaunchKernel") },
+            1);
+    tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    CHECK(strstr(scene_stage(&a, "decode")->idle_refused, "10 of 1010 launches") != NULL);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+TEST(sub_stages_are_inside_their_parents) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "prefill", 1, 0, 100 * US);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "sam", 1, 10 * US, 40 * US);
+    scene_range(&s, TRACE_CATEGORY_OP, "linear", 1, 15 * US, 20 * US);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 100 * US, 200 * US);
+    scene_kernel(&s, "nvjet_a", 1, 16 * US, 18 * US, 7, 30 * US,
+                 60 * US); /* sam's, though it runs on after it */
+    scene_kernel(&s, "nvjet_b", 1, 50 * US, 52 * US, 7, 60 * US, 120 * US); /* prefill's */
+    scene_kernel(&s, "nvjet_c", 1, 110 * US, 112 * US, 7, 120 * US, 130 * US);
+    scene_kernel(&s, "nvjet_d", 1, 300 * US, 302 * US, 7, 310 * US, 315 * US); /* in no stage */
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    const struct analysis_stage *prefill = scene_stage(&a, "prefill"), *sam = scene_stage(&a, "prefill/sam");
+    CHECK_INT(a.nstages, 4);
+    CHECK_NEAR(sam->gpu_busy_ns, 30e3, 0);
+    CHECK_NEAR(sam->wall_total_ns, 50e3, 0); /* to its last kernel's end */
+    CHECK_NEAR(prefill->gpu_busy_ns, 90e3, 0);
+    CHECK_NEAR(prefill->wall_total_ns, 120e3, 0);
+    CHECK_NEAR(prefill->gpu_owned_self_ns, 60e3, 0);
+    CHECK_NEAR(prefill->gpu_owned_ns, 90e3, 0);
+    CHECK_NEAR(scene_stage(&a, "(outside stages)")->gpu_owned_ns, 5e3, 0);
+    CHECK_NEAR(a.conservation.outside_stages, 5e3, 0);
+    CHECK_STR(a.operators[1].name, "linear");
+    CHECK_NEAR(a.operators[1].gpu_self_ns, 30e3, 0);
+    CHECK(a.operators[0].outside);
+    CHECK_NEAR(a.operators[0].gpu_self_ns, 75e3, 0);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+TEST(helper_threads_work_for_the_only_stage_that_is_open) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 0, 100 * US);
+    scene_range(&s, TRACE_CATEGORY_OP, "backward", 2, 0, 100 * US);
+    scene_kernel(&s, "k", 2, 10 * US, 12 * US, 7, 20 * US, 30 * US);
+    scene_kernel(&s, "k", 2, 200 * US, 202 * US, 7, 220 * US, 230 * US); /* after it */
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    CHECK_INT(scene_stage(&a, "decode")->kernels, 1);
+    CHECK_INT(scene_stage(&a, "(outside stages)")->kernels, 1);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+TEST(a_cpu_engine_gets_stages_and_operators_and_no_gpu_advice) {
+    struct timeline_builder *b = timeline_builder_open();
+    struct analysis a;
+    timeline_builder_process(b, "engine.ipt");
+    timeline_builder_meta(b, "device.0.name", "cpu");
+    struct trace_range stage = { .start_ns = 0,
+                                 .end_ns = 10 * MS,
+                                 .thread = 1,
+                                 .category = TRACE_CATEGORY_STAGE,
+                                 .name = timeline_builder_text(b, "decode"),
+                                 .flops = NAN,
+                                 .bytes = NAN,
+                                 .payload = NAN };
+    timeline_builder_range(b, &stage, 1);
+    for (uint64_t i = 0; i < 1000; i++) {
+        uint64_t t = i * 10 * US;
+        struct trace_range op = { .start_ns = t,
+                                  .end_ns = t + 8 * US,
+                                  .thread = 1,
+                                  .category = TRACE_CATEGORY_OP,
+                                  .name = timeline_builder_text(b, "linear"),
+                                  .flops = 2e6,
+                                  .bytes = 1e6,
+                                  .payload = NAN };
+        struct trace_kernel k = { .start_ns = t + US,
+                                  .end_ns = t + 4 * US,
+                                  .name = timeline_builder_text(b, "gemv_bf16") };
+        timeline_builder_range(b, &op, 1);
+        timeline_builder_kernel(b, &k, 1);
+    }
+    timeline_builder_token(
+        b,
+        &(struct trace_token){ .time_ns = 10 * MS, .count = 10, .token_kind = TRACE_TOKEN_MADE, .thread = 1 },
+        1);
+    struct timeline *tl = timeline_builder_finish(b);
+    const struct analyze_cost costs[] = {
+        { .stage = "decode", .per_token = true, .flops = 1e9, .bytes = 1e8, .floor_ns = 2e5 }
+    };
+    const struct analyze_input in = {
+        .costs = costs, .ncosts = 1, .peak_flops_per_s = 1e12, .peak_bytes_per_s = 2e10
+    };
+    analyze_run(tl, &in, &a);
+    const struct analysis_stage *d = scene_stage(&a, "decode");
+    CHECK(a.cpu_only);
+    CHECK(d->on_cpu);
+    CHECK_INT(d->launches, 0);
+    CHECK(isnan(d->launches_per_token));
+    CHECK_NEAR(d->kernels_per_token, 100, 0);
+    CHECK(!d->idle_known);
+    CHECK_NEAR(d->distance, 5, 1e-9);
+    CHECK_STR(a.operators[0].name, "linear");
+    CHECK_NEAR(a.operators[0].flops, 2e9, 1);
+    CHECK_INT(a.kernels[0].library, KERNEL_LIBRARY_NATIVE);
+    CHECK_INT(a.kernels[0].category, KERNEL_CATEGORY_GEMV);
+    CHECK_INT(a.nfindings, 1);
+    CHECK_STR(a.findings[0].rule, "roof-distance");
+    CHECK_NEAR(a.findings[0].saving_ms, 8, 1e-9);
+    CHECK(a.nroofline >= 2);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+TEST(times_come_from_the_timing_phase_where_there_is_one) {
+    struct scene s;
+    struct analysis a;
+    gaps_only(&s);
+    struct timeline *tl = timeline_builder_finish(s.b);
+    const double ms[] = { 6, 6.2, NAN, 6.1, 100, 6.3 }, tokens[] = { 50, 50, 50, 50, 50, 50 };
+    const bool failed[] = { false, false, false, false, true, false };
+    const struct analyze_timing timings[] = {
+        { .stage = "decode", .n = 6, .ms = ms, .tokens_out = tokens, .failed = failed }
+    };
+    const struct analyze_input in = { .timings = timings, .ntimings = 1 };
+    analyze_run(tl, &in, &a);
+    const struct analysis_stage *d = scene_stage(&a, "decode");
+    CHECK_NEAR(d->time_ns, 6.15e6, 1e-3);
+    CHECK_STR(d->time_source, "median of 4 timing repeats");
+    CHECK_NEAR(d->tokens_out, 50, 0);
+    CHECK_NEAR(d->tokens_per_s, 50 / 6.15e-3, 1e-6);
+    CHECK_NEAR(d->overhead_ratio, 10 / 6.15, 1e-9);
+    CHECK_INT(a.stability[0].failed, 1);
+    CHECK(!a.stability[0].unstable);
+    CHECK(scene_finding(&a, "profiler-overhead") != NULL);
+    const struct analysis_finding *f = scene_finding(&a, "launch-bound");
+    CHECK_NEAR(f->saving_ms, 6.15 - 2, 1e-6); /* never more than the time without the profiler holds */
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+TEST(repeats_that_vary_are_called_unstable) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    struct timeline *tl = timeline_builder_finish(s.b);
+    const double ms[] = { 10, 11, 12, 13, 14, 15, 16, 17, 18, 60 };
+    const struct analyze_timing timings[] = { { .stage = "decode", .n = 10, .ms = ms } };
+    const struct analyze_input in = { .timings = timings, .ntimings = 1 };
+    analyze_run(tl, &in, &a);
+    CHECK(a.stability[0].unstable);
+    CHECK_INT(a.stability[0].outliers, 1);
+    CHECK(a.stability[0].drift_percent > 50);
+    CHECK(scene_finding(&a, "unstable") != NULL);
+    CHECK_NEAR(scene_stage(&a, "decode")->timing_ms.median, 14.5, 1e-9); /* a stage that only the clock saw */
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+TEST(energy_of_stages_comes_from_power_samples) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 100 * MS, 300 * MS);
+    scene_kernel(&s, "k", 1, 100 * MS, 101 * MS, 7, 110 * MS, 300 * MS);
+    for (uint64_t t = 0; t <= 400;
+         t += 10) /* 100 W, 500 W inside the stage; the cap bites in the second half of it */
+        timeline_builder_power(s.b,
+                               &(struct trace_power){ .time_ns = t * MS,
+                                                      .power_mw = t >= 100 && t < 300 ? 500000 : 100000,
+                                                      .sm_mhz = t >= 200 && t < 300 ? 1500 : 1980,
+                                                      .memory_mhz = TRACE_UNKNOWN_U32,
+                                                      .temperature_c = 60,
+                                                      .throttle_reasons = t >= 200 && t < 300 ? 4
+                                                                          : t < 100           ? 1
+                                                                                              : 0 },
+                               1);
+    timeline_builder_token(
+        s.b,
+        &(struct trace_token){
+            .time_ns = 299 * MS, .count = 20, .token_kind = TRACE_TOKEN_MADE, .thread = 1 },
+        1);
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    const struct analysis_stage *d = scene_stage(&a, "decode");
+    CHECK_INT(a.npowers, 1);
+    CHECK_NEAR(d->joules, 100, 3);
+    CHECK_NEAR(d->joules_per_token, 5, 0.2);
+    CHECK_NEAR(a.powers[0].joules, 120, 0.1);
+    CHECK_NEAR(a.powers[0].throttled_ns, 100e6, 1);
+    CHECK_STR(a.powers[0].throttled_by, "power cap");
+    CHECK_NEAR(a.powers[0].idle_joules, 20 + 5, 3);
+    CHECK(isnan(a.powers[0].series[0].memory_mhz));
+    CHECK(scene_finding(&a, "throttled") != NULL);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+TEST(occupancy_follows_the_device_limits) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    const struct {
+        uint32_t block, registers, smem;
+        double occupancy;
+        enum analysis_limiter limiter;
+    } rows[] = { /* as Nvidia's calculator says for compute capability 9.0 */
+                 { 256, 32, 0, 1.0, ANALYSIS_LIMIT_WARPS },
+                 { 256, 64, 0, 0.5, ANALYSIS_LIMIT_REGISTERS },
+                 { 32, 16, 0, 0.5, ANALYSIS_LIMIT_BLOCKS },
+                 { 384, 168, 200 * 1024, 12.0 / 64, ANALYSIS_LIMIT_REGISTERS },
+                 { 128, 40, 100 * 1024, 8.0 / 64, ANALYSIS_LIMIT_SMEM }
+    };
+    for (uint32_t i = 0; i < 5; i++)
+        timeline_builder_kernel(s.b,
+                                &(struct trace_kernel){ .start_ns = i * US,
+                                                        .end_ns = (i + 1) * US,
+                                                        .grid_x = 1000 + i,
+                                                        .grid_y = 1,
+                                                        .grid_z = 1,
+                                                        .block_x = rows[i].block,
+                                                        .block_y = 1,
+                                                        .block_z = 1,
+                                                        .registers = rows[i].registers,
+                                                        .dynamic_smem_bytes = rows[i].smem,
+                                                        .name = timeline_builder_text(s.b, "k") },
+                                1);
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    for (size_t i = 0; i < 5; i++) {
+        const struct analysis_kernel *k = &a.kernels[a.shape_kernel[i]];
+        CHECK_NEAR(k->occupancy, rows[i].occupancy, 1e-9);
+        CHECK_INT(k->limiter, rows[i].limiter);
+        CHECK_INT(k->blocks, 1000 + i);
+    }
+    CHECK_NEAR(a.kernels[a.shape_kernel[0]].waves, 1000.0 / (8 * 132), 1e-9);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+TEST(labels_of_steps_give_tokens_and_their_times) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    for (uint64_t i = 0; i < 10; i++) {
+        scene_range(&s, TRACE_CATEGORY_USER, "execute_context_0(0)_generation_8(8)", 1, i * 10 * MS,
+                    i * 10 * MS + 6 * MS);
+        scene_kernel(&s, "k", 1, i * 10 * MS, i * 10 * MS + US, 7, i * 10 * MS + MS, i * 10 * MS + 5 * MS);
+    }
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    const struct analysis_stage *d = scene_stage(&a, "decode");
+    CHECK_INT(d->occurrences, 10);
+    CHECK_NEAR(d->tokens_out, 80, 0);
+    CHECK_STR(d->token_source, "range labels");
+    CHECK_NEAR(d->token_ns.median, 6e6, 0);
+    CHECK(d->distance != d->distance);
+    const struct analysis_finding *f = scene_finding(&a, "between-steps");
+    CHECK(f != NULL);
+    CHECK_NEAR(f->saving_ms, 9 * 6, 1e-9);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+TEST(an_analysis_of_nothing_says_nothing) {
+    struct timeline *tl = timeline_builder_finish(timeline_builder_open());
+    struct analysis a;
+    analyze_run(tl, NULL, &a);
+    CHECK_INT(a.nfindings, 0);
+    CHECK_INT(a.nkernels, 0);
+    CHECK(a.nnotes >= 1);
+    analysis_free(&a);
+    analysis_free(&a);
+    timeline_close(tl);
+}

@@ -1,0 +1,61 @@
+#include <math.h>
+#include <string.h>
+
+#include "analyze/stage_rules.h"
+#include "unit/test.h"
+
+TEST(stage_rules_globs_match_whole_names) {
+    CHECK(stage_rules_glob("decode*", "decode step 3"));
+    CHECK(stage_rules_glob("*step*", "my step 3"));
+    CHECK(stage_rules_glob("a?c", "abc"));
+    CHECK(stage_rules_glob("*a*b*c", "xxaxxbxxc"));
+    CHECK(!stage_rules_glob("decode", "decode step"));
+    CHECK(!stage_rules_glob("Decode*", "decode"));
+    CHECK(!stage_rules_glob("a*b", "aXc"));
+    CHECK(stage_rules_glob("", ""));
+}
+
+TEST(stage_rules_read_the_step_labels_of_servers) {
+    static const struct {
+        const char *label, *stage;
+        double tokens_in, tokens_out;
+    } rows[] = {
+        { "execute_context_2(1030)_generation_0(0)", "prefill", 1030, 2 },
+        { "execute_context_0(0)_generation_64(64)", "decode", 64, 64 },
+        { "execute_context_1(512)_generation_7(7)", "mixed", 519, 8 },
+        { "execute_9_context_1(sq512sk512sqsq262144sqsk262144)_generation_8(sq8sk9000sqsq8sqsk9000)", "mixed",
+          520, 9 },
+        { "execute_4_context_0(sq0sk0sqsq0sqsk0)_generation_4(sq4sk88sqsq4sqsk88)", "decode", 4, 4 },
+        { "step[DECODE bs=64 g_sq=64 g_sqsq=64 g_sqsk=100032 g_sk=100032]", "decode", 64, 64 },
+        { "step[DECODE bs=32]", "decode", 32, 32 },
+        { "step[EXTEND bs=1 toks=1025 c_sq=1025]", "prefill", 1025, 1 },
+        { "step[MIXED bs=3 c_sq=10 g_sq=2]", "mixed", 12, 3 },
+        { "step[TARGET_VERIFY bs=4 toks=16]", "verify", 16, NAN },
+    };
+    struct stage_match m;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        CHECK(stage_rules_match(NULL, rows[i].label, TRACE_CATEGORY_USER, &m));
+        CHECK_STR(m.stage, rows[i].stage);
+        CHECK_NEAR(m.tokens_in, rows[i].tokens_in, 0);
+        CHECK_NEAR(m.tokens_out, rows[i].tokens_out, 0);
+    }
+    CHECK(!stage_rules_match(NULL, "execute_model", TRACE_CATEGORY_USER, &m));
+    CHECK(!stage_rules_match(NULL, "step[", TRACE_CATEGORY_USER, &m));
+    CHECK(!stage_rules_match(NULL, "execute_context_(generation_", TRACE_CATEGORY_USER, &m));
+}
+
+TEST(stage_rules_of_the_caller_come_first) {
+    const struct analyze_rule rules[] = { { "vision", "clip*" }, { "decode", "loop" } };
+    struct analyze_input in = { .rules = rules, .nrules = 2 };
+    struct stage_match m;
+    CHECK(stage_rules_match(&in, "clip_tower", TRACE_CATEGORY_MODULE, &m));
+    CHECK_STR(m.stage, "vision");
+    CHECK(stage_rules_match(&in, "prefill_1", TRACE_CATEGORY_USER, &m));
+    in.no_presets = true;
+    CHECK(!stage_rules_match(&in, "prefill_1", TRACE_CATEGORY_USER, &m));
+    CHECK(stage_rules_match(&in, "anything", TRACE_CATEGORY_STAGE, &m));
+    CHECK_STR(m.stage, "anything");
+    CHECK(!stage_rules_match(NULL, "decode_attention", TRACE_CATEGORY_OP, &m)); /* operators are no stages */
+    CHECK(stage_rules_match(NULL, "clip", TRACE_CATEGORY_USER, &m));
+    CHECK(m.nested_only);
+}
