@@ -1,0 +1,42 @@
+/* What each class of kernels does to the hardware counters, from samples that are longer than the kernels.
+ *
+ * A sample's value is the mean over its interval, so it is the sum over classes of (fraction of the interval in which the
+ * class ran) x (the class's rate), plus the idle state's share. Many samples over many repetitions give many such
+ * equations with the same few unknowns: sampled at ever new phases of a step, even kernels much shorter than the interval
+ * are resolved, as a sampling oscilloscope resolves them. Solved by least squares with rates >= 0, outliers weighted down.
+ *     struct counter_fit fit;
+ *     counter_fit_run(&input, &fit);          -- fit.rate[metric * nclasses + class]
+ *     counter_fit_free(&fit);
+ * At moments when several kernels run, each is given an even share of the moment: the same rule that owns GPU time. */
+#ifndef ANALYZE_COUNTER_FIT_H
+#define ANALYZE_COUNTER_FIT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct counter_fit_input {
+    size_t nkernels; /* sorted by start */
+    const uint64_t *start_ns, *end_ns;
+    const uint32_t *class_of; /* [nkernels], under nclasses */
+    uint32_t nclasses;
+    size_t nsamples; /* sorted by start, not overlapping */
+    const uint64_t *sample_start_ns, *sample_end_ns;
+    size_t nmetrics;
+    const float *values; /* [nsamples][nmetrics]; NaN: unknown, the sample is left out for this metric */
+};
+
+struct counter_fit {
+    uint32_t nclasses; /* idle is class nclasses: arrays hold nclasses + 1 */
+    size_t nmetrics;
+    double *exposure;      /* [nclasses + 1]: sum of fractions, in samples' worth of time */
+    double *rate;          /* [nmetrics][nclasses + 1]; NaN: not enough to say */
+    double *error;         /* standard error, same layout; NaN likewise */
+    double *residual;      /* [nmetrics]: robust standard deviation of what the fit leaves unexplained */
+    uint64_t used, unused; /* samples with at least a part inside the kernels' span, and others */
+};
+
+void counter_fit_run(const struct counter_fit_input *in, struct counter_fit *out);
+void counter_fit_free(struct counter_fit *f);
+
+#endif

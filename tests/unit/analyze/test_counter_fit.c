@@ -1,0 +1,199 @@
+/* Synthetic timelines whose answer is known: the fit must find it, and say how sure it is. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "analyze/counter_fit.h"
+#include "base/hash.h"
+#include "base/util.h"
+#include "unit/test.h"
+
+#define CLASSES 6
+#define KERNELS_A_STEP 24
+
+struct scene {
+    size_t nkernels, nsamples;
+    uint64_t *start, *end, *sample_start, *sample_end;
+    uint32_t *class_of;
+    float *values;
+};
+
+static const double truth[CLASSES + 1] = { 95, 3, 40, 0, 72.5, 12, 0 }; /* percent; idle last */
+
+static double uniform(uint64_t *seed) { return (double)(hash_u64(++*seed) >> 11) * 0x1p-53; }
+static double noise(uint64_t *seed) {
+    return uniform(seed) + uniform(seed) + uniform(seed) - 1.5;
+} /* sd 0.5 */
+
+/* Steps of kernels of 1 to 8 us with gaps, one after the other. */
+static void make_kernels(struct scene *s, size_t steps, uint64_t seed) {
+    uint64_t now = 1000000;
+    s->nkernels = steps * KERNELS_A_STEP;
+    s->start = calloc(s->nkernels, sizeof *s->start);
+    s->end = calloc(s->nkernels, sizeof *s->end);
+    s->class_of = calloc(s->nkernels, sizeof *s->class_of);
+    for (size_t i = 0; i < s->nkernels; i++) {
+        uint32_t slot = (uint32_t)(i % KERNELS_A_STEP), class = slot % CLASSES;
+        s->start[i] = now + 500 + (uint64_t)(uniform(&seed) * 2500);
+        s->end[i] = s->start[i] + 1000 + class * 1300 + (uint64_t)(uniform(&seed) * 300);
+        s->class_of[i] = class;
+        now = s->end[i];
+    }
+}
+
+/* Each sample is the mean of the truth over its interval, by brute force. */
+static double mean_truth(const struct scene *s, uint64_t from, uint64_t to, size_t *hint) {
+    double sum = 0, busy = 0;
+    while (*hint > 0 && s->end[*hint - 1] > from) --*hint;
+    while (*hint < s->nkernels && s->end[*hint] <= from) ++*hint;
+    for (size_t i = *hint; i < s->nkernels && s->start[i] < to; i++) {
+        uint64_t a = MAX(from, s->start[i]), b = MIN(to, s->end[i]);
+        if (b > a) sum += truth[s->class_of[i]] * (double)(b - a), busy += (double)(b - a);
+    }
+    return (sum + truth[CLASSES] * ((double)(to - from) - busy)) / (double)(to - from);
+}
+
+static void make_samples(struct scene *s, uint64_t interval_ns, double noise_sd, double jitter_ns,
+                         double drift_ppm, uint64_t seed) {
+    uint64_t first = s->start[0], last = s->end[s->nkernels - 1];
+    size_t hint = 0;
+    s->nsamples = (size_t)((last - first) / interval_ns);
+    s->sample_start = calloc(s->nsamples, sizeof *s->sample_start);
+    s->sample_end = calloc(s->nsamples, sizeof *s->sample_end);
+    s->values = calloc(s->nsamples, sizeof *s->values);
+    for (size_t i = 0; i < s->nsamples; i++) {
+        uint64_t from = first + i * interval_ns, to = from + interval_ns;
+        s->values[i] = (float)(mean_truth(s, from, to, &hint) + 2 * noise_sd * noise(&seed));
+        double shift = 2 * jitter_ns * noise(&seed) + drift_ppm * 1e-6 * (double)(from - first);
+        s->sample_start[i] = (uint64_t)((double)from + shift);
+        s->sample_end[i] = (uint64_t)((double)to + shift);
+        if (i && s->sample_start[i] < s->sample_end[i - 1]) s->sample_start[i] = s->sample_end[i - 1];
+    }
+}
+
+static void run(const struct scene *s, struct counter_fit *fit) {
+    struct counter_fit_input in = { .nkernels = s->nkernels,
+                                    .start_ns = s->start,
+                                    .end_ns = s->end,
+                                    .class_of = s->class_of,
+                                    .nclasses = CLASSES,
+                                    .nsamples = s->nsamples,
+                                    .sample_start_ns = s->sample_start,
+                                    .sample_end_ns = s->sample_end,
+                                    .nmetrics = 1,
+                                    .values = s->values };
+    counter_fit_run(&in, fit);
+}
+
+static void free_scene(struct scene *s) {
+    free(s->start);
+    free(s->end);
+    free(s->class_of);
+    free(s->sample_start);
+    free(s->sample_end);
+    free(s->values);
+}
+
+static void check_within(uint64_t interval_ns, double noise_sd, double jitter_ns, double drift_ppm,
+                         double eps) {
+    struct scene s = { 0 };
+    struct counter_fit fit;
+    make_kernels(&s, 600, 7);
+    make_samples(&s, interval_ns, noise_sd, jitter_ns, drift_ppm, 99);
+    run(&s, &fit);
+    for (size_t c = 0; c <= CLASSES; c++) CHECK_NEAR(fit.rate[c], truth[c], eps);
+    counter_fit_free(&fit);
+    free_scene(&s);
+}
+
+TEST(counters_of_each_class_are_recovered_exactly_without_noise) { check_within(3000, 0, 0, 0, 0.05); }
+TEST(counters_of_kernels_much_shorter_than_the_interval_are_recovered) { check_within(20000, 0, 0, 0, 0.5); }
+TEST(counters_stay_near_the_truth_with_noise) { check_within(10000, 2, 0, 0, 3); }
+TEST(counters_stay_near_the_truth_with_jitter) { check_within(10000, 0, 150, 0, 3); }
+TEST(counters_stay_near_the_truth_with_clock_drift) {
+    check_within(10000, 0, 0, 1, 3);
+} /* 90 ns at the end */
+
+TEST(counters_name_an_error_that_holds_the_truth) {
+    size_t inside = 0, total = 0;
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        struct scene s = { 0 };
+        struct counter_fit fit;
+        make_kernels(&s, 200, seed * 1000);
+        make_samples(&s, 10000, 3, 0, 0, seed);
+        run(&s, &fit);
+        for (size_t c = 0; c < CLASSES; c++) {
+            if (truth[c] == 0) continue; /* at the edge of what is allowed, the error is one-sided */
+            CHECK(fit.error[c] > 0);
+            inside += fabs(fit.rate[c] - truth[c]) <= 3 * fit.error[c];
+            total++;
+        }
+        counter_fit_free(&fit);
+        free_scene(&s);
+    }
+    CHECK(inside * 20 >= total * 19); /* 99.7% would be within three errors if all were normal */
+}
+
+TEST(counters_shrug_off_outliers) {
+    struct scene s = { 0 };
+    struct counter_fit fit;
+    make_kernels(&s, 600, 3);
+    make_samples(&s, 10000, 0.5, 0, 0, 5);
+    for (size_t i = 0; i < s.nsamples; i += 50) s.values[i] = 1000;
+    run(&s, &fit);
+    for (size_t c = 0; c < CLASSES; c++) CHECK_NEAR(fit.rate[c], truth[c], 4);
+    counter_fit_free(&fit);
+    free_scene(&s);
+}
+
+TEST(counters_say_nothing_of_a_class_that_hardly_ran) {
+    struct scene s = { 0 };
+    struct counter_fit fit;
+    make_kernels(&s, 100, 3);
+    for (size_t i = 0; i < s.nkernels; i++)
+        if (s.class_of[i] == 5 && i > 5) s.class_of[i] = 4; /* one instance of class 5 is left */
+    make_samples(&s, 10000, 0, 0, 0, 5);
+    run(&s, &fit);
+    CHECK(isnan(fit.rate[5]));
+    CHECK(!isnan(fit.rate[4]));
+    counter_fit_free(&fit);
+    free_scene(&s);
+}
+
+TEST(counters_share_moments_of_concurrent_kernels_evenly) {
+    uint64_t start[200], end[200], from[200], to[200];
+    uint32_t class_of[200];
+    float values[200];
+    for (uint32_t i = 0; i < 100; i++) { /* two kernels side by side over each sample */
+        start[2 * i] = start[2 * i + 1] = 1000 + i * 1000;
+        end[2 * i] = end[2 * i + 1] = 2000 + i * 1000;
+        class_of[2 * i] = 0;
+        class_of[2 * i + 1] = 1;
+        from[i] = 1000 + i * 1000;
+        to[i] = 2000 + i * 1000;
+        values[i] = 60;
+    }
+    struct counter_fit_input in = { .nkernels = 200,
+                                    .start_ns = start,
+                                    .end_ns = end,
+                                    .class_of = class_of,
+                                    .nclasses = 2,
+                                    .nsamples = 100,
+                                    .sample_start_ns = from,
+                                    .sample_end_ns = to,
+                                    .nmetrics = 1,
+                                    .values = values };
+    struct counter_fit fit;
+    counter_fit_run(&in, &fit);
+    CHECK_NEAR(fit.exposure[0], 50, 1e-3);
+    CHECK_NEAR(fit.exposure[1], 50, 1e-3);
+    CHECK_NEAR((fit.rate[0] + fit.rate[1]) / 2, 60, 0.1); /* which of the two it was, nothing can tell */
+    counter_fit_free(&fit);
+}
+
+TEST(counters_of_nothing_are_unknown) {
+    struct counter_fit_input in = { .nmetrics = 2 };
+    struct counter_fit fit;
+    counter_fit_run(&in, &fit);
+    CHECK(isnan(fit.rate[0]) && isnan(fit.error[1]));
+    counter_fit_free(&fit);
+}
