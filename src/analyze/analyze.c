@@ -1,4 +1,5 @@
 #include "analyze/analyze.h"
+#include "analyze/counters.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -126,11 +127,13 @@ void analyze_run(const struct timeline *tl, const struct analyze_input *input, s
     analyze_stability(&c);
     analyze_findings(&c);
     finish(&c);
+    a->counters = counters_make(a);
 }
 
 void analysis_free(struct analysis *a) {
     struct owner *o = a->owner;
     if (!o) return;
+    counters_free(a->counters);
     for (size_t i = 0; i < o->memory.n; i++) free(o->memory.v[i]);
     free(o->memory.v);
     free(o->notes.v);

@@ -259,6 +259,8 @@ struct analysis_conservation {                                 /* ns */
     uint64_t unmatched_kernels;
 };
 
+struct analysis_counters; /* counters.h */
+
 struct analysis {
     const struct timeline *timeline;
     const struct analyze_input *input; /* NULL: none */
@@ -286,6 +288,7 @@ struct analysis {
     size_t nstages, noccurrences, noperators, noperators_by_shape, nkernels, ncategories, nlibraries,
         ndevices, nroofline, npowers, nstability, nfindings, nnotes;
     struct analysis_conservation conservation;
+    struct analysis_counters *counters; /* what the hardware said of stages and kernels; NULL: no samples */
 
     /* For drawing and export: owner of each timeline record. */
     const uint32_t *kernel_occurrence; /* [timeline.kernels.n]: innermost occurrence; ANALYSIS_NONE */

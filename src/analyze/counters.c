@@ -1,0 +1,299 @@
+#include "analyze/counters.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/counter_fit.h"
+#include "base/die.h"
+#include "base/util.h"
+#include "base/vec.h"
+
+/* Quality of an estimate, by its own standard error in percentage points and by exposure. */
+#define GOOD_EXPOSURE 20.0
+#define GOOD_ERROR 2.5
+#define FAIR_EXPOSURE 5.0
+#define FAIR_ERROR 8.0
+/* Bound classes: what stands near its peak. */
+#define COMPUTE_PCT 60.0
+#define MEMORY_PCT 60.0
+
+static const struct {
+    const char *name, *prefix[2];
+} slots[COUNTER_SLOTS] = {
+    [COUNTER_SM] = { "sm_pct", { "sm__cycles_active." } },
+    [COUNTER_TENSOR] = { "tensor_pct",
+                         { "sm__pipe_tensor_cycles_active.", "sm__inst_executed_pipe_tensor." } },
+    [COUNTER_DRAM_READ] = { "dram_read_pct", { "dram__read_throughput.", "dram__read_bytes." } },
+    [COUNTER_DRAM_WRITE] = { "dram_write_pct", { "dram__write_throughput.", "dram__write_bytes." } },
+    [COUNTER_OCCUPANCY] = { "occupancy_pct",
+                            { "tpc__warps_active_shader_cs_realtime.", "sm__warps_active." } },
+    [COUNTER_CLOCK] = { "sm_clock_hz", { "gpc__cycles_elapsed.", "sm__cycles_elapsed." } },
+};
+
+const char *counter_slot_name(enum counter_slot s) { return slots[s].name; }
+
+const char *counter_quality_name(enum counter_quality q) {
+    return q == COUNTER_GOOD ? "good" : q == COUNTER_FAIR ? "fair" : "unknown";
+}
+
+const char *counter_bound_name(enum counter_bound b) {
+    static const char *const names[] = { "unknown", "compute", "memory", "latency" };
+    return names[b];
+}
+
+/* ---- samples as a table of slots, by device */
+
+struct table_of_samples {
+    uint64_t *start_ns, *end_ns;
+    float *values; /* [n][COUNTER_SLOTS] */
+    size_t n;
+};
+
+static int slot_of(const struct timeline *tl, uint32_t set, enum counter_slot s) {
+    const struct timeline_metric_set *m = &tl->metric_sets[set];
+    for (uint32_t i = 0; i < m->n; i++)
+        for (size_t k = 0; k < COUNTOF(slots[s].prefix); k++) {
+            const char *p = slots[s].prefix[k];
+            if (p && strncmp(timeline_text(tl, m->names[i]), p, strlen(p)) == 0) return (int)i;
+        }
+    return -1;
+}
+
+static void take_values(const struct timeline *tl, size_t i, float *out) {
+    for (int s = 0; s < COUNTER_SLOTS; s++) {
+        int at = slot_of(tl, tl->samples.set[i], (enum counter_slot)s);
+        out[s] = at < 0 ? NAN : tl->samples.values[tl->samples.first[i] + (uint64_t)at];
+    }
+}
+
+/* In order, and never over each other: a sample that starts before the last one's end is left out. */
+static void gather_samples(const struct timeline *tl, uint32_t device, struct table_of_samples *t) {
+    size_t n = tl->samples.n;
+    *t = (struct table_of_samples){ xmalloc(n * sizeof(uint64_t)), xmalloc(n * sizeof(uint64_t)),
+                                    xmalloc(n * COUNTER_SLOTS * sizeof(float)), 0 };
+    uint64_t last_end = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (tl->samples.device[i] != device || tl->samples.start_ns[i] < last_end) continue;
+        t->start_ns[t->n] = tl->samples.start_ns[i];
+        t->end_ns[t->n] = last_end = tl->samples.end_ns[i];
+        take_values(tl, i, t->values + t->n * COUNTER_SLOTS);
+        t->n++;
+    }
+}
+
+static void free_samples(struct table_of_samples *t) {
+    free(t->start_ns);
+    free(t->end_ns);
+    free(t->values);
+}
+
+/* ---- classes: a kernel row within a stage */
+
+static uint32_t stage_of(const struct analysis *a, size_t kernel) {
+    uint32_t occurrence = a->kernel_occurrence[kernel];
+    return occurrence == ANALYSIS_NONE ? (uint32_t)a->nstages : a->occurrences[occurrence].stage;
+}
+
+/* Numbers the pairs that occur; pairs[class] = kernel * (nstages + 1) + stage. */
+struct classes {
+    uint32_t *of_pair; /* ANALYSIS_NONE: does not occur */
+    struct {
+        uint64_t *v;
+        size_t n, cap;
+    } pairs;
+    uint32_t *of_kernel; /* of the device's slice */
+};
+
+static void number_classes(const struct analysis *a, const struct timeline_device *d, struct classes *c) {
+    size_t per = a->nstages + 1, npairs = MAX(a->nkernels * per, 1);
+    *c = (struct classes){ .of_pair = xmalloc(npairs * sizeof(uint32_t)),
+                           .of_kernel = xmalloc(MAX(d->kernel_count, 1) * sizeof(uint32_t)) };
+    memset(c->of_pair, 0xff, npairs * sizeof(uint32_t));
+    for (size_t i = 0; i < d->kernel_count; i++) {
+        size_t k = d->first_kernel + i;
+        uint64_t pair = (uint64_t)a->shape_kernel[a->timeline->kernels.shape[k]] * per + stage_of(a, k);
+        if (c->of_pair[pair] == ANALYSIS_NONE) {
+            c->of_pair[pair] = (uint32_t)c->pairs.n;
+            vec_push(&c->pairs, pair);
+        }
+        c->of_kernel[i] = c->of_pair[pair];
+    }
+}
+
+static void free_classes(struct classes *c) {
+    free(c->of_pair);
+    free(c->pairs.v);
+    free(c->of_kernel);
+}
+
+/* ---- rows */
+
+static enum counter_quality judge(double exposure, double error_pct) {
+    if (isnan(error_pct)) return COUNTER_UNKNOWN;
+    if (exposure >= GOOD_EXPOSURE && error_pct <= GOOD_ERROR) return COUNTER_GOOD;
+    return exposure >= FAIR_EXPOSURE && error_pct <= FAIR_ERROR ? COUNTER_FAIR : COUNTER_UNKNOWN;
+}
+
+static enum counter_bound bound_of(const double *v) {
+    double dram = v[COUNTER_DRAM_READ] + v[COUNTER_DRAM_WRITE];
+    if (v[COUNTER_TENSOR] >= COMPUTE_PCT) return COUNTER_BOUND_COMPUTE;
+    if (dram >= MEMORY_PCT) return COUNTER_BOUND_MEMORY;
+    return isnan(dram) || isnan(v[COUNTER_TENSOR]) ? COUNTER_BOUND_UNKNOWN : COUNTER_BOUND_LATENCY;
+}
+
+/* A percentage is judged by its own error; the clock by that of SM activity, since its noise is of the same origin. */
+static void fill_row(struct counter_row *row, const struct counter_fit *f, uint32_t class) {
+    size_t stride = (size_t)f->nclasses + 1;
+    row->quality = judge(f->exposure[class], f->error[COUNTER_SM * stride + class]);
+    for (size_t s = 0; s < COUNTER_SLOTS; s++) {
+        double error = f->error[s * stride + class];
+        bool usable = s == COUNTER_CLOCK ? row->quality != COUNTER_UNKNOWN
+                                         : judge(f->exposure[class], error) != COUNTER_UNKNOWN;
+        double value = f->rate[s * stride + class];
+        row->value[s] = usable ? (s == COUNTER_CLOCK ? value : MIN(value, 100.0)) : NAN;
+        row->error[s] = usable ? error : NAN;
+    }
+    row->bound = bound_of(row->value);
+}
+
+static void add_rows(const struct analysis *a, const struct classes *c, const struct counter_fit *f,
+                     double interval_ns, struct analysis_counters *out, size_t *cap) {
+    size_t per = a->nstages + 1;
+    for (uint32_t class = 0; class < c->pairs.n; class ++) {
+        struct counter_row row = { .kernel = (uint32_t)(c->pairs.v[class] / per),
+                                   .stage = (uint32_t)(c->pairs.v[class] % per),
+                                   .exposure = f->exposure[class],
+                                   .exposure_ns = f->exposure[class] * interval_ns };
+        if (row.stage == a->nstages) row.stage = ANALYSIS_NONE;
+        fill_row(&row, f, class);
+        out->rows = vec_fit(out->rows, out->nrows + 1, cap, sizeof *out->rows);
+        out->rows[out->nrows++] = row;
+    }
+}
+
+static double mean_interval(const struct table_of_samples *t) {
+    double sum = 0;
+    for (size_t i = 0; i < t->n; i++) sum += (double)(t->end_ns[i] - t->start_ns[i]);
+    return t->n ? sum / (double)t->n : NAN;
+}
+
+static void fit_device(const struct analysis *a, uint32_t device, struct analysis_counters *out,
+                       size_t *cap) {
+    const struct timeline *tl = a->timeline;
+    const struct timeline_device *d = &tl->devices[device];
+    struct table_of_samples t;
+    gather_samples(tl, device, &t);
+    if (t.n && d->kernel_count) {
+        struct classes c;
+        struct counter_fit fit;
+        number_classes(a, d, &c);
+        struct counter_fit_input in = { .nkernels = d->kernel_count,
+                                        .start_ns = tl->kernels.start_ns + d->first_kernel,
+                                        .end_ns = tl->kernels.end_ns + d->first_kernel,
+                                        .class_of = c.of_kernel,
+                                        .nclasses = (uint32_t)c.pairs.n,
+                                        .nsamples = t.n,
+                                        .sample_start_ns = t.start_ns,
+                                        .sample_end_ns = t.end_ns,
+                                        .nmetrics = COUNTER_SLOTS,
+                                        .values = t.values };
+        counter_fit_run(&in, &fit);
+        out->interval_ns = mean_interval(&t);
+        out->samples += fit.used;
+        out->unused += fit.unused;
+        add_rows(a, &c, &fit, out->interval_ns, out, cap);
+        counter_fit_free(&fit);
+        free_classes(&c);
+    }
+    free_samples(&t);
+}
+
+/* ---- stages: the mean over the samples inside, weighted by time */
+
+static size_t first_sample_after(const struct timeline *tl, uint64_t ns) {
+    size_t lo = 0, hi = tl->samples.n;
+    while (lo < hi) {
+        size_t mid = (lo + hi) / 2;
+        if (tl->samples.end_ns[mid] <= ns)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+static void add_occurrence(const struct timeline *tl, const struct analysis_occurrence *o,
+                           struct counter_stage *row, double *weight) {
+    float v[COUNTER_SLOTS];
+    for (size_t i = first_sample_after(tl, o->start_ns);
+         i < tl->samples.n && tl->samples.start_ns[i] < o->wall_end_ns; i++) {
+        uint64_t from = MAX(o->start_ns, tl->samples.start_ns[i]),
+                 to = MIN(o->wall_end_ns, tl->samples.end_ns[i]);
+        if (to <= from) continue;
+        double ns = (double)(to - from);
+        take_values(tl, i, v);
+        row->covered_ns += ns;
+        for (int s = 0; s < COUNTER_SLOTS; s++) {
+            if (isnan(v[s])) continue;
+            row->mean[s] += ns * v[s];
+            weight[s] += ns;
+        }
+    }
+}
+
+static void stage_means(const struct analysis *a, struct analysis_counters *out) {
+    out->stages = xcalloc(MAX(a->nstages, 1), sizeof *out->stages);
+    for (uint32_t st = 0; st < a->nstages; st++) {
+        struct counter_stage row = { .stage = st };
+        double weight[COUNTER_SLOTS] = { 0 };
+        for (size_t i = 0; i < a->noccurrences; i++)
+            if (a->occurrences[i].stage == st) add_occurrence(a->timeline, &a->occurrences[i], &row, weight);
+        for (int s = 0; s < COUNTER_SLOTS; s++) row.mean[s] = weight[s] > 0 ? row.mean[s] / weight[s] : NAN;
+        if (row.covered_ns > 0) out->stages[out->nstages++] = row;
+    }
+}
+
+static int by_exposure(const void *x, const void *y) {
+    double a = ((const struct counter_row *)x)->exposure_ns, b = ((const struct counter_row *)y)->exposure_ns;
+    return (a < b) - (a > b);
+}
+
+static bool any_overlap(const struct timeline *tl) {
+    for (size_t i = 1; i < tl->kernels.n; i++)
+        if (tl->kernels.start_ns[i] < tl->kernels.end_ns[i - 1] &&
+            tl->shapes[tl->kernels.shape[i]].device == tl->shapes[tl->kernels.shape[i - 1]].device)
+            return true;
+    return false;
+}
+
+struct analysis_counters *counters_make(const struct analysis *a) {
+    size_t cap = 0;
+    if (a->timeline->samples.n == 0) return NULL;
+    struct analysis_counters *out = xcalloc(1, sizeof *out);
+    out->interval_ns = NAN;
+    for (uint32_t d = 0; d < a->timeline->ndevices; d++) fit_device(a, d, out, &cap);
+    stage_means(a, out);
+    out->concurrent = any_overlap(a->timeline);
+    if (out->nrows) qsort(out->rows, out->nrows, sizeof *out->rows, by_exposure);
+    return out;
+}
+
+void counters_free(struct analysis_counters *c) {
+    if (!c) return;
+    free(c->rows);
+    free(c->stages);
+    free(c);
+}
+
+const struct counter_row *counters_of_kernel(const struct analysis_counters *c, uint32_t kernel) {
+    for (size_t i = 0; i < c->nrows; i++) /* sorted: the first is the most exposed */
+        if (c->rows[i].kernel == kernel) return &c->rows[i];
+    return NULL;
+}
+
+const struct counter_stage *counters_of_stage(const struct analysis_counters *c, uint32_t stage) {
+    for (size_t i = 0; i < c->nstages; i++)
+        if (c->stages[i].stage == stage) return &c->stages[i];
+    return NULL;
+}

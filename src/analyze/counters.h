@@ -1,0 +1,62 @@
+/* Hardware counters of a run: per stage as plain time-weighted means, per class of kernels (and stage) by the fit of
+ * counter_fit.h. Percentages are of the hardware's peak; docs/metrics.md has the definitions. */
+#ifndef ANALYZE_COUNTERS_H
+#define ANALYZE_COUNTERS_H
+
+#include "analyze/analyze.h"
+
+enum counter_slot {
+    COUNTER_SM,         /* cycles in which an SM had work, % */
+    COUNTER_TENSOR,     /* cycles of the tensor pipe, % */
+    COUNTER_DRAM_READ,  /* of the memory's peak, % */
+    COUNTER_DRAM_WRITE, /* likewise */
+    COUNTER_OCCUPANCY,  /* warps, % of what fits */
+    COUNTER_CLOCK,      /* SM clock, Hz */
+    COUNTER_SLOTS
+};
+const char *counter_slot_name(enum counter_slot s); /* "sm_pct": stable, for scripts */
+
+enum counter_quality { COUNTER_UNKNOWN, COUNTER_FAIR, COUNTER_GOOD };
+const char *counter_quality_name(enum counter_quality q);
+
+enum counter_bound {
+    COUNTER_BOUND_UNKNOWN,
+    COUNTER_BOUND_COMPUTE,
+    COUNTER_BOUND_MEMORY,
+    COUNTER_BOUND_LATENCY
+};
+const char *counter_bound_name(enum counter_bound b);
+
+/* What was measured of a kernel class, or of it within one stage. Values below "fair" are NaN. */
+struct counter_row {
+    uint32_t kernel, stage; /* rows of the analysis; stage ANALYSIS_NONE: outside stages */
+    double exposure;        /* samples' worth of its own time */
+    double exposure_ns;
+    double value[COUNTER_SLOTS], error[COUNTER_SLOTS]; /* error: standard error */
+    enum counter_quality quality;
+    enum counter_bound bound;
+};
+
+struct counter_stage {
+    uint32_t stage;
+    double covered_ns; /* of its wall time, by samples */
+    double mean[COUNTER_SLOTS];
+};
+
+struct analysis_counters {
+    struct counter_row *rows; /* by exposure_ns */
+    struct counter_stage *stages;
+    size_t nrows, nstages;
+    uint64_t samples, unused;
+    double interval_ns; /* mean */
+    bool concurrent;    /* some kernels ran side by side and share their samples evenly */
+};
+
+/* NULL: the timeline has no samples. */
+struct analysis_counters *counters_make(const struct analysis *a);
+void counters_free(struct analysis_counters *c); /* NULL is fine */
+/* The row of a kernel class with the most exposure; NULL: none. */
+const struct counter_row *counters_of_kernel(const struct analysis_counters *c, uint32_t kernel);
+const struct counter_stage *counters_of_stage(const struct analysis_counters *c, uint32_t stage);
+
+#endif
