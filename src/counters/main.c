@@ -76,10 +76,11 @@ static void finish(struct worker *w) {
     if (w->running) pthread_join(w->thread, NULL);
     snprintf(key, sizeof key, "counters.%zu", s->device);
     if (w->running)
-        trace_writer_meta(s->trace, key,
-                          "samples %llu, overflows %llu, out of order %llu, trigger by %s, chip %s",
-                          (unsigned long long)s->samples, (unsigned long long)s->overflows,
-                          (unsigned long long)s->out_of_order, s->by_clock ? "clock" : "time", s->chip);
+        trace_writer_meta(
+            s->trace, key,
+            "samples %llu, missing %llu, overflows %llu, out of order %llu, trigger by %s, chip %s",
+            (unsigned long long)s->samples, (unsigned long long)s->missing, (unsigned long long)s->overflows,
+            (unsigned long long)s->out_of_order, s->by_clock ? "clock" : "time", s->chip);
     sampler_close(s);
 }
 

@@ -1,17 +1,17 @@
 #include "counters/sampler.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/util.h"
 
 #define HARDWARE_BUFFER_BYTES ((size_t)256 << 20)
 #define IMAGE_SAMPLES 2000u /* a sample takes some 38 kB of the image */
-#define SYSCLK_GHZ 1.0      /* nominal; the interval in clocks need only be near the one asked for */
+#define METRIC_COST_NS \
+    4000               /* evaluating one metric of one sample; more threads do not help, CUPTI takes turns */
+#define SYSCLK_GHZ 1.0 /* nominal; the interval in clocks need only be near the one asked for */
 
 static int open_availability(struct sampler *s, struct err *err) {
     struct pm_availability a = PM_SIZED(struct pm_availability);
@@ -83,14 +83,9 @@ static int simple_call(struct sampler *s, int (*call)(struct pm_sampling *), con
     return rc == PM_OK ? 0 : pm_api_error(s->api, rc, doing, err);
 }
 
-static int open_hosts(struct sampler *s, struct err *err) {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    size_t want = (size_t)MIN(MAX(cores / 2, 1), SAMPLER_EVALUATORS);
-    for (; s->nhosts < want; s->nhosts++)
-        if (metrics_host(s->api, s->chip, s->availability, &s->metrics, &s->hosts[s->nhosts], err) < 0)
-            return -1;
-    s->batch = malloc(IMAGE_SAMPLES * sizeof *s->batch);
-    return s->batch ? 0 : err_set(err, "out of memory");
+/* As many as can be evaluated while the next sample is taken. */
+static size_t most_metrics(uint64_t interval_ns) {
+    return (size_t)MIN(MAX(interval_ns / METRIC_COST_NS, 3), METRICS_MAX);
 }
 
 int sampler_open(struct sampler *s, struct err *err) {
@@ -100,7 +95,9 @@ int sampler_open(struct sampler *s, struct err *err) {
     if (rc != PM_OK) return pm_api_error(s->api, rc, "asking for the chip's name", err);
     s->chip = chip.name;
     if (open_availability(s, err) < 0 ||
-        metrics_choose(s->api, s->chip, s->availability, &s->metrics, err) < 0 || open_hosts(s, err) < 0)
+        metrics_choose(s->api, s->chip, s->availability, most_metrics(s->interval_ns), &s->metrics, err) <
+            0 ||
+        metrics_host(s->api, s->chip, s->availability, &s->metrics, &s->host, err) < 0)
         return -1;
     if (enable(s, err) < 0 || configure(s, err) < 0 || make_image(s, err) < 0 || reset_image(s, err) < 0)
         return -1;
@@ -110,16 +107,7 @@ int sampler_open(struct sampler *s, struct err *err) {
 
 /* ---- an image of samples to records */
 
-struct share { /* every nhosts-th sample of the image, by one thread */
-    struct sampler *s;
-    size_t which, completed;
-    struct err err;
-    bool failed;
-    pthread_t thread;
-    bool threaded;
-};
-
-static int evaluate(struct sampler *s, void *host, size_t i, struct trace_sample *out, struct err *err) {
+static int evaluate(struct sampler *s, size_t i, struct trace_sample *out, struct err *err) {
     struct pm_sample_info info = PM_SIZED(struct pm_sample_info);
     info.sampling = s->sampling;
     info.data = s->data;
@@ -134,7 +122,7 @@ static int evaluate(struct sampler *s, void *host, size_t i, struct trace_sample
     double *values = (double *)(void *)((char *)out + offsetof(struct trace_sample, v0)); /* v0 to v15 */
     for (size_t k = 0; k < TRACE_SAMPLE_VALUES; k++) values[k] = NAN;
     struct pm_evaluate e = PM_SIZED(struct pm_evaluate);
-    e.host = host;
+    e.host = s->host;
     e.data = s->data;
     e.bytes = s->data_bytes;
     e.sample = i;
@@ -145,28 +133,14 @@ static int evaluate(struct sampler *s, void *host, size_t i, struct trace_sample
     return rc == PM_OK ? 0 : pm_api_error(s->api, rc, "evaluating a sample", err);
 }
 
-static void *evaluate_share(void *arg) {
-    struct share *p = arg;
-    for (size_t i = p->which; i < p->completed && !p->failed; i += p->s->nhosts)
-        p->failed = evaluate(p->s, p->s->hosts[p->which], i, &p->s->batch[i], &p->err) < 0;
-    return NULL;
-}
-
-static int evaluate_all(struct sampler *s, size_t completed, struct err *err) {
-    struct share shares[SAMPLER_EVALUATORS];
-    int rc = 0;
-    for (size_t i = 0; i < s->nhosts; i++) {
-        shares[i] = (struct share){ .s = s, .which = i, .completed = completed };
-        shares[i].threaded =
-            i > 0 && pthread_create(&shares[i].thread, NULL, evaluate_share, &shares[i]) == 0;
-    }
-    for (size_t i = 0; i < s->nhosts; i++)
-        if (!shares[i].threaded) evaluate_share(&shares[i]);
-    for (size_t i = 0; i < s->nhosts; i++) {
-        if (shares[i].threaded) pthread_join(shares[i].thread, NULL);
-        if (shares[i].failed) *err = shares[i].err, rc = -1;
-    }
-    return rc;
+/* Samples follow each other without a gap; where there is one, some were lost on the way. */
+static void count_missing(struct sampler *s, const struct trace_sample *sample) {
+    uint64_t interval = sample->end_ns - sample->start_ns;
+    s->out_of_order += sample->start_ns < s->last_end_ns;
+    if (s->last_end_ns == 0 || sample->start_ns < s->last_end_ns + interval / 2) return;
+    uint64_t n = (sample->start_ns - s->last_end_ns + interval / 2) / interval;
+    s->missing += n;
+    trace_writer_lost(s->trace, TRACE_SAMPLE, TRACE_LOST_SOURCE, n);
 }
 
 /* The hardware hands samples over in runs that need not be in order (readers sort); only a time that makes no sense
@@ -180,8 +154,8 @@ static void keep(struct sampler *s, const struct trace_sample *sample) {
         trace_writer_lost(s->trace, TRACE_SAMPLE, TRACE_LOST_UNTRUSTED, 1);
         return;
     }
-    s->out_of_order += sample->start_ns < s->last_end_ns;
-    s->last_end_ns = sample->end_ns;
+    count_missing(s, sample);
+    s->last_end_ns = MAX(s->last_end_ns, sample->end_ns);
     s->samples += trace_writer_sample(s->trace, sample, 1);
 }
 
@@ -215,11 +189,13 @@ static int drain(struct sampler *s, bool *more, struct err *err) {
     info.bytes = s->data_bytes;
     rc = s->api->data_info(&info);
     if (rc != PM_OK) return pm_api_error(s->api, rc, "counting samples", err);
-    size_t completed = MIN(info.completed, IMAGE_SAMPLES);
-    if (evaluate_all(s, completed, err) < 0) return -1;
-    for (size_t i = 0; i < completed; i++) keep(s, &s->batch[i]);
+    for (size_t i = 0; i < info.completed; i++) {
+        struct trace_sample sample;
+        if (evaluate(s, i, &sample, err) < 0) return -1;
+        keep(s, &sample);
+    }
     *more = d.stop_reason == PM_STOP_DATA_FULL;
-    return completed ? reset_image(s, err) : 0;
+    return info.completed ? reset_image(s, err) : 0;
 }
 
 /* Wakes when about half an image must have filled. */
@@ -245,11 +221,8 @@ void sampler_close(struct sampler *s) {
     struct err ignored;
     struct pm_host host = PM_SIZED(struct pm_host);
     if (s->sampling) simple_call(s, s->api->disable, "letting go of the counters", &ignored);
-    for (size_t i = 0; i < s->nhosts; i++) {
-        host.host = s->hosts[i];
-        s->api->host_close(&host);
-    }
-    free(s->batch);
+    host.host = s->host;
+    if (s->host) s->api->host_close(&host);
     metrics_free(&s->metrics);
     free(s->availability);
     free(s->data);

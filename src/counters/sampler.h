@@ -10,9 +10,6 @@
 #include "counters/metrics.h"
 #include "trace/writer.h"
 
-#define SAMPLER_EVALUATORS \
-    4 /* evaluating a sample takes some 35 us: at 20 us an interval one thread falls behind */
-
 struct sampler {
     const struct pm_api *api;
     struct trace_writer *trace;
@@ -24,13 +21,11 @@ struct sampler {
     uint8_t *availability, *data;
     size_t data_bytes;
     struct metrics metrics;
-    void *hosts[SAMPLER_EVALUATORS], *sampling; /* an evaluator a thread */
-    size_t nhosts;
-    struct trace_sample *batch; /* of one image */
+    void *host, *sampling;
     uint32_t metrics_text;
     bool first_dropped, by_clock;
     uint64_t last_end_ns;
-    uint64_t samples, overflows, out_of_order; /* what happened; written as meta at the end */
+    uint64_t samples, missing, overflows, out_of_order; /* what happened; written as meta at the end */
 };
 
 int sampler_open(struct sampler *s, struct err *err); /* configured and started */
