@@ -50,6 +50,11 @@ static void add_counts(struct llm_counts *sum, const struct llm_counts *c, doubl
 
 static int plan_images(struct llm_static *r, struct err *err) {
     struct llm_workload *w = &r->work;
+    if (!r->model->decodes && r->model->vision.rule &&
+        w->nimages == 0) { /* a tower alone looks at something */
+        w->nimages = 1;
+        w->images[0].width = w->images[0].height = r->model->vision.tower.image_size;
+    }
     r->plans = xcalloc(MAX(1, w->nimages), sizeof *r->plans);
     for (size_t i = 0; i < w->nimages; i++) {
         struct llm_image_plan *p = &r->plans[i];

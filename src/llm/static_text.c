@@ -68,19 +68,27 @@ static void title(const struct llm_static *r, enum llm_print how, struct strbuf 
                                     : "nothing");
 }
 
+static void image_words(const struct llm_static *r, size_t i, struct strbuf *out) {
+    const struct llm_image_plan *p = &r->plans[i];
+    strbuf_addf(out, "%" PRIu64 "x%" PRIu64 " image as", r->work.images[i].width, r->work.images[i].height);
+    for (int v = 0; v < p->nviews; v++)
+        strbuf_addf(out, "%s %" PRIu64 " of %" PRIu64 "x%" PRIu64, v ? " and" : "", p->views[v].count,
+                    p->views[v].width, p->views[v].height);
+    strbuf_addf(out, ": %" PRIu64 " tokens", p->tokens);
+}
+
 static void work_line(const struct llm_static *r, struct strbuf *out) {
     const struct llm_workload *w = &r->work;
-    strbuf_addf(out, "workload: batch %" PRIu64 ", prompt %" PRIu64 " tokens", w->batch, w->prompt_tokens);
+    bool decodes = r->model->decodes;
+    strbuf_addf(out, "workload: batch %" PRIu64, w->batch);
+    if (r->model->text.family) strbuf_addf(out, ", prompt %" PRIu64 " tokens", w->prompt_tokens);
     for (size_t i = 0; i < w->nimages; i++) {
-        const struct llm_image_plan *p = &r->plans[i];
-        strbuf_addf(out, "%s%" PRIu64 "x%" PRIu64 " image as", i ? "; " : " (", w->images[i].width,
-                    w->images[i].height);
-        for (int v = 0; v < p->nviews; v++)
-            strbuf_addf(out, "%s %" PRIu64 " of %" PRIu64 "x%" PRIu64, v ? " and" : "", p->views[v].count,
-                        p->views[v].width, p->views[v].height);
-        strbuf_addf(out, ": %" PRIu64 " tokens%s", p->tokens, i + 1 == w->nimages ? ")" : "");
+        strbuf_addstr(out, i ? "; " : decodes ? " (" : ", ");
+        image_words(r, i, out);
     }
-    strbuf_addf(out, ", %" PRIu64 " new\n", w->new_tokens);
+    if (w->nimages && decodes) strbuf_addch(out, ')');
+    if (decodes) strbuf_addf(out, ", %" PRIu64 " new", w->new_tokens);
+    strbuf_addch(out, '\n');
 }
 
 static void device_line(const struct llm_static *r, struct strbuf *out) {

@@ -112,6 +112,13 @@ printf 'garbage' >tiny/model.safetensors
 run "$INFERPROF" static tiny
 expect "damaged weights are a warning" 0 err 'too few for a safetensors file'
 
+echo '{"model_type":"clip_vision_model","hidden_size":128,"num_hidden_layers":2,"num_attention_heads":4,"intermediate_size":256,
+ "image_size":56,"patch_size":14}' >tower.json
+run "$INFERPROF" static tower.json --gpu h100 --json
+is "a tower alone looks at one view of its own size" 'd["workload"]["images"][0]["width"], d["stages"]["vision"]["flops"] > 0' "(56, True)"
+run "$INFERPROF" static tower.json --gpu h100
+expect "a tower has no prompt and no decode" 0 out '^workload: batch 1, 56x56 image' out '^vision '
+
 # misuse and bad input
 run "$INFERPROF" static
 expect "no model is misuse" 2 err 'name a model'
