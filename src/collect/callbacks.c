@@ -18,7 +18,7 @@
 static void *subscriber;
 static uint8_t class_of[2][CALLS_MAX_ID];           /* [domain - 1][callback id], enum call_class */
 static _Atomic uint64_t api_names[2][CALLS_MAX_ID]; /* generation << 32 | number of the string */
-static atomic_uint capture_number; /* a call that began in another window is not finished in this one */
+static atomic_bool capturing;
 
 /* The name's number in the open file, remembered a call; 0: nothing is open. */
 static uint32_t api_name(int domain, uint32_t id, const char *function) {
@@ -88,22 +88,23 @@ static void on_exit_of_call(struct thread_state *t, int domain, uint32_t id,
                                      (uint64_t)(uintptr_t)d->function });
 }
 
+/* Callbacks stay on for the whole run, also between windows: CUPTI gives a call its correlation id when it is entered
+ * and takes it back when it is left, and a call that is switched off in between keeps its id for all that follow
+ * (seen with CUPTI 13.0.1: one id for every later launch of the thread). Between windows they return at once. */
 static void on_call(int domain, uint32_t id, const struct cupti_callback_data *d) {
     struct thread_state *t = id < CALLS_MAX_ID && class_of[domain - 1][id] ? thread_self() : NULL;
-    uint32_t call_id = (uint32_t)domain << 16 | id, capture;
+    uint32_t call_id = (uint32_t)domain << 16 | id;
     if (!t) return;
-    capture = atomic_load_explicit(&capture_number, memory_order_relaxed);
-    if (t->capture != capture) t->capture = capture, t->depth = 0;
     if (d->site == SITE_ENTER) {
         if (t->depth++ > 0) return; /* the driver's side of a runtime call: the same launch */
+        t->wanted = atomic_load_explicit(&capturing, memory_order_relaxed);
+        if (!t->wanted) return;
         t->call_start_ns = clock_wall_ns();
         t->call_correlation = d->correlation;
         t->call_id = call_id;
         activity_note_call(d->correlation, t->call_start_ns);
-    } else if (t->depth > 0) {
-        if (--t->depth > 0 && (t->call_id != call_id || t->call_correlation != d->correlation)) return;
-        t->depth = 0;
-        if (t->call_id == call_id) on_exit_of_call(t, domain, id, d);
+    } else if (t->depth > 0 && --t->depth == 0 && t->wanted) {
+        if (t->call_id == call_id && t->call_correlation == d->correlation) on_exit_of_call(t, domain, id, d);
     }
 }
 
@@ -138,6 +139,17 @@ static int find_tool(struct dl_phdr_info *info, size_t size, void *found) {
     return 0;
 }
 
+static bool wants(enum call_class class) {
+    return class == CALL_LAUNCH || class == CALL_COPY ? settings.launches : settings.syncs;
+}
+
+static void enable_calls(void) {
+    unsigned n;
+    const struct call *c = calls_all(&n);
+    for (unsigned i = 0; i < n; i++)
+        if (wants(c[i].class)) cupti.enable_callback(1, subscriber, c[i].domain, c[i].id);
+}
+
 bool callbacks_start(void) {
     int rc = cupti.subscribe(&subscriber, on_callback, NULL);
     unsigned n;
@@ -159,18 +171,8 @@ bool callbacks_start(void) {
     for (unsigned i = 0; i < n; i++) class_of[c[i].domain - 1][c[i].id] = c[i].class;
     cupti.enable_callback(1, subscriber, DOMAIN_RESOURCE, RESOURCE_CONTEXT_CREATED);
     cupti.enable_callback(1, subscriber, DOMAIN_RESOURCE, RESOURCE_CU_INIT_FINISHED);
+    enable_calls();
     return true;
 }
 
-static bool wants(enum call_class class) {
-    return class == CALL_LAUNCH || class == CALL_COPY ? settings.launches : settings.syncs;
-}
-
-void callbacks_capture(bool on) {
-    unsigned n;
-    const struct call *c = calls_all(&n);
-    if (!subscriber) return;
-    atomic_fetch_add(&capture_number, 1);
-    for (unsigned i = 0; i < n; i++)
-        if (wants(c[i].class)) cupti.enable_callback(on, subscriber, c[i].domain, c[i].id);
-}
+void callbacks_capture(bool on) { atomic_store(&capturing, on); }

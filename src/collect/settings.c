@@ -31,7 +31,7 @@ static const struct row {
     { "MEMORY", COUNT, FIELD(memory_bytes), "67108864" },
     { "MAX_SIZE", COUNT, FIELD(max_file_bytes), "0" },
     { "BUFFER", COUNT, FIELD(buffer_bytes), "1048576" },
-    { "FLUSH_MS", COUNT, FIELD(flush_ms), "1000" },
+    { "FLUSH_MS", COUNT, FIELD(flush_ms), "200" },
     { "CUPTI", TEXT, FIELD(cupti), "" },
     { "RAW", TEXT, FIELD(raw), "" },
     { "EMPTY", SWITCH, FIELD(empty), "0" },

@@ -26,7 +26,7 @@ pairs() { # NAME WORKS SETTINGS...
     collect "$WORK/o-$name" "$ON" "$@" -- \
         "$PYTHON" "$GPU/overhead.py" range "$name" "$WORK/o-$name.json" --pairs "$PAIRS" --work "$works"
 }
-pairs floor eager,graph,prefill INFERPROF_COLLECT_EMPTY=1 INFERPROF_COLLECT_WHAT=kernels
+pairs floor eager,graph,prefill INFERPROF_COLLECT_EMPTY=1 INFERPROF_COLLECT_WHAT=kernels,nvtx
 pairs collector eager,graph,prefill X=0
 pairs kernels eager INFERPROF_COLLECT_WHAT=kernels,nvtx
 collect "$WORK/o-budget" "$ON" INFERPROF_COLLECT_BUDGET=2 -- \

@@ -43,7 +43,7 @@ static uint8_t enabled_calls[4][1024], enabled_kinds[64];
 static uint8_t *buffer;
 static size_t buffer_bytes, buffer_used;
 static atomic_uint correlations, records;
-static bool dropped_told;
+static bool dropped_told, stuck;
 
 struct full {
     struct full *next;
@@ -114,6 +114,7 @@ int cuptiUnsubscribe(void *subscriber) {
 EXPORT int cuptiEnableCallback(uint32_t on, void *subscriber, int domain, uint32_t id);
 int cuptiEnableCallback(uint32_t on, void *subscriber, int domain, uint32_t id) {
     if (!subscriber || domain > 3 || id >= 1024) return 1;
+    if (!on && domain != DOMAIN_RESOURCE) stuck = true; /* as CUPTI 13.0.1 when a thread is inside the call */
     enabled_calls[domain][id] = (uint8_t)on;
     return 0;
 }
@@ -294,7 +295,7 @@ void mock_work(enum mock_work work, const char *name, uint32_t stream) {
                   { CBID_MEMCPY, "cudaMemcpyAsync" },
                   { CBID_MEMSET, "cudaMemsetAsync" },
                   { CBID_SYNC, "cudaStreamSynchronize" } };
-    uint32_t correlation = atomic_fetch_add(&correlations, 1) + 1;
+    uint32_t correlation = stuck ? 1 : atomic_fetch_add(&correlations, 1) + 1;
     void *params[1] = { (void *)(uintptr_t)stream };
     call(DOMAIN_RUNTIME, calls[work].id, SITE_ENTER, calls[work].function, correlation, params);
     if (work == MOCK_KERNEL) {
