@@ -48,7 +48,10 @@ static void draw(uint64_t done, uint64_t now_ns) {
         if (per_s > 0 && done <= bar.total)
             units_duration_ns((double)(bar.total - done) / per_s * 1e9, left, sizeof left);
     }
-    fprintf(stderr, "  %s %s/s", rate, bar.unit);
+    if (bar.unit)
+        fprintf(stderr, "  %s %s/s", rate, bar.unit);
+    else
+        fprintf(stderr, "  %.0f s", seconds);
     if (left[0]) fprintf(stderr, "  %s left", left);
     if (bar.note[0]) fprintf(stderr, "  %s", bar.note);
     fflush(stderr);

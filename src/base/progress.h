@@ -1,5 +1,5 @@
 /* One line on the terminal for work that takes more than a moment: what, how far, rate, time left.
- *     progress_start("reading", "bytes", total);       -- total 0: not known
+ *     progress_start("reading", "bytes", total);       -- total 0: not known; unit NULL: only the time is shown
  *     progress_update(done);                           -- as often as you like; draws at most 10 times a second
  *     progress_finish();
  * Draws nothing in the first half second, with --quiet, or where stderr is no terminal. */

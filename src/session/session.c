@@ -309,7 +309,7 @@ static void timing(struct run *r) {
 static void phases(struct run *r) {
     struct err err;
     bool gpu = r->plan->device->cuda;
-    progress_start("starting the engine and warming up", "steps", 0);
+    progress_start("starting the engine and warming up", NULL, 0);
     if (start_engine(r, gpu, &err) < 0) {
         if (interrupt_signal())
             note_interrupt(r, "the start of the engine");
@@ -320,7 +320,7 @@ static void phases(struct run *r) {
     }
     progress_finish();
     if (!stopped(r)) {
-        progress_start("representative run, everything recorded", "steps", 0);
+        progress_start("representative run, everything recorded", NULL, 0);
         representative(r);
         progress_finish();
     }
