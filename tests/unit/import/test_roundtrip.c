@@ -1,0 +1,133 @@
+/* What we export in the words of other tools, our importers must give back: random timelines, there and back. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "import/import.h"
+#include "report/export.h"
+#include "timeline/timeline.h"
+#include "unit/test.h"
+
+static uint64_t seed;
+static uint64_t below(uint64_t n) { return (seed = hash_u64(seed + 0x9e3779b97f4a7c15u)) % n; }
+
+#define EPOCH 1700000000000000000u
+
+static struct timeline *random_timeline(unsigned n) {
+    struct timeline_builder *b = timeline_builder_open();
+    timeline_builder_process(b, "random.ipt");
+    timeline_builder_meta(b, "clock", "unix");
+    timeline_builder_meta(b, "process.pid", "4711");
+    timeline_builder_meta(b, "device.0.name", "NVIDIA H200");
+    static const char *const names[] = { "gemm<float, 4>(int)", "copy \"quoted\" \\ kernel",
+                                         "r\xc3\xa9"
+                                         "duce",
+                                         "k" };
+    uint64_t at = EPOCH;
+    for (unsigned i = 0; i < n; i++) {
+        at += 1000 + below(5000);
+        struct trace_range op = { .start_ns = at,
+                                  .end_ns = at + 900,
+                                  .thread = 4711,
+                                  .category = TRACE_CATEGORY_OP,
+                                  .name = timeline_builder_text(b, i % 2 ? "aten::mm" : "aten::add"),
+                                  .flops = NAN,
+                                  .bytes = NAN,
+                                  .payload = NAN };
+        struct trace_launch l = { .start_ns = at + 1 + below(400),
+                                  .thread = 4711,
+                                  .correlation = i + 1,
+                                  .api = timeline_builder_text(b, "cudaLaunchKernel") };
+        l.end_ns = l.start_ns + below(300);
+        struct trace_kernel k = { .start_ns = at + 2000 + below(100000),
+                                  .correlation = i + 1,
+                                  .device = 0,
+                                  .context = 1,
+                                  .stream = 7 + (uint32_t)below(3),
+                                  .name = timeline_builder_text(b, names[below(4)]),
+                                  .grid_x = 1 + (uint32_t)below(1000),
+                                  .grid_y = 1,
+                                  .grid_z = 1,
+                                  .block_x = 128,
+                                  .block_y = 1,
+                                  .block_z = 1,
+                                  .registers = (uint32_t)below(255) };
+        k.end_ns = k.start_ns + below(50000);
+        timeline_builder_range(b, &op, 1);
+        timeline_builder_launch(b, &l, 1);
+        timeline_builder_kernel(b, &k, 1);
+        if (below(4)) continue;
+        struct trace_copy c = { .start_ns = k.end_ns + 10,
+                                .end_ns = k.end_ns + 10 + below(900),
+                                .correlation = i + 1,
+                                .bytes = below(1 << 20),
+                                .device = 0,
+                                .context = 1,
+                                .stream = 7,
+                                .copy_kind = 1 + (uint32_t)below(TRACE_COPY_MEMSET) };
+        timeline_builder_copy(b, &c, 1);
+    }
+    return timeline_builder_finish(b);
+}
+
+static void check_same(const struct timeline *a, const struct timeline *b) {
+    CHECK_INT(b->kernels.n, a->kernels.n);
+    CHECK_INT(b->copies.n, a->copies.n);
+    CHECK_INT(b->launches.n, a->launches.n);
+    CHECK_INT(b->ranges.n, a->ranges.n);
+    uint64_t sum[2] = { 0 }; /* equal starts may change places: sums over all, whatever the order */
+    for (size_t i = 0; i < a->kernels.n; i++) {
+        CHECK_INT(b->kernels.start_ns[i], a->kernels.start_ns[i]);
+        const struct timeline *t[2] = { a, b };
+        for (int k = 0; k < 2; k++) {
+            const struct timeline_shape *s = &t[k]->shapes[t[k]->kernels.shape[i]];
+            const char *name = timeline_text(t[k], s->name);
+            uint32_t range = t[k]->kernels.range[i];
+            uint64_t fields[] = { t[k]->kernels.start_ns[i],
+                                  t[k]->kernels.end_ns[i],
+                                  s->grid[0],
+                                  s->block[0],
+                                  s->registers,
+                                  t[k]->lanes[t[k]->kernels.lane[i]].stream,
+                                  hash_bytes(name, strlen(name)),
+                                  range == TIMELINE_NONE ? 0 : t[k]->ranges.start_ns[range] };
+            sum[k] += hash_bytes(fields, sizeof fields);
+        }
+    }
+    CHECK_INT(sum[1], sum[0]);
+    for (size_t i = 0; i < a->copies.n; i++) {
+        CHECK_INT(b->copies.start_ns[i], a->copies.start_ns[i]);
+        CHECK_INT(b->copies.bytes[i], a->copies.bytes[i]);
+        CHECK_INT(b->copies.kind[i], a->copies.kind[i]);
+    }
+}
+
+static void there_and_back(const char *format, const char *file, enum import_format want) {
+    for (seed = 1; seed < 1000000; seed = seed * 31 + 7) {
+        uint64_t start = seed;
+        char *dir = test_tmpdir(), *path = file_join(dir, file), *trace = file_join(dir, "back.ipt");
+        struct timeline *tl = random_timeline(1 + (unsigned)below(200));
+        struct export_job x;
+        struct err err;
+        struct import_result result;
+        export_open(&x, tl, NULL);
+        CHECK_INT(export_write(&x, format, path, &err), 0);
+        export_close(&x);
+        CHECK_INT(import_detect(path, &err), want);
+        CHECK_INT(import_to_trace(path, want, trace, &(struct import_options){ .rank = -1 }, &result, &err),
+                  0);
+        const char *paths[] = { trace };
+        struct timeline *back = timeline_load(paths, 1, &err);
+        CHECK(back != NULL);
+        check_same(tl, back);
+        timeline_close(back);
+        timeline_close(tl);
+        free(dir), free(path), free(trace);
+        seed = start;
+    }
+}
+
+TEST(export_to_chrome_comes_back_the_same) { there_and_back("chrome", "a.json", IMPORT_KINETO); }
+TEST(export_to_sqlite_comes_back_the_same) { there_and_back("sqlite", "a.sqlite", IMPORT_NSYS_SQLITE); }
