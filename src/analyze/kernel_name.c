@@ -237,7 +237,7 @@ static void add_shell(struct strbuf *out, const char *function, const char *argu
 static void cut_to(struct strbuf *s, size_t max) {
     if (s->len <= max) return;
     size_t n = max;
-    while (n && ((unsigned char)s->buf[n] & 0xc0) == 0x80) n--;
+    while (n > max - 4 && ((unsigned char)s->buf[n] & 0xc0) == 0x80) n--; /* no character is longer */
     s->len = n;
     s->buf[n] = '\0';
 }
