@@ -1,6 +1,7 @@
 /* Kernels and stages under the device's roof: FLOP/s over FLOP per byte, both logarithmic. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/svg.h"
 #include "base/units.h"
@@ -80,8 +81,24 @@ static void draw_roof(const struct plane *p, double peak_flops, double peak_byte
     svg_text(out, px(p, mid) - 8, py(p, mid * peak_bytes) - 6, SVG_END, "ink", label);
 }
 
+/* Labels that stand already; a new one moves down until it covers none of them. */
+struct labels {
+    struct {
+        double x0, x1, y;
+    } v[16];
+    size_t n;
+};
+
+static double free_place(struct labels *l, double x0, double x1, double y) {
+    for (size_t i = 0; i < l->n; i++)
+        if (x0 < l->v[i].x1 && x1 > l->v[i].x0 && fabs(y - l->v[i].y) < 13)
+            y = l->v[i].y + 13, i = (size_t)-1;
+    if (l->n < COUNTOF(l->v)) l->v[l->n].x0 = x0, l->v[l->n].x1 = x1, l->v[l->n++].y = y;
+    return y;
+}
+
 static void draw_point(const struct plane *p, const struct analysis_point *at, double longest,
-                       struct strbuf *out) {
+                       struct labels *labels, struct strbuf *out) {
     bool stage = at->stage != ANALYSIS_NONE;
     double x = px(p, at->intensity), y = py(p, at->flop_per_s);
     double r = stage ? 5 : 3 + 11 * sqrt(fmax(0, at->time_ns) / longest);
@@ -93,11 +110,14 @@ static void draw_point(const struct plane *p, const struct analysis_point *at, d
     bool flip = x > p->right - 130;
     char label[96];
     snprintf(label, sizeof label, "%.40s, %s", at->label, text_percent(at->attained).s);
-    svg_text(out, flip ? x - 9 : x + 9, y + 4, flip ? SVG_END : SVG_START, "ink", label);
+    double wide = 6.6 * (double)strlen(label), from = flip ? x - 9 - wide : x + 9;
+    svg_text(out, flip ? x - 9 : x + 9, free_place(labels, from, from + wide, y + 4),
+             flip ? SVG_END : SVG_START, "ink", label);
 }
 
 bool chart_roofline(const struct view *v, const struct chart_form *form, struct strbuf *out) {
     struct plane p;
+    struct labels labels = { .n = 0 };
     double peak_flops = view_peak_flops(v), peak_bytes = view_peak_bytes(v), longest = 1;
     if (!v->a || !fit(&p, v->a, peak_flops, peak_bytes)) return false;
     double height = form->width > 600 ? 420 : 330;
@@ -113,7 +133,7 @@ bool chart_roofline(const struct view *v, const struct chart_form *form, struct 
     for (int stages = 0; stages < 2; stages++) /* stages last: on top */
         for (size_t i = 0; i < v->a->nroofline; i++)
             if (drawable(&v->a->roofline[i]) && (v->a->roofline[i].stage != ANALYSIS_NONE) == stages)
-                draw_point(&p, &v->a->roofline[i], longest, out);
+                draw_point(&p, &v->a->roofline[i], longest, &labels, out);
     svg_close(out);
     return true;
 }

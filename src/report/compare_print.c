@@ -84,7 +84,8 @@ static void print_work(const struct compare_work *v, size_t n, const char *what,
         table_cell(&t, "%s", text_num(v[i].a_calls, 0).s);
         table_cell(&t, "%s", text_num(v[i].b_calls, 0).s);
     }
-    snprintf(heading, sizeof heading, n > SHOWN_WORK ? "%ss: the %d largest changes of %zu" : "%ss", what,
+    const char *many = what[0] == 'k' ? "Kernels" : "Operators";
+    snprintf(heading, sizeof heading, n > SHOWN_WORK ? "%s: the %d largest changes of %zu" : "%s", many,
              SHOWN_WORK, n);
     print_table(&t, form, heading, out);
 }

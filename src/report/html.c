@@ -116,7 +116,7 @@ static void page_nav(const struct view *v, bool timeline, struct strbuf *out) {
 }
 
 static void page_problems(const struct view *v, struct strbuf *out) {
-    bool unstable = view_unstable(v);
+    bool unstable = view_says_unstable(v);
     if (!v->in->nproblems && !v->in->incomplete && !unstable) return;
     strbuf_addstr(out, "<div class=\"notice\"><h3>To be doubted</h3><ul>\n");
     if (v->in->incomplete)

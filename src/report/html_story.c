@@ -73,16 +73,16 @@ static void stage_figure(const struct view_stage *s, struct strbuf *out) {
 void html_figures(const struct view *v, struct strbuf *out) {
     size_t shown = 0;
     strbuf_addstr(out, "<dl class=\"figures\">\n");
-    for (size_t i = 0; i < v->nstages && shown < 4; i++)
+    for (size_t i = 0; i < v->nstages && shown < 3; i++)
         if (!v->stages[i].parent && isfinite(v->stages[i].time_ms)) stage_figure(&v->stages[i], out), shown++;
     for (size_t i = 0; i < v->in->nfigures && shown < 7; i++, shown++) {
         const struct report_figure *f = &v->in->figures[i];
         struct stats s = stats_of(f->values, f->n);
         figure(out, f->name, text_ms_number(s.median).s, f->unit);
     }
-    if (isfinite(view_model_mfu(v))) figure(out, "model MFU", text_percent(view_model_mfu(v)).s, "");
-    if (v->a && v->a->conservation.busy > 0 && shown < 8) {
-        figure(out, "GPU busy", text_ms(v->a->conservation.busy / 1e6).s, "");
+    if (isfinite(view_model_mfu(v))) figure(out, "model MFU", text_percent(view_model_mfu(v)).s, ""), shown++;
+    if (v->a && v->a->conservation.busy > 0 && shown < 7) {
+        figure(out, view_on_cpu(v) ? "busy" : "GPU busy", text_ms(v->a->conservation.busy / 1e6).s, "");
         figure(out, "kernels", text_count(v->a->kernels_total).s, "");
     }
     strbuf_addstr(out, "</dl>\n");
@@ -114,7 +114,10 @@ static void stage_bars(const struct view *v, struct strbuf *out) {
     }
     if (!(most > 0)) return;
     strbuf_addstr(out, "<div class=\"key\">");
-    if (busy) strbuf_addstr(out, "<span><i style=\"background:var(--accent)\"></i>GPU busy</span>");
+    if (busy)
+        strbuf_addstr(out, view_on_cpu(v)
+                               ? "<span><i style=\"background:var(--accent)\"></i>busy</span>"
+                               : "<span><i style=\"background:var(--accent)\"></i>GPU busy</span>");
     strbuf_addstr(out, "<span><i style=\"background:var(--idle)\"></i>rest of the time</span>");
     if (floors)
         strbuf_addstr(out,

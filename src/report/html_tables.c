@@ -123,8 +123,11 @@ void html_kernels(const struct view *v, struct strbuf *out) {
     struct table t;
     if (!html_has_kernels(v)) return;
     size_t n = v->a->nkernels;
-    html_section(out, "kernels", "Kernels",
-                 "Where GPU time went, by kind of kernel. Shares add up to the time the GPU was busy.");
+    html_section(
+        out, "kernels", "Kernels",
+        view_on_cpu(v)
+            ? "Where the time went, by kind of kernel. Shares add up to the time the device was busy."
+            : "Where GPU time went, by kind of kernel. Shares add up to the time the GPU was busy.");
     mix(v, out);
     limit_note(out, n, "kernels", "kernels.csv");
     head(out, "kernels", "filter", names, COUNTOF(names));

@@ -51,7 +51,7 @@ void markdown_head(const struct view *v, struct strbuf *out) {
         strbuf_addf(out, "Timed repeats: %zu, of them failed: %zu  \n", in->repeats, in->failed_repeats);
     strbuf_addch(out, '\n');
     if (in->incomplete) strbuf_addstr(out, "**This run ended early: the report shows what there is.**\n\n");
-    if (view_unstable(v))
+    if (view_says_unstable(v))
         strbuf_addstr(
             out,
             "**Unstable: the repeats of a stage differ by more than 5% (CV). Small differences mean nothing.**\n\n");

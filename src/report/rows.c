@@ -37,7 +37,7 @@ static void stage_row(const struct view_stage *s, struct table *t) {
     table_cell(t, "%s", s->name);
     table_cell(t, "%s", text_ms_number(s->time_ms).s);
     table_cell(t, "%s", text_ms_number(s->busy_ms).s);
-    table_cell(t, "%s", text_percent(1 - s->busy_ms / s->time_ms).s);
+    table_cell(t, "%s", text_percent(1 - s->busy_share).s);
     table_cell(t, "%s", text_ms_number(s->floor_ms).s);
     table_cell(t, "%s", text_times(s->distance).s);
     table_cell(t, "%s", text_percent(s->mfu).s);
@@ -49,8 +49,9 @@ static void stage_row(const struct view_stage *s, struct table *t) {
 }
 
 static void stage_rows(const struct view *v, struct table *t, bool sub) {
-    COLUMNS(t, L("stage"), R("time ms"), R("GPU busy ms"), R("GPU idle"), R("floor ms"), R("distance"),
-            R("MFU"), R("MBU"), R("kernels"), R("launches/token"), R("tokens"), R("J/token"));
+    COLUMNS(t, L("stage"), R("time ms"), R(view_on_cpu(v) ? "busy ms" : "GPU busy ms"),
+            R(view_on_cpu(v) ? "idle" : "GPU idle"), R("floor ms"), R("distance"), R("MFU"), R("MBU"),
+            R("kernels"), R("launches/token"), R("tokens"), R("J/token"));
     for (size_t i = 0; i < v->nstages; i++)
         if ((v->stages[i].parent != NULL) == sub && !v->stages[i].outside) stage_row(&v->stages[i], t);
 }

@@ -38,14 +38,15 @@ static void stages(const struct view *v, struct strbuf *out) {
     table_init(&t);
     t.text_max_width = 40;
     table_column(&t, "stage", TABLE_LEFT);
-    for (size_t i = 0; i < COUNTOF(heads); i++) table_column(&t, heads[i], TABLE_RIGHT);
+    for (size_t i = 0; i < COUNTOF(heads); i++)
+        table_column(&t, i == 2 && view_on_cpu(v) ? "busy" : heads[i], TABLE_RIGHT);
     for (size_t i = 0; i < MIN(v->nstages, 12); i++) {
         const struct view_stage *s = &v->stages[i];
         if (s->outside) continue;
         table_cell(&t, "%*s%s", (int)MIN(s->depth, 8) * 2, "", s->name);
         table_cell(&t, "%s", text_ms_number(s->time_ms).s);
         table_cell(&t, "%s", text_ms_number(s->timed.std).s);
-        table_cell(&t, "%s", text_percent(s->busy_ms / s->time_ms).s);
+        table_cell(&t, "%s", text_percent(s->busy_share).s);
         table_cell(&t, "%s", text_ms_number(s->floor_ms).s);
         table_cell(&t, "%s", text_times(s->distance).s);
         table_cell(&t, "%s", text_percent(s->mfu).s);
@@ -93,8 +94,8 @@ static void findings(const struct view *v, size_t width, struct strbuf *out) {
 static void kernels(const struct view *v, size_t width, struct strbuf *out) {
     struct table t;
     if (!v->a || !v->a->nkernels) return;
-    strbuf_addf(out, "\nKernels: %s, GPU busy %s\n", text_count(v->a->kernels_total).s,
-                text_ms(v->a->conservation.busy / 1e6).s);
+    strbuf_addf(out, "\nKernels: %s, %s %s\n", text_count(v->a->kernels_total).s,
+                view_on_cpu(v) ? "busy" : "GPU busy", text_ms(v->a->conservation.busy / 1e6).s);
     table_init(&t);
     t.text_max_width = width > 70 ? width - 50 : 24;
     table_column(&t, "kernel", TABLE_LEFT);
@@ -117,7 +118,7 @@ static void kernels(const struct view *v, size_t width, struct strbuf *out) {
 static void doubts(const struct view *v, size_t width, struct strbuf *out) {
     size_t shown = 0;
     if (v->in->incomplete) strbuf_addstr(out, "\n! This run ended early: the report shows what there is.\n");
-    if (view_unstable(v)) strbuf_addstr(out, "! Unstable: the repeats differ by more than 5% (CV).\n");
+    if (view_says_unstable(v)) strbuf_addstr(out, "! Unstable: the repeats differ by more than 5% (CV).\n");
     for (size_t i = 0; i < v->in->nproblems && shown < 4; i++, shown++) {
         strbuf_addstr(out, "! ");
         wrap(out, v->in->problems[i], 2, width, 2);

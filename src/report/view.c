@@ -25,6 +25,7 @@ static void from_trace(struct view_stage *s, const struct analysis *a, const str
         s->timed = t->timing_ms;
     }
     s->busy_ms = t->busy_ns.mean / 1e6;
+    if (!t->outside) s->busy_share = t->busy_ns.mean / t->wall_ns.mean;
     s->floor_ms = t->floor_ns / 1e6;
     s->flops = t->flops;
     s->bytes = t->bytes;
@@ -65,7 +66,7 @@ static void from_profile(struct view_stage *s, const struct report_stage *g) {
 static void unknown(struct view_stage *s) {
     memset(s, 0, sizeof *s);
     s->timed = stats_none();
-    s->time_ms = s->busy_ms = s->floor_ms = s->flops = s->bytes = NAN;
+    s->time_ms = s->busy_ms = s->busy_share = s->floor_ms = s->flops = s->bytes = NAN;
     s->mfu = s->mbu = s->distance = s->tokens = s->tokens_per_s = s->overhead = NAN;
 }
 
@@ -123,6 +124,14 @@ bool view_unstable(const struct view *v) {
         if (!v->stages[i].parent && v->stages[i].timed.cv > 0.05) return true;
     return false;
 }
+
+bool view_says_unstable(const struct view *v) {
+    for (size_t i = 0; i < v->in->nproblems; i++)
+        if (strncmp(v->in->problems[i], "Unstable", 8) == 0) return false;
+    return view_unstable(v);
+}
+
+bool view_on_cpu(const struct view *v) { return v->a && v->a->cpu_only; }
 
 const char *view_device(const struct view *v) {
     if (v->in->peak.device) return v->in->peak.device;

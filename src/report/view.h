@@ -19,6 +19,7 @@ struct view_stage {
     struct stats timed; /* ms over the repeats; n == 0: none */
     double time_ms;     /* the figure for one occurrence: median of the repeats, else the trace's */
     char source[64];    /* where time_ms comes from */
+    double busy_share;  /* of the recorded wall time: both from the trace */
     double busy_ms;     /* GPU busy in one occurrence */
     double floor_ms, flops, bytes, mfu, mbu, distance;
     double tokens, tokens_per_s; /* of one occurrence */
@@ -37,7 +38,9 @@ void view_init(struct view *v, const struct report_input *in);
 void view_free(struct view *v);
 const char *view_stage_name(const struct analysis *a, uint32_t stage); /* NULL for ANALYSIS_NONE */
 size_t view_findings(const struct view *v, const struct analysis_finding **first);
-bool view_unstable(const struct view *v); /* a top-level stage's CV is over 5% */
+bool view_unstable(const struct view *v);      /* a top-level stage's CV is over 5% */
+bool view_says_unstable(const struct view *v); /* the same, unless a problem already says so in words */
+bool view_on_cpu(const struct view *v);        /* "busy" means the CPU's kernels then */
 /* The device the report is about: given, or the first of the trace; NULL: not known. */
 const char *view_device(const struct view *v);
 double view_peak_flops(const struct view *v);

@@ -52,3 +52,23 @@ run "$INFERPROF" export "$work/run" --format parquet
 expect "a format that is not there" 2 err "parquet"
 run "$INFERPROF" export "$work/run" -f sqlite -o "$work/no/such/x.sqlite"
 expect "a place that is not there" 1 err "x.sqlite"
+
+# What went out comes in again with the same totals.
+"$INFERPROF" report -q "$work/run" >/dev/null
+for format in sqlite chrome; do
+    case $format in sqlite) file=trace.sqlite ;; *) file=trace.chrome.json ;; esac
+    run "$INFERPROF" import -q "$work/run/$file" -o "$work/back-$format"
+    expect "$format comes in again" 0
+    "$INFERPROF" report -q "$work/back-$format" >/dev/null
+    check "$format: kernels, launches, busy time, stages and operators are the same" python3 - "$work/run" "$work/back-$format" <<'END'
+import json, sys
+def totals(run):
+    m = json.load(open(run + "/metrics.json"))
+    t = m["trace"]
+    stages = [(s["name"], s["trace"]["kernels"], s["trace"]["gpu_busy_ns"], s["trace"]["wall_ns"]) for s in m["stages"]]
+    operators = sorted((o["name"], o["calls"], o["device_ns"]) for o in m["operators"])
+    return t["kernels"], t["launches"], t["conservation"]["gpu_busy_ns"], stages, operators
+a, b = totals(sys.argv[1]), totals(sys.argv[2])
+assert a == b, (a, b)
+END
+done
