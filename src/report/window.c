@@ -40,7 +40,7 @@ struct window {
     } slices;
     struct strbuf tracks;
     size_t ntracks;
-    bool whole;
+    bool whole, has_ops;
     const char *stage;
 };
 
@@ -153,18 +153,30 @@ static bool is_stage_range(const struct window *w, size_t i) {
     return o != ANALYSIS_NONE && w->a->occurrences[o].range == i;
 }
 
+/* Python's own frames ("model.py(12): forward") bury the operators they call a dozen rows deep: where there are
+ * operators, the frames are left out. */
+static bool is_frame(const struct window *w, size_t i) {
+    const char *name = timeline_text(w->tl, w->tl->ranges.name[i]);
+    return w->tl->ranges.category[i] == TRACE_CATEGORY_USER && w->has_ops &&
+           (strstr(name, ".py(") || strncmp(name, "<built-in", 9) == 0);
+}
+
+static bool is_drawn(const struct window *w, size_t i) {
+    return inside(w, w->tl->ranges.start_ns[i], w->tl->ranges.end_ns[i]) && !is_stage_range(w, i) &&
+           !is_frame(w, i);
+}
+
 static void thread_tracks(struct window *w) {
     const struct timeline_ranges *r = &w->tl->ranges;
     struct tally *t = new_tally(w->tl->nthreads);
+    for (size_t i = 0; i < r->n; i++) w->has_ops |= r->category[i] == TRACE_CATEGORY_OP;
     for (size_t i = 0; i < r->n; i++)
-        if (r->thread[i] < w->tl->nthreads && inside(w, r->start_ns[i], r->end_ns[i]) &&
-            !is_stage_range(w, i))
-            t[r->thread[i]].n++;
+        if (r->thread[i] < w->tl->nthreads && is_drawn(w, i)) t[r->thread[i]].n++;
     qsort(t, w->tl->nthreads, sizeof *t, by_count);
     for (size_t k = 0; k < MIN(w->tl->nthreads, MAX_TRACKS) && t[k].n; k++) {
         const struct timeline_thread *th = &w->tl->threads[t[k].id];
         for (size_t i = 0; i < r->n; i++)
-            if (r->thread[i] == t[k].id && inside(w, r->start_ns[i], r->end_ns[i]) && !is_stage_range(w, i))
+            if (r->thread[i] == t[k].id && is_drawn(w, i))
                 add(w, r->start_ns[i], r->end_ns[i], timeline_text(w->tl, r->name[i]), -1, NULL);
         char label[96];
         const char *name = timeline_text(w->tl, th->name);
