@@ -13,7 +13,7 @@ go() {
     env CUDA_INJECTION64_PATH="$COLLECTOR" NVTX_INJECTION64_PATH="$COLLECTOR" INFERPROF_COLLECT_DIR="$work/t" \
         INFERPROF_COLLECT_FLUSH_MS=50 "$@" >"$work/out" 2>"$work/err"
     status=$?
-    sed -i '/^Killed$/d; /^Segmentation fault$/d; /^Aborted$/d' "$work/err" # the shell's own words
+    sed -i '/^Killed$/d; /^Segmentation fault$/d; /^Aborted$/d; /was not suspended. False leaks/d' "$work/err" # the shell's and LeakSanitizer's own words
     : >"$work/dump"
     for f in "$work"/t/*.ipt; do [ -f "$f" ] && "$INFERPROF" trace dump --json "$f" >>"$work/dump" 2>/dev/null; done
 }
