@@ -117,7 +117,7 @@ go INFERPROF_COLLECT_RANGE='dec*' "$app" init push=prefill kernels=100 pop push=
 is "kernels of the named ranges alone, ranges all" "len(kernel)" 57 "len(launch)" 57 "len(range_)" 3 "len(meta['capture.window'])" 2
 go INFERPROF_COLLECT_DELAY=0.2 INFERPROF_COLLECT_DURATION=0.3 "$app" init kernels=10 sleep=350 kernels=20 sleep=350 kernels=40
 is "after a delay, for a duration" "len(kernel)" 20 "len(meta['capture.window'])" 1
-go INFERPROF_COLLECT_BUDGET=2 "$app" init kernels=100000 push=range pop sleep=50 kernels=50000 sleep=50 kernels=50000
+go INFERPROF_COLLECT_BUDGET=2 "$app" init kernels=100000 push=range pop sleep=700 kernels=50000 kernels=50000
 is "a budget captures some, says when, and keeps NVTX" "0 < len(kernel) < 200000" True "len(meta['capture.window']) >= 1" True "len(range_)" 1
 go INFERPROF_COLLECT_EMPTY=1 "$app" init kernels=10000
 is "the empty collector takes records and throws them away" "len(kernel)" 0 "counts['buffers'] > 0" True
