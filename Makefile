@@ -18,7 +18,8 @@ DESTDIR ?=
 variant := $(if $(findstring clang,$(CC)),-clang)$(if $(filter 1,$(SAN)),-san)$(if $(filter 1,$(STATIC)),-static)
 B := build$(if $(variant),/$(patsubst -%,%,$(variant)))
 
-# CUDA headers are used where they are; the libraries are only ever found at run time.
+# Nothing needs CUDA to build: where its headers are, the collector's own declarations are checked against them
+# (src/collect/abi_check.c). The libraries are only ever found at run time.
 CUDA_HOME ?= /usr/local/cuda
 CUDA_INC := $(firstword $(foreach d,$(CUDA_HOME)/include $(CUDA_HOME)/extras/CUPTI/include,$(if $(wildcard $(d)/cupti.h),$(d))))
 
@@ -53,7 +54,6 @@ counters_obj := $(counters_src:src/%.c=$(B)/pic/%.o)
 
 .PHONY: all demo test bench fuzz lint install deps clean dist help test-build format
 all: $(B)/inferprof $(if $(wildcard src/collect/*.c),$(B)/libinferprof-collector.so) $(B)/inferprof-counters
-	@$(if $(CUDA_INC),:,echo "note: no CUDA toolkit headers found: GPU collection is left out of the collector")
 
 $(B)/inferprof: $(B)/obj/main.o $(B)/libinferprof.a
 	$(call say,LINK,$@)

@@ -18,9 +18,8 @@ void build_info_text(struct strbuf *out) {
     strbuf_addf(out, "inferprof %s (commit %s)\n", INFERPROF_VERSION, INFERPROF_COMMIT);
     strbuf_addf(out, "compiler: %s\n", COMPILER);
     strbuf_addf(out, "libraries: zstd %s, jansson %s\n", ZSTD_versionString(), JANSSON_VERSION);
+    strbuf_addstr(out, "GPU collection: built in; CUDA's libraries are found at run time");
     if (INFERPROF_CUDA[0])
-        strbuf_addf(out, "GPU collection: built in (CUDA headers %s)\n", INFERPROF_CUDA);
-    else
-        strbuf_addstr(out, "GPU collection: left out (no CUDA toolkit headers when this was built; "
-                           "install the toolkit or set CUDA_HOME and run make again)\n");
+        strbuf_addf(out, " (declarations checked against the headers of CUDA %s)", INFERPROF_CUDA);
+    strbuf_addch(out, '\n');
 }

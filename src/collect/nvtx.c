@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/util.h"
 #include "collect/nvtx_names.h"
+#include "collect/nvtx_torch.h"
 #include "collect/output.h"
 #include "collect/thread.h"
 #include "collect/window.h"
@@ -77,6 +78,18 @@ static uint32_t event_name(const struct event *e, struct trace_writer *w) {
 
 static bool is_own(uint32_t domain) { return strcmp(nvtx_name_text(NVTX_DOMAINS, domain), OWN_DOMAIN) == 0; }
 
+/* PyTorch's names are in the default domain, without category; see nvtx_torch.h. */
+static void name_range(struct open_range *r, const struct event *e, struct trace_writer *w) {
+    struct torch_name t;
+    if (e->domain || e->category || e->registered || !torch_name_split(e->text, &t)) {
+        r->name = event_name(e, w);
+        return;
+    }
+    r->name = trace_writer_string(w, e->text, t.name_len);
+    r->detail = t.detail_len ? trace_writer_string(w, t.detail, t.detail_len) : 0;
+    r->op = true;
+}
+
 static uint32_t range_category(uint32_t domain, uint32_t category) {
     if (!is_own(domain)) return TRACE_CATEGORY_USER;
     switch (category) {
@@ -94,11 +107,11 @@ static void write_range(struct trace_writer *w, const struct open_range *r, uint
         .end_ns = MAX(end_ns, r->start_ns),
         .thread = tid,
         .depth = depth,
-        .category = range_category(r->domain, r->category),
+        .category = r->op ? TRACE_CATEGORY_OP : range_category(r->domain, r->category),
         .flags = flags,
         .domain = nvtx_name_string(NVTX_DOMAINS, r->domain, w),
         .name = r->name,
-        .detail = nvtx_category_string(r->domain, r->category, w),
+        .detail = r->op ? r->detail : nvtx_category_string(r->domain, r->category, w),
         .flops = (double)NAN,
         .bytes = (double)NAN,
         .payload = r->payload,
@@ -107,12 +120,13 @@ static void write_range(struct trace_writer *w, const struct open_range *r, uint
 }
 
 static struct open_range open_range(const struct event *e, struct trace_writer *w) {
-    return (struct open_range){ .domain = e->domain,
-                                .category = e->category,
-                                .name = event_name(e, w),
-                                .payload = e->payload,
-                                .windowed = window_matches(e->text),
-                                .start_ns = clock_wall_ns() };
+    struct open_range r = { .domain = e->domain,
+                            .category = e->category,
+                            .payload = e->payload,
+                            .windowed = window_matches(e->text) };
+    name_range(&r, e, w);
+    r.start_ns = clock_wall_ns();
+    return r;
 }
 
 /* ---- push and pop */

@@ -62,6 +62,11 @@ is "ranges know depth, domain, category and payload" \
 is "a range left open is kept and marked, start/end pairs are free" \
     "[r['flags'] for r in range_ if r['name'] == 'left-open']" "[4]" "sum(r['flags'] == 2 for r in range_)" 3
 is "marks of our own domain are tokens" "[(t['count'], t['token_kind']) for t in token]" "[(12, 1)]"
+go "$app" "push=aten::mm, op_id = 7, sizes = [[2, 3], [3, 4]], input_op_ids = [(5,0)]" \
+    "push=aten::mm, seq = 1, op_id = 8, sizes = [[2, 3], [3, 4]]" pop pop "push=load, op_id" pop "push=aten::t, op_id = 9"
+is "PyTorch's operators: the number of the call goes, the shapes are the detail" \
+    "[(r['name'], r['detail'], r['category']) for r in sorted(range_, key=lambda r: r['start_ns'])]" \
+    "[('aten::mm', 'sizes = [[2, 3], [3, 4]]', 3), ('aten::mm', 'sizes = [[2, 3], [3, 4]]', 3), ('load, op_id', '', 0), ('aten::t', '', 3)]"
 go "$app" push=a nest=300 pop
 is "deeper than 256 ranges: the rest is counted" "len(range_)" 256 "lost_of('range', 'memory')" 45
 

@@ -8,7 +8,7 @@ run "$INFERPROF"
 expect "no command is misuse, and the help goes to stderr" 2 err '^Usage: inferprof COMMAND'
 run "$INFERPROF" --version
 expect "version names commit, compiler and libraries" 0 out '^inferprof [0-9]+\.[0-9]+\.[0-9]+ \(commit ' out '^compiler: ' \
-    out '^libraries: .*zstd' out '^GPU collection: '
+    out '^libraries: .*zstd' out '^GPU collection: built in'
 run "$INFERPROF" trce info x
 expect "an unknown command gets the nearest name" 2 err "^inferprof: unknown command 'trce'; did you mean 'trace"
 run "$INFERPROF" trace infos x

@@ -1,0 +1,55 @@
+#include "collect/nvtx_torch.h"
+
+#include <string.h>
+
+/* Longer names are nobody's operators: the search for the first field ends here. */
+#define MAX_NAME 256
+
+static bool skip(const char **at, const char *prefix) {
+    size_t n = strlen(prefix);
+    if (strncmp(*at, prefix, n) != 0) return false;
+    *at += n;
+    return true;
+}
+
+/* ", op_id = 1014" */
+static bool skip_number(const char **at, const char *prefix) {
+    const char *p = *at;
+    if (!skip(&p, prefix)) return false;
+    size_t digits = strspn(p, "0123456789");
+    if (digits == 0) return false;
+    *at = p + digits;
+    return true;
+}
+
+/* ", sizes = [[2, 3], []]": brackets that close, and between them what lists of numbers are made of. */
+static bool skip_list(const char **at, const char *prefix) {
+    const char *p = *at;
+    unsigned depth = 0;
+    if (!skip(&p, prefix) || *p != '[') return false;
+    size_t n = strspn(p, "0123456789-, ()[]");
+    for (const char *end = p + n; p < end; p++) {
+        if (*p == '[') depth++;
+        if (*p != ']' || --depth > 0) continue;
+        *at = p + 1;
+        return true;
+    }
+    return false;
+}
+
+bool torch_name_split(const char *text, struct torch_name *out) {
+    size_t name = 0;
+    while (name < MAX_NAME && text[name] && text[name] != ',') name++;
+    const char *at = text + name;
+    if (name == 0 || *at != ',') return false;
+    bool seq = skip_number(&at, ", seq = "), id = skip_number(&at, ", op_id = ");
+    if (!seq && !id) return false;
+    *out = (struct torch_name){ .name_len = name };
+    const char *sizes = at;
+    if (skip_list(&at, ", sizes = ")) {
+        out->detail = sizes + 2;
+        out->detail_len = (size_t)(at - out->detail);
+    }
+    skip_list(&at, ", input_op_ids = ");
+    return *at == '\0';
+}
