@@ -56,12 +56,16 @@ class Steps(LogitsProcessor):
 
     def __call__(self, input_ids, scores):
         self.moments.append(self.clock.now())
-        self.marks.pop()
-        self.marks.push("decode")
+        self.marks.pop()  # prefill, or the step before
+        if len(self.moments) == 2:
+            self.marks.push("decode")  # one range for all steps, so that a request has one decode
+        self.marks.push("step")
         return scores
 
     def end(self):
-        self.marks.pop()  # the decode range that no step followed, or prefill if nothing was made
+        self.marks.pop()  # the step that no logits followed, or prefill if nothing was made
+        if len(self.moments) > 1:
+            self.marks.pop()
 
     def token_ms(self):
         return [(b - a) * 1e3 for a, b in zip(self.moments, self.moments[1:])]
