@@ -117,6 +117,7 @@ $(B)/deps-%: scripts/deps.sh
 	@mkdir -p $(@D)
 	@sh scripts/deps.sh $*
 	@touch $@
+$(B)/deps-test: | $(B)/deps-build # one at a time: packages are installed under a lock
 deps:
 	@sh scripts/deps.sh build test lint fuzz
 

@@ -44,9 +44,10 @@ if [ "$(id -u)" != 0 ]; then
     fi
 fi
 export DEBIAN_FRONTEND=noninteractive
+wait='-o DPkg::Lock::Timeout=300' # somebody else may be installing
 # shellcheck disable=SC2086
-{ $root apt-get install -y -qq $missing >/dev/null 2>&1 ||
-  { $root apt-get update -qq && $root apt-get install -y -qq $missing >/dev/null; }; } || {
+{ $root apt-get $wait install -y -qq $missing >/dev/null 2>&1 ||
+  { $root apt-get $wait update -qq && $root apt-get $wait install -y -qq $missing >/dev/null; }; } || {
     echo "that failed. Try by hand: $root apt-get update && $root apt-get install -y$missing" >&2
     exit 1
 }
