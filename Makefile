@@ -107,7 +107,7 @@ $(B)/gen/embed.c: FORCE
 	@mkdir -p $(@D)
 	@sh scripts/embed.sh $(embed_files) > $@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
-$(B)/obj/gen/embed.o: $(B)/gen/embed.c $(embed_files) src/base/embed.h
+$(B)/obj/gen/embed.o: $(B)/gen/embed.c $(embed_files) src/base/embed.h | $(B)/deps-build
 	@mkdir -p $(@D)
 	$(call say,EMBED,"web conf samples")
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -c -o $@ $<
