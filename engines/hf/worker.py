@@ -115,9 +115,9 @@ class Model:
         self.load_tokenizer()
         self.compiled = request.get("compile") or None
         if self.compiled:
-            mode = self.compiled if isinstance(self.compiled, str) else "reduce-overhead"
-            self.model.forward = torch.compile(self.model.forward, mode=mode)
-            self.compiled = mode
+            self.compiled = self.compiled if isinstance(self.compiled, str) else "reduce-overhead"
+            if not hasattr(transformers, "CompileConfig"):  # older ones do not compile by themselves
+                self.model.forward = torch.compile(self.model.forward, mode=self.compiled)
 
     def synthetic_seed(self):
         if not self.weights.startswith("synthetic"):
@@ -249,6 +249,8 @@ def generate_options(model, request):
         options["no_repeat_ngram_size"] = int(s["no_repeat_ngram"])
     if model.compiled:
         options["cache_implementation"] = "static"
+        if hasattr(transformers, "CompileConfig"):
+            options["compile_config"] = transformers.CompileConfig(mode=model.compiled)
     if request.get("ignore_eos"):
         options["eos_token_id"] = None
         model.model.generation_config.eos_token_id = None

@@ -1,0 +1,11 @@
+#!/bin/bash
+# all.sh: everything that needs a GPU, one after the other (about 15 minutes on an H200). Its last results are in docs/overhead.md,
+# docs/counters.md and docs/engine-hf.md.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+failed=0
+for part in record run_all counters_smoke hf_smoke hf_profile; do
+    echo "===== $part"
+    bash "tests/gpu/$part.sh" || failed=1
+done
+exit $failed
