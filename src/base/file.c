@@ -41,7 +41,16 @@ int file_read(const char *path, size_t max_bytes, struct strbuf *out, struct err
     return rc;
 }
 
+int file_may_replace(const char *path, struct err *err) {
+    struct stat st;
+    if (stat(path, &st) < 0 || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))
+        return 0; /* rename refuses folders */
+    return err_set(err, "%s: a device or pipe, expected the name of a file to write", path);
+}
+
 int file_atomic_open(struct file_atomic *f, const char *path, struct err *err) {
+    *f = (struct file_atomic){ 0 };
+    if (file_may_replace(path, err) < 0) return -1;
     *f = (struct file_atomic){ .path = xstrdup(path), .temporary = xasprintf("%s.tmp.XXXXXX", path) };
     int fd = mkstemp(f->temporary);
     if (fd >= 0 && (f->out = fdopen(fd, "w"))) return 0;

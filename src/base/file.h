@@ -12,6 +12,9 @@
 /* Appends the whole file to `out`; refuses what is larger than max_bytes, folders and unreadable files. */
 int file_read(const char *path, size_t max_bytes, struct strbuf *out, struct err *err);
 
+/* Fails where renaming a finished file onto `path` would put a device, pipe or socket out of the world. */
+int file_may_replace(const char *path, struct err *err);
+
 /* Writes to a temporary beside `path` and renames. On failure nothing of it remains. */
 int file_write_atomic(const char *path, const void *data, size_t n, struct err *err);
 

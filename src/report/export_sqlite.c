@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/die.h"
+#include "base/file.h"
 #include "base/intern.h"
 #include "base/util.h"
 #include "report/export.h"
@@ -290,6 +291,7 @@ static void fill(struct database *d) {
 }
 
 int export_sqlite(struct export_job *x, const char *path, struct err *err) {
+    if (file_may_replace(path, err) < 0) return -1;
     char *temporary = xasprintf("%s.tmp-%ld", path, (long)getpid());
     struct database d = { .x = x, .base = x->tl->start_ns };
     int rc = -1;

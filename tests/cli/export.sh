@@ -72,3 +72,10 @@ a, b = totals(sys.argv[1]), totals(sys.argv[2])
 assert a == b, (a, b)
 END
 done
+
+mkfifo "$work/pipe"
+for format in chrome sqlite; do
+    run "$INFERPROF" export "$work/run" --format $format -o "$work/pipe"
+    expect "export as $format does not take the place of a pipe" 1 err 'pipe: a device or pipe'
+done
+check "the pipe is still one" test -p "$work/pipe"

@@ -50,6 +50,20 @@ TEST(file_that_cannot_be_made_leaves_nothing) {
     free(dir);
 }
 
+TEST(file_does_not_take_the_place_of_a_pipe) {
+    char *dir = test_tmpdir(), *path = file_join(dir, "pipe");
+    struct err err;
+    struct stat st;
+    CHECK_INT(mkfifo(path, 0600), 0);
+    CHECK_INT(file_write_atomic(path, "x", 1, &err), -1);
+    CHECK(strstr(err.msg, "pipe: a device or pipe") != NULL);
+    CHECK_INT(stat(path, &st), 0);
+    CHECK(S_ISFIFO(st.st_mode));
+    CHECK_INT(entries(dir), 1);
+    free(path);
+    free(dir);
+}
+
 TEST(file_read_refuses_folders_and_what_is_too_large) {
     char *dir = test_tmpdir(), *path = file_join(dir, "big"), want[1024];
     struct strbuf s = STRBUF_INIT;
