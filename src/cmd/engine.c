@@ -141,6 +141,8 @@ static int run(const void *opts, int argc, char **argv) {
     const struct engine_opts *o = opts;
     (void)argc;
     (void)argv;
+    if (o->temperature < 0) return command_usage("engine: --temperature is 0 or more");
+    if (o->top_p < 0 || o->top_p > 1) return command_usage("engine: --top-p is between 0 and 1");
     if (o->prompt || o->images.n) return answer(o);
     if (o->model || o->weights || o->trace)
         return command_usage("engine: without --prompt or --image the engine speaks its protocol on standard "

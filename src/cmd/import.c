@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/die.h"
@@ -27,6 +28,7 @@ struct import_opts {
 struct session {
     const struct import_opts *o;
     char *dir; /* the run folder; NULL until the first timeline */
+    bool made_dir;
     struct ncu ncu;
     size_t ncu_files, timelines;
     struct problems problems; /* for the report */
@@ -53,6 +55,7 @@ static bool holds_traces(const char *dir) {
 static int make_folder(struct session *s, const char *path, struct err *err) {
     if (s->dir) return 0;
     char *dir = s->o->out ? xstrdup(s->o->out) : run_name(path), *traces = file_join(dir, "trace");
+    s->made_dir = !file_exists(dir);
     int rc = holds_traces(traces) ? err_set(err, "%s: holds traces already; name another folder", dir)
                                   : file_mkdirs(traces, err);
     if (rc == 0)
@@ -113,6 +116,15 @@ static void show_progress(uint64_t done, uint64_t all) {
     progress_update(done);
 }
 
+/* After a first file that could not be read: no empty folder stays behind. rmdir spares whatever holds something. */
+static void drop_empty_folder(struct session *s) {
+    char *traces = file_join(s->dir, "trace");
+    if (rmdir(traces) == 0 && s->made_dir) rmdir(s->dir);
+    free(traces);
+    free(s->dir);
+    s->dir = NULL;
+}
+
 static int import_timeline(struct session *s, const char *path, enum import_format f, struct err *err) {
     if (make_folder(s, path, err) < 0) return -1;
     char *trace = trace_path(s, path);
@@ -126,6 +138,8 @@ static int import_timeline(struct session *s, const char *path, enum import_form
         say_problems(s, path, &result);
         add_source(s, path);
         s->timelines++;
+    } else if (!s->timelines) {
+        drop_empty_folder(s);
     }
     free(trace);
     return rc;

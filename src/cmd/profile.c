@@ -74,6 +74,20 @@ static void job_free(struct job *j) {
 
 /* ---- configuration */
 
+/* A folder that is not there would silently leave the built-in configuration in its place. */
+static int check_folders(const struct profile_opts *o, const char *rerun, struct err *err) {
+    for (size_t i = 0; i < o->conf_dirs.n; i++)
+        if (!file_is_dir(o->conf_dirs.v[i]))
+            return err_set(err,
+                           "%s: not a folder; --conf-dir takes one that holds model/, engine/ and the like",
+                           o->conf_dirs.v[i]);
+    if (rerun && !file_exists(rerun))
+        return err_set(
+            err, "%s: not a run folder: no config.yaml in it; --rerun takes the folder 'profile' printed",
+            o->rerun);
+    return 0;
+}
+
 static struct conf *compose(const struct profile_opts *o, int argc, char **argv, struct err *err) {
     char *rerun = o->rerun ? file_join(o->rerun, "config.yaml") : NULL;
     struct conf_request req = { .store = { .dirs = o->conf_dirs.v, .ndirs = o->conf_dirs.n },
@@ -82,7 +96,7 @@ static struct conf *compose(const struct profile_opts *o, int argc, char **argv,
                                 .nwords = (size_t)argc,
                                 .now_wall_ns = clock_wall_ns() };
     req.store.builtin = conf_builtin_files(&req.store.nbuiltin);
-    struct conf *c = conf_compose(&req, err);
+    struct conf *c = check_folders(o, rerun, err) < 0 ? NULL : conf_compose(&req, err);
     free(rerun);
     return c;
 }

@@ -110,6 +110,10 @@ static int run(const void *opts, int argc, char **argv) {
         free_rules(&rules);
         return command_usage("report: %s", err.msg);
     }
+    if (o->peak_tflops < 0 || o->peak_gbps < 0) {
+        free_rules(&rules);
+        return command_usage("report: --peak-tflops and --peak-gbps must be more than 0");
+    }
     struct report_run_options options = { .rules = rules.v,
                                           .nrules = rules.n,
                                           .peak_flops_per_s = o->peak_tflops * 1e12,

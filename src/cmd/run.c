@@ -25,6 +25,7 @@
 #include "trace/writer.h"
 
 #define WAIT_FOR_WORKERS_MS 2000
+#define RULES_FILE "run.ipt"
 
 struct run_opts {
     const char *out, *preset, *range;
@@ -120,6 +121,15 @@ static int make_folder(struct run *r, struct err *err) {
     return file_mkdirs(r->trace_dir, err);
 }
 
+/* The program never began: the folder holds nothing worth keeping. rmdir spares what somebody else put there. */
+static void drop_folder(struct run *r) {
+    struct err ignored;
+    char *rules = file_join(r->trace_dir, RULES_FILE);
+    unlink(rules);
+    if (run_dir_complete(r->dir, &ignored) == 0 && rmdir(r->trace_dir) == 0) rmdir(r->dir);
+    free(rules);
+}
+
 static void join_command(struct run *r) {
     struct strbuf s = STRBUF_INIT;
     for (char **a = r->argv; *a; a++) strbuf_addf(&s, "%s%s", s.len ? " " : "", *a);
@@ -130,7 +140,7 @@ static void join_command(struct run *r) {
 static void write_rules(const struct run *r) {
     struct err err;
     if (!r->rules.n) return;
-    char *path = file_join(r->trace_dir, "run.ipt");
+    char *path = file_join(r->trace_dir, RULES_FILE);
     struct trace_writer *w = trace_writer_open(path, NULL, &err);
     trace_writer_meta(w, "clock", "unix");
     trace_writer_meta(w, "source", "run");
@@ -260,6 +270,7 @@ static int profile(struct run *r) {
     int program = run_program(r, &err);
     if (program < 0) {
         status = command_fail(&err);
+        drop_folder(r);
         goto done;
     }
     env_capture(&env, have_gpus ? gpus : NULL);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/die.h"
+#include "base/file.h"
 #include "base/strbuf.h"
 #include "base/units.h"
 #include "base/vec.h"
@@ -83,8 +84,8 @@ static void check_cpu(struct doctor *d) {
 static void check_disk(struct doctor *d, const char *dir) {
     struct statvfs fs;
     char amount[32];
-    if (statvfs(dir, &fs) != 0) {
-        doctor_add(d, "disk", DOCTOR_MISSING, "name an existing folder with --output", "%s cannot be read",
+    if (!file_is_dir(dir) || statvfs(dir, &fs) != 0) {
+        doctor_add(d, "disk", DOCTOR_MISSING, "name an existing folder with --output", "%s is not a folder",
                    dir)
             ->needed = true;
         return;

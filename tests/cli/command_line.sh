@@ -60,3 +60,14 @@ run "$INFERPROF" completion zsh
 expect "zsh completion knows the options" 0 out "^#compdef inferprof" out "'--limit=\[print at most N records\]"
 run "$INFERPROF" completion fish
 expect "an unknown shell is misuse" 2 err 'expected bash or zsh'
+run "$INFERPROF" report --peak-tflops -1 "$work/t.ipt"
+expect "a negative peak is misuse" 2 err 'must be more than 0'
+run "$INFERPROF" engine -p x --temperature -1
+expect "a negative temperature is misuse" 2 err 'temperature is 0 or more'
+run "$INFERPROF" engine -p x --top-p 9
+expect "a top-p above 1 is misuse" 2 err 'top-p is between 0 and 1'
+: >"$work/empty"
+run "$INFERPROF" static "$work/empty"
+expect "an empty config is called empty" 1 err '/empty: empty, expected JSON'
+run "$INFERPROF" static "$work/t.ipt"
+expect "a file that is no JSON is called that" 1 err 't.ipt: not JSON'

@@ -13,3 +13,5 @@ run env INFERPROF_COLLECTOR=/nowhere.so "$INFERPROF" doctor
 expect "doctor: without the collector the native path does not work" 1 out 'missing +collector'
 run env MOCK_NVML_FAILS=1 "$INFERPROF" doctor
 expect "doctor: a driver that is not loaded" 0 out 'missing +NVML' out 'Driver Not Loaded'
+run "$INFERPROF" doctor -o "$work/out"
+expect "doctor: runs cannot be written into a file" 1 out 'missing +disk +.*is not a folder' out 'existing folder with --output'

@@ -60,3 +60,9 @@ expect stats_names_a_missing_file 1 err 'missing.json: No such file'
 printf '{"a": 1}' >"$work/other.json"
 run "$INFERPROF" stats "$work/other.json"
 expect stats_refuses_json_without_events 1 err 'no trace events'
+run "$INFERPROF" import -o "$work/left" "$work/other.json"
+expect import_refuses_json_without_events 1 err 'no trace events'
+check a_failed_import_leaves_no_folder test ! -e "$work/left"
+mkdir "$work/mine"
+run "$INFERPROF" import -o "$work/mine" "$work/other.json"
+check a_failed_import_keeps_a_folder_it_did_not_make test -d "$work/mine" -a ! -e "$work/mine/trace"

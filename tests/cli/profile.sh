@@ -41,8 +41,10 @@ case $(cat "$work/err") in *"run on the CPU with device=cpu"*) ok "without a GPU
 *) if [ "$status" -eq 0 ]; then skip "without a GPU cuda:0 is refused with the way out" "a GPU is here"
    else not_ok "without a GPU cuda:0 is refused with the way out" "$(cat "$work/err")"; fi ;;
 esac
+run "$INFERPROF" profile --conf-dir /no/conf
+expect "a --conf-dir that is not there is refused, not ignored" 1 err "/no/conf: not a folder"
 run "$INFERPROF" profile --rerun /no/run
-expect "a run that is not there cannot be repeated" 1 err '/no/run/config.yaml: No such file'
+expect "a run that is not there cannot be repeated" 1 err '/no/run: not a run folder'
 
 # ---- a whole run
 profile_fake "" --dry-run

@@ -29,8 +29,9 @@ run "$INFERPROF" run -o four -- true
 expect "a program without CUDA: said loudly, status 1" 1 err 'nothing was collected from true: no process of it initialised CUDA'
 run "$INFERPROF" run -o five -- false
 expect "its own failure wins" 1 err 'nothing was collected'
-run "$INFERPROF" run -o six -- no-such-program
+run "$INFERPROF" run -o six --stage 'step=it *' -- no-such-program
 expect "a program that is not there" 1 err "cannot start 'no-such-program'"
+check "a program that never began leaves no folder" test ! -e six
 run env MOCK_CUPTI=held "$INFERPROF" run -o seven -- "$app" init kernels=10
 expect "why nothing was collected is said in words" 1 err 'CUPTI allows one user a process' err 'nothing was collected'
 run "$INFERPROF" run -o eight --stage 'step=it *' -- "$app" init push="it 1" kernels=10 pop push="it 2" kernels=10 pop
