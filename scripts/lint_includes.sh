@@ -16,8 +16,7 @@ allowed() {
     session) echo "base trace conf llm session" ;;
     analyze) echo "base trace timeline llm analyze" ;;
     report) echo "base trace timeline llm analyze report" ;;
-    serve) echo "base trace timeline llm analyze report serve" ;;
-    cmd) echo "base trace timeline llm conf import engine session analyze report serve cmd gen" ;;
+    cmd) echo "base trace timeline llm conf import engine session analyze report cmd gen" ;;
     main) echo "base cmd" ;;
     *) echo "" ;;
     esac
