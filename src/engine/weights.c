@@ -158,15 +158,6 @@ const float *weights_vector(struct weights *w, int n, enum weights_fill fill, co
     return out;
 }
 
-bool weights_has(const struct weights *w, const char *fmt, ...) {
-    char name[256];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(name, sizeof name, fmt, ap);
-    va_end(ap);
-    return !w->files || weight_files_has(w->files, name);
-}
-
 struct fill_job {
     struct weights *w;
     const struct kernels *kernels;

@@ -33,7 +33,6 @@ struct matrix weights_matrix(struct weights *w, int rows, int cols, const char *
 /* Small tensors as floats. */
 const float *weights_vector(struct weights *w, int n, enum weights_fill fill, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-bool weights_has(const struct weights *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 typedef void weights_progress(void *context, uint64_t done_bytes, uint64_t total_bytes);
 /* Makes what is to be made. -1: the first thing that went wrong since open. */

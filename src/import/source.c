@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,8 +18,6 @@
 struct source {
     int fd;
     bool gzip;
-    uint64_t file_bytes;
-    _Atomic uint64_t taken;
     const char *problem;
     char head[2]; /* sniffed, given back first */
     size_t head_n, head_at;
@@ -48,7 +45,6 @@ static size_t read_some(struct source *s, char *buf, size_t cap) {
     do n = read(s->fd, buf, cap);
     while (n < 0 && errno == EINTR);
     if (n < 0) s->problem = "the file cannot be read to its end";
-    if (n > 0) atomic_fetch_add_explicit(&s->taken, (uint64_t)n, memory_order_relaxed);
     return n > 0 ? (size_t)n : 0;
 }
 
@@ -136,7 +132,6 @@ struct source *source_open(const char *path, struct err *err) {
         err_set(err, "%s: a folder; name the files in it", path);
         goto failed;
     }
-    s->file_bytes = S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
     ssize_t n = read(s->fd, s->head, sizeof s->head);
     s->head_n = n > 0 ? (size_t)n : 0;
     s->gzip = n == 2 && s->head[0] == '\x1f' && s->head[1] == '\x8b';
@@ -191,7 +186,3 @@ size_t source_read(void *source, char *buf, size_t cap) {
 
 const char *source_problem(const struct source *s) { return s->problem; }
 bool source_is_gzip(const struct source *s) { return s->gzip; }
-uint64_t source_file_bytes(const struct source *s) { return s->file_bytes; }
-uint64_t source_taken_bytes(struct source *s) {
-    return atomic_load_explicit(&s->taken, memory_order_relaxed);
-}

@@ -19,7 +19,5 @@ void source_close(struct source *s);
 size_t source_read(void *source, char *buf, size_t cap);
 const char *source_problem(const struct source *s); /* NULL: none; "the gzip data ends early" */
 bool source_is_gzip(const struct source *s);
-uint64_t source_file_bytes(const struct source *s); /* on disk; 0: not known */
-uint64_t source_taken_bytes(struct source *s);      /* of those, read so far */
 
 #endif
