@@ -104,6 +104,7 @@ struct analysis_stage {
     double gpu_owned_ns;      /* with sub-stages; rows without parent and the outside row add up */
     double gpu_owned_self_ns; /* without sub-stages; all rows add up */
     double head_ns, tail_ns;  /* wall before the first and after the last kernel */
+    uint32_t devices;         /* its kernels ran on, at least 1: busy and idle times are sums over them */
     uint64_t kernels, launches, graph_launches, copies, syncs;
     double copied_bytes, htod_bytes, dtoh_bytes, copy_ns, sync_ns;
     double category_ns[KERNEL_CATEGORY_END]; /* owned, with sub-stages */
@@ -112,7 +113,9 @@ struct analysis_stage {
     double tokens_in, tokens_out; /* NaN: unknown */
     const char *token_source;     /* "token records", "range labels", "timing phase"; NULL */
     struct stats token_ns;        /* time from token to token (or step to step) in the trace */
-    double kernels_per_token, launches_per_token;
+    double kernels_per_token;
+    double
+        launches_per_token; /* NaN also where more tokens are read than made: prefill launches once for all */
 
     bool idle_known;          /* false: the data cannot support idle verdicts */
     const char *idle_refused; /* why not; NULL */

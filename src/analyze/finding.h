@@ -5,14 +5,17 @@
 
 #include "analyze/internal.h"
 
-/* A stage in the units that findings speak. All times in ms, over all its occurrences. */
+/* A stage in the units that findings speak. All times in ms, over all its occurrences: of the one request, or of all
+ * requests in the trace. */
 struct finding_stage {
     const struct analysis_stage *s;
     uint32_t row;
-    double times;   /* occurrences, at least 1 */
+    double times;   /* requests that costs and timings are multiplied by, at least 1 */
     double devices; /* that it ran on, at least 1: GPU times are means over them */
     double wall_ms; /* what a saving is a percentage of: the timing phase's where there is one */
     double traced_wall_ms, busy_ms, floor_ms; /* floor: NaN unknown */
+    double
+        idle_scale; /* of recorded idle time, what the timed run has room for: recording slows the host, not the GPU */
 };
 struct finding_rule {
     const char *id;
@@ -24,6 +27,9 @@ struct finding_rule {
 void finding_emit(struct context *c, const struct finding_rule *rule, const struct finding_stage *f,
                   double saving_ms, enum analysis_confidence confidence, const char *title,
                   const char *evidence, const char *advice);
+
+/* "3.05 s": never an exponent. */
+const char *finding_time(struct context *c, double ms);
 
 /* finding_idle.c */
 void find_launch_bound(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "analyze/finding.h"
+#include "base/units.h"
 #include "base/util.h"
 
 static double category_ms(const struct finding_stage *f, enum kernel_category category) {
@@ -14,41 +15,75 @@ static double bounded(const struct finding_stage *f, double saving_ms) {
     return isnan(f->floor_ms) ? saving_ms : MAX(0, MIN(saving_ms, f->busy_ms - f->floor_ms));
 }
 
+static const char *bytes_text(struct context *c, double bytes) {
+    char text[40];
+    return analysis_text(c, "%s", units_bytes(bytes, text, sizeof text));
+}
+
+static const char *flops_text(struct context *c, double flops) {
+    char text[40];
+    return analysis_text(c, "%s", units_flops(flops, text, sizeof text));
+}
+
+static bool memory_bound(const struct context *c, const struct analysis_stage *s) {
+    return !(s->flops / c->a->peak_flops_per_s > s->bytes / c->a->peak_bytes_per_s);
+}
+
+/* Speaks of the roof that the stage is under: bytes/s below the memory's, FLOP/s below the compute's. */
+static const char *roof_evidence(struct context *c, const struct finding_stage *f, bool memory, bool on_gpu,
+                                 double work_ms, const char *source) {
+    double amount = (memory ? f->s->bytes : f->s->flops) * f->times,
+           peak = memory ? c->a->peak_bytes_per_s : c->a->peak_flops_per_s, rate = amount / (work_ms * 1e-3);
+    const char *(*text)(struct context *, double) = memory ? bytes_text : flops_text;
+    const char *whole = on_gpu ? analysis_text(c, " while the GPU works, %.1f%% over the whole time",
+                                               100 * amount / (f->wall_ms * 1e-3 * peak))
+                               : "";
+    return analysis_text(c, "%s must be %s: %s/s of %s/s reached, %.1f%%%s; distance to the floor %.1fx (%s)",
+                         text(c, amount), memory ? "moved" : "done", text(c, rate), text(c, peak),
+                         100 * rate / peak, whole, f->wall_ms / f->floor_ms, source);
+}
+
+static const char *roof_advice(bool memory, bool on_gpu) {
+    if (!on_gpu)
+        return memory
+                   ? "Read less and faster: smaller weight types, more threads until the memory is saturated, "
+                     "weights near their cores (NUMA), more sequences at once."
+                   : "Use every core (threads) and the widest SIMD product that the CPU has, with blocks that stay "
+                     "in its caches; see the operators furthest from the roof.";
+    return memory
+               ? "Raise the bandwidth that the big kernels reach: fewer and larger reads, weights in one pass, fused "
+                 "element-wise work, grouped expert GEMMs, more sequences at once."
+               : "Raise the rate of the big kernels: tensor-core types, larger tiles, fused attention, less work beside the products; "
+                 "see the kernels furthest from the roof.";
+}
+
 /* A quarter above the floor is as near as kernels get. */
 #define NEAR_THE_ROOF 1.25
 void find_roof(struct context *c, const struct finding_rule *rule, const struct finding_stage *f) {
     const struct analysis_stage *s = f->s;
     bool on_gpu = s->kernels && !s->on_cpu;
-    double work_ms = on_gpu ? f->busy_ms : f->wall_ms;
+    double work_ms = on_gpu ? MIN(f->busy_ms, f->wall_ms) : f->wall_ms;
     if (!(f->floor_ms > 0) || !(work_ms > 0) || !(s->bytes > 0)) return;
-    bool memory = !(s->flops / c->a->peak_flops_per_s > s->bytes / c->a->peak_bytes_per_s);
+    bool memory = memory_bound(c, s);
     const char *roof = memory ? "memory" : "compute", *what = on_gpu ? "GPU work" : "time";
     const char *source = c->a->peak_source ? c->a->peak_source : "peaks given";
     if (f->wall_ms < NEAR_THE_ROOF * f->floor_ms) {
         finding_emit(
             c, rule, f, NAN, ANALYSIS_HIGH,
-            analysis_text(c, "%s runs at the %s roof: %.2fx its floor of %.3g ms", s->name, roof,
-                          f->wall_ms / f->floor_ms, f->floor_ms),
-            analysis_text(c, "%.3g GB and %.3g GFLOP must be moved and done (%s)", s->bytes * f->times * 1e-9,
-                          s->flops * f->times * 1e-9, source),
+            analysis_text(c, "%s runs at the %s roof: %.2fx its floor of %s", s->name, roof,
+                          f->wall_ms / f->floor_ms, finding_time(c, f->floor_ms)),
+            analysis_text(c, "%s must be moved and %s done (%s)", bytes_text(c, s->bytes * f->times),
+                          flops_text(c, s->flops * f->times), source),
             memory ? "Only less data helps: smaller weight or KV types, larger batches, speculative decoding."
                    : "Only less arithmetic or a smaller type helps.");
         return;
     }
     double saving = work_ms - f->floor_ms;
-    const char *title = analysis_text(c, "%s: its %s (%.3g ms) is %.1fx the %s roof of %.3g ms", s->name,
-                                      what, work_ms, work_ms / f->floor_ms, roof, f->floor_ms);
-    const char *evidence = analysis_text(
-        c,
-        "%.3g GB must be moved: %.0f%% of the bandwidth while working, %.1f%% over the whole time; distance to the floor %.1fx (%s)",
-        s->bytes * f->times * 1e-9, 100 * s->bytes * f->times / (work_ms * 1e-3 * c->a->peak_bytes_per_s),
-        100 * s->mbu, f->wall_ms / f->floor_ms, source);
-    finding_emit(
-        c, rule, f, saving, ANALYSIS_MEDIUM, title, evidence,
-        memory
-            ? "Raise the bandwidth that the big kernels reach: fewer and larger reads, weights in one pass, fused "
-              "element-wise work, grouped expert GEMMs, more sequences at once."
-            : "Move the arithmetic to tensor cores and larger tiles: see the kernels furthest from the roof.");
+    const char *title =
+        analysis_text(c, "%s: its %s (%s) is %.1fx the %s roof of %s", s->name, what,
+                      finding_time(c, work_ms), work_ms / f->floor_ms, roof, finding_time(c, f->floor_ms));
+    finding_emit(c, rule, f, saving, ANALYSIS_MEDIUM, title,
+                 roof_evidence(c, f, memory, on_gpu, work_ms, source), roof_advice(memory, on_gpu));
 }
 
 /* Work of classes of the stage, weighted by what a rule says of each class. */
@@ -85,7 +120,8 @@ void find_small_grids(struct context *c, const struct finding_rule *rule, const 
     double all, ms = sum_classes(c, f, idle_sms, &all, &k);
     if (!k || ms < 0.05 * f->busy_ms) return;
     uint32_t sms = c->tl->devices[c->tl->shapes[k->shape].device].sms;
-    const char *title = analysis_text(c, "%s: %.3g ms run in grids smaller than the GPU", f->s->name, all);
+    const char *title =
+        analysis_text(c, "%s: %s run in grids smaller than the GPU", f->s->name, finding_time(c, all));
     const char *evidence = analysis_text(
         c, "most of it in %s: %llu blocks on %u multiprocessors, %llu calls of %.1f us", k->short_name,
         (unsigned long long)k->blocks, sms, (unsigned long long)k->calls, k->mean_ns * 1e-3);
@@ -105,8 +141,8 @@ void find_wave_tails(struct context *c, const struct finding_rule *rule, const s
     const struct analysis_kernel *k = NULL;
     double all, ms = sum_classes(c, f, wave_tail, &all, &k);
     if (!k || ms < 0.03 * f->busy_ms) return;
-    const char *title = analysis_text(
-        c, "%s: GEMM tiles do not fill the GPU evenly: up to %.3g ms in last waves", f->s->name, ms);
+    const char *title = analysis_text(c, "%s: GEMM tiles do not fill the GPU evenly: up to %s in last waves",
+                                      f->s->name, finding_time(c, ms));
     const char *evidence = analysis_text(
         c, "most of it in %s: %llu blocks are %.2f waves, so %.0f%% of %.0f are used", k->short_name,
         (unsigned long long)k->blocks, k->waves, 100 * k->waves / ceil(k->waves), ceil(k->waves));
@@ -120,11 +156,11 @@ void find_chains(struct context *c, const struct finding_rule *rule, const struc
            all = category_ms(f, KERNEL_CATEGORY_ELEMENTWISE);
     if (ms < 0.05 * f->busy_ms) return;
     const char *title =
-        analysis_text(c, "%s: element-wise kernels run one after the other: fusing them saves up to %.3g ms",
-                      f->s->name, ms);
+        analysis_text(c, "%s: element-wise kernels run one after the other: fusing them saves up to %s",
+                      f->s->name, finding_time(c, ms));
     const char *evidence = analysis_text(
-        c, "%llu kernels stand in such chains; element-wise work is %.3g ms, %.0f%% of the GPU's",
-        (unsigned long long)c->stage_chain_kernels[f->row], all, 100 * all / f->busy_ms);
+        c, "%llu kernels stand in such chains; element-wise work is %s, %.0f%% of the GPU's",
+        (unsigned long long)c->stage_chain_kernels[f->row], finding_time(c, all), 100 * all / f->busy_ms);
     finding_emit(
         c, rule, f, bounded(f, ms), ANALYSIS_MEDIUM, title, evidence,
         "Fuse them: torch.compile, or fused kernels for norm, rotary embedding and activation. Their launches go too.");
@@ -134,7 +170,7 @@ void find_casts(struct context *c, const struct finding_rule *rule, const struct
     double ms = category_ms(f, KERNEL_CATEGORY_COPY);
     if (ms < 0.05 * f->busy_ms) return;
     const char *title =
-        analysis_text(c, "%s spends %.3g ms in copies and casts on the device", f->s->name, ms);
+        analysis_text(c, "%s spends %s in copies and casts on the device", f->s->name, finding_time(c, ms));
     const char *evidence = analysis_text(
         c, "%.0f%% of its GPU time computes nothing: casts between types, concatenation, reordering",
         100 * ms / f->busy_ms);
@@ -149,8 +185,8 @@ void find_attention(struct context *c, const struct finding_rule *rule, const st
            fused = category_ms(f, KERNEL_CATEGORY_ATTENTION);
     if (fused > 0 || softmax < 0.03 * f->busy_ms || !(category_ms(f, KERNEL_CATEGORY_GEMM) > 0)) return;
     finding_emit(c, rule, f, bounded(f, softmax), ANALYSIS_MEDIUM,
-                 analysis_text(c, "%s computes attention in separate kernels: %.3g ms of softmax alone",
-                               f->s->name, softmax),
+                 analysis_text(c, "%s computes attention in separate kernels: %s of softmax alone",
+                               f->s->name, finding_time(c, softmax)),
                  "softmax kernels run, and no fused attention kernel does: the scores go through memory",
                  "Use a fused attention kernel (FlashAttention, scaled_dot_product_attention, FlashInfer).");
 }
@@ -170,16 +206,16 @@ void find_experts(struct context *c, const struct finding_rule *rule, const stru
         ms += k->owned_ns * 1e-6 / f->devices;
     }
     double each = calls / f->s->tokens_out, mean_us = calls > 0 ? ms * 1e3 / calls : 0;
-    double gaps =
-        f->s->idle.ns[ANALYSIS_IDLE_LAUNCH] * 1e-6 / f->devices * calls / (double)MAX(f->s->kernels, 1);
+    double gaps = f->s->idle.ns[ANALYSIS_IDLE_LAUNCH] * 1e-6 / f->devices * f->idle_scale * calls /
+                  (double)MAX(f->s->kernels, 1);
     if (each < 100 || mean_us > 20) return;
     const char *title =
         analysis_text(c, "%s runs its experts one by one: %.0f small products a token", f->s->name, each);
-    const char *evidence = analysis_text(
-        c,
-        "%.1f us each on average, %.3g ms in all; %.3g ms of launch gaps lie before them (part of "
-        "what a graph would remove)",
-        mean_us, ms, gaps);
+    const char *evidence =
+        analysis_text(c,
+                      "%.1f us each on average, %s in all; %s of launch gaps lie before them (part of "
+                      "what a graph would remove)",
+                      mean_us, finding_time(c, ms), finding_time(c, gaps));
     finding_emit(c, rule, f, gaps, ANALYSIS_MEDIUM, title, evidence,
                  "Use a grouped or fused MoE kernel: one launch for all experts of a layer.");
 }

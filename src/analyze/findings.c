@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/units.h"
 #include "base/util.h"
 #include "base/vec.h"
 
@@ -67,18 +68,30 @@ static int by_saving(const void *a, const void *b) {
     return strcmp(x->rule, y->rule);
 }
 
+const char *finding_time(struct context *c, double ms) {
+    char text[40];
+    return analysis_text(c, "%s", units_duration_ns(ms * 1e6, text, sizeof text));
+}
+
+static double idle_scale(double wall_ms, double traced_ms, double busy_ms) {
+    if (!(traced_ms > busy_ms)) return 1;
+    return MAX(0, MIN(1, (wall_ms - busy_ms) / (traced_ms - busy_ms)));
+}
+
 static struct finding_stage units(const struct context *c, const struct analysis_stage *s, uint32_t row) {
     double devices = c->stage_work[row].devices ? c->stage_work[row].devices : 1;
-    double times = s->occurrences ? (double)s->occurrences : 1;
-    double traced = s->wall_total_ns * 1e-6;
+    double times = s->occurrences && !c->in->one_run ? (double)s->occurrences : 1;
+    double traced = s->wall_total_ns * 1e-6, busy = s->gpu_busy_ns * 1e-6 / devices;
+    double wall = s->timing_ms.n ? s->timing_ms.median * times : traced;
     return (struct finding_stage){ .s = s,
                                    .row = row,
                                    .times = times,
                                    .devices = devices,
-                                   .wall_ms = s->timing_ms.n ? s->timing_ms.median * times : traced,
+                                   .wall_ms = wall,
                                    .traced_wall_ms = traced,
-                                   .busy_ms = s->gpu_busy_ns * 1e-6 / devices,
-                                   .floor_ms = s->floor_ns * times * 1e-6 };
+                                   .busy_ms = busy,
+                                   .floor_ms = s->floor_ns * times * 1e-6,
+                                   .idle_scale = idle_scale(wall, traced, busy) };
 }
 
 static void try_stage(struct context *c, const struct finding_rule *rule, uint32_t row) {

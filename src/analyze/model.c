@@ -78,7 +78,8 @@ static void set_tokens(struct context *c, struct analysis_stage *s, double *out_
         s->tokens_out = *out_each * times;
         if (s->tokens_out > 0 && s->occurrences) {
             s->kernels_per_token = (double)s->kernels / s->tokens_out;
-            if (!s->on_cpu) s->launches_per_token = (double)s->launches / s->tokens_out;
+            if (!s->on_cpu && !(s->tokens_in > s->tokens_out))
+                s->launches_per_token = (double)s->launches / s->tokens_out;
             s->joules_per_token = s->joules / s->tokens_out;
             s->tokens_per_joule = s->joules > 0 ? s->tokens_out / s->joules : NAN;
         }

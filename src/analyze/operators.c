@@ -14,6 +14,9 @@ static bool is_stage_range(const struct context *c, size_t range) {
     return o != ANALYSIS_NONE && c->a->occurrences[o].range == range;
 }
 
+/* A name that the recorder had no room for is empty. */
+static const char *shown_name(const char *name) { return *name ? name : "(name lost)"; }
+
 /* Rows by (name, category) or (name, category, detail). */
 struct row_set {
     struct intern *ids;
@@ -31,7 +34,7 @@ static uint32_t row_of(struct context *c, struct row_set *set, size_t range) {
     uint32_t id = intern_id(set->ids, (const char *)key, sizeof key);
     if (id == set->rows.n)
         vec_push(&set->rows,
-                 ((struct analysis_operator){ .name = timeline_text(c->tl, key[0]),
+                 ((struct analysis_operator){ .name = shown_name(timeline_text(c->tl, key[0])),
                                               .detail = key[2] ? timeline_text(c->tl, key[2]) : NULL,
                                               .category = key[1],
                                               .flops = NAN,

@@ -30,7 +30,7 @@ static void set(struct stage_match *m, const char *stage, double tokens_in, doub
     size_t len = strnlen(stage, sizeof m->stage - 1);
     memcpy(m->stage, stage, len);
     m->stage[len] = '\0';
-    m->nested_only = false;
+    m->nested_only = m->guessed = false;
     m->tokens_in = tokens_in;
     m->tokens_out = tokens_out;
 }
@@ -124,6 +124,7 @@ static bool match_common(const char *name, struct stage_match *m) {
         if (!stage_rules_glob(rows[i].glob, name)) continue;
         set(m, rows[i].stage, NAN, NAN);
         m->nested_only = rows[i].nested_only;
+        m->guessed = true;
         return true;
     }
     return false;

@@ -106,13 +106,30 @@ static uint32_t add_occurrence(struct context *c, struct building *b, uint32_t s
     return (uint32_t)b->occurrences.n - 1;
 }
 
+/* A program that marks its stages, or was timed by stage, has said which there are: modules inside them that happen to
+ * be called like a stage (lm_head, vision_model) are none. */
+static bool is_module(const struct context *c, const struct building *b, uint32_t around,
+                      const struct stage_match *m) {
+    if (!m->guessed) return false;
+    if (around != ANALYSIS_NONE &&
+        c->tl->ranges.category[b->occurrences.v[around].range] == TRACE_CATEGORY_STAGE)
+        return true;
+    for (size_t i = 0; c->in->one_run && i < c->in->ntimings; i++) {
+        const char *slash = strrchr(c->in->timings[i].stage, '/');
+        if (strcmp(slash ? slash + 1 : c->in->timings[i].stage, m->stage) == 0) return false;
+    }
+    return c->in->one_run && c->in->ntimings;
+}
+
 static void find_occurrences(struct context *c, struct building *b, struct match_cache *cache) {
     const struct timeline_ranges *r = &c->tl->ranges;
     for (size_t i = 0; i < r->n; i++) {
         uint32_t around = r->parent[i] == TIMELINE_NONE ? ANALYSIS_NONE : c->range_occurrence[r->parent[i]];
         c->range_occurrence[i] = around;
         const struct stage_match *m = r->flags[i] & TRACE_RANGE_MARK ? NULL : match_of(c, cache, i);
-        if (!m || (m->nested_only && around == ANALYSIS_NONE) || inside_itself(b, around, m->stage)) continue;
+        if (!m || (m->nested_only && around == ANALYSIS_NONE) || inside_itself(b, around, m->stage) ||
+            is_module(c, b, around, m))
+            continue;
         uint32_t parent = around == ANALYSIS_NONE ? ANALYSIS_NONE : b->occurrences.v[around].stage;
         uint32_t row = stage_row(c, b, m->stage, parent);
         c->range_occurrence[i] = add_occurrence(c, b, row, (uint32_t)i, around, m);
@@ -337,11 +354,13 @@ void analyze_stages_finish(struct context *c) {
         struct analysis_stage *s = &a->stages[i];
         s->gpu_owned_ns += s->gpu_owned_self_ns;
         if (s->parent != ANALYSIS_NONE) a->stages[s->parent].gpu_owned_ns += s->gpu_owned_ns;
+        s->devices = MAX(1, c->stage_work[i].devices);
         take_samplers(s, &c->stage_work[i]);
         if (s->on_cpu) forget_launches(s);
         if (s->tokens_out > 0) {
             s->kernels_per_token = (double)s->kernels / s->tokens_out;
-            if (!s->on_cpu) s->launches_per_token = (double)s->launches / s->tokens_out;
+            if (!s->on_cpu && !(s->tokens_in > s->tokens_out))
+                s->launches_per_token = (double)s->launches / s->tokens_out;
         }
     }
 }

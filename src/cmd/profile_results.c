@@ -256,10 +256,10 @@ static void say_recording_cost(struct profile_results *r) {
         double over = r->stages[i].representative_cost - 1;
         if (isnan(over)) continue;
         strbuf_addf(&line, "%s%s %+.1f%%", line.len ? ", " : "", r->rows[i].name, over * 100);
-        if (over > ADVISE_ABOVE)
+        if (over > ADVISE_ABOVE && !r->rows[i].parent)
             say(&r->problems,
-                "Recording made %s %.0f%% slower than the timed repeats: operator and kernel tables show it out of "
-                "proportion. profiling=min records less.",
+                "The recorded run of %s was %.0f%% slower than the timed repeats: gaps and times of operators in it are "
+                "too large. profiling=min records less.",
                 r->rows[i].name, over * 100);
     }
     if (line.len) {

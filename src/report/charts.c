@@ -70,7 +70,10 @@ bool chart_stages(const struct view *v, const struct chart_form *form, struct st
     double most = longest_stage(v), left = 110, right = 220, row = 30, y = 12;
     if (!(most > 0)) return false;
     double scale = (form->width - left - right) / most;
-    start(form, row * (double)v->nstages + 24, "Time of each stage, GPU busy time and floor", out);
+    start(form, row * (double)v->nstages + 24,
+          view_on_cpu(v) ? "Time of each stage, busy time and floor"
+                         : "Time of each stage, GPU busy time and floor",
+          out);
     for (size_t i = 0; i < v->nstages; i++) {
         const struct view_stage *s = &v->stages[i];
         if (!isfinite(s->time_ms)) continue;
@@ -96,7 +99,8 @@ bool chart_kernels(const struct view *v, const struct chart_form *form, struct s
     if (n == 0 || !(v->a->kernels[0].share > 0)) return false;
     double left = form->width * 0.42, right = 70, y = 10;
     double scale = (form->width - left - right) / v->a->kernels[0].share;
-    start(form, 24 * (double)n + 20, "Kernels by share of GPU busy time", out);
+    start(form, 24 * (double)n + 20,
+          view_on_cpu(v) ? "Kernels by share of busy time" : "Kernels by share of GPU busy time", out);
     for (size_t i = 0; i < n; i++, y += 24) {
         const struct analysis_kernel *k = &v->a->kernels[i];
         char name[48];

@@ -187,8 +187,9 @@ void html_idle(const struct view *v, struct strbuf *out) {
         refusals(v, out);
         return;
     }
-    html_section(out, "idle", "Why the GPU waited",
-                 "Milliseconds over the trace, between the first and the last kernel of each occurrence.");
+    html_section(
+        out, "idle", "Why the GPU waited",
+        "Milliseconds of the recorded run, between the first and the last kernel of each occurrence.");
     html_table(out, &t);
     refusals(v, out);
     html_section_end(out);

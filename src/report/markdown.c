@@ -92,6 +92,20 @@ void markdown_findings(const struct view *v, size_t limit, struct strbuf *out) {
     strbuf_addch(out, '\n');
 }
 
+/* Times and busy times of `profile` come from different runs: the reader must know how they were brought together. */
+static void busy_note(const struct view *v, struct strbuf *out) {
+    bool any = false;
+    for (size_t i = 0; i < v->nstages; i++)
+        any |= v->stages[i].given && v->stages[i].timed.n && isfinite(v->stages[i].busy_ms);
+    if (!any) return;
+    strbuf_addstr(
+        out,
+        view_on_cpu(v)
+            ? "Times are medians of the timed repeats. Busy and idle are shares of the recorded run.\n\n"
+            : "Times are medians of the timed repeats. GPU busy is the kernels of the recorded run, idle the "
+              "rest of the timed median.\n\n");
+}
+
 /* The parts of a stage are a note under the table: never rows that somebody might add. */
 void markdown_stages(const struct view *v, const char *heading, struct strbuf *out) {
     struct table t;
@@ -109,6 +123,7 @@ void markdown_stages(const struct view *v, const char *heading, struct strbuf *o
         first = false;
     }
     if (!first) strbuf_addstr(out, ". Parts are included in their stage and are not added to it.\n\n");
+    busy_note(v, out);
     for (size_t i = 0; i < v->nstages; i++) {
         const struct analysis_stage *s = v->stages[i].trace;
         if (!s || s->idle_known || !s->idle_refused || s->outside || v->stages[i].parent) continue;
@@ -151,10 +166,14 @@ static void conservation(const struct view *v, struct strbuf *out) {
     const struct analysis_conservation *c = &v->a->conservation;
     strbuf_addf(
         out,
-        "GPU busy %s: every nanosecond belongs to one stage, one operator and one kernel kind. Outside any "
-        "stage: %s. Outside any operator: %s. Kernels without a launch: %s (%s).\n\n",
-        text_ms(c->busy / 1e6).s, text_ms(c->outside_stages / 1e6).s, text_ms(c->outside_operators / 1e6).s,
-        text_count(c->unmatched_kernels).s, text_ms(c->unmatched / 1e6).s);
+        "%s %s: every nanosecond belongs to one stage, one operator and one kernel kind. Outside any stage: %s. "
+        "Outside any operator: %s.",
+        view_on_cpu(v) ? "Busy" : "GPU busy", text_ms(c->busy / 1e6).s, text_ms(c->outside_stages / 1e6).s,
+        text_ms(c->outside_operators / 1e6).s);
+    if (!view_on_cpu(v))
+        strbuf_addf(out, " Kernels without a launch: %s (%s).", text_count(c->unmatched_kernels).s,
+                    text_ms(c->unmatched / 1e6).s);
+    strbuf_addstr(out, "\n\n");
 }
 
 static void overhead(const struct view *v, struct strbuf *out) {
@@ -193,8 +212,9 @@ void report_markdown(const struct report_input *in, struct strbuf *out) {
     markdown_stages(&v, "Stages", out);
     rows_aggregates_md(&v, &t), markdown_section(out, "Timed repeats", &t);
     chart_links(&v, out);
-    rows_idle_md(&v, &t), markdown_section(out, "Why the GPU waited (ms)", &t);
-    rows_categories_md(&v, &t), markdown_section(out, "What the GPU did", &t);
+    rows_idle_md(&v, &t), markdown_section(out, "Why the GPU waited (ms of the recorded run)", &t);
+    rows_categories_md(&v, &t),
+        markdown_section(out, view_on_cpu(&v) ? "What the CPU did" : "What the GPU did", &t);
     conservation(&v, out);
     rows_kernels_md(&v, 20, &t), markdown_section(out, "Kernels", &t);
     rows_operators_md(&v, 20, &t), markdown_section(out, "Operators", &t);

@@ -33,7 +33,6 @@ const char *rows_limiter_name(enum analysis_limiter limiter) {
 
 static void stage_row(const struct view_stage *s, struct table *t) {
     const struct analysis_stage *a = s->trace;
-    double occurrences = a ? (double)a->occurrences : NAN;
     table_cell(t, "%s", s->name);
     table_cell(t, "%s", text_ms_number(s->time_ms).s);
     table_cell(t, "%s", text_ms_number(s->busy_ms).s);
@@ -42,8 +41,8 @@ static void stage_row(const struct view_stage *s, struct table *t) {
     table_cell(t, "%s", text_times(s->distance).s);
     table_cell(t, "%s", text_percent(s->mfu).s);
     table_cell(t, "%s", text_percent(s->mbu).s);
-    table_cell(t, "%s", text_num(a ? (double)a->kernels / occurrences : NAN, 0).s);
-    table_cell(t, "%s", text_num(a ? a->launches_per_token : NAN, 0).s);
+    table_cell(t, "%s", text_num(s->kernels, 0).s);
+    table_cell(t, "%s", text_num(s->launches_per_token, 0).s);
     table_cell(t, "%s", text_num(s->tokens, s->tokens == floor(s->tokens) ? 0 : 1).s);
     table_cell(t, "%s", text_num(a ? a->joules_per_token : NAN, 3).s);
 }

@@ -34,7 +34,7 @@ void rows_categories_md(const struct view *v, struct table *t) {
     table_init(t);
     table_column(t, "category", TABLE_LEFT);
     table_column(t, "share", TABLE_RIGHT);
-    table_column(t, "GPU ms", TABLE_RIGHT);
+    table_column(t, view_on_cpu(v) ? "busy ms" : "GPU ms", TABLE_RIGHT);
     table_column(t, "calls", TABLE_RIGHT);
     table_column(t, "kinds", TABLE_RIGHT);
     for (size_t i = 0; v->a && i < v->a->ncategories; i++) {
@@ -74,7 +74,7 @@ void rows_stability_md(const struct view *v, struct table *t) {
         table_cell(t, "%s", s->stage);
         table_cell(t, "%s", text_percent(s->ms.cv).s);
         table_cell(t, "%s%s", text_percent(s->drift_percent / 100).s,
-                   isfinite(s->drift_percent) && !s->drift_shown ? " (not shown)" : "");
+                   isfinite(s->drift_percent) && !s->drift_shown ? " (not significant)" : "");
         table_cell(t, "%zu", s->outliers);
         table_cell(t, "%zu", s->failed);
         table_cell(t, "%s", s->ms.n < 2 ? "too few repeats" : s->unstable ? "unstable" : "stable");

@@ -127,6 +127,7 @@ void report_run_analyze(struct report_run *r, const struct report_run_options *o
     struct err ignored;
     if (r->memory) {
         input.timings = r->memory->timings, input.ntimings = r->memory->ntimings;
+        input.one_run = input.ntimings > 0; /* only `profile` times stages, and it records one request */
         input.costs = r->memory->costs, input.ncosts = r->memory->ncosts;
     }
     analysis_free(&r->analysis); /* it borrows what is replaced here */

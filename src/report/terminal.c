@@ -51,7 +51,7 @@ static void stages(const struct view *v, struct strbuf *out) {
         table_cell(&t, "%s", text_times(s->distance).s);
         table_cell(&t, "%s", text_percent(s->mfu).s);
         table_cell(&t, "%s", text_percent(s->mbu).s);
-        table_cell(&t, "%s", text_num(s->trace ? s->trace->launches_per_token : NAN, 0).s);
+        table_cell(&t, "%s", text_num(s->launches_per_token, 0).s);
     }
     if (table_rows(&t)) table_text(&t, out);
     table_free(&t);

@@ -11,6 +11,12 @@ static double pick(double first, double second) { return isfinite(first) ? first
 
 static bool same_text(const char *a, const char *b) { return a == b || (a && b && strcmp(a, b) == 0); }
 
+/* A share over 1 is no share: the parts are not of one run. A rounding error is. */
+static double share(double part, double whole) {
+    double v = part / whole;
+    return v >= 0 && v <= 1.001 ? fmin(v, 1) : NAN;
+}
+
 static void from_trace(struct view_stage *s, const struct analysis *a, const struct analysis_stage *t) {
     s->name = t->name;
     s->parent = t->parent == ANALYSIS_NONE ? NULL : a->stages[t->parent].name;
@@ -24,8 +30,11 @@ static void from_trace(struct view_stage *s, const struct analysis *a, const str
         s->nvalues = t->timing->n;
         s->timed = t->timing_ms;
     }
-    s->busy_ms = t->busy_ns.mean / 1e6;
-    if (!t->outside) s->busy_share = t->busy_ns.mean / t->wall_ns.mean;
+    double devices = t->devices ? t->devices : 1;
+    s->busy_ms = t->busy_ns.mean / 1e6 / devices;
+    if (!t->outside) s->busy_share = share(t->busy_ns.mean / devices, t->wall_ns.mean);
+    if (t->occurrences) s->kernels = (double)t->kernels / (double)t->occurrences;
+    s->launches_per_token = t->launches_per_token;
     s->floor_ms = t->floor_ns / 1e6;
     s->flops = t->flops;
     s->bytes = t->bytes;
@@ -38,14 +47,26 @@ static void from_trace(struct view_stage *s, const struct analysis *a, const str
     if (t->occurrences) s->tokens = made / (double)t->occurrences;
 }
 
+/* The time is that of a whole request; the representative run holds one, in one range or in many. */
+static void whole_request(struct view_stage *s) {
+    const struct analysis_stage *t = s->trace;
+    if (!t || !t->occurrences) return;
+    double busy_ms = t->gpu_busy_ns / 1e6 / (t->devices ? t->devices : 1);
+    double recorded = share(busy_ms, t->wall_total_ns / 1e6), timed = share(busy_ms, s->time_ms);
+    s->busy_share = t->on_cpu || isnan(timed) ? recorded : timed;
+    s->busy_ms = s->busy_share * s->time_ms;
+    s->kernels = (double)t->kernels;
+    if (s->tokens > 0 && !t->on_cpu &&
+        strcmp(s->name, "decode") == 0) /* prefill's tokens are read, not made */
+        s->launches_per_token = (double)t->launches / s->tokens;
+}
+
 /* What `profile` timed and modelled stands above what the trace says of the same stage. */
 static void from_profile(struct view_stage *s, const struct report_stage *g) {
     s->name = g->name;
     s->parent = g->parent;
     s->given = g;
     if (!s->trace) s->depth = g->parent ? 1 : 0;
-    if (s->trace)
-        s->busy_ms = s->trace->gpu_busy_ns / 1e6; /* of the whole representative run, as the times are */
     s->floor_ms = pick(g->floor_ms, s->floor_ms);
     s->flops = pick(g->flops, s->flops);
     s->bytes = pick(g->bytes, s->bytes);
@@ -61,13 +82,15 @@ static void from_profile(struct view_stage *s, const struct report_stage *g) {
     s->time_ms = timed.median;
     snprintf(s->source, sizeof s->source, "median of %zu timed repeats", timed.n);
     s->overhead = pick(g->representative_ms / timed.median, s->overhead);
+    whole_request(s);
 }
 
 static void unknown(struct view_stage *s) {
     memset(s, 0, sizeof *s);
     s->timed = stats_none();
     s->time_ms = s->busy_ms = s->busy_share = s->floor_ms = s->flops = s->bytes = NAN;
-    s->mfu = s->mbu = s->distance = s->tokens = s->tokens_per_s = s->overhead = NAN;
+    s->mfu = s->mbu = s->distance = s->tokens = s->tokens_per_s = s->overhead = s->kernels =
+        s->launches_per_token = NAN;
 }
 
 static const struct report_stage *find_given(const struct report_input *in, const struct view_stage *s) {
