@@ -1,6 +1,7 @@
 /* Findings about the run as a whole. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "analyze/finding.h"
 #include "base/util.h"
@@ -44,10 +45,19 @@ void find_communication(struct context *c, const struct finding_rule *rule, cons
         "Overlap it with computation, fuse all-reduce with its neighbours, or split the model over fewer devices.");
 }
 
+/* Parts of a stage vary with it. */
+static bool is_part(const struct context *c, const char *name) {
+    for (size_t i = 0; i < c->a->nstages; i++)
+        if (c->a->stages[i].parent != ANALYSIS_NONE &&
+            (strcmp(c->a->stages[i].name, name) == 0 || strcmp(c->a->stages[i].path, name) == 0))
+            return true;
+    return false;
+}
+
 void find_variance(struct context *c, const struct finding_rule *rule, const struct finding_stage *f) {
     for (size_t i = 0; i < c->a->nstability; i++) {
         const struct analysis_stability *s = &c->a->stability[i];
-        if (!s->unstable && !s->failed) continue;
+        if ((!s->unstable && !s->failed) || is_part(c, s->stage)) continue;
         const char *drift = s->drift_shown
                                 ? analysis_text(c, "; drifts by %+.1f%% from first to last", s->drift_percent)
                                 : "";

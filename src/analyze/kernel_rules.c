@@ -257,6 +257,7 @@ static const struct rule {
     { "dropout", ANY, C(ELEMENTWISE) },
     { "multi_tensor_apply", L(ATEN), C(ELEMENTWISE) },
     { "triton_poi", L(TRITON), C(ELEMENTWISE) },
+    { "^add_f32", ANY, C(ELEMENTWISE) },
     { "k_bin_bcast", L(GGML), C(ELEMENTWISE) },
     { "unary_op", L(GGML), C(ELEMENTWISE) },
     { "unary_gated_op", L(GGML), C(ELEMENTWISE) },

@@ -6,6 +6,7 @@
 #include "base/die.h"
 
 #define UNSTABLE_CV 0.05
+#define OUTLIER_REPEATS 5      /* among fewer, one always seems to lie far off */
 #define OUTLIER_DEVIATIONS 3.5 /* of 1.4826 median absolute deviations: Iglewicz and Hoaglin's rule */
 
 static int ascending(const void *a, const void *b) {
@@ -19,7 +20,8 @@ static size_t count_outliers(const double *v, size_t n, double median) {
     for (size_t i = 0; i < n; i++) off[i] = fabs(v[i] - median);
     if (n) qsort(off, n, sizeof *off, ascending);
     double deviation = 1.4826 * stats_percentile(off, n, 0.5);
-    for (size_t i = 0; i < n && deviation > 0; i++) outliers += off[i] > OUTLIER_DEVIATIONS * deviation;
+    for (size_t i = 0; i < n && n >= OUTLIER_REPEATS && deviation > 0; i++)
+        outliers += off[i] > OUTLIER_DEVIATIONS * deviation;
     free(off);
     return outliers;
 }

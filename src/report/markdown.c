@@ -101,7 +101,7 @@ static void busy_note(const struct view *v, struct strbuf *out) {
     strbuf_addstr(
         out,
         view_on_cpu(v)
-            ? "Times are medians of the timed repeats. Busy and idle are shares of the recorded run.\n\n"
+            ? "Times are medians of the timed repeats. Busy and idle are the shares of the recorded run.\n\n"
             : "Times are medians of the timed repeats. GPU busy is the kernels of the recorded run, idle the "
               "rest of the timed median.\n\n");
 }
@@ -126,12 +126,13 @@ void markdown_stages(const struct view *v, const char *heading, struct strbuf *o
     busy_note(v, out);
     for (size_t i = 0; i < v->nstages; i++) {
         const struct analysis_stage *s = v->stages[i].trace;
-        if (!s || s->idle_known || !s->idle_refused || s->outside || v->stages[i].parent) continue;
+        if (!s || s->idle_known || !s->idle_refused || s->outside || s->on_cpu || v->stages[i].parent)
+            continue;
         strbuf_addstr(out, "No idle verdict for ");
         text_markdown(out, s->name);
         strbuf_addstr(out, ": ");
         text_markdown(out, s->idle_refused);
-        strbuf_addstr(out, "\n\n");
+        strbuf_addstr(out, ".\n\n");
     }
 }
 
