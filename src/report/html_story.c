@@ -131,7 +131,8 @@ static void stage_bars(const struct view *v, struct strbuf *out) {
 static void refusals(const struct view *v, struct strbuf *out) {
     for (size_t i = 0; i < v->nstages; i++) {
         const struct analysis_stage *s = v->stages[i].trace;
-        if (!s || s->outside || s->on_cpu || s->idle_known || !s->idle_refused || v->stages[i].parent) continue;
+        if (!s || s->outside || s->on_cpu || s->idle_known || !s->idle_refused || v->stages[i].parent)
+            continue;
         strbuf_addstr(out, "<p class=\"small soft\">No idle verdict for ");
         html_escape(out, s->name);
         strbuf_addstr(out, ": ");
