@@ -125,9 +125,9 @@ void analyze_run(const struct timeline *tl, const struct analyze_input *input, s
     analyze_provenance(&c);
     analyze_model(&c);
     analyze_stability(&c);
+    a->counters = counters_make(a);
     analyze_findings(&c);
     finish(&c);
-    a->counters = counters_make(a);
 }
 
 void analysis_free(struct analysis *a) {

@@ -142,15 +142,15 @@ static enum counter_bound bound_of(const double *v) {
     return isnan(dram) || isnan(v[COUNTER_TENSOR]) ? COUNTER_BOUND_UNKNOWN : COUNTER_BOUND_LATENCY;
 }
 
-/* A percentage is judged by its own error; the clock by that of SM activity, since its noise is of the same origin. */
+/* A percentage is judged by its own error. The clock hardly varies, so its fit is mostly noise: of good rows only. */
 static void fill_row(struct counter_row *row, const struct counter_fit *f, uint32_t class) {
     size_t stride = (size_t)f->nclasses + 1;
     row->quality = judge(f->exposure[class], f->error[COUNTER_SM * stride + class]);
     for (size_t s = 0; s < COUNTER_SLOTS; s++) {
         double error = f->error[s * stride + class];
-        bool usable = s == COUNTER_CLOCK ? row->quality != COUNTER_UNKNOWN
-                                         : judge(f->exposure[class], error) != COUNTER_UNKNOWN;
         double value = f->rate[s * stride + class];
+        bool usable = s == COUNTER_CLOCK ? row->quality == COUNTER_GOOD
+                                         : judge(f->exposure[class], error) != COUNTER_UNKNOWN;
         row->value[s] = usable ? (s == COUNTER_CLOCK ? value : MIN(value, 100.0)) : NAN;
         row->error[s] = usable ? error : NAN;
     }
@@ -209,6 +209,39 @@ static void fit_device(const struct analysis *a, uint32_t device, struct analysi
     free_samples(&t);
 }
 
+/* ---- what follows from the counters and the device */
+
+static double dram_sum(const double *slot) { return slot[COUNTER_DRAM_READ] + slot[COUNTER_DRAM_WRITE]; }
+
+/* The trace's own figure where it has one, else the peak that MBU is taken of. */
+static double peak_bandwidth(const struct analysis *a, uint32_t device) {
+    double own = device < a->timeline->ndevices ? a->timeline->devices[device].peak_bytes_per_s : NAN;
+    return own > 0 ? own : a->peak_bytes_per_s;
+}
+
+static void derive_rows(const struct analysis *a, struct analysis_counters *out) {
+    for (size_t i = 0; i < out->nrows; i++) {
+        struct counter_row *r = &out->rows[i];
+        uint32_t device = a->timeline->shapes[a->kernels[r->kernel].shape].device;
+        r->dram_pct = dram_sum(r->value);
+        r->dram_bytes_per_s = r->dram_pct / 100 * peak_bandwidth(a, device);
+    }
+}
+
+/* The model's shares are of the timed run; recording stretched the one that was sampled. */
+static void derive_stage(const struct analysis *a, uint32_t device, struct counter_stage *row) {
+    const struct analysis_stage *s = &a->stages[row->stage];
+    double stretched = s->overhead_ratio > 0 ? s->overhead_ratio : 1;
+    double highest_hz = (double)a->timeline->devices[device].sm_clock_khz * 1e3;
+    row->covered = s->wall_total_ns > 0 ? MIN(row->covered_ns / s->wall_total_ns, 1.0) : NAN;
+    row->dram_pct = dram_sum(row->mean);
+    row->dram_bytes_per_s = row->dram_pct / 100 * peak_bandwidth(a, device);
+    row->tensor_at_peak_pct =
+        highest_hz > 0 ? row->mean[COUNTER_TENSOR] * row->mean[COUNTER_CLOCK] / highest_hz : NAN;
+    row->mfu_pct = 100 * s->mfu / stretched;
+    row->mbu_pct = 100 * s->mbu / stretched;
+}
+
 /* ---- stages: the mean over the samples inside, weighted by time */
 
 static size_t first_sample_after(const struct timeline *tl, uint64_t ns) {
@@ -250,7 +283,9 @@ static void stage_means(const struct analysis *a, struct analysis_counters *out)
         for (size_t i = 0; i < a->noccurrences; i++)
             if (a->occurrences[i].stage == st) add_occurrence(a->timeline, &a->occurrences[i], &row, weight);
         for (int s = 0; s < COUNTER_SLOTS; s++) row.mean[s] = weight[s] > 0 ? row.mean[s] / weight[s] : NAN;
-        if (row.covered_ns > 0) out->stages[out->nstages++] = row;
+        if (!(row.covered_ns > 0)) continue;
+        derive_stage(a, a->timeline->samples.device[0], &row);
+        out->stages[out->nstages++] = row;
     }
 }
 
@@ -273,6 +308,7 @@ struct analysis_counters *counters_make(const struct analysis *a) {
     struct analysis_counters *out = xcalloc(1, sizeof *out);
     out->interval_ns = NAN;
     for (uint32_t d = 0; d < a->timeline->ndevices; d++) fit_device(a, d, out, &cap);
+    derive_rows(a, out);
     stage_means(a, out);
     out->concurrent = any_overlap(a->timeline);
     if (out->nrows) qsort(out->rows, out->nrows, sizeof *out->rows, by_exposure);

@@ -33,6 +33,7 @@ struct counter_row {
     double exposure;        /* samples' worth of its own time */
     double exposure_ns;
     double value[COUNTER_SLOTS], error[COUNTER_SLOTS]; /* error: standard error */
+    double dram_pct, dram_bytes_per_s; /* read and write; NaN: not measured, or the peak is not known */
     enum counter_quality quality;
     enum counter_bound bound;
 };
@@ -40,7 +41,12 @@ struct counter_row {
 struct counter_stage {
     uint32_t stage;
     double covered_ns; /* of its wall time, by samples */
+    double covered;    /* the same as a fraction of it, 0..1 */
     double mean[COUNTER_SLOTS];
+    double dram_pct, dram_bytes_per_s; /* as above */
+    double tensor_at_peak_pct; /* tensor activity at the clock it ran at, of that at the device's highest */
+    double mfu_pct,
+        mbu_pct; /* the model's, over the recorded time instead of the timed: what to compare with */
 };
 
 struct analysis_counters {

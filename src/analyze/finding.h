@@ -47,6 +47,8 @@ void find_chains(struct context *c, const struct finding_rule *rule, const struc
 void find_casts(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
 void find_attention(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
 void find_experts(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
+/* finding_counters.c */
+void find_model_differs(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
 /* finding_run.c */
 void find_throttle(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
 void find_communication(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);

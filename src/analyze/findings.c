@@ -27,6 +27,7 @@ static const struct finding_rule rules[] = {
     { "cast-copy-traffic", FINDING_GPU_STAGE, false, find_casts },
     { "unfused-attention", FINDING_GPU_STAGE, false, find_attention },
     { "small-experts", FINDING_GPU_STAGE, true, find_experts },
+    { "model-vs-counters", FINDING_GPU_STAGE, false, find_model_differs },
     { "throttled", FINDING_RUN, false, find_throttle },
     { "exposed-communication", FINDING_RUN, false, find_communication },
     { "unstable", FINDING_RUN, false, find_variance },

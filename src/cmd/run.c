@@ -18,6 +18,7 @@
 #include "cmd/command.h"
 #include "cmd/commands.h"
 #include "cmd/run_report.h"
+#include "session/counters.h"
 #include "session/inject.h"
 #include "session/nvml.h"
 #include "session/run_dir.h"
@@ -31,10 +32,12 @@ struct run_opts {
     const char *out, *preset, *range;
     struct opt_list stages;
     double delay_s, duration_s, budget_pct;
-    uint64_t max_size, memory, power_ms;
-    bool gemm_shapes, report;
+    uint64_t max_size, memory, power_ms, counter_us;
+    bool gemm_shapes, counters, report;
 };
-static const struct run_opts defaults = { .preset = "default", .power_ms = 100, .report = true };
+static const struct run_opts defaults = {
+    .preset = "default", .power_ms = 100, .counter_us = 1000, .report = true
+};
 
 #define ROW(letter, name, type, field, arg, help, choices) \
     { letter, name, type, offsetof(struct run_opts, field), arg, help, choices }
@@ -55,6 +58,10 @@ static const struct opt options[] = {
     ROW(0, "max-size", OPT_BYTES, max_size, "BYTES", "a process's trace stops growing here", NULL),
     ROW(0, "memory", OPT_BYTES, memory, "BYTES", "memory the collector may use in a process (64MiB)", NULL),
     ROW(0, "power-interval", OPT_UINT, power_ms, "MS", "ask NVML every so often (100); 0: never", NULL),
+    ROW(0, "counters", OPT_FLAG, counters, NULL,
+        "sample hardware counters of the first GPU the program may see", NULL),
+    ROW(0, "counter-interval", OPT_UINT, counter_us, "US",
+        "a counter sample every so many microseconds (1000)", NULL),
     ROW(0, "report", OPT_FLAG, report, NULL, "analyse and report at the end (--no-report: traces alone)",
         NULL),
 };
@@ -70,6 +77,7 @@ struct run {
     } rules;
     struct problems problems;
     struct spawn program;
+    struct engine_proc *counters; /* NULL: not sampled */
 };
 
 static int read_rules(struct run *r) {
@@ -229,11 +237,30 @@ static int finish(struct run *r, struct run_report *report, int status, struct e
     return status == 0 && nothing ? EXIT_FAILED : status;
 }
 
+/* Before the program, so that its first kernels are covered; without counters the run goes on. */
+static void start_counters(struct run *r) {
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    char device[128];
+    struct err err;
+    if (!r->o->counters) return;
+    snprintf(device, sizeof device, "%.*s", (int)strcspn(visible ? visible : "", ","),
+             visible ? visible : "");
+    char *path = file_join(r->trace_dir, "counters.ipt");
+    r->counters = counters_start(path, (unsigned)r->o->counter_us, *device ? device : "0", &err);
+    free(path);
+    if (r->counters) return;
+    problems_add(&r->problems,
+                 "hardware counters are not sampled: %s ('inferprof doctor' checks this machine)", err.msg);
+    log_warn("%s", r->problems.v[r->problems.n - 1]);
+}
+
 static int run_program(struct run *r, struct err *err) {
     struct nvml_sampler *nvml = NULL;
     struct err nvml_err, late;
     char *power = file_join(r->trace_dir, "nvml.ipt");
+    start_counters(r);
     if (start(r, err) < 0) {
+        counters_stop(r->counters);
         free(power);
         return -1;
     }
@@ -241,6 +268,7 @@ static int run_program(struct run *r, struct err *err) {
     if (r->o->power_ms && !nvml) log_debug("%s", nvml_err.msg);
     int status = spawn_wait(&r->program);
     wait_for_workers(r);
+    counters_stop(r->counters);
     if (nvml_sampler_stop(nvml, &late) < 0) problems_add(&r->problems, "%s", late.msg);
     free(power);
     return status;
@@ -303,7 +331,9 @@ static int run(const void *opts, int argc, char **argv) {
     struct run r = { .o = opts, .argv = xcalloc((size_t)argc + 1, sizeof *argv) };
     memcpy(r.argv, argv, (size_t)argc * sizeof *argv);
     int status =
-        r.o->budget_pct < 0 || r.o->budget_pct > 100 || r.o->delay_s < 0 || r.o->duration_s < 0
+        r.o->counter_us < 1 || r.o->counter_us > 1000000
+            ? command_usage("run: --counter-interval is between 1 and 1000000 microseconds")
+        : r.o->budget_pct < 0 || r.o->budget_pct > 100 || r.o->delay_s < 0 || r.o->duration_s < 0
             ? command_usage(
                   "run: --budget is a percentage, --delay and --duration are seconds, none is negative")
             : read_rules(&r);

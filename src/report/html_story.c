@@ -141,6 +141,21 @@ static void refusals(const struct view *v, struct strbuf *out) {
     }
 }
 
+static void counters(const struct view *v, struct strbuf *out) {
+    struct table t;
+    rows_counters_md(v, &t);
+    if (table_rows(&t) == 0) {
+        table_free(&t);
+        return;
+    }
+    strbuf_addstr(
+        out,
+        "<h3 style=\"margin-top:26px\">Measured by hardware counters, beside the model</h3>\n<p class=\"small soft\">Of the "
+        "recorded run, idle time included. DRAM stands beside the MBU of that run, tensor activity at the highest clock "
+        "beside its MFU.</p>\n");
+    html_table(out, &t);
+}
+
 void html_stages(const struct view *v, struct strbuf *out) {
     struct table t;
     if (v->nstages == 0) return;
@@ -177,6 +192,7 @@ void html_stages(const struct view *v, struct strbuf *out) {
     } else {
         table_free(&t);
     }
+    counters(v, out);
     html_section_end(out);
 }
 

@@ -95,6 +95,37 @@ static void limit_note(struct strbuf *out, size_t n, const char *what, const cha
                     MAX_TABLE_ROWS, what, text_count(n).s, file);
 }
 
+/* Two figures a cell keep the table narrow. */
+static void pair(struct strbuf *out, double sort_value, const char *shown, const char *below) {
+    strbuf_addf(out, "<td class=\"n cat\" data-v=\"%s\">%s<small>%s</small></td>", text_raw(sort_value).s,
+                shown, below);
+}
+
+static void counter_cells(const struct counter_row *r, struct strbuf *out) {
+    double sm = rows_counter(r, COUNTER_SM), tensor = rows_counter(r, COUNTER_TENSOR),
+           clock = rows_counter(r, COUNTER_CLOCK), dram = r ? r->dram_pct : NAN;
+    char rate[48], ghz[48];
+    snprintf(rate, sizeof rate, "%s GB/s", text_num(r ? r->dram_bytes_per_s * 1e-9 : NAN, 0).s);
+    snprintf(ghz, sizeof ghz, "%s GHz", text_num(clock * 1e-9, 2).s);
+    pair(out, sm, text_percent(sm / 100).s, isfinite(clock) ? ghz : "");
+    number(out, tensor, text_percent(tensor / 100).s);
+    pair(out, dram, text_percent(dram / 100).s, r && isfinite(r->dram_bytes_per_s) ? rate : "");
+    strbuf_addf(out, "<td class=\"cat\">%s<small>%s</small></td>", text_or_dash(rows_counter_bound(r)),
+                r && r->quality != COUNTER_UNKNOWN ? counter_quality_name(r->quality) : "");
+}
+
+/* What fits; below it, what the counters saw. */
+static void occupancy_cell(const struct view *v, const struct analysis_kernel *k, struct strbuf *out) {
+    const struct counter_row *r = rows_counters_of(v, (uint32_t)(k - v->a->kernels));
+    double seen = rows_counter(r, COUNTER_OCCUPANCY);
+    char below[56];
+    snprintf(below, sizeof below, "seen %s", text_percent(seen / 100).s);
+    if (rows_have_counters(v))
+        pair(out, k->occupancy, text_percent(k->occupancy).s, isfinite(seen) ? below : "");
+    else
+        number(out, k->occupancy, text_percent(k->occupancy).s);
+}
+
 static void kernel_row(const struct view *v, const struct analysis_kernel *k, double most,
                        struct strbuf *out) {
     const struct timeline_shape *s = &v->a->timeline->shapes[k->shape];
@@ -106,20 +137,24 @@ static void kernel_row(const struct view *v, const struct analysis_kernel *k, do
     number(out, (double)k->calls, text_count(k->calls).s);
     number(out, k->mean_ns, text_us_number(k->mean_ns).s);
     number(out, k->p99_ns, text_us_number(k->p99_ns).s);
+    if (rows_have_counters(v)) counter_cells(rows_counters_of(v, (uint32_t)(k - v->a->kernels)), out);
     strbuf_addf(out, "<td class=\"cat\">%s<small>%s</small></td>", kernel_category_name(k->category),
                 kernel_library_name(k->library));
     plain(out, view_stage_name(v->a, k->stage));
     snprintf(geometry, sizeof geometry, "%u\u00d7%u\u00d7%u / %u", s->grid[0], s->grid[1], s->grid[2],
              s->block[0] * s->block[1] * s->block[2]);
     number(out, k->blocks ? (double)k->blocks : NAN, s->grid[0] ? geometry : text_or_dash(NULL));
-    number(out, k->occupancy, text_percent(k->occupancy).s);
+    occupancy_cell(v, k, out);
     strbuf_addstr(out, "</tr>\n");
 }
 
 void html_kernels(const struct view *v, struct strbuf *out) {
-    static const char *const names[] = { "kernel",          "%share",       "#total ms", "#calls",
-                                         "#mean \u00b5s",   "#p99 \u00b5s", "category",  "stage",
-                                         "#grid / threads", "#occupancy" };
+    static const char *const times[] = { "kernel", "%share",        "#total ms",
+                                         "#calls", "#mean \u00b5s", "#p99 \u00b5s" };
+    static const char *const counters[] = { "#SM", "#tensor", "#DRAM", "bound" };
+    static const char *const rest[] = { "category", "stage", "#grid / threads", "#occupancy" };
+    const char *names[COUNTOF(times) + COUNTOF(counters) + COUNTOF(rest)];
+    size_t nnames = 0;
     struct table t;
     if (!html_has_kernels(v)) return;
     size_t n = v->a->nkernels;
@@ -130,7 +165,16 @@ void html_kernels(const struct view *v, struct strbuf *out) {
             : "Where GPU time went, by kind of kernel. Shares add up to the time the GPU was busy.");
     mix(v, out);
     limit_note(out, n, "kernels", "kernels.csv");
-    head(out, "kernels", "filter", names, COUNTOF(names));
+    if (rows_have_counters(v))
+        strbuf_addstr(
+            out,
+            "<p class=\"small soft\">SM, tensor, DRAM and the occupancy seen are hardware counters: percent of the peak "
+            "while the kernel ran, of each kind in the stage where it ran longest. A dash: too few samples "
+            "to say.</p>\n");
+    for (size_t i = 0; i < COUNTOF(times); i++) names[nnames++] = times[i];
+    for (size_t i = 0; rows_have_counters(v) && i < COUNTOF(counters); i++) names[nnames++] = counters[i];
+    for (size_t i = 0; i < COUNTOF(rest); i++) names[nnames++] = rest[i];
+    head(out, "kernels", "filter", names, nnames);
     for (size_t i = 0; i < MIN(n, MAX_TABLE_ROWS); i++)
         kernel_row(v, &v->a->kernels[i], v->a->kernels[0].share, out);
     strbuf_addstr(out,

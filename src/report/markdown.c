@@ -213,6 +213,7 @@ void report_markdown(const struct report_input *in, struct strbuf *out) {
     markdown_stages(&v, "Stages", out);
     rows_aggregates_md(&v, &t), markdown_section(out, "Timed repeats", &t);
     chart_links(&v, out);
+    rows_counters_md(&v, &t), markdown_section(out, "Measured by hardware counters, beside the model", &t);
     rows_idle_md(&v, &t), markdown_section(out, "Why the GPU waited (ms of the recorded run)", &t);
     rows_categories_md(&v, &t),
         markdown_section(out, view_on_cpu(&v) ? "What the CPU did" : "What the GPU did", &t);

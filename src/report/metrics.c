@@ -135,6 +135,42 @@ static void write_dims(struct jsonw *j, const char *key, const uint32_t d[3]) {
     jsonw_end(j);
 }
 
+static void write_slots(struct jsonw *j, const double *v) {
+    for (int s = 0; s < COUNTER_SLOTS; s++) jsonw_knum(j, counter_slot_name((enum counter_slot)s), v[s]);
+}
+
+static void write_kernel_counters(struct jsonw *j, const struct counter_row *r) {
+    jsonw_kobject(j, "counters");
+    write_slots(j, r->value);
+    jsonw_knum(j, "dram_pct", r->dram_pct), jsonw_knum(j, "dram_byte_per_s", r->dram_bytes_per_s);
+    jsonw_kstr(j, "bound", counter_bound_name(r->bound));
+    jsonw_kstr(j, "quality", counter_quality_name(r->quality));
+    jsonw_knum(j, "exposure_ns", r->exposure_ns);
+    jsonw_end(j);
+}
+
+/* Of stages, with the model's figures over the same time. */
+static void write_counters(struct jsonw *j, const struct analysis *a) {
+    const struct analysis_counters *c = a->counters;
+    if (!c) return;
+    jsonw_kobject(j, "counters");
+    jsonw_ku64(j, "samples", c->samples), jsonw_ku64(j, "unused_samples", c->unused);
+    jsonw_knum(j, "interval_ns", c->interval_ns), jsonw_kbool(j, "concurrent_kernels", c->concurrent);
+    jsonw_karray(j, "stages");
+    for (size_t i = 0; i < c->nstages; i++) {
+        const struct counter_stage *s = &c->stages[i];
+        jsonw_object(j);
+        jsonw_kstr(j, "stage", a->stages[s->stage].path), jsonw_knum(j, "covered", s->covered);
+        write_slots(j, s->mean);
+        jsonw_knum(j, "dram_pct", s->dram_pct), jsonw_knum(j, "dram_byte_per_s", s->dram_bytes_per_s);
+        jsonw_knum(j, "tensor_at_peak_clock_pct", s->tensor_at_peak_pct);
+        jsonw_knum(j, "recorded_mfu_pct", s->mfu_pct), jsonw_knum(j, "recorded_mbu_pct", s->mbu_pct);
+        jsonw_end(j);
+    }
+    jsonw_end(j);
+    jsonw_end(j);
+}
+
 static void write_kernels(struct jsonw *j, const struct analysis *a) {
     jsonw_karray(j, "kernels");
     for (size_t i = 0; i < MIN(a->nkernels, 2000); i++) { /* all of them are in kernels.csv */
@@ -156,6 +192,8 @@ static void write_kernels(struct jsonw *j, const struct analysis *a) {
         jsonw_knum(j, "occupancy", k->occupancy),
             jsonw_kstr(j, "occupancy_limiter", rows_limiter_name(k->limiter));
         jsonw_knum(j, "waves", k->waves), jsonw_knum(j, "flops", k->flops), jsonw_knum(j, "bytes", k->bytes);
+        const struct counter_row *r = a->counters ? counters_of_kernel(a->counters, (uint32_t)i) : NULL;
+        if (r) write_kernel_counters(j, r);
         jsonw_end(j);
     }
     jsonw_end(j);
@@ -218,6 +256,7 @@ static void write_trace(struct jsonw *j, const struct analysis *a) {
     jsonw_knum(j, "unmatched_ns", c->unmatched), jsonw_ku64(j, "unmatched_kernels", c->unmatched_kernels);
     jsonw_end(j);
     jsonw_end(j);
+    write_counters(j, a);
     write_kernels(j, a);
     write_operators(j, a);
     write_groups(j, "categories", a->categories, a->ncategories);

@@ -3,6 +3,7 @@
 #ifndef REPORT_ROWS_H
 #define REPORT_ROWS_H
 
+#include "analyze/counters.h"
 #include "base/table.h"
 #include "report/view.h"
 
@@ -21,6 +22,17 @@ void rows_overhead_md(const struct view *v, struct table *t); /* what recording 
 void rows_stability_md(const struct view *v, struct table *t);
 void rows_power_md(const struct view *v, struct table *t);
 void rows_environment_md(const struct view *v, struct table *t);
+void rows_counters_md(const struct view *v, struct table *t); /* stages; no row without counters */
+
+/* Columns of the kernel tables that exist only where counters do; values below "fair" are NaN. */
+bool rows_have_counters(const struct view *v);
+const struct counter_row *rows_counters_of(const struct view *v, uint32_t kernel); /* NULL: none */
+double rows_counter(const struct counter_row *r, enum counter_slot slot);          /* r may be NULL */
+const char *rows_counter_bound(const struct counter_row *r);                       /* NULL: not known */
+void rows_counter_heads(const struct view *v, struct table *t);
+void rows_counter_cells(const struct view *v, uint32_t kernel, struct table *t);
+void rows_counter_heads_csv(const struct view *v, struct table *t);
+void rows_counter_cells_csv(const struct view *v, uint32_t kernel, struct table *t);
 
 const char *rows_limiter_name(enum analysis_limiter limiter); /* "registers"; "" when unknown */
 

@@ -30,7 +30,9 @@ struct engine_proc *counters_start(const char *trace_path, unsigned interval_us,
                                    struct err *err) {
     char *program = file_beside_program("inferprof-counters"), interval[32];
     if (!program) {
-        err_set(err, "inferprof-counters is not beside this program (built without the CUDA headers?)");
+        err_set(
+            err,
+            "inferprof-counters is not beside this program; install both, or run it from its build folder");
         return NULL;
     }
     char *visible = xasprintf("CUDA_VISIBLE_DEVICES=%s", device);

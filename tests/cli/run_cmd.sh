@@ -46,6 +46,11 @@ run "$INFERPROF" trace info nine/trace/*-*.ipt
 check "and no kernels" sh -c '! grep -q "^ *kernel " out'
 run env NVTX_INJECTION64_PATH=/opt/other.so "$INFERPROF" run -o ten -- "$app" init kernels=10
 expect "an injection of the user's stays, and is named" 0 err 'NVTX_INJECTION64_PATH=/opt/other.so was set already'
+run "$INFERPROF" run --counters -o counters -- "$app" init push=r kernels=10 pop exit=0
+expect "counters that cannot be: one line says why and what to do, the run goes on" 0 err 'hardware counters are not sampled: .*inferprof doctor' \
+    err 'run folder: counters'
+run "$INFERPROF" run --counters --counter-interval 0 -- "$app" init
+expect "a counter interval of nothing is misuse" 2 err 'between 1 and 1000000'
 run "$INFERPROF" run -- "$app" init push=r pop
 expect "a folder of its own by time and name" 0 err 'run folder: inferprof-runs/[0-9]{8}-[0-9]{6}-mock_app'
 "$INFERPROF" run -o eleven -- sh -c 'trap "exit 9" TERM; echo ready; while :; do sleep 0.05; done' >out 2>err &

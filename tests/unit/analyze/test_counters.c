@@ -1,6 +1,7 @@
 /* From a timeline with samples to what the kernel and stage tables show. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "analyze/counters.h"
 #include "unit/test.h"
@@ -8,10 +9,11 @@
 #define STEPS 400
 
 /* Each step: a memory-bound kernel of 6 us, a tensor kernel of 4 us, 2 us of nothing; samples of 5 us. */
-static struct timeline *make_timeline(void) {
+static struct timeline *make_timeline_of(uint64_t sampled_steps) {
     struct timeline_builder *b = timeline_builder_open();
     timeline_builder_process(b, "a.ipt");
     timeline_builder_meta(b, "device.0.name", "NVIDIA H200");
+    timeline_builder_meta(b, "device.0.sm_clock_khz", "1980000");
     uint32_t names[2] = { timeline_builder_text(b, "gemv"), timeline_builder_text(b, "gemm") };
     uint32_t metrics = timeline_builder_text(
         b,
@@ -33,7 +35,7 @@ static struct timeline *make_timeline(void) {
         };
         timeline_builder_kernel(b, k, 2);
     }
-    for (uint64_t t = 1000; t + 5000 <= 1000 + STEPS * 12000; t += 5000) {
+    for (uint64_t t = 1000; t + 5000 <= 1000 + sampled_steps * 12000; t += 5000) {
         double share[2] = { 0 };
         for (uint64_t ns = t; ns < t + 5000; ns += 1000) {
             uint64_t phase = (ns - 1000) % 12000;
@@ -52,6 +54,8 @@ static struct timeline *make_timeline(void) {
     }
     return timeline_builder_finish(b);
 }
+
+static struct timeline *make_timeline(void) { return make_timeline_of(STEPS); }
 
 static const struct counter_row *row_named(const struct analysis *a, const char *name) {
     for (uint32_t k = 0; k < a->nkernels; k++)
@@ -91,4 +95,64 @@ TEST(counters_are_absent_without_samples) {
     CHECK(a.counters == NULL);
     analysis_free(&a);
     timeline_close(tl);
+}
+
+/* What the scene moves: 87% for 6 of 12 us, 17% for 4; multiplies: 3% and 92%. */
+#define DRAM_PCT ((87 * 6 + 17 * 4) / 12.0)
+#define TENSOR_PCT ((3 * 6 + 92 * 4) / 12.0)
+#define SECONDS (STEPS * 12e-6)
+
+static const struct analysis_finding *compare_with(double mbu_pct, double mfu_pct, uint64_t sampled_steps,
+                                                   struct analysis *a, struct timeline **tl) {
+    static struct analyze_cost cost;
+    static struct analyze_input in;
+    cost = (struct analyze_cost){ "decode", false, mfu_pct / 100 * SECONDS * 1e15,
+                                  mbu_pct / 100 * SECONDS * 4.8e12, NAN };
+    in = (struct analyze_input){
+        .costs = &cost, .ncosts = 1, .peak_flops_per_s = 1e15, .peak_bytes_per_s = 4.8e12
+    };
+    *tl = make_timeline_of(sampled_steps);
+    analyze_run(*tl, &in, a);
+    for (size_t i = 0; i < a->nfindings; i++)
+        if (strcmp(a->findings[i].rule, "model-vs-counters") == 0) return &a->findings[i];
+    return NULL;
+}
+
+static bool says_differs(double mbu_pct, double mfu_pct, uint64_t sampled_steps, const char *title_has) {
+    struct timeline *tl;
+    struct analysis a;
+    const struct analysis_finding *f = compare_with(mbu_pct, mfu_pct, sampled_steps, &a, &tl);
+    bool found = f && (!title_has || strstr(f->title, title_has));
+    analysis_free(&a);
+    timeline_close(tl);
+    return found;
+}
+
+TEST(model_and_counters_are_compared_over_the_recorded_time) {
+    struct timeline *tl;
+    struct analysis a;
+    CHECK(compare_with(DRAM_PCT, TENSOR_PCT, STEPS, &a, &tl) == NULL);
+    const struct counter_stage *st = counters_of_stage(a.counters, 0);
+    CHECK_NEAR(st->covered, 1, 0.01);
+    CHECK_NEAR(st->dram_pct, DRAM_PCT, 0.2);
+    CHECK_NEAR(st->dram_bytes_per_s, DRAM_PCT / 100 * 4.8e12, 1e10);
+    CHECK_NEAR(st->tensor_at_peak_pct, TENSOR_PCT, 0.2); /* it ran at the highest clock */
+    CHECK_NEAR(st->mbu_pct, DRAM_PCT, 0.1);
+    CHECK_NEAR(st->mfu_pct, TENSOR_PCT, 0.1);
+    CHECK_NEAR(row_named(&a, "gemv")->dram_pct, 87, 0.5);
+    CHECK_NEAR(row_named(&a, "gemv")->dram_bytes_per_s, 0.87 * 4.8e12, 5e10);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+TEST(a_model_far_from_the_counters_is_a_finding) {
+    CHECK(says_differs(DRAM_PCT / 2, TENSOR_PCT, STEPS, "49.2% of the memory bandwidth"));
+    CHECK(says_differs(DRAM_PCT, TENSOR_PCT * 2, STEPS, "of the tensor peak"));
+    CHECK(!says_differs(DRAM_PCT * 0.85, TENSOR_PCT * 1.15, STEPS, NULL)); /* within a fifth */
+    CHECK(!says_differs(NAN, NAN, STEPS, NULL));                           /* no model */
+}
+
+TEST(few_samples_are_no_evidence_against_the_model) {
+    CHECK(says_differs(DRAM_PCT / 2, TENSOR_PCT, STEPS * 6 / 10, NULL));
+    CHECK(!says_differs(DRAM_PCT / 2, TENSOR_PCT, STEPS * 4 / 10, NULL));
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/counters.h"
 #include "base/file.h"
 #include "base/html.h"
 #include "report/compare.h"
@@ -204,4 +205,57 @@ TEST(compare_says_no_more_than_the_repeats_show) {
     compare_free(&c);
     report_memory_close(a);
     report_memory_close(b);
+}
+
+/* One class measured well, the others not at all. */
+static struct analysis_counters *put_counters(struct sample *s) {
+    struct analysis_counters *c = calloc(1, sizeof *c);
+    c->rows = calloc(1, sizeof *c->rows), c->stages = calloc(1, sizeof *c->stages);
+    c->nrows = c->nstages = 1;
+    c->samples = 500, c->interval_ns = 1e6;
+    c->rows[0] = (struct counter_row){ .value = { 61.6, 2.25, 40, 36, NAN, 1.84e9 },
+                                       .dram_pct = 76,
+                                       .dram_bytes_per_s = 3.648e12,
+                                       .quality = COUNTER_GOOD,
+                                       .bound = COUNTER_BOUND_MEMORY };
+    c->stages[0] = (struct counter_stage){ .covered = 0.5,
+                                           .mean = { 12, 6.5, 2, 1.6, NAN, 1.9e9 },
+                                           .dram_pct = 3.6,
+                                           .dram_bytes_per_s = 1.72e11,
+                                           .tensor_at_peak_pct = 6.25,
+                                           .mfu_pct = NAN,
+                                           .mbu_pct = 3.7 };
+    return s->analysis.counters = c;
+}
+
+TEST(counters_are_columns_only_where_they_are) {
+    struct sample s;
+    struct strbuf with = STRBUF_INIT, without = STRBUF_INIT, json = STRBUF_INIT;
+    sample_init(&s, 3, 16);
+    report_markdown(&s.in, &without);
+    report_html(&s.in, &without);
+    CHECK(strstr(without.buf, "DRAM") == NULL);
+    struct analysis_counters *c = put_counters(&s);
+    report_markdown(&s.in, &with);
+    CHECK(strstr(with.buf, "| 61.6% | 2.25% | 76.0% | 3,648 | \xe2\x80\x93 | 1.84 | memory | good |") !=
+          NULL);
+    CHECK(strstr(with.buf, "| 50.0% | 3.60% | 3.70% | 172 | 6.50% | 6.25% | \xe2\x80\x93 | 12.0% |") != NULL);
+    strbuf_reset(&with);
+    report_html(&s.in, &with);
+    CHECK(strstr(with.buf, "76.0%<small>3,648 GB/s</small>") != NULL);
+    CHECK(strstr(with.buf, "memory<small>good</small>") != NULL);
+    CHECK(strstr(with.buf, "nan%") == NULL && strstr(with.buf, ">nan") == NULL);
+    report_metrics_json(&s.in, &json);
+    json_t *root = json_loads(json.buf, 0, NULL);
+    json_t *first = json_object_get(json_array_get(json_object_get(root, "kernels"), 0), "counters");
+    CHECK_NEAR(json_number_value(json_object_get(first, "dram_pct")), 76, 1e-9);
+    CHECK(json_is_null(json_object_get(first, "occupancy_pct")));
+    CHECK_STR(json_string_value(json_object_get(first, "bound")), "memory");
+    json_t *stages = json_object_get(json_object_get(root, "counters"), "stages");
+    CHECK_NEAR(json_number_value(json_object_get(json_array_get(stages, 0), "recorded_mbu_pct")), 3.7, 1e-9);
+    json_decref(root);
+    s.analysis.counters = NULL;
+    counters_free(c);
+    strbuf_free(&with), strbuf_free(&without), strbuf_free(&json);
+    sample_free(&s);
 }

@@ -1,0 +1,50 @@
+/* What the model must cost against what the hardware counted. */
+#include <math.h>
+
+#include "analyze/counters.h"
+#include "analyze/finding.h"
+#include "base/util.h"
+
+#define DIFFERS_RELATIVE 0.20 /* of the larger of the two */
+#define DIFFERS_POINTS 2.0    /* and by percentage points: small shares differ by chance */
+#define ENOUGH_COVERED 0.50   /* of the stage's recorded wall time */
+
+static bool differs(double modelled_pct, double measured_pct) {
+    double points = fabs(modelled_pct - measured_pct);
+    return points > DIFFERS_POINTS && points > DIFFERS_RELATIVE * MAX(modelled_pct, measured_pct);
+}
+
+static const char *advice(double modelled_pct, double measured_pct, bool memory) {
+    if (!(measured_pct > modelled_pct))
+        return memory
+                   ? "Less was moved than the model must: a smaller weight type than its file says, weights that stay in "
+                     "the L2 cache, or the wrong model file."
+                   : "Less was multiplied on tensor cores than the model must: products that run elsewhere (fp32, GEMV), a "
+                     "type with a higher rate than assumed, or the wrong model file.";
+    return memory
+               ? "More was moved than the model must: weights read twice, activations that go through memory between "
+                 "unfused kernels, padding, a larger type than assumed, or the wrong model file."
+               : "More was multiplied than the model must: padding to tiles or to the longest sequence, work done twice, a "
+                 "type with a lower rate than assumed, or the wrong model file.";
+}
+
+/* Of bandwidth and arithmetic the one that is further off, in points. */
+void find_model_differs(struct context *c, const struct finding_rule *rule, const struct finding_stage *f) {
+    const struct counter_stage *m = c->a->counters ? counters_of_stage(c->a->counters, f->row) : NULL;
+    if (!m || !(m->covered >= ENOUGH_COVERED)) return;
+    bool bytes = differs(m->mbu_pct, m->dram_pct), flops = differs(m->mfu_pct, m->tensor_at_peak_pct);
+    if (!bytes && !flops) return;
+    bool memory =
+        bytes && !(flops && fabs(m->mfu_pct - m->tensor_at_peak_pct) > fabs(m->mbu_pct - m->dram_pct));
+    double modelled = memory ? m->mbu_pct : m->mfu_pct,
+           measured = memory ? m->dram_pct : m->tensor_at_peak_pct;
+    const char *title =
+        analysis_text(c, "%s: the counters saw %.1f%% of the %s, the model says %.1f%%", f->s->name, measured,
+                      memory ? "memory bandwidth" : "tensor peak", modelled);
+    const char *evidence = analysis_text(
+        c,
+        "over the recorded run, of which samples cover %.0f%%: DRAM %.1f%% against %.1f%% modelled, tensor pipes %.1f%% "
+        "(at the highest clock) against %.1f%%",
+        100 * m->covered, m->dram_pct, m->mbu_pct, m->tensor_at_peak_pct, m->mfu_pct);
+    finding_emit(c, rule, f, NAN, ANALYSIS_MEDIUM, title, evidence, advice(modelled, measured, memory));
+}
