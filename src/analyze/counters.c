@@ -14,6 +14,7 @@
 #define GOOD_ERROR 2.5
 #define FAIR_EXPOSURE 5.0
 #define FAIR_ERROR 8.0
+#define LEAST_SM_PCT 0.2 /* one multiprocessor of a few hundred, all the time */
 /* Bound classes: what stands near its peak. */
 #define COMPUTE_PCT 60.0
 #define MEMORY_PCT 60.0
@@ -145,12 +146,14 @@ static enum counter_bound bound_of(const double *v) {
 /* A percentage is judged by its own error. The clock hardly varies, so its fit is mostly noise: of good rows only. */
 static void fill_row(struct counter_row *row, const struct counter_fit *f, uint32_t class) {
     size_t stride = (size_t)f->nclasses + 1;
-    row->quality = judge(f->exposure[class], f->error[COUNTER_SM * stride + class]);
+    /* No kernel runs without a multiprocessor: less says that the fit gave its share to its neighbours. */
+    double exposure = f->rate[COUNTER_SM * stride + class] < LEAST_SM_PCT ? 0 : f->exposure[class];
+    row->quality = judge(exposure, f->error[COUNTER_SM * stride + class]);
     for (size_t s = 0; s < COUNTER_SLOTS; s++) {
         double error = f->error[s * stride + class];
         double value = f->rate[s * stride + class];
-        bool usable = s == COUNTER_CLOCK ? row->quality == COUNTER_GOOD
-                                         : judge(f->exposure[class], error) != COUNTER_UNKNOWN;
+        bool usable =
+            s == COUNTER_CLOCK ? row->quality == COUNTER_GOOD : judge(exposure, error) != COUNTER_UNKNOWN;
         row->value[s] = usable ? (s == COUNTER_CLOCK ? value : MIN(value, 100.0)) : NAN;
         row->error[s] = usable ? error : NAN;
     }

@@ -9,6 +9,8 @@
 #define STEPS 400
 
 /* Each step: a memory-bound kernel of 6 us, a tensor kernel of 4 us, 2 us of nothing; samples of 5 us. */
+static bool with_ghost; /* a kernel in the pause, of which the samples show nothing */
+
 static struct timeline *make_timeline_of(uint64_t sampled_steps) {
     struct timeline_builder *b = timeline_builder_open();
     timeline_builder_process(b, "a.ipt");
@@ -34,6 +36,11 @@ static struct timeline *make_timeline_of(uint64_t sampled_steps) {
             { .start_ns = at + 6000, .end_ns = at + 10000, .name = names[1], .grid_x = 132 }
         };
         timeline_builder_kernel(b, k, 2);
+        struct trace_kernel ghost = { .start_ns = at + 10000,
+                                      .end_ns = at + 12000,
+                                      .name = timeline_builder_text(b, "ghost"),
+                                      .grid_x = 1 };
+        if (with_ghost) timeline_builder_kernel(b, &ghost, 1);
     }
     for (uint64_t t = 1000; t + 5000 <= 1000 + sampled_steps * 12000; t += 5000) {
         double share[2] = { 0 };
@@ -155,4 +162,21 @@ TEST(a_model_far_from_the_counters_is_a_finding) {
 TEST(few_samples_are_no_evidence_against_the_model) {
     CHECK(says_differs(DRAM_PCT / 2, TENSOR_PCT, STEPS * 6 / 10, NULL));
     CHECK(!says_differs(DRAM_PCT / 2, TENSOR_PCT, STEPS * 4 / 10, NULL));
+}
+
+TEST(a_kernel_that_the_samples_do_not_show_is_unknown_not_zero) {
+    struct analysis a;
+    with_ghost = true;
+    struct timeline *tl = make_timeline();
+    with_ghost = false;
+    analyze_run(tl, NULL, &a);
+    const struct counter_row *ghost = row_named(&a, "ghost"), *gemv = row_named(&a, "gemv");
+    CHECK(ghost && gemv);
+    CHECK(ghost->exposure > 20);
+    CHECK_INT(ghost->quality, COUNTER_UNKNOWN);
+    CHECK_INT(ghost->bound, COUNTER_BOUND_UNKNOWN);
+    CHECK(isnan(ghost->value[COUNTER_SM]) && isnan(ghost->dram_pct) && isnan(ghost->value[COUNTER_CLOCK]));
+    CHECK_NEAR(gemv->value[COUNTER_SM], 80, 0.5);
+    analysis_free(&a);
+    timeline_close(tl);
 }
