@@ -208,25 +208,21 @@ TEST(compare_says_no_more_than_the_repeats_show) {
 }
 
 /* One class measured well, the others not at all. */
-static struct analysis_counters *put_counters(struct sample *s) {
-    struct analysis_counters *c = calloc(1, sizeof *c);
-    c->rows = calloc(1, sizeof *c->rows), c->stages = calloc(1, sizeof *c->stages);
-    c->nrows = c->nstages = 1;
-    c->samples = 500, c->interval_ns = 1e6;
-    c->rows[0] = (struct counter_row){ .value = { 61.6, 2.25, 40, 36, NAN, 1.84e9 },
+static struct counter_row measured = { .value = { 61.6, 2.25, 40, 36, NAN, 1.84e9 },
                                        .dram_pct = 76,
                                        .dram_bytes_per_s = 3.648e12,
                                        .quality = COUNTER_GOOD,
                                        .bound = COUNTER_BOUND_MEMORY };
-    c->stages[0] = (struct counter_stage){ .covered = 0.5,
-                                           .mean = { 12, 6.5, 2, 1.6, NAN, 1.9e9 },
-                                           .dram_pct = 3.6,
-                                           .dram_bytes_per_s = 1.72e11,
-                                           .tensor_at_peak_pct = 6.25,
-                                           .mfu_pct = NAN,
-                                           .mbu_pct = 3.7 };
-    return s->analysis.counters = c;
-}
+static struct counter_stage measured_stage = { .covered = 0.5,
+                                               .mean = { 12, 6.5, 2, 1.6, NAN, 1.9e9 },
+                                               .dram_pct = 3.6,
+                                               .dram_bytes_per_s = 1.72e11,
+                                               .tensor_at_peak_pct = 6.25,
+                                               .mfu_pct = NAN,
+                                               .mbu_pct = 3.7 };
+static struct analysis_counters counters = {
+    .rows = &measured, .stages = &measured_stage, .nrows = 1, .nstages = 1, .samples = 500, .interval_ns = 1e6
+};
 
 TEST(counters_are_columns_only_where_they_are) {
     struct sample s;
@@ -235,7 +231,7 @@ TEST(counters_are_columns_only_where_they_are) {
     report_markdown(&s.in, &without);
     report_html(&s.in, &without);
     CHECK(strstr(without.buf, "DRAM") == NULL);
-    struct analysis_counters *c = put_counters(&s);
+    s.analysis.counters = &counters;
     report_markdown(&s.in, &with);
     CHECK(strstr(with.buf, "| 61.6% | 2.25% | 76.0% | 3,648 | \xe2\x80\x93 | 1.84 | memory | good |") !=
           NULL);
@@ -254,8 +250,7 @@ TEST(counters_are_columns_only_where_they_are) {
     json_t *stages = json_object_get(json_object_get(root, "counters"), "stages");
     CHECK_NEAR(json_number_value(json_object_get(json_array_get(stages, 0), "recorded_mbu_pct")), 3.7, 1e-9);
     json_decref(root);
-    s.analysis.counters = NULL;
-    counters_free(c);
+    s.analysis.counters = NULL; /* not its own */
     strbuf_free(&with), strbuf_free(&without), strbuf_free(&json);
     sample_free(&s);
 }
