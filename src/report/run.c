@@ -129,7 +129,6 @@ void report_run_analyze(struct report_run *r, const struct report_run_options *o
         input.timings = r->memory->timings, input.ntimings = r->memory->ntimings;
         input.one_run = input.ntimings > 0; /* only `profile` times stages, and it records one request */
         input.costs = r->memory->costs, input.ncosts = r->memory->ncosts;
-        input.one_run = r->memory->ntimings > 0; /* a run of `profile`: its figures are for whole runs */
     }
     analysis_free(&r->analysis); /* it borrows what is replaced here */
     if (o && o->ncosts) input.costs = keep_costs(r, o), input.ncosts = o->ncosts;
