@@ -279,6 +279,7 @@ static void *writer_thread(void *arg) {
         }
         atomic_store(&w->file_bytes, w->file.offset);
     }
+    writer_file_end(&w->file); /* here, where no signal can come of it */
     return NULL;
 }
 
@@ -339,6 +340,21 @@ static int start_thread(struct trace_writer *w) {
     return rc;
 }
 
+/* The header is written by the caller's thread, and a file-size limit speaks by SIGXFSZ: the host must not hear it. */
+static int open_file(struct trace_writer *w, const char *path, const struct trace_writer_options *o,
+                     struct err *err) {
+    sigset_t limit, old, waiting;
+    sigemptyset(&limit);
+    sigaddset(&limit, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &limit, &old);
+    sigpending(&waiting);
+    bool was_waiting = sigismember(&waiting, SIGXFSZ);
+    int rc = writer_file_open(&w->file, path, o->file_id, o->max_file_bytes, o->store, w->raw_cap, err);
+    if (!was_waiting) sigtimedwait(&limit, NULL, &(struct timespec){ 0 });
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return rc;
+}
+
 struct trace_writer *trace_writer_open(const char *path, const struct trace_writer_options *options,
                                        struct err *err) {
     struct trace_writer_options o = options ? *options : (struct trace_writer_options){ 0 };
@@ -354,7 +370,7 @@ struct trace_writer *trace_writer_open(const char *path, const struct trace_writ
         free_memory(w);
         return NULL;
     }
-    if (writer_file_open(&w->file, path, o.file_id, o.max_file_bytes, o.store, w->raw_cap, err) < 0) {
+    if (open_file(w, path, &o, err) < 0) {
         free_memory(w);
         return NULL;
     }
@@ -377,7 +393,6 @@ int trace_writer_close(struct trace_writer *w, struct err *err) {
     pthread_cond_signal(&w->queue_wake);
     pthread_mutex_unlock(&w->queue_lock);
     pthread_join(w->thread, NULL);
-    writer_file_end(&w->file);
     int failed = w->file.first_errno;
     uint64_t lost = atomic_load(&w->lost_total);
     free_memory(w);
@@ -387,10 +402,10 @@ int trace_writer_close(struct trace_writer *w, struct err *err) {
     return 0;
 }
 
-/* The thread does not exist in the child and the locks may be held by nobody: only the descriptor is ours to
- * close. The memory is a copy-on-write twin of the parent's and goes with the process. */
+/* The thread does not exist in the child and the locks may be held by nobody: only the file's own things are ours
+ * to let go. The rest is a copy-on-write twin of the parent's and goes with the process. */
 void trace_writer_abandon(struct trace_writer *w) {
-    if (w) close(w->file.fd);
+    if (w) writer_file_close(&w->file);
 }
 
 bool trace_writer_flush(struct trace_writer *w, uint32_t timeout_ms) {

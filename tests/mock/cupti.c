@@ -358,8 +358,9 @@ static void play_calls(void) {
     for (size_t i = 0; i < ncalls; i++) {
         struct raw_call *c = &tape_calls[i];
         void *params[1] = { NULL };
-        uint64_t now = now_ns();
         call((int)c->domain, c->id, SITE_ENTER, text_at(c->name), c->correlation, params);
+        uint64_t now =
+            now_ns(); /* not before: however long we were held up, the kernel starts after its call */
         call((int)c->domain, c->id, SITE_EXIT, text_at(c->name), c->correlation, params);
         c->end_ns = now - c->start_ns;
     }

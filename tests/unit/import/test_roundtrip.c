@@ -22,8 +22,8 @@ static struct timeline *random_timeline(unsigned n) {
     timeline_builder_meta(b, "process.pid", "4711");
     timeline_builder_meta(b, "device.0.name", "NVIDIA H200");
     static const char *const names[] = { "gemm<float, 4>(int)", "copy \"quoted\" \\ kernel",
-                                         "r\xc3\xa9"
-                                         "duce",
+                                         ("r\xc3\xa9"
+                                          "duce"),
                                          "k" };
     uint64_t at = EPOCH;
     for (unsigned i = 0; i < n; i++) {

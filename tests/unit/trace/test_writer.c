@@ -85,6 +85,32 @@ static int write_on_small_disk(const char *path, rlim_t limit, uint64_t n) {
     return trace_writer_close(w, &err) == -1 && strstr(err.msg, "trace incomplete: ") ? 0 : 3;
 }
 
+/* Not even the header fits, or not the closing mark: the host lives on. */
+TEST(trace_writer_never_lets_a_size_limit_kill_its_host) {
+    char *dir = test_tmpdir(), name[32];
+    for (rlim_t limit = 0; limit < 3000; limit += 100) {
+        int status;
+        snprintf(name, sizeof name, "limit%u.ipt", (unsigned)limit);
+        char *path = path_in(dir, name);
+        pid_t child = fork();
+        if (child == 0) {
+            struct rlimit rl = { limit, limit };
+            struct err err;
+            signal(SIGXFSZ, SIG_DFL);
+            setrlimit(RLIMIT_FSIZE, &rl);
+            struct trace_writer *w = trace_writer_open(path, NULL, &err);
+            put_kernels(w, 0, 100);
+            trace_writer_close(w, &err);
+            _exit(7);
+        }
+        waitpid(child, &status, 0);
+        CHECK(WIFEXITED(status));
+        CHECK_INT(WEXITSTATUS(status), 7);
+        free(path);
+    }
+    free(dir);
+}
+
 TEST(trace_on_a_full_disk_keeps_what_fitted_and_counts_the_rest) {
     char *dir = test_tmpdir(), *path = path_in(dir, "full.ipt");
     struct err err;
