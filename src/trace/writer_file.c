@@ -128,7 +128,7 @@ static uint64_t random_id(void) {
 
 int writer_file_open(struct writer_file *f, const char *path, uint64_t id, uint64_t max_bytes, bool store,
                      size_t max_raw, struct err *err) {
-    *f = (struct writer_file){ .id = id ? id : random_id(), .max_bytes = max_bytes, .store = store };
+    *f = (struct writer_file){ .id = id ? id : random_id(), .max_bytes = max_bytes };
     f->fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (f->fd < 0) return err_set(err, "%s: %s", path, strerror(errno));
     f->packed_cap = ZSTD_compressBound(max_raw);

@@ -14,7 +14,6 @@ struct writer_file {
     int fd;
     uint64_t id, offset, max_bytes;
     int first_errno; /* of the first write that failed; 0: none did */
-    bool store;
     void *zstd;      /* compression context; NULL: chunks are stored */
     uint8_t *packed; /* room for a compressed payload */
     size_t packed_cap;

@@ -61,7 +61,7 @@ for f in report.html report.md stakeholder_summary.md metrics.json operators.md 
 done
 check "the folder holds every artifact" test -z "$missing"
 check "a finished folder is not marked incomplete" test ! -e "$dir/INCOMPLETE"
-check "every Markdown table has one width" python3 tests/cli/md_tables.py "$dir"
+check "every Markdown table has one width" python3 tests/tools/markdown_tables.py "$dir"
 check "every JSON file is JSON" python3 -c "
 import json, sys
 d = sys.argv[1]
@@ -114,4 +114,4 @@ run "$INFERPROF" profile dataset=prompts dataset.prompts="$work/data/p.jsonl" re
     peak.tflops=0.1 peak.gbps=10 output.dir="$work/runs" output.run_id=native
 expect "the native engine runs under profile" 0 out "^$work/runs/native\$"
 check "and its operators are in the tables" grep -q 'lm_head\|head' "$work/runs/native/operators.csv"
-check "every Markdown table of all runs has one width" python3 tests/cli/md_tables.py "$work/runs"
+check "every Markdown table of all runs has one width" python3 tests/tools/markdown_tables.py "$work/runs"

@@ -1,9 +1,10 @@
-"""markdown_tables.py FILE...: parses every table of the files as plain Markdown viewers do, and complains about what they
+"""markdown_tables.py FILE|DIR...: parses every table of the files (of a folder: every .md below it) as plain Markdown viewers do, and complains about what they
 would not show as a table: no blank line before it, no separator, rows with another number of cells, stray markup."""
+import pathlib
 import re
 import sys
 
-SEPARATOR = re.compile(r"^\|( *:?-+:? *\|)+$")
+SEPARATOR = re.compile(r"^\|( *:?-{3,}:? *\|)+$")
 
 
 def cells(line):
@@ -50,9 +51,10 @@ def check(path):
 
 total = 0
 problems = []
-for name in sys.argv[1:]:
-    found, count = check(name)
+paths = [f for a in map(pathlib.Path, sys.argv[1:]) for f in (sorted(a.rglob("*.md")) if a.is_dir() else [a])]
+for path in paths:
+    found, count = check(path)
     problems += found
     total += count
-print("\n".join(problems) or f"{total} tables in {len(sys.argv) - 1} files")
+print("\n".join(problems) or f"{total} tables in {len(paths)} files")
 sys.exit(bool(problems) or total == 0)
