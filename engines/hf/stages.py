@@ -2,7 +2,8 @@
 
 A generation is cut at the moments its logits appear: everything up to the first is prefill, each later one ends a
 decode step. In timing runs the device is synchronised at these moments and at the edges of the sub-stages; with
-detail on, the same moments become NVTX ranges (domain "inferprof") that the collector records.
+detail on, the same moments become NVTX ranges and the tokens NVTX marks, in the words that the collector knows
+("inferprof:stage prefill", docs/run.md).
 """
 import contextlib
 import time
@@ -29,14 +30,18 @@ class Clock:
 
 
 class Marks:
-    """NVTX ranges, or nothing."""
+    """NVTX ranges and marks of tokens, or nothing. torch knows neither domains nor payloads: all is said in the text."""
 
     def __init__(self, on):
         self.on = on and torch.cuda.is_available()
 
-    def push(self, name):
+    def push(self, kind, name):
         if self.on:
-            torch.cuda.nvtx.range_push(name)
+            torch.cuda.nvtx.range_push(f"inferprof:{kind} {name}")
+
+    def tokens(self, what, count):
+        if self.on:
+            torch.cuda.nvtx.mark(f"inferprof:{what} {count}")
 
     def pop(self):
         if self.on:
@@ -46,20 +51,23 @@ class Marks:
 class Steps(LogitsProcessor):
     """Sits among the logits processors of `generate`: called once a token, changes nothing."""
 
-    def __init__(self, clock, marks):
+    def __init__(self, clock, marks, prompt_tokens, batch):
         self.clock, self.marks = clock, marks
+        self.prompt_tokens, self.batch = prompt_tokens, batch
         self.moments = []  # seconds: start, then one a token
 
     def begin(self):
-        self.marks.push("prefill")
+        self.marks.push("stage", "prefill")
+        self.marks.tokens("consumed", self.prompt_tokens * self.batch)
         self.moments = [self.clock.now()]
 
     def __call__(self, input_ids, scores):
         self.moments.append(self.clock.now())
+        self.marks.tokens("made", self.batch)
         self.marks.pop()  # prefill, or the step before
         if len(self.moments) == 2:
-            self.marks.push("decode")  # one range for all steps, so that a request has one decode
-        self.marks.push("step")
+            self.marks.push("stage", "decode")  # one range for all steps, so that a request has one decode
+        self.marks.push("module", "step")
         return scores
 
     def end(self):
@@ -90,7 +98,7 @@ class SubStages:
     def _before(self, stage):
         def hook(module, args):
             self.started[stage] = self.clock.now()
-            self.marks.push(stage)
+            self.marks.push("stage", stage)
         return hook
 
     def _after(self, stage):
@@ -110,7 +118,7 @@ def module_ranges(model, marks, skip):
     handles = []
     for name, module in model.named_modules():
         if name and name not in skip:
-            handles.append(module.register_forward_pre_hook(lambda m, a, n=name: marks.push(n)))
+            handles.append(module.register_forward_pre_hook(lambda m, a, n=name: marks.push("module", n)))
             handles.append(module.register_forward_hook(lambda m, a, o: marks.pop()))
     try:
         yield
@@ -120,14 +128,14 @@ def module_ranges(model, marks, skip):
 
 
 @contextlib.contextmanager
-def detail_ranges(model, detail, marks, skip):
+def detail_ranges(model, detail, shapes, marks, skip):
     """detail: none or stages add nothing here; modules adds module ranges; operators adds every ATen call."""
     if not marks.on or detail in ("none", "stages"):
         yield
         return
     with module_ranges(model, marks, skip):
         if detail == "operators":
-            with torch.autograd.profiler.emit_nvtx(record_shapes=True):
+            with torch.autograd.profiler.emit_nvtx(record_shapes=shapes):
                 yield
         else:
             yield

@@ -62,7 +62,8 @@ def fill_random(model, seed):
             if p.dim() < 2:
                 p.fill_(1.0 if "norm" in name and name.endswith("weight") else 0.0)
             else:
-                p.normal_(0.0, p[0].numel() ** -0.5, generator=generator)
+                inputs = p.shape[-1] if p.dim() == 3 else p[0].numel()  # three: a matrix an expert; four: a convolution
+                p.normal_(0.0, inputs ** -0.5, generator=generator)
 
 
 def is_dsocr(raw):
@@ -261,17 +262,17 @@ def generate_options(model, request):
 
 def infer(model, request):
     began = time.perf_counter()
-    detail = request.get("detail") or "none"
+    detail, shapes = request.get("detail") or "none", bool(request.get("record_shapes", True))
     clock, marks = stages.Clock(model.device), stages.Marks(detail != "none")
     if model.device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(model.device)
     inputs = model.inputs(request)
     prompt_tokens = inputs["input_ids"].shape[1]
-    steps = stages.Steps(clock, marks)
+    steps = stages.Steps(clock, marks, prompt_tokens, model.batch)
     parts = stages.SubStages(model.model, model.stage_modules, clock, marks)
     ready = clock.now()
     try:
-        with torch.no_grad(), stages.detail_ranges(model.model, detail, marks, set(model.stage_modules.values())):
+        with torch.no_grad(), stages.detail_ranges(model.model, detail, shapes, marks, set(model.stage_modules.values())):
             steps.begin()
             out = model.model.generate(**inputs, **generate_options(model, request),
                                        logits_processor=transformers.LogitsProcessorList([steps]))

@@ -9,17 +9,16 @@
 #include "base/clock.h"
 #include "base/util.h"
 #include "collect/nvtx_names.h"
+#include "collect/nvtx_own.h"
 #include "collect/nvtx_torch.h"
 #include "collect/output.h"
 #include "collect/thread.h"
 #include "collect/window.h"
 
-#define OWN_DOMAIN "inferprof"
-enum { OWN_STAGE = 1, OWN_MODULE = 2, OWN_OP = 3, OWN_CONSUMED = 4, OWN_MADE = 5 };
-
 /* One event as the handlers below agree on it. */
 struct event {
     uint32_t domain, category;
+    uint32_t own; /* enum nvtx_own; 0: says nothing about its meaning */
     const char *text;
     uint32_t registered; /* number in NVTX_STRINGS instead of text; 0: none */
     double payload;
@@ -29,6 +28,10 @@ struct event {
 static uint32_t number_of(const void *handle) {
     uintptr_t v = (uintptr_t)handle;
     return v <= UINT32_MAX ? (uint32_t)v : 0;
+}
+
+static bool is_own(uint32_t domain) {
+    return strcmp(nvtx_name_text(NVTX_DOMAINS, domain), NVTX_OWN_DOMAIN) == 0;
 }
 
 static double payload_of(const struct nvtx_attributes *a) {
@@ -44,9 +47,19 @@ static double payload_of(const struct nvtx_attributes *a) {
 }
 
 static void event_text(struct event *e, const char *text) {
-    e->domain = e->category = e->registered = 0;
+    e->domain = e->category = e->registered = e->own = 0;
     e->text = text ? text : "";
     e->payload = (double)NAN;
+}
+
+/* A bare text may still say that it is one of ours. */
+static void event_plain(struct event *e, const char *text) {
+    struct nvtx_own_text own;
+    event_text(e, text);
+    if (!nvtx_own_split(e->text, &own)) return;
+    e->own = own.kind;
+    e->text = own.name;
+    e->payload = own.count;
 }
 
 static void event_wide(struct event *e, const wchar_t *text) {
@@ -60,6 +73,7 @@ static void event_attributes(struct event *e, const void *domain, const struct n
     e->domain = number_of(domain);
     if (!a || a->size < sizeof *a) return;
     e->category = a->category;
+    e->own = is_own(e->domain) ? a->category : 0;
     e->payload = payload_of(a);
     if (a->text_type == NVTX_TEXT_ASCII && a->text) e->text = a->text;
     if (a->text_type == NVTX_TEXT_REGISTERED) {
@@ -76,12 +90,10 @@ static uint32_t event_name(const struct event *e, struct trace_writer *w) {
     return e->registered ? nvtx_name_string(NVTX_STRINGS, e->registered, w) : trace_writer_str(w, e->text);
 }
 
-static bool is_own(uint32_t domain) { return strcmp(nvtx_name_text(NVTX_DOMAINS, domain), OWN_DOMAIN) == 0; }
-
 /* PyTorch's names are in the default domain, without category; see nvtx_torch.h. */
 static void name_range(struct open_range *r, const struct event *e, struct trace_writer *w) {
     struct torch_name t;
-    if (e->domain || e->category || e->registered || !torch_name_split(e->text, &t)) {
+    if (e->domain || e->category || e->own || e->registered || !torch_name_split(e->text, &t)) {
         r->name = event_name(e, w);
         return;
     }
@@ -90,12 +102,12 @@ static void name_range(struct open_range *r, const struct event *e, struct trace
     r->op = true;
 }
 
-static uint32_t range_category(uint32_t domain, uint32_t category) {
-    if (!is_own(domain)) return TRACE_CATEGORY_USER;
-    switch (category) {
-    case OWN_STAGE: return TRACE_CATEGORY_STAGE;
-    case OWN_MODULE: return TRACE_CATEGORY_MODULE;
-    case OWN_OP: return TRACE_CATEGORY_OP;
+static uint32_t range_category(const struct open_range *r) {
+    if (r->op) return TRACE_CATEGORY_OP;
+    switch (r->own) {
+    case NVTX_OWN_STAGE: return TRACE_CATEGORY_STAGE;
+    case NVTX_OWN_MODULE: return TRACE_CATEGORY_MODULE;
+    case NVTX_OWN_OP: return TRACE_CATEGORY_OP;
     default: return TRACE_CATEGORY_USER;
     }
 }
@@ -107,7 +119,7 @@ static void write_range(struct trace_writer *w, const struct open_range *r, uint
         .end_ns = MAX(end_ns, r->start_ns),
         .thread = tid,
         .depth = depth,
-        .category = r->op ? TRACE_CATEGORY_OP : range_category(r->domain, r->category),
+        .category = range_category(r),
         .flags = flags,
         .domain = nvtx_name_string(NVTX_DOMAINS, r->domain, w),
         .name = r->name,
@@ -122,6 +134,7 @@ static void write_range(struct trace_writer *w, const struct open_range *r, uint
 static struct open_range open_range(const struct event *e, struct trace_writer *w) {
     struct open_range r = { .domain = e->domain,
                             .category = e->category,
+                            .own = e->own,
                             .payload = e->payload,
                             .windowed = window_matches(e->text) };
     name_range(&r, e, w);
@@ -228,11 +241,11 @@ static void mark(const struct event *e) {
     struct thread_state *t = thread_self();
     struct trace_writer *w = output_take();
     if (!w) return;
-    if ((e->category == OWN_CONSUMED || e->category == OWN_MADE) && is_own(e->domain)) {
+    if (e->own == NVTX_OWN_CONSUMED || e->own == NVTX_OWN_MADE) {
         struct trace_token k = { .time_ns = clock_wall_ns(),
                                  .count = e->payload >= 0 && e->payload < 4e9 ? (uint32_t)e->payload : 0,
                                  .token_kind =
-                                     e->category == OWN_MADE ? TRACE_TOKEN_MADE : TRACE_TOKEN_CONSUMED,
+                                     e->own == NVTX_OWN_MADE ? TRACE_TOKEN_MADE : TRACE_TOKEN_CONSUMED,
                                  .thread = thread_id() };
         trace_writer_token(w, &k, 1);
     } else {
@@ -250,7 +263,7 @@ static void mark_ex(const struct nvtx_attributes *a) {
 }
 static void mark_a(const char *text) {
     struct event e;
-    event_text(&e, text);
+    event_plain(&e, text);
     mark(&e);
 }
 static void mark_w(const wchar_t *text) {
@@ -265,7 +278,7 @@ static uint64_t start_ex(const struct nvtx_attributes *a) {
 }
 static uint64_t start_a(const char *text) {
     struct event e;
-    event_text(&e, text);
+    event_plain(&e, text);
     return start(&e);
 }
 static uint64_t start_w(const wchar_t *text) {
@@ -280,7 +293,7 @@ static int push_ex(const struct nvtx_attributes *a) {
 }
 static int push_a(const char *text) {
     struct event e;
-    event_text(&e, text);
+    event_plain(&e, text);
     return push(&e);
 }
 static int push_w(const wchar_t *text) {

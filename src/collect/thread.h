@@ -17,6 +17,7 @@ struct open_range {
     uint64_t start_ns;
     uint32_t domain; /* index, nvtx_names.h */
     uint32_t category;
+    uint32_t own;    /* enum nvtx_own; 0: none */
     uint32_t name;   /* number of a string of the file that is open now */
     uint32_t detail; /* likewise, of an operator; 0: none */
     bool op;         /* an operator of PyTorch */

@@ -67,6 +67,12 @@ go "$app" "push=aten::mm, op_id = 7, sizes = [[2, 3], [3, 4]], input_op_ids = [(
 is "PyTorch's operators: the number of the call goes, the shapes are the detail" \
     "[(r['name'], r['detail'], r['category']) for r in sorted(range_, key=lambda r: r['start_ns'])]" \
     "[('aten::mm', 'sizes = [[2, 3], [3, 4]]', 3), ('aten::mm', 'sizes = [[2, 3], [3, 4]]', 3), ('load, op_id', '', 0), ('aten::t', '', 3)]"
+go "$app" "push=inferprof:stage prefill" "mark=inferprof:consumed 501" "push=inferprof:module model.layers.0" pop \
+    "mark=inferprof:made 1" "mark=inferprof:made x" pop
+is "a text alone can name stages, modules and tokens" \
+    "[(r['name'], r['flags'], r['category']) for r in sorted(range_, key=lambda r: r['start_ns'])]" \
+    "[('prefill', 0, 1), ('model.layers.0', 0, 2), ('inferprof:made x', 1, 0)]" \
+    "[(t['count'], t['token_kind']) for t in token]" "[(501, 0), (1, 1)]"
 go "$app" push=a nest=300 pop
 is "deeper than 256 ranges: the rest is counted" "len(range_)" 256 "lost_of('range', 'memory')" 45
 

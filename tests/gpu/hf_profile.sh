@@ -1,29 +1,83 @@
 #!/bin/bash
-# hf_profile.sh: `inferprof profile engine=hf` end to end with random weights: a full-size DeepSeek-OCR-class model and an 8B
-# text model; then the text model with CUDA graphs, and the two laid side by side. Leaves the run folders in $OUT/runs.tar.gz.
+# hf_profile.sh [ocr] [moe] [eager] [graphs]: `inferprof profile engine=hf` end to end with random weights: a full-size
+# DeepSeek-OCR-class model, a mixture-of-experts and a dense text model, the last also with CUDA graphs and laid beside the
+# eager run. After each, hf_checks.py makes the same figures without inferprof. Leaves $OUT/NAME.tar.gz and NAME.checks.json.
 set -u
 # shellcheck source=tests/gpu/lib.sh
 . "$(dirname "$0")/lib.sh"
 find_collector
-runs=$WORK/runs
-mkdir -p "$WORK/ocr" "$WORK/qwen3-8b"
-cp "$ROOT/tests/data/models/deepseek-ocr.json" "$WORK/ocr/config.json"
-cp "$ROOT/tests/data/models/qwen3-8b.json" "$WORK/qwen3-8b/config.json"
-# shellcheck disable=SC2046
-printf '{"prompt":"%s"}\n' "$(printf 'word %.0s' $(seq 100))" >"$WORK/prompts.jsonl"
-profile() { # NAME WORDS...
-    echo "--- $*"
+runs=$WORK/runs new=${NEW:-64}
+prompt=$(printf 'word %.0s' {1..100})
+printf '{"prompt":"%s"}\n' "$prompt" >"$WORK/prompts.jsonl"
+page=$ROOT/samples/page-columns.png page_prompt=$'<image>\n<|grounding|>Convert the document to markdown.'
+nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
+
+folder() { # NAME CONFIG: a model folder with nothing but its config
+    mkdir -p "$WORK/$1" && cp "$ROOT/tests/data/models/$2.json" "$WORK/$1/config.json"
+}
+
+# The checks' process loads beside the profile's first engine and waits: what is timed later has the machine for itself.
+start_checks() { # NAME OPTIONS...
     local name=$1
     shift
-    timeout "${LIMIT:-200}" "$INFERPROF" profile engine=hf "engine.python=$PYTHON" model.weights=synthetic:0 device=cuda:0 \
-        "repeats=${REPEATS:-10}" infer.max_new_tokens=64 "output.dir=$runs/$name" "$@" 2>&1 | tail -n 45
+    [ "${CHECKS:-1}" = 1 ] || return 0
+    "$PYTHON" "$GPU/hf_checks.py" "$WORK/$name" "$OUT/$name.checks.json" --new "$new" --pairs "${PAIRS:-8}" \
+        --after "$WORK/$name.go" "$@" >"$WORK/$name.checks.log" 2>&1 &
+    checks=$!
 }
-text="model=llama model.name=qwen3-8b model.path=$WORK/qwen3-8b dataset=prompts dataset.prompts=$WORK/prompts.jsonl"
-profile ocr model=deepseek_ocr "model.path=$WORK/ocr"
-# shellcheck disable=SC2086
-profile eager $text
-# shellcheck disable=SC2086
-profile graphs $text +engine.load.compile=reduce-overhead profiling.warmup_rounds=3
-"$INFERPROF" compare "$runs"/eager/* "$runs"/graphs/* | head -n 40
-"$PYTHON" "$GPU/plain_loop.py" "$WORK/qwen3-8b" 500 64
-tar -C "$runs" -czf "$OUT/runs.tar.gz" --exclude=inputs .
+
+finish_checks() { # NAME
+    [ -n "${checks:-}" ] || return 0
+    touch "$WORK/$1.go"
+    wait "$checks"
+    checks=
+    grep -v '^\[transformers\]' "$WORK/$1.checks.log"
+}
+
+profile() { # NAME WORDS...
+    local name=$1
+    shift
+    echo "--- $name: $(date +%T)  $*"
+    timeout "${LIMIT:-200}" "$INFERPROF" profile engine=hf "engine.python=$PYTHON" model.weights=synthetic:0 device=cuda:0 \
+        "repeats=${REPEATS:-10}" "infer.max_new_tokens=$new" "output.dir=$runs/$name" "$@" 2>&1 | tail -n 45
+    echo "--- $name ended: $(date +%T)"
+    tar -C "$runs" -czf "$OUT/$name.tar.gz" --exclude=inputs "$name"
+}
+
+text() { # NAME MODEL_DIR WORDS...
+    local name=$1 dir=$2
+    shift 2
+    profile "$name" model=llama "model.name=$dir" "model.path=$WORK/$dir" dataset=prompts "dataset.prompts=$WORK/prompts.jsonl" "$@"
+}
+
+[ $# -gt 0 ] || set -- ocr moe eager graphs
+for part in "$@"; do
+    case $part in
+    ocr)
+        folder ocr deepseek-ocr
+        start_checks ocr --image "$page" --prompt "$page_prompt" --no-repeat-ngram 20
+        mkdir -p "$WORK/pages" && cp "$page" "$WORK/pages"
+        profile ocr model=deepseek_ocr "model.path=$WORK/ocr" dataset=images "dataset.root=$WORK/pages"
+        finish_checks ocr
+        ;;
+    moe)
+        folder qwen3-30b-a3b qwen3-30b-a3b
+        start_checks qwen3-30b-a3b --prompt "$prompt"
+        text moe qwen3-30b-a3b
+        finish_checks qwen3-30b-a3b
+        ;;
+    eager)
+        folder qwen3-8b qwen3-8b
+        start_checks qwen3-8b --prompt "$prompt"
+        text eager qwen3-8b
+        finish_checks qwen3-8b
+        ;;
+    graphs)
+        folder qwen3-8b qwen3-8b
+        text graphs qwen3-8b +engine.load.compile=reduce-overhead profiling.warmup_rounds=3
+        ;;
+    esac
+done
+if [ -d "$runs/eager" ] && [ -d "$runs/graphs" ]; then
+    "$INFERPROF" compare "$runs"/eager/* "$runs"/graphs/* | tee "$OUT/compare.txt" | head -n 40
+fi

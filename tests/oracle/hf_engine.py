@@ -12,9 +12,10 @@ CONFIGS = {
     "llama": {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 64, "intermediate_size": 128,
               "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 300,
               "torch_dtype": "float32", "max_position_embeddings": 512},
-    "qwen3_moe": {"model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"], "hidden_size": 64, "intermediate_size": 128,
-                  "moe_intermediate_size": 32, "num_experts": 8, "num_experts_per_tok": 2, "num_hidden_layers": 2,
-                  "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 300, "torch_dtype": "float32"},
+    "qwen2_moe": {"model_type": "qwen2_moe", "architectures": ["Qwen2MoeForCausalLM"], "hidden_size": 64, "intermediate_size": 128,
+                  "moe_intermediate_size": 32, "shared_expert_intermediate_size": 64, "num_experts": 8, "num_experts_per_tok": 2,
+                  "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 300,
+                  "torch_dtype": "float32"},
     "ocr": {"model_type": "deepseek_vl_v2", "architectures": ["DeepseekOCRForCausalLM"], "torch_dtype": "float32",
             "language_config": {"hidden_size": 64, "intermediate_size": 128, "moe_intermediate_size": 32, "num_hidden_layers": 3,
                                 "num_attention_heads": 4, "n_routed_experts": 8, "num_experts_per_tok": 2, "vocab_size": 400},
@@ -61,7 +62,7 @@ assert "config.json" in engine.ask({"op": "load", "model": folder + "/nowhere"})
 if not torch.cuda.is_available():
     assert "device=cpu" in engine.ask({"op": "load", "model": folder_of("llama"), "device": "cuda:0"})["error"]
 
-for name in ("llama", "qwen3_moe"):
+for name in ("llama", "qwen2_moe"):
     path, prompt = folder_of(name), list(range(5, 25))
     want = plain_ids(path, prompt, 16)
     assert engine.ask({"op": "load", "model": path, "device": "cpu"})["model"]["weights"] == "auto"
