@@ -73,6 +73,11 @@ static void print_text(void *context, const char *text, size_t n) {
     fflush(stdout);
 }
 
+static bool stdout_works(void *context) {
+    (void)context;
+    return !ferror(stdout);
+}
+
 static enum record_detail detail_of(const struct engine_opts *o) {
     if (!o->trace) return RECORD_NONE;
     if (o->detail && strcmp(o->detail, "stages") == 0) return RECORD_STAGES;
@@ -116,6 +121,7 @@ static int answer(const struct engine_opts *o) {
         .detail = detail_of(o),
         .trace = o->trace,
         .on_text = print_text,
+        .wanted = stdout_works,
         .progress = show_progress
     };
     struct engine *e = engine_open(&load, &err);

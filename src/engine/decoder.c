@@ -79,8 +79,8 @@ static void project_latent(struct decoder *d, struct ops *o, const struct decode
     }
 }
 
-static void attend(struct decoder *d, struct ops *o, const struct decoder_layer *l, float *x, int n,
-                   int position) {
+void decoder_attention(struct decoder *d, struct ops *o, const struct decoder_layer *l, float *x, int n,
+                       int position) {
     int out_width = d->heads * d->dim_v;
     ops_rmsnorm(o, "input_layernorm", x, d->hidden, l->norm1, n, d->hidden, (float)d->c->norm_eps, d->h,
                 d->hidden);
@@ -130,7 +130,7 @@ void decoder_forward(struct decoder *d, struct ops *o, float *x, int n, int posi
     for (int i = 0; i < d->layers; i++) {
         const struct decoder_layer *l = &d->layer[i];
         record_push(o->rec, RECORD_MODULES, "layer.%d.attn", i);
-        attend(d, o, l, x, n, position);
+        decoder_attention(d, o, l, x, n, position);
         record_pop(o->rec, RECORD_MODULES);
         record_push(o->rec, RECORD_MODULES, l->moe.n ? "layer.%d.moe" : "layer.%d.mlp", i);
         feed_forward(d, o, l, x, n);

@@ -60,5 +60,8 @@ void decoder_embed(struct decoder *d, struct ops *o, const uint32_t *ids, int n,
 /* Rows x[n, hidden] at positions position .. position + n - 1, n <= DECODER_CHUNK; x is overwritten with the
  * last layer's output. logits[vocab] of the last row; NULL: not wanted. */
 void decoder_forward(struct decoder *d, struct ops *o, float *x, int n, int position, float *logits);
+/* The first half of a layer alone: x += o(attention(rms(x))), with the cache. */
+void decoder_attention(struct decoder *d, struct ops *o, const struct decoder_layer *l, float *x, int n,
+                       int position);
 
 #endif

@@ -160,7 +160,7 @@ struct decoder *decoder_open(const struct llm_text *c, struct weights *w, int ma
     d->kv_heads = latent ? d->heads : (int)c->kv_heads; /* latents are widened into the cache */
     d->dim_k = (int)c->head_dim, d->dim_v = (int)c->v_head_dim;
     d->vocab = (int)c->vocab, d->max_context = max_context;
-    d->score_scale = (float)(rope_score_scale(&c->rope) / sqrt(d->dim_k));
+    d->score_scale = (float)((latent ? rope_score_scale(&c->rope) : 1.0) / sqrt(d->dim_k));
     d->layer = xcalloc((size_t)d->layers, sizeof *d->layer);
     d->embed = weights_matrix(w, d->vocab, d->hidden, "model.embed_tokens.weight");
     for (int i = 0; i < d->layers; i++) load_layer(d, w, i);

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/util.h"
 #include "base/vec.h"
+#include "engine/unicode_norm.h"
 
 #define REF "<|ref|>"
 #define REF_TO_DET "<|/ref|><|det|>"
@@ -106,21 +107,15 @@ static const char *next_group(const struct dsocr_output *o, const char *from, in
     return after;
 }
 
-static void strip(const char **text, size_t *n) {
-    while (*n > 0 && isspace((unsigned char)(*text)[0])) ++*text, --*n;
-    while (*n > 0 && isspace((unsigned char)(*text)[*n - 1])) --*n;
-}
-
 void dsocr_output_parse(const char *text, size_t len, int width, int height, struct dsocr_output *out) {
     size_t eos = strlen(END_OF_SENTENCE);
     if (len >= eos && memcmp(text + len - eos, END_OF_SENTENCE, eos) == 0) len -= eos;
-    strip(&text, &len);
-    char *copy = xmalloc(len + 1);
-    memcpy(copy, text, len);
-    copy[len] = '\0';
+    const char *end = text + len, *p = unicode_skip_spaces(text, end);
+    len = (size_t)(unicode_skip_spaces_back(p, end) - p);
+    char *copy = xstrndup(p, len);
     *out = (struct dsocr_output){ .text = copy, .len = len };
     struct dsocr_group g;
-    for (const char *p = copy; (p = next_group(out, p, width, height, &g));) vec_push(out, g);
+    for (const char *at = copy; (at = next_group(out, at, width, height, &g));) vec_push(out, g);
 }
 
 void dsocr_output_free(struct dsocr_output *o) {

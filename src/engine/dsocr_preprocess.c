@@ -1,6 +1,5 @@
 #include "engine/dsocr_preprocess.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 #include "base/die.h"
 #include "base/util.h"
 #include "base/vec.h"
+#include "engine/unicode_norm.h"
 
 #define PATCH_SIDE 16
 #define PATCHES_A_TOKEN 4 /* along a side: two convolutions of stride 2 */
@@ -55,6 +55,12 @@ void dsocr_grid(const struct dsocr_settings *s, int width, int height, int *grid
 
 static int side_tokens(int side) { return (side / PATCH_SIDE + PATCHES_A_TOKEN - 1) / PATCHES_A_TOKEN; }
 
+static void count_tokens(struct dsocr_plan *plan) {
+    int local = plan->tile_tokens * plan->grid_h * (plan->tile_tokens * plan->grid_w + 1);
+    if (plan->grid_w == 0) local = 0;
+    plan->image_tokens = local + plan->view_tokens * (plan->view_tokens + 1) + 1;
+}
+
 void dsocr_plan_make(const struct dsocr_settings *s, int width, int height, struct dsocr_plan *plan) {
     *plan = (struct dsocr_plan){ .width = width, .height = height, .tile_side = s->image_side };
     plan->view_side = s->crop ? s->base_side : s->image_side;
@@ -63,9 +69,7 @@ void dsocr_plan_make(const struct dsocr_settings *s, int width, int height, stru
     plan->tile_tokens = side_tokens(plan->tile_side);
     if (s->crop && (width > s->image_side || height > s->image_side))
         dsocr_grid(s, width, height, &plan->grid_w, &plan->grid_h);
-    int local = plan->tile_tokens * plan->grid_h * (plan->tile_tokens * plan->grid_w + 1);
-    if (plan->grid_w == 0) local = 0;
-    plan->image_tokens = local + plan->view_tokens * (plan->view_tokens + 1) + 1;
+    count_tokens(plan);
 }
 
 /* What each of the 256 values becomes, -1..1, in torchvision's order: divide by 255, subtract 0.5, divide by
@@ -120,6 +124,23 @@ void dsocr_views_make(const struct dsocr_plan *plan, const struct image *im, str
     make_tiles(plan, im, out->tiles);
 }
 
+static bool sums_to_nothing(const float *x, size_t n) {
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) sum += x[i];
+    return sum == 0;
+}
+
+void dsocr_drop_blank(struct dsocr_plan *plan, struct dsocr_views *v) {
+    size_t tile = 3 * (size_t)plan->tile_side * (size_t)plan->tile_side;
+    size_t global = 3 * (size_t)plan->view_side * (size_t)plan->view_side;
+    v->blank = sums_to_nothing(v->global, global);
+    if (!v->tiles || !sums_to_nothing(v->tiles, (size_t)(plan->grid_w * plan->grid_h) * tile)) return;
+    free(v->tiles);
+    v->tiles = NULL;
+    plan->grid_w = plan->grid_h = 0;
+    count_tokens(plan);
+}
+
 void dsocr_views_free(struct dsocr_views *v) {
     free(v->global);
     free(v->tiles);
@@ -154,15 +175,10 @@ static size_t count_marks(const char *p, const char *end) {
     return n;
 }
 
-static void strip(const char **p, const char **end) {
-    while (*p < *end && isspace((unsigned char)**p)) ++*p;
-    while (*p < *end && isspace((unsigned char)(*end)[-1])) --*end;
-}
-
 int dsocr_prompt_ids(struct tokenizer *t, const struct dsocr_prompt *prompt, struct token_ids *ids,
                      struct token_ids *starts, struct err *err) {
-    const char *p = prompt->text, *end = p + prompt->len;
-    strip(&p, &end);
+    const char *end = prompt->text + prompt->len, *p = unicode_skip_spaces(prompt->text, end);
+    end = unicode_skip_spaces_back(p, end);
     size_t marks = count_marks(p, end);
     if (marks != prompt->nplans)
         return err_set(err,

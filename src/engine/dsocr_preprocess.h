@@ -43,8 +43,12 @@ void dsocr_grid(const struct dsocr_settings *s, int width, int height, int *grid
 struct dsocr_views {
     float *global; /* [3][view_side][view_side] */
     float *tiles;  /* [grid_h * grid_w][3][tile_side][tile_side], row by row of the grid; NULL: none */
+    bool blank;    /* see dsocr_drop_blank() */
 };
 void dsocr_views_make(const struct dsocr_plan *plan, const struct image *im, struct dsocr_views *out);
+/* The original takes views whose numbers add up to exactly nothing for absent (half black and half white does it):
+ * such tiles leave the plan, and with such a global view the image is not looked at at all (`blank`). */
+void dsocr_drop_blank(struct dsocr_plan *plan, struct dsocr_views *v);
 void dsocr_views_free(struct dsocr_views *v);
 
 /* What stands in each of the plan's image_tokens rows: tiles first, then the global view, then the

@@ -79,11 +79,8 @@ static int open_weights(struct engine *e, const struct engine_load *l, struct er
     return 0;
 }
 
-struct weights_watch {
-    const struct engine_load *load;
-};
 static void on_weights(void *context, uint64_t done, uint64_t total) {
-    const struct engine_load *l = ((struct weights_watch *)context)->load;
+    const struct engine_load *l = *(const struct engine_load **)context;
     if (l->progress) l->progress(l->context, "weights", done, total);
 }
 
@@ -97,8 +94,7 @@ static int build(struct engine *e, const struct engine_load *l, struct err *err)
     e->decoder = decoder_open(t, e->weights, (int)context, err);
     if (!e->decoder) return -1;
     if (e->model->vision.family) e->vision = vision_open(&e->model->vision, e->decoder->hidden, e->weights);
-    struct weights_watch watch = { l };
-    if (weights_finish(e->weights, e->ops->threads, on_weights, &watch, err) < 0) return -1;
+    if (weights_finish(e->weights, e->ops->threads, on_weights, &l, err) < 0) return -1;
     e->logits = xcalloc((size_t)e->decoder->vocab, sizeof *e->logits);
     e->row = xcalloc((size_t)e->decoder->hidden, sizeof *e->row);
     return 0;

@@ -59,6 +59,8 @@ struct engine_request {
     const char *trace; /* file for the records; NULL: none */
     /* Text as it comes, whole characters; may be NULL. */
     void (*on_text)(void *context, const char *text, size_t n);
+    /* Asked between views, pieces of the prompt and tokens; false: give up. NULL: always wanted. */
+    bool (*wanted)(void *context);
     engine_progress *progress;
     void *context;
 };

@@ -24,9 +24,7 @@ struct job {
     struct ngram *ngram;
     struct recorder *rec;
     struct token_stream stream;
-    struct strbuf piece;
     struct vision_times times;
-    size_t token_ms_cap;
 };
 
 static double ms_since(uint64_t start_ns) { return (double)(clock_mono_ns() - start_ns) / 1e6; }
@@ -49,6 +47,7 @@ static int load_images(struct job *j, struct err *err) {
         dsocr_plan_make(&settings, im.width, im.height, &j->plans[i]);
         dsocr_views_make(&j->plans[i], &im, &j->views[i]);
         image_free(&im);
+        dsocr_drop_blank(&j->plans[i], &j->views[i]);
     }
     return 0;
 }
@@ -133,32 +132,43 @@ static void make_samplers(struct job *j) {
 }
 
 /* ---- the work */
-struct views_watch {
-    struct job *j;
-};
-static void on_view(void *context, int done, int total) {
-    const struct engine_request *r = ((struct views_watch *)context)->j->r;
-    if (r->progress) r->progress(r->context, "views", (uint64_t)done, (uint64_t)total);
+static bool unwanted(const struct job *j) { return j->r->wanted && !j->r->wanted(j->r->context); }
+
+static void show(const struct job *j, const char *what, size_t done, size_t total) {
+    if (j->r->progress) j->r->progress(j->r->context, what, done, total);
 }
 
-static void prefill(struct job *j) {
+static bool on_view(void *context, int done, int total) {
+    show(context, "views", (size_t)done, (size_t)total);
+    return !unwanted(context);
+}
+
+/* Leaves the logits of the last position; false: nobody wants them any more. */
+static bool run_prompt(struct job *j) {
     struct engine *e = j->e;
     struct decoder *d = e->decoder;
     int n = (int)j->ids.n;
-    struct views_watch watch = { j };
-    record_push(j->rec, RECORD_STAGES, "prefill", -1);
-    record_tokens(j->rec, e->requests, (uint32_t)n, 0);
     decoder_embed(d, e->ops, j->ids.v, n, j->x);
     for (size_t i = 0; i < j->r->nimages; i++)
-        vision_image(e->vision, e->ops, &j->plans[i], &j->views[i],
-                     j->x + (size_t)j->starts.v[i] * (size_t)d->hidden, &j->times, on_view, &watch);
+        if (!vision_image(e->vision, e->ops, &j->plans[i], &j->views[i],
+                          j->x + (size_t)j->starts.v[i] * (size_t)d->hidden, &j->times, on_view, j))
+            return false;
     for (int at = 0; at < n; at += DECODER_CHUNK) {
         int rows = MIN(DECODER_CHUNK, n - at);
-        if (j->r->progress) j->r->progress(j->r->context, "prompt", (uint64_t)at, (uint64_t)n);
+        show(j, "prompt", (size_t)at, (size_t)n);
+        if (unwanted(j)) return false;
         decoder_forward(d, e->ops, j->x + (ptrdiff_t)at * d->hidden, rows, at,
                         at + rows == n ? e->logits : NULL);
     }
+    return true;
+}
+
+static bool prefill(struct job *j) {
+    record_push(j->rec, RECORD_STAGES, "prefill", -1);
+    record_tokens(j->rec, j->e->requests, (uint32_t)j->ids.n, 0);
+    bool done = run_prompt(j);
     record_pop(j->rec, RECORD_STAGES);
+    return done;
 }
 
 static uint32_t next_token(struct job *j) {
@@ -184,7 +194,7 @@ static bool take_token(struct job *j, uint32_t id, double ms) {
     bool ended = id == j->e->eos && !j->r->ignore_eos;
     if (!ended && j->e->tokenizer) token_stream_next(&j->stream, id, &out->text);
     add_text(j, from);
-    if (j->r->progress) j->r->progress(j->r->context, "tokens", out->ids.n, j->r->max_new_tokens);
+    show(j, "tokens", out->ids.n, j->r->max_new_tokens);
     if (ended)
         out->stop = ENGINE_STOP_EOS;
     else if (out->ids.n >= j->r->max_new_tokens)
@@ -196,11 +206,13 @@ static bool take_token(struct job *j, uint32_t id, double ms) {
     return false;
 }
 
-static void decode(struct job *j) {
+/* False: nobody wants the rest. */
+static bool decode(struct job *j) {
     struct engine *e = j->e;
     uint64_t start = clock_mono_ns(), step = start;
     record_push(j->rec, RECORD_STAGES, "decode", -1);
-    for (bool more = true; more;) {
+    bool more = true, wanted = true;
+    while (more && wanted) {
         int position = (int)(j->ids.n + j->out->ids.n) - 1;
         decoder_embed(e->decoder, e->ops, &j->out->ids.v[j->out->ids.n - 1], 1, e->row);
         decoder_forward(e->decoder, e->ops, e->row, 1, position, e->logits);
@@ -208,26 +220,34 @@ static void decode(struct job *j) {
         uint64_t now = clock_mono_ns();
         more = take_token(j, id, (double)(now - step) / 1e6);
         step = now;
+        wanted = !unwanted(j);
     }
     record_pop(j->rec, RECORD_STAGES);
     j->out->decode_ms = ms_since(start);
+    return wanted || !more;
 }
 
-static void generate(struct job *j, uint64_t request_ns) {
+static void take_times(struct job *j) {
+    if (!j->r->nimages) return;
+    j->out->sam_ms = (double)j->times.sam_ns / 1e6;
+    j->out->clip_ms = (double)j->times.clip_ns / 1e6;
+    j->out->projector_ms = (double)j->times.projector_ns / 1e6;
+}
+
+static int generate(struct job *j, uint64_t request_ns, struct err *err) {
     uint64_t start = clock_mono_ns();
-    prefill(j);
+    if (!prefill(j)) return err_set(err, "nobody waits for the answer any more: given up during prefill");
     j->out->prefill_ms = ms_since(start);
     uint32_t id = next_token(j);
     j->out->ttft_ms = ms_since(request_ns);
-    if (j->r->nimages) {
-        j->out->sam_ms = (double)j->times.sam_ns / 1e6;
-        j->out->clip_ms = (double)j->times.clip_ns / 1e6;
-        j->out->projector_ms = (double)j->times.projector_ns / 1e6;
-    }
-    if (take_token(j, id, ms_since(start))) decode(j);
+    take_times(j);
+    if (take_token(j, id, ms_since(start)) && !decode(j))
+        return err_set(err, "nobody waits for the answer any more: given up after %zu of %u tokens",
+                       j->out->ids.n, j->r->max_new_tokens);
     size_t from = j->out->text.len;
     if (j->e->tokenizer) token_stream_finish(&j->stream, &j->out->text);
     add_text(j, from);
+    return 0;
 }
 
 static int open_record(struct job *j, struct err *err) {
@@ -286,8 +306,9 @@ int engine_infer(struct engine *e, const struct engine_request *r, struct engine
     out->preprocess_ms = ms_since(start);
     if (open_record(&j, err) < 0) goto done;
     e->requests++;
-    generate(&j, start);
-    rc = close_record(&j, err);
+    rc = generate(&j, start, err);
+    struct err late; /* of a request that failed already: the first message is the one that counts */
+    if (close_record(&j, rc < 0 ? &late : err) < 0) rc = -1;
 done:
     job_free(&j);
     if (rc < 0) engine_result_free(out);

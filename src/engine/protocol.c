@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,12 +14,14 @@ struct protocol {
     const char *version;
     engine_progress *progress;
     struct engine *engine; /* NULL: nothing loaded */
+    int reply_fd;          /* where replies go; -1: nowhere that could be closed */
 };
 
 struct protocol *protocol_open(const char *version, engine_progress *progress) {
     struct protocol *p = xcalloc(1, sizeof *p);
     p->version = version;
     p->progress = progress;
+    p->reply_fd = -1;
     return p;
 }
 
@@ -128,11 +131,24 @@ static int do_load(struct protocol *p, const struct protocol_request *r, struct 
     return 0;
 }
 
+/* A pipe or socket whose other end is closed says so without being written to. */
+static bool has_reader(void *context) {
+    struct pollfd f = { .fd = ((const struct protocol *)context)->reply_fd };
+    return poll(&f, 1, 0) <= 0 || !(f.revents & (POLLERR | POLLHUP));
+}
+
+static struct engine_request with_hooks(struct protocol *p, const struct protocol_request *r) {
+    struct engine_request infer = r->infer;
+    infer.progress = p->progress;
+    infer.wanted = has_reader;
+    infer.context = p;
+    return infer;
+}
+
 static int do_infer(struct protocol *p, const struct protocol_request *r, struct strbuf *out,
                     struct err *err) {
     struct engine_result result;
-    struct engine_request infer = r->infer;
-    infer.progress = p->progress;
+    struct engine_request infer = with_hooks(p, r);
     if (engine_infer(p->engine, &infer, &result, err) < 0) return -1;
     reply_infer(out, r, &result);
     engine_result_free(&result);
@@ -142,10 +158,12 @@ static int do_infer(struct protocol *p, const struct protocol_request *r, struct
 static int do_warmup(struct protocol *p, const struct protocol_request *r, struct strbuf *out,
                      struct err *err) {
     uint64_t start = clock_mono_ns();
+    struct engine_request infer = with_hooks(p, r);
     struct engine_result result;
     struct jsonw j;
+    infer.progress = NULL;
     for (uint32_t i = 0; i < r->rounds; i++) {
-        if (engine_infer(p->engine, &r->infer, &result, err) < 0) return -1;
+        if (engine_infer(p->engine, &infer, &result, err) < 0) return -1;
         engine_result_free(&result);
     }
     begin(&j, out, r);
@@ -202,6 +220,7 @@ int protocol_serve(struct protocol *p, FILE *in, FILE *out, struct err *err) {
     struct strbuf line = STRBUF_INIT, reply = STRBUF_INIT;
     bool more = true;
     int rc = 0, got;
+    p->reply_fd = fileno(out);
     while (more && (got = read_line(in, &line)) != 0) {
         if (got > 0 && blank(&line)) continue;
         if (got > 0) {

@@ -27,8 +27,9 @@ static double yarn_dimension(const struct llm_rope *c, double turns) {
 }
 
 static double yarn_frequency(const struct llm_rope *c, int i, double f) {
-    double low = floor(yarn_dimension(c, given(c->beta_fast, 32)));
-    double high = ceil(yarn_dimension(c, given(c->beta_slow, 1)));
+    double low = yarn_dimension(c, given(c->beta_fast, 32));
+    double high = yarn_dimension(c, given(c->beta_slow, 1));
+    if (c->whole_dimensions) low = floor(low), high = ceil(high);
     low = MAX(low, 0.0), high = MIN(high, c->dims - 1.0);
     if (low == high) high += 0.001;
     double ramp = MIN(1.0, MAX(0.0, (i - low) / (high - low)));
@@ -43,6 +44,7 @@ static double yarn_mscale(double factor, double mscale) {
 static double amplitude(const struct llm_rope *c) {
     double factor = given(c->factor, 1);
     if (c->kind != LLM_ROPE_YARN) return 1.0;
+    if (!isnan(c->attention_factor)) return c->attention_factor;
     bool both = given(c->mscale, 0) != 0 && given(c->mscale_all_dim, 0) != 0;
     if (both) return yarn_mscale(factor, c->mscale) / yarn_mscale(factor, c->mscale_all_dim);
     return yarn_mscale(factor, 1);

@@ -91,24 +91,6 @@ static bool fits(const struct tok_matcher *m, const struct tok_added *t, const c
     return stop == end || !is_word(m, stop, stop + utf8_step(stop, end));
 }
 
-static const char *skip_spaces(const char *p, const char *end) {
-    while (p < end) {
-        const char *next = p;
-        if (!unicode_is_space(utf8_next(&next, end))) break;
-        p = next;
-    }
-    return p;
-}
-
-static const char *skip_spaces_back(const char *begin, const char *p) {
-    while (p > begin) {
-        const char *before = previous_char(begin, p), *at = before;
-        if (!unicode_is_space(utf8_next(&at, p))) break;
-        p = before;
-    }
-    return p;
-}
-
 static void split_text(const struct tok_matcher *m, const char *begin, size_t n, bool first,
                        struct tok_pieces *out) {
     const char *end = begin + n, *done = begin;
@@ -121,8 +103,8 @@ static void split_text(const struct tok_matcher *m, const char *begin, size_t n,
         const char *start = p, *stop = p + hit->len;
         p = stop;
         if (!fits(m, hit->token, begin, start, stop, end)) continue;
-        if (hit->token->lstrip) start = skip_spaces_back(done < start ? done : start, start);
-        if (hit->token->rstrip) stop = skip_spaces(stop, end);
+        if (hit->token->lstrip) start = unicode_skip_spaces_back(done < start ? done : start, start);
+        if (hit->token->rstrip) stop = unicode_skip_spaces(stop, end);
         if (start > done) tok_pieces_add(out, done, (size_t)(start - done), first && done == begin);
         tok_pieces_add_token(out, hit->token->id);
         done = stop;

@@ -138,15 +138,9 @@ static void prepend(const struct tok_step *step, const char *text, const struct 
 }
 
 static void strip(const struct tok_step *step, const char *text, size_t n, struct strbuf *out) {
-    const char *p = text, *end = text + n, *at;
-    while (step->left && p < end && (at = p, unicode_is_space(utf8_next(&at, end)))) p = at;
-    while (step->right && p < end) {
-        const char *last = end - 1;
-        while (last > p && ((unsigned char)*last & 0xc0) == 0x80) last--;
-        at = last;
-        if (!unicode_is_space(utf8_next(&at, end))) break;
-        end = last;
-    }
+    const char *p = text, *end = text + n;
+    if (step->left) p = unicode_skip_spaces(p, end);
+    if (step->right) end = unicode_skip_spaces_back(p, end);
     strbuf_add(out, p, (size_t)(end - p));
 }
 

@@ -30,6 +30,26 @@ bool unicode_is_space(uint32_t c) {
            c == 0x3000;
 }
 
+const char *unicode_skip_spaces(const char *p, const char *end) {
+    while (p < end) {
+        const char *next = p;
+        if (!unicode_is_space(utf8_next(&next, end))) break;
+        p = next;
+    }
+    return p;
+}
+
+const char *unicode_skip_spaces_back(const char *begin, const char *p) {
+    while (p > begin) {
+        const char *before = p - 1;
+        while (before > begin && ((unsigned char)*before & 0xc0) == 0x80) before--;
+        const char *at = before;
+        if (!unicode_is_space(utf8_next(&at, p))) break;
+        p = before;
+    }
+    return p;
+}
+
 static uint8_t class_of(uint32_t c) {
     size_t lo = 0, hi = unicode_nclasses;
     if (c < FIRST_COMBINING) return 0;

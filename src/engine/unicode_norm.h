@@ -12,6 +12,9 @@
 void unicode_nfc(const char *text, size_t n, struct strbuf *out);
 void unicode_nfd(const char *text, size_t n, struct strbuf *out);
 bool unicode_is_space(uint32_t c); /* White_Space */
+/* The first place of [p, end) that is no white space, and the place after the last that is none. */
+const char *unicode_skip_spaces(const char *p, const char *end);
+const char *unicode_skip_spaces_back(const char *begin, const char *p);
 
 /* unicode_norm_data.c. Pairs and classes are sorted by code point; `composed` are the numbers of those pairs
  * that may be put together again, sorted by (a, b). `b` is 0 where one character stands for another. */

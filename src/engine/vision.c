@@ -74,28 +74,36 @@ static const float *source_of(const struct vision *v, const struct dsocr_plan *p
     return v->separator;
 }
 
-void vision_image(const struct vision *v, struct ops *o, const struct dsocr_plan *plan,
+/* Every view through the towers: tiles into local[tile][token][hidden], the whole page into global. */
+static bool run_views(const struct vision *v, struct ops *o, const struct dsocr_plan *plan,
+                      const struct dsocr_views *views, float *local, float *global,
+                      struct vision_times *times, vision_progress *progress, void *context) {
+    size_t tokens = (size_t)(plan->tile_tokens * plan->tile_tokens);
+    size_t pixels = (size_t)plan->tile_side * (size_t)plan->tile_side * 3;
+    int tiles = plan->grid_w * plan->grid_h;
+    for (int i = 0; i < tiles; i++) {
+        if (progress && !progress(context, i, tiles + 1)) return false;
+        vision_view(v, o, views->tiles + (size_t)i * pixels, plan->tile_side,
+                    local + (size_t)i * tokens * (size_t)v->hidden, times);
+    }
+    if (progress && !progress(context, tiles, tiles + 1)) return false;
+    vision_view(v, o, views->global, plan->view_side, global, times);
+    return true;
+}
+
+bool vision_image(const struct vision *v, struct ops *o, const struct dsocr_plan *plan,
                   const struct dsocr_views *views, float *rows, struct vision_times *times,
                   vision_progress *progress, void *context) {
-    size_t hidden = (size_t)v->hidden, global_tokens = (size_t)(plan->view_tokens * plan->view_tokens);
-    size_t tile_tokens = (size_t)(plan->tile_tokens * plan->tile_tokens);
-    size_t pixels = (size_t)plan->tile_side * (size_t)plan->tile_side * 3;
-    int tiles = views->tiles ? plan->grid_w * plan->grid_h : 0;
-    float *global = xmalloc(global_tokens * hidden * sizeof *global);
-    float *local = xmalloc(((size_t)tiles * tile_tokens * hidden + 1) * sizeof *local);
-    struct dsocr_row *layout = xcalloc((size_t)plan->image_tokens, sizeof *layout);
-    for (int i = 0; i < tiles; i++) {
-        if (progress) progress(context, i, tiles + 1);
-        vision_view(v, o, views->tiles + (size_t)i * pixels, plan->tile_side,
-                    local + (size_t)i * tile_tokens * hidden, times);
-    }
-    if (progress) progress(context, tiles, tiles + 1);
-    vision_view(v, o, views->global, plan->view_side, global, times);
+    if (views->blank) return true;
+    size_t hidden = (size_t)v->hidden, n = (size_t)plan->image_tokens; /* more rows than either part has */
+    float *global = xmalloc(n * hidden * sizeof *global), *local = xmalloc(n * hidden * sizeof *local);
+    struct dsocr_row *layout = xcalloc(n, sizeof *layout);
+    bool done = run_views(v, o, plan, views, local, global, times, progress, context);
     dsocr_layout(plan, layout);
-    for (int i = 0; i < plan->image_tokens; i++)
-        memcpy(rows + (size_t)i * hidden, source_of(v, plan, &layout[i], global, local),
-               hidden * sizeof *rows);
+    for (size_t i = 0; done && i < n; i++)
+        memcpy(rows + i * hidden, source_of(v, plan, &layout[i], global, local), hidden * sizeof *rows);
     free(global);
     free(local);
     free(layout);
+    return done;
 }

@@ -3,6 +3,7 @@
 #ifndef ENGINE_VISION_H
 #define ENGINE_VISION_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "engine/clip.h"
@@ -22,8 +23,8 @@ struct vision {
 struct vision_times {
     uint64_t sam_ns, clip_ns, projector_ns;
 };
-/* Called before each view: `done` of `total` views. */
-typedef void vision_progress(void *context, int done, int total);
+/* Called before each view: `done` of `total` views. False: leave the rest. */
+typedef bool vision_progress(void *context, int done, int total);
 
 struct vision *vision_open(const struct llm_vision *c, int hidden, struct weights *w);
 void vision_close(struct vision *v); /* NULL: nothing */
@@ -31,8 +32,9 @@ void vision_close(struct vision *v); /* NULL: nothing */
 /* One view [3, side, side] -> out[(side/64)^2, hidden]. */
 void vision_view(const struct vision *v, struct ops *o, const float *pixels, int side, float *out,
                  struct vision_times *times);
-/* All views of an image, laid out: rows[plan->image_tokens, hidden]. */
-void vision_image(const struct vision *v, struct ops *o, const struct dsocr_plan *plan,
+/* All views of an image, laid out: rows[plan->image_tokens, hidden]. Of a blank image the rows stay as they are, the
+ * embeddings of the image token. False: progress() wanted no more; the rows are not complete. */
+bool vision_image(const struct vision *v, struct ops *o, const struct dsocr_plan *plan,
                   const struct dsocr_views *views, float *rows, struct vision_times *times,
                   vision_progress *progress, void *context);
 

@@ -35,8 +35,9 @@ struct llm_rope {
     uint32_t dims;      /* numbers of a head that turn; the rest pass through */
     double theta;       /* base of the angles */
     double local_theta; /* in sliding-window layers (gemma3); else as theta */
-    double factor, low_freq_factor, high_freq_factor, beta_fast, beta_slow, mscale,
-        mscale_all_dim;              /* or NAN */
+    double factor, low_freq_factor, high_freq_factor, beta_fast, beta_slow, mscale, mscale_all_dim,
+        attention_factor;            /* or NAN */
+    bool whole_dimensions;           /* yarn: its two borders are rounded outwards ("truncate") */
     uint64_t original_max_positions; /* 0: not given */
 };
 

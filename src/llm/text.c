@@ -224,6 +224,8 @@ static void read_rope(struct llm_text *t, const struct text_family *fam, struct 
     r->beta_slow = scaled ? fields_number(&in, "beta_slow", NAN) : NAN;
     r->mscale = scaled ? fields_number(&in, "mscale", NAN) : NAN;
     r->mscale_all_dim = scaled ? fields_number(&in, "mscale_all_dim", NAN) : NAN;
+    r->attention_factor = scaled ? fields_number(&in, "attention_factor", NAN) : NAN;
+    r->whole_dimensions = !scaled || fields_bool(&in, "truncate", true);
     r->original_max_positions =
         scaled ? fields_uint_or_none(&in, "original_max_position_embeddings", 0, COUNT_LIMIT) : 0;
     double dims = t->kv_lora_rank ? (double)t->qk_rope_dim : (double)t->head_dim * part;

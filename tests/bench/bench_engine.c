@@ -1,7 +1,8 @@
 /* How the native engine uses the machine, as ratios within one run:
  *     decode   bytes of weights read per second, against the fastest plain reading of memory
  *     gemm     FLOP/s on the shapes of prefill and vision, against OpenBLAS's sgemm (where it is installed)
- *     record   a small model's decode with operators recorded, against without */
+ *     record   a small model's decode with operators recorded, against without
+ * Arguments choose among the three; none: all. */
 #include <dlfcn.h>
 #include <math.h>
 #include <stdint.h>
@@ -148,7 +149,8 @@ static double once_s(struct ops *o, sgemm_fn *sgemm, const struct gemm_case *c, 
     return (double)(clock_mono_ns() - start) / 1e9;
 }
 
-static void bench_gemm(struct ops *o) {
+static void bench_gemm(void) {
+    struct ops *o = ops_open(0);
     static const struct gemm_case cases[] = {
         { "sam qkv", 4900, 2304, 768 },      { "sam lin1", 4096, 3072, 768 },
         { "sam lin2", 4096, 768, 3072 },     { "clip fc1", 257, 4096, 1024 },
@@ -177,6 +179,7 @@ static void bench_gemm(struct ops *o) {
         free(v.x), free(v.w), free(v.y), free(v.narrow);
     }
     if (!sgemm) printf("gemm      no libopenblas.so.0 here: nothing to compare with\n");
+    ops_close(o);
 }
 
 /* ---- recording */
@@ -216,11 +219,15 @@ static void bench_record(void) {
     unlink(trace);
 }
 
-int main(void) {
-    bench_decode();
-    struct ops *o = ops_open(0);
-    bench_gemm(o);
-    ops_close(o);
-    bench_record();
+int main(int argc, char **argv) {
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } parts[] = { { "decode", bench_decode }, { "gemm", bench_gemm }, { "record", bench_record } };
+    for (size_t i = 0; i < COUNTOF(parts); i++) {
+        bool wanted = argc == 1;
+        for (int a = 1; a < argc; a++) wanted |= strcmp(argv[a], parts[i].name) == 0;
+        if (wanted) parts[i].run();
+    }
     return 0;
 }

@@ -64,8 +64,41 @@ say '{"op":"load","threads":1}' "{\"op\":\"infer\",\"inputs\":[\"$work/cut.png\"
     '{"op":"infer","prompt":"<image><image>","inputs":["tests/data/engine/dsocr_page.png"]}' '{"op":"hello"}'
 expect "engine names bad images and goes on" 0 out '"error":".*cut.png' out '"error":".*/dev/null' \
     out '"error":"the prompt has 2 times <image>' out '^\{"op":"hello".*"vision":true'
+# 60000 x 60000, says the header; believing it would take 10 GB.
+printf '\211PNG\r\n\032\n\0\0\0\015IHDR\0\0\352\140\0\0\352\140\010\002\0\0\0\017\260\342\025\0\0\0\0IDAT\065\257\006\036' >"$work/huge.png"
+say '{"op":"load","threads":1}' "{\"op\":\"infer\",\"inputs\":[\"$work/huge.png\"]}" '{"op":"hello"}'
+expect "engine refuses an enormous image and goes on" 0 \
+    out '"op":"infer","error":".*huge.png: 60000 x 60000 pixels are more than the limit' out '^\{"op":"hello".*"vision":true'
+run "$INFERPROF" engine --prompt "$(printf 'a\377\200b')" -n 2 --threads 1 --ignore-eos
+expect "engine takes bytes that are no UTF-8 for the replacement character" 0 err 'decode: 1 tokens'
+run "$INFERPROF" engine --prompt "$(printf '%0999d' 0)" --max-context 64 --threads 1
+expect "engine says how long a prompt may be" 1 err 'the prompt has [0-9]+ tokens, the context only 64: shorten it'
+
+# Folders that are no model it can run: each is named, and the engine goes on to the next.
+sizes='"hidden_size":16,"num_hidden_layers":1,"num_attention_heads":2,"num_key_value_heads":2,"intermediate_size":16,"vocab_size":32,"max_position_embeddings":64'
+for kind in starship gpt2 llama; do
+    mkdir -p "$work/$kind"
+    printf '{"model_type":"%s",%s}' "$kind" "$sizes" >"$work/$kind/config.json"
+done
+cp -r "$work/llama" "$work/cut"
+printf '\377\0\0\0\0\0\0\0{"model.norm.weight":{"dtype"' >"$work/cut/model.safetensors"
+say "{\"op\":\"load\",\"model\":\"$work/starship\"}" "{\"op\":\"load\",\"model\":\"$work/gpt2\",\"weights\":\"synthetic:1\"}" \
+    "{\"op\":\"load\",\"model\":\"$work/llama\"}" "{\"op\":\"load\",\"model\":\"$work/cut\"}" '{"op":"load","threads":1}'
+expect "engine names models it cannot run and weights that are missing or cut, and goes on" 0 \
+    out '"error":".*starship' out 'does not run .gpt2. models; it knows llama' \
+    out '"error":"weights \(weights=synthetic:0 runs the model without them\): .*llama' \
+    out '"error":"weights .*cut/model.safetensors' out '"name":"deepseek-ocr-small"'
+
+# A client that goes away: before its answer, while it is made, and by hand.
 printf '{"op":"hello"}\n{"op":"hello"}\n' | { "$INFERPROF" engine 2>"$work/err"; echo $? >"$work/status"; } | true
 check "engine ends when nobody listens any more" test "$(cat "$work/status")" -le 1
+long='{"op":"infer","prompt":"x","max_new_tokens":4000,"ignore_eos":true}'
+printf '%s\n' '{"op":"load","threads":1}' "$long" "$long" | { "$INFERPROF" engine 2>"$work/err"; echo $? >"$work/status"; } | head -n 1 >"$work/out"
+status=$(cat "$work/status")
+expect "engine ends when its client disappears during a request" 1 out '^\{"op":"load"' err 'writing a reply: Broken pipe'
+{ "$INFERPROF" engine --prompt x -n 4000 --threads 1 --ignore-eos --no-repeat-ngram 0 2>"$work/err"; echo $? >"$work/status"; } | head -c 1 >"$work/out"
+status=$(cat "$work/status")
+expect "engine by hand ends when its reader does" 1 err 'nobody waits for the answer any more: given up after [0-9]+ of 4000 tokens'
 
 # A tool that listens to NVTX sees the stages.
 cat >"$work/tool.c" <<'C'

@@ -79,11 +79,16 @@ def fill(model, family):
             p.copy_(value)
 
 
-def run(name, raw, prompt_len):
+def config_of(raw):
     config = AutoConfig.for_model(**{k: v for k, v in raw.items() if k not in ("architectures", "torch_dtype")})
     config._attn_implementation = "eager"
     if raw["model_type"] == "deepseek_v2":
         config.head_dim = raw["qk_rope_head_dim"]
+    return config
+
+
+def run(name, raw, prompt_len):
+    config = config_of(raw)
     model = AutoModelForCausalLM.from_config(config).float().eval()
     fill(model, raw["model_type"])
     ids = [(i * 37 + 11) % raw["vocab_size"] for i in range(prompt_len)]

@@ -7,20 +7,42 @@
 #include "base/die.h"
 #include "base/file.h"
 #include "base/jsonr.h"
+#include "engine/weights.h"
 #include "unit/test.h"
 
-void fixture_open(struct fixture *f, const char *name) {
+static json_t *load(const char *name) {
     char path[256];
     struct err err;
     snprintf(path, sizeof path, "tests/data/engine/%s.json", name);
-    f->root = jsonr_load_path(path, 16 << 20, &err);
-    if (!f->root) fail_msg("%s", err.msg);
+    json_t *root = jsonr_load_path(path, 16 << 20, &err);
+    if (!root) fail_msg("%s", err.msg);
+    return root;
+}
+
+static void use(struct fixture *f, json_t *root) {
+    struct err err;
+    f->root = root;
     f->dir = test_tmpdir();
     char *config = file_join(f->dir, "config.json");
     char *text = json_dumps(json_object_get(f->root, "config"), 0);
     if (file_write_atomic(config, text, strlen(text), &err) < 0) fail_msg("%s", err.msg);
     free(text);
     free(config);
+}
+
+void fixture_open(struct fixture *f, const char *name) { use(f, load(name)); }
+
+void fixture_each(const char *name, void (*check)(const struct fixture *f)) {
+    json_t *cases = load(name), *one;
+    const char *key;
+    json_object_foreach(cases, key, one) {
+        struct fixture f;
+        print_message("           %s\n", key);
+        use(&f, json_incref(one));
+        check(&f);
+        fixture_close(&f);
+    }
+    json_decref(cases);
 }
 
 void fixture_close(struct fixture *f) {
@@ -38,8 +60,7 @@ static struct engine *open_engine(const struct fixture *f, const char *weights, 
 
 struct engine *fixture_engine(const struct fixture *f, const char *dtype) {
     char source[64];
-    snprintf(source, sizeof source, "synthetic:%lld",
-             (long long)json_integer_value(json_object_get(f->root, "seed")));
+    snprintf(source, sizeof source, "synthetic:%lld", fixture_int(f, "seed"));
     return open_engine(f, source, dtype);
 }
 
@@ -63,6 +84,26 @@ size_t fixture_ids(const struct fixture *f, const char *key, uint32_t **out) {
     *out = xcalloc(n, sizeof **out);
     for (size_t i = 0; i < n; i++) (*out)[i] = (uint32_t)json_integer_value(json_array_get(a, i));
     return n;
+}
+
+void fixture_check(const struct fixture *f, const char *key, const float *got, size_t n, double most) {
+    float *want;
+    CHECK_INT(fixture_floats(f, key, &want), n);
+    CHECK_NEAR(relative_error(got, want, n), 0, most);
+    free(want);
+}
+
+long long fixture_int(const struct fixture *f, const char *key) {
+    const json_t *v = json_object_get(f->root, key);
+    if (!json_is_integer(v)) fail_msg("the fixture has no %s", key);
+    return json_integer_value(v);
+}
+
+float *fixture_rows(const struct fixture *f, const char *name, size_t n) {
+    struct weights_stream s = weights_stream_make((uint64_t)fixture_int(f, "seed"), name, 1.0f, 0.0f);
+    float *x = xcalloc(n, sizeof *x);
+    for (size_t i = 0; i < n; i++) x[i] = weights_stream_at(&s, (uint32_t)i);
+    return x;
 }
 
 double relative_error(const float *got, const float *want, size_t n) {

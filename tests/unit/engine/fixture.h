@@ -13,6 +13,8 @@ struct fixture {
     char *dir; /* holds the fixture's config.json */
 };
 void fixture_open(struct fixture *f, const char *name);
+/* Calls check once for every case of a file that holds several. */
+void fixture_each(const char *name, void (*check)(const struct fixture *f));
 void fixture_close(struct fixture *f);
 /* The fixture's model with its synthetic weights of that type, two threads. */
 struct engine *fixture_engine(const struct fixture *f, const char *dtype);
@@ -20,6 +22,12 @@ struct engine *fixture_engine_files(const struct fixture *f); /* with the folder
 
 size_t fixture_floats(const struct fixture *f, const char *key, float **out); /* caller frees */
 size_t fixture_ids(const struct fixture *f, const char *key, uint32_t **out); /* caller frees */
+
+long long fixture_int(const struct fixture *f, const char *key);
+/* The random rows that the block was run on: numbers between -1 and 1; caller frees. */
+float *fixture_rows(const struct fixture *f, const char *name, size_t n);
+/* got[n] must be what the fixture has under key, within `most` (see below). */
+void fixture_check(const struct fixture *f, const char *key, const float *got, size_t n, double most);
 
 /* Largest |got - want| over the largest |want|. */
 double relative_error(const float *got, const float *want, size_t n);

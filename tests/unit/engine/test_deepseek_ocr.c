@@ -9,20 +9,8 @@
 #include "unit/engine/fixture.h"
 #include "unit/test.h"
 
-static float *random_pixels(const struct fixture *f, int side) {
-    size_t n = 3 * (size_t)side * (size_t)side;
-    struct weights_stream s = weights_stream_make(
-        (uint64_t)json_integer_value(json_object_get(f->root, "seed")), "pixels", 1.0f, 0.0f);
-    float *x = xcalloc(n, sizeof *x);
-    for (size_t i = 0; i < n; i++) x[i] = weights_stream_at(&s, (uint32_t)i);
-    return x;
-}
-
 static void check_floats(const struct fixture *f, const char *key, const float *got, size_t n) {
-    float *want;
-    CHECK_INT(fixture_floats(f, key, &want), n);
-    CHECK_NEAR(relative_error(got, want, n), 0, 1e-4);
-    free(want);
+    fixture_check(f, key, got, n, 1e-4);
 }
 
 static void check_blocks(const char *name) {
@@ -30,9 +18,10 @@ static void check_blocks(const char *name) {
     fixture_open(&f, name);
     struct engine *e = fixture_engine(&f, "f32");
     struct vision *v = engine_vision(e);
-    int side = (int)json_integer_value(json_object_get(f.root, "side")), n = sam_tokens(v->sam, side);
+    int side = (int)fixture_int(&f, "side"), n = sam_tokens(v->sam, side);
     size_t tokens = (size_t)n * (size_t)n;
-    float *x = random_pixels(&f, side), *sam = xcalloc(tokens * (size_t)v->sam->out_width, sizeof *sam);
+    float *x = fixture_rows(&f, "pixels", 3 * (size_t)side * (size_t)side),
+          *sam = xcalloc(tokens * (size_t)v->sam->out_width, sizeof *sam);
     float *clip = xcalloc(tokens * (size_t)v->clip->width, sizeof *clip);
     float *rows = xcalloc(tokens * (size_t)v->hidden, sizeof *rows);
     struct vision_times times = { 0 };
@@ -70,7 +59,7 @@ TEST(deepseek_ocr_reads_a_page_with_tiles_as_torch_does) {
     size_t steps = fixture_ids(&f, "greedy", &want);
     r.max_new_tokens = (uint32_t)steps;
     if (engine_infer(e, &r, &got, &err) < 0) fail_msg("%s", err.msg);
-    CHECK_INT(got.prompt_tokens, json_integer_value(json_object_get(f.root, "prompt_tokens")));
+    CHECK_INT(got.prompt_tokens, fixture_int(&f, "prompt_tokens"));
     CHECK_INT(got.ids.n, steps);
     CHECK_MEM(got.ids.v, want, steps * sizeof *want);
     CHECK(got.sam_ms > 0 && got.clip_ms > 0 && got.prefill_ms >= got.sam_ms + got.clip_ms + got.projector_ms);

@@ -147,6 +147,37 @@ TEST(padding_is_grey_127) {
     image_free(&im);
 }
 
+/* Half black, half white: -1 and 1 add up to exactly nothing, in the global view and in all tiles together. */
+TEST(views_that_add_up_to_nothing_count_as_absent) {
+    static const struct {
+        const char *mode;
+        int side, white; /* rows */
+        bool blank;
+        int tokens;
+    } cases[] = {
+        { "base", 1024, 512, true, 273 },   { "base", 1024, 513, false, 273 },
+        { "gundam", 1280, 640, true, 273 }, { "gundam", 1280, 641, false, 693 },
+        { "gundam", 640, 320, true, 273 },
+    };
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        struct err err;
+        struct image im;
+        struct dsocr_plan plan;
+        struct dsocr_views views;
+        size_t row = (size_t)cases[i].side * 3;
+        image_init(&im, cases[i].side, cases[i].side, 0);
+        memset(im.rgb, 255, (size_t)cases[i].white * row);
+        dsocr_plan_make(dsocr_mode(cases[i].mode, &err), im.width, im.height, &plan);
+        dsocr_views_make(&plan, &im, &views);
+        dsocr_drop_blank(&plan, &views);
+        CHECK_INT(plan.image_tokens, cases[i].tokens);
+        CHECK_INT(views.blank, cases[i].blank);
+        CHECK((views.tiles != NULL) == (plan.grid_w > 0));
+        dsocr_views_free(&views);
+        image_free(&im);
+    }
+}
+
 static size_t prompt_ids(const char *text, const struct dsocr_plan *plans, size_t nplans,
                          struct token_ids *ids, struct token_ids *starts) {
     struct tokenizer *t = tokenizer_open_builtin();
@@ -167,7 +198,7 @@ TEST(a_prompt_is_bos_the_image_run_and_the_stripped_text) {
     CHECK_INT(nothing, 1); /* BOS alone */
     text.n = 0;
     size_t words = prompt_ids("\nFree OCR.", NULL, 0, &text, NULL) - 1;
-    CHECK_INT(prompt_ids("  <image>Free OCR. ", plans, 1, &ids, &starts), 1 + 273 + words);
+    CHECK_INT(prompt_ids("\xe3\x80\x80 <image>Free OCR. \xc2\xa0", plans, 1, &ids, &starts), 1 + 273 + words);
     CHECK_INT(ids.v[0], 0);
     CHECK_INT(starts.v[0], 1);
     CHECK_INT(ids.v[273], 1011);
