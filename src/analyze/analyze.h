@@ -40,6 +40,11 @@ struct analyze_timing {
     const double *tokens_in, *tokens_out; /* [n] each, tokens consumed and made; NULL: unknown */
     const bool *failed; /* [n]; NULL: none failed. Failed repeats are counted and left out */
 };
+/* Tokens that the recorded run read and made in a stage, by the engine's own answer: for traces without token records. */
+struct analyze_tokens {
+    const char *stage;
+    double in, out; /* over all its occurrences; NaN: unknown */
+};
 struct analyze_rule { /* ranges whose name matches the glob become occurrences of the stage */
     const char *stage, *glob;
 };
@@ -48,6 +53,8 @@ struct analyze_input {
     size_t ncosts;
     const struct analyze_timing *timings;
     size_t ntimings;
+    const struct analyze_tokens *tokens;
+    size_t ntokens;
     const struct analyze_rule *rules; /* before the presets, first match wins */
     size_t nrules;
     bool
@@ -111,8 +118,8 @@ struct analysis_stage {
     double kernel_mean_ns;                   /* mean duration of a kernel */
 
     double tokens_in, tokens_out; /* NaN: unknown */
-    const char *token_source;     /* "token records", "range labels", "timing phase"; NULL */
-    struct stats token_ns;        /* time from token to token (or step to step) in the trace */
+    const char *token_source; /* "token records", "range labels", "engine's answer", "timing phase"; NULL */
+    struct stats token_ns;    /* time from token to token (or step to step) in the trace */
     double kernels_per_token;
     double
         launches_per_token; /* NaN also where more tokens are read than made: prefill launches once for all */
@@ -130,7 +137,9 @@ struct analysis_stage {
     const struct analyze_timing *timing; /* NULL */
     struct stats timing_ms;              /* over the repeats that did not fail */
 
-    double joules, joules_per_token, tokens_per_joule, watts; /* over all occurrences, all devices it used */
+    /* Of the recorded run, over all occurrences and all GPUs on which it has kernels: whatever else they did meanwhile
+     * is in it. Tokens are those the stage works on: read where it reads more than it makes (prefill), else made. */
+    double joules, joules_per_token, tokens_per_joule, watts;
 };
 
 struct analysis_occurrence {       /* sorted by start */
@@ -299,6 +308,11 @@ struct analysis {
     const uint32_t *range_occurrence;  /* [timeline.ranges.n]: innermost occurrence around or at it */
     void *owner;                       /* private */
 };
+
+/* Tokens that the stage works on: those it reads where they are more than it makes (prefill), else those it makes. */
+static inline double analysis_stage_tokens(const struct analysis_stage *s) {
+    return s->tokens_in > s->tokens_out || s->tokens_out != s->tokens_out ? s->tokens_in : s->tokens_out;
+}
 
 void analyze_run(const struct timeline *tl, const struct analyze_input *input, struct analysis *a);
 void analysis_free(struct analysis *a); /* and ready for reuse; zeroed is fine */

@@ -43,6 +43,7 @@ struct context {
     struct intern *texts;
     struct stage_work *stage_work;    /* [nstages] */
     struct occurrence_work *occ_work; /* [noccurrences] */
+    uint64_t *occ_devices; /* [noccurrences] bit d: it has kernels on device d; those past 63 do not count */
     uint32_t *kernel_occurrence, *range_occurrence;
     uint32_t *launch_occurrence; /* [launches.n] */
     uint64_t lent_kernels;       /* of threads that mark no stage, given to the one open in their process */
@@ -79,6 +80,7 @@ void analyze_tokens(struct context *c); /* tokens.c */
 void analyze_gemms(struct context *c);  /* gemm.c: FLOPs and bytes of kernels, from GEMM records */
 void analyze_chains(struct context *c); /* chains.c */
 void analyze_model(struct context *c);  /* model.c: MFU, MBU, floor, distance, roofline */
+bool analysis_names_stage(const char *text, const struct analysis_stage *s); /* its name or its path */
 /* Of the repeats that did not fail: of the times, or of another column of the timing. */
 struct stats analysis_timing_stats(struct context *c, const struct analyze_timing *t, const double *values);
 void analyze_stability(struct context *c);  /* stability.c */

@@ -7,14 +7,14 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-static bool names_stage(const char *text, const struct analysis_stage *s) {
+bool analysis_names_stage(const char *text, const struct analysis_stage *s) {
     return text && (strcmp(text, s->path) == 0 || strcmp(text, s->name) == 0);
 }
 
 static const struct analyze_cost *cost_of(const struct context *c, const struct analysis_stage *s) {
     const struct analyze_cost *found = NULL;
     for (size_t i = 0; i < c->in->ncosts; i++) {
-        if (!names_stage(c->in->costs[i].stage, s)) continue;
+        if (!analysis_names_stage(c->in->costs[i].stage, s)) continue;
         found = &c->in->costs[i];
         if (strcmp(found->stage, s->path) == 0) break; /* the path is more precise than the name */
     }
@@ -23,7 +23,7 @@ static const struct analyze_cost *cost_of(const struct context *c, const struct 
 
 static const struct analyze_timing *timing_of(const struct context *c, const struct analysis_stage *s) {
     for (size_t i = 0; i < c->in->ntimings; i++)
-        if (names_stage(c->in->timings[i].stage, s)) return &c->in->timings[i];
+        if (analysis_names_stage(c->in->timings[i].stage, s)) return &c->in->timings[i];
     return NULL;
 }
 
@@ -44,11 +44,9 @@ static double parts_of(const struct context *c, const struct analysis_stage *s) 
     return c->in->one_run && s->occurrences ? 1 : (double)s->occurrences;
 }
 
-/* Tokens of one occurrence: the trace's, else those of the timing phase. */
-static double tokens_each(double in_trace, double parts, struct context *c, const struct analyze_timing *t,
-                          const double *timed) {
-    if (!isnan(in_trace) && parts > 0) return in_trace / parts;
-    return t && timed ? analysis_timing_stats(c, t, timed).median : NAN;
+/* Tokens of one timed repeat. */
+static double timed_tokens(struct context *c, const struct analysis_stage *s, const double *tokens) {
+    return s->timing_ms.n && tokens ? analysis_timing_stats(c, s->timing, tokens).median : NAN;
 }
 
 static void set_time(struct context *c, struct analysis_stage *s) {
@@ -67,24 +65,29 @@ static void set_time(struct context *c, struct analysis_stage *s) {
     }
 }
 
+/* A trace without tokens is taken to have as many as the repeats. */
 static void set_tokens(struct context *c, struct analysis_stage *s, double *out_each) {
     const struct analyze_timing *t = s->timing;
-    double in_each = tokens_each(s->tokens_in, parts_of(c, s), c, t, t ? t->tokens_in : NULL);
-    *out_each = tokens_each(s->tokens_out, parts_of(c, s), c, t, t ? t->tokens_out : NULL);
-    double times = s->occurrences ? parts_of(c, s) : 1;
-    if (!s->token_source && (!isnan(in_each) || !isnan(*out_each))) {
+    double in = timed_tokens(c, s, t ? t->tokens_in : NULL),
+           out = timed_tokens(c, s, t ? t->tokens_out : NULL);
+    double parts = s->occurrences ? parts_of(c, s) : 1;
+    if (!s->token_source && (!isnan(in) || !isnan(out))) {
         s->token_source = "timing phase";
-        s->tokens_in = in_each * times;
-        s->tokens_out = *out_each * times;
-        if (s->tokens_out > 0 && s->occurrences) {
-            s->kernels_per_token = (double)s->kernels / s->tokens_out;
-            if (!s->on_cpu && !(s->tokens_in > s->tokens_out))
-                s->launches_per_token = (double)s->launches / s->tokens_out;
-            s->joules_per_token = s->joules / s->tokens_out;
-            s->tokens_per_joule = s->joules > 0 ? s->tokens_out / s->joules : NAN;
-        }
+        s->tokens_in = in * parts;
+        s->tokens_out = out * parts;
     }
+    *out_each = isnan(out) ? s->tokens_out / parts : out;
     if (s->time_ns > 0) s->tokens_per_s = *out_each / (s->time_ns * 1e-9);
+}
+
+/* Sums of the recorded run by its tokens. A prefill launches once for all that it reads: no launches a token. */
+static void set_per_token(struct analysis_stage *s) {
+    double made = s->tokens_out > 0 && s->occurrences ? s->tokens_out : NAN;
+    double worked_on = analysis_stage_tokens(s);
+    s->kernels_per_token = (double)s->kernels / made;
+    if (!s->on_cpu && !(s->tokens_in > s->tokens_out)) s->launches_per_token = (double)s->launches / made;
+    s->joules_per_token = worked_on > 0 ? s->joules / worked_on : NAN;
+    s->tokens_per_joule = s->joules > 0 ? worked_on / s->joules : NAN;
 }
 
 static void set_cost(struct context *c, struct analysis_stage *s, double out_each) {
@@ -177,6 +180,7 @@ void analyze_model(struct context *c) {
         if (s->outside) continue;
         set_time(c, s);
         set_tokens(c, s, &out_each);
+        set_per_token(s);
         set_cost(c, s, out_each);
         if (s->parent != ANALYSIS_NONE || isnan(s->flops) || isnan(s->time_ns)) continue;
         flops += s->flops;

@@ -159,24 +159,45 @@ static void power_row(struct context *c, uint32_t device, size_t n) {
 
 /* ---- energy of stages */
 
+/* The one GPU with power samples is the one that worked, whatever the two files call it. */
+static uint64_t devices_of(const struct context *c, size_t occurrence) {
+    const struct analysis *a = c->a;
+    size_t gpus = 0;
+    for (size_t i = 0; i < a->ndevices; i++) gpus += a->devices[i].kernels && analysis_is_gpu(c, (uint32_t)i);
+    if (a->npowers == 1 && gpus == 1 && a->powers[0].device < 64 && c->occ_devices[occurrence])
+        return (uint64_t)1 << a->powers[0].device;
+    return c->occ_devices[occurrence];
+}
+
+/* All its GPUs, from its start to its end; one unknown makes the sum unknown. */
+static double occurrence_joules(const struct context *c, size_t i) {
+    const struct analysis_occurrence *o = &c->a->occurrences[i];
+    uint64_t devices = devices_of(c, i);
+    double sum = devices && !c->a->stages[o->stage].on_cpu ? 0 : NAN;
+    for (uint32_t d = 0; d < MIN(c->tl->ndevices, 64); d++)
+        if (devices >> d & 1) sum += power_joules(c, d, o->start_ns, o->wall_end_ns);
+    return sum;
+}
+
+/* Between samples the power is taken as even: what is shorter than two intervals cannot be told from its surroundings. */
+static bool long_enough(const struct context *c, const struct analysis_stage *s) {
+    double longest = 0;
+    for (size_t i = 0; i < c->a->npowers; i++) {
+        const struct power_index *x = &c->power[c->a->powers[i].device];
+        if (x->n > 1) longest = fmax(longest, c->a->powers[i].covered_ns / (double)(x->n - 1));
+    }
+    return s->wall_total_ns >= 2 * longest;
+}
+
 static void stage_energy(struct context *c) {
     struct analysis *a = c->a;
-    bool *begun = xcalloc(a->nstages, sizeof *begun);
-    for (size_t i = 0; i < a->noccurrences; i++) {
-        const struct analysis_occurrence *o = &a->occurrences[i];
-        struct analysis_stage *s = &a->stages[o->stage];
-        uint32_t device = a->npowers == 1 ? a->powers[0].device : c->occ_work[i].device;
-        bool unknown = device == ANALYSIS_NONE || !o->kernels || s->on_cpu;
-        double joules = unknown ? NAN : power_joules(c, device, o->start_ns, o->wall_end_ns);
-        s->joules = begun[o->stage] ? s->joules + joules : joules; /* one unknown makes the sum unknown */
-        begun[o->stage] = true;
-    }
-    free(begun);
+    for (size_t i = 0; i < a->nstages; i++) a->stages[i].joules = 0;
+    for (size_t i = 0; i < a->noccurrences; i++)
+        a->stages[a->occurrences[i].stage].joules += occurrence_joules(c, i);
     for (size_t i = 0; i < a->nstages; i++) {
         struct analysis_stage *s = &a->stages[i];
-        s->watts = s->wall_total_ns > 0 ? s->joules / (s->wall_total_ns * 1e-9) : NAN;
-        if (s->tokens_out > 0) s->joules_per_token = s->joules / s->tokens_out;
-        s->tokens_per_joule = s->joules > 0 ? s->tokens_out / s->joules : NAN;
+        if (!s->occurrences || !long_enough(c, s)) s->joules = NAN;
+        s->watts = s->joules / (s->wall_total_ns * 1e-9);
     }
 }
 

@@ -62,6 +62,12 @@ static void judge(struct analysis_stability *s, const struct analyze_timing *t) 
 
 void analyze_stability(struct context *c) {
     c->a->stability = analysis_alloc(c, c->in->ntimings, sizeof *c->a->stability);
-    c->a->nstability = c->in->ntimings;
-    for (size_t i = 0; i < c->in->ntimings; i++) judge(&c->a->stability[i], &c->in->timings[i]);
+    for (size_t i = 0; i < c->in->ntimings; i++) {
+        struct analysis_stability *s = &c->a->stability[c->a->nstability];
+        judge(s, &c->in->timings[i]);
+        if (s->ms.n || s->failed)
+            c->a->nstability++; /* else the run had no use for the stage */
+        else
+            *s = (struct analysis_stability){ 0 };
+    }
 }

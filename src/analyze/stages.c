@@ -147,6 +147,8 @@ static void whole_trace(struct context *c, struct building *b) {
 /* Stages that only the clock of the timing phase saw get a row without occurrences: "prefill/sam" under prefill. */
 static void timed_stages(struct context *c, struct building *b) {
     for (size_t i = 0; i < c->in->ntimings; i++) {
+        if (!stats_of(c->in->timings[i].ms, c->in->timings[i].n).n)
+            continue; /* a tower that had no image to look at */
         const char *name = c->in->timings[i].stage, *slash = strrchr(name, '/');
         uint32_t parent = ANALYSIS_NONE;
         bool there = false;
@@ -288,6 +290,7 @@ void analyze_stages(struct context *c) {
     own_kernels(c, implicit);
     c->stage_work = xcalloc(c->a->nstages, sizeof *c->stage_work);
     c->occ_work = xcalloc(c->a->noccurrences + 1, sizeof *c->occ_work);
+    c->occ_devices = xcalloc(c->a->noccurrences + 1, sizeof *c->occ_devices);
     for (size_t i = 0; i < c->a->noccurrences; i++) c->occ_work[i].device = ANALYSIS_NONE;
     if (c->tl->nshapes && c->a->nstages < STAGE_MATRIX_MAX / c->tl->nshapes)
         c->shape_stage_ns = xcalloc(c->tl->nshapes * c->a->nstages, sizeof *c->shape_stage_ns);
@@ -357,11 +360,6 @@ void analyze_stages_finish(struct context *c) {
         s->devices = MAX(1, c->stage_work[i].devices);
         take_samplers(s, &c->stage_work[i]);
         if (s->on_cpu) forget_launches(s);
-        if (s->tokens_out > 0) {
-            s->kernels_per_token = (double)s->kernels / s->tokens_out;
-            if (!s->on_cpu && !(s->tokens_in > s->tokens_out))
-                s->launches_per_token = (double)s->launches / s->tokens_out;
-        }
     }
 }
 

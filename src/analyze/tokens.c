@@ -124,6 +124,18 @@ static void step_intervals(struct context *c, struct intervals *by_stage) {
     }
 }
 
+/* What the trace does not hold, the engine may have said when it answered. */
+static void take_given(const struct context *c, struct analysis_stage *s) {
+    for (size_t i = 0; i < c->in->ntokens && !s->token_source; i++) {
+        const struct analyze_tokens *t = &c->in->tokens[i];
+        if (!s->occurrences || !analysis_names_stage(t->stage, s) || (isnan(t->in) && isnan(t->out)))
+            continue;
+        s->tokens_in = t->in;
+        s->tokens_out = t->out;
+        s->token_source = "engine's answer";
+    }
+}
+
 void analyze_tokens(struct context *c) {
     struct analysis *a = c->a;
     struct intervals *by_stage = xcalloc(a->nstages, sizeof *by_stage);
@@ -140,6 +152,7 @@ void analyze_tokens(struct context *c) {
             s->token_source = "range labels";
     }
     for (size_t i = 0; i < a->nstages; i++) {
+        take_given(c, &a->stages[i]);
         a->stages[i].token_ns = stats_of_sorting(by_stage[i].v, by_stage[i].n);
         free(by_stage[i].v);
     }

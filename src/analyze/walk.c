@@ -138,6 +138,7 @@ static void close_occurrences(struct walk *w) {
         struct analysis_stage *s = &c->a->stages[out->stage];
         if (o->device != w->device) continue;
         used[out->stage] = true;
+        if (w->device < 64) c->occ_devices[i] |= (uint64_t)1 << w->device;
         double span = (double)(o->last_ns - o->first_ns), idle = span - (double)o->busy_ns;
         if (!out->gpu_first_ns || o->first_ns < out->gpu_first_ns) out->gpu_first_ns = o->first_ns;
         out->gpu_last_ns = MAX(out->gpu_last_ns, o->last_ns);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 #include "base/die.h"
 #include "base/log.h"
@@ -44,6 +45,11 @@ int command_usage(const char *fmt, ...) {
 int command_fail(const struct err *err) {
     log_error("%s", err->msg);
     return EXIT_FAILED;
+}
+
+size_t command_width(int fd) {
+    struct winsize w;
+    return ioctl(fd, TIOCGWINSZ, &w) == 0 && w.ws_col >= 40 ? MIN((size_t)w.ws_col, 160) : 100;
 }
 
 const struct command *command_find(const char *name) {

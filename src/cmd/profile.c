@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -222,11 +221,6 @@ static int open_folder(struct job *j, struct err *err) {
 
 /* ---- after it */
 
-static int terminal_width(void) {
-    struct winsize w;
-    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col >= 40 ? MIN((int)w.ws_col, 140) : 100;
-}
-
 /* What is learnt only when the engine runs. */
 static int add_engine_to_env(struct job *j, struct err *err) {
     struct strbuf env = STRBUF_INIT;
@@ -277,7 +271,7 @@ static int finish(struct job *j, struct err *err) {
     j->run.version = build_version();
     profile_results_open(&r, &j->run);
     if (rc == 0) rc = write_files(&j->run, &r, err);
-    if (rc == 0) report_terminal(&r.in, (size_t)terminal_width(), &screen);
+    if (rc == 0) report_terminal(&r.in, command_width(STDOUT_FILENO), &screen);
     profile_results_close(&r);
     log_own_cost(j, from);
     if (rc == 0) rc = run_dir_complete(j->run_dir, err);

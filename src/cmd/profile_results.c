@@ -1,8 +1,6 @@
 #include "cmd/profile_results.h"
 
-#include <dirent.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,24 +10,10 @@
 #include "base/stats.h"
 #include "base/util.h"
 #include "base/vec.h"
+#include "report/run.h"
 #include "timeline/timeline.h"
 
 #define ADVISE_ABOVE 0.25 /* what recording may cost before a lighter preset is advised */
-
-static void say(struct profile_texts *list, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void say(struct profile_texts *list, const char *fmt, ...) {
-    struct strbuf s = STRBUF_INIT;
-    va_list ap;
-    va_start(ap, fmt);
-    strbuf_vaddf(&s, fmt, ap);
-    va_end(ap);
-    vec_push(list, strbuf_detach(&s));
-}
-
-static void texts_free(struct profile_texts *list) {
-    for (size_t i = 0; i < list->n; i++) free(list->v[i]);
-    free(list->v);
-}
 
 /* ---- times */
 
@@ -68,26 +52,26 @@ static double median_of(const double *v, size_t n) { return stats_of(v, n).media
 
 /* ---- stages */
 
-static bool has_stage(const struct profile_texts *names, const char *name) {
+static bool has_stage(const struct problems *names, const char *name) {
     for (size_t i = 0; i < names->n; i++)
         if (strcmp(names->v[i], name) == 0) return true;
     return false;
 }
 
 /* What the engine announced, and what its answers hold beyond that. */
-static void stage_names(const struct session_result *res, struct profile_texts *names) {
-    say(names, "prefill");
+static void stage_names(const struct session_result *res, struct problems *names) {
+    problems_add(names, "prefill");
     for (size_t i = 0; res->loaded && i < res->info.stages.n; i++) {
         const char *name = res->info.stages.v[i];
-        if (!has_stage(names, name) && strcmp(name, "decode") != 0) say(names, "%s", name);
+        if (!has_stage(names, name) && strcmp(name, "decode") != 0) problems_add(names, "%s", name);
     }
     for (size_t i = 0; i < res->nrepeats; i++) {
         const struct engine_answer *a = answer_of(&res->repeats[i]);
         for (size_t k = 0; k < a->stages.n; k++)
             if (!has_stage(names, a->stages.v[k].name) && strcmp(a->stages.v[k].name, "decode") != 0)
-                say(names, "%s", a->stages.v[k].name);
+                problems_add(names, "%s", a->stages.v[k].name);
     }
-    say(names, "decode");
+    problems_add(names, "decode");
 }
 
 /* The median over the repeats of each number of the cost on its own. */
@@ -115,7 +99,7 @@ static bool median_cost(const struct profile_run *run, const char *stage, struct
 }
 
 /* Recorded over timed, for the input of the representative run; per token where the lengths differ. */
-static double representative_ratio(const struct profile_run *run, const char *stage, double *as_ms) {
+static double representative_ratio(const struct profile_run *run, const char *stage) {
     const struct session_result *res = run->result;
     const struct session_repeat *rep = &res->representative;
     double recorded = rep->done ? stage_ms(&rep->answer, stage) : NAN,
@@ -130,7 +114,6 @@ static double representative_ratio(const struct profile_run *run, const char *st
     }
     double timed = median_of(same, n), ratio = recorded / timed;
     free(same);
-    *as_ms = recorded;
     return isfinite(ratio) ? ratio : NAN;
 }
 
@@ -152,28 +135,27 @@ static void fill_costs(const struct profile_run *run, struct profile_stage *st) 
 
 static void fill_stage(const struct profile_run *run, const char *name, struct profile_stage *st) {
     const struct session_result *res = run->result;
-    double *tokens = xcalloc(res->nrepeats + 1, sizeof *tokens), recorded_ms;
     report_stage_init(&st->row);
+    st->tokens = xcalloc(res->nrepeats + 1, sizeof *st->tokens);
     st->ms = xcalloc(res->nrepeats + 1, sizeof *st->ms);
     for (size_t i = 0; i < res->nrepeats; i++) {
         const struct engine_answer *a = answer_of(&res->repeats[i]);
         st->ms[i] = stage_ms(a, name);
-        tokens[i] = stage_tokens(a, name);
+        st->tokens[i] = stage_tokens(a, name);
     }
     st->row.name = name;
     st->row.parent = strcmp(name, "prefill") == 0 || strcmp(name, "decode") == 0 ? NULL : "prefill";
     st->row.ms = st->ms;
     st->row.n = res->nrepeats;
-    st->row.tokens = median_of(tokens, res->nrepeats);
+    st->row.tokens = median_of(st->tokens, res->nrepeats);
     fill_costs(run, st);
-    st->representative_cost = representative_ratio(run, name, &recorded_ms);
+    st->representative_cost = representative_ratio(run, name);
     /* What a report compares with the median over all inputs: the ratio is the honest part. */
     st->row.representative_ms = st->representative_cost * median_of(st->ms, res->nrepeats);
-    free(tokens);
 }
 
 static void fill_stages(struct profile_results *r, const struct profile_run *run) {
-    struct profile_texts names = { 0 };
+    struct problems names = { 0 };
     stage_names(run->result, &names);
     r->nstages = names.n;
     r->stages = xcalloc(names.n, sizeof *r->stages);
@@ -216,6 +198,24 @@ static double decode_rate(const struct engine_answer *a) {
 static double prefill_rate(const struct engine_answer *a) {
     return a->prefill_ms > 0 ? a->prompt_tokens / a->prefill_ms * 1e3 : NAN;
 }
+/* Of the whole request: a GPU's counter is too slow to tell prefill from decode. */
+static void fill_energy(struct profile_results *r, const struct profile_run *run) {
+    const struct session_result *res = run->result;
+    double *v = xcalloc(res->nrepeats + 1, sizeof *v);
+    bool known = false;
+    for (size_t i = 0; i < res->nrepeats; i++) {
+        v[i] = res->repeats[i].joules / answer_of(&res->repeats[i])->new_tokens;
+        known |= isfinite(v[i]);
+    }
+    vec_push(&r->owned, (char *)v);
+    if (!known) return;
+    r->figures[r->in.nfigures++] = (struct report_figure){ .key = "joules_per_new_token",
+                                                           .name = "Energy per new token (whole request)",
+                                                           .unit = "J/token",
+                                                           .values = v,
+                                                           .n = res->nrepeats };
+}
+
 static double whole(const struct engine_answer *a) {
     return a->preprocess_ms + a->prefill_ms + (a->new_tokens > 1 ? a->decode_ms : 0);
 }
@@ -233,7 +233,7 @@ static void fill_figures(struct profile_results *r, const struct profile_run *ru
         { "preprocess", "Preprocessing", "ms", preprocess, false },
         { "end_to_end", "Preprocessing, prefill and decode", "ms", whole, false },
     };
-    r->figures = xcalloc(COUNTOF(rows), sizeof *r->figures);
+    r->figures = xcalloc(COUNTOF(rows) + 1, sizeof *r->figures);
     for (size_t i = 0; i < COUNTOF(rows); i++) {
         double *v = over_repeats(run, rows[i].of);
         vec_push(&r->owned, (char *)v);
@@ -246,6 +246,7 @@ static void fill_figures(struct profile_results *r, const struct profile_run *ru
     }
     r->in.figures = r->figures;
     r->in.nfigures = COUNTOF(rows);
+    fill_energy(r, run);
 }
 
 /* ---- words */
@@ -257,14 +258,16 @@ static void say_recording_cost(struct profile_results *r) {
         if (isnan(over)) continue;
         strbuf_addf(&line, "%s%s %+.1f%%", line.len ? ", " : "", r->rows[i].name, over * 100);
         if (over > ADVISE_ABOVE && !r->rows[i].parent)
-            say(&r->problems,
+            problems_add(
+                &r->problems,
                 "The recorded run of %s was %.0f%% slower than the timed repeats: gaps and times of operators in it are "
                 "too large. profiling=min records less.",
                 r->rows[i].name, over * 100);
     }
     if (line.len) {
         log_info("recording cost (representative run against timed median): %s", line.buf);
-        say(&r->assumptions,
+        problems_add(
+            &r->assumptions,
             "The representative run against the timed median, same input: %s. Latencies come from the timed repeats alone.",
             line.buf);
     }
@@ -273,39 +276,45 @@ static void say_recording_cost(struct profile_results *r) {
 
 static void say_assumptions(struct profile_results *r, const struct profile_run *run) {
     const struct profile_plan *p = run->plan;
-    struct profile_texts *a = &r->assumptions;
-    say(a, "Peaks: %s.",
-        run->peak->source[0] ? run->peak->source : "none known, so MFU, MBU and floors are not given");
-    say(a,
+    struct problems *a = &r->assumptions;
+    problems_add(a, "Peaks: %s.",
+                 run->peak->source[0] ? run->peak->source
+                                      : "none known, so MFU, MBU and floors are not given");
+    problems_add(
+        a,
         "A multiply-add counts 2 FLOPs; matrix products, convolutions and attention count, causal attention by its real context.");
-    say(a,
+    problems_add(
+        a,
         "Bytes are the fewest that must move: each weight touched once a forward pass, the KV cache read and written, inputs and outputs once.");
     if (p->model && p->model->text.experts)
-        say(a,
+        problems_add(
+            a,
             "Bytes of experts: E(1-(1-k/E)^T) of E experts are touched by T tokens, on average, if routing is even.");
     if (p->s.infer.ignore_eos)
-        say(a, "End tokens were ignored, so that every repeat makes the same number of tokens.");
-    if (!p->s.infer.do_sample) say(a, "Tokens were chosen greedily.");
+        problems_add(a, "End tokens were ignored, so that every repeat makes the same number of tokens.");
+    if (!p->s.infer.do_sample) problems_add(a, "Tokens were chosen greedily.");
     if (run->result->loaded && run->result->info.weights &&
         strncmp(run->result->info.weights, "synthetic", 9) == 0)
-        say(a, "Weights are random (%s): times are real, answers mean nothing.", run->result->info.weights);
-    say(a, "Image stages are parts of prefill and are never added to it.");
-    for (size_t i = 0; p->model && i < p->model->nnotes; i++) say(a, "%s", p->model->notes[i]);
-    if (!p->model) say(a, "What the model must cost is not known: %s.", p->model_note.msg);
+        problems_add(a, "Weights are random (%s): times are real, answers mean nothing.",
+                     run->result->info.weights);
+    problems_add(a, "Image stages are parts of prefill and are never added to it.");
+    for (size_t i = 0; p->model && i < p->model->nnotes; i++) problems_add(a, "%s", p->model->notes[i]);
+    if (!p->model) problems_add(a, "What the model must cost is not known: %s.", p->model_note.msg);
 }
 
 static void say_problems(struct profile_results *r, const struct profile_run *run) {
     const struct session_result *res = run->result;
-    for (size_t i = 0; i < res->problems.n; i++) say(&r->problems, "%s", res->problems.v[i]);
+    for (size_t i = 0; i < res->problems.n; i++) problems_add(&r->problems, "%s", res->problems.v[i]);
     if (res->restarts)
-        say(&r->problems, "The engine was restarted %u time%s.", res->restarts,
-            res->restarts == 1 ? "" : "s");
+        problems_add(&r->problems, "The engine was restarted %u time%s.", res->restarts,
+                     res->restarts == 1 ? "" : "s");
     if (res->done < res->nrepeats)
-        say(&r->problems, "%zu of %zu timed repeats have a result.", res->done, res->nrepeats);
+        problems_add(&r->problems, "%zu of %zu timed repeats have a result.", res->done, res->nrepeats);
     for (size_t i = 0; i < r->nstages; i++) {
         struct stats s = stats_of(r->rows[i].ms, r->rows[i].n);
         if (!r->rows[i].parent && s.cv > 0.05)
-            say(&r->problems,
+            problems_add(
+                &r->problems,
                 "Unstable: %s varies by %.1f%% (CV) over the repeats; differences of that size mean nothing.",
                 r->rows[i].name, s.cv * 100);
     }
@@ -313,50 +322,59 @@ static void say_problems(struct profile_results *r, const struct profile_run *ru
 
 /* ---- the trace of the representative run */
 
-static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
-
 static struct timeline *load_traces(const char *run_dir, struct profile_results *r) {
     char *dir = file_join(run_dir, "trace");
-    struct profile_texts paths = { 0 };
-    DIR *d = opendir(dir);
-    for (const struct dirent *e; d && (e = readdir(d));) {
-        size_t n = strlen(e->d_name);
-        if (n > 4 && strcmp(e->d_name + n - 4, ".ipt") == 0) vec_push(&paths, file_join(dir, e->d_name));
-    }
-    if (d) closedir(d);
-    if (paths.n) qsort(paths.v, paths.n, sizeof paths.v[0], by_text);
+    struct problems paths = { 0 };
     struct err err;
+    report_add_traces(dir, &paths);
     struct timeline *tl = paths.n ? timeline_load((const char *const *)paths.v, paths.n, &err) : NULL;
-    if (paths.n && !tl) say(&r->problems, "The trace could not be read: %s", err.msg);
+    if (paths.n && !tl) problems_add(&r->problems, "The trace could not be read: %s", err.msg);
     if (!paths.n)
-        say(&r->problems,
-            "The representative run left no trace: there are no operators and kernels to show.");
-    texts_free(&paths);
+        problems_add(&r->problems,
+                     "The representative run left no trace: there are no operators and kernels to show.");
+    problems_free(&paths);
     free(dir);
     return tl;
 }
 
-static void fill_analysis(struct profile_results *r, const struct profile_run *run) {
+/* Costs and tokens of the recorded request, times of the others. */
+static void stage_input(struct profile_results *r, const struct profile_run *run, size_t i) {
     const struct session_repeat *rep = &run->result->representative;
+    const struct report_stage *row = &r->rows[i];
+    double tokens = stage_tokens(answer_of(rep), row->name);
+    bool reads = strcmp(row->name, "prefill") == 0;
+    struct llm_cost c;
+    bool known =
+        rep->done && profile_cost(run->plan, run->peak, &run->images[rep->item], row->name, &rep->answer, &c);
+    r->costs[i] = (struct analyze_cost){ .stage = row->name,
+                                         .flops = known ? c.flops : NAN,
+                                         .bytes = known ? c.bytes : NAN,
+                                         .floor_ns = known ? c.floor_s * 1e9 : NAN };
+    r->timings[i] = (struct analyze_timing){ .stage = row->name,
+                                             .n = row->n,
+                                             .ms = row->ms,
+                                             .failed = r->failed,
+                                             .tokens_in = reads ? r->stages[i].tokens : NULL,
+                                             .tokens_out = reads ? NULL : r->stages[i].tokens };
+    r->tokens[i] = (struct analyze_tokens){ row->name, reads ? tokens : NAN, reads ? NAN : tokens };
+}
+
+static void fill_analysis(struct profile_results *r, const struct profile_run *run) {
     r->timeline = load_traces(run->run_dir, r);
     if (!r->timeline) return;
+    report_trace_problems(r->timeline, &r->problems);
     r->costs = xcalloc(r->nstages, sizeof *r->costs);
     r->timings = xcalloc(r->nstages, sizeof *r->timings);
-    for (size_t i = 0; i < r->nstages; i++) {
-        struct llm_cost c;
-        bool known = rep->done && profile_cost(run->plan, run->peak, &run->images[rep->item], r->rows[i].name,
-                                               &rep->answer, &c);
-        r->costs[i] = (struct analyze_cost){ .stage = r->rows[i].name,
-                                             .flops = known ? c.flops : NAN,
-                                             .bytes = known ? c.bytes : NAN,
-                                             .floor_ns = known ? c.floor_s * 1e9 : NAN };
-        r->timings[i] =
-            (struct analyze_timing){ .stage = r->rows[i].name, .n = r->rows[i].n, .ms = r->rows[i].ms };
-    }
+    r->tokens = xcalloc(r->nstages, sizeof *r->tokens);
+    r->failed = xcalloc(run->result->nrepeats + 1, sizeof *r->failed);
+    for (size_t i = 0; i < run->result->nrepeats; i++) r->failed[i] = run->result->repeats[i].error != NULL;
+    for (size_t i = 0; i < r->nstages; i++) stage_input(r, run, i);
     r->analyze = (struct analyze_input){ .costs = r->costs,
                                          .ncosts = r->nstages,
                                          .timings = r->timings,
                                          .ntimings = r->nstages,
+                                         .tokens = r->tokens,
+                                         .ntokens = r->nstages,
                                          .one_run = true,
                                          .peak_flops_per_s = run->peak->peak.flop_per_s,
                                          .peak_bytes_per_s = run->peak->peak.bytes_per_s,
@@ -402,6 +420,7 @@ static void fill_answers(struct profile_results *r, const struct profile_run *ru
                                     .ms = whole(a) };
     }
     r->in.answers = r->answers;
+    r->in.answers_total = r->in.nanswers;
 }
 
 void profile_results_open(struct profile_results *r, const struct profile_run *run) {
@@ -449,7 +468,7 @@ void profile_results_open(struct profile_results *r, const struct profile_run *r
 void profile_results_close(struct profile_results *r) {
     if (r->in.analysis) analysis_free(&r->analysis);
     timeline_close(r->timeline);
-    for (size_t i = 0; i < r->nstages; i++) free(r->stages[i].ms);
+    for (size_t i = 0; i < r->nstages; i++) free(r->stages[i].ms), free(r->stages[i].tokens);
     free(r->stages);
     free(r->rows);
     free(r->figures);
@@ -457,8 +476,10 @@ void profile_results_close(struct profile_results *r) {
     free(r->answers);
     free(r->costs);
     free(r->timings);
+    free(r->tokens);
+    free(r->failed);
     free(r->title);
-    texts_free(&r->assumptions);
-    texts_free(&r->problems);
-    texts_free(&r->owned);
+    problems_free(&r->assumptions);
+    problems_free(&r->problems);
+    problems_free(&r->owned);
 }

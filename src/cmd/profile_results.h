@@ -8,6 +8,7 @@
 #define CMD_PROFILE_RESULTS_H
 
 #include "analyze/analyze.h"
+#include "base/problems.h"
 #include "cmd/profile_costs.h"
 #include "cmd/profile_plan.h"
 #include "report/report.h"
@@ -27,14 +28,9 @@ struct profile_run {
 
 struct profile_stage {
     struct report_stage row;
-    double *ms;                 /* [repeats] */
+    double *ms, *tokens;        /* [repeats]; tokens: read in prefill, made in decode */
     struct llm_cost cost;       /* median over repeats; flops NaN: unknown */
     double representative_cost; /* recorded over timed, for the same input where possible; NaN */
-};
-
-struct profile_texts {
-    char **v;
-    size_t n, cap;
 };
 
 struct profile_results {
@@ -45,11 +41,13 @@ struct profile_results {
     struct report_figure *figures;
     struct report_kv *env;
     struct report_answer *answers;
-    struct profile_texts assumptions, problems, owned;
+    struct problems assumptions, problems, owned;
     struct timeline *timeline;
     struct analysis analysis;
     struct analyze_cost *costs;
     struct analyze_timing *timings;
+    struct analyze_tokens *tokens;
+    bool *failed; /* [repeats] */
     struct analyze_input analyze;
     char *title;
 };

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/die.h"
@@ -78,12 +77,6 @@ static char *output_folder(const struct report_run *r, const struct report_opts 
     return xasprintf("%.*s-report", (int)n, operand);
 }
 
-static size_t terminal_width(void) {
-    struct winsize w;
-    return isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col >= 40 ? w.ws_col
-                                                                                                : 100;
-}
-
 static int write_and_print(struct report_run *r, const struct report_opts *o, const char *operand,
                            struct err *err) {
     struct strbuf screen = STRBUF_INIT;
@@ -92,7 +85,7 @@ static int write_and_print(struct report_run *r, const struct report_opts *o, co
     int rc = file_mkdirs(dir, err);
     if (rc == 0) rc = report_write_all(dir, &r->in, err);
     if (rc == 0) {
-        report_terminal(&r->in, terminal_width(), &screen);
+        report_terminal(&r->in, command_width(STDOUT_FILENO), &screen);
         fputs(screen.buf, stdout);
         log_info("wrote %s/report.html, report.md, metrics.json and the tables", dir);
     }

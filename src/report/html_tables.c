@@ -270,7 +270,7 @@ static void assumptions(const struct view *v, struct strbuf *out) {
 }
 
 static void answers(const struct view *v, struct strbuf *out) {
-    size_t n = MIN(v->in->nanswers, 20);
+    size_t n = MIN(v->in->nanswers, REPORT_ANSWERS_MAX);
     if (n == 0) return;
     html_section(out, "answers", "Answers", NULL);
     for (size_t i = 0; i < n; i++) {
@@ -286,8 +286,9 @@ static void answers(const struct view *v, struct strbuf *out) {
         html_escape(out, cut);
         strbuf_addstr(out, "</pre></div>\n");
     }
-    if (v->in->nanswers > n)
-        strbuf_addf(out, "<p class=\"soft small\">%zu more in predictions.md.</p>\n", v->in->nanswers - n);
+    if (v->in->answers_total > n)
+        strbuf_addf(out, "<p class=\"soft small\">%zu more in predictions.md.</p>\n",
+                    v->in->answers_total - n);
     html_section_end(out);
 }
 

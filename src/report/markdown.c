@@ -193,7 +193,7 @@ static void overhead(const struct view *v, struct strbuf *out) {
 static void answers(const struct view *v, struct strbuf *out) {
     size_t n = MIN(v->in->nanswers, 5);
     if (n == 0) return;
-    strbuf_addf(out, "## Answers\n\n%zu of %zu; all in predictions.md.\n\n", n, v->in->nanswers);
+    strbuf_addf(out, "## Answers\n\n%zu of %zu; all in predictions.md.\n\n", n, v->in->answers_total);
     for (size_t i = 0; i < n; i++) {
         const struct report_answer *a = &v->in->answers[i];
         text_markdown(out, text_or_dash(a->input));

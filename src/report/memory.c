@@ -6,6 +6,7 @@
 
 #include "base/die.h"
 #include "base/jsonr.h"
+#include "report/input_json.h"
 #include "report/metrics.h"
 
 #define MAX_METRICS_BYTES (256u << 20)
@@ -21,8 +22,7 @@ double memory_number(const json_t *object, const char *key) {
 
 const json_t *memory_array(const json_t *object, const char *key) { return json_object_get(object, key); }
 
-/* An array of numbers; null and anything else is NaN. */
-static double *numbers(const json_t *array, size_t *n) {
+double *memory_numbers(const json_t *array, size_t *n) {
     *n = json_array_size(array);
     double *v = xcalloc(*n + 1, sizeof *v);
     for (size_t i = 0; i < *n; i++) {
@@ -55,7 +55,7 @@ static void read_stage(struct report_memory *m, const json_t *o) {
     s.representative_ms = memory_number(o, "representative_ms");
     const json_t *repeats = memory_array(o, "repeats_ms");
     if (!s.name || (json_array_size(repeats) == 0 && isnan(s.floor_ms) && isnan(s.flops))) return;
-    s.ms = numbers(repeats, &s.n);
+    s.ms = memory_numbers(repeats, &s.n);
     if (s.n) m->timings[m->ntimings++] = (struct analyze_timing){ .stage = s.name, .n = s.n, .ms = s.ms };
     if (isfinite(s.floor_ms) || isfinite(s.flops))
         m->costs[m->ncosts++] = (struct analyze_cost){ s.name, false, s.flops, s.bytes, s.floor_ms * 1e6 };
@@ -70,8 +70,26 @@ static void read_figure(struct report_memory *m, const json_t *o) {
                                0,
                                json_is_true(json_object_get(o, "larger_is_better")) };
     if (!f.key || !f.name) return;
-    f.values = numbers(memory_array(o, "repeats"), &f.n);
+    f.values = memory_numbers(memory_array(o, "repeats"), &f.n);
     m->figures[m->nfigures++] = f;
+}
+
+static void read_answer(struct report_memory *m, const json_t *o) {
+    struct report_answer a = { .input = memory_text(o, "input"),
+                               .prompt = memory_text(o, "prompt"),
+                               .text = memory_text(o, "text"),
+                               .error = memory_text(o, "error"),
+                               .prompt_tokens = memory_number(o, "prompt_tokens"),
+                               .new_tokens = memory_number(o, "new_tokens"),
+                               .ms = memory_number(o, "ms") };
+    if (a.input) m->answers[m->nanswers++] = a;
+}
+
+static void read_answers(struct report_memory *m) {
+    const json_t *answers = memory_array(m->root, "answers");
+    size_t n = json_array_size(answers);
+    m->answers = xcalloc(n + 1, sizeof *m->answers);
+    for (size_t i = 0; i < n; i++) read_answer(m, json_array_get(answers, i));
 }
 
 static void read_all(struct report_memory *m) {
@@ -92,6 +110,8 @@ static void read_all(struct report_memory *m) {
     }
     m->assumptions = texts(memory_array(m->root, "assumptions"), &m->nassumptions);
     m->problems = texts(memory_array(m->root, "problems"), &m->nproblems);
+    m->kept = input_json_read(json_object_get(m->root, "analysis_input"));
+    read_answers(m);
 }
 
 static struct report_memory *from_json(json_t *root, const char *what, struct err *err) {
@@ -132,8 +152,42 @@ void report_memory_close(struct report_memory *m) {
     free(m->problems);
     free(m->timings);
     free(m->costs);
+    free(m->answers);
+    input_json_free(m->kept);
     json_decref(m->root);
     free(m);
+}
+
+struct analyze_input report_memory_input(const struct report_memory *m) {
+    if (m->kept) return m->kept->input;
+    return (struct analyze_input){ .timings = m->timings,
+                                   .ntimings = m->ntimings,
+                                   .costs = m->costs,
+                                   .ncosts = m->ncosts,
+                                   /* only `profile` times stages, and it records one request */
+                                   .one_run = m->ntimings > 0,
+                                   .peak_flops_per_s = NAN,
+                                   .peak_bytes_per_s = NAN };
+}
+
+void report_memory_forget(struct report_memory *m, bool costs_too) {
+    for (size_t i = 0; i < m->nstages; i++) {
+        struct report_stage *s = &m->stages[i];
+        s->floor_ms = s->mfu = s->mbu = s->distance = NAN;
+        if (costs_too) s->flops = s->bytes = NAN;
+    }
+    struct analyze_cost *costs = m->kept ? m->kept->costs : m->costs;
+    size_t ncosts = m->kept ? m->kept->input.ncosts : m->ncosts;
+    for (size_t i = 0; i < ncosts; i++) {
+        costs[i].floor_ns = NAN;
+        if (costs_too) costs[i].flops = costs[i].bytes = NAN;
+    }
+}
+
+/* A count that somebody else may have written. */
+static size_t count_of(const json_t *object, const char *key) {
+    double v = memory_number(object, key);
+    return v > 0 && v < 1e9 ? (size_t)v : 0;
 }
 
 void report_memory_fill(const struct report_memory *m, struct report_input *in) {
@@ -148,9 +202,12 @@ void report_memory_fill(const struct report_memory *m, struct report_input *in) 
     const json_t *started = json_object_get(run, "started_unix_ns");
     if (json_is_integer(started) && json_integer_value(started) > 0)
         in->started_wall_ns = (uint64_t)json_integer_value(started);
-    double repeats = memory_number(run, "repeats"), failed = memory_number(run, "failed_repeats");
-    in->repeats = repeats > 0 && repeats < 1e9 ? (size_t)repeats : 0;
-    in->failed_repeats = failed > 0 && failed < 1e9 ? (size_t)failed : 0;
+    in->repeats = count_of(run, "repeats");
+    in->failed_repeats = count_of(run, "failed_repeats");
+    in->top = count_of(run, "top");
+    in->answers = m->answers, in->nanswers = m->nanswers;
+    in->answers_total = count_of(run, "answers");
+    if (in->answers_total < in->nanswers) in->answers_total = in->nanswers;
     in->peak.device = memory_text(device, "name");
     in->peak.type = memory_text(device, "peak_type");
     in->peak.source = memory_text(device, "peak_source");

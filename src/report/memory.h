@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "report/report.h"
 
+struct input_json;
 struct report_memory {
     json_t *root;
     struct report_stage *stages; /* as `profile` gave them; only those with repeats or costs */
@@ -21,7 +22,10 @@ struct report_memory {
     size_t nenv;
     const char **assumptions, **problems;
     size_t nassumptions, nproblems;
-    struct analyze_timing *timings;
+    struct report_answer *answers;
+    size_t nanswers;
+    struct input_json *kept;        /* what the analysis was told; NULL: written before that was kept */
+    struct analyze_timing *timings; /* the same as far as the stages tell it, for where it was not kept */
     size_t ntimings;
     struct analyze_cost *costs;
     size_t ncosts;
@@ -32,11 +36,15 @@ struct report_memory *report_memory_parse(const char *text, size_t n, const char
 void report_memory_close(struct report_memory *m);
 void report_memory_fill(const struct report_memory *m,
                         struct report_input *in); /* run, device, stages, figures, env... */
+struct analyze_input report_memory_input(const struct report_memory *m); /* borrows from m */
+/* Forgets what was made with peaks or with a model that are no longer wanted; the FLOPs hold for other peaks. */
+void report_memory_forget(struct report_memory *m, bool costs_too);
 
 /* Members with their types checked: NULL, NaN or an empty array when there is no such. */
 const char *memory_text(const json_t *object, const char *key);
 double memory_number(const json_t *object, const char *key);
 const json_t *memory_array(const json_t *object,
-                           const char *key); /* never NULL; json_array_size() may be 0 */
+                           const char *key);            /* never NULL; json_array_size() may be 0 */
+double *memory_numbers(const json_t *array, size_t *n); /* null and all else: NaN. Caller frees */
 
 #endif

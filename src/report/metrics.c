@@ -4,6 +4,7 @@
 
 #include "base/jsonw.h"
 #include "base/util.h"
+#include "report/input_json.h"
 #include "report/metrics.h"
 #include "report/rows.h"
 #include "report/view.h"
@@ -39,6 +40,7 @@ static void write_run(struct jsonw *j, const struct view *v) {
     jsonw_kbool(j, "incomplete", in->incomplete);
     jsonw_kbool(j, "unstable", view_unstable(v));
     jsonw_ku64(j, "repeats", in->repeats), jsonw_ku64(j, "failed_repeats", in->failed_repeats);
+    jsonw_ku64(j, "top", in->top), jsonw_ku64(j, "answers", in->answers_total);
     jsonw_end(j);
 }
 
@@ -296,6 +298,19 @@ static void write_environment(struct jsonw *j, const struct report_input *in) {
     jsonw_end(j);
 }
 
+static void write_answers(struct jsonw *j, const struct report_input *in) {
+    jsonw_karray(j, "answers");
+    for (size_t i = 0; i < MIN(in->nanswers, REPORT_ANSWERS_MAX); i++) {
+        const struct report_answer *a = &in->answers[i];
+        jsonw_object(j);
+        jsonw_kstr(j, "input", a->input), jsonw_kstr(j, "prompt", a->prompt), jsonw_kstr(j, "text", a->text);
+        jsonw_kstr(j, "error", a->error), jsonw_knum(j, "prompt_tokens", a->prompt_tokens);
+        jsonw_knum(j, "new_tokens", a->new_tokens), jsonw_knum(j, "ms", a->ms);
+        jsonw_end(j);
+    }
+    jsonw_end(j);
+}
+
 static void write_notes(struct jsonw *j, const struct analysis *a) {
     jsonw_karray(j, "notes");
     for (size_t i = 0; a && i < a->nnotes; i++) {
@@ -330,6 +345,8 @@ void report_metrics_json(const struct report_input *in, struct strbuf *out) {
     write_texts(&j, "assumptions", in->assumptions, in->nassumptions);
     write_texts(&j, "problems", in->problems, in->nproblems);
     write_notes(&j, v.a);
+    write_answers(&j, in);
+    if (v.a) input_json_write(&j, v.a->input);
     jsonw_end(&j);
     jsonw_finish(&j);
     view_free(&v);

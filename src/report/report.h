@@ -62,6 +62,8 @@ struct report_answer {
     double prompt_tokens, new_tokens, ms;
 };
 
+#define REPORT_ANSWERS_MAX 20
+
 struct report_input {
     const char *run_id, *title; /* title: "DeepSeek-OCR (bf16) on NVIDIA H200" */
     const char *model, *engine; /* NULL: a foreign program or an import */
@@ -89,8 +91,8 @@ struct report_input {
     size_t nassumptions;
     const char *const *problems; /* what failed, is missing or must be doubted, in words */
     size_t nproblems;
-    const struct report_answer *answers;
-    size_t nanswers;
+    const struct report_answer *answers; /* the first REPORT_ANSWERS_MAX of them at most are shown and kept */
+    size_t nanswers, answers_total;
     size_t top; /* rows of operators.md and kernels.md; 0: 50 */
 };
 

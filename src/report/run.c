@@ -14,11 +14,12 @@
 #include "llm/gpus.h"
 #include "report/memory.h"
 #include "report/text.h"
+#include "report/view.h"
 
 /* ---- which files */
 static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-static void add_folder(struct problems *paths, const char *dir) {
+void report_add_traces(const char *dir, struct problems *paths) {
     DIR *d = opendir(dir);
     size_t first = paths->n;
     for (struct dirent *e; d && (e = readdir(d));) {
@@ -38,8 +39,8 @@ static int add_operand(struct report_run *r, const char *operand, struct err *er
     }
     size_t before = r->paths.n;
     char *inner = file_join(operand, "trace"), *metrics = file_join(operand, "metrics.json");
-    add_folder(&r->paths, inner);
-    if (r->paths.n == before) add_folder(&r->paths, operand);
+    report_add_traces(inner, &r->paths);
+    if (r->paths.n == before) report_add_traces(operand, &r->paths);
     bool known = file_exists(metrics);
     if (!r->dir) r->dir = xstrdup(operand);
     free(inner);
@@ -80,34 +81,35 @@ static void env_from_trace(struct report_run *r) {
     }
 }
 
-static void problems_from_trace(struct report_run *r) {
-    const struct timeline *tl = r->timeline;
-    for (size_t i = 0; i < tl->nproblems; i++)
-        problems_add(&r->texts, "%s", timeline_text(tl, tl->problems[i]));
+/* Adds the last line of the list again only if it was not there before: a second report must not say it twice. */
+static void keep_once(struct problems *list) {
+    for (size_t i = 0; i + 1 < list->n; i++)
+        if (strcmp(list->v[i], list->v[list->n - 1]) == 0) {
+            free(list->v[--list->n]);
+            return;
+        }
+}
+#define ADD_ONCE(list, ...) (problems_add(list, __VA_ARGS__), keep_once(list))
+
+void report_trace_problems(const struct timeline *tl, struct problems *list) {
+    for (size_t i = 0; i < tl->nproblems; i++) ADD_ONCE(list, "%s", timeline_text(tl, tl->problems[i]));
     for (size_t i = 0; i < tl->nprocesses; i++) {
         const struct timeline_process *p = &tl->processes[i];
-        const char *path = timeline_text(tl, p->path);
-        if (!p->finished)
-            problems_add(&r->texts, "%s: its writer did not close it; the end may be missing", path);
+        const char *file = file_basename(timeline_text(tl, p->path)); /* the folder may be moved */
+        if (!p->finished) ADD_ONCE(list, "%s: its writer did not close it; the end may be missing", file);
         if (p->damaged_places)
-            problems_add(&r->texts, "%s: %s damaged in %s places; the rest was read", path,
-                         text_bytes((double)p->damaged_bytes).s, text_count(p->damaged_places).s);
+            ADD_ONCE(list, "%s: %s damaged in %s places; the rest was read", file,
+                     text_bytes((double)p->damaged_bytes).s, text_count(p->damaged_places).s);
     }
     for (int k = 0; k < TRACE_KIND_END; k++)
         if (tl->lost[k])
-            problems_add(&r->texts, "%s %s records were lost while recording", text_count(tl->lost[k]).s,
-                         trace_kind_name((unsigned)k) ? trace_kind_name((unsigned)k) : "unknown");
-}
-
-static const char *device_name(const struct timeline *tl) {
-    for (size_t i = 0; tl && i < tl->ndevices; i++)
-        if (tl->devices[i].name) return timeline_text(tl, tl->devices[i].name);
-    return NULL;
+            ADD_ONCE(list, "%s %s records were lost while recording", text_count(tl->lost[k]).s,
+                     trace_kind_name((unsigned)k) ? trace_kind_name((unsigned)k) : "unknown");
 }
 
 static char *title_from_trace(const struct report_run *r, const char *operand) {
     const char *command = timeline_meta_value(r->timeline, "process.command"),
-               *device = device_name(r->timeline);
+               *device = view_trace_device(r->timeline);
     const char *what = command && *command ? command : file_basename(operand);
     return xasprintf("%.120s%s%s", what, device ? " on " : "", device ? device : "");
 }
@@ -122,43 +124,67 @@ static const struct analyze_cost *keep_costs(struct report_run *r, const struct 
     return r->costs;
 }
 
-void report_run_analyze(struct report_run *r, const struct report_run_options *o) {
-    struct analyze_input input = { .peak_flops_per_s = NAN, .peak_bytes_per_s = NAN };
+/* The device's peaks: as the run had them, else those of the device table, else none; the user's word over all. */
+static void find_peaks(struct report_run *r, const struct report_run_options *o,
+                       struct analyze_input *input) {
     struct err ignored;
-    if (r->memory) {
-        input.timings = r->memory->timings, input.ntimings = r->memory->ntimings;
-        input.one_run = input.ntimings > 0; /* only `profile` times stages, and it records one request */
-        input.costs = r->memory->costs, input.ncosts = r->memory->ncosts;
-    }
-    analysis_free(&r->analysis); /* it borrows what is replaced here */
-    if (o && o->ncosts) input.costs = keep_costs(r, o), input.ncosts = o->ncosts;
-    if (o) input.rules = o->rules, input.nrules = o->nrules, input.model = r->model;
+    const char *name = view_trace_device(r->timeline);
+    const struct llm_gpu *g = NULL;
     if (isfinite(r->in.peak.flops_per_s)) {
-        input.peak_flops_per_s = r->in.peak.flops_per_s, input.peak_bytes_per_s = r->in.peak.bytes_per_s;
-        input.peak_source = r->in.peak.source;
-    } else {
-        const char *name = device_name(r->timeline);
-        const struct llm_gpu *g = name ? llm_gpu_find(name, &ignored) : NULL;
-        if (g) {
-            input.peak_flops_per_s = llm_gpu_flop_per_s(g, LLM_BF16),
-            input.peak_bytes_per_s = llm_gpu_bytes_per_s(g);
-            snprintf(r->peak_source, sizeof r->peak_source, "datasheet of %.60s, dense bf16", g->name);
-            input.peak_source = r->peak_source;
-        }
+        input->peak_flops_per_s = r->in.peak.flops_per_s, input->peak_bytes_per_s = r->in.peak.bytes_per_s;
+        input->peak_source = r->in.peak.source;
+    } else if (name && (g = llm_gpu_find(name, &ignored))) {
+        input->peak_flops_per_s = llm_gpu_flop_per_s(g, LLM_BF16);
+        input->peak_bytes_per_s = llm_gpu_bytes_per_s(g);
+        snprintf(r->peak_source, sizeof r->peak_source, "datasheet of %.60s, dense bf16", g->name);
+        input->peak_source = r->peak_source;
+        r->in.peak.type = "bf16 dense";
     }
     if (o && o->peak_flops_per_s > 0)
-        input.peak_flops_per_s = o->peak_flops_per_s, input.peak_source = "given by the user";
+        input->peak_flops_per_s = o->peak_flops_per_s, input->peak_source = "given by the user";
     if (o && o->peak_bytes_per_s > 0)
-        input.peak_bytes_per_s = o->peak_bytes_per_s, input.peak_source = "given by the user";
-    r->in.peak.flops_per_s = input.peak_flops_per_s, r->in.peak.bytes_per_s = input.peak_bytes_per_s;
-    r->in.peak.source = input.peak_source;
+        input->peak_bytes_per_s = o->peak_bytes_per_s, input->peak_source = "given by the user";
+    r->in.peak.flops_per_s = input->peak_flops_per_s, r->in.peak.bytes_per_s = input->peak_bytes_per_s;
+    r->in.peak.source = input->peak_source;
+}
+
+/* What the options replace must not come back from the older report. */
+static void forget_replaced(struct report_run *r, const struct report_run_options *o) {
+    bool peaks = o->peak_flops_per_s > 0 || o->peak_bytes_per_s > 0;
+    if (!r->memory || (!peaks && !o->ncosts)) return;
+    report_memory_forget(r->memory, o->ncosts > 0);
+    r->in.model_mfu = r->in.model_mbu = NAN;
+}
+
+void report_run_analyze(struct report_run *r, const struct report_run_options *o) {
+    static const struct report_run_options none = { 0 };
+    struct analyze_input input = { .peak_flops_per_s = NAN, .peak_bytes_per_s = NAN };
+    if (!o) o = &none;
+    forget_replaced(r, o);
+    if (r->memory) input = report_memory_input(r->memory);
+    analysis_free(&r->analysis); /* it borrows what is replaced here */
+    if (o->ncosts) {
+        input.costs = keep_costs(r, o), input.ncosts = o->ncosts;
+        input.model = r->model;
+    }
+    if (o->nrules) input.rules = o->rules, input.nrules = o->nrules;
+    find_peaks(r, o, &input);
     r->input = input;
     analyze_run(r->timeline, &r->input, &r->analysis);
     r->in.analysis = &r->analysis;
 }
 
+#define MAX_CONFIG_BYTES (4u << 20)
+
+static void read_config(struct report_run *r) {
+    char *path = file_join(r->dir, "config.yaml");
+    struct err ignored;
+    if (file_exists(path) && file_read(path, MAX_CONFIG_BYTES, &r->config, &ignored) == 0)
+        r->in.config = r->config.buf;
+    free(path);
+}
+
 static int open_memory(struct report_run *r, struct err *err) {
-    if (!r->dir) return 0;
     char *path = file_join(r->dir, "metrics.json");
     int rc = 0;
     if (file_exists(path)) {
@@ -169,30 +195,19 @@ static int open_memory(struct report_run *r, struct err *err) {
             rc = -1;
     }
     free(path);
+    if (rc == 0) read_config(r);
     return rc;
 }
 
 static void describe(struct report_run *r, const char *operand) {
-    if (r->timeline && !r->in.nenv) env_from_trace(r);
-    if (r->timeline && !r->in.started_wall_ns && r->timeline->nprocesses &&
-        !r->timeline->processes[0].relative_clock)
-        r->in.started_wall_ns = r->timeline->start_ns;
-    if (!r->in.title && r->timeline) r->in.title = r->title = title_from_trace(r, operand);
+    const struct timeline *tl = r->timeline;
+    if (tl && !r->in.nenv) env_from_trace(r);
+    if (tl && !r->in.started_wall_ns && tl->nprocesses && !tl->processes[0].relative_clock)
+        r->in.started_wall_ns = tl->start_ns;
+    if (!r->in.title && tl) r->in.title = r->title = title_from_trace(r, operand);
     if (!r->in.run_id) r->in.run_id = file_basename(operand);
     for (size_t i = 0; i < r->in.nproblems; i++) problems_add(&r->texts, "%s", r->in.problems[i]);
-    size_t known = r->texts.n;
-    if (r->timeline) problems_from_trace(r);
-    if (r->memory) /* a second report of one folder must not say everything twice */
-        for (size_t i = known; i < r->texts.n;) {
-            size_t k = 0;
-            while (k < known && strcmp(r->texts.v[k], r->texts.v[i]) != 0) k++;
-            if (k == known) {
-                i++;
-                continue;
-            }
-            free(r->texts.v[i]);
-            r->texts.v[i] = r->texts.v[--r->texts.n];
-        }
+    if (tl) report_trace_problems(tl, &r->texts);
     r->in.problems = (const char *const *)r->texts.v, r->in.nproblems = r->texts.n;
 }
 
@@ -200,9 +215,10 @@ int report_run_open(struct report_run *r, const char *const *operands, size_t n,
                     const struct report_run_options *options, struct err *err) {
     memset(r, 0, sizeof *r);
     report_input_init(&r->in);
+    r->config = (struct strbuf)STRBUF_INIT;
     for (size_t i = 0; i < n; i++)
         if (add_operand(r, operands[i], err) < 0) goto failed;
-    if (n == 1 && open_memory(r, err) < 0) goto failed;
+    if (n == 1 && r->dir && !(options && options->fresh) && open_memory(r, err) < 0) goto failed;
     if (r->paths.n) {
         r->timeline = timeline_load((const char *const *)r->paths.v, r->paths.n, err);
         if (!r->timeline) goto failed;
@@ -223,6 +239,7 @@ void report_run_close(struct report_run *r) {
     problems_free(&r->paths);
     problems_free(&r->texts);
     problems_free(&r->env_texts);
+    strbuf_free(&r->config);
     free(r->costs);
     free(r->model);
     free(r->env);

@@ -1,5 +1,5 @@
-/* A finished run, opened again: its traces analysed anew, and beside them what its metrics.json remembers of the
- * timed repeats, the model's costs, the environment.
+/* A finished run, opened again: its traces analysed anew, and beside them what its metrics.json and config.yaml remember
+ * of the timed repeats, the model's costs, the environment, the answers. Written again, its files are the same.
  *     struct report_run r;
  *     if (report_run_open(&r, operands, n, NULL, &err) < 0) ...
  *     report_write_all(dir, &r.in, &err);
@@ -22,7 +22,8 @@ struct report_run {
     struct analyze_cost *costs;
     char *model;
     char peak_source[128];
-    struct report_memory *memory;     /* of metrics.json; NULL: there is none */
+    struct report_memory *memory; /* of metrics.json; NULL: there is none */
+    struct strbuf config;
     struct problems texts, env_texts; /* owners of what `in` points to */
     struct report_kv *env;
     char *title;
@@ -36,6 +37,7 @@ struct report_run_options {
     const struct analyze_cost *costs;
     size_t ncosts;
     const char *model;
+    bool fresh; /* the traces are new: an older metrics.json in the folder says nothing of them */
 };
 
 int report_run_open(struct report_run *r, const char *const *operands, size_t n,
@@ -43,5 +45,10 @@ int report_run_open(struct report_run *r, const char *const *operands, size_t n,
 /* Analyses again with other options: costs need the token counts of a first look. */
 void report_run_analyze(struct report_run *r, const struct report_run_options *options);
 void report_run_close(struct report_run *r);
+
+void report_add_traces(const char *dir, struct problems *paths); /* its *.ipt, by name */
+
+/* What the traces themselves say that must be doubted: losses, damage, ends that are missing. Nothing twice. */
+void report_trace_problems(const struct timeline *tl, struct problems *list);
 
 #endif

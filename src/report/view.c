@@ -43,8 +43,7 @@ static void from_trace(struct view_stage *s, const struct analysis *a, const str
     s->distance = t->distance;
     s->tokens_per_s = t->tokens_per_s;
     s->overhead = t->overhead_ratio;
-    double made = t->tokens_out > 0 ? t->tokens_out : t->tokens_in;
-    if (t->occurrences) s->tokens = made / (double)t->occurrences;
+    if (t->occurrences) s->tokens = analysis_stage_tokens(t) / (double)t->occurrences;
 }
 
 /* The time is that of a whole request; the representative run holds one, in one range or in many. */
@@ -56,9 +55,6 @@ static void whole_request(struct view_stage *s) {
     s->busy_share = t->on_cpu || isnan(timed) ? recorded : timed;
     s->busy_ms = s->busy_share * s->time_ms;
     s->kernels = (double)t->kernels;
-    if (s->tokens > 0 && !t->on_cpu &&
-        strcmp(s->name, "decode") == 0) /* prefill's tokens are read, not made */
-        s->launches_per_token = (double)t->launches / s->tokens;
 }
 
 /* What `profile` timed and modelled stands above what the trace says of the same stage. */
@@ -100,6 +96,11 @@ static const struct report_stage *find_given(const struct report_input *in, cons
     return NULL;
 }
 
+/* A tower of the model that had nothing to do: a row of dashes tells nobody anything. */
+static bool is_empty(const struct report_stage *g) {
+    return stats_of(g->ms, g->n).n == 0 && isnan(g->floor_ms) && isnan(g->flops);
+}
+
 static bool is_taken(const struct view *v, size_t n, const struct report_stage *g) {
     for (size_t i = 0; i < n; i++)
         if (v->stages[i].given == g) return true;
@@ -120,7 +121,7 @@ void view_init(struct view *v, const struct report_input *in) {
     }
     size_t known = v->nstages;
     for (size_t i = 0; i < in->nstages; i++) {
-        if (is_taken(v, known, &in->stages[i])) continue;
+        if (is_taken(v, known, &in->stages[i]) || is_empty(&in->stages[i])) continue;
         struct view_stage *s = &v->stages[v->nstages++];
         unknown(s);
         from_profile(s, &in->stages[i]);
@@ -156,12 +157,19 @@ bool view_says_unstable(const struct view *v) {
 
 bool view_on_cpu(const struct view *v) { return v->a && v->a->cpu_only; }
 
+const char *view_trace_device(const struct timeline *tl) {
+    const char *named = NULL;
+    for (size_t i = 0; tl && i < tl->ndevices; i++) {
+        if (!tl->devices[i].name) continue;
+        if (tl->devices[i].kernel_count) return timeline_text(tl, tl->devices[i].name);
+        if (!named) named = timeline_text(tl, tl->devices[i].name);
+    }
+    return named;
+}
+
 const char *view_device(const struct view *v) {
     if (v->in->peak.device) return v->in->peak.device;
-    const struct timeline *tl = v->a ? v->a->timeline : v->in->timeline;
-    for (size_t i = 0; tl && i < tl->ndevices; i++)
-        if (tl->devices[i].name) return timeline_text(tl, tl->devices[i].name);
-    return NULL;
+    return view_trace_device(v->a ? v->a->timeline : v->in->timeline);
 }
 
 double view_peak_flops(const struct view *v) {

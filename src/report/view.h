@@ -44,6 +44,8 @@ size_t view_findings(const struct view *v, const struct analysis_finding **first
 bool view_unstable(const struct view *v);      /* a top-level stage's CV is over 5% */
 bool view_says_unstable(const struct view *v); /* the same, unless a problem already says so in words */
 bool view_on_cpu(const struct view *v);        /* "busy" means the CPU's kernels then */
+/* The trace's device: the first that ran a kernel, else the first with a name; NULL: none. */
+const char *view_trace_device(const struct timeline *tl);
 /* The device the report is about: given, or the first of the trace; NULL: not known. */
 const char *view_device(const struct view *v);
 double view_peak_flops(const struct view *v);

@@ -15,6 +15,7 @@
 #include "session/inject.h"
 #include "session/interrupt.h"
 #include "session/nvml.h"
+#include "session/nvml_meter.h"
 #include "session/requests.h"
 
 struct run {
@@ -282,20 +283,33 @@ static void leave_recording(struct run *r) {
     }
 }
 
+#define METER_MIN_MS 200 /* the counter is renewed every 20 to 100 ms: shorter, its steps are the answer */
+
+/* A timed repeat, and the energy that its GPU took for it: two readings outside the engine's clocks. */
+static void timed_repeat(struct run *r, struct nvml_meter *meter, size_t i, const char *what) {
+    const struct dataset *d = r->plan->dataset;
+    const struct dataset_item *it = &d->v[d->order.v[i]];
+    struct session_repeat *rep = &r->out->repeats[i];
+    double before = nvml_meter_joules(meter);
+    infer(r, rep, request_infer(r->s, it, tokens_for(r, it), "none", NULL), what);
+    if (rep->done && rep->request_ms >= METER_MIN_MS) rep->joules = nvml_meter_joules(meter) - before;
+}
+
 static void timing(struct run *r) {
     struct session_result *out = r->out;
-    const struct dataset *d = r->plan->dataset;
     double tokens = 0, ms = 0;
+    struct err why;
+    struct nvml_meter *meter =
+        r->plan->device->cuda && r->s->hardware.power ? nvml_meter_open(r->plan->device->id, &why) : NULL;
     progress_start("timing", "repeats", out->nrepeats);
     for (size_t i = 0; i < out->nrepeats && !stopped(r); i++) {
-        const struct dataset_item *it = &d->v[d->order.v[i]];
-        struct session_repeat *rep = &out->repeats[i];
+        const struct session_repeat *rep = &out->repeats[i];
         char what[64];
         snprintf(what, sizeof what, "repeat %zu of %zu", i + 1, out->nrepeats);
         r->shown = i;
         if (ms > 0) progress_note("%s, %.1f tokens/s", what, tokens / ms * 1e3);
         progress_update(i);
-        infer(r, rep, request_infer(r->s, it, tokens_for(r, it), "none", NULL), what);
+        timed_repeat(r, meter, i, what);
         out->done += rep->done;
         out->failed += rep->error != NULL;
         if (rep->done && rep->answer.decode_ms > 0) {
@@ -304,6 +318,7 @@ static void timing(struct run *r) {
         }
     }
     progress_finish();
+    nvml_meter_close(meter);
 }
 
 static void phases(struct run *r) {
@@ -333,7 +348,8 @@ void session_run(const struct session_plan *plan, struct session_result *out) {
     struct run r = { .plan = plan, .s = plan->settings, .out = out };
     *out = (struct session_result){ .warmup_ms = NAN, .nrepeats = plan->dataset->order.n };
     out->repeats = xcalloc(out->nrepeats + 1, sizeof *out->repeats);
-    for (size_t i = 0; i < out->nrepeats; i++) out->repeats[i].item = plan->dataset->order.v[i];
+    for (size_t i = 0; i < out->nrepeats; i++)
+        out->repeats[i].item = plan->dataset->order.v[i], out->repeats[i].joules = NAN;
     phases(&r);
     clear_env(&r);
     free(r.env.v);

@@ -32,6 +32,7 @@ struct session_repeat {
     char *error; /* why not; NULL: it was not reached */
     struct engine_answer answer;
     double request_ms; /* from sending the request to its answer, on our clock */
+    double joules;     /* that the GPU took in that time; NaN: unknown. Timed repeats only */
 };
 
 struct session_result {

@@ -18,6 +18,18 @@ check() {
     if "$@" >"$work/check.out" 2>&1; then ok "$name"; else not_ok "$name" "$* failed: $(tail -n 5 "$work/check.out" | tr '\n' '~')"; fi
 }
 
+# same_report NAME DIR: what `report` writes into a finished folder is what is there already
+same_report() {
+    rm -rf "$work/before" && cp -r "$2" "$work/before"
+    if ! "$INFERPROF" report -q "$2" >"$work/check.out" 2>&1; then
+        not_ok "$1" "report failed: $(tail -n 5 "$work/check.out" | tr '\n' '~')"
+    elif diff -r "$work/before" "$2" >"$work/check.out" 2>&1; then
+        ok "$1"
+    else
+        not_ok "$1" "$(head -c 2000 "$work/check.out" | tr '\n' '~')"
+    fi
+}
+
 # run COMMAND...: leaves $status, $work/out and $work/err
 run() {
     "$@" >"$work/out" 2>"$work/err"

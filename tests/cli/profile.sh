@@ -72,6 +72,9 @@ assert [r['phase'] for r in rows] == ['representative'] + ['timing'] * 4, rows
 assert rows[1]['input'] == 'a|b' and rows[2]['input'] == 'c'
 m = json.dumps(json.load(open(f'{d}/metrics.json')))
 assert '102' in m and '\"prefill\"' in m" "$dir"
+check "the report has the answers" grep -q "## Answers" "$dir/report.md"
+check "and the configuration" grep -q "<summary>Configuration" "$dir/report.html"
+same_report "a second report of the folder is the same, file by file" "$dir"
 check "the log has every step" grep -q 'repeat 4 of 4: prefill 102.000 ms' "$dir/inferprof.log"
 
 printf '{"prompt": "changed", "id": "a|b"}\n{"prompt": "<b>", "id": "c"}\n' >"$work/data/p.jsonl"
@@ -114,4 +117,17 @@ run "$INFERPROF" profile dataset=prompts dataset.prompts="$work/data/p.jsonl" re
     peak.tflops=0.1 peak.gbps=10 output.dir="$work/runs" output.run_id=native
 expect "the native engine runs under profile" 0 out "^$work/runs/native\$"
 check "and its operators are in the tables" grep -q 'lm_head\|head' "$work/runs/native/operators.csv"
+same_report "a second report of the native engine's run is the same" "$work/runs/native"
+
+# ---- energy of the timed repeats, from a GPU's counter: the mock's grows by 30 mJ with each reading
+mock=$PWD/$BUILD/tests/mock
+LD_LIBRARY_PATH=$mock${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} profile_fake "0=slow" engine.devices='[cpu, cuda]' device=cuda:0
+expect "a run on the mock's GPU" 0
+check "each repeat took 0.03 J for its 5 tokens" python3 -c "
+import json, sys
+f = {f['key']: f for f in json.load(open(sys.argv[1]))['figures']}['joules_per_new_token']
+assert f['unit'] == 'J/token' and all(abs(v - 0.006) < 1e-9 for v in f['repeats']) and len(f['repeats']) == 4, f" "$dir/metrics.json"
+check "and the report says so" grep -q 'Energy per new token (whole request) | J/token | 0.0060' "$dir/report.md"
+LD_LIBRARY_PATH=$mock${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} profile_fake "" engine.devices='[cpu, cuda]' device=cuda:0
+check "repeats shorter than the counter's steps have no energy" test "$(grep -c joules_per_new_token "$dir/metrics.json")" -eq 0
 check "every Markdown table of all runs has one width" python3 tests/tools/markdown_tables.py "$work/runs"

@@ -36,6 +36,7 @@ run env MOCK_CUPTI=held "$INFERPROF" run -o seven -- "$app" init kernels=10
 expect "why nothing was collected is said in words" 1 err 'CUPTI allows one user a process' err 'nothing was collected'
 run "$INFERPROF" run -o eight --stage 'step=it *' -- "$app" init push="it 1" kernels=10 pop push="it 2" kernels=10 pop
 expect "stages by rule" 0 err '^step '
+same_report "a second report of the run is the same, rules and all" eight
 run "$INFERPROF" run --stage nonsense -- true
 expect "a rule without a glob" 2 err 'expected NAME=GLOB'
 run "$INFERPROF" run

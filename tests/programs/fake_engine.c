@@ -2,7 +2,7 @@
  * request.   fake_engine STATE [N=DEED]...
  * STATE is a file that counts infer requests over all processes started with it, so that a deed happens once even
  * when the engine is started again. DEED at the N-th (0: every) infer: crash, exit, hang, garbage, wrong-id, error,
- * partial, flood, deaf, int, term. Instead of N also `load` and `warmup`. */
+ * partial, flood, deaf, int, term, slow (a quarter of a second, then a good answer). Instead of N also `load` and `warmup`. */
 #include <jansson.h>
 #include <math.h>
 #include <signal.h>
@@ -51,6 +51,10 @@ static void hang(void) {
 /* True: the reply has been dealt with. */
 static int misbehave(const char *deed) {
     if (!deed) return 0;
+    if (strcmp(deed, "slow") == 0) {
+        usleep(250000);
+        return 0;
+    }
     fprintf(stderr, "fake engine: about to %s\n", deed);
     if (strcmp(deed, "crash") == 0) {
         signal(SIGSEGV, SIG_DFL);

@@ -388,6 +388,100 @@ TEST(energy_of_stages_comes_from_power_samples) {
     timeline_close(tl);
 }
 
+/* Power of a device at fixed watts, every 10 ms from 0 to `until_ms`. */
+static void constant_power(struct scene *s, uint32_t device, uint32_t watts, uint64_t until_ms) {
+    for (uint64_t t = 0; t <= until_ms; t += 10)
+        timeline_builder_power(s->b,
+                               &(struct trace_power){ .time_ns = t * MS,
+                                                      .device = device,
+                                                      .power_mw = watts * 1000,
+                                                      .sm_mhz = 1980,
+                                                      .memory_mhz = TRACE_UNKNOWN_U32,
+                                                      .temperature_c = TRACE_UNKNOWN_U32 },
+                               1);
+}
+
+static void kernel_on(struct scene *s, uint32_t device, uint64_t call, uint64_t start, uint64_t end) {
+    struct trace_launch l = { .start_ns = call,
+                              .end_ns = call + 5 * US,
+                              .thread = 1,
+                              .correlation = ++s->correlation,
+                              .api = timeline_builder_text(s->b, "cudaLaunchKernel") };
+    struct trace_kernel k = { .start_ns = start,
+                              .end_ns = end,
+                              .device = device,
+                              .correlation = s->correlation,
+                              .stream = 7,
+                              .name = timeline_builder_text(s->b, "k") };
+    timeline_builder_launch(s->b, &l, 1);
+    timeline_builder_kernel(s->b, &k, 1);
+}
+
+/* A trace without token records; the engine's answer says what the recorded run read and made. */
+TEST(energy_a_token_is_of_the_recorded_run_and_its_tokens) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "prefill", 1, 0, 100 * MS);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 100 * MS, 300 * MS);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "detokenize", 1, 300 * MS, 315 * MS);
+    scene_kernel(&s, "k", 1, 1 * MS, 2 * MS, 7, 3 * MS, 90 * MS);
+    scene_kernel(&s, "k", 1, 101 * MS, 102 * MS, 7, 110 * MS, 290 * MS);
+    scene_kernel(&s, "k", 1, 301 * MS, 302 * MS, 7, 303 * MS, 310 * MS);
+    constant_power(&s, 0, 500, 400);
+    struct timeline *tl = timeline_builder_finish(s.b);
+    const struct analyze_tokens tokens[] = { { "prefill", 500, NAN }, { "decode", NAN, 20 } };
+    const double ms[] = { 100, 100, 100 }, made[] = { 40, 40, 40 }; /* the repeats made twice as many */
+    const struct analyze_timing timings[] = { { .stage = "decode", .n = 3, .ms = ms, .tokens_out = made } };
+    const struct analyze_input in = {
+        .one_run = true, .tokens = tokens, .ntokens = 2, .timings = timings, .ntimings = 1
+    };
+    analyze_run(tl, &in, &a);
+    const struct analysis_stage *p = scene_stage(&a, "prefill"), *d = scene_stage(&a, "decode");
+    CHECK_STR(d->token_source, "engine's answer");
+    CHECK_NEAR(d->joules, 100, 1e-6);
+    CHECK_NEAR(d->joules_per_token, 100.0 / 20, 1e-6);
+    CHECK_NEAR(d->launches_per_token, 1.0 / 20, 1e-9);
+    CHECK_NEAR(d->tokens_per_s, 40 / 0.1, 1e-6);       /* time and tokens of the repeats */
+    CHECK_NEAR(p->joules_per_token, 50.0 / 500, 1e-9); /* of the tokens it read */
+    CHECK(isnan(p->launches_per_token));
+    CHECK(isnan(scene_stage(&a, "detokenize")->joules)); /* 15 ms between samples of 10 ms: not to be told */
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+TEST(energy_of_a_stage_is_that_of_all_gpus_it_uses) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "prefill", 1, 0, 100 * MS);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 100 * MS, 200 * MS);
+    kernel_on(&s, 1, 1 * MS, 2 * MS, 90 * MS);
+    kernel_on(&s, 0, 101 * MS, 102 * MS, 190 * MS);
+    kernel_on(&s, 1, 111 * MS, 112 * MS, 180 * MS);
+    constant_power(&s, 0, 500, 400);
+    constant_power(&s, 1, 300, 400);
+    constant_power(&s, 2, 100, 400); /* a GPU that nobody uses */
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    CHECK_INT(a.npowers, 3);
+    CHECK_NEAR(scene_stage(&a, "prefill")->joules, 30, 1e-6);
+    CHECK_NEAR(scene_stage(&a, "decode")->joules, 50 + 30, 1e-6);
+    analysis_free(&a);
+    timeline_close(tl);
+
+    scene_start(&s); /* one of the two GPUs has no samples */
+    scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 0, 100 * MS);
+    kernel_on(&s, 0, 1 * MS, 2 * MS, 90 * MS);
+    kernel_on(&s, 1, 11 * MS, 12 * MS, 80 * MS);
+    constant_power(&s, 0, 500, 400);
+    tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    CHECK(isnan(scene_stage(&a, "decode")->joules));
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
 TEST(occupancy_follows_the_device_limits) {
     struct scene s;
     struct analysis a;

@@ -339,7 +339,8 @@ static void fill_input(struct sample *s) {
     s->in.repeats = 5, s->in.failed_repeats = 1, s->in.env = env, s->in.nenv = COUNTOF(env);
     s->in.config = "model:\n  path: " SAMPLE_HOSTILE "\n", s->in.assumptions = assumptions,
     s->in.nassumptions = COUNTOF(assumptions);
-    s->in.problems = problems, s->in.nproblems = 1, s->in.answers = answers, s->in.nanswers = 1;
+    s->in.problems = problems, s->in.nproblems = 1, s->in.answers = answers,
+    s->in.nanswers = s->in.answers_total = 1;
 }
 
 void sample_init(struct sample *s, size_t tokens, size_t kernels) {
