@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/die.h"
+#include "base/scratch.h"
 #include "base/util.h"
 
 /* Regular files are refused by their size at once, pipes when they outgrow the limit. */
@@ -48,20 +49,29 @@ int file_may_replace(const char *path, struct err *err) {
     return err_set(err, "%s: a device or pipe, expected the name of a file to write", path);
 }
 
+static void file_atomic_free(struct file_atomic *f) {
+    scratch_forget(f->scratch);
+    free(f->path);
+    free(f->temporary);
+    *f = (struct file_atomic){ 0 };
+}
+
 int file_atomic_open(struct file_atomic *f, const char *path, struct err *err) {
     *f = (struct file_atomic){ 0 };
     if (file_may_replace(path, err) < 0) return -1;
     *f = (struct file_atomic){ .path = xstrdup(path), .temporary = xasprintf("%s.tmp.XXXXXX", path) };
     int fd = mkstemp(f->temporary);
-    if (fd >= 0 && (f->out = fdopen(fd, "w"))) return 0;
+    if (fd >= 0 && (f->out = fdopen(fd, "w"))) {
+        f->scratch = scratch_add(f->temporary);
+        return 0;
+    }
     err_set(err, "%s: %s", path, strerror(errno));
     if (fd >= 0) {
         close(fd);
         unlink(f->temporary);
     }
-    free(f->path);
-    free(f->temporary);
-    *f = (struct file_atomic){ 0 };
+    f->scratch = -1;
+    file_atomic_free(f);
     return -1;
 }
 
@@ -70,12 +80,6 @@ static int fix_mode(const char *path) {
     mode_t mask = umask(0);
     umask(mask);
     return chmod(path, 0666 & ~mask);
-}
-
-static void file_atomic_free(struct file_atomic *f) {
-    free(f->path);
-    free(f->temporary);
-    *f = (struct file_atomic){ 0 };
 }
 
 int file_atomic_commit(struct file_atomic *f, struct err *err) {

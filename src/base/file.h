@@ -26,6 +26,7 @@ int file_write_atomic(const char *path, const void *data, size_t n, struct err *
 struct file_atomic {
     FILE *out;
     char *path, *temporary;
+    int scratch;
 };
 int file_atomic_open(struct file_atomic *f, const char *path, struct err *err);
 int file_atomic_commit(struct file_atomic *f, struct err *err);

@@ -1,6 +1,7 @@
 #include "base/opt.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -21,9 +22,50 @@ bool opt_is_choice(const char *choices, const char *value) {
     return false;
 }
 
-static int store(const struct opt *o, void *field, const char *value, struct err *err) {
+bool opt_in_range(const char *range, double v) {
     char *end;
+    if (!range) return true;
+    if (*range == '>') return v > (double)strtoull(range + 1, NULL, 10);
+    return v >= (double)strtoull(range, &end, 10) && (!end[2] || v <= (double)strtoull(end + 2, NULL, 10));
+}
+
+/* "--batch: 0 is out of range; expected 1 to 64" */
+static int out_of_range(const struct opt *o, const char *value, const char *what, struct err *err) {
+    const char *range = o->choices ? o->choices : "0..", *dots = strstr(range, "..");
+    if (!dots) return err_set(err, "--%s: %s %s; expected more than %s", o->name, value, what, range + 1);
+    if (!dots[2])
+        return err_set(err, "--%s: %s %s; expected %.*s or more", o->name, value, what, (int)(dots - range),
+                       range);
+    return err_set(err, "--%s: %s %s; expected %.*s to %s", o->name, value, what, (int)(dots - range), range,
+                   dots + 2);
+}
+
+static int store_uint(const struct opt *o, uint64_t *field, const char *value, struct err *err) {
+    char *end;
+    const char *digits = value + (*value == '-');
     errno = 0;
+    unsigned long long v = strtoull(digits, &end, 10);
+    if (*digits < '0' || *digits > '9' || *end)
+        return err_set(err, "--%s: '%s' is not a whole number", o->name, value);
+    if (*value == '-') return out_of_range(o, value, "is negative", err);
+    if (errno && !(o->choices && strstr(o->choices, "..")[2]))
+        return err_set(err, "--%s: %s is too large; at most %llu", o->name, value, ULLONG_MAX);
+    if (errno || !opt_in_range(o->choices, (double)v)) return out_of_range(o, value, "is out of range", err);
+    *field = v;
+    return 0;
+}
+
+static int store_double(const struct opt *o, double *field, const char *value, struct err *err) {
+    char *end;
+    double v = strtod(value, &end);
+    if (!*value || *end || isnan(v)) return err_set(err, "--%s: '%s' is not a number", o->name, value);
+    if (isinf(v)) return err_set(err, "--%s: %s is too large", o->name, value);
+    if (!opt_in_range(o->choices, v)) return out_of_range(o, value, "is out of range", err);
+    *field = v;
+    return 0;
+}
+
+static int store(const struct opt *o, void *field, const char *value, struct err *err) {
     switch (o->type) {
     case OPT_FLAG: *(bool *)field = true; return 0;
     case OPT_STR: *(const char **)field = value; return 0;
@@ -34,20 +76,8 @@ static int store(const struct opt *o, void *field, const char *value, struct err
         *(const char **)field = value;
         return 0;
     case OPT_BYTES: return units_parse_bytes(value, field, err) < 0 ? err_wrap(err, "--%s", o->name) : 0;
-    case OPT_UINT: {
-        unsigned long long v = strtoull(value, &end, 10);
-        if (*value < '0' || *value > '9' || *end || errno)
-            return err_set(err, "--%s: '%s' is not a whole number", o->name, value);
-        *(uint64_t *)field = v;
-        return 0;
-    }
-    case OPT_DOUBLE: {
-        double v = strtod(value, &end);
-        if (!*value || *end || !isfinite(v))
-            return err_set(err, "--%s: '%s' is not a number", o->name, value);
-        *(double *)field = v;
-        return 0;
-    }
+    case OPT_UINT: return store_uint(o, field, value, err);
+    case OPT_DOUBLE: return store_double(o, field, value, err);
     }
     return err_set(err, "--%s: unknown kind of option", o->name);
 }
@@ -82,7 +112,7 @@ static int unknown_long(const struct opt_set *sets, size_t nsets, const char *na
     for (size_t s = 0; s < nsets; s++)
         for (size_t i = 0; i < sets[s].n; i++) suggest_try(&near, sets[s].rows[i].name);
     if (near.best) return err_set(err, "unknown option --%s; did you mean --%s?", word, near.best);
-    return err_set(err, "unknown option --%s", word);
+    return err_set(err, "unknown option --%s; --help lists them", word);
 }
 
 static void *field_of(const struct opt *o, void *into) { return (char *)into + o->offset; }
@@ -115,7 +145,7 @@ static int parse_letters(const struct opt_set *sets, size_t nsets, int argc, cha
     for (const char *p = argv[*i] + 1; *p; p++) {
         void *into;
         const struct opt *o = find_letter(sets, nsets, *p, &into);
-        if (!o) return err_set(err, "unknown option -%c", *p);
+        if (!o) return err_set(err, "unknown option -%c; --help lists them", *p);
         if (o->type == OPT_FLAG) {
             *(bool *)field_of(o, into) = true;
             continue;

@@ -98,3 +98,24 @@ size_t strbuf_replace(struct strbuf *s, const char *from, size_t nfrom, const ch
     *s = out;
     return hits;
 }
+
+void strbuf_add_shell_word(struct strbuf *s, const char *word) {
+    if (*word && !word[strcspn(word, " \t\r\n'\"\\$&;|<>()*?[]{}#`!~")]) {
+        strbuf_addstr(s, word);
+        return;
+    }
+    strbuf_addch(s, '\'');
+    for (const char *p = word; *p; p++)
+        if (*p == '\'')
+            strbuf_addstr(s, "'\\''");
+        else
+            strbuf_addch(s, *p);
+    strbuf_addch(s, '\'');
+}
+
+void strbuf_add_shell_words(struct strbuf *s, char *const *words, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (i) strbuf_addch(s, ' ');
+        strbuf_add_shell_word(s, words[i]);
+    }
+}

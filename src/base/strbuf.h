@@ -32,5 +32,9 @@ size_t strbuf_replace(struct strbuf *s, const char *from, size_t nfrom, const ch
 /* Text from outside, made fit for one line of a terminal: control characters and bytes that are not
  * UTF-8 become U+FFFD. */
 void strbuf_add_printable(struct strbuf *s, const char *text, size_t n);
+/* One word of a command line, quoted where a shell would take it for more or for something else. */
+void strbuf_add_shell_word(struct strbuf *s, const char *word);
+void strbuf_add_shell_words(struct strbuf *s, char *const *words,
+                            size_t n); /* a space before each but the first */
 
 #endif

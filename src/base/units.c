@@ -81,7 +81,7 @@ int units_parse_bytes(const char *text, uint64_t *out, struct err *err) {
     double v = isdigit((unsigned char)text[0]) ? strtod(text, &end) : -1;
     for (size_t i = 0; v >= 0 && i < COUNTOF(rows); i++) {
         if (strcasecmp(end, rows[i].suffix) != 0) continue;
-        if (v * rows[i].factor > 9.2e18) break;
+        if (v * rows[i].factor > 9.2e18) return err_set(err, "%s is too large", text);
         *out = (uint64_t)(v * rows[i].factor);
         return 0;
     }

@@ -54,7 +54,7 @@ static int run(const void *opts, int argc, char **argv) {
     const struct compare_opts *o = opts;
     struct err err;
     (void)argc;
-    if (o->fail_above < 0) return command_usage("compare: --fail-above: a percentage of 0 or more, please");
+    if (o->json && o->markdown) return command_usage("compare: --json and --markdown exclude each other");
     struct report_memory *a = open_side(argv[0], &err);
     if (!a) return command_fail(&err);
     struct report_memory *b = open_side(argv[1], &err);
@@ -83,7 +83,7 @@ static const struct opt options[] = {
     { 0, "markdown", OPT_FLAG, offsetof(struct compare_opts, markdown), NULL,
       "print Markdown, for a merge request", NULL },
     { 0, "fail-above", OPT_DOUBLE, offsetof(struct compare_opts, fail_above), "PCT",
-      "exit with 3 when a stage of B is slower than A's by more than this", NULL },
+      "exit with 3 when a stage of B is slower than A's by more than this", "0.." },
 };
 
 static const struct compare_opts defaults = { .fail_above = NAN };

@@ -49,7 +49,12 @@ int command_fail(const struct err *err) {
 
 size_t command_width(int fd) {
     struct winsize w;
-    return ioctl(fd, TIOCGWINSZ, &w) == 0 && w.ws_col >= 40 ? MIN((size_t)w.ws_col, 160) : 100;
+    return ioctl(fd, TIOCGWINSZ, &w) == 0 && w.ws_col > 0 ? MIN(MAX((size_t)w.ws_col, 40), 160) : 100;
+}
+
+int command_no_traces(const char *folder) {
+    log_error("%s: a folder without traces (*.ipt) in it or in its trace/", folder);
+    return EXIT_FAILED;
 }
 
 const struct command *command_find(const char *name) {
@@ -109,8 +114,8 @@ static int check_operands(const struct command *c, size_t n) {
     if ((int)n < c->min_args)
         return command_usage("%s: expected %s; 'inferprof %s --help' says more", c->name, c->args, c->name);
     if (c->max_args >= 0 && (int)n > c->max_args)
-        return command_usage("%s: too many arguments; usage: inferprof %s [options] %s", c->name, c->name,
-                             c->args);
+        return command_usage("%s: too many arguments; usage: inferprof %s [options]%s%s", c->name, c->name,
+                             c->args[0] ? " " : "", c->args);
     return 0;
 }
 

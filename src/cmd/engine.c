@@ -32,19 +32,19 @@ static const struct opt options[] = {
       NULL },
     { 'w', "weights", OPT_STR, AT(weights), "SOURCE", "auto, or synthetic:SEED for random ones", NULL },
     { 0, "dtype", OPT_CHOICE, AT(dtype), "TYPE", "of synthetic weights", "auto|bf16|f16|f32" },
-    { 'n', "max-new-tokens", OPT_UINT, AT(max_new_tokens), "N", "stop after N tokens (128)", NULL },
-    { 't', "threads", OPT_UINT, AT(threads), "N", "0, the default: one a core", NULL },
-    { 0, "max-context", OPT_UINT, AT(max_context), "N", "positions of the KV cache", NULL },
-    { 0, "temperature", OPT_DOUBLE, AT(temperature), "T", "0, the default: greedy", NULL },
-    { 0, "top-k", OPT_UINT, AT(top_k), "K", "sample among the K best; 0: all", NULL },
-    { 0, "top-p", OPT_DOUBLE, AT(top_p), "P", "sample among the best that together reach P", NULL },
+    { 'n', "max-new-tokens", OPT_UINT, AT(max_new_tokens), "N", "stop after N tokens (128)", "1..16777216" },
+    { 't', "threads", OPT_UINT, AT(threads), "N", "0, the default: one a core", "0..256" },
+    { 0, "max-context", OPT_UINT, AT(max_context), "N", "positions of the KV cache", "1..16777216" },
+    { 0, "temperature", OPT_DOUBLE, AT(temperature), "T", "0, the default: greedy", "0.." },
+    { 0, "top-k", OPT_UINT, AT(top_k), "K", "sample among the K best; 0: all", "0..1073741824" },
+    { 0, "top-p", OPT_DOUBLE, AT(top_p), "P", "sample among the best that together reach P", "0..1" },
     { 0, "seed", OPT_UINT, AT(seed), "N", "of the sampler", NULL },
-    { 0, "no-repeat-ngram", OPT_UINT, AT(ngram), "N", "never the same N tokens twice; 0: off", NULL },
-    { 0, "ngram-window", OPT_UINT, AT(window), "N", "look back only over N generated tokens", NULL },
+    { 0, "no-repeat-ngram", OPT_UINT, AT(ngram), "N", "never the same N tokens twice; 0: off", "0..1048576" },
+    { 0, "ngram-window", OPT_UINT, AT(window), "N", "look back only over N generated tokens", "0..16777216" },
     { 0, "ignore-eos", OPT_FLAG, AT(ignore_eos), NULL, "go on past the end token", NULL },
     { 0, "image-mode", OPT_CHOICE, AT(image_mode), "MODE", "how DeepSeek-OCR views a page",
       "tiny|small|base|large|gundam" },
-    { 0, "max-tiles", OPT_UINT, AT(max_tiles), "N", "tiles of a page at most (9)", NULL },
+    { 0, "max-tiles", OPT_UINT, AT(max_tiles), "N", "tiles of a page at most (9)", "1..64" },
     { 0, "trace", OPT_STR, AT(trace), "FILE", "record what happens into FILE", NULL },
     { 0, "detail", OPT_CHOICE, AT(detail), "LEVEL", "what is recorded (operators)",
       "stages|modules|operators" },
@@ -103,27 +103,26 @@ static int answer(const struct engine_opts *o) {
     struct engine_load load = { .model = o->model,
                                 .weights = o->weights,
                                 .dtype = o->dtype,
-                                .threads = (int)MIN(o->threads, 256u),
-                                .max_context = (int)MIN(o->max_context, 1u << 24),
+                                .threads = (int)o->threads,
+                                .max_context = (int)o->max_context,
                                 .progress = show_progress };
-    struct engine_request request = {
-        .prompt = o->prompt,
-        .prompt_len = o->prompt ? strlen(o->prompt) : 0,
-        .images = o->images.v,
-        .nimages = o->images.n,
-        .max_new_tokens = (uint32_t)MIN(o->max_new_tokens, 1u << 24),
-        .ignore_eos = o->ignore_eos,
-        .sampling = { o->temperature, (uint32_t)MIN(o->top_k, 1u << 30), o->top_p, o->seed },
-        .no_repeat_ngram = o->ngram == UINT64_MAX ? ENGINE_MODEL_NGRAM : (int)MIN(o->ngram, 1u << 20),
-        .ngram_window = (uint32_t)MIN(o->window, 1u << 24),
-        .image_mode = o->image_mode,
-        .max_tiles = (int)MIN(o->max_tiles, 64u),
-        .detail = detail_of(o),
-        .trace = o->trace,
-        .on_text = print_text,
-        .wanted = stdout_works,
-        .progress = show_progress
-    };
+    struct engine_request request = { .prompt = o->prompt,
+                                      .prompt_len = o->prompt ? strlen(o->prompt) : 0,
+                                      .images = o->images.v,
+                                      .nimages = o->images.n,
+                                      .max_new_tokens = (uint32_t)o->max_new_tokens,
+                                      .ignore_eos = o->ignore_eos,
+                                      .sampling = { o->temperature, (uint32_t)o->top_k, o->top_p, o->seed },
+                                      .no_repeat_ngram =
+                                          o->ngram == UINT64_MAX ? ENGINE_MODEL_NGRAM : (int)o->ngram,
+                                      .ngram_window = (uint32_t)o->window,
+                                      .image_mode = o->image_mode,
+                                      .max_tiles = (int)o->max_tiles,
+                                      .detail = detail_of(o),
+                                      .trace = o->trace,
+                                      .on_text = print_text,
+                                      .wanted = stdout_works,
+                                      .progress = show_progress };
     struct engine *e = engine_open(&load, &err);
     if (!e) return command_fail(&err);
     int rc = engine_infer(e, &request, &result, &err);
@@ -147,8 +146,6 @@ static int run(const void *opts, int argc, char **argv) {
     const struct engine_opts *o = opts;
     (void)argc;
     (void)argv;
-    if (o->temperature < 0) return command_usage("engine: --temperature is 0 or more");
-    if (o->top_p < 0 || o->top_p > 1) return command_usage("engine: --top-p is between 0 and 1");
     if (o->prompt || o->images.n) return answer(o);
     if (o->model || o->weights || o->trace)
         return command_usage("engine: without --prompt or --image the engine speaks its protocol on standard "

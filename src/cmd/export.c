@@ -50,7 +50,10 @@ static int export_run(struct report_run *r, const struct export_opts *o, const c
 static int run(const void *opts, int argc, char **argv) {
     const struct export_opts *o = opts;
     struct report_run r;
+    struct export_stretch stretch;
     struct err err;
+    if (o->window && export_window_parse(o->window, &stretch, &err) < 0)
+        return command_usage("export: %s", err.msg);
     int rc = report_run_open(&r, (const char *const *)argv, (size_t)argc, NULL, &err);
     if (rc == 0) {
         rc = export_run(&r, o, argv[0], &err);

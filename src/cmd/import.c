@@ -1,5 +1,4 @@
 /* `inferprof import FILE...`: what other tools recorded, as traces of ours in a run folder. */
-#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "base/log.h"
 #include "base/problems.h"
 #include "base/progress.h"
+#include "base/scratch.h"
 #include "base/units.h"
 #include "base/util.h"
 #include "base/vec.h"
@@ -18,6 +18,7 @@
 #include "cmd/run_report.h"
 #include "import/import.h"
 #include "import/ncu.h"
+#include "trace/reader_files.h"
 
 struct import_opts {
     const char *out, *into;
@@ -33,22 +34,28 @@ struct session {
     size_t ncu_files, timelines;
     struct problems problems; /* for the report */
     char *sources;            /* names of what was read, for its title */
+    struct strbuf command;    /* that reads them again */
 };
+
+/* Up to the first dot that does not begin the name: ".trace.json.gz" is "trace". */
+static void stem_of(const char *path, char *stem, size_t cap) {
+    const char *name = file_basename(path);
+    name += strspn(name, ".");
+    snprintf(stem, cap, "%s", *name ? name : "import");
+    stem[strcspn(stem, ".")] = 0;
+}
 
 static char *run_name(const char *path) {
     char stamp[32], stem[64];
-    snprintf(stem, sizeof stem, "%s", file_basename(path));
-    stem[strcspn(stem, ".")] = 0;
+    stem_of(path, stem, sizeof stem);
     return xasprintf("%s-%s", clock_format(clock_wall_ns(), "%Y%m%d-%H%M%S", 0, stamp, sizeof stamp), stem);
 }
 
 /* Traces of two imports in one folder would be taken for ranks of one job. */
 static bool holds_traces(const char *dir) {
-    char *pattern = xasprintf("%s/*.ipt", dir);
-    glob_t found;
-    bool any = glob(pattern, 0, NULL, &found) == 0;
-    globfree(&found);
-    free(pattern);
+    struct problems found = { 0 };
+    bool any = file_is_dir(dir) && trace_files_add(&found, dir);
+    problems_free(&found);
     return any;
 }
 
@@ -69,8 +76,7 @@ static int make_folder(struct session *s, const char *path, struct err *err) {
 /* trace/<stem>.ipt, with a number where two files share a stem. */
 static char *trace_path(const struct session *s, const char *path) {
     char stem[128];
-    snprintf(stem, sizeof stem, "%s", file_basename(path));
-    stem[strcspn(stem, ".")] = 0;
+    stem_of(path, stem, sizeof stem);
     for (int i = 0;; i++) {
         char *name =
             i ? xasprintf("%s/trace/%s-%d.ipt", s->dir, stem, i) : xasprintf("%s/trace/%s.ipt", s->dir, stem);
@@ -109,6 +115,8 @@ static void add_source(struct session *s, const char *path) {
         s->sources ? xasprintf("%s, %s", s->sources, file_basename(path)) : xstrdup(file_basename(path));
     free(s->sources);
     s->sources = more;
+    strbuf_addch(&s->command, ' ');
+    strbuf_add_shell_word(&s->command, path);
 }
 
 static void show_progress(uint64_t done, uint64_t all) {
@@ -127,12 +135,15 @@ static void drop_empty_folder(struct session *s) {
 
 static int import_timeline(struct session *s, const char *path, enum import_format f, struct err *err) {
     if (make_folder(s, path, err) < 0) return -1;
-    char *trace = trace_path(s, path);
+    char *trace = trace_path(s, path), *traces = file_join(s->dir, "trace");
     struct import_options options = { .rank = -1, .progress = show_progress };
     struct import_result result;
+    int scratch[] = { s->made_dir ? scratch_add(s->dir) : -1, scratch_add(traces), scratch_add(trace) };
     progress_start("importing", "bytes", 0);
     int rc = import_to_trace(path, f, trace, &options, &result, err);
     progress_finish();
+    for (size_t i = 0; i < COUNTOF(scratch); i++) scratch_forget(scratch[i]);
+    free(traces);
     if (rc == 0) {
         say(path, f, &result);
         say_problems(s, path, &result);
@@ -187,25 +198,24 @@ static int write_ncu(struct session *s, struct err *err) {
 /* The files and the closing screen of any other run. */
 static int write_report(struct session *s, struct err *err) {
     struct env env = { 0 };
-    char *command = xasprintf("inferprof import %s", s->sources),
-         *title = xasprintf("Imported: %s", s->sources);
+    char *title = xasprintf("Imported: %s", s->sources);
     struct run_report r = { .dir = s->dir,
                             .run_id = file_basename(s->dir),
                             .title = title,
-                            .command = command,
+                            .command = s->command.buf,
                             .env = &env,
                             .problems = s->problems,
                             .write_files = true,
-                            .print = true };
+                            .print = log_get_level() >= LOG_INFO };
     int rc = run_report(&r, err);
     s->problems = r.problems;
-    free(command);
     free(title);
     return rc;
 }
 
 static int run(const void *opts, int argc, char **argv) {
-    struct session s = { .o = opts };
+    struct session s = { .o = opts, .command = STRBUF_INIT };
+    strbuf_addstr(&s.command, "inferprof import");
     struct err err;
     int status = EXIT_DONE;
     if (s.o->into && !file_is_dir(s.o->into))
@@ -220,6 +230,7 @@ static int run(const void *opts, int argc, char **argv) {
     problems_free(&s.problems);
     free(s.sources);
     free(s.dir);
+    strbuf_free(&s.command);
     return status;
 }
 

@@ -1,4 +1,5 @@
 /* `inferprof profile`: configuration -> plan -> run -> folder. */
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -74,16 +75,21 @@ static void job_free(struct job *j) {
 /* ---- configuration */
 
 /* A folder that is not there would silently leave the built-in configuration in its place. */
-static int check_folders(const struct profile_opts *o, const char *rerun, struct err *err) {
+static int check_folders(const struct profile_opts *o, struct err *err) {
     for (size_t i = 0; i < o->conf_dirs.n; i++)
         if (!file_is_dir(o->conf_dirs.v[i]))
             return err_set(err,
                            "%s: not a folder; --conf-dir takes one that holds model/, engine/ and the like",
                            o->conf_dirs.v[i]);
-    if (rerun && !file_exists(rerun))
+    char *rerun = o->rerun ? file_join(o->rerun, "config.yaml") : NULL;
+    bool there = !rerun || file_exists(rerun);
+    free(rerun);
+    if (!there)
         return err_set(
             err, "%s: not a run folder: no config.yaml in it; --rerun takes the folder 'profile' printed",
             o->rerun);
+    if (o->config && access(o->config, R_OK) < 0)
+        return err_set(err, "--config %s: %s", o->config, strerror(errno));
     return 0;
 }
 
@@ -95,15 +101,15 @@ static struct conf *compose(const struct profile_opts *o, int argc, char **argv,
                                 .nwords = (size_t)argc,
                                 .now_wall_ns = clock_wall_ns() };
     req.store.builtin = conf_builtin_files(&req.store.nbuiltin);
-    struct conf *c = check_folders(o, rerun, err) < 0 ? NULL : conf_compose(&req, err);
+    struct conf *c = conf_compose(&req, err);
     free(rerun);
     return c;
 }
 
-static int refuse(struct problems *problems) {
+static int refuse(struct problems *problems, int status) {
     for (size_t i = 0; i < problems->n; i++) log_error("%s", problems->v[i]);
     problems_free(problems);
-    return EXIT_FAILED;
+    return status;
 }
 
 static int show_config(struct conf *c) {
@@ -133,13 +139,20 @@ static char *config_text(struct conf *c) {
     return strbuf_detach(&out);
 }
 
-static char *command_line(int argc, char **argv) {
+static void add_option(struct strbuf *out, const char *option, const char *value) {
+    strbuf_addf(out, " %s ", option);
+    strbuf_add_shell_word(out, value);
+}
+
+/* As it was typed, so that a shell takes it again. Caller frees. */
+static char *command_line(const struct profile_opts *o, int argc, char **argv) {
     struct strbuf out = STRBUF_INIT;
     strbuf_addstr(&out, "inferprof profile");
-    for (int i = 0; i < argc; i++) {
-        bool plain = argv[i][strcspn(argv[i], " \t\n'\"\\$&;|<>()*?[]#`!")] == '\0';
-        strbuf_addf(&out, plain ? " %s" : " '%s'", argv[i]);
-    }
+    if (o->config) add_option(&out, "--config", o->config);
+    if (o->rerun) add_option(&out, "--rerun", o->rerun);
+    for (size_t i = 0; i < o->conf_dirs.n; i++) add_option(&out, "--conf-dir", o->conf_dirs.v[i]);
+    if (argc) strbuf_addch(&out, ' ');
+    strbuf_add_shell_words(&out, argv, (size_t)argc);
     return strbuf_detach(&out);
 }
 
@@ -329,16 +342,17 @@ static int run(const void *opts, int argc, char **argv) {
     struct err err;
     int status;
     if (o->config && o->rerun) return command_usage("profile: --config and --rerun exclude each other");
+    if (check_folders(o, &err) < 0) return command_fail(&err);
     j.conf = compose(o, argc, argv, &err);
-    if (!j.conf) return command_fail(&err);
+    if (!j.conf) return command_usage("profile: %s", err.msg);
     profile_plan_open(&j.plan, j.conf, &problems);
-    j.command = command_line(argc, argv);
+    j.command = command_line(o, argc, argv);
     if (o->show_config && !(problems.n && !j.plan.argv)) {
         problems_free(
             &problems); /* the plan may be impossible here; the configuration is what was asked for */
         status = show_config(j.conf);
     } else if (problems.n) {
-        status = refuse(&problems);
+        status = refuse(&problems, j.plan.settings_ok ? EXIT_FAILED : EXIT_MISUSED);
     } else if (o->dry_run) {
         struct strbuf out = STRBUF_INIT;
         profile_plan_text(&j.plan, &out);

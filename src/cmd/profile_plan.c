@@ -112,7 +112,8 @@ void profile_plan_open(struct profile_plan *p, struct conf *conf, struct problem
     size_t before = problems->n;
     *p = (struct profile_plan){ .conf = conf };
     schema_apply(conf_root(conf), &p->s, problems);
-    if (problems->n > before) return; /* what follows needs the values to be what they should */
+    p->settings_ok = problems->n == before;
+    if (!p->settings_ok) return; /* what follows needs the values to be what they should */
     p->has_nvml = nvml_inventory(&p->inventory, &why) == 0;
     device_choose(&p->s, p->has_nvml ? &p->inventory : NULL, why.msg, &p->device, problems);
     plan_command(p, problems);
@@ -132,7 +133,9 @@ void profile_plan_close(struct profile_plan *p) {
 }
 
 static void command_text(char *const *argv, struct strbuf *out) {
-    for (char *const *a = argv; *a; a++) strbuf_addf(out, "%s%s", a == argv ? "" : " ", *a);
+    size_t n = 0;
+    while (argv[n]) n++;
+    strbuf_add_shell_words(out, argv, n);
 }
 
 static void model_text(const struct profile_plan *p, struct strbuf *out) {

@@ -13,6 +13,7 @@
 
 struct profile_plan {
     struct conf *conf; /* borrowed */
+    bool settings_ok;  /* every key is known and holds what it should; else nothing below was filled */
     struct settings s;
     struct nvml_inventory inventory;
     bool has_nvml;

@@ -12,6 +12,7 @@
 #include "base/vec.h"
 #include "report/run.h"
 #include "timeline/timeline.h"
+#include "trace/reader_files.h"
 
 #define ADVISE_ABOVE 0.25 /* what recording may cost before a lighter preset is advised */
 
@@ -326,7 +327,7 @@ static struct timeline *load_traces(const char *run_dir, struct profile_results 
     char *dir = file_join(run_dir, "trace");
     struct problems paths = { 0 };
     struct err err;
-    report_add_traces(dir, &paths);
+    trace_files_add(&paths, dir);
     struct timeline *tl = paths.n ? timeline_load((const char *const *)paths.v, paths.n, &err) : NULL;
     if (paths.n && !tl) problems_add(&r->problems, "The trace could not be read: %s", err.msg);
     if (!paths.n)

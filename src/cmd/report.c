@@ -87,7 +87,9 @@ static int write_and_print(struct report_run *r, const struct report_opts *o, co
     if (rc == 0) {
         report_terminal(&r->in, command_width(STDOUT_FILENO), &screen);
         fputs(screen.buf, stdout);
-        log_info("wrote %s/report.html, report.md, metrics.json and the tables", dir);
+        char *page = file_join(dir, "report.html");
+        log_info("wrote %s, report.md, metrics.json and the tables", page);
+        free(page);
     }
     strbuf_free(&screen);
     free(dir);
@@ -102,10 +104,6 @@ static int run(const void *opts, int argc, char **argv) {
     if (parse_rules(&o->stages, &rules, &err) < 0) {
         free_rules(&rules);
         return command_usage("report: %s", err.msg);
-    }
-    if (o->peak_tflops < 0 || o->peak_gbps < 0) {
-        free_rules(&rules);
-        return command_usage("report: --peak-tflops and --peak-gbps must be more than 0");
     }
     struct report_run_options options = { .rules = rules.v,
                                           .nrules = rules.n,
@@ -129,9 +127,9 @@ static const struct opt options[] = {
     { 's', "stage", OPT_LIST, offsetof(struct report_opts, stages), "NAME=GLOB",
       "ranges with such names are this stage; may be given again", NULL },
     { 0, "peak-tflops", OPT_DOUBLE, offsetof(struct report_opts, peak_tflops), "T",
-      "compute peak of the device instead of the table's", NULL },
+      "compute peak of the device instead of the table's", ">0" },
     { 0, "peak-gbps", OPT_DOUBLE, offsetof(struct report_opts, peak_gbps), "G",
-      "memory bandwidth of the device instead of the table's", NULL },
+      "memory bandwidth of the device instead of the table's", ">0" },
 };
 
 const struct command cmd_report = {

@@ -49,19 +49,20 @@ static const struct opt options[] = {
         "min|default|max"),
     ROW('s', "stage", OPT_LIST, stages, "NAME=GLOB", "ranges whose name matches GLOB are stage NAME", NULL),
     ROW('r', "range", OPT_STR, range, "GLOB", "capture kernels only inside NVTX ranges that match", NULL),
-    ROW(0, "delay", OPT_DOUBLE, delay_s, "S", "begin to capture after S seconds", NULL),
-    ROW(0, "duration", OPT_DOUBLE, duration_s, "S", "capture for S seconds", NULL),
+    ROW(0, "delay", OPT_DOUBLE, delay_s, "S", "begin to capture after S seconds", "0..1000000000"),
+    ROW(0, "duration", OPT_DOUBLE, duration_s, "S", "capture for S seconds", "0..1000000000"),
     ROW(0, "budget", OPT_DOUBLE, budget_pct, "PCT",
-        "capture in windows, so that the run is slowed by PCT percent", NULL),
+        "capture in windows, so that the run is slowed by PCT percent", "0..100"),
     ROW(0, "gemm-shapes", OPT_FLAG, gemm_shapes, NULL,
         "record M, N, K, types and algorithm of cuBLAS products", NULL),
     ROW(0, "max-size", OPT_BYTES, max_size, "BYTES", "a process's trace stops growing here", NULL),
     ROW(0, "memory", OPT_BYTES, memory, "BYTES", "memory the collector may use in a process (64MiB)", NULL),
-    ROW(0, "power-interval", OPT_UINT, power_ms, "MS", "ask NVML every so often (100); 0: never", NULL),
+    ROW(0, "power-interval", OPT_UINT, power_ms, "MS", "ask NVML every so often (100); 0: never",
+        "0..3600000"),
     ROW(0, "counters", OPT_FLAG, counters, NULL,
         "sample hardware counters of the first GPU the program may see", NULL),
     ROW(0, "counter-interval", OPT_UINT, counter_us, "US",
-        "a counter sample every so many microseconds (1000)", NULL),
+        "a counter sample every so many microseconds (1000)", "1..1000000"),
     ROW(0, "report", OPT_FLAG, report, NULL, "analyse and report at the end (--no-report: traces alone)",
         NULL),
 };
@@ -140,7 +141,9 @@ static void drop_folder(struct run *r) {
 
 static void join_command(struct run *r) {
     struct strbuf s = STRBUF_INIT;
-    for (char **a = r->argv; *a; a++) strbuf_addf(&s, "%s%s", s.len ? " " : "", *a);
+    size_t n = 0;
+    while (r->argv[n]) n++;
+    strbuf_add_shell_words(&s, r->argv, n);
     r->command = strbuf_detach(&s);
 }
 
@@ -330,13 +333,7 @@ done:
 static int run(const void *opts, int argc, char **argv) {
     struct run r = { .o = opts, .argv = xcalloc((size_t)argc + 1, sizeof *argv) };
     memcpy(r.argv, argv, (size_t)argc * sizeof *argv);
-    int status =
-        r.o->counter_us < 1 || r.o->counter_us > 1000000
-            ? command_usage("run: --counter-interval is between 1 and 1000000 microseconds")
-        : r.o->budget_pct < 0 || r.o->budget_pct > 100 || r.o->delay_s < 0 || r.o->duration_s < 0
-            ? command_usage(
-                  "run: --budget is a percentage, --delay and --duration are seconds, none is negative")
-            : read_rules(&r);
+    int status = read_rules(&r);
     if (status == 0) status = profile(&r);
     free(r.argv);
     free_run(&r);

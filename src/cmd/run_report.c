@@ -1,6 +1,5 @@
 #include "cmd/run_report.h"
 
-#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,17 +11,15 @@
 #include "cmd/command.h"
 #include "report/run.h"
 #include "timeline/timeline.h"
+#include "trace/reader_files.h"
 
 /* Traces of processes: power alone is no run. */
 static size_t count_traces(const char *dir) {
-    char *pattern = xasprintf("%s/trace/*.ipt", dir);
-    glob_t found;
+    struct problems paths = { 0 };
     size_t n = 0;
-    if (glob(pattern, 0, NULL, &found) == 0)
-        for (size_t i = 0; i < found.gl_pathc; i++)
-            n += strcmp(file_basename(found.gl_pathv[i]), "nvml.ipt") != 0;
-    globfree(&found);
-    free(pattern);
+    trace_files_add(&paths, dir);
+    for (size_t i = 0; i < paths.n; i++) n += strcmp(file_basename(paths.v[i]), "nvml.ipt") != 0;
+    problems_free(&paths);
     return n;
 }
 

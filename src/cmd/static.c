@@ -32,21 +32,22 @@ static const struct static_opts static_defaults = { .batch = 1, .new_tokens = 12
 static const struct opt static_rows[] = {
     { 'g', "gpu", OPT_STR, offsetof(struct static_opts, gpu), "NAME",
       "device of the table; 'list' prints it, 'all' compares all", NULL },
-    { 'b', "batch", OPT_UINT, offsetof(struct static_opts, batch), "N", "sequences side by side (1)", NULL },
+    { 'b', "batch", OPT_UINT, offsetof(struct static_opts, batch), "N", "sequences side by side (1)",
+      "1..16777216" },
     { 'p', "prompt-tokens", OPT_UINT, offsetof(struct static_opts, prompt_tokens), "N",
-      "the whole prompt, image tokens included (512, or the images and 10)", NULL },
+      "the whole prompt, image tokens included (512, or the images and 10)", "1..4294967296" },
     { 0, "text-tokens", OPT_UINT, offsetof(struct static_opts, text_tokens), "N",
-      "the prompt without its image tokens", NULL },
+      "the prompt without its image tokens", "1..4294967296" },
     { 'n', "new-tokens", OPT_UINT, offsetof(struct static_opts, new_tokens), "N", "tokens generated (128)",
-      NULL },
+      "0..4294967296" },
     { 'c', "context", OPT_UINT, offsetof(struct static_opts, context), "N",
-      "keys of the decode step reported (prompt + 1)", NULL },
+      "keys of the decode step reported (prompt + 1)", "1..4294967296" },
     { 'i', "image", OPT_LIST, offsetof(struct static_opts, images), "WxH",
       "a picture in every prompt; may be repeated", NULL },
     { 0, "image-mode", OPT_CHOICE, offsetof(struct static_opts, image_mode), NULL,
       "how DeepSeek-OCR cuts pictures (gundam)", "gundam|tiny|small|base|large" },
     { 0, "max-tiles", OPT_UINT, offsetof(struct static_opts, max_tiles), "N",
-      "tiles a picture may become (the model's own)", NULL },
+      "tiles a picture may become (the model's own)", "1..1024" },
     { 0, "dtype", OPT_STR, offsetof(struct static_opts, dtype), "TYPE",
       "weights and arithmetic: bf16, fp16, fp32, tf32, fp8, ...", NULL },
     { 0, "kv-dtype", OPT_STR, offsetof(struct static_opts, kv_dtype), "TYPE", "KV cache (as the arithmetic)",
@@ -54,9 +55,9 @@ static const struct opt static_rows[] = {
     { 0, "lm-head", OPT_CHOICE, offsetof(struct static_opts, lm_head), NULL,
       "logits of the last prompt row, or of all", "last|all" },
     { 0, "peak-tflops", OPT_DOUBLE, offsetof(struct static_opts, peak_tflops), "T",
-      "dense peak instead of the table's; also " PEAK_ENV, NULL },
+      "dense peak instead of the table's; also " PEAK_ENV, ">0" },
     { 0, "peak-gbps", OPT_DOUBLE, offsetof(struct static_opts, peak_gbps), "G",
-      "memory bandwidth in 10^9 byte/s instead of the table's", NULL },
+      "memory bandwidth in 10^9 byte/s instead of the table's", ">0" },
     { 0, "assume", OPT_STR, offsetof(struct static_opts, assume), "FAMILY",
       "take the model for one of this family", NULL },
     { 0, "sweep", OPT_STR, offsetof(struct static_opts, sweep), "WHAT=A..B",
@@ -180,7 +181,6 @@ static int told_peak(const struct static_opts *o, double *tflops, const char **s
     const char *env = getenv(PEAK_ENV);
     *tflops = o->peak_tflops;
     *source = "--peak-tflops";
-    if (o->peak_tflops < 0 || o->peak_gbps < 0) return err_set(err, "a peak must be more than 0");
     if (o->peak_tflops > 0 || !env || !*env) return 0;
     char *end;
     *tflops = strtod(env, &end);
@@ -358,6 +358,20 @@ static int one_gpu(const struct static_opts *o, const struct llm_model *m, const
     return rc;
 }
 
+/* Everything that can be wrong with the words alone, before a file is opened. */
+static int check_words(const struct static_opts *o, struct llm_load *how, struct llm_workload *w,
+                       struct err *err) {
+    struct llm_sweep sweep;
+    if (o->json && o->md) return err_set(err, "--json and --md exclude each other");
+    if (o->svg && !o->sweep) return err_set(err, "--svg is the chart of a --sweep; give one");
+    if (o->assume && !llm_family_known(o->assume))
+        return err_set(err, "--assume: '%s' is not a known family; known: %s", o->assume, llm_families());
+    if (o->sweep && llm_sweep_parse(o->sweep, &sweep, err) < 0) return -1;
+    if (o->gpu && strcmp(o->gpu, "all") != 0 && !llm_gpu_find(o->gpu, err)) return err_wrap(err, "--gpu");
+    if (parse_dtype("--dtype", o->dtype, &how->dtype, err) < 0) return -1;
+    return parse_workload(o, w, err);
+}
+
 static int run(const void *opts, int argc, char **argv) {
     const struct static_opts *o = opts;
     struct err err;
@@ -366,9 +380,7 @@ static int run(const void *opts, int argc, char **argv) {
     if (o->gpu && strcmp(o->gpu, "list") == 0) return list_gpus(o);
     if (argc == 0)
         return command_usage("static: name a model: a config.json, its folder, or a .safetensors file");
-    if (o->json && o->md) return command_usage("static: --json and --md exclude each other");
-    if (parse_dtype("--dtype", o->dtype, &how.dtype, &err) < 0 || parse_workload(o, &w, &err) < 0)
-        return command_usage("static: %s", err.msg);
+    if (check_words(o, &how, &w, &err) < 0) return command_usage("static: %s", err.msg);
     struct llm_model *m = llm_model_load(argv[0], &how, &err);
     if (!m) return command_fail(&err);
     int rc = o->gpu && strcmp(o->gpu, "all") == 0 ? compare_gpus(o, m, &w, &err)

@@ -1,5 +1,4 @@
 /* `inferprof stats FILE...`: the plain totals of any trace or importable file. */
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include "base/die.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/scratch.h"
 #include "base/util.h"
 #include "base/vec.h"
 #include "cmd/commands.h"
@@ -17,6 +17,7 @@
 #include "import/nsys_summary.h"
 #include "report/stats_json.h"
 #include "trace/reader.h"
+#include "trace/reader_files.h"
 
 struct stats_opts {
     bool json;
@@ -41,12 +42,15 @@ static int add_foreign(struct trace_stats *st, const char *path, enum import_for
                        path);
     }
     char *trace = file_join(dir, "import.ipt");
+    int scratch_dir = scratch_add(dir), scratch = scratch_add(trace);
     struct import_options options = { .rank = -1 };
     struct import_result result;
     int rc = import_to_trace(path, f, trace, &options, &result, err);
     if (rc == 0) rc = add_trace(st, trace, path, err);
     unlink(trace);
     rmdir(dir);
+    scratch_forget(scratch);
+    scratch_forget(scratch_dir);
     free(trace);
     free(dir);
     return rc;
@@ -75,34 +79,6 @@ static int add_file(struct trace_stats *st, const char *path, struct err *err) {
     return 0;
 }
 
-static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
-
-/* A run folder stands for the traces in it. */
-static int add_folder(struct trace_stats *st, const char *path, struct err *err) {
-    char *sub = file_join(path, "trace");
-    char *dir = file_is_dir(sub) ? sub : xstrdup(path);
-    struct {
-        char **v;
-        size_t n, cap;
-    } names = { 0 };
-    DIR *d = opendir(dir);
-    for (struct dirent *e; d && (e = readdir(d));) {
-        size_t n = strlen(e->d_name);
-        if (n > 4 && strcmp(e->d_name + n - 4, ".ipt") == 0) vec_push(&names, file_join(dir, e->d_name));
-    }
-    if (d) closedir(d);
-    int rc = names.n ? 0 : err_set(err, "%s: a folder without traces (*.ipt) in it or in its trace/", path);
-    if (names.n) qsort(names.v, names.n, sizeof *names.v, by_text);
-    for (size_t i = 0; i < names.n; i++) {
-        if (rc == 0) rc = add_trace(st, names.v[i], names.v[i], err);
-        free(names.v[i]);
-    }
-    free(names.v);
-    if (dir != sub) free(dir);
-    free(sub);
-    return rc;
-}
-
 static const char *problem_words(const char *name) {
     static const char *const own[][2] = {
         { "no_launch", "device work whose launch is not in the trace" },
@@ -120,13 +96,17 @@ static int run(const void *opts, int argc, char **argv) {
     const struct stats_opts *o = opts;
     struct trace_stats st;
     struct err err;
+    struct problems paths = { 0 };
     trace_stats_init(&st);
     int status = EXIT_DONE, used = 0;
-    for (int i = 0; i < argc; i++) {
-        int rc = file_is_dir(argv[i]) ? add_folder(&st, argv[i], &err) : add_file(&st, argv[i], &err);
+    for (int i = 0; i < argc; i++)
+        if (!trace_files_add(&paths, argv[i])) status = command_no_traces(argv[i]);
+    for (size_t i = 0; i < paths.n; i++) {
+        int rc = add_file(&st, paths.v[i], &err);
         if (rc < 0) status = command_fail(&err);
         used += rc == 0;
     }
+    problems_free(&paths);
     if (used) {
         struct strbuf out = STRBUF_INIT;
         trace_stats_finish(&st);

@@ -11,6 +11,7 @@
 #include "base/util.h"
 #include "cmd/commands.h"
 #include "trace/reader.h"
+#include "trace/reader_files.h"
 
 struct dump_opts {
     const char *kind;
@@ -99,13 +100,12 @@ static bool says_nothing(const struct trace_batch *b, size_t i) {
     return b->kind == TRACE_LOST && b->lost[i].count == 0;
 }
 
-static int dump(const struct dump_opts *o, const struct trace_reader *r, unsigned only) {
+static int dump(const struct dump_opts *o, const struct trace_reader *r, unsigned only, uint64_t *left) {
     struct trace_batch b = { 0 };
     struct strbuf line = STRBUF_INIT;
     struct err err;
-    uint64_t left = o->limit;
     int status = EXIT_DONE;
-    for (size_t i = 0; i < trace_reader_chunks(r) && left; i++) {
+    for (size_t i = 0; i < trace_reader_chunks(r) && *left; i++) {
         unsigned kind = trace_reader_chunk(r, i)->kind;
         if (only && kind != only) continue;
         if (trace_reader_decode(r, i, &b, &err) < 0) {
@@ -113,14 +113,27 @@ static int dump(const struct dump_opts *o, const struct trace_reader *r, unsigne
             continue;
         }
         const struct trace_schema *s = trace_schema(kind);
-        for (size_t k = 0; k < b.n && left && !ferror(stdout); k++) {
+        for (size_t k = 0; k < b.n && *left && !ferror(stdout); k++) {
             if (says_nothing(&b, k)) continue;
             print_record(o, r, s, (const char *)b.records + k * s->record_bytes, &line);
-            left--;
+            --*left;
         }
     }
     strbuf_free(&line);
     trace_batch_free(&b);
+    return status;
+}
+
+static int dump_file(const struct dump_opts *o, const char *path, unsigned only, uint64_t *left) {
+    struct err err;
+    struct trace_reader *r = trace_reader_open(path, &err);
+    if (!r) return command_fail(&err);
+    int status = dump(o, r, only, left);
+    const struct trace_summary *s = trace_reader_summary(r);
+    if (s->damaged_places)
+        log_warn("%s: offset %" PRIu64 ": %s; %" PRIu64 " bytes skipped", path, s->damage_offset, s->damage,
+                 s->damaged_bytes);
+    trace_reader_close(r);
     return status;
 }
 
@@ -132,27 +145,33 @@ static unsigned find_kind(const char *name) {
 
 static int unknown_kind(const char *name) {
     struct suggest near;
+    struct strbuf all = STRBUF_INIT;
     suggest_start(&near, name);
-    for (unsigned k = 0; k < TRACE_KIND_END; k++)
-        if (trace_schema(k)) suggest_try(&near, trace_schema(k)->name);
-    return command_usage("trace dump: unknown kind '%s'%s%s%s", name, near.best ? "; did you mean '" : "",
-                         near.best ? near.best : "", near.best ? "'?" : "");
+    for (unsigned k = 0; k < TRACE_KIND_END; k++) {
+        if (!trace_schema(k)) continue;
+        suggest_try(&near, trace_schema(k)->name);
+        strbuf_addf(&all, "%s%s", all.len ? ", " : "", trace_schema(k)->name);
+    }
+    if (near.best)
+        command_usage("trace dump: --kind: unknown kind '%s'; did you mean '%s'?", name, near.best);
+    else
+        command_usage("trace dump: --kind: unknown kind '%s'; there are %s", name, all.buf);
+    strbuf_free(&all);
+    return EXIT_MISUSED;
 }
 
 static int run(const void *opts, int argc, char **argv) {
     const struct dump_opts *o = opts;
     unsigned only = 0;
-    struct err err;
+    struct problems paths = { 0 };
+    uint64_t left = o->limit;
+    int status = EXIT_DONE;
     (void)argc;
     if (o->kind && !(only = find_kind(o->kind))) return unknown_kind(o->kind);
-    struct trace_reader *r = trace_reader_open(argv[0], &err);
-    if (!r) return command_fail(&err);
-    int status = dump(o, r, only);
-    const struct trace_summary *s = trace_reader_summary(r);
-    if (s->damaged_places)
-        log_warn("%s: offset %" PRIu64 ": %s; %" PRIu64 " bytes skipped", argv[0], s->damage_offset,
-                 s->damage, s->damaged_bytes);
-    trace_reader_close(r);
+    if (!trace_files_add(&paths, argv[0])) status = command_no_traces(argv[0]);
+    for (size_t i = 0; i < paths.n; i++)
+        if (dump_file(o, paths.v[i], only, &left) != EXIT_DONE) status = EXIT_FAILED;
+    problems_free(&paths);
     return status;
 }
 
@@ -165,8 +184,8 @@ static const struct opt options[] = {
 
 const struct command cmd_trace_dump = {
     .name = "trace dump",
-    .args = "FILE",
-    .summary = "print the records of a trace file, one a line",
+    .args = "RUN_DIR|FILE.ipt",
+    .summary = "print the records of a trace, one a line",
     .opts = options,
     .nopts = COUNTOF(options),
     .defaults = &defaults,

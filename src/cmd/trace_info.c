@@ -11,6 +11,7 @@
 #include "base/util.h"
 #include "cmd/commands.h"
 #include "trace/reader.h"
+#include "trace/reader_files.h"
 
 struct info_opts {
     bool json;
@@ -234,28 +235,33 @@ static void text_info(struct strbuf *out, const char *path, const struct trace_r
     text_damage(out, s, in);
 }
 
+static int add_info(const struct info_opts *o, const char *path, struct jsonw *j, struct strbuf *out) {
+    struct info in = { 0 };
+    struct err err;
+    struct trace_reader *r = trace_reader_open(path, &err);
+    if (!r) return command_fail(&err);
+    gather(r, &in);
+    if (o->json)
+        json_info(j, path, r, &in);
+    else
+        text_info(out, path, r, &in);
+    trace_reader_close(r);
+    return EXIT_DONE;
+}
+
 static int run(const void *opts, int argc, char **argv) {
     const struct info_opts *o = opts;
     struct strbuf out = STRBUF_INIT;
+    struct problems paths = { 0 };
     struct jsonw j;
     int status = EXIT_DONE;
+    for (int i = 0; i < argc; i++)
+        if (!trace_files_add(&paths, argv[i])) status = command_no_traces(argv[i]);
     jsonw_start(&j, &out, JSONW_PRETTY);
     if (o->json) jsonw_array(&j);
-    for (int i = 0; i < argc; i++) {
-        struct info in = { 0 };
-        struct err err;
-        struct trace_reader *r = trace_reader_open(argv[i], &err);
-        if (!r) {
-            status = command_fail(&err);
-            continue;
-        }
-        gather(r, &in);
-        if (o->json)
-            json_info(&j, argv[i], r, &in);
-        else
-            text_info(&out, argv[i], r, &in);
-        trace_reader_close(r);
-    }
+    for (size_t i = 0; i < paths.n; i++)
+        if (add_info(o, paths.v[i], &j, &out) != EXIT_DONE) status = EXIT_FAILED;
+    problems_free(&paths);
     if (o->json) {
         jsonw_end(&j);
         jsonw_finish(&j);
@@ -271,7 +277,7 @@ static const struct opt options[] = {
 
 const struct command cmd_trace_info = {
     .name = "trace info",
-    .args = "FILE...",
+    .args = "RUN_DIR|FILE.ipt...",
     .summary = "say what trace files hold, what they lost and where they are damaged",
     .opts = options,
     .nopts = COUNTOF(options),

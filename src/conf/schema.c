@@ -177,7 +177,9 @@ static const char *nearest(const char *key) {
     struct suggest whole, last;
     suggest_start(&whole, key);
     for (size_t i = 0; i < COUNTOF(rows); i++) suggest_try(&whole, rows[i].key);
-    if (whole.best) return whole.best;
+    /* a right group and a word that has nothing of the key is not near */
+    if (whole.best && whole.best_distance <= MAX(strlen(last_word(key)) / 3, 1)) return whole.best;
+    whole.best = NULL;
     suggest_start(&last, last_word(key));
     for (size_t i = 0; i < COUNTOF(rows); i++) {
         const char *word = last_word(rows[i].key);

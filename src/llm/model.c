@@ -57,6 +57,11 @@ static bool find_kind(const char *type, const char *architecture, struct kind *k
     return k->joint || k->text || k->vision;
 }
 
+bool llm_family_known(const char *name) {
+    struct kind k;
+    return find_kind(name, NULL, &k);
+}
+
 static int choose(struct reading *r, const char *assume, struct kind *k) {
     const char *type = string_at(r->root, "model_type"), *architecture = architecture_of(r->root);
     r->m->model_type = type ? xstrdup(type) : NULL;

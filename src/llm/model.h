@@ -222,5 +222,6 @@ uint64_t llm_module_params(const struct llm_model *m, const char *module);
 double llm_weight_bytes(const struct llm_model *m);                          /* of the whole model */
 double llm_kv_bytes_per_token(const struct llm_model *m, enum llm_dtype kv); /* all layers */
 const char *llm_families(void); /* "llama, mistral, ...": what can be read */
+bool llm_family_known(const char *name);
 
 #endif

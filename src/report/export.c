@@ -72,9 +72,12 @@ static uint32_t find_stage(const struct analysis *a, const char *name, size_t le
         if (strcmp(a->stages[i].name, word) == 0 || strcmp(a->stages[i].path, word) == 0) return i;
         suggest_try(&near, a->stages[i].name);
     }
-    const char *best = near.best ? near.best : a->nstages ? a->stages[0].name : NULL;
-    err_set(err, "--window: no stage '%s' in the trace%s%s%s", word, best ? "; there is '" : "",
-            best ? best : "", best ? "'" : "");
+    struct strbuf names = STRBUF_INIT;
+    for (uint32_t i = 0; i < a->nstages && !near.best; i++)
+        if (!a->stages[i].outside) strbuf_addf(&names, "%s'%s'", names.len ? ", " : "", a->stages[i].name);
+    if (near.best) strbuf_addf(&names, "'%s'", near.best);
+    err_set(err, "--window: no stage '%s' in the trace; there is %s", word, names.len ? names.buf : "none");
+    strbuf_free(&names);
     return ANALYSIS_NONE;
 }
 
@@ -112,7 +115,8 @@ static int occurrences_bounds(struct export_job *x, uint32_t stage, double from,
         at++;
     }
     if (!any)
-        return err_set(err, "--window: %s occurs %.0f times, counted from 0", x->a->stages[stage].name, at);
+        return err_set(err, "--window: %s occurs %.0f time%s, counted from 0", x->a->stages[stage].name, at,
+                       at == 1 ? "" : "s");
     return 0;
 }
 
@@ -126,30 +130,34 @@ static int time_bounds(struct export_job *x, uint32_t stage, double from_ns, dou
     return err_set(err, "--window: %s does not occur in the trace", x->a->stages[stage].name);
 }
 
-static int explicit_window(struct export_job *x, uint32_t stage, const char *bounds, struct err *err) {
-    const char *p = bounds;
-    double from, to;
-    bool from_time, to_time;
-    bool good = parse_bound(&p, &from, &from_time);
+int export_window_parse(const char *text, struct export_stretch *out, struct err *err) {
+    const char *colon = strchr(text, ':'), *p = colon ? colon + 1 : NULL;
+    bool to_time;
+    *out = (struct export_stretch){ .stage_len = strcspn(text, ":") };
+    if (!out->stage_len)
+        return err_set(err, "--window: '%s' names no stage; expected STAGE[:FROM..TO]", text);
+    if (!p) return 0;
+    bool good = out->bounded = parse_bound(&p, &out->from, &out->is_time);
     if (good && strncmp(p, "..", 2) == 0)
-        p += 2, good = parse_bound(&p, &to, &to_time);
+        p += 2, good = parse_bound(&p, &out->to, &to_time);
     else
-        to = from, to_time = from_time, good = good && !from_time; /* a single occurrence */
-    if (!good || *p || from_time != to_time || to < from || to > 1e18)
+        out->to = out->from, to_time = out->is_time, good = good && !to_time; /* a single occurrence */
+    if (!good || *p || out->is_time != to_time || out->to < out->from || out->to > 1e18)
         return err_set(err,
                        "--window: '%s' is not a stretch; expected occurrences (2..5) or times (10ms..25ms)",
-                       bounds);
-    if (!from_time) return occurrences_bounds(x, stage, from, to, err);
-    return time_bounds(x, stage, from, to, err);
+                       colon + 1);
+    return 0;
 }
 
 int export_window(struct export_job *x, const char *text, struct err *err) {
-    const char *colon = strchr(text, ':');
-    size_t n = colon ? (size_t)(colon - text) : strlen(text);
-    uint32_t stage = find_stage(x->a, text, n, err);
+    struct export_stretch w;
+    if (export_window_parse(text, &w, err) < 0) return -1;
+    uint32_t stage = find_stage(x->a, text, w.stage_len, err);
     if (stage == ANALYSIS_NONE) return -1;
-    if (colon) {
-        if (explicit_window(x, stage, colon + 1, err) < 0) return -1;
+    if (w.bounded) {
+        int rc = w.is_time ? time_bounds(x, stage, w.from, w.to, err)
+                           : occurrences_bounds(x, stage, w.from, w.to, err);
+        if (rc < 0) return -1;
     } else if (!analysis_window(x->a, stage, SIZE_MAX, &x->from_ns, &x->to_ns)) {
         return err_set(err, "--window: %s does not occur in the trace", x->a->stages[stage].name);
     }

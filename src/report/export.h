@@ -29,6 +29,14 @@ void export_close(struct export_job *x);
  * after the start of its first occurrence. */
 int export_window(struct export_job *x, const char *text, struct err *err);
 
+/* The same words without a trace: -1 if they cannot mean anything. */
+struct export_stretch {
+    size_t stage_len; /* of the text, from its start */
+    bool bounded, is_time;
+    double from, to; /* occurrences, or nanoseconds */
+};
+int export_window_parse(const char *text, struct export_stretch *out, struct err *err);
+
 /* `path` is a file, written whole or not at all; for csv a folder, which is made. */
 int export_write(struct export_job *x, const char *format, const char *path, struct err *err);
 

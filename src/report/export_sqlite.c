@@ -12,6 +12,7 @@
 #include "base/die.h"
 #include "base/file.h"
 #include "base/intern.h"
+#include "base/scratch.h"
 #include "base/util.h"
 #include "report/export.h"
 
@@ -294,7 +295,7 @@ int export_sqlite(struct export_job *x, const char *path, struct err *err) {
     if (file_may_replace(path, err) < 0) return -1;
     char *temporary = xasprintf("%s.tmp-%ld", path, (long)getpid());
     struct database d = { .x = x, .base = x->tl->start_ns };
-    int rc = -1;
+    int rc = -1, scratch = scratch_add(temporary);
     unlink(temporary);
     d.strings = intern_open();
     if (sqlite3_open(temporary, &d.db) != SQLITE_OK) {
@@ -311,6 +312,7 @@ done:
     intern_close(d.strings);
     if (rc == 0 && rename(temporary, path) < 0) rc = err_set(err, "%s: cannot be written here", path);
     if (rc < 0) unlink(temporary);
+    scratch_forget(scratch);
     free(temporary);
     return rc;
 }

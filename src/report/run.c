@@ -1,6 +1,5 @@
 #include "report/run.h"
 
-#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,37 +14,19 @@
 #include "report/memory.h"
 #include "report/text.h"
 #include "report/view.h"
+#include "trace/reader_files.h"
 
 /* ---- which files */
-static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
-
-void report_add_traces(const char *dir, struct problems *paths) {
-    DIR *d = opendir(dir);
-    size_t first = paths->n;
-    for (struct dirent *e; d && (e = readdir(d));) {
-        size_t n = strlen(e->d_name);
-        if (n > 4 && strcmp(e->d_name + n - 4, ".ipt") == 0) problems_add(paths, "%s/%s", dir, e->d_name);
-    }
-    if (d) closedir(d);
-    if (paths->n > first) qsort(paths->v + first, paths->n - first, sizeof *paths->v, by_name);
-}
-
-/* A folder's traces lie in its trace/, or in itself. A run may have none: repeats alone can be reported too. */
+/* A run may have no traces: repeats alone can be reported too. */
 static int add_operand(struct report_run *r, const char *operand, struct err *err) {
-    if (!file_is_dir(operand)) {
-        if (!file_exists(operand)) return err_set(err, "%s: no such run folder or trace", operand);
-        problems_add(&r->paths, "%s", operand);
-        return 0;
-    }
-    size_t before = r->paths.n;
-    char *inner = file_join(operand, "trace"), *metrics = file_join(operand, "metrics.json");
-    report_add_traces(inner, &r->paths);
-    if (r->paths.n == before) report_add_traces(operand, &r->paths);
+    if (!file_exists(operand)) return err_set(err, "%s: no such run folder or trace", operand);
+    bool traces = trace_files_add(&r->paths, operand);
+    if (!file_is_dir(operand)) return 0;
+    char *metrics = file_join(operand, "metrics.json");
     bool known = file_exists(metrics);
     if (!r->dir) r->dir = xstrdup(operand);
-    free(inner);
     free(metrics);
-    if (r->paths.n == before && !known)
+    if (!traces && !known)
         return err_set(err, "%s: neither traces (trace/*.ipt, *.ipt) nor a metrics.json in it", operand);
     return 0;
 }
@@ -199,6 +180,19 @@ static int open_memory(struct report_run *r, struct err *err) {
     return rc;
 }
 
+/* The mark of a run that was killed, or is still going on: its first line says which. */
+static void add_mark(struct report_run *r) {
+    struct strbuf text = STRBUF_INIT;
+    struct err ignored;
+    char *path = r->dir ? file_join(r->dir, "INCOMPLETE") : NULL;
+    if (path && file_exists(path) && file_read(path, 4096, &text, &ignored) == 0) {
+        text.buf[strcspn(text.buf, "\n")] = '\0';
+        ADD_ONCE(&r->texts, "%s", *text.buf ? text.buf : "This run has not finished.");
+    }
+    strbuf_free(&text);
+    free(path);
+}
+
 static void describe(struct report_run *r, const char *operand) {
     const struct timeline *tl = r->timeline;
     if (tl && !r->in.nenv) env_from_trace(r);
@@ -207,6 +201,7 @@ static void describe(struct report_run *r, const char *operand) {
     if (!r->in.title && tl) r->in.title = r->title = title_from_trace(r, operand);
     if (!r->in.run_id) r->in.run_id = file_basename(operand);
     for (size_t i = 0; i < r->in.nproblems; i++) problems_add(&r->texts, "%s", r->in.problems[i]);
+    add_mark(r);
     if (tl) report_trace_problems(tl, &r->texts);
     r->in.problems = (const char *const *)r->texts.v, r->in.nproblems = r->texts.n;
 }

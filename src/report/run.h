@@ -46,8 +46,6 @@ int report_run_open(struct report_run *r, const char *const *operands, size_t n,
 void report_run_analyze(struct report_run *r, const struct report_run_options *options);
 void report_run_close(struct report_run *r);
 
-void report_add_traces(const char *dir, struct problems *paths); /* its *.ipt, by name */
-
 /* What the traces themselves say that must be doubted: losses, damage, ends that are missing. Nothing twice. */
 void report_trace_problems(const struct timeline *tl, struct problems *list);
 

@@ -22,7 +22,7 @@ expect "an unknown option gets the nearest name" 2 err 'unknown option --limt; d
 run "$INFERPROF" trace dump --limit three x
 expect "a number that is none is misuse" 2 err "^inferprof: trace dump: --limit: 'three' is not a whole number"
 run "$INFERPROF" trace dump
-expect "a missing operand says what was expected" 2 err 'trace dump: expected FILE'
+expect "a missing operand says what was expected" 2 err 'trace dump: expected RUN_DIR.FILE'
 run "$INFERPROF" trace dump a b
 expect "too many operands are misuse" 2 err 'too many arguments'
 run "$INFERPROF" trace dump --help
@@ -61,11 +61,11 @@ expect "zsh completion knows the options" 0 out "^#compdef inferprof" out "'--li
 run "$INFERPROF" completion fish
 expect "an unknown shell is misuse" 2 err 'expected bash or zsh'
 run "$INFERPROF" report --peak-tflops -1 "$work/t.ipt"
-expect "a negative peak is misuse" 2 err 'must be more than 0'
+expect "a negative peak is misuse" 2 err "--peak-tflops: -1 is out of range; expected more than 0"
 run "$INFERPROF" engine -p x --temperature -1
-expect "a negative temperature is misuse" 2 err 'temperature is 0 or more'
+expect "a negative temperature is misuse" 2 err 'temperature: -1 is out of range; expected 0 or more'
 run "$INFERPROF" engine -p x --top-p 9
-expect "a top-p above 1 is misuse" 2 err 'top-p is between 0 and 1'
+expect "a top-p above 1 is misuse" 2 err 'top-p: 9 is out of range; expected 0 to 1'
 : >"$work/empty"
 run "$INFERPROF" static "$work/empty"
 expect "an empty config is called empty" 1 err '/empty: empty, expected JSON'

@@ -45,7 +45,7 @@ check "holds its kernels" test "$(wc -l <"$work/prefill/kernels.csv")" -eq 41
 run "$INFERPROF" export "$work/run" --window decod
 expect "a stage that is not there" 1 err "no stage 'decod' in the trace; there is 'decode'"
 run "$INFERPROF" export "$work/run" --window decode:5..1
-expect "a stretch that is none" 1 err "is not a stretch"
+expect "a stretch that is none" 2 err "is not a stretch"
 run "$INFERPROF" export "$work/run" --window decode:7
 expect "an occurrence that is not there" 1 err "occurs 1 time"
 run "$INFERPROF" export "$work/run" --format parquet

@@ -30,7 +30,7 @@ expect "--show-config names the origin of every value" 0 \
     out '^  max_new_tokens: 64 +# built-in conf/config.yaml:[0-9]+$' \
     out '^  no_repeat_ngram_size: 20 +# built-in conf/config.yaml:[0-9]+ as \$\{model.no_repeat_ngram_size\}$'
 run "$INFERPROF" profile repeats=ten max_new_token=5 infer.top_p=7
-expect "wrong keys and types are listed together" 1 \
+expect "wrong keys and types are listed together" 2 \
     err "unknown key 'max_new_token'; did you mean 'infer.max_new_tokens'" err "repeats is 'ten', expected a whole number" \
     err "infer.top_p is '7', expected a number from 0 to 1"
 run "$INFERPROF" profile model.path=/no/model dataset.root=/no/data device=cuda:9 output.dir=/dev/null/x engine.command='[/no/engine]'

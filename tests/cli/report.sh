@@ -52,3 +52,12 @@ expect "a file that is no trace" 1 err "junk.ipt"
 echo '{"schema":"inferprof-metrics","schema_version":99}' >"$work/empty/metrics.json"
 run "$INFERPROF" report "$work/empty"
 expect "metrics of a newer program" 1 err "schema version 99"
+cp -r "$work/run" "$work/killed"
+echo "This run has not finished: it was killed." >"$work/killed/INCOMPLETE"
+run "$INFERPROF" report "$work/killed"
+expect "a run that was killed is reported, and called that" 0 out "^! This run has not finished: it was killed\."
+run "$INFERPROF" report "$work/killed" "$work/killed"
+expect "a run named twice is one" 0 out "^decode "
+"$INFERPROF" report "$work/run/trace" -o "$work/once" >/dev/null 2>&1
+"$INFERPROF" report "$work/run/trace" "$work/run/trace" -o "$work/twice" >/dev/null 2>&1
+check "and its kernels are counted once" cmp "$work/once/kernels.csv" "$work/twice/kernels.csv"

@@ -51,7 +51,7 @@ run "$INFERPROF" run --counters -o counters -- "$app" init push=r kernels=10 pop
 expect "counters that cannot be: one line says why and what to do, the run goes on" 0 err 'hardware counters are not sampled: .*inferprof doctor' \
     err 'run folder: counters'
 run "$INFERPROF" run --counters --counter-interval 0 -- "$app" init
-expect "a counter interval of nothing is misuse" 2 err 'between 1 and 1000000'
+expect "a counter interval of nothing is misuse" 2 err "--counter-interval: 0 is out of range; expected 1 to 1000000"
 run "$INFERPROF" run -- "$app" init push=r pop
 expect "a folder of its own by time and name" 0 err 'run folder: inferprof-runs/[0-9]{8}-[0-9]{6}-mock_app'
 "$INFERPROF" run -o eleven -- sh -c 'trap "exit 9" TERM; echo ready; while :; do sleep 0.05; done' >out 2>err &

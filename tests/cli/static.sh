@@ -75,9 +75,9 @@ run "$INFERPROF" static "$models/qwen3-8b.json" --gpu h100 --sweep prompt=1..100
 is "a sweep as JSON keeps the answer" 'd["sweep"]["name"], len(d["sweep"]["points"]) > 20, d["params"]["total"]' "('prompt', True, 8190735360)"
 check "a chart without --svg is named by model and sweep" test -s qwen3-8b-prompt.svg
 run "$INFERPROF" static "$models/qwen3-8b.json" --sweep depth=1..4
-expect "an unknown sweep" 1 err "does not say what to vary"
+expect "an unknown sweep" 2 err "does not say what to vary"
 run "$INFERPROF" static "$models/qwen3-8b.json" --sweep batch=9..4
-expect "an empty sweep" 1 err "is not a range"
+expect "an empty sweep" 2 err "is not a range"
 
 # weights beside the config
 mkdir tiny
@@ -132,7 +132,7 @@ expect "an assumed architecture says so" 0 out 'taken for llama as told'
 run "$INFERPROF" static new.json --assume llama --json
 is "an assumed architecture says so in JSON" 'd["model"]["assumed"], any("--assume" in a for a in d["assumptions"])' "('llama', True)"
 run "$INFERPROF" static "$models/qwen3-8b.json" --gpu h1000
-expect "an unknown device" 1 err "no GPU 'h1000'"
+expect "an unknown device" 2 err "static: --gpu: no GPU 'h1000'"
 run "$INFERPROF" static "$models/qwen3-8b.json" --image 100x100
 expect "an image for a model that has no eyes" 1 err 'reads no images'
 run "$INFERPROF" static "$models/deepseek-ocr.json" --image 100by100
@@ -140,4 +140,4 @@ expect "a bad image size" 2 err "is not a size"
 run "$INFERPROF" static "$models/qwen3-8b.json" --dtype q5
 expect "an unknown type" 2 err "'q5' is not a type known here"
 run "$INFERPROF" static "$models/qwen3-8b.json" --batch 0
-expect "a batch of nothing" 1 err "batch is 0"
+expect "a batch of nothing" 2 err "--batch: 0 is out of range; expected 1 to"

@@ -39,5 +39,19 @@ expect "one bad file of two: status 1, the other is shown" 1 out 'NVIDIA H200' e
 echo '{"traceEvents": []}' >"$work/chrome.json.................................."
 run "$INFERPROF" trace info "$work/chrome.json.................................."
 expect "a foreign file is refused with what to do" 1 err 'not an inferprof trace'
-run "$INFERPROF" trace info "$work"
-expect "a folder is refused" 1 err 'not a regular file'
+mkdir -p "$work/none" "$work/run [1]/trace"
+run "$INFERPROF" trace info "$work/none"
+expect "a folder without traces is called that" 1 err 'none: a folder without traces'
+cp "$work/t.ipt" "$work/run [1]/trace/a.ipt"
+cp "$work/t.ipt" "$work/run [1]/trace/b.ipt"
+run "$INFERPROF" trace info "$work/run [1]" "$work/run [1]/trace/a.ipt"
+expect "a run folder stands for its traces" 0 out 'trace/b.ipt'
+check "and a trace named twice is one" test "$(grep -c '/a.ipt' "$work/out")" -eq 1
+run "$INFERPROF" trace dump --kind meta --limit 1000 "$work/run [1]"
+expect "dump walks the traces of a run folder" 0 out '^meta '
+one=$("$INFERPROF" trace dump --kind kernel "$work/t.ipt" | wc -l)
+check "and prints each of them" test "$("$INFERPROF" trace dump --kind kernel "$work/run [1]" | wc -l)" -eq $((2 * one))
+check "a limit holds over all of them" test "$("$INFERPROF" trace dump --limit $((one + 1)) --kind kernel "$work/run [1]" | wc -l)" -eq $((one + 1))
+"$INFERPROF" stats --json "$work/t.ipt" >"$work/once.json"
+"$INFERPROF" stats --json "$work/t.ipt" "$work/t.ipt" >"$work/twice.json"
+check "stats counts a trace named twice once" cmp "$work/once.json" "$work/twice.json"

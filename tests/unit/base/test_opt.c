@@ -22,6 +22,9 @@ static const struct opt rows[] = {
     { 0, "ratio", OPT_DOUBLE, offsetof(struct sample, x), "X", "a ratio", NULL },
     { 0, "format", OPT_CHOICE, offsetof(struct sample, format), NULL, "a format", "csv|json" },
     { 0, "stage", OPT_LIST, offsetof(struct sample, list), "NAME=GLOB", "many", NULL },
+    { 0, "threads", OPT_UINT, offsetof(struct sample, n), "N", "a number with bounds", "1..64" },
+    { 0, "peak", OPT_DOUBLE, offsetof(struct sample, x), "X", "a number above a bound", ">0" },
+    { 0, "delay", OPT_DOUBLE, offsetof(struct sample, x), "X", "a number from a bound", "0.." },
 };
 
 static int parse(struct sample *s, struct opt_list *operands, struct err *err, int argc, const char **argv) {
@@ -57,12 +60,21 @@ TEST(opt_says_what_is_wrong_with_each_mistake) {
         const char *want;
     } bad[] = {
         { { "--nmber", "3" }, "unknown option --nmber; did you mean --number?" },
-        { { "--qqqqqq", "" }, "unknown option --qqqqqq" },
-        { { "-z", "" }, "unknown option -z" },
-        { { "--number", "-3" }, "--number: '-3' is not a whole number" },
+        { { "--qqqqqq", "" }, "unknown option --qqqqqq; --help lists them" },
+        { { "-z", "" }, "unknown option -z; --help lists them" },
+        { { "--number", "-3" }, "--number: -3 is negative; expected 0 or more" },
+        { { "--number", "-x" }, "--number: '-x' is not a whole number" },
         { { "--number", "99999999999999999999999" },
-          "--number: '99999999999999999999999' is not a whole number" },
+          "--number: 99999999999999999999999 is too large; at most 18446744073709551615" },
+        { { "--threads", "0" }, "--threads: 0 is out of range; expected 1 to 64" },
+        { { "--threads", "65" }, "--threads: 65 is out of range; expected 1 to 64" },
+        { { "--threads", "99999999999999999999999" },
+          "--threads: 99999999999999999999999 is out of range; expected 1 to 64" },
+        { { "--peak", "0" }, "--peak: 0 is out of range; expected more than 0" },
+        { { "--delay", "-0.1" }, "--delay: -0.1 is out of range; expected 0 or more" },
         { { "--ratio", "nan" }, "--ratio: 'nan' is not a number" },
+        { { "--ratio", "1e400" }, "--ratio: 1e400 is too large" },
+        { { "--size", "99999999999TB" }, "--size: 99999999999TB is too large" },
         { { "--format", "xml" }, "--format: 'xml' is not one of csv|json" },
         { { "--format", "js" }, "--format: 'js' is not one of csv|json" },
         { { "x", "--text" }, "--text needs a value: TEXT" },

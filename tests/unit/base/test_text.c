@@ -9,6 +9,7 @@
 #include "base/table.h"
 #include "base/units.h"
 #include "base/utf8.h"
+#include "base/util.h"
 #include "unit/test.h"
 
 TEST(strbuf_grows_and_hands_its_text_over) {
@@ -24,6 +25,15 @@ TEST(strbuf_grows_and_hands_its_text_over) {
     text = strbuf_detach(&s);
     CHECK_STR(text, "");
     free(text);
+}
+
+TEST(strbuf_quotes_words_so_that_a_shell_takes_them_again) {
+    struct strbuf s = STRBUF_INIT;
+    char words[][8] = { "run", "a b", "it's", "", "x=1", "$HOME" }, *list[COUNTOF(words)];
+    for (size_t i = 0; i < COUNTOF(words); i++) list[i] = words[i];
+    strbuf_add_shell_words(&s, list, COUNTOF(list));
+    CHECK_STR(s.buf, "run 'a b' 'it'\\''s' '' x=1 '$HOME'");
+    strbuf_free(&s);
 }
 
 TEST(strbuf_makes_hostile_text_printable) {
@@ -97,9 +107,13 @@ TEST(suggest_finds_the_nearest_and_stays_silent_when_none_is_near) {
     suggest_try(&s, "verbose");
     suggest_try(&s, "config");
     CHECK_STR(s.best, "config");
-    suggest_start(&s, "zzz");
-    suggest_try(&s, "config");
-    CHECK(s.best == NULL);
+    static const char *const far[][2] = { { "zzz", "config" }, { "nope", "copy" }, { "foo", "root" },
+                                          { "x", "y" },        { "", "a" },        { "gpu", "cpus" } };
+    for (size_t i = 0; i < COUNTOF(far); i++) {
+        suggest_start(&s, far[i][0]);
+        suggest_try(&s, far[i][1]);
+        CHECK(s.best == NULL);
+    }
 }
 
 TEST(table_prints_aligned_text_markdown_and_csv) {

@@ -1,0 +1,52 @@
+#include "base/scratch.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/die.h"
+#include "base/util.h"
+
+static const int watched[] = { SIGINT, SIGTERM, SIGHUP };
+static char *volatile paths[64]; /* read by the handler: a pointer is there or NULL, never half */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t installed = PTHREAD_ONCE_INIT;
+
+/* Only what a handler may call: unlink, rmdir, raise. */
+static void remove_all(int sig) {
+    int saved = errno;
+    for (size_t i = COUNTOF(paths); i-- > 0;)
+        if (paths[i] && unlink(paths[i]) < 0) rmdir(paths[i]);
+    errno = saved;
+    raise(sig); /* SA_RESETHAND: this one ends us, as the signal would have */
+}
+
+static void install(void) {
+    struct sigaction now, on = { .sa_handler = remove_all, .sa_flags = (int)SA_RESETHAND };
+    sigemptyset(&on.sa_mask);
+    for (size_t i = 0; i < COUNTOF(watched); i++)
+        if (sigaction(watched[i], NULL, &now) == 0 && now.sa_handler == SIG_DFL)
+            sigaction(watched[i], &on, NULL);
+}
+
+int scratch_add(const char *path) {
+    int slot = -1;
+    pthread_once(&installed, install);
+    pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < COUNTOF(paths) && slot < 0; i++)
+        if (!paths[i]) paths[slot = (int)i] = xstrdup(path);
+    pthread_mutex_unlock(&lock);
+    return slot;
+}
+
+void scratch_forget(int slot) {
+    if (slot < 0) return;
+    pthread_mutex_lock(&lock);
+    char *old = paths[slot];
+    paths[slot] = NULL;
+    pthread_mutex_unlock(&lock);
+    free(old);
+}

@@ -1,0 +1,52 @@
+#include "trace/reader_files.h"
+
+#include <dirent.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+
+static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+static bool listed(const struct problems *paths, const char *path) {
+    struct stat a, b;
+    if (stat(path, &a) < 0) return false; /* whoever opens it says why */
+    for (size_t i = 0; i < paths->n; i++)
+        if (stat(paths->v[i], &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino) return true;
+    return false;
+}
+
+static bool is_trace_name(const char *name) {
+    size_t n = strlen(name);
+    return n > 4 && strcmp(name + n - 4, ".ipt") == 0;
+}
+
+/* false: there is none in it, new or not. */
+static bool add_folder(struct problems *paths, const char *dir) {
+    DIR *d = opendir(dir);
+    size_t first = paths->n;
+    bool any = false;
+    for (struct dirent *e; d && (e = readdir(d));) {
+        if (!is_trace_name(e->d_name)) continue;
+        char *path = file_join(dir, e->d_name);
+        any = true;
+        if (!listed(paths, path)) problems_add(paths, "%s", path);
+        free(path);
+    }
+    if (d) closedir(d);
+    if (paths->n > first) qsort(paths->v + first, paths->n - first, sizeof *paths->v, by_name);
+    return any;
+}
+
+bool trace_files_add(struct problems *paths, const char *operand) {
+    if (!file_is_dir(operand)) {
+        if (!listed(paths, operand)) problems_add(paths, "%s", operand);
+        return true;
+    }
+    char *inner = file_join(operand, "trace");
+    bool any = add_folder(paths, inner) || add_folder(paths, operand);
+    free(inner);
+    return any;
+}

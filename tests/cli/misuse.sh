@@ -1,0 +1,76 @@
+#!/bin/sh
+# What is wrong with the words alone ends with status 2, before any work, and says what would be right.
+. tests/cli/lib.sh
+model=tests/data/models/qwen3-8b.json
+huge=99999999999999999999
+
+# misuse PATTERN WORDS...: refused with 2 and nothing on stdout
+misuse() {
+    pattern=$1
+    shift
+    run "$INFERPROF" "$@"
+    if [ -s "$work/out" ]; then
+        not_ok "misuse: $*" "something on standard output: $(head -n 1 "$work/out")"
+    else
+        expect "misuse: $*" 2 err "$pattern"
+    fi
+}
+
+misuse "unknown key 'foo'; --show-config lists" profile foo=1
+misuse "unknown key 'profiling.foo'; --show-config lists" profile profiling.foo=1
+misuse "unknown key 'infer.max_new_token'; did you mean 'infer.max_new_tokens'\?" profile infer.max_new_token=1
+misuse "unknown key 'max_new_tokens'; did you mean 'infer.max_new_tokens'\?" profile max_new_tokens=1
+misuse "repeats is 'many', expected a whole number from" profile repeats=many
+misuse "repeats is '-1', expected a whole number from" profile repeats=-1
+misuse "repeats is '$huge', expected a whole number from" profile repeats=$huge
+misuse 'model=nope: no such choice; there are: ' profile model=nope
+misuse "'x': expected x=VALUE" profile x
+misuse 'there is no nope to take away' profile '~nope'
+misuse '--config and --rerun exclude each other' profile --config a --rerun b
+
+misuse '--delay: -1 is out of range; expected 0 to' run --delay -1 -- true
+misuse '--budget: 1000 is out of range; expected 0 to 100' run --budget 1000 -- true
+misuse '--counter-interval: 0 is out of range; expected 1 to' run --counter-interval 0 -- true
+misuse "--power-interval: $huge is out of range; expected 0 to" run --power-interval $huge -- true
+misuse "--memory: $huge is too large" run --memory $huge -- true
+misuse 'run: expected -- PROGRAM ARGS' run --
+
+misuse '--peak-tflops: 0 is out of range; expected more than 0' report --peak-tflops 0 x
+misuse '--peak-gbps: 1e999 is too large' report --peak-gbps 1e999 x
+misuse '--json and --markdown exclude each other' compare --json --markdown a b
+misuse '--fail-above: -1 is out of range; expected 0 or more' compare --fail-above -1 a b
+misuse "'5..2' is not a stretch" export --window decode:5..2 x
+misuse "names no stage" export --window '' x
+
+misuse '--peak-tflops: 0 is out of range; expected more than 0' static --peak-tflops 0 $model
+misuse '--batch: -1 is negative; expected 1 to' static --batch -1 $model
+misuse "--batch: $huge is out of range; expected 1 to" static --batch $huge $model
+misuse "--gpu: no GPU 'nope' in the table; .--gpu list. shows all" static --gpu nope $model
+misuse "--assume: 'nope' is not a known family; known: llama" static --assume nope $model
+misuse "--sweep: 'batch' does not say what to vary; expected" static --sweep batch $model
+misuse '--svg is the chart of a --sweep' static --svg x.svg $model
+
+misuse '--max-new-tokens: 0 is out of range; expected 1 to' engine -p x -n 0
+misuse '--threads: 100000 is out of range; expected 0 to 256' engine -p x -t 100000
+misuse "unknown kind 'nope'; there are meta, " trace dump --kind nope x
+misuse "--limit: $huge is too large; at most 18446744073709551615" trace dump --limit $huge x
+misuse '--top: -1 is negative; expected 0 or more' stats --top -1 x
+
+# Every option of every command: known to --help means known to the parser, and a value that is missing is named.
+"$INFERPROF" --help | sed -n 's/^  \([a-z][a-z ]*[a-z]\)  .*/\1/p' >"$work/commands"
+bad=
+while read -r command; do
+    # shellcheck disable=SC2086
+    "$INFERPROF" $command --help >"$work/help"
+    # shellcheck disable=SC2086
+    "$INFERPROF" $command --no-such-option >/dev/null 2>"$work/err" </dev/null
+    [ $? -eq 2 ] || bad="$bad '$command --no-such-option'"
+    sed -n 's/^  *\(-[a-z], \)*--\([a-z-]*\) \([A-Za-z[|].*\)/\2/p' "$work/help" >"$work/options"
+    while read -r option; do
+        # shellcheck disable=SC2086
+        "$INFERPROF" $command --"$option" >/dev/null 2>"$work/err" </dev/null
+        [ $? -eq 2 ] && grep -q -- "--$option needs a value" "$work/err" || bad="$bad '$command --$option'"
+    done <"$work/options"
+done <"$work/commands"
+check "fourteen commands are known" test "$(wc -l <"$work/commands")" -eq 14
+check "an option without its value, and an unknown one, are misuse in every command" test -z "$bad"

@@ -1,0 +1,70 @@
+/* What an interrupted program leaves behind: nothing that it said it would clean up. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/die.h"
+#include "base/file.h"
+#include "base/scratch.h"
+#include "unit/test.h"
+
+/* Runs `body` in a child and ends it by SIGTERM (a shell's background jobs ignore SIGINT, nohup's SIGHUP); returns
+ * the signal it died of, 0 for none. */
+static int terminated(void (*body)(const char *dir), const char *dir) {
+    pid_t pid = fork();
+    if (pid == 0) {
+        body(dir);
+        raise(SIGTERM);
+        _exit(0);
+    }
+    int status = 0;
+    waitpid(pid, &status, 0);
+    return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+static void half_a_file(const char *dir) {
+    struct file_atomic f;
+    struct err err;
+    char *path = file_join(dir, "result");
+    if (file_atomic_open(&f, path, &err) == 0) fputs("half", f.out), fflush(f.out);
+}
+
+static void a_folder_of_things(const char *dir) {
+    char *sub = file_join(dir, "sub"), *a = file_join(sub, "a"), *kept = file_join(dir, "kept");
+    struct err err;
+    file_mkdirs(sub, &err);
+    scratch_add(sub);
+    scratch_add(a);
+    int slot = scratch_add(kept);
+    file_write_atomic(a, "x", 1, &err);
+    file_write_atomic(kept, "x", 1, &err);
+    scratch_forget(slot);
+}
+
+static char *new_folder(void) {
+    const char *tmp = getenv("TMPDIR");
+    char *dir = xasprintf("%s/scratch-XXXXXX", tmp ? tmp : "/tmp");
+    if (!mkdtemp(dir)) die("mkdtemp");
+    return dir;
+}
+
+TEST(a_half_written_file_goes_with_the_program) {
+    char *dir = new_folder();
+    CHECK_INT(terminated(half_a_file, dir), SIGTERM);
+    CHECK_INT(rmdir(dir), 0); /* empty: no result, no temporary */
+    free(dir);
+}
+
+TEST(scratch_removes_folders_after_their_files_and_keeps_what_was_forgotten) {
+    char *dir = new_folder(), *sub = file_join(dir, "sub"), *kept = file_join(dir, "kept");
+    CHECK_INT(terminated(a_folder_of_things, dir), SIGTERM);
+    CHECK(!file_exists(sub));
+    CHECK_INT(unlink(kept), 0);
+    CHECK_INT(rmdir(dir), 0);
+    free(dir);
+    free(sub);
+    free(kept);
+}
