@@ -11,8 +11,10 @@ for target in "$@"; do
     mkdir -p "build/fuzz-corpus/$name"
     seeds=tests/fuzz/corpus/$name
     [ -d "$seeds" ] || seeds=
+    dict=tests/fuzz/$name.dict
+    if [ -f "$dict" ]; then dict=-dict=$dict; else dict=; fi
     # shellcheck disable=SC2086
-    if "$BUILD/fuzz/$target" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10 -print_final_stats=1 \
+    if "$BUILD/fuzz/$target" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10 -print_final_stats=1 $dict \
         -artifact_prefix="build/fuzz-findings/$name-" "build/fuzz-corpus/$name" $seeds >"build/fuzz-$name.log" 2>&1; then
         echo "$name: clean, $(sed -n 's/^stat::number_of_executed_units: *//p' "build/fuzz-$name.log") runs in $seconds s"
     else

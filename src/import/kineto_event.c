@@ -12,9 +12,9 @@
 #define ID_IS_TEXT (1ull << 63)
 
 void kineto_scratch_init(struct kineto_scratch *s) {
-    s->cap = 8 * JSON_TEXT_MAX; /* name, cat, id, pid, tid and ph, each at its longest */
-    s->buf = xmalloc(s->cap);
-    s->used = 0;
+    *s =
+        (struct kineto_scratch){ .cap = 8 *
+                                        JSON_TEXT_MAX }; /* name, cat, id, pid, tid and ph at their longest */
 }
 
 void kineto_scratch_free(struct kineto_scratch *s) {
@@ -26,6 +26,7 @@ void kineto_scratch_free(struct kineto_scratch *s) {
 static struct span keep(struct kineto_scratch *s, const struct json_pull *j) {
     if (j->text != j->scratch) return (struct span){ j->text, j->len };
     size_t n = MIN(j->len, s->cap - s->used);
+    if (!s->buf) s->buf = xmalloc(s->cap);
     memcpy(s->buf + s->used, j->text, n);
     s->used += n;
     return (struct span){ s->buf + s->used - n, n };

@@ -44,7 +44,7 @@ struct kineto_event {
     bool cut_text;
 };
 
-/* Copies of texts with escapes, which the parser does not keep; one a reader of events. */
+/* Copies of texts with escapes, which the parser does not keep; one a reader of events. Allocated when needed. */
 struct kineto_scratch {
     char *buf;
     size_t used, cap;

@@ -333,18 +333,6 @@ static void count_rows(struct nsys *n, const char *table, enum sink_event event)
 
 /* ---- the file */
 
-static bool table_exists(sqlite3 *db, const char *name) {
-    sqlite3_stmt *s = NULL;
-    bool yes = false;
-    if (sqlite3_prepare_v2(db, "SELECT 1 FROM sqlite_master WHERE type IN ('table', 'view') AND name = ?1",
-                           -1, &s, NULL) == SQLITE_OK) {
-        sqlite3_bind_text(s, 1, name, -1, SQLITE_STATIC);
-        yes = sqlite3_step(s) == SQLITE_ROW;
-    }
-    sqlite3_finalize(s);
-    return yes;
-}
-
 static bool is_nsys(sqlite3 *db) {
     static const char *const any[] = { "CUPTI_ACTIVITY_KIND_KERNEL",
                                        "CUPTI_ACTIVITY_KIND_RUNTIME",
@@ -354,7 +342,7 @@ static bool is_nsys(sqlite3 *db) {
                                        "EXPORT_META_DATA",
                                        "CUPTI_ACTIVITY_KIND_MEMCPY" };
     for (size_t i = 0; i < COUNTOF(any); i++)
-        if (table_exists(db, any[i])) return true;
+        if (nsys_table_exists(db, any[i])) return true;
     return false;
 }
 

@@ -2,38 +2,55 @@
 
 #include <math.h>
 #include <sqlite3.h>
-#include <string.h>
+#include <strings.h>
 
 #include "base/strbuf.h"
 
-static bool has_column(sqlite3 *db, const char *table, const char *column) {
+bool nsys_table_exists(sqlite3 *db, const char *name) {
     sqlite3_stmt *s = NULL;
     bool yes = false;
-    if (sqlite3_prepare_v2(db, "SELECT 1 FROM pragma_table_info(?1) WHERE name = ?2 COLLATE NOCASE", -1, &s,
+    if (sqlite3_prepare_v2(db, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?1", -1, &s,
                            NULL) == SQLITE_OK) {
-        sqlite3_bind_text(s, 1, table, -1, SQLITE_STATIC);
-        sqlite3_bind_text(s, 2, column, -1, SQLITE_STATIC);
+        sqlite3_bind_text(s, 1, name, -1, SQLITE_STATIC);
         yes = sqlite3_step(s) == SQLITE_ROW;
     }
     sqlite3_finalize(s);
     return yes;
 }
 
+/* Bit i: names[i] is a column of the table. */
+static uint64_t find_columns(sqlite3 *db, const char *table, const char *const *names) {
+    sqlite3_stmt *s = NULL;
+    uint64_t found = 0;
+    if (sqlite3_prepare_v2(db, "SELECT name FROM pragma_table_info(?1)", -1, &s, NULL) == SQLITE_OK) {
+        sqlite3_bind_text(s, 1, table, -1, SQLITE_STATIC);
+        while (sqlite3_step(s) == SQLITE_ROW) {
+            const char *column = (const char *)sqlite3_column_text(s, 0);
+            for (int i = 0; column && names[i]; i++)
+                if (strcasecmp(column, names[i]) == 0) found |= 1ull << i;
+        }
+    }
+    sqlite3_finalize(s);
+    return found;
+}
+
 bool nsys_rows_open(struct nsys_rows *r, sqlite3 *db, const char *table, const char *const *columns,
                     const char *const *order) {
     *r = (struct nsys_rows){ 0 };
+    if (!nsys_table_exists(db, table)) return false;
     struct strbuf sql = STRBUF_INIT;
+    r->found = find_columns(db, table, columns);
     strbuf_addstr(&sql, "SELECT ");
-    for (int i = 0; columns[i]; i++) {
-        bool there = has_column(db, table, columns[i]);
-        r->found |= (uint64_t)there << i;
-        strbuf_addf(&sql, there ? "%s\"%s\"" : "%sNULL", i ? ", " : "", columns[i]);
-    }
+    for (int i = 0; columns[i]; i++)
+        strbuf_addf(&sql, r->found >> i & 1 ? "%s\"%s\"" : "%sNULL", i ? ", " : "", columns[i]);
     strbuf_addf(&sql, " FROM \"%s\"", table); /* names are our own constants */
-    int ordered = 0;
-    for (int i = 0; order && order[i]; i++)
-        if (has_column(db, table, order[i]))
-            strbuf_addf(&sql, "%s\"%s\"", ordered++ ? ", " : " ORDER BY ", order[i]);
+    uint64_t sorted = order ? find_columns(db, table, order) : 0;
+    const char *before = " ORDER BY ";
+    for (int i = 0; order && order[i]; i++) {
+        if (!(sorted >> i & 1)) continue;
+        strbuf_addf(&sql, "%s\"%s\"", before, order[i]);
+        before = ", ";
+    }
     bool ok = r->found && sqlite3_prepare_v2(db, sql.buf, -1, &r->stmt, NULL) == SQLITE_OK;
     strbuf_free(&sql);
     return ok;

@@ -20,6 +20,9 @@ struct nsys_rows {
     uint64_t found; /* bit i: column i is there */
 };
 
+/* Views do not count: what a hostile one computes need not end. */
+bool nsys_table_exists(struct sqlite3 *db, const char *name);
+
 /* False: no such table, or none of its columns. At most 64 columns. `order`: columns to sort
  * by, those that are there; NULL: as they come. */
 bool nsys_rows_open(struct nsys_rows *r, struct sqlite3 *db, const char *table, const char *const *columns,

@@ -8,17 +8,33 @@
 #include "base/vec.h"
 
 static void forget(struct text_cache *c) {
-    memset(c->entries, 0, TEXT_CACHE_SLOTS * sizeof *c->entries);
+    memset(c->entries, 0, c->slots * sizeof *c->entries);
     c->texts_used = 0;
     c->count = 0;
 }
 
+static uint32_t first_slot(const struct text_cache *c, uint64_t hash) {
+    return (uint32_t)(hash >> 17) & (c->slots - 1);
+}
+
+static void grow(struct text_cache *c) {
+    struct text_cache old = *c;
+    c->slots = old.slots ? old.slots * 4 : TEXT_CACHE_SLOTS_FIRST;
+    c->entries = xcalloc(c->slots, sizeof *c->entries);
+    for (uint32_t i = 0; i < old.slots; i++) {
+        if (!old.entries[i].hash) continue;
+        uint32_t at = first_slot(c, old.entries[i].hash);
+        while (c->entries[at].hash) at = (at + 1) & (c->slots - 1);
+        c->entries[at] = old.entries[i];
+    }
+    free(old.entries);
+}
+
 uint32_t *text_cache_slot(struct text_cache *c, const char *text, size_t len, bool *known) {
-    if (!c->entries) c->entries = xcalloc(TEXT_CACHE_SLOTS, sizeof *c->entries);
     uint64_t hash = hash_bytes(text, len) | 1; /* 0: an empty slot */
-    uint32_t mask = TEXT_CACHE_SLOTS - 1;
-    if (c->count >= TEXT_CACHE_SLOTS / 2 || c->texts_used + len > TEXT_CACHE_TEXT_BYTES) forget(c);
-    for (uint32_t i = (uint32_t)(hash >> 17) & mask;; i = (i + 1) & mask) {
+    if (c->count >= c->slots / 2 && c->slots < TEXT_CACHE_SLOTS) grow(c);
+    if (c->count >= c->slots / 2 || c->texts_used + len > TEXT_CACHE_TEXT_BYTES) forget(c);
+    for (uint32_t i = first_slot(c, hash);; i = (i + 1) & (c->slots - 1)) {
         struct text_cache_entry *e = &c->entries[i];
         if (e->hash == hash && e->len == len && memcmp(c->texts + e->offset, text, len) == 0) {
             *known = true;

@@ -11,7 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TEXT_CACHE_SLOTS (1u << 17)       /* half of them used at most */
+#define TEXT_CACHE_SLOTS_FIRST (1u << 11)
+#define TEXT_CACHE_SLOTS (1u << 17)       /* at most; half of them used */
 #define TEXT_CACHE_TEXT_BYTES (24u << 20) /* kept texts */
 
 struct text_cache {
@@ -21,7 +22,7 @@ struct text_cache {
     } * entries;
     char *texts;
     size_t texts_used, texts_cap;
-    uint32_t count;
+    uint32_t slots, count;
 };
 
 uint32_t *text_cache_slot(struct text_cache *c, const char *text, size_t len, bool *known);

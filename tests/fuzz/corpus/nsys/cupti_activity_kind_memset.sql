@@ -1,0 +1,2 @@
+create table StringIds(id,value);insert into StringIds values(1,'k<int>()'),(2,'cudaLaunchKernel_v7000');
+create table CUPTI_ACTIVITY_KIND_MEMSET(start,end,deviceId,contextId,streamId,correlationId,globalPid,bytes);insert into CUPTI_ACTIVITY_KIND_MEMSET values (100,200,1,1,1,1,16777216,1),(101,201,2,2,2,2,16777216,2);

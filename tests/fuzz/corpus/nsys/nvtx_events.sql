@@ -1,0 +1,2 @@
+create table StringIds(id,value);insert into StringIds values(1,'k<int>()'),(2,'cudaLaunchKernel_v7000');
+create table NVTX_EVENTS(start,end,eventType,text,textId,globalTid,domainId,int64Value,doubleValue);insert into NVTX_EVENTS values (100,200,59,NULL,1,16777217,1,1,1.5),(101,201,60,'aten::mm, op_id = 7',2,16777217,2,2,1.5),(102,202,34,'aten::mm, op_id = 7',3,16777217,3,3,1.5),(103,203,75,'aten::mm, op_id = 7',4,16777217,4,4,1.5);

@@ -1,0 +1,2 @@
+create table StringIds(id,value);insert into StringIds values(1,'k<int>()'),(2,'cudaLaunchKernel_v7000');
+create table TARGET_INFO_GPU(id,name,uuid,l2CacheSize,totalMemory,memoryBandwidth,clockRate,smCount,maxShmemPerSm,maxRegistersPerSm,threadsPerWarp,maxWarpsPerSm,maxBlocksPerSm,computeMajor,computeMinor,smMajor,smMinor);insert into TARGET_INFO_GPU values (1,'GPU','GPU-12',1,1,1,1,1,1,1,1,1,1,1,1,1,1),(2,'GPU','GPU-12',2,2,2,2,2,2,2,2,2,2,2,2,2,2);
