@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "analyze/internal.h"
+#include "analyze/kernel_profile.h"
 #include "base/die.h"
 #include "base/strbuf.h"
 #include "base/util.h"
@@ -126,6 +127,7 @@ void analyze_run(const struct timeline *tl, const struct analyze_input *input, s
     analyze_model(&c);
     analyze_stability(&c);
     a->counters = counters_make(a);
+    a->profiles = kernel_profiles_match(a, c.in->profiles, c.in->nprofiles);
     analyze_findings(&c);
     finish(&c);
 }
@@ -134,6 +136,7 @@ void analysis_free(struct analysis *a) {
     struct owner *o = a->owner;
     if (!o) return;
     counters_free(a->counters);
+    kernel_profiles_free(a->profiles);
     for (size_t i = 0; i < o->memory.n; i++) free(o->memory.v[i]);
     free(o->memory.v);
     free(o->notes.v);

@@ -48,6 +48,7 @@ struct analyze_tokens {
 struct analyze_rule { /* ranges whose name matches the glob become occurrences of the stage */
     const char *stage, *glob;
 };
+struct kernel_profile;
 struct analyze_input {
     const struct analyze_cost *costs;
     size_t ncosts;
@@ -63,6 +64,8 @@ struct analyze_input {
     double peak_flops_per_s, peak_bytes_per_s; /* of one device; NaN or 0: unknown */
     const char *peak_source;                   /* "datasheet, dense bf16", "calibrated", "user" */
     const char *model;                         /* name, for texts; NULL */
+    const struct kernel_profile *profiles;     /* kernel_profile.h: what Nsight Compute measured */
+    size_t nprofiles;
 };
 
 /* ---- Answers. */
@@ -272,6 +275,7 @@ struct analysis_conservation {                                 /* ns */
 };
 
 struct analysis_counters; /* counters.h */
+struct analysis_profiles; /* kernel_profile.h */
 
 struct analysis {
     const struct timeline *timeline;
@@ -301,6 +305,7 @@ struct analysis {
         ndevices, nroofline, npowers, nstability, nfindings, nnotes;
     struct analysis_conservation conservation;
     struct analysis_counters *counters; /* what the hardware said of stages and kernels; NULL: no samples */
+    struct analysis_profiles *profiles; /* what Nsight Compute said of kernels; NULL: nothing */
 
     /* For drawing and export: owner of each timeline record. */
     const uint32_t *kernel_occurrence; /* [timeline.kernels.n]: innermost occurrence; ANALYSIS_NONE */

@@ -281,6 +281,47 @@ void kernel_name_parse(struct kernel_name *kn, const char *name) {
     free(whole);
 }
 
+/* "(int)4", "(at::Kind)3": the length of the cast before a number; 0: there is none at p. */
+static size_t cast_length(const char *p) {
+    if (*p != '(') return 0;
+    size_t n = 1 + strspn(p + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_: ");
+    return p[n] == ')' && (isdigit((unsigned char)p[n + 1]) || p[n + 1] == '-') ? n + 1 : 0;
+}
+
+static void add_look_word(struct strbuf *out, const char *word, size_t n) {
+    if (isdigit((unsigned char)*word))
+        while (n > 1 && strchr("uUlL", word[n - 1])) n--;
+    if (n == 4 && memcmp(word, "true", n) == 0)
+        strbuf_addch(out, '1');
+    else if (n == 5 && memcmp(word, "false", n) == 0)
+        strbuf_addch(out, '0');
+    else
+        strbuf_add(out, word, n);
+}
+
+char *kernel_name_look(const char *name) {
+    char *plain = demangle(name), *whole = without_anonymous(plain ? plain : name);
+    struct strbuf out = STRBUF_INIT;
+    cut_signature(whole);
+    for (const char *p = whole; *p;) {
+        size_t n = 0, cast = cast_length(p);
+        while (is_word(p[n])) n++;
+        if (n && p[n] == ':' && p[n + 1] == ':')
+            p += n + 2;
+        else if (n)
+            add_look_word(&out, p, n), p += n;
+        else if (cast)
+            p += cast;
+        else if (*p == ' ' || *p == ':')
+            p++;
+        else
+            strbuf_addch(&out, *p++);
+    }
+    free(plain);
+    free(whole);
+    return strbuf_detach(&out);
+}
+
 void kernel_name_free(struct kernel_name *kn) {
     free(kn->demangled);
     free(kn->short_name);

@@ -15,10 +15,13 @@
 #include "base/util.h"
 #include "base/vec.h"
 #include "cmd/commands.h"
+#include "cmd/build_info.h"
 #include "cmd/run_report.h"
 #include "import/import.h"
 #include "import/ncu.h"
 #include "trace/reader_files.h"
+#include "report/rows.h"
+#include "report/run.h"
 
 struct import_opts {
     const char *out, *into;
@@ -171,20 +174,10 @@ static int import_one(struct session *s, const char *path, struct err *err) {
     }
 }
 
-static int write_ncu(struct session *s, struct err *err) {
+static void print_ncu(const struct session *s) {
     struct ncu_launches classes;
     struct strbuf out = STRBUF_INIT;
-    const char *dir = s->o->into ? s->o->into : s->dir ? s->dir : s->o->out;
-    int rc = 0;
     ncu_classes(&s->ncu, &classes);
-    if (dir) {
-        char *path = file_join(dir, "ncu.json");
-        ncu_json(&s->ncu, &classes, &out);
-        if (file_mkdirs(dir, err) < 0 || file_write_atomic(path, out.buf, out.len, err) < 0) rc = -1;
-        if (rc == 0) log_info("%s: %zu launches of %zu kernels", path, s->ncu.launches.n, classes.n);
-        free(path);
-        strbuf_reset(&out);
-    }
     if (s->o->json)
         ncu_json(&s->ncu, &classes, &out);
     else
@@ -192,6 +185,29 @@ static int write_ncu(struct session *s, struct err *err) {
     fwrite(out.buf, 1, out.len, stdout);
     strbuf_free(&out);
     free(classes.v);
+}
+
+/* The run's report once more, now with what ncu.json says of its kernels. */
+static int renew_report(const char *dir, struct err *err) {
+    struct report_run r;
+    struct strbuf note = STRBUF_INIT;
+    if (report_run_open(&r, &dir, 1, NULL, err) < 0) return -1;
+    r.in.version = build_version();
+    int rc = report_write_all(dir, &r.in, err);
+    rows_profiles_note(r.in.analysis, &note);
+    if (rc == 0) log_info("%s: %s", dir, note.len ? note.buf : "no trace in it whose kernels could be met");
+    strbuf_free(&note);
+    report_run_close(&r);
+    return rc;
+}
+
+static int write_ncu(struct session *s, struct err *err) {
+    const char *dir = s->o->into ? s->o->into : s->dir ? s->dir : s->o->out;
+    int rc = 0;
+    print_ncu(s);
+    if (dir && (file_mkdirs(dir, err) < 0 || ncu_write_run(&s->ncu, dir, err) < 0)) return -1;
+    if (dir) log_info("%s/ncu.json: %zu launches", dir, s->ncu.launches.n);
+    if (s->o->into && s->o->report) rc = renew_report(dir, err);
     return rc;
 }
 

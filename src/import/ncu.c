@@ -71,6 +71,8 @@ static const struct {
     { "gpc__cycles_elapsed.avg.per_second", NCU_SM_CLOCK, NCU_FREQUENCY },
     { "DRAM Frequency", NCU_DRAM_CLOCK, NCU_FREQUENCY },
     { "dram__cycles_elapsed.avg.per_second", NCU_DRAM_CLOCK, NCU_FREQUENCY },
+    { "Warp Cycles Per Issued Instruction", NCU_WARP_CYCLES, NCU_PLAIN },
+    { "smsp__average_warp_latency_per_inst_issued.ratio", NCU_WARP_CYCLES, NCU_PLAIN },
 };
 
 /* Which metric a name with this unit is; NCU_METRIC_END: one we do not use. */
@@ -92,7 +94,7 @@ void ncu_free(struct ncu *n) {
 /* ---- rows */
 
 struct columns {
-    int id, process, name, grid, block, device, cc, metric, unit, value, rule;
+    int id, process, name, grid, block, device, cc, metric, unit, value, rule, advice;
 };
 
 static void find_columns(const struct csv *c, struct columns *at) {
@@ -106,7 +108,8 @@ static void find_columns(const struct csv *c, struct columns *at) {
                             .metric = csv_find(c, "Metric Name"),
                             .unit = csv_find(c, "Metric Unit"),
                             .value = csv_find(c, "Metric Value"),
-                            .rule = csv_find(c, "Rule Name") };
+                            .rule = csv_find(c, "Rule Name"),
+                            .advice = csv_find(c, "Rule Description") };
     if (at->grid < 0) at->grid = csv_find(c, "launch__grid_size");
     if (at->block < 0) at->block = csv_find(c, "launch__block_size");
 }
@@ -132,8 +135,23 @@ static struct ncu_launch *launch_of(struct ncu *n, const struct csv *c, const st
         if (n->launches.n - i > 4096) break; /* files that come in pieces are small */
     }
     for (int m = 0; m < NCU_METRIC_END; m++) k.value[m] = NAN;
+    for (int m = 0; m < NCU_STALL_END; m++) k.stall[m] = NAN;
     vec_push(&n->launches, k);
     return &n->launches.v[n->launches.n - 1];
+}
+
+/* The first kind of source that tells of stalls is the only one that is heard. */
+static void take_stall(struct ncu_launch *k, enum ncu_stall stall, enum ncu_stall_source source, double v) {
+    if (k->stall_source == NCU_STALL_NO_SOURCE) k->stall_source = source;
+    if (k->stall_source == source && isnan(k->stall[stall])) k->stall[stall] = v;
+}
+
+static void take_advice(struct ncu_launch *k, const struct csv_field *text) {
+    double cycles, total;
+    enum ncu_stall stall = ncu_stall_of_rule(text->p, text->n, &cycles, &total);
+    if (stall == NCU_STALL_END) return;
+    take_stall(k, stall, NCU_STALL_RULE, cycles);
+    if (isnan(k->value[NCU_WARP_CYCLES])) k->value[NCU_WARP_CYCLES] = total;
 }
 
 static void take_value(struct ncu *n, struct ncu_launch *k, const struct csv_field *name,
@@ -141,8 +159,14 @@ static void take_value(struct ncu *n, struct ncu_launch *k, const struct csv_fie
     double factor, v;
     enum ncu_metric m = metric_of(name, ncu_unit(unit->p, unit->n, &factor));
     if (csv_is(value, "n/a")) n->not_measured++;
-    if (m == NCU_METRIC_END || !csv_number(value, &v)) return;
-    if (isnan(k->value[m])) k->value[m] = v * factor;
+    if (!csv_number(value, &v)) return;
+    enum ncu_stall_source source;
+    enum ncu_stall stall =
+        m == NCU_METRIC_END ? ncu_stall_of_metric(name->p, name->n, &source) : NCU_STALL_END;
+    if (stall != NCU_STALL_END)
+        take_stall(k, stall, source, v);
+    else if (m != NCU_METRIC_END && isnan(k->value[m]))
+        k->value[m] = v * factor;
 }
 
 /* details: a row a metric; rows of rules have none. */
@@ -158,7 +182,7 @@ static void take_details(struct ncu *n, struct csv *c, const struct columns *at)
         if (metric->n)
             take_value(n, k, metric, csv_at(c, at->unit), csv_at(c, at->value));
         else if (csv_at(c, at->rule)->n)
-            n->rules++;
+            n->rules++, take_advice(k, csv_at(c, at->advice));
         else
             n->bad_rows++;
     }
@@ -228,6 +252,20 @@ const char *ncu_bound(const struct ncu_launch *k) {
     return sm > memory ? "compute" : "memory";
 }
 
+/* Samples and the reasons of one breakdown add up to the whole; of advice only the largest are given, beside the whole. */
+const char *ncu_top_stall(const struct ncu_launch *k, double *pct) {
+    double sum = 0;
+    int top = -1;
+    for (int m = 0; m < NCU_STALL_END; m++) {
+        if (isnan(k->stall[m])) continue;
+        sum += k->stall[m];
+        if (m != NCU_STALL_SELECTED && (top < 0 || k->stall[m] > k->stall[top])) top = m;
+    }
+    if (k->stall_source == NCU_STALL_RULE) sum = k->value[NCU_WARP_CYCLES];
+    *pct = top >= 0 && sum > 0 ? k->stall[top] / sum * 100 : NAN;
+    return top >= 0 && k->stall[top] > 0 ? ncu_stall_name((enum ncu_stall)top) : NULL;
+}
+
 static double total_ns(const struct ncu_launch *k) {
     return isnan(k->value[NCU_DURATION]) ? 0 : k->value[NCU_DURATION] * (double)k->launches;
 }
@@ -244,17 +282,28 @@ static int by_look(const void *pa, const void *pb) {
     return (a->block > b->block) - (a->block < b->block);
 }
 
-/* Means over the launches of v[0..n) in which a metric was measured. */
+struct mean {
+    double sum;
+    size_t n;
+};
+static void mean_add(struct mean *m, double v) {
+    if (!isnan(v)) m->sum += v, m->n++;
+}
+static double mean_of(const struct mean *m) { return m->n ? m->sum / (double)m->n : NAN; }
+
+/* Means over the launches of v[0..n) in which a metric was measured; of stalls, over those with the first's source. */
 static struct ncu_launch average(const struct ncu_launch *v, size_t n) {
     struct ncu_launch out = v[0];
+    struct mean values[NCU_METRIC_END] = { 0 }, stalls[NCU_STALL_END] = { 0 };
     out.launches = n;
-    for (int m = 0; m < NCU_METRIC_END; m++) {
-        double sum = 0;
-        size_t have = 0;
-        for (size_t i = 0; i < n; i++)
-            if (!isnan(v[i].value[m])) sum += v[i].value[m], have++;
-        out.value[m] = have ? sum / (double)have : NAN;
+    for (size_t i = 0; i < n && !out.stall_source; i++) out.stall_source = v[i].stall_source;
+    for (size_t i = 0; i < n; i++) {
+        for (int m = 0; m < NCU_METRIC_END; m++) mean_add(&values[m], v[i].value[m]);
+        for (int m = 0; m < NCU_STALL_END && v[i].stall_source == out.stall_source; m++)
+            mean_add(&stalls[m], v[i].stall[m]);
     }
+    for (int m = 0; m < NCU_METRIC_END; m++) out.value[m] = mean_of(&values[m]);
+    for (int m = 0; m < NCU_STALL_END; m++) out.stall[m] = mean_of(&stalls[m]);
     return out;
 }
 
@@ -269,6 +318,16 @@ void ncu_classes(const struct ncu *n, struct ncu_launches *classes) {
     }
     free(sorted.v);
     if (classes->n) qsort(classes->v, classes->n, sizeof *classes->v, longest_first);
+}
+
+int ncu_into_run(const char *const *csv_paths, size_t n, const char *run_dir, struct err *err) {
+    struct ncu ncu;
+    int rc = 0;
+    ncu_init(&ncu);
+    for (size_t i = 0; i < n && rc == 0; i++) rc = ncu_read(&ncu, csv_paths[i], err);
+    if (rc == 0) rc = ncu_write_run(&ncu, run_dir, err);
+    ncu_free(&ncu);
+    return rc;
 }
 
 int ncu_read_sums(const char *path, nsys_summary_fn *row, void *ctx, uint64_t *bad_rows, struct err *err) {

@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "base/intern.h"
 #include "base/strbuf.h"
+#include "import/ncu_stall.h"
 #include "import/nsys_summary.h"
 
 /* id, key in files, how to print it */
@@ -37,7 +38,8 @@
     X(REGISTERS, "registers")                 \
     X(WAVES, "waves_per_sm")                  \
     X(SM_CLOCK, "sm_clock_hz")                \
-    X(DRAM_CLOCK, "dram_clock_hz")
+    X(DRAM_CLOCK, "dram_clock_hz")            \
+    X(WARP_CYCLES, "warp_cycles_per_issue")
 enum ncu_metric {
 #define X(id, key) NCU_##id,
     NCU_METRICS(X)
@@ -50,6 +52,8 @@ struct ncu_launch {
     uint32_t name, process, id, grid, block, device, cc; /* texts */
     uint64_t launches;                                   /* 1; in classes, how many were averaged */
     double value[NCU_METRIC_END];
+    double stall[NCU_STALL_END]; /* of stall_source; NaN: not measured */
+    enum ncu_stall_source stall_source;
 };
 struct ncu_launches {
     struct ncu_launch *v;
@@ -71,8 +75,16 @@ void ncu_classes(const struct ncu *n, struct ncu_launches *classes);
 /* What holds a kernel back: "compute", "memory", "balanced", "latency"; NULL: not measured. */
 const char *ncu_bound(const struct ncu_launch *k);
 
+/* What its warps waited for most, and how much of their time in percent; NULL: not measured. */
+const char *ncu_top_stall(const struct ncu_launch *k, double *pct);
+
 void ncu_json(const struct ncu *n, const struct ncu_launches *classes, struct strbuf *out);
 void ncu_text(const struct ncu *n, const struct ncu_launches *classes, size_t top, struct strbuf *out);
+
+int ncu_write_run(const struct ncu *n, const char *run_dir, struct err *err); /* run_dir/ncu.json */
+/* CSV files of ncu into RUN/ncu.json, which every report of the run then shows beside its kernels. One call a run: what an
+ * earlier one left is replaced. */
+int ncu_into_run(const char *const *csv_paths, size_t n, const char *run_dir, struct err *err);
 
 /* Durations by kernel name, for `stats`. */
 int ncu_read_sums(const char *path, nsys_summary_fn *row, void *ctx, uint64_t *bad_rows, struct err *err);

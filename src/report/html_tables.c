@@ -114,6 +114,26 @@ static void counter_cells(const struct counter_row *r, struct strbuf *out) {
                 r && r->quality != COUNTER_UNKNOWN ? counter_quality_name(r->quality) : "");
 }
 
+static void profile_cells(const struct kernel_profile *p, struct strbuf *out) {
+    double sm = rows_profile(p, KERNEL_PROFILE_SM), memory = rows_profile(p, KERNEL_PROFILE_MEMORY),
+           dram = rows_profile(p, KERNEL_PROFILE_DRAM), rate = rows_profile(p, KERNEL_PROFILE_DRAM_RATE),
+           seen = rows_profile(p, KERNEL_PROFILE_OCCUPANCY), l1 = rows_profile(p, KERNEL_PROFILE_L1_HIT),
+           l2 = rows_profile(p, KERNEL_PROFILE_L2_HIT), stall = rows_profile(p, KERNEL_PROFILE_STALL);
+    char below[64];
+    number(out, sm, text_percent(sm / 100).s);
+    number(out, memory, text_percent(memory / 100).s);
+    snprintf(below, sizeof below, "%s GB/s", text_num(rate * 1e-9, 0).s);
+    pair(out, dram, text_percent(dram / 100).s, isfinite(rate) ? below : "");
+    number(out, seen, text_percent(seen / 100).s);
+    snprintf(below, sizeof below, "L2 %s", text_percent(l2 / 100).s);
+    pair(out, l1, text_percent(l1 / 100).s, isfinite(l2) ? below : "");
+    strbuf_addstr(out, "<td class=\"cat\">");
+    html_escape(out, text_or_dash(p ? p->bound : NULL));
+    strbuf_addstr(out, "<small>");
+    if (p && p->stall) html_escape(out, p->stall), strbuf_addf(out, " %s", text_percent(stall / 100).s);
+    strbuf_addstr(out, "</small></td>");
+}
+
 /* What fits; below it, what the counters saw. */
 static void occupancy_cell(const struct view *v, const struct analysis_kernel *k, struct strbuf *out) {
     const struct counter_row *r = rows_counters_of(v, (uint32_t)(k - v->a->kernels));
@@ -138,6 +158,7 @@ static void kernel_row(const struct view *v, const struct analysis_kernel *k, do
     number(out, k->mean_ns, text_us_number(k->mean_ns).s);
     number(out, k->p99_ns, text_us_number(k->p99_ns).s);
     if (rows_have_counters(v)) counter_cells(rows_counters_of(v, (uint32_t)(k - v->a->kernels)), out);
+    if (rows_have_profiles(v)) profile_cells(kernel_profile_of(v->a, (uint32_t)(k - v->a->kernels)), out);
     strbuf_addf(out, "<td class=\"cat\">%s<small>%s</small></td>", kernel_category_name(k->category),
                 kernel_library_name(k->library));
     plain(out, view_stage_name(v->a, k->stage));
@@ -148,12 +169,25 @@ static void kernel_row(const struct view *v, const struct analysis_kernel *k, do
     strbuf_addstr(out, "</tr>\n");
 }
 
+static void profiles_note(const struct view *v, struct strbuf *out) {
+    struct strbuf note = STRBUF_INIT;
+    rows_profiles_note(v->a, &note);
+    if (note.len) {
+        strbuf_addstr(out, "<p class=\"small soft\">");
+        html_escape(out, note.buf);
+        strbuf_addstr(out, "</p>\n");
+    }
+    strbuf_free(&note);
+}
+
 void html_kernels(const struct view *v, struct strbuf *out) {
     static const char *const times[] = { "kernel", "%share",        "#total ms",
                                          "#calls", "#mean \u00b5s", "#p99 \u00b5s" };
     static const char *const counters[] = { "#SM", "#tensor", "#DRAM", "bound" };
     static const char *const rest[] = { "category", "stage", "#grid / threads", "#occupancy" };
-    const char *names[COUNTOF(times) + COUNTOF(counters) + COUNTOF(rest)];
+    static const char *const profiles[] = { "#ncu SM",        "#ncu memory", "#ncu DRAM",
+                                            "#ncu occupancy", "#ncu L1 hit", "ncu bound" };
+    const char *names[COUNTOF(times) + COUNTOF(counters) + COUNTOF(profiles) + COUNTOF(rest)];
     size_t nnames = 0;
     struct table t;
     if (!html_has_kernels(v)) return;
@@ -171,8 +205,10 @@ void html_kernels(const struct view *v, struct strbuf *out) {
             "<p class=\"small soft\">SM, tensor, DRAM and the occupancy seen are hardware counters: percent of the peak "
             "while the kernel ran, of each kind in the stage where it ran longest. A dash: too few samples "
             "to say.</p>\n");
+    profiles_note(v, out);
     for (size_t i = 0; i < COUNTOF(times); i++) names[nnames++] = times[i];
     for (size_t i = 0; rows_have_counters(v) && i < COUNTOF(counters); i++) names[nnames++] = counters[i];
+    for (size_t i = 0; rows_have_profiles(v) && i < COUNTOF(profiles); i++) names[nnames++] = profiles[i];
     for (size_t i = 0; i < COUNTOF(rest); i++) names[nnames++] = rest[i];
     head(out, "kernels", "filter", names, nnames);
     for (size_t i = 0; i < MIN(n, MAX_TABLE_ROWS); i++)

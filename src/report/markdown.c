@@ -203,6 +203,13 @@ static void answers(const struct view *v, struct strbuf *out) {
     }
 }
 
+static void profiles(const struct view *v, struct strbuf *out) {
+    struct strbuf note = STRBUF_INIT;
+    rows_profiles_note(v->a, &note);
+    if (note.len) text_markdown(out, note.buf), strbuf_addstr(out, "\n\n");
+    strbuf_free(&note);
+}
+
 void report_markdown(const struct report_input *in, struct strbuf *out) {
     struct view v;
     struct table t;
@@ -219,6 +226,7 @@ void report_markdown(const struct report_input *in, struct strbuf *out) {
         markdown_section(out, view_on_cpu(&v) ? "What the CPU did" : "What the GPU did", &t);
     conservation(&v, out);
     rows_kernels_md(&v, 20, &t), markdown_section(out, "Kernels", &t);
+    profiles(&v, out);
     rows_operators_md(&v, 20, &t), markdown_section(out, "Operators", &t);
     rows_power_md(&v, &t), markdown_section(out, "Power and clocks", &t);
     rows_stability_md(&v, &t), markdown_section(out, "Stability", &t);

@@ -151,6 +151,28 @@ static void write_kernel_counters(struct jsonw *j, const struct counter_row *r) 
     jsonw_end(j);
 }
 
+static void write_kernel_profile(struct jsonw *j, const struct kernel_profile *p,
+                                 enum kernel_profile_match match) {
+    jsonw_kobject(j, "ncu");
+    for (int m = 0; m < KERNEL_PROFILE_METRIC_END; m++)
+        jsonw_knum(j, kernel_profile_key((enum kernel_profile_metric)m), p->value[m]);
+    jsonw_kstr(j, "stall", p->stall), jsonw_kstr(j, "bound", p->bound);
+    jsonw_ku64(j, "launches", p->launches), jsonw_kstr(j, "matched_by", kernel_profile_match_name(match));
+    jsonw_end(j);
+}
+
+static void write_profiles(struct jsonw *j, const struct analysis_profiles *p) {
+    if (!p) return;
+    jsonw_kobject(j, "ncu");
+    jsonw_ku64(j, "kernels", p->n), jsonw_ku64(j, "matched", p->n - p->unmatched);
+    jsonw_knum(j, "covered_share", p->covered_share);
+    jsonw_karray(j, "unmatched");
+    for (size_t i = 0; i < p->n; i++)
+        if (p->matches[i] == KERNEL_PROFILE_NO_MATCH) jsonw_str(j, p->profiles[i].name);
+    jsonw_end(j);
+    jsonw_end(j);
+}
+
 /* Of stages, with the model's figures over the same time. */
 static void write_counters(struct jsonw *j, const struct analysis *a) {
     const struct analysis_counters *c = a->counters;
@@ -196,6 +218,8 @@ static void write_kernels(struct jsonw *j, const struct analysis *a) {
         jsonw_knum(j, "waves", k->waves), jsonw_knum(j, "flops", k->flops), jsonw_knum(j, "bytes", k->bytes);
         const struct counter_row *r = a->counters ? counters_of_kernel(a->counters, (uint32_t)i) : NULL;
         if (r) write_kernel_counters(j, r);
+        const struct kernel_profile *p = kernel_profile_of(a, (uint32_t)i);
+        if (p) write_kernel_profile(j, p, a->profiles->matches[p - a->profiles->profiles]);
         jsonw_end(j);
     }
     jsonw_end(j);
@@ -259,6 +283,7 @@ static void write_trace(struct jsonw *j, const struct analysis *a) {
     jsonw_end(j);
     jsonw_end(j);
     write_counters(j, a);
+    write_profiles(j, a->profiles);
     write_kernels(j, a);
     write_operators(j, a);
     write_groups(j, "categories", a->categories, a->ncategories);

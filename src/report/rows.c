@@ -100,6 +100,7 @@ void rows_kernels_md(const struct view *v, size_t limit, struct table *t) {
     COLUMNS(t, L("kernel"), L("library"), L("category"), L("stage"), R("share"), R("total ms"), R("calls"),
             R("mean us"), R("p99 us"), R("blocks"), R("occupancy"));
     rows_counter_heads(v, t);
+    rows_profile_heads(v, t);
     for (size_t i = 0; v->a && i < MIN(limit, v->a->nkernels); i++) {
         const struct analysis_kernel *k = &v->a->kernels[i];
         table_cell(t, "%s", k->short_name);
@@ -114,6 +115,7 @@ void rows_kernels_md(const struct view *v, size_t limit, struct table *t) {
         table_cell(t, "%s", text_num(k->blocks ? (double)k->blocks : NAN, 0).s);
         table_cell(t, "%s", text_percent(k->occupancy).s);
         rows_counter_cells(v, (uint32_t)i, t);
+        rows_profile_cells(v, (uint32_t)i, t);
     }
 }
 
@@ -131,6 +133,7 @@ void rows_kernels_csv(const struct view *v, struct table *t) {
             R("dynamic_smem_bytes"), R("occupancy"), L("occupancy_limiter"), R("waves"), R("flops"),
             R("bytes"));
     rows_counter_heads_csv(v, t);
+    rows_profile_heads_csv(v, t);
     for (size_t i = 0; v->a && i < v->a->nkernels; i++) {
         const struct analysis_kernel *k = &v->a->kernels[i];
         const struct timeline_shape *s = &v->a->timeline->shapes[k->shape];
@@ -145,6 +148,7 @@ void rows_kernels_csv(const struct view *v, struct table *t) {
         table_cell(t, "%s", rows_limiter_name(k->limiter)), raw(t, k->waves), raw(t, k->flops),
             raw(t, k->bytes);
         rows_counter_cells_csv(v, (uint32_t)i, t);
+        rows_profile_cells_csv(v, (uint32_t)i, t);
     }
 }
 

@@ -4,6 +4,8 @@
 #define REPORT_ROWS_H
 
 #include "analyze/counters.h"
+#include "analyze/kernel_profile.h"
+#include "base/strbuf.h"
 #include "base/table.h"
 #include "report/view.h"
 
@@ -33,6 +35,16 @@ void rows_counter_heads(const struct view *v, struct table *t);
 void rows_counter_cells(const struct view *v, uint32_t kernel, struct table *t);
 void rows_counter_heads_csv(const struct view *v, struct table *t);
 void rows_counter_cells_csv(const struct view *v, uint32_t kernel, struct table *t);
+
+/* The same for what Nsight Compute measured. */
+bool rows_have_profiles(const struct view *v);
+double rows_profile(const struct kernel_profile *p, enum kernel_profile_metric m); /* p may be NULL */
+void rows_profile_heads(const struct view *v, struct table *t);
+void rows_profile_cells(const struct view *v, uint32_t kernel, struct table *t);
+void rows_profile_heads_csv(const struct view *v, struct table *t);
+void rows_profile_cells_csv(const struct view *v, uint32_t kernel, struct table *t);
+/* What was profiled, and what of it is not in the run: a sentence, empty when nothing was. `a` may be NULL. */
+void rows_profiles_note(const struct analysis *a, struct strbuf *out);
 
 const char *rows_limiter_name(enum analysis_limiter limiter); /* "registers"; "" when unknown */
 

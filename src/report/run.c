@@ -12,6 +12,7 @@
 #include "base/vec.h"
 #include "llm/gpus.h"
 #include "report/memory.h"
+#include "report/profiles.h"
 #include "report/text.h"
 #include "report/view.h"
 #include "trace/reader_files.h"
@@ -149,6 +150,7 @@ void report_run_analyze(struct report_run *r, const struct report_run_options *o
         input.model = r->model;
     }
     if (o->nrules) input.rules = o->rules, input.nrules = o->nrules;
+    if (r->profiles) input.profiles = r->profiles->v, input.nprofiles = r->profiles->n;
     find_peaks(r, o, &input);
     r->input = input;
     analyze_run(r->timeline, &r->input, &r->analysis);
@@ -200,7 +202,7 @@ static void describe(struct report_run *r, const char *operand) {
         r->in.started_wall_ns = tl->start_ns;
     if (!r->in.title && tl) r->in.title = r->title = title_from_trace(r, operand);
     if (!r->in.run_id) r->in.run_id = file_basename(operand);
-    for (size_t i = 0; i < r->in.nproblems; i++) problems_add(&r->texts, "%s", r->in.problems[i]);
+    for (size_t i = 0; i < r->in.nproblems; i++) ADD_ONCE(&r->texts, "%s", r->in.problems[i]);
     add_mark(r);
     if (tl) report_trace_problems(tl, &r->texts);
     r->in.problems = (const char *const *)r->texts.v, r->in.nproblems = r->texts.n;
@@ -218,6 +220,7 @@ int report_run_open(struct report_run *r, const char *const *operands, size_t n,
         r->timeline = timeline_load((const char *const *)r->paths.v, r->paths.n, err);
         if (!r->timeline) goto failed;
         r->in.timeline = r->timeline;
+        if (n == 1 && r->dir) r->profiles = report_profiles_load(r->dir, &r->texts);
         report_run_analyze(r, options);
     }
     describe(r, operands[0]);
@@ -231,6 +234,7 @@ void report_run_close(struct report_run *r) {
     analysis_free(&r->analysis);
     timeline_close(r->timeline);
     report_memory_close(r->memory);
+    report_profiles_close(r->profiles);
     problems_free(&r->paths);
     problems_free(&r->texts);
     problems_free(&r->env_texts);

@@ -22,7 +22,8 @@ struct report_run {
     struct analyze_cost *costs;
     char *model;
     char peak_source[128];
-    struct report_memory *memory; /* of metrics.json; NULL: there is none */
+    struct report_memory *memory;     /* of metrics.json; NULL: there is none */
+    struct report_profiles *profiles; /* of ncu.json; NULL: there is none */
     struct strbuf config;
     struct problems texts, env_texts; /* owners of what `in` points to */
     struct report_kv *env;

@@ -44,7 +44,32 @@ run "$INFERPROF" import tests/data/ncu/k0001_ncu.*.csv tests/data/ncu/k0003_ncu.
 expect import_prints_kernels_of_ncu 0 out 'latency|memory|compute' out 'launches'
 run "$INFERPROF" import --into "$work/run" tests/data/ncu/copy_blocked_t4_base_units.csv
 expect import_adds_ncu_to_a_run 0 err 'ncu.json'
+expect import_names_what_it_could_not_match 0 err '0 of them are in this run.*Not in it.*copy_blocked'
 check import_ncu_json_is_there grep -q '"dram_pct"' "$work/run/ncu.json"
+
+# the kernels of that profile as torch.profiler prints them
+cat >"$work/gemms.json" <<'JSON'
+{"traceEvents":[
+{"ph":"X","cat":"kernel","name":"void cutlass::Kernel2<cutlass_80_wmma_tensorop_bf16_s161616gemm_bf16_32x32_128x2_tn_align8>(cutlass_80_wmma_tensorop_bf16_s161616gemm_bf16_32x32_128x2_tn_align8::Params)",
+ "pid":0,"tid":7,"ts":10,"dur":13,"args":{"device":0,"stream":7,"correlation":1,"grid":[72,4,1],"block":[128,1,1]}},
+{"ph":"X","cat":"kernel","name":"other","pid":0,"tid":7,"ts":30,"dur":5,"args":{"device":0,"stream":7,"correlation":2,"grid":[1,1,1],"block":[32,1,1]}}]}
+JSON
+run "$INFERPROF" import -o "$work/gemms" "$work/gemms.json"
+run "$INFERPROF" import --into "$work/gemms" tests/data/ncu/k0003_ncu.*.csv tests/data/ncu/copy_blocked_t4_base_units.csv
+expect import_matches_ncu_to_kernels 0 err '2 kinds of kernels; 1 of them are in this run and own 72.2%.*Not in it.*copy_blocked'
+check kernels_md_shows_ncu grep -qE 'cutlass.* 13.31 \| 33.4% \| 48.0% \| 11.3% \| 13.7% \| 2.71% \| 91.8% \| – \| latency' "$work/gemms/kernels.md"
+check kernels_csv_shows_ncu grep -q ',13310,33.36,47.96,11.28,' "$work/gemms/kernels.csv"
+check report_md_counts_what_ncu_saw grep -q 'profiled 2 kinds of kernels; 1 of them' "$work/gemms/report.md"
+check report_html_shows_ncu grep -q 'ncu occupancy' "$work/gemms/report.html"
+check metrics_json_says_how_ncu_matched grep -q '"matched_by": "name"' "$work/gemms/metrics.json"
+run "$INFERPROF" import --no-report -o "$work/both" "$work/gemms.json" tests/data/ncu/k0003_ncu.section_SpeedOfLight.csv
+expect import_takes_traces_and_ncu_together 0 err 'ncu.json'
+run "$INFERPROF" report "$work/both"
+check report_reads_ncu_json grep -q '"ncu"' "$work/both/metrics.json"
+echo '{"schema": 7}' >"$work/both/ncu.json"
+run "$INFERPROF" report "$work/both"
+expect a_damaged_ncu_json_costs_only_itself 0
+check a_damaged_ncu_json_is_reported grep -q 'ncu.json: not what' "$work/both/report.md"
 
 head -c 100000 tests/data/kineto/tl_vit_nsfw_h100.json.gz >"$work/cut.json.gz"
 run "$INFERPROF" stats --json "$work/cut.json.gz"

@@ -1,10 +1,12 @@
-/* metrics.json as somebody else wrote it: read, filled in, compared with itself, printed. */
+/* metrics.json and ncu.json as somebody else wrote them: read, filled in, compared with itself, printed. */
 #include "fuzz/fuzz.h"
 #include "report/compare.h"
 #include "report/memory.h"
+#include "report/profiles.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct err err;
+    report_profiles_close(report_profiles_parse((const char *)data, size, "fuzz", &err));
     struct report_memory *m = report_memory_parse((const char *)data, size, "fuzz", &err);
     if (!m) return 0;
     struct report_input in;

@@ -1,4 +1,4 @@
-/* Any bytes as CSV of Nsight Compute. */
+/* Any bytes as CSV of Nsight Compute; what is made of it must be readable to the reports. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,6 +6,15 @@
 #include "fuzz/fuzz.h"
 #include "base/die.h"
 #include "import/ncu.h"
+#include "report/profiles.h"
+
+static void read_back(const struct strbuf *json, size_t kernels) {
+    struct err err;
+    struct report_profiles *p = report_profiles_parse(json->buf, json->len, "ncu.json", &err);
+    if (!p || p->n != kernels) __builtin_trap();
+    for (size_t i = 0; i < p->n; i++) free(kernel_name_look(p->v[i].name));
+    report_profiles_close(p);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char *text = xmalloc(size + 1);
@@ -18,6 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (ncu_read_text(&n, text, size, "fuzz", &err) == 0) {
         ncu_classes(&n, &classes);
         ncu_json(&n, &classes, &out);
+        read_back(&out, classes.n);
         ncu_text(&n, &classes, 10, &out);
         free(classes.v);
     }

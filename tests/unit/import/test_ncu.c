@@ -130,3 +130,54 @@ TEST(nsys_summary_takes_units_from_its_head) {
     CHECK_INT(bad, 1);
     free(text);
 }
+
+static enum ncu_stall stall_of(const char *name) {
+    enum ncu_stall_source source;
+    return ncu_stall_of_metric(name, strlen(name), &source);
+}
+
+TEST(ncu_stalls_have_many_names) {
+    CHECK_INT(stall_of("smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio"),
+              NCU_STALL_LONG_SCOREBOARD);
+    CHECK_INT(stall_of("smsp__average_warp_latency_issue_stalled_wait.ratio"), NCU_STALL_WAIT);
+    CHECK_INT(stall_of("smsp__pcsamp_warps_issue_stalled_no_instructions"), NCU_STALL_NO_INSTRUCTION);
+    CHECK_INT(stall_of("smsp__pcsamp_warps_issue_stalled_barrier"), NCU_STALL_BARRIER);
+    CHECK_INT(stall_of("smsp__pcsamp_warps_issue_stalled_barrier_not_issued"), NCU_STALL_END);
+    CHECK_INT(stall_of("Stall Math Pipe Throttle"), NCU_STALL_MATH);
+    CHECK_INT(stall_of("Stall of something"), NCU_STALL_END);
+    CHECK_INT(stall_of("Duration"), NCU_STALL_END);
+}
+
+TEST(ncu_stalls_come_from_advice_too) {
+    static const char text[] =
+        "On average, each warp of this kernel spends 491.9 cycles being stalled waiting for a scoreboard dependency on a "
+        "L1TEX (local, global) operation. Consider a barrier. This stall type represents about 52.7% of the total average "
+        "of 933.1 cycles between issuing two instructions.";
+    double cycles, total;
+    CHECK_INT(ncu_stall_of_rule(text, sizeof text - 1, &cycles, &total), NCU_STALL_LONG_SCOREBOARD);
+    CHECK_NEAR(cycles, 491.9, 1e-9);
+    CHECK_NEAR(total, 933.1, 1e-9);
+    CHECK_INT(ncu_stall_of_rule("nothing of the kind", 19, &cycles, &total), NCU_STALL_END);
+}
+
+TEST(ncu_names_the_largest_stall_and_its_share) {
+    char text[] =
+        "\"ID\",\"Process ID\",\"Kernel Name\",\"smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio\","
+        "\"smsp__average_warps_issue_stalled_selected_per_issue_active.ratio\","
+        "\"smsp__average_warps_issue_stalled_wait_per_issue_active.ratio\",\"smsp__pcsamp_warps_issue_stalled_wait\"\n"
+        "\"\",\"\",\"\",\"inst\",\"inst\",\"inst\",\"warp\"\n"
+        "\"0\",\"9\",\"k\",\"6\",\"1\",\"3\",\"5000\"\n"
+        "\"1\",\"9\",\"k\",\"8\",\"1\",\"1\",\"7000\"\n";
+    struct ncu n;
+    struct err err;
+    struct ncu_launches classes;
+    double pct;
+    ncu_init(&n);
+    CHECK_INT(ncu_read_text(&n, text, sizeof text - 1, "t", &err), 0);
+    ncu_classes(&n, &classes);
+    CHECK_INT(classes.n, 1);
+    CHECK_STR(ncu_top_stall(&classes.v[0], &pct), "long_scoreboard");
+    CHECK_NEAR(pct, 70, 1e-9); /* (6 + 8) / (10 + 10); samples are not mixed in */
+    free(classes.v);
+    ncu_free(&n);
+}
