@@ -4,6 +4,8 @@
 One JSON object a line on standard input, one a line back. Prefill and decode are told apart by watching the model's own
 `generate`; what it answers is what it would answer without us.
 """
+import contextlib
+import gc
 import json
 import os
 import sys
@@ -66,8 +68,29 @@ def fill_random(model, seed):
                 p.normal_(0.0, inputs ** -0.5, generator=generator)
 
 
+def dtype_word():
+    """from_pretrained's word for the type: `torch_dtype` until 4.55, `dtype` since."""
+    major, minor = (int(n) for n in transformers.__version__.split(".")[:2])
+    return "dtype" if (major, minor) >= (4, 56) else "torch_dtype"
+
+
+def without_init():
+    """Random weights come from fill_random: filling them twice takes minutes for large models."""
+    for module in ("initialization", "modeling_utils"):  # 5.x, 4.x
+        found = getattr(getattr(transformers, module, None), "no_init_weights", None)
+        if found:
+            return found()
+    return contextlib.nullcontext()
+
+
 def is_dsocr(raw):
     return raw.get("model_type") == "deepseek_vl_v2" or any("DeepseekOCR" in a for a in raw.get("architectures", []))
+
+
+def dsocr_stages(remote):
+    """Where the encoders live: in the vendor's code under `model`, in ours at the top."""
+    inside = "model." if remote else ""
+    return {"sam": inside + "sam_model", "clip": inside + "vision_model", "projector": inside + "projector"}
 
 
 def load_dsocr_weights(model, folder):
@@ -108,11 +131,14 @@ class Model:
         self.attention = request.get("attn_implementation")
         self.trust = bool(request.get("trust_remote_code"))
         self.batch = int(request.get("batch") or 1)
-        self.dsocr = is_dsocr(self.raw) and not self.trust
+        self.device_map = request.get("device_map")
+        self.dsocr = is_dsocr(self.raw)
+        self.remote_dsocr = self.dsocr and self.trust
         self.tokenizer = self.processor = None
-        self.stage_modules = dict(request.get("stages") or {})
-        self.model = self.build_dsocr() if self.dsocr else self.build_auto()
+        self.stage_modules = dict(request.get("stages") or (dsocr_stages(self.remote_dsocr) if self.dsocr else {}))
+        self.model = self.build_dsocr() if self.dsocr and not self.trust else self.build_auto()
         self.model.eval()
+        self.eos = self.model.generation_config.eos_token_id
         self.load_tokenizer()
         self.compiled = request.get("compile") or None
         if self.compiled:
@@ -142,7 +168,6 @@ class Model:
             load_dsocr_weights(model, self.path)
         else:
             fill_random(model, seed)
-        self.stage_modules = self.stage_modules or {"sam": "sam_model", "clip": "vision_model", "projector": "projector"}
         return model
 
     def auto_class(self):
@@ -154,31 +179,39 @@ class Model:
             name = "AutoModelForVision2Seq"
         return getattr(transformers, name)
 
-    def build_auto(self):
-        cls, seed = self.auto_class(), self.synthetic_seed()
-        extra = {"trust_remote_code": self.trust}
+    def options(self):
+        extra = {"trust_remote_code": self.trust, dtype_word(): self.dtype}
         if self.attention:
             extra["attn_implementation"] = self.attention
+        return extra
+
+    def from_files(self, cls):
+        if self.device_map:
+            return cls.from_pretrained(self.path, device_map=self.device_map, **self.options())
+        return cls.from_pretrained(self.path, **self.options()).to(self.device)
+
+    def from_config_alone(self, cls, seed):
+        if self.device_map:
+            raise Refusal("a device map places the weights of files: leave out model.weights=synthetic, or leave out device_map")
+        config = transformers.AutoConfig.from_pretrained(self.path, trust_remote_code=self.trust)
+        with torch.device(self.device), without_init():
+            model = cls.from_config(config, **self.options())
+        fill_random(model, seed)
+        return model
+
+    def build_auto(self):
+        seed = self.synthetic_seed()
         try:
-            if seed is None:
-                model = cls.from_pretrained(self.path, torch_dtype=self.dtype, **extra).to(self.device)
-            else:
-                config = transformers.AutoConfig.from_pretrained(self.path, trust_remote_code=self.trust)
-                with torch.device(self.device), transformers.initialization.no_init_weights() if hasattr(
-                        transformers, "initialization") and hasattr(transformers.initialization, "no_init_weights") else nothing():
-                    model = cls.from_config(config, torch_dtype=self.dtype, **extra)
-                fill_random(model, seed)
-        except torch.cuda.OutOfMemoryError:
-            raise
-        except (OSError, ValueError, KeyError, ImportError) as e:
+            cls = self.auto_class()
+            return self.from_files(cls) if seed is None else self.from_config_alone(cls, seed)
+        except (OSError, ValueError, KeyError, ImportError, AttributeError) as e:
             raise Refusal(f"{self.path}: {str(e).strip().splitlines()[0] if str(e) else type(e).__name__}; transformers is "
                           f"{transformers.__version__}: the model may need another version, trust_remote_code=true, or "
                           "model.weights=synthetic:0 where there are no weights") from e
-        return model
 
     def load_tokenizer(self):
         files = os.listdir(self.path)
-        if "preprocessor_config.json" in files and not self.dsocr:
+        if not self.dsocr and ("processor_config.json" in files or "preprocessor_config.json" in files):
             self.processor = transformers.AutoProcessor.from_pretrained(self.path, trust_remote_code=self.trust)
             self.tokenizer = self.processor.tokenizer
         elif "tokenizer.json" in files or "tokenizer.model" in files:
@@ -201,12 +234,26 @@ class Model:
         parts = prompt.split("<image>")
         if len(parts) - 1 != len(images):
             raise Refusal(f"the prompt marks {len(parts) - 1} images, {len(images)} were given")
+        image_id = getattr(self.model.config, "image_id", dsocr.IMAGE_ID)
         ids = [0]
         for i, part in enumerate(parts):
             ids += self.text_ids(part)
             if i < len(images):
-                ids += [self.model.config.image_id] * dsocr.rows_of(*images[i])
-        return {"input_ids": torch.tensor([ids], device=self.device), "images": images or None}
+                ids += [image_id] * dsocr.rows_of(*images[i])
+        ids = torch.tensor([ids] * self.batch, device=self.device)
+        if self.remote_dsocr:
+            return {"input_ids": ids, **self.remote_images(images, ids == image_id)}
+        return {"input_ids": ids, "images": images * self.batch or None}
+
+    def remote_images(self, images, mask):
+        """As the vendor's `infer` hands them to its `generate`: tiles and views of each page, where their rows go, the grid."""
+        if not images:
+            return {}
+        none = torch.zeros(1, 3, 640, 640, device=self.device, dtype=self.dtype)
+        pairs = [(none if tiles is None else tiles, view) for view, tiles, _ in images]
+        grids = [grid if tiles is not None else (1, 1) for _, tiles, grid in images]
+        return {"images": pairs * self.batch, "images_seq_mask": mask,
+                "images_spatial_crop": torch.tensor(grids * self.batch, dtype=torch.long, device=self.device)}
 
     def inputs(self, request):
         if request.get("prompt_ids"):
@@ -220,21 +267,13 @@ class Model:
                 raise Refusal(f"{self.path}: images need the model's processor (preprocessor_config.json), which is not there")
             from PIL import Image
             images = [Image.open(p).convert("RGB") for p in request["inputs"]]
-            made = self.processor(text=[prompt], images=images, return_tensors="pt")
+            made = self.processor(text=[prompt] * self.batch, images=images * self.batch, return_tensors="pt")
             return {k: v.to(self.device) for k, v in made.items()}
         ids = self.text_ids(prompt)
         bos = getattr(self.model.config, "bos_token_id", None)
         ids = ([bos] if isinstance(bos, int) else []) + ids
         ids = torch.tensor([ids] * self.batch, device=self.device)
         return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-
-
-class nothing:
-    def __enter__(self):
-        return None
-
-    def __exit__(self, *exc):
-        return False
 
 
 # ---- running
@@ -252,9 +291,8 @@ def generate_options(model, request):
         options["cache_implementation"] = "static"
         if hasattr(transformers, "CompileConfig"):
             options["compile_config"] = transformers.CompileConfig(mode=model.compiled)
-    if request.get("ignore_eos"):
-        options["eos_token_id"] = None
-        model.model.generation_config.eos_token_id = None
+    # an argument that is None counts as not given in newer versions
+    model.model.generation_config.eos_token_id = None if request.get("ignore_eos") else model.eos
     if getattr(model.model.generation_config, "pad_token_id", None) is None:
         options["pad_token_id"] = 0
     return options
@@ -363,9 +401,8 @@ def explain(e):
         return str(e)
     name = type(e).__name__
     if "OutOfMemory" in name or "out of memory" in str(e):
-        torch.cuda.empty_cache()
-        return (f"out of device memory: {str(e).splitlines()[0]} Use a smaller batch, fewer tokens, a smaller dtype, or "
-                "another device")
+        why = str(e).strip().splitlines()[0].rstrip(".") if str(e).strip() else name
+        return f"out of device memory: {why}. Use a smaller batch, fewer tokens, a smaller dtype, or another device"
     where = e.__traceback__
     while where and where.tb_next:
         where = where.tb_next
@@ -389,7 +426,15 @@ def answer(engine, line):
         reply["error"] = f"not a JSON request: {e}" if reply["op"] is None else explain(e)
     except Exception as e:  # the engine lives on whatever a model does
         reply["error"] = explain(e)
+    if "error" in reply:
+        free_memory()  # here, where no traceback holds the tensors of the failed call any more
     return reply
+
+
+def free_memory():
+    if "torch" in globals():
+        gc.collect()
+        torch.cuda.empty_cache()
 
 
 def main():

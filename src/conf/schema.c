@@ -34,6 +34,8 @@ static const struct schema_row rows[] = {
       "0: the whole sequence" },
     { "model.ocr", SCHEMA_BOOL, false, AT(model.ocr), 0, 0, NULL,
       "answers hold Markdown and boxes of a page" },
+    { "model.stages", SCHEMA_MAP, true, AT(model.stages), 0, 0, NULL,
+      "parts of prefill that engine hf times, and the modules they live in: `{vision: model.visual}`" },
     { "model.preprocess.mode", SCHEMA_CHOICE, true, AT(model.preprocess.mode), 0, 0,
       "tiny|small|base|large|gundam", "views of a page; null: the model's default" },
     { "model.preprocess.max_tiles", SCHEMA_INT, true, AT(model.preprocess.max_tiles), 1, 64, NULL,

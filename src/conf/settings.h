@@ -16,7 +16,8 @@ struct settings {
     struct {
         const char *name, *path, *dtype, *weights, *prompt;
         int64_t no_repeat_ngram_size, ngram_window;
-        bool ocr; /* answers may hold boxes and Markdown */
+        bool ocr;                       /* answers may hold boxes and Markdown */
+        const struct conf_node *stages; /* map of stage to module, or NULL */
         struct {
             const char *mode;
             int64_t max_tiles;

@@ -49,6 +49,7 @@ json_t *request_load(const struct settings *s, const char *device) {
     set_text(r, "device", device);
     set_int(r, "threads", s->engine.threads);
     set_int(r, "max_context", fixed ? s->infer.context_len_fixed : 0);
+    if (s->model.stages) json_object_set_new(r, "stages", to_json(s->model.stages));
     return with_extra(r, s->engine.load);
 }
 
