@@ -9,6 +9,8 @@
 #include "report/rows.h"
 #include "report/view.h"
 
+#define MAX_KERNELS 2000 /* all of them are in kernels.csv */
+
 static void write_stats(struct jsonw *j, const char *key, const struct stats *s, const char *unit) {
     jsonw_kobject(j, key);
     jsonw_kstr(j, "unit", unit);
@@ -141,13 +143,34 @@ static void write_slots(struct jsonw *j, const double *v) {
     for (int s = 0; s < COUNTER_SLOTS; s++) jsonw_knum(j, counter_slot_name((enum counter_slot)s), v[s]);
 }
 
-static void write_kernel_counters(struct jsonw *j, const struct counter_row *r) {
-    jsonw_kobject(j, "counters");
+static void write_counter_row(struct jsonw *j, const struct counter_row *r) {
     write_slots(j, r->value);
     jsonw_knum(j, "dram_pct", r->dram_pct), jsonw_knum(j, "dram_byte_per_s", r->dram_bytes_per_s);
     jsonw_kstr(j, "bound", counter_bound_name(r->bound));
     jsonw_kstr(j, "quality", counter_quality_name(r->quality));
-    jsonw_knum(j, "exposure_ns", r->exposure_ns);
+    jsonw_knum(j, "exposure_ns", r->exposure_ns), jsonw_knum(j, "exposure_samples", r->exposure);
+    jsonw_kobject(j, "standard_error");
+    write_slots(j, r->error);
+    jsonw_end(j);
+}
+
+static void write_kernel_counters(struct jsonw *j, const struct counter_row *r) {
+    jsonw_kobject(j, "counters");
+    write_counter_row(j, r);
+    jsonw_end(j);
+}
+
+/* Every class in every stage; "kernel" is its place in the list of kernels. */
+static void write_counter_rows(struct jsonw *j, const struct analysis *a) {
+    jsonw_karray(j, "kernels");
+    for (size_t i = 0; i < a->counters->nrows; i++) {
+        const struct counter_row *r = &a->counters->rows[i];
+        if (r->kernel >= MAX_KERNELS) continue;
+        jsonw_object(j);
+        jsonw_ku64(j, "kernel", r->kernel), jsonw_kstr(j, "stage", view_stage_name(a, r->stage));
+        write_counter_row(j, r);
+        jsonw_end(j);
+    }
     jsonw_end(j);
 }
 
@@ -192,12 +215,13 @@ static void write_counters(struct jsonw *j, const struct analysis *a) {
         jsonw_end(j);
     }
     jsonw_end(j);
+    write_counter_rows(j, a);
     jsonw_end(j);
 }
 
 static void write_kernels(struct jsonw *j, const struct analysis *a) {
     jsonw_karray(j, "kernels");
-    for (size_t i = 0; i < MIN(a->nkernels, 2000); i++) { /* all of them are in kernels.csv */
+    for (size_t i = 0; i < MIN(a->nkernels, MAX_KERNELS); i++) {
         const struct analysis_kernel *k = &a->kernels[i];
         const struct timeline_shape *s = &a->timeline->shapes[k->shape];
         jsonw_object(j);
