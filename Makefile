@@ -144,8 +144,8 @@ M := $(B)/tests/mock
 mock_bins := $(M)/libcupti.so.13 $(M)/libcuda.so.1 $(M)/libnvidia-ml.so.1 $(M)/mock_app
 mock_cc = $(CC) $(CPPFLAGS) -Itests $(ALL_CFLAGS) -fvisibility=hidden $(SAN_LD) $(LDFLAGS)
 mock_lib = @mkdir -p $(M) && $(mock_cc) -fPIC -shared -Wl,-soname,$(@F) -o $@ $(filter %.c,$^) -lpthread -ldl
-mock_h := $(wildcard tests/mock/*.h src/collect/*.h)
-$(M)/libcupti.so.13: tests/mock/cupti.c src/collect/layout.c $(mock_h) | $(B)/deps-build
+mock_h := $(wildcard tests/mock/*.h src/collect/*.h src/counters/*.h)
+$(M)/libcupti.so.13: tests/mock/cupti.c tests/mock/pm.c src/collect/layout.c $(mock_h) | $(B)/deps-build
 	$(call say,LINK,$@)
 	$(Q:@=)$(mock_lib)
 $(M)/libcuda.so.1: tests/mock/cuda.c | $(B)/deps-build

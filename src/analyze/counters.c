@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/counter_events.h"
 #include "analyze/counter_fit.h"
 #include "base/die.h"
 #include "base/util.h"
@@ -181,34 +182,39 @@ static double mean_interval(const struct table_of_samples *t) {
     return t->n ? sum / (double)t->n : NAN;
 }
 
+static void fit_samples(const struct analysis *a, uint32_t device, const struct table_of_samples *t,
+                        struct analysis_counters *out, size_t *cap) {
+    const struct timeline *tl = a->timeline;
+    struct classes c;
+    struct counter_events e;
+    struct counter_fit fit;
+    number_classes(a, &tl->devices[device], &c);
+    counter_events_make(tl, &tl->devices[device], c.of_kernel, (uint32_t)c.pairs.n, &e);
+    struct counter_fit_input in = { .nkernels = e.n,
+                                    .start_ns = e.start_ns,
+                                    .end_ns = e.end_ns,
+                                    .class_of = e.class_of,
+                                    .nclasses = (uint32_t)c.pairs.n + TRACE_COPY_KIND_END,
+                                    .nsamples = t->n,
+                                    .sample_start_ns = t->start_ns,
+                                    .sample_end_ns = t->end_ns,
+                                    .nmetrics = COUNTER_SLOTS,
+                                    .values = t->values };
+    counter_fit_run(&in, &fit);
+    out->interval_ns = mean_interval(t);
+    out->samples += fit.used;
+    out->unused += fit.unused;
+    add_rows(a, &c, &fit, out->interval_ns, out, cap);
+    counter_fit_free(&fit);
+    counter_events_free(&e);
+    free_classes(&c);
+}
+
 static void fit_device(const struct analysis *a, uint32_t device, struct analysis_counters *out,
                        size_t *cap) {
-    const struct timeline *tl = a->timeline;
-    const struct timeline_device *d = &tl->devices[device];
     struct table_of_samples t;
-    gather_samples(tl, device, &t);
-    if (t.n && d->kernel_count) {
-        struct classes c;
-        struct counter_fit fit;
-        number_classes(a, d, &c);
-        struct counter_fit_input in = { .nkernels = d->kernel_count,
-                                        .start_ns = tl->kernels.start_ns + d->first_kernel,
-                                        .end_ns = tl->kernels.end_ns + d->first_kernel,
-                                        .class_of = c.of_kernel,
-                                        .nclasses = (uint32_t)c.pairs.n,
-                                        .nsamples = t.n,
-                                        .sample_start_ns = t.start_ns,
-                                        .sample_end_ns = t.end_ns,
-                                        .nmetrics = COUNTER_SLOTS,
-                                        .values = t.values };
-        counter_fit_run(&in, &fit);
-        out->interval_ns = mean_interval(&t);
-        out->samples += fit.used;
-        out->unused += fit.unused;
-        add_rows(a, &c, &fit, out->interval_ns, out, cap);
-        counter_fit_free(&fit);
-        free_classes(&c);
-    }
+    gather_samples(a->timeline, device, &t);
+    if (t.n && a->timeline->devices[device].kernel_count) fit_samples(a, device, &t, out, cap);
     free_samples(&t);
 }
 

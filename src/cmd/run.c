@@ -27,6 +27,7 @@
 
 #define WAIT_FOR_WORKERS_MS 2000
 #define RULES_FILE "run.ipt"
+#define BY_PRESET 0 /* no interval that can be given */
 
 struct run_opts {
     const char *out, *preset, *range;
@@ -36,7 +37,7 @@ struct run_opts {
     bool gemm_shapes, counters, report;
 };
 static const struct run_opts defaults = {
-    .preset = "default", .power_ms = 100, .counter_us = 1000, .report = true
+    .preset = "default", .power_ms = 100, .counter_us = BY_PRESET, .report = true
 };
 
 #define ROW(letter, name, type, field, arg, help, choices) \
@@ -45,7 +46,7 @@ static const struct opt options[] = {
     ROW('o', "output", OPT_STR, out, "DIR", "the run folder (./inferprof-runs/TIME-PROGRAM unless given)",
         NULL),
     ROW('p', "preset", OPT_CHOICE, preset, "NAME",
-        "min: NVTX ranges and power; default: kernels, launches, copies, syncs too; max: and GEMM shapes",
+        "min: NVTX ranges and power; default: kernels, launches, copies, syncs too; max: GEMM shapes and counters too",
         "min|default|max"),
     ROW('s', "stage", OPT_LIST, stages, "NAME=GLOB", "ranges whose name matches GLOB are stage NAME", NULL),
     ROW('r', "range", OPT_STR, range, "GLOB", "capture kernels only inside NVTX ranges that match", NULL),
@@ -59,10 +60,10 @@ static const struct opt options[] = {
     ROW(0, "memory", OPT_BYTES, memory, "BYTES", "memory the collector may use in a process (64MiB)", NULL),
     ROW(0, "power-interval", OPT_UINT, power_ms, "MS", "ask NVML every so often (100); 0: never",
         "0..3600000"),
-    ROW(0, "counters", OPT_FLAG, counters, NULL,
-        "sample hardware counters of the first GPU the program may see", NULL),
+    ROW(0, "counters", OPT_FLAG, counters, NULL, "sample hardware counters of the GPUs the program may see",
+        NULL),
     ROW(0, "counter-interval", OPT_UINT, counter_us, "US",
-        "a counter sample every so many microseconds (1000)", "1..1000000"),
+        "a counter sample every so many microseconds (100; 20 with --preset max)", "1..1000000"),
     ROW(0, "report", OPT_FLAG, report, NULL, "analyse and report at the end (--no-report: traces alone)",
         NULL),
 };
@@ -240,16 +241,16 @@ static int finish(struct run *r, struct run_report *report, int status, struct e
     return status == 0 && nothing ? EXIT_FAILED : status;
 }
 
+static bool is_max(const struct run_opts *o) { return strcmp(o->preset, "max") == 0; }
+
 /* Before the program, so that its first kernels are covered; without counters the run goes on. */
 static void start_counters(struct run *r) {
-    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-    char device[128];
     struct err err;
-    if (!r->o->counters) return;
-    snprintf(device, sizeof device, "%.*s", (int)strcspn(visible ? visible : "", ","),
-             visible ? visible : "");
+    if (!r->o->counters && !is_max(r->o)) return;
+    unsigned preset_us = is_max(r->o) ? COUNTERS_MAX_US : COUNTERS_DEFAULT_US,
+             interval_us = r->o->counter_us == BY_PRESET ? preset_us : (unsigned)r->o->counter_us;
     char *path = file_join(r->trace_dir, "counters.ipt");
-    r->counters = counters_start(path, (unsigned)r->o->counter_us, *device ? device : "0", &err);
+    r->counters = counters_start(path, interval_us, NULL, &err);
     free(path);
     if (r->counters) return;
     problems_add(&r->problems,

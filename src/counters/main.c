@@ -78,9 +78,12 @@ static void finish(struct worker *w) {
     if (w->running)
         trace_writer_meta(
             s->trace, key,
-            "samples %llu, missing %llu, overflows %llu, out of order %llu, trigger by %s, chip %s",
+            "samples %llu, missing %llu, overflows %llu, out of order %llu, trigger by %s, chip %s; metrics of "
+            "every sample %zu, more in turn %zu of %zu, us to evaluate one %.1f, to decode a sample %.1f",
             (unsigned long long)s->samples, (unsigned long long)s->missing, (unsigned long long)s->overflows,
-            (unsigned long long)s->out_of_order, s->by_clock ? "clock" : "time", s->chip);
+            (unsigned long long)s->out_of_order, s->by_clock ? "clock" : "time", s->chip, s->always,
+            s->in_turn, s->pool - s->always, 1e-3 * (double)s->evaluate_ns / (double)MAX(s->evaluated, 1),
+            1e-3 * (double)s->decode_ns / (double)MAX(s->samples, 1));
     sampler_close(s);
 }
 
@@ -91,9 +94,12 @@ static int sample(const struct pm_api *api, struct trace_writer *trace, uint64_t
     struct err first = { "" };
     for (size_t i = 0; i < n; i++) {
         struct worker *w = &workers[i];
-        w->sampler = (struct sampler){
-            .api = api, .trace = trace, .device = devices[i], .interval_ns = interval_ns, .stop = &stop
-        };
+        w->sampler = (struct sampler){ .api = api,
+                                       .trace = trace,
+                                       .device = devices[i],
+                                       .devices = n,
+                                       .interval_ns = interval_ns,
+                                       .stop = &stop };
         name_device(api, trace, devices[i]);
         if (start_worker(w) == 0)
             running++;

@@ -5,13 +5,19 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/util.h"
 
 #define HARDWARE_BUFFER_BYTES ((size_t)256 << 20)
 #define IMAGE_SAMPLES 2000u /* a sample takes some 38 kB of the image */
 #define METRIC_COST_NS \
-    4000               /* evaluating one metric of one sample; more threads do not help, CUPTI takes turns */
-#define SYSCLK_GHZ 1.0 /* nominal; the interval in clocks need only be near the one asked for */
+    4000         /* evaluating one metric of one sample, until it was timed; CUPTI lets threads take turns */
+#define LOAD 0.8 /* of the time between samples that may go into evaluating them */
+#define SHOWN_METRICS 6 /* of the wish list: those that reports show */
+#define ALWAYS_METRICS \
+    4 /* SM, tensor pipes, DRAM read and write: in every sample, where there is time for more */
+#define TIMED_SAMPLES 200 /* in an image, for its cost to be believed */
+#define SYSCLK_GHZ 1.0    /* nominal; the interval in clocks need only be near the one asked for */
 
 static int open_availability(struct sampler *s, struct err *err) {
     struct pm_availability a = PM_SIZED(struct pm_availability);
@@ -63,7 +69,8 @@ static int make_image(struct sampler *s, struct err *err) {
     if (rc != PM_OK) return pm_api_error(s->api, rc, "sizing the sample image", err);
     s->data_bytes = size.bytes;
     s->data = malloc(size.bytes ? size.bytes : 1);
-    return s->data ? 0 : err_set(err, "out of memory: %zu bytes for samples", size.bytes);
+    s->batch = malloc(IMAGE_SAMPLES * sizeof *s->batch);
+    return s->data && s->batch ? 0 : err_set(err, "out of memory: %zu bytes for samples", size.bytes);
 }
 
 static int reset_image(struct sampler *s, struct err *err) {
@@ -83,9 +90,15 @@ static int simple_call(struct sampler *s, int (*call)(struct pm_sampling *), con
     return rc == PM_OK ? 0 : pm_api_error(s->api, rc, doing, err);
 }
 
-/* As many as can be evaluated while the next sample is taken. */
-static size_t most_metrics(uint64_t interval_ns) {
-    return (size_t)MIN(MAX(interval_ns / METRIC_COST_NS, 3), METRICS_MAX);
+/* All are counted in every sample, but only so many can be evaluated while the next one is taken. Where time does not
+ * suffice, those that reports show are evaluated in turn: each is then known of some samples, of all parts of a run. */
+static void share_time(struct sampler *s) {
+    double each = LOAD * (double)s->interval_ns / (s->metric_cost_ns * (double)MAX(s->devices, 1));
+    size_t at_once = (size_t)MIN(MAX(each, 1), METRICS_MAX);
+    s->pool = at_once >= s->metrics.n ? s->metrics.n : MIN(s->metrics.n, (size_t)SHOWN_METRICS);
+    at_once = MIN(at_once, s->pool);
+    s->always = at_once == s->pool ? at_once : at_once > ALWAYS_METRICS ? (size_t)ALWAYS_METRICS : 0;
+    s->in_turn = at_once - s->always;
 }
 
 int sampler_open(struct sampler *s, struct err *err) {
@@ -95,17 +108,26 @@ int sampler_open(struct sampler *s, struct err *err) {
     if (rc != PM_OK) return pm_api_error(s->api, rc, "asking for the chip's name", err);
     s->chip = chip.name;
     if (open_availability(s, err) < 0 ||
-        metrics_choose(s->api, s->chip, s->availability, most_metrics(s->interval_ns), &s->metrics, err) <
-            0 ||
+        metrics_choose(s->api, s->chip, s->availability, &s->metrics, err) < 0 ||
         metrics_host(s->api, s->chip, s->availability, &s->metrics, &s->host, err) < 0)
         return -1;
     if (enable(s, err) < 0 || configure(s, err) < 0 || make_image(s, err) < 0 || reset_image(s, err) < 0)
         return -1;
+    s->metric_cost_ns = METRIC_COST_NS;
+    share_time(s);
     s->metrics_text = trace_writer_str(s->trace, s->metrics.listed);
     return simple_call(s, s->api->start, "starting to sample", err);
 }
 
 /* ---- an image of samples to records */
+
+/* The places of the metrics to evaluate now; the others' turn comes with the next samples. */
+static size_t pick_metrics(struct sampler *s, size_t *at) {
+    size_t n = 0, others = s->pool - s->always;
+    while (n < s->always) at[n] = n, n++;
+    for (size_t i = 0; i < s->in_turn; i++, s->turn++) at[n++] = s->always + s->turn % others;
+    return n;
+}
 
 static int evaluate(struct sampler *s, size_t i, struct trace_sample *out, struct err *err) {
     struct pm_sample_info info = PM_SIZED(struct pm_sample_info);
@@ -119,32 +141,35 @@ static int evaluate(struct sampler *s, size_t i, struct trace_sample *out, struc
                                   .end_ns = info.end_ns,
                                   .device = (uint32_t)s->device,
                                   .metrics = s->metrics_text };
-    double *values = (double *)(void *)((char *)out + offsetof(struct trace_sample, v0)); /* v0 to v15 */
+    double *values = (double *)(void *)((char *)out + offsetof(struct trace_sample, v0)), /* v0 to v15 */
+        seen[METRICS_MAX];
+    const char *names[METRICS_MAX];
+    size_t at[METRICS_MAX], n = pick_metrics(s, at);
     for (size_t k = 0; k < TRACE_SAMPLE_VALUES; k++) values[k] = NAN;
+    for (size_t k = 0; k < n; k++) names[k] = s->metrics.names[at[k]];
     struct pm_evaluate e = PM_SIZED(struct pm_evaluate);
     e.host = s->host;
     e.data = s->data;
     e.bytes = s->data_bytes;
     e.sample = i;
-    e.names = (const char **)(void *)(uintptr_t)s->metrics.names;
-    e.n = s->metrics.n;
-    e.values = values;
+    e.names = names;
+    e.n = n;
+    e.values = seen;
     rc = s->api->evaluate(&e);
+    for (size_t k = 0; rc == PM_OK && k < n; k++) values[at[k]] = seen[k];
     return rc == PM_OK ? 0 : pm_api_error(s->api, rc, "evaluating a sample", err);
 }
 
 /* Samples follow each other without a gap; where there is one, some were lost on the way. */
 static void count_missing(struct sampler *s, const struct trace_sample *sample) {
     uint64_t interval = sample->end_ns - sample->start_ns;
-    s->out_of_order += sample->start_ns < s->last_end_ns;
     if (s->last_end_ns == 0 || sample->start_ns < s->last_end_ns + interval / 2) return;
     uint64_t n = (sample->start_ns - s->last_end_ns + interval / 2) / interval;
     s->missing += n;
     trace_writer_lost(s->trace, TRACE_SAMPLE, TRACE_LOST_SOURCE, n);
 }
 
-/* The hardware hands samples over in runs that need not be in order (readers sort); only a time that makes no sense
- * is a reason to refuse one. The very first spans from some moment before the start. */
+/* Only a time that makes no sense is a reason to refuse a sample. The very first spans from some moment before the start. */
 static void keep(struct sampler *s, const struct trace_sample *sample) {
     if (!s->first_dropped) {
         s->first_dropped = true;
@@ -170,6 +195,35 @@ static int start_again(struct sampler *s, bool *more, struct err *err) {
     return simple_call(s, s->api->start, "starting to sample again", err);
 }
 
+static int by_start(const void *a, const void *b) {
+    uint64_t x = ((const struct trace_sample *)a)->start_ns, y = ((const struct trace_sample *)b)->start_ns;
+    return (x > y) - (x < y);
+}
+
+/* What the last image cost decides how much of the next is evaluated. */
+static void time_metrics(struct sampler *s, uint64_t took_ns, uint64_t evaluated, size_t samples) {
+    s->evaluate_ns += took_ns;
+    s->evaluated += evaluated;
+    if (samples < TIMED_SAMPLES) return;
+    /* half old, half new: one image's figure may owe to somebody else on this core */
+    double cost = (double)took_ns / (double)evaluated / (double)MAX(s->devices, 1);
+    s->metric_cost_ns = (s->metric_cost_ns + cost) / 2;
+    share_time(s);
+}
+
+/* The hardware hands samples over in runs that need not be in order. */
+static int evaluate_all(struct sampler *s, size_t n, struct err *err) {
+    uint64_t start_ns = clock_mono_ns(), evaluated = n * (s->always + s->in_turn);
+    for (size_t i = 0; i < n; i++) {
+        if (evaluate(s, i, &s->batch[i], err) < 0) return -1;
+        s->out_of_order += s->batch[i].start_ns < (i ? s->batch[i - 1].start_ns : s->last_end_ns);
+    }
+    time_metrics(s, clock_mono_ns() - start_ns, evaluated, n);
+    qsort(s->batch, n, sizeof *s->batch, by_start);
+    for (size_t i = 0; i < n; i++) keep(s, &s->batch[i]);
+    return 0;
+}
+
 /* One image full: decoded, evaluated, emptied. *more: the hardware holds further samples. */
 static int drain(struct sampler *s, bool *more, struct err *err) {
     struct pm_decode d = PM_SIZED(struct pm_decode);
@@ -177,7 +231,9 @@ static int drain(struct sampler *s, bool *more, struct err *err) {
     d.sampling = s->sampling;
     d.data = s->data;
     d.bytes = s->data_bytes;
+    uint64_t decode_ns = clock_mono_ns();
     int rc = s->api->decode(&d);
+    s->decode_ns += clock_mono_ns() - decode_ns;
     if (rc == PM_OUT_OF_MEMORY) return start_again(s, more, err);
     if (rc != PM_OK) return pm_api_error(s->api, rc, "decoding samples", err);
     if (d.overflow) {
@@ -189,11 +245,7 @@ static int drain(struct sampler *s, bool *more, struct err *err) {
     info.bytes = s->data_bytes;
     rc = s->api->data_info(&info);
     if (rc != PM_OK) return pm_api_error(s->api, rc, "counting samples", err);
-    for (size_t i = 0; i < info.completed; i++) {
-        struct trace_sample sample;
-        if (evaluate(s, i, &sample, err) < 0) return -1;
-        keep(s, &sample);
-    }
+    if (evaluate_all(s, MIN(info.completed, (size_t)IMAGE_SAMPLES), err) < 0) return -1;
     *more = d.stop_reason == PM_STOP_DATA_FULL;
     return info.completed ? reset_image(s, err) : 0;
 }
@@ -226,4 +278,5 @@ void sampler_close(struct sampler *s) {
     metrics_free(&s->metrics);
     free(s->availability);
     free(s->data);
+    free(s->batch);
 }

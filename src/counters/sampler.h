@@ -13,16 +13,22 @@
 struct sampler {
     const struct pm_api *api;
     struct trace_writer *trace;
-    size_t device;
+    size_t device, devices; /* its number; how many are sampled in this process */
     uint64_t interval_ns;
     atomic_bool *stop;
 
     const char *chip;
     uint8_t *availability, *data;
     size_t data_bytes;
+    struct trace_sample *batch; /* one image's worth */
     struct metrics metrics;
     void *host, *sampling;
     uint32_t metrics_text;
+    size_t pool, always,
+        in_turn;           /* metrics evaluated at all; in every sample; more of each sample, in turn */
+    size_t turn;           /* whose it is */
+    double metric_cost_ns; /* of one metric of one sample, as seen */
+    uint64_t evaluated, evaluate_ns, decode_ns;
     bool first_dropped, by_clock;
     uint64_t last_end_ns;
     uint64_t samples, missing, overflows, out_of_order; /* what happened; written as meta at the end */

@@ -35,10 +35,10 @@ struct engine_proc *counters_start(const char *trace_path, unsigned interval_us,
             "inferprof-counters is not beside this program; install both, or run it from its build folder");
         return NULL;
     }
-    char *visible = xasprintf("CUDA_VISIBLE_DEVICES=%s", device);
+    char *visible = device ? xasprintf("CUDA_VISIBLE_DEVICES=%s", device) : NULL;
     const char *set[] = { visible, NULL };
     snprintf(interval, sizeof interval, "%llu", 1000ull * interval_us);
-    char *argv[] = { program, (char *)trace_path, interval, (char *)"0", NULL };
+    char *argv[] = { program, (char *)trace_path, interval, NULL };
     struct engine_proc *p = engine_proc_start(argv, set, err);
     if (p && await_ready(p, err) < 0) {
         engine_proc_stop(p, 0, NULL);

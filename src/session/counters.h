@@ -9,7 +9,11 @@
 #include "base/err.h"
 #include "session/engine_proc.h"
 
-/* `device`: as CUDA_VISIBLE_DEVICES names it. Returns once samples are being taken. */
+/* Between samples, as the presets have it. */
+#define COUNTERS_DEFAULT_US 100
+#define COUNTERS_MAX_US 20
+
+/* `device`: as CUDA_VISIBLE_DEVICES names it; NULL: every one this process may see. Returns once samples are being taken. */
 struct engine_proc *counters_start(const char *trace_path, unsigned interval_us, const char *device,
                                    struct err *err);
 void counters_stop(struct engine_proc *c); /* returns once the file is whole */

@@ -1,0 +1,148 @@
+/* PM sampling of a CUPTI without a GPU. MOCK_PM says how it behaves; without it, this GPU has none. A list, by commas:
+ *     on            samples come, as many as time passed since the start
+ *     fail=CODE     taking hold of the counters fails with this error
+ *     clock         no trigger by time, as on GA100
+ *     narrow        one pass holds three metrics
+ *     gap           every tenth sample is not delivered
+ *     disorder      samples of an image come in pairs the wrong way round
+ *     full          the hardware's buffer overflowed
+ *     choke         the second decode finds more than it can hold
+ * Values are by metric: SM 50%, tensor 25%, DRAM 30% and 10%, warps 40%, the clock 1.5 GHz. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "counters/api.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define CALL(name, block)      \
+    EXPORT int name(block *p); \
+    int name(block *p)
+#define CAPACITY 2000
+
+static uint64_t interval_ns, started_ns, delivered, decodes;
+static struct { uint64_t start_ns, end_ns; } image[CAPACITY];
+static size_t in_image;
+
+static const char *behaves(const char *word) {
+    const char *all = getenv("MOCK_PM"), *at = all ? strstr(all, word) : NULL;
+    return at ? at + strlen(word) : NULL;
+}
+
+static uint64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+CALL(cuptiProfilerInitialize, struct pm_nothing) { return p ? PM_OK : 1; }
+CALL(cuptiDeviceGetChipName, struct pm_chip_name) {
+    p->name = "GH100";
+    return behaves("on") || behaves("fail=") ? PM_OK : PM_NOT_SUPPORTED;
+}
+CALL(cuptiPmSamplingGetCounterAvailability, struct pm_availability) {
+    if (p->image) memset(p->image, 0, p->bytes);
+    p->bytes = 8;
+    return PM_OK;
+}
+CALL(cuptiProfilerHostInitialize, struct pm_host_open) {
+    p->host = calloc(1, sizeof(size_t)); /* how many metrics it was given */
+    return p->host ? PM_OK : PM_OUT_OF_MEMORY;
+}
+CALL(cuptiProfilerHostDeinitialize, struct pm_host) {
+    free(p->host);
+    return PM_OK;
+}
+CALL(cuptiProfilerHostConfigAddMetrics, struct pm_add_metrics) {
+    *(size_t *)p->host = p->n;
+    return PM_OK;
+}
+CALL(cuptiProfilerHostGetConfigImageSize, struct pm_image_size) {
+    p->bytes = sizeof(size_t);
+    return PM_OK;
+}
+CALL(cuptiProfilerHostGetConfigImage, struct pm_image) {
+    memcpy(p->image, p->host, sizeof(size_t));
+    return PM_OK;
+}
+CALL(cuptiProfilerHostGetNumOfPasses, struct pm_passes) {
+    size_t n;
+    memcpy(&n, p->image, sizeof n);
+    p->passes = behaves("narrow") && n > 3 ? 2 : 1;
+    return PM_OK;
+}
+
+static double value_of(const char *name) {
+    static const struct {
+        const char *start;
+        double value;
+    } values[] = { { "sm__cycles_active", 50 }, { "sm__pipe_tensor", 25 }, { "dram__read", 30 },
+                   { "dram__write", 10 },       { "tpc__warps", 40 },      { "gpc__cycles", 1.5e9 } };
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
+        if (strncmp(name, values[i].start, strlen(values[i].start)) == 0) return values[i].value;
+    return 1;
+}
+
+CALL(cuptiProfilerHostEvaluateToGpuValues, struct pm_evaluate) {
+    for (size_t i = 0; i < p->n; i++) p->values[i] = value_of(p->names[i]);
+    return PM_OK;
+}
+CALL(cuptiPmSamplingEnable, struct pm_enable) {
+    const char *code = behaves("fail=");
+    p->sampling = &in_image;
+    return code ? atoi(code) : PM_OK;
+}
+CALL(cuptiPmSamplingDisable, struct pm_sampling) { return p ? PM_OK : 1; }
+CALL(cuptiPmSamplingSetConfig, struct pm_configure) {
+    if (p->trigger == PM_TRIGGER_TIME && behaves("clock")) return PM_NOT_SUPPORTED;
+    interval_ns = p->interval;
+    return PM_OK;
+}
+CALL(cuptiPmSamplingStart, struct pm_sampling) {
+    (void)p;
+    started_ns = now_ns();
+    delivered = 0;
+    return PM_OK;
+}
+CALL(cuptiPmSamplingStop, struct pm_sampling) { return p ? PM_OK : 1; }
+CALL(cuptiPmSamplingGetCounterDataSize, struct pm_data_size) {
+    p->bytes = 64;
+    return PM_OK;
+}
+CALL(cuptiPmSamplingCounterDataImageInitialize, struct pm_data_init) {
+    (void)p;
+    in_image = 0;
+    return PM_OK;
+}
+
+static void swap_pairs(void) {
+    for (size_t i = 1; i < in_image; i += 2) {
+        __typeof__(image[0]) t = image[i];
+        image[i] = image[i - 1];
+        image[i - 1] = t;
+    }
+}
+
+CALL(cuptiPmSamplingDecodeData, struct pm_decode) {
+    uint64_t there = (now_ns() - started_ns) / interval_ns;
+    if (behaves("choke") && ++decodes == 2) return PM_OUT_OF_MEMORY;
+    for (; delivered < there && in_image < CAPACITY; delivered++) {
+        if (behaves("gap") && delivered % 10 == 9) continue;
+        image[in_image].start_ns = started_ns + delivered * interval_ns;
+        image[in_image++].end_ns = started_ns + (delivered + 1) * interval_ns;
+    }
+    if (behaves("disorder")) swap_pairs();
+    p->overflow = behaves("full") != NULL;
+    p->stop_reason = delivered < there ? PM_STOP_DATA_FULL : 0;
+    return PM_OK;
+}
+CALL(cuptiPmSamplingGetCounterDataInfo, struct pm_data_info) {
+    p->completed = p->populated = in_image;
+    return PM_OK;
+}
+CALL(cuptiPmSamplingCounterDataGetSampleInfo, struct pm_sample_info) {
+    p->start_ns = image[p->sample].start_ns;
+    p->end_ns = image[p->sample].end_ns;
+    return PM_OK;
+}
