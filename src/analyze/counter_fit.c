@@ -11,9 +11,9 @@
 
 #define MAX_UNKNOWNS 512 /* classes beyond, the least exposed, share one unknown and are not told apart */
 #define ROBUST_ROUNDS 3
-#define HUBER 2.0        /* residuals beyond so many deviations count less */
-#define EXACT 2e-3       /* of the largest rate: a residual below is no outlier */
-#define RIDGE 1e-4       /* of a sample's worth: keeps classes apart that nearly always run together */
+#define HUBER 2.0  /* residuals beyond so many deviations count less */
+#define EXACT 2e-3 /* of the largest rate: a residual below is no outlier */
+#define RIDGE 1e-6 /* of a sample's worth: a solution exists even for classes that always run together */
 #define MIN_EXPOSURE 2.0 /* samples' worth of time below which nothing is said */
 #define BUSY 0.05        /* fraction of a sample with kernels, for it to say how well the fit holds */
 

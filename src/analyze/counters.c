@@ -19,6 +19,9 @@
 /* Bound classes: what stands near its peak. */
 #define COMPUTE_PCT 60.0
 #define MEMORY_PCT 60.0
+/* A clock that a peak can be stated at, as parts of the highest. */
+#define NEAR_LOW 0.85
+#define NEAR_HIGH 1.05
 
 static const struct {
     const char *name, *prefix[2];
@@ -228,25 +231,69 @@ static double peak_bandwidth(const struct analysis *a, uint32_t device) {
     return own > 0 ? own : a->peak_bytes_per_s;
 }
 
+/* Dense 16-bit FLOPs a multiprocessor's tensor pipes do in a cycle. */
+static double tensor_flops_a_cycle(const struct timeline_device *d) {
+    switch (10 * d->cc_major + d->cc_minor) {
+    case 100: return 8192;
+    case 90: return 4096;
+    case 80: return 2048;
+    case 89:
+    case 75: return 1024;
+    default: return NAN;
+    }
+}
+
+/* The clock at which the peak of MFU is stated. A datasheet's is often below the highest: 989 TFLOP/s of an H200 are
+ * 1.83 GHz, and its highest clock is 1.98 GHz. Other types are a power of two faster or slower. Where no such clock is
+ * near the highest (an unknown chip, a measured peak), the highest. */
+static double peak_clock_hz(const struct analysis *a, uint32_t device) {
+    const struct timeline_device *d = &a->timeline->devices[device];
+    double highest_hz = (double)d->sm_clock_khz * 1e3;
+    for (double type = 0.5; type <= 4; type *= 2) {
+        double hz = a->peak_flops_per_s / (tensor_flops_a_cycle(d) * type * d->sms);
+        if (hz >= NEAR_LOW * highest_hz && hz <= NEAR_HIGH * highest_hz) return hz;
+    }
+    return highest_hz > 0 ? highest_hz : NAN;
+}
+
+/* Percent of tensor cycles at one clock as percent of the peak. */
+static double at_peak_clock(const struct analysis *a, uint32_t device, double pct, double clock_hz) {
+    return pct * clock_hz / peak_clock_hz(a, device);
+}
+
 static void derive_rows(const struct analysis *a, struct analysis_counters *out) {
     for (size_t i = 0; i < out->nrows; i++) {
         struct counter_row *r = &out->rows[i];
         uint32_t device = a->timeline->shapes[a->kernels[r->kernel].shape].device;
+        double clock_hz = isnan(r->value[COUNTER_CLOCK]) ? out->clock_hz : r->value[COUNTER_CLOCK],
+               tensor = at_peak_clock(a, device, r->value[COUNTER_TENSOR], clock_hz);
         r->dram_pct = dram_sum(r->value);
         r->dram_bytes_per_s = r->dram_pct / 100 * peak_bandwidth(a, device);
+        r->roof_pct = isnan(r->dram_pct) || isnan(tensor) ? NAN : MAX(r->dram_pct, tensor);
     }
+}
+
+static double mean_clock(const struct timeline *tl) {
+    double sum = 0, weight = 0;
+    float v[COUNTER_SLOTS];
+    for (size_t i = 0; i < tl->samples.n; i++) {
+        take_values(tl, i, v);
+        if (isnan(v[COUNTER_CLOCK])) continue;
+        double ns = (double)(tl->samples.end_ns[i] - tl->samples.start_ns[i]);
+        sum += ns * (double)v[COUNTER_CLOCK];
+        weight += ns;
+    }
+    return weight > 0 ? sum / weight : NAN;
 }
 
 /* The model's shares are of the timed run; recording stretched the one that was sampled. */
 static void derive_stage(const struct analysis *a, uint32_t device, struct counter_stage *row) {
     const struct analysis_stage *s = &a->stages[row->stage];
     double stretched = s->overhead_ratio > 0 ? s->overhead_ratio : 1;
-    double highest_hz = (double)a->timeline->devices[device].sm_clock_khz * 1e3;
     row->covered = s->wall_total_ns > 0 ? MIN(row->covered_ns / s->wall_total_ns, 1.0) : NAN;
     row->dram_pct = dram_sum(row->mean);
     row->dram_bytes_per_s = row->dram_pct / 100 * peak_bandwidth(a, device);
-    row->tensor_at_peak_pct =
-        highest_hz > 0 ? row->mean[COUNTER_TENSOR] * row->mean[COUNTER_CLOCK] / highest_hz : NAN;
+    row->tensor_at_peak_pct = at_peak_clock(a, device, row->mean[COUNTER_TENSOR], row->mean[COUNTER_CLOCK]);
     row->mfu_pct = 100 * s->mfu / stretched;
     row->mbu_pct = 100 * s->mbu / stretched;
 }
@@ -317,6 +364,7 @@ struct analysis_counters *counters_make(const struct analysis *a) {
     struct analysis_counters *out = xcalloc(1, sizeof *out);
     out->interval_ns = NAN;
     for (uint32_t d = 0; d < a->timeline->ndevices; d++) fit_device(a, d, out, &cap);
+    out->clock_hz = mean_clock(a->timeline);
     derive_rows(a, out);
     stage_means(a, out);
     out->concurrent = any_overlap(a->timeline);

@@ -34,6 +34,8 @@ struct counter_row {
     double exposure_ns;
     double value[COUNTER_SLOTS], error[COUNTER_SLOTS]; /* error: standard error */
     double dram_pct, dram_bytes_per_s; /* read and write; NaN: not measured, or the peak is not known */
+    double
+        roof_pct; /* of the roofline: the larger of DRAM and of the tensor pipes at the clock of their peak */
     enum counter_quality quality;
     enum counter_bound bound;
 };
@@ -44,7 +46,8 @@ struct counter_stage {
     double covered;    /* the same as a fraction of it, 0..1 */
     double mean[COUNTER_SLOTS];
     double dram_pct, dram_bytes_per_s; /* as above */
-    double tensor_at_peak_pct; /* tensor activity at the clock it ran at, of that at the device's highest */
+    double
+        tensor_at_peak_pct; /* tensor activity at the clock it ran at, of that at the clock of the peak of MFU */
     double mfu_pct,
         mbu_pct; /* the model's, over the recorded time instead of the timed: what to compare with */
 };
@@ -55,6 +58,7 @@ struct analysis_counters {
     size_t nrows, nstages;
     uint64_t samples, unused;
     double interval_ns; /* mean */
+    double clock_hz;    /* mean SM clock of all samples */
     bool concurrent;    /* some kernels ran side by side and share their samples evenly */
 };
 

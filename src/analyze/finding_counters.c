@@ -44,7 +44,7 @@ void find_model_differs(struct context *c, const struct finding_rule *rule, cons
     const char *evidence = analysis_text(
         c,
         "over the recorded run, of which samples cover %.0f%%: DRAM %.1f%% against %.1f%% modelled, tensor pipes %.1f%% "
-        "(at the highest clock) against %.1f%%",
+        "(at the clock of their peak) against %.1f%%",
         100 * m->covered, m->dram_pct, m->mbu_pct, m->tensor_at_peak_pct, m->mfu_pct);
     finding_emit(c, rule, f, NAN, ANALYSIS_MEDIUM, title, evidence, advice(modelled, measured, memory));
 }

@@ -78,6 +78,7 @@ struct run {
         size_t n, cap;
     } rules;
     struct problems problems;
+    size_t said; /* of the problems, when they arose */
     struct spawn program;
     struct engine_proc *counters; /* NULL: not sampled */
 };
@@ -169,6 +170,12 @@ static unsigned what_of(const struct run_opts *o) {
     return what | (o->gemm_shapes ? INJECT_GEMMS : 0);
 }
 
+/* The newest, before the program begins: whoever waits for it should know. */
+static void say_problem(struct run *r) {
+    log_warn("%s", r->problems.v[r->problems.n - 1]);
+    r->said = r->problems.n;
+}
+
 static int start(struct run *r, struct err *err) {
     const struct inject_options inject = {
         .trace_dir = r->trace_dir,
@@ -188,7 +195,7 @@ static int start(struct run *r, struct err *err) {
         problems_add(&r->problems,
                      "%s was set already and was kept: the collector is not loaded that way; unset it",
                      env.kept[i]);
-        log_warn("%s", r->problems.v[r->problems.n - 1]);
+        say_problem(r);
     }
     spawn.argv = r->argv;
     spawn.set = (const char *const *)env.set;
@@ -234,7 +241,7 @@ static int finish(struct run *r, struct run_report *report, int status, struct e
     spawn_describe_end(&r->program, how, sizeof how);
     if (status != 0) log_warn("%s ended with %s", r->argv[0], how);
     if (r->o->report && run_report(report, err) < 0) log_error("%s", err->msg);
-    for (size_t i = 0; i < report->problems.n; i++) log_warn("%s", report->problems.v[i]);
+    for (size_t i = r->said; i < report->problems.n; i++) log_warn("%s", report->problems.v[i]);
     bool nothing = r->o->report && report->kernels == 0 && report->ranges == 0;
     if (nothing) log_error("nothing was collected from %s: %s", r->argv[0], why_nothing(r, report));
     log_info("run folder: %s", r->dir);
@@ -255,7 +262,7 @@ static void start_counters(struct run *r) {
     if (r->counters) return;
     problems_add(&r->problems,
                  "hardware counters are not sampled: %s ('inferprof doctor' checks this machine)", err.msg);
-    log_warn("%s", r->problems.v[r->problems.n - 1]);
+    say_problem(r);
 }
 
 static int run_program(struct run *r, struct err *err) {

@@ -104,13 +104,17 @@ static void pair(struct strbuf *out, double sort_value, const char *shown, const
 static void counter_cells(const struct counter_row *r, struct strbuf *out) {
     double sm = rows_counter(r, COUNTER_SM), tensor = rows_counter(r, COUNTER_TENSOR),
            clock = rows_counter(r, COUNTER_CLOCK), dram = r ? r->dram_pct : NAN;
-    char rate[48], ghz[48];
-    snprintf(rate, sizeof rate, "%s GB/s", text_num(r ? r->dram_bytes_per_s * 1e-9 : NAN, 0).s);
+    char rate[160], ghz[48], roof[80];
+    snprintf(rate, sizeof rate, "%s GB/s: %s in, %s out", text_num(r ? r->dram_bytes_per_s * 1e-9 : NAN, 0).s,
+             text_percent(rows_counter(r, COUNTER_DRAM_READ) / 100).s,
+             text_percent(rows_counter(r, COUNTER_DRAM_WRITE) / 100).s);
+    snprintf(roof, sizeof roof, "%s of roof, ", text_percent(r ? r->roof_pct / 100 : NAN).s);
     snprintf(ghz, sizeof ghz, "%s GHz", text_num(clock * 1e-9, 2).s);
     pair(out, sm, text_percent(sm / 100).s, isfinite(clock) ? ghz : "");
     number(out, tensor, text_percent(tensor / 100).s);
     pair(out, dram, text_percent(dram / 100).s, r && isfinite(r->dram_bytes_per_s) ? rate : "");
-    strbuf_addf(out, "<td class=\"cat\">%s<small>%s</small></td>", text_or_dash(rows_counter_bound(r)),
+    strbuf_addf(out, "<td class=\"cat\">%s<small>%s%s</small></td>", text_or_dash(rows_counter_bound(r)),
+                r && isfinite(r->roof_pct) ? roof : "",
                 r && r->quality != COUNTER_UNKNOWN ? counter_quality_name(r->quality) : "");
 }
 

@@ -146,6 +146,7 @@ static void write_slots(struct jsonw *j, const double *v) {
 static void write_counter_row(struct jsonw *j, const struct counter_row *r) {
     write_slots(j, r->value);
     jsonw_knum(j, "dram_pct", r->dram_pct), jsonw_knum(j, "dram_byte_per_s", r->dram_bytes_per_s);
+    jsonw_knum(j, "roof_pct", r->roof_pct);
     jsonw_kstr(j, "bound", counter_bound_name(r->bound));
     jsonw_kstr(j, "quality", counter_quality_name(r->quality));
     jsonw_knum(j, "exposure_ns", r->exposure_ns), jsonw_knum(j, "exposure_samples", r->exposure);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/die.h"
 #include "base/file.h"
@@ -42,6 +43,7 @@ struct engine_proc *counters_start(const char *trace_path, unsigned interval_us,
     struct engine_proc *p = engine_proc_start(argv, set, err);
     if (p && await_ready(p, err) < 0) {
         engine_proc_stop(p, 0, NULL);
+        unlink(trace_path); /* it holds nothing but this failure */
         p = NULL;
     }
     free(visible);

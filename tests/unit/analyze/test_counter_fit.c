@@ -1,6 +1,7 @@
 /* Synthetic timelines whose answer is known: the fit must find it, and say how sure it is. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "analyze/counter_fit.h"
 #include "base/hash.h"
@@ -17,7 +18,8 @@ struct scene {
     float *values;
 };
 
-static const double truth[CLASSES + 1] = { 95, 3, 40, 0, 72.5, 12, 0 }; /* percent; idle last */
+static double truth[CLASSES + 1] = { 95, 3, 40, 0, 72.5, 12, 0 }; /* percent; idle last */
+static bool rigid; /* every step is the last one over again, to the nanosecond */
 
 static double uniform(uint64_t *seed) { return (double)(hash_u64(++*seed) >> 11) * 0x1p-53; }
 static double noise(uint64_t *seed) {
@@ -33,8 +35,9 @@ static void make_kernels(struct scene *s, size_t steps, uint64_t seed) {
     s->class_of = calloc(s->nkernels, sizeof *s->class_of);
     for (size_t i = 0; i < s->nkernels; i++) {
         uint32_t slot = (uint32_t)(i % KERNELS_A_STEP), class = slot % CLASSES;
-        s->start[i] = now + 500 + (uint64_t)(uniform(&seed) * 2500);
-        s->end[i] = s->start[i] + 1000 + class * 1300 + (uint64_t)(uniform(&seed) * 300);
+        double gap = rigid ? slot * 0.03 : uniform(&seed), more = rigid ? 0.5 : uniform(&seed);
+        s->start[i] = now + 500 + (uint64_t)(gap * 2500);
+        s->end[i] = s->start[i] + 1000 + class * 1300 + (uint64_t)(more * 300);
         s->class_of[i] = class;
         now = s->end[i];
     }
@@ -112,6 +115,66 @@ TEST(counters_stay_near_the_truth_with_jitter) { check_within(10000, 0, 150, 0, 
 TEST(counters_stay_near_the_truth_with_clock_drift) {
     check_within(10000, 0, 0, 1, 3);
 } /* 90 ns at the end */
+
+/* A step of some 160 us that repeats exactly, seen every 100 us: each sample sees it at another phase, so edges of
+ * samples pass over every kernel, the shortest of 1.2 us among them. */
+TEST(counters_of_a_step_that_repeats_exactly_are_resolved_by_phase) {
+    rigid = true;
+    check_within(100000, 0, 0, 0, 0.5);
+    check_within(100003, 0.2, 0, 0, 4);
+    rigid = false;
+}
+
+/* A hundred scenes with rates of their own. */
+TEST(counters_are_recovered_whatever_the_rates) {
+    double kept[CLASSES + 1];
+    memcpy(kept, truth, sizeof kept);
+    for (uint64_t seed = 1; seed <= 100; seed++) {
+        struct scene s = { 0 };
+        struct counter_fit fit;
+        uint64_t draw = seed * 77;
+        for (size_t c = 0; c < CLASSES; c++) truth[c] = 100 * uniform(&draw);
+        make_kernels(&s, 60, seed * 1000);
+        make_samples(&s, 2000 + (uint64_t)(uniform(&draw) * 20000), 0, 0, 0, seed);
+        run(&s, &fit);
+        for (size_t c = 0; c < CLASSES; c++) CHECK_NEAR(fit.rate[c], truth[c], 0.5);
+        counter_fit_free(&fit);
+        free_scene(&s);
+    }
+    memcpy(truth, kept, sizeof kept);
+}
+
+/* A pause fits perfectly; it must not make the rest look like outliers, nor its errors small. */
+TEST(counters_name_honest_errors_after_a_long_pause) {
+    struct scene s = { 0 }, wide;
+    struct counter_fit fit;
+    size_t inside = 0;
+    make_kernels(&s, 200, 11);
+    make_samples(&s, 10000, 3, 0, 0, 12);
+    wide = s; /* as many samples again, and ten times more, of nothing; then one kernel more */
+    wide.nsamples = s.nsamples * 12;
+    wide.sample_start = calloc(wide.nsamples, sizeof *wide.sample_start);
+    wide.sample_end = calloc(wide.nsamples, sizeof *wide.sample_end);
+    wide.values = calloc(wide.nsamples, sizeof *wide.values);
+    for (size_t i = 0; i < wide.nsamples; i++) {
+        wide.sample_start[i] = s.sample_start[0] + i * 10000;
+        wide.sample_end[i] = wide.sample_start[i] + 10000;
+        wide.values[i] = i < s.nsamples ? s.values[i] : 0;
+    }
+    wide.start[s.nkernels - 1] = wide.sample_end[wide.nsamples - 2];
+    wide.end[s.nkernels - 1] = wide.start[s.nkernels - 1] + 1000;
+    run(&wide, &fit);
+    for (size_t c = 0; c < CLASSES; c++) {
+        CHECK(fit.error[c] > 0.1);
+        inside += truth[c] == 0 || fabs(fit.rate[c] - truth[c]) <= 3 * fit.error[c];
+    }
+    CHECK(inside >= CLASSES - 1);
+    counter_fit_free(&fit);
+    free(wide.sample_start);
+    free(wide.sample_end);
+    free(wide.values);
+    free_scene(&s);
+}
 
 TEST(counters_name_an_error_that_holds_the_truth) {
     size_t inside = 0, total = 0;

@@ -11,11 +11,15 @@
 /* Each step: a memory-bound kernel of 6 us, a tensor kernel of 4 us, 2 us of nothing; samples of 5 us. */
 static bool with_ghost; /* a kernel in the pause, of which the samples show nothing */
 
+static bool with_chip; /* the device says what it is */
+
 static struct timeline *make_timeline_of(uint64_t sampled_steps) {
     struct timeline_builder *b = timeline_builder_open();
     timeline_builder_process(b, "a.ipt");
     timeline_builder_meta(b, "device.0.name", "NVIDIA H200");
     timeline_builder_meta(b, "device.0.sm_clock_khz", "1980000");
+    if (with_chip)
+        timeline_builder_meta(b, "device.0.sms", "132"), timeline_builder_meta(b, "device.0.cc", "9.0");
     uint32_t names[2] = { timeline_builder_text(b, "gemv"), timeline_builder_text(b, "gemm") };
     uint32_t metrics = timeline_builder_text(
         b,
@@ -157,6 +161,57 @@ TEST(a_model_far_from_the_counters_is_a_finding) {
     CHECK(says_differs(DRAM_PCT, TENSOR_PCT * 2, STEPS, "of the tensor peak"));
     CHECK(!says_differs(DRAM_PCT * 0.85, TENSOR_PCT * 1.15, STEPS, NULL)); /* within a fifth */
     CHECK(!says_differs(NAN, NAN, STEPS, NULL));                           /* no model */
+}
+
+/* 989.4 TFLOP/s are those of 132 multiprocessors at 1.83 GHz. */
+TEST(tensor_activity_is_taken_to_the_clock_of_the_peak) {
+    with_chip = true;
+    struct timeline *tl = make_timeline();
+    with_chip = false;
+    struct analysis a;
+    struct analyze_input in = { .peak_flops_per_s = 989.4e12, .peak_bytes_per_s = 4.8e12 };
+    analyze_run(tl, &in, &a);
+    CHECK_NEAR(counters_of_stage(a.counters, 0)->tensor_at_peak_pct, TENSOR_PCT * 1.98 / 1.83, 0.3);
+    CHECK_NEAR(row_named(&a, "gemm")->roof_pct, 92 * 1.98 / 1.83, 0.8);
+    CHECK_NEAR(row_named(&a, "gemv")->roof_pct, 87, 0.5);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+TEST(a_copy_is_no_idle_time) {
+    struct timeline_builder *b = timeline_builder_open();
+    struct analysis a;
+    timeline_builder_process(b, "a.ipt");
+    uint32_t name = timeline_builder_text(b, "kernel"),
+             metrics = timeline_builder_text(b, "sm__cycles_active.avg.x;dram__read_throughput.avg.x");
+    for (uint64_t i = 0; i < 300;
+         i++) { /* 4 us of kernel, 4 us of copy that begins under it, 4 us of nothing */
+        uint64_t at = 1000 + i * 12000;
+        struct trace_kernel k = { .start_ns = at, .end_ns = at + 4000, .name = name, .grid_x = 64 };
+        struct trace_copy c = {
+            .start_ns = at + 2000, .end_ns = at + 8000, .copy_kind = TRACE_COPY_DTOD, .bytes = 1
+        };
+        timeline_builder_kernel(b, &k, 1);
+        timeline_builder_copy(b, &c, 1);
+    }
+    for (uint64_t t = 1000; t + 5000 <= 1000 + 300 * 12000; t += 5000) {
+        double kernel = 0, copy = 0;
+        for (uint64_t ns = t; ns < t + 5000; ns += 1000) {
+            uint64_t phase = (ns - 1000) % 12000;
+            kernel += phase < 4000 ? 0.2 : 0;
+            copy += phase >= 4000 && phase < 8000 ? 0.2 : 0;
+        }
+        struct trace_sample s = { .start_ns = t, .end_ns = t + 5000, .metrics = metrics };
+        s.v0 = 70 * kernel, s.v1 = 20 * kernel + 60 * copy;
+        timeline_builder_sample(b, &s, 1);
+    }
+    struct timeline *tl = timeline_builder_finish(b);
+    analyze_run(tl, NULL, &a);
+    CHECK_INT(a.counters->nrows, 1);
+    CHECK_NEAR(a.counters->rows[0].value[COUNTER_SM], 70, 0.5);
+    CHECK_NEAR(a.counters->rows[0].value[COUNTER_DRAM_READ], 20, 0.5);
+    analysis_free(&a);
+    timeline_close(tl);
 }
 
 TEST(few_samples_are_no_evidence_against_the_model) {

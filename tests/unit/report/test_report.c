@@ -211,6 +211,7 @@ TEST(compare_says_no_more_than_the_repeats_show) {
 static struct counter_row measured = { .value = { 61.6, 2.25, 40, 36, NAN, 1.84e9 },
                                        .dram_pct = 76,
                                        .dram_bytes_per_s = 3.648e12,
+                                       .roof_pct = 76,
                                        .quality = COUNTER_GOOD,
                                        .bound = COUNTER_BOUND_MEMORY };
 static struct counter_stage measured_stage = { .covered = 0.5,
@@ -233,13 +234,14 @@ TEST(counters_are_columns_only_where_they_are) {
     CHECK(strstr(without.buf, "DRAM") == NULL);
     s.analysis.counters = &counters;
     report_markdown(&s.in, &with);
-    CHECK(strstr(with.buf, "| 61.6% | 2.25% | 76.0% | 3,648 | \xe2\x80\x93 | 1.84 | memory | good |") !=
+    CHECK(strstr(with.buf,
+                 "| 61.6% | 2.25% | 40.0% | 36.0% | 3,648 | \xe2\x80\x93 | 1.84 | 76.0% | memory | good |") !=
           NULL);
     CHECK(strstr(with.buf, "| 50.0% | 3.60% | 3.70% | 172 | 6.50% | 6.25% | \xe2\x80\x93 | 12.0% |") != NULL);
     strbuf_reset(&with);
     report_html(&s.in, &with);
-    CHECK(strstr(with.buf, "76.0%<small>3,648 GB/s</small>") != NULL);
-    CHECK(strstr(with.buf, "memory<small>good</small>") != NULL);
+    CHECK(strstr(with.buf, "76.0%<small>3,648 GB/s: 40.0% in, 36.0% out</small>") != NULL);
+    CHECK(strstr(with.buf, "memory<small>76.0% of roof, good</small>") != NULL);
     CHECK(strstr(with.buf, "nan%") == NULL && strstr(with.buf, ">nan") == NULL);
     report_metrics_json(&s.in, &json);
     json_t *root = json_loads(json.buf, 0, NULL);
