@@ -35,7 +35,7 @@ TEST(the_built_in_configuration_fits_the_schema) {
         if (i == 0) CHECK_STR(s.model.path, "embedded");
         if (i == 1) CHECK_INT(s.infer.no_repeat_ngram_size, 20);
         if (i == 3) CHECK_STR(s.profiling.detail, "stages");
-        if (i == 4) CHECK_INT(s.profiling.counter_interval_us, 100);
+        if (i == 4) CHECK_INT(s.profiling.counter_interval_us, 20);
         conf_close(c);
     }
 }
