@@ -9,6 +9,7 @@
 #include "analyze/kernel_profile.h"
 #include "base/die.h"
 #include "base/strbuf.h"
+#include "base/units.h"
 #include "base/util.h"
 #include "base/vec.h"
 
@@ -45,6 +46,11 @@ const char *analysis_text(struct context *c, const char *fmt, ...) {
     const char *s = vtext(c, fmt, ap);
     va_end(ap);
     return s;
+}
+
+const char *analysis_count(struct context *c, uint64_t n) {
+    char text[40];
+    return analysis_text(c, "%s", units_grouped(n, text, sizeof text));
 }
 
 void analysis_note(struct context *c, enum analysis_severity severity, const char *fmt, ...) {

@@ -20,9 +20,10 @@ static const char *scaled_from(struct context *c, const struct finding_stage *f,
 
 static const char *per_token(struct context *c, const struct finding_stage *f) {
     if (isnan(f->s->launches_per_token)) return "";
-    return analysis_text(
-        c, f->s->launches_per_token < 10 ? ", %.2g launches a token" : ", %.0f launches a token",
-        f->s->launches_per_token);
+    if (f->s->launches_per_token < 10)
+        return analysis_text(c, ", %.2g launches a token", f->s->launches_per_token);
+    return analysis_text(c, ", %s launches a token",
+                         analysis_count(c, (uint64_t)llround(f->s->launches_per_token)));
 }
 
 static const char *empty_queue(struct context *c, const struct finding_stage *f) {
@@ -41,8 +42,8 @@ void find_launch_bound(struct context *c, const struct finding_rule *rule, const
                       finding_time(c, f->busy_ms), finding_time(c, f->wall_ms), finding_time(c, removable));
     const char *evidence = analysis_text(
         c,
-        "%llu kernels of %.1f us on average%s; a launch call every %.1f us (median), the call itself %.1f us%s%s",
-        (unsigned long long)s->kernels, s->kernel_mean_ns * 1e-3, per_token(c, f),
+        "%s kernels of %.1f us on average%s; a launch call every %.1f us (median), the call itself %.1f us%s%s",
+        analysis_count(c, s->kernels), s->kernel_mean_ns * 1e-3, per_token(c, f),
         s->idle.launch_interval_ns * 1e-3, s->idle.launch_cost_ns * 1e-3, empty_queue(c, f),
         scaled_from(c, f, recorded));
     finding_emit(
@@ -59,8 +60,8 @@ void find_sync(struct context *c, const struct finding_rule *rule, const struct 
     const char *title = analysis_text(c, "%s stops for the host: the GPU waits %s after synchronisations",
                                       f->s->name, finding_time(c, ms));
     const char *evidence =
-        analysis_text(c, "%llu synchronisations hold the host for %s; %s of idle GPU follow them%s",
-                      (unsigned long long)f->s->syncs, finding_time(c, f->s->sync_ns * 1e-6),
+        analysis_text(c, "%s synchronisations hold the host for %s; %s of idle GPU follow them%s",
+                      analysis_count(c, f->s->syncs), finding_time(c, f->s->sync_ns * 1e-6),
                       finding_time(c, ms), scaled_from(c, f, f->idle_scale > 0 ? ms / f->idle_scale : NAN));
     finding_emit(
         c, rule, f, ms, ANALYSIS_MEDIUM, title, evidence,
@@ -73,8 +74,8 @@ void find_host_copies(struct context *c, const struct finding_rule *rule, const 
     if (ms < 0.02 * f->wall_ms) return;
     const char *title = analysis_text(c, "%s waits %s for copies", f->s->name, finding_time(c, ms));
     const char *evidence = analysis_text(
-        c, "%llu copies and memsets; %.2f MB to the device, %.2f MB back; no kernel ran beside them",
-        (unsigned long long)f->s->copies, f->s->htod_bytes * 1e-6, f->s->dtoh_bytes * 1e-6);
+        c, "%s copies and memsets; %.2f MB to the device, %.2f MB back; no kernel ran beside them",
+        analysis_count(c, f->s->copies), f->s->htod_bytes * 1e-6, f->s->dtoh_bytes * 1e-6);
     finding_emit(
         c, rule, f, ms, ANALYSIS_MEDIUM, title, evidence,
         "Keep the data on the device, copy from pinned memory on a stream of its own, and overlap it with kernels.");
@@ -124,8 +125,8 @@ void find_between_steps(struct context *c, const struct finding_rule *rule, cons
     const char *title =
         analysis_text(c, "The GPU waits %s between steps of %s", finding_time(c, ms), f->s->name);
     const char *evidence = analysis_text(
-        c, "%.1f us on average from the last kernel of a step to the first of the next, over %zu steps",
-        ns * 1e-3 / (double)steps, steps);
+        c, "%.1f us on average from the last kernel of a step to the first of the next, over %s steps",
+        ns * 1e-3 / (double)steps, analysis_count(c, steps));
     finding_emit(
         c, rule, f, ms, ANALYSIS_MEDIUM, title, evidence,
         "Scheduling, sampling and detokenising run between the steps: overlap them with the GPU (asynchronous "
@@ -139,8 +140,8 @@ void find_unexplained_idle(struct context *c, const struct finding_rule *rule,
     const char *title = analysis_text(c, "%s leaves the GPU idle for %s, for reasons the trace does not hold",
                                       f->s->name, finding_time(c, ms));
     const char *evidence = analysis_text(
-        c, "%llu gaps between kernels of %.1f us on average; no launches were recorded to explain them",
-        (unsigned long long)f->s->idle.gaps, f->s->kernel_mean_ns * 1e-3);
+        c, "%s gaps between kernels of %.1f us on average; no launches were recorded to explain them",
+        analysis_count(c, f->s->idle.gaps), f->s->kernel_mean_ns * 1e-3);
     finding_emit(
         c, rule, f, ms, ANALYSIS_LOW, title, evidence,
         "Record again with launches (inferprof run, or CUDA API tracing in the other tool): short kernels with gaps "

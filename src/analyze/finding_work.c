@@ -86,6 +86,12 @@ void find_roof(struct context *c, const struct finding_rule *rule, const struct 
                  roof_evidence(c, f, memory, on_gpu, work_ms, source), roof_advice(memory, on_gpu));
 }
 
+/* The stage without parent that it is a part of. */
+static uint32_t root_of(const struct context *c, uint32_t row) {
+    while (row != ANALYSIS_NONE && c->a->stages[row].parent != ANALYSIS_NONE) row = c->a->stages[row].parent;
+    return row;
+}
+
 /* Work of classes of the stage, weighted by what a rule says of each class. */
 static double sum_classes(const struct context *c, const struct finding_stage *f,
                           double (*weight)(const struct context *, const struct analysis_kernel *),
@@ -96,9 +102,7 @@ static double sum_classes(const struct context *c, const struct finding_stage *f
         const struct analysis_kernel *k = &c->a->kernels[i];
         double ms = 0, part = weight(c, k);
         for (uint32_t r = 0; r < c->a->nstages; r++) {
-            uint32_t root = r;
-            while (c->a->stages[root].parent != ANALYSIS_NONE) root = c->a->stages[root].parent;
-            if (root == f->row)
+            if (root_of(c, r) == f->row)
                 ms += c->shape_stage_ns[(size_t)k->shape * c->a->nstages + r] * 1e-6 / f->devices;
         }
         if (!(part > 0) || !(ms > 0)) continue;
@@ -123,8 +127,8 @@ void find_small_grids(struct context *c, const struct finding_rule *rule, const 
     const char *title =
         analysis_text(c, "%s: %s run in grids smaller than the GPU", f->s->name, finding_time(c, all));
     const char *evidence = analysis_text(
-        c, "most of it in %s: %llu blocks on %u multiprocessors, %llu calls of %.1f us", k->short_name,
-        (unsigned long long)k->blocks, sms, (unsigned long long)k->calls, k->mean_ns * 1e-3);
+        c, "most of it in %s: %s blocks on %u multiprocessors, %s calls of %.1f us", k->short_name,
+        analysis_count(c, k->blocks), sms, analysis_count(c, k->calls), k->mean_ns * 1e-3);
     finding_emit(
         c, rule, f, bounded(f, ms), ANALYSIS_LOW, title, evidence,
         "Give the GPU more at once: larger batches, split-K or split-KV variants, grouped GEMMs, fusion with neighbours.");
@@ -144,8 +148,8 @@ void find_wave_tails(struct context *c, const struct finding_rule *rule, const s
     const char *title = analysis_text(c, "%s: GEMM tiles do not fill the GPU evenly: up to %s in last waves",
                                       f->s->name, finding_time(c, ms));
     const char *evidence = analysis_text(
-        c, "most of it in %s: %llu blocks are %.2f waves, so %.0f%% of %.0f are used", k->short_name,
-        (unsigned long long)k->blocks, k->waves, 100 * k->waves / ceil(k->waves), ceil(k->waves));
+        c, "most of it in %s: %s blocks are %.2f waves, so %.0f%% of %.0f are used", k->short_name,
+        analysis_count(c, k->blocks), k->waves, 100 * k->waves / ceil(k->waves), ceil(k->waves));
     finding_emit(
         c, rule, f, bounded(f, ms), ANALYSIS_LOW, title, evidence,
         "Pad or batch the shapes to whole tiles and waves, or let the library search for another tile (autotuning, stream-K).");
@@ -159,8 +163,8 @@ void find_chains(struct context *c, const struct finding_rule *rule, const struc
         analysis_text(c, "%s: element-wise kernels run one after the other: fusing them saves up to %s",
                       f->s->name, finding_time(c, ms));
     const char *evidence = analysis_text(
-        c, "%llu kernels stand in such chains; element-wise work is %s, %.0f%% of the GPU's",
-        (unsigned long long)c->stage_chain_kernels[f->row], finding_time(c, all), 100 * all / f->busy_ms);
+        c, "%s kernels stand in such chains; element-wise work is %s, %.0f%% of the GPU's",
+        analysis_count(c, c->stage_chain_kernels[f->row]), finding_time(c, all), 100 * all / f->busy_ms);
     finding_emit(
         c, rule, f, bounded(f, ms), ANALYSIS_MEDIUM, title, evidence,
         "Fuse them: torch.compile, or fused kernels for norm, rotary embedding and activation. Their launches go too.");
@@ -199,7 +203,7 @@ void find_experts(struct context *c, const struct finding_rule *rule, const stru
         return;
     for (size_t i = 0; i < c->a->nkernels; i++) {
         const struct analysis_kernel *k = &c->a->kernels[i];
-        if (k->stage != f->row ||
+        if (root_of(c, k->stage) != f->row ||
             (k->category != KERNEL_CATEGORY_GEMV && k->category != KERNEL_CATEGORY_GEMM))
             continue;
         calls += (double)k->calls;

@@ -63,6 +63,7 @@ struct context {
 void *analysis_keep(struct context *c, void *block);                  /* freed with the analysis */
 void *analysis_alloc(struct context *c, size_t n, size_t elem_bytes); /* zeroed, at least one */
 const char *analysis_text(struct context *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+const char *analysis_count(struct context *c, uint64_t n); /* "1,219" */
 void analysis_note(struct context *c, enum analysis_severity severity, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 

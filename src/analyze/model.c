@@ -60,8 +60,8 @@ static void set_time(struct context *c, struct analysis_stage *s) {
     } else if (s->occurrences) {
         s->time_ns = traced;
         s->time_source = s->occurrences == 1 ? "one occurrence in the trace"
-                                             : analysis_text(c, "mean of %llu occurrences in the trace",
-                                                             (unsigned long long)s->occurrences);
+                                             : analysis_text(c, "mean of %s occurrences in the trace",
+                                                             analysis_count(c, s->occurrences));
     }
 }
 

@@ -42,8 +42,8 @@ static void refuse_idle(struct context *c, size_t stage) {
         s->idle_refused = analysis_text(c, "%.2g%% of the kernel records were lost", 100 * c->a->lost_share);
     else if (unmatched > LOST_LIMIT)
         s->idle_refused =
-            analysis_text(c, "%llu of %llu launches have no kernel: kernels are missing",
-                          (unsigned long long)w->unmatched_launches, (unsigned long long)s->launches);
+            analysis_text(c, "%s of %s launches have no kernel: kernels are missing",
+                          analysis_count(c, w->unmatched_launches), analysis_count(c, s->launches));
     s->idle_known = !s->idle_refused;
     if (!s->idle_known && s->kernels && !s->on_cpu && !s->outside)
         analysis_note(c, ANALYSIS_WARNING, "%s: no verdict on idle time: %s", s->path, s->idle_refused);
@@ -53,11 +53,11 @@ static void note_losses(struct context *c) {
     const struct timeline *tl = c->tl;
     for (unsigned k = 0; k < TRACE_KIND_END; k++)
         if (tl->lost[k])
-            analysis_note(c, ANALYSIS_WARNING, "%llu %s records were lost", (unsigned long long)tl->lost[k],
+            analysis_note(c, ANALYSIS_WARNING, "%s %s records were lost", analysis_count(c, tl->lost[k]),
                           trace_kind_name(k) ? trace_kind_name(k) : "unknown");
     if (tl->bad_records)
-        analysis_note(c, ANALYSIS_WARNING, "%llu records end before they start and were left out",
-                      (unsigned long long)tl->bad_records);
+        analysis_note(c, ANALYSIS_WARNING, "%s records end before they start and were left out",
+                      analysis_count(c, tl->bad_records));
     for (size_t i = 0; i < tl->nproblems; i++)
         analysis_note(c, ANALYSIS_WARNING, "%s", timeline_text(tl, tl->problems[i]));
 }
@@ -74,15 +74,17 @@ static void note_attribution(struct context *c) {
                       "no launches were recorded: kernels belong to the range that was open when they ran");
     if (v->unmatched_kernels)
         analysis_note(c, ANALYSIS_WARNING,
-                      "%llu of %zu kernels (%.2f%% of GPU time) have no launch: they belong to no range",
-                      (unsigned long long)v->unmatched_kernels, tl->kernels.n, 100 * v->unmatched / v->busy);
+                      "%s of %s kernels (%.2f%% of GPU time) have no launch: they belong to no range",
+                      analysis_count(c, v->unmatched_kernels), analysis_count(c, tl->kernels.n),
+                      100 * v->unmatched / v->busy);
     if (c->lent_kernels)
         analysis_note(
             c, ANALYSIS_INFO,
-            "%llu kernels were launched by threads that mark no stage: they count in the stage open in their process",
-            (unsigned long long)c->lent_kernels);
+            "%s kernels were launched by threads that mark no stage: they count in the stage open in their process",
+            analysis_count(c, c->lent_kernels));
     if (tl->nwindows)
-        analysis_note(c, ANALYSIS_INFO, "kernels were recorded in %zu windows only", tl->nwindows);
+        analysis_note(c, ANALYSIS_INFO, "kernels were recorded in %s windows only",
+                      analysis_count(c, tl->nwindows));
     if (!tl->kernels.n)
         analysis_note(c, ANALYSIS_INFO, "no kernels were recorded: times are those of ranges on the host");
 }

@@ -112,7 +112,7 @@ TEST(idle_verdicts_are_refused_when_the_data_cannot_support_them) {
             1);
     tl = timeline_builder_finish(s.b);
     analyze_run(tl, NULL, &a);
-    CHECK(strstr(scene_stage(&a, "decode")->idle_refused, "10 of 1010 launches") != NULL);
+    CHECK(strstr(scene_stage(&a, "decode")->idle_refused, "10 of 1,010 launches") != NULL);
     analysis_free(&a);
     timeline_close(tl);
 }

@@ -121,8 +121,8 @@ TEST(dsocr_decode_is_launch_bound_first_and_far_from_the_memory_roof_second) {
     CHECK_NEAR(a.findings[0].saving_percent, 71.5, 0.7);
     CHECK_INT(a.findings[0].confidence, ANALYSIS_HIGH);
     CHECK(strstr(a.findings[0].title, "decode is launch-bound") != NULL);
-    CHECK(strstr(a.findings[0].evidence, "1219 launches a token") != NULL);
-    CHECK(strstr(a.findings[0].evidence, "2.3 us") != NULL);
+    CHECK(strstr(a.findings[0].evidence, "1,219 launches a token") != NULL);
+    CHECK(strstr(a.findings[0].evidence, "78,016 kernels of 2.3 us") != NULL);
     CHECK_STR(a.findings[1].rule, "roof-distance");
     CHECK_NEAR(a.findings[1].saving_ms, 179.07 - 42.86, 0.1);
     CHECK(strstr(a.findings[1].title, "4.2x the memory roof") != NULL);

@@ -1,0 +1,243 @@
+/* Each rule about work: a scene where it must speak, with the milliseconds, and one beside it where it must not. */
+#include <math.h>
+#include <string.h>
+
+#include "unit/analyze/scene.h"
+#include "unit/test.h"
+
+#define US 1000ull
+#define MS 1000000ull
+
+static const char gemm[] = "nvjet_tst_128x256_64x4_2x1_v_bz_coopA_TNT";
+static const char gemv[] = "void gemvx::kernel<int, int, __nv_bfloat16, __nv_bfloat16>(T1)";
+static const char add[] =
+    "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>(int)";
+static const char cat[] = "void at::native::CatArrayBatchedCopy<c10::BFloat16, unsigned int, 4, 64, 64>(T1)";
+static const char softmax[] = "void at::native::cunn_SoftMaxForward<8, float, float>(T1)";
+static const char flash[] = "void flash_fwd_kernel<Flash_fwd_kernel_traits<128>>(Flash_fwd_params)";
+static const char router[] = "void at::native::sbtopk::gatherTopK<float, unsigned int, 2, false>(T1)";
+static const char nccl[] = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
+
+/* So many calls of a kernel, one after the other, each with its geometry. */
+struct act {
+    const char *name;
+    unsigned times;
+    uint64_t us;
+    uint32_t blocks, threads; /* 0: not known */
+};
+
+static void play_one(struct scene *s, const struct act *act, uint32_t stream, uint64_t call, uint64_t start) {
+    struct trace_launch l = { .start_ns = call,
+                              .end_ns = call + 3 * US,
+                              .thread = 1,
+                              .correlation = ++s->correlation,
+                              .api = timeline_builder_text(s->b, "cudaLaunchKernel") };
+    struct trace_kernel k = { .start_ns = start,
+                              .end_ns = start + act->us * US,
+                              .stream = stream,
+                              .correlation = s->correlation,
+                              .grid_x = act->blocks,
+                              .grid_y = act->blocks ? 1 : 0,
+                              .grid_z = act->blocks ? 1 : 0,
+                              .block_x = act->threads,
+                              .block_y = act->threads ? 1 : 0,
+                              .block_z = act->threads ? 1 : 0,
+                              .registers = act->threads ? 168 : 0,
+                              .name = timeline_builder_text(s->b, act->name) };
+    timeline_builder_launch(s->b, &l, 1);
+    timeline_builder_kernel(s->b, &k, 1);
+}
+
+/* Acts in turn, over and over, in a decode that the host feeds early enough: no idle time. Returns its end. */
+static uint64_t play(struct scene *s, const struct act *acts, size_t n, unsigned rounds) {
+    uint64_t at = 100 * US, call = 0;
+    for (unsigned r = 0; r < rounds; r++)
+        for (size_t i = 0; i < n; i++)
+            for (unsigned t = 0; t < acts[i].times; t++, call += US, at += acts[i].us * US)
+                play_one(s, &acts[i], 7, call < at ? call : at, at);
+    return at;
+}
+
+struct verdict {
+    bool found;
+    double ms;
+    char title[200], evidence[400];
+};
+
+static struct verdict judge_with(struct scene *s, const char *rule, const struct analyze_input *in) {
+    struct timeline *tl = timeline_builder_finish(s->b);
+    struct analysis a;
+    struct verdict v = { false, NAN, "", "" };
+    analyze_run(tl, in, &a);
+    const struct analysis_finding *f = scene_finding(&a, rule);
+    if (f) {
+        v.found = true;
+        v.ms = f->saving_ms;
+        snprintf(v.title, sizeof v.title, "%s", f->title);
+        snprintf(v.evidence, sizeof v.evidence, "%s", f->evidence);
+        CHECK(f->advice[0] != '\0');
+    }
+    analysis_free(&a);
+    timeline_close(tl);
+    return v;
+}
+
+/* Ten rounds of the acts as the stage "decode", with a floor of its time or none. */
+static struct verdict judge(const struct act *acts, size_t n, const char *rule, double floor_ms) {
+    struct scene s;
+    scene_start(&s);
+    uint64_t end = play(&s, acts, n, 10);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 0, end);
+    const struct analyze_cost costs[] = {
+        { .stage = "decode", .flops = 1e9, .bytes = 1e9, .floor_ns = floor_ms * 1e6 }
+    };
+    const struct analyze_input in = {
+        .costs = costs, .ncosts = 1, .peak_flops_per_s = 1e15, .peak_bytes_per_s = 4e12
+    };
+    return judge_with(&s, rule, isnan(floor_ms) ? NULL : &in);
+}
+#define JUDGE(rule, floor_ms, ...)                                                                         \
+    judge((const struct act[]){ __VA_ARGS__ }, sizeof((struct act[]){ __VA_ARGS__ }) / sizeof(struct act), \
+          rule, floor_ms)
+
+/* 10 rounds: 10 x 100 us with 33 blocks on 132 multiprocessors are 10 ms, of which three quarters of the GPU sleep. */
+TEST(finding_small_grids) {
+    struct verdict v = JUDGE("small-grids", NAN, { gemm, 10, 100, 33, 128 }, { gemm, 10, 100, 1320, 128 });
+    CHECK(v.found);
+    CHECK_NEAR(v.ms, 10 * 0.75, 1e-6);
+    CHECK(strstr(v.title, "10.0 ms run in grids smaller than the GPU") != NULL);
+    CHECK(strstr(v.evidence, "33 blocks on 132 multiprocessors, 100 calls of 100.0 us") != NULL);
+    CHECK(!JUDGE("small-grids", NAN, { gemm, 20, 100, 1320, 128 }).found); /* grids that fill it */
+    CHECK(!JUDGE("small-grids", NAN, { gemm, 20, 100, 0, 0 }).found);      /* grids nobody knows */
+    CHECK(!JUDGE("small-grids", NAN, { nccl, 20, 100, 16, 512 }).found);   /* small on purpose */
+    CHECK_NEAR(JUDGE("small-grids", 18, { gemm, 10, 100, 33, 128 }, { gemm, 10, 100, 1320, 128 }).ms, 2,
+               1e-6); /* 20 ms of work, 18 of them the floor: no more than 2 can go */
+}
+
+/* 128 threads of 168 registers: 3 blocks a multiprocessor, 396 at once. 400 blocks are two waves, 198 blocks used each. */
+TEST(finding_gemm_tiles) {
+    struct verdict v = JUDGE("gemm-tiles", NAN, { gemm, 10, 100, 400, 128 });
+    CHECK(v.found);
+    CHECK_NEAR(v.ms, 10 * (1 - 400.0 / 396 / 2), 1e-6);
+    CHECK(strstr(v.evidence, "400 blocks are 1.01 waves, so 51% of 2 are used") != NULL);
+    CHECK(!JUDGE("gemm-tiles", NAN, { gemm, 10, 100, 792, 128 }).found); /* two whole waves */
+    CHECK(!JUDGE("gemm-tiles", NAN, { gemm, 10, 100, 300, 128 }).found); /* less than one: another rule's */
+    CHECK(!JUDGE("gemm-tiles", NAN, { add, 10, 100, 400, 128 }).found);  /* not a product */
+}
+
+/* A chain of 10, 20 and 30 us could be one of 30: 30 us saved each of the 10 rounds. */
+TEST(finding_unfused_elementwise) {
+    struct verdict v = JUDGE("unfused-elementwise", NAN, { gemm, 1, 100, 0, 0 }, { add, 1, 10, 0, 0 },
+                             { cat, 1, 20, 0, 0 }, { add, 1, 30, 0, 0 });
+    CHECK(v.found);
+    CHECK_NEAR(v.ms, 10 * 0.030, 1e-6);
+    CHECK(strstr(v.evidence, "30 kernels stand in such chains; element-wise work is 400 us, 25% of") != NULL);
+    CHECK(!JUDGE("unfused-elementwise", NAN, { gemm, 1, 100, 0, 0 }, { add, 1, 60, 0, 0 }).found); /* alone */
+}
+
+TEST(finding_unfused_elementwise_keeps_to_one_stream) {
+    const struct act one = { add, 1, 30, 0, 0 };
+    struct scene s;
+    scene_start(&s);
+    for (uint32_t i = 0; i < 100; i++) /* by turns on streams of their own, each after a product on it */
+        play_one(&s, i % 2 ? &one : &(struct act){ gemm, 1, 30, 0, 0 }, 7 + i % 4 / 2, i * US,
+                 (i + 10) * 30 * US);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 0, 110 * 30 * US);
+    CHECK(!judge_with(&s, "unfused-elementwise", NULL).found);
+}
+
+TEST(finding_cast_copy_traffic) {
+    struct verdict v = JUDGE("cast-copy-traffic", NAN, { gemm, 1, 90, 0, 0 }, { cat, 1, 10, 0, 0 });
+    CHECK(v.found);
+    CHECK_NEAR(v.ms, 10 * 0.010, 1e-6);
+    CHECK(strstr(v.evidence, "10% of its GPU time computes nothing") != NULL);
+    CHECK(!JUDGE("cast-copy-traffic", NAN, { gemm, 1, 96, 0, 0 }, { cat, 1, 4, 0, 0 }).found); /* 4% */
+}
+
+TEST(finding_unfused_attention) {
+    struct verdict v = JUDGE("unfused-attention", NAN, { gemm, 2, 45, 0, 0 }, { softmax, 1, 10, 0, 0 });
+    CHECK(v.found);
+    CHECK_NEAR(v.ms, 10 * 0.010, 1e-6);
+    CHECK(!JUDGE("unfused-attention", NAN, { gemm, 2, 45, 0, 0 }, { flash, 1, 5, 0, 0 },
+                 { softmax, 1, 10, 0, 0 })
+               .found); /* attention is fused: the softmax is a router's or the sampler's */
+    CHECK(!JUDGE("unfused-attention", NAN, { softmax, 1, 10, 0, 0 }).found); /* no products around it */
+}
+
+/* A router and 120 products of 5 us each token, every one 5 us after the last because the host is slow: 10 tokens. */
+static struct verdict experts(unsigned products, uint64_t us, bool routed) {
+    const struct act product = { gemv, 1, us, 0, 0 }, top = { routed ? router : add, 1, us, 0, 0 };
+    struct scene s;
+    uint64_t at = 10 * US;
+    scene_start(&s);
+    for (uint64_t token = 0; token < 10; token++) {
+        for (unsigned i = 0; i <= products; i++, at += (us + 5) * US)
+            play_one(&s, i ? &product : &top, 7, at - 4 * US, at);
+        timeline_builder_token(
+            s.b,
+            &(struct trace_token){ .time_ns = at, .count = 1, .token_kind = TRACE_TOKEN_MADE, .thread = 1 },
+            1);
+    }
+    scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 0, at);
+    return judge_with(&s, "small-experts", NULL);
+}
+
+TEST(finding_small_experts) {
+    struct verdict v = experts(120, 5, true);
+    CHECK(v.found);
+    CHECK_NEAR(v.ms, 1209 * 0.005 * 1200 / 1210,
+               1e-6); /* gaps between 1,210 kernels, of them 1,200 products */
+    CHECK(strstr(v.title, "120 small products a token") != NULL);
+    CHECK(strstr(v.evidence, "5.0 us each on average, 6.00 ms in all") != NULL);
+    CHECK(!experts(120, 5, false).found); /* no router: a dense model */
+    CHECK(!experts(80, 5, true).found);   /* as many as layers have */
+    CHECK(!experts(120, 30, true).found); /* not small */
+}
+
+/* 100 us of communication each of 10 rounds, of it `beside` us under a product on another stream. */
+static struct verdict communicate(uint64_t beside) {
+    const struct act product = { gemm, 1, 900, 0, 0 }, reduce = { nccl, 1, 100, 16, 512 };
+    struct scene s;
+    scene_start(&s);
+    for (uint64_t i = 0; i < 10; i++) {
+        uint64_t at = (1 + i) * MS;
+        play_one(&s, &product, 7, at - 50 * US, at);
+        play_one(&s, &reduce, 13, at - 40 * US, at + (900 - beside) * US);
+    }
+    scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 0, 12 * MS);
+    return judge_with(&s, "exposed-communication", NULL);
+}
+
+TEST(finding_exposed_communication) {
+    struct verdict v = communicate(20);
+    CHECK(v.found);
+    CHECK_NEAR(v.ms, 10 * 0.080, 1e-6);
+    CHECK(strstr(v.evidence, "1.00 ms of communication kernels a device, 20% of it beside other kernels") !=
+          NULL);
+    CHECK(!communicate(100).found); /* all of it hidden */
+    CHECK(!communicate(60).found);  /* 0.4 ms of 9.4 busy: under 5% */
+}
+
+TEST(findings_come_by_saving_and_those_that_only_inform_last) {
+    struct scene s;
+    struct analysis a;
+    const struct act acts[] = { { gemm, 4, 100, 33, 128 }, { add, 2, 30, 0, 0 }, { cat, 2, 40, 0, 0 } };
+    const double ms[] = { 5, 6, 7, 8 };
+    const struct analyze_timing timings[] = { { .stage = "decode", .n = 4, .ms = ms } };
+    const struct analyze_input in = { .timings = timings, .ntimings = 1 };
+    scene_start(&s);
+    uint64_t end = play(&s, acts, 3, 10);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 0, end);
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, &in, &a);
+    CHECK(a.nfindings >= 4);
+    bool informs = false;
+    for (size_t i = 0; i < a.nfindings; i++) {
+        informs |= isnan(a.findings[i].saving_ms);
+        CHECK(!informs || isnan(a.findings[i].saving_ms));
+        if (i && !informs) CHECK(a.findings[i].saving_ms <= a.findings[i - 1].saving_ms);
+    }
+    CHECK(informs); /* "unstable" */
+    analysis_free(&a);
+    timeline_close(tl);
+}
