@@ -364,6 +364,7 @@ int nsys_import_db(sqlite3 *db, const char *name, struct sink *sink, struct err 
     read_syncs(&n);
     nsys_read_nvtx(&n);
     nsys_read_metrics(&n);
+    nsys_read_own(&n);
     count_rows(&n, "CUPTI_ACTIVITY_KIND_CUDA_EVENT", SINK_EVENT_CUDA_EVENT);
     count_rows(&n, "PROFILER_OVERHEAD", SINK_EVENT_OVERHEAD);
     free(n.strings.v), free(n.text.v), free(n.processes.v), free(n.devices.v);

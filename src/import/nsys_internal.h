@@ -46,5 +46,7 @@ void nsys_end(struct nsys *n, struct nsys_rows *r); /* closes; counts a table th
 void nsys_read_nvtx(struct nsys *n);
 void nsys_read_metrics(struct nsys *n);
 void nsys_read_gpus(struct nsys *n);
+void nsys_read_own(
+    struct nsys *n); /* the tables of `inferprof export` that Nsight Systems has no place for */
 
 #endif

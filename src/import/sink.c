@@ -93,6 +93,10 @@ SINK_PUT(sync, syncs, nsyncs, SYNC)
 SINK_PUT(sample, samples, nsamples, SAMPLE)
 #undef SINK_PUT
 
+void sink_power(struct sink *s, const struct trace_power *r) { put(s, TRACE_POWER, r, 1, sizeof *r); }
+void sink_token(struct sink *s, const struct trace_token *r) { put(s, TRACE_TOKEN, r, 1, sizeof *r); }
+void sink_gemm(struct sink *s, const struct trace_gemm *r) { put(s, TRACE_GEMM, r, 1, sizeof *r); }
+
 void sink_meta(struct sink *s, const char *key, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);

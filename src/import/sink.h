@@ -115,6 +115,9 @@ void sink_kernel(struct sink *s, const struct trace_kernel *r);
 void sink_copy(struct sink *s, const struct trace_copy *r);
 void sink_sync(struct sink *s, const struct trace_sync *r);
 void sink_sample(struct sink *s, const struct trace_sample *r);
+void sink_power(struct sink *s, const struct trace_power *r); /* these three: rare, sent one by one */
+void sink_token(struct sink *s, const struct trace_token *r);
+void sink_gemm(struct sink *s, const struct trace_gemm *r);
 void sink_meta(struct sink *s, const char *key, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* The 16 values of a sample, as an array. */

@@ -156,6 +156,29 @@ static void counters(struct csv *c) {
     }
 }
 
+static void tokens(struct csv *c) {
+    const struct timeline_tokens *t = &c->x->tl->tokens;
+    for (size_t i = 0; i < t->n; i++) {
+        if (!export_has(c->x, t->time_ns[i], t->time_ns[i])) continue;
+        num(c, t->time_ns[i]), thread(c, t->thread[i]), num(c, t->request[i]);
+        str(c, t->kind[i] == TRACE_TOKEN_MADE ? "made" : "read"), num(c, t->count[i]);
+        row_end(c);
+    }
+}
+
+static void gemms(struct csv *c) {
+    const struct timeline_gemms *g = &c->x->tl->gemms;
+    for (size_t i = 0; i < g->n; i++) {
+        const struct trace_gemm *r = &g->v[i];
+        if (!export_has(c->x, r->start_ns, r->start_ns)) continue;
+        num(c, r->start_ns), thread(c, r->thread);
+        num(c, g->launch[i] == TIMELINE_NONE ? 0 : (uint64_t)g->launch[i] + 1);
+        num(c, r->m), num(c, r->n), num(c, r->k), num(c, r->batch);
+        text(c, r->types), text(c, r->layout), text(c, r->algorithm);
+        row_end(c);
+    }
+}
+
 static const struct {
     const char *file, *heads; /* heads separated by blanks */
     void (*rows)(struct csv *);
@@ -170,6 +193,8 @@ static const struct {
     { "syncs.csv", "start_ns end_ns duration_ns pid tid kind range", syncs },
     { "power.csv", "time_ns device watts sm_mhz memory_mhz temperature_c throttle_reasons", power },
     { "counters.csv", "start_ns end_ns duration_ns device metric value", counters },
+    { "tokens.csv", "time_ns pid tid request kind count", tokens },
+    { "gemms.csv", "start_ns pid tid correlation m n k batch types layout algorithm", gemms },
 };
 
 static void add_heads(struct table *t, const char *heads) {

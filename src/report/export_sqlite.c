@@ -1,5 +1,6 @@
 /* An SQLite database with the tables and columns of an Nsight Systems export, so that scripts for those work.
- * Times are ns from TARGET_INFO_SESSION_START_TIME; a thread is (process << 24 | thread). */
+ * Times are ns from TARGET_INFO_SESSION_START_TIME; a thread is (process << 24 | thread). What Nsight Systems has no
+ * table for lies in tables of our own, INFERPROF_*. */
 #include <inttypes.h>
 #include <math.h>
 #include <sqlite3.h>
@@ -48,7 +49,16 @@ static const char schema[] =
     "CREATE TABLE NVTX_EVENTS (start INTEGER NOT NULL, end INTEGER, eventType INTEGER NOT NULL, rangeId INTEGER, category INTEGER,"
     " color INTEGER, text TEXT, globalTid INTEGER, endGlobalTid INTEGER, textId INTEGER, domainId INTEGER, uint64Value INTEGER,"
     " int64Value INTEGER, doubleValue REAL, uint32Value INTEGER, int32Value INTEGER, floatValue REAL, jsonTextId INTEGER,"
-    " jsonText TEXT, binaryData TEXT);";
+    " jsonText TEXT, binaryData TEXT);"
+    "CREATE TABLE TARGET_INFO_GPU_METRICS (typeId INTEGER NOT NULL, sourceId INTEGER NOT NULL, typeName TEXT NOT NULL,"
+    " metricId INTEGER NOT NULL, metricName TEXT NOT NULL);"
+    "CREATE TABLE GPU_METRICS (timestamp INTEGER, typeId INTEGER NOT NULL, metricId INTEGER NOT NULL, value INTEGER NOT NULL);"
+    "CREATE TABLE INFERPROF_POWER (timestamp INTEGER NOT NULL, deviceId INTEGER NOT NULL, powerMilliwatts INTEGER,"
+    " energyMillijoules INTEGER, smClockMhz INTEGER, memoryClockMhz INTEGER, temperatureCelsius INTEGER, throttleReasons INTEGER);"
+    "CREATE TABLE INFERPROF_TOKENS (timestamp INTEGER NOT NULL, globalTid INTEGER, request INTEGER, count INTEGER NOT NULL,"
+    " kind INTEGER NOT NULL);"
+    "CREATE TABLE INFERPROF_GEMMS (start INTEGER NOT NULL, globalTid INTEGER, correlationId INTEGER, m INTEGER, n INTEGER,"
+    " k INTEGER, batch INTEGER, typesId INTEGER, layoutId INTEGER, algorithmId INTEGER);";
 
 enum { NVTX_MARK = 34, NVTX_PUSH_POP = 59, NVTX_START_END = 60, NVTX_DOMAIN = 75 };
 
@@ -71,11 +81,17 @@ static void prepare(struct database *d, const char *sql) {
 static void num(struct database *d, uint64_t v) {
     if (!d->failed) sqlite3_bind_int64(d->insert, d->at++, (sqlite3_int64)v);
 }
+static void real(struct database *d, double v) {
+    if (!d->failed) sqlite3_bind_double(d->insert, d->at++, v);
+}
+static void null(struct database *d) {
+    if (!d->failed) sqlite3_bind_null(d->insert, d->at++);
+}
 static void num_or_null(struct database *d, uint64_t v) {
-    if (!d->failed && v)
-        sqlite3_bind_int64(d->insert, d->at++, (sqlite3_int64)v);
-    else if (!d->failed)
-        sqlite3_bind_null(d->insert, d->at++);
+    if (v)
+        num(d, v);
+    else
+        null(d);
 }
 static void str(struct database *d, const char *s) {
     if (!d->failed) sqlite3_bind_text(d->insert, d->at++, s, -1, SQLITE_TRANSIENT);
@@ -194,11 +210,98 @@ static void ranges(struct database *d) {
         bool mark = r->flags[i] & TRACE_RANGE_MARK, crossing = r->flags[i] & TRACE_RANGE_FREE;
         num(d, r->start_ns[i] - d->base);
         if (mark)
-            num_or_null(d, 0);
+            null(d);
         else
             num(d, r->end_ns[i] - d->base);
         num(d, mark ? NVTX_MARK : crossing ? NVTX_START_END : NVTX_PUSH_POP);
         str(d, timeline_text(d->x->tl, r->name[i])), num(d, global_tid(d, r->thread[i]));
+        row(d);
+    }
+}
+
+/* A type is a set of metrics on a GPU, whose number is the low byte; the moment of a sample is its end. */
+static uint64_t metric_type(uint32_t set, uint32_t device) { return (uint64_t)set << 8 | (device & 0xff); }
+
+static void metric_names(struct database *d) {
+    const struct timeline *tl = d->x->tl;
+    prepare(
+        d,
+        "INSERT INTO TARGET_INFO_GPU_METRICS (typeId,sourceId,typeName,metricId,metricName) VALUES (?,0,?,?,?)");
+    for (uint32_t set = 0; set < tl->nmetric_sets; set++)
+        for (uint32_t device = 0; device < tl->ndevices; device++)
+            for (uint32_t m = 0; m < tl->metric_sets[set].n; m++) {
+                num(d, metric_type(set, device)), str(d, timeline_text(tl, tl->devices[device].name));
+                num(d, m), str(d, timeline_text(tl, tl->metric_sets[set].names[m]));
+                row(d);
+            }
+}
+
+static void metrics(struct database *d) {
+    const struct timeline *tl = d->x->tl;
+    const struct timeline_samples *s = &tl->samples;
+    if (!s->n) return;
+    metric_names(d);
+    prepare(d, "INSERT INTO GPU_METRICS (timestamp,typeId,metricId,value) VALUES (?,?,?,?)");
+    for (size_t i = 0; i < s->n && !d->failed; i++) {
+        if (!export_has(d->x, s->start_ns[i], s->end_ns[i])) continue;
+        for (uint32_t m = 0; m < tl->metric_sets[s->set[i]].n; m++) {
+            double value = (double)s->values[s->first[i] + m];
+            if (isnan(value)) continue;
+            num(d, s->end_ns[i] - d->base), num(d, metric_type(s->set[i], s->device[i])), num(d, m);
+            real(d, value);
+            row(d);
+        }
+    }
+}
+
+static void known(struct database *d, uint32_t v) {
+    if (v == TRACE_UNKNOWN_U32)
+        null(d);
+    else
+        num(d, v);
+}
+
+static void power(struct database *d) {
+    const struct timeline_powers *p = &d->x->tl->powers;
+    prepare(
+        d,
+        "INSERT INTO INFERPROF_POWER (timestamp,deviceId,powerMilliwatts,energyMillijoules,smClockMhz,memoryClockMhz,"
+        "temperatureCelsius,throttleReasons) VALUES (?,?,?,?,?,?,?,?)");
+    for (size_t i = 0; i < p->n && !d->failed; i++) {
+        if (!export_has(d->x, p->time_ns[i], p->time_ns[i])) continue;
+        num(d, p->time_ns[i] - d->base), num(d, p->device[i]), known(d, p->power_mw[i]);
+        num_or_null(d, p->energy_mj[i]), known(d, p->sm_mhz[i]), known(d, p->memory_mhz[i]);
+        known(d, p->temperature_c[i]), num(d, p->throttle_reasons[i]);
+        row(d);
+    }
+}
+
+static void tokens(struct database *d) {
+    const struct timeline_tokens *t = &d->x->tl->tokens;
+    prepare(d, "INSERT INTO INFERPROF_TOKENS (timestamp,globalTid,request,count,kind) VALUES (?,?,?,?,?)");
+    for (size_t i = 0; i < t->n && !d->failed; i++) {
+        if (!export_has(d->x, t->time_ns[i], t->time_ns[i])) continue;
+        num(d, t->time_ns[i] - d->base), num(d, global_tid(d, t->thread[i])), num(d, t->request[i]);
+        num(d, t->count[i]), num(d, t->kind[i]);
+        row(d);
+    }
+}
+
+static void gemms(struct database *d) {
+    const struct timeline *tl = d->x->tl;
+    prepare(
+        d,
+        "INSERT INTO INFERPROF_GEMMS (start,globalTid,correlationId,m,n,k,batch,typesId,layoutId,algorithmId)"
+        " VALUES (?,?,?,?,?,?,?,?,?,?)");
+    for (size_t i = 0; i < tl->gemms.n && !d->failed; i++) {
+        const struct trace_gemm *g = &tl->gemms.v[i];
+        uint32_t launch = tl->gemms.launch[i];
+        if (!export_has(d->x, g->start_ns, g->start_ns)) continue;
+        num(d, g->start_ns - d->base), num(d, global_tid(d, g->thread));
+        num_or_null(d, launch == TIMELINE_NONE ? 0 : (uint64_t)launch + 1);
+        num(d, g->m), num(d, g->n), num(d, g->k), num(d, g->batch);
+        name(d, timeline_text(tl, g->types)), name(d, timeline_text(tl, g->layout));
+        name(d, timeline_text(tl, g->algorithm));
         row(d);
     }
 }
@@ -285,16 +388,31 @@ static void fill(struct database *d) {
     launches(d);
     syncs(d);
     ranges(d);
+    metrics(d);
+    power(d);
+    tokens(d);
+    gemms(d);
     strings(d);
     sqlite3_finalize(d->insert);
     d->insert = NULL;
     run(d, "COMMIT");
 }
 
+/* Samplers start before the program: no record may lie before time 0. */
+static uint64_t first_moment(const struct timeline *tl) {
+    uint64_t first = tl->start_ns;
+    if (tl->samples.n) first = MIN(first, tl->samples.start_ns[0]);
+    if (tl->powers.n) first = MIN(first, tl->powers.time_ns[0]);
+    if (tl->tokens.n) first = MIN(first, tl->tokens.time_ns[0]);
+    if (tl->gemms.n) first = MIN(first, tl->gemms.v[0].start_ns);
+    if (tl->syncs.n) first = MIN(first, tl->syncs.start_ns[0]);
+    return first;
+}
+
 int export_sqlite(struct export_job *x, const char *path, struct err *err) {
     if (file_may_replace(path, err) < 0) return -1;
     char *temporary = xasprintf("%s.tmp-%ld", path, (long)getpid());
-    struct database d = { .x = x, .base = x->tl->start_ns };
+    struct database d = { .x = x, .base = first_moment(x->tl) };
     int rc = -1, scratch = scratch_add(temporary);
     unlink(temporary);
     d.strings = intern_open();

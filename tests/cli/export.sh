@@ -73,6 +73,30 @@ assert a == b, (a, b)
 END
 done
 
+# Everything that a trace can hold goes out as SQLite and comes in again.
+mkdir -p "$work/more/trace"
+"$PWD/$BUILD/tests/make_run" "$work/more/trace/a.ipt" 12 40 0 1
+run "$INFERPROF" export "$work/more" -f sqlite
+expect "counters, power, tokens and GEMM shapes go out" 0
+run "$INFERPROF" import -q "$work/more/trace.sqlite" -o "$work/back-more"
+expect "and come in" 0
+"$INFERPROF" export -q "$work/more" -f csv >/dev/null
+"$INFERPROF" export -q "$work/back-more" -f csv >/dev/null
+for f in power tokens gemms; do
+    for side in more back-more; do cut -d, -f 1,3- "$work/$side/trace.csv/$f.csv" >"$work/$side.$f"; done # a pid is given anew
+    check "$f are the same" cmp "$work/more.$f" "$work/back-more.$f"
+done
+check "GPU_METRICS joins its names as in Nsight Systems, and gives the same samples back" python3 - "$work/more" "$work/back-more" <<'END'
+import csv, sqlite3, sys
+db = sqlite3.connect(sys.argv[1] + "/trace.sqlite")
+rows = db.execute("""SELECT names.metricName, count(*), avg(m.value), m.typeId & 0xFF FROM GPU_METRICS m JOIN TARGET_INFO_GPU_METRICS names
+    ON m.typeId = names.typeId AND m.metricId = names.metricId GROUP BY m.typeId, m.metricId""").fetchall()
+assert [(n.split(".")[0], c, v, d) for n, c, v, d in rows] == [("sm__throughput", 146, 25.5, 0), ("dram__read_throughput", 146, 12.25, 0)], rows
+assert db.execute("SELECT sum(count) FROM INFERPROF_TOKENS WHERE kind = 1").fetchone()[0] == 12
+read = lambda run: [(r["end_ns"], r["metric"], r["value"]) for r in csv.DictReader(open(run + "/trace.csv/counters.csv"))]
+assert read(sys.argv[1]) == read(sys.argv[2]) and len(read(sys.argv[1])) == 292
+END
+
 mkfifo "$work/pipe"
 for format in chrome sqlite; do
     run "$INFERPROF" export "$work/run" --format $format -o "$work/pipe"

@@ -1,6 +1,8 @@
-/* make_run FILE.ipt [TOKENS [KERNELS [SLOWER_PERCENT]]]: writes a trace as a GPU run would leave it: prefill, then TOKENS decode
- * steps of KERNELS kernels each, launched one by one so that the GPU waits, with hostile names among the rest. */
+/* make_run FILE.ipt [TOKENS [KERNELS [SLOWER_PERCENT [MORE]]]]: writes a trace as a GPU run would leave it: prefill, then TOKENS decode
+ * steps of KERNELS kernels each, launched one by one so that the GPU waits, with hostile names among the rest.
+ * MORE is not 0: hardware counters every 50 us and the shapes of GEMMs too. */
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +33,7 @@ static const struct {
 struct maker {
     struct trace_writer *w;
     uint64_t at, correlation;
+    bool more;
 };
 
 static void range(struct maker *m, const char *name, uint64_t start, uint64_t end, uint32_t depth,
@@ -45,6 +48,29 @@ static void range(struct maker *m, const char *name, uint64_t start, uint64_t en
                              .bytes = NAN,
                              .payload = NAN };
     trace_writer_range(m->w, &r, 1);
+}
+
+/* As a library's log has them: by time and thread alone. */
+static void gemm(struct maker *m, uint64_t at) {
+    struct trace_gemm g = { .start_ns = at,
+                            .thread = 77,
+                            .m = 1280,
+                            .n = 8,
+                            .k = 1280,
+                            .batch = 1,
+                            .types = trace_writer_str(m->w, "bf16,bf16->bf16 compute f32"),
+                            .layout = trace_writer_str(m->w, "TN"),
+                            .algorithm = trace_writer_str(m->w, "nvjet") };
+    trace_writer_gemm(m->w, &g, 1);
+}
+
+static void counters(struct maker *m, uint64_t start) {
+    for (uint64_t t = start; t + 50 * US <= m->at; t += 50 * US) {
+        struct trace_sample s = { .start_ns = t, .end_ns = t + 50 * US, .v0 = 25.5, .v1 = 12.25 };
+        s.metrics = trace_writer_str(m->w, "sm__throughput.avg.pct_of_peak_sustained_elapsed;"
+                                           "dram__read_throughput.avg.pct_of_peak_sustained_elapsed");
+        trace_writer_sample(m->w, &s, 1);
+    }
 }
 
 static void work(struct maker *m, size_t n, uint64_t pace) {
@@ -71,6 +97,7 @@ static void work(struct maker *m, size_t n, uint64_t pace) {
                                   .block_z = 1,
                                   .registers = 96 };
         trace_writer_kernel(m->w, &r, 1);
+        if (m->more && strncmp(kinds[k].name, "nvjet", 5) == 0) gemm(m, m->at + 300);
     }
 }
 
@@ -125,7 +152,8 @@ int main(int argc, char **argv) {
     uint64_t pace = 14 * US * (100 + argument(argc, argv, 4, 0)) / 100;
     struct trace_writer_options big = { .memory_bytes = 1ull << 30 };
     struct maker m = { .w = argc > 1 ? trace_writer_open(argv[1], &big, &err) : NULL,
-                       .at = 1763170000000000000ull };
+                       .at = 1763170000000000000ull,
+                       .more = argument(argc, argv, 5, 0) };
     if (!m.w) return 1;
     uint64_t start = m.at;
     meta(m.w);
@@ -155,5 +183,6 @@ int main(int argc, char **argv) {
     trace_writer_sync(m.w, &s, 1);
     range(&m, "decode", decode, m.at, 0, TRACE_CATEGORY_STAGE);
     power(&m, start);
+    if (m.more) counters(&m, start);
     return trace_writer_close(m.w, &err) < 0;
 }

@@ -548,6 +548,62 @@ TEST(labels_of_steps_give_tokens_and_their_times) {
     timeline_close(tl);
 }
 
+static void gemm_call(struct scene *s, uint64_t start, uint64_t correlation, uint32_t thread,
+                      const char *types) {
+    struct trace_gemm g = { .start_ns = start,
+                            .correlation = correlation,
+                            .thread = thread,
+                            .m = 100,
+                            .n = 200,
+                            .k = 300,
+                            .batch = 2,
+                            .types = timeline_builder_text(s->b, types) };
+    timeline_builder_gemm(s->b, &g, 1);
+}
+
+static const struct analysis_kernel *kernel_named(const struct analysis *a, const char *name) {
+    for (size_t i = 0; i < a->nkernels; i++)
+        if (strcmp(a->kernels[i].name, name) == 0) return &a->kernels[i];
+    return NULL;
+}
+
+TEST(gemm_records_give_kernels_their_flops_and_bytes) {
+    const double flops = 2.0 * 100 * 200 * 300 * 2,
+                 elements[] = { 100.0 * 300, 300.0 * 200, 100.0 * 200 }; /* of A, B and D */
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    scene_kernel(&s, "nvjet_by_id", 1, 10 * US, 12 * US, 7, 20 * US, 30 * US); /* correlation 1 */
+    gemm_call(&s, 9 * US, 1, 1, "bf16,bf16->f32 compute f32");
+    gemm_call(&s, 50 * US, 0, 1, "fp8_e4m3,fp8_e4m3->bf16 compute f32"); /* the next launch of its thread */
+    scene_kernel(&s, "nvjet_other_thread", 2, 51 * US, 52 * US, 8, 60 * US, 70 * US);
+    scene_kernel(&s, "nvjet_by_time", 1, 53 * US, 54 * US, 7, 70 * US, 80 * US);
+    scene_kernel(&s, "nvjet_second", 1, 55 * US, 56 * US, 7, 80 * US, 90 * US); /* has no record of its own */
+    gemm_call(&s, 100 * US, 0, 1, "bf16,bf16->bf16 compute f32");
+    scene_kernel(&s, "nvjet_late", 1, 2000 * US, 2001 * US, 7, 2010 * US, 2020 * US); /* 1.9 ms after it */
+    gemm_call(&s, 3000 * US, 0, 1, "posit,posit->posit compute f32");
+    scene_kernel(&s, "nvjet_odd_type", 1, 3001 * US, 3002 * US, 7, 3010 * US, 3020 * US);
+    struct timeline *tl = timeline_builder_finish(s.b);
+    const struct analyze_input in = { .peak_flops_per_s = 1e15, .peak_bytes_per_s = 4e12 };
+    analyze_run(tl, &in, &a);
+    const struct analysis_kernel *k = kernel_named(&a, "nvjet_by_id");
+    CHECK_NEAR(k->flops, flops, 0);
+    CHECK_NEAR(k->bytes, 2 * (2 * elements[0] + 2 * elements[1] + 4 * elements[2]), 0);
+    k = kernel_named(&a, "nvjet_by_time");
+    CHECK_NEAR(k->flops, flops, 0);
+    CHECK_NEAR(k->bytes, 2 * (elements[0] + elements[1] + 2 * elements[2]), 0);
+    CHECK(isnan(kernel_named(&a, "nvjet_other_thread")->flops));
+    CHECK(isnan(kernel_named(&a, "nvjet_second")->flops));
+    CHECK(isnan(kernel_named(&a, "nvjet_late")->flops));
+    CHECK_NEAR(kernel_named(&a, "nvjet_odd_type")->flops, flops, 0);
+    CHECK(isnan(kernel_named(&a, "nvjet_odd_type")->bytes));
+    CHECK_INT(a.nroofline, 2); /* those with both */
+    CHECK_STR(a.roofline[0].source, "gemm records");
+    CHECK_NEAR(a.roofline[0].flop_per_s, flops / 10e-6, 1);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
 TEST(an_analysis_of_nothing_says_nothing) {
     struct timeline *tl = timeline_builder_finish(timeline_builder_open());
     struct analysis a;
