@@ -302,7 +302,8 @@ static void lanes(struct perfetto *p) {
         const struct timeline_lane *l = &tl->lanes[i];
         lane_slices(p, i);
         if (p->slices.n == 0) continue;
-        snprintf(name, sizeof name, "Stream %u %.120s", l->stream, timeline_text(tl, l->name));
+        const char *own = timeline_text(tl, l->name);
+        snprintf(name, sizeof name, "Stream %u%s%.120s", l->stream, *own ? " " : "", own);
         strbuf_reset(&p->part);
         track(p, UUID_LANE + i, UUID_DEVICE + l->device, name, 0);
         flush(p, UUID_LANE + i, UUID_DEVICE + l->device, name, false);

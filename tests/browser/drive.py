@@ -248,4 +248,6 @@ def main():
             b.close()
 
 
-main()
+if __name__ == "__main__":
+    main()
+

@@ -31,6 +31,8 @@ assert db.execute("SELECT count(*) FROM NVTX_EVENTS WHERE text IN ('prefill', 'd
 seen = json.loads(subprocess.check_output([sys.executable, "tests/tools/perfetto_check.py", run + "/trace.perfetto-trace"]))
 assert (seen["count"]["kernel"], seen["total_ns"]["kernel"]) == want, seen
 assert seen["open"] == 0 and seen["flows"] == 520 and seen["counters"] == 80, seen
+assert seen["track_names"] == ["GPU 0 NVIDIA H200", "Power", "SM clock", "Stages", "Stream 7"], seen
+assert seen["count"] == {"stage": 4, "op": 520, "launch": 520, "kernel": 520, "copy": 1, "sync": 1}, seen
 END
 
 run "$INFERPROF" export "$work/run" -f chrome --window decode:1ms..2ms -o "$work/w.json"

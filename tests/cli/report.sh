@@ -41,6 +41,36 @@ expect "a rule without a glob is misuse" 2 err "NAME=GLOB"
 run "$INFERPROF" report "$work/run" -o "$work/peaks" --peak-tflops 100 --peak-gbps 1000
 expect "peaks of the user are named as such" 0 out "100 TF/s, 1.00 TB/s \(given by the user\)"
 
+# ---- a model beside the trace: 913 tokens read, 12 made, as the token records say
+config=tests/data/models/llama-3.2-1b-instruct.json
+run "$INFERPROF" report "$work/run" -o "$work/model" --model "$config"
+expect "a model gives MFU, MBU, floor and distance" 0 out '^prefill .*x +[0-9.]+% +[0-9.]+% ' out '^decode .*x +[0-9.]+% +[0-9.]+% ' out 'roof'
+check "which are right by hand at the tokens of the trace" python3 - "$work/model/metrics.json" <<'END'
+import json, sys
+run = json.load(open(sys.argv[1]))
+stages = {s["name"]: s for s in run["stages"]}
+peak, bandwidth = 989e12, 4.8e12
+assert abs(run["device"]["peak_flop_per_s"] / peak - 1) < 0.01 and run["device"]["peak_byte_per_s"] == bandwidth, run["device"]
+# Llama 3.2 1B by hand: 16 layers, width 2048, 32 heads of 64 and 8 of keys and values, 8192 inside, 128256 words; tied.
+layer = 2 * 2048 * (2048 + 512 + 512 + 2048) + 3 * 2 * 2048 * 8192
+pairs = 913 * 914 / 2
+flops = 16 * (913 * layer + 4 * 32 * 64 * pairs) + 2 * 2048 * 128256
+p = stages["prefill"]
+assert abs(p["flops"] / flops - 1) < 1e-6, (p["flops"], flops)
+assert abs(p["mfu"] - flops / (p["time_ms"] * 1e-3 * run["device"]["peak_flop_per_s"])) < 1e-9
+assert abs(p["distance"] - p["time_ms"] / p["floor_ms"]) < 1e-9
+d = stages["decode"]
+decode = 16 * (12 * layer + 4 * 32 * 64 * sum(range(914, 926))) + 12 * 2 * 2048 * 128256
+assert abs(d["flops"] / decode - 1) < 1e-6, (d["flops"], decode)
+weights = 2 * (16 * layer / 2 + 2048 * 128256)  # bytes a token must read, the cache aside
+assert weights * 12 < d["bytes"] < weights * 12 * 1.05, (d["bytes"], weights * 12)
+assert abs(d["mbu"] - d["bytes"] / (d["time_ms"] * 1e-3 * bandwidth)) < 1e-9
+END
+run "$INFERPROF" report "$work/run" -o "$work/other" --model tests/data/PROFILES.md
+expect "a model that is none" 1 err 'PROFILES.md'
+run "$INFERPROF" report "$work/ruled" --model "$config"
+expect "a run that has no trace cannot be held against a model" 1 err 'no trace'
+
 run "$INFERPROF" report "$work/nowhere"
 expect "a run that is not there" 1 err "no such run folder"
 mkdir "$work/empty"

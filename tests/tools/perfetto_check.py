@@ -69,4 +69,5 @@ for at, e in events:
         struct.unpack("<d", e[44])
         counters += 1
 print(json.dumps({"open": sum(len(s) for s in stacks.values()), "count": count, "total_ns": total, "counters": counters,
-                  "flows": sum(1 for f in flows.values() if f >= {"launch", "kernel"}), "tracks": len(tracks)}))
+                  "flows": sum(1 for f in flows.values() if f >= {"launch", "kernel"}), "tracks": len(tracks),
+                  "track_names": sorted(t[2].decode() for t in tracks.values() if 2 in t)}))
