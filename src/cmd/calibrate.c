@@ -1,9 +1,11 @@
 /* `inferprof calibrate`: measures this CPU's peaks and keeps them for `profile`. */
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/jsonw.h"
+#include "base/log.h"
 #include "base/units.h"
 #include "base/util.h"
 #include "cmd/commands.h"
@@ -30,6 +32,9 @@ static void print_json(const struct cpu_peak *p) {
     jsonw_knum(&j, "flops_per_s", p->flops_per_s);
     jsonw_knum(&j, "bytes_per_s", p->bytes_per_s);
     jsonw_kbool(&j, "cached", p->cached);
+    jsonw_kbool(&j, "kept", p->kept);
+    jsonw_knum(&j, "spread", p->cached ? (double)NAN : p->spread);
+    jsonw_knum(&j, "cpu_share", p->cached ? (double)NAN : p->cpu_share);
     jsonw_end(&j);
     jsonw_finish(&j);
     fputs(out.buf, stdout);
@@ -43,6 +48,11 @@ static int run(const void *opts, int argc, char **argv) {
     char bytes[32];
     (void)argc, (void)argv;
     if (cpu_peak_get(&p, !o->cached, &err) < 0) return command_fail(&err);
+    if (!p.cached && !cpu_peak_is_stable(&p))
+        log_warn(
+            "this machine is busy: the threads had %.0f%% of their cores, the best rounds differ by %.1f%%. "
+            "The peaks may be too low and are not kept; try again when it is idle",
+            p.cpu_share * 100, p.spread * 100);
     if (o->json) {
         print_json(&p);
         return EXIT_DONE;
@@ -51,7 +61,10 @@ static int run(const void *opts, int argc, char **argv) {
     printf("%s, %u cores%s\n  matrix product (f32, %s)  %.1f GFLOP/s\n  reading memory            %s/s\n",
            p.cpu, p.threads, p.cached ? " (kept from an earlier measurement)" : "", p.kernel,
            p.flops_per_s * 1e-9, units_bytes(p.bytes_per_s, bytes, sizeof bytes));
-    if (path) printf("kept in %s\n", path);
+    if (p.kept)
+        printf("kept in %s\n", path);
+    else if (cpu_peak_is_stable(&p))
+        log_warn("not kept: %s cannot be written", path ? path : "neither XDG_CACHE_HOME nor HOME is set");
     free(path);
     return EXIT_DONE;
 }
@@ -61,8 +74,9 @@ const struct command cmd_calibrate = {
     .args = "",
     .summary = "measure what this CPU can do, for MFU and MBU",
     .details =
-        "A single-precision matrix product and a sweep through memory on all usable cores, best of three rounds, by time on\n"
-        "the cores. `profile` does this once by itself. For GPUs the peaks come from the table of `inferprof static`.",
+        "A single-precision matrix product and a sweep through memory on all usable cores, by time on the cores: the best of\n"
+        "three to nine rounds, until two agree. A busy machine is told, and what it measured is not kept. `profile` does this\n"
+        "once by itself. For GPUs the peaks come from the table of `inferprof static`.",
     .opts = options,
     .nopts = COUNTOF(options),
     .opts_bytes = sizeof(struct calibrate_opts),

@@ -35,6 +35,7 @@ const struct command *command_find(const char *name); /* NULL: no such */
 int command_usage(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* prints; EXIT_MISUSED */
 int command_fail(const struct err *err);                                       /* prints; EXIT_FAILED */
 size_t command_width(int fd); /* columns of the terminal behind fd, 160 at most; 100: it is none */
-int command_no_traces(const char *folder); /* the same for a folder that holds none */
+void command_hint(struct err *err, const char *remedy); /* adds "; remedy" */
+int command_no_traces(const char *folder);              /* the same for a folder that holds none */
 
 #endif

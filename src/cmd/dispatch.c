@@ -1,5 +1,6 @@
 /* From argv to the row of a command and back to an exit status. */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -7,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "base/die.h"
 #include "base/log.h"
@@ -50,6 +52,11 @@ int command_fail(const struct err *err) {
 size_t command_width(int fd) {
     struct winsize w;
     return ioctl(fd, TIOCGWINSZ, &w) == 0 && w.ws_col > 0 ? MIN(MAX((size_t)w.ws_col, 40), 160) : 100;
+}
+
+void command_hint(struct err *err, const char *remedy) {
+    size_t n = strlen(err->msg);
+    snprintf(err->msg + n, sizeof err->msg - n, "; %s", remedy);
 }
 
 int command_no_traces(const char *folder) {
@@ -194,7 +201,16 @@ static int dispatch(int argc, char **argv) {
     return run_command(c, argc - used, argv + used);
 }
 
+/* A standard stream that was closed must not become the next file that is opened: what is printed would land in it.
+ * Opened for reading, so that writing still fails and is told. */
+static void occupy_standard_streams(void) {
+    int fd;
+    while ((fd = open("/dev/null", O_RDONLY)) >= 0 && fd <= STDERR_FILENO) {}
+    if (fd >= 0) close(fd);
+}
+
 int command_main(int argc, char **argv) {
+    occupy_standard_streams();
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error message and status 1, not a silent death */
     return close_stdout(dispatch(argc - 1, argv + 1));
 }

@@ -37,7 +37,8 @@ static int export_run(struct report_run *r, const struct export_opts *o, const c
     char *path = o->output ? xstrdup(o->output) : default_output(r, o->format, operand);
     export_open(&x, r->timeline, &r->analysis);
     int rc = o->window ? export_window(&x, o->window, err) : 0;
-    if (rc == 0) rc = export_write(&x, o->format, path, err);
+    if (rc == 0 && (rc = export_write(&x, o->format, path, err)) < 0 && !o->output)
+        command_hint(err, "--output FILE writes it elsewhere");
     if (rc == 0) {
         printf("%s\n", path);
         log_info("%s records", text_count(x.written).s);

@@ -329,6 +329,8 @@ static int run_job(struct job *j, const struct profile_opts *o) {
         goto done;
     }
     status = exit_status(&j->result);
+    if (status == EXIT_FAILED)
+        log_error("the run could not be finished; %s/report.md says why and shows what there is", j->run_dir);
 done:
     log_close_file();
     interrupt_unwatch();

@@ -46,8 +46,15 @@ static void peak_of_cpu(const struct profile_plan *p, struct profile_peak *out) 
     }
     out->peak.flop_per_s = c.flops_per_s;
     out->peak.bytes_per_s = c.bytes_per_s;
+    bool doubtful = !c.cached && !cpu_peak_is_stable(&c);
     snprintf(out->source, sizeof out->source,
-             "measured on this CPU: %s matrix product and read sweep, %u cores", c.kernel, c.threads);
+             "measured on this CPU%s: %s matrix product and read sweep, %u cores",
+             doubtful ? " while it was busy" : "", c.kernel, c.threads);
+    if (doubtful)
+        log_warn(
+            "the CPU's peaks were measured while other programs used it (%.0f%% of the cores were ours) and may be "
+            "too low; `inferprof calibrate` on an idle machine measures and keeps them",
+            c.cpu_share * 100);
     log_debug("peaks of the CPU: %.1f GFLOP/s, %.1f GB/s, %s", c.flops_per_s * 1e-9, c.bytes_per_s * 1e-9,
               c.cached ? "kept from an earlier measurement" : "measured now");
 }

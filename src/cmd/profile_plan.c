@@ -10,6 +10,7 @@
 #include "base/embed.h"
 #include "base/file.h"
 #include "base/units.h"
+#include "base/utf8.h"
 #include "base/util.h"
 #include "base/vec.h"
 #include "conf/schema.h"
@@ -94,17 +95,32 @@ static void plan_model(struct profile_plan *p, struct problems *problems) {
 
 /* ---- the rest */
 
+/* Engines are told paths in JSON, which has no way to write such a name. */
+static void check_utf8(const char *what, const char *path, struct problems *problems) {
+    struct strbuf name = STRBUF_INIT;
+    if (utf8_valid(path, strlen(path))) return;
+    strbuf_add_printable(&name, path, strlen(path));
+    problems_add(problems, "%s: %s: the name is not valid UTF-8; rename it, or choose another", what,
+                 name.buf);
+    strbuf_free(&name);
+}
+
 static void plan_odds(struct profile_plan *p, struct problems *problems) {
     const struct settings *s = &p->s;
+    check_utf8("output.dir", s->output.dir, problems);
+    check_utf8("model.path", s->model.path, problems);
     if (strcmp(s->infer.context_len_mode, "fixed") == 0 && s->infer.context_len_fixed < 1)
         problems_add(problems, "infer.context_len_mode=fixed needs infer.context_len_fixed=N");
     if (s->output.run_id && (strchr(s->output.run_id, '/') || s->output.run_id[0] == '.'))
         problems_add(problems, "output.run_id=%s: must be a plain folder name", s->output.run_id);
     if (strncmp(s->model.weights, "synthetic:", 10) != 0 && strcmp(s->model.weights, "auto") != 0)
         problems_add(problems, "model.weights=%s: expected auto or synthetic:SEED", s->model.weights);
-    for (size_t i = 0; i < p->dataset.n; i++)
-        if (p->dataset.v[i].path && access(p->dataset.v[i].path, R_OK) < 0)
-            problems_add(problems, "%s: %s", p->dataset.v[i].path, strerror(errno));
+    for (size_t i = 0; i < p->dataset.n; i++) {
+        const char *path = p->dataset.v[i].path;
+        if (!path) continue;
+        check_utf8("dataset", path, problems);
+        if (access(path, R_OK) < 0) problems_add(problems, "%s: %s", path, strerror(errno));
+    }
 }
 
 void profile_plan_open(struct profile_plan *p, struct conf *conf, struct problems *problems) {

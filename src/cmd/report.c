@@ -84,6 +84,7 @@ static int write_and_print(struct report_run *r, const struct report_opts *o, co
     r->in.version = build_version();
     int rc = file_mkdirs(dir, err);
     if (rc == 0) rc = report_write_all(dir, &r->in, err);
+    if (rc < 0 && !o->output) command_hint(err, "--output DIR writes the files elsewhere");
     if (rc == 0) {
         report_terminal(&r->in, command_width(STDOUT_FILENO), &screen);
         fputs(screen.buf, stdout);

@@ -57,15 +57,22 @@ static void stages(const struct view *v, struct strbuf *out) {
     table_free(&t);
 }
 
-static void figures(const struct view *v, struct strbuf *out) {
-    if (!v->in->nfigures) return;
+/* As many on a line as fit. */
+static void figures(const struct view *v, size_t width, struct strbuf *out) {
+    struct strbuf one = STRBUF_INIT;
+    size_t at = 0;
     for (size_t i = 0; i < MIN(v->in->nfigures, 6); i++) {
         const struct report_figure *f = &v->in->figures[i];
         struct stats s = stats_of(f->values, f->n);
-        strbuf_addf(out, "%s%s %s %s", i ? "   " : "", f->name, text_ms_number(s.median).s,
-                    f->unit ? f->unit : "");
+        strbuf_reset(&one);
+        strbuf_addf(&one, "%s %s %s", f->name, text_ms_number(s.median).s, f->unit ? f->unit : "");
+        size_t w = utf8_width(one.buf, one.len);
+        if (at) strbuf_addstr(out, at + 3 + w > width ? "\n" : "   ");
+        at = at && at + 3 + w <= width ? at + 3 + w : w;
+        strbuf_add(out, one.buf, one.len);
     }
-    strbuf_addch(out, '\n');
+    if (v->in->nfigures) strbuf_addch(out, '\n');
+    strbuf_free(&one);
 }
 
 static void findings(const struct view *v, size_t width, struct strbuf *out) {
@@ -131,17 +138,23 @@ static void doubts(const struct view *v, size_t width, struct strbuf *out) {
     }
 }
 
+static void peaks(const struct view *v, size_t width, struct strbuf *out) {
+    struct strbuf line = STRBUF_INIT;
+    strbuf_addf(&line, "Peaks: %s/s, %s/s (%s)", text_flops(view_peak_flops(v)).s,
+                text_bytes(view_peak_bytes(v)).s, text_or_dash(view_peak_source(v)));
+    wrap(out, line.buf, 0, width, 7);
+    strbuf_free(&line);
+}
+
 void report_terminal(const struct report_input *in, size_t width, struct strbuf *out) {
     struct view v;
     view_init(&v, in);
     width = MAX(width, 40);
     wrap(out, text_or_dash(in->title), 0, width, 0);
-    if (isfinite(view_peak_flops(&v)))
-        strbuf_addf(out, "Peaks: %s/s, %s/s (%s)\n", text_flops(view_peak_flops(&v)).s,
-                    text_bytes(view_peak_bytes(&v)).s, text_or_dash(view_peak_source(&v)));
+    if (isfinite(view_peak_flops(&v))) peaks(&v, width, out);
     strbuf_addch(out, '\n');
     stages(&v, out);
-    figures(&v, out);
+    figures(&v, width, out);
     findings(&v, width, out);
     kernels(&v, width, out);
     doubts(&v, width, out);

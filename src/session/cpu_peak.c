@@ -26,6 +26,10 @@
 #define GEMM_K 256u
 #define SWEEP_BYTES ((size_t)256 << 20) /* of all threads together; beyond the caches of most machines */
 #define MEASURE_SECONDS 0.12
+#define LEAST_ROUNDS 3
+#define MOST_ROUNDS 9
+#define STABLE_SPREAD 0.05 /* idle machines: 0.01 to 0.03; a neighbour on the memory bus: 0.1 and more */
+#define STABLE_SHARE 0.9   /* idle machines: above 0.98 */
 #define MOST_THREADS 1024u
 
 void cpu_name(char *out, unsigned long cap) {
@@ -54,7 +58,8 @@ struct worker {
     const uint64_t *memory; /* its part of the sweep; NULL: the product instead */
     size_t words;
     double seconds;
-    double amount_per_s; /* best round: FLOP/s or bytes/s */
+    double amount_per_s; /* FLOP/s or bytes/s of the time on the core */
+    double cpu_share;    /* time on the core over time on the wall */
     uint64_t keep;       /* so that nothing is optimised away */
 };
 
@@ -82,7 +87,7 @@ static void *work(void *arg) {
     size_t na = GEMM_M * GEMM_K, nb = GEMM_K * GEMM_N, nc = GEMM_M * GEMM_N;
     float *a = w->memory ? NULL : xmalloc((na + nb + nc) * sizeof *a);
     if (a) fill(a, na + nb + nc);
-    uint64_t end = clock_mono_ns() + (uint64_t)(w->seconds * 1e9), begin = thread_cpu_ns();
+    uint64_t from = clock_mono_ns(), end = from + (uint64_t)(w->seconds * 1e9), begin = thread_cpu_ns();
     double amount = 0;
     do { /* all threads run for the same time: the sum of their rates is what the machine does at once */
         if (a)
@@ -91,44 +96,78 @@ static void *work(void *arg) {
             w->keep ^= w->kernels->read(w->memory, w->words);
         amount += a ? 2.0 * GEMM_M * GEMM_N * GEMM_K : (double)w->words * 8;
     } while (clock_mono_ns() < end);
-    w->amount_per_s = amount / ((double)(thread_cpu_ns() - begin) * 1e-9);
+    double on_core_s = (double)(thread_cpu_ns() - begin) * 1e-9;
+    w->amount_per_s = amount / on_core_s;
+    w->cpu_share = on_core_s / ((double)(clock_mono_ns() - from) * 1e-9);
     if (a) w->keep = (uint64_t)fabsf(a[na + nb]);
     free(a);
     return NULL;
 }
 
-static double run_threads(struct worker *workers, unsigned n) {
+/* The best rounds of one measurement: peaks are maxima, and two that agree are no accident. */
+struct best {
+    double first, second, cpu_share;
+};
+
+static double spread_of(const struct best *b) { return b->second > 0 ? 1 - b->second / b->first : 1; }
+
+static void note_round(struct best *b, double rate, double cpu_share) {
+    b->second = rate > b->first ? b->first : fmax(b->second, rate);
+    b->first = fmax(b->first, rate);
+    b->cpu_share = fmax(b->cpu_share, cpu_share);
+}
+
+static void run_threads(struct worker *workers, unsigned n, struct best *best) {
     pthread_t threads[MOST_THREADS];
-    double sum = 0;
+    double sum = 0, share = 0;
     unsigned started = 0;
     for (; started < n; started++)
         if (pthread_create(&threads[started], NULL, work, &workers[started]) != 0) break;
     for (unsigned i = 0; i < started; i++) {
         pthread_join(threads[i], NULL);
         sum += workers[i].amount_per_s;
+        share += workers[i].cpu_share / started;
     }
-    return started ? sum : NAN;
+    if (started) note_round(best, sum, share);
+}
+
+bool cpu_peak_is_stable(const struct cpu_peak *p) {
+    return p->spread <= STABLE_SPREAD && p->cpu_share >= STABLE_SHARE;
+}
+
+/* Rounds until two agree, MOST_ROUNDS at most. */
+static void measure_rounds(struct cpu_peak *out, struct worker *workers, const uint64_t *memory,
+                           double seconds) {
+    struct best flops = { 0 }, bytes = { 0 };
+    const struct cpu_kernels *kn = cpu_kernels_pick();
+    size_t words = SWEEP_BYTES / 8 / out->threads / 32 * 32;
+    do {
+        for (unsigned i = 0; i < out->threads; i++)
+            workers[i] = (struct worker){ .kernels = kn, .seconds = seconds / LEAST_ROUNDS };
+        run_threads(workers, out->threads, &flops);
+        for (unsigned i = 0; i < out->threads; i++)
+            workers[i].memory = memory + i * words, workers[i].words = words;
+        run_threads(workers, out->threads, &bytes);
+        out->spread = fmax(spread_of(&flops), spread_of(&bytes));
+        out->cpu_share = fmin(flops.cpu_share, bytes.cpu_share);
+    } while (++out->rounds < LEAST_ROUNDS || (!cpu_peak_is_stable(out) && out->rounds < MOST_ROUNDS));
+    out->flops_per_s = flops.first;
+    out->bytes_per_s = bytes.first;
+    snprintf(out->kernel, sizeof out->kernel, "%s", kn->name);
 }
 
 int cpu_peak_measure(struct cpu_peak *out, double seconds, struct err *err) {
     static struct worker workers[MOST_THREADS];
-    unsigned n = MIN(cpu_usable(), MOST_THREADS);
-    const struct cpu_kernels *kn = cpu_kernels_pick();
     uint64_t *memory = mmap(NULL, SWEEP_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return err_set(err, "measuring memory bandwidth: %s", strerror(errno));
-    size_t words = SWEEP_BYTES / 8 / n / 32 * 32;
     memset(memory, 1, SWEEP_BYTES);
-    *out = (struct cpu_peak){ .threads = n, .measured_wall_ns = clock_wall_ns() };
+    *out =
+        (struct cpu_peak){ .threads = MIN(cpu_usable(), MOST_THREADS), .measured_wall_ns = clock_wall_ns() };
     cpu_name(out->cpu, sizeof out->cpu);
-    snprintf(out->kernel, sizeof out->kernel, "%s", kn->name);
-    for (int round = 0; round < 3; round++) { /* the best of three: peaks, not averages */
-        for (unsigned i = 0; i < n; i++)
-            workers[i] = (struct worker){ .kernels = kn, .seconds = seconds / 3 };
-        out->flops_per_s = fmax(out->flops_per_s, run_threads(workers, n));
-        for (unsigned i = 0; i < n; i++) workers[i].memory = memory + i * words, workers[i].words = words;
-        out->bytes_per_s = fmax(out->bytes_per_s, run_threads(workers, n));
-    }
+    measure_rounds(out, workers, memory, seconds);
     munmap(memory, SWEEP_BYTES);
+    if (!(out->flops_per_s > 0 && out->bytes_per_s > 0))
+        return err_set(err, "measuring the CPU: no thread could be started");
     return 0;
 }
 
@@ -181,16 +220,17 @@ static bool from_cache(const char *path, struct cpu_peak *out) {
         out->bytes_per_s = b;
         out->measured_wall_ns = (uint64_t)json_integer_value(json_object_get(row, "measured_wall_ns"));
         snprintf(out->kernel, sizeof out->kernel, "%s", kernel ? kernel : "");
-        found = out->cached = true;
+        found = out->cached = out->kept = true;
     }
     json_decref(root);
     return found;
 }
 
-/* A cache that cannot be written costs a second measurement, nothing else. */
-static void to_cache(const char *path, const struct cpu_peak *p) {
+bool cpu_peak_keep(const char *path, const struct cpu_peak *p) {
     struct err err;
-    json_t *root = path && file_exists(path) ? jsonr_load_path(path, 1u << 20, &err) : NULL, *row;
+    bool done = false;
+    if (!path || !cpu_peak_is_stable(p)) return false;
+    json_t *root = file_exists(path) ? jsonr_load_path(path, 1u << 20, &err) : NULL, *row;
     json_t *rows = json_object_get(root, "cpus"), *kept = json_array(), *out = json_object();
     size_t i;
     json_array_foreach(rows, i, row) {
@@ -202,12 +242,13 @@ static void to_cache(const char *path, const struct cpu_peak *p) {
                                           (json_int_t)p->measured_wall_ns));
     json_object_set_new(out, "cpus", kept);
     char *text = json_dumps(out, JSON_INDENT(1)),
-         *dir = path ? xstrndup(path, strlen(path) - strlen(file_basename(path))) : NULL;
-    if (text && dir && file_mkdirs(dir, &err) == 0) file_write_atomic(path, text, strlen(text), &err);
+         *dir = xstrndup(path, strlen(path) - strlen(file_basename(path)));
+    if (text && file_mkdirs(dir, &err) == 0) done = file_write_atomic(path, text, strlen(text), &err) == 0;
     free(dir);
     free(text);
     json_decref(out);
     json_decref(root);
+    return done;
 }
 
 int cpu_peak_get(struct cpu_peak *out, bool again, struct err *err) {
@@ -217,7 +258,7 @@ int cpu_peak_get(struct cpu_peak *out, bool again, struct err *err) {
     cpu_name(out->cpu, sizeof out->cpu);
     if (again || !from_cache(path, out)) {
         rc = measure_apart(out, err);
-        if (rc == 0) to_cache(path, out);
+        if (rc == 0) out->kept = cpu_peak_keep(path, out);
     }
     free(path);
     return rc;

@@ -71,3 +71,10 @@ run "$INFERPROF" static "$work/empty"
 expect "an empty config is called empty" 1 err '/empty: empty, expected JSON'
 run "$INFERPROF" static "$work/t.ipt"
 expect "a file that is no JSON is called that" 1 err 't.ipt: not JSON'
+
+# Closed standard streams: nothing of the talk lands in the files of the product.
+"$INFERPROF" engine -p hi -n 4 --trace "$work/closed.ipt" <&- >&- 2>&-
+check "closed streams are an error" test $? -eq 1
+run "$INFERPROF" trace info "$work/closed.ipt"
+expect "and what would have been printed is not in the trace" 0 out 'token'
+check "which is whole" sh -c "! grep -qE 'damage|unfinished' '$work/out'"

@@ -131,3 +131,11 @@ check "and the report says so" grep -q 'Energy per new token (whole request) | J
 LD_LIBRARY_PATH=$mock${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} profile_fake "" engine.devices='[cpu, cuda]' device=cuda:0
 check "repeats shorter than the counter's steps have no energy" test "$(grep -c joules_per_new_token "$dir/metrics.json")" -eq 0
 check "every Markdown table of all runs has one width" python3 tests/tools/markdown_tables.py "$work/runs"
+bad=$(printf 'x\377y')
+if mkdir "$work/$bad" 2>/dev/null; then
+    run sh -c "cd '$work/$bad' && exec '$INFERPROF' profile"
+    expect "a folder that JSON cannot name is refused before any work" 1 err 'output.dir: .*: the name is not valid UTF-8'
+    check "and nothing was begun in it" test ! -e "$work/$bad/runs"
+else
+    skip "a folder that JSON cannot name is refused before any work" "this file system takes UTF-8 names only"
+fi

@@ -352,9 +352,19 @@ TEST(peaks_are_kept_under_the_cpus_name) {
     CHECK_NEAR(p.flops_per_s, 5e9, 0);
     CHECK_INT(file_write_atomic(path, "{ broken", 8, &err), 0); /* a broken cache is measured anew */
     CHECK_INT(cpu_peak_get(&p, false, &err), 0);
-    CHECK(!p.cached && p.flops_per_s > 0 && p.bytes_per_s > 0);
+    CHECK(!p.cached && p.flops_per_s > 0 && p.bytes_per_s > 0 && p.cpu_share > 0);
+    CHECK_INT(p.kept, cpu_peak_is_stable(&p)); /* which of both depends on what else this machine does */
+    p.spread = 0.01, p.cpu_share = 0.99, p.flops_per_s = 7e9;
+    CHECK(cpu_peak_keep(path, &p));
+    p.cpu_share = 0.5, p.flops_per_s = 3e9; /* others had half of the cores: used, not kept */
+    CHECK(!cpu_peak_keep(path, &p));
+    p.cpu_share = 0.99, p.spread = 0.2;
+    CHECK(!cpu_peak_keep(path, &p));
     CHECK_INT(cpu_peak_get(&p, false, &err), 0);
-    CHECK(p.cached);
+    CHECK(p.cached && p.kept);
+    CHECK_NEAR(p.flops_per_s, 7e9, 0);
+    p.cached = false, p.spread = 0, p.cpu_share = 1;
+    CHECK(!cpu_peak_keep("/proc/none/cpu-peak.json", &p));
     unsetenv("XDG_CACHE_HOME");
     strbuf_free(&text);
     free(path);
