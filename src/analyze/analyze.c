@@ -128,6 +128,7 @@ void analyze_run(const struct timeline *tl, const struct analyze_input *input, s
     analyze_chains(&c);
     analyze_tokens(&c);
     analyze_stages_finish(&c);
+    analyze_captured(&c);
     analyze_power(&c);
     analyze_provenance(&c);
     analyze_model(&c);

@@ -97,6 +97,8 @@ struct analysis_idle {
     double launch_interval_ns; /* median from one launch call to the next on its thread; NaN */
 };
 
+#define MISSED_LIMIT \
+    0.001 /* more of a stage's time outside of capture windows: what was recorded is a part of it */
 struct analysis_stage {
     const char *name; /* "sam"; "(outside stages)"; "(whole trace)" */
     const char *path; /* "prefill/sam" */
@@ -126,6 +128,8 @@ struct analysis_stage {
     double kernels_per_token;
     double
         launches_per_token; /* NaN also where more tokens are read than made: prefill launches once for all */
+
+    double missed; /* share of its time in which neither kernels nor launches were recorded, 0..1 */
 
     bool idle_known;          /* false: the data cannot support idle verdicts */
     const char *idle_refused; /* why not; NULL */
@@ -282,6 +286,7 @@ struct analysis {
     const struct analyze_input *input; /* NULL: none */
     double wall_ns;                    /* first to last record */
     double lost_share;                 /* kernels lost, of all; 0..1 */
+    double missed;                     /* share of the time in which no kernels were recorded, 0..1 */
     uint64_t kernels_total, launches_total;
     double peak_flops_per_s, peak_bytes_per_s; /* NaN */
     const char *peak_source;                   /* NULL */

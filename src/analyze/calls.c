@@ -5,13 +5,6 @@
 #include "analyze/internal.h"
 #include "base/die.h"
 
-/* In a capture window, or no window was set: a kernel was to be recorded. */
-static bool was_recorded(const struct timeline *tl, uint64_t time_ns) {
-    for (size_t i = 0; i < tl->nwindows; i++)
-        if (time_ns >= tl->windows[i].start_ns && time_ns < tl->windows[i].end_ns) return true;
-    return !tl->nwindows;
-}
-
 /* The stage row a record counts in, and then its parents: next_row steps outwards. */
 static uint32_t occurrence_of(const struct context *c, uint32_t range) {
     if (c->a->stages[0].implicit) return 0;
@@ -59,7 +52,8 @@ static void count_launches(struct context *c) {
         if (l->api_kind[i] != TIMELINE_API_KERNEL && l->api_kind[i] != TIMELINE_API_GRAPH) continue;
         uint32_t occurrence = c->launch_occurrence[i], before = asked[thread];
         bool together = before != TIMELINE_NONE && c->launch_occurrence[before] == occurrence;
-        bool missing = !l->kernels[i] && i < met[thread] && was_recorded(c->tl, l->start_ns[i]);
+        bool missing = !l->kernels[i] && i < met[thread] &&
+                       captured_at(c->tl, c->tl->threads[thread].process, l->start_ns[i]);
         double interval = together ? (double)(l->start_ns[i] - l->start_ns[before]) : 0;
         asked[thread] = (uint32_t)i;
         c->a->launches_total++;

@@ -77,10 +77,11 @@ void analyze_kernels_finish(struct context *c);
 void analyze_operators_finish(struct context *c); /* operators.c */
 void analyze_power(struct context *c);            /* power.c, before stages finish */
 void analyze_stages_finish(struct context *c);
-void analyze_tokens(struct context *c); /* tokens.c */
-void analyze_gemms(struct context *c);  /* gemm.c: FLOPs and bytes of kernels, from GEMM records */
-void analyze_chains(struct context *c); /* chains.c */
-void analyze_model(struct context *c);  /* model.c: MFU, MBU, floor, distance, roofline */
+void analyze_captured(struct context *c); /* captured.c */
+void analyze_tokens(struct context *c);   /* tokens.c */
+void analyze_gemms(struct context *c);    /* gemm.c: FLOPs and bytes of kernels, from GEMM records */
+void analyze_chains(struct context *c);   /* chains.c */
+void analyze_model(struct context *c);    /* model.c: MFU, MBU, floor, distance, roofline */
 bool analysis_names_stage(const char *text, const struct analysis_stage *s); /* its name or its path */
 /* Of the repeats that did not fail: of the times, or of another column of the timing. */
 struct stats analysis_timing_stats(struct context *c, const struct analyze_timing *t, const double *values);
@@ -96,6 +97,9 @@ void idle_classify(struct idle_walk *w, uint64_t from_ns, uint64_t to_ns, size_t
                    double causes[ANALYSIS_IDLE_CAUSES], double *graph_removable_ns);
 void idle_started(struct idle_walk *w, size_t kernel); /* every kernel, after its gap was classified */
 void idle_close(struct idle_walk *w);
+
+/* captured.c: was a kernel launched then to be recorded? */
+bool captured_at(const struct timeline *tl, uint32_t process, uint64_t time_ns);
 
 /* power.c: energy of a device between two moments in J, NaN where the samples do not cover it. */
 double power_joules(const struct context *c, uint32_t device, uint64_t from_ns, uint64_t to_ns);

@@ -38,6 +38,9 @@ static void refuse_idle(struct context *c, size_t stage) {
         s->idle_refused = "it ran on the CPU, where nothing is launched";
     else if (has_whole_graphs(c, stage))
         s->idle_refused = "CUDA graphs were recorded as a whole: gaps between their kernels do not show";
+    else if (s->missed > MISSED_LIMIT)
+        s->idle_refused =
+            analysis_text(c, "kernels were recorded in %.3g%% of its time only", 100 * (1 - s->missed));
     else if (c->a->lost_share > LOST_LIMIT)
         s->idle_refused = analysis_text(c, "%.2g%% of the kernel records were lost", 100 * c->a->lost_share);
     else if (unmatched > LOST_LIMIT)
@@ -83,8 +86,12 @@ static void note_attribution(struct context *c) {
             "%s kernels were launched by threads that mark no stage: they count in the stage open in their process",
             analysis_count(c, c->lent_kernels));
     if (tl->nwindows)
-        analysis_note(c, ANALYSIS_INFO, "kernels were recorded in %s windows only",
-                      analysis_count(c, tl->nwindows));
+        analysis_note(
+            c, ANALYSIS_WARNING,
+            "kernels were recorded in %.3g%% of the time (%s window%s): their counts and times are of that part, "
+            "nothing is scaled up",
+            100 * (1 - c->a->missed), analysis_count(c, tl->nwindows),
+            tl->nwindows == 1 ? "" : "s");
     if (!tl->kernels.n)
         analysis_note(c, ANALYSIS_INFO, "no kernels were recorded: times are those of ranges on the host");
 }

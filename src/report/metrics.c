@@ -84,6 +84,7 @@ static void write_stage_trace(struct jsonw *j, const struct analysis_stage *s) {
     jsonw_knum(j, "wall_ns", s->wall_total_ns), jsonw_knum(j, "gpu_busy_ns", s->gpu_busy_ns);
     jsonw_knum(j, "gpu_span_ns", s->gpu_span_ns), jsonw_knum(j, "idle_ns", s->idle_ns);
     jsonw_knum(j, "gpu_owned_ns", s->gpu_owned_ns), jsonw_knum(j, "gpu_owned_self_ns", s->gpu_owned_self_ns);
+    jsonw_knum(j, "captured_share", 1 - s->missed);
     jsonw_ku64(j, "kernels", s->kernels), jsonw_ku64(j, "launches", s->launches);
     jsonw_ku64(j, "graph_launches", s->graph_launches), jsonw_ku64(j, "copies", s->copies);
     jsonw_ku64(j, "syncs", s->syncs), jsonw_knum(j, "copied_bytes", s->copied_bytes);
@@ -298,6 +299,7 @@ static void write_trace(struct jsonw *j, const struct analysis *a) {
     jsonw_kobject(j, "trace");
     jsonw_knum(j, "wall_ns", a->wall_ns), jsonw_ku64(j, "kernels", a->kernels_total);
     jsonw_ku64(j, "launches", a->launches_total), jsonw_knum(j, "lost_share", a->lost_share);
+    jsonw_knum(j, "captured_share", 1 - a->missed);
     jsonw_kobject(j, "conservation");
     jsonw_knum(j, "gpu_busy_ns", c->busy), jsonw_knum(j, "kernel_residual_ns", c->kernel_residual);
     jsonw_knum(j, "stage_residual_ns", c->stage_residual);

@@ -17,6 +17,14 @@ static double share(double part, double whole) {
     return v >= 0 && v <= 1.001 ? fmin(v, 1) : NAN;
 }
 
+/* Only where all of the stage's kernels were recorded: a part of them has no place in figures of the whole. */
+static void from_kernels(struct view_stage *s, const struct analysis_stage *t) {
+    double devices = t->devices ? t->devices : 1;
+    s->busy_ms = t->busy_ns.mean / 1e6 / devices;
+    if (!t->outside) s->busy_share = share(t->busy_ns.mean / devices, t->wall_ns.mean);
+    if (t->occurrences) s->kernels = (double)t->kernels / (double)t->occurrences;
+}
+
 static void from_trace(struct view_stage *s, const struct analysis *a, const struct analysis_stage *t) {
     s->name = t->name;
     s->parent = t->parent == ANALYSIS_NONE ? NULL : a->stages[t->parent].name;
@@ -30,10 +38,7 @@ static void from_trace(struct view_stage *s, const struct analysis *a, const str
         s->nvalues = t->timing->n;
         s->timed = t->timing_ms;
     }
-    double devices = t->devices ? t->devices : 1;
-    s->busy_ms = t->busy_ns.mean / 1e6 / devices;
-    if (!t->outside) s->busy_share = share(t->busy_ns.mean / devices, t->wall_ns.mean);
-    if (t->occurrences) s->kernels = (double)t->kernels / (double)t->occurrences;
+    if (t->missed <= MISSED_LIMIT) from_kernels(s, t);
     s->launches_per_token = t->launches_per_token;
     s->floor_ms = t->floor_ns / 1e6;
     s->flops = t->flops;
@@ -49,7 +54,7 @@ static void from_trace(struct view_stage *s, const struct analysis *a, const str
 /* The time is that of a whole request; the representative run holds one, in one range or in many. */
 static void whole_request(struct view_stage *s) {
     const struct analysis_stage *t = s->trace;
-    if (!t || !t->occurrences) return;
+    if (!t || !t->occurrences || t->missed > MISSED_LIMIT) return;
     double busy_ms = t->gpu_busy_ns / 1e6 / (t->devices ? t->devices : 1);
     double recorded = share(busy_ms, t->wall_total_ns / 1e6), timed = share(busy_ms, s->time_ms);
     s->busy_share = t->on_cpu || isnan(timed) ? recorded : timed;

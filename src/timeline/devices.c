@@ -90,10 +90,13 @@ static void set_process(struct timeline_builder *b, struct timeline_process *p, 
     if (strcmp(key, "clock") == 0) p->relative_clock = strcmp(value, "relative") == 0;
     if (strcmp(key, "problem") == 0) vec_push(&b->problems, m->value);
     if (strcmp(key, "capture.window") == 0) {
-        struct timeline_window w = { strtoull(value, &end, 10), 0 };
-        w.end_ns = strtoull(end, NULL, 10);
+        struct timeline_window w = { .start_ns = strtoull(value, &end, 10),
+                                     .process = (uint32_t)(p - b->processes.v) };
+        w.end_ns = *end == '\0' ? UINT64_MAX : strtoull(end, NULL, 10);
         if (w.end_ns > w.start_ns) vec_push(&b->windows, w);
     }
+    if (strcmp(key, "capture.from") == 0) p->capture_from_ns = strtoull(value, NULL, 10);
+    if (strcmp(key, "capture.to") == 0) p->capture_to_ns = strtoull(value, NULL, 10);
 }
 
 void build_process_meta(struct timeline_builder *b) {

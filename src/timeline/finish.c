@@ -101,7 +101,24 @@ static void sort_gemms(struct timeline_builder *b) {
 
 static int window_order(const void *a, const void *b) {
     const struct timeline_window *x = a, *y = b;
-    return (x->start_ns > y->start_ns) - (x->start_ns < y->start_ns);
+    if (x->process != y->process) return x->process < y->process ? -1 : 1;
+    if (x->start_ns != y->start_ns) return x->start_ns < y->start_ns ? -1 : 1;
+    return (x->end_ns > y->end_ns) - (x->end_ns < y->end_ns);
+}
+
+/* A window is told when it opens, without an end, and again when it closes. */
+static void settle_windows(struct timeline_builder *b) {
+    struct timeline_window *w = b->windows.v;
+    size_t n = 0;
+    if (!b->windows.n) return;
+    qsort(w, b->windows.n, sizeof *w, window_order);
+    for (size_t i = 0; i < b->windows.n; i++) {
+        bool closed_before = n && w[n - 1].process == w[i].process && w[n - 1].start_ns == w[i].start_ns;
+        if (!closed_before) w[n++] = w[i];
+    }
+    b->windows.n = n;
+    for (size_t i = 0; i < n; i++)
+        if (w[i].end_ns == UINT64_MAX) w[i].end_ns = MAX(b->tl.end_ns, w[i].start_ns);
 }
 
 static void drop_column(void *column) {
@@ -217,10 +234,10 @@ struct timeline *timeline_builder_finish(struct timeline_builder *b) {
     SORT(power, time_ns);
     SORT(token, time_ns);
     sort_gemms(b);
-    if (b->windows.n) qsort(b->windows.v, b->windows.n, sizeof *b->windows.v, window_order);
     build_nest(b);
     drop_scaffolding(b);
     set_bounds(b);
+    settle_windows(b);
     lay_out_records(b);
     lay_out_tables(b);
     return &b->tl;

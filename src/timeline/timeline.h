@@ -122,7 +122,9 @@ struct timeline_process {
     uint32_t host, command, source; /* texts */
     bool finished;                  /* the writer closed the file */
     bool relative_clock;            /* cannot be laid beside other files */
-    bool has_launches;              /* false: its kernels meet ranges by time alone */
+    uint64_t capture_from_ns,
+        capture_to_ns; /* while windows could have been open; 0: the trace's own start and end */
+    bool has_launches; /* false: its kernels meet ranges by time alone */
     uint64_t kernels, launches, unmatched_kernels,
         unmatched_launches;        /* the latter of kernel and graph calls */
     uint64_t lost[TRACE_KIND_END]; /* records dropped, all reasons */
@@ -131,8 +133,9 @@ struct timeline_process {
 struct timeline_meta {
     uint32_t process, key, value; /* texts */
 };
-struct timeline_window {
-    uint64_t start_ns, end_ns; /* kernels were recorded only inside such windows, where there are any */
+struct timeline_window {       /* a process that has any recorded kernels and launches only inside them */
+    uint64_t start_ns, end_ns; /* disjoint within a process; one that a crash left open ends with the trace */
+    uint32_t process;
 };
 
 struct timeline {
@@ -153,7 +156,7 @@ struct timeline {
     const struct timeline_process *processes;
     const struct timeline_metric_set *metric_sets;
     const struct timeline_meta *meta;
-    const struct timeline_window *windows; /* sorted */
+    const struct timeline_window *windows; /* sorted by process, then start */
     size_t nshapes, ndevices, nlanes, nthreads, nprocesses, nmetric_sets, nmeta, nwindows;
 
     uint64_t start_ns, end_ns;     /* first start and last end of all ranges, launches, kernels and copies */

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/util.h"
 #include "unit/analyze/scene.h"
 #include "unit/test.h"
 
@@ -613,5 +614,45 @@ TEST(an_analysis_of_nothing_says_nothing) {
     CHECK(a.nnotes >= 1);
     analysis_free(&a);
     analysis_free(&a);
+    timeline_close(tl);
+}
+
+static void windows(struct scene *s, const char *const *texts, size_t n) {
+    for (size_t i = 0; i < n; i++) timeline_builder_meta(s->b, "capture.window", texts[i]);
+}
+
+TEST(kernels_recorded_in_windows_are_a_share_that_is_told_and_nothing_is_scaled_up) {
+    static const char *const half[] = { "0", "0 3000000",
+                                        "5000000 7000000" }; /* of 10 ms; told twice, once */
+    struct scene s;
+    struct analysis a;
+    gaps_only(&s);
+    windows(&s, half, COUNTOF(half));
+    struct timeline *tl = timeline_builder_finish(s.b);
+    CHECK_INT(tl->nwindows, 2);
+    analyze_run(tl, NULL, &a);
+    const struct analysis_stage *decode = scene_stage(&a, "decode");
+    CHECK_NEAR(decode->missed, 0.5, 1e-9);
+    CHECK_NEAR(a.missed, 0.5, 0.01);
+    CHECK(strstr(decode->idle_refused, "50% of its time") != NULL);
+    CHECK(scene_finding(&a, "launch-bound") == NULL);
+    CHECK_INT(decode->kernels, 1000);
+    CHECK(isnan(decode->launches_per_token));
+    bool told = false;
+    for (size_t i = 0; i < a.nnotes; i++)
+        told |= strstr(a.notes[i].text, "50% of the time (2 windows)") != NULL;
+    CHECK(told);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+TEST(a_window_that_a_crash_left_open_ends_with_the_trace) {
+    static const char *const open[] = { "1000000" };
+    struct scene s;
+    gaps_only(&s);
+    windows(&s, open, 1);
+    struct timeline *tl = timeline_builder_finish(s.b);
+    CHECK_INT(tl->nwindows, 1);
+    CHECK_INT(tl->windows[0].end_ns, tl->end_ns);
     timeline_close(tl);
 }
