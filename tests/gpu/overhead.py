@@ -1,12 +1,20 @@
-"""What collecting costs: pairs of the same work without and with it, interleaved in one process.
+"""What collecting costs: blocks of the same work under several arms, in random order, interleaved in one process.
 
-    overhead.py range|torch NAME OUT.json [--pairs N] [--work eager,graph,prefill]
+    overhead.py range|budget|torch OUT.json [--arms floor,collector] [--repeats N] [--work eager,graph,prefill]
 
-range  the collector is injected with INFERPROF_COLLECT_RANGE=capture*; an NVTX range of that name switches it on
-torch  torch.profiler, CPU and CUDA, in a process without the collector
+range   the collector is injected with INFERPROF_COLLECT_RANGE='capture*' and INFERPROF_COLLECT_ARMS=1: an NVTX range "capture WORDS"
+        switches on what the words of the arm say, and nothing is on outside of it
+budget  likewise with INFERPROF_COLLECT_BUDGET; blocks are long enough for several windows
+torch   torch.profiler, CPU and CUDA, in a process without the collector
+
+Every repeat holds a block of each arm and two without anything; the figure is the median over the repeats of a block's time over
+the mean of the two, with its 95% bootstrap interval.
 """
 import argparse
+import contextlib
+import gc
 import json
+import os
 import random
 import statistics
 import time
@@ -15,77 +23,99 @@ import torch
 
 import workloads
 
-ROUNDS = {"eager": 32, "graph": 200, "prefill": 24}
+ROUNDS = {"eager": 8, "graph": 50, "prefill": 6}
+BUDGET_ROUNDS = 240  # of eager: about a second and a half
+ALL = "kernels,copies,launches,syncs"
+ARMS = {"floor": "kernels,empty", "collector": ALL, "kernels": "kernels,copies", "callbacks": ALL + ",callbacks",
+        "graphs": ALL + ",whole-graphs", "gemms": ALL + ",gemms", "budget": ALL}
 
 
-class Off:
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        return False
-
-
-class Range(Off):
-    def __enter__(self):
-        start = time.perf_counter()
-        torch.cuda.nvtx.range_push("capture")
-        self.switch_s = time.perf_counter() - start
-
-    def __exit__(self, *_):
-        torch.cuda.nvtx.range_pop()
+@contextlib.contextmanager
+def capture(arm):
+    torch.cuda.nvtx.range_push(f"capture {ARMS[arm]}")
+    yield
+    torch.cuda.nvtx.range_pop()
 
 
-def torch_profiler():
+def torch_profiler(_):
     act = torch.profiler.ProfilerActivity
     return torch.profiler.profile(activities=[act.CPU, act.CUDA])
 
 
-def bootstrap(ratios, n=2000):
+def block(program, rounds, arm, switch):
+    with switch(arm) if arm != "off" else contextlib.nullcontext():
+        program.run(1)
+        return workloads.timed(program, rounds)
+
+
+def interval(values, n=2000):
     rng = random.Random(1)
-    medians = sorted(statistics.median(rng.choices(ratios, k=len(ratios))) for _ in range(n))
-    return medians[int(0.025 * n)], medians[int(0.975 * n)]
+    medians = sorted(statistics.median(rng.choices(values, k=len(values))) for _ in range(n))
+    return statistics.median(values), medians[int(0.025 * n)], medians[int(0.975 * n)]
 
 
-def measure(program, rounds, on, pairs):
-    off_s, on_s = [], []
-    for warm in range(2):
-        with on() if warm else Off():
-            workloads.timed(program, rounds)
-    for i in range(pairs):
-        for arm in ((0, 1), (1, 0))[i % 2]:
-            with on() if arm else Off():
-                (on_s if arm else off_s).append(workloads.timed(program, rounds))
-    ratios = [b / a for a, b in zip(off_s, on_s)]
-    low, high = bootstrap(ratios)
-    return {"off_ms": statistics.median(off_s) * 1e3, "on_ms": statistics.median(on_s) * 1e3, "rounds": rounds,
-            "pairs": pairs, "ratio": statistics.median(ratios), "low": low, "high": high,
-            "off_all": off_s, "on_all": on_s}
+def measure(program, rounds, arms, switch, repeats):
+    rng = random.Random(2)
+    for arm in arms:  # threads of CUPTI's own come into being here, before the program's is tied to a core
+        end = time.time() + 0.5
+        while time.time() < end:
+            block(program, 1, arm, switch)
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(cores)})
+    gc.disable()
+    times = {arm: [] for arm in ["off", *arms]}
+    for _ in range(repeats):
+        order = ["off", "off", *arms]
+        rng.shuffle(order)
+        seen = {}
+        for arm in order:
+            seen.setdefault(arm, []).append(block(program, rounds, arm, switch))
+        for arm, t in seen.items():
+            times[arm].append(statistics.mean(t))
+    gc.enable()
+    os.sched_setaffinity(0, cores)
+    return times
+
+
+def points(a, b):
+    m, low, high = interval([x / y for x, y in zip(a, b)])
+    return {"percent": 100 * (m - 1), "low": 100 * (low - 1), "high": 100 * (high - 1)}
+
+
+def show(work, times, rounds):
+    result = {"rounds": rounds, "repeats": len(times["off"]), "off_ms": 1e3 * statistics.median(times["off"]), "times": times, "arms": {}}
+    for arm in times:
+        if arm == "off":
+            continue
+        r = result["arms"][arm] = points(times[arm], times["off"])
+        text = f"{work:<8} {arm:<10} {r['percent']:+6.2f}%  [{r['low']:+.2f}, {r['high']:+.2f}]"
+        if "floor" in times and arm != "floor":
+            f = r["over_floor"] = points(times[arm], times["floor"])
+            text += f"   over the floor {f['percent']:+6.2f}  [{f['low']:+.2f}, {f['high']:+.2f}]"
+        print(f"{text}   off {result['off_ms']:.2f} ms, {result['repeats']} repeats", flush=True)
+    return result
 
 
 def main():
     p = argparse.ArgumentParser()
-    p.add_argument("how", choices=["range", "torch"])
-    p.add_argument("name")
+    p.add_argument("how", choices=["range", "budget", "torch"])
     p.add_argument("out")
-    p.add_argument("--pairs", type=int, default=20)
+    p.add_argument("--arms", default="floor,collector")
+    p.add_argument("--repeats", type=int, default=40)
     p.add_argument("--work", default="eager,graph,prefill")
-    p.add_argument("--scale", type=float, default=1, help="longer or shorter samples")
     o = p.parse_args()
+    arms = o.arms.split(",") if o.how == "range" else [o.how]
     results = {}
     for work in o.work.split(","):
         program = workloads.PROGRAMS[work][0]()
         program.run(3)
-        rounds = max(1, int(ROUNDS[work] * o.scale))
-        r = measure(program, rounds, Range if o.how == "range" else torch_profiler, o.pairs)
-        results[work] = r
-        print(f"{o.name:<12} {work:<8} off {r['off_ms']:9.2f} ms  on {r['on_ms']:9.2f} ms  "
-              f"{100 * (r['ratio'] - 1):+6.2f}%  [{100 * (r['low'] - 1):+.2f}, {100 * (r['high'] - 1):+.2f}]  "
-              f"{r['pairs']} pairs", flush=True)
+        rounds = BUDGET_ROUNDS if o.how == "budget" else ROUNDS[work]
+        times = measure(program, rounds, arms, torch_profiler if o.how == "torch" else capture, o.repeats)
+        results[work] = show(work, times, rounds)
         del program
         torch.cuda.empty_cache()
     with open(o.out, "w") as f:
-        json.dump({"name": o.name, "results": results}, f)
+        json.dump(results, f)
 
 
 if __name__ == "__main__":

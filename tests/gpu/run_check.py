@@ -1,0 +1,174 @@
+"""Reads what run_cmd.sh left and says of each promise whether it was kept.
+
+    run_check.py INFERPROF RUNS OUT
+"""
+import collections
+import glob
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+INFERPROF, RUNS, OUT = sys.argv[1:]
+failed = 0
+
+
+def say(name, promise, good, seen=""):
+    global failed
+    failed += not good
+    print(f"{'ok  ' if good else 'FAIL'} {name:<10} {promise}{'   ' + str(seen) if seen != '' else ''}", flush=True)
+
+
+def text(name, suffix):
+    try:
+        with open(f"{RUNS}/{name}.{suffix}") as f:
+            return f.read()
+    except OSError:
+        return ""
+
+
+class Run:
+    def __init__(self, name):
+        self.name = name
+        self.status = int(text(name, "status") or -1)
+        self.out, self.err = text(name, "out"), text(name, "err")
+        self.files = [f for f in glob.glob(f"{RUNS}/{name}/trace/*-*.ipt")]
+        self.by_file = {f: self.records(f) for f in self.files}
+        self.all = [r for rs in self.by_file.values() for r in rs]
+        self.meta = [(r["key"], r["value"]) for r in self.all if r["kind"] == "meta"]
+        try:
+            with open(f"{RUNS}/{name}/metrics.json") as f:
+                self.metrics = json.load(f)
+        except OSError:
+            self.metrics = None
+
+    @staticmethod
+    def records(path):
+        done = subprocess.run([INFERPROF, "trace", "dump", "--json", path], capture_output=True, text=True)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def kind(self, kind):
+        return [r for r in self.all if r["kind"] == kind]
+
+    def key(self, key):
+        return [v for k, v in self.meta if k == key]
+
+    def orphans(self):
+        launches = {(f, r["correlation"]) for f, rs in self.by_file.items() for r in rs if r["kind"] == "launch"}
+        return sum((f, r["correlation"]) not in launches for f, rs in self.by_file.items() for r in rs if r["kind"] == "kernel")
+
+    def conservation(self):
+        """Each nanosecond of GPU time is owned once: tables and stages add up to the busy time."""
+        c = self.metrics["trace"]["conservation"]
+        rest = max(abs(c[k]) for k in c if k.endswith("_residual_ns"))
+        return rest <= 1e-6 * c["gpu_busy_ns"] + 1, {k: round(v, 3) for k, v in c.items()}
+
+    def check(self, promise, good, seen=""):
+        say(self.name, promise, good, seen)
+
+    def basics(self, status, kernels):
+        n = len(self.kind("kernel"))
+        self.check(f"status {status}, {kernels}+ kernels", self.status == status and n >= kernels, f"status {self.status}, {n} kernels")
+        self.check("every kernel finds its launch", self.orphans() == 0, self.orphans())
+        self.check("a report", self.metrics is not None and os.path.exists(f"{RUNS}/{self.name}/report.html"))
+        if self.metrics:
+            self.check("each GPU nanosecond is owned once", *self.conservation())
+        print("     lost:", collections.Counter((r.get("lost_kind"), r.get("reason")) for r in self.kind("lost")) or "nothing",
+              " problems:", self.key("problem") or "none", " counts:", self.key("collector.counts"), " stop ms:", self.key("collector.stop_ms"))
+
+
+def check_range(r):
+    r.basics(0, 16000)
+    ranges = [x for x in r.kind("range") if x["name"] == "measured"]
+    inside = sum(ranges[0]["start_ns"] <= x["start_ns"] for x in r.kind("launch"))
+    r.check("kernels of the range alone", len(r.kind("kernel")) < 16500 and inside == len(r.kind("launch")))
+    print("     notes:", r.metrics["notes"])
+
+
+def check_stage(r):
+    r.basics(0, 17000)
+    stages = {s["name"] for s in r.metrics["stages"]}
+    r.check("the rule made a stage", "decode" in stages, stages)
+
+
+def check_time(r):
+    r.basics(0, 100)
+    start, end = min(k["start_ns"] for k in r.kind("kernel")), max(k["end_ns"] for k in r.kind("kernel"))
+    r.check("within the duration", end - start < 0.5e9, (end - start) / 1e9)
+    print("     notes:", r.metrics["notes"])
+
+
+def check_size(r):
+    r.check("ended well", r.status == 0, r.status)
+    sizes = [os.path.getsize(f) for f in r.files]
+    r.check("no larger than asked", bool(sizes) and max(sizes) <= 60000, sizes)
+    r.check("the loss is told", bool(r.kind("lost")), [str(x) for x in r.kind("lost")][:3])
+
+
+def check_gemm(r):
+    r.basics(0, 17000)
+    r.check("GEMM shapes", len(r.kind("gemm")) >= 85 * 32, f"{len(r.kind('gemm'))}, one: {r.kind('gemm')[:1]}")
+    r.check("nothing of it on the program's output", len(r.out.splitlines()) == 1)
+
+
+def check_budget(r):
+    r.basics(0, 100)
+    print("     windows:", len(r.key("capture.window")), " notes:", r.metrics["notes"])
+
+
+def check_workers(r):
+    r.check("ended well", r.status == 0 and '"exits": [0, 0, 0, 0]' in r.out, (r.status, r.out.strip()))
+    per = sorted(sum(x["kind"] == "kernel" for x in rs) for rs in r.by_file.values())
+    r.check("a trace for each process, kernels of three", len([n for n in per if n > 400]) == 3 and len(per) >= 5, per)
+    r.check("every kernel finds its launch", r.orphans() == 0)
+
+
+def check_profiler(r):
+    r.check("the program ends well", r.status == 0, (r.status, r.out.strip()))
+    r.check("NVTX is recorded throughout", len([x for x in r.kind("range") if x["name"] in ("before", "inside", "after")]) == 4)
+    print("     kernels", len(r.kind("kernel")), "launches", len(r.kind("launch")), "problems", r.key("problem"))
+
+
+def check_visible(r):
+    r.basics(0, 10)
+    uuid = subprocess.run(["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"], capture_output=True, text=True).stdout.split()[0]
+    r.check("its UUID is told", uuid in r.key("device.0.uuid"), (uuid, r.key("device.0.uuid")))
+
+
+def check_hidden(r):
+    r.check("no GPU: said in words, status 1", r.status == 1 and "nothing was collected" in r.err, r.err.strip()[-300:])
+
+
+CHECKS = {
+    "eager": lambda r: r.basics(0, 17000), "graph": lambda r: r.basics(0, 17000), "stage": check_stage, "range": check_range,
+    "time": check_time, "size": check_size, "gemm": check_gemm, "budget": check_budget, "workers": check_workers,
+    "profiler": check_profiler, "status": lambda r: r.basics(3, 2000), "kill": lambda r: r.basics(137, 2000),
+    "segv": lambda r: r.basics(139, 2000), "interrupt": lambda r: r.basics(130, 2000), "visible": check_visible, "hidden": check_hidden,
+}
+
+
+def keep():
+    """What a reader may want to look at afterwards."""
+    for d in glob.glob(f"{RUNS}/*/"):
+        name = os.path.basename(d.rstrip("/"))
+        for f in ("metrics.json", "report.md"):
+            if os.path.exists(d + f):
+                shutil.copy(d + f, f"{OUT}/{name}.{f}")
+    for f in glob.glob(f"{RUNS}/*.err"):
+        shutil.copy(f, OUT)
+
+
+def main():
+    for name, check in CHECKS.items():
+        try:
+            check(Run(name))
+        except Exception as e:  # one broken run must not hide the others
+            say(name, "can be checked", False, f"{type(e).__name__}: {e}; stderr: {text(name, 'err')[-300:]}")
+    keep()
+    print(f"{failed} promises broken" if failed else "all promises kept")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,62 @@
+#!/bin/bash
+# run_cmd.sh: `inferprof run` and `inferprof doctor` on a real GPU, about a minute: every way a program may behave, side by side.
+# Prints "ok" or "FAIL" for each promise; run folders' metrics and notes go to $OUT/run.
+set -u
+# shellcheck source=tests/gpu/lib.sh
+. "$(dirname "$0")/lib.sh"
+find_collector
+[ -n "${INFERPROF:-}" ] || { echo "no inferprof program"; exit 1; }
+R=$WORK/run
+mkdir -p "$R" "$OUT/run"
+guest() { echo "$PYTHON $GPU/guest.py $*"; }
+work() { echo "$PYTHON $GPU/workloads.py $*"; }
+
+# try NAME COMMAND...: runs it with its output and status beside its run folder
+try() {
+    local name=$1
+    shift
+    "$@" >"$R/$name.out" 2>"$R/$name.err"
+    echo $? >"$R/$name.status"
+}
+prof() { # NAME OPTIONS... -- PROGRAM...
+    local name=$1
+    shift
+    try "$name" "$INFERPROF" run -o "$R/$name" "$@"
+}
+# shellcheck disable=SC2046  # the commands are words
+start_all() {
+    prof eager -- $(work eager) &
+    prof graph -- $(work graph) &
+    prof stage --stage 'decode=measured' -- $(work eager) &
+    prof range --range measured -- $(work eager) &
+    prof time --delay 1 --duration 0.3 -- $(work eager --rounds 600) &
+    prof size --max-size 60000 -- $(work eager --rounds 300) &
+    wait
+    prof gemm --gemm-shapes -- $(work eager) &
+    prof budget --budget 2 -- $(work eager --rounds 600) &
+    prof workers -- $(guest workers) &
+    prof profiler -- $(guest profiler) &
+    prof status -- $(guest end status) &
+    prof kill -- $(guest end kill) &
+    prof segv -- $(guest end segv) &
+    prof interrupt -- $(guest end wait) &
+    CUDA_VISIBLE_DEVICES=$(nvidia-smi --query-gpu=uuid --format=csv,noheader | head -n 1) prof visible -- $(guest device) &
+    CUDA_VISIBLE_DEVICES='' prof hidden -- "$PYTHON" -c 'import torch; print(torch.cuda.is_available())' &
+    press_ctrl_c
+    wait
+}
+press_ctrl_c() { # the terminal's SIGINT reaches inferprof and the program alike
+    for _ in $(seq 150); do grep -q pid "$R/interrupt.out" 2>/dev/null && break; sleep 0.2; done
+    local program
+    program=$("$PYTHON" -c 'import json,sys; print(json.load(open(sys.argv[1]))["pid"])' "$R/interrupt.out")
+    kill -INT "$program" "$(ps -o ppid= -p "$program")"
+}
+
+start_all
+"$PYTHON" "$GPU/run_check.py" "$INFERPROF" "$R" "$OUT/run"
+failed=$?
+echo "== doctor"
+"$INFERPROF" doctor
+echo "exit $?"
+"$INFERPROF" doctor --json >"$OUT/run/doctor.json"
+exit $failed
