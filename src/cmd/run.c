@@ -30,14 +30,18 @@
 #define BY_PRESET 0 /* no interval that can be given */
 
 struct run_opts {
-    const char *out, *preset, *range;
+    const char *out, *preset, *range, *graphs;
     struct opt_list stages;
     double delay_s, duration_s, budget_pct;
     uint64_t max_size, memory, power_ms, counter_us;
     bool gemm_shapes, counters, report;
 };
 static const struct run_opts defaults = {
+<<<<<<< HEAD
     .preset = "default", .power_ms = 100, .counter_us = BY_PRESET, .report = true
+=======
+    .preset = "default", .graphs = "node", .power_ms = 100, .counter_us = 1000, .report = true
+>>>>>>> 6fdd3af (Collector: callbacks on the driver's calls alone, off between windows; graphs as a whole; names of streams)
 };
 
 #define ROW(letter, name, type, field, arg, help, choices) \
@@ -53,7 +57,14 @@ static const struct opt options[] = {
     ROW(0, "delay", OPT_DOUBLE, delay_s, "S", "begin to capture after S seconds", "0..1000000000"),
     ROW(0, "duration", OPT_DOUBLE, duration_s, "S", "capture for S seconds", "0..1000000000"),
     ROW(0, "budget", OPT_DOUBLE, budget_pct, "PCT",
+<<<<<<< HEAD
         "capture in windows, so that the run is slowed by PCT percent", "0..100"),
+=======
+        "capture in windows, so that the run is slowed by PCT percent", NULL),
+    ROW(0, "graphs", OPT_CHOICE, graphs, "LEVEL",
+        "node: every kernel of a CUDA graph; graph: a launch of it is one record, which costs next to nothing",
+        "node|graph"),
+>>>>>>> 6fdd3af (Collector: callbacks on the driver's calls alone, off between windows; graphs as a whole; names of streams)
     ROW(0, "gemm-shapes", OPT_FLAG, gemm_shapes, NULL,
         "record M, N, K, types and algorithm of cuBLAS products", NULL),
     ROW(0, "max-size", OPT_BYTES, max_size, "BYTES", "a process's trace stops growing here", NULL),
@@ -167,7 +178,9 @@ static unsigned what_of(const struct run_opts *o) {
     unsigned what = strcmp(o->preset, "min") == 0   ? INJECT_MIN
                     : strcmp(o->preset, "max") == 0 ? INJECT_MAX
                                                     : INJECT_DEFAULT;
-    return what | (o->gemm_shapes ? INJECT_GEMMS : 0);
+    if (o->gemm_shapes) what |= INJECT_GEMMS;
+    if (strcmp(o->graphs, "graph") == 0 && what & INJECT_KERNELS) what |= INJECT_WHOLE_GRAPHS;
+    return what;
 }
 
 /* The newest, before the program begins: whoever waits for it should know. */

@@ -23,7 +23,7 @@ enum {
     KIND_DEVICE = 8,
     KIND_CONCURRENT_KERNEL = 10,
     KIND_MEMCPY2 = 22, /* peer to peer */
-    KIND_SYNCHRONIZATION = 38,
+    KIND_GRAPH_TRACE = 51,
 };
 enum { DOMAIN_DRIVER = 1, DOMAIN_RUNTIME = 2, DOMAIN_RESOURCE = 3 };
 enum { RESOURCE_CONTEXT_CREATED = 1, RESOURCE_CONTEXT_DESTROY = 2, RESOURCE_CU_INIT_FINISHED = 5 };
@@ -48,7 +48,13 @@ typedef void (*cupti_buffer_complete)(void *context, uint32_t stream, uint8_t *b
 
 /* ---- NVTX */
 enum { NVTX_TABLE_CALLBACKS = 1 };
-enum { NVTX_MODULE_CORE = 1, NVTX_MODULE_CUDART = 4, NVTX_MODULE_CORE2 = 5 };
+enum {
+    NVTX_MODULE_CORE = 1,
+    NVTX_MODULE_CUDA = 2,
+    NVTX_MODULE_CUDART = 4,
+    NVTX_MODULE_CORE2 = 5,
+    NVTX_MODULES
+};
 enum { NVTX_TEXT_ASCII = 1, NVTX_TEXT_WIDE = 2, NVTX_TEXT_REGISTERED = 3 };
 enum {
     NVTX_PAYLOAD_U64 = 1,

@@ -13,16 +13,15 @@
 #include "collect/devices.h"
 #include "collect/output.h"
 #include "collect/raw.h"
+#include "collect/records.h"
 #include "collect/thread.h"
 
 static void *subscriber;
-static uint8_t class_of[2][CALLS_MAX_ID];           /* [domain - 1][callback id], enum call_class */
-static _Atomic uint64_t api_names[2][CALLS_MAX_ID]; /* generation << 32 | number of the string */
-static atomic_bool capturing;
+static _Atomic uint64_t api_names[CALLS_MAX_ID]; /* generation << 32 | number of the string */
 
 /* The name's number in the open file, remembered a call; 0: nothing is open. */
-static uint32_t api_name(int domain, uint32_t id, const char *function) {
-    _Atomic uint64_t *slot = &api_names[domain - 1][id];
+static uint32_t api_name(uint32_t id, const char *function) {
+    _Atomic uint64_t *slot = &api_names[id];
     uint64_t v = atomic_load_explicit(slot, memory_order_relaxed), generation = output_generation();
     if (v >> 32 == generation) return (uint32_t)v;
     struct trace_writer *w = output_take();
@@ -62,58 +61,49 @@ static void put_sync(const struct thread_state *t, enum call_class class, const 
     output_give();
 }
 
-static void put_launch(struct thread_state *t, int domain, uint32_t id, const struct cupti_callback_data *d,
+static void put_launch(struct thread_state *t, uint32_t id, const struct cupti_callback_data *d,
                        uint64_t end_ns) {
     struct trace_launch l = {
         .start_ns = t->call_start_ns,
         .end_ns = MAX(end_ns, t->call_start_ns),
         .correlation = d->correlation,
         .thread = t->tid,
-        .api = api_name(domain, id, d->function),
+        .api = api_name(id, d->function),
     };
     thread_put_launch(t, &l);
 }
 
-static void on_exit_of_call(struct thread_state *t, int domain, uint32_t id,
-                            const struct cupti_callback_data *d) {
-    enum call_class class = class_of[domain - 1][id];
+static void on_enter(struct thread_state *t, uint32_t id, const struct cupti_callback_data *d) {
+    t->call_start_ns = clock_wall_ns();
+    t->call_correlation = d->correlation;
+    t->call_id = id;
+    records_note_call(d->correlation, t->call_start_ns);
+}
+
+static void on_exit_of_call(struct thread_state *t, uint32_t id, const struct cupti_callback_data *d) {
+    enum call_class class = call_class(id);
     uint64_t now = clock_wall_ns();
-    if (class == CALL_LAUNCH || class == CALL_COPY) {
-        if (settings.launches) put_launch(t, domain, id, d, now);
-    } else if (settings.syncs) {
+    t->call_id = 0;
+    if (call_is_work(class))
+        put_launch(t, id, d, now);
+    else
         put_sync(t, class, d, now);
-    }
     if (raw_on())
-        raw_call(&(struct raw_call){ (uint32_t)domain, id, d->correlation, t->tid, t->call_start_ns, now,
+        raw_call(&(struct raw_call){ DOMAIN_DRIVER, id, d->correlation, t->tid, t->call_start_ns, now,
                                      (uint64_t)(uintptr_t)d->function });
 }
 
-/* Callbacks stay on for the whole run, also between windows: CUPTI gives a call its correlation id when it is entered
- * and takes it back when it is left, and a call that is switched off in between keeps its id for all that follow
- * (seen with CUPTI 13.0.1: one id for every later launch of the thread). Between windows they return at once. */
-static void on_call(int domain, uint32_t id, const struct cupti_callback_data *d) {
-    struct thread_state *t = id < CALLS_MAX_ID && class_of[domain - 1][id] ? thread_self() : NULL;
-    uint32_t call_id = (uint32_t)domain << 16 | id;
-    if (!t) return;
-    if (d->site == SITE_ENTER) {
-        if (t->depth++ > 0) return; /* the driver's side of a runtime call: the same launch */
-        t->wanted = atomic_load_explicit(&capturing, memory_order_relaxed);
-        if (!t->wanted) return;
-        t->call_start_ns = clock_wall_ns();
-        t->call_correlation = d->correlation;
-        t->call_id = call_id;
-        activity_note_call(d->correlation, t->call_start_ns);
-    } else if (t->depth > 0 && --t->depth == 0 && t->wanted) {
-        if (t->call_id == call_id && t->call_correlation == d->correlation) on_exit_of_call(t, domain, id, d);
-    }
-}
-
+/* A call that was under way when its callback was switched on has no beginning, and is left out. */
 static void on_callback(void *user, int domain, uint32_t id, const void *data) {
+    const struct cupti_callback_data *d = data;
     (void)user;
-    if (domain == DOMAIN_RESOURCE)
-        devices_wanted();
-    else if (domain == DOMAIN_RUNTIME || domain == DOMAIN_DRIVER)
-        on_call(domain, id, data);
+    if (domain == DOMAIN_RESOURCE) devices_wanted();
+    struct thread_state *t = domain == DOMAIN_DRIVER && call_class(id) != CALL_NONE ? thread_self() : NULL;
+    if (!t) return;
+    if (d->site == SITE_ENTER)
+        on_enter(t, id, d);
+    else if (t->call_id == id && t->call_correlation == d->correlation)
+        on_exit_of_call(t, id, d);
 }
 
 /* ---- who else could be holding CUPTI */
@@ -139,21 +129,8 @@ static int find_tool(struct dl_phdr_info *info, size_t size, void *found) {
     return 0;
 }
 
-static bool wants(enum call_class class) {
-    return class == CALL_LAUNCH || class == CALL_COPY ? settings.launches : settings.syncs;
-}
-
-static void enable_calls(void) {
-    unsigned n;
-    const struct call *c = calls_all(&n);
-    for (unsigned i = 0; i < n; i++)
-        if (wants(c[i].class)) cupti.enable_callback(1, subscriber, c[i].domain, c[i].id);
-}
-
 bool callbacks_start(void) {
     int rc = cupti.subscribe(&subscriber, on_callback, NULL);
-    unsigned n;
-    const struct call *c = calls_all(&n);
     const char *tool = NULL;
     if (rc == CUPTI_E_MULTIPLE_SUBSCRIBERS) {
         dl_iterate_phdr(find_tool, &tool);
@@ -168,11 +145,21 @@ bool callbacks_start(void) {
         subscriber = NULL;
         return true; /* kernels may still come */
     }
-    for (unsigned i = 0; i < n; i++) class_of[c[i].domain - 1][c[i].id] = c[i].class;
     cupti.enable_callback(1, subscriber, DOMAIN_RESOURCE, RESOURCE_CONTEXT_CREATED);
     cupti.enable_callback(1, subscriber, DOMAIN_RESOURCE, RESOURCE_CU_INIT_FINISHED);
-    enable_calls();
     return true;
 }
 
-void callbacks_capture(bool on) { atomic_store(&capturing, on); }
+static bool wants(enum call_class class) {
+    if (class == CALL_NONE || settings.empty) return false;
+    return call_is_work(class) ? settings.launches : settings.syncs;
+}
+
+void callbacks_capture(bool on) {
+    static bool is_on[CALLS_MAX_ID];
+    for (uint32_t id = 0; subscriber && id < CALLS_MAX_ID; id++) {
+        bool want = on && wants(call_class(id));
+        if (want != is_on[id]) cupti.enable_callback(want, subscriber, DOMAIN_DRIVER, id);
+        is_on[id] = want;
+    }
+}

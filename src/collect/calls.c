@@ -1,17 +1,7 @@
 #include "collect/calls.h"
 
-#include "base/util.h"
-
-static const struct call calls[] = {
-#define X(class_, name, id_) { DOMAIN_RUNTIME, CALL_##class_, id_ },
-    RUNTIME_CALLS(X) RUNTIME_CALLS_12(X) RUNTIME_CALLS_13(X)
+#define X(class_, name, id_) [id_] = CALL_##class_,
+static const uint8_t classes[CALLS_MAX_ID] = { CALLS_12_0(X) CALLS_12_8(X) CALLS_13_0(X) CALLS_13_1(X) };
 #undef X
-#define X(class_, name, id_) { DOMAIN_DRIVER, CALL_##class_, id_ },
-        DRIVER_CALLS(X) DRIVER_CALLS_13(X)
-#undef X
-};
 
-const struct call *calls_all(unsigned *n) {
-    *n = COUNTOF(calls);
-    return calls;
-}
+enum call_class call_class(uint32_t id) { return id < CALLS_MAX_ID ? classes[id] : CALL_NONE; }

@@ -15,7 +15,8 @@
 
 #define MASK_TRACE 2 /* of the logger: one line a product, and nothing else */
 
-static atomic_bool attached;
+static atomic_bool attached, unwanted; /* unwanted: outside of capture windows */
+static _Atomic(int (*)(int)) set_mask; /* NULL: the logger is not ours */
 
 static void on_log(int level, const char *function, const char *message) {
     struct trace_gemm g = { 0 };
@@ -44,18 +45,30 @@ static bool is_taken(void) {
     return false;
 }
 
+static int apply(void) {
+    int (*mask)(int) = atomic_load(&set_mask);
+    return mask ? mask(atomic_load(&unwanted) ? 0 : MASK_TRACE) : 0;
+}
+
+void gemm_capture(bool on) {
+    atomic_store(&unwanted, !on || !settings.gemms);
+    apply();
+}
+
 /* Unless told otherwise the logger also writes to the program's standard output: that goes first. */
 static int attach(void *library) {
-    int (*open_file)(const char *), (*set_callback)(cublaslt_logger), (*set_mask)(int);
+    int (*open_file)(const char *), (*set_callback)(cublaslt_logger), (*mask)(int);
     void *f[] = { dlsym(library, "cublasLtLoggerOpenFile"), dlsym(library, "cublasLtLoggerSetCallback"),
                   dlsym(library, "cublasLtLoggerSetMask") };
     if (!f[0] || !f[1] || !f[2]) return -1;
     memcpy(&open_file, &f[0], sizeof f[0]);
     memcpy(&set_callback, &f[1], sizeof f[1]);
-    memcpy(&set_mask, &f[2], sizeof f[2]);
+    memcpy(&mask, &f[2], sizeof f[2]);
     int rc = open_file("/dev/null");
     if (rc == 0) rc = set_callback(on_log);
-    return rc == 0 ? set_mask(MASK_TRACE) : rc;
+    if (rc != 0) return rc;
+    atomic_store(&set_mask, mask);
+    return apply();
 }
 
 void gemm_tick(void) {

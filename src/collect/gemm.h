@@ -3,6 +3,9 @@
 #ifndef COLLECT_GEMM_H
 #define COLLECT_GEMM_H
 
-void gemm_tick(void); /* attaches once the library is loaded; from the keeper */
+#include <stdbool.h>
+
+void gemm_tick(void);       /* attaches once the library is loaded; from the keeper */
+void gemm_capture(bool on); /* a capture window opened or closed */
 
 #endif

@@ -19,7 +19,9 @@
 #include "collect/layout.h"
 #include "collect/nvtx.h"
 #include "collect/output.h"
+#include "collect/pool.h"
 #include "collect/raw.h"
+#include "collect/records.h"
 #include "collect/thread.h"
 #include "collect/window.h"
 
@@ -48,8 +50,8 @@ static void name_thread(uint32_t tid) {
 
 /* What the counts mean to somebody who misses something. */
 static void explain_counts(void) {
-    struct activity_counts c;
-    activity_counts(&c);
+    struct record_counts c;
+    records_counts(&c);
     uint64_t calls = thread_calls();
     if (settings.kernels && !settings.empty && c.kernels == 0 && calls > 0)
         problem(
@@ -63,7 +65,7 @@ static void explain_counts(void) {
         "kernels %llu graph_kernels %llu copies %llu calls %llu buffers %llu untrusted %llu early %llu "
         "unknown %llu",
         (unsigned long long)c.kernels, (unsigned long long)c.graph_kernels, (unsigned long long)c.copies,
-        (unsigned long long)calls, (unsigned long long)c.buffers, (unsigned long long)c.untrusted,
+        (unsigned long long)calls, (unsigned long long)activity_buffers(), (unsigned long long)c.untrusted,
         (unsigned long long)c.early, (unsigned long long)c.unknown);
     output_give();
 }
@@ -95,7 +97,7 @@ static void after_fork(void) {
     output_after_fork();
     keeper_after_fork();
     thread_after_fork();
-    activity_after_fork();
+    pool_after_fork();
     nvtx_after_fork();
 }
 
@@ -129,7 +131,7 @@ static void start_gpu(void) {
     describe_cupti();
     raw_start(cupti.version);
     clocks_start();
-    if (!settings.empty && !callbacks_start()) return;
+    if (!callbacks_start()) return;
     if (!activity_start()) return;
     if (cupti.flush_period && settings.flush_ms) cupti.flush_period((uint32_t)settings.flush_ms);
     atomic_store(&gpu_on, true);

@@ -56,19 +56,20 @@ static const struct layout_copy peer_12 = {
     .graph_node = 72,
     .graph = 80,
 };
-static const struct layout_sync sync_12 = {
-    .type = 4,
+static const struct layout_graph graph_12 = {
+    .correlation = 4,
     .start = 8,
     .end = 16,
-    .correlation = 24,
-    .context = 28,
-    .stream = 32,
+    .device = 24,
+    .graph = 28,
+    .context = 32,
+    .stream = 36,
 };
 
-#define OFFSETS_12 &kernel_12, &memcpy_12, &memset_12, &peer_12, &sync_12
+#define OFFSETS_12 &kernel_12, &memcpy_12, &memset_12, &peer_12, &graph_12
 static const struct layout layouts[] = {
-    /* version  kernel  memcpy  memset  peer  sync */
-    { 18, 208, 88, 88, 96, 40, OFFSETS_12 },       /* CUDA 12.0 */
+    /* version  kernel  memcpy  memset  peer  graph */
+    { 18, 208, 88, 88, 96, 48, OFFSETS_12 },       /* CUDA 12.0 */
     { 26, 208, 96, 88, 96, 56, OFFSETS_12 },       /* 12.8 */
     { 130001, 216, 96, 88, 96, 56, OFFSETS_12 },   /* 13.0 */
     { 130101, 224, 96, 88, 96, 56, OFFSETS_12 },   /* 13.1 */
@@ -91,7 +92,7 @@ uint16_t layout_record_bytes(const struct layout *l, uint32_t kind) {
     case KIND_MEMCPY: return l->memcpy_bytes;
     case KIND_MEMSET: return l->memset_bytes;
     case KIND_MEMCPY2: return l->peer_bytes;
-    case KIND_SYNCHRONIZATION: return l->sync_bytes;
+    case KIND_GRAPH_TRACE: return l->graph_bytes;
     default: return 0;
     }
 }

@@ -14,16 +14,16 @@ struct layout_kernel {
 struct layout_copy { /* copy_kind is 0 where the record has none */
     uint16_t copy_kind, bytes, start, end, device, context, stream, correlation, graph_node, graph;
 };
-struct layout_sync {
-    uint16_t type, start, end, correlation, context, stream;
+struct layout_graph {
+    uint16_t correlation, start, end, device, graph, context, stream;
 };
 
 struct layout {
     uint32_t cupti_version; /* the first that has it: 18 is CUDA 12.0, 130001 is 13.0 */
-    uint16_t kernel_bytes, memcpy_bytes, memset_bytes, peer_bytes, sync_bytes; /* of a whole record */
+    uint16_t kernel_bytes, memcpy_bytes, memset_bytes, peer_bytes, graph_bytes; /* of a whole record */
     const struct layout_kernel *kernel;
     const struct layout_copy *memcpy_, *memset_, *peer;
-    const struct layout_sync *sync;
+    const struct layout_graph *graph;
 };
 
 const struct layout *layout_find(uint32_t cupti_version); /* NULL: too old */

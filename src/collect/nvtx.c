@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/util.h"
+#include "collect/cupti.h"
 #include "collect/nvtx_names.h"
 #include "collect/nvtx_own.h"
 #include "collect/nvtx_torch.h"
@@ -157,7 +158,7 @@ static int push(const struct event *e) {
     *r = open_range(e, w);
     output_give();
     t->nopen++;
-    if (r->windowed) window_range(1);
+    if (r->windowed) window_range(1, r->start_ns);
     return (int)t->nopen - 1;
 }
 
@@ -178,7 +179,7 @@ static int pop(uint32_t domain) {
         write_range(w, &r, t->tid, i - 1, now, 0);
         output_give();
     }
-    if (r.windowed) window_range(-1);
+    if (r.windowed) window_range(-1, now);
     return (int)i - 1;
 }
 
@@ -211,7 +212,7 @@ static uint64_t start(const struct event *e) {
     pthread_mutex_unlock(&started.lock);
     if (!id) trace_writer_lost(w, TRACE_RANGE, TRACE_LOST_MEMORY, 1);
     output_give();
-    if (id && r.windowed) window_range(1);
+    if (id && r.windowed) window_range(1, r.start_ns);
     return id;
 }
 
@@ -233,7 +234,7 @@ static void end(uint64_t id) {
         write_range(w, &r, tid, 0, now, TRACE_RANGE_FREE);
         output_give();
     }
-    if (r.windowed) window_range(-1);
+    if (r.windowed) window_range(-1, now);
 }
 
 /* ---- marks; of our own domain also tokens */
@@ -325,6 +326,22 @@ static void name_thread_w(uint32_t tid, const wchar_t *name) {
     nvtx_utf8(name, text, sizeof text);
     name_thread_a(tid, text);
 }
+static void name_stream_a(void *stream, const char *name) {
+    uint32_t id = 0;
+    if (!name || !cupti.library || !cupti.stream_id || cupti.stream_id(NULL, stream, 0, &id) != CUPTI_OK)
+        return;
+    struct trace_writer *w = output_take();
+    if (!w) return;
+    char key[48];
+    snprintf(key, sizeof key, "stream.%u.name", id);
+    trace_writer_meta(w, key, "%s", name);
+    output_give();
+}
+static void name_stream_w(void *stream, const wchar_t *name) {
+    char text[NVTX_TEXT_MAX];
+    nvtx_utf8(name, text, sizeof text);
+    name_stream_a(stream, text);
+}
 static void domain_mark(const void *domain, const struct nvtx_attributes *a) {
     struct event e;
     event_attributes(&e, domain, a);
@@ -363,7 +380,7 @@ static void *domain_w(const wchar_t *name) {
     return domain_a(text);
 }
 
-/* Slot numbers are NVTX's: NvtxCallbackIdCore and NvtxCallbackIdCore2. */
+/* Slot numbers are NVTX's: NvtxCallbackIdCore, NvtxCallbackIdCore2, NvtxCallbackIdCuda, NvtxCallbackIdCudart. */
 #define SLOT(module, n, f) \
     { module, n, (nvtx_function)(f) }
 static const struct {
@@ -397,17 +414,20 @@ static const struct {
     SLOT(NVTX_MODULE_CORE2, 11, string_w),
     SLOT(NVTX_MODULE_CORE2, 12, domain_a),
     SLOT(NVTX_MODULE_CORE2, 13, domain_w),
+    SLOT(NVTX_MODULE_CUDA, 5, name_stream_a),
+    SLOT(NVTX_MODULE_CUDA, 6, name_stream_w),
+    SLOT(NVTX_MODULE_CUDART, 3, name_stream_a),
+    SLOT(NVTX_MODULE_CUDART, 4, name_stream_w),
 };
 
 bool nvtx_attach(nvtx_get_table get_table) {
     const struct nvtx_callbacks *callbacks = get_table ? get_table(NVTX_TABLE_CALLBACKS) : NULL;
-    nvtx_function **table[8] = { 0 };
-    unsigned n[8] = { 0 };
+    nvtx_function **table[NVTX_MODULES] = { 0 };
+    unsigned n[NVTX_MODULES] = { 0 };
     if (!callbacks || callbacks->bytes < sizeof *callbacks) return false;
-    if (!callbacks->get_module(NVTX_MODULE_CORE, &table[NVTX_MODULE_CORE], &n[NVTX_MODULE_CORE]))
-        return false;
-    if (!callbacks->get_module(NVTX_MODULE_CORE2, &table[NVTX_MODULE_CORE2], &n[NVTX_MODULE_CORE2]))
-        n[NVTX_MODULE_CORE2] = 0; /* NVTX 1 has no domains */
+    for (int m = NVTX_MODULE_CORE; m < NVTX_MODULES; m++) /* NVTX 1 has no domains */
+        if (!callbacks->get_module(m, &table[m], &n[m])) n[m] = 0;
+    if (!n[NVTX_MODULE_CORE]) return false;
     for (size_t i = 0; i < COUNTOF(slots); i++) {
         nvtx_function **t = table[slots[i].module];
         if (slots[i].slot < n[slots[i].module] && t && t[slots[i].slot]) *t[slots[i].slot] = slots[i].f;

@@ -19,6 +19,7 @@
 #define INFERPROF_VERSION "unknown"
 #endif
 #define MAX_PROBLEMS 32
+#define FLUSH_MS 200 /* what a crash may cost, beside what CUPTI holds in a buffer that is not full */
 
 struct settings settings;
 
@@ -97,6 +98,7 @@ static bool open_locked(void) {
     const struct trace_writer_options o = {
         .memory_bytes = settings.memory_bytes / 4 * 3, /* the rest is for CUPTI's buffers */
         .max_file_bytes = settings.max_file_bytes,
+        .flush_ms = FLUSH_MS,
     };
     struct trace_writer *w = trace_writer_open(path, &o, &err);
     if (!w) return false;

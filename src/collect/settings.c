@@ -30,11 +30,11 @@ static const struct row {
     { "BUDGET", NUMBER, FIELD(budget_pct), "0" },
     { "MEMORY", COUNT, FIELD(memory_bytes), "67108864" },
     { "MAX_SIZE", COUNT, FIELD(max_file_bytes), "0" },
-    { "BUFFER", COUNT, FIELD(buffer_bytes), "1048576" },
+    { "BUFFER", COUNT, FIELD(buffer_bytes), "131072" },
     { "FLUSH_MS", COUNT, FIELD(flush_ms), "200" },
     { "CUPTI", TEXT, FIELD(cupti), "" },
     { "RAW", TEXT, FIELD(raw), "" },
-    { "EMPTY", SWITCH, FIELD(empty), "0" },
+    { "ARMS", SWITCH, FIELD(arms), "0" },
 #undef FIELD
 };
 
@@ -74,20 +74,33 @@ static void complain_unknown(void (*complain)(const char *, ...)) {
     }
 }
 
-static void read_what(struct settings *s, void (*complain)(const char *, ...)) {
+static bool *flag_of(struct settings *s, const char *word, size_t len) {
     const struct {
         const char *word;
         bool *flag;
-    } words[] = { { "kernels", &s->kernels }, { "copies", &s->copies }, { "launches", &s->launches },
-                  { "syncs", &s->syncs },     { "nvtx", &s->nvtx },     { "gemms", &s->gemms } };
-    for (const char *p = s->what; *p; p += *p == ',') {
-        size_t len = strcspn(p, ","), i = 0;
-        while (i < COUNTOF(words) && (strlen(words[i].word) != len || strncmp(words[i].word, p, len) != 0))
-            i++;
-        if (i < COUNTOF(words))
-            *words[i].flag = true;
+    } words[] = { { "kernels", &s->kernels },
+                  { "copies", &s->copies },
+                  { "launches", &s->launches },
+                  { "syncs", &s->syncs },
+                  { "nvtx", &s->nvtx },
+                  { "gemms", &s->gemms },
+                  { "whole-graphs", &s->whole_graphs },
+                  { "empty", &s->empty } };
+    for (size_t i = 0; i < COUNTOF(words); i++)
+        if (strlen(words[i].word) == len && strncmp(words[i].word, word, len) == 0) return words[i].flag;
+    return NULL;
+}
+
+void settings_take_what(struct settings *s, const char *words, void (*complain)(const char *, ...)) {
+    s->kernels = s->copies = s->launches = s->syncs = s->gemms = s->whole_graphs = s->empty = false;
+    for (const char *p = words; *p; p += *p == ',') {
+        size_t len = strcspn(p, ",");
+        bool *flag = flag_of(s, p, len);
+        if (flag)
+            *flag = true;
         else if (len && !(len == 4 && strncmp(p, "none", 4) == 0))
-            complain(PREFIX "WHAT: '%.*s' is not one of kernels, copies, launches, syncs, nvtx, gemms",
+            complain(PREFIX
+                     "WHAT: '%.*s' is not one of kernels, copies, launches, syncs, nvtx, gemms, whole-graphs",
                      (int)len, p);
         p += len;
     }
@@ -106,7 +119,7 @@ void settings_load(struct settings *s, void (*complain)(const char *fmt, ...)) {
     }
     s->memory_bytes = MAX(s->memory_bytes, (uint64_t)4 << 20);
     s->buffer_bytes = MIN(MAX(s->buffer_bytes, (uint64_t)64 << 10), s->memory_bytes / 8);
-    read_what(s, complain);
+    settings_take_what(s, s->what, complain);
     complain_unknown(complain);
 }
 

@@ -12,8 +12,11 @@ struct settings {
     char raw[PATH_MAX];   /* CUPTI's buffers and calls are copied here as they come; "": no */
     char range[256];      /* glob; "": no restriction */
     char what[128];
-    bool kernels, copies, launches, syncs, nvtx, gemms; /* from `what` */
-    bool empty;                                         /* kernel records are asked for and thrown away */
+    /* from `what` */
+    bool kernels, copies, launches, syncs, nvtx, gemms;
+    bool whole_graphs; /* a CUDA graph is one record, not one a kernel */
+    bool empty;        /* records are thrown away unread */
+    bool arms;         /* a range's name says what is captured in it, after its first space */
     uint64_t memory_bytes, max_file_bytes, buffer_bytes, flush_ms;
     double delay_s, duration_s, budget_pct;
 };
@@ -21,6 +24,8 @@ struct settings {
 /* Fills in defaults and what the environment says. `complain` gets one sentence about each value that cannot be
  * used and each INFERPROF_COLLECT_ variable that does not exist. */
 void settings_load(struct settings *s, void (*complain)(const char *fmt, ...));
+/* Takes what is captured from a list of words; nvtx, once on, stays on. */
+void settings_take_what(struct settings *s, const char *words, void (*complain)(const char *fmt, ...));
 /* Walks the settings as text, for the trace: name without prefix in lower case, value; false past the last. */
 bool settings_at(const struct settings *s, unsigned i, char *name, unsigned long name_cap, char *value,
                  unsigned long value_cap);

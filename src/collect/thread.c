@@ -34,7 +34,7 @@ static void on_thread_end(void *arg) {
         drain(t);
         atomic_flag_clear_explicit(&t->busy, memory_order_release);
     } /* else the keeper is just doing it */
-    t->nopen = t->too_deep = t->depth = 0;
+    t->nopen = t->too_deep = t->call_id = 0;
     self = NULL;
     atomic_store(&t->in_use, false);
 }
@@ -122,7 +122,7 @@ void thread_each(void (*visit)(uint32_t tid)) {
 void thread_after_fork(void) {
     for (struct thread_state *t = atomic_load(&all); t; t = t->next) {
         atomic_flag_clear(&t->busy);
-        t->nlaunches = t->depth = 0;
+        t->nlaunches = t->call_id = 0;
         t->nopen = t->too_deep = 0;
         if (t != self) atomic_store(&t->in_use, false);
     }

@@ -29,11 +29,10 @@ struct thread_state {
     atomic_flag busy;
     atomic_bool in_use; /* false: its thread ended; the next new thread may have it */
     uint32_t tid;
-    uint32_t depth; /* of CUDA calls: a runtime call makes driver calls */
-    bool wanted;    /* the outermost call began inside a capture window */
-    uint64_t call_start_ns;
-    uint32_t call_correlation, call_id; /* call_id: domain << 16 | callback id */
-    uint64_t calls;                     /* recorded by this state so far */
+    uint64_t call_start_ns; /* of the CUDA call it is in */
+    uint32_t call_correlation;
+    uint32_t call_id; /* callback id; 0: in none */
+    uint64_t calls;   /* recorded so far */
     uint32_t nlaunches;
     struct trace_launch launches[THREAD_BATCH];
     uint32_t nopen, too_deep;

@@ -3,17 +3,14 @@
 #include <fnmatch.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "base/clock.h"
-#include "base/util.h"
 #include "collect/activity.h"
+#include "collect/budget.h"
 #include "collect/callbacks.h"
+#include "collect/gemm.h"
 #include "collect/output.h"
-#include "collect/thread.h"
-
-#define CALL_COST_NS 1250.0        /* a recorded launch, kernel record included */
-#define GRAPH_KERNEL_COST_NS 160.0 /* a kernel replayed from a graph */
-#define MIN_WINDOW_NS 50000000u
 
 static struct {
     atomic_bool started, closed;
@@ -23,10 +20,8 @@ static struct {
     atomic_bool on;
     pthread_mutex_t switching;
     uint64_t start_mono_ns, window_wall_ns;
-    /* the account; the keeper's own */
-    uint64_t last_tick_ns, window_mono_ns, calls, graph_kernels;
-    double credit_ns;
-    _Atomic uint64_t switch_ns;
+    _Atomic uint64_t
+        range_wall_ns; /* beginning of the range whose thread waits for the switch; 0: none does */
 } win = { .switching = PTHREAD_MUTEX_INITIALIZER };
 
 static bool wanted(void) {
@@ -38,22 +33,36 @@ static bool is_partial(void) {
     return settings.range[0] || settings.delay_s > 0 || settings.duration_s > 0 || settings.budget_pct > 0;
 }
 
-static void end_window(void) {
+/* A window is told when it opens, so that one which a crash leaves open is known, and again with its end. */
+static void tell(const char *key, uint64_t from_ns, uint64_t to_ns) {
     struct trace_writer *w = is_partial() ? output_take() : NULL;
     if (!w) return;
-    trace_writer_meta(w, "capture.window", "%llu %llu", (unsigned long long)win.window_wall_ns,
-                      (unsigned long long)clock_wall_ns());
+    if (to_ns)
+        trace_writer_meta(w, key, "%llu %llu", (unsigned long long)from_ns, (unsigned long long)to_ns);
+    else
+        trace_writer_meta(w, key, "%llu", (unsigned long long)from_ns);
     output_give();
 }
 
+static void begin_window(void) {
+    uint64_t range = atomic_load(&win.range_wall_ns);
+    win.window_wall_ns = range ? range : clock_wall_ns();
+    tell("capture.window", win.window_wall_ns, 0);
+}
+
+static void end_window(void) { tell("capture.window", win.window_wall_ns, clock_wall_ns()); }
+
+/* Launches are watched before kernels are recorded and for as long, so that every kernel finds its launch. */
 static void switch_to(bool on) {
     uint64_t before = clock_mono_ns();
     if (!on) end_window();
+    if (on) callbacks_capture(true);
     activity_capture(on);
-    callbacks_capture(on);
-    if (on) win.window_wall_ns = clock_wall_ns();
+    if (!on) callbacks_capture(false);
+    gemm_capture(on);
+    if (on) begin_window();
     atomic_store(&win.on, on);
-    atomic_fetch_add(&win.switch_ns, clock_mono_ns() - before);
+    budget_pay_switch(clock_mono_ns() - before);
 }
 
 /* Nobody waits: who finds the switch taken leaves it to the one who has it, who looks again. */
@@ -67,10 +76,13 @@ static void settle(void) {
 }
 
 void window_start(void) {
-    win.start_mono_ns = win.last_tick_ns = win.window_mono_ns = clock_mono_ns();
+    win.start_mono_ns = clock_mono_ns();
+    budget_start(win.start_mono_ns);
     atomic_store(&win.time_ok, settings.delay_s <= 0);
     atomic_store(&win.budget_ok, true);
     atomic_store(&win.started, true);
+    tell("capture.from", clock_wall_ns(), 0);
+    gemm_capture(wanted());
     settle();
 }
 
@@ -79,47 +91,33 @@ bool window_needs_ticks(void) {
            (settings.delay_s > 0 || settings.duration_s > 0 || settings.budget_pct > 0);
 }
 
-static void keep_account(uint64_t now) {
-    struct activity_counts c;
-    activity_counts(&c);
-    uint64_t calls = thread_calls(), switching = atomic_exchange(&win.switch_ns, 0);
-    win.credit_ns += (double)(now - win.last_tick_ns) * settings.budget_pct / 100;
-    win.credit_ns -= (double)(calls - win.calls) * CALL_COST_NS +
-                     (double)(c.graph_kernels - win.graph_kernels) * GRAPH_KERNEL_COST_NS + (double)switching;
-    win.credit_ns = MIN(win.credit_ns, (double)1000000000 * settings.budget_pct / 100); /* a second's worth */
-    win.calls = calls;
-    win.graph_kernels = c.graph_kernels;
-    win.last_tick_ns = now;
-    bool ok = atomic_load(&win.budget_ok);
-    if (ok && win.credit_ns < 0 && now - win.window_mono_ns >= MIN_WINDOW_NS) {
-        atomic_store(&win.budget_ok, false);
-    } else if (!ok && win.credit_ns >= 0) {
-        win.window_mono_ns = now;
-        atomic_store(&win.budget_ok, true);
-    }
-}
-
 void window_tick(uint64_t now) {
     if (!atomic_load(&win.started)) return;
     double passed_s = (double)(now - win.start_mono_ns) / 1e9;
     bool over = settings.duration_s > 0 && passed_s >= settings.delay_s + settings.duration_s;
     atomic_store(&win.time_ok, passed_s >= settings.delay_s && !over);
-    if (settings.budget_pct > 0) keep_account(now);
+    if (settings.budget_pct > 0) atomic_store(&win.budget_ok, budget_allows(now));
     settle();
 }
 
 bool window_matches(const char *range_name) {
-    return settings.range[0] && fnmatch(settings.range, range_name, 0) == 0;
+    bool yes = settings.range[0] && fnmatch(settings.range, range_name, 0) == 0;
+    const char *words = yes && settings.arms ? strchr(range_name, ' ') : NULL;
+    if (words) settings_take_what(&settings, words + 1, problem);
+    return yes;
 }
 
-void window_range(int by) {
+void window_range(int by, uint64_t wall_ns) {
+    if (by > 0) atomic_store(&win.range_wall_ns, wall_ns);
     atomic_fetch_add(&win.ranges, by);
     settle();
+    atomic_store(&win.range_wall_ns, 0);
 }
 
 void window_finish(void) {
     atomic_store(&win.closed, true);
     pthread_mutex_lock(&win.switching); /* a switch takes microseconds */
     if (atomic_exchange(&win.on, false)) end_window();
+    tell("capture.to", clock_wall_ns(), 0);
     pthread_mutex_unlock(&win.switching);
 }

@@ -19,8 +19,13 @@ static const struct {
     unsigned bit;
     const char *word;
 } what_words[] = {
-    { INJECT_KERNELS, "kernels" }, { INJECT_COPIES, "copies" }, { INJECT_LAUNCHES, "launches" },
-    { INJECT_SYNCS, "syncs" },     { INJECT_NVTX, "nvtx" },     { INJECT_GEMMS, "gemms" },
+    { INJECT_KERNELS, "kernels" },
+    { INJECT_COPIES, "copies" },
+    { INJECT_LAUNCHES, "launches" },
+    { INJECT_SYNCS, "syncs" },
+    { INJECT_NVTX, "nvtx" },
+    { INJECT_GEMMS, "gemms" },
+    { INJECT_WHOLE_GRAPHS, "whole-graphs" },
 };
 
 struct strings {

@@ -20,6 +20,7 @@ enum inject_what {
     INJECT_SYNCS = 8,
     INJECT_NVTX = 16,
     INJECT_GEMMS = 32,
+    INJECT_WHOLE_GRAPHS = 64, /* a CUDA graph's launch is one record instead of one a kernel */
     INJECT_MIN = INJECT_NVTX,
     INJECT_DEFAULT = INJECT_KERNELS | INJECT_COPIES | INJECT_LAUNCHES | INJECT_SYNCS | INJECT_NVTX,
     INJECT_MAX = INJECT_DEFAULT | INJECT_GEMMS,

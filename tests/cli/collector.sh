@@ -40,7 +40,7 @@ is "every kernel, copy, launch and sync is there" "len(kernel)" 1160 "len(launch
     "counts['graph_kernels']" 160 "len(lost)" 0
 is "every kernel finds its launch, and starts after it" "orphans()" 0 "early()" 0
 is "a runtime call and the driver call in it are one launch" "sorted(set(l['api'] for l in launch))" \
-    "['cudaGraphLaunch', 'cudaLaunchKernel', 'cudaMemcpyAsync', 'cudaMemsetAsync']"
+    "['cuGraphLaunch', 'cuLaunchKernel', 'cuMemcpyHtoDAsync_v2', 'cuMemsetD8Async']"
 is "kernels carry their geometry and names" \
     "sorted(set((k['name'], k['grid_x'], k['block_x'], k['registers'], k['dynamic_smem_bytes']) for k in kernel))[0]" \
     "('_Z9gemm_bf16PfS_', 132, 256, 64, 49152)"
@@ -51,6 +51,13 @@ is "devices are told with limits and UUIDs" "meta['device.0.name'][0]" "NVIDIA M
     "meta['cuda.driver'][0]" 13.0 "meta['context.1.device'][0]" 0
 is "clock pairs, a line through them and its residual are told" "len(meta['clock.pair']) >= 1" True \
     "'residual_ns' in meta['clock.fit'][0]" True
+
+go "$app" init kernels=4 stream=decode kernels=4
+is "streams carry the names NVTX gave them" "meta['stream.7.name'][0]" decode
+
+go INFERPROF_COLLECT_WHAT=kernels,launches,nvtx,whole-graphs "$app" init kernels=5 graphs=10
+is "graphs as a whole: one record a launch, other kernels as ever" "len(kernel)" 15 "len(launch)" 15 "orphans()" 0 \
+    "sum(k['name'] == 'CUDA graph 5' and k['graph'] == 5 and k['graph_node'] == 0 for k in kernel)" 10
 
 go "$app" nvtx push=left-open
 is "NVTX in all its forms" "sorted(r['name'] for r in range_)" \
@@ -125,12 +132,12 @@ if [ $took -lt 3000 ]; then ok "an end costs less than a second"; else not_ok "a
 
 # ---- windows
 go INFERPROF_COLLECT_RANGE='dec*' "$app" init push=prefill kernels=100 pop push=decode kernels=50 pop kernels=30 push=decode kernels=7 pop
-is "kernels of the named ranges alone, ranges all" "len(kernel)" 57 "len(launch)" 57 "len(range_)" 3 "len(meta['capture.window'])" 2
+is "kernels of the named ranges alone, ranges all" "len(kernel)" 57 "len(launch)" 57 "len(range_)" 3 "len(windows())" 2
 go INFERPROF_COLLECT_DELAY=0.2 INFERPROF_COLLECT_DURATION=0.3 "$app" init kernels=10 sleep=350 kernels=20 sleep=350 kernels=40
-is "after a delay, for a duration" "len(kernel)" 20 "len(meta['capture.window'])" 1
+is "after a delay, for a duration" "len(kernel)" 20 "len(windows())" 1
 go INFERPROF_COLLECT_BUDGET=2 "$app" init kernels=100000 push=range pop sleep=700 kernels=50000 kernels=50000
-is "a budget captures some, says when, and keeps NVTX" "0 < len(kernel) < 200000" True "len(meta['capture.window']) >= 1" True "len(range_)" 1
-go INFERPROF_COLLECT_EMPTY=1 "$app" init kernels=10000
+is "a budget captures some, says when, and keeps NVTX" "0 < len(kernel) < 200000" True "len(windows()) >= 1" True "len(range_)" 1
+go INFERPROF_COLLECT_WHAT=kernels,empty,nvtx "$app" init kernels=10000
 is "the empty collector takes records and throws them away" "len(kernel)" 0 "counts['buffers'] > 0" True
 go INFERPROF_COLLECT_WHAT=nvtx "$app" init push=r kernels=10 pop
 is "ranges alone" "len(kernel) + len(launch)" 0 "len(range_)" 1

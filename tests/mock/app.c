@@ -4,6 +4,7 @@
  *     nvtx               every form NVTX has                 push=NAME pop start=NAME mark=NAME
  *     nest=N             N ranges inside each other          takeover      somebody else takes CUPTI's buffers
  *     fork               a child with a range of its own     exec=A,B,..   starts anew with these arguments
+ *     stream=NAME        names stream 7
  *     dlclose            lets go of the collector            sleep=MS      say=TEXT (to stdout)
  *     exit=N _exit=N kill segv abort                         the ways to end
  * Prints nothing but what it is told to say. */
@@ -61,13 +62,15 @@ static void threads(const char *spec) {
 }
 
 /* ---- NVTX as its headers do it: a table of functions that the injected library overwrites */
-static nvtx_function core[16], core2[16], *core_slots[16], *core2_slots[16];
+static nvtx_function core[16], core2[16], cudart[16], *core_slots[16], *core2_slots[16], *cudart_slots[16];
 static int attached;
 
 static int get_module(int module, nvtx_function ***table, unsigned *n) {
-    *table = module == NVTX_MODULE_CORE ? core_slots : core2_slots;
+    *table = module == NVTX_MODULE_CORE     ? core_slots
+             : module == NVTX_MODULE_CUDART ? cudart_slots
+                                            : core2_slots;
     *n = 16;
-    return module == NVTX_MODULE_CORE || module == NVTX_MODULE_CORE2;
+    return module == NVTX_MODULE_CORE || module == NVTX_MODULE_CORE2 || module == NVTX_MODULE_CUDART;
 }
 static const void *get_table(uint32_t id) {
     static const struct nvtx_callbacks table = { sizeof table, get_module };
@@ -78,7 +81,8 @@ static void nvtx_init(void) {
     const char *path = getenv("NVTX_INJECTION64_PATH");
     if (done) return;
     done = true;
-    for (int i = 0; i < 16; i++) core_slots[i] = &core[i], core2_slots[i] = &core2[i];
+    for (int i = 0; i < 16; i++)
+        core_slots[i] = &core[i], core2_slots[i] = &core2[i], cudart_slots[i] = &cudart[i];
     void *lib = path ? dlopen(path, RTLD_LAZY) : NULL, *f = symbol(lib, "InitializeInjectionNvtx2");
     int (*inject)(nvtx_get_table);
     memcpy(&inject, &f, sizeof f);
@@ -201,7 +205,9 @@ static bool nvtx_verb(const char *verb, const char *value) {
         CORE(5, f_start, value);
     else if (strcmp(verb, "mark") == 0)
         CORE(2, f_text, value);
-    else if (strcmp(verb, "nvtx") == 0)
+    else if (strcmp(verb, "stream") == 0) {
+        if (cudart[3]) ((void (*)(void *, const char *))cudart[3])((void *)7, value);
+    } else if (strcmp(verb, "nvtx") == 0)
         nvtx();
     else if (strcmp(verb, "nest") == 0)
         nest(atol(value));

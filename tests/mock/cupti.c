@@ -25,13 +25,21 @@
 #define EXPORT __attribute__((visibility("default")))
 #define UNKNOWN_KIND 77
 #define UNKNOWN_BYTES 48
-enum {
-    CBID_CUDA_LAUNCH = 211,
-    CBID_CU_LAUNCH = 307,
-    CBID_GRAPH_LAUNCH = 311,
-    CBID_MEMCPY = 41,
-    CBID_MEMSET = 51,
-    CBID_SYNC = 131
+
+/* Calls of the runtime and the driver's call each of them makes. */
+static const struct pair {
+    uint32_t runtime, driver;
+    const char *runtime_name, *driver_name;
+} pairs[] = {
+    [MOCK_KERNEL] = { 211, 307, "cudaLaunchKernel", "cuLaunchKernel" },
+    [MOCK_GRAPH] = { 311, 514, "cudaGraphLaunch", "cuGraphLaunch" },
+    [MOCK_MEMCPY] = { 41, 277, "cudaMemcpyAsync", "cuMemcpyHtoDAsync_v2" },
+    [MOCK_MEMSET] = { 51, 216, "cudaMemsetAsync", "cuMemsetD8Async" },
+    [MOCK_SYNC] = { 131, 126, "cudaStreamSynchronize", "cuStreamSynchronize" },
+    { 430, 652, "cudaLaunchKernelExC", "cuLaunchKernelEx" },
+    { 147, 295, "cudaStreamWaitEvent", "cuStreamWaitEvent" },
+    { 165, 17, "cudaDeviceSynchronize", "cuCtxSynchronize" },
+    { 137, 121, "cudaEventSynchronize", "cuEventSynchronize" },
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -114,7 +122,7 @@ int cuptiUnsubscribe(void *subscriber) {
 EXPORT int cuptiEnableCallback(uint32_t on, void *subscriber, int domain, uint32_t id);
 int cuptiEnableCallback(uint32_t on, void *subscriber, int domain, uint32_t id) {
     if (!subscriber || domain > 3 || id >= 1024) return 1;
-    if (!on && domain != DOMAIN_RESOURCE) stuck = true; /* as CUPTI 13.0.1 when a thread is inside the call */
+    if (!on && domain == DOMAIN_RUNTIME) stuck = true; /* as CUPTI 13.0.1 when a thread is inside the call */
     enabled_calls[domain][id] = (uint8_t)on;
     return 0;
 }
@@ -285,33 +293,38 @@ static void copy_record(uint32_t kind, uint32_t correlation, uint32_t stream, ui
     append(r, record_bytes(kind));
 }
 
-EXPORT void mock_work(enum mock_work work, const char *name, uint32_t stream);
-void mock_work(enum mock_work work, const char *name, uint32_t stream) {
-    static const struct {
-        uint32_t id;
-        const char *function;
-    } calls[] = { { CBID_CUDA_LAUNCH, "cudaLaunchKernel" },
-                  { CBID_GRAPH_LAUNCH, "cudaGraphLaunch" },
-                  { CBID_MEMCPY, "cudaMemcpyAsync" },
-                  { CBID_MEMSET, "cudaMemsetAsync" },
-                  { CBID_SYNC, "cudaStreamSynchronize" } };
-    uint32_t correlation = stuck ? 1 : atomic_fetch_add(&correlations, 1) + 1;
-    void *params[1] = { (void *)(uintptr_t)stream };
-    call(DOMAIN_RUNTIME, calls[work].id, SITE_ENTER, calls[work].function, correlation, params);
-    if (work == MOCK_KERNEL) {
-        call(DOMAIN_DRIVER, CBID_CU_LAUNCH, SITE_ENTER, "cuLaunchKernel", correlation, NULL);
-        call(DOMAIN_DRIVER, CBID_CU_LAUNCH, SITE_EXIT, "cuLaunchKernel", correlation, NULL);
-    }
+static void graph_record(uint32_t correlation, uint32_t stream, uint64_t start) {
+    uint8_t r[64] = { KIND_GRAPH_TRACE };
+    const struct layout *l = layout_find(version());
+    put64(r, l->graph->start, start), put64(r, l->graph->end, start + 33600);
+    put32(r, l->graph->correlation, correlation), put32(r, l->graph->graph, 5);
+    put32(r, l->graph->context, 1), put32(r, l->graph->stream, stream);
+    append(r, l->graph_bytes);
+}
+
+static void work_records(enum mock_work work, const char *name, uint32_t correlation, uint32_t stream) {
     uint64_t start = now_ns() + 3000;
-    if (work == MOCK_KERNEL && enabled_kinds[KIND_CONCURRENT_KERNEL])
-        kernel_record(name, correlation, stream, start, 0);
-    for (uint64_t node = 1; work == MOCK_GRAPH && node <= 16 && enabled_kinds[KIND_CONCURRENT_KERNEL]; node++)
+    bool kernels = enabled_kinds[KIND_CONCURRENT_KERNEL], whole = enabled_kinds[KIND_GRAPH_TRACE];
+    if (work == MOCK_KERNEL && kernels) kernel_record(name, correlation, stream, start, 0);
+    if (work == MOCK_GRAPH && whole) graph_record(correlation, stream, start);
+    for (uint64_t node = 1; work == MOCK_GRAPH && node <= 16 && kernels && !whole; node++)
         kernel_record(name, correlation, stream, start + node * 2100, node);
     if (work == MOCK_MEMCPY && enabled_kinds[KIND_MEMCPY])
         copy_record(KIND_MEMCPY, correlation, stream, start);
     if (work == MOCK_MEMSET && enabled_kinds[KIND_MEMSET])
         copy_record(KIND_MEMSET, correlation, stream, start);
-    call(DOMAIN_RUNTIME, calls[work].id, SITE_EXIT, calls[work].function, correlation, params);
+}
+
+EXPORT void mock_work(enum mock_work work, const char *name, uint32_t stream);
+void mock_work(enum mock_work work, const char *name, uint32_t stream) {
+    const struct pair *p = &pairs[work];
+    uint32_t correlation = stuck ? 1 : atomic_fetch_add(&correlations, 1) + 1;
+    void *params[1] = { (void *)(uintptr_t)stream };
+    call(DOMAIN_RUNTIME, p->runtime, SITE_ENTER, p->runtime_name, correlation, params);
+    call(DOMAIN_DRIVER, p->driver, SITE_ENTER, p->driver_name, correlation, params);
+    work_records(work, name, correlation, stream);
+    call(DOMAIN_DRIVER, p->driver, SITE_EXIT, p->driver_name, correlation, params);
+    call(DOMAIN_RUNTIME, p->runtime, SITE_EXIT, p->runtime_name, correlation, params);
 }
 
 static void other_request(uint8_t **b, size_t *n, size_t *max) {
@@ -353,15 +366,26 @@ static void add_text(const uint8_t *p, size_t n) {
     texts[ntexts++] = t;
 }
 
+/* The driver's call that one of the runtime's makes; one of the driver's is made as it is. */
+static const struct pair *pair_of(const struct raw_call *c) {
+    size_t n = sizeof pairs / sizeof pairs[0], i = 0;
+    while (i < n && (c->domain == DOMAIN_RUNTIME ? pairs[i].runtime : pairs[i].driver) != c->id) i++;
+    return &pairs[i < n ? i : MOCK_KERNEL];
+}
+
 /* Plays the calls and leaves in each the difference between now and then. */
 static void play_calls(void) {
     for (size_t i = 0; i < ncalls; i++) {
         struct raw_call *c = &tape_calls[i];
+        const struct pair *p = pair_of(c);
         void *params[1] = { NULL };
-        call((int)c->domain, c->id, SITE_ENTER, text_at(c->name), c->correlation, params);
+        bool nested = c->domain == DOMAIN_RUNTIME;
+        if (nested) call(DOMAIN_RUNTIME, c->id, SITE_ENTER, text_at(c->name), c->correlation, params);
+        call(DOMAIN_DRIVER, p->driver, SITE_ENTER, p->driver_name, c->correlation, params);
         uint64_t now =
             now_ns(); /* not before: however long we were held up, the kernel starts after its call */
-        call((int)c->domain, c->id, SITE_EXIT, text_at(c->name), c->correlation, params);
+        call(DOMAIN_DRIVER, p->driver, SITE_EXIT, p->driver_name, c->correlation, params);
+        if (nested) call(DOMAIN_RUNTIME, c->id, SITE_EXIT, text_at(c->name), c->correlation, params);
         c->end_ns = now - c->start_ns;
     }
 }

@@ -31,11 +31,14 @@ def main():
     def problem(words):
         return any(words in p for p in meta.get("problem", []))
 
+    def windows():
+        return [w for w in meta.get("capture.window", []) if " " in w]
+
     def lost(kind, reason):
         want = ({"range": 3, "launch": 4, "kernel": 5}[kind], ["memory", "disk", "source", "untrusted"].index(reason))
         return sum(l["count"] for l in records["lost"] if (l["lost_kind"], l["reason"]) == want)
 
-    names.update(orphans=orphans, early=early, problem=problem, lost_of=lost)
+    names.update(orphans=orphans, early=early, problem=problem, lost_of=lost, windows=windows)
     safe = {"__builtins__": {f.__name__: f for f in (len, sorted, sum, set, abs, max, min, any, all, float, int, str)}}
     for expression, want in zip(sys.argv[2::2], sys.argv[3::2]):
         got = str(eval(expression, {**names, **safe}))

@@ -20,14 +20,14 @@ FIELDS = {
                    graph="graphId"),
     "Memcpy": dict(copy_kind="copyKind", bytes="bytes", start="start", end="end", device="deviceId", context="contextId",
                    stream="streamId", correlation="correlationId", graph_node="graphNodeId", graph="graphId"),
-    "Synchronization": dict(type="type", start="start", end="end", correlation="correlationId", context="contextId",
-                            stream="streamId"),
+    "GraphTrace": dict(correlation="correlationId", start="start", end="end", device="deviceId", graph="graphId",
+                       context="contextId", stream="streamId"),
 }
 FIELDS["MemcpyPtoP"] = FIELDS["Memcpy"]
 FIELDS["Memset"] = {k: v for k, v in FIELDS["Memcpy"].items() if k != "copy_kind"}
-OURS = {"Kernel": "kernel", "Memcpy": "memcpy_", "Memset": "memset_", "MemcpyPtoP": "peer", "Synchronization": "sync"}
+OURS = {"Kernel": "kernel", "Memcpy": "memcpy_", "Memset": "memset_", "MemcpyPtoP": "peer", "GraphTrace": "graph"}
 BYTES = {"Kernel": "kernel_bytes", "Memcpy": "memcpy_bytes", "Memset": "memset_bytes", "MemcpyPtoP": "peer_bytes",
-         "Synchronization": "sync_bytes"}
+         "GraphTrace": "graph_bytes"}
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
 

@@ -1,0 +1,215 @@
+#include "collect/records.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "collect/clocks.h"
+#include "collect/cupti.h"
+#include "collect/devices.h"
+#include "collect/layout.h"
+#include "collect/output.h"
+
+#define BATCH 64
+#define EARLY_NS 100000 /* clock error we accept between a launch and its kernel */
+
+static const struct layout *layout;
+
+void records_start(void) { layout = layout_find(cupti.version); }
+
+/* ---- when calls began: a slot holds 16 more bits of the id and the time in units of 256 ns, modulo 2^48 */
+#define CALL_SLOTS 65536u
+static _Atomic uint64_t call_times[CALL_SLOTS];
+
+static uint64_t call_ticks(uint64_t ns) { return ns >> 8 & (((uint64_t)1 << 48) - 1); }
+
+void records_note_call(uint32_t correlation, uint64_t start_ns) {
+    atomic_store_explicit(&call_times[correlation % CALL_SLOTS],
+                          (uint64_t)(correlation / CALL_SLOTS) << 48 | call_ticks(start_ns),
+                          memory_order_relaxed);
+}
+
+/* How long before its call a kernel started, in ns; 0 or less: after it, or the call is not known. */
+static int64_t before_call_ns(uint32_t correlation, uint64_t start_ns) {
+    uint64_t slot = atomic_load_explicit(&call_times[correlation % CALL_SLOTS], memory_order_relaxed);
+    if (slot == 0 || slot >> 48 != correlation / CALL_SLOTS) return 0;
+    uint64_t ahead = (slot - call_ticks(start_ns)) << 16; /* wraps at 48 bits */
+    return ((int64_t)ahead >> 16) * 256;
+}
+
+/* ---- records */
+struct batch {
+    struct trace_writer *w;
+    unsigned nkernels, ncopies;
+    struct trace_kernel kernels[BATCH];
+    struct trace_copy copies[BATCH];
+    struct record_counts counts;
+    uint64_t lost[TRACE_KIND_END];
+};
+
+static struct { atomic_ullong kernels, graph_kernels, copies, untrusted, early, unknown; } totals;
+
+static void batch_write(struct batch *b) {
+    trace_writer_kernel(b->w, b->kernels, b->nkernels);
+    trace_writer_copy(b->w, b->copies, b->ncopies);
+    b->nkernels = b->ncopies = 0;
+}
+
+/* False: the times cannot be what happened; counted, and not used. */
+static bool trusted(struct batch *b, enum trace_kind kind, uint32_t correlation, uint64_t start,
+                    uint64_t end) {
+    int64_t early = start && end >= start ? before_call_ns(correlation, clocks_to_wall(start)) : 0;
+    if (start == 0 || end < start || early > EARLY_NS) {
+        b->lost[kind]++;
+        b->counts.untrusted++;
+        return false;
+    }
+    b->counts.early += early > 1000;
+    return true;
+}
+
+static void read_kernel(struct batch *b, const uint8_t *r) {
+    const struct layout_kernel *at = layout->kernel;
+    uint64_t start = field_u64(r, at->start), end = field_u64(r, at->end);
+    uint32_t correlation = field_u32(r, at->correlation);
+    if (!trusted(b, TRACE_KERNEL, correlation, start, end)) return;
+    const char *name;
+    memcpy(&name, r + at->name, sizeof name);
+    struct trace_kernel *k = &b->kernels[b->nkernels++];
+    *k = (struct trace_kernel){
+        .start_ns = clocks_to_wall(start),
+        .end_ns = clocks_to_wall(end),
+        .correlation = correlation,
+        .graph_node = field_u64(r, at->graph_node),
+        .graph = field_u32(r, at->graph),
+        .device = field_u32(r, at->device),
+        .context = field_u32(r, at->context),
+        .stream = field_u32(r, at->stream),
+        .name = trace_writer_str(b->w, name),
+        .grid_x = field_u32(r, at->grid),
+        .grid_y = field_u32(r, (uint16_t)(at->grid + 4)),
+        .grid_z = field_u32(r, (uint16_t)(at->grid + 8)),
+        .block_x = field_u32(r, at->block),
+        .block_y = field_u32(r, (uint16_t)(at->block + 4)),
+        .block_z = field_u32(r, (uint16_t)(at->block + 8)),
+        .registers = field_u16(r, at->registers),
+        .static_smem_bytes = field_u32(r, at->static_smem),
+        .dynamic_smem_bytes = field_u32(r, at->dynamic_smem),
+    };
+    b->counts.kernels++;
+    b->counts.graph_kernels += k->graph_node != 0;
+    devices_saw(k->device, k->context, k->stream);
+}
+
+static enum trace_copy_kind copy_kind(uint8_t cupti_kind) {
+    static const uint8_t kinds[] = { TRACE_COPY_UNKNOWN, TRACE_COPY_HTOD, TRACE_COPY_DTOH, TRACE_COPY_HTOD,
+                                     TRACE_COPY_DTOH,    TRACE_COPY_DTOD, TRACE_COPY_DTOD, TRACE_COPY_DTOD,
+                                     TRACE_COPY_DTOD,    TRACE_COPY_HTOH, TRACE_COPY_PTOP };
+    return cupti_kind < COUNTOF(kinds) ? kinds[cupti_kind] : TRACE_COPY_UNKNOWN;
+}
+
+static void read_copy(struct batch *b, const uint8_t *r, const struct layout_copy *at,
+                      enum trace_copy_kind kind) {
+    uint64_t start = field_u64(r, at->start), end = field_u64(r, at->end);
+    uint32_t correlation = field_u32(r, at->correlation);
+    if (!trusted(b, TRACE_COPY, correlation, start, end)) return;
+    struct trace_copy *c = &b->copies[b->ncopies++];
+    *c = (struct trace_copy){
+        .start_ns = clocks_to_wall(start),
+        .end_ns = clocks_to_wall(end),
+        .correlation = correlation,
+        .graph_node = field_u64(r, at->graph_node),
+        .bytes = field_u64(r, at->bytes),
+        .graph = field_u32(r, at->graph),
+        .device = field_u32(r, at->device),
+        .context = field_u32(r, at->context),
+        .stream = field_u32(r, at->stream),
+        .copy_kind = kind,
+    };
+    b->counts.copies++;
+    devices_saw(c->device, c->context, c->stream);
+}
+
+/* A graph recorded as a whole is a kernel without geometry. */
+static void read_graph(struct batch *b, const uint8_t *r) {
+    const struct layout_graph *at = layout->graph;
+    uint64_t start = field_u64(r, at->start), end = field_u64(r, at->end);
+    uint32_t correlation = field_u32(r, at->correlation);
+    char name[32];
+    if (!trusted(b, TRACE_KERNEL, correlation, start, end)) return;
+    struct trace_kernel *k = &b->kernels[b->nkernels++];
+    *k = (struct trace_kernel){
+        .start_ns = clocks_to_wall(start),
+        .end_ns = clocks_to_wall(end),
+        .correlation = correlation,
+        .graph = field_u32(r, at->graph),
+        .device = field_u32(r, at->device),
+        .context = field_u32(r, at->context),
+        .stream = field_u32(r, at->stream),
+    };
+    snprintf(name, sizeof name, "CUDA graph %u", k->graph);
+    k->name = trace_writer_str(b->w, name);
+    b->counts.kernels++;
+    devices_saw(k->device, k->context, k->stream);
+}
+
+static void read_record(struct batch *b, const uint8_t *r, size_t left) {
+    uint32_t kind = field_u32(r, 0);
+    uint16_t bytes = layout_record_bytes(layout, kind);
+    if (bytes == 0 || bytes > left) {
+        b->counts.unknown++;
+        return;
+    }
+    switch (kind) {
+    case KIND_CONCURRENT_KERNEL: read_kernel(b, r); break;
+    case KIND_MEMCPY: read_copy(b, r, layout->memcpy_, copy_kind(r[layout->memcpy_->copy_kind])); break;
+    case KIND_MEMCPY2: read_copy(b, r, layout->peer, TRACE_COPY_PTOP); break;
+    case KIND_MEMSET: read_copy(b, r, layout->memset_, TRACE_COPY_MEMSET); break;
+    case KIND_GRAPH_TRACE: read_graph(b, r); break;
+    default: b->counts.unknown++; break;
+    }
+    if (MAX(b->nkernels, b->ncopies) == BATCH) batch_write(b);
+}
+
+static void add_up(struct batch *b, uint64_t dropped) {
+    for (unsigned k = 0; k < TRACE_KIND_END; k++)
+        if (b->lost[k]) trace_writer_lost(b->w, k, TRACE_LOST_UNTRUSTED, b->lost[k]);
+    if (dropped) trace_writer_lost(b->w, TRACE_KERNEL, TRACE_LOST_SOURCE, dropped);
+    atomic_fetch_add(&totals.kernels, b->counts.kernels);
+    atomic_fetch_add(&totals.graph_kernels, b->counts.graph_kernels);
+    atomic_fetch_add(&totals.copies, b->counts.copies);
+    atomic_fetch_add(&totals.untrusted, b->counts.untrusted);
+    atomic_fetch_add(&totals.early, b->counts.early);
+    atomic_fetch_add(&totals.unknown, b->counts.unknown);
+}
+
+void records_read(struct trace_writer *w, uint8_t *buffer, size_t valid, uint64_t dropped) {
+    struct batch b;
+    uint8_t *r = NULL;
+    int rc;
+    b.w = w;
+    b.nkernels = b.ncopies = 0;
+    memset(&b.counts, 0, sizeof b.counts);
+    memset(b.lost, 0, sizeof b.lost);
+    while ((rc = cupti.next_record(buffer, valid, &r)) == CUPTI_OK) {
+        if (r < buffer || (size_t)(r - buffer) + sizeof(uint32_t) > valid) break;
+        read_record(&b, r, valid - (size_t)(r - buffer));
+    }
+    if (rc != CUPTI_E_MAX_LIMIT && rc != CUPTI_OK)
+        problem("CUPTI could not read on in one of its buffers (%s): some kernels are missing",
+                cupti_error(rc));
+    batch_write(&b);
+    add_up(&b, dropped);
+}
+
+void records_counts(struct record_counts *out) {
+    *out = (struct record_counts){
+        .kernels = atomic_load(&totals.kernels),
+        .graph_kernels = atomic_load(&totals.graph_kernels),
+        .copies = atomic_load(&totals.copies),
+        .untrusted = atomic_load(&totals.untrusted),
+        .early = atomic_load(&totals.early),
+        .unknown = atomic_load(&totals.unknown),
+    };
+}
