@@ -90,8 +90,7 @@ static void note_attribution(struct context *c) {
             c, ANALYSIS_WARNING,
             "kernels were recorded in %.3g%% of the time (%s window%s): their counts and times are of that part, "
             "nothing is scaled up",
-            100 * (1 - c->a->missed), analysis_count(c, tl->nwindows),
-            tl->nwindows == 1 ? "" : "s");
+            100 * (1 - c->a->missed), analysis_count(c, tl->nwindows), tl->nwindows == 1 ? "" : "s");
     if (!tl->kernels.n)
         analysis_note(c, ANALYSIS_INFO, "no kernels were recorded: times are those of ranges on the host");
 }

@@ -37,11 +37,7 @@ struct run_opts {
     bool gemm_shapes, counters, report;
 };
 static const struct run_opts defaults = {
-<<<<<<< HEAD
-    .preset = "default", .power_ms = 100, .counter_us = BY_PRESET, .report = true
-=======
-    .preset = "default", .graphs = "node", .power_ms = 100, .counter_us = 1000, .report = true
->>>>>>> 6fdd3af (Collector: callbacks on the driver's calls alone, off between windows; graphs as a whole; names of streams)
+    .preset = "default", .graphs = "node", .power_ms = 100, .counter_us = BY_PRESET, .report = true
 };
 
 #define ROW(letter, name, type, field, arg, help, choices) \
@@ -57,14 +53,10 @@ static const struct opt options[] = {
     ROW(0, "delay", OPT_DOUBLE, delay_s, "S", "begin to capture after S seconds", "0..1000000000"),
     ROW(0, "duration", OPT_DOUBLE, duration_s, "S", "capture for S seconds", "0..1000000000"),
     ROW(0, "budget", OPT_DOUBLE, budget_pct, "PCT",
-<<<<<<< HEAD
         "capture in windows, so that the run is slowed by PCT percent", "0..100"),
-=======
-        "capture in windows, so that the run is slowed by PCT percent", NULL),
     ROW(0, "graphs", OPT_CHOICE, graphs, "LEVEL",
         "node: every kernel of a CUDA graph; graph: a launch of it is one record, which costs next to nothing",
         "node|graph"),
->>>>>>> 6fdd3af (Collector: callbacks on the driver's calls alone, off between windows; graphs as a whole; names of streams)
     ROW(0, "gemm-shapes", OPT_FLAG, gemm_shapes, NULL,
         "record M, N, K, types and algorithm of cuBLAS products", NULL),
     ROW(0, "max-size", OPT_BYTES, max_size, "BYTES", "a process's trace stops growing here", NULL),

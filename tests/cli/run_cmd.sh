@@ -36,15 +36,12 @@ run env MOCK_CUPTI=held "$INFERPROF" run -o seven -- "$app" init kernels=10
 expect "why nothing was collected is said in words" 1 err 'CUPTI allows one user a process' err 'nothing was collected'
 run "$INFERPROF" run -o eight --stage 'step=it *' -- "$app" init push="it 1" kernels=10 pop push="it 2" kernels=10 pop
 expect "stages by rule" 0 err '^step '
-<<<<<<< HEAD
 same_report "a second report of the run is the same, rules and all" eight
-=======
 run "$INFERPROF" run -o graphs --graphs graph -- "$app" init push=decode graphs=50 pop
 expect "graphs as a whole: said, and no verdict on idle time" 0 err 'no verdict on idle time: CUDA graphs were recorded as a whole'
 run "$INFERPROF" run -o part --range 'decode*' -- "$app" init push=prefill kernels=50 sleep=20 pop push=decode kernels=50 pop
 expect "a part was captured: its share is told, nothing is scaled up" 0 err 'kernels were recorded in [0-9.]+% of the time \(1 window\)' \
     err '^prefill .*–'
->>>>>>> 6fdd3af (Collector: callbacks on the driver's calls alone, off between windows; graphs as a whole; names of streams)
 run "$INFERPROF" run --stage nonsense -- true
 expect "a rule without a glob" 2 err 'expected NAME=GLOB'
 run "$INFERPROF" run
