@@ -6,6 +6,7 @@ One JSON object a line on standard input, one a line back. Prefill and decode ar
 """
 import contextlib
 import gc
+import importlib
 import json
 import os
 import sys
@@ -77,9 +78,8 @@ def dtype_word():
 def without_init():
     """Random weights come from fill_random: filling them twice takes minutes for large models."""
     for module in ("initialization", "modeling_utils"):  # 5.x, 4.x
-        found = getattr(getattr(transformers, module, None), "no_init_weights", None)
-        if found:
-            return found()
+        with contextlib.suppress(ImportError, AttributeError):
+            return importlib.import_module("transformers." + module).no_init_weights()
     return contextlib.nullcontext()
 
 

@@ -16,6 +16,7 @@ extern const struct command cmd_report;
 extern const struct command cmd_run;
 extern const struct command cmd_static;
 extern const struct command cmd_stats;
+extern const struct command cmd_trace_cut;
 extern const struct command cmd_trace_dump;
 extern const struct command cmd_trace_info;
 

@@ -55,3 +55,32 @@ check "a limit holds over all of them" test "$("$INFERPROF" trace dump --limit $
 "$INFERPROF" stats --json "$work/t.ipt" >"$work/once.json"
 "$INFERPROF" stats --json "$work/t.ipt" "$work/t.ipt" >"$work/twice.json"
 check "stats counts a trace named twice once" cmp "$work/once.json" "$work/twice.json"
+
+# ---- a stretch as a trace of its own
+run "$INFERPROF" trace cut "$work/t.ipt" --output "$work/part" --range decode
+expect "cut writes files of the same name" 0 err 'wrote .*/part/t.ipt'
+"$INFERPROF" trace dump --json "$work/t.ipt" >"$work/whole.jsonl"
+"$INFERPROF" trace dump --json "$work/part/t.ipt" >"$work/part.jsonl"
+cat >"$work/check.py" <<'END'
+import json, sys
+whole, part = ([json.loads(line) for line in open(f)] for f in sys.argv[1:3])
+last = max((r for r in whole if r["kind"] == "range" and r["name"] == "decode"), key=lambda r: r["start_ns"])
+inside = lambda r: last["start_ns"] <= r.get("start_ns", r.get("time_ns")) < last["end_ns"]
+for kind in ("kernel", "launch", "token"):
+    want = [r for r in whole if r["kind"] == kind and inside(r)]
+    assert [r for r in part if r["kind"] == kind] == want and (want or kind == "token"), kind
+assert [r for r in part if r["kind"] == "range"] == [last]
+assert {r["key"] for r in part if r["kind"] == "meta"} == {r["key"] for r in whole if r["kind"] == "meta"} | {"cut"}
+END
+check "a cut keeps every record that starts within it, as it was" python3 "$work/check.py" "$work/whole.jsonl" "$work/part.jsonl"
+run "$INFERPROF" trace cut "$work/t.ipt" --output "$work/short" --range decode --duration 0.001
+expect "a cut of a given length" 0
+"$INFERPROF" trace dump --json --kind range "$work/short/t.ipt" >"$work/out"
+check "a range that reaches over the end is shortened" python3 -c '
+import json, sys
+(r,) = [json.loads(line) for line in open(sys.argv[1])]
+assert r["end_ns"] - r["start_ns"] == 1000000, r' "$work/out"
+run "$INFERPROF" trace cut "$work/t.ipt" --output "$work/part" --range prefill
+expect "no such range" 1 err "no range is named 'prefill'"
+run "$INFERPROF" trace cut "$work/t.ipt"
+expect "a cut needs to know what and where to" 2 err '--output DIR .* --range NAME'

@@ -14,6 +14,7 @@ x = torch.randn(1, 512, 2048, device="cuda", dtype=torch.bfloat16)
 one = torch.randn(1, 1, 2048, device="cuda", dtype=torch.bfloat16)
 with torch.no_grad():
     for _ in range(3):
+        layers(x)
         layers(one)
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()

@@ -1,7 +1,8 @@
-"""hf_checks.py MODEL_DIR OUT.json [--image FILE | --prompt TEXT] [--new N] [--pairs N] [--after FILE]
+"""hf_checks.py MODEL_DIR OUT.json [--image FILE | --prompt TEXT] [--new N] [--pairs N] [--only PARTS] [--after FILE]
 
 Figures of one request made without inferprof's own instruments, for tests/gpu/hf_table.py to lay beside a run folder:
-  rate     plain `generate`, timed from outside, in turns with the engine's own timing, in one process
+  rate     plain `generate`, timed from outside, in turns with the engine's own timing, in one process; short requests, many
+           turns, because the machine's own speed drifts by 10% within seconds
   events   stage times by torch.cuda.Event, recorded by hooks of this script during requests that the engine times
   kernels  torch.profiler's calls and time of each kernel name
   flops    torch's FlopCounterMode, by module
@@ -32,17 +33,20 @@ def request_of(args, new):
 
 
 def plain(model, request):
-    """The same call as the engine makes, without its clock among the logits processors."""
-    with torch.no_grad():
-        return model.model.generate(**model.inputs(request), **worker.generate_options(model, request))
+    """The same call as the engine makes, without its clock among the logits processors, ready to be made."""
+    inputs, options = model.inputs(request), worker.generate_options(model, request)
+
+    def call():
+        with torch.no_grad():
+            return model.model.generate(**inputs, **options)
+    return call
 
 
 def plain_s(model, request):
-    inputs, options = model.inputs(request), worker.generate_options(model, request)
+    call = plain(model, request)
     torch.cuda.synchronize()
     start = time.perf_counter()
-    with torch.no_grad():
-        model.model.generate(**inputs, **options)
+    call()
     torch.cuda.synchronize()
     return time.perf_counter() - start
 
@@ -54,45 +58,53 @@ def engine_s(model, request):
 
 def rates(model, args):
     """Turns of plain, engine, engine, plain: a drift of the machine meets both."""
-    request, sides = request_of(args, args.new), {"plain": [], "engine": []}
+    request, sides = request_of(args, args.rate_new), {"plain": [], "engine": []}
     for i in range(args.pairs):
         for side in (("plain", "engine") if i % 2 == 0 else ("engine", "plain")):
             seconds = (plain_s if side == "plain" else engine_s)(model, request)
-            sides[side].append(args.new * model.batch / seconds)
+            sides[side].append(args.rate_new * model.batch / seconds)
     out = {side: {"tokens_per_s": v, "median": statistics.median(v), "cv": statistics.stdev(v) / statistics.mean(v)}
            for side, v in sides.items()}
     ratios = [e / p for e, p in zip(sides["engine"], sides["plain"])]
-    out["ratio_of_medians"] = out["engine"]["median"] / out["plain"]["median"]
+    out["new_tokens"], out["ratio_median"] = args.rate_new, statistics.median(ratios)
     out["ratio_mean"], out["ratio_se"] = statistics.mean(ratios), statistics.stdev(ratios) / len(ratios) ** 0.5
     return out
 
 
 class EventClock:
-    """CUDA events at the ends of chosen modules' forwards, and of the whole model's."""
+    """CUDA events at the start of `generate`, at the ends of its forwards and around chosen modules."""
 
     def __init__(self, model):
-        self.spans, self.forwards, self.handles = collections.defaultdict(list), [], []
+        self.model, self.spans, self.forwards, self.handles = model.model, collections.defaultdict(list), [], []
         named = dict(model.model.named_modules())
         for stage, path in model.stage_modules.items():
             self.watch(named[path], self.spans[stage])
         self.watch(model.model, self.forwards)
+        generate = model.model.generate
+
+        def started(*args, **kwargs):
+            self.start = self.event()
+            return generate(*args, **kwargs)
+        model.model.generate = started
+
+    @staticmethod
+    def event():
+        e = torch.cuda.Event(enable_timing=True)
+        e.record()
+        return e
 
     def watch(self, module, spans):
-        def event():
-            e = torch.cuda.Event(enable_timing=True)
-            e.record()
-            return e
-        # in front of the engine's own hooks, and behind them
-        self.handles += [module.register_forward_pre_hook(lambda m, a: spans.append([event(), None])),
-                         module.register_forward_hook(lambda m, a, o: spans[-1].__setitem__(1, event()))]
+        self.handles += [module.register_forward_pre_hook(lambda m, a: spans.append([self.event(), None])),
+                         module.register_forward_hook(lambda m, a, o: spans[-1].__setitem__(1, self.event()))]
 
     def results(self):
         torch.cuda.synchronize()
         ms = {stage: sum(a.elapsed_time(b) for a, b in spans) for stage, spans in self.spans.items()}
-        first, last = self.forwards[0], self.forwards[-1]
-        return {**ms, "prefill": first[0].elapsed_time(first[1]), "decode": first[1].elapsed_time(last[1])}
+        first, last = self.forwards[0][1], self.forwards[-1][1]
+        return {**ms, "prefill": self.start.elapsed_time(first), "decode": first.elapsed_time(last)}
 
     def close(self):
+        del self.model.generate  # the instance's own; the class has the real one
         for h in self.handles:
             h.remove()
 
@@ -114,9 +126,10 @@ def events(model, args, rounds=3):
 
 def kernels(model, args):
     """{name: [calls, ns]} of one plain request; what is not a kernel (copies, memsets) is left out."""
-    activities = [torch.profiler.ProfilerActivity.CUDA]
-    with torch.profiler.profile(activities=activities) as p:
-        plain(model, request_of(args, args.new))
+    call = plain(model, request_of(args, args.new))
+    torch.cuda.synchronize()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as p:
+        call()
         torch.cuda.synchronize()
     path = os.path.join(os.environ.get("TMPDIR", "/tmp"), f"hf_checks.{os.getpid()}.json")
     p.export_chrome_trace(path)
@@ -132,22 +145,27 @@ def kernels(model, args):
 
 
 @contextlib.contextmanager
-def counted_experts(model):
-    """The counter does not know grouped_mm: the experts run one after the other while it looks."""
-    config = model.model.config
-    before = getattr(config, "_experts_implementation", None)
-    if before:
-        model.model.set_experts_implementation("eager")
+def countable(model):
+    """The counter knows neither grouped_mm nor attention with fewer key heads: plain products while it looks."""
+    m, config = model.model, model.model.config
+    experts = getattr(config, "_experts_implementation", None)
+    attention = config._attn_implementation if not model.dsocr else None
+    if experts:
+        m.set_experts_implementation("eager")
+    if attention:
+        m.set_attn_implementation("eager")
     try:
         yield
     finally:
-        if before:
-            model.model.set_experts_implementation(before)
+        if experts:
+            m.set_experts_implementation(experts)
+        if attention:
+            m.set_attn_implementation(attention)
 
 
 def flops_once(model, args, new):
-    with counted_experts(model), FlopCounterMode(display=False, depth=None) as counter:
-        plain(model, request_of(args, new))
+    with countable(model), FlopCounterMode(display=False, depth=None) as counter:
+        plain(model, request_of(args, new))()
     root = type(model.model).__name__
     return {name: {str(op): n for op, n in ops.items()} for name, ops in counter.get_flop_counts().items()
             if name == "Global" or name.removeprefix(root + ".") in model.stage_modules.values()}
@@ -160,7 +178,9 @@ def main():
     parser.add_argument("--image")
     parser.add_argument("--prompt")
     parser.add_argument("--new", type=int, default=64)
-    parser.add_argument("--pairs", type=int, default=8)
+    parser.add_argument("--pairs", type=int, default=24)
+    parser.add_argument("--rate-new", type=int, default=8, help="new tokens of the requests that rates are taken from")
+    parser.add_argument("--only", help="rate,events,kernels,flops")
     parser.add_argument("--no-repeat-ngram", type=int, default=0)
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--after")
@@ -171,15 +191,16 @@ def main():
         time.sleep(0.2)
     cuda = model.device.type == "cuda"
     first = worker.infer(model, request_of(args, args.new))
-    same = first["ids"] == plain(model, request_of(args, args.new))[0, -args.new:].tolist()
+    twice = [plain(model, request_of(args, args.new))()[0, -args.new:].tolist() for _ in range(2)]
     result = {"versions": {"torch": torch.__version__, "transformers": worker.transformers.__version__,
                            "device": torch.cuda.get_device_name() if cuda else "cpu"},
-              "prompt_tokens": first["prompt_tokens"], "new_tokens": args.new, "same_ids_as_plain_generate": same}
+              "prompt_tokens": first["prompt_tokens"], "new_tokens": args.new, "same_ids_as_plain_generate": first["ids"] == twice[0],
+              "plain_generate_repeats_itself": twice[0] == twice[1]}
     parts = [("flops", lambda: {"prefill": flops_once(model, args, 1), "all": flops_once(model, args, args.new)})]
     if cuda:
         parts = [("rate", lambda: rates(model, args)), ("events", lambda: events(model, args)),
                  ("kernels", lambda: kernels(model, args))] + parts
-    for name, make in parts:
+    for name, make in (p for p in parts if not args.only or p[0] in args.only.split(",")):
         start = time.perf_counter()
         try:
             result[name] = make()

@@ -21,7 +21,7 @@ start_checks() { # NAME OPTIONS...
     local name=$1
     shift
     [ "${CHECKS:-1}" = 1 ] || return 0
-    "$PYTHON" "$GPU/hf_checks.py" "$WORK/$name" "$OUT/$name.checks.json" --new "$new" --pairs "${PAIRS:-8}" \
+    "$PYTHON" "$GPU/hf_checks.py" "$WORK/$name" "$OUT/$name.checks.json" --new "$new" --pairs "${PAIRS:-24}" \
         --after "$WORK/$name.go" "$@" >"$WORK/$name.checks.log" 2>&1 &
     checks=$!
 }
@@ -74,7 +74,7 @@ for part in "$@"; do
         ;;
     graphs)
         folder qwen3-8b qwen3-8b
-        text graphs qwen3-8b +engine.load.compile=reduce-overhead profiling.warmup_rounds=3
+        text graphs qwen3-8b +engine.load.compile=reduce-overhead profiling.warmup_rounds=2
         ;;
     esac
 done

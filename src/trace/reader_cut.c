@@ -1,0 +1,124 @@
+#include "trace/reader_cut.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "base/util.h"
+#include "trace/writer.h"
+
+/* The writer drops what does not fit its memory instead of waiting: it is given time after so many records. */
+#define RECORDS_A_FLUSH 20000
+#define FLUSH_MS 60000
+
+struct cut {
+    const struct trace_reader *in;
+    struct trace_writer *out;
+    uint64_t from_ns, to_ns;
+    uint32_t *strings; /* number there to number here; UINT32_MAX: not sent yet */
+    size_t since_flush;
+};
+
+bool trace_cut_find(const struct trace_reader *in, const char *name, uint64_t *from_ns, uint64_t *to_ns) {
+    struct trace_batch b = { 0 };
+    bool found = false;
+    uint64_t last = 0;
+    for (size_t i = 0; i < trace_reader_chunks(in); i++) {
+        if (trace_reader_chunk(in, i)->kind != TRACE_RANGE || trace_reader_decode(in, i, &b, NULL) < 0)
+            continue;
+        for (size_t k = 0; k < b.n; k++) {
+            const char *text = trace_reader_string(in, b.range[k].name, NULL);
+            if (!text || strcmp(text, name) != 0 || (found && b.range[k].start_ns < last)) continue;
+            found = true;
+            last = *from_ns = b.range[k].start_ns;
+            *to_ns = b.range[k].end_ns;
+        }
+    }
+    trace_batch_free(&b);
+    return found;
+}
+
+static uint32_t string_of(struct cut *c, uint32_t id) {
+    size_t len = 0;
+    if (id >= trace_reader_string_end(c->in)) return 0;
+    if (c->strings[id] == UINT32_MAX) {
+        const char *text = trace_reader_string(c->in, id, &len);
+        c->strings[id] = text ? trace_writer_string(c->out, text, len) : 0;
+    }
+    return c->strings[id];
+}
+
+/* A kind without a time is about the whole. Ranges are kept where they touch the stretch. */
+static bool is_inside(const struct cut *c, unsigned kind, const struct trace_schema *s, const void *record) {
+    if (s->fields[0].type != TRACE_FIELD_TIME) return true;
+    uint64_t start = trace_field_get(record, &s->fields[0]);
+    if (kind == TRACE_RANGE) return start < c->to_ns && trace_field_get(record, &s->fields[1]) > c->from_ns;
+    return start >= c->from_ns && start < c->to_ns;
+}
+
+static void copy_record(struct cut *c, unsigned kind, const struct trace_schema *s, const void *record) {
+    union {
+        struct trace_range range;
+        struct trace_sample largest;
+        char bytes[sizeof(struct trace_sample)];
+    } r;
+    memcpy(&r, record, s->record_bytes);
+    for (size_t k = 0; k < s->nfields; k++) {
+        uint32_t id;
+        if (s->fields[k].type != TRACE_FIELD_STR) continue;
+        memcpy(&id, r.bytes + s->fields[k].offset, sizeof id);
+        id = string_of(c, id);
+        memcpy(r.bytes + s->fields[k].offset, &id, sizeof id);
+    }
+    if (kind == TRACE_RANGE) {
+        r.range.start_ns = MAX(r.range.start_ns, c->from_ns);
+        r.range.end_ns = MIN(r.range.end_ns, c->to_ns);
+    }
+    trace_writer_put(c->out, (enum trace_kind)kind, &r, 1);
+    if (++c->since_flush < RECORDS_A_FLUSH) return;
+    trace_writer_flush(c->out, FLUSH_MS);
+    c->since_flush = 0;
+}
+
+static int copy_all(struct cut *c, struct err *err) {
+    struct trace_batch b = { 0 };
+    int rc = 0;
+    for (size_t i = 0; i < trace_reader_chunks(c->in) && rc == 0; i++) {
+        unsigned kind = trace_reader_chunk(c->in, i)->kind;
+        const struct trace_schema *s = trace_schema(kind);
+        if (kind == TRACE_LOST || !s) continue; /* the writer has its own table of losses */
+        rc = trace_reader_decode(c->in, i, &b, err);
+        for (size_t k = 0; rc == 0 && k < b.n; k++) {
+            const void *record = (const char *)b.records + k * s->record_bytes;
+            if (is_inside(c, kind, s, record)) copy_record(c, kind, s, record);
+        }
+    }
+    trace_batch_free(&b);
+    return rc;
+}
+
+static void copy_losses(const struct cut *c) {
+    const struct trace_summary *s = trace_reader_summary(c->in);
+    for (unsigned kind = 0; kind < TRACE_KIND_END; kind++)
+        for (unsigned reason = 0; reason < TRACE_LOST_REASON_END; reason++)
+            if (s->lost[kind][reason])
+                trace_writer_lost(c->out, (enum trace_kind)kind, (enum trace_lost_reason)reason,
+                                  s->lost[kind][reason]);
+}
+
+int trace_cut_file(const struct trace_reader *in, const char *path, uint64_t from_ns, uint64_t to_ns,
+                   struct err *err) {
+    size_t n = (size_t)trace_reader_string_end(in) + 1;
+    struct cut c = { .in = in, .from_ns = from_ns, .to_ns = to_ns };
+    if (!(c.out = trace_writer_open(path, NULL, err))) return -1;
+    c.strings = xmalloc(n * sizeof *c.strings);
+    memset(c.strings, 0xff, n * sizeof *c.strings);
+    int rc = copy_all(&c, err);
+    trace_writer_meta(c.out, "cut", "%" PRIu64 " ns from %" PRIu64, to_ns - from_ns, from_ns);
+    copy_losses(&c);
+    free(c.strings);
+    if (rc == 0) return trace_writer_close(c.out, err);
+    trace_writer_close(c.out, NULL);
+    return -1;
+}
