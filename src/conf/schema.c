@@ -109,7 +109,7 @@ static const struct schema_row rows[] = {
     { "profiling.activities", SCHEMA_LIST, false, AT(profiling.activities), 0, 0, "cpu|cuda|memcpy|sync",
       "what is recorded in the representative run" },
     { "profiling.record_shapes", SCHEMA_BOOL, false, AT(profiling.record_shapes), 0, 0, NULL,
-      "ask the engine for operator shapes" },
+      "shapes of operators in the trace; off: operators of one name are one row" },
     { "profiling.counters", SCHEMA_BOOL, false, AT(profiling.counters), 0, 0, NULL, "GPU hardware counters" },
     { "profiling.counter_interval_us", SCHEMA_INT, false, AT(profiling.counter_interval_us), 1, 1e7, NULL,
       "time between counter samples" },

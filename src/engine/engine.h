@@ -57,6 +57,7 @@ struct engine_request {
     int max_tiles;          /* 0: the mode's */
     enum record_detail detail;
     const char *trace; /* file for the records; NULL: none */
+    bool no_shapes;    /* leave the shapes of operators out of them */
     /* Text as it comes, whole characters; may be NULL. */
     void (*on_text)(void *context, const char *text, size_t n);
     /* Asked between views, pieces of the prompt and tokens; false: give up. NULL: always wanted. */

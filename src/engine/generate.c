@@ -255,7 +255,8 @@ static int open_record(struct job *j, struct err *err) {
     if (r->detail == RECORD_NONE) return 0;
     struct record_info info = { .model = j->e->path,
                                 .device = j->e->ops->k->name,
-                                .threads = threads_count(j->e->ops->threads) };
+                                .threads = threads_count(j->e->ops->threads),
+                                .no_shapes = r->no_shapes };
     j->rec = record_open(r->trace, r->detail, &info, err);
     j->e->ops->rec = j->rec;
     return j->rec ? 0 : -1;

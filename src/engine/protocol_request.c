@@ -144,8 +144,11 @@ static int parse_inputs(struct protocol_request *r, struct err *err) {
 
 static int parse_detail(struct protocol_request *r, struct err *err) {
     const char *detail = "none";
-    if (get_str(r->root, "detail", &detail, err) < 0 || get_str(r->root, "trace", &r->infer.trace, err) < 0)
+    bool shapes = true;
+    if (get_str(r->root, "detail", &detail, err) < 0 || get_str(r->root, "trace", &r->infer.trace, err) < 0 ||
+        get_bool(r->root, "record_shapes", &shapes, err) < 0)
         return -1;
+    r->infer.no_shapes = !shapes;
     for (size_t i = 0; i < COUNTOF(detail_names); i++)
         if (strcmp(detail, detail_names[i]) == 0) {
             r->infer.detail = (enum record_detail)i;

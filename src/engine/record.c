@@ -25,6 +25,7 @@ struct recorder {
     struct trace_writer *writer; /* NULL: NVTX only */
     enum record_detail detail;
     uint32_t thread, domain, launch_api, blocks;
+    bool no_shapes;
     struct open_range {
         uint64_t start_ns;
         uint32_t name;
@@ -55,6 +56,7 @@ struct recorder *record_open(const char *path, enum record_detail detail, const 
     r->detail = detail;
     r->thread = (uint32_t)gettid();
     r->blocks = (uint32_t)info->threads;
+    r->no_shapes = info->no_shapes;
     nvtx_attach();
     if (!path) return r;
     r->writer = trace_writer_open(path, NULL, err);
@@ -131,8 +133,8 @@ static const struct op_text *texts(struct recorder *r, const struct record_op *o
     char text[160];
     t->key = key;
     t->name = trace_writer_str(r->writer, op->name);
-    add_detail(op, text, sizeof text);
-    t->detail = trace_writer_str(r->writer, text);
+    if (!r->no_shapes) add_detail(op, text, sizeof text);
+    t->detail = r->no_shapes ? 0 : trace_writer_str(r->writer, text);
     snprintf(text, sizeof text, "%s_%s", op->kernel, dtype_name(op->type));
     t->kernel = trace_writer_str(r->writer, text);
     return t;

@@ -9,6 +9,7 @@
 #ifndef ENGINE_RECORD_H
 #define ENGINE_RECORD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -19,6 +20,7 @@ enum record_detail { RECORD_NONE, RECORD_STAGES, RECORD_MODULES, RECORD_OPERATOR
 struct record_info {
     const char *model, *device; /* device: "cpu (avx2, 2 threads)" */
     int threads;
+    bool no_shapes; /* operators of one name are one, whatever their shapes */
 };
 
 struct recorder;

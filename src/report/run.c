@@ -175,7 +175,8 @@ static int open_memory(struct report_run *r, struct err *err) {
         if (r->memory)
             report_memory_fill(r->memory, &r->in);
         else
-            rc = -1;
+            rc = err_wrap(
+                err, "what the run kept cannot be read (without that file the traces alone are reported)");
     }
     free(path);
     if (rc == 0) read_config(r);
@@ -218,7 +219,10 @@ int report_run_open(struct report_run *r, const char *const *operands, size_t n,
     if (n == 1 && r->dir && !(options && options->fresh) && open_memory(r, err) < 0) goto failed;
     if (r->paths.n) {
         r->timeline = timeline_load((const char *const *)r->paths.v, r->paths.n, err);
-        if (!r->timeline) goto failed;
+        if (!r->timeline && !r->memory) goto failed;
+        if (!r->timeline) problems_add(&r->texts, "The trace could not be read: %s", err->msg);
+    }
+    if (r->timeline) {
         r->in.timeline = r->timeline;
         if (n == 1 && r->dir) r->profiles = report_profiles_load(r->dir, &r->texts);
         report_run_analyze(r, options);

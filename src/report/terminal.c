@@ -122,6 +122,12 @@ static void kernels(const struct view *v, size_t width, struct strbuf *out) {
     table_free(&t);
 }
 
+static bool is_problem(const struct view *v, const char *text) {
+    for (size_t i = 0; i < v->in->nproblems; i++)
+        if (strcmp(v->in->problems[i], text) == 0) return true;
+    return false;
+}
+
 static void doubts(const struct view *v, size_t width, struct strbuf *out) {
     size_t shown = 0;
     if (v->in->incomplete) strbuf_addstr(out, "\n! This run ended early: the report shows what there is.\n");
@@ -131,7 +137,7 @@ static void doubts(const struct view *v, size_t width, struct strbuf *out) {
         wrap(out, v->in->problems[i], 2, width, 2);
     }
     for (size_t i = 0; v->a && i < v->a->nnotes && shown < 4; i++) {
-        if (v->a->notes[i].severity != ANALYSIS_WARNING) continue;
+        if (v->a->notes[i].severity != ANALYSIS_WARNING || is_problem(v, v->a->notes[i].text)) continue;
         strbuf_addstr(out, "! ");
         wrap(out, v->a->notes[i].text, 2, width, 2);
         shown++;

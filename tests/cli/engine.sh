@@ -125,3 +125,12 @@ if ${CC:-cc} -shared -fPIC -o "$work/tool.so" "$work/tool.c" 2>"$work/err"; then
 else
     not_ok "the fake NVTX tool compiles" "$(cat "$work/err")"
 fi
+
+# Shapes of operators on request only.
+for shapes in true false; do
+    printf '{"op":"load"}\n{"op":"infer","prompt":"hi","max_new_tokens":2,"detail":"operators","record_shapes":%s,"trace":"%s"}\n' \
+        $shapes "$work/shapes-$shapes.ipt" | "$INFERPROF" engine >"$work/out" 2>"$work/err"
+done
+with=$("$INFERPROF" trace dump --kind range "$work/shapes-true.ipt" | grep -c 'detail="x\[')
+without=$("$INFERPROF" trace dump --kind range "$work/shapes-false.ipt" | grep -c 'detail="x\[')
+check "operators have shapes unless told otherwise" test "$with" -gt 0 -a "$without" -eq 0

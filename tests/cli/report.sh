@@ -91,3 +91,13 @@ expect "a run named twice is one" 0 out "^decode "
 "$INFERPROF" report "$work/run/trace" -o "$work/once" >/dev/null 2>&1
 "$INFERPROF" report "$work/run/trace" "$work/run/trace" -o "$work/twice" >/dev/null 2>&1
 check "and its kernels are counted once" cmp "$work/once/kernels.csv" "$work/twice/kernels.csv"
+: >"$work/killed/trace/junk.ipt"
+run "$INFERPROF" report "$work/killed"
+expect "a trace that is none is told" 0 out "junk.ipt: not an inferprof trace"
+check "once" test "$(grep -c 'junk.ipt' "$work/out")" -eq 1
+for f in "$work"/killed/trace/*.ipt; do : >"$f"; done
+run "$INFERPROF" report "$work/killed"
+expect "a run whose traces are gone is reported from what it kept" 0 out "^! The trace could not be read: "
+echo '{' >"$work/killed/metrics.json"
+run "$INFERPROF" report "$work/killed"
+expect "metrics that cannot be read: what to do" 1 err "without that file the traces alone are reported.*metrics.json: line"
