@@ -11,7 +11,14 @@
 enum exit_status { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_MISUSED = 2, EXIT_SLOWER = 3 };
 
 /* What the shell should offer for operands. */
-enum complete { COMPLETE_NOTHING, COMPLETE_FILES, COMPLETE_FOLDERS, COMPLETE_COMMANDS, COMPLETE_SHELLS };
+enum complete {
+    COMPLETE_NOTHING,
+    COMPLETE_FILES,
+    COMPLETE_FOLDERS,
+    COMPLETE_COMMANDS,
+    COMPLETE_SHELLS,
+    COMPLETE_SETTINGS /* group=choice and key=value of `profile` */
+};
 
 struct command {
     const char *name;    /* "trace info": two words make a family */

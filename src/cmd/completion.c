@@ -6,8 +6,11 @@
 #include "base/util.h"
 #include "cmd/command.h"
 #include "cmd/commands.h"
+#include "conf/schema.h"
+#include "conf/store.h"
 
 static const char *const global_words = "--help --quiet --verbose";
+static const char *const groups[] = { "model", "dataset", "engine", "profiling", "hardware", "output", NULL };
 
 static void add_words(struct strbuf *out, const struct command *c) {
     for (size_t i = 0; i < c->nopts; i++) strbuf_addf(out, "--%s ", c->opts[i].name);
@@ -20,6 +23,7 @@ static const char *bash_operands(enum complete kind) {
     case COMPLETE_FOLDERS: return "compopt -o filenames 2>/dev/null; COMPREPLY+=($(compgen -d -- \"$cur\"))";
     case COMPLETE_COMMANDS: return "COMPREPLY+=($(compgen -c -- \"$cur\"))";
     case COMPLETE_SHELLS: return "COMPREPLY+=($(compgen -W 'bash zsh' -- \"$cur\"))";
+    case COMPLETE_SETTINGS: return "_inferprof_settings";
     case COMPLETE_NOTHING: break;
     }
     return ":";
@@ -39,19 +43,75 @@ static void add_names(struct strbuf *out, const char *family) {
     }
 }
 
-static void bash_case_choices(struct strbuf *out, const struct command *c) {
+static void add_choices(struct strbuf *out, const char *choices) {
+    for (const char *p = choices; *p; p++) strbuf_addch(out, *p == '|' ? ' ' : *p);
+}
+
+/* What follows an option that takes a value: its choices, a file or folder, or nothing that could be offered. */
+static void bash_case_values(struct strbuf *out, const struct command *c) {
     for (size_t i = 0; i < c->nopts; i++) {
-        if (c->opts[i].type != OPT_CHOICE) continue;
-        strbuf_addf(out, "        '%s --%s') COMPREPLY=($(compgen -W '", c->name, c->opts[i].name);
-        for (const char *p = c->opts[i].choices; *p; p++) strbuf_addch(out, *p == '|' ? ' ' : *p);
+        const struct opt *o = &c->opts[i];
+        if (o->type == OPT_FLAG) continue;
+        strbuf_addf(out, "    '%s --%s'", c->name, o->name);
+        if (o->letter) strbuf_addf(out, " | '%s -%c'", c->name, o->letter);
+        strbuf_addstr(out, ") ");
+        if (o->type == OPT_CHOICE) {
+            strbuf_addstr(out, "COMPREPLY=($(compgen -W '");
+            add_choices(out, o->choices);
+            strbuf_addstr(out, "' -- \"$cur\")); ");
+        } else if (opt_is_choice("FILE|DIR|PATH|RUN_DIR|RUN", o->arg)) {
+            bool file = opt_is_choice("FILE|PATH", o->arg);
+            strbuf_addf(out, "%s; ", bash_operands(file ? COMPLETE_FILES : COMPLETE_FOLDERS));
+        }
+        strbuf_addstr(out, "return ;;\n");
+    }
+}
+
+static void add_word(void *ctx, const char *word) { strbuf_addf(ctx, "%s ", word); }
+
+/* bash breaks words at '=': "model", "=", "emb". What is offered after it is a choice, true or false, or a file. */
+static void bash_settings(struct strbuf *out) {
+    struct conf_store store = { 0 };
+    struct strbuf words = STRBUF_INIT;
+    size_t n;
+    const struct schema_row *rows = schema_rows(&n);
+    store.builtin = conf_builtin_files(&store.nbuiltin);
+    strbuf_addstr(
+        out,
+        "_inferprof_settings() {\n    local key=\n"
+        "    if [ \"$cur\" = = ]; then key=$prev cur=; elif [ \"$prev\" = = ]; then key=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
+        "    case $key in\n");
+    for (const char *const *g = groups; *g; g++) {
+        strbuf_addf(out, "    %s) COMPREPLY=($(compgen -W '", *g);
+        conf_store_choices(&store, *g, add_word, out);
+        strbuf_addstr(out, "' -- \"$cur\")); return ;;\n");
+        strbuf_addf(&words, "%s= ", *g);
+    }
+    for (size_t i = 0; i < n; i++) {
+        strbuf_addf(&words, "%s= ", rows[i].key);
+        if (rows[i].type != SCHEMA_CHOICE && rows[i].type != SCHEMA_BOOL && rows[i].type != SCHEMA_PATH)
+            continue;
+        strbuf_addf(out, "    %s) ", rows[i].key);
+        if (rows[i].type == SCHEMA_PATH) {
+            strbuf_addf(out, "%s; return ;;\n", bash_operands(COMPLETE_FILES));
+            continue;
+        }
+        strbuf_addstr(out, "COMPREPLY=($(compgen -W '");
+        add_choices(out, rows[i].type == SCHEMA_BOOL ? "true|false" : rows[i].choices);
         strbuf_addstr(out, "' -- \"$cur\")); return ;;\n");
     }
+    strbuf_addf(
+        out,
+        "    ?*) return ;;\n    esac\n    compopt -o nospace 2>/dev/null; COMPREPLY=($(compgen -W '%s' -- \"$cur\"))\n}\n",
+        words.buf);
+    strbuf_free(&words);
 }
 
 static void bash(struct strbuf *out) {
     strbuf_addstr(out, "# bash completion for inferprof: source this file, or put it into\n"
-                       "# ~/.local/share/bash-completion/completions/inferprof\n"
-                       "_inferprof() {\n"
+                       "# ~/.local/share/bash-completion/completions/inferprof\n");
+    bash_settings(out);
+    strbuf_addstr(out, "_inferprof() {\n"
                        "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
                        "    local command=${COMP_WORDS[1]}\n    COMPREPLY=()\n"
                        "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n        COMPREPLY=($(compgen -W '");
@@ -70,7 +130,7 @@ static void bash(struct strbuf *out) {
         strbuf_addstr(out, "' -- \"$cur\")); return; fi\n        command=\"$command ${COMP_WORDS[2]}\" ;;\n");
     }
     strbuf_addstr(out, "    esac\n    case \"$command $prev\" in\n");
-    for (size_t i = 0; i < commands_n; i++) bash_case_choices(out, commands[i]);
+    for (size_t i = 0; i < commands_n; i++) bash_case_values(out, commands[i]);
     strbuf_addstr(out, "    esac\n    case $command in\n");
     for (size_t i = 0; i < commands_n; i++) {
         strbuf_addf(out, "    '%s')\n        case $cur in\n        -*) COMPREPLY=($(compgen -W '",
@@ -100,7 +160,7 @@ static void zsh_option(struct strbuf *out, const struct opt *o) {
     strbuf_addch(out, ']');
     if (o->type == OPT_CHOICE) {
         strbuf_addf(out, ":%s:(", o->name);
-        for (const char *p = o->choices; *p; p++) strbuf_addch(out, *p == '|' ? ' ' : *p);
+        add_choices(out, o->choices);
         strbuf_addch(out, ')');
     } else if (o->type != OPT_FLAG) {
         strbuf_addf(out, ":%s:_files", o->name);
@@ -114,6 +174,7 @@ static const char *zsh_operands(enum complete kind) {
     case COMPLETE_FOLDERS: return "'*:folder:_files -/'";
     case COMPLETE_COMMANDS: return "'*::program:_normal'";
     case COMPLETE_SHELLS: return "'*:shell:(bash zsh)'";
+    case COMPLETE_SETTINGS:
     case COMPLETE_NOTHING: break;
     }
     return "";

@@ -381,6 +381,6 @@ const struct command cmd_profile = {
     .nopts = COUNTOF(options),
     .opts_bytes = sizeof(struct profile_opts),
     .max_args = -1,
-    .complete = COMPLETE_NOTHING,
+    .complete = COMPLETE_SETTINGS,
     .run = run,
 };

@@ -53,7 +53,23 @@ _inferprof
 [ "${COMPREPLY[*]}" = dump ] || exit 1
 COMP_WORDS=(inferprof trace dump --li) COMP_CWORD=3
 _inferprof
-[ "${COMPREPLY[*]}" = --limit ]
+[ "${COMPREPLY[*]}" = --limit ] || exit 1
+offers() { # WANTED WORDS...
+    local want=$1
+    shift
+    COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+    _inferprof
+    [ "${COMPREPLY[*]}" = "$want" ] && return
+    echo "$*: '${COMPREPLY[*]}', not '$want'"
+    exit 1
+}
+offers 'infer.max_new_tokens=' inferprof profile infer.max
+offers embedded inferprof profile model = emb
+offers 'true' inferprof profile infer.ignore_eos = t
+offers '' inferprof profile repeats = ''
+offers 'min max' inferprof run -p m
+offers Makefile inferprof report --model Makef
+offers '' inferprof engine --threads ''
 END
 check "bash completion completes commands and options" bash "$work/try" "$work/bash"
 run "$INFERPROF" completion zsh
