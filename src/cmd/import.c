@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "analyze/trace_stats.h"
 #include "base/clock.h"
 #include "base/die.h"
 #include "base/file.h"
@@ -19,9 +20,11 @@
 #include "cmd/run_report.h"
 #include "import/import.h"
 #include "import/ncu.h"
-#include "trace/reader_files.h"
+#include "import/nsys_summary.h"
 #include "report/rows.h"
 #include "report/run.h"
+#include "report/stats_json.h"
+#include "trace/reader_files.h"
 
 struct import_opts {
     const char *out, *into;
@@ -34,7 +37,8 @@ struct session {
     char *dir; /* the run folder; NULL until the first timeline */
     bool made_dir;
     struct ncu ncu;
-    size_t ncu_files, timelines;
+    struct trace_stats sums; /* of Nsight Systems' summaries */
+    size_t ncu_files, summaries, timelines;
     struct problems problems; /* for the report */
     char *sources;            /* names of what was read, for its title */
     struct strbuf command;    /* that reads them again */
@@ -159,6 +163,31 @@ static int import_timeline(struct session *s, const char *path, enum import_form
     return rc;
 }
 
+static void add_sum(void *ctx, const char *name, size_t len, uint64_t calls, uint64_t total_ns) {
+    trace_stats_add_kernel(ctx, name, len, calls, total_ns);
+    trace_stats_event(ctx, "kernel", calls);
+}
+
+static int read_summary(struct session *s, const char *path, struct err *err) {
+    uint64_t bad_rows = 0;
+    int rc = nsys_summary_read(path, add_sum, &s->sums, &bad_rows, err);
+    s->summaries += rc == 0;
+    trace_stats_problem(&s->sums, "bad_row", bad_rows);
+    return rc;
+}
+
+/* Sums have no times: they are printed, and no trace comes of them. */
+static void print_summaries(struct session *s) {
+    struct strbuf out = STRBUF_INIT;
+    trace_stats_finish(&s->sums);
+    if (s->o->json)
+        stats_json(&s->sums, &out);
+    else
+        stats_text(&s->sums, s->o->top, sink_problem_words, &out);
+    fwrite(out.buf, 1, out.len, stdout);
+    strbuf_free(&out);
+}
+
 static int import_one(struct session *s, const char *path, struct err *err) {
     enum import_format f = import_detect(path, err);
     if (import_is_timeline(f)) return import_timeline(s, path, f, err);
@@ -166,10 +195,7 @@ static int import_one(struct session *s, const char *path, struct err *err) {
     case IMPORT_NCU_CSV: s->ncu_files++; return ncu_read(&s->ncu, path, err);
     case IMPORT_TRACE:
         return err_set(err, "%s: already a trace of inferprof; 'inferprof report' reads it", path);
-    case IMPORT_NSYS_SUMMARY:
-        return err_set(err,
-                       "%s: a summary has no timeline to import; 'inferprof stats %s' prints its kernels",
-                       path, path);
+    case IMPORT_NSYS_SUMMARY: return read_summary(s, path, err);
     default: return -1;
     }
 }
@@ -237,12 +263,15 @@ static int run(const void *opts, int argc, char **argv) {
     if (s.o->into && !file_is_dir(s.o->into))
         return command_usage("import: --into %s: not a run folder", s.o->into);
     ncu_init(&s.ncu);
+    trace_stats_init(&s.sums);
     for (int i = 0; i < argc; i++)
         if (import_one(&s, argv[i], &err) < 0) status = command_fail(&err);
     if (s.ncu_files && write_ncu(&s, &err) < 0) status = command_fail(&err);
+    if (s.summaries) print_summaries(&s);
     if (s.timelines && s.o->report && write_report(&s, &err) < 0) status = command_fail(&err);
     if (s.timelines) printf("%s\n", s.dir);
     ncu_free(&s.ncu);
+    trace_stats_free(&s.sums);
     problems_free(&s.problems);
     free(s.sources);
     free(s.dir);
@@ -258,9 +287,8 @@ static const struct opt options[] = {
     { 0, "report", OPT_FLAG, offsetof(struct import_opts, report), NULL,
       "write the report too (yes); --no-report: only the traces", NULL },
     { 'n', "top", OPT_UINT, offsetof(struct import_opts, top), "N",
-      "kernels of the Nsight Compute table (25)", NULL },
-    { 'j', "json", OPT_FLAG, offsetof(struct import_opts, json), NULL,
-      "print the Nsight Compute table as JSON", NULL },
+      "kernels of the tables of Nsight Compute and of summaries (25)", NULL },
+    { 'j', "json", OPT_FLAG, offsetof(struct import_opts, json), NULL, "print these tables as JSON", NULL },
 };
 static const struct import_opts defaults = { .top = 25, .report = true };
 
@@ -270,8 +298,8 @@ const struct command cmd_import = {
     .summary = "read what torch.profiler, Nsight Systems or Nsight Compute recorded",
     .details =
         "The format is found from the content: torch.profiler (Kineto) JSON, plain or gzip; Nsight Systems SQLite exports\n"
-        "(.nsys-rep where nsys is installed); Nsight Compute CSV of the pages details and raw, or of single sections.\n"
-        "Several traces are taken as the ranks of one job. Prints the run folder.",
+        "(.nsys-rep where nsys is installed) and its summary CSVs; Nsight Compute CSV of the pages details and raw, or of\n"
+        "single sections. Tables without times are printed. Several traces are taken as the ranks of one job. Prints the run folder.",
     .opts = options,
     .nopts = COUNTOF(options),
     .defaults = &defaults,

@@ -14,7 +14,6 @@
 
 #define WRITER_MEMORY_BYTES (160ull << 20) /* with window, caches and blocks the whole stays under 256 MiB */
 #define COPY_BYTES (1u << 20)
-#define REREAD_BYTES (64ull << 20) /* smaller files are read again to have their times right */
 
 struct job {
     const char *path, *trace_path;
@@ -50,24 +49,15 @@ static struct sink *open_sink(const char *trace_path, struct err *err) {
     return sink;
 }
 
-static int kineto_once(struct job *job, int64_t base_ns, struct kineto_info *info, struct err *err) {
+static int import_kineto(struct job *job, struct err *err) {
     struct sink *sink = open_sink(job->trace_path, err);
     if (!sink) return -1;
-    struct kineto_options o = { .base_ns = base_ns, .progress = job->options->progress };
-    int rc = kineto_import(job->path, sink, &o, info, err);
-    job->result->rank = info->rank;
-    job->result->read_bytes = info->read_bytes;
-    return finish(job, sink, "import:kineto", rc, err);
-}
-
-/* Kineto writes the base of its times behind the events. Files that are read in a moment are read twice, so that the
- * trace carries real times; for larger ones it carries the offset as meta. */
-static int import_kineto(struct job *job, struct err *err) {
+    struct kineto_options o = { .progress = job->options->progress };
     struct kineto_info info;
-    if (kineto_once(job, 0, &info, err) < 0) return -1;
-    if (!info.late_base || info.read_bytes > REREAD_BYTES) return 0;
-    if (unlink(job->trace_path) < 0) return err_set(err, "%s: %s", job->trace_path, strerror(errno));
-    return kineto_once(job, info.base_ns, &info, err);
+    int rc = kineto_import(job->path, sink, &o, &info, err);
+    job->result->rank = info.rank;
+    job->result->read_bytes = info.read_bytes;
+    return finish(job, sink, "import:kineto", rc, err);
 }
 
 static int import_nsys_plain(struct job *job, struct err *err) {

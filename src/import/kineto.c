@@ -24,10 +24,12 @@
 struct importer {
     struct sink *sink;
     struct kineto_info *info;
-    int64_t base_ns;
+    int64_t base_ns; /* added to every time */
     struct json_pull *j;
     struct kineto_scratch scratch;
-    struct kineto_open open;
+    struct kineto_open open; /* begun, not ended */
+    struct kineto_open
+        unlinked; /* calls and device work without a correlation id: a flow may follow with it */
     struct text_cache details;
     struct strbuf text; /* reused */
     size_t detail_bytes;
@@ -58,6 +60,11 @@ static uint32_t thread_of(struct importer *im, const struct kineto_event *ev) {
 
 static bool span_has(struct span s, const char *word) { return s.n && memmem(s.p, s.n, word, strlen(word)); }
 
+static bool starts_with(struct span s, const char *word) {
+    size_t n = strlen(word);
+    return s.n >= n && memcmp(s.p, word, n) == 0;
+}
+
 static enum trace_copy_kind copy_kind(struct span name, struct span kind) {
     static const struct {
         const char *word;
@@ -84,10 +91,8 @@ static enum trace_sync_kind sync_kind(struct span name) {
 /* Device and stream: from args, else from where the event was drawn (pid, tid). */
 static uint32_t first_known(uint64_t a, uint64_t b) { return a != KINETO_UNKNOWN ? small(a) : small(b); }
 
-static uint64_t correlation_of(struct importer *im, const struct kineto_args *a) {
-    bool none = a->correlation == KINETO_UNKNOWN || a->correlation == 0;
-    *problem(im, SINK_PROBLEM_NO_CORRELATION) += none;
-    return none ? 0 : a->correlation;
+static uint64_t correlation_of(const struct kineto_args *a) {
+    return a->correlation == KINETO_UNKNOWN ? 0 : a->correlation;
 }
 
 static void make_kernel(struct importer *im, const struct kineto_event *ev, struct kineto_record *r) {
@@ -96,7 +101,7 @@ static void make_kernel(struct importer *im, const struct kineto_event *ev, stru
     r->kind = TRACE_KERNEL;
     r->event = SINK_EVENT_KERNEL;
     r->kernel = (struct trace_kernel){
-        .correlation = correlation_of(im, &a),
+        .correlation = correlation_of(&a),
         .graph_node = a.graph_node == KINETO_UNKNOWN ? 0 : a.graph_node,
         .graph = small(a.graph),
         .device = first_known(a.device, ev->pid.number),
@@ -114,14 +119,14 @@ static void make_kernel(struct importer *im, const struct kineto_event *ev, stru
     };
 }
 
-static void make_copy(struct importer *im, const struct kineto_event *ev, struct kineto_record *r) {
+static void make_copy(const struct kineto_event *ev, struct kineto_record *r) {
     struct kineto_args a;
     kineto_args_parse(ev->args, &a);
     bool memset_event = ev->category == KINETO_MEMSET;
     r->kind = TRACE_COPY;
     r->event = memset_event ? SINK_EVENT_MEMSET : SINK_EVENT_MEMCPY;
     r->copy = (struct trace_copy){
-        .correlation = correlation_of(im, &a),
+        .correlation = correlation_of(&a),
         .graph_node = a.graph_node == KINETO_UNKNOWN ? 0 : a.graph_node,
         .bytes = a.bytes == KINETO_UNKNOWN ? 0 : a.bytes,
         .graph = small(a.graph),
@@ -138,7 +143,7 @@ static void make_launch(struct importer *im, const struct kineto_event *ev, stru
     r->kind = TRACE_LAUNCH;
     r->event = ev->category == KINETO_DRIVER ? SINK_EVENT_DRIVER : SINK_EVENT_RUNTIME;
     r->launch = (struct trace_launch){
-        .correlation = a.correlation == KINETO_UNKNOWN ? 0 : a.correlation,
+        .correlation = correlation_of(&a),
         .thread = thread_of(im, ev),
         .api = sink_text(im->sink, ev->name.p, ev->name.n),
     };
@@ -151,7 +156,7 @@ static void make_sync(const struct kineto_event *ev, struct kineto_record *r) {
     r->kind = TRACE_SYNC;
     r->event = SINK_EVENT_SYNC;
     r->sync = (struct trace_sync){
-        .correlation = a.correlation == KINETO_UNKNOWN ? 0 : a.correlation,
+        .correlation = correlation_of(&a),
         .sync_kind = sync_kind(a.kind.n ? a.kind : ev->name),
         .context = small(a.context),
         .stream = first_known(a.stream, ev->tid.number),
@@ -177,11 +182,6 @@ static uint32_t detail_of(struct importer *im, const struct kineto_event *ev) {
     else
         *problem(im, SINK_PROBLEM_TOO_MANY_TEXTS) += 1;
     return *slot;
-}
-
-static bool starts_with(struct span s, const char *word) {
-    size_t n = strlen(word);
-    return s.n >= n && memcmp(s.p, word, n) == 0;
 }
 
 static void make_range(struct importer *im, const struct kineto_event *ev, struct kineto_record *r) {
@@ -219,7 +219,7 @@ static void make_record(struct importer *im, const struct kineto_event *ev, stru
     switch (ev->category) {
     case KINETO_KERNEL: make_kernel(im, ev, r); break;
     case KINETO_MEMCPY:
-    case KINETO_MEMSET: make_copy(im, ev, r); break;
+    case KINETO_MEMSET: make_copy(ev, r); break;
     case KINETO_RUNTIME:
     case KINETO_DRIVER: make_launch(im, ev, r); break;
     case KINETO_SYNC: make_sync(ev, r); break;
@@ -240,12 +240,51 @@ static void note_sync_call(struct importer *im, const struct kineto_event *ev, c
 static void emit(struct importer *im, const struct kineto_record *r) {
     im->sink->events[r->event]++;
     switch (r->kind) {
-    case TRACE_KERNEL: sink_kernel(im->sink, &r->kernel); break;
-    case TRACE_COPY: sink_copy(im->sink, &r->copy); break;
+    case TRACE_KERNEL:
+        *problem(im, SINK_PROBLEM_NO_CORRELATION) += !r->kernel.correlation;
+        sink_kernel(im->sink, &r->kernel);
+        break;
+    case TRACE_COPY:
+        *problem(im, SINK_PROBLEM_NO_CORRELATION) += !r->copy.correlation;
+        sink_copy(im->sink, &r->copy);
+        break;
     case TRACE_LAUNCH: sink_launch(im->sink, &r->launch); break;
     case TRACE_SYNC: sink_sync(im->sink, &r->sync); break;
     default: sink_range(im->sink, &r->range); break;
     }
+}
+
+/* Where a record keeps its correlation id; NULL: its kind has none that a flow could give. */
+static uint64_t *correlation_in(struct kineto_record *r) {
+    switch (r->kind) {
+    case TRACE_KERNEL: return &r->kernel.correlation;
+    case TRACE_COPY: return &r->copy.correlation;
+    case TRACE_LAUNCH: return &r->launch.correlation;
+    default: return NULL;
+    }
+}
+
+/* The ends of a flow lie where an event begins: same pid, tid and time. */
+static uint64_t place_key(const struct kineto_event *ev) {
+    return hash_u64(hash_u64(ev->pid.key) ^ ev->tid.key) ^ hash_u64((uint64_t)ev->ts_ns);
+}
+
+/* Kineto writes an event's flow behind it: what has no correlation id waits for one, until the end of the file. */
+static void emit_or_wait(struct importer *im, const struct kineto_event *ev, struct kineto_record *r) {
+    const uint64_t *correlation = correlation_in(r);
+    if (!correlation || *correlation || !kineto_open_push(&im->unlinked, place_key(ev), r)) emit(im, r);
+}
+
+/* Flows from calls to the work they launched carry the correlation id as theirs. */
+static void on_flow(struct importer *im, const struct kineto_event *ev) {
+    struct kineto_record r;
+    uint64_t id;
+    im->sink->events[SINK_EVENT_FLOW]++;
+    if (!im->unlinked.count || !(starts_with(ev->cat, "ac2g") || starts_with(ev->cat, "async"))) return;
+    if (!json_to_u64(ev->id.p, ev->id.n, &id) || !id || !kineto_open_pop(&im->unlinked, place_key(ev), &r))
+        return;
+    *correlation_in(&r) = id;
+    emit(im, &r);
 }
 
 /* ---- by phase */
@@ -275,7 +314,7 @@ static void on_complete(struct importer *im, const struct kineto_event *ev) {
     make_record(im, ev, &r);
     r.range.start_ns = start; /* the first two fields of every kind */
     r.range.end_ns = start + (uint64_t)ev->dur_ns;
-    emit(im, &r);
+    emit_or_wait(im, ev, &r);
     if (r.kind == TRACE_LAUNCH) note_sync_call(im, ev, &r.launch);
 }
 
@@ -381,7 +420,7 @@ static void on_event(struct importer *im, const struct kineto_event *ev) {
     case 'M': on_metadata(im, ev); break;
     case 's':
     case 't':
-    case 'f': im->sink->events[SINK_EVENT_FLOW]++; break;
+    case 'f': on_flow(im, ev); break;
     case 0: ++*problem(im, SINK_PROBLEM_NOT_AN_EVENT); break;
     default: im->sink->events[SINK_EVENT_OTHER]++; break;
     }
@@ -422,7 +461,7 @@ static bool take_item(struct importer *im, enum json_token tok) {
     im->items++;
     if (tok != JSON_OBJECT) {
         ++*problem(im, SINK_PROBLEM_NOT_AN_EVENT);
-    } else if (!kineto_event_parse(j->text, j->len, &im->scratch, &ev)) {
+    } else if (!kineto_event_parse(j->text, j->len, im->unlinked.count > 0, &im->scratch, &ev)) {
         ++*problem(im, SINK_PROBLEM_SYNTAX);
         if (looks_lost(j->text, j->len)) {
             json_pull_rewind(j, j->text);
@@ -454,9 +493,10 @@ static void take_member(struct importer *im, const char *key, bool *sound) {
     *sound = tok > JSON_END;
     if (!*sound || !im->j->text || tok == JSON_NULL) return;
     kineto_head_member(im->sink, im->info, key, im->j->text, im->j->len);
-    if (strcmp(key, "baseTimeNanoseconds") == 0 && im->items)
+    if (strcmp(key, "baseTimeNanoseconds") != 0 || !im->info->has_base) return;
+    if (im->items)
         im->info->late_base = im->info->base_ns != im->base_ns;
-    if (strcmp(key, "baseTimeNanoseconds") == 0 && !im->items && im->info->has_base)
+    else
         im->base_ns = im->info->base_ns;
 }
 
@@ -481,6 +521,7 @@ static bool take_members(struct importer *im, const struct kineto_options *o) {
 
 static void close_open(struct importer *im) {
     struct kineto_record r;
+    while (kineto_open_any(&im->unlinked, &r)) emit(im, &r);
     while (kineto_open_any(&im->open, &r)) {
         ++*problem(im, SINK_PROBLEM_UNCLOSED);
         r.range.end_ns = MAX(r.range.start_ns, im->sink->last_ns);
@@ -497,9 +538,8 @@ static void write_info(struct importer *im) {
     if (info->pid != UINT64_MAX) sink_meta(im->sink, "process.pid", "%llu", (unsigned long long)info->pid);
     if (info->world_size >= 0) sink_meta(im->sink, "world_size", "%lld", (long long)info->world_size);
     /* without a base, times of this century count from the epoch */
-    bool based = im->base_ns != 0 || im->sink->first_ns > 1000000000ull * 1000000000ull;
-    sink_meta(im->sink, "clock", "%s",
-              based && im->sink->first_ns != UINT64_MAX && !info->late_base ? "unix" : "relative");
+    bool based = im->base_ns != 0 || info->late_base || im->sink->first_ns > 1000000000ull * 1000000000ull;
+    sink_meta(im->sink, "clock", "%s", based && im->sink->first_ns != UINT64_MAX ? "unix" : "relative");
     if (info->late_base)
         sink_meta(im->sink, "clock.offset_ns", "%lld", (long long)(info->base_ns - im->base_ns));
     if (!im->sink->events[SINK_EVENT_SYNC])
@@ -508,7 +548,7 @@ static void write_info(struct importer *im) {
 
 int kineto_import_stream(json_fill_fn *fill, void *source, const char *name, struct sink *sink,
                          const struct kineto_options *options, struct kineto_info *info, struct err *err) {
-    struct importer im = { .sink = sink, .info = info, .base_ns = options->base_ns, .text = STRBUF_INIT };
+    struct importer im = { .sink = sink, .info = info, .text = STRBUF_INIT };
     *info = (struct kineto_info){ .rank = -1, .world_size = -1, .pid = UINT64_MAX };
     im.j = json_pull_open(fill, source, options->window_bytes);
     kineto_scratch_init(&im.scratch);
@@ -532,6 +572,7 @@ int kineto_import_stream(json_fill_fn *fill, void *source, const char *name, str
     json_pull_close(im.j);
     kineto_scratch_free(&im.scratch);
     kineto_open_free(&im.open);
+    kineto_open_free(&im.unlinked);
     text_cache_free(&im.details);
     strbuf_free(&im.text);
     free(im.sync_calls.v);

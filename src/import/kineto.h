@@ -14,14 +14,13 @@
 #include "import/sink.h"
 
 struct kineto_options {
-    int64_t base_ns;     /* added to every time: the file's baseTimeNanoseconds, when known beforehand */
-    size_t window_bytes; /* 0: as json_pull_open */
+    size_t window_bytes;                                       /* 0: as json_pull_open */
     void (*progress)(uint64_t done_bytes, uint64_t all_bytes); /* NULL: none */
 };
 
 struct kineto_info {
-    bool has_base, late_base; /* late: given after the events, and not the one of the options */
-    int64_t base_ns;
+    bool has_base, late_base; /* late: given after the events; the trace carries it as meta clock.offset_ns */
+    int64_t base_ns;          /* baseTimeNanoseconds */
     int64_t rank, world_size; /* -1: not said */
     uint64_t pid;             /* of the process that launched; UINT64_MAX: none */
     uint64_t read_bytes;      /* of JSON */

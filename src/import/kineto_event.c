@@ -185,7 +185,7 @@ static bool parse_slow(const char *text, size_t len, struct kineto_scratch *scra
 }
 
 /* The usual way: no escapes in what we keep. False: read it the slow way. */
-static bool parse_fast(const char *text, size_t len, struct kineto_event *ev) {
+static bool parse_fast(const char *text, size_t len, bool whole_flows, struct kineto_event *ev) {
     struct json_members m = { .p = text, .end = text + len };
     enum json_members_result rc;
     start_event(ev);
@@ -200,15 +200,14 @@ static bool parse_fast(const char *text, size_t len, struct kineto_event *ev) {
         bool number = m.kind == '0' && (*m.value == '-' || (*m.value >= '0' && *m.value <= '9'));
         if ((m.kind != '"' && !number) || value.n > JSON_TEXT_MAX) return false;
         take_scalar(ev, field, value, m.kind == '"');
-        if (ev->phase == 's' || ev->phase == 'f' || ev->phase == 't')
-            return true; /* flows are only counted */
+        if (!whole_flows && (ev->phase == 's' || ev->phase == 'f' || ev->phase == 't')) return true;
     }
     return rc == JSON_MEMBERS_END && m.p == m.end;
 }
 
-bool kineto_event_parse(const char *text, size_t len, struct kineto_scratch *scratch,
+bool kineto_event_parse(const char *text, size_t len, bool whole_flows, struct kineto_scratch *scratch,
                         struct kineto_event *ev) {
-    if (!parse_fast(text, len, ev) && !parse_slow(text, len, scratch, ev)) return false;
+    if (!parse_fast(text, len, whole_flows, ev) && !parse_slow(text, len, scratch, ev)) return false;
     ev->category = category_of(ev->cat);
     return true;
 }

@@ -52,8 +52,9 @@ struct kineto_scratch {
 void kineto_scratch_init(struct kineto_scratch *s);
 void kineto_scratch_free(struct kineto_scratch *s);
 
-/* `text` is one JSON object. False: not valid JSON. Spans point into text or scratch, until the next call. */
-bool kineto_event_parse(const char *text, size_t len, struct kineto_scratch *scratch,
+/* `text` is one JSON object. False: not valid JSON. Spans point into text or scratch, until the next call. A flow is read
+ * no further than to its phase unless `whole_flows`: there are two for each kernel, and hardly ever a need for them. */
+bool kineto_event_parse(const char *text, size_t len, bool whole_flows, struct kineto_scratch *scratch,
                         struct kineto_event *ev);
 
 #endif

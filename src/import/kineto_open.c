@@ -17,6 +17,7 @@ bool kineto_open_push(struct kineto_open *o, uint64_t key, const struct kineto_r
     uint32_t *head = &o->heads[hash_u64(key) % KINETO_OPEN_BUCKETS];
     o->v[at - 1] = (struct kineto_open_entry){ .record = *r, .key = key, .next = *head };
     *head = at;
+    o->count++;
     return true;
 }
 
@@ -27,6 +28,7 @@ static void take(struct kineto_open *o, uint32_t *link, struct kineto_record *ou
     *link = e->next;
     e->next = o->free_list;
     o->free_list = at;
+    o->count--;
 }
 
 bool kineto_open_pop(struct kineto_open *o, uint64_t key, struct kineto_record *out) {
@@ -38,7 +40,7 @@ bool kineto_open_pop(struct kineto_open *o, uint64_t key, struct kineto_record *
 }
 
 bool kineto_open_any(struct kineto_open *o, struct kineto_record *out) {
-    for (size_t i = 0; i < KINETO_OPEN_BUCKETS; i++)
+    for (size_t i = 0; o->count && i < KINETO_OPEN_BUCKETS; i++)
         if (o->heads[i]) return take(o, &o->heads[i], out), true;
     return false;
 }

@@ -1,4 +1,5 @@
-/* Events that have begun and not yet ended ("B" and "b"), by thread or by id, newest first. Bounded. */
+/* Records that wait for something, by a key, newest first: begun events for their end, by thread or id; device work for
+ * the flow that says what launched it, by place. Bounded. */
 #ifndef IMPORT_KINETO_OPEN_H
 #define IMPORT_KINETO_OPEN_H
 
@@ -30,8 +31,8 @@ struct kineto_open {
         uint64_t key;
         uint32_t next; /* index + 1; 0: end */
     } * v;
-    size_t n, cap;
-    uint32_t free_list; /* index + 1 */
+    size_t n, cap, count; /* count: of those that wait */
+    uint32_t free_list;   /* index + 1 */
     uint32_t heads[KINETO_OPEN_BUCKETS];
 };
 

@@ -32,6 +32,7 @@ struct trace_reader {
         struct trace_meta *v;
         size_t n, cap;
     } meta;
+    uint64_t shift_ns;      /* meta clock.offset_ns, added to every time */
     uint8_t *scratch;       /* a payload, while opening */
     uint64_t search_budget; /* bytes we are still ready to check after damage: hostile files end somewhere */
 };
@@ -170,6 +171,14 @@ static int decode(const struct trace_chunk_header *h, const uint8_t *payload, st
     return 0;
 }
 
+static void shift_times(const struct trace_schema *s, void *records, size_t n, uint64_t by_ns) {
+    for (size_t f = 0; f < s->nfields; f++) {
+        if (s->fields[f].type != TRACE_FIELD_TIME && s->fields[f].type != TRACE_FIELD_AFTER) continue;
+        char *field = (char *)records + s->fields[f].offset;
+        for (size_t i = 0; i < n; i++, field += s->record_bytes) *(uint64_t *)(void *)field += by_ns;
+    }
+}
+
 int trace_reader_decode(const struct trace_reader *r, size_t i, struct trace_batch *b, struct err *err) {
     const struct trace_chunk *c = &r->chunks.v[i];
     const struct trace_chunk_header *h;
@@ -181,6 +190,7 @@ int trace_reader_decode(const struct trace_reader *r, size_t i, struct trace_bat
         return err_set(err, "%s: offset %" PRIu64 ": the file changed while it was read", r->path, c->offset);
     if (decode(h, (const uint8_t *)b->disk.v + sizeof *h, b, err) < 0)
         return err_wrap(err, "%s: offset %" PRIu64, r->path, c->offset);
+    if (r->shift_ns) shift_times(trace_schema(b->kind), b->out.v, b->n, r->shift_ns);
     return 0;
 }
 
@@ -271,6 +281,8 @@ struct trace_reader *trace_reader_open(const char *path, struct err *err) {
     r->search_budget = 8 * r->summary.file_bytes + (16u << 20);
     r->scratch = xmalloc(TRACE_MAX_PAYLOAD);
     scan(r, h.header_bytes);
+    const char *shift = trace_reader_meta(r, "clock.offset_ns");
+    if (shift) r->shift_ns = strtoull(shift, NULL, 10);
     free(r->scratch);
     r->scratch = NULL;
     return r;

@@ -25,6 +25,8 @@ run "$INFERPROF" stats tests/data/kineto/hta_rank0_a100.json.gz tests/data/kinet
 expect stats_names_the_slowest_rank 0 out 'Slowest outside communication: .*rank[01]' out 'comm share'
 run "$INFERPROF" stats tests/data/nsys/dsocr_clip_cuda_gpu_kern_sum.csv
 expect stats_reads_an_nsys_summary 0 out 'Kernels' out 'Events: kernel [0-9]+'
+run "$INFERPROF" import tests/data/nsys/dsocr_clip_cuda_gpu_kern_sum.csv
+expect import_prints_an_nsys_summary 0 out 'Kernels' out 'Events: kernel [0-9]+'
 run "$INFERPROF" stats tests/data/ncu/dropout_head.csv
 expect stats_reads_ncu 0 out 'fused_dropout_kernel_vec'
 
@@ -70,6 +72,42 @@ echo '{"schema": 7}' >"$work/both/ncu.json"
 run "$INFERPROF" report "$work/both"
 expect a_damaged_ncu_json_costs_only_itself 0
 check a_damaged_ncu_json_is_reported grep -q 'ncu.json: not what' "$work/both/report.md"
+
+# .nsys-rep: NVIDIA's nsys turns it into SQLite; here a stand-in that notes how it was called
+mkdir "$work/bin"
+gzip -dc tests/data/nsys/tiny_rtx3080_2026.1.sqlite.gz >"$work/tiny.sqlite"
+cat >"$work/bin/nsys" <<EOF
+#!/bin/sh
+echo "\$*" >"$work/nsys.args"
+echo "talk of nsys"
+[ "\$8" = "$work/broken.nsys-rep" ] && exit 3
+cp "$work/tiny.sqlite" "\$7"
+EOF
+chmod +x "$work/bin/nsys"
+echo "binary" >"$work/a.nsys-rep"
+cp "$work/a.nsys-rep" "$work/broken.nsys-rep"
+run env PATH="$work/bin:$PATH" "$INFERPROF" import --no-report -o "$work/rep" "$work/a.nsys-rep"
+expect import_reads_nsys_reports_through_nsys 0 out "^$work/rep\$" err '2 kernels'
+check nsys_is_called_to_export_sqlite grep -qE "^export --type sqlite --force-overwrite true --output [^ ]*[.]sqlite $work/a.nsys-rep\$" "$work/nsys.args"
+check nsys_leaves_no_file_behind sh -c '! ls "$0"/inferprof-nsys-* 2>/dev/null' "$TMPDIR"
+check the_talk_of_nsys_is_not_the_product sh -c '! grep -q talk "$0"' "$work/out"
+run env PATH="$work/bin:$PATH" "$INFERPROF" import -o "$work/rep2" "$work/broken.nsys-rep"
+expect a_failing_nsys_is_reported 1 err 'nsys export failed'
+run env PATH="$work/none" "$INFERPROF" stats "$work/a.nsys-rep"
+expect without_nsys_it_says_how_to_export 1 err 'nsys export --type sqlite'
+
+# what only the whole trace shows: shared correlation ids, work without a launch, overlap on a stream
+cat >"$work/links.json" <<'JSON'
+[{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":1,"dur":1,"args":{"correlation":5}},
+{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":3,"dur":1,"args":{"correlation":5}},
+{"ph":"X","cat":"kernel","name":"a","pid":0,"tid":7,"ts":10,"dur":10,"args":{"correlation":5,"device":0,"stream":7}},
+{"ph":"X","cat":"kernel","name":"b","pid":0,"tid":7,"ts":15,"dur":10,"args":{"correlation":6,"device":0,"stream":7}},
+{"ph":"X","cat":"kernel","name":"c","pid":0,"tid":7,"ts":30,"dur":5,"args":{"device":0,"stream":7}}]
+JSON
+run "$INFERPROF" stats --json "$work/links.json"
+cp "$work/out" "$work/stats.json"
+expect stats_count_odd_links 0 out '"duplicate_correlation": 1' out '"no_launch": 2' out '"overlap_on_stream": 1' out '"no_correlation": 1'
+oracle odd_links_equal_the_oracle tests/oracle/kineto_stats.py --compare "$work/stats.json" "$work/links.json"
 
 head -c 100000 tests/data/kineto/tl_vit_nsfw_h100.json.gz >"$work/cut.json.gz"
 run "$INFERPROF" stats --json "$work/cut.json.gz"

@@ -8,36 +8,14 @@
 #include "import/kineto.h"
 #include "import/kineto_args.h"
 #include "trace/reader.h"
+#include "unit/import/kineto_text.h"
 #include "unit/test.h"
 
-struct memory {
-    const char *p;
-    size_t left;
-};
+#define KERNEL KINETO_KERNEL
 
-static size_t memory_fill(void *source, char *buf, size_t cap) {
-    struct memory *m = source;
-    size_t n = m->left < cap ? m->left : cap;
-    memcpy(buf, m->p, n);
-    m->p += n;
-    m->left -= n;
-    return n;
-}
-
-/* Counts only: no trace is written. */
 static int count(const char *text, struct sink *sink, struct kineto_info *info) {
-    struct memory m = { text, strlen(text) };
-    struct err err;
-    sink_init(sink, NULL);
-    int rc = kineto_import_stream(memory_fill, &m, "test", sink,
-                                  &(struct kineto_options){ .window_bytes = 4096 }, info, &err);
-    sink_free(sink);
-    return rc;
+    return kineto_count(text, 4096, sink, info);
 }
-
-#define KERNEL                                                                                              \
-    "{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"k\", \"pid\": 0, \"tid\": 7, \"ts\": 1, \"dur\": 2, " \
-    "\"args\": {\"correlation\": 5}}"
 
 static struct sink sink; /* large: not on the stack */
 

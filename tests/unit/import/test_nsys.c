@@ -112,3 +112,100 @@ TEST(nsys_refuses_a_database_of_another_kind) {
     CHECK(!file_exists(trace));
     free(dir), free(db), free(trace);
 }
+
+TEST(nsys_reads_graphs_traced_as_a_whole) {
+    char *dir = test_tmpdir(), *db = file_join(dir, "g.sqlite"), *trace = file_join(dir, "g.ipt");
+    struct err err;
+    struct import_result result;
+    struct found f;
+    make_db(
+        db,
+        "create table StringIds(id integer primary key, value text);"
+        "insert into StringIds values (2, 'cudaGraphLaunch_v10000');"
+        "create table CUPTI_ACTIVITY_KIND_RUNTIME(start, end, globalTid, correlationId, nameId);"
+        "insert into CUPTI_ACTIVITY_KIND_RUNTIME values (10, 20, 16777217, 5, 2), (30, 40, 16777217, 6, 2);"
+        "create table CUPTI_ACTIVITY_KIND_GRAPH_TRACE(start, end, deviceId, contextId, streamId, correlationId, "
+        "globalPid, graphId, graphExecId);"
+        "insert into CUPTI_ACTIVITY_KIND_GRAPH_TRACE values (100, 200, 0, 1, 7, 5, 16777216, 3, 4),"
+        " (300, 450, 0, 1, 7, 6, 16777216, 3, 4), (500, NULL, 0, 1, 7, 7, 16777216, 3, 4);");
+    CHECK_INT(
+        import_to_trace(db, IMPORT_NSYS_SQLITE, trace, &(struct import_options){ .rank = -1 }, &result, &err),
+        0);
+    CHECK_INT(result.events[SINK_EVENT_KERNEL], 2);
+    CHECK_INT(result.problems[SINK_PROBLEM_NO_DURATION], 1);
+    struct trace_reader *r = trace_reader_open(trace, &err);
+    read_back(r, &f);
+    CHECK_INT(f.nkernels, 2);
+    CHECK_STR(trace_reader_string(r, f.kernels[0].name, NULL), "CUDA graph 3");
+    CHECK_INT(f.kernels[1].end_ns - f.kernels[1].start_ns, 150);
+    CHECK_INT(f.kernels[0].stream, 7);
+    CHECK_INT(f.kernels[0].graph, 3);
+    CHECK_INT(f.kernels[0].correlation, f.launches[0].correlation);
+    CHECK_INT(f.kernels[1].correlation, f.launches[1].correlation);
+    CHECK_STR(trace_reader_string(r, f.launches[0].api, NULL), "cudaGraphLaunch");
+    trace_reader_close(r);
+    free(dir), free(db), free(trace);
+}
+
+TEST(nsys_reads_copies_syncs_events_and_gpus) {
+    char *dir = test_tmpdir(), *db = file_join(dir, "c.sqlite"), *trace = file_join(dir, "c.ipt");
+    struct err err;
+    struct import_result result;
+    make_db(
+        db,
+        "create table CUPTI_ACTIVITY_KIND_MEMCPY(start, end, deviceId, streamId, correlationId, globalPid, bytes, copyKind);"
+        "insert into CUPTI_ACTIVITY_KIND_MEMCPY values (1, 2, 0, 7, 5, 16777216, 4096, 2);"
+        "create table CUPTI_ACTIVITY_KIND_MEMSET(start, end, deviceId, streamId, correlationId, globalPid, bytes);"
+        "insert into CUPTI_ACTIVITY_KIND_MEMSET values (3, 4, 0, 7, 6, 16777216, 64);"
+        "create table CUPTI_ACTIVITY_KIND_SYNCHRONIZATION(start, end, correlationId, globalPid, syncType);"
+        "insert into CUPTI_ACTIVITY_KIND_SYNCHRONIZATION values (5, 9, 7, 16777216, 3), (5, 9, 8, 16777216, 99);"
+        "create table CUPTI_ACTIVITY_KIND_CUDA_EVENT(correlationId, eventId);"
+        "insert into CUPTI_ACTIVITY_KIND_CUDA_EVENT values (9, 1), (10, 2);"
+        "create table TARGET_INFO_GPU(id, name, smCount, computeMajor, computeMinor, memoryBandwidth);"
+        "insert into TARGET_INFO_GPU values (0, 'Tesla T4', 40, 7, 5, 320064000000);");
+    CHECK_INT(
+        import_to_trace(db, IMPORT_NSYS_SQLITE, trace, &(struct import_options){ .rank = -1 }, &result, &err),
+        0);
+    CHECK_INT(result.events[SINK_EVENT_MEMCPY], 1);
+    CHECK_INT(result.events[SINK_EVENT_MEMSET], 1);
+    CHECK_INT(result.events[SINK_EVENT_SYNC], 2);
+    CHECK_INT(result.events[SINK_EVENT_CUDA_EVENT], 2);
+    struct trace_reader *r = trace_reader_open(trace, &err);
+    struct trace_batch b = { 0 };
+    for (size_t i = 0; i < trace_reader_chunks(r); i++) {
+        CHECK_INT(trace_reader_decode(r, i, &b, &err), 0);
+        if (b.kind == TRACE_COPY) {
+            CHECK_INT(b.n, 2);
+            CHECK_INT(b.copy[0].copy_kind, TRACE_COPY_DTOH);
+            CHECK_INT(b.copy[0].bytes, 4096);
+            CHECK_INT(b.copy[1].copy_kind, TRACE_COPY_MEMSET);
+        } else if (b.kind == TRACE_SYNC) {
+            CHECK_INT(b.n, 2);
+            CHECK_INT(b.sync[0].sync_kind, TRACE_SYNC_STREAM);
+            CHECK_INT(b.sync[1].sync_kind, TRACE_SYNC_UNKNOWN);
+        }
+    }
+    CHECK_STR(trace_reader_meta(r, "device.0.name"), "Tesla T4");
+    CHECK_STR(trace_reader_meta(r, "device.0.sms"), "40");
+    CHECK_STR(trace_reader_meta(r, "device.0.cc"), "7.5");
+    CHECK_STR(trace_reader_meta(r, "clock"), "relative");
+    trace_batch_free(&b);
+    trace_reader_close(r);
+    free(dir), free(db), free(trace);
+}
+
+TEST(nsys_takes_no_view_for_a_table) {
+    char *dir = test_tmpdir(), *db = file_join(dir, "v.sqlite"), *trace = file_join(dir, "v.ipt");
+    struct err err;
+    struct import_result result;
+    make_db(
+        db,
+        "create table NVTX_EVENTS(start, end, eventType, text);"
+        "create view CUPTI_ACTIVITY_KIND_KERNEL as with recursive n(start) as (select 1 union all select start + 1 "
+        "from n) select start, start + 1 as end from n;"); /* without end */
+    CHECK_INT(
+        import_to_trace(db, IMPORT_NSYS_SQLITE, trace, &(struct import_options){ .rank = -1 }, &result, &err),
+        0);
+    CHECK_INT(result.events[SINK_EVENT_KERNEL], 0);
+    free(dir), free(db), free(trace);
+}
