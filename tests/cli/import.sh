@@ -23,6 +23,9 @@ done
 
 run "$INFERPROF" stats tests/data/kineto/hta_rank0_a100.json.gz tests/data/kineto/hta_rank1_a100.json.gz
 expect stats_names_the_slowest_rank 0 out 'Slowest outside communication: .*rank[01]' out 'comm share'
+run "$INFERPROF" stats --json tests/data/kineto/hta_rank0_a100.json.gz tests/data/kineto/hta_rank1_a100.json.gz
+cp "$work/out" "$work/stats.json"
+oracle ranks_equal_the_oracle tests/oracle/kineto_stats.py --compare "$work/stats.json" tests/data/kineto/hta_rank0_a100.json.gz tests/data/kineto/hta_rank1_a100.json.gz
 run "$INFERPROF" stats tests/data/nsys/dsocr_clip_cuda_gpu_kern_sum.csv
 expect stats_reads_an_nsys_summary 0 out 'Kernels' out 'Events: kernel [0-9]+'
 run "$INFERPROF" import tests/data/nsys/dsocr_clip_cuda_gpu_kern_sum.csv

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """The totals of a torch.profiler trace, by the json module and nothing of ours.
 
-    kineto_stats.py TRACE...                 prints them as JSON
-    kineto_stats.py --compare STATS TRACE    compares with what `inferprof stats --json TRACE` printed
+    kineto_stats.py TRACE...                    prints them as JSON
+    kineto_stats.py --compare STATS TRACE       compares with what `inferprof stats --json TRACE` printed
+    kineto_stats.py --compare STATS TRACE...    the same for ranks of one job: communication, skew, the slowest
 
 Counts must be equal; times may differ by 1 us for each thousand events (at least 1 us).
 """
@@ -16,6 +17,14 @@ from decimal import Decimal
 KERNEL, MEMCPY, MEMSET = ("kernel", "Kernel"), ("gpu_memcpy", "Memcpy"), ("gpu_memset", "Memset")
 CALL = ("cuda_runtime", "cuda_driver", "Runtime", "mtia_runtime", "hip_runtime", "xpu_runtime")
 OP = ("cpu_op", "Operator")
+KINDS = {  # what an X event counts as; all others are "other"
+    **{c: "kernel" for c in KERNEL}, **{c: "memcpy" for c in MEMCPY}, **{c: "memset" for c in MEMSET}, **{c: "cpu_op" for c in OP},
+    "cuda_runtime": "runtime", "Runtime": "runtime", "mtia_runtime": "runtime", "hip_runtime": "runtime", "xpu_runtime": "runtime",
+    "cuda_driver": "driver", "user_annotation": "user_annotation", "gpu_user_annotation": "gpu_user_annotation",
+    "python_function": "python_function", "Python": "python_function", "overhead": "overhead", "Overhead": "overhead",
+    "cuda_sync": "sync", "Sync": "sync",
+}
+PHASES = {"s": "flow", "t": "flow", "f": "flow", "M": "metadata", "C": "counter", "i": "instant", "I": "instant", "R": "instant", "n": "instant"}
 
 
 def ns(value):
@@ -44,9 +53,21 @@ def number(value):
     return int(digits)
 
 
+def count_kinds(events):
+    kinds = defaultdict(int)
+    for e in events:
+        phase = e.get("ph")
+        if phase == "X" and "dur" in e:
+            kinds[KINDS.get(e.get("cat"), "other")] += 1
+        elif phase in PHASES:
+            kinds[PHASES[phase]] += 1
+    return kinds
+
+
 def stats(path):
-    events = [e for e in load(path) if e.get("ph") == "X" and "dur" in e]
-    work = []  # (device, start, end, correlation, name or None)
+    everything = load(path)
+    events = [e for e in everything if e.get("ph") == "X" and "dur" in e]
+    work = []  # (device, start, end, correlation, name or None, category, stream, bytes)
     calls, ops = defaultdict(list), defaultdict(list)
     for order, e in enumerate(events):
         cat, args = e.get("cat"), e.get("args", {})
@@ -55,20 +76,30 @@ def stats(path):
         thread = (str(e.get("pid")), str(e.get("tid")))
         if cat in KERNEL + MEMCPY + MEMSET:
             device = args.get("device", e.get("pid"))
-            work.append((int(device), start, end, args.get("correlation"), e["name"] if cat in KERNEL else None, cat))
+            work.append((int(device), start, end, args.get("correlation"), e["name"] if cat in KERNEL else None, cat,
+                         number(args.get("stream", e.get("tid"))), int(args.get("bytes", 0))))
         elif cat in CALL and args.get("correlation") is not None:
             calls[args["correlation"]].append((start, thread))
         elif cat in OP:
             ops[thread].append((start, -end, order, e["name"]))
 
     out = {"kernels": {}, "gpu": {}, "ops": {}, "counts": defaultdict(int)}
-    for device, start, end, _, name, cat in work:
+    for device, start, end, _, name, cat, _, _ in work:
         if name is not None:
             row = out["kernels"].setdefault(name, [0, 0])
             row[0], row[1] = row[0] + 1, row[1] + end - start
         out["counts"]["kernel" if cat in KERNEL else "memcpy" if cat in MEMCPY else "memset"] += 1
     out["counts"]["cpu_op"] = sum(len(v) for v in ops.values())
+    out["kinds"] = count_kinds(everything)
     out["events"] = len(events)
+    copies = [w for w in work if w[4] is None]
+    out["copies"] = (len(copies), sum(w[7] for w in copies), sum(w[2] - w[1] for w in copies))
+    out["streams"] = {}
+    for key in {(w[0], w[6]) for w in work}:
+        mine = [w for w in work if (w[0], w[6]) == key]
+        out["streams"][key] = (sum(w[4] is not None for w in mine), sum(w[4] is None for w in mine), union([w[1:3] for w in mine]))
+    out["comm"] = [w[1:3] for w in work if w[4] and "nccl" in w[4].lower()]
+    out["compute"] = [w[1:3] for w in work if w[4] and "nccl" not in w[4].lower()]
     for device in {w[0] for w in work}:
         mine = [w for w in work if w[0] == device]
         span = max(w[2] for w in mine) - min(w[1] for w in mine)
@@ -79,7 +110,7 @@ def stats(path):
     # Operators: parents by nesting on one thread; device work by the moment of its launch.
     rows = defaultdict(lambda: [0, 0, 0, 0, 0])  # calls, total, self, device, self_device
     launched = defaultdict(list)
-    for device, start, end, correlation, name, cat in work:
+    for device, start, end, correlation, name, cat, _, _ in work:
         for at, thread in calls.get(correlation, [])[:1] if correlation else []:
             launched[thread].append((at, end - start))
     for thread, mine in ops.items():
@@ -145,8 +176,8 @@ def compare(ours, path):
         if got != wanted:
             bad.append(f"{what}: {got}, expected {wanted}")
 
-    for kind in ("kernel", "memcpy", "memset", "cpu_op"):
-        same(f"events.{kind}", ours["events"].get(kind, 0), want["counts"][kind])
+    for kind in set(KINDS.values()) | set(PHASES.values()) | {"other"}:
+        same(f"events.{kind}", ours["events"].get(kind, 0), want["kinds"][kind])
     rows = {r["name"]: r for r in ours["kernels"]["by_name"]}
     same("kernel names", set(rows) ^ set(want["kernels"]), set())
     same("kernels.count", ours["kernels"]["count"], want["counts"]["kernel"])
@@ -155,6 +186,16 @@ def compare(ours, path):
         if name in rows:
             same(f"calls of {name[:60]}", rows[name]["calls"], calls)
             near(f"time of {name[:60]}", rows[name]["total_ms"], total)
+            near(f"mean of {name[:60]}", rows[name]["mean_us"] / 1e3, total / calls)
+    same("copies", ours["copies"]["count"], want["copies"][0])
+    same("copied bytes", ours["copies"]["bytes"], want["copies"][1])
+    near("copies.total_ms", ours["copies"]["total_ms"], want["copies"][2])
+    streams = {(r["device"], r["stream"]): r for r in ours["streams"]}
+    same("streams", set(streams) ^ set(want["streams"]), set())
+    for key, (kernels, copies, busy) in want["streams"].items():
+        if key in streams:
+            same(f"work of stream {key}", (streams[key]["kernels"], streams[key]["copies"]), (kernels, copies))
+            near(f"busy of stream {key}", streams[key]["busy_ms"], busy)
     same("devices", set(ours["gpu"]), set(want["gpu"]))
     for device, w in want["gpu"].items():
         for key in ("busy", "idle", "span", "kernel_busy"):
@@ -170,7 +211,41 @@ def compare(ours, path):
     return bad
 
 
+def compare_ranks(ours, paths):
+    """Communication is what NCCL's kernels do; hidden is the part of it beside other kernels; compute is time with those."""
+    ranks, bad = [stats(p) for p in paths], []
+    slack = max(1.0, sum(r["events"] for r in ranks) / 1000.0) / 1000.0
+
+    def near(what, got, wanted, within=slack):
+        if got is None or abs(got - wanted) > within:
+            bad.append(f"{what}: {got}, expected {wanted}")
+
+    comm = [union(r["comm"]) for r in ranks]
+    compute = [union(r["compute"]) for r in ranks]
+    busy = [sum(d["busy"] for d in r["gpu"].values()) for r in ranks]
+    hidden = [c + o - union(r["comm"] + r["compute"]) for r, c, o in zip(ranks, comm, compute)]
+    for i, row in enumerate(ours["ranks"]):
+        near(f"communication_ms of {i}", row["communication_ms"], comm[i] / 1e6)
+        near(f"compute_ms of {i}", row["compute_ms"], compute[i] / 1e6)
+        near(f"communication_share of {i}", row["communication_share"], comm[i] / busy[i], 1e-6)
+        near(f"communication_overlap of {i}", row["communication_overlap"], hidden[i] / comm[i], 1e-6)
+    both = ours["together"]
+    near("share together", both["communication_share"], sum(comm) / sum(busy), 1e-6)
+    near("overlap together", both["communication_overlap"], sum(hidden) / sum(comm), 1e-6)
+    near("slowest", both["slowest_rank"], compute.index(max(compute)), 0)
+    starts = [sorted(c[0] for c in r["comm"]) for r in ranks]
+    if len({len(s) for s in starts}) == 1:
+        skews = [max(t) - min(t) for t in zip(*starts)]
+        near("skew_mean_ms", both["skew_mean_ms"], sum(skews) / len(skews) / 1e6)
+        near("skew_max_ms", both["skew_max_ms"], max(skews) / 1e6)
+    return bad
+
+
 def main():
+    if len(sys.argv) > 4 and sys.argv[1] == "--compare":
+        bad = compare_ranks(json.load(open(sys.argv[2])), sys.argv[3:])
+        print("\n".join(bad[:20]))
+        return 1 if bad else 0
     if len(sys.argv) == 4 and sys.argv[1] == "--compare":
         bad = compare(json.load(open(sys.argv[2])), sys.argv[3])
         for line in bad[:20]:
