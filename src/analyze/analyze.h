@@ -139,7 +139,7 @@ struct analysis_stage {
     const char *time_source;       /* "median of 10 timing repeats", "mean of 3 occurrences in the trace" */
     double flops, bytes, floor_ns; /* model's, for one occurrence (per_token costs times its tokens) */
     double mfu, mbu, distance;     /* fractions; distance = time / floor */
-    double tokens_per_s;           /* made, in time_ns */
+    double tokens_per_s;           /* read or made, whichever is more, in time_ns */
     double overhead_ratio;         /* trace wall over timing median: what recording cost; NaN */
     const struct analyze_timing *timing; /* NULL */
     struct stats timing_ms;              /* over the repeats that did not fail */

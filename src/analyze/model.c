@@ -76,8 +76,11 @@ static void set_tokens(struct context *c, struct analysis_stage *s, double *out_
         s->tokens_in = in * parts;
         s->tokens_out = out * parts;
     }
+    double in_each = isnan(in) ? s->tokens_in / parts : in;
     *out_each = isnan(out) ? s->tokens_out / parts : out;
-    if (s->time_ns > 0) s->tokens_per_s = *out_each / (s->time_ns * 1e-9);
+    double worked_on =
+        in_each > *out_each || isnan(*out_each) ? in_each : *out_each; /* prefill reads, decode makes */
+    if (s->time_ns > 0) s->tokens_per_s = worked_on / (s->time_ns * 1e-9);
 }
 
 /* Sums of the recorded run by its tokens. A prefill launches once for all that it reads: no launches a token. */

@@ -71,7 +71,7 @@ static void check_python(struct doctor *d) {
 }
 
 void doctor_software(struct doctor *d) {
-    check_tool(d, "ncu", "only 'preset=max' uses Nsight Compute, for the top kernels");
+    check_tool(d, "ncu", "not needed; its CSV can be imported into a run");
     check_tool(d, "nsys", "not needed; its exports can be imported");
     check_python(d);
 }

@@ -431,7 +431,7 @@ TEST(energy_a_token_is_of_the_recorded_run_and_its_tokens) {
     scene_kernel(&s, "k", 1, 301 * MS, 302 * MS, 7, 303 * MS, 310 * MS);
     constant_power(&s, 0, 500, 400);
     struct timeline *tl = timeline_builder_finish(s.b);
-    const struct analyze_tokens tokens[] = { { "prefill", 500, NAN }, { "decode", NAN, 20 } };
+    const struct analyze_tokens tokens[] = { { "prefill", 500, 1 }, { "decode", NAN, 20 } };
     const double ms[] = { 100, 100, 100 }, made[] = { 40, 40, 40 }; /* the repeats made twice as many */
     const struct analyze_timing timings[] = { { .stage = "decode", .n = 3, .ms = ms, .tokens_out = made } };
     const struct analyze_input in = {
@@ -445,6 +445,7 @@ TEST(energy_a_token_is_of_the_recorded_run_and_its_tokens) {
     CHECK_NEAR(d->launches_per_token, 1.0 / 20, 1e-9);
     CHECK_NEAR(d->tokens_per_s, 40 / 0.1, 1e-6);       /* time and tokens of the repeats */
     CHECK_NEAR(p->joules_per_token, 50.0 / 500, 1e-9); /* of the tokens it read */
+    CHECK_NEAR(p->tokens_per_s, 500 / 0.1, 1e-6);
     CHECK(isnan(p->launches_per_token));
     CHECK(isnan(scene_stage(&a, "detokenize")->joules)); /* 15 ms between samples of 10 ms: not to be told */
     analysis_free(&a);
