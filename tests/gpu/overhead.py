@@ -26,7 +26,7 @@ import workloads
 ROUNDS = {"eager": 8, "graph": 50, "prefill": 6}
 BUDGET_ROUNDS = 240  # of eager: about a second and a half
 ALL = "kernels,copies,launches,syncs"
-ARMS = {"floor": "kernels,empty", "collector": ALL, "kernels": "kernels,copies", "callbacks": ALL + ",callbacks",
+ARMS = {"floor": "kernels,empty", "collector": ALL, "kernels": "kernels,copies",
         "graphs": ALL + ",whole-graphs", "gemms": ALL + ",gemms", "budget": ALL}
 
 

@@ -9,8 +9,11 @@ PARTS=${PARTS:-completeness overhead budget torch whole stop}
 find_collector
 nvidia-smi --query-gpu=name,driver_version,clocks.sm,power.draw --format=csv,noheader
 trace() { [ -n "${INFERPROF:-}" ] && "$INFERPROF" trace "$@"; }
-arms() { # OUT ARGS...: overhead.py with the collector's arms
-    collect "$WORK/arms" INFERPROF_COLLECT_RANGE='capture*' INFERPROF_COLLECT_ARMS=1 -- \
+ALL=kernels,copies,launches,syncs,nvtx
+arms() { # WHAT ARGS...: overhead.py with the collector's arms; WHAT is on until the first of them
+    local what=$1
+    shift
+    collect "$WORK/arms" INFERPROF_COLLECT_RANGE='capture*' INFERPROF_COLLECT_ARMS=1 INFERPROF_COLLECT_WHAT="$what" -- \
         "$PYTHON" "$GPU/overhead.py" range "$@"
 }
 
@@ -25,9 +28,10 @@ completeness() { # kernels and their time against torch.profiler
 }
 
 overhead() { # arms in one process
-    arms "$OUT/eager.json" --arms floor,collector,kernels,callbacks,gemms --work eager --repeats "$REPEATS"
-    arms "$OUT/graph.json" --arms floor,collector,graphs --work graph --repeats "$REPEATS"
-    arms "$OUT/prefill.json" --arms floor,collector --work prefill --repeats "$REPEATS"
+    arms $ALL "$OUT/eager.json" --arms floor,collector,kernels,gemms --work eager --repeats "$REPEATS"
+    arms $ALL "$OUT/graph.json" --arms floor,collector --work graph --repeats "$REPEATS"
+    arms $ALL,whole-graphs "$OUT/graphs.json" --arms graphs --work graph --repeats "$REPEATS"
+    arms $ALL "$OUT/prefill.json" --arms floor,collector --work prefill --repeats "$REPEATS"
 }
 
 budget() { # --budget 2
