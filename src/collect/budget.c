@@ -10,9 +10,6 @@
 #define CALL_COST_NS 1250.0        /* a recorded launch, kernel record included */
 #define GRAPH_KERNEL_COST_NS 160.0 /* a kernel replayed from a graph */
 #define MIN_WINDOW_NS 50000000u
-#define FLUSH_NS \
-    20000000u /* what was captured is known when CUPTI hands it out: while a window is open, so often */
-#define HOPELESS_NS 2000000000u
 
 static struct {
     uint64_t last_ns, opened_ns;   /* last look; the window's beginning */
@@ -32,14 +29,13 @@ void budget_pay_switch(uint64_t ns) { atomic_fetch_add(&account.switch_ns, ns); 
 static void pay(uint64_t now) {
     struct record_counts c;
     records_counts(&c);
-    uint64_t calls = thread_calls();
+    uint64_t calls = settings.launches ? thread_calls() : c.kernels - c.graph_kernels;
     double share = settings.budget_pct / 100;
     account.credit_ns += (double)(now - account.last_ns) * share;
     account.credit_ns -= (double)(calls - account.calls) * CALL_COST_NS +
                          (double)(c.graph_kernels - account.graph_kernels) * GRAPH_KERNEL_COST_NS +
                          (double)atomic_exchange(&account.switch_ns, 0);
-    account.credit_ns =
-        MIN(account.credit_ns, 1e9 * share); /* a second's worth: no feast after a long rest */
+    account.credit_ns = MIN(account.credit_ns, 1e8 * share); /* 0.1 s worth: no feast after a long rest */
     account.calls = calls;
     account.graph_kernels = c.graph_kernels;
     account.last_ns = now;

@@ -2,12 +2,10 @@
 
 #include <link.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/util.h"
-#include "collect/activity.h"
 #include "collect/calls.h"
 #include "collect/cupti.h"
 #include "collect/devices.h"
