@@ -20,7 +20,7 @@ struct report_opts {
     const char *output, *model;
     struct opt_list stages;
     double peak_tflops, peak_gbps;
-    uint64_t slices;
+    bool slim;
 };
 
 struct rules {
@@ -83,7 +83,7 @@ static int write_and_print(struct report_run *r, const struct report_opts *o, co
     struct strbuf screen = STRBUF_INIT;
     char *dir = output_folder(r, o, operand);
     r->in.version = build_version();
-    r->in.slices = o->slices;
+    r->in.slim = o->slim;
     int rc = file_mkdirs(dir, err);
     if (rc == 0) rc = report_write_all(dir, &r->in, err);
     if (rc < 0 && !o->output) command_hint(err, "--output DIR writes the files elsewhere");
@@ -133,8 +133,8 @@ static const struct opt options[] = {
       "compute peak of the device instead of the table's", ">0" },
     { 0, "peak-gbps", OPT_DOUBLE, offsetof(struct report_opts, peak_gbps), "G",
       "memory bandwidth of the device instead of the table's", ">0" },
-    { 0, "slices", OPT_UINT, offsetof(struct report_opts, slices), "N",
-      "most slices of the page's timeline (100000): fewer make a smaller file", "1..100000" },
+    { 0, "slim", OPT_FLAG, offsetof(struct report_opts, slim), NULL,
+      "a smaller page, to be kept or sent alone: a short timeline, no CSV files inside", NULL },
 };
 
 const struct command cmd_report = {

@@ -190,7 +190,7 @@ void report_html(const struct report_input *in, struct strbuf *out) {
     struct view v;
     struct strbuf timeline = STRBUF_INIT;
     view_init(&v, in);
-    window_json(&v, in->slices ? in->slices : WINDOW_MAX_SLICES, &timeline);
+    window_json(&v, in->slim ? WINDOW_SLIM_SLICES : WINDOW_MAX_SLICES, &timeline);
     page_head(&v, out);
     page_nav(&v, timeline.len > 0, out);
     strbuf_addstr(out, "<main>\n");

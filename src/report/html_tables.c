@@ -58,16 +58,19 @@ static void name_cell(struct strbuf *out, const char *short_name, const char *fu
     strbuf_addstr(out, "</td>");
 }
 
-/* A download that needs no server: the file itself is in the link. */
-static void download(struct strbuf *out, const char *name, struct table *t) {
+/* A download that needs no server: the file itself is in the link. Frees the table. */
+static void download(const struct view *v, struct strbuf *out, const char *name, struct table *t) {
     struct strbuf csv = STRBUF_INIT;
-    table_csv(t, &csv);
-    if (csv.len <= MAX_EMBEDDED_CSV) {
-        strbuf_addf(out, "<a download=\"%s\" href=\"data:text/csv;base64,", name);
-        html_base64(out, csv.buf, csv.len);
-        strbuf_addf(out, "\">%s</a>", name);
-    } else {
-        strbuf_addf(out, "<a href=\"%s\">%s</a> (beside this page)", name, name);
+    if (!v->in->slim) {
+        strbuf_addstr(out, "<p class=\"small soft\" style=\"margin-top:10px\">Download: ");
+        table_csv(t, &csv);
+        if (csv.len <= MAX_EMBEDDED_CSV) {
+            strbuf_addf(out, "<a download=\"%s\" href=\"data:text/csv;base64,", name);
+            html_base64(out, csv.buf, csv.len);
+            strbuf_addf(out, "\">%s</a></p>\n", name);
+        } else {
+            strbuf_addf(out, "<a href=\"%s\">%s</a> (beside this page)</p>\n", name, name);
+        }
     }
     strbuf_free(&csv);
     table_free(t);
@@ -217,11 +220,9 @@ void html_kernels(const struct view *v, struct strbuf *out) {
     head(out, "kernels", "filter", names, nnames);
     for (size_t i = 0; i < MIN(n, MAX_TABLE_ROWS); i++)
         kernel_row(v, &v->a->kernels[i], v->a->kernels[0].share, out);
-    strbuf_addstr(out,
-                  "</tbody></table></div>\n<p class=\"small soft\" style=\"margin-top:10px\">Download: ");
+    strbuf_addstr(out, "</tbody></table></div>\n");
     rows_kernels_csv(v, &t);
-    download(out, "kernels.csv", &t);
-    strbuf_addstr(out, "</p>\n");
+    download(v, out, "kernels.csv", &t);
     html_section_end(out);
 }
 
@@ -257,11 +258,9 @@ void html_operators(const struct view *v, struct strbuf *out) {
     limit_note(out, n, "operators", "operators.csv");
     head(out, "operators", "filter", names, COUNTOF(names));
     for (size_t i = 0; i < MIN(n, MAX_TABLE_ROWS); i++) operator_row(v, &v->a->operators[i], busy, most, out);
-    strbuf_addstr(out,
-                  "</tbody></table></div>\n<p class=\"small soft\" style=\"margin-top:10px\">Download: ");
+    strbuf_addstr(out, "</tbody></table></div>\n");
     rows_operators_csv(v, &t);
-    download(out, "operators.csv", &t);
-    strbuf_addstr(out, "</p>\n");
+    download(v, out, "operators.csv", &t);
     html_section_end(out);
 }
 
@@ -347,10 +346,8 @@ void html_provenance(const struct view *v, struct strbuf *out) {
         html_escape(out, v->in->config);
         strbuf_addstr(out, "</pre></details>\n");
     }
-    strbuf_addstr(out, "<p class=\"small soft\" style=\"margin-top:10px\">Download: ");
     rows_stages_csv(v, &t);
-    download(out, "stages.csv", &t);
-    strbuf_addstr(out, "</p>\n");
+    download(v, out, "stages.csv", &t);
     html_section_end(out);
     assumptions(v, out);
 }

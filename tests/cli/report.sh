@@ -25,6 +25,9 @@ check "the page asks no server for anything" lacks '(src|href)="(https?:)?//|@im
 check "no name of the trace can open a tag" lacks "<img src=x" "$work/run/report.html"
 check "or end a script" test "$(grep -oF "</script>" "$work/run/report.html" | wc -l)" -eq 3
 
+run "$INFERPROF" report -q --slim "$work/run" -o "$work/slim"
+expect "report --slim succeeds" 0
+check "a slim page has the tables and no files inside" sh -c "grep -q 'data-what=\"kernels\"' $work/slim/report.html && ! grep -qE 'text/csv|Download' $work/slim/report.html"
 cp "$work/run/metrics.json" "$work/first.json"
 run "$INFERPROF" report -q "$work/run"
 expect "report of the same folder again" 0 out "launch-bound"
