@@ -16,6 +16,9 @@ except ImportError:  # the message about transformers comes from the worker, wit
     LogitsProcessor = object
 
 
+REQUEST = "inferprof request"  # the collector captures within it (conf/engine/hf.yaml)
+
+
 class Clock:
     """Seconds on the host, with the device waited for."""
 
@@ -57,6 +60,8 @@ class Steps(LogitsProcessor):
         self.moments = []  # seconds: start, then one a token
 
     def begin(self):
+        self.clock.now()
+        self.marks.push("module", REQUEST)
         self.marks.push("stage", "prefill")
         self.marks.tokens("consumed", self.prompt_tokens * self.batch)
         self.moments = [self.clock.now()]
@@ -71,9 +76,11 @@ class Steps(LogitsProcessor):
         return scores
 
     def end(self):
+        self.clock.now()
         self.marks.pop()  # the step that no logits followed, or prefill if nothing was made
         if len(self.moments) > 1:
             self.marks.pop()
+        self.marks.pop()
 
     def token_ms(self):
         return [(b - a) * 1e3 for a, b in zip(self.moments, self.moments[1:])]

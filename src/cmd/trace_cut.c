@@ -14,37 +14,44 @@
 struct cut_opts {
     const char *output, *range;
     double duration_s;
-};
-
-struct bounds {
-    uint64_t from_ns, to_ns;
-    bool found;
+    bool anonymous;
 };
 
 /* The range may be in any of the files; the stretch is the same for all. The last of its name counts. */
-static int find_bounds(const struct cut_opts *o, const struct problems *paths, struct bounds *out,
-                       struct err *err) {
+static int find_stretch(const struct cut_opts *o, const struct problems *paths, struct trace_cut *out,
+                        struct err *err) {
+    bool found = false;
     for (size_t i = 0; i < paths->n; i++) {
-        uint64_t from, to;
+        struct trace_cut here = *out;
         struct trace_reader *r = trace_reader_open(paths->v[i], err);
         if (!r) return -1;
-        if (trace_cut_find(r, o->range, &from, &to) && (!out->found || from > out->from_ns))
-            *out = (struct bounds){ from, to, true };
+        if (trace_cut_find(r, o->range, &here) && (!found || here.from_ns > out->from_ns)) {
+            *out = here;
+            found = true;
+        }
         trace_reader_close(r);
     }
-    if (!out->found)
+    if (!found)
         return err_set(err, "--range: no range is named '%s'; `inferprof trace dump --kind range` lists them",
                        o->range);
     if (o->duration_s > 0) out->to_ns = out->from_ns + (uint64_t)(o->duration_s * 1e9);
     return 0;
 }
 
-static int cut_file(const char *path, const char *dir, const struct bounds *b, struct err *err) {
-    const char *slash = strrchr(path, '/');
+/* Traces of the collector are called HOST-PID.ipt. */
+static const char *name_of(const char *path, const struct trace_reader *r, bool anonymous) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *host = trace_reader_meta(r, "host");
+    size_t n = host ? strlen(host) : 0;
+    bool named = anonymous && n && strncmp(name, host, n) == 0 && name[n] == '-';
+    return named ? name + n + 1 : name;
+}
+
+static int cut_file(const char *path, const char *dir, const struct trace_cut *cut, struct err *err) {
     struct trace_reader *r = trace_reader_open(path, err);
     if (!r) return -1;
-    char *out = xasprintf("%s/%s", dir, slash ? slash + 1 : path);
-    int rc = trace_cut_file(r, out, b->from_ns, b->to_ns, err);
+    char *out = file_join(dir, name_of(path, r, cut->anonymous));
+    int rc = trace_cut_file(r, out, cut, err);
     if (rc == 0) log_info("wrote %s", out);
     free(out);
     trace_reader_close(r);
@@ -54,7 +61,7 @@ static int cut_file(const char *path, const char *dir, const struct bounds *b, s
 static int run(const void *opts, int argc, char **argv) {
     const struct cut_opts *o = opts;
     struct problems paths = { 0 };
-    struct bounds b = { 0 };
+    struct trace_cut cut = { .anonymous = o->anonymous };
     struct err err;
     int status = EXIT_DONE;
     (void)argc;
@@ -63,10 +70,10 @@ static int run(const void *opts, int argc, char **argv) {
             "trace cut: give --output DIR for the new files and --range NAME for the stretch");
     if (!trace_files_add(&paths, argv[0]))
         status = command_no_traces(argv[0]);
-    else if (find_bounds(o, &paths, &b, &err) < 0 || file_mkdirs(o->output, &err) < 0)
+    else if (find_stretch(o, &paths, &cut, &err) < 0 || file_mkdirs(o->output, &err) < 0)
         status = command_fail(&err);
     for (size_t i = 0; status == EXIT_DONE && i < paths.n; i++)
-        if (cut_file(paths.v[i], o->output, &b, &err) < 0) status = command_fail(&err);
+        if (cut_file(paths.v[i], o->output, &cut, &err) < 0) status = command_fail(&err);
     problems_free(&paths);
     return status;
 }
@@ -78,6 +85,8 @@ static const struct opt options[] = {
       "the stretch starts with the last range of this name, and ends with it", NULL },
     { 0, "duration", OPT_DOUBLE, offsetof(struct cut_opts, duration_s), "S",
       "or ends so many seconds after its start", ">0" },
+    { 0, "anonymous", OPT_FLAG, offsetof(struct cut_opts, anonymous), NULL,
+      "leave out host, command, paths and device ids", NULL },
 };
 
 const struct command cmd_trace_cut = {

@@ -15,12 +15,12 @@
 struct cut {
     const struct trace_reader *in;
     struct trace_writer *out;
-    uint64_t from_ns, to_ns;
+    struct trace_cut what;
     uint32_t *strings; /* number there to number here; UINT32_MAX: not sent yet */
     size_t since_flush;
 };
 
-bool trace_cut_find(const struct trace_reader *in, const char *name, uint64_t *from_ns, uint64_t *to_ns) {
+bool trace_cut_find(const struct trace_reader *in, const char *name, struct trace_cut *cut) {
     struct trace_batch b = { 0 };
     bool found = false;
     uint64_t last = 0;
@@ -31,8 +31,8 @@ bool trace_cut_find(const struct trace_reader *in, const char *name, uint64_t *f
             const char *text = trace_reader_string(in, b.range[k].name, NULL);
             if (!text || strcmp(text, name) != 0 || (found && b.range[k].start_ns < last)) continue;
             found = true;
-            last = *from_ns = b.range[k].start_ns;
-            *to_ns = b.range[k].end_ns;
+            last = cut->from_ns = b.range[k].start_ns;
+            cut->to_ns = b.range[k].end_ns;
         }
     }
     trace_batch_free(&b);
@@ -49,12 +49,24 @@ static uint32_t string_of(struct cut *c, uint32_t id) {
     return c->strings[id];
 }
 
+static bool names_the_machine(const struct cut *c, const struct trace_meta *m) {
+    static const char *const keys[] = { "host",        "process.command", "process.exe", "setting.dir",
+                                        "setting.raw", "setting.cupti",   "cupti.path" };
+    const char *key = trace_reader_string(c->in, m->key, NULL);
+    size_t n = key ? strlen(key) : 0;
+    for (size_t i = 0; key && i < COUNTOF(keys); i++)
+        if (strcmp(key, keys[i]) == 0) return true;
+    return n > 5 && strcmp(key + n - 5, ".uuid") == 0;
+}
+
 /* A kind without a time is about the whole. Ranges are kept where they touch the stretch. */
 static bool is_inside(const struct cut *c, unsigned kind, const struct trace_schema *s, const void *record) {
+    if (kind == TRACE_META) return !c->what.anonymous || !names_the_machine(c, record);
     if (s->fields[0].type != TRACE_FIELD_TIME) return true;
     uint64_t start = trace_field_get(record, &s->fields[0]);
-    if (kind == TRACE_RANGE) return start < c->to_ns && trace_field_get(record, &s->fields[1]) > c->from_ns;
-    return start >= c->from_ns && start < c->to_ns;
+    if (kind == TRACE_RANGE)
+        return start < c->what.to_ns && trace_field_get(record, &s->fields[1]) > c->what.from_ns;
+    return start >= c->what.from_ns && start < c->what.to_ns;
 }
 
 static void copy_record(struct cut *c, unsigned kind, const struct trace_schema *s, const void *record) {
@@ -72,8 +84,8 @@ static void copy_record(struct cut *c, unsigned kind, const struct trace_schema 
         memcpy(r.bytes + s->fields[k].offset, &id, sizeof id);
     }
     if (kind == TRACE_RANGE) {
-        r.range.start_ns = MAX(r.range.start_ns, c->from_ns);
-        r.range.end_ns = MIN(r.range.end_ns, c->to_ns);
+        r.range.start_ns = MAX(r.range.start_ns, c->what.from_ns);
+        r.range.end_ns = MIN(r.range.end_ns, c->what.to_ns);
     }
     trace_writer_put(c->out, (enum trace_kind)kind, &r, 1);
     if (++c->since_flush < RECORDS_A_FLUSH) return;
@@ -107,15 +119,15 @@ static void copy_losses(const struct cut *c) {
                                   s->lost[kind][reason]);
 }
 
-int trace_cut_file(const struct trace_reader *in, const char *path, uint64_t from_ns, uint64_t to_ns,
+int trace_cut_file(const struct trace_reader *in, const char *path, const struct trace_cut *cut,
                    struct err *err) {
     size_t n = (size_t)trace_reader_string_end(in) + 1;
-    struct cut c = { .in = in, .from_ns = from_ns, .to_ns = to_ns };
+    struct cut c = { .in = in, .what = *cut };
     if (!(c.out = trace_writer_open(path, NULL, err))) return -1;
     c.strings = xmalloc(n * sizeof *c.strings);
     memset(c.strings, 0xff, n * sizeof *c.strings);
     int rc = copy_all(&c, err);
-    trace_writer_meta(c.out, "cut", "%" PRIu64 " ns from %" PRIu64, to_ns - from_ns, from_ns);
+    trace_writer_meta(c.out, "cut", "%" PRIu64 " ns from %" PRIu64, cut->to_ns - cut->from_ns, cut->from_ns);
     copy_losses(&c);
     free(c.strings);
     if (rc == 0) return trace_writer_close(c.out, err);

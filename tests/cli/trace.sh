@@ -80,6 +80,10 @@ check "a range that reaches over the end is shortened" python3 -c '
 import json, sys
 (r,) = [json.loads(line) for line in open(sys.argv[1])]
 assert r["end_ns"] - r["start_ns"] == 1000000, r' "$work/out"
+run "$INFERPROF" trace cut "$work/t.ipt" --output "$work/nobody" --range decode --anonymous
+expect "an anonymous cut" 0
+"$INFERPROF" trace dump --kind meta "$work/nobody/t.ipt" >"$work/out"
+check "says nothing of the command" sh -c "grep -q process.pid $work/out && ! grep -qE 'command|generate.py' $work/out"
 run "$INFERPROF" trace cut "$work/t.ipt" --output "$work/part" --range prefill
 expect "no such range" 1 err "no range is named 'prefill'"
 run "$INFERPROF" trace cut "$work/t.ipt"
