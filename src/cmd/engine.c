@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/progress.h"
@@ -50,13 +51,23 @@ static const struct opt options[] = {
       "stages|modules|operators" },
 };
 
+static const char *unit_of(const char *what) {
+    return strcmp(what, "weights") == 0 ? "bytes" : strcmp(what, "tokens") == 0 ? "tokens" : NULL;
+}
+
 /* One progress line at a time; a new kind of work starts a new one. */
 static void show_progress(void *context, const char *what, uint64_t done, uint64_t total) {
     static const char *current;
     (void)context;
+    if (strcmp(what, "tokens") == 0 &&
+        isatty(STDOUT_FILENO)) { /* the text itself shows it, on the same line */
+        if (current) progress_finish();
+        current = NULL;
+        return;
+    }
     if (!current || strcmp(current, what) != 0) {
         if (current) progress_finish();
-        progress_start(what, strcmp(what, "weights") == 0 ? "bytes" : "", total);
+        progress_start(what, unit_of(what), total);
         current = what;
     }
     progress_update(done);

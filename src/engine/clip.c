@@ -6,6 +6,7 @@
 #include "base/die.h"
 #include "base/util.h"
 #include "engine/resample.h"
+#include "engine/sam.h"
 
 static const float eps = 1e-5f;
 #define CLIP "model.vision_model"
@@ -93,6 +94,7 @@ void clip_forward(const struct clip *c, struct ops *o, const float *features, in
         record_push(o->rec, RECORD_MODULES, "layer.%d", i);
         run_layer(c, o, &c->layer[i], t, x, h, mixed, wide);
         record_pop(o->rec, RECORD_MODULES);
+        ops_step(o, (1 - SAM_SHARE) / c->layers);
     }
     memcpy(out, x + width, (rows - width) * sizeof *out); /* without the class token */
     free(x);

@@ -135,6 +135,7 @@ void decoder_forward(struct decoder *d, struct ops *o, float *x, int n, int posi
         record_push(o->rec, RECORD_MODULES, l->moe.n ? "layer.%d.moe" : "layer.%d.mlp", i);
         feed_forward(d, o, l, x, n);
         record_pop(o->rec, RECORD_MODULES);
+        ops_step(o, 1.0 / d->layers);
     }
     if (!logits) return;
     record_push(o->rec, RECORD_MODULES, "head", -1);

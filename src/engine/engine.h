@@ -17,7 +17,7 @@
 #include "engine/sampler.h"
 #include "engine/tokenizer.h"
 
-/* How far: "weights" in bytes, "views" and "prompt" in pieces, "tokens" in tokens. */
+/* How far: "weights" in bytes, "vision" in pixels, "prompt" and "tokens" in tokens. */
 typedef void engine_progress(void *context, const char *what, uint64_t done, uint64_t total);
 
 struct engine_load {

@@ -25,6 +25,11 @@ struct job {
     struct recorder *rec;
     struct token_stream stream;
     struct vision_times times;
+    struct { /* what is being worked on, in pixels of views or tokens of the prompt */
+        const char *what;
+        double done;
+        uint64_t unit, total; /* unit: of the view or piece */
+    } now;
 };
 
 static double ms_since(uint64_t start_ns) { return (double)(clock_mono_ns() - start_ns) / 1e6; }
@@ -134,12 +139,23 @@ static void make_samplers(struct job *j) {
 /* ---- the work */
 static bool unwanted(const struct job *j) { return j->r->wanted && !j->r->wanted(j->r->context); }
 
-static void show(const struct job *j, const char *what, size_t done, size_t total) {
+static void show(const struct job *j, const char *what, uint64_t done, uint64_t total) {
     if (j->r->progress) j->r->progress(j->r->context, what, done, total);
 }
 
-static bool on_view(void *context, int done, int total) {
-    show(context, "views", (size_t)done, (size_t)total);
+static void begin(struct job *j, const char *what, uint64_t done, uint64_t unit, uint64_t total) {
+    j->now.what = what, j->now.done = (double)done, j->now.unit = unit, j->now.total = total;
+    show(j, what, done, total);
+}
+
+static void on_step(void *context, double part) {
+    struct job *j = context;
+    j->now.done += part * (double)j->now.unit;
+    show(j, j->now.what, MIN((uint64_t)j->now.done, j->now.total - 1), j->now.total); /* not yet the end */
+}
+
+static bool on_view(void *context, uint64_t done, uint64_t next, uint64_t total) {
+    begin(context, "vision", done, next, total);
     return !unwanted(context);
 }
 
@@ -155,7 +171,7 @@ static bool run_prompt(struct job *j) {
             return false;
     for (int at = 0; at < n; at += DECODER_CHUNK) {
         int rows = MIN(DECODER_CHUNK, n - at);
-        show(j, "prompt", (size_t)at, (size_t)n);
+        begin(j, "prompt", (uint64_t)at, (uint64_t)rows, (uint64_t)n);
         if (unwanted(j)) return false;
         decoder_forward(d, e->ops, j->x + (ptrdiff_t)at * d->hidden, rows, at,
                         at + rows == n ? e->logits : NULL);
@@ -166,7 +182,10 @@ static bool run_prompt(struct job *j) {
 static bool prefill(struct job *j) {
     record_push(j->rec, RECORD_STAGES, "prefill", -1);
     record_tokens(j->rec, j->e->requests, (uint32_t)j->ids.n, 0);
+    struct ops *o = j->e->ops;
+    if (j->r->progress) o->on_step = on_step, o->step_context = j;
     bool done = run_prompt(j);
+    o->on_step = NULL;
     record_pop(j->rec, RECORD_STAGES);
     return done;
 }

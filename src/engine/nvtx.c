@@ -1,7 +1,6 @@
 #include "engine/nvtx.h"
 
 #include <dlfcn.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -58,6 +57,8 @@ void nvtx_attach(void) {
     if (library) *(void **)&init = dlsym(library, "InitializeInjectionNvtx2");
     if (init) init(export_table);
 }
+
+bool nvtx_attached(void) { return range_push != NULL; }
 
 void nvtx_push(const char *name) {
     if (range_push) range_push(name);

@@ -3,7 +3,10 @@
 #ifndef ENGINE_NVTX_H
 #define ENGINE_NVTX_H
 
+#include <stdbool.h>
+
 void nvtx_attach(void); /* once; later calls do nothing */
+bool nvtx_attached(void);
 void nvtx_push(const char *name);
 void nvtx_pop(void);
 

@@ -19,7 +19,9 @@
 struct ops {
     const struct kernels *k;
     struct threads *threads;
-    struct recorder *rec; /* borrowed; NULL: nothing is recorded */
+    struct recorder *rec;                        /* borrowed; NULL: nothing is recorded */
+    void (*on_step)(void *context, double part); /* see ops_step(); NULL: nobody watches */
+    void *step_context;
     struct ops_buffer {
         float *v;
         size_t cap;
@@ -32,6 +34,11 @@ float *ops_shared(struct ops *o, size_t floats);    /* valid until the next oper
 float *ops_unfold(struct ops *o, size_t floats);    /* valid until the next convolution */
 void ops_reserve_own(struct ops *o, size_t floats); /* before the parallel part */
 static inline float *ops_own(struct ops *o, int worker) { return o->own[worker].v; }
+
+/* Says that a layer is done: `part` of the view or piece of the prompt that is being worked on, 0..1. */
+static inline void ops_step(struct ops *o, double part) {
+    if (o->on_step) o->on_step(o->step_context, part);
+}
 
 struct matrix {
     const void *data; /* [rows][cols] */

@@ -1,31 +1,24 @@
 #include "engine/record.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/die.h"
-#include "base/hash.h"
 #include "engine/nvtx.h"
+#include "engine/record_texts.h"
 #include "trace/writer.h"
 
-enum { MAX_DEPTH = 64, CACHE = 1024 };
-
-/* Texts of an operator, found again by its name and shape: formatting them each time would cost more than
- * the operator does in a small model. */
-struct op_text {
-    uint64_t key;
-    uint32_t name, detail, kernel;
-};
+enum { MAX_DEPTH = 64, BATCH = 64 };
 
 struct recorder {
     struct trace_writer *writer; /* NULL: NVTX only */
+    struct record_texts *texts;
     enum record_detail detail;
-    uint32_t thread, domain, launch_api, blocks;
-    bool no_shapes;
+    uint32_t thread, domain;
     struct open_range {
         uint64_t start_ns;
         uint32_t name;
@@ -33,7 +26,12 @@ struct recorder {
     } open[MAX_DEPTH];
     uint32_t depth;
     uint64_t correlation;
-    struct op_text cache[CACHE];
+    /* What ended lately. The writer takes it by the batch: its locks cost as much as an operator's clocks. What is
+     * the same in all launches and kernels was filled in at the start. */
+    struct trace_range ranges[BATCH];
+    struct trace_launch launches[BATCH];
+    struct trace_kernel kernels[BATCH];
+    size_t nranges, nops;
 };
 
 static void write_meta(struct recorder *r, const struct record_info *info) {
@@ -50,13 +48,24 @@ static void write_meta(struct recorder *r, const struct record_info *info) {
     trace_writer_meta(r->writer, "model.name", "%s", info->model);
 }
 
+static void fill_batch(struct recorder *r, const struct record_info *info) {
+    uint32_t api = trace_writer_str(r->writer, "threads_run");
+    for (size_t i = 0; i < BATCH; i++) {
+        r->launches[i] = (struct trace_launch){ .thread = r->thread, .api = api };
+        r->kernels[i] = (struct trace_kernel){ .grid_x = (uint32_t)info->threads,
+                                               .grid_y = 1,
+                                               .grid_z = 1,
+                                               .block_x = 1,
+                                               .block_y = 1,
+                                               .block_z = 1 };
+    }
+}
+
 struct recorder *record_open(const char *path, enum record_detail detail, const struct record_info *info,
                              struct err *err) {
     struct recorder *r = xcalloc(1, sizeof *r);
     r->detail = detail;
     r->thread = (uint32_t)gettid();
-    r->blocks = (uint32_t)info->threads;
-    r->no_shapes = info->no_shapes;
     nvtx_attach();
     if (!path) return r;
     r->writer = trace_writer_open(path, NULL, err);
@@ -65,116 +74,96 @@ struct recorder *record_open(const char *path, enum record_detail detail, const 
         return NULL;
     }
     write_meta(r, info);
+    r->texts = record_texts_open(r->writer);
     r->domain = trace_writer_str(r->writer, "inferprof");
-    r->launch_api = trace_writer_str(r->writer, "threads_run");
+    fill_batch(r, info);
     return r;
+}
+
+static void flush(struct recorder *r) {
+    trace_writer_range(r->writer, r->ranges, r->nranges);
+    trace_writer_launch(r->writer, r->launches, r->nops);
+    trace_writer_kernel(r->writer, r->kernels, r->nops);
+    r->nranges = r->nops = 0;
+}
+
+static void add_range(struct recorder *r, const struct trace_range *range) {
+    if (r->nranges == BATCH) flush(r);
+    r->ranges[r->nranges++] = *range;
 }
 
 int record_close(struct recorder *r, struct err *err) {
     if (!r) return 0;
     while (r->depth > 0) record_pop(r, RECORD_STAGES); /* of a request that failed half-way */
+    flush(r);
     int rc = r->writer ? trace_writer_close(r->writer, err) : 0;
+    record_texts_close(r->texts);
     free(r);
     return rc;
 }
 
-void record_push(struct recorder *r, enum record_detail level, const char *name, int index) {
-    if (!r || level > r->detail || r->depth == MAX_DEPTH) return;
+static void push_nvtx(const char *name, int index) {
     char text[128];
     snprintf(text, sizeof text, name, index);
     nvtx_push(text);
-    r->open[r->depth++] = (struct open_range){ clock_wall_ns(), trace_writer_str(r->writer, text), level };
+}
+
+void record_push(struct recorder *r, enum record_detail level, const char *name, int index) {
+    if (!r || level > r->detail || r->depth == MAX_DEPTH) return;
+    if (nvtx_attached()) push_nvtx(name, index);
+    uint32_t text = r->writer ? record_texts_range(r->texts, name, index) : 0;
+    r->open[r->depth++] = (struct open_range){ clock_wall_ns(), text, level };
 }
 
 void record_pop(struct recorder *r, enum record_detail level) {
     if (!r || level > r->detail || r->depth == 0) return;
     const struct open_range *o = &r->open[--r->depth];
+    bool stage = o->level == RECORD_STAGES;
     nvtx_pop();
-    struct trace_range range = { .start_ns = o->start_ns,
-                                 .end_ns = clock_wall_ns(),
-                                 .thread = r->thread,
-                                 .depth = r->depth,
-                                 .category =
-                                     o->level == RECORD_STAGES ? TRACE_CATEGORY_STAGE : TRACE_CATEGORY_MODULE,
-                                 .domain = r->domain,
-                                 .name = o->name,
-                                 .flops = NAN,
-                                 .bytes = NAN,
-                                 .payload = NAN };
-    trace_writer_range(r->writer, &range, 1);
+    if (!r->writer) return;
+    add_range(r, &(struct trace_range){ .start_ns = o->start_ns,
+                                        .end_ns = clock_wall_ns(),
+                                        .thread = r->thread,
+                                        .depth = r->depth,
+                                        .category = stage ? TRACE_CATEGORY_STAGE : TRACE_CATEGORY_MODULE,
+                                        .domain = r->domain,
+                                        .name = o->name,
+                                        .flops = NAN,
+                                        .bytes = NAN,
+                                        .payload = NAN });
+    if (stage) flush(r); /* what a crash in a later stage must not take along */
 }
 
 uint64_t record_op_start(struct recorder *r) {
-    return r && r->detail >= RECORD_OPERATORS ? clock_wall_ns() : 0;
-}
-
-static void add_detail(const struct record_op *op, char *out, size_t cap) {
-    const char *type = dtype_name(op->type);
-    if (strncmp(op->kernel, "attention", 9) == 0)
-        snprintf(out, cap, "q[%ld,%ld]f32 kv[%ld,%ld]f32", op->m, op->k, op->n, op->k);
-    else if (op->k)
-        snprintf(out, cap, "x[%ld,%ld]f32 w[%ld,%ld]%s", op->m, op->k, op->n, op->k, type);
-    else if (op->n)
-        snprintf(out, cap, "x[%ld,%ld]f32", op->m, op->n);
-    else
-        snprintf(out, cap, "x[%ld]f32", op->m);
-}
-
-static const struct op_text *texts(struct recorder *r, const struct record_op *op) {
-    const uint64_t id[] = { (uint64_t)(uintptr_t)op->name,
-                            (uint64_t)(uintptr_t)op->kernel,
-                            (uint64_t)op->m,
-                            (uint64_t)op->n,
-                            (uint64_t)op->k,
-                            (uint64_t)op->type };
-    uint64_t key = hash_bytes(id, sizeof id) | 1;
-    struct op_text *t = &r->cache[key >> 32 & (CACHE - 1)];
-    if (t->key == key) return t;
-    char text[160];
-    t->key = key;
-    t->name = trace_writer_str(r->writer, op->name);
-    if (!r->no_shapes) add_detail(op, text, sizeof text);
-    t->detail = r->no_shapes ? 0 : trace_writer_str(r->writer, text);
-    snprintf(text, sizeof text, "%s_%s", op->kernel, dtype_name(op->type));
-    t->kernel = trace_writer_str(r->writer, text);
-    return t;
+    return r && r->writer && r->detail >= RECORD_OPERATORS ? clock_wall_ns() : 0;
 }
 
 void record_op_end(struct recorder *r, uint64_t start_ns, const struct record_op *op) {
-    if (!start_ns || !r->writer) return;
+    if (!start_ns) return;
     uint64_t end_ns = clock_wall_ns(), id = ++r->correlation;
-    const struct op_text *t = texts(r, op);
-    struct trace_range range = { .start_ns = start_ns,
-                                 .end_ns = end_ns,
-                                 .thread = r->thread,
-                                 .depth = r->depth,
-                                 .category = TRACE_CATEGORY_OP,
-                                 .domain = r->domain,
-                                 .name = t->name,
-                                 .detail = t->detail,
-                                 .flops = op->flops,
-                                 .bytes = op->bytes,
-                                 .payload = NAN };
-    struct trace_launch launch = {
-        .start_ns = start_ns, .end_ns = start_ns, .correlation = id, .thread = r->thread, .api = r->launch_api
-    };
-    struct trace_kernel kernel = { .start_ns = start_ns,
-                                   .end_ns = end_ns,
-                                   .correlation = id,
-                                   .name = t->kernel,
-                                   .grid_x = r->blocks,
-                                   .grid_y = 1,
-                                   .grid_z = 1,
-                                   .block_x = 1,
-                                   .block_y = 1,
-                                   .block_z = 1 };
-    trace_writer_range(r->writer, &range, 1);
-    trace_writer_launch(r->writer, &launch, 1);
-    trace_writer_kernel(r->writer, &kernel, 1);
+    const struct record_text *t = record_texts_find(r->texts, op);
+    if (r->nops == BATCH) flush(r);
+    struct trace_launch *launch = &r->launches[r->nops];
+    struct trace_kernel *kernel = &r->kernels[r->nops++];
+    launch->start_ns = launch->end_ns = kernel->start_ns = start_ns;
+    kernel->end_ns = end_ns;
+    launch->correlation = kernel->correlation = id;
+    kernel->name = t->kernel;
+    add_range(r, &(struct trace_range){ .start_ns = start_ns,
+                                        .end_ns = end_ns,
+                                        .thread = r->thread,
+                                        .depth = r->depth,
+                                        .category = TRACE_CATEGORY_OP,
+                                        .domain = r->domain,
+                                        .name = t->name,
+                                        .detail = t->detail,
+                                        .flops = op->flops,
+                                        .bytes = op->bytes,
+                                        .payload = NAN });
 }
 
 void record_tokens(struct recorder *r, uint64_t request, uint32_t count, int made) {
-    if (!r) return;
+    if (!r || !r->writer) return;
     struct trace_token t = { .time_ns = clock_wall_ns(),
                              .request = request,
                              .count = count,

@@ -41,7 +41,6 @@ struct record_op {
     enum dtype type;    /* of the weights */
     long m, n, k;       /* 0: has none */
     double flops, bytes;
-    int tasks;
 };
 uint64_t record_op_start(struct recorder *r); /* 0 when operators are not recorded */
 void record_op_end(struct recorder *r, uint64_t start_ns, const struct record_op *op);

@@ -231,6 +231,7 @@ void sam_forward(const struct sam *s, struct ops *o, const float *pixels, int si
         record_push(o->rec, RECORD_MODULES, s->block[i].global ? "block.%d.global" : "block.%d.window", i);
         run_block(s, o, &s->block[i], &p);
         record_pop(o->rec, RECORD_MODULES);
+        ops_step(o, SAM_SHARE / s->layers);
     }
     record_push(o->rec, RECORD_MODULES, "neck", -1);
     neck(s, o, &p, out);

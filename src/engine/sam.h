@@ -13,6 +13,8 @@
 #include "engine/weights.h"
 #include "llm/model.h"
 
+#define SAM_SHARE 0.86 /* of a view's FLOPs; CLIP has the rest */
+
 struct sam_block {
     const float *norm1_w, *norm1_b, *norm2_w, *norm2_b; /* [width] */
     struct linear qkv, proj, lin1, lin2;

@@ -81,12 +81,14 @@ static bool run_views(const struct vision *v, struct ops *o, const struct dsocr_
     size_t tokens = (size_t)(plan->tile_tokens * plan->tile_tokens);
     size_t pixels = (size_t)plan->tile_side * (size_t)plan->tile_side * 3;
     int tiles = plan->grid_w * plan->grid_h;
+    uint64_t page = (uint64_t)plan->view_side * (uint64_t)plan->view_side,
+             all = (uint64_t)tiles * pixels / 3 + page;
     for (int i = 0; i < tiles; i++) {
-        if (progress && !progress(context, i, tiles + 1)) return false;
+        if (progress && !progress(context, (uint64_t)i * pixels / 3, pixels / 3, all)) return false;
         vision_view(v, o, views->tiles + (size_t)i * pixels, plan->tile_side,
                     local + (size_t)i * tokens * (size_t)v->hidden, times);
     }
-    if (progress && !progress(context, tiles, tiles + 1)) return false;
+    if (progress && !progress(context, all - page, page, all)) return false;
     vision_view(v, o, views->global, plan->view_side, global, times);
     return true;
 }

@@ -23,8 +23,8 @@ struct vision {
 struct vision_times {
     uint64_t sam_ns, clip_ns, projector_ns;
 };
-/* Called before each view: `done` of `total` views. False: leave the rest. */
-typedef bool vision_progress(void *context, int done, int total);
+/* Called before each view: `next` of `total` pixels come now, `done` are done. False: leave the rest. */
+typedef bool vision_progress(void *context, uint64_t done, uint64_t next, uint64_t total);
 
 struct vision *vision_open(const struct llm_vision *c, int hidden, struct weights *w);
 void vision_close(struct vision *v); /* NULL: nothing */
