@@ -22,6 +22,8 @@ struct kernels {
     void (*widen)(float *out, const void *in, enum dtype t, size_t n);
     /* out[n floats of each of nr rows] transposed into [n][nr]; rows from `rows` on become 0. */
     void (*pack)(float *out, const float *in, ptrdiff_t ld, int rows, int n);
+    /* y[i][f] (+)= t[f][i] + bias[f] for i < rows, f < n; t is [n][nr], bias may be NULL. */
+    void (*unpack)(float *y, ptrdiff_t ldy, const float *t, int rows, int n, const float *bias, bool add);
 
     void (*add)(float *y, const float *x, size_t n);           /* y += x */
     void (*axpy)(float *y, float a, const float *x, size_t n); /* y += a x */

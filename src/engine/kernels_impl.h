@@ -184,14 +184,56 @@ static void k_dots(const void *w, enum dtype t, int rows, int cols, const float 
         dots_f16(w, rows, cols, x, ldx, m, y, ldy);
 }
 
+typedef float v4 __attribute__((vector_size(16)));
+static inline v4 load4(const float *p) {
+    v4 v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+static inline void store4(float *p, v4 v) { memcpy(p, &v, sizeof v); }
+
+/* Four rows of four numbers into four columns. */
+static inline void transpose4(const float *in, ptrdiff_t ld, v4 out[4]) {
+    v4 a = load4(in), b = load4(in + ld), c = load4(in + 2 * ld), d = load4(in + 3 * ld);
+    v4 ab0 = __builtin_shufflevector(a, b, 0, 4, 1, 5), ab1 = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+    v4 cd0 = __builtin_shufflevector(c, d, 0, 4, 1, 5), cd1 = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    out[0] = __builtin_shufflevector(ab0, cd0, 0, 1, 4, 5);
+    out[1] = __builtin_shufflevector(ab0, cd0, 2, 3, 6, 7);
+    out[2] = __builtin_shufflevector(ab1, cd1, 0, 1, 4, 5);
+    out[3] = __builtin_shufflevector(ab1, cd1, 2, 3, 6, 7);
+}
+
 static void k_pack(float *out, const float *in, ptrdiff_t ld, int rows, int n) {
-    enum { BLOCK = 64 }; /* columns at a time: what is read and written stays in the first cache */
-    for (int j0 = 0; j0 < n; j0 += BLOCK)
-        for (int i = 0; i < NR; i++) {
-            int end = j0 + BLOCK < n ? j0 + BLOCK : n;
-            const float *row = in + i * ld;
-            for (int j = j0; j < end; j++) out[(ptrdiff_t)j * NR + i] = i < rows ? row[j] : 0.0f;
+    int whole = n / 4 * 4;
+    for (int i = 0; i + 4 <= rows; i += 4)
+        for (int j = 0; j < whole; j += 4) {
+            v4 t[4];
+            transpose4(in + i * ld + j, ld, t);
+            UNROLL for (int k = 0; k < 4; k++) store4(out + (ptrdiff_t)(j + k) * NR + i, t[k]);
         }
+    for (int i = 0; i < NR; i++) {
+        const float *row = in + i * ld;
+        for (int j = i < rows / 4 * 4 ? whole : 0; j < n; j++)
+            out[(ptrdiff_t)j * NR + i] = i < rows ? row[j] : 0.0f;
+    }
+}
+
+static void k_unpack(float *y, ptrdiff_t ldy, const float *t, int rows, int n, const float *bias, bool add) {
+    int whole = n / 4 * 4;
+    for (int f = 0; f < whole; f += 4) {
+        v4 b = bias ? load4(bias + f) : (v4){ 0 };
+        for (int i = 0; i + 4 <= rows; i += 4) {
+            v4 c[4];
+            transpose4(t + f * NR + i, NR, c);
+            UNROLL for (int k = 0; k < 4; k++) {
+                float *at = y + (i + k) * ldy + f;
+                store4(at, (add ? load4(at) : (v4){ 0 }) + (c[k] + b));
+            }
+        }
+    }
+    for (int i = 0; i < rows; i++)
+        for (int f = i < rows / 4 * 4 ? whole : 0; f < n; f++)
+            y[i * ldy + f] = (add ? y[i * ldy + f] : 0.0f) + (t[f * NR + i] + (bias ? bias[f] : 0.0f));
 }
 
 static void k_add(float *restrict y, const float *restrict x, size_t n) {
@@ -334,6 +376,7 @@ const struct kernels CAT(kernels_, KERNELS_NAME) = {
     .dots = k_dots,
     .widen = k_widen,
     .pack = k_pack,
+    .unpack = k_unpack,
     .add = k_add,
     .axpy = k_axpy,
     .silu_mul = k_silu_mul,

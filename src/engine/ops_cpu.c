@@ -7,10 +7,10 @@
 #include "base/util.h"
 
 enum { FEW_ROWS = 8 }; /* up to here weights are read once and multiplied at once, with nothing packed */
-/* Blocks of the large products: weights FEATURES x COLUMNS (150 kB) stay in the second cache while GROUP panels
- * of tokens go by, a panel's COLUMNS (24 kB) in the first. Tasks take PANELS of tokens through all features
- * before the next ones, so that these stay in the last cache. */
-enum { FEATURES = 96, COLUMNS = 384, GROUP = 16, PANELS = 32 };
+/* Blocks of the large products, in bytes so that they fit whatever a tile's width is: a panel's columns stay in the
+ * first cache while the weights of a block go by, which stay in the second, as do the sums of the PART_TOKENS that a
+ * task takes. All features of those tokens come before the next ones, so that the tokens stay in the last cache. */
+enum { PANEL_BYTES = 24 << 10, BLOCK_BYTES = 144 << 10, PART_TOKENS = 512 };
 
 struct ops *ops_open(int threads) {
     struct ops *o = xcalloc(1, sizeof *o);
@@ -122,6 +122,7 @@ struct gemm_job {
     const float *x, *panels;
     ptrdiff_t ldx, ldy;
     int m, npanels, block, nblocks, split; /* block: features a task; split: parts of the panels */
+    int columns, part;                     /* columns a step, panels of the largest part */
     float *y;
     enum ops_store store;
 };
@@ -134,75 +135,71 @@ static void pack_task(void *job, int task, int worker) {
                   MIN(nr, j->m - row), in);
 }
 
-/* t[feature][nr] of one panel into y[token][feature]. */
-static void unpack(const struct gemm_job *j, const float *t, int panel, int f0, int features) {
-    int nr = j->o->k->nr, tokens = MIN(nr, j->m - panel * nr);
-    const float *bias = j->l->bias ? j->l->bias + f0 : NULL;
-    for (int i = 0; i < tokens; i++) {
-        float *y = j->y + (panel * nr + i) * j->ldy + f0;
-        if (j->store == OPS_ADD)
-            for (int f = 0; f < features; f++) y[f] += t[f * nr + i] + (bias ? bias[f] : 0.0f);
-        else
-            for (int f = 0; f < features; f++) y[f] = t[f * nr + i] + (bias ? bias[f] : 0.0f);
-    }
+/* Asks for part f of the panel after b, so that it is there when its turn comes. */
+static void fetch_ahead(const struct gemm_job *j, const float *b, int columns, int f, int features) {
+    int nr = j->o->k->nr, floats = columns * nr;
+    int from = (int)((long)floats * f / features) & ~15,
+        to = (int)((long)floats * (f + j->o->k->mr) / features);
+    const float *next = b + (size_t)j->l->w.cols * (size_t)nr;
+    for (int i = from; i < MIN(to, floats); i += 16) __builtin_prefetch(next + i);
 }
 
-/* Panels [p0, p1), at most GROUP, times the features of a task. Columns go in steps whose weights and tokens
- * stay in the cache; what is not finished waits in t[panel][feature][nr]. wide: see widen_block(). */
-static void gemm_group(const struct gemm_job *j, const float *wide, int f0, int features, int p0, int p1,
-                       float *t) {
-    const struct kernels *k = j->o->k;
-    int in = j->l->w.cols;
-    size_t stride = (size_t)(j->block + k->mr) * (size_t)k->nr;
-    for (int c = 0; c < in; c += COLUMNS) {
-        int columns = MIN(COLUMNS, in - c);
-        const float *a = wide + (size_t)c * (size_t)features;
-        for (int p = p0; p < p1; p++) {
-            const float *b = j->panels + ((size_t)p * (size_t)in + (size_t)c) * (size_t)k->nr;
-            float *out = t + (size_t)(p - p0) * stride;
-            for (int f = 0; f < features; f += k->mr)
-                k->tile(columns, a + f * columns, columns, 1, MIN(k->mr, features - f), b, k->nr,
-                        out + f * k->nr, k->nr, c > 0);
-        }
-    }
-    for (int p = p0; p < p1; p++) unpack(j, t + (size_t)(p - p0) * stride, p, f0, features);
-}
-
-/* The weights of a block as floats, one step of columns after the other and dense within it: rows of a wide
- * matrix lie pages apart, which costs more than this copy. */
-static void widen_block(const struct gemm_job *j, int f0, int features, float *wide) {
+/* The weights of a block's columns as floats, dense: rows of a wide matrix lie pages apart, which costs more than
+ * this copy. */
+static void widen_block(const struct gemm_job *j, int f0, int features, int c, int columns, float *wide) {
     const struct matrix *w = &j->l->w;
     const char *data = w->data;
-    for (int c = 0; c < w->cols; c += COLUMNS) {
-        int columns = MIN(COLUMNS, w->cols - c);
-        for (int f = 0; f < features; f++, wide += columns) {
-            size_t at = (size_t)(f0 + f) * (size_t)w->cols + (size_t)c;
-            j->o->k->widen(wide, data + at * dtype_bytes(w->type), w->type, (size_t)columns);
-        }
+    for (int f = 0; f < features; f++, wide += columns) {
+        size_t at = (size_t)(f0 + f) * (size_t)w->cols + (size_t)c;
+        j->o->k->widen(wide, data + at * dtype_bytes(w->type), w->type, (size_t)columns);
     }
 }
 
+/* One panel's columns, b, times the weights `wide`, onto out[feature][nr]. */
+static void gemm_panel(const struct gemm_job *j, const float *wide, int features, const float *b, int columns,
+                       bool last, float *out, bool add) {
+    const struct kernels *k = j->o->k;
+    for (int f = 0; f < features; f += k->mr) {
+        if (!last) fetch_ahead(j, b, columns, f, features);
+        k->tile(columns, wide + f * columns, columns, 1, MIN(k->mr, features - f), b, k->nr, out + f * k->nr,
+                k->nr, add);
+    }
+}
+
+/* A block of features for a part of the panels. What is not finished waits in t[panel][feature][nr]. */
 static void gemm_task(void *job, int task, int worker) {
     const struct gemm_job *j = job;
     const struct kernels *k = j->o->k;
-    int f0 = task % j->nblocks * j->block, features = MIN(j->block, j->l->w.rows - f0);
+    int f0 = task % j->nblocks * j->block, features = MIN(j->block, j->l->w.rows - f0), in = j->l->w.cols;
     int part = task / j->nblocks, p0 = j->npanels * part / j->split, p1 = j->npanels * (part + 1) / j->split;
-    float *t = ops_own(j->o, worker), *wide = t + (size_t)(j->block + k->mr) * (size_t)k->nr * GROUP;
-    widen_block(j, f0, features, wide);
-    for (int p = p0; p < p1; p += GROUP) gemm_group(j, wide, f0, features, p, MIN(p1, p + GROUP), t);
+    size_t stride = (size_t)(j->block + k->mr) * (size_t)k->nr;
+    float *t = ops_own(j->o, worker), *wide = t + stride * (size_t)j->part;
+    for (int c = 0; c < in; c += j->columns) {
+        int columns = MIN(j->columns, in - c);
+        widen_block(j, f0, features, c, columns, wide);
+        for (int p = p0; p < p1; p++)
+            gemm_panel(j, wide, features, j->panels + ((size_t)p * (size_t)in + (size_t)c) * (size_t)k->nr,
+                       columns, p + 1 == p1, t + (size_t)(p - p0) * stride, c > 0);
+    }
+    for (int p = p0; p < p1; p++)
+        k->unpack(j->y + p * k->nr * j->ldy + f0, j->ldy, t + (size_t)(p - p0) * stride,
+                  MIN(k->nr, j->m - p * k->nr), features, j->l->bias ? j->l->bias + f0 : NULL,
+                  j->store == OPS_ADD);
 }
 
-/* Features a task: FEATURES, or fewer so that there are tasks enough. */
+/* Features a task: as many as fit a block, or fewer so that there are tasks enough. */
 static void plan_gemm(struct gemm_job *j) {
     const struct kernels *k = j->o->k;
     int threads = threads_count(j->o->threads), out = j->l->w.rows;
-    int block = FEATURES / k->mr * k->mr;
+    j->columns = PANEL_BYTES / (int)sizeof(float) / k->nr;
+    int block = BLOCK_BYTES / (int)sizeof(float) / j->columns / k->mr * k->mr;
     int fair = (out + threads * 2 - 1) / (threads * 2);
     block = MIN(block, (fair + k->mr - 1) / k->mr * k->mr);
     j->block = MAX(block, k->mr);
     j->nblocks = (out + j->block - 1) / j->block;
-    j->split = (j->npanels + PANELS - 1) / PANELS;
+    j->split = (j->m + PART_TOKENS - 1) / PART_TOKENS;
     if (j->nblocks * j->split < threads * 2) j->split = MIN(j->npanels, threads * 2 / j->nblocks + 1);
+    j->part = (j->npanels + j->split - 1) / j->split;
 }
 
 static void run_gemm(struct gemm_job *j) {
@@ -211,7 +208,8 @@ static void run_gemm(struct gemm_job *j) {
     j->npanels = (j->m + k->nr - 1) / k->nr;
     j->panels = ops_shared(j->o, (size_t)j->npanels * in * (size_t)k->nr);
     plan_gemm(j);
-    ops_reserve_own(j->o, (size_t)(j->block + k->mr) * (size_t)k->nr * GROUP + (size_t)j->block * in);
+    ops_reserve_own(j->o, (size_t)(j->block + k->mr) * (size_t)k->nr * (size_t)j->part +
+                              (size_t)j->block * (size_t)j->columns);
     threads_run(j->o->threads, pack_task, j, j->npanels);
     threads_run(j->o->threads, gemm_task, j, j->nblocks * j->split);
 }

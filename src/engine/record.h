@@ -42,8 +42,10 @@ struct record_op {
     long m, n, k;       /* 0: has none */
     double flops, bytes;
 };
-uint64_t record_op_start(struct recorder *r); /* 0 when operators are not recorded */
-void record_op_end(struct recorder *r, uint64_t start_ns, const struct record_op *op);
+uint64_t record_ticks(const struct recorder *r);
+/* A moment for record_op_end(); 0 when operators are not recorded. */
+static inline uint64_t record_op_start(const struct recorder *r) { return r ? record_ticks(r) : 0; }
+void record_op_end(struct recorder *r, uint64_t start, const struct record_op *op);
 
 void record_tokens(struct recorder *r, uint64_t request, uint32_t count, int made); /* made 0: consumed */
 

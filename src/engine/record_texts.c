@@ -9,17 +9,19 @@
 
 /* Open addressing. A long answer makes new shapes (attention over one more key a token); when the table has its fill
  * it starts anew, which costs a few texts formatted again. */
-enum { SLOTS = 4096, MOST = SLOTS / 2 };
+enum { SLOTS = 1024, MOST = SLOTS / 2 };
 
 struct record_texts {
     struct trace_writer *writer;
+    bool no_shapes;
     uint32_t used;
     struct record_text slot[SLOTS]; /* name_at NULL: free */
 };
 
-struct record_texts *record_texts_open(struct trace_writer *w) {
+struct record_texts *record_texts_open(struct trace_writer *w, bool no_shapes) {
     struct record_texts *t = xcalloc(1, sizeof *t);
     t->writer = w;
+    t->no_shapes = no_shapes;
     return t;
 }
 
@@ -76,8 +78,10 @@ const struct record_text *record_texts_find(struct record_texts *t, const struct
     if (!fresh) return text;
     char buf[160];
     text->name = trace_writer_str(t->writer, op->name);
-    add_detail(op, buf, sizeof buf);
-    text->detail = trace_writer_str(t->writer, buf);
+    if (!t->no_shapes) {
+        add_detail(op, buf, sizeof buf);
+        text->detail = trace_writer_str(t->writer, buf);
+    }
     snprintf(buf, sizeof buf, "%s_%s", op->kernel, dtype_name(op->type));
     text->kernel = trace_writer_str(t->writer, buf);
     return text;

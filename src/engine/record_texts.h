@@ -6,6 +6,7 @@
 #ifndef ENGINE_RECORD_TEXTS_H
 #define ENGINE_RECORD_TEXTS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "engine/record.h"
@@ -19,7 +20,8 @@ struct record_text {
 };
 
 struct record_texts;
-struct record_texts *record_texts_open(struct trace_writer *w); /* w is borrowed, and may be NULL */
+/* w is borrowed. no_shapes: operators get no detail. */
+struct record_texts *record_texts_open(struct trace_writer *w, bool no_shapes);
 void record_texts_close(struct record_texts *t);
 const struct record_text *record_texts_find(struct record_texts *t, const struct record_op *op);
 /* A range's name: %d of the name is the index. */

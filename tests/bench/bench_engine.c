@@ -150,82 +150,109 @@ static double once_s(struct ops *o, sgemm_fn *sgemm, const struct gemm_case *c, 
     return (double)(clock_mono_ns() - start) / 1e9;
 }
 
+static struct operands make_operands(const struct gemm_case *c) {
+    size_t nw = (size_t)c->n * (size_t)c->k, nx = (size_t)c->m * (size_t)c->k;
+    struct operands v = { xcalloc(nx, 4), xcalloc(nw, 4), xcalloc((size_t)c->m * (size_t)c->n, 4),
+                          xcalloc(nw, 2) };
+    for (size_t i = 0; i < nw; i++) v.w[i] = (float)(i % 13) - 6, v.narrow[i] = bf16_from_float(v.w[i]);
+    for (size_t i = 0; i < nx; i++) v.x[i] = (float)(i % 7) - 3;
+    return v;
+}
+
+/* Threads that have nothing to do spin for a while, OpenBLAS's for 30 ms and more: whoever comes next would share
+ * the cores with them. */
+static void let_threads_sleep(void) { usleep(60000); }
+
+/* In turns, so that a busy moment of the machine hits all three. */
+static void bench_case(struct ops *o, sgemm_fn *sgemm, const struct gemm_case *c) {
+    struct operands v = make_operands(c);
+    double flops = 2.0 * c->m * c->n * c->k, f32 = INFINITY, bf16 = INFINITY, blas = sgemm ? INFINITY : NAN;
+    int repeats = flops < 1e9 ? 20 : flops < 1e10 ? 3 : 1;
+    for (int round = 0; round < 3; round++) {
+        let_threads_sleep();
+        for (int i = 0; i < repeats; i++) f32 = fmin(f32, once_s(o, NULL, c, &v, DTYPE_F32));
+        for (int i = 0; i < repeats; i++) bf16 = fmin(bf16, once_s(o, NULL, c, &v, DTYPE_BF16));
+        let_threads_sleep();
+        for (int i = 0; sgemm && i < repeats; i++) blas = fmin(blas, once_s(o, sgemm, c, &v, DTYPE_F32));
+    }
+    printf("gemm      %-13s [%d,%d]x[%d,%d]  f32 %6.1f GFLOP/s (%3.0f%% of OpenBLAS)  bf16 %6.1f (%3.0f%%)\n",
+           c->name, c->m, c->k, c->n, c->k, flops / f32 / 1e9, 100 * blas / f32, flops / bf16 / 1e9,
+           100 * blas / bf16);
+    free(v.x), free(v.w), free(v.y), free(v.narrow);
+}
+
 static void bench_gemm(void) {
-    struct ops *o = ops_open(0);
     static const struct gemm_case cases[] = {
         { "sam qkv", 4900, 2304, 768 },      { "sam lin1", 4096, 3072, 768 },
         { "sam lin2", 4096, 768, 3072 },     { "clip fc1", 257, 4096, 1024 },
         { "prefill qkv", 512, 1280, 1280 },  { "prefill gate", 512, 6848, 1280 },
         { "prefill down", 512, 1280, 6848 }, { "expert gate", 48, 896, 1280 },
     };
+    struct ops *o = ops_open(0);
     sgemm_fn *sgemm = find_openblas(threads_count(o->threads));
-    for (size_t i = 0; i < COUNTOF(cases); i++) {
-        const struct gemm_case *c = &cases[i];
-        size_t nw = (size_t)c->n * (size_t)c->k, nx = (size_t)c->m * (size_t)c->k;
-        struct operands v = { xcalloc(nx, 4), xcalloc(nw, 4), xcalloc((size_t)c->m * (size_t)c->n, 4),
-                              xcalloc(nw, 2) };
-        double flops = 2.0 * c->m * c->n * c->k;
-        for (size_t k = 0; k < nw; k++) v.w[k] = (float)(k % 13) - 6, v.narrow[k] = bf16_from_float(v.w[k]);
-        for (size_t k = 0; k < nx; k++) v.x[k] = (float)(k % 7) - 3;
-        double f32 = INFINITY, bf16 = INFINITY, blas = sgemm ? INFINITY : NAN;
-        for (int r = 0; r < 6; r++) { /* in turns, so that a busy moment of the machine hits all three */
-            f32 = fmin(f32, once_s(o, NULL, c, &v, DTYPE_F32));
-            bf16 = fmin(bf16, once_s(o, NULL, c, &v, DTYPE_BF16));
-            if (sgemm) blas = fmin(blas, once_s(o, sgemm, c, &v, DTYPE_F32));
-        }
-        printf(
-            "gemm      %-13s [%d,%d]x[%d,%d]  f32 %6.1f GFLOP/s (%3.0f%% of OpenBLAS)  bf16 %6.1f (%3.0f%%)\n",
-            c->name, c->m, c->k, c->n, c->k, flops / f32 / 1e9, 100 * blas / f32, flops / bf16 / 1e9,
-            100 * blas / bf16);
-        free(v.x), free(v.w), free(v.y), free(v.narrow);
-    }
+    for (size_t i = 0; i < COUNTOF(cases); i++) bench_case(o, sgemm, &cases[i]);
     if (!sgemm) printf("gemm      no libopenblas.so.0 here: nothing to compare with\n");
     ops_close(o);
 }
 
 /* ---- recording */
-enum { ROUNDS = 40, STEPS = 64 };
-struct times {
-    double token_ms[ROUNDS * STEPS]; /* of all rounds */
-    double run_ms[ROUNDS];           /* decode of a round, from its first step to its last */
-};
+enum { ROUNDS = 40, STEPS = 64, PAGES = 7 };
+#define PAGE "samples/page-text.png"
 
-static void infer(struct engine *e, const char *trace, struct times *t, int round) {
+static struct engine_result infer(struct engine *e, struct engine_request q, const char *trace) {
     struct err err;
     struct engine_result r;
-    const uint32_t ids[] = { 0, 65, 66, 67 };
-    struct engine_request q = { .ids = ids,
-                                .nids = COUNTOF(ids),
-                                .max_new_tokens = STEPS + 1,
-                                .ignore_eos = true,
-                                .detail = trace ? RECORD_OPERATORS : RECORD_NONE,
-                                .trace = trace };
+    q.ignore_eos = true;
+    q.detail = trace ? RECORD_OPERATORS : RECORD_NONE;
+    q.trace = trace;
     if (trace) unlink(trace);
     if (engine_infer(e, &q, &r, &err) < 0) die("%s", err.msg);
-    memcpy(t->token_ms + round * STEPS, r.token_ms + 1, STEPS * sizeof *t->token_ms);
-    t->run_ms[round] = r.decode_ms;
-    engine_result_free(&r);
+    return r;
 }
 
-/* In turns, so that a busy moment of the machine hits both. */
+/* A short prompt's decode: the smallest operators there are. [0]: off, [1]: recorded. */
+static void record_decode(struct engine *e, const char *trace) {
+    static double token_ms[2][ROUNDS * STEPS], run_ms[2][ROUNDS];
+    const uint32_t ids[] = { 0, 65, 66, 67 };
+    struct engine_request q = { .ids = ids, .nids = COUNTOF(ids), .max_new_tokens = STEPS + 1 };
+    for (int i = 0; i < 2 * ROUNDS; i++) { /* in turns, so that a busy moment of the machine hits both */
+        struct engine_result r = infer(e, q, i % 2 ? trace : NULL);
+        memcpy(token_ms[i % 2] + i / 2 * STEPS, r.token_ms + 1, STEPS * sizeof **token_ms);
+        run_ms[i % 2][i / 2] = r.decode_ms;
+        engine_result_free(&r);
+    }
+    double off = median_of(token_ms[0], ROUNDS * STEPS), on = median_of(token_ms[1], ROUNDS * STEPS);
+    double run = median_of(run_ms[1], ROUNDS) / median_of(run_ms[0], ROUNDS);
+    printf("record    embedded model, %.3f ms a token (median): operators recorded cost %.1f%% of a token, "
+           "%.1f%% of a decode of %d\n",
+           off, 100 * (on / off - 1), 100 * (run - 1), STEPS);
+}
+
+/* A whole request: a page with tiles, then tokens. */
+static void record_page(struct engine *e, const char *trace) {
+    static double ms[2][PAGES];
+    const char *image = PAGE;
+    struct engine_request q = { .images = &image, .nimages = 1, .max_new_tokens = STEPS };
+    if (access(PAGE, R_OK) < 0) return;
+    for (int i = 0; i < 2 * PAGES; i++) {
+        uint64_t start = clock_mono_ns();
+        struct engine_result r = infer(e, q, i % 2 ? trace : NULL);
+        ms[i % 2][i / 2] = (double)(clock_mono_ns() - start) / 1e6; /* with the closing of the trace */
+        engine_result_free(&r);
+    }
+    double off = median_of(ms[0], PAGES), on = median_of(ms[1], PAGES);
+    printf("record    embedded model, a page and %d tokens in %.0f ms: operators recorded cost %.1f%%\n",
+           STEPS, off, 100 * (on / off - 1));
+}
+
 static void bench_record(void) {
     struct err err;
     char trace[] = "/tmp/inferprof-bench-XXXXXX";
     int fd = mkstemp(trace);
     struct engine *e = engine_open(&(struct engine_load){ .model = "embedded" }, &err);
     if (!e || fd < 0) die("cannot start");
-    static struct times off, on;
-    for (int i = 0; i < ROUNDS; i++) {
-        infer(e, NULL, &off, i);
-        infer(e, trace, &on, i);
-    }
-    double token_off = median_of(off.token_ms, ROUNDS * STEPS),
-           token_on = median_of(on.token_ms, ROUNDS * STEPS);
-    double run_off = median_of(off.run_ms, ROUNDS), run_on = median_of(on.run_ms, ROUNDS);
-    printf(
-        "record    embedded model, %.3f ms a token (median): operators recorded cost %.1f%% of a token, %.1f%% of a "
-        "decode of %d\n",
-        token_off, 100 * (token_on / token_off - 1), 100 * (run_on / run_off - 1), STEPS);
+    record_decode(e, trace);
+    record_page(e, trace);
     engine_close(e);
     close(fd);
     unlink(trace);
