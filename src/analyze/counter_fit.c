@@ -11,11 +11,16 @@
 
 #define MAX_UNKNOWNS 512 /* classes beyond, the least exposed, share one unknown and are not told apart */
 #define ROBUST_ROUNDS 3
-#define HUBER 2.0  /* residuals beyond so many deviations count less */
-#define EXACT 2e-3 /* of the largest rate: a residual below is no outlier */
-#define RIDGE 1e-6 /* of a sample's worth: a solution exists even for classes that always run together */
+#define DEVIATIONS 8.0 /* so many deviations off, and by more than any class does: an outlier */
+#define RIDGE 1e-6     /* of a sample's worth: a solution exists even for classes that always run together */
 #define MIN_EXPOSURE 2.0 /* samples' worth of time below which nothing is said */
-#define BUSY 0.05        /* fraction of a sample with kernels, for it to say how well the fit holds */
+/* The two clocks: samples and kernels are laid over each other so that the fit is best. */
+#define LAG_STEP_NS 1000
+#define LAG_STEPS 6       /* either way */
+#define LAG_WORTH 0.98    /* of the sum of squares without: better than that, or no lag */
+#define LAG_SAMPLES 20000 /* that are looked at */
+#define LAG_SLACK_NS 50000000u
+#define BUSY 0.05 /* fraction of a sample with kernels, for it to say how well the fit holds */
 
 /* ---- classes to unknowns */
 
@@ -160,14 +165,15 @@ static double deviation(const struct fit *f) {
     return n ? 1.4826 * nth(f->scratch, n, n / 2) : NAN;
 }
 
+/* What lies outside of everything that kernels do is no measurement. Less than that must count in full: a kernel's tail,
+ * with half of the multiprocessors done, lies far from its mean and is part of it. */
 static void reweigh(struct fit *f, double sigma) {
     double most = 1e-30;
     for (uint32_t i = 0; i < f->eq.n; i++) most = MAX(most, f->eq.x[i]);
-    /* Where the fit is all but exact, what is left is rounding: nothing to call an outlier by. */
-    double limit = HUBER * MAX(sigma, EXACT * most);
+    double limit = MAX(DEVIATIONS * sigma, most);
     for (size_t r = 0; r < f->rows->sample.n; r++) {
         double e = fabs(left_over(f, r));
-        f->weight[r] = isnan(e) ? 0 : (float)(e <= limit ? 1 : limit / e);
+        f->weight[r] = isnan(e) ? 0 : (float)(e <= limit ? 1 : limit * limit / (e * e));
     }
 }
 
@@ -236,6 +242,85 @@ static double *unknowns(size_t n) {
     return v;
 }
 
+/* ---- lag */
+
+/* Sum of squares that a plain fit of one metric leaves, were the samples taken shift_ns later than they say. */
+static double misfit(const struct counter_fit_input *in, size_t metric, int64_t shift_ns) {
+    struct counter_rows rows;
+    struct counter_fit exposed = { .nclasses = in->nclasses };
+    uint32_t *unknown_of = xmalloc(((size_t)in->nclasses + 1) * sizeof *unknown_of);
+    exposed.exposure = xcalloc((size_t)in->nclasses + 1, sizeof(double));
+    counter_rows_make(in, shift_ns, &rows);
+    measure_exposure(&rows, &exposed);
+    struct fit f = { .rows = &rows, .in = in, .metric = metric };
+    nnls_init(&f.eq, choose_unknowns(&exposed, unknown_of));
+    rename_terms(&rows, unknown_of);
+    f.weight = xmalloc((rows.sample.n + 1) * sizeof *f.weight);
+    f.plain = xcalloc((size_t)f.eq.n * f.eq.n + 1, sizeof *f.plain);
+    double sum = any_known(&f) ? 0 : NAN;
+    for (size_t r = 0; r < rows.sample.n; r++) add_row(&f, r, 1, f.plain);
+    accumulate(&f);
+    nnls_solve(&f.eq);
+    for (size_t r = 0; r < rows.sample.n; r++) {
+        double e = f.weight[r] > 0 ? left_over(&f, r) : 0;
+        sum += e * e;
+    }
+    nnls_free(&f.eq);
+    free(f.weight);
+    free(f.plain);
+    free(unknown_of);
+    free(exposed.exposure);
+    counter_rows_free(&rows);
+    return sum;
+}
+
+static size_t first_from(const uint64_t *sorted, size_t n, uint64_t at) {
+    size_t low = 0, high = n;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (sorted[mid] < at)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+/* The samples around the middle kernel, and the kernels around them. */
+static struct counter_fit_input middle_of(const struct counter_fit_input *in) {
+    struct counter_fit_input part = *in;
+    size_t at = first_from(in->sample_start_ns, in->nsamples, in->start_ns[in->nkernels / 2]),
+           first = at > LAG_SAMPLES / 2 ? at - LAG_SAMPLES / 2 : 0;
+    part.nsamples = MIN(in->nsamples - first, (size_t)LAG_SAMPLES);
+    part.sample_start_ns += first;
+    part.sample_end_ns += first;
+    part.values += first * in->nmetrics;
+    if (part.nsamples == 0) return part;
+    uint64_t from = part.sample_start_ns[0], until = part.sample_end_ns[part.nsamples - 1] + LAG_SLACK_NS;
+    size_t k = first_from(in->start_ns, in->nkernels, from > LAG_SLACK_NS ? from - LAG_SLACK_NS : 0);
+    part.nkernels = first_from(in->start_ns, in->nkernels, until) - k;
+    part.start_ns += k;
+    part.end_ns += k;
+    part.class_of += k;
+    return part;
+}
+
+int64_t counter_fit_lag(const struct counter_fit_input *in, size_t metric) {
+    double sum[2 * LAG_STEPS + 1];
+    int best = 0;
+    if (in->nkernels == 0 || in->nsamples == 0) return 0;
+    struct counter_fit_input part = middle_of(in);
+    for (int i = -LAG_STEPS; i <= LAG_STEPS; i++) sum[i + LAG_STEPS] = misfit(&part, metric, i * LAG_STEP_NS);
+    for (int i = -LAG_STEPS; i <= LAG_STEPS; i++)
+        if (sum[i + LAG_STEPS] < sum[best + LAG_STEPS]) best = i;
+    bool edge = abs(best) == LAG_STEPS, worth = sum[best + LAG_STEPS] < LAG_WORTH * sum[LAG_STEPS];
+    if (edge || !worth) return 0; /* so with NaN */
+    /* the parabola through the three best */
+    const double *s = sum + best + LAG_STEPS;
+    double curve = s[-1] - 2 * s[0] + s[1], off = curve > 0 ? (s[-1] - s[1]) / (2 * curve) : 0;
+    return (int64_t)((best + off) * LAG_STEP_NS);
+}
+
 static void fit_all(struct fit *f, const uint32_t *unknown_of, struct counter_fit *out) {
     size_t cells = MAX((size_t)f->eq.n * f->eq.n, 1), nrows = f->rows->sample.n;
     f->plain = xcalloc(cells, sizeof *f->plain);
@@ -260,7 +345,7 @@ void counter_fit_run(const struct counter_fit_input *in, struct counter_fit *out
     out->rate = unknowns(stride * in->nmetrics);
     out->error = unknowns(stride * in->nmetrics);
     out->residual = unknowns(in->nmetrics);
-    counter_rows_make(in, &rows);
+    counter_rows_make(in, in->lag_ns, &rows);
     out->used = rows.sample.n;
     out->unused = in->nsamples - rows.sample.n;
     measure_exposure(&rows, out);

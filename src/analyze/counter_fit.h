@@ -3,7 +3,8 @@
  * A sample's value is the mean over its interval, so it is the sum over classes of (fraction of the interval in which the
  * class ran) x (the class's rate), plus the idle state's share. Many samples over many repetitions give many such
  * equations with the same few unknowns: sampled at ever new phases of a step, even kernels much shorter than the interval
- * are resolved, as a sampling oscilloscope resolves them. Solved by least squares with rates >= 0, outliers weighted down.
+ * are resolved, as a sampling oscilloscope resolves them. Solved by least squares with rates >= 0; what lies outside
+ * of anything that kernels do is weighted down.
  *     struct counter_fit fit;
  *     counter_fit_run(&input, &fit);          -- fit.rate[metric * nclasses + class]
  *     counter_fit_free(&fit);
@@ -24,6 +25,7 @@ struct counter_fit_input {
     const uint64_t *sample_start_ns, *sample_end_ns;
     size_t nmetrics;
     const float *values; /* [nsamples][nmetrics]; NaN: unknown, the sample is left out for this metric */
+    int64_t lag_ns;      /* samples were taken so much later than they say, on the kernels' clock */
 };
 
 struct counter_fit {
@@ -36,6 +38,8 @@ struct counter_fit {
     uint64_t used, unused; /* samples with at least a part inside the kernels' span, and others */
 };
 
+/* What lag_ns should be: the one within a few microseconds under which a metric is explained best; 0 if none is better. */
+int64_t counter_fit_lag(const struct counter_fit_input *in, size_t metric);
 void counter_fit_run(const struct counter_fit_input *in, struct counter_fit *out);
 void counter_fit_free(struct counter_fit *f);
 

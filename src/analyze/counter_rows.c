@@ -74,7 +74,7 @@ static void keep_row(struct sweep *w, struct counter_rows *rows, size_t sample, 
     vec_push(&rows->first, rows->terms.n);
 }
 
-void counter_rows_make(const struct counter_fit_input *in, struct counter_rows *rows) {
+void counter_rows_make(const struct counter_fit_input *in, int64_t shift_ns, struct counter_rows *rows) {
     *rows = (struct counter_rows){ 0 };
     struct sweep w = { .in = in };
     uint64_t last_end = 0;
@@ -83,7 +83,8 @@ void counter_rows_make(const struct counter_fit_input *in, struct counter_rows *
     for (size_t i = 0; i < in->nkernels; i++) last_end = MAX(last_end, in->end_ns[i]);
     vec_push(&rows->first, 0);
     for (size_t i = 0; i < in->nsamples; i++) {
-        uint64_t from = in->sample_start_ns[i], to = in->sample_end_ns[i];
+        uint64_t from = in->sample_start_ns[i] + (uint64_t)shift_ns,
+                 to = in->sample_end_ns[i] + (uint64_t)shift_ns;
         if (in->nkernels == 0 || to <= in->start_ns[0] || from >= last_end || to <= from) continue;
         share_out(&w, from, to);
         keep_row(&w, rows, i, (double)(to - from));

@@ -24,8 +24,8 @@ struct counter_rows {
     } sample; /* of the input */
 };
 
-/* Samples that no kernel's span touches make no row. */
-void counter_rows_make(const struct counter_fit_input *in, struct counter_rows *rows);
+/* Samples are taken to lie shift_ns later than they say. Those that the kernels' span does not touch make no row. */
+void counter_rows_make(const struct counter_fit_input *in, int64_t shift_ns, struct counter_rows *rows);
 void counter_rows_free(struct counter_rows *rows);
 
 #endif

@@ -203,7 +203,9 @@ static void fit_samples(const struct analysis *a, uint32_t device, const struct 
                                     .sample_end_ns = t->end_ns,
                                     .nmetrics = COUNTER_SLOTS,
                                     .values = t->values };
+    in.lag_ns = counter_fit_lag(&in, COUNTER_SM);
     counter_fit_run(&in, &fit);
+    out->lag_ns = (double)in.lag_ns;
     out->interval_ns = mean_interval(t);
     out->samples += fit.used;
     out->unused += fit.unused;

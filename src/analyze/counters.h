@@ -58,6 +58,7 @@ struct analysis_counters {
     size_t nrows, nstages;
     uint64_t samples, unused;
     double interval_ns; /* mean */
+    double lag_ns;      /* by which samples were moved to fit the kernels best */
     double clock_hz;    /* mean SM clock of all samples */
     bool concurrent;    /* some kernels ran side by side and share their samples evenly */
 };

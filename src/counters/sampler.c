@@ -17,7 +17,8 @@
 #define ALWAYS_METRICS \
     4 /* SM, tensor pipes, DRAM read and write: in every sample, where there is time for more */
 #define TIMED_SAMPLES 200 /* in an image, for its cost to be believed */
-#define SYSCLK_GHZ 1.0    /* nominal; the interval in clocks need only be near the one asked for */
+#define RESTARTS 5
+#define SYSCLK_GHZ 1.0 /* nominal; the interval in clocks need only be near the one asked for */
 
 static int open_availability(struct sampler *s, struct err *err) {
     struct pm_availability a = PM_SIZED(struct pm_availability);
@@ -68,6 +69,8 @@ static int make_image(struct sampler *s, struct err *err) {
     int rc = s->api->data_size(&size);
     if (rc != PM_OK) return pm_api_error(s->api, rc, "sizing the sample image", err);
     s->data_bytes = size.bytes;
+    free(s->data);
+    free(s->batch);
     s->data = malloc(size.bytes ? size.bytes : 1);
     s->batch = malloc(IMAGE_SAMPLES * sizeof *s->batch);
     return s->data && s->batch ? 0 : err_set(err, "out of memory: %zu bytes for samples", size.bytes);
@@ -101,6 +104,12 @@ static void share_time(struct sampler *s) {
     s->in_turn = at_once - s->always;
 }
 
+static int begin(struct sampler *s, struct err *err) {
+    if (enable(s, err) < 0 || configure(s, err) < 0 || make_image(s, err) < 0 || reset_image(s, err) < 0)
+        return -1;
+    return simple_call(s, s->api->start, "starting to sample", err);
+}
+
 int sampler_open(struct sampler *s, struct err *err) {
     struct pm_chip_name chip = PM_SIZED(struct pm_chip_name);
     chip.device = s->device;
@@ -111,12 +120,10 @@ int sampler_open(struct sampler *s, struct err *err) {
         metrics_choose(s->api, s->chip, s->availability, &s->metrics, err) < 0 ||
         metrics_host(s->api, s->chip, s->availability, &s->metrics, &s->host, err) < 0)
         return -1;
-    if (enable(s, err) < 0 || configure(s, err) < 0 || make_image(s, err) < 0 || reset_image(s, err) < 0)
-        return -1;
     s->metric_cost_ns = METRIC_COST_NS;
     share_time(s);
     s->metrics_text = trace_writer_str(s->trace, s->metrics.listed);
-    return simple_call(s, s->api->start, "starting to sample", err);
+    return begin(s, err);
 }
 
 /* ---- an image of samples to records */
@@ -184,15 +191,30 @@ static void keep(struct sampler *s, const struct trace_sample *sample) {
     s->samples += trace_writer_sample(s->trace, sample, 1);
 }
 
-/* So far behind that CUPTI cannot decode what piled up: those samples are lost, the next ones need not be. */
+/* Wakes when about half an image must have filled. */
+static void nap(const struct sampler *s) {
+    uint64_t ns = MIN(MAX(s->interval_ns * IMAGE_SAMPLES / 2, 1000000u), 50000000u);
+    nanosleep(&(struct timespec){ .tv_nsec = (long)ns }, NULL);
+}
+
+/* So far behind that CUPTI cannot decode what piled up: those samples are lost, the next ones need not be. Starting again
+ * with the old handle was seen to fail, so everything is let go and taken again. */
 static int start_again(struct sampler *s, bool *more, struct err *err) {
+    struct err ignored;
     s->overflows++;
     trace_writer_lost(s->trace, TRACE_SAMPLE, TRACE_LOST_SOURCE, 1);
     *more = false;
     s->first_dropped = false;
-    if (atomic_load(s->stop)) return 0;
-    if (simple_call(s, s->api->stop, "stopping to sample", err) < 0 || reset_image(s, err) < 0) return -1;
-    return simple_call(s, s->api->start, "starting to sample again", err);
+    for (int tries = 0; tries < RESTARTS && !atomic_load(s->stop); tries++) {
+        if (s->sampling) {
+            simple_call(s, s->api->stop, "stopping to sample", &ignored);
+            simple_call(s, s->api->disable, "letting go of the counters", &ignored);
+            s->sampling = NULL;
+        }
+        if (begin(s, err) == 0) return 0;
+        nap(s);
+    }
+    return atomic_load(s->stop) ? 0 : -1;
 }
 
 static int by_start(const void *a, const void *b) {
@@ -250,15 +272,10 @@ static int drain(struct sampler *s, bool *more, struct err *err) {
     return info.completed ? reset_image(s, err) : 0;
 }
 
-/* Wakes when about half an image must have filled. */
-static void nap(const struct sampler *s) {
-    uint64_t ns = MIN(MAX(s->interval_ns * IMAGE_SAMPLES / 2, 1000000u), 50000000u);
-    nanosleep(&(struct timespec){ .tv_nsec = (long)ns }, NULL);
-}
-
 int sampler_loop(struct sampler *s, struct err *err) {
     bool more = false, stopped = false;
     while (!stopped || more) {
+        if (!s->sampling) return 0; /* told to stop while starting again */
         if (!stopped && atomic_load(s->stop)) {
             if (simple_call(s, s->api->stop, "stopping to sample", err) < 0) return -1;
             stopped = true;

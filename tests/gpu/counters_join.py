@@ -131,6 +131,9 @@ def table(run, rows, ncu):
         print(f"    not seen: {r['key'][0]} {r['key'][1][:100]} {r['key'][2:]} {r['exposure_ns'] / 1e6:.1f} ms")
     for m, d in differences.items():
         v = sorted(x[0] for x in d)
+        same = [abs(r[m] - n[m] * n["ns"] / r["ns"]) for _, r, n in d]
+        if v:
+            print(f"{m}: over the run's own durations instead of ncu's: median {statistics.median(same):.2f} points")
         if v:
             print(f"{m}: {len(v)} classes, median absolute difference {statistics.median(v):.2f} points, "
                   f"90% within {v[int(0.9 * (len(v) - 1))]:.2f}, largest {v[-1]:.2f}")
