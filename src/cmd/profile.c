@@ -20,8 +20,10 @@
 #include "cmd/profile_files.h"
 #include "cmd/profile_plan.h"
 #include "cmd/profile_results.h"
+#include "cmd/tools.h"
 #include "conf/interp.h"
 #include "conf/yaml.h"
+#include "report/run.h"
 #include "session/env.h"
 #include "session/interrupt.h"
 #include "session/run_dir.h"
@@ -34,8 +36,12 @@
 struct profile_opts {
     const char *config, *rerun;
     struct opt_list conf_dirs;
-    bool show_config, dry_run;
+    const char *ncu_stage;
+    uint64_t ncu_top;
+    double tool_limit_s;
+    bool show_config, dry_run, ncu, nsys;
 };
+static const struct profile_opts defaults = { .ncu_top = TOOLS_TOP, .tool_limit_s = TOOLS_LIMIT_S };
 
 static const struct opt options[] = {
     { 0, "config", OPT_STR, offsetof(struct profile_opts, config), "FILE",
@@ -43,6 +49,16 @@ static const struct opt options[] = {
     { 0, "conf-dir", OPT_LIST, offsetof(struct profile_opts, conf_dirs), "DIR",
       "folder of configuration groups in front of the built-in ones", NULL },
     { 0, "rerun", OPT_STR, offsetof(struct profile_opts, rerun), "RUN_DIR", "repeat a finished run", NULL },
+    { 0, "ncu", OPT_FLAG, offsetof(struct profile_opts, ncu), NULL,
+      "run the representative request again under Nsight Compute, for the kernels with the most time", NULL },
+    { 0, "ncu-top", OPT_UINT, offsetof(struct profile_opts, ncu_top), "K", "how many kernels (10)",
+      "1..1000" },
+    { 0, "ncu-stage", OPT_STR, offsetof(struct profile_opts, ncu_stage), "STAGE",
+      "kernels of this stage alone", NULL },
+    { 0, "nsys", OPT_FLAG, offsetof(struct profile_opts, nsys), NULL,
+      "run it again under Nsight Systems and keep its report", NULL },
+    { 0, "tool-limit", OPT_DOUBLE, offsetof(struct profile_opts, tool_limit_s), "S",
+      "seconds that a run under one of these may take (900)", "1..1000000" },
     { 0, "show-config", OPT_FLAG, offsetof(struct profile_opts, show_config), NULL,
       "print the composed configuration with the origin of every value", NULL },
     { 0, "dry-run", OPT_FLAG, offsetof(struct profile_opts, dry_run), NULL,
@@ -293,6 +309,79 @@ static int finish(struct job *j, struct err *err) {
     return rc;
 }
 
+/* ---- Nsight on the representative run */
+
+static bool under_tools(const struct job *j, const struct profile_opts *o, const struct tools *t) {
+    struct report_run run;
+    struct err err;
+    const char *dir = j->run_dir;
+    bool ok = true;
+    if (o->ncu && report_run_open(&run, &dir, 1, NULL, &err) < 0) {
+        problems_add(t->problems, "Nsight Compute was not run: %s", err.msg);
+        log_warn("%s", t->problems->v[t->problems->n - 1]);
+        ok = false;
+    } else if (o->ncu) {
+        ok = tools_ncu(t, &run.analysis, o->ncu_top, o->ncu_stage);
+        report_run_close(&run);
+    }
+    if (o->nsys && !interrupt_signal()) ok &= tools_nsys(t);
+    return ok;
+}
+
+/* The report again, with what the tools found and what they failed at. */
+static void report_again(const struct job *j, const struct problems *more) {
+    struct report_run run;
+    struct err err;
+    const char *dir = j->run_dir;
+    if (report_run_open(&run, &dir, 1, NULL, &err) < 0) {
+        log_error("%s", err.msg);
+        return;
+    }
+    struct problems all = { 0 };
+    for (size_t i = 0; i < run.in.nproblems; i++) problems_add(&all, "%s", run.in.problems[i]);
+    for (size_t i = 0; i < more->n; i++) problems_add(&all, "%s", more->v[i]);
+    run.in.problems = (const char *const *)all.v, run.in.nproblems = all.n;
+    run.in.version = build_version();
+    if (report_write_all(dir, &run.in, &err) < 0) log_error("%s", err.msg);
+    report_run_close(&run);
+    problems_free(&all);
+}
+
+/* The engine with the same requests as in the representative run. False: a tool that was asked for found nothing. */
+static bool use_tools(const struct job *j, const struct profile_opts *o, const struct session_plan *plan) {
+    if (!o->ncu && !o->nsys) return true;
+    if (!j->plan.device.cuda) {
+        log_error("--ncu and --nsys look at a GPU, and this run was on the CPU");
+        return false;
+    }
+    struct strbuf lines = STRBUF_INIT;
+    struct problems env = { 0 }, problems = { 0 };
+    struct err err;
+    char *requests = file_join(j->run_dir, "engine_requests.jsonl"),
+         *trace = file_join(j->run_dir, "nsight.ipt");
+    session_replay(plan, trace, &lines, &env);
+    bool ok = run_dir_write(j->run_dir, "engine_requests.jsonl", lines.buf, lines.len, &err) == 0;
+    if (!ok) log_error("%s", err.msg);
+    const char **set = xcalloc(env.n + 1, sizeof *set);
+    for (size_t i = 0; i < env.n; i++) set[i] = env.v[i];
+    struct tools t = { .dir = j->run_dir,
+                       .argv = plan->argv,
+                       .set = set,
+                       .input = requests,
+                       .limit_s = o->tool_limit_s,
+                       .problems = &problems };
+    if (ok) ok = under_tools(j, o, &t);
+    unlink(trace);
+    report_again(j, &problems);
+    free(set);
+    free(trace);
+    free(requests);
+    problems_free(&env);
+    problems_free(&problems);
+    strbuf_free(&lines);
+    return ok;
+}
+
 static int exit_status(const struct session_result *r) {
     if (r->interrupted) return 128 + r->interrupted;
     return r->gave_up || r->done == 0 || !r->representative.done ? EXIT_FAILED : EXIT_DONE;
@@ -331,6 +420,8 @@ static int run_job(struct job *j, const struct profile_opts *o) {
     status = exit_status(&j->result);
     if (status == EXIT_FAILED)
         log_error("the run could not be finished; %s/report.md says why and shows what there is", j->run_dir);
+    else if (status == EXIT_DONE && !use_tools(j, o, &plan))
+        status = EXIT_FAILED;
 done:
     log_close_file();
     interrupt_unwatch();
@@ -379,6 +470,7 @@ const struct command cmd_profile = {
         "The run folder is printed last. Ctrl-C ends the run with a report of what there is.",
     .opts = options,
     .nopts = COUNTOF(options),
+    .defaults = &defaults,
     .opts_bytes = sizeof(struct profile_opts),
     .max_args = -1,
     .complete = COMPLETE_SETTINGS,

@@ -18,8 +18,11 @@
 #include "cmd/command.h"
 #include "cmd/commands.h"
 #include "cmd/run_report.h"
+#include "cmd/tools.h"
+#include "report/run.h"
 #include "session/counters.h"
 #include "session/inject.h"
+#include "session/interrupt.h"
 #include "session/nvml.h"
 #include "session/run_dir.h"
 #include "session/spawn.h"
@@ -30,14 +33,20 @@
 #define BY_PRESET 0 /* no interval that can be given */
 
 struct run_opts {
-    const char *out, *preset, *range, *graphs;
+    const char *out, *preset, *range, *graphs, *ncu_stage;
     struct opt_list stages;
-    double delay_s, duration_s, budget_pct;
-    uint64_t max_size, memory, power_ms, counter_us;
-    bool gemm_shapes, counters, report;
+    double delay_s, duration_s, budget_pct, tool_limit_s;
+    uint64_t max_size, memory, power_ms, counter_us, ncu_top;
+    bool gemm_shapes, counters, report, ncu, nsys;
 };
 static const struct run_opts defaults = {
-    .preset = "default", .graphs = "node", .power_ms = 100, .counter_us = BY_PRESET, .report = true
+    .preset = "default",
+    .graphs = "node",
+    .power_ms = 100,
+    .counter_us = BY_PRESET,
+    .report = true,
+    .ncu_top = TOOLS_TOP,
+    .tool_limit_s = TOOLS_LIMIT_S,
 };
 
 #define ROW(letter, name, type, field, arg, help, choices) \
@@ -67,6 +76,14 @@ static const struct opt options[] = {
         NULL),
     ROW(0, "counter-interval", OPT_UINT, counter_us, "US",
         "a counter sample every so many microseconds (100; 20 with --preset max)", "1..1000000"),
+    ROW(0, "ncu", OPT_FLAG, ncu, NULL,
+        "run the program again under Nsight Compute, for the kernels with the most time", NULL),
+    ROW(0, "ncu-top", OPT_UINT, ncu_top, "K", "how many kernels (10)", "1..1000"),
+    ROW(0, "ncu-stage", OPT_STR, ncu_stage, "STAGE", "kernels of this stage alone", NULL),
+    ROW(0, "nsys", OPT_FLAG, nsys, NULL, "run the program again under Nsight Systems and keep its report",
+        NULL),
+    ROW(0, "tool-limit", OPT_DOUBLE, tool_limit_s, "S",
+        "seconds that a run under one of these may take (900)", "1..1000000"),
     ROW(0, "report", OPT_FLAG, report, NULL, "analyse and report at the end (--no-report: traces alone)",
         NULL),
 };
@@ -240,6 +257,43 @@ static const char *why_nothing(const struct run *r, const struct run_report *rep
     return "it initialised CUDA or NVTX, but launched no kernel and opened no range while capturing was on";
 }
 
+static bool use_ncu(const struct run *r, const struct tools *t) {
+    const struct report_run_options how = { .rules = r->rules.v, .nrules = r->rules.n, .fresh = true };
+    const char *dir = r->dir;
+    struct report_run run;
+    struct err err;
+    if (report_run_open(&run, &dir, 1, &how, &err) < 0) {
+        problems_add(t->problems, "Nsight Compute was not run: %s", err.msg);
+        log_warn("%s", t->problems->v[t->problems->n - 1]);
+        return false;
+    }
+    bool ok = tools_ncu(t, &run.analysis, r->o->ncu_top, r->o->ncu_stage);
+    report_run_close(&run);
+    return ok;
+}
+
+/* The program once more, under the tools asked for; the report then shows what they found. False: one found nothing. */
+static bool use_tools(struct run *r, struct run_report *report, int status) {
+    struct tools t = {
+        .dir = r->dir, .argv = r->argv, .limit_s = r->o->tool_limit_s, .problems = &report->problems
+    };
+    struct err err;
+    bool ok = true;
+    if (!r->o->ncu && !r->o->nsys) return true;
+    if (status != 0) {
+        log_warn("the program failed: it is not run again under Nsight");
+        return false;
+    }
+    interrupt_watch();
+    if (r->o->ncu) ok = use_ncu(r, &t);
+    if (r->o->nsys && !interrupt_signal()) ok &= tools_nsys(&t);
+    interrupt_unwatch();
+    report->print = false;
+    if (r->o->report && run_report(report, &err) < 0) log_error("%s", err.msg);
+    if (ok) log_info("what Nsight found is in %s", r->dir);
+    return ok;
+}
+
 /* The program's own status wins; only a success with nothing to show becomes a failure. */
 static int finish(struct run *r, struct run_report *report, int status, struct err *err) {
     char how[128];
@@ -249,8 +303,9 @@ static int finish(struct run *r, struct run_report *report, int status, struct e
     for (size_t i = r->said; i < report->problems.n; i++) log_warn("%s", report->problems.v[i]);
     bool nothing = r->o->report && report->kernels == 0 && report->ranges == 0;
     if (nothing) log_error("nothing was collected from %s: %s", r->argv[0], why_nothing(r, report));
+    bool complete = use_tools(r, report, status != 0 ? status : nothing);
     log_info("run folder: %s", r->dir);
-    return status == 0 && nothing ? EXIT_FAILED : status;
+    return status == 0 && (nothing || !complete) ? EXIT_FAILED : status;
 }
 
 static bool is_max(const struct run_opts *o) { return strcmp(o->preset, "max") == 0; }
@@ -360,7 +415,8 @@ const struct command cmd_run = {
     .details =
         "The program keeps its standard streams, its signals and its exit status. Nothing in it is changed; the\n"
         "collector comes in through CUDA's and NVTX's own injection. The run folder holds one trace a process and the\n"
-        "report. Exit status: the program's own (128 + n after signal n); 1 if it succeeded but nothing was recorded.",
+        "report. Exit status: the program's own (128 + n after signal n); 1 if it succeeded but nothing was recorded, or a\n"
+        "tool that was asked for (--ncu, --nsys) found nothing.",
     .opts = options,
     .nopts = COUNTOF(options),
     .defaults = &defaults,

@@ -1,11 +1,10 @@
-#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/die.h"
 #include "session/doctor_internal.h"
+#include "session/tool.h"
 
 /* First line a command prints; false: it cannot be run, fails or says nothing. */
 static bool first_line(const char *command, char *out, size_t cap) {
@@ -18,26 +17,8 @@ static bool first_line(const char *command, char *out, size_t cap) {
     return ok;
 }
 
-/* In PATH, or where NVIDIA's installers put it. Caller frees; NULL: nowhere. */
-static char *find_tool(const char *name) {
-    static const char *const places[] = { "/usr/local/cuda/bin/%s", "/opt/nvidia/nsight-*/*/%s",
-                                          "/opt/nvidia/nsight-*/*/bin/%s" };
-    char line[512], *command = xasprintf("command -v %s", name), *found = NULL;
-    if (first_line(command, line, sizeof line)) found = xstrdup(line);
-    free(command);
-    for (size_t i = 0; !found && i < sizeof places / sizeof places[0]; i++) {
-        char pattern[128];
-        glob_t g;
-        snprintf(pattern, sizeof pattern, places[i], name);
-        if (glob(pattern, 0, NULL, &g) == 0 && access(g.gl_pathv[g.gl_pathc - 1], X_OK) == 0)
-            found = xstrdup(g.gl_pathv[g.gl_pathc - 1]);
-        globfree(&g);
-    }
-    return found;
-}
-
 static void check_tool(struct doctor *d, const char *name, const char *remedy) {
-    char *path = find_tool(name);
+    char *path = tool_find(name);
     if (path)
         doctor_add(d, name, DOCTOR_OK, NULL, "%s", path);
     else
@@ -71,7 +52,7 @@ static void check_python(struct doctor *d) {
 }
 
 void doctor_software(struct doctor *d) {
-    check_tool(d, "ncu", "not needed; its CSV can be imported into a run");
-    check_tool(d, "nsys", "not needed; its exports can be imported");
+    check_tool(d, "ncu", "only --ncu of 'run' and 'profile' uses Nsight Compute, for the top kernels");
+    check_tool(d, "nsys", "only --nsys of 'run' and 'profile' uses it; its exports can be imported");
     check_python(d);
 }

@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -351,6 +352,43 @@ void session_run(const struct session_plan *plan, struct session_result *out) {
     for (size_t i = 0; i < out->nrepeats; i++)
         out->repeats[i].item = plan->dataset->order.v[i], out->repeats[i].joules = NAN;
     phases(&r);
+    clear_env(&r);
+    free(r.env.v);
+    free(r.owned.v);
+}
+
+static void add_line(struct strbuf *lines, json_t *request, const char *op) {
+    size_t id = 1;
+    for (const char *c = lines->buf; *c; c++) id += *c == '\n';
+    json_object_set_new(request, "op", json_string(op));
+    json_object_set_new(request, "id", json_integer((json_int_t)id));
+    char *text = json_dumps(request, JSON_COMPACT);
+    if (!text) die("a request to the engine cannot be written as JSON");
+    strbuf_addf(lines, "%s\n", text);
+    free(text);
+    json_decref(request);
+}
+
+void session_replay(const struct session_plan *plan, const char *trace, struct strbuf *lines,
+                    struct problems *env) {
+    struct session_result nothing = { 0 };
+    struct run r = { .plan = plan, .s = plan->settings, .out = &nothing };
+    const struct dataset *d = plan->dataset;
+    const struct dataset_item *it = &d->v[d->order.v[0]];
+    int64_t most = r.s->profiling.rep_max_new_tokens;
+    add_line(lines, json_object(), "hello");
+    add_line(lines, request_load(r.s, plan->device->cuda ? "cuda:0" : "cpu"), "load");
+    if (r.s->profiling.warmup_rounds) {
+        struct dataset_item item = *it;
+        if (plan->synthetic_page && item.path) item.path = (char *)(uintptr_t)plan->synthetic_page;
+        add_line(lines, request_warmup(r.s, &item, r.s->profiling.warmup_rounds), "warmup");
+    }
+    add_line(lines,
+             request_infer(r.s, it, most > 0 ? most : tokens_for(&r, it), r.s->profiling.detail, trace),
+             "infer");
+    add_line(lines, json_object(), "bye");
+    make_env(&r, false);
+    for (size_t i = 0; i < r.env.n && r.env.v[i]; i++) problems_add(env, "%s", r.env.v[i]);
     clear_env(&r);
     free(r.env.v);
     free(r.owned.v);

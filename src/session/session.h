@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/problems.h"
+#include "base/strbuf.h"
 #include "conf/settings.h"
 #include "session/dataset.h"
 #include "session/device.h"
@@ -50,6 +51,10 @@ struct session_result {
 };
 
 void session_run(const struct session_plan *plan, struct session_result *out);
+/* The representative run for somebody else to repeat: the lines that the engine is sent, from hello to bye, and the
+ * environment it gets, without the collector. `trace`: the file that receives the engine's own records. */
+void session_replay(const struct session_plan *plan, const char *trace, struct strbuf *lines,
+                    struct problems *env);
 void session_result_free(struct session_result *r);
 
 #endif

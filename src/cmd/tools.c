@@ -1,0 +1,252 @@
+#include "cmd/tools.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "analyze/kernel_name.h"
+#include "base/die.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/util.h"
+#include "base/vec.h"
+#include "cmd/ncu_plan.h"
+#include "import/ncu.h"
+#include "session/interrupt.h"
+#include "session/tool.h"
+
+#define SAY(t, ...) (problems_add((t)->problems, __VA_ARGS__), say_newest(t))
+
+static void say_newest(const struct tools *t) { log_warn("%s", t->problems->v[t->problems->n - 1]); }
+
+struct words {
+    char **v;
+    size_t n, cap;
+};
+
+static void add_words(struct words *w, const char *const *v) {
+    for (; *v; v++) vec_push(w, xstrdup(*v));
+}
+
+static void free_words(struct words *w) {
+    for (size_t i = 0; i < w->n; i++) free(w->v[i]);
+    free(w->v);
+}
+
+static void add_program(struct words *w, char *const *argv) {
+    for (; *argv; argv++) vec_push(w, xstrdup(*argv));
+    vec_push(w, NULL);
+}
+
+/* DIR/NAME, made; caller frees; NULL: said. */
+static char *make_folder(const struct tools *t, const char *name) {
+    struct err err;
+    char *dir = file_join(t->dir, name);
+    if (file_mkdirs(dir, &err) == 0) return dir;
+    SAY(t, "%s", err.msg);
+    free(dir);
+    return NULL;
+}
+
+/* ---- Nsight Compute */
+
+/* Caches stay as the run leaves them and clocks as they are: figures of the run, as near as replay comes. */
+static void ncu_command(const char *ncu, const struct ncu_plan *p, const char *csv, char *const *argv,
+                        struct words *w) {
+    const char *fixed[] = { ncu,
+                            "--target-processes",
+                            "all",
+                            "--clock-control",
+                            "none",
+                            "--cache-control",
+                            "none",
+                            "--csv",
+                            "--page",
+                            "raw",
+                            "--print-units",
+                            "base",
+                            "--print-kernel-base",
+                            "mangled",
+                            "--section",
+                            "SpeedOfLight",
+                            "--section",
+                            "MemoryWorkloadAnalysis",
+                            "--section",
+                            "Occupancy",
+                            "--section",
+                            "LaunchStats",
+                            "--section",
+                            "WarpStateStats",
+                            "--metrics",
+                            "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
+                            "--kernel-name-base",
+                            "mangled",
+                            "--kernel-name",
+                            p->names.buf,
+                            "--log-file",
+                            csv,
+                            NULL };
+    const char *range[] = { "--nvtx", "--nvtx-include", p->range, "--nvtx-include", p->marked_range, NULL };
+    char skip[24], count[24];
+    snprintf(skip, sizeof skip, "%llu", (unsigned long long)p->skip);
+    snprintf(count, sizeof count, "%llu", (unsigned long long)p->count);
+    const char *place[] = { "--launch-skip", skip, "--launch-count", count, NULL };
+    add_words(w, fixed);
+    if (p->range) add_words(w, range);
+    add_words(w, place);
+    add_program(w, argv);
+}
+
+static bool same_dims(const char *text, const uint32_t d[3]) {
+    unsigned x = 0, y = 1, z = 1;
+    return sscanf(text, " ( %u , %u , %u )", &x, &y, &z) < 1 || !d[0] ||
+           (x == d[0] && y == d[1] && z == d[2]);
+}
+
+/* How many of the plan's kernels are among what ncu profiled. */
+static size_t count_met(const struct analysis *a, const struct ncu_plan *p, const struct ncu *n) {
+    size_t met = 0;
+    for (size_t i = 0; i < p->kernels.n; i++) {
+        const struct timeline_shape *s = &a->timeline->shapes[a->kernels[p->kernels.v[i]].shape];
+        char *look = kernel_name_look(timeline_text(a->timeline, s->name));
+        bool found = false;
+        for (size_t k = 0; k < n->launches.n && !found; k++) {
+            char *other = kernel_name_look(intern_text(n->texts, n->launches.v[k].name));
+            found =
+                strcmp(look, other) == 0 && same_dims(intern_text(n->texts, n->launches.v[k].grid), s->grid);
+            free(other);
+        }
+        met += found;
+        free(look);
+    }
+    return met;
+}
+
+/* What ncu says of itself stands among its rows, behind "==". */
+static void ncu_words(const char *csv, struct strbuf *out) {
+    if (file_exists(csv)) tool_last_words(csv, out);
+    if (out->len && strncmp(out->buf, "==", 2) != 0) strbuf_reset(out);
+}
+
+/* One run under ncu. True: its CSV holds launches that we asked for. */
+static bool profile_stage(const struct tools *t, const struct analysis *a, const char *ncu,
+                          const struct ncu_plan *p, const char *csv, const char *log_path) {
+    struct words w = { 0 };
+    struct ncu found;
+    struct err err, unread;
+    struct strbuf words = STRBUF_INIT;
+    const char *where = p->stage ? p->stage : "no stage";
+    ncu_command(ncu, p, csv, t->argv, &w);
+    log_info("running it again under Nsight Compute: %zu kernels of %s, %llu launches", p->kernels.n, where,
+             (unsigned long long)p->count);
+    struct tool_run run = {
+        .argv = w.v, .set = t->set, .log = log_path, .input = t->input, .limit_s = t->limit_s
+    };
+    int rc = tool_run(&run, &err);
+    ncu_init(&found);
+    bool read = file_exists(csv) && ncu_read(&found, csv, &unread) == 0;
+    size_t met = read ? count_met(a, p, &found) : 0;
+    ncu_words(csv, &words);
+    if (rc < 0)
+        SAY(t, "%s: %s%s%s%s", where, err.msg, words.len ? ": " : "", words.buf,
+            met ? "; what it had measured by then is shown" : "");
+    if (read && found.launches.n && !met)
+        SAY(t, "%s: Nsight Compute measured %zu launches, none of them of the kernels asked for", where,
+            found.launches.n);
+    else if (!met)
+        SAY(t,
+            "%s: Nsight Compute measured nothing: no launch matched (the program may take another course when it is run again, "
+            "or open no NVTX range '%s' under ncu)%s%s",
+            where, p->range ? p->range : "", words.len ? "; it says: " : "", words.buf);
+    else if (met < p->kernels.n)
+        SAY(t, "%s: Nsight Compute measured %zu of %zu kernels", where, met, p->kernels.n);
+    ncu_free(&found);
+    free_words(&w);
+    strbuf_free(&words);
+    return met > 0;
+}
+
+static bool profile_stages(const struct tools *t, const struct analysis *a, const char *ncu,
+                           const struct ncu_plans *plans, const char *dir) {
+    struct words files = { 0 };
+    struct err err;
+    for (size_t i = 0; i < plans->n && !interrupt_signal(); i++) {
+        char *csv = xasprintf("%s/%zu-%s.csv", dir, i + 1, plans->v[i].stage ? plans->v[i].stage : "outside"),
+             *log_path = xasprintf("%s/%zu.log", dir, i + 1);
+        for (char *c = csv + strlen(dir) + 1; *c; c++)
+            if (strchr("/ \\\n", *c)) *c = '_';
+        bool ok = profile_stage(t, a, ncu, &plans->v[i], csv, log_path);
+        if (ok) vec_push(&files, xstrdup(csv));
+        free(csv);
+        free(log_path);
+    }
+    bool any = files.n > 0;
+    if (any && ncu_into_run((const char *const *)files.v, files.n, t->dir, &err) < 0) {
+        SAY(t, "%s", err.msg);
+        any = false;
+    }
+    free_words(&files);
+    return any;
+}
+
+bool tools_ncu(const struct tools *t, const struct analysis *a, size_t top, const char *stage) {
+    struct ncu_plans plans;
+    char *ncu = tool_find("ncu"), *dir = NULL;
+    bool any = false;
+    ncu_plan_make(a, top, stage, &plans);
+    if (!ncu)
+        SAY(t,
+            "Nsight Compute (ncu) is neither in PATH nor under /usr/local/cuda or /opt/nvidia: install it or leave --ncu out");
+    else if (!plans.n && stage)
+        SAY(t, "Nsight Compute was not run: no kernel of a stage '%s' was recorded", stage);
+    else if (!plans.n)
+        SAY(t, "Nsight Compute was not run: no kernel was recorded");
+    else if ((dir = make_folder(t, "ncu")))
+        any = profile_stages(t, a, ncu, &plans, dir);
+    ncu_plan_free(&plans);
+    free(ncu);
+    free(dir);
+    return any;
+}
+
+/* ---- Nsight Systems */
+
+static bool holds_bytes(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0 && st.st_size > 0;
+}
+
+bool tools_nsys(const struct tools *t) {
+    char *nsys = tool_find("nsys"), *dir = nsys ? make_folder(t, "nsys") : NULL;
+    bool kept = false;
+    if (!nsys)
+        SAY(t,
+            "Nsight Systems (nsys) is neither in PATH nor under /usr/local/cuda or /opt/nvidia: install it or leave --nsys out");
+    if (dir) {
+        struct words w = { 0 };
+        struct err err;
+        char *base = file_join(dir, "report"), *report = xasprintf("%s.nsys-rep", base),
+             *raw = xasprintf("%s.qdstrm", base), *log_path = file_join(dir, "nsys.log");
+        const char *fixed[] = {
+            nsys, "profile", "--trace", "cuda,nvtx,osrt", "--force-overwrite", "true", "--output", base, NULL
+        };
+        add_words(&w, fixed);
+        add_program(&w, t->argv);
+        log_info("running it again under Nsight Systems");
+        struct tool_run run = {
+            .argv = w.v, .set = t->set, .log = log_path, .input = t->input, .limit_s = t->limit_s
+        };
+        int rc = tool_run(&run, &err);
+        kept = holds_bytes(report);
+        if (rc < 0) SAY(t, "%s%s", err.msg, kept ? "; its report is kept" : "");
+        if (!kept)
+            SAY(t, "Nsight Systems left no report%s",
+                holds_bytes(raw) ? ", only its raw data in nsys/report.qdstrm" : "");
+        free_words(&w);
+        free(base), free(report), free(raw), free(log_path);
+    }
+    free(nsys);
+    free(dir);
+    return kept;
+}

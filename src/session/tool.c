@@ -1,0 +1,132 @@
+#include "session/tool.h"
+
+#include <fcntl.h>
+#include <glob.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/die.h"
+#include "base/file.h"
+#include "base/util.h"
+#include "session/interrupt.h"
+
+#define LOOK_US 20000
+#define GRACE_S 5.0
+#define MAX_LOG_BYTES (64u << 20)
+
+static char *in_path(const char *name) {
+    const char *path = getenv("PATH");
+    for (const char *p = path ? path : ""; *p;) {
+        size_t n = strcspn(p, ":");
+        char *file = xasprintf("%.*s/%s", (int)n, p, name);
+        if (n && access(file, X_OK) == 0 && !file_is_dir(file)) return file;
+        free(file);
+        p += n + (p[n] == ':');
+    }
+    return NULL;
+}
+
+char *tool_find(const char *name) {
+    static const char *const places[] = { "/usr/local/cuda/bin/%s", "/opt/nvidia/nsight-*/*/%s",
+                                          "/opt/nvidia/nsight-*/*/bin/%s" };
+    char *found = in_path(name);
+    for (size_t i = 0; !found && i < COUNTOF(places); i++) {
+        char pattern[128];
+        glob_t g;
+        snprintf(pattern, sizeof pattern, places[i], name);
+        if (glob(pattern, 0, NULL, &g) == 0 && access(g.gl_pathv[g.gl_pathc - 1], X_OK) == 0)
+            found = xstrdup(g.gl_pathv[g.gl_pathc - 1]);
+        globfree(&g);
+    }
+    return found;
+}
+
+/* In a group of its own, so that all of it can be ended; it ends when we do. */
+static void become(const struct tool_run *t, int in, int log) {
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    for (int i = 1; i < NSIG; i++) signal(i, SIG_DFL);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    dup2(in, STDIN_FILENO), dup2(log, STDOUT_FILENO), dup2(log, STDERR_FILENO);
+    for (const char *const *e = t->set; e && *e; e++) putenv((char *)(uintptr_t)*e);
+    execv(t->argv[0], t->argv);
+    _exit(127);
+}
+
+static bool ended(pid_t pid, int *status, double limit_s, bool heed_interrupt) {
+    uint64_t until = clock_mono_ns() + (uint64_t)(limit_s * 1e9);
+    while (waitpid(pid, status, WNOHANG) == 0) {
+        if (clock_mono_ns() > until || (heed_interrupt && interrupt_signal())) return false;
+        usleep(LOOK_US);
+    }
+    return true;
+}
+
+static int describe(const struct tool_run *t, int status, bool late, struct err *err) {
+    struct strbuf words = STRBUF_INIT;
+    const char *name = file_basename(t->argv[0]);
+    tool_last_words(t->log, &words);
+    const char *said = words.len ? ": " : "";
+    int rc = 0;
+    if (interrupt_signal())
+        rc = err_set(err, "%s was interrupted", name);
+    else if (late)
+        rc =
+            err_set(err, "%s was not done after %.0f s and was ended%s%s", name, t->limit_s, said, words.buf);
+    else if (WIFSIGNALED(status))
+        rc = err_set(err, "%s died of signal %d%s%s", name, WTERMSIG(status), said, words.buf);
+    else if (WEXITSTATUS(status) != 0)
+        rc = err_set(err, "%s ended with exit status %d%s%s", name, WEXITSTATUS(status), said, words.buf);
+    strbuf_free(&words);
+    return rc;
+}
+
+int tool_run(const struct tool_run *t, struct err *err) {
+    int in = open(t->input ? t->input : "/dev/null", O_RDONLY | O_CLOEXEC),
+        log = open(t->log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644), status = 0;
+    if (in < 0 || log < 0) {
+        int rc = err_set(err, "cannot open %s", in < 0 ? t->input : t->log);
+        if (in >= 0) close(in);
+        if (log >= 0) close(log);
+        return rc;
+    }
+    pid_t pid = fork();
+    if (pid == 0) become(t, in, log);
+    close(in);
+    close(log);
+    if (pid < 0) return err_set(err, "cannot start %s: no process", t->argv[0]);
+    setpgid(pid, pid);
+    bool late = !ended(pid, &status, t->limit_s, true);
+    if (late) {
+        kill(-pid, SIGTERM);
+        if (!ended(pid, &status, GRACE_S, false)) {
+            kill(-pid, SIGKILL);
+            waitpid(pid, &status, 0);
+        }
+    }
+    kill(-pid, SIGKILL); /* children that it left behind */
+    return describe(t, status, late, err);
+}
+
+void tool_last_words(const char *log, struct strbuf *out) {
+    struct strbuf text = STRBUF_INIT;
+    struct err ignored;
+    char *last = NULL, *rest, *line;
+    if (file_read(log, MAX_LOG_BYTES, &text, &ignored) == 0 && text.len) {
+        for (rest = text.buf; (line = strsep(&rest, "\n"));) {
+            if (!*line) continue;
+            last = line;
+            if (strstr(line, "==ERROR==") || strstr(line, "error:")) break;
+        }
+        if (last) strbuf_add_printable(out, last, strnlen(last, 300));
+    }
+    strbuf_free(&text);
+}

@@ -1,0 +1,28 @@
+/* Other people's profilers, run on the program once more: found, started with a log and a time limit, ended with all their
+ * children when the limit passes or Ctrl-C comes. */
+#ifndef SESSION_TOOL_H
+#define SESSION_TOOL_H
+
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "base/strbuf.h"
+
+/* In PATH, or where NVIDIA's installers put it. Caller frees; NULL: nowhere. */
+char *tool_find(const char *name);
+
+struct tool_run {
+    char *const *argv;      /* argv[0] is a path; ends with NULL */
+    const char *const *set; /* "NAME=VALUE" laid over our environment, ends with NULL; NULL: nothing */
+    const char *log;        /* file for what it and the program print */
+    const char *input;      /* file for standard input; NULL: empty */
+    double limit_s;
+};
+
+/* 0: it ended with status 0. -1: err says how it ended and what it said last; whatever it wrote is still there. */
+int tool_run(const struct tool_run *t, struct err *err);
+
+/* The line that says most of what went wrong: the first with "==ERROR==" or "error", else the last. Empty: no log. */
+void tool_last_words(const char *log, struct strbuf *out);
+
+#endif
