@@ -3,6 +3,7 @@
 . tests/cli/lib.sh
 mock=$PWD/$BUILD/tests/mock
 app=$mock/mock_app
+fake=$PWD/$BUILD/tests/fake_engine
 export LD_LIBRARY_PATH="$mock${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 cd "$work" || exit 1
 work=$PWD
@@ -115,3 +116,33 @@ expect "nothing at all" 1 err 'Nsight Systems left no report'
 rm -rf f
 run env FAKE=good PATH="$work/tools:$PATH" "$INFERPROF" run --ncu -o f -- "$app" init push=decode kernels=10 pop exit=3
 expect "a program that failed is not run again" 3 err 'not run again under Nsight'
+
+# ---- the same for an engine: it gets the requests of the representative run again
+cat >engine.sh <<EOF
+#!/bin/sh
+"$app" init push=decode kernels=30 pop
+exec "\$@"
+EOF
+chmod +x engine.sh
+mkdir -p conf/engine data
+printf 'defaults: [native, _self_]\nname: fake\ncommand: [x]\ndevices: [cpu, cuda]\n' >conf/engine/fake.yaml
+export XDG_CACHE_HOME="$work/cache"
+echo '{"prompt": "one"}' >data/p.jsonl
+engine() { # BEHAVIOUR OPTIONS...
+    how=$1
+    shift
+    rm -rf runs state ncu.args
+    run env FAKE="$how" PATH="$work/tools:$PATH" "$INFERPROF" profile --conf-dir conf engine=fake dataset=prompts dataset.prompts="$work/data/p.jsonl" \
+        repeats=2 infer.max_new_tokens=4 peak.tflops=0.1 peak.gbps=10 output.dir="$work/runs" output.run_id=e device=cuda:0 \
+        "engine.command=[$work/engine.sh, $fake, $work/state]" "$@"
+}
+engine good --ncu
+expect "Nsight Compute under profile" 0 err 'running it again under Nsight Compute: 3 kernels of decode'
+check "its figures are in the report" sh -c 'grep -q "\"l2_hit_pct\": 77.5" runs/e/metrics.json && grep -q "ncu occupancy" runs/e/report.md'
+check "what the engine was asked, from hello to bye" sh -c 'head -n 1 runs/e/engine_requests.jsonl | grep -q hello && tail -n 1 runs/e/engine_requests.jsonl | grep -q bye'
+check "the engine itself is what runs under it" grep -q 'engine.sh$' ncu.args
+engine empty --ncu
+expect "nothing matched: no success" 1 err 'measured nothing'
+check "and the report says so" grep -q 'measured nothing' runs/e/report.md
+engine good --ncu device=cpu
+expect "on the CPU there is nothing to look at" 1 err 'look at a GPU'
