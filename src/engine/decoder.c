@@ -103,6 +103,7 @@ void decoder_attention(struct decoder *d, struct ops *o, const struct decoder_la
                            .out_row = out_width,
                            .nq = n,
                            .nk = position + n,
+                           .room = d->max_context,
                            .base = position,
                            .window = l->window };
     ops_attention(o, "attention", &a);

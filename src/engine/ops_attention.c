@@ -170,6 +170,7 @@ void ops_attention(struct ops *o, const char *name, const struct attention *a) {
     uint64_t start = record_op_start(o->rec);
     struct attention_job j = { .o = o, .a = a, .tiles = (a->nq + o->k->nr - 1) / o->k->nr };
     struct head h = head_of(o, a, 0);
+    h.nk = MAX(a->nk, a->room);
     ops_reserve_own(o, tile_floats(o->k, &h));
     threads_run(o->threads, attention_task, &j, a->heads * j.tiles);
     if (start)

@@ -92,6 +92,7 @@ struct attention {
     float *out; /* [nq][out_row], head h at h * dim_v */
     ptrdiff_t out_row;
     int nq, nk;
+    int room;   /* keys there may be in later calls: scratch is made for these at once; 0: nk */
     int base;   /* query i sees keys 0 .. base + i; -1: all */
     int window; /* and of those only the last `window`; 0: all */
     /* Bias of SAM: keys and queries on a side x side grid, q . rel_h[qy - ky + side - 1] and the same for w.

@@ -76,3 +76,25 @@ TEST(mixtral_agrees_with_transformers) { check_model("mixtral", 0.05); }
 TEST(qwen3_moe_agrees_with_transformers) { check_model("qwen3_moe", 0.05); }
 TEST(deepseek_v2_agrees_with_transformers) { check_model("deepseek_v2", 0.05); }
 TEST(deepseek_v2_with_expert_groups_agrees_with_transformers) { check_model("deepseek_v2_groups", 0.15); }
+
+/* Scratch is made once for the longest context: later tokens find it there. */
+TEST(decoding_allocates_no_scratch_as_the_context_grows) {
+    struct fixture f;
+    struct err err;
+    const uint32_t ids[] = { 5, 9, 200, 31 };
+    size_t own = 0, shared = 0;
+    fixture_open(&f, "deepseek_v2");
+    struct engine *e = fixture_engine(&f, "bf16");
+    const struct ops *o = engine_ops(e);
+    for (uint32_t tokens = 2; tokens <= 200; tokens += 198) {
+        struct engine_result got;
+        struct engine_request r = { .ids = ids, .nids = 4, .max_new_tokens = tokens, .ignore_eos = true };
+        if (engine_infer(e, &r, &got, &err) < 0) fail_msg("%s", err.msg);
+        engine_result_free(&got);
+        if (tokens > 2) CHECK(o->own[0].cap == own && o->own[1].cap == own && o->shared.cap == shared);
+        own = o->own[0].cap, shared = o->shared.cap;
+    }
+    CHECK(own > 0 && shared > 0);
+    engine_close(e);
+    fixture_close(&f);
+}
