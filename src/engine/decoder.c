@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "engine/latent.h"
 
 void decoder_embed(struct decoder *d, struct ops *o, const uint32_t *ids, int n, float *x) {
     ops_embed(o, &d->embed, ids, n, x);
@@ -40,54 +41,8 @@ static void project_heads(struct decoder *d, struct ops *o, const struct decoder
     keep(l->values, d->v, n, d->kv_heads, d->dim_v, d->max_context, position);
 }
 
-/* A token's latent widened into every head's key [nope | rope] and value. wide: [heads][nope + v]. */
-static void keep_latent(struct decoder *d, const struct decoder_layer *l, const float *wide,
-                        const float *turned, int position) {
-    size_t nope = (size_t)d->c->qk_nope_dim, rope = (size_t)d->c->qk_rope_dim, v = (size_t)d->dim_v;
-    for (int h = 0; h < d->heads; h++, wide += nope + v) {
-        size_t at = (size_t)h * (size_t)d->max_context + (size_t)position;
-        float *key = l->keys + at * (nope + rope);
-        memcpy(key, wide, nope * sizeof(float));
-        memcpy(key + nope, turned, rope * sizeof(float));
-        memcpy(l->values + at * v, wide + nope, v * sizeof(float));
-    }
-}
-
-/* Norms inside latent attention have an eps of their own. */
-static const float latent_eps = 1e-6f;
-
-static void project_latent(struct decoder *d, struct ops *o, const struct decoder_layer *l, int n,
-                           int position) {
-    int rank = (int)d->c->kv_lora_rank, q_rank = (int)d->c->q_lora_rank, rope = (int)d->c->qk_rope_dim;
-    int nope = (int)d->c->qk_nope_dim, q_width = d->heads * d->dim_k, wide = d->heads * (nope + d->dim_v);
-    if (q_rank) {
-        ops_linear(o, "q_a_proj", &l->q_a, d->h, d->hidden, n, d->latent, q_rank, OPS_SET);
-        ops_rmsnorm(o, "q_a_norm", d->latent, q_rank, l->q_a_norm, n, q_rank, latent_eps, d->latent, q_rank);
-        ops_linear(o, "q_b_proj", &l->q_b, d->latent, q_rank, n, d->q, q_width, OPS_SET);
-    } else {
-        ops_linear(o, "q_proj", &l->q, d->h, d->hidden, n, d->q, q_width, OPS_SET);
-    }
-    int row = rank + rope;
-    ops_linear(o, "kv_a_proj", &l->kv_a, d->h, d->hidden, n, d->latent, row, OPS_SET);
-    ops_rmsnorm(o, "kv_a_norm", d->latent, row, l->kv_a_norm, n, rank, latent_eps, d->latent, row);
-    ops_linear(o, "kv_b_proj", &l->kv_b, d->latent, row, n, d->v, wide, OPS_SET);
-    for (int i = 0; i < n; i++) {
-        float *turned = d->latent + (ptrdiff_t)i * row + rank;
-        rope_apply(&d->rope, d->q + (ptrdiff_t)i * q_width, d->heads, d->dim_k, nope, position + i);
-        rope_apply(&d->rope, turned, 1, rope, 0, position + i);
-        keep_latent(d, l, d->v + (ptrdiff_t)i * wide, turned, position + i);
-    }
-}
-
-void decoder_attention(struct decoder *d, struct ops *o, const struct decoder_layer *l, float *x, int n,
-                       int position) {
-    int out_width = d->heads * d->dim_v;
-    ops_rmsnorm(o, "input_layernorm", x, d->hidden, l->norm1, n, d->hidden, (float)d->c->norm_eps, d->h,
-                d->hidden);
-    if (d->c->kv_lora_rank)
-        project_latent(d, o, l, n, position);
-    else
-        project_heads(d, o, l, n, position);
+static void heads_attention(struct decoder *d, struct ops *o, const struct decoder_layer *l, int n,
+                            int position) {
     struct attention a = { .heads = d->heads,
                            .kv_heads = d->kv_heads,
                            .dim_k = d->dim_k,
@@ -100,14 +55,26 @@ void decoder_attention(struct decoder *d, struct ops *o, const struct decoder_la
                            .k_head = (ptrdiff_t)d->max_context * d->dim_k,
                            .v_head = (ptrdiff_t)d->max_context * d->dim_v,
                            .out = d->mixed,
-                           .out_row = out_width,
+                           .out_row = (ptrdiff_t)d->heads * d->dim_v,
                            .nq = n,
                            .nk = position + n,
                            .room = d->max_context,
                            .base = position,
                            .window = l->window };
+    project_heads(d, o, l, n, position);
     ops_attention(o, "attention", &a);
-    ops_linear(o, "o_proj", &l->o, d->mixed, out_width, n, x, d->hidden, OPS_ADD);
+}
+
+void decoder_attention(struct decoder *d, struct ops *o, const struct decoder_layer *l, float *x, int n,
+                       int position) {
+    int width = d->heads * d->dim_v;
+    ops_rmsnorm(o, "input_layernorm", x, d->hidden, l->norm1, n, d->hidden, (float)d->c->norm_eps, d->h,
+                d->hidden);
+    if (d->c->kv_lora_rank)
+        latent_attention(d, o, l, n, position);
+    else
+        heads_attention(d, o, l, n, position);
+    ops_linear(o, "o_proj", &l->o, d->mixed, width, n, x, d->hidden, OPS_ADD);
 }
 
 static void feed_forward(struct decoder *d, struct ops *o, const struct decoder_layer *l, float *x, int n) {

@@ -33,8 +33,8 @@ struct decoder_layer {
     const float *q_a_norm, *kv_a_norm;
     struct expert mlp; /* dense layers */
     struct moe moe;    /* moe.n 0: dense */
-    float *keys;       /* [kv_heads][max_context][dim_k] */
-    float *values;     /* [kv_heads][max_context][dim_v] */
+    float *keys;       /* [kv_heads][max_context][dim_k]; of latent attention [max_context][rank + rope] */
+    float *values;     /* [kv_heads][max_context][dim_v]; of latent attention NULL */
     int window;
 };
 
@@ -51,6 +51,9 @@ struct decoder {
     float *h, *q, *k, *v, *mixed, *gate, *up, *latent, *moe_scratch;
     struct moe_choice *choices;
     int *order;
+    /* latent attention: keys and values of the layer that many tokens go through, and what one token needs */
+    float *wide_keys, *wide_values; /* [heads][max_context][dim_k], [..][dim_v] */
+    float *absorbed, *sums;         /* [heads][rank + rope], [heads][rank] */
 };
 
 struct decoder *decoder_open(const struct llm_text *c, struct weights *w, int max_context, struct err *err);

@@ -108,6 +108,16 @@ static void load_moe(struct decoder *d, struct weights *w, int i) {
         e->shared = load_expert(w, d->hidden, (int)c->shared_intermediate, false, LAYERS, i, shared, 0);
 }
 
+static void make_cache(const struct decoder *d, struct decoder_layer *l) {
+    size_t positions = (size_t)d->max_context * (size_t)d->kv_heads;
+    if (d->c->kv_lora_rank) {
+        l->keys = xcalloc((size_t)d->max_context * (d->c->kv_lora_rank + d->c->qk_rope_dim), sizeof(float));
+        return;
+    }
+    l->keys = xcalloc(positions * (size_t)d->dim_k, sizeof(float));
+    l->values = xcalloc(positions * (size_t)d->dim_v, sizeof(float));
+}
+
 static void load_layer(struct decoder *d, struct weights *w, int i) {
     static const char *const mlp[3] = { "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj" };
     const struct llm_text *c = d->c;
@@ -124,9 +134,7 @@ static void load_layer(struct decoder *d, struct weights *w, int i) {
         load_moe(d, w, i);
     else
         l->mlp = load_expert(w, d->hidden, (int)c->intermediate, c->mlp_bias, LAYERS, i, mlp, 0);
-    size_t positions = (size_t)d->max_context * (size_t)d->kv_heads;
-    l->keys = xcalloc(positions * (size_t)d->dim_k, sizeof(float));
-    l->values = xcalloc(positions * (size_t)d->dim_v, sizeof(float));
+    make_cache(d, l);
 }
 
 static float *rows(size_t width) { return xcalloc(DECODER_CHUNK * width, sizeof(float)); }
@@ -147,6 +155,13 @@ static void make_scratch(struct decoder *d) {
     d->up = rows(c->intermediate);
     d->latent = rows(MAX(c->kv_lora_rank + c->qk_rope_dim, MAX(c->q_lora_rank, 1u)));
     d->moe_scratch = moe_floats ? xcalloc(moe_floats, sizeof(float)) : NULL;
+    if (c->kv_lora_rank) {
+        size_t positions = (size_t)d->heads * (size_t)d->max_context;
+        d->wide_keys = xcalloc(positions * (size_t)d->dim_k, sizeof(float));
+        d->wide_values = xcalloc(positions * (size_t)d->dim_v, sizeof(float));
+        d->absorbed = xcalloc((size_t)d->heads * (c->kv_lora_rank + c->qk_rope_dim), sizeof(float));
+        d->sums = xcalloc((size_t)d->heads * c->kv_lora_rank, sizeof(float));
+    }
     d->choices = xcalloc(DECODER_CHUNK * (c->experts_per_token + 1), sizeof *d->choices);
     d->order = xcalloc(DECODER_CHUNK * (c->experts_per_token + 1), sizeof *d->order);
 }
@@ -157,7 +172,7 @@ struct decoder *decoder_open(const struct llm_text *c, struct weights *w, int ma
     bool latent = c->kv_lora_rank > 0;
     d->c = c;
     d->hidden = (int)c->hidden, d->heads = (int)c->heads, d->layers = (int)c->layers;
-    d->kv_heads = latent ? d->heads : (int)c->kv_heads; /* latents are widened into the cache */
+    d->kv_heads = (int)c->kv_heads;
     d->dim_k = (int)c->head_dim, d->dim_v = (int)c->v_head_dim;
     d->vocab = (int)c->vocab, d->max_context = max_context;
     d->score_scale = (float)((latent ? rope_score_scale(&c->rope) : 1.0) / sqrt(d->dim_k));
@@ -182,7 +197,9 @@ void decoder_close(struct decoder *d) {
         free(d->layer[i].keys);
         free(d->layer[i].values);
     }
-    float *const scratch[] = { d->h, d->q, d->k, d->v, d->mixed, d->gate, d->up, d->latent, d->moe_scratch };
+    float *const scratch[] = { d->h,           d->q,        d->k,      d->v,           d->mixed,
+                               d->gate,        d->up,       d->latent, d->moe_scratch, d->wide_keys,
+                               d->wide_values, d->absorbed, d->sums };
     for (size_t i = 0; i < COUNTOF(scratch); i++) free(scratch[i]);
     free(d->choices);
     free(d->order);

@@ -15,7 +15,7 @@ struct head {
     float scale;
     const float *q, *key, *value, *rel_h, *rel_w;
     float *out;
-    ptrdiff_t q_row, out_row;
+    ptrdiff_t q_row, v_row, out_row;
 };
 
 static size_t round_up(int n, int to) { return (size_t)((n + to - 1) / to * to); }
@@ -67,15 +67,15 @@ static void mix(const struct head *h, const float *s, int k0, int keys, int lane
     int full = h->dim_v / k->nr * k->nr;
     for (int b = 0; b < keys; b += KEY_BLOCK) {
         int n = MIN(KEY_BLOCK, keys - b);
-        const float *sb = s + (ptrdiff_t)b * k->nr, *v = h->value + (ptrdiff_t)(k0 + b) * h->dim_v;
+        const float *sb = s + (ptrdiff_t)b * k->nr, *v = h->value + (k0 + b) * h->v_row;
         for (int l = 0; l < lanes; l += k->mr)
             for (int d = 0; d < full; d += k->nr)
-                k->tile(n, sb + l, 1, k->nr, MIN(k->mr, lanes - l), v + d, h->dim_v, o + l * ldo + d, ldo,
+                k->tile(n, sb + l, 1, k->nr, MIN(k->mr, lanes - l), v + d, h->v_row, o + l * ldo + d, ldo,
                         b > 0);
         for (int l = 0; l < lanes; l++)
             for (int d = full; d < h->dim_v; d++) {
                 float t = b > 0 ? o[l * ldo + d] : 0.0f;
-                for (int i = 0; i < n; i++) t += sb[i * k->nr + l] * v[(ptrdiff_t)i * h->dim_v + d];
+                for (int i = 0; i < n; i++) t += sb[i * k->nr + l] * v[i * h->v_row + d];
                 o[l * ldo + d] = t;
             }
     }
@@ -115,8 +115,7 @@ static void head_single(const struct head *h, float *own) {
     for (int i = 0; i < keys; i++) own[i] *= h->scale;
     k->softmax(own, (size_t)keys);
     memset(h->out, 0, sizeof(float) * (size_t)h->dim_v);
-    for (int i = 0; i < keys; i++)
-        k->axpy(h->out, own[i], h->value + (ptrdiff_t)(k0 + i) * h->dim_v, (size_t)h->dim_v);
+    for (int i = 0; i < keys; i++) k->axpy(h->out, own[i], h->value + (k0 + i) * h->v_row, (size_t)h->dim_v);
 }
 
 struct attention_job {
@@ -140,6 +139,7 @@ static struct head head_of(const struct ops *o, const struct attention *a, int h
                           .q_row = a->q_row,
                           .key = a->k + kv * a->k_head,
                           .value = a->v + kv * a->v_head,
+                          .v_row = a->v_row ? a->v_row : a->dim_v,
                           .rel_h = a->rel_h,
                           .rel_w = a->rel_w,
                           .out = a->out + head * a->dim_v,
@@ -225,6 +225,7 @@ static struct head qkv_head(const struct qkv_job *j, int sequence) {
                           .q_row = 3 * width,
                           .key = j->keys + at,
                           .value = j->values + at,
+                          .v_row = a->dim,
                           .rel_h = a->rel_h,
                           .rel_w = a->rel_w,
                           .out = a->out + (size_t)b * (size_t)a->n * (size_t)width + head * a->dim,

@@ -89,7 +89,8 @@ struct attention {
     ptrdiff_t q_row;
     const float *k, *v;
     ptrdiff_t k_head, v_head;
-    float *out; /* [nq][out_row], head h at h * dim_v */
+    ptrdiff_t v_row; /* floats from a value to the next; 0: dim_v */
+    float *out;      /* [nq][out_row], head h at h * dim_v */
     ptrdiff_t out_row;
     int nq, nk;
     int room;   /* keys there may be in later calls: scratch is made for these at once; 0: nk */
