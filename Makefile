@@ -207,8 +207,10 @@ install: all
 	install -d '$(DESTDIR)$(PREFIX)/lib/inferprof/engines/hf'
 	install -m 644 engines/hf/*.py '$(DESTDIR)$(PREFIX)/lib/inferprof/engines/hf/'
 	install -d '$(DESTDIR)$(PREFIX)/share/bash-completion/completions' '$(DESTDIR)$(PREFIX)/share/zsh/site-functions'
-	$(B)/inferprof completion bash > '$(DESTDIR)$(PREFIX)/share/bash-completion/completions/inferprof'
-	$(B)/inferprof completion zsh > '$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_inferprof'
+	$(B)/inferprof completion bash > $(B)/gen/completion.bash
+	$(B)/inferprof completion zsh > $(B)/gen/completion.zsh
+	install -m 644 $(B)/gen/completion.bash '$(DESTDIR)$(PREFIX)/share/bash-completion/completions/inferprof'
+	install -m 644 $(B)/gen/completion.zsh '$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_inferprof'
 
 dist:
 	@$(MAKE) --no-print-directory STATIC=1 dist-pack
@@ -216,7 +218,7 @@ dist:
 dist-test: test-build
 	@tarball=$$($(MAKE) --no-print-directory dist | tail -n 1) && BUILD='$(B)' TARBALL="$$tarball" sh tests/dist/run.sh
 dist-pack: all
-	@BUILD='$(B)' VERSION='$(VERSION)' sh scripts/dist.sh
+	+@BUILD='$(B)' VERSION='$(VERSION)' sh scripts/dist.sh
 
 clean:
 	rm -rf build

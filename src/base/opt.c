@@ -22,7 +22,8 @@ bool opt_is_choice(const char *choices, const char *value) {
     return false;
 }
 
-bool opt_in_range(const char *range, double v) {
+/* "1..64", "0..", ">0": bounds are whole numbers. NULL holds everything. */
+static bool in_range(const char *range, double v) {
     char *end;
     if (!range) return true;
     if (*range == '>') return v > (double)strtoull(range + 1, NULL, 10);
@@ -50,7 +51,7 @@ static int store_uint(const struct opt *o, uint64_t *field, const char *value, s
     if (*value == '-') return out_of_range(o, value, "is negative", err);
     if (errno && !(o->choices && strstr(o->choices, "..")[2]))
         return err_set(err, "--%s: %s is too large; at most %llu", o->name, value, ULLONG_MAX);
-    if (errno || !opt_in_range(o->choices, (double)v)) return out_of_range(o, value, "is out of range", err);
+    if (errno || !in_range(o->choices, (double)v)) return out_of_range(o, value, "is out of range", err);
     *field = v;
     return 0;
 }
@@ -60,7 +61,7 @@ static int store_double(const struct opt *o, double *field, const char *value, s
     double v = strtod(value, &end);
     if (!*value || *end || isnan(v)) return err_set(err, "--%s: '%s' is not a number", o->name, value);
     if (isinf(v)) return err_set(err, "--%s: %s is too large", o->name, value);
-    if (!opt_in_range(o->choices, v)) return out_of_range(o, value, "is out of range", err);
+    if (!in_range(o->choices, v)) return out_of_range(o, value, "is out of range", err);
     *field = v;
     return 0;
 }

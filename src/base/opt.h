@@ -52,8 +52,6 @@ int opt_parse(const struct opt_set *sets, size_t nsets, int argc, char **argv, s
               struct err *err);
 
 bool opt_is_choice(const char *choices, const char *value); /* choices: "csv|json|md" */
-/* "1..64", "0..", ">0": bounds are whole numbers. NULL holds everything. */
-bool opt_in_range(const char *range, double v);
 
 void opt_help(const struct opt *rows, size_t n, struct strbuf *out); /* one line a row, aligned */
 

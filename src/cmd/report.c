@@ -9,9 +9,9 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/util.h"
-#include "base/vec.h"
 #include "cmd/build_info.h"
 #include "cmd/commands.h"
+#include "cmd/stage_option.h"
 #include "llm/gpus.h"
 #include "report/costs.h"
 #include "report/run.h"
@@ -22,28 +22,6 @@ struct report_opts {
     double peak_tflops, peak_gbps;
     bool slim;
 };
-
-struct rules {
-    struct analyze_rule *v;
-    size_t n, cap;
-};
-
-/* "decode=vllm_decode*" */
-static int parse_rules(const struct opt_list *in, struct rules *out, struct err *err) {
-    for (size_t i = 0; i < in->n; i++) {
-        const char *equals = strchr(in->v[i], '=');
-        if (!equals || equals == in->v[i] || !equals[1])
-            return err_set(err, "--stage: '%s' is not NAME=GLOB, as in decode=step_*", in->v[i]);
-        struct analyze_rule rule = { xstrndup(in->v[i], (size_t)(equals - in->v[i])), equals + 1 };
-        vec_push(out, rule);
-    }
-    return 0;
-}
-
-static void free_rules(struct rules *rules) {
-    for (size_t i = 0; i < rules->n; i++) free((char *)rules->v[i].stage);
-    free(rules->v);
-}
 
 /* The costs need the token counts of a first look; then everything is computed again with them. */
 static int add_model(struct report_run *r, const struct report_opts *o, struct report_run_options *options,
@@ -101,11 +79,11 @@ static int write_and_print(struct report_run *r, const struct report_opts *o, co
 
 static int run(const void *opts, int argc, char **argv) {
     const struct report_opts *o = opts;
-    struct rules rules = { 0 };
+    struct stage_option rules = { 0 };
     struct report_run r;
     struct err err;
-    if (parse_rules(&o->stages, &rules, &err) < 0) {
-        free_rules(&rules);
+    if (stage_option_parse(&o->stages, &rules, &err) < 0) {
+        stage_option_free(&rules);
         return command_usage("report: %s", err.msg);
     }
     struct report_run_options options = { .rules = rules.v,
@@ -118,7 +96,7 @@ static int run(const void *opts, int argc, char **argv) {
         if (rc == 0) rc = write_and_print(&r, o, argv[0], &err);
         report_run_close(&r);
     }
-    free_rules(&rules);
+    stage_option_free(&rules);
     return rc < 0 ? command_fail(&err) : EXIT_DONE;
 }
 

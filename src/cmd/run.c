@@ -18,6 +18,7 @@
 #include "cmd/command.h"
 #include "cmd/commands.h"
 #include "cmd/run_report.h"
+#include "cmd/stage_option.h"
 #include "cmd/tools.h"
 #include "report/run.h"
 #include "session/counters.h"
@@ -93,30 +94,15 @@ struct run {
     char **argv;
     char *dir, *id, *trace_dir, *command;
     uint64_t started_ns;
-    struct {
-        struct analyze_rule *v;
-        size_t n, cap;
-    } rules;
+    struct stage_option rules;
     struct problems problems;
     size_t said; /* of the problems, when they arose */
     struct spawn program;
     struct engine_proc *counters; /* NULL: not sampled */
 };
 
-static int read_rules(struct run *r) {
-    for (size_t i = 0; i < r->o->stages.n; i++) {
-        const char *text = r->o->stages.v[i], *eq = strchr(text, '=');
-        if (!eq || eq == text || !eq[1])
-            return command_usage("run: --stage %s: expected NAME=GLOB, as in --stage 'decode=step *'", text);
-        struct analyze_rule rule = { xstrndup(text, (size_t)(eq - text)), eq + 1 };
-        vec_push(&r->rules, rule);
-    }
-    return 0;
-}
-
 static void free_run(struct run *r) {
-    for (size_t i = 0; i < r->rules.n; i++) free((void *)(uintptr_t)r->rules.v[i].stage);
-    free(r->rules.v);
+    stage_option_free(&r->rules);
     free(r->dir);
     free(r->id);
     free(r->trace_dir);
@@ -401,8 +387,9 @@ done:
 static int run(const void *opts, int argc, char **argv) {
     struct run r = { .o = opts, .argv = xcalloc((size_t)argc + 1, sizeof *argv) };
     memcpy(r.argv, argv, (size_t)argc * sizeof *argv);
-    int status = read_rules(&r);
-    if (status == 0) status = profile(&r);
+    struct err err;
+    int status = stage_option_parse(&r.o->stages, &r.rules, &err) < 0 ? command_usage("run: %s", err.msg)
+                                                                      : profile(&r);
     free(r.argv);
     free_run(&r);
     return status;

@@ -63,10 +63,6 @@ void weight_files_close(struct weight_files *f) {
     free(f);
 }
 
-bool weight_files_has(const struct weight_files *f, const char *name) {
-    return safetensors_find(f->heads, name) != NULL;
-}
-
 static int dtype_of(enum llm_dtype from, enum dtype *to) {
     switch (from) {
     case LLM_F32: *to = DTYPE_F32; return 0;

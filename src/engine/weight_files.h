@@ -15,7 +15,6 @@ struct weight_view {
 struct weight_files;
 struct weight_files *weight_files_open(const char *dir, struct err *err);
 void weight_files_close(struct weight_files *f); /* NULL: nothing */
-bool weight_files_has(const struct weight_files *f, const char *name);
 /* rows 0: a flat tensor of cols numbers. -1: missing, of another size, or of a type that is not a float. */
 int weight_files_find(const struct weight_files *f, const char *name, int rows, int cols,
                       struct weight_view *out, struct err *err);
