@@ -18,3 +18,10 @@ run sh scripts/lint_includes.sh "$work/src"
 expect "an include that points the wrong way fails the lint" 1 err 'base/bad.c: includes from trace/, but base/ may use only: base'
 run sh scripts/lint_includes.sh src
 expect "the includes of the project point one way" 0
+
+# Installed files are for everyone, whatever umask they were installed with. The program itself is not built again.
+if [ "$BUILD" = build ]; then
+    (umask 077 && make -s --no-print-directory install DESTDIR="$work/de st" PREFIX=/usr >"$work/log" 2>&1)
+    check "make install takes a folder with a blank" test -x "$work/de st/usr/bin/inferprof"
+    check "and everyone may read what it put there" test -z "$(find "$work/de st/usr" ! -perm -a=r)"
+fi

@@ -43,7 +43,7 @@ run "$INFERPROF" run -o part --range 'decode*' -- "$app" init push=prefill kerne
 expect "a part was captured: its share is told, nothing is scaled up" 0 err 'kernels were recorded in [0-9.]+% of the time \(1 window\)' \
     err '^prefill .*–'
 run "$INFERPROF" run --stage nonsense -- true
-expect "a rule without a glob" 2 err 'expected NAME=GLOB'
+expect "a rule without a glob" 2 err 'is not NAME=GLOB'
 run "$INFERPROF" run
 expect "no program" 2 err 'PROGRAM'
 run "$INFERPROF" run -o nine --preset min -- "$app" init push=r kernels=10 pop
