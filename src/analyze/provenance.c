@@ -85,6 +85,12 @@ static void note_attribution(struct context *c) {
             c, ANALYSIS_INFO,
             "%s kernels were launched by threads that mark no stage: they count in the stage open in their process",
             analysis_count(c, c->lent_kernels));
+    if (tl->cut_kernels)
+        analysis_note(
+            c, ANALYSIS_INFO,
+            "%s kernels (%.1f ms) that ran before and after the recorded request (making weights, warming up) are "
+            "left out of every table",
+            analysis_count(c, tl->cut_kernels), tl->cut_ns * 1e-6);
     if (tl->nwindows)
         analysis_note(
             c, ANALYSIS_WARNING,

@@ -138,7 +138,7 @@ static void find_occurrences(struct context *c, struct building *b, struct match
 
 /* No range is a stage: the whole trace is one. */
 static void whole_trace(struct context *c, struct building *b) {
-    vec_push(&b->stages, new_stage("(whole trace)", "(whole trace)", ANALYSIS_NONE, 0));
+    vec_push(&b->stages, new_stage("whole trace", "whole trace", ANALYSIS_NONE, 0));
     b->stages.v[0].implicit = true;
     add_occurrence(c, b, 0, TIMELINE_NONE, ANALYSIS_NONE, NULL);
     for (size_t i = 0; i < c->tl->ranges.n; i++) c->range_occurrence[i] = 0;

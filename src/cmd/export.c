@@ -55,7 +55,8 @@ static int run(const void *opts, int argc, char **argv) {
     struct err err;
     if (o->window && export_window_parse(o->window, &stretch, &err) < 0)
         return command_usage("export: %s", err.msg);
-    int rc = report_run_open(&r, (const char *const *)argv, (size_t)argc, NULL, &err);
+    const struct report_run_options all = { .whole = true };
+    int rc = report_run_open(&r, (const char *const *)argv, (size_t)argc, &all, &err);
     if (rc == 0) {
         rc = export_run(&r, o, argv[0], &err);
         report_run_close(&r);

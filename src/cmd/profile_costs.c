@@ -26,8 +26,8 @@ static void peak_of_gpu(const struct profile_plan *p, struct profile_peak *out) 
     }
     out->peak.flop_per_s = llm_gpu_flop_per_s(g, type);
     out->peak.bytes_per_s = llm_gpu_bytes_per_s(g);
-    snprintf(out->source, sizeof out->source, "datasheet of %.60s (%.120s)", g->name,
-             g->source ? g->source : "");
+    snprintf(out->source, sizeof out->source, "datasheet of %.60s, dense %s", g->name, llm_dtype_name(type));
+    snprintf(out->detail, sizeof out->detail, "%s", g->source ? g->source : "");
 }
 
 static void peak_of_cpu(const struct profile_plan *p, struct profile_peak *out) {

@@ -12,6 +12,7 @@ struct profile_peak {
     char device[160]; /* "NVIDIA H200"; the CPU's name */
     char type[64];    /* "bf16 dense"; "f32" */
     char source[320]; /* where both numbers come from */
+    char detail[160]; /* more of that, for those who ask; "" */
 };
 
 /* Settings, environment, GPU table or measurement, in this order. Says on the log what it could not find. */

@@ -278,9 +278,10 @@ static void say_recording_cost(struct profile_results *r) {
 static void say_assumptions(struct profile_results *r, const struct profile_run *run) {
     const struct profile_plan *p = run->plan;
     struct problems *a = &r->assumptions;
-    problems_add(a, "Peaks: %s.",
+    problems_add(a, "Peaks: %s%s%s.",
                  run->peak->source[0] ? run->peak->source
-                                      : "none known, so MFU, MBU and floors are not given");
+                                      : "none known, so MFU, MBU and floors are not given",
+                 run->peak->detail[0] ? "; " : "", run->peak->detail);
     problems_add(
         a,
         "A multiply-add counts 2 FLOPs; matrix products, convolutions and attention count, causal attention by its real context.");
@@ -323,17 +324,15 @@ static void say_problems(struct profile_results *r, const struct profile_run *ru
 
 /* ---- the trace of the representative run */
 
-static struct timeline *load_traces(const char *run_dir, struct profile_results *r) {
+static struct timeline *load_traces(const char *run_dir, struct profile_results *r, struct problems *paths) {
     char *dir = file_join(run_dir, "trace");
-    struct problems paths = { 0 };
     struct err err;
-    trace_files_add(&paths, dir);
-    struct timeline *tl = paths.n ? timeline_load((const char *const *)paths.v, paths.n, &err) : NULL;
-    if (paths.n && !tl) problems_add(&r->problems, "The trace could not be read: %s", err.msg);
-    if (!paths.n)
+    trace_files_add(paths, dir);
+    struct timeline *tl = paths->n ? timeline_load((const char *const *)paths->v, paths->n, &err) : NULL;
+    if (paths->n && !tl) problems_add(&r->problems, "The trace could not be read: %s", err.msg);
+    if (!paths->n)
         problems_add(&r->problems,
                      "The representative run left no trace: there are no operators and kernels to show.");
-    problems_free(&paths);
     free(dir);
     return tl;
 }
@@ -361,8 +360,12 @@ static void stage_input(struct profile_results *r, const struct profile_run *run
 }
 
 static void fill_analysis(struct profile_results *r, const struct profile_run *run) {
-    r->timeline = load_traces(run->run_dir, r);
-    if (!r->timeline) return;
+    struct problems paths = { 0 };
+    r->timeline = load_traces(run->run_dir, r, &paths);
+    if (!r->timeline) {
+        problems_free(&paths);
+        return;
+    }
     report_trace_problems(r->timeline, &r->problems);
     r->costs = xcalloc(r->nstages, sizeof *r->costs);
     r->timings = xcalloc(r->nstages, sizeof *r->timings);
@@ -382,6 +385,8 @@ static void fill_analysis(struct profile_results *r, const struct profile_run *r
                                          .peak_source = run->peak->source,
                                          .model = run->plan->model_name };
     analyze_run(r->timeline, &r->analyze, &r->analysis);
+    report_keep_request(&paths, &r->analyze, &r->timeline, &r->analysis);
+    problems_free(&paths);
     r->in.analysis = &r->analysis;
     r->in.timeline = r->timeline;
 }

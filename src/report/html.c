@@ -135,10 +135,14 @@ static void page_problems(const struct view *v, struct strbuf *out) {
 
 static void section_roofline(const struct view *v, struct strbuf *out) {
     if (!has_chart(v, chart_roofline)) return;
+    bool kernels = false;
+    for (size_t i = 0; i < v->a->nroofline; i++) kernels |= v->a->roofline[i].stage == ANALYSIS_NONE;
     html_section(
         out, "roofline", "Roofline",
-        "Each circle is a kernel, its area the time it takes; dots with a name are whole stages. The line is what the "
-        "device allows at that many operations per byte.");
+        kernels
+            ? "Each circle is a kernel or an operator, its area the time it takes; dots with a name are "
+              "whole stages. The line is what the device allows at that many operations per byte."
+            : "Dots are whole stages. The line is what the device allows at that many operations per byte.");
     html_chart(v, chart_roofline, out);
     strbuf_addstr(out, "<p class=\"small soft\">Peaks: ");
     html_escape(out, text_or_dash(view_peak_source(v)));

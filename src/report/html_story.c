@@ -28,10 +28,28 @@ static void finding(const struct analysis *a, const struct analysis_finding *f, 
                 analysis_confidence_name(f->confidence));
 }
 
+/* The question of the page in one line: how far is each stage from what the hardware allows? */
+static void answer(const struct view *v, struct strbuf *out) {
+    size_t said = 0;
+    for (size_t i = 0; i < v->nstages; i++) {
+        const struct view_stage *s = &v->stages[i];
+        if (s->parent || s->outside || !isfinite(s->time_ms) || said == 4) continue;
+        strbuf_addstr(out, said++ ? "; " : "<p class=\"lede\">");
+        html_escape(out, s->name);
+        strbuf_addf(out, " takes <b>%s</b>", text_ms(s->time_ms).s);
+        if (isfinite(s->distance))
+            strbuf_addf(out, ", <b>%s</b> what the hardware allows", text_times(s->distance).s);
+        else if (isfinite(s->busy_share) && !view_on_cpu(v))
+            strbuf_addf(out, ", the GPU is busy %s of it", text_percent(s->busy_share).s);
+    }
+    if (said) strbuf_addstr(out, ".</p>\n");
+}
+
 void html_verdict(const struct view *v, struct strbuf *out) {
     const struct analysis_finding *f;
     size_t n = view_findings(v, &f);
     html_section(out, "verdict", "What to change first", NULL);
+    answer(v, out);
     if (n == 0) {
         strbuf_addf(out, "<p class=\"lede\">%s</p>\n",
                     v->a ? "No finding: no rule has evidence in this trace."
@@ -66,7 +84,7 @@ static void figure(struct strbuf *out, const char *name, const char *value, cons
 
 static void stage_figure(const struct view_stage *s, struct strbuf *out) {
     char note[64] = "";
-    if (isfinite(s->timed.std)) snprintf(note, sizeof note, "\u00b1 %s", text_ms_number(s->timed.std).s);
+    if (isfinite(s->timed.std)) snprintf(note, sizeof note, "\u00b1 %s", text_ms(s->timed.std).s);
     figure(out, s->name, text_ms(s->time_ms).s, note);
 }
 
@@ -141,58 +159,49 @@ static void refusals(const struct view *v, struct strbuf *out) {
     }
 }
 
-static void counters(const struct view *v, struct strbuf *out) {
-    struct table t;
-    rows_counters_md(v, &t);
-    if (table_rows(&t) == 0) {
-        table_free(&t);
+/* A table of the section with its own heading and remark; nothing where it has no row. Frees it. */
+static void part(struct table *t, const char *heading, const char *remark, struct strbuf *out) {
+    if (table_rows(t) == 0) {
+        table_free(t);
         return;
     }
-    strbuf_addstr(
-        out,
-        "<h3 style=\"margin-top:26px\">Measured by hardware counters, beside the model</h3>\n<p class=\"small soft\">Of the "
-        "recorded run, idle time included. DRAM stands beside the MBU of that run, tensor activity at the highest clock "
-        "beside its MFU.</p>\n");
-    html_table(out, &t);
+    if (heading) strbuf_addf(out, "<h3 style=\"margin-top:26px\">%s</h3>\n", heading);
+    if (remark)
+        strbuf_addf(out, "<p class=\"small soft\"%s>%s</p>\n", heading ? "" : " style=\"margin-top:14px\"",
+                    remark);
+    html_table(out, t);
 }
 
 void html_stages(const struct view *v, struct strbuf *out) {
     struct table t;
     if (v->nstages == 0) return;
     html_section(out, "stages", "Stages", NULL);
-    strbuf_addstr(out, "<p class=\"lede\">Time of one occurrence: ");
+    strbuf_addstr(out, "<p class=\"lede\">Times: ");
     html_escape(out, v->stages[0].source);
     strbuf_addstr(out, ".</p>\n");
     stage_bars(v, out);
     rows_stages_md(v, &t);
     html_table(out, &t);
     rows_substages_md(v, &t);
-    if (table_rows(&t)) {
-        strbuf_addstr(
-            out,
-            "<p class=\"small soft\" style=\"margin-top:14px\">Parts of the stages above; they are included there and not added to them.</p>\n");
-        html_table(out, &t);
-    } else {
-        table_free(&t);
-    }
-    rows_aggregates_md(v, &t);
-    if (table_rows(&t)) {
-        strbuf_addstr(out, "<h3 style=\"margin-top:26px\">Timed repeats</h3>\n");
-        html_table(out, &t);
-    } else {
-        table_free(&t);
-    }
+    part(&t, NULL, "Parts of the stages above; they are included there and not added to them.", out);
+    if (!view_has_floors(v)) strbuf_addf(out, "<p class=\"small soft\">%s</p>\n", rows_no_model_note);
+    rows_aggregates_md(v, &t), part(&t, "Timed repeats", NULL, out);
+    rows_stability_md(v, &t), part(&t, "Stability", NULL, out);
+    rows_tokens_md(v, &t);
+    part(&t, "From token to token",
+         "In the recorded run, within a stage; of servers' step labels, from step to step.", out);
     rows_overhead_md(v, &t);
-    if (table_rows(&t)) {
-        strbuf_addstr(
-            out,
-            "<h3 style=\"margin-top:26px\">What recording cost</h3>\n<p class=\"small soft\">Latencies are from repeats "
-            "with nothing recorded. Above 1.25x, shares and idle times are distorted: take a lighter preset.</p>\n");
-        html_table(out, &t);
-    } else {
-        table_free(&t);
-    }
-    counters(v, out);
+    part(
+        &t, "What recording cost",
+        "Latencies are from repeats with nothing recorded. Above 1.25x, shares and idle times are distorted: take a "
+        "lighter preset.",
+        out);
+    rows_counters_md(v, &t);
+    part(
+        &t, "Measured by hardware counters, beside the model",
+        "Of the recorded run, idle time included. DRAM stands beside the MBU of that run, tensor activity at the "
+        "highest clock beside its MFU.",
+        out);
     html_section_end(out);
 }
 
@@ -206,8 +215,18 @@ void html_idle(const struct view *v, struct strbuf *out) {
     }
     html_section(
         out, "idle", "Why the GPU waited",
-        "Milliseconds of the recorded run, between the first and the last kernel of each occurrence.");
+        "Milliseconds of the recorded run, between the first and the last kernel of each occurrence; of several GPUs "
+        "their mean.");
     html_table(out, &t);
+    rows_queue_md(v, &t);
+    part(
+        &t, "The launch queue",
+        "Launches that wait when a kernel starts: a host that is ahead keeps it filled. \"Found it empty\": kernels with "
+        "no launch behind them.",
+        out);
+    rows_communication_md(v, &t);
+    part(&t, "Communication",
+         "Kernels of communication, and how much of their time other kernels ran beside them.", out);
     refusals(v, out);
     html_section_end(out);
 }

@@ -99,23 +99,30 @@ static void limit_note(struct strbuf *out, size_t n, const char *what, const cha
 }
 
 /* Two figures a cell keep the table narrow. */
+static void pair_with(struct strbuf *out, double sort_value, const char *shown, const char *below,
+                      const char *when_pointed_at) {
+    strbuf_addf(out, "<td class=\"n cat\" data-v=\"%s\"%s%s%s>%s<small>%s</small></td>",
+                text_raw(sort_value).s, *when_pointed_at ? " title=\"" : "", when_pointed_at,
+                *when_pointed_at ? "\"" : "", shown, below);
+}
 static void pair(struct strbuf *out, double sort_value, const char *shown, const char *below) {
-    strbuf_addf(out, "<td class=\"n cat\" data-v=\"%s\">%s<small>%s</small></td>", text_raw(sort_value).s,
-                shown, below);
+    pair_with(out, sort_value, shown, below, "");
 }
 
 static void counter_cells(const struct counter_row *r, struct strbuf *out) {
     double sm = rows_counter(r, COUNTER_SM), tensor = rows_counter(r, COUNTER_TENSOR),
            clock = rows_counter(r, COUNTER_CLOCK), dram = r ? r->dram_pct : NAN;
-    char rate[160], ghz[48], roof[80];
-    snprintf(rate, sizeof rate, "%s GB/s: %s in, %s out", text_num(r ? r->dram_bytes_per_s * 1e-9 : NAN, 0).s,
+    char rate[48], ghz[48], roof[80], ways[120];
+    snprintf(ways, sizeof ways, "read %s, written %s",
              text_percent(rows_counter(r, COUNTER_DRAM_READ) / 100).s,
              text_percent(rows_counter(r, COUNTER_DRAM_WRITE) / 100).s);
+    snprintf(rate, sizeof rate, "%s GB/s", text_num(r ? r->dram_bytes_per_s * 1e-9 : NAN, 0).s);
     snprintf(roof, sizeof roof, "%s of roof, ", text_percent(r ? r->roof_pct / 100 : NAN).s);
     snprintf(ghz, sizeof ghz, "%s GHz", text_num(clock * 1e-9, 2).s);
     pair(out, sm, text_percent(sm / 100).s, isfinite(clock) ? ghz : "");
     number(out, tensor, text_percent(tensor / 100).s);
-    pair(out, dram, text_percent(dram / 100).s, r && isfinite(r->dram_bytes_per_s) ? rate : "");
+    pair_with(out, dram, text_percent(dram / 100).s, r && isfinite(r->dram_bytes_per_s) ? rate : "",
+              isfinite(dram) ? ways : "");
     strbuf_addf(out, "<td class=\"cat\">%s<small>%s%s</small></td>", text_or_dash(rows_counter_bound(r)),
                 r && isfinite(r->roof_pct) ? roof : "",
                 r && r->quality != COUNTER_UNKNOWN ? counter_quality_name(r->quality) : "");
@@ -254,7 +261,11 @@ void html_operators(const struct view *v, struct strbuf *out) {
     for (size_t i = 0; i < n; i++) most = fmax(most, v->a->operators[i].gpu_self_ns / busy);
     html_section(
         out, "operators", "Operators",
-        "Total and self are host time; device time is that of the kernels an operator launched, whenever they ran.");
+        view_on_cpu(v)
+            ? "Total and self are the time of an operator with and without those inside it; device time is "
+              "that of the kernels it called."
+            : "Total and self are host time; device time is that of the kernels an operator launched, "
+              "whenever they ran.");
     limit_note(out, n, "operators", "operators.csv");
     head(out, "operators", "filter", names, COUNTOF(names));
     for (size_t i = 0; i < MIN(n, MAX_TABLE_ROWS); i++) operator_row(v, &v->a->operators[i], busy, most, out);

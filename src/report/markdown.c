@@ -123,6 +123,7 @@ void markdown_stages(const struct view *v, const char *heading, struct strbuf *o
         first = false;
     }
     if (!first) strbuf_addstr(out, ". Parts are included in their stage and are not added to it.\n\n");
+    if (!view_has_floors(v)) strbuf_addf(out, "%s\n\n", rows_no_model_note);
     busy_note(v, out);
     for (size_t i = 0; i < v->nstages; i++) {
         const struct analysis_stage *s = v->stages[i].trace;
@@ -219,9 +220,12 @@ void report_markdown(const struct report_input *in, struct strbuf *out) {
     markdown_findings(&v, 12, out);
     markdown_stages(&v, "Stages", out);
     rows_aggregates_md(&v, &t), markdown_section(out, "Timed repeats", &t);
+    rows_tokens_md(&v, &t), markdown_section(out, "From token to token, in the recorded run", &t);
     chart_links(&v, out);
     rows_counters_md(&v, &t), markdown_section(out, "Measured by hardware counters, beside the model", &t);
     rows_idle_md(&v, &t), markdown_section(out, "Why the GPU waited (ms of the recorded run)", &t);
+    rows_queue_md(&v, &t), markdown_section(out, "The launch queue", &t);
+    rows_communication_md(&v, &t), markdown_section(out, "Communication", &t);
     rows_categories_md(&v, &t),
         markdown_section(out, view_on_cpu(&v) ? "What the CPU did" : "What the GPU did", &t);
     conservation(&v, out);

@@ -66,11 +66,13 @@ static void write_idle(struct jsonw *j, const struct analysis_stage *s) {
             jsonw_knum(j, analysis_idle_cause_name((enum analysis_idle_cause)c), s->idle.ns[c]);
         jsonw_end(j);
         jsonw_ku64(j, "gaps", s->idle.gaps);
+        write_stats(j, "gap", &s->idle.gap_ns, "ns");
         jsonw_knum(j, "graph_removable_ns", s->idle.graph_removable_ns);
         jsonw_knum(j, "queue_depth_mean", s->idle.queue_depth_mean);
         jsonw_knum(j, "queue_empty_share", s->idle.queue_empty_share);
         jsonw_knum(j, "launch_delay_median_ns", s->idle.launch_delay_ns);
         jsonw_knum(j, "launch_cost_median_ns", s->idle.launch_cost_ns);
+        jsonw_knum(j, "launch_interval_median_ns", s->idle.launch_interval_ns);
     }
     jsonw_end(j);
 }
@@ -295,6 +297,55 @@ static void write_powers(struct jsonw *j, const struct analysis *a) {
     jsonw_end(j);
 }
 
+static void write_stability(struct jsonw *j, const struct analysis *a) {
+    jsonw_karray(j, "stability");
+    for (size_t i = 0; i < a->nstability; i++) {
+        const struct analysis_stability *s = &a->stability[i];
+        jsonw_object(j);
+        jsonw_kstr(j, "stage", s->stage), jsonw_ku64(j, "repeats", s->ms.n),
+            jsonw_ku64(j, "failed", s->failed);
+        jsonw_knum(j, "cv", s->ms.cv), jsonw_kbool(j, "unstable", s->unstable);
+        jsonw_knum(j, "drift_percent", s->drift_percent), jsonw_kbool(j, "drift_shown", s->drift_shown);
+        jsonw_ku64(j, "outliers", s->outliers);
+        jsonw_end(j);
+    }
+    jsonw_end(j);
+}
+
+static void write_devices(struct jsonw *j, const struct analysis *a) {
+    jsonw_karray(j, "devices");
+    for (size_t i = 0; i < a->ndevices; i++) {
+        const struct analysis_device *d = &a->devices[i];
+        jsonw_object(j);
+        jsonw_ku64(j, "device", i),
+            jsonw_kstr(j, "name", timeline_text(a->timeline, a->timeline->devices[i].name));
+        jsonw_ku64(j, "kernels", d->kernels), jsonw_knum(j, "busy_ns", d->busy_ns);
+        jsonw_knum(j, "span_ns", d->span_ns), jsonw_knum(j, "copy_ns", d->copy_ns);
+        jsonw_knum(j, "communication_ns", d->communication_ns);
+        jsonw_knum(j, "communication_hidden_ns", d->communication_hidden_ns);
+        jsonw_end(j);
+    }
+    jsonw_end(j);
+}
+
+static void write_roofline(struct jsonw *j, const struct analysis *a) {
+    jsonw_karray(j, "roofline");
+    for (size_t i = 0; i < MIN(a->nroofline, 2000); i++) {
+        const struct analysis_point *p = &a->roofline[i];
+        jsonw_object(j);
+        jsonw_kstr(j, "label", p->label), jsonw_kstr(j, "source", p->source);
+        jsonw_kstr(j, "kind",
+                   p->stage != ANALYSIS_NONE    ? "stage"
+                   : p->kernel != ANALYSIS_NONE ? "kernel"
+                                                : "operator");
+        jsonw_knum(j, "flop_per_byte", p->intensity), jsonw_knum(j, "flop_per_s", p->flop_per_s);
+        jsonw_knum(j, "byte_per_s", p->byte_per_s), jsonw_knum(j, "roof_flop_per_s", p->roof_flop_per_s);
+        jsonw_knum(j, "attained", p->attained), jsonw_kbool(j, "memory_bound", p->memory_bound);
+        jsonw_end(j);
+    }
+    jsonw_end(j);
+}
+
 static void write_trace(struct jsonw *j, const struct analysis *a) {
     const struct analysis_conservation *c = &a->conservation;
     jsonw_kobject(j, "trace");
@@ -317,6 +368,9 @@ static void write_trace(struct jsonw *j, const struct analysis *a) {
     write_groups(j, "categories", a->categories, a->ncategories);
     write_groups(j, "libraries", a->libraries, a->nlibraries);
     write_powers(j, a);
+    write_devices(j, a);
+    write_stability(j, a);
+    write_roofline(j, a);
 }
 
 void metrics_findings(struct jsonw *j, const struct analysis *a) {

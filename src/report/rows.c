@@ -3,6 +3,8 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/util.h"
 #include "report/text.h"
@@ -47,12 +49,43 @@ static void stage_row(const struct view_stage *s, struct table *t) {
     table_cell(t, "%s", text_num(a ? a->joules_per_token : NAN, 3).s);
 }
 
+const char rows_no_model_note[] =
+    "What the model must cost is not known here, so there are no floors, MFU and MBU: "
+    "inferprof report RUN --model PATH adds them.";
+
+static bool all_unknown(const struct table *t, size_t column) {
+    for (size_t r = 0; r < table_rows(t); r++)
+        if (strcmp(t->cells.v[r * t->heads.n + column], text_or_dash(NULL)) != 0) return false;
+    return table_rows(t) > 0;
+}
+
+static void drop_column(struct table *t, size_t column) {
+    size_t kept = 0;
+    for (size_t i = 0; i < t->cells.n; i++) {
+        if (i % t->heads.n == column)
+            free(t->cells.v[i]);
+        else
+            t->cells.v[kept++] = t->cells.v[i];
+    }
+    t->cells.n = kept;
+    free(t->heads.v[column]);
+    for (size_t c = column + 1; c < t->heads.n; c++)
+        t->heads.v[c - 1] = t->heads.v[c], t->aligns.v[c - 1] = t->aligns.v[c];
+    t->heads.n--, t->aligns.n--;
+}
+
+void rows_drop_unknown(struct table *t) {
+    for (size_t c = t->heads.n; c-- > 1;)
+        if (all_unknown(t, c)) drop_column(t, c);
+}
+
 static void stage_rows(const struct view *v, struct table *t, bool sub) {
     COLUMNS(t, L("stage"), R("time ms"), R(view_on_cpu(v) ? "busy ms" : "GPU busy ms"),
             R(view_on_cpu(v) ? "idle" : "GPU idle"), R("floor ms"), R("distance"), R("MFU"), R("MBU"),
             R("kernels"), R("launches/token"), R("tokens"), R("J/token"));
     for (size_t i = 0; i < v->nstages; i++)
         if ((v->stages[i].parent != NULL) == sub && !v->stages[i].outside) stage_row(&v->stages[i], t);
+    rows_drop_unknown(t);
 }
 
 void rows_stages_md(const struct view *v, struct table *t) { stage_rows(v, t, false); }

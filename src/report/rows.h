@@ -11,6 +11,9 @@
 
 void rows_stages_md(const struct view *v, struct table *t);    /* top level only: nothing to be added twice */
 void rows_substages_md(const struct view *v, struct table *t); /* may have no row */
+/* Takes out the columns (but the first) in which nothing is known: they would be dashes from top to bottom. */
+void rows_drop_unknown(struct table *t);
+extern const char rows_no_model_note[]; /* how to get floors, MFU and MBU */
 void rows_stages_csv(const struct view *v, struct table *t);
 void rows_kernels_md(const struct view *v, size_t limit, struct table *t);
 void rows_kernels_csv(const struct view *v, struct table *t);
@@ -18,7 +21,11 @@ void rows_operators_md(const struct view *v, size_t limit, struct table *t);
 void rows_operators_csv(const struct view *v, struct table *t);
 void rows_aggregates_md(const struct view *v, struct table *t); /* statistics over the repeats */
 void rows_mfu_md(const struct view *v, struct table *t);
-void rows_idle_md(const struct view *v, struct table *t); /* why the GPU waited, ms over the trace */
+void rows_idle_md(const struct view *v, struct table *t);  /* why the GPU waited, ms over the trace */
+void rows_queue_md(const struct view *v, struct table *t); /* the launch queue of stages */
+void rows_communication_md(const struct view *v,
+                           struct table *t);                /* by device; no row without communication */
+void rows_tokens_md(const struct view *v, struct table *t); /* percentiles of the time from token to token */
 void rows_categories_md(const struct view *v, struct table *t);
 void rows_overhead_md(const struct view *v, struct table *t); /* what recording cost */
 void rows_stability_md(const struct view *v, struct table *t);

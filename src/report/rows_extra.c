@@ -1,6 +1,7 @@
-/* The smaller tables: idle time, categories, overhead, stability, power. */
+/* The smaller tables: idle time, launch queue, communication, tokens, categories, overhead, stability, power. */
 #include <math.h>
 
+#include "base/util.h"
 #include "report/rows.h"
 #include "report/text.h"
 
@@ -11,6 +12,9 @@ static bool has_cause(const struct view *v, int cause) {
     return false;
 }
 
+/* Stages whose idle time the data supports a word on. */
+static bool has_idle(const struct analysis_stage *s) { return !s->outside && s->idle_known && s->kernels; }
+
 void rows_idle_md(const struct view *v, struct table *t) {
     table_init(t);
     table_column(t, "stage", TABLE_LEFT);
@@ -18,15 +22,72 @@ void rows_idle_md(const struct view *v, struct table *t) {
     for (int c = 0; c < ANALYSIS_IDLE_CAUSES; c++)
         if (has_cause(v, c))
             table_column(t, analysis_idle_cause_name((enum analysis_idle_cause)c), TABLE_RIGHT);
-    table_column(t, "a graph could remove", TABLE_RIGHT);
+    table_column(t, "a CUDA graph could remove", TABLE_RIGHT);
+    table_column(t, "of the time", TABLE_RIGHT);
     for (size_t i = 0; v->a && i < v->a->nstages; i++) {
         const struct analysis_stage *s = &v->a->stages[i];
-        if (s->outside || !s->idle_known || s->kernels == 0) continue;
+        if (!has_idle(s)) continue;
+        double to_ms = 1e-6 / (s->devices ? s->devices : 1); /* sums over the devices */
         table_cell(t, "%s", s->path ? s->path : s->name);
-        table_cell(t, "%s", text_ms_number(s->idle_ns / 1e6).s);
+        table_cell(t, "%s", text_ms_number(s->idle_ns * to_ms).s);
         for (int c = 0; c < ANALYSIS_IDLE_CAUSES; c++)
-            if (has_cause(v, c)) table_cell(t, "%s", text_ms_number(s->idle.ns[c] / 1e6).s);
-        table_cell(t, "%s", text_ms_number(s->idle.graph_removable_ns / 1e6).s);
+            if (has_cause(v, c)) table_cell(t, "%s", text_ms_number(s->idle.ns[c] * to_ms).s);
+        table_cell(t, "%s", text_ms_number(s->idle.graph_removable_ns * to_ms).s);
+        table_cell(t, "%s", text_percent(s->idle.graph_removable_ns * to_ms * 1e6 / s->wall_total_ns).s);
+    }
+}
+
+void rows_queue_md(const struct view *v, struct table *t) {
+    static const char *const heads[] = { "mean depth", "found it empty", "call every us", "call takes us",
+                                         "call to start us" };
+    table_init(t);
+    table_column(t, "stage", TABLE_LEFT);
+    for (size_t i = 0; i < COUNTOF(heads); i++) table_column(t, heads[i], TABLE_RIGHT);
+    for (size_t i = 0; v->a && i < v->a->nstages; i++) {
+        const struct analysis_stage *s = &v->a->stages[i];
+        if (!has_idle(s) || isnan(s->idle.queue_depth_mean)) continue;
+        table_cell(t, "%s", s->path ? s->path : s->name);
+        table_cell(t, "%s", text_num(s->idle.queue_depth_mean, s->idle.queue_depth_mean < 9.95 ? 1 : 0).s);
+        table_cell(t, "%s", text_percent(s->idle.queue_empty_share).s);
+        table_cell(t, "%s", text_us_number(s->idle.launch_interval_ns).s);
+        table_cell(t, "%s", text_us_number(s->idle.launch_cost_ns).s);
+        table_cell(t, "%s", text_us_number(s->idle.launch_delay_ns).s);
+    }
+}
+
+void rows_communication_md(const struct view *v, struct table *t) {
+    table_init(t);
+    table_column(t, "device", TABLE_LEFT);
+    table_column(t, "communication ms", TABLE_RIGHT);
+    table_column(t, "beside other kernels", TABLE_RIGHT);
+    table_column(t, "exposed ms", TABLE_RIGHT);
+    table_column(t, "of busy time", TABLE_RIGHT);
+    for (size_t i = 0; v->a && i < v->a->ndevices; i++) {
+        const struct analysis_device *d = &v->a->devices[i];
+        if (!(d->communication_ns > 0)) continue;
+        double exposed = d->communication_ns - d->communication_hidden_ns;
+        table_cell(t, "%zu %s", i, timeline_text(v->a->timeline, v->a->timeline->devices[i].name));
+        table_cell(t, "%s", text_ms_number(d->communication_ns / 1e6).s);
+        table_cell(t, "%s", text_percent(d->communication_hidden_ns / d->communication_ns).s);
+        table_cell(t, "%s", text_ms_number(exposed / 1e6).s);
+        table_cell(t, "%s", text_percent(exposed / d->busy_ns).s);
+    }
+}
+
+void rows_tokens_md(const struct view *v, struct table *t) {
+    static const char *const heads[] = { "median ms", "p90 ms", "p99 ms", "max ms", "n" };
+    table_init(t);
+    table_column(t, "stage", TABLE_LEFT);
+    for (size_t i = 0; i < COUNTOF(heads); i++) table_column(t, heads[i], TABLE_RIGHT);
+    for (size_t i = 0; v->a && i < v->a->nstages; i++) {
+        const struct analysis_stage *s = &v->a->stages[i];
+        if (s->outside || s->token_ns.n < 2) continue;
+        table_cell(t, "%s", s->path ? s->path : s->name);
+        table_cell(t, "%s", text_ms_number(s->token_ns.median / 1e6).s);
+        table_cell(t, "%s", text_ms_number(s->token_ns.p90 / 1e6).s);
+        table_cell(t, "%s", text_ms_number(s->token_ns.p99 / 1e6).s);
+        table_cell(t, "%s", text_ms_number(s->token_ns.max / 1e6).s);
+        table_cell(t, "%s", text_count(s->token_ns.n).s);
     }
 }
 

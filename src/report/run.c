@@ -130,6 +130,31 @@ static void find_peaks(struct report_run *r, const struct report_run_options *o,
     r->in.peak.source = input->peak_source;
 }
 
+/* From the first stage's start to the last one's end. False: the trace marks none, or has nothing outside of them. */
+static bool request_window(const struct analysis *a, uint64_t *from_ns, uint64_t *to_ns) {
+    *from_ns = UINT64_MAX, *to_ns = 0;
+    if (!a->noccurrences || a->stages[0].implicit || !a->stages[a->nstages - 1].kernels) return false;
+    for (size_t i = 0; i < a->noccurrences; i++) {
+        *from_ns = MIN(*from_ns, a->occurrences[i].start_ns);
+        *to_ns = MAX(*to_ns, a->occurrences[i].wall_end_ns);
+    }
+    return true;
+}
+
+void report_keep_request(const struct problems *paths, const struct analyze_input *input,
+                         struct timeline **tl, struct analysis *a) {
+    uint64_t from_ns, to_ns;
+    struct err ignored;
+    if (!input->one_run || !request_window(a, &from_ns, &to_ns)) return;
+    struct timeline *cut =
+        timeline_load_between((const char *const *)paths->v, paths->n, from_ns, to_ns, &ignored);
+    if (!cut) return;
+    analysis_free(a);
+    timeline_close(*tl);
+    *tl = cut;
+    analyze_run(cut, input, a);
+}
+
 /* What the options replace must not come back from the older report. */
 static void forget_replaced(struct report_run *r, const struct report_run_options *o) {
     bool peaks = o->peak_flops_per_s > 0 || o->peak_bytes_per_s > 0;
@@ -154,7 +179,9 @@ void report_run_analyze(struct report_run *r, const struct report_run_options *o
     find_peaks(r, o, &input);
     r->input = input;
     analyze_run(r->timeline, &r->input, &r->analysis);
+    if (!o->whole) report_keep_request(&r->paths, &r->input, &r->timeline, &r->analysis);
     r->in.analysis = &r->analysis;
+    r->in.timeline = r->timeline;
 }
 
 #define MAX_CONFIG_BYTES (4u << 20)
@@ -223,7 +250,6 @@ int report_run_open(struct report_run *r, const char *const *operands, size_t n,
         if (!r->timeline) problems_add(&r->texts, "The trace could not be read: %s", err->msg);
     }
     if (r->timeline) {
-        r->in.timeline = r->timeline;
         if (n == 1 && r->dir) r->profiles = report_profiles_load(r->dir, &r->texts);
         report_run_analyze(r, options);
     }

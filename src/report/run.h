@@ -38,6 +38,7 @@ struct report_run_options {
     const struct analyze_cost *costs;
     size_t ncosts;
     const char *model;
+    bool whole; /* of a recorded request also what its program did before and after it */
     bool fresh; /* the traces are new: an older metrics.json in the folder says nothing of them */
 };
 
@@ -46,6 +47,11 @@ int report_run_open(struct report_run *r, const char *const *operands, size_t n,
 /* Analyses again with other options: costs need the token counts of a first look. */
 void report_run_analyze(struct report_run *r, const struct report_run_options *options);
 void report_run_close(struct report_run *r);
+
+/* A recorded request (input->one_run) is read again without what its program did before and after it: loading, warming
+ * up. `tl` and `a` are replaced by the smaller ones, or stay. `input` must live on. */
+void report_keep_request(const struct problems *paths, const struct analyze_input *input,
+                         struct timeline **tl, struct analysis *a);
 
 /* What the traces themselves say that must be doubted: losses, damage, ends that are missing. Nothing twice. */
 void report_trace_problems(const struct timeline *tl, struct problems *list);

@@ -6,6 +6,7 @@
 #include "base/utf8.h"
 #include "base/util.h"
 #include "report/report.h"
+#include "report/rows.h"
 #include "report/text.h"
 #include "report/view.h"
 
@@ -53,6 +54,7 @@ static void stages(const struct view *v, struct strbuf *out) {
         table_cell(&t, "%s", text_percent(s->mbu).s);
         table_cell(&t, "%s", text_num(s->launches_per_token, 0).s);
     }
+    rows_drop_unknown(&t);
     if (table_rows(&t)) table_text(&t, out);
     table_free(&t);
 }
@@ -61,7 +63,7 @@ static void stages(const struct view *v, struct strbuf *out) {
 static void figures(const struct view *v, size_t width, struct strbuf *out) {
     struct strbuf one = STRBUF_INIT;
     size_t at = 0;
-    for (size_t i = 0; i < MIN(v->in->nfigures, 6); i++) {
+    for (size_t i = 0; i < MIN(v->in->nfigures, 7); i++) {
         const struct report_figure *f = &v->in->figures[i];
         struct stats s = stats_of(f->values, f->n);
         strbuf_reset(&one);

@@ -160,6 +160,12 @@ bool view_says_unstable(const struct view *v) {
     return view_unstable(v);
 }
 
+bool view_has_floors(const struct view *v) {
+    for (size_t i = 0; i < v->nstages; i++)
+        if (isfinite(v->stages[i].floor_ms) || isfinite(v->stages[i].flops)) return true;
+    return false;
+}
+
 bool view_on_cpu(const struct view *v) { return v->a && v->a->cpu_only; }
 
 const char *view_trace_device(const struct timeline *tl) {

@@ -43,6 +43,7 @@ const char *view_stage_name(const struct analysis *a, uint32_t stage); /* NULL f
 size_t view_findings(const struct view *v, const struct analysis_finding **first);
 bool view_unstable(const struct view *v);      /* a top-level stage's CV is over 5% */
 bool view_says_unstable(const struct view *v); /* the same, unless a problem already says so in words */
+bool view_has_floors(const struct view *v);    /* of some stage it is known what the model must cost */
 bool view_on_cpu(const struct view *v);        /* "busy" means the CPU's kernels then */
 /* The trace's device: the first that ran a kernel, else the first with a name; NULL: none. */
 const char *view_trace_device(const struct timeline *tl);

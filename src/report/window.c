@@ -271,6 +271,28 @@ static void flush_counter(struct counter *c, const char *label, const char *unit
     *c = (struct counter){ .t = STRBUF_INIT, .v = STRBUF_INIT };
 }
 
+/* Metrics of NVIDIA's in the words of people; others as they are. */
+static const char *metric_label(const char *name) {
+    static const struct {
+        const char *prefix, *label;
+    } known[] = { { "sm__cycles_active.", "SM active" },
+                  { "sm__pipe_tensor_cycles_active.", "Tensor pipes" },
+                  { "sm__inst_executed_pipe_tensor.", "Tensor pipes" },
+                  { "sm__inst_executed_realtime.", "Instructions" },
+                  { "sm__inst_executed.", "Instructions" },
+                  { "dram__read_throughput.", "DRAM read" },
+                  { "dram__write_throughput.", "DRAM write" },
+                  { "tpc__warps_active_shader_cs_realtime.", "Warps active" },
+                  { "sm__warps_active.", "Warps active" },
+                  { "gpc__cycles_elapsed.", "SM clock, Hz" },
+                  { "gr__cycles_active.", "GPU active" },
+                  { "pcie__read_bytes.", "PCIe read, B/s" },
+                  { "pcie__write_bytes.", "PCIe write, B/s" } };
+    for (size_t i = 0; i < COUNTOF(known); i++)
+        if (strncmp(name, known[i].prefix, strlen(known[i].prefix)) == 0) return known[i].label;
+    return name;
+}
+
 static void sample_counters(const struct window *w, size_t *count, struct strbuf *out) {
     const struct timeline_samples *s = &w->tl->samples;
     struct counter c = { .t = STRBUF_INIT, .v = STRBUF_INIT };
@@ -280,7 +302,7 @@ static void sample_counters(const struct window *w, size_t *count, struct strbuf
                 if (s->set[i] == set) point(w, &c, s->start_ns[i], (double)s->values[s->first[i] + m]);
             const char *name = timeline_text(w->tl, w->tl->metric_sets[set].names[m]);
             bool percent = strstr(name, "pct") != NULL;
-            flush_counter(&c, name, percent ? "%" : "", percent ? 100 : 0, count, out);
+            flush_counter(&c, metric_label(name), percent ? "%" : "", percent ? 100 : 0, count, out);
         }
 }
 

@@ -163,6 +163,8 @@ struct timeline {
     uint64_t lost[TRACE_KIND_END]; /* over all files */
     uint64_t unmatched_kernels;    /* have a correlation id, or launches around them, but no launch */
     uint64_t bad_records;          /* end before start, or pointing nowhere: left out */
+    uint64_t cut_kernels;          /* left out by timeline_load_between() */
+    double cut_ns;                 /* sum of their durations */
     bool containment;              /* some kernels met their range by time: their file has no launches */
     const uint32_t *problems;      /* texts: what could not be collected or read, for the user */
     size_t nproblems;
@@ -170,6 +172,10 @@ struct timeline {
 };
 
 struct timeline *timeline_load(const char *const *paths, size_t n, struct err *err);
+/* Only the ranges that reach into [from, to) and the launches, kernels, copies, synchronisations and GEMMs that begin in
+ * it: what a program did before and after is counted (cut_kernels) and left out. Samples, power and tokens stay. */
+struct timeline *timeline_load_between(const char *const *paths, size_t n, uint64_t from_ns, uint64_t to_ns,
+                                       struct err *err);
 void timeline_close(struct timeline *tl);                            /* NULL is fine */
 const char *timeline_text(const struct timeline *tl, uint32_t text); /* never NULL; lives as long as tl */
 const char *timeline_meta_value(const struct timeline *tl, const char *key); /* first of any process; NULL */

@@ -118,6 +118,10 @@ run "$INFERPROF" profile dataset=prompts dataset.prompts="$work/data/p.jsonl" re
 expect "the native engine runs under profile" 0 out "^$work/runs/native\$"
 check "and its operators are in the tables" grep -q 'lm_head\|head' "$work/runs/native/operators.csv"
 same_report "a second report of the native engine's run is the same" "$work/runs/native"
+{ sed '/^## Environment/,$d' "$work/runs/native/report.md"; sed '/^## Environment/,/^## Aggregates/d' "$work/runs/native/stakeholder_summary.md"
+  python3 tests/tools/visible_text.py "$work/runs/native/report.html" environment; cat "$work/out"; } >"$work/said"
+check "of a run on the CPU nothing is said of GPUs, CUDA or launches" test "$(grep -ciE 'GPU|CUDA|launch' "$work/said")" -eq 0
+check "but of what the CPU did" grep -q 'What the CPU did' "$work/said"
 
 # ---- energy of the timed repeats, from a GPU's counter: the mock's grows by 30 mJ with each reading
 mock=$PWD/$BUILD/tests/mock

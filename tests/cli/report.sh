@@ -28,6 +28,41 @@ check "or end a script" test "$(grep -oF "</script>" "$work/run/report.html" | w
 run "$INFERPROF" report -q --slim "$work/run" -o "$work/slim"
 expect "report --slim succeeds" 0
 check "a slim page has the tables and no files inside" sh -c "grep -q 'data-what=\"kernels\"' $work/slim/report.html && ! grep -qE 'text/csv|Download' $work/slim/report.html"
+# ---- every analysis is in metrics.json and in the report
+check "metrics.json holds every analysis" python3 - "$work/run/metrics.json" <<'END'
+import json, sys
+m = json.load(open(sys.argv[1]))
+decode = next(s for s in m["stages"] if s["name"] == "decode")
+t, idle = decode["trace"], decode["trace"]["idle"]
+assert t["occurrences"] == 1 and t["kernels"] == t["launches"] == 480 and t["copies"] == 0 and t["syncs"] == 1
+assert t["wall_ns"] > t["gpu_span_ns"] > t["gpu_busy_ns"] and abs(t["idle_ns"] - (t["gpu_span_ns"] - t["gpu_busy_ns"])) < 1
+assert t["kernels_per_token"] == t["launches_per_token"] == 40 and t["tokens_out"] == 12
+for stats in ("wall_per_occurrence", "gpu_busy_per_occurrence", "per_token"):
+    assert {"median", "p90", "p99", "min", "max"} <= set(t[stats]), stats
+assert t["per_token"]["n"] == 12 and abs(t["per_token"]["median"] - 560000) < 1
+assert t["joules"] > 0 and abs(t["joules_per_token"] * 12 - t["joules"]) < 1e-9
+assert idle["known"] and abs(sum(idle["by_cause_ns"].values()) - t["idle_ns"]) < 1 and idle["by_cause_ns"]["launch gap"] > 0
+assert 0 < idle["graph_removable_ns"] <= t["idle_ns"] and idle["queue_depth_mean"] >= 0 and 0 <= idle["queue_empty_share"] <= 1
+assert idle["gap"]["n"] == idle["gaps"] > 0 and idle["launch_interval_median_ns"] == 14000
+k = m["kernels"][0]
+assert {"calls", "total_ns", "share", "mean_ns", "min_ns", "p50_ns", "p99_ns", "grid", "block", "registers", "smem_bytes", "occupancy",
+        "library", "category", "name", "short_name"} <= set(k), k
+o = m["operators"][0]
+assert {"calls", "total_ns", "self_ns", "device_ns", "mean_ns"} <= set(o), o
+assert m["power"][0]["throttled_ns"] > 0 and m["power"][0]["throttled_by"] == "power cap"
+assert m["devices"][0]["busy_ns"] == m["trace"]["conservation"]["gpu_busy_ns"] and m["devices"][0]["communication_ns"] == 0
+END
+missing=
+for heading in Verdict Stages "From token to token" "Why the GPU waited" "The launch queue" "What the GPU did" Kernels Operators \
+    "Power and clocks" Environment; do
+    grep -q "^## $heading" "$work/run/report.md" || missing="$missing '$heading'"
+done
+check "report.md has a section for each" test -z "$missing"
+check "what a CUDA graph could remove is there with its share" grep -q 'a CUDA graph could remove | of the time' "$work/run/report.md"
+check "without communication there is no such table" test "$(grep -c '^## Communication' "$work/run/report.md")" -eq 0
+run "$INFERPROF" import -q tests/data/kineto/hta_rank0_a100.json.gz -o "$work/nccl"
+check "with it, overlap is told by device" grep -qE '^\| [01] .*\| [0-9.]+ \| [0-9.]+% \| [0-9.]+ \| [0-9.]+% \|$' "$work/nccl/report.md"
+
 cp "$work/run/metrics.json" "$work/first.json"
 run "$INFERPROF" report -q "$work/run"
 expect "report of the same folder again" 0 out "launch-bound"

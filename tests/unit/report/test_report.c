@@ -240,7 +240,7 @@ TEST(counters_are_columns_only_where_they_are) {
     CHECK(strstr(with.buf, "| 50.0% | 3.60% | 3.70% | 172 | 6.50% | 6.25% | \xe2\x80\x93 | 12.0% |") != NULL);
     strbuf_reset(&with);
     report_html(&s.in, &with);
-    CHECK(strstr(with.buf, "76.0%<small>3,648 GB/s: 40.0% in, 36.0% out</small>") != NULL);
+    CHECK(strstr(with.buf, "title=\"read 40.0%, written 36.0%\">76.0%<small>3,648 GB/s</small>") != NULL);
     CHECK(strstr(with.buf, "memory<small>76.0% of roof, good</small>") != NULL);
     CHECK(strstr(with.buf, "nan%") == NULL && strstr(with.buf, ">nan") == NULL);
     report_metrics_json(&s.in, &json);

@@ -279,3 +279,40 @@ TEST(timeline_loads_what_was_written) {
     free(path);
     free(dir);
 }
+
+TEST(timeline_leaves_out_what_begins_before_and_after_a_stretch) {
+    char *dir = test_tmpdir(), *path = xasprintf("%s/a.ipt", dir);
+    struct err err;
+    struct trace_writer *w = trace_writer_open(path, NULL, &err);
+    for (uint64_t i = 0; i < 10; i++) { /* a range, a launch and a kernel of 5 every 100 ns */
+        struct trace_range r = { .start_ns = 100 * i + 1,
+                                 .end_ns = 100 * i + 50,
+                                 .thread = 3,
+                                 .name = trace_writer_str(w, "step"),
+                                 .flops = NAN,
+                                 .bytes = NAN,
+                                 .payload = NAN };
+        struct trace_launch l = {
+            .start_ns = 100 * i + 2, .end_ns = 100 * i + 3, .thread = 3, .correlation = i + 1
+        };
+        struct trace_kernel k = { .start_ns = 100 * i + 10, .end_ns = 100 * i + 15, .correlation = i + 1 };
+        struct trace_power p = { .time_ns = 100 * i, .power_mw = 1000 };
+        trace_writer_range(w, &r, 1), trace_writer_launch(w, &l, 1), trace_writer_kernel(w, &k, 1);
+        trace_writer_power(w, &p, 1);
+    }
+    CHECK_INT(trace_writer_close(w, &err), 0);
+    struct timeline *tl = timeline_load_between((const char *[]){ path }, 1, 301, 511, &err);
+    CHECK(tl != NULL);
+    CHECK_INT(tl->kernels.n, 3); /* at 310, 410 and 510 */
+    CHECK_INT(tl->kernels.start_ns[0], 310);
+    CHECK_INT(tl->launches.n, 3);
+    CHECK_INT(tl->ranges.n, 3);
+    CHECK_INT(tl->unmatched_kernels, 0);
+    CHECK_INT(tl->cut_kernels, 7);
+    CHECK_NEAR(tl->cut_ns, 35, 0);
+    CHECK_INT(tl->powers.n, 10); /* stays: energy needs what is around */
+    CHECK_INT(tl->start_ns, 301);
+    timeline_close(tl);
+    free(path);
+    free(dir);
+}
