@@ -126,9 +126,10 @@ void find_small_grids(struct context *c, const struct finding_rule *rule, const 
     uint32_t sms = c->tl->devices[c->tl->shapes[k->shape].device].sms;
     const char *title =
         analysis_text(c, "%s: %s run in grids smaller than the GPU", f->s->name, finding_time(c, all));
-    const char *evidence = analysis_text(
-        c, "most of it in %s: %s blocks on %u multiprocessors, %s calls of %.1f us", k->short_name,
-        analysis_count(c, k->blocks), sms, analysis_count(c, k->calls), k->mean_ns * 1e-3);
+    const char *evidence =
+        analysis_text(c, "most of it in %s: %s block%s on %u multiprocessors, %s calls of %.1f us",
+                      k->short_name, analysis_count(c, k->blocks), k->blocks == 1 ? "" : "s", sms,
+                      analysis_count(c, k->calls), k->mean_ns * 1e-3);
     finding_emit(
         c, rule, f, bounded(f, ms), ANALYSIS_LOW, title, evidence,
         "Give the GPU more at once: larger batches, split-K or split-KV variants, grouped GEMMs, fusion with neighbours.");

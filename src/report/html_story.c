@@ -100,7 +100,10 @@ void html_figures(const struct view *v, struct strbuf *out) {
     }
     if (isfinite(view_model_mfu(v))) figure(out, "model MFU", text_percent(view_model_mfu(v)).s, ""), shown++;
     if (v->a && v->a->conservation.busy > 0 && shown < 7) {
-        figure(out, view_on_cpu(v) ? "busy" : "GPU busy", text_ms(v->a->conservation.busy / 1e6).s, "");
+        size_t gpus = view_busy_devices(v);
+        char note[48] = "";
+        if (gpus > 1) snprintf(note, sizeof note, "sum of %zu", gpus);
+        figure(out, view_on_cpu(v) ? "busy" : "GPU busy", text_ms(v->a->conservation.busy / 1e6).s, note);
         figure(out, "kernels", text_count(v->a->kernels_total).s, "");
     }
     strbuf_addstr(out, "</dl>\n");

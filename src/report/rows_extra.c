@@ -23,7 +23,6 @@ void rows_idle_md(const struct view *v, struct table *t) {
         if (has_cause(v, c))
             table_column(t, analysis_idle_cause_name((enum analysis_idle_cause)c), TABLE_RIGHT);
     table_column(t, "a CUDA graph could remove", TABLE_RIGHT);
-    table_column(t, "of the time", TABLE_RIGHT);
     for (size_t i = 0; v->a && i < v->a->nstages; i++) {
         const struct analysis_stage *s = &v->a->stages[i];
         if (!has_idle(s)) continue;
@@ -32,8 +31,8 @@ void rows_idle_md(const struct view *v, struct table *t) {
         table_cell(t, "%s", text_ms_number(s->idle_ns * to_ms).s);
         for (int c = 0; c < ANALYSIS_IDLE_CAUSES; c++)
             if (has_cause(v, c)) table_cell(t, "%s", text_ms_number(s->idle.ns[c] * to_ms).s);
-        table_cell(t, "%s", text_ms_number(s->idle.graph_removable_ns * to_ms).s);
-        table_cell(t, "%s", text_percent(s->idle.graph_removable_ns * to_ms * 1e6 / s->wall_total_ns).s);
+        table_cell(t, "%s (%s)", text_ms_number(s->idle.graph_removable_ns * to_ms).s,
+                   text_percent(s->idle.graph_removable_ns * to_ms * 1e6 / s->wall_total_ns).s);
     }
 }
 

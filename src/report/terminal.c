@@ -103,8 +103,10 @@ static void findings(const struct view *v, size_t width, struct strbuf *out) {
 static void kernels(const struct view *v, size_t width, struct strbuf *out) {
     struct table t;
     if (!v->a || !v->a->nkernels) return;
-    strbuf_addf(out, "\nKernels: %s, %s %s\n", text_count(v->a->kernels_total).s,
+    strbuf_addf(out, "\nKernels: %s, %s %s", text_count(v->a->kernels_total).s,
                 view_on_cpu(v) ? "busy" : "GPU busy", text_ms(v->a->conservation.busy / 1e6).s);
+    if (view_busy_devices(v) > 1) strbuf_addf(out, " (sum of %zu GPUs)", view_busy_devices(v));
+    strbuf_addch(out, '\n');
     table_init(&t);
     t.text_max_width = width > 70 ? width - 50 : 24;
     table_column(&t, "kernel", TABLE_LEFT);

@@ -166,6 +166,12 @@ bool view_has_floors(const struct view *v) {
     return false;
 }
 
+size_t view_busy_devices(const struct view *v) {
+    size_t n = 0;
+    for (size_t i = 0; v->a && i < v->a->ndevices; i++) n += v->a->devices[i].kernels > 0;
+    return n;
+}
+
 bool view_on_cpu(const struct view *v) { return v->a && v->a->cpu_only; }
 
 const char *view_trace_device(const struct timeline *tl) {

@@ -41,10 +41,11 @@ void view_init(struct view *v, const struct report_input *in);
 void view_free(struct view *v);
 const char *view_stage_name(const struct analysis *a, uint32_t stage); /* NULL for ANALYSIS_NONE */
 size_t view_findings(const struct view *v, const struct analysis_finding **first);
-bool view_unstable(const struct view *v);      /* a top-level stage's CV is over 5% */
-bool view_says_unstable(const struct view *v); /* the same, unless a problem already says so in words */
-bool view_has_floors(const struct view *v);    /* of some stage it is known what the model must cost */
-bool view_on_cpu(const struct view *v);        /* "busy" means the CPU's kernels then */
+bool view_unstable(const struct view *v);       /* a top-level stage's CV is over 5% */
+bool view_says_unstable(const struct view *v);  /* the same, unless a problem already says so in words */
+bool view_has_floors(const struct view *v);     /* of some stage it is known what the model must cost */
+size_t view_busy_devices(const struct view *v); /* that ran kernels */
+bool view_on_cpu(const struct view *v);         /* "busy" means the CPU's kernels then */
 /* The trace's device: the first that ran a kernel, else the first with a name; NULL: none. */
 const char *view_trace_device(const struct timeline *tl);
 /* The device the report is about: given, or the first of the trace; NULL: not known. */
