@@ -135,6 +135,7 @@ void analyze_run(const struct timeline *tl, const struct analyze_input *input, s
     analyze_stability(&c);
     a->counters = counters_make(a);
     a->profiles = kernel_profiles_match(a, c.in->profiles, c.in->nprofiles);
+    analyze_roofline(&c);
     analyze_findings(&c);
     finish(&c);
 }

@@ -220,7 +220,7 @@ struct analysis_point { /* of the roofline */
     double roof_flop_per_s; /* at this intensity */
     double attained;        /* flop_per_s / roof (byte_per_s / peak where there are no FLOPs) */
     bool memory_bound;      /* left of the ridge */
-    const char *source;     /* "model", "engine", "gemm records" */
+    const char *source;     /* of FLOPs and bytes: "model", "engine", "gemm records", "counters" */
 };
 
 struct analysis_power_point {

@@ -267,8 +267,8 @@ static void derive_rows(const struct analysis *a, struct analysis_counters *out)
     for (size_t i = 0; i < out->nrows; i++) {
         struct counter_row *r = &out->rows[i];
         uint32_t device = a->timeline->shapes[a->kernels[r->kernel].shape].device;
-        double clock_hz = isnan(r->value[COUNTER_CLOCK]) ? out->clock_hz : r->value[COUNTER_CLOCK],
-               tensor = at_peak_clock(a, device, r->value[COUNTER_TENSOR], clock_hz);
+        double clock_hz = isnan(r->value[COUNTER_CLOCK]) ? out->clock_hz : r->value[COUNTER_CLOCK];
+        double tensor = r->tensor_at_peak_pct = at_peak_clock(a, device, r->value[COUNTER_TENSOR], clock_hz);
         r->dram_pct = dram_sum(r->value);
         r->dram_bytes_per_s = r->dram_pct / 100 * peak_bandwidth(a, device);
         r->roof_pct = isnan(r->dram_pct) || isnan(tensor) ? NAN : MAX(r->dram_pct, tensor);

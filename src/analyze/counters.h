@@ -34,6 +34,7 @@ struct counter_row {
     double exposure_ns;
     double value[COUNTER_SLOTS], error[COUNTER_SLOTS]; /* error: standard error */
     double dram_pct, dram_bytes_per_s; /* read and write; NaN: not measured, or the peak is not known */
+    double tensor_at_peak_pct;         /* tensor activity as percent of the peak, at the clock it ran at */
     double
         roof_pct; /* of the roofline: the larger of DRAM and of the tensor pipes at the clock of their peak */
     enum counter_quality quality;

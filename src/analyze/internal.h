@@ -81,12 +81,13 @@ void analyze_captured(struct context *c); /* captured.c */
 void analyze_tokens(struct context *c);   /* tokens.c */
 void analyze_gemms(struct context *c);    /* gemm.c: FLOPs and bytes of kernels, from GEMM records */
 void analyze_chains(struct context *c);   /* chains.c */
-void analyze_model(struct context *c);    /* model.c: MFU, MBU, floor, distance, roofline */
+void analyze_model(struct context *c);    /* model.c: MFU, MBU, floor, distance */
 bool analysis_names_stage(const char *text, const struct analysis_stage *s); /* its name or its path */
 /* Of the repeats that did not fail: of the times, or of another column of the timing. */
 struct stats analysis_timing_stats(struct context *c, const struct analyze_timing *t, const double *values);
 void analyze_stability(struct context *c);  /* stability.c */
 void analyze_provenance(struct context *c); /* provenance.c: notes, refused verdicts, conservation */
+void analyze_roofline(struct context *c);   /* roofline.c, after the counters */
 void analyze_findings(struct context *c);   /* findings.c */
 
 /* idle.c: why a device waited. One a device. */

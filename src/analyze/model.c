@@ -1,11 +1,9 @@
-/* Stages against what the model must cost: MFU, MBU, floor, distance; the roofline. */
+/* Stages against what the model must cost: MFU, MBU, floor, distance. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "analyze/internal.h"
-#include "base/util.h"
-#include "base/vec.h"
 
 bool analysis_names_stage(const char *text, const struct analysis_stage *s) {
     return text && (strcmp(text, s->path) == 0 || strcmp(text, s->name) == 0);
@@ -114,66 +112,6 @@ static void set_cost(struct context *c, struct analysis_stage *s, double out_eac
     s->distance = s->floor_ns > 0 ? s->time_ns / s->floor_ns : NAN;
 }
 
-/* ---- roofline */
-
-struct points {
-    struct analysis_point *v;
-    size_t n, cap;
-};
-
-static void add_point(const struct context *c, struct points *out, struct analysis_point p) {
-    if (isnan(p.flops) || isnan(p.bytes) || !(p.bytes > 0) || !(p.time_ns > 0)) return;
-    double peak = c->a->peak_flops_per_s, bandwidth = c->a->peak_bytes_per_s, seconds = p.time_ns * 1e-9;
-    p.intensity = p.flops / p.bytes;
-    p.flop_per_s = p.flops / seconds;
-    p.byte_per_s = p.bytes / seconds;
-    p.roof_flop_per_s = isnan(peak) || isnan(bandwidth) ? NAN : fmin(peak, p.intensity * bandwidth);
-    p.attained = p.flops > 0 ? p.flop_per_s / p.roof_flop_per_s : p.byte_per_s / bandwidth;
-    p.memory_bound = p.intensity * bandwidth < peak;
-    vec_push(out, p);
-}
-
-#define OPERATOR_POINTS 40
-static void roofline(struct context *c) {
-    struct analysis *a = c->a;
-    struct points out = { 0 };
-    for (uint32_t i = 0; i < a->nstages; i++) {
-        const struct analysis_stage *s = &a->stages[i];
-        add_point(c, &out,
-                  (struct analysis_point){ .label = s->path,
-                                           .stage = i,
-                                           .kernel = ANALYSIS_NONE,
-                                           .flops = s->flops,
-                                           .bytes = s->bytes,
-                                           .time_ns = s->time_ns,
-                                           .source = "model" });
-    }
-    for (uint32_t i = 0; i < a->nkernels; i++) {
-        const struct analysis_kernel *k = &a->kernels[i];
-        add_point(c, &out,
-                  (struct analysis_point){ .label = k->short_name,
-                                           .stage = ANALYSIS_NONE,
-                                           .kernel = i,
-                                           .flops = k->flops,
-                                           .bytes = k->bytes,
-                                           .time_ns = k->mean_ns,
-                                           .source = "gemm records" });
-    }
-    for (size_t i = 0; i < MIN(a->noperators, OPERATOR_POINTS); i++) {
-        const struct analysis_operator *o = &a->operators[i];
-        add_point(c, &out,
-                  (struct analysis_point){ .label = o->name,
-                                           .stage = ANALYSIS_NONE,
-                                           .kernel = ANALYSIS_NONE,
-                                           .flops = o->flops,
-                                           .bytes = o->bytes,
-                                           .time_ns = o->gpu_ns > 0 ? o->gpu_ns : o->total_ns,
-                                           .source = "engine" });
-    }
-    a->roofline = out.v ? analysis_keep(c, out.v) : NULL;
-    a->nroofline = out.n;
-}
-
 void analyze_model(struct context *c) {
     struct analysis *a = c->a;
     double flops = 0, seconds = 0;
@@ -190,5 +128,4 @@ void analyze_model(struct context *c) {
         seconds += s->time_ns * 1e-9;
     }
     a->model_mfu = seconds > 0 ? flops / (seconds * a->peak_flops_per_s) : NAN;
-    roofline(c);
 }

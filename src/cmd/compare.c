@@ -43,6 +43,11 @@ static struct report_memory *open_side(const char *operand, struct err *err) {
 
 static int verdict(const struct comparison *c, const struct compare_opts *o) {
     if (isnan(o->fail_above)) return EXIT_DONE;
+    if (!compare_has_common_stage(c)) { /* a gate that compared nothing must not pass */
+        struct err err;
+        err_set(&err, "no stage has a time in both runs: nothing was compared");
+        return command_fail(&err);
+    }
     const struct compare_row *worst = compare_regression(c, o->fail_above / 100);
     if (!worst) return EXIT_DONE;
     fprintf(stderr, "%s is slower by %s, more than the %g%% allowed\n", worst->name,

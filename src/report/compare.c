@@ -1,6 +1,7 @@
 #include "report/compare.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +18,7 @@ const char *compare_verdict_name(enum compare_verdict v) {
                                          "no difference shown",
                                          "faster",
                                          "slower",
-                                         "no repeats to judge by" };
+                                         "no difference can be shown: too few repeats" };
     return names[v];
 }
 
@@ -177,17 +178,62 @@ static void compare_work(const json_t *a, const json_t *b, struct comparison *c)
 }
 
 /* ---- environment */
+static const char *keep(struct comparison *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static const char *keep(struct comparison *c, const char *fmt, ...) {
+    struct strbuf s = STRBUF_INIT;
+    va_list ap;
+    va_start(ap, fmt);
+    strbuf_vaddf(&s, fmt, ap);
+    va_end(ap);
+    vec_push(&c->texts, strbuf_detach(&s));
+    return c->texts.v[c->texts.n - 1];
+}
+
 static const char *env_value(const struct report_memory *m, const char *key) {
     for (size_t i = 0; i < m->nenv; i++)
         if (strcmp(m->env[i].key, key) == 0) return m->env[i].value;
     return NULL;
 }
 
+/* What was run, and on what. Another model or device is no better or worse version of the same thing. */
+static void compare_subject(const struct report_memory *a, const struct report_memory *b,
+                            struct comparison *c) {
+    static const struct {
+        const char *object, *key, *name;
+    } rows[] = { { "run", "model", "model" },
+                 { "run", "engine", "engine" },
+                 { "device", "name", "device" },
+                 { "device", "peak_source", "peaks" } };
+    for (size_t i = 0; i < COUNTOF(rows); i++) {
+        const char *x = memory_text(json_object_get(a->root, rows[i].object), rows[i].key),
+                   *y = memory_text(json_object_get(b->root, rows[i].object), rows[i].key);
+        if (same(x, y)) continue;
+        vec_push(&c->env, ((struct compare_env){ rows[i].name, x, y }));
+        c->other_subject |= i != 3 && x && y;
+    }
+}
+
+/* A stage that did more or less work is not slower or faster for it. */
+static void compare_tokens(const json_t *a, const json_t *b, struct comparison *c) {
+    for (size_t i = 0; i < json_array_size(a); i++) {
+        struct compare_row r = { .name = memory_text(json_array_get(a, i), "name"),
+                                 .parent = memory_text(json_array_get(a, i), "parent") };
+        const json_t *other = r.name ? find_stage(b, &r) : NULL;
+        double x = memory_number(json_array_get(a, i), "tokens"),
+               y = other ? memory_number(other, "tokens") : NAN;
+        if (!isfinite(x) || !isfinite(y) || x == y) continue;
+        struct compare_env row = { .key = keep(c, "tokens of %s", r.name),
+                                   .a = keep(c, "%g", x),
+                                   .b = keep(c, "%g", y) };
+        vec_push(&c->env, row);
+        c->other_work = true;
+    }
+}
+
 static void compare_environment(const struct report_memory *a, const struct report_memory *b,
                                 struct comparison *c) {
-    const char *da = memory_text(json_object_get(a->root, "device"), "name");
-    const char *db = memory_text(json_object_get(b->root, "device"), "name");
-    if (!same(da, db)) vec_push(&c->env, ((struct compare_env){ "device", da, db }));
+    compare_subject(a, b, c);
+    compare_tokens(memory_array(a->root, "stages"), memory_array(b->root, "stages"), c);
     for (size_t i = 0; i < a->nenv; i++) {
         const char *other = env_value(b, a->env[i].key);
         if (!same(a->env[i].value, other))
@@ -216,7 +262,17 @@ void compare_free(struct comparison *c) {
     free(c->kernels.v);
     free(c->operators.v);
     free(c->env.v);
+    for (size_t i = 0; i < c->texts.n; i++) free(c->texts.v[i]);
+    free(c->texts.v);
     *c = (struct comparison){ 0 };
+}
+
+bool compare_has_common_stage(const struct comparison *c) {
+    for (size_t i = 0; i < c->stages.n; i++)
+        if (c->stages.v[i].verdict != COMPARE_ONLY_A && c->stages.v[i].verdict != COMPARE_ONLY_B &&
+            c->stages.v[i].verdict != COMPARE_UNKNOWN)
+            return true;
+    return false;
 }
 
 const struct compare_row *compare_regression(const struct comparison *c, double allowed) {

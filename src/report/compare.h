@@ -54,10 +54,17 @@ struct comparison {
         struct compare_env *v;
         size_t n, cap;
     } env;
+    bool other_subject; /* another model, engine or device */
+    bool other_work;    /* a stage of both read or made another number of tokens */
+    struct {
+        char **v;
+        size_t n, cap;
+    } texts; /* private */
 };
 
 void compare_runs(const struct report_memory *a, const struct report_memory *b, struct comparison *c);
 void compare_free(struct comparison *c);
+bool compare_has_common_stage(const struct comparison *c); /* with a time on both sides */
 /* The stage without parent that got slower by more than this (0.05: 5%), beyond doubt where there are repeats; NULL:
  * none. The worst one. */
 const struct compare_row *compare_regression(const struct comparison *c, double allowed);

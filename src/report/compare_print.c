@@ -111,6 +111,11 @@ void compare_text(const struct comparison *c, enum compare_form form, struct str
     strbuf_addstr(out, md ? "  \nB: " : "\nB  ");
     md ? text_markdown(out, text_or_dash(c->b_name)) : strbuf_addstr(out, text_or_dash(c->b_name));
     strbuf_addstr(out, "\n\n");
+    if (c->other_subject)
+        strbuf_addstr(out,
+                      "A and B are not of the same model, engine and device: differences are theirs.\n\n");
+    if (c->other_work)
+        strbuf_addstr(out, "A and B did not read and make as many tokens: compare times by token.\n\n");
     print_rows(c, form, out);
     print_work(c->kernels.v, c->kernels.n, "kernel", form, out);
     print_work(c->operators.v, c->operators.n, "operator", form, out);
@@ -149,6 +154,7 @@ void compare_json(const struct comparison *c, struct strbuf *out) {
     jsonw_object(&j);
     jsonw_kstr(&j, "schema", "inferprof-compare"), jsonw_ku64(&j, "schema_version", 1);
     jsonw_kstr(&j, "a", c->a_name), jsonw_kstr(&j, "b", c->b_name);
+    jsonw_kbool(&j, "other_subject", c->other_subject), jsonw_kbool(&j, "other_work", c->other_work);
     jsonw_karray(&j, "stages");
     for (size_t i = 0; i < c->stages.n; i++) json_row(&j, &c->stages.v[i]);
     jsonw_end(&j);

@@ -271,26 +271,31 @@ static void flush_counter(struct counter *c, const char *label, const char *unit
     *c = (struct counter){ .t = STRBUF_INIT, .v = STRBUF_INIT };
 }
 
-/* Metrics of NVIDIA's in the words of people; others as they are. */
-static const char *metric_label(const char *name) {
-    static const struct {
-        const char *prefix, *label;
-    } known[] = { { "sm__cycles_active.", "SM active" },
-                  { "sm__pipe_tensor_cycles_active.", "Tensor pipes" },
-                  { "sm__inst_executed_pipe_tensor.", "Tensor pipes" },
-                  { "sm__inst_executed_realtime.", "Instructions" },
-                  { "sm__inst_executed.", "Instructions" },
-                  { "dram__read_throughput.", "DRAM read" },
-                  { "dram__write_throughput.", "DRAM write" },
-                  { "tpc__warps_active_shader_cs_realtime.", "Warps active" },
-                  { "sm__warps_active.", "Warps active" },
-                  { "gpc__cycles_elapsed.", "SM clock, Hz" },
-                  { "gr__cycles_active.", "GPU active" },
-                  { "pcie__read_bytes.", "PCIe read, B/s" },
-                  { "pcie__write_bytes.", "PCIe write, B/s" } };
+/* Metrics of NVIDIA's in the words and units of people; others as they are. */
+struct metric_words {
+    const char *prefix, *label, *unit;
+    double scale, most; /* most: the end of the axis; 0: the largest value */
+};
+
+static struct metric_words words_of(const char *name) {
+    static const struct metric_words known[] = {
+        { "sm__cycles_active.", "SM active", "%", 1, 100 },
+        { "sm__pipe_tensor_cycles_active.", "Tensor pipes", "%", 1, 100 },
+        { "sm__inst_executed_pipe_tensor.", "Tensor pipes", "%", 1, 100 },
+        { "sm__inst_executed", "Instructions", "%", 1, 100 },
+        { "dram__read_throughput.", "DRAM read", "%", 1, 100 },
+        { "dram__write_throughput.", "DRAM write", "%", 1, 100 },
+        { "tpc__warps_active_shader_cs_realtime.", "Warps active", "%", 1, 100 },
+        { "sm__warps_active.", "Warps active", "%", 1, 100 },
+        { "gpc__cycles_elapsed.", "SM clock", "MHz", 1e-6, 0 },
+        { "gr__cycles_active.", "GPU active", "%", 1, 100 },
+        { "pcie__read_bytes.", "PCIe read", "GB/s", 1e-9, 0 },
+        { "pcie__write_bytes.", "PCIe write", "GB/s", 1e-9, 0 },
+    };
     for (size_t i = 0; i < COUNTOF(known); i++)
-        if (strncmp(name, known[i].prefix, strlen(known[i].prefix)) == 0) return known[i].label;
-    return name;
+        if (strncmp(name, known[i].prefix, strlen(known[i].prefix)) == 0) return known[i];
+    bool percent = strstr(name, "pct") != NULL;
+    return (struct metric_words){ name, name, percent ? "%" : "", 1, percent ? 100 : 0 };
 }
 
 static void sample_counters(const struct window *w, size_t *count, struct strbuf *out) {
@@ -298,11 +303,11 @@ static void sample_counters(const struct window *w, size_t *count, struct strbuf
     struct counter c = { .t = STRBUF_INIT, .v = STRBUF_INIT };
     for (size_t set = 0; set < w->tl->nmetric_sets; set++)
         for (uint32_t m = 0; m < w->tl->metric_sets[set].n && *count < 8; m++) {
+            struct metric_words words = words_of(timeline_text(w->tl, w->tl->metric_sets[set].names[m]));
             for (size_t i = 0; i < s->n; i++)
-                if (s->set[i] == set) point(w, &c, s->start_ns[i], (double)s->values[s->first[i] + m]);
-            const char *name = timeline_text(w->tl, w->tl->metric_sets[set].names[m]);
-            bool percent = strstr(name, "pct") != NULL;
-            flush_counter(&c, metric_label(name), percent ? "%" : "", percent ? 100 : 0, count, out);
+                if (s->set[i] == set)
+                    point(w, &c, s->start_ns[i], words.scale * (double)s->values[s->first[i] + m]);
+            flush_counter(&c, words.label, words.unit, words.most, count, out);
         }
 }
 

@@ -40,7 +40,7 @@ check "Markdown tables parse" python3 tests/tools/markdown_tables.py "$work/comp
 "$make_run" "$work/x.ipt" 12 40
 "$make_run" "$work/y.ipt" 12 40 30
 run "$INFERPROF" compare "$work/x.ipt" "$work/y.ipt" --fail-above 20
-expect "traces compare too, and say that there are no repeats" 3 out "^decode .*\+[23][0-9.]+%.*no repeats" err "decode is slower|prefill is slower"
+expect "traces compare too, and say that there are no repeats" 3 out "^decode .*\+[23][0-9.]+%.*no difference can be shown: too few repeats" err "decode is slower|prefill is slower"
 run "$INFERPROF" compare "$work/a.json"
 expect "one run is misuse" 2
 run "$INFERPROF" compare "$work/a.json" "$work/none"
@@ -48,3 +48,27 @@ expect "a run that is not there" 1 err "none: no such run"
 echo '{"schema":"other"}' >"$work/other.json"
 run "$INFERPROF" compare "$work/a.json" "$work/other.json"
 expect "a document of another kind" 1 err "not the metrics.json of a run"
+
+# ---- edges
+metrics "$work/once.json" "661" 580.1
+run "$INFERPROF" compare "$work/a.json" "$work/once.json"
+expect "one repeat shows no difference, however large" 0 out "^decode .*5 / 1  no difference can be shown: too few repeats"
+sed 's/"name":"decode"/"name":"steps"/' "$work/b.json" >"$work/renamed.json"
+run "$INFERPROF" compare "$work/a.json" "$work/renamed.json" --fail-above 4
+expect "a stage that only one run has is said to be so, and fails nothing" 0 out "^decode .*only in A" out "^steps .*only in B"
+echo '{"schema":"inferprof-metrics","schema_version":1,"run":{"id":"x"},"stages":[{"name":"sort","repeats_ms":[1,2],"time_ms":1}]}' >"$work/x.json"
+run "$INFERPROF" compare "$work/a.json" "$work/x.json"
+expect "runs with nothing in common can be looked at" 0 out "^decode .*only in A" out "^sort .*only in B"
+run "$INFERPROF" compare "$work/a.json" "$work/x.json" --fail-above 4
+expect "but not be a gate that passes" 1 err "no stage has a time in both runs"
+sed 's/"run":{"id":"run-580.2"}/"run":{"id":"r","model":"qwen3-8b"}/' "$work/b.json" >"$work/qwen.json"
+sed 's/"run":{"id":"run-580.1"}/"run":{"id":"r","model":"llama"}/' "$work/a.json" >"$work/llama.json"
+run "$INFERPROF" compare "$work/llama.json" "$work/qwen.json"
+expect "another model is named as such" 0 out "not of the same model, engine and device" out "^model +llama +qwen3-8b"
+sed 's/"name":"decode","parent":null/"name":"decode","parent":null,"tokens":63/' "$work/a.json" >"$work/short.json"
+sed 's/"name":"decode","parent":null/"name":"decode","parent":null,"tokens":127/' "$work/a.json" >"$work/long.json"
+run "$INFERPROF" compare "$work/short.json" "$work/long.json" --markdown
+expect "other numbers of tokens too" 0 out "did not read and make as many tokens" out "tokens of decode \| 63 \| 127"
+run "$INFERPROF" compare "$work/a.json" "$work/a.json" --fail-above 0
+expect "a run against itself: no difference shown, nothing to report" 0 out "^decode .*0\.00%.*no difference shown"
+check "and no environment that differs" test "$(grep -c "what differs" "$work/out")" -eq 0

@@ -97,6 +97,27 @@ TEST(counters_reach_kernels_and_stages_with_bound_and_quality) {
     timeline_close(tl);
 }
 
+/* GEMM: 92% of the tensor cycles at the highest clock, 17% of the memory's peak; its place follows from those alone. */
+TEST(counters_place_kernels_under_the_roof) {
+    struct timeline *tl = make_timeline();
+    struct analysis a;
+    const struct analyze_input in = { .peak_flops_per_s = 1e15, .peak_bytes_per_s = 4e12 };
+    analyze_run(tl, &in, &a);
+    const struct counter_row *gemm = row_named(&a, "gemm");
+    const struct analysis_point *at = NULL;
+    for (size_t i = 0; i < a.nroofline; i++)
+        if (a.roofline[i].kernel == gemm->kernel) at = &a.roofline[i];
+    CHECK(at != NULL);
+    CHECK_STR(at->source, "counters");
+    CHECK_NEAR(at->flop_per_s, gemm->tensor_at_peak_pct / 100 * 1e15, 1e9);
+    CHECK_NEAR(at->byte_per_s / 1e12, 0.17 * 4, 0.03);
+    CHECK_NEAR(at->intensity, at->flop_per_s / at->byte_per_s, 1e-6);
+    CHECK(!at->memory_bound);
+    CHECK_NEAR(at->attained, gemm->tensor_at_peak_pct / 100, 1e-9);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
 TEST(counters_are_absent_without_samples) {
     struct timeline_builder *b = timeline_builder_open();
     struct analysis a;

@@ -1,0 +1,77 @@
+/* The roofline: stages by the model, kernels by GEMM records or by hardware counters, operators by the engine's own count. */
+#include <math.h>
+
+#include "analyze/counters.h"
+#include "analyze/internal.h"
+#include "base/util.h"
+#include "base/vec.h"
+
+#define OPERATOR_POINTS 40
+#define COUNTER_LEAST_PCT 1.0 /* of the peak: below it, a counter's noise would be the point's place */
+
+struct points {
+    struct analysis_point *v;
+    size_t n, cap;
+};
+
+static void add_point(const struct context *c, struct points *out, struct analysis_point p) {
+    if (isnan(p.flops) || isnan(p.bytes) || !(p.bytes > 0) || !(p.time_ns > 0)) return;
+    double peak = c->a->peak_flops_per_s, bandwidth = c->a->peak_bytes_per_s, seconds = p.time_ns * 1e-9;
+    p.intensity = p.flops / p.bytes;
+    p.flop_per_s = p.flops / seconds;
+    p.byte_per_s = p.bytes / seconds;
+    p.roof_flop_per_s = isnan(peak) || isnan(bandwidth) ? NAN : fmin(peak, p.intensity * bandwidth);
+    p.attained = p.flops > 0 ? p.flop_per_s / p.roof_flop_per_s : p.byte_per_s / bandwidth;
+    p.memory_bound = p.intensity * bandwidth < peak;
+    vec_push(out, p);
+}
+
+static struct analysis_point of_stage(const struct analysis_stage *s, uint32_t row) {
+    return (struct analysis_point){ .label = s->path,
+                                    .stage = row,
+                                    .kernel = ANALYSIS_NONE,
+                                    .flops = s->flops,
+                                    .bytes = s->bytes,
+                                    .time_ns = s->time_ns,
+                                    .source = "model" };
+}
+
+/* By its GEMM records; else by the counters: bytes by DRAM, FLOPs by the tensor pipes as a share of the peak. A kernel
+ * that computes elsewhere has no place on the tensor cores' roof. */
+static struct analysis_point of_kernel(const struct analysis *a, uint32_t row) {
+    const struct analysis_kernel *k = &a->kernels[row];
+    const struct counter_row *r =
+        a->counters && isnan(k->flops) ? counters_of_kernel(a->counters, row) : NULL;
+    bool counted = r && r->tensor_at_peak_pct >= COUNTER_LEAST_PCT && r->dram_pct >= COUNTER_LEAST_PCT;
+    double seconds = k->mean_ns * 1e-9;
+    return (struct analysis_point){ .label = k->short_name,
+                                    .stage = ANALYSIS_NONE,
+                                    .kernel = row,
+                                    .flops = counted
+                                                 ? r->tensor_at_peak_pct / 100 * a->peak_flops_per_s * seconds
+                                                 : k->flops,
+                                    .bytes = counted ? r->dram_bytes_per_s * seconds : k->bytes,
+                                    .time_ns = k->mean_ns,
+                                    .source = counted ? "counters" : "gemm records" };
+}
+
+static struct analysis_point of_operator(const struct analysis_operator *o) {
+    return (struct analysis_point){ .label = o->name,
+                                    .stage = ANALYSIS_NONE,
+                                    .kernel = ANALYSIS_NONE,
+                                    .flops = o->flops,
+                                    .bytes = o->bytes,
+                                    .time_ns = o->gpu_ns > 0 ? o->gpu_ns : o->total_ns,
+                                    .source = "engine" };
+}
+
+void analyze_roofline(struct context *c) {
+    struct analysis *a = c->a;
+    struct points out = { 0 };
+    for (uint32_t i = 0; i < a->nstages; i++) add_point(c, &out, of_stage(&a->stages[i], i));
+    for (uint32_t i = 0; i < a->nkernels; i++) add_point(c, &out, of_kernel(a, i));
+    for (size_t i = 0; i < MIN(a->noperators, OPERATOR_POINTS); i++)
+        add_point(c, &out, of_operator(&a->operators[i]));
+    a->roofline = out.v ? analysis_keep(c, out.v) : NULL;
+    a->nroofline = out.n;
+}
