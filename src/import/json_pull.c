@@ -5,9 +5,11 @@
 
 #include "base/die.h"
 #include "base/utf8.h"
+#include "base/util.h"
 #include "import/json_scan.h"
 
 #define WINDOW_DEFAULT (4u << 20)
+#define FILL_BYTES (256u << 10) /* read at once: what was just read is still in the cache when it is parsed */
 
 struct json_pull *json_pull_open(json_fill_fn *fill, void *source, size_t window_bytes) {
     struct json_pull *j = xcalloc(1, sizeof *j);
@@ -58,7 +60,8 @@ static bool refill(struct json_pull *j, const char **keep) {
     size_t kept = (size_t)(j->end - *keep), ahead = (size_t)(j->p - *keep);
     j->offset += (uint64_t)(*keep - j->window);
     memmove(j->window, *keep, kept);
-    size_t got = kept < j->cap ? j->fill(j->source, j->window + kept, j->cap - kept) : 0;
+    size_t room = MIN(j->cap - kept, FILL_BYTES);
+    size_t got = room ? j->fill(j->source, j->window + kept, room) : 0;
     j->eof = got == 0 && kept < j->cap;
     *keep = j->window;
     j->p = j->window + ahead;

@@ -1,4 +1,5 @@
-/* How fast a Kineto trace is read: the parser alone, the whole import on one core, and Python's json.load on the same text.
+/* How fast a Kineto trace is read: the parser alone, the whole import on one core, Python's json.load and Holistic Trace
+ * Analysis on the same text.
  *     bench_import [FILE]          without a file: events like those of torch.profiler, made here, 200 MB */
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/die.h"
 #include "base/file.h"
 #include "base/strbuf.h"
 #include "import/import.h"
@@ -109,18 +111,20 @@ static uint64_t import_ns(const char *path, const char *trace) {
     return clock_mono_ns() - start;
 }
 
-static void python(const char *path, uint64_t bytes) {
-    struct strbuf command = STRBUF_INIT;
-    strbuf_addf(
-        &command,
-        "python3 -c 'import json,sys,time; f=open(sys.argv[1]); t=time.process_time_ns(); json.load(f); "
-        "print(time.process_time_ns()-t)' '%s' 2>/dev/null",
-        path);
-    FILE *p = popen(command.buf, "r");
-    unsigned long long ns = 0;
-    if (p && fscanf(p, "%llu", &ns) == 1) say("python3 json.load", bytes, ns);
+/* Runs a command that prints ns, or words why it does not. */
+static void other(const char *what, const char *command, const char *path, uint64_t bytes) {
+    char *line = NULL, *whole = xasprintf("%s '%s' 2>/dev/null", command, path);
+    size_t cap = 0;
+    FILE *p = popen(whole, "r");
+    ssize_t n = p ? getline(&line, &cap, p) : -1;
+    unsigned long long ns = n > 0 ? strtoull(line, NULL, 10) : 0;
+    if (ns)
+        say(what, bytes, ns);
+    else
+        printf("%-44s %s", what, n > 0 ? line : "skipped: it printed nothing\n");
     if (p) pclose(p);
-    strbuf_free(&command);
+    free(line);
+    free(whole);
 }
 
 int main(int argc, char **argv) {
@@ -141,7 +145,11 @@ int main(int argc, char **argv) {
     say("every token (json_pull)", info.read_bytes, tokens_ns(path));
     say("events taken apart (one core)", info.read_bytes, events);
     say("import to a trace (with the writer's thread)", info.read_bytes, import_ns(path, trace));
-    python(path, info.read_bytes);
+    other("python3 json.load",
+          "python3 -c 'import json,sys,time; f=open(sys.argv[1]); t=time.process_time_ns(); json.load(f); "
+          "print(time.process_time_ns()-t)'",
+          path, info.read_bytes);
+    other("Holistic Trace Analysis (pandas)", "sh tests/bench/hta.sh", path, info.read_bytes);
     unlink(made);
     unlink(trace);
     return 0;
