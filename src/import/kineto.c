@@ -14,10 +14,10 @@
 #include "import/kineto_event.h"
 #include "import/kineto_head.h"
 #include "import/kineto_open.h"
+#include "import/kineto_record.h"
 #include "import/source.h"
 
-#define RESYNC_MAX 1000         /* places that make no sense, before a file is given up */
-#define DETAIL_BYTES (8u << 20) /* of shapes: names must not run out of room because of them */
+#define RESYNC_MAX 1000 /* places that make no sense, before a file is given up */
 #define SYNC_CALLS_MAX (1u << 18)
 #define PROCESS_NAMES_MAX 256
 
@@ -30,9 +30,8 @@ struct importer {
     struct kineto_open open; /* begun, not ended */
     struct kineto_open
         unlinked; /* calls and device work without a correlation id: a flow may follow with it */
-    struct text_cache details;
+    struct kineto_maker maker;
     struct strbuf text; /* reused */
-    size_t detail_bytes;
     uint64_t resyncs, items;
     bool in_events; /* "traceEvents", or a bare array, was found */
     struct {        /* calls that wait for the device: sync records, unless the trace has its own */
@@ -50,183 +49,6 @@ struct importer {
 
 static uint64_t *problem(struct importer *im, enum sink_problem p) { return &im->sink->problems[p]; }
 
-/* ---- from event to record */
-
-static uint32_t small(uint64_t v) { return v < UINT32_MAX ? (uint32_t)v : 0; }
-
-static uint32_t thread_of(struct importer *im, const struct kineto_event *ev) {
-    return sink_thread_number(im->sink, ev->pid.key, ev->tid.key);
-}
-
-static bool span_has(struct span s, const char *word) { return s.n && memmem(s.p, s.n, word, strlen(word)); }
-
-static bool starts_with(struct span s, const char *word) {
-    size_t n = strlen(word);
-    return s.n >= n && memcmp(s.p, word, n) == 0;
-}
-
-static enum trace_copy_kind copy_kind(struct span name, struct span kind) {
-    static const struct {
-        const char *word;
-        enum trace_copy_kind kind;
-    } rows[] = {
-        { "HtoD", TRACE_COPY_HTOD }, { "DtoH", TRACE_COPY_DTOH }, { "DtoD", TRACE_COPY_DTOD },
-        { "HtoH", TRACE_COPY_HTOH }, { "PtoP", TRACE_COPY_PTOP }, { "HtoA", TRACE_COPY_HTOD },
-        { "AtoH", TRACE_COPY_DTOH }, { "AtoD", TRACE_COPY_DTOD }, { "DtoA", TRACE_COPY_DTOD },
-    };
-    for (size_t i = 0; i < COUNTOF(rows); i++)
-        if (span_has(name, rows[i].word) || span_has(kind, rows[i].word)) return rows[i].kind;
-    return TRACE_COPY_UNKNOWN;
-}
-
-static enum trace_sync_kind sync_kind(struct span name) {
-    if (span_has(name, "Wait")) return TRACE_SYNC_STREAM_WAIT;
-    if (span_has(name, "Event")) return TRACE_SYNC_EVENT;
-    if (span_has(name, "Stream")) return TRACE_SYNC_STREAM;
-    if (span_has(name, "Context") || span_has(name, "Device") || span_has(name, "Ctx"))
-        return TRACE_SYNC_CONTEXT;
-    return TRACE_SYNC_UNKNOWN;
-}
-
-/* Device and stream: from args, else from where the event was drawn (pid, tid). */
-static uint32_t first_known(uint64_t a, uint64_t b) { return a != KINETO_UNKNOWN ? small(a) : small(b); }
-
-static uint64_t correlation_of(const struct kineto_args *a) {
-    return a->correlation == KINETO_UNKNOWN ? 0 : a->correlation;
-}
-
-static void make_kernel(struct importer *im, const struct kineto_event *ev, struct kineto_record *r) {
-    struct kineto_args a;
-    kineto_args_parse(ev->args, &a);
-    r->kind = TRACE_KERNEL;
-    r->event = SINK_EVENT_KERNEL;
-    r->kernel = (struct trace_kernel){
-        .correlation = correlation_of(&a),
-        .graph_node = a.graph_node == KINETO_UNKNOWN ? 0 : a.graph_node,
-        .graph = small(a.graph),
-        .device = first_known(a.device, ev->pid.number),
-        .context = small(a.context),
-        .stream = first_known(a.stream, ev->tid.number),
-        .name = sink_text(im->sink, ev->name.p, ev->name.n),
-        .grid_x = small(a.grid[0]),
-        .grid_y = small(a.grid[1]),
-        .grid_z = small(a.grid[2]),
-        .block_x = small(a.block[0]),
-        .block_y = small(a.block[1]),
-        .block_z = small(a.block[2]),
-        .registers = small(a.registers),
-        .dynamic_smem_bytes = small(a.smem_bytes),
-    };
-}
-
-static void make_copy(const struct kineto_event *ev, struct kineto_record *r) {
-    struct kineto_args a;
-    kineto_args_parse(ev->args, &a);
-    bool memset_event = ev->category == KINETO_MEMSET;
-    r->kind = TRACE_COPY;
-    r->event = memset_event ? SINK_EVENT_MEMSET : SINK_EVENT_MEMCPY;
-    r->copy = (struct trace_copy){
-        .correlation = correlation_of(&a),
-        .graph_node = a.graph_node == KINETO_UNKNOWN ? 0 : a.graph_node,
-        .bytes = a.bytes == KINETO_UNKNOWN ? 0 : a.bytes,
-        .graph = small(a.graph),
-        .device = first_known(a.device, ev->pid.number),
-        .context = small(a.context),
-        .stream = first_known(a.stream, ev->tid.number),
-        .copy_kind = memset_event ? TRACE_COPY_MEMSET : copy_kind(ev->name, a.kind),
-    };
-}
-
-static void make_launch(struct importer *im, const struct kineto_event *ev, struct kineto_record *r) {
-    struct kineto_args a;
-    kineto_args_parse(ev->args, &a);
-    r->kind = TRACE_LAUNCH;
-    r->event = ev->category == KINETO_DRIVER ? SINK_EVENT_DRIVER : SINK_EVENT_RUNTIME;
-    r->launch = (struct trace_launch){
-        .correlation = correlation_of(&a),
-        .thread = thread_of(im, ev),
-        .api = sink_text(im->sink, ev->name.p, ev->name.n),
-    };
-    if (im->info->pid == UINT64_MAX && ev->pid.number != UINT64_MAX) im->info->pid = ev->pid.number;
-}
-
-static void make_sync(const struct kineto_event *ev, struct kineto_record *r) {
-    struct kineto_args a;
-    kineto_args_parse(ev->args, &a);
-    r->kind = TRACE_SYNC;
-    r->event = SINK_EVENT_SYNC;
-    r->sync = (struct trace_sync){
-        .correlation = correlation_of(&a),
-        .sync_kind = sync_kind(a.kind.n ? a.kind : ev->name),
-        .context = small(a.context),
-        .stream = first_known(a.stream, ev->tid.number),
-    };
-}
-
-/* Shapes repeat from step to step: the text is made once for each pair of raw arrays. */
-static uint32_t detail_of(struct importer *im, const struct kineto_event *ev) {
-    struct kineto_args a;
-    kineto_args_parse(ev->args, &a);
-    if (!a.dims.n || a.dims.n + a.types.n > 8192) return 0;
-    strbuf_reset(&im->text);
-    strbuf_add(&im->text, a.dims.p, a.dims.n);
-    strbuf_add(&im->text, a.types.p, a.types.n);
-    bool known;
-    uint32_t *slot = text_cache_slot(&im->details, im->text.buf, im->text.len, &known);
-    if (known) return *slot;
-    strbuf_reset(&im->text);
-    kineto_args_detail(a.dims, a.types, &im->text);
-    im->detail_bytes += im->text.len;
-    if (im->detail_bytes < DETAIL_BYTES)
-        *slot = sink_text(im->sink, im->text.buf, im->text.len);
-    else
-        *problem(im, SINK_PROBLEM_TOO_MANY_TEXTS) += 1;
-    return *slot;
-}
-
-static void make_range(struct importer *im, const struct kineto_event *ev, struct kineto_record *r) {
-    static const enum sink_event events[] = {
-        [KINETO_OP] = SINK_EVENT_CPU_OP,
-        [KINETO_USER] = SINK_EVENT_USER_ANNOTATION,
-        [KINETO_GPU_USER] = SINK_EVENT_GPU_USER_ANNOTATION,
-        [KINETO_PYTHON] = SINK_EVENT_PYTHON_FUNCTION,
-        [KINETO_OVERHEAD] = SINK_EVENT_OVERHEAD,
-        [KINETO_NONE] = SINK_EVENT_OTHER,
-        [KINETO_OTHER] = SINK_EVENT_OTHER,
-    };
-    bool op = ev->category == KINETO_OP,
-         module = ev->category == KINETO_PYTHON && starts_with(ev->name, "nn.Module: ");
-    bool on_thread = op || ev->category == KINETO_USER || ev->category == KINETO_PYTHON;
-    r->kind = TRACE_RANGE;
-    r->event = events[ev->category];
-    r->range = (struct trace_range){
-        .thread = thread_of(im, ev),
-        .category = op       ? TRACE_CATEGORY_OP
-                    : module ? TRACE_CATEGORY_MODULE
-                             : TRACE_CATEGORY_USER,
-        .flags = on_thread ? 0 : TRACE_RANGE_FREE,
-        .domain = sink_text(im->sink, ev->cat.p, ev->cat.n),
-        .name = sink_text(im->sink, ev->name.p, ev->name.n),
-        .detail = op ? detail_of(im, ev) : 0,
-        .flops = NAN,
-        .bytes = NAN,
-        .payload = NAN,
-    };
-    if (op && im->info->pid == UINT64_MAX && ev->pid.number != UINT64_MAX) im->info->pid = ev->pid.number;
-}
-
-static void make_record(struct importer *im, const struct kineto_event *ev, struct kineto_record *r) {
-    switch (ev->category) {
-    case KINETO_KERNEL: make_kernel(im, ev, r); break;
-    case KINETO_MEMCPY:
-    case KINETO_MEMSET: make_copy(ev, r); break;
-    case KINETO_RUNTIME:
-    case KINETO_DRIVER: make_launch(im, ev, r); break;
-    case KINETO_SYNC: make_sync(ev, r); break;
-    default: make_range(im, ev, r); break;
-    }
-}
-
 /* A host call that waits leaves a sync record too, if it turns out that the trace has none of its own. */
 static void note_sync_call(struct importer *im, const struct kineto_event *ev, const struct trace_launch *l) {
     if (!span_has(ev->name, "Synchronize") || im->sync_calls.n >= SYNC_CALLS_MAX) return;
@@ -234,7 +56,7 @@ static void note_sync_call(struct importer *im, const struct kineto_event *ev, c
                                                     .end_ns = l->end_ns,
                                                     .correlation = l->correlation,
                                                     .thread = l->thread,
-                                                    .sync_kind = sync_kind(ev->name) }));
+                                                    .sync_kind = kineto_sync_kind(ev->name) }));
 }
 
 static void emit(struct importer *im, const struct kineto_record *r) {
@@ -280,7 +102,7 @@ static void on_flow(struct importer *im, const struct kineto_event *ev) {
     struct kineto_record r;
     uint64_t id;
     im->sink->events[SINK_EVENT_FLOW]++;
-    if (!im->unlinked.count || !(starts_with(ev->cat, "ac2g") || starts_with(ev->cat, "async"))) return;
+    if (!im->unlinked.count || !(span_starts(ev->cat, "ac2g") || span_starts(ev->cat, "async"))) return;
     if (!json_to_u64(ev->id.p, ev->id.n, &id) || !id || !kineto_open_pop(&im->unlinked, place_key(ev), &r))
         return;
     *correlation_in(&r) = id;
@@ -311,7 +133,7 @@ static void on_complete(struct importer *im, const struct kineto_event *ev) {
         ++*problem(im, SINK_PROBLEM_NEGATIVE_DURATION);
         return;
     }
-    make_record(im, ev, &r);
+    kineto_make(&im->maker, ev, &r);
     r.range.start_ns = start; /* the first two fields of every kind */
     r.range.end_ns = start + (uint64_t)ev->dur_ns;
     emit_or_wait(im, ev, &r);
@@ -327,7 +149,7 @@ static void on_begin(struct importer *im, const struct kineto_event *ev, bool as
     struct kineto_record r;
     uint64_t start;
     if (!time_of(im, ev, &start)) return;
-    make_record(im, ev, &r);
+    kineto_make(&im->maker, ev, &r);
     r.range.start_ns = r.range.end_ns = start;
     if (async && r.kind == TRACE_RANGE) r.range.flags |= TRACE_RANGE_FREE;
     if (!kineto_open_push(&im->open, open_key(ev, async), &r)) ++*problem(im, SINK_PROBLEM_TOO_MANY_OPEN);
@@ -356,7 +178,7 @@ static void on_instant(struct importer *im, const struct kineto_event *ev) {
     struct trace_range r = {
         .start_ns = at,
         .end_ns = at,
-        .thread = thread_of(im, ev),
+        .thread = kineto_thread(im->sink, ev),
         .category = TRACE_CATEGORY_USER,
         .flags = TRACE_RANGE_MARK,
         .domain = sink_text(im->sink, ev->cat.p, ev->cat.n),
@@ -378,7 +200,7 @@ static void on_counter(struct importer *im, const struct kineto_event *ev) {
     size_t n = kineto_args_counters(ev->args, ev->name, &im->text, values, TRACE_SAMPLE_VALUES);
     if (!n) return;
     s.start_ns = s.end_ns = at;
-    s.device = small(ev->pid.number);
+    s.device = sink_u32(ev->pid.number);
     s.metrics = sink_text(im->sink, im->text.buf, im->text.len);
     for (size_t i = 0; i < TRACE_SAMPLE_VALUES; i++) sink_values(&s)[i] = i < n ? values[i] : NAN;
     sink_sample(im->sink, &s);
@@ -386,15 +208,15 @@ static void on_counter(struct importer *im, const struct kineto_event *ev) {
 
 static void on_metadata(struct importer *im, const struct kineto_event *ev) {
     im->sink->events[SINK_EVENT_METADATA]++;
-    bool thread = starts_with(ev->name, "thread_name"), process = starts_with(ev->name, "process_name");
+    bool thread = span_starts(ev->name, "thread_name"), process = span_starts(ev->name, "process_name");
     if (!thread && !process) return;
     strbuf_reset(&im->text);
     if (!kineto_args_text(ev->args, "name", &im->text) ||
-        starts_with((struct span){ im->text.buf, im->text.len }, "stream "))
+        span_starts((struct span){ im->text.buf, im->text.len }, "stream "))
         return;
     if (thread && im->sink->events[SINK_EVENT_METADATA] < 100000) {
         char key[48];
-        snprintf(key, sizeof key, "thread.%u.name", thread_of(im, ev));
+        snprintf(key, sizeof key, "thread.%u.name", kineto_thread(im->sink, ev));
         sink_meta(im->sink, key, "%s", im->text.buf);
     } else if (process && im->processes.n < PROCESS_NAMES_MAX) {
         struct process_name p = { .pid = ev->pid.number };
@@ -552,6 +374,7 @@ int kineto_import_stream(json_fill_fn *fill, void *source, const char *name, str
     *info = (struct kineto_info){ .rank = -1, .world_size = -1, .pid = UINT64_MAX };
     im.j = json_pull_open(fill, source, options->window_bytes);
     kineto_scratch_init(&im.scratch);
+    kineto_maker_init(&im.maker, sink);
     int rc = 0;
     enum json_token tok = json_pull_next(im.j);
     bool whole =
@@ -566,6 +389,7 @@ int kineto_import_stream(json_fill_fn *fill, void *source, const char *name, str
           im.items && im.j->seen_item))
         ++*problem(&im, SINK_PROBLEM_TRUNCATED);
     *problem(&im, SINK_PROBLEM_TRAILING_COMMA) += im.j->commas;
+    info->pid = im.maker.pid;
     close_open(&im);
     write_info(&im);
     info->read_bytes = json_pull_position(im.j);
@@ -573,7 +397,7 @@ int kineto_import_stream(json_fill_fn *fill, void *source, const char *name, str
     kineto_scratch_free(&im.scratch);
     kineto_open_free(&im.open);
     kineto_open_free(&im.unlinked);
-    text_cache_free(&im.details);
+    kineto_maker_free(&im.maker);
     strbuf_free(&im.text);
     free(im.sync_calls.v);
     free(im.processes.v);

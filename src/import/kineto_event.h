@@ -5,11 +5,20 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct span {
     const char *p; /* never NULL, also when empty */
     size_t n;
 };
+
+static inline bool span_has(struct span s, const char *word) {
+    return s.n && memmem(s.p, s.n, word, strlen(word)) != NULL;
+}
+static inline bool span_starts(struct span s, const char *word) {
+    size_t n = strlen(word);
+    return s.n >= n && memcmp(s.p, word, n) == 0;
+}
 
 enum kineto_category { /* what we make of `cat`; the many names of the years are in kineto_event.c */
                        KINETO_NONE, /* no category */

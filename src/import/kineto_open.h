@@ -7,20 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "import/sink.h"
-
-/* A record on its way to the sink; all kinds begin with start_ns and end_ns. */
-struct kineto_record {
-    enum trace_kind kind;
-    enum sink_event event;
-    union {
-        struct trace_range range;
-        struct trace_launch launch;
-        struct trace_kernel kernel;
-        struct trace_copy copy;
-        struct trace_sync sync;
-    };
-};
+#include "import/kineto_record.h"
 
 #define KINETO_OPEN_MAX 65536
 #define KINETO_OPEN_BUCKETS 4096

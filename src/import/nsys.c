@@ -70,8 +70,6 @@ void nsys_end(struct nsys *n, struct nsys_rows *r) {
     if (!nsys_rows_close(r)) n->sink->problems[SINK_PROBLEM_DAMAGED]++;
 }
 
-static uint32_t small(uint64_t v) { return v < UINT32_MAX ? (uint32_t)v : 0; }
-
 /* ---- tables that others refer to */
 
 static void read_strings(struct nsys *n) {
@@ -104,8 +102,8 @@ static uint32_t device_of(const struct nsys *n, uint64_t global_pid, uint64_t cu
     uint64_t pid = global_pid >> 24 & 0xffffff;
     for (size_t i = 0; i < n->devices.n; i++)
         if (n->devices.v[i].pid == pid && n->devices.v[i].cuda_id == cuda_id)
-            return small(n->devices.v[i].gpu_id);
-    return small(cuda_id);
+            return sink_u32(n->devices.v[i].gpu_id);
+    return sink_u32(cuda_id);
 }
 
 static void read_devices(struct nsys *n) {
@@ -183,18 +181,18 @@ static void read_kernels(struct nsys *n) {
             uint64_t pid = nsys_u64(&r, PID, 0);
             k.correlation = nsys_correlation(n, pid, nsys_u64(&r, CORRELATION, 0));
             k.graph_node = nsys_u64(&r, NODE, 0);
-            k.graph = small(nsys_u64(&r, GRAPH, 0));
+            k.graph = sink_u32(nsys_u64(&r, GRAPH, 0));
             k.device = device_of(n, pid, nsys_u64(&r, DEVICE, 0));
-            k.context = small(nsys_u64(&r, CONTEXT, 0));
-            k.stream = small(nsys_u64(&r, STREAM, 0));
+            k.context = sink_u32(nsys_u64(&r, CONTEXT, 0));
+            k.stream = sink_u32(nsys_u64(&r, STREAM, 0));
             k.name = kernel_name(n, &r, names, COUNTOF(names));
-            k.grid_x = small(nsys_u64(&r, GX, 0)), k.grid_y = small(nsys_u64(&r, GY, 0));
-            k.grid_z = small(nsys_u64(&r, GZ, 0));
-            k.block_x = small(nsys_u64(&r, BX, 0)), k.block_y = small(nsys_u64(&r, BY, 0));
-            k.block_z = small(nsys_u64(&r, BZ, 0));
-            k.registers = small(nsys_u64(&r, REGISTERS, 0));
-            k.static_smem_bytes = small(nsys_u64(&r, STATIC, 0));
-            k.dynamic_smem_bytes = small(nsys_u64(&r, DYNAMIC, 0));
+            k.grid_x = sink_u32(nsys_u64(&r, GX, 0)), k.grid_y = sink_u32(nsys_u64(&r, GY, 0));
+            k.grid_z = sink_u32(nsys_u64(&r, GZ, 0));
+            k.block_x = sink_u32(nsys_u64(&r, BX, 0)), k.block_y = sink_u32(nsys_u64(&r, BY, 0));
+            k.block_z = sink_u32(nsys_u64(&r, BZ, 0));
+            k.registers = sink_u32(nsys_u64(&r, REGISTERS, 0));
+            k.static_smem_bytes = sink_u32(nsys_u64(&r, STATIC, 0));
+            k.dynamic_smem_bytes = sink_u32(nsys_u64(&r, DYNAMIC, 0));
             n->sink->problems[SINK_PROBLEM_NO_CORRELATION] += !k.correlation;
             n->sink->events[SINK_EVENT_KERNEL]++;
             sink_kernel(n->sink, &k);
@@ -214,10 +212,10 @@ static void read_graphs(struct nsys *n) {
             if (!nsys_interval(n, &r, START, END, &k.start_ns, &k.end_ns)) continue;
             uint64_t pid = nsys_u64(&r, PID, 0);
             k.correlation = nsys_correlation(n, pid, nsys_u64(&r, CORRELATION, 0));
-            k.graph = small(nsys_u64(&r, GRAPH, 0));
+            k.graph = sink_u32(nsys_u64(&r, GRAPH, 0));
             k.device = device_of(n, pid, nsys_u64(&r, DEVICE, 0));
-            k.context = small(nsys_u64(&r, CONTEXT, 0));
-            k.stream = small(nsys_u64(&r, STREAM, 0));
+            k.context = sink_u32(nsys_u64(&r, CONTEXT, 0));
+            k.stream = sink_u32(nsys_u64(&r, STREAM, 0));
             char name[48];
             int len = snprintf(name, sizeof name, "CUDA graph %u", k.graph);
             k.name = sink_text(n->sink, name, (size_t)len);
@@ -252,10 +250,10 @@ static void read_copies(struct nsys *n, const char *table, bool memsets) {
             c.correlation = nsys_correlation(n, pid, nsys_u64(&r, CORRELATION, 0));
             c.graph_node = nsys_u64(&r, NODE, 0);
             c.bytes = nsys_u64(&r, BYTES, 0);
-            c.graph = small(nsys_u64(&r, GRAPH, 0));
+            c.graph = sink_u32(nsys_u64(&r, GRAPH, 0));
             c.device = device_of(n, pid, nsys_u64(&r, DEVICE, 0));
-            c.context = small(nsys_u64(&r, CONTEXT, 0));
-            c.stream = small(nsys_u64(&r, STREAM, 0));
+            c.context = sink_u32(nsys_u64(&r, CONTEXT, 0));
+            c.stream = sink_u32(nsys_u64(&r, STREAM, 0));
             c.copy_kind = memsets ? TRACE_COPY_MEMSET : copy_kind(nsys_i64(&r, KIND, 0));
             n->sink->events[memsets ? SINK_EVENT_MEMSET : SINK_EVENT_MEMCPY]++;
             sink_copy(n->sink, &c);
@@ -315,8 +313,8 @@ static void read_syncs(struct nsys *n) {
             uint64_t kind = nsys_u64(&r, TYPE, 0);
             s.correlation = nsys_correlation(n, nsys_u64(&r, PID, 0), nsys_u64(&r, CORRELATION, 0));
             s.sync_kind = kind < TRACE_SYNC_KIND_END ? (uint32_t)kind : TRACE_SYNC_UNKNOWN;
-            s.context = small(nsys_u64(&r, CONTEXT, 0));
-            s.stream = small(nsys_u64(&r, STREAM, 0));
+            s.context = sink_u32(nsys_u64(&r, CONTEXT, 0));
+            s.stream = sink_u32(nsys_u64(&r, STREAM, 0));
             n->sink->events[SINK_EVENT_SYNC]++;
             sink_sync(n->sink, &s);
         }

@@ -125,6 +125,9 @@ static inline double *sink_values(struct trace_sample *s) {
     return (double *)(void *)((char *)s + offsetof(struct trace_sample, v0));
 }
 
+/* Ids and sizes of other tools in 32 bits: what does not fit is unknown, 0. */
+static inline uint32_t sink_u32(uint64_t v) { return v < UINT32_MAX ? (uint32_t)v : 0; }
+
 uint32_t sink_text(struct sink *s, const char *text, size_t len); /* number of a text; repairs UTF-8 */
 
 /* Number of a thread: the tid itself where that is free and fits, else a number of its own. */
