@@ -1,6 +1,7 @@
 #!/bin/sh
-# fuzz.sh TARGET...: each for FUZZ_SECONDS on its corpus (tests/fuzz/corpus/NAME). New inputs that reach new
-# code are kept under build/; a finding stops with status 1 and leaves its input in build/fuzz-findings/.
+# fuzz.sh TARGET...: each for FUZZ_SECONDS on its seeds (tests/fuzz/corpus/NAME) and on what earlier runs found
+# (tests/fuzz/corpus/NAME.tar.gz). New inputs that reach new code are kept under build/; a finding stops with status 1 and
+# leaves its input in build/fuzz-findings/.
 set -u
 BUILD=${BUILD:-build}
 seconds=${FUZZ_SECONDS:-30}
@@ -10,6 +11,7 @@ for target in "$@"; do
     name=${target#fuzz_}
     mkdir -p "build/fuzz-corpus/$name"
     seeds=tests/fuzz/corpus/$name
+    [ -f "$seeds.tar.gz" ] && tar -C "build/fuzz-corpus/$name" -xzf "$seeds.tar.gz"
     [ -d "$seeds" ] || seeds=
     dict=tests/fuzz/$name.dict
     if [ -f "$dict" ]; then dict=-dict=$dict; else dict=; fi
