@@ -328,7 +328,7 @@ def reply_of(model, request, steps, parts, ids, prompt_tokens, preprocess_ms):
     cuda = model.device.type == "cuda"
     return {"prefill_ms": token_ms[0] if token_ms else None, "decode_ms": sum(token_ms[1:]) if token_ms else None,
             "stages": parts.ms, "preprocess_ms": preprocess_ms, "prompt_tokens": prompt_tokens * model.batch,
-            "new_tokens": len(ids) * model.batch, "text": text, "ids": ids, "token_ms": token_ms,
+            "new_tokens": len(ids) * model.batch, "batch": model.batch, "text": text, "ids": ids, "token_ms": token_ms,
             "ttft_ms": preprocess_ms + token_ms[0] if token_ms else None,
             "stop": "length" if len(ids) >= asked else "eos",
             "peak_memory_bytes": torch.cuda.max_memory_allocated(model.device) if cuda else None}

@@ -7,6 +7,7 @@
 
 #include "base/die.h"
 #include "base/log.h"
+#include "base/util.h"
 #include "engine/image.h"
 #include "llm/gpus.h"
 #include "session/cpu_peak.h"
@@ -120,10 +121,18 @@ struct profile_image *profile_images(const struct profile_plan *p) {
     return images;
 }
 
+/* Every sequence of a batch has its own copy of the page. */
+static struct llm_counts times(const struct llm_counts *one, double batch) {
+    struct llm_counts all = *one;
+    for (size_t i = 0; i < COUNTOF(all.rows); i++) all.rows[i] *= batch;
+    for (size_t i = 0; i < COUNTOF(all.pairs); i++) all.pairs[i] *= batch;
+    return all;
+}
+
 static void add_vision(const struct llm_model *m, const struct llm_setup *setup,
-                       const struct profile_image *image, struct llm_cost *sum) {
+                       const struct llm_counts *counts, struct llm_cost *sum) {
     for (int i = 1; i < m->nstages; i++) {
-        struct llm_cost c = llm_cost_vision(m, setup, i, &image->plan.counts);
+        struct llm_cost c = llm_cost_vision(m, setup, i, counts);
         llm_cost_add(sum, &c);
     }
 }
@@ -134,22 +143,24 @@ bool profile_cost(const struct profile_plan *p, const struct profile_peak *peak,
     const struct llm_model *m = p->model;
     struct llm_setup setup = { .peak = peak->peak };
     if (!m || !m->decodes || !(a->prompt_tokens >= 1) || !(a->new_tokens >= 1)) return false;
-    uint64_t prompt = (uint64_t)a->prompt_tokens, made = (uint64_t)a->new_tokens;
+    uint64_t batch = (uint64_t)a->batch, prompt = (uint64_t)(a->prompt_tokens / a->batch),
+             made = (uint64_t)(a->new_tokens / a->batch);
     bool has_image = image && image->width > 0;
+    struct llm_counts counts = has_image ? times(&image->plan.counts, a->batch) : (struct llm_counts){ 0 };
     if (strcmp(stage, "decode") == 0) {
         if (made < 2) return false;
-        *out = llm_cost_generate(m, &setup, 1, prompt + 1, made - 1);
+        *out = llm_cost_generate(m, &setup, batch, prompt + 1, made - 1);
         return true;
     }
     if (strcmp(stage, "prefill") == 0) {
         if (has_image && !image->planned) return false;
-        *out = llm_cost_prefill(m, &setup, 1, prompt, 0);
-        if (has_image) add_vision(m, &setup, image, out);
+        *out = llm_cost_prefill(m, &setup, batch, prompt, 0);
+        if (has_image) add_vision(m, &setup, &counts, out);
         return true;
     }
     for (int i = 1; i < m->nstages && has_image && image->planned; i++)
         if (strcmp(m->stages[i], stage) == 0) {
-            *out = llm_cost_vision(m, &setup, i, &image->plan.counts);
+            *out = llm_cost_vision(m, &setup, i, &counts);
             return true;
         }
     return false;

@@ -26,9 +26,12 @@ static double stage_ms(const struct engine_answer *a, const char *stage) {
     return NAN;
 }
 
+/* Tokens of decode: the first of each sequence is prefill's. */
+static double decoded(const struct engine_answer *a) { return a->new_tokens - a->batch; }
+
 static double stage_tokens(const struct engine_answer *a, const char *stage) {
     if (strcmp(stage, "prefill") == 0) return a->prompt_tokens;
-    return strcmp(stage, "decode") == 0 ? a->new_tokens - 1 : NAN;
+    return strcmp(stage, "decode") == 0 ? decoded(a) : NAN;
 }
 
 static const struct engine_answer *answer_of(const struct session_repeat *rep) {
@@ -37,7 +40,9 @@ static const struct engine_answer *answer_of(const struct session_repeat *rep) {
                                                .decode_ms = NAN,
                                                .ttft_ms = NAN,
                                                .prompt_tokens = NAN,
-                                               .new_tokens = NAN };
+                                               .new_tokens = NAN,
+                                               .batch = NAN,
+                                               .peak_memory_bytes = NAN };
     return rep->done ? &rep->answer : &none;
 }
 
@@ -191,34 +196,47 @@ static void fill_model_level(struct profile_results *r, const struct profile_run
 static double ttft(const struct engine_answer *a) { return a->ttft_ms; }
 static double preprocess(const struct engine_answer *a) { return a->preprocess_ms; }
 static double per_token(const struct engine_answer *a) {
-    return a->new_tokens > 1 ? a->decode_ms / (a->new_tokens - 1) : NAN;
+    return decoded(a) > 0 ? a->decode_ms / (decoded(a) / a->batch) : NAN;
 }
 static double decode_rate(const struct engine_answer *a) {
-    return a->decode_ms > 0 ? (a->new_tokens - 1) / a->decode_ms * 1e3 : NAN;
+    return a->decode_ms > 0 ? decoded(a) / a->decode_ms * 1e3 : NAN;
 }
 static double prefill_rate(const struct engine_answer *a) {
     return a->prefill_ms > 0 ? a->prompt_tokens / a->prefill_ms * 1e3 : NAN;
 }
+/* A figure that not every run has: only where a repeat knows it. Takes the values over. */
+static void add_if_known(struct profile_results *r, struct report_figure f) {
+    bool known = false;
+    for (size_t i = 0; i < f.n; i++) known |= isfinite(f.values[i]);
+    vec_push(&r->owned, (char *)f.values);
+    if (known) r->figures[r->in.nfigures++] = f;
+}
+
 /* Of the whole request: a GPU's counter is too slow to tell prefill from decode. */
 static void fill_energy(struct profile_results *r, const struct profile_run *run) {
     const struct session_result *res = run->result;
     double *v = xcalloc(res->nrepeats + 1, sizeof *v);
-    bool known = false;
-    for (size_t i = 0; i < res->nrepeats; i++) {
+    for (size_t i = 0; i < res->nrepeats; i++)
         v[i] = res->repeats[i].joules / answer_of(&res->repeats[i])->new_tokens;
-        known |= isfinite(v[i]);
-    }
-    vec_push(&r->owned, (char *)v);
-    if (!known) return;
-    r->figures[r->in.nfigures++] = (struct report_figure){ .key = "joules_per_new_token",
-                                                           .name = "Energy per new token (whole request)",
-                                                           .unit = "J/token",
-                                                           .values = v,
-                                                           .n = res->nrepeats };
+    add_if_known(r, (struct report_figure){ .key = "joules_per_new_token",
+                                            .name = "Energy per new token (whole request)",
+                                            .unit = "J/token",
+                                            .values = v,
+                                            .n = res->nrepeats });
+}
+
+static double peak_memory(const struct engine_answer *a) { return a->peak_memory_bytes / 1e9; }
+
+static void fill_peak_memory(struct profile_results *r, const struct profile_run *run) {
+    add_if_known(r, (struct report_figure){ .key = "peak_memory",
+                                            .name = "Peak device memory",
+                                            .unit = "GB",
+                                            .values = over_repeats(run, peak_memory),
+                                            .n = run->result->nrepeats });
 }
 
 static double whole(const struct engine_answer *a) {
-    return a->preprocess_ms + a->prefill_ms + (a->new_tokens > 1 ? a->decode_ms : 0);
+    return a->preprocess_ms + a->prefill_ms + (decoded(a) > 0 ? a->decode_ms : 0);
 }
 
 static void fill_figures(struct profile_results *r, const struct profile_run *run) {
@@ -234,7 +252,7 @@ static void fill_figures(struct profile_results *r, const struct profile_run *ru
         { "preprocess", "Preprocessing", "ms", preprocess, false },
         { "end_to_end", "Preprocessing, prefill and decode", "ms", whole, false },
     };
-    r->figures = xcalloc(COUNTOF(rows) + 1, sizeof *r->figures);
+    r->figures = xcalloc(COUNTOF(rows) + 2, sizeof *r->figures);
     for (size_t i = 0; i < COUNTOF(rows); i++) {
         double *v = over_repeats(run, rows[i].of);
         vec_push(&r->owned, (char *)v);
@@ -248,6 +266,7 @@ static void fill_figures(struct profile_results *r, const struct profile_run *ru
     r->in.figures = r->figures;
     r->in.nfigures = COUNTOF(rows);
     fill_energy(r, run);
+    fill_peak_memory(r, run);
 }
 
 /* ---- words */

@@ -155,9 +155,12 @@ enum engine_verdict engine_reply_infer(const char *line, size_t n, uint64_t id, 
         .ttft_ms = number_of(root, "ttft_ms"),
         .prompt_tokens = number_of(root, "prompt_tokens"),
         .new_tokens = number_of(root, "new_tokens"),
+        .batch = number_of(root, "batch"),
+        .peak_memory_bytes = number_of(root, "peak_memory_bytes"),
         .text = text_of(root, "text"),
         .stop = text_of(root, "stop"),
     };
+    if (!(out->batch >= 1)) out->batch = 1;
     read_lists(root, out);
     json_decref(root);
     return ENGINE_GOOD;

@@ -31,7 +31,9 @@ struct engine_info {
 /* Reply to infer. */
 struct engine_answer {
     double preprocess_ms, prefill_ms, decode_ms, ttft_ms;
-    double prompt_tokens, new_tokens;
+    double prompt_tokens, new_tokens; /* of all sequences together */
+    double batch;                     /* sequences side by side; 1 unless the engine says more */
+    double peak_memory_bytes;         /* of the device */
     struct {
         struct engine_stage *v;
         size_t n, cap;

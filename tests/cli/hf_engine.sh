@@ -24,6 +24,21 @@ if "$python" -c 'import torch, transformers' 2>/dev/null; then
         +engine.load.trust_remote_code=true peak.tflops=1 peak.gbps=10
     expect "a repeat without memory does not end the run" 0 err 'out of device memory: CUDA out of memory'
     check "the report counts it among four" grep -q 'Timed repeats: 4, of them failed: 1' "$work"/runs/*/report.md
+
+    for batch in 1 4; do
+        run "$INFERPROF" profile engine=hf "engine.python=$python" model=llama "model.path=$work/no_weights" model.weights=synthetic:0 \
+            device=cpu dataset=prompts "dataset.prompts=$work/prompts.jsonl" repeats=2 infer.max_new_tokens=5 \
+            "output.dir=$work/batch-$batch" "+engine.load.batch=$batch" peak.tflops=1 peak.gbps=10
+        expect "a batch of $batch" 0
+    done
+    check "a batch is that many sequences of the same length, in tokens, FLOPs and rates" python3 -c '
+import glob, json, sys
+one, four = (json.load(open(glob.glob(f"{sys.argv[1]}/batch-{n}/*/metrics.json")[0])) for n in (1, 4))
+for a, b in zip(one["stages"], four["stages"]):
+    assert b["name"] == a["name"] and b["tokens"] == 4 * a["tokens"] and abs(b["flops"] / a["flops"] - 4) < 1e-9, (a, b)
+    assert b["bytes"] < 4 * a["bytes"], "the weights are read once"
+figures = {f["key"]: f["stats"]["median"] for f in four["figures"]}
+assert abs(figures["decode_tokens_per_s"] * figures["time_per_token"] / 4e3 - 1) < 0.2, figures' "$work"
 else
     skip "the engine answers what plain generate answers" "no Python with torch and transformers (INFERPROF_PYTHON)"
 fi

@@ -109,7 +109,7 @@ class EventClock:
             h.remove()
 
 
-def events(model, args, rounds=3):
+def events(model, args, rounds=2):
     seen = collections.defaultdict(lambda: {"engine_ms": [], "event_ms": []})
     for _ in range(rounds):
         clock = EventClock(model)

@@ -10,6 +10,7 @@ runs=$WORK/runs new=${NEW:-64}
 prompt=$(printf 'word %.0s' {1..100})
 printf '{"prompt":"%s"}\n' "$prompt" >"$WORK/prompts.jsonl"
 page=$ROOT/samples/page-columns.png page_prompt=$'<image>\n<|grounding|>Convert the document to markdown.'
+unset PYTHONDONTWRITEBYTECODE # transformers takes ten seconds to compile, and is started many times here
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
 
 folder() { # NAME CONFIG: a model folder with nothing but its config
@@ -34,12 +35,13 @@ finish_checks() { # NAME
     grep -v '^\[transformers\]' "$WORK/$1.checks.log"
 }
 
-profile() { # NAME WORDS...
+# shellcheck disable=SC2086
+profile() { # NAME WORDS...; more words in EXTRA
     local name=$1
     shift
     echo "--- $name: $(date +%T)  $*"
     timeout "${LIMIT:-200}" "$INFERPROF" profile engine=hf "engine.python=$PYTHON" model.weights=synthetic:0 device=cuda:0 \
-        "repeats=${REPEATS:-10}" "infer.max_new_tokens=$new" "output.dir=$runs/$name" "$@" 2>&1 | tail -n 45
+        "repeats=${REPEATS:-10}" "infer.max_new_tokens=$new" "output.dir=$runs/$name" "$@" ${EXTRA:-} 2>&1 | tail -n 45
     echo "--- $name ended: $(date +%T)"
     tar -C "$runs" -czf "$OUT/$name.tar.gz" --exclude=inputs "$name"
 }

@@ -280,6 +280,17 @@ TEST(unmeasured_times_are_unknown_not_zero) {
     CHECK(isnan(a.prefill_ms) && isnan(a.decode_ms) && isnan(a.ttft_ms) && isnan(a.stages.v[1].ms));
     CHECK_NEAR(a.stages.v[0].ms, 1.5, 0);
     CHECK_INT(a.token_ms.n, 2);
+    CHECK(a.batch == 1 && isnan(a.peak_memory_bytes));
+    engine_answer_free(&a);
+}
+
+TEST(a_batch_and_its_memory_are_the_engines_word) {
+    static const char line[] =
+        "{\"op\":\"infer\",\"id\":7,\"new_tokens\":8,\"batch\":4,\"peak_memory_bytes\":5e9}";
+    struct engine_answer a;
+    struct err err;
+    CHECK_INT(engine_reply_infer(line, sizeof line - 1, 7, &a, &err), ENGINE_GOOD);
+    CHECK(a.batch == 4 && a.peak_memory_bytes == 5e9);
     engine_answer_free(&a);
 }
 
