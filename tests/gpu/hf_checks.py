@@ -1,6 +1,7 @@
 """hf_checks.py MODEL_DIR OUT.json [--image FILE | --prompt TEXT] [--new N] [--pairs N] [--only PARTS] [--after FILE]
 
 Figures of one request made without inferprof's own instruments, for tests/gpu/hf_table.py to lay beside a run folder:
+  ids      the engine's answer against that of plain `generate`
   rate     plain `generate`, timed from outside, in turns with the engine's own timing, in one process; short requests, many
            turns, because the machine's own speed drifts by 10% within seconds
   events   stage times by torch.cuda.Event, recorded by hooks of this script during requests that the engine times
@@ -54,6 +55,13 @@ def plain_s(model, request):
 def engine_s(model, request):
     reply = worker.infer(model, request)
     return (reply["prefill_ms"] + reply["decode_ms"]) / 1e3
+
+
+def ids(model, args):
+    """What the engine answers, against plain `generate`, and that against itself: not every GPU kernel repeats its sums."""
+    engine = worker.infer(model, request_of(args, args.new))["ids"]
+    twice = [plain(model, request_of(args, args.new))()[0, -args.new:].tolist() for _ in range(2)]
+    return {"engine_as_plain": engine == twice[0], "plain_repeats_itself": twice[0] == twice[1]}
 
 
 def rates(model, args):
@@ -180,30 +188,27 @@ def main():
     parser.add_argument("--new", type=int, default=64)
     parser.add_argument("--pairs", type=int, default=24)
     parser.add_argument("--rate-new", type=int, default=8, help="new tokens of the requests that rates are taken from")
-    parser.add_argument("--only", help="rate,events,kernels,flops")
+    parser.add_argument("--only", help="ids,rate,events,kernels,flops: which, and in which order")
     parser.add_argument("--no-repeat-ngram", type=int, default=0)
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--after")
     args = parser.parse_args()
     model = worker.Model({"model": args.model, "weights": "synthetic:0", "device": args.device, "dtype": "auto"})
-    worker.infer(model, request_of(args, 4))
+    first = worker.infer(model, request_of(args, 4))
     while args.after and not os.path.exists(args.after):
         time.sleep(0.2)
     cuda = model.device.type == "cuda"
-    first = worker.infer(model, request_of(args, args.new))
-    twice = [plain(model, request_of(args, args.new))()[0, -args.new:].tolist() for _ in range(2)]
     result = {"versions": {"torch": torch.__version__, "transformers": worker.transformers.__version__,
                            "device": torch.cuda.get_device_name() if cuda else "cpu"},
-              "prompt_tokens": first["prompt_tokens"], "new_tokens": args.new, "same_ids_as_plain_generate": first["ids"] == twice[0],
-              "plain_generate_repeats_itself": twice[0] == twice[1]}
-    parts = [("flops", lambda: {"prefill": flops_once(model, args, 1), "all": flops_once(model, args, args.new)})]
-    if cuda:
-        parts = [("rate", lambda: rates(model, args)), ("events", lambda: events(model, args)),
-                 ("kernels", lambda: kernels(model, args))] + parts
-    for name, make in (p for p in parts if not args.only or p[0] in args.only.split(",")):
+              "prompt_tokens": first["prompt_tokens"], "new_tokens": args.new}
+    parts = {"ids": lambda: ids(model, args), "rate": lambda: rates(model, args), "events": lambda: events(model, args),
+             "kernels": lambda: kernels(model, args),
+             "flops": lambda: {"prefill": flops_once(model, args, 1), "all": flops_once(model, args, args.new)}}
+    wanted = args.only.split(",") if args.only else list(parts) if cuda else ["ids", "flops"]
+    for name in wanted:
         start = time.perf_counter()
         try:
-            result[name] = make()
+            result[name] = parts[name]()
         except Exception as e:  # one check less is better than none
             result[name + "_error"] = f"{type(e).__name__}: {e}"
         print(f"{name}: {time.perf_counter() - start:.1f} s", result.get(name + "_error", ""), flush=True)

@@ -116,9 +116,11 @@ def main():
     for part, rows in makers.items():
         for row in rows() if part in checks else ():
             print("| " + " | ".join(row) + " |")
-    same = "the same" if checks["same_ids_as_plain_generate"] else (
-        "not the same" if checks.get("plain_generate_repeats_itself", True) else "not the same, but plain generate does not repeat itself")
-    print(f"| ids | plain generate | {checks['new_tokens']} | {checks['new_tokens']} | {same} |")
+    ids = checks.get("ids")
+    if ids:
+        same = "the same" if ids["engine_as_plain"] else "not the same" + (
+            "" if ids["plain_repeats_itself"] else ", but plain generate does not repeat itself either")
+        print(f"| {checks['new_tokens']} new ids | plain generate | | | {same} |")
 
 
 if __name__ == "__main__":
