@@ -10,12 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/util.h"
 #include "counters/sampler.h"
 
 #define MAX_DEVICES 16
+#define STOP_LIMIT_S 2  /* from the end of standard input, or a signal, to the end of this process */
 #define LOW_PRIORITY 10 /* nice: the profiled program's host threads go first */
 
 static atomic_bool stop;
@@ -70,10 +72,21 @@ static void wait_for_the_end(void) {
     atomic_store(&stop, true);
 }
 
-static void finish(struct worker *w) {
+/* Nobody waits for a sampler that CUPTI does not let go of: its samples so far are in the file, and the end of this
+ * process frees the counters for others. */
+static void leave(struct trace_writer *trace, size_t device) {
+    struct err ignored;
+    trace_writer_meta(trace, "problem",
+                      "counters: sampling of device %zu did not stop within %d s; its last samples are lost",
+                      device, STOP_LIMIT_S);
+    trace_writer_close(trace, &ignored);
+    _exit(0);
+}
+
+static void finish(struct worker *w, const struct timespec *until) {
     char key[64];
     struct sampler *s = &w->sampler;
-    if (w->running) pthread_join(w->thread, NULL);
+    if (w->running && pthread_timedjoin_np(w->thread, NULL, until) != 0) leave(s->trace, s->device);
     snprintf(key, sizeof key, "counters.%zu", s->device);
     if (w->running)
         trace_writer_meta(
@@ -113,7 +126,10 @@ static int sample(const struct pm_api *api, struct trace_writer *trace, uint64_t
         printf("failed %s\n", first.msg);
     fflush(stdout);
     if (running) wait_for_the_end();
-    for (size_t i = 0; i < n; i++) finish(&workers[i]);
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += STOP_LIMIT_S;
+    for (size_t i = 0; i < n; i++) finish(&workers[i], &until);
     return running ? 0 : 1;
 }
 

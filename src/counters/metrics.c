@@ -104,10 +104,10 @@ static char *join(const struct metrics *m) {
     return text;
 }
 
-int metrics_choose(const struct pm_api *api, const char *chip, const uint8_t *availability, struct metrics *m,
-                   struct err *err) {
+int metrics_choose(const struct pm_api *api, const char *chip, const uint8_t *availability, size_t most,
+                   struct metrics *m, struct err *err) {
     *m = (struct metrics){ 0 };
-    for (size_t i = 0; i < COUNTOF(wishes); i++)
+    for (size_t i = 0; i < COUNTOF(wishes) && m->n < most; i++)
         for (size_t k = 0; k < COUNTOF(wishes[i]) && wishes[i][k]; k++) {
             m->names[m->n++] = wishes[i][k];
             if (try_set(api, chip, availability, m, err) == 0) break;

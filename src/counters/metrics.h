@@ -14,9 +14,9 @@ struct metrics {
     size_t config_bytes;
 };
 
-/* For a chip; `availability` as CUPTI gave it. -1: not even one can be sampled. */
-int metrics_choose(const struct pm_api *api, const char *chip, const uint8_t *availability, struct metrics *m,
-                   struct err *err);
+/* For a chip; `availability` as CUPTI gave it. At most `most` of them. -1: not even one can be sampled. */
+int metrics_choose(const struct pm_api *api, const char *chip, const uint8_t *availability, size_t most,
+                   struct metrics *m, struct err *err);
 void metrics_free(struct metrics *m);
 int metrics_host(const struct pm_api *api, const char *chip, const uint8_t *availability,
                  const struct metrics *m, void **host,

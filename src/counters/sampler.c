@@ -12,12 +12,15 @@
 #define IMAGE_SAMPLES 2000u /* a sample takes some 38 kB of the image */
 #define METRIC_COST_NS \
     4000         /* evaluating one metric of one sample, until it was timed; CUPTI lets threads take turns */
-#define LOAD 0.8 /* of the time between samples that may go into evaluating them */
+#define LOAD 0.9 /* of the time between samples that may go into decoding and evaluating them */
+#define BEHIND 0.3 /* where decoding alone takes longer: evaluating may add so much to it */
+#define FINE_NS 100000
 #define SHOWN_METRICS 6 /* of the wish list: those that reports show */
 #define ALWAYS_METRICS \
     4 /* SM, tensor pipes, DRAM read and write: in every sample, where there is time for more */
 #define TIMED_SAMPLES 200 /* in an image, for its cost to be believed */
 #define RESTARTS 5
+#define DRAIN_NS 1000000000u
 #define SYSCLK_GHZ 1.0 /* nominal; the interval in clocks need only be near the one asked for */
 
 static int open_availability(struct sampler *s, struct err *err) {
@@ -93,10 +96,16 @@ static int simple_call(struct sampler *s, int (*call)(struct pm_sampling *), con
     return rc == PM_OK ? 0 : pm_api_error(s->api, rc, doing, err);
 }
 
+/* Decoding a sample takes the longer the more counters it holds: short intervals get those that reports show. */
+static size_t most_metrics(uint64_t interval_ns) {
+    return interval_ns > FINE_NS ? (size_t)METRICS_MAX : (size_t)SHOWN_METRICS;
+}
+
 /* All are counted in every sample, but only so many can be evaluated while the next one is taken. Where time does not
  * suffice, those that reports show are evaluated in turn: each is then known of some samples, of all parts of a run. */
 static void share_time(struct sampler *s) {
-    double each = LOAD * (double)s->interval_ns / (s->metric_cost_ns * (double)MAX(s->devices, 1));
+    double spare_ns = MAX(LOAD * (double)s->interval_ns - s->decode_cost_ns, BEHIND * s->decode_cost_ns),
+           each = spare_ns / (s->metric_cost_ns * (double)MAX(s->devices, 1));
     size_t at_once = (size_t)MIN(MAX(each, 1), METRICS_MAX);
     s->pool = at_once >= s->metrics.n ? s->metrics.n : MIN(s->metrics.n, (size_t)SHOWN_METRICS);
     at_once = MIN(at_once, s->pool);
@@ -117,7 +126,8 @@ int sampler_open(struct sampler *s, struct err *err) {
     if (rc != PM_OK) return pm_api_error(s->api, rc, "asking for the chip's name", err);
     s->chip = chip.name;
     if (open_availability(s, err) < 0 ||
-        metrics_choose(s->api, s->chip, s->availability, &s->metrics, err) < 0 ||
+        metrics_choose(s->api, s->chip, s->availability, most_metrics(s->interval_ns), &s->metrics, err) <
+            0 ||
         metrics_host(s->api, s->chip, s->availability, &s->metrics, &s->host, err) < 0)
         return -1;
     s->metric_cost_ns = METRIC_COST_NS;
@@ -222,14 +232,15 @@ static int by_start(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* What the last image cost decides how much of the next is evaluated. */
+/* What the last image cost decides how much of the next is evaluated: half old, half new, as one image's figure may owe
+ * to somebody else on this core. */
 static void time_metrics(struct sampler *s, uint64_t took_ns, uint64_t evaluated, size_t samples) {
     s->evaluate_ns += took_ns;
     s->evaluated += evaluated;
     if (samples < TIMED_SAMPLES) return;
-    /* half old, half new: one image's figure may owe to somebody else on this core */
     double cost = (double)took_ns / (double)evaluated / (double)MAX(s->devices, 1);
     s->metric_cost_ns = (s->metric_cost_ns + cost) / 2;
+    s->decode_cost_ns = (s->decode_cost_ns + (double)s->last_decode_ns / (double)samples) / 2;
     share_time(s);
 }
 
@@ -255,7 +266,8 @@ static int drain(struct sampler *s, bool *more, struct err *err) {
     d.bytes = s->data_bytes;
     uint64_t decode_ns = clock_mono_ns();
     int rc = s->api->decode(&d);
-    s->decode_ns += clock_mono_ns() - decode_ns;
+    s->last_decode_ns = clock_mono_ns() - decode_ns;
+    s->decode_ns += s->last_decode_ns;
     if (rc == PM_OUT_OF_MEMORY) return start_again(s, more, err);
     if (rc != PM_OK) return pm_api_error(s->api, rc, "decoding samples", err);
     if (d.overflow) {
@@ -272,13 +284,16 @@ static int drain(struct sampler *s, bool *more, struct err *err) {
     return info.completed ? reset_image(s, err) : 0;
 }
 
+/* Once stopped, what the hardware still holds is read, but nobody is kept waiting for it. */
 int sampler_loop(struct sampler *s, struct err *err) {
     bool more = false, stopped = false;
-    while (!stopped || more) {
+    uint64_t stopped_ns = UINT64_MAX;
+    while (!stopped || (more && clock_mono_ns() - stopped_ns < DRAIN_NS)) {
         if (!s->sampling) return 0; /* told to stop while starting again */
         if (!stopped && atomic_load(s->stop)) {
             if (simple_call(s, s->api->stop, "stopping to sample", err) < 0) return -1;
             stopped = true;
+            stopped_ns = clock_mono_ns();
         }
         if (drain(s, &more, err) < 0) return -1;
         if (!more && !stopped) nap(s);

@@ -25,9 +25,10 @@ struct sampler {
     void *host, *sampling;
     uint32_t metrics_text;
     size_t pool, always,
-        in_turn;           /* metrics evaluated at all; in every sample; more of each sample, in turn */
-    size_t turn;           /* whose it is */
-    double metric_cost_ns; /* of one metric of one sample, as seen */
+        in_turn; /* metrics evaluated at all; in every sample; more of each sample, in turn */
+    size_t turn; /* whose it is */
+    double metric_cost_ns, decode_cost_ns; /* of one metric of one sample, of decoding a sample, as seen */
+    uint64_t last_decode_ns;
     uint64_t evaluated, evaluate_ns, decode_ns;
     bool first_dropped, by_clock;
     uint64_t last_end_ns;

@@ -39,6 +39,15 @@ expect "an overflow of the hardware is counted" 0 out 'overflows [1-9]'
 sampled on,choke 0
 expect "more than can be decoded: that is lost, the rest is not" 0 out 'samples [1-9][0-9]+, .* overflows 1,'
 
+sampled on,stuck 0
+expect "a sampler that CUPTI holds ends all the same, and says so" 0 out 'did not stop within 2 s'
+rm -f c.ipt
+mkfifo open
+exec 9<>open
+MOCK_PM=on,stuck timeout -k 3 1 "$sampler" c.ipt 100000 0 <&9 >said 2>/dev/null
+check "also on SIGTERM: it need not be killed" test $? -eq 124
+exec 9<&-
+
 # No permission: one line with the remedy, and everything else goes on.
 refused() { # NAME CODE PATTERN
     rm -rf refused

@@ -31,13 +31,13 @@ stages=()
 for s in $sections; do stages+=(--stage "$s=$s"); done
 for us in 100 20; do
     echo "== sampled every $us us ($(date +%T))"
-    "$INFERPROF" run -q --counters --counter-interval $us "${stages[@]}" -o "$OUT/run-$us" -- \
+    timeout -k 2 45 "$INFERPROF" run -q --counters --counter-interval $us "${stages[@]}" -o "$OUT/run-$us" -- \
         "$PYTHON" "$GPU/counters_classes.py" --seconds "$SECONDS_EACH" ||
         echo "exit status $?"
     "$INFERPROF" trace dump --kind meta "$OUT/run-$us/trace/counters.ipt" | grep -a counters
 done
 echo "== Nsight Compute ($(date +%T))"
-timeout -k 5 "${NCU_LIMIT:-75}" "$NCU" --profile-from-start off --cache-control none --clock-control none --nvtx \
+timeout -k 2 "${NCU_LIMIT:-75}" "$NCU" --profile-from-start off --cache-control none --clock-control none --nvtx \
     --print-kernel-base mangled --csv --page raw --print-units base --metrics "$metrics" --log-file "$OUT/ncu.csv" \
     "$PYTHON" "$GPU/counters_classes.py" --once || echo "exit status $?"
 grep -av '^"' "$OUT/ncu.csv" | sed 's/^\(==PROF== Profiling \)\(.\{40\}\).*: \(0%.*\)$/\1\2 \3/' | head -n 3

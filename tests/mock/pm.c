@@ -7,11 +7,13 @@
  *     disorder      samples of an image come in pairs the wrong way round
  *     full          the hardware's buffer overflowed
  *     choke         the second decode finds more than it can hold
+ *     stuck         the second decode never returns
  * Values are by metric: SM 50%, tensor 25%, DRAM 30% and 10%, warps 40%, the clock 1.5 GHz. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "counters/api.h"
 
@@ -127,6 +129,8 @@ static void swap_pairs(void) {
 CALL(cuptiPmSamplingDecodeData, struct pm_decode) {
     uint64_t there = (now_ns() - started_ns) / interval_ns;
     if (behaves("choke") && ++decodes == 2) return PM_OUT_OF_MEMORY;
+    if (behaves("stuck") && ++decodes == 2)
+        for (;;) sleep(1);
     for (; delivered < there && in_image < CAPACITY; delivered++) {
         if (behaves("gap") && delivered % 10 == 9) continue;
         image[in_image].start_ns = started_ns + delivered * interval_ns;
