@@ -31,7 +31,6 @@ static const struct {
     ROW(next_record, "cuptiActivityGetNextRecord", true),
     ROW(dropped, "cuptiActivityGetNumDroppedRecords", true),
     ROW(flush_all, "cuptiActivityFlushAll", true),
-    ROW(flush_period, "cuptiActivityFlushPeriod", false),
     ROW(stream_id, "cuptiGetStreamIdEx", false),
 };
 

@@ -63,10 +63,10 @@ static void explain_counts(void) {
     trace_writer_meta(
         w, "collector.counts",
         "kernels %llu graph_kernels %llu copies %llu calls %llu buffers %llu untrusted %llu early %llu "
-        "unknown %llu",
+        "unknown %llu outside %llu",
         (unsigned long long)c.kernels, (unsigned long long)c.graph_kernels, (unsigned long long)c.copies,
         (unsigned long long)calls, (unsigned long long)activity_buffers(), (unsigned long long)c.untrusted,
-        (unsigned long long)c.early, (unsigned long long)c.unknown);
+        (unsigned long long)c.early, (unsigned long long)c.unknown, (unsigned long long)c.outside);
     output_give();
 }
 
@@ -133,7 +133,6 @@ static void start_gpu(void) {
     clocks_start();
     if (!callbacks_start()) return;
     if (!activity_start()) return;
-    if (cupti.flush_period && settings.flush_ms) cupti.flush_period((uint32_t)settings.flush_ms);
     atomic_store(&gpu_on, true);
     keeper_start(); /* a forked child has none yet */
     window_start();

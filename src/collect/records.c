@@ -10,6 +10,7 @@
 #include "collect/devices.h"
 #include "collect/layout.h"
 #include "collect/output.h"
+#include "collect/window.h"
 
 #define BATCH 64
 #define EARLY_NS 100000 /* clock error we accept between a launch and its kernel */
@@ -18,8 +19,8 @@ static const struct layout *layout;
 
 void records_start(void) { layout = layout_find(cupti.version); }
 
-/* ---- when calls began: a slot holds 16 more bits of the id and the time in units of 256 ns, modulo 2^48 */
-#define CALL_SLOTS 65536u
+/* ---- when calls began: a slot holds 14 more bits of the id and the time in units of 256 ns, modulo 2^48 */
+#define CALL_SLOTS (1u << 18) /* more than are launched before their kernels are read */
 static _Atomic uint64_t call_times[CALL_SLOTS];
 
 static uint64_t call_ticks(uint64_t ns) { return ns >> 8 & (((uint64_t)1 << 48) - 1); }
@@ -30,10 +31,15 @@ void records_note_call(uint32_t correlation, uint64_t start_ns) {
                           memory_order_relaxed);
 }
 
+static bool is_noted(uint32_t correlation) {
+    uint64_t slot = atomic_load_explicit(&call_times[correlation % CALL_SLOTS], memory_order_relaxed);
+    return slot != 0 && slot >> 48 == correlation / CALL_SLOTS;
+}
+
 /* How long before its call a kernel started, in ns; 0 or less: after it, or the call is not known. */
 static int64_t before_call_ns(uint32_t correlation, uint64_t start_ns) {
     uint64_t slot = atomic_load_explicit(&call_times[correlation % CALL_SLOTS], memory_order_relaxed);
-    if (slot == 0 || slot >> 48 != correlation / CALL_SLOTS) return 0;
+    if (!is_noted(correlation)) return 0;
     uint64_t ahead = (slot - call_ticks(start_ns)) << 16; /* wraps at 48 bits */
     return ((int64_t)ahead >> 16) * 256;
 }
@@ -48,7 +54,7 @@ struct batch {
     uint64_t lost[TRACE_KIND_END];
 };
 
-static struct { atomic_ullong kernels, graph_kernels, copies, untrusted, early, unknown; } totals;
+static struct { atomic_ullong kernels, graph_kernels, copies, untrusted, early, unknown, outside; } totals;
 
 static void batch_write(struct batch *b) {
     trace_writer_kernel(b->w, b->kernels, b->nkernels);
@@ -56,9 +62,13 @@ static void batch_write(struct batch *b) {
     b->nkernels = b->ncopies = 0;
 }
 
-/* False: the times cannot be what happened; counted, and not used. */
-static bool trusted(struct batch *b, enum trace_kind kind, uint32_t correlation, uint64_t start,
-                    uint64_t end) {
+/* False: of no window, or the times cannot be what happened; counted, and not used. */
+static bool usable(struct batch *b, enum trace_kind kind, uint32_t correlation, uint64_t start,
+                   uint64_t end) {
+    if (settings.launches && window_is_partial() && !is_noted(correlation)) {
+        b->counts.outside++;
+        return false;
+    }
     int64_t early = start && end >= start ? before_call_ns(correlation, clocks_to_wall(start)) : 0;
     if (start == 0 || end < start || early > EARLY_NS) {
         b->lost[kind]++;
@@ -73,7 +83,7 @@ static void read_kernel(struct batch *b, const uint8_t *r) {
     const struct layout_kernel *at = layout->kernel;
     uint64_t start = field_u64(r, at->start), end = field_u64(r, at->end);
     uint32_t correlation = field_u32(r, at->correlation);
-    if (!trusted(b, TRACE_KERNEL, correlation, start, end)) return;
+    if (!usable(b, TRACE_KERNEL, correlation, start, end)) return;
     const char *name;
     memcpy(&name, r + at->name, sizeof name);
     struct trace_kernel *k = &b->kernels[b->nkernels++];
@@ -113,7 +123,7 @@ static void read_copy(struct batch *b, const uint8_t *r, const struct layout_cop
                       enum trace_copy_kind kind) {
     uint64_t start = field_u64(r, at->start), end = field_u64(r, at->end);
     uint32_t correlation = field_u32(r, at->correlation);
-    if (!trusted(b, TRACE_COPY, correlation, start, end)) return;
+    if (!usable(b, TRACE_COPY, correlation, start, end)) return;
     struct trace_copy *c = &b->copies[b->ncopies++];
     *c = (struct trace_copy){
         .start_ns = clocks_to_wall(start),
@@ -137,7 +147,7 @@ static void read_graph(struct batch *b, const uint8_t *r) {
     uint64_t start = field_u64(r, at->start), end = field_u64(r, at->end);
     uint32_t correlation = field_u32(r, at->correlation);
     char name[32];
-    if (!trusted(b, TRACE_KERNEL, correlation, start, end)) return;
+    if (!usable(b, TRACE_KERNEL, correlation, start, end)) return;
     struct trace_kernel *k = &b->kernels[b->nkernels++];
     *k = (struct trace_kernel){
         .start_ns = clocks_to_wall(start),
@@ -182,6 +192,7 @@ static void add_up(struct batch *b, uint64_t dropped) {
     atomic_fetch_add(&totals.untrusted, b->counts.untrusted);
     atomic_fetch_add(&totals.early, b->counts.early);
     atomic_fetch_add(&totals.unknown, b->counts.unknown);
+    atomic_fetch_add(&totals.outside, b->counts.outside);
 }
 
 void records_read(struct trace_writer *w, uint8_t *buffer, size_t valid, uint64_t dropped) {
@@ -211,5 +222,6 @@ void records_counts(struct record_counts *out) {
         .untrusted = atomic_load(&totals.untrusted),
         .early = atomic_load(&totals.early),
         .unknown = atomic_load(&totals.unknown),
+        .outside = atomic_load(&totals.outside),
     };
 }

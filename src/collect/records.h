@@ -12,6 +12,7 @@ struct record_counts {
     uint64_t untrusted; /* put aside: zero or reversed times, or started before they were launched */
     uint64_t early;     /* of those kept: up to 100 us before their launch, which is the clocks' error */
     uint64_t unknown;   /* records of kinds we do not read */
+    uint64_t outside;   /* left out: launched while no capture window was open */
 };
 
 void records_start(void); /* before the first buffer */

@@ -9,8 +9,11 @@
 #include "collect/activity.h"
 #include "collect/budget.h"
 #include "collect/callbacks.h"
+#include "collect/cupti.h"
 #include "collect/gemm.h"
 #include "collect/output.h"
+
+#define DRAIN_NS 20000000u /* time for the last kernels of a window to run */
 
 static struct {
     atomic_bool started, closed;
@@ -19,6 +22,8 @@ static struct {
     atomic_bool budget_ok; /* not in debt */
     atomic_bool on;
     pthread_mutex_t switching;
+    bool draining; /* the window is closed, but kernels are still recorded */
+    uint64_t closed_mono_ns;
     uint64_t start_mono_ns, window_wall_ns;
     _Atomic uint64_t
         range_wall_ns; /* beginning of the range whose thread waits for the switch; 0: none does */
@@ -52,15 +57,42 @@ static void begin_window(void) {
 
 static void end_window(void) { tell("capture.window", win.window_wall_ns, clock_wall_ns()); }
 
-/* Launches are watched before kernels are recorded and for as long, so that every kernel finds its launch. */
+/* With the lock held. CUPTI hands out a kernel without its times when kernels are switched off before it had a look at
+ * it: they are switched off by the keeper, after a flush. What was launched meanwhile is left out (records.h). */
+static void stop_kernels(uint64_t now) {
+    if (!win.draining || atomic_load(&win.on) || now - win.closed_mono_ns < DRAIN_NS) return;
+    cupti.flush_all(0);
+    uint64_t before = clock_mono_ns();
+    activity_capture(false);
+    win.draining = false;
+    budget_pay_switch(clock_mono_ns() - before);
+}
+
+/* Launches are watched before kernels are recorded, so that every kernel finds its launch. */
+static void open_window(void) {
+    callbacks_capture(true);
+    if (!win.draining) activity_capture(true);
+    win.draining = false;
+    begin_window();
+}
+
+static void close_window(uint64_t now) {
+    end_window();
+    callbacks_capture(false);
+    win.closed_mono_ns = now;
+    if (settings.arms)
+        activity_capture(false); /* what is measured next must not pay for this; the GPU is idle here */
+    else
+        win.draining = true;
+}
+
 static void switch_to(bool on) {
     uint64_t before = clock_mono_ns();
-    if (!on) end_window();
-    if (on) callbacks_capture(true);
-    activity_capture(on);
-    if (!on) callbacks_capture(false);
+    if (on)
+        open_window();
+    else
+        close_window(before);
     gemm_capture(on);
-    if (on) begin_window();
     atomic_store(&win.on, on);
     budget_pay_switch(clock_mono_ns() - before);
 }
@@ -86,10 +118,9 @@ void window_start(void) {
     settle();
 }
 
-bool window_needs_ticks(void) {
-    return atomic_load(&win.started) &&
-           (settings.delay_s > 0 || settings.duration_s > 0 || settings.budget_pct > 0);
-}
+bool window_needs_ticks(void) { return atomic_load(&win.started) && is_partial(); }
+
+bool window_is_partial(void) { return is_partial(); }
 
 void window_tick(uint64_t now) {
     if (!atomic_load(&win.started)) return;
@@ -98,6 +129,9 @@ void window_tick(uint64_t now) {
     atomic_store(&win.time_ok, passed_s >= settings.delay_s && !over);
     if (settings.budget_pct > 0) atomic_store(&win.budget_ok, budget_allows(now));
     settle();
+    if (pthread_mutex_trylock(&win.switching) != 0) return;
+    stop_kernels(now);
+    pthread_mutex_unlock(&win.switching);
 }
 
 bool window_matches(const char *range_name) {

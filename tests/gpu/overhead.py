@@ -4,7 +4,7 @@
 
 range   the collector is injected with INFERPROF_COLLECT_RANGE='capture*' and INFERPROF_COLLECT_ARMS=1: an NVTX range "capture WORDS"
         switches on what the words of the arm say, and nothing is on outside of it
-budget  likewise with INFERPROF_COLLECT_BUDGET; blocks are long enough for several windows
+budget  likewise with INFERPROF_COLLECT_BUDGET and without the arms; blocks are long enough for several windows
 torch   torch.profiler, CPU and CUDA, in a process without the collector
 
 Every repeat holds a block of each arm and two without anything; the figure is the median over the repeats of a block's time over
@@ -24,7 +24,7 @@ import torch
 import workloads
 
 ROUNDS = {"eager": 8, "graph": 50, "prefill": 6}
-BUDGET_ROUNDS = 240  # of eager: about a second and a half
+BUDGET_ROUNDS = 60  # of eager: half a second, in which a budget of 2% opens two or three windows
 ALL = "kernels,copies,launches,syncs"
 ARMS = {"floor": "kernels,empty", "collector": ALL, "kernels": "kernels,copies",
         "graphs": ALL + ",whole-graphs", "gemms": ALL + ",gemms", "budget": ALL}

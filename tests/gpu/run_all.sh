@@ -35,8 +35,8 @@ overhead() { # arms in one process
 }
 
 budget() { # --budget 2
-    collect "$WORK/budget" INFERPROF_COLLECT_RANGE='capture*' INFERPROF_COLLECT_ARMS=1 INFERPROF_COLLECT_BUDGET=2 -- \
-        "$PYTHON" "$GPU/overhead.py" budget "$OUT/budget.json" --work eager --repeats "$((REPEATS / 3))"
+    collect "$WORK/budget" INFERPROF_COLLECT_RANGE='capture*' INFERPROF_COLLECT_BUDGET=2 -- \
+        "$PYTHON" "$GPU/overhead.py" budget "$OUT/budget.json" --work eager --repeats "$REPEATS"
     trace dump --json -k meta "$WORK"/budget/*.ipt >"$WORK/budget.jsonl"
     grep -aE 'collector|problem' "$WORK/budget.jsonl"
     "$PYTHON" -c '
