@@ -135,6 +135,9 @@ go INFERPROF_COLLECT_RANGE='dec*' "$app" init push=prefill kernels=100 pop push=
 is "kernels of the named ranges alone, ranges all" "len(kernel)" 57 "len(launch)" 57 "len(range_)" 3 "len(windows())" 2
 go INFERPROF_COLLECT_DELAY=0.2 INFERPROF_COLLECT_DURATION=0.3 "$app" init kernels=10 sleep=350 kernels=20 sleep=350 kernels=40
 is "after a delay, for a duration" "len(kernel)" 20 "len(windows())" 1
+go MOCK_CUPTI=hasty INFERPROF_COLLECT_RANGE=work "$app" init push=work kernels=100 pop kernels=50 sleep=300 push=work kernels=7 pop sleep=300
+is "a window's last kernels have their times; what was launched after it is left out" "len(kernel)" 107 "orphans()" 0 \
+    "counts['untrusted']" 0 "counts['outside'] <= 50" True
 go INFERPROF_COLLECT_BUDGET=2 "$app" init kernels=100000 push=range pop sleep=700 kernels=50000 kernels=50000
 is "a budget captures some, says when, and keeps NVTX" "0 < len(kernel) < 200000" True "len(windows()) >= 1" True "len(range_)" 1
 go INFERPROF_COLLECT_WHAT=kernels,empty,nvtx "$app" init kernels=10000

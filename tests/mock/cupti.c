@@ -6,6 +6,7 @@
  *     held      another subscriber is there              late      buffers come back only when flushed
  *     hang      flushing takes 5 s                       cutoff    the last record of a buffer is cut short
  *     worker    buffers come back on a thread of CUPTI's own
+ *     hasty     kernels that were not flushed when kernels are switched off lose their times
  * MOCK_CUPTI_VERSION=N is the version it says it is; MOCK_CLOCK_SHIFT=NS moves its clock. */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -65,9 +66,10 @@ static bool manner(const char *name) {
     return p && (p == all || p[-1] == ',') && (p[strlen(name)] == ',' || p[strlen(name)] == '\0');
 }
 
-static bool late, zero, reversed, early, unknown, cutoff, worker;
+static bool hasty, late, zero, reversed, early, unknown, cutoff, worker;
 __attribute__((constructor)) static void read_manners(void) {
-    late = manner("late"), zero = manner("zero"), reversed = manner("reversed"), early = manner("early");
+    hasty = manner("hasty"), late = manner("late"), zero = manner("zero"), reversed = manner("reversed"),
+    early = manner("early");
     unknown = manner("unknown"), cutoff = manner("cutoff"), worker = manner("worker");
 }
 
@@ -148,8 +150,18 @@ int cuptiActivityEnable(int kind) {
     enabled_kinds[kind] = 1;
     return 0;
 }
+static size_t record_bytes(uint32_t kind);
+static void forget_times(void) {
+    const struct layout *l = layout_find(version());
+    pthread_mutex_lock(&lock);
+    for (size_t at = 0; buffer && at < buffer_used; at += record_bytes(field_u32(buffer + at, 0)))
+        if (field_u32(buffer + at, 0) == KIND_CONCURRENT_KERNEL)
+            memset(buffer + at + l->kernel->start, 0, 8), memset(buffer + at + l->kernel->end, 0, 8);
+    pthread_mutex_unlock(&lock);
+}
 EXPORT int cuptiActivityDisable(int kind);
 int cuptiActivityDisable(int kind) {
+    if (hasty && kind == KIND_CONCURRENT_KERNEL && enabled_kinds[kind]) forget_times();
     enabled_kinds[kind] = 0;
     return 0;
 }
