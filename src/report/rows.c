@@ -82,7 +82,7 @@ void rows_drop_unknown(struct table *t) {
 static void stage_rows(const struct view *v, struct table *t, bool sub) {
     COLUMNS(t, L("stage"), R("time ms"), R(view_on_cpu(v) ? "busy ms" : "GPU busy ms"),
             R(view_on_cpu(v) ? "idle" : "GPU idle"), R("floor ms"), R("distance"), R("MFU"), R("MBU"),
-            R("kernels"), R("launches/token"), R("tokens"), R("J/token"));
+            R("kernels"), R("launches/token"), R("tokens"), R("J/token recorded"));
     for (size_t i = 0; i < v->nstages; i++)
         if ((v->stages[i].parent != NULL) == sub && !v->stages[i].outside) stage_row(&v->stages[i], t);
     rows_drop_unknown(t);
