@@ -88,10 +88,16 @@ static inline vf verf(vf x) {
     return (vf)((vi)y | ((vi)x & (vi)all(-0.0f)));
 }
 
-static void k_tile(int k, const float *a, ptrdiff_t a_row, ptrdiff_t a_col, int rows, const float *b,
-                   ptrdiff_t ldb, float *c, ptrdiff_t ldc, bool add) {
+/* Rows of A are found by few pointers, one for four rows, so that they all stay in registers: `whole` tells that all
+ * MR rows are there. Otherwise each row has a pointer of its own, and row 0 stands in for the missing ones. */
+enum { ROW_GROUPS = (MR + 3) / 4 };
+static inline __attribute__((always_inline)) void tile_of(int k, const float *a, ptrdiff_t a_row,
+                                                          ptrdiff_t a_col, int rows, const float *b,
+                                                          ptrdiff_t ldb, float *c, ptrdiff_t ldc, bool add,
+                                                          const bool whole) {
     vf acc[MR][2];
-    const float *row[MR];
+    const float *row[MR], *group[ROW_GROUPS];
+    UNROLL for (int i = 0; i < ROW_GROUPS; i++) group[i] = a + 4 * i * a_row;
     UNROLL for (int i = 0; i < MR; i++) {
         row[i] = a + (i < rows ? i : 0) * a_row;
         acc[i][0] = add ? load(c + i * ldc) : (vf){ 0 };
@@ -101,15 +107,24 @@ static void k_tile(int k, const float *a, ptrdiff_t a_row, ptrdiff_t a_col, int 
     for (int j = 0; j < k; j++, at += a_col, b += ldb) {
         vf b0 = load(b), b1 = load(b + LANES);
         UNROLL for (int i = 0; i < MR; i++) {
-            vf x = all(row[i][at]);
+            vf x = all(whole ? group[i / 4][i % 4 * a_row] : row[i][at]);
             acc[i][0] += x * b0;
             acc[i][1] += x * b1;
         }
+        UNROLL for (int i = 0; i < ROW_GROUPS; i++) group[i] += a_col;
     }
     UNROLL for (int i = 0; i < MR; i++) {
         store(c + i * ldc, acc[i][0]);
         store(c + i * ldc + LANES, acc[i][1]);
     }
+}
+
+static void k_tile(int k, const float *a, ptrdiff_t a_row, ptrdiff_t a_col, int rows, const float *b,
+                   ptrdiff_t ldb, float *c, ptrdiff_t ldc, bool add) {
+    if (rows == MR)
+        tile_of(k, a, a_row, a_col, rows, b, ldb, c, ldc, add, true);
+    else
+        tile_of(k, a, a_row, a_col, rows, b, ldb, c, ldc, add, false);
 }
 
 static void k_widen(float *out, const void *in, enum dtype t, size_t n) {

@@ -263,6 +263,7 @@ int main(int argc, char **argv) {
         const char *name;
         void (*run)(void);
     } parts[] = { { "decode", bench_decode }, { "gemm", bench_gemm }, { "record", bench_record } };
+    setvbuf(stdout, NULL, _IOLBF, 0);
     for (size_t i = 0; i < COUNTOF(parts); i++) {
         bool wanted = argc == 1;
         for (int a = 1; a < argc; a++) wanted |= strcmp(argv[a], parts[i].name) == 0;
