@@ -59,6 +59,7 @@ static const struct {
     { "Theoretical Occupancy", NCU_OCCUPANCY_LIMIT, NCU_PERCENT },
     { "sm__maximum_warps_per_active_cycle_pct", NCU_OCCUPANCY_LIMIT, NCU_PERCENT },
     { "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active", NCU_TENSOR, NCU_PERCENT },
+    { "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed", NCU_TENSOR, NCU_PERCENT },
     { "sm__pipe_tensor_op_hmma_cycles_active.avg.pct_of_peak_sustained_active", NCU_TENSOR, NCU_PERCENT },
     { "sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active", NCU_TENSOR, NCU_PERCENT },
     { "Executed Ipc Active", NCU_IPC, NCU_PLAIN },
