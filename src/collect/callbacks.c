@@ -15,6 +15,7 @@
 #include "collect/thread.h"
 
 static void *subscriber;
+static atomic_bool capturing;
 static _Atomic uint64_t api_names[CALLS_MAX_ID]; /* generation << 32 | number of the string */
 
 /* The name's number in the open file, remembered a call; 0: nothing is open. */
@@ -98,9 +99,10 @@ static void on_callback(void *user, int domain, uint32_t id, const void *data) {
     if (domain == DOMAIN_RESOURCE) devices_wanted();
     struct thread_state *t = domain == DOMAIN_DRIVER && call_class(id) != CALL_NONE ? thread_self() : NULL;
     if (!t) return;
-    if (d->site == SITE_ENTER)
-        on_enter(t, id, d);
-    else if (t->call_id == id && t->call_correlation == d->correlation)
+    if (d->site == SITE_ENTER) {
+        t->call_id = 0;
+        if (atomic_load_explicit(&capturing, memory_order_relaxed)) on_enter(t, id, d);
+    } else if (t->call_id == id && t->call_correlation == d->correlation)
         on_exit_of_call(t, id, d);
 }
 
@@ -153,8 +155,12 @@ static bool wants(enum call_class class) {
     return call_is_work(class) ? settings.launches : settings.syncs;
 }
 
+/* Once on they stay on, and return at once outside of windows: switched off while threads are in calls, CUPTI 13.0.1
+ * gave kernels the correlation ids of other launches. Arms are switched where nothing is under way. */
 void callbacks_capture(bool on) {
     static bool is_on[CALLS_MAX_ID];
+    atomic_store(&capturing, on);
+    if (!on && !settings.arms) return;
     for (uint32_t id = 0; subscriber && id < CALLS_MAX_ID; id++) {
         bool want = on && wants(call_class(id));
         if (want != is_on[id]) cupti.enable_callback(want, subscriber, DOMAIN_DRIVER, id);

@@ -7,6 +7,6 @@
 
 bool callbacks_start(
     void); /* subscribes; false: somebody else holds CUPTI, or it refuses: problem() says so */
-void callbacks_capture(bool on); /* switches the callbacks themselves: outside of windows they cost nothing */
+void callbacks_capture(bool on); /* calls that begin from now on are recorded, or not */
 
 #endif
