@@ -216,17 +216,21 @@ static struct block *take_queue(struct trace_writer *w) { /* with queue_lock hel
     return list;
 }
 
+/* Half-full blocks go through the queue like full ones, so that one never overtakes an earlier block of its shard. */
 static void write_open_blocks(struct trace_writer *w) {
-    for (unsigned i = 0; i < w->nshards; i++)
+    for (unsigned i = 0; i < w->nshards; i++) {
+        struct shard *s = &w->shards[i];
+        pthread_mutex_lock(&s->lock);
         for (unsigned kind = 0; kind < TRACE_KIND_END; kind++) {
-            struct shard *s = &w->shards[i];
-            pthread_mutex_lock(&s->lock);
-            struct block *b = s->open[kind];
+            if (s->open[kind]) enqueue(w, s->open[kind]);
             s->open[kind] = NULL;
-            pthread_mutex_unlock(&s->lock);
-            if (b) write_list(w, b);
         }
-    write_strings(w);
+        pthread_mutex_unlock(&s->lock);
+        pthread_mutex_lock(&w->queue_lock);
+        struct block *list = take_queue(w);
+        pthread_mutex_unlock(&w->queue_lock);
+        write_list(w, list);
+    }
 }
 
 static void write_losses(struct trace_writer *w) {

@@ -204,7 +204,8 @@ static void *write_from_thread(void *arg) {
 TEST(trace_takes_records_of_16_threads_each_in_order) {
     char *dir = test_tmpdir(), *path = path_in(dir, "threads.ipt");
     struct err err;
-    struct trace_writer *w = trace_writer_open(path, NULL, &err);
+    /* flushed all the time, so that half-full blocks are taken while full ones wait */
+    struct trace_writer *w = trace_writer_open(path, &(struct trace_writer_options){ .flush_ms = 1 }, &err);
     struct job jobs[THREADS];
     pthread_t threads[THREADS];
     for (uint64_t t = 0; t < THREADS; t++) {
