@@ -39,7 +39,7 @@ static void answer(const struct view *v, struct strbuf *out) {
         strbuf_addf(out, " takes <b>%s</b>", text_ms(s->time_ms).s);
         if (isfinite(s->distance))
             strbuf_addf(out, ", <b>%s</b> what the hardware allows", text_times(s->distance).s);
-        else if (isfinite(s->busy_share) && !view_on_cpu(v))
+        if (isfinite(s->busy_share) && !view_on_cpu(v))
             strbuf_addf(out, ", the GPU is busy %s of it", text_percent(s->busy_share).s);
     }
     if (said) strbuf_addstr(out, ".</p>\n");

@@ -35,11 +35,29 @@ static void add_fact(struct strbuf *out, const char *what, const char *value) {
     strbuf_addstr(out, "  \n");
 }
 
+/* The question of the report in one line: how far is each stage from what the hardware allows, and does the GPU work? */
+static void answer(const struct view *v, struct strbuf *out) {
+    size_t said = 0;
+    for (size_t i = 0; i < v->nstages && said < 4; i++) {
+        const struct view_stage *s = &v->stages[i];
+        if (s->parent || s->outside || !isfinite(s->time_ms)) continue;
+        strbuf_addstr(out, said++ ? "; **" : "**");
+        text_markdown(out, s->name);
+        strbuf_addf(out, " takes %s**", text_ms(s->time_ms).s);
+        if (isfinite(s->distance))
+            strbuf_addf(out, ", %s what the hardware allows", text_times(s->distance).s);
+        if (isfinite(s->busy_share) && !view_on_cpu(v))
+            strbuf_addf(out, ", the GPU works %s of it", text_percent(s->busy_share).s);
+    }
+    if (said) strbuf_addstr(out, ".\n\n");
+}
+
 void markdown_head(const struct view *v, struct strbuf *out) {
     const struct report_input *in = v->in;
     strbuf_addstr(out, "# ");
     text_markdown(out, text_or_dash(in->title));
     strbuf_addstr(out, "\n\n");
+    answer(v, out);
     add_fact(out, "Run: ", in->run_id);
     if (in->started_wall_ns) add_fact(out, "Date: ", text_date(in->started_wall_ns).s);
     add_fact(out, "Device: ", view_device(v));

@@ -18,7 +18,7 @@ python3 - "$out" <<'END'
 import glob, os, re, sys
 subs = [(r"/tmp/(tmp\.\w+|work)\b", "/data"), (r"/\S*?/inferprof-[\w.]+-linux-x86_64/", "/opt/inferprof/"),
         (r"GPU-[0-9a-f]{8}-[0-9a-f-]{27}", "GPU-..."), (r"(?m)^\| host \|.*\n", ""),
-        (r"<tr><t[dh][^>]*>host</t[dh]>.*?</tr>\n?", ""), (r'\{[^{}]*"key": ?"host"[^{}]*\},?\s*', "")]
+        (r">(host</\w+>\s*<\w+[^>]*>)[^<]*<", r">\1-<"), (r'\{[^{}]*"key": ?"host"[^{}]*\},?\s*', "")]
 for path in glob.glob(sys.argv[1] + "/*.*") + glob.glob(sys.argv[1] + "/charts/*"):
     with open(path, encoding="utf-8") as f:
         text = f.read()

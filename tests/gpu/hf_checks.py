@@ -7,6 +7,7 @@ Figures of one request made without inferprof's own instruments, for tests/gpu/h
   events   stage times by torch.cuda.Event, recorded by hooks of this script during requests that the engine times
   kernels  torch.profiler's calls and time of each kernel name
   flops    torch's FlopCounterMode, by module
+--device meta counts the FLOPs of a dense text model alone, without a GPU.
 --after waits, loaded and warm, until FILE is there: the machine belongs to somebody else until then.
 """
 import argparse
@@ -179,6 +180,25 @@ def flops_once(model, args, new):
             if name == "Global" or name.removeprefix(root + ".") in model.stage_modules.values()}
 
 
+def flops_on_meta(args):
+    """The same count for a dense text model where there is no GPU: nothing is computed on the meta device."""
+    config = worker.transformers.AutoConfig.from_pretrained(args.model)
+    with torch.device("meta"):
+        model = worker.transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
+    tokens, cache = len(args.prompt.encode()) + 1, worker.transformers.DynamicCache()
+
+    def count(n):
+        with torch.no_grad(), FlopCounterMode(display=False) as counter:
+            model(torch.zeros(1, n, dtype=torch.long, device="meta"), past_key_values=cache, logits_to_keep=1)
+        return {str(op): flops for op, flops in counter.get_flop_counts()["Global"].items()}
+
+    prefill, steps = count(tokens), args.new - 1
+    count((steps - 1) // 2)
+    middle = count(1)  # a step's FLOPs grow evenly with its context: the middle one is their mean
+    both = {op: prefill.get(op, 0) + steps * n for op, n in middle.items()}
+    return tokens, {"prefill": {"Global": prefill}, "all": {"Global": both}}
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("model")
@@ -193,6 +213,11 @@ def main():
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--after")
     args = parser.parse_args()
+    if args.device == "meta":
+        tokens, counts = flops_on_meta(args)
+        with open(args.out, "w", encoding="utf-8") as f:
+            json.dump({"prompt_tokens": tokens, "new_tokens": args.new, "flops": counts}, f)
+        return
     model = worker.Model({"model": args.model, "weights": "synthetic:0", "device": args.device, "dtype": "auto"})
     first = worker.infer(model, request_of(args, 4))
     while args.after and not os.path.exists(args.after):

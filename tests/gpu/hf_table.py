@@ -119,7 +119,7 @@ def main():
     ids = checks.get("ids")
     if ids:
         same = "the same" if ids["engine_as_plain"] else "not the same" + (
-            "" if ids["plain_repeats_itself"] else ", but plain generate does not repeat itself either")
+            ", but plain generate does not repeat itself either" if ids.get("plain_repeats_itself") is False else "")
         print(f"| {checks['new_tokens']} new ids | plain generate | | | {same} |")
 
 
