@@ -198,8 +198,8 @@ void report_html(const struct report_input *in, struct strbuf *out) {
     page_head(&v, out);
     page_nav(&v, timeline.len > 0, out);
     strbuf_addstr(out, "<main>\n");
-    page_problems(&v, out);
     html_verdict(&v, out);
+    page_problems(&v, out);
     html_figures(&v, out);
     html_stages(&v, out);
     html_idle(&v, out);

@@ -69,13 +69,16 @@ void markdown_head(const struct view *v, struct strbuf *out) {
         strbuf_addf(out, "Timed repeats: %zu, of them failed: %zu  \n", in->repeats, in->failed_repeats);
     strbuf_addch(out, '\n');
     if (in->incomplete) strbuf_addstr(out, "**This run ended early: the report shows what there is.**\n\n");
+}
+
+void markdown_doubts(const struct view *v, struct strbuf *out) {
     if (view_says_unstable(v))
         strbuf_addstr(
             out,
             "**Unstable: the repeats of a stage differ by more than 5% (CV). Small differences mean nothing.**\n\n");
-    if (in->nproblems) {
+    if (v->in->nproblems) {
         strbuf_addstr(out, "To be doubted:\n\n");
-        markdown_list(out, in->problems, in->nproblems);
+        markdown_list(out, v->in->problems, v->in->nproblems);
     }
 }
 
@@ -236,6 +239,7 @@ void report_markdown(const struct report_input *in, struct strbuf *out) {
     markdown_head(&v, out);
     strbuf_addstr(out, "## Verdict\n\n");
     markdown_findings(&v, 12, out);
+    markdown_doubts(&v, out);
     markdown_stages(&v, "Stages", out);
     rows_aggregates_md(&v, &t), markdown_section(out, "Timed repeats", &t);
     rows_tokens_md(&v, &t), markdown_section(out, "From token to token, in the recorded run", &t);

@@ -46,6 +46,7 @@ void report_summary(const struct report_input *in, struct strbuf *out) {
     struct table t;
     view_init(&v, in);
     markdown_head(&v, out);
+    markdown_doubts(&v, out);
     rows_environment_md(&v, &t);
     if (!markdown_section(out, "Environment", &t)) strbuf_addstr(out, "## Environment\n\nNot recorded.\n\n");
     rows_aggregates_md(&v, &t);
