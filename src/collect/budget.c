@@ -8,14 +8,17 @@
 #include "collect/thread.h"
 
 #define CALL_COST_NS 1250.0        /* a recorded launch, kernel record included */
+#define PASSED_COST_NS 150.0       /* a call while no window is open: its callback returns at once */
 #define OUTSIDE_COST_NS 750.0      /* a kernel launched just after a window */
 #define GRAPH_KERNEL_COST_NS 160.0 /* a kernel replayed from a graph */
 #define MIN_WINDOW_NS 50000000u
+#define HOPELESS_NS 2000000000u
 
 static struct {
-    uint64_t last_ns, opened_ns;            /* last look; the window's beginning */
-    uint64_t calls, graph_kernels, outside; /* paid for */
-    double credit_ns;
+    uint64_t last_ns, opened_ns;                    /* last look; the window's beginning */
+    uint64_t calls, passed, graph_kernels, outside; /* paid for */
+    double credit_ns, closed_credit_ns;             /* now; when the window was closed */
+    uint64_t closed_ns;
     bool open;
     _Atomic uint64_t switch_ns;
 } account;
@@ -31,16 +34,19 @@ static void pay(uint64_t now) {
     struct record_counts c;
     records_counts(&c);
     uint64_t calls = settings.launches ? thread_calls() : c.kernels - c.graph_kernels;
+    uint64_t passed = thread_passed();
     double share = settings.budget_pct / 100;
     account.credit_ns += (double)(now - account.last_ns) * share;
     account.credit_ns -= (double)(calls - account.calls) * CALL_COST_NS +
                          (double)(c.graph_kernels - account.graph_kernels) * GRAPH_KERNEL_COST_NS +
+                         (double)(passed - account.passed) * PASSED_COST_NS +
                          (double)(c.outside - account.outside) * OUTSIDE_COST_NS +
                          (double)atomic_exchange(&account.switch_ns, 0);
     account.credit_ns = MIN(account.credit_ns, 1e8 * share); /* 0.1 s worth: no feast after a long rest */
     account.calls = calls;
     account.graph_kernels = c.graph_kernels;
     account.outside = c.outside;
+    account.passed = passed;
     account.last_ns = now;
 }
 
@@ -48,9 +54,17 @@ bool budget_allows(uint64_t now) {
     pay(now);
     if (account.open && account.credit_ns < 0 && now - account.opened_ns >= MIN_WINDOW_NS) {
         account.open = false;
+        account.closed_ns = now;
+        account.closed_credit_ns = account.credit_ns;
     } else if (!account.open && account.credit_ns >= 0) {
         account.open = true;
         account.opened_ns = now;
+    } else if (!account.open && now - account.closed_ns > HOPELESS_NS &&
+               account.credit_ns <= account.closed_credit_ns) {
+        problem(
+            "capturing was not resumed: this program makes so many launches that watching for them alone costs "
+            "the budget of %g%%; raise it, or use --duration or --range",
+            settings.budget_pct);
     }
     return account.open;
 }

@@ -100,8 +100,10 @@ static void on_callback(void *user, int domain, uint32_t id, const void *data) {
     struct thread_state *t = domain == DOMAIN_DRIVER && call_class(id) != CALL_NONE ? thread_self() : NULL;
     if (!t) return;
     if (d->site == SITE_ENTER) {
+        bool wanted = atomic_load_explicit(&capturing, memory_order_relaxed);
         t->call_id = 0;
-        if (atomic_load_explicit(&capturing, memory_order_relaxed)) on_enter(t, id, d);
+        t->passed += !wanted;
+        if (wanted) on_enter(t, id, d);
     } else if (t->call_id == id && t->call_correlation == d->correlation)
         on_exit_of_call(t, id, d);
 }

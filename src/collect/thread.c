@@ -114,6 +114,12 @@ uint64_t thread_calls(void) {
     return n;
 }
 
+uint64_t thread_passed(void) {
+    uint64_t n = 0;
+    for (struct thread_state *t = atomic_load(&all); t; t = t->next) n += t->passed;
+    return n;
+}
+
 void thread_each(void (*visit)(uint32_t tid)) {
     for (struct thread_state *t = atomic_load(&all); t; t = t->next)
         if (atomic_load(&t->in_use)) visit(t->tid);

@@ -31,8 +31,8 @@ struct thread_state {
     uint32_t tid;
     uint64_t call_start_ns; /* of the CUDA call it is in */
     uint32_t call_correlation;
-    uint32_t call_id; /* callback id; 0: in none */
-    uint64_t calls;   /* recorded so far */
+    uint32_t call_id;       /* callback id; 0: in none */
+    uint64_t calls, passed; /* so far: recorded; made while no window was open */
     uint32_t nlaunches;
     struct trace_launch launches[THREAD_BATCH];
     uint32_t nopen, too_deep;
@@ -47,6 +47,7 @@ void thread_put_launch(struct thread_state *t, const struct trace_launch *l);
 void thread_drain_all(void);
 /* Calls visit for every open range of every thread. */
 void thread_each_open(void (*visit)(uint32_t tid, uint32_t depth, const struct open_range *r));
+uint64_t thread_passed(void);                  /* calls of all threads outside of windows so far */
 uint64_t thread_calls(void);                   /* recorded by all threads so far */
 void thread_each(void (*visit)(uint32_t tid)); /* threads that live */
 void thread_after_fork(void); /* in the child: only this thread exists, and what waited is the parent's */
