@@ -15,6 +15,8 @@
 #define GOOD_ERROR 2.5
 #define FAIR_EXPOSURE 5.0
 #define FAIR_ERROR 8.0
+#define SHORT_NS \
+    3000.0 /* between others, such kernels hang on the lag between the two clocks: never "good" */
 #define LEAST_SM_PCT 0.2 /* one multiprocessor of a few hundred, all the time */
 /* Bound classes: what stands near its peak. */
 #define COMPUTE_PCT 60.0
@@ -174,6 +176,7 @@ static void add_rows(const struct analysis *a, const struct classes *c, const st
                                    .exposure_ns = f->exposure[class] * interval_ns };
         if (row.stage == a->nstages) row.stage = ANALYSIS_NONE;
         fill_row(&row, f, class);
+        if (a->kernels[row.kernel].mean_ns < SHORT_NS) row.quality = MIN(row.quality, COUNTER_FAIR);
         out->rows = vec_fit(out->rows, out->nrows + 1, cap, sizeof *out->rows);
         out->rows[out->nrows++] = row;
     }

@@ -4,7 +4,7 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 failed=0
-for part in record run_all run_cmd counters_smoke hf_smoke hf_profile hf_foreign; do
+for part in record run_all run_cmd counters_smoke counters_ncu hf_smoke hf_profile hf_foreign; do
     echo "===== $part"
     bash "tests/gpu/$part.sh" || failed=1
 done

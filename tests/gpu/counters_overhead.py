@@ -46,7 +46,7 @@ class Sampler:
 def block(programs, program, interval_us):
     with Sampler(program, interval_us):
         time.sleep(0.05)
-        return {name: statistics.median(workloads.timed(p, max(1, overhead.ROUNDS[name] // PIECES)) for _ in range(PIECES))
+        return {name: statistics.median(workloads.timed(p, overhead.ROUNDS[name]) for _ in range(PIECES))
                 for name, p in programs.items()}
 
 
@@ -76,7 +76,7 @@ def main():
         off = [b[name] for b in seen[0]]
         for arm in arms[1:]:
             ratios = [b[name] / a for a, b in zip(off, seen[arm])]
-            low, high = overhead.bootstrap(ratios)
+            _, low, high = overhead.interval(ratios)
             print(f"| {name} | {statistics.median(off) * 1e3:.1f} | {arm} us | {100 * (statistics.median(ratios) - 1):+.2f}% | "
                   f"{100 * (low - 1):+.2f} to {100 * (high - 1):+.2f}% | {len(ratios)} |", flush=True)
 
