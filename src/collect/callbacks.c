@@ -158,7 +158,7 @@ static bool wants(enum call_class class) {
 }
 
 /* Once on they stay on, and return at once outside of windows: switched off while threads are in calls, CUPTI 13.0.1
- * gave kernels the correlation ids of other launches. Arms are switched where nothing is under way. */
+ * seemed to give kernels the correlation ids of other launches. Arms are switched where nothing is under way. */
 void callbacks_capture(bool on) {
     static bool is_on[CALLS_MAX_ID];
     atomic_store(&capturing, on);

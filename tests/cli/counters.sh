@@ -9,12 +9,19 @@ cd "$work" || exit 1
 work=$PWD
 unset CUDA_INJECTION64_PATH NVTX_INJECTION64_PATH
 
+# Until the sampler samples, or has said why it does not, and a moment longer.
+a_moment() {
+    tries=0
+    until [ -s said ] || [ $((tries += 1)) -gt 150 ]; do sleep 0.02; done
+    sleep 0.2
+}
+
 # sampled BEHAVIOUR [DEVICE...]: samples for a moment; what it says of itself is in out
 sampled() {
     how=$1
     shift
-    rm -f c.ipt
-    sleep 0.2 | MOCK_PM=$how "$sampler" c.ipt 100000 "$@" >said 2>"$work/err"
+    rm -f c.ipt said
+    a_moment | MOCK_PM=$how "$sampler" c.ipt 100000 "$@" >said 2>"$work/err"
     run "$INFERPROF" trace dump --kind meta c.ipt
 }
 sampled on 0

@@ -44,6 +44,8 @@ static const struct pair {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t handed = PTHREAD_COND_INITIALIZER;
+static unsigned handing; /* buffers on their way to their owner */
 static cupti_buffer_request request;
 static cupti_buffer_complete complete;
 static cupti_callback callback;
@@ -205,6 +207,7 @@ static void give_back(bool flushing) {
         late_buffers = f;
         return;
     }
+    handing++;
     pthread_mutex_unlock(&lock);
     if (worker) {
         pthread_t t;
@@ -214,6 +217,8 @@ static void give_back(bool flushing) {
         hand_over(f);
     }
     pthread_mutex_lock(&lock);
+    handing--;
+    pthread_cond_broadcast(&handed);
 }
 
 EXPORT int cuptiActivityFlushAll(uint32_t flag);
@@ -228,6 +233,8 @@ int cuptiActivityFlushAll(uint32_t flag) {
         hand_over(f);
         pthread_mutex_lock(&lock);
     }
+    while (flag && handing)
+        pthread_cond_wait(&handed, &lock); /* what another thread is just handing over, too */
     pthread_mutex_unlock(&lock);
     return 0;
 }
