@@ -34,13 +34,13 @@ static bool wanted(void) {
            atomic_load(&win.budget_ok) && (!settings.range[0] || atomic_load(&win.ranges) > 0);
 }
 
-static bool is_partial(void) {
+bool window_is_partial(void) {
     return settings.range[0] || settings.delay_s > 0 || settings.duration_s > 0 || settings.budget_pct > 0;
 }
 
 /* A window is told when it opens, so that one which a crash leaves open is known, and again with its end. */
 static void tell(const char *key, uint64_t from_ns, uint64_t to_ns) {
-    struct trace_writer *w = is_partial() ? output_take() : NULL;
+    struct trace_writer *w = window_is_partial() ? output_take() : NULL;
     if (!w) return;
     if (to_ns)
         trace_writer_meta(w, key, "%llu %llu", (unsigned long long)from_ns, (unsigned long long)to_ns);
@@ -118,9 +118,7 @@ void window_start(void) {
     settle();
 }
 
-bool window_needs_ticks(void) { return atomic_load(&win.started) && is_partial(); }
-
-bool window_is_partial(void) { return is_partial(); }
+bool window_needs_ticks(void) { return atomic_load(&win.started) && window_is_partial(); }
 
 void window_tick(uint64_t now) {
     if (!atomic_load(&win.started)) return;

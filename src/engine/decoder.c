@@ -41,28 +41,27 @@ static void project_heads(struct decoder *d, struct ops *o, const struct decoder
     keep(l->values, d->v, n, d->kv_heads, d->dim_v, d->max_context, position);
 }
 
-static void heads_attention(struct decoder *d, struct ops *o, const struct decoder_layer *l, int n,
-                            int position) {
-    struct attention a = { .heads = d->heads,
-                           .kv_heads = d->kv_heads,
-                           .dim_k = d->dim_k,
-                           .dim_v = d->dim_v,
-                           .scale = d->score_scale,
-                           .q = d->q,
-                           .q_row = (ptrdiff_t)d->heads * d->dim_k,
-                           .k = l->keys,
-                           .v = l->values,
-                           .k_head = (ptrdiff_t)d->max_context * d->dim_k,
-                           .v_head = (ptrdiff_t)d->max_context * d->dim_v,
-                           .out = d->mixed,
-                           .out_row = (ptrdiff_t)d->heads * d->dim_v,
-                           .nq = n,
-                           .nk = position + n,
-                           .room = d->max_context,
-                           .base = position,
-                           .window = l->window };
-    project_heads(d, o, l, n, position);
-    ops_attention(o, "attention", &a);
+/* Of n tokens at those positions over each head's keys and values in the layer's cache. */
+static struct attention attention_of(const struct decoder *d, const struct decoder_layer *l, int n,
+                                     int position) {
+    return (struct attention){ .heads = d->heads,
+                               .kv_heads = d->kv_heads,
+                               .dim_k = d->dim_k,
+                               .dim_v = d->dim_v,
+                               .scale = d->score_scale,
+                               .q = d->q,
+                               .q_row = (ptrdiff_t)d->heads * d->dim_k,
+                               .k = l->keys,
+                               .v = l->values,
+                               .k_head = (ptrdiff_t)d->max_context * d->dim_k,
+                               .v_head = (ptrdiff_t)d->max_context * d->dim_v,
+                               .out = d->mixed,
+                               .out_row = (ptrdiff_t)d->heads * d->dim_v,
+                               .nq = n,
+                               .nk = position + n,
+                               .room = d->max_context,
+                               .base = position,
+                               .window = l->window };
 }
 
 void decoder_attention(struct decoder *d, struct ops *o, const struct decoder_layer *l, float *x, int n,
@@ -70,10 +69,13 @@ void decoder_attention(struct decoder *d, struct ops *o, const struct decoder_la
     int width = d->heads * d->dim_v;
     ops_rmsnorm(o, "input_layernorm", x, d->hidden, l->norm1, n, d->hidden, (float)d->c->norm_eps, d->h,
                 d->hidden);
-    if (d->c->kv_lora_rank)
-        latent_attention(d, o, l, n, position);
-    else
-        heads_attention(d, o, l, n, position);
+    struct attention a = attention_of(d, l, n, position);
+    if (d->c->kv_lora_rank) {
+        latent_attention(d, o, l, &a);
+    } else {
+        project_heads(d, o, l, n, position);
+        ops_attention(o, "attention", &a);
+    }
     ops_linear(o, "o_proj", &l->o, d->mixed, width, n, x, d->hidden, OPS_ADD);
 }
 

@@ -132,30 +132,15 @@ static void attend_one(struct decoder *d, struct ops *o, const struct decoder_la
     run_absorb(&j, value_task, d->dim_v);
 }
 
-void latent_attention(struct decoder *d, struct ops *o, const struct decoder_layer *l, int n, int position) {
-    struct attention a = { .heads = d->heads,
-                           .kv_heads = d->heads,
-                           .dim_k = d->dim_k,
-                           .dim_v = d->dim_v,
-                           .scale = d->score_scale,
-                           .q = d->q,
-                           .q_row = (ptrdiff_t)d->heads * d->dim_k,
-                           .k = d->wide_keys,
-                           .v = d->wide_values,
-                           .k_head = (ptrdiff_t)d->max_context * d->dim_k,
-                           .v_head = (ptrdiff_t)d->max_context * d->dim_v,
-                           .out = d->mixed,
-                           .out_row = (ptrdiff_t)d->heads * d->dim_v,
-                           .nq = n,
-                           .nk = position + n,
-                           .room = d->max_context,
-                           .base = position,
-                           .window = l->window };
-    project(d, o, l, n, position);
-    if (n == 1) {
+void latent_attention(struct decoder *d, struct ops *o, const struct decoder_layer *l,
+                      const struct attention *of) {
+    struct attention a = *of;
+    a.kv_heads = d->heads, a.k = d->wide_keys, a.v = d->wide_values;
+    project(d, o, l, a.nq, a.base);
+    if (a.nq == 1) {
         attend_one(d, o, l, a);
         return;
     }
-    widen(d, o, l, position + n);
+    widen(d, o, l, a.nk);
     ops_attention(o, "attention", &a);
 }

@@ -9,7 +9,9 @@
 
 #include "engine/decoder.h"
 
-/* d->h[n, hidden] at those positions -> d->mixed[n, heads * dim_v]; keeps what later positions need. */
-void latent_attention(struct decoder *d, struct ops *o, const struct decoder_layer *l, int n, int position);
+/* d->h[of->nq, hidden] at of->base and on -> of->out[nq, heads * dim_v]; keeps what later positions need. `of` is the call
+ * as for heads with keys and values of their own: those parts are replaced. */
+void latent_attention(struct decoder *d, struct ops *o, const struct decoder_layer *l,
+                      const struct attention *of);
 
 #endif

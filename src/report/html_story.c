@@ -33,7 +33,7 @@ static void answer(const struct view *v, struct strbuf *out) {
     size_t said = 0;
     for (size_t i = 0; i < v->nstages; i++) {
         const struct view_stage *s = &v->stages[i];
-        if (s->parent || s->outside || !isfinite(s->time_ms) || said == 4) continue;
+        if (!view_is_told(s) || said == 4) continue;
         strbuf_addstr(out, said++ ? "; " : "<p class=\"lede\">");
         html_escape(out, s->name);
         strbuf_addf(out, " takes <b>%s</b>", text_ms(s->time_ms).s);

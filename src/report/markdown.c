@@ -40,7 +40,7 @@ static void answer(const struct view *v, struct strbuf *out) {
     size_t said = 0;
     for (size_t i = 0; i < v->nstages && said < 4; i++) {
         const struct view_stage *s = &v->stages[i];
-        if (s->parent || s->outside || !isfinite(s->time_ms)) continue;
+        if (!view_is_told(s)) continue;
         strbuf_addstr(out, said++ ? "; **" : "**");
         text_markdown(out, s->name);
         strbuf_addf(out, " takes %s**", text_ms(s->time_ms).s);

@@ -20,8 +20,7 @@ static void stage_sentence(const struct view_stage *s, struct strbuf *out) {
 static void narrative(const struct view *v, struct strbuf *out) {
     strbuf_addstr(out, "## In words\n\n");
     for (size_t i = 0; i < v->nstages; i++)
-        if (!v->stages[i].parent && !v->stages[i].outside && isfinite(v->stages[i].time_ms))
-            stage_sentence(&v->stages[i], out);
+        if (view_is_told(&v->stages[i])) stage_sentence(&v->stages[i], out);
     if (isfinite(view_model_mfu(v)))
         strbuf_addf(out, "Over the whole model that is %s of the peak. ", text_percent(view_model_mfu(v)).s);
     strbuf_addstr(out, "\n\nWhat to change first:\n\n");

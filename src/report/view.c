@@ -139,6 +139,8 @@ void view_free(struct view *v) {
     v->nstages = 0;
 }
 
+bool view_is_told(const struct view_stage *s) { return !s->parent && !s->outside && isfinite(s->time_ms); }
+
 const char *view_stage_name(const struct analysis *a, uint32_t stage) {
     return stage == ANALYSIS_NONE || stage >= a->nstages ? NULL : a->stages[stage].name;
 }

@@ -39,6 +39,7 @@ struct view {
 
 void view_init(struct view *v, const struct report_input *in);
 void view_free(struct view *v);
+bool view_is_told(const struct view_stage *s); /* a sentence of its own: at top level, with a time */
 const char *view_stage_name(const struct analysis *a, uint32_t stage); /* NULL for ANALYSIS_NONE */
 size_t view_findings(const struct view *v, const struct analysis_finding **first);
 bool view_unstable(const struct view *v);       /* a top-level stage's CV is over 5% */
