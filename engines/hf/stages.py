@@ -18,6 +18,10 @@ except ImportError:  # the message about transformers comes from the worker, wit
 
 REQUEST = "inferprof request"  # the collector captures within it (conf/engine/hf.yaml)
 
+# Decode steps whose operators carry their sizes. torch spends as long on writing sizes as on all other ranges of a step
+# together (2.5 times the time of a plain step with them, 1.6 without), and steps repeat themselves.
+SHAPED_STEPS = 4
+
 
 class Clock:
     """Seconds on the host, with the device waited for."""
@@ -58,6 +62,11 @@ class Steps(LogitsProcessor):
         self.clock, self.marks = clock, marks
         self.prompt_tokens, self.batch = prompt_tokens, batch
         self.moments = []  # seconds: start, then one a token
+        self.actions = {}
+
+    def at(self, step, action):
+        """Calls action when the given decode step, counted from 0, begins."""
+        self.actions[step] = action
 
     def begin(self):
         self.clock.now()
@@ -73,6 +82,7 @@ class Steps(LogitsProcessor):
         if len(self.moments) == 2:
             self.marks.push("stage", "decode")  # one range for all steps, so that a request has one decode
         self.marks.push("module", "step")
+        self.actions.get(len(self.moments) - 2, lambda: None)()
         return scores
 
     def end(self):
@@ -135,14 +145,27 @@ def module_ranges(model, marks, skip):
 
 
 @contextlib.contextmanager
-def detail_ranges(model, detail, shapes, marks, skip):
+def operator_ranges(shapes, steps):
+    """An NVTX range around every ATen call; with shapes, its text has the sizes in prefill and the first decode steps."""
+    emit = torch.autograd.profiler.emit_nvtx
+    with contextlib.ExitStack() as running:
+        running.enter_context(emit(record_shapes=shapes))
+
+        def names_only():
+            running.close()
+            running.enter_context(emit(record_shapes=False))
+
+        if shapes:
+            steps.at(SHAPED_STEPS, names_only)
+        yield
+
+
+@contextlib.contextmanager
+def detail_ranges(model, detail, shapes, steps, skip):
     """detail: none or stages add nothing here; modules adds module ranges; operators adds every ATen call."""
-    if not marks.on or detail in ("none", "stages"):
+    if not steps.marks.on or detail in ("none", "stages"):
         yield
         return
-    with module_ranges(model, marks, skip):
-        if detail == "operators":
-            with torch.autograd.profiler.emit_nvtx(record_shapes=shapes):
-                yield
-        else:
+    with module_ranges(model, steps.marks, skip):
+        with operator_ranges(shapes, steps) if detail == "operators" else contextlib.nullcontext():
             yield

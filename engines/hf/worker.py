@@ -310,7 +310,7 @@ def infer(model, request):
     parts = stages.SubStages(model.model, model.stage_modules, clock, marks)
     ready = clock.now()
     try:
-        with torch.no_grad(), stages.detail_ranges(model.model, detail, shapes, marks, set(model.stage_modules.values())):
+        with torch.no_grad(), stages.detail_ranges(model.model, detail, shapes, steps, set(model.stage_modules.values())):
             steps.begin()
             out = model.model.generate(**inputs, **generate_options(model, request),
                                        logits_processor=transformers.LogitsProcessorList([steps]))

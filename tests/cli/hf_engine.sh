@@ -15,6 +15,8 @@ expect "without torch the engine says how to get it" 0 out '"error": ".*install 
 if "$python" -c 'import torch, transformers' 2>/dev/null; then
     check "the engine answers what plain generate answers, and lives through bad requests" \
         "$python" tests/oracle/hf_engine.py "$worker" "$work"
+    check "prefill and the first decode steps are recorded with sizes, the others without" \
+        "$python" tests/oracle/hf_ranges.py "$(dirname "$worker")"
 
     # the fourth request of that model is its second repeat
     model=$("$python" tests/oracle/hf_models.py short-of-memory "$work")
