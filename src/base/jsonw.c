@@ -167,6 +167,20 @@ void jsonw_kbool(struct jsonw *j, const char *key, bool v) {
     jsonw_key(j, key);
     jsonw_bool(j, v);
 }
+void jsonw_ku64_known(struct jsonw *j, const char *key, uint64_t v) {
+    jsonw_key(j, key);
+    if (v)
+        jsonw_u64(j, v);
+    else
+        jsonw_null(j);
+}
+void jsonw_kbool_known(struct jsonw *j, const char *key, int v) {
+    jsonw_key(j, key);
+    if (v < 0)
+        jsonw_null(j);
+    else
+        jsonw_bool(j, v != 0);
+}
 void jsonw_kobject(struct jsonw *j, const char *key) {
     jsonw_key(j, key);
     jsonw_object(j);

@@ -49,6 +49,8 @@ void jsonw_kstr(struct jsonw *j, const char *key, const char *text);
 void jsonw_ku64(struct jsonw *j, const char *key, uint64_t v);
 void jsonw_knum(struct jsonw *j, const char *key, double v);
 void jsonw_kbool(struct jsonw *j, const char *key, bool v);
+void jsonw_ku64_known(struct jsonw *j, const char *key, uint64_t v); /* 0 is unknown: null */
+void jsonw_kbool_known(struct jsonw *j, const char *key, int v);     /* under 0 is unknown: null */
 void jsonw_kobject(struct jsonw *j, const char *key);
 void jsonw_karray(struct jsonw *j, const char *key);
 

@@ -9,6 +9,7 @@
 #include "base/die.h"
 #include "base/embed.h"
 #include "base/file.h"
+#include "base/program.h"
 #include "base/units.h"
 #include "base/utf8.h"
 #include "base/util.h"
@@ -25,20 +26,6 @@ static char *own_path(void) {
     char path[4096];
     ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
     return n > 0 ? xstrndup(path, (size_t)n) : xstrdup("inferprof");
-}
-
-static bool is_executable(const char *program) {
-    if (strchr(program, '/')) return access(program, X_OK) == 0 && !file_is_dir(program);
-    const char *path = getenv("PATH");
-    for (const char *p = path ? path : "/usr/bin:/bin"; *p;) {
-        size_t n = strcspn(p, ":");
-        char *full = xasprintf("%.*s/%s", (int)n, p, program);
-        bool found = access(full, X_OK) == 0;
-        free(full);
-        if (found) return true;
-        p += n + (p[n] == ':');
-    }
-    return false;
 }
 
 static void plan_command(struct profile_plan *p, struct problems *problems) {
@@ -59,9 +46,11 @@ static void plan_command(struct profile_plan *p, struct problems *problems) {
             p->argv[i] = xstrdup(word);
         }
     }
-    if (command->n && !is_executable(p->argv[0]))
+    char *program = command->n ? program_find(p->argv[0]) : NULL;
+    if (command->n && !program)
         problems_add(problems, "engine %s: %s: no such program (engine.command)", p->s.engine.name,
                      p->argv[0]);
+    free(program);
 }
 
 /* ---- the model */

@@ -10,7 +10,9 @@
 #include "base/clock.h"
 #include "base/die.h"
 #include "base/file.h"
+#include "base/interrupt.h"
 #include "base/log.h"
+#include "base/program.h"
 #include "base/units.h"
 #include "base/util.h"
 #include "base/vec.h"
@@ -23,7 +25,6 @@
 #include "report/run.h"
 #include "session/counters.h"
 #include "session/inject.h"
-#include "session/interrupt.h"
 #include "session/nvml.h"
 #include "session/run_dir.h"
 #include "session/spawn.h"
@@ -282,9 +283,10 @@ static bool use_tools(struct run *r, struct run_report *report, int status) {
 
 /* The program's own status wins; only a success with nothing to show becomes a failure. */
 static int finish(struct run *r, struct run_report *report, int status, struct err *err) {
-    char how[128];
-    spawn_describe_end(&r->program, how, sizeof how);
-    if (status != 0) log_warn("%s ended with %s", r->argv[0], how);
+    struct strbuf how = STRBUF_INIT;
+    program_add_end(&how, r->program.wait_status);
+    if (status != 0) log_warn("%s ended with %s", r->argv[0], how.buf);
+    strbuf_free(&how);
     if (r->o->report && run_report(report, err) < 0) log_error("%s", err->msg);
     for (size_t i = r->said; i < report->problems.n; i++) log_warn("%s", report->problems.v[i]);
     bool nothing = r->o->report && report->kernels == 0 && report->ranges == 0;

@@ -215,11 +215,7 @@ static void compare_json(const void *arg, struct jsonw *j) {
         jsonw_knum(j, "decode_floor_ms", r->decode.floor_s * 1e3);
         jsonw_kstr(j, "decode_bound", llm_cost_bound(&r->decode));
         jsonw_knum(j, "tokens_per_s", llm_static_tokens_per_s(r));
-        jsonw_key(j, "fits");
-        if (fits < 0)
-            jsonw_null(j);
-        else
-            jsonw_bool(j, fits);
+        jsonw_kbool_known(j, "fits", fits);
         jsonw_end(j);
     }
     jsonw_end(j);

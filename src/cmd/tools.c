@@ -5,16 +5,17 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "analyze/kernel_name.h"
+#include "analyze/kernel_profile.h"
 #include "base/die.h"
 #include "base/file.h"
+#include "base/interrupt.h"
 #include "base/log.h"
+#include "base/tool.h"
 #include "base/util.h"
 #include "base/vec.h"
 #include "cmd/ncu_plan.h"
 #include "import/ncu.h"
-#include "session/interrupt.h"
-#include "session/tool.h"
+#include "report/profiles.h"
 
 #define SAY(t, ...) (problems_add((t)->problems, __VA_ARGS__), say_newest(t))
 
@@ -98,28 +99,22 @@ static void ncu_command(const char *ncu, const struct ncu_plan *p, const char *c
     add_program(w, argv);
 }
 
-static bool same_dims(const char *text, const uint32_t d[3]) {
-    unsigned x = 0, y = 1, z = 1;
-    return sscanf(text, " ( %u , %u , %u )", &x, &y, &z) < 1 || !d[0] ||
-           (x == d[0] && y == d[1] && z == d[2]);
-}
-
-/* How many of the plan's kernels are among what ncu profiled. */
+/* How many of the plan's kernels a report would show beside what ncu profiled. */
 static size_t count_met(const struct analysis *a, const struct ncu_plan *p, const struct ncu *n) {
+    struct ncu_launches classes;
+    struct strbuf json = STRBUF_INIT;
+    struct err err;
     size_t met = 0;
-    for (size_t i = 0; i < p->kernels.n; i++) {
-        const struct timeline_shape *s = &a->timeline->shapes[a->kernels[p->kernels.v[i]].shape];
-        char *look = kernel_name_look(timeline_text(a->timeline, s->name));
-        bool found = false;
-        for (size_t k = 0; k < n->launches.n && !found; k++) {
-            char *other = kernel_name_look(intern_text(n->texts, n->launches.v[k].name));
-            found =
-                strcmp(look, other) == 0 && same_dims(intern_text(n->texts, n->launches.v[k].grid), s->grid);
-            free(other);
-        }
-        met += found;
-        free(look);
-    }
+    ncu_classes(n, &classes);
+    ncu_json(n, &classes, &json);
+    struct report_profiles *profiles = report_profiles_parse(json.buf, json.len, "ncu", &err);
+    struct analysis_profiles *matched = profiles ? kernel_profiles_match(a, profiles->v, profiles->n) : NULL;
+    for (size_t i = 0; matched && i < p->kernels.n; i++)
+        met += matched->of_kernel[p->kernels.v[i]] != ANALYSIS_NONE;
+    kernel_profiles_free(matched);
+    report_profiles_close(profiles);
+    strbuf_free(&json);
+    free(classes.v);
     return met;
 }
 

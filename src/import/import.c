@@ -1,12 +1,13 @@
 #include "import/import.h"
 
-#include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/die.h"
 #include "base/file.h"
+#include "base/scratch.h"
 #include "import/kineto.h"
 #include "import/nsys.h"
 #include "import/source.h"
@@ -60,11 +61,30 @@ static int import_kineto(struct job *job, struct err *err) {
     return finish(job, sink, "import:kineto", rc, err);
 }
 
-static int import_nsys_plain(struct job *job, struct err *err) {
+/* database: where its SQLite is; the file itself, or what was made of it. */
+static int import_database(struct job *job, const char *database, struct err *err) {
     struct sink *sink = open_sink(job->trace_path, err);
     if (!sink) return -1;
-    int rc = nsys_import(job->path, sink, err);
+    int rc = nsys_import(database, job->path, sink, err);
     return finish(job, sink, "import:nsys", rc, err);
+}
+
+/* A file that lies beside the trace while it is needed. */
+struct beside {
+    char *path;
+    int scratch;
+};
+
+static struct beside beside_make(const struct job *job, const char *ending) {
+    struct beside h = { .path = xasprintf("%s.%s", job->trace_path, ending) };
+    h.scratch = scratch_add(h.path);
+    return h;
+}
+
+static void beside_remove(struct beside *h) {
+    unlink(h->path);
+    scratch_forget(h->scratch);
+    free(h->path);
 }
 
 /* SQLite needs a file it can seek in: a compressed one is laid beside the trace first. */
@@ -87,27 +107,23 @@ static int import_nsys(struct job *job, struct err *err) {
     if (!s) return -1;
     if (!source_is_gzip(s)) {
         source_close(s);
-        return import_nsys_plain(job, err);
+        return import_database(job, job->path, err);
     }
-    struct job with = *job;
-    char *database = xasprintf("%s.sqlite", job->trace_path);
-    int rc = inflate_to(s, job->path, database, err);
+    struct beside database = beside_make(job, "sqlite");
+    int rc = inflate_to(s, job->path, database.path, err);
     source_close(s);
-    with.path = database;
-    if (rc == 0) rc = import_nsys_plain(&with, err);
-    unlink(database);
-    free(database);
+    if (rc == 0) rc = import_database(job, database.path, err);
+    beside_remove(&database);
     return rc;
 }
 
 static int import_nsys_report(struct job *job, struct err *err) {
-    char *database = nsys_export_report(job->path, err);
-    if (!database) return -1;
-    struct job with = *job;
-    with.path = database;
-    int rc = import_nsys_plain(&with, err);
-    unlink(database);
-    free(database);
+    struct beside database = beside_make(job, "sqlite"), log = beside_make(job, "log");
+    int sig, rc = nsys_export_report(job->path, database.path, log.path, &sig, err);
+    if (rc == 0) rc = import_database(job, database.path, err);
+    beside_remove(&database);
+    beside_remove(&log);
+    if (sig) raise(sig); /* ends us, as if nobody had watched while nsys ran */
     return rc;
 }
 

@@ -369,13 +369,13 @@ int nsys_import_db(sqlite3 *db, const char *name, struct sink *sink, struct err 
     return 0;
 }
 
-int nsys_import(const char *path, struct sink *sink, struct err *err) {
+int nsys_import(const char *path, const char *name, struct sink *sink, struct err *err) {
     sqlite3 *db = NULL;
     int rc = -1;
     if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK)
-        err_set(err, "%s: %s", path, db ? sqlite3_errmsg(db) : "no memory to open it");
+        err_set(err, "%s: %s", name, db ? sqlite3_errmsg(db) : "no memory to open it");
     else
-        rc = nsys_import_db(db, path, sink, err);
+        rc = nsys_import_db(db, name, sink, err);
     sqlite3_close(db);
     return rc;
 }

@@ -8,10 +8,12 @@
 
 struct sqlite3;
 
-int nsys_import(const char *path, struct sink *sink, struct err *err);
+/* name: what messages call the file. */
+int nsys_import(const char *path, const char *name, struct sink *sink, struct err *err);
 int nsys_import_db(struct sqlite3 *db, const char *name, struct sink *sink, struct err *err);
-/* Runs `nsys export` on a .nsys-rep; the path of the SQLite file, which the caller unlinks and frees. NULL: err says
- * why, most likely that nsys is not installed. */
-char *nsys_export_report(const char *path, struct err *err);
+/* Runs `nsys export` on a .nsys-rep; its talk goes to the log. -1: err says why, most likely that nsys is not installed.
+ * *interrupted: the signal that came meanwhile and has ended nsys; 0: none. */
+int nsys_export_report(const char *path, const char *database, const char *log, int *interrupted,
+                       struct err *err);
 
 #endif

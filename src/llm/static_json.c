@@ -7,14 +7,6 @@
 
 #define MS 1e3
 
-static void uint_or_null(struct jsonw *j, const char *key, uint64_t v) {
-    jsonw_key(j, key);
-    if (v)
-        jsonw_u64(j, v);
-    else
-        jsonw_null(j);
-}
-
 static void list(struct jsonw *j, const char *key, char *const *v, size_t n) {
     jsonw_karray(j, key);
     for (size_t i = 0; i < n; i++) jsonw_str(j, v[i]);
@@ -45,8 +37,8 @@ static void model(const struct llm_static *r, struct jsonw *j) {
         jsonw_ku64(j, "kv_heads", m->text.kv_heads);
         jsonw_ku64(j, "head_dim", m->text.head_dim);
         jsonw_ku64(j, "vocab_size", m->text.vocab);
-        uint_or_null(j, "experts", m->text.experts);
-        uint_or_null(j, "experts_per_token", m->text.experts_per_token);
+        jsonw_ku64_known(j, "experts", m->text.experts);
+        jsonw_ku64_known(j, "experts_per_token", m->text.experts_per_token);
     }
     jsonw_end(j);
 }
@@ -87,8 +79,8 @@ static void image(const struct llm_static *r, size_t i, struct jsonw *j) {
     jsonw_ku64(j, "width", r->work.images[i].width);
     jsonw_ku64(j, "height", r->work.images[i].height);
     jsonw_ku64(j, "tokens", p->tokens);
-    uint_or_null(j, "grid_width", p->grid_width);
-    uint_or_null(j, "grid_height", p->grid_height);
+    jsonw_ku64_known(j, "grid_width", p->grid_width);
+    jsonw_ku64_known(j, "grid_height", p->grid_height);
     jsonw_karray(j, "views");
     for (int v = 0; v < p->nviews; v++) {
         jsonw_object(j);
@@ -232,8 +224,8 @@ static void one_operator(const struct llm_static *r, const struct llm_op *op, co
     jsonw_kstr(j, "module", op->module);
     jsonw_kstr(j, "name", op->name);
     jsonw_ku64(j, "layers", op->count);
-    uint_or_null(j, "in", op->in);
-    uint_or_null(j, "out", op->out);
+    jsonw_ku64_known(j, "in", op->in);
+    jsonw_ku64_known(j, "out", op->out);
     jsonw_knum(j, "flops", c.flops);
     jsonw_knum(j, "bytes", c.bytes);
     jsonw_knum(j, "floor_ms", c.floor_s * MS);
@@ -301,11 +293,7 @@ static void memory(const struct llm_static *r, struct jsonw *j) {
     jsonw_knum(j, "kv_cache_bytes", r->kv_bytes_at_end);
     jsonw_knum(j, "activation_peak_bytes", r->activation_bytes);
     jsonw_knum(j, "total_bytes", r->memory_bytes);
-    jsonw_key(j, "fits");
-    if (fits < 0)
-        jsonw_null(j);
-    else
-        jsonw_bool(j, fits);
+    jsonw_kbool_known(j, "fits", fits);
     jsonw_end(j);
 }
 

@@ -129,14 +129,6 @@ void llm_sweep_free(struct llm_sweep *s) {
 }
 
 /* ---- JSON */
-static void turn_or_null(struct jsonw *j, const char *key, uint64_t v) {
-    jsonw_key(j, key);
-    if (v)
-        jsonw_u64(j, v);
-    else
-        jsonw_null(j);
-}
-
 static void point_json(const struct llm_sweep_point *p, struct jsonw *j) {
     jsonw_object(j);
     jsonw_ku64(j, "value", p->value);
@@ -151,21 +143,17 @@ static void point_json(const struct llm_sweep_point *p, struct jsonw *j) {
     jsonw_kstr(j, "decode_weights_bound", p->weights_bound);
     jsonw_knum(j, "tokens_per_s", p->tokens_per_s);
     jsonw_knum(j, "memory_bytes", p->memory_bytes);
-    jsonw_key(j, "fits");
-    if (p->fits < 0)
-        jsonw_null(j);
-    else
-        jsonw_bool(j, p->fits);
+    jsonw_kbool_known(j, "fits", p->fits);
     jsonw_end(j);
 }
 
 void llm_sweep_json(const struct llm_sweep *s, struct jsonw *j) {
     jsonw_object(j);
     jsonw_kstr(j, "name", names[s->what]);
-    turn_or_null(j, "prefill_compute_bound_from", s->prefill_turn);
-    turn_or_null(j, "decode_compute_bound_from", s->decode_turn);
-    turn_or_null(j, "decode_weights_compute_bound_from", s->weights_turn);
-    turn_or_null(j, "largest_that_fits", s->largest_fit);
+    jsonw_ku64_known(j, "prefill_compute_bound_from", s->prefill_turn);
+    jsonw_ku64_known(j, "decode_compute_bound_from", s->decode_turn);
+    jsonw_ku64_known(j, "decode_weights_compute_bound_from", s->weights_turn);
+    jsonw_ku64_known(j, "largest_that_fits", s->largest_fit);
     jsonw_karray(j, "points");
     for (size_t i = 0; i < s->npoints; i++) point_json(&s->points[i], j);
     jsonw_end(j);

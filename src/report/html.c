@@ -9,6 +9,7 @@
 #include "base/html.h"
 #include "base/util.h"
 #include "report/rows.h"
+#include "report/story.h"
 #include "report/text.h"
 #include "report/window.h"
 
@@ -119,12 +120,8 @@ static void page_problems(const struct view *v, struct strbuf *out) {
     bool unstable = view_says_unstable(v);
     if (!v->in->nproblems && !v->in->incomplete && !unstable) return;
     strbuf_addstr(out, "<div class=\"notice\"><h3>To be doubted</h3><ul>\n");
-    if (v->in->incomplete)
-        strbuf_addstr(out, "<li>This run ended early: the report shows what there is.</li>\n");
-    if (unstable)
-        strbuf_addstr(
-            out,
-            "<li>Unstable: the repeats of a stage differ by more than 5% (CV). Small differences mean nothing.</li>\n");
+    if (v->in->incomplete) strbuf_addf(out, "<li>%s</li>\n", story_incomplete);
+    if (unstable) strbuf_addf(out, "<li>%s</li>\n", story_unstable);
     for (size_t i = 0; i < v->in->nproblems; i++) {
         strbuf_addstr(out, "<li>");
         html_escape(out, v->in->problems[i]);

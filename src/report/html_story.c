@@ -7,6 +7,7 @@
 #include "base/util.h"
 #include "report/html.h"
 #include "report/rows.h"
+#include "report/story.h"
 #include "report/text.h"
 
 static void finding(const struct analysis *a, const struct analysis_finding *f, struct strbuf *out) {
@@ -28,32 +29,21 @@ static void finding(const struct analysis *a, const struct analysis_finding *f, 
                 analysis_confidence_name(f->confidence));
 }
 
-/* The question of the page in one line: how far is each stage from what the hardware allows? */
-static void answer(const struct view *v, struct strbuf *out) {
-    size_t said = 0;
-    for (size_t i = 0; i < v->nstages; i++) {
-        const struct view_stage *s = &v->stages[i];
-        if (!view_is_told(s) || said == 4) continue;
-        strbuf_addstr(out, said++ ? "; " : "<p class=\"lede\">");
-        html_escape(out, s->name);
-        strbuf_addf(out, " takes <b>%s</b>", text_ms(s->time_ms).s);
-        if (isfinite(s->distance))
-            strbuf_addf(out, ", <b>%s</b> what the hardware allows", text_times(s->distance).s);
-        if (isfinite(s->busy_share) && !view_on_cpu(v))
-            strbuf_addf(out, ", the GPU is busy %s of it", text_percent(s->busy_share).s);
-    }
-    if (said) strbuf_addstr(out, ".</p>\n");
+/* Frees the sentence; nothing where there is none. */
+static void paragraph(const char *css_class, struct strbuf *sentence, struct strbuf *out) {
+    if (sentence->len) strbuf_addf(out, "<p class=\"%s\">%s</p>\n", css_class, sentence->buf);
+    strbuf_free(sentence);
 }
 
 void html_verdict(const struct view *v, struct strbuf *out) {
     const struct analysis_finding *f;
     size_t n = view_findings(v, &f);
     html_section(out, "verdict", "What to change first", NULL);
-    answer(v, out);
+    struct strbuf answer = STRBUF_INIT;
+    story_answer(v, &story_html, &answer);
+    paragraph("lede", &answer, out);
     if (n == 0) {
-        strbuf_addf(out, "<p class=\"lede\">%s</p>\n",
-                    v->a ? "No finding: no rule has evidence in this trace."
-                         : "No finding: there is no trace to look at.");
+        strbuf_addf(out, "<p class=\"lede\">%s</p>\n", story_no_finding(v));
     } else {
         strbuf_addstr(out, "<ol class=\"findings\">\n");
         for (size_t i = 0; i < MIN(n, 3); i++) finding(v->a, &f[i], out);
@@ -151,14 +141,9 @@ static void stage_bars(const struct view *v, struct strbuf *out) {
 
 static void refusals(const struct view *v, struct strbuf *out) {
     for (size_t i = 0; i < v->nstages; i++) {
-        const struct analysis_stage *s = v->stages[i].trace;
-        if (!s || s->outside || s->on_cpu || s->idle_known || !s->idle_refused || v->stages[i].parent)
-            continue;
-        strbuf_addstr(out, "<p class=\"small soft\">No idle verdict for ");
-        html_escape(out, s->name);
-        strbuf_addstr(out, ": ");
-        html_escape(out, s->idle_refused);
-        strbuf_addstr(out, "</p>\n");
+        struct strbuf refusal = STRBUF_INIT;
+        story_refusal(&v->stages[i], &story_html, &refusal);
+        paragraph("small soft", &refusal, out);
     }
 }
 

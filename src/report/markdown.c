@@ -6,6 +6,7 @@
 #include "base/util.h"
 #include "report/charts.h"
 #include "report/rows.h"
+#include "report/story.h"
 #include "report/text.h"
 
 bool markdown_section(struct strbuf *out, const char *heading, struct table *t) {
@@ -35,21 +36,10 @@ static void add_fact(struct strbuf *out, const char *what, const char *value) {
     strbuf_addstr(out, "  \n");
 }
 
-/* The question of the report in one line: how far is each stage from what the hardware allows, and does the GPU work? */
-static void answer(const struct view *v, struct strbuf *out) {
-    size_t said = 0;
-    for (size_t i = 0; i < v->nstages && said < 4; i++) {
-        const struct view_stage *s = &v->stages[i];
-        if (!view_is_told(s)) continue;
-        strbuf_addstr(out, said++ ? "; **" : "**");
-        text_markdown(out, s->name);
-        strbuf_addf(out, " takes %s**", text_ms(s->time_ms).s);
-        if (isfinite(s->distance))
-            strbuf_addf(out, ", %s what the hardware allows", text_times(s->distance).s);
-        if (isfinite(s->busy_share) && !view_on_cpu(v))
-            strbuf_addf(out, ", the GPU works %s of it", text_percent(s->busy_share).s);
-    }
-    if (said) strbuf_addstr(out, ".\n\n");
+/* A sentence of its own; nothing where there is none. Frees it. */
+static void paragraph(struct strbuf *sentence, struct strbuf *out) {
+    if (sentence->len) strbuf_addf(out, "%s\n\n", sentence->buf);
+    strbuf_free(sentence);
 }
 
 void markdown_head(const struct view *v, struct strbuf *out) {
@@ -57,7 +47,9 @@ void markdown_head(const struct view *v, struct strbuf *out) {
     strbuf_addstr(out, "# ");
     text_markdown(out, text_or_dash(in->title));
     strbuf_addstr(out, "\n\n");
-    answer(v, out);
+    struct strbuf answer = STRBUF_INIT;
+    story_answer(v, &story_markdown, &answer);
+    paragraph(&answer, out);
     add_fact(out, "Run: ", in->run_id);
     if (in->started_wall_ns) add_fact(out, "Date: ", text_date(in->started_wall_ns).s);
     add_fact(out, "Device: ", view_device(v));
@@ -68,14 +60,11 @@ void markdown_head(const struct view *v, struct strbuf *out) {
     if (in->repeats)
         strbuf_addf(out, "Timed repeats: %zu, of them failed: %zu  \n", in->repeats, in->failed_repeats);
     strbuf_addch(out, '\n');
-    if (in->incomplete) strbuf_addstr(out, "**This run ended early: the report shows what there is.**\n\n");
+    if (in->incomplete) strbuf_addf(out, "**%s**\n\n", story_incomplete);
 }
 
 void markdown_doubts(const struct view *v, struct strbuf *out) {
-    if (view_says_unstable(v))
-        strbuf_addstr(
-            out,
-            "**Unstable: the repeats of a stage differ by more than 5% (CV). Small differences mean nothing.**\n\n");
+    if (view_says_unstable(v)) strbuf_addf(out, "**%s**\n\n", story_unstable);
     if (v->in->nproblems) {
         strbuf_addstr(out, "To be doubted:\n\n");
         markdown_list(out, v->in->problems, v->in->nproblems);
@@ -105,8 +94,7 @@ void markdown_findings(const struct view *v, size_t limit, struct strbuf *out) {
     const struct analysis_finding *f;
     size_t n = view_findings(v, &f);
     if (n == 0) {
-        strbuf_addstr(out, v->a ? "No finding: no rule has evidence in this trace.\n\n"
-                                : "No finding: there is no trace to look at.\n\n");
+        strbuf_addf(out, "%s\n\n", story_no_finding(v));
         return;
     }
     for (size_t i = 0; i < MIN(n, limit); i++) finding(v->a, &f[i], i + 1, out);
@@ -147,14 +135,9 @@ void markdown_stages(const struct view *v, const char *heading, struct strbuf *o
     if (!view_has_floors(v)) strbuf_addf(out, "%s\n\n", rows_no_model_note);
     busy_note(v, out);
     for (size_t i = 0; i < v->nstages; i++) {
-        const struct analysis_stage *s = v->stages[i].trace;
-        if (!s || s->idle_known || !s->idle_refused || s->outside || s->on_cpu || v->stages[i].parent)
-            continue;
-        strbuf_addstr(out, "No idle verdict for ");
-        text_markdown(out, s->name);
-        strbuf_addstr(out, ": ");
-        text_markdown(out, s->idle_refused);
-        strbuf_addstr(out, ".\n\n");
+        struct strbuf refusal = STRBUF_INIT;
+        story_refusal(&v->stages[i], &story_markdown, &refusal);
+        paragraph(&refusal, out);
     }
 }
 

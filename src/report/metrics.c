@@ -34,11 +34,7 @@ static void write_run(struct jsonw *j, const struct view *v) {
     jsonw_kstr(j, "id", in->run_id), jsonw_kstr(j, "title", in->title), jsonw_kstr(j, "model", in->model);
     jsonw_kstr(j, "engine", in->engine), jsonw_kstr(j, "command", in->command);
     jsonw_kstr(j, "inferprof_version", in->version);
-    jsonw_key(j, "started_unix_ns");
-    if (in->started_wall_ns)
-        jsonw_u64(j, in->started_wall_ns);
-    else
-        jsonw_null(j);
+    jsonw_ku64_known(j, "started_unix_ns", in->started_wall_ns);
     jsonw_kbool(j, "incomplete", in->incomplete);
     jsonw_kbool(j, "unstable", view_unstable(v));
     jsonw_ku64(j, "repeats", in->repeats), jsonw_ku64(j, "failed_repeats", in->failed_repeats);

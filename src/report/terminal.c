@@ -7,6 +7,7 @@
 #include "base/util.h"
 #include "report/report.h"
 #include "report/rows.h"
+#include "report/story.h"
 #include "report/text.h"
 #include "report/view.h"
 
@@ -81,7 +82,7 @@ static void findings(const struct view *v, size_t width, struct strbuf *out) {
     const struct analysis_finding *f;
     size_t n = view_findings(v, &f);
     if (n == 0) {
-        if (v->a) strbuf_addstr(out, "\nNo finding: no rule has evidence in this trace.\n");
+        if (v->a) strbuf_addf(out, "\n%s\n", story_no_finding(v));
         return;
     }
     strbuf_addstr(out, "\nWhat to change first\n");
@@ -134,8 +135,11 @@ static bool is_problem(const struct view *v, const char *text) {
 
 static void doubts(const struct view *v, size_t width, struct strbuf *out) {
     size_t shown = 0;
-    if (v->in->incomplete) strbuf_addstr(out, "\n! This run ended early: the report shows what there is.\n");
-    if (view_says_unstable(v)) strbuf_addstr(out, "! Unstable: the repeats differ by more than 5% (CV).\n");
+    if (v->in->incomplete) strbuf_addf(out, "\n! %s\n", story_incomplete);
+    if (view_says_unstable(v)) {
+        strbuf_addstr(out, "! ");
+        wrap(out, story_unstable, 2, width, 2);
+    }
     for (size_t i = 0; i < v->in->nproblems && shown < 4; i++, shown++) {
         strbuf_addstr(out, "! ");
         wrap(out, v->in->problems[i], 2, width, 2);

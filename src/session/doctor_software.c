@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/die.h"
+#include "base/tool.h"
 #include "session/doctor_internal.h"
-#include "session/tool.h"
 
 /* First line a command prints; false: it cannot be run, fails or says nothing. */
 static bool first_line(const char *command, char *out, size_t cap) {

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/die.h"
+#include "base/interrupt.h"
 #include "base/log.h"
 #include "session/engine_proc.h"
-#include "session/interrupt.h"
 
 #define BYE_LIMIT_S \
     20.0 /* Python and CUDA take their time to leave, and a collector inside writes its last records */

@@ -15,10 +15,10 @@
 
 #include "base/clock.h"
 #include "base/die.h"
+#include "base/interrupt.h"
 #include "base/log.h"
+#include "base/program.h"
 #include "base/util.h"
-#include "base/vec.h"
-#include "session/interrupt.h"
 
 #define LAST_WORDS 600u
 #define TICK_MS 200
@@ -35,29 +35,6 @@ struct engine_proc {
 };
 
 /* ---- starting */
-
-struct env_block {
-    char **v;
-    size_t n, cap;
-};
-
-static bool same_name(const char *a, const char *b) {
-    size_t n = strcspn(a, "=");
-    return strncmp(a, b, n) == 0 && b[n] == '=';
-}
-
-/* Our environment with `set` laid over it; the strings are borrowed. */
-static struct env_block make_env(const char *const *set) {
-    struct env_block env = { 0 };
-    for (char **e = environ; *e; e++) {
-        bool replaced = false;
-        for (const char *const *s = set; s && *s; s++) replaced |= same_name(*s, *e);
-        if (!replaced) vec_push(&env, *e);
-    }
-    for (const char *const *s = set; s && *s; s++) vec_push(&env, (char *)*s);
-    vec_push(&env, NULL);
-    return env;
-}
 
 static int launch(pid_t *pid, char *const *argv, char **env, const int theirs[3]) {
     posix_spawn_file_actions_t files;
@@ -94,10 +71,10 @@ struct engine_proc *engine_proc_start(char *const *argv, const char *const *set,
             close_all(pipes[0], 6);
             return NULL;
         }
-    struct env_block env = make_env(set);
+    char **env = program_environment(set);
     pid_t pid = -1;
-    int rc = launch(&pid, argv, env.v, (const int[]){ pipes[0][0], pipes[1][1], pipes[2][1] });
-    free(env.v);
+    int rc = launch(&pid, argv, env, (const int[]){ pipes[0][0], pipes[1][1], pipes[2][1] });
+    free(env);
     close_all((const int[]){ pipes[0][0], pipes[1][1], pipes[2][1] }, 3);
     if (rc != 0) {
         close_all((const int[]){ pipes[0][1], pipes[1][0], pipes[2][0] }, 3);
@@ -241,14 +218,6 @@ static bool wait_end(struct engine_proc *p, double limit_s, int *status) {
     }
 }
 
-static void describe(int status, struct strbuf *how) {
-    if (!how) return;
-    if (WIFSIGNALED(status))
-        strbuf_addf(how, "signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
-    else
-        strbuf_addf(how, "exit status %d", WEXITSTATUS(status));
-}
-
 void engine_proc_stop(struct engine_proc *p, double grace_s, struct strbuf *how) {
     if (!p) return;
     int status = 0;
@@ -262,7 +231,7 @@ void engine_proc_stop(struct engine_proc *p, double grace_s, struct strbuf *how)
     }
     kill(-p->pid, SIGKILL); /* what it may have started itself */
     if (p->err >= 0) hear_talk(p);
-    describe(status, how);
+    if (how) program_add_end(how, status);
     if (p->err >= 0) close(p->err);
     close(p->out);
     strbuf_free(&p->pending);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/program.h"
 #include "base/util.h"
 
 static const int forwarded[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 };
@@ -20,26 +21,15 @@ static void watched_set(sigset_t *set) {
     for (size_t i = 0; i < COUNTOF(forwarded); i++) sigaddset(set, forwarded[i]);
 }
 
-static void lay_over_environment(const char *const *set) {
-    for (; set && *set; set++) {
-        const char *eq = strchr(*set, '=');
-        if (!eq) continue;
-        char name[256];
-        snprintf(name, sizeof name, "%.*s", (int)(eq - *set), *set);
-        setenv(name, eq + 1, 1);
-    }
-}
-
 static bool move_fd(int from, int to) { return from < 0 || from == to || dup2(from, to) == to; }
 
 /* In the child, up to exec. What went wrong travels to the parent as errno through the pipe. */
-static _Noreturn void become(const struct spawn *s, const struct spawn_options *o, int report_fd) {
+static _Noreturn void become(const struct spawn *s, const struct spawn_options *o, char *const *env,
+                             int report_fd) {
     signal(SIGPIPE, SIG_DFL); /* ours is ignored, and that would be inherited */
     sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
-    if (move_fd(o->in, 0) && move_fd(o->out, 1) && move_fd(o->err, 2) && (!o->dir || chdir(o->dir) == 0)) {
-        lay_over_environment(o->set);
-        execvp(o->argv[0], o->argv);
-    }
+    if (move_fd(o->in, 0) && move_fd(o->out, 1) && move_fd(o->err, 2) && (!o->dir || chdir(o->dir) == 0))
+        execvpe(o->argv[0], o->argv, env);
     int cause = errno;
     while (write(report_fd, &cause, sizeof cause) < 0 && errno == EINTR) {}
     _exit(127);
@@ -71,8 +61,10 @@ int spawn_start(struct spawn *s, const struct spawn_options *o, struct err *err)
     watched_set(&set);
     sigprocmask(SIG_BLOCK, &set, &s->old_mask);
     fflush(NULL);
+    char **env = program_environment(o->set);
     s->pid = fork();
-    if (s->pid == 0) become(s, o, report[1]);
+    if (s->pid == 0) become(s, o, env, report[1]);
+    free(env);
     if (s->pid < 0) cause = errno;
     close(report[1]);
     ssize_t got = 0;
@@ -130,11 +122,4 @@ int spawn_status(const struct spawn *s) {
 
 void spawn_kill(const struct spawn *s, int sig) {
     if (!s->ended && s->pid > 0) kill(s->pid, sig);
-}
-
-void spawn_describe_end(const struct spawn *s, char *out, unsigned long cap) {
-    if (WIFSIGNALED(s->wait_status))
-        snprintf(out, cap, "signal %d (%s)", WTERMSIG(s->wait_status), strsignal(WTERMSIG(s->wait_status)));
-    else
-        snprintf(out, cap, "exit status %d", WEXITSTATUS(s->wait_status));
 }

@@ -28,7 +28,7 @@ struct spawn_options {
 struct spawn {
     pid_t pid;
     bool ended;
-    int wait_status; /* of waitpid(), once ended */
+    int wait_status; /* of waitpid(), once ended; program_add_end() says it in words */
     sigset_t old_mask;
 };
 
@@ -40,7 +40,5 @@ int spawn_wait(struct spawn *s);
 bool spawn_wait_for(struct spawn *s, unsigned timeout_ms);
 int spawn_status(const struct spawn *s);         /* 0..255, or 128 + n */
 void spawn_kill(const struct spawn *s, int sig); /* nothing once it ended */
-void spawn_describe_end(const struct spawn *s, char *out,
-                        unsigned long cap); /* "exit status 3", "signal 9 (Killed)" */
 
 #endif

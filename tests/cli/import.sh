@@ -92,10 +92,12 @@ cp "$work/a.nsys-rep" "$work/broken.nsys-rep"
 run env PATH="$work/bin:$PATH" "$INFERPROF" import --no-report -o "$work/rep" "$work/a.nsys-rep"
 expect import_reads_nsys_reports_through_nsys 0 out "^$work/rep\$" err '2 kernels'
 check nsys_is_called_to_export_sqlite grep -qE "^export --type sqlite --force-overwrite true --output [^ ]*[.]sqlite $work/a.nsys-rep\$" "$work/nsys.args"
-check nsys_leaves_no_file_behind test -z "$(find "$TMPDIR" -maxdepth 1 -name 'inferprof-nsys-*')"
+check nsys_leaves_no_file_behind test -z "$(find "$work/rep/trace" "$TMPDIR" -maxdepth 1 \( -name '*.sqlite' -o -name '*.log' \) -newer "$work/a.nsys-rep")"
 check the_talk_of_nsys_is_not_the_product test "$(cat "$work/out")" = "$work/rep"
+run "$INFERPROF" trace dump -k meta "$work/rep/trace/"*.ipt
+expect the_trace_names_the_report_it_was_made_of 0 out 'import.file.*a.nsys-rep'
 run env PATH="$work/bin:$PATH" "$INFERPROF" import -o "$work/rep2" "$work/broken.nsys-rep"
-expect a_failing_nsys_is_reported 1 err 'nsys export failed'
+expect a_failing_nsys_is_reported 1 err 'broken.nsys-rep: nsys export failed: nsys ended with exit status 3: talk of nsys'
 run env PATH="$work/none" "$INFERPROF" stats "$work/a.nsys-rep"
 expect without_nsys_it_says_how_to_export 1 err 'nsys export --type sqlite'
 

@@ -26,6 +26,19 @@ static void numbers(struct jsonw *j) {
     jsonw_end(j);
 }
 
+TEST(jsonw_writes_what_is_not_known_as_null) {
+    struct strbuf s = STRBUF_INIT;
+    struct jsonw j;
+    jsonw_start(&j, &s, JSONW_COMPACT);
+    jsonw_object(&j);
+    jsonw_ku64_known(&j, "a", 0), jsonw_ku64_known(&j, "b", 7);
+    jsonw_kbool_known(&j, "c", -1), jsonw_kbool_known(&j, "d", 0), jsonw_kbool_known(&j, "e", 1);
+    jsonw_end(&j);
+    jsonw_finish(&j);
+    CHECK_STR(s.buf, "{\"a\":null,\"b\":7,\"c\":null,\"d\":false,\"e\":true}");
+    strbuf_free(&s);
+}
+
 TEST(jsonw_writes_unknown_numbers_as_null_and_others_exactly) {
     struct strbuf s = STRBUF_INIT;
     CHECK_STR(written(&s, numbers),

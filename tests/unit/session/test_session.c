@@ -6,10 +6,10 @@
 
 #include "base/die.h"
 #include "base/file.h"
+#include "base/interrupt.h"
 #include "base/log.h"
 #include "conf/compose.h"
 #include "conf/schema.h"
-#include "session/interrupt.h"
 #include "session/session.h"
 #include "unit/test.h"
 

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/program.h"
 #include "session/inject.h"
 #include "session/spawn.h"
 #include "unit/test.h"
@@ -20,14 +21,15 @@ static int run_shell(const char *script, struct spawn *s) {
 
 TEST(spawn_returns_the_programs_own_status) {
     struct spawn s;
-    char text[64];
+    struct strbuf ends = STRBUF_INIT;
     CHECK_INT(run_shell("exit 0", &s), 0);
     CHECK_INT(run_shell("exit 7", &s), 7);
-    spawn_describe_end(&s, text, sizeof text);
-    CHECK_STR(text, "exit status 7");
+    program_add_end(&ends, s.wait_status);
     CHECK_INT(run_shell("kill -9 $$", &s), 137);
-    spawn_describe_end(&s, text, sizeof text);
-    CHECK_STR(text, "signal 9 (Killed)");
+    strbuf_addstr(&ends, ", ");
+    program_add_end(&ends, s.wait_status);
+    CHECK_STR(ends.buf, "exit status 7, signal 9 (Killed)");
+    strbuf_free(&ends);
 }
 
 TEST(spawn_says_which_program_cannot_be_started) {

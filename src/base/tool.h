@@ -1,14 +1,14 @@
-/* Other people's profilers, run on the program once more: found, started with a log and a time limit, ended with all their
- * children when the limit passes or Ctrl-C comes. */
-#ifndef SESSION_TOOL_H
-#define SESSION_TOOL_H
+/* Other people's tools: found, started with a log and a time limit, ended with all their children when the limit passes or
+ * Ctrl-C comes (interrupt.h); they end when we do. */
+#ifndef BASE_TOOL_H
+#define BASE_TOOL_H
 
 #include <stdbool.h>
 
 #include "base/err.h"
 #include "base/strbuf.h"
 
-/* In PATH, or where NVIDIA's installers put it. Caller frees; NULL: nowhere. */
+/* In PATH (program_find), or where NVIDIA's installers put what they do not put there. Caller frees; NULL: nowhere. */
 char *tool_find(const char *name);
 
 struct tool_run {
@@ -16,7 +16,7 @@ struct tool_run {
     const char *const *set; /* "NAME=VALUE" laid over our environment, ends with NULL; NULL: nothing */
     const char *log;        /* file for what it and the program print */
     const char *input;      /* file for standard input; NULL: empty */
-    double limit_s;
+    double limit_s;         /* INFINITY: none */
 };
 
 /* 0: it ended with status 0. -1: err says how it ended and what it said last; whatever it wrote is still there. */

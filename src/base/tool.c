@@ -1,4 +1,4 @@
-#include "session/tool.h"
+#include "base/tool.h"
 
 #include <fcntl.h>
 #include <glob.h>
@@ -13,29 +13,18 @@
 #include "base/clock.h"
 #include "base/die.h"
 #include "base/file.h"
+#include "base/interrupt.h"
+#include "base/program.h"
 #include "base/util.h"
-#include "session/interrupt.h"
 
 #define LOOK_US 20000
 #define GRACE_S 5.0
 #define MAX_LOG_BYTES (64u << 20)
 
-static char *in_path(const char *name) {
-    const char *path = getenv("PATH");
-    for (const char *p = path ? path : ""; *p;) {
-        size_t n = strcspn(p, ":");
-        char *file = xasprintf("%.*s/%s", (int)n, p, name);
-        if (n && access(file, X_OK) == 0 && !file_is_dir(file)) return file;
-        free(file);
-        p += n + (p[n] == ':');
-    }
-    return NULL;
-}
-
 char *tool_find(const char *name) {
     static const char *const places[] = { "/usr/local/cuda/bin/%s", "/opt/nvidia/nsight-*/*/%s",
                                           "/opt/nvidia/nsight-*/*/bin/%s" };
-    char *found = in_path(name);
+    char *found = program_find(name);
     for (size_t i = 0; !found && i < COUNTOF(places); i++) {
         char pattern[128];
         glob_t g;
@@ -48,7 +37,7 @@ char *tool_find(const char *name) {
 }
 
 /* In a group of its own, so that all of it can be ended; it ends when we do. */
-static void become(const struct tool_run *t, int in, int log) {
+static _Noreturn void become(const struct tool_run *t, char *const *env, int in, int log) {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     for (int i = 1; i < NSIG; i++) signal(i, SIG_DFL);
@@ -56,36 +45,36 @@ static void become(const struct tool_run *t, int in, int log) {
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     dup2(in, STDIN_FILENO), dup2(log, STDOUT_FILENO), dup2(log, STDERR_FILENO);
-    for (const char *const *e = t->set; e && *e; e++) putenv((char *)(uintptr_t)*e);
-    execv(t->argv[0], t->argv);
+    execve(t->argv[0], t->argv, env);
     _exit(127);
 }
 
 static bool ended(pid_t pid, int *status, double limit_s, bool heed_interrupt) {
-    uint64_t until = clock_mono_ns() + (uint64_t)(limit_s * 1e9);
+    uint64_t start = clock_mono_ns();
     while (waitpid(pid, status, WNOHANG) == 0) {
-        if (clock_mono_ns() > until || (heed_interrupt && interrupt_signal())) return false;
+        if ((double)(clock_mono_ns() - start) > limit_s * 1e9 || (heed_interrupt && interrupt_signal()))
+            return false;
         usleep(LOOK_US);
     }
     return true;
 }
 
 static int describe(const struct tool_run *t, int status, bool late, struct err *err) {
-    struct strbuf words = STRBUF_INIT;
+    struct strbuf words = STRBUF_INIT, end = STRBUF_INIT;
     const char *name = file_basename(t->argv[0]);
     tool_last_words(t->log, &words);
     const char *said = words.len ? ": " : "";
     int rc = 0;
+    program_add_end(&end, status);
     if (interrupt_signal())
         rc = err_set(err, "%s was interrupted", name);
     else if (late)
         rc =
             err_set(err, "%s was not done after %.0f s and was ended%s%s", name, t->limit_s, said, words.buf);
-    else if (WIFSIGNALED(status))
-        rc = err_set(err, "%s died of signal %d%s%s", name, WTERMSIG(status), said, words.buf);
-    else if (WEXITSTATUS(status) != 0)
-        rc = err_set(err, "%s ended with exit status %d%s%s", name, WEXITSTATUS(status), said, words.buf);
+    else if (status != 0)
+        rc = err_set(err, "%s ended with %s%s%s", name, end.buf, said, words.buf);
     strbuf_free(&words);
+    strbuf_free(&end);
     return rc;
 }
 
@@ -98,8 +87,10 @@ int tool_run(const struct tool_run *t, struct err *err) {
         if (log >= 0) close(log);
         return rc;
     }
+    char **env = program_environment(t->set);
     pid_t pid = fork();
-    if (pid == 0) become(t, in, log);
+    if (pid == 0) become(t, env, in, log);
+    free(env);
     close(in);
     close(log);
     if (pid < 0) return err_set(err, "cannot start %s: no process", t->argv[0]);

@@ -1,4 +1,4 @@
-#include "session/interrupt.h"
+#include "base/interrupt.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +25,11 @@ void interrupt_watch(void) {
     if (pipe2(pipe_fds, O_CLOEXEC | O_NONBLOCK) < 0) pipe_fds[0] = pipe_fds[1] = -1;
     struct sigaction on = { .sa_handler = note, .sa_flags = (int)SA_RESETHAND };
     sigemptyset(&on.sa_mask);
-    for (size_t i = 0; i < COUNTOF(watched); i++) sigaction(watched[i], &on, &before[i]);
+    for (size_t i = 0; i < COUNTOF(watched); i++) {
+        sigaction(watched[i], &on, &before[i]);
+        if (before[i].sa_handler == SIG_IGN)
+            sigaction(watched[i], &before[i], NULL); /* nohup, or a script's & */
+    }
 }
 
 void interrupt_unwatch(void) {

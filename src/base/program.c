@@ -1,0 +1,61 @@
+#include "base/program.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/die.h"
+#include "base/file.h"
+#include "base/vec.h"
+
+static bool may_run(const char *file) { return access(file, X_OK) == 0 && !file_is_dir(file); }
+
+char *program_find(const char *name) {
+    if (!*name) return NULL;
+    if (strchr(name, '/')) return may_run(name) ? xstrdup(name) : NULL;
+    const char *path = getenv("PATH");
+    char usual[256] = "";
+    if (!path && confstr(_CS_PATH, usual, sizeof usual) < sizeof usual) path = usual;
+    for (const char *p = path ? path : "";; p++) {
+        size_t n = strcspn(p, ":");
+        char *file =
+            xasprintf("%.*s%s%s", (int)n, p, n ? "/" : "./", name); /* an empty entry is this folder */
+        if (may_run(file)) return file;
+        free(file);
+        p += n;
+        if (!*p) return NULL;
+    }
+}
+
+static bool same_name(const char *a, const char *b) {
+    size_t n = strcspn(a, "=");
+    return strncmp(a, b, n) == 0 && b[n] == '=';
+}
+
+static bool is_named(const char *const *set, const char *entry) {
+    for (; set && *set; set++)
+        if (same_name(*set, entry)) return true;
+    return false;
+}
+
+char **program_environment(const char *const *set) {
+    struct {
+        char **v;
+        size_t n, cap;
+    } env = { 0 };
+    for (char **e = environ; e && *e; e++)
+        if (!is_named(set, *e)) vec_push(&env, *e);
+    for (const char *const *s = set; s && *s; s++)
+        if (!is_named(s + 1, *s)) vec_push(&env, (char *)*s);
+    vec_push(&env, NULL);
+    return env.v;
+}
+
+void program_add_end(struct strbuf *out, int wait_status) {
+    if (WIFSIGNALED(wait_status))
+        strbuf_addf(out, "signal %d (%s)", WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
+    else
+        strbuf_addf(out, "exit status %d", WEXITSTATUS(wait_status));
+}

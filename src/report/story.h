@@ -1,0 +1,22 @@
+/* Sentences that more than one document says: the same words, marked up as the document wants them. */
+#ifndef REPORT_STORY_H
+#define REPORT_STORY_H
+
+#include "report/view.h"
+
+struct story_form {
+    void (*text)(struct strbuf *out, const char *foreign); /* escapes */
+    const char *strong, *end_strong;
+};
+extern const struct story_form story_html, story_markdown;
+
+/* The question of a report in one sentence: how long does each stage take, how far is it from what the hardware allows, and
+ * does the GPU work? Nothing where no stage has a time. */
+void story_answer(const struct view *v, const struct story_form *form, struct strbuf *out);
+/* "No idle verdict for decode: ..."; nothing where there is one. */
+void story_refusal(const struct view_stage *s, const struct story_form *form, struct strbuf *out);
+
+const char *story_no_finding(const struct view *v);
+extern const char story_incomplete[], story_unstable[];
+
+#endif
