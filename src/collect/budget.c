@@ -28,6 +28,12 @@ void budget_start(uint64_t now) {
     account.open = true;
 }
 
+void budget_rest(uint64_t from, uint64_t to) {
+    account.last_ns += to - from;
+    account.opened_ns += to - from;
+    account.closed_ns += to - from;
+}
+
 void budget_pay_switch(uint64_t ns) { atomic_fetch_add(&account.switch_ns, ns); }
 
 static void pay(uint64_t now) {

@@ -157,15 +157,23 @@ static bool wants(enum call_class class) {
     return call_is_work(class) ? settings.launches : settings.syncs;
 }
 
-/* Once on they stay on, and return at once outside of windows: switched off while threads are in calls, CUPTI 13.0.1
- * seemed to give kernels the correlation ids of other launches. Arms are switched where nothing is under way. */
-void callbacks_capture(bool on) {
+static void switch_callbacks(bool on) {
     static bool is_on[CALLS_MAX_ID];
-    atomic_store(&capturing, on);
-    if (!on && !settings.arms) return;
     for (uint32_t id = 0; subscriber && id < CALLS_MAX_ID; id++) {
         bool want = on && wants(call_class(id));
         if (want != is_on[id]) cupti.enable_callback(want, subscriber, DOMAIN_DRIVER, id);
         is_on[id] = want;
     }
+}
+
+/* Once on they stay on, and return at once outside of windows: switched off while a thread is in a call, CUPTI 13.0.1
+ * gives the kernels that follow the correlation ids of earlier launches. */
+void callbacks_capture(bool on) {
+    if (on) switch_callbacks(true);
+    atomic_store(&capturing, on && !settings.passing);
+}
+
+void callbacks_park(void) {
+    atomic_store(&capturing, false);
+    switch_callbacks(false);
 }

@@ -99,7 +99,13 @@ void keeper_start(void) {
     pthread_attr_destroy(&attr);
 }
 
-void keeper_watch_gpu(void) { atomic_store(&keeper.gpu, true); }
+/* Wakes the keeper: windows want it more often than it knew when it lay down. */
+void keeper_watch_gpu(void) {
+    pthread_mutex_lock(&keeper.lock);
+    atomic_store(&keeper.gpu, true);
+    if (keeper.running) pthread_cond_broadcast(&keeper.changed);
+    pthread_mutex_unlock(&keeper.lock);
+}
 
 bool keeper_stop(unsigned timeout_ms) {
     struct timespec t = at(clock_mono_ns() + timeout_ms * (uint64_t)MS);

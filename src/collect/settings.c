@@ -25,6 +25,7 @@ static const struct row {
     { "DIR", TEXT, FIELD(dir), "" },
     { "WHAT", TEXT, FIELD(what), "kernels,copies,launches,syncs,nvtx" },
     { "RANGE", TEXT, FIELD(range), "" },
+    { "START", COUNT, FIELD(start_mono_ns), "0" },
     { "DELAY", NUMBER, FIELD(delay_s), "0" },
     { "DURATION", NUMBER, FIELD(duration_s), "0" },
     { "BUDGET", NUMBER, FIELD(budget_pct), "0" },
@@ -85,14 +86,16 @@ static bool *flag_of(struct settings *s, const char *word, size_t len) {
                   { "nvtx", &s->nvtx },
                   { "gemms", &s->gemms },
                   { "whole-graphs", &s->whole_graphs },
-                  { "empty", &s->empty } };
+                  { "empty", &s->empty },
+                  { "passing", &s->passing } };
     for (size_t i = 0; i < COUNTOF(words); i++)
         if (strlen(words[i].word) == len && strncmp(words[i].word, word, len) == 0) return words[i].flag;
     return NULL;
 }
 
 void settings_take_what(struct settings *s, const char *words, void (*complain)(const char *, ...)) {
-    s->kernels = s->copies = s->launches = s->syncs = s->gemms = s->whole_graphs = s->empty = false;
+    s->kernels = s->copies = s->launches = s->syncs = s->gemms = s->whole_graphs = s->empty = s->passing =
+        false;
     for (const char *p = words; *p; p += *p == ',') {
         size_t len = strcspn(p, ",");
         bool *flag = flag_of(s, p, len);

@@ -16,8 +16,10 @@ struct settings {
     bool kernels, copies, launches, syncs, nvtx, gemms;
     bool whole_graphs; /* a CUDA graph is one record, not one a kernel */
     bool empty;        /* records are thrown away unread */
+    bool passing;      /* calls are watched and not recorded, as between windows */
     bool arms;         /* a range's name says what is captured in it, after its first space */
     uint64_t memory_bytes, max_file_bytes, buffer_bytes, flush_ms;
+    uint64_t start_mono_ns; /* when the program was started; 0: not known */
     double delay_s, duration_s, budget_pct;
 };
 

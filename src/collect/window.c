@@ -12,8 +12,11 @@
 #include "collect/cupti.h"
 #include "collect/gemm.h"
 #include "collect/output.h"
+#include "collect/records.h"
 
-#define DRAIN_NS 20000000u /* time for the last kernels of a window to run */
+#define DRAIN_NS \
+    20000000u /* time for the last kernels of a window to run, where nothing tells that they did */
+#define DRAIN_MAX_NS 200000000u /* and where something would */
 
 static struct {
     atomic_bool started, closed;
@@ -23,7 +26,8 @@ static struct {
     atomic_bool on;
     pthread_mutex_t switching;
     bool draining; /* the window is closed, but kernels are still recorded */
-    uint64_t closed_mono_ns;
+    uint64_t closed_mono_ns, closed_outside;
+    uint64_t parked_mono_ns; /* since when nothing at all is on, when measuring; 0: something is */
     uint64_t start_mono_ns, window_wall_ns;
     _Atomic uint64_t
         range_wall_ns; /* beginning of the range whose thread waits for the switch; 0: none does */
@@ -57,11 +61,25 @@ static void begin_window(void) {
 
 static void end_window(void) { tell("capture.window", win.window_wall_ns, clock_wall_ns()); }
 
+static uint64_t outside(void) {
+    struct record_counts c;
+    records_counts(&c);
+    return c.outside;
+}
+
+/* Have the window's last kernels run? A stream keeps its order: a kernel that was launched after the window tells it
+ * of those before. Waiting costs only who launches more, and so tells. */
+static bool is_drained(uint64_t now) {
+    if (!settings.launches) return now - win.closed_mono_ns >= DRAIN_NS;
+    return outside() > win.closed_outside || now - win.closed_mono_ns >= DRAIN_MAX_NS;
+}
+
 /* With the lock held. CUPTI hands out a kernel without its times when kernels are switched off before it had a look at
  * it: they are switched off by the keeper, after a flush. What was launched meanwhile is left out (records.h). */
 static void stop_kernels(uint64_t now) {
-    if (!win.draining || atomic_load(&win.on) || now - win.closed_mono_ns < DRAIN_NS) return;
+    if (!win.draining || atomic_load(&win.on)) return;
     cupti.flush_all(0);
+    if (!is_drained(now)) return;
     uint64_t before = clock_mono_ns();
     activity_capture(false);
     win.draining = false;
@@ -80,10 +98,23 @@ static void close_window(uint64_t now) {
     end_window();
     callbacks_capture(false);
     win.closed_mono_ns = now;
-    if (settings.arms)
-        activity_capture(false); /* what is measured next must not pay for this; the GPU is idle here */
-    else
-        win.draining = true;
+    win.closed_outside = outside();
+    win.draining = true;
+}
+
+/* For measuring, with the lock held, while the GPU is idle and no thread is in a call: what follows must not pay for
+ * what was on, so the records are handed out and everything goes off. */
+static void park(void) {
+    cupti.flush_all(0);
+    activity_capture(false);
+    callbacks_park();
+    win.draining = false;
+    win.parked_mono_ns = clock_mono_ns();
+}
+
+static void unpark(void) {
+    if (win.parked_mono_ns) budget_rest(win.parked_mono_ns, clock_mono_ns());
+    win.parked_mono_ns = 0;
 }
 
 static void switch_to(bool on) {
@@ -107,10 +138,27 @@ static void settle(void) {
     }
 }
 
+static bool is_over(uint64_t now) {
+    double passed_s = (double)(now - win.start_mono_ns) / 1e9;
+    return settings.duration_s > 0 && passed_s >= settings.delay_s + settings.duration_s;
+}
+
+static void look_at_clock(uint64_t now) {
+    double passed_s = (double)(now - win.start_mono_ns) / 1e9;
+    atomic_store(&win.time_ok, passed_s >= settings.delay_s && !is_over(now));
+}
+
 void window_start(void) {
-    win.start_mono_ns = clock_mono_ns();
-    budget_start(win.start_mono_ns);
-    atomic_store(&win.time_ok, settings.delay_s <= 0);
+    uint64_t now = clock_mono_ns();
+    bool known = settings.start_mono_ns && settings.start_mono_ns <= now;
+    win.start_mono_ns = known ? settings.start_mono_ns : now;
+    budget_start(now);
+    look_at_clock(now);
+    if (is_over(now))
+        problem(
+            "nothing was captured: --delay and --duration count from the program's start and had passed when it first "
+            "used CUDA, %.1f s after its start",
+            (double)(now - win.start_mono_ns) / 1e9);
     atomic_store(&win.budget_ok, true);
     atomic_store(&win.started, true);
     tell("capture.from", clock_wall_ns(), 0);
@@ -122,10 +170,10 @@ bool window_needs_ticks(void) { return atomic_load(&win.started) && window_is_pa
 
 void window_tick(uint64_t now) {
     if (!atomic_load(&win.started)) return;
-    double passed_s = (double)(now - win.start_mono_ns) / 1e9;
-    bool over = settings.duration_s > 0 && passed_s >= settings.delay_s + settings.duration_s;
-    atomic_store(&win.time_ok, passed_s >= settings.delay_s && !over);
-    if (settings.budget_pct > 0) atomic_store(&win.budget_ok, budget_allows(now));
+    look_at_clock(now);
+    if (pthread_mutex_trylock(&win.switching) != 0) return; /* next time */
+    if (settings.budget_pct > 0 && !win.parked_mono_ns) atomic_store(&win.budget_ok, budget_allows(now));
+    pthread_mutex_unlock(&win.switching);
     settle();
     if (pthread_mutex_trylock(&win.switching) != 0) return;
     stop_kernels(now);
@@ -139,10 +187,21 @@ bool window_matches(const char *range_name) {
     return yes;
 }
 
+static void rest(bool now) {
+    pthread_mutex_lock(&win.switching); /* a switch takes microseconds */
+    if (now)
+        park();
+    else
+        unpark();
+    pthread_mutex_unlock(&win.switching);
+}
+
 void window_range(int by, uint64_t wall_ns) {
     if (by > 0) atomic_store(&win.range_wall_ns, wall_ns);
+    if (settings.arms && by > 0) rest(false);
     atomic_fetch_add(&win.ranges, by);
     settle();
+    if (settings.arms && by < 0) rest(true);
     atomic_store(&win.range_wall_ns, 0);
 }
 

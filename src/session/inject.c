@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/die.h"
 #include "base/file.h"
 #include "base/strbuf.h"
@@ -91,6 +92,10 @@ static void put_settings(struct strings *out, const struct inject_options *o) {
         if (numbers[i].v <= 0) continue;
         snprintf(text, sizeof text, "%.15g", numbers[i].v);
         put(out, numbers[i].name, text);
+    }
+    if (o->delay_s > 0 || o->duration_s > 0) { /* one moment for all processes of the run */
+        snprintf(text, sizeof text, "%llu", (unsigned long long)clock_mono_ns());
+        put(out, "INFERPROF_COLLECT_START", text);
     }
     if (o->range) put(out, "INFERPROF_COLLECT_RANGE", o->range);
 }

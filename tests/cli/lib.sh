@@ -1,7 +1,7 @@
 # Helpers for tests/cli scripts, sourced: . tests/cli/lib.sh
 # Each check prints one TAP line. $work is an empty folder of this script's own.
 # shellcheck shell=sh
-work=$TMPDIR/work
+work=${TMPDIR:?run the tests by tests/run.sh or make test}/work
 
 ok() { echo "ok - $1"; }
 not_ok() { # name [details...]

@@ -32,6 +32,15 @@ expect "its own failure wins" 1 err 'nothing was collected'
 run "$INFERPROF" run -o six --stage 'step=it *' -- no-such-program
 expect "a program that is not there" 1 err "cannot start 'no-such-program'"
 check "a program that never began leaves no folder" test ! -e six
+# Two workers that each call their GPU number 0
+cat >workers.sh <<EOF
+CUDA_VISIBLE_DEVICES=0 "$app" init push=decode kernels=30 pop
+CUDA_VISIBLE_DEVICES=1 "$app" init push=decode kernels=50 pop
+EOF
+run "$INFERPROF" run -o gpus -- sh workers.sh
+expect "workers on different GPUs" 0 err 'run folder: gpus'
+run python3 -c 'import json; print([(d["name"][-8:], d["kernels"]) for d in json.load(open("gpus/metrics.json"))["devices"] if d["kernels"]])'
+expect "the report keeps their GPUs apart, by UUID" 0 out "ock 9000', 30.*1g.10gb', 50"
 run env MOCK_CUPTI=held "$INFERPROF" run -o seven -- "$app" init kernels=10
 expect "why nothing was collected is said in words" 1 err 'CUPTI allows one user a process' err 'nothing was collected'
 run "$INFERPROF" run -o eight --stage 'step=it *' -- "$app" init push="it 1" kernels=10 pop push="it 2" kernels=10 pop

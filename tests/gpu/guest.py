@@ -2,6 +2,8 @@
 
     guest.py workers          two spawned processes with kernels of their own, two forked ones without
     guest.py profiler         uses torch.profiler itself, twice
+    guest.py profiler-first   likewise, before anything else is done with CUDA
+    guest.py holder           subscribes to CUPTI before CUDA is initialised
     guest.py end HOW          kernels, then exit status 3 ('status'), SIGKILL ('kill'), SIGSEGV ('segv'), a wait for Ctrl-C ('wait')
     guest.py device           says which GPU it sees
 """
@@ -46,16 +48,33 @@ def workers():
     return {"exits": [p.exitcode for p in forked + spawned]}
 
 
-def profiler():
+def profiler(before=True):
     act = torch.profiler.ProfilerActivity
     seen = []
-    kernels(100, "before")
+    if before:
+        kernels(100, "before")
     for _ in range(2):
         with torch.profiler.profile(activities=[act.CPU, act.CUDA]) as prof:
             kernels(100, "inside")
         seen.append(sum(e.device_type() == torch.autograd.DeviceType.CUDA for e in prof.profiler.kineto_results.events()))
     kernels(100, "after")
     return {"torch_saw": seen}
+
+
+def holder():
+    """Counts its own launches by a callback on cuLaunchKernel: they must keep coming."""
+    cupti, subscriber, seen = ctypes.CDLL("libcupti.so.13"), ctypes.c_void_p(), [0]
+
+    @ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.c_void_p)
+    def on_call(*_):
+        seen[0] += 1
+
+    driver, launch = 1, 307  # CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel
+    codes = [cupti.cuptiSubscribe(ctypes.byref(subscriber), on_call, None),
+             cupti.cuptiEnableCallback(1, subscriber, driver, launch)]
+    kernels(100, "held")
+    codes.append(cupti.cuptiUnsubscribe(subscriber))
+    return {"codes": codes, "callbacks": seen[0]}
 
 
 def end(how):
@@ -76,7 +95,7 @@ def main():
     if what == "end":
         end(sys.argv[2])
         return
-    doc = {"workers": workers, "profiler": profiler,
+    doc = {"workers": workers, "profiler": profiler, "profiler-first": lambda: profiler(False), "holder": holder,
            "device": lambda: (kernels(10), {"name": torch.cuda.get_device_name(), "count": torch.cuda.device_count()})[1]}[what]()
     print(json.dumps(doc), flush=True)
 

@@ -1,14 +1,17 @@
-"""What collecting costs: blocks of the same work under several arms, in random order, interleaved in one process.
+"""What collecting costs: short blocks of the same work under several arms, interleaved in one process.
 
-    overhead.py range|budget|torch OUT.json [--arms floor,collector] [--repeats N] [--work eager,graph,prefill]
+    overhead.py range|budget|torch OUT.json [--arms floor,collector] [--work eager,graph,prefill] [--seconds S] [--repeats N]
 
 range   the collector is injected with INFERPROF_COLLECT_RANGE='capture*' and INFERPROF_COLLECT_ARMS=1: an NVTX range "capture WORDS"
         switches on what the words of the arm say, and nothing is on outside of it
-budget  likewise with INFERPROF_COLLECT_BUDGET and without the arms; blocks are long enough for several windows
+budget  likewise with INFERPROF_COLLECT_BUDGET: inside the ranges windows open and close as they would in a whole run
 torch   torch.profiler, CPU and CUDA, in a process without the collector
 
-Every repeat holds a block of each arm and two without anything; the figure is the median over the repeats of a block's time over
-the mean of the two, with its 95% bootstrap interval.
+A repeat holds every arm and a block without anything ("off") twice, in an order and in its reverse, so that a drift of the machine
+cancels. Switching, and one round after it, lie outside of what is timed. For every repeat an arm's time is divided by that of "off" (and of
+the floor); told are the median of these ratios and their mean without the outer tenth, each with its 95% bootstrap interval: the median is
+not moved by the machine's hiccups, the mean does not hide what an arm does only now and then. "cpu" is the same for the CPU time of
+the program's thread, "process" for that of all threads, switching included: what is encoded and handed over elsewhere.
 """
 import argparse
 import contextlib
@@ -23,11 +26,13 @@ import torch
 
 import workloads
 
-ROUNDS = {"eager": 8, "graph": 50, "prefill": 6}
-BUDGET_ROUNDS = 60  # of eager: half a second, in which a budget of 2% opens two or three windows
+ROUNDS = {"eager": 3, "graph": 20, "prefill": 2}  # a block: about 25 ms
+TORCH_ROUNDS = {"eager": 8, "graph": 50, "prefill": 4}  # its profiler takes long to switch
+BUDGET_ROUNDS = {"eager": 15, "graph": 100, "prefill": 8}  # 0.1 s and more, so that windows are rarely cut by a block's end
 ALL = "kernels,copies,launches,syncs"
-ARMS = {"floor": "kernels,empty", "collector": ALL, "kernels": "kernels,copies",
-        "graphs": ALL + ",whole-graphs", "gemms": ALL + ",gemms", "budget": ALL}
+ARMS = {"floor": "kernels,empty", "collector": ALL, "kernels": "kernels,copies", "budget": ALL,
+        "watched": ALL + ",passing", "between": "launches,syncs,passing",
+        "graphs": ALL + ",whole-graphs", "gemms": ALL + ",gemms"}
 
 
 @contextlib.contextmanager
@@ -43,19 +48,28 @@ def torch_profiler(_):
 
 
 def block(program, rounds, arm, switch):
+    """Seconds a round: the clock, the thread's CPU time, and all threads' over the whole of it."""
+    process = time.process_time()
     with switch(arm) if arm != "off" else contextlib.nullcontext():
         program.run(1)
-        return workloads.timed(program, rounds)
+        torch.cuda.synchronize()
+        cpu, start = time.thread_time(), time.perf_counter()
+        program.run(rounds)
+        torch.cuda.synchronize()
+        wall, cpu = time.perf_counter() - start, time.thread_time() - cpu
+    return wall / rounds, cpu / rounds, (time.process_time() - process) / (rounds + 1)
 
 
-def interval(values, n=2000):
-    rng = random.Random(1)
-    medians = sorted(statistics.median(rng.choices(values, k=len(values))) for _ in range(n))
-    return statistics.median(values), medians[int(0.025 * n)], medians[int(0.975 * n)]
+def orders(arms, seed=2):
+    """An order and its reverse, for ever."""
+    rng = random.Random(seed)
+    while True:
+        order = list(arms)
+        rng.shuffle(order)
+        yield order + order[::-1]
 
 
-def measure(program, rounds, arms, switch, repeats):
-    rng = random.Random(2)
+def measure(program, rounds, arms, switch, seconds, repeats):
     for arm in arms:  # threads of CUPTI's own come into being here, before the program's is tied to a core
         end = time.time() + 0.5
         while time.time() < end:
@@ -63,36 +77,59 @@ def measure(program, rounds, arms, switch, repeats):
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(cores)})
     gc.disable()
-    times = {arm: [] for arm in ["off", *arms]}
-    for _ in range(repeats):
-        order = ["off", "off", *arms]
-        rng.shuffle(order)
+    blocks = {arm: [] for arm in ["off", *arms]}  # of a repeat: the mean of its two blocks
+    end = time.time() + seconds
+    for order in orders(blocks):
         seen = {}
         for arm in order:
             seen.setdefault(arm, []).append(block(program, rounds, arm, switch))
-        for arm, t in seen.items():
-            times[arm].append(statistics.mean(t))
+        for arm, two in seen.items():
+            blocks[arm].append([statistics.mean(x) for x in zip(*two)])
+        if time.time() > end and len(blocks["off"]) >= repeats:
+            break
     gc.enable()
     os.sched_setaffinity(0, cores)
-    return times
+    return blocks
 
 
-def points(a, b):
-    m, low, high = interval([x / y for x, y in zip(a, b)])
-    return {"percent": 100 * (m - 1), "low": 100 * (low - 1), "high": 100 * (high - 1)}
+def trimmed_mean(values):
+    cut = len(values) // 20
+    return statistics.fmean(sorted(values)[cut:len(values) - cut])
 
 
-def show(work, times, rounds):
-    result = {"rounds": rounds, "repeats": len(times["off"]), "off_ms": 1e3 * statistics.median(times["off"]), "times": times, "arms": {}}
-    for arm in times:
+def interval(values, figure, n=500):
+    rng = random.Random(1)
+    some = sorted(figure(rng.choices(values, k=len(values))) for _ in range(n))
+    return [100 * (x - 1) for x in (figure(values), some[int(0.025 * n)], some[int(0.975 * n)])]
+
+
+def compare(a, b):
+    """Percent of a over b, with its interval, by each of the three times."""
+    result = {}
+    for i, name in enumerate(("wall", "cpu", "process")):
+        ratios = [x[i] / y[i] for x, y in zip(a, b)]
+        result[name] = {"median": interval(ratios, statistics.median), "mean": interval(ratios, trimmed_mean)}
+    return result
+
+
+def told(figures):
+    return "   ".join(f"{name} {m:+.2f} [{lo:+.2f}, {hi:+.2f}] mean {mean:+.2f} [{mlo:+.2f}, {mhi:+.2f}]"
+                      for name, f in figures.items() for (m, lo, hi), (mean, mlo, mhi) in [(f["median"], f["mean"])])
+
+
+def show(work, blocks, rounds):
+    off_ms = [1e3 * statistics.median(x[i] for x in blocks["off"]) for i in range(3)]
+    result = {"rounds": rounds, "repeats": len(blocks["off"]), "off_ms": off_ms, "arms": {},
+              "blocks": {arm: [[round(1e6 * x, 1) for x in b] for b in bs] for arm, bs in blocks.items()}}
+    print(f"{work}: a round takes {off_ms[0]:.3f} ms, {off_ms[1]:.3f} ms of CPU; {result['repeats']} repeats", flush=True)
+    for arm in blocks:
         if arm == "off":
             continue
-        r = result["arms"][arm] = points(times[arm], times["off"])
-        text = f"{work:<8} {arm:<10} {r['percent']:+6.2f}%  [{r['low']:+.2f}, {r['high']:+.2f}]"
-        if "floor" in times and arm != "floor":
-            f = r["over_floor"] = points(times[arm], times["floor"])
-            text += f"   over the floor {f['percent']:+6.2f}  [{f['low']:+.2f}, {f['high']:+.2f}]"
-        print(f"{text}   off {result['off_ms']:.2f} ms, {result['repeats']} repeats", flush=True)
+        r = result["arms"][arm] = {"over_off": compare(blocks[arm], blocks["off"])}
+        print(f"  {arm:<10}           {told(r['over_off'])}", flush=True)
+        if "floor" in blocks and arm != "floor":
+            r["over_floor"] = compare(blocks[arm], blocks["floor"])
+            print(f"  {arm:<10} over floor {told(r['over_floor'])}", flush=True)
     return result
 
 
@@ -101,21 +138,22 @@ def main():
     p.add_argument("how", choices=["range", "budget", "torch"])
     p.add_argument("out")
     p.add_argument("--arms", default="floor,collector")
-    p.add_argument("--repeats", type=int, default=40)
     p.add_argument("--work", default="eager,graph,prefill")
+    p.add_argument("--seconds", type=float, default=20, help="for each work")
+    p.add_argument("--repeats", type=int, default=20, help="at least")
     o = p.parse_args()
     arms = o.arms.split(",") if o.how == "range" else [o.how]
+    rounds = {"range": ROUNDS, "torch": TORCH_ROUNDS, "budget": BUDGET_ROUNDS}[o.how]
     results = {}
     for work in o.work.split(","):
         program = workloads.PROGRAMS[work][0]()
         program.run(3)
-        rounds = BUDGET_ROUNDS if o.how == "budget" else ROUNDS[work]
-        times = measure(program, rounds, arms, torch_profiler if o.how == "torch" else capture, o.repeats)
-        results[work] = show(work, times, rounds)
+        blocks = measure(program, rounds[work], arms, torch_profiler if o.how == "torch" else capture, o.seconds, o.repeats)
+        results[work] = show(work, blocks, rounds[work])
+        with open(o.out, "w") as f:
+            json.dump(results, f)
         del program
         torch.cuda.empty_cache()
-    with open(o.out, "w") as f:
-        json.dump(results, f)
 
 
 if __name__ == "__main__":

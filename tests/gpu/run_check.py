@@ -94,8 +94,12 @@ def check_stage(r):
 
 def check_time(r):
     r.basics(0, 100)
-    start, end = min(k["start_ns"] for k in r.kind("kernel")), max(k["end_ns"] for k in r.kind("kernel"))
-    r.check("within the duration", end - start < 0.5e9, (end - start) / 1e9)
+    windows = [tuple(map(int, v.split())) for v in r.key("capture.window") if " " in v]
+    started = json.loads(r.out)["start"]
+    begin, seconds = windows[0][0] / 1e9 - started, (windows[0][1] - windows[0][0]) / 1e9
+    r.check("one window, 20 s after the program's start, 0.3 s long", len(windows) == 1 and abs(begin - 20) < 0.5 and abs(seconds - 0.3) < 0.1,
+            (begin, seconds))
+    r.check("launches of the window alone", all(windows[0][0] <= x["start_ns"] <= windows[0][1] for x in r.kind("launch")))
     print("     notes:", r.metrics["notes"])
 
 
@@ -130,6 +134,20 @@ def check_profiler(r):
     print("     kernels", len(r.kind("kernel")), "launches", len(r.kind("launch")), "problems", r.key("problem"))
 
 
+def check_first(r):
+    r.check("the program ends well", r.status == 0, (r.status, r.out.strip()))
+    r.check("NVTX is recorded throughout", len([x for x in r.kind("range") if x["name"] in ("inside", "after")]) == 3)
+    whole = len(r.kind("kernel")) >= 300 and r.orphans() == 0
+    r.check("every kernel is there, or it is said who has CUPTI", whole or bool(r.key("problem")), (len(r.kind("kernel")), r.key("problem")))
+
+
+def check_holder(r):
+    doc = json.loads(r.out)
+    r.check("the program's own callbacks come as ever", r.status == 0 and doc["codes"] == [0, 0, 0] and doc["callbacks"] >= 200, (r.status, doc))
+    r.check("it is said that CUPTI is held", any("CUPTI allows one user a process" in p for p in r.key("problem")), r.key("problem"))
+    r.check("NVTX is recorded", [x["name"] for x in r.kind("range")].count("held") == 1)
+
+
 def check_visible(r):
     r.basics(0, 10)
     uuid = subprocess.run(["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"], capture_output=True, text=True).stdout.split()[0]
@@ -143,7 +161,7 @@ def check_hidden(r):
 CHECKS = {
     "eager": lambda r: r.basics(0, 17000), "graph": lambda r: r.basics(0, 17000), "stage": check_stage, "range": check_range,
     "time": check_time, "size": check_size, "gemm": check_gemm, "budget": check_budget, "workers": check_workers,
-    "profiler": check_profiler, "status": lambda r: r.basics(3, 2000), "kill": lambda r: r.basics(137, 2000),
+    "profiler": check_profiler, "first": check_first, "holder": check_holder, "status": lambda r: r.basics(3, 2000), "kill": lambda r: r.basics(137, 2000),
     "segv": lambda r: r.basics(139, 2000), "interrupt": lambda r: r.basics(130, 2000), "visible": check_visible, "hidden": check_hidden,
 }
 

@@ -29,13 +29,15 @@ start_all() {
     prof graph -- $(work graph) &
     prof stage --stage 'decode=measured' -- $(work eager) &
     prof range --range measured -- $(work eager) &
-    prof time --delay 1 --duration 0.3 -- $(work eager --rounds 600) &
+    prof time --delay 20 --duration 0.3 -- $(work eager --until 21.5) &
     prof size --max-size 60000 -- $(work eager --rounds 300) &
     wait
     prof gemm --gemm-shapes -- $(work eager) &
     prof budget --budget 2 -- $(work eager --rounds 600) &
     prof workers -- $(guest workers) &
     prof profiler -- $(guest profiler) &
+    prof first -- $(guest profiler-first) &
+    prof holder -- $(guest holder) &
     prof status -- $(guest end status) &
     prof kill -- $(guest end kill) &
     prof segv -- $(guest end segv) &

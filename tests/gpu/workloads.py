@@ -1,6 +1,6 @@
 """Fixed GPU programs to record and to time, in plain PyTorch with random weights.
 
-    workloads.py eager|graph|prefill|multi|tiny [--rounds N] [--torch-profile FILE]
+    workloads.py eager|graph|prefill|multi|tiny [--rounds N | --until S] [--torch-profile FILE]
 
 eager    a launch-bound decode: 12 layers, bf16, about 530 kernels a token
 graph    the same step replayed from a CUDA graph
@@ -8,10 +8,11 @@ prefill  large GEMMs
 multi    4 threads, each on a stream of its own: kernels, copies, waits, NVTX ranges
 tiny     N additions to a small tensor, for counting and for the cost of stopping
 
-The measured part lies in an NVTX range "measured". Prints one JSON object.
+--until S goes on until S seconds after the start of the process. The measured part lies in an NVTX range "measured". Prints one JSON object.
 """
 import argparse
 import json
+import os
 import threading
 import time
 
@@ -156,6 +157,22 @@ def timed(program, rounds):
     return time.perf_counter() - start
 
 
+def age():
+    """Seconds since this process was started."""
+    with open("/proc/self/stat") as f:
+        ticks = int(f.read().rsplit(")", 1)[1].split()[19])
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+
+
+def run_until(program, seconds):
+    rounds, start = 0, time.perf_counter()
+    while age() < seconds:
+        program.run(1)
+        torch.cuda.synchronize()
+        rounds += 1
+    return rounds, time.perf_counter() - start
+
+
 def summarize_profile(prof, path):
     """Kernels, copies and memsets by name, as torch.profiler saw them."""
     kernels, other = {}, {}
@@ -173,6 +190,7 @@ def main():
     p = argparse.ArgumentParser()
     p.add_argument("program", choices=PROGRAMS)
     p.add_argument("--rounds", type=int)
+    p.add_argument("--until", type=float)
     p.add_argument("--torch-profile")
     o = p.parse_args()
     make, rounds = PROGRAMS[o.program]
@@ -188,9 +206,14 @@ def main():
     else:
         torch.cuda.synchronize()
         nvtx.range_push("measured")
-        seconds = timed(program, rounds)
+        if o.until:
+            rounds, seconds = run_until(program, o.until)
+        else:
+            seconds = timed(program, rounds)
         nvtx.range_pop()
-    print(json.dumps({"program": o.program, "rounds": rounds, "seconds": seconds, "end": time.time()}), flush=True)
+    now = time.time()
+    print(json.dumps({"program": o.program, "rounds": rounds, "seconds": seconds, "start": now - age(), "end": now,
+                      "cpu": time.process_time()}), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 /* A libcuda.so.1 without a driver: cuInit() loads the injected library as the real one does, and two devices answer
- * questions. */
+ * questions, a whole GPU and a MIG slice; those of them that CUDA_VISIBLE_DEVICES names, by number or uuid, in its
+ * order. */
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,6 +22,30 @@ int cuInit(unsigned flags) {
     if (init && init() == 0) fprintf(stderr, "mock cuInit: injection failed\n");
     return 0;
 }
+#define DEVICES 2
+static const char *const uuids[DEVICES] = { "GPU-00010203-0405", "MIG-10111213-1415" }; /* their beginnings */
+
+/* -1: the word names none */
+static int named(const char *word, size_t len) {
+    for (int i = 0; i < DEVICES; i++)
+        if (len == 1 ? word[0] == '0' + i : strncmp(word, uuids[i], strlen(uuids[i])) == 0) return i;
+    return -1;
+}
+
+/* The devices the program sees; as with the real one, the first wrong word ends the list. */
+static int visible(int *devices) {
+    const char *p = getenv("CUDA_VISIBLE_DEVICES");
+    int n = 0;
+    if (!p) p = "0,1";
+    while (*p && n < DEVICES) {
+        size_t len = strcspn(p, ",");
+        if ((devices[n] = named(p, len)) < 0) break;
+        n++;
+        p += len + (p[len] == ',');
+    }
+    return n;
+}
+
 EXPORT int cuDriverGetVersion(int *v);
 int cuDriverGetVersion(int *v) {
     *v = 13000;
@@ -28,12 +53,15 @@ int cuDriverGetVersion(int *v) {
 }
 EXPORT int cuDeviceGetCount(int *n);
 int cuDeviceGetCount(int *n) {
-    *n = 2;
+    int devices[DEVICES];
+    *n = visible(devices);
     return 0;
 }
 EXPORT int cuDeviceGet(int *device, int ordinal);
 int cuDeviceGet(int *device, int ordinal) {
-    *device = ordinal;
+    int devices[DEVICES];
+    if (ordinal >= visible(devices)) return 101;
+    *device = devices[ordinal];
     return 0;
 }
 EXPORT int cuDeviceGetName(char *name, int cap, int device);

@@ -4,7 +4,7 @@
  *     early     every 10th starts 1 s before its launch  unknown   every 10th record is of a kind nobody knows
  *     dropped   says once that 7 records were dropped    refuse    enabling kernels fails for want of privileges
  *     held      another subscriber is there              late      buffers come back only when flushed
- *     hang      flushing takes 5 s                       cutoff    the last record of a buffer is cut short
+ *     hang      flushing never ends                      cutoff    the last record of a buffer is cut short
  *     worker    buffers come back on a thread of CUPTI's own
  *     hasty     kernels that were not flushed when kernels are switched off lose their times
  * MOCK_CUPTI_VERSION=N is the version it says it is; MOCK_CLOCK_SHIFT=NS moves its clock. */
@@ -55,6 +55,7 @@ static uint8_t *buffer;
 static size_t buffer_bytes, buffer_used;
 static atomic_uint correlations, records;
 static bool dropped_told, stuck;
+static uint32_t device; /* the program's number for it; its context is one more */
 
 struct full {
     struct full *next;
@@ -223,7 +224,7 @@ static void give_back(bool flushing) {
 
 EXPORT int cuptiActivityFlushAll(uint32_t flag);
 int cuptiActivityFlushAll(uint32_t flag) {
-    if (manner("hang")) sleep(5);
+    while (manner("hang")) pause();
     pthread_mutex_lock(&lock);
     if (flag || !late) give_back(true);
     while (flag && late_buffers) {
@@ -293,7 +294,8 @@ static void kernel_record(const char *name, uint32_t correlation, uint32_t strea
     uint64_t end = start + 2000;
     bad_times(&start, &end);
     put64(r, at->start, start), put64(r, at->end, end), put32(r, at->correlation, correlation);
-    put32(r, at->context, 1), put32(r, at->stream, stream), put(r, at->name, &name, sizeof name);
+    put32(r, at->device, device), put32(r, at->context, device + 1), put32(r, at->stream, stream);
+    put(r, at->name, &name, sizeof name);
     put32(r, at->grid, 132), put32(r, at->grid + 4u, 2), put32(r, at->grid + 8u, 1);
     put32(r, at->block, 256), put32(r, at->block + 4u, 1), put32(r, at->block + 8u, 1);
     put(r, at->registers, &(uint16_t){ 64 }, 2), put32(r, at->static_smem, 1024),
@@ -308,7 +310,8 @@ static void copy_record(uint32_t kind, uint32_t correlation, uint32_t stream, ui
     const struct layout_copy *at = kind == KIND_MEMCPY ? l->memcpy_ : l->memset_;
     if (kind == KIND_MEMCPY) r[at->copy_kind] = 1;
     put64(r, at->start, start), put64(r, at->end, start + 5000), put64(r, at->bytes, 4096);
-    put32(r, at->correlation, correlation), put32(r, at->context, 1), put32(r, at->stream, stream);
+    put32(r, at->correlation, correlation), put32(r, at->stream, stream);
+    put32(r, at->device, device), put32(r, at->context, device + 1);
     append(r, record_bytes(kind));
 }
 
@@ -317,7 +320,8 @@ static void graph_record(uint32_t correlation, uint32_t stream, uint64_t start) 
     const struct layout *l = layout_find(version());
     put64(r, l->graph->start, start), put64(r, l->graph->end, start + 33600);
     put32(r, l->graph->correlation, correlation), put32(r, l->graph->graph, 5);
-    put32(r, l->graph->context, 1), put32(r, l->graph->stream, stream);
+    put32(r, l->graph->device, device), put32(r, l->graph->context, device + 1);
+    put32(r, l->graph->stream, stream);
     append(r, l->graph_bytes);
 }
 
@@ -354,6 +358,8 @@ static void other_complete(void *context, uint32_t stream, uint8_t *b, size_t n,
     (void)context, (void)stream, (void)n, (void)valid;
     free(b);
 }
+EXPORT void mock_device(uint32_t number);
+void mock_device(uint32_t number) { device = number; }
 EXPORT void mock_takeover(void);
 void mock_takeover(void) { cuptiActivityRegisterCallbacks(other_request, other_complete); }
 

@@ -34,11 +34,16 @@ def main():
     def windows():
         return [w for w in meta.get("capture.window", []) if " " in w]
 
+    def inside():
+        """Every launch lies in a window, and every kernel belongs to one of them."""
+        spans = [tuple(map(int, w.split())) for w in windows()]
+        return all(any(a <= l["start_ns"] <= b for a, b in spans) for l in records["launch"]) and orphans() == 0
+
     def lost(kind, reason):
         want = ({"range": 3, "launch": 4, "kernel": 5}[kind], ["memory", "disk", "source", "untrusted"].index(reason))
         return sum(l["count"] for l in records["lost"] if (l["lost_kind"], l["reason"]) == want)
 
-    names.update(orphans=orphans, early=early, problem=problem, lost_of=lost, windows=windows)
+    names.update(orphans=orphans, early=early, problem=problem, lost_of=lost, windows=windows, inside=inside)
     safe = {"__builtins__": {f.__name__: f for f in (len, sorted, sum, set, abs, max, min, any, all, float, int, str)}}
     for expression, want in zip(sys.argv[2::2], sys.argv[3::2]):
         got = str(eval(expression, {**names, **safe}))
