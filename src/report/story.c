@@ -1,6 +1,7 @@
 #include "report/story.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/html.h"
 #include "report/text.h"
@@ -8,24 +9,54 @@
 #define STAGES_TOLD 4
 
 const struct story_form story_html = { html_escape, "<b>", "</b>" };
+static void plain_text(struct strbuf *out, const char *s) { strbuf_add_printable(out, s, strlen(s)); }
+
+const struct story_form story_plain = { plain_text, "", "" };
 const struct story_form story_markdown = { text_markdown, "**", "**" };
 
 const char story_incomplete[] = "This run ended early: the report shows what there is.";
 const char story_unstable[] =
     "Unstable: the repeats of a stage differ by more than 5% (CV). Small differences mean nothing.";
 
+/* Most of the stage is waiting for launches. */
+static bool is_launch_bound(const struct view *v, const struct view_stage *s) {
+    const struct analysis_finding *f;
+    for (size_t i = 0, n = view_findings(v, &f); i < n; i++) {
+        const char *name = view_stage_name(v->a, f[i].stage);
+        if (name && strcmp(f[i].rule, "launch-bound") == 0 && strcmp(name, s->name) == 0)
+            return f[i].saving_percent >= 50;
+    }
+    return false;
+}
+
+static void tell_stage(const struct view *v, const struct view_stage *s, const struct story_form *form,
+                       struct strbuf *out) {
+    strbuf_addstr(out, form->strong);
+    form->text(out, s->name);
+    strbuf_addf(out, " takes %s%s", text_ms(s->time_ms).s, form->end_strong);
+    if (isfinite(s->distance)) strbuf_addf(out, ", %s what the hardware allows", text_times(s->distance).s);
+    if (isfinite(s->distance) && isfinite(s->mfu) && isfinite(s->mbu))
+        strbuf_addf(out, " (the %s roof)", s->mbu > s->mfu ? "memory" : "compute");
+    if (is_launch_bound(v, s)) strbuf_addstr(out, ": launch-bound");
+    if (isfinite(s->busy_share) && !view_on_cpu(v))
+        strbuf_addf(out, ", the GPU works %s of it", text_percent(s->busy_share).s);
+}
+
+/* The longest first: that is where there is something to gain. */
+static const struct view_stage *longest_after(const struct view *v, const struct view_stage *last) {
+    const struct view_stage *best = NULL;
+    for (const struct view_stage *s = v->stages; s < v->stages + v->nstages; s++) {
+        bool later = !last || s->time_ms < last->time_ms || (s->time_ms == last->time_ms && s > last);
+        if (view_is_told(s) && later && (!best || s->time_ms > best->time_ms)) best = s;
+    }
+    return best;
+}
+
 void story_answer(const struct view *v, const struct story_form *form, struct strbuf *out) {
     size_t said = 0;
-    for (size_t i = 0; i < v->nstages && said < STAGES_TOLD; i++) {
-        const struct view_stage *s = &v->stages[i];
-        if (!view_is_told(s)) continue;
-        strbuf_addf(out, "%s%s", said++ ? "; " : "", form->strong);
-        form->text(out, s->name);
-        strbuf_addf(out, " takes %s%s", text_ms(s->time_ms).s, form->end_strong);
-        if (isfinite(s->distance))
-            strbuf_addf(out, ", %s what the hardware allows", text_times(s->distance).s);
-        if (isfinite(s->busy_share) && !view_on_cpu(v))
-            strbuf_addf(out, ", the GPU works %s of it", text_percent(s->busy_share).s);
+    for (const struct view_stage *s = NULL; said < STAGES_TOLD && (s = longest_after(v, s)); said++) {
+        if (said) strbuf_addstr(out, "; ");
+        tell_stage(v, s, form, out);
     }
     if (said) strbuf_addch(out, '.');
 }

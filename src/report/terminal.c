@@ -64,7 +64,7 @@ static void stages(const struct view *v, struct strbuf *out) {
 static void figures(const struct view *v, size_t width, struct strbuf *out) {
     struct strbuf one = STRBUF_INIT;
     size_t at = 0;
-    for (size_t i = 0; i < MIN(v->in->nfigures, 7); i++) {
+    for (size_t i = 0; i < MIN(v->in->nfigures, 8); i++) {
         const struct report_figure *f = &v->in->figures[i];
         struct stats s = stats_of(f->values, f->n);
         strbuf_reset(&one);
@@ -152,6 +152,13 @@ static void doubts(const struct view *v, size_t width, struct strbuf *out) {
     }
 }
 
+static void answer(const struct view *v, size_t width, struct strbuf *out) {
+    struct strbuf sentence = STRBUF_INIT;
+    story_answer(v, &story_plain, &sentence);
+    if (sentence.len) wrap(out, sentence.buf, 0, width, 0);
+    strbuf_free(&sentence);
+}
+
 static void peaks(const struct view *v, size_t width, struct strbuf *out) {
     struct strbuf line = STRBUF_INIT;
     strbuf_addf(&line, "Peaks: %s/s, %s/s (%s)", text_flops(view_peak_flops(v)).s,
@@ -165,6 +172,7 @@ void report_terminal(const struct report_input *in, size_t width, struct strbuf 
     view_init(&v, in);
     width = MAX(width, 40);
     wrap(out, text_or_dash(in->title), 0, width, 0);
+    answer(&v, width, out);
     if (isfinite(view_peak_flops(&v))) peaks(&v, width, out);
     strbuf_addch(out, '\n');
     stages(&v, out);

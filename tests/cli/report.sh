@@ -25,7 +25,7 @@ check "the page asks no server for anything" lacks '(src|href)="(https?:)?//|@im
 check "no name of the trace can open a tag" lacks "<img src=x" "$work/run/report.html"
 check "or end a script" test "$(grep -oF "</script>" "$work/run/report.html" | wc -l)" -eq 3
 
-check "the first line answers: how long, and how much of it the GPU works" sh -c "sed -n 3p $work/run/report.md | grep -qE 'decode takes [0-9.,]+ ms.*the GPU works [0-9.]+% of it'"
+check "the first line answers: how long, what holds it back, how much of it the GPU works" sh -c "sed -n 3p $work/run/report.md | grep -qE '^\*\*decode takes [0-9.,]+ ms\*\*.*: launch-bound, the GPU works [0-9.]+% of it'"
 run "$INFERPROF" report -q --slim "$work/run" -o "$work/slim"
 expect "report --slim succeeds" 0
 check "a slim page has the tables and no files inside" sh -c "grep -q 'data-what=\"kernels\"' $work/slim/report.html && ! grep -qE 'text/csv|Download' $work/slim/report.html"
