@@ -157,11 +157,16 @@ static int run(const void *opts, int argc, char **argv) {
     const struct engine_opts *o = opts;
     (void)argc;
     (void)argv;
-    if (o->prompt || o->images.n) return answer(o);
-    if (o->model || o->weights || o->trace)
-        return command_usage("engine: without --prompt or --image the engine speaks its protocol on standard "
-                             "input, where `load` names the model");
-    return serve();
+    if (!o->prompt && !o->images.n) {
+        if (memcmp(o, &defaults, sizeof defaults) == 0) return serve();
+        return command_usage(
+            "engine: without --prompt or --image the engine speaks its protocol on standard input, where `load` names "
+            "the model and `infer` what to generate: leave the options out");
+    }
+    if (o->detail && !o->trace) return command_usage("engine: --detail is of --trace; give that too");
+    if ((o->image_mode || o->max_tiles) && !o->images.n)
+        return command_usage("engine: --image-mode and --max-tiles say how an --image is viewed; give one");
+    return answer(o);
 }
 
 const struct command cmd_engine = {

@@ -26,14 +26,23 @@
 #include "report/stats_json.h"
 #include "trace/reader_files.h"
 
+#define TABLE_ROWS 25
+
 struct import_opts {
     const char *out, *into;
     uint64_t top;
     bool json, report;
 };
 
+struct input {
+    const char *path;
+    enum import_format format;
+    struct err err; /* why the format is not known */
+};
+
 struct session {
     const struct import_opts *o;
+    uint64_t top;
     char *dir; /* the run folder; NULL until the first timeline */
     bool made_dir;
     struct ncu ncu;
@@ -183,21 +192,41 @@ static void print_summaries(struct session *s) {
     if (s->o->json)
         stats_json(&s->sums, &out);
     else
-        stats_text(&s->sums, s->o->top, sink_problem_words, &out);
+        stats_text(&s->sums, s->top, sink_problem_words, &out);
     fwrite(out.buf, 1, out.len, stdout);
     strbuf_free(&out);
 }
 
-static int import_one(struct session *s, const char *path, struct err *err) {
-    enum import_format f = import_detect(path, err);
-    if (import_is_timeline(f)) return import_timeline(s, path, f, err);
-    switch (f) {
+static int import_one(struct session *s, const struct input *in, struct err *err) {
+    const char *path = in->path;
+    if (import_is_timeline(in->format)) return import_timeline(s, path, in->format, err);
+    switch (in->format) {
     case IMPORT_NCU_CSV: s->ncu_files++; return ncu_read(&s->ncu, path, err);
     case IMPORT_TRACE:
         return err_set(err, "%s: already a trace of inferprof; 'inferprof report' reads it", path);
     case IMPORT_NSYS_SUMMARY: return read_summary(s, path, err);
-    default: return -1;
+    default: *err = in->err; return -1;
     }
+}
+
+/* Options that would change nothing are refused before any work. NULL: all have a meaning. */
+static const char *misused(const struct import_opts *o, const struct input *in, size_t n) {
+    size_t timelines = 0, counters = 0, sums = 0;
+    for (size_t i = 0; i < n; i++) {
+        timelines += import_is_timeline(in[i].format);
+        counters += in[i].format == IMPORT_NCU_CSV;
+        sums += in[i].format == IMPORT_NSYS_SUMMARY;
+    }
+    if (timelines + counters + sums == 0) return NULL; /* none can be read, which says enough */
+    if (o->json && timelines)
+        return "--json prints tables without times (Nsight Compute, summaries); of a timeline, 'inferprof stats --json' does, "
+               "and metrics.json of its run folder holds all";
+    if (o->top && !counters && !sums)
+        return "--top cuts tables without times (Nsight Compute, summaries); of a timeline, 'inferprof stats --top' does";
+    if (o->into && !counters) return "--into adds Nsight Compute's counters to a run, and no file holds any";
+    if (o->out && !timelines && !counters)
+        return "--output: sums without times are printed, and make no run folder";
+    return NULL;
 }
 
 static void print_ncu(const struct session *s) {
@@ -207,7 +236,7 @@ static void print_ncu(const struct session *s) {
     if (s->o->json)
         ncu_json(&s->ncu, &classes, &out);
     else
-        ncu_text(&s->ncu, &classes, s->o->top, &out);
+        ncu_text(&s->ncu, &classes, s->top, &out);
     fwrite(out.buf, 1, out.len, stdout);
     strbuf_free(&out);
     free(classes.v);
@@ -255,17 +284,15 @@ static int write_report(struct session *s, struct err *err) {
     return rc;
 }
 
-static int run(const void *opts, int argc, char **argv) {
-    struct session s = { .o = opts, .command = STRBUF_INIT };
+static int import_all(const struct import_opts *o, const struct input *in, size_t n) {
+    struct session s = { .o = o, .top = o->top ? o->top : TABLE_ROWS, .command = STRBUF_INIT };
     strbuf_addstr(&s.command, "inferprof import");
     struct err err;
     int status = EXIT_DONE;
-    if (s.o->into && !file_is_dir(s.o->into))
-        return command_usage("import: --into %s: not a run folder", s.o->into);
     ncu_init(&s.ncu);
     trace_stats_init(&s.sums);
-    for (int i = 0; i < argc; i++)
-        if (import_one(&s, argv[i], &err) < 0) status = command_fail(&err);
+    for (size_t i = 0; i < n; i++)
+        if (import_one(&s, &in[i], &err) < 0) status = command_fail(&err);
     if (s.ncu_files && write_ncu(&s, &err) < 0) status = command_fail(&err);
     if (s.summaries) print_summaries(&s);
     if (s.timelines && s.o->report && write_report(&s, &err) < 0) status = command_fail(&err);
@@ -279,6 +306,21 @@ static int run(const void *opts, int argc, char **argv) {
     return status;
 }
 
+static int run(const void *opts, int argc, char **argv) {
+    const struct import_opts *o = opts;
+    if (o->into && !file_is_dir(o->into))
+        return command_usage("import: --into %s: not a run folder", o->into);
+    struct input *in = xcalloc((size_t)argc, sizeof *in);
+    for (int i = 0; i < argc; i++) {
+        in[i].path = argv[i];
+        in[i].format = import_detect(argv[i], &in[i].err);
+    }
+    const char *misuse = misused(o, in, (size_t)argc);
+    int status = misuse ? command_usage("import: %s", misuse) : import_all(o, in, (size_t)argc);
+    free(in);
+    return status;
+}
+
 static const struct opt options[] = {
     { 'o', "output", OPT_STR, offsetof(struct import_opts, out), "DIR",
       "run folder to write (a new one by time and name)", NULL },
@@ -287,10 +329,10 @@ static const struct opt options[] = {
     { 0, "report", OPT_FLAG, offsetof(struct import_opts, report), NULL,
       "write the report too (yes); --no-report: only the traces", NULL },
     { 'n', "top", OPT_UINT, offsetof(struct import_opts, top), "N",
-      "kernels of the tables of Nsight Compute and of summaries (25)", NULL },
+      "kernels of the tables of Nsight Compute and of summaries (25)", "1.." },
     { 'j', "json", OPT_FLAG, offsetof(struct import_opts, json), NULL, "print these tables as JSON", NULL },
 };
-static const struct import_opts defaults = { .top = 25, .report = true };
+static const struct import_opts defaults = { .report = true };
 
 const struct command cmd_import = {
     .name = "import",

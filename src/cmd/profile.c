@@ -36,12 +36,9 @@
 struct profile_opts {
     const char *config, *rerun;
     struct opt_list conf_dirs;
-    const char *ncu_stage;
-    uint64_t ncu_top;
-    double tool_limit_s;
-    bool show_config, dry_run, ncu, nsys;
+    struct tools_opts tools;
+    bool show_config, dry_run;
 };
-static const struct profile_opts defaults = { .ncu_top = TOOLS_TOP, .tool_limit_s = TOOLS_LIMIT_S };
 
 static const struct opt options[] = {
     { 0, "config", OPT_STR, offsetof(struct profile_opts, config), "FILE",
@@ -49,15 +46,15 @@ static const struct opt options[] = {
     { 0, "conf-dir", OPT_LIST, offsetof(struct profile_opts, conf_dirs), "DIR",
       "folder of configuration groups in front of the built-in ones", NULL },
     { 0, "rerun", OPT_STR, offsetof(struct profile_opts, rerun), "RUN_DIR", "repeat a finished run", NULL },
-    { 0, "ncu", OPT_FLAG, offsetof(struct profile_opts, ncu), NULL,
+    { 0, "ncu", OPT_FLAG, offsetof(struct profile_opts, tools.ncu), NULL,
       "run the representative request again under Nsight Compute, for the kernels with the most time", NULL },
-    { 0, "ncu-top", OPT_UINT, offsetof(struct profile_opts, ncu_top), "K", "how many kernels (10)",
+    { 0, "ncu-top", OPT_UINT, offsetof(struct profile_opts, tools.top), "K", "how many kernels (10)",
       "1..1000" },
-    { 0, "ncu-stage", OPT_STR, offsetof(struct profile_opts, ncu_stage), "STAGE",
+    { 0, "ncu-stage", OPT_STR, offsetof(struct profile_opts, tools.stage), "STAGE",
       "kernels of this stage alone", NULL },
-    { 0, "nsys", OPT_FLAG, offsetof(struct profile_opts, nsys), NULL,
+    { 0, "nsys", OPT_FLAG, offsetof(struct profile_opts, tools.nsys), NULL,
       "run it again under Nsight Systems and keep its report", NULL },
-    { 0, "tool-limit", OPT_DOUBLE, offsetof(struct profile_opts, tool_limit_s), "S",
+    { 0, "tool-limit", OPT_DOUBLE, offsetof(struct profile_opts, tools.limit_s), "S",
       "seconds that a run under one of these may take (900)", "1..1000000" },
     { 0, "show-config", OPT_FLAG, offsetof(struct profile_opts, show_config), NULL,
       "print the composed configuration with the origin of every value", NULL },
@@ -316,15 +313,15 @@ static bool under_tools(const struct job *j, const struct profile_opts *o, const
     struct err err;
     const char *dir = j->run_dir;
     bool ok = true;
-    if (o->ncu && report_run_open(&run, &dir, 1, NULL, &err) < 0) {
+    if (o->tools.ncu && report_run_open(&run, &dir, 1, NULL, &err) < 0) {
         problems_add(t->problems, "Nsight Compute was not run: %s", err.msg);
         log_warn("%s", t->problems->v[t->problems->n - 1]);
         ok = false;
-    } else if (o->ncu) {
-        ok = tools_ncu(t, &run.analysis, o->ncu_top, o->ncu_stage);
+    } else if (o->tools.ncu) {
+        ok = tools_ncu(t, &run.analysis);
         report_run_close(&run);
     }
-    if (o->nsys && !interrupt_signal()) ok &= tools_nsys(t);
+    if (o->tools.nsys && !interrupt_signal()) ok &= tools_nsys(t);
     return ok;
 }
 
@@ -349,11 +346,7 @@ static void report_again(const struct job *j, const struct problems *more) {
 
 /* The engine with the same requests as in the representative run. False: a tool that was asked for found nothing. */
 static bool use_tools(const struct job *j, const struct profile_opts *o, const struct session_plan *plan) {
-    if (!o->ncu && !o->nsys) return true;
-    if (!j->plan.device.cuda) {
-        log_error("--ncu and --nsys look at a GPU, and this run was on the CPU");
-        return false;
-    }
+    if (!o->tools.ncu && !o->tools.nsys) return true;
     struct strbuf lines = STRBUF_INIT;
     struct problems env = { 0 }, problems = { 0 };
     struct err err;
@@ -368,7 +361,7 @@ static bool use_tools(const struct job *j, const struct profile_opts *o, const s
                        .argv = plan->argv,
                        .set = set,
                        .input = requests,
-                       .limit_s = o->tool_limit_s,
+                       .o = &o->tools,
                        .problems = &problems };
     if (ok) ok = under_tools(j, o, &t);
     unlink(trace);
@@ -435,10 +428,13 @@ static int run(const void *opts, int argc, char **argv) {
     struct err err;
     int status;
     if (o->config && o->rerun) return command_usage("profile: --config and --rerun exclude each other");
+    if (tools_misused(&o->tools)) return command_usage("profile: %s", tools_misused(&o->tools));
     if (check_folders(o, &err) < 0) return command_fail(&err);
     j.conf = compose(o, argc, argv, &err);
     if (!j.conf) return command_usage("profile: %s", err.msg);
     profile_plan_open(&j.plan, j.conf, &problems);
+    if ((o->tools.ncu || o->tools.nsys) && j.plan.settings_ok && !j.plan.device.cuda)
+        problems_add(&problems, "--ncu and --nsys look at a GPU, and this run would be on the CPU");
     j.command = command_line(o, argc, argv);
     if (o->show_config && !(problems.n && !j.plan.argv)) {
         problems_free(
@@ -470,7 +466,6 @@ const struct command cmd_profile = {
         "The run folder is printed last. Ctrl-C ends the run with a report of what there is.",
     .opts = options,
     .nopts = COUNTOF(options),
-    .defaults = &defaults,
     .opts_bytes = sizeof(struct profile_opts),
     .max_args = -1,
     .complete = COMPLETE_SETTINGS,

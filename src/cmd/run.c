@@ -35,11 +35,12 @@
 #define BY_PRESET 0 /* no interval that can be given */
 
 struct run_opts {
-    const char *out, *preset, *range, *graphs, *ncu_stage;
+    const char *out, *preset, *range, *graphs;
     struct opt_list stages;
-    double delay_s, duration_s, budget_pct, tool_limit_s;
-    uint64_t max_size, memory, power_ms, counter_us, ncu_top;
-    bool gemm_shapes, counters, report, ncu, nsys;
+    double delay_s, duration_s, budget_pct;
+    uint64_t max_size, memory, power_ms, counter_us;
+    bool gemm_shapes, counters, report;
+    struct tools_opts tools;
 };
 static const struct run_opts defaults = {
     .preset = "default",
@@ -47,8 +48,6 @@ static const struct run_opts defaults = {
     .power_ms = 100,
     .counter_us = BY_PRESET,
     .report = true,
-    .ncu_top = TOOLS_TOP,
-    .tool_limit_s = TOOLS_LIMIT_S,
 };
 
 #define ROW(letter, name, type, field, arg, help, choices) \
@@ -79,13 +78,13 @@ static const struct opt options[] = {
         NULL),
     ROW(0, "counter-interval", OPT_UINT, counter_us, "US",
         "a counter sample every so many microseconds (100; 20 with --preset max)", "1..1000000"),
-    ROW(0, "ncu", OPT_FLAG, ncu, NULL,
+    ROW(0, "ncu", OPT_FLAG, tools.ncu, NULL,
         "run the program again under Nsight Compute, for the kernels with the most time", NULL),
-    ROW(0, "ncu-top", OPT_UINT, ncu_top, "K", "how many kernels (10)", "1..1000"),
-    ROW(0, "ncu-stage", OPT_STR, ncu_stage, "STAGE", "kernels of this stage alone", NULL),
-    ROW(0, "nsys", OPT_FLAG, nsys, NULL, "run the program again under Nsight Systems and keep its report",
-        NULL),
-    ROW(0, "tool-limit", OPT_DOUBLE, tool_limit_s, "S",
+    ROW(0, "ncu-top", OPT_UINT, tools.top, "K", "how many kernels (10)", "1..1000"),
+    ROW(0, "ncu-stage", OPT_STR, tools.stage, "STAGE", "kernels of this stage alone", NULL),
+    ROW(0, "nsys", OPT_FLAG, tools.nsys, NULL,
+        "run the program again under Nsight Systems and keep its report", NULL),
+    ROW(0, "tool-limit", OPT_DOUBLE, tools.limit_s, "S",
         "seconds that a run under one of these may take (900)", "1..1000000"),
     ROW(0, "report", OPT_FLAG, report, NULL, "analyse and report at the end (--no-report: traces alone)",
         NULL),
@@ -255,26 +254,24 @@ static bool use_ncu(const struct run *r, const struct tools *t) {
         log_warn("%s", t->problems->v[t->problems->n - 1]);
         return false;
     }
-    bool ok = tools_ncu(t, &run.analysis, r->o->ncu_top, r->o->ncu_stage);
+    bool ok = tools_ncu(t, &run.analysis);
     report_run_close(&run);
     return ok;
 }
 
 /* The program once more, under the tools asked for; the report then shows what they found. False: one found nothing. */
 static bool use_tools(struct run *r, struct run_report *report, int status) {
-    struct tools t = {
-        .dir = r->dir, .argv = r->argv, .limit_s = r->o->tool_limit_s, .problems = &report->problems
-    };
+    struct tools t = { .dir = r->dir, .argv = r->argv, .o = &r->o->tools, .problems = &report->problems };
     struct err err;
     bool ok = true;
-    if (!r->o->ncu && !r->o->nsys) return true;
+    if (!r->o->tools.ncu && !r->o->tools.nsys) return true;
     if (status != 0) {
         log_warn("the program failed: it is not run again under Nsight");
         return false;
     }
     interrupt_watch();
-    if (r->o->ncu) ok = use_ncu(r, &t);
-    if (r->o->nsys && !interrupt_signal()) ok &= tools_nsys(&t);
+    if (r->o->tools.ncu) ok = use_ncu(r, &t);
+    if (r->o->tools.nsys && !interrupt_signal()) ok &= tools_nsys(&t);
     interrupt_unwatch();
     report->print = false;
     if (r->o->report && run_report(report, &err) < 0) log_error("%s", err.msg);
@@ -387,12 +384,20 @@ done:
     return status;
 }
 
+static const char *misused(const struct run_opts *o) {
+    if (o->counter_us != BY_PRESET && !o->counters && !is_max(o))
+        return "--counter-interval is of --counters; give that too";
+    return tools_misused(&o->tools);
+}
+
 static int run(const void *opts, int argc, char **argv) {
     struct run r = { .o = opts, .argv = xcalloc((size_t)argc + 1, sizeof *argv) };
     memcpy(r.argv, argv, (size_t)argc * sizeof *argv);
     struct err err;
-    int status = stage_option_parse(&r.o->stages, &r.rules, &err) < 0 ? command_usage("run: %s", err.msg)
-                                                                      : profile(&r);
+    const char *misuse = misused(r.o);
+    int status = misuse                                                 ? command_usage("run: %s", misuse)
+                 : stage_option_parse(&r.o->stages, &r.rules, &err) < 0 ? command_usage("run: %s", err.msg)
+                                                                        : profile(&r);
     free(r.argv);
     free_run(&r);
     return status;

@@ -359,6 +359,14 @@ static int check_words(const struct static_opts *o, struct llm_load *how, struct
                        struct err *err) {
     struct llm_sweep sweep;
     if (o->json && o->md) return err_set(err, "--json and --md exclude each other");
+    if (o->gpu && strcmp(o->gpu, "all") == 0 && (o->sweep || o->operators))
+        return err_set(err,
+                       "--gpu all compares devices in one table; --sweep and --operators take one device");
+    if (o->gpu && strcmp(o->gpu, "all") == 0 && (o->peak_tflops > 0 || o->peak_gbps > 0))
+        return err_set(err,
+                       "--gpu all takes each device's own peaks; leave --peak-tflops and --peak-gbps out");
+    if ((o->image_mode || o->max_tiles) && !o->images.n)
+        return err_set(err, "--image-mode and --max-tiles say how an --image is cut; give one");
     if (o->svg && !o->sweep) return err_set(err, "--svg is the chart of a --sweep; give one");
     if (o->assume && !llm_family_known(o->assume))
         return err_set(err, "--assume: '%s' is not a known family; known: %s", o->assume, llm_families());

@@ -21,6 +21,18 @@
 
 static void say_newest(const struct tools *t) { log_warn("%s", t->problems->v[t->problems->n - 1]); }
 
+#define TOP 10
+#define LIMIT_S 900.0
+
+const char *tools_misused(const struct tools_opts *o) {
+    if ((o->top || o->stage) && !o->ncu)
+        return "--ncu-top and --ncu-stage choose kernels for --ncu; give that too";
+    if (o->limit_s > 0 && !o->ncu && !o->nsys) return "--tool-limit is of --ncu and --nsys; give one of them";
+    return NULL;
+}
+
+static double limit_s(const struct tools *t) { return t->o->limit_s > 0 ? t->o->limit_s : LIMIT_S; }
+
 struct words {
     char **v;
     size_t n, cap;
@@ -136,7 +148,7 @@ static bool profile_stage(const struct tools *t, const struct analysis *a, const
     log_info("running it again under Nsight Compute: %zu kernels of %s, %llu launches", p->kernels.n, where,
              (unsigned long long)p->count);
     struct tool_run run = {
-        .argv = w.v, .set = t->set, .log = log_path, .input = t->input, .limit_s = t->limit_s
+        .argv = w.v, .set = t->set, .log = log_path, .input = t->input, .limit_s = limit_s(t)
     };
     int rc = tool_run(&run, &err);
     ncu_init(&found);
@@ -185,11 +197,12 @@ static bool profile_stages(const struct tools *t, const struct analysis *a, cons
     return any;
 }
 
-bool tools_ncu(const struct tools *t, const struct analysis *a, size_t top, const char *stage) {
+bool tools_ncu(const struct tools *t, const struct analysis *a) {
+    const char *stage = t->o->stage;
     struct ncu_plans plans;
     char *ncu = tool_find("ncu"), *dir = NULL;
     bool any = false;
-    ncu_plan_make(a, top, stage, &plans);
+    ncu_plan_make(a, t->o->top ? t->o->top : TOP, stage, &plans);
     if (!ncu)
         SAY(t,
             "Nsight Compute (ncu) is neither in PATH nor under /usr/local/cuda or /opt/nvidia: install it or leave --ncu out");
@@ -230,7 +243,7 @@ bool tools_nsys(const struct tools *t) {
         add_program(&w, t->argv);
         log_info("running it again under Nsight Systems");
         struct tool_run run = {
-            .argv = w.v, .set = t->set, .log = log_path, .input = t->input, .limit_s = t->limit_s
+            .argv = w.v, .set = t->set, .log = log_path, .input = t->input, .limit_s = limit_s(t)
         };
         int rc = tool_run(&run, &err);
         kept = holds_bytes(report);

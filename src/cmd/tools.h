@@ -9,21 +9,27 @@
 #include "analyze/analyze.h"
 #include "base/problems.h"
 
-#define TOOLS_TOP 10
-#define TOOLS_LIMIT_S 900.0
+/* What --ncu, --nsys and the options that go with them say; all 0 unless given. */
+struct tools_opts {
+    bool ncu, nsys;
+    uint64_t top;
+    const char *stage;
+    double limit_s;
+};
+const char *tools_misused(const struct tools_opts *o); /* NULL: every option has a meaning */
 
 struct tools {
     const char *dir;   /* the run folder */
     char *const *argv; /* the program */
     const char *const *set;
     const char *input; /* file for its standard input; NULL: empty */
-    double limit_s;    /* each run of a tool */
+    const struct tools_opts *o;
     struct problems *problems;
 };
 
-/* The `top` kernels of the analysis, of one stage or (NULL) of all. True: at least one of them was measured, and
+/* The kernels with the most time of the analysis, of one stage or of all. True: at least one of them was measured, and
  * DIR/ncu.json holds it; the files of ncu are in DIR/ncu. */
-bool tools_ncu(const struct tools *t, const struct analysis *a, size_t top, const char *stage);
+bool tools_ncu(const struct tools *t, const struct analysis *a);
 /* True: DIR/nsys holds its report. */
 bool tools_nsys(const struct tools *t);
 

@@ -108,8 +108,6 @@ static uint64_t checked(struct llm_fields *f, const char *name, const json_t *v,
 uint64_t fields_uint(struct llm_fields *f, const char *names, uint64_t fallback, uint64_t max) {
     const char *name = names;
     const json_t *v = f->failed ? NULL : fields_find(f, names, &name);
-    /* image_size: [448, 448] */
-    if (json_is_array(v) && json_array_size(v) > 0) v = json_array_get(v, 0);
     if (v && !json_is_null(v)) return checked(f, name, v, 1, max);
     if (f->failed) return 1;
     if (fallback == FIELDS_REQUIRED) {
@@ -119,6 +117,23 @@ uint64_t fields_uint(struct llm_fields *f, const char *names, uint64_t fallback,
     notes_add(f->notes, "%s is not in the config: %" PRIu64 ", the default of %s", label(f, names), fallback,
               f->family);
     return fallback;
+}
+
+uint64_t fields_edge(struct llm_fields *f, const char *names, uint64_t fallback, uint64_t max) {
+    const char *name = names;
+    const json_t *v = f->failed ? NULL : fields_find(f, names, &name);
+    if (!json_is_array(v)) return fields_uint(f, names, fallback, max);
+    const json_t *width = json_array_get(v, 0), *height = json_array_get(v, 1);
+    int64_t w, h;
+    if (json_array_size(v) != 2 || whole(width, &w) < 0 || whole(height, &h) < 0 || w != h)
+        return bad_value(f, name, v, "a whole number, or two that are equal");
+    return checked(f, name, width, 1, max);
+}
+
+uint64_t fields_uint_if_set(struct llm_fields *f, const char *names, uint64_t max) {
+    const char *name = names;
+    const json_t *v = f->failed ? NULL : fields_find(f, names, &name);
+    return v && !json_is_null(v) ? checked(f, name, v, 1, max) : 0;
 }
 
 uint64_t fields_uint_or_none(struct llm_fields *f, const char *names, uint64_t fallback, uint64_t max) {
@@ -143,6 +158,14 @@ double fields_number(struct llm_fields *f, const char *names, double fallback) {
     return json_number_value(v);
 }
 
+double fields_positive(struct llm_fields *f, const char *names, double fallback) {
+    const char *name = names;
+    const json_t *v = f->failed ? NULL : fields_find(f, names, &name);
+    double got = fields_number(f, names, fallback);
+    if (v && !json_is_null(v) && !f->failed && !(got > 0)) bad_value(f, name, v, "a number over 0");
+    return f->failed ? fallback : got;
+}
+
 bool fields_bool(struct llm_fields *f, const char *names, bool fallback) {
     const char *name = names;
     const json_t *v = f->failed ? NULL : fields_find(f, names, &name);
@@ -151,13 +174,43 @@ bool fields_bool(struct llm_fields *f, const char *names, bool fallback) {
     return json_is_true(v);
 }
 
+/* The value under its name if it is there and not null; what is there must be as expected. */
+static const json_t *of_kind(struct llm_fields *f, const char *names, bool (*is_kind)(const json_t *),
+                             const char *expected) {
+    const char *name = names;
+    const json_t *v = f->failed ? NULL : fields_find(f, names, &name);
+    if (!v || json_is_null(v)) return NULL;
+    if (is_kind(v)) return v;
+    bad_value(f, name, v, expected);
+    return NULL;
+}
+
+static bool is_text(const json_t *v) { return json_is_string(v); }
+static bool is_list(const json_t *v) { return json_is_array(v); }
+static bool is_section(const json_t *v) { return json_is_object(v); }
+
 const char *fields_str(struct llm_fields *f, const char *names, const char *fallback) {
-    const json_t *v = fields_find(f, names, NULL);
-    return json_is_string(v) ? json_string_value(v) : fallback;
+    const json_t *v = of_kind(f, names, is_text, "a text");
+    return v ? json_string_value(v) : fallback;
+}
+
+const json_t *fields_list(struct llm_fields *f, const char *names) {
+    return of_kind(f, names, is_list, "a list");
+}
+
+const json_t *fields_section(struct llm_fields *f, const char *names) {
+    return of_kind(f, names, is_section, "an object");
+}
+
+/* -1 is what some files write for none. */
+static bool is_id(const json_t *v) {
+    const json_t *one = json_array_size(v) ? json_array_get(v, 0) : v;
+    return (json_is_integer(one) && json_integer_value(one) >= -1) ||
+           (json_is_array(v) && !json_array_size(v));
 }
 
 int64_t fields_id(struct llm_fields *f, const char *names) {
-    const json_t *v = fields_find(f, names, NULL);
+    const json_t *v = of_kind(f, names, is_id, "a token's number, or a list of them");
     if (json_is_array(v)) v = json_array_get(v, 0);
-    return json_is_integer(v) && json_integer_value(v) >= 0 ? json_integer_value(v) : -1;
+    return json_is_integer(v) ? json_integer_value(v) : -1;
 }

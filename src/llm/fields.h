@@ -40,11 +40,18 @@ bool fields_has(const struct llm_fields *f, const char *names); /* there and not
 
 /* A whole number in 1..max. Missing or null: the default, with a note; FIELDS_REQUIRED makes that an error. */
 uint64_t fields_uint(struct llm_fields *f, const char *names, uint64_t fallback, uint64_t max);
+/* The same for an edge of a square, which may be written as [448, 448]. */
+uint64_t fields_edge(struct llm_fields *f, const char *names, uint64_t fallback, uint64_t max);
+/* The same where absence is told apart by the caller: 0 for missing and null, without a note. */
+uint64_t fields_uint_if_set(struct llm_fields *f, const char *names, uint64_t max);
 /* The same where 0, null and absence all mean "has none": no note, 0 allowed. */
 uint64_t fields_uint_or_none(struct llm_fields *f, const char *names, uint64_t fallback, uint64_t max);
 double fields_number(struct llm_fields *f, const char *names, double fallback);        /* finite; no note */
+double fields_positive(struct llm_fields *f, const char *names, double fallback);      /* over 0; no note */
 bool fields_bool(struct llm_fields *f, const char *names, bool fallback);              /* no note */
 const char *fields_str(struct llm_fields *f, const char *names, const char *fallback); /* borrowed */
+const json_t *fields_list(struct llm_fields *f, const char *names);    /* NULL: missing or null */
+const json_t *fields_section(struct llm_fields *f, const char *names); /* NULL: missing or null */
 int64_t fields_id(struct llm_fields *f, const char *names); /* a token id or the first of several; -1 */
 int fields_fail(struct llm_fields *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

@@ -165,6 +165,8 @@ int llm_image_plan(const struct llm_model *m, uint64_t width, uint64_t height,
                        SIDE_MAX);
     if (opts->mode && m->vision.rule != LLM_IMAGE_DEEPSEEK_OCR)
         return err_set(err, "image modes belong to deepseek_ocr; %s has none", m->family);
+    if (opts->max_tiles && !m->vision.max_tiles)
+        return err_set(err, "%s does not cut pictures into tiles: leave --max-tiles out", m->vision.family);
     if (opts->max_tiles > 1024) return err_set(err, "%" PRIu64 " tiles: at most 1024", opts->max_tiles);
     switch (m->vision.rule) {
     case LLM_IMAGE_DEEPSEEK_OCR: return plan_ocr(m, width, height, opts, plan, err);

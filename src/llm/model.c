@@ -41,6 +41,27 @@ void llm_model_free(struct llm_model *m) {
     free(m);
 }
 
+/* ---- the shape of the file: what is looked at before its family's readers, which check the rest */
+static int check_shape(const struct reading *r, const json_t *object, const char *prefix) {
+    static const struct {
+        const char *key;
+        json_type type;
+        const char *expected;
+    } rows[] = {
+        { "model_type", JSON_STRING, "a text" },          { "architectures", JSON_ARRAY, "a list" },
+        { "torch_dtype", JSON_STRING, "a text" },         { "dtype", JSON_STRING, "a text" },
+        { "text_config", JSON_OBJECT, "an object" },      { "llm_config", JSON_OBJECT, "an object" },
+        { "vision_config", JSON_OBJECT, "an object" },    { "language_config", JSON_OBJECT, "an object" },
+        { "projector_config", JSON_OBJECT, "an object" }, { "quantization_config", JSON_OBJECT, "an object" },
+    };
+    for (size_t i = 0; i < COUNTOF(rows); i++) {
+        const json_t *v = json_object_get(object, rows[i].key);
+        if (v && !json_is_null(v) && json_typeof(v) != rows[i].type)
+            return err_set(r->err, "%s: %s%s is not %s", r->what, prefix, rows[i].key, rows[i].expected);
+    }
+    return 0;
+}
+
 /* ---- which family */
 static const char *string_at(const json_t *object, const char *key) {
     return json_string_value(json_object_get(object, key));
@@ -389,6 +410,10 @@ static struct llm_model *from_root(const json_t *root, const char *what, const s
     struct llm_quant quant = { 0 };
     struct kind kind;
     int rc = json_is_object(root) ? 0 : err_set(err, "%s: not a JSON object", what);
+    const char *prefix;
+    const json_t *text = text_section(root, &prefix);
+    if (rc == 0) rc = check_shape(&r, root, "");
+    if (rc == 0 && text) rc = check_shape(&r, text, prefix);
     if (rc == 0) rc = choose(&r, how->assume, &kind);
     if (rc == 0) {
         set_dtype(&r, how->dtype);
@@ -432,18 +457,35 @@ static char *name_of(const char *config) {
     return name;
 }
 
+static void note(struct llm_model *m, const char *path, const char *what) {
+    struct llm_notes notes = { m->notes, m->nnotes, m->nnotes };
+    notes_add(&notes, "%s: %s: the limits of %s", file_basename(path), what, m->family);
+    m->notes = notes.v, m->nnotes = notes.n;
+}
+
+/* Newer files have them as edges, which are really pixel counts. */
+static const json_t *pixels_of(const json_t *root, const char *key, const char *edge) {
+    const json_t *v = json_object_get(root, key);
+    return v && !json_is_null(v) ? v : json_object_get(json_object_get(root, "size"), edge);
+}
+
 /* The processor's own limits, where they lie beside the config (qwen2_vl). */
 static void read_processor(struct llm_model *m, const char *config) {
     char *folder = folder_of(config), *path = file_join(folder, "preprocessor_config.json");
-    struct err ignored;
-    json_t *root =
-        m->vision.max_pixels && file_exists(path) ? jsonr_load_path(path, CONFIG_BYTES_MAX, &ignored) : NULL;
-    const json_t *size = json_object_get(root, "size"); /* newer files: edges that are really pixel counts */
-    const json_t *least = json_object_get(root, "min_pixels"), *most = json_object_get(root, "max_pixels");
-    int64_t min = json_integer_value(least ? least : json_object_get(size, "shortest_edge"));
-    int64_t max = json_integer_value(most ? most : json_object_get(size, "longest_edge"));
-    if (min > 0 && max >= min) m->vision.min_pixels = (uint64_t)min, m->vision.max_pixels = (uint64_t)max;
-    json_decref(root);
+    if (m->vision.max_pixels && file_exists(path)) {
+        struct err err;
+        json_t *root = jsonr_load_path(path, CONFIG_BYTES_MAX, &err);
+        const json_t *least = pixels_of(root, "min_pixels", "shortest_edge"),
+                     *most = pixels_of(root, "max_pixels", "longest_edge");
+        json_int_t min = json_integer_value(least), max = json_integer_value(most);
+        if (!root)
+            note(m, path, err.msg);
+        else if (min > 0 && max >= min)
+            m->vision.min_pixels = (uint64_t)min, m->vision.max_pixels = (uint64_t)max;
+        else if (least || most)
+            note(m, path, "min_pixels and max_pixels are no whole numbers, the first not above the second");
+        json_decref(root);
+    }
     free(folder);
     free(path);
 }

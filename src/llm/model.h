@@ -27,7 +27,8 @@ enum llm_rope_kind {
     LLM_ROPE_LLAMA3,
     LLM_ROPE_YARN,
     LLM_ROPE_LONGROPE,
-    LLM_ROPE_MROPE
+    LLM_ROPE_MROPE,
+    LLM_ROPE_OTHER /* a type that is not known here: costs the same, but cannot be computed */
 };
 
 struct llm_rope {

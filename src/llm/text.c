@@ -24,12 +24,12 @@ static void read_sizes(struct llm_text *t, const struct text_family *fam, struct
     if (fam->intermediate)
         t->intermediate = fields_uint(f, "intermediate_size|ffn_dim|n_inner|ffn_hidden_size",
                                       own ? FIELDS_REQUIRED : fam->intermediate, SIZE_LIMIT);
-    else if (!(t->intermediate = fields_uint_or_none(f, "n_inner|intermediate_size", 0, SIZE_LIMIT)))
+    else if (!(t->intermediate = fields_uint_if_set(f, "n_inner|intermediate_size", SIZE_LIMIT)))
         t->intermediate = 4 * t->hidden;
 }
 
 static void read_heads(struct llm_text *t, const struct text_family *fam, struct llm_fields *f) {
-    t->kv_heads = fields_uint_or_none(f, "num_key_value_heads|multi_query_group_num|n_kv_heads", 0, 1 << 16);
+    t->kv_heads = fields_uint_if_set(f, "num_key_value_heads|multi_query_group_num|n_kv_heads", 1 << 16);
     if (!t->kv_heads && !fields_find(f, "num_key_value_heads", NULL) && fam->kv_heads &&
         t->heads % fam->kv_heads == 0) {
         t->kv_heads = fam->kv_heads;
@@ -37,7 +37,7 @@ static void read_heads(struct llm_text *t, const struct text_family *fam, struct
                   (unsigned)fam->kv_heads, fam->name);
     }
     if (!t->kv_heads) t->kv_heads = t->heads;
-    t->head_dim = fields_uint_or_none(f, "head_dim|attention_head_dim|kv_channels", 0, 1 << 16);
+    t->head_dim = fields_uint_if_set(f, "head_dim|attention_head_dim|kv_channels", 1 << 16);
     if (!t->head_dim && fam->head_dim && !fields_find(f, "head_dim", NULL)) {
         t->head_dim = fam->head_dim;
         notes_add(f->notes, "%shead_dim is not in the config: %u, the default of %s", f->prefix,
@@ -100,7 +100,7 @@ static bool in_list(const json_t *list, uint32_t layer) {
 static bool layer_has_experts(const struct llm_text *t, const struct text_family *fam, struct llm_fields *f,
                               uint32_t i, uint64_t first, uint64_t every) {
     if (fam->traits & TEXT_MOE_EVERYWHERE) return true;
-    if (in_list(fields_find(f, "mlp_only_layers", NULL), i)) return false;
+    if (in_list(fields_list(f, "mlp_only_layers"), i)) return false;
     const json_t *freq = fields_find(f, "moe_layer_freq", NULL);
     if (json_is_array(freq)) return json_number_value(json_array_get(freq, i)) > 0;
     if (fields_has(f, "decoder_sparse_step")) return (i + 1) % every == 0;
@@ -146,6 +146,9 @@ static void place_experts(struct llm_text *t, const struct text_family *fam, str
                      : json_is_array(freq) || !fields_has(f, "moe_layer_freq")
                          ? 1
                          : fields_uint(f, "moe_layer_freq", 1, LLM_LAYERS_MAX);
+    if (json_is_array(freq) && json_array_size(freq) < t->layers)
+        fields_fail(f, "%smoe_layer_freq lists %zu layers; there are %u", f->prefix, json_array_size(freq),
+                    t->layers);
     for (uint32_t i = 0; i < t->layers && !f->failed; i++) {
         t->layer[i].moe = layer_has_experts(t, fam, f, i, first, every);
         t->moe_layers += t->layer[i].moe;
@@ -153,13 +156,29 @@ static void place_experts(struct llm_text *t, const struct text_family *fam, str
 }
 
 /* ---- windows */
-static bool slides(const struct text_family *fam, struct llm_fields *f, uint32_t i, uint64_t late,
-                   uint64_t pattern) {
-    const json_t *types = fields_find(f, "layer_types", NULL);
-    if (json_is_array(types) && i < json_array_size(types)) {
+static bool is_sliding(const char *type) { return strstr(type, "sliding") != NULL; }
+
+/* layer_types: a text a layer. What is neither full nor sliding is counted as full attention, and said. */
+static void check_types(const struct llm_text *t, const json_t *types, struct llm_fields *f) {
+    if (json_array_size(types) < t->layers)
+        fields_fail(f, "%slayer_types lists %zu layers; there are %u", f->prefix, json_array_size(types),
+                    t->layers);
+    const char *odd = NULL;
+    for (uint32_t i = 0; i < t->layers && !f->failed; i++) {
         const char *type = json_string_value(json_array_get(types, i));
-        return type && strstr(type, "sliding");
+        if (!type)
+            fields_fail(f, "%slayer_types[%u] is no text", f->prefix, i);
+        else if (!is_sliding(type) && strcmp(type, "full_attention") != 0)
+            odd = odd ? odd : type;
     }
+    if (odd && !f->failed)
+        notes_add(f->notes, "%slayer_types holds '%.40s', which is not modelled: counted as full attention",
+                  f->prefix, odd);
+}
+
+static bool slides(const struct text_family *fam, const json_t *types, uint32_t i, uint64_t late,
+                   uint64_t pattern) {
+    if (types) return is_sliding(json_string_value(json_array_get(types, i)));
     switch (fam->windows) {
     case WINDOW_ALL: return true;
     case WINDOW_LATE: return i >= late;
@@ -178,9 +197,11 @@ static void place_windows(struct llm_text *t, const struct text_family *fam, str
         fam->windows == WINDOW_PATTERN && !fields_has(f, "layer_types")
             ? fields_uint(f, "sliding_window_pattern|_sliding_window_pattern", 6, LLM_LAYERS_MAX)
             : 6;
+    const json_t *types = fields_list(f, "layer_types");
+    if (types) check_types(t, types, f);
     if (!window || f->failed) return;
     for (uint32_t i = 0; i < t->layers; i++)
-        if (slides(fam, f, i, late, pattern)) t->layer[i].window = (uint32_t)window;
+        if (slides(fam, types, i, late, pattern)) t->layer[i].window = (uint32_t)window;
 }
 
 /* ---- rotary positions */
@@ -195,29 +216,35 @@ static enum llm_rope_kind rope_kind(const char *name) {
     };
     for (size_t i = 0; i < COUNTOF(rows); i++)
         if (strcasecmp(rows[i].name, name) == 0) return rows[i].kind;
-    return LLM_ROPE_PLAIN;
+    return LLM_ROPE_OTHER;
 }
 
 /* rope_scaling (older files) or rope_parameters (newer, which hold the base as well, by layer type in gemma3). */
 static void read_rope(struct llm_text *t, const struct text_family *fam, struct llm_fields *f) {
     struct llm_rope *r = &t->rope;
-    const json_t *scaling = fields_find(f, "rope_parameters|rope_scaling", NULL);
+    const json_t *scaling = fields_section(f, "rope_parameters|rope_scaling");
     const json_t *full = json_object_get(scaling, "full_attention");
     struct llm_fields in = *f;
     in.section = json_is_object(full) ? full : json_is_object(scaling) ? scaling : f->section;
     in.top = f->section;
-    r->theta = fields_number(&in, "rope_theta|rotary_emb_base", fam->theta);
+    r->theta = fields_positive(&in, "rope_theta|rotary_emb_base", fam->theta);
     struct llm_fields local = *f;
     const json_t *sliding = json_object_get(scaling, "sliding_attention");
     if (json_is_object(sliding)) local.section = sliding;
-    r->local_theta = fields_number(&local, json_is_object(sliding) ? "rope_theta" : "rope_local_base_freq",
-                                   fam->windows == WINDOW_PATTERN ? 10000 : r->theta);
-    double part = fields_number(&in, "partial_rotary_factor|rotary_pct", fam->rotary);
+    r->local_theta = fields_positive(&local, json_is_object(sliding) ? "rope_theta" : "rope_local_base_freq",
+                                     fam->windows == WINDOW_PATTERN ? 10000 : r->theta);
+    double part = fields_positive(&in, "partial_rotary_factor|rotary_pct", fam->rotary);
+    if (part > 1 && !in.failed)
+        fields_fail(&in, "%spartial_rotary_factor is %g; expected 1 or less", f->prefix, part);
     in.top = NULL;
     bool scaled = in.section != f->section;
+    if (scaled) in.prefix = fields_has(f, "rope_parameters") ? "rope_parameters." : "rope_scaling.";
     r->kind = fam->theta == 0 ? LLM_ROPE_NONE : LLM_ROPE_PLAIN;
     if (scaled) r->kind = rope_kind(fields_str(&in, "rope_type|type", "default"));
-    r->factor = scaled ? fields_number(&in, "factor", NAN) : NAN;
+    if (r->kind == LLM_ROPE_OTHER)
+        notes_add(f->notes, "%srope_scaling is of type '%.40s', which is not known here", f->prefix,
+                  fields_str(&in, "rope_type|type", ""));
+    r->factor = scaled ? fields_positive(&in, "factor", NAN) : NAN;
     r->low_freq_factor = scaled ? fields_number(&in, "low_freq_factor", NAN) : NAN;
     r->high_freq_factor = scaled ? fields_number(&in, "high_freq_factor", NAN) : NAN;
     r->beta_fast = scaled ? fields_number(&in, "beta_fast", NAN) : NAN;
@@ -227,7 +254,7 @@ static void read_rope(struct llm_text *t, const struct text_family *fam, struct 
     r->attention_factor = scaled ? fields_number(&in, "attention_factor", NAN) : NAN;
     r->whole_dimensions = !scaled || fields_bool(&in, "truncate", true);
     r->original_max_positions =
-        scaled ? fields_uint_or_none(&in, "original_max_position_embeddings", 0, COUNT_LIMIT) : 0;
+        scaled ? fields_uint_if_set(&in, "original_max_position_embeddings", COUNT_LIMIT) : 0;
     double dims = t->kv_lora_rank ? (double)t->qk_rope_dim : (double)t->head_dim * part;
     r->dims = r->kind == LLM_ROPE_NONE || !(dims > 0) ? 0 : (uint32_t)MIN(dims, (double)t->head_dim);
     f->failed = f->failed || in.failed || local.failed;
@@ -254,7 +281,7 @@ int text_read(struct llm_text *t, const struct text_family *fam, struct llm_fiel
     place_experts(t, fam, f);
     place_windows(t, fam, f);
     read_rope(t, fam, f);
-    t->norm_eps = fields_number(f, "rms_norm_eps|layer_norm_epsilon|layer_norm_eps|norm_eps", fam->eps);
+    t->norm_eps = fields_positive(f, "rms_norm_eps|layer_norm_epsilon|layer_norm_eps|norm_eps", fam->eps);
     t->activation =
         activation_named(fields_str(f, "hidden_act|hidden_activation|activation_function", fam->activation));
     t->bos_id = fields_id(f, "bos_token_id");

@@ -11,8 +11,8 @@
 /* Windowed layers unless the config lists them as global. */
 static void read_global_layers(struct llm_tower *t, struct llm_fields *f, const char *key,
                                const int *fallback, size_t nfallback) {
-    const json_t *list = fields_find(f, key, NULL);
-    if (json_is_array(list)) {
+    const json_t *list = fields_list(f, key);
+    if (list) {
         size_t i;
         json_t *v;
         json_array_foreach((json_t *)list, i, v) {
@@ -69,12 +69,12 @@ int vision_read(struct llm_vision *v, const struct vision_family *fam, struct ll
     t->intermediate =
         qwen ? (uint64_t)((double)t->hidden * ratio)
              : fields_uint(f, "intermediate_size", own ? FIELDS_REQUIRED : fam->intermediate, SIZE_LIMIT);
-    t->patch = fields_uint(f, "patch_size|spatial_patch_size", fam->patch, 1 << 12);
+    t->patch = fields_edge(f, "patch_size|spatial_patch_size", fam->patch, 1 << 12);
     t->temporal_patch = fam->temporal ? fields_uint(f, "temporal_patch_size", fam->temporal, 64) : 1;
-    t->channels = fields_uint_or_none(f, "num_channels|in_channels|in_chans", 0, 64);
+    t->channels = fields_uint_if_set(f, "num_channels|in_channels|in_chans", 64);
     if (!t->channels) t->channels = 3;
-    if (fam->image_size) t->image_size = fields_uint(f, "image_size", fam->image_size, 1 << 16);
-    t->norm_eps = fields_number(f, "layer_norm_eps|rms_norm_eps", fam->eps);
+    if (fam->image_size) t->image_size = fields_edge(f, "image_size", fam->image_size, 1 << 16);
+    t->norm_eps = fields_positive(f, "layer_norm_eps|rms_norm_eps", fam->eps);
     v->class_token = fam->traits & VISION_CLASS_TOKEN;
     check_heads(t, f);
     if (!f->failed) read_windows(t, fam, f, v->merge);
@@ -93,9 +93,9 @@ static void ocr_tower(struct llm_tower *t, struct llm_fields *f, const char *key
         t->hidden = fields_uint(&in, "width", usual->hidden, SIZE_LIMIT);
         t->layers = (uint32_t)fields_uint(&in, "layers", usual->layers, TOWER_LAYERS_MAX);
         t->heads = fields_uint(&in, "heads", usual->heads, 1 << 12);
-        if (fields_has(&in, "patch_size")) t->patch = fields_uint(&in, "patch_size", usual->patch, 1 << 12);
+        if (fields_has(&in, "patch_size")) t->patch = fields_edge(&in, "patch_size", usual->patch, 1 << 12);
         if (fields_has(&in, "image_size"))
-            t->image_size = fields_uint(&in, "image_size", usual->image_size, 1 << 16);
+            t->image_size = fields_edge(&in, "image_size", usual->image_size, 1 << 16);
     } else if (!in.failed) {
         notes_add(f->notes, "vision_config.width.%s is not in the config: the sizes of the released model",
                   key);
@@ -134,12 +134,12 @@ int ocr_read(struct llm_vision *v, struct llm_fields *f) {
     sam.section = section;
     sam.top = NULL;
     if (!f->failed) read_global_layers(&v->sam, &sam, "global_attn_indexes", global, COUNTOF(global));
-    const json_t *down = fields_find(&sam, "downsample_channels", NULL);
+    const json_t *down = fields_list(&sam, "downsample_channels");
     v->sam_neck =
         fields_has(&sam, "neck_channels") ? fields_uint(&sam, "neck_channels", 256, SIZE_LIMIT) : 256;
     v->sam_down[0] = 512;
     v->sam_down[1] = 1024;
-    for (size_t i = 0; i < 2 && json_is_array(down); i++) {
+    for (size_t i = 0; i < 2 && down; i++) {
         json_int_t n = json_integer_value(json_array_get(down, i));
         if (n < 1 || n > (json_int_t)SIZE_LIMIT)
             return fields_fail(f, "downsample_channels[%zu] is %lld", i, (long long)n);

@@ -56,6 +56,28 @@ misuse "unknown kind 'nope'; there are meta, " trace dump --kind nope x
 misuse "--limit: $huge is too large; at most 18446744073709551615" trace dump --limit $huge x
 misuse '--top: -1 is negative; expected 0 or more' stats --top -1 x
 
+# options that would change nothing
+misuse '--ncu-top and --ncu-stage choose kernels for --ncu' run --ncu-top 3 -- true
+misuse '--ncu-top and --ncu-stage choose kernels for --ncu' profile --ncu-stage decode
+misuse '--tool-limit is of --ncu and --nsys' run --tool-limit 3 -- true
+misuse '--counter-interval is of --counters' run --counter-interval 50 -- true
+misuse '--gpu all compares devices in one table' static --gpu all --operators $model
+misuse '--gpu all takes each device.s own peaks' static --gpu all --peak-tflops 3 $model
+misuse 'say how an --image is cut; give one' static --max-tiles 3 $model
+misuse 'where .load. names the model and .infer. what to generate' engine --temperature 1
+misuse 'where .load. names the model and .infer. what to generate' engine --threads 2
+misuse '--detail is of --trace' engine -p x --detail stages
+misuse 'say how an --image is viewed; give one' engine -p x --image-mode tiny
+trace=tests/data/kineto/hta_rank0_a100.json.gz sums=tests/data/nsys/dsocr_clip_cuda_gpu_kern_sum.csv counters=tests/data/ncu/copy_blocked_t4_base_units.csv
+misuse "of a timeline, 'inferprof stats --json' does" import --json $trace
+misuse "of a timeline, 'inferprof stats --json' does" import --json $counters $trace
+misuse "of a timeline, 'inferprof stats --top' does" import --top 3 $trace
+misuse "adds Nsight Compute's counters to a run, and no file holds any" import --into "$work" $trace
+misuse 'sums without times are printed, and make no run folder' import -o "$work/x" $sums
+check "and nothing was written" test ! -e "$work/x"
+run "$INFERPROF" import --json --top 1 $counters
+expect "tables without times are printed as JSON" 0 out '"kernels": \['
+
 # Every option of every command: known to --help means known to the parser, and a value that is missing is named.
 "$INFERPROF" --help | sed -n 's/^  \([a-z][a-z ]*[a-z]\)  .*/\1/p' >"$work/commands"
 bad=

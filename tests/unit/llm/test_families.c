@@ -172,6 +172,33 @@ TEST(bad_configs_name_the_field_and_its_value) {
           "t: hidden_size is 65, which num_attention_heads 4 does not divide" },
         { "{\"model_type\":\"llava\",\"text_config\":{\"model_type\":\"llama\",\"vocab_size\":-1}}",
           "t: text_config.vocab_size is -1; expected a whole number from 1 to 268435456" },
+        { "{\"model_type\":\"llama\",\"hidden_size\":64,\"num_hidden_layers\":[1,2]}",
+          "t: num_hidden_layers is [1,2]; expected a whole number from 1 to 4096" },
+        { LLAMA(",\"num_key_value_heads\":0"),
+          "t: num_key_value_heads is 0; expected a whole number from 1 to 65536" },
+        { LLAMA(",\"head_dim\":0"), "t: head_dim is 0; expected a whole number from 1 to 65536" },
+        { LLAMA(",\"hidden_act\":3"), "t: hidden_act is 3; expected a text" },
+        { LLAMA(",\"eos_token_id\":\"2\""),
+          "t: eos_token_id is \"2\"; expected a token's number, or a list of them" },
+        { LLAMA(",\"rope_theta\":0"), "t: rope_theta is 0; expected a number over 0" },
+        { LLAMA(",\"rms_norm_eps\":-1e-6"),
+          "t: rms_norm_eps is -9.9999999999999995e-7; expected a number over 0" },
+        { LLAMA(",\"rope_scaling\":\"yarn\""), "t: rope_scaling is \"yarn\"; expected an object" },
+        { LLAMA(",\"rope_scaling\":{\"type\":\"linear\",\"factor\":0}"),
+          "t: rope_scaling.factor is 0; expected a number over 0" },
+        { LLAMA(",\"partial_rotary_factor\":25"), "t: partial_rotary_factor is 25; expected 1 or less" },
+        { LLAMA(",\"torch_dtype\":16"), "t: torch_dtype is not a text" },
+        { LLAMA(",\"quantization_config\":\"gptq\""), "t: quantization_config is not an object" },
+        { "{\"model_type\":5}", "t: model_type is not a text" },
+        { "{\"model_type\":\"llava\",\"text_config\":[1]}", "t: text_config is not an object" },
+        { "{\"model_type\":\"llava\",\"text_config\":{\"model_type\":\"llama\"},\"vision_config\":7}",
+          "t: vision_config is not an object" },
+        { "{\"model_type\":\"vit\",\"hidden_size\":64,\"num_hidden_layers\":1,\"num_attention_heads\":1,"
+          "\"intermediate_size\":8,\"image_size\":[448,224]}",
+          "t: image_size is [448,224]; expected a whole number, or two that are equal" },
+        { "{\"model_type\":\"gpt_oss\",\"hidden_size\":64,\"num_hidden_layers\":2,\"num_attention_heads\":4,"
+          "\"num_key_value_heads\":2,\"vocab_size\":100,\"intermediate_size\":96,\"layer_types\":[\"full_attention\"]}",
+          "t: layer_types lists 1 layers; there are 2" },
     };
     for (size_t i = 0; i < COUNTOF(cases); i++) {
         struct err err = { "" };
@@ -179,6 +206,35 @@ TEST(bad_configs_name_the_field_and_its_value) {
         CHECK(llm_model_parse(cases[i].config, strlen(cases[i].config), "t", &how, &err) == NULL);
         CHECK_STR(err.msg, cases[i].message);
     }
+}
+
+TEST(what_is_not_modelled_is_noted_and_not_taken_for_something_else) {
+    struct llm_model *m = test_model_text(LLAMA(
+        ",\"rope_scaling\":{\"type\":\"spiral\"},\"layer_types\":[\"full_attention\",\"linear_attention\"]"));
+    bool rope = false, layer = false;
+    for (size_t i = 0; i < m->nnotes; i++) {
+        rope |= strcmp(m->notes[i], "rope_scaling is of type 'spiral', which is not known here") == 0;
+        layer |= strcmp(m->notes[i],
+                        "layer_types holds 'linear_attention', which is not modelled: counted as full "
+                        "attention") == 0;
+    }
+    CHECK(rope && layer);
+    CHECK_INT(m->text.rope.kind, LLM_ROPE_OTHER);
+    llm_model_free(m);
+}
+
+TEST(edges_may_be_pairs_and_ids_lists) {
+    struct llm_model *m = test_model_text(
+        "{\"model_type\":\"vit\",\"hidden_size\":64,\"num_hidden_layers\":1,\"num_attention_heads\":1,"
+        "\"intermediate_size\":8,\"image_size\":[448,448],\"patch_size\":[14,14]}");
+    CHECK_INT(m->vision.tower.image_size, 448);
+    CHECK_INT(m->vision.tower.patch, 14);
+    llm_model_free(m);
+    m = test_model_text(LLAMA(",\"eos_token_id\":[7,8],\"bos_token_id\":null,\"num_key_value_heads\":null"));
+    CHECK_INT(m->text.eos_id, 7);
+    CHECK_INT(m->text.bos_id, -1);
+    CHECK_INT(m->text.kv_heads, 4);
+    llm_model_free(m);
 }
 
 TEST(unknown_architectures_are_named_and_may_be_assumed) {
