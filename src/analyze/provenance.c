@@ -65,6 +65,24 @@ static void note_losses(struct context *c) {
         analysis_note(c, ANALYSIS_WARNING, "%s", timeline_text(tl, tl->problems[i]));
 }
 
+static bool all_stages_are_whole(const struct analysis *a) {
+    for (size_t i = 0; i < a->nstages; i++)
+        if (a->stages[i].implicit || (!a->stages[i].outside && a->stages[i].missed > MISSED_LIMIT))
+            return false;
+    return true;
+}
+
+/* What lies between the stages (loading a model, warming up) is no loss to them. */
+static void note_windows(struct context *c) {
+    if (!c->tl->nwindows) return;
+    bool whole = all_stages_are_whole(c->a);
+    analysis_note(c, whole ? ANALYSIS_INFO : ANALYSIS_WARNING,
+                  "kernels were recorded in %.3g%% of the time (%s window%s): %s", 100 * (1 - c->a->missed),
+                  analysis_count(c, c->tl->nwindows), c->tl->nwindows == 1 ? "" : "s",
+                  whole ? "all of every stage, and what lies between them is not shown"
+                        : "their counts and times are of that part, nothing is scaled up");
+}
+
 static void note_attribution(struct context *c) {
     const struct timeline *tl = c->tl;
     const struct analysis_conservation *v = &c->a->conservation;
@@ -91,12 +109,7 @@ static void note_attribution(struct context *c) {
             "%s kernels (%.1f ms) that ran before and after the recorded request (making weights, warming up) are "
             "left out of every table",
             analysis_count(c, tl->cut_kernels), tl->cut_ns * 1e-6);
-    if (tl->nwindows)
-        analysis_note(
-            c, ANALYSIS_WARNING,
-            "kernels were recorded in %.3g%% of the time (%s window%s): their counts and times are of that part, "
-            "nothing is scaled up",
-            100 * (1 - c->a->missed), analysis_count(c, tl->nwindows), tl->nwindows == 1 ? "" : "s");
+    note_windows(c);
     if (!tl->kernels.n)
         analysis_note(c, ANALYSIS_INFO, "no kernels were recorded: times are those of ranges on the host");
 }

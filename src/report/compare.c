@@ -11,7 +11,12 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-const char *compare_verdict_name(enum compare_verdict v) {
+/* Joules and bytes are not fast or slow. */
+static bool is_of_time(const char *unit) { return strcmp(unit, "ms") == 0 || strcmp(unit, "tok/s") == 0; }
+
+const char *compare_verdict_name(const struct compare_row *r) {
+    if (!is_of_time(r->unit) && r->verdict == COMPARE_FASTER) return "better";
+    if (!is_of_time(r->unit) && r->verdict == COMPARE_SLOWER) return "worse";
     static const char *const names[] = { "only in A",
                                          "only in B",
                                          "unknown",
@@ -19,7 +24,7 @@ const char *compare_verdict_name(enum compare_verdict v) {
                                          "faster",
                                          "slower",
                                          "no difference can be shown: too few repeats" };
-    return names[v];
+    return names[r->verdict];
 }
 
 static bool same(const char *a, const char *b) { return a == b || (a && b && strcmp(a, b) == 0); }

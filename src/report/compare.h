@@ -16,12 +16,10 @@ enum compare_verdict {
     COMPARE_ONLY_B,
     COMPARE_UNKNOWN,  /* one of them has no value */
     COMPARE_SAME,     /* the interval holds 0: no difference shown */
-    COMPARE_FASTER,   /* shown */
-    COMPARE_SLOWER,   /* shown */
+    COMPARE_FASTER,   /* shown; of what is no time: better */
+    COMPARE_SLOWER,   /* shown; worse */
     COMPARE_UNTESTED, /* a difference, but no repeats to judge it by */
 };
-const char *compare_verdict_name(enum compare_verdict v);
-
 struct compare_row { /* a stage or a figure over the repeats */
     const char *name, *parent, *unit;
     double a, b; /* medians, or the one value there is */
@@ -30,6 +28,8 @@ struct compare_row { /* a stage or a figure over the repeats */
     double change;                      /* b / a - 1 of means, or of the values */
     enum compare_verdict verdict;
 };
+const char *compare_verdict_name(const struct compare_row *r);
+
 struct compare_work { /* kernels of one class, or an operator: sums over the trace */
     char *name;
     const char *category;

@@ -46,7 +46,7 @@ static void row_cells(struct table *t, const struct compare_row *r) {
     else
         table_cell(t, "%s", text_or_dash(NULL));
     table_cell(t, "%zu / %zu", r->a_stats.n, r->b_stats.n);
-    table_cell(t, "%s", compare_verdict_name(r->verdict));
+    table_cell(t, "%s", compare_verdict_name(r));
 }
 
 static void print_rows(const struct comparison *c, enum compare_form form, struct strbuf *out) {
@@ -130,7 +130,7 @@ static void json_row(struct jsonw *j, const struct compare_row *r) {
     jsonw_knum(j, "difference_of_means", r->difference.difference);
     jsonw_knum(j, "ci95_low", r->difference.low), jsonw_knum(j, "ci95_high", r->difference.high);
     jsonw_ku64(j, "a_repeats", r->a_stats.n), jsonw_ku64(j, "b_repeats", r->b_stats.n);
-    jsonw_kstr(j, "verdict", compare_verdict_name(r->verdict));
+    jsonw_kstr(j, "verdict", compare_verdict_name(r));
     jsonw_end(j);
 }
 

@@ -10,7 +10,8 @@ metrics() {
  "stages":[{"name":"prefill","parent":null,"repeats_ms":[41.0,41.2,41.1,40.9,41.0],"time_ms":41.0},
            {"name":"sam","parent":"prefill","repeats_ms":[16.0,30.1],"time_ms":16.0},
            {"name":"decode","parent":null,"repeats_ms":[$2],"time_ms":630}],
- "figures":[{"key":"tokens_per_s","name":"Decode rate","unit":"tok/s","larger_is_better":true,"repeats":[101,102,101]}],
+ "figures":[{"key":"tokens_per_s","name":"Decode rate","unit":"tok/s","larger_is_better":true,"repeats":[101,102,101]},
+            {"key":"joules_per_new_token","name":"Energy per new token","unit":"J/token","larger_is_better":false,"repeats":[$2]}],
  "kernels":[{"short_name":"gemv","category":"GEMV","owned_ns":1000000,"calls":10}],
  "operators":[{"name":"aten::mm","total_ns":2000000,"calls":10}],
  "environment":[{"group":"GPU","key":"Driver","value":"$3"},{"key":"OS","value":"Debian 12"}]}
@@ -28,7 +29,7 @@ expect "more than allowed ends with 3" 3 err "decode is slower by 4.9"
 run "$INFERPROF" compare "$work/a.json" "$work/b.json" --fail-above 10
 expect "less than allowed ends with 0" 0
 run "$INFERPROF" compare "$work/b.json" "$work/a.json" --fail-above 0
-expect "faster is no failure" 0 out "decode .*faster"
+expect "faster is no failure, and joules are better, not faster" 0 out "decode .*faster" out "Energy per new token .*better"
 run "$INFERPROF" compare "$work/a.json" "$work/c.json" --fail-above 0
 expect "noise is no failure" 0 out "decode .*no difference shown"
 run "$INFERPROF" compare "$work/a.json" "$work/b.json" --json

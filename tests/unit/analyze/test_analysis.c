@@ -622,6 +622,12 @@ static void windows(struct scene *s, const char *const *texts, size_t n) {
     for (size_t i = 0; i < n; i++) timeline_builder_meta(s->b, "capture.window", texts[i]);
 }
 
+static const struct analysis_note *note_with(const struct analysis *a, const char *words) {
+    for (size_t i = 0; i < a->nnotes; i++)
+        if (strstr(a->notes[i].text, words)) return &a->notes[i];
+    return NULL;
+}
+
 TEST(kernels_recorded_in_windows_are_a_share_that_is_told_and_nothing_is_scaled_up) {
     static const char *const half[] = { "0", "0 3000000",
                                         "5000000 7000000" }; /* of 10 ms; told twice, once */
@@ -639,10 +645,28 @@ TEST(kernels_recorded_in_windows_are_a_share_that_is_told_and_nothing_is_scaled_
     CHECK(scene_finding(&a, "launch-bound") == NULL);
     CHECK_INT(decode->kernels, 1000);
     CHECK(isnan(decode->launches_per_token));
-    bool told = false;
-    for (size_t i = 0; i < a.nnotes; i++)
-        told |= strstr(a.notes[i].text, "50% of the time (2 windows)") != NULL;
-    CHECK(told);
+    const struct analysis_note *n = note_with(&a, "50% of the time (2 windows)");
+    CHECK(n && n->severity == ANALYSIS_WARNING && strstr(n->text, "nothing is scaled up"));
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+TEST(windows_that_hold_every_stage_are_no_reason_for_doubt) {
+    static const char *const all[] = {
+        "0 10000000"
+    }; /* the stages of the scene; the process lived twice as long */
+    struct scene s;
+    struct analysis a;
+    gaps_only(&s);
+    windows(&s, all, COUNTOF(all));
+    timeline_builder_meta(s.b, "capture.from", "0");
+    timeline_builder_meta(s.b, "capture.to", "20000000");
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    CHECK_NEAR(a.missed, 0.5, 0.01);
+    CHECK_NEAR(scene_stage(&a, "decode")->missed, 0, 1e-9);
+    const struct analysis_note *n = note_with(&a, "50% of the time (1 window)");
+    CHECK(n && n->severity == ANALYSIS_INFO && strstr(n->text, "all of every stage"));
     analysis_free(&a);
     timeline_close(tl);
 }
