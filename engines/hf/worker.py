@@ -145,6 +145,16 @@ class Model:
             self.compiled = self.compiled if isinstance(self.compiled, str) else "reduce-overhead"
             if not hasattr(transformers, "CompileConfig"):  # older ones do not compile by themselves
                 self.model.forward = torch.compile(self.model.forward, mode=self.compiled)
+        self.fixed_cache = self.record_steps() if request.get("cuda_graphs") else None
+
+    def record_steps(self):
+        if self.compiled:
+            raise Refusal("cuda_graphs records the model as it is, compile=reduce-overhead compiles and records it: take one of them")
+        if self.dsocr:
+            raise Refusal("cuda_graphs: a step of this model asks the device which experts it needs, and cannot be recorded")
+        import graphs
+        graphs.StepGraph(self.model)
+        return graphs.FixedCache(self.model, self.batch)
 
     def synthetic_seed(self):
         if not self.weights.startswith("synthetic"):
@@ -205,9 +215,15 @@ class Model:
             cls = self.auto_class()
             return self.from_files(cls) if seed is None else self.from_config_alone(cls, seed)
         except (OSError, ValueError, KeyError, ImportError, AttributeError) as e:
-            raise Refusal(f"{self.path}: {str(e).strip().splitlines()[0] if str(e) else type(e).__name__}; transformers is "
-                          f"{transformers.__version__}: the model may need another version, trust_remote_code=true, or "
-                          "model.weights=synthetic:0 where there are no weights") from e
+            why = str(e).strip().splitlines()[0].rstrip(".") if str(e) else type(e).__name__
+            raise Refusal(f"{self.path}: {why}; {self.load_remedy(why)}") from e
+
+    def load_remedy(self, why):
+        if self.attention and (self.attention in why or "FlashAttention" in why):
+            package = f"install the flash-attn package for {sys.executable}, or " if "flash" in self.attention else ""
+            return package + "use engine.load.attn_implementation=sdpa or eager"
+        return (f"transformers is {transformers.__version__}: the model may need another version, trust_remote_code=true, or "
+                "model.weights=synthetic:0 where there are no weights")
 
     def load_tokenizer(self):
         files = os.listdir(self.path)
@@ -278,7 +294,7 @@ class Model:
 
 # ---- running
 
-def generate_options(model, request):
+def generate_options(model, request, prompt_tokens):
     s = request.get("sampling") or {}
     limit = int(request.get("max_new_tokens", 128))
     options = {"max_new_tokens": limit, "do_sample": float(s.get("temperature") or 0) > 0, "use_cache": True}
@@ -291,6 +307,10 @@ def generate_options(model, request):
         options["cache_implementation"] = "static"
         if hasattr(transformers, "CompileConfig"):
             options["compile_config"] = transformers.CompileConfig(mode=model.compiled)
+    if model.fixed_cache:
+        options["past_key_values"] = model.fixed_cache.for_request(prompt_tokens + limit)
+        if hasattr(model.model.generation_config, "disable_compile"):  # newer ones compile by themselves with such a cache
+            options["disable_compile"] = True
     # an argument that is None counts as not given in newer versions
     model.model.generation_config.eos_token_id = None if request.get("ignore_eos") else model.eos
     if getattr(model.model.generation_config, "pad_token_id", None) is None:
@@ -312,7 +332,7 @@ def infer(model, request):
     try:
         with torch.no_grad(), stages.detail_ranges(model.model, detail, shapes, steps, set(model.stage_modules.values())):
             steps.begin()
-            out = model.model.generate(**inputs, **generate_options(model, request),
+            out = model.model.generate(**inputs, **generate_options(model, request, prompt_tokens),
                                        logits_processor=transformers.LogitsProcessorList([steps]))
             steps.end()
     finally:
@@ -356,7 +376,8 @@ class Engine:
                 "weight_bytes": sum(p.numel() * p.element_size() for p in parameters),
                 "layers": text.get("num_hidden_layers"), "hidden_size": text.get("hidden_size"),
                 "vocab_size": text.get("vocab_size"), "max_context": text.get("max_position_embeddings"),
-                "vision": bool(m.stage_modules), "attention": m.attention, "compile": m.compiled, "batch": m.batch}
+                "vision": bool(m.stage_modules), "attention": m.attention, "compile": m.compiled, "cuda_graphs": bool(m.fixed_cache),
+                "batch": m.batch}
             info["stages"] = ["prefill", *m.stage_modules, "decode"]
         return info
 

@@ -1,13 +1,14 @@
-"""hf_checks.py MODEL_DIR OUT.json [--image FILE | --prompt TEXT] [--new N] [--pairs N] [--only PARTS] [--after FILE]
+"""hf_checks.py MODEL_DIR OUT.json [--image FILE | --prompt TEXT] [--new N] [--rate-seconds S] [--only PARTS] [--after FILE]
 
 Figures of one request made without inferprof's own instruments, for tests/gpu/hf_table.py to lay beside a run folder:
-  ids      the engine's answer against that of plain `generate`
-  rate     plain `generate`, timed from outside, in turns with the engine's own timing, in one process; short requests, many
-           turns, because the machine's own speed drifts by 10% within seconds
+  ids      the engine's answer against that of plain `generate` (hf_ids.py)
+  rate     plain `generate`, timed from outside, in turns with the engine's own timing (hf_rates.py)
+  long     plain requests as long as the report's
+  memory   the most device memory of a plain request, as torch and the driver say it
   events   stage times by torch.cuda.Event, recorded by hooks of this script during requests that the engine times
   kernels  torch.profiler's calls and time of each kernel name
   flops    torch's FlopCounterMode, by module
---device meta counts the FLOPs of a dense text model alone, without a GPU.
+--device meta counts the FLOPs of a text model alone, without a GPU; with an OUT.json that is there, they are added to it.
 --after waits, loaded and warm, until FILE is there: the machine belongs to somebody else until then.
 """
 import argparse
@@ -15,16 +16,19 @@ import collections
 import contextlib
 import json
 import os
-import statistics
+import subprocess
 import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "engines", "hf"))
+sys.path.insert(0, HERE)
 import worker  # noqa: E402
 
 worker.import_libraries()
 import torch  # noqa: E402
+from hf_ids import ids  # noqa: E402
+from hf_rates import long_requests, plain_call, turns  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 
@@ -34,50 +38,18 @@ def request_of(args, new):
             "sampling": {"no_repeat_ngram": args.no_repeat_ngram}, **image}
 
 
-def plain(model, request):
-    """The same call as the engine makes, without its clock among the logits processors, ready to be made."""
-    inputs, options = model.inputs(request), worker.generate_options(model, request)
-
-    def call():
-        with torch.no_grad():
-            return model.model.generate(**inputs, **options)
-    return call
-
-
-def plain_s(model, request):
-    call = plain(model, request)
-    torch.cuda.synchronize()
-    start = time.perf_counter()
+def memory(model, args):
+    """Bytes: the allocator's peak, what it took from the driver for that, and what the driver counts with the CUDA context."""
+    call = plain_call(model, request_of(args, args.new))
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
     call()
     torch.cuda.synchronize()
-    return time.perf_counter() - start
-
-
-def engine_s(model, request):
-    reply = worker.infer(model, request)
-    return (reply["prefill_ms"] + reply["decode_ms"]) / 1e3
-
-
-def ids(model, args):
-    """What the engine answers, against plain `generate`, and that against itself: not every GPU kernel repeats its sums."""
-    engine = worker.infer(model, request_of(args, args.new))["ids"]
-    twice = [plain(model, request_of(args, args.new))()[0, -args.new:].tolist() for _ in range(2)]
-    return {"engine_as_plain": engine == twice[0], "plain_repeats_itself": twice[0] == twice[1]}
-
-
-def rates(model, args):
-    """Turns of plain, engine, engine, plain: a drift of the machine meets both."""
-    request, sides = request_of(args, args.rate_new), {"plain": [], "engine": []}
-    for i in range(args.pairs):
-        for side in (("plain", "engine") if i % 2 == 0 else ("engine", "plain")):
-            seconds = (plain_s if side == "plain" else engine_s)(model, request)
-            sides[side].append(args.rate_new * model.batch / seconds)
-    out = {side: {"tokens_per_s": v, "median": statistics.median(v), "cv": statistics.stdev(v) / statistics.mean(v)}
-           for side, v in sides.items()}
-    ratios = [e / p for e, p in zip(sides["engine"], sides["plain"])]
-    out["new_tokens"], out["ratio_median"] = args.rate_new, statistics.median(ratios)
-    out["ratio_mean"], out["ratio_se"] = statistics.mean(ratios), statistics.stdev(ratios) / len(ratios) ** 0.5
-    return out
+    free, total = torch.cuda.mem_get_info()
+    smi = subprocess.run(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"], capture_output=True, text=True, check=False)
+    used = smi.stdout.split()
+    return {"max_memory_allocated": torch.cuda.max_memory_allocated(), "max_memory_reserved": torch.cuda.max_memory_reserved(),
+            "driver_used": total - free, "nvidia_smi_used": int(used[0]) << 20 if used and used[0].isdigit() else None}
 
 
 class EventClock:
@@ -135,7 +107,7 @@ def events(model, args, rounds=2):
 
 def kernels(model, args):
     """{name: [calls, ns]} of one plain request; what is not a kernel (copies, memsets) is left out."""
-    call = plain(model, request_of(args, args.new))
+    call = plain_call(model, request_of(args, args.new))
     torch.cuda.synchronize()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as p:
         call()
@@ -174,23 +146,29 @@ def countable(model):
 
 def flops_once(model, args, new):
     with countable(model), FlopCounterMode(display=False, depth=None) as counter:
-        plain(model, request_of(args, new))()
+        plain_call(model, request_of(args, new))()
     root = type(model.model).__name__
     return {name: {str(op): n for op, n in ops.items()} for name, ops in counter.get_flop_counts().items()
             if name == "Global" or name.removeprefix(root + ".") in model.stage_modules.values()}
 
 
 def flops_on_meta(args):
-    """The same count for a dense text model where there is no GPU: nothing is computed on the meta device."""
+    """The same count for a text model where there is no GPU: nothing is computed on the meta device. Experts are run by the
+    implementation whose shapes do not depend on the routing: k products a token."""
     config = worker.transformers.AutoConfig.from_pretrained(args.model)
+    config._experts_implementation = "batched_mm"
     with torch.device("meta"):
         model = worker.transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
     tokens, cache = len(args.prompt.encode()) + 1, worker.transformers.DynamicCache()
 
     def count(n):
-        with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        """Products of attention apart from those of experts: torch calls both bmm."""
+        with torch.no_grad(), FlopCounterMode(display=False, depth=None) as counter:
             model(torch.zeros(1, n, dtype=torch.long, device="meta"), past_key_values=cache, logits_to_keep=1)
-        return {str(op): flops for op, flops in counter.get_flop_counts()["Global"].items()}
+        counts = counter.get_flop_counts()
+        ops = {str(op): flops for op, flops in counts["Global"].items()}
+        attention = sum(n for name, ops in counts.items() if name.endswith(".self_attn") for op, n in ops.items() if "bmm" in str(op))
+        return {**ops, "aten.bmm": attention, "bmm of experts": ops["aten.bmm"] - attention}
 
     prefill, steps = count(tokens), args.new - 1
     count((steps - 1) // 2)
@@ -206,17 +184,23 @@ def main():
     parser.add_argument("--image")
     parser.add_argument("--prompt")
     parser.add_argument("--new", type=int, default=64)
-    parser.add_argument("--pairs", type=int, default=24)
-    parser.add_argument("--rate-new", type=int, default=8, help="new tokens of the requests that rates are taken from")
-    parser.add_argument("--only", help="ids,rate,events,kernels,flops: which, and in which order")
+    parser.add_argument("--rate-seconds", type=float, default=40)
+    parser.add_argument("--rate-new", type=int, default=4, help="new tokens of the requests that take turns")
+    parser.add_argument("--only", help="ids,rate,long,memory,events,kernels,flops: which, and in which order")
     parser.add_argument("--no-repeat-ngram", type=int, default=0)
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--after")
     args = parser.parse_args()
     if args.device == "meta":
         tokens, counts = flops_on_meta(args)
+        known = {}
+        if os.path.exists(args.out):
+            with open(args.out, encoding="utf-8") as f:
+                known = json.load(f)
+        if known and (known["prompt_tokens"], known["new_tokens"]) != (tokens, args.new):
+            sys.exit(f"{args.out} is of {known['prompt_tokens']} and {known['new_tokens']} tokens, counted were {tokens} and {args.new}")
         with open(args.out, "w", encoding="utf-8") as f:
-            json.dump({"prompt_tokens": tokens, "new_tokens": args.new, "flops": counts}, f)
+            json.dump({**known, "prompt_tokens": tokens, "new_tokens": args.new, "flops": counts, "flops_on": "meta"}, f)
         return
     model = worker.Model({"model": args.model, "weights": "synthetic:0", "device": args.device, "dtype": "auto"})
     first = worker.infer(model, request_of(args, 4))
@@ -226,7 +210,9 @@ def main():
     result = {"versions": {"torch": torch.__version__, "transformers": worker.transformers.__version__,
                            "device": torch.cuda.get_device_name() if cuda else "cpu"},
               "prompt_tokens": first["prompt_tokens"], "new_tokens": args.new}
-    parts = {"ids": lambda: ids(model, args), "rate": lambda: rates(model, args), "events": lambda: events(model, args),
+    whole = request_of(args, args.new)
+    parts = {"ids": lambda: ids(model, whole), "rate": lambda: turns(model, request_of(args, args.rate_new), args.rate_seconds),
+             "long": lambda: long_requests(model, whole, 4), "memory": lambda: memory(model, args), "events": lambda: events(model, args),
              "kernels": lambda: kernels(model, args),
              "flops": lambda: {"prefill": flops_once(model, args, 1), "all": flops_once(model, args, args.new)}}
     wanted = args.only.split(",") if args.only else list(parts) if cuda else ["ids", "flops"]

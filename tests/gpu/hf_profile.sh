@@ -1,7 +1,8 @@
 #!/bin/bash
-# hf_profile.sh [ocr] [moe] [eager] [graphs]: `inferprof profile engine=hf` end to end with random weights: a full-size
-# DeepSeek-OCR-class model, a mixture-of-experts and a dense text model, the last also with CUDA graphs and laid beside the
-# eager run. After each, hf_checks.py makes the same figures without inferprof. Leaves $OUT/NAME.tar.gz and NAME.checks.json.
+# hf_profile.sh [ocr] [moe] [eager] [graphs] [compiled]: `inferprof profile engine=hf` end to end with random weights: a full-size
+# DeepSeek-OCR-class model, a mixture-of-experts and a dense text model, the last also with CUDA graphs, or compiled with CUDA
+# graphs, and laid beside the eager run. After each, hf_checks.py makes the same figures without inferprof. Leaves
+# $OUT/NAME.tar.gz and NAME.checks.json. CHECKS=0 leaves the checks out, ONLY=ids,rate takes these alone.
 set -u
 # shellcheck source=tests/gpu/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -22,8 +23,8 @@ start_checks() { # NAME OPTIONS...
     local name=$1
     shift
     [ "${CHECKS:-1}" = 1 ] || return 0
-    "$PYTHON" "$GPU/hf_checks.py" "$WORK/$name" "$OUT/$name.checks.json" --new "$new" --pairs "${PAIRS:-24}" \
-        --after "$WORK/$name.go" "$@" >"$WORK/$name.checks.log" 2>&1 &
+    "$PYTHON" "$GPU/hf_checks.py" "$WORK/$name" "$OUT/$name.checks.json" --new "$new" --rate-seconds "${RATE_S:-40}" \
+        ${ONLY:+--only "$ONLY"} --after "$WORK/$name.go" "$@" >"$WORK/$name.checks.log" 2>&1 &
     checks=$!
 }
 
@@ -52,7 +53,7 @@ text() { # NAME MODEL_DIR WORDS...
     profile "$name" model=llama "model.name=$dir" "model.path=$WORK/$dir" dataset=prompts "dataset.prompts=$WORK/prompts.jsonl" "$@"
 }
 
-[ $# -gt 0 ] || set -- ocr moe eager graphs
+[ $# -gt 0 ] || set -- ocr moe eager graphs compiled
 for part in "$@"; do
     case $part in
     ocr)
@@ -76,10 +77,16 @@ for part in "$@"; do
         ;;
     graphs)
         folder qwen3-8b qwen3-8b
-        text graphs qwen3-8b +engine.load.compile=reduce-overhead profiling.warmup_rounds=2
+        text graphs qwen3-8b +engine.load.cuda_graphs=true
+        ;;
+    compiled)
+        folder qwen3-8b qwen3-8b
+        text compiled qwen3-8b +engine.load.compile=reduce-overhead profiling.warmup_rounds=2
         ;;
     esac
 done
-if [ -d "$runs/eager" ] && [ -d "$runs/graphs" ]; then
-    "$INFERPROF" compare "$runs"/eager/* "$runs"/graphs/* | tee "$OUT/compare.txt" | head -n 40
-fi
+for faster in graphs compiled; do
+    if [ -d "$runs/eager" ] && [ -d "$runs/$faster" ]; then
+        "$INFERPROF" compare "$runs"/eager/* "$runs/$faster"/* | tee "$OUT/compare-$faster.txt" | head -n 40
+    fi
+done

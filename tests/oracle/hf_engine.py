@@ -69,7 +69,10 @@ def bad_requests(engine):
     must_say(engine.load(models.write(folder, "no_decoder", {"model_type": "vit"}), weights="synthetic:0"), "no_decoder")
     if not torch.cuda.is_available():
         must_say(engine.load(llama, device="cuda:0"), "no CUDA device", "device=cpu")
-    must_say(engine.load(llama, weights="synthetic:0", attn_implementation="magic"), "magic")
+    must_say(engine.load(llama, weights="synthetic:0", attn_implementation="magic"), "magic", "attn_implementation=sdpa")
+    if not transformers.utils.is_flash_attn_2_available():
+        must_say(engine.load(llama, weights="synthetic:0", attn_implementation="flash_attention_2"), "flash-attn package for " + sys.executable,
+                 "attn_implementation=sdpa")
     engine.load(llama, weights="synthetic:0")
     must_say(engine.infer(prompt="x", inputs=["page.png"]), "processor")
     engine.load(llama, weights="synthetic:0", stages={"vision": "model.visual"})
@@ -82,7 +85,8 @@ def text_models(engine):
         path = models.write(folder, name, config)
         ids = torch.tensor([prompt])
         want = plain_ids(plain_model(path), {"input_ids": ids, "attention_mask": torch.ones_like(ids)}, 16)
-        for how in ({}, {"attn_implementation": "eager"}, {"attn_implementation": "sdpa"}, {"device_map": {"": "cpu"}}, {"batch": 3}):
+        for how in ({}, {"attn_implementation": "eager"}, {"attn_implementation": "sdpa"}, {"device_map": {"": "cpu"}}, {"batch": 3},
+                    {"cuda_graphs": True}, {"cuda_graphs": True, "batch": 2}):
             loaded = engine.load(path, **how)
             assert loaded["model"]["weights"] == "auto" and loaded["model"]["batch"] == how.get("batch", 1), loaded
             got = engine.infer(prompt_ids=prompt, max_new_tokens=16, id="x")
@@ -92,6 +96,18 @@ def text_models(engine):
             assert abs(got["prefill_ms"] - got["token_ms"][0]) < 1e-6
             assert got["ttft_ms"] >= got["prefill_ms"] and got["stop"] == "length"
     assert engine.ask({"op": "warmup", "prompt_ids": prompt, "max_new_tokens": 2, "rounds": 2})["rounds"] == 2
+
+
+def replayed_steps(engine):
+    """Steps on fixed places: request after request, longer ones and shorter ones."""
+    prompt, path = list(range(5, 25)), os.path.join(folder, "llama")
+    engine.load(path)
+    want = engine.infer(prompt_ids=prompt, max_new_tokens=24)["ids"]
+    assert engine.load(path, cuda_graphs=True)["model"]["cuda_graphs"]
+    for n in (16, 16, 24, 8, 2):
+        got = engine.infer(prompt_ids=prompt, max_new_tokens=n)
+        assert got.get("ids") == want[:n], (n, got, want)
+    must_say(engine.load(path, cuda_graphs=True, compile=True), "take one")
 
 
 def end_tokens(engine):
@@ -163,7 +179,7 @@ def vision_model(engine):
 
 engine = Engine()
 # remote code comes last: older versions give its class to every later model of that config
-for part in (bad_requests, text_models, end_tokens, deepseek_ocr, vision_model, remote_code):
+for part in (bad_requests, text_models, replayed_steps, end_tokens, deepseek_ocr, vision_model, remote_code):
     part(engine)
 engine.end()
 print("ok")

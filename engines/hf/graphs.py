@@ -1,0 +1,88 @@
+"""Decode steps as a CUDA graph: recorded once, then replayed with one launch a token.
+
+`StepGraph` stands in for a model's forward. A step is a call with one new token a sequence; its tensors are copied to
+fixed places and the recorded work runs on those. Anything else (prefill, the first steps of a new shape) runs as ever.
+The KV cache must stay where it was recorded, so `generate` is handed one of ours, of fixed size, request after request.
+"""
+import functools
+import inspect
+
+import torch
+import transformers
+from torch.utils import _pytree as pytree
+
+WARM_STEPS = 2  # run as ever before one is recorded: libraries load and choose their kernels in them
+
+
+class FixedCache:
+    """A static KV cache that lives as long as the model, and grows when a request needs more."""
+
+    def __init__(self, model, batch):
+        self.model, self.batch = model, batch
+        self.cache, self.length = None, 0
+
+    def for_request(self, length):
+        if length <= self.length:
+            self.cache.reset()
+            return self.cache
+        text = self.model.config.get_text_config(decoder=True)
+        where = next(self.model.parameters())
+        ask = {"config": text, "max_batch_size": self.batch, "max_cache_len": length, "device": where.device, "dtype": where.dtype}
+        known = inspect.signature(transformers.StaticCache.__init__).parameters  # newer ones find out the rest by themselves
+        self.cache, self.length = transformers.StaticCache(**{k: v for k, v in ask.items() if k in known}), length
+        return self.cache
+
+
+class StepGraph:
+    def __init__(self, model):
+        self.forward = model.forward
+        self.key = self.graph = self.inputs = self.output = None
+        self.seen = 0
+        self.cuda = next(model.parameters()).is_cuda
+        model.forward = functools.wraps(self.forward)(lambda *args, **kwargs: self.call(args, kwargs))
+
+    def call(self, args, kwargs):
+        ids = kwargs.get("input_ids")
+        if args or ids is None or ids.shape[-1] != 1 or kwargs.get("past_key_values") is None:
+            return self.forward(*args, **kwargs)
+        cache = kwargs.pop("past_key_values")
+        leaves, spec = pytree.tree_flatten(kwargs)
+        key = (id(cache), str(spec), *(tuple(x.shape) if torch.is_tensor(x) else x for x in leaves))
+        if key != self.key:
+            self.key, self.seen, self.graph = key, 0, None
+        if self.graph is None and self.seen < WARM_STEPS:
+            self.seen += 1
+            return self.forward(**kwargs, past_key_values=cache)
+        if self.graph is None:
+            self.record(leaves, spec, cache)
+        for place, x in zip(self.inputs, leaves):
+            if torch.is_tensor(x):
+                place.copy_(x)
+        self.graph.replay()
+        return self.output
+
+    def record(self, leaves, spec, cache):
+        self.inputs = [x.clone() if torch.is_tensor(x) else x for x in leaves]
+        step = functools.partial(self.forward, **pytree.tree_unflatten(self.inputs, spec), past_key_values=cache)
+        if not self.cuda:
+            self.graph = Again(self, step)
+            return
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(graph):
+                self.output = step()
+        except RuntimeError as e:
+            raise ValueError("cuda_graphs: a step of this model cannot be recorded, because it asks the device for a value or "
+                             f"makes shapes of one ({str(e).strip().splitlines()[0]}); leave out engine.load.cuda_graphs, or use "
+                             "engine.load.compile=reduce-overhead") from e
+        self.graph = graph
+
+
+class Again:
+    """Where there are no CUDA graphs: the same step on the same fixed places, run as ever."""
+
+    def __init__(self, owner, step):
+        self.owner, self.step = owner, step
+
+    def replay(self):
+        self.owner.output = self.step()
