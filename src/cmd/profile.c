@@ -247,6 +247,18 @@ static int open_folder(struct job *j, struct err *err) {
 
 /* ---- after it */
 
+/* engine.load as it was given: what two runs of one model differ by. */
+static void add_engine_options(struct job *j) {
+    const struct conf_node *load = j->plan.s.engine.load;
+    struct strbuf text = STRBUF_INIT;
+    for (size_t i = 0; load && i < load->n; i++) {
+        const struct conf_node *o = load->v[i];
+        strbuf_addf(&text, "%s%s=%s", text.len ? ", " : "", o->key, o->kind == CONF_SCALAR ? o->text : "...");
+    }
+    if (text.len) env_add(&j->env, "Engine", "engine options", "%s", text.buf);
+    strbuf_free(&text);
+}
+
 /* What is learnt only when the engine runs. */
 static int add_engine_to_env(struct job *j, struct err *err) {
     struct strbuf env = STRBUF_INIT;
@@ -257,6 +269,7 @@ static int add_engine_to_env(struct job *j, struct err *err) {
                 i->isa ? i->isa : "");
         if (i->threads > 0) env_add(&j->env, "Engine", "engine threads", "%.0f", i->threads);
         env_add(&j->env, "Engine", "weights", "%s", i->weights ? i->weights : "");
+        add_engine_options(j);
     }
     env_json(&j->env, &env);
     return write_text(j, "env.json", &env, err);

@@ -249,12 +249,45 @@ static void compare_environment(const struct report_memory *a, const struct repo
             vec_push(&c->env, ((struct compare_env){ b->env[i].key, NULL, b->env[i].value }));
 }
 
+/* ---- what A's findings promised */
+static bool has_finding(const json_t *findings, const char *rule, const char *stage) {
+    for (size_t i = 0; i < json_array_size(findings); i++) {
+        const json_t *f = json_array_get(findings, i);
+        if (same(memory_text(f, "rule"), rule) && same(memory_text(f, "stage"), stage)) return true;
+    }
+    return false;
+}
+
+static const struct compare_row *top_stage(const struct comparison *c, const char *name) {
+    for (size_t i = 0; i < c->stages.n; i++)
+        if (!c->stages.v[i].parent && same(c->stages.v[i].name, name)) return &c->stages.v[i];
+    return NULL;
+}
+
+/* Only where both runs have findings: without a trace there are none, and nothing is mended by that. */
+static void compare_promises(const json_t *a, const json_t *b, struct comparison *c) {
+    for (size_t i = 0; i < json_array_size(a) && json_array_size(b); i++) {
+        const json_t *f = json_array_get(a, i);
+        const char *rule = memory_text(f, "rule"), *stage = memory_text(f, "stage");
+        double bound = memory_number(f, "saving_ms");
+        const struct compare_row *row = stage ? top_stage(c, stage) : NULL;
+        if (!rule || !row || !isfinite(bound) || !isfinite(row->change) || has_finding(b, rule, stage))
+            continue;
+        struct stats_difference d = row->difference;
+        struct compare_promise p = {
+            stage, rule, bound, { -d.difference, -d.high, -d.low, d.ratio, d.shown }
+        };
+        vec_push(&c->promises, p);
+    }
+}
+
 void compare_runs(const struct report_memory *a, const struct report_memory *b, struct comparison *c) {
     *c = (struct comparison){ 0 };
     c->a_name = memory_text(json_object_get(a->root, "run"), "id");
     c->b_name = memory_text(json_object_get(b->root, "run"), "id");
     compare_stages(memory_array(a->root, "stages"), memory_array(b->root, "stages"), c);
     compare_figures(a, b, c);
+    compare_promises(memory_array(a->root, "findings"), memory_array(b->root, "findings"), c);
     compare_work(a->root, b->root, c);
     compare_environment(a, b, c);
 }
@@ -267,6 +300,7 @@ void compare_free(struct comparison *c) {
     free(c->kernels.v);
     free(c->operators.v);
     free(c->env.v);
+    free(c->promises.v);
     for (size_t i = 0; i < c->texts.n; i++) free(c->texts.v[i]);
     free(c->texts.v);
     *c = (struct comparison){ 0 };

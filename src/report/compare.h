@@ -40,6 +40,13 @@ struct compare_env {
     const char *key, *a, *b; /* NULL: not there */
 };
 
+struct
+    compare_promise { /* a finding of A that B does not have: what it promised at most, and what its stage gained */
+    const char *stage, *rule;
+    double bound_ms;
+    struct stats_difference gain; /* ms, A - B: larger is faster */
+};
+
 struct comparison {
     const char *a_name, *b_name;
     struct {
@@ -54,6 +61,10 @@ struct comparison {
         struct compare_env *v;
         size_t n, cap;
     } env;
+    struct {
+        struct compare_promise *v; /* in the order of A's findings */
+        size_t n, cap;
+    } promises;
     bool other_subject; /* another model, engine or device */
     bool other_work;    /* a stage of both read or made another number of tokens */
     struct {

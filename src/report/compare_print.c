@@ -65,6 +65,28 @@ static void print_rows(const struct comparison *c, enum compare_form form, struc
     print_table(&t, form, "Stages", out);
 }
 
+static void print_promises(const struct comparison *c, enum compare_form form, struct strbuf *out) {
+    struct table t;
+    table_init(&t);
+    table_column(&t, "stage", TABLE_LEFT);
+    table_column(&t, "finding", TABLE_LEFT);
+    table_column(&t, "promised at most ms", TABLE_RIGHT);
+    table_column(&t, "the stage gained ms", TABLE_RIGHT);
+    table_column(&t, "95% CI", TABLE_RIGHT);
+    for (size_t i = 0; i < c->promises.n; i++) {
+        const struct compare_promise *p = &c->promises.v[i];
+        table_cell(&t, "%s", p->stage);
+        table_cell(&t, "%s", p->rule);
+        table_cell(&t, "%s", text_ms_number(p->bound_ms).s);
+        table_cell(&t, "%s", text_ms_number(p->gain.difference).s);
+        if (isfinite(p->gain.low))
+            table_cell(&t, "%s to %s", text_ms_number(p->gain.low).s, text_ms_number(p->gain.high).s);
+        else
+            table_cell(&t, "%s", text_or_dash(NULL));
+    }
+    print_table(&t, form, "Findings of A that B no longer has", out);
+}
+
 static void print_work(const struct compare_work *v, size_t n, const char *what, enum compare_form form,
                        struct strbuf *out) {
     struct table t;
@@ -117,6 +139,7 @@ void compare_text(const struct comparison *c, enum compare_form form, struct str
     if (c->other_work)
         strbuf_addstr(out, "A and B did not read and make as many tokens: compare times by token.\n\n");
     print_rows(c, form, out);
+    print_promises(c, form, out);
     print_work(c->kernels.v, c->kernels.n, "kernel", form, out);
     print_work(c->operators.v, c->operators.n, "operator", form, out);
     print_env(c, form, out);
@@ -160,6 +183,16 @@ void compare_json(const struct comparison *c, struct strbuf *out) {
     jsonw_end(&j);
     jsonw_karray(&j, "figures");
     for (size_t i = 0; i < c->figures.n; i++) json_row(&j, &c->figures.v[i]);
+    jsonw_end(&j);
+    jsonw_karray(&j, "promises");
+    for (size_t i = 0; i < c->promises.n; i++) {
+        const struct compare_promise *p = &c->promises.v[i];
+        jsonw_object(&j);
+        jsonw_kstr(&j, "stage", p->stage), jsonw_kstr(&j, "rule", p->rule);
+        jsonw_knum(&j, "bound_ms", p->bound_ms), jsonw_knum(&j, "gain_ms", p->gain.difference);
+        jsonw_knum(&j, "ci95_low", p->gain.low), jsonw_knum(&j, "ci95_high", p->gain.high);
+        jsonw_end(&j);
+    }
     jsonw_end(&j);
     json_work(&j, "kernels", c->kernels.v, c->kernels.n);
     json_work(&j, "operators", c->operators.v, c->operators.n);

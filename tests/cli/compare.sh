@@ -38,6 +38,20 @@ check "is JSON" python3 -m json.tool "$work/out"
 "$INFERPROF" compare "$work/a.json" "$work/b.json" --markdown >"$work/compare.md"
 check "Markdown tables parse" python3 tests/tools/markdown_tables.py "$work/compare.md"
 
+# ---- what A promised
+with_findings() { sed "s/\"kernels\"/\"findings\":[$1],\"kernels\"/" "$2" >"$3"; }
+bound='{"rule":"launch-bound","stage":"decode","saving_ms":33.5}' grids='{"rule":"small-grids","stage":"decode","saving_ms":5}'
+with_findings "$bound,$grids,{\"rule\":\"unstable\",\"stage\":null},7" "$work/b.json" "$work/promise.json"
+with_findings "$grids" "$work/a.json" "$work/kept.json"
+run "$INFERPROF" compare "$work/promise.json" "$work/kept.json"
+expect "a finding that is gone stands beside what its stage gained" 0 out "^decode +launch-bound +33.50 +31.00 +29.[0-9]+ to 32.[0-9]+$" \
+    out "^decode .*faster"
+check "one that stayed does not" test "$(grep -c small-grids "$work/out")" -eq 0
+run "$INFERPROF" compare "$work/promise.json" "$work/a.json"
+check "without findings in B nothing is said" test "$(grep -c launch-bound "$work/out")" -eq 0
+run "$INFERPROF" compare "$work/promise.json" "$work/kept.json" --json
+expect "promises in JSON" 0 out '"bound_ms": 33.5'
+
 "$make_run" "$work/x.ipt" 12 40
 "$make_run" "$work/y.ipt" 12 40 30
 run "$INFERPROF" compare "$work/x.ipt" "$work/y.ipt" --fail-above 20

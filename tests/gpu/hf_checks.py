@@ -9,6 +9,7 @@ Figures of one request made without inferprof's own instruments, for tests/gpu/h
   kernels  torch.profiler's calls and time of each kernel name
   flops    torch's FlopCounterMode, by module
 --device meta counts the FLOPs of a text model alone, without a GPU; with an OUT.json that is there, they are added to it.
+torch.profiler leaves launches slower for the rest of the process: `kernels` comes after all that is timed.
 --after waits, loaded and warm, until FILE is there: the machine belongs to somebody else until then.
 """
 import argparse
