@@ -10,6 +10,10 @@
 #include "base/util.h"
 
 #define MAX_UNKNOWNS 512 /* classes beyond, the least exposed, share one unknown and are not told apart */
+#define MAX_EDGES 256    /* heads and tails besides; those beyond count as the rest of their kernel */
+#define EDGE_NS 1000
+#define EDGE_EXPOSURE 1.0 /* samples' worth of an edge that were cut, for it to have an unknown */
+#define EDGE_RIDGE 1e-3   /* pulls an edge to the mean of its kernel, as 1 point of noise does to 30 points */
 #define ROBUST_ROUNDS 3
 #define DEVIATIONS 8.0 /* so many deviations off, and by more than any class does: an outlier */
 #define RIDGE 1e-6     /* of a sample's worth: a solution exists even for classes that always run together */
@@ -20,6 +24,8 @@
 #define LAG_WORTH 0.98    /* of the sum of squares without: better than that, or no lag */
 #define LAG_SAMPLES 20000 /* that are looked at */
 #define LAG_SLACK_NS 50000000u
+#define LAG_DOUBT_NS \
+    500           /* by which the lag may be wrong: found by looking, and not the same for all kernels */
 #define BUSY 0.05 /* fraction of a sample with kernels, for it to say how well the fit holds */
 
 /* ---- classes to unknowns */
@@ -34,39 +40,78 @@ static int by_exposure(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-/* unknown_of[class]; idle and the most exposed classes have their own, the rest share the last. Returns how many. */
-static uint32_t choose_unknowns(const struct counter_fit *f, uint32_t *unknown_of) {
-    uint32_t n = f->nclasses + 1, used = 0;
-    struct ranked *order = xmalloc(n * sizeof *order);
-    for (uint32_t c = 0; c < n; c++)
-        order[c] = (struct ranked){ c == f->nclasses ? INFINITY : f->exposure[c], c };
-    qsort(order, n, sizeof *order, by_exposure);
-    for (uint32_t i = 0; i < n; i++) {
-        if (order[i].exposure <= 0) {
-            unknown_of[order[i].class] = UINT32_MAX;
-            continue;
-        }
-        unknown_of[order[i].class] = MIN(used, MAX_UNKNOWNS - 1);
-        used += used < MAX_UNKNOWNS;
+/* Numbers of counter_rows.h to unknowns: first those of classes and idle, then those of edges. */
+struct naming {
+    uint32_t *of;         /* UINT32_MAX: none */
+    uint32_t nclasses, n; /* unknowns of classes; all */
+    double *exposure;     /* by number; of edges, the sum of sizes */
+};
+
+static struct ranked *rank(const double *exposure, uint32_t from, uint32_t to) {
+    struct ranked *order = xmalloc(MAX(to - from, 1) * sizeof *order);
+    for (uint32_t c = from; c < to; c++) order[c - from] = (struct ranked){ exposure[c], c };
+    if (to > from) qsort(order, to - from, sizeof *order, by_exposure);
+    return order;
+}
+
+/* Idle and the most exposed classes have their own, the rest share the last. */
+static void name_classes(struct naming *names, uint32_t idle) {
+    names->of[idle] = names->n++;
+    struct ranked *order = rank(names->exposure, 0, idle);
+    for (uint32_t i = 0; i < idle && order[i].exposure > 0; i++) {
+        names->of[order[i].class] = MIN(names->n, MAX_UNKNOWNS - 1);
+        names->n += names->n < MAX_UNKNOWNS;
+    }
+    names->nclasses = names->n;
+    free(order);
+}
+
+/* Of classes that are told apart from others. */
+static void name_edges(struct naming *names, uint32_t idle, uint32_t width) {
+    struct ranked *order = rank(names->exposure, idle + 1, width);
+    uint32_t until = names->n + MAX_EDGES;
+    for (uint32_t i = 0; i < width - idle - 1 && order[i].exposure >= EDGE_EXPOSURE && names->n < until;
+         i++) {
+        uint32_t class = (order[i].class - idle - 1) / 2;
+        if (names->of[class] < MAX_UNKNOWNS - 1) names->of[order[i].class] = names->n++;
     }
     free(order);
-    return used;
 }
 
-static void measure_exposure(const struct counter_rows *rows, struct counter_fit *f) {
+static struct naming name_unknowns(const struct counter_rows *rows, uint32_t nclasses) {
+    uint32_t width = (uint32_t)counter_rows_width(nclasses);
+    struct naming names = { .of = xmalloc(width * sizeof *names.of),
+                            .exposure = xcalloc(width, sizeof *names.exposure) };
+    memset(names.of, 0xff, width * sizeof *names.of);
     for (size_t i = 0; i < rows->terms.n; i++)
-        f->exposure[rows->terms.v[i].unknown] += rows->terms.v[i].fraction;
+        names.exposure[rows->terms.v[i].unknown] += fabsf(rows->terms.v[i].fraction);
+    name_classes(&names, nclasses);
+    name_edges(&names, nclasses, width);
+    return names;
 }
 
-static void rename_terms(struct counter_rows *rows, const uint32_t *unknown_of) {
-    for (size_t i = 0; i < rows->terms.n; i++)
-        rows->terms.v[i].unknown = unknown_of[rows->terms.v[i].unknown];
+static void free_naming(struct naming *names) {
+    free(names->of);
+    free(names->exposure);
+}
+
+/* Terms without an unknown go. */
+static void rename_terms(struct counter_rows *rows, const struct naming *names) {
+    size_t kept = 0, i = 0;
+    for (size_t r = 0; r < rows->sample.n; r++) {
+        for (; i < rows->first.v[r + 1]; i++) {
+            struct counter_term t = rows->terms.v[i];
+            if ((t.unknown = names->of[t.unknown]) != UINT32_MAX) rows->terms.v[kept++] = t;
+        }
+        rows->first.v[r + 1] = kept;
+    }
+    rows->terms.n = kept;
 }
 
 /* ---- normal equations */
 
 struct fit {
-    const struct counter_rows *rows;
+    const struct counter_rows *rows, *moved; /* the latter: were the lag a little longer */
     const struct counter_fit_input *in;
     struct nnls eq;
     double *plain, *spread,
@@ -108,14 +153,19 @@ static void accumulate(struct fit *f) {
         for (size_t i = f->rows->first.v[r]; i < f->rows->first.v[r + 1]; i++)
             f->eq.b[f->rows->terms.v[i].unknown] += wy * f->rows->terms.v[i].fraction;
     }
-    for (uint32_t i = 0; i < f->eq.n; i++) f->eq.g[(size_t)i * f->eq.n + i] += RIDGE;
+    for (uint32_t i = 0; i < f->eq.n; i++)
+        f->eq.g[(size_t)i * f->eq.n + i] += i < f->eq.signed_from ? RIDGE : EDGE_RIDGE;
+}
+
+static double expected(const struct fit *f, const struct counter_rows *rows, size_t row) {
+    double y = 0;
+    for (size_t i = rows->first.v[row]; i < rows->first.v[row + 1]; i++)
+        y += rows->terms.v[i].fraction * f->eq.x[rows->terms.v[i].unknown];
+    return y;
 }
 
 static double left_over(const struct fit *f, size_t row) {
-    double y = value_of(f, row);
-    for (size_t i = f->rows->first.v[row]; i < f->rows->first.v[row + 1]; i++)
-        y -= f->rows->terms.v[i].fraction * f->eq.x[f->rows->terms.v[i].unknown];
-    return y;
+    return value_of(f, row) - expected(f, f->rows, row);
 }
 
 /* ---- outliers */
@@ -123,8 +173,10 @@ static double left_over(const struct fit *f, size_t row) {
 /* Unknown 0 is idle. */
 static double busy_fraction(const struct fit *f, size_t row) {
     double busy = 0;
-    for (size_t i = f->rows->first.v[row]; i < f->rows->first.v[row + 1]; i++)
-        if (f->rows->terms.v[i].unknown != 0) busy += f->rows->terms.v[i].fraction;
+    for (size_t i = f->rows->first.v[row]; i < f->rows->first.v[row + 1]; i++) {
+        uint32_t u = f->rows->terms.v[i].unknown;
+        if (u != 0 && u < f->eq.signed_from) busy += f->rows->terms.v[i].fraction;
+    }
     return busy;
 }
 
@@ -169,7 +221,7 @@ static double deviation(const struct fit *f) {
  * with half of the multiprocessors done, lies far from its mean and is part of it. */
 static void reweigh(struct fit *f, double sigma) {
     double most = 1e-30;
-    for (uint32_t i = 0; i < f->eq.n; i++) most = MAX(most, f->eq.x[i]);
+    for (uint32_t i = 0; i < f->eq.signed_from; i++) most = MAX(most, f->eq.x[i]);
     double limit = MAX(DEVIATIONS * sigma, most);
     for (size_t r = 0; r < f->rows->sample.n; r++) {
         double e = fabs(left_over(f, r));
@@ -178,28 +230,56 @@ static void reweigh(struct fit *f, double sigma) {
 }
 
 /* ---- standard errors: what is left over is larger where some kernels run than where others do, so each class is
- * judged by the samples that told of it: inverse(G) (sum of w^2 e^2 a a') inverse(G), whose diagonal is wanted. */
+ * judged by the samples that told of it: inverse(G) (sum of w^2 e^2 a a') inverse(G), whose diagonal is wanted. That is
+ * chance. A lag that is wrong errs the same way in every sample: what it would do to the rates is added. */
+
+/* By how much each unknown would change were the lag LAG_DOUBT_NS longer: inverse(G) A'(A_moved - A) x. */
+static void doubts(const struct fit *f, double *doubt) {
+    uint32_t n = f->eq.n;
+    double *slope = xcalloc(n, sizeof *slope);
+    for (size_t r = 0, m = 0; r < f->rows->sample.n; r++) {
+        while (m < f->moved->sample.n && f->moved->sample.v[m] < f->rows->sample.v[r]) m++;
+        if (m == f->moved->sample.n) break;
+        if (f->moved->sample.v[m] != f->rows->sample.v[r] || f->weight[r] == 0) continue;
+        double change = f->weight[r] * (expected(f, f->moved, m) - expected(f, f->rows, r));
+        for (size_t i = f->rows->first.v[r]; i < f->rows->first.v[r + 1]; i++)
+            slope[f->rows->terms.v[i].unknown] += change * f->rows->terms.v[i].fraction;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        doubt[i] = 0;
+        for (uint32_t k = 0; k < n; k++) doubt[i] += f->inverse[(size_t)i * n + k] * slope[k];
+    }
+    free(slope);
+}
+
+/* c'Sc; of S the upper triangle is there. */
+static double quadratic(const double *spread, const double *c, uint32_t n) {
+    double sum = 0;
+    for (uint32_t j = 0; j < n; j++) {
+        if (c[j] == 0) continue;
+        const double *row = spread + (size_t)j * n;
+        double s = row[j] * c[j] / 2;
+        for (uint32_t k = j + 1; k < n; k++) s += row[k] * c[k];
+        sum += 2 * c[j] * s;
+    }
+    return sum;
+}
 
 static void errors(struct fit *f, double *variance) {
     uint32_t n = f->eq.n;
+    double *doubt = xmalloc(MAX(n, 1) * sizeof *doubt);
     memset(f->spread, 0, (size_t)n * n * sizeof *f->spread);
     for (size_t r = 0; r < f->rows->sample.n; r++) {
         double e = f->weight[r] > 0 ? f->weight[r] * left_over(f, r) : 0;
         if (e != 0) add_row(f, r, e * e, f->spread);
     }
     nnls_inverse(&f->eq, f->inverse);
-    for (uint32_t i = 0; i < n; i++) {
-        const double *c = f->inverse + (size_t)i * n;
-        double sum = 0;
-        for (uint32_t j = 0; j < n; j++) {
-            if (c[j] == 0) continue;
-            const double *row = f->spread + (size_t)j * n;
-            double s = row[j] * c[j] / 2;
-            for (uint32_t k = j + 1; k < n; k++) s += row[k] * c[k];
-            sum += 2 * c[j] * s;
-        }
-        variance[i] = f->eq.free[i] ? MAX(sum, 0) : NAN;
+    doubts(f, doubt);
+    for (uint32_t i = 0; i < f->eq.signed_from; i++) {
+        double chance = quadratic(f->spread, f->inverse + (size_t)i * n, n);
+        variance[i] = f->eq.free[i] ? MAX(chance, 0) + doubt[i] * doubt[i] : NAN;
     }
+    free(doubt);
 }
 
 /* At rest at zero the slope says nothing of the error: what one sample says of another, over the exposure. */
@@ -247,14 +327,11 @@ static double *unknowns(size_t n) {
 /* Sum of squares that a plain fit of one metric leaves, were the samples taken shift_ns later than they say. */
 static double misfit(const struct counter_fit_input *in, size_t metric, int64_t shift_ns) {
     struct counter_rows rows;
-    struct counter_fit exposed = { .nclasses = in->nclasses };
-    uint32_t *unknown_of = xmalloc(((size_t)in->nclasses + 1) * sizeof *unknown_of);
-    exposed.exposure = xcalloc((size_t)in->nclasses + 1, sizeof(double));
-    counter_rows_make(in, shift_ns, &rows);
-    measure_exposure(&rows, &exposed);
+    counter_rows_make(in, shift_ns, 0, &rows);
+    struct naming names = name_unknowns(&rows, in->nclasses);
     struct fit f = { .rows = &rows, .in = in, .metric = metric };
-    nnls_init(&f.eq, choose_unknowns(&exposed, unknown_of));
-    rename_terms(&rows, unknown_of);
+    nnls_init(&f.eq, names.n);
+    rename_terms(&rows, &names);
     f.weight = xmalloc((rows.sample.n + 1) * sizeof *f.weight);
     f.plain = xcalloc((size_t)f.eq.n * f.eq.n + 1, sizeof *f.plain);
     double sum = any_known(&f) ? 0 : NAN;
@@ -268,8 +345,7 @@ static double misfit(const struct counter_fit_input *in, size_t metric, int64_t 
     nnls_free(&f.eq);
     free(f.weight);
     free(f.plain);
-    free(unknown_of);
-    free(exposed.exposure);
+    free_naming(&names);
     counter_rows_free(&rows);
     return sum;
 }
@@ -339,24 +415,28 @@ static void fit_all(struct fit *f, const uint32_t *unknown_of, struct counter_fi
 
 void counter_fit_run(const struct counter_fit_input *in, struct counter_fit *out) {
     size_t stride = (size_t)in->nclasses + 1;
-    struct counter_rows rows;
+    struct counter_rows rows, moved;
     *out = (struct counter_fit){ .nclasses = in->nclasses, .nmetrics = in->nmetrics };
     out->exposure = xcalloc(stride, sizeof(double));
     out->rate = unknowns(stride * in->nmetrics);
     out->error = unknowns(stride * in->nmetrics);
     out->residual = unknowns(in->nmetrics);
-    counter_rows_make(in, in->lag_ns, &rows);
+    counter_rows_make(in, in->lag_ns, EDGE_NS, &rows);
     out->used = rows.sample.n;
     out->unused = in->nsamples - rows.sample.n;
-    measure_exposure(&rows, out);
-    uint32_t *unknown_of = xmalloc(stride * sizeof *unknown_of);
-    struct fit f = { .rows = &rows, .in = in };
-    nnls_init(&f.eq, choose_unknowns(out, unknown_of));
-    rename_terms(&rows, unknown_of);
-    if (rows.sample.n) fit_all(&f, unknown_of, out);
+    counter_rows_make(in, in->lag_ns + LAG_DOUBT_NS, EDGE_NS, &moved);
+    struct naming names = name_unknowns(&rows, in->nclasses);
+    memcpy(out->exposure, names.exposure, stride * sizeof *out->exposure);
+    struct fit f = { .rows = &rows, .moved = &moved, .in = in };
+    nnls_init(&f.eq, names.n);
+    f.eq.signed_from = names.nclasses;
+    rename_terms(&rows, &names);
+    rename_terms(&moved, &names);
+    if (rows.sample.n) fit_all(&f, names.of, out);
     nnls_free(&f.eq);
-    free(unknown_of);
+    free_naming(&names);
     counter_rows_free(&rows);
+    counter_rows_free(&moved);
 }
 
 void counter_fit_free(struct counter_fit *f) {

@@ -1,30 +1,38 @@
 #include "analyze/counter_rows.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/die.h"
 #include "base/util.h"
 #include "base/vec.h"
 
+#define EVEN_NS 0.01 /* rounding */
+
 struct active {
     uint32_t class;
-    uint64_t end_ns;
+    uint64_t start_ns, end_ns;
+    double inside_ns, head_ns,
+        tail_ns; /* its share of the sample at hand; of that, in its head and its tail */
 };
 
 struct sweep {
     const struct counter_fit_input *in;
+    uint64_t edge_ns;
     size_t next; /* kernel not yet started */
     struct {
         struct active *v;
         size_t n, cap;
     } active;
-    double *share;     /* by class, of the current sample, ns; idle last */
-    uint32_t *touched; /* classes with a share */
+    double *share;     /* of the current sample, ns: by class, idle, then heads and tails */
+    bool *has;         /* likewise: is touched */
+    uint32_t *touched; /* those with a share */
     size_t ntouched;
 };
 
 static void add_share(struct sweep *w, uint32_t class, double ns) {
-    if (w->share[class] == 0) w->touched[w->ntouched++] = class;
+    if (!w->has[class]) w->touched[w->ntouched++] = class;
+    w->has[class] = true;
     w->share[class] += ns;
 }
 
@@ -32,15 +40,49 @@ static void start_kernels(struct sweep *w, uint64_t now) {
     const struct counter_fit_input *in = w->in;
     for (; w->next < in->nkernels && in->start_ns[w->next] <= now; w->next++)
         if (in->end_ns[w->next] > now)
-            vec_push(&w->active, ((struct active){ in->class_of[w->next], in->end_ns[w->next] }));
+            vec_push(&w->active, ((struct active){ .class = in->class_of[w->next],
+                                                   .start_ns = in->start_ns[w->next],
+                                                   .end_ns = in->end_ns[w->next] }));
+}
+
+/* A kernel keeps a middle. */
+static uint64_t edge_of(const struct sweep *w, const struct active *a) {
+    return MIN(w->edge_ns, (a->end_ns - a->start_ns) * 2 / 5);
+}
+
+/* What lies in an edge beyond an even spread over the kernel: nothing, where all of it is in the sample. */
+static void count_edges(struct sweep *w, struct active *a) {
+    uint64_t length_ns = a->end_ns - a->start_ns, edge_ns = edge_of(w, a);
+    if (edge_ns) {
+        double even = a->inside_ns * (double)edge_ns / (double)length_ns;
+        uint32_t head = counter_rows_head(w->in->nclasses, a->class);
+        if (fabs(a->head_ns - even) > EVEN_NS) add_share(w, head, a->head_ns - even);
+        if (fabs(a->tail_ns - even) > EVEN_NS) add_share(w, head + 1, a->tail_ns - even);
+    }
+    a->inside_ns = a->head_ns = a->tail_ns = 0;
 }
 
 static void end_kernels(struct sweep *w, uint64_t now) {
     for (size_t i = 0; i < w->active.n;)
-        if (w->active.v[i].end_ns <= now)
+        if (w->active.v[i].end_ns <= now) {
+            count_edges(w, &w->active.v[i]);
             w->active.v[i] = w->active.v[--w->active.n];
-        else
+        } else {
             i++;
+        }
+}
+
+static double overlap(uint64_t a_from, uint64_t a_to, uint64_t b_from, uint64_t b_to) {
+    uint64_t from = MAX(a_from, b_from), to = MIN(a_to, b_to);
+    return to > from ? (double)(to - from) : 0;
+}
+
+static void add_active(struct sweep *w, struct active *a, uint64_t from, uint64_t to, double part) {
+    double ns = part * (double)(to - from);
+    add_share(w, a->class, ns);
+    a->inside_ns += ns;
+    a->head_ns += part * overlap(from, to, a->start_ns, a->start_ns + edge_of(w, a));
+    a->tail_ns += part * overlap(from, to, a->end_ns - edge_of(w, a), a->end_ns);
 }
 
 /* The next moment at which the set of running kernels changes, at most `limit`. */
@@ -56,11 +98,12 @@ static void share_out(struct sweep *w, uint64_t from, uint64_t to) {
         end_kernels(w, now);
         start_kernels(w, now);
         uint64_t until = next_change(w, to);
-        double ns = (double)(until - now);
-        if (w->active.n == 0) add_share(w, w->in->nclasses, ns);
-        for (size_t i = 0; i < w->active.n; i++) add_share(w, w->active.v[i].class, ns / (double)w->active.n);
+        if (w->active.n == 0) add_share(w, w->in->nclasses, (double)(until - now));
+        for (size_t i = 0; i < w->active.n; i++)
+            add_active(w, &w->active.v[i], now, until, 1 / (double)w->active.n);
         now = until;
     }
+    for (size_t i = 0; i < w->active.n; i++) count_edges(w, &w->active.v[i]);
 }
 
 static void keep_row(struct sweep *w, struct counter_rows *rows, size_t sample, double length_ns) {
@@ -69,17 +112,20 @@ static void keep_row(struct sweep *w, struct counter_rows *rows, size_t sample, 
         uint32_t c = w->touched[i];
         vec_push(&rows->terms, ((struct counter_term){ c, (float)(w->share[c] / length_ns) }));
         w->share[c] = 0;
+        w->has[c] = false;
     }
     w->ntouched = 0;
     vec_push(&rows->first, rows->terms.n);
 }
 
-void counter_rows_make(const struct counter_fit_input *in, int64_t shift_ns, struct counter_rows *rows) {
+void counter_rows_make(const struct counter_fit_input *in, int64_t shift_ns, uint64_t edge_ns,
+                       struct counter_rows *rows) {
     *rows = (struct counter_rows){ 0 };
-    struct sweep w = { .in = in };
+    struct sweep w = { .in = in, .edge_ns = edge_ns };
     uint64_t last_end = 0;
-    w.share = xcalloc((size_t)in->nclasses + 1, sizeof *w.share);
-    w.touched = xcalloc((size_t)in->nclasses + 1, sizeof *w.touched);
+    w.share = xcalloc(counter_rows_width(in->nclasses), sizeof *w.share);
+    w.has = xcalloc(counter_rows_width(in->nclasses), sizeof *w.has);
+    w.touched = xcalloc(counter_rows_width(in->nclasses), sizeof *w.touched);
     for (size_t i = 0; i < in->nkernels; i++) last_end = MAX(last_end, in->end_ns[i]);
     vec_push(&rows->first, 0);
     for (size_t i = 0; i < in->nsamples; i++) {
@@ -90,6 +136,7 @@ void counter_rows_make(const struct counter_fit_input *in, int64_t shift_ns, str
         keep_row(&w, rows, i, (double)(to - from));
     }
     free(w.share);
+    free(w.has);
     free(w.touched);
     free(w.active.v);
 }

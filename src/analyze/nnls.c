@@ -13,7 +13,7 @@
 
 void nnls_init(struct nnls *s, uint32_t n) {
     size_t cells = MAX((size_t)n * n, 1), one = MAX(n, 1);
-    *s = (struct nnls){ .n = n };
+    *s = (struct nnls){ .n = n, .signed_from = n };
     s->g = xcalloc(cells, sizeof *s->g);
     s->factor = xcalloc(cells, sizeof *s->factor);
     s->b = xcalloc(one, sizeof *s->b);
@@ -97,7 +97,7 @@ static double largest(const double *v, uint32_t n) {
 static uint32_t misplaced(struct nnls *s, bool exchange, uint32_t *last) {
     double least = -SLACK * largest(s->x, s->n), flat = -SLACK * largest(s->b, s->n);
     uint32_t n = 0;
-    for (uint32_t i = 0; i < s->n; i++) {
+    for (uint32_t i = 0; i < s->signed_from; i++) {
         if (s->free[i] ? s->x[i] >= least : s->slope[i] >= flat) continue;
         n++;
         *last = i;
@@ -123,7 +123,7 @@ void nnls_solve(struct nnls *s) {
         else
             s->free[last] = !s->free[last];
     }
-    for (uint32_t i = 0; i < s->n; i++) s->x[i] = MAX(0, s->x[i]);
+    for (uint32_t i = 0; i < s->signed_from; i++) s->x[i] = MAX(0, s->x[i]);
 }
 
 void nnls_inverse(struct nnls *s, double *inverse) {

@@ -1,5 +1,5 @@
 /* Least squares with answers that are never negative, from the normal equations: x >= 0 that minimises
- * x'Gx/2 - b'x. G is symmetric and positive definite, [n][n], its upper triangle is read.
+ * x'Gx/2 - b'x; the last few unknowns may have any sign. G is symmetric and positive definite, [n][n], its upper triangle is read.
  *     struct nnls s;
  *     nnls_init(&s, n);
  *     fill s.g and s.b;
@@ -15,14 +15,14 @@
 #include <stdint.h>
 
 struct nnls {
-    uint32_t n;
+    uint32_t n, signed_from; /* unknowns from here on may be negative */
     double *g, *b, *x;
     bool *free; /* not at zero */
     double *factor, *slope;
     uint32_t *index;
 };
 
-void nnls_init(struct nnls *s, uint32_t n);
+void nnls_init(struct nnls *s, uint32_t n); /* none may be negative */
 void nnls_solve(struct nnls *s);
 void nnls_inverse(struct nnls *s, double *inverse); /* [n][n] */
 void nnls_free(struct nnls *s);

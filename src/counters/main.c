@@ -1,7 +1,9 @@
 /* inferprof-counters FILE.ipt INTERVAL_NS [DEVICE...]: samples hardware counters until standard input ends or a signal
  * comes. Started by `inferprof run --counters` and `inferprof profile`, whose process stays free of CUDA. Says
  *     ready METRICS        on standard output once every device samples, or
- *     failed REASON        when none does. */
+ *     failed REASON        when none does.
+ * A line "pause" on standard input has the counters let go, "resume" has them taken again; answered by "paused" and
+ * "ready" once that is so (tests/gpu/counters_overhead.py measures what sampling costs in one process). */
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -20,7 +22,7 @@
 #define STOP_LIMIT_S 2  /* from the end of standard input, or a signal, to the end of this process */
 #define LOW_PRIORITY 10 /* nice: the profiled program's host threads go first */
 
-static atomic_bool stop;
+static atomic_bool stop, pausing;
 
 static void on_signal(int number) {
     (void)number;
@@ -32,12 +34,14 @@ struct worker {
     struct err err;
     pthread_t thread;
     bool running;
+    atomic_bool ended; /* its loop: of itself, too, where sampling fails */
 };
 
 static void *work(void *arg) {
     struct worker *w = arg;
     if (sampler_loop(&w->sampler, &w->err) < 0)
         trace_writer_meta(w->sampler.trace, "problem", "counters: %s", w->err.msg);
+    atomic_store(&w->ended, true);
     return NULL;
 }
 
@@ -62,12 +66,34 @@ static int start_worker(struct worker *w) {
     return 0;
 }
 
-static void wait_for_the_end(void) {
-    char byte;
+/* All samplers of n workers let go of the counters, or take them again. */
+static void set_pause(struct worker *workers, size_t n, bool on) {
+    atomic_store(&pausing, on);
+    for (size_t i = 0; i < n; i++)
+        while (workers[i].running && !workers[i].ended && atomic_load(&workers[i].sampler.resting) != on &&
+               !atomic_load(&stop))
+            nanosleep(&(struct timespec){ .tv_nsec = 500000 }, NULL);
+    printf(on ? "paused\n" : "ready\n");
+    fflush(stdout);
+}
+
+/* Lines are told apart by their first letter. */
+static void obey(struct worker *workers, size_t n, const char *text, size_t bytes) {
+    static bool inside;
+    for (size_t i = 0; i < bytes; i++) {
+        if (!inside && (text[i] == 'p' || text[i] == 'r')) set_pause(workers, n, text[i] == 'p');
+        inside = text[i] != '\n';
+    }
+}
+
+static void wait_for_the_end(struct worker *workers, size_t n) {
+    char text[64];
     struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
     while (!atomic_load(&stop)) {
-        int rc = poll(&in, 1, 100);
-        if (rc > 0 && read(STDIN_FILENO, &byte, 1) <= 0) break;
+        if (poll(&in, 1, 100) <= 0) continue;
+        ssize_t got = read(STDIN_FILENO, text, sizeof text);
+        if (got <= 0) break;
+        obey(workers, n, text, (size_t)got);
     }
     atomic_store(&stop, true);
 }
@@ -112,7 +138,8 @@ static int sample(const struct pm_api *api, struct trace_writer *trace, uint64_t
                                        .device = devices[i],
                                        .devices = n,
                                        .interval_ns = interval_ns,
-                                       .stop = &stop };
+                                       .stop = &stop,
+                                       .pause = &pausing };
         name_device(api, trace, devices[i]);
         if (start_worker(w) == 0)
             running++;
@@ -125,7 +152,7 @@ static int sample(const struct pm_api *api, struct trace_writer *trace, uint64_t
     else
         printf("failed %s\n", first.msg);
     fflush(stdout);
-    if (running) wait_for_the_end();
+    if (running) wait_for_the_end(workers, n);
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += STOP_LIMIT_S;

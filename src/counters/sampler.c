@@ -21,7 +21,8 @@
 #define TIMED_SAMPLES 200 /* in an image, for its cost to be believed */
 #define RESTARTS 5
 #define DRAIN_NS 1000000000u
-#define SYSCLK_GHZ 1.0 /* nominal; the interval in clocks need only be near the one asked for */
+#define SLICE_NS 1000000 /* of a nap, between looks at what others want */
+#define SYSCLK_GHZ 1.0   /* nominal; the interval in clocks need only be near the one asked for */
 
 static int open_availability(struct sampler *s, struct err *err) {
     struct pm_availability a = PM_SIZED(struct pm_availability);
@@ -201,26 +202,32 @@ static void keep(struct sampler *s, const struct trace_sample *sample) {
     s->samples += trace_writer_sample(s->trace, sample, 1);
 }
 
-/* Wakes when about half an image must have filled. */
+static bool called(const struct sampler *s) { return atomic_load(s->stop) || atomic_load(s->pause); }
+
+/* Wakes when about half an image must have filled, or somebody wants something. */
 static void nap(const struct sampler *s) {
     uint64_t ns = MIN(MAX(s->interval_ns * IMAGE_SAMPLES / 2, 1000000u), 50000000u);
-    nanosleep(&(struct timespec){ .tv_nsec = (long)ns }, NULL);
+    for (uint64_t slept = 0; slept < ns && !called(s); slept += SLICE_NS)
+        nanosleep(&(struct timespec){ .tv_nsec = SLICE_NS }, NULL);
+}
+
+static void let_go(struct sampler *s) {
+    struct err ignored;
+    if (!s->sampling) return;
+    simple_call(s, s->api->stop, "stopping to sample", &ignored);
+    simple_call(s, s->api->disable, "letting go of the counters", &ignored);
+    s->sampling = NULL;
+    s->first_dropped = false;
 }
 
 /* So far behind that CUPTI cannot decode what piled up: those samples are lost, the next ones need not be. Starting again
  * with the old handle was seen to fail, so everything is let go and taken again. */
 static int start_again(struct sampler *s, bool *more, struct err *err) {
-    struct err ignored;
     s->overflows++;
     trace_writer_lost(s->trace, TRACE_SAMPLE, TRACE_LOST_SOURCE, 1);
     *more = false;
-    s->first_dropped = false;
     for (int tries = 0; tries < RESTARTS && !atomic_load(s->stop); tries++) {
-        if (s->sampling) {
-            simple_call(s, s->api->stop, "stopping to sample", &ignored);
-            simple_call(s, s->api->disable, "letting go of the counters", &ignored);
-            s->sampling = NULL;
-        }
+        let_go(s);
         if (begin(s, err) == 0) return 0;
         nap(s);
     }
@@ -284,21 +291,38 @@ static int drain(struct sampler *s, bool *more, struct err *err) {
     return info.completed ? reset_image(s, err) : 0;
 }
 
-/* Once stopped, what the hardware still holds is read, but nobody is kept waiting for it. */
-int sampler_loop(struct sampler *s, struct err *err) {
-    bool more = false, stopped = false;
-    uint64_t stopped_ns = UINT64_MAX;
-    while (!stopped || (more && clock_mono_ns() - stopped_ns < DRAIN_NS)) {
-        if (!s->sampling) return 0; /* told to stop while starting again */
-        if (!stopped && atomic_load(s->stop)) {
-            if (simple_call(s, s->api->stop, "stopping to sample", err) < 0) return -1;
-            stopped = true;
-            stopped_ns = clock_mono_ns();
-        }
+/* What the hardware still holds once it has stopped; nobody is kept waiting for it. */
+static int drain_rest(struct sampler *s, struct err *err) {
+    bool more = true;
+    uint64_t start_ns = clock_mono_ns();
+    if (simple_call(s, s->api->stop, "stopping to sample", err) < 0) return -1;
+    while (more && s->sampling && clock_mono_ns() - start_ns < DRAIN_NS)
         if (drain(s, &more, err) < 0) return -1;
-        if (!more && !stopped) nap(s);
-    }
     return 0;
+}
+
+/* Nothing is sampled meanwhile, and the counters are anybody's; the pause is no gap. */
+static int rest(struct sampler *s, struct err *err) {
+    if (drain_rest(s, err) < 0) return -1;
+    let_go(s);
+    s->last_end_ns = 0;
+    atomic_store(&s->resting, true);
+    while (atomic_load(s->pause) && !atomic_load(s->stop))
+        nanosleep(&(struct timespec){ .tv_nsec = SLICE_NS }, NULL);
+    if (atomic_load(s->stop)) return 0;
+    if (begin(s, err) < 0) return -1;
+    atomic_store(&s->resting, false);
+    return 0;
+}
+
+int sampler_loop(struct sampler *s, struct err *err) {
+    int rc = 0;
+    while (rc == 0 && s->sampling && !atomic_load(s->stop)) {
+        bool more = false;
+        rc = atomic_load(s->pause) ? rest(s, err) : drain(s, &more, err);
+        if (rc == 0 && !more) nap(s);
+    }
+    return rc == 0 && s->sampling ? drain_rest(s, err) : rc;
 }
 
 void sampler_close(struct sampler *s) {

@@ -15,7 +15,8 @@ struct sampler {
     struct trace_writer *trace;
     size_t device, devices; /* its number; how many are sampled in this process */
     uint64_t interval_ns;
-    atomic_bool *stop;
+    atomic_bool *stop, *pause; /* told by others: to end; to let go of the counters until told otherwise */
+    atomic_bool resting;       /* has let go of them */
 
     const char *chip;
     uint8_t *availability, *data;

@@ -8,7 +8,7 @@
 
 #define STEPS 400
 
-/* Each step: a memory-bound kernel of 6 us, a tensor kernel of 4 us, 2 us of nothing; samples of 5 us. */
+/* Each step: a memory-bound kernel of 60 us, a tensor kernel of 40 us, 20 us of nothing; samples of 50 us. */
 static bool with_ghost; /* a kernel in the pause, of which the samples show nothing */
 
 static bool with_chip; /* the device says what it is */
@@ -26,7 +26,7 @@ static struct timeline *make_timeline_of(uint64_t sampled_steps) {
         "sm__cycles_active.avg.pct_of_peak_sustained_elapsed;sm__pipe_tensor_cycles_active.avg.x;dram__read_throughput.avg.x;"
         "dram__write_throughput.avg.x;gpc__cycles_elapsed.avg.per_second");
     struct trace_range stage = { .start_ns = 1000,
-                                 .end_ns = 1000 + STEPS * 12000,
+                                 .end_ns = 1000 + STEPS * 120000,
                                  .category = TRACE_CATEGORY_STAGE,
                                  .name = timeline_builder_text(b, "decode"),
                                  .flops = NAN,
@@ -34,28 +34,28 @@ static struct timeline *make_timeline_of(uint64_t sampled_steps) {
                                  .payload = NAN };
     timeline_builder_range(b, &stage, 1);
     for (uint64_t i = 0; i < STEPS; i++) {
-        uint64_t at = 1000 + i * 12000;
+        uint64_t at = 1000 + i * 120000;
         struct trace_kernel k[2] = {
-            { .start_ns = at, .end_ns = at + 6000, .name = names[0], .grid_x = 64 },
-            { .start_ns = at + 6000, .end_ns = at + 10000, .name = names[1], .grid_x = 132 }
+            { .start_ns = at, .end_ns = at + 60000, .name = names[0], .grid_x = 64 },
+            { .start_ns = at + 60000, .end_ns = at + 100000, .name = names[1], .grid_x = 132 }
         };
         timeline_builder_kernel(b, k, 2);
-        struct trace_kernel ghost = { .start_ns = at + 10000,
-                                      .end_ns = at + 12000,
+        struct trace_kernel ghost = { .start_ns = at + 100000,
+                                      .end_ns = at + 120000,
                                       .name = timeline_builder_text(b, "ghost"),
                                       .grid_x = 1 };
         if (with_ghost) timeline_builder_kernel(b, &ghost, 1);
     }
-    for (uint64_t t = 1000; t + 5000 <= 1000 + sampled_steps * 12000; t += 5000) {
+    for (uint64_t t = 1000; t + 50000 <= 1000 + sampled_steps * 120000; t += 50000) {
         double share[2] = { 0 };
-        for (uint64_t ns = t; ns < t + 5000; ns += 1000) {
-            uint64_t phase = (ns - 1000) % 12000;
-            if (phase < 6000)
+        for (uint64_t ns = t; ns < t + 50000; ns += 10000) {
+            uint64_t phase = (ns - 1000) % 120000;
+            if (phase < 60000)
                 share[0] += 0.2;
-            else if (phase < 10000)
+            else if (phase < 100000)
                 share[1] += 0.2;
         }
-        struct trace_sample s = { .start_ns = t, .end_ns = t + 5000, .metrics = metrics };
+        struct trace_sample s = { .start_ns = t, .end_ns = t + 50000, .metrics = metrics };
         s.v0 = 80 * share[0] + 95 * share[1];
         s.v1 = 3 * share[0] + 92 * share[1];
         s.v2 = 86 * share[0] + 15 * share[1];
@@ -89,7 +89,7 @@ TEST(counters_reach_kernels_and_stages_with_bound_and_quality) {
     CHECK_INT(gemv->bound, COUNTER_BOUND_MEMORY);
     CHECK_INT(gemm->bound, COUNTER_BOUND_COMPUTE);
     CHECK_INT(gemm->quality, COUNTER_GOOD);
-    CHECK_NEAR(gemv->exposure_ns, STEPS * 6000.0, STEPS * 60.0);
+    CHECK_NEAR(gemv->exposure_ns, STEPS * 60000.0, STEPS * 600.0);
     const struct counter_stage *st = counters_of_stage(a.counters, 0);
     CHECK(st != NULL);
     CHECK_NEAR(st->mean[COUNTER_SM], (80 * 6 + 95 * 4) / 12.0, 0.2);
@@ -131,7 +131,7 @@ TEST(counters_are_absent_without_samples) {
 /* What the scene moves: 87% for 6 of 12 us, 17% for 4; multiplies: 3% and 92%. */
 #define DRAM_PCT ((87 * 6 + 17 * 4) / 12.0)
 #define TENSOR_PCT ((3 * 6 + 92 * 4) / 12.0)
-#define SECONDS (STEPS * 12e-6)
+#define SECONDS (STEPS * 120e-6)
 
 static const struct analysis_finding *compare_with(double mbu_pct, double mfu_pct, uint64_t sampled_steps,
                                                    struct analysis *a, struct timeline **tl) {
