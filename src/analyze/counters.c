@@ -109,6 +109,13 @@ struct classes {
         uint64_t *v;
         size_t n, cap;
     } pairs;
+    struct {
+        struct class_sum {
+            uint64_t calls;
+            double ns;
+        } * v;
+        size_t n, cap;
+    } sums;              /* like pairs */
     uint32_t *of_kernel; /* of the device's slice */
 };
 
@@ -123,14 +130,18 @@ static void number_classes(const struct analysis *a, const struct timeline_devic
         if (c->of_pair[pair] == ANALYSIS_NONE) {
             c->of_pair[pair] = (uint32_t)c->pairs.n;
             vec_push(&c->pairs, pair);
+            vec_push(&c->sums, ((struct class_sum){ 0 }));
         }
-        c->of_kernel[i] = c->of_pair[pair];
+        struct class_sum *sum = &c->sums.v[c->of_kernel[i] = c->of_pair[pair]];
+        sum->calls++;
+        sum->ns += (double)(a->timeline->kernels.end_ns[k] - a->timeline->kernels.start_ns[k]);
     }
 }
 
 static void free_classes(struct classes *c) {
     free(c->of_pair);
     free(c->pairs.v);
+    free(c->sums.v);
     free(c->of_kernel);
 }
 
@@ -172,11 +183,13 @@ static void add_rows(const struct analysis *a, const struct classes *c, const st
     for (uint32_t class = 0; class < c->pairs.n; class ++) {
         struct counter_row row = { .kernel = (uint32_t)(c->pairs.v[class] / per),
                                    .stage = (uint32_t)(c->pairs.v[class] % per),
+                                   .calls = c->sums.v[class].calls,
+                                   .mean_ns = c->sums.v[class].ns / (double)c->sums.v[class].calls,
                                    .exposure = f->exposure[class],
                                    .exposure_ns = f->exposure[class] * interval_ns };
         if (row.stage == a->nstages) row.stage = ANALYSIS_NONE;
         fill_row(&row, f, class);
-        if (a->kernels[row.kernel].mean_ns < SHORT_NS) row.quality = MIN(row.quality, COUNTER_FAIR);
+        if (row.mean_ns < SHORT_NS) row.quality = MIN(row.quality, COUNTER_FAIR);
         out->rows = vec_fit(out->rows, out->nrows + 1, cap, sizeof *out->rows);
         out->rows[out->nrows++] = row;
     }

@@ -30,6 +30,8 @@ const char *counter_bound_name(enum counter_bound b);
 /* What was measured of a kernel class, or of it within one stage. Values below "fair" are NaN. */
 struct counter_row {
     uint32_t kernel, stage; /* rows of the analysis; stage ANALYSIS_NONE: outside stages */
+    uint64_t calls;         /* in this stage */
+    double mean_ns;         /* of a call */
     double exposure;        /* samples' worth of its own time */
     double exposure_ns;
     double value[COUNTER_SLOTS], error[COUNTER_SLOTS]; /* error: standard error */

@@ -148,6 +148,7 @@ static void write_counter_row(struct jsonw *j, const struct counter_row *r) {
     jsonw_knum(j, "roof_pct", r->roof_pct);
     jsonw_kstr(j, "bound", counter_bound_name(r->bound));
     jsonw_kstr(j, "quality", counter_quality_name(r->quality));
+    jsonw_knum(j, "calls", (double)r->calls), jsonw_knum(j, "mean_ns", r->mean_ns);
     jsonw_knum(j, "exposure_ns", r->exposure_ns), jsonw_knum(j, "exposure_samples", r->exposure);
     jsonw_kobject(j, "standard_error");
     write_slots(j, r->error);

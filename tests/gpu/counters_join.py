@@ -1,8 +1,18 @@
 """counters_join.py NCU.csv RUN_FOLDER...: fitted counters of runs of counters_classes.py beside Nsight Compute's.
 
-NCU.csv is `ncu --csv --page raw --nvtx --print-kernel-base mangled` of the same program. Classes meet by section, demangled name, grid and block.
-Prints a Markdown table for each run and the median absolute difference over classes with more than 1 ms of exposure.
+NCU.csv is `ncu --csv --page raw --nvtx --print-kernel-base mangled` of the same program. Classes meet by section, demangled name, grid and
+block. Prints for each run the median absolute difference over classes with more than 1 ms of exposure, and a Markdown table: every operator
+of the section micro, the most exposed classes of the others, and every class with a figure more than 5 points from ncu's, with the reason.
+Reasons are decided by the two tools' figures alone (reason()), in this order:
+
+ncu's window ncu's time of a kernel begins before its first block and ends after its last (by how much: window()); they agree within 5 points
+             when that is taken off
+ncu's time   the kernel took longer or shorter under ncu; they agree when ncu's figure is taken over the run's own duration
+shapes       launches of the class differ in length under ncu by more than 1.3 times: it holds several shapes, weighed otherwise there
+our error    within three of our own standard errors
+L2           a launch moves less than the L2 cache holds, so that memory traffic (and time with it) depends on what ran before
 """
+import collections
 import csv
 import json
 import re
@@ -20,7 +30,14 @@ METRICS = {
 }
 SCALE = {"us": 1e3, "usecond": 1e3, "ms": 1e6, "msecond": 1e6, "s": 1e9, "second": 1e9, "Ghz": 1e9, "GHz": 1e9, "Mhz": 1e6, "MHz": 1e6,
          "cycle/nsecond": 1e9, "cycle/usecond": 1e6}
+SECTIONS = ["micro", "dense-prefill", "dense-decode", "dense-graph", "moe-prefill", "moe-decode", "moe-graph"]
 ENOUGH_NS = 1e6
+FAR = 5  # points
+SHORT_NS = 12e3
+SHOWN = 7  # classes of each section but micro, whatever their difference
+L2_BYTES, DRAM_BYTES_PER_S = 50e6, 4.8e12  # H200
+FIGURES = {"sm": "SM", "tensor": "tensor", "dram": "DRAM"}
+ERRORS = {"sm": ["sm_pct"], "tensor": ["tensor_pct"], "dram": ["dram_read_pct", "dram_write_pct"]}
 
 
 def short(name):
@@ -75,7 +92,8 @@ def read_ncu(path, sections):
 
 def pool(launches):
     """Mean over launches by their time, as the fit weighs them."""
-    out = {"n": len(launches), "ns": statistics.fmean(v["ns"] for v in launches)}
+    out = {"n": len(launches), "ns": statistics.fmean(v["ns"] for v in launches), "longest": max(v["ns"] for v in launches),
+           "shortest": min(v["ns"] for v in launches)}
     total = sum(v["ns"] for v in launches)
     for m in ("sm", "tensor", "read", "write", "clock"):
         out[m] = None if any(v[m] is None for v in launches) else sum(v[m] * v["ns"] for v in launches) / total
@@ -91,7 +109,7 @@ def read_run(folder):
     for r in trace["counters"]["kernels"]:
         k = kernels[r["kernel"]]
         out.append({"key": (r["stage"], short(k["name"]), tuple(k["grid"] or ()), tuple(k["block"] or ())), "name": k["short_name"],
-                    "ns": k["mean_ns"], "exposure_ns": r["exposure_ns"], "quality": r["quality"], "sm": r["sm_pct"], "tensor": r["tensor_pct"],
+                    "ns": r["mean_ns"], "exposure_ns": r["exposure_ns"], "quality": r["quality"], "sm": r["sm_pct"], "tensor": r["tensor_pct"],
                     "dram": r["dram_pct"], "clock": r["sm_clock_hz"], "error": r["standard_error"]})
     return trace["counters"], out
 
@@ -104,48 +122,104 @@ def pair(ours, theirs):
     return f"{number(ours)} / {number(theirs)}"
 
 
-def table(run, rows, ncu):
-    differences = {"sm": [], "tensor": [], "dram": []}
-    print(f"\n### {run}\n")
-    print("| section | kernel | grid | us ours / ncu | exposure ms | SM ours / ncu | tensor ours / ncu | DRAM ours / ncu | error SM | clock GHz ours / ncu |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
-    alone, left = [], 0
+def error_of(r, m):
+    parts = [r["error"][e] for e in ERRORS[m]]
+    return None if None in parts else sum(e * e for e in parts) ** 0.5
+
+
+def over_own_time(r, n, m):
+    return min(n[m] * n["ns"] / r["ns"], 100)
+
+
+def window(both):
+    """By how much ncu's times are longer: the median over short kernels, of which it is the larger part."""
+    return statistics.median(n["ns"] - r["ns"] for r, n, _ in both if n["ns"] < SHORT_NS and n["longest"] < 1.3 * n["shortest"])
+
+
+def reason(r, n, m, window_ns):
+    """Why the figure m is far from ncu's; None where nothing that was looked at says."""
+    if abs(r[m] - min(n[m] * n["ns"] / max(n["ns"] - window_ns, 1), 100)) <= FAR:
+        return f"ncu's window {100 * window_ns / (n['ns'] - window_ns):+.0f}%"
+    if abs(r[m] - over_own_time(r, n, m)) <= FAR:
+        return f"ncu's time {100 * (n['ns'] / r['ns'] - 1):+.0f}%"
+    if n["longest"] > 1.3 * n["shortest"]:
+        return f"shapes: {n['shortest'] / 1e3:.0f} to {n['longest'] / 1e3:.0f} us"
+    error = error_of(r, m)
+    if error is not None and abs(r[m] - over_own_time(r, n, m)) <= 3 * error:
+        return f"our error {error:.1f}"
+    moved = max(r["dram"] or 0, n["dram"] or 0) / 100 * DRAM_BYTES_PER_S * n["ns"] / 1e9
+    if m == "dram" and moved < L2_BYTES:
+        return f"L2: {moved / 1e6:.1f} MB a launch"
+    return None
+
+
+def differences(rows, ncu):
+    """(row, ncu's, {figure: points}) of classes that both saw for long enough; those that ncu did not see"""
+    both, alone = [], []
     for r in rows:
-        n = ncu.get(r["key"])
         if r["exposure_ns"] < ENOUGH_NS:
             continue
-        if not n:
+        n = ncu.get(r["key"])
+        if n:
+            both.append((r, n, {m: abs(r[m] - n[m]) for m in FIGURES if r[m] is not None and n[m] is not None}))
+        else:
             alone.append(r)
-            continue
-        if r["quality"] == "unknown":
-            left += 1
-        for m, d in differences.items():
-            if r[m] is not None and n[m] is not None:
-                d.append((abs(r[m] - n[m]), r, n))
-        ghz = pair(*(None if v is None else v / 1e9 for v in (r["clock"], n["clock"])))
-        print(f"| {r['key'][0]} | `{r['name'][:60]}` | {','.join(map(str, r['key'][2]))} | {pair(r['ns'] / 1e3, n['ns'] / 1e3)} | "
-              f"{r['exposure_ns'] / 1e6:.1f} | {pair(r['sm'], n['sm'])} | {pair(r['tensor'], n['tensor'])} | {pair(r['dram'], n['dram'])} | "
-              f"{number(r['error']['sm_pct'], 2)} | {ghz} |")
-    print(f"\n{len(alone)} classes with enough exposure were not seen by ncu; {left} are left out by the fit as too uncertain.")
+    return both, alone
+
+
+def reasons(r, n, points, window_ns):
+    return "; ".join(f"{FIGURES[m]}: {reason(r, n, m, window_ns) or 'unexplained'}" for m, d in points.items() if d > FAR)
+
+
+def line(r, n, points, window_ns):
+    values = " | ".join(pair(r[m], n[m]) for m in FIGURES)
+    return (f"| {r['key'][0]} | `{r['name'][:60]}` | {','.join(map(str, r['key'][2]))} | {pair(r['ns'] / 1e3, n['ns'] / 1e3)} | "
+            f"{r['exposure_ns'] / 1e6:.1f} | {values} | {number(r['error']['sm_pct'], 2)} | {reasons(r, n, points, window_ns)} |")
+
+
+def chosen(both):
+    """By section, then exposure."""
+    seen = {}
+    for r, n, points in both:
+        section = r["key"][0]
+        seen[section] = seen.get(section, 0) + bool(points)
+        if points and (section == "micro" or seen[section] <= SHOWN or max(points.values()) > FAR):
+            yield r, n, points
+
+
+def kind(why):
+    return "unexplained" if why is None else " ".join(why.split(":")[0].split()[:2])
+
+
+def summary(both, alone, window_ns):
+    unknown = sum(not points for _, _, points in both)
+    print(f"{len(both)} classes with more than 1 ms of exposure in both; {unknown} of them are left out by the fit as too uncertain; "
+          f"{len(alone)} more were not seen by ncu; ncu's times are longer by {window_ns / 1e3:.2f} us")
+    for m, name in FIGURES.items():
+        v = sorted(p[m] for _, _, p in both if m in p)
+        own = [abs(r[m] - over_own_time(r, n, m)) for r, n, p in both if m in p]
+        far = [reason(r, n, m, window_ns) for r, n, p in both if p.get(m, 0) > FAR]
+        kinds = dict(collections.Counter(kind(why) for why in far))
+        print(f"{name}: {len(v)} classes, median absolute difference {statistics.median(v):.2f} points, 90% within {v[int(0.9 * (len(v) - 1))]:.2f}, "
+              f"largest {v[-1]:.2f}; over the run's own durations {statistics.median(own):.2f}; more than {FAR} points: {len(far)} {kinds}")
+
+
+def table(run, rows, ncu):
+    both, alone = differences(rows, ncu)
+    print(f"\n### {run}\n")
+    window_ns = window(both)
+    summary(both, alone, window_ns)
+    order = {s: i for i, s in enumerate(SECTIONS)}
+    print("\n| section | kernel | grid | us, ours / ncu | exposure ms | SM %, ours / ncu | tensor % | DRAM % | error of SM | differs because |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    for row in sorted(chosen(both), key=lambda x: (order[x[0]["key"][0]], -x[0]["exposure_ns"])):
+        print(line(*row, window_ns))
     for r in alone[:12]:
-        print(f"    not seen: {r['key'][0]} {r['key'][1][:100]} {r['key'][2:]} {r['exposure_ns'] / 1e6:.1f} ms")
-    for m, d in differences.items():
-        v = sorted(x[0] for x in d)
-        same = [abs(r[m] - n[m] * n["ns"] / r["ns"]) for _, r, n in d]
-        if v:
-            print(f"{m}: over the run's own durations instead of ncu's: median {statistics.median(same):.2f} points")
-        if v:
-            print(f"{m}: {len(v)} classes, median absolute difference {statistics.median(v):.2f} points, "
-                  f"90% within {v[int(0.9 * (len(v) - 1))]:.2f}, largest {v[-1]:.2f}")
-        over = [x for x in d if x[0] > 5]
-        for diff, r, n in sorted(over, key=lambda x: -x[0]):
-            print(f"    {m} {diff:5.1f}  {r['key'][0]} {r['name'][:70]} {r['key'][2]} ours {number(r[m])} ncu {number(n[m])}, "
-                  f"{r['ns'] / 1e3:.1f} / {n['ns'] / 1e3:.1f} us")
+        print(f"<!-- not seen by ncu: {r['key'][0]} {r['key'][1][:100]} {r['key'][2:]} {r['exposure_ns'] / 1e6:.1f} ms -->")
 
 
 def main():
-    sections = ["micro", "dense-prefill", "dense-decode", "dense-graph", "moe-prefill", "moe-decode", "moe-graph"]
-    ncu = read_ncu(sys.argv[1], sections)
+    ncu = read_ncu(sys.argv[1], SECTIONS)
     print(f"ncu: {len(ncu)} classes, {sum(v['n'] for v in ncu.values())} launches; metrics read:",
           [m for m in METRICS if any(v.get(m) is not None for v in ncu.values())])
     for folder in sys.argv[2:]:
