@@ -304,11 +304,22 @@ static double mean_clock(const struct timeline *tl) {
     return weight > 0 ? sum / weight : NAN;
 }
 
+static double sampled_devices(const struct timeline *tl) {
+    double n = 0;
+    for (uint32_t d = 0; d < tl->ndevices; d++) {
+        size_t i = 0;
+        while (i < tl->samples.n && tl->samples.device[i] != d) i++;
+        n += i < tl->samples.n;
+    }
+    return MAX(n, 1);
+}
+
 /* The model's shares are of the timed run; recording stretched the one that was sampled. */
 static void derive_stage(const struct analysis *a, uint32_t device, struct counter_stage *row) {
     const struct analysis_stage *s = &a->stages[row->stage];
     double stretched = s->overhead_ratio > 0 ? s->overhead_ratio : 1;
-    row->covered = s->wall_total_ns > 0 ? MIN(row->covered_ns / s->wall_total_ns, 1.0) : NAN;
+    double all_ns = s->wall_total_ns * sampled_devices(a->timeline);
+    row->covered = all_ns > 0 ? MIN(row->covered_ns / all_ns, 1.0) : NAN;
     row->dram_pct = dram_sum(row->mean);
     row->dram_bytes_per_s = row->dram_pct / 100 * peak_bandwidth(a, device);
     row->tensor_at_peak_pct = at_peak_clock(a, device, row->mean[COUNTER_TENSOR], row->mean[COUNTER_CLOCK]);
@@ -368,12 +379,21 @@ static int by_exposure(const void *x, const void *y) {
     return (a < b) - (a > b);
 }
 
-static bool any_overlap(const struct timeline *tl) {
-    for (size_t i = 1; i < tl->kernels.n; i++)
-        if (tl->kernels.start_ns[i] < tl->kernels.end_ns[i - 1] &&
-            tl->shapes[tl->kernels.shape[i]].device == tl->shapes[tl->kernels.shape[i - 1]].device)
-            return true;
-    return false;
+/* Time of moments with several kernels over that of moments with any. Kernels of a device are sorted by start. */
+static double concurrent(const struct timeline *tl) {
+    double busy_ns = 0, shared_ns = 0;
+    for (uint32_t d = 0; d < tl->ndevices; d++) {
+        uint64_t one_until = 0, two_until = 0; /* at least one kernel runs until then, at least two */
+        for (size_t i = 0; i < tl->devices[d].kernel_count; i++) {
+            size_t k = tl->devices[d].first_kernel + i;
+            uint64_t from = tl->kernels.start_ns[k], to = tl->kernels.end_ns[k], second = MIN(to, one_until);
+            if (to > one_until) busy_ns += (double)(to - MAX(from, one_until));
+            if (second > MAX(from, two_until)) shared_ns += (double)(second - MAX(from, two_until));
+            two_until = MAX(two_until, second);
+            one_until = MAX(one_until, to);
+        }
+    }
+    return busy_ns > 0 ? shared_ns / busy_ns : 0;
 }
 
 struct analysis_counters *counters_make(const struct analysis *a) {
@@ -385,7 +405,7 @@ struct analysis_counters *counters_make(const struct analysis *a) {
     out->clock_hz = mean_clock(a->timeline);
     derive_rows(a, out);
     stage_means(a, out);
-    out->concurrent = any_overlap(a->timeline);
+    out->concurrent = concurrent(a->timeline);
     if (out->nrows) qsort(out->rows, out->nrows, sizeof *out->rows, by_exposure);
     return out;
 }

@@ -63,7 +63,8 @@ struct analysis_counters {
     double interval_ns; /* mean */
     double lag_ns;      /* by which samples were moved to fit the kernels best */
     double clock_hz;    /* mean SM clock of all samples */
-    bool concurrent;    /* some kernels ran side by side and share their samples evenly */
+    double
+        concurrent; /* of the kernels' time, 0..1: moments of several kernels, of which each has an even share */
 };
 
 /* NULL: the timeline has no samples. */

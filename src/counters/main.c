@@ -40,7 +40,8 @@ struct worker {
 static void *work(void *arg) {
     struct worker *w = arg;
     if (sampler_loop(&w->sampler, &w->err) < 0)
-        trace_writer_meta(w->sampler.trace, "problem", "counters: %s", w->err.msg);
+        trace_writer_meta(w->sampler.trace, "problem", "counters of GPU %zu: %s", w->sampler.device,
+                          w->err.msg);
     atomic_store(&w->ended, true);
     return NULL;
 }
@@ -103,7 +104,7 @@ static void wait_for_the_end(struct worker *workers, size_t n) {
 static void leave(struct trace_writer *trace, size_t device) {
     struct err ignored;
     trace_writer_meta(trace, "problem",
-                      "counters: sampling of device %zu did not stop within %d s; its last samples are lost",
+                      "counters of GPU %zu: sampling did not stop within %d s; its last samples are lost",
                       device, STOP_LIMIT_S);
     trace_writer_close(trace, &ignored);
     _exit(0);
@@ -141,12 +142,13 @@ static int sample(const struct pm_api *api, struct trace_writer *trace, uint64_t
                                        .stop = &stop,
                                        .pause = &pausing };
         name_device(api, trace, devices[i]);
-        if (start_worker(w) == 0)
+        if (start_worker(w) == 0) {
             running++;
-        else if (!first.msg[0])
-            first = w->err;
+            continue;
+        }
+        trace_writer_meta(trace, "problem", "counters of GPU %zu: %s", devices[i], w->err.msg);
+        if (!first.msg[0]) first = w->err;
     }
-    if (first.msg[0]) trace_writer_meta(trace, "problem", "counters: %s", first.msg);
     if (running)
         printf("ready %s\n", workers[0].sampler.metrics.listed ? workers[0].sampler.metrics.listed : "");
     else

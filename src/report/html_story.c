@@ -162,6 +162,7 @@ static void part(struct table *t, const char *heading, const char *remark, struc
 
 void html_stages(const struct view *v, struct strbuf *out) {
     struct table t;
+    struct strbuf note = STRBUF_INIT;
     if (v->nstages == 0) return;
     html_section(out, "stages", "Stages", NULL);
     strbuf_addstr(out, "<p class=\"lede\">Times: ");
@@ -185,11 +186,9 @@ void html_stages(const struct view *v, struct strbuf *out) {
         "lighter preset.",
         out);
     rows_counters_md(v, &t);
-    part(
-        &t, "Measured by hardware counters, beside the model",
-        "Of the recorded run, idle time included. DRAM stands beside the MBU of that run, tensor activity at the "
-        "highest clock beside its MFU.",
-        out);
+    rows_counters_note(v, &note);
+    part(&t, "Measured by hardware counters, beside the model", note.buf, out);
+    strbuf_free(&note);
     html_section_end(out);
 }
 

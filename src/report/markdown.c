@@ -208,6 +208,16 @@ static void answers(const struct view *v, struct strbuf *out) {
     }
 }
 
+static void counters(const struct view *v, struct strbuf *out) {
+    struct strbuf note = STRBUF_INIT;
+    struct table t;
+    rows_counters_md(v, &t);
+    rows_counters_note(v, &note);
+    if (markdown_section(out, "Measured by hardware counters, beside the model", &t))
+        text_markdown(out, note.buf), strbuf_addstr(out, "\n\n");
+    strbuf_free(&note);
+}
+
 static void profiles(const struct view *v, struct strbuf *out) {
     struct strbuf note = STRBUF_INIT;
     rows_profiles_note(v->a, &note);
@@ -227,7 +237,7 @@ void report_markdown(const struct report_input *in, struct strbuf *out) {
     rows_aggregates_md(&v, &t), markdown_section(out, "Timed repeats", &t);
     rows_tokens_md(&v, &t), markdown_section(out, "From token to token, in the recorded run", &t);
     chart_links(&v, out);
-    rows_counters_md(&v, &t), markdown_section(out, "Measured by hardware counters, beside the model", &t);
+    counters(&v, out);
     rows_idle_md(&v, &t), markdown_section(out, "Why the GPU waited (ms of the recorded run)", &t);
     rows_queue_md(&v, &t), markdown_section(out, "The launch queue", &t);
     rows_communication_md(&v, &t), markdown_section(out, "Communication", &t);

@@ -203,7 +203,8 @@ static void write_counters(struct jsonw *j, const struct analysis *a) {
     if (!c) return;
     jsonw_kobject(j, "counters");
     jsonw_ku64(j, "samples", c->samples), jsonw_ku64(j, "unused_samples", c->unused);
-    jsonw_knum(j, "interval_ns", c->interval_ns), jsonw_kbool(j, "concurrent_kernels", c->concurrent);
+    jsonw_knum(j, "interval_ns", c->interval_ns);
+    jsonw_kbool(j, "concurrent_kernels", c->concurrent > 0), jsonw_knum(j, "concurrent_ratio", c->concurrent);
     jsonw_knum(j, "lag_ns", c->lag_ns);
     jsonw_karray(j, "stages");
     for (size_t i = 0; i < c->nstages; i++) {

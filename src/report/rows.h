@@ -32,6 +32,8 @@ void rows_stability_md(const struct view *v, struct table *t);
 void rows_power_md(const struct view *v, struct table *t);
 void rows_environment_md(const struct view *v, struct table *t);
 void rows_counters_md(const struct view *v, struct table *t); /* stages; no row without counters */
+void rows_counters_note(const struct view *v,
+                        struct strbuf *out); /* how it was sampled; nothing without counters */
 
 /* Columns of the kernel tables that exist only where counters do; values below "fair" are NaN. */
 bool rows_have_counters(const struct view *v);

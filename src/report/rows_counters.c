@@ -5,6 +5,8 @@
 #include "report/rows.h"
 #include "report/text.h"
 
+#define WORTH_SAYING 0.001 /* of the kernels' time */
+
 const struct counter_row *rows_counters_of(const struct view *v, uint32_t kernel) {
     return v->a && v->a->counters ? counters_of_kernel(v->a->counters, kernel) : NULL;
 }
@@ -91,4 +93,20 @@ void rows_counters_md(const struct view *v, struct table *t) {
         percent(t, m->mean[COUNTER_SM]), percent(t, m->mean[COUNTER_OCCUPANCY]);
         table_cell(t, "%s", text_num(m->mean[COUNTER_CLOCK] * 1e-9, 2).s);
     }
+}
+
+void rows_counters_note(const struct view *v, struct strbuf *out) {
+    const struct analysis_counters *c = v->a ? v->a->counters : NULL;
+    if (!c || c->nstages == 0) return;
+    strbuf_addf(
+        out,
+        "Of the recorded run, idle time included: %llu samples, one every %s us. DRAM stands beside the MBU of that "
+        "run, tensor activity at the clock of the peak beside its MFU.",
+        (unsigned long long)c->samples, text_num(c->interval_ns * 1e-3, 0).s);
+    if (c->concurrent >= WORTH_SAYING)
+        strbuf_addf(
+            out,
+            " For %s of the kernels' time several ran side by side: each is given an even share of such moments, "
+            "as counters cannot tell them apart.",
+            text_percent(c->concurrent).s);
 }

@@ -30,7 +30,11 @@ check "it says what it samples once it does" grep -q '^ready sm__cycles_active.*
 run "$INFERPROF" trace dump --kind sample --json c.ipt
 expect "values are in the order of the metrics" 0 out '"v0":50,"v1":25,"v2":30,"v3":10,"v4":40,"v5":1500000000,'
 sampled on
-expect "every GPU is sampled" 0 out 'counters.0' out 'counters.1'
+expect "every GPU is sampled" 0 out 'counters.0.*samples [1-9][0-9]+, missing 0,' out 'counters.1.*samples [1-9][0-9]+, missing 0,'
+sampled on,second=43
+expect "one GPU that cannot be sampled: the other is" 0 out 'counters.0.*samples [1-9]' out 'problem.*counters of GPU 1: .*MIG.*use the whole GPU'
+sampled on,die=999 0
+expect "sampling that fails on the way leaves what it had, and says so" 0 out 'problem.*counters of GPU 0: decoding samples.*999' out 'samples [1-9]'
 sampled on,clock 0
 expect "where the chip cannot trigger by time, by clock" 0 out 'samples [1-9].* missing 0,.* trigger by clock'
 sampled on,narrow 0
@@ -55,6 +59,27 @@ MOCK_PM=on,stuck timeout -k 3 1 "$sampler" c.ipt 100000 0 <&9 >said 2>/dev/null
 check "also on SIGTERM: it need not be killed" test $? -eq 124
 exec 9<&-
 
+# Others may have the counters meanwhile; the pause is no gap in the samples.
+mkfifo words
+MOCK_PM=on "$sampler" c.ipt 100000 0 <words >said 2>/dev/null &
+exec 8>words
+a_moment
+said_all() {
+    tries=0
+    until [ "$(wc -l <said)" -ge "$1" ] || [ $((tries += 1)) -gt 150 ]; do sleep 0.02; done
+}
+echo pause >&8
+said_all 2
+sleep 0.3
+echo resume >&8
+said_all 3
+sleep 0.1
+exec 8>&-
+wait
+check "a pause and its end are answered" test "$(cut -c1-6 said | tr '\n' ' ')" = "ready  paused ready "
+run "$INFERPROF" trace dump --kind meta c.ipt
+expect "samples from before and after a pause, none missed" 0 out 'samples [1-9][0-9]+, missing 0,'
+
 # No permission: one line with the remedy, and everything else goes on.
 refused() { # NAME CODE PATTERN
     rm -rf refused
@@ -77,3 +102,6 @@ check "every class and stage in metrics.json" grep -q '"standard_error":' full/m
 run env MOCK_PM=on "$INFERPROF" run --preset max -o max -- "$app" init push=prefill kernels=2000 sleep=100 pop
 expect "the largest preset samples too" 0
 check "five times as often" grep -q '"interval_ns": *20000,' max/metrics.json
+run env MOCK_PM=on,second=35 "$INFERPROF" run --counters -o half -- "$app" init push=prefill kernels=2000 sleep=100 kernels=2000 pop
+expect "a GPU without counters does not end the run" 0 err 'prefill'
+check "the report says of which GPU there are none" grep -q 'counters of GPU 1: .*ERR_NVGPUCTRPERM' half/report.md

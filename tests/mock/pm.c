@@ -1,6 +1,8 @@
 /* PM sampling of a CUPTI without a GPU. MOCK_PM says how it behaves; without it, this GPU has none. A list, by commas:
  *     on            samples come, as many as time passed since the start
  *     fail=CODE     taking hold of the counters fails with this error
+ *     second=CODE   likewise, of the second GPU alone
+ *     die=CODE      the second decode fails with this error
  *     clock         no trigger by time, as on GA100
  *     narrow        one pass holds three metrics
  *     gap           every tenth sample is not delivered
@@ -9,6 +11,7 @@
  *     choke         the second decode finds more than it can hold
  *     stuck         the second decode never returns
  * Values are by metric: SM 50%, tensor 25%, DRAM 30% and 10%, warps 40%, the clock 1.5 GHz. */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,9 +26,14 @@
     int name(block *p)
 #define CAPACITY 2000
 
-static uint64_t interval_ns, started_ns, delivered, decodes;
-static struct { uint64_t start_ns, end_ns; } image[CAPACITY];
-static size_t in_image;
+static struct gpu {
+    uint64_t interval_ns, started_ns, stopped_ns, delivered, decodes;
+    struct {
+        uint64_t start_ns, end_ns;
+    } image[CAPACITY];
+    size_t in_image;
+    const uint8_t *data; /* where the image lies, as the caller sees it */
+} gpus[8];
 
 static const char *behaves(const char *word) {
     const char *all = getenv("MOCK_PM"), *at = all ? strstr(all, word) : NULL;
@@ -91,62 +99,73 @@ CALL(cuptiProfilerHostEvaluateToGpuValues, struct pm_evaluate) {
     return PM_OK;
 }
 CALL(cuptiPmSamplingEnable, struct pm_enable) {
-    const char *code = behaves("fail=");
-    p->sampling = &in_image;
-    return code ? atoi(code) : PM_OK;
+    const char *code = behaves("fail="), *second = behaves("second=");
+    p->sampling = &gpus[p->device];
+    if (code) return atoi(code);
+    return second && p->device == 1 ? atoi(second) : PM_OK;
 }
 CALL(cuptiPmSamplingDisable, struct pm_sampling) { return p ? PM_OK : 1; }
 CALL(cuptiPmSamplingSetConfig, struct pm_configure) {
     if (p->trigger == PM_TRIGGER_TIME && behaves("clock")) return PM_NOT_SUPPORTED;
-    interval_ns = p->interval;
+    ((struct gpu *)p->sampling)->interval_ns = p->interval;
     return PM_OK;
 }
 CALL(cuptiPmSamplingStart, struct pm_sampling) {
-    (void)p;
-    started_ns = now_ns();
-    delivered = 0;
+    struct gpu *g = p->sampling;
+    g->started_ns = now_ns();
+    g->stopped_ns = g->delivered = 0;
     return PM_OK;
 }
-CALL(cuptiPmSamplingStop, struct pm_sampling) { return p ? PM_OK : 1; }
+CALL(cuptiPmSamplingStop, struct pm_sampling) {
+    ((struct gpu *)p->sampling)->stopped_ns = now_ns();
+    return PM_OK;
+}
 CALL(cuptiPmSamplingGetCounterDataSize, struct pm_data_size) {
     p->bytes = 64;
     return PM_OK;
 }
 CALL(cuptiPmSamplingCounterDataImageInitialize, struct pm_data_init) {
-    (void)p;
-    in_image = 0;
+    struct gpu *g = p->sampling;
+    g->in_image = 0;
+    g->data = p->data;
     return PM_OK;
 }
 
-static void swap_pairs(void) {
-    for (size_t i = 1; i < in_image; i += 2) {
-        __typeof__(image[0]) t = image[i];
-        image[i] = image[i - 1];
-        image[i - 1] = t;
+static void swap_pairs(struct gpu *g) {
+    for (size_t i = 1; i < g->in_image; i += 2) {
+        __typeof__(g->image[0]) t = g->image[i];
+        g->image[i] = g->image[i - 1];
+        g->image[i - 1] = t;
     }
 }
 
 CALL(cuptiPmSamplingDecodeData, struct pm_decode) {
-    uint64_t there = (now_ns() - started_ns) / interval_ns;
-    if (behaves("choke") && ++decodes == 2) return PM_OUT_OF_MEMORY;
-    if (behaves("stuck") && ++decodes == 2)
+    struct gpu *g = p->sampling;
+    uint64_t until_ns = g->stopped_ns ? g->stopped_ns : now_ns(),
+             there = (until_ns - g->started_ns) / g->interval_ns;
+    bool second = ++g->decodes == 2;
+    if (behaves("choke") && second) return PM_OUT_OF_MEMORY;
+    if (behaves("die=") && second) return atoi(behaves("die="));
+    if (behaves("stuck") && second)
         for (;;) sleep(1);
-    for (; delivered < there && in_image < CAPACITY; delivered++) {
-        if (behaves("gap") && delivered % 10 == 9) continue;
-        image[in_image].start_ns = started_ns + delivered * interval_ns;
-        image[in_image++].end_ns = started_ns + (delivered + 1) * interval_ns;
+    for (; g->delivered < there && g->in_image < CAPACITY; g->delivered++) {
+        if (behaves("gap") && g->delivered % 10 == 9) continue;
+        g->image[g->in_image].start_ns = g->started_ns + g->delivered * g->interval_ns;
+        g->image[g->in_image++].end_ns = g->started_ns + (g->delivered + 1) * g->interval_ns;
     }
-    if (behaves("disorder")) swap_pairs();
+    if (behaves("disorder")) swap_pairs(g);
     p->overflow = behaves("full") != NULL;
-    p->stop_reason = delivered < there ? PM_STOP_DATA_FULL : 0;
+    p->stop_reason = g->delivered < there ? PM_STOP_DATA_FULL : 0;
     return PM_OK;
 }
 CALL(cuptiPmSamplingGetCounterDataInfo, struct pm_data_info) {
-    p->completed = p->populated = in_image;
+    for (size_t i = 0; i < sizeof gpus / sizeof gpus[0]; i++)
+        if (gpus[i].data == p->data) p->completed = p->populated = gpus[i].in_image;
     return PM_OK;
 }
 CALL(cuptiPmSamplingCounterDataGetSampleInfo, struct pm_sample_info) {
-    p->start_ns = image[p->sample].start_ns;
-    p->end_ns = image[p->sample].end_ns;
+    const struct gpu *g = p->sampling;
+    p->start_ns = g->image[p->sample].start_ns;
+    p->end_ns = g->image[p->sample].end_ns;
     return PM_OK;
 }

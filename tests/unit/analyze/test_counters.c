@@ -279,3 +279,41 @@ TEST(a_kernel_that_the_samples_do_not_show_is_unknown_not_zero) {
     analysis_free(&a);
     timeline_close(tl);
 }
+
+/* Two GPUs with a kernel class of the same name: each is fitted by its own samples. On the second, another kernel runs beside
+ * it all the time. */
+TEST(each_gpu_is_fitted_by_its_own_samples) {
+    struct timeline_builder *b = timeline_builder_open();
+    struct analysis a;
+    timeline_builder_process(b, "a.ipt");
+    uint32_t one = timeline_builder_text(b, "kernel"), other = timeline_builder_text(b, "beside"),
+             metrics = timeline_builder_text(b, "sm__cycles_active.avg.x");
+    for (uint64_t i = 0; i < 300; i++) { /* 60 us of work, 60 us of nothing */
+        uint64_t at = 1000000 + i * 120000;
+        for (uint32_t d = 0; d < 2; d++) {
+            struct trace_kernel k = {
+                .start_ns = at, .end_ns = at + 60000, .name = one, .grid_x = 64, .device = d
+            };
+            timeline_builder_kernel(b, &k, 1);
+            k.name = other, k.stream = 2;
+            if (d == 1) timeline_builder_kernel(b, &k, 1);
+            struct trace_sample s[2] = {
+                { .start_ns = at, .end_ns = at + 60000, .metrics = metrics, .device = d, .v0 = d ? 30 : 70 },
+                { .start_ns = at + 60000, .end_ns = at + 120000, .metrics = metrics, .device = d }
+            };
+            timeline_builder_sample(b, s, 2);
+        }
+    }
+    struct timeline *tl = timeline_builder_finish(b);
+    analyze_run(tl, NULL, &a);
+    CHECK_INT(a.counters->nrows, 3);
+    for (size_t i = 0; i < 3; i++) {
+        const struct counter_row *r = &a.counters->rows[i];
+        uint32_t device = tl->shapes[a.kernels[r->kernel].shape].device;
+        CHECK_NEAR(r->value[COUNTER_SM], device ? 30 : 70, 0.5);
+        CHECK_NEAR(r->exposure, device ? 150 : 300, 1); /* half of each moment, where two run */
+    }
+    CHECK_NEAR(a.counters->concurrent, 0.5, 1e-6);
+    analysis_free(&a);
+    timeline_close(tl);
+}
