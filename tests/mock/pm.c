@@ -2,7 +2,7 @@
  *     on            samples come, as many as time passed since the start
  *     fail=CODE     taking hold of the counters fails with this error
  *     second=CODE   likewise, of the second GPU alone
- *     die=CODE      the second decode fails with this error
+ *     die=CODE      the third decode fails with this error
  *     clock         no trigger by time, as on GA100
  *     narrow        one pass holds three metrics
  *     gap           every tenth sample is not delivered
@@ -145,7 +145,7 @@ CALL(cuptiPmSamplingDecodeData, struct pm_decode) {
              there = (until_ns - g->started_ns) / g->interval_ns;
     bool second = ++g->decodes == 2;
     if (behaves("choke") && second) return PM_OUT_OF_MEMORY;
-    if (behaves("die=") && second) return atoi(behaves("die="));
+    if (behaves("die=") && g->decodes == 3) return atoi(behaves("die="));
     if (behaves("stuck") && second)
         for (;;) sleep(1);
     for (; g->delivered < there && g->in_image < CAPACITY; g->delivered++) {
