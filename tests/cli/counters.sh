@@ -60,6 +60,7 @@ check "also on SIGTERM: it need not be killed" test $? -eq 124
 exec 9<&-
 
 # Others may have the counters meanwhile; the pause is no gap in the samples.
+rm -f c.ipt said
 mkfifo words
 MOCK_PM=on "$sampler" c.ipt 100000 0 <words >said 2>/dev/null &
 exec 8>words

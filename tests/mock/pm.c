@@ -24,16 +24,16 @@
 #define CALL(name, block)      \
     EXPORT int name(block *p); \
     int name(block *p)
-#define CAPACITY 2000
 
-static struct gpu {
-    uint64_t interval_ns, started_ns, stopped_ns, delivered, decodes;
-    struct {
+static struct gpu { uint64_t interval_ns, started_ns, stopped_ns, delivered, decodes; } gpus[8];
+
+/* What the caller's bytes hold. */
+struct image {
+    size_t n;
+    struct moments {
         uint64_t start_ns, end_ns;
-    } image[CAPACITY];
-    size_t in_image;
-    const uint8_t *data; /* where the image lies, as the caller sees it */
-} gpus[8];
+    } v[];
+};
 
 static const char *behaves(const char *word) {
     const char *all = getenv("MOCK_PM"), *at = all ? strstr(all, word) : NULL;
@@ -121,26 +121,26 @@ CALL(cuptiPmSamplingStop, struct pm_sampling) {
     return PM_OK;
 }
 CALL(cuptiPmSamplingGetCounterDataSize, struct pm_data_size) {
-    p->bytes = 64;
+    p->bytes = sizeof(struct image) + p->max_samples * sizeof(struct moments);
     return PM_OK;
 }
 CALL(cuptiPmSamplingCounterDataImageInitialize, struct pm_data_init) {
-    struct gpu *g = p->sampling;
-    g->in_image = 0;
-    g->data = p->data;
+    ((struct image *)(void *)p->data)->n = 0;
     return PM_OK;
 }
 
-static void swap_pairs(struct gpu *g) {
-    for (size_t i = 1; i < g->in_image; i += 2) {
-        __typeof__(g->image[0]) t = g->image[i];
-        g->image[i] = g->image[i - 1];
-        g->image[i - 1] = t;
+static void swap_pairs(struct image *image) {
+    for (size_t i = 1; i < image->n; i += 2) {
+        struct moments t = image->v[i];
+        image->v[i] = image->v[i - 1];
+        image->v[i - 1] = t;
     }
 }
 
 CALL(cuptiPmSamplingDecodeData, struct pm_decode) {
     struct gpu *g = p->sampling;
+    struct image *image = (void *)p->data;
+    size_t capacity = (p->bytes - sizeof *image) / sizeof image->v[0];
     uint64_t until_ns = g->stopped_ns ? g->stopped_ns : now_ns(),
              there = (until_ns - g->started_ns) / g->interval_ns;
     bool second = ++g->decodes == 2;
@@ -148,24 +148,23 @@ CALL(cuptiPmSamplingDecodeData, struct pm_decode) {
     if (behaves("die=") && g->decodes == 3) return atoi(behaves("die="));
     if (behaves("stuck") && second)
         for (;;) sleep(1);
-    for (; g->delivered < there && g->in_image < CAPACITY; g->delivered++) {
+    for (; g->delivered < there && image->n < capacity; g->delivered++) {
         if (behaves("gap") && g->delivered % 10 == 9) continue;
-        g->image[g->in_image].start_ns = g->started_ns + g->delivered * g->interval_ns;
-        g->image[g->in_image++].end_ns = g->started_ns + (g->delivered + 1) * g->interval_ns;
+        image->v[image->n].start_ns = g->started_ns + g->delivered * g->interval_ns;
+        image->v[image->n++].end_ns = g->started_ns + (g->delivered + 1) * g->interval_ns;
     }
-    if (behaves("disorder")) swap_pairs(g);
+    if (behaves("disorder")) swap_pairs(image);
     p->overflow = behaves("full") != NULL;
     p->stop_reason = g->delivered < there ? PM_STOP_DATA_FULL : 0;
     return PM_OK;
 }
 CALL(cuptiPmSamplingGetCounterDataInfo, struct pm_data_info) {
-    for (size_t i = 0; i < sizeof gpus / sizeof gpus[0]; i++)
-        if (gpus[i].data == p->data) p->completed = p->populated = gpus[i].in_image;
+    p->completed = p->populated = ((const struct image *)(const void *)p->data)->n;
     return PM_OK;
 }
 CALL(cuptiPmSamplingCounterDataGetSampleInfo, struct pm_sample_info) {
-    const struct gpu *g = p->sampling;
-    p->start_ns = g->image[p->sample].start_ns;
-    p->end_ns = g->image[p->sample].end_ns;
+    const struct image *image = (const void *)p->data;
+    p->start_ns = image->v[p->sample].start_ns;
+    p->end_ns = image->v[p->sample].end_ns;
     return PM_OK;
 }
