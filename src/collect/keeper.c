@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "collect/call_clock.h"
 #include "collect/clocks.h"
 #include "collect/cupti.h"
 #include "collect/devices.h"
@@ -42,6 +43,7 @@ static void work(uint64_t now) {
     bool gpu = atomic_load(&keeper.gpu);
     if (gpu) window_tick(now);
     if (due(&drained, now, DRAIN_MS)) {
+        call_clock_tick();
         thread_drain_all();
         devices_tick();
         gemm_tick();

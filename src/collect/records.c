@@ -19,28 +19,13 @@ static const struct layout *layout;
 
 void records_start(void) { layout = layout_find(cupti.version); }
 
-/* ---- when calls began: a slot holds 14 more bits of the id and the time in units of 256 ns, modulo 2^48 */
-#define CALL_SLOTS (1u << 18) /* more than are launched before their kernels are read */
-static _Atomic uint64_t call_times[CALL_SLOTS];
-
-static uint64_t call_ticks(uint64_t ns) { return ns >> 8 & (((uint64_t)1 << 48) - 1); }
-
-void records_note_call(uint32_t correlation, uint64_t start_ns) {
-    atomic_store_explicit(&call_times[correlation % CALL_SLOTS],
-                          (uint64_t)(correlation / CALL_SLOTS) << 48 | call_ticks(start_ns),
-                          memory_order_relaxed);
-}
-
-static bool is_noted(uint32_t correlation) {
-    uint64_t slot = atomic_load_explicit(&call_times[correlation % CALL_SLOTS], memory_order_relaxed);
-    return slot != 0 && slot >> 48 == correlation / CALL_SLOTS;
-}
+_Atomic uint64_t records_calls[RECORDS_CALLS];
 
 /* How long before its call a kernel started, in ns; 0 or less: after it, or the call is not known. */
 static int64_t before_call_ns(uint32_t correlation, uint64_t start_ns) {
-    uint64_t slot = atomic_load_explicit(&call_times[correlation % CALL_SLOTS], memory_order_relaxed);
-    if (!is_noted(correlation)) return 0;
-    uint64_t ahead = (slot - call_ticks(start_ns)) << 16; /* wraps at 48 bits */
+    uint64_t slot = atomic_load_explicit(&records_calls[correlation % RECORDS_CALLS], memory_order_relaxed);
+    if (!records_has_call(correlation)) return 0;
+    uint64_t ahead = (slot - records_call_ticks(start_ns)) << 16; /* wraps at 48 bits */
     return ((int64_t)ahead >> 16) * 256;
 }
 
@@ -65,7 +50,7 @@ static void batch_write(struct batch *b) {
 /* False: of no window, or the times cannot be what happened; counted, and not used. */
 static bool usable(struct batch *b, enum trace_kind kind, uint32_t correlation, uint64_t start,
                    uint64_t end) {
-    if (settings.launches && window_is_partial() && !is_noted(correlation)) {
+    if (settings.launches && window_is_partial() && !records_has_call(correlation)) {
         b->counts.outside++;
         return false;
     }

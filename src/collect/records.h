@@ -2,6 +2,8 @@
 #ifndef COLLECT_RECORDS_H
 #define COLLECT_RECORDS_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,8 +20,20 @@ struct record_counts {
 void records_start(void); /* before the first buffer */
 /* Reads a buffer that CUPTI gave back; `dropped`: how many records it says it threw away before. */
 void records_read(struct trace_writer *w, uint8_t *buffer, size_t valid, uint64_t dropped);
-/* The moment a call with this correlation id began: its kernels cannot be older. */
-void records_note_call(uint32_t correlation, uint64_t start_ns);
+/* When calls began, by correlation id: their kernels cannot be older, and what has no call is of no window. A slot holds
+ * 14 more bits of the id and the time in units of 256 ns, modulo 2^48. */
+#define RECORDS_CALLS (1u << 18) /* more than are launched before their kernels are read */
+extern _Atomic uint64_t records_calls[RECORDS_CALLS];
+static inline uint64_t records_call_ticks(uint64_t ns) { return ns >> 8 & (((uint64_t)1 << 48) - 1); }
+static inline void records_note_call(uint32_t correlation, uint64_t start_ns) {
+    atomic_store_explicit(&records_calls[correlation % RECORDS_CALLS],
+                          (uint64_t)(correlation / RECORDS_CALLS) << 48 | records_call_ticks(start_ns),
+                          memory_order_relaxed);
+}
+static inline bool records_has_call(uint32_t correlation) {
+    uint64_t slot = atomic_load_explicit(&records_calls[correlation % RECORDS_CALLS], memory_order_relaxed);
+    return slot != 0 && slot >> 48 == correlation / RECORDS_CALLS;
+}
 void records_counts(struct record_counts *out); /* so far */
 
 #endif

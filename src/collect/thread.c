@@ -19,22 +19,30 @@ static bool have_key;
 static __thread struct thread_state *self;
 static __thread bool refused;
 
-static void drain(struct thread_state *t) {
-    uint32_t n = t->nlaunches;
-    struct trace_writer *w = n ? output_take() : NULL;
-    t->nlaunches = 0;
-    if (!w) return;
-    trace_writer_launch(w, t->launches, n);
-    output_give();
+/* From tail to head, in two pieces where it goes round. Without a file they are dropped. */
+static void hand_on(struct thread_state *t) {
+    unsigned tail = atomic_load_explicit(&t->tail, memory_order_relaxed);
+    unsigned head = atomic_load_explicit(&t->head, memory_order_acquire);
+    struct trace_writer *w = head != tail ? output_take() : NULL;
+    if (w) {
+        unsigned n = head - tail, first = MIN(n, THREAD_RING - tail % THREAD_RING);
+        trace_writer_launch(w, t->ring + tail % THREAD_RING, first);
+        trace_writer_launch(w, t->ring, n - first);
+        output_give();
+    }
+    atomic_store_explicit(&t->tail, head, memory_order_release);
+}
+
+void thread_drain(struct thread_state *t) {
+    if (atomic_flag_test_and_set_explicit(&t->busy, memory_order_acquire)) return; /* another is at it */
+    hand_on(t);
+    atomic_flag_clear_explicit(&t->busy, memory_order_release);
 }
 
 static void on_thread_end(void *arg) {
     struct thread_state *t = arg;
-    if (!atomic_flag_test_and_set_explicit(&t->busy, memory_order_acquire)) {
-        drain(t);
-        atomic_flag_clear_explicit(&t->busy, memory_order_release);
-    } /* else the keeper is just doing it */
-    t->nopen = t->too_deep = t->call_id = 0;
+    thread_drain(t);
+    t->nopen = t->too_deep = 0;
     self = NULL;
     atomic_store(&t->in_use, false);
 }
@@ -77,26 +85,8 @@ struct thread_state *thread_self(void) {
     return self = t;
 }
 
-void thread_put_launch(struct thread_state *t, const struct trace_launch *l) {
-    t->calls++;
-    if (!atomic_flag_test_and_set_explicit(&t->busy, memory_order_acquire)) {
-        t->launches[t->nlaunches++] = *l;
-        if (t->nlaunches == THREAD_BATCH) drain(t);
-        atomic_flag_clear_explicit(&t->busy, memory_order_release);
-        return;
-    }
-    struct trace_writer *w = output_take(); /* the keeper is emptying the batch: do not wait for it */
-    if (!w) return;
-    trace_writer_launch(w, l, 1);
-    output_give();
-}
-
 void thread_drain_all(void) {
-    for (struct thread_state *t = atomic_load(&all); t; t = t->next) {
-        if (atomic_flag_test_and_set_explicit(&t->busy, memory_order_acquire)) continue;
-        drain(t);
-        atomic_flag_clear_explicit(&t->busy, memory_order_release);
-    }
+    for (struct thread_state *t = atomic_load(&all); t; t = t->next) thread_drain(t);
 }
 
 void thread_each_open(void (*visit)(uint32_t tid, uint32_t depth, const struct open_range *r)) {
@@ -128,7 +118,7 @@ void thread_each(void (*visit)(uint32_t tid)) {
 void thread_after_fork(void) {
     for (struct thread_state *t = atomic_load(&all); t; t = t->next) {
         atomic_flag_clear(&t->busy);
-        t->nlaunches = t->call_id = 0;
+        atomic_store(&t->tail, atomic_load(&t->head));
         t->nopen = t->too_deep = 0;
         if (t != self) atomic_store(&t->in_use, false);
     }

@@ -1,6 +1,6 @@
-/* What the collector keeps for each thread of the program: the call it is in, its open NVTX ranges, and the records
- * that wait to go to the file together. The owner appends; the keeper thread empties what lies too long. Neither
- * waits for the other: who finds it busy goes another way. */
+/* What the collector keeps for each thread of the program: its open NVTX ranges, and the launches that wait to go to the
+ * file together. The owner appends to a ring without any lock; the owner empties it when it is half full, the keeper
+ * thread when it lies too long. Neither waits for the other: who finds it busy goes another way. */
 #ifndef COLLECT_THREAD_H
 #define COLLECT_THREAD_H
 
@@ -10,7 +10,7 @@
 
 #include "trace/format.h"
 
-#define THREAD_BATCH 64
+#define THREAD_RING 128
 #define THREAD_MAX_OPEN 256 /* NVTX ranges on one thread; deeper ones are counted as lost */
 
 struct open_range {
@@ -26,15 +26,12 @@ struct open_range {
 };
 
 struct thread_state {
-    atomic_flag busy;
-    atomic_bool in_use; /* false: its thread ended; the next new thread may have it */
     uint32_t tid;
-    uint64_t call_start_ns; /* of the CUDA call it is in */
-    uint32_t call_correlation;
-    uint32_t call_id;       /* callback id; 0: in none */
+    atomic_uint head, tail; /* launches appended and handed on so far: the ring holds those between */
     uint64_t calls, passed; /* so far: recorded; made while no window was open */
-    uint32_t nlaunches;
-    struct trace_launch launches[THREAD_BATCH];
+    atomic_flag busy;       /* somebody is emptying the ring */
+    atomic_bool in_use;     /* false: its thread ended; the next new thread may have it */
+    struct trace_launch ring[THREAD_RING];
     uint32_t nopen, too_deep;
     struct open_range open[THREAD_MAX_OPEN];
     struct thread_state *next;
@@ -42,7 +39,18 @@ struct thread_state {
 
 struct thread_state *thread_self(void); /* NULL: no memory, or too many threads */
 uint32_t thread_id(void);               /* the kernel's number for this thread */
-void thread_put_launch(struct thread_state *t, const struct trace_launch *l);
+/* Where the owner puts its next launch; NULL: the ring is full. thread_keep() then makes it count. */
+static inline struct trace_launch *thread_next(struct thread_state *t) {
+    unsigned head = atomic_load_explicit(&t->head, memory_order_relaxed);
+    if (head - atomic_load_explicit(&t->tail, memory_order_acquire) == THREAD_RING) return NULL;
+    return &t->ring[head % THREAD_RING];
+}
+void thread_drain(struct thread_state *t);
+static inline void thread_keep(struct thread_state *t) {
+    unsigned head = atomic_load_explicit(&t->head, memory_order_relaxed) + 1;
+    atomic_store_explicit(&t->head, head, memory_order_release);
+    if (head - atomic_load_explicit(&t->tail, memory_order_relaxed) >= THREAD_RING / 2) thread_drain(t);
+}
 /* Hands every thread's waiting records to the file. */
 void thread_drain_all(void);
 /* Calls visit for every open range of every thread. */

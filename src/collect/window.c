@@ -86,17 +86,18 @@ static void stop_kernels(uint64_t now) {
     budget_pay_switch(clock_mono_ns() - before);
 }
 
-/* Launches are watched before kernels are recorded, so that every kernel finds its launch. */
+/* Kernels are recorded before launches are: each launch of the window has its kernels, and what was launched before, or
+ * by a call that was under way, is left out. */
 static void open_window(void) {
-    callbacks_capture(true);
     if (!win.draining) activity_capture(true);
     win.draining = false;
     begin_window();
+    callbacks_capture(true);
 }
 
 static void close_window(uint64_t now) {
-    end_window();
     callbacks_capture(false);
+    end_window();
     win.closed_mono_ns = now;
     win.closed_outside = outside();
     win.draining = true;
@@ -172,7 +173,8 @@ void window_tick(uint64_t now) {
     if (!atomic_load(&win.started)) return;
     look_at_clock(now);
     if (pthread_mutex_trylock(&win.switching) != 0) return; /* next time */
-    if (settings.budget_pct > 0 && !win.parked_mono_ns) atomic_store(&win.budget_ok, budget_allows(now));
+    if (settings.budget_pct > 0 && !win.parked_mono_ns)
+        atomic_store(&win.budget_ok, budget_allows(clock_mono_ns()));
     pthread_mutex_unlock(&win.switching);
     settle();
     if (pthread_mutex_trylock(&win.switching) != 0) return;

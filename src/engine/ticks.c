@@ -2,17 +2,6 @@
 
 #include "base/util.h"
 
-#if defined(__x86_64__)
-#include <cpuid.h>
-/* Counts on at one rate, whatever the core's clock does and while it sleeps. */
-static bool counter_is_steady(void) {
-    unsigned a, b, c, d;
-    return __get_cpuid(0x80000007, &a, &b, &c, &d) && (d >> 8 & 1);
-}
-#else
-static bool counter_is_steady(void) { return false; }
-#endif
-
 void ticks_init(struct ticks *t) {
     t->counter = counter_is_steady();
     t->at = ticks_now(t);

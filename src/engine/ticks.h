@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/clock.h"
+#include "base/counter.h"
 
 struct ticks {
     bool counter; /* else: ticks are nanoseconds already */
@@ -28,11 +29,7 @@ struct ticks_span ticks_span(struct ticks *t);
 uint64_t ticks_ns(const struct ticks_span *s, uint64_t ticks); /* never outside the span */
 
 static inline uint64_t ticks_now(const struct ticks *t) {
-#if defined(__x86_64__)
-    if (t->counter) return __builtin_ia32_rdtsc();
-#endif
-    (void)t;
-    return clock_wall_ns();
+    return t->counter ? counter_now() : clock_wall_ns();
 }
 
 #endif

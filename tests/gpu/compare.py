@@ -1,8 +1,9 @@
-"""Holds a trace against torch.profiler's account of the same program, and against itself.
+"""Holds a trace against torch.profiler's account of the same programs, and against itself.
 
-    compare.py NAME TRACE.jsonl TORCH.json
+    compare.py TRACE.jsonl TORCH.json
 
-TRACE.jsonl is `inferprof trace dump --json`. Prints one line and exits 1 if anything does not hold.
+TRACE.jsonl is `inferprof trace dump --json` of `workloads.py PROGRAMS`, TORCH.json what the same with --torch-profile left. Prints a
+line a program and exits 1 if anything does not hold.
 """
 import collections
 import json
@@ -10,39 +11,59 @@ import subprocess
 import sys
 
 
-def main():
-    name, trace, torch_file = sys.argv[1:]
-    kernels, launches = [], set()
-    for line in open(trace):
+def read(path):
+    kernels, launches, ranges = [], {}, []
+    for line in open(path):
         r = json.loads(line)
-        kind = r.get("kind")
-        if kind == "kernel":
+        if r["kind"] == "kernel":
             kernels.append(r)
-        elif kind == "launch":
-            launches.add(r["correlation"])
-    want = json.load(open(torch_file))["kernels"]
+        elif r["kind"] == "launch":
+            launches[r["correlation"]] = r
+        elif r["kind"] == "range" and r["name"] == "measured":
+            ranges.append((r["start_ns"], r["end_ns"]))
+    return kernels, launches, sorted(ranges)
+
+
+def by_plain_name(kernels):
     ours = collections.Counter(k["name"] for k in kernels)
     plain = subprocess.run(["c++filt"], input="\n".join(ours), capture_output=True, text=True).stdout.split("\n")
-    by_plain = collections.Counter()
+    result = collections.Counter()
     for mangled, demangled in zip(ours, plain):
-        by_plain[demangled] += ours[mangled]
-    want_n = {k: v[0] for k, v in want.items()}
-    differ = [(k, by_plain.get(k, 0), want_n.get(k, 0)) for k in set(by_plain) | set(want_n)
-              if by_plain.get(k, 0) != want_n.get(k, 0)]
-    ours_ns = sum(k["end_ns"] - k["start_ns"] for k in kernels)
-    want_ns = sum(v[1] for v in want.values())
-    orphans = sum(k["correlation"] not in launches for k in kernels)
-    # Each nanosecond owned once: no two kernels of a stream overlap.
-    overlaps, last = 0, {}
+        result[demangled] += ours[mangled]
+    return result
+
+
+def overlaps(kernels):
+    """Kernels that began before the last one of their stream had ended."""
+    n, last = 0, {}
     for k in sorted(kernels, key=lambda k: k["start_ns"]):
         key = (k.get("device", 0), k.get("context", 0), k.get("stream", 0))
-        overlaps += k["start_ns"] < last.get(key, 0)
+        n += k["start_ns"] < last.get(key, 0)
         last[key] = max(last.get(key, 0), k["end_ns"])
-    print(f"{name:<8} kernels {len(kernels)} / torch {sum(want_n.values())}  time {ours_ns / 1e6:.3f} / {want_ns / 1e6:.3f} ms"
-          f"  names that differ {len(differ)}  without launch {orphans}  launches {len(launches)}  overlaps in a stream {overlaps}")
+    return n
+
+
+def compare(name, kernels, want):
+    ours, theirs = by_plain_name(kernels), {k: v[0] for k, v in want.items()}
+    differ = [(k, ours.get(k, 0), theirs.get(k, 0)) for k in set(ours) | set(theirs) if ours.get(k, 0) != theirs.get(k, 0)]
+    ours_ns, theirs_ns = sum(k["end_ns"] - k["start_ns"] for k in kernels), sum(v[1] for v in want.values())
+    print(f"{name:<8} kernels {len(kernels)} / torch {sum(theirs.values())}  time {ours_ns / 1e6:.3f} / {theirs_ns / 1e6:.3f} ms"
+          f"  names that differ {len(differ)}  overlaps in a stream {overlaps(kernels)}")
     for d in differ[:5]:
         print("    differs:", d)
-    return 0 if not orphans and len(kernels) == sum(want_n.values()) else 1
+    return not differ
+
+
+def main():
+    kernels, launches, ranges = read(sys.argv[1])
+    torch = json.load(open(sys.argv[2]))
+    orphans = sum(k["correlation"] not in launches for k in kernels)
+    print(f"{len(kernels)} kernels, {len(launches)} launches, kernels without a launch {orphans}")
+    good = orphans == 0 and len(ranges) == len(torch)
+    for (begin, end), (name, want) in zip(ranges, torch.items()):
+        mine = [k for k in kernels if k["correlation"] in launches and begin <= launches[k["correlation"]]["start_ns"] <= end]
+        good &= compare(name, mine, want["kernels"])
+    return 0 if good else 1
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ import torch
 
 import workloads
 
-ROUNDS = {"eager": 3, "graph": 20, "prefill": 2}  # a block: about 25 ms
+ROUNDS = {"eager": 2, "graph": 15, "prefill": 2}  # a block: 12 to 20 ms
 TORCH_ROUNDS = {"eager": 8, "graph": 50, "prefill": 4}  # its profiler takes long to switch
 BUDGET_ROUNDS = {"eager": 15, "graph": 100, "prefill": 8}  # 0.1 s and more, so that windows are rarely cut by a block's end
 ALL = "kernels,copies,launches,syncs"

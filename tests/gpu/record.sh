@@ -29,7 +29,7 @@ if [ -n "${INFERPROF:-}" ]; then
     for p in eager graph multi; do
         "$PYTHON" "$GPU/workloads.py" "$p" --rounds "$(case $p in eager) echo 2 ;; graph) echo 4 ;; *) echo 6 ;; esac)" \
             --torch-profile "$WORK/$p.torch.json" >/dev/null
-        "$PYTHON" "$GPU/compare.py" "$p" "$WORK/$p.jsonl" "$WORK/$p.torch.json"
+        "$PYTHON" "$GPU/compare.py" "$WORK/$p.jsonl" "$WORK/$p.torch.json"
     done
 fi
 tar -C "$WORK" -czf "$OUT/record.tar.gz" --exclude='*.tape' .

@@ -1,13 +1,43 @@
-"""Reads lines "ARM START JSON END" of run_all.sh and says what whole processes took with and without the collector."""
-import json
-import statistics
-import sys
+"""Whole processes with and without the collector, one after the other in the order off, on, on, off.
 
-arms = {"on": [], "off": []}
-for line in sys.stdin:
-    arm, start, rest = line.split(" ", 2)
-    doc, end = rest.rsplit(" ", 1)
-    arms[arm].append((json.loads(doc)["seconds"], float(end) - float(start)))
-for i, what in enumerate(("measured", "process")):
-    n, off, on = len(arms["on"]), *(statistics.median(x[i] for x in arms[a]) for a in ("off", "on"))
-    print(f"{what:<10} off {off:.3f} s  on {on:.3f} s  {100 * (on / off - 1):+.2f}%  ({n} runs each)")
+    whole.py PAIRS COLLECTOR FOLDER
+
+Each runs the eager decode of workloads.py. Tells the medians of the measured part, of the process from start to end and of
+its CPU time, and the median of the pairs' ratios.
+"""
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+ROUNDS = 60
+
+
+def run(collector, folder):
+    here = os.path.dirname(os.path.abspath(__file__))
+    env = dict(os.environ)
+    if collector:
+        env.update(CUDA_INJECTION64_PATH=collector, NVTX_INJECTION64_PATH=collector, INFERPROF_COLLECT_DIR=folder)
+    start = time.time()
+    done = subprocess.run([sys.executable, here + "/workloads.py", "eager", "--rounds", str(ROUNDS)], env=env, capture_output=True, text=True)
+    took, doc = time.time() - start, json.loads(done.stdout)
+    return doc["seconds"], took, doc["cpu"]
+
+
+def main():
+    pairs, collector, folder = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+    os.makedirs(folder, exist_ok=True)
+    off, on = [], []
+    for i in range(pairs):
+        for arm in (False, True) if i % 2 == 0 else (True, False):
+            (on if arm else off).append(run(collector if arm else None, folder))
+    for i, what in enumerate(("measured", "process", "CPU time")):
+        ratio = statistics.median(b[i] / a[i] for a, b in zip(off, on))
+        a, b = (statistics.median(x[i] for x in arm) for arm in (off, on))
+        print(f"{what:<10} off {a:.3f} s  on {b:.3f} s  ratio of a pair {100 * (ratio - 1):+.2f}%  ({pairs} pairs)")
+
+
+if __name__ == "__main__":
+    main()

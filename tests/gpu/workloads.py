@@ -1,6 +1,6 @@
 """Fixed GPU programs to record and to time, in plain PyTorch with random weights.
 
-    workloads.py eager|graph|prefill|multi|tiny [--rounds N | --until S] [--torch-profile FILE]
+    workloads.py PROGRAM[,PROGRAM...] [--rounds N | --until S] [--torch-profile FILE]
 
 eager    a launch-bound decode: 12 layers, bf16, about 530 kernels a token
 graph    the same step replayed from a CUDA graph
@@ -8,7 +8,8 @@ prefill  large GEMMs
 multi    4 threads, each on a stream of its own: kernels, copies, waits, NVTX ranges
 tiny     N additions to a small tensor, for counting and for the cost of stopping
 
---until S goes on until S seconds after the start of the process. The measured part lies in an NVTX range "measured". Prints one JSON object.
+--until S goes on until S seconds after the start of the process. The measured part lies in an NVTX range "measured"; with
+--torch-profile it is recorded by torch.profiler instead. Prints one JSON object a program.
 """
 import argparse
 import json
@@ -173,7 +174,7 @@ def run_until(program, seconds):
     return rounds, time.perf_counter() - start
 
 
-def summarize_profile(prof, path):
+def summarize_profile(prof):
     """Kernels, copies and memsets by name, as torch.profiler saw them."""
     kernels, other = {}, {}
     for e in prof.profiler.kineto_results.events():
@@ -182,38 +183,46 @@ def summarize_profile(prof, path):
             into = other if name.startswith(("Memcpy", "Memset")) else kernels
             n, ns = into.get(name, (0, 0))
             into[name] = (n + 1, ns + e.duration_ns())
-    with open(path, "w") as f:
-        json.dump({"kernels": kernels, "copies": other}, f)
+    return {"kernels": kernels, "copies": other}
+
+
+def profile(program, rounds):
+    act = torch.profiler.ProfilerActivity
+    with torch.profiler.profile(activities=[act.CPU, act.CUDA]) as prof:
+        torch.cuda.synchronize()
+        timed(program, rounds)
+    return summarize_profile(prof)
+
+
+def measure(program, rounds, until):
+    torch.cuda.synchronize()
+    nvtx.range_push("measured")
+    rounds, seconds = run_until(program, until) if until else (rounds, timed(program, rounds))
+    nvtx.range_pop()
+    now = time.time()
+    return {"rounds": rounds, "seconds": seconds, "start": now - age(), "end": now, "cpu": time.process_time()}
 
 
 def main():
     p = argparse.ArgumentParser()
-    p.add_argument("program", choices=PROGRAMS)
+    p.add_argument("programs", help=", ".join(PROGRAMS))
     p.add_argument("--rounds", type=int)
     p.add_argument("--until", type=float)
     p.add_argument("--torch-profile")
     o = p.parse_args()
-    make, rounds = PROGRAMS[o.program]
-    rounds = o.rounds or rounds
-    program = make()
-    program.run(min(rounds, 3))
-    if o.torch_profile:
-        act = torch.profiler.ProfilerActivity
-        with torch.profiler.profile(activities=[act.CPU, act.CUDA]) as prof:
-            torch.cuda.synchronize()
-            seconds = timed(program, rounds)
-        summarize_profile(prof, o.torch_profile)
-    else:
-        torch.cuda.synchronize()
-        nvtx.range_push("measured")
-        if o.until:
-            rounds, seconds = run_until(program, o.until)
+    profiles = {}
+    for name in o.programs.split(","):
+        make, rounds = PROGRAMS[name]
+        rounds = o.rounds or rounds
+        program = make()
+        program.run(min(rounds, 3))
+        if o.torch_profile:
+            profiles[name] = profile(program, rounds)
         else:
-            seconds = timed(program, rounds)
-        nvtx.range_pop()
-    now = time.time()
-    print(json.dumps({"program": o.program, "rounds": rounds, "seconds": seconds, "start": now - age(), "end": now,
-                      "cpu": time.process_time()}), flush=True)
+            print(json.dumps({"program": name, **measure(program, rounds, o.until)}), flush=True)
+    if o.torch_profile:
+        with open(o.torch_profile, "w") as f:
+            json.dump(profiles, f)
 
 
 if __name__ == "__main__":

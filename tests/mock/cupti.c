@@ -135,9 +135,13 @@ int cuptiEnableCallback(uint32_t on, void *subscriber, int domain, uint32_t id) 
 static void call(int domain, uint32_t id, int site, const char *function, uint32_t correlation,
                  const void *params) {
     if (!callback || !enabled_calls[domain][id]) return;
-    struct cupti_callback_data d = {
-        .site = site, .function = function, .params = params, .context_uid = 1, .correlation = correlation
-    };
+    static __thread uint64_t carried[4]; /* a call of a domain is never inside another of it */
+    struct cupti_callback_data d = { .site = site,
+                                     .function = function,
+                                     .params = params,
+                                     .context_uid = 1,
+                                     .correlation_data = &carried[domain],
+                                     .correlation = correlation };
     callback(callback_user, domain, id, &d);
 }
 

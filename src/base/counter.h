@@ -1,0 +1,21 @@
+/* The processor's own time counter: the cheapest timestamp there is, in ticks of an unknown length. */
+#ifndef BASE_COUNTER_H
+#define BASE_COUNTER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+/* Does it count on at one rate, whatever the core's clock does and while it sleeps? Else it is of no use. */
+static inline bool counter_is_steady(void) {
+    unsigned a, b, c, d;
+    return __get_cpuid(0x80000007, &a, &b, &c, &d) && (d >> 8 & 1);
+}
+static inline uint64_t counter_now(void) { return __builtin_ia32_rdtsc(); }
+#else
+static inline bool counter_is_steady(void) { return false; }
+static inline uint64_t counter_now(void) { return 0; }
+#endif
+
+#endif

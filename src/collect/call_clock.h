@@ -1,0 +1,34 @@
+/* The wall clock for the two moments of a launch: the processor's counter and a line through its last readings, which the
+ * keeper draws anew several times a second. Where the counter is not steady, or before there is a line, the clock itself. */
+#ifndef COLLECT_CALL_CLOCK_H
+#define COLLECT_CALL_CLOCK_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "base/counter.h"
+
+/* Readers take the fields between two readings of `version`; odd: just being written, 0: there is no line. */
+struct call_clock {
+    _Alignas(64) atomic_uint version;
+    _Atomic uint64_t ticks, wall_ns; /* of one moment */
+    _Atomic uint64_t ns_per_tick;    /* in units of 2^-32 */
+};
+extern struct call_clock call_clock;
+
+void call_clock_tick(void); /* from the keeper, a few times a second */
+
+static inline uint64_t call_clock_ns(void) {
+    const struct call_clock *c = &call_clock;
+    unsigned version = atomic_load_explicit(&c->version, memory_order_acquire);
+    if (version == 0 || version & 1) return clock_wall_ns();
+    uint64_t wall_ns = atomic_load_explicit(&c->wall_ns, memory_order_relaxed);
+    uint64_t since = counter_now() - atomic_load_explicit(&c->ticks, memory_order_relaxed);
+    uint64_t rate = atomic_load_explicit(&c->ns_per_tick, memory_order_relaxed);
+    atomic_thread_fence(memory_order_acquire);
+    if (atomic_load_explicit(&c->version, memory_order_relaxed) != version) return clock_wall_ns();
+    return wall_ns + (uint64_t)((unsigned __int128)since * rate >> 32);
+}
+
+#endif

@@ -1,0 +1,40 @@
+#include <limits.h>
+
+#include "collect/call_clock.c"
+#include "unit/test.h"
+
+static const uint64_t noon_ns = 1700000000000000000u;
+
+static void draw_line(uint64_t ns_per_tick) {
+    publish(&(struct point){ counter_now(), noon_ns }, ns_per_tick);
+}
+
+TEST(call_clock_is_the_wall_clock_without_a_line) {
+    atomic_store(&call_clock.version, 0);
+    uint64_t before = clock_wall_ns(), now = call_clock_ns(), after = clock_wall_ns();
+    CHECK(before <= now && now <= after);
+}
+
+TEST(call_clock_follows_its_line) {
+    draw_line(0);
+    CHECK_INT(call_clock_ns(), noon_ns);
+    draw_line((uint64_t)1 << 31); /* half a nanosecond a tick */
+    uint64_t first = counter_now(), a = call_clock_ns(), b = call_clock_ns(), last = counter_now();
+    CHECK(noon_ns <= a && a <= b);
+    CHECK(b - a <= (last - first) / 2 + 1);
+}
+
+TEST(call_clock_gives_up_a_line_the_clock_has_left) {
+    if (!counter_is_steady()) return;
+    draw_line(0); /* years before now */
+    call_clock_tick();
+    uint64_t before = clock_wall_ns(), now = call_clock_ns(), after = clock_wall_ns();
+    CHECK(before <= now && now <= after);
+}
+
+TEST(call_clock_counts_versions_past_zero) {
+    atomic_store(&call_clock.version, UINT_MAX - 1);
+    draw_line(0);
+    CHECK_INT(atomic_load(&call_clock.version), 2);
+    CHECK_INT(call_clock_ns(), noon_ns);
+}
