@@ -1,6 +1,16 @@
 #include "cmd/build_info.h"
 
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <stdio.h> /* jpeglib.h needs it */
+#include <string.h>
+
 #include <jansson.h>
+#include <jpeglib.h>
+#include <pcre2.h>
+#include <png.h>
+#include <sqlite3.h>
+#include <yaml.h>
+#include <zlib.h>
 #include <zstd.h>
 
 #include "gen/version.h" /* written by the Makefile: INFERPROF_VERSION, INFERPROF_COMMIT, INFERPROF_CUDA */
@@ -14,12 +24,47 @@
 const char *build_version(void) { return INFERPROF_VERSION; }
 const char *build_commit(void) { return INFERPROF_COMMIT; }
 
-void build_info_text(struct strbuf *out) {
-    strbuf_addf(out, "inferprof %s (commit %s)\n", INFERPROF_VERSION, INFERPROF_COMMIT);
-    strbuf_addf(out, "compiler: %s\n", COMPILER);
-    strbuf_addf(out, "libraries: zstd %s, jansson %s\n", ZSTD_versionString(), JANSSON_VERSION);
-    strbuf_addstr(out, "GPU collection: built in; CUDA's libraries are found at run time");
+#define AS_TEXT(x) #x
+#define VERSION_TEXT(x) AS_TEXT(x)
+#ifdef LIBJPEG_TURBO_VERSION
+#define JPEG_NAME "libjpeg-turbo " VERSION_TEXT(LIBJPEG_TURBO_VERSION)
+#else
+#define JPEG_NAME "libjpeg " VERSION_TEXT(JPEG_LIB_VERSION)
+#endif
+
+/* As they are at run time; jpeg cannot say it, and is named as it was built against. */
+static void add_libraries(struct strbuf *out) {
+    char pcre2[64] = "";
+    pcre2_config(PCRE2_CONFIG_VERSION, pcre2);
+    pcre2[strcspn(pcre2, " ")] = 0; /* "10.42 2022-12-11" */
+    strbuf_addf(out, "zstd %s, zlib %s, SQLite %s, jansson %s, libyaml %s, libpng %s, %s, PCRE2 %s",
+                ZSTD_versionString(), zlibVersion(), sqlite3_libversion(), jansson_version_str(),
+                yaml_get_version_string(), png_get_libpng_ver(NULL), JPEG_NAME, pcre2);
+}
+
+static void add_gpu(struct strbuf *out) {
+    strbuf_addstr(out, "built in; CUDA's libraries are found at run time");
     if (INFERPROF_CUDA[0])
         strbuf_addf(out, " (declarations checked against the headers of CUDA %s)", INFERPROF_CUDA);
+}
+
+void build_info_text(struct strbuf *out) {
+    strbuf_addf(out, "inferprof %s (commit %s)\ncompiler: %s\nlibraries: ", INFERPROF_VERSION,
+                INFERPROF_COMMIT, COMPILER);
+    add_libraries(out);
+    strbuf_addstr(out, "\nGPU collection: ");
+    add_gpu(out);
     strbuf_addch(out, '\n');
+}
+
+void build_info_env(struct env *e) {
+    struct strbuf libraries = STRBUF_INIT, gpu = STRBUF_INIT;
+    add_libraries(&libraries);
+    add_gpu(&gpu);
+    env_add(e, "Software", "compiler", "%s", COMPILER);
+    env_add(e, "Software", "libraries", "%s", libraries.buf);
+    env_add(e, "Software", "GPU collection", "%s", gpu.buf);
+    env_add(e, "Software", "inferprof", "%s (commit %s)", INFERPROF_VERSION, INFERPROF_COMMIT);
+    strbuf_free(&libraries);
+    strbuf_free(&gpu);
 }

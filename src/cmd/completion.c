@@ -12,6 +12,10 @@
 static const char *const global_words = "--help --quiet --verbose";
 static const char *const groups[] = { "model", "dataset", "engine", "profiling", "hardware", "output", NULL };
 
+/* What the help calls values that are paths. */
+#define FILE_ARGS "FILE|PATH"
+#define FOLDER_ARGS "DIR|RUN_DIR|RUN"
+
 static void add_words(struct strbuf *out, const struct command *c) {
     for (size_t i = 0; i < c->nopts; i++) strbuf_addf(out, "--%s ", c->opts[i].name);
     strbuf_addstr(out, global_words);
@@ -59,8 +63,8 @@ static void bash_case_values(struct strbuf *out, const struct command *c) {
             strbuf_addstr(out, "COMPREPLY=($(compgen -W '");
             add_choices(out, o->choices);
             strbuf_addstr(out, "' -- \"$cur\")); ");
-        } else if (opt_is_choice("FILE|DIR|PATH|RUN_DIR|RUN", o->arg)) {
-            bool file = opt_is_choice("FILE|PATH", o->arg);
+        } else if (opt_is_choice(FILE_ARGS "|" FOLDER_ARGS, o->arg)) {
+            bool file = opt_is_choice(FILE_ARGS, o->arg);
             strbuf_addf(out, "%s; ", bash_operands(file ? COMPLETE_FILES : COMPLETE_FOLDERS));
         }
         strbuf_addstr(out, "return ;;\n");
@@ -153,9 +157,22 @@ static void zsh_text(struct strbuf *out, const char *text) {
     }
 }
 
+/* '(-o --output)'{-o+,--output=}'[help]:DIR:_files': one excludes the other; of a list neither does. */
+static void zsh_names(struct strbuf *out, const struct opt *o) {
+    const char *value = o->type == OPT_FLAG ? "" : "=", *joined = o->type == OPT_FLAG ? "" : "+";
+    if (o->letter && o->type == OPT_LIST)
+        strbuf_addf(out, "'*'{-%c%s,--%s%s}'", o->letter, joined, o->name, value);
+    else if (o->letter)
+        strbuf_addf(out, "'(-%c --%s)'{-%c%s,--%s%s}'", o->letter, o->name, o->letter, joined, o->name,
+                    value);
+    else
+        strbuf_addf(out, "'%s--%s%s", o->type == OPT_LIST ? "*" : "", o->name, value);
+}
+
 static void zsh_option(struct strbuf *out, const struct opt *o) {
-    strbuf_addf(out, "        '%s--%s%s[", o->type == OPT_LIST ? "*" : "", o->name,
-                o->type == OPT_FLAG ? "" : "=");
+    strbuf_addstr(out, "        ");
+    zsh_names(out, o);
+    strbuf_addch(out, '[');
     zsh_text(out, o->help);
     strbuf_addch(out, ']');
     if (o->type == OPT_CHOICE) {
@@ -163,7 +180,8 @@ static void zsh_option(struct strbuf *out, const struct opt *o) {
         add_choices(out, o->choices);
         strbuf_addch(out, ')');
     } else if (o->type != OPT_FLAG) {
-        strbuf_addf(out, ":%s:_files", o->name);
+        bool folder = opt_is_choice(FOLDER_ARGS, o->arg), file = opt_is_choice(FILE_ARGS, o->arg);
+        strbuf_addf(out, ":%s:%s", o->name, folder ? "_files -/" : file ? "_files" : " ");
     }
     strbuf_addstr(out, "' \\\n");
 }
@@ -200,7 +218,8 @@ static void zsh(struct strbuf *out) {
         for (size_t k = 0; k < commands[i]->nopts; k++) zsh_option(out, &commands[i]->opts[k]);
         strbuf_addf(
             out,
-            "        '--help[say what the command does and takes]' '--quiet[only errors]' '--verbose[say more]' %s ;;\n",
+            "        '(-h --help)'{-h,--help}'[say what the command does and takes]' '(-q --quiet)'{-q,--quiet}'[only errors]' "
+            "'(-v --verbose)'{-v,--verbose}'[say more]' %s ;;\n",
             zsh_operands(commands[i]->complete));
     }
     strbuf_addstr(out, "    esac\n}\ntypeset -gA _inferprof_families\n");

@@ -201,15 +201,9 @@ static int write_text(const struct job *j, const char *name, struct strbuf *text
 
 /* Where the run took place is written down before it starts: a killed run keeps it. */
 static int write_provenance(struct job *j, struct err *err) {
-    struct strbuf env = STRBUF_INIT, inputs = STRBUF_INIT, info = STRBUF_INIT;
+    struct strbuf env = STRBUF_INIT, inputs = STRBUF_INIT;
     env_capture(&j->env, j->plan.has_nvml ? &j->plan.inventory : NULL);
-    build_info_text(&info);
-    char *rest = info.buf, *line;
-    for (size_t i = 0; (line = strsep(&rest, "\n")); i++) {
-        char *colon = strstr(line, ": ");
-        if (i > 0 && colon) *colon = '\0', env_add(&j->env, "Software", line, "%s", colon + 2);
-    }
-    env_add(&j->env, "Software", "inferprof", "%s (commit %s)", build_version(), build_commit());
+    build_info_env(&j->env);
     env_add(&j->env, "Run", "device", "%s (%s)", j->plan.device.label, j->plan.device.name);
     env_json(&j->env, &env);
     dataset_yaml(&j->plan.dataset, &inputs);
@@ -218,7 +212,6 @@ static int write_provenance(struct job *j, struct err *err) {
     if (rc == 0) rc = write_text(j, "inputs.yaml", &inputs, err);
     strbuf_free(&env);
     strbuf_free(&inputs);
-    strbuf_free(&info);
     return rc;
 }
 

@@ -359,7 +359,7 @@ static int profile(struct run *r) {
         goto done;
     }
     env_capture(&env, have_gpus ? gpus : NULL);
-    env_add(&env, "Software", "inferprof", "%s (%s)", build_version(), build_commit());
+    build_info_env(&env);
     env_add(&env, "Run", "command", "%s", r->command);
     write_env(r, &env);
     char *title = xasprintf("%s", r->command);

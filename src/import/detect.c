@@ -7,8 +7,6 @@
 #include "import/source.h"
 #include "trace/layout.h"
 
-#define HEAD_BYTES 65536
-
 const char *import_format_name(enum import_format f) {
     static const char *const names[] = {
         [IMPORT_UNKNOWN] = "unknown",
@@ -37,8 +35,7 @@ static bool ends_with(const char *text, const char *end) {
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* head is NUL-terminated, though it may hold NULs of its own. */
-static enum import_format by_content(const char *path, const char *head, size_t n) {
+enum import_format import_detect_head(const char *path, const char *head, size_t n) {
     if (n >= 8 && memcmp(head, TRACE_MAGIC, 8) == 0) return IMPORT_TRACE;
     if (n >= 16 && memcmp(head, "SQLite format 3", 16) == 0) return IMPORT_NSYS_SQLITE;
     if (ends_with(path, ".nsys-rep") || ends_with(path, ".qdrep")) return IMPORT_NSYS_REPORT;
@@ -60,11 +57,11 @@ enum import_format import_detect(const char *path, struct err *err) {
         "summary CSV, an Nsight Compute CSV, or an inferprof trace";
     struct source *s = source_open(path, err);
     if (!s) return IMPORT_UNKNOWN;
-    static char head[HEAD_BYTES + 1];
-    size_t n = read_head(s, head, HEAD_BYTES);
+    static char head[IMPORT_HEAD_BYTES + 1];
+    size_t n = read_head(s, head, IMPORT_HEAD_BYTES);
     head[n] = 0;
     const char *problem = source_problem(s);
-    enum import_format f = by_content(path, head, n);
+    enum import_format f = import_detect_head(path, head, n);
     if (n == 0)
         err_set(err, "%s: %s; %s", path, problem ? problem : "the file is empty", known);
     else if (f == IMPORT_UNKNOWN)

@@ -20,7 +20,10 @@ enum import_format {
     IMPORT_NSYS_SUMMARY,
     IMPORT_NCU_CSV,
 };
+#define IMPORT_HEAD_BYTES 65536 /* what is looked at, inflated */
 enum import_format import_detect(const char *path, struct err *err);
+/* The same from the name and the first bytes, which a NUL follows. */
+enum import_format import_detect_head(const char *path, const char *head, size_t n);
 const char *import_format_name(enum import_format f); /* "torch.profiler (Kineto) JSON" */
 bool import_is_timeline(enum import_format f);
 

@@ -22,7 +22,7 @@ static void check_tool(struct doctor *d, const char *name, const char *remedy) {
     if (path)
         doctor_add(d, name, DOCTOR_OK, NULL, "%s", path);
     else
-        doctor_add(d, name, DOCTOR_MISSING, remedy, "not in PATH");
+        doctor_add(d, name, DOCTOR_MISSING, remedy, "not in PATH, /usr/local/cuda or /opt/nvidia");
     free(path);
 }
 

@@ -8,7 +8,7 @@ run "$INFERPROF"
 expect "no command is misuse, and the help goes to stderr" 2 err '^Usage: inferprof COMMAND'
 run "$INFERPROF" --version
 expect "version names commit, compiler and libraries" 0 out '^inferprof [0-9]+\.[0-9]+\.[0-9]+ \(commit ' out '^compiler: ' \
-    out '^libraries: .*zstd' out '^GPU collection: built in'
+    out '^libraries: zstd [0-9.]+, zlib [0-9.]+, SQLite [0-9.]+, jansson [0-9.]+, libyaml [0-9.]+, libpng [0-9.]+, libjpeg[a-z-]* [0-9.]+, PCRE2 [0-9.]+$' out '^GPU collection: built in'
 run "$INFERPROF" trce info x
 expect "an unknown command gets the nearest name" 2 err "^inferprof: unknown command 'trce'; did you mean 'trace"
 run "$INFERPROF" trace infos x
@@ -73,7 +73,9 @@ offers '' inferprof engine --threads ''
 END
 check "bash completion completes commands and options" bash "$work/try" "$work/bash"
 run "$INFERPROF" completion zsh
-expect "zsh completion knows the options" 0 out "^#compdef inferprof" out "'--limit=\[print at most N records\]"
+expect "zsh completion knows the options" 0 out "^#compdef inferprof" \
+    out "'\(-n --limit\)'\{-n\+,--limit=\}'\[print at most N records\]:limit: '" out "'\*'\{-s\+,--stage=\}" \
+    out "'\(-j --json\)'\{-j,--json\}'" out "'--detail=\[what is recorded .operators.\]:detail:\(stages modules operators\)'"
 run "$INFERPROF" completion fish
 expect "an unknown shell is misuse" 2 err 'expected bash or zsh'
 run "$INFERPROF" report --peak-tflops -1 "$work/t.ipt"

@@ -18,7 +18,8 @@ SKIP = ["--into run"]  # needs a run that is too large to keep here
 
 def examples(page):
     with open(page, encoding="utf-8") as f:
-        for block in re.findall(r"^```\n(.*?)^```$", f.read(), re.M | re.S):
+        for indent, block in re.findall(r"^( *)```\n(.*?)^ *```$", f.read(), re.M | re.S):
+            block = re.sub(rf"^{indent}", "", block, flags=re.M)
             parts = re.split(r"^\$ (.*)\n", block, flags=re.M)
             yield from zip(parts[1::2], parts[2::2])
 

@@ -1,0 +1,29 @@
+/* Any bytes, under a name with one of the endings that count: a format is found, or a message says what would be one; and a
+ * file is what its first bytes are. The first byte chooses the ending. */
+#include <string.h>
+
+#include "fuzz/fuzz.h"
+#include "fuzz/memory_file.h"
+#include "base/die.h"
+#include "import/import.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static const char *const names[] = { "rank3.json", "a.nsys-rep", "a.qdrep", "trace" };
+    if (size == 0) return 0;
+    const char *name = names[data[0] % 4];
+    char *head = xmalloc(size);
+    memcpy(head, data + 1, size - 1);
+    head[size - 1] = 0;
+    enum import_format f = import_detect_head(name, head, size - 1);
+    if (!import_format_name(f)) abort();
+    free(head);
+    struct memory_file file = memory_file_open(data + 1, size - 1);
+    struct err err = { "" };
+    enum import_format as_file = import_detect(file.path, &err);
+    if ((as_file == IMPORT_UNKNOWN) != (err.msg[0] != 0)) abort();
+    bool by_name = strcmp(name, "a.nsys-rep") == 0 || strcmp(name, "a.qdrep") == 0;
+    bool gzip = size >= 3 && data[1] == 0x1f && data[2] == 0x8b;
+    if (!by_name && !gzip && size - 1 <= IMPORT_HEAD_BYTES && f != as_file) abort();
+    close(file.fd);
+    return 0;
+}

@@ -1,0 +1,26 @@
+/* Bytes as a file that only this process sees, for what reads by path:
+ *     struct memory_file f = memory_file_open(data, size);
+ *     ... f.path ...
+ *     close(f.fd); */
+#ifndef TESTS_FUZZ_MEMORY_FILE_H
+#define TESTS_FUZZ_MEMORY_FILE_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+struct memory_file {
+    int fd;
+    char path[40];
+};
+
+static inline struct memory_file memory_file_open(const uint8_t *data, size_t size) {
+    struct memory_file f = { .fd = memfd_create("fuzz", MFD_CLOEXEC) };
+    if (f.fd < 0 || write(f.fd, data, size) != (ssize_t)size) abort();
+    snprintf(f.path, sizeof f.path, "/proc/self/fd/%d", f.fd);
+    return f;
+}
+
+#endif
