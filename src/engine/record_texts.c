@@ -1,5 +1,6 @@
 #include "engine/record_texts.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,8 +8,7 @@
 #include "base/die.h"
 #include "base/hash.h"
 
-/* Open addressing. A long answer makes new shapes (attention over one more key a token); when the table has its fill
- * it starts anew, which costs a few texts formatted again. */
+/* Open addressing. Should shapes ever fill the table it starts anew, which costs a few texts formatted again. */
 enum { SLOTS = 1024, MOST = SLOTS / 2 };
 
 struct record_texts {
@@ -57,9 +57,23 @@ static struct record_text *place(struct record_texts *t, const struct record_tex
     return &t->slot[i];
 }
 
+/* One more key a token would be one more text, and one more row of the tables, a token: keys of a decoding step are told
+ * by the power of two that holds them. FLOPs and bytes stay those of the step. */
+static bool has_growing_keys(const struct record_op *op) {
+    return strcmp(op->kernel, "attention_decode") == 0;
+}
+
+static long key_room(long keys) {
+    long room = 64;
+    while (room < keys && room <= LONG_MAX / 2) room *= 2;
+    return room;
+}
+
 static void add_detail(const struct record_op *op, char *out, size_t cap) {
     const char *type = dtype_name(op->type);
-    if (strncmp(op->kernel, "attention", 9) == 0)
+    if (has_growing_keys(op))
+        snprintf(out, cap, "q[%ld,%ld]f32 kv[<=%ld,%ld]f32", op->m, op->k, key_room(op->n), op->k);
+    else if (strncmp(op->kernel, "attention", 9) == 0)
         snprintf(out, cap, "q[%ld,%ld]f32 kv[%ld,%ld]f32", op->m, op->k, op->n, op->k);
     else if (op->k)
         snprintf(out, cap, "x[%ld,%ld]f32 w[%ld,%ld]%s", op->m, op->k, op->n, op->k, type);
@@ -73,6 +87,7 @@ const struct record_text *record_texts_find(struct record_texts *t, const struct
     struct record_text key = {
         .name_at = op->name, .kernel_at = op->kernel, .m = op->m, .n = op->n, .k = op->k, .type = op->type
     };
+    if (has_growing_keys(op)) key.n = key_room(op->n);
     bool fresh;
     struct record_text *text = place(t, &key, &fresh);
     if (!fresh) return text;

@@ -148,7 +148,8 @@ static int unpack(const struct trace_chunk_header *h, const uint8_t *payload, st
         return h->raw_bytes == h->bytes ? 0 : err_set(err, "stored chunk whose sizes differ");
     }
     FIT(b->raw, h->raw_bytes);
-    size_t n = ZSTD_decompress(b->raw.v, h->raw_bytes, payload, h->bytes);
+    if (!b->unpacker && !(b->unpacker = ZSTD_createDCtx())) die("out of memory: zstd");
+    size_t n = ZSTD_decompressDCtx(b->unpacker, b->raw.v, h->raw_bytes, payload, h->bytes);
     if (ZSTD_isError(n) || n != h->raw_bytes)
         return err_set(err, "compressed chunk does not unpack: %s",
                        ZSTD_isError(n) ? ZSTD_getErrorName(n) : "wrong size");
@@ -195,6 +196,7 @@ int trace_reader_decode(const struct trace_reader *r, size_t i, struct trace_bat
 }
 
 void trace_batch_free(struct trace_batch *b) {
+    ZSTD_freeDCtx(b->unpacker);
     free(b->disk.v);
     free(b->raw.v);
     free(b->columns.v);

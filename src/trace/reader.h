@@ -63,6 +63,7 @@ struct trace_batch {
         void *v;
         size_t cap;
     } disk, raw, columns, out; /* scratch, the batch's own */
+    void *unpacker;            /* of zstd: making one anew for each chunk costs as much as unpacking it */
 };
 
 struct trace_reader *trace_reader_open(const char *path,

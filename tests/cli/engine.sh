@@ -134,3 +134,8 @@ done
 with=$("$INFERPROF" trace dump --kind range "$work/shapes-true.ipt" | grep -c 'detail="x\[')
 without=$("$INFERPROF" trace dump --kind range "$work/shapes-false.ipt" | grep -c 'detail="x\[')
 check "operators have shapes unless told otherwise" test "$with" -gt 0 -a "$without" -eq 0
+
+# A long answer does not make a text, and a row of the tables, a token.
+run "$INFERPROF" engine --prompt hello -n 60 --ignore-eos --trace "$work/long.ipt"
+shapes=$("$INFERPROF" trace dump --kind range "$work/long.ipt" | grep -o 'q\[1,256\]f32 kv\[[^ "]*' | sort -u | wc -l)
+check "keys of decoding steps are told by powers of two" test "$shapes" -ge 1 -a "$shapes" -le 2
