@@ -24,11 +24,12 @@ static inline uint64_t call_clock_ns(void) {
     unsigned version = atomic_load_explicit(&c->version, memory_order_acquire);
     if (version == 0 || version & 1) return clock_wall_ns();
     uint64_t wall_ns = atomic_load_explicit(&c->wall_ns, memory_order_relaxed);
-    uint64_t since = counter_now() - atomic_load_explicit(&c->ticks, memory_order_relaxed);
+    /* below 0 where this core's counter lags behind that of the core which drew the line */
+    int64_t since = (int64_t)(counter_now() - atomic_load_explicit(&c->ticks, memory_order_relaxed));
     uint64_t rate = atomic_load_explicit(&c->ns_per_tick, memory_order_relaxed);
     atomic_thread_fence(memory_order_acquire);
     if (atomic_load_explicit(&c->version, memory_order_relaxed) != version) return clock_wall_ns();
-    return wall_ns + (uint64_t)((unsigned __int128)since * rate >> 32);
+    return wall_ns + (uint64_t)((__int128)since * (__int128)rate >> 32);
 }
 
 #endif

@@ -24,6 +24,12 @@ TEST(call_clock_follows_its_line) {
     CHECK(b - a <= (last - first) / 2 + 1);
 }
 
+TEST(call_clock_of_a_core_that_lags_is_a_little_early_not_centuries_late) {
+    publish(&(struct point){ counter_now() + (1u << 30), noon_ns }, (uint64_t)1 << 31);
+    uint64_t now = call_clock_ns();
+    CHECK(noon_ns - (1u << 30) <= now && now < noon_ns);
+}
+
 TEST(call_clock_gives_up_a_line_the_clock_has_left) {
     if (!counter_is_steady()) return;
     draw_line(0); /* years before now */
