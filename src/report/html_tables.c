@@ -7,6 +7,7 @@
 #include "base/util.h"
 #include "report/html.h"
 #include "report/rows.h"
+#include "report/story.h"
 #include "report/text.h"
 
 #define MAX_TABLE_ROWS 300
@@ -332,7 +333,7 @@ static void answers(const struct view *v, struct strbuf *out) {
         if (isfinite(a->ms)) strbuf_addf(out, ", %s", text_ms(a->ms).s);
         strbuf_addstr(out, a->error ? ", failed</span></div><pre>" : "</span></div><pre>");
         char cut[4096];
-        snprintf(cut, sizeof cut, "%s", a->error ? a->error : a->text ? a->text : "");
+        snprintf(cut, sizeof cut, "%s", story_reply(a));
         html_escape(out, cut);
         strbuf_addstr(out, "</pre></div>\n");
     }

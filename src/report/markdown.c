@@ -203,7 +203,7 @@ static void answers(const struct view *v, struct strbuf *out) {
         const struct report_answer *a = &v->in->answers[i];
         text_markdown(out, text_or_dash(a->input));
         strbuf_addf(out, ", %s new tokens\n\n", text_num(a->new_tokens, 0).s);
-        text_markdown_block(out, "", a->error ? a->error : a->text ? a->text : "");
+        text_markdown_block(out, "", story_reply(a));
         strbuf_addch(out, '\n');
     }
 }

@@ -75,3 +75,8 @@ const char *story_no_finding(const struct view *v) {
     return v->a ? "No finding: no rule has evidence in this trace."
                 : "No finding: there is no trace to look at.";
 }
+
+const char *story_reply(const struct report_answer *a) {
+    if (a->error) return a->error;
+    return a->text && *a->text ? a->text : "(no text: without a tokenizer an answer is token ids alone)";
+}

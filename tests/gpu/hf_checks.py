@@ -39,6 +39,14 @@ def request_of(args, new):
             "sampling": {"no_repeat_ngram": args.no_repeat_ngram}, **image}
 
 
+def used_by_us():
+    """Bytes that the driver counts for this process; None: it does not say."""
+    smi = subprocess.run(["nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"], capture_output=True, text=True,
+                         check=False)
+    rows = [line.split(", ") for line in smi.stdout.splitlines()]
+    return next((int(mib) << 20 for pid, mib in rows if int(pid) == os.getpid() and mib.isdigit()), None)
+
+
 def memory(model, args):
     """Bytes: the allocator's peak, what it took from the driver for that, and what the driver counts with the CUDA context."""
     call = plain_call(model, request_of(args, args.new))
@@ -46,11 +54,8 @@ def memory(model, args):
     torch.cuda.reset_peak_memory_stats()
     call()
     torch.cuda.synchronize()
-    free, total = torch.cuda.mem_get_info()
-    smi = subprocess.run(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"], capture_output=True, text=True, check=False)
-    used = smi.stdout.split()
     return {"max_memory_allocated": torch.cuda.max_memory_allocated(), "max_memory_reserved": torch.cuda.max_memory_reserved(),
-            "driver_used": total - free, "nvidia_smi_used": int(used[0]) << 20 if used and used[0].isdigit() else None}
+            "nvidia_smi_used": used_by_us()}
 
 
 class EventClock:

@@ -73,9 +73,6 @@ def event_rows(checks):
 ATTENTION = ("aten.bmm", "aten._scaled_dot_product")
 
 
-PEAK = 989e12  # FLOP/s of the H200, dense bf16
-
-
 def split(ops, dsocr):
     """FLOPs of attention and of all else. Eager attention is bmm; where sdpa runs, bmm is other work."""
     words = ATTENTION[1:] if dsocr else ATTENTION
@@ -85,7 +82,7 @@ def split(ops, dsocr):
 
 def flop_rows(metrics, checks):
     """The counter multiplies every query with every key; causal attention needs (T + 1) / 2T of that."""
-    tokens = checks["prompt_tokens"]
+    tokens, peak = checks["prompt_tokens"], metrics["device"]["peak_flop_per_s"]
     prefill, everything = checks["flops"]["prefill"], checks["flops"]["all"]
     parts = {name.rsplit(".", 1)[-1]: ops for name, ops in prefill.items() if name != "Global"}
     dsocr = bool(parts)
@@ -102,8 +99,8 @@ def flop_rows(metrics, checks):
             yield f"model FLOPs of {name}", "FlopCounterMode" + where, f"{ours / 1e9:.2f} G", f"{theirs / 1e9:.2f} G", percent(ours, theirs)
     for name in ("prefill", "decode"):
         s = stage(metrics, name)
-        mfu = both[name] / (s["time_ms"] / 1e3) / PEAK
-        yield f"MFU of {name}", "the counter's FLOPs over the median time and 989 TF/s", f"{100 * s['mfu']:.4g}%", f"{100 * mfu:.4g}%", percent(s["mfu"], mfu)
+        mfu = both[name] / (s["time_ms"] / 1e3) / peak
+        yield f"MFU of {name}", f"the counter's FLOPs over the median time and {peak / 1e12:.1f} TF/s", f"{100 * s['mfu']:.4g}%", f"{100 * mfu:.4g}%", percent(s["mfu"], mfu)
 
 
 def rate_rows(checks):
@@ -130,10 +127,11 @@ def memory_rows(metrics, checks):
     m = checks["memory"]
     if ours is None:
         return
-    for what, key in (("max_memory_allocated of a plain request", "max_memory_allocated"),
-                      ("nvidia-smi: the allocator's spare and the CUDA context too", "nvidia_smi_used")):
-        if m.get(key):
-            yield "peak device memory, GB", what, f"{ours:.3f}", f"{m[key] / 1e9:.3f}", percent(ours, m[key] / 1e9)
+    allocated, used = m["max_memory_allocated"] / 1e9, m.get("nvidia_smi_used")
+    yield "peak device memory, GB", "max_memory_allocated of a plain request", f"{ours:.3f}", f"{allocated:.3f}", percent(ours, allocated)
+    if used:
+        yield ("peak device memory, GB", "nvidia-smi: with the allocator's spare and the CUDA context", f"{ours:.3f}", f"{used / 1e9:.3f}",
+               f"{ours - used / 1e9:+.3f} GB")
 
 
 def id_rows(checks):
