@@ -67,6 +67,7 @@ static void figures(const struct view *v, size_t width, struct strbuf *out) {
     for (size_t i = 0; i < MIN(v->in->nfigures, 8); i++) {
         const struct report_figure *f = &v->in->figures[i];
         struct stats s = stats_of(f->values, f->n);
+        if (isnan(s.median)) continue;
         strbuf_reset(&one);
         strbuf_addf(&one, "%s %s %s", f->name, text_ms_number(s.median).s, f->unit ? f->unit : "");
         size_t w = utf8_width(one.buf, one.len);
@@ -74,7 +75,7 @@ static void figures(const struct view *v, size_t width, struct strbuf *out) {
         at = at && at + 3 + w <= width ? at + 3 + w : w;
         strbuf_add(out, one.buf, one.len);
     }
-    if (v->in->nfigures) strbuf_addch(out, '\n');
+    if (at) strbuf_addch(out, '\n');
     strbuf_free(&one);
 }
 
