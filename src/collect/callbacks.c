@@ -85,7 +85,7 @@ static void put_launch(struct thread_state *t, const struct call *c) {
         .thread = t->tid,
         .api = api_name(c->id, c->d->function),
     };
-    t->calls++;
+    thread_count(&t->calls);
     if (kept)
         thread_keep(t);
     else
@@ -109,7 +109,7 @@ static void on_exit_of_call(uint32_t id, const struct cupti_callback_data *d) {
     struct thread_state *t = thread_self();
     if (!t) return;
     if (!c.start_ns || !records_has_call(d->correlation)) {
-        t->passed++;
+        thread_count(&t->passed);
         return;
     }
     enum call_class class = call_class(id);

@@ -100,13 +100,14 @@ void thread_each_open(void (*visit)(uint32_t tid, uint32_t depth, const struct o
 uint64_t thread_calls(void) {
     uint64_t n = 0;
     for (struct thread_state *t = atomic_load(&all); t; t = t->next)
-        n += t->calls; /* a little late is fine */
+        n += atomic_load_explicit(&t->calls, memory_order_relaxed); /* a little late is fine */
     return n;
 }
 
 uint64_t thread_passed(void) {
     uint64_t n = 0;
-    for (struct thread_state *t = atomic_load(&all); t; t = t->next) n += t->passed;
+    for (struct thread_state *t = atomic_load(&all); t; t = t->next)
+        n += atomic_load_explicit(&t->passed, memory_order_relaxed);
     return n;
 }
 

@@ -28,17 +28,21 @@ struct open_range {
 struct thread_state {
     uint32_t tid;
     atomic_uint head, tail; /* launches appended and handed on so far: the ring holds those between */
-    uint64_t calls, passed; /* so far: recorded; made while no window was open */
-    atomic_flag busy;       /* somebody is emptying the ring */
-    atomic_bool in_use;     /* false: its thread ended; the next new thread may have it */
+    _Atomic uint64_t calls,
+        passed;         /* so far: recorded; made while no window was open. The owner's to write */
+    atomic_flag busy;   /* somebody is emptying the ring */
+    atomic_bool in_use; /* false: its thread ended; the next new thread may have it */
     struct trace_launch ring[THREAD_RING];
     uint32_t nopen, too_deep;
     struct open_range open[THREAD_MAX_OPEN];
     struct thread_state *next;
 };
 
-struct thread_state *thread_self(void); /* NULL: no memory, or too many threads */
-uint32_t thread_id(void);               /* the kernel's number for this thread */
+struct thread_state *thread_self(void);                /* NULL: no memory, or too many threads */
+uint32_t thread_id(void);                              /* the kernel's number for this thread */
+static inline void thread_count(_Atomic uint64_t *n) { /* without a locked instruction */
+    atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + 1, memory_order_relaxed);
+}
 /* Where the owner puts its next launch; NULL: the ring is full. thread_keep() then makes it count. */
 static inline struct trace_launch *thread_next(struct thread_state *t) {
     unsigned head = atomic_load_explicit(&t->head, memory_order_relaxed);
