@@ -15,6 +15,7 @@ import time
 VERSION = "0.1.0"
 DTYPES = {"bf16": "bfloat16", "f16": "float16", "fp16": "float16", "f32": "float32", "fp32": "float32"}
 MAX_LINE = 16 << 20
+NO_CUDA = ("Found no NVIDIA driver", "not compiled with CUDA", "No CUDA GPUs are available")  # as torch says it
 
 
 class Refusal(Exception):
@@ -63,7 +64,7 @@ def fill_random(model, seed):
     with torch.no_grad():
         for name, p in model.named_parameters():
             if p.dim() < 2:
-                p.fill_(1.0 if "norm" in name and name.endswith("weight") else 0.0)
+                p.fill_(1.0 if name.endswith("weight") else 0.0)  # a weight of one dimension is a norm's, whatever it is called
             else:
                 inputs = p.shape[-1] if p.dim() == 3 else p[0].numel()  # three: a matrix an expert; four: a convolution
                 p.normal_(0.0, inputs ** -0.5, generator=generator)
@@ -85,6 +86,10 @@ def without_init():
 
 def is_dsocr(raw):
     return raw.get("model_type") == "deepseek_vl_v2" or any("DeepseekOCR" in a for a in raw.get("architectures", []))
+
+
+# The version that DeepSeek-OCR's own code is written for; what it imports is gone since 4.48.
+DSOCR_TRANSFORMERS = "4.46.3"
 
 
 def dsocr_stages(remote):
@@ -215,15 +220,29 @@ class Model:
             cls = self.auto_class()
             return self.from_files(cls) if seed is None else self.from_config_alone(cls, seed)
         except (OSError, ValueError, KeyError, ImportError, AttributeError) as e:
-            why = str(e).strip().splitlines()[0].rstrip(".") if str(e) else type(e).__name__
-            raise Refusal(f"{self.path}: {why}; {self.load_remedy(why)}") from e
+            why = str(e).strip().splitlines()[0].rstrip(".") if str(e).strip() else type(e).__name__
+            raise Refusal(f"{self.path}: {why}; {self.load_remedy(e, why)}") from e
 
-    def load_remedy(self, why):
+    def load_remedy(self, e, why):
+        """What to do about a model that did not load."""
         if self.attention and (self.attention in why or "FlashAttention" in why):
             package = f"install the flash-attn package for {sys.executable}, or " if "flash" in self.attention else ""
             return package + "use engine.load.attn_implementation=sdpa or eager"
-        return (f"transformers is {transformers.__version__}: the model may need another version, trust_remote_code=true, or "
+        here = transformers.__version__
+        wanted = DSOCR_TRANSFORMERS if self.dsocr else self.raw.get("transformers_version")
+        if self.trust and isinstance(e, (ImportError, AttributeError)) and wanted not in (None, here):
+            own = ", or leave out trust_remote_code: inferprof's own modelling runs with any version" if self.dsocr else ""
+            return f"the model's own code is written for transformers {wanted}, this is {here}: install transformers=={wanted}{own}"
+        if isinstance(e, ImportError) and "pip install" in str(e):
+            return f"that is what the model's own code needs in {sys.executable}"
+        return (f"transformers is {here}: the model may need another version, trust_remote_code=true, or "
                 "model.weights=synthetic:0 where there are no weights")
+
+    def autocast(self):
+        """DeepSeek-OCR's own `infer` generates under autocast; our modelling, and other types, run as they are."""
+        if self.remote_dsocr and self.device.type == "cuda" and self.dtype == torch.bfloat16:
+            return torch.autocast("cuda", dtype=torch.bfloat16)
+        return contextlib.nullcontext()
 
     def load_tokenizer(self):
         files = os.listdir(self.path)
@@ -245,6 +264,7 @@ class Model:
                   for p in request.get("inputs") or []]
         prompt = request.get("prompt")
         prompt = "<image>\nFree OCR." if prompt is None else prompt
+        prompt = prompt.strip() if self.remote_dsocr else prompt  # as its `infer` does
         if images and "<image>" not in prompt:
             prompt = "<image>\n" * len(images) + prompt
         parts = prompt.split("<image>")
@@ -256,25 +276,33 @@ class Model:
             ids += self.text_ids(part)
             if i < len(images):
                 ids += [image_id] * dsocr.rows_of(*images[i])
-        ids = torch.tensor([ids] * self.batch, device=self.device)
+        made = self.text_inputs(ids)
         if self.remote_dsocr:
-            return {"input_ids": ids, **self.remote_images(images, ids == image_id)}
-        return {"input_ids": ids, "images": images * self.batch or None}
+            return {**made, **self.remote_images(images, made["input_ids"] == image_id)}
+        return {**made, "images": images * self.batch or None}
 
     def remote_images(self, images, mask):
-        """As the vendor's `infer` hands them to its `generate`: tiles and views of each page, where their rows go, the grid."""
-        if not images:
-            return {}
-        none = torch.zeros(1, 3, 640, 640, device=self.device, dtype=self.dtype)
-        pairs = [(none if tiles is None else tiles, view) for view, tiles, _ in images]
-        grids = [grid if tiles is not None else (1, 1) for _, tiles, grid in images]
-        return {"images": pairs * self.batch, "images_seq_mask": mask,
-                "images_spatial_crop": torch.tensor(grids * self.batch, dtype=torch.long, device=self.device)}
+        """As the vendor's `infer` hands them to its `generate`: tiles and view, zeros where there are none; where their rows
+        go; the grid of tiles, on the host."""
+        if len(images) > 1:
+            raise Refusal(f"the model's own code takes one image a prompt, {len(images)} were given: give one, or leave out "
+                          "trust_remote_code")
+        view, tiles, grid = images[0] if images else (torch.zeros(1, 3, 640, 640, device=self.device, dtype=self.dtype), None, None)
+        if tiles is None:
+            tiles, grid = torch.zeros_like(view), (1, 1)
+        return {"images": [(tiles, view)] * self.batch, "images_seq_mask": mask,
+                "images_spatial_crop": torch.tensor([grid] * self.batch, dtype=torch.long)}
+
+    def text_inputs(self, ids):
+        """The mask is said: `generate` would guess it from the pad token, whose number may be that of the first token."""
+        ids = torch.tensor([ids] * self.batch, device=self.device)
+        return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
     def inputs(self, request):
         if request.get("prompt_ids"):
-            ids = torch.tensor([request["prompt_ids"]] * self.batch, device=self.device)
-            return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+            made = self.text_inputs(request["prompt_ids"])
+            none = torch.zeros_like(made["input_ids"], dtype=torch.bool)
+            return {**made, **(self.remote_images([], none) if self.remote_dsocr else {})}
         if self.dsocr:
             return self.dsocr_inputs(request)
         prompt = request.get("prompt") or "Hello"
@@ -287,9 +315,7 @@ class Model:
             return {k: v.to(self.device) for k, v in made.items()}
         ids = self.text_ids(prompt)
         bos = getattr(self.model.config, "bos_token_id", None)
-        ids = ([bos] if isinstance(bos, int) else []) + ids
-        ids = torch.tensor([ids] * self.batch, device=self.device)
-        return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+        return self.text_inputs(([bos] if isinstance(bos, int) else []) + ids)
 
 
 # ---- running
@@ -329,8 +355,9 @@ def infer(model, request):
     steps = stages.Steps(clock, marks, prompt_tokens, model.batch)
     parts = stages.SubStages(model.model, model.stage_modules, clock, marks)
     ready = clock.now()
+    ranges = stages.detail_ranges(model.model, detail, shapes, steps, set(model.stage_modules.values()))
     try:
-        with torch.no_grad(), stages.detail_ranges(model.model, detail, shapes, steps, set(model.stage_modules.values())):
+        with torch.no_grad(), model.autocast(), ranges:
             steps.begin()
             out = model.model.generate(**inputs, **generate_options(model, request, prompt_tokens),
                                        logits_processor=transformers.LogitsProcessorList([steps]))
@@ -424,6 +451,9 @@ def explain(e):
     if "OutOfMemory" in name or "out of memory" in str(e):
         why = str(e).strip().splitlines()[0].rstrip(".") if str(e).strip() else name
         return f"out of device memory: {why}. Use a smaller batch, fewer tokens, a smaller dtype, or another device"
+    if any(sign in str(e) for sign in NO_CUDA):
+        return (f"the model's own code asks for CUDA, which this torch ({torch.__version__}) does not see: run on a machine that "
+                "has it, or leave out trust_remote_code")
     where = e.__traceback__
     while where and where.tb_next:
         where = where.tb_next

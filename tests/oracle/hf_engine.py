@@ -146,11 +146,28 @@ def remote_code(engine):
     """The vendor's code runs only when asked for, and gets what its own `infer` gives it."""
     page = os.path.join(folder, "wide.png")
     Image.new("RGB", (1300, 700), "white").save(page)
+    small = os.path.join(folder, "small-page.png")
+    Image.new("RGB", (300, 400), "white").save(small)
     path = models.remote_ocr(folder)
-    loaded = engine.load(path, weights="synthetic:0", trust_remote_code=True)
-    assert loaded.get("stages") == ["prefill", "sam", "clip", "projector", "decode"], loaded
-    got = engine.infer(inputs=[page], prompt="<image>\nFree OCR.", max_new_tokens=3, image={"mode": "gundam"})
-    assert set(got.get("stages", ())) == {"sam", "clip", "projector"} and got["new_tokens"] == 3, got
+    for batch in (1, 2):
+        loaded = engine.load(path, weights="synthetic:0", trust_remote_code=True, batch=batch)
+        assert loaded.get("stages") == ["prefill", "sam", "clip", "projector", "decode"], loaded
+        for image in (page, small):
+            got = engine.infer(inputs=[image], prompt="<image>\nFree OCR.", max_new_tokens=3, image={"mode": "gundam"})
+            assert set(got.get("stages", ())) == {"sam", "clip", "projector"} and got["new_tokens"] == 3 * batch, got
+        for words in ({"prompt": "no page"}, {"prompt_ids": [0, 5, 6]}):
+            got = engine.infer(max_new_tokens=3, **words)
+            assert got.get("stages") == {} and got["new_tokens"] == 3 * batch, got
+    must_say(engine.infer(inputs=[page, small], prompt="<image><image>x"), "one image a prompt", "2 were given", "trust_remote_code")
+    old = "from transformers.models.llama.modeling_llama import AttentionOfYore\n" + models.REMOTE_OCR
+    must_say(engine.load(models.remote_ocr(folder, "old_ocr", old), weights="synthetic:0", trust_remote_code=True),
+             "AttentionOfYore", "transformers", "4.46.3", transformers.__version__)
+    missing = "import no_such_package\n" + models.REMOTE_OCR
+    must_say(engine.load(models.remote_ocr(folder, "missing_ocr", missing), weights="synthetic:0", trust_remote_code=True),
+             "pip install no_such_package")
+    if not torch.cuda.is_available():
+        engine.load(models.remote_ocr(folder, "cuda_ocr", asks_for_cuda=True), weights="synthetic:0", trust_remote_code=True)
+        must_say(engine.infer(inputs=[small], prompt="<image>"), "own code asks for CUDA", "leave out trust_remote_code")
     path = models.short_of_memory(folder)
     engine.load(path, weights="synthetic:0", trust_remote_code=True)
     replies = [engine.infer(prompt="abc", max_new_tokens=2) for _ in range(5)]

@@ -33,34 +33,54 @@ class ShortOfMemory(LlamaForCausalLM):
         return super().forward(input_ids=input_ids, **kwargs)
 '''
 
-# What the vendor's code takes, and where its modules live; it answers with what it was given.
+# What the vendor's code takes, and how: it looks at the first view even where there is no page, hands page N to row N, wants the
+# grid as numbers, and takes its mask to CUDA by itself. Its norms are not all called norms.
 REMOTE_OCR = '''
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 class RemoteOcrConfig(LlamaConfig):
-    model_type = "deepseek_vl_v2"
+    model_type = "RemoteOcr"
 
 class RemoteOcr(LlamaForCausalLM):
     config_class = RemoteOcrConfig
 
     def __init__(self, config):
         super().__init__(config)
-        for name in ("sam_model", "vision_model", "projector"):
-            setattr(self.model, name, torch.nn.Conv2d(3, 1, 640) if name == "sam_model" else torch.nn.Linear(1, 1))
+        self.model.sam_model = torch.nn.Sequential(torch.nn.Conv2d(3, 1, 640, 640), torch.nn.BatchNorm2d(1))
+        self.model.vision_model = torch.nn.Bilinear(1, 1, 1)
+        self.model.projector = torch.nn.Linear(1, 1)
 
     def prepare_inputs_for_generation(self, input_ids, images=None, images_seq_mask=None, images_spatial_crop=None, **kwargs):
+        mask = kwargs.get("attention_mask")  # newer versions leave out one that masks nothing
+        assert mask is None or mask.all(), "the first token is not padding"
         made = super().prepare_inputs_for_generation(input_ids, **kwargs)
         return {**made, "images": images, "images_seq_mask": images_seq_mask, "images_spatial_crop": images_spatial_crop}
 
-    def forward(self, input_ids=None, images=None, images_seq_mask=None, images_spatial_crop=None, **kwargs):
-        if input_ids.shape[1] > 1:
-            (tiles, view), = images
-            w, h = images_spatial_crop[0].tolist()
-            assert tiles.shape == (w * h, 3, 640, 640) and view.shape == (1, 3, 1024, 1024), (tiles.shape, view.shape)
-            assert images_seq_mask.shape == input_ids.shape and images_seq_mask.sum() == 273 + 10 * h * (10 * w + 1)
-            self.model.projector(self.model.vision_model(self.model.sam_model(tiles).reshape(-1, 1)))
-        return super().forward(input_ids=input_ids.clamp(max=self.config.vocab_size - 1), **kwargs)
+    def encode(self, views):
+        seen = self.model.sam_model(views).reshape(-1, 1)
+        assert seen.abs().sum() > 0, "a norm of zero lets nothing through"
+        self.model.projector(self.model.vision_model(seen, seen))
+
+    def page(self, row, tiles, view, grid, mask):
+        w, h = grid[0], grid[1]
+        assert w.device.type == "cpu" and view.shape == (1, 3, 1024, 1024), (w.device, view.shape)
+        rows = 16 * 17 + 1
+        if torch.sum(tiles).item() != 0:
+            assert tiles.shape == (w * h, 3, 640, 640), tiles.shape
+            self.encode(tiles)
+            rows += 10 * h * (10 * w + 1)
+        self.encode(view)
+        mask = mask[row].unsqueeze(-1)
+        if self.config.asks_for_cuda:
+            mask = mask.cuda()
+        assert mask.sum() == rows, (mask.sum(), rows)
+
+    def forward(self, input_ids=None, attention_mask=None, images=None, images_seq_mask=None, images_spatial_crop=None, **kwargs):
+        if input_ids.shape[1] != 1 and torch.sum(images[0][1]).item() != 0:
+            for row, (image, grid) in enumerate(zip(images, images_spatial_crop)):
+                self.page(row, image[0], image[1], grid, images_seq_mask)
+        return super().forward(input_ids=input_ids.clamp(max=self.config.vocab_size - 1), attention_mask=attention_mask, **kwargs)
 '''
 
 
@@ -80,10 +100,10 @@ def short_of_memory(folder):
                  SHORT_OF_MEMORY)
 
 
-def remote_ocr(folder):
+def remote_ocr(folder, name="remote_ocr", code=REMOTE_OCR, **more):
     names = {"AutoConfig": "modeling_test.RemoteOcrConfig", "AutoModel": "modeling_test.RemoteOcr"}
-    return write(folder, "remote_ocr", {**LLAMA, "model_type": "deepseek_vl_v2", "max_position_embeddings": 4096,
-                                        "architectures": ["DeepseekOCRForCausalLM"], "auto_map": names}, REMOTE_OCR)
+    return write(folder, name, {**LLAMA, "model_type": "deepseek_vl_v2", "max_position_embeddings": 4096, "asks_for_cuda": False,
+                                "architectures": ["DeepseekOCRForCausalLM"], "auto_map": names, **more}, code)
 
 
 def llava(folder):
