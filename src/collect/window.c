@@ -14,9 +14,9 @@
 #include "collect/output.h"
 #include "collect/records.h"
 
-#define DRAIN_NS \
-    20000000u /* time for the last kernels of a window to run, where nothing tells that they did */
-#define DRAIN_MAX_NS 200000000u /* and where something would */
+/* Time for the last kernels of a window to run, where nothing tells that they did, and where something would. */
+#define DRAIN_NS 20000000u
+#define DRAIN_MAX_NS 200000000u
 
 static struct {
     atomic_bool started, closed;
@@ -25,12 +25,11 @@ static struct {
     atomic_bool budget_ok; /* not in debt */
     atomic_bool on;
     pthread_mutex_t switching;
-    bool draining; /* the window is closed, but kernels are still recorded */
+    atomic_bool draining; /* the window is closed, but kernels are still recorded */
     uint64_t closed_mono_ns, closed_outside;
     uint64_t parked_mono_ns; /* since when nothing at all is on, when measuring; 0: something is */
     uint64_t start_mono_ns, window_wall_ns;
-    _Atomic uint64_t
-        range_wall_ns; /* beginning of the range whose thread waits for the switch; 0: none does */
+    _Atomic uint64_t range_wall_ns; /* when the range began whose thread waits for the switch; 0: none does */
 } win = { .switching = PTHREAD_MUTEX_INITIALIZER };
 
 static bool wanted(void) {
@@ -68,29 +67,33 @@ static uint64_t outside(void) {
 }
 
 /* Have the window's last kernels run? A stream keeps its order: a kernel that was launched after the window tells it
- * of those before. Waiting costs only who launches more, and so tells. */
+ * of those before (what another stream still runs then is lost, and counted). Waiting costs only who launches more, and
+ * so tells. */
 static bool is_drained(uint64_t now) {
     if (!settings.launches) return now - win.closed_mono_ns >= DRAIN_NS;
     return outside() > win.closed_outside || now - win.closed_mono_ns >= DRAIN_MAX_NS;
 }
 
-/* With the lock held. CUPTI hands out a kernel without its times when kernels are switched off before it had a look at
- * it: they are switched off by the keeper, after a flush. What was launched meanwhile is left out (records.h). */
-static void stop_kernels(uint64_t now) {
-    if (!win.draining || atomic_load(&win.on)) return;
+/* CUPTI hands out a kernel without its times when kernels are switched off before it had a look at it: they are switched
+ * off by the keeper, after a flush, which may hang in the driver and so holds no lock. What was launched meanwhile is left
+ * out (records.h). */
+static void stop_kernels(void) {
+    if (!atomic_load(&win.draining)) return;
     cupti.flush_all(0);
-    if (!is_drained(now)) return;
+    if (pthread_mutex_trylock(&win.switching) != 0) return; /* next time */
     uint64_t before = clock_mono_ns();
-    activity_capture(false);
-    win.draining = false;
-    budget_pay_switch(clock_mono_ns() - before);
+    if (atomic_load(&win.draining) && is_drained(before)) {
+        activity_capture(false);
+        atomic_store(&win.draining, false);
+        budget_pay_switch(clock_mono_ns() - before);
+    }
+    pthread_mutex_unlock(&win.switching);
 }
 
 /* Kernels are recorded before launches are: each launch of the window has its kernels, and what was launched before, or
  * by a call that was under way, is left out. */
 static void open_window(void) {
-    if (!win.draining) activity_capture(true);
-    win.draining = false;
+    if (!atomic_exchange(&win.draining, false)) activity_capture(true);
     begin_window();
     callbacks_capture(true);
 }
@@ -100,7 +103,7 @@ static void close_window(uint64_t now) {
     end_window();
     win.closed_mono_ns = now;
     win.closed_outside = outside();
-    win.draining = true;
+    atomic_store(&win.draining, true);
 }
 
 /* For measuring, with the lock held, while the GPU is idle and no thread is in a call: what follows must not pay for
@@ -109,7 +112,7 @@ static void park(void) {
     cupti.flush_all(0);
     activity_capture(false);
     callbacks_park();
-    win.draining = false;
+    atomic_store(&win.draining, false);
     win.parked_mono_ns = clock_mono_ns();
 }
 
@@ -177,9 +180,7 @@ void window_tick(uint64_t now) {
         atomic_store(&win.budget_ok, budget_allows(clock_mono_ns()));
     pthread_mutex_unlock(&win.switching);
     settle();
-    if (pthread_mutex_trylock(&win.switching) != 0) return;
-    stop_kernels(now);
-    pthread_mutex_unlock(&win.switching);
+    stop_kernels();
 }
 
 bool window_matches(const char *range_name) {

@@ -141,6 +141,8 @@ go MOCK_CUPTI=worker "$app" init kernels=20000
 is "buffers on a thread of CUPTI's own" "len(kernel)" 20000
 go MOCK_CUPTI=hang timeout -s KILL 120 "$app" init kernels=10
 is "a flush that never returns is waited for 0.6 s, and the program ends" "problem('did not hand them out within 600 ms')" True
+go MOCK_CUPTI=hang INFERPROF_COLLECT_FLUSH_MS=0 INFERPROF_COLLECT_RANGE=r timeout -s KILL 120 "$app" init push=r kernels=10 pop sleep=300
+is "nor the one that ends a window" "len(windows())" 1 "len(range_)" 1
 
 # ---- windows
 go INFERPROF_COLLECT_RANGE='dec*' "$app" init push=prefill kernels=100 pop push=decode kernels=50 pop kernels=30 push=decode kernels=7 pop
