@@ -39,6 +39,8 @@ struct analyze_timing {
     const double *ms;                     /* [n]; NaN: this repeat has none */
     const double *tokens_in, *tokens_out; /* [n] each, tokens consumed and made; NULL: unknown */
     const bool *failed; /* [n]; NULL: none failed. Failed repeats are counted and left out */
+    double
+        recording_cost; /* recorded over timed of the same input; 0 or NaN: not known, taken from the trace */
 };
 /* Tokens that the recorded run read and made in a stage, by the engine's own answer: for traces without token records. */
 struct analyze_tokens {
@@ -140,7 +142,8 @@ struct analysis_stage {
     double flops, bytes, floor_ns; /* model's, for one occurrence (per_token costs times its tokens) */
     double mfu, mbu, distance;     /* fractions; distance = time / floor */
     double tokens_per_s;           /* read or made, whichever is more, in time_ns */
-    double overhead_ratio;         /* trace wall over timing median: what recording cost; NaN */
+    double overhead_ratio;         /* trace wall over timing median; NaN */
+    double recording_cost;         /* the same of one input where that was told: what recording cost; NaN */
     const struct analyze_timing *timing; /* NULL */
     struct stats timing_ms;              /* over the repeats that did not fail */
 

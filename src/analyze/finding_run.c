@@ -76,15 +76,15 @@ void find_variance(struct context *c, const struct finding_rule *rule, const str
 void find_overhead(struct context *c, const struct finding_rule *rule, const struct finding_stage *f) {
     for (uint32_t i = 0; i < c->a->nstages; i++) {
         const struct analysis_stage *s = &c->a->stages[i];
-        if (s->parent != ANALYSIS_NONE || !(s->overhead_ratio > 1.25)) continue;
+        if (s->parent != ANALYSIS_NONE || !(s->recording_cost > 1.25)) continue;
         const char *consequence = s->on_cpu ? "shares hold, times of single operators are too large"
                                             : "times of kernels hold, idle times are too large";
         finding_emit(
             c, rule, f, NAN, ANALYSIS_HIGH,
             analysis_text(c, "The recorded run of %s was %.0f%% slower than the timed ones", s->name,
-                          100 * (s->overhead_ratio - 1)),
+                          100 * (s->recording_cost - 1)),
             analysis_text(c, "%s while recorded, %s in the timing phase: %s",
-                          finding_time(c, s->overhead_ratio * s->time_ns * 1e-6),
+                          finding_time(c, s->recording_cost * s->time_ns * 1e-6),
                           finding_time(c, s->time_ns * 1e-6), consequence),
             "Record less for times of single kernels and gaps: profiling=min (profile), --preset min (run).");
     }

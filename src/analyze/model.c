@@ -50,12 +50,15 @@ static double timed_tokens(struct context *c, const struct analysis_stage *s, co
 static void set_time(struct context *c, struct analysis_stage *s) {
     const struct analyze_timing *t = s->timing = timing_of(c, s);
     double traced = s->occurrences ? s->wall_total_ns / parts_of(c, s) : NAN;
+    if (s->implicit && traced == 0)
+        traced = NAN; /* nothing was recorded: that is not known to take no time */
     if (t) s->timing_ms = analysis_timing_stats(c, t, t->ms);
     if (s->timing_ms.n) {
         s->time_ns = s->timing_ms.median * 1e6;
         s->time_source = analysis_text(c, "median of %zu timing repeats", s->timing_ms.n);
         s->overhead_ratio = s->time_ns > 0 ? traced / s->time_ns : NAN;
-    } else if (s->occurrences) {
+        s->recording_cost = t->recording_cost > 0 ? t->recording_cost : s->overhead_ratio;
+    } else if (!isnan(traced)) {
         s->time_ns = traced;
         s->time_source = s->occurrences == 1 ? "one occurrence in the trace"
                                              : analysis_text(c, "mean of %s occurrences in the trace",

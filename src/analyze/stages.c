@@ -66,6 +66,7 @@ static struct analysis_stage new_stage(const char *name, const char *path, uint3
                                     .distance = NAN,
                                     .tokens_per_s = NAN,
                                     .overhead_ratio = NAN,
+                                    .recording_cost = NAN,
                                     .joules = NAN,
                                     .joules_per_token = NAN,
                                     .tokens_per_joule = NAN,

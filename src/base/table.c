@@ -11,6 +11,7 @@
 #include "base/util.h"
 #include "base/vec.h"
 
+#define FIRST_COLUMN_MIN ((size_t)12)
 #define ELLIPSIS "\xe2\x80\xa6"
 
 void table_init(struct table *t) { *t = (struct table){ 0 }; }
@@ -39,6 +40,26 @@ void table_cell(struct table *t, const char *fmt, ...) {
     vec_push(&t->cells, strbuf_detach(&s));
 }
 
+size_t table_find(const struct table *t, const char *head) {
+    size_t c = 0;
+    while (c < t->heads.n && strcmp(t->heads.v[c], head) != 0) c++;
+    return c;
+}
+
+void table_drop(struct table *t, size_t column) {
+    size_t n = t->heads.n, rows = table_rows(t), to = 0;
+    free(t->heads.v[column]);
+    for (size_t c = column + 1; c < n; c++)
+        t->heads.v[c - 1] = t->heads.v[c], t->aligns.v[c - 1] = t->aligns.v[c];
+    t->heads.n = t->aligns.n = n - 1;
+    for (size_t i = 0; i < rows * n; i++)
+        if (i % n == column)
+            free(t->cells.v[i]);
+        else
+            t->cells.v[to++] = t->cells.v[i];
+    t->cells.n = to;
+}
+
 size_t table_rows(const struct table *t) { return t->heads.n ? t->cells.n / t->heads.n : 0; }
 
 /* One line, no control characters, at most max columns wide. */
@@ -61,23 +82,67 @@ static void add_padded(struct strbuf *out, const char *cell, size_t width, enum 
     if (align == TABLE_LEFT && !last) strbuf_addchars(out, ' ', pad);
 }
 
-void table_text(const struct table *t, struct strbuf *out) {
-    size_t nc = t->heads.n, total = nc * (table_rows(t) + 1);
-    char **cells = xcalloc(total, sizeof *cells);
-    size_t *widths = xcalloc(nc, sizeof *widths);
-    for (size_t i = 0; i < total; i++) {
-        cells[i] = terminal_cell(i < nc ? t->heads.v[i] : t->cells.v[i - nc], t->text_max_width);
+static const char *cell_at(const struct table *t, size_t i) {
+    return i < t->heads.n ? t->heads.v[i] : t->cells.v[i - t->heads.n];
+}
+
+/* Widths of the columns; returns that of a line. */
+static size_t measure(const struct table *t, char **cells, size_t *widths) {
+    size_t nc = t->heads.n, total = nc * (table_rows(t) + 1), line = nc ? 2 * (nc - 1) : 0;
+    memset(widths, 0, nc * sizeof *widths);
+    for (size_t i = 0; i < total; i++)
         widths[i % nc] = MAX(widths[i % nc], utf8_width(cells[i], strlen(cells[i])));
+    for (size_t c = 0; c < nc; c++) line += widths[c];
+    return line;
+}
+
+static char **terminal_cells(const struct table *t) {
+    size_t total = t->heads.n * (table_rows(t) + 1);
+    char **cells = xcalloc(total + 1, sizeof *cells);
+    for (size_t i = 0; i < total; i++) cells[i] = terminal_cell(cell_at(t, i), t->text_max_width);
+    return cells;
+}
+
+/* Ends with NULL. */
+static void free_cells(char **cells) {
+    for (char **c = cells; *c; c++) free(*c);
+    free(cells);
+}
+
+static void cut_first_column(char **cells, size_t nc, size_t width) {
+    for (size_t i = 0; cells[i]; i += nc) {
+        char *cut = terminal_cell(cells[i], width);
+        free(cells[i]);
+        cells[i] = cut;
     }
-    for (size_t i = 0; i < total; i++) {
+}
+
+void table_text(const struct table *t, struct strbuf *out) {
+    size_t nc = t->heads.n;
+    char **cells = terminal_cells(t);
+    size_t *widths = xcalloc(nc + 1, sizeof *widths), line = measure(t, cells, widths);
+    if (t->text_line_width && line > t->text_line_width && widths[0] > FIRST_COLUMN_MIN) {
+        size_t over = line - t->text_line_width;
+        size_t room = widths[0] > over ? widths[0] - over : 0;
+        cut_first_column(cells, nc, MAX(room, FIRST_COLUMN_MIN));
+        measure(t, cells, widths);
+    }
+    for (size_t i = 0; cells[i]; i++) {
         size_t c = i % nc;
         if (c) strbuf_addstr(out, "  ");
         add_padded(out, cells[i], widths[c], t->aligns.v[c], c + 1 == nc);
         if (c + 1 == nc) strbuf_addch(out, '\n');
-        free(cells[i]);
     }
-    free(cells);
+    free_cells(cells);
     free(widths);
+}
+
+size_t table_text_width(const struct table *t) {
+    char **cells = terminal_cells(t);
+    size_t *widths = xcalloc(t->heads.n + 1, sizeof *widths), line = measure(t, cells, widths);
+    free_cells(cells);
+    free(widths);
+    return line;
 }
 
 /* A pipe ends a cell and a line break ends the table; < and & could become HTML. */

@@ -26,6 +26,8 @@ struct table {
         size_t n, cap;
     } aligns;
     size_t text_max_width; /* terminal cells wider than this are cut with an ellipsis; 0: never */
+    size_t
+        text_line_width; /* lines that would be longer have their first column cut, to 12 at least; 0: never */
 };
 
 void table_init(struct table *t);
@@ -33,7 +35,11 @@ void table_free(struct table *t);
 void table_column(struct table *t, const char *head, enum table_align align);
 void table_cell(struct table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 size_t table_rows(const struct table *t);
+size_t table_find(const struct table *t,
+                  const char *head); /* number of columns: there is none of that name */
+void table_drop(struct table *t, size_t column);
 void table_text(const struct table *t, struct strbuf *out);
+size_t table_text_width(const struct table *t); /* of its lines, before the first column is cut */
 void table_markdown(const struct table *t, struct strbuf *out);
 void table_csv(const struct table *t, struct strbuf *out); /* RFC 4180; formulas are defused */
 

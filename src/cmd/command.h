@@ -41,7 +41,8 @@ int command_main(int argc, char **argv);              /* finds the row, parses, 
 const struct command *command_find(const char *name); /* NULL: no such */
 int command_usage(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* prints; EXIT_MISUSED */
 int command_fail(const struct err *err);                                       /* prints; EXIT_FAILED */
-size_t command_width(int fd); /* columns of the terminal behind fd, 160 at most; 100: it is none */
+size_t command_width(int fd);    /* columns of the terminal behind fd, 160 at most; 100: it is none */
+size_t command_line_width(void); /* of standard output where it is a terminal, else 0: no limit */
 void command_hint(struct err *err, const char *remedy); /* adds "; remedy" */
 int command_no_traces(const char *folder);              /* the same for a folder that holds none */
 

@@ -54,6 +54,8 @@ size_t command_width(int fd) {
     return ioctl(fd, TIOCGWINSZ, &w) == 0 && w.ws_col > 0 ? MIN(MAX((size_t)w.ws_col, 40), 160) : 100;
 }
 
+size_t command_line_width(void) { return isatty(STDOUT_FILENO) ? command_width(STDOUT_FILENO) : 0; }
+
 void command_hint(struct err *err, const char *remedy) {
     size_t n = strlen(err->msg);
     snprintf(err->msg + n, sizeof err->msg - n, "; %s", remedy);

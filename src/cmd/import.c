@@ -192,7 +192,7 @@ static void print_summaries(struct session *s) {
     if (s->o->json)
         stats_json(&s->sums, &out);
     else
-        stats_text(&s->sums, s->top, sink_problem_words, &out);
+        stats_text(&s->sums, &(struct stats_form){ s->top, command_line_width(), sink_problem_words }, &out);
     fwrite(out.buf, 1, out.len, stdout);
     strbuf_free(&out);
 }
@@ -236,7 +236,7 @@ static void print_ncu(const struct session *s) {
     if (s->o->json)
         ncu_json(&s->ncu, &classes, &out);
     else
-        ncu_text(&s->ncu, &classes, s->top, &out);
+        ncu_text(&s->ncu, &classes, s->top, command_line_width(), &out);
     fwrite(out.buf, 1, out.len, stdout);
     strbuf_free(&out);
     free(classes.v);

@@ -372,6 +372,7 @@ static void stage_input(struct profile_results *r, const struct profile_run *run
     r->timings[i] = (struct analyze_timing){ .stage = row->name,
                                              .n = row->n,
                                              .ms = row->ms,
+                                             .recording_cost = r->stages[i].representative_cost,
                                              .failed = r->failed,
                                              .tokens_in = reads ? r->stages[i].tokens : NULL,
                                              .tokens_out = reads ? NULL : r->stages[i].tokens };

@@ -285,13 +285,19 @@ static int finish(struct run *r, struct run_report *report, int status, struct e
     program_add_end(&how, r->program.wait_status);
     if (status != 0) log_warn("%s ended with %s", r->argv[0], how.buf);
     strbuf_free(&how);
-    if (r->o->report && run_report(report, err) < 0) log_error("%s", err->msg);
+    bool unwritten = r->o->report && run_report(report, err) < 0;
+    if (unwritten) log_error("%s", err->msg);
     for (size_t i = r->said; i < report->problems.n; i++) log_warn("%s", report->problems.v[i]);
     bool nothing = r->o->report && report->kernels == 0 && report->ranges == 0;
     if (nothing) log_error("nothing was collected from %s: %s", r->argv[0], why_nothing(r, report));
     bool complete = use_tools(r, report, status != 0 ? status : nothing);
     log_info("run folder: %s", r->dir);
-    return status == 0 && (nothing || !complete) ? EXIT_FAILED : status;
+    if (unwritten)
+        run_dir_mark(r->dir,
+                     "The report of this run could not be written; `inferprof report` makes it anew.\n", err);
+    else if (run_dir_complete(r->dir, err) < 0)
+        log_warn("%s", err->msg);
+    return status == 0 && (nothing || unwritten || !complete) ? EXIT_FAILED : status;
 }
 
 static bool is_max(const struct run_opts *o) { return strcmp(o->preset, "max") == 0; }
@@ -376,7 +382,6 @@ static int profile(struct run *r) {
                                  .print = log_get_level() >= LOG_INFO };
     status = finish(r, &report, program, &err);
     r->problems = report.problems;
-    if (run_dir_complete(r->dir, &err) < 0) log_warn("%s", err.msg);
     free(title);
 done:
     env_free(&env);
@@ -410,8 +415,8 @@ const struct command cmd_run = {
     .details =
         "The program keeps its standard streams, its signals and its exit status. Nothing in it is changed; the\n"
         "collector comes in through CUDA's and NVTX's own injection. The run folder holds one trace a process and the\n"
-        "report. Exit status: the program's own (128 + n after signal n); 1 if it succeeded but nothing was recorded, or a\n"
-        "tool that was asked for (--ncu, --nsys) found nothing.",
+        "report. Exit status: the program's own (128 + n after signal n); 1 if it succeeded but nothing was recorded, the\n"
+        "report could not be written, or a tool that was asked for (--ncu, --nsys) found nothing.",
     .opts = options,
     .nopts = COUNTOF(options),
     .defaults = &defaults,

@@ -113,7 +113,7 @@ static int run(const void *opts, int argc, char **argv) {
         if (o->json)
             stats_json(&st, &out);
         else
-            stats_text(&st, o->top, problem_words, &out);
+            stats_text(&st, &(struct stats_form){ o->top, command_line_width(), problem_words }, &out);
         fwrite(out.buf, 1, out.len, stdout);
         strbuf_free(&out);
     }

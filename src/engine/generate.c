@@ -285,7 +285,7 @@ static int close_record(struct job *j, struct err *err) {
     j->e->ops->rec = NULL;
     struct recorder *rec = j->rec;
     j->rec = NULL;
-    return record_close(rec, err);
+    return record_close(rec, err) < 0 ? err_wrap(err, "%s", j->r->trace) : 0;
 }
 
 static void job_free(struct job *j) {

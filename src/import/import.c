@@ -34,7 +34,10 @@ static int finish(struct job *job, struct sink *sink, const char *source, int rc
     memcpy(job->result->problems, sink->problems, sizeof sink->problems);
     struct err close_err;
     int close_rc = trace_writer_close(sink->writer, &close_err);
-    if (close_rc < 0 && rc == 0) *err = close_err, rc = -1;
+    if (close_rc < 0 && rc == 0) {
+        *err = close_err;
+        rc = err_wrap(err, "%s", job->trace_path);
+    }
     sink_free(sink);
     free(sink);
     if (rc < 0) unlink(job->trace_path);

@@ -79,7 +79,9 @@ const char *ncu_bound(const struct ncu_launch *k);
 const char *ncu_top_stall(const struct ncu_launch *k, double *pct);
 
 void ncu_json(const struct ncu *n, const struct ncu_launches *classes, struct strbuf *out);
-void ncu_text(const struct ncu *n, const struct ncu_launches *classes, size_t top, struct strbuf *out);
+/* line_width: of the terminal; 0: lines may be as long as they are. */
+void ncu_text(const struct ncu *n, const struct ncu_launches *classes, size_t top, size_t line_width,
+              struct strbuf *out);
 
 int ncu_write_run(const struct ncu *n, const char *run_dir, struct err *err); /* run_dir/ncu.json */
 /* CSV files of ncu into RUN/ncu.json, which every report of the run then shows beside its kernels. One call a run: what an

@@ -93,12 +93,14 @@ static void put_row(const struct ncu *n, const struct ncu_launch *k, struct tabl
     table_cell(t, "%s", bound ? bound : "–");
 }
 
-void ncu_text(const struct ncu *n, const struct ncu_launches *classes, size_t top, struct strbuf *out) {
+void ncu_text(const struct ncu *n, const struct ncu_launches *classes, size_t top, size_t line_width,
+              struct strbuf *out) {
     static const char *const heads[] = { "launches",  "mean us",   "SM",     "memory", "DRAM",
                                          "DRAM rate", "occupancy", "L1 hit", "L2 hit" };
     struct table t;
     table_init(&t);
     t.text_max_width = 60;
+    t.text_line_width = line_width;
     table_column(&t, "kernel", TABLE_LEFT);
     for (size_t i = 0; i < COUNTOF(heads); i++) table_column(&t, heads[i], TABLE_RIGHT);
     table_column(&t, "stall", TABLE_LEFT);

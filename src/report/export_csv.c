@@ -3,8 +3,10 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/file.h"
+#include "base/scratch.h"
 #include "base/table.h"
 #include "report/export.h"
 #include "report/text.h"
@@ -210,7 +212,8 @@ static void add_heads(struct table *t, const char *heads) {
 }
 
 int export_csv(struct export_job *x, const char *dir, struct err *err) {
-    int rc = file_mkdirs(dir, err);
+    bool made = !file_exists(dir);
+    int rc = file_mkdirs(dir, err), scratch = rc == 0 && made ? scratch_add(dir) : -1;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && rc == 0; i++) {
         struct csv c = { .x = x };
         char *path = file_join(dir, kinds[i].file);
@@ -223,5 +226,7 @@ int export_csv(struct export_job *x, const char *dir, struct err *err) {
         table_free(&c.t);
         rc = file_atomic_commit(&c.f, err);
     }
+    scratch_forget(scratch);
+    if (rc < 0 && made) rmdir(dir); /* spared where a table is in it */
     return rc;
 }

@@ -18,6 +18,7 @@ static void write_numbers(struct jsonw *j, const char *key, const double *v, siz
 static void write_timing(struct jsonw *j, const struct analyze_timing *t) {
     jsonw_object(j);
     jsonw_kstr(j, "stage", t->stage);
+    jsonw_knum(j, "recording_cost", t->recording_cost > 0 ? t->recording_cost : NAN);
     write_numbers(j, "ms", t->ms, t->n);
     write_numbers(j, "tokens_in", t->tokens_in, t->n);
     write_numbers(j, "tokens_out", t->tokens_out, t->n);
@@ -101,7 +102,8 @@ static const bool *flags(const json_t *o, const char *key, size_t n) {
 }
 
 static void read_timing(struct input_json *k, const json_t *o) {
-    struct analyze_timing t = { .stage = memory_text(o, "stage") };
+    struct analyze_timing t = { .stage = memory_text(o, "stage"),
+                                .recording_cost = memory_number(o, "recording_cost") };
     if (!t.stage) return;
     t.ms = memory_numbers(memory_array(o, "ms"), &t.n);
     t.tokens_in = column(o, "tokens_in", t.n);

@@ -59,24 +59,9 @@ static bool all_unknown(const struct table *t, size_t column) {
     return table_rows(t) > 0;
 }
 
-static void drop_column(struct table *t, size_t column) {
-    size_t kept = 0;
-    for (size_t i = 0; i < t->cells.n; i++) {
-        if (i % t->heads.n == column)
-            free(t->cells.v[i]);
-        else
-            t->cells.v[kept++] = t->cells.v[i];
-    }
-    t->cells.n = kept;
-    free(t->heads.v[column]);
-    for (size_t c = column + 1; c < t->heads.n; c++)
-        t->heads.v[c - 1] = t->heads.v[c], t->aligns.v[c - 1] = t->aligns.v[c];
-    t->heads.n--, t->aligns.n--;
-}
-
 void rows_drop_unknown(struct table *t) {
     for (size_t c = t->heads.n; c-- > 1;)
-        if (all_unknown(t, c)) drop_column(t, c);
+        if (all_unknown(t, c)) table_drop(t, c);
 }
 
 static void stage_rows(const struct view *v, struct table *t, bool sub) {

@@ -75,14 +75,6 @@ static void keep_once(struct problems *list) {
 
 void report_trace_problems(const struct timeline *tl, struct problems *list) {
     for (size_t i = 0; i < tl->nproblems; i++) ADD_ONCE(list, "%s", timeline_text(tl, tl->problems[i]));
-    for (size_t i = 0; i < tl->nprocesses; i++) {
-        const struct timeline_process *p = &tl->processes[i];
-        const char *file = file_basename(timeline_text(tl, p->path)); /* the folder may be moved */
-        if (!p->finished) ADD_ONCE(list, "%s: its writer did not close it; the end may be missing", file);
-        if (p->damaged_places)
-            ADD_ONCE(list, "%s: %s damaged in %s places; the rest was read", file,
-                     text_bytes((double)p->damaged_bytes).s, text_count(p->damaged_places).s);
-    }
     for (int k = 0; k < TRACE_KIND_END; k++)
         if (tl->lost[k])
             ADD_ONCE(list, "%s %s records were lost while recording", text_count(tl->lost[k]).s,

@@ -8,8 +8,11 @@
 #include "base/strbuf.h"
 
 void stats_json(const struct trace_stats *st, struct strbuf *out);
-/* The `top` largest rows of each table; `words` gives a sentence for a problem's name, or NULL. */
-void stats_text(const struct trace_stats *st, size_t top, const char *(*words)(const char *problem),
-                struct strbuf *out);
+struct stats_form {
+    size_t top;                                /* rows of each table, the largest */
+    size_t line_width;                         /* of the terminal; 0: lines may be as long as they are */
+    const char *(*words)(const char *problem); /* a sentence for a problem's name, or NULL */
+};
+void stats_text(const struct trace_stats *st, const struct stats_form *form, struct strbuf *out);
 
 #endif

@@ -21,7 +21,8 @@ static void columns(struct table *t, const char *first, const char *const *rest,
     for (size_t i = 0; i < n; i++) table_column(t, rest[i], TABLE_RIGHT);
 }
 
-static void print(struct table *t, const char *title, struct strbuf *out) {
+static void print(struct table *t, const char *title, const struct stats_form *form, struct strbuf *out) {
+    t->text_line_width = form->line_width;
     if (table_rows(t)) {
         if (out->len) strbuf_addch(out, '\n');
         strbuf_addf(out, "%s\n", title);
@@ -30,7 +31,7 @@ static void print(struct table *t, const char *title, struct strbuf *out) {
     table_free(t);
 }
 
-static void gpus(const struct trace_stats *st, struct strbuf *out) {
+static void gpus(const struct trace_stats *st, const struct stats_form *form, struct strbuf *out) {
     static const char *const heads[] = { "kernels",    "copies",  "span ms", "busy ms",
                                          "kernels ms", "idle ms", "busy" };
     struct table t;
@@ -53,14 +54,14 @@ static void gpus(const struct trace_stats *st, struct strbuf *out) {
         else
             table_cell(&t, "–");
     }
-    print(&t, "Devices", out);
+    print(&t, "Devices", form, out);
 }
 
-static void kernels(const struct trace_stats *st, size_t top, struct strbuf *out) {
+static void kernels(const struct trace_stats *st, const struct stats_form *form, struct strbuf *out) {
     static const char *const heads[] = { "calls", "total ms", "share", "mean us" };
     struct table t;
     columns(&t, "kernel", heads, COUNTOF(heads));
-    for (size_t i = 0; i < st->kernels.n && i < top; i++) {
+    for (size_t i = 0; i < st->kernels.n && i < form->top; i++) {
         const struct trace_stats_kernel *k = &st->kernels.v[i];
         table_cell(&t, "%s", trace_stats_name(st, k->name));
         table_cell(&t, "%llu", (unsigned long long)k->calls);
@@ -74,21 +75,21 @@ static void kernels(const struct trace_stats *st, size_t top, struct strbuf *out
         else
             table_cell(&t, "–");
     }
-    print(&t, "Kernels", out);
+    print(&t, "Kernels", form, out);
 }
 
-static void ops(const struct trace_stats_op *v, size_t n, const struct trace_stats *st, size_t top,
-                const char *title, const char *what, struct strbuf *out) {
+static void ops(const struct trace_stats_op *v, size_t n, const struct trace_stats *st,
+                const struct stats_form *form, const char *title, const char *what, struct strbuf *out) {
     static const char *const heads[] = { "calls", "total ms", "self ms", "device ms", "self device ms" };
     struct table t;
     columns(&t, what, heads, COUNTOF(heads));
-    for (size_t i = 0; i < n && i < top; i++) {
+    for (size_t i = 0; i < n && i < form->top; i++) {
         table_cell(&t, "%s", trace_stats_name(st, v[i].name));
         table_cell(&t, "%llu", (unsigned long long)v[i].calls);
         cell_ms(&t, (double)v[i].total_ns), cell_ms(&t, (double)v[i].self_ns);
         cell_ms(&t, (double)v[i].device_ns), cell_ms(&t, (double)v[i].self_device_ns);
     }
-    print(&t, title, out);
+    print(&t, title, form, out);
 }
 
 static void percent(struct table *t, uint64_t part, uint64_t whole) {
@@ -98,7 +99,7 @@ static void percent(struct table *t, uint64_t part, uint64_t whole) {
         table_cell(t, "–");
 }
 
-static void ranks(const struct trace_stats *st, struct strbuf *out) {
+static void ranks(const struct trace_stats *st, const struct stats_form *form, struct strbuf *out) {
     static const char *const heads[] = { "span ms",    "busy ms",     "compute ms", "comm ms",
                                          "comm share", "comm hidden", "late ms" };
     struct table t;
@@ -115,7 +116,7 @@ static void ranks(const struct trace_stats *st, struct strbuf *out) {
         percent(&t, r->comm_ns, r->busy_ns), percent(&t, r->comm_hidden_ns, r->comm_ns);
         cell_ms(&t, r->late_ns);
     }
-    print(&t, "Ranks", out);
+    print(&t, "Ranks", form, out);
     if (st->skew.slowest < st->ranks.n)
         strbuf_addf(out, "Slowest outside communication: %s\n",
                     trace_stats_name(st, st->ranks.v[st->skew.slowest].path));
@@ -138,12 +139,11 @@ static void counts(const struct trace_stats *st, const char *(*words)(const char
     }
 }
 
-void stats_text(const struct trace_stats *st, size_t top, const char *(*words)(const char *),
-                struct strbuf *out) {
-    gpus(st, out);
-    ranks(st, out);
-    kernels(st, top, out);
-    ops(st->ops.v, st->ops.n, st, top, "Operators", "operator", out);
-    ops(st->stages.v, st->stages.n, st, top, "Annotations", "annotation", out);
-    counts(st, words, out);
+void stats_text(const struct trace_stats *st, const struct stats_form *form, struct strbuf *out) {
+    gpus(st, form, out);
+    ranks(st, form, out);
+    kernels(st, form, out);
+    ops(st->ops.v, st->ops.n, st, form, "Operators", "operator", out);
+    ops(st->stages.v, st->stages.n, st, form, "Annotations", "annotation", out);
+    counts(st, form->words, out);
 }

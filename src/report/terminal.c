@@ -33,7 +33,16 @@ static void wrap(struct strbuf *out, const char *text, size_t at, size_t width, 
     strbuf_free(&clean);
 }
 
-static void stages(const struct view *v, struct strbuf *out) {
+/* Until the rest fits a narrow terminal, what can best be missed goes. */
+static void drop_until(struct table *t, size_t width) {
+    static const char *const least[] = { "+-", "floor ms", "launches/tok" };
+    for (size_t i = 0; i < COUNTOF(least) && table_text_width(t) > width; i++) {
+        size_t column = table_find(t, least[i]);
+        if (column < t->heads.n) table_drop(t, column);
+    }
+}
+
+static void stages(const struct view *v, size_t width, struct strbuf *out) {
     static const char *const heads[] = { "time ms",  "+-",  "GPU busy", "floor ms",
                                          "distance", "MFU", "MBU",      "launches/tok" };
     struct table t;
@@ -56,6 +65,8 @@ static void stages(const struct view *v, struct strbuf *out) {
         table_cell(&t, "%s", text_num(s->launches_per_token, 0).s);
     }
     rows_drop_unknown(&t);
+    drop_until(&t, width);
+    t.text_line_width = width;
     if (table_rows(&t)) table_text(&t, out);
     table_free(&t);
 }
@@ -111,6 +122,7 @@ static void kernels(const struct view *v, size_t width, struct strbuf *out) {
     strbuf_addch(out, '\n');
     table_init(&t);
     t.text_max_width = width > 70 ? width - 50 : 24;
+    t.text_line_width = width;
     table_column(&t, "kernel", TABLE_LEFT);
     table_column(&t, "category", TABLE_LEFT);
     table_column(&t, "share", TABLE_RIGHT);
@@ -176,7 +188,7 @@ void report_terminal(const struct report_input *in, size_t width, struct strbuf 
     answer(&v, width, out);
     if (isfinite(view_peak_flops(&v))) peaks(&v, width, out);
     strbuf_addch(out, '\n');
-    stages(&v, out);
+    stages(&v, width, out);
     figures(&v, width, out);
     findings(&v, width, out);
     kernels(&v, width, out);

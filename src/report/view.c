@@ -47,7 +47,7 @@ static void from_trace(struct view_stage *s, const struct analysis *a, const str
     s->mbu = t->mbu;
     s->distance = t->distance;
     s->tokens_per_s = t->tokens_per_s;
-    s->overhead = t->overhead_ratio;
+    s->overhead = t->recording_cost;
     if (t->occurrences) s->tokens = analysis_stage_tokens(t) / (double)t->occurrences;
 }
 

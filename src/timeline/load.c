@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/die.h"
+#include "base/file.h"
 #include "base/util.h"
 #include "timeline/build.h"
 #include "trace/reader.h"
@@ -102,21 +103,22 @@ static void add_batch(struct loading *l, struct trace_batch *batch) {
 }
 
 static void note_state(struct loading *l, const char *path) {
+    const char *file = file_basename(path); /* the folder may be moved, and the problem stays the same */
     const struct trace_summary *s = trace_reader_summary(l->r);
     struct timeline_process *p = &l->b->processes.v[l->b->processes.n - 1];
     p->finished = s->finished;
-    p->damaged_places = s->damaged_places;
-    p->damaged_bytes = s->damaged_bytes;
     for (size_t k = 0; k < TRACE_KIND_END; k++)
         for (size_t why = 0; why < TRACE_LOST_REASON_END; why++) p->lost[k] += s->lost[k][why];
     if (s->damaged_places)
-        timeline_builder_problem(l->b, "%s: damaged at byte %llu (%s); what is sound was used", path,
-                                 (unsigned long long)s->damage_offset, s->damage);
+        timeline_builder_problem(
+            l->b, "%s: damaged at byte %llu (%s), %llu bytes in %llu place%s; what is sound was used", file,
+            (unsigned long long)s->damage_offset, s->damage, (unsigned long long)s->damaged_bytes,
+            (unsigned long long)s->damaged_places, s->damaged_places == 1 ? "" : "s");
     else if (!s->finished)
         timeline_builder_problem(
-            l->b, "%s: the recorded program was killed, or still runs; what it had written was used", path);
+            l->b, "%s: the recorded program was killed, or still runs; what it had written was used", file);
     if (l->missing_texts)
-        timeline_builder_problem(l->b, "%s: %llu texts are missing", path,
+        timeline_builder_problem(l->b, "%s: %llu texts are missing", file,
                                  (unsigned long long)l->missing_texts);
 }
 

@@ -128,7 +128,6 @@ struct timeline_process {
     uint64_t kernels, launches, unmatched_kernels,
         unmatched_launches;        /* the latter of kernel and graph calls */
     uint64_t lost[TRACE_KIND_END]; /* records dropped, all reasons */
-    uint64_t damaged_places, damaged_bytes;
 };
 struct timeline_meta {
     uint32_t process, key, value; /* texts */

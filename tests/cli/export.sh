@@ -105,3 +105,9 @@ for format in chrome sqlite; do
     expect "export as $format does not take the place of a pipe" 1 err 'pipe: a device or pipe'
 done
 check "the pipe is still one" test -p "$work/pipe"
+
+# A disk that takes no more: no folder stays behind that holds nothing.
+"$BUILD/tests/make_trace" "$work/large.ipt" 64
+run sh -c 'trap "" XFSZ; ulimit -f 16; exec "$@"' sh "$INFERPROF" export -f csv -o "$work/tables" "$work/large.ipt"
+expect "tables that find no room are an error" 1 err 'tables/[a-z]*.csv: File too large'
+check "and leave no empty folder" test ! -e "$work/tables"

@@ -140,3 +140,8 @@ expect import_is_silent_when_told_to_be 0 out '/hidden$'
 check import_said_nothing test ! -s "$work/err"
 check import_names_a_trace_of_a_hidden_file test -s "$work/hidden/trace/it's.ipt"
 check import_can_be_repeated_from_its_report grep -qF "inferprof import '$work/.it'\\''s.json.gz'" "$work/hidden/report.md"
+
+# A disk that takes no more: the message names the file.
+run sh -c 'trap "" XFSZ; ulimit -f 16; exec "$@"' sh "$INFERPROF" import -o "$work/no-room" tests/data/kineto/hta_rank0_a100.json.gz
+expect a_trace_that_finds_no_room_is_named 1 err 'no-room/trace/hta_rank0_a100.ipt: trace incomplete: '
+check and_nothing_of_it_stays test ! -e "$work/no-room"

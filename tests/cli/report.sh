@@ -140,3 +140,14 @@ expect "a run whose traces are gone is reported from what it kept" 0 out "^! The
 echo '{' >"$work/killed/metrics.json"
 run "$INFERPROF" report "$work/killed"
 expect "metrics that cannot be read: what to do" 1 err "without that file the traces alone are reported.*metrics.json: line"
+
+# Half a trace, and a trace of nothing but its header: what is wrong is said once, and nothing takes 0 ms.
+"$BUILD/tests/make_trace" "$work/whole.ipt" 8
+head -c 20000 "$work/whole.ipt" >"$work/half.ipt"
+head -c 32 "$work/whole.ipt" >"$work/header.ipt"
+run "$INFERPROF" report "$work/half.ipt"
+expect "half a trace is reported" 0 out 'half.ipt: damaged at byte [0-9]+ \(file ends inside a chunk\), [0-9]+ bytes in 1 place; what is sound'
+check "and the damage is told once" test "$(grep -c '^! half.ipt' "$work/out")" -eq 1
+run "$INFERPROF" report "$work/header.ipt"
+expect "a trace of nothing is reported" 0 out 'header.ipt: the recorded program was killed, or still runs'
+check "and does not take 0 ms" sh -c "! grep -qE '(^| )0\.00' '$work/out'"

@@ -75,3 +75,10 @@ kill -TERM $pid
 wait $pid
 status=$?
 expect "signals are handed on, and the run is finished" 9 err 'run folder: eleven'
+
+# ---- a disk that takes no more while the report is written: files over 8 KiB fail (SIGXFSZ is ignored, as a full disk sends none)
+run sh -c 'trap "" XFSZ; ulimit -f 16; exec "$@"' sh "$INFERPROF" run -o "$work/full" -- "$app" init push=decode kernels=20 pop
+expect "a report that cannot be written is no success" 1 err 'full/[^ ]*: File too large'
+check "and the folder says so" grep -q 'could not be written' "$work/full/INCOMPLETE"
+run "$INFERPROF" report "$work/full"
+expect "the report can be made later" 0

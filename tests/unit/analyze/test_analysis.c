@@ -294,6 +294,7 @@ TEST(a_stage_of_many_ranges_is_timed_as_one_request) {
     const struct analysis_stage *d = scene_stage(&a, "decode");
     CHECK_INT(d->occurrences, 20);
     CHECK_NEAR(d->overhead_ratio, 2, 1e-9);
+    CHECK_NEAR(d->recording_cost, 2, 1e-9);
     for (size_t i = 0; i < a.nfindings; i++) {
         const struct analysis_finding *f = &a.findings[i];
         CHECK(strstr(f->title, "e+") == NULL && strstr(f->evidence, "e+") == NULL);
@@ -606,6 +607,26 @@ TEST(gemm_records_give_kernels_their_flops_and_bytes) {
     timeline_close(tl);
 }
 
+TEST(what_recording_cost_is_told_of_one_input_where_that_is_known) {
+    struct scene s;
+    struct analysis a;
+    request_in_steps(&s);
+    struct timeline *tl = timeline_builder_finish(s.b);
+    const double ms[] = { 100, 100, 100, 100 };
+    const struct analyze_timing timings[] = {
+        { .stage = "decode", .n = 4, .ms = ms, .recording_cost = 1.5 }
+    };
+    analyze_run(tl, &(struct analyze_input){ .timings = timings, .ntimings = 1, .one_run = true }, &a);
+    CHECK_NEAR(scene_stage(&a, "decode")->overhead_ratio, 2, 1e-9);
+    CHECK_NEAR(scene_stage(&a, "decode")->recording_cost, 1.5, 1e-9);
+    bool said = false;
+    for (size_t i = 0; i < a.nfindings; i++)
+        said |= strstr(a.findings[i].title, "decode was 50% slower") != NULL;
+    CHECK(said);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
 TEST(an_analysis_of_nothing_says_nothing) {
     struct timeline *tl = timeline_builder_finish(timeline_builder_open());
     struct analysis a;
@@ -613,6 +634,7 @@ TEST(an_analysis_of_nothing_says_nothing) {
     CHECK_INT(a.nfindings, 0);
     CHECK_INT(a.nkernels, 0);
     CHECK(a.nnotes >= 1);
+    CHECK(isnan(a.stages[0].time_ns));
     analysis_free(&a);
     analysis_free(&a);
     timeline_close(tl);

@@ -116,6 +116,37 @@ TEST(suggest_finds_the_nearest_and_stays_silent_when_none_is_near) {
     }
 }
 
+TEST(table_fits_a_line_by_cutting_its_first_column) {
+    struct table t;
+    struct strbuf s = STRBUF_INIT;
+    table_init(&t);
+    table_column(&t, "kernel", TABLE_LEFT);
+    table_column(&t, "calls", TABLE_RIGHT);
+    table_column(&t, "ms", TABLE_RIGHT);
+    table_cell(&t, "a_kernel_of_a_long_name"), table_cell(&t, "7"), table_cell(&t, "1.5");
+    table_cell(&t, "b"), table_cell(&t, "12345"), table_cell(&t, "10.25");
+    CHECK_INT(table_text_width(&t), 23 + 2 + 5 + 2 + 5);
+    t.text_line_width = 30;
+    table_text(&t, &s);
+    CHECK_STR(s.buf, "kernel            calls     ms\n"
+                     "a_kernel_of_a_l\xe2\x80\xa6      7    1.5\n"
+                     "b                 12345  10.25\n");
+    strbuf_reset(&s);
+    t.text_line_width = 10; /* never below twelve columns: a name must be told from another */
+    table_text(&t, &s);
+    CHECK(strstr(s.buf, "a_kernel_of\xe2\x80\xa6      7    1.5\n") != NULL);
+    strbuf_reset(&s);
+    table_drop(&t, table_find(&t, "calls"));
+    CHECK_INT(table_find(&t, "calls"), 2);
+    t.text_line_width = 0;
+    table_text(&t, &s);
+    CHECK_STR(s.buf, "kernel                      ms\n"
+                     "a_kernel_of_a_long_name    1.5\n"
+                     "b                        10.25\n");
+    strbuf_free(&s);
+    table_free(&t);
+}
+
 TEST(table_prints_aligned_text_markdown_and_csv) {
     struct table t;
     struct strbuf s = STRBUF_INIT;
