@@ -72,8 +72,9 @@ void story_refusal(const struct view_stage *s, const struct story_form *form, st
 }
 
 const char *story_no_finding(const struct view *v) {
-    return v->a ? "No finding: no rule has evidence in this trace."
-                : "No finding: there is no trace to look at.";
+    if (!v->a) return "No finding: there is no trace to look at.";
+    return v->nstages ? "No finding: no rule has evidence in this trace."
+                      : "No finding: nothing was recorded.";
 }
 
 const char *story_reply(const struct report_answer *a) {

@@ -112,12 +112,18 @@ static bool is_taken(const struct view *v, size_t n, const struct report_stage *
     return false;
 }
 
+/* A trace in which nothing happened (the engine did not start) is no stage of no length. */
+static bool is_nothing(const struct analysis_stage *t) {
+    return t->implicit && !t->kernels && !(t->time_ns > 0);
+}
+
 void view_init(struct view *v, const struct report_input *in) {
     const struct analysis *a = in->analysis;
     *v = (struct view){ .in = in, .a = a };
     size_t ntrace = a ? a->nstages : 0;
     v->stages = xcalloc(ntrace + in->nstages + 1, sizeof *v->stages);
     for (size_t i = 0; i < ntrace; i++) {
+        if (is_nothing(&a->stages[i])) continue;
         struct view_stage *s = &v->stages[v->nstages++];
         unknown(s);
         from_trace(s, a, &a->stages[i]);

@@ -132,6 +132,12 @@ import json, sys
 f = {f['key']: f for f in json.load(open(sys.argv[1]))['figures']}['joules_per_new_token']
 assert f['unit'] == 'J/token' and all(abs(v - 0.006) < 1e-9 for v in f['repeats']) and len(f['repeats']) == 4, f" "$dir/metrics.json"
 check "and the report says so" grep -q 'Energy per new token (whole request) | J/token | 0.0060' "$dir/report.md"
+LD_LIBRARY_PATH=$mock${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} profile_fake "0=crash" engine.devices='[cpu, cuda]' device=cuda:0
+expect "an engine that never ran: nothing is not 0 ms long" 1
+for f in out report.md report.html stakeholder_summary.md; do
+    [ "$f" = out ] && f=$work/out || f=$dir/$f
+    check "${f##*/}" test "$(grep -c 'whole trace' "$f")" -eq 0
+done
 LD_LIBRARY_PATH=$mock${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} profile_fake "" engine.devices='[cpu, cuda]' device=cuda:0
 check "repeats shorter than the counter's steps have no energy" test "$(grep -c joules_per_new_token "$dir/metrics.json")" -eq 0
 check "every Markdown table of all runs has one width" python3 tests/tools/markdown_tables.py "$work/runs"
