@@ -47,7 +47,7 @@ static const struct view_stage *longest_after(const struct view *v, const struct
     const struct view_stage *best = NULL;
     for (const struct view_stage *s = v->stages; s < v->stages + v->nstages; s++) {
         bool later = !last || s->time_ms < last->time_ms || (s->time_ms == last->time_ms && s > last);
-        if (view_is_told(s) && later && (!best || s->time_ms > best->time_ms)) best = s;
+        if (view_is_told(s) && s->time_ms > 0 && later && (!best || s->time_ms > best->time_ms)) best = s;
     }
     return best;
 }

@@ -192,6 +192,7 @@ def main():
     parser.add_argument("--new", type=int, default=64)
     parser.add_argument("--rate-seconds", type=float, default=40)
     parser.add_argument("--rate-new", type=int, default=4, help="new tokens of the requests that take turns")
+    parser.add_argument("--ids-new", type=int, help="new tokens of the requests whose ids are compared (--new)")
     parser.add_argument("--only", help="ids,rate,long,memory,events,kernels,flops: which, and in which order")
     parser.add_argument("--no-repeat-ngram", type=int, default=0)
     parser.add_argument("--device", default="cuda:0")
@@ -217,8 +218,8 @@ def main():
                            "device": torch.cuda.get_device_name() if cuda else "cpu"},
               "prompt_tokens": first["prompt_tokens"], "new_tokens": args.new}
     whole = request_of(args, args.new)
-    parts = {"ids": lambda: ids(model, whole), "rate": lambda: turns(model, request_of(args, args.rate_new), args.rate_seconds),
-             "long": lambda: long_requests(model, whole, 4), "memory": lambda: memory(model, args), "events": lambda: events(model, args),
+    parts = {"ids": lambda: ids(model, request_of(args, args.ids_new or args.new)), "rate": lambda: turns(model, request_of(args, args.rate_new), args.rate_seconds),
+             "long": lambda: long_requests(model, whole, 3), "memory": lambda: memory(model, args), "events": lambda: events(model, args),
              "kernels": lambda: kernels(model, args),
              "flops": lambda: {"prefill": flops_once(model, args, 1), "all": flops_once(model, args, args.new)}}
     wanted = args.only.split(",") if args.only else list(parts) if cuda else ["ids", "flops"]

@@ -17,6 +17,6 @@ foreign() { # NAME ARGS...
     echo "exit status $?" >>"$OUT/foreign-$name.txt"
     cat "$OUT/foreign-$name.txt"
 }
-foreign generate -- "$PYTHON" foreign_generate.py llama-3.2-1b
 foreign graphs --counters -- "$PYTHON" foreign_graphs.py
+foreign generate -- "$PYTHON" foreign_generate.py llama-3.2-1b
 tar -C "$WORK" -czf "$OUT/foreign.tar.gz" foreign

@@ -114,7 +114,7 @@ def ids(model, request):
         with setting:
             a, b = answer(model, request), answer(model, request)
             repeats = a[0] == b[0] and torch.equal(a[1], b[1])
-            told = {"setting": name, "plain_repeats_itself": repeats, "engine_as_plain": worker.infer(model, request)["ids"] == a[0],
+            told = {"setting": name, "new_tokens": request["max_new_tokens"], "plain_repeats_itself": repeats, "engine_as_plain": worker.infer(model, request)["ids"] == a[0],
                     **parting(a, b)}
             if not repeats:
                 told["where"] = where_sums_differ(model, {**request, "max_new_tokens": min(8, request["max_new_tokens"])})

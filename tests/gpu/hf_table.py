@@ -139,7 +139,7 @@ def id_rows(checks):
         same = "the same" if tried["engine_as_plain"] else "not the same"
         if not tried["plain_repeats_itself"]:
             same += "; plain generate does not repeat its own logits"
-        yield f"{checks['new_tokens']} new ids, {tried['setting']}", "plain generate", "", "", same
+        yield f"{tried.get('new_tokens', checks['new_tokens'])} new ids, {tried['setting']}", "plain generate", "", "", same
 
 
 def main():
