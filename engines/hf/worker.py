@@ -264,7 +264,7 @@ class Model:
                   for p in request.get("inputs") or []]
         prompt = request.get("prompt")
         prompt = "<image>\nFree OCR." if prompt is None else prompt
-        prompt = prompt.strip() if self.remote_dsocr else prompt  # as its `infer` does
+        prompt = prompt.strip()  # as its own `infer` does
         if images and "<image>" not in prompt:
             prompt = "<image>\n" * len(images) + prompt
         parts = prompt.split("<image>")
