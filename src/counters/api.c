@@ -77,6 +77,7 @@ static const char *remedy(int code) {
         return "another tool holds the counters (DCGM, Nsight, a second inferprof): stop it, for DCGM: dcgmi profile --pause";
     case PM_VIRTUALIZED:
     case PM_VIRTUALIZED_PRIVILEGES: return "this is a virtual GPU: its host must allow profiling for it";
+    case PM_CONFIDENTIAL: return "counters cannot be read while confidential computing is on";
     case PM_MIG: return "counters of a MIG slice cannot be sampled: use the whole GPU";
     case PM_NOT_SUPPORTED: return "this GPU or driver has no PM sampling (it needs Turing or later)";
     default: return NULL;

@@ -2,8 +2,8 @@
  * comes. Started by `inferprof run --counters` and `inferprof profile`, whose process stays free of CUDA. Says
  *     ready METRICS        on standard output once every device samples, or
  *     failed REASON        when none does.
- * A line "pause" on standard input has the counters let go, "resume" has them taken again; answered by "paused" and
- * "ready" once that is so (tests/gpu/counters_overhead.py measures what sampling costs in one process). */
+ * A line "pause" on standard input ends sampling for a while, "resume" begins it again; answered by "paused" and "ready"
+ * once that is so (tests/gpu/counters_overhead.py measures what sampling costs in one process). */
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -67,7 +67,7 @@ static int start_worker(struct worker *w) {
     return 0;
 }
 
-/* All samplers of n workers let go of the counters, or take them again. */
+/* All samplers of n workers rest, or go on. */
 static void set_pause(struct worker *workers, size_t n, bool on) {
     atomic_store(&pausing, on);
     for (size_t i = 0; i < n; i++)
@@ -113,17 +113,18 @@ static void leave(struct trace_writer *trace, size_t device) {
 static void finish(struct worker *w, const struct timespec *until) {
     char key[64];
     struct sampler *s = &w->sampler;
+    const struct evaluators *e = &s->evaluators;
     if (w->running && pthread_timedjoin_np(w->thread, NULL, until) != 0) leave(s->trace, s->device);
     snprintf(key, sizeof key, "counters.%zu", s->device);
     if (w->running)
         trace_writer_meta(
             s->trace, key,
-            "samples %llu, missing %llu, overflows %llu, out of order %llu, trigger by %s, chip %s; metrics of "
-            "every sample %zu, more in turn %zu of %zu, us to evaluate one %.1f, to decode a sample %.1f",
-            (unsigned long long)s->samples, (unsigned long long)s->missing, (unsigned long long)s->overflows,
-            (unsigned long long)s->out_of_order, s->by_clock ? "clock" : "time", s->chip, s->always,
-            s->in_turn, s->pool - s->always, 1e-3 * (double)s->evaluate_ns / (double)MAX(s->evaluated, 1),
-            1e-3 * (double)s->decode_ns / (double)MAX(s->samples, 1));
+            "samples %llu, missing %llu, overflows %llu, out of order %llu, trigger by %s, chip %s; metrics %zu, "
+            "us to decode a sample %.1f, to evaluate it %.1f on each of %zu threads",
+            (unsigned long long)e->samples, (unsigned long long)e->missing, (unsigned long long)s->overflows,
+            (unsigned long long)e->out_of_order, s->by_clock ? "clock" : "time", s->chip, s->metrics.n,
+            1e-3 * (double)s->decode_ns / (double)MAX(s->decoded, 1),
+            1e-3 * (double)e->busy_ns / (double)MAX(s->decoded, 1), e->nthreads);
     sampler_close(s);
 }
 
@@ -137,7 +138,6 @@ static int sample(const struct pm_api *api, struct trace_writer *trace, uint64_t
         w->sampler = (struct sampler){ .api = api,
                                        .trace = trace,
                                        .device = devices[i],
-                                       .devices = n,
                                        .interval_ns = interval_ns,
                                        .stop = &stop,
                                        .pause = &pausing };

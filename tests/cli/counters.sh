@@ -93,6 +93,7 @@ refused "counters held by DCGM" 26 'dcgmi profile --pause'
 refused "a MIG slice" 43 'MIG.*use the whole GPU'
 refused "a virtual GPU" 33 'its host must allow profiling'
 refused "a virtual GPU without the right" 40 'its host must allow profiling'
+refused "a confidential GPU" 41 'confidential computing is on'
 refused "a GPU without PM sampling" 27 'Turing or later'
 
 run env MOCK_PM=on "$INFERPROF" run --counters -o full -- "$app" init push=prefill kernels=2000 sleep=100 kernels=2000 pop
