@@ -162,6 +162,8 @@ static bool profile_stage(const struct tools *t, const struct analysis *a, const
     if (read && found.launches.n && !met)
         SAY(t, "%s: Nsight Compute measured %zu launches, none of them of the kernels asked for", where,
             found.launches.n);
+    else if (!met && rc < 0)
+        SAY(t, "%s: Nsight Compute measured nothing before it ended", where);
     else if (!met)
         SAY(t,
             "%s: Nsight Compute measured nothing: no launch matched (the program may take another course when it is run again, "
