@@ -157,12 +157,13 @@ static int parse_letters(const struct opt_set *sets, size_t nsets, int argc, cha
     return 0;
 }
 
-int opt_parse(const struct opt_set *sets, size_t nsets, int argc, char **argv, struct opt_list *operands,
-              struct err *err) {
+int opt_parse(const struct opt_set *sets, size_t nsets, bool program_follows, int argc, char **argv,
+              struct opt_list *operands, struct err *err) {
     for (int i = 0; i < argc; i++) {
         int rc = 0;
-        if (strcmp(argv[i], "--") == 0) {
-            for (i++; i < argc; i++) vec_push(operands, argv[i]);
+        bool marker = strcmp(argv[i], "--") == 0;
+        if (marker || (program_follows && (argv[i][0] != '-' || !argv[i][1]))) {
+            for (i += marker; i < argc; i++) vec_push(operands, argv[i]);
             break;
         }
         if (strncmp(argv[i], "--", 2) == 0)

@@ -41,15 +41,15 @@ struct opt_list {
 };
 
 /* Splits argv[0..argc) (without the command name) into options and the rest. Options and operands may be
- * mixed; after "--" everything is an operand. `rows2` is a second table (the global options) bound to
+ * mixed, or (program_follows) end at the first operand, whose own options follow; after "--" everything is an operand. `rows2` is a second table (the global options) bound to
  * `into2`; NULL for none. -1: misuse, err says what and the nearest valid name. */
 struct opt_set {
     const struct opt *rows;
     size_t n;
     void *into;
 };
-int opt_parse(const struct opt_set *sets, size_t nsets, int argc, char **argv, struct opt_list *operands,
-              struct err *err);
+int opt_parse(const struct opt_set *sets, size_t nsets, bool program_follows, int argc, char **argv,
+              struct opt_list *operands, struct err *err);
 
 bool opt_is_choice(const char *choices, const char *value); /* choices: "csv|json|md" */
 

@@ -30,6 +30,7 @@ struct command {
     const void *defaults;   /* what the option struct starts as; NULL: all zero */
     size_t opts_bytes;      /* sizeof the option struct */
     int min_args, max_args; /* operands; max -1: any number */
+    bool runs_program;      /* the first operand is a program, and what follows is its own */
     enum complete complete;
     int (*run)(const void *opts, int argc, char **argv); /* operands only; returns an exit status */
 };

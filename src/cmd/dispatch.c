@@ -142,7 +142,7 @@ static int run_command(const struct command *c, int argc, char **argv) {
     const struct opt_set sets[] = { { c->opts, c->nopts, opts },
                                     { global_options, COUNTOF(global_options), &global } };
     int status;
-    if (opt_parse(sets, COUNTOF(sets), argc, argv, &operands, &err) < 0)
+    if (opt_parse(sets, COUNTOF(sets), c->runs_program, argc, argv, &operands, &err) < 0)
         status = command_usage("%s: %s", c->name, err.msg);
     else if (global.help)
         status = help_command(c, global_options, COUNTOF(global_options));
@@ -166,7 +166,7 @@ static int run_bare(int argc, char **argv) {
     const struct opt_set sets[] = { { global_options, COUNTOF(global_options), &global },
                                     { version_option, COUNTOF(version_option), &global } };
     int status = EXIT_MISUSED;
-    if (opt_parse(sets, COUNTOF(sets), argc, argv, &operands, &err) < 0)
+    if (opt_parse(sets, COUNTOF(sets), false, argc, argv, &operands, &err) < 0)
         command_usage("%s", err.msg);
     else if (global.version)
         status = help_version();

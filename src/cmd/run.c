@@ -423,6 +423,7 @@ const struct command cmd_run = {
     .opts_bytes = sizeof(struct run_opts),
     .min_args = 1,
     .max_args = -1,
+    .runs_program = true,
     .complete = COMPLETE_COMMANDS,
     .run = run,
 };

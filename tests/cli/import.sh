@@ -145,3 +145,24 @@ check import_can_be_repeated_from_its_report grep -qF "inferprof import '$work/.
 run sh -c 'trap "" XFSZ; ulimit -f 16; exec "$@"' sh "$INFERPROF" import -o "$work/no-room" tests/data/kineto/hta_rank0_a100.json.gz
 expect a_trace_that_finds_no_room_is_named 1 err 'no-room/trace/hta_rank0_a100.ipt: trace incomplete: '
 check and_nothing_of_it_stays test ! -e "$work/no-room"
+
+# Interrupted while nsys works: it ends with its children, and nothing of either stays.
+mkdir "$work/slow"
+cat >"$work/slow/nsys" <<END
+#!/bin/sh
+: >"\$7"
+sleep 60 &
+echo \$! >"$work/slow/child"
+echo \$\$ >"$work/slow/pid"
+wait
+END
+chmod +x "$work/slow/nsys"
+PATH="$work/slow:$PATH" "$INFERPROF" import -o "$work/never" "$work/a.nsys-rep" >"$work/out" 2>"$work/err" &
+importer=$!
+for _ in $(seq 200); do [ -s "$work/slow/pid" ] && break; sleep 0.05; done
+kill -TERM $importer
+wait $importer
+check an_interrupted_import_dies_of_the_signal test $? -eq 143
+check nsys_ends_with_it gone "$(cat "$work/slow/pid")"
+check and_so_do_its_children gone "$(cat "$work/slow/child")"
+check and_no_file_stays test ! -e "$work/never"

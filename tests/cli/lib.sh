@@ -18,6 +18,9 @@ check() {
     if "$@" >"$work/check.out" 2>&1; then ok "$name"; else not_ok "$name" "$* failed: $(tail -n 5 "$work/check.out" | tr '\n' '~')"; fi
 }
 
+# gone PID: it has ended, whether or not somebody has asked how
+gone() { [ ! -e "/proc/$1" ] || grep -q '^State:.*Z' "/proc/$1/status"; }
+
 # same_report NAME DIR: what `report` writes into a finished folder is what is there already
 same_report() {
     rm -rf "$work/before" && cp -r "$2" "$work/before"

@@ -82,3 +82,15 @@ expect "a report that cannot be written is no success" 1 err 'full/[^ ]*: File t
 check "and the folder says so" grep -q 'could not be written' "$work/full/INCOMPLETE"
 run "$INFERPROF" report "$work/full"
 expect "the report can be made later" 0
+
+# ---- options behind the program are the program's, with and without --
+cat >"$work/args" <<'END'
+#!/bin/sh
+echo "args: $*"
+END
+chmod +x "$work/args"
+run "$INFERPROF" run -q -o "$work/own1" "$work/args" -o "$work/taken" --foo -q -- x
+expect "a program's options are its own" 1 out "^args: -o $work/taken --foo -q -- x\$"
+run "$INFERPROF" run -q -o "$work/own2" -- "$work/args" --preset nonsense
+expect "with a -- before it too" 1 out '^args: --preset nonsense$'
+check "and none of them is taken for ours" test -d "$work/own1" -a -d "$work/own2" -a ! -e "$work/taken"

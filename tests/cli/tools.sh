@@ -98,7 +98,6 @@ tool silent --ncu
 expect "a tool that writes nothing" 1 err 'measured nothing'
 tool hang --ncu --tool-limit 1
 expect "a tool that hangs is ended; what it had is kept" 0 err 'was not done after 1 s and was ended' err 'measured 1 of 3'
-gone() { [ ! -e "/proc/$1" ] || grep -q '^State:.*Z' "/proc/$1/status"; }
 check "with its children" gone "$(cat child)"
 run env PATH="$work/nothing:/usr/bin:/bin" "$INFERPROF" run --ncu --nsys -o none -- "$app" init push=decode kernels=10 pop
 expect "tools that are not there: said, the run is kept, the status is 1" 1 err 'Nsight Compute \(ncu\) is neither' err 'Nsight Systems \(nsys\) is neither' err 'run folder: none'

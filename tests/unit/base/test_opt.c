@@ -29,7 +29,7 @@ static const struct opt rows[] = {
 
 static int parse(struct sample *s, struct opt_list *operands, struct err *err, int argc, const char **argv) {
     const struct opt_set set = { rows, COUNTOF(rows), s };
-    return opt_parse(&set, 1, argc, (char **)argv, operands, err);
+    return opt_parse(&set, 1, false, argc, (char **)argv, operands, err);
 }
 
 TEST(opt_takes_every_form_of_every_kind) {
@@ -52,6 +52,23 @@ TEST(opt_takes_every_form_of_every_kind) {
     CHECK_STR(operands.v[2], "-x");
     free(operands.v);
     free(s.list.v);
+}
+
+TEST(opt_leaves_a_program_its_own_options) {
+    static const char *const forms[][6] = { { "-f", "prog", "-n", "--flag", "--", "-x" },
+                                            { "-f", "--", "prog", "-n", "--flag", "-x" } };
+    for (size_t i = 0; i < COUNTOF(forms); i++) {
+        struct sample s = { 0 };
+        const struct opt_set set = { rows, COUNTOF(rows), &s };
+        struct opt_list operands = { 0 };
+        struct err err;
+        CHECK_INT(opt_parse(&set, 1, true, 6, (char **)forms[i], &operands, &err), 0);
+        CHECK(s.flag && s.n == 0);
+        CHECK_INT(operands.n, i == 0 ? 5 : 4);
+        CHECK_STR(operands.v[0], "prog");
+        CHECK_STR(operands.v[2], "--flag");
+        free(operands.v);
+    }
 }
 
 TEST(opt_says_what_is_wrong_with_each_mistake) {
