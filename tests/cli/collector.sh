@@ -107,7 +107,7 @@ go MOCK_CUPTI=unknown "$app" init kernels=1000
 is "records of unknown kinds are stepped over" "len(kernel)" 1000 "counts['unknown']" 100
 go MOCK_CUPTI=dropped "$app" init kernels=10
 is "what CUPTI dropped is counted" "len(kernel)" 10 "lost_of('kernel', 'source')" 7
-go MOCK_CUPTI=cutoff "$app" init kernels=10
+go MOCK_CUPTI=cutoff INFERPROF_COLLECT_FLUSH_MS=0 "$app" init kernels=10
 is "a buffer cut short costs one record" "len(kernel)" 9
 
 # ---- versions and clocks
