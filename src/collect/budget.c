@@ -24,10 +24,7 @@ static struct {
     _Atomic uint64_t switch_ns;
 } account;
 
-void budget_start(uint64_t now) {
-    account.last_ns = account.opened_ns = now;
-    account.open = true;
-}
+void budget_start(uint64_t now) { account.last_ns = account.closed_ns = now; }
 
 void budget_rest(uint64_t from, uint64_t to) {
     account.last_ns += to - from;
@@ -57,13 +54,17 @@ static void pay(uint64_t now) {
     account.last_ns = now;
 }
 
+/* The first window waits for the first call: before there is a context, kernels that are switched on do not come again
+ * reliably after they were off (CUPTI 13.0.1). */
+static bool has_begun(void) { return !settings.launches || account.calls + account.passed > 0; }
+
 bool budget_allows(uint64_t now) {
     pay(now);
     if (account.open && account.credit_ns < 0 && now - account.opened_ns >= MIN_WINDOW_NS) {
         account.open = false;
         account.closed_ns = now;
         account.closed_credit_ns = account.credit_ns;
-    } else if (!account.open && account.credit_ns >= 0) {
+    } else if (!account.open && account.credit_ns >= 0 && has_begun()) {
         account.open = true;
         account.opened_ns = now;
     } else if (!account.open && now - account.closed_ns > HOPELESS_NS &&

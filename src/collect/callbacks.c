@@ -195,10 +195,9 @@ static void switch_callbacks(bool on) {
 
 /* Once on they stay on, and return at once outside of windows: switched off while a thread is in a call, CUPTI 13.0.1
  * gives the kernels that follow the correlation ids of earlier launches. */
-void callbacks_capture(bool on) {
-    if (on) switch_callbacks(true);
-    atomic_store(&capturing, on && !settings.passing);
-}
+void callbacks_watch(void) { switch_callbacks(true); }
+
+void callbacks_capture(bool on) { atomic_store(&capturing, on && !settings.passing); }
 
 void callbacks_park(void) {
     atomic_store(&capturing, false);

@@ -7,7 +7,8 @@
 
 bool callbacks_start(
     void); /* subscribes; false: somebody else holds CUPTI, or it refuses: problem() says so */
-void callbacks_capture(bool on); /* calls that begin from now on are recorded, or pass unrecorded */
+void callbacks_watch(void);      /* callbacks come from now on; what is not captured passes unrecorded */
+void callbacks_capture(bool on); /* calls that begin from now on are recorded, or pass */
 void callbacks_park(void);       /* no callbacks at all; only while no thread is in a call */
 
 #endif

@@ -28,6 +28,8 @@
 #define EXPORT __attribute__((visibility("default")))
 #define FLUSH_TIMEOUT_MS 600 /* with what follows, an end costs less than a second */
 
+#define MANY_CALLS 100 /* fewer tell nothing about what is missing */
+
 EXPORT int InitializeInjection(void);
 EXPORT int InitializeInjectionNvtx2(nvtx_get_table get_table);
 
@@ -58,6 +60,12 @@ static void explain_counts(void) {
             "no kernels were recorded, although %llu launches and copies were seen: the program's own use of CUPTI "
             "(torch.profiler?) took the records over; switch it off",
             (unsigned long long)calls);
+    else if (settings.kernels && !settings.empty && calls > MANY_CALLS &&
+             (c.kernels + c.copies + c.untrusted) * 2 < calls)
+        problem(
+            "of %llu launches and copies only %llu have a record: CUPTI handed out no others, or they were captured into "
+            "CUDA graphs that were not launched",
+            (unsigned long long)calls, (unsigned long long)(c.kernels + c.copies + c.untrusted));
     struct trace_writer *w = output_take();
     if (!w) return;
     trace_writer_meta(

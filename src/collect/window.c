@@ -91,8 +91,10 @@ static void stop_kernels(void) {
 }
 
 /* Kernels are recorded before launches are: each launch of the window has its kernels, and what was launched before, or
- * by a call that was under way, is left out. */
+ * by a call that was under way, is left out. Callbacks come first: CUPTI 13.0.1 hands out no kernels any more after they
+ * were off and on again if they were asked for before the callbacks, at the program's start. */
 static void open_window(void) {
+    callbacks_watch();
     if (!atomic_exchange(&win.draining, false)) activity_capture(true);
     begin_window();
     callbacks_capture(true);
@@ -117,6 +119,7 @@ static void park(void) {
 }
 
 static void unpark(void) {
+    if (settings.budget_pct > 0) callbacks_watch(); /* they are on in a debt, too */
     if (win.parked_mono_ns) budget_rest(win.parked_mono_ns, clock_mono_ns());
     win.parked_mono_ns = 0;
 }
@@ -163,7 +166,8 @@ void window_start(void) {
             "nothing was captured: --delay and --duration count from the program's start and had passed when it first "
             "used CUDA, %.1f s after its start",
             (double)(now - win.start_mono_ns) / 1e9);
-    atomic_store(&win.budget_ok, true);
+    atomic_store(&win.budget_ok, settings.budget_pct <= 0);
+    if (settings.budget_pct > 0 && !settings.arms) callbacks_watch();
     atomic_store(&win.started, true);
     tell("capture.from", clock_wall_ns(), 0);
     gemm_capture(wanted());

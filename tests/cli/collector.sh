@@ -156,7 +156,11 @@ is "the duration too, and that is said" "len(kernel)" 0 "len(range_)" 1 "problem
 go MOCK_CUPTI=hasty INFERPROF_COLLECT_RANGE=work "$app" init push=work kernels=100 pop kernels=50 sleep=300 push=work kernels=7 pop sleep=300
 is "a window's last kernels have their times; what was launched after it is left out" "len(kernel)" 107 "orphans()" 0 \
     "counts['untrusted']" 0 "counts['outside'] <= 50" True
-go INFERPROF_COLLECT_BUDGET=2 "$app" init kernels=100000 push=range pop sleep=700 kernels=50000 kernels=50000
+go MOCK_CUPTI=fragile INFERPROF_COLLECT_RANGE=work "$app" init push=work kernels=10 pop sleep=1000 push=work kernels=500 pop
+is "kernels come again after they were off, because callbacks came first" "len(kernel)" 510 "orphans()" 0
+go MOCK_CUPTI=once INFERPROF_COLLECT_RANGE=work "$app" init push=work kernels=10 pop sleep=1000 push=work kernels=500 pop
+is "where they do not, it is said" "len(kernel)" 10 "problem('of 510 launches and copies only 10 have a record')" True
+go INFERPROF_COLLECT_BUDGET=2 "$app" init sleep=300 kernels=1 sleep=300 kernels=100000 push=range pop sleep=700 kernels=50000 kernels=50000
 is "a budget captures some, says when, and keeps NVTX" "0 < len(kernel) < 200000" True "len(windows()) >= 1" True "len(range_)" 1 "orphans()" 0
 go INFERPROF_COLLECT_RANGE='arm*' INFERPROF_COLLECT_ARMS=1 "$app" init "push=arm kernels,launches" kernels=10 pop kernels=20 \
     "push=arm kernels,empty" kernels=30 pop "push=arm kernels,launches,passing" kernels=40 pop "push=arm launches,passing" kernels=50 pop \

@@ -8,7 +8,7 @@ budget  likewise with INFERPROF_COLLECT_BUDGET: inside the ranges windows open a
 torch   torch.profiler, CPU and CUDA, in a process without the collector
 
 A repeat holds every arm and a block without anything ("off") twice, in an order and in its reverse, so that a drift of the machine
-cancels. Switching, and one round after it, lie outside of what is timed. For every repeat an arm's time is divided by that of "off" (and of
+cancels. Switching, and a little work after it, lie outside of what is timed. For every repeat an arm's time is divided by that of "off" (and of
 the floor); told are the median of these ratios and their mean without the outer tenth, each with its 95% bootstrap interval: the median is
 not moved by the machine's hiccups, the mean does not hide what an arm does only now and then. "cpu" is the same for the CPU time of
 the program's thread, "process" for that of all threads, switching included: what is encoded and handed over elsewhere.
@@ -27,7 +27,7 @@ import torch
 import workloads
 
 ROUNDS = {"eager": 2, "graph": 15, "prefill": 2}  # a block: 12 to 20 ms
-TORCH_ROUNDS = {"eager": 8, "graph": 50, "prefill": 4}  # its profiler takes long to switch
+TORCH_ROUNDS = {"eager": 4, "graph": 25, "prefill": 3}  # its profiler takes long to switch
 BUDGET_ROUNDS = {"eager": 15, "graph": 100, "prefill": 8}  # 0.1 s and more, so that windows are rarely cut by a block's end
 ALL = "kernels,copies,launches,syncs"
 ARMS = {"floor": "kernels,empty", "collector": ALL, "kernels": "kernels,copies", "budget": ALL,
@@ -51,13 +51,13 @@ def block(program, rounds, arm, switch):
     """Seconds a round: the clock, the thread's CPU time, and all threads' over the whole of it."""
     process = time.process_time()
     with switch(arm) if arm != "off" else contextlib.nullcontext():
-        program.run(1)
+        program.settle()
         torch.cuda.synchronize()
         cpu, start = time.thread_time(), time.perf_counter()
         program.run(rounds)
         torch.cuda.synchronize()
         wall, cpu = time.perf_counter() - start, time.thread_time() - cpu
-    return wall / rounds, cpu / rounds, (time.process_time() - process) / (rounds + 1)
+    return wall / rounds, cpu / rounds, (time.process_time() - process) / rounds
 
 
 def orders(arms, seed=2):

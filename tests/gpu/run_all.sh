@@ -30,12 +30,12 @@ completeness() { # kernels and their time against torch.profiler
 }
 
 overhead() { # arms in one process
-    arms eager -- range "$OUT/eager.json" --arms floor,collector,watched,between --work eager --seconds $((36 * LONG))
-    arms rest -- range "$OUT/rest.json" --arms floor,collector --work graph,prefill --seconds $((8 * LONG))
+    arms eager -- range "$OUT/eager.json" --arms floor,collector --work eager --seconds $((40 * LONG))
+    arms rest -- range "$OUT/rest.json" --arms floor,collector --work graph,prefill --seconds $((5 * LONG))
 }
 
 graphs() { # graphs as a whole are asked for before the first is made
-    arms graphs WHAT=$ALL,whole-graphs -- range "$OUT/graphs.json" --arms graphs --work graph --seconds $((5 * LONG))
+    arms graphs WHAT=$ALL,whole-graphs -- range "$OUT/graphs.json" --arms graphs --work graph --seconds $((3 * LONG))
 }
 
 budget_of() { # PCT WORK SECONDS
@@ -43,9 +43,10 @@ budget_of() { # PCT WORK SECONDS
     trace dump --json "$WORK/budget-$2"/*.ipt >"$WORK/budget-$2.jsonl"
     "$PYTHON" "$GPU/windows.py" "$WORK/budget-$2.jsonl" capture
 }
-budget() { # --budget 2 on the eager decode, 1 on the graph
-    budget_of 2 eager $((25 * LONG))
-    budget_of 1 graph $((8 * LONG))
+budget() { # what the callbacks cost between windows; --budget 2 on the eager decode, 1 on the graph
+    arms between -- range "$OUT/between.json" --arms between --work eager --seconds $((8 * LONG))
+    budget_of 2 eager $((16 * LONG))
+    budget_of 1 graph $((6 * LONG))
 }
 
 torch() { # torch.profiler in its own process; 10 repeats are 20 pairs
@@ -53,7 +54,7 @@ torch() { # torch.profiler in its own process; 10 repeats are 20 pairs
 }
 
 whole() { # processes from start to end
-    "$PYTHON" "$GPU/whole.py" $((4 * LONG)) "$COLLECTOR" "$WORK/w"
+    "$PYTHON" "$GPU/whole.py" "${WHOLE_SECONDS:-30}" "$COLLECTOR" "$WORK/w"
 }
 
 stop() { # the end, and bytes a kernel: 1,000,000 kernels as fast as they go

@@ -29,7 +29,7 @@ start_all() {
     prof graph -- $(work graph) &
     prof stage --stage 'decode=measured' -- $(work eager) &
     prof range --range measured -- $(work eager) &
-    prof time --delay 20 --duration 0.3 -- $(work eager --until 21.5) &
+    prof time --delay 12 --duration 0.3 -- $(work eager --until 13) &
     prof size --max-size 60000 -- $(work eager --rounds 300) &
     wait
     prof gemm --gemm-shapes -- $(work eager) &

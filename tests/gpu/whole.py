@@ -1,6 +1,6 @@
-"""Whole processes with and without the collector, one after the other in the order off, on, on, off.
+"""Whole processes with and without the collector, one after the other in the order off, on, on, off, for so many seconds.
 
-    whole.py PAIRS COLLECTOR FOLDER
+    whole.py SECONDS COLLECTOR FOLDER
 
 Each runs the eager decode of workloads.py. Tells the medians of the measured part, of the process from start to end and of
 its CPU time, and the median of the pairs' ratios.
@@ -27,16 +27,16 @@ def run(collector, folder):
 
 
 def main():
-    pairs, collector, folder = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+    end, collector, folder = time.time() + float(sys.argv[1]), sys.argv[2], sys.argv[3]
     os.makedirs(folder, exist_ok=True)
     off, on = [], []
-    for i in range(pairs):
-        for arm in (False, True) if i % 2 == 0 else (True, False):
+    while not on or time.time() < end:
+        for arm in (False, True) if len(on) % 2 == 0 else (True, False):
             (on if arm else off).append(run(collector if arm else None, folder))
     for i, what in enumerate(("measured", "process", "CPU time")):
         ratio = statistics.median(b[i] / a[i] for a, b in zip(off, on))
         a, b = (statistics.median(x[i] for x in arm) for arm in (off, on))
-        print(f"{what:<10} off {a:.3f} s  on {b:.3f} s  ratio of a pair {100 * (ratio - 1):+.2f}%  ({pairs} pairs)")
+        print(f"{what:<10} off {a:.3f} s  on {b:.3f} s  ratio of a pair {100 * (ratio - 1):+.2f}%  ({len(on)} pairs)")
 
 
 if __name__ == "__main__":

@@ -63,10 +63,10 @@ class Decoder:
         out = F.scaled_dot_product_attention(self.rope(q, cos, sin), l["kc"], l["vc"])
         return F.linear(out.transpose(1, 2).reshape(1, 1, -1), l["o"])
 
-    def step(self):
+    def step(self, layers=None):
         x = F.embedding(self.token, self.embed)
         cos, sin = self.cos.index_select(0, self.pos), self.sin.index_select(0, self.pos)
-        for l in self.layers:
+        for l in self.layers[:layers]:
             x = x + self.attention(self.rms(x, l["n1"]), l, cos, sin)
             h = self.rms(x, l["n2"])
             x = x + F.linear(F.silu(F.linear(h, l["gate"])) * F.linear(h, l["up"]), l["down"])
@@ -83,6 +83,12 @@ class Eager:
                 self.model.step()
 
 
+    def settle(self):
+        """A tenth of a round, for what was just switched."""
+        with torch.no_grad():
+            self.model.step(1)
+
+
 class Graph(Eager):
     def __init__(self):
         super().__init__()
@@ -96,6 +102,9 @@ class Graph(Eager):
         for _ in range(rounds):
             self.graph.replay()
 
+    def settle(self):
+        self.run(1)
+
 
 class Prefill:
     def __init__(self):
@@ -108,6 +117,9 @@ class Prefill:
         with torch.no_grad():
             for _ in range(rounds):
                 F.linear(F.silu(F.linear(self.x, self.gate)) * F.linear(self.x, self.up), self.down)
+
+    def settle(self):
+        self.run(1)
 
 
 class Multi:

@@ -6,6 +6,8 @@
  *     held      another subscriber is there              late      buffers come back only when flushed
  *     hang      flushing never ends                      cutoff    the last record of a buffer is cut short
  *     worker    buffers come back on a thread of CUPTI's own
+ *     once      kernels that were switched off never come again
+ *     fragile   likewise, if they were switched on before any callback
  *     hasty     kernels that were not flushed when kernels are switched off lose their times
  * MOCK_CUPTI_VERSION=N is the version it says it is; MOCK_CLOCK_SHIFT=NS moves its clock. */
 #include <pthread.h>
@@ -55,7 +57,8 @@ static uint8_t *buffer;
 static size_t buffer_bytes, buffer_used;
 static atomic_uint correlations, records;
 static bool dropped_told, stuck;
-static uint32_t device; /* the program's number for it; its context is one more */
+static bool watched, fragile, lost_for_good; /* a call has a callback; see the manners */
+static uint32_t device;                      /* the program's number for it; its context is one more */
 
 struct full {
     struct full *next;
@@ -128,6 +131,7 @@ EXPORT int cuptiEnableCallback(uint32_t on, void *subscriber, int domain, uint32
 int cuptiEnableCallback(uint32_t on, void *subscriber, int domain, uint32_t id) {
     if (!subscriber || domain > 3 || id >= 1024) return 1;
     if (!on && domain == DOMAIN_RUNTIME) stuck = true; /* as CUPTI 13.0.1 when a thread is inside the call */
+    watched |= on && domain == DOMAIN_DRIVER;
     enabled_calls[domain][id] = (uint8_t)on;
     return 0;
 }
@@ -154,6 +158,8 @@ int cuptiActivityRegisterCallbacks(cupti_buffer_request r, cupti_buffer_complete
 EXPORT int cuptiActivityEnable(int kind);
 int cuptiActivityEnable(int kind) {
     if (manner("refuse") && kind == KIND_CONCURRENT_KERNEL) return CUPTI_E_PRIVILEGES;
+    if (kind == KIND_CONCURRENT_KERNEL && lost_for_good) return 0;
+    if (kind == KIND_CONCURRENT_KERNEL && manner("fragile") && !watched) fragile = true;
     enabled_kinds[kind] = 1;
     return 0;
 }
@@ -169,6 +175,7 @@ static void forget_times(void) {
 EXPORT int cuptiActivityDisable(int kind);
 int cuptiActivityDisable(int kind) {
     if (hasty && kind == KIND_CONCURRENT_KERNEL && enabled_kinds[kind]) forget_times();
+    if (kind == KIND_CONCURRENT_KERNEL && (fragile || manner("once"))) lost_for_good = true;
     enabled_kinds[kind] = 0;
     return 0;
 }
