@@ -196,7 +196,7 @@ void find_attention(struct context *c, const struct finding_rule *rule, const st
                  "Use a fused attention kernel (FlashAttention, scaled_dot_product_attention, FlashInfer).");
 }
 
-/* Experts one by one: hundreds of small products a token. */
+/* Experts one by one: hundreds of small products a token; a prefill makes one token of many in a pass. */
 void find_experts(struct context *c, const struct finding_rule *rule, const struct finding_stage *f) {
     double calls = 0, ms = 0;
     if (!(f->s->tokens_out > 0) ||
@@ -215,7 +215,8 @@ void find_experts(struct context *c, const struct finding_rule *rule, const stru
                   (double)MAX(f->s->kernels, 1);
     if (each < 100 || mean_us > 20) return;
     const char *title =
-        analysis_text(c, "%s runs its experts one by one: %.0f small products a token", f->s->name, each);
+        analysis_text(c, "%s runs its experts one by one: %.0f small products a %s", f->s->name, each,
+                      f->s->tokens_in > f->s->tokens_out ? "pass" : "token");
     const char *evidence =
         analysis_text(c,
                       "%.1f us each on average, %s in all; %s of launch gaps lie before them (part of "
