@@ -82,19 +82,20 @@ run "$INFERPROF" trace dump --kind meta c.ipt
 expect "samples from before and after a pause, none missed" 0 out 'samples [1-9][0-9]+, missing 0,'
 
 # No permission: one line with the remedy, and everything else goes on.
-refused() { # NAME CODE PATTERN
+refused() { # NAME BEHAVIOUR PATTERN
     rm -rf refused
-    run env MOCK_PM="fail=$2" "$INFERPROF" run --counters -o refused -- "$app" init push=prefill kernels=100 pop
+    run env MOCK_PM="on,$2" "$INFERPROF" run --counters -o refused -- "$app" init push=prefill kernels=100 pop
     expect "$1: one line with the remedy, the run goes on" 0 err "hardware counters are not sampled: .*$3" err 'prefill'
     check "$1: said once" test "$(grep -c 'warning.*ounters' err)" = 1
 }
-refused "counters for administrators only" 35 'ERR_NVGPUCTRPERM.*NVreg_RestrictProfilingToAdminUsers=0'
-refused "counters held by DCGM" 26 'dcgmi profile --pause'
-refused "a MIG slice" 43 'MIG.*use the whole GPU'
-refused "a virtual GPU" 33 'its host must allow profiling'
-refused "a virtual GPU without the right" 40 'its host must allow profiling'
-refused "a confidential GPU" 41 'confidential computing is on'
-refused "a GPU without PM sampling" 27 'Turing or later'
+refused "counters for administrators only" fail=35 'ERR_NVGPUCTRPERM.*NVreg_RestrictProfilingToAdminUsers=0'
+refused "counters held by DCGM" fail=26 'dcgmi profile --pause'
+refused "counters that another inferprof samples" ask=26 'a second inferprof.*stop it'
+refused "a MIG slice" fail=43 'MIG.*use the whole GPU'
+refused "a virtual GPU" fail=33 'its host must allow profiling'
+refused "a virtual GPU without the right" fail=40 'its host must allow profiling'
+refused "a confidential GPU" fail=41 'confidential computing is on'
+refused "a GPU without PM sampling" fail=27 'Turing or later'
 
 run env MOCK_PM=on "$INFERPROF" run --counters -o full -- "$app" init push=prefill kernels=2000 sleep=100 kernels=2000 pop
 expect "a run with counters" 0 err 'prefill'

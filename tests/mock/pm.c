@@ -1,6 +1,7 @@
 /* PM sampling of a CUPTI without a GPU. MOCK_PM says how it behaves; without it, this GPU has none. A list, by commas:
  *     on            samples come, as many as time passed since the start
  *     fail=CODE     taking hold of the counters fails with this error
+ *     ask=CODE      asking which counters there are fails, as when another tool samples
  *     second=CODE   likewise, of the second GPU alone
  *     die=CODE      the third decode fails with this error
  *     clock         no trigger by time, as on GA100
@@ -52,9 +53,10 @@ CALL(cuptiDeviceGetChipName, struct pm_chip_name) {
     return behaves("on") || behaves("fail=") ? PM_OK : PM_NOT_SUPPORTED;
 }
 CALL(cuptiPmSamplingGetCounterAvailability, struct pm_availability) {
+    const char *code = behaves("ask=");
     if (p->image) memset(p->image, 0, p->bytes);
     p->bytes = 8;
-    return PM_OK;
+    return code ? atoi(code) : PM_OK;
 }
 CALL(cuptiProfilerHostInitialize, struct pm_host_open) {
     p->host = calloc(1, sizeof(size_t)); /* how many metrics it was given */
