@@ -143,13 +143,26 @@ const char *file_basename(const char *path) {
     return slash ? slash + 1 : path;
 }
 
-char *file_self_dir(void) {
+bool file_has_ending(const char *path, const char *ending) {
+    return file_stem_bytes(path, ending) < strlen(path);
+}
+
+size_t file_stem_bytes(const char *path, const char *ending) {
+    size_t n = strlen(path), m = strlen(ending);
+    return n > m && strcmp(path + n - m, ending) == 0 ? n - m : n;
+}
+
+char *file_self(void) {
     char path[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-    if (n <= 0) return NULL;
-    path[n] = '\0';
-    char *slash = strrchr(path, '/');
-    return slash ? xstrndup(path, (size_t)(slash - path)) : NULL;
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path);
+    return n > 0 && n < (ssize_t)sizeof path ? xstrndup(path, (size_t)n) : NULL;
+}
+
+char *file_self_dir(void) {
+    char *path = file_self(), *slash = path ? strrchr(path, '/') : NULL;
+    char *dir = slash ? xstrndup(path, (size_t)(slash - path)) : NULL;
+    free(path);
+    return dir;
 }
 
 char *file_beside_program(const char *name) {

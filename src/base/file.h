@@ -35,10 +35,14 @@ void file_atomic_abort(struct file_atomic *f);
 int file_mkdirs(const char *path, struct err *err); /* mkdir -p */
 bool file_exists(const char *path);
 bool file_is_dir(const char *path);
-char *file_join(const char *dir, const char *name); /* caller frees */
-const char *file_basename(const char *path);        /* borrowed from path */
+char *file_join(const char *dir, const char *name);         /* caller frees */
+const char *file_basename(const char *path);                /* borrowed from path */
+bool file_has_ending(const char *path, const char *ending); /* ".json", behind something */
+/* How much of path is left without the ending; all of it where it has another. */
+size_t file_stem_bytes(const char *path, const char *ending);
 /* A file that comes with the program: beside it as built, unpacked or installed. Caller frees; NULL: nowhere. */
 char *file_beside_program(const char *name);
-char *file_self_dir(void); /* folder of the running program; caller frees; NULL */
+char *file_self(void);     /* the running program; caller frees; NULL */
+char *file_self_dir(void); /* its folder */
 
 #endif

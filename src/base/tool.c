@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -105,6 +106,24 @@ int tool_run(const struct tool_run *t, struct err *err) {
     }
     kill(-pid, SIGKILL); /* children that it left behind */
     return describe(t, status, late, err);
+}
+
+int tool_ask(char *const *argv, double limit_s, struct strbuf *out, struct err *err) {
+    struct strbuf text = STRBUF_INIT;
+    char log[32], *rest, *line, *last = NULL;
+    int fd = memfd_create("tool", MFD_CLOEXEC);
+    if (fd < 0) return err_set(err, "%s: no memory for what it says", argv[0]);
+    snprintf(log, sizeof log, "/proc/self/fd/%d", fd);
+    struct tool_run run = { .argv = argv, .log = log, .limit_s = limit_s };
+    int rc = tool_run(&run, err);
+    if (rc == 0) rc = file_read(log, MAX_LOG_BYTES, &text, err);
+    for (rest = text.buf; rc == 0 && (line = strsep(&rest, "\n"));)
+        if (*line) last = line;
+    if (rc == 0 && !last) rc = err_set(err, "%s said nothing", argv[0]);
+    if (rc == 0) strbuf_add_printable(out, last, strlen(last));
+    strbuf_free(&text);
+    close(fd);
+    return rc;
 }
 
 void tool_last_words(const char *log, struct strbuf *out) {

@@ -22,6 +22,10 @@ struct tool_run {
 /* 0: it ended with status 0. -1: err says how it ended and what it said last; whatever it wrote is still there. */
 int tool_run(const struct tool_run *t, struct err *err);
 
+/* What it prints, in one line: the last that is not empty, without control characters. -1: it cannot be started, failed, was
+ * not done in time, or said nothing. argv[0] is a path. */
+int tool_ask(char *const *argv, double limit_s, struct strbuf *out, struct err *err);
+
 /* The line that says most of what went wrong: the first with "==ERROR==" or "error", else the last. Empty: no log. */
 void tool_last_words(const char *log, struct strbuf *out);
 

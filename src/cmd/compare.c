@@ -21,10 +21,9 @@ struct compare_opts {
 static struct report_memory *open_side(const char *operand, struct err *err) {
     char *path = file_join(operand, "metrics.json");
     struct report_memory *m = NULL;
-    size_t n = strlen(operand);
     if (file_is_dir(operand) && file_exists(path)) {
         m = report_memory_load(path, err);
-    } else if (n > 5 && strcmp(operand + n - 5, ".json") == 0) {
+    } else if (file_has_ending(operand, ".json")) {
         m = report_memory_load(operand, err);
     } else {
         struct report_run r;

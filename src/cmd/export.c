@@ -25,9 +25,7 @@ static char *default_output(const struct report_run *r, const char *format, cons
     for (size_t i = 0; i < COUNTOF(endings); i++)
         if (strcmp(endings[i][0], format) == 0) ending = endings[i][1];
     if (r->dir) return xasprintf("%s/%s.%s", r->dir, "trace", ending);
-    size_t n = strlen(operand);
-    if (n > 4 && strcmp(operand + n - 4, ".ipt") == 0) n -= 4;
-    return xasprintf("%.*s.%s", (int)n, operand, ending);
+    return xasprintf("%.*s.%s", (int)file_stem_bytes(operand, ".ipt"), operand, ending);
 }
 
 static int export_run(struct report_run *r, const struct export_opts *o, const char *operand,

@@ -22,21 +22,14 @@
 
 /* ---- the engine's command */
 
-static char *own_path(void) {
-    char path[4096];
-    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-    return n > 0 ? xstrndup(path, (size_t)n) : xstrdup("inferprof");
-}
-
 static void plan_command(struct profile_plan *p, struct problems *problems) {
     const struct conf_node *command = p->s.engine.command;
     p->argv = xcalloc(command->n + 1, sizeof *p->argv);
     if (!command->n) problems_add(problems, "engine.command is empty");
     for (size_t i = 0; i < command->n; i++) {
         const char *word = command->v[i]->text;
-        if (i == 0 && strcmp(word, "inferprof") == 0)
-            p->argv[i] = own_path();
-        else if (strncmp(word, COMES_WITH, strlen(COMES_WITH)) == 0)
+        if (i == 0 && strcmp(word, "inferprof") == 0 && (p->argv[i] = file_self())) continue;
+        if (strncmp(word, COMES_WITH, strlen(COMES_WITH)) == 0)
             p->argv[i] = file_beside_program(word + strlen(COMES_WITH));
         else
             p->argv[i] = xstrdup(word);

@@ -51,9 +51,7 @@ static int add_model(struct report_run *r, const struct report_opts *o, struct r
 static char *output_folder(const struct report_run *r, const struct report_opts *o, const char *operand) {
     if (o->output) return xstrdup(o->output);
     if (r->dir) return xstrdup(r->dir);
-    size_t n = strlen(operand);
-    if (n > 4 && strcmp(operand + n - 4, ".ipt") == 0) n -= 4;
-    return xasprintf("%.*s-report", (int)n, operand);
+    return xasprintf("%.*s-report", (int)file_stem_bytes(operand, ".ipt"), operand);
 }
 
 static int write_and_print(struct report_run *r, const struct report_opts *o, const char *operand,

@@ -323,8 +323,7 @@ static int answer(const struct static_opts *o, const struct llm_static *r, struc
 /* Weights beside the config, if there are any. A damaged file is a warning: the config still answers. */
 static void add_files(struct llm_static *r, const char *path) {
     struct err err;
-    size_t n = strlen(path);
-    bool is_file = n > 12 && strcmp(path + n - 12, ".safetensors") == 0;
+    bool is_file = file_has_ending(path, ".safetensors");
     if (!is_file && !file_is_dir(path)) return;
     struct safetensors *st = safetensors_open(path, &err);
     if (st)

@@ -30,15 +30,10 @@ static size_t read_head(struct source *s, char *buf, size_t cap) {
     return n;
 }
 
-static bool ends_with(const char *text, const char *end) {
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 enum import_format import_detect_head(const char *path, const char *head, size_t n) {
     if (n >= 8 && memcmp(head, TRACE_MAGIC, 8) == 0) return IMPORT_TRACE;
     if (n >= 16 && memcmp(head, "SQLite format 3", 16) == 0) return IMPORT_NSYS_SQLITE;
-    if (ends_with(path, ".nsys-rep") || ends_with(path, ".qdrep")) return IMPORT_NSYS_REPORT;
+    if (file_has_ending(path, ".nsys-rep") || file_has_ending(path, ".qdrep")) return IMPORT_NSYS_REPORT;
     const char *p = head;
     if (n >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0) p += 3;
     p += strspn(p, " \t\r\n");

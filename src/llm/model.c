@@ -446,10 +446,7 @@ static char *folder_of(const char *path) {
 /* A config.json is called by its folder, any other file by its own name. */
 static char *name_of(const char *config) {
     const char *base = file_basename(config);
-    if (strcmp(base, "config.json") != 0) {
-        size_t n = strlen(base);
-        return xstrndup(base, n > 5 && strcmp(base + n - 5, ".json") == 0 ? n - 5 : n);
-    }
+    if (strcmp(base, "config.json") != 0) return xstrndup(base, file_stem_bytes(base, ".json"));
     char *folder = folder_of(config), *real = realpath(folder, NULL);
     char *name = xstrdup(real && *file_basename(real) ? file_basename(real) : "model");
     free(folder);
@@ -491,9 +488,8 @@ static void read_processor(struct llm_model *m, const char *config) {
 }
 
 static char *config_path(const char *path) {
-    size_t n = strlen(path);
     if (file_is_dir(path)) return file_join(path, "config.json");
-    if (n > 12 && strcmp(path + n - 12, ".safetensors") == 0) {
+    if (file_has_ending(path, ".safetensors")) {
         char *folder = folder_of(path), *config = file_join(folder, "config.json");
         free(folder);
         return config;

@@ -257,11 +257,6 @@ static int add_index(struct safetensors *st, const char *path, struct err *err) 
     return rc < 0 ? rc : added;
 }
 
-static bool ends_with(const char *text, const char *end) {
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 static int add_folder(struct safetensors *st, const char *path, struct err *err) {
     char *index = file_join(path, "model.safetensors.index.json");
     int rc = 0;
@@ -275,7 +270,7 @@ static int add_folder(struct safetensors *st, const char *path, struct err *err)
     if (!d) return err_set(err, "%s: %s", path, strerror(errno));
     struct names names = { 0 };
     for (struct dirent *e; (e = readdir(d));)
-        if (ends_with(e->d_name, ".safetensors")) vec_push(&names, xstrdup(e->d_name));
+        if (file_has_ending(e->d_name, ".safetensors")) vec_push(&names, xstrdup(e->d_name));
     closedir(d);
     if (names.n == 0) rc = err_set(err, "%s: no .safetensors file in this folder", path);
     struct err unused;
@@ -285,9 +280,9 @@ static int add_folder(struct safetensors *st, const char *path, struct err *err)
 
 struct safetensors *safetensors_open(const char *path, struct err *err) {
     struct safetensors *st = xcalloc(1, sizeof *st);
-    int rc = file_is_dir(path)          ? add_folder(st, path, err)
-             : ends_with(path, ".json") ? add_index(st, path, err)
-                                        : add_file(st, path, err);
+    int rc = file_is_dir(path)                ? add_folder(st, path, err)
+             : file_has_ending(path, ".json") ? add_index(st, path, err)
+                                              : add_file(st, path, err);
     if (rc == 0) rc = finish(st, err);
     if (rc == 0) return st;
     safetensors_close(st);

@@ -1,21 +1,11 @@
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/die.h"
+#include "base/program.h"
 #include "base/tool.h"
 #include "session/doctor_internal.h"
 
-/* First line a command prints; false: it cannot be run, fails or says nothing. */
-static bool first_line(const char *command, char *out, size_t cap) {
-    FILE *p = popen(command, "re");
-    char rest[512];
-    bool ok = p && fgets(out, (int)cap, p);
-    while (p && fgets(rest, sizeof rest, p)) {}
-    if (p && pclose(p) != 0) ok = false;
-    if (ok) out[strcspn(out, "\n")] = '\0';
-    return ok;
-}
+#define PYTHON_LIMIT_S 20.0
 
 static void check_tool(struct doctor *d, const char *name, const char *remedy) {
     char *path = tool_find(name);
@@ -26,29 +16,40 @@ static void check_tool(struct doctor *d, const char *name, const char *remedy) {
     free(path);
 }
 
+static bool ask_python(const char *python, const char *script, struct strbuf *answer) {
+    const char *argv[] = { python, "-c", script, NULL };
+    struct err why;
+    return python && tool_ask((char *const *)argv, PYTHON_LIMIT_S, answer, &why) == 0;
+}
+
 /* Versions by the packages' metadata: importing torch would take seconds and touch the GPU. */
+static void check_package(struct doctor *d, const char *python, const char *package) {
+    struct strbuf version = STRBUF_INIT;
+    char *script = xasprintf("import importlib.metadata as m; print(m.version('%s'))", package);
+    if (ask_python(python, script, &version))
+        doctor_add(d, package, DOCTOR_OK, NULL, "%s", version.buf);
+    else
+        doctor_add(d, package, DOCTOR_MISSING,
+                   "only the engine 'hf' needs it: install it in the Python that runs your model",
+                   "not installed for python3");
+    free(script);
+    strbuf_free(&version);
+}
+
 static void check_python(struct doctor *d) {
-    char line[512];
-    if (!first_line("python3 -c 'import sys; print(sys.version.split()[0], sys.executable)' 2>/dev/null",
-                    line, sizeof line)) {
+    struct strbuf line = STRBUF_INIT;
+    char *python = program_find("python3");
+    if (ask_python(python, "import sys; print(sys.version.split()[0], sys.executable)", &line)) {
+        doctor_add(d, "Python", DOCTOR_OK, NULL, "%s", line.buf);
+        check_package(d, python, "torch");
+        check_package(d, python, "transformers");
+    } else {
         doctor_add(d, "Python", DOCTOR_MISSING,
                    "the engine 'hf' needs Python with torch and transformers; nothing else does",
-                   "no python3 in PATH");
-        return;
+                   python ? "%s does not answer" : "no python3 in PATH", python);
     }
-    doctor_add(d, "Python", DOCTOR_OK, NULL, "%s", line);
-    static const char *const packages[] = { "torch", "transformers" };
-    for (size_t i = 0; i < 2; i++) {
-        char *command = xasprintf(
-            "python3 -c 'import importlib.metadata as m; print(m.version(\"%s\"))' 2>/dev/null", packages[i]);
-        if (first_line(command, line, sizeof line))
-            doctor_add(d, packages[i], DOCTOR_OK, NULL, "%s", line);
-        else
-            doctor_add(d, packages[i], DOCTOR_MISSING,
-                       "only the engine 'hf' needs it: install it in the Python that runs your model",
-                       "not installed for python3");
-        free(command);
-    }
+    free(python);
+    strbuf_free(&line);
 }
 
 void doctor_software(struct doctor *d) {

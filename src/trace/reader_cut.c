@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/die.h"
 #include "base/util.h"
 #include "trace/writer.h"
@@ -53,10 +54,9 @@ static bool names_the_machine(const struct cut *c, const struct trace_meta *m) {
     static const char *const keys[] = { "host",        "process.command", "process.exe", "setting.dir",
                                         "setting.raw", "setting.cupti",   "cupti.path" };
     const char *key = trace_reader_string(c->in, m->key, NULL);
-    size_t n = key ? strlen(key) : 0;
     for (size_t i = 0; key && i < COUNTOF(keys); i++)
         if (strcmp(key, keys[i]) == 0) return true;
-    return n > 5 && strcmp(key + n - 5, ".uuid") == 0;
+    return key && file_has_ending(key, ".uuid");
 }
 
 /* A kind without a time is about the whole. Ranges are kept where they touch the stretch. */

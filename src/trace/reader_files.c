@@ -18,18 +18,13 @@ static bool listed(const struct problems *paths, const char *path) {
     return false;
 }
 
-static bool is_trace_name(const char *name) {
-    size_t n = strlen(name);
-    return n > 4 && strcmp(name + n - 4, ".ipt") == 0;
-}
-
 /* false: there is none in it, new or not. */
 static bool add_folder(struct problems *paths, const char *dir) {
     DIR *d = opendir(dir);
     size_t first = paths->n;
     bool any = false;
     for (struct dirent *e; d && (e = readdir(d));) {
-        if (!is_trace_name(e->d_name)) continue;
+        if (!file_has_ending(e->d_name, ".ipt")) continue;
         char *path = file_join(dir, e->d_name);
         any = true;
         if (!listed(paths, path)) problems_add(paths, "%s", path);

@@ -133,3 +133,11 @@ TEST(crc32_is_the_one_of_gzip) {
     CHECK_INT(crc32_update(0, "123456789", 9), 0xcbf43926u);
     CHECK_INT(crc32_update(crc32_update(0, "1234", 4), "56789", 5), 0xcbf43926u);
 }
+
+TEST(file_endings_are_behind_something) {
+    CHECK(file_has_ending("a.json", ".json") && file_has_ending("d/a.b.json", ".json"));
+    CHECK(!file_has_ending(".json", ".json") && !file_has_ending("a.jso", ".json") &&
+          !file_has_ending("", ".json"));
+    CHECK_INT(file_stem_bytes("d/a.ipt", ".ipt"), 3);
+    CHECK_INT(file_stem_bytes("d/a.txt", ".ipt"), 7);
+}

@@ -112,3 +112,24 @@ TEST(a_tool_says_how_it_ended_and_its_last_words) {
     CHECK_INT(run_script("echo slow; sleep 60", 0.05, &err), -1);
     CHECK_STR(err.msg, "sh was not done after 0 s and was ended: slow");
 }
+
+static int ask(const char *script, double limit_s, struct strbuf *out, struct err *err) {
+    char *argv[] = { (char[]){ "/bin/sh" }, (char[]){ "-c" }, strdup(script), NULL };
+    strbuf_reset(out);
+    int rc = tool_ask(argv, limit_s, out, err);
+    free(argv[2]);
+    return rc;
+}
+
+TEST(a_tool_is_asked_for_one_line_and_not_waited_for_forever) {
+    struct strbuf s = STRBUF_INIT;
+    struct err err = { "" };
+    CHECK_INT(ask("echo warning >&2; echo; echo 3.11 here; echo", INFINITY, &s, &err), 0);
+    CHECK_STR(s.buf, "3.11 here");
+    CHECK_INT(ask("true", INFINITY, &s, &err), -1);
+    CHECK_STR(err.msg, "/bin/sh said nothing");
+    CHECK_INT(ask("echo 3.11; exit 1", INFINITY, &s, &err), -1);
+    CHECK_STR(err.msg, "sh ended with exit status 1: 3.11");
+    CHECK_INT(ask("sleep 60", 0.05, &s, &err), -1);
+    strbuf_free(&s);
+}
