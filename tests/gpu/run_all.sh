@@ -30,8 +30,8 @@ completeness() { # kernels and their time against torch.profiler
 }
 
 overhead() { # arms in one process
-    arms eager -- range "$OUT/eager.json" --arms floor,collector --work eager --seconds $((40 * LONG))
-    arms rest -- range "$OUT/rest.json" --arms floor,collector --work graph,prefill --seconds $((5 * LONG))
+    arms eager -- range "$OUT/eager.json" --arms floor,collector --work eager --seconds $((30 * LONG))
+    arms rest -- range "$OUT/rest.json" --arms floor,collector --work graph,prefill --seconds $((4 * LONG))
 }
 
 graphs() { # graphs as a whole are asked for before the first is made
@@ -44,9 +44,13 @@ budget_of() { # PCT WORK SECONDS
     "$PYTHON" "$GPU/windows.py" "$WORK/budget-$2.jsonl" capture
 }
 budget() { # what the callbacks cost between windows; --budget 2 on the eager decode, 1 on the graph
-    arms between -- range "$OUT/between.json" --arms between --work eager --seconds $((8 * LONG))
-    budget_of 2 eager $((16 * LONG))
-    budget_of 1 graph $((6 * LONG))
+    arms between -- range "$OUT/between.json" --arms between --work eager --seconds $((6 * LONG))
+    budget_of 2 eager $((14 * LONG))
+    budget_of 1 graph $((5 * LONG))
+    echo "a whole run:"
+    collect "$WORK/run" INFERPROF_COLLECT_BUDGET=2 -- "$PYTHON" "$GPU/workloads.py" eager --rounds 500
+    trace dump --json "$WORK"/run/*.ipt >"$WORK/run.jsonl"
+    "$PYTHON" "$GPU/windows.py" "$WORK/run.jsonl" measured
 }
 
 torch() { # torch.profiler in its own process; 10 repeats are 20 pairs
@@ -57,10 +61,10 @@ whole() { # processes from start to end
     "$PYTHON" "$GPU/whole.py" "${WHOLE_SECONDS:-30}" "$COLLECTOR" "$WORK/w"
 }
 
-stop() { # the end, and bytes a kernel: 1,000,000 kernels as fast as they go
+stop() { # the end, and bytes a kernel: 600,000 kernels as fast as they go
     local arm line
     for arm in off on; do
-        if [ $arm = on ]; then line=$(collect "$WORK/s" -- "$PYTHON" "$GPU/workloads.py" tiny --rounds 1000000)
+        if [ $arm = on ]; then line=$(collect "$WORK/s" -- "$PYTHON" "$GPU/workloads.py" tiny --rounds 600000)
         else line=$("$PYTHON" "$GPU/workloads.py" tiny --rounds 1000); fi
         "$PYTHON" -c '
 import json, sys

@@ -3,7 +3,7 @@
     whole.py SECONDS COLLECTOR FOLDER
 
 Each runs the eager decode of workloads.py. Tells the medians of the measured part, of the process from start to end and of
-its CPU time, and the median of the pairs' ratios.
+its CPU time (in seconds), and the median of the pairs' ratios.
 """
 import json
 import os
@@ -33,6 +33,7 @@ def main():
     while not on or time.time() < end:
         for arm in (False, True) if len(on) % 2 == 0 else (True, False):
             (on if arm else off).append(run(collector if arm else None, folder))
+        print("pair", len(on), "off", *(f"{x:.3f}" for x in off[-1]), "on", *(f"{x:.3f}" for x in on[-1]), flush=True)
     for i, what in enumerate(("measured", "process", "CPU time")):
         ratio = statistics.median(b[i] / a[i] for a, b in zip(off, on))
         a, b = (statistics.median(x[i] for x in arm) for arm in (off, on))
