@@ -98,23 +98,26 @@ def dsocr_stages(remote):
     return {"sam": inside + "sam_model", "clip": inside + "vision_model", "projector": inside + "projector"}
 
 
+def dsocr_name(published):
+    """The name that a published weight has in dsocr.py."""
+    name = published
+    for a, b in (("model.", ""), ("vision_model.embeddings.", "vision_model."), ("vision_model.transformer.", "vision_model."),
+                 ("projector.layers.", "projector.")):
+        name = b + name[len(a):] if name.startswith(a) else name
+    return name
+
+
 def load_dsocr_weights(model, folder):
-    """Published names to those of dsocr.py."""
     from safetensors import safe_open
     own = dict(model.named_parameters())
-    rename = [("model.", ""), ("vision_model.embeddings.", "vision_model."), ("vision_model.transformer.", "vision_model."),
-              ("projector.layers.", "projector.")]
     files = [f for f in sorted(os.listdir(folder)) if f.endswith(".safetensors")]
     if not files:
         raise Refusal(f"{folder}: no .safetensors file; use model.weights=synthetic:0 for a speed study without weights")
     for file in files:
         with safe_open(os.path.join(folder, file), framework="pt") as tensors:
             for key in tensors.keys():
-                name = key
-                for a, b in rename:
-                    name = b + name[len(a):] if name.startswith(a) else name
-                if name in own:
-                    own.pop(name).data.copy_(tensors.get_tensor(key))
+                if dsocr_name(key) in own:
+                    own.pop(dsocr_name(key)).data.copy_(tensors.get_tensor(key))
     if own:
         raise Refusal(f"{folder}: weights missing for {len(own)} parameters, first {next(iter(own))}")
 
