@@ -1,6 +1,7 @@
 /* One line from an engine, read as each kind of reply. */
 #include <stdint.h>
 
+#include "fuzz/fuzz.h"
 #include "session/engine_reply.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

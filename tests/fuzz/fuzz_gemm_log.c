@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz/fuzz.h"
 #include "collect/gemm_log.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);

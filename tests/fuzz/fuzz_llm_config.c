@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "fuzz/fuzz.h"
 #include "llm/static.h"
 
 static void check_params(const struct llm_model *m) {
