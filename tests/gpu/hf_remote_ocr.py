@@ -153,7 +153,7 @@ def same_weights(vendor, own, args, new=24):
             logits = quietly(lambda: vendor.model(**vendor.inputs(request), return_dict=True).logits[:, -1])
         out["logits"] = difference(logits, own.model(**own.inputs(request)).logits[:, -1])
     ids = [quietly(lambda m=m: worker.infer(m, request))["ids"] for m in (vendor, own)]
-    return {**out, "ids_equal": ids[0] == ids[1], "ids": ids[0]}
+    return {**out, "ids_equal": ids[0] == ids[1], "ids": ids[0], "ids_own": ids[1]}
 
 
 def arguments():
