@@ -10,7 +10,8 @@ ncu's window ncu's time of a kernel begins before its first block and ends after
 ncu's time   the kernel took longer or shorter under ncu; they agree when ncu's figure is taken over the run's own duration
 shapes       launches of the class differ in length under ncu by more than 1.3 times: it holds several shapes, weighed otherwise there
 our error    within three of our own standard errors
-L2           a launch moves less than the L2 cache holds, so that memory traffic (and time with it) depends on what ran before
+L2           an operator of micro, repeated in the run and launched once under ncu, moves less than the L2 cache holds: its memory traffic
+             depends on what ran before
 """
 import collections
 import csv
@@ -148,7 +149,7 @@ def reason(r, n, m, window_ns):
     if error is not None and abs(r[m] - over_own_time(r, n, m)) <= 3 * error:
         return f"our error {error:.1f}"
     moved = max(r["dram"] or 0, n["dram"] or 0) / 100 * DRAM_BYTES_PER_S * n["ns"] / 1e9
-    if m == "dram" and moved < L2_BYTES:
+    if m == "dram" and r["key"][0] == "micro" and moved < L2_BYTES:
         return f"L2: {moved / 1e6:.1f} MB a launch"
     return None
 
