@@ -1,6 +1,7 @@
 """What collecting costs: short blocks of the same work under several arms, interleaved in one process.
 
     overhead.py range|budget|torch OUT.json [--arms floor,collector] [--work eager,graph,prefill] [--seconds S] [--repeats N]
+                                                   [--settle round|tenth]
 
 range   the collector is injected with INFERPROF_COLLECT_RANGE='capture*' and INFERPROF_COLLECT_ARMS=1: an NVTX range "capture WORDS"
         switches on what the words of the arm say, and nothing is on outside of it
@@ -8,7 +9,8 @@ budget  likewise with INFERPROF_COLLECT_BUDGET: inside the ranges windows open a
 torch   torch.profiler, CPU and CUDA, in a process without the collector
 
 A repeat holds every arm and a block without anything ("off") twice, in an order and in its reverse, so that a drift of the machine
-cancels. Switching, and a little work after it, lie outside of what is timed. For every repeat an arm's time is divided by that of "off" (and of
+cancels. Switching, and a round of work after it, lie outside of what is timed; a tenth of a round seems to be too little: the
+calls come out dearer. For every repeat an arm's time is divided by that of "off" (and of
 the floor); told are the median of these ratios and their mean without the outer tenth, each with its 95% bootstrap interval: the median is
 not moved by the machine's hiccups, the mean does not hide what an arm does only now and then. "cpu" is the same for the CPU time of
 the program's thread, "process" for that of all threads, switching included: what is encoded and handed over elsewhere.
@@ -47,17 +49,20 @@ def torch_profiler(_):
     return torch.profiler.profile(activities=[act.CPU, act.CUDA])
 
 
-def block(program, rounds, arm, switch):
+def block(program, rounds, arm, switch, settle):
     """Seconds a round: the clock, the thread's CPU time, and all threads' over the whole of it."""
     process = time.process_time()
     with switch(arm) if arm != "off" else contextlib.nullcontext():
-        program.settle()
+        settle(program)
         torch.cuda.synchronize()
         cpu, start = time.thread_time(), time.perf_counter()
         program.run(rounds)
         torch.cuda.synchronize()
         wall, cpu = time.perf_counter() - start, time.thread_time() - cpu
     return wall / rounds, cpu / rounds, (time.process_time() - process) / rounds
+
+
+SETTLE = {"round": lambda program: program.run(1), "tenth": lambda program: program.settle()}
 
 
 def orders(arms, seed=2):
@@ -69,11 +74,11 @@ def orders(arms, seed=2):
         yield order + order[::-1]
 
 
-def measure(program, rounds, arms, switch, seconds, repeats):
+def measure(program, rounds, arms, switch, settle, seconds, repeats):
     for arm in arms:  # threads of CUPTI's own come into being here, before the program's is tied to a core
         end = time.time() + 0.5
         while time.time() < end:
-            block(program, 1, arm, switch)
+            block(program, 1, arm, switch, settle)
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(cores)})
     gc.disable()
@@ -82,7 +87,7 @@ def measure(program, rounds, arms, switch, seconds, repeats):
     for order in orders(blocks):
         seen = {}
         for arm in order:
-            seen.setdefault(arm, []).append(block(program, rounds, arm, switch))
+            seen.setdefault(arm, []).append(block(program, rounds, arm, switch, settle))
         for arm, two in seen.items():
             blocks[arm].append([statistics.mean(x) for x in zip(*two)])
         if time.time() > end and len(blocks["off"]) >= repeats:
@@ -141,6 +146,7 @@ def main():
     p.add_argument("--work", default="eager,graph,prefill")
     p.add_argument("--seconds", type=float, default=20, help="for each work")
     p.add_argument("--repeats", type=int, default=20, help="at least")
+    p.add_argument("--settle", choices=SETTLE, default="round")
     o = p.parse_args()
     arms = o.arms.split(",") if o.how == "range" else [o.how]
     rounds = {"range": ROUNDS, "torch": TORCH_ROUNDS, "budget": BUDGET_ROUNDS}[o.how]
@@ -148,7 +154,8 @@ def main():
     for work in o.work.split(","):
         program = workloads.PROGRAMS[work][0]()
         program.run(3)
-        blocks = measure(program, rounds[work], arms, torch_profiler if o.how == "torch" else capture, o.seconds, o.repeats)
+        blocks = measure(program, rounds[work], arms, torch_profiler if o.how == "torch" else capture,
+                         SETTLE[o.settle], o.seconds, o.repeats)
         results[work] = show(work, blocks, rounds[work])
         with open(o.out, "w") as f:
             json.dump(results, f)

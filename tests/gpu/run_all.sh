@@ -1,5 +1,5 @@
 #!/bin/bash
-# run_all.sh: what docs/overhead.md says, measured. About 3 minutes on one GPU. Tables on stdout, JSON in $OUT.
+# run_all.sh: what docs/overhead.md says, measured. Three and a half minutes on one GPU. Tables on stdout, JSON in $OUT.
 # PARTS="overhead budget" runs only these parts; LONG=2 measures twice as long.
 set -u
 # shellcheck source=tests/gpu/lib.sh

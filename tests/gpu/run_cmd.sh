@@ -1,5 +1,5 @@
 #!/bin/bash
-# run_cmd.sh: `inferprof run` and `inferprof doctor` on a real GPU, half a minute: every way a program may behave, side by side.
+# run_cmd.sh: `inferprof run` and `inferprof doctor` on a real GPU, 40 s: every way a program may behave, side by side.
 # Prints "ok" or "FAIL" for each promise; run folders' metrics and notes go to $OUT/run.
 set -u
 # shellcheck source=tests/gpu/lib.sh
@@ -29,8 +29,9 @@ start_all() {
     prof graph -- $(work graph) &
     prof stage --stage 'decode=measured' -- $(work eager) &
     prof range --range measured -- $(work eager) &
-    prof time --delay 12 --duration 0.3 -- $(work eager --until 13) &
+    prof time --delay 20 --duration 0.3 -- $(work eager --until 21.5) &
     prof size --max-size 60000 -- $(work eager --rounds 300) &
+    wait
     prof gemm --gemm-shapes -- $(work eager) &
     prof budget --budget 2 -- $(work eager --rounds 600) &
     prof workers -- $(guest workers) &
