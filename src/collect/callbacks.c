@@ -147,7 +147,7 @@ static int find_tool(struct dl_phdr_info *info, size_t size, void *found) {
         { "libscorep", "Score-P" },
         { "libhpcrun", "HPCToolkit" },
         { "libnsys", "Nsight Systems" },
-        { "libtorch_cpu", "PyTorch's profiler (torch.profiler)" },
+        { "libtorch_cpu", "another tool in this process (torch.profiler?)" },
     };
     (void)size;
     for (size_t i = 0; info->dlpi_name && i < COUNTOF(tools); i++)
