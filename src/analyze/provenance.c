@@ -56,7 +56,8 @@ static void note_losses(struct context *c) {
     const struct timeline *tl = c->tl;
     for (unsigned k = 0; k < TRACE_KIND_END; k++)
         if (tl->lost[k])
-            analysis_note(c, ANALYSIS_WARNING, "%s %s records were lost", analysis_count(c, tl->lost[k]),
+            analysis_note(c, ANALYSIS_WARNING, "%s %s records were lost while recording",
+                          analysis_count(c, tl->lost[k]),
                           trace_kind_name(k) ? trace_kind_name(k) : "unknown");
     if (tl->bad_records)
         analysis_note(c, ANALYSIS_WARNING, "%s records end before they start and were left out",
