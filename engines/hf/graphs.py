@@ -47,7 +47,7 @@ class StepGraph:
             return self.forward(*args, **kwargs)
         cache = kwargs.pop("past_key_values")
         leaves, spec = pytree.tree_flatten(kwargs)
-        key = (id(cache), str(spec), *(tuple(x.shape) if torch.is_tensor(x) else x for x in leaves))
+        key = (id(cache), spec, *(tuple(x.shape) if torch.is_tensor(x) else x for x in leaves))
         if key != self.key:
             self.key, self.seen, self.graph = key, 0, None
         if self.graph is None and self.seen < WARM_STEPS:

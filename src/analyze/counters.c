@@ -315,10 +315,11 @@ static double sampled_devices(const struct timeline *tl) {
 }
 
 /* The model's shares are of the timed run; recording stretched the one that was sampled. */
-static void derive_stage(const struct analysis *a, uint32_t device, struct counter_stage *row) {
+static void derive_stage(const struct analysis *a, uint32_t device, double sampled,
+                         struct counter_stage *row) {
     const struct analysis_stage *s = &a->stages[row->stage];
     double stretched = s->overhead_ratio > 0 ? s->overhead_ratio : 1;
-    double all_ns = s->wall_total_ns * sampled_devices(a->timeline);
+    double all_ns = s->wall_total_ns * sampled;
     row->covered = all_ns > 0 ? MIN(row->covered_ns / all_ns, 1.0) : NAN;
     row->dram_pct = dram_sum(row->mean);
     row->dram_bytes_per_s = row->dram_pct / 100 * peak_bandwidth(a, device);
@@ -362,6 +363,7 @@ static void add_occurrence(const struct timeline *tl, const struct analysis_occu
 
 static void stage_means(const struct analysis *a, struct analysis_counters *out) {
     out->stages = xcalloc(MAX(a->nstages, 1), sizeof *out->stages);
+    double sampled = sampled_devices(a->timeline);
     for (uint32_t st = 0; st < a->nstages; st++) {
         struct counter_stage row = { .stage = st };
         double weight[COUNTER_SLOTS] = { 0 };
@@ -369,7 +371,7 @@ static void stage_means(const struct analysis *a, struct analysis_counters *out)
             if (a->occurrences[i].stage == st) add_occurrence(a->timeline, &a->occurrences[i], &row, weight);
         for (int s = 0; s < COUNTER_SLOTS; s++) row.mean[s] = weight[s] > 0 ? row.mean[s] / weight[s] : NAN;
         if (!(row.covered_ns > 0)) continue;
-        derive_stage(a, a->timeline->samples.device[0], &row);
+        derive_stage(a, a->timeline->samples.device[0], sampled, &row);
         out->stages[out->nstages++] = row;
     }
 }

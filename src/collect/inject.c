@@ -54,18 +54,17 @@ static void name_thread(uint32_t tid) {
 static void explain_counts(void) {
     struct record_counts c;
     records_counts(&c);
-    uint64_t calls = thread_calls();
+    uint64_t calls = thread_calls(), records = c.kernels + c.copies + c.untrusted;
     if (settings.kernels && !settings.empty && c.kernels == 0 && calls > 0)
         problem(
             "no kernels were recorded, although %llu launches and copies were seen: the program's own use of CUPTI "
             "(torch.profiler?) took the records over; switch it off",
             (unsigned long long)calls);
-    else if (settings.kernels && !settings.empty && calls > MANY_CALLS &&
-             (c.kernels + c.copies + c.untrusted) * 2 < calls)
+    else if (settings.kernels && !settings.empty && calls > MANY_CALLS && records * 2 < calls)
         problem(
             "of %llu launches and copies only %llu have a record: CUPTI handed out no others, or they were captured into "
             "CUDA graphs that were not launched",
-            (unsigned long long)calls, (unsigned long long)(c.kernels + c.copies + c.untrusted));
+            (unsigned long long)calls, (unsigned long long)records);
     struct trace_writer *w = output_take();
     if (!w) return;
     trace_writer_meta(

@@ -87,16 +87,15 @@ static int empty_image(const struct evaluators *e, struct image *image, struct e
     return rc == PM_OK ? 0 : pm_api_error(e->api, rc, "emptying the sample image", err);
 }
 
-static struct image *find(struct evaluators *e, int state) {
+static struct image *find(struct evaluators *e, enum image_state state) {
     struct image *best = NULL;
     for (size_t i = 0; i < IMAGES; i++)
-        if ((int)e->images[i].state == state && (!best || e->images[i].turn < best->turn))
-            best = &e->images[i];
+        if (e->images[i].state == state && (!best || e->images[i].turn < best->turn)) best = &e->images[i];
     return best;
 }
 
-static void set_state(struct evaluators *e, struct image *image, int state) {
-    image->state = (unsigned)state;
+static void set_state(struct evaluators *e, struct image *image, enum image_state state) {
+    image->state = state;
     pthread_cond_broadcast(&e->changed);
 }
 

@@ -26,7 +26,7 @@ struct image {
     struct trace_sample *samples;
     size_t n;
     uint64_t turn; /* its place in the order of writing */
-    enum { IMAGE_EMPTY, IMAGE_DECODED, IMAGE_TAKEN } state;
+    enum image_state { IMAGE_EMPTY, IMAGE_DECODED, IMAGE_TAKEN } state;
 };
 
 struct evaluators {

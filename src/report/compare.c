@@ -205,16 +205,17 @@ static void compare_subject(const struct report_memory *a, const struct report_m
                             struct comparison *c) {
     static const struct {
         const char *object, *key, *name;
-    } rows[] = { { "run", "model", "model" },
-                 { "run", "engine", "engine" },
-                 { "device", "name", "device" },
-                 { "device", "peak_source", "peaks" } };
+        bool subject; /* else only what it is measured by */
+    } rows[] = { { "run", "model", "model", true },
+                 { "run", "engine", "engine", true },
+                 { "device", "name", "device", true },
+                 { "device", "peak_source", "peaks", false } };
     for (size_t i = 0; i < COUNTOF(rows); i++) {
         const char *x = memory_text(json_object_get(a->root, rows[i].object), rows[i].key),
                    *y = memory_text(json_object_get(b->root, rows[i].object), rows[i].key);
         if (same(x, y)) continue;
         vec_push(&c->env, ((struct compare_env){ rows[i].name, x, y }));
-        c->other_subject |= i != 3 && x && y;
+        c->other_subject |= rows[i].subject && x && y;
     }
 }
 

@@ -15,12 +15,12 @@ around the whole call, the choice of the last token included.
 import contextlib
 import gc
 import os
-import random
 import statistics
 import time
 
 import torch
 import worker
+from bootstrap import bootstrap
 
 
 class CpuSteps:
@@ -89,9 +89,8 @@ def engine_s(model, request):
 
 def interval(values, of, draws=4000):
     """`of` the values, and its 95% interval by bootstrap."""
-    rng = random.Random(0)
-    drawn = sorted(of(rng.choices(values, k=len(values))) for _ in range(draws))
-    return {"value": of(values), "low": drawn[int(0.025 * draws)], "high": drawn[int(0.975 * draws)], "n": len(values)}
+    value, low, high = bootstrap(values, of, draws)
+    return {"value": value, "low": low, "high": high, "n": len(values)}
 
 
 def summary(quads, which, tokens):

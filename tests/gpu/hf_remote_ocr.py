@@ -12,13 +12,13 @@ import contextlib
 import io
 import json
 import os
-import random
 import statistics
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../engines/hf"))
 import worker  # noqa: E402
+from bootstrap import bootstrap  # noqa: E402
 
 PROMPT = "<image>\n<|grounding|>Convert the document to markdown."
 SIDES = {"tiny": (512, 512, False), "base": (1024, 1024, False), "gundam": (1024, 640, True)}  # as `infer` takes them
@@ -102,12 +102,11 @@ def turns(vendor, own, args):
     while time.perf_counter() < end:
         a, b, c, d = (stage_ms(m, request) for m in (vendor, own, own, vendor))
         pairs += [(a, b), (d, c)]
-    out, rng = {"pairs": len(pairs)}, random.Random(0)
+    out = {"pairs": len(pairs)}
     for stage in pairs[0][0]:
-        ratios = [a[stage] / b[stage] for a, b in pairs]
-        means = sorted(statistics.median(rng.choices(ratios, k=len(ratios))) for _ in range(2000))
+        ratio, low, high = bootstrap([a[stage] / b[stage] for a, b in pairs], statistics.median, 2000)
         out[stage] = {"vendor_ms": statistics.median(a[stage] for a, _ in pairs), "own_ms": statistics.median(b[stage] for _, b in pairs),
-                      "ratio": statistics.median(ratios), "ratio_ci95": [means[50], means[1949]]}
+                      "ratio": ratio, "ratio_ci95": [low, high]}
     return out
 
 

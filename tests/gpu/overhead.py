@@ -27,6 +27,7 @@ import time
 import torch
 
 import workloads
+from bootstrap import bootstrap
 
 ROUNDS = {"eager": 2, "graph": 15, "prefill": 2}  # a block: 12 to 20 ms
 TORCH_ROUNDS = {"eager": 4, "graph": 25, "prefill": 3}  # its profiler takes long to switch
@@ -103,9 +104,7 @@ def trimmed_mean(values):
 
 
 def interval(values, figure, n=500):
-    rng = random.Random(1)
-    some = sorted(figure(rng.choices(values, k=len(values))) for _ in range(n))
-    return [100 * (x - 1) for x in (figure(values), some[int(0.025 * n)], some[int(0.975 * n)])]
+    return [100 * (x - 1) for x in bootstrap(values, figure, n, seed=1)]
 
 
 def compare(a, b):
