@@ -1,9 +1,9 @@
-"""Whole processes with and without the collector, one after the other in the order off, on, on, off, for so many seconds.
+"""Whole processes with and without the collector, in the order off, on, on, off, for so many seconds.
 
     whole.py SECONDS COLLECTOR FOLDER
 
-Each runs the eager decode of workloads.py. Tells the medians of the measured part, of the process from start to end and of
-its CPU time (in seconds), and the median of the pairs' ratios.
+Each runs the eager decode, the graph and the prefill of workloads.py, 1 to 3 s of each. Tells the medians (in seconds) of each program's
+measured part, of the process from its start to its end and of its CPU time, and the median of the pairs' ratios with its 95% interval.
 """
 import json
 import os
@@ -12,7 +12,9 @@ import subprocess
 import sys
 import time
 
-ROUNDS = 60
+from bootstrap import bootstrap
+
+ROUNDS = {"eager": 320, "graph": 800, "prefill": 150}
 
 
 def run(collector, folder):
@@ -21,9 +23,10 @@ def run(collector, folder):
     if collector:
         env.update(CUDA_INJECTION64_PATH=collector, NVTX_INJECTION64_PATH=collector, INFERPROF_COLLECT_DIR=folder)
     start = time.time()
-    done = subprocess.run([sys.executable, here + "/workloads.py", "eager", "--rounds", str(ROUNDS)], env=env, capture_output=True, text=True)
-    took, doc = time.time() - start, json.loads(done.stdout)
-    return doc["seconds"], took, doc["cpu"]
+    command = [sys.executable, here + "/workloads.py", ",".join(ROUNDS), "--rounds", ",".join(map(str, ROUNDS.values()))]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    took, docs = time.time() - start, [json.loads(line) for line in done.stdout.splitlines()]
+    return {**{d["program"]: d["seconds"] for d in docs}, "process": took, "CPU time": docs[-1]["cpu"]}
 
 
 def main():
@@ -33,11 +36,11 @@ def main():
     while not on or time.time() < end:
         for arm in (False, True) if len(on) % 2 == 0 else (True, False):
             (on if arm else off).append(run(collector if arm else None, folder))
-        print("pair", len(on), "off", *(f"{x:.3f}" for x in off[-1]), "on", *(f"{x:.3f}" for x in on[-1]), flush=True)
-    for i, what in enumerate(("measured", "process", "CPU time")):
-        ratio = statistics.median(b[i] / a[i] for a, b in zip(off, on))
-        a, b = (statistics.median(x[i] for x in arm) for arm in (off, on))
-        print(f"{what:<10} off {a:.3f} s  on {b:.3f} s  ratio of a pair {100 * (ratio - 1):+.2f}%  ({len(on)} pairs)")
+        print("pair", len(on), *(f"{what} {off[-1][what]:.3f} {on[-1][what]:.3f} " for what in on[-1]), flush=True)
+    for what in on[0]:
+        ratio = bootstrap([100 * (b[what] / a[what] - 1) for a, b in zip(off, on)], statistics.median, 500)
+        a, b = (statistics.median(x[what] for x in arm) for arm in (off, on))
+        print("{:<8}  off {:.3f} s  on {:.3f} s  of a pair {:+.2f}% [{:+.2f}, {:+.2f}]  ({} pairs)".format(what, a, b, *ratio, len(on)))
 
 
 if __name__ == "__main__":

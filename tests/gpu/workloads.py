@@ -218,14 +218,15 @@ def measure(program, rounds, until):
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("programs", help=", ".join(PROGRAMS))
-    p.add_argument("--rounds", type=int)
+    p.add_argument("--rounds", type=lambda text: [int(n) for n in text.split(",")], help="of each program; one number: of all")
     p.add_argument("--until", type=float)
     p.add_argument("--torch-profile")
     o = p.parse_args()
     profiles = {}
-    for name in o.programs.split(","):
-        make, rounds = PROGRAMS[name]
-        rounds = o.rounds or rounds
+    names = o.programs.split(",")
+    all_rounds = o.rounds or [PROGRAMS[name][1] for name in names]
+    for name, rounds in zip(names, all_rounds * len(names) if len(all_rounds) == 1 else all_rounds):
+        make = PROGRAMS[name][0]
         program = make()
         program.run(min(rounds, 3))
         if o.torch_profile:
