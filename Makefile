@@ -47,6 +47,10 @@ cli_obj := $(cli_src:src/%.c=$(B)/obj/%.o) $(B)/obj/gen/embed.o
 collect_src := $(wildcard src/collect/*.c) src/base/err.c src/base/clock.c src/base/crc32.c \
                $(filter-out src/trace/reader%,$(wildcard src/trace/*.c))
 collect_obj := $(collect_src:src/%.c=$(B)/pic/%.o)
+# The code a launch runs through: its thread's variables without a call where the compiler knows how. No vector registers there: C
+# libraries before 2.40 may spoil them when such a variable is met for the first time.
+TLS := $(shell f='-mtls-dialect=gnu2 -mgeneral-regs-only'; $(CC) $$f -x c -c /dev/null -o /dev/null 2>/dev/null && echo $$f)
+$(B)/pic/collect/callbacks.o $(B)/pic/collect/thread.o: ALL_CFLAGS += $(TLS)
 
 # The counter sampler, a process of its own: like the collector, libc alone.
 counters_src := $(wildcard src/counters/*.c) $(filter-out src/collect/%,$(collect_src))

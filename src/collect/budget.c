@@ -7,8 +7,10 @@
 #include "collect/records.h"
 #include "collect/thread.h"
 
-/* Measured on an H200 (docs/overhead.md), and a little more than that: a budget is kept, not met. */
-#define CALL_COST_NS 1250.0        /* a recorded launch, kernel record included: 1140 */
+/* Measured on an H200 (docs/overhead.md), and a little more than that: a budget is kept, not met. Prices of calls hold where a launch
+ * takes LAUNCH_NS; where the processor is slower, or busier, they grow with it. */
+#define LAUNCH_NS 5500.0
+#define CALL_COST_NS 1400.0        /* a recorded launch, kernel record included: 1100 to 1350 */
 #define PASSED_COST_NS 150.0       /* a call while no window is open, its callback returns at once: 140 */
 #define OUTSIDE_COST_NS 900.0      /* a kernel launched just after a window: 850 beside what its call cost */
 #define GRAPH_KERNEL_COST_NS 170.0 /* a kernel replayed from a graph: 160 */
@@ -39,12 +41,12 @@ static void pay(uint64_t now) {
     records_counts(&c);
     uint64_t calls = settings.launches ? thread_calls() : c.kernels - c.graph_kernels;
     uint64_t passed = thread_passed();
-    double share = settings.budget_pct / 100;
+    double share = settings.budget_pct / 100, slower = MAX(1, (double)thread_launch_ns() / LAUNCH_NS);
     account.credit_ns += (double)(now - account.last_ns) * share;
-    account.credit_ns -= (double)(calls - account.calls) * CALL_COST_NS +
+    account.credit_ns -= slower * ((double)(calls - account.calls) * CALL_COST_NS +
+                                   (double)(passed - account.passed) * PASSED_COST_NS +
+                                   (double)(c.outside - account.outside) * OUTSIDE_COST_NS) +
                          (double)(c.graph_kernels - account.graph_kernels) * GRAPH_KERNEL_COST_NS +
-                         (double)(passed - account.passed) * PASSED_COST_NS +
-                         (double)(c.outside - account.outside) * OUTSIDE_COST_NS +
                          (double)atomic_exchange(&account.switch_ns, 0);
     account.credit_ns = MIN(account.credit_ns, 1e8 * share); /* 0.1 s worth: no feast after a long rest */
     account.calls = calls;

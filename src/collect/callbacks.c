@@ -15,21 +15,6 @@
 #include "collect/thread.h"
 
 static void *subscriber;
-static atomic_bool capturing;
-static _Atomic uint64_t api_names[CALLS_MAX_ID]; /* generation << 32 | number of the string */
-
-/* The name's number in the open file, remembered a call; 0: nothing is open. */
-static uint32_t api_name(uint32_t id, const char *function) {
-    _Atomic uint64_t *slot = &api_names[id];
-    uint64_t v = atomic_load_explicit(slot, memory_order_relaxed), generation = output_generation();
-    if (v >> 32 == generation) return (uint32_t)v;
-    struct trace_writer *w = output_take();
-    if (!w) return 0;
-    uint32_t name = trace_writer_str(w, function);
-    output_give();
-    atomic_store_explicit(slot, generation << 32 | name, memory_order_relaxed);
-    return name;
-}
 
 static uint32_t stream_of(const struct cupti_callback_data *d) {
     void *stream;
@@ -66,37 +51,48 @@ static void put_sync(const struct thread_state *t, enum call_class class, const 
     output_give();
 }
 
-/* The ring is full while the keeper empties it: do not wait for it. */
-static void put_aside(const struct trace_launch *l) {
-    struct trace_writer *w = output_take();
-    if (!w) return;
-    trace_writer_launch(w, l, 1);
-    output_give();
+static inline void put_launch(struct thread_state *t, struct call c) {
+    thread_add(&t->calls, 1);
+    thread_put(t, (struct trace_launch){ .start_ns = c.start_ns,
+                                         .end_ns = c.end_ns,
+                                         .correlation = c.d->correlation,
+                                         .thread = t->tid,
+                                         .api = c.id });
 }
 
-static void put_launch(struct thread_state *t, const struct call *c) {
-    struct trace_launch aside, *l = thread_next(t);
-    bool kept = l != NULL;
-    if (!kept) l = &aside;
-    *l = (struct trace_launch){
-        .start_ns = c->start_ns,
-        .end_ns = c->end_ns,
-        .correlation = c->d->correlation,
-        .thread = t->tid,
-        .api = api_name(c->id, c->d->function),
-    };
-    thread_count(&t->calls);
-    if (kept)
-        thread_keep(t);
-    else
-        put_aside(l);
+__attribute__((cold, noinline)) static void put_other(struct thread_state *t, struct call c) {
+    enum call_class class = call_class(c.id);
+    if (call_is_work(class))
+        put_launch(t, c);
+    else if (class != CALL_NONE)
+        put_sync(t, class, &c);
 }
 
-/* What a launch costs is spent between here and the end of on_exit_of_call(): little code, few cache lines, no locked
- * instruction. CUPTI carries the time of the beginning to the end of the call; 0: it is not recorded. */
+__attribute__((cold, noinline)) static void to_tape(const struct thread_state *t, struct call c) {
+    raw_call(&(struct raw_call){ DOMAIN_DRIVER, c.id, c.d->correlation, t->tid, c.start_ns, c.end_ns,
+                                 (uint64_t)(uintptr_t)c.d->function });
+}
+
+/* What a launch costs is spent between here and the end of on_callback(): the program's own work has thrown this out of the
+ * caches since the last one, so what counts is how little code and how few cache lines it needs. No locked instruction; what is
+ * rare is kept out of the way. CUPTI carries the time of the beginning to the end of the call; 0: it is not recorded. */
+static bool are_wanted(enum call_wanted how) {
+    return atomic_load_explicit(&call_clock.wanted, memory_order_relaxed) & how;
+}
+
+/* Calls that pass while no window is open are counted by one in 16, chosen by a hash of its id, and by the very first: for the others
+ * nothing else is touched. */
+static bool stands_for_others(uint32_t correlation) { return correlation * 2654435769u >> 28 == 0; }
+
+__attribute__((cold, noinline)) static void count_passed(void) {
+    struct thread_state *t = thread_self();
+    if (t) thread_add(&t->passed, 16);
+    atomic_fetch_and(&call_clock.wanted, ~(unsigned)CALLS_FIRST);
+}
+
 static void on_enter(const struct cupti_callback_data *d) {
     uint64_t now = 0;
-    if (atomic_load_explicit(&capturing, memory_order_relaxed)) {
+    if (are_wanted(CALLS_RECORDED)) {
         now = call_clock_ns();
         records_note_call(d->correlation, now);
     }
@@ -105,23 +101,20 @@ static void on_enter(const struct cupti_callback_data *d) {
 
 /* A call that was under way when its callback was switched on has no beginning, and is left out. */
 static void on_exit_of_call(uint32_t id, const struct cupti_callback_data *d) {
-    struct call c = { .id = id, .start_ns = *d->correlation_data, .d = d };
-    struct thread_state *t = thread_self();
-    if (!t) return;
-    if (!c.start_ns || !records_has_call(d->correlation)) {
-        thread_count(&t->passed);
+    uint64_t start_ns = *d->correlation_data;
+    if (!start_ns || !records_has_call(d->correlation)) {
+        if (stands_for_others(d->correlation) || are_wanted(CALLS_FIRST)) count_passed();
         return;
     }
-    enum call_class class = call_class(id);
+    struct thread_state *t = thread_self();
+    if (!t) return;
     uint64_t now = call_clock_ns();
-    c.end_ns = MAX(now, c.start_ns);
-    if (call_is_work(class))
-        put_launch(t, &c);
-    else if (class != CALL_NONE)
-        put_sync(t, class, &c);
-    if (raw_on())
-        raw_call(&(struct raw_call){ DOMAIN_DRIVER, id, d->correlation, t->tid, c.start_ns, c.end_ns,
-                                     (uint64_t)(uintptr_t)d->function });
+    struct call c = { id, start_ns, MAX(now, start_ns), d };
+    if (__builtin_expect(call_launches_kernel(id), 1))
+        put_launch(t, c);
+    else
+        put_other(t, c);
+    if (are_wanted(CALLS_TAPED)) to_tape(t, c);
 }
 
 static void on_callback(void *user, int domain, uint32_t id, const void *data) {
@@ -159,6 +152,7 @@ static int find_tool(struct dl_phdr_info *info, size_t size, void *found) {
 }
 
 bool callbacks_start(void) {
+    atomic_store(&call_clock.wanted, CALLS_FIRST | (raw_on() ? CALLS_TAPED : 0));
     int rc = cupti.subscribe(&subscriber, on_callback, NULL);
     const char *tool = NULL;
     if (rc == CUPTI_E_MULTIPLE_SUBSCRIBERS) {
@@ -197,9 +191,14 @@ static void switch_callbacks(bool on) {
  * gives the kernels that follow the correlation ids of earlier launches. */
 void callbacks_watch(void) { switch_callbacks(true); }
 
-void callbacks_capture(bool on) { atomic_store(&capturing, on && !settings.passing); }
+void callbacks_capture(bool on) {
+    if (on && !settings.passing)
+        atomic_fetch_or(&call_clock.wanted, CALLS_RECORDED);
+    else
+        atomic_fetch_and(&call_clock.wanted, ~(unsigned)CALLS_RECORDED);
+}
 
 void callbacks_park(void) {
-    atomic_store(&capturing, false);
+    callbacks_capture(false);
     switch_callbacks(false);
 }

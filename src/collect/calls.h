@@ -128,6 +128,9 @@ enum call_class {
 #define CALLS_MAX_ID 1024
 
 enum call_class call_class(uint32_t id); /* CALL_NONE: not one of ours */
+const char *call_name(uint32_t id);      /* of one of ours */
+/* Nearly every call is one of these: known without a look at the table. */
+static inline bool call_launches_kernel(uint32_t id) { return id == 307 || id == 652; }
 static inline bool call_is_work(enum call_class c) { return c == CALL_LAUNCH || c == CALL_COPY; }
 
 #endif

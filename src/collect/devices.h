@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-void devices_wanted(void);                                            /* CUDA is up: somebody should ask */
+__attribute__((cold)) void devices_wanted(void);                      /* CUDA is up: somebody should ask */
 void devices_tick(void);                                              /* asks, once, when wanted */
 void devices_saw(uint32_t device, uint32_t context, uint32_t stream); /* a record named them */
 

@@ -7,17 +7,77 @@
 #include <unistd.h>
 
 #include "base/util.h"
+#include "collect/calls.h"
 #include "collect/output.h"
 
 #define MAX_THREADS 4096 /* states ever made; they are reused */
+#define WAITED_NS 50000
 
 static _Atomic(struct thread_state *) all; /* only ever grows at its head */
 static atomic_uint made;
 static pthread_key_t key;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static bool have_key;
-static __thread struct thread_state *self;
+static struct { _Atomic uint64_t ns, count; } launched;
+__thread struct thread_state *thread_mine;
 static __thread bool refused;
+
+/* The number of a call's name in the open file. */
+static uint32_t name_of(struct trace_writer *w, uint32_t call) {
+    static _Atomic uint64_t names[CALLS_MAX_ID]; /* generation << 32 | number of the string */
+    _Atomic uint64_t *slot = &names[call];
+    uint64_t v = atomic_load_explicit(slot, memory_order_relaxed), generation = output_generation();
+    if (v >> 32 == generation) return (uint32_t)v;
+    uint32_t name = trace_writer_str(w, call_name(call));
+    atomic_store_explicit(slot, generation << 32 | name, memory_order_relaxed);
+    return name;
+}
+
+/* How long launches of kernels took; one that waited for room in the GPU's queue says nothing of the processor. */
+static void add_times(const struct trace_launch *l, unsigned n) {
+    uint64_t ns = 0, count = 0;
+    for (unsigned i = 0; i < n; i++) {
+        uint64_t took = l[i].end_ns - l[i].start_ns;
+        if (!call_launches_kernel(l[i].api) || took > WAITED_NS) continue;
+        ns += took;
+        count++;
+    }
+    atomic_fetch_add(&launched.ns, ns);
+    atomic_fetch_add(&launched.count, count);
+}
+
+uint64_t thread_launch_ns(void) {
+    uint64_t count = atomic_load(&launched.count);
+    return count ? atomic_load(&launched.ns) / count : 0;
+}
+
+static void write_launches(struct trace_writer *w, struct trace_launch *l, unsigned n) {
+    add_times(l, n);
+    for (unsigned i = 0; i < n; i++) l[i].api = name_of(w, l[i].api);
+    trace_writer_launch(w, l, n);
+}
+
+/* Before its first launch a thread has no ring: many have only ranges. All rings together take a 16th of the memory. */
+static bool make_ring(struct thread_state *t) {
+    static atomic_uint rings;
+    size_t bytes = THREAD_RING * sizeof *t->ring;
+    if (t->ring || atomic_load(&rings) >= settings.memory_bytes / 16 / bytes) return false;
+    if (!(t->ring = aligned_alloc(64, bytes))) return false;
+    atomic_fetch_add(&rings, 1); /* threads that come here at once may make some too many */
+    t->room = THREAD_RING;
+    return true;
+}
+
+void thread_put_aside(struct thread_state *t, struct trace_launch l) {
+    if (make_ring(t)) {
+        thread_put(t, l);
+        return;
+    }
+    struct trace_writer *w = output_take();
+    if (!w) return;
+    write_launches(w, &l, 1);
+    output_give();
+}
 
 /* From tail to head, in two pieces where it goes round. Without a file they are dropped. */
 static void hand_on(struct thread_state *t) {
@@ -26,8 +86,8 @@ static void hand_on(struct thread_state *t) {
     struct trace_writer *w = head != tail ? output_take() : NULL;
     if (w) {
         unsigned n = head - tail, first = MIN(n, THREAD_RING - tail % THREAD_RING);
-        trace_writer_launch(w, t->ring + tail % THREAD_RING, first);
-        trace_writer_launch(w, t->ring, n - first);
+        write_launches(w, t->ring + tail % THREAD_RING, first);
+        write_launches(w, t->ring, n - first);
         output_give();
     }
     atomic_store_explicit(&t->tail, head, memory_order_release);
@@ -43,14 +103,14 @@ static void on_thread_end(void *arg) {
     struct thread_state *t = arg;
     thread_drain(t);
     t->nopen = t->too_deep = 0;
-    self = NULL;
+    thread_mine = NULL;
     atomic_store(&t->in_use, false);
 }
 
 static void make_key(void) { have_key = pthread_key_create(&key, on_thread_end) == 0; }
 
 uint32_t thread_id(void) {
-    struct thread_state *t = self;
+    struct thread_state *t = thread_mine;
     return t ? t->tid : (uint32_t)syscall(SYS_gettid);
 }
 
@@ -64,8 +124,9 @@ static struct thread_state *reuse(void) {
 
 static struct thread_state *make(void) {
     if (atomic_fetch_add(&made, 1) >= MAX_THREADS) return NULL;
-    struct thread_state *t = calloc(1, sizeof *t);
+    struct thread_state *t = aligned_alloc(_Alignof(struct thread_state), sizeof *t);
     if (!t) return NULL;
+    memset(t, 0, sizeof *t);
     atomic_flag_clear(&t->busy);
     atomic_store(&t->in_use, true);
     t->next = atomic_load(&all);
@@ -73,8 +134,8 @@ static struct thread_state *make(void) {
     return t;
 }
 
-struct thread_state *thread_self(void) {
-    if (self || refused) return self;
+struct thread_state *thread_begin(void) {
+    if (refused) return NULL;
     pthread_once(&key_once, make_key);
     struct thread_state *t = reuse();
     if (!t) t = make();
@@ -82,7 +143,7 @@ struct thread_state *thread_self(void) {
     if (!t) return NULL;
     t->tid = (uint32_t)syscall(SYS_gettid);
     if (have_key) pthread_setspecific(key, t);
-    return self = t;
+    return thread_mine = t;
 }
 
 void thread_drain_all(void) {
@@ -121,7 +182,7 @@ void thread_after_fork(void) {
         atomic_flag_clear(&t->busy);
         atomic_store(&t->tail, atomic_load(&t->head));
         t->nopen = t->too_deep = 0;
-        if (t != self) atomic_store(&t->in_use, false);
+        if (t != thread_mine) atomic_store(&t->in_use, false);
     }
-    if (self) self->tid = (uint32_t)syscall(SYS_gettid);
+    if (thread_mine) thread_mine->tid = (uint32_t)syscall(SYS_gettid);
 }

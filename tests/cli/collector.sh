@@ -162,6 +162,8 @@ go MOCK_CUPTI=once INFERPROF_COLLECT_RANGE=work "$app" init push=work kernels=10
 is "where they do not, it is said" "len(kernel)" 10 "problem('of 510 launches and copies only 10 have a record')" True
 go INFERPROF_COLLECT_BUDGET=2 "$app" init sleep=300 kernels=1 sleep=300 kernels=100000 push=range pop sleep=700 kernels=50000 kernels=50000
 is "a budget captures some, says when, and keeps NVTX" "0 < len(kernel) < 200000" True "len(windows()) >= 1" True "len(range_)" 1 "orphans()" 0
+go INFERPROF_COLLECT_BUDGET=50 "$app" init kernels=1 sleep=300 kernels=1 sleep=300 kernels=1 sleep=300 kernels=5 sleep=300
+is "a budget begins with the first call, however few there are" "len(kernel) > 0" True "orphans()" 0
 go INFERPROF_COLLECT_RANGE='arm*' INFERPROF_COLLECT_ARMS=1 "$app" init "push=arm kernels,launches" kernels=10 pop kernels=20 \
     "push=arm kernels,empty" kernels=30 pop "push=arm kernels,launches,passing" kernels=40 pop "push=arm launches,passing" kernels=50 pop \
     "push=arm kernels,launches" kernels=7 pop
@@ -175,6 +177,8 @@ is "ranges alone" "len(kernel) + len(launch)" 0 "len(range_)" 1
 go "$app" init threads=64:500
 is "64 threads" "counts['kernels']" 32000 "len(kernel) + lost_of('kernel', 'memory')" 32000 \
     "len(launch) + lost_of('launch', 'memory')" 32000 "len(set(l['thread'] for l in launch))" 64
+go INFERPROF_COLLECT_MEMORY=1048576 "$app" init threads=16:500
+is "more threads than there is memory for their rings" "len(launch) + lost_of('launch', 'memory')" 8000 "counts['calls']" 8000
 rm -rf "$work/t" && mkdir "$work/t"
 run env CUDA_INJECTION64_PATH="$COLLECTOR" INFERPROF_COLLECT_DIR="$work/t" "$app" init kernels=500000
 run "$INFERPROF" trace info "$work"/t/*.ipt
