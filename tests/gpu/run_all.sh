@@ -1,5 +1,5 @@
 #!/bin/bash
-# run_all.sh: what docs/overhead.md says, measured. Three and a half minutes on one GPU. Tables on stdout, JSON in $OUT.
+# run_all.sh: what docs/overhead.md says, measured. Five minutes on one GPU. Tables on stdout, JSON in $OUT.
 # PARTS="overhead budget" runs only these parts; LONG=2 measures twice as long.
 set -u
 # shellcheck source=tests/gpu/lib.sh
@@ -31,6 +31,7 @@ completeness() { # kernels and their time against torch.profiler
 
 overhead() { # arms in one process
     arms eager -- range "$OUT/eager.json" --arms floor,collector --work eager --seconds $((30 * LONG))
+    trace dump --json -k launch "$WORK"/eager/*.ipt >"$WORK/eager.jsonl" && "$PYTHON" "$GPU/launch_time.py" "$WORK/eager.jsonl"
     arms rest -- range "$OUT/rest.json" --arms floor,collector --work graph,prefill --seconds $((4 * LONG))
 }
 
@@ -58,7 +59,7 @@ torch() { # torch.profiler in its own process; 10 repeats are 20 pairs
 }
 
 whole() { # processes from start to end
-    "$PYTHON" "$GPU/whole.py" "${WHOLE_SECONDS:-30}" "$COLLECTOR" "$WORK/w"
+    "$PYTHON" "$GPU/whole.py" "${WHOLE_SECONDS:-90}" "$COLLECTOR" "$WORK/w"
 }
 
 stop() { # the end, and bytes a kernel: 600,000 kernels as fast as they go
