@@ -1,12 +1,15 @@
 """What collecting costs: short blocks of the same work under several arms, interleaved in one process.
 
     overhead.py range|budget|torch OUT.json [--arms floor,collector] [--work eager,graph,prefill] [--seconds S] [--repeats N]
-                                                   [--settle round|tenth]
+                                                   [--settle round|tenth] [--once]
 
 range   the collector is injected with INFERPROF_COLLECT_RANGE='capture*' and INFERPROF_COLLECT_ARMS=1: an NVTX range "capture WORDS"
         switches on what the words of the arm say, and nothing is on outside of it
 budget  likewise with INFERPROF_COLLECT_BUDGET: inside the ranges windows open and close as they would in a whole run
 torch   torch.profiler, CPU and CUDA, in a process without the collector
+
+Kernels that were recorded once make every later launch of the process dearer (CUPTI 13.0.1), also of "off". --once has them on before
+anything is timed, for arms that do not switch them on themselves.
 
 A repeat holds every arm and a block without anything ("off") twice, in an order and in its reverse, so that a drift of the machine
 cancels. Switching, and a round of work after it, lie outside of what is timed; a tenth of a round seems to be too little: the
@@ -29,7 +32,7 @@ import torch
 import workloads
 from bootstrap import bootstrap
 
-ROUNDS = {"eager": 2, "graph": 15, "prefill": 2}  # a block: 12 to 20 ms
+ROUNDS = {"eager": 2, "graph": 60, "prefill": 12}  # a block: 12 ms; 80 ms, where the first rounds after a switch cost more than later ones
 TORCH_ROUNDS = {"eager": 4, "graph": 25, "prefill": 3}  # its profiler takes long to switch
 BUDGET_ROUNDS = {"eager": 15, "graph": 100, "prefill": 8}  # 0.1 s and more, so that windows are rarely cut by a block's end
 ALL = "kernels,copies,launches,syncs"
@@ -73,6 +76,12 @@ def orders(arms, seed=2):
         order = list(arms)
         rng.shuffle(order)
         yield order + order[::-1]
+
+
+def record_kernels_once(program):
+    with capture("floor"):
+        program.run(3)
+        torch.cuda.synchronize()
 
 
 def measure(program, rounds, arms, switch, settle, seconds, repeats):
@@ -146,6 +155,7 @@ def main():
     p.add_argument("--seconds", type=float, default=20, help="for each work")
     p.add_argument("--repeats", type=int, default=20, help="at least")
     p.add_argument("--settle", choices=SETTLE, default="round")
+    p.add_argument("--once", action="store_true")
     o = p.parse_args()
     arms = o.arms.split(",") if o.how == "range" else [o.how]
     rounds = {"range": ROUNDS, "torch": TORCH_ROUNDS, "budget": BUDGET_ROUNDS}[o.how]
@@ -153,6 +163,8 @@ def main():
     for work in o.work.split(","):
         program = workloads.PROGRAMS[work][0]()
         program.run(3)
+        if o.once:
+            record_kernels_once(program)
         blocks = measure(program, rounds[work], arms, torch_profiler if o.how == "torch" else capture,
                          SETTLE[o.settle], o.seconds, o.repeats)
         results[work] = show(work, blocks, rounds[work])

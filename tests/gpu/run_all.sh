@@ -32,7 +32,7 @@ completeness() { # kernels and their time against torch.profiler
 overhead() { # arms in one process
     arms eager -- range "$OUT/eager.json" --arms floor,collector --work eager --seconds $((30 * LONG))
     trace dump --json -k launch "$WORK"/eager/*.ipt >"$WORK/eager.jsonl" && "$PYTHON" "$GPU/launch_time.py" "$WORK/eager.jsonl"
-    arms rest -- range "$OUT/rest.json" --arms floor,collector --work graph,prefill --seconds $((4 * LONG))
+    arms rest -- range "$OUT/rest.json" --arms floor,collector --work graph,prefill --seconds $((8 * LONG))
 }
 
 graphs() { # graphs as a whole are asked for before the first is made
@@ -44,8 +44,9 @@ budget_of() { # PCT WORK SECONDS
     trace dump --json "$WORK/budget-$2"/*.ipt >"$WORK/budget-$2.jsonl"
     "$PYTHON" "$GPU/windows.py" "$WORK/budget-$2.jsonl" capture
 }
-budget() { # what the callbacks cost between windows; --budget 2 on the eager decode, 1 on the graph
-    arms between -- range "$OUT/between.json" --arms between --work eager --seconds $((6 * LONG))
+budget() { # what the callbacks cost between windows, before and after kernels were on once; --budget 2 on the eager decode, 1 on the graph
+    arms between -- range "$OUT/between.json" --arms between --work eager --seconds $((8 * LONG))
+    arms between-once -- range "$OUT/between-once.json" --arms between --work eager --seconds $((8 * LONG)) --once
     budget_of 2 eager $((14 * LONG))
     budget_of 1 graph $((5 * LONG))
     echo "a whole run:"
