@@ -175,7 +175,7 @@ $(B)/bench/obj/%.o: tests/bench/%.c | $(B)/deps-build
 $(B)/bench/%: $(B)/bench/obj/%.o $(B)/libinferprof.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(SAN_LD) $(LDFLAGS) -o $@ $^ -Wl,--as-needed $(LIBS)
-bench: all $(bench_bins)
+bench: all $(bench_bins) $(M)/libcupti.so.13
 	@for b in $(bench_bins); do echo "== $$(basename $$b)"; $$b || exit 1; done
 
 # ---- fuzzing: every tests/fuzz/fuzz_NAME.c with its corpus, FUZZ_SECONDS each (libFuzzer, clang)
