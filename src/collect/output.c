@@ -96,7 +96,8 @@ static bool open_locked(void) {
     struct err err;
     trace_path(path, sizeof path);
     const struct trace_writer_options o = {
-        .memory_bytes = settings.memory_bytes / 4 * 3, /* the rest is for CUPTI's buffers */
+        .memory_bytes =
+            settings.memory_bytes / 16 * 11, /* the rest: CUPTI's buffers 4, rings 1 (pool.c, thread.c) */
         .max_file_bytes = settings.max_file_bytes,
         .flush_ms = FLUSH_MS,
     };
