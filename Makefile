@@ -49,8 +49,8 @@ collect_src := $(wildcard src/collect/*.c) src/base/err.c src/base/clock.c src/b
 collect_obj := $(collect_src:src/%.c=$(B)/pic/%.o)
 # The code a launch runs through: its thread's variables without a call where the compiler knows how. No vector registers there: C
 # libraries before 2.40 may spoil them when such a variable is met for the first time.
-TLS := $(shell f='-mtls-dialect=gnu2 -mgeneral-regs-only'; $(CC) $$f -x c -c /dev/null -o /dev/null 2>/dev/null && echo $$f)
-$(B)/pic/collect/callbacks.o $(B)/pic/collect/thread.o: ALL_CFLAGS += $(TLS)
+$(B)/pic/collect/callbacks.o $(B)/pic/collect/thread.o: \
+  TLS = $(shell f='-mtls-dialect=gnu2 -mgeneral-regs-only'; $(CC) $$f -x c -c /dev/null -o /dev/null 2>/dev/null && echo $$f)
 
 # The counter sampler, a process of its own: like the collector, libc alone.
 counters_src := $(wildcard src/counters/*.c) $(filter-out src/collect/%,$(collect_src))
@@ -85,7 +85,7 @@ $(B)/obj/%.o: src/%.c | $(B)/deps-build
 $(B)/pic/%.o: src/%.c | $(B)/deps-build
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -fPIC -fvisibility=hidden -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -fPIC -fvisibility=hidden $(TLS) -MMD -MP -c -o $@ $<
 
 # The engine's inner loops: one source, compiled for each instruction set; kernels.c picks at run time.
 kernel_flags := -O3 -ffp-contract=fast -fno-math-errno

@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 
 #include "base/util.h"
+#include "collect/calls.h"
 #include "collect/output.h"
 #include "collect/records.h"
 #include "collect/thread.h"
@@ -10,6 +11,7 @@
 /* Measured on an H200 (docs/overhead.md), and a little more than that: a budget is kept, not met. Prices of calls hold where a launch
  * takes LAUNCH_NS; where the processor is slower, or busier, they grow with it. */
 #define LAUNCH_NS 5500.0
+#define WAITED_NS 50000 /* a launch that waited for room in the GPU's queue says nothing of the processor */
 #define CALL_COST_NS 1400.0        /* a recorded launch, kernel record included: 1100 to 1350 */
 #define PASSED_COST_NS 150.0       /* a call while no window is open, its callback returns at once: 140 */
 #define OUTSIDE_COST_NS 900.0      /* a kernel launched just after a window: 850 beside what its call cost */
@@ -24,6 +26,7 @@ static struct {
     uint64_t closed_ns;
     bool open;
     _Atomic uint64_t switch_ns;
+    _Atomic uint64_t launches, launches_ns; /* that launched a kernel and did not wait */
 } account;
 
 void budget_start(uint64_t now) { account.last_ns = account.closed_ns = now; }
@@ -36,12 +39,30 @@ void budget_rest(uint64_t from, uint64_t to) {
 
 void budget_pay_switch(uint64_t ns) { atomic_fetch_add(&account.switch_ns, ns); }
 
+void budget_saw(const struct trace_launch *l, unsigned n) {
+    uint64_t ns = 0, count = 0;
+    for (unsigned i = 0; settings.budget_pct > 0 && i < n; i++) {
+        uint64_t took = l[i].end_ns - l[i].start_ns;
+        if (!call_launches_kernel(l[i].api) || took > WAITED_NS) continue;
+        ns += took;
+        count++;
+    }
+    atomic_fetch_add(&account.launches_ns, ns);
+    atomic_fetch_add(&account.launches, count);
+}
+
+/* By what prices are higher here. */
+static double slowness(void) {
+    double n = (double)atomic_load(&account.launches), ns = (double)atomic_load(&account.launches_ns);
+    return n > 0 ? MAX(1, ns / n / LAUNCH_NS) : 1;
+}
+
 static void pay(uint64_t now) {
     struct record_counts c;
     records_counts(&c);
     uint64_t calls = settings.launches ? thread_calls() : c.kernels - c.graph_kernels;
     uint64_t passed = thread_passed();
-    double share = settings.budget_pct / 100, slower = MAX(1, (double)thread_launch_ns() / LAUNCH_NS);
+    double share = settings.budget_pct / 100, slower = slowness();
     account.credit_ns += (double)(now - account.last_ns) * share;
     account.credit_ns -= slower * ((double)(calls - account.calls) * CALL_COST_NS +
                                    (double)(passed - account.passed) * PASSED_COST_NS +

@@ -8,8 +8,6 @@
 
 struct call_clock call_clock;
 
-uint64_t call_clock_slow_ns(void) { return clock_wall_ns(); }
-
 struct point {
     uint64_t ticks, wall_ns;
 };

@@ -21,17 +21,17 @@ extern struct call_clock call_clock;
 
 void call_clock_tick(void); /* from the keeper, a few times a second */
 
-__attribute__((cold)) uint64_t call_clock_slow_ns(void); /* without a line */
 static inline uint64_t call_clock_ns(void) {
     const struct call_clock *c = &call_clock;
     unsigned version = atomic_load_explicit(&c->version, memory_order_acquire);
-    if (version == 0 || version & 1) return call_clock_slow_ns();
+    if (__builtin_expect(version == 0 || version & 1, 0)) return clock_wall_ns();
     uint64_t wall_ns = atomic_load_explicit(&c->wall_ns, memory_order_relaxed);
     /* below 0 where this core's counter lags behind that of the core which drew the line */
     int64_t since = (int64_t)(counter_now() - atomic_load_explicit(&c->ticks, memory_order_relaxed));
     uint64_t rate = atomic_load_explicit(&c->ns_per_tick, memory_order_relaxed);
     atomic_thread_fence(memory_order_acquire);
-    if (atomic_load_explicit(&c->version, memory_order_relaxed) != version) return call_clock_slow_ns();
+    if (__builtin_expect(atomic_load_explicit(&c->version, memory_order_relaxed) != version, 0))
+        return clock_wall_ns();
     return wall_ns + (uint64_t)((__int128)since * (__int128)rate >> 32);
 }
 

@@ -14,6 +14,8 @@
 #include "collect/records.h"
 #include "collect/thread.h"
 
+#define PASSED_SHARE 16u /* a power of two */
+
 static void *subscriber;
 
 static uint32_t stream_of(const struct cupti_callback_data *d) {
@@ -75,21 +77,24 @@ __attribute__((cold, noinline)) static void to_tape(const struct thread_state *t
 
 /* What a launch costs is spent between here and the end of on_callback(): the program's own work has thrown this out of the
  * caches since the last one, so what counts is how little code and how few cache lines it needs. No locked instruction; what is
- * rare is kept out of the way. CUPTI carries the time of the beginning to the end of the call; 0: it is not recorded. */
+ * rare is kept out of the way. */
 static bool are_wanted(enum call_wanted how) {
     return atomic_load_explicit(&call_clock.wanted, memory_order_relaxed) & how;
 }
 
-/* Calls that pass while no window is open are counted by one in 16, chosen by a hash of its id, and by the very first: for the others
- * nothing else is touched. */
-static bool stands_for_others(uint32_t correlation) { return correlation * 2654435769u >> 28 == 0; }
+/* Calls that pass while no window is open are counted by one in PASSED_SHARE, chosen by a hash of its id, and by the very first: for
+ * the others nothing else is touched. */
+static bool stands_for_others(uint32_t correlation) {
+    return correlation * 2654435769u / (UINT32_MAX / PASSED_SHARE + 1) == 0;
+}
 
 __attribute__((cold, noinline)) static void count_passed(void) {
     struct thread_state *t = thread_self();
-    if (t) thread_add(&t->passed, 16);
+    if (t) thread_add(&t->passed, PASSED_SHARE);
     atomic_fetch_and(&call_clock.wanted, ~(unsigned)CALLS_FIRST);
 }
 
+/* CUPTI carries the time of the beginning to the end of the call; 0: it is not recorded. */
 static void on_enter(const struct cupti_callback_data *d) {
     uint64_t now = 0;
     if (are_wanted(CALLS_RECORDED)) {
@@ -110,7 +115,7 @@ static void on_exit_of_call(uint32_t id, const struct cupti_callback_data *d) {
     if (!t) return;
     uint64_t now = call_clock_ns();
     struct call c = { id, start_ns, MAX(now, start_ns), d };
-    if (__builtin_expect(call_launches_kernel(id), 1))
+    if (call_launches_kernel(id))
         put_launch(t, c);
     else
         put_other(t, c);

@@ -1,13 +1,11 @@
 #include "collect/calls.h"
 
-#define ALL(X) CALLS_12_0(X) CALLS_12_8(X) CALLS_13_0(X) CALLS_13_1(X)
-
 #define CLASS(class_, name, id_) [id_] = CALL_##class_,
-static const uint8_t classes[CALLS_MAX_ID] = { ALL(CLASS) };
+static const uint8_t classes[CALLS_MAX_ID] = { CALLS(CLASS) };
 
 enum call_class call_class(uint32_t id) { return id < CALLS_MAX_ID ? classes[id] : CALL_NONE; }
 
 #define NAME(class_, name, id_) [id_] = #name,
-static const char *const names[CALLS_MAX_ID] = { ALL(NAME) };
+static const char *const names[CALLS_MAX_ID] = { CALLS(NAME) };
 
 const char *call_name(uint32_t id) { return id < CALLS_MAX_ID && names[id] ? names[id] : "unknown"; }

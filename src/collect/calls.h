@@ -116,6 +116,12 @@
     X(COPY, cuMemcpy3DWithAttributesAsync, 839)    \
     X(COPY, cuMemcpy3DWithAttributesAsync_ptsz, 840)
 
+#define CALLS(X) CALLS_12_0(X) CALLS_12_8(X) CALLS_13_0(X) CALLS_13_1(X)
+
+#define CALL_ID(class_, name, id_) CALL_##name = id_,
+enum call_id { CALLS(CALL_ID) };
+#undef CALL_ID
+
 enum call_class {
     CALL_NONE,
     CALL_LAUNCH,
@@ -130,7 +136,9 @@ enum call_class {
 enum call_class call_class(uint32_t id); /* CALL_NONE: not one of ours */
 const char *call_name(uint32_t id);      /* of one of ours */
 /* Nearly every call is one of these: known without a look at the table. */
-static inline bool call_launches_kernel(uint32_t id) { return id == 307 || id == 652; }
+static inline bool call_launches_kernel(uint32_t id) {
+    return id == CALL_cuLaunchKernel || id == CALL_cuLaunchKernelEx;
+}
 static inline bool call_is_work(enum call_class c) { return c == CALL_LAUNCH || c == CALL_COPY; }
 
 #endif

@@ -11,7 +11,7 @@
 
 struct name {
     char *text;
-    _Atomic uint64_t string; /* generation << 32 | number in that file */
+    _Atomic uint64_t string; /* output_string() */
 };
 
 /* Only ever appended to: readers need no lock. */
@@ -55,11 +55,7 @@ const char *nvtx_name_text(enum nvtx_table table, uint32_t number) {
 uint32_t nvtx_name_string(enum nvtx_table table, uint32_t number, struct trace_writer *w) {
     if (!number || number > atomic_load(&tables[table].n)) return 0;
     struct name *name = &tables[table].v[number - 1];
-    uint64_t v = atomic_load_explicit(&name->string, memory_order_relaxed), generation = output_generation();
-    if (v >> 32 == generation) return (uint32_t)v;
-    uint32_t string = trace_writer_str(w, name->text);
-    atomic_store_explicit(&name->string, generation << 32 | string, memory_order_relaxed);
-    return string;
+    return output_string(w, name->text, &name->string);
 }
 
 /* Categories are kept as "domain:category:name"; only the last part is ever shown. */

@@ -134,7 +134,15 @@ struct trace_writer *output_take(void) {
 
 void output_give(void) { atomic_fetch_sub(&out.inside, 1); }
 
-uint32_t output_generation(void) { return atomic_load_explicit(&out.generation, memory_order_relaxed); }
+/* The slot: generation << 32 | number. */
+uint32_t output_string(struct trace_writer *w, const char *text, _Atomic uint64_t *slot) {
+    uint64_t v = atomic_load_explicit(slot, memory_order_relaxed);
+    uint64_t generation = atomic_load_explicit(&out.generation, memory_order_relaxed);
+    if (v >> 32 == generation) return (uint32_t)v;
+    uint32_t number = trace_writer_str(w, text);
+    atomic_store_explicit(slot, generation << 32 | number, memory_order_relaxed);
+    return number;
+}
 
 void output_close(unsigned grace_ms) {
     atomic_store(&out.lazy, false);

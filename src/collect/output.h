@@ -6,6 +6,7 @@
 #ifndef COLLECT_OUTPUT_H
 #define COLLECT_OUTPUT_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -23,7 +24,8 @@ void output_give(void);
 void output_close(unsigned grace_ms);
 /* In the child after fork: the parent's file is forgotten, a new one is opened by the first output_take(). */
 void output_after_fork(void);
-uint32_t output_generation(void); /* counts files: numbers of strings are valid within one */
+/* The number of a text in the open file, remembered in a slot that begins as 0: numbers are valid within one file. */
+uint32_t output_string(struct trace_writer *w, const char *text, _Atomic uint64_t *slot);
 
 /* A sentence a user can act on, into the trace's meta; the same one only once. Before the file is open it waits. */
 void problem(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

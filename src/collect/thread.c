@@ -7,53 +7,24 @@
 #include <unistd.h>
 
 #include "base/util.h"
+#include "collect/budget.h"
 #include "collect/calls.h"
 #include "collect/output.h"
 
 #define MAX_THREADS 4096 /* states ever made; they are reused */
-#define WAITED_NS 50000
 
 static _Atomic(struct thread_state *) all; /* only ever grows at its head */
 static atomic_uint made;
 static pthread_key_t key;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static bool have_key;
-static struct { _Atomic uint64_t ns, count; } launched;
 __thread struct thread_state *thread_mine;
 static __thread bool refused;
 
-/* The number of a call's name in the open file. */
-static uint32_t name_of(struct trace_writer *w, uint32_t call) {
-    static _Atomic uint64_t names[CALLS_MAX_ID]; /* generation << 32 | number of the string */
-    _Atomic uint64_t *slot = &names[call];
-    uint64_t v = atomic_load_explicit(slot, memory_order_relaxed), generation = output_generation();
-    if (v >> 32 == generation) return (uint32_t)v;
-    uint32_t name = trace_writer_str(w, call_name(call));
-    atomic_store_explicit(slot, generation << 32 | name, memory_order_relaxed);
-    return name;
-}
-
-/* How long launches of kernels took; one that waited for room in the GPU's queue says nothing of the processor. */
-static void add_times(const struct trace_launch *l, unsigned n) {
-    uint64_t ns = 0, count = 0;
-    for (unsigned i = 0; i < n; i++) {
-        uint64_t took = l[i].end_ns - l[i].start_ns;
-        if (!call_launches_kernel(l[i].api) || took > WAITED_NS) continue;
-        ns += took;
-        count++;
-    }
-    atomic_fetch_add(&launched.ns, ns);
-    atomic_fetch_add(&launched.count, count);
-}
-
-uint64_t thread_launch_ns(void) {
-    uint64_t count = atomic_load(&launched.count);
-    return count ? atomic_load(&launched.ns) / count : 0;
-}
-
 static void write_launches(struct trace_writer *w, struct trace_launch *l, unsigned n) {
-    add_times(l, n);
-    for (unsigned i = 0; i < n; i++) l[i].api = name_of(w, l[i].api);
+    static _Atomic uint64_t names[CALLS_MAX_ID];
+    budget_saw(l, n);
+    for (unsigned i = 0; i < n; i++) l[i].api = output_string(w, call_name(l[i].api), &names[l[i].api]);
     trace_writer_launch(w, l, n);
 }
 

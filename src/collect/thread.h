@@ -44,7 +44,7 @@ extern __thread struct thread_state *thread_mine;
 __attribute__((cold)) struct thread_state *thread_begin(void);
 static inline struct thread_state *thread_self(void) { /* NULL: no memory, or too many threads */
     struct thread_state *t = thread_mine;
-    return __builtin_expect(t != NULL, 1) ? t : thread_begin();
+    return t ? t : thread_begin();
 }
 uint32_t thread_id(void);                                         /* the kernel's number for this thread */
 static inline void thread_add(_Atomic uint64_t *n, unsigned by) { /* without a locked instruction */
@@ -70,7 +70,6 @@ void thread_drain_all(void);
 void thread_each_open(void (*visit)(uint32_t tid, uint32_t depth, const struct open_range *r));
 uint64_t thread_passed(void);                  /* calls of all threads outside of windows so far */
 uint64_t thread_calls(void);                   /* recorded by all threads so far */
-uint64_t thread_launch_ns(void);               /* a launch's mean time, as recorded; 0: none was yet */
 void thread_each(void (*visit)(uint32_t tid)); /* threads that live */
 void thread_after_fork(void); /* in the child: only this thread exists, and what waited is the parent's */
 

@@ -1,7 +1,6 @@
 /* What a launch costs the program, against the mock CUPTI: nothing in it, an empty collector that throws its records away (the floor), and
  * the collector; with warm caches, and with what a framework does between two launches in them. Medians of processes that take turns. */
 #include <dlfcn.h>
-#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +9,8 @@
 
 #include "base/clock.h"
 #include "base/die.h"
+#include "base/file.h"
 #include "base/stats.h"
-#include "base/strbuf.h"
 #include "mock/mock.h"
 
 #define TURNS 5
@@ -51,15 +50,9 @@ static double measure(mock_work_fn launch, bool cold) {
     return (double)sum_ns / (double)n;
 }
 
-static char *path_in(const char *folder, const char *name) {
-    struct strbuf path = STRBUF_INIT;
-    strbuf_addf(&path, "%s/%s", folder, name);
-    return path.buf;
-}
-
 /* In a process of its own: the collector reads its settings once, and stays. */
 static void child(enum arm arm, bool cold, const char *folder, const char *build, int to) {
-    char *cupti = path_in(build, "tests/mock/libcupti.so.13");
+    char *cupti = file_join(build, "tests/mock/libcupti.so.13");
     setenv("INFERPROF_COLLECT_DIR", folder, 1);
     setenv("INFERPROF_COLLECT_CUPTI", cupti, 1);
     mock_work_fn launch;
@@ -68,7 +61,7 @@ static void child(enum arm arm, bool cold, const char *folder, const char *build
     memcpy(&launch, &f, sizeof f);
     if (arm != NOTHING) {
         setenv("INFERPROF_COLLECT_WHAT", what[arm], 1);
-        f = symbol(path_in(build, "libinferprof-collector.so"), "InitializeInjection");
+        f = symbol(file_join(build, "libinferprof-collector.so"), "InitializeInjection");
         memcpy(&start, &f, sizeof f);
         start();
     }
@@ -93,24 +86,23 @@ static double in_child(enum arm arm, bool cold, const char *folder, const char *
     return mean;
 }
 
-int main(int argc, char **argv) {
-    char *self = xstrdup(argv[0]);
-    const char *build = dirname(dirname(self));
-    (void)argc;
+int main(void) {
+    char folder[] = "/tmp/inferprof-bench-XXXXXX", command[64];
+    char *here = file_self_dir(), *build = file_join(here ? here : ".", "..");
+    if (!mkdtemp(folder)) die("mkdtemp failed");
     for (int cold = 0; cold < 2; cold++) {
         double ns[NARMS][TURNS], over[TURNS];
         for (int turn = 0; turn < TURNS; turn++) {
-            char folder[] = "/tmp/bench-launch-XXXXXX", command[64];
-            if (!mkdtemp(folder)) die("%s cannot be made", folder);
             for (enum arm a = 0; a < NARMS; a++) ns[a][turn] = in_child(a, cold, folder, build);
             over[turn] = ns[COLLECTOR][turn] - ns[FLOOR][turn];
-            snprintf(command, sizeof command, "rm -rf %s", folder);
-            if (system(command) != 0) die("%s stays", folder);
         }
         printf("%s caches: a launch %.0f ns, floor %.0f, collector %.0f; collector over floor %.0f ns\n",
                cold ? "cold" : "warm", stats_of(ns[NOTHING], TURNS).median, stats_of(ns[FLOOR], TURNS).median,
                stats_of(ns[COLLECTOR], TURNS).median, stats_of(over, TURNS).median);
     }
-    free(self);
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    if (system(command) != 0) die("%s stays", folder);
+    free(build);
+    free(here);
     return 0;
 }

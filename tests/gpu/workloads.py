@@ -12,6 +12,7 @@ tiny     N additions to a small tensor, for counting and for the cost of stoppin
 --torch-profile it is recorded by torch.profiler instead. Prints one JSON object a program.
 """
 import argparse
+import itertools
 import json
 import os
 import threading
@@ -224,8 +225,7 @@ def main():
     o = p.parse_args()
     profiles = {}
     names = o.programs.split(",")
-    all_rounds = o.rounds or [PROGRAMS[name][1] for name in names]
-    for name, rounds in zip(names, all_rounds * len(names) if len(all_rounds) == 1 else all_rounds):
+    for name, rounds in zip(names, itertools.cycle(o.rounds or [PROGRAMS[name][1] for name in names])):
         make = PROGRAMS[name][0]
         program = make()
         program.run(min(rounds, 3))
