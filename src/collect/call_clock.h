@@ -14,9 +14,16 @@ struct call_clock {
     _Alignas(64) atomic_uint version;
     _Atomic uint64_t ticks, wall_ns; /* of one moment */
     _Atomic uint64_t ns_per_tick;    /* in units of 2^-32 */
-    atomic_uint wanted;              /* enum call_wanted, here because whoever reads the clock needs it too */
+    /* here because whoever reads the clock needs them too */
+    atomic_uint wanted;     /* enum call_wanted */
+    _Atomic uint64_t epoch; /* added to CUPTI's correlation ids, which may begin anew when it comes again */
 };
-enum call_wanted { CALLS_RECORDED = 1, CALLS_TAPED = 2, CALLS_FIRST = 4 /* the first one that passes */ };
+enum call_wanted {
+    CALLS_RECORDED = 1,
+    CALLS_TAPED = 2,
+    CALLS_FIRST = 4, /* the first one that passes */
+    CALLS_LEAVE = 8, /* CUPTI is to leave at the end of the next one */
+};
 extern struct call_clock call_clock;
 
 void call_clock_tick(void); /* from the keeper, a few times a second */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "collect/attach.h"
 #include "collect/call_clock.h"
 #include "collect/calls.h"
 #include "collect/cupti.h"
@@ -32,6 +33,10 @@ struct call {
     const struct cupti_callback_data *d;
 };
 
+static inline uint64_t call_id(const struct cupti_callback_data *d) {
+    return atomic_load_explicit(&call_clock.epoch, memory_order_relaxed) + d->correlation;
+}
+
 static void put_sync(const struct thread_state *t, enum call_class class, const struct call *c) {
     const struct cupti_callback_data *d = c->d;
     static const uint32_t kinds[] = { [CALL_SYNC_STREAM] = TRACE_SYNC_STREAM,
@@ -41,7 +46,7 @@ static void put_sync(const struct thread_state *t, enum call_class class, const 
     struct trace_sync s = {
         .start_ns = c->start_ns,
         .end_ns = c->end_ns,
-        .correlation = d->correlation,
+        .correlation = call_id(d),
         .thread = t->tid,
         .sync_kind = kinds[class],
         .context = d->context_uid,
@@ -57,7 +62,7 @@ static inline void put_launch(struct thread_state *t, struct call c) {
     thread_add(&t->calls, 1);
     thread_put(t, (struct trace_launch){ .start_ns = c.start_ns,
                                          .end_ns = c.end_ns,
-                                         .correlation = c.d->correlation,
+                                         .correlation = call_id(c.d),
                                          .thread = t->tid,
                                          .api = c.id });
 }
@@ -78,7 +83,7 @@ __attribute__((cold, noinline)) static void to_tape(const struct thread_state *t
 /* What a launch costs is spent between here and the end of on_callback(): the program's own work has thrown this out of the
  * caches since the last one, so what counts is how little code and how few cache lines it needs. No locked instruction; what is
  * rare is kept out of the way. */
-static bool are_wanted(enum call_wanted how) {
+static bool are_wanted(unsigned how) {
     return atomic_load_explicit(&call_clock.wanted, memory_order_relaxed) & how;
 }
 
@@ -91,7 +96,8 @@ static bool stands_for_others(uint32_t correlation) {
 __attribute__((cold, noinline)) static void count_passed(void) {
     struct thread_state *t = thread_self();
     if (t) thread_add(&t->passed, PASSED_SHARE);
-    atomic_fetch_and(&call_clock.wanted, ~(unsigned)CALLS_FIRST);
+    unsigned wanted = atomic_fetch_and(&call_clock.wanted, ~(unsigned)(CALLS_FIRST | CALLS_LEAVE));
+    if (wanted & CALLS_LEAVE) attach_leave();
 }
 
 /* CUPTI carries the time of the beginning to the end of the call; 0: it is not recorded. */
@@ -108,7 +114,7 @@ static void on_enter(const struct cupti_callback_data *d) {
 static void on_exit_of_call(uint32_t id, const struct cupti_callback_data *d) {
     uint64_t start_ns = *d->correlation_data;
     if (!start_ns || !records_has_call(d->correlation)) {
-        if (stands_for_others(d->correlation) || are_wanted(CALLS_FIRST)) count_passed();
+        if (stands_for_others(d->correlation) || are_wanted(CALLS_FIRST | CALLS_LEAVE)) count_passed();
         return;
     }
     struct thread_state *t = thread_self();
@@ -157,7 +163,9 @@ static int find_tool(struct dl_phdr_info *info, size_t size, void *found) {
 }
 
 bool callbacks_start(void) {
-    atomic_store(&call_clock.wanted, CALLS_FIRST | (raw_on() ? CALLS_TAPED : 0));
+    static bool subscribed_once;
+    if (!subscribed_once) atomic_store(&call_clock.wanted, CALLS_FIRST | (raw_on() ? CALLS_TAPED : 0));
+    subscribed_once = true;
     int rc = cupti.subscribe(&subscriber, on_callback, NULL);
     const char *tool = NULL;
     if (rc == CUPTI_E_MULTIPLE_SUBSCRIBERS) {
@@ -183,8 +191,9 @@ static bool wants(enum call_class class) {
     return call_is_work(class) ? settings.launches : settings.syncs;
 }
 
+static bool is_on[CALLS_MAX_ID];
+
 static void switch_callbacks(bool on) {
-    static bool is_on[CALLS_MAX_ID];
     for (uint32_t id = 0; subscriber && id < CALLS_MAX_ID; id++) {
         bool want = on && wants(call_class(id));
         if (want != is_on[id]) cupti.enable_callback(want, subscriber, DOMAIN_DRIVER, id);
@@ -206,4 +215,16 @@ void callbacks_capture(bool on) {
 void callbacks_park(void) {
     callbacks_capture(false);
     switch_callbacks(false);
+}
+
+void callbacks_ask_leave(bool yes) {
+    if (yes)
+        atomic_fetch_or(&call_clock.wanted, CALLS_LEAVE);
+    else
+        atomic_fetch_and(&call_clock.wanted, ~(unsigned)CALLS_LEAVE);
+}
+
+void callbacks_gone(void) {
+    subscriber = NULL;
+    memset(is_on, 0, sizeof is_on);
 }

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/util.h"
+#include "collect/attach.h"
 #include "collect/cupti.h"
 #include "collect/output.h"
 
@@ -44,7 +45,10 @@ void clocks_start(void) {
 
 void clocks_pair(void) {
     struct pair p;
-    if (!cupti.library || pairs.n == MAX_PAIRS || !take(&p)) return;
+    if (!cupti.library || pairs.n == MAX_PAIRS || !attach_enter()) return;
+    bool ok = take(&p);
+    attach_exit();
+    if (!ok) return;
     pairs.v[pairs.n++] = p;
     struct trace_writer *w = output_take();
     if (!w) return;

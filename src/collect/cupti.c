@@ -31,6 +31,7 @@ static const struct {
     ROW(next_record, "cuptiActivityGetNextRecord", true),
     ROW(dropped, "cuptiActivityGetNumDroppedRecords", true),
     ROW(flush_all, "cuptiActivityFlushAll", true),
+    ROW(finalize, "cuptiFinalize", false),
     ROW(stream_id, "cuptiGetStreamIdEx", false),
 };
 

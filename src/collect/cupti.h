@@ -23,6 +23,7 @@ struct cupti_api {
     int (*next_record)(uint8_t *, size_t, uint8_t **);
     int (*dropped)(void *, uint32_t, size_t *);
     int (*flush_all)(uint32_t);
+    int (*finalize)(void);                                 /* may be NULL */
     int (*stream_id)(void *, void *, uint8_t, uint32_t *); /* may be NULL */
 };
 extern struct cupti_api cupti; /* library is NULL until cupti_load() succeeded */

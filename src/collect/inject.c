@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "collect/abi.h"
 #include "collect/activity.h"
+#include "collect/attach.h"
 #include "collect/callbacks.h"
 #include "collect/clocks.h"
 #include "collect/cupti.h"
@@ -70,10 +71,11 @@ static void explain_counts(void) {
     trace_writer_meta(
         w, "collector.counts",
         "kernels %llu graph_kernels %llu copies %llu calls %llu buffers %llu untrusted %llu early %llu "
-        "unknown %llu outside %llu",
+        "unknown %llu outside %llu left %u",
         (unsigned long long)c.kernels, (unsigned long long)c.graph_kernels, (unsigned long long)c.copies,
         (unsigned long long)calls, (unsigned long long)activity_buffers(), (unsigned long long)c.untrusted,
-        (unsigned long long)c.early, (unsigned long long)c.unknown, (unsigned long long)c.outside);
+        (unsigned long long)c.early, (unsigned long long)c.unknown, (unsigned long long)c.outside,
+        attach_times_left());
     output_give();
 }
 
@@ -104,6 +106,7 @@ static void after_fork(void) {
     output_after_fork();
     keeper_after_fork();
     thread_after_fork();
+    attach_after_fork();
     pool_after_fork();
     nvtx_after_fork();
 }
@@ -138,8 +141,7 @@ static void start_gpu(void) {
     describe_cupti();
     raw_start(cupti.version);
     clocks_start();
-    if (!callbacks_start()) return;
-    if (!activity_start()) return;
+    if (!attach_start()) return;
     atomic_store(&gpu_on, true);
     keeper_start(); /* a forked child has none yet */
     window_start();

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "collect/attach.h"
 #include "collect/call_clock.h"
 #include "collect/clocks.h"
 #include "collect/cupti.h"
@@ -38,6 +39,12 @@ static bool due(uint64_t *last, uint64_t now, unsigned every_ms) {
     return true;
 }
 
+static void flush(uint32_t how) {
+    if (!attach_enter()) return;
+    cupti.flush_all(how);
+    attach_exit();
+}
+
 static void work(uint64_t now) {
     static uint64_t drained, clocked, flushed;
     bool gpu = atomic_load(&keeper.gpu);
@@ -50,12 +57,12 @@ static void work(uint64_t now) {
     }
     if (gpu && due(&clocked, now, CLOCK_MS)) clocks_pair();
     /* Not by CUPTI's own flush period, which hands out full buffers alone. */
-    if (gpu && settings.flush_ms && due(&flushed, now, (unsigned)settings.flush_ms)) cupti.flush_all(0);
+    if (gpu && settings.flush_ms && due(&flushed, now, (unsigned)settings.flush_ms)) flush(0);
 }
 
 static void last_work(void) {
     if (atomic_load(&keeper.gpu)) {
-        cupti.flush_all(FLUSH_FORCED);
+        flush(FLUSH_FORCED);
         clocks_finish();
     }
     devices_tick();

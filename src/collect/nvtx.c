@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/util.h"
+#include "collect/attach.h"
 #include "collect/cupti.h"
 #include "collect/nvtx_names.h"
 #include "collect/nvtx_own.h"
@@ -328,8 +329,10 @@ static void name_thread_w(uint32_t tid, const wchar_t *name) {
 }
 static void name_stream_a(void *stream, const char *name) {
     uint32_t id = 0;
-    if (!name || !cupti.library || !cupti.stream_id || cupti.stream_id(NULL, stream, 0, &id) != CUPTI_OK)
-        return;
+    if (!name || !cupti.stream_id || !attach_enter()) return;
+    int rc = cupti.stream_id(NULL, stream, 0, &id);
+    attach_exit();
+    if (rc != CUPTI_OK) return;
     struct trace_writer *w = output_take();
     if (!w) return;
     char key[48];

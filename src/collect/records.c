@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "collect/call_clock.h"
 #include "collect/clocks.h"
 #include "collect/cupti.h"
 #include "collect/devices.h"
@@ -20,6 +21,16 @@ static const struct layout *layout;
 void records_start(void) { layout = layout_find(cupti.version); }
 
 _Atomic uint64_t records_calls[RECORDS_CALLS];
+
+void records_forget_calls(void) {
+    for (size_t i = 0; i < RECORDS_CALLS; i++)
+        atomic_store_explicit(&records_calls[i], 0, memory_order_relaxed);
+    atomic_fetch_add(&call_clock.epoch, (uint64_t)1 << 32);
+}
+
+static uint64_t trace_id(uint32_t correlation) {
+    return atomic_load_explicit(&call_clock.epoch, memory_order_relaxed) + correlation;
+}
 
 /* How long before its call a kernel started, in ns; 0 or less: after it, or the call is not known. */
 static int64_t before_call_ns(uint32_t correlation, uint64_t start_ns) {
@@ -75,7 +86,7 @@ static void read_kernel(struct batch *b, const uint8_t *r) {
     *k = (struct trace_kernel){
         .start_ns = clocks_to_wall(start),
         .end_ns = clocks_to_wall(end),
-        .correlation = correlation,
+        .correlation = trace_id(correlation),
         .graph_node = field_u64(r, at->graph_node),
         .graph = field_u32(r, at->graph),
         .device = field_u32(r, at->device),
@@ -113,7 +124,7 @@ static void read_copy(struct batch *b, const uint8_t *r, const struct layout_cop
     *c = (struct trace_copy){
         .start_ns = clocks_to_wall(start),
         .end_ns = clocks_to_wall(end),
-        .correlation = correlation,
+        .correlation = trace_id(correlation),
         .graph_node = field_u64(r, at->graph_node),
         .bytes = field_u64(r, at->bytes),
         .graph = field_u32(r, at->graph),
@@ -137,7 +148,7 @@ static void read_graph(struct batch *b, const uint8_t *r) {
     *k = (struct trace_kernel){
         .start_ns = clocks_to_wall(start),
         .end_ns = clocks_to_wall(end),
-        .correlation = correlation,
+        .correlation = trace_id(correlation),
         .graph = field_u32(r, at->graph),
         .device = field_u32(r, at->device),
         .context = field_u32(r, at->context),

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "collect/activity.h"
+#include "collect/attach.h"
 #include "collect/budget.h"
 #include "collect/callbacks.h"
 #include "collect/cupti.h"
@@ -74,20 +75,34 @@ static bool is_drained(uint64_t now) {
     return outside() > win.closed_outside || now - win.closed_mono_ns >= DRAIN_MAX_NS;
 }
 
+static bool is_over(uint64_t now) {
+    double passed_s = (double)(now - win.start_mono_ns) / 1e9;
+    return settings.duration_s > 0 && passed_s >= settings.delay_s + settings.duration_s;
+}
+
+/* What CUPTI holds must be handed out before it goes. */
+static void leave(void) {
+    cupti.flush_all(FLUSH_FORCED);
+    attach_ask_leave();
+}
+
 /* CUPTI hands out a kernel without its times when kernels are switched off before it had a look at it: they are switched
  * off by the keeper, after a flush, which may hang in the driver and so holds no lock. What was launched meanwhile is left
  * out (records.h). */
 static void stop_kernels(void) {
-    if (!atomic_load(&win.draining)) return;
+    if (!atomic_load(&win.draining) || !attach_enter()) return;
     cupti.flush_all(0);
-    if (pthread_mutex_trylock(&win.switching) != 0) return; /* next time */
-    uint64_t before = clock_mono_ns();
-    if (atomic_load(&win.draining) && is_drained(before)) {
-        activity_capture(false);
-        atomic_store(&win.draining, false);
-        budget_pay_switch(clock_mono_ns() - before);
+    if (pthread_mutex_trylock(&win.switching) == 0) { /* else: next time */
+        uint64_t before = clock_mono_ns();
+        if (atomic_load(&win.draining) && is_drained(before)) {
+            activity_capture(false);
+            atomic_store(&win.draining, false);
+            budget_pay_switch(clock_mono_ns() - before);
+            if (settings.budget_pct > 0 || is_over(before)) leave();
+        }
+        pthread_mutex_unlock(&win.switching);
     }
-    pthread_mutex_unlock(&win.switching);
+    attach_exit();
 }
 
 /* Kernels are recorded before launches are: each launch of the window has its kernels, and what was launched before, or
@@ -111,43 +126,60 @@ static void close_window(uint64_t now) {
 /* For measuring, with the lock held, while the GPU is idle and no thread is in a call: what follows must not pay for
  * what was on, so the records are handed out and everything goes off. */
 static void park(void) {
-    cupti.flush_all(0);
-    activity_capture(false);
-    callbacks_park();
+    if (attach_enter()) {
+        cupti.flush_all(0);
+        activity_capture(false);
+        callbacks_capture(false);
+        if (settings.budget_pct > 0)
+            leave();
+        else
+            callbacks_park();
+        attach_exit();
+    }
     atomic_store(&win.draining, false);
     win.parked_mono_ns = clock_mono_ns();
 }
 
 static void unpark(void) {
-    if (settings.budget_pct > 0) callbacks_watch(); /* they are on in a debt, too */
+    if (settings.budget_pct > 0 && attach_enter()) {
+        callbacks_watch(); /* they are on in a debt, too */
+        attach_exit();
+    }
     if (win.parked_mono_ns) budget_rest(win.parked_mono_ns, clock_mono_ns());
     win.parked_mono_ns = 0;
 }
 
-static void switch_to(bool on) {
+/* False: CUPTI is not there yet, or will not be. */
+static bool comes_again(void) {
+    enum attach_state state = attach_again();
+    if (state == ATTACH_REFUSED) atomic_store(&win.closed, true);
+    return state == ATTACH_THERE;
+}
+
+static bool switch_to(bool on) {
     uint64_t before = clock_mono_ns();
-    if (on)
+    if (on) {
+        if (!comes_again()) return false;
         open_window();
-    else
+        attach_exit();
+    } else {
         close_window(before);
+    }
     gemm_capture(on);
     atomic_store(&win.on, on);
     budget_pay_switch(clock_mono_ns() - before);
+    return true;
 }
 
 /* Nobody waits: who finds the switch taken leaves it to the one who has it, who looks again. */
 static void settle(void) {
-    while (wanted() != atomic_load(&win.on)) {
+    bool go_on = true;
+    while (go_on && wanted() != atomic_load(&win.on)) {
         if (pthread_mutex_trylock(&win.switching) != 0) return;
         bool on = wanted();
-        if (on != atomic_load(&win.on)) switch_to(on);
+        if (on != atomic_load(&win.on)) go_on = switch_to(on);
         pthread_mutex_unlock(&win.switching);
     }
-}
-
-static bool is_over(uint64_t now) {
-    double passed_s = (double)(now - win.start_mono_ns) / 1e9;
-    return settings.duration_s > 0 && passed_s >= settings.delay_s + settings.duration_s;
 }
 
 static void look_at_clock(uint64_t now) {

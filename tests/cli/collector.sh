@@ -164,6 +164,12 @@ go INFERPROF_COLLECT_BUDGET=2 "$app" init sleep=300 kernels=1 sleep=300 kernels=
 is "a budget captures some, says when, and keeps NVTX" "0 < len(kernel) < 200000" True "len(windows()) >= 1" True "len(range_)" 1 "orphans()" 0
 go INFERPROF_COLLECT_BUDGET=50 "$app" init kernels=1 sleep=300 kernels=1 sleep=300 kernels=1 sleep=300 kernels=5 sleep=300
 is "a budget begins with the first call, however few there are" "len(kernel) > 0" True "orphans()" 0
+go INFERPROF_COLLECT_BUDGET=5 "$app" init kernels=5 sleep=100 kernels=20000 sleep=100 kernels=20 sleep=300 kernels=5 sleep=1000 kernels=20000 sleep=100 kernels=20 sleep=300 kernels=5
+is "between its windows CUPTI leaves, and comes again" "counts['left'] > 0" True "len(windows()) > 1" True "orphans()" 0 "len(set(l['correlation'] for l in launch)) == len(launch)" True
+go INFERPROF_COLLECT_DURATION=0.2 "$app" init kernels=100 sleep=300 kernels=1 sleep=300 kernels=50 sleep=200 kernels=50
+is "after the last window it leaves for good" "counts['left']" 1 "len(kernel)" 100
+go MOCK_CUPTI_VERSION=23 INFERPROF_COLLECT_DURATION=0.2 "$app" init kernels=100 sleep=300 kernels=1 sleep=300 kernels=50 sleep=200 kernels=50
+is "one that would crash when it comes again stays" "counts['left']" 0 "len(kernel)" 100
 go INFERPROF_COLLECT_RANGE='arm*' INFERPROF_COLLECT_ARMS=1 "$app" init "push=arm kernels,launches" kernels=10 pop kernels=20 \
     "push=arm kernels,empty" kernels=30 pop "push=arm kernels,launches,passing" kernels=40 pop "push=arm launches,passing" kernels=50 pop \
     "push=arm kernels,launches" kernels=7 pop

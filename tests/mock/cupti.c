@@ -57,6 +57,7 @@ static uint8_t *buffer;
 static size_t buffer_bytes, buffer_used;
 static atomic_uint correlations, records;
 static bool dropped_told, stuck;
+static __thread bool at_exit_of_call;
 static bool watched, fragile, lost_for_good; /* a call has a callback; see the manners */
 static uint32_t device;                      /* the program's number for it; its context is one more */
 
@@ -146,7 +147,24 @@ static void call(int domain, uint32_t id, int site, const char *function, uint32
                                      .context_uid = 1,
                                      .correlation_data = &carried[domain],
                                      .correlation = correlation };
+    at_exit_of_call = site == SITE_EXIT;
     callback(callback_user, domain, id, &d);
+    at_exit_of_call = false;
+}
+
+/* Leaves the process, as its manual allows it alone: in a callback at the end of a call. Calls are counted anew; what was not
+ * flushed is lost. */
+EXPORT int cuptiFinalize(void);
+int cuptiFinalize(void) {
+    if (!at_exit_of_call) abort();
+    pthread_mutex_lock(&lock);
+    callback = NULL;
+    memset(enabled_calls, 0, sizeof enabled_calls);
+    memset(enabled_kinds, 0, sizeof enabled_kinds);
+    request = NULL, complete = NULL, buffer = NULL;
+    atomic_store(&correlations, 0);
+    pthread_mutex_unlock(&lock);
+    return 0;
 }
 
 /* ---- buffers */
