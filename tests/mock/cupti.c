@@ -152,12 +152,13 @@ static void call(int domain, uint32_t id, int site, const char *function, uint32
     at_exit_of_call = false;
 }
 
-/* Leaves the process, as its manual allows it alone: in a callback at the end of a call. Calls are counted anew; what was not
- * flushed is lost. */
+static void give_back(bool flushing);
+/* Leaves the process, as its manual allows it alone: in a callback at the end of a call. Calls are counted anew. */
 EXPORT int cuptiFinalize(void);
 int cuptiFinalize(void) {
     if (!at_exit_of_call) abort();
     pthread_mutex_lock(&lock);
+    give_back(true);
     callback = NULL;
     memset(enabled_calls, 0, sizeof enabled_calls);
     memset(enabled_kinds, 0, sizeof enabled_kinds);
