@@ -27,7 +27,7 @@ static void on_buffer_done(void *context, uint32_t stream, uint8_t *buffer, size
         records_read(w, buffer, valid, dropped);
         output_give();
     }
-    if (buffer) pool_give(buffer, bytes);
+    if (buffer) pool_give(buffer);
 }
 
 uint64_t activity_buffers(void) { return atomic_load(&buffers); }

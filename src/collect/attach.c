@@ -5,25 +5,42 @@
 
 #include "base/clock.h"
 #include "collect/activity.h"
-#include "collect/budget.h"
 #include "collect/callbacks.h"
 #include "collect/cupti.h"
+#include "collect/devices.h"
 #include "collect/output.h"
+#include "collect/pool.h"
 #include "collect/records.h"
+#include "collect/thread.h"
 
-#define CAN_LEAVE 24 /* CUDA 12.6: before it CUPTI crashed on graphs when it came again */
+#define CAN_LEAVE 24          /* CUDA 12.6: before it CUPTI crashed on graphs when it came again */
+#define TOO_LONG_NS 50000000u /* it waited for a GPU that was not idle after all: 2 ms are usual */
 
 static struct {
     pthread_mutex_t moving; /* it is just leaving or coming */
     atomic_bool there, wish;
+    atomic_bool graphs, too_long; /* seen once: it stays for good */
     atomic_uint inside, left;
+    _Atomic uint64_t leaving_ns;
+    uint64_t calls, records; /* when it came */
 } at = { .moving = PTHREAD_MUTEX_INITIALIZER };
 
-bool attach_start(void) {
+static uint64_t records_so_far(void) {
+    struct record_counts c;
+    records_counts(&c);
+    if (c.graph_kernels) attach_saw_graph();
+    return c.kernels + c.copies;
+}
+
+static bool come(void) {
+    at.calls = thread_calls();
+    at.records = records_so_far();
     bool ok = callbacks_start() && activity_start();
     atomic_store(&at.there, ok);
     return ok;
 }
+
+bool attach_start(void) { return come(); }
 
 bool attach_enter(void) {
     atomic_fetch_add(&at.inside, 1);
@@ -34,37 +51,57 @@ bool attach_enter(void) {
 
 void attach_exit(void) { atomic_fetch_sub(&at.inside, 1); }
 
-/* Graphs as a whole are asked for once and for good (activity.c). */
-static bool can_leave(void) { return cupti.finalize && cupti.version >= CAN_LEAVE && !settings.whole_graphs; }
-
-void attach_ask_leave(void) {
-    if (!can_leave()) return;
-    atomic_store(&at.wish, true);
-    callbacks_ask_leave(true);
+/* ---- leaving */
+const char *attach_why_stays(void) {
+    if (!cupti.finalize || cupti.version < CAN_LEAVE) return "it can leave safely from CUDA 12.6 on";
+    /* asked for once and for good, activity.c */
+    if (settings.whole_graphs || atomic_load(&at.graphs)) return "the program uses CUDA graphs";
+    if (!settings.launches) return "launches are not recorded";
+    if (devices_are_several_streams()) return "the program's kernels run on several streams";
+    if (atomic_load(&at.too_long)) return "it took long to leave";
+    return "not every launch had its kernel when the program waited for the GPU, or it never waited";
 }
+
+static bool may_leave(void) {
+    return cupti.finalize && cupti.version >= CAN_LEAVE && settings.launches && !settings.whole_graphs &&
+           !atomic_load(&at.graphs) && !atomic_load(&at.too_long) && !devices_are_several_streams();
+}
+
+bool attach_wants_waits(void) { return settings.budget_pct > 0 || settings.duration_s > 0; }
+
+void attach_window_closed(void) { callbacks_tell_ends(may_leave()); }
+
+bool attach_ask_leave(void) {
+    if (thread_calls() - at.calls != records_so_far() - at.records) return !may_leave();
+    atomic_store(&at.wish, may_leave());
+    return true;
+}
+
+void attach_saw_graph(void) { atomic_store(&at.graphs, true); }
 
 static void leave(void) {
     uint64_t before = clock_mono_ns();
     int rc = cupti.finalize();
+    uint64_t took_ns = clock_mono_ns() - before;
     callbacks_gone();
     atomic_fetch_add(&at.left, 1);
+    atomic_fetch_add(&at.leaving_ns, took_ns);
+    if (took_ns > TOO_LONG_NS) atomic_store(&at.too_long, true);
     if (rc != CUPTI_OK)
         problem("CUPTI does not leave the program between windows (%s): its launches stay dearer",
                 cupti_error(rc));
-    budget_pay_switch(clock_mono_ns() - before);
 }
 
-/* Whoever enters after `there` is false sees it; who came before is seen in `inside`, and the next call tries again. */
-void attach_leave(void) {
-    if (pthread_mutex_trylock(&at.moving) != 0) return;
-    if (atomic_load(&at.wish)) {
+/* Whoever enters after `there` is false sees it; who came before is seen in `inside`, and the next wait tries again. */
+void attach_saw_wait(uint32_t context, uint32_t stream) {
+    if (!atomic_load(&at.wish) || pthread_mutex_trylock(&at.moving) != 0) return;
+    if (atomic_load(&at.wish) && may_leave() && devices_only_stream_is(context, stream)) {
         atomic_store(&at.there, false);
         if (atomic_load(&at.inside) == 0) {
             leave();
             atomic_store(&at.wish, false);
         } else {
             atomic_store(&at.there, true);
-            callbacks_ask_leave(true);
         }
     }
     pthread_mutex_unlock(&at.moving);
@@ -73,10 +110,12 @@ void attach_leave(void) {
 enum attach_state attach_again(void) {
     if (pthread_mutex_trylock(&at.moving) != 0) return ATTACH_LATER;
     atomic_store(&at.wish, false);
-    callbacks_ask_leave(false);
+    callbacks_tell_ends(false);
     if (!atomic_load(&at.there)) {
         records_forget_calls();
-        atomic_store(&at.there, callbacks_start() && activity_start());
+        devices_forget_stream();
+        pool_reclaim();
+        come();
     }
     bool there = attach_enter();
     pthread_mutex_unlock(&at.moving);
@@ -84,6 +123,7 @@ enum attach_state attach_again(void) {
 }
 
 unsigned attach_times_left(void) { return atomic_load(&at.left); }
+uint64_t attach_leaving_ns(void) { return atomic_load(&at.leaving_ns); }
 
 void attach_after_fork(void) {
     pthread_mutex_init(&at.moving, NULL);

@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 
 #include "base/util.h"
+#include "collect/attach.h"
 #include "collect/calls.h"
 #include "collect/output.h"
 #include "collect/records.h"
@@ -13,16 +14,17 @@
 #define LAUNCH_NS 5500.0
 #define WAITED_NS 50000 /* a launch that waited for room in the GPU's queue says nothing of the processor */
 #define CALL_COST_NS 1400.0        /* a recorded launch, kernel record included: 1100 to 1350 */
-#define PASSED_COST_NS 150.0       /* a call while no window is open, its callback returns at once: 140 */
+#define PASSED_COST_NS 400.0       /* a call after a window while CUPTI is there: 340 to 360 */
 #define OUTSIDE_COST_NS 900.0      /* a kernel launched just after a window: 850 beside what its call cost */
 #define GRAPH_KERNEL_COST_NS 170.0 /* a kernel replayed from a graph: 160 */
-#define MIN_WINDOW_NS 50000000u
+#define MIN_WINDOW_NS \
+    100000000u /* to leave and to come again costs some 12 ms, a launch-bound window of this length 20 */
 #define HOPELESS_NS 2000000000u
 
 static struct {
-    uint64_t last_ns, opened_ns;                    /* last look; the window's beginning */
-    uint64_t calls, passed, graph_kernels, outside; /* paid for */
-    double credit_ns, closed_credit_ns;             /* now; when the window was closed */
+    uint64_t last_ns, opened_ns;                                /* last look; the window's beginning */
+    uint64_t calls, passed, graph_kernels, outside, leaving_ns; /* paid for */
+    double credit_ns, closed_credit_ns;                         /* now; when the window was closed */
     uint64_t closed_ns;
     bool open;
     _Atomic uint64_t switch_ns;
@@ -30,12 +32,6 @@ static struct {
 } account;
 
 void budget_start(uint64_t now) { account.last_ns = account.closed_ns = now; }
-
-void budget_rest(uint64_t from, uint64_t to) {
-    account.last_ns += to - from;
-    account.opened_ns += to - from;
-    account.closed_ns += to - from;
-}
 
 void budget_pay_switch(uint64_t ns) { atomic_fetch_add(&account.switch_ns, ns); }
 
@@ -61,19 +57,21 @@ static void pay(uint64_t now) {
     struct record_counts c;
     records_counts(&c);
     uint64_t calls = settings.launches ? thread_calls() : c.kernels - c.graph_kernels;
-    uint64_t passed = thread_passed();
+    uint64_t passed = thread_passed(), leaving_ns = attach_leaving_ns();
     double share = settings.budget_pct / 100, slower = slowness();
     account.credit_ns += (double)(now - account.last_ns) * share;
     account.credit_ns -= slower * ((double)(calls - account.calls) * CALL_COST_NS +
                                    (double)(passed - account.passed) * PASSED_COST_NS +
                                    (double)(c.outside - account.outside) * OUTSIDE_COST_NS) +
                          (double)(c.graph_kernels - account.graph_kernels) * GRAPH_KERNEL_COST_NS +
+                         (double)(leaving_ns - account.leaving_ns) +
                          (double)atomic_exchange(&account.switch_ns, 0);
     account.credit_ns = MIN(account.credit_ns, 1e8 * share); /* 0.1 s worth: no feast after a long rest */
     account.calls = calls;
     account.graph_kernels = c.graph_kernels;
     account.outside = c.outside;
     account.passed = passed;
+    account.leaving_ns = leaving_ns;
     account.last_ns = now;
 }
 
@@ -93,9 +91,9 @@ bool budget_allows(uint64_t now) {
     } else if (!account.open && now - account.closed_ns > HOPELESS_NS &&
                account.credit_ns <= account.closed_credit_ns) {
         problem(
-            "capturing was not resumed: this program makes so many launches that watching for them alone costs "
-            "the budget of %g%%; raise it, or use --duration or --range",
-            settings.budget_pct);
+            "capturing was not resumed: CUPTI stays in the program between windows (%s), which makes so many launches that "
+            "this alone costs more than the budget of %g%%; raise it, or use --duration or --range",
+            attach_why_stays(), settings.budget_pct);
     }
     return account.open;
 }

@@ -11,7 +11,6 @@
 #include "trace/format.h"
 
 void budget_start(uint64_t mono_ns);
-void budget_rest(uint64_t from_mono_ns, uint64_t to_mono_ns); /* this time does not count */
 void budget_pay_switch(uint64_t ns); /* any thread: capturing was switched, and that took so long */
 void budget_saw(const struct trace_launch *l, unsigned n); /* any thread; `api` is the call's id */
 /* From the keeper, every few ms: may kernels be captured now? */

@@ -22,7 +22,7 @@ enum call_wanted {
     CALLS_RECORDED = 1,
     CALLS_TAPED = 2,
     CALLS_FIRST = 4, /* the first one that passes */
-    CALLS_LEAVE = 8, /* CUPTI is to leave at the end of the next one */
+    CALLS_TOLD = 8,  /* those that pass are told to attach.h */
 };
 extern struct call_clock call_clock;
 

@@ -52,7 +52,7 @@ static void put_sync(const struct thread_state *t, enum call_class class, const 
         .context = d->context_uid,
         .stream = class == CALL_SYNC_STREAM || class == CALL_SYNC_WAIT ? stream_of(d) : 0,
     };
-    struct trace_writer *w = output_take();
+    struct trace_writer *w = settings.syncs ? output_take() : NULL;
     if (!w) return;
     trace_writer_sync(w, &s, 1);
     output_give();
@@ -96,8 +96,14 @@ static bool stands_for_others(uint32_t correlation) {
 __attribute__((cold, noinline)) static void count_passed(void) {
     struct thread_state *t = thread_self();
     if (t) thread_add(&t->passed, PASSED_SHARE);
-    unsigned wanted = atomic_fetch_and(&call_clock.wanted, ~(unsigned)(CALLS_FIRST | CALLS_LEAVE));
-    if (wanted & CALLS_LEAVE) attach_leave();
+    atomic_fetch_and(&call_clock.wanted, ~(unsigned)CALLS_FIRST);
+}
+
+__attribute__((cold, noinline)) static void tell_end(uint32_t id, const struct cupti_callback_data *d) {
+    enum call_class class = call_class(id);
+    if (call_launches_graph(id)) attach_saw_graph();
+    if (class == CALL_SYNC_STREAM) attach_saw_wait(d->context_uid, stream_of(d));
+    if (class == CALL_SYNC_CONTEXT) attach_saw_wait(d->context_uid, ATTACH_ALL_STREAMS);
 }
 
 /* CUPTI carries the time of the beginning to the end of the call; 0: it is not recorded. */
@@ -114,7 +120,8 @@ static void on_enter(const struct cupti_callback_data *d) {
 static void on_exit_of_call(uint32_t id, const struct cupti_callback_data *d) {
     uint64_t start_ns = *d->correlation_data;
     if (!start_ns || !records_has_call(d->correlation)) {
-        if (stands_for_others(d->correlation) || are_wanted(CALLS_FIRST | CALLS_LEAVE)) count_passed();
+        if (stands_for_others(d->correlation) || are_wanted(CALLS_FIRST)) count_passed();
+        if (are_wanted(CALLS_TOLD)) tell_end(id, d);
         return;
     }
     struct thread_state *t = thread_self();
@@ -188,7 +195,9 @@ bool callbacks_start(void) {
 
 static bool wants(enum call_class class) {
     if (class == CALL_NONE || settings.empty) return false;
-    return call_is_work(class) ? settings.launches : settings.syncs;
+    if (call_is_work(class)) return settings.launches;
+    bool tells = class == CALL_SYNC_STREAM || class == CALL_SYNC_CONTEXT;
+    return settings.syncs || (tells && attach_wants_waits());
 }
 
 static bool is_on[CALLS_MAX_ID];
@@ -217,11 +226,11 @@ void callbacks_park(void) {
     switch_callbacks(false);
 }
 
-void callbacks_ask_leave(bool yes) {
+void callbacks_tell_ends(bool yes) {
     if (yes)
-        atomic_fetch_or(&call_clock.wanted, CALLS_LEAVE);
+        atomic_fetch_or(&call_clock.wanted, CALLS_TOLD);
     else
-        atomic_fetch_and(&call_clock.wanted, ~(unsigned)CALLS_LEAVE);
+        atomic_fetch_and(&call_clock.wanted, ~(unsigned)CALLS_TOLD);
 }
 
 void callbacks_gone(void) {

@@ -139,6 +139,9 @@ const char *call_name(uint32_t id);      /* of one of ours */
 static inline bool call_launches_kernel(uint32_t id) {
     return id == CALL_cuLaunchKernel || id == CALL_cuLaunchKernelEx;
 }
+static inline bool call_launches_graph(uint32_t id) {
+    return id == CALL_cuGraphLaunch || id == CALL_cuGraphLaunch_ptsz;
+}
 static inline bool call_is_work(enum call_class c) { return c == CALL_LAUNCH || c == CALL_COPY; }
 
 #endif

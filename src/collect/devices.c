@@ -114,9 +114,36 @@ void devices_tick(void) {
 #define SEEN 1024u
 static _Atomic uint64_t seen_streams[SEEN], seen_contexts[64];
 
+/* ---- is it one stream */
+#define NO_STREAM 0
+#define SEVERAL UINT64_MAX
+static _Atomic uint64_t only; /* its mark */
+
+static uint64_t mark_of(uint32_t context, uint32_t stream) { return ((uint64_t)context << 32 | stream) + 1; }
+
+static void note_stream(uint64_t mark) {
+    uint64_t was = atomic_load_explicit(&only, memory_order_relaxed);
+    if (was == mark || was == SEVERAL) return;
+    if (was != NO_STREAM || !atomic_compare_exchange_strong(&only, &was, mark)) atomic_store(&only, SEVERAL);
+}
+
+bool devices_are_several_streams(void) { return atomic_load(&only) == SEVERAL; }
+
+bool devices_only_stream_is(uint32_t context, uint32_t stream) {
+    uint64_t mark = atomic_load(&only);
+    if (mark == NO_STREAM || mark == SEVERAL) return false;
+    return stream == UINT32_MAX ? (mark - 1) >> 32 == context : mark == mark_of(context, stream);
+}
+
+void devices_forget_stream(void) {
+    uint64_t was = atomic_load(&only);
+    if (was != SEVERAL) atomic_compare_exchange_strong(&only, &was, NO_STREAM);
+}
+
 void devices_saw(uint32_t device, uint32_t context, uint32_t stream) {
     _Atomic uint64_t *slot = &seen_streams[(context * 31 + stream) % SEEN];
-    uint64_t pair = (uint64_t)context << 32 | stream, mark = pair + 1;
+    uint64_t mark = mark_of(context, stream);
+    note_stream(mark);
     if (atomic_load_explicit(slot, memory_order_relaxed) == mark) return;
     atomic_store_explicit(slot, mark, memory_order_relaxed);
     devices_wanted();

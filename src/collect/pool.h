@@ -7,7 +7,8 @@
 #include <stdint.h>
 
 uint8_t *pool_take(size_t *bytes); /* NULL and 0: none is left, and this CUPTI bears being told so */
-void pool_give(uint8_t *buffer, size_t bytes);
+void pool_give(uint8_t *buffer);
+void pool_reclaim(void); /* CUPTI left, and forgot one for each thread that was busy */
 void pool_after_fork(void);
 
 #endif

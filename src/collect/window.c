@@ -18,6 +18,7 @@
 /* Time for the last kernels of a window to run, where nothing tells that they did, and where something would. */
 #define DRAIN_NS 20000000u
 #define DRAIN_MAX_NS 200000000u
+#define LEAVE_TRIES 20 /* a few ms apart: for records that are on their way */
 
 static struct {
     atomic_bool started, closed;
@@ -27,8 +28,10 @@ static struct {
     atomic_bool on;
     pthread_mutex_t switching;
     atomic_bool draining; /* the window is closed, but kernels are still recorded */
+    atomic_bool leaving;  /* they are not any more, and CUPTI should leave */
+    unsigned tries;       /* to make it leave */
+    bool watched;         /* for the budget */
     uint64_t closed_mono_ns, closed_outside;
-    uint64_t parked_mono_ns; /* since when nothing at all is on, when measuring; 0: something is */
     uint64_t start_mono_ns, window_wall_ns;
     _Atomic uint64_t range_wall_ns; /* when the range began whose thread waits for the switch; 0: none does */
 } win = { .switching = PTHREAD_MUTEX_INITIALIZER };
@@ -80,29 +83,31 @@ static bool is_over(uint64_t now) {
     return settings.duration_s > 0 && passed_s >= settings.delay_s + settings.duration_s;
 }
 
-/* What CUPTI holds must be handed out before it goes. */
-static void leave(void) {
-    cupti.flush_all(FLUSH_FORCED);
-    attach_ask_leave();
-}
-
-/* CUPTI hands out a kernel without its times when kernels are switched off before it had a look at it: they are switched
- * off by the keeper, after a flush, which may hang in the driver and so holds no lock. What was launched meanwhile is left
- * out (records.h). */
-static void stop_kernels(void) {
-    if (!atomic_load(&win.draining) || !attach_enter()) return;
-    cupti.flush_all(0);
+/* After what CUPTI has was handed out, which may hang in the driver and so holds no lock. */
+static void after_flush(const atomic_bool *due, uint32_t how, void (*step)(void)) {
+    if (!atomic_load(due) || !attach_enter()) return;
+    cupti.flush_all(how);
     if (pthread_mutex_trylock(&win.switching) == 0) { /* else: next time */
-        uint64_t before = clock_mono_ns();
-        if (atomic_load(&win.draining) && is_drained(before)) {
-            activity_capture(false);
-            atomic_store(&win.draining, false);
-            budget_pay_switch(clock_mono_ns() - before);
-            if (settings.budget_pct > 0 || is_over(before)) leave();
-        }
+        if (atomic_load(due)) step();
         pthread_mutex_unlock(&win.switching);
     }
     attach_exit();
+}
+
+/* CUPTI hands out a kernel without its times when kernels are switched off before it had a look at it: they are switched
+ * off by the keeper, after a flush. What was launched meanwhile is left out (records.h). */
+static void stop_kernels(void) {
+    uint64_t before = clock_mono_ns();
+    if (!is_drained(before)) return;
+    activity_capture(false);
+    atomic_store(&win.draining, false);
+    win.tries = LEAVE_TRIES;
+    atomic_store(&win.leaving, settings.budget_pct > 0 || is_over(before));
+    budget_pay_switch(clock_mono_ns() - before);
+}
+
+static void ask_leave(void) {
+    if (attach_ask_leave() || --win.tries == 0) atomic_store(&win.leaving, false);
 }
 
 /* Kernels are recorded before launches are: each launch of the window has its kernels, and what was launched before, or
@@ -110,6 +115,7 @@ static void stop_kernels(void) {
  * were off and on again if they were asked for before the callbacks, at the program's start. */
 static void open_window(void) {
     callbacks_watch();
+    atomic_store(&win.leaving, false);
     if (!atomic_exchange(&win.draining, false)) activity_capture(true);
     begin_window();
     callbacks_capture(true);
@@ -117,36 +123,25 @@ static void open_window(void) {
 
 static void close_window(uint64_t now) {
     callbacks_capture(false);
+    attach_window_closed();
     end_window();
     win.closed_mono_ns = now;
     win.closed_outside = outside();
     atomic_store(&win.draining, true);
 }
 
-/* For measuring, with the lock held, while the GPU is idle and no thread is in a call: what follows must not pay for
- * what was on, so the records are handed out and everything goes off. */
+/* For measuring, while the GPU is idle and no thread is in a call: what follows must not pay for what was on, so the records
+ * are handed out and everything goes off. */
 static void park(void) {
+    pthread_mutex_lock(&win.switching); /* a switch takes microseconds */
     if (attach_enter()) {
         cupti.flush_all(0);
         activity_capture(false);
-        callbacks_capture(false);
-        if (settings.budget_pct > 0)
-            leave();
-        else
-            callbacks_park();
+        callbacks_park();
         attach_exit();
     }
     atomic_store(&win.draining, false);
-    win.parked_mono_ns = clock_mono_ns();
-}
-
-static void unpark(void) {
-    if (settings.budget_pct > 0 && attach_enter()) {
-        callbacks_watch(); /* they are on in a debt, too */
-        attach_exit();
-    }
-    if (win.parked_mono_ns) budget_rest(win.parked_mono_ns, clock_mono_ns());
-    win.parked_mono_ns = 0;
+    pthread_mutex_unlock(&win.switching);
 }
 
 /* False: CUPTI is not there yet, or will not be. */
@@ -187,6 +182,16 @@ static void look_at_clock(uint64_t now) {
     atomic_store(&win.time_ok, passed_s >= settings.delay_s && !is_over(now));
 }
 
+/* The first window waits for a call, so calls are watched, but not before the delay is over. */
+static void keep_budget(void) {
+    if (settings.budget_pct <= 0 || !atomic_load(&win.time_ok)) return;
+    if (pthread_mutex_trylock(&win.switching) != 0) return; /* next time */
+    if (!win.watched) callbacks_watch();
+    win.watched = true;
+    atomic_store(&win.budget_ok, budget_allows(clock_mono_ns()));
+    pthread_mutex_unlock(&win.switching);
+}
+
 void window_start(void) {
     uint64_t now = clock_mono_ns();
     bool known = settings.start_mono_ns && settings.start_mono_ns <= now;
@@ -199,10 +204,10 @@ void window_start(void) {
             "used CUDA, %.1f s after its start",
             (double)(now - win.start_mono_ns) / 1e9);
     atomic_store(&win.budget_ok, settings.budget_pct <= 0);
-    if (settings.budget_pct > 0 && !settings.arms) callbacks_watch();
     atomic_store(&win.started, true);
     tell("capture.from", clock_wall_ns(), 0);
     gemm_capture(wanted());
+    keep_budget();
     settle();
 }
 
@@ -211,12 +216,10 @@ bool window_needs_ticks(void) { return atomic_load(&win.started) && window_is_pa
 void window_tick(uint64_t now) {
     if (!atomic_load(&win.started)) return;
     look_at_clock(now);
-    if (pthread_mutex_trylock(&win.switching) != 0) return; /* next time */
-    if (settings.budget_pct > 0 && !win.parked_mono_ns)
-        atomic_store(&win.budget_ok, budget_allows(clock_mono_ns()));
-    pthread_mutex_unlock(&win.switching);
+    keep_budget();
     settle();
-    stop_kernels();
+    after_flush(&win.draining, 0, stop_kernels);
+    after_flush(&win.leaving, FLUSH_FORCED, ask_leave);
 }
 
 bool window_matches(const char *range_name) {
@@ -226,21 +229,11 @@ bool window_matches(const char *range_name) {
     return yes;
 }
 
-static void rest(bool now) {
-    pthread_mutex_lock(&win.switching); /* a switch takes microseconds */
-    if (now)
-        park();
-    else
-        unpark();
-    pthread_mutex_unlock(&win.switching);
-}
-
 void window_range(int by, uint64_t wall_ns) {
     if (by > 0) atomic_store(&win.range_wall_ns, wall_ns);
-    if (settings.arms && by > 0) rest(false);
     atomic_fetch_add(&win.ranges, by);
     settle();
-    if (settings.arms && by < 0) rest(true);
+    if (settings.arms && by < 0) park();
     atomic_store(&win.range_wall_ns, 0);
 }
 

@@ -164,12 +164,37 @@ go INFERPROF_COLLECT_BUDGET=2 "$app" init sleep=300 kernels=1 sleep=300 kernels=
 is "a budget captures some, says when, and keeps NVTX" "0 < len(kernel) < 200000" True "len(windows()) >= 1" True "len(range_)" 1 "orphans()" 0
 go INFERPROF_COLLECT_BUDGET=50 "$app" init kernels=1 sleep=300 kernels=1 sleep=300 kernels=1 sleep=300 kernels=5 sleep=300
 is "a budget begins with the first call, however few there are" "len(kernel) > 0" True "orphans()" 0
-go INFERPROF_COLLECT_BUDGET=5 "$app" init kernels=5 sleep=100 kernels=20000 sleep=100 kernels=20 sleep=300 kernels=5 sleep=1000 kernels=20000 sleep=100 kernels=20 sleep=300 kernels=5
-is "between its windows CUPTI leaves, and comes again" "counts['left'] > 0" True "len(windows()) > 1" True "orphans()" 0 "len(set(l['correlation'] for l in launch)) == len(launch)" True
-go INFERPROF_COLLECT_DURATION=0.2 "$app" init kernels=100 sleep=300 kernels=1 sleep=300 kernels=50 sleep=200 kernels=50
-is "after the last window it leaves for good" "counts['left']" 1 "len(kernel)" 100
-go MOCK_CUPTI_VERSION=23 INFERPROF_COLLECT_DURATION=0.2 "$app" init kernels=100 sleep=300 kernels=1 sleep=300 kernels=50 sleep=200 kernels=50
-is "one that would crash when it comes again stays" "counts['left']" 0 "len(kernel)" 100
+burst="kernels=20000 sleep=100 kernels=20 syncs=1 sleep=300 syncs=1"
+# shellcheck disable=SC2086  # a burst is several words
+go INFERPROF_COLLECT_BUDGET=5 "$app" init streams=1 kernels=5 sleep=100 $burst kernels=5 sleep=1000 $burst kernels=5 sleep=300
+is "between its windows CUPTI leaves where the program waits, and comes again" "counts['left'] > 0" True "len(windows()) > 1" True "orphans()" 0 \
+    "len(set(l['correlation'] for l in launch)) == len(launch)" True "counts['kernels'] == counts['calls']" True
+once="kernels=100 sleep=300 kernels=1 sleep=300 kernels=50 syncs=1 sleep=100 syncs=1 kernels=50"
+# shellcheck disable=SC2086
+stays() { # WHAT [VARIABLE...] PROGRAM...: the window's 100 kernels are there, and CUPTI did not leave
+    what=$1
+    shift
+    go INFERPROF_COLLECT_DURATION=0.2 "$@"
+    is "$what" "counts['left']" 0 "len(kernel) >= 100" True "'problem' in meta" False
+}
+# shellcheck disable=SC2086
+{
+    go INFERPROF_COLLECT_DURATION=0.2 "$app" init streams=1 $once
+    is "after the last window it leaves for good" "counts['left']" 1 "len(kernel)" 100
+    go INFERPROF_COLLECT_DURATION=0.2 INFERPROF_COLLECT_WHAT=kernels,launches "$app" init streams=1 $once
+    is "also where waits are not recorded" "counts['left']" 1 "len(sync)" 0
+    go INFERPROF_COLLECT_DURATION=0.2 "$app" init streams=1 kernels=100 sleep=300 kernels=1 sleep=300 kernels=50 sleep=100
+    is "not while the program does not wait for the GPU" "counts['left']" 0
+    stays "one that would crash when it comes again stays" MOCK_CUPTI_VERSION=23 "$app" init streams=1 $once
+    stays "likewise where a graph was recorded" "$app" init streams=1 graphs=1 $once
+    stays "or launched just after the window" "$app" init streams=1 kernels=100 sleep=210 graphs=1 $once
+    stays "or where another stream has work of its own" "$app" init streams=2 kernels=2 streams=1 $once
+    go MOCK_CUPTI=zero INFERPROF_COLLECT_DURATION=0.2 "$app" init streams=1 $once
+    is "or where a launch has no kernel" "counts['left']" 0
+    forgets=$(for _ in $(seq 16); do printf 'kernels=4000 sleep=110 kernels=4000 sleep=20 kernels=1 sleep=20 syncs=1 sleep=100 '; done)
+    go INFERPROF_COLLECT_BUDGET=3 INFERPROF_COLLECT_MEMORY=4194304 INFERPROF_COLLECT_BUFFER=524288 "$app" init streams=1 $forgets
+    is "buffers that it forgot are used again" "counts['left'] > 5" True "len(lost)" 0 "counts['kernels'] == counts['calls']" True
+}
 go INFERPROF_COLLECT_RANGE='arm*' INFERPROF_COLLECT_ARMS=1 "$app" init "push=arm kernels,launches" kernels=10 pop kernels=20 \
     "push=arm kernels,empty" kernels=30 pop "push=arm kernels,launches,passing" kernels=40 pop "push=arm launches,passing" kernels=50 pop \
     "push=arm kernels,launches" kernels=7 pop

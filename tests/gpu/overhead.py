@@ -1,11 +1,10 @@
 """What collecting costs: short blocks of the same work under several arms, interleaved in one process.
 
-    overhead.py range|budget|torch OUT.json [--arms floor,collector] [--work eager,graph,prefill] [--seconds S] [--repeats N]
+    overhead.py range|torch OUT.json [--arms floor,collector] [--work eager,graph,prefill] [--seconds S] [--repeats N]
                                                    [--settle round|tenth] [--once]
 
 range   the collector is injected with INFERPROF_COLLECT_RANGE='capture*' and INFERPROF_COLLECT_ARMS=1: an NVTX range "capture WORDS"
         switches on what the words of the arm say, and nothing is on outside of it
-budget  likewise with INFERPROF_COLLECT_BUDGET: inside the ranges windows open and close as they would in a whole run
 torch   torch.profiler, CPU and CUDA, in a process without the collector
 
 Kernels that were recorded once make every later launch of the process dearer (CUPTI 13.0.1), also of "off". --once has them on before
@@ -34,9 +33,8 @@ from bootstrap import bootstrap
 
 ROUNDS = {"eager": 2, "graph": 60, "prefill": 12}  # a block: 12 ms; 80 ms, where the first rounds after a switch cost more than later ones
 TORCH_ROUNDS = {"eager": 4, "graph": 25, "prefill": 3}  # its profiler takes long to switch
-BUDGET_ROUNDS = {"eager": 15, "graph": 100, "prefill": 8}  # 0.1 s and more, so that windows are rarely cut by a block's end
 ALL = "kernels,copies,launches,syncs"
-ARMS = {"floor": "kernels,empty", "collector": ALL, "kernels": "kernels,copies", "budget": ALL,
+ARMS = {"floor": "kernels,empty", "collector": ALL, "kernels": "kernels,copies",
         "watched": ALL + ",passing", "between": "launches,syncs,passing",
         "graphs": ALL + ",whole-graphs", "gemms": ALL + ",gemms"}
 
@@ -148,7 +146,7 @@ def show(work, blocks, rounds):
 
 def main():
     p = argparse.ArgumentParser()
-    p.add_argument("how", choices=["range", "budget", "torch"])
+    p.add_argument("how", choices=["range", "torch"])
     p.add_argument("out")
     p.add_argument("--arms", default="floor,collector")
     p.add_argument("--work", default="eager,graph,prefill")
@@ -158,7 +156,7 @@ def main():
     p.add_argument("--once", action="store_true")
     o = p.parse_args()
     arms = o.arms.split(",") if o.how == "range" else [o.how]
-    rounds = {"range": ROUNDS, "torch": TORCH_ROUNDS, "budget": BUDGET_ROUNDS}[o.how]
+    rounds = {"range": ROUNDS, "torch": TORCH_ROUNDS}[o.how]
     results = {}
     for work in o.work.split(","):
         program = workloads.PROGRAMS[work][0]()

@@ -39,20 +39,12 @@ graphs() { # graphs as a whole are asked for before the first is made
     arms graphs WHAT=$ALL,whole-graphs -- range "$OUT/graphs.json" --arms graphs --work graph --seconds $((3 * LONG))
 }
 
-budget_of() { # PCT WORK SECONDS
-    arms "budget-$2" BUDGET="$1" -- budget "$OUT/budget-$2.json" --work "$2" --seconds "$3"
-    trace dump --json "$WORK/budget-$2"/*.ipt >"$WORK/budget-$2.jsonl"
-    "$PYTHON" "$GPU/windows.py" "$WORK/budget-$2.jsonl" capture
-}
-budget() { # what the callbacks cost between windows, before and after kernels were on once; --budget 2 on the eager decode, 1 on the graph
+budget_of() { "$PYTHON" "$GPU/budget.py" "$3" "$COLLECTOR" "$INFERPROF" "$WORK/budget-$1" "$1" "$2"; } # PROGRAM PCT SECONDS
+budget() { # what the callbacks cost between windows, before and after kernels were on once; whole runs under a budget
     arms between -- range "$OUT/between.json" --arms between --work eager --seconds $((8 * LONG))
     arms between-once -- range "$OUT/between-once.json" --arms between --work eager --seconds $((8 * LONG)) --once
-    budget_of 2 eager $((14 * LONG))
-    budget_of 1 graph $((5 * LONG))
-    echo "a whole run:"
-    collect "$WORK/run" INFERPROF_COLLECT_BUDGET=2 -- "$PYTHON" "$GPU/workloads.py" eager --rounds 500
-    trace dump --json "$WORK"/run/*.ipt >"$WORK/run.jsonl"
-    "$PYTHON" "$GPU/windows.py" "$WORK/run.jsonl" measured
+    budget_of eager 2 $((52 * LONG))
+    budget_of graph 1 $((26 * LONG))
 }
 
 torch() { # torch.profiler in its own process; 10 repeats are 20 pairs

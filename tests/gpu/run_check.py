@@ -17,7 +17,7 @@ failed = 0
 def say(name, promise, good, seen=""):
     global failed
     failed += not good
-    print(f"{'ok  ' if good else 'FAIL'} {name:<10} {promise}{'   ' + str(seen) if seen != '' else ''}", flush=True)
+    print(f"{'ok  ' if good else 'FAIL'} {name:<12} {promise}{'   ' + str(seen) if seen != '' else ''}", flush=True)
 
 
 def text(name, suffix):
@@ -116,13 +116,24 @@ def check_gemm(r):
     r.check("nothing of it on the program's output", len(r.out.splitlines()) == 1)
 
 
+def times_left(r):
+    return int(r.key("collector.counts")[0].split("left ")[1].split()[0])
+
+
 def check_budget(r):
     r.basics(0, 3000)
     n, calls = len(r.kind("kernel")) + len(r.kind("copy")), len(r.kind("launch"))
     r.check("every launch of a window has its kernel", n >= 0.99 * calls, (n, calls))
     r.check("several windows, and the share is told",
             len(r.key("capture.window")) >= 4 and any("nothing is scaled up" in x["text"] for x in r.metrics["notes"]))
+    r.check("CUPTI left between them", times_left(r) > 0, times_left(r))
     print("     windows:", len(r.key("capture.window")), " notes:", r.metrics["notes"])
+
+
+def check_budget_stays(r):
+    r.basics(0, 500)
+    r.check("CUPTI did not leave", times_left(r) == 0, times_left(r))
+    print("     windows:", len(r.key("capture.window")))
 
 
 def check_workers(r):
@@ -164,7 +175,8 @@ def check_hidden(r):
 
 CHECKS = {
     "eager": lambda r: r.basics(0, 17000), "graph": lambda r: r.basics(0, 17000), "stage": check_stage, "range": check_range,
-    "time": check_time, "size": check_size, "gemm": check_gemm, "budget": check_budget, "workers": check_workers,
+    "time": check_time, "size": check_size, "gemm": check_gemm, "budget": check_budget,
+    "budget-graph": check_budget_stays, "budget-multi": check_budget_stays, "workers": check_workers,
     "profiler": check_profiler, "first": check_first, "holder": check_holder, "status": lambda r: r.basics(3, 2000), "kill": lambda r: r.basics(137, 2000),
     "segv": lambda r: r.basics(139, 2000), "interrupt": lambda r: r.basics(130, 2000), "visible": check_visible, "hidden": check_hidden,
 }

@@ -33,7 +33,9 @@ start_all() {
     prof size --max-size 60000 -- $(work eager --rounds 300) &
     wait
     prof gemm --gemm-shapes -- $(work eager) &
-    prof budget --budget 2 -- $(work eager --rounds 600) &
+    prof budget --budget 5 -- $(work eager --rounds 1000) &
+    prof budget-graph --budget 2 -- $(work graph --rounds 3000) &
+    prof budget-multi --budget 5 -- $(work multi --rounds 3000) &
     prof workers -- $(guest workers) &
     prof profiler -- $(guest profiler) &
     prof first -- $(guest profiler-first) &

@@ -1,14 +1,15 @@
 """Fixed GPU programs to record and to time, in plain PyTorch with random weights.
 
-    workloads.py PROGRAM[,PROGRAM...] [--rounds N | --until S] [--torch-profile FILE]
+    workloads.py PROGRAM[,PROGRAM...] [--rounds N | --until S [--times FILE]] [--torch-profile FILE]
 
-eager    a launch-bound decode: 12 layers, bf16, about 530 kernels a token
-graph    the same step replayed from a CUDA graph
+eager    a launch-bound decode: 12 layers, bf16, about 530 kernels a token, which is read after each step
+graph    the same step replayed from a CUDA graph, back to back
 prefill  large GEMMs
 multi    4 threads, each on a stream of its own: kernels, copies, waits, NVTX ranges
 tiny     N additions to a small tensor, for counting and for the cost of stopping
 
---until S goes on until S seconds after the start of the process. The measured part lies in an NVTX range "measured"; with
+--until S goes on until S seconds after the start of the process, and waits for the GPU after each round; --times leaves when each
+ended, in ns of the wall clock. The measured part lies in an NVTX range "measured"; with
 --torch-profile it is recorded by torch.profiler instead. Prints one JSON object a program.
 """
 import argparse
@@ -82,7 +83,7 @@ class Eager:
         with torch.no_grad():
             for _ in range(rounds):
                 self.model.step()
-
+                self.model.token.item()
 
     def settle(self):
         """A tenth of a round, for what was just switched."""
@@ -178,13 +179,17 @@ def age():
     return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
 
 
-def run_until(program, seconds):
-    rounds, start = 0, time.perf_counter()
+def run_until(program, seconds, times):
+    ends, start = [], time.perf_counter()
     while age() < seconds:
         program.run(1)
         torch.cuda.synchronize()
-        rounds += 1
-    return rounds, time.perf_counter() - start
+        ends.append(time.time_ns())
+    took = time.perf_counter() - start
+    if times:
+        with open(times, "w") as f:
+            json.dump(ends, f)
+    return len(ends), took
 
 
 def summarize_profile(prof):
@@ -207,10 +212,10 @@ def profile(program, rounds):
     return summarize_profile(prof)
 
 
-def measure(program, rounds, until):
+def measure(program, rounds, until, times):
     torch.cuda.synchronize()
     nvtx.range_push("measured")
-    rounds, seconds = run_until(program, until) if until else (rounds, timed(program, rounds))
+    rounds, seconds = run_until(program, until, times) if until else (rounds, timed(program, rounds))
     nvtx.range_pop()
     now = time.time()
     return {"rounds": rounds, "seconds": seconds, "start": now - age(), "end": now, "cpu": time.process_time()}
@@ -221,6 +226,7 @@ def main():
     p.add_argument("programs", help=", ".join(PROGRAMS))
     p.add_argument("--rounds", type=lambda text: [int(n) for n in text.split(",")], help="of each program; one number: of all")
     p.add_argument("--until", type=float)
+    p.add_argument("--times")
     p.add_argument("--torch-profile")
     o = p.parse_args()
     profiles = {}
@@ -232,7 +238,7 @@ def main():
         if o.torch_profile:
             profiles[name] = profile(program, rounds)
         else:
-            print(json.dumps({"program": name, **measure(program, rounds, o.until)}), flush=True)
+            print(json.dumps({"program": name, **measure(program, rounds, o.until, o.times)}), flush=True)
     if o.torch_profile:
         with open(o.torch_profile, "w") as f:
             json.dump(profiles, f)

@@ -6,6 +6,7 @@
  *     fork               a child with a range of its own     exec=A,B,..   starts anew with these arguments
  *     stream=NAME        names stream 7                      device=N      works on device N from now on
  *     dlclose            lets go of the collector            sleep=MS      say=TEXT (to stdout)
+ *     streams=N          what follows goes to N streams in turn (2)
  *     exit=N _exit=N kill segv abort                         the ways to end
  * Prints nothing but what it is told to say. */
 #include <dlfcn.h>
@@ -46,9 +47,11 @@ static void init(void) {
     memcpy(&device_fn, &f, sizeof f);
 }
 
+static uint32_t nstreams = 2;
+
 static void work(enum mock_work kind, long n) {
     static const char *const names[] = { "_Z9gemm_bf16PfS_", "rms_norm", "_ZN5flash4attnEv" };
-    for (long i = 0; work_fn && i < n; i++) work_fn(kind, names[i % 3], 7 + (uint32_t)(i % 2));
+    for (long i = 0; work_fn && i < n; i++) work_fn(kind, names[i % 3], 7 + (uint32_t)i % nstreams);
 }
 
 static void *thread_main(void *arg) {
@@ -240,7 +243,9 @@ static bool process_verb(const char *verb, char *value, char *self) {
         if (takeover_fn) takeover_fn();
     } else if (strcmp(verb, "device") == 0) {
         if (device_fn) device_fn((uint32_t)atol(value));
-    } else if (strcmp(verb, "fork") == 0)
+    } else if (strcmp(verb, "streams") == 0)
+        nstreams = (uint32_t)atol(value);
+    else if (strcmp(verb, "fork") == 0)
         child_with_range();
     else if (strcmp(verb, "exec") == 0)
         start_anew(value, self);
