@@ -111,9 +111,9 @@ enum attach_state attach_again(void) {
     if (pthread_mutex_trylock(&at.moving) != 0) return ATTACH_LATER;
     atomic_store(&at.wish, false);
     callbacks_tell_ends(false);
+    devices_forget_stream();
     if (!atomic_load(&at.there)) {
         records_forget_calls();
-        devices_forget_stream();
         pool_reclaim();
         come();
     }

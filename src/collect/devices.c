@@ -135,10 +135,7 @@ bool devices_only_stream_is(uint32_t context, uint32_t stream) {
     return stream == UINT32_MAX ? (mark - 1) >> 32 == context : mark == mark_of(context, stream);
 }
 
-void devices_forget_stream(void) {
-    uint64_t was = atomic_load(&only);
-    if (was != SEVERAL) atomic_compare_exchange_strong(&only, &was, NO_STREAM);
-}
+void devices_forget_stream(void) { atomic_store(&only, NO_STREAM); }
 
 void devices_saw(uint32_t device, uint32_t context, uint32_t stream) {
     _Atomic uint64_t *slot = &seen_streams[(context * 31 + stream) % SEEN];

@@ -12,7 +12,7 @@ void devices_tick(void);                                              /* asks, o
 void devices_saw(uint32_t device, uint32_t context, uint32_t stream); /* a record named them */
 /* Since the last devices_forget_stream() all records were of this stream; UINT32_MAX: of its context. */
 bool devices_only_stream_is(uint32_t context, uint32_t stream);
-bool devices_are_several_streams(void); /* never again one, once there were */
-void devices_forget_stream(void);       /* CUPTI comes again, and may number them anew */
+bool devices_are_several_streams(void);
+void devices_forget_stream(void);
 
 #endif

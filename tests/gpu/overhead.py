@@ -31,8 +31,8 @@ import torch
 import workloads
 from bootstrap import bootstrap
 
-ROUNDS = {"eager": 2, "graph": 60, "prefill": 12}  # a block: 12 ms; 80 ms, where the first rounds after a switch cost more than later ones
-TORCH_ROUNDS = {"eager": 4, "graph": 25, "prefill": 3}  # its profiler takes long to switch
+ROUNDS = {"eager": 2, "graph": 60, "reading": 60, "prefill": 12}  # a block: 12 ms; 80 ms, where the first rounds after a switch cost more than later ones
+TORCH_ROUNDS = {"eager": 4, "graph": 25, "reading": 25, "prefill": 3}  # its profiler takes long to switch
 ALL = "kernels,copies,launches,syncs"
 ARMS = {"floor": "kernels,empty", "collector": ALL, "kernels": "kernels,copies",
         "watched": ALL + ",passing", "between": "launches,syncs,passing",

@@ -32,19 +32,19 @@ completeness() { # kernels and their time against torch.profiler
 overhead() { # arms in one process
     arms eager -- range "$OUT/eager.json" --arms floor,collector --work eager --seconds $((30 * LONG))
     trace dump --json -k launch "$WORK"/eager/*.ipt >"$WORK/eager.jsonl" && "$PYTHON" "$GPU/launch_time.py" "$WORK/eager.jsonl"
-    arms rest -- range "$OUT/rest.json" --arms floor,collector --work graph,prefill --seconds $((8 * LONG))
+    arms rest -- range "$OUT/rest.json" --arms floor,collector --work graph,reading,prefill --seconds $((8 * LONG))
 }
 
 graphs() { # graphs as a whole are asked for before the first is made
-    arms graphs WHAT=$ALL,whole-graphs -- range "$OUT/graphs.json" --arms graphs --work graph --seconds $((3 * LONG))
+    arms graphs WHAT=$ALL,whole-graphs -- range "$OUT/graphs.json" --arms graphs --work graph,reading --seconds $((3 * LONG))
 }
 
 budget_of() { "$PYTHON" "$GPU/budget.py" "$3" "$COLLECTOR" "$INFERPROF" "$WORK/budget-$1" "$1" "$2"; } # PROGRAM PCT SECONDS
 budget() { # what the callbacks cost between windows, before and after kernels were on once; whole runs under a budget
     arms between -- range "$OUT/between.json" --arms between --work eager --seconds $((8 * LONG))
     arms between-once -- range "$OUT/between-once.json" --arms between --work eager --seconds $((8 * LONG)) --once
-    budget_of eager 2 $((52 * LONG))
-    budget_of graph 1 $((26 * LONG))
+    budget_of eager 2 $((40 * LONG))
+    budget_of reading 1 $((20 * LONG))
 }
 
 torch() { # torch.profiler in its own process; 10 repeats are 20 pairs

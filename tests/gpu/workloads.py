@@ -4,6 +4,7 @@
 
 eager    a launch-bound decode: 12 layers, bf16, about 530 kernels a token, which is read after each step
 graph    the same step replayed from a CUDA graph, back to back
+reading  the same, and the token is read after each step
 prefill  large GEMMs
 multi    4 threads, each on a stream of its own: kernels, copies, waits, NVTX ranges
 tiny     N additions to a small tensor, for counting and for the cost of stopping
@@ -108,6 +109,13 @@ class Graph(Eager):
         self.run(1)
 
 
+class Reading(Graph):
+    def run(self, rounds):
+        for _ in range(rounds):
+            self.graph.replay()
+            self.model.token.item()
+
+
 class Prefill:
     def __init__(self):
         def w(*shape):
@@ -161,7 +169,7 @@ class Tiny:
             self.x.add_(1)
 
 
-PROGRAMS = {"eager": (Eager, 32), "graph": (Graph, 32), "prefill": (Prefill, 8), "multi": (Multi, 20), "tiny": (Tiny, 1000)}
+PROGRAMS = {"eager": (Eager, 32), "graph": (Graph, 32), "reading": (Reading, 32), "prefill": (Prefill, 8), "multi": (Multi, 20), "tiny": (Tiny, 1000)}
 
 
 def timed(program, rounds):
