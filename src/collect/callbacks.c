@@ -22,9 +22,11 @@ static void *subscriber;
 static uint32_t stream_of(const struct cupti_callback_data *d) {
     void *stream;
     uint32_t id = 0;
-    if (!d->params || !cupti.stream_id) return 0;
+    if (!d->params || !cupti.stream_id || !attach_enter()) return 0; /* another thread may make CUPTI leave */
     memcpy(&stream, d->params, sizeof stream);
-    return cupti.stream_id(d->context, stream, 0, &id) == CUPTI_OK ? id : 0;
+    if (cupti.stream_id(d->context, stream, 0, &id) != CUPTI_OK) id = 0;
+    attach_exit();
+    return id;
 }
 
 struct call {
@@ -178,9 +180,9 @@ bool callbacks_start(void) {
     if (rc == CUPTI_E_MULTIPLE_SUBSCRIBERS) {
         dl_iterate_phdr(find_tool, &tool);
         problem(
-            "no kernels were recorded: CUPTI allows one user a process and %s has it; run the program without that "
+            "no %skernels were recorded: CUPTI allows one user a process and %s has it; run the program without that "
             "tool. NVTX ranges were recorded",
-            tool ? tool : "another tool in this process");
+            attach_times_left() ? "more " : "", tool ? tool : "another tool in this process");
         return false;
     }
     if (rc != CUPTI_OK) {

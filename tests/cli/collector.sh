@@ -191,6 +191,8 @@ stays() { # WHAT [VARIABLE...] PROGRAM...: the window's 100 kernels are there, a
     stays "or where another stream has work of its own" "$app" init streams=2 kernels=2 streams=1 $once
     go MOCK_CUPTI=zero INFERPROF_COLLECT_DURATION=0.2 "$app" init streams=1 $once
     is "or where a launch has no kernel" "counts['left']" 0
+    go INFERPROF_COLLECT_BUDGET=5 "$app" init hold streams=1 kernels=5 sleep=100 $burst kernels=5 sleep=1000 $burst kernels=5 sleep=300
+    is "another tool that takes its place keeps it, and that is said" "counts['left']" 1 "len(kernel) > 0" True "problem('no more kernels were recorded')" True
     forgets=$(for _ in $(seq 16); do printf 'kernels=4000 sleep=110 kernels=4000 sleep=20 kernels=1 sleep=20 syncs=1 sleep=100 '; done)
     go INFERPROF_COLLECT_BUDGET=3 INFERPROF_COLLECT_MEMORY=4194304 INFERPROF_COLLECT_BUFFER=524288 "$app" init streams=1 $forgets
     is "buffers that it forgot are used again" "counts['left'] > 5" True "len(lost)" 0 "counts['kernels'] == counts['calls']" True

@@ -48,7 +48,7 @@ budget() { # what the callbacks cost between windows, before and after kernels w
 }
 
 torch() { # torch.profiler in its own process; 10 repeats are 20 pairs
-    "$PYTHON" "$GPU/overhead.py" torch "$OUT/torch.json" --work eager,graph,prefill --seconds 1 --repeats 10 2>/dev/null
+    "$PYTHON" "$GPU/overhead.py" torch "$OUT/torch.json" --work eager,graph,reading,prefill --seconds 1 --repeats 10 2>/dev/null
 }
 
 whole() { # processes from start to end

@@ -2,7 +2,7 @@
 
     whole.py SECONDS COLLECTOR FOLDER
 
-Each runs the eager decode, the graph and the prefill of workloads.py, 1 to 3 s of each. Tells the medians (in seconds) of each program's
+Each runs the eager decode, the graph in both ways and the prefill of workloads.py, 1 to 3 s of each. Tells the medians (in seconds) of each program's
 measured part, of the process from its start to its end and of its CPU time, and the median of the pairs' ratios with its 95% interval.
 """
 import json
@@ -14,7 +14,7 @@ import time
 
 from bootstrap import bootstrap
 
-ROUNDS = {"eager": 320, "graph": 800, "prefill": 150}
+ROUNDS = {"eager": 320, "graph": 800, "reading": 600, "prefill": 150}
 
 
 def run(collector, folder):

@@ -6,7 +6,7 @@
  *     fork               a child with a range of its own     exec=A,B,..   starts anew with these arguments
  *     stream=NAME        names stream 7                      device=N      works on device N from now on
  *     dlclose            lets go of the collector            sleep=MS      say=TEXT (to stdout)
- *     streams=N          what follows goes to N streams in turn (2)
+ *     streams=N          what follows goes to N streams in turn (2)     hold   another tool subscribes as soon as nobody else does
  *     exit=N _exit=N kill segv abort                         the ways to end
  * Prints nothing but what it is told to say. */
 #include <dlfcn.h>
@@ -26,7 +26,7 @@
 
 static mock_work_fn work_fn;
 static mock_tape_fn tape_fn;
-static mock_takeover_fn takeover_fn;
+static mock_takeover_fn takeover_fn, hold_fn;
 static mock_device_fn device_fn;
 
 static void *symbol(void *lib, const char *name) { return lib ? dlsym(lib, name) : NULL; }
@@ -43,6 +43,8 @@ static void init(void) {
     memcpy(&tape_fn, &f, sizeof f);
     f = symbol(cupti, "mock_takeover");
     memcpy(&takeover_fn, &f, sizeof f);
+    f = symbol(cupti, "mock_hold");
+    memcpy(&hold_fn, &f, sizeof f);
     f = symbol(cupti, "mock_device");
     memcpy(&device_fn, &f, sizeof f);
 }
@@ -241,6 +243,8 @@ static bool process_verb(const char *verb, char *value, char *self) {
         if (tape_fn && tape_fn(value) < 0) exit(92);
     } else if (strcmp(verb, "takeover") == 0) {
         if (takeover_fn) takeover_fn();
+    } else if (strcmp(verb, "hold") == 0) {
+        if (hold_fn) hold_fn();
     } else if (strcmp(verb, "device") == 0) {
         if (device_fn) device_fn((uint32_t)atol(value));
     } else if (strcmp(verb, "streams") == 0)

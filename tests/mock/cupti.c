@@ -56,7 +56,7 @@ static uint8_t enabled_calls[4][1024], enabled_kinds[64];
 static uint8_t *buffer;
 static size_t buffer_bytes, buffer_used;
 static atomic_uint correlations, records;
-static bool dropped_told, stuck;
+static bool dropped_told, stuck, held;
 static __thread bool has_waited;             /* in the callback at the end of a call that did */
 static bool graphs;                          /* one was launched */
 static bool watched, fragile, lost_for_good; /* a call has a callback; see the manners */
@@ -118,7 +118,7 @@ int cuptiGetStreamIdEx(void *context, void *stream, uint8_t per_thread, uint32_t
 /* ---- callbacks */
 EXPORT int cuptiSubscribe(void **subscriber, cupti_callback f, void *user);
 int cuptiSubscribe(void **subscriber, cupti_callback f, void *user) {
-    if (manner("held")) return CUPTI_E_MULTIPLE_SUBSCRIBERS;
+    if (held || manner("held")) return CUPTI_E_MULTIPLE_SUBSCRIBERS;
     callback = f, callback_user = user;
     *subscriber = &callback;
     return 0;
@@ -393,6 +393,8 @@ static void other_complete(void *context, uint32_t stream, uint8_t *b, size_t n,
 }
 EXPORT void mock_device(uint32_t number);
 void mock_device(uint32_t number) { device = number; }
+EXPORT void mock_hold(void);
+void mock_hold(void) { held = true; }
 EXPORT void mock_takeover(void);
 void mock_takeover(void) { cuptiActivityRegisterCallbacks(other_request, other_complete); }
 
