@@ -220,7 +220,7 @@ go INFERPROF_COLLECT_MAX_SIZE=20000 "$app" init threads=8:20000
 is "a size limit stops the file and counts the rest" "lost_of('kernel', 'disk') > 0" True
 
 # ---- processes that split, turn into others, or die
-go "$app" init push=parent kernels=100 fork pop
+go "$app" init push=parent kernels=100 sleep=100 fork pop
 is "a forked child has a file of its own" "sorted(r['name'] for r in range_)" "['in the child', 'parent']" "len(kernel)" 100
 check "two processes, two files" test "$(files)" = 2
 go "$app" push=before pop exec=init,kernels=50,push=after,pop
