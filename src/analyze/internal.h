@@ -18,7 +18,8 @@ struct stage_work {
     uint64_t queue_seen, queue_empty;
     double kernel_sum_ns; /* durations, not owned */
     uint64_t unmatched_launches;
-    uint32_t devices; /* on which it has kernels */
+    double recording_ns; /* what its launches cost because they were recorded, at most */
+    uint32_t devices;    /* on which it has kernels */
 };
 /* Of an occurrence, on the device being walked. */
 struct occurrence_work {

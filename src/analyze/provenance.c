@@ -1,11 +1,14 @@
 /* Where the numbers come from and what they cannot say. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "analyze/internal.h"
 
 #define LOST_LIMIT \
     0.001 /* above this share of missing kernels, idle time may be work that was not recorded */
+
+#define NOTED_COST 0.02 /* below it, what recording cost is not worth a word */
 
 static void conserve(struct context *c) {
     struct analysis *a = c->a;
@@ -115,6 +118,27 @@ static void note_attribution(struct context *c) {
         analysis_note(c, ANALYSIS_INFO, "no kernels were recorded: times are those of ranges on the host");
 }
 
+static bool is_collected(const struct timeline *tl) {
+    for (size_t i = 0; i < tl->nprocesses; i++)
+        if (strcmp(timeline_text(tl, tl->processes[i].source), "collector") == 0) return true;
+    return false;
+}
+
+/* Where nothing was timed apart from recording, times are those of the recorded program. */
+static void note_recording(struct context *c) {
+    if (c->in->ntimings || !is_collected(c->tl)) return;
+    for (size_t i = 0; i < c->a->nstages; i++) {
+        const struct analysis_stage *s = &c->a->stages[i];
+        double cost = c->stage_work[i].recording_ns, rest = s->wall_total_ns - cost;
+        if (s->outside || s->parent != ANALYSIS_NONE || !(cost > NOTED_COST * rest) || rest <= 0) continue;
+        analysis_note(
+            c, ANALYSIS_INFO,
+            "%s: being recorded may have made it up to %.0f%% slower: times of kernels hold, wall and idle times are "
+            "those of the recorded program; %s costs less",
+            s->path, 100 * cost / rest, s->graph_launches * 2 > s->launches ? "--graphs graph" : "--budget");
+    }
+}
+
 void analyze_provenance(struct context *c) {
     const struct timeline *tl = c->tl;
     uint64_t all = tl->kernels.n + tl->lost[TRACE_KERNEL];
@@ -122,5 +146,6 @@ void analyze_provenance(struct context *c) {
     conserve(c);
     for (size_t i = 0; i < c->a->nstages; i++) refuse_idle(c, i);
     note_attribution(c);
+    note_recording(c);
     note_losses(c);
 }

@@ -1,10 +1,10 @@
 #!/bin/bash
-# run_all.sh: what docs/overhead.md says, measured. Five minutes on one GPU. Tables on stdout, JSON in $OUT.
+# run_all.sh: what docs/overhead.md says, measured. Eight minutes on one GPU. Tables on stdout, JSON in $OUT.
 # PARTS="overhead budget" runs only these parts; LONG=2 measures twice as long.
 set -u
 # shellcheck source=tests/gpu/lib.sh
 . "$(dirname "$0")/lib.sh"
-PARTS=${PARTS:-completeness overhead budget graphs torch stop whole}
+PARTS=${PARTS:-completeness overhead steady budget graphs torch stop whole}
 LONG=${LONG:-1}
 find_collector
 nvidia-smi --query-gpu=name,driver_version,clocks.sm,power.draw --format=csv,noheader
@@ -35,8 +35,15 @@ overhead() { # arms in one process
     arms rest -- range "$OUT/rest.json" --arms floor,collector --work graph,reading,prefill --seconds $((8 * LONG))
 }
 
-graphs() { # graphs as a whole are asked for before the first is made
-    arms graphs WHAT=$ALL,whole-graphs -- range "$OUT/graphs.json" --arms graphs --work graph,reading --seconds $((3 * LONG))
+graphs() { # graphs as a whole are asked for before the first is made: a process for each program
+    local work
+    for work in graph reading; do
+        arms "graphs-$work" WHAT=$ALL,whole-graphs -- range "$OUT/graphs-$work.json" --arms graphs --work $work --seconds $((3 * LONG))
+    done
+}
+
+steady() { # a process that was never watched, and then is all the time
+    "$PYTHON" "$GPU/steady.py" $((45 * LONG)) "$COLLECTOR" "$WORK/steady"
 }
 
 budget_of() { "$PYTHON" "$GPU/budget.py" "$3" "$COLLECTOR" "$INFERPROF" "$WORK/budget-$1" "$1" "$2"; } # PROGRAM PCT SECONDS

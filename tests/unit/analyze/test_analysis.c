@@ -703,3 +703,23 @@ TEST(a_window_that_a_crash_left_open_ends_with_the_trace) {
     CHECK_INT(tl->windows[0].end_ns, tl->end_ns);
     timeline_close(tl);
 }
+
+TEST(a_program_that_was_recorded_and_never_timed_may_be_faster_without) {
+    for (int timed = 0; timed < 2; timed++)
+        for (int ours = 0; ours < 2; ours++) {
+            double ms[] = { 9 };
+            struct analyze_timing timing = { .stage = "decode", .ms = ms, .n = 1 };
+            struct analyze_input input = { .timings = &timing, .ntimings = (size_t)timed };
+            struct scene s;
+            struct analysis a;
+            gaps_only(&s); /* 1000 launches in 10 ms, 2.2 us each */
+            timeline_builder_meta(s.b, "source", ours ? "collector" : "torch.profiler");
+            struct timeline *tl = timeline_builder_finish(s.b);
+            analyze_run(tl, &input, &a);
+            const struct analysis_note *n = note_with(&a, "slower: times of kernels hold");
+            CHECK_INT(n != NULL, ours && !timed);
+            if (n) CHECK(strstr(n->text, "decode: being recorded may have made it up to 28% slower") != NULL);
+            analysis_free(&a);
+            timeline_close(tl);
+        }
+}
