@@ -13,9 +13,10 @@
 #include "collect/records.h"
 #include "collect/thread.h"
 
-#define CAN_LEAVE 24 /* CUDA 12.6: before it CUPTI crashed on graphs when it came again */
-#define TOO_LONG_NS \
-    200000000u /* it waited for a GPU that was not idle after all: 2 ms are usual, 60 on a busy machine */
+/* CUDA 12.6: before it CUPTI crashed on graphs when it came again. */
+#define CAN_LEAVE 24
+/* It waited for a GPU that was not idle after all: 2 ms are usual, 60 on a busy machine. */
+#define TOO_LONG_NS 200000000u
 
 static struct {
     pthread_mutex_t moving; /* it is just leaving or coming */
@@ -53,28 +54,29 @@ bool attach_enter(void) {
 void attach_exit(void) { atomic_fetch_sub(&at.inside, 1); }
 
 /* ---- leaving */
-const char *attach_why_stays(void) {
+static const char *why_not(void) { /* NULL: it may leave */
     if (!cupti.finalize || cupti.version < CAN_LEAVE) return "it can leave safely from CUDA 12.6 on";
-    /* asked for once and for good, activity.c */
+    /* whole graphs are asked for once and for good, activity.c */
     if (settings.whole_graphs || atomic_load(&at.graphs)) return "the program uses CUDA graphs";
     if (!settings.launches) return "launches are not recorded";
     if (devices_are_several_streams()) return "the program's kernels run on several streams";
     if (atomic_load(&at.too_long)) return "it took long to leave";
-    return "not every launch had its kernel when the program waited for the GPU, or it never waited";
+    return NULL;
 }
 
-static bool may_leave(void) {
-    return cupti.finalize && cupti.version >= CAN_LEAVE && settings.launches && !settings.whole_graphs &&
-           !atomic_load(&at.graphs) && !atomic_load(&at.too_long) && !devices_are_several_streams();
+const char *attach_why_stays(void) {
+    const char *why = why_not();
+    return why ? why
+               : "not every launch had its kernel when the program waited for the GPU, or it never waited";
 }
 
 bool attach_wants_waits(void) { return settings.budget_pct > 0 || settings.duration_s > 0; }
 
-void attach_window_closed(void) { callbacks_tell_ends(may_leave()); }
+void attach_window_closed(void) { callbacks_tell_ends(!why_not()); }
 
 bool attach_ask_leave(void) {
-    if (thread_calls() - at.calls != records_so_far() - at.records) return !may_leave();
-    atomic_store(&at.wish, may_leave());
+    if (thread_calls() - at.calls != records_so_far() - at.records) return why_not() != NULL;
+    atomic_store(&at.wish, !why_not());
     return true;
 }
 
@@ -96,7 +98,7 @@ static void leave(void) {
 /* Whoever enters after `there` is false sees it; who came before is seen in `inside`, and the next wait tries again. */
 void attach_saw_wait(uint32_t context, uint32_t stream) {
     if (!atomic_load(&at.wish) || pthread_mutex_trylock(&at.moving) != 0) return;
-    if (atomic_load(&at.wish) && may_leave() && devices_only_stream_is(context, stream)) {
+    if (atomic_load(&at.wish) && !why_not() && devices_only_stream_is(context, stream)) {
         atomic_store(&at.there, false);
         if (atomic_load(&at.inside) == 0) {
             leave();

@@ -20,10 +20,10 @@ bool attach_wants_waits(void);   /* the program's waits are to be told, recorded
 void attach_window_closed(void); /* graphs and waits of the program are of interest from here on */
 /* It is to leave where it can. False: not yet, records are missing. After they were flushed, with kernels switched off. */
 bool attach_ask_leave(void);
-void attach_saw_graph(void); /* from callbacks: one was launched */
-void attach_saw_wait(uint32_t context,
-                     uint32_t stream); /* likewise: the program has just waited for it; or leaves */
+/* From callbacks: one was launched; the program has just waited for this stream, and CUPTI may leave. */
 #define ATTACH_ALL_STREAMS UINT32_MAX
+void attach_saw_graph(void);
+void attach_saw_wait(uint32_t context, uint32_t stream);
 /* Before a window: attach_enter(), and CUPTI comes again if it left. LATER: it is just leaving. */
 enum attach_state { ATTACH_THERE, ATTACH_LATER, ATTACH_REFUSED };
 enum attach_state attach_again(void);

@@ -17,8 +17,8 @@
 #define PASSED_COST_NS 400.0        /* a call after a window while CUPTI is there: 340 to 360 */
 #define OUTSIDE_COST_NS 900.0       /* a kernel launched just after a window: 850 beside what its call cost */
 #define GRAPH_KERNEL_COST_NS 1000.0 /* of a graph whose end is waited for: 900; back to back 160 */
-#define MIN_WINDOW_NS \
-    100000000u /* to leave and to come again costs some 12 ms, a launch-bound window of this length 20 */
+/* To leave and to come again costs some 12 ms, a launch-bound window of this length 20. */
+#define MIN_WINDOW_NS 100000000u
 #define HOPELESS_NS 2000000000u
 
 static struct {

@@ -11,8 +11,7 @@ void callbacks_watch(void);      /* callbacks come from now on; what is not capt
 void callbacks_capture(bool on); /* calls that begin from now on are recorded, or pass */
 void callbacks_park(void);       /* no callbacks at all; only while no thread is in a call */
 
-void callbacks_tell_ends(
-    bool yes);             /* attach.h hears of graphs that are launched and of waits, outside of windows */
-void callbacks_gone(void); /* CUPTI left: the subscription is no more */
+void callbacks_tell_ends(bool yes); /* of graph launches and waits outside of windows, to attach.h */
+void callbacks_gone(void);          /* CUPTI left: the subscription is no more */
 
 #endif

@@ -291,7 +291,8 @@ int cuptiActivityFlushPeriod(uint32_t ms) {
 static void append(const uint8_t *record, size_t n) {
     size_t max_records;
     pthread_mutex_lock(&lock);
-    if (buffer && buffer_used + n > buffer_bytes) give_back(false);
+    while (buffer && buffer_used + n > buffer_bytes)
+        give_back(false); /* others may fill the next one meanwhile */
     if (!buffer && request) {
         request(&buffer, &buffer_bytes, &max_records);
         buffer_used = 0;
