@@ -6,18 +6,13 @@ mock=$PWD/$BUILD/tests/mock
 app=$mock/mock_app
 export LD_LIBRARY_PATH="$mock${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 
-once() {
+# go [NAME=VALUE...] PROGRAM VERBS...: runs the program under the collector; leaves $status, its output and $work/dump
+go() {
     rm -rf "$work/t" "$work/dump"
     mkdir -p "$work/t"
     env CUDA_INJECTION64_PATH="$COLLECTOR" NVTX_INJECTION64_PATH="$COLLECTOR" INFERPROF_COLLECT_DIR="$work/t" \
         INFERPROF_COLLECT_FLUSH_MS=50 "$@" >"$work/out" 2>"$work/err"
     status=$?
-}
-# go [NAME=VALUE...] PROGRAM VERBS...: runs the program under the collector; leaves $status, its output and $work/dump
-go() {
-    once "$@"
-    # LeakSanitizer stops all threads to look for leaks, and falls itself when one of them is just ending
-    if grep -q 'LeakSanitizer has encountered a fatal error' "$work/err"; then once "$@"; fi
     sed -i '/^Killed$/d; /^Segmentation fault$/d; /^Aborted$/d; /was not suspended. False leaks/d' "$work/err" # the shell's and LeakSanitizer's own words
     : >"$work/dump"
     for f in "$work"/t/*.ipt; do [ -f "$f" ] && "$INFERPROF" trace dump --json "$f" >>"$work/dump" 2>/dev/null; done
