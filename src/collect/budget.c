@@ -26,7 +26,7 @@ static struct {
     uint64_t calls, passed, graph_kernels, outside, leaving_ns; /* paid for */
     double credit_ns, closed_credit_ns;                         /* now; when the window was closed */
     uint64_t closed_ns;
-    bool open;
+    bool open, began; /* began: there was a window */
     _Atomic uint64_t switch_ns;
     _Atomic uint64_t launches, launches_ns; /* that launched a kernel and did not wait */
 } account;
@@ -76,8 +76,12 @@ static void pay(uint64_t now) {
 }
 
 /* The first window waits for the first call: before there is a context, kernels that are switched on do not come again
- * reliably after they were off (CUPTI 13.0.1). */
-static bool has_begun(void) { return !settings.launches || account.calls + account.passed > 0; }
+ * reliably after they were off (CUPTI 13.0.1). It waits for nothing else: in a program that launches all the time, calls that are
+ * only watched may cost more than the account earns. */
+static bool may_open(void) {
+    if (account.began) return account.credit_ns >= 0;
+    return !settings.launches || account.calls + account.passed > 0;
+}
 
 bool budget_allows(uint64_t now) {
     pay(now);
@@ -85,8 +89,8 @@ bool budget_allows(uint64_t now) {
         account.open = false;
         account.closed_ns = now;
         account.closed_credit_ns = account.credit_ns;
-    } else if (!account.open && account.credit_ns >= 0 && has_begun()) {
-        account.open = true;
+    } else if (!account.open && may_open()) {
+        account.open = account.began = true;
         account.opened_ns = now;
     } else if (!account.open && now - account.closed_ns > HOPELESS_NS &&
                account.credit_ns <= account.closed_credit_ns) {

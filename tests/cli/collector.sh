@@ -164,6 +164,10 @@ go INFERPROF_COLLECT_BUDGET=2 "$app" init sleep=300 kernels=1 sleep=300 kernels=
 is "a budget captures some, says when, and keeps NVTX" "0 < len(kernel) < 200000" True "len(windows()) >= 1" True "len(range_)" 1 "orphans()" 0
 go INFERPROF_COLLECT_BUDGET=50 "$app" init kernels=1 sleep=300 kernels=1 sleep=300 kernels=1 sleep=300 kernels=5 sleep=300
 is "a budget begins with the first call, however few there are" "len(kernel) > 0" True "orphans()" 0
+# shellcheck disable=SC2046
+go INFERPROF_COLLECT_BUDGET=2 "$app" init $(for _ in 1 2 3 4 5 6 7 8 9; do printf 'kernels=60000 sleep=300 '; done)
+is "also of a program that launches all the time; where CUPTI cannot leave it, it is said why" "len(kernel) > 0" True "orphans()" 0 \
+    "problem('CUPTI stays in the program between windows (the program\'s kernels run on several streams)')" True
 burst="kernels=20000 sleep=100 kernels=20 syncs=1 sleep=300 syncs=1"
 # shellcheck disable=SC2086  # a burst is several words
 go INFERPROF_COLLECT_BUDGET=5 "$app" init streams=1 kernels=5 sleep=100 $burst kernels=5 sleep=1000 $burst kernels=5 sleep=300
