@@ -287,7 +287,8 @@ static int finish(struct run *r, struct run_report *report, int status, struct e
     strbuf_free(&how);
     bool unwritten = r->o->report && run_report(report, err) < 0;
     if (unwritten) log_error("%s", err->msg);
-    for (size_t i = r->said; i < report->problems.n; i++) log_warn("%s", report->problems.v[i]);
+    for (size_t i = MAX(r->said, report->on_screen); i < report->problems.n; i++)
+        log_warn("%s", report->problems.v[i]);
     bool nothing = r->o->report && report->kernels == 0 && report->ranges == 0;
     if (nothing) log_error("nothing was collected from %s: %s", r->argv[0], why_nothing(r, report));
     bool complete = use_tools(r, report, status != 0 ? status : nothing);

@@ -7,6 +7,7 @@
 
 #include "base/die.h"
 #include "base/file.h"
+#include "base/util.h"
 #include "cmd/build_info.h"
 #include "cmd/command.h"
 #include "report/run.h"
@@ -30,7 +31,7 @@ static struct report_kv *env_rows(const struct env *e) {
     return rows;
 }
 
-static int write_out(const struct run_report *r, struct report_run *run, struct err *err) {
+static int write_out(struct run_report *r, struct report_run *run, struct err *err) {
     struct report_input *in = &run->in;
     struct report_kv *env = env_rows(r->env);
     in->run_id = r->run_id, in->title = r->title, in->command = r->command, in->version = build_version();
@@ -43,6 +44,7 @@ static int write_out(const struct run_report *r, struct report_run *run, struct 
         report_terminal(in, command_width(STDERR_FILENO), &screen);
         fputs(screen.buf, stderr);
         strbuf_free(&screen);
+        r->on_screen = MIN(r->problems.n, REPORT_TERMINAL_DOUBTS);
     }
     free(env);
     return rc;

@@ -20,6 +20,7 @@ struct run_report {
     bool write_files, print;
     /* found */
     size_t files;                     /* traces of processes */
+    size_t on_screen;                 /* problems that the printed screen shows, the first ones */
     uint64_t kernels, ranges, tokens; /* recorded in them */
 };
 

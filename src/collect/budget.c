@@ -25,7 +25,7 @@ static struct {
     uint64_t last_ns, opened_ns;                                /* last look; the window's beginning */
     uint64_t calls, passed, graph_kernels, outside, leaving_ns; /* paid for */
     double credit_ns, closed_credit_ns;                         /* now; when the window was closed */
-    uint64_t closed_ns;
+    uint64_t closed_ns, opened_calls;
     bool open, began; /* began: there was a window */
     _Atomic uint64_t switch_ns;
     _Atomic uint64_t launches, launches_ns; /* that launched a kernel and did not wait */
@@ -83,15 +83,22 @@ static bool may_open(void) {
     return !settings.launches || account.calls + account.passed > 0;
 }
 
+/* One in which nothing was launched has cost nothing, and stays open. */
+static bool must_close(uint64_t now) {
+    return account.credit_ns < 0 && now - account.opened_ns >= MIN_WINDOW_NS &&
+           account.calls > account.opened_calls;
+}
+
 bool budget_allows(uint64_t now) {
     pay(now);
-    if (account.open && account.credit_ns < 0 && now - account.opened_ns >= MIN_WINDOW_NS) {
+    if (account.open && must_close(now)) {
         account.open = false;
         account.closed_ns = now;
         account.closed_credit_ns = account.credit_ns;
     } else if (!account.open && may_open()) {
         account.open = account.began = true;
         account.opened_ns = now;
+        account.opened_calls = account.calls;
     } else if (!account.open && now - account.closed_ns > HOPELESS_NS &&
                account.credit_ns <= account.closed_credit_ns) {
         problem(

@@ -106,6 +106,7 @@ int report_write_all(const char *dir, const struct report_input *in, struct err 
 
 /* What the person at the terminal wants to know, on one screen (about 40 lines). */
 void report_terminal(const struct report_input *in, size_t width, struct strbuf *out);
+#define REPORT_TERMINAL_DOUBTS 4 /* problems it shows, the first ones */
 
 /* Single documents, for `--stdout` and the tests. */
 void report_html(const struct report_input *in, struct strbuf *out);

@@ -153,11 +153,11 @@ static void doubts(const struct view *v, size_t width, struct strbuf *out) {
         strbuf_addstr(out, "! ");
         wrap(out, story_unstable, 2, width, 2);
     }
-    for (size_t i = 0; i < v->in->nproblems && shown < 4; i++, shown++) {
+    for (size_t i = 0; i < v->in->nproblems && shown < REPORT_TERMINAL_DOUBTS; i++, shown++) {
         strbuf_addstr(out, "! ");
         wrap(out, v->in->problems[i], 2, width, 2);
     }
-    for (size_t i = 0; v->a && i < v->a->nnotes && shown < 4; i++) {
+    for (size_t i = 0; v->a && i < v->a->nnotes && shown < REPORT_TERMINAL_DOUBTS; i++) {
         if (v->a->notes[i].severity != ANALYSIS_WARNING || is_problem(v, v->a->notes[i].text)) continue;
         strbuf_addstr(out, "! ");
         wrap(out, v->a->notes[i].text, 2, width, 2);
