@@ -11,11 +11,6 @@ static uint32_t occurrence_of(const struct context *c, uint32_t range) {
     return range == TIMELINE_NONE ? ANALYSIS_NONE : c->range_occurrence[range];
 }
 
-/* What our collector adds to a launch, measured on an H200 against a process that was never watched; a kernel of a graph adds the second
- * where the graph's end is waited for, a fifth of it back to back (docs/overhead.md). */
-#define RECORDED_LAUNCH_NS 2200.0
-#define RECORDED_NODE_NS 900.0
-
 static void count_launch(struct context *c, size_t i, uint32_t row, double interval_ns, bool missing) {
     const struct timeline_launches *l = &c->tl->launches;
     struct analysis_stage *s = &c->a->stages[row];
@@ -23,8 +18,7 @@ static void count_launch(struct context *c, size_t i, uint32_t row, double inter
     bool graph = l->api_kind[i] == TIMELINE_API_GRAPH;
     s->launches++;
     s->graph_launches += graph;
-    w->recording_ns +=
-        RECORDED_LAUNCH_NS + (graph && l->kernels[i] > 1 ? RECORDED_NODE_NS * l->kernels[i] : 0);
+    w->graph_nodes += graph && l->kernels[i] > 1 ? l->kernels[i] : 0; /* one: the graph as a whole */
     w->unmatched_launches += missing;
     stream_stats_add(&w->launch_cost, (double)(l->end_ns[i] - l->start_ns[i]));
     if (interval_ns > 0) stream_stats_add(&w->launch_interval, interval_ns);

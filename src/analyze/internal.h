@@ -16,10 +16,9 @@ struct stage_work {
     struct stream_stats gaps, launch_delay, launch_cost, launch_interval;
     double queue_depth_sum;
     uint64_t queue_seen, queue_empty;
-    double kernel_sum_ns; /* durations, not owned */
-    uint64_t unmatched_launches;
-    double recording_ns; /* what its launches cost because they were recorded, at most */
-    uint32_t devices;    /* on which it has kernels */
+    double kernel_sum_ns;                     /* durations, not owned */
+    uint64_t unmatched_launches, graph_nodes; /* nodes: kernels of graphs, recorded one by one */
+    uint32_t devices;                         /* on which it has kernels */
 };
 /* Of an occurrence, on the device being walked. */
 struct occurrence_work {

@@ -28,21 +28,17 @@ static struct {
 } at = { .moving = PTHREAD_MUTEX_INITIALIZER };
 
 static uint64_t records_so_far(void) {
-    struct record_counts c;
-    records_counts(&c);
-    if (c.graph_kernels) attach_saw_graph();
+    struct record_counts c = records_counts();
     return c.kernels + c.copies;
 }
 
-static bool come(void) {
+bool attach_start(void) {
     at.calls = thread_calls();
     at.records = records_so_far();
     bool ok = callbacks_start() && activity_start();
     atomic_store(&at.there, ok);
     return ok;
 }
-
-bool attach_start(void) { return come(); }
 
 bool attach_enter(void) {
     atomic_fetch_add(&at.inside, 1);
@@ -75,6 +71,7 @@ bool attach_wants_waits(void) { return settings.budget_pct > 0 || settings.durat
 void attach_window_closed(void) { callbacks_tell_ends(!why_not()); }
 
 bool attach_ask_leave(void) {
+    if (records_counts().graph_kernels) attach_saw_graph();
     if (thread_calls() - at.calls != records_so_far() - at.records) return why_not() != NULL;
     atomic_store(&at.wish, !why_not());
     return true;
@@ -118,7 +115,7 @@ enum attach_state attach_again(void) {
     if (!atomic_load(&at.there)) {
         records_forget_calls();
         pool_reclaim();
-        come();
+        attach_start();
     }
     bool there = attach_enter();
     pthread_mutex_unlock(&at.moving);

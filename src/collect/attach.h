@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-bool attach_start(void); /* for the first time; false: problem() says why */
+bool attach_start(void); /* it comes; false: problem() says why */
 /* Around a call of CUPTI by a thread of ours, or of the program outside of its callbacks. False: it is not there. */
 bool attach_enter(void);
 void attach_exit(void);
@@ -21,7 +21,6 @@ void attach_window_closed(void); /* graphs and waits of the program are of inter
 /* It is to leave where it can. False: not yet, records are missing. After they were flushed, with kernels switched off. */
 bool attach_ask_leave(void);
 /* From callbacks: one was launched; the program has just waited for this stream, and CUPTI may leave. */
-#define ATTACH_ALL_STREAMS UINT32_MAX
 void attach_saw_graph(void);
 void attach_saw_wait(uint32_t context, uint32_t stream);
 /* Before a window: attach_enter(), and CUPTI comes again if it left. LATER: it is just leaving. */

@@ -54,8 +54,7 @@ static double slowness(void) {
 }
 
 static void pay(uint64_t now) {
-    struct record_counts c;
-    records_counts(&c);
+    struct record_counts c = records_counts();
     uint64_t calls = settings.launches ? thread_calls() : c.kernels - c.graph_kernels;
     uint64_t passed = thread_passed(), leaving_ns = attach_leaving_ns();
     double share = settings.budget_pct / 100, slower = slowness();

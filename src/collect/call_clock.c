@@ -6,7 +6,7 @@
 #define BASELINE_NS 100000000u /* a line through points this far apart is true to a millionth */
 #define JUMP_NS 1000000 /* off the line by more than this: the wall clock was set, or the counter strays */
 
-struct call_clock call_clock;
+struct call_clock call_clock = { .wanted = CALLS_FIRST };
 
 struct point {
     uint64_t ticks, wall_ns;

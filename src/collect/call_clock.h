@@ -28,6 +28,11 @@ extern struct call_clock call_clock;
 
 void call_clock_tick(void); /* from the keeper, a few times a second */
 
+/* What the trace calls CUPTI's correlation id. */
+static inline uint64_t call_clock_id(uint32_t correlation) {
+    return atomic_load_explicit(&call_clock.epoch, memory_order_relaxed) + correlation;
+}
+
 static inline uint64_t call_clock_ns(void) {
     const struct call_clock *c = &call_clock;
     unsigned version = atomic_load_explicit(&c->version, memory_order_acquire);

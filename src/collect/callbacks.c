@@ -35,10 +35,6 @@ struct call {
     const struct cupti_callback_data *d;
 };
 
-static inline uint64_t call_id(const struct cupti_callback_data *d) {
-    return atomic_load_explicit(&call_clock.epoch, memory_order_relaxed) + d->correlation;
-}
-
 static void put_sync(const struct thread_state *t, enum call_class class, const struct call *c) {
     const struct cupti_callback_data *d = c->d;
     static const uint32_t kinds[] = { [CALL_SYNC_STREAM] = TRACE_SYNC_STREAM,
@@ -48,7 +44,7 @@ static void put_sync(const struct thread_state *t, enum call_class class, const 
     struct trace_sync s = {
         .start_ns = c->start_ns,
         .end_ns = c->end_ns,
-        .correlation = call_id(d),
+        .correlation = call_clock_id(d->correlation),
         .thread = t->tid,
         .sync_kind = kinds[class],
         .context = d->context_uid,
@@ -64,7 +60,7 @@ static inline void put_launch(struct thread_state *t, struct call c) {
     thread_add(&t->calls, 1);
     thread_put(t, (struct trace_launch){ .start_ns = c.start_ns,
                                          .end_ns = c.end_ns,
-                                         .correlation = call_id(c.d),
+                                         .correlation = call_clock_id(c.d->correlation),
                                          .thread = t->tid,
                                          .api = c.id });
 }
@@ -105,7 +101,7 @@ __attribute__((cold, noinline)) static void tell_end(uint32_t id, const struct c
     enum call_class class = call_class(id);
     if (call_launches_graph(id)) attach_saw_graph();
     if (class == CALL_SYNC_STREAM) attach_saw_wait(d->context_uid, stream_of(d));
-    if (class == CALL_SYNC_CONTEXT) attach_saw_wait(d->context_uid, ATTACH_ALL_STREAMS);
+    if (class == CALL_SYNC_CONTEXT) attach_saw_wait(d->context_uid, DEVICES_ALL_STREAMS);
 }
 
 /* CUPTI carries the time of the beginning to the end of the call; 0: it is not recorded. */
@@ -172,9 +168,7 @@ static int find_tool(struct dl_phdr_info *info, size_t size, void *found) {
 }
 
 bool callbacks_start(void) {
-    static bool subscribed_once;
-    if (!subscribed_once) atomic_store(&call_clock.wanted, CALLS_FIRST | (raw_on() ? CALLS_TAPED : 0));
-    subscribed_once = true;
+    if (raw_on()) atomic_fetch_or(&call_clock.wanted, CALLS_TAPED);
     int rc = cupti.subscribe(&subscriber, on_callback, NULL);
     const char *tool = NULL;
     if (rc == CUPTI_E_MULTIPLE_SUBSCRIBERS) {

@@ -132,7 +132,7 @@ bool devices_are_several_streams(void) { return atomic_load(&only) == SEVERAL; }
 bool devices_only_stream_is(uint32_t context, uint32_t stream) {
     uint64_t mark = atomic_load(&only);
     if (mark == NO_STREAM || mark == SEVERAL) return false;
-    return stream == UINT32_MAX ? (mark - 1) >> 32 == context : mark == mark_of(context, stream);
+    return stream == DEVICES_ALL_STREAMS ? (mark - 1) >> 32 == context : mark == mark_of(context, stream);
 }
 
 void devices_forget_stream(void) { atomic_store(&only, NO_STREAM); }

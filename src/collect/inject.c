@@ -53,8 +53,7 @@ static void name_thread(uint32_t tid) {
 
 /* What the counts mean to somebody who misses something. */
 static void explain_counts(void) {
-    struct record_counts c;
-    records_counts(&c);
+    struct record_counts c = records_counts();
     uint64_t calls = thread_calls(), records = c.kernels + c.copies + c.untrusted;
     if (settings.kernels && !settings.empty && c.kernels == 0 && calls > 0)
         problem(

@@ -28,10 +28,6 @@ void records_forget_calls(void) {
     atomic_fetch_add(&call_clock.epoch, (uint64_t)1 << 32);
 }
 
-static uint64_t trace_id(uint32_t correlation) {
-    return atomic_load_explicit(&call_clock.epoch, memory_order_relaxed) + correlation;
-}
-
 /* How long before its call a kernel started, in ns; 0 or less: after it, or the call is not known. */
 static int64_t before_call_ns(uint32_t correlation, uint64_t start_ns) {
     uint64_t slot = atomic_load_explicit(&records_calls[correlation % RECORDS_CALLS], memory_order_relaxed);
@@ -86,7 +82,7 @@ static void read_kernel(struct batch *b, const uint8_t *r) {
     *k = (struct trace_kernel){
         .start_ns = clocks_to_wall(start),
         .end_ns = clocks_to_wall(end),
-        .correlation = trace_id(correlation),
+        .correlation = call_clock_id(correlation),
         .graph_node = field_u64(r, at->graph_node),
         .graph = field_u32(r, at->graph),
         .device = field_u32(r, at->device),
@@ -124,7 +120,7 @@ static void read_copy(struct batch *b, const uint8_t *r, const struct layout_cop
     *c = (struct trace_copy){
         .start_ns = clocks_to_wall(start),
         .end_ns = clocks_to_wall(end),
-        .correlation = trace_id(correlation),
+        .correlation = call_clock_id(correlation),
         .graph_node = field_u64(r, at->graph_node),
         .bytes = field_u64(r, at->bytes),
         .graph = field_u32(r, at->graph),
@@ -148,7 +144,7 @@ static void read_graph(struct batch *b, const uint8_t *r) {
     *k = (struct trace_kernel){
         .start_ns = clocks_to_wall(start),
         .end_ns = clocks_to_wall(end),
-        .correlation = trace_id(correlation),
+        .correlation = call_clock_id(correlation),
         .graph = field_u32(r, at->graph),
         .device = field_u32(r, at->device),
         .context = field_u32(r, at->context),
@@ -210,8 +206,8 @@ void records_read(struct trace_writer *w, uint8_t *buffer, size_t valid, uint64_
     add_up(&b, dropped);
 }
 
-void records_counts(struct record_counts *out) {
-    *out = (struct record_counts){
+struct record_counts records_counts(void) {
+    return (struct record_counts){
         .kernels = atomic_load(&totals.kernels),
         .graph_kernels = atomic_load(&totals.graph_kernels),
         .copies = atomic_load(&totals.copies),

@@ -34,7 +34,7 @@ static inline bool records_has_call(uint32_t correlation) {
     uint64_t slot = atomic_load_explicit(&records_calls[correlation % RECORDS_CALLS], memory_order_relaxed);
     return slot != 0 && slot >> 48 == correlation / RECORDS_CALLS;
 }
-void records_forget_calls(void);                /* CUPTI comes again, and may count its calls from 1 */
-void records_counts(struct record_counts *out); /* so far */
+void records_forget_calls(void);           /* CUPTI comes again, and may count its calls from 1 */
+struct record_counts records_counts(void); /* so far */
 
 #endif

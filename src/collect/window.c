@@ -64,18 +64,12 @@ static void begin_window(void) {
 
 static void end_window(void) { tell("capture.window", win.window_wall_ns, clock_wall_ns()); }
 
-static uint64_t outside(void) {
-    struct record_counts c;
-    records_counts(&c);
-    return c.outside;
-}
-
 /* Have the window's last kernels run? A stream keeps its order: a kernel that was launched after the window tells it
  * of those before (what another stream still runs then is lost, and counted). Waiting costs only who launches more, and
  * so tells. */
 static bool is_drained(uint64_t now) {
     if (!settings.launches) return now - win.closed_mono_ns >= DRAIN_NS;
-    return outside() > win.closed_outside || now - win.closed_mono_ns >= DRAIN_MAX_NS;
+    return records_counts().outside > win.closed_outside || now - win.closed_mono_ns >= DRAIN_MAX_NS;
 }
 
 static bool is_over(uint64_t now) {
@@ -126,7 +120,7 @@ static void close_window(uint64_t now) {
     attach_window_closed();
     end_window();
     win.closed_mono_ns = now;
-    win.closed_outside = outside();
+    win.closed_outside = records_counts().outside;
     atomic_store(&win.draining, true);
 }
 

@@ -174,7 +174,6 @@ go INFERPROF_COLLECT_BUDGET=5 "$app" init streams=1 kernels=5 sleep=100 $burst k
 is "between its windows CUPTI leaves where the program waits, and comes again" "counts['left'] > 0" True "len(windows()) > 1" True "orphans()" 0 \
     "len(set(l['correlation'] for l in launch)) == len(launch)" True "counts['kernels'] == counts['calls']" True
 last="kernels=100 sleep=300 kernels=1 sleep=300 kernels=50 syncs=1 sleep=100 syncs=1 kernels=50"
-# shellcheck disable=SC2086
 stays() { # WHAT [VARIABLE...] PROGRAM...: the window's 100 kernels are there, and CUPTI did not leave
     what=$1
     shift

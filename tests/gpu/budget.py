@@ -12,37 +12,26 @@ hold, by windows.py.
 A round that took over CAP times the median counts as that: the machine's own hiccups are longer, a switch is not.
 """
 import glob
-import json
-import os
 import statistics
 import subprocess
 import sys
 
+import injected
+import windows
 from bootstrap import bootstrap
 
 QUIET_S, END_S = 4, 18  # after the first use of CUDA, and after the start of the process, which loads PyTorch for some 4 s
 BEFORE_NS, AFTER_NS = 80_000_000, 200_000_000  # around a window: CUPTI comes, kernels drain, it leaves
 CAP = 8
-HERE = os.path.dirname(os.path.abspath(__file__))
+RANGE = "measured"  # of workloads.py
 
 
-def run(collector, folder, program, pct):
-    os.makedirs(folder, exist_ok=True)
-    env = dict(os.environ, CUDA_INJECTION64_PATH=collector, NVTX_INJECTION64_PATH=collector, INFERPROF_COLLECT_DIR=folder,
-               INFERPROF_COLLECT_BUDGET=pct, INFERPROF_COLLECT_DELAY=str(QUIET_S))
-    command = [sys.executable, HERE + "/workloads.py", program, "--until", str(END_S), "--times", folder + "/times.json"]
-    subprocess.run(command, env=env, check=True, stdout=subprocess.DEVNULL)
-    with open(folder + "/times.json") as f:
-        return json.load(f)
-
-
-def windows_of(inferprof, folder):
-    """The windows; all the trace is left as JSON lines beside it."""
-    with open(folder + "/dump.jsonl", "w") as f:
+def dump(inferprof, folder):
+    """The trace as JSON lines beside it."""
+    path = folder + "/dump.jsonl"
+    with open(path, "w") as f:
         subprocess.run([inferprof, "trace", "dump", "--json", glob.glob(folder + "/*.ipt")[0]], stdout=f, check=True)
-    with open(folder + "/dump.jsonl") as f:
-        metas = [r for r in map(json.loads, f) if r["kind"] == "meta" and r.get("key") == "capture.window"]
-    return [tuple(map(int, m["value"].split())) for m in metas if " " in m["value"]]
+    return path
 
 
 def cost(rounds, cap, plain, a, b):
@@ -50,11 +39,11 @@ def cost(rounds, cap, plain, a, b):
     return sum(min(ns, cap) - plain for end, ns in rounds if a <= end < b) / 1e6
 
 
-def figures(ends, windows):
+def figures(ends, spans):
     """Of each window but the last: its three costs in ms, and the ms to the next."""
     rounds = [(b, b - a) for a, b in zip(ends, ends[1:])]
     cap = CAP * statistics.median(ns for _, ns in rounds)
-    near = [(a - BEFORE_NS, a, b, b + AFTER_NS) for a, b in windows]
+    near = [(a - BEFORE_NS, a, b, b + AFTER_NS) for a, b in spans]
     for i, (come, a, b, gone) in enumerate(near[:-1]):
         since = near[i - 1][3] if i else come - 500_000_000
         rest = [min(ns, cap) for end, ns in rounds if since < end - ns and end < come or gone < end - ns and end < near[i + 1][0]]
@@ -66,20 +55,21 @@ def figures(ends, windows):
 
 def main():
     seconds, collector, inferprof, folder, program, pct = sys.argv[1:]
-    seen = []
+    seen, dumps = [], []
     for i in range(max(1, round(float(seconds) / (END_S + 2)))):
-        ends = run(collector, f"{folder}/{i}", program, pct)
-        windows = windows_of(inferprof, f"{folder}/{i}")
-        here = list(figures(ends, windows))
+        ends = injected.round_ends(collector, f"{folder}/{i}", program, END_S, {"BUDGET": pct, "DELAY": QUIET_S})
+        dumps.append(dump(inferprof, f"{folder}/{i}"))
+        spans = windows.read(dumps[-1], RANGE).windows
+        here = list(figures(ends, spans))
         seen += here
         means = [statistics.fmean(x) for x in zip(*here)] if here else []
-        share = sum(b - a for a, b in windows) / (ends[-1] - windows[0][0])
-        print(f"  {len(windows)} windows, {100 * share:.1f}% captured; a window cost {means[0]:.1f} ms before, {means[1]:.1f} in and {means[2]:.1f} after it, "
-              f"every {means[3]:.0f} ms" if means else f"  {len(windows)} windows, too near to each other", flush=True)
+        share = sum(b - a for a, b in spans) / (ends[-1] - spans[0][0])
+        print(f"  {len(spans)} windows, {100 * share:.1f}% captured; a window cost {means[0]:.1f} ms before, {means[1]:.1f} in and {means[2]:.1f} after it, "
+              f"every {means[3]:.0f} ms" if means else f"  {len(spans)} windows, too near to each other", flush=True)
     if seen:
         paid = bootstrap(seen, lambda those: 100 * sum(sum(x[:3]) for x in those) / sum(x[3] for x in those), 500)
         print("{} under --budget {}: {:+.2f}% [{:+.2f}, {:+.2f}]  ({} windows)".format(program, pct, *paid, len(seen)))
-    subprocess.run([sys.executable, HERE + "/windows.py", f"{folder}/0/dump.jsonl", "measured"])
+    windows.tell(windows.read(dumps[0], RANGE))
 
 
 if __name__ == "__main__":

@@ -6,27 +6,14 @@ Processes one after the other, in turns with the collector, with the floor and w
 is not on yet (--delay), then with it. A machine with neighbours changes its speed within seconds: of the rounds before and after the
 lower quartiles are compared, which the slow seconds do not reach.
 """
-import json
-import os
 import statistics
-import subprocess
 import sys
 import time
 
+import injected
+
 DELAY_S, END_S = 4, 14  # after the first use of CUDA, and after the start of the process
-ARMS = {"collector": {}, "floor": {"INFERPROF_COLLECT_WHAT": "kernels,empty"}, "nothing": {"INFERPROF_COLLECT_DELAY": "1000"}}
-HERE = os.path.dirname(os.path.abspath(__file__))
-
-
-def run(collector, folder, settings):
-    os.makedirs(folder, exist_ok=True)
-    times = folder + "/times.json"
-    env = {**os.environ, "CUDA_INJECTION64_PATH": collector, "NVTX_INJECTION64_PATH": collector, "INFERPROF_COLLECT_DIR": folder,
-           "INFERPROF_COLLECT_DELAY": str(DELAY_S), **settings}
-    command = [sys.executable, HERE + "/workloads.py", "eager", "--until", str(END_S), "--times", times]
-    subprocess.run(command, env=env, check=True, stdout=subprocess.DEVNULL)
-    with open(times) as f:
-        return json.load(f)
+ARMS = {"collector": {"DELAY": DELAY_S}, "floor": {"DELAY": DELAY_S, "WHAT": "kernels,empty"}, "nothing": {"DELAY": 1000}}
 
 
 def added(ends):
@@ -42,7 +29,8 @@ def main():
     seen = {arm: [] for arm in ARMS}
     while not seen["nothing"] or time.time() < end:
         for arm, settings in ARMS.items():
-            seen[arm].append(added(run(collector, f"{folder}/{arm}{len(seen[arm])}", settings)))
+            ends = injected.round_ends(collector, f"{folder}/{arm}{len(seen[arm])}", "eager", END_S, settings)
+            seen[arm].append(added(ends))
     for arm, values in seen.items():
         print(f"{arm:<10} {statistics.median(values):+.1f}%  ({', '.join(f'{v:+.1f}' for v in values)})", flush=True)
 

@@ -6,32 +6,25 @@ Each runs the eager decode, the graph in both ways and the prefill of workloads.
 measured part, of the process from its start to its end and of its CPU time, and the median of the pairs' ratios with its 95% interval.
 """
 import json
-import os
 import statistics
-import subprocess
 import sys
 import time
 
+import injected
 from bootstrap import bootstrap
 
 ROUNDS = {"eager": 320, "graph": 800, "reading": 600, "prefill": 150}
 
 
 def run(collector, folder):
-    here = os.path.dirname(os.path.abspath(__file__))
-    env = dict(os.environ)
-    if collector:
-        env.update(CUDA_INJECTION64_PATH=collector, NVTX_INJECTION64_PATH=collector, INFERPROF_COLLECT_DIR=folder)
     start = time.time()
-    command = [sys.executable, here + "/workloads.py", ",".join(ROUNDS), "--rounds", ",".join(map(str, ROUNDS.values()))]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
-    took, docs = time.time() - start, [json.loads(line) for line in done.stdout.splitlines()]
+    printed = injected.run(collector, folder, [",".join(ROUNDS), "--rounds", ",".join(map(str, ROUNDS.values()))])
+    took, docs = time.time() - start, [json.loads(line) for line in printed.splitlines()]
     return {**{d["program"]: d["seconds"] for d in docs}, "process": took, "CPU time": docs[-1]["cpu"]}
 
 
 def main():
     end, collector, folder = time.time() + float(sys.argv[1]), sys.argv[2], sys.argv[3]
-    os.makedirs(folder, exist_ok=True)
     off, on = [], []
     while not on or time.time() < end:
         for arm in (False, True) if len(on) % 2 == 0 else (True, False):

@@ -10,8 +10,11 @@ import json
 import sys
 
 
+Trace = collections.namedtuple("Trace", "kernels launches ranges windows said")
+
+
 def read(path, name):
-    kernels, launches, ranges, windows, said = [], {}, [], [], []
+    kernels, launches, ranges, windows, said = trace = Trace([], {}, [], [], [])
     for line in open(path):
         r = json.loads(line)
         if r["kind"] == "kernel":
@@ -24,7 +27,7 @@ def read(path, name):
             windows.append(tuple(map(int, r["value"].split())))
         elif r["kind"] == "meta" and r["key"] in ("collector.counts", "problem"):
             said.append(r["value"])
-    return kernels, launches, ranges, windows, said
+    return trace
 
 
 def inside(windows, ranges):
@@ -32,8 +35,9 @@ def inside(windows, ranges):
     return [min(b, d) - max(a, c) for a, b in windows for c, d in ranges if max(a, c) < min(b, d)]
 
 
-def main():
-    kernels, launches, ranges, windows, said = read(*sys.argv[1:])
+def tell(trace):
+    """False: something is wrong with what they hold."""
+    kernels, launches, ranges, windows, said = trace
     orphans = sum(k["correlation"] not in launches for k in kernels)
     per = collections.Counter(k["correlation"] for k in kernels if not k.get("graph_node"))
     shared = sum(n > 1 for n in per.values())
@@ -46,8 +50,8 @@ def main():
     print(f"{len(kernels)} kernels, {len(launches)} launches, without a launch {orphans}, launches of two kernels {shared}, "
           f"before their launch {early}")
     print(*said, sep="\n")
-    return 1 if orphans or shared or not kernels or not ms else 0
+    return bool(kernels and ms and not orphans and not shared)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(0 if tell(read(*sys.argv[1:])) else 1)
