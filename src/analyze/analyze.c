@@ -109,8 +109,10 @@ static void finish(struct context *c) {
                         c->shape_owned_ns,    c->shape_stage_ns, c->previous_launch,     c->range_total_ns,
                         c->launch_occurrence, c->stage_chain_ns, c->stage_chain_kernels, c->occ_devices };
     for (size_t i = 0; i < COUNTOF(scratch); i++) free(scratch[i]);
-    for (size_t i = 0; c->power && i < c->tl->ndevices; i++)
-        free(c->power[i].time_ns), free(c->power[i].joules);
+    for (size_t i = 0; c->power && i < c->tl->ndevices; i++) {
+        free(c->power[i].time_ns);
+        free(c->power[i].joules);
+    }
     free(c->power);
 }
 

@@ -39,8 +39,8 @@ struct analyze_timing {
     const double *ms;                     /* [n]; NaN: this repeat has none */
     const double *tokens_in, *tokens_out; /* [n] each, tokens consumed and made; NULL: unknown */
     const bool *failed; /* [n]; NULL: none failed. Failed repeats are counted and left out */
-    double
-        recording_cost; /* recorded over timed of the same input; 0 or NaN: not known, taken from the trace */
+    /* recorded over timed of the same input; 0 or NaN: not known, taken from the trace */
+    double recording_cost;
 };
 /* Tokens that the recorded run read and made in a stage, by the engine's own answer: for traces without token records. */
 struct analyze_tokens {
@@ -60,8 +60,8 @@ struct analyze_input {
     size_t ntokens;
     const struct analyze_rule *rules; /* before the presets, first match wins */
     size_t nrules;
-    bool
-        one_run; /* the trace holds one run of the model; costs and timings are for all occurrences of a stage in it */
+    /* the trace holds one run of the model; costs and timings are for all occurrences of a stage in it */
+    bool one_run;
     bool no_presets;                           /* only the rules, and ranges that are stages already */
     double peak_flops_per_s, peak_bytes_per_s; /* of one device; NaN or 0: unknown */
     const char *peak_source;                   /* "datasheet, dense bf16", "calibrated", "user" */
@@ -90,8 +90,8 @@ struct analysis_idle {
     double ns[ANALYSIS_IDLE_CAUSES];
     uint64_t gaps;       /* moments at which the device had nothing to do */
     struct stats gap_ns; /* over gaps; p99 etc. from at most 100,000 of them, evenly chosen */
-    double
-        graph_removable_ns;  /* launch gaps and kernel-to-kernel latency of kernels not launched by a graph */
+    /* launch gaps and kernel-to-kernel latency of kernels not launched by a graph */
+    double graph_removable_ns;
     double queue_depth_mean; /* launches waiting when a kernel starts; NaN: no launches */
     double queue_empty_share; /* kernels that found no other launch waiting behind them: the host is behind */
     double launch_delay_ns;   /* median, end of the launch call to start of the kernel; NaN */
@@ -128,8 +128,8 @@ struct analysis_stage {
     const char *token_source; /* "token records", "range labels", "engine's answer", "timing phase"; NULL */
     struct stats token_ns;    /* time from token to token (or step to step) in the trace */
     double kernels_per_token;
-    double
-        launches_per_token; /* NaN also where more tokens are read than made: prefill launches once for all */
+    /* NaN also where more tokens are read than made: prefill launches once for all */
+    double launches_per_token;
 
     double missed; /* share of its time in which neither kernels nor launches were recorded, 0..1 */
 
@@ -161,8 +161,8 @@ struct analysis_occurrence {       /* sorted by start */
     double tokens_in, tokens_out; /* NaN: unknown */
 };
 
-struct
-    analysis_operator { /* name; or name and detail (shapes) in operators_by_shape. By gpu_self_ns, then self_ns */
+/* name; or name and detail (shapes) in operators_by_shape. By gpu_self_ns, then self_ns */
+struct analysis_operator {
     const char *name;
     const char *detail; /* NULL in `operators` */
     enum trace_range_category category;
@@ -182,8 +182,8 @@ enum analysis_limiter { /* of theoretical occupancy */
                         ANALYSIS_LIMIT_REGISTERS,
                         ANALYSIS_LIMIT_SMEM
 };
-struct
-    analysis_kernel { /* one class: same name, grid, block, registers, shared memory, device. By owned_ns */
+/* one class: same name, grid, block, registers, shared memory, device. By owned_ns */
+struct analysis_kernel {
     uint32_t shape;   /* of the timeline: geometry, registers, shared memory */
     const char *name; /* demangled */
     const char *short_name;
@@ -237,8 +237,8 @@ struct analysis_power { /* one a device */
     size_t n;
     double joules, watts_mean, watts_max, sm_mhz_max, sm_mhz_busy_mean;
     double covered_ns; /* between first and last sample */
-    double
-        throttled_ns; /* by power, heat or hardware while the device was busy; idle and application clocks do not count */
+    /* by power, heat or hardware while the device was busy; idle and application clocks do not count */
+    double throttled_ns;
     const char *throttled_by; /* "power cap, thermal"; NULL */
     double idle_joules;       /* burnt while no kernel ran */
 };
@@ -261,8 +261,8 @@ struct analysis_finding { /* by saving_ms, largest first; those that only inform
     const char *evidence; /* the numbers */
     const char *advice;   /* what to do */
     uint32_t stage;       /* row; ANALYSIS_NONE: the whole run */
-    double
-        saving_ms; /* at most this much of the stage, over all its occurrences of one run; NaN: informs only */
+    /* at most this much of the stage, over all its occurrences of one run; NaN: informs only */
+    double saving_ms;
     double saving_percent; /* of the stage's time */
     enum analysis_confidence confidence;
 };
@@ -293,12 +293,12 @@ struct analysis {
     uint64_t kernels_total, launches_total;
     double peak_flops_per_s, peak_bytes_per_s; /* NaN */
     const char *peak_source;                   /* NULL */
-    double
-        model_mfu; /* (F_prefill + F_decode) / ((t_prefill + t_decode) P) over stages without parent; NaN */
+    /* (F_prefill + F_decode) / ((t_prefill + t_decode) P) over stages without parent; NaN */
+    double model_mfu;
     bool cpu_only; /* every kernel ran on a cpu device, or there is none */
 
-    struct analysis_stage
-        *stages; /* a parent before its children, in order of first occurrence; outside last */
+    /* a parent before its children, in order of first occurrence; outside last */
+    struct analysis_stage *stages;
     struct analysis_occurrence *occurrences;
     struct analysis_operator *operators, *operators_by_shape;
     struct analysis_kernel *kernels;

@@ -37,8 +37,8 @@ struct counter_row {
     double value[COUNTER_SLOTS], error[COUNTER_SLOTS]; /* error: standard error */
     double dram_pct, dram_bytes_per_s; /* read and write; NaN: not measured, or the peak is not known */
     double tensor_at_peak_pct;         /* tensor activity as percent of the peak, at the clock it ran at */
-    double
-        roof_pct; /* of the roofline: the larger of DRAM and of the tensor pipes at the clock of their peak */
+    /* of the roofline: the larger of DRAM and of the tensor pipes at the clock of their peak */
+    double roof_pct;
     enum counter_quality quality;
     enum counter_bound bound;
 };
@@ -49,8 +49,8 @@ struct counter_stage {
     double covered;    /* the same as a fraction of it, 0..1 */
     double mean[COUNTER_SLOTS];
     double dram_pct, dram_bytes_per_s; /* as above */
-    double
-        tensor_at_peak_pct; /* tensor activity at the clock it ran at, of that at the clock of the peak of MFU */
+    /* tensor activity at the clock it ran at, of that at the clock of the peak of MFU */
+    double tensor_at_peak_pct;
     double mfu_pct,
         mbu_pct; /* the model's, over the recorded time instead of the timed: what to compare with */
 };
@@ -63,8 +63,8 @@ struct analysis_counters {
     double interval_ns; /* mean */
     double lag_ns;      /* by which samples were moved to fit the kernels best */
     double clock_hz;    /* mean SM clock of all samples */
-    double
-        concurrent; /* of the kernels' time, 0..1: moments of several kernels, of which each has an even share */
+    /* of the kernels' time, 0..1: moments of several kernels, of which each has an even share */
+    double concurrent;
 };
 
 /* NULL: the timeline has no samples. */

@@ -14,8 +14,8 @@ struct finding_stage {
     double devices; /* that it ran on, at least 1: GPU times are means over them */
     double wall_ms; /* what a saving is a percentage of: the timing phase's where there is one */
     double traced_wall_ms, busy_ms, floor_ms; /* floor: NaN unknown */
-    double
-        idle_scale; /* of recorded idle time, what the timed run has room for: recording slows the host, not the GPU */
+    /* of recorded idle time, what the timed run has room for: recording slows the host, not the GPU */
+    double idle_scale;
 };
 struct finding_rule {
     const char *id;

@@ -117,7 +117,10 @@ void find_between_steps(struct context *c, const struct finding_rule *rule, cons
         bool follows =
             last && last->stage == f->row && o->stage == f->row && o->gpu_first_ns > last->gpu_last_ns;
         if (follows && o->gpu_first_ns - last->gpu_last_ns < 100000000) /* longer: no request was there */
-            ns += (double)(o->gpu_first_ns - last->gpu_last_ns), steps++;
+        {
+            ns += (double)(o->gpu_first_ns - last->gpu_last_ns);
+            steps++;
+        }
         last = o;
     }
     double ms = ns * 1e-6 * f->idle_scale;

@@ -28,7 +28,9 @@ void find_communication(struct context *c, const struct finding_rule *rule, cons
     for (size_t i = 0; i < c->a->ndevices; i++) {
         const struct analysis_device *d = &c->a->devices[i];
         if (!(d->communication_ns > 0)) continue;
-        all += d->communication_ns, hidden += d->communication_hidden_ns, busy += d->busy_ns;
+        all += d->communication_ns;
+        hidden += d->communication_hidden_ns;
+        busy += d->busy_ns;
     }
     if (!(all > 0) || all - hidden < 0.05 * busy) return;
     double devices = 0;

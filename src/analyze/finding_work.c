@@ -108,7 +108,10 @@ static double sum_classes(const struct context *c, const struct finding_stage *f
         if (!(part > 0) || !(ms > 0)) continue;
         *all_ms += ms;
         sum += ms * part;
-        if (ms * part > most) most = ms * part, *largest = k;
+        if (ms * part > most) {
+            most = ms * part;
+            *largest = k;
+        }
     }
     return sum;
 }

@@ -64,7 +64,10 @@ static char *rough_demangle(const char *mangled) {
     bool in_arguments = false;
     while (*p) {
         size_t n = mangled_word(p, &word);
-        if (!n && *p == 'I' && !in_arguments && s.len) in_arguments = true, strbuf_addch(&s, '<');
+        if (!n && *p == 'I' && !in_arguments && s.len) {
+            in_arguments = true;
+            strbuf_addch(&s, '<');
+        }
         if (!n) {
             p++;
             continue;
@@ -308,9 +311,10 @@ char *kernel_name_look(const char *name) {
         while (is_word(p[n])) n++;
         if (n && p[n] == ':' && p[n + 1] == ':')
             p += n + 2;
-        else if (n)
-            add_look_word(&out, p, n), p += n;
-        else if (cast)
+        else if (n) {
+            add_look_word(&out, p, n);
+            p += n;
+        } else if (cast)
             p += cast;
         else if (*p == ' ' || *p == ':')
             p++;

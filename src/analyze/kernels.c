@@ -19,8 +19,10 @@ static void name_row(struct context *c, struct analysis_kernel *row, uint32_t na
         by_name->category = kn.category;
         kernel_name_free(&kn);
     }
-    row->name = by_name->name, row->short_name = by_name->short_name;
-    row->library = by_name->library, row->category = by_name->category;
+    row->name = by_name->name;
+    row->short_name = by_name->short_name;
+    row->library = by_name->library;
+    row->category = by_name->category;
 }
 
 static uint64_t blocks_of(const struct timeline_shape *s) {
@@ -92,8 +94,10 @@ static void distribution(struct analysis_kernel *row, uint64_t *ns, size_t n) {
     qsort(ns, n, sizeof *ns, ascending_u64);
     for (size_t i = 0; i < n; i++) row->total_ns += (double)ns[i];
     row->mean_ns = row->total_ns / (double)n;
-    row->min_ns = (double)ns[0], row->max_ns = (double)ns[n - 1];
-    row->p50_ns = percentile_u64(ns, n, 0.5), row->p99_ns = percentile_u64(ns, n, 0.99);
+    row->min_ns = (double)ns[0];
+    row->max_ns = (double)ns[n - 1];
+    row->p50_ns = percentile_u64(ns, n, 0.5);
+    row->p99_ns = percentile_u64(ns, n, 0.99);
 }
 
 /* Durations sorted by class: a counting sort, then each class on its own. */
@@ -137,7 +141,9 @@ static struct analysis_group *group(struct context *c, size_t count, bool by_lib
     for (size_t i = 0; i < c->a->nkernels; i++) {
         const struct analysis_kernel *k = &c->a->kernels[i];
         struct analysis_group *g = &all[by_library ? (int)k->library : (int)k->category];
-        g->calls += k->calls, g->owned_ns += k->owned_ns, g->share += k->share;
+        g->calls += k->calls;
+        g->owned_ns += k->owned_ns;
+        g->share += k->share;
         g->classes++;
     }
     *n = 0;

@@ -20,16 +20,24 @@ double occupancy_theoretical(const struct timeline_device *d, const struct timel
     if (d->is_cpu || !threads || !d->max_threads_per_sm) return NAN;
     uint64_t max_warps = d->max_threads_per_sm / warp, blocks = max_warps / warps;
     *limiter = ANALYSIS_LIMIT_WARPS;
-    if (d->max_blocks_per_sm && d->max_blocks_per_sm < blocks)
-        blocks = d->max_blocks_per_sm, *limiter = ANALYSIS_LIMIT_BLOCKS;
+    if (d->max_blocks_per_sm && d->max_blocks_per_sm < blocks) {
+        blocks = d->max_blocks_per_sm;
+        *limiter = ANALYSIS_LIMIT_BLOCKS;
+    }
     if (s->registers && d->regs_per_sm) {
         uint64_t fit = d->regs_per_sm / (round_up(s->registers * warp, REGISTER_UNIT) * warps);
-        if (fit < blocks) blocks = fit, *limiter = ANALYSIS_LIMIT_REGISTERS;
+        if (fit < blocks) {
+            blocks = fit;
+            *limiter = ANALYSIS_LIMIT_REGISTERS;
+        }
     }
     uint64_t smem = (uint64_t)s->static_smem_bytes + s->dynamic_smem_bytes;
     if (smem && d->smem_per_sm_bytes) {
         uint64_t fit = d->smem_per_sm_bytes / round_up(smem + (d->cc_major >= 8 ? 1024 : 0), SMEM_UNIT);
-        if (fit < blocks) blocks = fit, *limiter = ANALYSIS_LIMIT_SMEM;
+        if (fit < blocks) {
+            blocks = fit;
+            *limiter = ANALYSIS_LIMIT_SMEM;
+        }
     }
     *blocks_per_sm = (uint32_t)MIN(blocks, UINT32_MAX);
     return blocks ? (double)(blocks * warps) / (double)max_warps

@@ -77,7 +77,10 @@ static void sum_rows(struct context *c, struct row_set *set, const double *child
         o->gpu_self_ns += c->range_gpu_ns[i];
         add_known(&o->flops, r->flops, i);
         add_known(&o->bytes, r->bytes, i);
-        if (outermost(c, set, i)) o->total_ns += ns, o->gpu_ns += c->range_total_ns[i];
+        if (outermost(c, set, i)) {
+            o->total_ns += ns;
+            o->gpu_ns += c->range_total_ns[i];
+        }
     }
     for (size_t i = 0; i < set->rows.n; i++)
         set->rows.v[i].mean_ns = set->rows.v[i].total_ns / (double)set->rows.v[i].calls;
@@ -173,9 +176,11 @@ void analyze_operators_finish(struct context *c) {
     double *children = range_times(c);
     find_rows(c, &all);
     finish_rows(c, &all, children);
-    c->a->operators = all.rows.v, c->a->noperators = all.rows.n;
+    c->a->operators = all.rows.v;
+    c->a->noperators = all.rows.n;
     find_rows(c, &shapes);
     finish_rows(c, &shapes, children);
-    c->a->operators_by_shape = shapes.rows.v, c->a->noperators_by_shape = shapes.rows.n;
+    c->a->operators_by_shape = shapes.rows.v;
+    c->a->noperators_by_shape = shapes.rows.n;
     free(children);
 }

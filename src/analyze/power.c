@@ -118,10 +118,15 @@ static void summarise(struct context *c, struct analysis_power *out, size_t n) {
         if (was_slow) out->throttled_ns += (double)(p->time_ns[i] - last_ns);
         bool busy = busy_at(&probe, p->time_ns[i]);
         uint64_t slow = busy ? p->throttle_reasons[i] & SLOWDOWN_BITS : 0;
-        was_slow = slow != 0, reasons |= slow, last_ns = p->time_ns[i];
+        was_slow = slow != 0;
+        reasons |= slow;
+        last_ns = p->time_ns[i];
         out->watts_max = fmax(out->watts_max, known(p->power_mw[i], 1e-3));
         out->sm_mhz_max = fmax(out->sm_mhz_max, known(p->sm_mhz[i], 1));
-        if (busy && p->sm_mhz[i] != TRACE_UNKNOWN_U32) mhz_sum += p->sm_mhz[i], busy_samples++;
+        if (busy && p->sm_mhz[i] != TRACE_UNKNOWN_U32) {
+            mhz_sum += p->sm_mhz[i];
+            busy_samples++;
+        }
         add_point(out, p, i, every, seen++);
     }
     out->sm_mhz_busy_mean = busy_samples ? mhz_sum / (double)busy_samples : NAN;

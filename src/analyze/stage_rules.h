@@ -10,8 +10,8 @@
 struct stage_match {
     char stage[64];
     bool nested_only; /* a stage only inside another stage */
-    bool
-        guessed; /* by a preset from the name alone: neither a rule nor the program says that it is a stage */
+    /* by a preset from the name alone: neither a rule nor the program says that it is a stage */
+    bool guessed;
     double tokens_in,
         tokens_out; /* the label's count: prompt tokens of the step, tokens it makes; NaN: not said */
 };

@@ -372,7 +372,10 @@ bool analysis_window(const struct analysis *a, uint32_t stage, size_t max_kernel
         const struct analysis_occurrence *o = &a->occurrences[i];
         if (o->stage != stage) continue;
         double off = fabs((double)(o->wall_end_ns - o->start_ns) - a->stages[stage].wall_ns.median);
-        if (off < nearest) nearest = off, best = o;
+        if (off < nearest) {
+            nearest = off;
+            best = o;
+        }
     }
     if (!best) return false;
     *start_ns = best->start_ns;

@@ -8,7 +8,10 @@
 /* Keeps every stride-th value; when full, every other one of those, and the stride doubles. */
 void stream_stats_add(struct stream_stats *s, double v) {
     s->sum += v;
-    if (!s->v) s->v = xmalloc(STREAM_STATS_MAX * sizeof *s->v), s->stride = 1;
+    if (!s->v) {
+        s->v = xmalloc(STREAM_STATS_MAX * sizeof *s->v);
+        s->stride = 1;
+    }
     if (s->seen++ % s->stride) return;
     if (s->n == STREAM_STATS_MAX) {
         for (size_t i = 0; i < STREAM_STATS_MAX / 2; i++) s->v[i] = s->v[2 * i];
@@ -24,8 +27,10 @@ struct stats stream_stats_take(struct stream_stats *s) {
     if (s->seen > s->n) {
         double half = (r.ci95_high - r.ci95_low) / 2 * sqrt((double)s->n / (double)s->seen);
         r.n = s->seen;
-        r.sum = s->sum, r.mean = s->sum / (double)s->seen;
-        r.ci95_low = r.mean - half, r.ci95_high = r.mean + half;
+        r.sum = s->sum;
+        r.mean = s->sum / (double)s->seen;
+        r.ci95_low = r.mean - half;
+        r.ci95_high = r.mean + half;
     }
     free(s->v);
     *s = (struct stream_stats){ 0 };

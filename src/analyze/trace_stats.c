@@ -20,9 +20,17 @@ void trace_stats_init(struct trace_stats *st) {
 
 void trace_stats_free(struct trace_stats *st) {
     for (size_t i = 0; i < st->ranks.n; i++) free(st->ranks.v[i].comm_starts.v);
-    free(st->events.v), free(st->problems.v), free(st->kernels.v), free(st->ops.v), free(st->stages.v);
-    free(st->gpus.v), free(st->streams.v), free(st->ranks.v);
-    free(st->kernel_index.v), free(st->op_index.v), free(st->stage_index.v);
+    free(st->events.v);
+    free(st->problems.v);
+    free(st->kernels.v);
+    free(st->ops.v);
+    free(st->stages.v);
+    free(st->gpus.v);
+    free(st->streams.v);
+    free(st->ranks.v);
+    free(st->kernel_index.v);
+    free(st->op_index.v);
+    free(st->stage_index.v);
     intern_close(st->names);
     memset(st, 0, sizeof *st);
 }
@@ -178,14 +186,17 @@ int trace_stats_read(struct trace_stats *st, const struct trace_reader *r, const
         vec_push(&st->ranks, rank);
         st->files++;
     }
-    free(t.work.v), free(t.launches.v), free(t.ops.v), free(t.stages.v);
+    free(t.work.v);
+    free(t.launches.v);
+    free(t.ops.v);
+    free(t.stages.v);
     return rc;
 }
 
 /* ---- the end */
 
-static const struct trace_stats
-    *sorting; /* whose names the comparisons use; one thread, set by finish alone */
+/* whose names the comparisons use; one thread, set by finish alone */
+static const struct trace_stats *sorting;
 
 static int by_name(uint32_t a, uint32_t b) {
     return strcmp(intern_text(sorting->names, a), intern_text(sorting->names, b));

@@ -66,8 +66,8 @@ struct trace_stats_rank {
 struct trace_stats_skew { /* of collectives that all ranks ran */
     size_t matched;       /* 0: not comparable; the next two are NaN then */
     double mean_ns, max_ns;
-    size_t
-        slowest; /* index into ranks: most device time outside communication; SIZE_MAX: fewer than two ranks */
+    /* index into ranks: most device time outside communication; SIZE_MAX: fewer than two ranks */
+    size_t slowest;
 };
 
 #define TRACE_STATS_VEC(T) \

@@ -14,8 +14,8 @@ struct gather {
     const struct trace_reader *r;
     struct stats_trace *out;
     uint32_t *names; /* by string number: name + 1; 0: not yet asked for */
-    uint8_t
-        *marks_stage; /* by string number of a domain: 1 no, 2 its ranges count as stages; 0: not yet asked */
+    /* by string number of a domain: 1 no, 2 its ranges count as stages; 0: not yet asked */
+    uint8_t *marks_stage;
     uint32_t strings;
     bool imported; /* from a file of another tool */
     uint64_t counts[TRACE_KIND_END], memcpys, memsets, ops, stages, marks, bad;

@@ -79,8 +79,10 @@ void trace_sweep(struct sweep_range *ranges, size_t nranges, struct sweep_launch
                                                                  : ranges[r].start_ns <= launches[l].at_ns;
         if (range_first)
             enter(&s, (uint32_t)r++);
-        else
-            launch(&s, &launches[l], (uint32_t)l + 1), l++;
+        else {
+            launch(&s, &launches[l], (uint32_t)l + 1);
+            l++;
+        }
     }
     free(s.stack.v);
     free(s.marks);

@@ -40,9 +40,10 @@ void html_script_json(struct strbuf *out, const char *json, size_t n) {
         if (c == '<' || c == '>' || c == '&')
             strbuf_addf(out, "\\u%04x", c);
         else if (c == 0xe2 && i + 2 < n && (unsigned char)json[i + 1] == 0x80 &&
-                 ((unsigned char)json[i + 2] | 1) == 0xa9)
-            strbuf_addstr(out, (unsigned char)json[i + 2] == 0xa8 ? "\\u2028" : "\\u2029"), i += 2;
-        else
+                 ((unsigned char)json[i + 2] | 1) == 0xa9) {
+            strbuf_addstr(out, (unsigned char)json[i + 2] == 0xa8 ? "\\u2028" : "\\u2029");
+            i += 2;
+        } else
             strbuf_addch(out, (char)c);
     }
 }

@@ -189,7 +189,10 @@ void opt_help(const struct opt *rows, size_t n, struct strbuf *out) {
         else if (rows[i].arg)
             strbuf_addf(out, " %s", rows[i].arg);
         size_t used = out->len - from;
-        if (used + 2 > HELP_COLUMN) strbuf_addch(out, '\n'), used = 0;
+        if (used + 2 > HELP_COLUMN) {
+            strbuf_addch(out, '\n');
+            used = 0;
+        }
         strbuf_addchars(out, ' ', HELP_COLUMN - used);
         strbuf_addf(out, "%s\n", rows[i].help);
     }

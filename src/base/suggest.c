@@ -36,5 +36,8 @@ void suggest_try(struct suggest *s, const char *candidate) {
     size_t n = strlen(s->word);
     size_t d = suggest_distance(s->word, candidate);
     if (n >= 2 && strncmp(s->word, candidate, n) == 0) d = MIN(d, 1); /* an unfinished word */
-    if (d < s->best_distance && d < n && d <= MAX(n / 3, 1)) s->best = candidate, s->best_distance = d;
+    if (d < s->best_distance && d < n && d <= MAX(n / 3, 1)) {
+        s->best = candidate;
+        s->best_distance = d;
+    }
 }

@@ -49,8 +49,10 @@ size_t table_find(const struct table *t, const char *head) {
 void table_drop(struct table *t, size_t column) {
     size_t n = t->heads.n, rows = table_rows(t), to = 0;
     free(t->heads.v[column]);
-    for (size_t c = column + 1; c < n; c++)
-        t->heads.v[c - 1] = t->heads.v[c], t->aligns.v[c - 1] = t->aligns.v[c];
+    for (size_t c = column + 1; c < n; c++) {
+        t->heads.v[c - 1] = t->heads.v[c];
+        t->aligns.v[c - 1] = t->aligns.v[c];
+    }
     t->heads.n = t->aligns.n = n - 1;
     for (size_t i = 0; i < rows * n; i++)
         if (i % n == column)
@@ -68,7 +70,10 @@ static char *terminal_cell(const char *text, size_t max) {
     strbuf_add_printable(&s, text, strlen(text));
     if (max && utf8_width(s.buf, s.len) > max) {
         const char *p = s.buf, *end = s.buf + s.len, *keep = p;
-        while (p < end && utf8_width(s.buf, (size_t)(p - s.buf)) < max) keep = p, utf8_next(&p, end);
+        while (p < end && utf8_width(s.buf, (size_t)(p - s.buf)) < max) {
+            keep = p;
+            utf8_next(&p, end);
+        }
         s.len = (size_t)(keep - s.buf);
         strbuf_addstr(&s, ELLIPSIS);
     }

@@ -26,8 +26,8 @@ struct table {
         size_t n, cap;
     } aligns;
     size_t text_max_width; /* terminal cells wider than this are cut with an ellipsis; 0: never */
-    size_t
-        text_line_width; /* lines that would be longer have their first column cut, to 12 at least; 0: never */
+    /* lines that would be longer have their first column cut, to 12 at least; 0: never */
+    size_t text_line_width;
 };
 
 void table_init(struct table *t);

@@ -45,7 +45,9 @@ static _Noreturn void become(const struct tool_run *t, char *const *env, int in,
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    dup2(in, STDIN_FILENO), dup2(log, STDOUT_FILENO), dup2(log, STDERR_FILENO);
+    dup2(in, STDIN_FILENO);
+    dup2(log, STDOUT_FILENO);
+    dup2(log, STDERR_FILENO);
     execve(t->argv[0], t->argv, env);
     _exit(127);
 }

@@ -18,7 +18,10 @@ static const char *scaled(double v, const char *const *suffixes, size_t n, char 
         return out;
     }
     size_t i = 0;
-    while (i + 1 < n && fabs(v) >= 999.5) v /= 1000, i++;
+    while (i + 1 < n && fabs(v) >= 999.5) {
+        v /= 1000;
+        i++;
+    }
     int decimals = i == 0 && v == floor(v) ? 0 : fabs(v) < 9.995 ? 2 : fabs(v) < 99.95 ? 1 : 0;
     snprintf(out, cap, "%.*f%s%s", decimals, v, suffixes[i][0] ? " " : "", suffixes[i]);
     return out;

@@ -46,7 +46,8 @@ static int run(const void *opts, int argc, char **argv) {
     struct cpu_peak p;
     struct err err;
     char bytes[32];
-    (void)argc, (void)argv;
+    (void)argc;
+    (void)argv;
     if (cpu_peak_get(&p, !o->cached, &err) < 0) return command_fail(&err);
     if (!p.cached && !cpu_peak_is_stable(&p))
         log_warn(

@@ -186,7 +186,8 @@ static int dispatch(int argc, char **argv) {
     if (strcmp(argv[0], "help") == 0 && argc == 1)
         return help_all(stdout, global_options, COUNTOF(global_options));
     bool asks = strcmp(argv[0], "help") == 0;
-    argc -= asks, argv += asks;
+    argc -= asks;
+    argv += asks;
     const struct command *c = pick(argc, argv, &used);
     if (!c && is_family(argv[0])) {
         bool wants = asks || (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0));

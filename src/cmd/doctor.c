@@ -63,7 +63,8 @@ static void print_text(const struct doctor *d) {
 static int run(const void *opts, int argc, char **argv) {
     const struct doctor_opts *o = opts;
     struct doctor d = { 0 };
-    (void)argc, (void)argv;
+    (void)argc;
+    (void)argv;
     doctor_examine(&d, o->out);
     if (o->json)
         print_json(&d);

@@ -103,7 +103,10 @@ static char *range_filter(const struct analysis *a, uint32_t range, const char *
     const struct timeline_ranges *r = &a->timeline->ranges;
     const char *domain = timeline_text(a->timeline, r->domain[range]);
     struct strbuf out = STRBUF_INIT;
-    if (*domain) add_escaped(&out, domain, special), strbuf_addch(&out, '@');
+    if (*domain) {
+        add_escaped(&out, domain, special);
+        strbuf_addch(&out, '@');
+    }
     strbuf_addstr(&out, before);
     add_escaped(&out, timeline_text(a->timeline, r->name[range]), special);
     if (!(r->flags[range] & TRACE_RANGE_FREE)) strbuf_addch(&out, '/');
@@ -179,7 +182,10 @@ static void place(const struct analysis *a, const struct passing *v, size_t n, u
     size_t i = first;
     for (; i < n && i - first < MAX_LAUNCHES && met < p->kernels.n; i++)
         for (size_t k = 0; k < p->kernels.n; k++)
-            if (p->kernels.v[k] == v[i].row && !seen[k]) seen[k] = true, met++;
+            if (p->kernels.v[k] == v[i].row && !seen[k]) {
+                seen[k] = true;
+                met++;
+            }
     free(seen);
     p->skip = first;
     p->count = MAX(i - first, 1);

@@ -343,7 +343,8 @@ static void report_again(const struct job *j, const struct problems *more) {
     struct problems all = { 0 };
     for (size_t i = 0; i < run.in.nproblems; i++) problems_add(&all, "%s", run.in.problems[i]);
     for (size_t i = 0; i < more->n; i++) problems_add(&all, "%s", more->v[i]);
-    run.in.problems = (const char *const *)all.v, run.in.nproblems = all.n;
+    run.in.problems = (const char *const *)all.v;
+    run.in.nproblems = all.n;
     run.in.version = build_version();
     if (report_write_all(dir, &run.in, &err) < 0) log_error("%s", err.msg);
     report_run_close(&run);

@@ -61,7 +61,8 @@ static void static_json(const struct profile_run *run, const struct profile_resu
     if (run->plan->model) {
         model_json(&j, run->plan->model);
     } else {
-        jsonw_key(&j, "model"), jsonw_null(&j);
+        jsonw_key(&j, "model");
+        jsonw_null(&j);
         jsonw_kstr(&j, "unknown_because", run->plan->model_note.msg);
     }
     jsonw_kobject(&j, "peak");

@@ -93,7 +93,9 @@ static bool median_cost(const struct profile_run *run, const char *stage, struct
             !profile_cost(run->plan, run->peak, &run->images[rep->item], stage, &rep->answer, &c))
             continue;
         *out = c; /* the shares within it, from the last */
-        flops[n] = c.flops, bytes[n] = c.bytes, floors[n++] = c.floor_s;
+        flops[n] = c.flops;
+        bytes[n] = c.bytes;
+        floors[n++] = c.floor_s;
     }
     if (n) {
         out->flops = median_of(flops, n);
@@ -184,7 +186,9 @@ static void fill_model_level(struct profile_results *r, const struct profile_run
         double ms = median_of(s->ms, s->n);
         if (s->parent) continue;
         if (isnan(ms) && isnan(s->flops)) continue; /* one token made: there is no decode */
-        flops += s->flops, bytes += s->bytes, seconds += ms * 1e-3;
+        flops += s->flops;
+        bytes += s->bytes;
+        seconds += ms * 1e-3;
     }
     if (!(seconds > 0)) return;
     r->in.model_mfu = flops / (seconds * run->peak->peak.flop_per_s);
@@ -494,7 +498,10 @@ void profile_results_open(struct profile_results *r, const struct profile_run *r
 void profile_results_close(struct profile_results *r) {
     if (r->in.analysis) analysis_free(&r->analysis);
     timeline_close(r->timeline);
-    for (size_t i = 0; i < r->nstages; i++) free(r->stages[i].ms), free(r->stages[i].tokens);
+    for (size_t i = 0; i < r->nstages; i++) {
+        free(r->stages[i].ms);
+        free(r->stages[i].tokens);
+    }
     free(r->stages);
     free(r->rows);
     free(r->figures);

@@ -42,7 +42,8 @@ static int add_model(struct report_run *r, const struct report_opts *o, struct r
         report_run_analyze(r, options);
     else
         log_warn("--model: %s; no MFU, MBU or floor", why);
-    options->costs = NULL, options->ncosts = 0;
+    options->costs = NULL;
+    options->ncosts = 0;
     options->model = NULL;
     llm_model_free(m);
     return 0;

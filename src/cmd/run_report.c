@@ -34,10 +34,17 @@ static struct report_kv *env_rows(const struct env *e) {
 static int write_out(struct run_report *r, struct report_run *run, struct err *err) {
     struct report_input *in = &run->in;
     struct report_kv *env = env_rows(r->env);
-    in->run_id = r->run_id, in->title = r->title, in->command = r->command, in->version = build_version();
+    in->run_id = r->run_id;
+    in->title = r->title;
+    in->command = r->command;
+    in->version = build_version();
     if (r->started_wall_ns) in->started_wall_ns = r->started_wall_ns;
-    if (r->env->n) in->env = env, in->nenv = r->env->n;
-    in->problems = (const char *const *)r->problems.v, in->nproblems = r->problems.n;
+    if (r->env->n) {
+        in->env = env;
+        in->nenv = r->env->n;
+    }
+    in->problems = (const char *const *)r->problems.v;
+    in->nproblems = r->problems.n;
     int rc = r->write_files ? report_write_all(r->dir, in, err) : 0;
     if (r->print) {
         struct strbuf screen = STRBUF_INIT;

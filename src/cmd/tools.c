@@ -255,7 +255,10 @@ bool tools_nsys(const struct tools *t) {
             SAY(t, "Nsight Systems left no report%s",
                 holds_bytes(raw) ? ", only its raw data in nsys/report.qdstrm" : "");
         free_words(&w);
-        free(base), free(report), free(raw), free(log_path);
+        free(base);
+        free(report);
+        free(raw);
+        free(log_path);
     }
     free(nsys);
     free(dir);

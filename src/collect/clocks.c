@@ -65,7 +65,10 @@ static void fit(double *a, double *b, double *residual) {
     for (unsigned i = 0; i < pairs.n; i++) {
         double x = (double)(pairs.v[i].gpu - first->gpu),
                y = (double)((int64_t)(pairs.v[i].wall - pairs.v[i].gpu) - base);
-        sx += x, sy += y, sxx += x * x, sxy += x * y;
+        sx += x;
+        sy += y;
+        sxx += x * x;
+        sxy += x * y;
     }
     double det = n * sxx - sx * sx;
     *b = det > 0 ? (n * sxy - sx * sy) / det : 0;

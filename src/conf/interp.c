@@ -36,9 +36,10 @@ static int fail(struct interp *in, const struct conf_node *at, const char *fmt, 
 static size_t expression_length(const char *p) {
     int depth = 0;
     for (size_t i = 0; p[i]; i++) {
-        if (p[i] == '$' && p[i + 1] == '{')
-            depth++, i++;
-        else if (p[i] == '}' && --depth == 0)
+        if (p[i] == '$' && p[i + 1] == '{') {
+            depth++;
+            i++;
+        } else if (p[i] == '}' && --depth == 0)
             return i + 1;
     }
     return 0;
@@ -139,8 +140,12 @@ static int take_over(struct interp *in, struct conf_node *n, const char *key) {
     n->quoted = copy->quoted;
     free(n->text);
     n->text = copy->text;
-    n->v = copy->v, n->n = copy->n, n->cap = copy->cap;
-    copy->text = NULL, copy->v = NULL, copy->n = 0;
+    n->v = copy->v;
+    n->n = copy->n;
+    n->cap = copy->cap;
+    copy->text = NULL;
+    copy->v = NULL;
+    copy->n = 0;
     conf_node_free(copy);
     return 0;
 }

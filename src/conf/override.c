@@ -13,12 +13,16 @@ int conf_override_parse(const char *word, struct conf_override *out, struct err 
     *out = (struct conf_override){ .word = word };
     const char *key = word;
     if (!utf8_valid(word, strlen(word))) return err_set(err, "an argument is not valid UTF-8");
-    if (strncmp(word, "++", 2) == 0)
-        out->op = CONF_OP_FORCE, key += 2;
-    else if (*word == '+')
-        out->op = CONF_OP_ADD, key++;
-    else if (*word == '~')
-        out->op = CONF_OP_DELETE, key++;
+    if (strncmp(word, "++", 2) == 0) {
+        out->op = CONF_OP_FORCE;
+        key += 2;
+    } else if (*word == '+') {
+        out->op = CONF_OP_ADD;
+        key++;
+    } else if (*word == '~') {
+        out->op = CONF_OP_DELETE;
+        key++;
+    }
     size_t n = strcspn(key, "=");
     if (key[n] == '=') out->value = key + n + 1;
     if (n == 0 || strcspn(key, " \t\n[]{}\"'$") < n)

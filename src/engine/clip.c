@@ -34,7 +34,9 @@ static void load_layer(struct clip *c, struct weights *w, int i, int inner) {
 struct clip *clip_open(const struct llm_vision *v, struct weights *w) {
     struct clip *c = xcalloc(1, sizeof *c);
     const struct llm_tower *t = &v->tower;
-    c->width = (int)t->hidden, c->heads = (int)t->heads, c->layers = (int)t->layers;
+    c->width = (int)t->hidden;
+    c->heads = (int)t->heads;
+    c->layers = (int)t->layers;
     c->grid = (int)(t->image_size / t->patch);
     c->class_token = weights_vector(w, c->width, WEIGHTS_ROWS, CLIP ".embeddings.class_embedding");
     c->positions = weights_vector(w, (1 + c->grid * c->grid) * c->width, WEIGHTS_ROWS,

@@ -171,10 +171,14 @@ struct decoder *decoder_open(const struct llm_text *c, struct weights *w, int ma
     struct decoder *d = xcalloc(1, sizeof *d);
     bool latent = c->kv_lora_rank > 0;
     d->c = c;
-    d->hidden = (int)c->hidden, d->heads = (int)c->heads, d->layers = (int)c->layers;
+    d->hidden = (int)c->hidden;
+    d->heads = (int)c->heads;
+    d->layers = (int)c->layers;
     d->kv_heads = (int)c->kv_heads;
-    d->dim_k = (int)c->head_dim, d->dim_v = (int)c->v_head_dim;
-    d->vocab = (int)c->vocab, d->max_context = max_context;
+    d->dim_k = (int)c->head_dim;
+    d->dim_v = (int)c->v_head_dim;
+    d->vocab = (int)c->vocab;
+    d->max_context = max_context;
     d->score_scale = (float)((latent ? rope_score_scale(&c->rope) : 1.0) / sqrt(d->dim_k));
     d->layer = xcalloc((size_t)d->layers, sizeof *d->layer);
     d->embed = weights_matrix(w, d->vocab, d->hidden, "model.embed_tokens.weight");

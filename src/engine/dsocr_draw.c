@@ -35,7 +35,9 @@ static struct colour colour_of(size_t group) {
 
 static void set_pixel(struct image *im, int x, int y, struct colour c) {
     uint8_t *p = im->rgb + ((size_t)y * (size_t)im->width + (size_t)x) * 3;
-    p[0] = c.r, p[1] = c.g, p[2] = c.b;
+    p[0] = c.r;
+    p[1] = c.g;
+    p[2] = c.b;
 }
 
 static struct dsocr_box clip(const struct image *im, struct dsocr_box b) { /* corners are inside, both */

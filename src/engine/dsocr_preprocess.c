@@ -171,7 +171,10 @@ void dsocr_layout(const struct dsocr_plan *plan, struct dsocr_row *row) {
 
 static size_t count_marks(const char *p, const char *end) {
     size_t n = 0;
-    while ((p = memmem(p, (size_t)(end - p), IMAGE_MARK, strlen(IMAGE_MARK)))) p += strlen(IMAGE_MARK), n++;
+    while ((p = memmem(p, (size_t)(end - p), IMAGE_MARK, strlen(IMAGE_MARK)))) {
+        p += strlen(IMAGE_MARK);
+        n++;
+    }
     return n;
 }
 

@@ -144,7 +144,10 @@ static void show(const struct job *j, const char *what, uint64_t done, uint64_t 
 }
 
 static void begin(struct job *j, const char *what, uint64_t done, uint64_t unit, uint64_t total) {
-    j->now.what = what, j->now.done = (double)done, j->now.unit = unit, j->now.total = total;
+    j->now.what = what;
+    j->now.done = (double)done;
+    j->now.unit = unit;
+    j->now.total = total;
     show(j, what, done, total);
 }
 
@@ -183,7 +186,10 @@ static bool prefill(struct job *j) {
     record_push(j->rec, RECORD_STAGES, "prefill", -1);
     record_tokens(j->rec, j->e->requests, (uint32_t)j->ids.n, 0);
     struct ops *o = j->e->ops;
-    if (j->r->progress) o->on_step = on_step, o->step_context = j;
+    if (j->r->progress) {
+        o->on_step = on_step;
+        o->step_context = j;
+    }
     bool done = run_prompt(j);
     o->on_step = NULL;
     record_pop(j->rec, RECORD_STAGES);

@@ -24,7 +24,10 @@ static void on_error(png_structp png, const char *message) {
     longjmp(png_jmpbuf(png), 1);
 }
 
-static void on_warning(png_structp png, const char *message) { (void)png, (void)message; }
+static void on_warning(png_structp png, const char *message) {
+    (void)png;
+    (void)message;
+}
 
 static void on_read(png_structp png, png_bytep out, size_t n) {
     struct job *job = png_get_io_ptr(png);

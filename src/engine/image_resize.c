@@ -75,7 +75,9 @@ static void resize_row(const uint8_t *in, uint8_t *out, int width, const struct 
             g += p[1] * w[i];
             b += p[2] * w[i];
         }
-        out[0] = clip8(r), out[1] = clip8(g), out[2] = clip8(b);
+        out[0] = clip8(r);
+        out[1] = clip8(g);
+        out[2] = clip8(b);
     }
 }
 

@@ -125,8 +125,13 @@ static void run_absorb(struct absorb_job *j, threads_fn *task, int rows) {
 static void attend_one(struct decoder *d, struct ops *o, const struct decoder_layer *l, struct attention a) {
     struct absorb_job j = { o, d, &l->kv_b, sizes_of(d) };
     run_absorb(&j, query_task, j.s.nope);
-    a.kv_heads = 1, a.dim_k = j.s.row, a.dim_v = j.s.rank;
-    a.q = d->absorbed, a.k = a.v = l->keys, a.v_row = j.s.row, a.k_head = a.v_head = 0;
+    a.kv_heads = 1;
+    a.dim_k = j.s.row;
+    a.dim_v = j.s.rank;
+    a.q = d->absorbed;
+    a.k = a.v = l->keys;
+    a.v_row = j.s.row;
+    a.k_head = a.v_head = 0;
     a.out = d->sums;
     ops_attention(o, "attention", &a);
     run_absorb(&j, value_task, d->dim_v);
@@ -135,7 +140,9 @@ static void attend_one(struct decoder *d, struct ops *o, const struct decoder_la
 void latent_attention(struct decoder *d, struct ops *o, const struct decoder_layer *l,
                       const struct attention *of) {
     struct attention a = *of;
-    a.kv_heads = d->heads, a.k = d->wide_keys, a.v = d->wide_values;
+    a.kv_heads = d->heads;
+    a.k = d->wide_keys;
+    a.v = d->wide_values;
     project(d, o, l, a.nq, a.base);
     if (a.nq == 1) {
         attend_one(d, o, l, a);

@@ -12,7 +12,10 @@ static void keep_best_groups(const struct moe *e, float *p) {
         int best = -1;
         float best_score = -1.0f;
         for (int i = 0; i < e->n; i++)
-            if (!kept[i / size] && p[i] > best_score) best = i / size, best_score = p[i];
+            if (!kept[i / size] && p[i] > best_score) {
+                best = i / size;
+                best_score = p[i];
+            }
         if (best >= 0) kept[best] = true;
     }
     for (int i = 0; i < e->n; i++)
@@ -45,8 +48,15 @@ static void one_token(struct ops *o, const struct moe *e, const float *x, float 
     const struct expert *v[MOE_MAX_CHOSEN + 1];
     float weights[MOE_MAX_CHOSEN + 1];
     int n = e->k;
-    for (int i = 0; i < n; i++) v[i] = &e->experts[chosen[i].expert], weights[i] = chosen[i].weight;
-    if (e->shared.gate.w.rows) v[n] = &e->shared, weights[n] = 1.0f, n++;
+    for (int i = 0; i < n; i++) {
+        v[i] = &e->experts[chosen[i].expert];
+        weights[i] = chosen[i].weight;
+    }
+    if (e->shared.gate.w.rows) {
+        v[n] = &e->shared;
+        weights[n] = 1.0f;
+        n++;
+    }
     ops_experts_one(o, "experts", v, weights, n, x, y);
 }
 

@@ -93,7 +93,8 @@ static void head_tile(const struct head *h, int q0, float *own) {
     float *rows = NULL, *cols = NULL;
     k->pack(q, h->q + q0 * h->q_row, h->q_row, lanes, h->dim_k);
     if (h->rel_h) {
-        rows = inv + nr, cols = rows + h->side * nr;
+        rows = inv + nr;
+        cols = rows + h->side * nr;
         rel_bias(h, h->rel_h, q, q0, lanes, true, cols + h->side * nr, rows);
         rel_bias(h, h->rel_w, q, q0, lanes, false, cols + h->side * nr, cols);
     }

@@ -157,7 +157,10 @@ static void flush(struct recorder *r) {
     for (uint32_t i = 0; i < r->nevents; i++) add_event(r, &r->events[i], &span);
     for (uint32_t i = 0; i < r->depth; i++) {
         struct open_range *o = &r->open[i];
-        if (!o->in_ns) o->start = ticks_ns(&span, o->start), o->in_ns = true;
+        if (!o->in_ns) {
+            o->start = ticks_ns(&span, o->start);
+            o->in_ns = true;
+        }
     }
     trace_writer_range(r->writer, r->ranges, r->nranges);
     trace_writer_launch(r->writer, r->launches, r->nops);

@@ -33,7 +33,8 @@ static void taps_init(struct taps *t, int from, int to) {
         double centre = (i + 0.5) * scale, total = 0;
         int lo = MAX(0, (int)(centre - support + 0.5)), hi = MIN(from, (int)(centre + support + 0.5));
         float *w = t->weight + (ptrdiff_t)i * t->width;
-        t->first[i] = lo, t->count[i] = hi - lo;
+        t->first[i] = lo;
+        t->count[i] = hi - lo;
         for (int j = lo; j < hi; j++) total += cubic((j - centre + 0.5) / wide);
         for (int j = lo; j < hi; j++) w[j - lo] = (float)(cubic((j - centre + 0.5) / wide) / total);
     }

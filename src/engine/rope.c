@@ -29,8 +29,12 @@ static double yarn_dimension(const struct llm_rope *c, double turns) {
 static double yarn_frequency(const struct llm_rope *c, int i, double f) {
     double low = yarn_dimension(c, given(c->beta_fast, 32));
     double high = yarn_dimension(c, given(c->beta_slow, 1));
-    if (c->whole_dimensions) low = floor(low), high = ceil(high);
-    low = MAX(low, 0.0), high = MIN(high, c->dims - 1.0);
+    if (c->whole_dimensions) {
+        low = floor(low);
+        high = ceil(high);
+    }
+    low = MAX(low, 0.0);
+    high = MIN(high, c->dims - 1.0);
     if (low == high) high += 0.001;
     double ramp = MIN(1.0, MAX(0.0, (i - low) / (high - low)));
     return f / given(c->factor, 1) * ramp + f * (1 - ramp);

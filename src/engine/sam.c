@@ -42,9 +42,14 @@ static struct conv load_conv(struct weights *w, int out, int in, int side, int s
 struct sam *sam_open(const struct llm_vision *c, struct weights *w) {
     struct sam *s = xcalloc(1, sizeof *s);
     const struct llm_tower *t = &c->sam;
-    s->width = (int)t->hidden, s->heads = (int)t->heads, s->layers = (int)t->layers;
-    s->patch = (int)t->patch, s->grid = (int)(t->image_size / t->patch), s->window = (int)t->window;
-    s->neck_width = (int)c->sam_neck, s->out_width = (int)c->sam_down[1];
+    s->width = (int)t->hidden;
+    s->heads = (int)t->heads;
+    s->layers = (int)t->layers;
+    s->patch = (int)t->patch;
+    s->grid = (int)(t->image_size / t->patch);
+    s->window = (int)t->window;
+    s->neck_width = (int)c->sam_neck;
+    s->out_width = (int)c->sam_down[1];
     s->block = xcalloc((size_t)s->layers, sizeof *s->block);
     s->patch_embed = load_conv(w, s->width, 3, s->patch, s->patch, 0, "patch_embed.proj");
     s->patch_embed.bias = weights_vector(w, s->width, WEIGHTS_BIAS, SAM ".patch_embed.proj.bias");
@@ -83,7 +88,8 @@ struct pass {
 
 static void pass_init(struct pass *p, const struct sam *s, int g) {
     size_t inner = (size_t)s->block[0].lin1.w.rows, width = (size_t)s->width, n = (size_t)g * (size_t)g;
-    p->g = g, p->padded = (g + s->window - 1) / s->window * s->window;
+    p->g = g;
+    p->padded = (g + s->window - 1) / s->window * s->window;
     size_t padded = (size_t)p->padded * (size_t)p->padded;
     size_t wide = MAX(MAX(padded * 3 * width, n * inner), n * (size_t)s->neck_width);
     p->x = xmalloc(n * width * sizeof(float));
@@ -191,7 +197,8 @@ static void attend_globally(const struct sam *s, struct ops *o, const struct sam
     if (p->g != s->grid) { /* the tables are for another grid */
         resample_linear(b->rel_h, 2 * s->grid - 1, 2 * p->g - 1, dim, p->rel_h);
         resample_linear(b->rel_w, 2 * s->grid - 1, 2 * p->g - 1, dim, p->rel_w);
-        a.rel_h = p->rel_h, a.rel_w = p->rel_w;
+        a.rel_h = p->rel_h;
+        a.rel_w = p->rel_w;
     }
     ops_linear(o, "qkv", &b->qkv, p->h, width, n, p->wide, 3 * width, OPS_SET);
     ops_qkv_attention(o, "global_attention", &a);

@@ -126,7 +126,8 @@ void threads_close(struct threads *t) {
 int threads_count(const struct threads *t) { return t->count; }
 
 static void run_round(struct threads *t, threads_fn *fn, void *job, int ntasks) {
-    t->fn = fn, t->job = job;
+    t->fn = fn;
+    t->job = job;
     atomic_store_explicit(&t->done, 0, memory_order_relaxed);
     publish(t, ntasks);
     work(t, 0);

@@ -57,7 +57,9 @@ void vision_view(const struct vision *v, struct ops *o, const float *pixels, int
     record_push(o->rec, RECORD_STAGES, "projector", -1);
     project(v, o, clip, sam, (int)tokens, out);
     record_pop(o->rec, RECORD_STAGES);
-    times->sam_ns += t1 - t0, times->clip_ns += t2 - t1, times->projector_ns += clock_mono_ns() - t2;
+    times->sam_ns += t1 - t0;
+    times->clip_ns += t2 - t1;
+    times->projector_ns += clock_mono_ns() - t2;
     free(sam);
     free(clip);
 }

@@ -127,8 +127,10 @@ struct matrix weights_matrix(struct weights *w, int rows, int cols, const char *
         struct weight_view v;
         if (weight_files_find(w->files, name, rows, cols, &v, &w->err) < 0)
             w->failed = true;
-        else
-            m.data = aligned(w, &v, n), m.type = v.type;
+        else {
+            m.data = aligned(w, &v, n);
+            m.type = v.type;
+        }
     } else {
         m.data = make_later(w, n, w->type, name, (float)sqrt(3.0 / cols), 0.0f);
     }

@@ -17,8 +17,9 @@ struct json_members {
     const char *p, *end; /* p: first the opening brace, then what follows a member */
     const char *key, *value;
     size_t key_len, value_len;
-    char
-        kind; /* '"' a string without escapes (value without its quotes), '\\' one with escapes, '{', '[', '0' number or word */
+    /* '"' a string without escapes (value without its quotes), '\\' one with escapes, '{', '[', '0' number
+     * or word */
+    char kind;
 };
 
 static inline const char *json_members_space(const char *p, const char *end) {

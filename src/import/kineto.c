@@ -28,8 +28,8 @@ struct importer {
     struct json_pull *j;
     struct kineto_scratch scratch;
     struct kineto_open open; /* begun, not ended */
-    struct kineto_open
-        unlinked; /* calls and device work without a correlation id: a flow may follow with it */
+    /* calls and device work without a correlation id: a flow may follow with it */
+    struct kineto_open unlinked;
     struct kineto_maker maker;
     struct strbuf text; /* reused */
     uint64_t resyncs, items;

@@ -214,8 +214,10 @@ size_t kineto_args_counters(struct span args, struct span event_name, struct str
         if (tok <= JSON_END) return n;
         if (tok == JSON_NUMBER && json_to_double(j.text, j.len, &values[n]))
             n++;
-        else
-            names->len = before, names->buf[before] = 0;
+        else {
+            names->len = before;
+            names->buf[before] = 0;
+        }
     }
     return n;
 }

@@ -182,9 +182,10 @@ static void take_details(struct ncu *n, struct csv *c, const struct columns *at)
         const struct csv_field *metric = csv_at(c, at->metric);
         if (metric->n)
             take_value(n, k, metric, csv_at(c, at->unit), csv_at(c, at->value));
-        else if (csv_at(c, at->rule)->n)
-            n->rules++, take_advice(k, csv_at(c, at->advice));
-        else
+        else if (csv_at(c, at->rule)->n) {
+            n->rules++;
+            take_advice(k, csv_at(c, at->advice));
+        } else
             n->bad_rows++;
     }
 }
@@ -288,7 +289,10 @@ struct mean {
     size_t n;
 };
 static void mean_add(struct mean *m, double v) {
-    if (!isnan(v)) m->sum += v, m->n++;
+    if (!isnan(v)) {
+        m->sum += v;
+        m->n++;
+    }
 }
 static double mean_of(const struct mean *m) { return m->n ? m->sum / (double)m->n : NAN; }
 

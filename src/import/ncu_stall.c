@@ -25,8 +25,10 @@ static enum ncu_stall reason(const char *p, size_t n, size_t *used) {
     *used = 0;
     for (size_t i = 0; i < COUNTOF(stalls); i++) {
         size_t len = strlen(stalls[i].name);
-        if (len <= n && len > *used && memcmp(p, stalls[i].name, len) == 0)
-            best = (enum ncu_stall)i, *used = len;
+        if (len <= n && len > *used && memcmp(p, stalls[i].name, len) == 0) {
+            best = (enum ncu_stall)i;
+            *used = len;
+        }
     }
     return best;
 }
@@ -77,8 +79,10 @@ static double number_after(const char *text, size_t len, const char *words) {
     if (!hit) return NAN;
     hit += strlen(words);
     size_t n = 0, left = (size_t)(text + len - hit);
-    while (n < left && n < NUMBER_BYTES && (isdigit((unsigned char)hit[n]) || hit[n] == '.'))
-        buf[n] = hit[n], n++;
+    while (n < left && n < NUMBER_BYTES && (isdigit((unsigned char)hit[n]) || hit[n] == '.')) {
+        buf[n] = hit[n];
+        n++;
+    }
     buf[n] = 0;
     return n ? strtod(buf, NULL) : NAN;
 }

@@ -186,9 +186,11 @@ static void read_kernels(struct nsys *n) {
             k.context = sink_u32(nsys_u64(&r, CONTEXT, 0));
             k.stream = sink_u32(nsys_u64(&r, STREAM, 0));
             k.name = kernel_name(n, &r, names, COUNTOF(names));
-            k.grid_x = sink_u32(nsys_u64(&r, GX, 0)), k.grid_y = sink_u32(nsys_u64(&r, GY, 0));
+            k.grid_x = sink_u32(nsys_u64(&r, GX, 0));
+            k.grid_y = sink_u32(nsys_u64(&r, GY, 0));
             k.grid_z = sink_u32(nsys_u64(&r, GZ, 0));
-            k.block_x = sink_u32(nsys_u64(&r, BX, 0)), k.block_y = sink_u32(nsys_u64(&r, BY, 0));
+            k.block_x = sink_u32(nsys_u64(&r, BX, 0));
+            k.block_y = sink_u32(nsys_u64(&r, BY, 0));
             k.block_z = sink_u32(nsys_u64(&r, BZ, 0));
             k.registers = sink_u32(nsys_u64(&r, REGISTERS, 0));
             k.static_smem_bytes = sink_u32(nsys_u64(&r, STATIC, 0));
@@ -285,7 +287,8 @@ static void read_calls(struct nsys *n) {
                 n->sink->problems[SINK_PROBLEM_DUPLICATE]++;
                 continue;
             }
-            last_tid = tid, last_correlation = correlation;
+            last_tid = tid;
+            last_correlation = correlation;
             if (!nsys_interval(n, &r, START, END, &l.start_ns, &l.end_ns)) continue;
             size_t len = 0;
             const char *name = nsys_string(n, nsys_i64(&r, NAME, -1), &len);
@@ -365,7 +368,10 @@ int nsys_import_db(sqlite3 *db, const char *name, struct sink *sink, struct err 
     nsys_read_own(&n);
     count_rows(&n, "CUPTI_ACTIVITY_KIND_CUDA_EVENT", SINK_EVENT_CUDA_EVENT);
     count_rows(&n, "PROFILER_OVERHEAD", SINK_EVENT_OVERHEAD);
-    free(n.strings.v), free(n.text.v), free(n.processes.v), free(n.devices.v);
+    free(n.strings.v);
+    free(n.text.v);
+    free(n.processes.v);
+    free(n.devices.v);
     return 0;
 }
 

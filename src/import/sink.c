@@ -108,7 +108,12 @@ void sink_meta(struct sink *s, const char *key, const char *fmt, ...) {
 }
 
 int sink_finish(struct sink *s, const char *source, struct err *err) {
-    send_range(s), send_launch(s), send_kernel(s), send_copy(s), send_sync(s), send_sample(s);
+    send_range(s);
+    send_launch(s);
+    send_kernel(s);
+    send_copy(s);
+    send_sync(s);
+    send_sample(s);
     char key[64];
     sink_meta(s, "source", "%s", source);
     for (unsigned i = 0; i < SINK_EVENT_END; i++) {

@@ -72,7 +72,10 @@ static double weight_bytes(const struct llm_model *m, const struct llm_op *op, d
 static void add_kv(const struct llm_op *op, const struct llm_pass *p, double width, struct llm_cost *c) {
     double numbers = (double)op->kv * (double)op->count * (double)p->batch * width;
     double past = (double)p->past, fresh = (double)p->tokens;
-    if (op->window) past = fmin(past, (double)op->window - 1), fresh = fmin(fresh, (double)op->window);
+    if (op->window) {
+        past = fmin(past, (double)op->window - 1);
+        fresh = fmin(fresh, (double)op->window);
+    }
     c->kv_read_bytes = numbers * past;
     c->kv_write_bytes = numbers * fresh;
 }
@@ -104,7 +107,10 @@ struct llm_cost llm_cost_op(const struct llm_model *m, const struct llm_setup *s
     c.bytes = c.weight_bytes + c.kv_read_bytes + c.kv_write_bytes + c.io_bytes;
     if (op->kind == LLM_OP_ATTENTION) c.full_attention_flops = attention_flops(op, full_pairs(op, pass));
     set_floor(op, &c, &s->peak);
-    if (op->kind != LLM_OP_ATTENTION) c.weights_s = c.floor_s, c.weights_compute_bound_s = c.compute_bound_s;
+    if (op->kind != LLM_OP_ATTENTION) {
+        c.weights_s = c.floor_s;
+        c.weights_compute_bound_s = c.compute_bound_s;
+    }
     return c;
 }
 

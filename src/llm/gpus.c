@@ -700,7 +700,10 @@ static const struct llm_gpu *by_words(const char *key) {
     for (size_t i = 0; i < COUNTOF(gpus); i++) {
         simplify(gpus[i].name, name, sizeof name);
         int n = other_variant(key, name) ? -1 : MAX(words_in(name, key), words_in(key, name));
-        if (n > most) most = n, best = &gpus[i];
+        if (n > most) {
+            most = n;
+            best = &gpus[i];
+        }
     }
     return best;
 }

@@ -119,10 +119,12 @@ static int plan_qwen(const struct llm_model *m, uint64_t width, uint64_t height,
     double wb = MAX(unit, nearbyint(w / unit) * unit), hb = MAX(unit, nearbyint(h / unit) * unit);
     if (wb * hb > (double)v->max_pixels) {
         double beta = sqrt(w * h / (double)v->max_pixels);
-        wb = MAX(unit, floor(w / beta / unit) * unit), hb = MAX(unit, floor(h / beta / unit) * unit);
+        wb = MAX(unit, floor(w / beta / unit) * unit);
+        hb = MAX(unit, floor(h / beta / unit) * unit);
     } else if (wb * hb < (double)v->min_pixels) {
         double beta = sqrt((double)v->min_pixels / (w * h));
-        wb = ceil(w * beta / unit) * unit, hb = ceil(h * beta / unit) * unit;
+        wb = ceil(w * beta / unit) * unit;
+        hb = ceil(h * beta / unit) * unit;
     }
     uint64_t cols = (uint64_t)(wb / unit), rows = (uint64_t)(hb / unit);
     add_view(p, (uint64_t)wb, (uint64_t)hb, 1);

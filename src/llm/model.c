@@ -209,7 +209,10 @@ static int read_text(struct reading *r, const struct text_family *fam, bool tied
 static const struct text_family *text_family_of(struct reading *r, const char *usual) {
     const char *prefix, *type = NULL, *architecture = NULL;
     const json_t *section = text_section(r->root, &prefix);
-    if (section) type = string_at(section, "model_type"), architecture = architecture_of(section);
+    if (section) {
+        type = string_at(section, "model_type");
+        architecture = architecture_of(section);
+    }
     const struct text_family *fam = text_family_find(type, architecture);
     if (!fam && type)
         err_set(r->err, "%s: %smodel_type '%.80s' is not a known decoder; known: %s", r->what, prefix, type,
@@ -457,7 +460,8 @@ static char *name_of(const char *config) {
 static void note(struct llm_model *m, const char *path, const char *what) {
     struct llm_notes notes = { m->notes, m->nnotes, m->nnotes };
     notes_add(&notes, "%s: %s: the limits of %s", file_basename(path), what, m->family);
-    m->notes = notes.v, m->nnotes = notes.n;
+    m->notes = notes.v;
+    m->nnotes = notes.n;
 }
 
 /* Newer files have them as edges, which are really pixel counts. */
@@ -477,9 +481,10 @@ static void read_processor(struct llm_model *m, const char *config) {
         json_int_t min = json_integer_value(least), max = json_integer_value(most);
         if (!root)
             note(m, path, err.msg);
-        else if (min > 0 && max >= min)
-            m->vision.min_pixels = (uint64_t)min, m->vision.max_pixels = (uint64_t)max;
-        else if (least || most)
+        else if (min > 0 && max >= min) {
+            m->vision.min_pixels = (uint64_t)min;
+            m->vision.max_pixels = (uint64_t)max;
+        } else if (least || most)
             note(m, path, "min_pixels and max_pixels are no whole numbers, the first not above the second");
         json_decref(root);
     }

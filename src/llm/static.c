@@ -20,8 +20,14 @@ struct llm_device llm_device_of(const struct llm_gpu *gpu, const struct llm_mode
         d.peak.quantized_flop_per_s = llm_gpu_flop_per_s(gpu, m->quantized);
     if (!isnan(d.peak.flop_per_s)) d.peak_source = "table";
     if (!isnan(d.peak.bytes_per_s)) d.bandwidth_source = "table";
-    if (tflops > 0) d.peak.flop_per_s = tflops * 1e12, d.peak_source = tflops_source;
-    if (gbps > 0) d.peak.bytes_per_s = gbps * 1e9, d.bandwidth_source = "--peak-gbps";
+    if (tflops > 0) {
+        d.peak.flop_per_s = tflops * 1e12;
+        d.peak_source = tflops_source;
+    }
+    if (gbps > 0) {
+        d.peak.bytes_per_s = gbps * 1e9;
+        d.bandwidth_source = "--peak-gbps";
+    }
     return d;
 }
 
@@ -187,8 +193,10 @@ int llm_static_eval(const struct llm_model *m, const struct llm_workload *w, con
         m->text.max_positions < MAX(r->work.context, r->work.prompt_tokens + r->work.new_tokens))
         notes_add(&warnings, "the workload reaches past max_position_embeddings, %" PRIu64,
                   m->text.max_positions);
-    r->assumptions = assumptions.v, r->nassumptions = assumptions.n;
-    r->warnings = warnings.v, r->nwarnings = warnings.n;
+    r->assumptions = assumptions.v;
+    r->nassumptions = assumptions.n;
+    r->warnings = warnings.v;
+    r->nwarnings = warnings.n;
     return 0;
 }
 

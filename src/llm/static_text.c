@@ -182,13 +182,16 @@ static void memory_lines(const struct llm_static *r, enum llm_print how, struct 
     struct table t;
     char a[CELL], b[CELL];
     start(&t, heads, COUNTOF(heads));
-    table_cell(&t, "weights"), cell_bytes(&t, r->weight_bytes);
+    table_cell(&t, "weights");
+    cell_bytes(&t, r->weight_bytes);
     if (r->model->decodes) {
         table_cell(&t, "KV cache at the end (%s a token)", units_bytes(r->kv_bytes_per_token, a, sizeof a));
         cell_bytes(&t, r->kv_bytes_at_end);
     }
-    table_cell(&t, "activations, peak (estimate)"), cell_bytes(&t, r->activation_bytes);
-    table_cell(&t, "together"), cell_bytes(&t, r->memory_bytes);
+    table_cell(&t, "activations, peak (estimate)");
+    cell_bytes(&t, r->activation_bytes);
+    table_cell(&t, "together");
+    cell_bytes(&t, r->memory_bytes);
     finish(&t, how, out);
     int fits = llm_static_fits(r);
     if (fits >= 0)
@@ -258,14 +261,20 @@ static void file_lines(const struct llm_static *r, struct strbuf *out) {
 void llm_static_text(const struct llm_static *r, enum llm_print how, bool operators, struct strbuf *out) {
     const char *gap = how == LLM_PRINT_MARKDOWN ? "\n" : "";
     title(r, how, out);
-    strbuf_addstr(out, gap), work_line(r, out);
-    strbuf_addstr(out, gap), device_line(r, out);
-    if (r->files.found) strbuf_addstr(out, gap), file_lines(r, out);
+    strbuf_addstr(out, gap);
+    work_line(r, out);
+    strbuf_addstr(out, gap);
+    device_line(r, out);
+    if (r->files.found) {
+        strbuf_addstr(out, gap);
+        file_lines(r, out);
+    }
     heading(out, how, "Parameters");
     params_table(r, how, out);
     heading(out, how, "Cost");
     stages_table(r, how, out);
-    strbuf_addstr(out, gap), ceilings(r, out);
+    strbuf_addstr(out, gap);
+    ceilings(r, out);
     heading(out, how, "Memory");
     memory_lines(r, how, out);
     if (operators) operator_tables(r, how, out);

@@ -72,7 +72,10 @@ static struct llm_sweep_point point(const struct llm_static *base, const struct 
     uint64_t batch = base->work.batch, prompt = base->work.prompt_tokens, context = base->work.context;
     struct llm_static r;
     if (s->what == LLM_SWEEP_BATCH) batch = v;
-    if (s->what == LLM_SWEEP_PROMPT) prompt = v, context = v + 1;
+    if (s->what == LLM_SWEEP_PROMPT) {
+        prompt = v;
+        context = v + 1;
+    }
     if (s->what == LLM_SWEEP_CONTEXT) context = v;
     llm_static_vary(base, batch, prompt, context, &r);
     const struct llm_peak *peak = &base->setup.peak;

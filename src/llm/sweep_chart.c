@@ -68,7 +68,10 @@ static struct axis axis_of(const struct llm_sweep *s, const struct panel *p) {
     for (size_t k = 0; k < p->n; k++)
         for (size_t i = 0; i < s->npoints; i++) {
             double v = log10(p->lines[k].value(&s->points[i]));
-            if (isfinite(v)) a.low = fmin(a.low, v), a.high = fmax(a.high, v);
+            if (isfinite(v)) {
+                a.low = fmin(a.low, v);
+                a.high = fmax(a.high, v);
+            }
         }
     if (!isfinite(a.low)) return (struct axis){ 0, 1 };
     a.low = floor(a.low + 1e-9);

@@ -250,7 +250,10 @@ void text_ops(struct llm_model *m, const struct text_family *fam, int stage, con
                          .has = conditions(&m->text, fam),
                          .quantized = quant->dtype,
                          .quant_scope = quant->scope };
-    if (fam->traits & TEXT_CLIP) b.tokens = LLM_ROWS_TEXT, b.causal = LLM_PAIRS_TEXT;
+    if (fam->traits & TEXT_CLIP) {
+        b.tokens = LLM_ROWS_TEXT;
+        b.causal = LLM_PAIRS_TEXT;
+    }
     fill_numbers(&m->text, b.numbers);
     if (fam->traits & TEXT_CLIP) b.numbers[KV_CACHE] = 0;
     oprow_add(&b, decoder, COUNTOF(decoder));

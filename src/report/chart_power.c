@@ -57,7 +57,8 @@ bool chart_power_of(const struct analysis_power *p, const struct chart_form *for
     if (form->alone) svg_style(out, chart_alone_css());
     l.most = p->watts_max > 0 ? ceil(p->watts_max / 50) * 50 : 1;
     draw_lane(&l, p, true, out);
-    l.top = 126, l.bottom = 222;
+    l.top = 126;
+    l.bottom = 222;
     l.most = p->sm_mhz_max > 0 ? ceil(p->sm_mhz_max / 500) * 500 : 1;
     draw_lane(&l, p, false, out);
     svg_text(out, l.left, 244, SVG_START, "", "0 s");

@@ -26,8 +26,10 @@ static bool drawable(const struct analysis_point *p) {
 }
 
 static void include(struct plane *p, double intensity, double rate) {
-    p->x0 = fmin(p->x0, log10(intensity)), p->x1 = fmax(p->x1, log10(intensity));
-    p->y0 = fmin(p->y0, log10(rate)), p->y1 = fmax(p->y1, log10(rate));
+    p->x0 = fmin(p->x0, log10(intensity));
+    p->x1 = fmax(p->x1, log10(intensity));
+    p->y0 = fmin(p->y0, log10(rate));
+    p->y1 = fmax(p->y1, log10(rate));
 }
 
 /* Bounds of points and roof, with some air. False: no point. */
@@ -35,11 +37,16 @@ static bool fit(struct plane *p, const struct analysis *a, double peak_flops, do
     bool any = false;
     *p = (struct plane){ .x0 = INFINITY, .x1 = -INFINITY, .y0 = INFINITY, .y1 = -INFINITY };
     for (size_t i = 0; i < a->nroofline; i++)
-        if (drawable(&a->roofline[i]))
-            include(p, a->roofline[i].intensity, a->roofline[i].flop_per_s), any = true;
+        if (drawable(&a->roofline[i])) {
+            include(p, a->roofline[i].intensity, a->roofline[i].flop_per_s);
+            any = true;
+        }
     if (!any) return false;
     if (peak_flops > 0 && peak_bytes > 0) include(p, peak_flops / peak_bytes, peak_flops);
-    p->x0 -= 0.5, p->x1 += 0.5, p->y0 -= 0.4, p->y1 += 0.3;
+    p->x0 -= 0.5;
+    p->x1 += 0.5;
+    p->y0 -= 0.4;
+    p->y1 += 0.3;
     return true;
 }
 
@@ -91,9 +98,15 @@ struct labels {
 
 static double free_place(struct labels *l, double x0, double x1, double y) {
     for (size_t i = 0; i < l->n; i++)
-        if (x0 < l->v[i].x1 && x1 > l->v[i].x0 && fabs(y - l->v[i].y) < 13)
-            y = l->v[i].y + 13, i = (size_t)-1;
-    if (l->n < COUNTOF(l->v)) l->v[l->n].x0 = x0, l->v[l->n].x1 = x1, l->v[l->n++].y = y;
+        if (x0 < l->v[i].x1 && x1 > l->v[i].x0 && fabs(y - l->v[i].y) < 13) {
+            y = l->v[i].y + 13;
+            i = (size_t)-1;
+        }
+    if (l->n < COUNTOF(l->v)) {
+        l->v[l->n].x0 = x0;
+        l->v[l->n].x1 = x1;
+        l->v[l->n++].y = y;
+    }
     return y;
 }
 
@@ -121,7 +134,10 @@ bool chart_roofline(const struct view *v, const struct chart_form *form, struct 
     double peak_flops = view_peak_flops(v), peak_bytes = view_peak_bytes(v), longest = 1;
     if (!v->a || !fit(&p, v->a, peak_flops, peak_bytes)) return false;
     double height = form->width > 600 ? 420 : 330;
-    p.left = 62, p.right = form->width - 12, p.top = 24, p.bottom = height - 44;
+    p.left = 62;
+    p.right = form->width - 12;
+    p.top = 24;
+    p.bottom = height - 44;
     svg_open(out, form->width, height, form->css_class,
              "Roofline: what each kernel and stage reaches of the device");
     if (form->alone) svg_style(out, chart_alone_css());

@@ -92,7 +92,8 @@ static void compare_stages(const json_t *a, const json_t *b, struct comparison *
         const json_t *other = find_stage(b, &r);
         if (other) {
             struct compare_row s = stage_row(other);
-            r.b = s.a, r.b_stats = s.a_stats;
+            r.b = s.a;
+            r.b_stats = s.a_stats;
             compare_one(&r, false);
         }
         vec_push(&c->stages, r);
@@ -101,7 +102,11 @@ static void compare_stages(const json_t *a, const json_t *b, struct comparison *
         if (!is_wanted_stage(json_array_get(b, i))) continue;
         struct compare_row r = stage_row(json_array_get(b, i));
         if (find_stage(a, &r)) continue;
-        r.b = r.a, r.b_stats = r.a_stats, r.a = NAN, r.a_stats = stats_none(), r.verdict = COMPARE_ONLY_B;
+        r.b = r.a;
+        r.b_stats = r.a_stats;
+        r.a = NAN;
+        r.a_stats = stats_none();
+        r.verdict = COMPARE_ONLY_B;
         vec_push(&c->stages, r);
     }
 }
@@ -113,8 +118,10 @@ static void compare_figures(const struct report_memory *a, const struct report_m
             const struct report_figure *f = &a->figures[i], *g = &b->figures[j];
             if (strcmp(f->key, g->key) != 0) continue;
             struct compare_row r = { .name = f->name, .unit = f->unit ? f->unit : "" };
-            r.a_stats = stats_of(f->values, f->n), r.b_stats = stats_of(g->values, g->n);
-            r.a = r.a_stats.median, r.b = r.b_stats.median;
+            r.a_stats = stats_of(f->values, f->n);
+            r.b_stats = stats_of(g->values, g->n);
+            r.a = r.a_stats.median;
+            r.b = r.b_stats.median;
             compare_one(&r, f->larger_is_better);
             vec_push(&c->figures, r);
             break;

@@ -40,8 +40,8 @@ struct compare_env {
     const char *key, *a, *b; /* NULL: not there */
 };
 
-struct
-    compare_promise { /* a finding of A that B does not have: what it promised at most, and what its stage gained */
+/* a finding of A that B does not have: what it promised at most, and what its stage gained */
+struct compare_promise {
     const char *stage, *rule;
     double bound_ms;
     struct stats_difference gain; /* ms, A - B: larger is faster */

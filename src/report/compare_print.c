@@ -148,11 +148,17 @@ void compare_text(const struct comparison *c, enum compare_form form, struct str
 /* ---- JSON */
 static void json_row(struct jsonw *j, const struct compare_row *r) {
     jsonw_object(j);
-    jsonw_kstr(j, "name", r->name), jsonw_kstr(j, "parent", r->parent), jsonw_kstr(j, "unit", r->unit);
-    jsonw_knum(j, "a", r->a), jsonw_knum(j, "b", r->b), jsonw_knum(j, "change", r->change);
+    jsonw_kstr(j, "name", r->name);
+    jsonw_kstr(j, "parent", r->parent);
+    jsonw_kstr(j, "unit", r->unit);
+    jsonw_knum(j, "a", r->a);
+    jsonw_knum(j, "b", r->b);
+    jsonw_knum(j, "change", r->change);
     jsonw_knum(j, "difference_of_means", r->difference.difference);
-    jsonw_knum(j, "ci95_low", r->difference.low), jsonw_knum(j, "ci95_high", r->difference.high);
-    jsonw_ku64(j, "a_repeats", r->a_stats.n), jsonw_ku64(j, "b_repeats", r->b_stats.n);
+    jsonw_knum(j, "ci95_low", r->difference.low);
+    jsonw_knum(j, "ci95_high", r->difference.high);
+    jsonw_ku64(j, "a_repeats", r->a_stats.n);
+    jsonw_ku64(j, "b_repeats", r->b_stats.n);
     jsonw_kstr(j, "verdict", compare_verdict_name(r));
     jsonw_end(j);
 }
@@ -163,9 +169,11 @@ static void json_work(struct jsonw *j, const char *key, const struct compare_wor
         jsonw_object(j);
         jsonw_kstr(j, "name", v[i].name);
         if (v[i].category) jsonw_kstr(j, "category", v[i].category);
-        jsonw_knum(j, "a_ns", v[i].a_ns), jsonw_knum(j, "b_ns", v[i].b_ns),
-            jsonw_knum(j, "change_ns", v[i].change_ns);
-        jsonw_knum(j, "a_calls", v[i].a_calls), jsonw_knum(j, "b_calls", v[i].b_calls);
+        jsonw_knum(j, "a_ns", v[i].a_ns);
+        jsonw_knum(j, "b_ns", v[i].b_ns);
+        jsonw_knum(j, "change_ns", v[i].change_ns);
+        jsonw_knum(j, "a_calls", v[i].a_calls);
+        jsonw_knum(j, "b_calls", v[i].b_calls);
         jsonw_end(j);
     }
     jsonw_end(j);
@@ -175,9 +183,12 @@ void compare_json(const struct comparison *c, struct strbuf *out) {
     struct jsonw j;
     jsonw_start(&j, out, JSONW_PRETTY);
     jsonw_object(&j);
-    jsonw_kstr(&j, "schema", "inferprof-compare"), jsonw_ku64(&j, "schema_version", 1);
-    jsonw_kstr(&j, "a", c->a_name), jsonw_kstr(&j, "b", c->b_name);
-    jsonw_kbool(&j, "other_subject", c->other_subject), jsonw_kbool(&j, "other_work", c->other_work);
+    jsonw_kstr(&j, "schema", "inferprof-compare");
+    jsonw_ku64(&j, "schema_version", 1);
+    jsonw_kstr(&j, "a", c->a_name);
+    jsonw_kstr(&j, "b", c->b_name);
+    jsonw_kbool(&j, "other_subject", c->other_subject);
+    jsonw_kbool(&j, "other_work", c->other_work);
     jsonw_karray(&j, "stages");
     for (size_t i = 0; i < c->stages.n; i++) json_row(&j, &c->stages.v[i]);
     jsonw_end(&j);
@@ -188,9 +199,12 @@ void compare_json(const struct comparison *c, struct strbuf *out) {
     for (size_t i = 0; i < c->promises.n; i++) {
         const struct compare_promise *p = &c->promises.v[i];
         jsonw_object(&j);
-        jsonw_kstr(&j, "stage", p->stage), jsonw_kstr(&j, "rule", p->rule);
-        jsonw_knum(&j, "bound_ms", p->bound_ms), jsonw_knum(&j, "gain_ms", p->gain.difference);
-        jsonw_knum(&j, "ci95_low", p->gain.low), jsonw_knum(&j, "ci95_high", p->gain.high);
+        jsonw_kstr(&j, "stage", p->stage);
+        jsonw_kstr(&j, "rule", p->rule);
+        jsonw_knum(&j, "bound_ms", p->bound_ms);
+        jsonw_knum(&j, "gain_ms", p->gain.difference);
+        jsonw_knum(&j, "ci95_low", p->gain.low);
+        jsonw_knum(&j, "ci95_high", p->gain.high);
         jsonw_end(&j);
     }
     jsonw_end(&j);
@@ -199,8 +213,9 @@ void compare_json(const struct comparison *c, struct strbuf *out) {
     jsonw_karray(&j, "environment");
     for (size_t i = 0; i < c->env.n; i++) {
         jsonw_object(&j);
-        jsonw_kstr(&j, "key", c->env.v[i].key), jsonw_kstr(&j, "a", c->env.v[i].a),
-            jsonw_kstr(&j, "b", c->env.v[i].b);
+        jsonw_kstr(&j, "key", c->env.v[i].key);
+        jsonw_kstr(&j, "a", c->env.v[i].a);
+        jsonw_kstr(&j, "b", c->env.v[i].b);
         jsonw_end(&j);
     }
     jsonw_end(&j);

@@ -94,8 +94,11 @@ static bool parse_bound(const char **p, double *value, bool *is_time) {
     *is_time = false;
     for (size_t i = 0; i < COUNTOF(units) && !*is_time; i++) {
         size_t n = strlen(units[i].unit);
-        if (strncmp(end, units[i].unit, n) == 0 && !isalpha((unsigned char)end[n]))
-            *value *= units[i].ns, *is_time = true, end += n;
+        if (strncmp(end, units[i].unit, n) == 0 && !isalpha((unsigned char)end[n])) {
+            *value *= units[i].ns;
+            *is_time = true;
+            end += n;
+        }
     }
     *p = end;
     return true;
@@ -108,7 +111,10 @@ static int occurrences_bounds(struct export_job *x, uint32_t stage, double from,
         const struct analysis_occurrence *o = &x->a->occurrences[i];
         if (o->stage != stage) continue;
         if (at >= from && at <= to) {
-            if (!any) x->from_ns = o->start_ns, x->to_ns = o->wall_end_ns;
+            if (!any) {
+                x->from_ns = o->start_ns;
+                x->to_ns = o->wall_end_ns;
+            }
             x->to_ns = MAX(x->to_ns, o->wall_end_ns);
             any = true;
         }
@@ -138,10 +144,14 @@ int export_window_parse(const char *text, struct export_stretch *out, struct err
         return err_set(err, "--window: '%s' names no stage; expected STAGE[:FROM..TO]", text);
     if (!p) return 0;
     bool good = out->bounded = parse_bound(&p, &out->from, &out->is_time);
-    if (good && strncmp(p, "..", 2) == 0)
-        p += 2, good = parse_bound(&p, &out->to, &to_time);
-    else
-        out->to = out->from, to_time = out->is_time, good = good && !to_time; /* a single occurrence */
+    if (good && strncmp(p, "..", 2) == 0) {
+        p += 2;
+        good = parse_bound(&p, &out->to, &to_time);
+    } else {
+        out->to = out->from;
+        to_time = out->is_time;
+        good = good && !to_time;
+    } /* a single occurrence */
     if (!good || *p || out->is_time != to_time || out->to < out->from || out->to > 1e18)
         return err_set(err,
                        "--window: '%s' is not a stretch; expected occurrences (2..5) or times (10ms..25ms)",

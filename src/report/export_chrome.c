@@ -140,7 +140,10 @@ static void ranges(struct chrome *c) {
         slice(c, cat, timeline_text(tl, r->name[i]), export_pid(c->x, t->process), t->tid, r->start_ns[i],
               r->end_ns[i]);
         const char *detail = timeline_text(tl, r->detail[i]);
-        if (*detail) strbuf_addstr(&c->text, "\"detail\":"), quoted(c, detail);
+        if (*detail) {
+            strbuf_addstr(&c->text, "\"detail\":");
+            quoted(c, detail);
+        }
         slice_end(c);
     }
 }
@@ -198,7 +201,10 @@ static void device_properties(struct chrome *c) {
         const struct timeline_device *d = &tl->devices[i];
         strbuf_addf(&c->text, "%s{\"id\":%zu,\"name\":", i ? "," : "", i);
         quoted(c, timeline_text(tl, d->name));
-        if (d->uuid) strbuf_addstr(&c->text, ",\"uuid\":"), quoted(c, timeline_text(tl, d->uuid));
+        if (d->uuid) {
+            strbuf_addstr(&c->text, ",\"uuid\":");
+            quoted(c, timeline_text(tl, d->uuid));
+        }
         if (d->cc_major)
             strbuf_addf(&c->text, ",\"computeMajor\":%u,\"computeMinor\":%u", d->cc_major, d->cc_minor);
         if (d->sms) strbuf_addf(&c->text, ",\"numSms\":%u", d->sms);

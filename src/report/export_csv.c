@@ -44,7 +44,9 @@ static void row_end(struct csv *c) {
 }
 
 static void times(struct csv *c, uint64_t start, uint64_t end) {
-    num(c, start), num(c, end), num(c, end - start);
+    num(c, start);
+    num(c, end);
+    num(c, end - start);
 }
 
 static void range_name(struct csv *c, uint32_t range) {
@@ -62,14 +64,21 @@ static void kernels(struct csv *c) {
         uint32_t o = a->kernel_occurrence ? a->kernel_occurrence[i] : ANALYSIS_NONE;
         const char *stage = o == ANALYSIS_NONE ? NULL : view_stage_name(a, a->occurrences[o].stage);
         times(c, tl->kernels.start_ns[i], tl->kernels.end_ns[i]);
-        num(c, s->device), num(c, l->context), num(c, l->stream);
+        num(c, s->device);
+        num(c, l->context);
+        num(c, l->stream);
         num(c, tl->kernels.launch[i] == TIMELINE_NONE ? 0 : (uint64_t)tl->kernels.launch[i] + 1);
-        str(c, k->name), str(c, k->short_name), str(c, kernel_category_name(k->category));
-        str(c, kernel_library_name(k->library)), str(c, stage ? stage : "");
+        str(c, k->name);
+        str(c, k->short_name);
+        str(c, kernel_category_name(k->category));
+        str(c, kernel_library_name(k->library));
+        str(c, stage ? stage : "");
         range_name(c, tl->kernels.range[i]);
         for (int d = 0; d < 3; d++) num(c, s->grid[d]);
         for (int d = 0; d < 3; d++) num(c, s->block[d]);
-        num(c, s->registers), num(c, s->static_smem_bytes), num(c, s->dynamic_smem_bytes);
+        num(c, s->registers);
+        num(c, s->static_smem_bytes);
+        num(c, s->dynamic_smem_bytes);
         num(c, tl->kernels.graph ? tl->kernels.graph[i] : 0);
         row_end(c);
     }
@@ -81,9 +90,11 @@ static void copies(struct csv *c) {
         if (!export_has(c->x, k->start_ns[i], k->end_ns[i])) continue;
         const struct timeline_lane *l = &c->x->tl->lanes[k->lane[i]];
         times(c, k->start_ns[i], k->end_ns[i]);
-        num(c, l->device), num(c, l->stream),
-            num(c, k->launch[i] == TIMELINE_NONE ? 0 : (uint64_t)k->launch[i] + 1);
-        str(c, export_copy_name(k->kind[i])), num(c, k->bytes[i]);
+        num(c, l->device);
+        num(c, l->stream);
+        num(c, k->launch[i] == TIMELINE_NONE ? 0 : (uint64_t)k->launch[i] + 1);
+        str(c, export_copy_name(k->kind[i]));
+        num(c, k->bytes[i]);
         range_name(c, k->range[i]);
         row_end(c);
     }
@@ -91,7 +102,8 @@ static void copies(struct csv *c) {
 
 static void thread(struct csv *c, uint32_t id) {
     const struct timeline_thread *t = &c->x->tl->threads[id];
-    num(c, export_pid(c->x, t->process)), num(c, t->tid);
+    num(c, export_pid(c->x, t->process));
+    num(c, t->tid);
 }
 
 static void launches(struct csv *c) {
@@ -99,7 +111,10 @@ static void launches(struct csv *c) {
     for (size_t i = 0; i < k->n; i++) {
         if (!export_has_launch(c->x, i)) continue;
         times(c, k->start_ns[i], k->end_ns[i]);
-        thread(c, k->thread[i]), num(c, i + 1), text(c, k->api[i]), num(c, k->kernels[i]);
+        thread(c, k->thread[i]);
+        num(c, i + 1);
+        text(c, k->api[i]);
+        num(c, k->kernels[i]);
         range_name(c, k->range[i]);
         row_end(c);
     }
@@ -111,8 +126,10 @@ static void ranges(struct csv *c) {
     for (size_t i = 0; i < r->n; i++) {
         if (!export_has(c->x, r->start_ns[i], r->end_ns[i])) continue;
         times(c, r->start_ns[i], r->end_ns[i]);
-        thread(c, r->thread[i]), str(c, r->category[i] < 4 ? categories[r->category[i]] : "");
-        text(c, r->name[i]), text(c, r->detail[i]);
+        thread(c, r->thread[i]);
+        str(c, r->category[i] < 4 ? categories[r->category[i]] : "");
+        text(c, r->name[i]);
+        text(c, r->detail[i]);
         range_name(c, r->parent[i]);
         row_end(c);
     }
@@ -123,7 +140,8 @@ static void syncs(struct csv *c) {
     for (size_t i = 0; i < s->n; i++) {
         if (!export_has(c->x, s->start_ns[i], s->end_ns[i])) continue;
         times(c, s->start_ns[i], s->end_ns[i]);
-        thread(c, s->thread[i]), str(c, export_sync_name(s->kind[i]));
+        thread(c, s->thread[i]);
+        str(c, export_sync_name(s->kind[i]));
         range_name(c, s->range[i]);
         row_end(c);
     }
@@ -137,9 +155,13 @@ static void power(struct csv *c) {
     const struct timeline_powers *p = &c->x->tl->powers;
     for (size_t i = 0; i < p->n; i++) {
         if (!export_has(c->x, p->time_ns[i], p->time_ns[i])) continue;
-        num(c, p->time_ns[i]), num(c, p->device[i]);
-        maybe(c, p->power_mw[i], 1e-3), maybe(c, p->sm_mhz[i], 1), maybe(c, p->memory_mhz[i], 1);
-        maybe(c, p->temperature_c[i], 1), num(c, p->throttle_reasons[i]);
+        num(c, p->time_ns[i]);
+        num(c, p->device[i]);
+        maybe(c, p->power_mw[i], 1e-3);
+        maybe(c, p->sm_mhz[i], 1);
+        maybe(c, p->memory_mhz[i], 1);
+        maybe(c, p->temperature_c[i], 1);
+        num(c, p->throttle_reasons[i]);
         row_end(c);
     }
 }
@@ -151,8 +173,9 @@ static void counters(struct csv *c) {
         const struct timeline_metric_set *set = &c->x->tl->metric_sets[s->set[i]];
         for (uint32_t m = 0; m < set->n; m++) {
             times(c, s->start_ns[i], s->end_ns[i]);
-            num(c, s->device[i]), text(c, set->names[m]),
-                str(c, text_raw((double)s->values[s->first[i] + m]).s);
+            num(c, s->device[i]);
+            text(c, set->names[m]);
+            str(c, text_raw((double)s->values[s->first[i] + m]).s);
             row_end(c);
         }
     }
@@ -162,8 +185,11 @@ static void tokens(struct csv *c) {
     const struct timeline_tokens *t = &c->x->tl->tokens;
     for (size_t i = 0; i < t->n; i++) {
         if (!export_has(c->x, t->time_ns[i], t->time_ns[i])) continue;
-        num(c, t->time_ns[i]), thread(c, t->thread[i]), num(c, t->request[i]);
-        str(c, t->kind[i] == TRACE_TOKEN_MADE ? "made" : "read"), num(c, t->count[i]);
+        num(c, t->time_ns[i]);
+        thread(c, t->thread[i]);
+        num(c, t->request[i]);
+        str(c, t->kind[i] == TRACE_TOKEN_MADE ? "made" : "read");
+        num(c, t->count[i]);
         row_end(c);
     }
 }
@@ -173,10 +199,16 @@ static void gemms(struct csv *c) {
     for (size_t i = 0; i < g->n; i++) {
         const struct trace_gemm *r = &g->v[i];
         if (!export_has(c->x, r->start_ns, r->start_ns)) continue;
-        num(c, r->start_ns), thread(c, r->thread);
+        num(c, r->start_ns);
+        thread(c, r->thread);
         num(c, g->launch[i] == TIMELINE_NONE ? 0 : (uint64_t)g->launch[i] + 1);
-        num(c, r->m), num(c, r->n), num(c, r->k), num(c, r->batch);
-        text(c, r->types), text(c, r->layout), text(c, r->algorithm);
+        num(c, r->m);
+        num(c, r->n);
+        num(c, r->k);
+        num(c, r->batch);
+        text(c, r->types);
+        text(c, r->layout);
+        text(c, r->algorithm);
         row_end(c);
     }
 }

@@ -201,7 +201,10 @@ static void flush(struct perfetto *p, uint64_t base, uint64_t parent, const char
             uint64_t id = base + (t << 32);
             pop_until(p, &stacks[t], id, s->start_ns);
             if (!fits(&stacks[t], s, nest)) continue;
-            if (!stacks[t].used) strbuf_reset(&p->part), track(p, id, parent, name, 0);
+            if (!stacks[t].used) {
+                strbuf_reset(&p->part);
+                track(p, id, parent, name, 0);
+            }
             stacks[t].used = true;
             begin(p, id, s);
             stacks[t].end_ns[stacks[t].depth++] = s->end_ns;
@@ -333,9 +336,10 @@ static void power(struct perfetto *p, uint32_t device) {
     uint64_t watts = 0, clock = 0;
     for (size_t i = 0; i < w->n; i++) {
         if (w->device[i] != device || !export_has(p->x, w->time_ns[i], w->time_ns[i])) continue;
-        if (!watts)
-            watts = counter_track(p, device, "Power", "W"),
+        if (!watts) {
+            watts = counter_track(p, device, "Power", "W");
             clock = counter_track(p, device, "SM clock", "MHz");
+        }
         if (w->power_mw[i] != TRACE_UNKNOWN_U32) count(p, watts, w->time_ns[i], w->power_mw[i] / 1e3);
         if (w->sm_mhz[i] != TRACE_UNKNOWN_U32) count(p, clock, w->time_ns[i], w->sm_mhz[i]);
     }
@@ -371,7 +375,10 @@ int export_perfetto(struct export_job *x, const char *path, struct err *err) {
     processes(&p);
     threads(&p);
     lanes(&p);
-    for (uint32_t i = 0; i < x->tl->ndevices; i++) power(&p, i), samples(&p, i);
+    for (uint32_t i = 0; i < x->tl->ndevices; i++) {
+        power(&p, i);
+        samples(&p, i);
+    }
     strbuf_free(&p.packet);
     strbuf_free(&p.event);
     strbuf_free(&p.part);

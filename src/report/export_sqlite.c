@@ -115,8 +115,12 @@ static uint64_t global_tid(struct database *d, uint32_t thread) {
 
 static void device_work(struct database *d, uint64_t start, uint64_t end, uint32_t lane_id, uint32_t launch) {
     const struct timeline_lane *l = &d->x->tl->lanes[lane_id];
-    num(d, start - d->base), num(d, end - d->base);
-    num(d, l->device), num(d, l->context), num(d, 0), num(d, l->stream);
+    num(d, start - d->base);
+    num(d, end - d->base);
+    num(d, l->device);
+    num(d, l->context);
+    num(d, 0);
+    num(d, l->stream);
     num_or_null(d, launch == TIMELINE_NONE ? 0 : (uint64_t)launch + 1);
     num(d, global_pid(d, l->process));
 }
@@ -141,8 +145,10 @@ static void kernels(struct database *d) {
         num(d, s->registers);
         for (int j = 0; j < 3; j++) num(d, s->grid[j]);
         for (int j = 0; j < 3; j++) num(d, s->block[j]);
-        num(d, s->static_smem_bytes), num(d, s->dynamic_smem_bytes);
-        num_or_null(d, k->graph_node ? k->graph_node[i] : 0), num_or_null(d, k->graph ? k->graph[i] : 0);
+        num(d, s->static_smem_bytes);
+        num(d, s->dynamic_smem_bytes);
+        num_or_null(d, k->graph_node ? k->graph_node[i] : 0);
+        num_or_null(d, k->graph ? k->graph[i] : 0);
         row(d);
     }
 }
@@ -181,8 +187,11 @@ static void launches(struct database *d) {
         if (!export_has_launch(d->x, i)) continue;
         const char *api = timeline_text(d->x->tl, k->api[i]);
         bool driver = strncmp(api, "cu", 2) == 0 && strncmp(api, "cuda", 4) != 0;
-        num(d, k->start_ns[i] - d->base), num(d, k->end_ns[i] - d->base), num(d, driver ? 1 : 0);
-        num(d, global_tid(d, k->thread[i])), num(d, i + 1);
+        num(d, k->start_ns[i] - d->base);
+        num(d, k->end_ns[i] - d->base);
+        num(d, driver ? 1 : 0);
+        num(d, global_tid(d, k->thread[i]));
+        num(d, i + 1);
         name(d, *api ? api : "launch");
         row(d);
     }
@@ -195,9 +204,12 @@ static void syncs(struct database *d) {
            " VALUES (?,?,?,?,?,?)");
     for (size_t i = 0; i < s->n && !d->failed; i++) {
         if (!export_has(d->x, s->start_ns[i], s->end_ns[i])) continue;
-        num(d, s->start_ns[i] - d->base), num(d, s->end_ns[i] - d->base), num(d, s->context[i]),
-            num(d, s->stream[i]);
-        num(d, global_tid(d, s->thread[i]) & ~(uint64_t)0xffffff), num(d, s->kind[i]);
+        num(d, s->start_ns[i] - d->base);
+        num(d, s->end_ns[i] - d->base);
+        num(d, s->context[i]);
+        num(d, s->stream[i]);
+        num(d, global_tid(d, s->thread[i]) & ~(uint64_t)0xffffff);
+        num(d, s->kind[i]);
         row(d);
     }
 }
@@ -214,7 +226,8 @@ static void ranges(struct database *d) {
         else
             num(d, r->end_ns[i] - d->base);
         num(d, mark ? NVTX_MARK : crossing ? NVTX_START_END : NVTX_PUSH_POP);
-        str(d, timeline_text(d->x->tl, r->name[i])), num(d, global_tid(d, r->thread[i]));
+        str(d, timeline_text(d->x->tl, r->name[i]));
+        num(d, global_tid(d, r->thread[i]));
         row(d);
     }
 }
@@ -230,8 +243,10 @@ static void metric_names(struct database *d) {
     for (uint32_t set = 0; set < tl->nmetric_sets; set++)
         for (uint32_t device = 0; device < tl->ndevices; device++)
             for (uint32_t m = 0; m < tl->metric_sets[set].n; m++) {
-                num(d, metric_type(set, device)), str(d, timeline_text(tl, tl->devices[device].name));
-                num(d, m), str(d, timeline_text(tl, tl->metric_sets[set].names[m]));
+                num(d, metric_type(set, device));
+                str(d, timeline_text(tl, tl->devices[device].name));
+                num(d, m);
+                str(d, timeline_text(tl, tl->metric_sets[set].names[m]));
                 row(d);
             }
 }
@@ -247,7 +262,9 @@ static void metrics(struct database *d) {
         for (uint32_t m = 0; m < tl->metric_sets[s->set[i]].n; m++) {
             double value = (double)s->values[s->first[i] + m];
             if (isnan(value)) continue;
-            num(d, s->end_ns[i] - d->base), num(d, metric_type(s->set[i], s->device[i])), num(d, m);
+            num(d, s->end_ns[i] - d->base);
+            num(d, metric_type(s->set[i], s->device[i]));
+            num(d, m);
             real(d, value);
             row(d);
         }
@@ -269,9 +286,14 @@ static void power(struct database *d) {
         "temperatureCelsius,throttleReasons) VALUES (?,?,?,?,?,?,?,?)");
     for (size_t i = 0; i < p->n && !d->failed; i++) {
         if (!export_has(d->x, p->time_ns[i], p->time_ns[i])) continue;
-        num(d, p->time_ns[i] - d->base), num(d, p->device[i]), known(d, p->power_mw[i]);
-        num_or_null(d, p->energy_mj[i]), known(d, p->sm_mhz[i]), known(d, p->memory_mhz[i]);
-        known(d, p->temperature_c[i]), num(d, p->throttle_reasons[i]);
+        num(d, p->time_ns[i] - d->base);
+        num(d, p->device[i]);
+        known(d, p->power_mw[i]);
+        num_or_null(d, p->energy_mj[i]);
+        known(d, p->sm_mhz[i]);
+        known(d, p->memory_mhz[i]);
+        known(d, p->temperature_c[i]);
+        num(d, p->throttle_reasons[i]);
         row(d);
     }
 }
@@ -281,8 +303,11 @@ static void tokens(struct database *d) {
     prepare(d, "INSERT INTO INFERPROF_TOKENS (timestamp,globalTid,request,count,kind) VALUES (?,?,?,?,?)");
     for (size_t i = 0; i < t->n && !d->failed; i++) {
         if (!export_has(d->x, t->time_ns[i], t->time_ns[i])) continue;
-        num(d, t->time_ns[i] - d->base), num(d, global_tid(d, t->thread[i])), num(d, t->request[i]);
-        num(d, t->count[i]), num(d, t->kind[i]);
+        num(d, t->time_ns[i] - d->base);
+        num(d, global_tid(d, t->thread[i]));
+        num(d, t->request[i]);
+        num(d, t->count[i]);
+        num(d, t->kind[i]);
         row(d);
     }
 }
@@ -297,10 +322,15 @@ static void gemms(struct database *d) {
         const struct trace_gemm *g = &tl->gemms.v[i];
         uint32_t launch = tl->gemms.launch[i];
         if (!export_has(d->x, g->start_ns, g->start_ns)) continue;
-        num(d, g->start_ns - d->base), num(d, global_tid(d, g->thread));
+        num(d, g->start_ns - d->base);
+        num(d, global_tid(d, g->thread));
         num_or_null(d, launch == TIMELINE_NONE ? 0 : (uint64_t)launch + 1);
-        num(d, g->m), num(d, g->n), num(d, g->k), num(d, g->batch);
-        name(d, timeline_text(tl, g->types)), name(d, timeline_text(tl, g->layout));
+        num(d, g->m);
+        num(d, g->n);
+        num(d, g->k);
+        num(d, g->batch);
+        name(d, timeline_text(tl, g->types));
+        name(d, timeline_text(tl, g->layout));
         name(d, timeline_text(tl, g->algorithm));
         row(d);
     }
@@ -315,14 +345,22 @@ static void targets(struct database *d) {
         " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
     for (size_t i = 0; i < tl->ndevices; i++) {
         const struct timeline_device *g = &tl->devices[i];
-        num(d, i), str(d, timeline_text(tl, g->name)), str(d, timeline_text(tl, g->uuid));
-        num_or_null(d, g->l2_bytes), num_or_null(d, g->memory_bytes);
+        num(d, i);
+        str(d, timeline_text(tl, g->name));
+        str(d, timeline_text(tl, g->uuid));
+        num_or_null(d, g->l2_bytes);
+        num_or_null(d, g->memory_bytes);
         num_or_null(d, isfinite(g->peak_bytes_per_s) ? (uint64_t)g->peak_bytes_per_s : 0);
-        num_or_null(d, g->sm_clock_khz * 1000), num_or_null(d, g->sms), num(d, i);
-        num_or_null(d, g->smem_per_sm_bytes), num_or_null(d, g->regs_per_sm), num_or_null(d, g->warp_size);
-        num_or_null(d, g->warp_size ? g->max_threads_per_sm / g->warp_size : 0),
-            num_or_null(d, g->max_blocks_per_sm);
-        num_or_null(d, g->cc_major), num_or_null(d, g->cc_minor);
+        num_or_null(d, g->sm_clock_khz * 1000);
+        num_or_null(d, g->sms);
+        num(d, i);
+        num_or_null(d, g->smem_per_sm_bytes);
+        num_or_null(d, g->regs_per_sm);
+        num_or_null(d, g->warp_size);
+        num_or_null(d, g->warp_size ? g->max_threads_per_sm / g->warp_size : 0);
+        num_or_null(d, g->max_blocks_per_sm);
+        num_or_null(d, g->cc_major);
+        num_or_null(d, g->cc_minor);
         row(d);
     }
     prepare(
@@ -330,7 +368,10 @@ static void targets(struct database *d) {
         "INSERT INTO TARGET_INFO_CUDA_DEVICE (gpuId,cudaId,pid,uuid,numMultiprocessors) VALUES (?,?,?,?,?)");
     for (uint32_t p = 0; p < tl->nprocesses; p++)
         for (size_t i = 0; i < tl->ndevices; i++) {
-            num(d, i), num(d, i), num(d, export_pid(d->x, p)), str(d, timeline_text(tl, tl->devices[i].uuid));
+            num(d, i);
+            num(d, i);
+            num(d, export_pid(d->x, p));
+            str(d, timeline_text(tl, tl->devices[i].uuid));
             num_or_null(d, tl->devices[i].sms);
             row(d);
         }
@@ -340,13 +381,15 @@ static void processes(struct database *d) {
     const struct timeline *tl = d->x->tl;
     prepare(d, "INSERT INTO PROCESSES (globalPid,pid,name) VALUES (?,?,?)");
     for (uint32_t i = 0; i < tl->nprocesses; i++) {
-        num(d, global_pid(d, i)), num(d, export_pid(d->x, i)),
-            str(d, timeline_text(tl, tl->processes[i].command));
+        num(d, global_pid(d, i));
+        num(d, export_pid(d->x, i));
+        str(d, timeline_text(tl, tl->processes[i].command));
         row(d);
     }
     prepare(d, "INSERT INTO ThreadNames (nameId,priority,globalTid) VALUES (?,20,?)");
     for (uint32_t i = 0; i < tl->nthreads; i++) {
-        name(d, timeline_text(tl, tl->threads[i].name)), num(d, global_tid(d, i));
+        name(d, timeline_text(tl, tl->threads[i].name));
+        num(d, global_tid(d, i));
         row(d);
     }
 }
@@ -356,18 +399,24 @@ static void session(struct database *d) {
     bool relative = d->x->tl->nprocesses && d->x->tl->processes[0].relative_clock;
     if (!relative) {
         prepare(d, "INSERT INTO TARGET_INFO_SESSION_START_TIME (utcEpochNs,utcTime) VALUES (?,?)");
-        num(d, d->base), str(d, clock_format(d->base, "%Y-%m-%d %H:%M:%S", 1, when, sizeof when));
+        num(d, d->base);
+        str(d, clock_format(d->base, "%Y-%m-%d %H:%M:%S", 1, when, sizeof when));
         row(d);
     }
     prepare(d, "INSERT INTO META_DATA_EXPORT (name,value) VALUES (?,?)");
-    str(d, "EXPORT_PRODUCT_NAME"), str(d, "inferprof"), row(d);
-    str(d, "EXPORT_SCHEMA_VERSION"), str(d, "3.24.14"), row(d);
+    str(d, "EXPORT_PRODUCT_NAME");
+    str(d, "inferprof");
+    row(d);
+    str(d, "EXPORT_SCHEMA_VERSION");
+    str(d, "3.24.14");
+    row(d);
 }
 
 static void strings(struct database *d) {
     prepare(d, "INSERT INTO StringIds (id,value) VALUES (?,?)");
     for (uint32_t i = 0; i < intern_count(d->strings); i++) {
-        num(d, (uint64_t)i + 1), str(d, intern_text(d->strings, i));
+        num(d, (uint64_t)i + 1);
+        str(d, intern_text(d->strings, i));
         row(d);
     }
 }

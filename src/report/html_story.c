@@ -82,13 +82,19 @@ void html_figures(const struct view *v, struct strbuf *out) {
     size_t shown = 0;
     strbuf_addstr(out, "<dl class=\"figures\">\n");
     for (size_t i = 0; i < v->nstages && shown < 3; i++)
-        if (!v->stages[i].parent && isfinite(v->stages[i].time_ms)) stage_figure(&v->stages[i], out), shown++;
+        if (!v->stages[i].parent && isfinite(v->stages[i].time_ms)) {
+            stage_figure(&v->stages[i], out);
+            shown++;
+        }
     for (size_t i = 0; i < v->in->nfigures && shown < 7; i++, shown++) {
         const struct report_figure *f = &v->in->figures[i];
         struct stats s = stats_of(f->values, f->n);
         figure(out, f->name, text_ms_number(s.median).s, f->unit);
     }
-    if (isfinite(view_model_mfu(v))) figure(out, "model MFU", text_percent(view_model_mfu(v)).s, ""), shown++;
+    if (isfinite(view_model_mfu(v))) {
+        figure(out, "model MFU", text_percent(view_model_mfu(v)).s, "");
+        shown++;
+    }
     if (v->a && v->a->conservation.busy > 0 && shown < 7) {
         size_t gpus = view_busy_devices(v);
         char note[48] = "";
@@ -121,7 +127,8 @@ static void stage_bars(const struct view *v, struct strbuf *out) {
     bool floors = false, busy = false;
     for (size_t i = 0; i < v->nstages; i++) {
         if (isfinite(v->stages[i].time_ms)) most = fmax(most, v->stages[i].time_ms);
-        floors |= isfinite(v->stages[i].floor_ms), busy |= isfinite(v->stages[i].busy_ms);
+        floors |= isfinite(v->stages[i].floor_ms);
+        busy |= isfinite(v->stages[i].busy_ms);
     }
     if (!(most > 0)) return;
     strbuf_addstr(out, "<div class=\"key\">");
@@ -174,8 +181,10 @@ void html_stages(const struct view *v, struct strbuf *out) {
     rows_substages_md(v, &t);
     part(&t, NULL, "Parts of the stages above; they are included there and not added to them.", out);
     if (!view_has_floors(v)) strbuf_addf(out, "<p class=\"small soft\">%s</p>\n", rows_no_model_note);
-    rows_aggregates_md(v, &t), part(&t, "Timed repeats", NULL, out);
-    rows_stability_md(v, &t), part(&t, "Stability", NULL, out);
+    rows_aggregates_md(v, &t);
+    part(&t, "Timed repeats", NULL, out);
+    rows_stability_md(v, &t);
+    part(&t, "Stability", NULL, out);
     rows_tokens_md(v, &t);
     part(&t, "From token to token",
          "In the recorded run, within a stage; of servers' step labels, from step to step.", out);

@@ -145,7 +145,10 @@ static void profile_cells(const struct kernel_profile *p, struct strbuf *out) {
     strbuf_addstr(out, "<td class=\"cat\">");
     html_escape(out, text_or_dash(p ? p->bound : NULL));
     strbuf_addstr(out, "<small>");
-    if (p && p->stall) html_escape(out, p->stall), strbuf_addf(out, " %s", text_percent(stall / 100).s);
+    if (p && p->stall) {
+        html_escape(out, p->stall);
+        strbuf_addf(out, " %s", text_percent(stall / 100).s);
+    }
     strbuf_addstr(out, "</small></td>");
 }
 
@@ -290,7 +293,8 @@ static void environment(const struct view *v, struct strbuf *out) {
                 strbuf_addstr(out, "</h3>");
             }
             strbuf_addstr(out, "<dl class=\"env\">\n");
-            group = kv->group, open = true;
+            group = kv->group;
+            open = true;
         }
         strbuf_addstr(out, "<dt>");
         html_escape(out, kv->key);

@@ -34,8 +34,10 @@ static void write_lists(struct jsonw *j, const struct analyze_input *in) {
     jsonw_karray(j, "costs");
     for (size_t i = 0; i < in->ncosts; i++) {
         jsonw_object(j);
-        jsonw_kstr(j, "stage", in->costs[i].stage), jsonw_kbool(j, "per_token", in->costs[i].per_token);
-        jsonw_knum(j, "flops", in->costs[i].flops), jsonw_knum(j, "bytes", in->costs[i].bytes);
+        jsonw_kstr(j, "stage", in->costs[i].stage);
+        jsonw_kbool(j, "per_token", in->costs[i].per_token);
+        jsonw_knum(j, "flops", in->costs[i].flops);
+        jsonw_knum(j, "bytes", in->costs[i].bytes);
         jsonw_knum(j, "floor_ns", in->costs[i].floor_ns);
         jsonw_end(j);
     }
@@ -47,14 +49,16 @@ static void write_lists(struct jsonw *j, const struct analyze_input *in) {
     for (size_t i = 0; i < in->ntokens; i++) {
         jsonw_object(j);
         jsonw_kstr(j, "stage", in->tokens[i].stage);
-        jsonw_knum(j, "in", in->tokens[i].in), jsonw_knum(j, "out", in->tokens[i].out);
+        jsonw_knum(j, "in", in->tokens[i].in);
+        jsonw_knum(j, "out", in->tokens[i].out);
         jsonw_end(j);
     }
     jsonw_end(j);
     jsonw_karray(j, "rules");
     for (size_t i = 0; i < in->nrules; i++) {
         jsonw_object(j);
-        jsonw_kstr(j, "stage", in->rules[i].stage), jsonw_kstr(j, "glob", in->rules[i].glob);
+        jsonw_kstr(j, "stage", in->rules[i].stage);
+        jsonw_kstr(j, "glob", in->rules[i].glob);
         jsonw_end(j);
     }
     jsonw_end(j);
@@ -63,7 +67,8 @@ static void write_lists(struct jsonw *j, const struct analyze_input *in) {
 void input_json_write(struct jsonw *j, const struct analyze_input *in) {
     if (!in) return;
     jsonw_kobject(j, "analysis_input");
-    jsonw_kbool(j, "one_run", in->one_run), jsonw_kbool(j, "no_presets", in->no_presets);
+    jsonw_kbool(j, "one_run", in->one_run);
+    jsonw_kbool(j, "no_presets", in->no_presets);
     jsonw_kstr(j, "model", in->model);
     jsonw_knum(j, "peak_flop_per_s", in->peak_flops_per_s);
     jsonw_knum(j, "peak_byte_per_s", in->peak_bytes_per_s);

@@ -213,15 +213,20 @@ static void counters(const struct view *v, struct strbuf *out) {
     struct table t;
     rows_counters_md(v, &t);
     rows_counters_note(v, &note);
-    if (markdown_section(out, "Measured by hardware counters, beside the model", &t))
-        text_markdown(out, note.buf), strbuf_addstr(out, "\n\n");
+    if (markdown_section(out, "Measured by hardware counters, beside the model", &t)) {
+        text_markdown(out, note.buf);
+        strbuf_addstr(out, "\n\n");
+    }
     strbuf_free(&note);
 }
 
 static void profiles(const struct view *v, struct strbuf *out) {
     struct strbuf note = STRBUF_INIT;
     rows_profiles_note(v->a, &note);
-    if (note.len) text_markdown(out, note.buf), strbuf_addstr(out, "\n\n");
+    if (note.len) {
+        text_markdown(out, note.buf);
+        strbuf_addstr(out, "\n\n");
+    }
     strbuf_free(&note);
 }
 
@@ -234,24 +239,34 @@ void report_markdown(const struct report_input *in, struct strbuf *out) {
     markdown_findings(&v, 12, out);
     markdown_doubts(&v, out);
     markdown_stages(&v, "Stages", out);
-    rows_aggregates_md(&v, &t), markdown_section(out, "Timed repeats", &t);
-    rows_tokens_md(&v, &t), markdown_section(out, "From token to token, in the recorded run", &t);
+    rows_aggregates_md(&v, &t);
+    markdown_section(out, "Timed repeats", &t);
+    rows_tokens_md(&v, &t);
+    markdown_section(out, "From token to token, in the recorded run", &t);
     chart_links(&v, out);
     counters(&v, out);
-    rows_idle_md(&v, &t), markdown_section(out, "Why the GPU waited (ms of the recorded run)", &t);
-    rows_queue_md(&v, &t), markdown_section(out, "The launch queue", &t);
-    rows_communication_md(&v, &t), markdown_section(out, "Communication", &t);
-    rows_categories_md(&v, &t),
-        markdown_section(out, view_on_cpu(&v) ? "What the CPU did" : "What the GPU did", &t);
+    rows_idle_md(&v, &t);
+    markdown_section(out, "Why the GPU waited (ms of the recorded run)", &t);
+    rows_queue_md(&v, &t);
+    markdown_section(out, "The launch queue", &t);
+    rows_communication_md(&v, &t);
+    markdown_section(out, "Communication", &t);
+    rows_categories_md(&v, &t);
+    markdown_section(out, view_on_cpu(&v) ? "What the CPU did" : "What the GPU did", &t);
     conservation(&v, out);
-    rows_kernels_md(&v, 20, &t), markdown_section(out, "Kernels", &t);
+    rows_kernels_md(&v, 20, &t);
+    markdown_section(out, "Kernels", &t);
     profiles(&v, out);
-    rows_operators_md(&v, 20, &t), markdown_section(out, "Operators", &t);
-    rows_power_md(&v, &t), markdown_section(out, "Power and clocks", &t);
-    rows_stability_md(&v, &t), markdown_section(out, "Stability", &t);
+    rows_operators_md(&v, 20, &t);
+    markdown_section(out, "Operators", &t);
+    rows_power_md(&v, &t);
+    markdown_section(out, "Power and clocks", &t);
+    rows_stability_md(&v, &t);
+    markdown_section(out, "Stability", &t);
     overhead(&v, out);
     answers(&v, out);
-    rows_environment_md(&v, &t), markdown_section(out, "Environment", &t);
+    rows_environment_md(&v, &t);
+    markdown_section(out, "Environment", &t);
     notes(&v, out);
     if (in->command) {
         strbuf_addstr(out, "## Again\n\n");

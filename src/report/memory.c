@@ -205,7 +205,8 @@ void report_memory_fill(const struct report_memory *m, struct report_input *in) 
     in->repeats = count_of(run, "repeats");
     in->failed_repeats = count_of(run, "failed_repeats");
     in->top = count_of(run, "top");
-    in->answers = m->answers, in->nanswers = m->nanswers;
+    in->answers = m->answers;
+    in->nanswers = m->nanswers;
     in->answers_total = count_of(run, "answers");
     if (in->answers_total < in->nanswers) in->answers_total = in->nanswers;
     in->peak.device = memory_text(device, "name");
@@ -215,9 +216,14 @@ void report_memory_fill(const struct report_memory *m, struct report_input *in) 
     in->peak.bytes_per_s = memory_number(device, "peak_byte_per_s");
     in->model_mfu = memory_number(model, "mfu");
     in->model_mbu = memory_number(model, "mbu");
-    in->stages = m->stages, in->nstages = m->nstages;
-    in->figures = m->figures, in->nfigures = m->nfigures;
-    in->env = m->env, in->nenv = m->nenv;
-    in->assumptions = m->assumptions, in->nassumptions = m->nassumptions;
-    in->problems = m->problems, in->nproblems = m->nproblems;
+    in->stages = m->stages;
+    in->nstages = m->nstages;
+    in->figures = m->figures;
+    in->nfigures = m->nfigures;
+    in->env = m->env;
+    in->nenv = m->nenv;
+    in->assumptions = m->assumptions;
+    in->nassumptions = m->nassumptions;
+    in->problems = m->problems;
+    in->nproblems = m->nproblems;
 }

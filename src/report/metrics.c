@@ -15,10 +15,16 @@ static void write_stats(struct jsonw *j, const char *key, const struct stats *s,
     jsonw_kobject(j, key);
     jsonw_kstr(j, "unit", unit);
     jsonw_ku64(j, "n", s->n);
-    jsonw_knum(j, "mean", s->mean), jsonw_knum(j, "std", s->std), jsonw_knum(j, "median", s->median);
-    jsonw_knum(j, "min", s->min), jsonw_knum(j, "max", s->max), jsonw_knum(j, "p90", s->p90);
-    jsonw_knum(j, "p99", s->p99), jsonw_knum(j, "cv", s->cv);
-    jsonw_knum(j, "ci95_low", s->ci95_low), jsonw_knum(j, "ci95_high", s->ci95_high);
+    jsonw_knum(j, "mean", s->mean);
+    jsonw_knum(j, "std", s->std);
+    jsonw_knum(j, "median", s->median);
+    jsonw_knum(j, "min", s->min);
+    jsonw_knum(j, "max", s->max);
+    jsonw_knum(j, "p90", s->p90);
+    jsonw_knum(j, "p99", s->p99);
+    jsonw_knum(j, "cv", s->cv);
+    jsonw_knum(j, "ci95_low", s->ci95_low);
+    jsonw_knum(j, "ci95_high", s->ci95_high);
     jsonw_end(j);
 }
 
@@ -31,14 +37,19 @@ static void write_values(struct jsonw *j, const char *key, const double *v, size
 static void write_run(struct jsonw *j, const struct view *v) {
     const struct report_input *in = v->in;
     jsonw_kobject(j, "run");
-    jsonw_kstr(j, "id", in->run_id), jsonw_kstr(j, "title", in->title), jsonw_kstr(j, "model", in->model);
-    jsonw_kstr(j, "engine", in->engine), jsonw_kstr(j, "command", in->command);
+    jsonw_kstr(j, "id", in->run_id);
+    jsonw_kstr(j, "title", in->title);
+    jsonw_kstr(j, "model", in->model);
+    jsonw_kstr(j, "engine", in->engine);
+    jsonw_kstr(j, "command", in->command);
     jsonw_kstr(j, "inferprof_version", in->version);
     jsonw_ku64_known(j, "started_unix_ns", in->started_wall_ns);
     jsonw_kbool(j, "incomplete", in->incomplete);
     jsonw_kbool(j, "unstable", view_unstable(v));
-    jsonw_ku64(j, "repeats", in->repeats), jsonw_ku64(j, "failed_repeats", in->failed_repeats);
-    jsonw_ku64(j, "top", in->top), jsonw_ku64(j, "answers", in->answers_total);
+    jsonw_ku64(j, "repeats", in->repeats);
+    jsonw_ku64(j, "failed_repeats", in->failed_repeats);
+    jsonw_ku64(j, "top", in->top);
+    jsonw_ku64(j, "answers", in->answers_total);
     jsonw_end(j);
 }
 
@@ -79,33 +90,49 @@ static void write_stage_trace(struct jsonw *j, const struct analysis_stage *s) {
     write_stats(j, "wall_per_occurrence", &s->wall_ns, "ns");
     write_stats(j, "gpu_busy_per_occurrence", &s->busy_ns, "ns");
     write_stats(j, "per_token", &s->token_ns, "ns");
-    jsonw_knum(j, "wall_ns", s->wall_total_ns), jsonw_knum(j, "gpu_busy_ns", s->gpu_busy_ns);
-    jsonw_knum(j, "gpu_span_ns", s->gpu_span_ns), jsonw_knum(j, "idle_ns", s->idle_ns);
-    jsonw_knum(j, "gpu_owned_ns", s->gpu_owned_ns), jsonw_knum(j, "gpu_owned_self_ns", s->gpu_owned_self_ns);
+    jsonw_knum(j, "wall_ns", s->wall_total_ns);
+    jsonw_knum(j, "gpu_busy_ns", s->gpu_busy_ns);
+    jsonw_knum(j, "gpu_span_ns", s->gpu_span_ns);
+    jsonw_knum(j, "idle_ns", s->idle_ns);
+    jsonw_knum(j, "gpu_owned_ns", s->gpu_owned_ns);
+    jsonw_knum(j, "gpu_owned_self_ns", s->gpu_owned_self_ns);
     jsonw_knum(j, "captured_share", 1 - s->missed);
-    jsonw_ku64(j, "kernels", s->kernels), jsonw_ku64(j, "launches", s->launches);
-    jsonw_ku64(j, "graph_launches", s->graph_launches), jsonw_ku64(j, "copies", s->copies);
-    jsonw_ku64(j, "syncs", s->syncs), jsonw_knum(j, "copied_bytes", s->copied_bytes);
-    jsonw_knum(j, "tokens_in", s->tokens_in), jsonw_knum(j, "tokens_out", s->tokens_out);
+    jsonw_ku64(j, "kernels", s->kernels);
+    jsonw_ku64(j, "launches", s->launches);
+    jsonw_ku64(j, "graph_launches", s->graph_launches);
+    jsonw_ku64(j, "copies", s->copies);
+    jsonw_ku64(j, "syncs", s->syncs);
+    jsonw_knum(j, "copied_bytes", s->copied_bytes);
+    jsonw_knum(j, "tokens_in", s->tokens_in);
+    jsonw_knum(j, "tokens_out", s->tokens_out);
     jsonw_kstr(j, "token_source", s->token_source);
     jsonw_knum(j, "kernels_per_token", s->kernels_per_token);
     jsonw_knum(j, "launches_per_token", s->launches_per_token);
-    jsonw_knum(j, "joules", s->joules), jsonw_knum(j, "joules_per_token", s->joules_per_token);
-    jsonw_knum(j, "tokens_per_joule", s->tokens_per_joule), jsonw_knum(j, "mean_watts", s->watts);
+    jsonw_knum(j, "joules", s->joules);
+    jsonw_knum(j, "joules_per_token", s->joules_per_token);
+    jsonw_knum(j, "tokens_per_joule", s->tokens_per_joule);
+    jsonw_knum(j, "mean_watts", s->watts);
     write_idle(j, s);
     jsonw_end(j);
 }
 
 static void write_stage(struct jsonw *j, const struct view_stage *s) {
     jsonw_object(j);
-    jsonw_kstr(j, "name", s->name), jsonw_kstr(j, "parent", s->parent), jsonw_kbool(j, "outside", s->outside);
-    jsonw_knum(j, "time_ms", s->time_ms), jsonw_kstr(j, "time_source", s->source);
+    jsonw_kstr(j, "name", s->name);
+    jsonw_kstr(j, "parent", s->parent);
+    jsonw_kbool(j, "outside", s->outside);
+    jsonw_knum(j, "time_ms", s->time_ms);
+    jsonw_kstr(j, "time_source", s->source);
     if (s->values_ms) write_values(j, "repeats_ms", s->values_ms, s->nvalues);
     write_stats(j, "timed", &s->timed, "ms");
-    jsonw_knum(j, "tokens", s->tokens), jsonw_knum(j, "tokens_per_s", s->tokens_per_s);
-    jsonw_knum(j, "flops", s->flops), jsonw_knum(j, "bytes", s->bytes);
-    jsonw_knum(j, "floor_ms", s->floor_ms), jsonw_knum(j, "distance", s->distance);
-    jsonw_knum(j, "mfu", s->mfu), jsonw_knum(j, "mbu", s->mbu);
+    jsonw_knum(j, "tokens", s->tokens);
+    jsonw_knum(j, "tokens_per_s", s->tokens_per_s);
+    jsonw_knum(j, "flops", s->flops);
+    jsonw_knum(j, "bytes", s->bytes);
+    jsonw_knum(j, "floor_ms", s->floor_ms);
+    jsonw_knum(j, "distance", s->distance);
+    jsonw_knum(j, "mfu", s->mfu);
+    jsonw_knum(j, "mbu", s->mbu);
     jsonw_knum(j, "representative_ms", s->given ? s->given->representative_ms : NAN);
     jsonw_knum(j, "recording_overhead_ratio", s->overhead);
     if (s->trace) write_stage_trace(j, s->trace);
@@ -118,7 +145,9 @@ static void write_figures(struct jsonw *j, const struct report_input *in) {
         const struct report_figure *f = &in->figures[i];
         struct stats s = stats_of(f->values, f->n);
         jsonw_object(j);
-        jsonw_kstr(j, "key", f->key), jsonw_kstr(j, "name", f->name), jsonw_kstr(j, "unit", f->unit);
+        jsonw_kstr(j, "key", f->key);
+        jsonw_kstr(j, "name", f->name);
+        jsonw_kstr(j, "unit", f->unit);
         jsonw_kbool(j, "larger_is_better", f->larger_is_better);
         write_values(j, "repeats", f->values, f->n);
         write_stats(j, "stats", &s, f->unit ? f->unit : "");
@@ -144,12 +173,15 @@ static void write_slots(struct jsonw *j, const double *v) {
 
 static void write_counter_row(struct jsonw *j, const struct counter_row *r) {
     write_slots(j, r->value);
-    jsonw_knum(j, "dram_pct", r->dram_pct), jsonw_knum(j, "dram_byte_per_s", r->dram_bytes_per_s);
+    jsonw_knum(j, "dram_pct", r->dram_pct);
+    jsonw_knum(j, "dram_byte_per_s", r->dram_bytes_per_s);
     jsonw_knum(j, "roof_pct", r->roof_pct);
     jsonw_kstr(j, "bound", counter_bound_name(r->bound));
     jsonw_kstr(j, "quality", counter_quality_name(r->quality));
-    jsonw_knum(j, "calls", (double)r->calls), jsonw_knum(j, "mean_ns", r->mean_ns);
-    jsonw_knum(j, "exposure_ns", r->exposure_ns), jsonw_knum(j, "exposure_samples", r->exposure);
+    jsonw_knum(j, "calls", (double)r->calls);
+    jsonw_knum(j, "mean_ns", r->mean_ns);
+    jsonw_knum(j, "exposure_ns", r->exposure_ns);
+    jsonw_knum(j, "exposure_samples", r->exposure);
     jsonw_kobject(j, "standard_error");
     write_slots(j, r->error);
     jsonw_end(j);
@@ -168,7 +200,8 @@ static void write_counter_rows(struct jsonw *j, const struct analysis *a) {
         const struct counter_row *r = &a->counters->rows[i];
         if (r->kernel >= MAX_KERNELS) continue;
         jsonw_object(j);
-        jsonw_ku64(j, "kernel", r->kernel), jsonw_kstr(j, "stage", view_stage_name(a, r->stage));
+        jsonw_ku64(j, "kernel", r->kernel);
+        jsonw_kstr(j, "stage", view_stage_name(a, r->stage));
         write_counter_row(j, r);
         jsonw_end(j);
     }
@@ -180,15 +213,18 @@ static void write_kernel_profile(struct jsonw *j, const struct kernel_profile *p
     jsonw_kobject(j, "ncu");
     for (int m = 0; m < KERNEL_PROFILE_METRIC_END; m++)
         jsonw_knum(j, kernel_profile_key((enum kernel_profile_metric)m), p->value[m]);
-    jsonw_kstr(j, "stall", p->stall), jsonw_kstr(j, "bound", p->bound);
-    jsonw_ku64(j, "launches", p->launches), jsonw_kstr(j, "matched_by", kernel_profile_match_name(match));
+    jsonw_kstr(j, "stall", p->stall);
+    jsonw_kstr(j, "bound", p->bound);
+    jsonw_ku64(j, "launches", p->launches);
+    jsonw_kstr(j, "matched_by", kernel_profile_match_name(match));
     jsonw_end(j);
 }
 
 static void write_profiles(struct jsonw *j, const struct analysis_profiles *p) {
     if (!p) return;
     jsonw_kobject(j, "ncu");
-    jsonw_ku64(j, "kernels", p->n), jsonw_ku64(j, "matched", p->n - p->unmatched);
+    jsonw_ku64(j, "kernels", p->n);
+    jsonw_ku64(j, "matched", p->n - p->unmatched);
     jsonw_knum(j, "covered_share", p->covered_share);
     jsonw_karray(j, "unmatched");
     for (size_t i = 0; i < p->n; i++)
@@ -202,19 +238,24 @@ static void write_counters(struct jsonw *j, const struct analysis *a) {
     const struct analysis_counters *c = a->counters;
     if (!c) return;
     jsonw_kobject(j, "counters");
-    jsonw_ku64(j, "samples", c->samples), jsonw_ku64(j, "unused_samples", c->unused);
+    jsonw_ku64(j, "samples", c->samples);
+    jsonw_ku64(j, "unused_samples", c->unused);
     jsonw_knum(j, "interval_ns", c->interval_ns);
-    jsonw_kbool(j, "concurrent_kernels", c->concurrent > 0), jsonw_knum(j, "concurrent_ratio", c->concurrent);
+    jsonw_kbool(j, "concurrent_kernels", c->concurrent > 0);
+    jsonw_knum(j, "concurrent_ratio", c->concurrent);
     jsonw_knum(j, "lag_ns", c->lag_ns);
     jsonw_karray(j, "stages");
     for (size_t i = 0; i < c->nstages; i++) {
         const struct counter_stage *s = &c->stages[i];
         jsonw_object(j);
-        jsonw_kstr(j, "stage", a->stages[s->stage].path), jsonw_knum(j, "covered", s->covered);
+        jsonw_kstr(j, "stage", a->stages[s->stage].path);
+        jsonw_knum(j, "covered", s->covered);
         write_slots(j, s->mean);
-        jsonw_knum(j, "dram_pct", s->dram_pct), jsonw_knum(j, "dram_byte_per_s", s->dram_bytes_per_s);
+        jsonw_knum(j, "dram_pct", s->dram_pct);
+        jsonw_knum(j, "dram_byte_per_s", s->dram_bytes_per_s);
         jsonw_knum(j, "tensor_at_peak_clock_pct", s->tensor_at_peak_pct);
-        jsonw_knum(j, "recorded_mfu_pct", s->mfu_pct), jsonw_knum(j, "recorded_mbu_pct", s->mbu_pct);
+        jsonw_knum(j, "recorded_mfu_pct", s->mfu_pct);
+        jsonw_knum(j, "recorded_mbu_pct", s->mbu_pct);
         jsonw_end(j);
     }
     jsonw_end(j);
@@ -228,21 +269,29 @@ static void write_kernels(struct jsonw *j, const struct analysis *a) {
         const struct analysis_kernel *k = &a->kernels[i];
         const struct timeline_shape *s = &a->timeline->shapes[k->shape];
         jsonw_object(j);
-        jsonw_kstr(j, "name", k->name), jsonw_kstr(j, "short_name", k->short_name);
+        jsonw_kstr(j, "name", k->name);
+        jsonw_kstr(j, "short_name", k->short_name);
         jsonw_kstr(j, "library", kernel_library_name(k->library));
         jsonw_kstr(j, "category", kernel_category_name(k->category));
         jsonw_kstr(j, "stage", view_stage_name(a, k->stage));
-        jsonw_ku64(j, "calls", k->calls), jsonw_knum(j, "total_ns", k->total_ns);
-        jsonw_knum(j, "owned_ns", k->owned_ns), jsonw_knum(j, "share", k->share);
-        jsonw_knum(j, "mean_ns", k->mean_ns), jsonw_knum(j, "min_ns", k->min_ns);
-        jsonw_knum(j, "p50_ns", k->p50_ns), jsonw_knum(j, "p99_ns", k->p99_ns),
-            jsonw_knum(j, "max_ns", k->max_ns);
-        write_dims(j, "grid", s->grid), write_dims(j, "block", s->block);
+        jsonw_ku64(j, "calls", k->calls);
+        jsonw_knum(j, "total_ns", k->total_ns);
+        jsonw_knum(j, "owned_ns", k->owned_ns);
+        jsonw_knum(j, "share", k->share);
+        jsonw_knum(j, "mean_ns", k->mean_ns);
+        jsonw_knum(j, "min_ns", k->min_ns);
+        jsonw_knum(j, "p50_ns", k->p50_ns);
+        jsonw_knum(j, "p99_ns", k->p99_ns);
+        jsonw_knum(j, "max_ns", k->max_ns);
+        write_dims(j, "grid", s->grid);
+        write_dims(j, "block", s->block);
         jsonw_ku64(j, "registers", s->registers);
         jsonw_ku64(j, "smem_bytes", (uint64_t)s->static_smem_bytes + s->dynamic_smem_bytes);
-        jsonw_knum(j, "occupancy", k->occupancy),
-            jsonw_kstr(j, "occupancy_limiter", rows_limiter_name(k->limiter));
-        jsonw_knum(j, "waves", k->waves), jsonw_knum(j, "flops", k->flops), jsonw_knum(j, "bytes", k->bytes);
+        jsonw_knum(j, "occupancy", k->occupancy);
+        jsonw_kstr(j, "occupancy_limiter", rows_limiter_name(k->limiter));
+        jsonw_knum(j, "waves", k->waves);
+        jsonw_knum(j, "flops", k->flops);
+        jsonw_knum(j, "bytes", k->bytes);
         const struct counter_row *r = a->counters ? counters_of_kernel(a->counters, (uint32_t)i) : NULL;
         if (r) write_kernel_counters(j, r);
         const struct kernel_profile *p = kernel_profile_of(a, (uint32_t)i);
@@ -257,12 +306,17 @@ static void write_operators(struct jsonw *j, const struct analysis *a) {
     for (size_t i = 0; i < MIN(a->noperators, 2000); i++) {
         const struct analysis_operator *o = &a->operators[i];
         jsonw_object(j);
-        jsonw_kstr(j, "name", o->name), jsonw_kstr(j, "stage", view_stage_name(a, o->stage));
-        jsonw_ku64(j, "calls", o->calls), jsonw_ku64(j, "kernels", o->kernels);
-        jsonw_knum(j, "total_ns", o->total_ns), jsonw_knum(j, "self_ns", o->self_ns);
-        jsonw_knum(j, "mean_ns", o->mean_ns), jsonw_knum(j, "device_ns", o->gpu_ns);
+        jsonw_kstr(j, "name", o->name);
+        jsonw_kstr(j, "stage", view_stage_name(a, o->stage));
+        jsonw_ku64(j, "calls", o->calls);
+        jsonw_ku64(j, "kernels", o->kernels);
+        jsonw_knum(j, "total_ns", o->total_ns);
+        jsonw_knum(j, "self_ns", o->self_ns);
+        jsonw_knum(j, "mean_ns", o->mean_ns);
+        jsonw_knum(j, "device_ns", o->gpu_ns);
         jsonw_knum(j, "device_self_ns", o->gpu_self_ns);
-        jsonw_knum(j, "flops", o->flops), jsonw_knum(j, "bytes", o->bytes);
+        jsonw_knum(j, "flops", o->flops);
+        jsonw_knum(j, "bytes", o->bytes);
         jsonw_end(j);
     }
     jsonw_end(j);
@@ -272,9 +326,11 @@ static void write_groups(struct jsonw *j, const char *key, const struct analysis
     jsonw_karray(j, key);
     for (size_t i = 0; i < n; i++) {
         jsonw_object(j);
-        jsonw_kstr(j, "name", g[i].name), jsonw_ku64(j, "calls", g[i].calls);
+        jsonw_kstr(j, "name", g[i].name);
+        jsonw_ku64(j, "calls", g[i].calls);
         jsonw_ku64(j, "classes", g[i].classes);
-        jsonw_knum(j, "owned_ns", g[i].owned_ns), jsonw_knum(j, "share", g[i].share);
+        jsonw_knum(j, "owned_ns", g[i].owned_ns);
+        jsonw_knum(j, "share", g[i].share);
         jsonw_end(j);
     }
     jsonw_end(j);
@@ -285,10 +341,14 @@ static void write_powers(struct jsonw *j, const struct analysis *a) {
     for (size_t i = 0; i < a->npowers; i++) {
         const struct analysis_power *p = &a->powers[i];
         jsonw_object(j);
-        jsonw_ku64(j, "device", p->device), jsonw_knum(j, "joules", p->joules);
-        jsonw_knum(j, "watts_mean", p->watts_mean), jsonw_knum(j, "watts_max", p->watts_max);
-        jsonw_knum(j, "sm_mhz_max", p->sm_mhz_max), jsonw_knum(j, "sm_mhz_busy_mean", p->sm_mhz_busy_mean);
-        jsonw_knum(j, "idle_joules", p->idle_joules), jsonw_knum(j, "throttled_ns", p->throttled_ns);
+        jsonw_ku64(j, "device", p->device);
+        jsonw_knum(j, "joules", p->joules);
+        jsonw_knum(j, "watts_mean", p->watts_mean);
+        jsonw_knum(j, "watts_max", p->watts_max);
+        jsonw_knum(j, "sm_mhz_max", p->sm_mhz_max);
+        jsonw_knum(j, "sm_mhz_busy_mean", p->sm_mhz_busy_mean);
+        jsonw_knum(j, "idle_joules", p->idle_joules);
+        jsonw_knum(j, "throttled_ns", p->throttled_ns);
         jsonw_kstr(j, "throttled_by", p->throttled_by);
         jsonw_end(j);
     }
@@ -300,10 +360,13 @@ static void write_stability(struct jsonw *j, const struct analysis *a) {
     for (size_t i = 0; i < a->nstability; i++) {
         const struct analysis_stability *s = &a->stability[i];
         jsonw_object(j);
-        jsonw_kstr(j, "stage", s->stage), jsonw_ku64(j, "repeats", s->ms.n),
-            jsonw_ku64(j, "failed", s->failed);
-        jsonw_knum(j, "cv", s->ms.cv), jsonw_kbool(j, "unstable", s->unstable);
-        jsonw_knum(j, "drift_percent", s->drift_percent), jsonw_kbool(j, "drift_shown", s->drift_shown);
+        jsonw_kstr(j, "stage", s->stage);
+        jsonw_ku64(j, "repeats", s->ms.n);
+        jsonw_ku64(j, "failed", s->failed);
+        jsonw_knum(j, "cv", s->ms.cv);
+        jsonw_kbool(j, "unstable", s->unstable);
+        jsonw_knum(j, "drift_percent", s->drift_percent);
+        jsonw_kbool(j, "drift_shown", s->drift_shown);
         jsonw_ku64(j, "outliers", s->outliers);
         jsonw_end(j);
     }
@@ -315,10 +378,12 @@ static void write_devices(struct jsonw *j, const struct analysis *a) {
     for (size_t i = 0; i < a->ndevices; i++) {
         const struct analysis_device *d = &a->devices[i];
         jsonw_object(j);
-        jsonw_ku64(j, "device", i),
-            jsonw_kstr(j, "name", timeline_text(a->timeline, a->timeline->devices[i].name));
-        jsonw_ku64(j, "kernels", d->kernels), jsonw_knum(j, "busy_ns", d->busy_ns);
-        jsonw_knum(j, "span_ns", d->span_ns), jsonw_knum(j, "copy_ns", d->copy_ns);
+        jsonw_ku64(j, "device", i);
+        jsonw_kstr(j, "name", timeline_text(a->timeline, a->timeline->devices[i].name));
+        jsonw_ku64(j, "kernels", d->kernels);
+        jsonw_knum(j, "busy_ns", d->busy_ns);
+        jsonw_knum(j, "span_ns", d->span_ns);
+        jsonw_knum(j, "copy_ns", d->copy_ns);
         jsonw_knum(j, "communication_ns", d->communication_ns);
         jsonw_knum(j, "communication_hidden_ns", d->communication_hidden_ns);
         jsonw_end(j);
@@ -331,14 +396,18 @@ static void write_roofline(struct jsonw *j, const struct analysis *a) {
     for (size_t i = 0; i < MIN(a->nroofline, 2000); i++) {
         const struct analysis_point *p = &a->roofline[i];
         jsonw_object(j);
-        jsonw_kstr(j, "label", p->label), jsonw_kstr(j, "source", p->source);
+        jsonw_kstr(j, "label", p->label);
+        jsonw_kstr(j, "source", p->source);
         jsonw_kstr(j, "kind",
                    p->stage != ANALYSIS_NONE    ? "stage"
                    : p->kernel != ANALYSIS_NONE ? "kernel"
                                                 : "operator");
-        jsonw_knum(j, "flop_per_byte", p->intensity), jsonw_knum(j, "flop_per_s", p->flop_per_s);
-        jsonw_knum(j, "byte_per_s", p->byte_per_s), jsonw_knum(j, "roof_flop_per_s", p->roof_flop_per_s);
-        jsonw_knum(j, "attained", p->attained), jsonw_kbool(j, "memory_bound", p->memory_bound);
+        jsonw_knum(j, "flop_per_byte", p->intensity);
+        jsonw_knum(j, "flop_per_s", p->flop_per_s);
+        jsonw_knum(j, "byte_per_s", p->byte_per_s);
+        jsonw_knum(j, "roof_flop_per_s", p->roof_flop_per_s);
+        jsonw_knum(j, "attained", p->attained);
+        jsonw_kbool(j, "memory_bound", p->memory_bound);
         jsonw_end(j);
     }
     jsonw_end(j);
@@ -347,16 +416,20 @@ static void write_roofline(struct jsonw *j, const struct analysis *a) {
 static void write_trace(struct jsonw *j, const struct analysis *a) {
     const struct analysis_conservation *c = &a->conservation;
     jsonw_kobject(j, "trace");
-    jsonw_knum(j, "wall_ns", a->wall_ns), jsonw_ku64(j, "kernels", a->kernels_total);
-    jsonw_ku64(j, "launches", a->launches_total), jsonw_knum(j, "lost_share", a->lost_share);
+    jsonw_knum(j, "wall_ns", a->wall_ns);
+    jsonw_ku64(j, "kernels", a->kernels_total);
+    jsonw_ku64(j, "launches", a->launches_total);
+    jsonw_knum(j, "lost_share", a->lost_share);
     jsonw_knum(j, "captured_share", 1 - a->missed);
     jsonw_kobject(j, "conservation");
-    jsonw_knum(j, "gpu_busy_ns", c->busy), jsonw_knum(j, "kernel_residual_ns", c->kernel_residual);
+    jsonw_knum(j, "gpu_busy_ns", c->busy);
+    jsonw_knum(j, "kernel_residual_ns", c->kernel_residual);
     jsonw_knum(j, "stage_residual_ns", c->stage_residual);
     jsonw_knum(j, "operator_residual_ns", c->operator_residual);
     jsonw_knum(j, "outside_stages_ns", c->outside_stages);
     jsonw_knum(j, "outside_operators_ns", c->outside_operators);
-    jsonw_knum(j, "unmatched_ns", c->unmatched), jsonw_ku64(j, "unmatched_kernels", c->unmatched_kernels);
+    jsonw_knum(j, "unmatched_ns", c->unmatched);
+    jsonw_ku64(j, "unmatched_kernels", c->unmatched_kernels);
     jsonw_end(j);
     jsonw_end(j);
     write_counters(j, a);
@@ -376,10 +449,14 @@ void metrics_findings(struct jsonw *j, const struct analysis *a) {
     for (size_t i = 0; a && i < a->nfindings; i++) {
         const struct analysis_finding *f = &a->findings[i];
         jsonw_object(j);
-        jsonw_ku64(j, "rank", i + 1), jsonw_kstr(j, "rule", f->rule);
-        jsonw_kstr(j, "stage", view_stage_name(a, f->stage)), jsonw_kstr(j, "title", f->title);
-        jsonw_kstr(j, "evidence", f->evidence), jsonw_kstr(j, "advice", f->advice);
-        jsonw_knum(j, "saving_ms", f->saving_ms), jsonw_knum(j, "saving_percent", f->saving_percent);
+        jsonw_ku64(j, "rank", i + 1);
+        jsonw_kstr(j, "rule", f->rule);
+        jsonw_kstr(j, "stage", view_stage_name(a, f->stage));
+        jsonw_kstr(j, "title", f->title);
+        jsonw_kstr(j, "evidence", f->evidence);
+        jsonw_kstr(j, "advice", f->advice);
+        jsonw_knum(j, "saving_ms", f->saving_ms);
+        jsonw_knum(j, "saving_percent", f->saving_percent);
         jsonw_kstr(j, "confidence", analysis_confidence_name(f->confidence));
         jsonw_end(j);
     }
@@ -397,7 +474,8 @@ static void write_environment(struct jsonw *j, const struct report_input *in) {
     for (size_t i = 0; i < in->nenv; i++) {
         jsonw_object(j);
         if (in->env[i].group) jsonw_kstr(j, "group", in->env[i].group);
-        jsonw_kstr(j, "key", in->env[i].key), jsonw_kstr(j, "value", in->env[i].value);
+        jsonw_kstr(j, "key", in->env[i].key);
+        jsonw_kstr(j, "value", in->env[i].value);
         jsonw_end(j);
     }
     jsonw_end(j);
@@ -408,9 +486,13 @@ static void write_answers(struct jsonw *j, const struct report_input *in) {
     for (size_t i = 0; i < MIN(in->nanswers, REPORT_ANSWERS_MAX); i++) {
         const struct report_answer *a = &in->answers[i];
         jsonw_object(j);
-        jsonw_kstr(j, "input", a->input), jsonw_kstr(j, "prompt", a->prompt), jsonw_kstr(j, "text", a->text);
-        jsonw_kstr(j, "error", a->error), jsonw_knum(j, "prompt_tokens", a->prompt_tokens);
-        jsonw_knum(j, "new_tokens", a->new_tokens), jsonw_knum(j, "ms", a->ms);
+        jsonw_kstr(j, "input", a->input);
+        jsonw_kstr(j, "prompt", a->prompt);
+        jsonw_kstr(j, "text", a->text);
+        jsonw_kstr(j, "error", a->error);
+        jsonw_knum(j, "prompt_tokens", a->prompt_tokens);
+        jsonw_knum(j, "new_tokens", a->new_tokens);
+        jsonw_knum(j, "ms", a->ms);
         jsonw_end(j);
     }
     jsonw_end(j);
@@ -438,7 +520,8 @@ void report_metrics_json(const struct report_input *in, struct strbuf *out) {
     write_run(&j, &v);
     write_device(&j, &v);
     jsonw_kobject(&j, "model");
-    jsonw_knum(&j, "mfu", view_model_mfu(&v)), jsonw_knum(&j, "mbu", in->model_mbu);
+    jsonw_knum(&j, "mfu", view_model_mfu(&v));
+    jsonw_knum(&j, "mbu", in->model_mbu);
     jsonw_end(&j);
     jsonw_karray(&j, "stages");
     for (size_t i = 0; i < v.nstages; i++) write_stage(&j, &v.stages[i]);

@@ -30,8 +30,8 @@ struct report_stage {
     double floor_ms;     /* no implementation on this device is faster */
     double mfu, mbu;     /* 0..1, at the median of ms */
     double distance;     /* median / floor; 1.0 is the limit */
-    double
-        representative_ms; /* the same stage with everything recorded: its cost is the disclosed overhead */
+    /* the same stage with everything recorded: its cost is the disclosed overhead */
+    double representative_ms;
 };
 
 /* A figure over the repeats that is no stage: time to first token, time per token, tokens/s. */
@@ -73,8 +73,8 @@ struct report_input {
     bool incomplete;            /* ended early; `problems` say why */
 
     const struct analysis *analysis; /* of the representative run or the trace; NULL: there is none */
-    const struct timeline
-        *timeline; /* what the analysis was made of, for the drawn window; NULL: not drawn */
+    /* what the analysis was made of, for the drawn window; NULL: not drawn */
+    const struct timeline *timeline;
     bool slim;     /* the page holds a short timeline and no CSV files */
 
     const struct report_stage *stages; /* from `profile`; empty for traces alone */

@@ -85,11 +85,23 @@ static void stage_csv_trace(const struct analysis_stage *a, struct table *t) {
         return;
     }
     count(t, a->occurrences);
-    raw(t, a->wall_total_ns), raw(t, a->wall_ns.median), raw(t, a->wall_ns.p90), raw(t, a->wall_ns.p99);
-    raw(t, a->gpu_busy_ns), raw(t, a->gpu_span_ns), raw(t, a->idle_ns), raw(t, a->gpu_owned_ns);
-    count(t, a->kernels), count(t, a->launches), count(t, a->copies), count(t, a->syncs);
-    raw(t, a->copied_bytes), raw(t, a->kernels_per_token), raw(t, a->launches_per_token);
-    raw(t, a->joules), raw(t, a->joules_per_token);
+    raw(t, a->wall_total_ns);
+    raw(t, a->wall_ns.median);
+    raw(t, a->wall_ns.p90);
+    raw(t, a->wall_ns.p99);
+    raw(t, a->gpu_busy_ns);
+    raw(t, a->gpu_span_ns);
+    raw(t, a->idle_ns);
+    raw(t, a->gpu_owned_ns);
+    count(t, a->kernels);
+    count(t, a->launches);
+    count(t, a->copies);
+    count(t, a->syncs);
+    raw(t, a->copied_bytes);
+    raw(t, a->kernels_per_token);
+    raw(t, a->launches_per_token);
+    raw(t, a->joules);
+    raw(t, a->joules_per_token);
 }
 
 void rows_stages_csv(const struct view *v, struct table *t) {
@@ -103,13 +115,28 @@ void rows_stages_csv(const struct view *v, struct table *t) {
             R("joules_per_token"));
     for (size_t i = 0; i < v->nstages; i++) {
         const struct view_stage *s = &v->stages[i];
-        table_cell(t, "%s", s->name), table_cell(t, "%s", s->parent ? s->parent : "");
-        raw(t, s->time_ms), table_cell(t, "%s", s->source);
-        count(t, s->timed.n), raw(t, s->timed.mean), raw(t, s->timed.std), raw(t, s->timed.median);
-        raw(t, s->timed.min), raw(t, s->timed.max), raw(t, s->timed.p90), raw(t, s->timed.cv);
-        raw(t, s->timed.ci95_low), raw(t, s->timed.ci95_high), raw(t, s->tokens);
-        raw(t, s->flops), raw(t, s->bytes), raw(t, s->floor_ms), raw(t, s->distance);
-        raw(t, s->mfu), raw(t, s->mbu), raw(t, s->overhead);
+        table_cell(t, "%s", s->name);
+        table_cell(t, "%s", s->parent ? s->parent : "");
+        raw(t, s->time_ms);
+        table_cell(t, "%s", s->source);
+        count(t, s->timed.n);
+        raw(t, s->timed.mean);
+        raw(t, s->timed.std);
+        raw(t, s->timed.median);
+        raw(t, s->timed.min);
+        raw(t, s->timed.max);
+        raw(t, s->timed.p90);
+        raw(t, s->timed.cv);
+        raw(t, s->timed.ci95_low);
+        raw(t, s->timed.ci95_high);
+        raw(t, s->tokens);
+        raw(t, s->flops);
+        raw(t, s->bytes);
+        raw(t, s->floor_ms);
+        raw(t, s->distance);
+        raw(t, s->mfu);
+        raw(t, s->mbu);
+        raw(t, s->overhead);
         stage_csv_trace(s->trace, t);
     }
 }
@@ -156,15 +183,31 @@ void rows_kernels_csv(const struct view *v, struct table *t) {
         const struct analysis_kernel *k = &v->a->kernels[i];
         const struct timeline_shape *s = &v->a->timeline->shapes[k->shape];
         const char *stage = view_stage_name(v->a, k->stage);
-        count(t, i + 1), table_cell(t, "%s", k->name), table_cell(t, "%s", k->short_name);
+        count(t, i + 1);
+        table_cell(t, "%s", k->name);
+        table_cell(t, "%s", k->short_name);
         table_cell(t, "%s", kernel_library_name(k->library));
-        table_cell(t, "%s", kernel_category_name(k->category)), table_cell(t, "%s", stage ? stage : "");
-        count(t, k->calls), raw(t, k->total_ns), raw(t, k->owned_ns), raw(t, k->share), raw(t, k->mean_ns);
-        raw(t, k->min_ns), raw(t, k->p50_ns), raw(t, k->p99_ns), raw(t, k->max_ns);
-        geometry(t, s->grid), geometry(t, s->block), count(t, s->registers), count(t, s->static_smem_bytes);
-        count(t, s->dynamic_smem_bytes), raw(t, k->occupancy);
-        table_cell(t, "%s", rows_limiter_name(k->limiter)), raw(t, k->waves), raw(t, k->flops),
-            raw(t, k->bytes);
+        table_cell(t, "%s", kernel_category_name(k->category));
+        table_cell(t, "%s", stage ? stage : "");
+        count(t, k->calls);
+        raw(t, k->total_ns);
+        raw(t, k->owned_ns);
+        raw(t, k->share);
+        raw(t, k->mean_ns);
+        raw(t, k->min_ns);
+        raw(t, k->p50_ns);
+        raw(t, k->p99_ns);
+        raw(t, k->max_ns);
+        geometry(t, s->grid);
+        geometry(t, s->block);
+        count(t, s->registers);
+        count(t, s->static_smem_bytes);
+        count(t, s->dynamic_smem_bytes);
+        raw(t, k->occupancy);
+        table_cell(t, "%s", rows_limiter_name(k->limiter));
+        raw(t, k->waves);
+        raw(t, k->flops);
+        raw(t, k->bytes);
         rows_counter_cells_csv(v, (uint32_t)i, t);
         rows_profile_cells_csv(v, (uint32_t)i, t);
     }
@@ -190,10 +233,18 @@ void rows_operators_md(const struct view *v, size_t limit, struct table *t) {
 static void operator_csv(const struct analysis *a, const struct analysis_operator *o, struct table *t) {
     static const char *const categories[] = { "user", "stage", "module", "op" };
     const char *stage = view_stage_name(a, o->stage);
-    table_cell(t, "%s", o->name), table_cell(t, "%s", o->detail ? o->detail : "");
+    table_cell(t, "%s", o->name);
+    table_cell(t, "%s", o->detail ? o->detail : "");
     table_cell(t, "%s", (size_t)o->category < COUNTOF(categories) ? categories[o->category] : "");
-    table_cell(t, "%s", stage ? stage : ""), count(t, o->calls), count(t, o->kernels), raw(t, o->total_ns);
-    raw(t, o->self_ns), raw(t, o->mean_ns), raw(t, o->gpu_ns), raw(t, o->gpu_self_ns), raw(t, o->flops);
+    table_cell(t, "%s", stage ? stage : "");
+    count(t, o->calls);
+    count(t, o->kernels);
+    raw(t, o->total_ns);
+    raw(t, o->self_ns);
+    raw(t, o->mean_ns);
+    raw(t, o->gpu_ns);
+    raw(t, o->gpu_self_ns);
+    raw(t, o->flops);
     raw(t, o->bytes);
 }
 
@@ -208,10 +259,15 @@ void rows_operators_csv(const struct view *v, struct table *t) {
 }
 
 static void aggregate_row(struct table *t, const char *name, const char *unit, const struct stats *s) {
-    table_cell(t, "%s", name), table_cell(t, "%s", unit), table_cell(t, "%s", text_ms_number(s->median).s);
-    table_cell(t, "%s", text_ms_number(s->mean).s), table_cell(t, "%s", text_ms_number(s->std).s);
-    table_cell(t, "%s", text_ms_number(s->min).s), table_cell(t, "%s", text_ms_number(s->max).s);
-    table_cell(t, "%s", text_ms_number(s->p90).s), table_cell(t, "%s", text_percent(s->cv).s);
+    table_cell(t, "%s", name);
+    table_cell(t, "%s", unit);
+    table_cell(t, "%s", text_ms_number(s->median).s);
+    table_cell(t, "%s", text_ms_number(s->mean).s);
+    table_cell(t, "%s", text_ms_number(s->std).s);
+    table_cell(t, "%s", text_ms_number(s->min).s);
+    table_cell(t, "%s", text_ms_number(s->max).s);
+    table_cell(t, "%s", text_ms_number(s->p90).s);
+    table_cell(t, "%s", text_percent(s->cv).s);
     if (isfinite(s->ci95_low))
         table_cell(t, "%s to %s", text_ms_number(s->ci95_low).s, text_ms_number(s->ci95_high).s);
     else
@@ -238,10 +294,14 @@ void rows_mfu_md(const struct view *v, struct table *t) {
     for (size_t i = 0; i < v->nstages; i++) {
         const struct view_stage *s = &v->stages[i];
         if (s->outside || s->parent) continue;
-        table_cell(t, "%s", s->name), table_cell(t, "%s", text_flops(s->flops).s);
-        table_cell(t, "%s", text_bytes(s->bytes).s), table_cell(t, "%s", text_ms_number(s->time_ms).s);
-        table_cell(t, "%s", text_percent(s->mfu).s), table_cell(t, "%s", text_percent(s->mbu).s);
-        table_cell(t, "%s", text_ms_number(s->floor_ms).s), table_cell(t, "%s", text_times(s->distance).s);
+        table_cell(t, "%s", s->name);
+        table_cell(t, "%s", text_flops(s->flops).s);
+        table_cell(t, "%s", text_bytes(s->bytes).s);
+        table_cell(t, "%s", text_ms_number(s->time_ms).s);
+        table_cell(t, "%s", text_percent(s->mfu).s);
+        table_cell(t, "%s", text_percent(s->mbu).s);
+        table_cell(t, "%s", text_ms_number(s->floor_ms).s);
+        table_cell(t, "%s", text_times(s->distance).s);
     }
 }
 

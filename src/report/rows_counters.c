@@ -33,8 +33,10 @@ void rows_counter_heads(const struct view *v, struct table *t) {
 void rows_counter_cells(const struct view *v, uint32_t kernel, struct table *t) {
     if (!rows_have_counters(v)) return;
     const struct counter_row *r = rows_counters_of(v, kernel);
-    percent(t, rows_counter(r, COUNTER_SM)), percent(t, rows_counter(r, COUNTER_TENSOR));
-    percent(t, rows_counter(r, COUNTER_DRAM_READ)), percent(t, rows_counter(r, COUNTER_DRAM_WRITE));
+    percent(t, rows_counter(r, COUNTER_SM));
+    percent(t, rows_counter(r, COUNTER_TENSOR));
+    percent(t, rows_counter(r, COUNTER_DRAM_READ));
+    percent(t, rows_counter(r, COUNTER_DRAM_WRITE));
     table_cell(t, "%s", text_num(r ? r->dram_bytes_per_s * 1e-9 : NAN, 0).s);
     percent(t, rows_counter(r, COUNTER_OCCUPANCY));
     table_cell(t, "%s", text_num(rows_counter(r, COUNTER_CLOCK) * 1e-9, 2).s);
@@ -48,9 +50,11 @@ void rows_counter_heads_csv(const struct view *v, struct table *t) {
     if (!rows_have_counters(v)) return;
     for (int s = 0; s < COUNTER_SLOTS; s++)
         table_column(t, counter_slot_name((enum counter_slot)s), TABLE_RIGHT);
-    table_column(t, "dram_pct", TABLE_RIGHT), table_column(t, "dram_byte_per_s", TABLE_RIGHT),
-        table_column(t, "roof_pct", TABLE_RIGHT);
-    table_column(t, "bound", TABLE_LEFT), table_column(t, "counter_quality", TABLE_LEFT);
+    table_column(t, "dram_pct", TABLE_RIGHT);
+    table_column(t, "dram_byte_per_s", TABLE_RIGHT);
+    table_column(t, "roof_pct", TABLE_RIGHT);
+    table_column(t, "bound", TABLE_LEFT);
+    table_column(t, "counter_quality", TABLE_LEFT);
     table_column(t, "counter_exposure_ns", TABLE_RIGHT);
 }
 
@@ -86,11 +90,16 @@ void rows_counters_md(const struct view *v, struct table *t) {
         const struct counter_stage *m = &v->a->counters->stages[i];
         const struct analysis_stage *s = &v->a->stages[m->stage];
         if (s->outside) continue;
-        table_cell(t, "%s", s->path ? s->path : s->name), table_cell(t, "%s", text_percent(m->covered).s);
-        percent(t, m->dram_pct), percent(t, m->mbu_pct);
+        table_cell(t, "%s", s->path ? s->path : s->name);
+        table_cell(t, "%s", text_percent(m->covered).s);
+        percent(t, m->dram_pct);
+        percent(t, m->mbu_pct);
         table_cell(t, "%s", text_num(m->dram_bytes_per_s * 1e-9, 0).s);
-        percent(t, m->mean[COUNTER_TENSOR]), percent(t, m->tensor_at_peak_pct), percent(t, m->mfu_pct);
-        percent(t, m->mean[COUNTER_SM]), percent(t, m->mean[COUNTER_OCCUPANCY]);
+        percent(t, m->mean[COUNTER_TENSOR]);
+        percent(t, m->tensor_at_peak_pct);
+        percent(t, m->mfu_pct);
+        percent(t, m->mean[COUNTER_SM]);
+        percent(t, m->mean[COUNTER_OCCUPANCY]);
         table_cell(t, "%s", text_num(m->mean[COUNTER_CLOCK] * 1e-9, 2).s);
     }
 }

@@ -52,7 +52,8 @@ void rows_profile_heads_csv(const struct view *v, struct table *t) {
         snprintf(head, sizeof head, "ncu_%s", kernel_profile_key((enum kernel_profile_metric)m));
         table_column(t, head, TABLE_RIGHT);
     }
-    table_column(t, "ncu_stall", TABLE_LEFT), table_column(t, "ncu_bound", TABLE_LEFT);
+    table_column(t, "ncu_stall", TABLE_LEFT);
+    table_column(t, "ncu_bound", TABLE_LEFT);
     table_column(t, "ncu_launches", TABLE_RIGHT);
 }
 
@@ -61,7 +62,8 @@ void rows_profile_cells_csv(const struct view *v, uint32_t kernel, struct table 
     const struct kernel_profile *p = kernel_profile_of(v->a, kernel);
     for (int m = 0; m < KERNEL_PROFILE_METRIC_END; m++)
         table_cell(t, "%s", text_raw(rows_profile(p, (enum kernel_profile_metric)m)).s);
-    table_cell(t, "%s", p && p->stall ? p->stall : ""), table_cell(t, "%s", p && p->bound ? p->bound : "");
+    table_cell(t, "%s", p && p->stall ? p->stall : "");
+    table_cell(t, "%s", p && p->bound ? p->bound : "");
     table_cell(t, "%s", text_raw(p && p->launches ? (double)p->launches : NAN).s);
 }
 

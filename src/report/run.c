@@ -55,10 +55,14 @@ static void env_from_trace(struct report_run *r) {
         char text[64];
         const struct timeline_device *d = &tl->devices[i];
         add_env(r, "GPU", "Name", timeline_text(tl, d->name));
-        if (d->cc_major)
-            snprintf(text, sizeof text, "%u.%u", d->cc_major, d->cc_minor),
-                add_env(r, "GPU", "Compute capability", text);
-        if (d->sms) snprintf(text, sizeof text, "%u", d->sms), add_env(r, "GPU", "SMs", text);
+        if (d->cc_major) {
+            snprintf(text, sizeof text, "%u.%u", d->cc_major, d->cc_minor);
+            add_env(r, "GPU", "Compute capability", text);
+        }
+        if (d->sms) {
+            snprintf(text, sizeof text, "%u", d->sms);
+            add_env(r, "GPU", "SMs", text);
+        }
         if (d->memory_bytes) add_env(r, "GPU", "Memory", text_bytes((double)d->memory_bytes).s);
     }
 }
@@ -105,7 +109,8 @@ static void find_peaks(struct report_run *r, const struct report_run_options *o,
     const char *name = view_trace_device(r->timeline);
     const struct llm_gpu *g = NULL;
     if (isfinite(r->in.peak.flops_per_s)) {
-        input->peak_flops_per_s = r->in.peak.flops_per_s, input->peak_bytes_per_s = r->in.peak.bytes_per_s;
+        input->peak_flops_per_s = r->in.peak.flops_per_s;
+        input->peak_bytes_per_s = r->in.peak.bytes_per_s;
         input->peak_source = r->in.peak.source;
     } else if (name && (g = llm_gpu_find(name, &ignored))) {
         input->peak_flops_per_s = llm_gpu_flop_per_s(g, LLM_BF16);
@@ -114,17 +119,23 @@ static void find_peaks(struct report_run *r, const struct report_run_options *o,
         input->peak_source = r->peak_source;
         r->in.peak.type = "bf16 dense";
     }
-    if (o && o->peak_flops_per_s > 0)
-        input->peak_flops_per_s = o->peak_flops_per_s, input->peak_source = "given by the user";
-    if (o && o->peak_bytes_per_s > 0)
-        input->peak_bytes_per_s = o->peak_bytes_per_s, input->peak_source = "given by the user";
-    r->in.peak.flops_per_s = input->peak_flops_per_s, r->in.peak.bytes_per_s = input->peak_bytes_per_s;
+    if (o && o->peak_flops_per_s > 0) {
+        input->peak_flops_per_s = o->peak_flops_per_s;
+        input->peak_source = "given by the user";
+    }
+    if (o && o->peak_bytes_per_s > 0) {
+        input->peak_bytes_per_s = o->peak_bytes_per_s;
+        input->peak_source = "given by the user";
+    }
+    r->in.peak.flops_per_s = input->peak_flops_per_s;
+    r->in.peak.bytes_per_s = input->peak_bytes_per_s;
     r->in.peak.source = input->peak_source;
 }
 
 /* From the first stage's start to the last one's end. False: the trace marks none, or has nothing outside of them. */
 static bool request_window(const struct analysis *a, uint64_t *from_ns, uint64_t *to_ns) {
-    *from_ns = UINT64_MAX, *to_ns = 0;
+    *from_ns = UINT64_MAX;
+    *to_ns = 0;
     if (!a->noccurrences || a->stages[0].implicit || !a->stages[a->nstages - 1].kernels) return false;
     for (size_t i = 0; i < a->noccurrences; i++) {
         *from_ns = MIN(*from_ns, a->occurrences[i].start_ns);
@@ -163,11 +174,18 @@ void report_run_analyze(struct report_run *r, const struct report_run_options *o
     if (r->memory) input = report_memory_input(r->memory);
     analysis_free(&r->analysis); /* it borrows what is replaced here */
     if (o->ncosts) {
-        input.costs = keep_costs(r, o), input.ncosts = o->ncosts;
+        input.costs = keep_costs(r, o);
+        input.ncosts = o->ncosts;
         input.model = r->model;
     }
-    if (o->nrules) input.rules = o->rules, input.nrules = o->nrules;
-    if (r->profiles) input.profiles = r->profiles->v, input.nprofiles = r->profiles->n;
+    if (o->nrules) {
+        input.rules = o->rules;
+        input.nrules = o->nrules;
+    }
+    if (r->profiles) {
+        input.profiles = r->profiles->v;
+        input.nprofiles = r->profiles->n;
+    }
     find_peaks(r, o, &input);
     r->input = input;
     analyze_run(r->timeline, &r->input, &r->analysis);
@@ -225,7 +243,8 @@ static void describe(struct report_run *r, const char *operand) {
     for (size_t i = 0; i < r->in.nproblems; i++) ADD_ONCE(&r->texts, "%s", r->in.problems[i]);
     add_mark(r);
     if (tl) report_trace_problems(tl, &r->texts);
-    r->in.problems = (const char *const *)r->texts.v, r->in.nproblems = r->texts.n;
+    r->in.problems = (const char *const *)r->texts.v;
+    r->in.nproblems = r->texts.n;
 }
 
 int report_run_open(struct report_run *r, const char *const *operands, size_t n,

@@ -102,8 +102,11 @@ static void put_ops(const struct trace_stats *st, struct jsonw *j) {
 
 static void put_copies(const struct trace_stats *st, struct jsonw *j) {
     uint64_t count = 0, bytes = 0, ns = 0;
-    for (unsigned i = 0; i < TRACE_COPY_KIND_END; i++)
-        count += st->copies[i].count, bytes += st->copies[i].bytes, ns += st->copies[i].total_ns;
+    for (unsigned i = 0; i < TRACE_COPY_KIND_END; i++) {
+        count += st->copies[i].count;
+        bytes += st->copies[i].bytes;
+        ns += st->copies[i].total_ns;
+    }
     jsonw_kobject(j, "copies");
     jsonw_ku64(j, "count", count);
     jsonw_ku64(j, "bytes", bytes);
@@ -173,7 +176,9 @@ static void put_ranks(const struct trace_stats *st, struct jsonw *j) {
     for (size_t i = 0; i < st->ranks.n; i++) {
         const struct trace_stats_rank *r = &st->ranks.v[i];
         put_rank(st, r, j);
-        busy += r->busy_ns, comm += r->comm_ns, hidden += r->comm_hidden_ns;
+        busy += r->busy_ns;
+        comm += r->comm_ns;
+        hidden += r->comm_hidden_ns;
     }
     jsonw_end(j);
     if (st->ranks.n < 2) return;

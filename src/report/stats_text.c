@@ -47,7 +47,9 @@ static void gpus(const struct trace_stats *st, const struct stats_form *form, st
             table_cell(&t, "%u %s", g->device, name ? name : "");
         table_cell(&t, "%llu", (unsigned long long)g->kernels);
         table_cell(&t, "%llu", (unsigned long long)g->copies);
-        cell_ms(&t, (double)span), cell_ms(&t, (double)g->busy_ns), cell_ms(&t, (double)g->kernel_busy_ns);
+        cell_ms(&t, (double)span);
+        cell_ms(&t, (double)g->busy_ns);
+        cell_ms(&t, (double)g->kernel_busy_ns);
         cell_ms(&t, (double)(span - g->busy_ns));
         if (span)
             table_cell(&t, "%.1f%%", 100.0 * (double)g->busy_ns / (double)span);
@@ -86,8 +88,10 @@ static void ops(const struct trace_stats_op *v, size_t n, const struct trace_sta
     for (size_t i = 0; i < n && i < form->top; i++) {
         table_cell(&t, "%s", trace_stats_name(st, v[i].name));
         table_cell(&t, "%llu", (unsigned long long)v[i].calls);
-        cell_ms(&t, (double)v[i].total_ns), cell_ms(&t, (double)v[i].self_ns);
-        cell_ms(&t, (double)v[i].device_ns), cell_ms(&t, (double)v[i].self_device_ns);
+        cell_ms(&t, (double)v[i].total_ns);
+        cell_ms(&t, (double)v[i].self_ns);
+        cell_ms(&t, (double)v[i].device_ns);
+        cell_ms(&t, (double)v[i].self_device_ns);
     }
     print(&t, title, form, out);
 }
@@ -111,9 +115,12 @@ static void ranks(const struct trace_stats *st, const struct stats_form *form, s
             table_cell(&t, "%lld %s", (long long)r->rank, trace_stats_name(st, r->path));
         else
             table_cell(&t, "– %s", trace_stats_name(st, r->path));
-        cell_ms(&t, (double)r->span_ns), cell_ms(&t, (double)r->busy_ns), cell_ms(&t, (double)r->compute_ns);
+        cell_ms(&t, (double)r->span_ns);
+        cell_ms(&t, (double)r->busy_ns);
+        cell_ms(&t, (double)r->compute_ns);
         cell_ms(&t, (double)r->comm_ns);
-        percent(&t, r->comm_ns, r->busy_ns), percent(&t, r->comm_hidden_ns, r->comm_ns);
+        percent(&t, r->comm_ns, r->busy_ns);
+        percent(&t, r->comm_hidden_ns, r->comm_ns);
         cell_ms(&t, r->late_ns);
     }
     print(&t, "Ranks", form, out);

@@ -20,9 +20,9 @@ struct view_stage {
     double time_ms;     /* the figure for one occurrence: median of the repeats, else the trace's */
     char source[64];    /* where time_ms comes from */
     double busy_share;  /* 0..1 of time_ms */
-    double
-        busy_ms; /* device busy in time_ms, mean over devices: a GPU's kernels as recorded; a CPU's are slowed
-                         * by recording like all else, so that their share is taken and not their time */
+    /* device busy in time_ms, mean over devices: a GPU's kernels as recorded; a CPU's are slowed by
+     * recording like all else, so that their share is taken and not their time */
+    double busy_ms;
     double kernels, launches_per_token; /* in time_ms; NaN: unknown, or no sense in it */
     double floor_ms, flops, bytes, mfu, mbu, distance;
     double tokens, tokens_per_s; /* of one occurrence */

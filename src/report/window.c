@@ -75,7 +75,10 @@ static void column(struct strbuf *out, const char *name, const struct slice *s, 
         if (row[i] == UINT8_MAX) continue;
         if (k++) strbuf_addch(out, ',');
         switch (what) {
-        case 's': strbuf_addf(out, "%" PRIu64, s[i].start_ns - before), before = s[i].start_ns; break;
+        case 's':
+            strbuf_addf(out, "%" PRIu64, s[i].start_ns - before);
+            before = s[i].start_ns;
+            break;
         case 'd': strbuf_addf(out, "%" PRIu64, s[i].end_ns - s[i].start_ns); break;
         case 'n': strbuf_addf(out, "%u", s[i].name); break;
         case 'l': strbuf_addf(out, "%u", row[i]); break;
@@ -94,9 +97,10 @@ static void stack(struct window *w, uint8_t *row) {
         size_t r = 0;
         while (r < MAX_ROWS && free_at[r] > s->start_ns) r++;
         row[i] = r < MAX_ROWS ? (uint8_t)r : UINT8_MAX;
-        if (r < MAX_ROWS)
-            free_at[r] = MAX(s->end_ns, s->start_ns + 1), w->drawn++;
-        else
+        if (r < MAX_ROWS) {
+            free_at[r] = MAX(s->end_ns, s->start_ns + 1);
+            w->drawn++;
+        } else
             w->too_deep++;
     }
 }
@@ -107,7 +111,10 @@ static void flush_track(struct window *w, const char *label, const char *kind) {
     struct slice *s = w->slices.v;
     size_t n = w->slices.n;
     qsort(s, n, sizeof *s, by_start);
-    for (size_t i = 0; i < n; i++) s[i].start_ns -= w->from, s[i].end_ns -= w->from;
+    for (size_t i = 0; i < n; i++) {
+        s[i].start_ns -= w->from;
+        s[i].end_ns -= w->from;
+    }
     uint8_t *row = xcalloc(n, 1);
     stack(w, row);
     struct strbuf *out = &w->tracks;
@@ -118,7 +125,10 @@ static void flush_track(struct window *w, const char *label, const char *kind) {
     column(out, "d", s, n, row, 'd');
     column(out, "n", s, n, row, 'n');
     column(out, "l", s, n, row, 'l');
-    if (strcmp(kind, "gpu") == 0) column(out, "c", s, n, row, 'c'), column(out, "o", s, n, row, 'o');
+    if (strcmp(kind, "gpu") == 0) {
+        column(out, "c", s, n, row, 'c');
+        column(out, "o", s, n, row, 'o');
+    }
     strbuf_addch(out, '}');
     free(row);
     w->slices.n = 0;
@@ -250,9 +260,10 @@ static void point(const struct window *w, struct counter *c, uint64_t time_ns, d
     if (time_ns < w->from || time_ns > w->to || (c->n && time_ns - c->last_ns < gap)) return;
     uint64_t before = c->n ? c->last_ns : w->from;
     strbuf_addf(&c->t, c->n ? ",%" PRIu64 : "%" PRIu64, time_ns - before);
-    if (isfinite(value))
-        strbuf_addf(&c->v, c->n ? ",%.4g" : "%.4g", value), c->most = fmax(c->most, value);
-    else
+    if (isfinite(value)) {
+        strbuf_addf(&c->v, c->n ? ",%.4g" : "%.4g", value);
+        c->most = fmax(c->most, value);
+    } else
         strbuf_addstr(&c->v, c->n ? ",null" : "null");
     c->last_ns = time_ns;
     c->n++;
@@ -344,20 +355,24 @@ static uint32_t longest_stage(const struct analysis *a) {
     double most = 0;
     for (size_t i = 0; i < a->nstages; i++)
         if (!a->stages[i].outside && a->stages[i].parent == ANALYSIS_NONE &&
-            a->stages[i].wall_total_ns > most)
-            most = a->stages[i].wall_total_ns, best = (uint32_t)i;
+            a->stages[i].wall_total_ns > most) {
+            most = a->stages[i].wall_total_ns;
+            best = (uint32_t)i;
+        }
     return best;
 }
 
 static void choose(struct window *w, size_t max_slices) {
-    w->from = w->tl->start_ns, w->to = MAX(w->tl->end_ns, w->tl->start_ns + 1);
+    w->from = w->tl->start_ns;
+    w->to = MAX(w->tl->end_ns, w->tl->start_ns + 1);
     w->total = slices_in(w);
     w->whole = w->total <= max_slices;
     if (w->whole) return;
     uint32_t stage = longest_stage(w->a);
     uint64_t from, to;
     if (stage != ANALYSIS_NONE && analysis_window(w->a, stage, max_slices / 2, &from, &to) && to > from) {
-        w->from = from, w->to = to;
+        w->from = from;
+        w->to = to;
         w->stage = w->a->stages[stage].name;
     }
     while (slices_in(w) > max_slices && w->to - w->from > 1) w->to = w->from + (w->to - w->from) / 2;

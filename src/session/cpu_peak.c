@@ -145,8 +145,10 @@ static void measure_rounds(struct cpu_peak *out, struct worker *workers, const u
         for (unsigned i = 0; i < out->threads; i++)
             workers[i] = (struct worker){ .kernels = kn, .seconds = seconds / LEAST_ROUNDS };
         run_threads(workers, out->threads, &flops);
-        for (unsigned i = 0; i < out->threads; i++)
-            workers[i].memory = memory + i * words, workers[i].words = words;
+        for (unsigned i = 0; i < out->threads; i++) {
+            workers[i].memory = memory + i * words;
+            workers[i].words = words;
+        }
         run_threads(workers, out->threads, &bytes);
         out->spread = fmax(spread_of(&flops), spread_of(&bytes));
         out->cpu_share = fmin(flops.cpu_share, bytes.cpu_share);

@@ -105,7 +105,10 @@ const char *engine_proc_last_words(const struct engine_proc *p) { return p->last
 
 static void keep_last_words(struct engine_proc *p, const char *text) {
     size_t have = strlen(p->last_words), n = strlen(text);
-    if (n > LAST_WORDS / 2) text += n - LAST_WORDS / 2, n = LAST_WORDS / 2;
+    if (n > LAST_WORDS / 2) {
+        text += n - LAST_WORDS / 2;
+        n = LAST_WORDS / 2;
+    }
     size_t drop = have + n + 1 > LAST_WORDS ? have + n + 1 - LAST_WORDS : 0;
     memmove(p->last_words, p->last_words + drop, have - drop + 1);
     have -= drop;
@@ -134,7 +137,11 @@ static void hear_talk(struct engine_proc *p) {
             from = end + 1;
         }
         size_t rest = p->talk.len - (size_t)(from - p->talk.buf);
-        if (rest > LONGEST_TALK) say_line(p, from, rest), from += rest, rest = 0;
+        if (rest > LONGEST_TALK) {
+            say_line(p, from, rest);
+            from += rest;
+            rest = 0;
+        }
         memmove(p->talk.buf, from, rest);
         p->talk.len = rest;
     }

@@ -349,8 +349,10 @@ void session_run(const struct session_plan *plan, struct session_result *out) {
     struct run r = { .plan = plan, .s = plan->settings, .out = out };
     *out = (struct session_result){ .warmup_ms = NAN, .nrepeats = plan->dataset->order.n };
     out->repeats = xcalloc(out->nrepeats + 1, sizeof *out->repeats);
-    for (size_t i = 0; i < out->nrepeats; i++)
-        out->repeats[i].item = plan->dataset->order.v[i], out->repeats[i].joules = NAN;
+    for (size_t i = 0; i < out->nrepeats; i++) {
+        out->repeats[i].item = plan->dataset->order.v[i];
+        out->repeats[i].joules = NAN;
+    }
     phases(&r);
     clear_env(&r);
     free(r.env.v);

@@ -56,7 +56,9 @@ void sha256_add(struct sha256 *s, const void *data, size_t n) {
     while (n) {
         size_t have = s->bytes % 64, take = MIN(n, 64 - have);
         memcpy(s->block + have, p, take);
-        s->bytes += take, p += take, n -= take;
+        s->bytes += take;
+        p += take;
+        n -= take;
         if (have + take == 64) compress(s->state, s->block);
     }
 }

@@ -135,8 +135,8 @@ struct timeline_builder {
         size_t n, cap;
     } problems;
     struct build_segment segment;
-    uint32_t
-        *process_group; /* [processes.n], by finish: files of one process share the lowest of their numbers */
+    /* [processes.n], by finish: files of one process share the lowest of their numbers */
+    uint32_t *process_group;
     struct {
         struct timeline_shape shape;
         uint32_t id; /* TIMELINE_NONE: empty */

@@ -151,16 +151,22 @@ static void add_range(struct timeline_builder *b, const struct trace_range *r) {
     struct range_columns *c = &b->ranges;
     if (!sound(b, r->start_ns, r->end_ns)) return;
     size_t i = c->n++;
-    c->start_ns[i] = r->start_ns, c->end_ns[i] = r->end_ns;
+    c->start_ns[i] = r->start_ns;
+    c->end_ns[i] = r->end_ns;
     c->thread[i] = build_thread(b, r->thread);
     c->parent[i] = TIMELINE_NONE;
-    c->name[i] = text_or_none(b, r->name), c->domain[i] = text_or_none(b, r->domain);
+    c->name[i] = text_or_none(b, r->name);
+    c->domain[i] = text_or_none(b, r->domain);
     c->detail[i] = text_or_none(b, r->detail);
     c->depth[i] = (uint16_t)MIN(r->depth, UINT16_MAX);
     c->category[i] = (uint8_t)(r->category <= TRACE_CATEGORY_OP ? r->category : TRACE_CATEGORY_USER);
     c->flags[i] = (uint8_t)r->flags;
-    c->flops[i] = r->flops, c->bytes[i] = r->bytes, c->payload[i] = r->payload;
-    c->any_flops |= !isnan(r->flops), c->any_bytes |= !isnan(r->bytes), c->any_payload |= !isnan(r->payload);
+    c->flops[i] = r->flops;
+    c->bytes[i] = r->bytes;
+    c->payload[i] = r->payload;
+    c->any_flops |= !isnan(r->flops);
+    c->any_bytes |= !isnan(r->bytes);
+    c->any_payload |= !isnan(r->payload);
 }
 
 void timeline_builder_range(struct timeline_builder *b, const struct trace_range *r, size_t n) {
@@ -186,9 +192,12 @@ void timeline_builder_launch(struct timeline_builder *b, const struct trace_laun
     for (size_t j = 0; j < n; j++, r++) {
         if (!sound(b, r->start_ns, r->end_ns)) continue;
         size_t i = c->n++;
-        c->start_ns[i] = r->start_ns, c->end_ns[i] = r->end_ns, c->correlation[i] = r->correlation;
+        c->start_ns[i] = r->start_ns;
+        c->end_ns[i] = r->end_ns;
+        c->correlation[i] = r->correlation;
         c->thread[i] = build_thread(b, r->thread);
-        c->range[i] = TIMELINE_NONE, c->kernels[i] = 0;
+        c->range[i] = TIMELINE_NONE;
+        c->kernels[i] = 0;
         c->api[i] = text_or_none(b, r->api);
         if (c->api[i] != last_api) last_kind = api_kind(intern_text(b->texts, last_api = c->api[i]));
         c->api_kind[i] = (uint8_t)last_kind;
@@ -204,14 +213,20 @@ void timeline_builder_kernel(struct timeline_builder *b, const struct trace_kern
         if (!sound(b, r->start_ns, r->end_ns)) continue;
         if (lane == TIMELINE_NONE || key[0] != r->device || key[1] != r->context || key[2] != r->stream) {
             lane = build_lane(b, r->device, r->context, r->stream);
-            key[0] = r->device, key[1] = r->context, key[2] = r->stream;
+            key[0] = r->device;
+            key[1] = r->context;
+            key[2] = r->stream;
         }
         struct trace_kernel k = *r;
         k.name = text_or_none(b, r->name);
         size_t i = c->n++;
-        c->start_ns[i] = r->start_ns, c->end_ns[i] = r->end_ns, c->correlation[i] = r->correlation;
-        c->graph[i] = r->graph, c->graph_node[i] = r->graph_node;
-        c->any_graph |= r->graph != 0, c->any_node |= r->graph_node != 0;
+        c->start_ns[i] = r->start_ns;
+        c->end_ns[i] = r->end_ns;
+        c->correlation[i] = r->correlation;
+        c->graph[i] = r->graph;
+        c->graph_node[i] = r->graph_node;
+        c->any_graph |= r->graph != 0;
+        c->any_node |= r->graph_node != 0;
         c->lane[i] = lane;
         c->shape[i] = build_shape(b, &k, b->lanes.v[lane].device);
         c->launch[i] = c->range[i] = TIMELINE_NONE;
@@ -225,7 +240,9 @@ void timeline_builder_copy(struct timeline_builder *b, const struct trace_copy *
     for (size_t j = 0; j < n; j++, r++) {
         if (!sound(b, r->start_ns, r->end_ns)) continue;
         size_t i = c->n++;
-        c->start_ns[i] = r->start_ns, c->end_ns[i] = r->end_ns, c->correlation[i] = r->correlation;
+        c->start_ns[i] = r->start_ns;
+        c->end_ns[i] = r->end_ns;
+        c->correlation[i] = r->correlation;
         c->bytes[i] = r->bytes;
         c->lane[i] = build_lane(b, r->device, r->context, r->stream);
         c->launch[i] = c->range[i] = TIMELINE_NONE;
@@ -240,9 +257,12 @@ void timeline_builder_sync(struct timeline_builder *b, const struct trace_sync *
     for (size_t j = 0; j < n; j++, r++) {
         if (!sound(b, r->start_ns, r->end_ns)) continue;
         size_t i = c->n++;
-        c->start_ns[i] = r->start_ns, c->end_ns[i] = r->end_ns;
+        c->start_ns[i] = r->start_ns;
+        c->end_ns[i] = r->end_ns;
         c->thread[i] = build_thread(b, r->thread);
-        c->range[i] = TIMELINE_NONE, c->context[i] = r->context, c->stream[i] = r->stream;
+        c->range[i] = TIMELINE_NONE;
+        c->context[i] = r->context;
+        c->stream[i] = r->stream;
         c->kind[i] = (uint8_t)(r->sync_kind < TRACE_SYNC_KIND_END ? r->sync_kind : TRACE_SYNC_UNKNOWN);
     }
 }
@@ -268,7 +288,8 @@ void timeline_builder_sample(struct timeline_builder *b, const struct trace_samp
     for (size_t j = 0; j < n; j++, r++) {
         if (!sound(b, r->start_ns, r->end_ns)) continue;
         size_t i = c->n++;
-        c->start_ns[i] = r->start_ns, c->end_ns[i] = r->end_ns;
+        c->start_ns[i] = r->start_ns;
+        c->end_ns[i] = r->end_ns;
         c->device[i] = build_device(b, process, r->device);
         c->set[i] = build_set(b, text_or_none(b, r->metrics));
         c->first[i] = c->values.n;
@@ -282,11 +303,14 @@ void timeline_builder_power(struct timeline_builder *b, const struct trace_power
     FIT(*c, power_columns_list, n);
     for (size_t j = 0; j < n; j++, r++) {
         size_t i = c->n++;
-        c->time_ns[i] = r->time_ns, c->energy_mj[i] = r->energy_mj,
+        c->time_ns[i] = r->time_ns;
+        c->energy_mj[i] = r->energy_mj;
         c->throttle_reasons[i] = r->throttle_reasons;
         c->device[i] = build_device(b, process, r->device);
-        c->sm_mhz[i] = r->sm_mhz, c->memory_mhz[i] = r->memory_mhz;
-        c->temperature_c[i] = r->temperature_c, c->power_mw[i] = r->power_mw;
+        c->sm_mhz[i] = r->sm_mhz;
+        c->memory_mhz[i] = r->memory_mhz;
+        c->temperature_c[i] = r->temperature_c;
+        c->power_mw[i] = r->power_mw;
     }
 }
 
@@ -311,7 +335,9 @@ void timeline_builder_token(struct timeline_builder *b, const struct trace_token
     FIT(*c, token_columns_list, n);
     for (size_t j = 0; j < n; j++, r++) {
         size_t i = c->n++;
-        c->time_ns[i] = r->time_ns, c->request[i] = r->request, c->count[i] = r->count;
+        c->time_ns[i] = r->time_ns;
+        c->request[i] = r->request;
+        c->count[i] = r->count;
         c->thread[i] = build_thread(b, r->thread);
         c->kind[i] = (uint8_t)(r->token_kind == TRACE_TOKEN_MADE ? TRACE_TOKEN_MADE : TRACE_TOKEN_CONSUMED);
     }

@@ -58,8 +58,10 @@ static void set_device(struct timeline_builder *b, struct timeline_device *d, co
             *(uint32_t *)at = number32(value);
         return;
     }
-    if (strcmp(field, "name") == 0)
-        d->name = timeline_builder_text(b, value), d->is_cpu = strcmp(value, "cpu") == 0;
+    if (strcmp(field, "name") == 0) {
+        d->name = timeline_builder_text(b, value);
+        d->is_cpu = strcmp(value, "cpu") == 0;
+    }
     if (strcmp(field, "uuid") == 0) d->uuid = timeline_builder_text(b, value);
     if (strcmp(field, "cc") == 0) {
         const char *dot = strchr(value, '.');

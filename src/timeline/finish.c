@@ -193,15 +193,24 @@ static void lay_out_records(struct timeline_builder *b) {
 
 static void lay_out_tables(struct timeline_builder *b) {
     struct timeline *tl = &b->tl;
-    tl->shapes = b->shapes.v, tl->nshapes = b->shapes.n;
-    tl->devices = b->devices.v, tl->ndevices = b->devices.n;
-    tl->lanes = b->lanes.v, tl->nlanes = b->lanes.n;
-    tl->threads = b->threads.v, tl->nthreads = b->threads.n;
-    tl->processes = b->processes.v, tl->nprocesses = b->processes.n;
-    tl->metric_sets = b->sets.v, tl->nmetric_sets = b->sets.n;
-    tl->meta = b->meta.v, tl->nmeta = b->meta.n;
-    tl->windows = b->windows.v, tl->nwindows = b->windows.n;
-    tl->problems = b->problems.v, tl->nproblems = b->problems.n;
+    tl->shapes = b->shapes.v;
+    tl->nshapes = b->shapes.n;
+    tl->devices = b->devices.v;
+    tl->ndevices = b->devices.n;
+    tl->lanes = b->lanes.v;
+    tl->nlanes = b->lanes.n;
+    tl->threads = b->threads.v;
+    tl->nthreads = b->threads.n;
+    tl->processes = b->processes.v;
+    tl->nprocesses = b->processes.n;
+    tl->metric_sets = b->sets.v;
+    tl->nmetric_sets = b->sets.n;
+    tl->meta = b->meta.v;
+    tl->nmeta = b->meta.n;
+    tl->windows = b->windows.v;
+    tl->nwindows = b->windows.n;
+    tl->problems = b->problems.v;
+    tl->nproblems = b->problems.n;
     tl->bad_records = b->bad_records;
     for (size_t i = 0; i < b->processes.n; i++) {
         tl->unmatched_kernels += b->processes.v[i].unmatched_kernels;

@@ -171,6 +171,9 @@ struct timeline *timeline_load_between(const char *const *paths, size_t n, uint6
                                        struct err *err) {
     struct stretch wanted = { .from_ns = from_ns, .to_ns = to_ns };
     struct timeline *tl = load(paths, n, &wanted, err);
-    if (tl) tl->cut_kernels = wanted.cut_kernels, tl->cut_ns = wanted.cut_ns;
+    if (tl) {
+        tl->cut_kernels = wanted.cut_kernels;
+        tl->cut_ns = wanted.cut_ns;
+    }
     return tl;
 }

@@ -44,7 +44,9 @@ static bool read_at(int fd, uint64_t offset, void *out, size_t n) {
         ssize_t k = pread(fd, p, n, (off_t)offset);
         if (k < 0 && errno == EINTR) continue;
         if (k <= 0) return false;
-        p += k, offset += (uint64_t)k, n -= (size_t)k;
+        p += k;
+        offset += (uint64_t)k;
+        n -= (size_t)k;
     }
     return true;
 }

@@ -25,7 +25,9 @@ static bool write_at(struct writer_file *f, uint64_t offset, const void *data, s
             if (!f->first_errno) f->first_errno = k < 0 ? errno : ENOSPC;
             return false;
         }
-        p += k, offset += (uint64_t)k, n -= (size_t)k;
+        p += k;
+        offset += (uint64_t)k;
+        n -= (size_t)k;
     }
     return true;
 }

@@ -76,6 +76,11 @@ int main(void) {
         "error %.2f\n",
         KERNELS, CLASSES, SAMPLES, METRICS, took, worst, sum / (CLASSES * METRICS));
     counter_fit_free(&fit);
-    free(l.start), free(l.end), free(l.from), free(l.to), free(l.class_of), free(l.values);
+    free(l.start);
+    free(l.end);
+    free(l.from);
+    free(l.to);
+    free(l.class_of);
+    free(l.values);
     return worst < 5 ? 0 : 1;
 }

@@ -43,7 +43,8 @@ static double read_bytes_per_s(struct threads *t) {
     if (posix_memalign((void **)&data, 2 * MIB, bytes) != 0) die("out of memory");
     memset(data, 1, bytes);
     static struct read_job j;
-    j.data = data, j.part = bytes / 8 / TASKS;
+    j.data = data;
+    j.part = bytes / 8 / TASKS;
     double best = 0;
     for (int i = 0; i < 6; i++) {
         uint64_t start = clock_mono_ns();
@@ -154,7 +155,10 @@ static struct operands make_operands(const struct gemm_case *c) {
     size_t nw = (size_t)c->n * (size_t)c->k, nx = (size_t)c->m * (size_t)c->k;
     struct operands v = { xcalloc(nx, 4), xcalloc(nw, 4), xcalloc((size_t)c->m * (size_t)c->n, 4),
                           xcalloc(nw, 2) };
-    for (size_t i = 0; i < nw; i++) v.w[i] = (float)(i % 13) - 6, v.narrow[i] = bf16_from_float(v.w[i]);
+    for (size_t i = 0; i < nw; i++) {
+        v.w[i] = (float)(i % 13) - 6;
+        v.narrow[i] = bf16_from_float(v.w[i]);
+    }
     for (size_t i = 0; i < nx; i++) v.x[i] = (float)(i % 7) - 3;
     return v;
 }
@@ -178,7 +182,10 @@ static void bench_case(struct ops *o, sgemm_fn *sgemm, const struct gemm_case *c
     printf("gemm      %-13s [%d,%d]x[%d,%d]  f32 %6.1f GFLOP/s (%3.0f%% of OpenBLAS)  bf16 %6.1f (%3.0f%%)\n",
            c->name, c->m, c->k, c->n, c->k, flops / f32 / 1e9, 100 * blas / f32, flops / bf16 / 1e9,
            100 * blas / bf16);
-    free(v.x), free(v.w), free(v.y), free(v.narrow);
+    free(v.x);
+    free(v.w);
+    free(v.y);
+    free(v.narrow);
 }
 
 static void bench_gemm(void) {

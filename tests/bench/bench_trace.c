@@ -62,8 +62,10 @@ static double read_once(const char *path, size_t n) {
     if (!r) die("%s", err.msg);
     for (size_t i = 0; i < trace_reader_chunks(r); i++) {
         if (trace_reader_decode(r, i, &b, &err) < 0) die("%s", err.msg);
-        for (size_t k = 0; b.kind == TRACE_KERNEL && k < b.n; k++)
-            sum += b.kernel[k].end_ns - b.kernel[k].start_ns, count++;
+        for (size_t k = 0; b.kind == TRACE_KERNEL && k < b.n; k++) {
+            sum += b.kernel[k].end_ns - b.kernel[k].start_ns;
+            count++;
+        }
     }
     double rate = (double)count / (cpu_seconds() - before);
     trace_batch_free(&b);
@@ -91,8 +93,10 @@ static double gzip_bytes_per_kernel(const struct trace_kernel *all, size_t n, do
     z_stream z = { 0 };
     deflateInit2(&z, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
     uLong cap = deflateBound(&z, json.len);
-    z.next_in = (Bytef *)json.buf, z.avail_in = (uInt)json.len;
-    z.next_out = xmalloc(cap), z.avail_out = (uInt)cap;
+    z.next_in = (Bytef *)json.buf;
+    z.avail_in = (uInt)json.len;
+    z.next_out = xmalloc(cap);
+    z.avail_out = (uInt)cap;
     Bytef *buffer = z.next_out;
     deflate(&z, Z_FINISH);
     double bytes = (double)z.total_out / (double)n;

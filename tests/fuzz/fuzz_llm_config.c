@@ -24,7 +24,8 @@ static void check_cost(const struct llm_model *m) {
     struct llm_static r;
     struct strbuf out = STRBUF_INIT;
     struct jsonw j;
-    w.images[0].width = 900, w.images[0].height = 700;
+    w.images[0].width = 900;
+    w.images[0].height = 700;
     if (llm_static_eval(m, &w, &d, &r, &err) < 0) return;
     const double values[] = { r.prefill.flops, r.prefill.bytes,      r.prefill.floor_s, r.decode.flops,
                               r.decode.bytes,  r.generation.floor_s, r.memory_bytes };
@@ -44,7 +45,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     for (size_t i = 0; i < sizeof assume / sizeof *assume; i++) {
         struct llm_load how = { .assume = assume[i] };
         struct llm_model *m = llm_model_parse((const char *)data, size, "fuzz", &how, &err);
-        if (m) check_params(m), check_cost(m);
+        if (m) {
+            check_params(m);
+            check_cost(m);
+        }
         llm_model_free(m);
     }
     return 0;

@@ -16,7 +16,11 @@ static struct sink sink;
 
 /* Tables and rows, no more: scripts must not read files or run on and on. */
 static int allow(void *ctx, int action, const char *a, const char *b, const char *c, const char *d) {
-    (void)ctx, (void)a, (void)b, (void)c, (void)d;
+    (void)ctx;
+    (void)a;
+    (void)b;
+    (void)c;
+    (void)d;
     static const int fine[] = { SQLITE_CREATE_TABLE, SQLITE_CREATE_VIEW, SQLITE_INSERT,     SQLITE_UPDATE,
                                 SQLITE_READ,         SQLITE_SELECT,      SQLITE_TRANSACTION };
     for (size_t i = 0; i < COUNTOF(fine); i++)

@@ -89,8 +89,11 @@ static void nvtx_init(void) {
     const char *path = getenv("NVTX_INJECTION64_PATH");
     if (done) return;
     done = true;
-    for (int i = 0; i < 16; i++)
-        core_slots[i] = &core[i], core2_slots[i] = &core2[i], cudart_slots[i] = &cudart[i];
+    for (int i = 0; i < 16; i++) {
+        core_slots[i] = &core[i];
+        core2_slots[i] = &core2[i];
+        cudart_slots[i] = &cudart[i];
+    }
     void *lib = path ? dlopen(path, RTLD_LAZY) : NULL, *f = symbol(lib, "InitializeInjectionNvtx2");
     int (*inject)(nvtx_get_table);
     memcpy(&inject, &f, sizeof f);
@@ -124,17 +127,22 @@ static void nvtx_domains(void) {
     void *registered = CORE2(10, f_string, domain, "registered");
     struct nvtx_attributes a = attributes(NVTX_TEXT_REGISTERED, registered);
     CORE2(8, f_category, domain, 9, "math");
-    a.category = 9, a.payload_type = NVTX_PAYLOAD_I32, a.payload.i32 = -5;
+    a.category = 9;
+    a.payload_type = NVTX_PAYLOAD_I32;
+    a.payload.i32 = -5;
     CORE2(4, f_dattr, domain, &a);
     CORE(9, f_text, "over the domain");
     CORE2(5, f_dpop, domain); /* the other one stays open */
     CORE(11, f_none);
     uint64_t id = CORE2(2, f_dstart, domain, &a);
     CORE2(3, f_dend, domain, id);
-    a = attributes(NVTX_TEXT_ASCII, "prefill"), a.category = 1;
+    a = attributes(NVTX_TEXT_ASCII, "prefill");
+    a.category = 1;
     CORE2(4, f_dattr, own, &a);
     CORE2(5, f_dpop, own);
-    a = attributes(NVTX_TEXT_ASCII, "tokens"), a.category = 5, a.payload_type = NVTX_PAYLOAD_U64,
+    a = attributes(NVTX_TEXT_ASCII, "tokens");
+    a.category = 5;
+    a.payload_type = NVTX_PAYLOAD_U64;
     a.payload.u64 = 12;
     CORE2(1, f_dattr, own, &a);
 }
@@ -197,8 +205,14 @@ static bool ends(const char *verb, const char *value) {
     if (strcmp(verb, "exit") == 0) exit(atoi(value));
     if (strcmp(verb, "_exit") == 0) _exit(atoi(value));
     if (strcmp(verb, "kill") == 0) kill(getpid(), SIGKILL);
-    if (strcmp(verb, "segv") == 0) signal(SIGSEGV, SIG_DFL), raise(SIGSEGV);
-    if (strcmp(verb, "abort") == 0) signal(SIGABRT, SIG_DFL), abort();
+    if (strcmp(verb, "segv") == 0) {
+        signal(SIGSEGV, SIG_DFL);
+        raise(SIGSEGV);
+    }
+    if (strcmp(verb, "abort") == 0) {
+        signal(SIGABRT, SIG_DFL);
+        abort();
+    }
     return false;
 }
 
@@ -257,9 +271,10 @@ static bool process_verb(const char *verb, char *value, char *self) {
         let_go();
     else if (strcmp(verb, "sleep") == 0)
         usleep((useconds_t)atol(value) * 1000);
-    else if (strcmp(verb, "say") == 0)
-        puts(value), fflush(stdout);
-    else
+    else if (strcmp(verb, "say") == 0) {
+        puts(value);
+        fflush(stdout);
+    } else
         return false;
     return true;
 }

@@ -79,9 +79,14 @@ static bool manner(const char *name) {
 
 static bool hasty, late, zero, reversed, early, unknown, cutoff, worker;
 __attribute__((constructor)) static void read_manners(void) {
-    hasty = manner("hasty"), late = manner("late"), zero = manner("zero"), reversed = manner("reversed"),
+    hasty = manner("hasty");
+    late = manner("late");
+    zero = manner("zero");
+    reversed = manner("reversed");
     early = manner("early");
-    unknown = manner("unknown"), cutoff = manner("cutoff"), worker = manner("worker");
+    unknown = manner("unknown");
+    cutoff = manner("cutoff");
+    worker = manner("worker");
 }
 
 static uint32_t version(void) {
@@ -113,7 +118,8 @@ int cuptiGetTimestamp(uint64_t *t) {
 }
 EXPORT int cuptiGetStreamIdEx(void *context, void *stream, uint8_t per_thread, uint32_t *id);
 int cuptiGetStreamIdEx(void *context, void *stream, uint8_t per_thread, uint32_t *id) {
-    (void)context, (void)per_thread;
+    (void)context;
+    (void)per_thread;
     *id = (uint32_t)(uintptr_t)stream;
     return 0;
 }
@@ -122,7 +128,8 @@ int cuptiGetStreamIdEx(void *context, void *stream, uint8_t per_thread, uint32_t
 EXPORT int cuptiSubscribe(void **subscriber, cupti_callback f, void *user);
 int cuptiSubscribe(void **subscriber, cupti_callback f, void *user) {
     if (held || manner("held")) return CUPTI_E_MULTIPLE_SUBSCRIBERS;
-    callback = f, callback_user = user;
+    callback = f;
+    callback_user = user;
     *subscriber = &callback;
     return 0;
 }
@@ -167,7 +174,9 @@ int cuptiFinalize(void) {
     callback = NULL;
     memset(enabled_calls, 0, sizeof enabled_calls);
     memset(enabled_kinds, 0, sizeof enabled_kinds);
-    request = NULL, complete = NULL, buffer = NULL;
+    request = NULL;
+    complete = NULL;
+    buffer = NULL;
     atomic_store(&correlations, 0);
     pthread_mutex_unlock(&lock);
     return 0;
@@ -176,7 +185,8 @@ int cuptiFinalize(void) {
 /* ---- buffers */
 EXPORT int cuptiActivityRegisterCallbacks(cupti_buffer_request r, cupti_buffer_complete c);
 int cuptiActivityRegisterCallbacks(cupti_buffer_request r, cupti_buffer_complete c) {
-    request = r, complete = c;
+    request = r;
+    complete = c;
     return 0;
 }
 EXPORT int cuptiActivityEnable(int kind);
@@ -192,8 +202,10 @@ static void forget_times(void) {
     const struct layout *l = layout_find(version());
     pthread_mutex_lock(&lock);
     for (size_t at = 0; buffer && at < buffer_used; at += record_bytes(field_u32(buffer + at, 0)))
-        if (field_u32(buffer + at, 0) == KIND_CONCURRENT_KERNEL)
-            memset(buffer + at + l->kernel->start, 0, 8), memset(buffer + at + l->kernel->end, 0, 8);
+        if (field_u32(buffer + at, 0) == KIND_CONCURRENT_KERNEL) {
+            memset(buffer + at + l->kernel->start, 0, 8);
+            memset(buffer + at + l->kernel->end, 0, 8);
+        }
     pthread_mutex_unlock(&lock);
 }
 EXPORT int cuptiActivityDisable(int kind);
@@ -205,7 +217,8 @@ int cuptiActivityDisable(int kind) {
 }
 EXPORT int cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *n);
 int cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *n) {
-    (void)context, (void)stream;
+    (void)context;
+    (void)stream;
     *n = manner("dropped") && !dropped_told ? 7 : 0;
     dropped_told = true;
     return 0;
@@ -316,7 +329,10 @@ static void bad_times(uint64_t *start, uint64_t *end) {
     if (atomic_fetch_add(&records, 1) % 10 != 3) return;
     if (zero) *start = *end = 0;
     if (reversed) *end = *start - 1000;
-    if (early) *start -= 1000000000u, *end -= 1000000000u;
+    if (early) {
+        *start -= 1000000000u;
+        *end -= 1000000000u;
+    }
     if (unknown) {
         uint8_t r[UNKNOWN_BYTES] = { UNKNOWN_KIND };
         append(r, sizeof r);
@@ -329,14 +345,24 @@ static void kernel_record(const char *name, uint32_t correlation, uint32_t strea
     const struct layout_kernel *at = layout_find(version())->kernel;
     uint64_t end = start + 2000;
     bad_times(&start, &end);
-    put64(r, at->start, start), put64(r, at->end, end), put32(r, at->correlation, correlation);
-    put32(r, at->device, device), put32(r, at->context, device + 1), put32(r, at->stream, stream);
+    put64(r, at->start, start);
+    put64(r, at->end, end);
+    put32(r, at->correlation, correlation);
+    put32(r, at->device, device);
+    put32(r, at->context, device + 1);
+    put32(r, at->stream, stream);
     put(r, at->name, &name, sizeof name);
-    put32(r, at->grid, 132), put32(r, at->grid + 4u, 2), put32(r, at->grid + 8u, 1);
-    put32(r, at->block, 256), put32(r, at->block + 4u, 1), put32(r, at->block + 8u, 1);
-    put(r, at->registers, &(uint16_t){ 64 }, 2), put32(r, at->static_smem, 1024),
-        put32(r, at->dynamic_smem, 49152);
-    put64(r, at->graph_node, node), put32(r, at->graph, node ? 5 : 0);
+    put32(r, at->grid, 132);
+    put32(r, at->grid + 4u, 2);
+    put32(r, at->grid + 8u, 1);
+    put32(r, at->block, 256);
+    put32(r, at->block + 4u, 1);
+    put32(r, at->block + 8u, 1);
+    put(r, at->registers, &(uint16_t){ 64 }, 2);
+    put32(r, at->static_smem, 1024);
+    put32(r, at->dynamic_smem, 49152);
+    put64(r, at->graph_node, node);
+    put32(r, at->graph, node ? 5 : 0);
     append(r, record_bytes(KIND_CONCURRENT_KERNEL));
 }
 
@@ -345,18 +371,25 @@ static void copy_record(uint32_t kind, uint32_t correlation, uint32_t stream, ui
     const struct layout *l = layout_find(version());
     const struct layout_copy *at = kind == KIND_MEMCPY ? l->memcpy_ : l->memset_;
     if (kind == KIND_MEMCPY) r[at->copy_kind] = 1;
-    put64(r, at->start, start), put64(r, at->end, start + 5000), put64(r, at->bytes, 4096);
-    put32(r, at->correlation, correlation), put32(r, at->stream, stream);
-    put32(r, at->device, device), put32(r, at->context, device + 1);
+    put64(r, at->start, start);
+    put64(r, at->end, start + 5000);
+    put64(r, at->bytes, 4096);
+    put32(r, at->correlation, correlation);
+    put32(r, at->stream, stream);
+    put32(r, at->device, device);
+    put32(r, at->context, device + 1);
     append(r, record_bytes(kind));
 }
 
 static void graph_record(uint32_t correlation, uint32_t stream, uint64_t start) {
     uint8_t r[64] = { KIND_GRAPH_TRACE };
     const struct layout *l = layout_find(version());
-    put64(r, l->graph->start, start), put64(r, l->graph->end, start + 33600);
-    put32(r, l->graph->correlation, correlation), put32(r, l->graph->graph, 5);
-    put32(r, l->graph->device, device), put32(r, l->graph->context, device + 1);
+    put64(r, l->graph->start, start);
+    put64(r, l->graph->end, start + 33600);
+    put32(r, l->graph->correlation, correlation);
+    put32(r, l->graph->graph, 5);
+    put32(r, l->graph->device, device);
+    put32(r, l->graph->context, device + 1);
     put32(r, l->graph->stream, stream);
     append(r, l->graph_bytes);
 }
@@ -392,7 +425,10 @@ static void other_request(uint8_t **b, size_t *n, size_t *max) {
     *max = 0;
 }
 static void other_complete(void *context, uint32_t stream, uint8_t *b, size_t n, size_t valid) {
-    (void)context, (void)stream, (void)n, (void)valid;
+    (void)context;
+    (void)stream;
+    (void)n;
+    (void)valid;
     free(b);
 }
 EXPORT void mock_device(uint32_t number);

@@ -58,7 +58,8 @@ int nvmlDeviceGetClockInfo(void *d, int type, unsigned *mhz) {
 }
 EXPORT int nvmlDeviceGetTemperature(void *d, int type, unsigned *c);
 int nvmlDeviceGetTemperature(void *d, int type, unsigned *c) {
-    (void)d, (void)type;
+    (void)d;
+    (void)type;
     *c = 45;
     return 0;
 }

@@ -30,7 +30,9 @@ int test_near(double got, double want, double eps, const char *what) {
 }
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at) {
-    (void)st, (void)type, (void)at;
+    (void)st;
+    (void)type;
+    (void)at;
     remove(path);
     return 0;
 }

@@ -50,7 +50,10 @@ static double mean_truth(const struct scene *s, uint64_t from, uint64_t to, size
     while (*hint < s->nkernels && s->end[*hint] <= from) ++*hint;
     for (size_t i = *hint; i < s->nkernels && s->start[i] < to; i++) {
         uint64_t a = MAX(from, s->start[i]), b = MIN(to, s->end[i]);
-        if (b > a) sum += truth[s->class_of[i]] * (double)(b - a), busy += (double)(b - a);
+        if (b > a) {
+            sum += truth[s->class_of[i]] * (double)(b - a);
+            busy += (double)(b - a);
+        }
     }
     return (sum + truth[CLASSES] * ((double)(to - from) - busy)) / (double)(to - from);
 }
@@ -208,14 +211,20 @@ TEST(counters_find_the_lag_between_the_two_clocks) {
     struct counter_fit fit;
     make_kernels(&s, 600, 7);
     make_samples(&s, 10000, 1, 0, 0, 9);
-    for (size_t i = 0; i < s.nsamples; i++) s.sample_start[i] -= 1600, s.sample_end[i] -= 1600;
+    for (size_t i = 0; i < s.nsamples; i++) {
+        s.sample_start[i] -= 1600;
+        s.sample_end[i] -= 1600;
+    }
     struct counter_fit_input in = input_of(&s);
     in.lag_ns = counter_fit_lag(&in, 0);
     CHECK_NEAR(in.lag_ns, 1600, 150);
     counter_fit_run(&in, &fit);
     for (size_t c = 0; c < CLASSES; c++) CHECK_NEAR(fit.rate[c], truth[c], 3);
     counter_fit_free(&fit);
-    for (size_t i = 0; i < s.nsamples; i++) s.sample_start[i] += 1600, s.sample_end[i] += 1600;
+    for (size_t i = 0; i < s.nsamples; i++) {
+        s.sample_start[i] += 1600;
+        s.sample_end[i] += 1600;
+    }
     CHECK_NEAR(counter_fit_lag(&in, 0), 0, 100); /* and none where there is none */
     free_scene(&s);
 }
@@ -229,7 +238,9 @@ TEST(counters_count_a_kernels_tail) {
     s.nsamples = 20 * 10;
     make_room_for_samples(&s);
     for (uint32_t i = 0; i < 20; i++) {
-        s.start[i] = 1000000 + i * 100000, s.end[i] = s.start[i] + 80000, s.class_of[i] = 0;
+        s.start[i] = 1000000 + i * 100000;
+        s.end[i] = s.start[i] + 80000;
+        s.class_of[i] = 0;
         for (uint32_t k = 0; k < 10; k++) {
             s.sample_start[i * 10 + k] = s.start[i] + k * 10000;
             s.sample_end[i * 10 + k] = s.sample_start[i * 10 + k] + 10000;
@@ -272,8 +283,10 @@ TEST(counters_of_a_short_kernel_are_its_own_though_its_neighbour_is_uneven) {
     memcpy(truth, (double[]){ 0, 90, 45, 20, 60, 0, 0 }, sizeof truth);
     make_uneven(&pieces, &s, 4000);
     make_samples(&pieces, 100003, 0.2, 0, 0, 3);
-    s.nsamples = pieces.nsamples, s.values = pieces.values;
-    s.sample_start = pieces.sample_start, s.sample_end = pieces.sample_end;
+    s.nsamples = pieces.nsamples;
+    s.values = pieces.values;
+    s.sample_start = pieces.sample_start;
+    s.sample_end = pieces.sample_end;
     run(&s, &fit);
     CHECK_NEAR(fit.rate[0], (90 * 28 + 45) / 30.0,
                1); /* without unknowns for edges these are off by 3, 10 and 10 */
@@ -281,7 +294,8 @@ TEST(counters_of_a_short_kernel_are_its_own_though_its_neighbour_is_uneven) {
     CHECK_NEAR(fit.rate[2], 60, 1.5);
     counter_fit_free(&fit);
     memcpy(truth, kept, sizeof kept);
-    pieces.sample_start = pieces.sample_end = NULL, pieces.values = NULL;
+    pieces.sample_start = pieces.sample_end = NULL;
+    pieces.values = NULL;
     free_scene(&pieces);
     free_scene(&s);
 }
@@ -293,7 +307,10 @@ TEST(counters_name_an_error_that_holds_a_wrong_lag) {
     double worst = 0;
     make_kernels(&s, 600, 7);
     make_samples(&s, 10000, 0, 0, 0, 9);
-    for (size_t i = 0; i < s.nsamples; i++) s.sample_start[i] -= 400, s.sample_end[i] -= 400;
+    for (size_t i = 0; i < s.nsamples; i++) {
+        s.sample_start[i] -= 400;
+        s.sample_end[i] -= 400;
+    }
     run(&s, &fit);
     for (size_t c = 0; c < CLASSES; c++) {
         worst = MAX(worst, fabs(fit.rate[c] - truth[c]));

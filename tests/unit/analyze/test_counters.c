@@ -33,8 +33,10 @@ static struct timeline *make_timeline_of(uint64_t sampled_steps) {
     timeline_builder_process(b, "a.ipt");
     timeline_builder_meta(b, "device.0.name", "NVIDIA H200");
     timeline_builder_meta(b, "device.0.sm_clock_khz", "1980000");
-    if (with_chip)
-        timeline_builder_meta(b, "device.0.sms", "132"), timeline_builder_meta(b, "device.0.cc", "9.0");
+    if (with_chip) {
+        timeline_builder_meta(b, "device.0.sms", "132");
+        timeline_builder_meta(b, "device.0.cc", "9.0");
+    }
     uint32_t names[2] = { timeline_builder_text(b, "gemv"), timeline_builder_text(b, "gemm") };
     uint32_t metrics = timeline_builder_text(
         b,
@@ -196,9 +198,11 @@ TEST(a_contradicted_model_is_never_cut_from_the_findings) {
     struct timeline *tl;
     struct analysis a;
     size_t others = 0;
-    nstages = 16, with_chip = true;
+    nstages = 16;
+    with_chip = true;
     const struct analysis_finding *f = compare_with(DRAM_PCT / 32, TENSOR_PCT / 16, STEPS, &a, &tl);
-    nstages = 1, with_chip = false;
+    nstages = 1;
+    with_chip = false;
     CHECK(f && strstr(f->title, "decode: the counters saw"));
     CHECK_INT(a.nfindings, 12); /* others were cut */
     for (size_t i = 0; i < a.nfindings; i++) others += a.findings[i].saving_ms > 0;
@@ -246,7 +250,8 @@ TEST(a_copy_is_no_idle_time) {
             copy += phase >= 4000 && phase < 8000 ? 0.2 : 0;
         }
         struct trace_sample s = { .start_ns = t, .end_ns = t + 5000, .metrics = metrics };
-        s.v0 = 70 * kernel, s.v1 = 20 * kernel + 60 * copy;
+        s.v0 = 70 * kernel;
+        s.v1 = 20 * kernel + 60 * copy;
         timeline_builder_sample(b, &s, 1);
     }
     struct timeline *tl = timeline_builder_finish(b);
@@ -295,7 +300,8 @@ TEST(each_gpu_is_fitted_by_its_own_samples) {
                 .start_ns = at, .end_ns = at + 60000, .name = one, .grid_x = 64, .device = d
             };
             timeline_builder_kernel(b, &k, 1);
-            k.name = other, k.stream = 2;
+            k.name = other;
+            k.stream = 2;
             if (d == 1) timeline_builder_kernel(b, &k, 1);
             struct trace_sample s[2] = {
                 { .start_ns = at, .end_ns = at + 60000, .metrics = metrics, .device = d, .v0 = d ? 30 : 70 },

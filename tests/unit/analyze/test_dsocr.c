@@ -47,7 +47,10 @@ static struct timeline *decode(bool with_launches, double *busy_ns, size_t *kern
     size_t n = read_rows(&text, rows, 64), total = 0, done = 0;
     double *due = xcalloc(n, sizeof *due);
     *busy_ns = 0;
-    for (size_t i = 0; i < n; i++) total += rows[i].each, *busy_ns += rows[i].mean_ns * (double)rows[i].each;
+    for (size_t i = 0; i < n; i++) {
+        total += rows[i].each;
+        *busy_ns += rows[i].mean_ns * (double)rows[i].each;
+    }
     scene_start(&s);
     scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 0, WALL_NS);
     uint64_t gpu_free = 0;

@@ -10,7 +10,8 @@
 static void check_same_look(const char *a, const char *b) {
     char *la = kernel_name_look(a), *lb = kernel_name_look(b);
     CHECK_STR(la, lb);
-    free(la), free(lb);
+    free(la);
+    free(lb);
 }
 
 TEST(kernel_looks_agree_however_a_tool_prints_them) {
@@ -35,7 +36,8 @@ TEST(kernel_looks_keep_template_arguments_apart) {
     char *a = kernel_name_look("void f<int, 4>(int)"), *b = kernel_name_look("void f<int, 8>(int)");
     CHECK_STR(a, "f<int,4>");
     CHECK_STR(b, "f<int,8>");
-    free(a), free(b);
+    free(a);
+    free(b);
 }
 
 struct run_kernel {

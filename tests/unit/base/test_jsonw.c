@@ -31,8 +31,11 @@ TEST(jsonw_writes_what_is_not_known_as_null) {
     struct jsonw j;
     jsonw_start(&j, &s, JSONW_COMPACT);
     jsonw_object(&j);
-    jsonw_ku64_known(&j, "a", 0), jsonw_ku64_known(&j, "b", 7);
-    jsonw_kbool_known(&j, "c", -1), jsonw_kbool_known(&j, "d", 0), jsonw_kbool_known(&j, "e", 1);
+    jsonw_ku64_known(&j, "a", 0);
+    jsonw_ku64_known(&j, "b", 7);
+    jsonw_kbool_known(&j, "c", -1);
+    jsonw_kbool_known(&j, "d", 0);
+    jsonw_kbool_known(&j, "e", 1);
     jsonw_end(&j);
     jsonw_finish(&j);
     CHECK_STR(s.buf, "{\"a\":null,\"b\":7,\"c\":null,\"d\":false,\"e\":true}");

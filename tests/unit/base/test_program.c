@@ -53,7 +53,11 @@ TEST(a_program_is_found_as_exec_would_find_it) {
     finds("/no/such/folder:", "tool", "./tool"); /* an empty entry is this folder */
     finds("", "tool", "./tool");
     CHECK_INT(chdir(here), 0);
-    free(dir), free(second), free(both), free(tool), free(folder);
+    free(dir);
+    free(second);
+    free(both);
+    free(tool);
+    free(folder);
 }
 
 TEST(without_path_the_systems_folders_are_searched) {
@@ -70,7 +74,10 @@ static const char *value_of(char **env, const char *name, size_t *times) {
     const char *value = NULL;
     size_t n = strlen(name);
     for (*times = 0; *env; env++)
-        if (strncmp(*env, name, n) == 0 && (*env)[n] == '=') value = *env + n + 1, ++*times;
+        if (strncmp(*env, name, n) == 0 && (*env)[n] == '=') {
+            value = *env + n + 1;
+            ++*times;
+        }
     return value;
 }
 
@@ -98,7 +105,8 @@ static int run_script(const char *script, double limit_s, struct err *err) {
     struct tool_run run = { .argv = argv, .set = set, .log = log, .limit_s = limit_s };
     int rc = tool_run(&run, err);
     free(argv[2]);
-    free(dir), free(log);
+    free(dir);
+    free(log);
     return rc;
 }
 

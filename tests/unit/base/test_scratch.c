@@ -29,7 +29,10 @@ static void half_a_file(const char *dir) {
     struct file_atomic f;
     struct err err;
     char *path = file_join(dir, "result");
-    if (file_atomic_open(&f, path, &err) == 0) fputs("half", f.out), fflush(f.out);
+    if (file_atomic_open(&f, path, &err) == 0) {
+        fputs("half", f.out);
+        fflush(f.out);
+    }
 }
 
 static void a_folder_of_things(const char *dir) {

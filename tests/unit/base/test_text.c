@@ -123,8 +123,12 @@ TEST(table_fits_a_line_by_cutting_its_first_column) {
     table_column(&t, "kernel", TABLE_LEFT);
     table_column(&t, "calls", TABLE_RIGHT);
     table_column(&t, "ms", TABLE_RIGHT);
-    table_cell(&t, "a_kernel_of_a_long_name"), table_cell(&t, "7"), table_cell(&t, "1.5");
-    table_cell(&t, "b"), table_cell(&t, "12345"), table_cell(&t, "10.25");
+    table_cell(&t, "a_kernel_of_a_long_name");
+    table_cell(&t, "7");
+    table_cell(&t, "1.5");
+    table_cell(&t, "b");
+    table_cell(&t, "12345");
+    table_cell(&t, "10.25");
     CHECK_INT(table_text_width(&t), 23 + 2 + 5 + 2 + 5);
     t.text_line_width = 30;
     table_text(&t, &s);

@@ -6,7 +6,10 @@
 static const char *refusal(const char *text) {
     static struct err err;
     struct conf_node *n = conf_yaml_parse(text, strlen(text), "f", &err);
-    if (n) conf_node_free(n), err_set(&err, "(accepted)");
+    if (n) {
+        conf_node_free(n);
+        err_set(&err, "(accepted)");
+    }
     return err.msg;
 }
 

@@ -89,7 +89,11 @@ static void check_moe(const struct fixture *f) {
                     scratch);
     fixture_check(f, "out", y, n, most);
     check_choices(f, m, choices, tokens);
-    free(x), free(y), free(scratch), free(choices), free(order);
+    free(x);
+    free(y);
+    free(scratch);
+    free(choices);
+    free(order);
     engine_close(e);
 }
 TEST(routers_and_experts_agree_with_transformers) { fixture_each("block_moe", check_moe); }

@@ -54,7 +54,11 @@ static void check_one_linear(struct ops *o, enum dtype t, int m, int out, int in
     ops_linear(o, "l", &l, x, in, m, y, out, OPS_ADD);
     CHECK_NEAR(relative_error(y, want, (size_t)(m * out)), 0, 2e-6);
     if (t != DTYPE_F32) free(stored);
-    free(w), free(x), free(b), free(y), free(want);
+    free(w);
+    free(x);
+    free(b);
+    free(y);
+    free(want);
 }
 
 static void check_linear(struct ops *o) {
@@ -98,14 +102,24 @@ static void check_one_attention(struct ops *o, struct attention a) {
     float *x = numbers("q", q), *k = numbers("k", kv * (size_t)a.dim_k),
           *v = numbers("v", kv * (size_t)a.dim_v);
     float *got = numbers("o", out), *want = numbers("o", out);
-    a.q = x, a.k = k, a.v = v, a.out = got, a.scale = 0.7f;
-    a.q_row = a.heads * a.dim_k, a.out_row = a.heads * a.dim_v;
-    a.k_head = a.nk * a.dim_k, a.v_head = a.nk * a.dim_v;
+    a.q = x;
+    a.k = k;
+    a.v = v;
+    a.out = got;
+    a.scale = 0.7f;
+    a.q_row = a.heads * a.dim_k;
+    a.out_row = a.heads * a.dim_v;
+    a.k_head = a.nk * a.dim_k;
+    a.v_head = a.nk * a.dim_v;
     for (int i = 0; i < a.nq; i++)
         for (int h = 0; h < a.heads; h++) plain_attention(&a, i, h, want + (i * a.heads + h) * a.dim_v);
     ops_attention(o, "a", &a);
     CHECK_NEAR(relative_error(got, want, out), 0, 3e-6);
-    free(x), free(k), free(v), free(got), free(want);
+    free(x);
+    free(k);
+    free(v);
+    free(got);
+    free(want);
 }
 
 static void check_attention(struct ops *o) {
@@ -116,15 +130,23 @@ static void check_attention(struct ops *o) {
     check_one_attention(o, a);
     a.window = 9;
     check_one_attention(o, a);
-    a.nq = 1, a.base = 49;
+    a.nq = 1;
+    a.base = 49;
     check_one_attention(o, a);
-    a.base = -1, a.window = 0, a.nq = 25, a.nk = 25, a.side = 5, a.rel_h = h, a.rel_w = w;
+    a.base = -1;
+    a.window = 0;
+    a.nq = 25;
+    a.nk = 25;
+    a.side = 5;
+    a.rel_h = h;
+    a.rel_w = w;
     check_one_attention(o, a);
     a = (struct attention){
         .heads = 1, .kv_heads = 1, .dim_k = 7, .dim_v = 64, .nq = 300, .nk = 300, .base = 0
     };
     check_one_attention(o, a);
-    free(h), free(w);
+    free(h);
+    free(w);
 }
 TEST(attention_is_right_causal_windowed_grouped_and_with_positions) { on_every_isa(check_attention); }
 
@@ -153,7 +175,9 @@ static void check_conv(struct ops *o) {
         struct conv c = { { w, DTYPE_F32, OUT, IN * side * side }, NULL, IN, side, stride, pad };
         ops_conv(o, "c", &c, x, H, W, got);
         CHECK_NEAR(relative_error(got, want, (size_t)(oh * ow * OUT)), 0, 2e-6);
-        free(w), free(got), free(want);
+        free(w);
+        free(got);
+        free(want);
     }
     free(x);
 }
@@ -175,7 +199,10 @@ static void check_elementwise(struct ops *o) {
     for (int i = 0; i < N; i++) want[i] = (float)(x[i] / (1 + exp(-(double)x[i])) * u[i]);
     ops_silu_mul(o, got, u, N);
     CHECK_NEAR(relative_error(got, want, N), 0, 1e-6);
-    free(x), free(u), free(got), free(want);
+    free(x);
+    free(u);
+    free(got);
+    free(want);
 }
 TEST(activations_are_right_to_the_last_bits) { on_every_isa(check_elementwise); }
 

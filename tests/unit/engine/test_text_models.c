@@ -92,7 +92,8 @@ TEST(decoding_allocates_no_scratch_as_the_context_grows) {
         if (engine_infer(e, &r, &got, &err) < 0) fail_msg("%s", err.msg);
         engine_result_free(&got);
         if (tokens > 2) CHECK(o->own[0].cap == own && o->own[1].cap == own && o->shared.cap == shared);
-        own = o->own[0].cap, shared = o->shared.cap;
+        own = o->own[0].cap;
+        shared = o->shared.cap;
     }
     CHECK(own > 0 && shared > 0);
     engine_close(e);

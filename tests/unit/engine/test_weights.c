@@ -185,7 +185,10 @@ static void check_refused(void (*spoil)(struct file *f), const char *type, size_
 }
 
 static void drop_one(struct file *f) { f->tensors.n--; }
-static void swap_sides(struct file *f) { f->tensors.v[9].rows = 56, f->tensors.v[9].cols = 128; }
+static void swap_sides(struct file *f) {
+    f->tensors.v[9].rows = 56;
+    f->tensors.v[9].cols = 128;
+}
 static void longer_norm(struct file *f) { f->tensors.v[1].cols = 65; }
 
 TEST(weights_that_do_not_fit_the_config_are_refused) {

@@ -38,7 +38,9 @@ struct trace_reader *kineto_trace(const char *text, struct import_result *result
         import_to_trace(json, IMPORT_KINETO, trace, &(struct import_options){ .rank = -1 }, result, &err), 0);
     struct trace_reader *r = trace_reader_open(trace, &err);
     CHECK(r != NULL);
-    free(dir), free(json), free(trace);
+    free(dir);
+    free(json);
+    free(trace);
     return r;
 }
 

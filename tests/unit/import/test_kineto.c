@@ -182,5 +182,7 @@ TEST(kineto_records_carry_what_the_event_says) {
     CHECK_STR(trace_reader_meta(r, "import.events.kernel"), "1");
     trace_batch_free(&b);
     trace_reader_close(r);
-    free(dir), free(json), free(trace);
+    free(dir);
+    free(json);
+    free(trace);
 }

@@ -114,7 +114,8 @@ TEST(ncu_reads_the_raw_page) {
 }
 
 static void add_calls(void *ctx, const char *name, size_t len, uint64_t calls, uint64_t total_ns) {
-    (void)name, (void)len;
+    (void)name;
+    (void)len;
     ((uint64_t *)ctx)[0] += calls;
     ((uint64_t *)ctx)[1] += total_ns;
 }

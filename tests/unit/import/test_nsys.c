@@ -97,7 +97,9 @@ TEST(nsys_reads_what_tables_and_columns_there_are) {
     CHECK_NEAR(f.samples[0].v1, 20, 0);
     CHECK_INT(f.samples[1].start_ns, epoch + 1000);
     trace_reader_close(r);
-    free(dir), free(db), free(trace);
+    free(dir);
+    free(db);
+    free(trace);
 }
 
 TEST(nsys_refuses_a_database_of_another_kind) {
@@ -110,7 +112,9 @@ TEST(nsys_refuses_a_database_of_another_kind) {
         -1);
     CHECK(strstr(err.msg, "none of the tables") != NULL);
     CHECK(!file_exists(trace));
-    free(dir), free(db), free(trace);
+    free(dir);
+    free(db);
+    free(trace);
 }
 
 TEST(nsys_reads_graphs_traced_as_a_whole) {
@@ -144,7 +148,9 @@ TEST(nsys_reads_graphs_traced_as_a_whole) {
     CHECK_INT(f.kernels[1].correlation, f.launches[1].correlation);
     CHECK_STR(trace_reader_string(r, f.launches[0].api, NULL), "cudaGraphLaunch");
     trace_reader_close(r);
-    free(dir), free(db), free(trace);
+    free(dir);
+    free(db);
+    free(trace);
 }
 
 TEST(nsys_reads_copies_syncs_events_and_gpus) {
@@ -191,7 +197,9 @@ TEST(nsys_reads_copies_syncs_events_and_gpus) {
     CHECK_STR(trace_reader_meta(r, "clock"), "relative");
     trace_batch_free(&b);
     trace_reader_close(r);
-    free(dir), free(db), free(trace);
+    free(dir);
+    free(db);
+    free(trace);
 }
 
 TEST(nsys_takes_no_view_for_a_table) {
@@ -207,5 +215,7 @@ TEST(nsys_takes_no_view_for_a_table) {
         import_to_trace(db, IMPORT_NSYS_SQLITE, trace, &(struct import_options){ .rank = -1 }, &result, &err),
         0);
     CHECK_INT(result.events[SINK_EVENT_KERNEL], 0);
-    free(dir), free(db), free(trace);
+    free(dir);
+    free(db);
+    free(trace);
 }

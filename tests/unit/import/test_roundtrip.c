@@ -124,7 +124,9 @@ static void there_and_back(const char *format, const char *file, enum import_for
         check_same(tl, back);
         timeline_close(back);
         timeline_close(tl);
-        free(dir), free(path), free(trace);
+        free(dir);
+        free(path);
+        free(trace);
         seed = start;
     }
 }

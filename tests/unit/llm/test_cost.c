@@ -200,7 +200,8 @@ TEST(flops_are_linear_in_batch) {
         double one = llm_cost_prefill(m, &h200, 1, 777, 0).flops,
                many = llm_cost_prefill(m, &h200, 24, 777, 0).flops;
         CHECK_NEAR(many / one, 24, 1e-9);
-        one = llm_cost_decode(m, &h200, 1, 5000).flops, many = llm_cost_decode(m, &h200, 24, 5000).flops;
+        one = llm_cost_decode(m, &h200, 1, 5000).flops;
+        many = llm_cost_decode(m, &h200, 24, 5000).flops;
         CHECK_NEAR(many / one, 24, 1e-9);
         llm_model_free(m);
     }

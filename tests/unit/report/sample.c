@@ -146,29 +146,46 @@ static void fill_stages(struct sample *s, const uint64_t b[4], size_t tokens, si
     t[0].gpu_busy_ns = t[0].time_ns * 0.82;
     t[0].kernels = t[0].launches = kernels;
     t[0].tokens_in = 913;
-    t[0].mfu = 0.312, t[0].mbu = 0.094, t[0].distance = 3.2, t[0].floor_ns = t[0].time_ns / 3.2;
-    t[0].flops = 4.1e12, t[0].bytes = 6.6e9;
+    t[0].mfu = 0.312;
+    t[0].mbu = 0.094;
+    t[0].distance = 3.2;
+    t[0].floor_ns = t[0].time_ns / 3.2;
+    t[0].flops = 4.1e12;
+    t[0].bytes = 6.6e9;
     stage_unknown(&t[1], "sam");
-    t[1].path = "prefill/sam", t[1].parent = 0, t[1].depth = 1;
+    t[1].path = "prefill/sam";
+    t[1].parent = 0;
+    t[1].depth = 1;
     t[1].time_ns = t[0].time_ns * 0.4;
     t[1].busy_ns = spread(t[1].time_ns * 0.9);
     stage_unknown(&t[2], "decode");
     t[2].wall_ns = spread((double)(b[3] - b[2]));
     t[2].busy_ns = spread((double)(b[3] - b[2]) * 0.28);
     t[2].wall_total_ns = t[2].time_ns = (double)(b[3] - b[2]);
-    t[2].gpu_busy_ns = t[2].time_ns * 0.28, t[2].idle_ns = t[2].time_ns * 0.71;
+    t[2].gpu_busy_ns = t[2].time_ns * 0.28;
+    t[2].idle_ns = t[2].time_ns * 0.71;
     t[2].kernels = t[2].launches = tokens * kernels;
-    t[2].tokens_out = (double)tokens, t[2].kernels_per_token = t[2].launches_per_token = (double)kernels;
-    t[2].distance = 16.4, t[2].floor_ns = t[2].time_ns / 16.4, t[2].mbu = 0.058, t[2].mfu = 0.004;
-    t[2].flops = 6.1e11, t[2].bytes = 1.1e11, t[2].joules_per_token = 1.93,
+    t[2].tokens_out = (double)tokens;
+    t[2].kernels_per_token = t[2].launches_per_token = (double)kernels;
+    t[2].distance = 16.4;
+    t[2].floor_ns = t[2].time_ns / 16.4;
+    t[2].mbu = 0.058;
+    t[2].mfu = 0.004;
+    t[2].flops = 6.1e11;
+    t[2].bytes = 1.1e11;
+    t[2].joules_per_token = 1.93;
     t[2].joules = 1.93 * (double)tokens;
-    t[2].idle_known = true, t[2].idle_refused = NULL;
+    t[2].idle_known = true;
+    t[2].idle_refused = NULL;
     t[2].idle.ns[ANALYSIS_IDLE_LAUNCH] = t[2].idle_ns * 0.93;
     t[2].idle.ns[ANALYSIS_IDLE_SYNC] = t[2].idle_ns * 0.07;
     t[2].idle.graph_removable_ns = t[2].idle_ns * 0.9;
     stage_unknown(&t[3], "(outside stages)");
-    t[3].outside = true, t[3].time_ns = NAN, t[3].busy_ns = stats_none();
-    s->analysis.stages = t, s->analysis.nstages = 4;
+    t[3].outside = true;
+    t[3].time_ns = NAN;
+    t[3].busy_ns = stats_none();
+    s->analysis.stages = t;
+    s->analysis.nstages = 4;
     struct analysis_occurrence *o = own(s, xcalloc(2, sizeof *o));
     o[0] = (struct analysis_occurrence){
         .stage = 0, .parent = ANALYSIS_NONE, .start_ns = b[0], .end_ns = b[1], .wall_end_ns = b[1]
@@ -181,7 +198,8 @@ static void fill_stages(struct sample *s, const uint64_t b[4], size_t tokens, si
             if (s->timeline->ranges.category[i] == TRACE_CATEGORY_STAGE &&
                 s->timeline->ranges.start_ns[i] == o[k].start_ns)
                 o[k].range = (uint32_t)i;
-    s->analysis.occurrences = o, s->analysis.noccurrences = 2;
+    s->analysis.occurrences = o;
+    s->analysis.noccurrences = 2;
 }
 
 static int by_owned(const void *a, const void *b) {
@@ -205,7 +223,8 @@ static void fill_kernels(struct sample *s) {
                                                  .category = kinds[j].category,
                                                  .stage = 2 };
                 k[i].mean_ns = k[i].min_ns = k[i].p50_ns = k[i].p99_ns = k[i].max_ns = (double)kinds[j].ns;
-                k[i].occupancy = j % 3 ? 0.25 * (double)(j % 4) : NAN, k[i].waves = NAN,
+                k[i].occupancy = j % 3 ? 0.25 * (double)(j % 4) : NAN;
+                k[i].waves = NAN;
                 k[i].blocks = kinds[j].grid;
                 k[i].flops = k[i].bytes = NAN;
             }
@@ -222,10 +241,14 @@ static void fill_kernels(struct sample *s) {
         g[i] = (struct analysis_group){ (int)k[i].category, kernel_category_name(k[i].category),
                                         k[i].calls,         1,
                                         k[i].owned_ns,      k[i].share };
-    s->analysis.kernels = k, s->analysis.nkernels = tl->nshapes, s->analysis.shape_kernel = row;
-    s->analysis.categories = g, s->analysis.ncategories = tl->nshapes;
+    s->analysis.kernels = k;
+    s->analysis.nkernels = tl->nshapes;
+    s->analysis.shape_kernel = row;
+    s->analysis.categories = g;
+    s->analysis.ncategories = tl->nshapes;
     s->analysis.conservation.busy = busy;
-    s->analysis.kernels_total = tl->kernels.n, s->analysis.launches_total = tl->launches.n;
+    s->analysis.kernels_total = tl->kernels.n;
+    s->analysis.launches_total = tl->launches.n;
 }
 
 static void fill_rest(struct sample *s, const uint64_t b[4]) {
@@ -287,12 +310,22 @@ static void fill_rest(struct sample *s, const uint64_t b[4]) {
     *p = (struct analysis_power){ 0,   series,      40,  190.5, 316, 332, 1980, 1975, (double)(b[3] - T0),
                                   1e6, "power cap", 42.5 };
     struct analysis *a = &s->analysis;
-    a->operators = ops, a->noperators = COUNTOF(ops), a->findings = findings,
+    a->operators = ops;
+    a->noperators = COUNTOF(ops);
+    a->findings = findings;
     a->nfindings = COUNTOF(findings);
-    a->notes = notes, a->nnotes = COUNTOF(notes), a->roofline = points, a->nroofline = COUNTOF(points);
-    a->powers = p, a->npowers = 1;
-    a->peak_flops_per_s = 989e12, a->peak_bytes_per_s = 4.8e12, a->peak_source = "datasheet, dense bf16";
-    a->model_mfu = 0.0173, a->wall_ns = (double)(b[3] - b[0]), a->lost_share = 0;
+    a->notes = notes;
+    a->nnotes = COUNTOF(notes);
+    a->roofline = points;
+    a->nroofline = COUNTOF(points);
+    a->powers = p;
+    a->npowers = 1;
+    a->peak_flops_per_s = 989e12;
+    a->peak_bytes_per_s = 4.8e12;
+    a->peak_source = "datasheet, dense bf16";
+    a->model_mfu = 0.0173;
+    a->wall_ns = (double)(b[3] - b[0]);
+    a->lost_share = 0;
 }
 
 static void fill_input(struct sample *s) {
@@ -319,27 +352,50 @@ static void fill_input(struct sample *s) {
           "# Quarterly report\n\n| a | b |\n```\ncode\n```\n" SAMPLE_HOSTILE, NULL, 913, 64, 671 }
     };
     for (size_t i = 0; i < COUNTOF(s->stages); i++) report_stage_init(&s->stages[i]);
-    s->stages[0].name = "prefill", s->stages[0].ms = prefill, s->stages[0].n = 5,
+    s->stages[0].name = "prefill";
+    s->stages[0].ms = prefill;
+    s->stages[0].n = 5;
     s->stages[0].representative_ms = 44.0;
-    s->stages[1].name = "sam", s->stages[1].parent = "prefill", s->stages[1].ms = sam, s->stages[1].n = 5;
-    s->stages[2].name = "decode", s->stages[2].ms = decode, s->stages[2].n = 5,
+    s->stages[1].name = "sam";
+    s->stages[1].parent = "prefill";
+    s->stages[1].ms = sam;
+    s->stages[1].n = 5;
+    s->stages[2].name = "decode";
+    s->stages[2].ms = decode;
+    s->stages[2].n = 5;
     s->stages[2].representative_ms = 707;
-    s->stages[2].floor_ms = 38.4, s->stages[2].distance = 16.4, s->stages[0].floor_ms = 12.9,
+    s->stages[2].floor_ms = 38.4;
+    s->stages[2].distance = 16.4;
+    s->stages[0].floor_ms = 12.9;
     s->stages[0].distance = 3.19;
     s->stages[3].name = "tokenize";
     s->figures[0] =
         (struct report_figure){ "time_to_first_token", "Time to first token", "ms", ttft, 5, false };
     s->figures[1] = (struct report_figure){ "tokens_per_s", "Decode rate", "tok/s", rate, 5, true };
     report_input_init(&s->in);
-    s->in.run_id = "20261115-024500-deepseek-ocr", s->in.title = "DeepSeek-OCR (bf16) on NVIDIA H200";
-    s->in.model = "deepseek-ocr", s->in.engine = "hf", s->in.version = "0.1.0",
+    s->in.run_id = "20261115-024500-deepseek-ocr";
+    s->in.title = "DeepSeek-OCR (bf16) on NVIDIA H200";
+    s->in.model = "deepseek-ocr";
+    s->in.engine = "hf";
+    s->in.version = "0.1.0";
     s->in.command = "inferprof profile --rerun runs/" SAMPLE_HOSTILE;
-    s->in.started_wall_ns = T0, s->in.analysis = &s->analysis, s->in.timeline = s->timeline;
-    s->in.stages = s->stages, s->in.nstages = 4, s->in.figures = s->figures, s->in.nfigures = 2;
-    s->in.repeats = 5, s->in.failed_repeats = 1, s->in.env = env, s->in.nenv = COUNTOF(env);
-    s->in.config = "model:\n  path: " SAMPLE_HOSTILE "\n", s->in.assumptions = assumptions,
+    s->in.started_wall_ns = T0;
+    s->in.analysis = &s->analysis;
+    s->in.timeline = s->timeline;
+    s->in.stages = s->stages;
+    s->in.nstages = 4;
+    s->in.figures = s->figures;
+    s->in.nfigures = 2;
+    s->in.repeats = 5;
+    s->in.failed_repeats = 1;
+    s->in.env = env;
+    s->in.nenv = COUNTOF(env);
+    s->in.config = "model:\n  path: " SAMPLE_HOSTILE "\n";
+    s->in.assumptions = assumptions;
     s->in.nassumptions = COUNTOF(assumptions);
-    s->in.problems = problems, s->in.nproblems = 1, s->in.answers = answers,
+    s->in.problems = problems;
+    s->in.nproblems = 1;
+    s->in.answers = answers;
     s->in.nanswers = s->in.answers_total = 1;
 }
 

@@ -262,6 +262,8 @@ TEST(counters_are_columns_only_where_they_are) {
     CHECK_NEAR(json_number_value(json_object_get(json_array_get(stages, 0), "recorded_mbu_pct")), 3.7, 1e-9);
     json_decref(root);
     s.analysis.counters = NULL; /* not its own */
-    strbuf_free(&with), strbuf_free(&without), strbuf_free(&json);
+    strbuf_free(&with);
+    strbuf_free(&without);
+    strbuf_free(&json);
     sample_free(&s);
 }

@@ -124,8 +124,10 @@ TEST(an_order_cycles_and_a_shuffle_is_reproducible) {
                               .num_epochs = 2, .num_samples_per_epoch = 3, .seed = 7, .randomize = true } };
     struct dataset d = { 0 }, e = { 0 };
     struct dataset_item items[5] = { 0 };
-    d.v = items, d.n = 5;
-    e.v = items, e.n = 5;
+    d.v = items;
+    d.n = 5;
+    e.v = items;
+    e.n = 5;
     dataset_order(&d, &s, 9);
     dataset_order(&e, &s, 9);
     CHECK_INT(d.order.n, 9);
@@ -167,7 +169,8 @@ TEST(inputs_yaml_names_inputs_by_content) {
     struct settings s = { .dataset.sampling = { .num_epochs = 1, .num_samples_per_epoch = -1 } };
     struct err err;
     struct strbuf out = STRBUF_INIT;
-    d.v = &item, d.n = 1;
+    d.v = &item;
+    d.n = 1;
     dataset_order(&d, &s, 2);
     CHECK_INT(dataset_hash(&d, &err), 0);
     dataset_yaml(&d, &out);
@@ -339,7 +342,10 @@ TEST(the_measured_product_is_a_matrix_product) {
         }
     uint64_t words[64];
     uint64_t sum = 0;
-    for (int i = 0; i < 64; i++) words[i] = (uint64_t)i * 0x9e3779b97f4a7c15u, sum ^= words[i];
+    for (int i = 0; i < 64; i++) {
+        words[i] = (uint64_t)i * 0x9e3779b97f4a7c15u;
+        sum ^= words[i];
+    }
     CHECK(cpu_kernels_pick()->read(words, 64) == sum);
 }
 
@@ -365,16 +371,22 @@ TEST(peaks_are_kept_under_the_cpus_name) {
     CHECK_INT(cpu_peak_get(&p, false, &err), 0);
     CHECK(!p.cached && p.flops_per_s > 0 && p.bytes_per_s > 0 && p.cpu_share > 0);
     CHECK_INT(p.kept, cpu_peak_is_stable(&p)); /* which of both depends on what else this machine does */
-    p.spread = 0.01, p.cpu_share = 0.99, p.flops_per_s = 7e9;
+    p.spread = 0.01;
+    p.cpu_share = 0.99;
+    p.flops_per_s = 7e9;
     CHECK(cpu_peak_keep(path, &p));
-    p.cpu_share = 0.5, p.flops_per_s = 3e9; /* others had half of the cores: used, not kept */
+    p.cpu_share = 0.5;
+    p.flops_per_s = 3e9; /* others had half of the cores: used, not kept */
     CHECK(!cpu_peak_keep(path, &p));
-    p.cpu_share = 0.99, p.spread = 0.2;
+    p.cpu_share = 0.99;
+    p.spread = 0.2;
     CHECK(!cpu_peak_keep(path, &p));
     CHECK_INT(cpu_peak_get(&p, false, &err), 0);
     CHECK(p.cached && p.kept);
     CHECK_NEAR(p.flops_per_s, 7e9, 0);
-    p.cached = false, p.spread = 0, p.cpu_share = 1;
+    p.cached = false;
+    p.spread = 0;
+    p.cpu_share = 1;
     CHECK(!cpu_peak_keep("/proc/none/cpu-peak.json", &p));
     unsetenv("XDG_CACHE_HOME");
     strbuf_free(&text);

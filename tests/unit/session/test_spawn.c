@@ -75,7 +75,9 @@ TEST(spawn_lays_variables_and_descriptors_over_ours) {
     struct spawn s;
     struct err err;
     CHECK_INT(pipe(fds), 0);
-    o.argv = argv, o.set = set, o.out = fds[1];
+    o.argv = argv;
+    o.set = set;
+    o.out = fds[1];
     CHECK_INT(spawn_start(&s, &o, &err), 0);
     close(fds[1]);
     CHECK_INT(spawn_wait(&s), 0);

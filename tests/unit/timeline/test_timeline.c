@@ -297,7 +297,9 @@ TEST(timeline_leaves_out_what_begins_before_and_after_a_stretch) {
         };
         struct trace_kernel k = { .start_ns = 100 * i + 10, .end_ns = 100 * i + 15, .correlation = i + 1 };
         struct trace_power p = { .time_ns = 100 * i, .power_mw = 1000 };
-        trace_writer_range(w, &r, 1), trace_writer_launch(w, &l, 1), trace_writer_kernel(w, &k, 1);
+        trace_writer_range(w, &r, 1);
+        trace_writer_launch(w, &l, 1);
+        trace_writer_kernel(w, &k, 1);
         trace_writer_power(w, &p, 1);
     }
     CHECK_INT(trace_writer_close(w, &err), 0);
