@@ -3,13 +3,14 @@
  *     analyze_run(tl, &input, &a);                 -- input may be NULL: the trace alone
  *     ...
  *     analysis_free(&a);
- * No I/O, no printing. The analysis borrows from the timeline and from the input: free it first. What is not
- * known is NaN, ANALYSIS_NONE or NULL, never 0. Definitions of all numbers: docs/analysis.md.
+ * No I/O, no printing. The analysis borrows from the timeline and from the input: free it first. What is
+ * not known is NaN, ANALYSIS_NONE or NULL, never 0. Definitions of all numbers: docs/analysis.md.
  *
- * Conservation: at every moment a device's time is split evenly between the kernels running on it (an `owned`
- * time; without overlap it is the duration). Owned times of stages (with the row outside), of operators (likewise),
- * of kernel classes, of categories and of libraries each add up to the devices' busy time; `conservation` has
- * the residuals. Sub-stages are inside their parents: add `gpu_owned_self_ns`, or the rows without parent. */
+ * Conservation: at every moment a device's time is split evenly between the kernels running on it (an
+ * `owned` time; without overlap it is the duration). Owned times of stages (with the row outside), of
+ * operators (likewise), of kernel classes, of categories and of libraries each add up to the devices' busy
+ * time; `conservation` has the residuals. Sub-stages are inside their parents: add `gpu_owned_self_ns`, or
+ * the rows without parent. */
 #ifndef ANALYZE_ANALYZE_H
 #define ANALYZE_ANALYZE_H
 
@@ -42,7 +43,8 @@ struct analyze_timing {
     /* recorded over timed of the same input; 0 or NaN: not known, taken from the trace */
     double recording_cost;
 };
-/* Tokens that the recorded run read and made in a stage, by the engine's own answer: for traces without token records. */
+/* Tokens that the recorded run read and made in a stage, by the engine's own answer: for traces without
+ * token records. */
 struct analyze_tokens {
     const char *stage;
     double in, out; /* over all its occurrences; NaN: unknown */
@@ -92,7 +94,7 @@ struct analysis_idle {
     struct stats gap_ns; /* over gaps; p99 etc. from at most 100,000 of them, evenly chosen */
     /* launch gaps and kernel-to-kernel latency of kernels not launched by a graph */
     double graph_removable_ns;
-    double queue_depth_mean; /* launches waiting when a kernel starts; NaN: no launches */
+    double queue_depth_mean;  /* launches waiting when a kernel starts; NaN: no launches */
     double queue_empty_share; /* kernels that found no other launch waiting behind them: the host is behind */
     double launch_delay_ns;   /* median, end of the launch call to start of the kernel; NaN */
     double launch_cost_ns;    /* median duration of a launch call; NaN */
@@ -147,8 +149,9 @@ struct analysis_stage {
     const struct analyze_timing *timing; /* NULL */
     struct stats timing_ms;              /* over the repeats that did not fail */
 
-    /* Of the recorded run, over all occurrences and all GPUs on which it has kernels: whatever else they did meanwhile
-     * is in it. Tokens are those the stage works on: read where it reads more than it makes (prefill), else made. */
+    /* Of the recorded run, over all occurrences and all GPUs on which it has kernels: whatever else they
+     * did meanwhile is in it. Tokens are those the stage works on: read where it reads more than it makes
+     * (prefill), else made. */
     double joules, joules_per_token, tokens_per_joule, watts;
 };
 
@@ -322,7 +325,8 @@ struct analysis {
     void *owner;                       /* private */
 };
 
-/* Tokens that the stage works on: those it reads where they are more than it makes (prefill), else those it makes. */
+/* Tokens that the stage works on: those it reads where they are more than it makes (prefill), else those
+ * it makes. */
 static inline double analysis_stage_tokens(const struct analysis_stage *s) {
     return s->tokens_in > s->tokens_out || s->tokens_out != s->tokens_out ? s->tokens_in : s->tokens_out;
 }
@@ -330,8 +334,8 @@ static inline double analysis_stage_tokens(const struct analysis_stage *s) {
 void analyze_run(const struct timeline *tl, const struct analyze_input *input, struct analysis *a);
 void analysis_free(struct analysis *a); /* and ready for reuse; zeroed is fine */
 
-/* A representative stretch for drawing: the occurrence of the stage whose wall is nearest to the median, cut so
- * that it holds at most max_kernels. False: the stage has none. */
+/* A representative stretch for drawing: the occurrence of the stage whose wall is nearest to the median,
+ * cut so that it holds at most max_kernels. False: the stage has none. */
 bool analysis_window(const struct analysis *a, uint32_t stage, size_t max_kernels, uint64_t *start_ns,
                      uint64_t *end_ns);
 

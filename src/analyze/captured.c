@@ -1,5 +1,5 @@
-/* Kernels that were recorded in windows only: which share of each stage that is. Nothing is scaled up from it; figures
- * that need the whole are left out. */
+/* Kernels that were recorded in windows only: which share of each stage that is. Nothing is scaled up from
+ * it; figures that need the whole are left out. */
 #include <math.h>
 #include <stdlib.h>
 

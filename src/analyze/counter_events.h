@@ -1,5 +1,6 @@
-/* What runs on a device, as the fit of counter_fit.h wants it: kernels, and copies and memsets where no kernel runs beside
- * them (a copy engine at work is not idle: it reads and writes memory). Sorted by start. */
+/* What runs on a device, as the fit of counter_fit.h wants it: kernels, and copies and memsets where no
+ * kernel runs beside them (a copy engine at work is not idle: it reads and writes memory). Sorted by
+ * start. */
 #ifndef ANALYZE_COUNTER_EVENTS_H
 #define ANALYZE_COUNTER_EVENTS_H
 

@@ -206,8 +206,8 @@ static double nth(double *v, size_t n, size_t k) {
     return v[k];
 }
 
-/* 1.4826 x the median size of the residuals: their deviation, whatever a few outliers do. Only samples in which
- * kernels ran: a long pause fits perfectly and would make everything else an outlier. */
+/* 1.4826 x the median size of the residuals: their deviation, whatever a few outliers do. Only samples in
+ * which kernels ran: a long pause fits perfectly and would make everything else an outlier. */
 static double deviation(const struct fit *f) {
     size_t n = 0;
     for (size_t r = 0; r < f->rows->sample.n; r++) {
@@ -217,8 +217,8 @@ static double deviation(const struct fit *f) {
     return n ? 1.4826 * nth(f->scratch, n, n / 2) : NAN;
 }
 
-/* What lies outside of everything that kernels do is no measurement. Less than that must count in full: a kernel's tail,
- * with half of the multiprocessors done, lies far from its mean and is part of it. */
+/* What lies outside of everything that kernels do is no measurement. Less than that must count in full: a
+ * kernel's tail, with half of the multiprocessors done, lies far from its mean and is part of it. */
 static void reweigh(struct fit *f, double sigma) {
     double most = 1e-30;
     for (uint32_t i = 0; i < f->eq.signed_from; i++) most = MAX(most, f->eq.x[i]);
@@ -230,8 +230,9 @@ static void reweigh(struct fit *f, double sigma) {
 }
 
 /* ---- standard errors: what is left over is larger where some kernels run than where others do, so each class is
- * judged by the samples that told of it: inverse(G) (sum of w^2 e^2 a a') inverse(G), whose diagonal is wanted. That is
- * chance. A lag that is wrong errs the same way in every sample: what it would do to the rates is added. */
+ * judged by the samples that told of it: inverse(G) (sum of w^2 e^2 a a') inverse(G), whose diagonal is
+ * wanted. That is chance. A lag that is wrong errs the same way in every sample: what it would do to the
+ * rates is added. */
 
 /* By how much each unknown would change were the lag LAG_DOUBT_NS longer: inverse(G) A'(A_moved - A) x. */
 static void doubts(const struct fit *f, double *doubt) {
@@ -324,7 +325,8 @@ static double *unknowns(size_t n) {
 
 /* ---- lag */
 
-/* Sum of squares that a plain fit of one metric leaves, were the samples taken shift_ns later than they say. */
+/* Sum of squares that a plain fit of one metric leaves, were the samples taken shift_ns later than they
+ * say. */
 static double misfit(const struct counter_fit_input *in, size_t metric, int64_t shift_ns) {
     struct counter_rows rows;
     counter_rows_make(in, shift_ns, 0, &rows);

@@ -1,14 +1,16 @@
 /* What each class of kernels does to the hardware counters, from samples that are longer than the kernels.
  *
- * A sample's value is the mean over its interval, so it is the sum over classes of (fraction of the interval in which the
- * class ran) x (the class's rate), plus the idle state's share. Many samples over many repetitions give many such
- * equations with the same few unknowns: sampled at ever new phases of a step, even kernels much shorter than the interval
- * are resolved, as a sampling oscilloscope resolves them. Solved by least squares with rates >= 0; what lies outside
- * of anything that kernels do is weighted down.
+ * A sample's value is the mean over its interval, so it is the sum over classes of (fraction of the
+ * interval in which the class ran) x (the class's rate), plus the idle state's share. Many samples over
+ * many repetitions give many such equations with the same few unknowns: sampled at ever new phases of a
+ * step, even kernels much shorter than the interval are resolved, as a sampling oscilloscope resolves
+ * them. Solved by least squares with rates >= 0; what lies outside of anything that kernels do is weighted
+ * down.
  *     struct counter_fit fit;
  *     counter_fit_run(&input, &fit);          -- fit.rate[metric * nclasses + class]
  *     counter_fit_free(&fit);
- * At moments when several kernels run, each is given an even share of the moment: the same rule that owns GPU time. */
+ * At moments when several kernels run, each is given an even share of the moment: the same rule that owns
+ * GPU time. */
 #ifndef ANALYZE_COUNTER_FIT_H
 #define ANALYZE_COUNTER_FIT_H
 
@@ -38,7 +40,8 @@ struct counter_fit {
     uint64_t used, unused; /* samples with at least a part inside the kernels' span, and others */
 };
 
-/* What lag_ns should be: the one within a few microseconds under which a metric is explained best; 0 if none is better. */
+/* What lag_ns should be: the one within a few microseconds under which a metric is explained best; 0 if
+ * none is better. */
 int64_t counter_fit_lag(const struct counter_fit_input *in, size_t metric);
 void counter_fit_run(const struct counter_fit_input *in, struct counter_fit *out);
 void counter_fit_free(struct counter_fit *f);

@@ -1,9 +1,10 @@
 /* The equations of counter_fit.h, one a sample: which classes ran in it, and for which fraction of it.
  *
- * A kernel is not the same from end to end: its first blocks are still being placed when its time begins, its last leave
- * the GPU half empty. Whole kernels in a sample do not care. Of one that the sample's edge cuts, the sample got more or
- * less of the head and the tail than an even share: two more unknowns for each class take that up, or its neighbours
- * would. Their terms are signed and are zero for a whole kernel, so that the class's rate remains its mean. */
+ * A kernel is not the same from end to end: its first blocks are still being placed when its time begins,
+ * its last leave the GPU half empty. Whole kernels in a sample do not care. Of one that the sample's edge
+ * cuts, the sample got more or less of the head and the tail than an even share: two more unknowns for
+ * each class take that up, or its neighbours would. Their terms are signed and are zero for a whole
+ * kernel, so that the class's rate remains its mean. */
 #ifndef ANALYZE_COUNTER_ROWS_H
 #define ANALYZE_COUNTER_ROWS_H
 
@@ -35,8 +36,8 @@ struct counter_rows {
     } sample; /* of the input */
 };
 
-/* Samples are taken to lie shift_ns later than they say. Those that the kernels' span does not touch make no row. Heads
- * and tails are edge_ns long, or two fifths of the kernel; 0: none. */
+/* Samples are taken to lie shift_ns later than they say. Those that the kernels' span does not touch make
+ * no row. Heads and tails are edge_ns long, or two fifths of the kernel; 0: none. */
 void counter_rows_make(const struct counter_fit_input *in, int64_t shift_ns, uint64_t edge_ns,
                        struct counter_rows *rows);
 void counter_rows_free(struct counter_rows *rows);

@@ -160,7 +160,8 @@ static enum counter_bound bound_of(const double *v) {
     return isnan(dram) || isnan(v[COUNTER_TENSOR]) ? COUNTER_BOUND_UNKNOWN : COUNTER_BOUND_LATENCY;
 }
 
-/* A percentage is judged by its own error. The clock hardly varies, so its fit is mostly noise: of good rows only. */
+/* A percentage is judged by its own error. The clock hardly varies, so its fit is mostly noise: of good
+ * rows only. */
 static void fill_row(struct counter_row *row, const struct counter_fit *f, uint32_t class) {
     size_t stride = (size_t)f->nclasses + 1;
     /* No kernel runs without a multiprocessor: less says that the fit gave its share to its neighbours. */
@@ -261,9 +262,9 @@ static double tensor_flops_a_cycle(const struct timeline_device *d) {
     }
 }
 
-/* The clock at which the peak of MFU is stated. A datasheet's is often below the highest: 989 TFLOP/s of an H200 are
- * 1.83 GHz, and its highest clock is 1.98 GHz. Other types are a power of two faster or slower. Where no such clock is
- * near the highest (an unknown chip, a measured peak), the highest. */
+/* The clock at which the peak of MFU is stated. A datasheet's is often below the highest: 989 TFLOP/s of
+ * an H200 are 1.83 GHz, and its highest clock is 1.98 GHz. Other types are a power of two faster or
+ * slower. Where no such clock is near the highest (an unknown chip, a measured peak), the highest. */
 static double peak_clock_hz(const struct analysis *a, uint32_t device) {
     const struct timeline_device *d = &a->timeline->devices[device];
     double highest_hz = (double)d->sm_clock_khz * 1e3;
@@ -381,7 +382,8 @@ static int by_exposure(const void *x, const void *y) {
     return (a < b) - (a > b);
 }
 
-/* Time of moments with several kernels over that of moments with any. Kernels of a device are sorted by start. */
+/* Time of moments with several kernels over that of moments with any. Kernels of a device are sorted by
+ * start. */
 static double concurrent(const struct timeline *tl) {
     double busy_ns = 0, shared_ns = 0;
     for (uint32_t d = 0; d < tl->ndevices; d++) {

@@ -1,5 +1,5 @@
-/* Hardware counters of a run: per stage as plain time-weighted means, per class of kernels (and stage) by the fit of
- * counter_fit.h. Percentages are of the hardware's peak; docs/metrics.md has the definitions. */
+/* Hardware counters of a run: per stage as plain time-weighted means, per class of kernels (and stage) by
+ * the fit of counter_fit.h. Percentages are of the hardware's peak; docs/metrics.md has the definitions. */
 #ifndef ANALYZE_COUNTERS_H
 #define ANALYZE_COUNTERS_H
 

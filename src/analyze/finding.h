@@ -1,12 +1,13 @@
-/* Rules that turn an analysis into findings. A rule looks at one stage (or, with NULL, at the run) and emits at most
- * one finding, with numbers, a bound on what it could save, and what to do. No evidence, no finding. */
+/* Rules that turn an analysis into findings. A rule looks at one stage (or, with NULL, at the run) and
+ * emits at most one finding, with numbers, a bound on what it could save, and what to do. No evidence, no
+ * finding. */
 #ifndef ANALYZE_FINDING_H
 #define ANALYZE_FINDING_H
 
 #include "analyze/internal.h"
 
-/* A stage in the units that findings speak. All times in ms, over all its occurrences: of the one request, or of all
- * requests in the trace. */
+/* A stage in the units that findings speak. All times in ms, over all its occurrences: of the one request,
+ * or of all requests in the trace. */
 struct finding_stage {
     const struct analysis_stage *s;
     uint32_t row;

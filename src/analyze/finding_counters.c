@@ -16,16 +16,18 @@ static bool differs(double modelled_pct, double measured_pct) {
 
 static const char *advice(double modelled_pct, double measured_pct, bool memory) {
     if (!(measured_pct > modelled_pct))
-        return memory
-                   ? "Less was moved than the model must: a smaller weight type than its file says, weights that stay in "
-                     "the L2 cache, or the wrong model file."
-                   : "Less was multiplied on tensor cores than the model must: products that run elsewhere (fp32, GEMV), a "
-                     "type with a higher rate than assumed, or the wrong model file.";
-    return memory
-               ? "More was moved than the model must: weights read twice, activations that go through memory between "
-                 "unfused kernels, padding, a larger type than assumed, or the wrong model file."
-               : "More was multiplied than the model must: padding to tiles or to the longest sequence, work done twice, a "
-                 "type with a lower rate than assumed, or the wrong model file.";
+        return memory ? "Less was moved than the model must: a smaller weight type than its file says, "
+                        "weights that stay in "
+                        "the L2 cache, or the wrong model file."
+                      : "Less was multiplied on tensor cores than the model must: products that run "
+                        "elsewhere (fp32, GEMV), a "
+                        "type with a higher rate than assumed, or the wrong model file.";
+    return memory ? "More was moved than the model must: weights read twice, activations that go through "
+                    "memory between "
+                    "unfused kernels, padding, a larger type than assumed, or the wrong model file."
+                  : "More was multiplied than the model must: padding to tiles or to the longest sequence, "
+                    "work done twice, a "
+                    "type with a lower rate than assumed, or the wrong model file.";
 }
 
 /* Of bandwidth and arithmetic the one that is further off, in points. */
@@ -41,10 +43,11 @@ void find_model_differs(struct context *c, const struct finding_rule *rule, cons
     const char *title =
         analysis_text(c, "%s: the counters saw %.1f%% of the %s, the model says %.1f%%", f->s->name, measured,
                       memory ? "memory bandwidth" : "tensor peak", modelled);
-    const char *evidence = analysis_text(
-        c,
-        "over the recorded run, of which samples cover %.0f%%: DRAM %.1f%% against %.1f%% modelled, tensor pipes %.1f%% "
-        "(at the clock of their peak) against %.1f%%",
-        100 * m->covered, m->dram_pct, m->mbu_pct, m->tensor_at_peak_pct, m->mfu_pct);
+    const char *evidence =
+        analysis_text(c,
+                      "over the recorded run, of which samples cover %.0f%%: DRAM %.1f%% against %.1f%% "
+                      "modelled, tensor pipes %.1f%% "
+                      "(at the clock of their peak) against %.1f%%",
+                      100 * m->covered, m->dram_pct, m->mbu_pct, m->tensor_at_peak_pct, m->mfu_pct);
     finding_emit(c, rule, f, NAN, ANALYSIS_MEDIUM, title, evidence, advice(modelled, measured, memory));
 }

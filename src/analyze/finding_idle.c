@@ -40,18 +40,20 @@ void find_launch_bound(struct context *c, const struct finding_rule *rule, const
     const char *title =
         analysis_text(c, "%s is launch-bound: the GPU works %s of %s and waits %s for launches", s->name,
                       finding_time(c, f->busy_ms), finding_time(c, f->wall_ms), finding_time(c, removable));
-    const char *evidence = analysis_text(
-        c,
-        "%s kernels of %.1f us on average%s; a launch call every %.1f us (median), the call itself %.1f us%s%s",
-        analysis_count(c, s->kernels), s->kernel_mean_ns * 1e-3, per_token(c, f),
-        s->idle.launch_interval_ns * 1e-3, s->idle.launch_cost_ns * 1e-3, empty_queue(c, f),
-        scaled_from(c, f, recorded));
-    finding_emit(
-        c, rule, f, removable,
-        late > 0.5 * s->idle_ns * 1e-6 / f->devices * f->idle_scale ? ANALYSIS_HIGH : ANALYSIS_MEDIUM, title,
-        evidence,
-        "Replay the step as a CUDA graph (torch.compile mode=\"reduce-overhead\" with a static KV cache, or the "
-        "server's graph mode); failing that, fuse small kernels so that fewer are launched.");
+    const char *evidence =
+        analysis_text(c,
+                      "%s kernels of %.1f us on average%s; a launch call every %.1f us (median), the call "
+                      "itself %.1f us%s%s",
+                      analysis_count(c, s->kernels), s->kernel_mean_ns * 1e-3, per_token(c, f),
+                      s->idle.launch_interval_ns * 1e-3, s->idle.launch_cost_ns * 1e-3, empty_queue(c, f),
+                      scaled_from(c, f, recorded));
+    finding_emit(c, rule, f, removable,
+                 late > 0.5 * s->idle_ns * 1e-6 / f->devices * f->idle_scale ? ANALYSIS_HIGH
+                                                                             : ANALYSIS_MEDIUM,
+                 title, evidence,
+                 "Replay the step as a CUDA graph (torch.compile mode=\"reduce-overhead\" with a static KV "
+                 "cache, or the "
+                 "server's graph mode); failing that, fuse small kernels so that fewer are launched.");
 }
 
 void find_sync(struct context *c, const struct finding_rule *rule, const struct finding_stage *f) {
@@ -63,10 +65,10 @@ void find_sync(struct context *c, const struct finding_rule *rule, const struct 
         analysis_text(c, "%s synchronisations hold the host for %s; %s of idle GPU follow them%s",
                       analysis_count(c, f->s->syncs), finding_time(c, f->s->sync_ns * 1e-6),
                       finding_time(c, ms), scaled_from(c, f, f->idle_scale > 0 ? ms / f->idle_scale : NAN));
-    finding_emit(
-        c, rule, f, ms, ANALYSIS_MEDIUM, title, evidence,
-        "Keep sampling and stop checks on the GPU, read results back asynchronously one step later, and remove "
-        ".item(), .cpu() and cudaStreamSynchronize from the loop.");
+    finding_emit(c, rule, f, ms, ANALYSIS_MEDIUM, title, evidence,
+                 "Keep sampling and stop checks on the GPU, read results back asynchronously one step later, "
+                 "and remove "
+                 ".item(), .cpu() and cudaStreamSynchronize from the loop.");
 }
 
 void find_host_copies(struct context *c, const struct finding_rule *rule, const struct finding_stage *f) {
@@ -76,9 +78,9 @@ void find_host_copies(struct context *c, const struct finding_rule *rule, const 
     const char *evidence = analysis_text(
         c, "%s copies and memsets; %.2f MB to the device, %.2f MB back; no kernel ran beside them",
         analysis_count(c, f->s->copies), f->s->htod_bytes * 1e-6, f->s->dtoh_bytes * 1e-6);
-    finding_emit(
-        c, rule, f, ms, ANALYSIS_MEDIUM, title, evidence,
-        "Keep the data on the device, copy from pinned memory on a stream of its own, and overlap it with kernels.");
+    finding_emit(c, rule, f, ms, ANALYSIS_MEDIUM, title, evidence,
+                 "Keep the data on the device, copy from pinned memory on a stream of its own, and overlap "
+                 "it with kernels.");
 }
 
 void find_no_work(struct context *c, const struct finding_rule *rule, const struct finding_stage *f) {
@@ -89,24 +91,25 @@ void find_no_work(struct context *c, const struct finding_rule *rule, const stru
     const char *evidence = analysis_text(
         c, "gaps in which the launching thread made no call for over 200 us; the longest gap is %s",
         finding_time(c, f->s->idle.gap_ns.max * 1e-6));
-    finding_emit(
-        c, rule, f, ms, ANALYSIS_LOW, title, evidence,
-        "Look at what the host does there (tokenising, image preparation, scheduling, garbage collection) and move "
-        "it off the launching thread.");
+    finding_emit(c, rule, f, ms, ANALYSIS_LOW, title, evidence,
+                 "Look at what the host does there (tokenising, image preparation, scheduling, garbage "
+                 "collection) and move "
+                 "it off the launching thread.");
 }
 
 void find_dependency(struct context *c, const struct finding_rule *rule, const struct finding_stage *f) {
     double ms = cause_ms(f, ANALYSIS_IDLE_DEPENDENCY);
     if (ms < 0.05 * f->wall_ms) return;
     const char *title = analysis_text(c, "%s waits %s for other streams", f->s->name, finding_time(c, ms));
-    finding_emit(
-        c, rule, f, ms, ANALYSIS_LOW, title,
-        "the kernels had been launched, but started only after other work (of another stream, or not in this trace), with "
-        "the GPU idle in between",
-        "Check events and stream waits; dependent work is cheapest on one stream or in one graph.");
+    finding_emit(c, rule, f, ms, ANALYSIS_LOW, title,
+                 "the kernels had been launched, but started only after other work (of another stream, or "
+                 "not in this trace), with "
+                 "the GPU idle in between",
+                 "Check events and stream waits; dependent work is cheapest on one stream or in one graph.");
 }
 
-/* Steps that are stages of their own: the device waits from the last kernel of one to the first of the next. */
+/* Steps that are stages of their own: the device waits from the last kernel of one to the first of the
+ * next. */
 void find_between_steps(struct context *c, const struct finding_rule *rule, const struct finding_stage *f) {
     const struct analysis_occurrence *last = NULL;
     double ns = 0;
@@ -130,10 +133,10 @@ void find_between_steps(struct context *c, const struct finding_rule *rule, cons
     const char *evidence = analysis_text(
         c, "%.1f us on average from the last kernel of a step to the first of the next, over %s steps",
         ns * 1e-3 / (double)steps, analysis_count(c, steps));
-    finding_emit(
-        c, rule, f, ms, ANALYSIS_MEDIUM, title, evidence,
-        "Scheduling, sampling and detokenising run between the steps: overlap them with the GPU (asynchronous "
-        "scheduling), or make them cheaper.");
+    finding_emit(c, rule, f, ms, ANALYSIS_MEDIUM, title, evidence,
+                 "Scheduling, sampling and detokenising run between the steps: overlap them with the GPU "
+                 "(asynchronous "
+                 "scheduling), or make them cheaper.");
 }
 
 void find_unexplained_idle(struct context *c, const struct finding_rule *rule,
@@ -145,8 +148,8 @@ void find_unexplained_idle(struct context *c, const struct finding_rule *rule,
     const char *evidence = analysis_text(
         c, "%s gaps between kernels of %.1f us on average; no launches were recorded to explain them",
         analysis_count(c, f->s->idle.gaps), f->s->kernel_mean_ns * 1e-3);
-    finding_emit(
-        c, rule, f, ms, ANALYSIS_LOW, title, evidence,
-        "Record again with launches (inferprof run, or CUDA API tracing in the other tool): short kernels with gaps "
-        "are usually launch-bound.");
+    finding_emit(c, rule, f, ms, ANALYSIS_LOW, title, evidence,
+                 "Record again with launches (inferprof run, or CUDA API tracing in the other tool): short "
+                 "kernels with gaps "
+                 "are usually launch-bound.");
 }

@@ -44,7 +44,8 @@ void find_communication(struct context *c, const struct finding_rule *rule, cons
             "%s of communication kernels a device, %.0f%% of it beside other kernels; waiting for the "
             "slowest rank is part of it",
             finding_time(c, all * 1e-6 / devices), 100 * hidden / all),
-        "Overlap it with computation, fuse all-reduce with its neighbours, or split the model over fewer devices.");
+        "Overlap it with computation, fuse all-reduce with its neighbours, or split the model over fewer "
+        "devices.");
 }
 
 /* Parts of a stage vary with it. */

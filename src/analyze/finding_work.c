@@ -45,16 +45,18 @@ static const char *roof_evidence(struct context *c, const struct finding_stage *
 
 static const char *roof_advice(bool memory, bool on_gpu) {
     if (!on_gpu)
-        return memory
-                   ? "Read less and faster: smaller weight types, more threads until the memory is saturated, "
-                     "weights near their cores (NUMA), more sequences at once."
-                   : "Use every core (threads) and the widest SIMD product that the CPU has, with blocks that stay "
-                     "in its caches; see the operators furthest from the roof.";
-    return memory
-               ? "Raise the bandwidth that the big kernels reach: fewer and larger reads, weights in one pass, fused "
-                 "element-wise work, grouped expert GEMMs, more sequences at once."
-               : "Raise the rate of the big kernels: tensor-core types, larger tiles, fused attention, less work beside the products; "
-                 "see the kernels furthest from the roof.";
+        return memory ? "Read less and faster: smaller weight types, more threads until the memory is "
+                        "saturated, "
+                        "weights near their cores (NUMA), more sequences at once."
+                      : "Use every core (threads) and the widest SIMD product that the CPU has, with blocks "
+                        "that stay "
+                        "in its caches; see the operators furthest from the roof.";
+    return memory ? "Raise the bandwidth that the big kernels reach: fewer and larger reads, weights in one "
+                    "pass, fused "
+                    "element-wise work, grouped expert GEMMs, more sequences at once."
+                  : "Raise the rate of the big kernels: tensor-core types, larger tiles, fused attention, "
+                    "less work beside the products; "
+                    "see the kernels furthest from the roof.";
 }
 
 /* A quarter above the floor is as near as kernels get. */
@@ -133,9 +135,9 @@ void find_small_grids(struct context *c, const struct finding_rule *rule, const 
         analysis_text(c, "most of it in %s: %s block%s on %u multiprocessors, %s calls of %.1f us",
                       k->short_name, analysis_count(c, k->blocks), k->blocks == 1 ? "" : "s", sms,
                       analysis_count(c, k->calls), k->mean_ns * 1e-3);
-    finding_emit(
-        c, rule, f, bounded(f, ms), ANALYSIS_LOW, title, evidence,
-        "Give the GPU more at once: larger batches, split-K or split-KV variants, grouped GEMMs, fusion with neighbours.");
+    finding_emit(c, rule, f, bounded(f, ms), ANALYSIS_LOW, title, evidence,
+                 "Give the GPU more at once: larger batches, split-K or split-KV variants, grouped GEMMs, "
+                 "fusion with neighbours.");
 }
 
 /* Blocks beyond full waves run in a wave of their own that leaves most of the GPU idle. */
@@ -154,9 +156,9 @@ void find_wave_tails(struct context *c, const struct finding_rule *rule, const s
     const char *evidence = analysis_text(
         c, "most of it in %s: %s blocks are %.2f waves, so %.0f%% of %.0f are used", k->short_name,
         analysis_count(c, k->blocks), k->waves, 100 * k->waves / ceil(k->waves), ceil(k->waves));
-    finding_emit(
-        c, rule, f, bounded(f, ms), ANALYSIS_LOW, title, evidence,
-        "Pad or batch the shapes to whole tiles and waves, or let the library search for another tile (autotuning, stream-K).");
+    finding_emit(c, rule, f, bounded(f, ms), ANALYSIS_LOW, title, evidence,
+                 "Pad or batch the shapes to whole tiles and waves, or let the library search for another "
+                 "tile (autotuning, stream-K).");
 }
 
 void find_chains(struct context *c, const struct finding_rule *rule, const struct finding_stage *f) {
@@ -169,9 +171,9 @@ void find_chains(struct context *c, const struct finding_rule *rule, const struc
     const char *evidence = analysis_text(
         c, "%s kernels stand in such chains; element-wise work is %s, %.0f%% of the GPU's",
         analysis_count(c, c->stage_chain_kernels[f->row]), finding_time(c, all), 100 * all / f->busy_ms);
-    finding_emit(
-        c, rule, f, bounded(f, ms), ANALYSIS_MEDIUM, title, evidence,
-        "Fuse them: torch.compile, or fused kernels for norm, rotary embedding and activation. Their launches go too.");
+    finding_emit(c, rule, f, bounded(f, ms), ANALYSIS_MEDIUM, title, evidence,
+                 "Fuse them: torch.compile, or fused kernels for norm, rotary embedding and activation. "
+                 "Their launches go too.");
 }
 
 void find_casts(struct context *c, const struct finding_rule *rule, const struct finding_stage *f) {
@@ -182,10 +184,10 @@ void find_casts(struct context *c, const struct finding_rule *rule, const struct
     const char *evidence = analysis_text(
         c, "%.0f%% of its GPU time computes nothing: casts between types, concatenation, reordering",
         100 * ms / f->busy_ms);
-    finding_emit(
-        c, rule, f, bounded(f, ms), ANALYSIS_MEDIUM, title, evidence,
-        "Keep one type from end to end (no autocast around bf16 weights), write the KV cache in place instead of "
-        "concatenating, and avoid non-contiguous layouts.");
+    finding_emit(c, rule, f, bounded(f, ms), ANALYSIS_MEDIUM, title, evidence,
+                 "Keep one type from end to end (no autocast around bf16 weights), write the KV cache in "
+                 "place instead of "
+                 "concatenating, and avoid non-contiguous layouts.");
 }
 
 void find_attention(struct context *c, const struct finding_rule *rule, const struct finding_stage *f) {

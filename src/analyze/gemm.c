@@ -1,4 +1,5 @@
-/* GEMM records (shapes as the library was asked for) to the kernels that answered: FLOPs and bytes of a call. */
+/* GEMM records (shapes as the library was asked for) to the kernels that answered: FLOPs and bytes of a
+ * call. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

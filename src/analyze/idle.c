@@ -97,7 +97,8 @@ static bool was_held(const struct idle_walk *w, uint32_t thread, uint64_t after,
     return lo > first && y->end_ns[w->syncs[lo - 1]] > after;
 }
 
-/* Time in [from, to) that the thread spent inside calls that launch nothing: copies that block, waits, loading. */
+/* Time in [from, to) that the thread spent inside calls that launch nothing: copies that block, waits,
+ * loading. */
 #define CALLS_BACK 64
 static uint64_t in_calls(const struct idle_walk *w, uint32_t launch, uint64_t from, uint64_t to) {
     const struct timeline_launches *l = &w->c->tl->launches;
@@ -123,8 +124,8 @@ static enum analysis_idle_cause host_cause(const struct idle_walk *w, uint32_t l
     return ANALYSIS_IDLE_LAUNCH;
 }
 
-/* Work that had been launched and still did not start: soon after the kernel before it, that is latency; later, it
- * waited for another stream. */
+/* Work that had been launched and still did not start: soon after the kernel before it, that is latency;
+ * later, it waited for another stream. */
 static enum analysis_idle_cause queued_cause(uint64_t waited_ns, bool same_lane) {
     return same_lane && waited_ns <= LATENCY_NS ? ANALYSIS_IDLE_DEVICE : ANALYSIS_IDLE_DEPENDENCY;
 }

@@ -86,8 +86,8 @@ static char *rough_demangle(const char *mangled) {
 
 static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
-/* Drops "(anonymous namespace)::" and "<unnamed>::", whose brackets mean nothing. One tool drops the first bracket of
- * them: what then looks like "f<unnamed>::T" is f<T. */
+/* Drops "(anonymous namespace)::" and "<unnamed>::", whose brackets mean nothing. One tool drops the first
+ * bracket of them: what then looks like "f<unnamed>::T" is f<T. */
 static char *without_anonymous(const char *name) {
     static const char *const noise[] = { "(anonymous namespace)::", "<unnamed>::", "unnamed>::" };
     struct strbuf s = STRBUF_INIT;
@@ -104,8 +104,8 @@ static char *without_anonymous(const char *name) {
     return strbuf_detach(&s);
 }
 
-/* Cuts the parameter list and the return type: "void f<int>(float*)" becomes "f<int>". Brackets are counted, so
- * what stands between template arguments does not matter. */
+/* Cuts the parameter list and the return type: "void f<int>(float*)" becomes "f<int>". Brackets are
+ * counted, so what stands between template arguments does not matter. */
 static void cut_signature(char *name) {
     int depth = 0;
     char *begin = name, *p = name;
@@ -148,7 +148,8 @@ static bool ends_with(const char *s, size_t n, const char *end) {
     return n > len && strncmp(s + n - len, end, len) == 0;
 }
 
-/* "silu_kernel" -> silu, "MulFunctor" -> mul, "CUDAFunctor_add" -> add, "MeanOps" -> mean; false: no such word. */
+/* "silu_kernel" -> silu, "MulFunctor" -> mul, "CUDAFunctor_add" -> add, "MeanOps" -> mean; false: no such
+ * word. */
 static bool operation(const char *word, size_t n, struct strbuf *out) {
     static const char *const ends[] = { "_kernel_cuda",   "_kernel_impl", "_scalar_kernel_impl",
                                         "CUDAKernelImpl", "_functor",     "_kernel",
@@ -177,7 +178,8 @@ static bool operation(const char *word, size_t n, struct strbuf *out) {
     return false;
 }
 
-/* What a generic wrapper (elementwise_kernel, reduce_kernel) was made for: the first operation in its arguments. */
+/* What a generic wrapper (elementwise_kernel, reduce_kernel) was made for: the first operation in its
+ * arguments. */
 static bool wrapped_operation(const char *arguments, struct strbuf *out) {
     for (const char *p = arguments; *p;) {
         if (!is_word(*p)) {
@@ -302,7 +304,7 @@ static void add_look_word(struct strbuf *out, const char *word, size_t n) {
         strbuf_add(out, word, n);
 }
 
-char *kernel_name_look(const char *name) {
+char *kernel_name_normalize(const char *name) {
     char *plain = demangle(name), *whole = without_anonymous(plain ? plain : name);
     struct strbuf out = STRBUF_INIT;
     cut_signature(whole);

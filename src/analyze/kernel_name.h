@@ -68,9 +68,10 @@ struct kernel_name {
 };
 void kernel_name_parse(struct kernel_name *kn, const char *name);
 void kernel_name_free(struct kernel_name *kn);
-/* What stays the same however a tool prints a kernel's name: no return type, parameters, namespaces, blanks, casts or
- * suffixes of numbers; true and false are 1 and 0. To compare, not to show. The caller frees. */
-char *kernel_name_look(const char *name);
+/* What stays the same however a tool prints a kernel's name: no return type, parameters, namespaces,
+ * blanks, casts or suffixes of numbers; true and false are 1 and 0. To compare, not to show. The caller
+ * frees. */
+char *kernel_name_normalize(const char *name);
 const char *kernel_library_name(enum kernel_library library);
 const char *kernel_category_name(enum kernel_category category);
 

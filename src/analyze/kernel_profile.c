@@ -51,8 +51,8 @@ static bool same_function(const char *a, const char *b) {
     return n == strcspn(b, "<") && memcmp(a, b, n) == 0;
 }
 
-/* Another name with the same function and geometry, among the run's kernels or the profiles: then nothing tells which of
- * them is meant. */
+/* Another name with the same function and geometry, among the run's kernels or the profiles: then nothing
+ * tells which of them is meant. */
 static bool ambiguous(const struct matching *m, size_t profile, size_t kernel) {
     const struct timeline_shape *s = shape_of(m->a, kernel);
     for (size_t i = 0; i < m->a->nkernels; i++)
@@ -106,9 +106,9 @@ struct analysis_profiles *kernel_profiles_match(const struct analysis *a, const 
     out->n = n;
     out->matches = xcalloc(n, sizeof *out->matches);
     out->of_kernel = xcalloc(a->nkernels + 1, sizeof *out->of_kernel);
-    for (size_t i = 0; i < n; i++) m.profile_looks[i] = kernel_name_look(v[i].name);
+    for (size_t i = 0; i < n; i++) m.profile_looks[i] = kernel_name_normalize(v[i].name);
     for (size_t i = 0; i < a->nkernels; i++) {
-        m.kernel_looks[i] = kernel_name_look(a->kernels[i].name);
+        m.kernel_looks[i] = kernel_name_normalize(a->kernels[i].name);
         out->of_kernel[i] = ANALYSIS_NONE;
     }
     for (size_t i = 0; i < a->nkernels; i++) match_kernel(&m, i, out);

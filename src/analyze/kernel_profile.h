@@ -1,5 +1,5 @@
-/* What a profiler of single kernels (Nsight Compute) measured, laid beside the kernel classes of a run: by name, grid and
- * block. Percentages are 0..100; NaN, NULL or 0 where not measured. */
+/* What a profiler of single kernels (Nsight Compute) measured, laid beside the kernel classes of a run: by
+ * name, grid and block. Percentages are 0..100; NaN, NULL or 0 where not measured. */
 #ifndef ANALYZE_KERNEL_PROFILE_H
 #define ANALYZE_KERNEL_PROFILE_H
 
@@ -42,8 +42,10 @@ struct kernel_profile { /* launches that look the same, averaged */
 
 enum kernel_profile_match {
     KERNEL_PROFILE_NO_MATCH,
-    KERNEL_PROFILE_FUNCTION, /* the function agrees and no other has it at this geometry: template arguments differ in print */
-    KERNEL_PROFILE_NAME, /* the name agrees but for namespaces and the like; geometry too where the profile has it */
+    /* the function agrees and no other has it at this geometry: template arguments differ in print */
+    KERNEL_PROFILE_FUNCTION,
+    /* the name agrees but for namespaces and the like; geometry too where the profile has it */
+    KERNEL_PROFILE_NAME,
 };
 const char *kernel_profile_match_name(enum kernel_profile_match m); /* "name" */
 

@@ -84,7 +84,8 @@ static void set_tokens(struct context *c, struct analysis_stage *s, double *out_
     if (s->time_ns > 0) s->tokens_per_s = worked_on / (s->time_ns * 1e-9);
 }
 
-/* Sums of the recorded run by its tokens. A prefill launches once for all that it reads: no launches a token. */
+/* Sums of the recorded run by its tokens. A prefill launches once for all that it reads: no launches a
+ * token. */
 static void set_per_token(struct analysis_stage *s) {
     double made = s->tokens_out > 0 && s->occurrences ? s->tokens_out : NAN;
     double worked_on = analysis_stage_tokens(s);

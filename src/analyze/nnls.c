@@ -93,7 +93,8 @@ static double largest(const double *v, uint32_t n) {
     return most;
 }
 
-/* Unknowns on the wrong side: free but negative, or at rest though more would be better. *last: the highest of them. */
+/* Unknowns on the wrong side: free but negative, or at rest though more would be better. *last: the
+ * highest of them. */
 static uint32_t misplaced(struct nnls *s, bool exchange, uint32_t *last) {
     double least = -SLACK * largest(s->x, s->n), flat = -SLACK * largest(s->b, s->n);
     uint32_t n = 0;

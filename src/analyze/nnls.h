@@ -1,13 +1,14 @@
 /* Least squares with answers that are never negative, from the normal equations: x >= 0 that minimises
- * x'Gx/2 - b'x; the last few unknowns may have any sign. G is symmetric and positive definite, [n][n], its upper triangle is read.
+ * x'Gx/2 - b'x; the last few unknowns may have any sign. G is symmetric and positive definite, [n][n], its
+ * upper triangle is read.
  *     struct nnls s;
  *     nnls_init(&s, n);
  *     fill s.g and s.b;
  *     nnls_solve(&s);                  -- s.x; again after a change: the last answer's pattern is where it starts
  *     nnls_inverse(&s, c);             -- of G among the unknowns that are free, zero elsewhere
  *     nnls_free(&s);
- * Block principal pivoting: which unknowns rest at zero is guessed, solved for and corrected as a whole, so a solution
- * takes a few factorisations (n^3 / 6 multiplications each) however alike the columns are. */
+ * Block principal pivoting: which unknowns rest at zero is guessed, solved for and corrected as a whole,
+ * so a solution takes a few factorisations (n^3 / 6 multiplications each) however alike the columns are. */
 #ifndef ANALYZE_NNLS_H
 #define ANALYZE_NNLS_H
 

@@ -1,6 +1,7 @@
-/* Theoretical occupancy: warps that fit on a multiprocessor at once over the warps it can hold, from the block's
- * threads, registers and shared memory. Registers are handed out a warp at a time in units of 256, shared memory in
- * units of 128 bytes with 1 KiB a block kept by the system from compute capability 8.0 on. */
+/* Theoretical occupancy: warps that fit on a multiprocessor at once over the warps it can hold, from the
+ * block's threads, registers and shared memory. Registers are handed out a warp at a time in units of 256,
+ * shared memory in units of 128 bytes with 1 KiB a block kept by the system from compute capability 8.0
+ * on. */
 #include <math.h>
 
 #include "analyze/internal.h"

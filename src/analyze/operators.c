@@ -1,5 +1,5 @@
-/* Operators: ranges that are no stage, by name, and by name and shapes. A kernel is billed to the range that was
- * innermost when it was launched. */
+/* Operators: ranges that are no stage, by name, and by name and shapes. A kernel is billed to the range
+ * that was innermost when it was launched. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -184,7 +184,8 @@ static double occurrence_joules(const struct context *c, size_t i) {
     return sum;
 }
 
-/* Between samples the power is taken as even: what is shorter than two intervals cannot be told from its surroundings. */
+/* Between samples the power is taken as even: what is shorter than two intervals cannot be told from its
+ * surroundings. */
 static bool long_enough(const struct context *c, const struct analysis_stage *s) {
     double longest = 0;
     for (size_t i = 0; i < c->a->npowers; i++) {

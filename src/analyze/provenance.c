@@ -8,8 +8,9 @@
 #define LOST_LIMIT \
     0.001 /* above this share of missing kernels, idle time may be work that was not recorded */
 
-/* What our collector adds to a launch, measured on an H200 against a process that was never watched; a kernel of a graph adds the second
- * where the graph's end is waited for, a fifth of it back to back (docs/overhead.md). */
+/* What our collector adds to a launch, measured on an H200 against a process that was never watched; a
+ * kernel of a graph adds the second where the graph's end is waited for, a fifth of it back to back
+ * (docs/overhead.md). */
 #define RECORDED_LAUNCH_NS 2200.0
 #define RECORDED_NODE_NS 900.0
 #define NOTED_COST 0.02 /* below it, what recording cost is not worth a word */
@@ -107,16 +108,16 @@ static void note_attribution(struct context *c) {
                       analysis_count(c, v->unmatched_kernels), analysis_count(c, tl->kernels.n),
                       100 * v->unmatched / v->busy);
     if (c->lent_kernels)
-        analysis_note(
-            c, ANALYSIS_INFO,
-            "%s kernels were launched by threads that mark no stage: they count in the stage open in their process",
-            analysis_count(c, c->lent_kernels));
+        analysis_note(c, ANALYSIS_INFO,
+                      "%s kernels were launched by threads that mark no stage: they count in the stage open "
+                      "in their process",
+                      analysis_count(c, c->lent_kernels));
     if (tl->cut_kernels)
-        analysis_note(
-            c, ANALYSIS_INFO,
-            "%s kernels (%.1f ms) that ran before and after the recorded request (making weights, warming up) are "
-            "left out of every table",
-            analysis_count(c, tl->cut_kernels), tl->cut_ns * 1e-6);
+        analysis_note(c, ANALYSIS_INFO,
+                      "%s kernels (%.1f ms) that ran before and after the recorded request (making weights, "
+                      "warming up) are "
+                      "left out of every table",
+                      analysis_count(c, tl->cut_kernels), tl->cut_ns * 1e-6);
     note_windows(c);
     if (!tl->kernels.n)
         analysis_note(c, ANALYSIS_INFO, "no kernels were recorded: times are those of ranges on the host");
@@ -137,11 +138,12 @@ static void note_recording(struct context *c) {
                       RECORDED_NODE_NS * (double)c->stage_work[i].graph_nodes,
                rest = s->wall_total_ns - cost;
         if (s->outside || s->parent != ANALYSIS_NONE || !(cost > NOTED_COST * rest) || rest <= 0) continue;
-        analysis_note(
-            c, ANALYSIS_INFO,
-            "%s: being recorded may have made it up to %.0f%% slower: times of kernels hold, wall and idle times are "
-            "those of the recorded program; %s costs less",
-            s->path, 100 * cost / rest, s->graph_launches * 2 > s->launches ? "--graphs graph" : "--budget");
+        analysis_note(c, ANALYSIS_INFO,
+                      "%s: being recorded may have made it up to %.0f%% slower: times of kernels hold, wall "
+                      "and idle times are "
+                      "those of the recorded program; %s costs less",
+                      s->path, 100 * cost / rest,
+                      s->graph_launches * 2 > s->launches ? "--graphs graph" : "--budget");
     }
 }
 

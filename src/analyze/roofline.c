@@ -1,4 +1,5 @@
-/* The roofline: stages by the model, kernels by GEMM records or by hardware counters, operators by the engine's own count. */
+/* The roofline: stages by the model, kernels by GEMM records or by hardware counters, operators by the
+ * engine's own count. */
 #include <math.h>
 
 #include "analyze/counters.h"
@@ -36,8 +37,8 @@ static struct analysis_point of_stage(const struct analysis_stage *s, uint32_t r
                                     .source = "model" };
 }
 
-/* By its GEMM records; else by the counters: bytes by DRAM, FLOPs by the tensor pipes as a share of the peak. A kernel
- * that computes elsewhere has no place on the tensor cores' roof. */
+/* By its GEMM records; else by the counters: bytes by DRAM, FLOPs by the tensor pipes as a share of the
+ * peak. A kernel that computes elsewhere has no place on the tensor cores' roof. */
 static struct analysis_point of_kernel(const struct analysis *a, uint32_t row) {
     const struct analysis_kernel *k = &a->kernels[row];
     const struct counter_row *r =

@@ -57,8 +57,9 @@ static struct vllm_part vllm_part(const char *label, const char *key) {
     return p;
 }
 
-/* execute_context_R(T)_generation_R(T), or execute_N_context_R(sq..sk..)_generation_R(sq..). A step makes one
- * token a request; a generating request with more than one token is speculating, so its tokens are not made yet. */
+/* execute_context_R(T)_generation_R(T), or execute_N_context_R(sq..sk..)_generation_R(sq..). A step makes
+ * one token a request; a generating request with more than one token is speculating, so its tokens are not
+ * made yet. */
 static bool match_vllm(const char *name, struct stage_match *m) {
     if (strncmp(name, "execute_", 8) != 0 || !strstr(name, "context_") || !strstr(name, "generation_"))
         return false;
@@ -73,7 +74,8 @@ static bool match_vllm(const char *name, struct stage_match *m) {
     return true;
 }
 
-/* step[DECODE bs=64 g_sq=64 ...], step[EXTEND bs=1 toks=1025 ...], step[MIXED ...], step[TARGET_VERIFY ...] */
+/* step[DECODE bs=64 g_sq=64 ...], step[EXTEND bs=1 toks=1025 ...], step[MIXED ...], step[TARGET_VERIFY
+ * ...] */
 static bool match_sglang(const char *name, struct stage_match *m) {
     static const struct {
         const char *mode, *stage;

@@ -107,8 +107,8 @@ static uint32_t add_occurrence(struct context *c, struct building *b, uint32_t s
     return (uint32_t)b->occurrences.n - 1;
 }
 
-/* A program that marks its stages, or was timed by stage, has said which there are: modules inside them that happen to
- * be called like a stage (lm_head, vision_model) are none. */
+/* A program that marks its stages, or was timed by stage, has said which there are: modules inside them
+ * that happen to be called like a stage (lm_head, vision_model) are none. */
 static bool is_module(const struct context *c, const struct building *b, uint32_t around,
                       const struct stage_match *m) {
     if (!m->guessed) return false;
@@ -145,7 +145,8 @@ static void whole_trace(struct context *c, struct building *b) {
     for (size_t i = 0; i < c->tl->ranges.n; i++) c->range_occurrence[i] = 0;
 }
 
-/* Stages that only the clock of the timing phase saw get a row without occurrences: "prefill/sam" under prefill. */
+/* Stages that only the clock of the timing phase saw get a row without occurrences: "prefill/sam" under
+ * prefill. */
 static void timed_stages(struct context *c, struct building *b) {
     for (size_t i = 0; i < c->in->ntimings; i++) {
         if (!stats_of(c->in->timings[i].ms, c->in->timings[i].n).n)
@@ -193,8 +194,9 @@ static void lay_out(struct context *c, struct building *b) {
     free(now);
 }
 
-/* Threads that never mark a stage (autograd's, a worker's) work for the stage that is open in their process, if there
- * is exactly one. Outermost occurrences of each process, by start, with the latest end of those before. */
+/* Threads that never mark a stage (autograd's, a worker's) work for the stage that is open in their
+ * process, if there is exactly one. Outermost occurrences of each process, by start, with the latest end
+ * of those before. */
 struct process_stages {
     struct {
         uint32_t occurrence;

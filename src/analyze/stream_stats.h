@@ -1,5 +1,5 @@
-/* Statistics of a stream too long to keep: count, sum and mean of all values, the rest from an even choice of at
- * most STREAM_STATS_MAX of them. Zeroed to start; take frees it. */
+/* Statistics of a stream too long to keep: count, sum and mean of all values, the rest from an even choice
+ * of at most STREAM_STATS_MAX of them. Zeroed to start; take frees it. */
 #ifndef ANALYZE_STREAM_STATS_H
 #define ANALYZE_STREAM_STATS_H
 

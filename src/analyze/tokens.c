@@ -22,7 +22,8 @@ static bool same_process(const struct context *c, uint32_t occurrence, uint32_t 
     return process == TIMELINE_NONE || process == c->tl->threads[thread].process;
 }
 
-/* The innermost stage of the token's process at its time. One that was made just after a stage ended came of it. */
+/* The innermost stage of the token's process at its time. One that was made just after a stage ended came
+ * of it. */
 static uint32_t occurrence_at(const struct context *c, const struct open_occurrences *open, size_t token) {
     const struct timeline_tokens *t = &c->tl->tokens;
     uint32_t after = ANALYSIS_NONE;
@@ -95,7 +96,8 @@ struct intervals {
     size_t n, cap;
 };
 
-/* Within an occurrence; the first token's interval starts with it. A record of several tokens gives their mean. */
+/* Within an occurrence; the first token's interval starts with it. A record of several tokens gives their
+ * mean. */
 static void token_intervals(struct context *c, const uint32_t *owner, struct intervals *by_stage) {
     const struct timeline_tokens *t = &c->tl->tokens;
     struct made *made = xmalloc((t->n + 1) * sizeof *made);

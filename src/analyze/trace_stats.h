@@ -1,5 +1,6 @@
-/* The plain totals of a trace, straight from its records: what `inferprof stats` prints. No stages are guessed and no
- * time is shared out: each number is the sum its name says, so that any other tool can check it.
+/* The plain totals of a trace, straight from its records: what `inferprof stats` prints. No stages are
+ * guessed and no time is shared out: each number is the sum its name says, so that any other tool can
+ * check it.
  *     struct trace_stats st;
  *     trace_stats_init(&st);
  *     rc = trace_stats_read(&st, reader, &err);     -- adds one trace; several may be added
@@ -27,8 +28,9 @@ struct trace_stats_kernel {
     uint64_t calls, total_ns;
     bool comm; /* communication between devices, by its name */
 };
-/* An operator or an annotation. `device`: work launched while it was open on its thread, each name once however often it
- * is nested in itself; `self_device`: work for which it is the innermost. `self`: without children on its thread. */
+/* An operator or an annotation. `device`: work launched while it was open on its thread, each name once
+ * however often it is nested in itself; `self_device`: work for which it is the innermost. `self`: without
+ * children on its thread. */
 struct trace_stats_op {
     uint32_t name;
     uint64_t calls, total_ns, self_ns, device_ns, self_device_ns;

@@ -97,8 +97,8 @@ static void take_launches(struct gather *g, const struct trace_launch *l, size_t
                      ((struct stats_launch){ l[i].correlation, l[i].start_ns, l[i].thread }));
 }
 
-/* Annotations of people count as stages: torch's user_annotation and NVTX; not what a profiler says of itself, nor
- * the stack of Python. */
+/* Annotations of people count as stages: torch's user_annotation and NVTX; not what a profiler says of
+ * itself, nor the stack of Python. */
 static bool stage_domain(struct gather *g, uint32_t string) {
     if (string >= g->strings) return false;
     if (!g->marks_stage[string]) {

@@ -1,4 +1,5 @@
-/* Ranks beside each other: who works longest outside communication, and how far apart they reach a collective. */
+/* Ranks beside each other: who works longest outside communication, and how far apart they reach a
+ * collective. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,8 +1,9 @@
-/* The pass over the kernels of a device, in order of their start: who owns each nanosecond, what each occurrence of a
- * stage kept busy, and where the device had nothing to do.
+/* The pass over the kernels of a device, in order of their start: who owns each nanosecond, what each
+ * occurrence of a stage kept busy, and where the device had nothing to do.
  *
- * Sharing: while n kernels run, each owns 1/n of the time. `v` is the time a kernel would own that had run since
- * the beginning, so a kernel's share is v at its end minus v at its start: one pass, however many overlap. */
+ * Sharing: while n kernels run, each owns 1/n of the time. `v` is the time a kernel would own that had run
+ * since the beginning, so a kernel's share is v at its end minus v at its start: one pass, however many
+ * overlap. */
 #include <math.h>
 #include <stdlib.h>
 

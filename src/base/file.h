@@ -40,7 +40,8 @@ const char *file_basename(const char *path);                /* borrowed from pat
 bool file_has_ending(const char *path, const char *ending); /* ".json", behind something */
 /* How much of path is left without the ending; all of it where it has another. */
 size_t file_stem_bytes(const char *path, const char *ending);
-/* A file that comes with the program: beside it as built, unpacked or installed. Caller frees; NULL: nowhere. */
+/* A file that comes with the program: beside it as built, unpacked or installed. Caller frees; NULL:
+ * nowhere. */
 char *file_beside_program(const char *name);
 char *file_self(void);     /* the running program; caller frees; NULL */
 char *file_self_dir(void); /* its folder */

@@ -6,8 +6,9 @@
 
 #include "base/strbuf.h"
 
-/* Fit for text and for attributes in double quotes, in HTML and XML. Control characters and bad UTF-8 become
- * U+FFFD; so do characters that turn the text after them around (bidirectional overrides). NULL adds nothing. */
+/* Fit for text and for attributes in double quotes, in HTML and XML. Control characters and bad UTF-8
+ * become U+FFFD; so do characters that turn the text after them around (bidirectional overrides). NULL
+ * adds nothing. */
 void html_escape(struct strbuf *out, const char *s);
 /* JSON that sits in a <script> element: of valid JSON, no <, >, &, U+2028 or U+2029 is left as it is. */
 void html_script_json(struct strbuf *out, const char *json, size_t n);

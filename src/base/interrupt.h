@@ -1,6 +1,6 @@
-/* Ctrl-C and friends as something to look at: the first SIGINT, SIGTERM or SIGHUP is noted, and whoever polls
- * interrupt_fd() wakes up. A second one of the same kind ends the program at once, as if nobody watched. What was
- * ignored when we started (nohup) stays ignored.
+/* Ctrl-C and friends as something to look at: the first SIGINT, SIGTERM or SIGHUP is noted, and whoever
+ * polls interrupt_fd() wakes up. A second one of the same kind ends the program at once, as if nobody
+ * watched. What was ignored when we started (nohup) stays ignored.
  *     interrupt_watch();
  *     ... if (interrupt_signal()) wind up ...
  *     interrupt_unwatch(); */

@@ -41,9 +41,9 @@ struct opt_list {
 };
 
 /* Splits argv[0..argc) (without the command name) into options and the rest. Options and operands may be
- * mixed, or (program_follows) end at the first operand, whose own options follow; after "--" everything is an
- * operand. An option may be of any of the sets (the command's, the global ones). -1: misuse, err says what and the
- * nearest valid name. */
+ * mixed, or (program_follows) end at the first operand, whose own options follow; after "--" everything is
+ * an operand. An option may be of any of the sets (the command's, the global ones). -1: misuse, err says
+ * what and the nearest valid name. */
 struct opt_set {
     const struct opt *rows;
     size_t n;

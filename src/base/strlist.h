@@ -1,19 +1,19 @@
-/* Everything that is wrong, said at once: checks add to the list and go on.
- *     struct problems p = { 0 };
- *     problems_add(&p, "%s: no such folder", path);
- *     if (p.n) ...
- *     problems_free(&p); */
-#ifndef BASE_PROBLEMS_H
-#define BASE_PROBLEMS_H
+/* A growing list of owned strings, for example every problem that a check found.
+ *     struct strlist list = { 0 };
+ *     strlist_add(&list, "%s: no such folder", path);
+ *     for (size_t i = 0; i < list.n; i++) puts(list.v[i]);
+ *     strlist_free(&list); */
+#ifndef BASE_STRLIST_H
+#define BASE_STRLIST_H
 
 #include <stddef.h>
 
-struct problems {
+struct strlist {
     char **v;
     size_t n, cap;
 };
 
-void problems_add(struct problems *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void problems_free(struct problems *p);
+void strlist_add(struct strlist *list, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void strlist_free(struct strlist *list);
 
 #endif

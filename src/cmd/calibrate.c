@@ -74,10 +74,11 @@ const struct command cmd_calibrate = {
     .name = "calibrate",
     .args = "",
     .summary = "measure what this CPU can do, for MFU and MBU",
-    .details =
-        "A single-precision matrix product and a sweep through memory on all usable cores, by time on the cores: the best of\n"
-        "three to nine rounds, until two agree. A busy machine is told, and what it measured is not kept. `profile` does this\n"
-        "once by itself. For GPUs the peaks come from the table of `inferprof static`.",
+    .details = "A single-precision matrix product and a sweep through memory on all usable cores, by time on "
+               "the cores: the best of\n"
+               "three to nine rounds, until two agree. A busy machine is told, and what it measured is not "
+               "kept. `profile` does this\n"
+               "once by itself. For GPUs the peaks come from the table of `inferprof static`.",
     .opts = options,
     .nopts = COUNTOF(options),
     .opts_bytes = sizeof(struct calibrate_opts),

@@ -96,9 +96,10 @@ const struct command cmd_compare = {
     .name = "compare",
     .args = "A B",
     .summary = "lay two runs side by side, with confidence intervals from their repeats",
-    .details =
-        "A and B are run folders, metrics.json files or traces. A difference is called one only when its 95% confidence\n"
-        "interval (Welch) leaves 0 out; with fewer than two repeats nothing can be shown, and the plain change is printed.",
+    .details = "A and B are run folders, metrics.json files or traces. A difference is called one only when "
+               "its 95% confidence\n"
+               "interval (Welch) leaves 0 out; with fewer than two repeats nothing can be shown, and the "
+               "plain change is printed.",
     .opts = options,
     .nopts = COUNTOF(options),
     .defaults = &defaults,

@@ -51,7 +51,8 @@ static void add_choices(struct strbuf *out, const char *choices) {
     for (const char *p = choices; *p; p++) strbuf_addch(out, *p == '|' ? ' ' : *p);
 }
 
-/* What follows an option that takes a value: its choices, a file or folder, or nothing that could be offered. */
+/* What follows an option that takes a value: its choices, a file or folder, or nothing that could be
+ * offered. */
 static void bash_case_values(struct strbuf *out, const struct command *c) {
     for (size_t i = 0; i < c->nopts; i++) {
         const struct opt *o = &c->opts[i];
@@ -73,18 +74,18 @@ static void bash_case_values(struct strbuf *out, const struct command *c) {
 
 static void add_word(void *ctx, const char *word) { strbuf_addf(ctx, "%s ", word); }
 
-/* bash breaks words at '=': "model", "=", "emb". What is offered after it is a choice, true or false, or a file. */
+/* bash breaks words at '=': "model", "=", "emb". What is offered after it is a choice, true or false, or a
+ * file. */
 static void bash_settings(struct strbuf *out) {
     struct conf_store store = { 0 };
     struct strbuf words = STRBUF_INIT;
     size_t n;
     const struct schema_row *rows = schema_rows(&n);
     store.builtin = conf_builtin_files(&store.nbuiltin);
-    strbuf_addstr(
-        out,
-        "_inferprof_settings() {\n    local key=\n"
-        "    if [ \"$cur\" = = ]; then key=$prev cur=; elif [ \"$prev\" = = ]; then key=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
-        "    case $key in\n");
+    strbuf_addstr(out, "_inferprof_settings() {\n    local key=\n"
+                       "    if [ \"$cur\" = = ]; then key=$prev cur=; elif [ \"$prev\" = = ]; then "
+                       "key=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
+                       "    case $key in\n");
     for (const char *const *g = groups; *g; g++) {
         strbuf_addf(out, "    %s) COMPREPLY=($(compgen -W '", *g);
         conf_store_choices(&store, *g, add_word, out);
@@ -104,10 +105,10 @@ static void bash_settings(struct strbuf *out) {
         add_choices(out, rows[i].type == SCHEMA_BOOL ? "true|false" : rows[i].choices);
         strbuf_addstr(out, "' -- \"$cur\")); return ;;\n");
     }
-    strbuf_addf(
-        out,
-        "    ?*) return ;;\n    esac\n    compopt -o nospace 2>/dev/null; COMPREPLY=($(compgen -W '%s' -- \"$cur\"))\n}\n",
-        words.buf);
+    strbuf_addf(out,
+                "    ?*) return ;;\n    esac\n    compopt -o nospace 2>/dev/null; COMPREPLY=($(compgen -W "
+                "'%s' -- \"$cur\"))\n}\n",
+                words.buf);
     strbuf_free(&words);
 }
 
@@ -199,28 +200,26 @@ static const char *zsh_operands(enum complete kind) {
 }
 
 static void zsh(struct strbuf *out) {
-    strbuf_addstr(
-        out,
-        "#compdef inferprof\n# zsh completion for inferprof: put this file as _inferprof into a folder of $fpath\n"
-        "_inferprof() {\n    local command=$words[2]\n"
-        "    if (( CURRENT == 2 )); then\n        local -a names=(");
+    strbuf_addstr(out, "#compdef inferprof\n# zsh completion for inferprof: put this file as _inferprof into "
+                       "a folder of $fpath\n"
+                       "_inferprof() {\n    local command=$words[2]\n"
+                       "    if (( CURRENT == 2 )); then\n        local -a names=(");
     add_names(out, NULL);
-    strbuf_addstr(
-        out,
-        ")\n        _describe command names; return\n    fi\n"
-        "    if (( ${+_inferprof_families[$command]} )); then\n"
-        "        if (( CURRENT == 3 )); then\n            local -a names=(${=_inferprof_families[$command]})\n"
-        "            _describe command names; return\n        fi\n"
-        "        command=\"$command $words[3]\"; shift words; (( CURRENT-- ))\n    fi\n"
-        "    shift words; (( CURRENT-- ))\n    case $command in\n");
+    strbuf_addstr(out, ")\n        _describe command names; return\n    fi\n"
+                       "    if (( ${+_inferprof_families[$command]} )); then\n"
+                       "        if (( CURRENT == 3 )); then\n            local -a "
+                       "names=(${=_inferprof_families[$command]})\n"
+                       "            _describe command names; return\n        fi\n"
+                       "        command=\"$command $words[3]\"; shift words; (( CURRENT-- ))\n    fi\n"
+                       "    shift words; (( CURRENT-- ))\n    case $command in\n");
     for (size_t i = 0; i < commands_n; i++) {
         strbuf_addf(out, "    '%s') _arguments -s \\\n", commands[i]->name);
         for (size_t k = 0; k < commands[i]->nopts; k++) zsh_option(out, &commands[i]->opts[k]);
-        strbuf_addf(
-            out,
-            "        '(-h --help)'{-h,--help}'[say what the command does and takes]' '(-q --quiet)'{-q,--quiet}'[only errors]' "
-            "'(-v --verbose)'{-v,--verbose}'[say more]' %s ;;\n",
-            zsh_operands(commands[i]->complete));
+        strbuf_addf(out,
+                    "        '(-h --help)'{-h,--help}'[say what the command does and takes]' '(-q "
+                    "--quiet)'{-q,--quiet}'[only errors]' "
+                    "'(-v --verbose)'{-v,--verbose}'[say more]' %s ;;\n",
+                    zsh_operands(commands[i]->complete));
     }
     strbuf_addstr(out, "    esac\n}\ntypeset -gA _inferprof_families\n");
     for (size_t i = 0; i < commands_n; i++) {

@@ -204,8 +204,8 @@ static int dispatch(int argc, char **argv) {
     return run_command(c, argc - used, argv + used);
 }
 
-/* A standard stream that was closed must not become the next file that is opened: what is printed would land in it.
- * Opened for reading, so that writing still fails and is told. */
+/* A standard stream that was closed must not become the next file that is opened: what is printed would
+ * land in it. Opened for reading, so that writing still fails and is told. */
 static void occupy_standard_streams(void) {
     int fd;
     while ((fd = open("/dev/null", O_RDONLY)) >= 0 && fd <= STDERR_FILENO) {}

@@ -79,8 +79,8 @@ const struct command cmd_doctor = {
     .name = "doctor",
     .args = "",
     .summary = "say what this machine offers a profiler, and how to get what is missing",
-    .details =
-        "Exit status 0 if the native path works: the engine in this program, the collector, a place to write to.",
+    .details = "Exit status 0 if the native path works: the engine in this program, the collector, a place "
+               "to write to.",
     .opts = options,
     .nopts = COUNTOF(options),
     .defaults = &defaults,

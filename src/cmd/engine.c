@@ -159,9 +159,9 @@ static int run(const void *opts, int argc, char **argv) {
     (void)argv;
     if (!o->prompt && !o->images.n) {
         if (memcmp(o, &defaults, sizeof defaults) == 0) return serve();
-        return command_usage(
-            "engine: without --prompt or --image the engine speaks its protocol on standard input, where `load` names "
-            "the model and `infer` what to generate: leave the options out");
+        return command_usage("engine: without --prompt or --image the engine speaks its protocol on standard "
+                             "input, where `load` names "
+                             "the model and `infer` what to generate: leave the options out");
     }
     if (o->detail && !o->trace) return command_usage("engine: --detail is of --trace; give that too");
     if ((o->image_mode || o->max_tiles) && !o->images.n)

@@ -77,9 +77,9 @@ const struct command cmd_export = {
     .name = "export",
     .args = "RUN_DIR|FILE.ipt...",
     .summary = "write the trace for other tools: Perfetto, Chrome JSON, CSV, Nsight-shaped SQLite",
-    .details =
-        "perfetto opens in ui.perfetto.dev; chrome in chrome://tracing and everything that reads PyTorch's traces; sqlite has\n"
-        "the tables and columns of an Nsight Systems export. Prints the path of what was written.",
+    .details = "perfetto opens in ui.perfetto.dev; chrome in chrome://tracing and everything that reads "
+               "PyTorch's traces; sqlite has\n"
+               "the tables and columns of an Nsight Systems export. Prints the path of what was written.",
     .opts = options,
     .nopts = COUNTOF(options),
     .defaults = &defaults,

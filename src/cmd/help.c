@@ -26,9 +26,8 @@ int help_all(FILE *to, const struct opt *global, size_t nglobal) {
     list_commands(&s, NULL);
     strbuf_addstr(&s, "\nOptions of every command:\n");
     opt_help(global, nglobal, &s);
-    strbuf_addstr(
-        &s,
-        "\n'inferprof COMMAND --help' says what a command takes. 'inferprof --version' says what was built in.\n");
+    strbuf_addstr(&s, "\n'inferprof COMMAND --help' says what a command takes. 'inferprof --version' says "
+                      "what was built in.\n");
     return print_and_free(to, &s);
 }
 

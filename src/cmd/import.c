@@ -9,7 +9,7 @@
 #include "base/die.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "base/problems.h"
+#include "base/strlist.h"
 #include "base/progress.h"
 #include "base/scratch.h"
 #include "base/units.h"
@@ -48,9 +48,9 @@ struct session {
     struct ncu ncu;
     struct trace_stats sums; /* of Nsight Systems' summaries */
     size_t ncu_files, summaries, timelines;
-    struct problems problems; /* for the report */
-    char *sources;            /* names of what was read, for its title */
-    struct strbuf command;    /* that reads them again */
+    struct strlist problems; /* for the report */
+    char *sources;           /* names of what was read, for its title */
+    struct strbuf command;   /* that reads them again */
 };
 
 /* Up to the first dot that does not begin the name: ".trace.json.gz" is "trace". */
@@ -69,9 +69,9 @@ static char *run_name(const char *path) {
 
 /* Traces of two imports in one folder would be taken for ranks of one job. */
 static bool holds_traces(const char *dir) {
-    struct problems found = { 0 };
+    struct strlist found = { 0 };
     bool any = file_is_dir(dir) && trace_files_add(&found, dir);
-    problems_free(&found);
+    strlist_free(&found);
     return any;
 }
 
@@ -107,7 +107,7 @@ static void say_problems(struct session *s, const char *path, const struct impor
         char *line = xasprintf("%s: %s %llu: %s", file_basename(path), sink_problem_name(i),
                                (unsigned long long)r->problems[i], sink_problem_words(sink_problem_name(i)));
         log_warn("%s", line);
-        problems_add(&s->problems, "%s", line);
+        strlist_add(&s->problems, "%s", line);
         free(line);
     }
 }
@@ -140,7 +140,8 @@ static void show_progress(uint64_t done, uint64_t all) {
     progress_update(done);
 }
 
-/* After a first file that could not be read: no empty folder stays behind. rmdir spares whatever holds something. */
+/* After a first file that could not be read: no empty folder stays behind. rmdir spares whatever holds
+ * something. */
 static void drop_empty_folder(struct session *s) {
     char *traces = file_join(s->dir, "trace");
     if (rmdir(traces) == 0 && s->made_dir) rmdir(s->dir);
@@ -219,10 +220,12 @@ static const char *misused(const struct import_opts *o, const struct input *in, 
     }
     if (timelines + counters + sums == 0) return NULL; /* none can be read, which says enough */
     if (o->json && timelines)
-        return "--json prints tables without times (Nsight Compute, summaries); of a timeline, 'inferprof stats --json' does, "
+        return "--json prints tables without times (Nsight Compute, summaries); of a timeline, 'inferprof "
+               "stats --json' does, "
                "and metrics.json of its run folder holds all";
     if (o->top && !counters && !sums)
-        return "--top cuts tables without times (Nsight Compute, summaries); of a timeline, 'inferprof stats --top' does";
+        return "--top cuts tables without times (Nsight Compute, summaries); of a timeline, 'inferprof stats "
+               "--top' does";
     if (o->into && !counters) return "--into adds Nsight Compute's counters to a run, and no file holds any";
     if (o->out && !timelines && !counters)
         return "--output: sums without times are printed, and make no run folder";
@@ -299,7 +302,7 @@ static int import_all(const struct import_opts *o, const struct input *in, size_
     if (s.timelines) printf("%s\n", s.dir);
     ncu_free(&s.ncu);
     trace_stats_free(&s.sums);
-    problems_free(&s.problems);
+    strlist_free(&s.problems);
     free(s.sources);
     free(s.dir);
     strbuf_free(&s.command);
@@ -338,10 +341,12 @@ const struct command cmd_import = {
     .name = "import",
     .args = "FILE...",
     .summary = "read what torch.profiler, Nsight Systems or Nsight Compute recorded",
-    .details =
-        "The format is found from the content: torch.profiler (Kineto) JSON, plain or gzip; Nsight Systems SQLite exports\n"
-        "(.nsys-rep where nsys is installed) and its summary CSVs; Nsight Compute CSV of the pages details and raw, or of\n"
-        "single sections. Tables without times are printed. Several traces are taken as the ranks of one job. Prints the run folder.",
+    .details = "The format is found from the content: torch.profiler (Kineto) JSON, plain or gzip; Nsight "
+               "Systems SQLite exports\n"
+               "(.nsys-rep where nsys is installed) and its summary CSVs; Nsight Compute CSV of the pages "
+               "details and raw, or of\n"
+               "single sections. Tables without times are printed. Several traces are taken as the ranks of "
+               "one job. Prints the run folder.",
     .opts = options,
     .nopts = COUNTOF(options),
     .defaults = &defaults,

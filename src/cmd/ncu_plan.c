@@ -170,7 +170,8 @@ static uint64_t launched_ns(const struct timeline *tl, size_t kernel) {
     return launch == TIMELINE_NONE ? tl->kernels.start_ns[kernel] : tl->launches.start_ns[launch];
 }
 
-/* Skips to the first launch inside the chosen occurrence (or to the middle of all); counts until every kernel was met. */
+/* Skips to the first launch inside the chosen occurrence (or to the middle of all); counts until every
+ * kernel was met. */
 static void place(const struct analysis *a, const struct passing *v, size_t n, uint32_t chosen,
                   struct ncu_plan *p) {
     size_t first = chosen == ANALYSIS_NONE ? n / 2 : n, met = 0;

@@ -1,6 +1,6 @@
-/* Which launches Nsight Compute should look at: those of our own table's first kernels, in their stage. ncu filters by name and
- * by NVTX range and then counts; what it must skip to be in the right place is known from the trace. One plan a stage: ncu runs
- * the program once for each. */
+/* Which launches Nsight Compute should look at: those of our own table's first kernels, in their stage.
+ * ncu filters by name and by NVTX range and then counts; what it must skip to be in the right place is
+ * known from the trace. One plan a stage: ncu runs the program once for each. */
 #ifndef CMD_NCU_PLAN_H
 #define CMD_NCU_PLAN_H
 

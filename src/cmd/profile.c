@@ -119,9 +119,9 @@ static struct conf *compose(const struct profile_opts *o, int argc, char **argv,
     return c;
 }
 
-static int refuse(struct problems *problems, int status) {
+static int refuse(struct strlist *problems, int status) {
     for (size_t i = 0; i < problems->n; i++) log_error("%s", problems->v[i]);
-    problems_free(problems);
+    strlist_free(problems);
     return status;
 }
 
@@ -320,7 +320,7 @@ static bool under_tools(const struct job *j, const struct profile_opts *o, const
     const char *dir = j->run_dir;
     bool ok = true;
     if (o->tools.ncu && report_run_open(&run, &dir, 1, NULL, &err) < 0) {
-        problems_add(t->problems, "Nsight Compute was not run: %s", err.msg);
+        strlist_add(t->problems, "Nsight Compute was not run: %s", err.msg);
         log_warn("%s", t->problems->v[t->problems->n - 1]);
         ok = false;
     } else if (o->tools.ncu) {
@@ -332,7 +332,7 @@ static bool under_tools(const struct job *j, const struct profile_opts *o, const
 }
 
 /* The report again, with what the tools found and what they failed at. */
-static void report_again(const struct job *j, const struct problems *more) {
+static void report_again(const struct job *j, const struct strlist *more) {
     struct report_run run;
     struct err err;
     const char *dir = j->run_dir;
@@ -340,22 +340,23 @@ static void report_again(const struct job *j, const struct problems *more) {
         log_error("%s", err.msg);
         return;
     }
-    struct problems all = { 0 };
-    for (size_t i = 0; i < run.in.nproblems; i++) problems_add(&all, "%s", run.in.problems[i]);
-    for (size_t i = 0; i < more->n; i++) problems_add(&all, "%s", more->v[i]);
+    struct strlist all = { 0 };
+    for (size_t i = 0; i < run.in.nproblems; i++) strlist_add(&all, "%s", run.in.problems[i]);
+    for (size_t i = 0; i < more->n; i++) strlist_add(&all, "%s", more->v[i]);
     run.in.problems = (const char *const *)all.v;
     run.in.nproblems = all.n;
     run.in.version = build_version();
     if (report_write_all(dir, &run.in, &err) < 0) log_error("%s", err.msg);
     report_run_close(&run);
-    problems_free(&all);
+    strlist_free(&all);
 }
 
-/* The engine with the same requests as in the representative run. False: a tool that was asked for found nothing. */
+/* The engine with the same requests as in the representative run. False: a tool that was asked for found
+ * nothing. */
 static bool use_tools(const struct job *j, const struct profile_opts *o, const struct session_plan *plan) {
     if (!o->tools.ncu && !o->tools.nsys) return true;
     struct strbuf lines = STRBUF_INIT;
-    struct problems env = { 0 }, problems = { 0 };
+    struct strlist env = { 0 }, problems = { 0 };
     struct err err;
     char *requests = file_join(j->run_dir, "engine_requests.jsonl"),
          *trace = file_join(j->run_dir, "nsight.ipt");
@@ -376,8 +377,8 @@ static bool use_tools(const struct job *j, const struct profile_opts *o, const s
     free(set);
     free(trace);
     free(requests);
-    problems_free(&env);
-    problems_free(&problems);
+    strlist_free(&env);
+    strlist_free(&problems);
     strbuf_free(&lines);
     return ok;
 }
@@ -431,7 +432,7 @@ done:
 static int run(const void *opts, int argc, char **argv) {
     const struct profile_opts *o = opts;
     struct job j = { .started_ns = clock_mono_ns() };
-    struct problems problems = { 0 };
+    struct strlist problems = { 0 };
     struct err err;
     int status;
     if (o->config && o->rerun) return command_usage("profile: --config and --rerun exclude each other");
@@ -441,10 +442,10 @@ static int run(const void *opts, int argc, char **argv) {
     if (!j.conf) return command_usage("profile: %s", err.msg);
     profile_plan_open(&j.plan, j.conf, &problems);
     if ((o->tools.ncu || o->tools.nsys) && j.plan.settings_ok && !j.plan.device.cuda)
-        problems_add(&problems, "--ncu and --nsys look at a GPU, and this run would be on the CPU");
+        strlist_add(&problems, "--ncu and --nsys look at a GPU, and this run would be on the CPU");
     j.command = command_line(o, argc, argv);
     if (o->show_config && !(problems.n && !j.plan.argv)) {
-        problems_free(
+        strlist_free(
             &problems); /* the plan may be impossible here; the configuration is what was asked for */
         status = show_config(j.conf);
     } else if (problems.n) {
@@ -467,7 +468,8 @@ const struct command cmd_profile = {
     .args = "[key=value ...]",
     .summary = "run a model on inputs and say how far each stage is from what the hardware allows",
     .details =
-        "Without arguments it profiles the embedded model on the CPU. Settings are group=choice, key.path=value,\n"
+        "Without arguments it profiles the embedded model on the CPU. Settings are group=choice, "
+        "key.path=value,\n"
         "+key=value and ~key (docs/configuration.md):\n"
         "  inferprof profile model=deepseek_ocr model.path=DIR dataset.root=DIR engine=hf device=cuda:0\n"
         "The run folder is printed last. Ctrl-C ends the run with a report of what there is.",

@@ -52,10 +52,10 @@ static void peak_of_cpu(const struct profile_plan *p, struct profile_peak *out) 
              "measured on this CPU%s: %s matrix product and read sweep, %u cores",
              doubtful ? " while it was busy" : "", c.kernel, c.threads);
     if (doubtful)
-        log_warn(
-            "the CPU's peaks were measured while other programs used it (%.0f%% of the cores were ours) and may be "
-            "too low; `inferprof calibrate` on an idle machine measures and keeps them",
-            c.cpu_share * 100);
+        log_warn("the CPU's peaks were measured while other programs used it (%.0f%% of the cores were ours) "
+                 "and may be "
+                 "too low; `inferprof calibrate` on an idle machine measures and keeps them",
+                 c.cpu_share * 100);
     log_debug("peaks of the CPU: %.1f GFLOP/s, %.1f GB/s, %s", c.flops_per_s * 1e-9, c.bytes_per_s * 1e-9,
               c.cached ? "kept from an earlier measurement" : "measured now");
 }

@@ -27,8 +27,8 @@ struct profile_image { /* what an input is to the image side of the model */
 /* [dataset.n], caller frees. Only inputs in use are looked at. */
 struct profile_image *profile_images(const struct profile_plan *p);
 
-/* The cost of a stage in one inference. False: the model or the stage is not known. "prefill" includes the image
- * stages, as its time does. */
+/* The cost of a stage in one inference. False: the model or the stage is not known. "prefill" includes the
+ * image stages, as its time does. */
 bool profile_cost(const struct profile_plan *p, const struct profile_peak *peak,
                   const struct profile_image *image, const char *stage, const struct engine_answer *a,
                   struct llm_cost *out);

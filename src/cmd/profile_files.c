@@ -118,12 +118,13 @@ static void static_markdown(const struct profile_run *run, const struct profile_
     char a[32], b[32], c[32], d[32];
     strbuf_addstr(out, "# What the model must cost\n\n");
     if (m)
-        strbuf_addf(
-            out,
-            "%s: %s parameters (%s pass through for one token), %s of weights as %s, %s of KV cache a token.\n\n",
-            run->plan->model_name, units_count((double)m->params.total, a, sizeof a),
-            units_count((double)m->params.active, b, sizeof b), units_bytes(llm_weight_bytes(m), c, sizeof c),
-            llm_dtype_name(m->dtype), units_bytes(llm_kv_bytes_per_token(m, LLM_DTYPE_UNKNOWN), d, sizeof d));
+        strbuf_addf(out,
+                    "%s: %s parameters (%s pass through for one token), %s of weights as %s, %s of KV cache "
+                    "a token.\n\n",
+                    run->plan->model_name, units_count((double)m->params.total, a, sizeof a),
+                    units_count((double)m->params.active, b, sizeof b),
+                    units_bytes(llm_weight_bytes(m), c, sizeof c), llm_dtype_name(m->dtype),
+                    units_bytes(llm_kv_bytes_per_token(m, LLM_DTYPE_UNKNOWN), d, sizeof d));
     else
         strbuf_addf(out, "Not known: %s\n\n", run->plan->model_note.msg);
     strbuf_addstr(out,

@@ -22,10 +22,10 @@
 
 /* ---- the engine's command */
 
-static void plan_command(struct profile_plan *p, struct problems *problems) {
+static void plan_command(struct profile_plan *p, struct strlist *problems) {
     const struct conf_node *command = p->s.engine.command;
     p->argv = xcalloc(command->n + 1, sizeof *p->argv);
-    if (!command->n) problems_add(problems, "engine.command is empty");
+    if (!command->n) strlist_add(problems, "engine.command is empty");
     for (size_t i = 0; i < command->n; i++) {
         const char *word = command->v[i]->text;
         if (i == 0 && strcmp(word, "inferprof") == 0 && (p->argv[i] = file_self())) continue;
@@ -34,21 +34,21 @@ static void plan_command(struct profile_plan *p, struct problems *problems) {
         else
             p->argv[i] = xstrdup(word);
         if (!p->argv[i]) {
-            problems_add(problems,
-                         "engine.command: %s is not beside this program; is the installation whole?", word);
+            strlist_add(problems, "engine.command: %s is not beside this program; is the installation whole?",
+                        word);
             p->argv[i] = xstrdup(word);
         }
     }
     char *program = command->n ? program_find(p->argv[0]) : NULL;
     if (command->n && !program)
-        problems_add(problems, "engine %s: %s: no such program (engine.command)", p->s.engine.name,
-                     p->argv[0]);
+        strlist_add(problems, "engine %s: %s: no such program (engine.command)", p->s.engine.name,
+                    p->argv[0]);
     free(program);
 }
 
 /* ---- the model */
 
-static void plan_model(struct profile_plan *p, struct problems *problems) {
+static void plan_model(struct profile_plan *p, struct strlist *problems) {
     const char *path = p->s.model.path;
     struct llm_load how = { .dtype = strcmp(p->s.model.dtype, "auto") == 0
                                          ? LLM_DTYPE_UNKNOWN
@@ -62,13 +62,13 @@ static void plan_model(struct profile_plan *p, struct problems *problems) {
     } else if (embedded) {
         err_set(&p->model_note, "the embedded model's config.json was not built in");
     } else if (!file_is_dir(path)) {
-        problems_add(
+        strlist_add(
             problems,
             "model.path=%s: no such folder; give model.path=DIR with a config.json, or model=embedded", path);
     } else {
         char *config = file_join(path, "config.json");
         if (!file_exists(config))
-            problems_add(problems, "model.path=%s: holds no config.json", path);
+            strlist_add(problems, "model.path=%s: holds no config.json", path);
         else
             p->model = llm_model_load(path, &how, &p->model_note);
         free(config);
@@ -78,34 +78,34 @@ static void plan_model(struct profile_plan *p, struct problems *problems) {
 /* ---- the rest */
 
 /* Engines are told paths in JSON, which has no way to write such a name. */
-static void check_utf8(const char *what, const char *path, struct problems *problems) {
+static void check_utf8(const char *what, const char *path, struct strlist *problems) {
     struct strbuf name = STRBUF_INIT;
     if (utf8_valid(path, strlen(path))) return;
     strbuf_add_printable(&name, path, strlen(path));
-    problems_add(problems, "%s: %s: the name is not valid UTF-8; rename it, or choose another", what,
-                 name.buf);
+    strlist_add(problems, "%s: %s: the name is not valid UTF-8; rename it, or choose another", what,
+                name.buf);
     strbuf_free(&name);
 }
 
-static void plan_odds(struct profile_plan *p, struct problems *problems) {
+static void plan_odds(struct profile_plan *p, struct strlist *problems) {
     const struct settings *s = &p->s;
     check_utf8("output.dir", s->output.dir, problems);
     check_utf8("model.path", s->model.path, problems);
     if (strcmp(s->infer.context_len_mode, "fixed") == 0 && s->infer.context_len_fixed < 1)
-        problems_add(problems, "infer.context_len_mode=fixed needs infer.context_len_fixed=N");
+        strlist_add(problems, "infer.context_len_mode=fixed needs infer.context_len_fixed=N");
     if (s->output.run_id && (strchr(s->output.run_id, '/') || s->output.run_id[0] == '.'))
-        problems_add(problems, "output.run_id=%s: must be a plain folder name", s->output.run_id);
+        strlist_add(problems, "output.run_id=%s: must be a plain folder name", s->output.run_id);
     if (strncmp(s->model.weights, "synthetic:", 10) != 0 && strcmp(s->model.weights, "auto") != 0)
-        problems_add(problems, "model.weights=%s: expected auto or synthetic:SEED", s->model.weights);
+        strlist_add(problems, "model.weights=%s: expected auto or synthetic:SEED", s->model.weights);
     for (size_t i = 0; i < p->dataset.n; i++) {
         const char *path = p->dataset.v[i].path;
         if (!path) continue;
         check_utf8("dataset", path, problems);
-        if (access(path, R_OK) < 0) problems_add(problems, "%s: %s", path, strerror(errno));
+        if (access(path, R_OK) < 0) strlist_add(problems, "%s: %s", path, strerror(errno));
     }
 }
 
-void profile_plan_open(struct profile_plan *p, struct conf *conf, struct problems *problems) {
+void profile_plan_open(struct profile_plan *p, struct conf *conf, struct strlist *problems) {
     struct err why;
     size_t before = problems->n;
     *p = (struct profile_plan){ .conf = conf };

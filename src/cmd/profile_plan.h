@@ -2,7 +2,7 @@
 #ifndef CMD_PROFILE_PLAN_H
 #define CMD_PROFILE_PLAN_H
 
-#include "base/problems.h"
+#include "base/strlist.h"
 #include "base/strbuf.h"
 #include "conf/compose.h"
 #include "conf/settings.h"
@@ -26,7 +26,7 @@ struct profile_plan {
 };
 
 /* Fills the plan from the configuration; adds to problems. */
-void profile_plan_open(struct profile_plan *p, struct conf *conf, struct problems *problems);
+void profile_plan_open(struct profile_plan *p, struct conf *conf, struct strlist *problems);
 void profile_plan_close(struct profile_plan *p);
 void profile_plan_text(const struct profile_plan *p, struct strbuf *out); /* --dry-run */
 

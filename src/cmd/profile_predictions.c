@@ -1,4 +1,5 @@
-/* predictions.jsonl (every repeat), predictions.md (a gallery, one an input) and viz/<stem>/ for OCR answers. */
+/* predictions.jsonl (every repeat), predictions.md (a gallery, one an input) and viz/<stem>/ for OCR
+ * answers. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -58,26 +58,26 @@ static double median_of(const double *v, size_t n) { return stats_of(v, n).media
 
 /* ---- stages */
 
-static bool has_stage(const struct problems *names, const char *name) {
+static bool has_stage(const struct strlist *names, const char *name) {
     for (size_t i = 0; i < names->n; i++)
         if (strcmp(names->v[i], name) == 0) return true;
     return false;
 }
 
 /* What the engine announced, and what its answers hold beyond that. */
-static void stage_names(const struct session_result *res, struct problems *names) {
-    problems_add(names, "prefill");
+static void stage_names(const struct session_result *res, struct strlist *names) {
+    strlist_add(names, "prefill");
     for (size_t i = 0; res->loaded && i < res->info.stages.n; i++) {
         const char *name = res->info.stages.v[i];
-        if (!has_stage(names, name) && strcmp(name, "decode") != 0) problems_add(names, "%s", name);
+        if (!has_stage(names, name) && strcmp(name, "decode") != 0) strlist_add(names, "%s", name);
     }
     for (size_t i = 0; i < res->nrepeats; i++) {
         const struct engine_answer *a = answer_of(&res->repeats[i]);
         for (size_t k = 0; k < a->stages.n; k++)
             if (!has_stage(names, a->stages.v[k].name) && strcmp(a->stages.v[k].name, "decode") != 0)
-                problems_add(names, "%s", a->stages.v[k].name);
+                strlist_add(names, "%s", a->stages.v[k].name);
     }
-    problems_add(names, "decode");
+    strlist_add(names, "decode");
 }
 
 /* The median over the repeats of each number of the cost on its own. */
@@ -163,7 +163,7 @@ static void fill_stage(const struct profile_run *run, const char *name, struct p
 }
 
 static void fill_stages(struct profile_results *r, const struct profile_run *run) {
-    struct problems names = { 0 };
+    struct strlist names = { 0 };
     stage_names(run->result, &names);
     r->nstages = names.n;
     r->stages = xcalloc(names.n, sizeof *r->stages);
@@ -282,63 +282,59 @@ static void say_recording_cost(struct profile_results *r) {
         if (isnan(over)) continue;
         strbuf_addf(&line, "%s%s %+.1f%%", line.len ? ", " : "", r->rows[i].name, over * 100);
         if (over > ADVISE_ABOVE && !r->rows[i].parent)
-            problems_add(
-                &r->problems,
-                "The recorded run of %s was %.0f%% slower than the timed repeats: gaps and times of operators in it are "
-                "too large. profiling=min records less.",
-                r->rows[i].name, over * 100);
+            strlist_add(&r->problems,
+                        "The recorded run of %s was %.0f%% slower than the timed repeats: gaps and times of "
+                        "operators in it are "
+                        "too large. profiling=min records less.",
+                        r->rows[i].name, over * 100);
     }
     if (line.len) {
         log_info("recording cost (representative run against timed median): %s", line.buf);
-        problems_add(
-            &r->assumptions,
-            "The representative run against the timed median, same input: %s. Latencies come from the timed repeats alone.",
-            line.buf);
+        strlist_add(&r->assumptions,
+                    "The representative run against the timed median, same input: %s. Latencies come from "
+                    "the timed repeats alone.",
+                    line.buf);
     }
     strbuf_free(&line);
 }
 
 static void say_assumptions(struct profile_results *r, const struct profile_run *run) {
     const struct profile_plan *p = run->plan;
-    struct problems *a = &r->assumptions;
-    problems_add(a, "Peaks: %s%s%s.",
-                 run->peak->source[0] ? run->peak->source
-                                      : "none known, so MFU, MBU and floors are not given",
-                 run->peak->detail[0] ? "; " : "", run->peak->detail);
-    problems_add(
-        a,
-        "A multiply-add counts 2 FLOPs; matrix products, convolutions and attention count, causal attention by its real context.");
-    problems_add(
-        a,
-        "Bytes are the fewest that must move: each weight touched once a forward pass, the KV cache read and written, inputs and outputs once.");
+    struct strlist *a = &r->assumptions;
+    strlist_add(a, "Peaks: %s%s%s.",
+                run->peak->source[0] ? run->peak->source : "none known, so MFU, MBU and floors are not given",
+                run->peak->detail[0] ? "; " : "", run->peak->detail);
+    strlist_add(a, "A multiply-add counts 2 FLOPs; matrix products, convolutions and attention count, "
+                   "causal attention by its real context.");
+    strlist_add(a, "Bytes are the fewest that must move: each weight touched once a forward pass, the KV "
+                   "cache read and written, inputs and outputs once.");
     if (p->model && p->model->text.experts)
-        problems_add(
-            a,
-            "Bytes of experts: E(1-(1-k/E)^T) of E experts are touched by T tokens, on average, if routing is even.");
+        strlist_add(a, "Bytes of experts: E(1-(1-k/E)^T) of E experts are touched by T tokens, on average, "
+                       "if routing is even.");
     if (p->s.infer.ignore_eos)
-        problems_add(a, "End tokens were ignored, so that every repeat makes the same number of tokens.");
-    if (!p->s.infer.do_sample) problems_add(a, "Tokens were chosen greedily.");
+        strlist_add(a, "End tokens were ignored, so that every repeat makes the same number of tokens.");
+    if (!p->s.infer.do_sample) strlist_add(a, "Tokens were chosen greedily.");
     if (run->result->loaded && run->result->info.weights &&
         strncmp(run->result->info.weights, "synthetic", 9) == 0)
-        problems_add(a, "Weights are random (%s): times are real, answers mean nothing.",
-                     run->result->info.weights);
-    problems_add(a, "Image stages are parts of prefill and are never added to it.");
-    for (size_t i = 0; p->model && i < p->model->nnotes; i++) problems_add(a, "%s", p->model->notes[i]);
-    if (!p->model) problems_add(a, "What the model must cost is not known: %s.", p->model_note.msg);
+        strlist_add(a, "Weights are random (%s): times are real, answers mean nothing.",
+                    run->result->info.weights);
+    strlist_add(a, "Image stages are parts of prefill and are never added to it.");
+    for (size_t i = 0; p->model && i < p->model->nnotes; i++) strlist_add(a, "%s", p->model->notes[i]);
+    if (!p->model) strlist_add(a, "What the model must cost is not known: %s.", p->model_note.msg);
 }
 
 static void say_problems(struct profile_results *r, const struct profile_run *run) {
     const struct session_result *res = run->result;
-    for (size_t i = 0; i < res->problems.n; i++) problems_add(&r->problems, "%s", res->problems.v[i]);
+    for (size_t i = 0; i < res->problems.n; i++) strlist_add(&r->problems, "%s", res->problems.v[i]);
     if (res->restarts)
-        problems_add(&r->problems, "The engine was restarted %u time%s.", res->restarts,
-                     res->restarts == 1 ? "" : "s");
+        strlist_add(&r->problems, "The engine was restarted %u time%s.", res->restarts,
+                    res->restarts == 1 ? "" : "s");
     if (res->done < res->nrepeats)
-        problems_add(&r->problems, "%zu of %zu timed repeats have a result.", res->done, res->nrepeats);
+        strlist_add(&r->problems, "%zu of %zu timed repeats have a result.", res->done, res->nrepeats);
     for (size_t i = 0; i < r->nstages; i++) {
         struct stats s = stats_of(r->rows[i].ms, r->rows[i].n);
         if (!r->rows[i].parent && s.cv > 0.05)
-            problems_add(
+            strlist_add(
                 &r->problems,
                 "Unstable: %s varies by %.1f%% (CV) over the repeats; differences of that size mean nothing.",
                 r->rows[i].name, s.cv * 100);
@@ -347,15 +343,15 @@ static void say_problems(struct profile_results *r, const struct profile_run *ru
 
 /* ---- the trace of the representative run */
 
-static struct timeline *load_traces(const char *run_dir, struct profile_results *r, struct problems *paths) {
+static struct timeline *load_traces(const char *run_dir, struct profile_results *r, struct strlist *paths) {
     char *dir = file_join(run_dir, "trace");
     struct err err;
     trace_files_add(paths, dir);
     struct timeline *tl = paths->n ? timeline_load((const char *const *)paths->v, paths->n, &err) : NULL;
-    if (paths->n && !tl) problems_add(&r->problems, "The trace could not be read: %s", err.msg);
+    if (paths->n && !tl) strlist_add(&r->problems, "The trace could not be read: %s", err.msg);
     if (!paths->n)
-        problems_add(&r->problems,
-                     "The representative run left no trace: there are no operators and kernels to show.");
+        strlist_add(&r->problems,
+                    "The representative run left no trace: there are no operators and kernels to show.");
     free(dir);
     return tl;
 }
@@ -384,10 +380,10 @@ static void stage_input(struct profile_results *r, const struct profile_run *run
 }
 
 static void fill_analysis(struct profile_results *r, const struct profile_run *run) {
-    struct problems paths = { 0 };
+    struct strlist paths = { 0 };
     r->timeline = load_traces(run->run_dir, r, &paths);
     if (!r->timeline) {
-        problems_free(&paths);
+        strlist_free(&paths);
         return;
     }
     report_trace_problems(r->timeline, &r->problems);
@@ -410,7 +406,7 @@ static void fill_analysis(struct profile_results *r, const struct profile_run *r
                                          .model = run->plan->model_name };
     analyze_run(r->timeline, &r->analyze, &r->analysis);
     report_keep_request(&paths, &r->analyze, &r->timeline, &r->analysis);
-    problems_free(&paths);
+    strlist_free(&paths);
     r->in.analysis = &r->analysis;
     r->in.timeline = r->timeline;
 }
@@ -512,7 +508,7 @@ void profile_results_close(struct profile_results *r) {
     free(r->tokens);
     free(r->failed);
     free(r->title);
-    problems_free(&r->assumptions);
-    problems_free(&r->problems);
-    problems_free(&r->owned);
+    strlist_free(&r->assumptions);
+    strlist_free(&r->problems);
+    strlist_free(&r->owned);
 }

@@ -1,5 +1,5 @@
-/* From the answers of a run to the input of its report: times by stage and repeat, figures, costs, what recording
- * cost, assumptions and problems.
+/* From the answers of a run to the input of its report: times by stage and repeat, figures, costs, what
+ * recording cost, assumptions and problems.
  *     struct profile_results r;
  *     profile_results_open(&r, &run);
  *     report_write_all(dir, &r.in, &err);
@@ -8,7 +8,7 @@
 #define CMD_PROFILE_RESULTS_H
 
 #include "analyze/analyze.h"
-#include "base/problems.h"
+#include "base/strlist.h"
 #include "cmd/profile_costs.h"
 #include "cmd/profile_plan.h"
 #include "report/report.h"
@@ -41,7 +41,7 @@ struct profile_results {
     struct report_figure *figures;
     struct report_kv *env;
     struct report_answer *answers;
-    struct problems assumptions, problems, owned;
+    struct strlist assumptions, problems, owned;
     struct timeline *timeline;
     struct analysis analysis;
     struct analyze_cost *costs;

@@ -118,9 +118,9 @@ const struct command cmd_report = {
     .name = "report",
     .args = "RUN_DIR|FILE.ipt...",
     .summary = "turn traces into the story: where the time went, how far from the floor, what to do first",
-    .details =
-        "Writes report.html, report.md, stakeholder_summary.md, metrics.json, findings.json, the tables as CSV and\n"
-        "Markdown, and charts/. Several files of one job are laid over each other.",
+    .details = "Writes report.html, report.md, stakeholder_summary.md, metrics.json, findings.json, the "
+               "tables as CSV and\n"
+               "Markdown, and charts/. Several files of one job are laid over each other.",
     .opts = options,
     .nopts = COUNTOF(options),
     .opts_bytes = sizeof(struct report_opts),

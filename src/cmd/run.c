@@ -56,7 +56,8 @@ static const struct opt options[] = {
     ROW('o', "output", OPT_STR, out, "DIR", "the run folder (./inferprof-runs/TIME-PROGRAM unless given)",
         NULL),
     ROW('p', "preset", OPT_CHOICE, preset, "NAME",
-        "min: NVTX ranges and power; default: kernels, launches, copies, syncs too; max: GEMM shapes and counters too",
+        "min: NVTX ranges and power; default: kernels, launches, copies, syncs too; max: GEMM shapes and "
+        "counters too",
         "min|default|max"),
     ROW('s', "stage", OPT_LIST, stages, "NAME=GLOB", "ranges whose name matches GLOB are stage NAME", NULL),
     ROW('r', "range", OPT_STR, range, "GLOB", "capture kernels only inside NVTX ranges that match", NULL),
@@ -66,7 +67,8 @@ static const struct opt options[] = {
     ROW(0, "budget", OPT_DOUBLE, budget_pct, "PCT",
         "capture in windows, so that the run is slowed by PCT percent", "0..100"),
     ROW(0, "graphs", OPT_CHOICE, graphs, "LEVEL",
-        "node: every kernel of a CUDA graph; graph: a launch of it is one record, which costs next to nothing",
+        "node: every kernel of a CUDA graph; graph: a launch of it is one record, which costs next to "
+        "nothing",
         "node|graph"),
     ROW(0, "gemm-shapes", OPT_FLAG, gemm_shapes, NULL,
         "record M, N, K, types and algorithm of cuBLAS products", NULL),
@@ -96,7 +98,7 @@ struct run {
     char *dir, *id, *trace_dir, *command;
     uint64_t started_ns;
     struct stage_option rules;
-    struct problems problems;
+    struct strlist problems;
     size_t said; /* of the problems, when they arose */
     struct spawn program;
     struct engine_proc *counters; /* NULL: not sampled */
@@ -108,7 +110,7 @@ static void free_run(struct run *r) {
     free(r->id);
     free(r->trace_dir);
     free(r->command);
-    problems_free(&r->problems);
+    strlist_free(&r->problems);
 }
 
 static bool is_empty_dir(const char *path) {
@@ -139,7 +141,8 @@ static int make_folder(struct run *r, struct err *err) {
     return file_mkdirs(r->trace_dir, err);
 }
 
-/* The program never began: the folder holds nothing worth keeping. rmdir spares what somebody else put there. */
+/* The program never began: the folder holds nothing worth keeping. rmdir spares what somebody else put
+ * there. */
 static void drop_folder(struct run *r) {
     struct err ignored;
     char *rules = file_join(r->trace_dir, RULES_FILE);
@@ -201,9 +204,9 @@ static int start(struct run *r, struct err *err) {
     if (inject_env_make(&env, &inject, err) < 0) return -1;
     for (size_t i = 0; i < COUNTOF(env.kept); i++) {
         if (!env.kept[i]) continue;
-        problems_add(&r->problems,
-                     "%s was set already and was kept: the collector is not loaded that way; unset it",
-                     env.kept[i]);
+        strlist_add(&r->problems,
+                    "%s was set already and was kept: the collector is not loaded that way; unset it",
+                    env.kept[i]);
         say_problem(r);
     }
     spawn.argv = r->argv;
@@ -233,14 +236,16 @@ static void wait_for_workers(struct run *r) {
         usleep(50000);
         n = still_writing(r);
     }
-    if (n) problems_add(&r->problems, "%u of the program's processes still run: their traces end here", n);
+    if (n) strlist_add(&r->problems, "%u of the program's processes still run: their traces end here", n);
 }
 
 static const char *why_nothing(const struct run *r, const struct run_report *report) {
     if (r->problems.n || report->problems.n) return "the reasons are above";
     if (report->files == 0)
-        return "no process of it initialised CUDA or NVTX. A CPU program has nothing to record; a program that clears its "
-               "environment, or is statically linked, does not load the collector ('inferprof doctor' checks this machine)";
+        return "no process of it initialised CUDA or NVTX. A CPU program has nothing to record; a program "
+               "that clears its "
+               "environment, or is statically linked, does not load the collector ('inferprof doctor' checks "
+               "this machine)";
     return "it initialised CUDA or NVTX, but launched no kernel and opened no range while capturing was on";
 }
 
@@ -250,7 +255,7 @@ static bool use_ncu(const struct run *r, const struct tools *t) {
     struct report_run run;
     struct err err;
     if (report_run_open(&run, &dir, 1, &how, &err) < 0) {
-        problems_add(t->problems, "Nsight Compute was not run: %s", err.msg);
+        strlist_add(t->problems, "Nsight Compute was not run: %s", err.msg);
         log_warn("%s", t->problems->v[t->problems->n - 1]);
         return false;
     }
@@ -259,7 +264,8 @@ static bool use_ncu(const struct run *r, const struct tools *t) {
     return ok;
 }
 
-/* The program once more, under the tools asked for; the report then shows what they found. False: one found nothing. */
+/* The program once more, under the tools asked for; the report then shows what they found. False: one
+ * found nothing. */
 static bool use_tools(struct run *r, struct run_report *report, int status) {
     struct tools t = { .dir = r->dir, .argv = r->argv, .o = &r->o->tools, .problems = &report->problems };
     struct err err;
@@ -313,8 +319,8 @@ static void start_counters(struct run *r) {
     r->counters = counters_start(path, interval_us, NULL, &err);
     free(path);
     if (r->counters) return;
-    problems_add(&r->problems,
-                 "hardware counters are not sampled: %s ('inferprof doctor' checks this machine)", err.msg);
+    strlist_add(&r->problems,
+                "hardware counters are not sampled: %s ('inferprof doctor' checks this machine)", err.msg);
     say_problem(r);
 }
 
@@ -333,7 +339,7 @@ static int run_program(struct run *r, struct err *err) {
     int status = spawn_wait(&r->program);
     wait_for_workers(r);
     counters_stop(r->counters);
-    if (nvml_sampler_stop(nvml, &late) < 0) problems_add(&r->problems, "%s", late.msg);
+    if (nvml_sampler_stop(nvml, &late) < 0) strlist_add(&r->problems, "%s", late.msg);
     free(power);
     return status;
 }
@@ -413,11 +419,13 @@ const struct command cmd_run = {
     .name = "run",
     .args = "-- PROGRAM ARGS...",
     .summary = "run a CUDA program as it is and say where its GPU time went",
-    .details =
-        "The program keeps its standard streams, its signals and its exit status. Nothing in it is changed; the\n"
-        "collector comes in through CUDA's and NVTX's own injection. The run folder holds one trace a process and the\n"
-        "report. Exit status: the program's own (128 + n after signal n); 1 if it succeeded but nothing was recorded, the\n"
-        "report could not be written, or a tool that was asked for (--ncu, --nsys) found nothing.",
+    .details = "The program keeps its standard streams, its signals and its exit status. Nothing in it is "
+               "changed; the\n"
+               "collector comes in through CUDA's and NVTX's own injection. The run folder holds one trace a "
+               "process and the\n"
+               "report. Exit status: the program's own (128 + n after signal n); 1 if it succeeded but "
+               "nothing was recorded, the\n"
+               "report could not be written, or a tool that was asked for (--ncu, --nsys) found nothing.",
     .opts = options,
     .nopts = COUNTOF(options),
     .defaults = &defaults,

@@ -16,11 +16,11 @@
 
 /* Traces of processes: power alone is no run. */
 static size_t count_traces(const char *dir) {
-    struct problems paths = { 0 };
+    struct strlist paths = { 0 };
     size_t n = 0;
     trace_files_add(&paths, dir);
     for (size_t i = 0; i < paths.n; i++) n += strcmp(file_basename(paths.v[i]), "nvml.ipt") != 0;
-    problems_free(&paths);
+    strlist_free(&paths);
     return n;
 }
 

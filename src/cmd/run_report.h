@@ -7,7 +7,7 @@
 
 #include "analyze/analyze.h"
 #include "base/err.h"
-#include "base/problems.h"
+#include "base/strlist.h"
 #include "session/env.h"
 
 struct run_report {
@@ -16,7 +16,7 @@ struct run_report {
     const struct analyze_rule *rules;
     size_t nrules;
     const struct env *env;
-    struct problems problems; /* the caller's; the traces' own are added */
+    struct strlist problems; /* the caller's; the traces' own are added */
     bool write_files, print;
     /* found */
     size_t files;                     /* traces of processes */

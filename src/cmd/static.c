@@ -139,10 +139,10 @@ static int list_gpus(const struct static_opts *o) {
 static int parse_dtype(const char *option, const char *text, enum llm_dtype *out, struct err *err) {
     *out = text ? llm_dtype_parse(text) : LLM_DTYPE_UNKNOWN;
     if (text && (*out == LLM_DTYPE_UNKNOWN || *out >= LLM_I64))
-        return err_set(
-            err,
-            "%s: '%s' is not a type known here; expected fp64, fp32, tf32, fp16, bf16, fp8, int8, fp4, mxfp4 or int4",
-            option, text);
+        return err_set(err,
+                       "%s: '%s' is not a type known here; expected fp64, fp32, tf32, fp16, bf16, fp8, int8, "
+                       "fp4, mxfp4 or int4",
+                       option, text);
     return 0;
 }
 

@@ -96,7 +96,7 @@ static int run(const void *opts, int argc, char **argv) {
     const struct stats_opts *o = opts;
     struct trace_stats st;
     struct err err;
-    struct problems paths = { 0 };
+    struct strlist paths = { 0 };
     trace_stats_init(&st);
     int status = EXIT_DONE, used = 0;
     for (int i = 0; i < argc; i++)
@@ -106,7 +106,7 @@ static int run(const void *opts, int argc, char **argv) {
         if (rc < 0) status = command_fail(&err);
         used += rc == 0;
     }
-    problems_free(&paths);
+    strlist_free(&paths);
     if (used) {
         struct strbuf out = STRBUF_INIT;
         trace_stats_finish(&st);
@@ -132,9 +132,9 @@ const struct command cmd_stats = {
     .name = "stats",
     .args = "FILE...",
     .summary = "plain totals of a trace or of any file that can be imported",
-    .details =
-        "FILE is a trace (.ipt), a run folder, torch.profiler JSON, an Nsight Systems SQLite export or summary CSV, or "
-        "an Nsight Compute CSV. Several files are taken as the ranks of one job.",
+    .details = "FILE is a trace (.ipt), a run folder, torch.profiler JSON, an Nsight Systems SQLite export "
+               "or summary CSV, or "
+               "an Nsight Compute CSV. Several files are taken as the ranks of one job.",
     .opts = options,
     .nopts = COUNTOF(options),
     .defaults = &defaults,

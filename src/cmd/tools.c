@@ -17,7 +17,7 @@
 #include "import/ncu.h"
 #include "report/profiles.h"
 
-#define SAY(t, ...) (problems_add((t)->problems, __VA_ARGS__), say_newest(t))
+#define SAY(t, ...) (strlist_add((t)->problems, __VA_ARGS__), say_newest(t))
 
 static void say_newest(const struct tools *t) { log_warn("%s", t->problems->v[t->problems->n - 1]); }
 
@@ -64,8 +64,9 @@ static char *make_folder(const struct tools *t, const char *name) {
 
 /* ---- Nsight Compute */
 
-/* Clocks stay as they are. Caches are emptied before every pass: left alone, the passes after the first find in the L2 cache
- * what a run reads from memory (decode's weights: 64% of the bandwidth in the run, 20% under ncu). */
+/* Clocks stay as they are. Caches are emptied before every pass: left alone, the passes after the first
+ * find in the L2 cache what a run reads from memory (decode's weights: 64% of the bandwidth in the run,
+ * 20% under ncu). */
 static void ncu_command(const char *ncu, const struct ncu_plan *p, const char *csv, char *const *argv,
                         struct words *w) {
     const char *fixed[] = { ncu,
@@ -166,7 +167,8 @@ static bool profile_stage(const struct tools *t, const struct analysis *a, const
         SAY(t, "%s: Nsight Compute measured nothing before it ended", where);
     else if (!met)
         SAY(t,
-            "%s: Nsight Compute measured nothing: no launch matched (the program may take another course when it is run again, "
+            "%s: Nsight Compute measured nothing: no launch matched (the program may take another course "
+            "when it is run again, "
             "or open no NVTX range '%s' under ncu)%s%s",
             where, p->range ? p->range : "", words.len ? "; it says: " : "", words.buf);
     else if (met < p->kernels.n)
@@ -207,8 +209,8 @@ bool tools_ncu(const struct tools *t, const struct analysis *a) {
     bool any = false;
     ncu_plan_make(a, t->o->top ? t->o->top : TOP, stage, &plans);
     if (!ncu)
-        SAY(t,
-            "Nsight Compute (ncu) is neither in PATH nor under /usr/local/cuda or /opt/nvidia: install it or leave --ncu out");
+        SAY(t, "Nsight Compute (ncu) is neither in PATH nor under /usr/local/cuda or /opt/nvidia: install it "
+               "or leave --ncu out");
     else if (!plans.n && stage)
         SAY(t, "Nsight Compute was not run: no kernel of a stage '%s' was recorded", stage);
     else if (!plans.n)
@@ -232,8 +234,8 @@ bool tools_nsys(const struct tools *t) {
     char *nsys = tool_find("nsys"), *dir = nsys ? make_folder(t, "nsys") : NULL;
     bool kept = false;
     if (!nsys)
-        SAY(t,
-            "Nsight Systems (nsys) is neither in PATH nor under /usr/local/cuda or /opt/nvidia: install it or leave --nsys out");
+        SAY(t, "Nsight Systems (nsys) is neither in PATH nor under /usr/local/cuda or /opt/nvidia: install "
+               "it or leave --nsys out");
     if (dir) {
         struct words w = { 0 };
         struct err err;

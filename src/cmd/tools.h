@@ -1,5 +1,6 @@
-/* Nsight Compute and Nsight Systems on a finished run: the program (or engine) runs once more under them, and what they
- * found goes into the run folder. Whatever goes wrong is said in `problems` and on stderr; what there is is kept. */
+/* Nsight Compute and Nsight Systems on a finished run: the program (or engine) runs once more under them,
+ * and what they found goes into the run folder. Whatever goes wrong is said in `problems` and on stderr;
+ * what there is is kept. */
 #ifndef CMD_TOOLS_H
 #define CMD_TOOLS_H
 
@@ -7,7 +8,7 @@
 #include <stdint.h>
 
 #include "analyze/analyze.h"
-#include "base/problems.h"
+#include "base/strlist.h"
 
 /* What --ncu, --nsys and the options that go with them say; all 0 unless given. */
 struct tools_opts {
@@ -24,11 +25,11 @@ struct tools {
     const char *const *set;
     const char *input; /* file for its standard input; NULL: empty */
     const struct tools_opts *o;
-    struct problems *problems;
+    struct strlist *problems;
 };
 
-/* The kernels with the most time of the analysis, of one stage or of all. True: at least one of them was measured, and
- * DIR/ncu.json holds it; the files of ncu are in DIR/ncu. */
+/* The kernels with the most time of the analysis, of one stage or of all. True: at least one of them was
+ * measured, and DIR/ncu.json holds it; the files of ncu are in DIR/ncu. */
 bool tools_ncu(const struct tools *t, const struct analysis *a);
 /* True: DIR/nsys holds its report. */
 bool tools_nsys(const struct tools *t);

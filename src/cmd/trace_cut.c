@@ -18,7 +18,7 @@ struct cut_opts {
 };
 
 /* The range may be in any of the files; the stretch is the same for all. The last of its name counts. */
-static int find_stretch(const struct cut_opts *o, const struct problems *paths, struct trace_cut *out,
+static int find_stretch(const struct cut_opts *o, const struct strlist *paths, struct trace_cut *out,
                         struct err *err) {
     bool found = false;
     for (size_t i = 0; i < paths->n; i++) {
@@ -60,7 +60,7 @@ static int cut_file(const char *path, const char *dir, const struct trace_cut *c
 
 static int run(const void *opts, int argc, char **argv) {
     const struct cut_opts *o = opts;
-    struct problems paths = { 0 };
+    struct strlist paths = { 0 };
     struct trace_cut cut = { .anonymous = o->anonymous };
     struct err err;
     int status = EXIT_DONE;
@@ -74,7 +74,7 @@ static int run(const void *opts, int argc, char **argv) {
         status = command_fail(&err);
     for (size_t i = 0; status == EXIT_DONE && i < paths.n; i++)
         if (cut_file(paths.v[i], o->output, &cut, &err) < 0) status = command_fail(&err);
-    problems_free(&paths);
+    strlist_free(&paths);
     return status;
 }
 

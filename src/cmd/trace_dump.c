@@ -163,7 +163,7 @@ static int unknown_kind(const char *name) {
 static int run(const void *opts, int argc, char **argv) {
     const struct dump_opts *o = opts;
     unsigned only = 0;
-    struct problems paths = { 0 };
+    struct strlist paths = { 0 };
     uint64_t left = o->limit;
     int status = EXIT_DONE;
     (void)argc;
@@ -171,7 +171,7 @@ static int run(const void *opts, int argc, char **argv) {
     if (!trace_files_add(&paths, argv[0])) status = command_no_traces(argv[0]);
     for (size_t i = 0; i < paths.n; i++)
         if (dump_file(o, paths.v[i], only, &left) != EXIT_DONE) status = EXIT_FAILED;
-    problems_free(&paths);
+    strlist_free(&paths);
     return status;
 }
 

@@ -252,7 +252,7 @@ static int add_info(const struct info_opts *o, const char *path, struct jsonw *j
 static int run(const void *opts, int argc, char **argv) {
     const struct info_opts *o = opts;
     struct strbuf out = STRBUF_INIT;
-    struct problems paths = { 0 };
+    struct strlist paths = { 0 };
     struct jsonw j;
     int status = EXIT_DONE;
     for (int i = 0; i < argc; i++)
@@ -261,7 +261,7 @@ static int run(const void *opts, int argc, char **argv) {
     if (o->json) jsonw_array(&j);
     for (size_t i = 0; i < paths.n; i++)
         if (add_info(o, paths.v[i], &j, &out) != EXIT_DONE) status = EXIT_FAILED;
-    problems_free(&paths);
+    strlist_free(&paths);
     if (o->json) {
         jsonw_end(&j);
         jsonw_finish(&j);

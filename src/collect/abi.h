@@ -1,5 +1,5 @@
-/* What we use of CUPTI, the CUDA driver, NVTX and cuBLASLt, in our own words: the collector builds without any of
- * their headers, and abi_check.c holds these declarations against them where they are installed. */
+/* What we use of CUPTI, the CUDA driver, NVTX and cuBLASLt, in our own words: the collector builds without
+ * any of their headers, and abi_check.c holds these declarations against them where they are installed. */
 #ifndef COLLECT_ABI_H
 #define COLLECT_ABI_H
 

@@ -1,4 +1,5 @@
-/* Holds abi.h, layout.c and calls.h against NVIDIA's headers where those are installed. Compiles to nothing. */
+/* Holds abi.h, layout.c and calls.h against NVIDIA's headers where those are installed. Compiles to
+ * nothing. */
 #include "collect/abi.h"
 #include "collect/calls.h"
 #include "collect/layout.h"

@@ -36,7 +36,8 @@ uint64_t activity_buffers(void) { return atomic_load(&buffers); }
 static const char *remedy(int rc) {
     switch (rc) {
     case CUPTI_E_PRIVILEGES:
-        return "the driver reserves profiling for administrators: run as root, or load the nvidia module with "
+        return "the driver reserves profiling for administrators: run as root, or load the nvidia module "
+               "with "
                "NVreg_RestrictProfilingToAdminUsers=0";
     case CUPTI_E_VIRTUALIZED:
         return "this virtual GPU does not allow profiling: ask for a vGPU profile that does";
@@ -52,8 +53,8 @@ static void switch_kind(int kind, const char *name, bool on) {
         problem("no %s were recorded: CUPTI refuses (%s); %s", name, cupti_error(rc), remedy(rc));
 }
 
-/* Graphs as a whole are asked for before the first is made, and for good, windows or not: CUPTI 13.0.1 crashes when a
- * graph is launched that was made while they were not. */
+/* Graphs as a whole are asked for before the first is made, and for good, windows or not: CUPTI 13.0.1
+ * crashes when a graph is launched that was made while they were not. */
 bool activity_start(void) {
     records_start();
     int rc = cupti.register_buffers(on_buffer_wanted, on_buffer_done);

@@ -92,7 +92,8 @@ static void leave(void) {
                 cupti_error(rc));
 }
 
-/* Whoever enters after `there` is false sees it; who came before is seen in `inside`, and the next wait tries again. */
+/* Whoever enters after `there` is false sees it; who came before is seen in `inside`, and the next wait
+ * tries again. */
 void attach_saw_wait(uint32_t context, uint32_t stream) {
     if (!atomic_load(&at.wish) || pthread_mutex_trylock(&at.moving) != 0) return;
     if (atomic_load(&at.wish) && !why_not() && devices_only_stream_is(context, stream)) {

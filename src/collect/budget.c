@@ -9,8 +9,9 @@
 #include "collect/records.h"
 #include "collect/thread.h"
 
-/* Measured on an H200 against a process that CUPTI is not in (docs/overhead.md), and a little more than that: a budget is kept, not
- * met. Prices of calls hold where a launch takes LAUNCH_NS; where the processor is slower, or busier, they grow with it. */
+/* Measured on an H200 against a process that CUPTI is not in (docs/overhead.md), and a little more than
+ * that: a budget is kept, not met. Prices of calls hold where a launch takes LAUNCH_NS; where the
+ * processor is slower, or busier, they grow with it. */
 #define LAUNCH_NS 5500.0
 #define WAITED_NS 50000 /* a launch that waited for room in the GPU's queue says nothing of the processor */
 #define CALL_COST_NS 2300.0         /* a recorded launch, kernel record included: 2200 */
@@ -74,9 +75,9 @@ static void pay(uint64_t now) {
     account.last_ns = now;
 }
 
-/* The first window waits for the first call: before there is a context, kernels that are switched on do not come again
- * reliably after they were off (CUPTI 13.0.1). It waits for nothing else: in a program that launches all the time, calls that are
- * only watched may cost more than the account earns. */
+/* The first window waits for the first call: before there is a context, kernels that are switched on do
+ * not come again reliably after they were off (CUPTI 13.0.1). It waits for nothing else: in a program that
+ * launches all the time, calls that are only watched may cost more than the account earns. */
 static bool may_open(void) {
     if (account.began) return account.credit_ns >= 0;
     return !settings.launches || account.calls + account.passed > 0;
@@ -100,10 +101,10 @@ bool budget_allows(uint64_t now) {
         account.opened_calls = account.calls;
     } else if (!account.open && now - account.closed_ns > HOPELESS_NS &&
                account.credit_ns <= account.closed_credit_ns) {
-        problem(
-            "capturing was not resumed: CUPTI stays in the program between windows (%s), which makes so many launches that "
-            "this alone costs more than the budget of %g%%; raise it, or use --duration or --range",
-            attach_why_stays(), settings.budget_pct);
+        problem("capturing was not resumed: CUPTI stays in the program between windows (%s), which makes so "
+                "many launches that "
+                "this alone costs more than the budget of %g%%; raise it, or use --duration or --range",
+                attach_why_stays(), settings.budget_pct);
     }
     return account.open;
 }

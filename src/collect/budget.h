@@ -1,7 +1,6 @@
-/* --budget PCT: an account that earns PCT of the time that passes and pays an estimate of what collecting cost: so much
- * a launch (more where launches take longer), so much a kernel of a graph (measured on an H200, docs/overhead.md), and the time spent in
- * switching.
- * While it is in debt, nothing is captured. */
+/* --budget PCT: an account that earns PCT of the time that passes and pays an estimate of what collecting
+ * cost: so much a launch (more where launches take longer), so much a kernel of a graph (measured on an
+ * H200, docs/overhead.md), and the time spent in switching. While it is in debt, nothing is captured. */
 #ifndef COLLECT_BUDGET_H
 #define COLLECT_BUDGET_H
 

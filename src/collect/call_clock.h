@@ -1,5 +1,6 @@
-/* The wall clock for the two moments of a launch: the processor's counter and a line through its last readings, which the
- * keeper draws anew several times a second. Where the counter is not steady, or before there is a line, the clock itself. */
+/* The wall clock for the two moments of a launch: the processor's counter and a line through its last
+ * readings, which the keeper draws anew several times a second. Where the counter is not steady, or before
+ * there is a line, the clock itself. */
 #ifndef COLLECT_CALL_CLOCK_H
 #define COLLECT_CALL_CLOCK_H
 

@@ -78,15 +78,15 @@ __attribute__((cold, noinline)) static void to_tape(const struct thread_state *t
                                  (uint64_t)(uintptr_t)c.d->function });
 }
 
-/* What a launch costs is spent between here and the end of on_callback(): the program's own work has thrown this out of the
- * caches since the last one, so what counts is how little code and how few cache lines it needs. No locked instruction; what is
- * rare is kept out of the way. */
+/* What a launch costs is spent between here and the end of on_callback(): the program's own work has
+ * thrown this out of the caches since the last one, so what counts is how little code and how few cache
+ * lines it needs. No locked instruction; what is rare is kept out of the way. */
 static bool are_wanted(unsigned how) {
     return atomic_load_explicit(&call_clock.wanted, memory_order_relaxed) & how;
 }
 
-/* Calls that pass while no window is open are counted by one in PASSED_SHARE, chosen by a hash of its id, and by the very first: for
- * the others nothing else is touched. */
+/* Calls that pass while no window is open are counted by one in PASSED_SHARE, chosen by a hash of its id,
+ * and by the very first: for the others nothing else is touched. */
 static bool stands_for_others(uint32_t correlation) {
     return correlation * 2654435769u / (UINT32_MAX / PASSED_SHARE + 1) == 0;
 }
@@ -173,10 +173,10 @@ bool callbacks_start(void) {
     const char *tool = NULL;
     if (rc == CUPTI_E_MULTIPLE_SUBSCRIBERS) {
         dl_iterate_phdr(find_tool, &tool);
-        problem(
-            "no %skernels were recorded: CUPTI allows one user a process and %s has it; run the program without that "
-            "tool. NVTX ranges were recorded",
-            attach_times_left() ? "more " : "", tool ? tool : "another tool in this process");
+        problem("no %skernels were recorded: CUPTI allows one user a process and %s has it; run the program "
+                "without that "
+                "tool. NVTX ranges were recorded",
+                attach_times_left() ? "more " : "", tool ? tool : "another tool in this process");
         return false;
     }
     if (rc != CUPTI_OK) {
@@ -206,8 +206,8 @@ static void switch_callbacks(bool on) {
     }
 }
 
-/* Once on they stay on, and return at once outside of windows: switched off while a thread is in a call, CUPTI 13.0.1
- * gives the kernels that follow the correlation ids of earlier launches. */
+/* Once on they stay on, and return at once outside of windows: switched off while a thread is in a call,
+ * CUPTI 13.0.1 gives the kernels that follow the correlation ids of earlier launches. */
 void callbacks_watch(void) { switch_callbacks(true); }
 
 void callbacks_capture(bool on) {

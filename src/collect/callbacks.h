@@ -1,5 +1,5 @@
-/* CUPTI's callbacks on the calls of calls.h: launches and synchronisations with their thread, and the news that a
- * context was made. */
+/* CUPTI's callbacks on the calls of calls.h: launches and synchronisations with their thread, and the news
+ * that a context was made. */
 #ifndef COLLECT_CALLBACKS_H
 #define COLLECT_CALLBACKS_H
 

@@ -1,7 +1,8 @@
-/* The CUDA calls worth a record, chosen one by one: those that give the GPU work and those that wait for it.
- * Calls of the driver alone. Those of the runtime end in them, with the same correlation id; a program makes ten of the
- * runtime's small calls a launch, and CUPTI makes each of them dearer while any call of the runtime is watched.
- * Numbers are CUPTI's callback ids, which never change once given; abi_check.c compares them with its headers. */
+/* The CUDA calls worth a record, chosen one by one: those that give the GPU work and those that wait for
+ * it. Calls of the driver alone. Those of the runtime end in them, with the same correlation id; a program
+ * makes ten of the runtime's small calls a launch, and CUPTI makes each of them dearer while any call of
+ * the runtime is watched. Numbers are CUPTI's callback ids, which never change once given; abi_check.c
+ * compares them with its headers. */
 #ifndef COLLECT_CALLS_H
 #define COLLECT_CALLS_H
 

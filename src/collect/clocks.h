@@ -1,5 +1,6 @@
-/* Three clocks: the one of CUPTI's records, CLOCK_MONOTONIC and the wall clock. Everything in the trace is on the
- * wall clock. Pairs taken over the run go into the trace, with a line through them and how far they stray from it. */
+/* Three clocks: the one of CUPTI's records, CLOCK_MONOTONIC and the wall clock. Everything in the trace is
+ * on the wall clock. Pairs taken over the run go into the trace, with a line through them and how far they
+ * stray from it. */
 #ifndef COLLECT_CLOCKS_H
 #define COLLECT_CLOCKS_H
 

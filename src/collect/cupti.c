@@ -82,10 +82,10 @@ static void *open_library(void) {
         if (!lib) lib = open_in_folders(sonames[i]);
     }
     if (!lib)
-        problem(
-            "no kernels were recorded: libcupti.so%s%.0d was not found; install the CUDA toolkit's CUPTI (or the "
-            "Python package nvidia-cuda-cupti), or name the file in INFERPROF_COLLECT_CUPTI",
-            major ? "." : "", major);
+        problem("no kernels were recorded: libcupti.so%s%.0d was not found; install the CUDA toolkit's CUPTI "
+                "(or the "
+                "Python package nvidia-cuda-cupti), or name the file in INFERPROF_COLLECT_CUPTI",
+                major ? "." : "", major);
     return lib;
 }
 

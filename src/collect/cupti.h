@@ -1,5 +1,5 @@
-/* libcupti at run time: the copy the program already has if it has one (PyTorch brings its own), else the one of
- * the loaded CUDA runtime's version. */
+/* libcupti at run time: the copy the program already has if it has one (PyTorch brings its own), else the
+ * one of the loaded CUDA runtime's version. */
 #ifndef COLLECT_CUPTI_H
 #define COLLECT_CUPTI_H
 

@@ -1,6 +1,6 @@
-/* What the trace says of GPUs, contexts and streams. The driver is asked from the keeper thread, never from inside
- * the program's own calls. Devices are numbered as the process sees them (after CUDA_VISIBLE_DEVICES); the UUID says
- * which GPU or MIG instance that is. */
+/* What the trace says of GPUs, contexts and streams. The driver is asked from the keeper thread, never
+ * from inside the program's own calls. Devices are numbered as the process sees them (after
+ * CUDA_VISIBLE_DEVICES); the UUID says which GPU or MIG instance that is. */
 #ifndef COLLECT_DEVICES_H
 #define COLLECT_DEVICES_H
 

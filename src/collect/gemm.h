@@ -1,5 +1,5 @@
-/* GEMM shapes from cuBLASLt's own log: its Trace level names every matrix of every product, those of cuBLAS too.
- * Costs a line of text a product (some microseconds); off unless asked for. */
+/* GEMM shapes from cuBLASLt's own log: its Trace level names every matrix of every product, those of
+ * cuBLAS too. Costs a line of text a product (some microseconds); off unless asked for. */
 #ifndef COLLECT_GEMM_H
 #define COLLECT_GEMM_H
 

@@ -1,6 +1,6 @@
-/* The two doors into a process: CUDA calls InitializeInjection in cuInit(), NVTX calls InitializeInjectionNvtx2 at
- * its first use. Whichever comes first opens the trace. Nothing here may fail loudly: whatever goes wrong, the
- * program runs on as if we were not there, and the trace says why. */
+/* The two doors into a process: CUDA calls InitializeInjection in cuInit(), NVTX calls
+ * InitializeInjectionNvtx2 at its first use. Whichever comes first opens the trace. Nothing here may fail
+ * loudly: whatever goes wrong, the program runs on as if we were not there, and the trace says why. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -56,15 +56,15 @@ static void explain_counts(void) {
     struct record_counts c = records_counts();
     uint64_t calls = thread_calls(), records = c.kernels + c.copies + c.untrusted;
     if (settings.kernels && !settings.empty && c.kernels == 0 && calls > 0)
-        problem(
-            "no kernels were recorded, although %llu launches and copies were seen: the program's own use of CUPTI "
-            "(torch.profiler?) took the records over; switch it off",
-            (unsigned long long)calls);
+        problem("no kernels were recorded, although %llu launches and copies were seen: the program's own "
+                "use of CUPTI "
+                "(torch.profiler?) took the records over; switch it off",
+                (unsigned long long)calls);
     else if (settings.kernels && !settings.empty && calls > MANY_CALLS && records * 2 < calls)
-        problem(
-            "of %llu launches and copies only %llu have a record: CUPTI handed out no others, or they were captured into "
-            "CUDA graphs that were not launched",
-            (unsigned long long)calls, (unsigned long long)records);
+        problem("of %llu launches and copies only %llu have a record: CUPTI handed out no others, or they "
+                "were captured into "
+                "CUDA graphs that were not launched",
+                (unsigned long long)calls, (unsigned long long)records);
     struct trace_writer *w = output_take();
     if (!w) return;
     trace_writer_meta(

@@ -1,5 +1,6 @@
-/* One thread of the collector's own for what must not be done inside the program's calls: emptying batches, clock
- * pairs, asking the driver, switching windows by time, and the flush at the end, which may hang in the driver. */
+/* One thread of the collector's own for what must not be done inside the program's calls: emptying
+ * batches, clock pairs, asking the driver, switching windows by time, and the flush at the end, which may
+ * hang in the driver. */
 #ifndef COLLECT_KEEPER_H
 #define COLLECT_KEEPER_H
 

@@ -1,6 +1,7 @@
-/* Where the fields of CUPTI's activity records are. CUPTI hands out records in the layout of its own version;
- * every version so far kept the offsets of the fields used here and grew at the end. A row a version that changed
- * a size; tests/oracle/cupti_layouts.py checks them against the headers of the packages. */
+/* Where the fields of CUPTI's activity records are. CUPTI hands out records in the layout of its own
+ * version; every version so far kept the offsets of the fields used here and grew at the end. A row a
+ * version that changed a size; tests/oracle/cupti_layouts.py checks them against the headers of the
+ * packages. */
 #ifndef COLLECT_LAYOUT_H
 #define COLLECT_LAYOUT_H
 

@@ -69,7 +69,8 @@ static void event_wide(struct event *e, const wchar_t *text) {
     event_text(e, e->wide);
 }
 
-/* Attributes of a program built against another NVTX may be shorter than ours: nothing past their size is read. */
+/* Attributes of a program built against another NVTX may be shorter than ours: nothing past their size is
+ * read. */
 static void event_attributes(struct event *e, const void *domain, const struct nvtx_attributes *a) {
     event_text(e, NULL);
     e->domain = number_of(domain);
@@ -383,7 +384,8 @@ static void *domain_w(const wchar_t *name) {
     return domain_a(text);
 }
 
-/* Slot numbers are NVTX's: NvtxCallbackIdCore, NvtxCallbackIdCore2, NvtxCallbackIdCuda, NvtxCallbackIdCudart. */
+/* Slot numbers are NVTX's: NvtxCallbackIdCore, NvtxCallbackIdCore2, NvtxCallbackIdCuda,
+ * NvtxCallbackIdCudart. */
 #define SLOT(module, n, f) \
     { module, n, (nvtx_function)(f) }
 static const struct {

@@ -1,6 +1,6 @@
-/* NVTX through our own handlers. A program links NVTX as many times as it has libraries that use it; each copy asks
- * to be attached once. In the domain "inferprof" categories carry a meaning (docs/run.md): 1 stage, 2 module,
- * 3 operator; marks of category 4 and 5 say that payload tokens were consumed or made. */
+/* NVTX through our own handlers. A program links NVTX as many times as it has libraries that use it; each
+ * copy asks to be attached once. In the domain "inferprof" categories carry a meaning (docs/run.md): 1
+ * stage, 2 module, 3 operator; marks of category 4 and 5 say that payload tokens were consumed or made. */
 #ifndef COLLECT_NVTX_H
 #define COLLECT_NVTX_H
 

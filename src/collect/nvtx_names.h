@@ -1,5 +1,5 @@
-/* Domains, registered strings and named categories of NVTX. Handles given to the program are small numbers dressed
- * as pointers, so a stale or foreign one is recognised instead of followed. */
+/* Domains, registered strings and named categories of NVTX. Handles given to the program are small numbers
+ * dressed as pointers, so a stale or foreign one is recognised instead of followed. */
 #ifndef COLLECT_NVTX_NAMES_H
 #define COLLECT_NVTX_NAMES_H
 

@@ -1,5 +1,5 @@
-/* Texts by which a program that can say nothing but a text tells what its ranges and marks mean. PyTorch's NVTX has neither
- * domains nor categories nor payloads:
+/* Texts by which a program that can say nothing but a text tells what its ranges and marks mean. PyTorch's
+ * NVTX has neither domains nor categories nor payloads:
  *     inferprof:stage prefill     inferprof:module model.layers.0     inferprof:op attention         (ranges)
  *     inferprof:consumed 501      inferprof:made 1                                                   (marks)
  * They mean what the categories of the domain `inferprof` mean. */

@@ -1,5 +1,6 @@
-/* The buffers lent to CUPTI: a quarter of the collector's memory, in large ones while they last, then in small ones.
- * CUPTI keeps a buffer until it is flushed, full or not, so there must be as many as a flush period can fill. */
+/* The buffers lent to CUPTI: a quarter of the collector's memory, in large ones while they last, then in
+ * small ones. CUPTI keeps a buffer until it is flushed, full or not, so there must be as many as a flush
+ * period can fill. */
 #ifndef COLLECT_POOL_H
 #define COLLECT_POOL_H
 

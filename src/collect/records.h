@@ -20,8 +20,8 @@ struct record_counts {
 void records_start(void); /* before the first buffer */
 /* Reads a buffer that CUPTI gave back; `dropped`: how many records it says it threw away before. */
 void records_read(struct trace_writer *w, uint8_t *buffer, size_t valid, uint64_t dropped);
-/* When calls began, by correlation id: their kernels cannot be older, and what has no call is of no window. A slot holds
- * 14 more bits of the id and the time in units of 256 ns, modulo 2^48. */
+/* When calls began, by correlation id: their kernels cannot be older, and what has no call is of no
+ * window. A slot holds 14 more bits of the id and the time in units of 256 ns, modulo 2^48. */
 #define RECORDS_CALLS (1u << 18) /* more than are launched before their kernels are read */
 extern _Atomic uint64_t records_calls[RECORDS_CALLS];
 static inline uint64_t records_call_ticks(uint64_t ns) { return ns >> 8 & (((uint64_t)1 << 48) - 1); }

@@ -1,4 +1,5 @@
-/* The collector's settings, read once from the environment. One table holds them all; docs/run.md prints it. */
+/* The collector's settings, read once from the environment. One table holds them all; docs/run.md prints
+ * it. */
 #ifndef COLLECT_SETTINGS_H
 #define COLLECT_SETTINGS_H
 
@@ -23,12 +24,13 @@ struct settings {
     double delay_s, duration_s, budget_pct;
 };
 
-/* Fills in defaults and what the environment says. `complain` gets one sentence about each value that cannot be
- * used and each INFERPROF_COLLECT_ variable that does not exist. */
+/* Fills in defaults and what the environment says. `complain` gets one sentence about each value that
+ * cannot be used and each INFERPROF_COLLECT_ variable that does not exist. */
 void settings_load(struct settings *s, void (*complain)(const char *fmt, ...));
 /* Takes what is captured from a list of words; nvtx, once on, stays on. */
 void settings_take_what(struct settings *s, const char *words, void (*complain)(const char *fmt, ...));
-/* Walks the settings as text, for the trace: name without prefix in lower case, value; false past the last. */
+/* Walks the settings as text, for the trace: name without prefix in lower case, value; false past the
+ * last. */
 bool settings_at(const struct settings *s, unsigned i, char *name, unsigned long name_cap, char *value,
                  unsigned long value_cap);
 

@@ -28,7 +28,8 @@ static void write_launches(struct trace_writer *w, struct trace_launch *l, unsig
     trace_writer_launch(w, l, n);
 }
 
-/* Before its first launch a thread has no ring: many have only ranges. All rings together take a 16th of the memory. */
+/* Before its first launch a thread has no ring: many have only ranges. All rings together take a 16th of
+ * the memory. */
 static bool make_ring(struct thread_state *t) {
     static atomic_uint rings;
     size_t bytes = THREAD_RING * sizeof *t->ring;

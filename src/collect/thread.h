@@ -1,6 +1,7 @@
-/* What the collector keeps for each thread of the program: its open NVTX ranges, and the launches that wait to go to the
- * file together. The owner appends to a ring without any lock; the owner empties it when it is half full, the keeper
- * thread when it lies too long. Neither waits for the other: who finds it busy goes another way. */
+/* What the collector keeps for each thread of the program: its open NVTX ranges, and the launches that
+ * wait to go to the file together. The owner appends to a ring without any lock; the owner empties it when
+ * it is half full, the keeper thread when it lies too long. Neither waits for the other: who finds it busy
+ * goes another way. */
 #ifndef COLLECT_THREAD_H
 #define COLLECT_THREAD_H
 

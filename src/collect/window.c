@@ -15,7 +15,8 @@
 #include "collect/output.h"
 #include "collect/records.h"
 
-/* Time for the last kernels of a window to run, where nothing tells that they did, and where something would. */
+/* Time for the last kernels of a window to run, where nothing tells that they did, and where something
+ * would. */
 #define DRAIN_NS 20000000u
 #define DRAIN_MAX_NS 200000000u
 #define LEAVE_TRIES 20 /* a few ms apart: for records that are on their way */
@@ -64,9 +65,9 @@ static void begin_window(void) {
 
 static void end_window(void) { tell("capture.window", win.window_wall_ns, clock_wall_ns()); }
 
-/* Have the window's last kernels run? A stream keeps its order: a kernel that was launched after the window tells it
- * of those before (what another stream still runs then is lost, and counted). Waiting costs only who launches more, and
- * so tells. */
+/* Have the window's last kernels run? A stream keeps its order: a kernel that was launched after the
+ * window tells it of those before (what another stream still runs then is lost, and counted). Waiting
+ * costs only who launches more, and so tells. */
 static bool is_drained(uint64_t now) {
     if (!settings.launches) return now - win.closed_mono_ns >= DRAIN_NS;
     return records_counts().outside > win.closed_outside || now - win.closed_mono_ns >= DRAIN_MAX_NS;
@@ -88,8 +89,8 @@ static void after_flush(const atomic_bool *due, uint32_t how, void (*step)(void)
     attach_exit();
 }
 
-/* CUPTI hands out a kernel without its times when kernels are switched off before it had a look at it: they are switched
- * off by the keeper, after a flush. What was launched meanwhile is left out (records.h). */
+/* CUPTI hands out a kernel without its times when kernels are switched off before it had a look at it:
+ * they are switched off by the keeper, after a flush. What was launched meanwhile is left out (records.h). */
 static void stop_kernels(void) {
     uint64_t before = clock_mono_ns();
     if (!is_drained(before)) return;
@@ -104,9 +105,10 @@ static void ask_leave(void) {
     if (attach_ask_leave() || --win.tries == 0) atomic_store(&win.leaving, false);
 }
 
-/* Kernels are recorded before launches are: each launch of the window has its kernels, and what was launched before, or
- * by a call that was under way, is left out. Callbacks come first: CUPTI 13.0.1 hands out no kernels any more after they
- * were off and on again if they were asked for before the callbacks, at the program's start. */
+/* Kernels are recorded before launches are: each launch of the window has its kernels, and what was
+ * launched before, or by a call that was under way, is left out. Callbacks come first: CUPTI 13.0.1 hands
+ * out no kernels any more after they were off and on again if they were asked for before the callbacks, at
+ * the program's start. */
 static void open_window(void) {
     callbacks_watch();
     atomic_store(&win.leaving, false);
@@ -124,8 +126,8 @@ static void close_window(uint64_t now) {
     atomic_store(&win.draining, true);
 }
 
-/* For measuring, while the GPU is idle and no thread is in a call: what follows must not pay for what was on, so the records
- * are handed out and everything goes off. */
+/* For measuring, while the GPU is idle and no thread is in a call: what follows must not pay for what was
+ * on, so the records are handed out and everything goes off. */
 static void park(void) {
     pthread_mutex_lock(&win.switching); /* a switch takes microseconds */
     if (attach_enter()) {
@@ -193,10 +195,10 @@ void window_start(void) {
     budget_start(now);
     look_at_clock(now);
     if (is_over(now))
-        problem(
-            "nothing was captured: --delay and --duration count from the program's start and had passed when it first "
-            "used CUDA, %.1f s after its start",
-            (double)(now - win.start_mono_ns) / 1e9);
+        problem("nothing was captured: --delay and --duration count from the program's start and had passed "
+                "when it first "
+                "used CUDA, %.1f s after its start",
+                (double)(now - win.start_mono_ns) / 1e9);
     atomic_store(&win.budget_ok, settings.budget_pct <= 0);
     atomic_store(&win.started, true);
     tell("capture.from", clock_wall_ns(), 0);

@@ -191,18 +191,18 @@ static const char *nearest(const char *key) {
     return whole.best;
 }
 
-static void unknown(const struct conf_node *n, const char *key, struct problems *problems) {
+static void unknown(const struct conf_node *n, const char *key, struct strlist *problems) {
     struct strbuf where = STRBUF_INIT;
     conf_origin(n, &where);
     const char *near = nearest(key);
     if (near)
-        problems_add(problems, "%s: unknown key '%s'; did you mean '%s'?", where.buf, key, near);
+        strlist_add(problems, "%s: unknown key '%s'; did you mean '%s'?", where.buf, key, near);
     else
-        problems_add(problems, "%s: unknown key '%s'; --show-config lists the known ones", where.buf, key);
+        strlist_add(problems, "%s: unknown key '%s'; --show-config lists the known ones", where.buf, key);
     strbuf_free(&where);
 }
 
-static void check_keys(const struct conf_node *n, const char *path, struct problems *problems) {
+static void check_keys(const struct conf_node *n, const char *path, struct strlist *problems) {
     for (size_t i = 0; i < n->n; i++) {
         const struct conf_node *child = n->v[i];
         char *key = *path ? xasprintf("%s.%s", path, child->key) : xstrdup(child->key);
@@ -234,7 +234,7 @@ static void expectation(const struct schema_row *r, struct strbuf *out) {
     if (r->optional) strbuf_addstr(out, ", or null");
 }
 
-static void wrong(const struct schema_row *r, const struct conf_node *n, struct problems *problems) {
+static void wrong(const struct schema_row *r, const struct conf_node *n, struct strlist *problems) {
     struct strbuf where = STRBUF_INIT, want = STRBUF_INIT, got = STRBUF_INIT;
     conf_origin(n, &where);
     expectation(r, &want);
@@ -242,7 +242,7 @@ static void wrong(const struct schema_row *r, const struct conf_node *n, struct 
         strbuf_addf(&got, "'%s'", n->text);
     else
         strbuf_addstr(&got, n->kind == CONF_MAP ? "a group of keys" : "a list");
-    problems_add(problems, "%s: %s is %s, expected %s", where.buf, r->key, got.buf, want.buf);
+    strlist_add(problems, "%s: %s is %s, expected %s", where.buf, r->key, got.buf, want.buf);
     strbuf_free(&where);
     strbuf_free(&want);
     strbuf_free(&got);
@@ -309,7 +309,7 @@ static void store_nothing(const struct schema_row *r, void *field) {
         *(const void **)field = NULL;
 }
 
-void schema_apply(struct conf_node *root, struct settings *out, struct problems *problems) {
+void schema_apply(struct conf_node *root, struct settings *out, struct strlist *problems) {
     memset(out, 0, sizeof *out);
     check_keys(root, "", problems);
     for (size_t i = 0; i < COUNTOF(rows); i++) {
@@ -320,7 +320,7 @@ void schema_apply(struct conf_node *root, struct settings *out, struct problems 
         if (nothing) store_nothing(r, field);
         if (nothing && r->optional) continue;
         if (!n)
-            problems_add(problems, "%s is missing; give %s=VALUE", r->key, r->key);
+            strlist_add(problems, "%s is missing; give %s=VALUE", r->key, r->key);
         else if (!store(r, n, field))
             wrong(r, n, problems);
     }

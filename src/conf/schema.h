@@ -1,11 +1,11 @@
-/* Every key of `inferprof profile`: its type, its bounds, what it means, and the field of `struct settings` it
- * fills. The one list behind checking, --show-config, and the table of docs/configuration.md. */
+/* Every key of `inferprof profile`: its type, its bounds, what it means, and the field of `struct
+ * settings` it fills. The one list behind checking, --show-config, and the table of docs/configuration.md. */
 #ifndef CONF_SCHEMA_H
 #define CONF_SCHEMA_H
 
 #include <stdbool.h>
 
-#include "base/problems.h"
+#include "base/strlist.h"
 #include "conf/node.h"
 #include "conf/settings.h"
 
@@ -35,6 +35,6 @@ const struct schema_row *schema_find(const char *key); /* NULL: unknown; keys in
 bool schema_is_text(const char *key);                  /* text or path: a value is taken as it stands */
 
 /* Checks the whole tree and fills `out`; adds every problem found. Makes paths absolute in the tree. */
-void schema_apply(struct conf_node *root, struct settings *out, struct problems *problems);
+void schema_apply(struct conf_node *root, struct settings *out, struct strlist *problems);
 
 #endif

@@ -71,10 +71,12 @@ int pm_api_open(struct pm_api *api, struct err *err) {
 static const char *remedy(int code) {
     switch (code) {
     case PM_NO_PRIVILEGES:
-        return "the driver lets only administrators read counters (ERR_NVGPUCTRPERM): run as root, or load the module with "
+        return "the driver lets only administrators read counters (ERR_NVGPUCTRPERM): run as root, or load "
+               "the module with "
                "NVreg_RestrictProfilingToAdminUsers=0";
     case PM_HARDWARE_BUSY:
-        return "another tool holds the counters (DCGM, Nsight, a second inferprof): stop it, for DCGM: dcgmi profile --pause";
+        return "another tool holds the counters (DCGM, Nsight, a second inferprof): stop it, for DCGM: dcgmi "
+               "profile --pause";
     case PM_VIRTUALIZED:
     case PM_VIRTUALIZED_PRIVILEGES: return "this is a virtual GPU: its host must allow profiling for it";
     case PM_CONFIDENTIAL: return "counters cannot be read while confidential computing is on";

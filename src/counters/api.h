@@ -1,6 +1,7 @@
-/* The calls of CUPTI's PM sampling and of the driver that the sampler uses, as a table filled at run time. The argument
- * blocks are declared here in our own words (CUDA 12.6 and later lay them out alike: a size, a private pointer, then
- * fields that are only ever added at the end), so that nothing of NVIDIA's is needed to build. */
+/* The calls of CUPTI's PM sampling and of the driver that the sampler uses, as a table filled at run time.
+ * The argument blocks are declared here in our own words (CUDA 12.6 and later lay them out alike: a size,
+ * a private pointer, then fields that are only ever added at the end), so that nothing of NVIDIA's is
+ * needed to build. */
 #ifndef COUNTERS_API_H
 #define COUNTERS_API_H
 

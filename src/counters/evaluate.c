@@ -48,7 +48,8 @@ static void count_missing(struct evaluators *e, const struct trace_sample *sampl
     trace_writer_lost(e->trace, TRACE_SAMPLE, TRACE_LOST_SOURCE, n);
 }
 
-/* Only a time that makes no sense is a reason to refuse a sample. The very first spans from some moment before the start. */
+/* Only a time that makes no sense is a reason to refuse a sample. The very first spans from some moment
+ * before the start. */
 static void keep(struct evaluators *e, const struct trace_sample *sample) {
     if (!e->first_dropped) {
         e->first_dropped = true;
@@ -68,7 +69,8 @@ static int by_start(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The hardware hands samples over in runs that need not be in order. Called by one thread at a time, in order. */
+/* The hardware hands samples over in runs that need not be in order. Called by one thread at a time, in
+ * order. */
 static void write_out(struct evaluators *e, const struct image *image) {
     for (size_t i = 0; i < image->n; i++)
         e->out_of_order += image->samples[i].start_ns < (i ? image->samples[i - 1].start_ns : e->last_end_ns);

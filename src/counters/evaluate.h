@@ -1,5 +1,6 @@
-/* Images of samples to records of the trace, on threads of their own: one image is decoded into while others are
- * evaluated (CUPTI evaluates on several threads at once if each has a host object of its own; it decodes on one).
+/* Images of samples to records of the trace, on threads of their own: one image is decoded into while
+ * others are evaluated (CUPTI evaluates on several threads at once if each has a host object of its own;
+ * it decodes on one).
  *     struct evaluators e = { .api = ..., };
  *     evaluators_open(&e, ...);
  *     struct image *i = evaluators_empty(&e);      -- waits for one
@@ -59,8 +60,8 @@ struct evaluators {
 
 /* `e` holds what stands above `sampling`, and zeros. */
 int evaluators_open(struct evaluators *e, const char *chip, const uint8_t *availability, struct err *err);
-/* Before a start, nothing being evaluated: images are emptied, the next sample is a first one. After a pause they are empty,
- * and nothing is missing. */
+/* Before a start, nothing being evaluated: images are emptied, the next sample is a first one. After a
+ * pause they are empty, and nothing is missing. */
 int evaluators_reset(struct evaluators *e, void *sampling, bool paused, struct err *err);
 struct image *evaluators_empty(struct evaluators *e); /* NULL: evaluating failed, e->err says how */
 void evaluators_give(struct evaluators *e, struct image *image);

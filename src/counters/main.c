@@ -1,9 +1,11 @@
-/* inferprof-counters FILE.ipt INTERVAL_NS [DEVICE...]: samples hardware counters until standard input ends or a signal
- * comes. Started by `inferprof run --counters` and `inferprof profile`, whose process stays free of CUDA. Says
+/* inferprof-counters FILE.ipt INTERVAL_NS [DEVICE...]: samples hardware counters until standard input ends
+ * or a signal comes. Started by `inferprof run --counters` and `inferprof profile`, whose process stays
+ * free of CUDA. Says
  *     ready METRICS        on standard output once every device samples, or
  *     failed REASON        when none does.
- * A line "pause" on standard input ends sampling for a while, "resume" begins it again; answered by "paused" and "ready"
- * once that is so (tests/gpu/counters_overhead.py measures what sampling costs in one process). */
+ * A line "pause" on standard input ends sampling for a while, "resume" begins it again; answered by
+ * "paused" and "ready" once that is so (tests/gpu/counters_overhead.py measures what sampling costs in one
+ * process). */
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -99,8 +101,8 @@ static void wait_for_the_end(struct worker *workers, size_t n) {
     atomic_store(&stop, true);
 }
 
-/* Nobody waits for a sampler that CUPTI does not let go of: its samples so far are in the file, and the end of this
- * process frees the counters for others. */
+/* Nobody waits for a sampler that CUPTI does not let go of: its samples so far are in the file, and the
+ * end of this process frees the counters for others. */
 static void leave(struct trace_writer *trace, size_t device) {
     struct err ignored;
     trace_writer_meta(trace, "problem",
@@ -117,14 +119,15 @@ static void finish(struct worker *w, const struct timespec *until) {
     if (w->running && pthread_timedjoin_np(w->thread, NULL, until) != 0) leave(s->trace, s->device);
     snprintf(key, sizeof key, "counters.%zu", s->device);
     if (w->running)
-        trace_writer_meta(
-            s->trace, key,
-            "samples %llu, missing %llu, overflows %llu, out of order %llu, trigger by %s, chip %s; metrics %zu, "
-            "us to decode a sample %.1f, to evaluate it %.1f on each of %zu threads",
-            (unsigned long long)e->samples, (unsigned long long)e->missing, (unsigned long long)s->overflows,
-            (unsigned long long)e->out_of_order, s->by_clock ? "clock" : "time", s->chip, s->metrics.n,
-            1e-3 * (double)s->decode_ns / (double)MAX(s->decoded, 1),
-            1e-3 * (double)e->busy_ns / (double)MAX(s->decoded, 1), e->nthreads);
+        trace_writer_meta(s->trace, key,
+                          "samples %llu, missing %llu, overflows %llu, out of order %llu, trigger by %s, "
+                          "chip %s; metrics %zu, "
+                          "us to decode a sample %.1f, to evaluate it %.1f on each of %zu threads",
+                          (unsigned long long)e->samples, (unsigned long long)e->missing,
+                          (unsigned long long)s->overflows, (unsigned long long)e->out_of_order,
+                          s->by_clock ? "clock" : "time", s->chip, s->metrics.n,
+                          1e-3 * (double)s->decode_ns / (double)MAX(s->decoded, 1),
+                          1e-3 * (double)e->busy_ns / (double)MAX(s->decoded, 1), e->nthreads);
     sampler_close(s);
 }
 

@@ -5,7 +5,8 @@
 
 #include "base/util.h"
 
-/* By worth. Where a chip calls a thing otherwise, the names stand in one row, the first that works is taken. */
+/* By worth. Where a chip calls a thing otherwise, the names stand in one row, the first that works is
+ * taken. */
 static const char *const wishes[][3] = {
     { "sm__cycles_active.avg.pct_of_peak_sustained_elapsed" },
     { "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed",

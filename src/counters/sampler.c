@@ -76,7 +76,8 @@ static int simple_call(struct sampler *s, int (*call)(struct pm_sampling *), con
     return rc == PM_OK ? 0 : pm_api_error(s->api, rc, doing, err);
 }
 
-/* Decoding a sample takes the longer the more counters it holds: short intervals get those that reports show. */
+/* Decoding a sample takes the longer the more counters it holds: short intervals get those that reports
+ * show. */
 static size_t most_metrics(uint64_t interval_ns) {
     return interval_ns > FINE_NS ? (size_t)METRICS_MAX : (size_t)SHOWN_METRICS;
 }
@@ -114,8 +115,8 @@ int sampler_open(struct sampler *s, struct err *err) {
 
 static bool called(const struct sampler *s) { return atomic_load(s->stop) || atomic_load(s->pause); }
 
-/* Wakes when about half an image must have filled, or somebody wants something. An image that fills up costs samples: what
- * CUPTI had read besides is gone. */
+/* Wakes when about half an image must have filled, or somebody wants something. An image that fills up
+ * costs samples: what CUPTI had read besides is gone. */
 static void nap(const struct sampler *s) {
     uint64_t ns = MIN(MAX(s->interval_ns * IMAGE_SAMPLES / 2, 1000000u), 50000000u);
     for (uint64_t slept = 0; slept < ns && !called(s); slept += SLICE_NS)
@@ -130,8 +131,8 @@ static void let_go(struct sampler *s) {
     s->sampling = NULL;
 }
 
-/* So far behind that CUPTI cannot decode what piled up: those samples are lost, the next ones need not be. Starting again
- * with the old handle was seen to fail, so everything is let go and taken again. */
+/* So far behind that CUPTI cannot decode what piled up: those samples are lost, the next ones need not be.
+ * Starting again with the old handle was seen to fail, so everything is let go and taken again. */
 static int start_again(struct sampler *s, bool *more, struct err *err) {
     s->overflows++;
     trace_writer_lost(s->trace, TRACE_SAMPLE, TRACE_LOST_SOURCE, 1);

@@ -1,5 +1,5 @@
-/* Samples the counters of one device into a trace, until told to stop. Lives in a process of its own: the profiled
- * program is left alone, and every user of the GPU is seen. */
+/* Samples the counters of one device into a trace, until told to stop. Lives in a process of its own: the
+ * profiled program is left alone, and every user of the GPU is seen. */
 #ifndef COUNTERS_SAMPLER_H
 #define COUNTERS_SAMPLER_H
 

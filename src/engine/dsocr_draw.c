@@ -1,4 +1,5 @@
-/* Boxes over a page: an outline, a faint tint that does not add up where boxes overlap, the label on white. */
+/* Boxes over a page: an outline, a faint tint that does not add up where boxes overlap, the label on
+ * white. */
 #include <stdlib.h>
 #include <string.h>
 

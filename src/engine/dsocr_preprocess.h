@@ -46,8 +46,9 @@ struct dsocr_views {
     bool blank;    /* see dsocr_drop_blank() */
 };
 void dsocr_views_make(const struct dsocr_plan *plan, const struct image *im, struct dsocr_views *out);
-/* The original takes views whose numbers add up to exactly nothing for absent (half black and half white does it):
- * such tiles leave the plan, and with such a global view the image is not looked at at all (`blank`). */
+/* The original takes views whose numbers add up to exactly nothing for absent (half black and half white
+ * does it): such tiles leave the plan, and with such a global view the image is not looked at at all
+ * (`blank`). */
 void dsocr_drop_blank(struct dsocr_plan *plan, struct dsocr_views *v);
 void dsocr_views_free(struct dsocr_views *v);
 

@@ -1,5 +1,6 @@
-/* Pillow's 8-bit resampling (until Pillow 12), bit for bit: weights in double, rounded to 22 fractional bits, the horizontal
- * pass first and stored as bytes, then the vertical one. An axis that keeps its size is not touched. */
+/* Pillow's 8-bit resampling (until Pillow 12), bit for bit: weights in double, rounded to 22 fractional
+ * bits, the horizontal pass first and stored as bytes, then the vertical one. An axis that keeps its size
+ * is not touched. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -44,7 +44,8 @@ struct kernels {
     void (*softmax_lanes)(float *s, int keys, float *inv);
 };
 
-/* The best table this machine can run, or the one $INFERPROF_ISA names (portable, avx2, avx512), if it can. */
+/* The best table this machine can run, or the one $INFERPROF_ISA names (portable, avx2, avx512), if it
+ * can. */
 const struct kernels *kernels_pick(void);
 const struct kernels *kernels_named(const char *name); /* NULL: not in this build or not on this machine */
 

@@ -88,8 +88,9 @@ static inline vf verf(vf x) {
     return (vf)((vi)y | ((vi)x & (vi)all(-0.0f)));
 }
 
-/* Rows of A are found by few pointers, one for four rows, so that they all stay in registers: `whole` tells that all
- * MR rows are there. Otherwise each row has a pointer of its own, and row 0 stands in for the missing ones. */
+/* Rows of A are found by few pointers, one for four rows, so that they all stay in registers: `whole`
+ * tells that all MR rows are there. Otherwise each row has a pointer of its own, and row 0 stands in for
+ * the missing ones. */
 enum { ROW_GROUPS = (MR + 3) / 4 };
 static inline __attribute__((always_inline)) void tile_of(int k, const float *a, ptrdiff_t a_row,
                                                           ptrdiff_t a_col, int rows, const float *b,

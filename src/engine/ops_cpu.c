@@ -7,9 +7,10 @@
 #include "base/util.h"
 
 enum { FEW_ROWS = 8 }; /* up to here weights are read once and multiplied at once, with nothing packed */
-/* Blocks of the large products, in bytes so that they fit whatever a tile's width is: a panel's columns stay in the
- * first cache while the weights of a block go by, which stay in the second, as do the sums of the PART_TOKENS that a
- * task takes. All features of those tokens come before the next ones, so that the tokens stay in the last cache. */
+/* Blocks of the large products, in bytes so that they fit whatever a tile's width is: a panel's columns
+ * stay in the first cache while the weights of a block go by, which stay in the second, as do the sums of
+ * the PART_TOKENS that a task takes. All features of those tokens come before the next ones, so that the
+ * tokens stay in the last cache. */
 enum { PANEL_BYTES = 24 << 10, BLOCK_BYTES = 144 << 10, PART_TOKENS = 512 };
 
 struct ops *ops_open(int threads) {
@@ -144,8 +145,8 @@ static void fetch_ahead(const struct gemm_job *j, const float *b, int columns, i
     for (int i = from; i < MIN(to, floats); i += 16) __builtin_prefetch(next + i);
 }
 
-/* The weights of a block's columns as floats, dense: rows of a wide matrix lie pages apart, which costs more than
- * this copy. */
+/* The weights of a block's columns as floats, dense: rows of a wide matrix lie pages apart, which costs
+ * more than this copy. */
 static void widen_block(const struct gemm_job *j, int f0, int features, int c, int columns, float *wide) {
     const struct matrix *w = &j->l->w;
     const char *data = w->data;

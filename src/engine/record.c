@@ -14,9 +14,10 @@
 
 enum { MAX_DEPTH = 64, EVENTS = 128, CACHE_LINE = 64 };
 
-/* What ended. An operator reads megabytes of weights, so whatever recording touches is out of the caches by the time
- * of the next one, and each line of memory costs more than all instructions together. Hence one line an event and
- * the cheapest clock; names, numbers and the writer's locks come later, for many events at once. */
+/* What ended. An operator reads megabytes of weights, so whatever recording touches is out of the caches
+ * by the time of the next one, and each line of memory costs more than all instructions together. Hence
+ * one line an event and the cheapest clock; names, numbers and the writer's locks come later, for many
+ * events at once. */
 struct event {
     uint64_t start, end; /* ticks; a token's end is its request */
     const char *name, *kernel;

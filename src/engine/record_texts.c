@@ -8,7 +8,8 @@
 #include "base/die.h"
 #include "base/hash.h"
 
-/* Open addressing. Should shapes ever fill the table it starts anew, which costs a few texts formatted again. */
+/* Open addressing. Should shapes ever fill the table it starts anew, which costs a few texts formatted
+ * again. */
 enum { SLOTS = 1024, MOST = SLOTS / 2 };
 
 struct record_texts {
@@ -57,8 +58,8 @@ static struct record_text *place(struct record_texts *t, const struct record_tex
     return &t->slot[i];
 }
 
-/* One more key a token would be one more text, and one more row of the tables, a token: keys of a decoding step are told
- * by the power of two that holds them. FLOPs and bytes stay those of the step. */
+/* One more key a token would be one more text, and one more row of the tables, a token: keys of a decoding
+ * step are told by the power of two that holds them. FLOPs and bytes stay those of the step. */
 static bool has_growing_keys(const struct record_op *op) {
     return strcmp(op->kernel, "attention_decode") == 0;
 }

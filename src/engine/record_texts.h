@@ -1,5 +1,6 @@
-/* The texts of operators and ranges, found again by name and shape: formatting and looking them up each time would
- * cost more than a small model's operator does. Names are told apart by address: they are constants of the program.
+/* The texts of operators and ranges, found again by name and shape: formatting and looking them up each
+ * time would cost more than a small model's operator does. Names are told apart by address: they are
+ * constants of the program.
  *     struct record_texts *t = record_texts_open(writer);
  *     const struct record_text *text = record_texts_find(t, &op);   -- valid until the next find
  *     record_texts_close(t); */

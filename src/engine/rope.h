@@ -20,7 +20,8 @@ int rope_init(struct rope *r, const struct llm_rope *c, bool interleaved, int po
 void rope_free(struct rope *r);
 /* Turns x[heads][stride] in place, each head's first dims numbers from `offset` on. */
 void rope_apply(const struct rope *r, float *x, int heads, int stride, int offset, int position);
-/* What the scores of latent attention are multiplied by beside 1/sqrt(head_dim): mscale under YaRN, else 1. */
+/* What the scores of latent attention are multiplied by beside 1/sqrt(head_dim): mscale under YaRN, else
+ * 1. */
 double rope_score_scale(const struct llm_rope *c);
 
 #endif

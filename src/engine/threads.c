@@ -18,9 +18,9 @@ struct worker {
     int index;
 };
 
-/* A round's tasks are taken by adding one to `ticket`: round (16 bits), tasks of the round (24), next task (24).
- * All in one word, so that a worker who comes late to a round that is over can tell, and nobody waits for a
- * worker who never came: a machine that is busy with other things is slow, but not stuck. */
+/* A round's tasks are taken by adding one to `ticket`: round (16 bits), tasks of the round (24), next task
+ * (24). All in one word, so that a worker who comes late to a round that is over can tell, and nobody
+ * waits for a worker who never came: a machine that is busy with other things is slow, but not stuck. */
 #define TASK_BITS 24
 #define TASK_MASK ((1u << TASK_BITS) - 1)
 #define ROUND_OF(ticket) ((unsigned)((ticket) >> 2 * TASK_BITS))

@@ -1,5 +1,5 @@
-/* Timestamps that cost next to nothing: the processor's own counter where it is steady, else the wall clock. What
- * they mean in nanoseconds is worked out later, between two moments at which both were read.
+/* Timestamps that cost next to nothing: the processor's own counter where it is steady, else the wall
+ * clock. What they mean in nanoseconds is worked out later, between two moments at which both were read.
  *     struct ticks t;
  *     ticks_init(&t);
  *     uint64_t a = ticks_now(&t);                 -- often

@@ -13,8 +13,9 @@
 #define JIT_STACK_BYTES (1u << 20)
 
 /* White_Space of Unicode. PCRE2's own \s also takes U+180E. */
-#define SPACES \
-    "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
+#define SPACES                                                                                               \
+    "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{" \
+    "3000}"
 /* PCRE2's own \w leaves out marks and joiners of words. */
 #define WORDS "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
 

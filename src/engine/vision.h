@@ -32,8 +32,9 @@ void vision_close(struct vision *v); /* NULL: nothing */
 /* One view [3, side, side] -> out[(side/64)^2, hidden]. */
 void vision_view(const struct vision *v, struct ops *o, const float *pixels, int side, float *out,
                  struct vision_times *times);
-/* All views of an image, laid out: rows[plan->image_tokens, hidden]. Of a blank image the rows stay as they are, the
- * embeddings of the image token. False: progress() wanted no more; the rows are not complete. */
+/* All views of an image, laid out: rows[plan->image_tokens, hidden]. Of a blank image the rows stay as
+ * they are, the embeddings of the image token. False: progress() wanted no more; the rows are not
+ * complete. */
 bool vision_image(const struct vision *v, struct ops *o, const struct dsocr_plan *plan,
                   const struct dsocr_views *views, float *rows, struct vision_times *times,
                   vision_progress *progress, void *context);

@@ -1,4 +1,5 @@
-/* The safetensors files of a model folder, mapped: tensors by name, checked against the shape a model needs. */
+/* The safetensors files of a model folder, mapped: tensors by name, checked against the shape a model
+ * needs. */
 #ifndef ENGINE_WEIGHT_FILES_H
 #define ENGINE_WEIGHT_FILES_H
 

@@ -1,7 +1,8 @@
 /* From a file of another tool to a trace of ours; the format is found from the content.
  *     enum import_format f = import_detect(path, &err);
  *     if (import_is_timeline(f)) rc = import_to_trace(path, f, "out.ipt", &options, &result, &err);
- * Tables without times (Nsight Compute, nsys summaries) are not traces: ncu.h and nsys_summary.h read them. */
+ * Tables without times (Nsight Compute, nsys summaries) are not traces: ncu.h and nsys_summary.h read
+ * them. */
 #ifndef IMPORT_IMPORT_H
 #define IMPORT_IMPORT_H
 

@@ -1,6 +1,7 @@
-/* The members of an object that lies whole in memory, one after the other, as spans: the fast way through the events of a
- * trace. Takes only what needs no thought; anything else (escapes in a key, comments, a missing colon) ends the walk with
- * JSON_MEMBERS_ODD, and the caller reads the object again with json_pull.
+/* The members of an object that lies whole in memory, one after the other, as spans: the fast way through
+ * the events of a trace. Takes only what needs no thought; anything else (escapes in a key, comments, a
+ * missing colon) ends the walk with JSON_MEMBERS_ODD, and the caller reads the object again with
+ * json_pull.
  *     struct json_members m = { text, text + len };
  *     while ((rc = json_members_next(&m)) == JSON_MEMBERS_ONE) use(m.key, m.key_len, m.kind, m.value, m.value_len); */
 #ifndef IMPORT_JSON_MEMBERS_H

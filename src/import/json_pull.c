@@ -30,7 +30,8 @@ void json_pull_close(struct json_pull *j) {
     free(j);
 }
 
-/* Scratch of the memory form is shared by the parser's users of one thread: nothing outlives the next call. */
+/* Scratch of the memory form is shared by the parser's users of one thread: nothing outlives the next
+ * call. */
 static _Thread_local char memory_scratch[JSON_TEXT_MAX + 8];
 
 void json_pull_memory(struct json_pull *j, const char *text, size_t len) {
@@ -284,7 +285,8 @@ static enum json_token take_key(struct json_pull *j) {
     return JSON_KEY;
 }
 
-/* Stands on the next item's first byte, past its comma. 0: there; else the token to return (an end, an error). */
+/* Stands on the next item's first byte, past its comma. 0: there; else the token to return (an end, an
+ * error). */
 static enum json_token next_item(struct json_pull *j, bool *arrived) {
     *arrived = false;
     if (!skip_space(j)) return ended(j);
@@ -327,8 +329,8 @@ enum json_token json_pull_next(struct json_pull *j) {
     return take_value(j);
 }
 
-/* Past the bracketed value at j->p. With `keep`, its bytes stay in the window from *start on. 0: done; -1: the input
- * ended; 1: the window is full. */
+/* Past the bracketed value at j->p. With `keep`, its bytes stay in the window from *start on. 0: done; -1:
+ * the input ended; 1: the window is full. */
 static int pass_value(struct json_pull *j, const char **start, bool keep) {
     struct json_skip skip = JSON_SKIP_START;
     for (;;) {

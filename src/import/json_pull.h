@@ -2,9 +2,9 @@
  *     struct json_pull *j = json_pull_open(fill, source, 0);
  *     while ((tok = json_pull_next(j)) > JSON_END) ...      -- j->text, j->len belong to KEY, STRING, NUMBER
  *     json_pull_close(j);
- * A text lives until the next call. Escapes are resolved (a lone surrogate becomes U+FFFD); bytes that are not
- * UTF-8 pass as they are. NaN, Infinity and -Infinity count as numbers, because profilers write them. A comma
- * before a closing bracket is taken and counted. Strings over JSON_TEXT_MAX are cut and counted.
+ * A text lives until the next call. Escapes are resolved (a lone surrogate becomes U+FFFD); bytes that are
+ * not UTF-8 pass as they are. NaN, Infinity and -Infinity count as numbers, because profilers write them.
+ * A comma before a closing bracket is taken and counted. Strings over JSON_TEXT_MAX are cut and counted.
  * json_pull_memory() reads a value that lies in memory, on the caller's struct, and needs no close. */
 #ifndef IMPORT_JSON_PULL_H
 #define IMPORT_JSON_PULL_H
@@ -62,9 +62,9 @@ enum json_token json_pull_next(struct json_pull *j);
 uint64_t json_pull_position(const struct json_pull *j);
 
 /* The whole value that comes next: an object or array as it stands in the input, other values as from
- * json_pull_next. The bytes live until the next call. The end of the enclosing container comes back as from
- * json_pull_next. When the value is longer than the window, or the input ends inside it: JSON_ERROR, and the parser
- * stays before it, to be skipped or resynced. */
+ * json_pull_next. The bytes live until the next call. The end of the enclosing container comes back as
+ * from json_pull_next. When the value is longer than the window, or the input ends inside it: JSON_ERROR,
+ * and the parser stays before it, to be skipped or resynced. */
 enum json_token json_pull_raw(struct json_pull *j);
 /* Steps over the value that comes next, whatever its size. */
 enum json_token json_pull_skip(struct json_pull *j);

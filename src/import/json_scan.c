@@ -132,8 +132,8 @@ static size_t skip_blocks(struct json_skip *s, const char *p, size_t n) {
 static size_t skip_blocks(struct json_skip *s, const char *p, size_t n) { return json_skip_plain(s, p, n); }
 #endif
 
-/* Fewer than 64 bytes: as a block that is filled up with blanks. Blanks would swallow a backslash at the very end, so
- * the plain way takes those. */
+/* Fewer than 64 bytes: as a block that is filled up with blanks. Blanks would swallow a backslash at the
+ * very end, so the plain way takes those. */
 static size_t skip_tail(struct json_skip *s, const char *p, size_t n) {
     if (n < 8 || n >= 64 || s->escaped || memchr(p, '\\', n)) return json_skip_plain(s, p, n);
     char block[64];

@@ -91,7 +91,8 @@ static uint64_t place_key(const struct kineto_event *ev) {
     return hash_u64(hash_u64(ev->pid.key) ^ ev->tid.key) ^ hash_u64((uint64_t)ev->ts_ns);
 }
 
-/* Kineto writes an event's flow behind it: what has no correlation id waits for one, until the end of the file. */
+/* Kineto writes an event's flow behind it: what has no correlation id waits for one, until the end of the
+ * file. */
 static void emit_or_wait(struct importer *im, const struct kineto_event *ev, struct kineto_record *r) {
     const uint64_t *correlation = correlation_in(r);
     if (!correlation || *correlation || !kineto_open_push(&im->unlinked, place_key(ev), r)) emit(im, r);
@@ -250,7 +251,8 @@ static void on_event(struct importer *im, const struct kineto_event *ev) {
 
 /* ---- the file */
 
-/* A second "ph" in what should be one event: a quote or a bracket is missing, and it has run into its neighbours. */
+/* A second "ph" in what should be one event: a quote or a bracket is missing, and it has run into its
+ * neighbours. */
 static bool looks_lost(const char *p, size_t n) {
     const char *first = memmem(p, n, "\"ph\"", 4);
     if (!first) return false;
@@ -296,7 +298,8 @@ static bool take_item(struct importer *im, enum json_token tok) {
     return true;
 }
 
-/* The items of an array of events, whose bracket has been read. False: the file cannot be followed any further. */
+/* The items of an array of events, whose bracket has been read. False: the file cannot be followed any
+ * further. */
 static bool take_events(struct importer *im, const struct kineto_options *o, uint64_t all_bytes) {
     im->in_events = true;
     for (;;) {

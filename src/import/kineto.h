@@ -1,6 +1,6 @@
-/* Reads a Chrome-JSON trace of torch.profiler (Kineto), plain or gzip, into a sink. Streams: memory does not grow with
- * the file. What is broken is counted in the sink and left out; only a file that cannot be opened, or holds no
- * trace at all, fails.
+/* Reads a Chrome-JSON trace of torch.profiler (Kineto), plain or gzip, into a sink. Streams: memory does
+ * not grow with the file. What is broken is counted in the sink and left out; only a file that cannot be
+ * opened, or holds no trace at all, fails.
  *     struct kineto_info info;
  *     rc = kineto_import(path, &sink, &(struct kineto_options){ 0 }, &info, &err); */
 #ifndef IMPORT_KINETO_H

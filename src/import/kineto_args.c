@@ -84,7 +84,8 @@ static void take_member(struct kineto_args *a, const struct json_members *m) {
     }
 }
 
-/* A key with escapes is none of ours, but ends the fast walk; what comes after it is read member by member. */
+/* A key with escapes is none of ours, but ends the fast walk; what comes after it is read member by
+ * member. */
 static void parse_slow(struct span args, struct kineto_args *out) {
     struct json_pull j;
     enum json_token tok;

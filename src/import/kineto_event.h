@@ -53,7 +53,8 @@ struct kineto_event {
     bool cut_text;
 };
 
-/* Copies of texts with escapes, which the parser does not keep; one a reader of events. Allocated when needed. */
+/* Copies of texts with escapes, which the parser does not keep; one a reader of events. Allocated when
+ * needed. */
 struct kineto_scratch {
     char *buf;
     size_t used, cap;
@@ -61,8 +62,9 @@ struct kineto_scratch {
 void kineto_scratch_init(struct kineto_scratch *s);
 void kineto_scratch_free(struct kineto_scratch *s);
 
-/* `text` is one JSON object. False: not valid JSON. Spans point into text or scratch, until the next call. A flow is read
- * no further than to its phase unless `whole_flows`: there are two for each kernel, and hardly ever a need for them. */
+/* `text` is one JSON object. False: not valid JSON. Spans point into text or scratch, until the next call.
+ * A flow is read no further than to its phase unless `whole_flows`: there are two for each kernel, and
+ * hardly ever a need for them. */
 bool kineto_event_parse(const char *text, size_t len, bool whole_flows, struct kineto_scratch *scratch,
                         struct kineto_event *ev);
 

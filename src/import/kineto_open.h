@@ -1,5 +1,5 @@
-/* Records that wait for something, by a key, newest first: begun events for their end, by thread or id; device work for
- * the flow that says what launched it, by place. Bounded. */
+/* Records that wait for something, by a key, newest first: begun events for their end, by thread or id;
+ * device work for the flow that says what launched it, by place. Bounded. */
 #ifndef IMPORT_KINETO_OPEN_H
 #define IMPORT_KINETO_OPEN_H
 

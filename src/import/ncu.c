@@ -21,8 +21,9 @@ const char *ncu_metric_key(enum ncu_metric m) {
     return keys[m];
 }
 
-/* One metric under the names of the details page, of sections and of the raw page. The dimension tells apart what shares a
- * name: "Memory Throughput" is a percentage and a rate. First come, first kept: the names are in order of preference. */
+/* One metric under the names of the details page, of sections and of the raw page. The dimension tells
+ * apart what shares a name: "Memory Throughput" is a percentage and a rate. First come, first kept: the
+ * names are in order of preference. */
 static const struct {
     const char *name;
     enum ncu_metric metric;
@@ -244,7 +245,8 @@ int ncu_read(struct ncu *n, const char *path, struct err *err) {
 
 /* ---- answers */
 
-/* Speed of light: 60% of a peak is what NVIDIA calls well used; below that in both, neither is what it waits for. */
+/* Speed of light: 60% of a peak is what NVIDIA calls well used; below that in both, neither is what it
+ * waits for. */
 const char *ncu_bound(const struct ncu_launch *k) {
     double sm = k->value[NCU_SM],
            memory = fmax(k->value[NCU_MEMORY], k->value[NCU_DRAM]); /* fmax passes NaN over */
@@ -254,7 +256,8 @@ const char *ncu_bound(const struct ncu_launch *k) {
     return sm > memory ? "compute" : "memory";
 }
 
-/* Samples and the reasons of one breakdown add up to the whole; of advice only the largest are given, beside the whole. */
+/* Samples and the reasons of one breakdown add up to the whole; of advice only the largest are given,
+ * beside the whole. */
 const char *ncu_top_stall(const struct ncu_launch *k, double *pct) {
     double sum = 0;
     int top = -1;
@@ -296,7 +299,8 @@ static void mean_add(struct mean *m, double v) {
 }
 static double mean_of(const struct mean *m) { return m->n ? m->sum / (double)m->n : NAN; }
 
-/* Means over the launches of v[0..n) in which a metric was measured; of stalls, over those with the first's source. */
+/* Means over the launches of v[0..n) in which a metric was measured; of stalls, over those with the
+ * first's source. */
 static struct ncu_launch average(const struct ncu_launch *v, size_t n) {
     struct ncu_launch out = v[0];
     struct mean values[NCU_METRIC_END] = { 0 }, stalls[NCU_STALL_END] = { 0 };

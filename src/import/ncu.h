@@ -1,5 +1,5 @@
-/* Nsight Compute CSV: `--page details`, `--page raw`, and files of single sections. One entry a profiled launch; rows and
- * files of the same launch (process, id and name agree) add to one entry.
+/* Nsight Compute CSV: `--page details`, `--page raw`, and files of single sections. One entry a profiled
+ * launch; rows and files of the same launch (process, id and name agree) add to one entry.
  *     struct ncu n;
  *     ncu_init(&n);
  *     rc = ncu_read(&n, path, &err);              -- as often as there are files
@@ -84,8 +84,8 @@ void ncu_text(const struct ncu *n, const struct ncu_launches *classes, size_t to
               struct strbuf *out);
 
 int ncu_write_run(const struct ncu *n, const char *run_dir, struct err *err); /* run_dir/ncu.json */
-/* CSV files of ncu into RUN/ncu.json, which every report of the run then shows beside its kernels. One call a run: what an
- * earlier one left is replaced. */
+/* CSV files of ncu into RUN/ncu.json, which every report of the run then shows beside its kernels. One
+ * call a run: what an earlier one left is replaced. */
 int ncu_into_run(const char *const *csv_paths, size_t n, const char *run_dir, struct err *err);
 
 /* Durations by kernel name, for `stats`. */

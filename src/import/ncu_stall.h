@@ -1,5 +1,6 @@
-/* Why warps waited, in the names of Nsight Compute's metrics, of its details page and of its advice. Values are cycles a
- * warp spent so between two instructions it issued; samples of the program counter serve as well, for shares. */
+/* Why warps waited, in the names of Nsight Compute's metrics, of its details page and of its advice.
+ * Values are cycles a warp spent so between two instructions it issued; samples of the program counter
+ * serve as well, for shares. */
 #ifndef IMPORT_NCU_STALL_H
 #define IMPORT_NCU_STALL_H
 
@@ -47,8 +48,9 @@ enum ncu_stall_source {
 };
 /* NCU_STALL_END: a metric that is none of these. */
 enum ncu_stall ncu_stall_of_metric(const char *name, size_t len, enum ncu_stall_source *source);
-/* "... each warp of this kernel spends 491.9 cycles being stalled waiting for a scoreboard dependency on a L1TEX ...
- * represents about 52.7% of the total average of 933.1 cycles ..."; NCU_STALL_END: no such sentence. total may be NaN. */
+/* "... each warp of this kernel spends 491.9 cycles being stalled waiting for a scoreboard dependency on a
+ * L1TEX ... represents about 52.7% of the total average of 933.1 cycles ..."; NCU_STALL_END: no such
+ * sentence. total may be NaN. */
 enum ncu_stall ncu_stall_of_rule(const char *text, size_t len, double *cycles, double *total);
 
 #endif

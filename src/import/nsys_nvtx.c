@@ -59,7 +59,8 @@ static size_t op_name_len(const char *text, size_t len) {
     return name;
 }
 
-/* An operator of a framework is a lower-case namespace, "::" and a name, without blanks: aten::mm, c10d::allreduce_. */
+/* An operator of a framework is a lower-case namespace, "::" and a name, without blanks: aten::mm,
+ * c10d::allreduce_. */
 static bool is_operator(const char *text, size_t len) {
     size_t i = 0;
     while (i < len &&

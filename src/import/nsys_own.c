@@ -1,4 +1,5 @@
-/* Tables that `inferprof export --format sqlite` adds to those of Nsight Systems: power, tokens, GEMM shapes. */
+/* Tables that `inferprof export --format sqlite` adds to those of Nsight Systems: power, tokens, GEMM
+ * shapes. */
 #include "import/nsys_internal.h"
 
 static uint32_t known(const struct nsys_rows *r, int column) {

@@ -1,5 +1,6 @@
-/* Where importers put what they read: records in batches to a trace, texts as numbers, threads as numbers, and a
- * tally of what came and of what was broken. Nothing is lost for want of memory: it waits for the writer.
+/* Where importers put what they read: records in batches to a trace, texts as numbers, threads as numbers,
+ * and a tally of what came and of what was broken. Nothing is lost for want of memory: it waits for the
+ * writer.
  *     struct sink s;
  *     sink_init(&s, writer);                       -- writer NULL: counts only (fuzzing, checks)
  *     sink_kernel(&s, &k);

@@ -1,4 +1,5 @@
-/* Bytes of a file, inflated on a thread of its own when it is gzip. Small fixed memory: a few blocks in flight.
+/* Bytes of a file, inflated on a thread of its own when it is gzip. Small fixed memory: a few blocks in
+ * flight.
  *     struct source *s = source_open(path, &err);
  *     while ((n = source_read(s, buf, cap)) > 0) ...
  *     if (source_problem(s)) ...                       -- it ended early: what came before is sound

@@ -1,5 +1,5 @@
-/* Remembers which number a text got, so that a name seen a million times costs one hash. Bounded: when it is full
- * it forgets everything and starts again.
+/* Remembers which number a text got, so that a name seen a million times costs one hash. Bounded: when it
+ * is full it forgets everything and starts again.
  *     struct text_cache c = { 0 };
  *     uint32_t *slot = text_cache_slot(&c, text, len, &known);
  *     if (!known) *slot = number_of(text);

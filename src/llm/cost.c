@@ -189,7 +189,8 @@ static void scale(struct llm_cost *c, double by) {
     for (size_t i = 0; i < COUNTOF(v); i++) *v[i] *= by;
 }
 
-/* Within a run of steps no window fills up, so FLOPs and bytes grow evenly and the mean of the two ends is exact. */
+/* Within a run of steps no window fills up, so FLOPs and bytes grow evenly and the mean of the two ends is
+ * exact. */
 static void add_run(const struct llm_model *m, const struct llm_setup *s, uint64_t batch, uint64_t first,
                     uint64_t steps, struct llm_cost *sum) {
     struct llm_cost a = llm_cost_decode(m, s, batch, first),

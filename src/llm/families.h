@@ -38,7 +38,8 @@ struct text_family {
     const char *name, *model_types, *architectures; /* between bars */
     uint32_t traits;
     enum window_rule windows;
-    /* defaults of the published configuration class; kv_heads 0: as many as heads; head_dim 0: hidden / heads */
+    /* defaults of the published configuration class; kv_heads 0: as many as heads; head_dim 0: hidden /
+     * heads */
     uint64_t hidden, layers, heads, kv_heads, head_dim, intermediate, vocab, positions, window;
     double eps, theta, rotary;
     const char *activation;

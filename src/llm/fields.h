@@ -34,11 +34,13 @@ struct llm_fields {
 
 void notes_add(struct llm_notes *notes, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* The value of the first name ("a|b|c") that is there; *name is that name. An explicit null counts as there. */
+/* The value of the first name ("a|b|c") that is there; *name is that name. An explicit null counts as
+ * there. */
 const json_t *fields_find(const struct llm_fields *f, const char *names, const char **name);
 bool fields_has(const struct llm_fields *f, const char *names); /* there and not null */
 
-/* A whole number in 1..max. Missing or null: the default, with a note; FIELDS_REQUIRED makes that an error. */
+/* A whole number in 1..max. Missing or null: the default, with a note; FIELDS_REQUIRED makes that an
+ * error. */
 uint64_t fields_uint(struct llm_fields *f, const char *names, uint64_t fallback, uint64_t max);
 /* The same for an edge of a square, which may be written as [448, 448]. */
 uint64_t fields_edge(struct llm_fields *f, const char *names, uint64_t fallback, uint64_t max);

@@ -659,7 +659,8 @@ static bool has_word(const char *text, const char *word, size_t n) {
     return false;
 }
 
-/* How many words of the short name the long one has; -1 when one is missing. "sxm" also stands for sxm4, sxm5. */
+/* How many words of the short name the long one has; -1 when one is missing. "sxm" also stands for sxm4,
+ * sxm5. */
 static int words_in(const char *words, const char *text) {
     int n = 0;
     for (const char *p = words; *p;) {
@@ -725,9 +726,9 @@ const struct llm_gpu *llm_gpu_find(const char *name, struct err *err) {
     if (*near_name)
         err_set(err, "no GPU '%s' in the table; did you mean %s? `--gpu list` shows all", name, near_name);
     else
-        err_set(
-            err,
-            "no GPU '%s' in the table; `--gpu list` shows all, --peak-tflops and --peak-gbps describe another",
-            name);
+        err_set(err,
+                "no GPU '%s' in the table; `--gpu list` shows all, --peak-tflops and --peak-gbps describe "
+                "another",
+                name);
     return NULL;
 }

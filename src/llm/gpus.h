@@ -9,8 +9,8 @@
 #include "base/err.h"
 #include "llm/dtype.h"
 
-/* Peaks in TFLOP/s (TOP/s for int8), dense, tensor cores where the type has them, accumulating in fp32 (int32);
- * 0 in the table means not known or not there, and is read as NAN. */
+/* Peaks in TFLOP/s (TOP/s for int8), dense, tensor cores where the type has them, accumulating in fp32
+ * (int32); 0 in the table means not known or not there, and is read as NAN. */
 struct llm_gpu {
     const char *name;
     const char *aliases; /* other names, between bars, lower case */
@@ -24,8 +24,8 @@ struct llm_gpu {
 
 size_t llm_gpus(void);
 const struct llm_gpu *llm_gpu_at(size_t i);
-/* By name as people and drivers write it: "h100", "NVIDIA H100 80GB HBM3", "a100-80gb", "4090". The name alone
- * picks the usual variant. NULL: err names the nearest. */
+/* By name as people and drivers write it: "h100", "NVIDIA H100 80GB HBM3", "a100-80gb", "4090". The name
+ * alone picks the usual variant. NULL: err names the nearest. */
 const struct llm_gpu *llm_gpu_find(const char *name, struct err *err);
 double llm_gpu_flop_per_s(const struct llm_gpu *g, enum llm_dtype t); /* NAN: not known */
 double llm_gpu_bytes_per_s(const struct llm_gpu *g);

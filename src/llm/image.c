@@ -34,7 +34,8 @@ static double window_pairs(uint64_t cols, uint64_t rows, uint64_t w, double patc
     return sum;
 }
 
-/* A view of DeepSeek-OCR, `side` pixels square: SAM on side/16 patches, CLIP on a 16th as many and a class token. */
+/* A view of DeepSeek-OCR, `side` pixels square: SAM on side/16 patches, CLIP on a 16th as many and a class
+ * token. */
 static void count_ocr(const struct llm_vision *v, uint64_t side, double n, struct llm_counts *c) {
     double g = (double)(side / v->sam.patch), w = v->sam.window;
     double windows = ceil(g / w), padded = windows * w, tokens = floor(g / 4) * floor(g / 4);
@@ -106,8 +107,8 @@ static int plan_ocr(const struct llm_model *m, uint64_t width, uint64_t height,
     return 0;
 }
 
-/* Sides to multiples of a merged patch, then scaled into the budget of pixels. nearbyint() rounds halves to even,
- * as the reference does. */
+/* Sides to multiples of a merged patch, then scaled into the budget of pixels. nearbyint() rounds halves
+ * to even, as the reference does. */
 static int plan_qwen(const struct llm_model *m, uint64_t width, uint64_t height, struct llm_image_plan *p,
                      struct err *err) {
     const struct llm_vision *v = &m->vision;

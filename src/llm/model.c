@@ -99,10 +99,10 @@ static int choose(struct reading *r, const char *assume, struct kind *k) {
     if (!type && !architecture)
         return err_set(r->err, "%s: names neither model_type nor architectures: is it a model's config.json?",
                        r->what);
-    return err_set(
-        r->err,
-        "%s: unknown architecture '%.80s' (model_type '%.80s'); known: %s. --assume NAME takes it for one of them",
-        r->what, architecture ? architecture : "none", type ? type : "none", llm_families());
+    return err_set(r->err,
+                   "%s: unknown architecture '%.80s' (model_type '%.80s'); known: %s. --assume NAME takes it "
+                   "for one of them",
+                   r->what, architecture ? architecture : "none", type ? type : "none", llm_families());
 }
 
 /* ---- sections */

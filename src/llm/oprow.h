@@ -1,5 +1,5 @@
-/* A model as rows: each row is an operator whose shape, number and conditions are named, not computed, so that
- * one table serves every family. Internal to src/llm.
+/* A model as rows: each row is an operator whose shape, number and conditions are named, not computed, so
+ * that one table serves every family. Internal to src/llm.
  *     { "q_proj", "attention", LLM_OP_LINEAR, .in = DIM_HIDDEN, .out = DIM_Q, .vector = DIM_Q,
  *       .vector_when = HAS_QKV_BIAS, .count = COUNT_LAYERS, .unless = HAS_MLA } */
 #ifndef LLM_OPROW_H

@@ -11,7 +11,8 @@ struct llm_quant {
     uint8_t scope;        /* OPROW_QUANT_* */
 };
 
-/* `own`: the section is the whole file, where released configs always carry the sizes: no defaults for them. */
+/* `own`: the section is the whole file, where released configs always carry the sizes: no defaults for
+ * them. */
 int text_read(struct llm_text *t, const struct text_family *fam, struct llm_fields *f, bool own, bool tied);
 void text_ops(struct llm_model *m, const struct text_family *fam, int stage, const struct llm_quant *quant);
 

@@ -74,7 +74,8 @@ static int plan_images(struct llm_static *r, struct err *err) {
     return 0;
 }
 
-/* The prompt is what the decoder reads. A prompt too short for its images is taken for the text beside them. */
+/* The prompt is what the decoder reads. A prompt too short for its images is taken for the text beside
+ * them. */
 static void settle_prompt(struct llm_static *r, struct llm_notes *warnings) {
     struct llm_workload *w = &r->work;
     if (w->prompt_tokens == 0) {
@@ -118,9 +119,8 @@ static void assume(struct llm_static *r, struct llm_notes *n) {
         notes_add(
             n, "image weights are read once for all images of the batch; prefill includes the image stages");
     if (m->vision.family && strcmp(m->family, "llava") == 0)
-        notes_add(
-            n,
-            "all layers of the image tower run, as in the reference code, also those after the layer whose features are used");
+        notes_add(n, "all layers of the image tower run, as in the reference code, also those after the "
+                     "layer whose features are used");
     if (r->device->gpu && strstr(r->device->gpu->source, "superchip"))
         notes_add(n, "%s: figures of one GPU", r->device->gpu->name);
 }

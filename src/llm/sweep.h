@@ -1,5 +1,5 @@
-/* One number of the workload varied over a range: times, tokens/s and the ceilings of MFU and MBU along it, and
- * where the memory roof gives way to the compute roof.
+/* One number of the workload varied over a range: times, tokens/s and the ceilings of MFU and MBU along
+ * it, and where the memory roof gives way to the compute roof.
  *     struct llm_sweep s;
  *     if (llm_sweep_parse("batch=1..256", &s, &err) < 0 || llm_sweep_run(&base, &s, &err) < 0) ...
  *     llm_sweep_free(&s); */

@@ -1,5 +1,5 @@
-/* A sweep drawn: three panels over one logarithmic axis (time; tokens/s; MFU and MBU ceilings), with the turning
- * points of prefill and decode as upright lines. */
+/* A sweep drawn: three panels over one logarithmic axis (time; tokens/s; MFU and MBU ceilings), with the
+ * turning points of prefill and decode as upright lines. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,10 +13,13 @@ enum { WIDTH = 760, LEFT = 90, RIGHT = 150, TOP = 46, PANEL = 150, GAP = 34, PAN
 #define PLOT_WIDTH (WIDTH - LEFT - RIGHT)
 
 static const char style[] =
-    "text{font:12px sans-serif;fill:#333}.title{font-size:15px;font-weight:bold}.small{font-size:11px;fill:#666}"
-    ".frame{fill:none;stroke:#999}.grid{stroke:#ddd}.turn{stroke:#b00;stroke-dasharray:4 3}.turnname{fill:#b00;font-size:11px}"
+    "text{font:12px "
+    "sans-serif;fill:#333}.title{font-size:15px;font-weight:bold}.small{font-size:11px;fill:#666}"
+    ".frame{fill:none;stroke:#999}.grid{stroke:#ddd}.turn{stroke:#b00;stroke-dasharray:4 "
+    "3}.turnname{fill:#b00;font-size:11px}"
     ".a{fill:none;stroke:#1f6fb2;stroke-width:2}.b{fill:none;stroke:#d9730d;stroke-width:2}"
-    ".c{fill:none;stroke:#1f6fb2;stroke-width:2;stroke-dasharray:5 3}.d{fill:none;stroke:#d9730d;stroke-width:2;stroke-dasharray:5 3}"
+    ".c{fill:none;stroke:#1f6fb2;stroke-width:2;stroke-dasharray:5 "
+    "3}.d{fill:none;stroke:#d9730d;stroke-width:2;stroke-dasharray:5 3}"
     ".keya{fill:#1f6fb2}.keyb{fill:#d9730d}";
 
 typedef double (*value_of)(const struct llm_sweep_point *p);

@@ -53,7 +53,8 @@ static void read_heads(struct llm_text *t, const struct text_family *fam, struct
     t->v_head_dim = t->head_dim;
 }
 
-/* use_mla: false (DeepSeek-OCR) and a null kv_lora_rank both mean plain heads, whatever the other fields hold. */
+/* use_mla: false (DeepSeek-OCR) and a null kv_lora_rank both mean plain heads, whatever the other fields
+ * hold. */
 static void read_mla(struct llm_text *t, const struct text_family *fam, struct llm_fields *f) {
     if (!(fam->traits & TEXT_MLA) || !fields_bool(f, "use_mla", true)) return;
     t->kv_lora_rank = fields_uint_or_none(f, "kv_lora_rank", fam->kv_lora, SIZE_LIMIT);
@@ -219,7 +220,8 @@ static enum llm_rope_kind rope_kind(const char *name) {
     return LLM_ROPE_OTHER;
 }
 
-/* rope_scaling (older files) or rope_parameters (newer, which hold the base as well, by layer type in gemma3). */
+/* rope_scaling (older files) or rope_parameters (newer, which hold the base as well, by layer type in
+ * gemma3). */
 static void read_rope(struct llm_text *t, const struct text_family *fam, struct llm_fields *f) {
     struct llm_rope *r = &t->rope;
     const json_t *scaling = fields_section(f, "rope_parameters|rope_scaling");

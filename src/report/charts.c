@@ -10,14 +10,16 @@
 
 /* The palette of web/report.css, for drawings that leave the page. */
 static const char alone_css[] =
-    "svg{background:#fff}text{font:12px system-ui,sans-serif;fill:#63636b}.ink{fill:#1d1d20}.axis{stroke:#e4e2dd}"
+    "svg{background:#fff}text{font:12px "
+    "system-ui,sans-serif;fill:#63636b}.ink{fill:#1d1d20}.axis{stroke:#e4e2dd}"
     ".roof{stroke:#1d1d20;stroke-width:1.6;fill:none}.line{stroke:#3450b8;stroke-width:1.4;fill:none}"
     ".line2{stroke:#8f8f98;stroke-width:1.2;fill:none}.dot{fill:#3450b8;fill-opacity:.28;stroke:#3450b8}"
     ".stage{fill:#1d1d20;stroke:#fff;stroke-width:1.5}.mark{fill:#9a5b00;fill-opacity:.25}.busy{fill:#3450b8}"
     ".idle{fill:#d5d2cb}.track{fill:#efede9}.tick{fill:#1d1d20}"
     "@media(prefers-color-scheme:dark){svg{background:#1c1c1f}text{fill:#a5a5ae}.ink{fill:#ececef}"
     ".axis{stroke:#303036}.roof{stroke:#ececef}.line{stroke:#93a8ff}.line2{stroke:#7c7c86}"
-    ".dot{fill:#93a8ff;stroke:#93a8ff}.stage{fill:#ececef;stroke:#1c1c1f}.busy{fill:#93a8ff}.idle{fill:#45454d}"
+    ".dot{fill:#93a8ff;stroke:#93a8ff}.stage{fill:#ececef;stroke:#1c1c1f}.busy{fill:#93a8ff}.idle{fill:#"
+    "45454d}"
     ".track{fill:#26262b}.tick{fill:#ececef}}";
 
 const struct chart charts[] = {

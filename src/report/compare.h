@@ -1,5 +1,5 @@
-/* Two runs side by side: stages with confidence intervals from their repeats, kernels by class, operators, what
- * differs in the environment. B is compared with A: a positive difference means B takes longer.
+/* Two runs side by side: stages with confidence intervals from their repeats, kernels by class, operators,
+ * what differs in the environment. B is compared with A: a positive difference means B takes longer.
  *     struct comparison c;
  *     compare_runs(a, b, &c);
  *     compare_text(&c, COMPARE_TEXT, &out);
@@ -76,8 +76,8 @@ struct comparison {
 void compare_runs(const struct report_memory *a, const struct report_memory *b, struct comparison *c);
 void compare_free(struct comparison *c);
 bool compare_has_common_stage(const struct comparison *c); /* with a time on both sides */
-/* The stage without parent that got slower by more than this (0.05: 5%), beyond doubt where there are repeats; NULL:
- * none. The worst one. */
+/* The stage without parent that got slower by more than this (0.05: 5%), beyond doubt where there are
+ * repeats; NULL: none. The worst one. */
 const struct compare_row *compare_regression(const struct comparison *c, double allowed);
 
 enum compare_form { COMPARE_TEXT, COMPARE_MARKDOWN };

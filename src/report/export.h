@@ -1,5 +1,6 @@
-/* A timeline in the words of other tools: Perfetto's protobuf, Chrome's trace events (as PyTorch's profiler writes
- * them), CSV files, and an SQLite database with the tables and columns of an Nsight Systems export.
+/* A timeline in the words of other tools: Perfetto's protobuf, Chrome's trace events (as PyTorch's
+ * profiler writes them), CSV files, and an SQLite database with the tables and columns of an Nsight
+ * Systems export.
  *     struct export_job x;
  *     export_open(&x, timeline, analysis);
  *     if (export_window(&x, "decode:0..3", &err) < 0) ...           -- all of it when not called
@@ -25,8 +26,8 @@ struct export_job {
 void export_open(struct export_job *x, const struct timeline *tl, const struct analysis *a);
 void export_close(struct export_job *x);
 
-/* "STAGE": its typical occurrence. "STAGE:2..5": occurrences 2 to 5, counted from 0. "STAGE:10ms..25ms": that much
- * after the start of its first occurrence. */
+/* "STAGE": its typical occurrence. "STAGE:2..5": occurrences 2 to 5, counted from 0. "STAGE:10ms..25ms":
+ * that much after the start of its first occurrence. */
 int export_window(struct export_job *x, const char *text, struct err *err);
 
 /* The same words without a trace: -1 if they cannot mean anything. */

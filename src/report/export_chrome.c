@@ -1,5 +1,6 @@
-/* Chrome trace events with the categories and arguments of PyTorch's profiler, so that its readers (and ours)
- * understand them. Times are microseconds from baseTimeNanoseconds with three decimals: nothing is rounded. */
+/* Chrome trace events with the categories and arguments of PyTorch's profiler, so that its readers (and
+ * ours) understand them. Times are microseconds from baseTimeNanoseconds with three decimals: nothing is
+ * rounded. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

@@ -218,7 +218,8 @@ static const struct {
     void (*rows)(struct csv *);
 } kinds[] = {
     { "kernels.csv",
-      "start_ns end_ns duration_ns device context stream correlation name short_name category library stage range grid_x grid_y "
+      "start_ns end_ns duration_ns device context stream correlation name short_name category library stage "
+      "range grid_x grid_y "
       "grid_z block_x block_y block_z registers static_smem_bytes dynamic_smem_bytes graph",
       kernels },
     { "copies.csv", "start_ns end_ns duration_ns device stream correlation kind bytes range", copies },

@@ -190,7 +190,8 @@ static bool fits(const struct stack *s, const struct slice *one, bool nest) {
     return nest && s->depth < COUNTOF(s->end_ns) && s->end_ns[s->depth - 1] >= one->end_ns;
 }
 
-/* Writes the collected slices to the track, and those that cross to further ones, which are made as needed. */
+/* Writes the collected slices to the track, and those that cross to further ones, which are made as
+ * needed. */
 static void flush(struct perfetto *p, uint64_t base, uint64_t parent, const char *name, bool nest) {
     struct stack *stacks = xcalloc(FURTHER_TRACKS, sizeof *stacks);
     stacks[0].used = true;

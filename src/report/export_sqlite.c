@@ -1,6 +1,6 @@
-/* An SQLite database with the tables and columns of an Nsight Systems export, so that scripts for those work.
- * Times are ns from TARGET_INFO_SESSION_START_TIME; a thread is (process << 24 | thread). What Nsight Systems has no
- * table for lies in tables of our own, INFERPROF_*. */
+/* An SQLite database with the tables and columns of an Nsight Systems export, so that scripts for those
+ * work. Times are ns from TARGET_INFO_SESSION_START_TIME; a thread is (process << 24 | thread). What
+ * Nsight Systems has no table for lies in tables of our own, INFERPROF_*. */
 #include <inttypes.h>
 #include <math.h>
 #include <sqlite3.h>
@@ -23,41 +23,69 @@ static const char schema[] =
     "CREATE TABLE ThreadNames (nameId INTEGER NOT NULL, priority INTEGER, globalTid INTEGER);"
     "CREATE TABLE TARGET_INFO_SESSION_START_TIME (utcEpochNs INTEGER, utcTime TEXT, localTime TEXT);"
     "CREATE TABLE META_DATA_EXPORT (name TEXT NOT NULL, value TEXT);"
-    "CREATE TABLE TARGET_INFO_GPU (vmId INTEGER, id INTEGER, name TEXT, busLocation TEXT, isDiscrete INTEGER, l2CacheSize INTEGER,"
-    " totalMemory INTEGER, memoryBandwidth INTEGER, clockRate INTEGER, smCount INTEGER, pwGpuId INTEGER, uuid TEXT, luid INTEGER,"
-    " chipName TEXT, cuDevice INTEGER, maxShmemPerSm INTEGER, maxRegistersPerSm INTEGER, threadsPerWarp INTEGER,"
+    "CREATE TABLE TARGET_INFO_GPU (vmId INTEGER, id INTEGER, name TEXT, busLocation TEXT, isDiscrete "
+    "INTEGER, l2CacheSize INTEGER,"
+    " totalMemory INTEGER, memoryBandwidth INTEGER, clockRate INTEGER, smCount INTEGER, pwGpuId INTEGER, "
+    "uuid TEXT, luid INTEGER,"
+    " chipName TEXT, cuDevice INTEGER, maxShmemPerSm INTEGER, maxRegistersPerSm INTEGER, threadsPerWarp "
+    "INTEGER,"
     " maxWarpsPerSm INTEGER, maxBlocksPerSm INTEGER, computeMajor INTEGER, computeMinor INTEGER);"
-    "CREATE TABLE TARGET_INFO_CUDA_DEVICE (gpuId INTEGER, cudaId INTEGER, pid INTEGER, uuid TEXT, numMultiprocessors INTEGER);"
-    "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL,"
-    " contextId INTEGER NOT NULL, greenContextId INTEGER, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER,"
-    " demangledName INTEGER NOT NULL, shortName INTEGER NOT NULL, mangledName INTEGER, launchType INTEGER, cacheConfig INTEGER,"
-    " registersPerThread INTEGER NOT NULL, gridX INTEGER NOT NULL, gridY INTEGER NOT NULL, gridZ INTEGER NOT NULL,"
-    " blockX INTEGER NOT NULL, blockY INTEGER NOT NULL, blockZ INTEGER NOT NULL, staticSharedMemory INTEGER NOT NULL,"
-    " dynamicSharedMemory INTEGER NOT NULL, localMemoryPerThread INTEGER, localMemoryTotal INTEGER, gridId INTEGER,"
+    "CREATE TABLE TARGET_INFO_CUDA_DEVICE (gpuId INTEGER, cudaId INTEGER, pid INTEGER, uuid TEXT, "
+    "numMultiprocessors INTEGER);"
+    "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER "
+    "NOT NULL,"
+    " contextId INTEGER NOT NULL, greenContextId INTEGER, streamId INTEGER NOT NULL, correlationId INTEGER, "
+    "globalPid INTEGER,"
+    " demangledName INTEGER NOT NULL, shortName INTEGER NOT NULL, mangledName INTEGER, launchType INTEGER, "
+    "cacheConfig INTEGER,"
+    " registersPerThread INTEGER NOT NULL, gridX INTEGER NOT NULL, gridY INTEGER NOT NULL, gridZ INTEGER NOT "
+    "NULL,"
+    " blockX INTEGER NOT NULL, blockY INTEGER NOT NULL, blockZ INTEGER NOT NULL, staticSharedMemory INTEGER "
+    "NOT NULL,"
+    " dynamicSharedMemory INTEGER NOT NULL, localMemoryPerThread INTEGER, localMemoryTotal INTEGER, gridId "
+    "INTEGER,"
     " sharedMemoryExecuted INTEGER, graphNodeId INTEGER, sharedMemoryLimitConfig INTEGER, graphId INTEGER);"
-    "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL,"
-    " contextId INTEGER NOT NULL, greenContextId INTEGER, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER,"
-    " bytes INTEGER NOT NULL, copyKind INTEGER NOT NULL, srcKind INTEGER, dstKind INTEGER, graphNodeId INTEGER);"
-    "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMSET (start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL,"
-    " contextId INTEGER NOT NULL, greenContextId INTEGER, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER,"
+    "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER "
+    "NOT NULL,"
+    " contextId INTEGER NOT NULL, greenContextId INTEGER, streamId INTEGER NOT NULL, correlationId INTEGER, "
+    "globalPid INTEGER,"
+    " bytes INTEGER NOT NULL, copyKind INTEGER NOT NULL, srcKind INTEGER, dstKind INTEGER, graphNodeId "
+    "INTEGER);"
+    "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMSET (start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER "
+    "NOT NULL,"
+    " contextId INTEGER NOT NULL, greenContextId INTEGER, streamId INTEGER NOT NULL, correlationId INTEGER, "
+    "globalPid INTEGER,"
     " value INTEGER, bytes INTEGER NOT NULL, graphNodeId INTEGER, memKind INTEGER);"
-    "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER NOT NULL, end INTEGER NOT NULL, eventClass INTEGER NOT NULL,"
-    " globalTid INTEGER, correlationId INTEGER, nameId INTEGER NOT NULL, returnValue INTEGER NOT NULL, callchainId INTEGER);"
-    "CREATE TABLE CUPTI_ACTIVITY_KIND_SYNCHRONIZATION (start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER,"
-    " contextId INTEGER NOT NULL, greenContextId INTEGER, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER,"
+    "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER NOT NULL, end INTEGER NOT NULL, eventClass "
+    "INTEGER NOT NULL,"
+    " globalTid INTEGER, correlationId INTEGER, nameId INTEGER NOT NULL, returnValue INTEGER NOT NULL, "
+    "callchainId INTEGER);"
+    "CREATE TABLE CUPTI_ACTIVITY_KIND_SYNCHRONIZATION (start INTEGER NOT NULL, end INTEGER NOT NULL, "
+    "deviceId INTEGER,"
+    " contextId INTEGER NOT NULL, greenContextId INTEGER, streamId INTEGER NOT NULL, correlationId INTEGER, "
+    "globalPid INTEGER,"
     " syncType INTEGER NOT NULL, eventId INTEGER);"
-    "CREATE TABLE NVTX_EVENTS (start INTEGER NOT NULL, end INTEGER, eventType INTEGER NOT NULL, rangeId INTEGER, category INTEGER,"
-    " color INTEGER, text TEXT, globalTid INTEGER, endGlobalTid INTEGER, textId INTEGER, domainId INTEGER, uint64Value INTEGER,"
-    " int64Value INTEGER, doubleValue REAL, uint32Value INTEGER, int32Value INTEGER, floatValue REAL, jsonTextId INTEGER,"
+    "CREATE TABLE NVTX_EVENTS (start INTEGER NOT NULL, end INTEGER, eventType INTEGER NOT NULL, rangeId "
+    "INTEGER, category INTEGER,"
+    " color INTEGER, text TEXT, globalTid INTEGER, endGlobalTid INTEGER, textId INTEGER, domainId INTEGER, "
+    "uint64Value INTEGER,"
+    " int64Value INTEGER, doubleValue REAL, uint32Value INTEGER, int32Value INTEGER, floatValue REAL, "
+    "jsonTextId INTEGER,"
     " jsonText TEXT, binaryData TEXT);"
-    "CREATE TABLE TARGET_INFO_GPU_METRICS (typeId INTEGER NOT NULL, sourceId INTEGER NOT NULL, typeName TEXT NOT NULL,"
+    "CREATE TABLE TARGET_INFO_GPU_METRICS (typeId INTEGER NOT NULL, sourceId INTEGER NOT NULL, typeName TEXT "
+    "NOT NULL,"
     " metricId INTEGER NOT NULL, metricName TEXT NOT NULL);"
-    "CREATE TABLE GPU_METRICS (timestamp INTEGER, typeId INTEGER NOT NULL, metricId INTEGER NOT NULL, value INTEGER NOT NULL);"
-    "CREATE TABLE INFERPROF_POWER (timestamp INTEGER NOT NULL, deviceId INTEGER NOT NULL, powerMilliwatts INTEGER,"
-    " energyMillijoules INTEGER, smClockMhz INTEGER, memoryClockMhz INTEGER, temperatureCelsius INTEGER, throttleReasons INTEGER);"
-    "CREATE TABLE INFERPROF_TOKENS (timestamp INTEGER NOT NULL, globalTid INTEGER, request INTEGER, count INTEGER NOT NULL,"
+    "CREATE TABLE GPU_METRICS (timestamp INTEGER, typeId INTEGER NOT NULL, metricId INTEGER NOT NULL, value "
+    "INTEGER NOT NULL);"
+    "CREATE TABLE INFERPROF_POWER (timestamp INTEGER NOT NULL, deviceId INTEGER NOT NULL, powerMilliwatts "
+    "INTEGER,"
+    " energyMillijoules INTEGER, smClockMhz INTEGER, memoryClockMhz INTEGER, temperatureCelsius INTEGER, "
+    "throttleReasons INTEGER);"
+    "CREATE TABLE INFERPROF_TOKENS (timestamp INTEGER NOT NULL, globalTid INTEGER, request INTEGER, count "
+    "INTEGER NOT NULL,"
     " kind INTEGER NOT NULL);"
-    "CREATE TABLE INFERPROF_GEMMS (start INTEGER NOT NULL, globalTid INTEGER, correlationId INTEGER, m INTEGER, n INTEGER,"
+    "CREATE TABLE INFERPROF_GEMMS (start INTEGER NOT NULL, globalTid INTEGER, correlationId INTEGER, m "
+    "INTEGER, n INTEGER,"
     " k INTEGER, batch INTEGER, typesId INTEGER, layoutId INTEGER, algorithmId INTEGER);";
 
 enum { NVTX_MARK = 34, NVTX_PUSH_POP = 59, NVTX_START_END = 60, NVTX_DOMAIN = 75 };
@@ -128,11 +156,12 @@ static void device_work(struct database *d, uint64_t start, uint64_t end, uint32
 static void kernels(struct database *d) {
     const struct timeline *tl = d->x->tl;
     const struct timeline_kernels *k = &tl->kernels;
-    prepare(
-        d,
-        "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL (start,end,deviceId,contextId,greenContextId,streamId,correlationId,"
-        "globalPid,demangledName,shortName,mangledName,launchType,registersPerThread,gridX,gridY,gridZ,blockX,blockY,blockZ,"
-        "staticSharedMemory,dynamicSharedMemory,graphNodeId,graphId) VALUES (?,?,?,?,?,?,?,?,?,?,?,1,?,?,?,?,?,?,?,?,?,?,?)");
+    prepare(d, "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL "
+               "(start,end,deviceId,contextId,greenContextId,streamId,correlationId,"
+               "globalPid,demangledName,shortName,mangledName,launchType,registersPerThread,gridX,gridY,"
+               "gridZ,blockX,blockY,blockZ,"
+               "staticSharedMemory,dynamicSharedMemory,graphNodeId,graphId) VALUES "
+               "(?,?,?,?,?,?,?,?,?,?,?,1,?,?,?,?,?,?,?,?,?,?,?)");
     for (size_t i = 0; i < k->n && !d->failed; i++) {
         if (!export_has(d->x, k->start_ns[i], k->end_ns[i])) continue;
         const struct timeline_shape *s = &tl->shapes[k->shape[i]];
@@ -160,13 +189,12 @@ static int nsys_copy_kind(unsigned kind) {
 
 static void copies(struct database *d, bool sets) {
     const struct timeline_copies *k = &d->x->tl->copies;
-    prepare(
-        d,
-        sets
-            ? "INSERT INTO CUPTI_ACTIVITY_KIND_MEMSET (start,end,deviceId,contextId,greenContextId,streamId,correlationId,"
-              "globalPid,bytes) VALUES (?,?,?,?,?,?,?,?,?)"
-            : "INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY (start,end,deviceId,contextId,greenContextId,streamId,correlationId,"
-              "globalPid,bytes,copyKind) VALUES (?,?,?,?,?,?,?,?,?,?)");
+    prepare(d, sets ? "INSERT INTO CUPTI_ACTIVITY_KIND_MEMSET "
+                      "(start,end,deviceId,contextId,greenContextId,streamId,correlationId,"
+                      "globalPid,bytes) VALUES (?,?,?,?,?,?,?,?,?)"
+                    : "INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY "
+                      "(start,end,deviceId,contextId,greenContextId,streamId,correlationId,"
+                      "globalPid,bytes,copyKind) VALUES (?,?,?,?,?,?,?,?,?,?)");
     for (size_t i = 0; i < k->n && !d->failed; i++) {
         if ((k->kind[i] == TRACE_COPY_MEMSET) != sets || !export_has(d->x, k->start_ns[i], k->end_ns[i]))
             continue;
@@ -179,10 +207,9 @@ static void copies(struct database *d, bool sets) {
 
 static void launches(struct database *d) {
     const struct timeline_launches *k = &d->x->tl->launches;
-    prepare(
-        d,
-        "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME (start,end,eventClass,globalTid,correlationId,nameId,returnValue)"
-        " VALUES (?,?,?,?,?,?,0)");
+    prepare(d, "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME "
+               "(start,end,eventClass,globalTid,correlationId,nameId,returnValue)"
+               " VALUES (?,?,?,?,?,?,0)");
     for (size_t i = 0; i < k->n && !d->failed; i++) {
         if (!export_has_launch(d->x, i)) continue;
         const char *api = timeline_text(d->x->tl, k->api[i]);
@@ -237,9 +264,8 @@ static uint64_t metric_type(uint32_t set, uint32_t device) { return (uint64_t)se
 
 static void metric_names(struct database *d) {
     const struct timeline *tl = d->x->tl;
-    prepare(
-        d,
-        "INSERT INTO TARGET_INFO_GPU_METRICS (typeId,sourceId,typeName,metricId,metricName) VALUES (?,0,?,?,?)");
+    prepare(d, "INSERT INTO TARGET_INFO_GPU_METRICS (typeId,sourceId,typeName,metricId,metricName) VALUES "
+               "(?,0,?,?,?)");
     for (uint32_t set = 0; set < tl->nmetric_sets; set++)
         for (uint32_t device = 0; device < tl->ndevices; device++)
             for (uint32_t m = 0; m < tl->metric_sets[set].n; m++) {
@@ -280,10 +306,9 @@ static void known(struct database *d, uint32_t v) {
 
 static void power(struct database *d) {
     const struct timeline_powers *p = &d->x->tl->powers;
-    prepare(
-        d,
-        "INSERT INTO INFERPROF_POWER (timestamp,deviceId,powerMilliwatts,energyMillijoules,smClockMhz,memoryClockMhz,"
-        "temperatureCelsius,throttleReasons) VALUES (?,?,?,?,?,?,?,?)");
+    prepare(d, "INSERT INTO INFERPROF_POWER "
+               "(timestamp,deviceId,powerMilliwatts,energyMillijoules,smClockMhz,memoryClockMhz,"
+               "temperatureCelsius,throttleReasons) VALUES (?,?,?,?,?,?,?,?)");
     for (size_t i = 0; i < p->n && !d->failed; i++) {
         if (!export_has(d->x, p->time_ns[i], p->time_ns[i])) continue;
         num(d, p->time_ns[i] - d->base);
@@ -338,11 +363,11 @@ static void gemms(struct database *d) {
 
 static void targets(struct database *d) {
     const struct timeline *tl = d->x->tl;
-    prepare(
-        d,
-        "INSERT INTO TARGET_INFO_GPU (id,name,uuid,l2CacheSize,totalMemory,memoryBandwidth,clockRate,smCount,cuDevice,"
-        "maxShmemPerSm,maxRegistersPerSm,threadsPerWarp,maxWarpsPerSm,maxBlocksPerSm,computeMajor,computeMinor)"
-        " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+    prepare(d, "INSERT INTO TARGET_INFO_GPU "
+               "(id,name,uuid,l2CacheSize,totalMemory,memoryBandwidth,clockRate,smCount,cuDevice,"
+               "maxShmemPerSm,maxRegistersPerSm,threadsPerWarp,maxWarpsPerSm,maxBlocksPerSm,computeMajor,"
+               "computeMinor)"
+               " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
     for (size_t i = 0; i < tl->ndevices; i++) {
         const struct timeline_device *g = &tl->devices[i];
         num(d, i);

@@ -189,11 +189,11 @@ void html_stages(const struct view *v, struct strbuf *out) {
     part(&t, "From token to token",
          "In the recorded run, within a stage; of servers' step labels, from step to step.", out);
     rows_overhead_md(v, &t);
-    part(
-        &t, "What recording cost",
-        "Latencies are from repeats with nothing recorded. Above 1.25x, shares and idle times are distorted: take a "
-        "lighter preset.",
-        out);
+    part(&t, "What recording cost",
+         "Latencies are from repeats with nothing recorded. Above 1.25x, shares and idle times are "
+         "distorted: take a "
+         "lighter preset.",
+         out);
     rows_counters_md(v, &t);
     rows_counters_note(v, &note);
     part(&t, "Measured by hardware counters, beside the model", note.buf, out);
@@ -209,17 +209,17 @@ void html_idle(const struct view *v, struct strbuf *out) {
         refusals(v, out);
         return;
     }
-    html_section(
-        out, "idle", "Why the GPU waited",
-        "Milliseconds of the recorded run, between the first and the last kernel of each occurrence; of several GPUs "
-        "their mean.");
+    html_section(out, "idle", "Why the GPU waited",
+                 "Milliseconds of the recorded run, between the first and the last kernel of each "
+                 "occurrence; of several GPUs "
+                 "their mean.");
     html_table(out, &t);
     rows_queue_md(v, &t);
-    part(
-        &t, "The launch queue",
-        "Launches that wait when a kernel starts: a host that is ahead keeps it filled. \"Found it empty\": kernels with "
-        "no launch behind them.",
-        out);
+    part(&t, "The launch queue",
+         "Launches that wait when a kernel starts: a host that is ahead keeps it filled. \"Found it empty\": "
+         "kernels with "
+         "no launch behind them.",
+         out);
     rows_communication_md(v, &t);
     part(&t, "Communication",
          "Kernels of communication, and how much of their time other kernels ran beside them.", out);

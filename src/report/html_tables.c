@@ -220,7 +220,8 @@ void html_kernels(const struct view *v, struct strbuf *out) {
     if (rows_have_counters(v))
         strbuf_addstr(
             out,
-            "<p class=\"small soft\">SM, tensor, DRAM and the occupancy seen are hardware counters: percent of the peak "
+            "<p class=\"small soft\">SM, tensor, DRAM and the occupancy seen are hardware counters: percent "
+            "of the peak "
             "while the kernel ran, of each kind in the stage where it ran longest. A dash: too few samples "
             "to say.</p>\n");
     profiles_note(v, out);

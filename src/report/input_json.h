@@ -1,5 +1,5 @@
-/* What was told to an analysis beside its traces (costs, times, tokens, rules, peaks), as a member of metrics.json:
- * so that `report` can tell a finished run the same again.
+/* What was told to an analysis beside its traces (costs, times, tokens, rules, peaks), as a member of
+ * metrics.json: so that `report` can tell a finished run the same again.
  *     input_json_write(&j, in.analysis->input);
  *     struct input_json *kept = input_json_read(member);         -- NULL: there is none
  *     analyze_run(tl, &kept->input, &a);                          -- kept must live as long as a

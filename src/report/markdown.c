@@ -101,7 +101,8 @@ void markdown_findings(const struct view *v, size_t limit, struct strbuf *out) {
     strbuf_addch(out, '\n');
 }
 
-/* Times and busy times of `profile` come from different runs: the reader must know how they were brought together. */
+/* Times and busy times of `profile` come from different runs: the reader must know how they were brought
+ * together. */
 static void busy_note(const struct view *v, struct strbuf *out) {
     bool any = false;
     for (size_t i = 0; i < v->nstages; i++)
@@ -170,12 +171,12 @@ static void notes(const struct view *v, struct strbuf *out) {
 static void conservation(const struct view *v, struct strbuf *out) {
     if (!v->a || !(v->a->conservation.busy > 0)) return;
     const struct analysis_conservation *c = &v->a->conservation;
-    strbuf_addf(
-        out,
-        "%s %s: every nanosecond belongs to one stage, one operator and one kernel kind. Outside any stage: %s. "
-        "Outside any operator: %s.",
-        view_on_cpu(v) ? "Busy" : "GPU busy", text_ms(c->busy / 1e6).s, text_ms(c->outside_stages / 1e6).s,
-        text_ms(c->outside_operators / 1e6).s);
+    strbuf_addf(out,
+                "%s %s: every nanosecond belongs to one stage, one operator and one kernel kind. Outside any "
+                "stage: %s. "
+                "Outside any operator: %s.",
+                view_on_cpu(v) ? "Busy" : "GPU busy", text_ms(c->busy / 1e6).s,
+                text_ms(c->outside_stages / 1e6).s, text_ms(c->outside_operators / 1e6).s);
     if (!view_on_cpu(v))
         strbuf_addf(out, " Kernels without a launch: %s (%s).", text_count(c->unmatched_kernels).s,
                     text_ms(c->unmatched / 1e6).s);

@@ -1,4 +1,5 @@
-/* What metrics.json remembers of a run, read back. The file is taken as untrusted: what has the wrong type is unknown.
+/* What metrics.json remembers of a run, read back. The file is taken as untrusted: what has the wrong type
+ * is unknown.
  *     struct report_memory *m = report_memory_load(path, &err);           -- NULL: err
  *     report_memory_close(m);
  * Texts belong to the document and live until close. */
@@ -37,7 +38,8 @@ void report_memory_close(struct report_memory *m);
 void report_memory_fill(const struct report_memory *m,
                         struct report_input *in); /* run, device, stages, figures, env... */
 struct analyze_input report_memory_input(const struct report_memory *m); /* borrows from m */
-/* Forgets what was made with peaks or with a model that are no longer wanted; the FLOPs hold for other peaks. */
+/* Forgets what was made with peaks or with a model that are no longer wanted; the FLOPs hold for other
+ * peaks. */
 void report_memory_forget(struct report_memory *m, bool costs_too);
 
 /* Members with their types checked: NULL, NaN or an empty array when there is no such. */

@@ -58,13 +58,13 @@ struct report_profiles *report_profiles_parse(const char *text, size_t n, const 
     return from_json(jsonr_load_text(text, n, what, err), what, err);
 }
 
-struct report_profiles *report_profiles_load(const char *dir, struct problems *problems) {
+struct report_profiles *report_profiles_load(const char *dir, struct strlist *problems) {
     char *path = file_join(dir, "ncu.json");
     struct report_profiles *p = NULL;
     struct err err;
     if (file_exists(path)) {
         p = from_json(jsonr_load_path(path, MAX_PROFILES_BYTES, &err), path, &err);
-        if (!p) problems_add(problems, "%s", err.msg);
+        if (!p) strlist_add(problems, "%s", err.msg);
     }
     free(path);
     return p;

@@ -75,7 +75,7 @@ struct report_input {
     const struct analysis *analysis; /* of the representative run or the trace; NULL: there is none */
     /* what the analysis was made of, for the drawn window; NULL: not drawn */
     const struct timeline *timeline;
-    bool slim;     /* the page holds a short timeline and no CSV files */
+    bool slim; /* the page holds a short timeline and no CSV files */
 
     const struct report_stage *stages; /* from `profile`; empty for traces alone */
     size_t nstages;

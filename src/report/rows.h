@@ -11,7 +11,8 @@
 
 void rows_stages_md(const struct view *v, struct table *t);    /* top level only: nothing to be added twice */
 void rows_substages_md(const struct view *v, struct table *t); /* may have no row */
-/* Takes out the columns (but the first) in which nothing is known: they would be dashes from top to bottom. */
+/* Takes out the columns (but the first) in which nothing is known: they would be dashes from top to
+ * bottom. */
 void rows_drop_unknown(struct table *t);
 extern const char rows_no_model_note[]; /* how to get floors, MFU and MBU */
 void rows_stages_csv(const struct view *v, struct table *t);
@@ -52,7 +53,8 @@ void rows_profile_heads(const struct view *v, struct table *t);
 void rows_profile_cells(const struct view *v, uint32_t kernel, struct table *t);
 void rows_profile_heads_csv(const struct view *v, struct table *t);
 void rows_profile_cells_csv(const struct view *v, uint32_t kernel, struct table *t);
-/* What was profiled, and what of it is not in the run: a sentence, empty when nothing was. `a` may be NULL. */
+/* What was profiled, and what of it is not in the run: a sentence, empty when nothing was. `a` may be
+ * NULL. */
 void rows_profiles_note(const struct analysis *a, struct strbuf *out);
 
 const char *rows_limiter_name(enum analysis_limiter limiter); /* "registers"; "" when unknown */

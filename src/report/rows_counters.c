@@ -1,5 +1,5 @@
-/* Hardware counters in the tables: columns of the kernel tables, and stages beside what the model says. Columns are
- * there only where counters are. */
+/* Hardware counters in the tables: columns of the kernel tables, and stages beside what the model says.
+ * Columns are there only where counters are. */
 #include <math.h>
 
 #include "report/rows.h"
@@ -107,15 +107,15 @@ void rows_counters_md(const struct view *v, struct table *t) {
 void rows_counters_note(const struct view *v, struct strbuf *out) {
     const struct analysis_counters *c = v->a ? v->a->counters : NULL;
     if (!c || c->nstages == 0) return;
-    strbuf_addf(
-        out,
-        "Of the recorded run, idle time included: %llu samples, one every %s us. DRAM stands beside the MBU of that "
-        "run, tensor activity at the clock of the peak beside its MFU.",
-        (unsigned long long)c->samples, text_num(c->interval_ns * 1e-3, 0).s);
+    strbuf_addf(out,
+                "Of the recorded run, idle time included: %llu samples, one every %s us. DRAM stands beside "
+                "the MBU of that "
+                "run, tensor activity at the clock of the peak beside its MFU.",
+                (unsigned long long)c->samples, text_num(c->interval_ns * 1e-3, 0).s);
     if (c->concurrent >= WORTH_SAYING)
-        strbuf_addf(
-            out,
-            " For %s of the kernels' time several ran side by side: each is given an even share of such moments, "
-            "as counters cannot tell them apart.",
-            text_percent(c->concurrent).s);
+        strbuf_addf(out,
+                    " For %s of the kernels' time several ran side by side: each is given an even share of "
+                    "such moments, "
+                    "as counters cannot tell them apart.",
+                    text_percent(c->concurrent).s);
 }

@@ -1,4 +1,5 @@
-/* The smaller tables: idle time, launch queue, communication, tokens, categories, overhead, stability, power. */
+/* The smaller tables: idle time, launch queue, communication, tokens, categories, overhead, stability,
+ * power. */
 #include <math.h>
 
 #include "base/util.h"

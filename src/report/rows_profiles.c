@@ -1,4 +1,5 @@
-/* What Nsight Compute measured, as columns of the kernel tables; they are there only where a profile met a kernel. */
+/* What Nsight Compute measured, as columns of the kernel tables; they are there only where a profile met a
+ * kernel. */
 #include <math.h>
 #include <stdio.h>
 
@@ -71,11 +72,11 @@ void rows_profiles_note(const struct analysis *a, struct strbuf *out) {
     const struct analysis_profiles *p = a ? a->profiles : NULL;
     size_t named = 0;
     if (!p) return;
-    strbuf_addf(
-        out,
-        "Nsight Compute profiled %zu kinds of kernels; %zu of them are in this run and own %s of its "
-        "busy time. Its SM and memory are the throughput of the busiest unit, not the time in which there was work.",
-        p->n, p->n - p->unmatched, text_percent(p->covered_share).s);
+    strbuf_addf(out,
+                "Nsight Compute profiled %zu kinds of kernels; %zu of them are in this run and own %s of its "
+                "busy time. Its SM and memory are the throughput of the busiest unit, not the time in which "
+                "there was work.",
+                p->n, p->n - p->unmatched, text_percent(p->covered_share).s);
     for (size_t i = 0; i < p->n && named < NAMED_MAX; i++) {
         if (p->matches[i] != KERNEL_PROFILE_NO_MATCH) continue;
         struct kernel_name kn;

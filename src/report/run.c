@@ -35,7 +35,7 @@ static int add_operand(struct report_run *r, const char *operand, struct err *er
 /* ---- what a trace says of its run, when no metrics.json does */
 static void add_env(struct report_run *r, const char *group, const char *key, const char *value) {
     if (!value || !*value) return;
-    problems_add(&r->env_texts, "%s", value);
+    strlist_add(&r->env_texts, "%s", value);
     r->env = realloc(r->env, (r->in.nenv + 1) * sizeof *r->env);
     if (!r->env) die("out of memory");
     r->env[r->in.nenv++] = (struct report_kv){ group, key, r->env_texts.v[r->env_texts.n - 1] };
@@ -67,17 +67,18 @@ static void env_from_trace(struct report_run *r) {
     }
 }
 
-/* Adds the last line of the list again only if it was not there before: a second report must not say it twice. */
-static void keep_once(struct problems *list) {
+/* Adds the last line of the list again only if it was not there before: a second report must not say it
+ * twice. */
+static void keep_once(struct strlist *list) {
     for (size_t i = 0; i + 1 < list->n; i++)
         if (strcmp(list->v[i], list->v[list->n - 1]) == 0) {
             free(list->v[--list->n]);
             return;
         }
 }
-#define ADD_ONCE(list, ...) (problems_add(list, __VA_ARGS__), keep_once(list))
+#define ADD_ONCE(list, ...) (strlist_add(list, __VA_ARGS__), keep_once(list))
 
-void report_trace_problems(const struct timeline *tl, struct problems *list) {
+void report_trace_problems(const struct timeline *tl, struct strlist *list) {
     for (size_t i = 0; i < tl->nproblems; i++) ADD_ONCE(list, "%s", timeline_text(tl, tl->problems[i]));
     for (int k = 0; k < TRACE_KIND_END; k++)
         if (tl->lost[k])
@@ -102,7 +103,8 @@ static const struct analyze_cost *keep_costs(struct report_run *r, const struct 
     return r->costs;
 }
 
-/* The device's peaks: as the run had them, else those of the device table, else none; the user's word over all. */
+/* The device's peaks: as the run had them, else those of the device table, else none; the user's word over
+ * all. */
 static void find_peaks(struct report_run *r, const struct report_run_options *o,
                        struct analyze_input *input) {
     struct err ignored;
@@ -132,7 +134,8 @@ static void find_peaks(struct report_run *r, const struct report_run_options *o,
     r->in.peak.source = input->peak_source;
 }
 
-/* From the first stage's start to the last one's end. False: the trace marks none, or has nothing outside of them. */
+/* From the first stage's start to the last one's end. False: the trace marks none, or has nothing outside
+ * of them. */
 static bool request_window(const struct analysis *a, uint64_t *from_ns, uint64_t *to_ns) {
     *from_ns = UINT64_MAX;
     *to_ns = 0;
@@ -144,8 +147,8 @@ static bool request_window(const struct analysis *a, uint64_t *from_ns, uint64_t
     return true;
 }
 
-void report_keep_request(const struct problems *paths, const struct analyze_input *input,
-                         struct timeline **tl, struct analysis *a) {
+void report_keep_request(const struct strlist *paths, const struct analyze_input *input, struct timeline **tl,
+                         struct analysis *a) {
     uint64_t from_ns, to_ns;
     struct err ignored;
     if (!input->one_run || !request_window(a, &from_ns, &to_ns)) return;
@@ -258,7 +261,7 @@ int report_run_open(struct report_run *r, const char *const *operands, size_t n,
     if (r->paths.n) {
         r->timeline = timeline_load((const char *const *)r->paths.v, r->paths.n, err);
         if (!r->timeline && !r->memory) goto failed;
-        if (!r->timeline) problems_add(&r->texts, "The trace could not be read: %s", err->msg);
+        if (!r->timeline) strlist_add(&r->texts, "The trace could not be read: %s", err->msg);
     }
     if (r->timeline) {
         if (n == 1 && r->dir) r->profiles = report_profiles_load(r->dir, &r->texts);
@@ -276,9 +279,9 @@ void report_run_close(struct report_run *r) {
     timeline_close(r->timeline);
     report_memory_close(r->memory);
     report_profiles_close(r->profiles);
-    problems_free(&r->paths);
-    problems_free(&r->texts);
-    problems_free(&r->env_texts);
+    strlist_free(&r->paths);
+    strlist_free(&r->texts);
+    strlist_free(&r->env_texts);
     strbuf_free(&r->config);
     free(r->costs);
     free(r->model);

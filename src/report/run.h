@@ -1,5 +1,6 @@
-/* A finished run, opened again: its traces analysed anew, and beside them what its metrics.json and config.yaml remember
- * of the timed repeats, the model's costs, the environment, the answers. Written again, its files are the same.
+/* A finished run, opened again: its traces analysed anew, and beside them what its metrics.json and
+ * config.yaml remember of the timed repeats, the model's costs, the environment, the answers. Written
+ * again, its files are the same.
  *     struct report_run r;
  *     if (report_run_open(&r, operands, n, NULL, &err) < 0) ...
  *     report_write_all(dir, &r.in, &err);
@@ -9,7 +10,7 @@
 #define REPORT_RUN_H
 
 #include "analyze/analyze.h"
-#include "base/problems.h"
+#include "base/strlist.h"
 #include "report/report.h"
 
 struct report_run {
@@ -17,7 +18,7 @@ struct report_run {
     struct analysis analysis;
     struct report_input in;
     char *dir; /* the run folder; NULL: files were given */
-    struct problems paths;
+    struct strlist paths;
     struct analyze_input input; /* of the analysis, which borrows it */
     struct analyze_cost *costs;
     char *model;
@@ -25,7 +26,7 @@ struct report_run {
     struct report_memory *memory;     /* of metrics.json; NULL: there is none */
     struct report_profiles *profiles; /* of ncu.json; NULL: there is none */
     struct strbuf config;
-    struct problems texts, env_texts; /* owners of what `in` points to */
+    struct strlist texts, env_texts; /* owners of what `in` points to */
     struct report_kv *env;
     char *title;
 };
@@ -48,12 +49,13 @@ int report_run_open(struct report_run *r, const char *const *operands, size_t n,
 void report_run_analyze(struct report_run *r, const struct report_run_options *options);
 void report_run_close(struct report_run *r);
 
-/* A recorded request (input->one_run) is read again without what its program did before and after it: loading, warming
- * up. `tl` and `a` are replaced by the smaller ones, or stay. `input` must live on. */
-void report_keep_request(const struct problems *paths, const struct analyze_input *input,
-                         struct timeline **tl, struct analysis *a);
+/* A recorded request (input->one_run) is read again without what its program did before and after it:
+ * loading, warming up. `tl` and `a` are replaced by the smaller ones, or stay. `input` must live on. */
+void report_keep_request(const struct strlist *paths, const struct analyze_input *input, struct timeline **tl,
+                         struct analysis *a);
 
-/* What the traces themselves say that must be doubted: losses, damage, ends that are missing. Nothing twice. */
-void report_trace_problems(const struct timeline *tl, struct problems *list);
+/* What the traces themselves say that must be doubted: losses, damage, ends that are missing. Nothing
+ * twice. */
+void report_trace_problems(const struct timeline *tl, struct strlist *list);
 
 #endif

@@ -10,8 +10,8 @@ struct story_form {
 };
 extern const struct story_form story_html, story_markdown, story_plain;
 
-/* The question of a report in one sentence, the longest stage first: how long does it take, does the GPU work or wait, and how far
- * is it from what the hardware allows? Nothing where no stage has a time. */
+/* The question of a report in one sentence, the longest stage first: how long does it take, does the GPU
+ * work or wait, and how far is it from what the hardware allows? Nothing where no stage has a time. */
 void story_answer(const struct view *v, const struct story_form *form, struct strbuf *out);
 /* "No idle verdict for decode: ..."; nothing where there is one. */
 void story_refusal(const struct view_stage *s, const struct story_form *form, struct strbuf *out);

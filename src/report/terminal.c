@@ -11,7 +11,8 @@
 #include "report/text.h"
 #include "report/view.h"
 
-/* Breaks foreign text at blanks so that it stays inside `width`; lines after the first start with `indent` blanks. */
+/* Breaks foreign text at blanks so that it stays inside `width`; lines after the first start with `indent`
+ * blanks. */
 static void wrap(struct strbuf *out, const char *text, size_t at, size_t width, size_t indent) {
     struct strbuf clean = STRBUF_INIT;
     strbuf_add_printable(&clean, text, strlen(text));

@@ -1,7 +1,7 @@
 /* Numbers and foreign text for readers. A number that is not known prints as an en dash.
  *     strbuf_addf(out, "%s of %s", text_ms(busy).s, text_ms(wall).s);        -- lives to the end of the statement
- * Names, paths and answers come from outside: everything that goes into a document passes one of
- * the escapers, here or in base/html.h. */
+ * Names, paths and answers come from outside: everything that goes into a document passes one of the
+ * escapers, here or in base/html.h. */
 #ifndef REPORT_TEXT_H
 #define REPORT_TEXT_H
 

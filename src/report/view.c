@@ -17,7 +17,8 @@ static double share(double part, double whole) {
     return v >= 0 && v <= 1.001 ? fmin(v, 1) : NAN;
 }
 
-/* Only where all of the stage's kernels were recorded: a part of them has no place in figures of the whole. */
+/* Only where all of the stage's kernels were recorded: a part of them has no place in figures of the
+ * whole. */
 static void from_kernels(struct view_stage *s, const struct analysis_stage *t) {
     double devices = t->devices ? t->devices : 1;
     s->busy_ms = t->busy_ns.mean / 1e6 / devices;

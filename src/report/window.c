@@ -1,5 +1,5 @@
-/* Chooses a stretch, collects its slices track by track, and writes them as columns: starts as differences, so
- * that a slice costs about a dozen bytes. */
+/* Chooses a stretch, collects its slices track by track, and writes them as columns: starts as
+ * differences, so that a slice costs about a dozen bytes. */
 #include "report/window.h"
 
 #include <inttypes.h>
@@ -163,8 +163,8 @@ static bool is_stage_range(const struct window *w, size_t i) {
     return o != ANALYSIS_NONE && w->a->occurrences[o].range == i;
 }
 
-/* Python's own frames ("model.py(12): forward") bury the operators they call a dozen rows deep: where there are
- * operators, the frames are left out. */
+/* Python's own frames ("model.py(12): forward") bury the operators they call a dozen rows deep: where
+ * there are operators, the frames are left out. */
 static bool is_frame(const struct window *w, size_t i) {
     const char *name = timeline_text(w->tl, w->tl->ranges.name[i]);
     return w->tl->ranges.category[i] == TRACE_CATEGORY_USER && w->has_ops &&

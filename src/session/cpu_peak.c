@@ -19,8 +19,8 @@
 #include "base/util.h"
 #include "session/cpu_peak_kernels.h"
 
-/* The product of one thread: A [M][K] and B [K][N] packed into panels. A is 192 x 256 floats (192 KiB, second-level
- * cache), one panel of B 256 x 32 (32 KiB, first level), as in any good GEMM. */
+/* The product of one thread: A [M][K] and B [K][N] packed into panels. A is 192 x 256 floats (192 KiB,
+ * second-level cache), one panel of B 256 x 32 (32 KiB, first level), as in any good GEMM. */
 #define GEMM_M 192u
 #define GEMM_N 192u
 #define GEMM_K 256u

@@ -1,7 +1,7 @@
-/* What this CPU can do, measured: single-precision FLOP/s of a matrix product on all usable cores, and bytes/s of
- * reading memory that no cache holds. Measured once in a child process (it needs some 300 MB for a moment) and kept
- * in $XDG_CACHE_HOME/inferprof/cpu-peak.json under the CPU's name. A measurement that other programs disturbed is
- * used for want of a better one, but never kept. */
+/* What this CPU can do, measured: single-precision FLOP/s of a matrix product on all usable cores, and
+ * bytes/s of reading memory that no cache holds. Measured once in a child process (it needs some 300 MB
+ * for a moment) and kept in $XDG_CACHE_HOME/inferprof/cpu-peak.json under the CPU's name. A measurement
+ * that other programs disturbed is used for want of a better one, but never kept. */
 #ifndef SESSION_CPU_PEAK_H
 #define SESSION_CPU_PEAK_H
 

@@ -1,7 +1,7 @@
 #include "session/cpu_peak_kernels.h"
 
-/* Compilers turn these loops into vectors of the width each copy may use: 6 x 32 accumulators are 12 registers of
- * 16 floats, or are worked in two halves of 6 x 16 with registers of 8. */
+/* Compilers turn these loops into vectors of the width each copy may use: 6 x 32 accumulators are 12
+ * registers of 16 floats, or are worked in two halves of 6 x 16 with registers of 8. */
 typedef float vec8 __attribute__((vector_size(32), aligned(4)));
 typedef float vec16 __attribute__((vector_size(64), aligned(4)));
 typedef uint64_t words __attribute__((vector_size(64), aligned(8)));

@@ -1,4 +1,5 @@
-/* The inner matrix product behind cpu_peak.h, once for each instruction set, and the read sweep's inner loop. */
+/* The inner matrix product behind cpu_peak.h, once for each instruction set, and the read sweep's inner
+ * loop. */
 #ifndef SESSION_CPU_PEAK_KERNELS_H
 #define SESSION_CPU_PEAK_KERNELS_H
 

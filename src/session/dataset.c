@@ -46,7 +46,7 @@ static bool is_image_name(const char *name) {
            (strcasecmp(dot, ".png") == 0 || strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0);
 }
 
-static void open_samples(struct dataset *d, struct problems *problems) {
+static void open_samples(struct dataset *d, struct strlist *problems) {
     d->source = xstrdup("the sample pages inside inferprof");
     for (size_t i = 0; i < embed_files_n; i++) {
         const char *path = embed_files[i].path;
@@ -54,7 +54,7 @@ static void open_samples(struct dataset *d, struct problems *problems) {
         add_item(d, (struct dataset_item){
                         .name = xstrdup(path + 8), .max_new_tokens = -1, .embedded = &embed_files[i] });
     }
-    if (!d->n) problems_add(problems, "dataset.root=samples: this inferprof was built without sample pages");
+    if (!d->n) strlist_add(problems, "dataset.root=samples: this inferprof was built without sample pages");
 }
 
 int dataset_extract(struct dataset *d, const char *run_dir, struct err *err) {
@@ -103,7 +103,7 @@ static void sort_unique(struct dataset *d) {
     d->n = kept;
 }
 
-static void open_patterns(struct dataset *d, const struct settings *s, struct problems *problems) {
+static void open_patterns(struct dataset *d, const struct settings *s, struct strlist *problems) {
     const struct conf_node *list = s->dataset.fallback_patterns;
     size_t root = strlen(s->dataset.root);
     struct strbuf tried = STRBUF_INIT;
@@ -122,18 +122,18 @@ static void open_patterns(struct dataset *d, const struct settings *s, struct pr
     sort_unique(d);
     d->source = xasprintf("images of %s", s->dataset.root);
     if (!d->n)
-        problems_add(problems, "dataset.root=%s: no input there matches %s (dataset.fallback_patterns)",
-                     s->dataset.root, tried.len ? tried.buf : "[]");
+        strlist_add(problems, "dataset.root=%s: no input there matches %s (dataset.fallback_patterns)",
+                    s->dataset.root, tried.len ? tried.buf : "[]");
     strbuf_free(&tried);
 }
 
 /* One path a line, relative to the root; blank lines and # comments do not count. */
-static void open_filelist(struct dataset *d, const struct settings *s, struct problems *problems) {
+static void open_filelist(struct dataset *d, const struct settings *s, struct strlist *problems) {
     struct strbuf text = STRBUF_INIT;
     struct err err;
     size_t missing = 0, line_no = 0;
     if (file_read(s->dataset.subset_filelist, LARGEST_LIST, &text, &err) < 0) {
-        problems_add(problems, "dataset.subset_filelist: %s", err.msg);
+        strlist_add(problems, "dataset.subset_filelist: %s", err.msg);
         strbuf_free(&text);
         return;
     }
@@ -147,14 +147,14 @@ static void open_filelist(struct dataset *d, const struct settings *s, struct pr
         if (access(path, R_OK) == 0)
             add_image(d, line, path);
         else if (missing++ < NAMED_MISSING)
-            problems_add(problems, "%s:%zu: %s: %s", s->dataset.subset_filelist, line_no, path,
-                         strerror(errno));
+            strlist_add(problems, "%s:%zu: %s: %s", s->dataset.subset_filelist, line_no, path,
+                        strerror(errno));
         free(path);
     }
     if (missing > NAMED_MISSING)
-        problems_add(problems, "%s: %zu more files are missing under %s", s->dataset.subset_filelist,
-                     missing - NAMED_MISSING, s->dataset.root);
-    if (!d->n && !missing) problems_add(problems, "%s: names no file", s->dataset.subset_filelist);
+        strlist_add(problems, "%s: %zu more files are missing under %s", s->dataset.subset_filelist,
+                    missing - NAMED_MISSING, s->dataset.root);
+    if (!d->n && !missing) strlist_add(problems, "%s: names no file", s->dataset.subset_filelist);
     d->source = xasprintf("pages of %s listed in %s", s->dataset.root, s->dataset.subset_filelist);
     strbuf_free(&text);
 }
@@ -182,16 +182,16 @@ static int read_prompt(struct dataset *d, const struct settings *s, const json_t
     return rc;
 }
 
-static void open_prompts(struct dataset *d, const struct settings *s, struct problems *problems) {
+static void open_prompts(struct dataset *d, const struct settings *s, struct strlist *problems) {
     const char *path = s->dataset.prompts;
     if (!path) {
-        problems_add(problems, "dataset.prompts is not set: a file with one {\"prompt\": \"...\"} a line");
+        strlist_add(problems, "dataset.prompts is not set: a file with one {\"prompt\": \"...\"} a line");
         return;
     }
     struct strbuf text = STRBUF_INIT;
     struct err err;
     if (file_read(path, LARGEST_LIST, &text, &err) < 0) {
-        problems_add(problems, "dataset.prompts: %s", err.msg);
+        strlist_add(problems, "dataset.prompts: %s", err.msg);
         strbuf_free(&text);
         return;
     }
@@ -203,23 +203,23 @@ static void open_prompts(struct dataset *d, const struct settings *s, struct pro
         json_t *o = jsonr_load_text(line, strlen(line), "prompt", &err);
         int rc = o ? read_prompt(d, s, o, line_no, &err) : -1;
         json_decref(o);
-        if (rc < 0 && bad++ < NAMED_MISSING) problems_add(problems, "%s:%zu: %s", path, line_no, err.msg);
+        if (rc < 0 && bad++ < NAMED_MISSING) strlist_add(problems, "%s:%zu: %s", path, line_no, err.msg);
     }
-    if (!d->n && !bad) problems_add(problems, "%s: holds no prompt", path);
+    if (!d->n && !bad) strlist_add(problems, "%s: holds no prompt", path);
     d->source = xasprintf("prompts of %s", path);
     strbuf_free(&text);
 }
 
-void dataset_open(struct dataset *d, const struct settings *s, struct problems *problems) {
+void dataset_open(struct dataset *d, const struct settings *s, struct strlist *problems) {
     *d = (struct dataset){ 0 };
     if (strcmp(s->dataset.kind, "prompts") == 0)
         open_prompts(d, s, problems);
     else if (!s->dataset.root)
-        problems_add(problems, "dataset.root is not set: give dataset.root=DIR, or dataset=samples");
+        strlist_add(problems, "dataset.root is not set: give dataset.root=DIR, or dataset=samples");
     else if (strcmp(s->dataset.root, "samples") == 0)
         open_samples(d, problems);
     else if (!file_is_dir(s->dataset.root))
-        problems_add(problems, "dataset.root=%s: no such folder", s->dataset.root);
+        strlist_add(problems, "dataset.root=%s: no such folder", s->dataset.root);
     else if (s->dataset.subset_filelist)
         open_filelist(d, s, problems);
     else

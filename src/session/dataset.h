@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/problems.h"
+#include "base/strlist.h"
 #include "base/strbuf.h"
 #include "conf/settings.h"
 
@@ -40,7 +40,7 @@ struct dataset {
     char *source; /* "images of /data", for people */
 };
 
-void dataset_open(struct dataset *d, const struct settings *s, struct problems *problems);
+void dataset_open(struct dataset *d, const struct settings *s, struct strlist *problems);
 void dataset_free(struct dataset *d);
 void dataset_order(struct dataset *d, const struct settings *s, size_t repeats);
 int dataset_extract(struct dataset *d, const char *run_dir, struct err *err);

@@ -29,11 +29,11 @@ static void take_cpu(struct device_choice *out) {
     *out = (struct device_choice){ .index = -1, .name = "cpu", .label = "cpu" };
 }
 
-static void absent(const char *want, const struct nvml_inventory *inv, struct problems *problems) {
+static void absent(const char *want, const struct nvml_inventory *inv, struct strlist *problems) {
     struct strbuf have = STRBUF_INIT;
     list_devices(inv, &have);
-    problems_add(problems, "device=%s: not here; there %s %s, and cpu", want, inv->ngpus == 1 ? "is" : "are",
-                 have.buf);
+    strlist_add(problems, "device=%s: not here; there %s %s, and cpu", want, inv->ngpus == 1 ? "is" : "are",
+                have.buf);
     strbuf_free(&have);
 }
 
@@ -59,10 +59,10 @@ static bool looks_like_gpu(const char *want) {
 }
 
 static void choose_gpu(const struct settings *s, const struct nvml_inventory *inv, const char *why_none,
-                       struct device_choice *out, struct problems *problems) {
+                       struct device_choice *out, struct strlist *problems) {
     const char *want = s->device;
     if (!inv || !inv->ngpus) {
-        problems_add(
+        strlist_add(
             problems,
             "device=%s: this machine has no NVIDIA GPU that can be used (%s); run on the CPU with device=cpu",
             want, inv ? "NVML lists none" : why_none);
@@ -82,35 +82,35 @@ static void choose_gpu(const struct settings *s, const struct nvml_inventory *in
         snprintf(out->label, sizeof out->label, "MIG");
     }
     if (!engine_can(s, "cuda"))
-        problems_add(
+        strlist_add(
             problems,
             "device=%s: engine %s runs on the CPU only; use device=cpu, or an engine for GPUs (engine=hf)",
             want, s->engine.name);
 }
 
 void device_choose(const struct settings *s, const struct nvml_inventory *inv, const char *why_none,
-                   struct device_choice *out, struct problems *problems) {
+                   struct device_choice *out, struct strlist *problems) {
     take_cpu(out);
     if (strcmp(s->device, "auto") == 0) {
         if (engine_can(s, "cuda") && inv && inv->ngpus) {
             take_gpu(inv, 0, out);
             if (inv->ngpus > 1)
-                snprintf(
-                    out->note, sizeof out->note,
-                    "%zu GPUs are here and none was chosen: cuda:0 (%.80s) is taken; device=cuda:N changes it",
-                    inv->ngpus, inv->gpus[0].name);
+                snprintf(out->note, sizeof out->note,
+                         "%zu GPUs are here and none was chosen: cuda:0 (%.80s) is taken; device=cuda:N "
+                         "changes it",
+                         inv->ngpus, inv->gpus[0].name);
         } else if (!engine_can(s, "cpu")) {
-            problems_add(problems, "engine %s needs a GPU, and there is none (%s)", s->engine.name,
-                         inv ? "NVML lists none" : why_none);
+            strlist_add(problems, "engine %s needs a GPU, and there is none (%s)", s->engine.name,
+                        inv ? "NVML lists none" : why_none);
         }
     } else if (strcmp(s->device, "cpu") == 0) {
         if (!engine_can(s, "cpu"))
-            problems_add(problems, "device=cpu: engine %s does not run on a CPU; use engine=native",
-                         s->engine.name);
+            strlist_add(problems, "device=cpu: engine %s does not run on a CPU; use engine=native",
+                        s->engine.name);
     } else if (looks_like_gpu(s->device)) {
         choose_gpu(s, inv, why_none, out, problems);
     } else {
-        problems_add(problems, "device=%s: expected cpu, cuda:N, a GPU UUID (GPU-...) or a MIG id (MIG-...)",
-                     s->device);
+        strlist_add(problems, "device=%s: expected cpu, cuda:N, a GPU UUID (GPU-...) or a MIG id (MIG-...)",
+                    s->device);
     }
 }

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "base/problems.h"
+#include "base/strlist.h"
 #include "conf/settings.h"
 #include "session/nvml.h"
 
@@ -19,6 +19,6 @@ struct device_choice {
 
 /* `inventory` NULL: no NVML here, `why_none` says why. Adds to problems what stands against it. */
 void device_choose(const struct settings *s, const struct nvml_inventory *inventory, const char *why_none,
-                   struct device_choice *out, struct problems *problems);
+                   struct device_choice *out, struct strlist *problems);
 
 #endif

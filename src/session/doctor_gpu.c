@@ -84,11 +84,11 @@ static void check_cupti(struct doctor *d) {
         free(pattern);
         if (ok) return;
     }
-    doctor_add(
-        d, "CUPTI", DOCTOR_MISSING,
-        "programs that bring their own (PyTorch does) are profiled all the same; else install the CUDA toolkit or the "
-        "Python package nvidia-cuda-cupti",
-        "libcupti.so.13 and .12 are in none of the usual places");
+    doctor_add(d, "CUPTI", DOCTOR_MISSING,
+               "programs that bring their own (PyTorch does) are profiled all the same; else install the "
+               "CUDA toolkit or the "
+               "Python package nvidia-cuda-cupti",
+               "libcupti.so.13 and .12 are in none of the usual places");
 }
 
 static void check_gpus(struct doctor *d, const struct nvml_inventory *gpus) {
@@ -132,11 +132,11 @@ static void check_counters(struct doctor *d) {
     else if (is_admin())
         doctor_add(d, "counters", DOCTOR_OK, NULL, "for administrators, which this process is");
     else
-        doctor_add(
-            d, "counters", DOCTOR_LIMITED,
-            "as root: echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' > /etc/modprobe.d/nvidia-profiling.conf and "
-            "reboot; in a container: --cap-add=SYS_ADMIN. Kernels are recorded without them",
-            "for administrators only (ERR_NVGPUCTRPERM)");
+        doctor_add(d, "counters", DOCTOR_LIMITED,
+                   "as root: echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' > "
+                   "/etc/modprobe.d/nvidia-profiling.conf and "
+                   "reboot; in a container: --cap-add=SYS_ADMIN. Kernels are recorded without them",
+                   "for administrators only (ERR_NVGPUCTRPERM)");
 }
 
 void doctor_gpu(struct doctor *d) {

@@ -1,5 +1,5 @@
-/* A running engine with its model loaded. Requests are JSON objects (docs/engine.md); the client numbers them,
- * keeps to the limits, and tells the ways apart in which an engine can fail.
+/* A running engine with its model loaded. Requests are JSON objects (docs/engine.md); the client numbers
+ * them, keeps to the limits, and tells the ways apart in which an engine can fail.
  *     struct engine_client *c = engine_client_open(&options, &info, &err);     -- started, greeted, loaded
  *     switch (engine_client_infer(c, request, &answer, &err)) ...
  *     engine_client_close(c);                                                  -- says bye; NULL is fine */

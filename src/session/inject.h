@@ -1,5 +1,5 @@
-/* The environment that makes a program load the collector: what CUDA and NVTX look for, and the collector's own
- * settings. Children of the program inherit it.
+/* The environment that makes a program load the collector: what CUDA and NVTX look for, and the
+ * collector's own settings. Children of the program inherit it.
  *     struct inject_env env;
  *     if (inject_env_make(&env, &options, &err) < 0) ...
  *     spawn_options.set = env.set;

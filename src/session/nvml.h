@@ -1,5 +1,6 @@
-/* Power, clocks, temperature, throttle reasons and energy of every GPU, asked of NVML from this process; the
- * profiled one is left alone. libnvidia-ml.so.1 is found at run time. What a GPU does not answer is unknown.
+/* Power, clocks, temperature, throttle reasons and energy of every GPU, asked of NVML from this process;
+ * the profiled one is left alone. libnvidia-ml.so.1 is found at run time. What a GPU does not answer is
+ * unknown.
  *     struct nvml_sampler *s = nvml_sampler_start("run/trace/nvml.ipt", 100, &err);    -- NULL: see err
  *     ...
  *     nvml_sampler_stop(s, &err);                                                      -- NULL does nothing */

@@ -1,5 +1,5 @@
-/* The calls of libnvidia-ml.so.1 that we use, as a table filled at run time. Declared here in our own words, so
- * that nothing of NVIDIA's is needed to build. */
+/* The calls of libnvidia-ml.so.1 that we use, as a table filled at run time. Declared here in our own
+ * words, so that nothing of NVIDIA's is needed to build. */
 #ifndef SESSION_NVML_API_H
 #define SESSION_NVML_API_H
 

@@ -1,5 +1,6 @@
-/* The energy counter of one GPU: read before and after a piece of work, it says what the GPU took for it. One call of
- * NVML from this process each time, nothing in between. NVML renews the counter every 20 to 100 ms.
+/* The energy counter of one GPU: read before and after a piece of work, it says what the GPU took for it.
+ * One call of NVML from this process each time, nothing in between. NVML renews the counter every 20 to
+ * 100 ms.
  *     struct nvml_meter *m = nvml_meter_open("GPU-0a1b...", &err);      -- NULL: this GPU has none
  *     double before = nvml_meter_joules(m);
  *     nvml_meter_close(m);                                              -- NULL does nothing */

@@ -49,8 +49,8 @@ static void note_interrupt(struct run *r, const char *during) {
     r->out->interrupted = interrupt_signal();
     log_warn("%s: the step in progress (%s) is given up, the report is written from what there is",
              strsignal(r->out->interrupted), during);
-    problems_add(&r->out->problems, "The run was ended by %s during %s.", strsignal(r->out->interrupted),
-                 during);
+    strlist_add(&r->out->problems, "The run was ended by %s during %s.", strsignal(r->out->interrupted),
+                during);
 }
 
 /* ---- starting the engine */
@@ -74,7 +74,7 @@ static void add_collector(struct run *r) {
     }
     if (s->profiling.gemm_shapes) o.what |= INJECT_GEMMS;
     if (inject_env_make(&env, &o, &err) < 0) {
-        problems_add(&r->out->problems, "GPU kernels were not recorded: %s", err.msg);
+        strlist_add(&r->out->problems, "GPU kernels were not recorded: %s", err.msg);
         log_warn("GPU kernels will not be recorded: %s", err.msg);
         return;
     }
@@ -139,7 +139,7 @@ static void stop_engine(struct run *r) {
 static void give_up(struct run *r, const char *fmt, const char *why) {
     r->out->gave_up = true;
     log_error(fmt, why);
-    problems_add(&r->out->problems, fmt, why);
+    strlist_add(&r->out->problems, fmt, why);
 }
 
 /* Rounds with the answers thrown away. -1: the engine is gone (or we are stopped). */
@@ -160,12 +160,12 @@ static int warm_up(struct run *r, const char *why) {
     if (result == ENGINE_STOPPED) note_interrupt(r, "warm-up");
     if (result == ENGINE_NO) {
         log_warn("warm-up: %s", err.msg);
-        problems_add(&r->out->problems, "Warm-up did not work: %s", err.msg);
+        strlist_add(&r->out->problems, "Warm-up did not work: %s", err.msg);
         return 0;
     }
     if (result == ENGINE_BROKEN) {
         log_warn("warm-up: %s", err.msg);
-        problems_add(&r->out->problems, "Warm-up: %s", err.msg);
+        strlist_add(&r->out->problems, "Warm-up: %s", err.msg);
         stop_engine(r);
     }
     r->out->warmup_ms = ms;
@@ -215,7 +215,7 @@ static void infer(struct run *r, struct session_repeat *to, json_t *request, con
     }
     to->error = xstrdup(err.msg);
     log_warn("%s failed: %s", what, err.msg);
-    problems_add(&r->out->problems, "%c%s failed: %s", what[0] & ~0x20, what + 1, err.msg);
+    strlist_add(&r->out->problems, "%c%s failed: %s", what[0] & ~0x20, what + 1, err.msg);
     if (result == ENGINE_BROKEN) restart(r);
 }
 
@@ -237,12 +237,12 @@ static struct watchers start_watchers(struct run *r) {
          *counters = xasprintf("%s/counters.ipt", r->plan->trace_dir);
     if (r->plan->device->cuda && s->hardware.power) {
         w.power = nvml_sampler_start(power, (unsigned)s->hardware.power_interval_ms, &err);
-        if (!w.power) problems_add(&r->out->problems, "Power and clocks were not sampled: %s", err.msg);
+        if (!w.power) strlist_add(&r->out->problems, "Power and clocks were not sampled: %s", err.msg);
     }
     if (r->plan->device->cuda && s->profiling.counters) {
         w.counters =
             counters_start(counters, (unsigned)s->profiling.counter_interval_us, r->plan->device->id, &err);
-        if (!w.counters) problems_add(&r->out->problems, "Hardware counters were not sampled: %s", err.msg);
+        if (!w.counters) strlist_add(&r->out->problems, "Hardware counters were not sampled: %s", err.msg);
     }
     free(power);
     free(counters);
@@ -372,7 +372,7 @@ static void add_line(struct strbuf *lines, json_t *request, const char *op) {
 }
 
 void session_replay(const struct session_plan *plan, const char *trace, struct strbuf *lines,
-                    struct problems *env) {
+                    struct strlist *env) {
     struct session_result nothing = { 0 };
     struct run r = { .plan = plan, .s = plan->settings, .out = &nothing };
     const struct dataset *d = plan->dataset;
@@ -390,7 +390,7 @@ void session_replay(const struct session_plan *plan, const char *trace, struct s
              "infer");
     add_line(lines, json_object(), "bye");
     make_env(&r, false);
-    for (size_t i = 0; i < r.env.n && r.env.v[i]; i++) problems_add(env, "%s", r.env.v[i]);
+    for (size_t i = 0; i < r.env.n && r.env.v[i]; i++) strlist_add(env, "%s", r.env.v[i]);
     clear_env(&r);
     free(r.env.v);
     free(r.owned.v);
@@ -405,6 +405,6 @@ void session_result_free(struct session_result *r) {
         free(r->repeats[i].error);
     }
     free(r->repeats);
-    problems_free(&r->problems);
+    strlist_free(&r->problems);
     *r = (struct session_result){ 0 };
 }

@@ -1,6 +1,7 @@
-/* The run itself: warm-up, a representative inference with everything recorded, then the timed repeats with
- * nothing on but the clocks. The engine may fail at any point: what it failed at is marked, it is started again,
- * and the run goes on; when it fails again without one good answer between, the run ends with what there is.
+/* The run itself: warm-up, a representative inference with everything recorded, then the timed repeats
+ * with nothing on but the clocks. The engine may fail at any point: what it failed at is marked, it is
+ * started again, and the run goes on; when it fails again without one good answer between, the run ends
+ * with what there is.
  *     struct session_result r;
  *     session_run(&plan, &r);
  *     ... r.repeats[i].answer ... r.problems ...
@@ -11,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/problems.h"
+#include "base/strlist.h"
 #include "base/strbuf.h"
 #include "conf/settings.h"
 #include "session/dataset.h"
@@ -44,17 +45,18 @@ struct session_result {
     struct session_repeat *repeats; /* [nrepeats], as planned */
     size_t nrepeats, done, failed;
     unsigned restarts;
-    int interrupted;          /* signal; 0: none */
-    bool gave_up;             /* the engine could not be kept running */
-    uint64_t engine_ns;       /* spent in the engine or waiting for it */
-    struct problems problems; /* what went wrong, for the report */
+    int interrupted;         /* signal; 0: none */
+    bool gave_up;            /* the engine could not be kept running */
+    uint64_t engine_ns;      /* spent in the engine or waiting for it */
+    struct strlist problems; /* what went wrong, for the report */
 };
 
 void session_run(const struct session_plan *plan, struct session_result *out);
-/* The representative run for somebody else to repeat: the lines that the engine is sent, from hello to bye, and the
- * environment it gets, without the collector. `trace`: the file that receives the engine's own records. */
+/* The representative run for somebody else to repeat: the lines that the engine is sent, from hello to
+ * bye, and the environment it gets, without the collector. `trace`: the file that receives the engine's
+ * own records. */
 void session_replay(const struct session_plan *plan, const char *trace, struct strbuf *lines,
-                    struct problems *env);
+                    struct strlist *env);
 void session_result_free(struct session_result *r);
 
 #endif

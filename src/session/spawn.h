@@ -6,7 +6,8 @@
  *     if (spawn_start(&s, &o, &err) < 0) ...          -- also when the program cannot be executed
  *     int status = spawn_wait(&s);                    -- as a shell would say it: 128 + n after signal n
  * From start to wait SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are held back from the calling
- * thread, and wait hands them on. A Ctrl-C at a terminal reaches the program by itself and is not sent twice. */
+ * thread, and wait hands them on. A Ctrl-C at a terminal reaches the program by itself and is not sent
+ * twice. */
 #ifndef SESSION_SPAWN_H
 #define SESSION_SPAWN_H
 

@@ -1,5 +1,5 @@
-/* Inside of the timeline builder, shared by the files of this folder: columns that grow, and the steps that turn
- * them into a timeline (devices.c, link.c, nest.c, finish.c). */
+/* Inside of the timeline builder, shared by the files of this folder: columns that grow, and the steps
+ * that turn them into a timeline (devices.c, link.c, nest.c, finish.c). */
 #ifndef TIMELINE_BUILD_H
 #define TIMELINE_BUILD_H
 

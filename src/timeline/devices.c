@@ -1,4 +1,5 @@
-/* What meta records say of processes, threads, streams and devices, and which of them are one and the same. */
+/* What meta records say of processes, threads, streams and devices, and which of them are one and the
+ * same. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

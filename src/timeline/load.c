@@ -1,4 +1,5 @@
-/* Trace files into a timeline: record by record, texts renumbered, what a file lost or damaged kept in mind. */
+/* Trace files into a timeline: record by record, texts renumbered, what a file lost or damaged kept in
+ * mind. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* Which range is innermost: of all ranges open at a moment on a thread, the one that started last. Ranges and
- * events are both sorted by start, so one sweep with a stack a thread answers it for all of them. A range that
- * ended under one still open stays in the stack until it comes to the top: ranges may cross. */
+/* Which range is innermost: of all ranges open at a moment on a thread, the one that started last. Ranges
+ * and events are both sorted by start, so one sweep with a stack a thread answers it for all of them. A
+ * range that ended under one still open stays in the stack until it comes to the top: ranges may cross. */
 #include <stdlib.h>
 
 #include "base/die.h"

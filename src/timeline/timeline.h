@@ -3,10 +3,11 @@
  *     struct timeline *tl = timeline_load(paths, n, &err);        -- NULL: no file could be used, err says why
  *     for (size_t i = 0; i < tl->kernels.n; i++) use(tl->kernels.start_ns[i], ...);
  *     timeline_close(tl);
- * Records are columns. Kernels and copies are sorted by (device, start), everything else by start. Numbers of other
- * records are indices into their columns; TIMELINE_NONE means none. Texts are numbers for timeline_text(); 0 is the
- * empty text. Times are ns on the clock of the files. A timeline is never changed once it is loaded: any number
- * of threads may read it. Memory is about 40 bytes a kernel, 36 a launch, 40 a range. */
+ * Records are columns. Kernels and copies are sorted by (device, start), everything else by start. Numbers
+ * of other records are indices into their columns; TIMELINE_NONE means none. Texts are numbers for
+ * timeline_text(); 0 is the empty text. Times are ns on the clock of the files. A timeline is never
+ * changed once it is loaded: any number of threads may read it. Memory is about 40 bytes a kernel, 36 a
+ * launch, 40 a range. */
 #ifndef TIMELINE_TIMELINE_H
 #define TIMELINE_TIMELINE_H
 
@@ -97,7 +98,8 @@ struct timeline_tokens { /* sorted by time */
     const uint8_t *kind; /* enum trace_token_kind */
 };
 
-/* Devices are the same when their uuid is; without uuids, when host, rank, number and name agree. 0: unknown. */
+/* Devices are the same when their uuid is; without uuids, when host, rank, number and name agree. 0:
+ * unknown. */
 struct timeline_device {
     uint32_t name, uuid;
     uint32_t index; /* its number in the first file that named it */
@@ -171,8 +173,9 @@ struct timeline {
 };
 
 struct timeline *timeline_load(const char *const *paths, size_t n, struct err *err);
-/* Only the ranges that reach into [from, to) and the launches, kernels, copies, synchronisations and GEMMs that begin in
- * it: what a program did before and after is counted (cut_kernels) and left out. Samples, power and tokens stay. */
+/* Only the ranges that reach into [from, to) and the launches, kernels, copies, synchronisations and GEMMs
+ * that begin in it: what a program did before and after is counted (cut_kernels) and left out. Samples,
+ * power and tokens stay. */
 struct timeline *timeline_load_between(const char *const *paths, size_t n, uint64_t from_ns, uint64_t to_ns,
                                        struct err *err);
 void timeline_close(struct timeline *tl);                            /* NULL is fine */
@@ -185,8 +188,8 @@ const char *timeline_meta_value(const struct timeline *tl, const char *key); /* 
  *     timeline_builder_meta(b, "device.0.sms", "132");
  *     timeline_builder_kernel(b, &(struct trace_kernel){ .name = timeline_builder_text(b, "gemm"), ... }, 1);
  *     struct timeline *tl = timeline_builder_finish(b);            -- frees b
- * Records are those of trace/format.h with texts from timeline_builder_text(). Devices that are named by a record
- * but by no meta exist without limits. */
+ * Records are those of trace/format.h with texts from timeline_builder_text(). Devices that are named by a
+ * record but by no meta exist without limits. */
 struct timeline_builder;
 struct timeline_builder *timeline_builder_open(void);
 void timeline_builder_process(struct timeline_builder *b, const char *path);

@@ -41,7 +41,8 @@ struct trace_file_header {
 };
 _Static_assert(sizeof(struct trace_file_header) == TRACE_FILE_HEADER_BYTES, "file header is 32 bytes");
 
-/* Sealed with the file's id, so that a chunk of another trace, carried inside this one as text, never passes. */
+/* Sealed with the file's id, so that a chunk of another trace, carried inside this one as text, never
+ * passes. */
 static inline uint32_t trace_chunk_crc(const struct trace_chunk_header *h, const void *payload,
                                        uint64_t file_id) {
     uint32_t crc = crc32_update(0, &file_id, sizeof file_id);

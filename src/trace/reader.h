@@ -7,8 +7,9 @@
  *     trace_batch_free(&b);
  *     trace_reader_close(r);
  * Opening checks the checksum of every chunk; only sound ones are listed. Chunks are independent: several
- * threads may decode from one reader, each with a batch of its own. A batch's records live until its next use.
- * A file whose writer learnt the base of its clock late says so in the meta clock.offset_ns; times come with it added. */
+ * threads may decode from one reader, each with a batch of its own. A batch's records live until its next
+ * use. A file whose writer learnt the base of its clock late says so in the meta clock.offset_ns; times
+ * come with it added. */
 #ifndef TRACE_READER_H
 #define TRACE_READER_H
 

@@ -116,7 +116,8 @@ struct column {
     struct bytes data;
 };
 
-/* The columns we know, in rising order; those of a newer version are stepped over. Returns how many, or -1. */
+/* The columns we know, in rising order; those of a newer version are stepped over. Returns how many, or
+ * -1. */
 static int split_columns(const struct trace_schema *s, struct bytes in, struct column *out, struct err *err) {
     unsigned last = 0;
     int n = 0;
@@ -152,7 +153,8 @@ static bool is_fixed(const struct column *c) {
     return c->encoding == TRACE_ENC_CONST && c->field->type != TRACE_FIELD_AFTER;
 }
 
-/* Most columns of a chunk hold one value, or are not there: those make a template, laid down once a record. */
+/* Most columns of a chunk hold one value, or are not there: those make a template, laid down once a
+ * record. */
 static int lay_template(const struct trace_schema *s, struct column *columns, int ncolumns, size_t n,
                         uint8_t *out, struct err *err) {
     uint64_t value;

@@ -9,7 +9,8 @@
 #include "base/util.h"
 #include "trace/writer.h"
 
-/* The writer drops what does not fit its memory instead of waiting: it is given time after so many records. */
+/* The writer drops what does not fit its memory instead of waiting: it is given time after so many
+ * records. */
 #define RECORDS_A_FLUSH 20000
 #define FLUSH_MS 60000
 

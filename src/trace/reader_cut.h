@@ -2,8 +2,8 @@
  *     struct trace_cut cut = { .anonymous = true };
  *     trace_cut_find(in, "prefill", &cut)          -- the last range of that name
  *     trace_cut_file(in, "out.ipt", &cut, &err)
- * Kept are records that start within [from, to) and ranges that touch it, shortened to it. What describes the whole (meta,
- * losses) is kept as it is; a meta record `cut` says that this is a part. */
+ * Kept are records that start within [from, to) and ranges that touch it, shortened to it. What describes
+ * the whole (meta, losses) is kept as it is; a meta record `cut` says that this is a part. */
 #ifndef TRACE_READER_CUT_H
 #define TRACE_READER_CUT_H
 

@@ -10,7 +10,7 @@
 
 static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-static bool listed(const struct problems *paths, const char *path) {
+static bool listed(const struct strlist *paths, const char *path) {
     struct stat a, b;
     if (stat(path, &a) < 0) return false; /* whoever opens it says why */
     for (size_t i = 0; i < paths->n; i++)
@@ -19,7 +19,7 @@ static bool listed(const struct problems *paths, const char *path) {
 }
 
 /* false: there is none in it, new or not. */
-static bool add_folder(struct problems *paths, const char *dir) {
+static bool add_folder(struct strlist *paths, const char *dir) {
     DIR *d = opendir(dir);
     size_t first = paths->n;
     bool any = false;
@@ -27,7 +27,7 @@ static bool add_folder(struct problems *paths, const char *dir) {
         if (!file_has_ending(e->d_name, ".ipt")) continue;
         char *path = file_join(dir, e->d_name);
         any = true;
-        if (!listed(paths, path)) problems_add(paths, "%s", path);
+        if (!listed(paths, path)) strlist_add(paths, "%s", path);
         free(path);
     }
     if (d) closedir(d);
@@ -35,9 +35,9 @@ static bool add_folder(struct problems *paths, const char *dir) {
     return any;
 }
 
-bool trace_files_add(struct problems *paths, const char *operand) {
+bool trace_files_add(struct strlist *paths, const char *operand) {
     if (!file_is_dir(operand)) {
-        if (!listed(paths, operand)) problems_add(paths, "%s", operand);
+        if (!listed(paths, operand)) strlist_add(paths, "%s", operand);
         return true;
     }
     char *inner = file_join(operand, "trace");

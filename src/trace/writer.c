@@ -216,7 +216,8 @@ static struct block *take_queue(struct trace_writer *w) { /* with queue_lock hel
     return list;
 }
 
-/* Half-full blocks go through the queue like full ones, so that one never overtakes an earlier block of its shard. */
+/* Half-full blocks go through the queue like full ones, so that one never overtakes an earlier block of
+ * its shard. */
 static void write_open_blocks(struct trace_writer *w) {
     for (unsigned i = 0; i < w->nshards; i++) {
         struct shard *s = &w->shards[i];
@@ -344,7 +345,8 @@ static int start_thread(struct trace_writer *w) {
     return rc;
 }
 
-/* The header is written by the caller's thread, and a file-size limit speaks by SIGXFSZ: the host must not hear it. */
+/* The header is written by the caller's thread, and a file-size limit speaks by SIGXFSZ: the host must not
+ * hear it. */
 static int open_file(struct trace_writer *w, const char *path, const struct trace_writer_options *o,
                      struct err *err) {
     sigset_t limit, old, waiting;
@@ -406,8 +408,8 @@ int trace_writer_close(struct trace_writer *w, struct err *err) {
     return 0;
 }
 
-/* The thread does not exist in the child and the locks may be held by nobody: only the file's own things are ours
- * to let go. The rest is a copy-on-write twin of the parent's and goes with the process. */
+/* The thread does not exist in the child and the locks may be held by nobody: only the file's own things
+ * are ours to let go. The rest is a copy-on-write twin of the parent's and goes with the process. */
 void trace_writer_abandon(struct trace_writer *w) {
     if (w) writer_file_close(&w->file);
 }

@@ -39,8 +39,8 @@ void trace_writer_abandon(struct trace_writer *w);
  * (false). */
 bool trace_writer_flush(struct trace_writer *w, uint32_t timeout_ms);
 
-/* Number of a text, the same for equal texts; 0 for the empty one, and when the string memory is spent. Texts over
- * 60,000 bytes are cut. */
+/* Number of a text, the same for equal texts; 0 for the empty one, and when the string memory is spent.
+ * Texts over 60,000 bytes are cut. */
 uint32_t trace_writer_string(struct trace_writer *w, const char *text, size_t len);
 uint32_t trace_writer_str(struct trace_writer *w, const char *text); /* NULL: 0 */
 

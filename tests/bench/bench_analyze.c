@@ -1,5 +1,5 @@
-/* Ten million kernels, their launches and a million operators: building the timeline, then analysing it. Three streams
- * overlap, and records arrive by buffer, not in order, as a collector writes them. */
+/* Ten million kernels, their launches and a million operators: building the timeline, then analysing it.
+ * Three streams overlap, and records arrive by buffer, not in order, as a collector writes them. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Ten million kernels of 240 classes under a million samples of six metrics: what fitting takes, and whether it finds the
- * rates the samples were made of. */
+/* Ten million kernels of 240 classes under a million samples of six metrics: what fitting takes, and
+ * whether it finds the rates the samples were made of. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,10 +71,10 @@ int main(void) {
             worst = MAX(worst, off);
             sum += fit.error[m * (CLASSES + 1) + c];
         }
-    printf(
-        "%u kernels of %u classes, %u samples, %u metrics: fitted in %.2f s; largest error %.2f points, mean standard "
-        "error %.2f\n",
-        KERNELS, CLASSES, SAMPLES, METRICS, took, worst, sum / (CLASSES * METRICS));
+    printf("%u kernels of %u classes, %u samples, %u metrics: fitted in %.2f s; largest error %.2f points, "
+           "mean standard "
+           "error %.2f\n",
+           KERNELS, CLASSES, SAMPLES, METRICS, took, worst, sum / (CLASSES * METRICS));
     counter_fit_free(&fit);
     free(l.start);
     free(l.end);

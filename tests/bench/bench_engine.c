@@ -163,8 +163,8 @@ static struct operands make_operands(const struct gemm_case *c) {
     return v;
 }
 
-/* Threads that have nothing to do spin for a while, OpenBLAS's for 30 ms and more: whoever comes next would share
- * the cores with them. */
+/* Threads that have nothing to do spin for a while, OpenBLAS's for 30 ms and more: whoever comes next
+ * would share the cores with them. */
 static void let_threads_sleep(void) { usleep(60000); }
 
 /* In turns, so that a busy moment of the machine hits all three. */

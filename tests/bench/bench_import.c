@@ -1,5 +1,5 @@
-/* How fast a Kineto trace is read: the parser alone, the whole import on one core, Python's json.load and Holistic Trace
- * Analysis on the same text.
+/* How fast a Kineto trace is read: the parser alone, the whole import on one core, Python's json.load and
+ * Holistic Trace Analysis on the same text.
  *     bench_import [FILE]          without a file: events like those of torch.profiler, made here, 200 MB */
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,35 +35,42 @@ static void make_events(struct strbuf *out, size_t bytes) {
     strbuf_addstr(out, "{\"schemaVersion\": 1, \"traceEvents\": [\n");
     for (unsigned i = 0; out->len < bytes; i++) {
         unsigned long long ts = 1700000000000000ull + i * 10ull;
-        strbuf_addf(
-            out,
-            "  {\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"aten::linear\", \"pid\": 77, \"tid\": 77, \"ts\": %llu.125, "
-            "\"dur\": 8.500, \"args\": {\"External id\": %u, \"Record function id\": 0, \"Concrete Inputs\": [\"\", \"\", \"\"], "
-            "\"Input type\": [\"c10::BFloat16\", \"c10::BFloat16\", \"\"], \"Input Strides\": [[4096, 1], [4096, 1], []], "
-            "\"Input Dims\": [[%u, 4096], [12288, 4096], []], \"Ev Idx\": %u}},\n",
-            ts, i, 1 + i % 512, i);
-        strbuf_addf(
-            out,
-            "  {\"ph\": \"X\", \"cat\": \"cuda_runtime\", \"name\": \"cudaLaunchKernel\", \"pid\": 77, \"tid\": 77, \"ts\": %llu.200, "
-            "\"dur\": 3.100, \"args\": {\"External id\": %u, \"cbid\": 211, \"correlation\": %u}},\n",
-            ts, i, i + 1);
-        strbuf_addf(
-            out,
-            "  {\"ph\": \"s\", \"id\": %u, \"pid\": 77, \"tid\": 77, \"ts\": %llu.200, \"cat\": \"ac2g\", \"name\": \"ac2g\"},\n",
-            i + 1, ts);
-        strbuf_addf(
-            out,
-            "  {\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"void cutlass::Kernel2<cutlass_80_wmma_tensorop_bf16_s161616gemm_bf16_"
-            "32x32_128x2_tn_align8>(cutlass_80_wmma_tensorop_bf16_s161616gemm_bf16_32x32_128x2_tn_align8::Params)\", \"pid\": 0, "
-            "\"tid\": 7, \"ts\": %llu.300, \"dur\": 4.000, \"args\": {\"External id\": %u, \"queued\": 0, \"device\": 0, \"context\": 1, "
-            "\"stream\": 7, \"correlation\": %u, \"registers per thread\": 96, \"shared memory\": 32768, \"blocks per SM\": 2.9, "
-            "\"warps per SM\": 11.6, \"grid\": [384, 1, 1], \"block\": [128, 1, 1], \"est. achieved occupancy %%\": 18}},\n",
-            ts + 5, i, i + 1);
-        strbuf_addf(
-            out,
-            "  {\"ph\": \"X\", \"cat\": \"python_function\", \"name\": \"torch/nn/modules/module.py(1532): _call_impl\", \"pid\": 77, "
-            "\"tid\": 77, \"ts\": %llu.000, \"dur\": 9.000, \"args\": {\"Python parent id\": %u, \"Python id\": %u, \"Ev Idx\": %u}},\n",
-            ts, i, i + 1, i);
+        strbuf_addf(out,
+                    "  {\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"aten::linear\", \"pid\": 77, "
+                    "\"tid\": 77, \"ts\": %llu.125, "
+                    "\"dur\": 8.500, \"args\": {\"External id\": %u, \"Record function id\": 0, \"Concrete "
+                    "Inputs\": [\"\", \"\", \"\"], "
+                    "\"Input type\": [\"c10::BFloat16\", \"c10::BFloat16\", \"\"], \"Input Strides\": "
+                    "[[4096, 1], [4096, 1], []], "
+                    "\"Input Dims\": [[%u, 4096], [12288, 4096], []], \"Ev Idx\": %u}},\n",
+                    ts, i, 1 + i % 512, i);
+        strbuf_addf(out,
+                    "  {\"ph\": \"X\", \"cat\": \"cuda_runtime\", \"name\": \"cudaLaunchKernel\", \"pid\": "
+                    "77, \"tid\": 77, \"ts\": %llu.200, "
+                    "\"dur\": 3.100, \"args\": {\"External id\": %u, \"cbid\": 211, \"correlation\": %u}},\n",
+                    ts, i, i + 1);
+        strbuf_addf(out,
+                    "  {\"ph\": \"s\", \"id\": %u, \"pid\": 77, \"tid\": 77, \"ts\": %llu.200, \"cat\": "
+                    "\"ac2g\", \"name\": \"ac2g\"},\n",
+                    i + 1, ts);
+        strbuf_addf(out,
+                    "  {\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"void "
+                    "cutlass::Kernel2<cutlass_80_wmma_tensorop_bf16_s161616gemm_bf16_"
+                    "32x32_128x2_tn_align8>(cutlass_80_wmma_tensorop_bf16_s161616gemm_bf16_32x32_128x2_tn_"
+                    "align8::Params)\", \"pid\": 0, "
+                    "\"tid\": 7, \"ts\": %llu.300, \"dur\": 4.000, \"args\": {\"External id\": %u, "
+                    "\"queued\": 0, \"device\": 0, \"context\": 1, "
+                    "\"stream\": 7, \"correlation\": %u, \"registers per thread\": 96, \"shared memory\": "
+                    "32768, \"blocks per SM\": 2.9, "
+                    "\"warps per SM\": 11.6, \"grid\": [384, 1, 1], \"block\": [128, 1, 1], \"est. achieved "
+                    "occupancy %%\": 18}},\n",
+                    ts + 5, i, i + 1);
+        strbuf_addf(out,
+                    "  {\"ph\": \"X\", \"cat\": \"python_function\", \"name\": "
+                    "\"torch/nn/modules/module.py(1532): _call_impl\", \"pid\": 77, "
+                    "\"tid\": 77, \"ts\": %llu.000, \"dur\": 9.000, \"args\": {\"Python parent id\": %u, "
+                    "\"Python id\": %u, \"Ev Idx\": %u}},\n",
+                    ts, i, i + 1, i);
     }
     out->buf[out->len - 2] = ' '; /* the last comma */
     strbuf_addstr(out, "]}\n");

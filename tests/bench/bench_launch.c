@@ -1,5 +1,6 @@
-/* What a launch costs the program, against the mock CUPTI: nothing in it, an empty collector that throws its records away (the floor), and
- * the collector; with warm caches, and with what a framework does between two launches in them. Medians of processes that take turns. */
+/* What a launch costs the program, against the mock CUPTI: nothing in it, an empty collector that throws
+ * its records away (the floor), and the collector; with warm caches, and with what a framework does
+ * between two launches in them. Medians of processes that take turns. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* `inferprof static` from the inside: a config to the whole answer as JSON, and a sweep of 10,000 points. Aims:
- * under 20 ms and under 2 s. */
+/* `inferprof static` from the inside: a config to the whole answer as JSON, and a sweep of 10,000 points.
+ * Aims: under 20 ms and under 2 s. */
 #include <stdio.h>
 
 #include "base/clock.h"

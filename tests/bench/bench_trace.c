@@ -33,7 +33,8 @@ static struct trace_kernel *make_kernels(uint32_t *names) {
     return all;
 }
 
-/* CUPTI hands over a few hundred records at a time; no record may be dropped here, so wait for the encoder. */
+/* CUPTI hands over a few hundred records at a time; no record may be dropped here, so wait for the
+ * encoder. */
 static double write_once(const char *path, const struct trace_kernel *all, size_t n) {
     struct err err;
     uint32_t names[DECODE_NAMES];
@@ -81,14 +82,17 @@ static double gzip_bytes_per_kernel(const struct trace_kernel *all, size_t n, do
     for (size_t i = 0; i < n; i++) {
         const struct trace_kernel *k = &all[i];
         decode_name(k->name % DECODE_NAMES, name, sizeof name);
-        strbuf_addf(
-            &json,
-            "  {\n    \"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"%s\", \"pid\": 0, \"tid\": 7,\n    \"ts\": %.3f, \"dur\": %.3f,\n"
-            "    \"args\": {\n      \"External id\": %llu,\n      \"queued\": 0, \"device\": 0, \"context\": 1,\n      \"stream\": 7, \"correlation\": %llu,\n"
-            "      \"registers per thread\": %u,\n      \"shared memory\": %u,\n      \"grid\": [%u, %u, %u],\n      \"block\": [%u, %u, %u]\n    }\n  },\n",
-            name, (double)k->start_ns / 1e3, (double)(k->end_ns - k->start_ns) / 1e3,
-            (unsigned long long)k->correlation, (unsigned long long)k->correlation, k->registers,
-            k->dynamic_smem_bytes, k->grid_x, k->grid_y, k->grid_z, k->block_x, k->block_y, k->block_z);
+        strbuf_addf(&json,
+                    "  {\n    \"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"%s\", \"pid\": 0, \"tid\": "
+                    "7,\n    \"ts\": %.3f, \"dur\": %.3f,\n"
+                    "    \"args\": {\n      \"External id\": %llu,\n      \"queued\": 0, \"device\": 0, "
+                    "\"context\": 1,\n      \"stream\": 7, \"correlation\": %llu,\n"
+                    "      \"registers per thread\": %u,\n      \"shared memory\": %u,\n      \"grid\": [%u, "
+                    "%u, %u],\n      \"block\": [%u, %u, %u]\n    }\n  },\n",
+                    name, (double)k->start_ns / 1e3, (double)(k->end_ns - k->start_ns) / 1e3,
+                    (unsigned long long)k->correlation, (unsigned long long)k->correlation, k->registers,
+                    k->dynamic_smem_bytes, k->grid_x, k->grid_y, k->grid_z, k->block_x, k->block_y,
+                    k->block_z);
     }
     z_stream z = { 0 };
     deflateInit2(&z, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);

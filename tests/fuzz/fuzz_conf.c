@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct conf *c = conf_compose(&req, &err);
     if (!c) return 0;
     struct settings s;
-    struct problems problems = { 0 };
+    struct strlist problems = { 0 };
     struct strbuf out = STRBUF_INIT;
     schema_apply(conf_root(c), &s, &problems);
     conf_yaml_write(conf_root(c), CONF_YAML_ORIGINS, &out);
@@ -33,7 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         __builtin_trap(); /* what we write must be readable */
     conf_node_free(again);
     strbuf_free(&out);
-    problems_free(&problems);
+    strlist_free(&problems);
     conf_close(c);
     return 0;
 }

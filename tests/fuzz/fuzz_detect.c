@@ -1,5 +1,5 @@
-/* Any bytes, under a name with one of the endings that count: a format is found, or a message says what would be one; and a
- * file is what its first bytes are. The first byte chooses the ending. */
+/* Any bytes, under a name with one of the endings that count: a format is found, or a message says what
+ * would be one; and a file is what its first bytes are. The first byte chooses the ending. */
 #include <string.h>
 
 #include "fuzz/fuzz.h"

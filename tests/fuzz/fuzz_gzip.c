@@ -1,5 +1,5 @@
-/* Any bytes as a file that an importer reads, plain or gzip: what comes out in pieces is what zlib makes of the whole at
- * once, one member after the other, and it is called damaged or cut exactly when it is. */
+/* Any bytes as a file that an importer reads, plain or gzip: what comes out in pieces is what zlib makes
+ * of the whole at once, one member after the other, and it is called damaged or cut exactly when it is. */
 #include <string.h>
 #include <zlib.h>
 

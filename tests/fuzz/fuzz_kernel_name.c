@@ -1,5 +1,5 @@
-/* Names from traces: kernels (mangled or not) and the labels of ranges. Whatever they hold, names come out bounded and
- * not empty. */
+/* Names from traces: kernels (mangled or not) and the labels of ranges. Whatever they hold, names come out
+ * bounded and not empty. */
 #include <stdlib.h>
 #include <string.h>
 

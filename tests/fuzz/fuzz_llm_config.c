@@ -1,5 +1,5 @@
-/* A config.json from anyone: refused with a message, or a model whose parts sum to its whole and whose costs are
- * numbers. */
+/* A config.json from anyone: refused with a message, or a model whose parts sum to its whole and whose
+ * costs are numbers. */
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>

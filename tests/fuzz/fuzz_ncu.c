@@ -12,7 +12,7 @@ static void read_back(const struct strbuf *json, size_t kernels) {
     struct err err;
     struct report_profiles *p = report_profiles_parse(json->buf, json->len, "ncu.json", &err);
     if (!p || p->n != kernels) __builtin_trap();
-    for (size_t i = 0; i < p->n; i++) free(kernel_name_look(p->v[i].name));
+    for (size_t i = 0; i < p->n; i++) free(kernel_name_normalize(p->v[i].name));
     report_profiles_close(p);
 }
 

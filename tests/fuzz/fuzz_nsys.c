@@ -1,6 +1,6 @@
-/* Any bytes as a SQLite file of Nsight Systems: as the file itself, or, when they do not begin like one, as the SQL
- * that makes its tables. A changed byte of a file mostly breaks SQLite's pages; a changed byte of SQL is another
- * schema, which is what the importer has to cope with. */
+/* Any bytes as a SQLite file of Nsight Systems: as the file itself, or, when they do not begin like one,
+ * as the SQL that makes its tables. A changed byte of a file mostly breaks SQLite's pages; a changed byte
+ * of SQL is another schema, which is what the importer has to cope with. */
 #include <sqlite3.h>
 #include <stdint.h>
 #include <string.h>

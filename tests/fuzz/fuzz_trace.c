@@ -1,5 +1,5 @@
-/* Any bytes as a trace file. The chunks of a fuzzed file hardly ever carry a true checksum, so that half of the
- * input is sealed here first: then the columns are reached too. */
+/* Any bytes as a trace file. The chunks of a fuzzed file hardly ever carry a true checksum, so that half
+ * of the input is sealed here first: then the columns are reached too. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* A program that uses CUDA and NVTX, as far as the collector can tell. Its arguments are what it does, in order:
+/* A program that uses CUDA and NVTX, as far as the collector can tell. Its arguments are what it does, in
+ * order:
  *     init               cuInit()                            kernels=N graphs=N copies=N memsets=N syncs=N
  *     threads=T:N        T threads launch N kernels each     tape=FILE     plays a recorded tape
  *     nvtx               every form NVTX has                 push=NAME pop start=NAME mark=NAME

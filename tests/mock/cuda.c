@@ -1,6 +1,6 @@
-/* A libcuda.so.1 without a driver: cuInit() loads the injected library as the real one does, and two devices answer
- * questions, a whole GPU and a MIG slice; those of them that CUDA_VISIBLE_DEVICES names, by number or uuid, in its
- * order. */
+/* A libcuda.so.1 without a driver: cuInit() loads the injected library as the real one does, and two
+ * devices answer questions, a whole GPU and a MIG slice; those of them that CUDA_VISIBLE_DEVICES names, by
+ * number or uuid, in its order. */
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdint.h>

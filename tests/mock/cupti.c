@@ -1,5 +1,5 @@
-/* A libcupti without a GPU: the ABI of CUPTI 13.0, records made up or played from a tape, and bad manners on demand.
- * MOCK_CUPTI is a list of them, separated by commas:
+/* A libcupti without a GPU: the ABI of CUPTI 13.0, records made up or played from a tape, and bad manners
+ * on demand. MOCK_CUPTI is a list of them, separated by commas:
  *     zero      every 10th kernel has no times           reversed  every 10th ends before it starts
  *     early     every 10th starts 1 s before its launch  unknown   every 10th record is of a kind nobody knows
  *     dropped   says once that 7 records were dropped    refuse    enabling kernels fails for want of privileges
@@ -57,8 +57,8 @@ static uint8_t *buffer;
 static size_t buffer_bytes, buffer_used;
 static atomic_uint correlations, records;
 static bool dropped_told, stuck, held;
-/* In static storage of the thread: what is allocated at its first use, LeakSanitizer measures by a guess that fell where such a block
- * lay 16 bytes after the beginning of a page. */
+/* In static storage of the thread: what is allocated at its first use, LeakSanitizer measures by a guess
+ * that fell where such a block lay 16 bytes after the beginning of a page. */
 #define OF_THREAD static __thread __attribute__((tls_model("initial-exec")))
 OF_THREAD bool has_waited;                   /* in the callback at the end of a call that did */
 static bool graphs;                          /* one was launched */
@@ -163,8 +163,8 @@ static void call(int domain, uint32_t id, int site, const char *function, uint32
     has_waited = false;
 }
 
-/* Leaves the process, at the end of a call as its manual says; here only where it costs a real program nothing: CUPTI waits for
- * the GPU, and breaks graphs. It forgets a buffer, and counts calls anew. */
+/* Leaves the process, at the end of a call as its manual says; here only where it costs a real program
+ * nothing: CUPTI waits for the GPU, and breaks graphs. It forgets a buffer, and counts calls anew. */
 EXPORT int cuptiFinalize(void);
 int cuptiFinalize(void) {
     size_t max_records;

@@ -6,8 +6,8 @@
 
 enum mock_work { MOCK_KERNEL, MOCK_GRAPH, MOCK_MEMCPY, MOCK_MEMSET, MOCK_SYNC };
 
-/* libcupti: one piece of work as a program would ask for it: the runtime call with the driver call inside it, then
- * the record. `name` must live on. */
+/* libcupti: one piece of work as a program would ask for it: the runtime call with the driver call inside
+ * it, then the record. `name` must live on. */
 typedef void (*mock_work_fn)(enum mock_work work, const char *name, uint32_t stream);
 /* libcupti: what follows is done on this device, in a context of its own. */
 typedef void (*mock_device_fn)(uint32_t device);

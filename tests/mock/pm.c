@@ -1,4 +1,5 @@
-/* PM sampling of a CUPTI without a GPU. MOCK_PM says how it behaves; without it, this GPU has none. A list, by commas:
+/* PM sampling of a CUPTI without a GPU. MOCK_PM says how it behaves; without it, this GPU has none. A
+ * list, by commas:
  *     on            samples come, as many as time passed since the start
  *     fail=CODE     taking hold of the counters fails with this error
  *     ask=CODE      asking which counters there are fails, as when another tool samples

@@ -1,4 +1,5 @@
-/* A realistic decode: what tests and benchmarks write and read. Header-only, since three programs share it. */
+/* A realistic decode: what tests and benchmarks write and read. Header-only, since three programs share
+ * it. */
 #ifndef TESTS_PROGRAMS_DECODE_TRACE_H
 #define TESTS_PROGRAMS_DECODE_TRACE_H
 
@@ -13,10 +14,10 @@
 #define DECODE_START_NS 1700000000000000000u
 
 static inline void decode_name(uint32_t i, char *out, size_t cap) {
-    snprintf(
-        out, cap,
-        "_ZN2at6native29vectorized_elementwise_kernelILi%uENS0_15CUDAFunctor_addIN3c108BFloat16EEESt5arrayIPcLm3EEEEviT0_T1_",
-        i);
+    snprintf(out, cap,
+             "_ZN2at6native29vectorized_elementwise_kernelILi%uENS0_15CUDAFunctor_"
+             "addIN3c108BFloat16EEESt5arrayIPcLm3EEEEviT0_T1_",
+             i);
 }
 
 /* Kernel k of token t; durations and gaps vary a little from token to token, as they do. */

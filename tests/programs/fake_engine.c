@@ -1,8 +1,8 @@
-/* An engine that runs nothing: it speaks the protocol of docs/engine.md with made-up numbers, and misbehaves on
- * request.   fake_engine STATE [N=DEED]...
- * STATE is a file that counts infer requests over all processes started with it, so that a deed happens once even
- * when the engine is started again. DEED at the N-th (0: every) infer: crash, exit, hang, garbage, wrong-id, error,
- * partial, flood, deaf, int, term, slow (a quarter of a second, then a good answer). Instead of N also `load` and `warmup`. */
+/* An engine that runs nothing: it speaks the protocol of docs/engine.md with made-up numbers, and
+ * misbehaves on request.   fake_engine STATE [N=DEED]... STATE is a file that counts infer requests over
+ * all processes started with it, so that a deed happens once even when the engine is started again. DEED
+ * at the N-th (0: every) infer: crash, exit, hang, garbage, wrong-id, error, partial, flood, deaf, int,
+ * term, slow (a quarter of a second, then a good answer). Instead of N also `load` and `warmup`. */
 #include <jansson.h>
 #include <math.h>
 #include <signal.h>

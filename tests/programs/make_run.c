@@ -1,6 +1,7 @@
-/* make_run FILE.ipt [TOKENS [KERNELS [SLOWER_PERCENT [MORE]]]]: writes a trace as a GPU run would leave it: prefill, then TOKENS decode
- * steps of KERNELS kernels each, launched one by one so that the GPU waits, with hostile names among the rest.
- * MORE is not 0: hardware counters every 50 us and the shapes of GEMMs too. */
+/* make_run FILE.ipt [TOKENS [KERNELS [SLOWER_PERCENT [MORE]]]]: writes a trace as a GPU run would leave
+ * it: prefill, then TOKENS decode steps of KERNELS kernels each, launched one by one so that the GPU
+ * waits, with hostile names among the rest. MORE is not 0: hardware counters every 50 us and the shapes of
+ * GEMMs too. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -258,7 +258,8 @@ TEST(times_come_from_the_timing_phase_where_there_is_one) {
     timeline_close(tl);
 }
 
-/* One request whose decode is 20 ranges of 10 ms, each a kernel of 1 ms at its start and one of 1 ms at its end. */
+/* One request whose decode is 20 ranges of 10 ms, each a kernel of 1 ms at its start and one of 1 ms at
+ * its end. */
 static void request_in_steps(struct scene *s) {
     scene_start(s);
     for (uint64_t i = 0; i < 20; i++) {

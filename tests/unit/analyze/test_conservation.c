@@ -1,5 +1,6 @@
-/* The conservation laws on random timelines: streams that overlap, several threads, devices and processes, ranges that
- * nest and cross, graphs, launches that are missing. Shares are compared with those of a slow and obvious way. */
+/* The conservation laws on random timelines: streams that overlap, several threads, devices and processes,
+ * ranges that nest and cross, graphs, launches that are missing. Shares are compared with those of a slow
+ * and obvious way. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -127,8 +127,8 @@ TEST(counters_stay_near_the_truth_with_clock_drift) {
     check_within(10000, 0, 0, 1, 3);
 } /* 90 ns at the end */
 
-/* A step of some 160 us that repeats exactly, seen every 100 us: each sample sees it at another phase, so edges of
- * samples pass over every kernel, the shortest of 1.2 us among them. */
+/* A step of some 160 us that repeats exactly, seen every 100 us: each sample sees it at another phase, so
+ * edges of samples pass over every kernel, the shortest of 1.2 us among them. */
 TEST(counters_of_a_step_that_repeats_exactly_are_resolved_by_phase) {
     rigid = true;
     check_within(100000, 0, 0, 0, 0.5);
@@ -253,8 +253,9 @@ TEST(counters_count_a_kernels_tail) {
     free_scene(&s);
 }
 
-/* A kernel of 30 us that takes a microsecond to get going and leaves in its last one (0, 90, 45%), then a short one, then
- * one of 10 us, over and over. Pieces are what the samples see; three to five of them are one kernel to the fit. */
+/* A kernel of 30 us that takes a microsecond to get going and leaves in its last one (0, 90, 45%), then a
+ * short one, then one of 10 us, over and over. Pieces are what the samples see; three to five of them are
+ * one kernel to the fit. */
 static void make_uneven(struct scene *pieces, struct scene *s, size_t steps) {
     static const struct {
         uint32_t piece, kernel, ns;

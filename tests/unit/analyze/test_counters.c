@@ -38,10 +38,10 @@ static struct timeline *make_timeline_of(uint64_t sampled_steps) {
         timeline_builder_meta(b, "device.0.cc", "9.0");
     }
     uint32_t names[2] = { timeline_builder_text(b, "gemv"), timeline_builder_text(b, "gemm") };
-    uint32_t metrics = timeline_builder_text(
-        b,
-        "sm__cycles_active.avg.pct_of_peak_sustained_elapsed;sm__pipe_tensor_cycles_active.avg.x;dram__read_throughput.avg.x;"
-        "dram__write_throughput.avg.x;gpc__cycles_elapsed.avg.per_second");
+    uint32_t metrics =
+        timeline_builder_text(b, "sm__cycles_active.avg.pct_of_peak_sustained_elapsed;sm__pipe_tensor_cycles_"
+                                 "active.avg.x;dram__read_throughput.avg.x;"
+                                 "dram__write_throughput.avg.x;gpc__cycles_elapsed.avg.per_second");
     for (uint64_t i = 0; i < nstages; i++) add_stage(b, i);
     for (uint64_t i = 0; i < STEPS; i++) {
         uint64_t at = 1000 + i * 120000;
@@ -107,7 +107,8 @@ TEST(counters_reach_kernels_and_stages_with_bound_and_quality) {
     timeline_close(tl);
 }
 
-/* GEMM: 92% of the tensor cycles at the highest clock, 17% of the memory's peak; its place follows from those alone. */
+/* GEMM: 92% of the tensor cycles at the highest clock, 17% of the memory's peak; its place follows from
+ * those alone. */
 TEST(counters_place_kernels_under_the_roof) {
     struct timeline *tl = make_timeline();
     struct analysis a;
@@ -193,7 +194,8 @@ TEST(a_model_far_from_the_counters_is_a_finding) {
     CHECK(!says_differs(NAN, NAN, STEPS, NULL));                           /* no model */
 }
 
-/* Each of sixteen stages has something to save; what contradicts the model saves nothing and is seen all the same. */
+/* Each of sixteen stages has something to save; what contradicts the model saves nothing and is seen all
+ * the same. */
 TEST(a_contradicted_model_is_never_cut_from_the_findings) {
     struct timeline *tl;
     struct analysis a;
@@ -285,8 +287,8 @@ TEST(a_kernel_that_the_samples_do_not_show_is_unknown_not_zero) {
     timeline_close(tl);
 }
 
-/* Two GPUs with a kernel class of the same name: each is fitted by its own samples. On the second, another kernel runs beside
- * it all the time. */
+/* Two GPUs with a kernel class of the same name: each is fitted by its own samples. On the second, another
+ * kernel runs beside it all the time. */
 TEST(each_gpu_is_fitted_by_its_own_samples) {
     struct timeline_builder *b = timeline_builder_open();
     struct analysis a;

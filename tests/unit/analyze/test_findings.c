@@ -1,4 +1,5 @@
-/* Each rule about work: a scene where it must speak, with the milliseconds, and one beside it where it must not. */
+/* Each rule about work: a scene where it must speak, with the milliseconds, and one beside it where it
+ * must not. */
 #include <math.h>
 #include <string.h>
 
@@ -48,7 +49,8 @@ static void play_one(struct scene *s, const struct act *act, uint32_t stream, ui
     timeline_builder_kernel(s->b, &k, 1);
 }
 
-/* Acts in turn, over and over, in a decode that the host feeds early enough: no idle time. Returns its end. */
+/* Acts in turn, over and over, in a decode that the host feeds early enough: no idle time. Returns its
+ * end. */
 static uint64_t play(struct scene *s, const struct act *acts, size_t n, unsigned rounds) {
     uint64_t at = 100 * US, call = 0;
     for (unsigned r = 0; r < rounds; r++)
@@ -100,7 +102,8 @@ static struct verdict judge(const struct act *acts, size_t n, const char *rule, 
     judge((const struct act[]){ __VA_ARGS__ }, sizeof((struct act[]){ __VA_ARGS__ }) / sizeof(struct act), \
           rule, floor_ms)
 
-/* 10 rounds: 10 x 100 us with 33 blocks on 132 multiprocessors are 10 ms, of which three quarters of the GPU sleep. */
+/* 10 rounds: 10 x 100 us with 33 blocks on 132 multiprocessors are 10 ms, of which three quarters of the
+ * GPU sleep. */
 TEST(finding_small_grids) {
     struct verdict v = JUDGE("small-grids", NAN, { gemm, 10, 100, 33, 128 }, { gemm, 10, 100, 1320, 128 });
     CHECK(v.found);
@@ -114,7 +117,8 @@ TEST(finding_small_grids) {
                1e-6); /* 20 ms of work, 18 of them the floor: no more than 2 can go */
 }
 
-/* 128 threads of 168 registers: 3 blocks a multiprocessor, 396 at once. 400 blocks are two waves, 198 blocks used each. */
+/* 128 threads of 168 registers: 3 blocks a multiprocessor, 396 at once. 400 blocks are two waves, 198
+ * blocks used each. */
 TEST(finding_gemm_tiles) {
     struct verdict v = JUDGE("gemm-tiles", NAN, { gemm, 10, 100, 400, 128 });
     CHECK(v.found);
@@ -164,7 +168,8 @@ TEST(finding_unfused_attention) {
     CHECK(!JUDGE("unfused-attention", NAN, { softmax, 1, 10, 0, 0 }).found); /* no products around it */
 }
 
-/* A router and 120 products of 5 us each token, every one 5 us after the last because the host is slow: 10 tokens. */
+/* A router and 120 products of 5 us each token, every one 5 us after the last because the host is slow: 10
+ * tokens. */
 static struct verdict experts(unsigned products, uint64_t us, bool routed) {
     const struct act product = { gemv, 1, us, 0, 0 }, top = { routed ? router : add, 1, us, 0, 0 };
     struct scene s;

@@ -8,7 +8,7 @@
 #include "unit/test.h"
 
 static void check_same_look(const char *a, const char *b) {
-    char *la = kernel_name_look(a), *lb = kernel_name_look(b);
+    char *la = kernel_name_normalize(a), *lb = kernel_name_normalize(b);
     CHECK_STR(la, lb);
     free(la);
     free(lb);
@@ -18,14 +18,15 @@ TEST(kernel_looks_agree_however_a_tool_prints_them) {
     /* torch.profiler on the left, Nsight Compute on the right */
     check_same_look("void cutlass::Kernel2<cutlass_80_tn_align8>(cutlass_80_tn_align8::Params)",
                     "void Kernel2<cutlass_80_tn_align8>(Params)");
-    check_same_look(
-        "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<int>, std::array<char*, 1ul> >(int, "
-        "at::native::FillFunctor<int>, std::array<char*, 1ul>)",
-        "void vectorized_elementwise_kernel<4, FillFunctor<int>, array<char *, 1>>(int, T2, T3)");
+    check_same_look("void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<int>, "
+                    "std::array<char*, 1ul> >(int, "
+                    "at::native::FillFunctor<int>, std::array<char*, 1ul>)",
+                    "void vectorized_elementwise_kernel<4, FillFunctor<int>, array<char *, 1>>(int, T2, T3)");
     check_same_look(
         "std::enable_if<!(false), void>::type internal::gemvx::kernel<int, float, false, true, 7, "
         "cublasGemvParamsEx<int, float> >(cublasGemvParamsEx<int, float>)",
-        "enable_if<!T7, void>::type kernel<int, float, (bool)0, (bool)1, (int)7, cublasGemvParamsEx<int, float>>(T13)");
+        "enable_if<!T7, void>::type kernel<int, float, (bool)0, (bool)1, (int)7, cublasGemvParamsEx<int, "
+        "float>>(T13)");
     check_same_look("void at::native::(anonymous namespace)::softmax<float, 2>(float*)",
                     "void at::native::<unnamed>::softmax<float, (int)2>(float *)");
     check_same_look("_ZN2at6native4copyIfEEvPT_", "void at::native::copy<float>(float*)");
@@ -33,7 +34,7 @@ TEST(kernel_looks_agree_however_a_tool_prints_them) {
 }
 
 TEST(kernel_looks_keep_template_arguments_apart) {
-    char *a = kernel_name_look("void f<int, 4>(int)"), *b = kernel_name_look("void f<int, 8>(int)");
+    char *a = kernel_name_normalize("void f<int, 4>(int)"), *b = kernel_name_normalize("void f<int, 8>(int)");
     CHECK_STR(a, "f<int,4>");
     CHECK_STR(b, "f<int,8>");
     free(a);

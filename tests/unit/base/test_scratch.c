@@ -11,8 +11,8 @@
 #include "base/scratch.h"
 #include "unit/test.h"
 
-/* Runs `body` in a child and ends it by SIGTERM (a shell's background jobs ignore SIGINT, nohup's SIGHUP); returns
- * the signal it died of, 0 for none. */
+/* Runs `body` in a child and ends it by SIGTERM (a shell's background jobs ignore SIGINT, nohup's SIGHUP);
+ * returns the signal it died of, 0 for none. */
 static int terminated(void (*body)(const char *dir), const char *dir) {
     pid_t pid = fork();
     if (pid == 0) {

@@ -7,10 +7,13 @@ TEST(gemm_log_reads_a_product_of_cublas) {
     struct gemm_text t;
     CHECK(gemm_parse(
         "cublasLtTSTMatmul",
-        "A=0X7FB34CC00000 Adesc=[type=R_16BF rows=4096 cols=1024 ld=4096] B=0X7FB347E80000 Bdesc=[type=R_16BF rows=4096 "
+        "A=0X7FB34CC00000 Adesc=[type=R_16BF rows=4096 cols=1024 ld=4096] B=0X7FB347E80000 "
+        "Bdesc=[type=R_16BF rows=4096 "
         "cols=16 ld=4096] C=0X7FB347EA0000 Cdesc=[type=R_16BF rows=1024 cols=16 ld=1024] D=0X7FB347EA0000 "
-        "Ddesc=[type=R_16BF rows=1024 cols=16 ld=1024] computeDesc=[computeType=COMPUTE_32F scaleType=R_32F transa=OP_T "
-        "smCountTarget=132] algo=[algoId=66 tile=MATMUL_TILE_64x16 stages=MATMUL_STAGES_64xAUTO numSplitsK=3] "
+        "Ddesc=[type=R_16BF rows=1024 cols=16 ld=1024] computeDesc=[computeType=COMPUTE_32F scaleType=R_32F "
+        "transa=OP_T "
+        "smCountTarget=132] algo=[algoId=66 tile=MATMUL_TILE_64x16 stages=MATMUL_STAGES_64xAUTO "
+        "numSplitsK=3] "
         "workSpace=0X7FB328000000 beta=0 outOfPlace=0 stream=0X0",
         &g, &t));
     CHECK_INT(g.m, 1024);

@@ -12,10 +12,9 @@ static const char *split(const char *text) {
 }
 
 TEST(numbers_of_calls_are_dropped_and_shapes_kept) {
-    CHECK_STR(
-        split(
-            "aten::mm, op_id = 1014, sizes = [[501, 4096], [4096, 4096]], input_op_ids = [(1012,0), (1008,0)]"),
-        "aten::mm|sizes = [[501, 4096], [4096, 4096]]");
+    CHECK_STR(split("aten::mm, op_id = 1014, sizes = [[501, 4096], [4096, 4096]], input_op_ids = [(1012,0), "
+                    "(1008,0)]"),
+              "aten::mm|sizes = [[501, 4096], [4096, 4096]]");
     CHECK_STR(split("aten::mm, seq = 12, op_id = 1014, sizes = [[], [2]]"), "aten::mm|sizes = [[], [2]]");
     CHECK_STR(split("aten::empty, op_id = 7"), "aten::empty|");
     CHECK_STR(split("AddmmBackward0, seq = 3"), "AddmmBackward0|");

@@ -10,9 +10,8 @@
     { path, text, sizeof(text) - 1 }
 
 static const struct conf_builtin files[] = {
-    FILE_OF(
-        "config.yaml",
-        "defaults:\n  - _self_\n  - model: a\n  - profiling: default\nrepeats: 10\nprompt: ${model.prompt}\n"),
+    FILE_OF("config.yaml", "defaults:\n  - _self_\n  - model: a\n  - profiling: default\nrepeats: "
+                           "10\nprompt: ${model.prompt}\n"),
     FILE_OF("model/a.yaml", "name: a\nprompt: \"one\\ntwo\"\npreprocess: {mode: base, max_tiles: 9}\n"),
     FILE_OF("model/b.yaml", "defaults:\n  - a\n  - _self_\nname: b\n"),
     FILE_OF("model/loop.yaml", "defaults:\n  - loop\n"),

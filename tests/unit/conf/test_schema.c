@@ -25,7 +25,7 @@ TEST(the_built_in_configuration_fits_the_schema) {
                                               { "profiling=max", "hardware=quiet" } };
     for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
         struct conf *c = compose(choices[i], i ? 2 : 0);
-        struct problems p = { 0 };
+        struct strlist p = { 0 };
         struct settings s;
         schema_apply(conf_root(c), &s, &p);
         for (size_t k = 0; k < p.n; k++) fprintf(stderr, "%s\n", p.v[k]);
@@ -45,7 +45,7 @@ TEST(all_problems_are_named_at_once_with_key_value_and_expectation) {
                             "infer.top_p=2", "model.dtype=fp8",   "output.viz=yes",
                             "~device",       "engine.command=sh", "+zzzzzzzz=1" };
     struct conf *c = compose(words, 9);
-    struct problems p = { 0 };
+    struct strlist p = { 0 };
     struct settings s;
     schema_apply(conf_root(c), &s, &p);
     static const char *const want[] = {
@@ -66,14 +66,14 @@ TEST(all_problems_are_named_at_once_with_key_value_and_expectation) {
         if (!found) fprintf(stderr, "unexpected: %s\n", p.v[i]);
         CHECK(found);
     }
-    problems_free(&p);
+    strlist_free(&p);
     conf_close(c);
 }
 
 TEST(paths_become_absolute_and_keywords_stay) {
     const char *words[] = { "output.dir=somewhere", "dataset.root=/abs" };
     struct conf *c = compose(words, 2);
-    struct problems p = { 0 };
+    struct strlist p = { 0 };
     struct settings s;
     schema_apply(conf_root(c), &s, &p);
     CHECK_INT(p.n, 0);

@@ -12,7 +12,8 @@
 enum { HIDDEN = 48 };
 static const double most = 1e-4;
 
-/* What attention adds to the rows when they come in these portions: the cache has to hold what came before. */
+/* What attention adds to the rows when they come in these portions: the cache has to hold what came
+ * before. */
 static void check_portions(const struct fixture *f, struct engine *e, const int *portions, size_t n) {
     struct decoder *d = engine_decoder(e);
     size_t tokens = (size_t)fixture_int(f, "tokens");

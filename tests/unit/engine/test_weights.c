@@ -1,5 +1,5 @@
-/* Weights from files: the same numbers as synthetic ones give the same answer, and damaged folders are refused
- * with the reason. */
+/* Weights from files: the same numbers as synthetic ones give the same answer, and damaged folders are
+ * refused with the reason. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -147,7 +147,8 @@ TEST(padding_is_grey_127) {
     image_free(&im);
 }
 
-/* Half black, half white: -1 and 1 add up to exactly nothing, in the global view and in all tiles together. */
+/* Half black, half white: -1 and 1 add up to exactly nothing, in the global view and in all tiles
+ * together. */
 TEST(views_that_add_up_to_nothing_count_as_absent) {
     static const struct {
         const char *mode;

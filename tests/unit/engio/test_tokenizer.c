@@ -202,8 +202,8 @@ TEST(byte_fallback_streams_character_by_character) {
 }
 
 TEST(the_builtin_tokenizer_gives_back_what_it_was_given) {
-    static const char text[] =
-        "<image>\n<|grounding|>Convert the document to markdown. \xe4\xbd\xa0\xe5\xa5\xbd 12345 [[10, 20]]\t\x01";
+    static const char text[] = "<image>\n<|grounding|>Convert the document to markdown. "
+                               "\xe4\xbd\xa0\xe5\xa5\xbd 12345 [[10, 20]]\t\x01";
     struct tokenizer *t = tokenizer_open_builtin();
     struct token_ids ids = { 0 };
     struct strbuf out = STRBUF_INIT;
@@ -264,10 +264,10 @@ TEST(what_is_not_understood_is_refused_by_name) {
         "{" MODEL
         ",\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"UnicodeScripts\"}]}}",
         "t.json: pre_tokenizer \"UnicodeScripts\": this kind is not supported");
-    expect_refusal(
-        "{" MODEL
-        ",\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"[a&&[b]]\"},\"behavior\":\"Isolated\"}}",
-        "t.json: pre_tokenizer: the pattern has an intersection of classes before \"&[b]]\", which is not supported");
+    expect_refusal("{" MODEL ",\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"[a&&[b]]\"},"
+                   "\"behavior\":\"Isolated\"}}",
+                   "t.json: pre_tokenizer: the pattern has an intersection of classes before \"&[b]]\", "
+                   "which is not supported");
     expect_refusal(
         "{" MODEL
         ",\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(a\"},\"behavior\":\"Isolated\"}}",

@@ -49,16 +49,14 @@ TEST(kineto_finds_its_way_after_a_missing_quote) {
 
 TEST(kineto_drops_and_counts_events_without_sound_times) {
     struct kineto_info info;
-    CHECK_INT(
-        count(
-            "[{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"a\", \"ts\": 1, \"dur\": -3},"
-            " {\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"b\", \"ts\": 1},"
-            " {\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"c\", \"dur\": 1},"
-            " {\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"d\", \"ts\": NaN, \"dur\": 1},"
-            " {\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"e\", \"ts\": 1e300, \"dur\": 1}, 5, {\"x\": 1}, " KERNEL
-            "]",
-            &sink, &info),
-        0);
+    CHECK_INT(count("[{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"a\", \"ts\": 1, \"dur\": -3},"
+                    " {\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"b\", \"ts\": 1},"
+                    " {\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"c\", \"dur\": 1},"
+                    " {\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"d\", \"ts\": NaN, \"dur\": 1},"
+                    " {\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"e\", \"ts\": 1e300, \"dur\": 1}, 5, "
+                    "{\"x\": 1}, " KERNEL "]",
+                    &sink, &info),
+              0);
     CHECK_INT(sink.events[SINK_EVENT_KERNEL], 1);
     CHECK_INT(sink.problems[SINK_PROBLEM_NEGATIVE_DURATION], 1);
     CHECK_INT(sink.problems[SINK_PROBLEM_NO_DURATION], 1);
@@ -70,15 +68,17 @@ TEST(kineto_drops_and_counts_events_without_sound_times) {
 TEST(kineto_pairs_begin_and_end_by_thread_and_by_id) {
     struct kineto_info info;
     CHECK_INT(
-        count(
-            "[{\"ph\": \"B\", \"cat\": \"cpu_op\", \"name\": \"outer\", \"pid\": 1, \"tid\": 1, \"ts\": 0},"
-            " {\"ph\": \"B\", \"cat\": \"cpu_op\", \"name\": \"inner\", \"pid\": 1, \"tid\": 1, \"ts\": 1},"
-            " {\"ph\": \"E\", \"pid\": 1, \"tid\": 2, \"ts\": 2}, {\"ph\": \"E\", \"pid\": 1, \"tid\": 1, \"ts\": 2},"
-            " {\"ph\": \"E\", \"pid\": 1, \"tid\": 1, \"ts\": 9},"
-            " {\"ph\": \"b\", \"cat\": \"req\", \"id\": \"0x1\", \"name\": \"r\", \"pid\": 1, \"tid\": 1, \"ts\": 3},"
-            " {\"ph\": \"e\", \"cat\": \"req\", \"id\": \"0x1\", \"name\": \"r\", \"pid\": 1, \"tid\": 9, \"ts\": 4},"
-            " {\"ph\": \"B\", \"cat\": \"cpu_op\", \"name\": \"open\", \"pid\": 1, \"tid\": 3, \"ts\": 5}]",
-            &sink, &info),
+        count("[{\"ph\": \"B\", \"cat\": \"cpu_op\", \"name\": \"outer\", \"pid\": 1, \"tid\": 1, \"ts\": 0},"
+              " {\"ph\": \"B\", \"cat\": \"cpu_op\", \"name\": \"inner\", \"pid\": 1, \"tid\": 1, \"ts\": 1},"
+              " {\"ph\": \"E\", \"pid\": 1, \"tid\": 2, \"ts\": 2}, {\"ph\": \"E\", \"pid\": 1, \"tid\": 1, "
+              "\"ts\": 2},"
+              " {\"ph\": \"E\", \"pid\": 1, \"tid\": 1, \"ts\": 9},"
+              " {\"ph\": \"b\", \"cat\": \"req\", \"id\": \"0x1\", \"name\": \"r\", \"pid\": 1, \"tid\": 1, "
+              "\"ts\": 3},"
+              " {\"ph\": \"e\", \"cat\": \"req\", \"id\": \"0x1\", \"name\": \"r\", \"pid\": 1, \"tid\": 9, "
+              "\"ts\": 4},"
+              " {\"ph\": \"B\", \"cat\": \"cpu_op\", \"name\": \"open\", \"pid\": 1, \"tid\": 3, \"ts\": 5}]",
+              &sink, &info),
         0);
     CHECK_INT(sink.events[SINK_EVENT_CPU_OP], 3);
     CHECK_INT(sink.events[SINK_EVENT_OTHER], 1);
@@ -102,12 +102,10 @@ TEST(kineto_survives_a_gigantic_event_and_bad_utf8) {
 
 TEST(kineto_reads_rank_base_and_world) {
     struct kineto_info info;
-    CHECK_INT(
-        count(
-            "{\"distributedInfo\": {\"backend\": \"nccl\", \"rank\": 3, \"world_size\": 8}, \"traceEvents\": [" KERNEL
-            "], \"baseTimeNanoseconds\": 1711964646000000000}",
-            &sink, &info),
-        0);
+    CHECK_INT(count("{\"distributedInfo\": {\"backend\": \"nccl\", \"rank\": 3, \"world_size\": 8}, "
+                    "\"traceEvents\": [" KERNEL "], \"baseTimeNanoseconds\": 1711964646000000000}",
+                    &sink, &info),
+              0);
     CHECK_INT(info.rank, 3);
     CHECK_INT(info.world_size, 8);
     CHECK(info.late_base);
@@ -136,12 +134,16 @@ TEST(kineto_writes_shapes_in_short) {
 /* A whole way: JSON to trace to records. */
 TEST(kineto_records_carry_what_the_event_says) {
     static const char text[] =
-        "{\"deviceProperties\": [{\"id\": 2, \"name\": \"NVIDIA A100\", \"computeMajor\": 8, \"computeMinor\": 0, \"numSms\": 108}],"
+        "{\"deviceProperties\": [{\"id\": 2, \"name\": \"NVIDIA A100\", \"computeMajor\": 8, "
+        "\"computeMinor\": 0, \"numSms\": 108}],"
         " \"baseTimeNanoseconds\": 1000000000000000000, \"traceEvents\": ["
-        " {\"ph\": \"X\", \"cat\": \"Kernel\", \"name\": \"gemm\", \"pid\": 2, \"tid\": \"stream 7\", \"ts\": 10.5, \"dur\": 2.125,"
-        "  \"args\": {\"grid\": [4, 2, 1], \"block\": [128, 1, 1], \"registers per thread\": 80, \"shared memory\": 1024,"
+        " {\"ph\": \"X\", \"cat\": \"Kernel\", \"name\": \"gemm\", \"pid\": 2, \"tid\": \"stream 7\", "
+        "\"ts\": 10.5, \"dur\": 2.125,"
+        "  \"args\": {\"grid\": [4, 2, 1], \"block\": [128, 1, 1], \"registers per thread\": 80, \"shared "
+        "memory\": 1024,"
         "  \"correlation\": 9, \"context\": 1}},"
-        " {\"ph\": \"X\", \"cat\": \"gpu_memcpy\", \"name\": \"Memcpy DtoH (Device -> Pinned)\", \"pid\": 2, \"tid\": 7, \"ts\": 20,"
+        " {\"ph\": \"X\", \"cat\": \"gpu_memcpy\", \"name\": \"Memcpy DtoH (Device -> Pinned)\", \"pid\": 2, "
+        "\"tid\": 7, \"ts\": 20,"
         "  \"dur\": 1, \"args\": {\"device\": 2, \"stream\": 7, \"bytes\": 4096, \"correlation\": 10}}]}";
     char *dir = test_tmpdir(), *json = file_join(dir, "rank5.json"), *trace = file_join(dir, "out.ipt");
     struct err err;

@@ -28,14 +28,20 @@ TEST(kineto_keeps_work_without_correlation_ids_and_counts_it) {
 }
 
 TEST(kineto_takes_a_missing_correlation_id_from_the_flow) {
-    static const char text[] =
-        "[{\"ph\": \"X\", \"cat\": \"cuda_runtime\", \"name\": \"cudaLaunchKernel\", \"pid\": 10, \"tid\": 10, \"ts\": 1.5, \"dur\": 2},"
-        " {\"ph\": \"s\", \"id\": 77, \"pid\": 10, \"tid\": 10, \"ts\": 1.5, \"cat\": \"ac2g\", \"name\": \"ac2g\"},"
-        " {\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"a\", \"pid\": 0, \"tid\": 7, \"ts\": 5, \"dur\": 2},"
-        " {\"ph\": \"f\", \"id\": 77, \"pid\": 0, \"tid\": 7, \"ts\": 5, \"cat\": \"ac2g\", \"name\": \"ac2g\", \"bp\": \"e\"},"
-        " {\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"b\", \"pid\": 0, \"tid\": 7, \"ts\": 8, \"dur\": 2},"
-        " {\"ph\": \"f\", \"id\": 78, \"pid\": 0, \"tid\": 7, \"ts\": 8, \"cat\": \"fwdbwd\", \"name\": \"fwdbwd\"},"
-        " {\"ph\": \"f\", \"id\": 79, \"pid\": 0, \"tid\": 7, \"ts\": 9, \"cat\": \"ac2g\", \"name\": \"ac2g\"}]";
+    static const char text[] = "[{\"ph\": \"X\", \"cat\": \"cuda_runtime\", \"name\": \"cudaLaunchKernel\", "
+                               "\"pid\": 10, \"tid\": 10, \"ts\": 1.5, \"dur\": 2},"
+                               " {\"ph\": \"s\", \"id\": 77, \"pid\": 10, \"tid\": 10, \"ts\": 1.5, \"cat\": "
+                               "\"ac2g\", \"name\": \"ac2g\"},"
+                               " {\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"a\", \"pid\": 0, \"tid\": "
+                               "7, \"ts\": 5, \"dur\": 2},"
+                               " {\"ph\": \"f\", \"id\": 77, \"pid\": 0, \"tid\": 7, \"ts\": 5, \"cat\": "
+                               "\"ac2g\", \"name\": \"ac2g\", \"bp\": \"e\"},"
+                               " {\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"b\", \"pid\": 0, \"tid\": "
+                               "7, \"ts\": 8, \"dur\": 2},"
+                               " {\"ph\": \"f\", \"id\": 78, \"pid\": 0, \"tid\": 7, \"ts\": 8, \"cat\": "
+                               "\"fwdbwd\", \"name\": \"fwdbwd\"},"
+                               " {\"ph\": \"f\", \"id\": 79, \"pid\": 0, \"tid\": 7, \"ts\": 9, \"cat\": "
+                               "\"ac2g\", \"name\": \"ac2g\"}]";
     struct import_result result;
     struct trace_reader *r = kineto_trace(text, &result);
     size_t n;
@@ -96,7 +102,8 @@ TEST(kineto_reads_microseconds_whatever_the_display_unit) {
 TEST(kineto_keeps_instants_as_marks_and_counters_as_samples) {
     static const char text[] =
         "[{\"ph\": \"i\", \"name\": \"here\", \"pid\": 1, \"tid\": 1, \"ts\": 3, \"s\": \"g\"},"
-        " {\"ph\": \"C\", \"name\": \"memory\", \"pid\": 2, \"ts\": 4, \"args\": {\"used\": 1.5, \"free\": 3e2, \"why\": \"x\"}},"
+        " {\"ph\": \"C\", \"name\": \"memory\", \"pid\": 2, \"ts\": 4, \"args\": {\"used\": 1.5, \"free\": "
+        "3e2, \"why\": \"x\"}},"
         " {\"ph\": \"C\", \"name\": \"empty\", \"pid\": 2, \"ts\": 4}]";
     struct import_result result;
     struct trace_reader *r = kineto_trace(text, &result);
@@ -161,7 +168,8 @@ TEST(kineto_takes_huge_numbers_for_unknown) {
     strbuf_addstr(
         &text,
         "}, {\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"b\", \"ts\": 1, \"dur\": Infinity},"
-        " {\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"c\", \"ts\": 1, \"dur\": 1, \"args\": {\"correlation\": "
+        " {\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"c\", \"ts\": 1, \"dur\": 1, \"args\": "
+        "{\"correlation\": "
         "99999999999999999999999, \"grid\": [1e40, -1, 3], \"bytes\": NaN, \"stream\": 1e300}}, " KERNEL "]");
     CHECK_INT(kineto_count(text.buf, WINDOW, &sink, &info), 0);
     CHECK_INT(sink.events[SINK_EVENT_KERNEL], 2);
@@ -172,17 +180,17 @@ TEST(kineto_takes_huge_numbers_for_unknown) {
 
 TEST(kineto_knows_the_events_of_amd_intel_and_mtia) {
     struct kineto_info info;
-    CHECK_INT(
-        kineto_count(
-            "[{\"ph\": \"X\", \"cat\": \"hip_runtime\", \"name\": \"hipLaunchKernel\", \"ts\": 1, \"dur\": 1, \"args\": "
-            "{\"correlation\": 5}},"
-            " {\"ph\": \"X\", \"cat\": \"xpu_runtime\", \"name\": \"zeLaunch\", \"ts\": 1, \"dur\": 1},"
-            " {\"ph\": \"X\", \"cat\": \"mtia_runtime\", \"name\": \"run\", \"ts\": 1, \"dur\": 1},"
-            " {\"ph\": \"X\", \"cat\": \"mtia_ccp_events\", \"name\": \"op\", \"ts\": 1, \"dur\": 1},"
-            " {\"ph\": \"X\", \"cat\": \"something_new\", \"name\": \"op\", \"ts\": 1, \"dur\": 1},"
-            " {\"ph\": \"P\", \"cat\": \"x\", \"name\": \"sample\", \"ts\": 1}, " KERNEL "]",
-            WINDOW, &sink, &info),
-        0);
+    CHECK_INT(kineto_count(
+                  "[{\"ph\": \"X\", \"cat\": \"hip_runtime\", \"name\": \"hipLaunchKernel\", \"ts\": 1, "
+                  "\"dur\": 1, \"args\": "
+                  "{\"correlation\": 5}},"
+                  " {\"ph\": \"X\", \"cat\": \"xpu_runtime\", \"name\": \"zeLaunch\", \"ts\": 1, \"dur\": 1},"
+                  " {\"ph\": \"X\", \"cat\": \"mtia_runtime\", \"name\": \"run\", \"ts\": 1, \"dur\": 1},"
+                  " {\"ph\": \"X\", \"cat\": \"mtia_ccp_events\", \"name\": \"op\", \"ts\": 1, \"dur\": 1},"
+                  " {\"ph\": \"X\", \"cat\": \"something_new\", \"name\": \"op\", \"ts\": 1, \"dur\": 1},"
+                  " {\"ph\": \"P\", \"cat\": \"x\", \"name\": \"sample\", \"ts\": 1}, " KERNEL "]",
+                  WINDOW, &sink, &info),
+              0);
     CHECK_INT(sink.events[SINK_EVENT_RUNTIME], 3);
     CHECK_INT(sink.events[SINK_EVENT_OTHER], 3);
     CHECK_INT(sink.events[SINK_EVENT_KERNEL], 1);

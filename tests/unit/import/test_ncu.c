@@ -63,15 +63,19 @@ static char *text_copy(const char *text) { return xstrdup(text); }
 TEST(ncu_reads_the_details_page) {
     char *text = text_copy(
         "==PROF== Connected to process 7\n"
-        "\"ID\",\"Process ID\",\"Kernel Name\",\"Block Size\",\"Grid Size\",\"Section Name\",\"Metric Name\",\"Metric "
+        "\"ID\",\"Process ID\",\"Kernel Name\",\"Block Size\",\"Grid Size\",\"Section Name\",\"Metric "
+        "Name\",\"Metric "
         "Unit\",\"Metric Value\",\"Rule Name\"\n"
         "\"0\",\"7\",\"k(int)\",\"(32, 4, 1)\",\"(224, 1, 1)\",\"SOL\",\"Duration\",\"usecond\",\"6.50\",\n"
         "\"0\",\"7\",\"k(int)\",\"(32, 4, 1)\",\"(224, 1, 1)\",\"SOL\",\"Memory Throughput\",\"%\",\"70\",\n"
-        "\"0\",\"7\",\"k(int)\",\"(32, 4, 1)\",\"(224, 1, 1)\",\"Mem\",\"Memory Throughput\",\"Gbyte/s\",\"357.37\",\n"
-        "\"0\",\"7\",\"k(int)\",\"(32, 4, 1)\",\"(224, 1, 1)\",\"SOL\",\"Compute (SM) Throughput\",\"%\",\"20\"\n"
+        "\"0\",\"7\",\"k(int)\",\"(32, 4, 1)\",\"(224, 1, 1)\",\"Mem\",\"Memory "
+        "Throughput\",\"Gbyte/s\",\"357.37\",\n"
+        "\"0\",\"7\",\"k(int)\",\"(32, 4, 1)\",\"(224, 1, 1)\",\"SOL\",\"Compute (SM) "
+        "Throughput\",\"%\",\"20\"\n"
         "\"0\",\"7\",\"k(int)\",\"(32, 4, 1)\",\"(224, 1, 1)\",\"X\",\"flop_count_hp.sum\",\"\",\"n/a\",\n"
         "\"0\",\"7\",\"k(int)\",\"(32, 4, 1)\",\"(224, 1, 1)\",\"Occ\",\"\",\"\",\"\",\"SomeRule\"\n"
-        "\"1\",\"7\",\"k(int)\",\"(32, 4, 1)\",\"(224, 1, 1)\",\"SOL\",\"Duration\",\"nsecond\",\"7,500\",\n");
+        "\"1\",\"7\",\"k(int)\",\"(32, 4, 1)\",\"(224, 1, "
+        "1)\",\"SOL\",\"Duration\",\"nsecond\",\"7,500\",\n");
     struct ncu n;
     struct err err;
     struct ncu_launches classes;
@@ -95,11 +99,11 @@ TEST(ncu_reads_the_details_page) {
 }
 
 TEST(ncu_reads_the_raw_page) {
-    char *text = text_copy(
-        "\"ID\",\"Process ID\",\"Kernel Name\",\"gpu__time_duration.sum\",\"sm__throughput.avg.pct_of_peak_sustained_"
-        "elapsed\",\"dram__bytes_read.sum\"\n"
-        "\"\",\"\",\"\",\"usecond\",\"%\",\"Mbyte\"\n"
-        "\"0\",\"9\",\"copy\",\"2.5\",\"1,000.5\",\"3\"\n\"1\",\"9\",\"copy\",\"n/a\"\n");
+    char *text = text_copy("\"ID\",\"Process ID\",\"Kernel "
+                           "Name\",\"gpu__time_duration.sum\",\"sm__throughput.avg.pct_of_peak_sustained_"
+                           "elapsed\",\"dram__bytes_read.sum\"\n"
+                           "\"\",\"\",\"\",\"usecond\",\"%\",\"Mbyte\"\n"
+                           "\"0\",\"9\",\"copy\",\"2.5\",\"1,000.5\",\"3\"\n\"1\",\"9\",\"copy\",\"n/a\"\n");
     struct ncu n;
     struct err err;
     ncu_init(&n);
@@ -150,10 +154,11 @@ TEST(ncu_stalls_have_many_names) {
 }
 
 TEST(ncu_stalls_come_from_advice_too) {
-    static const char text[] =
-        "On average, each warp of this kernel spends 491.9 cycles being stalled waiting for a scoreboard dependency on a "
-        "L1TEX (local, global) operation. Consider a barrier. This stall type represents about 52.7% of the total average "
-        "of 933.1 cycles between issuing two instructions.";
+    static const char text[] = "On average, each warp of this kernel spends 491.9 cycles being stalled "
+                               "waiting for a scoreboard dependency on a "
+                               "L1TEX (local, global) operation. Consider a barrier. This stall type "
+                               "represents about 52.7% of the total average "
+                               "of 933.1 cycles between issuing two instructions.";
     double cycles, total;
     CHECK_INT(ncu_stall_of_rule(text, sizeof text - 1, &cycles, &total), NCU_STALL_LONG_SCOREBOARD);
     CHECK_NEAR(cycles, 491.9, 1e-9);
@@ -162,13 +167,14 @@ TEST(ncu_stalls_come_from_advice_too) {
 }
 
 TEST(ncu_names_the_largest_stall_and_its_share) {
-    char text[] =
-        "\"ID\",\"Process ID\",\"Kernel Name\",\"smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio\","
-        "\"smsp__average_warps_issue_stalled_selected_per_issue_active.ratio\","
-        "\"smsp__average_warps_issue_stalled_wait_per_issue_active.ratio\",\"smsp__pcsamp_warps_issue_stalled_wait\"\n"
-        "\"\",\"\",\"\",\"inst\",\"inst\",\"inst\",\"warp\"\n"
-        "\"0\",\"9\",\"k\",\"6\",\"1\",\"3\",\"5000\"\n"
-        "\"1\",\"9\",\"k\",\"8\",\"1\",\"1\",\"7000\"\n";
+    char text[] = "\"ID\",\"Process ID\",\"Kernel "
+                  "Name\",\"smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio\","
+                  "\"smsp__average_warps_issue_stalled_selected_per_issue_active.ratio\","
+                  "\"smsp__average_warps_issue_stalled_wait_per_issue_active.ratio\",\"smsp__pcsamp_warps_"
+                  "issue_stalled_wait\"\n"
+                  "\"\",\"\",\"\",\"inst\",\"inst\",\"inst\",\"warp\"\n"
+                  "\"0\",\"9\",\"k\",\"6\",\"1\",\"3\",\"5000\"\n"
+                  "\"1\",\"9\",\"k\",\"8\",\"1\",\"1\",\"7000\"\n";
     struct ncu n;
     struct err err;
     struct ncu_launches classes;

@@ -42,19 +42,25 @@ static void read_back(struct trace_reader *r, struct found *f) {
 
 static const char *const sql =
     "create table StringIds(id integer primary key, value text);"
-    "insert into StringIds values (1, 'void gemm<float>()'), (2, 'cudaLaunchKernel_v7000'), (3, 'registered');"
+    "insert into StringIds values (1, 'void gemm<float>()'), (2, 'cudaLaunchKernel_v7000'), (3, "
+    "'registered');"
     "create table TARGET_INFO_SESSION_START_TIME(utcEpochNs integer);"
     "insert into TARGET_INFO_SESSION_START_TIME values (1700000000000000000);"
     /* two processes that share a correlation id; a kernel table without grid columns */
-    "create table CUPTI_ACTIVITY_KIND_KERNEL(start, end, deviceId, streamId, correlationId, globalPid, demangledName);"
-    "insert into CUPTI_ACTIVITY_KIND_KERNEL values (100, 200, 0, 7, 5, 16777216, 1), (150, 250, 1, 7, 5, 33554432, 1),"
+    "create table CUPTI_ACTIVITY_KIND_KERNEL(start, end, deviceId, streamId, correlationId, globalPid, "
+    "demangledName);"
+    "insert into CUPTI_ACTIVITY_KIND_KERNEL values (100, 200, 0, 7, 5, 16777216, 1), (150, 250, 1, 7, 5, "
+    "33554432, 1),"
     " (300, 290, 0, 7, 6, 16777216, 1), (NULL, 1, 0, 7, 6, 16777216, 1);"
     "create table CUPTI_ACTIVITY_KIND_RUNTIME(start, end, eventClass, globalTid, correlationId, nameId);"
-    "insert into CUPTI_ACTIVITY_KIND_RUNTIME values (10, 20, 0, 16777217, 5, 2), (10, 20, 67, 16777217, 5, 2),"
+    "insert into CUPTI_ACTIVITY_KIND_RUNTIME values (10, 20, 0, 16777217, 5, 2), (10, 20, 67, 16777217, 5, "
+    "2),"
     " (11, 21, 0, 33554433, 5, 2);"
     "create table NVTX_EVENTS(start, end, eventType, text, textId, globalTid, domainId);"
-    "insert into NVTX_EVENTS values (1, NULL, 75, 'lib', NULL, 16777217, 4), (5, 30, 59, NULL, 3, 16777217, 4),"
-    " (6, 29, 59, 'aten::mm, seq = 3, sizes = [[2, 2]]', NULL, 16777217, 0), (7, NULL, 34, 'here', NULL, 16777217, 0);"
+    "insert into NVTX_EVENTS values (1, NULL, 75, 'lib', NULL, 16777217, 4), (5, 30, 59, NULL, 3, 16777217, "
+    "4),"
+    " (6, 29, 59, 'aten::mm, seq = 3, sizes = [[2, 2]]', NULL, 16777217, 0), (7, NULL, 34, 'here', NULL, "
+    "16777217, 0);"
     "create table TARGET_INFO_GPU_METRICS(typeId, metricId, metricName);"
     "insert into TARGET_INFO_GPU_METRICS values (256, 1, 'SM Active'), (256, 2, 'DRAM Read');"
     "create table GPU_METRICS(timestamp, typeId, metricId, value);"
@@ -128,7 +134,8 @@ TEST(nsys_reads_graphs_traced_as_a_whole) {
         "insert into StringIds values (2, 'cudaGraphLaunch_v10000');"
         "create table CUPTI_ACTIVITY_KIND_RUNTIME(start, end, globalTid, correlationId, nameId);"
         "insert into CUPTI_ACTIVITY_KIND_RUNTIME values (10, 20, 16777217, 5, 2), (30, 40, 16777217, 6, 2);"
-        "create table CUPTI_ACTIVITY_KIND_GRAPH_TRACE(start, end, deviceId, contextId, streamId, correlationId, "
+        "create table CUPTI_ACTIVITY_KIND_GRAPH_TRACE(start, end, deviceId, contextId, streamId, "
+        "correlationId, "
         "globalPid, graphId, graphExecId);"
         "insert into CUPTI_ACTIVITY_KIND_GRAPH_TRACE values (100, 200, 0, 1, 7, 5, 16777216, 3, 4),"
         " (300, 450, 0, 1, 7, 6, 16777216, 3, 4), (500, NULL, 0, 1, 7, 7, 16777216, 3, 4);");
@@ -159,12 +166,15 @@ TEST(nsys_reads_copies_syncs_events_and_gpus) {
     struct import_result result;
     make_db(
         db,
-        "create table CUPTI_ACTIVITY_KIND_MEMCPY(start, end, deviceId, streamId, correlationId, globalPid, bytes, copyKind);"
+        "create table CUPTI_ACTIVITY_KIND_MEMCPY(start, end, deviceId, streamId, correlationId, globalPid, "
+        "bytes, copyKind);"
         "insert into CUPTI_ACTIVITY_KIND_MEMCPY values (1, 2, 0, 7, 5, 16777216, 4096, 2);"
-        "create table CUPTI_ACTIVITY_KIND_MEMSET(start, end, deviceId, streamId, correlationId, globalPid, bytes);"
+        "create table CUPTI_ACTIVITY_KIND_MEMSET(start, end, deviceId, streamId, correlationId, globalPid, "
+        "bytes);"
         "insert into CUPTI_ACTIVITY_KIND_MEMSET values (3, 4, 0, 7, 6, 16777216, 64);"
         "create table CUPTI_ACTIVITY_KIND_SYNCHRONIZATION(start, end, correlationId, globalPid, syncType);"
-        "insert into CUPTI_ACTIVITY_KIND_SYNCHRONIZATION values (5, 9, 7, 16777216, 3), (5, 9, 8, 16777216, 99);"
+        "insert into CUPTI_ACTIVITY_KIND_SYNCHRONIZATION values (5, 9, 7, 16777216, 3), (5, 9, 8, 16777216, "
+        "99);"
         "create table CUPTI_ACTIVITY_KIND_CUDA_EVENT(correlationId, eventId);"
         "insert into CUPTI_ACTIVITY_KIND_CUDA_EVENT values (9, 1), (10, 2);"
         "create table TARGET_INFO_GPU(id, name, smCount, computeMajor, computeMinor, memoryBandwidth);"
@@ -206,11 +216,10 @@ TEST(nsys_takes_no_view_for_a_table) {
     char *dir = test_tmpdir(), *db = file_join(dir, "v.sqlite"), *trace = file_join(dir, "v.ipt");
     struct err err;
     struct import_result result;
-    make_db(
-        db,
-        "create table NVTX_EVENTS(start, end, eventType, text);"
-        "create view CUPTI_ACTIVITY_KIND_KERNEL as with recursive n(start) as (select 1 union all select start + 1 "
-        "from n) select start, start + 1 as end from n;"); /* without end */
+    make_db(db, "create table NVTX_EVENTS(start, end, eventType, text);"
+                "create view CUPTI_ACTIVITY_KIND_KERNEL as with recursive n(start) as (select 1 union all "
+                "select start + 1 "
+                "from n) select start, start + 1 as end from n;"); /* without end */
     CHECK_INT(
         import_to_trace(db, IMPORT_NSYS_SQLITE, trace, &(struct import_options){ .rank = -1 }, &result, &err),
         0);

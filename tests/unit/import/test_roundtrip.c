@@ -1,4 +1,5 @@
-/* What we export in the words of other tools, our importers must give back: random timelines, there and back. */
+/* What we export in the words of other tools, our importers must give back: random timelines, there and
+ * back. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

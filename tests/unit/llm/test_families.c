@@ -12,68 +12,98 @@ static const struct {
     const char *config;
 } released[] = {
     { "gpt2", 124439808,
-      "{\"architectures\":[\"GPT2LMHeadModel\"],\"model_type\":\"gpt2\",\"n_embd\":768,\"n_head\":12,\"n_layer\":12,"
+      "{\"architectures\":[\"GPT2LMHeadModel\"],\"model_type\":\"gpt2\",\"n_embd\":768,\"n_head\":12,\"n_"
+      "layer\":12,"
       "\"n_positions\":1024,\"n_ctx\":1024,\"vocab_size\":50257}" },
     { "pythia-6.9b", 6857302016,
-      "{\"architectures\":[\"GPTNeoXForCausalLM\"],\"model_type\":\"gpt_neox\",\"hidden_size\":4096,\"intermediate_size\":16384,"
-      "\"num_attention_heads\":32,\"num_hidden_layers\":32,\"max_position_embeddings\":2048,\"rotary_pct\":0.25,"
+      "{\"architectures\":[\"GPTNeoXForCausalLM\"],\"model_type\":\"gpt_neox\",\"hidden_size\":4096,"
+      "\"intermediate_size\":16384,"
+      "\"num_attention_heads\":32,\"num_hidden_layers\":32,\"max_position_embeddings\":2048,\"rotary_pct\":0."
+      "25,"
       "\"tie_word_embeddings\":false,\"torch_dtype\":\"float16\",\"vocab_size\":50432}" },
     { "mistral-7b", 7241732096,
-      "{\"architectures\":[\"MistralForCausalLM\"],\"model_type\":\"mistral\",\"hidden_size\":4096,\"intermediate_size\":14336,"
+      "{\"architectures\":[\"MistralForCausalLM\"],\"model_type\":\"mistral\",\"hidden_size\":4096,"
+      "\"intermediate_size\":14336,"
       "\"num_attention_heads\":32,\"num_hidden_layers\":32,\"num_key_value_heads\":8,\"sliding_window\":4096,"
       "\"tie_word_embeddings\":false,\"vocab_size\":32000,\"max_position_embeddings\":32768}" },
     { "mixtral-8x7b", 46702792704,
-      "{\"architectures\":[\"MixtralForCausalLM\"],\"model_type\":\"mixtral\",\"hidden_size\":4096,\"intermediate_size\":14336,"
+      "{\"architectures\":[\"MixtralForCausalLM\"],\"model_type\":\"mixtral\",\"hidden_size\":4096,"
+      "\"intermediate_size\":14336,"
       "\"num_attention_heads\":32,\"num_hidden_layers\":32,\"num_key_value_heads\":8,\"num_local_experts\":8,"
       "\"num_experts_per_tok\":2,\"tie_word_embeddings\":false,\"vocab_size\":32000}" },
     { "qwen1.5-moe-a2.7b", 14315784192,
-      "{\"architectures\":[\"Qwen2MoeForCausalLM\"],\"model_type\":\"qwen2_moe\",\"hidden_size\":2048,\"intermediate_size\":5632,"
-      "\"num_attention_heads\":16,\"num_key_value_heads\":16,\"num_hidden_layers\":24,\"moe_intermediate_size\":1408,"
-      "\"shared_expert_intermediate_size\":5632,\"num_experts\":60,\"num_experts_per_tok\":4,\"decoder_sparse_step\":1,"
+      "{\"architectures\":[\"Qwen2MoeForCausalLM\"],\"model_type\":\"qwen2_moe\",\"hidden_size\":2048,"
+      "\"intermediate_size\":5632,"
+      "\"num_attention_heads\":16,\"num_key_value_heads\":16,\"num_hidden_layers\":24,\"moe_intermediate_"
+      "size\":1408,"
+      "\"shared_expert_intermediate_size\":5632,\"num_experts\":60,\"num_experts_per_tok\":4,\"decoder_"
+      "sparse_step\":1,"
       "\"tie_word_embeddings\":false,\"vocab_size\":151936}" },
     { "gemma-2b", 2506172416,
-      "{\"architectures\":[\"GemmaForCausalLM\"],\"model_type\":\"gemma\",\"hidden_size\":2048,\"intermediate_size\":16384,"
-      "\"num_attention_heads\":8,\"num_key_value_heads\":1,\"head_dim\":256,\"num_hidden_layers\":18,\"vocab_size\":256000}" },
+      "{\"architectures\":[\"GemmaForCausalLM\"],\"model_type\":\"gemma\",\"hidden_size\":2048,"
+      "\"intermediate_size\":16384,"
+      "\"num_attention_heads\":8,\"num_key_value_heads\":1,\"head_dim\":256,\"num_hidden_layers\":18,\"vocab_"
+      "size\":256000}" },
     { "phi-3-mini", 3821079552,
-      "{\"architectures\":[\"Phi3ForCausalLM\"],\"model_type\":\"phi3\",\"hidden_size\":3072,\"intermediate_size\":8192,"
-      "\"num_attention_heads\":32,\"num_key_value_heads\":32,\"num_hidden_layers\":32,\"sliding_window\":2047,"
+      "{\"architectures\":[\"Phi3ForCausalLM\"],\"model_type\":\"phi3\",\"hidden_size\":3072,\"intermediate_"
+      "size\":8192,"
+      "\"num_attention_heads\":32,\"num_key_value_heads\":32,\"num_hidden_layers\":32,\"sliding_window\":"
+      "2047,"
       "\"tie_word_embeddings\":false,\"vocab_size\":32064}" },
     { "qwen3-235b-a22b", 235093634560,
-      "{\"architectures\":[\"Qwen3MoeForCausalLM\"],\"model_type\":\"qwen3_moe\",\"hidden_size\":4096,\"intermediate_size\":12288,"
+      "{\"architectures\":[\"Qwen3MoeForCausalLM\"],\"model_type\":\"qwen3_moe\",\"hidden_size\":4096,"
+      "\"intermediate_size\":12288,"
       "\"moe_intermediate_size\":1536,\"num_attention_heads\":64,\"num_key_value_heads\":4,\"head_dim\":128,"
       "\"num_hidden_layers\":94,\"num_experts\":128,\"num_experts_per_tok\":8,\"decoder_sparse_step\":1,"
       "\"mlp_only_layers\":[],\"tie_word_embeddings\":false,\"vocab_size\":151936}" },
     { "deepseek-v3", 671026419200,
       "{\"architectures\":[\"DeepseekV3ForCausalLM\"],\"model_type\":\"deepseek_v3\",\"hidden_size\":7168,"
-      "\"intermediate_size\":18432,\"moe_intermediate_size\":2048,\"num_hidden_layers\":61,\"num_attention_heads\":128,"
-      "\"num_key_value_heads\":128,\"n_shared_experts\":1,\"n_routed_experts\":256,\"kv_lora_rank\":512,\"q_lora_rank\":1536,"
-      "\"qk_rope_head_dim\":64,\"v_head_dim\":128,\"qk_nope_head_dim\":128,\"num_experts_per_tok\":8,\"moe_layer_freq\":1,"
-      "\"first_k_dense_replace\":3,\"tie_word_embeddings\":false,\"topk_method\":\"noaux_tc\",\"vocab_size\":129280}" },
+      "\"intermediate_size\":18432,\"moe_intermediate_size\":2048,\"num_hidden_layers\":61,\"num_attention_"
+      "heads\":128,"
+      "\"num_key_value_heads\":128,\"n_shared_experts\":1,\"n_routed_experts\":256,\"kv_lora_rank\":512,\"q_"
+      "lora_rank\":1536,"
+      "\"qk_rope_head_dim\":64,\"v_head_dim\":128,\"qk_nope_head_dim\":128,\"num_experts_per_tok\":8,\"moe_"
+      "layer_freq\":1,"
+      "\"first_k_dense_replace\":3,\"tie_word_embeddings\":false,\"topk_method\":\"noaux_tc\",\"vocab_size\":"
+      "129280}" },
     { "gpt-oss-120b", 116829156672,
-      "{\"architectures\":[\"GptOssForCausalLM\"],\"model_type\":\"gpt_oss\",\"hidden_size\":2880,\"intermediate_size\":2880,"
+      "{\"architectures\":[\"GptOssForCausalLM\"],\"model_type\":\"gpt_oss\",\"hidden_size\":2880,"
+      "\"intermediate_size\":2880,"
       "\"head_dim\":64,\"num_attention_heads\":64,\"num_key_value_heads\":8,\"num_hidden_layers\":36,"
-      "\"num_local_experts\":128,\"experts_per_token\":4,\"tie_word_embeddings\":false,\"vocab_size\":201088}" },
+      "\"num_local_experts\":128,\"experts_per_token\":4,\"tie_word_embeddings\":false,\"vocab_size\":"
+      "201088}" },
     { "llava-1.5-7b", 7063427072,
       "{\"architectures\":[\"LlavaForConditionalGeneration\"],\"model_type\":\"llava\",\"text_config\":{"
-      "\"model_type\":\"llama\",\"max_position_embeddings\":4096,\"rms_norm_eps\":1e-05,\"vocab_size\":32064},"
-      "\"tie_word_embeddings\":false,\"vision_config\":{\"hidden_size\":1024,\"image_size\":336,\"intermediate_size\":4096,"
-      "\"model_type\":\"clip_vision_model\",\"num_attention_heads\":16,\"num_hidden_layers\":24,\"patch_size\":14}}" },
+      "\"model_type\":\"llama\",\"max_position_embeddings\":4096,\"rms_norm_eps\":1e-05,\"vocab_size\":32064}"
+      ","
+      "\"tie_word_embeddings\":false,\"vision_config\":{\"hidden_size\":1024,\"image_size\":336,"
+      "\"intermediate_size\":4096,"
+      "\"model_type\":\"clip_vision_model\",\"num_attention_heads\":16,\"num_hidden_layers\":24,\"patch_"
+      "size\":14}}" },
     { "qwen2-vl-7b", 8291375616,
-      "{\"architectures\":[\"Qwen2VLForConditionalGeneration\"],\"model_type\":\"qwen2_vl\",\"hidden_size\":3584,"
-      "\"intermediate_size\":18944,\"num_attention_heads\":28,\"num_hidden_layers\":28,\"num_key_value_heads\":4,"
-      "\"tie_word_embeddings\":false,\"vision_config\":{\"depth\":32,\"embed_dim\":1280,\"mlp_ratio\":4,\"num_heads\":16,"
-      "\"in_chans\":3,\"hidden_size\":3584,\"patch_size\":14,\"spatial_merge_size\":2,\"temporal_patch_size\":2},"
+      "{\"architectures\":[\"Qwen2VLForConditionalGeneration\"],\"model_type\":\"qwen2_vl\",\"hidden_size\":"
+      "3584,"
+      "\"intermediate_size\":18944,\"num_attention_heads\":28,\"num_hidden_layers\":28,\"num_key_value_"
+      "heads\":4,"
+      "\"tie_word_embeddings\":false,\"vision_config\":{\"depth\":32,\"embed_dim\":1280,\"mlp_ratio\":4,"
+      "\"num_heads\":16,"
+      "\"in_chans\":3,\"hidden_size\":3584,\"patch_size\":14,\"spatial_merge_size\":2,\"temporal_patch_"
+      "size\":2},"
       "\"vocab_size\":152064}" },
     { "gemma-3-4b", 4300079472,
-      "{\"architectures\":[\"Gemma3ForConditionalGeneration\"],\"model_type\":\"gemma3\",\"mm_tokens_per_image\":256,"
+      "{\"architectures\":[\"Gemma3ForConditionalGeneration\"],\"model_type\":\"gemma3\",\"mm_tokens_per_"
+      "image\":256,"
       "\"text_config\":{\"hidden_size\":2560,\"intermediate_size\":10240,\"model_type\":\"gemma3_text\","
-      "\"num_hidden_layers\":34,\"sliding_window\":1024},\"vision_config\":{\"hidden_size\":1152,\"image_size\":896,"
+      "\"num_hidden_layers\":34,\"sliding_window\":1024},\"vision_config\":{\"hidden_size\":1152,\"image_"
+      "size\":896,"
       "\"intermediate_size\":4304,\"model_type\":\"siglip_vision_model\",\"num_attention_heads\":16,"
       "\"num_hidden_layers\":27,\"patch_size\":14,\"vision_use_head\":false}}" },
     { "clip-vit-large-patch14", 427616513,
-      "{\"architectures\":[\"CLIPModel\"],\"model_type\":\"clip\",\"projection_dim\":768,\"text_config\":{\"hidden_size\":768,"
+      "{\"architectures\":[\"CLIPModel\"],\"model_type\":\"clip\",\"projection_dim\":768,\"text_config\":{"
+      "\"hidden_size\":768,"
       "\"intermediate_size\":3072,\"num_attention_heads\":12,\"num_hidden_layers\":12},\"vision_config\":{"
-      "\"hidden_size\":1024,\"intermediate_size\":4096,\"num_attention_heads\":16,\"num_hidden_layers\":24,\"patch_size\":14}}" },
+      "\"hidden_size\":1024,\"intermediate_size\":4096,\"num_attention_heads\":16,\"num_hidden_layers\":24,"
+      "\"patch_size\":14}}" },
     { "vit-base-patch16-224-in21k", 86389248,
       "{\"architectures\":[\"ViTModel\"],\"model_type\":\"vit\",\"hidden_size\":768,\"image_size\":224,"
       "\"intermediate_size\":3072,\"num_attention_heads\":12,\"num_hidden_layers\":12,\"patch_size\":16}" },
@@ -96,7 +126,8 @@ TEST(released_models_have_their_published_parameters) {
 TEST(the_original_llava_config_names_its_tower_by_absence) {
     struct llm_model *m = test_model_text(
         "{\"architectures\":[\"LlavaLlamaForCausalLM\"],\"model_type\":\"llava_llama\",\"hidden_size\":4096,"
-        "\"intermediate_size\":11008,\"num_attention_heads\":32,\"num_hidden_layers\":32,\"vocab_size\":32000,"
+        "\"intermediate_size\":11008,\"num_attention_heads\":32,\"num_hidden_layers\":32,\"vocab_size\":"
+        "32000,"
         "\"mm_hidden_size\":1024,\"mm_vision_tower\":\"openai/clip-vit-large-patch14-336\"}");
     CHECK_INT(m->vision.tower.hidden, 1024);
     CHECK_INT(m->vision.tower.image_size, 336);
@@ -145,9 +176,9 @@ TEST(rope_is_read_from_old_and_new_fields) {
 }
 
 /* ---- bad configs */
-#define LLAMA(fields)                                                                                                                                   \
-    "{\"model_type\":\"llama\",\"hidden_size\":64,\"num_hidden_layers\":2,\"num_attention_heads\":4,\"vocab_size\":100,\"intermediate_size\":96" fields \
-    "}"
+#define LLAMA(fields)                                                                                 \
+    "{\"model_type\":\"llama\",\"hidden_size\":64,\"num_hidden_layers\":2,\"num_attention_heads\":4," \
+    "\"vocab_size\":100,\"intermediate_size\":96" fields "}"
 
 TEST(bad_configs_name_the_field_and_its_value) {
     static const struct {
@@ -168,7 +199,8 @@ TEST(bad_configs_name_the_field_and_its_value) {
         { LLAMA(",\"num_key_value_heads\":3"),
           "t: num_attention_heads is 4, which num_key_value_heads 3 does not divide" },
         { LLAMA(",\"tie_word_embeddings\":3"), "t: tie_word_embeddings is 3; expected true or false" },
-        { "{\"model_type\":\"llama\",\"hidden_size\":65,\"num_hidden_layers\":2,\"num_attention_heads\":4,\"vocab_size\":100,\"intermediate_size\":96}",
+        { "{\"model_type\":\"llama\",\"hidden_size\":65,\"num_hidden_layers\":2,\"num_attention_heads\":4,"
+          "\"vocab_size\":100,\"intermediate_size\":96}",
           "t: hidden_size is 65, which num_attention_heads 4 does not divide" },
         { "{\"model_type\":\"llava\",\"text_config\":{\"model_type\":\"llama\",\"vocab_size\":-1}}",
           "t: text_config.vocab_size is -1; expected a whole number from 1 to 268435456" },
@@ -197,7 +229,8 @@ TEST(bad_configs_name_the_field_and_its_value) {
           "\"intermediate_size\":8,\"image_size\":[448,224]}",
           "t: image_size is [448,224]; expected a whole number, or two that are equal" },
         { "{\"model_type\":\"gpt_oss\",\"hidden_size\":64,\"num_hidden_layers\":2,\"num_attention_heads\":4,"
-          "\"num_key_value_heads\":2,\"vocab_size\":100,\"intermediate_size\":96,\"layer_types\":[\"full_attention\"]}",
+          "\"num_key_value_heads\":2,\"vocab_size\":100,\"intermediate_size\":96,\"layer_types\":[\"full_"
+          "attention\"]}",
           "t: layer_types lists 1 layers; there are 2" },
     };
     for (size_t i = 0; i < COUNTOF(cases); i++) {

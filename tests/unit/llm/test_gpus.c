@@ -73,7 +73,8 @@ TEST(a_misspelt_gpu_is_answered_with_the_nearest) {
     CHECK(strstr(err.msg, "did you mean L40") != NULL);
 }
 
-/* FLOPs per clock and SM of each architecture's tensor cores: a sparse figure would come out twice as large. */
+/* FLOPs per clock and SM of each architecture's tensor cores: a sparse figure would come out twice as
+ * large. */
 TEST(sixteen_bit_peaks_are_dense) {
     static const struct {
         const char *name;

@@ -1,6 +1,7 @@
-/* Parameters and FLOPs against PyTorch's own counter (tests/gpu/flop_oracle.py made the file). The counter sees
- * eager attention: every query with every key, mask afterwards; and logits for every row. So ours are computed
- * with all rows of the head and with attention as a full square; everything else must agree as it is. */
+/* Parameters and FLOPs against PyTorch's own counter (tests/gpu/flop_oracle.py made the file). The counter
+ * sees eager attention: every query with every key, mask afterwards; and logits for every row. So ours are
+ * computed with all rows of the head and with attention as a full square; everything else must agree as it
+ * is. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,8 +41,8 @@ static double square_attention(const struct llm_model *m, double queries, double
     return sum;
 }
 
-/* The reference keeps MLA's latent in the cache and expands all of it again at every step; that is recomputation,
- * which our figures leave out. */
+/* The reference keeps MLA's latent in the cache and expands all of it again at every step; that is
+ * recomputation, which our figures leave out. */
 static double mla_expansion(const struct llm_model *m, double past) {
     const struct llm_text *t = &m->text;
     return 2.0 * past * (double)(t->layers * t->kv_lora_rank * t->heads * (t->qk_nope_dim + t->v_head_dim));

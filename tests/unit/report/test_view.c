@@ -1,4 +1,5 @@
-/* Times of the timed repeats beside busy times of the recorded run: one request, never negative, never over all. */
+/* Times of the timed repeats beside busy times of the recorded run: one request, never negative, never
+ * over all. */
 #include <math.h>
 #include <string.h>
 

@@ -50,7 +50,7 @@ TEST(sha256_matches_fips_180_4) {
 static struct conf *settings_of(struct settings *s, const char *const *words, size_t n) {
     struct err err;
     struct conf_request req = { .words = words, .nwords = n };
-    struct problems problems = { 0 };
+    struct strlist problems = { 0 };
     req.store.builtin = conf_builtin_files(&req.store.nbuiltin);
     struct conf *c = conf_compose(&req, &err);
     if (!c) fprintf(stderr, "%s\n", err.msg);
@@ -63,11 +63,12 @@ static struct conf *settings_of(struct settings *s, const char *const *words, si
 
 static char *folder_of_pages(void) {
     char *dir = test_tmpdir(), cmd[400];
-    snprintf(
-        cmd, sizeof cmd,
-        "cd '%s' && mkdir images 'im[1]' && touch images/b.png images/a.png images/c.jpg x.txt 'im[1]/d.png' && "
-        "printf 'images/c.jpg\\n# no\\n\\nimages/a.png\\n' > list.txt && printf 'images/a.png\\nnot/there.png\\n' > bad.txt",
-        dir);
+    snprintf(cmd, sizeof cmd,
+             "cd '%s' && mkdir images 'im[1]' && touch images/b.png images/a.png images/c.jpg x.txt "
+             "'im[1]/d.png' && "
+             "printf 'images/c.jpg\\n# no\\n\\nimages/a.png\\n' > list.txt && printf "
+             "'images/a.png\\nnot/there.png\\n' > bad.txt",
+             dir);
     CHECK_INT(system(cmd), 0);
     return dir;
 }
@@ -79,7 +80,7 @@ TEST(pages_come_from_globs_sorted_and_once) {
     struct settings s;
     struct conf *c = settings_of(&s, words, 3);
     struct dataset d;
-    struct problems problems = { 0 };
+    struct strlist problems = { 0 };
     dataset_open(&d, &s, &problems);
     CHECK_INT(problems.n, 0);
     CHECK_INT(d.n, 4);
@@ -99,7 +100,7 @@ TEST(a_subset_list_keeps_its_order_and_names_what_is_missing) {
     struct settings s;
     struct conf *c = settings_of(&s, words, 3);
     struct dataset d;
-    struct problems problems = { 0 };
+    struct strlist problems = { 0 };
     dataset_open(&d, &s, &problems);
     CHECK_INT(problems.n, 0);
     CHECK_INT(d.n, 2);
@@ -110,7 +111,7 @@ TEST(a_subset_list_keeps_its_order_and_names_what_is_missing) {
     dataset_open(&d, &s, &problems);
     CHECK_INT(problems.n, 1);
     CHECK(strstr(problems.v[0], "bad.txt:2: ") && strstr(problems.v[0], "not/there.png: No such file"));
-    problems_free(&problems);
+    strlist_free(&problems);
     dataset_free(&d);
     conf_close(c);
     free(bad);
@@ -151,13 +152,13 @@ TEST(bad_prompts_are_named_by_line) {
     CHECK_INT(file_write_atomic(path, text, sizeof text - 1, &err), 0);
     struct settings s = { .dataset = { .kind = "prompts", .prompts = path } };
     struct dataset d;
-    struct problems problems = { 0 };
+    struct strlist problems = { 0 };
     dataset_open(&d, &s, &problems);
     CHECK_INT(problems.n, 3);
     CHECK(strstr(problems.v[0], "p.jsonl:2: expected an object with \"prompt\": \"...\""));
     CHECK(strstr(problems.v[1], "p.jsonl:3: "));
     CHECK(strstr(problems.v[2], "p.jsonl:4: max_new_tokens must be"));
-    problems_free(&problems);
+    strlist_free(&problems);
     dataset_free(&d);
     free(path);
     free(dir);
@@ -196,11 +197,11 @@ static const char *choose(const char *device, const char *engine_devices, const 
     const char *words[] = { dev, can };
     struct settings s;
     struct conf *c = settings_of(&s, words, 2);
-    struct problems problems = { 0 };
+    struct strlist problems = { 0 };
     device_choose(&s, inv, "libnvidia-ml.so.1 not found", out, &problems);
     CHECK(problems.n <= 1);
     snprintf(said, sizeof said, "%s", problems.n ? problems.v[0] : "");
-    problems_free(&problems);
+    strlist_free(&problems);
     conf_close(c);
     free(dev);
     free(can);
@@ -212,9 +213,9 @@ TEST(a_device_is_chosen_explicitly_or_refused_with_what_there_is) {
                                   .gpus = { { .name = "NVIDIA H200", .uuid = "GPU-aa", .mig = NVML_MIG_ON },
                                             { .name = "NVIDIA L4", .uuid = "GPU-bb" } } };
     struct device_choice d;
-    CHECK_STR(
-        choose("cuda:0", "cpu, cuda", NULL, &d),
-        "device=cuda:0: this machine has no NVIDIA GPU that can be used (libnvidia-ml.so.1 not found); run on the CPU with device=cpu");
+    CHECK_STR(choose("cuda:0", "cpu, cuda", NULL, &d),
+              "device=cuda:0: this machine has no NVIDIA GPU that can be used (libnvidia-ml.so.1 not found); "
+              "run on the CPU with device=cpu");
     CHECK_STR(choose("cuda:1", "cuda", &inv, &d), "");
     CHECK(d.cuda && d.index == 1);
     CHECK_STR(d.id, "GPU-bb");
@@ -222,12 +223,10 @@ TEST(a_device_is_chosen_explicitly_or_refused_with_what_there_is) {
     CHECK_STR(d.label, "cuda:0");
     CHECK_STR(choose("MIG-1234", "cuda", &inv, &d), "");
     CHECK_STR(d.id, "MIG-1234");
-    CHECK_STR(
-        choose("cuda:2", "cuda", &inv, &d),
-        "device=cuda:2: not here; there are cuda:0 = NVIDIA H200 (GPU-aa), cuda:1 = NVIDIA L4 (GPU-bb), and cpu");
-    CHECK_STR(
-        choose("cuda:0", "cpu", &inv, &d),
-        "device=cuda:0: engine native runs on the CPU only; use device=cpu, or an engine for GPUs (engine=hf)");
+    CHECK_STR(choose("cuda:2", "cuda", &inv, &d), "device=cuda:2: not here; there are cuda:0 = NVIDIA H200 "
+                                                  "(GPU-aa), cuda:1 = NVIDIA L4 (GPU-bb), and cpu");
+    CHECK_STR(choose("cuda:0", "cpu", &inv, &d), "device=cuda:0: engine native runs on the CPU only; use "
+                                                 "device=cpu, or an engine for GPUs (engine=hf)");
     CHECK_STR(choose("auto", "cpu, cuda", &inv, &d), "");
     CHECK(strstr(d.note, "2 GPUs are here and none was chosen: cuda:0 (NVIDIA H200) is taken"));
     CHECK_STR(choose("auto", "cpu", &inv, &d), "");
@@ -258,7 +257,7 @@ TEST(run_folders_do_not_collide_and_say_when_they_are_incomplete) {
 
 TEST(an_output_folder_is_checked_before_any_work) {
     char *out = test_tmpdir(), *file = file_join(out, "f"), *under = file_join(file, "sub");
-    struct problems problems = { 0 };
+    struct strlist problems = { 0 };
     struct err err;
     CHECK_INT(file_write_atomic(file, "", 0, &err), 0);
     run_dir_check(under, 0, &problems);
@@ -266,7 +265,7 @@ TEST(an_output_folder_is_checked_before_any_work) {
     CHECK_INT(problems.n, 2);
     CHECK(strstr(problems.v[0], "is a file, not a folder") &&
           strstr(problems.v[1], "wanted (output.min_free_mb)"));
-    problems_free(&problems);
+    strlist_free(&problems);
     free(under);
     free(file);
     free(out);
@@ -275,8 +274,8 @@ TEST(an_output_folder_is_checked_before_any_work) {
 /* ---- replies and requests */
 
 TEST(unmeasured_times_are_unknown_not_zero) {
-    static const char line[] =
-        "{\"op\":\"infer\",\"id\":7,\"prefill_ms\":null,\"decode_ms\":-3,\"new_tokens\":2,\"stages\":{\"sam\":1.5,\"clip\":null},\"token_ms\":[1,null]}";
+    static const char line[] = "{\"op\":\"infer\",\"id\":7,\"prefill_ms\":null,\"decode_ms\":-3,\"new_"
+                               "tokens\":2,\"stages\":{\"sam\":1.5,\"clip\":null},\"token_ms\":[1,null]}";
     struct engine_answer a;
     struct err err;
     CHECK_INT(engine_reply_infer(line, sizeof line - 1, 7, &a, &err), ENGINE_GOOD);

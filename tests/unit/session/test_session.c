@@ -1,4 +1,5 @@
-/* Whole runs against tests/programs/fake_engine.c: its numbers are made up, so nothing here depends on time. */
+/* Whole runs against tests/programs/fake_engine.c: its numbers are made up, so nothing here depends on
+ * time. */
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -25,7 +26,7 @@ struct fixture {
 static void set_up(struct fixture *f, const char *const *words, size_t n) {
     struct err err;
     struct conf_request req = { .words = words, .nwords = n };
-    struct problems problems = { 0 };
+    struct strlist problems = { 0 };
     log_set_level(LOG_ERROR);
     req.store.builtin = conf_builtin_files(&req.store.nbuiltin);
     f->conf = conf_compose(&req, &err);
@@ -117,9 +118,9 @@ static void one_failure(const char *deed, unsigned restarts, const char *said) {
 }
 
 TEST(a_crash_costs_one_repeat) {
-    one_failure(
-        "4=crash", 1,
-        "Repeat 3 of 5 failed: the engine died (signal 11 (Segmentation fault)); its last words: fake engine: about to crash");
+    one_failure("4=crash", 1,
+                "Repeat 3 of 5 failed: the engine died (signal 11 (Segmentation fault)); its last words: "
+                "fake engine: about to crash");
 }
 TEST(an_exit_costs_one_repeat) { one_failure("4=exit", 1, "died (exit status 3)"); }
 TEST(a_hang_costs_one_repeat) { one_failure("4=hang", 1, "did not answer within 1 s and was ended"); }
