@@ -1,5 +1,5 @@
-/* What we use of CUPTI, the CUDA driver, NVTX and cuBLASLt, in our own words: the collector builds without
- * any of their headers, and abi_check.c holds these declarations against them where they are installed. */
+/* Declarations of what the collector uses of CUPTI, NVTX and cuBLASLt, so that it builds without their
+ * headers. Where the headers are installed, abi_check.c compares these declarations with them. */
 #ifndef COLLECT_ABI_H
 #define COLLECT_ABI_H
 
@@ -79,7 +79,7 @@ struct nvtx_attributes { /* nvtxEventAttributes_t */
         float f32;
     } payload;
     int32_t text_type;
-    const void *text; /* char *, wchar_t * or what RegisterString returned */
+    const void *text; /* char *, wchar_t *, or a handle from RegisterString */
 };
 typedef void (*nvtx_function)(void);
 struct nvtx_callbacks { /* NvtxExportTableCallbacks */

@@ -1,8 +1,7 @@
-/* Holds abi.h, layout.c and calls.h against NVIDIA's headers where those are installed. Compiles to
- * nothing. */
+/* Compares abi.h and calls.h with NVIDIA's headers at compile time, where those are installed. Produces
+ * no code. (layout.c is checked by tests/oracle/cupti_layouts.py.) */
 #include "collect/abi.h"
 #include "collect/calls.h"
-#include "collect/layout.h"
 
 #if defined(__has_include) && !defined(__cppcheck__)
 #if __has_include(<cupti.h>) && __has_include(<cuda.h>)

@@ -9,18 +9,18 @@
 #include "collect/raw.h"
 #include "collect/records.h"
 
-static atomic_ullong buffers;
+static atomic_ullong buffers_returned;
 static bool graphs_from_start;
 
-static void on_buffer_wanted(uint8_t **buffer, size_t *bytes, size_t *max_records) {
+static void on_buffer_requested(uint8_t **buffer, size_t *bytes, size_t *max_records) {
     *buffer = pool_take(bytes);
     *max_records = 0;
 }
 
-static void on_buffer_done(void *context, uint32_t stream, uint8_t *buffer, size_t bytes, size_t valid) {
+static void on_buffer_returned(void *context, uint32_t stream, uint8_t *buffer, size_t bytes, size_t valid) {
     size_t dropped = 0;
     struct trace_writer *w = buffer && valid > 0 && valid <= bytes && !settings.empty ? output_take() : NULL;
-    atomic_fetch_add(&buffers, 1);
+    atomic_fetch_add(&buffers_returned, 1);
     if (w) {
         if (cupti.dropped(context, stream, &dropped) != CUPTI_OK) dropped = 0;
         raw_buffer(buffer, valid);
@@ -30,46 +30,47 @@ static void on_buffer_done(void *context, uint32_t stream, uint8_t *buffer, size
     if (buffer) pool_give(buffer);
 }
 
-uint64_t activity_buffers(void) { return atomic_load(&buffers); }
+uint64_t activity_buffers(void) { return atomic_load(&buffers_returned); }
 
-/* ---- switching */
+/* ---- enabling and disabling record kinds */
 static const char *remedy(int rc) {
     switch (rc) {
     case CUPTI_E_PRIVILEGES:
-        return "the driver reserves profiling for administrators: run as root, or load the nvidia module "
-               "with "
-               "NVreg_RestrictProfilingToAdminUsers=0";
+        return "the driver restricts profiling to administrators: run as root, or load the nvidia module "
+               "with NVreg_RestrictProfilingToAdminUsers=0";
     case CUPTI_E_VIRTUALIZED:
-        return "this virtual GPU does not allow profiling: ask for a vGPU profile that does";
-    case CUPTI_E_MIG: return "this CUPTI does not profile MIG devices: use a newer CUDA";
+        return "this virtual GPU does not allow profiling: use a vGPU profile that does";
+    case CUPTI_E_MIG: return "this CUPTI cannot profile MIG devices: use a newer CUDA";
     case CUPTI_E_MULTIPLE_SUBSCRIBERS: return "another tool is profiling this process";
-    default: return "check that CUPTI and the driver belong together (inferprof doctor)";
+    default: return "check that CUPTI and the driver match (inferprof doctor)";
     }
 }
 
-static void switch_kind(int kind, const char *name, bool on) {
+static void set_kind(int kind, const char *name, bool on) {
     int rc = on ? cupti.enable(kind) : cupti.disable(kind);
     if (rc != CUPTI_OK && on)
-        problem("no %s were recorded: CUPTI refuses (%s); %s", name, cupti_error(rc), remedy(rc));
+        report_problem("no %s were recorded: CUPTI returned %s; %s", name, cupti_error(rc), remedy(rc));
 }
 
-/* Graphs as a whole are asked for before the first is made, and for good, windows or not: CUPTI 13.0.1
- * crashes when a graph is launched that was made while they were not. */
+/* Whole-graph records are enabled before the first graph exists and stay enabled, also outside of windows:
+ * CUPTI 13.0.1 crashes when a graph is launched that was created while they were disabled. */
 bool activity_start(void) {
     records_start();
-    int rc = cupti.register_buffers(on_buffer_wanted, on_buffer_done);
-    if (rc != CUPTI_OK) problem("no kernels were recorded: CUPTI takes no buffers (%s)", cupti_error(rc));
+    int rc = cupti.register_buffers(on_buffer_requested, on_buffer_returned);
+    if (rc != CUPTI_OK)
+        report_problem("no kernels were recorded: registering buffers failed (%s)", cupti_error(rc));
     graphs_from_start = rc == CUPTI_OK && settings.kernels && settings.whole_graphs;
-    if (graphs_from_start) switch_kind(KIND_GRAPH_TRACE, "CUDA graphs", true);
+    if (graphs_from_start) set_kind(KIND_GRAPH_TRACE, "CUDA graphs", true);
     return rc == CUPTI_OK;
 }
 
 void activity_capture(bool on) {
-    if (settings.arms && graphs_from_start) /* to measure them, on graphs made while they were asked for */
-        switch_kind(KIND_GRAPH_TRACE, "CUDA graphs", on && settings.whole_graphs);
-    if (settings.kernels) switch_kind(KIND_CONCURRENT_KERNEL, "kernels", on);
+    if (settings.arms &&
+        graphs_from_start) /* overhead measurements switch them; their graphs exist by then */
+        set_kind(KIND_GRAPH_TRACE, "CUDA graphs", on && settings.whole_graphs);
+    if (settings.kernels) set_kind(KIND_CONCURRENT_KERNEL, "kernels", on);
     if (!settings.copies) return;
-    switch_kind(KIND_MEMCPY, "copies", on);
-    switch_kind(KIND_MEMCPY2, "peer copies", on);
-    switch_kind(KIND_MEMSET, "memsets", on);
+    set_kind(KIND_MEMCPY, "copies", on);
+    set_kind(KIND_MEMCPY2, "peer copies", on);
+    set_kind(KIND_MEMSET, "memsets", on);
 }

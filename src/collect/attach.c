@@ -13,19 +13,21 @@
 #include "collect/records.h"
 #include "collect/thread.h"
 
-/* CUDA 12.6: before it CUPTI crashed on graphs when it came again. */
-#define CAN_LEAVE 24
-/* It waited for a GPU that was not idle after all: 2 ms are usual, 60 on a busy machine. */
-#define TOO_LONG_NS 200000000u
+/* The CUPTI of CUDA 12.6. Older versions crashed on graphs after a second attach. */
+#define MIN_DETACH_VERSION 24
+/* A detach takes 2 ms, up to 60 ms on a busy machine. Longer means that it waited for a GPU that was not
+ * idle after all; CUPTI then stays attached for the rest of the process. */
+#define MAX_DETACH_NS 200000000u
 
 static struct {
-    pthread_mutex_t moving; /* it is just leaving or coming */
-    atomic_bool there, wish;
-    atomic_bool graphs, too_long; /* seen once: it stays for good */
-    atomic_uint inside, left;
-    _Atomic uint64_t leaving_ns;
-    uint64_t calls, records; /* when it came */
-} at = { .moving = PTHREAD_MUTEX_INITIALIZER };
+    pthread_mutex_t lock; /* held while attaching or detaching; only ever taken with trylock */
+    atomic_bool attached, detach_requested;
+    atomic_bool graph_seen, detach_slow; /* once set, CUPTI is never detached again */
+    atomic_uint users;                   /* threads between attach_enter() and attach_exit() */
+    atomic_uint detaches;
+    _Atomic uint64_t detach_ns;
+    uint64_t attach_calls, attach_records; /* totals at the last attach */
+} state = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static uint64_t records_so_far(void) {
     struct record_counts c = records_counts();
@@ -33,102 +35,104 @@ static uint64_t records_so_far(void) {
 }
 
 bool attach_start(void) {
-    at.calls = thread_calls();
-    at.records = records_so_far();
+    state.attach_calls = thread_recorded_calls();
+    state.attach_records = records_so_far();
     bool ok = callbacks_start() && activity_start();
-    atomic_store(&at.there, ok);
+    atomic_store(&state.attached, ok);
     return ok;
 }
 
 bool attach_enter(void) {
-    atomic_fetch_add(&at.inside, 1);
-    if (atomic_load(&at.there)) return true;
+    atomic_fetch_add(&state.users, 1);
+    if (atomic_load(&state.attached)) return true;
     attach_exit();
     return false;
 }
 
-void attach_exit(void) { atomic_fetch_sub(&at.inside, 1); }
+void attach_exit(void) { atomic_fetch_sub(&state.users, 1); }
 
-/* ---- leaving */
-static const char *why_not(void) { /* NULL: it may leave */
-    if (!cupti.finalize || cupti.version < CAN_LEAVE) return "it can leave safely from CUDA 12.6 on";
-    /* whole graphs are asked for once and for good, activity.c */
-    if (settings.whole_graphs || atomic_load(&at.graphs)) return "the program uses CUDA graphs";
+/* ---- detaching */
+static const char *no_detach_reason(void) { /* NULL: CUPTI may be detached */
+    if (!cupti.finalize || cupti.version < MIN_DETACH_VERSION) return "detaching is safe from CUDA 12.6 on";
+    /* whole graphs must stay enabled from start to end, see activity.c */
+    if (settings.whole_graphs || atomic_load(&state.graph_seen)) return "the program uses CUDA graphs";
     if (!settings.launches) return "launches are not recorded";
-    if (devices_are_several_streams()) return "the program's kernels run on several streams";
-    if (atomic_load(&at.too_long)) return "it took long to leave";
+    if (devices_saw_several_streams()) return "the program's kernels run on several streams";
+    if (atomic_load(&state.detach_slow)) return "an earlier detach took too long";
     return NULL;
 }
 
-const char *attach_why_stays(void) {
-    const char *why = why_not();
+const char *attach_no_detach_reason(void) {
+    const char *why = no_detach_reason();
     return why ? why
-               : "not every launch had its kernel when the program waited for the GPU, or it never waited";
+               : "the program never synchronised with its stream while every launch had its kernel record";
 }
 
-bool attach_wants_waits(void) { return settings.budget_pct > 0 || settings.duration_s > 0; }
+bool attach_needs_syncs(void) { return settings.budget_pct > 0 || settings.duration_s > 0; }
 
-void attach_window_closed(void) { callbacks_tell_ends(!why_not()); }
+void attach_window_closed(void) { callbacks_report_ends(!no_detach_reason()); }
 
-bool attach_ask_leave(void) {
-    if (records_counts().graph_kernels) attach_saw_graph();
-    if (thread_calls() - at.calls != records_so_far() - at.records) return why_not() != NULL;
-    atomic_store(&at.wish, !why_not());
+bool attach_request_detach(void) {
+    if (records_counts().graph_kernels) attach_note_graph_launch();
+    if (thread_recorded_calls() - state.attach_calls != records_so_far() - state.attach_records)
+        return no_detach_reason() != NULL;
+    atomic_store(&state.detach_requested, !no_detach_reason());
     return true;
 }
 
-void attach_saw_graph(void) { atomic_store(&at.graphs, true); }
+void attach_note_graph_launch(void) { atomic_store(&state.graph_seen, true); }
 
-static void leave(void) {
+static void detach_now(void) {
     uint64_t before = clock_mono_ns();
     int rc = cupti.finalize();
     uint64_t took_ns = clock_mono_ns() - before;
-    callbacks_gone();
-    atomic_fetch_add(&at.left, 1);
-    atomic_fetch_add(&at.leaving_ns, took_ns);
-    if (took_ns > TOO_LONG_NS) atomic_store(&at.too_long, true);
+    callbacks_detached();
+    atomic_fetch_add(&state.detaches, 1);
+    atomic_fetch_add(&state.detach_ns, took_ns);
+    if (took_ns > MAX_DETACH_NS) atomic_store(&state.detach_slow, true);
     if (rc != CUPTI_OK)
-        problem("CUPTI does not leave the program between windows (%s): its launches stay dearer",
-                cupti_error(rc));
+        report_problem("CUPTI could not be detached between windows (%s): launches stay slower",
+                       cupti_error(rc));
 }
 
-/* Whoever enters after `there` is false sees it; who came before is seen in `inside`, and the next wait
- * tries again. */
-void attach_saw_wait(uint32_t context, uint32_t stream) {
-    if (!atomic_load(&at.wish) || pthread_mutex_trylock(&at.moving) != 0) return;
-    if (atomic_load(&at.wish) && !why_not() && devices_only_stream_is(context, stream)) {
-        atomic_store(&at.there, false);
-        if (atomic_load(&at.inside) == 0) {
-            leave();
-            atomic_store(&at.wish, false);
+/* `attached` becomes false before `users` is read. A thread that enters later sees `attached` and backs
+ * out; a thread that entered earlier is counted in `users`, and the next synchronisation tries again. */
+void attach_try_detach(uint32_t context, uint32_t stream) {
+    if (!atomic_load(&state.detach_requested) || pthread_mutex_trylock(&state.lock) != 0) return;
+    if (atomic_load(&state.detach_requested) && !no_detach_reason() &&
+        devices_only_stream_is(context, stream)) {
+        atomic_store(&state.attached, false);
+        if (atomic_load(&state.users) == 0) {
+            detach_now();
+            atomic_store(&state.detach_requested, false);
         } else {
-            atomic_store(&at.there, true);
+            atomic_store(&state.attached, true);
         }
     }
-    pthread_mutex_unlock(&at.moving);
+    pthread_mutex_unlock(&state.lock);
 }
 
-enum attach_state attach_again(void) {
-    if (pthread_mutex_trylock(&at.moving) != 0) return ATTACH_LATER;
-    atomic_store(&at.wish, false);
-    callbacks_tell_ends(false);
-    devices_forget_stream();
-    if (!atomic_load(&at.there)) {
-        records_forget_calls();
+enum attach_state attach_reattach(void) {
+    if (pthread_mutex_trylock(&state.lock) != 0) return ATTACH_BUSY;
+    atomic_store(&state.detach_requested, false);
+    callbacks_report_ends(false);
+    devices_reset_stream();
+    if (!atomic_load(&state.attached)) {
+        records_reset_calls();
         pool_reclaim();
         attach_start();
     }
-    bool there = attach_enter();
-    pthread_mutex_unlock(&at.moving);
-    return there ? ATTACH_THERE : ATTACH_REFUSED;
+    bool attached = attach_enter();
+    pthread_mutex_unlock(&state.lock);
+    return attached ? ATTACH_READY : ATTACH_FAILED;
 }
 
-unsigned attach_times_left(void) { return atomic_load(&at.left); }
-uint64_t attach_leaving_ns(void) { return atomic_load(&at.leaving_ns); }
+unsigned attach_detach_count(void) { return atomic_load(&state.detaches); }
+uint64_t attach_detach_ns(void) { return atomic_load(&state.detach_ns); }
 
 void attach_after_fork(void) {
-    pthread_mutex_init(&at.moving, NULL);
-    atomic_store(&at.there, false);
-    atomic_store(&at.wish, false);
-    atomic_store(&at.inside, 0);
+    pthread_mutex_init(&state.lock, NULL);
+    atomic_store(&state.attached, false);
+    atomic_store(&state.detach_requested, false);
+    atomic_store(&state.users, 0);
 }

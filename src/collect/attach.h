@@ -1,38 +1,47 @@
-/* Whether CUPTI is in the process. Once it has recorded kernels it makes every later launch dearer, also
- * while nothing is on (docs/overhead.md): between the windows of a budget, and after the last window of
- * all, it is made to leave, and comes again with the next one. It leaves at the end of a call, on the
- * thread that made it, while none of our own threads is inside it, and it waits for the GPU. The program
- * must not wait with it, least of all for a kernel that waits for the program. So it leaves only where the
- * GPU is idle as far as we can know: when the program has just waited for its only stream, and every
- * launch since it came has its kernel. Not where graphs are used: CUPTI 13.0.1 broke one that was launched
- * just before it left, and a graph's launches are few. */
+/* Attaches CUPTI to the process and detaches it again between capture windows.
+ *
+ * Why detach: once CUPTI 13.0.1 has recorded kernels, every later launch of the process is slower, even
+ * with everything switched off (0.34 us per launch, docs/overhead.md). CUPTI is therefore detached between
+ * the windows of --budget and after the last window of --duration, and attached again for the next window.
+ *
+ * When it is safe: cuptiFinalize() must run at the end of a CUDA call, on the thread that made the call,
+ * while no thread of the collector is inside CUPTI. It also waits until the GPU is idle. It must not make
+ * the program wait, least of all for a kernel that waits for the program. CUPTI is therefore detached only
+ * right after the program itself has synchronised with its only stream, and only if every launch since the
+ * attach has its kernel record. It is never detached if the program uses CUDA graphs: with CUPTI 13.0.1 a
+ * graph launched just before the detach failed, and graphs need few launches anyway.
+ *
+ * Threads: attach_try_detach() and attach_note_graph_launch() run in CUPTI callbacks on the program's
+ * threads; the rest runs on the background thread, except where noted. None of them waits for a lock. */
 #ifndef COLLECT_ATTACH_H
 #define COLLECT_ATTACH_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-bool attach_start(void); /* it comes; false: problem() says why */
-/* Around a call of CUPTI by a thread of ours, or of the program outside of its callbacks. False: it is not
- * there. */
+bool attach_start(void); /* first attach; false: report_problem() was called */
+
+/* Bracket every CUPTI call that is not made from a CUPTI callback; any thread. While a thread is between
+ * the two, CUPTI stays attached. attach_enter() returns false, without entering, if CUPTI is detached. */
 bool attach_enter(void);
 void attach_exit(void);
 
-bool attach_wants_waits(void);   /* the program's waits are to be told, recorded or not */
-void attach_window_closed(void); /* graphs and waits of the program are of interest from here on */
-/* It is to leave where it can. False: not yet, records are missing. After they were flushed, with kernels
- * switched off. */
-bool attach_ask_leave(void);
-/* From callbacks: one was launched; the program has just waited for this stream, and CUPTI may leave. */
-void attach_saw_graph(void);
-void attach_saw_wait(uint32_t context, uint32_t stream);
-/* Before a window: attach_enter(), and CUPTI comes again if it left. LATER: it is just leaving. */
-enum attach_state { ATTACH_THERE, ATTACH_LATER, ATTACH_REFUSED };
-enum attach_state attach_again(void);
+bool attach_needs_syncs(void);   /* synchronisations must be watched even if they are not recorded */
+void attach_window_closed(void); /* from now on graph launches and synchronisations are reported here */
+/* Requests a detach at the next safe moment. Call after a flush, with kernel records switched off. Returns
+ * false if records are still missing: call again later. */
+bool attach_request_detach(void);
+void attach_note_graph_launch(void);
+/* The program has just synchronised with this stream: detaches if that was requested and is safe. */
+void attach_try_detach(uint32_t context, uint32_t stream);
+/* Before a window opens: attaches again if detached, then does attach_enter(). ATTACH_BUSY: a detach is in
+ * progress, try again later. Only ATTACH_READY needs attach_exit(). */
+enum attach_state { ATTACH_READY, ATTACH_BUSY, ATTACH_FAILED };
+enum attach_state attach_reattach(void);
 
-unsigned attach_times_left(void);
-uint64_t attach_leaving_ns(void);   /* what leaving has cost so far */
-const char *attach_why_stays(void); /* why it does not leave, in words */
-void attach_after_fork(void);       /* in the child, where CUDA does not work */
+unsigned attach_detach_count(void);
+uint64_t attach_detach_ns(void);           /* total time spent in cuptiFinalize() so far */
+const char *attach_no_detach_reason(void); /* why CUPTI stays attached, for a message */
+void attach_after_fork(void);              /* in the child, where CUDA does not work */
 
 #endif

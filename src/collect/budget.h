@@ -1,6 +1,7 @@
-/* --budget PCT: an account that earns PCT of the time that passes and pays an estimate of what collecting
- * cost: so much a launch (more where launches take longer), so much a kernel of a graph (measured on an
- * H200, docs/overhead.md), and the time spent in switching. While it is in debt, nothing is captured. */
+/* --budget PCT: decides when kernels may be captured. An account earns PCT of the time that passes and is
+ * charged an estimate of what collecting costs: a fixed cost per launch (scaled up where launches take
+ * longer), a fixed cost per kernel of a CUDA graph (both measured on an H200, docs/overhead.md), and the
+ * time spent switching. While the account is negative, nothing is captured. */
 #ifndef COLLECT_BUDGET_H
 #define COLLECT_BUDGET_H
 
@@ -10,9 +11,9 @@
 #include "trace/format.h"
 
 void budget_start(uint64_t mono_ns);
-void budget_pay_switch(uint64_t ns); /* any thread: capturing was switched, and that took so long */
-void budget_saw(const struct trace_launch *l, unsigned n); /* any thread; `api` is the call's id */
-/* From the keeper, every few ms: may kernels be captured now? */
+void budget_charge_switch(uint64_t ns); /* any thread: switching capture on or off took this long */
+void budget_note_launches(const struct trace_launch *l, unsigned n); /* any thread; `api` is the call's id */
+/* Background thread, every few ms: may kernels be captured now? */
 bool budget_allows(uint64_t mono_ns);
 
 #endif

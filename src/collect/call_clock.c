@@ -3,17 +3,18 @@
 #include <stdbool.h>
 
 #define TRIES 5
-#define BASELINE_NS 100000000u /* a line through points this far apart is true to a millionth */
-#define JUMP_NS 1000000 /* off the line by more than this: the wall clock was set, or the counter strays */
+#define BASELINE_NS 100000000u /* a line through points this far apart is accurate to 1 ppm */
+/* The clock is off the line by more than this if it was set, or if the counter is not reliable. */
+#define JUMP_NS 1000000
 
-struct call_clock call_clock = { .wanted = CALLS_FIRST };
+struct call_clock call_clock = { .flags = CALLS_COUNT_FIRST };
 
 struct point {
     uint64_t ticks, wall_ns;
 };
 
-/* The narrowest of a few tries: one that was interrupted is wide. */
-static struct point take(void) {
+/* Keeps the narrowest of a few readings: one that was interrupted is wide. */
+static struct point read_point(void) {
     struct point best = { 0, 0 };
     uint64_t narrowest = UINT64_MAX;
     for (int i = 0; i < TRIES; i++) {
@@ -25,19 +26,19 @@ static struct point take(void) {
     return best;
 }
 
-static void publish(const struct point *p, uint64_t ns_per_tick) {
+static void publish_line(const struct point *p, uint64_t ns_per_tick) {
     unsigned version = atomic_load_explicit(&call_clock.version, memory_order_relaxed);
     atomic_store_explicit(&call_clock.version, version | 1, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
     atomic_store_explicit(&call_clock.ticks, p->ticks, memory_order_relaxed);
     atomic_store_explicit(&call_clock.wall_ns, p->wall_ns, memory_order_relaxed);
     atomic_store_explicit(&call_clock.ns_per_tick, ns_per_tick, memory_order_relaxed);
-    /* never 0 again by counting, which would mean that there is no line */
+    /* On wrap-around skip 0, which means "no line". */
     unsigned next = (version | 1) + 1;
     atomic_store_explicit(&call_clock.version, next ? next : 2, memory_order_release);
 }
 
-static bool jumped(const struct point *p) {
+static bool has_jumped(const struct point *p) {
     if (atomic_load_explicit(&call_clock.version, memory_order_relaxed) == 0) return false;
     int64_t off = (int64_t)(call_clock_ns() - p->wall_ns);
     return off > JUMP_NS || off < -JUMP_NS;
@@ -46,14 +47,15 @@ static bool jumped(const struct point *p) {
 void call_clock_tick(void) {
     static struct point last;
     if (!counter_is_steady()) return;
-    struct point p = take();
-    if (jumped(&p) || p.wall_ns <= last.wall_ns || p.ticks <= last.ticks) {
+    struct point p = read_point();
+    if (has_jumped(&p) || p.wall_ns <= last.wall_ns || p.ticks <= last.ticks) {
         atomic_store(&call_clock.version, 0);
         last = p;
         return;
     }
     if (last.wall_ns && p.wall_ns - last.wall_ns < BASELINE_NS) return;
     if (last.wall_ns)
-        publish(&p, (uint64_t)((double)(p.wall_ns - last.wall_ns) / (double)(p.ticks - last.ticks) * 0x1p32));
+        publish_line(
+            &p, (uint64_t)((double)(p.wall_ns - last.wall_ns) / (double)(p.ticks - last.ticks) * 0x1p32));
     last = p;
 }

@@ -1,15 +1,15 @@
-/* The CUDA calls worth a record, chosen one by one: those that give the GPU work and those that wait for
- * it. Calls of the driver alone. Those of the runtime end in them, with the same correlation id; a program
- * makes ten of the runtime's small calls a launch, and CUPTI makes each of them dearer while any call of
- * the runtime is watched. Numbers are CUPTI's callback ids, which never change once given; abi_check.c
- * compares them with its headers. */
+/* The CUDA calls that are recorded: those that submit work to the GPU and those that wait for it. Only
+ * driver calls: every runtime call of interest makes one, with the same correlation id. Programs make
+ * about ten small runtime calls per launch, and CUPTI slows each of them down while any runtime call is
+ * watched. The numbers are CUPTI's callback ids, which never change once assigned; abi_check.c compares
+ * them with CUPTI's headers. */
 #ifndef COLLECT_CALLS_H
 #define COLLECT_CALLS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What the call is, CUPTI's name, callback id. */
+/* class, CUPTI's name, callback id */
 #define CALLS_12_0(X)                                    \
     X(LAUNCH, cuLaunchKernel, 307)                       \
     X(LAUNCH, cuLaunchKernel_ptsz, 442)                  \
@@ -99,7 +99,7 @@
     X(SYNC_WAIT, cuStreamWaitEvent, 295)                 \
     X(SYNC_WAIT, cuStreamWaitEvent_ptsz, 436)            \
     X(SYNC_CONTEXT, cuCtxSynchronize, 17)
-/* Newer than the oldest CUPTI supported: a library that does not know them refuses, which is fine. */
+/* Newer than the oldest supported CUPTI. An older library returns an error for them, which is ignored. */
 #define CALLS_12_8(X)                     \
     X(COPY, cuMemcpyBatchAsync, 776)      \
     X(COPY, cuMemcpyBatchAsync_ptsz, 777) \
@@ -134,15 +134,15 @@ enum call_class {
 };
 #define CALLS_MAX_ID 1024
 
-enum call_class call_class(uint32_t id); /* CALL_NONE: not one of ours */
-const char *call_name(uint32_t id);      /* of one of ours */
-/* Nearly every call is one of these: known without a look at the table. */
+enum call_class call_class(uint32_t id); /* CALL_NONE: not in the table */
+const char *call_name(uint32_t id);      /* "unknown" if not in the table */
+/* Nearly every call is one of these two: tested without a table lookup. */
 static inline bool call_launches_kernel(uint32_t id) {
     return id == CALL_cuLaunchKernel || id == CALL_cuLaunchKernelEx;
 }
 static inline bool call_launches_graph(uint32_t id) {
     return id == CALL_cuGraphLaunch || id == CALL_cuGraphLaunch_ptsz;
 }
-static inline bool call_is_work(enum call_class c) { return c == CALL_LAUNCH || c == CALL_COPY; }
+static inline bool call_submits_work(enum call_class c) { return c == CALL_LAUNCH || c == CALL_COPY; }
 
 #endif

@@ -6,7 +6,7 @@
 #include "collect/cupti.h"
 #include "collect/output.h"
 
-#define SAME_CLOCK_NS 1000000 /* nearer than this, CUPTI and the wall clock are one */
+#define SAME_CLOCK_NS 1000000 /* if they differ by less, CUPTI uses the wall clock */
 #define MAX_PAIRS 4096
 
 int64_t clocks_shift_ns;
@@ -18,10 +18,10 @@ struct pair {
 static struct {
     struct pair v[MAX_PAIRS];
     unsigned n;
-} pairs; /* the keeper thread's own */
+} pairs; /* used by the background thread only */
 
-/* The narrowest of a few tries: a preempted one is wide. */
-static bool take(struct pair *best) {
+/* Keeps the narrowest of a few readings: one that was preempted is wide. */
+static bool read_pair(struct pair *best) {
     best->width = UINT64_MAX;
     for (int i = 0; i < 8; i++) {
         struct pair p;
@@ -38,7 +38,7 @@ static bool take(struct pair *best) {
 
 void clocks_start(void) {
     struct pair p;
-    if (!cupti.library || !take(&p)) return;
+    if (!cupti.library || !read_pair(&p)) return;
     int64_t shift = (int64_t)(p.gpu - p.wall);
     if (shift > SAME_CLOCK_NS || shift < -SAME_CLOCK_NS) clocks_shift_ns = shift;
 }
@@ -46,7 +46,7 @@ void clocks_start(void) {
 void clocks_pair(void) {
     struct pair p;
     if (!cupti.library || pairs.n == MAX_PAIRS || !attach_enter()) return;
-    bool ok = take(&p);
+    bool ok = read_pair(&p);
     attach_exit();
     if (!ok) return;
     pairs.v[pairs.n++] = p;
@@ -58,7 +58,7 @@ void clocks_pair(void) {
 }
 
 /* wall - gpu = a + b (gpu - gpu of the first pair), by least squares. */
-static void fit(double *a, double *b, double *residual) {
+static void fit_line(double *a, double *b, double *residual) {
     const struct pair *first = &pairs.v[0];
     double n = pairs.n, sx = 0, sy = 0, sxx = 0, sxy = 0;
     int64_t base = (int64_t)(first->wall - first->gpu);
@@ -88,7 +88,7 @@ void clocks_finish(void) {
     clocks_pair();
     struct trace_writer *w = pairs.n ? output_take() : NULL;
     if (!w) return;
-    fit(&a, &b, &residual);
+    fit_line(&a, &b, &residual);
     trace_writer_meta(w, "clock.shift_ns", "%lld", (long long)clocks_shift_ns);
     trace_writer_meta(w, "clock.fit", "offset_ns %.0f drift_ppm %.4f residual_ns %.0f pairs %u", a, b * 1e6,
                       residual, pairs.n);

@@ -37,14 +37,14 @@ static const struct {
 
 static const char *const sonames[] = { "libcupti.so.13", "libcupti.so.12" }; /* newest first */
 
-static int find_runtime(struct dl_phdr_info *info, size_t size, void *major) {
+static int find_runtime_major(struct dl_phdr_info *info, size_t size, void *major) {
     (void)size;
     const char *at = info->dlpi_name ? strstr(info->dlpi_name, "libcudart.so.") : NULL;
     if (at) *(int *)major = atoi(at + sizeof "libcudart.so." - 1);
     return 0;
 }
 
-/* The places a toolkit or a package puts it, for a process whose search path does not name them. */
+/* Tries the usual install folders, for a process whose library search path does not include them. */
 static void *open_in_folders(const char *soname) {
     static const char *const folders[] = { "/usr/local/cuda/extras/CUPTI/lib64", "/usr/local/cuda/lib64",
                                            "/usr/local/cuda/targets/x86_64-linux/lib",
@@ -69,31 +69,32 @@ static void *open_library(void) {
     int major = 0;
     if (settings.cupti[0]) {
         lib = dlopen(settings.cupti, RTLD_LAZY | RTLD_LOCAL);
-        if (!lib) problem("INFERPROF_COLLECT_CUPTI: %s", dlerror());
+        if (!lib) report_problem("INFERPROF_COLLECT_CUPTI: %s", dlerror());
         return lib;
     }
     for (size_t i = 0; !lib && i < COUNTOF(sonames); i++) lib = dlopen(sonames[i], RTLD_LAZY | RTLD_NOLOAD);
     if (lib) return lib;
-    dl_iterate_phdr(find_runtime, &major);
+    dl_iterate_phdr(find_runtime_major, &major);
     for (size_t i = 0; !lib && i < COUNTOF(sonames); i++) {
         if (major && atoi(strrchr(sonames[i], '.') + 1) != major)
-            continue; /* it must suit the runtime in use */
+            continue; /* must match the loaded runtime */
         lib = dlopen(sonames[i], RTLD_LAZY | RTLD_LOCAL);
         if (!lib) lib = open_in_folders(sonames[i]);
     }
     if (!lib)
-        problem("no kernels were recorded: libcupti.so%s%.0d was not found; install the CUDA toolkit's CUPTI "
-                "(or the "
-                "Python package nvidia-cuda-cupti), or name the file in INFERPROF_COLLECT_CUPTI",
-                major ? "." : "", major);
+        report_problem(
+            "no kernels were recorded: libcupti.so%s%.0d was not found; install the CUDA toolkit's "
+            "CUPTI (or the Python package nvidia-cuda-cupti), or set INFERPROF_COLLECT_CUPTI to "
+            "the file",
+            major ? "." : "", major);
     return lib;
 }
 
-static bool fill(void) {
+static bool load_symbols(void) {
     for (size_t i = 0; i < COUNTOF(rows); i++) {
         void *f = dlsym(cupti.library, rows[i].name);
         if (!f && rows[i].needed) {
-            problem("no kernels were recorded: this libcupti lacks %s", rows[i].name);
+            report_problem("no kernels were recorded: this libcupti lacks %s", rows[i].name);
             return false;
         }
         memcpy((char *)&cupti + rows[i].offset, &f, sizeof f);
@@ -104,12 +105,12 @@ static bool fill(void) {
 bool cupti_load(void) {
     Dl_info info;
     cupti.library = open_library();
-    if (!cupti.library || !fill()) goto none;
+    if (!cupti.library || !load_symbols()) goto none;
     if (dladdr(dlsym(cupti.library, "cuptiGetVersion"), &info) && info.dli_fname)
         snprintf(cupti.path, sizeof cupti.path, "%s", info.dli_fname);
     if (cupti.get_version(&cupti.version) != CUPTI_OK || !layout_find(cupti.version)) {
-        problem("no kernels were recorded: %s is version %u, older than CUDA 12.0; use a newer CUPTI",
-                cupti.path, cupti.version);
+        report_problem("no kernels were recorded: %s is version %u, older than CUDA 12.0; use a newer CUPTI",
+                       cupti.path, cupti.version);
         goto none;
     }
     return true;

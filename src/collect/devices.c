@@ -10,7 +10,7 @@
 #include "collect/cupti.h"
 #include "collect/output.h"
 
-/* Driver attributes by number, and the meta key each goes to. */
+/* Driver attribute numbers and their keys in the trace's meta. */
 static const struct {
     int attribute;
     const char *key;
@@ -33,9 +33,9 @@ struct driver {
     int (*memory)(size_t *, int);
 };
 
-static atomic_bool wanted, done;
+static atomic_bool requested, described;
 
-void devices_wanted(void) { atomic_store_explicit(&wanted, true, memory_order_relaxed); }
+void devices_request(void) { atomic_store_explicit(&requested, true, memory_order_relaxed); }
 
 static bool driver_load(struct driver *d) {
     static const struct {
@@ -60,90 +60,91 @@ static bool driver_load(struct driver *d) {
     return d->library != NULL;
 }
 
-static void put(struct trace_writer *w, int device, const char *what, const char *value) {
+static void put_device_meta(struct trace_writer *w, int device, const char *what, const char *value) {
     char key[64];
     snprintf(key, sizeof key, "device.%d.%s", device, what);
     trace_writer_meta(w, key, "%s", value);
 }
 
-static void describe(struct trace_writer *w, const struct driver *d, int i) {
+static void describe_device(struct trace_writer *w, const struct driver *d, int i) {
     int device, v, minor;
     unsigned char id[16];
     char name[128] = "", text[160];
     size_t bytes;
     if (d->get(&device, i) != 0) return;
-    if (d->name(name, sizeof name, device) == 0) put(w, i, "name", name);
+    if (d->name(name, sizeof name, device) == 0) put_device_meta(w, i, "name", name);
     if (d->uuid(id, device) == 0) {
         int n = snprintf(text, sizeof text, "%s", strstr(name, " MIG ") ? "MIG-" : "GPU-");
         for (int k = 0; k < 16; k++)
             n += snprintf(text + n, sizeof text - (size_t)n, "%s%02x",
                           k == 4 || k == 6 || k == 8 || k == 10 ? "-" : "", id[k]);
-        put(w, i, "uuid", text);
+        put_device_meta(w, i, "uuid", text);
     }
     if (d->attribute(&v, ATTRIBUTE_CC_MAJOR, device) == 0 &&
         d->attribute(&minor, ATTRIBUTE_CC_MINOR, device) == 0) {
         snprintf(text, sizeof text, "%d.%d", v, minor);
-        put(w, i, "cc", text);
+        put_device_meta(w, i, "cc", text);
     }
     for (size_t k = 0; k < COUNTOF(limits); k++) {
         if (d->attribute(&v, limits[k].attribute, device) != 0) continue;
         snprintf(text, sizeof text, "%d", v);
-        put(w, i, limits[k].key, text);
+        put_device_meta(w, i, limits[k].key, text);
     }
     if (d->memory(&bytes, device) == 0) {
         snprintf(text, sizeof text, "%zu", bytes);
-        put(w, i, "memory_bytes", text);
+        put_device_meta(w, i, "memory_bytes", text);
     }
 }
 
 void devices_tick(void) {
     struct driver d = { 0 };
     int n = 0, version = 0;
-    if (!atomic_load_explicit(&wanted, memory_order_relaxed) || atomic_load(&done)) return;
-    if (!driver_load(&d) || d.count(&n) != 0) return; /* not up yet: next time */
+    if (!atomic_load_explicit(&requested, memory_order_relaxed) || atomic_load(&described)) return;
+    if (!driver_load(&d) || d.count(&n) != 0) return; /* not initialised yet: try again at the next tick */
     struct trace_writer *w = output_take();
     if (!w) return;
-    atomic_store(&done, true);
+    atomic_store(&described, true);
     if (d.version(&version) == 0)
         trace_writer_meta(w, "cuda.driver", "%d.%d", version / 1000, version % 1000 / 10);
-    for (int i = 0; i < MIN(n, 64); i++) describe(w, &d, i);
+    for (int i = 0; i < MIN(n, 64); i++) describe_device(w, &d, i);
     output_give();
 }
 
-/* A set of pairs, small and lossy: a full one only means that a pair may be told twice. */
-#define SEEN 1024u
-static _Atomic uint64_t seen_streams[SEEN], seen_contexts[64];
+/* Small lossy sets: a collision only means that a stream or context may be written to the trace twice. */
+#define SEEN_STREAMS 1024u
+static _Atomic uint64_t seen_streams[SEEN_STREAMS], seen_contexts[64];
 
-/* ---- is it one stream */
+/* ---- does all work run on one stream? */
 #define NO_STREAM 0
-#define SEVERAL UINT64_MAX
-static _Atomic uint64_t only; /* its mark */
+#define SEVERAL_STREAMS UINT64_MAX
+static _Atomic uint64_t only_stream; /* mark_of() the stream, or one of the two above */
 
 static uint64_t mark_of(uint32_t context, uint32_t stream) { return ((uint64_t)context << 32 | stream) + 1; }
 
-static void note_stream(uint64_t mark) {
-    uint64_t was = atomic_load_explicit(&only, memory_order_relaxed);
-    if (was == mark || was == SEVERAL) return;
-    if (was != NO_STREAM || !atomic_compare_exchange_strong(&only, &was, mark)) atomic_store(&only, SEVERAL);
+static void track_only_stream(uint64_t mark) {
+    uint64_t was = atomic_load_explicit(&only_stream, memory_order_relaxed);
+    if (was == mark || was == SEVERAL_STREAMS) return;
+    if (was != NO_STREAM || !atomic_compare_exchange_strong(&only_stream, &was, mark))
+        atomic_store(&only_stream, SEVERAL_STREAMS);
 }
 
-bool devices_are_several_streams(void) { return atomic_load(&only) == SEVERAL; }
+bool devices_saw_several_streams(void) { return atomic_load(&only_stream) == SEVERAL_STREAMS; }
 
 bool devices_only_stream_is(uint32_t context, uint32_t stream) {
-    uint64_t mark = atomic_load(&only);
-    if (mark == NO_STREAM || mark == SEVERAL) return false;
+    uint64_t mark = atomic_load(&only_stream);
+    if (mark == NO_STREAM || mark == SEVERAL_STREAMS) return false;
     return stream == DEVICES_ALL_STREAMS ? (mark - 1) >> 32 == context : mark == mark_of(context, stream);
 }
 
-void devices_forget_stream(void) { atomic_store(&only, NO_STREAM); }
+void devices_reset_stream(void) { atomic_store(&only_stream, NO_STREAM); }
 
-void devices_saw(uint32_t device, uint32_t context, uint32_t stream) {
-    _Atomic uint64_t *slot = &seen_streams[(context * 31 + stream) % SEEN];
+void devices_note_stream(uint32_t device, uint32_t context, uint32_t stream) {
+    _Atomic uint64_t *slot = &seen_streams[(context * 31 + stream) % SEEN_STREAMS];
     uint64_t mark = mark_of(context, stream);
-    note_stream(mark);
+    track_only_stream(mark);
     if (atomic_load_explicit(slot, memory_order_relaxed) == mark) return;
     atomic_store_explicit(slot, mark, memory_order_relaxed);
-    devices_wanted();
+    devices_request();
     struct trace_writer *w = output_take();
     if (!w) return;
     char key[64];

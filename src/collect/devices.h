@@ -1,19 +1,23 @@
-/* What the trace says of GPUs, contexts and streams. The driver is asked from the keeper thread, never
- * from inside the program's own calls. Devices are numbered as the process sees them (after
- * CUDA_VISIBLE_DEVICES); the UUID says which GPU or MIG instance that is. */
+/* Describes GPUs, contexts and streams in the trace. The driver is queried on the background thread, never
+ * inside the program's own calls. Devices are numbered as the process sees them (after
+ * CUDA_VISIBLE_DEVICES); the UUID identifies the GPU or MIG instance. */
 #ifndef COLLECT_DEVICES_H
 #define COLLECT_DEVICES_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-__attribute__((cold)) void devices_wanted(void);                      /* CUDA is up: somebody should ask */
-void devices_tick(void);                                              /* asks, once, when wanted */
-void devices_saw(uint32_t device, uint32_t context, uint32_t stream); /* a record named them */
+__attribute__((cold)) void
+devices_request(void);   /* any thread: CUDA is initialised, query it when possible */
+void devices_tick(void); /* background thread: queries once, after a request */
+
+/* Notes the stream of a record. Called for every record, by the thread that reads CUPTI's buffer. */
+void devices_note_stream(uint32_t device, uint32_t context, uint32_t stream);
 #define DEVICES_ALL_STREAMS UINT32_MAX
-/* Since the last devices_forget_stream() all records were of this stream, or of a stream of the context. */
+/* Since the last devices_reset_stream(): were all records of this stream? With DEVICES_ALL_STREAMS: of one
+ * stream of this context? False if there were no records. */
 bool devices_only_stream_is(uint32_t context, uint32_t stream);
-bool devices_are_several_streams(void);
-void devices_forget_stream(void);
+bool devices_saw_several_streams(void);
+void devices_reset_stream(void);
 
 #endif

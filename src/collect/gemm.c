@@ -13,12 +13,12 @@
 #include "collect/output.h"
 #include "collect/thread.h"
 
-#define MASK_TRACE 2 /* of the logger: one line a product, and nothing else */
+#define MASK_TRACE 2 /* the logger then writes one line per product and nothing else */
 
-static atomic_bool attached, unwanted; /* unwanted: outside of capture windows */
-static _Atomic(int (*)(int)) set_mask; /* NULL: the logger is not ours */
+static atomic_bool attached, paused;   /* paused: outside of capture windows */
+static _Atomic(int (*)(int)) set_mask; /* NULL: our callback is not installed */
 
-static void on_log(int level, const char *function, const char *message) {
+static void on_log_line(int level, const char *function, const char *message) {
     struct trace_gemm g = { 0 };
     struct gemm_text t;
     (void)level;
@@ -34,29 +34,29 @@ static void on_log(int level, const char *function, const char *message) {
     output_give();
 }
 
-/* The program's own use of the logger stays as it is. */
-static bool is_taken(void) {
+/* If the user has configured the logger, leave it alone. */
+static bool logger_in_use(void) {
     static const char *const names[] = { "CUBLASLT_LOG_LEVEL", "CUBLASLT_LOG_MASK", "CUBLASLT_LOG_FILE" };
     for (size_t i = 0; i < COUNTOF(names); i++) {
         if (!getenv(names[i])) continue;
-        problem("no GEMM shapes: %s is set, and cuBLASLt has one logger; unset it", names[i]);
+        report_problem("no GEMM shapes: %s is set, and cuBLASLt has only one logger; unset it", names[i]);
         return true;
     }
     return false;
 }
 
-static int apply(void) {
+static int apply_mask(void) {
     int (*mask)(int) = atomic_load(&set_mask);
-    return mask ? mask(atomic_load(&unwanted) ? 0 : MASK_TRACE) : 0;
+    return mask ? mask(atomic_load(&paused) ? 0 : MASK_TRACE) : 0;
 }
 
 void gemm_capture(bool on) {
-    atomic_store(&unwanted, !on || !settings.gemms);
-    apply();
+    atomic_store(&paused, !on || !settings.gemms);
+    apply_mask();
 }
 
-/* Unless told otherwise the logger also writes to the program's standard output: that goes first. */
-static int attach(void *library) {
+/* By default the logger also writes to the program's standard output, so /dev/null is set first. */
+static int attach_logger(void *library) {
     int (*open_file)(const char *), (*set_callback)(cublaslt_logger), (*mask)(int);
     void *f[] = { dlsym(library, "cublasLtLoggerOpenFile"), dlsym(library, "cublasLtLoggerSetCallback"),
                   dlsym(library, "cublasLtLoggerSetMask") };
@@ -65,10 +65,10 @@ static int attach(void *library) {
     memcpy(&set_callback, &f[1], sizeof f[1]);
     memcpy(&mask, &f[2], sizeof f[2]);
     int rc = open_file("/dev/null");
-    if (rc == 0) rc = set_callback(on_log);
+    if (rc == 0) rc = set_callback(on_log_line);
     if (rc != 0) return rc;
     atomic_store(&set_mask, mask);
-    return apply();
+    return apply_mask();
 }
 
 void gemm_tick(void) {
@@ -79,7 +79,7 @@ void gemm_tick(void) {
         library = dlopen(sonames[i], RTLD_LAZY | RTLD_NOLOAD);
     if (!library) return;
     atomic_store(&attached, true);
-    int rc = is_taken() ? 0 : attach(library);
-    if (rc < 0) problem("no GEMM shapes: this cuBLASLt has no logger; use CUDA 11.4 or newer");
-    if (rc > 0) problem("no GEMM shapes: cuBLASLt's logger refuses (status %d)", rc);
+    int rc = logger_in_use() ? 0 : attach_logger(library);
+    if (rc < 0) report_problem("no GEMM shapes: this cuBLASLt has no logger; use CUDA 11.4 or newer");
+    if (rc > 0) report_problem("no GEMM shapes: setting up cuBLASLt's logger failed (status %d)", rc);
 }

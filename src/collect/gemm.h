@@ -1,11 +1,12 @@
-/* GEMM shapes from cuBLASLt's own log: its Trace level names every matrix of every product, those of
- * cuBLAS too. Costs a line of text a product (some microseconds); off unless asked for. */
+/* GEMM shapes from cuBLASLt's own log: its trace level writes one line per product, including those of
+ * cuBLAS, with the layout of every matrix. A line costs some microseconds, so this is off by default. The
+ * log callback runs on the program's thread, inside the cuBLASLt call. */
 #ifndef COLLECT_GEMM_H
 #define COLLECT_GEMM_H
 
 #include <stdbool.h>
 
-void gemm_tick(void);       /* attaches once the library is loaded; from the keeper */
+void gemm_tick(void);       /* background thread: attaches to the logger once cuBLASLt is loaded */
 void gemm_capture(bool on); /* a capture window opened or closed */
 
 #endif

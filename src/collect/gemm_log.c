@@ -11,7 +11,7 @@ struct part {
     size_t n;
 };
 
-/* What stands between the brackets of NAME=[...]; brackets inside are kept together. */
+/* The text between the brackets of NAME=[...]; brackets may nest. */
 static bool find_group(const char *text, const char *name, struct part *out) {
     size_t len = strlen(name);
     for (const char *p = text; (p = strstr(p, name)); p += len) {
@@ -39,12 +39,12 @@ static bool find_value(struct part group, const char *key, char *out, size_t cap
     return false;
 }
 
-static uint64_t find_number(struct part group, const char *key, uint64_t otherwise) {
+static uint64_t find_number(struct part group, const char *key, uint64_t fallback) {
     char text[32];
-    return find_value(group, key, text, sizeof text) ? strtoull(text, NULL, 10) : otherwise;
+    return find_value(group, key, text, sizeof text) ? strtoull(text, NULL, 10) : fallback;
 }
 
-/* R_16BF -> bf16, COMPUTE_32F -> f32, R_8F_E4M3 -> f8_e4m3; what is not known stays as it is. */
+/* R_16BF -> bf16, COMPUTE_32F -> f32, R_8F_E4M3 -> f8_e4m3; other names are kept. */
 static void short_type(struct part group, const char *key, char *out, size_t cap) {
     static const char *const names[][2] = {
         { "R_16BF", "bf16" },       { "R_16F", "f16" },

@@ -1,7 +1,7 @@
-/* Where the fields of CUPTI's activity records are. CUPTI hands out records in the layout of its own
- * version; every version so far kept the offsets of the fields used here and grew at the end. A row a
- * version that changed a size; tests/oracle/cupti_layouts.py checks them against the headers of the
- * packages. */
+/* Offsets of the fields in CUPTI's activity records. CUPTI delivers records in the layout of its own
+ * version; every version so far kept the offsets of the fields used here and added fields at the end. The
+ * table has one row per version that changed a record size; tests/oracle/cupti_layouts.py checks it against
+ * the headers in the CUPTI packages. */
 #ifndef COLLECT_LAYOUT_H
 #define COLLECT_LAYOUT_H
 
@@ -20,16 +20,16 @@ struct layout_graph {
 };
 
 struct layout {
-    uint32_t cupti_version; /* the first that has it: 18 is CUDA 12.0, 130001 is 13.0 */
-    uint16_t kernel_bytes, memcpy_bytes, memset_bytes, peer_bytes, graph_bytes; /* of a whole record */
+    uint32_t cupti_version; /* first version with this layout: 18 is CUDA 12.0, 130001 is 13.0 */
+    uint16_t kernel_bytes, memcpy_bytes, memset_bytes, peer_bytes, graph_bytes; /* record sizes */
     const struct layout_kernel *kernel;
     const struct layout_copy *memcpy_, *memset_, *peer;
     const struct layout_graph *graph;
 };
 
-const struct layout *layout_find(uint32_t cupti_version); /* NULL: too old */
+const struct layout *layout_find(uint32_t cupti_version); /* NULL: version too old */
 uint32_t layout_newest(void);
-/* Bytes a record of this activity kind must have; 0: a kind we do not read. */
+/* Size of a record of this activity kind in bytes; 0: a kind that is not read. */
 uint16_t layout_record_bytes(const struct layout *l, uint32_t kind);
 
 static inline uint64_t field_u64(const uint8_t *record, uint16_t offset) {

@@ -17,22 +17,22 @@
 #include "collect/thread.h"
 #include "collect/window.h"
 
-/* One event as the handlers below agree on it. */
+/* One event, whichever NVTX function it came through. */
 struct event {
     uint32_t domain, category;
-    uint32_t own; /* enum nvtx_own; 0: says nothing about its meaning */
+    uint32_t own; /* enum nvtx_own; 0: an ordinary event */
     const char *text;
     uint32_t registered; /* number in NVTX_STRINGS instead of text; 0: none */
     double payload;
-    char wide[NVTX_TEXT_MAX]; /* room for what text points to when it came as wide characters */
+    char wide[NVTX_TEXT_MAX]; /* buffer for `text` if it was given as wide characters */
 };
 
-static uint32_t number_of(const void *handle) {
+static uint32_t handle_number(const void *handle) {
     uintptr_t v = (uintptr_t)handle;
     return v <= UINT32_MAX ? (uint32_t)v : 0;
 }
 
-static bool is_own(uint32_t domain) {
+static bool is_own_domain(uint32_t domain) {
     return strcmp(nvtx_name_text(NVTX_DOMAINS, domain), NVTX_OWN_DOMAIN) == 0;
 }
 
@@ -54,7 +54,7 @@ static void event_text(struct event *e, const char *text) {
     e->payload = (double)NAN;
 }
 
-/* A bare text may still say that it is one of ours. */
+/* A plain text may carry one of the prefixes of nvtx_own.h. */
 static void event_plain(struct event *e, const char *text) {
     struct nvtx_own_text own;
     event_text(e, text);
@@ -69,18 +69,17 @@ static void event_wide(struct event *e, const wchar_t *text) {
     event_text(e, e->wide);
 }
 
-/* Attributes of a program built against another NVTX may be shorter than ours: nothing past their size is
- * read. */
+/* A program built against another NVTX may pass shorter attributes: nothing past their size is read. */
 static void event_attributes(struct event *e, const void *domain, const struct nvtx_attributes *a) {
     event_text(e, NULL);
-    e->domain = number_of(domain);
+    e->domain = handle_number(domain);
     if (!a || a->size < sizeof *a) return;
     e->category = a->category;
-    e->own = is_own(e->domain) ? a->category : 0;
+    e->own = is_own_domain(e->domain) ? a->category : 0;
     e->payload = payload_of(a);
     if (a->text_type == NVTX_TEXT_ASCII && a->text) e->text = a->text;
     if (a->text_type == NVTX_TEXT_REGISTERED) {
-        e->registered = number_of(a->text);
+        e->registered = handle_number(a->text);
         e->text = nvtx_name_text(NVTX_STRINGS, e->registered);
     }
     if (a->text_type == NVTX_TEXT_WIDE) {
@@ -146,7 +145,7 @@ static struct open_range open_range(const struct event *e, struct trace_writer *
 }
 
 /* ---- push and pop */
-static int push(const struct event *e) {
+static int range_push(const struct event *e) {
     struct thread_state *t = thread_self();
     struct trace_writer *w = t ? output_take() : NULL;
     if (!w) return -1;
@@ -164,15 +163,15 @@ static int push(const struct event *e) {
     return (int)t->nopen - 1;
 }
 
-/* The innermost open range of the domain: pushes of other domains may lie on top of it. */
-static int pop(uint32_t domain) {
+/* Pops the innermost open range of the domain. Ranges of other domains may have been pushed after it. */
+static int range_pop(uint32_t domain) {
     struct thread_state *t = thread_self();
     uint64_t now = clock_wall_ns();
     if (!t) return -1;
     if (t->too_deep) return (int)(t->nopen + --t->too_deep);
     uint32_t i = t->nopen;
     while (i > 0 && t->open[i - 1].domain != domain) i--;
-    if (i == 0) return -1; /* popped more than was pushed */
+    if (i == 0) return -1; /* more pops than pushes */
     struct open_range r = t->open[i - 1];
     memmove(&t->open[i - 1], &t->open[i], (t->nopen - i) * sizeof t->open[0]);
     t->nopen--;
@@ -185,19 +184,19 @@ static int pop(uint32_t domain) {
     return (int)i - 1;
 }
 
-/* ---- start and end: may end on another thread, in any order */
-#define SLOTS 4096u
+/* ---- start and end: a range may end on another thread, in any order */
+#define MAX_STARTED 4096u
 static struct {
     pthread_mutex_t lock;
     struct {
         uint64_t id; /* 0: empty */
         uint32_t tid;
         struct open_range range;
-    } v[SLOTS];
+    } v[MAX_STARTED];
     uint64_t next;
 } started = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-static uint64_t start(const struct event *e) {
+static uint64_t range_start(const struct event *e) {
     struct trace_writer *w = output_take();
     uint64_t id = 0;
     if (!w) return 0;
@@ -205,11 +204,11 @@ static uint64_t start(const struct event *e) {
     pthread_mutex_lock(&started.lock);
     for (unsigned tries = 0; tries < 64 && !id; tries++) {
         uint64_t candidate = ++started.next;
-        if (started.v[candidate % SLOTS].id) continue;
+        if (started.v[candidate % MAX_STARTED].id) continue;
         id = candidate;
-        started.v[id % SLOTS].id = id;
-        started.v[id % SLOTS].tid = thread_id();
-        started.v[id % SLOTS].range = r;
+        started.v[id % MAX_STARTED].id = id;
+        started.v[id % MAX_STARTED].tid = thread_id();
+        started.v[id % MAX_STARTED].range = r;
     }
     pthread_mutex_unlock(&started.lock);
     if (!id) trace_writer_lost(w, TRACE_RANGE, TRACE_LOST_MEMORY, 1);
@@ -218,19 +217,19 @@ static uint64_t start(const struct event *e) {
     return id;
 }
 
-static void end(uint64_t id) {
+static void range_end(uint64_t id) {
     struct open_range r;
     uint32_t tid = 0;
     uint64_t now = clock_wall_ns();
     pthread_mutex_lock(&started.lock);
-    bool known = id && started.v[id % SLOTS].id == id;
-    if (known) {
-        r = started.v[id % SLOTS].range;
-        tid = started.v[id % SLOTS].tid;
-        started.v[id % SLOTS].id = 0;
+    bool found = id && started.v[id % MAX_STARTED].id == id;
+    if (found) {
+        r = started.v[id % MAX_STARTED].range;
+        tid = started.v[id % MAX_STARTED].tid;
+        started.v[id % MAX_STARTED].id = 0;
     }
     pthread_mutex_unlock(&started.lock);
-    if (!known) return;
+    if (!found) return;
     struct trace_writer *w = output_take();
     if (w) {
         write_range(w, &r, tid, 0, now, TRACE_RANGE_FREE);
@@ -239,8 +238,8 @@ static void end(uint64_t id) {
     if (r.windowed) window_range(-1, now);
 }
 
-/* ---- marks; of our own domain also tokens */
-static void mark(const struct event *e) {
+/* ---- marks; some marks of our own domain are token counts */
+static void put_mark(const struct event *e) {
     struct thread_state *t = thread_self();
     struct trace_writer *w = output_take();
     if (!w) return;
@@ -258,64 +257,66 @@ static void mark(const struct event *e) {
     output_give();
 }
 
-/* ---- the handlers NVTX calls */
-static void mark_ex(const struct nvtx_attributes *a) {
+/* ---- the handlers that NVTX calls */
+static void on_mark_ex(const struct nvtx_attributes *a) {
     struct event e;
     event_attributes(&e, NULL, a);
-    mark(&e);
+    put_mark(&e);
 }
-static void mark_a(const char *text) {
+static void on_mark_a(const char *text) {
     struct event e;
     event_plain(&e, text);
-    mark(&e);
+    put_mark(&e);
 }
-static void mark_w(const wchar_t *text) {
+static void on_mark_w(const wchar_t *text) {
     struct event e;
     event_wide(&e, text);
-    mark(&e);
+    put_mark(&e);
 }
-static uint64_t start_ex(const struct nvtx_attributes *a) {
+static uint64_t on_start_ex(const struct nvtx_attributes *a) {
     struct event e;
     event_attributes(&e, NULL, a);
-    return start(&e);
+    return range_start(&e);
 }
-static uint64_t start_a(const char *text) {
+static uint64_t on_start_a(const char *text) {
     struct event e;
     event_plain(&e, text);
-    return start(&e);
+    return range_start(&e);
 }
-static uint64_t start_w(const wchar_t *text) {
+static uint64_t on_start_w(const wchar_t *text) {
     struct event e;
     event_wide(&e, text);
-    return start(&e);
+    return range_start(&e);
 }
-static int push_ex(const struct nvtx_attributes *a) {
+static int on_push_ex(const struct nvtx_attributes *a) {
     struct event e;
     event_attributes(&e, NULL, a);
-    return push(&e);
+    return range_push(&e);
 }
-static int push_a(const char *text) {
+static int on_push_a(const char *text) {
     struct event e;
     event_plain(&e, text);
-    return push(&e);
+    return range_push(&e);
 }
-static int push_w(const wchar_t *text) {
+static int on_push_w(const wchar_t *text) {
     struct event e;
     event_wide(&e, text);
-    return push(&e);
+    return range_push(&e);
 }
-static int pop_default(void) { return pop(0); }
-static void domain_category_a(const void *domain, uint32_t category, const char *name) {
-    if (name) nvtx_category_name(number_of(domain), category, name);
+static int on_pop_default(void) { return range_pop(0); }
+static void on_domain_category_a(const void *domain, uint32_t category, const char *name) {
+    if (name) nvtx_category_name(handle_number(domain), category, name);
 }
-static void domain_category_w(const void *domain, uint32_t category, const wchar_t *name) {
+static void on_domain_category_w(const void *domain, uint32_t category, const wchar_t *name) {
     char text[NVTX_TEXT_MAX];
     nvtx_utf8(name, text, sizeof text);
-    nvtx_category_name(number_of(domain), category, text);
+    nvtx_category_name(handle_number(domain), category, text);
 }
-static void category_a(uint32_t category, const char *name) { domain_category_a(NULL, category, name); }
-static void category_w(uint32_t category, const wchar_t *name) { domain_category_w(NULL, category, name); }
-static void name_thread_a(uint32_t tid, const char *name) {
+static void on_category_a(uint32_t category, const char *name) { on_domain_category_a(NULL, category, name); }
+static void on_category_w(uint32_t category, const wchar_t *name) {
+    on_domain_category_w(NULL, category, name);
+}
+static void on_name_thread_a(uint32_t tid, const char *name) {
     struct trace_writer *w = name ? output_take() : NULL;
     if (!w) return;
     char key[48];
@@ -323,12 +324,12 @@ static void name_thread_a(uint32_t tid, const char *name) {
     trace_writer_meta(w, key, "%s", name);
     output_give();
 }
-static void name_thread_w(uint32_t tid, const wchar_t *name) {
+static void on_name_thread_w(uint32_t tid, const wchar_t *name) {
     char text[NVTX_TEXT_MAX];
     nvtx_utf8(name, text, sizeof text);
-    name_thread_a(tid, text);
+    on_name_thread_a(tid, text);
 }
-static void name_stream_a(void *stream, const char *name) {
+static void on_name_stream_a(void *stream, const char *name) {
     uint32_t id = 0;
     if (!name || !cupti.stream_id || !attach_enter()) return;
     int rc = cupti.stream_id(NULL, stream, 0, &id);
@@ -341,47 +342,47 @@ static void name_stream_a(void *stream, const char *name) {
     trace_writer_meta(w, key, "%s", name);
     output_give();
 }
-static void name_stream_w(void *stream, const wchar_t *name) {
+static void on_name_stream_w(void *stream, const wchar_t *name) {
     char text[NVTX_TEXT_MAX];
     nvtx_utf8(name, text, sizeof text);
-    name_stream_a(stream, text);
+    on_name_stream_a(stream, text);
 }
-static void domain_mark(const void *domain, const struct nvtx_attributes *a) {
+static void on_domain_mark(const void *domain, const struct nvtx_attributes *a) {
     struct event e;
     event_attributes(&e, domain, a);
-    mark(&e);
+    put_mark(&e);
 }
-static uint64_t domain_start(const void *domain, const struct nvtx_attributes *a) {
+static uint64_t on_domain_start(const void *domain, const struct nvtx_attributes *a) {
     struct event e;
     event_attributes(&e, domain, a);
-    return start(&e);
+    return range_start(&e);
 }
-static void domain_end(const void *domain, uint64_t id) {
+static void on_domain_end(const void *domain, uint64_t id) {
     (void)domain;
-    end(id);
+    range_end(id);
 }
-static int domain_push(const void *domain, const struct nvtx_attributes *a) {
+static int on_domain_push(const void *domain, const struct nvtx_attributes *a) {
     struct event e;
     event_attributes(&e, domain, a);
-    return push(&e);
+    return range_push(&e);
 }
-static int domain_pop(const void *domain) { return pop(number_of(domain)); }
-static void *string_a(const void *domain, const char *text) {
+static int on_domain_pop(const void *domain) { return range_pop(handle_number(domain)); }
+static void *on_register_string_a(const void *domain, const char *text) {
     (void)domain;
     return (void *)(uintptr_t)nvtx_name_add(NVTX_STRINGS, text ? text : "");
 }
-static void *string_w(const void *domain, const wchar_t *text) {
+static void *on_register_string_w(const void *domain, const wchar_t *text) {
     char narrow[NVTX_TEXT_MAX];
     nvtx_utf8(text, narrow, sizeof narrow);
-    return string_a(domain, narrow);
+    return on_register_string_a(domain, narrow);
 }
-static void *domain_a(const char *name) {
+static void *on_create_domain_a(const char *name) {
     return (void *)(uintptr_t)nvtx_name_add(NVTX_DOMAINS, name ? name : "");
 }
-static void *domain_w(const wchar_t *name) {
+static void *on_create_domain_w(const wchar_t *name) {
     char text[NVTX_TEXT_MAX];
     nvtx_utf8(name, text, sizeof text);
-    return domain_a(text);
+    return on_create_domain_a(text);
 }
 
 /* Slot numbers are NVTX's: NvtxCallbackIdCore, NvtxCallbackIdCore2, NvtxCallbackIdCuda,
@@ -393,36 +394,36 @@ static const struct {
     unsigned slot;
     nvtx_function f;
 } slots[] = {
-    SLOT(NVTX_MODULE_CORE, 1, mark_ex),
-    SLOT(NVTX_MODULE_CORE, 2, mark_a),
-    SLOT(NVTX_MODULE_CORE, 3, mark_w),
-    SLOT(NVTX_MODULE_CORE, 4, start_ex),
-    SLOT(NVTX_MODULE_CORE, 5, start_a),
-    SLOT(NVTX_MODULE_CORE, 6, start_w),
-    SLOT(NVTX_MODULE_CORE, 7, end),
-    SLOT(NVTX_MODULE_CORE, 8, push_ex),
-    SLOT(NVTX_MODULE_CORE, 9, push_a),
-    SLOT(NVTX_MODULE_CORE, 10, push_w),
-    SLOT(NVTX_MODULE_CORE, 11, pop_default),
-    SLOT(NVTX_MODULE_CORE, 12, category_a),
-    SLOT(NVTX_MODULE_CORE, 13, category_w),
-    SLOT(NVTX_MODULE_CORE, 14, name_thread_a),
-    SLOT(NVTX_MODULE_CORE, 15, name_thread_w),
-    SLOT(NVTX_MODULE_CORE2, 1, domain_mark),
-    SLOT(NVTX_MODULE_CORE2, 2, domain_start),
-    SLOT(NVTX_MODULE_CORE2, 3, domain_end),
-    SLOT(NVTX_MODULE_CORE2, 4, domain_push),
-    SLOT(NVTX_MODULE_CORE2, 5, domain_pop),
-    SLOT(NVTX_MODULE_CORE2, 8, domain_category_a),
-    SLOT(NVTX_MODULE_CORE2, 9, domain_category_w),
-    SLOT(NVTX_MODULE_CORE2, 10, string_a),
-    SLOT(NVTX_MODULE_CORE2, 11, string_w),
-    SLOT(NVTX_MODULE_CORE2, 12, domain_a),
-    SLOT(NVTX_MODULE_CORE2, 13, domain_w),
-    SLOT(NVTX_MODULE_CUDA, 5, name_stream_a),
-    SLOT(NVTX_MODULE_CUDA, 6, name_stream_w),
-    SLOT(NVTX_MODULE_CUDART, 3, name_stream_a),
-    SLOT(NVTX_MODULE_CUDART, 4, name_stream_w),
+    SLOT(NVTX_MODULE_CORE, 1, on_mark_ex),
+    SLOT(NVTX_MODULE_CORE, 2, on_mark_a),
+    SLOT(NVTX_MODULE_CORE, 3, on_mark_w),
+    SLOT(NVTX_MODULE_CORE, 4, on_start_ex),
+    SLOT(NVTX_MODULE_CORE, 5, on_start_a),
+    SLOT(NVTX_MODULE_CORE, 6, on_start_w),
+    SLOT(NVTX_MODULE_CORE, 7, range_end),
+    SLOT(NVTX_MODULE_CORE, 8, on_push_ex),
+    SLOT(NVTX_MODULE_CORE, 9, on_push_a),
+    SLOT(NVTX_MODULE_CORE, 10, on_push_w),
+    SLOT(NVTX_MODULE_CORE, 11, on_pop_default),
+    SLOT(NVTX_MODULE_CORE, 12, on_category_a),
+    SLOT(NVTX_MODULE_CORE, 13, on_category_w),
+    SLOT(NVTX_MODULE_CORE, 14, on_name_thread_a),
+    SLOT(NVTX_MODULE_CORE, 15, on_name_thread_w),
+    SLOT(NVTX_MODULE_CORE2, 1, on_domain_mark),
+    SLOT(NVTX_MODULE_CORE2, 2, on_domain_start),
+    SLOT(NVTX_MODULE_CORE2, 3, on_domain_end),
+    SLOT(NVTX_MODULE_CORE2, 4, on_domain_push),
+    SLOT(NVTX_MODULE_CORE2, 5, on_domain_pop),
+    SLOT(NVTX_MODULE_CORE2, 8, on_domain_category_a),
+    SLOT(NVTX_MODULE_CORE2, 9, on_domain_category_w),
+    SLOT(NVTX_MODULE_CORE2, 10, on_register_string_a),
+    SLOT(NVTX_MODULE_CORE2, 11, on_register_string_w),
+    SLOT(NVTX_MODULE_CORE2, 12, on_create_domain_a),
+    SLOT(NVTX_MODULE_CORE2, 13, on_create_domain_w),
+    SLOT(NVTX_MODULE_CUDA, 5, on_name_stream_a),
+    SLOT(NVTX_MODULE_CUDA, 6, on_name_stream_w),
+    SLOT(NVTX_MODULE_CUDART, 3, on_name_stream_a),
+    SLOT(NVTX_MODULE_CUDART, 4, on_name_stream_w),
 };
 
 bool nvtx_attach(nvtx_get_table get_table) {
@@ -440,7 +441,7 @@ bool nvtx_attach(nvtx_get_table get_table) {
     return true;
 }
 
-static void write_open(uint32_t tid, uint32_t depth, const struct open_range *r) {
+static void write_open_range(uint32_t tid, uint32_t depth, const struct open_range *r) {
     struct trace_writer *w = output_take();
     if (!w) return;
     write_range(w, r, tid, depth, clock_wall_ns(), TRACE_RANGE_OPEN);
@@ -448,10 +449,10 @@ static void write_open(uint32_t tid, uint32_t depth, const struct open_range *r)
 }
 
 void nvtx_finish(void) {
-    thread_each_open(write_open);
+    thread_each_open(write_open_range);
     if (pthread_mutex_trylock(&started.lock) != 0) return;
     struct trace_writer *w = output_take();
-    for (unsigned i = 0; w && i < SLOTS; i++)
+    for (unsigned i = 0; w && i < MAX_STARTED; i++)
         if (started.v[i].id)
             write_range(w, &started.v[i].range, started.v[i].tid, 0, clock_wall_ns(),
                         TRACE_RANGE_FREE | TRACE_RANGE_OPEN);
@@ -461,6 +462,6 @@ void nvtx_finish(void) {
 
 void nvtx_after_fork(void) {
     pthread_mutex_init(&started.lock, NULL);
-    for (unsigned i = 0; i < SLOTS; i++) started.v[i].id = 0;
+    for (unsigned i = 0; i < MAX_STARTED; i++) started.v[i].id = 0;
     nvtx_names_after_fork();
 }

@@ -1,6 +1,7 @@
-/* NVTX through our own handlers. A program links NVTX as many times as it has libraries that use it; each
- * copy asks to be attached once. In the domain "inferprof" categories carry a meaning (docs/run.md): 1
- * stage, 2 module, 3 operator; marks of category 4 and 5 say that payload tokens were consumed or made. */
+/* Records NVTX ranges and marks through handlers that replace NVTX's functions. Each library of the program
+ * that uses NVTX has its own copy of it, and each copy attaches once. In the domain "inferprof" categories
+ * have a meaning (docs/run.md): 1 stage, 2 module, 3 operator; marks of category 4 and 5 report that
+ * `payload` tokens were consumed or produced. The handlers run on the program's threads, in its NVTX calls. */
 #ifndef COLLECT_NVTX_H
 #define COLLECT_NVTX_H
 
@@ -8,7 +9,7 @@
 
 #include "collect/abi.h"
 
-bool nvtx_attach(nvtx_get_table get_table); /* false: not an NVTX we know */
+bool nvtx_attach(nvtx_get_table get_table); /* false: not a known NVTX */
 void nvtx_finish(void);                     /* writes the ranges that are still open */
 void nvtx_after_fork(void);
 

@@ -14,7 +14,7 @@ struct name {
     _Atomic uint64_t string; /* output_string() */
 };
 
-/* Only ever appended to: readers need no lock. */
+/* Only appended to: readers need no lock. */
 static struct {
     struct name *v;
     unsigned cap;
@@ -26,17 +26,17 @@ static struct {
 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static uint32_t find(enum nvtx_table table, const char *text) {
+static uint32_t find_text(enum nvtx_table table, const char *text) {
     for (unsigned i = 0; i < tables[table].n; i++)
         if (strcmp(tables[table].v[i].text, text) == 0) return i + 1;
     return 0;
 }
 
-/* Registering is rare and the tables are searched from the front; strings are not searched at all: a program
- * registers each once, and two numbers for one text do no harm. */
+/* Registration is rare, so a linear search is enough. Strings are not searched: a program registers each
+ * one once, and two numbers for the same text do no harm. */
 uint32_t nvtx_name_add(enum nvtx_table table, const char *text) {
     pthread_mutex_lock(&lock);
-    uint32_t number = table == NVTX_STRINGS ? 0 : find(table, text);
+    uint32_t number = table == NVTX_STRINGS ? 0 : find_text(table, text);
     unsigned n = tables[table].n;
     if (!tables[table].v) tables[table].v = calloc(tables[table].cap, sizeof *tables[table].v);
     if (!number && tables[table].v && n < tables[table].cap &&
@@ -58,7 +58,7 @@ uint32_t nvtx_name_string(enum nvtx_table table, uint32_t number, struct trace_w
     return output_string(w, name->text, &name->string);
 }
 
-/* Categories are kept as "domain:category:name"; only the last part is ever shown. */
+/* Categories are stored as "domain:category:name"; only the name is written to the trace. */
 static void category_key(uint32_t domain, uint32_t category, char *out, size_t cap) {
     snprintf(out, cap, "%u:%u:", domain, category);
 }

@@ -6,7 +6,7 @@
 
 #include "base/util.h"
 
-/* "501", and nothing after it */
+/* Accepts up to 9 digits and nothing else. */
 static bool parse_count(const char *text, double *count) {
     size_t digits = strspn(text, "0123456789");
     if (digits == 0 || digits > 9 || text[digits]) return false;

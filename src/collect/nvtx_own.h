@@ -1,8 +1,8 @@
-/* Texts by which a program that can say nothing but a text tells what its ranges and marks mean. PyTorch's
- * NVTX has neither domains nor categories nor payloads:
+/* Text prefixes that give ranges and marks a meaning, for programs that can pass only a text. PyTorch's
+ * NVTX binding has no domains, categories or payloads:
  *     inferprof:stage prefill     inferprof:module model.layers.0     inferprof:op attention         (ranges)
  *     inferprof:consumed 501      inferprof:made 1                                                   (marks)
- * They mean what the categories of the domain `inferprof` mean. */
+ * They mean the same as the categories of the domain `inferprof` (nvtx.h). */
 #ifndef COLLECT_NVTX_OWN_H
 #define COLLECT_NVTX_OWN_H
 
@@ -14,11 +14,11 @@ enum nvtx_own { NVTX_OWN_STAGE = 1, NVTX_OWN_MODULE, NVTX_OWN_OP, NVTX_OWN_CONSU
 
 struct nvtx_own_text {
     enum nvtx_own kind;
-    const char *name; /* into the text, behind the prefix */
-    double count;     /* of tokens; NaN for ranges */
+    const char *name; /* points into the text, after the prefix */
+    double count;     /* tokens; NaN for ranges */
 };
 
-/* False: it is an ordinary text. */
+/* False: an ordinary text without a valid prefix. */
 bool nvtx_own_split(const char *text, struct nvtx_own_text *out);
 
 #endif

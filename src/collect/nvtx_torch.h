@@ -1,20 +1,21 @@
-/* Names that PyTorch's emit_nvtx gives to ranges. They carry a number of the call, so each is unique:
+/* Splits the range names of PyTorch's emit_nvtx. They contain a number per call, so every name is unique:
  *     aten::mm, seq = 12, op_id = 1014, sizes = [[501, 4096], [4096, 4096]], input_op_ids = [(1012,0), (1008,0)]
- * Every field after the name is optional but one number; their order is fixed. */
+ * The order of the fields is fixed. All fields after the name are optional, but at least one of seq and
+ * op_id is present. */
 #ifndef COLLECT_NVTX_TORCH_H
 #define COLLECT_NVTX_TORCH_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Pieces of the text they were found in. */
+/* Parts of the text; nothing is copied. */
 struct torch_name {
     size_t name_len;    /* from the start: "aten::mm" */
     const char *detail; /* "sizes = [[501, 4096], [4096, 4096]]"; not terminated */
-    size_t detail_len;  /* 0: it has no sizes */
+    size_t detail_len;  /* 0: no sizes */
 };
 
-/* False: the text is not of that shape from its first to its last byte, and is to be taken as it is. */
+/* False: the text as a whole does not have that form; use it unchanged. */
 bool torch_name_split(const char *text, struct torch_name *out);
 
 #endif

@@ -19,16 +19,16 @@
 #define INFERPROF_VERSION "unknown"
 #endif
 #define MAX_PROBLEMS 32
-#define FLUSH_MS 200 /* what a crash may cost, beside what CUPTI holds in a buffer that is not full */
+#define FLUSH_MS 200 /* a crash loses at most this, besides what CUPTI holds in buffers that are not full */
 
 struct settings settings;
 
 static struct {
     _Atomic(struct trace_writer *) writer;
-    atomic_int inside; /* threads between take and give */
-    atomic_bool lazy;  /* after fork: open at the first record */
-    atomic_uint generation;
-    pthread_mutex_t lock; /* opening and problems; never held over a write */
+    atomic_int inside;      /* threads between take and give */
+    atomic_bool lazy;       /* after fork: open the file at the first record */
+    atomic_uint generation; /* counts the files opened by this process */
+    pthread_mutex_t lock;   /* for opening and `problems`; never held during a write */
     char problems[MAX_PROBLEMS][512];
     unsigned nproblems;
 } out = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -38,12 +38,12 @@ static void trace_path(char *path, size_t cap) {
     gethostname(host, sizeof host - 1);
     host[strcspn(host, ". /")] = '\0';
     snprintf(path, cap, "%s/%s-%d.ipt", settings.dir, host, (int)getpid());
-    /* The same process again after exec(): its first life stays. */
-    for (int life = 2; access(path, F_OK) == 0 && life < 1000; life++)
-        snprintf(path, cap, "%s/%s-%d-%d.ipt", settings.dir, host, (int)getpid(), life);
+    /* After exec() the pid is the same: keep the earlier file. */
+    for (int n = 2; access(path, F_OK) == 0 && n < 1000; n++)
+        snprintf(path, cap, "%s/%s-%d-%d.ipt", settings.dir, host, (int)getpid(), n);
 }
 
-/* The words of the command separated by spaces; control characters become '?'. */
+/* The command line, words separated by spaces; control characters become '?'. */
 static void read_command(char *text, size_t cap) {
     int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? 0 : read(fd, text, cap - 1);
@@ -90,14 +90,14 @@ static void describe_process(struct trace_writer *w) {
     }
 }
 
-/* With the lock held. */
+/* Called with the lock held. */
 static bool open_locked(void) {
     char path[PATH_MAX + 128];
     struct err err;
     trace_path(path, sizeof path);
     const struct trace_writer_options o = {
-        .memory_bytes =
-            settings.memory_bytes / 16 * 11, /* the rest: CUPTI's buffers 4, rings 1 (pool.c, thread.c) */
+        /* of 16 parts: 11 here, 4 for CUPTI's buffers (pool.c), 1 for launch rings (thread.c) */
+        .memory_bytes = settings.memory_bytes / 16 * 11,
         .max_file_bytes = settings.max_file_bytes,
         .flush_ms = FLUSH_MS,
     };
@@ -117,14 +117,15 @@ bool output_open(void) {
     return ok;
 }
 
-static void open_late(void) {
-    if (pthread_mutex_trylock(&out.lock) != 0) return; /* another thread is at it; this record is not kept */
+static void open_in_child(void) {
+    if (pthread_mutex_trylock(&out.lock) != 0)
+        return; /* another thread is opening it; this record is dropped */
     if (atomic_exchange(&out.lazy, false)) open_locked();
     pthread_mutex_unlock(&out.lock);
 }
 
 struct trace_writer *output_take(void) {
-    if (atomic_load_explicit(&out.lazy, memory_order_relaxed)) open_late();
+    if (atomic_load_explicit(&out.lazy, memory_order_relaxed)) open_in_child();
     if (!atomic_load_explicit(&out.writer, memory_order_relaxed)) return NULL;
     atomic_fetch_add(&out.inside, 1);
     struct trace_writer *w = atomic_load(&out.writer);
@@ -134,7 +135,7 @@ struct trace_writer *output_take(void) {
 
 void output_give(void) { atomic_fetch_sub(&out.inside, 1); }
 
-/* The slot: generation << 32 | number. */
+/* A slot holds generation << 32 | number. */
 uint32_t output_string(struct trace_writer *w, const char *text, _Atomic uint64_t *slot) {
     uint64_t v = atomic_load_explicit(slot, memory_order_relaxed);
     uint64_t generation = atomic_load_explicit(&out.generation, memory_order_relaxed);
@@ -169,7 +170,7 @@ void output_after_fork(void) {
     atomic_store(&out.lazy, w != NULL);
 }
 
-void problem(const char *fmt, ...) {
+void report_problem(const char *fmt, ...) {
     char text[sizeof out.problems[0]];
     va_list ap;
     va_start(ap, fmt);

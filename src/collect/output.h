@@ -1,8 +1,8 @@
-/* The trace file of this process, and the gate in front of it: the file may be closed (at exit) or
- * replaced (after fork) while threads of the program are on their way to it.
- *     struct trace_writer *w = output_take();       -- NULL: closed or never opened; nothing to give back
+/* The trace file of this process. The file may be closed (at exit) or replaced (after fork) while threads
+ * of the program are about to write to it, so every use is bracketed:
+ *     struct trace_writer *w = output_take();       -- NULL: closed or never opened; do not give back
  *     if (w) { trace_writer_put(w, ...); output_give(); }
- * Whoever holds it must not wait for anything. */
+ * Any thread. A thread that has taken the writer must not wait for anything: output_close() waits for it. */
 #ifndef COLLECT_OUTPUT_H
 #define COLLECT_OUTPUT_H
 
@@ -13,23 +13,22 @@
 #include "collect/settings.h"
 #include "trace/writer.h"
 
-extern struct settings settings; /* filled before the first thread can ask */
+extern struct settings settings; /* filled before the trace is opened */
 
-bool output_open(
-    void); /* <dir>/<host>-<pid>.ipt and what is known of the process; false: problem() says why */
+/* Opens <dir>/<host>-<pid>.ipt and describes the process in it. */
+bool output_open(void);
 struct trace_writer *output_take(void);
 void output_give(void);
-/* Waits up to grace_ms for those inside, then closes. Somebody stays inside: what is there is flushed and
- * the file is left without its closing mark. */
+/* Waits up to grace_ms for threads that have taken the writer, then closes. If one is still there, the file
+ * is flushed but left without its closing mark. */
 void output_close(unsigned grace_ms);
-/* In the child after fork: the parent's file is forgotten, a new one is opened by the first output_take(). */
+/* In the child after fork: abandons the parent's file. The next output_take() opens a new one. */
 void output_after_fork(void);
-/* The number of a text in the open file, remembered in a slot that begins as 0: numbers are valid within
- * one file. */
+/* String id of a text in the open file, cached in *slot (initially 0). Ids are valid within one file. */
 uint32_t output_string(struct trace_writer *w, const char *text, _Atomic uint64_t *slot);
 
-/* A sentence a user can act on, into the trace's meta; the same one only once. Before the file is open it
- * waits. */
-void problem(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Adds a "problem" to the trace's meta: a sentence that the user can act on. Equal sentences are written
+ * once. Before the file is open, problems are kept until it is. */
+void report_problem(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -8,18 +8,20 @@
 #include "collect/output.h"
 
 #define SMALL_BYTES (64u << 10)
-#define LAST_BYTES 8192       /* where a refusal would crash CUPTI: so little that it soon asks again */
-#define CAN_REFUSE_BUFFERS 27 /* the first CUPTI version that bears a refusal */
+/* Older versions than this crash when they get no buffer. They get a small one instead when the pool is
+ * empty, so that they soon ask again. */
+#define MIN_VERSION_NO_BUFFER 27
+#define FALLBACK_BYTES 8192
 
-/* Buffers are what malloc() gave: a tool that takes CUPTI over frees those it finds there. */
-struct place {
+/* Buffers come from malloc(), because a tool that takes over CUPTI frees the buffers it finds there. */
+struct slot {
     uint8_t *buffer;
     size_t bytes;
     bool lent;
 };
 static struct {
     pthread_mutex_t lock;
-    struct place *places;
+    struct slot *slots;
     unsigned n;
 } pool = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -28,38 +30,38 @@ static unsigned large_limit(void) {
 }
 static unsigned small_limit(void) { return (unsigned)(settings.memory_bytes / 16 / SMALL_BYTES); }
 
-static struct place *make(size_t bytes) {
-    struct place *grown = realloc(pool.places, (pool.n + 1) * sizeof *grown);
-    if (grown) pool.places = grown;
+static struct slot *slot_make(size_t bytes) {
+    struct slot *grown = realloc(pool.slots, (pool.n + 1) * sizeof *grown);
+    if (grown) pool.slots = grown;
     uint8_t *b = grown ? malloc(bytes) : NULL;
     if (!b) return NULL;
-    pool.places[pool.n] = (struct place){ b, bytes, false };
-    return &pool.places[pool.n++];
+    pool.slots[pool.n] = (struct slot){ b, bytes, false };
+    return &pool.slots[pool.n++];
 }
 
-/* One of this size that is not lent, made if there are fewer than `limit`. NULL: there are not. */
-static struct place *find(size_t bytes, unsigned limit) {
-    unsigned made = 0;
-    for (struct place *p = pool.places; p < pool.places + pool.n; p++) {
+/* A free buffer of this size; a new one if there are fewer than `limit`. NULL: none left. */
+static struct slot *slot_find(size_t bytes, unsigned limit) {
+    unsigned count = 0;
+    for (struct slot *p = pool.slots; p < pool.slots + pool.n; p++) {
         if (p->bytes != bytes) continue;
         if (!p->lent) return p;
-        made++;
+        count++;
     }
-    return made < limit ? make(bytes) : NULL;
+    return count < limit ? slot_make(bytes) : NULL;
 }
 
 uint8_t *pool_take(size_t *bytes) {
     uint8_t *b = NULL;
     pthread_mutex_lock(&pool.lock);
-    struct place *p = find(settings.buffer_bytes, large_limit());
-    if (!p) p = find(SMALL_BYTES, small_limit());
+    struct slot *p = slot_find(settings.buffer_bytes, large_limit());
+    if (!p) p = slot_find(SMALL_BYTES, small_limit());
     if (p) {
         p->lent = true;
         b = p->buffer;
         *bytes = p->bytes;
     }
     pthread_mutex_unlock(&pool.lock);
-    if (!b && cupti.version < CAN_REFUSE_BUFFERS) b = malloc(*bytes = LAST_BYTES);
+    if (!b && cupti.version < MIN_VERSION_NO_BUFFER) b = malloc(*bytes = FALLBACK_BYTES);
     if (!b) *bytes = 0;
     return b;
 }
@@ -68,8 +70,8 @@ void pool_give(uint8_t *b) {
     bool ours = false;
     pthread_mutex_lock(&pool.lock);
     for (unsigned i = 0; i < pool.n && !ours; i++) {
-        ours = pool.places[i].buffer == b;
-        if (ours) pool.places[i].lent = false;
+        ours = pool.slots[i].buffer == b;
+        if (ours) pool.slots[i].lent = false;
     }
     pthread_mutex_unlock(&pool.lock);
     if (!ours) free(b);
@@ -77,7 +79,7 @@ void pool_give(uint8_t *b) {
 
 void pool_reclaim(void) {
     pthread_mutex_lock(&pool.lock);
-    for (unsigned i = 0; i < pool.n; i++) pool.places[i].lent = false;
+    for (unsigned i = 0; i < pool.n; i++) pool.slots[i].lent = false;
     pthread_mutex_unlock(&pool.lock);
 }
 

@@ -11,13 +11,14 @@
 
 static FILE *tape;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t seen[4096]; /* texts already on the tape; a collision writes one twice, which does no harm */
+/* Addresses of texts already on the tape. After a collision a text is written again: harmless. */
+static uint64_t written[4096];
 
 void raw_start(uint32_t cupti_version) {
     const uint32_t head[2] = { cupti_version, 0 };
     if (!settings.raw[0]) return;
     if (!(tape = fopen(settings.raw, "we"))) {
-        problem("INFERPROF_COLLECT_RAW: %s cannot be written", settings.raw);
+        report_problem("INFERPROF_COLLECT_RAW: %s cannot be written", settings.raw);
         return;
     }
     fwrite("IPTAPE1\n", 1, 8, tape);
@@ -27,19 +28,19 @@ void raw_start(uint32_t cupti_version) {
 
 bool raw_on(void) { return tape != NULL; }
 
-static void block(uint32_t type, const void *a, size_t na, const void *b, size_t nb) {
+static void write_block(uint32_t type, const void *a, size_t na, const void *b, size_t nb) {
     const uint32_t head[2] = { type, (uint32_t)(na + nb) };
     fwrite(head, sizeof head, 1, tape);
     fwrite(a, 1, na, tape);
     if (nb) fwrite(b, 1, nb, tape);
 }
 
-static void text(uint64_t address) {
-    uint64_t *slot = &seen[(address >> 4) % (sizeof seen / sizeof seen[0])];
+static void write_text(uint64_t address) {
+    uint64_t *slot = &written[(address >> 4) % (sizeof written / sizeof written[0])];
     const char *p = (const char *)(uintptr_t)address;
     if (!address || *slot == address) return;
     *slot = address;
-    block(RAW_TEXT, &address, sizeof address, p, strlen(p));
+    write_block(RAW_TEXT, &address, sizeof address, p, strlen(p));
 }
 
 void raw_buffer(uint8_t *buffer, size_t valid) {
@@ -48,15 +49,15 @@ void raw_buffer(uint8_t *buffer, size_t valid) {
     if (!l) return;
     pthread_mutex_lock(&lock);
     while (cupti.next_record(buffer, valid, &r) == CUPTI_OK)
-        if (field_u32(r, 0) == KIND_CONCURRENT_KERNEL) text(field_u64(r, l->kernel->name));
-    block(RAW_BUFFER, buffer, valid, NULL, 0);
+        if (field_u32(r, 0) == KIND_CONCURRENT_KERNEL) write_text(field_u64(r, l->kernel->name));
+    write_block(RAW_BUFFER, buffer, valid, NULL, 0);
     fflush(tape);
     pthread_mutex_unlock(&lock);
 }
 
 void raw_call(const struct raw_call *c) {
     pthread_mutex_lock(&lock);
-    text(c->name);
-    block(RAW_CALL, c, sizeof *c, NULL, 0);
+    write_text(c->name);
+    write_block(RAW_CALL, c, sizeof *c, NULL, 0);
     pthread_mutex_unlock(&lock);
 }

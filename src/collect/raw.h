@@ -1,5 +1,6 @@
-/* A tape of what CUPTI delivered, for replaying it where there is no GPU (tests/mock). Written only when
- * INFERPROF_COLLECT_RAW names a file. Little endian:
+/* A tape of what CUPTI delivered, to replay it in tests without a GPU (tests/mock). Written only if
+ * INFERPROF_COLLECT_RAW names a file. Any thread; takes a lock and writes, so it is for recording tests
+ * only. Little endian:
  *     "IPTAPE1\n", u32 CUPTI version, u32 0, then blocks of: u32 type, u32 bytes, payload
  *     1 text    u64 address, characters          a pointer seen in a later block
  *     2 buffer  the records as CUPTI wrote them

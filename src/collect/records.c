@@ -14,7 +14,7 @@
 #include "collect/window.h"
 
 #define BATCH 64
-#define EARLY_NS 100000 /* clock error we accept between a launch and its kernel */
+#define EARLY_NS 100000 /* accepted clock error between a launch and its kernel */
 
 static const struct layout *layout;
 
@@ -22,21 +22,22 @@ void records_start(void) { layout = layout_find(cupti.version); }
 
 _Atomic uint64_t records_calls[RECORDS_CALLS];
 
-void records_forget_calls(void) {
+void records_reset_calls(void) {
     for (size_t i = 0; i < RECORDS_CALLS; i++)
         atomic_store_explicit(&records_calls[i], 0, memory_order_relaxed);
     atomic_fetch_add(&call_clock.epoch, (uint64_t)1 << 32);
 }
 
-/* How long before its call a kernel started, in ns; 0 or less: after it, or the call is not known. */
+/* By how many ns a kernel started before its call. 0 or less: it started after the call, or the call was
+ * not recorded. */
 static int64_t before_call_ns(uint32_t correlation, uint64_t start_ns) {
     uint64_t slot = atomic_load_explicit(&records_calls[correlation % RECORDS_CALLS], memory_order_relaxed);
     if (!records_has_call(correlation)) return 0;
-    uint64_t ahead = (slot - records_call_ticks(start_ns)) << 16; /* wraps at 48 bits */
+    uint64_t ahead = (slot - records_call_units(start_ns)) << 16; /* wraps around at 48 bits */
     return ((int64_t)ahead >> 16) * 256;
 }
 
-/* ---- records */
+/* ---- from CUPTI's records to the trace's */
 struct batch {
     struct trace_writer *w;
     unsigned nkernels, ncopies;
@@ -54,9 +55,9 @@ static void batch_write(struct batch *b) {
     b->nkernels = b->ncopies = 0;
 }
 
-/* False: of no window, or the times cannot be what happened; counted, and not used. */
-static bool usable(struct batch *b, enum trace_kind kind, uint32_t correlation, uint64_t start,
-                   uint64_t end) {
+/* Returns false, and counts the record, if it is outside of any window or its timestamps are invalid. */
+static bool is_usable(struct batch *b, enum trace_kind kind, uint32_t correlation, uint64_t start,
+                      uint64_t end) {
     if (settings.launches && window_is_partial() && !records_has_call(correlation)) {
         b->counts.outside++;
         return false;
@@ -75,7 +76,7 @@ static void read_kernel(struct batch *b, const uint8_t *r) {
     const struct layout_kernel *at = layout->kernel;
     uint64_t start = field_u64(r, at->start), end = field_u64(r, at->end);
     uint32_t correlation = field_u32(r, at->correlation);
-    if (!usable(b, TRACE_KERNEL, correlation, start, end)) return;
+    if (!is_usable(b, TRACE_KERNEL, correlation, start, end)) return;
     const char *name;
     memcpy(&name, r + at->name, sizeof name);
     struct trace_kernel *k = &b->kernels[b->nkernels++];
@@ -101,7 +102,7 @@ static void read_kernel(struct batch *b, const uint8_t *r) {
     };
     b->counts.kernels++;
     b->counts.graph_kernels += k->graph_node != 0;
-    devices_saw(k->device, k->context, k->stream);
+    devices_note_stream(k->device, k->context, k->stream);
 }
 
 static enum trace_copy_kind copy_kind(uint8_t cupti_kind) {
@@ -115,7 +116,7 @@ static void read_copy(struct batch *b, const uint8_t *r, const struct layout_cop
                       enum trace_copy_kind kind) {
     uint64_t start = field_u64(r, at->start), end = field_u64(r, at->end);
     uint32_t correlation = field_u32(r, at->correlation);
-    if (!usable(b, TRACE_COPY, correlation, start, end)) return;
+    if (!is_usable(b, TRACE_COPY, correlation, start, end)) return;
     struct trace_copy *c = &b->copies[b->ncopies++];
     *c = (struct trace_copy){
         .start_ns = clocks_to_wall(start),
@@ -130,16 +131,16 @@ static void read_copy(struct batch *b, const uint8_t *r, const struct layout_cop
         .copy_kind = kind,
     };
     b->counts.copies++;
-    devices_saw(c->device, c->context, c->stream);
+    devices_note_stream(c->device, c->context, c->stream);
 }
 
-/* A graph recorded as a whole is a kernel without geometry. */
+/* A graph launch recorded as a whole becomes a kernel without grid and block. */
 static void read_graph(struct batch *b, const uint8_t *r) {
     const struct layout_graph *at = layout->graph;
     uint64_t start = field_u64(r, at->start), end = field_u64(r, at->end);
     uint32_t correlation = field_u32(r, at->correlation);
     char name[32];
-    if (!usable(b, TRACE_KERNEL, correlation, start, end)) return;
+    if (!is_usable(b, TRACE_KERNEL, correlation, start, end)) return;
     struct trace_kernel *k = &b->kernels[b->nkernels++];
     *k = (struct trace_kernel){
         .start_ns = clocks_to_wall(start),
@@ -153,7 +154,7 @@ static void read_graph(struct batch *b, const uint8_t *r) {
     snprintf(name, sizeof name, "CUDA graph %u", k->graph);
     k->name = trace_writer_str(b->w, name);
     b->counts.kernels++;
-    devices_saw(k->device, k->context, k->stream);
+    devices_note_stream(k->device, k->context, k->stream);
 }
 
 static void read_record(struct batch *b, const uint8_t *r, size_t left) {
@@ -174,7 +175,7 @@ static void read_record(struct batch *b, const uint8_t *r, size_t left) {
     if (MAX(b->nkernels, b->ncopies) == BATCH) batch_write(b);
 }
 
-static void add_up(struct batch *b, uint64_t dropped) {
+static void batch_add_totals(struct batch *b, uint64_t dropped) {
     for (unsigned k = 0; k < TRACE_KIND_END; k++)
         if (b->lost[k]) trace_writer_lost(b->w, k, TRACE_LOST_UNTRUSTED, b->lost[k]);
     if (dropped) trace_writer_lost(b->w, TRACE_KERNEL, TRACE_LOST_SOURCE, dropped);
@@ -200,10 +201,9 @@ void records_read(struct trace_writer *w, uint8_t *buffer, size_t valid, uint64_
         read_record(&b, r, valid - (size_t)(r - buffer));
     }
     if (rc != CUPTI_E_MAX_LIMIT && rc != CUPTI_OK)
-        problem("CUPTI could not read on in one of its buffers (%s): some kernels are missing",
-                cupti_error(rc));
+        report_problem("reading a CUPTI buffer failed (%s): some kernels are missing", cupti_error(rc));
     batch_write(&b);
-    add_up(&b, dropped);
+    batch_add_totals(&b, dropped);
 }
 
 struct record_counts records_counts(void) {

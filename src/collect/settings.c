@@ -14,12 +14,12 @@
 
 enum type { TEXT, COUNT, NUMBER, SWITCH };
 
-/* name after the prefix, type, field, size of a text, value when not set */
+/* name without the prefix, type, field offset and size, default value */
 static const struct row {
     const char *name;
     enum type type;
     size_t offset, cap;
-    const char *unset;
+    const char *fallback;
 } rows[] = {
 #define FIELD(f) offsetof(struct settings, f), sizeof((struct settings *)0)->f
     { "DIR", TEXT, FIELD(dir), "" },
@@ -39,7 +39,7 @@ static const struct row {
 #undef FIELD
 };
 
-/* 0: the value is in place; -1: it cannot be used. */
+/* 0: the value was set; -1: it is invalid. */
 static int set_value(const struct row *r, struct settings *s, const char *text) {
     char *at = (char *)s + r->offset, *end = NULL;
     errno = 0;
@@ -65,13 +65,12 @@ static bool is_known(const char *name, size_t len) {
     return false;
 }
 
-static void complain_unknown(void (*complain)(const char *, ...)) {
+static void warn_unknown(void (*warn)(const char *, ...)) {
     for (char **e = environ; e && *e; e++) {
         if (strncmp(*e, PREFIX, sizeof PREFIX - 1) != 0) continue;
         const char *name = *e + sizeof PREFIX - 1;
         size_t len = strcspn(name, "=");
-        if (!is_known(name, len))
-            complain("the variable " PREFIX "%.*s is not one the collector knows", (int)len, name);
+        if (!is_known(name, len)) warn("unknown variable " PREFIX "%.*s", (int)len, name);
     }
 }
 
@@ -93,7 +92,7 @@ static bool *flag_of(struct settings *s, const char *word, size_t len) {
     return NULL;
 }
 
-void settings_take_what(struct settings *s, const char *words, void (*complain)(const char *, ...)) {
+void settings_set_what(struct settings *s, const char *words, void (*warn)(const char *, ...)) {
     s->kernels = s->copies = s->launches = s->syncs = s->gemms = s->whole_graphs = s->empty = s->passing =
         false;
     for (const char *p = words; *p; p += *p == ',') {
@@ -102,28 +101,28 @@ void settings_take_what(struct settings *s, const char *words, void (*complain)(
         if (flag)
             *flag = true;
         else if (len && !(len == 4 && strncmp(p, "none", 4) == 0))
-            complain(PREFIX
-                     "WHAT: '%.*s' is not one of kernels, copies, launches, syncs, nvtx, gemms, whole-graphs",
-                     (int)len, p);
+            warn(PREFIX
+                 "WHAT: '%.*s' is not one of kernels, copies, launches, syncs, nvtx, gemms, whole-graphs",
+                 (int)len, p);
         p += len;
     }
 }
 
-void settings_load(struct settings *s, void (*complain)(const char *fmt, ...)) {
+void settings_load(struct settings *s, void (*warn)(const char *fmt, ...)) {
     memset(s, 0, sizeof *s);
     for (size_t i = 0; i < COUNTOF(rows); i++) {
         char name[64];
         snprintf(name, sizeof name, PREFIX "%s", rows[i].name);
         const char *text = getenv(name);
-        set_value(&rows[i], s, rows[i].unset);
+        set_value(&rows[i], s, rows[i].fallback);
         if (!text || !*text || set_value(&rows[i], s, text) == 0) continue;
-        complain("%s=%.100s cannot be used; going on with '%s'", name, text, rows[i].unset);
-        set_value(&rows[i], s, rows[i].unset);
+        warn("%s=%.100s is invalid; using the default '%s'", name, text, rows[i].fallback);
+        set_value(&rows[i], s, rows[i].fallback);
     }
     s->memory_bytes = MAX(s->memory_bytes, (uint64_t)4 << 20);
     s->buffer_bytes = MIN(MAX(s->buffer_bytes, (uint64_t)64 << 10), s->memory_bytes / 8);
-    settings_take_what(s, s->what, complain);
-    complain_unknown(complain);
+    settings_set_what(s, s->what, warn);
+    warn_unknown(warn);
 }
 
 bool settings_at(const struct settings *s, unsigned i, char *name, unsigned long name_cap, char *value,

@@ -1,5 +1,5 @@
-/* The collector's settings, read once from the environment. One table holds them all; docs/run.md prints
- * it. */
+/* The collector's settings, read once from the environment, before the first thread is started. The table
+ * in settings.c lists all variables; docs/run.md documents them. */
 #ifndef COLLECT_SETTINGS_H
 #define COLLECT_SETTINGS_H
 
@@ -9,28 +9,27 @@
 
 struct settings {
     char dir[PATH_MAX];   /* "": the collector does nothing */
-    char cupti[PATH_MAX]; /* which libcupti to load; "": the usual places */
-    char raw[PATH_MAX];   /* CUPTI's buffers and calls are copied here as they come; "": no */
+    char cupti[PATH_MAX]; /* libcupti to load; "": search the usual places */
+    char raw[PATH_MAX];   /* file for a tape of CUPTI's buffers and calls (raw.h); "": none */
     char range[256];      /* glob; "": no restriction */
     char what[128];
     /* from `what` */
     bool kernels, copies, launches, syncs, nvtx, gemms;
-    bool whole_graphs; /* a CUDA graph is one record, not one a kernel */
-    bool empty;        /* records are thrown away unread */
-    bool passing;      /* calls are watched and not recorded, as between windows */
-    bool arms;         /* a range's name says what is captured in it, after its first space */
+    bool whole_graphs; /* one record per launch of a CUDA graph instead of one per kernel in it */
+    bool empty;        /* records are discarded unread: measures CUPTI's own overhead */
+    bool passing;      /* calls are watched but not recorded, as between windows */
+    bool arms;         /* for overhead measurements: the words after a range's name replace `what` */
     uint64_t memory_bytes, max_file_bytes, buffer_bytes, flush_ms;
-    uint64_t start_mono_ns; /* when the program was started; 0: not known */
+    uint64_t start_mono_ns; /* start of the program; 0: unknown */
     double delay_s, duration_s, budget_pct;
 };
 
-/* Fills in defaults and what the environment says. `complain` gets one sentence about each value that
- * cannot be used and each INFERPROF_COLLECT_ variable that does not exist. */
-void settings_load(struct settings *s, void (*complain)(const char *fmt, ...));
-/* Takes what is captured from a list of words; nvtx, once on, stays on. */
-void settings_take_what(struct settings *s, const char *words, void (*complain)(const char *fmt, ...));
-/* Walks the settings as text, for the trace: name without prefix in lower case, value; false past the
- * last. */
+/* Fills in the defaults and the values from the environment. Calls `warn` with one sentence per invalid
+ * value and per unknown INFERPROF_COLLECT_ variable. */
+void settings_load(struct settings *s, void (*warn)(const char *fmt, ...));
+/* Sets what is captured from a comma-separated list of words. nvtx, once on, stays on. */
+void settings_set_what(struct settings *s, const char *words, void (*warn)(const char *fmt, ...));
+/* Setting `i` as text, for the trace: name in lower case without prefix, and value. False after the last. */
 bool settings_at(const struct settings *s, unsigned i, char *name, unsigned long name_cap, char *value,
                  unsigned long value_cap);
 

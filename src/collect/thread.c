@@ -11,38 +11,38 @@
 #include "collect/calls.h"
 #include "collect/output.h"
 
-#define MAX_THREADS 4096 /* states ever made; they are reused */
+#define MAX_THREADS 4096 /* states ever allocated; they are reused, not freed */
 
-static _Atomic(struct thread_state *) all; /* only ever grows at its head */
-static atomic_uint made;
+static _Atomic(struct thread_state *) all; /* a list that only grows, at its head */
+static atomic_uint allocated;
 static pthread_key_t key;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static bool have_key;
-__thread struct thread_state *thread_mine;
-static __thread bool refused;
+__thread struct thread_state *thread_current;
+static __thread bool register_failed;
 
 static void write_launches(struct trace_writer *w, struct trace_launch *l, unsigned n) {
     static _Atomic uint64_t names[CALLS_MAX_ID];
-    budget_saw(l, n);
+    budget_note_launches(l, n);
     for (unsigned i = 0; i < n; i++) l[i].api = output_string(w, call_name(l[i].api), &names[l[i].api]);
     trace_writer_launch(w, l, n);
 }
 
-/* Before its first launch a thread has no ring: many have only ranges. All rings together take a 16th of
+/* A thread gets its ring at its first launch: many threads have only ranges. All rings together use 1/16 of
  * the memory. */
 static bool make_ring(struct thread_state *t) {
     static atomic_uint rings;
     size_t bytes = THREAD_RING * sizeof *t->ring;
     if (t->ring || atomic_load(&rings) >= settings.memory_bytes / 16 / bytes) return false;
     if (!(t->ring = aligned_alloc(64, bytes))) return false;
-    atomic_fetch_add(&rings, 1); /* threads that come here at once may make some too many */
-    t->room = THREAD_RING;
+    atomic_fetch_add(&rings, 1); /* threads that get here at the same time may exceed the limit a little */
+    t->ring_slots = THREAD_RING;
     return true;
 }
 
-void thread_put_aside(struct thread_state *t, struct trace_launch l) {
+void thread_add_launch_slow(struct thread_state *t, struct trace_launch l) {
     if (make_ring(t)) {
-        thread_put(t, l);
+        thread_add_launch(t, l);
         return;
     }
     struct trace_writer *w = output_take();
@@ -51,8 +51,9 @@ void thread_put_aside(struct thread_state *t, struct trace_launch l) {
     output_give();
 }
 
-/* From tail to head, in two pieces where it goes round. Without a file they are dropped. */
-static void hand_on(struct thread_state *t) {
+/* Writes the launches from tail to head, in two parts where the ring wraps around. Without an open file
+ * they are dropped. */
+static void drain_ring(struct thread_state *t) {
     unsigned tail = atomic_load_explicit(&t->tail, memory_order_relaxed);
     unsigned head = atomic_load_explicit(&t->head, memory_order_acquire);
     struct trace_writer *w = head != tail ? output_take() : NULL;
@@ -66,27 +67,28 @@ static void hand_on(struct thread_state *t) {
 }
 
 void thread_drain(struct thread_state *t) {
-    if (atomic_flag_test_and_set_explicit(&t->busy, memory_order_acquire)) return; /* another is at it */
-    hand_on(t);
-    atomic_flag_clear_explicit(&t->busy, memory_order_release);
+    if (atomic_flag_test_and_set_explicit(&t->draining, memory_order_acquire))
+        return; /* another thread drains it */
+    drain_ring(t);
+    atomic_flag_clear_explicit(&t->draining, memory_order_release);
 }
 
 static void on_thread_end(void *arg) {
     struct thread_state *t = arg;
     thread_drain(t);
     t->nopen = t->too_deep = 0;
-    thread_mine = NULL;
+    thread_current = NULL;
     atomic_store(&t->in_use, false);
 }
 
 static void make_key(void) { have_key = pthread_key_create(&key, on_thread_end) == 0; }
 
 uint32_t thread_id(void) {
-    struct thread_state *t = thread_mine;
+    struct thread_state *t = thread_current;
     return t ? t->tid : (uint32_t)syscall(SYS_gettid);
 }
 
-static struct thread_state *reuse(void) {
+static struct thread_state *reuse_state(void) {
     for (struct thread_state *t = atomic_load(&all); t; t = t->next) {
         bool no = false;
         if (atomic_compare_exchange_strong(&t->in_use, &no, true)) return t;
@@ -94,28 +96,28 @@ static struct thread_state *reuse(void) {
     return NULL;
 }
 
-static struct thread_state *make(void) {
-    if (atomic_fetch_add(&made, 1) >= MAX_THREADS) return NULL;
+static struct thread_state *make_state(void) {
+    if (atomic_fetch_add(&allocated, 1) >= MAX_THREADS) return NULL;
     struct thread_state *t = aligned_alloc(_Alignof(struct thread_state), sizeof *t);
     if (!t) return NULL;
     memset(t, 0, sizeof *t);
-    atomic_flag_clear(&t->busy);
+    atomic_flag_clear(&t->draining);
     atomic_store(&t->in_use, true);
     t->next = atomic_load(&all);
     while (!atomic_compare_exchange_weak(&all, &t->next, t)) {}
     return t;
 }
 
-struct thread_state *thread_begin(void) {
-    if (refused) return NULL;
+struct thread_state *thread_register(void) {
+    if (register_failed) return NULL;
     pthread_once(&key_once, make_key);
-    struct thread_state *t = reuse();
-    if (!t) t = make();
-    refused = !t;
+    struct thread_state *t = reuse_state();
+    if (!t) t = make_state();
+    register_failed = !t;
     if (!t) return NULL;
     t->tid = (uint32_t)syscall(SYS_gettid);
     if (have_key) pthread_setspecific(key, t);
-    return thread_mine = t;
+    return thread_current = t;
 }
 
 void thread_drain_all(void) {
@@ -130,17 +132,17 @@ void thread_each_open(void (*visit)(uint32_t tid, uint32_t depth, const struct o
     }
 }
 
-uint64_t thread_calls(void) {
+uint64_t thread_recorded_calls(void) {
     uint64_t n = 0;
     for (struct thread_state *t = atomic_load(&all); t; t = t->next)
-        n += atomic_load_explicit(&t->calls, memory_order_relaxed); /* a little late is fine */
+        n += atomic_load_explicit(&t->calls, memory_order_relaxed); /* need not be exact */
     return n;
 }
 
-uint64_t thread_passed(void) {
+uint64_t thread_unrecorded_calls(void) {
     uint64_t n = 0;
     for (struct thread_state *t = atomic_load(&all); t; t = t->next)
-        n += atomic_load_explicit(&t->passed, memory_order_relaxed);
+        n += atomic_load_explicit(&t->unrecorded, memory_order_relaxed);
     return n;
 }
 
@@ -151,10 +153,10 @@ void thread_each(void (*visit)(uint32_t tid)) {
 
 void thread_after_fork(void) {
     for (struct thread_state *t = atomic_load(&all); t; t = t->next) {
-        atomic_flag_clear(&t->busy);
+        atomic_flag_clear(&t->draining);
         atomic_store(&t->tail, atomic_load(&t->head));
         t->nopen = t->too_deep = 0;
-        if (t != thread_mine) atomic_store(&t->in_use, false);
+        if (t != thread_current) atomic_store(&t->in_use, false);
     }
-    if (thread_mine) thread_mine->tid = (uint32_t)syscall(SYS_gettid);
+    if (thread_current) thread_current->tid = (uint32_t)syscall(SYS_gettid);
 }

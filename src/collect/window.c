@@ -15,29 +15,31 @@
 #include "collect/output.h"
 #include "collect/records.h"
 
-/* Time for the last kernels of a window to run, where nothing tells that they did, and where something
- * would. */
+/* How long kernel records stay on after a window, for its last kernels to finish: a fixed time if launches
+ * are not recorded, otherwise an upper limit (is_drained()). */
 #define DRAIN_NS 20000000u
 #define DRAIN_MAX_NS 200000000u
-#define LEAVE_TRIES 20 /* a few ms apart: for records that are on their way */
+#define DETACH_TRIES 20 /* a few ms apart: records may still be on their way */
 
 static struct {
-    atomic_bool started, closed;
-    atomic_int ranges;     /* open ranges that match */
-    atomic_bool time_ok;   /* past the delay, before the end */
-    atomic_bool budget_ok; /* not in debt */
-    atomic_bool on;
-    pthread_mutex_t switching;
-    atomic_bool draining; /* the window is closed, but kernels are still recorded */
-    atomic_bool leaving;  /* they are not any more, and CUPTI should leave */
-    unsigned tries;       /* to make it leave */
-    bool watched;         /* for the budget */
-    uint64_t closed_mono_ns, closed_outside;
-    uint64_t start_mono_ns, window_wall_ns;
-    _Atomic uint64_t range_wall_ns; /* when the range began whose thread waits for the switch; 0: none does */
+    atomic_bool started, closed; /* closed: no window opens any more */
+    atomic_int ranges;           /* open ranges that match */
+    atomic_bool time_ok;         /* after the delay, before the end of the duration */
+    atomic_bool budget_ok;
+    atomic_bool on;            /* a window is open */
+    pthread_mutex_t switching; /* held while a window is opened or closed */
+    atomic_bool draining;      /* the window is closed, but kernels are still recorded */
+    atomic_bool detaching;     /* kernels are not recorded any more, and CUPTI should be detached */
+    unsigned detach_tries;     /* left */
+    bool watched;              /* callbacks were enabled for the budget */
+    uint64_t closed_mono_ns, closed_outside; /* of the last window; the latter is record_counts.outside */
+    uint64_t start_mono_ns;                  /* --delay and --duration count from here */
+    uint64_t window_wall_ns;                 /* start of the window */
+    /* Start of the range whose thread is opening the window, 0: none. The window starts with the range. */
+    _Atomic uint64_t range_wall_ns;
 } win = { .switching = PTHREAD_MUTEX_INITIALIZER };
 
-static bool wanted(void) {
+static bool capture_wanted(void) {
     return atomic_load(&win.started) && !atomic_load(&win.closed) && atomic_load(&win.time_ok) &&
            atomic_load(&win.budget_ok) && (!settings.range[0] || atomic_load(&win.ranges) > 0);
 }
@@ -46,8 +48,8 @@ bool window_is_partial(void) {
     return settings.range[0] || settings.delay_s > 0 || settings.duration_s > 0 || settings.budget_pct > 0;
 }
 
-/* A window is told when it opens, so that one which a crash leaves open is known, and again with its end. */
-static void tell(const char *key, uint64_t from_ns, uint64_t to_ns) {
+/* A window is written when it opens, in case the program crashes in it, and again with its end. */
+static void write_times(const char *key, uint64_t from_ns, uint64_t to_ns) {
     struct trace_writer *w = window_is_partial() ? output_take() : NULL;
     if (!w) return;
     if (to_ns)
@@ -57,17 +59,17 @@ static void tell(const char *key, uint64_t from_ns, uint64_t to_ns) {
     output_give();
 }
 
-static void begin_window(void) {
+static void write_window_start(void) {
     uint64_t range = atomic_load(&win.range_wall_ns);
     win.window_wall_ns = range ? range : clock_wall_ns();
-    tell("capture.window", win.window_wall_ns, 0);
+    write_times("capture.window", win.window_wall_ns, 0);
 }
 
-static void end_window(void) { tell("capture.window", win.window_wall_ns, clock_wall_ns()); }
+static void write_window_end(void) { write_times("capture.window", win.window_wall_ns, clock_wall_ns()); }
 
-/* Have the window's last kernels run? A stream keeps its order: a kernel that was launched after the
- * window tells it of those before (what another stream still runs then is lost, and counted). Waiting
- * costs only who launches more, and so tells. */
+/* Have the window's last kernels finished? A stream keeps its order, so a record of a kernel launched after
+ * the window means that the kernels before it are done. (What another stream is still running then is lost,
+ * and counted.) Waiting has a cost only for programs that launch more kernels, and those end the wait. */
 static bool is_drained(uint64_t now) {
     if (!settings.launches) return now - win.closed_mono_ns >= DRAIN_NS;
     return records_counts().outside > win.closed_outside || now - win.closed_mono_ns >= DRAIN_MAX_NS;
@@ -78,79 +80,80 @@ static bool is_over(uint64_t now) {
     return settings.duration_s > 0 && passed_s >= settings.delay_s + settings.duration_s;
 }
 
-/* After what CUPTI has was handed out, which may hang in the driver and so holds no lock. */
+/* Flushes CUPTI, then runs `step`. The flush may hang in the driver, so no lock is held during it. */
 static void after_flush(const atomic_bool *due, uint32_t how, void (*step)(void)) {
     if (!atomic_load(due) || !attach_enter()) return;
     cupti.flush_all(how);
-    if (pthread_mutex_trylock(&win.switching) == 0) { /* else: next time */
+    if (pthread_mutex_trylock(&win.switching) == 0) { /* else: at the next tick */
         if (atomic_load(due)) step();
         pthread_mutex_unlock(&win.switching);
     }
     attach_exit();
 }
 
-/* CUPTI hands out a kernel without its times when kernels are switched off before it had a look at it:
- * they are switched off by the keeper, after a flush. What was launched meanwhile is left out (records.h). */
+/* If kernel records are disabled too early, CUPTI delivers the last kernels without timestamps. They are
+ * therefore disabled on the background thread, after a flush. Kernels launched in between are discarded
+ * (record_counts.outside). */
 static void stop_kernels(void) {
     uint64_t before = clock_mono_ns();
     if (!is_drained(before)) return;
     activity_capture(false);
     atomic_store(&win.draining, false);
-    win.tries = LEAVE_TRIES;
-    atomic_store(&win.leaving, settings.budget_pct > 0 || is_over(before));
-    budget_pay_switch(clock_mono_ns() - before);
+    win.detach_tries = DETACH_TRIES;
+    atomic_store(&win.detaching, settings.budget_pct > 0 || is_over(before));
+    budget_charge_switch(clock_mono_ns() - before);
 }
 
-static void ask_leave(void) {
-    if (attach_ask_leave() || --win.tries == 0) atomic_store(&win.leaving, false);
+static void request_detach(void) {
+    if (attach_request_detach() || --win.detach_tries == 0) atomic_store(&win.detaching, false);
 }
 
-/* Kernels are recorded before launches are: each launch of the window has its kernels, and what was
- * launched before, or by a call that was under way, is left out. Callbacks come first: CUPTI 13.0.1 hands
- * out no kernels any more after they were off and on again if they were asked for before the callbacks, at
- * the program's start. */
+/* Kernel records are enabled before launches are recorded, so that each launch of the window has its
+ * kernels. Kernels launched earlier, or by a call in progress, are discarded. Callbacks are enabled first:
+ * if kernel records were enabled before the callbacks at the start of the program, CUPTI 13.0.1 delivers no
+ * kernels after a disable and enable. */
 static void open_window(void) {
     callbacks_watch();
-    atomic_store(&win.leaving, false);
+    atomic_store(&win.detaching, false);
     if (!atomic_exchange(&win.draining, false)) activity_capture(true);
-    begin_window();
+    write_window_start();
     callbacks_capture(true);
 }
 
 static void close_window(uint64_t now) {
     callbacks_capture(false);
     attach_window_closed();
-    end_window();
+    write_window_end();
     win.closed_mono_ns = now;
     win.closed_outside = records_counts().outside;
     atomic_store(&win.draining, true);
 }
 
-/* For measuring, while the GPU is idle and no thread is in a call: what follows must not pay for what was
- * on, so the records are handed out and everything goes off. */
-static void park(void) {
+/* For overhead measurements (settings.arms), while the GPU is idle and no thread is inside a call: flushes
+ * and disables everything, so that the next block does not pay for this one. */
+static void switch_all_off(void) {
     pthread_mutex_lock(&win.switching); /* a switch takes microseconds */
     if (attach_enter()) {
         cupti.flush_all(0);
         activity_capture(false);
-        callbacks_park();
+        callbacks_disable();
         attach_exit();
     }
     atomic_store(&win.draining, false);
     pthread_mutex_unlock(&win.switching);
 }
 
-/* False: CUPTI is not there yet, or will not be. */
-static bool comes_again(void) {
-    enum attach_state state = attach_again();
-    if (state == ATTACH_REFUSED) atomic_store(&win.closed, true);
-    return state == ATTACH_THERE;
+/* False: a detach is in progress (try again later), or the attach failed (no more windows). */
+static bool reattach(void) {
+    enum attach_state state = attach_reattach();
+    if (state == ATTACH_FAILED) atomic_store(&win.closed, true);
+    return state == ATTACH_READY;
 }
 
-static bool switch_to(bool on) {
+static bool switch_capture(bool on) {
     uint64_t before = clock_mono_ns();
     if (on) {
-        if (!comes_again()) return false;
+        if (!reattach()) return false;
         open_window();
         attach_exit();
     } else {
@@ -158,30 +161,32 @@ static bool switch_to(bool on) {
     }
     gemm_capture(on);
     atomic_store(&win.on, on);
-    budget_pay_switch(clock_mono_ns() - before);
+    budget_charge_switch(clock_mono_ns() - before);
     return true;
 }
 
-/* Nobody waits: who finds the switch taken leaves it to the one who has it, who looks again. */
-static void settle(void) {
-    bool go_on = true;
-    while (go_on && wanted() != atomic_load(&win.on)) {
+/* Opens or closes the window as needed. No thread waits: if another thread is switching, that thread checks
+ * again when it is done. */
+static void apply_state(void) {
+    bool again = true;
+    while (again && capture_wanted() != atomic_load(&win.on)) {
         if (pthread_mutex_trylock(&win.switching) != 0) return;
-        bool on = wanted();
-        if (on != atomic_load(&win.on)) go_on = switch_to(on);
+        bool on = capture_wanted();
+        if (on != atomic_load(&win.on)) again = switch_capture(on);
         pthread_mutex_unlock(&win.switching);
     }
 }
 
-static void look_at_clock(uint64_t now) {
+static void update_time(uint64_t now) {
     double passed_s = (double)(now - win.start_mono_ns) / 1e9;
     atomic_store(&win.time_ok, passed_s >= settings.delay_s && !is_over(now));
 }
 
-/* The first window waits for a call, so calls are watched, but not before the delay is over. */
-static void keep_budget(void) {
+/* The first window of a budget waits for the first call, so callbacks are enabled first, but not before the
+ * delay is over. */
+static void update_budget(void) {
     if (settings.budget_pct <= 0 || !atomic_load(&win.time_ok)) return;
-    if (pthread_mutex_trylock(&win.switching) != 0) return; /* next time */
+    if (pthread_mutex_trylock(&win.switching) != 0) return; /* at the next tick */
     if (!win.watched) callbacks_watch();
     win.watched = true;
     atomic_store(&win.budget_ok, budget_allows(clock_mono_ns()));
@@ -193,50 +198,49 @@ void window_start(void) {
     bool known = settings.start_mono_ns && settings.start_mono_ns <= now;
     win.start_mono_ns = known ? settings.start_mono_ns : now;
     budget_start(now);
-    look_at_clock(now);
+    update_time(now);
     if (is_over(now))
-        problem("nothing was captured: --delay and --duration count from the program's start and had passed "
-                "when it first "
-                "used CUDA, %.1f s after its start",
-                (double)(now - win.start_mono_ns) / 1e9);
+        report_problem("nothing was captured: --delay and --duration count from the program's start and were "
+                       "over when it first used CUDA, %.1f s after its start",
+                       (double)(now - win.start_mono_ns) / 1e9);
     atomic_store(&win.budget_ok, settings.budget_pct <= 0);
     atomic_store(&win.started, true);
-    tell("capture.from", clock_wall_ns(), 0);
-    gemm_capture(wanted());
-    keep_budget();
-    settle();
+    write_times("capture.from", clock_wall_ns(), 0);
+    gemm_capture(capture_wanted());
+    update_budget();
+    apply_state();
 }
 
 bool window_needs_ticks(void) { return atomic_load(&win.started) && window_is_partial(); }
 
 void window_tick(uint64_t now) {
     if (!atomic_load(&win.started)) return;
-    look_at_clock(now);
-    keep_budget();
-    settle();
+    update_time(now);
+    update_budget();
+    apply_state();
     after_flush(&win.draining, 0, stop_kernels);
-    after_flush(&win.leaving, FLUSH_FORCED, ask_leave);
+    after_flush(&win.detaching, FLUSH_FORCED, request_detach);
 }
 
 bool window_matches(const char *range_name) {
     bool yes = settings.range[0] && fnmatch(settings.range, range_name, 0) == 0;
     const char *words = yes && settings.arms ? strchr(range_name, ' ') : NULL;
-    if (words) settings_take_what(&settings, words + 1, problem);
+    if (words) settings_set_what(&settings, words + 1, report_problem);
     return yes;
 }
 
 void window_range(int by, uint64_t wall_ns) {
     if (by > 0) atomic_store(&win.range_wall_ns, wall_ns);
     atomic_fetch_add(&win.ranges, by);
-    settle();
-    if (settings.arms && by < 0) park();
+    apply_state();
+    if (settings.arms && by < 0) switch_all_off();
     atomic_store(&win.range_wall_ns, 0);
 }
 
 void window_finish(void) {
     atomic_store(&win.closed, true);
     pthread_mutex_lock(&win.switching); /* a switch takes microseconds */
-    if (atomic_exchange(&win.on, false)) end_window();
-    tell("capture.to", clock_wall_ns(), 0);
+    if (atomic_exchange(&win.on, false)) write_window_end();
+    write_times("capture.to", clock_wall_ns(), 0);
     pthread_mutex_unlock(&win.switching);
 }

@@ -8,7 +8,7 @@
 
 #include "base/util.h"
 
-/* The toolkit's own place last: a library path set by the user, or the wheel of a Python, comes first. */
+/* The toolkit's folders are tried last: a library path set by the user, or a Python package, has priority. */
 static void *open_cupti(struct pm_api *api) {
     static const char *const names[] = {
         "libcupti.so.13",
@@ -29,19 +29,18 @@ static void *open_cupti(struct pm_api *api) {
 static int open_driver(struct pm_api *api, struct err *err) {
     int (*init)(unsigned);
     void *lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
-    if (!lib) return err_set(err, "no NVIDIA driver here: %s", dlerror());
+    if (!lib) return err_set(err, "no NVIDIA driver found: %s", dlerror());
     *(void **)&init = dlsym(lib, "cuInit");
     *(void **)&api->device_count = dlsym(lib, "cuDeviceGetCount");
     *(void **)&api->device_uuid = dlsym(lib, "cuDeviceGetUuid_v2");
     if (!api->device_uuid) *(void **)&api->device_uuid = dlsym(lib, "cuDeviceGetUuid");
     *(void **)&api->device_name = dlsym(lib, "cuDeviceGetName");
     if (!init || !api->device_count || !api->device_uuid || !api->device_name)
-        return err_set(err, "libcuda.so.1 lacks calls that every driver since CUDA 9.2 has");
+        return err_set(err, "libcuda.so.1 lacks functions that every driver since CUDA 9.2 has");
     int rc = init(0);
     return rc == 0
                ? 0
-               : err_set(err,
-                         "the NVIDIA driver does not start: cuInit gave error %d (100: no GPU is visible)",
+               : err_set(err, "the NVIDIA driver did not start: cuInit returned %d (100: no GPU is visible)",
                          rc);
 }
 
@@ -50,9 +49,8 @@ int pm_api_open(struct pm_api *api, struct err *err) {
     if (open_driver(api, err) < 0) return -1;
     void *lib = open_cupti(api);
     if (!lib)
-        return err_set(
-            err,
-            "libcupti.so is not found: install the CUDA toolkit's CUPTI, or point INFERPROF_CUPTI to it");
+        return err_set(err, "libcupti.so was not found: install the CUDA toolkit's CUPTI, or set "
+                            "INFERPROF_CUPTI to its path");
     const char *missing = NULL;
 #define X(symbol, field, block)                  \
     *(void **)&api->field = dlsym(lib, #symbol); \
@@ -63,7 +61,7 @@ int pm_api_open(struct pm_api *api, struct err *err) {
     if (missing)
         return err_set(err, "%s has no %s: PM sampling needs CUPTI of CUDA 12.6 or later", api->cupti_path,
                        missing);
-    struct pm_nothing nothing = PM_SIZED(struct pm_nothing);
+    struct pm_no_args nothing = PM_SIZED(struct pm_no_args);
     int rc = api->initialize(&nothing);
     return rc == PM_OK ? 0 : pm_api_error(api, rc, "starting the profiler", err);
 }
@@ -71,11 +69,10 @@ int pm_api_open(struct pm_api *api, struct err *err) {
 static const char *remedy(int code) {
     switch (code) {
     case PM_NO_PRIVILEGES:
-        return "the driver lets only administrators read counters (ERR_NVGPUCTRPERM): run as root, or load "
-               "the module with "
-               "NVreg_RestrictProfilingToAdminUsers=0";
+        return "only administrators may read counters (ERR_NVGPUCTRPERM): run as root, or load the nvidia "
+               "module with NVreg_RestrictProfilingToAdminUsers=0";
     case PM_HARDWARE_BUSY:
-        return "another tool holds the counters (DCGM, Nsight, a second inferprof): stop it, for DCGM: dcgmi "
+        return "another tool uses the counters (DCGM, Nsight, a second inferprof): stop it; for DCGM: dcgmi "
                "profile --pause";
     case PM_VIRTUALIZED:
     case PM_VIRTUALIZED_PRIVILEGES: return "this is a virtual GPU: its host must allow profiling for it";

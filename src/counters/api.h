@@ -1,7 +1,6 @@
-/* The calls of CUPTI's PM sampling and of the driver that the sampler uses, as a table filled at run time.
- * The argument blocks are declared here in our own words (CUDA 12.6 and later lay them out alike: a size,
- * a private pointer, then fields that are only ever added at the end), so that nothing of NVIDIA's is
- * needed to build. */
+/* The functions of CUPTI's PM sampling and of the driver that the sampler uses, as a table filled at run
+ * time. The argument structs are declared here, so that no NVIDIA header is needed to build. Their layout
+ * has been stable since CUDA 12.6: a size, a private pointer, then fields that are only added at the end. */
 #ifndef COUNTERS_API_H
 #define COUNTERS_API_H
 
@@ -12,10 +11,10 @@
 
 #define PM_BLOCK \
     size_t size; \
-    void *priv /* the first two fields of every block */
+    void *priv /* the first two fields of every argument struct */
 #define PM_SIZED(type) ((type){ .size = sizeof(type) })
 
-struct pm_nothing {
+struct pm_no_args {
     PM_BLOCK;
 };
 struct pm_chip_name {
@@ -104,7 +103,7 @@ struct pm_data_init {
     size_t bytes;
     uint8_t *data;
 };
-/* `overflow` is one byte at the end; the callee is told the size up to it. */
+/* `overflow` is one byte at the end; `size` must not include the padding after it. */
 struct pm_decode {
     PM_BLOCK;
     void *sampling;
@@ -145,9 +144,9 @@ enum {
     PM_MIG = 43,
 };
 
-/* name in the library, field, argument block */
+/* name in the library, field, argument struct */
 #define PM_CALLS(X)                                                                \
-    X(cuptiProfilerInitialize, initialize, struct pm_nothing)                      \
+    X(cuptiProfilerInitialize, initialize, struct pm_no_args)                      \
     X(cuptiDeviceGetChipName, chip_name, struct pm_chip_name)                      \
     X(cuptiPmSamplingGetCounterAvailability, availability, struct pm_availability) \
     X(cuptiProfilerHostInitialize, host_open, struct pm_host_open)                 \
@@ -179,8 +178,8 @@ struct pm_api {
     char cupti_path[256];
 };
 
-int pm_api_open(struct pm_api *api, struct err *err); /* finds the libraries and initialises both */
-/* Always -1: what failed, in words a user can act on. */
+int pm_api_open(struct pm_api *api, struct err *err); /* loads and initialises driver and CUPTI */
+/* Sets err to what failed and, if known, what the user can do. Always -1. */
 int pm_api_error(const struct pm_api *api, int code, const char *doing, struct err *err);
 
 #endif

@@ -10,8 +10,8 @@
 
 /* ---- one sample */
 
-static int evaluate(const struct evaluators *e, void *host, const struct image *image, size_t i,
-                    struct trace_sample *out, struct err *err) {
+static int evaluate_sample(const struct evaluators *e, void *host, const struct image *image, size_t i,
+                           struct trace_sample *out, struct err *err) {
     struct pm_sample_info info = PM_SIZED(struct pm_sample_info);
     info.sampling = e->sampling;
     info.data = image->data;
@@ -39,7 +39,7 @@ static int evaluate(const struct evaluators *e, void *host, const struct image *
 
 /* ---- into the trace */
 
-/* Samples follow each other without a gap; where there is one, some were lost on the way. */
+/* Samples are contiguous in time; a gap means that samples were lost. */
 static void count_missing(struct evaluators *e, const struct trace_sample *sample) {
     uint64_t interval = sample->end_ns - sample->start_ns;
     if (e->last_end_ns == 0 || sample->start_ns < e->last_end_ns + interval / 2) return;
@@ -48,9 +48,9 @@ static void count_missing(struct evaluators *e, const struct trace_sample *sampl
     trace_writer_lost(e->trace, TRACE_SAMPLE, TRACE_LOST_SOURCE, n);
 }
 
-/* Only a time that makes no sense is a reason to refuse a sample. The very first spans from some moment
- * before the start. */
-static void keep(struct evaluators *e, const struct trace_sample *sample) {
+/* Samples are discarded only for invalid times. The very first one starts at some time before the start of
+ * sampling and is dropped. */
+static void keep_sample(struct evaluators *e, const struct trace_sample *sample) {
     if (!e->first_dropped) {
         e->first_dropped = true;
         return;
@@ -69,16 +69,15 @@ static int by_start(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The hardware hands samples over in runs that need not be in order. Called by one thread at a time, in
- * order. */
-static void write_out(struct evaluators *e, const struct image *image) {
+/* The hardware may deliver samples out of order. Called with the lock held, in the order of the images. */
+static void write_samples(struct evaluators *e, const struct image *image) {
     for (size_t i = 0; i < image->n; i++)
         e->out_of_order += image->samples[i].start_ns < (i ? image->samples[i - 1].start_ns : e->last_end_ns);
     qsort(image->samples, image->n, sizeof *image->samples, by_start);
-    for (size_t i = 0; i < image->n; i++) keep(e, &image->samples[i]);
+    for (size_t i = 0; i < image->n; i++) keep_sample(e, &image->samples[i]);
 }
 
-/* ---- images from hand to hand, under the lock */
+/* ---- states of images, protected by the lock */
 
 static int empty_image(const struct evaluators *e, struct image *image, struct err *err) {
     struct pm_data_init init = PM_SIZED(struct pm_data_init);
@@ -89,7 +88,7 @@ static int empty_image(const struct evaluators *e, struct image *image, struct e
     return rc == PM_OK ? 0 : pm_api_error(e->api, rc, "emptying the sample image", err);
 }
 
-static struct image *find(struct evaluators *e, enum image_state state) {
+static struct image *find_image(struct evaluators *e, enum image_state state) {
     struct image *best = NULL;
     for (size_t i = 0; i < IMAGES; i++)
         if (e->images[i].state == state && (!best || e->images[i].turn < best->turn)) best = &e->images[i];
@@ -101,42 +100,43 @@ static void set_state(struct evaluators *e, struct image *image, enum image_stat
     pthread_cond_broadcast(&e->changed);
 }
 
-static void fail(struct evaluators *e, const struct err *err) {
+static void set_failed(struct evaluators *e, const struct err *err) {
     if (!e->failed) e->err = *err;
     e->failed = true;
 }
 
-/* Evaluated and emptied without the lock; written with it, when its turn has come. */
-static void handle(struct evaluator *me, struct image *image) {
+/* Called with the lock held. Evaluates and empties the image without the lock; writes its samples with the
+ * lock, after those of all earlier images. */
+static void process_image(struct evaluator *me, struct image *image) {
     struct evaluators *e = me->all;
     struct err err;
     uint64_t start_ns = clock_mono_ns();
     int rc = 0;
     pthread_mutex_unlock(&e->lock);
     for (size_t i = 0; i < image->n && rc == 0; i++)
-        rc = evaluate(e, me->host, image, i, &image->samples[i], &err);
+        rc = evaluate_sample(e, me->host, image, i, &image->samples[i], &err);
     pthread_mutex_lock(&e->lock);
     e->busy_ns += clock_mono_ns() - start_ns;
     while (e->written != image->turn) pthread_cond_wait(&e->changed, &e->lock);
-    if (rc == 0) write_out(e, image);
+    if (rc == 0) write_samples(e, image);
     e->written++;
     pthread_cond_broadcast(&e->changed);
     pthread_mutex_unlock(&e->lock);
     if (rc == 0) rc = empty_image(e, image, &err);
     pthread_mutex_lock(&e->lock);
-    if (rc < 0) fail(e, &err);
+    if (rc < 0) set_failed(e, &err);
     set_state(e, image, IMAGE_EMPTY);
 }
 
-static void *work(void *arg) {
+static void *evaluator_main(void *arg) {
     struct evaluator *me = arg;
     struct evaluators *e = me->all;
     pthread_mutex_lock(&e->lock);
     for (;;) {
-        struct image *image = find(e, IMAGE_DECODED);
+        struct image *image = find_image(e, IMAGE_DECODED);
         if (image) {
             image->state = IMAGE_TAKEN;
-            handle(me, image);
+            process_image(me, image);
         } else if (e->ending) {
             break;
         } else {
@@ -147,31 +147,31 @@ static void *work(void *arg) {
     return NULL;
 }
 
-struct image *evaluators_empty(struct evaluators *e) {
+struct image *evaluators_take_empty(struct evaluators *e) {
     pthread_mutex_lock(&e->lock);
-    struct image *image = find(e, IMAGE_EMPTY);
-    for (; !image && !e->failed; image = find(e, IMAGE_EMPTY)) pthread_cond_wait(&e->changed, &e->lock);
+    struct image *image = find_image(e, IMAGE_EMPTY);
+    for (; !image && !e->failed; image = find_image(e, IMAGE_EMPTY)) pthread_cond_wait(&e->changed, &e->lock);
     if (e->failed) image = NULL;
     if (image) image->state = IMAGE_TAKEN;
     pthread_mutex_unlock(&e->lock);
     return image;
 }
 
-void evaluators_give(struct evaluators *e, struct image *image) {
+void evaluators_submit(struct evaluators *e, struct image *image) {
     pthread_mutex_lock(&e->lock);
-    if (image->n) image->turn = e->given++;
+    if (image->n) image->turn = e->submitted++;
     set_state(e, image, image->n ? IMAGE_DECODED : IMAGE_EMPTY);
     pthread_mutex_unlock(&e->lock);
 }
 
 void evaluators_wait(struct evaluators *e) {
     pthread_mutex_lock(&e->lock);
-    while (e->written < e->given || find(e, IMAGE_DECODED) || find(e, IMAGE_TAKEN))
+    while (e->written < e->submitted || find_image(e, IMAGE_DECODED) || find_image(e, IMAGE_TAKEN))
         pthread_cond_wait(&e->changed, &e->lock);
     pthread_mutex_unlock(&e->lock);
 }
 
-/* ---- beginning and end */
+/* ---- open and close */
 
 int evaluators_reset(struct evaluators *e, void *sampling, bool paused, struct err *err) {
     e->sampling = sampling;
@@ -182,8 +182,8 @@ int evaluators_reset(struct evaluators *e, void *sampling, bool paused, struct e
     return 0;
 }
 
-/* One thread more than none is enough where there are few cores. */
-static size_t threads_wanted(void) {
+/* With one or two cores, one evaluator thread is enough. */
+static size_t thread_count(void) {
     cpu_set_t cores;
     int n = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
     return n > 2 ? EVALUATORS_MAX : 1;
@@ -193,8 +193,8 @@ static int start_thread(struct evaluators *e, struct evaluator *t, const char *c
                         const uint8_t *availability, struct err *err) {
     t->all = e;
     if (metrics_host(e->api, chip, availability, e->metrics, &t->host, err) < 0) return -1;
-    if (pthread_create(&t->thread, NULL, work, t) != 0)
-        return err_set(err, "no thread to evaluate samples of GPU %zu", e->device);
+    if (pthread_create(&t->thread, NULL, evaluator_main, t) != 0)
+        return err_set(err, "cannot start a thread to evaluate samples of GPU %zu", e->device);
     t->running = true;
     return 0;
 }
@@ -208,7 +208,7 @@ int evaluators_open(struct evaluators *e, const char *chip, const uint8_t *avail
         if (!e->images[i].data || !e->images[i].samples)
             return err_set(err, "out of memory: %zu bytes for samples", IMAGES * e->image_bytes);
     }
-    for (size_t n = threads_wanted(); e->nthreads < n; e->nthreads++)
+    for (size_t n = thread_count(); e->nthreads < n; e->nthreads++)
         if (start_thread(e, &e->threads[e->nthreads], chip, availability, err) < 0) return -1;
     return 0;
 }

@@ -1,14 +1,14 @@
-/* Images of samples to records of the trace, on threads of their own: one image is decoded into while
- * others are evaluated (CUPTI evaluates on several threads at once if each has a host object of its own;
- * it decodes on one).
+/* Evaluates images of samples and writes them to the trace, on threads of its own. The sampler's thread
+ * decodes into one image while others are evaluated. (CUPTI decodes on one thread only. It evaluates on
+ * several threads at once if each has its own host object.)
  *     struct evaluators e = { .api = ..., };
  *     evaluators_open(&e, ...);
- *     struct image *i = evaluators_empty(&e);      -- waits for one
+ *     struct image *i = evaluators_take_empty(&e); -- waits for one
  *     decode into i->data, i->n = how many;
- *     evaluators_give(&e, i);                      -- also back again without samples
- *     evaluators_wait(&e);                         -- all images are empty again
+ *     evaluators_submit(&e, i);                    -- also returns an image without samples
+ *     evaluators_wait(&e);                         -- until all images are empty again
  *     evaluators_close(&e);
- * Samples are written in the order in which their images were given. */
+ * Samples are written in the order in which their images were submitted. */
 #ifndef COUNTERS_EVALUATE_H
 #define COUNTERS_EVALUATE_H
 
@@ -20,13 +20,13 @@
 #include "trace/writer.h"
 
 #define EVALUATORS_MAX 2
-#define IMAGES (EVALUATORS_MAX + 2) /* one more is decoded into, one waits */
+#define IMAGES (EVALUATORS_MAX + 2) /* plus one being decoded into and one waiting */
 
 struct image {
     uint8_t *data;
     struct trace_sample *samples;
     size_t n;
-    uint64_t turn; /* its place in the order of writing */
+    uint64_t turn; /* position in the order of writing */
     enum image_state { IMAGE_EMPTY, IMAGE_DECODED, IMAGE_TAKEN } state;
 };
 
@@ -36,9 +36,9 @@ struct evaluators {
     const struct metrics *metrics;
     size_t device;
     uint32_t metrics_text;
-    size_t image_bytes, capacity; /* of an image; in samples */
+    size_t image_bytes, capacity; /* of an image: bytes, samples */
 
-    void *sampling; /* that the images belong to */
+    void *sampling; /* CUPTI handle that the images belong to */
     struct image images[IMAGES];
     struct evaluator {
         struct evaluators *all;
@@ -48,24 +48,24 @@ struct evaluators {
     } threads[EVALUATORS_MAX];
     size_t nthreads;
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* any image's state, or `written` */
+    pthread_cond_t changed; /* an image changed its state, or `written` changed */
     bool ending, failed;
-    struct err err;          /* of the first that failed */
-    uint64_t given, written; /* turns */
+    struct err err;              /* the first failure */
+    uint64_t submitted, written; /* number of images */
 
     bool first_dropped;
     uint64_t last_end_ns;
-    uint64_t samples, missing, out_of_order, busy_ns; /* what happened; busy_ns over all threads */
+    uint64_t samples, missing, out_of_order, busy_ns; /* statistics; busy_ns is the sum over threads */
 };
 
-/* `e` holds what stands above `sampling`, and zeros. */
+/* `e` is zero except for the fields above `sampling`. */
 int evaluators_open(struct evaluators *e, const char *chip, const uint8_t *availability, struct err *err);
-/* Before a start, nothing being evaluated: images are emptied, the next sample is a first one. After a
- * pause they are empty, and nothing is missing. */
+/* Before sampling starts, while nothing is being evaluated. Empties the images, unless sampling was only
+ * paused: they are empty then, and the time of the pause does not count as missing samples. */
 int evaluators_reset(struct evaluators *e, void *sampling, bool paused, struct err *err);
-struct image *evaluators_empty(struct evaluators *e); /* NULL: evaluating failed, e->err says how */
-void evaluators_give(struct evaluators *e, struct image *image);
+struct image *evaluators_take_empty(struct evaluators *e); /* NULL: evaluation failed, see e->err */
+void evaluators_submit(struct evaluators *e, struct image *image);
 void evaluators_wait(struct evaluators *e);
-void evaluators_close(struct evaluators *e); /* what was given is written first; a zeroed one is fine */
+void evaluators_close(struct evaluators *e); /* writes submitted images first; accepts a zeroed struct */
 
 #endif

@@ -1,11 +1,11 @@
-/* inferprof-counters FILE.ipt INTERVAL_NS [DEVICE...]: samples hardware counters until standard input ends
- * or a signal comes. Started by `inferprof run --counters` and `inferprof profile`, whose process stays
- * free of CUDA. Says
- *     ready METRICS        on standard output once every device samples, or
- *     failed REASON        when none does.
- * A line "pause" on standard input ends sampling for a while, "resume" begins it again; answered by
- * "paused" and "ready" once that is so (tests/gpu/counters_overhead.py measures what sampling costs in one
- * process). */
+/* inferprof-counters FILE.ipt INTERVAL_NS [DEVICE...]: samples hardware counters until end of file on
+ * standard input, or SIGTERM. Started by `inferprof run --counters` and `inferprof profile`; a separate
+ * program because the inferprof process does not load CUDA. Writes to standard output
+ *     ready METRICS        once every device is sampling, or
+ *     failed REASON        if none can be sampled.
+ * The lines "pause" and "resume" on standard input pause and resume sampling; the answers "paused" and
+ * "ready" follow when that is done (used by tests/gpu/counters_overhead.py to measure the overhead of
+ * sampling within one process). */
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -21,8 +21,8 @@
 #include "counters/sampler.h"
 
 #define MAX_DEVICES 16
-#define STOP_LIMIT_S 2  /* from the end of standard input, or a signal, to the end of this process */
-#define LOW_PRIORITY 10 /* nice: the profiled program's host threads go first */
+#define STOP_LIMIT_S 2  /* from end of file or SIGTERM to the end of this process */
+#define LOW_PRIORITY 10 /* nice value: the profiled program's host threads have priority */
 
 static atomic_bool stop, pausing;
 
@@ -36,10 +36,10 @@ struct worker {
     struct err err;
     pthread_t thread;
     bool running;
-    atomic_bool ended; /* its loop: of itself, too, where sampling fails */
+    atomic_bool ended; /* its loop has ended, by `stop` or because sampling failed */
 };
 
-static void *work(void *arg) {
+static void *worker_main(void *arg) {
     struct worker *w = arg;
     if (sampler_loop(&w->sampler, &w->err) < 0)
         trace_writer_meta(w->sampler.trace, "problem", "counters of GPU %zu: %s", w->sampler.device,
@@ -63,47 +63,47 @@ static void name_device(const struct pm_api *api, struct trace_writer *trace, si
 
 static int start_worker(struct worker *w) {
     if (sampler_open(&w->sampler, &w->err) < 0) return -1;
-    if (pthread_create(&w->thread, NULL, work, w) != 0)
-        return err_set(&w->err, "no thread for device %zu", w->sampler.device);
+    if (pthread_create(&w->thread, NULL, worker_main, w) != 0)
+        return err_set(&w->err, "cannot start a thread for GPU %zu", w->sampler.device);
     w->running = true;
     return 0;
 }
 
-/* All samplers of n workers rest, or go on. */
-static void set_pause(struct worker *workers, size_t n, bool on) {
+/* Pauses or resumes all samplers, waits until they have, and answers. */
+static void set_paused(struct worker *workers, size_t n, bool on) {
     atomic_store(&pausing, on);
     for (size_t i = 0; i < n; i++)
-        while (workers[i].running && !workers[i].ended && atomic_load(&workers[i].sampler.resting) != on &&
+        while (workers[i].running && !workers[i].ended && atomic_load(&workers[i].sampler.paused) != on &&
                !atomic_load(&stop))
             nanosleep(&(struct timespec){ .tv_nsec = 500000 }, NULL);
     printf(on ? "paused\n" : "ready\n");
     fflush(stdout);
 }
 
-/* Lines are told apart by their first letter. */
-static void obey(struct worker *workers, size_t n, const char *text, size_t bytes) {
-    static bool inside;
+/* Commands are identified by their first letter. Input may arrive in pieces: `in_line` is kept. */
+static void handle_commands(struct worker *workers, size_t n, const char *text, size_t bytes) {
+    static bool in_line;
     for (size_t i = 0; i < bytes; i++) {
-        if (!inside && (text[i] == 'p' || text[i] == 'r')) set_pause(workers, n, text[i] == 'p');
-        inside = text[i] != '\n';
+        if (!in_line && (text[i] == 'p' || text[i] == 'r')) set_paused(workers, n, text[i] == 'p');
+        in_line = text[i] != '\n';
     }
 }
 
-static void wait_for_the_end(struct worker *workers, size_t n) {
+static void wait_for_stop(struct worker *workers, size_t n) {
     char text[64];
     struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
     while (!atomic_load(&stop)) {
         if (poll(&in, 1, 100) <= 0) continue;
         ssize_t got = read(STDIN_FILENO, text, sizeof text);
         if (got <= 0) break;
-        obey(workers, n, text, (size_t)got);
+        handle_commands(workers, n, text, (size_t)got);
     }
     atomic_store(&stop, true);
 }
 
-/* Nobody waits for a sampler that CUPTI does not let go of: its samples so far are in the file, and the
- * end of this process frees the counters for others. */
-static void leave(struct trace_writer *trace, size_t device) {
+/* Exits without waiting for a sampler that hangs in CUPTI. Its samples so far are in the file, and the
+ * exit releases the counters for other tools. */
+static void abandon_sampler(struct trace_writer *trace, size_t device) {
     struct err ignored;
     trace_writer_meta(trace, "problem",
                       "counters of GPU %zu: sampling did not stop within %d s; its last samples are lost",
@@ -112,11 +112,11 @@ static void leave(struct trace_writer *trace, size_t device) {
     _exit(0);
 }
 
-static void finish(struct worker *w, const struct timespec *until) {
+static void finish_worker(struct worker *w, const struct timespec *until) {
     char key[64];
     struct sampler *s = &w->sampler;
     const struct evaluators *e = &s->evaluators;
-    if (w->running && pthread_timedjoin_np(w->thread, NULL, until) != 0) leave(s->trace, s->device);
+    if (w->running && pthread_timedjoin_np(w->thread, NULL, until) != 0) abandon_sampler(s->trace, s->device);
     snprintf(key, sizeof key, "counters.%zu", s->device);
     if (w->running)
         trace_writer_meta(s->trace, key,
@@ -131,8 +131,8 @@ static void finish(struct worker *w, const struct timespec *until) {
     sampler_close(s);
 }
 
-static int sample(const struct pm_api *api, struct trace_writer *trace, uint64_t interval_ns,
-                  const size_t *devices, size_t n) {
+static int sample_devices(const struct pm_api *api, struct trace_writer *trace, uint64_t interval_ns,
+                          const size_t *devices, size_t n) {
     static struct worker workers[MAX_DEVICES];
     size_t running = 0;
     struct err first = { "" };
@@ -157,15 +157,15 @@ static int sample(const struct pm_api *api, struct trace_writer *trace, uint64_t
     else
         printf("failed %s\n", first.msg);
     fflush(stdout);
-    if (running) wait_for_the_end(workers, n);
+    if (running) wait_for_stop(workers, n);
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += STOP_LIMIT_S;
-    for (size_t i = 0; i < n; i++) finish(&workers[i], &until);
+    for (size_t i = 0; i < n; i++) finish_worker(&workers[i], &until);
     return running ? 0 : 1;
 }
 
-/* Those asked for, or all. */
+/* The devices given as arguments, or all. */
 static size_t pick_devices(const struct pm_api *api, int argc, char **argv, size_t *devices) {
     size_t n = 0;
     int count = 0;
@@ -184,7 +184,7 @@ int main(int argc, char **argv) {
         return 2;
     }
     signal(SIGTERM, on_signal);
-    signal(SIGINT, SIG_IGN); /* Ctrl-C is for the program; our end is the end of standard input */
+    signal(SIGINT, SIG_IGN); /* Ctrl-C is meant for the program; this process ends with standard input */
     setpriority(PRIO_PROCESS, 0, LOW_PRIORITY);
     if (pm_api_open(&api, &err) < 0) {
         printf("failed %s\n", err.msg);
@@ -200,7 +200,7 @@ int main(int argc, char **argv) {
     trace_writer_meta(trace, "setting.counter_interval_ns", "%s", argv[2]);
     trace_writer_meta(trace, "cupti.path", "%s", api.cupti_path);
     size_t n = pick_devices(&api, argc - 3, argv + 3, devices);
-    int status = sample(&api, trace, strtoull(argv[2], NULL, 10), devices, n);
+    int status = sample_devices(&api, trace, strtoull(argv[2], NULL, 10), devices, n);
     if (trace_writer_close(trace, &err) < 0) {
         fprintf(stderr, "inferprof-counters: %s\n", err.msg);
         status = 1;

@@ -5,9 +5,9 @@
 
 #include "base/util.h"
 
-/* By worth. Where a chip calls a thing otherwise, the names stand in one row, the first that works is
- * taken. */
-static const char *const wishes[][3] = {
+/* Ordered by priority. A row lists the names of one metric on different chips; the first that works is
+ * used. */
+static const char *const candidates[][3] = {
     { "sm__cycles_active.avg.pct_of_peak_sustained_elapsed" },
     { "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed",
       "sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_elapsed" },
@@ -65,9 +65,9 @@ static int read_config(const struct pm_api *api, void *host, uint8_t **image, si
     return rc == PM_OK ? 0 : pm_api_error(api, rc, "building the configuration", err);
 }
 
-/* Do these fit into one pass? Then their configuration is kept. */
-static int try_set(const struct pm_api *api, const char *chip, const uint8_t *availability, struct metrics *m,
-                   struct err *err) {
+/* 0 if these metrics fit into one pass; their configuration is then kept in *m. */
+static int try_metrics(const struct pm_api *api, const char *chip, const uint8_t *availability,
+                       struct metrics *m, struct err *err) {
     void *host = NULL;
     uint8_t *image = NULL;
     size_t bytes = 0;
@@ -94,7 +94,7 @@ static int try_set(const struct pm_api *api, const char *chip, const uint8_t *av
     return 0;
 }
 
-static char *join(const struct metrics *m) {
+static char *join_names(const struct metrics *m) {
     size_t total = 1;
     for (size_t i = 0; i < m->n; i++) total += strlen(m->names[i]) + 1;
     char *text = calloc(1, total);
@@ -105,17 +105,17 @@ static char *join(const struct metrics *m) {
     return text;
 }
 
-int metrics_choose(const struct pm_api *api, const char *chip, const uint8_t *availability, size_t most,
-                   struct metrics *m, struct err *err) {
+int metrics_choose(const struct pm_api *api, const char *chip, const uint8_t *availability,
+                   size_t max_metrics, struct metrics *m, struct err *err) {
     *m = (struct metrics){ 0 };
-    for (size_t i = 0; i < COUNTOF(wishes) && m->n < most; i++)
-        for (size_t k = 0; k < COUNTOF(wishes[i]) && wishes[i][k]; k++) {
-            m->names[m->n++] = wishes[i][k];
-            if (try_set(api, chip, availability, m, err) == 0) break;
+    for (size_t i = 0; i < COUNTOF(candidates) && m->n < max_metrics; i++)
+        for (size_t k = 0; k < COUNTOF(candidates[i]) && candidates[i][k]; k++) {
+            m->names[m->n++] = candidates[i][k];
+            if (try_metrics(api, chip, availability, m, err) == 0) break;
             m->n--;
         }
     if (m->n == 0) return -1; /* err holds the last reason */
-    m->listed = join(m);
+    m->listed = join_names(m);
     return m->listed ? 0 : err_set(err, "out of memory");
 }
 

@@ -1,4 +1,5 @@
-/* Which metrics are sampled: a wish list, of which the chip takes as many as fit into one pass. */
+/* Chooses the metrics to sample: from a list ordered by priority, as many as the chip can count in one
+ * pass. */
 #ifndef COUNTERS_METRICS_H
 #define COUNTERS_METRICS_H
 
@@ -9,17 +10,17 @@
 struct metrics {
     const char *names[METRICS_MAX]; /* static texts */
     size_t n;
-    char *listed;    /* "a;b;c", as the trace wants it */
-    uint8_t *config; /* the image that programs the hardware for them */
+    char *listed;    /* "a;b;c", as written to the trace */
+    uint8_t *config; /* CUPTI's configuration image for them */
     size_t config_bytes;
 };
 
-/* For a chip; `availability` as CUPTI gave it. At most `most` of them. -1: not even one can be sampled. */
-int metrics_choose(const struct pm_api *api, const char *chip, const uint8_t *availability, size_t most,
-                   struct metrics *m, struct err *err);
+/* `availability` is CUPTI's counter availability image. -1: no metric can be sampled. */
+int metrics_choose(const struct pm_api *api, const char *chip, const uint8_t *availability,
+                   size_t max_metrics, struct metrics *m, struct err *err);
 void metrics_free(struct metrics *m);
+/* Opens a CUPTI host object that evaluates the chosen metrics; host_close() it, also on failure. */
 int metrics_host(const struct pm_api *api, const char *chip, const uint8_t *availability,
-                 const struct metrics *m, void **host,
-                 struct err *err); /* an evaluator for the chosen ones */
+                 const struct metrics *m, void **host, struct err *err);
 
 #endif

@@ -9,36 +9,36 @@
 #include "base/util.h"
 
 #define HARDWARE_BUFFER_BYTES ((size_t)256 << 20)
-#define IMAGE_SAMPLES 800u /* a sample takes some 32 kB of the image */
-#define FINE_NS 100000
-#define SHOWN_METRICS 6 /* of the wish list: those that reports show */
-#define RESTARTS 5
+#define IMAGE_SAMPLES 800u /* samples per image; a sample takes about 32 kB */
+#define SHORT_INTERVAL_NS 100000
+#define SHORT_INTERVAL_METRICS 6 /* the first of the list in metrics.c: those that reports show */
+#define MAX_RESTARTS 5
 #define DRAIN_NS 1000000000u
-#define SLICE_NS 1000000 /* of a nap, between looks at what others want */
-#define SYSCLK_GHZ 1.0   /* nominal; the interval in clocks need only be near the one asked for */
+#define SLEEP_SLICE_NS 1000000 /* between checks of the stop and pause flags */
+#define SYSCLK_GHZ 1.0         /* nominal; an interval in clocks is only approximate */
 
 static int open_availability(struct sampler *s, struct err *err) {
     struct pm_availability a = PM_SIZED(struct pm_availability);
     a.device = s->device;
     int rc = s->api->availability(&a);
-    if (rc != PM_OK) return pm_api_error(s->api, rc, "asking which counters there are", err);
+    if (rc != PM_OK) return pm_api_error(s->api, rc, "querying the available counters", err);
     a.image = s->availability = malloc(a.bytes ? a.bytes : 1);
     if (!a.image) return err_set(err, "out of memory");
     rc = s->api->availability(&a);
-    return rc == PM_OK ? 0 : pm_api_error(s->api, rc, "asking which counters there are", err);
+    return rc == PM_OK ? 0 : pm_api_error(s->api, rc, "querying the available counters", err);
 }
 
-static int enable(struct sampler *s, struct err *err) {
+static int enable_sampling(struct sampler *s, struct err *err) {
     struct pm_enable on = PM_SIZED(struct pm_enable);
     on.device = s->device;
     int rc = s->api->enable(&on);
-    if (rc != PM_OK) return pm_api_error(s->api, rc, "taking hold of the counters", err);
+    if (rc != PM_OK) return pm_api_error(s->api, rc, "acquiring the counters", err);
     s->sampling = on.sampling;
     return 0;
 }
 
-/* By time where the chip can (GA10x and later), by clock where not (Turing, GA100). */
-static int configure(struct sampler *s, struct err *err) {
+/* Triggers samples by time if the chip can (GA10x and later), otherwise by clock (Turing, GA100). */
+static int configure_sampling(struct sampler *s, struct err *err) {
     struct pm_configure c = PM_SIZED(struct pm_configure);
     c.sampling = s->sampling;
     c.bytes = s->metrics.config_bytes;
@@ -68,23 +68,23 @@ static int image_size(struct sampler *s, size_t *bytes, struct err *err) {
     return rc == PM_OK ? 0 : pm_api_error(s->api, rc, "sizing the sample image", err);
 }
 
-static int simple_call(struct sampler *s, int (*call)(struct pm_sampling *), const char *doing,
-                       struct err *err) {
+static int sampling_call(struct sampler *s, int (*call)(struct pm_sampling *), const char *doing,
+                         struct err *err) {
     struct pm_sampling p = PM_SIZED(struct pm_sampling);
     p.sampling = s->sampling;
     int rc = call(&p);
     return rc == PM_OK ? 0 : pm_api_error(s->api, rc, doing, err);
 }
 
-/* Decoding a sample takes the longer the more counters it holds: short intervals get those that reports
- * show. */
-static size_t most_metrics(uint64_t interval_ns) {
-    return interval_ns > FINE_NS ? (size_t)METRICS_MAX : (size_t)SHOWN_METRICS;
+/* The time to decode a sample grows with the number of metrics, so short intervals get only those that
+ * reports show. */
+static size_t max_metrics(uint64_t interval_ns) {
+    return interval_ns > SHORT_INTERVAL_NS ? (size_t)METRICS_MAX : (size_t)SHORT_INTERVAL_METRICS;
 }
 
-static int start(struct sampler *s, bool paused, struct err *err) {
+static int start_sampling(struct sampler *s, bool paused, struct err *err) {
     if (evaluators_reset(&s->evaluators, s->sampling, paused, err) < 0) return -1;
-    return simple_call(s, s->api->start, "starting to sample", err);
+    return sampling_call(s, s->api->start, "starting sampling", err);
 }
 
 static int open_evaluators(struct sampler *s, struct err *err) {
@@ -103,51 +103,52 @@ int sampler_open(struct sampler *s, struct err *err) {
     struct pm_chip_name chip = PM_SIZED(struct pm_chip_name);
     chip.device = s->device;
     int rc = s->api->chip_name(&chip);
-    if (rc != PM_OK) return pm_api_error(s->api, rc, "asking for the chip's name", err);
+    if (rc != PM_OK) return pm_api_error(s->api, rc, "querying the chip name", err);
     s->chip = chip.name;
     if (open_availability(s, err) < 0 ||
-        metrics_choose(s->api, s->chip, s->availability, most_metrics(s->interval_ns), &s->metrics, err) <
-            0 ||
-        enable(s, err) < 0 || configure(s, err) < 0 || open_evaluators(s, err) < 0)
+        metrics_choose(s->api, s->chip, s->availability, max_metrics(s->interval_ns), &s->metrics, err) < 0 ||
+        enable_sampling(s, err) < 0 || configure_sampling(s, err) < 0 || open_evaluators(s, err) < 0)
         return -1;
-    return start(s, false, err);
+    return start_sampling(s, false, err);
 }
 
-static bool called(const struct sampler *s) { return atomic_load(s->stop) || atomic_load(s->pause); }
+static bool is_interrupted(const struct sampler *s) { return atomic_load(s->stop) || atomic_load(s->pause); }
 
-/* Wakes when about half an image must have filled, or somebody wants something. An image that fills up
- * costs samples: what CUPTI had read besides is gone. */
-static void nap(const struct sampler *s) {
+/* Sleeps until about half an image has filled, or stop or pause is requested. If an image fills up, the
+ * samples that CUPTI had read beyond it are lost. */
+static void sampler_sleep(const struct sampler *s) {
     uint64_t ns = MIN(MAX(s->interval_ns * IMAGE_SAMPLES / 2, 1000000u), 50000000u);
-    for (uint64_t slept = 0; slept < ns && !called(s); slept += SLICE_NS)
-        nanosleep(&(struct timespec){ .tv_nsec = SLICE_NS }, NULL);
+    for (uint64_t slept = 0; slept < ns && !is_interrupted(s); slept += SLEEP_SLICE_NS)
+        nanosleep(&(struct timespec){ .tv_nsec = SLEEP_SLICE_NS }, NULL);
 }
 
-static void let_go(struct sampler *s) {
+static void release_counters(struct sampler *s) {
     struct err ignored;
     if (!s->sampling) return;
-    simple_call(s, s->api->stop, "stopping to sample", &ignored);
-    simple_call(s, s->api->disable, "letting go of the counters", &ignored);
+    sampling_call(s, s->api->stop, "stopping sampling", &ignored);
+    sampling_call(s, s->api->disable, "releasing the counters", &ignored);
     s->sampling = NULL;
 }
 
-/* So far behind that CUPTI cannot decode what piled up: those samples are lost, the next ones need not be.
- * Starting again with the old handle was seen to fail, so everything is let go and taken again. */
-static int start_again(struct sampler *s, bool *more, struct err *err) {
+/* CUPTI cannot decode the backlog: those samples are lost, and sampling is restarted. Starting again with
+ * the old handle has failed in tests, so the counters are released and acquired again. */
+static int restart_sampling(struct sampler *s, bool *more, struct err *err) {
     s->overflows++;
     trace_writer_lost(s->trace, TRACE_SAMPLE, TRACE_LOST_SOURCE, 1);
     *more = false;
     evaluators_wait(&s->evaluators);
-    for (int tries = 0; tries < RESTARTS && !atomic_load(s->stop); tries++) {
-        let_go(s);
-        if (enable(s, err) == 0 && configure(s, err) == 0 && start(s, false, err) == 0) return 0;
-        nap(s);
+    for (int tries = 0; tries < MAX_RESTARTS && !atomic_load(s->stop); tries++) {
+        release_counters(s);
+        if (enable_sampling(s, err) == 0 && configure_sampling(s, err) == 0 &&
+            start_sampling(s, false, err) == 0)
+            return 0;
+        sampler_sleep(s);
     }
     return atomic_load(s->stop) ? 0 : -1;
 }
 
 /* Returns CUPTI's code. */
-static int decode(struct sampler *s, struct image *image, bool *more) {
+static int decode_samples(struct sampler *s, struct image *image, bool *more) {
     struct pm_decode d = PM_SIZED(struct pm_decode);
     d.size = offsetof(struct pm_decode, overflow) + sizeof d.overflow;
     d.sampling = s->sampling;
@@ -171,40 +172,40 @@ static int decode(struct sampler *s, struct image *image, bool *more) {
     return rc;
 }
 
-/* One image full, for others to evaluate. *more: the hardware holds further samples. */
-static int drain(struct sampler *s, bool *more, struct err *err) {
-    struct image *image = evaluators_empty(&s->evaluators);
+/* Decodes into one image and submits it. *more: the hardware holds further samples. */
+static int drain_image(struct sampler *s, bool *more, struct err *err) {
+    struct image *image = evaluators_take_empty(&s->evaluators);
     if (!image) {
         *err = s->evaluators.err;
         return -1;
     }
     image->n = 0;
-    int rc = decode(s, image, more);
-    evaluators_give(&s->evaluators, image);
-    if (rc == PM_OUT_OF_MEMORY) return start_again(s, more, err);
+    int rc = decode_samples(s, image, more);
+    evaluators_submit(&s->evaluators, image);
+    if (rc == PM_OUT_OF_MEMORY) return restart_sampling(s, more, err);
     return rc == PM_OK ? 0 : pm_api_error(s->api, rc, "decoding samples", err);
 }
 
-/* What the hardware still holds once it has stopped; nobody is kept waiting for it. */
-static int drain_rest(struct sampler *s, struct err *err) {
+/* Stops sampling and decodes what the hardware still holds, for at most DRAIN_NS. */
+static int stop_and_drain(struct sampler *s, struct err *err) {
     bool more = true;
     uint64_t start_ns = clock_mono_ns();
-    if (simple_call(s, s->api->stop, "stopping to sample", err) < 0) return -1;
+    if (sampling_call(s, s->api->stop, "stopping sampling", err) < 0) return -1;
     while (more && s->sampling && clock_mono_ns() - start_ns < DRAIN_NS)
-        if (drain(s, &more, err) < 0) return -1;
+        if (drain_image(s, &more, err) < 0) return -1;
     evaluators_wait(&s->evaluators);
     return 0;
 }
 
-/* The counters stay ours, but nothing is sampled; the pause is no gap. */
-static int rest(struct sampler *s, struct err *err) {
-    if (drain_rest(s, err) < 0) return -1;
-    atomic_store(&s->resting, true);
+/* Keeps the counters, but takes no samples until resumed. The pause does not count as missing samples. */
+static int pause_sampling(struct sampler *s, struct err *err) {
+    if (stop_and_drain(s, err) < 0) return -1;
+    atomic_store(&s->paused, true);
     while (atomic_load(s->pause) && !atomic_load(s->stop))
-        nanosleep(&(struct timespec){ .tv_nsec = SLICE_NS / 4 }, NULL);
+        nanosleep(&(struct timespec){ .tv_nsec = SLEEP_SLICE_NS / 4 }, NULL);
     if (atomic_load(s->stop) || !s->sampling) return 0;
-    if (start(s, true, err) < 0) return -1;
-    atomic_store(&s->resting, false);
+    if (start_sampling(s, true, err) < 0) return -1;
+    atomic_store(&s->paused, false);
     return 0;
 }
 
@@ -212,16 +213,16 @@ int sampler_loop(struct sampler *s, struct err *err) {
     int rc = 0;
     while (rc == 0 && s->sampling && !atomic_load(s->stop)) {
         bool more = false;
-        rc = atomic_load(s->pause) ? rest(s, err) : drain(s, &more, err);
-        if (rc == 0 && !more) nap(s);
+        rc = atomic_load(s->pause) ? pause_sampling(s, err) : drain_image(s, &more, err);
+        if (rc == 0 && !more) sampler_sleep(s);
     }
-    return rc == 0 && s->sampling ? drain_rest(s, err) : rc;
+    return rc == 0 && s->sampling ? stop_and_drain(s, err) : rc;
 }
 
 void sampler_close(struct sampler *s) {
     struct err ignored;
     evaluators_close(&s->evaluators);
-    if (s->sampling) simple_call(s, s->api->disable, "letting go of the counters", &ignored);
+    if (s->sampling) sampling_call(s, s->api->disable, "releasing the counters", &ignored);
     metrics_free(&s->metrics);
     free(s->availability);
 }

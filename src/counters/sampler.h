@@ -1,5 +1,6 @@
-/* Samples the counters of one device into a trace, until told to stop. Lives in a process of its own: the
- * profiled program is left alone, and every user of the GPU is seen. */
+/* Samples the hardware counters of one device into a trace until *stop is set. It runs in a process of its
+ * own, one thread per device: the profiled program is not touched, and the counters cover all processes that
+ * use the GPU. Only this thread decodes; evaluate.h does the rest. */
 #ifndef COUNTERS_SAMPLER_H
 #define COUNTERS_SAMPLER_H
 
@@ -16,8 +17,8 @@ struct sampler {
     struct trace_writer *trace;
     size_t device;
     uint64_t interval_ns;
-    atomic_bool *stop, *pause; /* told by others: to end; to take no samples until told otherwise */
-    atomic_bool resting;       /* takes none */
+    atomic_bool *stop, *pause; /* requests from main.c */
+    atomic_bool paused;        /* the pause is in effect */
 
     const char *chip;
     uint8_t *availability;
@@ -25,11 +26,11 @@ struct sampler {
     void *sampling;
     struct evaluators evaluators;
     bool by_clock;
-    uint64_t decoded, decode_ns, overflows; /* what happened; written as meta at the end */
+    uint64_t decoded, decode_ns, overflows; /* statistics; written as meta at the end */
 };
 
-int sampler_open(struct sampler *s, struct err *err); /* configured and started */
-int sampler_loop(struct sampler *s, struct err *err); /* until *stop, then what is left */
+int sampler_open(struct sampler *s, struct err *err); /* configures and starts sampling */
+int sampler_loop(struct sampler *s, struct err *err); /* until *stop, then drains */
 void sampler_close(struct sampler *s);
 
 #endif

@@ -1,15 +1,22 @@
-/* A program that uses CUDA and NVTX, as far as the collector can tell. Its arguments are what it does, in
- * order:
- *     init               cuInit()                            kernels=N graphs=N copies=N memsets=N syncs=N
- *     threads=T:N        T threads launch N kernels each     tape=FILE     plays a recorded tape
- *     nvtx               every form NVTX has                 push=NAME pop start=NAME mark=NAME
- *     nest=N             N ranges inside each other          takeover      somebody else takes CUPTI's buffers
- *     fork               a child with a range of its own     exec=A,B,..   starts anew with these arguments
- *     stream=NAME        names stream 7                      device=N      works on device N from now on
- *     dlclose            lets go of the collector            sleep=MS      say=TEXT (to stdout)
- *     streams=N          what follows goes to N streams in turn (2)     hold   another tool subscribes as soon as nobody else does
- *     exit=N _exit=N kill segv abort                         the ways to end
- * Prints nothing but what it is told to say. */
+/* A program that behaves as if it used CUDA and NVTX, for tests of the collector. It carries out its
+ * arguments in order:
+ *     init               cuInit()
+ *     kernels=N graphs=N copies=N memsets=N syncs=N          N calls of that kind
+ *     threads=T:N        T threads launch N kernels each
+ *     tape=FILE          replays a recorded tape (src/collect/raw.h)
+ *     nvtx               uses every form of NVTX
+ *     push=NAME pop start=NAME mark=NAME                      single NVTX calls
+ *     nest=N             N nested ranges
+ *     stream=NAME        names stream 7
+ *     device=N           works on device N from now on
+ *     streams=N          later work is spread over N streams (2)
+ *     takeover           registers other CUPTI buffers, as another tool would
+ *     hold               another tool subscribes to CUPTI as soon as it is free
+ *     fork               a child process with a range
+ *     exec=A,B,..        restarts itself with these arguments
+ *     dlclose            closes the collector library
+ *     sleep=MS say=TEXT  TEXT goes to standard output; nothing else is printed
+ *     exit=N _exit=N kill segv abort                          ends the process */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
@@ -37,7 +44,8 @@ static void init(void) {
     int (*cu_init)(unsigned);
     memcpy(&cu_init, &f, sizeof f);
     if (!f || cu_init(0) != 0) exit(90);
-    void *cupti = dlopen("libcupti.so.13", RTLD_NOW | RTLD_NOLOAD); /* there only if somebody profiles */
+    void *cupti =
+        dlopen("libcupti.so.13", RTLD_NOW | RTLD_NOLOAD); /* loaded only if the collector is active */
     f = symbol(cupti, "mock_work");
     memcpy(&work_fn, &f, sizeof f);
     f = symbol(cupti, "mock_tape");
@@ -70,7 +78,7 @@ static void threads(const char *spec) {
     for (long i = 0; i < t && i < 256; i++) pthread_join(all[i], NULL);
 }
 
-/* ---- NVTX as its headers do it: a table of functions that the injected library overwrites */
+/* ---- NVTX as in its headers: a table of functions that the injected library overwrites */
 static nvtx_function core[16], core2[16], cudart[16], *core_slots[16], *core2_slots[16], *cudart_slots[16];
 static int attached;
 
@@ -164,11 +172,11 @@ static void nvtx(void) {
     CORE(7, f_end, 12345); /* never started */
     CORE(2, f_text, "mark");
     cut.size = 8;
-    CORE(1, f_attr, &cut); /* from another NVTX: nothing of it may be read */
+    CORE(1, f_attr, &cut); /* from another NVTX version: must not be read */
     CORE(1, f_attr, NULL);
     CORE(9, f_text, NULL);
     CORE(11, f_none);
-    a = attributes(NVTX_TEXT_REGISTERED, (const void *)(uintptr_t)0xdeadbeef); /* a handle nobody gave out */
+    a = attributes(NVTX_TEXT_REGISTERED, (const void *)(uintptr_t)0xdeadbeef); /* an invalid handle */
     CORE(1, f_attr, &a);
     nvtx_domains();
 }
@@ -188,7 +196,7 @@ static void child_with_range(void) {
     waitpid(pid, NULL, 0);
 }
 
-static void start_anew(char *spec, char *self) {
+static void restart(char *spec, char *self) {
     char *argv[64] = { self };
     int n = 1;
     for (char *w = strtok(spec, ","); w && n < 63; w = strtok(NULL, ",")) argv[n++] = w;
@@ -196,13 +204,13 @@ static void start_anew(char *spec, char *self) {
     exit(91);
 }
 
-static void let_go(void) {
+static void close_collector(void) {
     const char *path = getenv("CUDA_INJECTION64_PATH");
     void *lib = path ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
     for (int i = 0; lib && i < 4; i++) dlclose(lib);
 }
 
-static bool ends(const char *verb, const char *value) {
+static bool end_verb(const char *verb, const char *value) {
     if (strcmp(verb, "exit") == 0) exit(atoi(value));
     if (strcmp(verb, "_exit") == 0) _exit(atoi(value));
     if (strcmp(verb, "kill") == 0) kill(getpid(), SIGKILL);
@@ -218,7 +226,7 @@ static bool ends(const char *verb, const char *value) {
 }
 
 static bool nvtx_verb(const char *verb, const char *value) {
-    bool known = true;
+    bool found = true;
     nvtx_init();
     if (strcmp(verb, "push") == 0)
         CORE(9, f_text, value);
@@ -235,8 +243,8 @@ static bool nvtx_verb(const char *verb, const char *value) {
     else if (strcmp(verb, "nest") == 0)
         nest(atol(value));
     else
-        known = false;
-    return known;
+        found = false;
+    return found;
 }
 
 static bool work_verb(const char *verb, const char *value) {
@@ -267,9 +275,9 @@ static bool process_verb(const char *verb, char *value, char *self) {
     else if (strcmp(verb, "fork") == 0)
         child_with_range();
     else if (strcmp(verb, "exec") == 0)
-        start_anew(value, self);
+        restart(value, self);
     else if (strcmp(verb, "dlclose") == 0)
-        let_go();
+        close_collector();
     else if (strcmp(verb, "sleep") == 0)
         usleep((useconds_t)atol(value) * 1000);
     else if (strcmp(verb, "say") == 0) {
@@ -282,11 +290,11 @@ static bool process_verb(const char *verb, char *value, char *self) {
 
 int main(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
-        char *value = strchr(argv[i], '=');
-        value = value ? (*value = '\0', value + 1) : argv[i] + strlen(argv[i]);
-        if (!work_verb(argv[i], value) && !process_verb(argv[i], value, argv[0]) && !ends(argv[i], value) &&
-            !nvtx_verb(argv[i], value)) {
-            fprintf(stderr, "mock_app: what is '%s'?\n", argv[i]);
+        char *value = argv[i] + strcspn(argv[i], "=");
+        if (*value) *value++ = '\0';
+        if (!work_verb(argv[i], value) && !process_verb(argv[i], value, argv[0]) &&
+            !end_verb(argv[i], value) && !nvtx_verb(argv[i], value)) {
+            fprintf(stderr, "mock_app: unknown argument '%s'\n", argv[i]);
             return 93;
         }
     }

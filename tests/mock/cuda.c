@@ -1,6 +1,5 @@
-/* A libcuda.so.1 without a driver: cuInit() loads the injected library as the real one does, and two
- * devices answer questions, a whole GPU and a MIG slice; those of them that CUDA_VISIBLE_DEVICES names, by
- * number or uuid, in its order. */
+/* A libcuda.so.1 without a driver. cuInit() loads the injected library as the real one does. There are two
+ * devices, a whole GPU and a MIG slice; CUDA_VISIBLE_DEVICES selects and orders them by number or UUID. */
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -23,23 +22,23 @@ int cuInit(unsigned flags) {
     return 0;
 }
 #define DEVICES 2
-static const char *const uuids[DEVICES] = { "GPU-00010203-0405", "MIG-10111213-1415" }; /* their beginnings */
+static const char *const uuids[DEVICES] = { "GPU-00010203-0405", "MIG-10111213-1415" }; /* prefixes */
 
-/* -1: the word names none */
-static int named(const char *word, size_t len) {
+/* -1: no such device */
+static int device_named(const char *word, size_t len) {
     for (int i = 0; i < DEVICES; i++)
         if (len == 1 ? word[0] == '0' + i : strncmp(word, uuids[i], strlen(uuids[i])) == 0) return i;
     return -1;
 }
 
-/* The devices the program sees; as with the real one, the first wrong word ends the list. */
-static int visible(int *devices) {
+/* The visible devices. As in the real driver, the first invalid entry ends the list. */
+static int visible_devices(int *devices) {
     const char *p = getenv("CUDA_VISIBLE_DEVICES");
     int n = 0;
     if (!p) p = "0,1";
     while (*p && n < DEVICES) {
         size_t len = strcspn(p, ",");
-        if ((devices[n] = named(p, len)) < 0) break;
+        if ((devices[n] = device_named(p, len)) < 0) break;
         n++;
         p += len + (p[len] == ',');
     }
@@ -54,13 +53,13 @@ int cuDriverGetVersion(int *v) {
 EXPORT int cuDeviceGetCount(int *n);
 int cuDeviceGetCount(int *n) {
     int devices[DEVICES];
-    *n = visible(devices);
+    *n = visible_devices(devices);
     return 0;
 }
 EXPORT int cuDeviceGet(int *device, int ordinal);
 int cuDeviceGet(int *device, int ordinal) {
     int devices[DEVICES];
-    if (ordinal >= visible(devices)) return 101;
+    if (ordinal >= visible_devices(devices)) return 101;
     *device = devices[ordinal];
     return 0;
 }

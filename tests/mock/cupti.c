@@ -1,15 +1,15 @@
-/* A libcupti without a GPU: the ABI of CUPTI 13.0, records made up or played from a tape, and bad manners
- * on demand. MOCK_CUPTI is a list of them, separated by commas:
- *     zero      every 10th kernel has no times           reversed  every 10th ends before it starts
- *     early     every 10th starts 1 s before its launch  unknown   every 10th record is of a kind nobody knows
- *     dropped   says once that 7 records were dropped    refuse    enabling kernels fails for want of privileges
- *     held      another subscriber is there              late      buffers come back only when flushed
- *     hang      flushing never ends                      cutoff    the last record of a buffer is cut short
- *     worker    buffers come back on a thread of CUPTI's own
- *     once      kernels that were switched off never come again
- *     fragile   likewise, if they were switched on before any callback
- *     hasty     kernels that were not flushed when kernels are switched off lose their times
- * MOCK_CUPTI_VERSION=N is the version it says it is; MOCK_CLOCK_SHIFT=NS moves its clock. */
+/* A libcupti without a GPU: the ABI of CUPTI 13.0, with generated records or records from a tape. MOCK_CUPTI
+ * is a comma-separated list of faults:
+ *     zero      every 10th kernel has no times           reversed  every 10th kernel ends before it starts
+ *     early     every 10th starts 1 s before its launch  unknown   every 10th record is of an unknown kind
+ *     dropped   reports once that 7 records were dropped refuse    enabling kernels fails: no privileges
+ *     held      another subscriber is active             late      buffers are returned only when flushed
+ *     hang      a flush never returns                    cutoff    the last record of a buffer is truncated
+ *     worker    buffers are returned on a thread of CUPTI's own
+ *     once      after a disable, kernels are never delivered again
+ *     fragile   the same, if kernels were enabled before any callback
+ *     hasty     kernels that were not flushed before a disable lose their times
+ * MOCK_CUPTI_VERSION=N sets the reported version; MOCK_CLOCK_SHIFT=NS shifts CUPTI's clock. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -29,7 +29,7 @@
 #define UNKNOWN_KIND 77
 #define UNKNOWN_BYTES 48
 
-/* Calls of the runtime and the driver's call each of them makes. */
+/* Runtime calls and the driver call that each of them makes. */
 static const struct pair {
     uint32_t runtime, driver;
     const char *runtime_name, *driver_name;
@@ -46,8 +46,8 @@ static const struct pair {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t handed = PTHREAD_COND_INITIALIZER;
-static unsigned handing; /* buffers on their way to their owner */
+static pthread_cond_t returned = PTHREAD_COND_INITIALIZER;
+static unsigned returning; /* buffers being returned to their owner */
 static cupti_buffer_request request;
 static cupti_buffer_complete complete;
 static cupti_callback callback;
@@ -56,14 +56,16 @@ static uint8_t enabled_calls[4][1024], enabled_kinds[64];
 static uint8_t *buffer;
 static size_t buffer_bytes, buffer_used;
 static atomic_uint correlations, records;
-static bool dropped_told, stuck, held;
-/* In static storage of the thread: what is allocated at its first use, LeakSanitizer measures by a guess
- * that fell where such a block lay 16 bytes after the beginning of a page. */
-#define OF_THREAD static __thread __attribute__((tls_model("initial-exec")))
-OF_THREAD bool has_waited;                   /* in the callback at the end of a call that did */
-static bool graphs;                          /* one was launched */
-static bool watched, fragile, lost_for_good; /* a call has a callback; see the manners */
-static uint32_t device;                      /* the program's number for it; its context is one more */
+static bool dropped_reported;
+static bool ids_stuck; /* all calls get the same correlation id */
+static bool held;      /* another tool is subscribed */
+/* Static TLS. TLS that is allocated at first use confuses LeakSanitizer: it guesses the size of such blocks,
+ * and failed when one started 16 bytes after a page boundary. */
+#define THREAD_LOCAL static __thread __attribute__((tls_model("initial-exec")))
+THREAD_LOCAL bool has_waited;                /* inside the end callback of a synchronisation */
+static bool graphs;                          /* a graph was launched */
+static bool watched, fragile, kernels_dead; /* a call has a callback; see the faults above */
+static uint32_t device;                      /* as the program numbers it; its context is device + 1 */
 
 struct full {
     struct full *next;
@@ -72,21 +74,21 @@ struct full {
 };
 static struct full *late_buffers;
 
-static bool manner(const char *name) {
+static bool has_fault(const char *name) {
     const char *all = getenv("MOCK_CUPTI"), *p = all ? strstr(all, name) : NULL;
     return p && (p == all || p[-1] == ',') && (p[strlen(name)] == ',' || p[strlen(name)] == '\0');
 }
 
 static bool hasty, late, zero, reversed, early, unknown, cutoff, worker;
-__attribute__((constructor)) static void read_manners(void) {
-    hasty = manner("hasty");
-    late = manner("late");
-    zero = manner("zero");
-    reversed = manner("reversed");
-    early = manner("early");
-    unknown = manner("unknown");
-    cutoff = manner("cutoff");
-    worker = manner("worker");
+__attribute__((constructor)) static void read_faults(void) {
+    hasty = has_fault("hasty");
+    late = has_fault("late");
+    zero = has_fault("zero");
+    reversed = has_fault("reversed");
+    early = has_fault("early");
+    unknown = has_fault("unknown");
+    cutoff = has_fault("cutoff");
+    worker = has_fault("worker");
 }
 
 static uint32_t version(void) {
@@ -127,7 +129,7 @@ int cuptiGetStreamIdEx(void *context, void *stream, uint8_t per_thread, uint32_t
 /* ---- callbacks */
 EXPORT int cuptiSubscribe(void **subscriber, cupti_callback f, void *user);
 int cuptiSubscribe(void **subscriber, cupti_callback f, void *user) {
-    if (held || manner("held")) return CUPTI_E_MULTIPLE_SUBSCRIBERS;
+    if (held || has_fault("held")) return CUPTI_E_MULTIPLE_SUBSCRIBERS;
     callback = f;
     callback_user = user;
     *subscriber = &callback;
@@ -142,7 +144,8 @@ int cuptiUnsubscribe(void *subscriber) {
 EXPORT int cuptiEnableCallback(uint32_t on, void *subscriber, int domain, uint32_t id);
 int cuptiEnableCallback(uint32_t on, void *subscriber, int domain, uint32_t id) {
     if (!subscriber || domain > 3 || id >= 1024) return 1;
-    if (!on && domain == DOMAIN_RUNTIME) stuck = true; /* as CUPTI 13.0.1 when a thread is inside the call */
+    if (!on && domain == DOMAIN_RUNTIME)
+        ids_stuck = true; /* as CUPTI 13.0.1 does when a thread is inside the call */
     watched |= on && domain == DOMAIN_DRIVER;
     enabled_calls[domain][id] = (uint8_t)on;
     return 0;
@@ -151,7 +154,7 @@ int cuptiEnableCallback(uint32_t on, void *subscriber, int domain, uint32_t id) 
 static void call(int domain, uint32_t id, int site, const char *function, uint32_t correlation,
                  const void *params) {
     if (!callback || !enabled_calls[domain][id]) return;
-    OF_THREAD uint64_t carried[4]; /* a call of a domain is never inside another of it */
+    THREAD_LOCAL uint64_t carried[4]; /* calls of one domain are never nested */
     struct cupti_callback_data d = { .site = site,
                                      .function = function,
                                      .params = params,
@@ -163,8 +166,9 @@ static void call(int domain, uint32_t id, int site, const char *function, uint32
     has_waited = false;
 }
 
-/* Leaves the process, at the end of a call as its manual says; here only where it costs a real program
- * nothing: CUPTI waits for the GPU, and breaks graphs. It forgets a buffer, and counts calls anew. */
+/* Detaches. Aborts unless called where it is safe in a real program: at the end of a synchronisation (the
+ * real one waits for the GPU), and without graphs (the real one breaks them). As the real one, it loses a
+ * buffer and restarts the correlation ids. */
 EXPORT int cuptiFinalize(void);
 int cuptiFinalize(void) {
     size_t max_records;
@@ -191,14 +195,14 @@ int cuptiActivityRegisterCallbacks(cupti_buffer_request r, cupti_buffer_complete
 }
 EXPORT int cuptiActivityEnable(int kind);
 int cuptiActivityEnable(int kind) {
-    if (manner("refuse") && kind == KIND_CONCURRENT_KERNEL) return CUPTI_E_PRIVILEGES;
-    if (kind == KIND_CONCURRENT_KERNEL && lost_for_good) return 0;
-    if (kind == KIND_CONCURRENT_KERNEL && manner("fragile") && !watched) fragile = true;
+    if (has_fault("refuse") && kind == KIND_CONCURRENT_KERNEL) return CUPTI_E_PRIVILEGES;
+    if (kind == KIND_CONCURRENT_KERNEL && kernels_dead) return 0;
+    if (kind == KIND_CONCURRENT_KERNEL && has_fault("fragile") && !watched) fragile = true;
     enabled_kinds[kind] = 1;
     return 0;
 }
 static size_t record_bytes(uint32_t kind);
-static void forget_times(void) {
+static void clear_times(void) {
     const struct layout *l = layout_find(version());
     pthread_mutex_lock(&lock);
     for (size_t at = 0; buffer && at < buffer_used; at += record_bytes(field_u32(buffer + at, 0)))
@@ -210,8 +214,8 @@ static void forget_times(void) {
 }
 EXPORT int cuptiActivityDisable(int kind);
 int cuptiActivityDisable(int kind) {
-    if (hasty && kind == KIND_CONCURRENT_KERNEL && enabled_kinds[kind]) forget_times();
-    if (kind == KIND_CONCURRENT_KERNEL && (fragile || manner("once"))) lost_for_good = true;
+    if (hasty && kind == KIND_CONCURRENT_KERNEL && enabled_kinds[kind]) clear_times();
+    if (kind == KIND_CONCURRENT_KERNEL && (fragile || has_fault("once"))) kernels_dead = true;
     enabled_kinds[kind] = 0;
     return 0;
 }
@@ -219,8 +223,8 @@ EXPORT int cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, siz
 int cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *n) {
     (void)context;
     (void)stream;
-    *n = manner("dropped") && !dropped_told ? 7 : 0;
-    dropped_told = true;
+    *n = has_fault("dropped") && !dropped_reported ? 7 : 0;
+    dropped_reported = true;
     return 0;
 }
 
@@ -238,15 +242,15 @@ int cuptiActivityGetNextRecord(uint8_t *b, size_t valid, uint8_t **record) {
     return 0;
 }
 
-static void *hand_over(void *arg) {
+static void *return_buffer(void *arg) {
     struct full *f = arg;
     complete(NULL, 0, f->buffer, f->bytes, f->used);
     free(f);
     return NULL;
 }
 
-/* With the lock held; gives it up while the owner reads. */
-static void give_back(bool flushing) {
+/* Called with the lock held; releases it while the owner reads. */
+static void buffer_full(bool flushing) {
     if (!buffer) return;
     struct full *f = malloc(sizeof *f);
     *f = (struct full){ late_buffers, buffer, buffer_bytes,
@@ -256,34 +260,34 @@ static void give_back(bool flushing) {
         late_buffers = f;
         return;
     }
-    handing++;
+    returning++;
     pthread_mutex_unlock(&lock);
     if (worker) {
         pthread_t t;
-        pthread_create(&t, NULL, hand_over, f);
+        pthread_create(&t, NULL, return_buffer, f);
         pthread_join(t, NULL);
     } else {
-        hand_over(f);
+        return_buffer(f);
     }
     pthread_mutex_lock(&lock);
-    handing--;
-    pthread_cond_broadcast(&handed);
+    returning--;
+    pthread_cond_broadcast(&returned);
 }
 
 EXPORT int cuptiActivityFlushAll(uint32_t flag);
 int cuptiActivityFlushAll(uint32_t flag) {
-    while (manner("hang")) pause();
+    while (has_fault("hang")) pause();
     pthread_mutex_lock(&lock);
-    if (flag || !late) give_back(true);
+    if (flag || !late) buffer_full(true);
     while (flag && late_buffers) {
         struct full *f = late_buffers;
         late_buffers = f->next;
         pthread_mutex_unlock(&lock);
-        hand_over(f);
+        return_buffer(f);
         pthread_mutex_lock(&lock);
     }
-    while (flag && handing)
-        pthread_cond_wait(&handed, &lock); /* what another thread is just handing over, too */
+    while (flag && returning)
+        pthread_cond_wait(&returned, &lock); /* also wait for buffers that other threads are returning */
     pthread_mutex_unlock(&lock);
     return 0;
 }
@@ -292,7 +296,7 @@ static void *flush_main(void *arg) {
     uint32_t ms = *(uint32_t *)arg;
     for (;;) {
         usleep(ms * 1000);
-        if (!late && !manner("hang")) cuptiActivityFlushAll(0);
+        if (!late && !has_fault("hang")) cuptiActivityFlushAll(0);
     }
     return NULL;
 }
@@ -308,7 +312,7 @@ static void append(const uint8_t *record, size_t n) {
     size_t max_records;
     pthread_mutex_lock(&lock);
     while (buffer && buffer_used + n > buffer_bytes)
-        give_back(false); /* others may fill the next one meanwhile */
+        buffer_full(false); /* other threads may fill the next one in the meantime */
     if (!buffer && request) {
         request(&buffer, &buffer_bytes, &max_records);
         buffer_used = 0;
@@ -411,7 +415,7 @@ EXPORT void mock_work(enum mock_work work, const char *name, uint32_t stream);
 void mock_work(enum mock_work work, const char *name, uint32_t stream) {
     const struct pair *p = &pairs[work];
     graphs |= work == MOCK_GRAPH;
-    uint32_t correlation = stuck ? 1 : atomic_fetch_add(&correlations, 1) + 1;
+    uint32_t correlation = ids_stuck ? 1 : atomic_fetch_add(&correlations, 1) + 1;
     void *params[1] = { (void *)(uintptr_t)stream };
     call(DOMAIN_RUNTIME, p->runtime, SITE_ENTER, p->runtime_name, correlation, params);
     call(DOMAIN_DRIVER, p->driver, SITE_ENTER, p->driver_name, correlation, params);
@@ -438,7 +442,7 @@ void mock_hold(void) { held = true; }
 EXPORT void mock_takeover(void);
 void mock_takeover(void) { cuptiActivityRegisterCallbacks(other_request, other_complete); }
 
-/* ---- tapes: calls are made again, now; their records follow at the recorded distance */
+/* ---- tapes: the calls are made now; their records follow at the recorded distance */
 struct text {
     uint64_t address;
     char *copy;
@@ -466,15 +470,15 @@ static void add_text(const uint8_t *p, size_t n) {
     texts[ntexts++] = t;
 }
 
-/* The driver's call that one of the runtime's makes; one of the driver's is made as it is. */
+/* The driver call of a recorded runtime call; a recorded driver call is its own. */
 static const struct pair *pair_of(const struct raw_call *c) {
     size_t n = sizeof pairs / sizeof pairs[0], i = 0;
     while (i < n && (c->domain == DOMAIN_RUNTIME ? pairs[i].runtime : pairs[i].driver) != c->id) i++;
     return &pairs[i < n ? i : MOCK_KERNEL];
 }
 
-/* Plays the calls and leaves in each the difference between now and then. */
-static void play_calls(void) {
+/* Makes the calls, and stores in end_ns of each how much later than recorded it was made. */
+static void replay_calls(void) {
     for (size_t i = 0; i < ncalls; i++) {
         struct raw_call *c = &tape_calls[i];
         const struct pair *p = pair_of(c);
@@ -482,8 +486,7 @@ static void play_calls(void) {
         bool nested = c->domain == DOMAIN_RUNTIME;
         if (nested) call(DOMAIN_RUNTIME, c->id, SITE_ENTER, text_at(c->name), c->correlation, params);
         call(DOMAIN_DRIVER, p->driver, SITE_ENTER, p->driver_name, c->correlation, params);
-        uint64_t now =
-            now_ns(); /* not before: however long we were held up, the kernel starts after its call */
+        uint64_t now = now_ns(); /* after the start of the call: the kernel must not start before it */
         call(DOMAIN_DRIVER, p->driver, SITE_EXIT, p->driver_name, c->correlation, params);
         if (nested) call(DOMAIN_RUNTIME, c->id, SITE_EXIT, text_at(c->name), c->correlation, params);
         c->end_ns = now - c->start_ns;
@@ -496,7 +499,7 @@ static uint64_t shift_of(uint32_t correlation) {
     return ncalls ? tape_calls[0].end_ns : 0;
 }
 
-static long play_buffer(const struct layout *l, uint8_t *p, size_t n) {
+static long replay_buffer(const struct layout *l, uint8_t *p, size_t n) {
     long kernels = 0;
     for (size_t at = 0; at + 8 <= n;) {
         uint32_t kind = field_u32(p + at, 0), bytes = layout_record_bytes(l, kind);
@@ -521,7 +524,7 @@ static long play_buffer(const struct layout *l, uint8_t *p, size_t n) {
 }
 
 /* Two passes: texts and calls, then buffers. */
-static long play(FILE *f) {
+static long replay(FILE *f) {
     uint32_t head[2];
     long kernels = 0;
     for (int pass = 0; pass < 2; pass++) {
@@ -540,10 +543,10 @@ static long play(FILE *f) {
                 memcpy(&tape_calls[ncalls++], p, sizeof *tape_calls);
             }
             if (pass == 1 && head[0] == RAW_BUFFER && layout_find(v))
-                kernels += play_buffer(layout_find(v), p, head[1]);
+                kernels += replay_buffer(layout_find(v), p, head[1]);
             free(p);
         }
-        if (pass == 0) play_calls();
+        if (pass == 0) replay_calls();
     }
     return kernels;
 }
@@ -553,7 +556,7 @@ long mock_tape(const char *path) {
     FILE *f = fopen(path, "rb");
     char magic[8];
     long kernels = -1;
-    if (f && fread(magic, 8, 1, f) == 1 && memcmp(magic, "IPTAPE1\n", 8) == 0) kernels = play(f);
+    if (f && fread(magic, 8, 1, f) == 1 && memcmp(magic, "IPTAPE1\n", 8) == 0) kernels = replay(f);
     if (f) fclose(f);
     return kernels;
 }

@@ -1,4 +1,4 @@
-/* What the mock libraries offer to mock_app beside the real ABI. */
+/* Functions of the mock libraries for mock_app, in addition to the real ABI. */
 #ifndef TESTS_MOCK_MOCK_H
 #define TESTS_MOCK_MOCK_H
 
@@ -6,14 +6,14 @@
 
 enum mock_work { MOCK_KERNEL, MOCK_GRAPH, MOCK_MEMCPY, MOCK_MEMSET, MOCK_SYNC };
 
-/* libcupti: one piece of work as a program would ask for it: the runtime call with the driver call inside
- * it, then the record. `name` must live on. */
+/* libcupti: one piece of work: the runtime call with the driver call inside it, then the record. `name`
+ * must stay valid. */
 typedef void (*mock_work_fn)(enum mock_work work, const char *name, uint32_t stream);
-/* libcupti: what follows is done on this device, in a context of its own. */
+/* libcupti: later work runs on this device, in a context of its own. */
 typedef void (*mock_device_fn)(uint32_t device);
-/* libcupti: plays a tape of src/collect/raw.h; returns the kernels on it, -1 if it cannot be read. */
+/* libcupti: replays a tape (src/collect/raw.h); returns its number of kernels, -1 if it cannot be read. */
 typedef long (*mock_tape_fn)(const char *path);
-/* libcupti: somebody else registers buffers of his own, as torch.profiler would. */
+/* libcupti: another tool registers its own buffers, as torch.profiler does. */
 typedef void (*mock_takeover_fn)(void);
 
 #endif

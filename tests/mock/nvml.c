@@ -1,5 +1,5 @@
-/* A libnvidia-ml.so.1 without a GPU: one device at 300 W that counts its energy, and a second that answers
- * little. */
+/* A libnvidia-ml.so.1 without a GPU: one device at 300 W with an energy counter, and a second device that
+ * supports few queries. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

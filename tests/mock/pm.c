@@ -1,18 +1,18 @@
-/* PM sampling of a CUPTI without a GPU. MOCK_PM says how it behaves; without it, this GPU has none. A
- * list, by commas:
- *     on            samples come, as many as time passed since the start
- *     fail=CODE     taking hold of the counters fails with this error
- *     ask=CODE      asking which counters there are fails, as when another tool samples
- *     second=CODE   likewise, of the second GPU alone
+/* CUPTI's PM sampling without a GPU. MOCK_PM selects its behaviour; if it is not set, the GPU has no PM
+ * sampling. A comma-separated list:
+ *     on            delivers one sample per interval since the start
+ *     fail=CODE     acquiring the counters fails with this error
+ *     ask=CODE      querying the available counters fails, as while another tool samples
+ *     second=CODE   acquiring the counters of the second GPU fails
  *     die=CODE      the third decode fails with this error
  *     clock         no trigger by time, as on GA100
- *     narrow        one pass holds three metrics
+ *     narrow        a pass holds only three metrics
  *     gap           every tenth sample is not delivered
- *     disorder      samples of an image come in pairs the wrong way round
- *     full          the hardware's buffer overflowed
- *     choke         the second decode finds more than it can hold
+ *     disorder      neighbouring samples of an image are swapped
+ *     full          the hardware buffer overflowed
+ *     choke         the second decode fails because there is too much data
  *     stuck         the second decode never returns
- * Values are by metric: SM 50%, tensor 25%, DRAM 30% and 10%, warps 40%, the clock 1.5 GHz. */
+ * Values: SM 50%, tensor 25%, DRAM read 30% and write 10%, warps 40%, clock 1.5 GHz. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,15 +29,15 @@
 
 static struct gpu { uint64_t interval_ns, started_ns, stopped_ns, delivered, decodes; } gpus[8];
 
-/* What the caller's bytes hold. */
+/* Content of the caller's image. */
 struct image {
     size_t n;
-    struct moments {
+    struct span {
         uint64_t start_ns, end_ns;
     } v[];
 };
 
-static const char *behaves(const char *word) {
+static const char *behaviour(const char *word) {
     const char *all = getenv("MOCK_PM"), *at = all ? strstr(all, word) : NULL;
     return at ? at + strlen(word) : NULL;
 }
@@ -48,19 +48,19 @@ static uint64_t now_ns(void) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-CALL(cuptiProfilerInitialize, struct pm_nothing) { return p ? PM_OK : 1; }
+CALL(cuptiProfilerInitialize, struct pm_no_args) { return p ? PM_OK : 1; }
 CALL(cuptiDeviceGetChipName, struct pm_chip_name) {
     p->name = "GH100";
-    return behaves("on") || behaves("fail=") ? PM_OK : PM_NOT_SUPPORTED;
+    return behaviour("on") || behaviour("fail=") ? PM_OK : PM_NOT_SUPPORTED;
 }
 CALL(cuptiPmSamplingGetCounterAvailability, struct pm_availability) {
-    const char *code = behaves("ask=");
+    const char *code = behaviour("ask=");
     if (p->image) memset(p->image, 0, p->bytes);
     p->bytes = 8;
     return code ? atoi(code) : PM_OK;
 }
 CALL(cuptiProfilerHostInitialize, struct pm_host_open) {
-    p->host = calloc(1, sizeof(size_t)); /* how many metrics it was given */
+    p->host = calloc(1, sizeof(size_t)); /* the number of its metrics */
     return p->host ? PM_OK : PM_OUT_OF_MEMORY;
 }
 CALL(cuptiProfilerHostDeinitialize, struct pm_host) {
@@ -82,7 +82,7 @@ CALL(cuptiProfilerHostGetConfigImage, struct pm_image) {
 CALL(cuptiProfilerHostGetNumOfPasses, struct pm_passes) {
     size_t n;
     memcpy(&n, p->image, sizeof n);
-    p->passes = behaves("narrow") && n > 3 ? 2 : 1;
+    p->passes = behaviour("narrow") && n > 3 ? 2 : 1;
     return PM_OK;
 }
 
@@ -102,14 +102,14 @@ CALL(cuptiProfilerHostEvaluateToGpuValues, struct pm_evaluate) {
     return PM_OK;
 }
 CALL(cuptiPmSamplingEnable, struct pm_enable) {
-    const char *code = behaves("fail="), *second = behaves("second=");
+    const char *code = behaviour("fail="), *second = behaviour("second=");
     p->sampling = &gpus[p->device];
     if (code) return atoi(code);
     return second && p->device == 1 ? atoi(second) : PM_OK;
 }
 CALL(cuptiPmSamplingDisable, struct pm_sampling) { return p ? PM_OK : 1; }
 CALL(cuptiPmSamplingSetConfig, struct pm_configure) {
-    if (p->trigger == PM_TRIGGER_TIME && behaves("clock")) return PM_NOT_SUPPORTED;
+    if (p->trigger == PM_TRIGGER_TIME && behaviour("clock")) return PM_NOT_SUPPORTED;
     ((struct gpu *)p->sampling)->interval_ns = p->interval;
     return PM_OK;
 }
@@ -124,7 +124,7 @@ CALL(cuptiPmSamplingStop, struct pm_sampling) {
     return PM_OK;
 }
 CALL(cuptiPmSamplingGetCounterDataSize, struct pm_data_size) {
-    p->bytes = sizeof(struct image) + p->max_samples * sizeof(struct moments);
+    p->bytes = sizeof(struct image) + p->max_samples * sizeof(struct span);
     return PM_OK;
 }
 CALL(cuptiPmSamplingCounterDataImageInitialize, struct pm_data_init) {
@@ -134,7 +134,7 @@ CALL(cuptiPmSamplingCounterDataImageInitialize, struct pm_data_init) {
 
 static void swap_pairs(struct image *image) {
     for (size_t i = 1; i < image->n; i += 2) {
-        struct moments t = image->v[i];
+        struct span t = image->v[i];
         image->v[i] = image->v[i - 1];
         image->v[i - 1] = t;
     }
@@ -147,17 +147,17 @@ CALL(cuptiPmSamplingDecodeData, struct pm_decode) {
     uint64_t until_ns = g->stopped_ns ? g->stopped_ns : now_ns(),
              there = (until_ns - g->started_ns) / g->interval_ns;
     bool second = ++g->decodes == 2;
-    if (behaves("choke") && second) return PM_OUT_OF_MEMORY;
-    if (behaves("die=") && g->decodes == 3) return atoi(behaves("die="));
-    if (behaves("stuck") && second)
+    if (behaviour("choke") && second) return PM_OUT_OF_MEMORY;
+    if (behaviour("die=") && g->decodes == 3) return atoi(behaviour("die="));
+    if (behaviour("stuck") && second)
         for (;;) sleep(1);
     for (; g->delivered < there && image->n < capacity; g->delivered++) {
-        if (behaves("gap") && g->delivered % 10 == 9) continue;
+        if (behaviour("gap") && g->delivered % 10 == 9) continue;
         image->v[image->n].start_ns = g->started_ns + g->delivered * g->interval_ns;
         image->v[image->n++].end_ns = g->started_ns + (g->delivered + 1) * g->interval_ns;
     }
-    if (behaves("disorder")) swap_pairs(image);
-    p->overflow = behaves("full") != NULL;
+    if (behaviour("disorder")) swap_pairs(image);
+    p->overflow = behaviour("full") != NULL;
     p->stop_reason = g->delivered < there ? PM_STOP_DATA_FULL : 0;
     return PM_OK;
 }

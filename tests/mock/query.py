@@ -1,8 +1,7 @@
 """query.py DUMP [EXPRESSION VALUE]...: checks expressions over the records of `inferprof trace dump --json`.
 
-Names in it: kernel, launch, range_, copy, sync, token, gemm, lost, power (lists of records), meta (key -> list of
-values), counts (the collector's own), and the helpers below. Prints what differs and
-exits 1.
+An expression may use: kernel, launch, range_, copy, sync, token, gemm, lost, power (lists of records), meta (key -> list
+of values), counts (collector.counts), and the functions below. Prints the first difference and exits 1.
 """
 import json
 import sys
@@ -35,7 +34,7 @@ def main():
         return [w for w in meta.get("capture.window", []) if " " in w]
 
     def inside():
-        """Every launch lies in a window, and every kernel belongs to one of them."""
+        """Every launch is inside a window, and every kernel has a launch."""
         spans = [tuple(map(int, w.split())) for w in windows()]
         return all(any(a <= l["start_ns"] <= b for a, b in spans) for l in records["launch"]) and orphans() == 0
 

@@ -1,8 +1,8 @@
-/* Lines as cuBLASLt 13.0 wrote them on an H200 (tests/gpu/gemm_log.py). */
+/* Log lines of cuBLASLt 13.0, recorded on an H200 (tests/gpu/gemm_log.py). */
 #include "collect/gemm_log.c"
 #include "unit/test.h"
 
-TEST(gemm_log_reads_a_product_of_cublas) {
+TEST(gemm_log_reads_a_cublas_product) {
     struct trace_gemm g = { 0 };
     struct gemm_text t;
     CHECK(gemm_parse(
@@ -43,7 +43,7 @@ TEST(gemm_log_reads_batches) {
     CHECK_STR(t.algorithm, "");
 }
 
-TEST(gemm_log_leaves_the_noise_alone) {
+TEST(gemm_log_ignores_other_lines) {
     struct trace_gemm g = { 0 };
     struct gemm_text t;
     CHECK(!gemm_parse("cublasLtTSTMatmulAlgoGetHeuristic", "Adesc=[type=R_16BF rows=4096 cols=1024 ld=4096]",

@@ -13,7 +13,7 @@ static const char *split(const char *text) {
     return shown;
 }
 
-TEST(a_text_can_say_what_a_range_or_a_mark_means) {
+TEST(prefixes_give_ranges_and_marks_a_meaning) {
     CHECK_STR(split("inferprof:stage prefill"), "1|prefill|");
     CHECK_STR(split("inferprof:module model.layers.0"), "2|model.layers.0|");
     CHECK_STR(split("inferprof:op a b"), "3|a b|");
@@ -21,7 +21,7 @@ TEST(a_text_can_say_what_a_range_or_a_mark_means) {
     CHECK_STR(split("inferprof:made 1"), "5|1|1");
 }
 
-TEST(texts_that_only_look_alike_are_ordinary) {
+TEST(similar_texts_are_ordinary) {
     static const char *const other[] = { "",
                                          "prefill",
                                          "inferprof",

@@ -1,7 +1,7 @@
 #include "collect/nvtx_torch.c"
 #include "unit/test.h"
 
-/* "name|detail", or "-" for a text that is to be taken as it is. */
+/* "name|detail", or "-" for a text that is not split. */
 static const char *split(const char *text) {
     static char shown[600];
     struct torch_name t;
@@ -11,7 +11,7 @@ static const char *split(const char *text) {
     return shown;
 }
 
-TEST(numbers_of_calls_are_dropped_and_shapes_kept) {
+TEST(call_numbers_are_dropped_and_shapes_kept) {
     CHECK_STR(split("aten::mm, op_id = 1014, sizes = [[501, 4096], [4096, 4096]], input_op_ids = [(1012,0), "
                     "(1008,0)]"),
               "aten::mm|sizes = [[501, 4096], [4096, 4096]]");
@@ -21,7 +21,7 @@ TEST(numbers_of_calls_are_dropped_and_shapes_kept) {
     CHECK_STR(split("aten::t, seq = 3, op_id = 4, input_op_ids = [(1,0)]"), "aten::t|");
 }
 
-TEST(texts_of_any_other_shape_are_left_alone) {
+TEST(texts_of_another_form_are_not_split) {
     static const char *const other[] = { "",
                                          "aten::mm",
                                          ", op_id = 7",
@@ -39,7 +39,7 @@ TEST(texts_of_any_other_shape_are_left_alone) {
     for (size_t i = 0; i < sizeof other / sizeof other[0]; i++) CHECK_STR(split(other[i]), "-");
 }
 
-TEST(a_name_too_long_for_an_operator_is_left_alone) {
+TEST(a_name_too_long_for_an_operator_is_not_split) {
     char text[MAX_NAME + 40];
     memset(text, 'a', MAX_NAME + 1);
     strcpy(text + MAX_NAME + 1, ", op_id = 7");

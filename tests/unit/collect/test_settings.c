@@ -4,31 +4,31 @@
 #include "collect/settings.c"
 #include "unit/test.h"
 
-static char complaints[4][200];
-static unsigned ncomplaints;
+static char warnings[4][200];
+static unsigned nwarnings;
 
-static void complain(const char *fmt, ...) {
+static void warn(const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
-    if (ncomplaints < 4) vsnprintf(complaints[ncomplaints++], sizeof complaints[0], fmt, ap);
+    if (nwarnings < 4) vsnprintf(warnings[nwarnings++], sizeof warnings[0], fmt, ap);
     va_end(ap);
 }
 
 static void load(struct settings *s) {
-    ncomplaints = 0;
-    settings_load(s, complain);
+    nwarnings = 0;
+    settings_load(s, warn);
 }
 
 TEST(settings_have_defaults) {
     struct settings s;
     load(&s);
-    CHECK_INT(ncomplaints, 0);
+    CHECK_INT(nwarnings, 0);
     CHECK_STR(s.dir, "");
     CHECK_INT(s.memory_bytes, 64 << 20);
     CHECK(s.kernels && s.copies && s.launches && s.syncs && s.nvtx && !s.gemms && !s.empty);
 }
 
-TEST(settings_that_cannot_be_used_are_named_and_left_out) {
+TEST(invalid_and_unknown_settings_are_reported_and_ignored) {
     struct settings s;
     setenv("INFERPROF_COLLECT_DELAY", "-3", 1);
     setenv("INFERPROF_COLLECT_MEMORY", "64MiB", 1);
@@ -37,14 +37,14 @@ TEST(settings_that_cannot_be_used_are_named_and_left_out) {
     unsetenv("INFERPROF_COLLECT_DELAY");
     unsetenv("INFERPROF_COLLECT_MEMORY");
     unsetenv("INFERPROF_COLLECT_NONSENSE");
-    CHECK_INT(ncomplaints, 3);
-    CHECK_STR(complaints[0], "INFERPROF_COLLECT_DELAY=-3 cannot be used; going on with '0'");
-    CHECK_STR(complaints[1], "INFERPROF_COLLECT_MEMORY=64MiB cannot be used; going on with '67108864'");
-    CHECK_STR(complaints[2], "the variable INFERPROF_COLLECT_NONSENSE is not one the collector knows");
+    CHECK_INT(nwarnings, 3);
+    CHECK_STR(warnings[0], "INFERPROF_COLLECT_DELAY=-3 is invalid; using the default '0'");
+    CHECK_STR(warnings[1], "INFERPROF_COLLECT_MEMORY=64MiB is invalid; using the default '67108864'");
+    CHECK_STR(warnings[2], "unknown variable INFERPROF_COLLECT_NONSENSE");
     CHECK_INT(s.memory_bytes, 64 << 20);
 }
 
-TEST(settings_keep_buffers_within_the_memory) {
+TEST(buffer_size_is_limited_by_memory) {
     struct settings s;
     setenv("INFERPROF_COLLECT_MEMORY", "1", 1);
     setenv("INFERPROF_COLLECT_BUFFER", "999999999", 1);
