@@ -1,4 +1,5 @@
-/* `inferprof run -- PROGRAM ARGS...`: the program as it is, with the collector inside. */
+/* `inferprof run -- PROGRAM ARGS...`: runs an unmodified program with the collector injected, samples power
+ * and counters beside it, and writes the report. */
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
@@ -32,7 +33,7 @@
 
 #define WAIT_FOR_WORKERS_MS 2000
 #define RULES_FILE "run.ipt"
-#define BY_PRESET 0 /* no interval that can be given */
+#define BY_PRESET 0 /* --counter-interval was not given; 0 is not a valid interval */
 
 struct run_opts {
     const char *out, *preset, *range, *graphs;
@@ -53,42 +54,44 @@ static const struct run_opts defaults = {
 #define ROW(letter, name, type, field, arg, help, choices) \
     { letter, name, type, offsetof(struct run_opts, field), arg, help, choices }
 static const struct opt options[] = {
-    ROW('o', "output", OPT_STR, out, "DIR", "the run folder (./inferprof-runs/TIME-PROGRAM unless given)",
-        NULL),
+    ROW('o', "output", OPT_STR, out, "DIR", "run folder (default: ./inferprof-runs/TIME-PROGRAM)", NULL),
     ROW('p', "preset", OPT_CHOICE, preset, "NAME",
-        "min: NVTX ranges and power; default: kernels, launches, copies, syncs too; max: GEMM shapes and "
-        "counters too",
+        "min: NVTX ranges and power; default: also kernels, launches, copies and syncs; max: also GEMM "
+        "shapes "
+        "and counters",
         "min|default|max"),
-    ROW('s', "stage", OPT_LIST, stages, "NAME=GLOB", "ranges whose name matches GLOB are stage NAME", NULL),
-    ROW('r', "range", OPT_STR, range, "GLOB", "capture kernels only inside NVTX ranges that match", NULL),
-    ROW(0, "delay", OPT_DOUBLE, delay_s, "S", "begin to capture S seconds after the start of the program",
+    ROW('s', "stage", OPT_LIST, stages, "NAME=GLOB", "ranges whose name matches GLOB belong to stage NAME",
+        NULL),
+    ROW('r', "range", OPT_STR, range, "GLOB", "capture kernels only inside NVTX ranges that match GLOB",
+        NULL),
+    ROW(0, "delay", OPT_DOUBLE, delay_s, "S", "start capturing S seconds after the program's start",
         "0..1000000000"),
-    ROW(0, "duration", OPT_DOUBLE, duration_s, "S", "capture for S seconds from then on", "0..1000000000"),
+    ROW(0, "duration", OPT_DOUBLE, duration_s, "S", "stop capturing S seconds after that", "0..1000000000"),
     ROW(0, "budget", OPT_DOUBLE, budget_pct, "PCT",
-        "capture in windows, so that the run is slowed by PCT percent", "0..100"),
+        "capture in windows, so that the overhead is at most PCT percent", "0..100"),
     ROW(0, "graphs", OPT_CHOICE, graphs, "LEVEL",
-        "node: every kernel of a CUDA graph; graph: a launch of it is one record, which costs next to "
-        "nothing",
+        "node: record every kernel of a CUDA graph; graph: one record per graph launch, with almost no "
+        "overhead",
         "node|graph"),
     ROW(0, "gemm-shapes", OPT_FLAG, gemm_shapes, NULL,
-        "record M, N, K, types and algorithm of cuBLAS products", NULL),
-    ROW(0, "max-size", OPT_BYTES, max_size, "BYTES", "a process's trace stops growing here", NULL),
-    ROW(0, "memory", OPT_BYTES, memory, "BYTES", "memory the collector may use in a process (64MiB)", NULL),
-    ROW(0, "power-interval", OPT_UINT, power_ms, "MS", "ask NVML every so often (100); 0: never",
+        "record M, N, K, types and algorithm of each cuBLAS product", NULL),
+    ROW(0, "max-size", OPT_BYTES, max_size, "BYTES", "maximum size of a process's trace", NULL),
+    ROW(0, "memory", OPT_BYTES, memory, "BYTES", "memory of the collector per process (64MiB)", NULL),
+    ROW(0, "power-interval", OPT_UINT, power_ms, "MS", "NVML sampling interval (100); 0: no sampling",
         "0..3600000"),
-    ROW(0, "counters", OPT_FLAG, counters, NULL, "sample hardware counters of the GPUs the program may see",
-        NULL),
+    ROW(0, "counters", OPT_FLAG, counters, NULL,
+        "sample hardware counters of the GPUs visible to the program", NULL),
     ROW(0, "counter-interval", OPT_UINT, counter_us, "US",
-        "a counter sample every so many microseconds (100; 20 with --preset max)", "1..1000000"),
+        "counter sampling interval in microseconds (100; 20 with --preset max)", "1..1000000"),
     ROW(0, "ncu", OPT_FLAG, tools.ncu, NULL,
-        "run the program again under Nsight Compute, for the kernels with the most time", NULL),
-    ROW(0, "ncu-top", OPT_UINT, tools.top, "K", "how many kernels (10)", "1..1000"),
-    ROW(0, "ncu-stage", OPT_STR, tools.stage, "STAGE", "kernels of this stage alone", NULL),
+        "run the program again under Nsight Compute, for the kernels that take the most time", NULL),
+    ROW(0, "ncu-top", OPT_UINT, tools.top, "K", "number of kernels for --ncu (10)", "1..1000"),
+    ROW(0, "ncu-stage", OPT_STR, tools.stage, "STAGE", "only kernels of this stage for --ncu", NULL),
     ROW(0, "nsys", OPT_FLAG, tools.nsys, NULL,
         "run the program again under Nsight Systems and keep its report", NULL),
     ROW(0, "tool-limit", OPT_DOUBLE, tools.limit_s, "S",
-        "seconds that a run under one of these may take (900)", "1..1000000"),
-    ROW(0, "report", OPT_FLAG, report, NULL, "analyse and report at the end (--no-report: traces alone)",
+        "time limit for a run under Nsight, in seconds (900)", "1..1000000"),
+    ROW(0, "report", OPT_FLAG, report, NULL, "analyse and report at the end (--no-report: only record)",
         NULL),
 };
 
@@ -99,7 +102,7 @@ struct run {
     uint64_t started_ns;
     struct stage_option rules;
     struct strlist problems;
-    size_t said; /* of the problems, when they arose */
+    size_t nlogged; /* problems that were logged before the program started */
     struct spawn program;
     struct engine_proc *counters; /* NULL: not sampled */
 };
@@ -141,8 +144,7 @@ static int make_folder(struct run *r, struct err *err) {
     return file_mkdirs(r->trace_dir, err);
 }
 
-/* The program never began: the folder holds nothing worth keeping. rmdir spares what somebody else put
- * there. */
+/* The program was not started: removes the folder. rmdir() fails if it holds files of others. */
 static void drop_folder(struct run *r) {
     struct err ignored;
     char *rules = file_join(r->trace_dir, RULES_FILE);
@@ -159,7 +161,7 @@ static void join_command(struct run *r) {
     r->command = strbuf_detach(&s);
 }
 
-/* What the user said about stages travels with the traces. */
+/* Stores the stage rules beside the traces, so that later reports use them. */
 static void write_rules(const struct run *r) {
     struct err err;
     if (!r->rules.n) return;
@@ -173,7 +175,7 @@ static void write_rules(const struct run *r) {
     free(path);
 }
 
-static unsigned what_of(const struct run_opts *o) {
+static unsigned inject_flags(const struct run_opts *o) {
     unsigned what = strcmp(o->preset, "min") == 0   ? INJECT_MIN
                     : strcmp(o->preset, "max") == 0 ? INJECT_MAX
                                                     : INJECT_DEFAULT;
@@ -182,16 +184,16 @@ static unsigned what_of(const struct run_opts *o) {
     return what;
 }
 
-/* The newest, before the program begins: whoever waits for it should know. */
-static void say_problem(struct run *r) {
+/* Logs the newest problem at once, before the program starts. */
+static void log_newest_problem(struct run *r) {
     log_warn("%s", r->problems.v[r->problems.n - 1]);
-    r->said = r->problems.n;
+    r->nlogged = r->problems.n;
 }
 
-static int start(struct run *r, struct err *err) {
+static int start_program(struct run *r, struct err *err) {
     const struct inject_options inject = {
         .trace_dir = r->trace_dir,
-        .what = what_of(r->o),
+        .what = inject_flags(r->o),
         .range = r->o->range,
         .delay_s = r->o->delay_s,
         .duration_s = r->o->duration_s,
@@ -205,9 +207,9 @@ static int start(struct run *r, struct err *err) {
     for (size_t i = 0; i < COUNTOF(env.kept); i++) {
         if (!env.kept[i]) continue;
         strlist_add(&r->problems,
-                    "%s was set already and was kept: the collector is not loaded that way; unset it",
+                    "%s was already set and is kept: the collector is not loaded through it; unset it",
                     env.kept[i]);
-        say_problem(r);
+        log_newest_problem(r);
     }
     spawn.argv = r->argv;
     spawn.set = (const char *const *)env.set;
@@ -216,8 +218,8 @@ static int start(struct run *r, struct err *err) {
     return rc;
 }
 
-/* Pids of processes that still write: traces are named <host>-<pid>.ipt. */
-static unsigned still_writing(const struct run *r) {
+/* How many other processes are still writing. Traces are named <host>-<pid>.ipt. */
+static unsigned count_writers(const struct run *r) {
     DIR *d = opendir(r->trace_dir);
     unsigned n = 0;
     for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d)) {
@@ -229,24 +231,27 @@ static unsigned still_writing(const struct run *r) {
     return n;
 }
 
-/* Workers of the program may outlive it for a moment, or for good. */
+/* Workers of the program may outlive it, briefly or permanently. */
 static void wait_for_workers(struct run *r) {
-    unsigned n = still_writing(r);
+    unsigned n = count_writers(r);
     for (unsigned waited = 0; n && waited < WAIT_FOR_WORKERS_MS; waited += 50) {
         usleep(50000);
-        n = still_writing(r);
+        n = count_writers(r);
     }
-    if (n) strlist_add(&r->problems, "%u of the program's processes still run: their traces end here", n);
+    if (n)
+        strlist_add(
+            &r->problems,
+            "%u of the program's processes are still running: the report covers their traces up to now", n);
 }
 
-static const char *why_nothing(const struct run *r, const struct run_report *report) {
-    if (r->problems.n || report->problems.n) return "the reasons are above";
+static const char *no_records_reason(const struct run *r, const struct run_report *report) {
+    if (r->problems.n || report->problems.n) return "see the problems above";
     if (report->files == 0)
-        return "no process of it initialised CUDA or NVTX. A CPU program has nothing to record; a program "
-               "that clears its "
-               "environment, or is statically linked, does not load the collector ('inferprof doctor' checks "
-               "this machine)";
-    return "it initialised CUDA or NVTX, but launched no kernel and opened no range while capturing was on";
+        return "none of its processes initialised CUDA or NVTX. A CPU program has nothing to record; a "
+               "program "
+               "that clears its environment, or is statically linked, does not load the collector "
+               "('inferprof doctor' checks this machine)";
+    return "it initialised CUDA or NVTX, but launched no kernel and opened no range while capture was on";
 }
 
 static bool use_ncu(const struct run *r, const struct tools *t) {
@@ -264,15 +269,15 @@ static bool use_ncu(const struct run *r, const struct tools *t) {
     return ok;
 }
 
-/* The program once more, under the tools asked for; the report then shows what they found. False: one
- * found nothing. */
+/* Runs the program again under the requested tools and updates the report with their results. False: a tool
+ * has no result. */
 static bool use_tools(struct run *r, struct run_report *report, int status) {
     struct tools t = { .dir = r->dir, .argv = r->argv, .o = &r->o->tools, .problems = &report->problems };
     struct err err;
     bool ok = true;
     if (!r->o->tools.ncu && !r->o->tools.nsys) return true;
     if (status != 0) {
-        log_warn("the program failed: it is not run again under Nsight");
+        log_warn("the program failed, so it is not run again under Nsight");
         return false;
     }
     interrupt_watch();
@@ -281,27 +286,28 @@ static bool use_tools(struct run *r, struct run_report *report, int status) {
     interrupt_unwatch();
     report->print = false;
     if (r->o->report && run_report(report, &err) < 0) log_error("%s", err.msg);
-    if (ok) log_info("what Nsight found is in %s", r->dir);
+    if (ok) log_info("Nsight results: %s", r->dir);
     return ok;
 }
 
-/* The program's own status wins; only a success with nothing to show becomes a failure. */
-static int finish(struct run *r, struct run_report *report, int status, struct err *err) {
+/* Returns the exit status: the program's own, but EXIT_FAILED if it succeeded and something is missing. */
+static int finish_run(struct run *r, struct run_report *report, int status, struct err *err) {
     struct strbuf how = STRBUF_INIT;
     program_add_end(&how, r->program.wait_status);
     if (status != 0) log_warn("%s ended with %s", r->argv[0], how.buf);
     strbuf_free(&how);
     bool unwritten = r->o->report && run_report(report, err) < 0;
     if (unwritten) log_error("%s", err->msg);
-    for (size_t i = MAX(r->said, report->on_screen); i < report->problems.n; i++)
+    for (size_t i = MAX(r->nlogged, report->on_screen); i < report->problems.n; i++)
         log_warn("%s", report->problems.v[i]);
     bool nothing = r->o->report && report->kernels == 0 && report->ranges == 0;
-    if (nothing) log_error("nothing was collected from %s: %s", r->argv[0], why_nothing(r, report));
+    if (nothing) log_error("nothing was recorded from %s: %s", r->argv[0], no_records_reason(r, report));
     bool complete = use_tools(r, report, status != 0 ? status : nothing);
     log_info("run folder: %s", r->dir);
     if (unwritten)
         run_dir_mark(r->dir,
-                     "The report of this run could not be written; `inferprof report` makes it anew.\n", err);
+                     "The report of this run could not be written; `inferprof report` writes it again.\n",
+                     err);
     else if (run_dir_complete(r->dir, err) < 0)
         log_warn("%s", err->msg);
     return status == 0 && (nothing || unwritten || !complete) ? EXIT_FAILED : status;
@@ -309,7 +315,8 @@ static int finish(struct run *r, struct run_report *report, int status, struct e
 
 static bool is_max(const struct run_opts *o) { return strcmp(o->preset, "max") == 0; }
 
-/* Before the program, so that its first kernels are covered; without counters the run goes on. */
+/* Called before the program starts, so that its first kernels are covered. On failure the run continues
+ * without counters. */
 static void start_counters(struct run *r) {
     struct err err;
     if (!r->o->counters && !is_max(r->o)) return;
@@ -321,7 +328,7 @@ static void start_counters(struct run *r) {
     if (r->counters) return;
     strlist_add(&r->problems,
                 "hardware counters are not sampled: %s ('inferprof doctor' checks this machine)", err.msg);
-    say_problem(r);
+    log_newest_problem(r);
 }
 
 static int run_program(struct run *r, struct err *err) {
@@ -329,7 +336,7 @@ static int run_program(struct run *r, struct err *err) {
     struct err nvml_err, late;
     char *power = file_join(r->trace_dir, "nvml.ipt");
     start_counters(r);
-    if (start(r, err) < 0) {
+    if (start_program(r, err) < 0) {
         counters_stop(r->counters);
         free(power);
         return -1;
@@ -352,7 +359,7 @@ static void write_env(const struct run *r, const struct env *env) {
     strbuf_free(&json);
 }
 
-static int profile(struct run *r) {
+static int run_and_report(struct run *r) {
     struct err err;
     struct env env = { 0 };
     struct nvml_inventory *gpus = xcalloc(1, sizeof *gpus);
@@ -387,7 +394,7 @@ static int profile(struct run *r) {
                                  .problems = r->problems,
                                  .write_files = true,
                                  .print = log_get_level() >= LOG_INFO };
-    status = finish(r, &report, program, &err);
+    status = finish_run(r, &report, program, &err);
     r->problems = report.problems;
     free(title);
 done:
@@ -396,9 +403,9 @@ done:
     return status;
 }
 
-static const char *misused(const struct run_opts *o) {
+static const char *find_misuse(const struct run_opts *o) {
     if (o->counter_us != BY_PRESET && !o->counters && !is_max(o))
-        return "--counter-interval is of --counters; give that too";
+        return "--counter-interval requires --counters";
     return tools_misused(&o->tools);
 }
 
@@ -406,10 +413,10 @@ static int run(const void *opts, int argc, char **argv) {
     struct run r = { .o = opts, .argv = xcalloc((size_t)argc + 1, sizeof *argv) };
     memcpy(r.argv, argv, (size_t)argc * sizeof *argv);
     struct err err;
-    const char *misuse = misused(r.o);
+    const char *misuse = find_misuse(r.o);
     int status = misuse                                                 ? command_usage("run: %s", misuse)
                  : stage_option_parse(&r.o->stages, &r.rules, &err) < 0 ? command_usage("run: %s", err.msg)
-                                                                        : profile(&r);
+                                                                        : run_and_report(&r);
     free(r.argv);
     free_run(&r);
     return status;
@@ -418,14 +425,13 @@ static int run(const void *opts, int argc, char **argv) {
 const struct command cmd_run = {
     .name = "run",
     .args = "-- PROGRAM ARGS...",
-    .summary = "run a CUDA program as it is and say where its GPU time went",
-    .details = "The program keeps its standard streams, its signals and its exit status. Nothing in it is "
-               "changed; the\n"
-               "collector comes in through CUDA's and NVTX's own injection. The run folder holds one trace a "
-               "process and the\n"
-               "report. Exit status: the program's own (128 + n after signal n); 1 if it succeeded but "
-               "nothing was recorded, the\n"
-               "report could not be written, or a tool that was asked for (--ncu, --nsys) found nothing.",
+    .summary = "run a CUDA program unmodified and report where its GPU time went",
+    .details =
+        "The program is not modified: it keeps its standard streams, its signals and its exit status. The\n"
+        "collector is loaded through the injection interfaces of CUDA and NVTX. The run folder holds one\n"
+        "trace per process and the report. Exit status: the program's own (128 + n after signal n); 1 if it\n"
+        "succeeded but nothing was recorded, the report could not be written, or a requested tool (--ncu,\n"
+        "--nsys) has no result.",
     .opts = options,
     .nopts = COUNTOF(options),
     .defaults = &defaults,

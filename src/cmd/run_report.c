@@ -14,7 +14,7 @@
 #include "timeline/timeline.h"
 #include "trace/reader_files.h"
 
-/* Traces of processes: power alone is no run. */
+/* Counts the traces of processes; nvml.ipt (power) does not count. */
 static size_t count_traces(const char *dir) {
     struct strlist paths = { 0 };
     size_t n = 0;

@@ -60,7 +60,7 @@ misuse '--top: -1 is negative; expected 0 or more' stats --top -1 x
 misuse '--ncu-top and --ncu-stage choose kernels for --ncu' run --ncu-top 3 -- true
 misuse '--ncu-top and --ncu-stage choose kernels for --ncu' profile --ncu-stage decode
 misuse '--tool-limit is of --ncu and --nsys' run --tool-limit 3 -- true
-misuse '--counter-interval is of --counters' run --counter-interval 50 -- true
+misuse '--counter-interval requires --counters' run --counter-interval 50 -- true
 misuse '--gpu all compares devices in one table' static --gpu all --operators $model
 misuse '--gpu all takes each device.s own peaks' static --gpu all --peak-tflops 3 $model
 misuse 'say how an --image is cut; give one' static --max-tiles 3 $model

@@ -62,10 +62,10 @@ static bool held;      /* another tool is subscribed */
 /* Static TLS. TLS that is allocated at first use confuses LeakSanitizer: it guesses the size of such blocks,
  * and failed when one started 16 bytes after a page boundary. */
 #define THREAD_LOCAL static __thread __attribute__((tls_model("initial-exec")))
-THREAD_LOCAL bool has_waited;                /* inside the end callback of a synchronisation */
-static bool graphs;                          /* a graph was launched */
+THREAD_LOCAL bool has_waited;               /* inside the end callback of a synchronisation */
+static bool graphs;                         /* a graph was launched */
 static bool watched, fragile, kernels_dead; /* a call has a callback; see the faults above */
-static uint32_t device;                      /* as the program numbers it; its context is device + 1 */
+static uint32_t device;                     /* as the program numbers it; its context is device + 1 */
 
 struct full {
     struct full *next;
