@@ -1,5 +1,5 @@
 #!/bin/bash
-# all.sh: everything that needs a GPU, one after the other (about 15 minutes on an H200). Its last results are in docs/overhead.md,
+# all.sh: runs all GPU tests in sequence (about 15 minutes on an H200). The latest results are in docs/overhead.md,
 # docs/counters.md and docs/engine-hf.md.
 set -u
 cd "$(dirname "$0")/../.." || exit 1

@@ -1,15 +1,16 @@
-"""What a whole run under --budget costs, in processes one after the other for so many seconds.
+"""Measures the overhead of a whole run under --budget, in processes run one after the other for SECONDS.
 
     budget.py SECONDS COLLECTOR INFERPROF FOLDER PROGRAM PCT
 
-Each process runs PROGRAM of workloads.py. For its first seconds the collector is there and nothing was ever on (--delay); then capturing goes
-on and off as --budget PCT has it. A round's time, far from any window, is what the program takes by itself: where CUPTI leaves between windows,
-nothing of it is in the process then. What the machine does by itself changes within seconds, so a window is compared with the rounds before
-and after it alone. Told of each process: what a window cost in ms, while CUPTI came, while it was open, and after it; over all processes: that
-in percent of the time from a window to the next, which is what the budget promises, with its 95% interval over windows. Then what the windows
-hold, by windows.py.
+Each process runs PROGRAM of workloads.py. During its first seconds the collector is loaded but inactive (--delay); then --budget PCT
+opens and closes capture windows. Rounds far from any window give the program's own round time: CUPTI is detached between windows, so
+nothing of it is in the process then. The machine's speed changes within seconds, so each window is compared only with the rounds
+before and after it. Printed per process: the cost of a window in ms before it (CUPTI attaches), while it was open, and after it (drain
+and detach). Printed over all processes: the sum of these in percent of the time from one window to the next, which is what the budget
+limits, with its 95% interval over windows. Then windows.py checks what the windows hold.
 
-A round that took over CAP times the median counts as that: the machine's own hiccups are longer, a switch is not.
+A round that took more than CAP times the median counts as CAP times the median: stalls of the machine are longer than that, a switch
+is not.
 """
 import glob
 import statistics
@@ -20,14 +21,14 @@ import injected
 import windows
 from bootstrap import bootstrap
 
-QUIET_S, END_S = 4, 18  # after the first use of CUDA, and after the start of the process, which loads PyTorch for some 4 s
-BEFORE_NS, AFTER_NS = 80_000_000, 200_000_000  # around a window: CUPTI comes, kernels drain, it leaves
+QUIET_S, END_S = 4, 18  # seconds after the first use of CUDA; seconds after the start of the process (loading PyTorch takes about 4 s)
+BEFORE_NS, AFTER_NS = 80_000_000, 200_000_000  # around a window: CUPTI attaches; kernels drain, CUPTI detaches
 CAP = 8
 RANGE = "measured"  # of workloads.py
 
 
 def dump(inferprof, folder):
-    """The trace as JSON lines beside it."""
+    """Dumps the trace of a folder as JSON lines into the folder; returns the path."""
     path = folder + "/dump.jsonl"
     with open(path, "w") as f:
         subprocess.run([inferprof, "trace", "dump", "--json", glob.glob(folder + "/*.ipt")[0]], stdout=f, check=True)
@@ -35,12 +36,12 @@ def dump(inferprof, folder):
 
 
 def cost(rounds, cap, plain, a, b):
-    """ms that the rounds which ended from a to b took longer than plain ones."""
+    """By how many ms the rounds that ended in [a, b) took longer than rounds without CUPTI."""
     return sum(min(ns, cap) - plain for end, ns in rounds if a <= end < b) / 1e6
 
 
 def figures(ends, spans):
-    """Of each window but the last: its three costs in ms, and the ms to the next."""
+    """For each window but the last: its three costs in ms, and the ms to the next window."""
     rounds = [(b, b - a) for a, b in zip(ends, ends[1:])]
     cap = CAP * statistics.median(ns for _, ns in rounds)
     near = [(a - BEFORE_NS, a, b, b + AFTER_NS) for a, b in spans]
@@ -64,12 +65,12 @@ def main():
         seen += here
         means = [statistics.fmean(x) for x in zip(*here)] if here else []
         share = sum(b - a for a, b in spans) / (ends[-1] - spans[0][0])
-        print(f"  {len(spans)} windows, {100 * share:.1f}% captured; a window cost {means[0]:.1f} ms before, {means[1]:.1f} in and {means[2]:.1f} after it, "
-              f"every {means[3]:.0f} ms" if means else f"  {len(spans)} windows, too near to each other", flush=True)
+        print(f"  {len(spans)} windows, {100 * share:.1f}% captured; cost per window {means[0]:.1f} ms before, {means[1]:.1f} ms in and {means[2]:.1f} ms after it, "
+              f"one window per {means[3]:.0f} ms" if means else f"  {len(spans)} windows, too close together", flush=True)
     if seen:
         paid = bootstrap(seen, lambda those: 100 * sum(sum(x[:3]) for x in those) / sum(x[3] for x in those), 500)
         print("{} under --budget {}: {:+.2f}% [{:+.2f}, {:+.2f}]  ({} windows)".format(program, pct, *paid, len(seen)))
-    windows.tell(windows.read(dumps[0], RANGE))
+    windows.check(windows.read(dumps[0], RANGE))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Holds a trace against torch.profiler's account of the same programs, and against itself.
+"""Compares a trace with torch.profiler's record of the same programs, and checks its consistency.
 
     compare.py TRACE.jsonl TORCH.json
 
-TRACE.jsonl is `inferprof trace dump --json` of `workloads.py PROGRAMS`, TORCH.json what the same with --torch-profile left. Prints a
-line a program and exits 1 if anything does not hold.
+TRACE.jsonl is `inferprof trace dump --json` of `workloads.py PROGRAMS`, TORCH.json is the output of the same programs run with
+--torch-profile. Prints one line per program; exits 1 on any difference.
 """
 import collections
 import json
@@ -34,7 +34,7 @@ def by_plain_name(kernels):
 
 
 def overlaps(kernels):
-    """Kernels that began before the last one of their stream had ended."""
+    """Number of kernels that started before the previous kernel of their stream had ended."""
     n, last = 0, {}
     for k in sorted(kernels, key=lambda k: k["start_ns"]):
         key = (k.get("device", 0), k.get("context", 0), k.get("stream", 0))

@@ -1,9 +1,8 @@
-"""counters_classes.py [--once] [--seconds S]: kernels of many kinds, for comparing fitted counters with Nsight Compute's.
+"""counters_classes.py [--once] [--seconds S]: runs many kinds of kernels, to compare fitted counters with Nsight Compute's.
 
-Seven sections, each in an NVTX range of its name: single operators in ever new order (micro), prefill and decode of a
-dense and of a mixture-of-experts model with a vision tower, eager and from CUDA graphs; random weights, larger than the
-L2 cache. Repeated until each section took S seconds; with --once each section warms up, then runs one round between
-cudaProfilerStart and Stop.
+Seven sections, each in an NVTX range of its name: single operators in random order (micro), prefill and decode of a dense model and of
+a mixture-of-experts model with a vision tower, eager and from CUDA graphs. Weights are random and larger than the L2 cache. Each
+section is repeated for S seconds; with --once it warms up, then runs one round between cudaProfilerStart and cudaProfilerStop.
 """
 import argparse
 import json
@@ -27,7 +26,7 @@ def rms(x, weight):
 
 
 class Micro:
-    """Operators by themselves, from 2 us to 2 ms. Order and repeats differ in every round."""
+    """Single operators of 2 us to 2 ms. Order and repeats differ in every round."""
 
     def __init__(self):
         a8, b8 = w(8192, 8192, scale=1), w(8192, 8192, scale=1)
@@ -65,7 +64,7 @@ class Micro:
         self.random.shuffle(names)
         for n in names:
             repeats, op = self.ops[n]
-            if not self.many and repeats > 1:  # caches as warm as after repeats
+            if not self.many and repeats > 1:  # warm the caches as repeats would
                 torch.cuda.profiler.stop()
                 op()
                 op()
@@ -101,7 +100,7 @@ class Layer:
 
 
 class Experts(Layer):
-    """16 experts, 4 a token, equally full; decode takes a fixed choice, as if a router had made it."""
+    """16 experts, 4 per token, evenly loaded; decode uses a fixed choice instead of the router's."""
 
     def __init__(self, hidden, heads, ffn, batch, context, first):
         super().__init__(hidden, heads, 8, batch, context)
@@ -174,7 +173,7 @@ def graph_of(step):
 
 
 def sections():
-    """name -> one round"""
+    """{name: function that runs one round}"""
     micro = Micro()
     llama = Model([Layer(4096, 32, 11008, 8, 1024) for _ in range(2)], 4096, 32000)
     ocr = Model([Experts(1280, 10, 896, 1, 1024, i) for i in range(4)], 1280, 129280, Tower())
@@ -190,7 +189,7 @@ def sections():
 
 
 def repeat(name, one_round, seconds):
-    """In ranges of a tenth of a second, never far ahead of the GPU."""
+    """Runs rounds in NVTX ranges of 0.1 s, synchronising every 4 rounds."""
     rounds, start = 0, time.perf_counter()
     while time.perf_counter() - start < seconds:
         nvtx.range_push(name)

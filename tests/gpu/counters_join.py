@@ -1,17 +1,18 @@
-"""counters_join.py NCU.csv RUN_FOLDER...: fitted counters of runs of counters_classes.py beside Nsight Compute's.
+"""counters_join.py NCU.csv RUN_FOLDER...: compares fitted counters of runs of counters_classes.py with Nsight Compute's.
 
-NCU.csv is `ncu --csv --page raw --nvtx --print-kernel-base mangled` of the same program. Classes meet by section, demangled name, grid and
-block. Prints for each run the median absolute difference over classes with more than 1 ms of exposure, and a Markdown table: every operator
-of the section micro, the most exposed classes of the others, and every class with a figure more than 5 points from ncu's, with the reason.
-Reasons are decided by the two tools' figures alone (reason()), in this order:
+NCU.csv is `ncu --csv --page raw --nvtx --print-kernel-base mangled` of the same program. Classes are joined by section, demangled name,
+grid and block. Prints for each run the median absolute difference over classes with more than 1 ms of exposure, and a Markdown table:
+every operator of the section micro, the most exposed classes of the other sections, and every class with a figure more than 5 points
+from ncu's, with the reason. Reasons are derived from the figures of the two tools alone (reason()), in this order:
 
-ncu's window ncu's time of a kernel begins before its first block and ends after its last (by how much: window()); they agree within 5 points
-             when that is taken off
-ncu's time   the kernel took longer or shorter under ncu; they agree when ncu's figure is taken over the run's own duration
-shapes       launches of the class differ in length under ncu by more than 1.3 times: it holds several shapes, weighed otherwise there
-our error    within three of our own standard errors
-L2           an operator of micro, repeated in the run and launched once under ncu, moves less than the L2 cache holds: its memory traffic
-             depends on what ran before
+ncu's window  ncu's duration of a kernel starts before its first block and ends after its last (by how much: window()); the figures
+              agree within 5 points when that is subtracted
+ncu's time    the kernel took longer or shorter under ncu; the figures agree when ncu's is divided by the run's own duration
+shapes        launches of the class differ in duration by more than 1.3 times under ncu: it has several shapes, which the two tools
+              weigh differently
+our error     within three of our own standard errors
+L2            an operator of micro, repeated in the run and launched once under ncu, moves less data than the L2 cache holds: its
+              memory traffic depends on what ran before
 """
 import collections
 import csv
@@ -35,14 +36,14 @@ SECTIONS = ["micro", "dense-prefill", "dense-decode", "dense-graph", "moe-prefil
 ENOUGH_NS = 1e6
 FAR = 5  # points
 SHORT_NS = 12e3
-SHOWN = 7  # classes of each section but micro, whatever their difference
+SHOWN = 7  # classes shown per section other than micro, whatever their difference
 L2_BYTES, DRAM_BYTES_PER_S = 50e6, 4.8e12  # H200
 FIGURES = {"sm": "SM", "tensor": "tensor", "dram": "DRAM"}
 ERRORS = {"sm": ["sm_pct"], "tensor": ["tensor_pct"], "dram": ["dram_read_pct", "dram_write_pct"]}
 
 
 def short(name):
-    """Without return type, arguments of the call and spaces: tools differ in those."""
+    """Removes return type, call arguments and spaces, in which the tools differ."""
     depth, end = 0, len(name)
     for i, c in enumerate(name):
         if c == "(" and depth == 0 and not name.startswith("(anonymous", i):
@@ -53,7 +54,7 @@ def short(name):
 
 
 def demangle(names):
-    """As the run's own names were made: by the C++ library's demangler."""
+    """Demangles as inferprof does: with the C++ library's demangler."""
     try:
         text = subprocess.run(["c++filt"], input="\n".join(names), capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError):
@@ -92,7 +93,7 @@ def read_ncu(path, sections):
 
 
 def pool(launches):
-    """Mean over launches by their time, as the fit weighs them."""
+    """Mean over launches weighted by duration, as in the fit."""
     out = {"n": len(launches), "ns": statistics.fmean(v["ns"] for v in launches), "longest": max(v["ns"] for v in launches),
            "shortest": min(v["ns"] for v in launches)}
     total = sum(v["ns"] for v in launches)
@@ -133,12 +134,12 @@ def over_own_time(r, n, m):
 
 
 def window(both):
-    """By how much ncu's times are longer: the median over short kernels, of which it is the larger part."""
+    """By how many ns ncu's durations are longer: median over short kernels, where the effect is largest."""
     return statistics.median(n["ns"] - r["ns"] for r, n, _ in both if n["ns"] < SHORT_NS and n["longest"] < 1.3 * n["shortest"])
 
 
 def reason(r, n, m, window_ns):
-    """Why the figure m is far from ncu's; None where nothing that was looked at says."""
+    """Why figure m is far from ncu's; None if no known reason applies."""
     if abs(r[m] - min(n[m] * n["ns"] / max(n["ns"] - window_ns, 1), 100)) <= FAR:
         return f"ncu's window {100 * window_ns / (n['ns'] - window_ns):+.0f}%"
     if abs(r[m] - over_own_time(r, n, m)) <= FAR:
@@ -150,12 +151,12 @@ def reason(r, n, m, window_ns):
         return f"our error {error:.1f}"
     moved = max(r["dram"] or 0, n["dram"] or 0) / 100 * DRAM_BYTES_PER_S * n["ns"] / 1e9
     if m == "dram" and r["key"][0] == "micro" and moved < L2_BYTES:
-        return f"L2: {moved / 1e6:.1f} MB a launch"
+        return f"L2: {moved / 1e6:.1f} MB per launch"
     return None
 
 
 def differences(rows, ncu):
-    """(row, ncu's, {figure: points}) of classes that both saw for long enough; those that ncu did not see"""
+    """(row, ncu's values, {figure: points}) of classes with enough exposure in both tools; rows that ncu lacks"""
     both, alone = [], []
     for r in rows:
         if r["exposure_ns"] < ENOUGH_NS:
@@ -179,7 +180,7 @@ def line(r, n, points, window_ns):
 
 
 def chosen(both):
-    """By section, then exposure."""
+    """The rows to show; `both` is in order of exposure."""
     seen = {}
     for r, n, points in both:
         section = r["key"][0]
@@ -194,8 +195,8 @@ def kind(why):
 
 def summary(both, alone, window_ns):
     unknown = sum(not points for _, _, points in both)
-    print(f"{len(both)} classes with more than 1 ms of exposure in both; {unknown} of them are left out by the fit as too uncertain; "
-          f"{len(alone)} more were not seen by ncu; ncu's times are longer by {window_ns / 1e3:.2f} us")
+    print(f"{len(both)} classes with more than 1 ms of exposure in both; {unknown} of them too uncertain in the fit; "
+          f"{len(alone)} more not seen by ncu; ncu's times are longer by {window_ns / 1e3:.2f} us")
     for m, name in FIGURES.items():
         v = sorted(p[m] for _, _, p in both if m in p)
         own = [abs(r[m] - over_own_time(r, n, m)) for r, n, p in both if m in p]

@@ -1,4 +1,4 @@
-"""counters_load.py OUT.json: half a second of copies, half a second of matrix products; when each was, and how fast."""
+"""counters_load.py OUT.json: 0.5 s of copies, then 0.5 s of matrix products; writes when each phase ran, and how fast."""
 import json
 import sys
 import time

@@ -1,4 +1,4 @@
-"""counters_means.py PHASES.json SAMPLES.jsonl: time-weighted mean of each metric within each phase."""
+"""counters_means.py PHASES.json SAMPLES.jsonl: prints the time-weighted mean of each metric in each phase."""
 import json
 import sys
 

@@ -1,6 +1,6 @@
 #!/bin/bash
-# counters_ncu.sh: counters fitted from samples against Nsight Compute's, class by class (docs/counters.md). About 2 minutes.
-# SECONDS_EACH=S: how long each section of the program runs (0.6). NCU_LIMIT=S: Nsight Compute's time (75).
+# counters_ncu.sh: compares counters fitted from samples with Nsight Compute's, per kernel class (docs/counters.md). About 2 minutes.
+# SECONDS_EACH=S: duration of each section of the program (0.6). NCU_LIMIT=S: time limit for Nsight Compute (75).
 set -u
 # shellcheck source=tests/gpu/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -9,9 +9,9 @@ SECONDS_EACH=${SECONDS_EACH:-0.6}
 NCU=${NCU:-$(command -v ncu || ls /usr/local/cuda/bin/ncu 2>/dev/null)}
 sections="micro dense-prefill dense-decode dense-graph moe-prefill moe-decode moe-graph"
 "$NCU" --query-metrics --chip gh100 >"$OUT/ncu-metrics.txt" 2>&1
-# The sampler's own metrics; where this ncu does not know one, the nearest.
+# The sampler's metrics; a metric that this ncu does not have is replaced by its nearest equivalent.
 metrics=gpu__time_duration.sum
-add() { # NAME... : the first that ncu knows
+add() { # NAME...: adds the first one that ncu supports
     for name; do
         grep -q "^${name%%.*} " "$OUT/ncu-metrics.txt" && { metrics=$metrics,$name; return; }
     done

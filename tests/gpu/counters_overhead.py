@@ -1,12 +1,13 @@
-"""What sampling counters costs: the programs of overhead.py without it and with it, in turns of some ten milliseconds in one process.
+"""Measures the overhead of counter sampling: runs the programs of overhead.py with the sampler paused and sampling, in short alternating
+blocks within one process.
 
     counters_overhead.py INFERPROF_COUNTERS OUT.json [--intervals 100,20] [--seconds eager=30,graph=10,prefill=10]
 
-The sampler is there all the time and is told to rest or to sample. It keeps to half of the machine's cores, the program's thread to one
-of the others. The program never stops for a switch: it runs on until the sampler has answered and for a moment longer, so that GPU
-and core are as warm, and the power limit as near, in both kinds of blocks. A repeat is rest and sampling in an order and in its reverse; a
-drift cancels. Of every block two figures are kept, the median of its rounds and their mean; of these, and of the CPU time of the
-program's thread, the ratio is taken repeat by repeat. Told are the median of the ratios and its 95% bootstrap interval.
+The sampler process exists all the time and is paused or resumed. It is limited to half of the machine's cores; the program's thread is
+pinned to one of the others. The program never stops for a switch: it runs until the sampler has answered and for WARM_S longer, so that
+GPU temperature, clocks and power are the same in both kinds of blocks. A repeat is "paused" and "sampling" in one order and in reverse,
+which cancels drift. Each block has two times, the median and the mean of its rounds; for these, and for the CPU time of the program's
+thread, the ratio is computed per repeat. Printed are the median ratio and its 95% bootstrap interval.
 """
 import argparse
 import gc
@@ -23,7 +24,7 @@ import torch
 import overhead
 import workloads
 
-ROUNDS = {"eager": 5, "graph": 20, "prefill": 5}  # a block: about 30 ms
+ROUNDS = {"eager": 5, "graph": 20, "prefill": 5}  # per block: about 30 ms
 WARM_S = 0.012
 FIGURES = ("median round", "mean round", "CPU")
 
@@ -39,10 +40,10 @@ class Sampler:
     def expect(self, word):
         line = self.process.stdout.readline()
         if not line.startswith(word):
-            raise SystemExit(f"the sampler said {line!r} for {word!r}")
+            raise SystemExit(f"expected {word!r} from the sampler, got {line!r}")
 
-    def become(self, state, meanwhile):
-        """resting or sampling; `meanwhile` is called until it is."""
+    def switch_to(self, state, meanwhile):
+        """Switches to "resting" or "sampling"; calls `meanwhile` until the sampler has answered."""
         if state == self.state:
             return
         command, answer = (b"pause\n", b"paused") if state == "resting" else (b"resume\n", b"ready")
@@ -62,7 +63,7 @@ class Sampler:
         os.unlink(self.path)
 
 
-def one(program):
+def run_round(program):
     program.run(1)
     torch.cuda.synchronize()
 
@@ -71,27 +72,27 @@ def block(program, rounds):
     times, cpu = [], time.thread_time()
     for _ in range(rounds):
         start = time.perf_counter()
-        one(program)
+        run_round(program)
         times.append(time.perf_counter() - start)
     return statistics.median(times), statistics.fmean(times), (time.thread_time() - cpu) / rounds
 
 
-def turn(program, rounds, sampler, state):
-    sampler.become(state, lambda: one(program))
+def timed_block(program, rounds, sampler, state):
+    sampler.switch_to(state, lambda: run_round(program))
     end = time.perf_counter() + WARM_S
     while time.perf_counter() < end:
-        one(program)
+        run_round(program)
     return block(program, rounds)
 
 
 def measure(program, rounds, sampler, seconds):
-    """For every repeat the means of its two blocks: {state: [figures...]}"""
+    """Per repeat the means of its two blocks: {state: [figures...]}"""
     repeats, end = [], time.perf_counter() + seconds
     gc.disable()
     for order in overhead.orders(["resting", "sampling"]):
         seen = {}
         for state in order:
-            seen.setdefault(state, []).append(turn(program, rounds, sampler, state))
+            seen.setdefault(state, []).append(timed_block(program, rounds, sampler, state))
         repeats.append({state: [statistics.fmean(x) for x in zip(*two)] for state, two in seen.items()})
         if time.perf_counter() > end:
             break
@@ -113,8 +114,8 @@ def main():
     p.add_argument("program")
     p.add_argument("out")
     p.add_argument("--intervals", default="100,20")
-    p.add_argument("--seconds", default="eager=30,graph=10,prefill=10", help="for each interval")
-    p.add_argument("--inferprof", help="to say what the samplers did")
+    p.add_argument("--seconds", default="eager=30,graph=10,prefill=10", help="per interval")
+    p.add_argument("--inferprof", help="inferprof program, to print the sampler's statistics")
     o = p.parse_args()
     cores, results = sorted(os.sched_getaffinity(0)), {}
     seconds = {name: float(s) for name, s in (word.split("=") for word in o.seconds.split(","))}
@@ -122,7 +123,7 @@ def main():
     for program in programs.values():
         program.run(5)
     torch.cuda.synchronize()
-    print(f"| program | every | ms a round, resting | {' | '.join(FIGURES)} | repeats |\n|---|---|---|---|---|---|---|")
+    print(f"| program | interval | ms per round, paused | {' | '.join(FIGURES)} | repeats |\n|---|---|---|---|---|---|---|")
     for us in [int(i) for i in o.intervals.split(",")]:
         sampler = Sampler(o.program, us, cores[:len(cores) // 2])
         os.sched_setaffinity(0, {cores[-1]})

@@ -1,6 +1,6 @@
 #!/bin/bash
-# counters_smoke.sh: does the sampler see a GPU that another process uses? Copies, then matrix products, sampled at two
-# intervals; prints the mean of every metric in each phase. Leaves its traces in $OUT.
+# counters_smoke.sh: checks that the sampler sees the work of another process: copies, then matrix products, sampled at two
+# intervals. Prints the mean of every metric per phase; leaves the traces in $OUT.
 set -u
 # shellcheck source=tests/gpu/lib.sh
 . "$(dirname "$0")/lib.sh"

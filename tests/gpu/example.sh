@@ -1,7 +1,7 @@
 #!/bin/bash
-# example.sh NAME RUN_DIR CHECKS.json SECONDS: makes docs/examples/NAME of a run of hf_profile.sh: the report as `inferprof report`
-# writes it today, the first SECONDS of the recorded request as a trace, and the table of independent checks. What names the machine
-# is left out.
+# example.sh NAME RUN_DIR CHECKS.json SECONDS: makes docs/examples/NAME from a run of hf_profile.sh: the report as `inferprof report`
+# writes it today, the first SECONDS of the recorded request as a trace, and the table of independent checks. Names of the machine
+# are removed.
 set -eu
 name=$1 run=$2 checks=$3 seconds=$4
 root=$(cd "$(dirname "$0")/../.." && pwd)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Counts parameters and FLOPs of Hugging Face models with PyTorch's own counter, as a second opinion.
+"""Counts parameters and FLOPs of Hugging Face models with PyTorch's own counter, as an independent check.
 
 Builds the model of each config (random weights; no download) and runs a prefill and one decode step under
-torch.utils.flop_counter.FlopCounterMode. Dense models live on the meta device: nothing is computed, only
-counted. Models with experts run on the CPU, because routing looks at values; their configs are small.
+torch.utils.flop_counter.FlopCounterMode. Dense models are on the meta device: nothing is computed, only
+counted. Models with experts run on the CPU, because routing depends on values; their configs are small.
 
 What the counter counts: matrix products and convolutions as they are executed. Eager attention multiplies
 every query with every key and masks afterwards, so causal attention and windows save nothing here; the head
@@ -84,7 +84,7 @@ DECODERS = [
     ("deepseek-v3", "cpu", tiny("deepseek_v3", "DeepseekV3ForCausalLM", **MLA)),
 ]
 
-# name, config, pictures as the processor would hand them over: pixel tensor shape, or (grid_h, grid_w) of patches
+# name, config, image input as the processor would pass it: None for a pixel tensor, or (grid_h, grid_w) of patches
 TOWERS = [
     ("clip-vision", dict(CLIP_TOWER, model_type="clip_vision_model", architectures=["CLIPVisionModel"]), None),
     ("siglip-vision", dict(CLIP_TOWER, model_type="siglip_vision_model", architectures=["SiglipVisionModel"]), None),
@@ -157,7 +157,7 @@ def parameters(model):
             continue
         seen.add(id(p))
         total += p.numel()
-    # buffers that released files carry as weights
+    # buffers that released checkpoints store as weights
     total += sum(b.numel() for n, b in model.named_buffers() if n.endswith("e_score_correction_bias"))
     return total
 
@@ -209,7 +209,7 @@ def main():
                 [(lambda n, c: dict(name=n, config=c, params=parameters(build(c, "meta"))), c) for c in COUNTED_ONLY]):
         try:
             cases.append(job[0](*job[1]))
-        except Exception as e:  # one family's failure must not hide the others
+        except Exception as e:  # continue with the other models
             print(f"{job[1][0]}: {type(e).__name__}: {e}", file=sys.stderr)
     json.dump(dict(torch=torch.__version__, transformers=transformers.__version__,
                    attention="eager: every query with every key, mask afterwards", head="every row", cases=cases),

@@ -1,4 +1,4 @@
-"""A program that knows nothing of inferprof: a language model with random weights answers two prompts.
+"""A program without any support for inferprof: a language model with random weights answers two prompts.
 
     inferprof run -- python3 tests/gpu/foreign_generate.py MODEL_DIR [NEW_TOKENS]
 """

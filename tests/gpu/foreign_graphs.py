@@ -1,5 +1,5 @@
-"""A program that knows nothing of inferprof: a stack of transformer layers, captured into a CUDA graph and replayed. It
-names its phases by NVTX, as servers do.
+"""A program without any support for inferprof: transformer layers captured into a CUDA graph and replayed. Its phases are named by NVTX
+ranges, as in inference servers.
 
     inferprof run -- python3 tests/gpu/foreign_graphs.py [REPLAYS]
 """

@@ -1,5 +1,6 @@
-"""What cuBLASLt's logger says of a few products, line by line, into the file named by the argument; and what the
-logger costs a small product. Source of the lines in tests/unit/collect/."""
+"""gemm_log.py FILE: writes the lines of cuBLASLt's logger for a few products to FILE, and prints the logger's overhead on a small product.
+The lines in tests/unit/collect/test_gemm_log.c were recorded with it.
+"""
 import ctypes
 import sys
 import time

@@ -1,16 +1,16 @@
 """hf_checks.py MODEL_DIR OUT.json [--image FILE | --prompt TEXT] [--new N] [--rate-seconds S] [--only PARTS] [--after FILE]
 
-Figures of one request made without inferprof's own instruments, for tests/gpu/hf_table.py to lay beside a run folder:
+Measures one request without inferprof's instruments, for tests/gpu/hf_table.py to compare with a run folder:
   ids      the engine's answer against that of plain `generate` (hf_ids.py)
-  rate     plain `generate`, timed from outside, in turns with the engine's own timing (hf_rates.py)
+  rate     plain `generate`, timed from outside, alternating with requests timed by the engine (hf_rates.py)
   long     plain requests as long as the report's
-  memory   the most device memory of a plain request, as torch and the driver say it
+  memory   peak device memory of a plain request, according to torch and the driver
   events   stage times by torch.cuda.Event, recorded by hooks of this script during requests that the engine times
-  kernels  torch.profiler's calls and time of each kernel name
+  kernels  torch.profiler's calls and time per kernel name
   flops    torch's FlopCounterMode, by module
---device meta counts the FLOPs of a text model alone, without a GPU; with an OUT.json that is there, they are added to it.
-torch.profiler leaves launches slower for the rest of the process: `kernels` comes after all that is timed.
---after waits, loaded and warm, until FILE is there: the machine belongs to somebody else until then.
+--device meta counts only the FLOPs of a text model, without a GPU; if OUT.json exists, they are added to it.
+torch.profiler slows down launches for the rest of the process, so `kernels` runs after everything that is timed.
+--after FILE loads and warms up, then waits until FILE exists: until then another process uses the machine.
 """
 import argparse
 import collections
@@ -29,7 +29,7 @@ import worker  # noqa: E402
 worker.import_libraries()
 import torch  # noqa: E402
 from hf_ids import ids  # noqa: E402
-from hf_rates import long_requests, plain_call, turns  # noqa: E402
+from hf_rates import alternate, long_requests, plain_call  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 
@@ -39,8 +39,8 @@ def request_of(args, new):
             "sampling": {"no_repeat_ngram": args.no_repeat_ngram}, **image}
 
 
-def used_by_us():
-    """Bytes that the driver counts for this process; None: it does not say."""
+def memory_of_process():
+    """Bytes that the driver counts for this process; None if unknown."""
     smi = subprocess.run(["nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"], capture_output=True, text=True,
                          check=False)
     rows = [line.split(", ") for line in smi.stdout.splitlines()]
@@ -48,14 +48,14 @@ def used_by_us():
 
 
 def memory(model, args):
-    """Bytes: the allocator's peak, what it took from the driver for that, and what the driver counts with the CUDA context."""
+    """Bytes: the allocator's peak, what it reserved from the driver, and what the driver counts including the CUDA context."""
     call = plain_call(model, request_of(args, args.new))
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     call()
     torch.cuda.synchronize()
     return {"max_memory_allocated": torch.cuda.max_memory_allocated(), "max_memory_reserved": torch.cuda.max_memory_reserved(),
-            "nvidia_smi_used": used_by_us()}
+            "nvidia_smi_used": memory_of_process()}
 
 
 class EventClock:
@@ -91,7 +91,7 @@ class EventClock:
         return {**ms, "prefill": self.start.elapsed_time(first), "decode": first.elapsed_time(last)}
 
     def close(self):
-        del self.model.generate  # the instance's own; the class has the real one
+        del self.model.generate  # removes the instance's wrapper; the class has the original
         for h in self.handles:
             h.remove()
 
@@ -112,7 +112,7 @@ def events(model, args, rounds=2):
 
 
 def kernels(model, args):
-    """{name: [calls, ns]} of one plain request; what is not a kernel (copies, memsets) is left out."""
+    """{name: [calls, ns]} of one plain request; copies and memsets are left out."""
     call = plain_call(model, request_of(args, args.new))
     torch.cuda.synchronize()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as p:
@@ -133,7 +133,7 @@ def kernels(model, args):
 
 @contextlib.contextmanager
 def countable(model):
-    """The counter knows neither grouped_mm nor attention with fewer key heads: plain products while it looks."""
+    """The counter supports neither grouped_mm nor attention with fewer key heads: uses plain products while it counts."""
     m, config = model.model, model.model.config
     experts = getattr(config, "_experts_implementation", None)
     attention = config._attn_implementation if not model.dsocr else None
@@ -159,8 +159,8 @@ def flops_once(model, args, new):
 
 
 def flops_on_meta(args):
-    """The same count for a text model where there is no GPU: nothing is computed on the meta device. Experts are run by the
-    implementation whose shapes do not depend on the routing: k products a token."""
+    """The same count for a text model without a GPU: nothing is computed on the meta device. Experts use the implementation
+    whose shapes do not depend on the routing: k products per token."""
     config = worker.transformers.AutoConfig.from_pretrained(args.model)
     config._experts_implementation = "batched_mm"
     with torch.device("meta"):
@@ -168,7 +168,7 @@ def flops_on_meta(args):
     tokens, cache = len(args.prompt.encode()) + 1, worker.transformers.DynamicCache()
 
     def count(n):
-        """Products of attention apart from those of experts: torch calls both bmm."""
+        """Separates products of attention from those of experts: torch calls both bmm."""
         with torch.no_grad(), FlopCounterMode(display=False, depth=None) as counter:
             model(torch.zeros(1, n, dtype=torch.long, device="meta"), past_key_values=cache, logits_to_keep=1)
         counts = counter.get_flop_counts()
@@ -178,7 +178,7 @@ def flops_on_meta(args):
 
     prefill, steps = count(tokens), args.new - 1
     count((steps - 1) // 2)
-    middle = count(1)  # a step's FLOPs grow evenly with its context: the middle one is their mean
+    middle = count(1)  # a step's FLOPs grow linearly with its context: the middle step is the mean
     both = {op: prefill.get(op, 0) + steps * n for op, n in middle.items()}
     return tokens, {"prefill": {"Global": prefill}, "all": {"Global": both}}
 
@@ -191,9 +191,9 @@ def main():
     parser.add_argument("--prompt")
     parser.add_argument("--new", type=int, default=64)
     parser.add_argument("--rate-seconds", type=float, default=40)
-    parser.add_argument("--rate-new", type=int, default=4, help="new tokens of the requests that take turns")
+    parser.add_argument("--rate-new", type=int, default=4, help="new tokens of the alternating requests")
     parser.add_argument("--ids-new", type=int, help="new tokens of the requests whose ids are compared (--new)")
-    parser.add_argument("--only", help="ids,rate,long,memory,events,kernels,flops: which, and in which order")
+    parser.add_argument("--only", help="parts to run, in this order: ids,rate,long,memory,events,kernels,flops")
     parser.add_argument("--no-repeat-ngram", type=int, default=0)
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--after")
@@ -205,7 +205,7 @@ def main():
             with open(args.out, encoding="utf-8") as f:
                 known = json.load(f)
         if known and (known["prompt_tokens"], known["new_tokens"]) != (tokens, args.new):
-            sys.exit(f"{args.out} is of {known['prompt_tokens']} and {known['new_tokens']} tokens, counted were {tokens} and {args.new}")
+            sys.exit(f"{args.out} is for {known['prompt_tokens']} and {known['new_tokens']} tokens, but {tokens} and {args.new} were counted")
         with open(args.out, "w", encoding="utf-8") as f:
             json.dump({**known, "prompt_tokens": tokens, "new_tokens": args.new, "flops": counts, "flops_on": "meta"}, f)
         return
@@ -218,7 +218,7 @@ def main():
                            "device": torch.cuda.get_device_name() if cuda else "cpu"},
               "prompt_tokens": first["prompt_tokens"], "new_tokens": args.new}
     whole = request_of(args, args.new)
-    parts = {"ids": lambda: ids(model, request_of(args, args.ids_new or args.new)), "rate": lambda: turns(model, request_of(args, args.rate_new), args.rate_seconds),
+    parts = {"ids": lambda: ids(model, request_of(args, args.ids_new or args.new)), "rate": lambda: alternate(model, request_of(args, args.rate_new), args.rate_seconds),
              "long": lambda: long_requests(model, whole, 3), "memory": lambda: memory(model, args), "events": lambda: events(model, args),
              "kernels": lambda: kernels(model, args),
              "flops": lambda: {"prefill": flops_once(model, args, 1), "all": flops_once(model, args, args.new)}}
@@ -227,7 +227,7 @@ def main():
         start = time.perf_counter()
         try:
             result[name] = parts[name]()
-        except Exception as e:  # one check less is better than none
+        except Exception as e:  # continue with the other checks
             result[name + "_error"] = f"{type(e).__name__}: {e}"
         print(f"{name}: {time.perf_counter() - start:.1f} s", result.get(name + "_error", ""), flush=True)
         with open(args.out, "w", encoding="utf-8") as f:

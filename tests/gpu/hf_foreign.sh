@@ -1,6 +1,6 @@
 #!/bin/bash
-# hf_foreign.sh: `inferprof run` on programs that know nothing of it: one calls model.generate, one drives CUDA graphs. What
-# they and inferprof print is in $OUT/foreign-*.txt, the run folders in $OUT/foreign.tar.gz.
+# hf_foreign.sh: `inferprof run` on programs without any support for it: one calls model.generate, one replays CUDA graphs. Their
+# output is in $OUT/foreign-*.txt, the run folders in $OUT/foreign.tar.gz.
 set -u
 # shellcheck source=tests/gpu/lib.sh
 . "$(dirname "$0")/lib.sh"

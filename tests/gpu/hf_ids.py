@@ -1,6 +1,6 @@
-"""Does the engine change the answer? Plain `generate` twice and the engine once, under one setting after the other, until plain
-`generate` repeats itself to the last bit: only there can the question be asked. Where it does not, this finds the first module whose
-output differs, and how close the two best tokens were where the answers part.
+"""Does the engine change the answer? Runs plain `generate` twice and the engine once under several settings, until plain `generate`
+repeats itself bit by bit: only then can the answers be compared. If plain `generate` does not repeat itself, reports the first module
+whose output differs, and how close the two best tokens were where the answers diverge.
 """
 import contextlib
 
@@ -30,7 +30,7 @@ def deterministic():
 
 @contextlib.contextmanager
 def eager_experts(model):
-    """One expert after the other, and sums in that order."""
+    """Runs the experts one by one, and adds their results in that order."""
     before = getattr(model.model.config, "_experts_implementation", None)
     if before:
         model.model.set_experts_implementation("eager")
@@ -64,25 +64,25 @@ def first_difference(a, b):
 
 
 def margins(logits):
-    """Distance of the two best tokens, of each step."""
+    """Difference of the two best logits, per step."""
     top = logits.topk(2, dim=-1).values
     return top[:, 0] - top[:, 1]
 
 
-def parting(a, b):
-    """Where two plain answers part, and why they could."""
+def divergence(a, b):
+    """Where two plain answers diverge, and by how much their logits differ."""
     (ids_a, logits_a), (ids_b, logits_b) = a, b
     moved = (logits_a - logits_b).abs().amax(dim=-1)
     step = first_difference(ids_a, ids_b)
-    told = {"first_step_with_other_logits": next((i for i, d in enumerate(moved.tolist()) if d > 0), None), "first_other_id": step,
+    result = {"first_step_with_other_logits": next((i for i, d in enumerate(moved.tolist()) if d > 0), None), "first_other_id": step,
             "smallest_margin": margins(logits_a).min().item(), "median_margin": margins(logits_a).median().item()}
     if step is not None:
-        told.update(margin_there=margins(logits_a)[step].item(), logits_moved_there=moved[step].item())
-    return told
+        result.update(margin_there=margins(logits_a)[step].item(), logits_moved_there=moved[step].item())
+    return result
 
 
 def fingerprints(model, request):
-    """(module, in or out, sum of the bits) of every leaf module's call in one plain request."""
+    """(module, "input" or "output", sum of the bits) of every call of a leaf module in one plain request."""
     seen, handles = [], []
 
     def note(name, what, x):
@@ -102,7 +102,7 @@ def fingerprints(model, request):
 
 
 def where_sums_differ(model, request):
-    """The first module call of two equal requests whose input or output differs, and what came before it."""
+    """The first module call whose input or output differs between two equal requests, and the call before it."""
     a, b = fingerprints(model, request), fingerprints(model, request)
     at = first_difference(a, b)
     return None if at is None else {"call": at, "of": len(a), "module": a[at][0], "what": a[at][1], "before": a[max(0, at - 1)][:2]}
@@ -114,11 +114,11 @@ def ids(model, request):
         with setting:
             a, b = answer(model, request), answer(model, request)
             repeats = a[0] == b[0] and torch.equal(a[1], b[1])
-            told = {"setting": name, "new_tokens": request["max_new_tokens"], "plain_repeats_itself": repeats, "engine_as_plain": worker.infer(model, request)["ids"] == a[0],
-                    **parting(a, b)}
+            result = {"setting": name, "new_tokens": request["max_new_tokens"], "plain_repeats_itself": repeats, "engine_as_plain": worker.infer(model, request)["ids"] == a[0],
+                    **divergence(a, b)}
             if not repeats:
-                told["where"] = where_sums_differ(model, {**request, "max_new_tokens": min(8, request["max_new_tokens"])})
-            tried.append(told)
+                result["where"] = where_sums_differ(model, {**request, "max_new_tokens": min(8, request["max_new_tokens"])})
+            tried.append(result)
         if repeats:
             break
     return tried

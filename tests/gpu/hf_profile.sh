@@ -1,8 +1,8 @@
 #!/bin/bash
 # hf_profile.sh [ocr] [moe] [eager] [graphs] [compiled]: `inferprof profile engine=hf` end to end with random weights: a full-size
-# DeepSeek-OCR-class model, a mixture-of-experts and a dense text model, the last also with CUDA graphs, or compiled with CUDA
-# graphs, and laid beside the eager run. After each, hf_checks.py makes the same figures without inferprof. Leaves
-# $OUT/NAME.tar.gz and NAME.checks.json. CHECKS=0 leaves the checks out, ONLY=ids,rate takes these alone.
+# DeepSeek-OCR-class model, a mixture-of-experts and a dense text model; the dense one also with CUDA graphs, and compiled with CUDA
+# graphs, compared with the eager run. After each, hf_checks.py measures the same figures without inferprof. Leaves
+# $OUT/NAME.tar.gz and NAME.checks.json. CHECKS=0 skips the checks, ONLY=ids,rate runs only these.
 set -u
 # shellcheck source=tests/gpu/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -11,14 +11,14 @@ runs=$WORK/runs new=${NEW:-64}
 prompt=$(printf 'word %.0s' {1..100})
 printf '{"prompt":"%s"}\n' "$prompt" >"$WORK/prompts.jsonl"
 page=$ROOT/samples/page-columns.png page_prompt=$'<image>\n<|grounding|>Convert the document to markdown.'
-unset PYTHONDONTWRITEBYTECODE # transformers takes ten seconds to compile, and is started many times here
+unset PYTHONDONTWRITEBYTECODE # byte-compiling transformers takes 10 s, and it is imported many times here
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
 
-folder() { # NAME CONFIG: a model folder with nothing but its config
+folder() { # NAME CONFIG: a model folder with only a config
     mkdir -p "$WORK/$1" && cp "$ROOT/tests/data/models/$2.json" "$WORK/$1/config.json"
 }
 
-# The checks' process loads beside the profile's first engine and waits: what is timed later has the machine for itself.
+# The process of the checks loads while the profile runs, and then waits: what it times later has the machine to itself.
 start_checks() { # NAME OPTIONS...
     local name=$1
     shift
@@ -37,7 +37,7 @@ finish_checks() { # NAME
 }
 
 # shellcheck disable=SC2086
-profile() { # NAME WORDS...; more words in EXTRA
+profile() { # NAME ARGUMENTS...; more arguments in EXTRA
     local name=$1
     shift
     echo "--- $name: $(date +%T)  $*"
@@ -47,7 +47,7 @@ profile() { # NAME WORDS...; more words in EXTRA
     tar -C "$runs" -czf "$OUT/$name.tar.gz" --exclude=inputs "$name"
 }
 
-text() { # NAME MODEL_DIR WORDS...
+text() { # NAME MODEL_DIR ARGUMENTS...
     local name=$1 dir=$2
     shift 2
     profile "$name" model=llama "model.name=$dir" "model.path=$WORK/$dir" dataset=prompts "dataset.prompts=$WORK/prompts.jsonl" "$@"

@@ -1,16 +1,16 @@
-"""What the engine's clock and hooks cost: requests that the engine times, in turns with plain `generate` calls, in one process.
+"""Measures the overhead of the engine's clock and hooks: requests timed by the engine, alternating with plain `generate` calls in one process.
 
-The machine's own speed drifts by 10% within a second when all work is Python and launches, so a difference of 1% shows only
-between neighbours: requests of a few tokens in the order plain, engine, engine, plain, for as long as was allowed, one ratio for
-every four, their median and its interval by bootstrap (a request in twenty takes half as long again, on either side: those decide the
-mean, which stands beside it). The thread is kept on one core and Python's garbage collector is off: both
-sides have that. Thread CPU time stands beside wall time: what other tenants of the machine take is not in it.
+The machine's speed drifts by 10% within a second when all work is Python and launches, so a difference of 1% is visible only between
+neighbours. Requests of a few tokens therefore run in the order plain, engine, engine, plain for the given time; each group of four
+gives one ratio. Reported are the median ratio with its bootstrap interval, and the mean: one request in twenty takes 1.5 times as
+long, on either side, and those dominate the mean. The thread is pinned to one core and Python's garbage collector is off, for both
+sides. Thread CPU time is reported beside wall time: it excludes the time taken by other tenants of the machine.
 
-Where a model has sub-stages (the encoders of a vision model), the engine waits for the device at their ends, and the host cannot run ahead
-of it there: prefill takes longer for that, and short requests show it.
+If a model has sub-stages (the encoders of a vision model), the engine synchronises with the device at their ends, so the host cannot
+run ahead there: prefill takes longer, which shows in short requests.
 
-The engine's time is what its reply says, the figures of a report: from the call of `generate` to the last logits. Plain time is taken
-around the whole call, the choice of the last token included.
+The engine's time is the one in its reply, as in a report: from the call of `generate` to the last logits. Plain time includes the whole
+call, with the selection of the last token.
 """
 import contextlib
 import gc
@@ -24,7 +24,7 @@ from bootstrap import bootstrap
 
 
 class CpuSteps:
-    """The engine's own Steps, noting the thread's CPU time where it notes the wall time."""
+    """The engine's Steps, which also records the thread's CPU time wherever it records wall time."""
     last = None
 
     @classmethod
@@ -44,7 +44,7 @@ class CpuSteps:
 
 @contextlib.contextmanager
 def quiet(model, request, core):
-    """One core for this thread, no garbage collection, inputs made once (a page takes longer to decode than to read)."""
+    """Pins this thread to a core, disables garbage collection, and prepares the inputs once (decoding a page is slow)."""
     inputs, cores, steps = model.inputs(request), os.sched_getaffinity(0), worker.stages.Steps
     model.inputs = lambda _: dict(inputs)
     worker.stages.Steps = CpuSteps.on_top_of(steps)
@@ -61,7 +61,7 @@ def quiet(model, request, core):
 
 
 def plain_call(model, request):
-    """The same call as the engine makes, without its clock among the logits processors, ready to be made."""
+    """A function that makes the same call as the engine, without its clock among the logits processors."""
     inputs = model.inputs(request)
     options = worker.generate_options(model, request, inputs["input_ids"].shape[1])
 
@@ -88,13 +88,13 @@ def engine_s(model, request):
 
 
 def interval(values, of, draws=4000):
-    """`of` the values, and its 95% interval by bootstrap."""
+    """`of` the values, and its 95% bootstrap interval."""
     value, low, high = bootstrap(values, of, draws)
     return {"value": value, "low": low, "high": high, "n": len(values)}
 
 
 def summary(quads, which, tokens):
-    """Rates of both sides, and how many percent more tokens a second the engine reports than plain has, by fours."""
+    """Rates of both sides, and by how many percent the engine's tokens/s exceed those of plain, per group of four."""
     plain, engine = ([q[side][i][which] for q in quads for i in (0, 1)] for side in ("plain", "engine"))
     more = [100 * (sum(p[which] for p in q["plain"]) / sum(e[which] for e in q["engine"]) - 1) for q in quads]
     return {"plain": tokens / statistics.median(plain), "engine": tokens / statistics.median(engine),
@@ -102,7 +102,7 @@ def summary(quads, which, tokens):
             "mean": interval(more, statistics.fmean)}
 
 
-def turns(model, request, seconds, core=5):
+def alternate(model, request, seconds, core=5):
     quads, tokens = [], request["max_new_tokens"] * model.batch
     with quiet(model, request, core):
         for _ in range(3):
@@ -117,5 +117,5 @@ def turns(model, request, seconds, core=5):
 
 
 def long_requests(model, request, times):
-    """Plain requests as long as the report's own, for the report's own figure; the first one loads kernels and does not count."""
+    """Times of plain requests as long as the report's. The first one loads kernels and is dropped."""
     return [plain_s(model, request)[0] for _ in range(times + 1)][1:]

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""hf_remote_ocr.py MODEL_DIR PAGE OUT.json: DeepSeek-OCR's own code beside `infer` of its own and beside engines/hf/dsocr.py.
+"""hf_remote_ocr.py MODEL_DIR PAGE OUT.json: runs DeepSeek-OCR's own code in the engine, and compares it with the model's own `infer`
+and with engines/hf/dsocr.py.
 
-MODEL_DIR holds config.json (with its auto_map) and the vendor's .py files, which are not ours to bring; weights are random.
-Needs transformers 4.46.3 and what that code imports. Three parts, each written to OUT.json when it is done:
+MODEL_DIR holds config.json (with its auto_map) and the vendor's .py files, which this project does not ship; weights are random.
+Needs transformers 4.46.3 and the packages that code imports. Three parts, each written to OUT.json when it is done:
   infer    ids and inputs of the engine against those of the model's own `infer`
-  turns    stage times of both codes in one process, in short requests A B B A, as ratios of pairs
+  turns    stage times of both implementations in one process, in short requests A B B A, as ratios of pairs
   weights  the same random weights in both: vision features, logits, greedy ids
 """
 import argparse
@@ -29,12 +30,12 @@ def quietly(call):
         return call()
 
 
-def say(*words):
-    print(f"[{time.perf_counter() - BEGAN:5.1f}]", *words, file=sys.stderr, flush=True)
+def log(*words):
+    print(f"[{time.perf_counter() - START:5.1f}]", *words, file=sys.stderr, flush=True)
 
 
 class Bytes:
-    """The engine's own way where there is no tokenizer: a token a byte."""
+    """The engine's fallback without a tokenizer: one token per byte."""
     eos_token_id = 1
 
     def encode(self, text, add_special_tokens=False):
@@ -56,7 +57,7 @@ def page_request(args, **more):
 # ---- infer
 
 def own_infer(model, args, new):
-    """What the model's `infer` gives to its `generate`, and what comes out."""
+    """The arguments that the model's `infer` passes to `generate`, and the result."""
     seen, generate = {}, model.model.generate
 
     def watched(ids, **options):
@@ -75,7 +76,7 @@ def own_infer(model, args, new):
 
 
 def check_infer(model, args, new=16):
-    request = page_request(args, max_new_tokens=new, sampling={"no_repeat_ngram": 35})  # 35: as in its eval_mode
+    request = page_request(args, max_new_tokens=new, sampling={"no_repeat_ngram": 35})  # 35 as in eval_mode
     got, mine = quietly(lambda: worker.infer(model, request)), model.inputs(request)
     want = own_infer(model, args, new)
     pixels = [float((a.float() - b.float()).abs().max()) for a, b in zip(want["images"][0], mine["images"][0])]
@@ -113,7 +114,7 @@ def turns(vendor, own, args):
 # ---- weights
 
 def share_weights(vendor, own):
-    """Norms, biases and tables of positions random too, so that nothing hides behind a one or a zero."""
+    """Gives both models the same weights. Norms, biases and position tables are random too: ones and zeros would hide errors."""
     mine = dict(own.model.named_parameters())
     generator = torch.Generator(device=vendor.device).manual_seed(7)
     with torch.no_grad():
@@ -162,10 +163,10 @@ def arguments():
     p.add_argument("out")
     p.add_argument("--device", default="cuda:0")
     p.add_argument("--mode", default="gundam", choices=sorted(SIDES))
-    p.add_argument("--seconds", type=float, default=15, help="how long the turns go on")
+    p.add_argument("--seconds", type=float, default=15, help="duration of the part `turns`")
     p.add_argument("--sides", type=lambda s: [int(n) for n in s.split(",")], default=[512, 640, 1024, 1280])
     p.add_argument("--parts", default="infer,turns,weights")
-    p.add_argument("--dtypes", default="bf16,f32", help="of the part `weights`")
+    p.add_argument("--dtypes", default="bf16,f32", help="dtypes of the part `weights`")
     p.add_argument("--scratch", default="/tmp/hf_remote_ocr")
     return p.parse_args()
 
@@ -177,7 +178,7 @@ def main():
 
     def done(name, value):
         result[name] = value
-        say(name, json.dumps(value))
+        log(name, json.dumps(value))
         with open(args.out, "w", encoding="utf-8") as f:
             json.dump(result, f, indent=1)
 
@@ -195,9 +196,9 @@ def main():
         worker.free_memory()
 
 
-BEGAN = time.perf_counter()
+START = time.perf_counter()
 worker.import_libraries()
-import torch  # noqa: E402  (its absence is said by the worker)
+import torch  # noqa: E402  (the worker reports it if missing)
 
 if __name__ == "__main__":
     main()

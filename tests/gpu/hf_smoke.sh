@@ -1,5 +1,5 @@
 #!/bin/bash
-# hf_smoke.sh: the Hugging Face engine with a full-size DeepSeek-OCR-class model and random weights, over its protocol.
+# hf_smoke.sh: runs the Hugging Face engine over its protocol, with a full-size DeepSeek-OCR-class model and random weights.
 set -u
 # shellcheck source=tests/gpu/lib.sh
 . "$(dirname "$0")/lib.sh"

@@ -1,4 +1,4 @@
-"""hf_table.py RUN_DIR CHECKS.json [INFERPROF]: what a run folder says beside what hf_checks.py found without inferprof, as Markdown."""
+"""hf_table.py RUN_DIR CHECKS.json [INFERPROF]: compares the figures of a run folder with those of hf_checks.py, as a Markdown table."""
 import collections
 import glob
 import json
@@ -36,7 +36,7 @@ def dump(inferprof, trace, kind):
 
 
 def names_of_request(inferprof, run):
-    """Calls by demangled name between the start of the last prefill and the end of the last decode."""
+    """Calls per demangled name between the start of the last prefill and the end of the last decode."""
     for trace in glob.glob(os.path.join(run, "trace", "*.ipt")):
         ranges = [r for r in dump(inferprof, trace, "range") if r["category"] == 1]
         if not ranges:
@@ -74,7 +74,7 @@ ATTENTION = ("aten.bmm", "aten._scaled_dot_product")
 
 
 def split(ops, dsocr):
-    """FLOPs of attention and of all else. Eager attention is bmm; where sdpa runs, bmm is other work."""
+    """FLOPs of attention and of the rest. Eager attention is bmm; with sdpa, bmm is other work."""
     words = ATTENTION[1:] if dsocr else ATTENTION
     attention = sum(n for op, n in ops.items() if op.startswith(words))
     return attention, sum(ops.values()) - attention
@@ -112,7 +112,7 @@ def rate_rows(checks):
 
 
 def long_rows(metrics, checks):
-    """The report's own figure: other requests, another process, another minute."""
+    """The figure of the report, which comes from other requests in another process at another time."""
     times = [stage(metrics, n)["repeats_ms"] for n in ("prefill", "decode")]
     ours = [checks["new_tokens"] * 1e3 / sum(t) for t in zip(*times)]
     theirs = [checks["new_tokens"] / s for s in checks["long"]]

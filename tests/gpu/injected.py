@@ -1,4 +1,4 @@
-"""workloads.py in a process of its own, with the collector injected or without."""
+"""Runs workloads.py in a process of its own, with or without the collector injected."""
 import json
 import os
 import subprocess
@@ -8,7 +8,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def run(collector, folder, arguments, settings=None):
-    """What it printed. `collector` None: without one; `settings`: {"DELAY": 4, ...}."""
+    """Returns its standard output. `collector` None: not injected; `settings`: {"DELAY": 4, ...}."""
     env = dict(os.environ)
     if collector:
         os.makedirs(folder, exist_ok=True)
@@ -19,7 +19,7 @@ def run(collector, folder, arguments, settings=None):
 
 
 def round_ends(collector, folder, program, end_s, settings):
-    """When each round of the program ended, in ns of the wall clock; it runs until end_s after the start of its process."""
+    """End time of each round in ns of the wall clock. The program runs until end_s seconds after the start of its process."""
     times = folder + "/times.json"
     run(collector, folder, [program, "--until", str(end_s), "--times", times], settings)
     with open(times) as f:

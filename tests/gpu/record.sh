@@ -1,6 +1,6 @@
 #!/bin/bash
-# record.sh: the first look on a GPU, about a minute and a half. Does the collector run under PyTorch, do kernels find
-# their launches, what does cuBLASLt log; and tapes of CUPTI's buffers for tests/mock. Leaves its files in $OUT.
+# record.sh: a quick check on a GPU, about 90 s: the collector runs under PyTorch, kernels have their launches, cuBLASLt's log is
+# readable. Also records the tapes of CUPTI's buffers for tests/mock. Leaves its files in $OUT.
 set -u
 # shellcheck source=tests/gpu/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -14,7 +14,7 @@ tape() { # NAME ROUNDS
 tape eager 2
 tape graph 4
 tape multi 6
-# Graphs that were made while nothing was captured (above), and while everything was:
+# Above, graphs were created while nothing was captured; here, while everything is:
 collect "$WORK/graphfull" -- "$PYTHON" "$GPU/workloads.py" graph --rounds 4
 collect "$WORK/gemm" INFERPROF_COLLECT_WHAT=kernels,copies,launches,syncs,nvtx,gemms -- \
     "$PYTHON" "$GPU/workloads.py" prefill --rounds 2

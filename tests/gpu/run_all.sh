@@ -1,16 +1,16 @@
 #!/bin/bash
-# run_all.sh: what docs/overhead.md says, measured. Eight minutes on one GPU. Tables on stdout, JSON in $OUT.
+# run_all.sh: measures the figures of docs/overhead.md, about 8 minutes on one GPU. Tables on stdout, JSON in $OUT.
 # PARTS="overhead budget" runs only these parts; LONG=2 measures twice as long.
 set -u
 # shellcheck source=tests/gpu/lib.sh
 . "$(dirname "$0")/lib.sh"
-PARTS=${PARTS:-completeness overhead steady budget graphs torch stop whole}
+PARTS=${PARTS:-completeness overhead continuous budget graphs torch stop whole}
 LONG=${LONG:-1}
 find_collector
 nvidia-smi --query-gpu=name,driver_version,clocks.sm,power.draw --format=csv,noheader
 trace() { [ -n "${INFERPROF:-}" ] && "$INFERPROF" trace "$@"; }
 ALL=kernels,copies,launches,syncs,nvtx
-arms() { # NAME [SETTING=VALUE...] -- ARGS...: overhead.py with the collector's arms
+arms() { # NAME [SETTING=VALUE...] -- ARGS...: overhead.py with the collector injected
     local dir=$WORK/$1 env=()
     shift
     while [ "$1" != -- ]; do
@@ -35,19 +35,19 @@ overhead() { # arms in one process
     arms rest -- range "$OUT/rest.json" --arms floor,collector --work graph,reading,prefill --seconds $((8 * LONG))
 }
 
-graphs() { # graphs as a whole are asked for before the first is made: a process for each program
+graphs() { # whole-graph records must be enabled before the first graph exists: one process per program
     local work
     for work in graph reading; do
         arms "graphs-$work" WHAT=$ALL,whole-graphs -- range "$OUT/graphs-$work.json" --arms graphs --work $work --seconds $((3 * LONG))
     done
 }
 
-steady() { # a process that was never watched, and then is all the time
-    "$PYTHON" "$GPU/steady.py" $((45 * LONG)) "$COLLECTOR" "$WORK/steady"
+continuous() { # continuous recording, against the same process before its first recording
+    "$PYTHON" "$GPU/continuous.py" $((45 * LONG)) "$COLLECTOR" "$WORK/continuous"
 }
 
 budget_of() { "$PYTHON" "$GPU/budget.py" "$3" "$COLLECTOR" "$INFERPROF" "$WORK/budget-$1" "$1" "$2"; } # PROGRAM PCT SECONDS
-budget() { # what the callbacks cost between windows, before and after kernels were on once; whole runs under a budget
+budget() { # callbacks between windows, before and after kernels were first recorded; whole runs under a budget
     arms between -- range "$OUT/between.json" --arms between --work eager --seconds $((8 * LONG))
     arms between-once -- range "$OUT/between-once.json" --arms between --work eager --seconds $((8 * LONG)) --once
     budget_of eager 2 $((40 * LONG))
@@ -58,11 +58,11 @@ torch() { # torch.profiler in its own process; 10 repeats are 20 pairs
     "$PYTHON" "$GPU/overhead.py" torch "$OUT/torch.json" --work eager,graph,reading,prefill --seconds 1 --repeats 10 2>/dev/null
 }
 
-whole() { # processes from start to end
-    "$PYTHON" "$GPU/whole.py" "${WHOLE_SECONDS:-90}" "$COLLECTOR" "$WORK/w"
+whole() { # whole processes
+    "$PYTHON" "$GPU/whole_process.py" "${WHOLE_SECONDS:-90}" "$COLLECTOR" "$WORK/w"
 }
 
-stop() { # the end, and bytes a kernel: 600,000 kernels as fast as they go
+stop() { # time to stop, and bytes per kernel: 600,000 kernels at full speed
     local arm line
     for arm in off on; do
         if [ $arm = on ]; then line=$(collect "$WORK/s" -- "$PYTHON" "$GPU/workloads.py" tiny --rounds 600000)
@@ -71,7 +71,7 @@ stop() { # the end, and bytes a kernel: 600,000 kernels as fast as they go
 import json, sys
 doc = json.loads(sys.argv[2])
 stop = float(sys.argv[3]) - doc["end"]
-print("{} {} launches in {:.2f} s   from the last line to the end of the process {:.2f} s".format(sys.argv[1], doc["rounds"], doc["seconds"], stop))' \
+print("{} {} launches in {:.2f} s   end of output to end of process {:.2f} s".format(sys.argv[1], doc["rounds"], doc["seconds"], stop))' \
             "$arm" "$line" "$(date +%s.%N)"
     done
     trace info "$WORK"/s/*.ipt

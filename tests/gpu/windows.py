@@ -1,20 +1,20 @@
-"""Reads a trace that was captured in windows and says what they hold.
+"""Checks a trace that was captured in windows, and prints what the windows hold.
 
     windows.py TRACE.jsonl RANGE
 
-TRACE.jsonl is `inferprof trace dump --json`; the share is of the time inside ranges whose name begins with RANGE. Exits 1 if a kernel has
-no launch, or shares one that is not a graph's.
+TRACE.jsonl is `inferprof trace dump --json`. The captured share is relative to the time inside ranges whose name starts with RANGE.
+Exits 1 if a kernel has no launch, or if two kernels that are not of a graph share a launch.
 """
 import collections
 import json
 import sys
 
 
-Trace = collections.namedtuple("Trace", "kernels launches ranges windows said")
+Trace = collections.namedtuple("Trace", "kernels launches ranges windows notes")
 
 
 def read(path, name):
-    kernels, launches, ranges, windows, said = trace = Trace([], {}, [], [], [])
+    kernels, launches, ranges, windows, notes = trace = Trace([], {}, [], [], [])
     for line in open(path):
         r = json.loads(line)
         if r["kind"] == "kernel":
@@ -26,18 +26,18 @@ def read(path, name):
         elif r["kind"] == "meta" and r["key"] == "capture.window" and " " in r["value"]:
             windows.append(tuple(map(int, r["value"].split())))
         elif r["kind"] == "meta" and r["key"] in ("collector.counts", "problem"):
-            said.append(r["value"])
+            notes.append(r["value"])
     return trace
 
 
 def inside(windows, ranges):
-    """Lengths of the parts of windows that lie in ranges, in ns."""
+    """Durations in ns of the parts of windows that are inside ranges."""
     return [min(b, d) - max(a, c) for a, b in windows for c, d in ranges if max(a, c) < min(b, d)]
 
 
-def tell(trace):
-    """False: something is wrong with what they hold."""
-    kernels, launches, ranges, windows, said = trace
+def check(trace):
+    """Prints the figures; returns False if a check fails."""
+    kernels, launches, ranges, windows, notes = trace
     orphans = sum(k["correlation"] not in launches for k in kernels)
     per = collections.Counter(k["correlation"] for k in kernels if not k.get("graph_node"))
     shared = sum(n > 1 for n in per.values())
@@ -47,11 +47,11 @@ def tell(trace):
     if ms:
         print(f"{len(ms)} windows of {ms[0]:.1f} to {ms[-1]:.1f} ms, median {ms[len(ms) // 2]:.1f}: "
               f"{sum(ms) / 1e3:.2f} s of {total / 1e3:.2f} s, {100 * sum(ms) / total:.1f}%")
-    print(f"{len(kernels)} kernels, {len(launches)} launches, without a launch {orphans}, launches of two kernels {shared}, "
-          f"before their launch {early}")
-    print(*said, sep="\n")
+    print(f"{len(kernels)} kernels, {len(launches)} launches, {orphans} kernels without a launch, {shared} launches with several kernels, "
+          f"{early} kernels before their launch")
+    print(*notes, sep="\n")
     return bool(kernels and ms and not orphans and not shared)
 
 
 if __name__ == "__main__":
-    sys.exit(0 if tell(read(*sys.argv[1:])) else 1)
+    sys.exit(0 if check(read(*sys.argv[1:])) else 1)

@@ -2,16 +2,16 @@
 
     workloads.py PROGRAM[,PROGRAM...] [--rounds N | --until S [--times FILE]] [--torch-profile FILE]
 
-eager    a launch-bound decode: 12 layers, bf16, about 530 kernels a token, which is read after each step
+eager    a launch-bound decode: 12 layers, bf16, about 530 kernels per token; the token is read after each step
 graph    the same step replayed from a CUDA graph, back to back
 reading  the same, and the token is read after each step
 prefill  large GEMMs
-multi    4 threads, each on a stream of its own: kernels, copies, waits, NVTX ranges
-tiny     N additions to a small tensor, for counting and for the cost of stopping
+multi    4 threads, each with its own stream: kernels, copies, synchronisation, NVTX ranges
+tiny     N additions to a small tensor, to count records and to time the end of the process
 
---until S goes on until S seconds after the start of the process, and waits for the GPU after each round; --times leaves when each
-ended, in ns of the wall clock. The measured part lies in an NVTX range "measured"; with
---torch-profile it is recorded by torch.profiler instead. Prints one JSON object a program.
+--until S runs until S seconds after the start of the process, and synchronises after each round; --times FILE stores the end time of
+each round, in ns of the wall clock. The measured part is in an NVTX range "measured"; with --torch-profile it is recorded by
+torch.profiler instead. Prints one JSON object per program.
 """
 import argparse
 import itertools
@@ -28,7 +28,7 @@ DEV = "cuda"
 
 
 class Decoder:
-    """One token a step over a cache of fixed length, so that every step launches the same kernels."""
+    """One token per step with a cache of fixed length, so that every step launches the same kernels."""
 
     def __init__(self, layers=12, hidden=1280, heads=10, ffn=3584, vocab=32000, context=512):
         g = torch.Generator(device=DEV).manual_seed(1)
@@ -87,7 +87,7 @@ class Eager:
                 self.model.token.item()
 
     def settle(self):
-        """A tenth of a round, for what was just switched."""
+        """A tenth of a round, run after a switch."""
         with torch.no_grad():
             self.model.step(1)
 
@@ -201,7 +201,7 @@ def run_until(program, seconds, times):
 
 
 def summarize_profile(prof):
-    """Kernels, copies and memsets by name, as torch.profiler saw them."""
+    """{name: (count, ns)} of kernels and of copies and memsets, from torch.profiler."""
     kernels, other = {}, {}
     for e in prof.profiler.kineto_results.events():
         if e.device_type() == torch.autograd.DeviceType.CUDA and e.duration_ns() >= 0:
@@ -232,7 +232,7 @@ def measure(program, rounds, until, times):
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("programs", help=", ".join(PROGRAMS))
-    p.add_argument("--rounds", type=lambda text: [int(n) for n in text.split(",")], help="of each program; one number: of all")
+    p.add_argument("--rounds", type=lambda text: [int(n) for n in text.split(",")], help="per program; one number: for all")
     p.add_argument("--until", type=float)
     p.add_argument("--times")
     p.add_argument("--torch-profile")

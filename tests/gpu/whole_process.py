@@ -1,9 +1,10 @@
-"""Whole processes with and without the collector, in the order off, on, on, off, for so many seconds.
+"""Compares whole processes with and without the collector, in the order off, on, on, off, for SECONDS.
 
-    whole.py SECONDS COLLECTOR FOLDER
+    whole_process.py SECONDS COLLECTOR FOLDER
 
-Each runs the eager decode, the graph in both ways and the prefill of workloads.py, 1 to 3 s of each. Tells the medians (in seconds) of each program's
-measured part, of the process from its start to its end and of its CPU time, and the median of the pairs' ratios with its 95% interval.
+Each process runs the eager decode, the graph in both variants and the prefill of workloads.py, 1 to 3 s each. Prints the medians in
+seconds of each program's measured part, of the whole process and of its CPU time, and the median ratio of the pairs with its 95%
+interval.
 """
 import json
 import statistics

@@ -1,11 +1,11 @@
-"""Programs with manners to check under `inferprof run`: one JSON line on stdout, then the end that was asked for.
+"""Programs with unusual behaviour, to run under `inferprof run`. Each prints one JSON line on stdout, then ends as requested.
 
-    guest.py workers          two spawned processes with kernels of their own, two forked ones without
-    guest.py profiler         uses torch.profiler itself, twice
-    guest.py profiler-first   likewise, before anything else is done with CUDA
-    guest.py holder           subscribes to CUPTI before CUDA is initialised
-    guest.py end HOW          kernels, then exit status 3 ('status'), SIGKILL ('kill'), SIGSEGV ('segv'), a wait for Ctrl-C ('wait')
-    guest.py device           says which GPU it sees
+    edge_programs.py workers          two spawned processes with kernels of their own, two forked ones without
+    edge_programs.py profiler         uses torch.profiler itself, twice
+    edge_programs.py profiler-first   the same, before its first use of CUDA
+    edge_programs.py holder           subscribes to CUPTI before CUDA is initialised
+    edge_programs.py end HOW          kernels, then exit status 3 ('status'), SIGKILL ('kill'), SIGSEGV ('segv'), or a wait for Ctrl-C ('wait')
+    edge_programs.py device           prints which GPU it sees
 """
 import ctypes
 import json
@@ -62,7 +62,7 @@ def profiler(before=True):
 
 
 def holder():
-    """Counts its own launches by a callback on cuLaunchKernel: they must keep coming."""
+    """Counts its own launches with a callback on cuLaunchKernel: the collector must not disturb it."""
     cupti, subscriber, seen = ctypes.CDLL("libcupti.so.13"), ctypes.c_void_p(), [0]
 
     @ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.c_void_p)
@@ -79,7 +79,7 @@ def holder():
 
 def end(how):
     kernels(2000)
-    time.sleep(0.5)  # what is older than that must be in the trace
+    time.sleep(0.5)  # records older than that must be in the trace
     print(json.dumps({"pid": os.getpid()}), flush=True)
     if how == "status":
         sys.exit(3)
