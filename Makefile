@@ -215,6 +215,11 @@ install: all
 	$(B)/inferprof completion zsh > $(B)/gen/completion.zsh
 	install -m 644 $(B)/gen/completion.bash '$(DESTDIR)$(PREFIX)/share/bash-completion/completions/inferprof'
 	install -m 644 $(B)/gen/completion.zsh '$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_inferprof'
+	rm -rf $(B)/gen/man
+	$(B)/inferprof man --output $(B)/gen/man
+	gzip -n9 $(B)/gen/man/*.1
+	install -d '$(DESTDIR)$(PREFIX)/share/man/man1'
+	install -m 644 $(B)/gen/man/*.1.gz '$(DESTDIR)$(PREFIX)/share/man/man1/'
 
 dist:
 	@$(MAKE) --no-print-directory STATIC=1 dist-pack

@@ -40,6 +40,7 @@ extern const size_t commands_n;
 
 int command_main(int argc, char **argv);              /* finds the row, parses, runs, checks stdout */
 const struct command *command_find(const char *name); /* NULL: no such */
+const struct opt *command_global_options(size_t *n);  /* --help and the others that every command takes */
 int command_usage(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* prints; EXIT_MISUSED */
 int command_fail(const struct err *err);                                       /* prints; EXIT_FAILED */
 size_t command_width(int fd);    /* columns of the terminal behind fd, 160 at most; 100: it is none */

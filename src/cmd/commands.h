@@ -11,6 +11,7 @@ extern const struct command cmd_doctor;
 extern const struct command cmd_engine;
 extern const struct command cmd_export;
 extern const struct command cmd_import;
+extern const struct command cmd_man;
 extern const struct command cmd_profile;
 extern const struct command cmd_report;
 extern const struct command cmd_run;

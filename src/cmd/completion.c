@@ -250,8 +250,8 @@ const struct command cmd_completion = {
     .name = "completion",
     .args = "bash|zsh",
     .summary = "print a completion script for your shell",
-    .details =
-        "bash: source <(inferprof completion bash)\nzsh:  inferprof completion zsh > ~/.zfunc/_inferprof",
+    .details = "In bash:\n  source <(inferprof completion bash)\n"
+               "In zsh:\n  inferprof completion zsh > ~/.zfunc/_inferprof",
     .opts_bytes = 1,
     .min_args = 1,
     .max_args = 1,

@@ -34,6 +34,11 @@ static const struct opt version_option[] = {
       "version, compiler, what was built in", NULL },
 };
 
+const struct opt *command_global_options(size_t *n) {
+    *n = COUNTOF(global_options);
+    return global_options;
+}
+
 int command_usage(const char *fmt, ...) {
     struct err err;
     va_list ap;

@@ -24,4 +24,7 @@ if [ "$BUILD" = build ]; then
     (umask 077 && make -s --no-print-directory install DESTDIR="$work/de st" PREFIX=/usr >"$work/log" 2>&1)
     check "make install takes a folder with a blank" test -x "$work/de st/usr/bin/inferprof"
     check "and everyone may read what it put there" test -z "$(find "$work/de st/usr" ! -perm -a=r)"
+    for page in inferprof inferprof-profile inferprof-trace-info; do
+        check "$page(1) is installed" gzip -t "$work/de st/usr/share/man/man1/$page.1.gz"
+    done
 fi

@@ -94,5 +94,5 @@ while read -r command; do
         [ $? -eq 2 ] && grep -q -- "--$option needs a value" "$work/err" || bad="$bad '$command --$option'"
     done <"$work/options"
 done <"$work/commands"
-check "fifteen commands are known" test "$(wc -l <"$work/commands")" -eq 15
+check "sixteen commands are known" test "$(wc -l <"$work/commands")" -eq 16
 check "an option without its value, and an unknown one, are misuse in every command" test -z "$bad"

@@ -33,6 +33,7 @@ tests() {
     newest=$(objdump -T "$root/tmp/elsewhere/bin/inferprof" "$root"/tmp/elsewhere/lib/inferprof/*.so* | grep -oE 'GLIBC_2\.[0-9]+' |
         sort -t . -k 2 -n | tail -n 1)
     check "asks for no glibc newer than 2.36 ($newest)" test "${newest#GLIBC_2.}" -le 36
+    check "ships the manual pages" gzip -t "$root"/tmp/elsewhere/share/man/man1/inferprof.1.gz "$root"/tmp/elsewhere/share/man/man1/inferprof-run.1.gz
     check "ships the collector" test -f "$root/tmp/elsewhere/lib/inferprof/libinferprof-collector.so"
     readelf -d "$root"/tmp/elsewhere/bin/inferprof "$root"/tmp/elsewhere/lib/inferprof/*.so* | grep -E 'R(UN)?PATH' >"$work/paths"
     check "every run path is relative" sh -c "! grep -vE 'ORIGIN' '$work/paths'"
@@ -43,4 +44,4 @@ cat "$TMPDIR/log"
 f=$(grep -c '^not ok' "$TMPDIR/log")
 p=$(grep -c '^ok' "$TMPDIR/log")
 echo "$p passed, $f failed, 0 skipped"
-[ "$f" -eq 0 ] && [ "$p" -ge 6 ]
+[ "$f" -eq 0 ] && [ "$p" -ge 7 ]

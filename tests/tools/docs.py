@@ -28,7 +28,7 @@ letters = {c: set(re.findall(r"^  -(\w), --", ask(*c.split(), "--help"), re.M)) 
 common = {"help", "quiet", "verbose"}
 
 for c in commands:
-    page = "docs/README.md" if c == "completion" else f"docs/{c.split()[0]}.md"
+    page = "docs/README.md" if c in ("completion", "man") else f"docs/{c.split()[0]}.md"
     text = read(page)
     for o in sorted(options[c] - common):
         if f"--{o}" not in text and f"--no-{o}" not in text:
