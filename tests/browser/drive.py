@@ -113,9 +113,11 @@ class Browser:
         urls = [e["params"]["request"]["url"] for e in self.events if e.get("method") == "Network.requestWillBeSent"]
         return [u for u in urls if not u.startswith(("file:", "data:", "about:"))]
 
-    def screenshot(self, path):
-        size = self.call("Page.getLayoutMetrics")["cssContentSize"]
-        clip = {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], 16000), "scale": 1}
+    def screenshot(self, path, clip=None):
+        """The whole page, or the rectangle `clip` of it."""
+        if clip is None:
+            size = self.call("Page.getLayoutMetrics")["cssContentSize"]
+            clip = {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], 16000), "scale": 1}
         shot = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
         pathlib.Path(path).write_bytes(base64.b64decode(shot["data"]))
 

@@ -2,7 +2,8 @@
 """docs.py INFERPROF: what the documents and the program say of each other.
 
 Every option of --help is on the page of its command; every option that a document writes after `inferprof COMMAND` is
-one the command takes; every key of the configuration has its row; every link between files leads somewhere."""
+one the command takes; every key of the configuration has its row; every link between files leads somewhere; every
+picture is used and small."""
 import glob
 import os
 import re
@@ -34,7 +35,7 @@ for c in commands:
         if f"--{o}" not in text and f"--no-{o}" not in text:
             problems.append(f"{page}: --{o} of '{c}' is not on its page")
 
-documents = ["README.md", "CONTRIBUTING.md", *sorted(glob.glob("docs/*.md"))]
+documents = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/examples/README.md", *sorted(glob.glob("docs/*.md"))]
 for page in documents:
     text = read(page)
     for line in re.findall(r"inferprof [a-z][^`\n|]*", text):
@@ -53,6 +54,12 @@ for page in documents:
             problems.append(f"{page}: the link to {link} leads nowhere")
     if page.startswith("docs/") and page != "docs/README.md" and f"]({page[5:]})" not in read("docs/README.md"):
         problems.append(f"docs/README.md: does not list {page}")
+
+for picture in sorted(glob.glob("docs/images/*")):
+    if not any(f"images/{os.path.basename(picture)})" in read(page) for page in documents):
+        problems.append(f"{picture}: no document shows it")
+    if os.path.getsize(picture) > 250_000:
+        problems.append(f"{picture}: larger than 250 kB")
 
 path, keys = [], []
 for line in ask("profile", "--show-config").splitlines():

@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""screenshots.py INFERPROF [--run]: the pictures in docs/images, taken with headless Chromium.
+
+With --run the commands of docs/tutorial.md are executed first, in a temporary folder, and their output is written into
+the page. It takes a few minutes and should be done on an idle machine. Without --run only the pictures of
+docs/examples are taken again."""
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import zlib
+from collections import Counter
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(ROOT, "tests", "browser"))
+from drive import Browser  # noqa: E402
+
+TUTORIAL = os.path.join(ROOT, "docs", "tutorial.md")
+WIDTH, HEIGHT = 1180, 900
+MAX_BYTES = 250_000
+
+# Picture, page, first and last element shown (CSS selectors; None: the top of the page), rows to remove before.
+EXAMPLE_SHOTS = [
+    ("report", "docs/examples/qwen3-8b/report.html", None, "#stages .bars", None),
+    ("timeline", "docs/examples/qwen3-8b/report.html", "#timeline", "#timeline", None),
+]
+TUTORIAL_SHOTS = [
+    ("tutorial-report", "runs/slow/report.html", None, "#stages .bars", None),
+    ("tutorial-kernels", "runs/fast/report.html", "#kernels", "#kernels .scroll", "#kernels tbody tr:nth-child(n+9)"),
+]
+
+BOX = """(() => {
+  const first = %s, last = document.querySelector(%s), hide = %s;
+  if (hide) for (const e of document.querySelectorAll(hide)) e.remove();
+  const top = first ? document.querySelector(first).getBoundingClientRect().top + scrollY : 0;
+  return [Math.max(0, top - (first ? 12 : 0)), last.getBoundingClientRect().bottom + scrollY + 8];
+})()"""
+
+
+def run_tutorial(program, work):
+    """Executes every `$ inferprof ...` of the tutorial in order and writes its output into the page."""
+    with open(TUTORIAL, encoding="utf-8") as f:
+        text = f.read()
+    shell = f"inferprof() {{ {shlex.quote(program)} \"$@\"; }}; "
+    parts = re.split(r"(^```\n.*?^```$)", text, flags=re.M | re.S)
+    for i in range(1, len(parts), 2):
+        commands = re.findall(r"^\$ (.*)\n", parts[i], re.M)
+        out, status = "```\n", 0
+        for command in commands:
+            print("$", command, flush=True)
+            r = subprocess.run(["sh", "-c", f"{shell}(exit {status}); {command}"], cwd=work, text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+            status = r.returncode
+            lines = [line.rstrip() for line in r.stdout.replace(work, "...").split("\n")]
+            out += f"$ {command}\n" + "\n".join(lines).rstrip("\n") + "\n" * bool(r.stdout)
+        if commands:
+            parts[i] = out + "```"
+    with open(TUTORIAL, "w", encoding="utf-8") as f:
+        f.write("".join(parts))
+
+
+def png_rows(data):
+    """Width, bytes per pixel and the unfiltered rows of an 8-bit RGB or RGBA PNG."""
+    at, compressed, width, bpp = 8, b"", 0, 0
+    while at < len(data):
+        size, kind = int.from_bytes(data[at:at + 4], "big"), data[at + 4:at + 8]
+        body = data[at + 8:at + 8 + size]
+        if kind == b"IHDR":
+            width, bpp = int.from_bytes(body[:4], "big"), {2: 3, 6: 4}[body[9]]
+        if kind == b"IDAT":
+            compressed += body
+        at += size + 12
+    raw, stride, rows = zlib.decompress(compressed), width * bpp, []
+    above = bytearray(stride)
+    for y in range(0, len(raw), stride + 1):
+        how, row = raw[y], bytearray(raw[y + 1:y + 1 + stride])
+        for i in range(stride if how else 0):
+            a, b, c = (row[i - bpp], above[i], above[i - bpp]) if i >= bpp else (0, above[i], 0)
+            if how == 4:
+                p = a + b - c
+                pa, pb, pc = abs(p - a), abs(p - b), abs(p - c)
+                a = a if pa <= pb and pa <= pc else b if pb <= pc else c
+            row[i] = (row[i] + (a, b, (a + b) // 2, a)[how - 1]) & 255
+        rows.append(row)
+        above = row
+    return width, bpp, rows
+
+
+def make_small(path):
+    """Rewrites the PNG with a palette of at most 256 colors: about a third of the bytes, no visible difference."""
+    with open(path, "rb") as f:
+        width, bpp, rows = png_rows(f.read())
+    pixels = [[bytes(row[i:i + 3]) for i in range(0, len(row), bpp)] for row in rows]
+    counts = Counter(p for row in pixels for p in row)
+    palette = [color for color, _ in counts.most_common(256)]
+    index = {color: i for i, color in enumerate(palette)}
+    for color in counts:
+        if color not in index:
+            index[color] = min(range(256), key=lambda i: sum((x - y) ** 2 for x, y in zip(color, palette[i])))
+    body = b"".join(b"\0" + bytes(index[p] for p in row) for row in pixels)
+
+    def chunk(kind, data):
+        return len(data).to_bytes(4, "big") + kind + data + zlib.crc32(kind + data).to_bytes(4, "big")
+
+    head = width.to_bytes(4, "big") + len(rows).to_bytes(4, "big") + bytes([8, 3, 0, 0, 0])
+    with open(path, "wb") as f:
+        f.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"PLTE", b"".join(palette)) +
+                chunk(b"IDAT", zlib.compress(body, 9)) + chunk(b"IEND", b""))
+
+
+def quoted(text):
+    return "null" if text is None else "'" + text.replace("'", "\\'") + "'"
+
+
+def take(browser, name, page, first, last, hide):
+    browser.load(page, WIDTH, HEIGHT, dark=False)
+    browser.settle()
+    top, bottom = browser.js(BOX % (quoted(first), quoted(last), quoted(hide)))
+    path = os.path.join(ROOT, "docs", "images", name + ".png")
+    browser.screenshot(path, {"x": 0, "y": top, "width": WIDTH, "height": bottom - top, "scale": 1})
+    make_small(path)
+    size = os.path.getsize(path)
+    print(f"{os.path.relpath(path, ROOT)}: {WIDTH} x {bottom - top:.0f}, {size} bytes")
+    return size <= MAX_BYTES
+
+
+def main():
+    if len(sys.argv) < 2 or sys.argv[2:] not in ([], ["--run"]):
+        sys.exit(__doc__)
+    program, run = os.path.abspath(sys.argv[1]), "--run" in sys.argv
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if not chromium:
+        sys.exit("screenshots.py: Chromium is not installed; run: sh scripts/deps.sh browser")
+    with tempfile.TemporaryDirectory(prefix="inferprof-shots-") as work, \
+            tempfile.TemporaryDirectory(prefix="inferprof-chromium-") as profile:
+        if run:
+            run_tutorial(program, work)
+        browser, small = Browser(chromium, profile), True
+        try:
+            browser.open_page()
+            for shot in EXAMPLE_SHOTS:
+                small &= take(browser, shot[0], os.path.join(ROOT, shot[1]), *shot[2:])
+            for shot in TUTORIAL_SHOTS if run else []:
+                small &= take(browser, shot[0], os.path.join(work, shot[1]), *shot[2:])
+        finally:
+            browser.close()
+    if not small:
+        sys.exit(f"screenshots.py: a picture is larger than {MAX_BYTES} bytes")
+
+
+if __name__ == "__main__":
+    main()
