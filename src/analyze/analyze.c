@@ -7,6 +7,7 @@
 
 #include "analyze/internal.h"
 #include "analyze/kernel_profile.h"
+#include "analyze/totals.h"
 #include "base/die.h"
 #include "base/strbuf.h"
 #include "base/units.h"
@@ -137,6 +138,7 @@ void analyze_run(const struct timeline *tl, const struct analyze_input *input, s
     analyze_stability(&c);
     a->counters = counters_make(a);
     a->profiles = kernel_profiles_match(a, c.in->profiles, c.in->nprofiles);
+    if (c.in->totals) a->totals = totals_make(a);
     analyze_roofline(&c);
     analyze_findings(&c);
     finish(&c);
@@ -147,6 +149,7 @@ void analysis_free(struct analysis *a) {
     if (!o) return;
     counters_free(a->counters);
     kernel_profiles_free(a->profiles);
+    totals_free(a->totals);
     for (size_t i = 0; i < o->memory.n; i++) free(o->memory.v[i]);
     free(o->memory.v);
     free(o->notes.v);

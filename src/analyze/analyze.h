@@ -70,6 +70,7 @@ struct analyze_input {
     const char *model;                         /* name, for texts; NULL */
     const struct kernel_profile *profiles;     /* kernel_profile.h: what Nsight Compute measured */
     size_t nprofiles;
+    bool totals; /* fill analysis.totals: about 40 ns per kernel for numbers that a report does not print */
 };
 
 /* ---- Answers. */
@@ -286,6 +287,7 @@ struct analysis_conservation {                                 /* ns */
 
 struct analysis_counters; /* counters.h */
 struct analysis_profiles; /* kernel_profile.h */
+struct analysis_totals;   /* totals.h */
 
 struct analysis {
     const struct timeline *timeline;
@@ -317,6 +319,7 @@ struct analysis {
     struct analysis_conservation conservation;
     struct analysis_counters *counters; /* what the hardware said of stages and kernels; NULL: no samples */
     struct analysis_profiles *profiles; /* what Nsight Compute said of kernels; NULL: nothing */
+    struct analysis_totals *totals;     /* plain sums, for `inferprof stats`; NULL: input did not ask */
 
     /* For drawing and export: owner of each timeline record. */
     const uint32_t *kernel_occurrence; /* [timeline.kernels.n]: innermost occurrence; ANALYSIS_NONE */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "analyze/internal.h"
+#include "analyze/interval_union.h"
 #include "base/die.h"
 #include "base/util.h"
 #include "base/vec.h"
@@ -29,10 +30,10 @@ struct walk {
     } running;
     double v_ns;
     uint64_t now_ns;
-    uint64_t frontier_ns; /* end of the union of all kernels so far */
+    struct interval_union kernels; /* end_ns is the frontier: the latest end of a kernel so far */
     uint32_t frontier_lane;
-    uint64_t busy_ns, communication_ns, communication_end_ns, computation_ns, computation_end_ns;
-    double idle_ns; /* so far, since the first kernel */
+    struct interval_union communication, computation; /* kernels that communicate, and all others */
+    double idle_ns;                                   /* so far, since the first kernel */
 };
 
 /* ---- sharing */
@@ -113,13 +114,13 @@ static void touch(struct walk *w, uint32_t occurrence, uint64_t start_ns, uint64
 /* The device was idle in [frontier, start). It counts in those stages that had begun on the device. */
 static void give_gap(struct walk *w, size_t kernel, uint64_t start_ns) {
     struct context *c = w->c;
-    double causes[ANALYSIS_IDLE_CAUSES] = { 0 }, removable = 0, gap = (double)(start_ns - w->frontier_ns);
+    double causes[ANALYSIS_IDLE_CAUSES] = { 0 }, removable = 0, gap = (double)(start_ns - w->kernels.end_ns);
     bool classified = false;
     w->idle_ns += gap;
     for (uint32_t o = c->kernel_occurrence[kernel]; o != ANALYSIS_NONE; o = c->a->occurrences[o].parent) {
         if (c->occ_work[o].device != w->device) continue;
         if (!classified)
-            idle_classify(w->idle, w->frontier_ns, start_ns, kernel, w->frontier_lane, causes, &removable);
+            idle_classify(w->idle, w->kernels.end_ns, start_ns, kernel, w->frontier_lane, causes, &removable);
         classified = true;
         uint32_t row = c->a->occurrences[o].stage;
         for (size_t i = 0; i < ANALYSIS_IDLE_CAUSES; i++) c->a->stages[row].idle.ns[i] += causes[i];
@@ -155,12 +156,6 @@ static void close_occurrences(struct walk *w) {
 
 /* ---- the device as a whole */
 
-static void extend_union(uint64_t *sum_ns, uint64_t *end_ns, uint64_t start, uint64_t end) {
-    if (end <= *end_ns) return;
-    *sum_ns += end - MAX(start, *end_ns);
-    *end_ns = end;
-}
-
 static void start_kernel(struct walk *w, size_t i) {
     struct context *c = w->c;
     const struct timeline_kernels *k = &c->tl->kernels;
@@ -168,15 +163,12 @@ static void start_kernel(struct walk *w, size_t i) {
     end_until(w, start);
     advance(w, start);
     heap_push(w, (struct running){ end, w->v_ns, (uint32_t)i });
-    if (start > w->frontier_ns) give_gap(w, i, start);
+    if (start > w->kernels.end_ns) give_gap(w, i, start);
     idle_started(w->idle, i);
-    if (end >= w->frontier_ns) w->frontier_lane = k->lane[i];
-    extend_union(&w->busy_ns, &w->frontier_ns, start, end);
-    w->frontier_ns = MAX(w->frontier_ns, start);
-    if (c->shape_category[k->shape[i]] == KERNEL_CATEGORY_COMMUNICATION)
-        extend_union(&w->communication_ns, &w->communication_end_ns, start, end);
-    else
-        extend_union(&w->computation_ns, &w->computation_end_ns, start, end);
+    if (end >= w->kernels.end_ns) w->frontier_lane = k->lane[i];
+    interval_union_add(&w->kernels, start, end);
+    bool communicates = c->shape_category[k->shape[i]] == KERNEL_CATEGORY_COMMUNICATION;
+    interval_union_add(communicates ? &w->communication : &w->computation, start, end);
     w->out->kernels++;
     if (c->kernel_occurrence[i] == ANALYSIS_NONE) {
         c->a->stages[c->outside].kernels++;
@@ -188,10 +180,10 @@ static void start_kernel(struct walk *w, size_t i) {
 
 static void walk_copies(struct walk *w, const struct timeline_device *d) {
     const struct timeline_copies *k = &w->c->tl->copies;
-    uint64_t sum = 0, end = 0;
+    struct interval_union copies = { 0 };
     for (size_t i = d->first_copy; i < d->first_copy + d->copy_count; i++)
-        extend_union(&sum, &end, k->start_ns[i], k->end_ns[i]);
-    w->out->copy_ns = (double)sum;
+        interval_union_add(&copies, k->start_ns[i], k->end_ns[i]);
+    w->out->copy_ns = (double)copies.total_ns;
 }
 
 static void walk_device(struct context *c, uint32_t device) {
@@ -201,14 +193,16 @@ static void walk_device(struct context *c, uint32_t device) {
     walk_copies(&w, d);
     if (!d->kernel_count) return;
     w.idle = idle_open(c, device);
-    w.now_ns = w.frontier_ns = c->tl->kernels.start_ns[d->first_kernel];
+    w.now_ns = w.kernels.end_ns = c->tl->kernels.start_ns[d->first_kernel];
     for (size_t i = d->first_kernel; i < d->first_kernel + d->kernel_count; i++) start_kernel(&w, i);
     end_until(&w, UINT64_MAX);
     close_occurrences(&w);
-    w.out->busy_ns = (double)w.busy_ns;
-    w.out->span_ns = (double)(w.frontier_ns - c->tl->kernels.start_ns[d->first_kernel]);
-    w.out->communication_ns = (double)w.communication_ns;
-    w.out->communication_hidden_ns = (double)(w.communication_ns + w.computation_ns - w.busy_ns);
+    w.out->busy_ns = (double)w.kernels.total_ns;
+    w.out->span_ns = (double)(w.kernels.end_ns - c->tl->kernels.start_ns[d->first_kernel]);
+    w.out->communication_ns = (double)w.communication.total_ns;
+    /* |A and B| = |A| + |B| - |A or B| */
+    w.out->communication_hidden_ns =
+        (double)(w.communication.total_ns + w.computation.total_ns - w.kernels.total_ns);
     idle_close(w.idle);
     free(w.running.v);
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "analyze/trace_stats.h"
+#include "analyze/sums.h"
 #include "base/clock.h"
 #include "base/die.h"
 #include "base/file.h"
@@ -23,7 +23,7 @@
 #include "import/nsys_summary.h"
 #include "report/rows.h"
 #include "report/run.h"
-#include "report/stats_json.h"
+#include "report/stats.h"
 #include "trace/reader_files.h"
 
 #define TABLE_ROWS 25
@@ -46,7 +46,7 @@ struct session {
     char *dir; /* the run folder; NULL until the first timeline */
     bool made_dir;
     struct ncu ncu;
-    struct trace_stats sums; /* of Nsight Systems' summaries */
+    struct sums sums; /* of Nsight Systems' summaries */
     size_t ncu_files, summaries, timelines;
     struct strlist problems; /* for the report */
     char *sources;           /* names of what was read, for its title */
@@ -173,27 +173,30 @@ static int import_timeline(struct session *s, const char *path, enum import_form
     return rc;
 }
 
-static void add_sum(void *ctx, const char *name, size_t len, uint64_t calls, uint64_t total_ns) {
-    trace_stats_add_kernel(ctx, name, len, calls, total_ns);
-    trace_stats_event(ctx, "kernel", calls);
+static void add_sum(void *sums, const char *name, size_t len, uint64_t calls, uint64_t total_ns) {
+    sums_add_kernel(sums, name, len, calls, total_ns);
+    sums_add_event(sums, "kernel", calls);
 }
 
 static int read_summary(struct session *s, const char *path, struct err *err) {
     uint64_t bad_rows = 0;
     int rc = nsys_summary_read(path, add_sum, &s->sums, &bad_rows, err);
     s->summaries += rc == 0;
-    trace_stats_problem(&s->sums, "bad_row", bad_rows);
+    sums_add_problem(&s->sums, "bad_row", bad_rows);
     return rc;
 }
 
 /* Sums have no times: they are printed, and no trace comes of them. */
 static void print_summaries(struct session *s) {
     struct strbuf out = STRBUF_INIT;
-    trace_stats_finish(&s->sums);
+    struct stats_view v = {
+        .sums = &s->sums, .top = s->top, .line_width = command_line_width(), .explain = sink_problem_words
+    };
+    sums_sort(&s->sums);
     if (s->o->json)
-        stats_json(&s->sums, &out);
+        stats_json(&v, &out);
     else
-        stats_text(&s->sums, &(struct stats_form){ s->top, command_line_width(), sink_problem_words }, &out);
+        stats_text(&v, &out);
     fwrite(out.buf, 1, out.len, stdout);
     strbuf_free(&out);
 }
@@ -293,7 +296,7 @@ static int import_all(const struct import_opts *o, const struct input *in, size_
     struct err err;
     int status = EXIT_DONE;
     ncu_init(&s.ncu);
-    trace_stats_init(&s.sums);
+    sums_init(&s.sums);
     for (size_t i = 0; i < n; i++)
         if (import_one(&s, &in[i], &err) < 0) status = command_fail(&err);
     if (s.ncu_files && write_ncu(&s, &err) < 0) status = command_fail(&err);
@@ -301,7 +304,7 @@ static int import_all(const struct import_opts *o, const struct input *in, size_
     if (s.timelines && s.o->report && write_report(&s, &err) < 0) status = command_fail(&err);
     if (s.timelines) printf("%s\n", s.dir);
     ncu_free(&s.ncu);
-    trace_stats_free(&s.sums);
+    sums_free(&s.sums);
     strlist_free(&s.problems);
     free(s.sources);
     free(s.dir);

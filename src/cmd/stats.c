@@ -4,18 +4,20 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "analyze/trace_stats.h"
+#include "analyze/analyze.h"
+#include "analyze/totals.h"
 #include "base/die.h"
 #include "base/file.h"
-#include "base/log.h"
 #include "base/scratch.h"
+#include "base/strlist.h"
 #include "base/util.h"
 #include "base/vec.h"
 #include "cmd/commands.h"
 #include "import/import.h"
 #include "import/ncu.h"
 #include "import/nsys_summary.h"
-#include "report/stats_json.h"
+#include "report/stats.h"
+#include "timeline/timeline.h"
 #include "trace/reader.h"
 #include "trace/reader_files.h"
 
@@ -24,62 +26,97 @@ struct stats_opts {
     uint64_t top;
 };
 
-static int add_trace(struct trace_stats *st, const char *trace, const char *name, struct err *err) {
-    struct trace_reader *r = trace_reader_open(trace, err);
-    if (!r) return -1;
-    int rc = trace_stats_read(st, r, name, err);
-    trace_reader_close(r);
-    return rc;
+/* What the operands hold. */
+struct stats_sources {
+    struct strlist traces; /* to load; those of other tools are imported into temporary ones first */
+    struct strlist named;  /* [traces.n]: the file that the user named */
+    struct sums sums;      /* of tables without times */
+    bool any_sums;
+    char *temporary_dir; /* NULL: none was needed */
+    struct {
+        int *v; /* scratch slots of the folder and its traces */
+        size_t n, cap;
+    } scratch;
+};
+
+static void sources_init(struct stats_sources *s) {
+    *s = (struct stats_sources){ 0 };
+    sums_init(&s->sums);
 }
 
-/* Through a trace in a temporary folder: one way to count, whatever the source. */
-static int add_foreign(struct trace_stats *st, const char *path, enum import_format f, struct err *err) {
+static void sources_free(struct stats_sources *s) {
+    strlist_free(&s->traces);
+    strlist_free(&s->named);
+    sums_free(&s->sums);
+}
+
+static void add_trace(struct stats_sources *s, const char *trace, const char *named) {
+    strlist_add(&s->traces, "%s", trace);
+    strlist_add(&s->named, "%s", named);
+}
+
+static int make_temporary_dir(struct stats_sources *s, const char *path, struct err *err) {
+    if (s->temporary_dir) return 0;
     const char *tmp = getenv("TMPDIR");
     char *dir = xasprintf("%s/inferprof-stats-XXXXXX", tmp && *tmp ? tmp : "/tmp");
     if (!mkdtemp(dir)) {
         free(dir);
-        return err_set(err, "%s: no temporary folder can be made; set TMPDIR to one that can be written",
-                       path);
+        return err_set(err, "%s: cannot make a temporary folder; set TMPDIR to a writable one", path);
     }
-    char *trace = file_join(dir, "import.ipt");
-    int scratch_dir = scratch_add(dir), scratch = scratch_add(trace);
+    s->temporary_dir = dir;
+    vec_push(&s->scratch, scratch_add(dir));
+    return 0;
+}
+
+static int add_foreign(struct stats_sources *s, const char *path, enum import_format f, struct err *err) {
+    if (make_temporary_dir(s, path, err) < 0) return -1;
+    char *trace = xasprintf("%s/%zu.ipt", s->temporary_dir, s->traces.n);
     struct import_options options = { .rank = -1 };
     struct import_result result;
+    vec_push(&s->scratch, scratch_add(trace));
     int rc = import_to_trace(path, f, trace, &options, &result, err);
-    if (rc == 0) rc = add_trace(st, trace, path, err);
-    unlink(trace);
-    rmdir(dir);
-    scratch_forget(scratch);
-    scratch_forget(scratch_dir);
+    if (rc == 0) add_trace(s, trace, path);
     free(trace);
-    free(dir);
     return rc;
 }
 
-static void add_sum(void *ctx, const char *name, size_t len, uint64_t calls, uint64_t total_ns) {
-    trace_stats_add_kernel(ctx, name, len, calls, total_ns);
-    trace_stats_event(ctx, "kernel", calls);
+static void remove_temporary(struct stats_sources *s) {
+    if (!s->temporary_dir) return;
+    size_t dir_bytes = strlen(s->temporary_dir);
+    for (size_t i = 0; i < s->traces.n; i++)
+        if (strncmp(s->traces.v[i], s->temporary_dir, dir_bytes) == 0) unlink(s->traces.v[i]);
+    rmdir(s->temporary_dir);
+    for (size_t i = 0; i < s->scratch.n; i++) scratch_forget(s->scratch.v[i]);
+    free(s->scratch.v);
+    free(s->temporary_dir);
+    s->temporary_dir = NULL;
 }
 
-static int add_file(struct trace_stats *st, const char *path, struct err *err) {
+static void add_sum(void *sums, const char *name, size_t len, uint64_t calls, uint64_t total_ns) {
+    sums_add_kernel(sums, name, len, calls, total_ns);
+    sums_add_event(sums, "kernel", calls);
+}
+
+static int add_file(struct stats_sources *s, const char *path, struct err *err) {
     uint64_t bad_rows = 0;
     enum import_format f = import_detect(path, err);
     switch (f) {
     case IMPORT_UNKNOWN: return -1;
-    case IMPORT_TRACE: return add_trace(st, path, path, err);
+    case IMPORT_TRACE: add_trace(s, path, path); return 0;
     case IMPORT_NSYS_SUMMARY:
-        if (nsys_summary_read(path, add_sum, st, &bad_rows, err) < 0) return -1;
+        if (nsys_summary_read(path, add_sum, &s->sums, &bad_rows, err) < 0) return -1;
         break;
     case IMPORT_NCU_CSV:
-        if (ncu_read_sums(path, add_sum, st, &bad_rows, err) < 0) return -1;
+        if (ncu_read_sums(path, add_sum, &s->sums, &bad_rows, err) < 0) return -1;
         break;
-    default: return add_foreign(st, path, f, err);
+    default: return add_foreign(s, path, f, err);
     }
-    trace_stats_problem(st, "bad_row", bad_rows);
+    sums_add_problem(&s->sums, "bad_row", bad_rows);
+    s->any_sums = true;
     return 0;
 }
 
-static const char *problem_words(const char *name) {
+static const char *explain_problem(const char *name) {
     static const char *const own[][2] = {
         { "no_launch", "device work whose launch is not in the trace" },
         { "duplicate_correlation", "calls that share a correlation id with another" },
@@ -92,32 +129,78 @@ static const char *problem_words(const char *name) {
     return sink_problem_words(name);
 }
 
+/* The files behind the processes of the timeline, in their order. */
+static const char **named_files(const struct stats_sources *s, const struct timeline *tl) {
+    const char **files = xcalloc(tl->nprocesses + 1, sizeof *files);
+    for (size_t p = 0; p < tl->nprocesses; p++) {
+        const char *path = timeline_text(tl, tl->processes[p].path);
+        files[p] = path;
+        for (size_t i = 0; i < s->traces.n; i++)
+            if (strcmp(s->traces.v[i], path) == 0) files[p] = s->named.v[i];
+    }
+    return files;
+}
+
+static bool holds_file(const struct timeline *tl, const char *path) {
+    for (size_t i = 0; tl && i < tl->nprocesses; i++)
+        if (strcmp(timeline_text(tl, tl->processes[i].path), path) == 0) return true;
+    return false;
+}
+
+/* NULL: no trace could be read. Prints why for each that could not. */
+static struct timeline *load_traces(struct stats_sources *s, int *status) {
+    struct err err;
+    struct timeline *tl = timeline_load((const char *const *)s->traces.v, s->traces.n, &err);
+    for (size_t i = 0; i < s->traces.n; i++) {
+        if (holds_file(tl, s->traces.v[i])) continue;
+        struct trace_reader *r = trace_reader_open(s->traces.v[i], &err); /* once more, for its message */
+        if (!r) *status = command_fail(&err);
+        trace_reader_close(r);
+    }
+    return tl;
+}
+
+static void print_stats(const struct stats_opts *o, struct stats_sources *s, const struct timeline *tl) {
+    struct strbuf out = STRBUF_INIT;
+    struct analysis a = { 0 };
+    const struct analyze_input input = { .totals = true };
+    struct stats_view v = {
+        .sums = &s->sums, .top = o->top, .line_width = command_line_width(), .explain = explain_problem
+    };
+    const char **files = NULL;
+    if (tl) {
+        analyze_run(tl, &input, &a);
+        sums_add_all(&s->sums, &a.totals->sums);
+        v.totals = a.totals;
+        v.files = files = named_files(s, tl);
+    }
+    sums_sort(&s->sums);
+    if (o->json)
+        stats_json(&v, &out);
+    else
+        stats_text(&v, &out);
+    fwrite(out.buf, 1, out.len, stdout);
+    strbuf_free(&out);
+    free(files);
+    analysis_free(&a);
+}
+
 static int run(const void *opts, int argc, char **argv) {
-    const struct stats_opts *o = opts;
-    struct trace_stats st;
+    struct stats_sources s;
     struct err err;
     struct strlist paths = { 0 };
-    trace_stats_init(&st);
-    int status = EXIT_DONE, used = 0;
+    int status = EXIT_DONE;
+    sources_init(&s);
     for (int i = 0; i < argc; i++)
         if (!trace_files_add(&paths, argv[i])) status = command_no_traces(argv[i]);
-    for (size_t i = 0; i < paths.n; i++) {
-        int rc = add_file(&st, paths.v[i], &err);
-        if (rc < 0) status = command_fail(&err);
-        used += rc == 0;
-    }
+    for (size_t i = 0; i < paths.n; i++)
+        if (add_file(&s, paths.v[i], &err) < 0) status = command_fail(&err);
+    struct timeline *tl = s.traces.n ? load_traces(&s, &status) : NULL;
+    remove_temporary(&s);
+    if (tl || s.any_sums) print_stats(opts, &s, tl);
+    timeline_close(tl);
+    sources_free(&s);
     strlist_free(&paths);
-    if (used) {
-        struct strbuf out = STRBUF_INIT;
-        trace_stats_finish(&st);
-        if (o->json)
-            stats_json(&st, &out);
-        else
-            stats_text(&st, &(struct stats_form){ o->top, command_line_width(), problem_words }, &out);
-        fwrite(out.buf, 1, out.len, stdout);
-        strbuf_free(&out);
-    }
-    trace_stats_free(&st);
     return status;
 }
 

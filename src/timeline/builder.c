@@ -77,6 +77,13 @@ void timeline_builder_lost(struct timeline_builder *b, enum trace_kind kind, uin
     if ((unsigned)kind < TRACE_KIND_END) b->processes.v[open_process(b)].lost[kind] += count;
 }
 
+/* The process that the next n records of a kind belong to; counts them. */
+static uint32_t take_records(struct timeline_builder *b, enum trace_kind kind, size_t n) {
+    uint32_t process = open_process(b);
+    b->processes.v[process].records[kind] += n;
+    return process;
+}
+
 /* ---- rows that many records share */
 
 uint32_t build_device(struct timeline_builder *b, uint32_t process, uint32_t index) {
@@ -170,7 +177,7 @@ static void add_range(struct timeline_builder *b, const struct trace_range *r) {
 }
 
 void timeline_builder_range(struct timeline_builder *b, const struct trace_range *r, size_t n) {
-    open_process(b);
+    take_records(b, TRACE_RANGE, n);
     FIT(b->ranges, range_columns_list, n);
     for (size_t i = 0; i < n; i++) add_range(b, &r[i]);
 }
@@ -187,7 +194,7 @@ void timeline_builder_launch(struct timeline_builder *b, const struct trace_laun
     struct launch_columns *c = &b->launches;
     uint32_t last_api = TIMELINE_NONE;
     enum timeline_api last_kind = TIMELINE_API_OTHER;
-    open_process(b);
+    take_records(b, TRACE_LAUNCH, n);
     FIT(*c, launch_columns_list, n);
     for (size_t j = 0; j < n; j++, r++) {
         if (!sound(b, r->start_ns, r->end_ns)) continue;
@@ -207,7 +214,7 @@ void timeline_builder_launch(struct timeline_builder *b, const struct trace_laun
 void timeline_builder_kernel(struct timeline_builder *b, const struct trace_kernel *r, size_t n) {
     struct kernel_columns *c = &b->kernels;
     uint32_t key[3] = { 0 }, lane = TIMELINE_NONE;
-    open_process(b);
+    take_records(b, TRACE_KERNEL, n);
     FIT(*c, kernel_columns_list, n);
     for (size_t j = 0; j < n; j++, r++) {
         if (!sound(b, r->start_ns, r->end_ns)) continue;
@@ -235,7 +242,7 @@ void timeline_builder_kernel(struct timeline_builder *b, const struct trace_kern
 
 void timeline_builder_copy(struct timeline_builder *b, const struct trace_copy *r, size_t n) {
     struct copy_columns *c = &b->copies;
-    open_process(b);
+    take_records(b, TRACE_COPY, n);
     FIT(*c, copy_columns_list, n);
     for (size_t j = 0; j < n; j++, r++) {
         if (!sound(b, r->start_ns, r->end_ns)) continue;
@@ -252,7 +259,7 @@ void timeline_builder_copy(struct timeline_builder *b, const struct trace_copy *
 
 void timeline_builder_sync(struct timeline_builder *b, const struct trace_sync *r, size_t n) {
     struct sync_columns *c = &b->syncs;
-    open_process(b);
+    take_records(b, TRACE_SYNC, n);
     FIT(*c, sync_columns_list, n);
     for (size_t j = 0; j < n; j++, r++) {
         if (!sound(b, r->start_ns, r->end_ns)) continue;
@@ -283,7 +290,7 @@ static uint32_t build_set(struct timeline_builder *b, uint32_t metrics) {
 
 void timeline_builder_sample(struct timeline_builder *b, const struct trace_sample *r, size_t n) {
     struct sample_columns *c = &b->samples;
-    uint32_t process = open_process(b);
+    uint32_t process = take_records(b, TRACE_SAMPLE, n);
     FIT(*c, sample_columns_list, n);
     for (size_t j = 0; j < n; j++, r++) {
         if (!sound(b, r->start_ns, r->end_ns)) continue;
@@ -299,7 +306,7 @@ void timeline_builder_sample(struct timeline_builder *b, const struct trace_samp
 
 void timeline_builder_power(struct timeline_builder *b, const struct trace_power *r, size_t n) {
     struct power_columns *c = &b->powers;
-    uint32_t process = open_process(b);
+    uint32_t process = take_records(b, TRACE_POWER, n);
     FIT(*c, power_columns_list, n);
     for (size_t j = 0; j < n; j++, r++) {
         size_t i = c->n++;
@@ -316,7 +323,7 @@ void timeline_builder_power(struct timeline_builder *b, const struct trace_power
 
 void timeline_builder_gemm(struct timeline_builder *b, const struct trace_gemm *r, size_t n) {
     struct gemm_columns *c = &b->gemms;
-    open_process(b);
+    take_records(b, TRACE_GEMM, n);
     FIT(*c, gemm_columns_list, n);
     for (size_t j = 0; j < n; j++, r++) {
         struct trace_gemm *g = &c->v[c->n];
@@ -331,7 +338,7 @@ void timeline_builder_gemm(struct timeline_builder *b, const struct trace_gemm *
 
 void timeline_builder_token(struct timeline_builder *b, const struct trace_token *r, size_t n) {
     struct token_columns *c = &b->tokens;
-    open_process(b);
+    take_records(b, TRACE_TOKEN, n);
     FIT(*c, token_columns_list, n);
     for (size_t j = 0; j < n; j++, r++) {
         size_t i = c->n++;

@@ -49,15 +49,17 @@ static bool asks_for_kernels(uint8_t kind) {
 }
 
 /* Some sources list a call twice, as runtime and as driver API, under one id: only one of them counts. */
-static void drop_doubles(struct timeline_builder *b, struct by_correlation *s) {
+static void drop_doubles(struct timeline_builder *b, struct by_correlation *s, struct timeline_process *p) {
     uint8_t *kind = b->launches.api_kind + b->segment.launch;
     size_t kept = 0;
     for (size_t i = 1; i < s->n; i++) {
         size_t at = s->order ? s->order[i] : i, before = s->order ? s->order[kept] : kept;
-        if (correlation_at(s, i) == 0 || correlation_at(s, i) != correlation_at(s, kept))
+        if (correlation_at(s, i) == 0 || correlation_at(s, i) != correlation_at(s, kept)) {
             kept = i;
-        else if (asks_for_kernels(kind[at]) && asks_for_kernels(kind[before]))
-            kind[at] = TIMELINE_API_OTHER;
+            continue;
+        }
+        p->repeated_correlations++;
+        if (asks_for_kernels(kind[at]) && asks_for_kernels(kind[before])) kind[at] = TIMELINE_API_OTHER;
     }
 }
 
@@ -95,7 +97,7 @@ void build_link_process(struct timeline_builder *b) {
     struct by_correlation s = { .correlation = n ? b->launches.correlation + first : NULL, .n = n };
     if (n) s.order = columns_order(s.correlation, n);
     p->kernels = b->kernels.n - b->segment.kernel;
-    drop_doubles(b, &s);
+    drop_doubles(b, &s, p);
     link_kernels(b, &s, p);
     s.hint = 0;
     for (size_t i = b->segment.copy; i < b->copies.n; i++)

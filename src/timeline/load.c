@@ -108,6 +108,7 @@ static void note_state(struct loading *l, const char *path) {
     const struct trace_summary *s = trace_reader_summary(l->r);
     struct timeline_process *p = &l->b->processes.v[l->b->processes.n - 1];
     p->finished = s->finished;
+    p->damaged_places = s->damaged_places;
     for (size_t k = 0; k < TRACE_KIND_END; k++)
         for (size_t why = 0; why < TRACE_LOST_REASON_END; why++) p->lost[k] += s->lost[k][why];
     if (s->damaged_places)
@@ -133,10 +134,12 @@ static int load_file(struct timeline_builder *b, const char *path, struct stretc
     l.texts = xmalloc(((size_t)l.string_end + 1) * sizeof *l.texts);
     memset(l.texts, 0xff, ((size_t)l.string_end + 1) * sizeof *l.texts);
     for (size_t i = 0; i < trace_reader_chunks(l.r); i++) {
-        if (trace_reader_decode(l.r, i, &batch, &why) == 0)
+        if (trace_reader_decode(l.r, i, &batch, &why) == 0) {
             add_batch(&l, &batch);
-        else
-            timeline_builder_problem(b, "%s", why.msg);
+            continue;
+        }
+        b->processes.v[b->processes.n - 1].damaged_chunks++;
+        timeline_builder_problem(b, "%s", why.msg);
     }
     note_state(&l, path);
     free(l.texts);

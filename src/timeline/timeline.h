@@ -128,8 +128,12 @@ struct timeline_process {
         capture_to_ns; /* while windows could have been open; 0: the trace's own start and end */
     bool has_launches; /* false: its kernels meet ranges by time alone */
     uint64_t kernels, launches, unmatched_kernels,
-        unmatched_launches;        /* the latter of kernel and graph calls */
-    uint64_t lost[TRACE_KIND_END]; /* records dropped, all reasons */
+        unmatched_launches;           /* the latter of kernel and graph calls */
+    uint64_t lost[TRACE_KIND_END];    /* records dropped, all reasons */
+    uint64_t records[TRACE_KIND_END]; /* read from the file, bad records included */
+    uint64_t repeated_correlations;   /* launches whose correlation id an earlier launch has */
+    uint64_t damaged_places,
+        damaged_chunks; /* bytes that belong to no sound chunk; chunks that do not decode */
 };
 struct timeline_meta {
     uint32_t process, key, value; /* texts */

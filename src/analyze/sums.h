@@ -1,0 +1,48 @@
+/* Kernels by name, and events and problems by kind. Every source of `inferprof stats` has these, also a table
+ * of sums without times.
+ *     struct sums s;
+ *     sums_init(&s);
+ *     sums_add_kernel(&s, name, strlen(name), calls, total_ns);     -- adds to the row of that name
+ *     sums_sort(&s);                                                -- last: nothing can be added afterwards
+ *     sums_free(&s);
+ * Names are copied. Times are ns. */
+#ifndef ANALYZE_SUMS_H
+#define ANALYZE_SUMS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct intern;
+
+struct sums_kernel {
+    const char *name;
+    uint64_t calls, total_ns;
+};
+struct sums_count {
+    const char *name;
+    uint64_t count; /* never 0 */
+};
+struct sums_counts {
+    struct sums_count *v;
+    size_t n, cap;
+};
+struct sums {
+    struct {
+        struct sums_kernel *v; /* by total_ns, then name */
+        size_t n, cap;
+    } kernels;
+    uint64_t kernel_calls, kernel_ns;    /* over all rows */
+    struct sums_counts events, problems; /* by name */
+    struct intern *kernel_names;         /* number of a name: its row in `kernels`, until they are sorted */
+    struct intern *count_names;
+};
+
+void sums_init(struct sums *s);
+void sums_free(struct sums *s);
+void sums_add_kernel(struct sums *s, const char *name, size_t len, uint64_t calls, uint64_t total_ns);
+void sums_add_event(struct sums *s, const char *name, uint64_t count);
+void sums_add_problem(struct sums *s, const char *name, uint64_t count);
+void sums_add_all(struct sums *into, const struct sums *from);
+void sums_sort(struct sums *s);
+
+#endif
