@@ -5,7 +5,7 @@
 
 #include "base/die.h"
 
-/* Keeps every stride-th value; when full, every other one of those, and the stride doubles. */
+/* When the buffer is full, every other value is discarded and the stride doubles. */
 void stream_stats_add(struct stream_stats *s, double v) {
     s->sum += v;
     if (!s->v) {
@@ -24,7 +24,7 @@ void stream_stats_add(struct stream_stats *s, double v) {
 
 struct stats stream_stats_take(struct stream_stats *s) {
     struct stats r = stats_of_sorting(s->v, s->n);
-    if (s->seen > s->n) {
+    if (s->seen > s->n) { /* the deviation is that of the kept values; the interval is for all of them */
         double half = (r.ci95_high - r.ci95_low) / 2 * sqrt((double)s->n / (double)s->seen);
         r.n = s->seen;
         r.sum = s->sum;

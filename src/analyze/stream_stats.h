@@ -1,5 +1,8 @@
-/* Statistics of a stream too long to keep: count, sum and mean of all values, the rest from an even choice
- * of at most STREAM_STATS_MAX of them. Zeroed to start; take frees it. */
+/* Statistics of more values than memory should hold. Count, sum and mean are over all values; deviation and
+ * percentiles are over at most STREAM_STATS_MAX of them, evenly spaced in order of arrival.
+ *     struct stream_stats s = { 0 };
+ *     stream_stats_add(&s, v);
+ *     struct stats r = stream_stats_take(&s);     -- frees the values; s can be used again */
 #ifndef ANALYZE_STREAM_STATS_H
 #define ANALYZE_STREAM_STATS_H
 
@@ -9,10 +12,10 @@
 
 #define STREAM_STATS_MAX 65536
 struct stream_stats {
-    double *v;
+    double *v; /* the values that are kept */
     size_t n;
-    uint64_t seen, stride;
-    double sum;
+    uint64_t seen, stride; /* all values added; every stride-th is kept */
+    double sum;            /* of all values */
 };
 void stream_stats_add(struct stream_stats *s, double v);
 struct stats stream_stats_take(struct stream_stats *s);

@@ -1,4 +1,4 @@
-/* `inferprof stats FILE...`: the plain totals of any trace or importable file. */
+/* `inferprof stats FILE...`: plain totals of any trace or importable file. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,11 +118,15 @@ static int add_file(struct stats_sources *s, const char *path, struct err *err) 
 
 static const char *explain_problem(const char *name) {
     static const char *const own[][2] = {
-        { "no_launch", "device work whose launch is not in the trace" },
-        { "duplicate_correlation", "calls that share a correlation id with another" },
-        { "overlap_on_stream", "began before the work in front of it on its stream had ended" },
-        { "lost_records", "were dropped while recording" },
-        { "unfinished_trace", "the writer did not close it" },
+        { "no_launch", "kernels and copies whose launch is not in the trace" },
+        { "duplicate_correlation", "calls with the correlation id of an earlier call" },
+        { "overlap_on_stream",
+          "kernels and copies that start before the previous one on their stream ended" },
+        { "lost_records", "records dropped while recording" },
+        { "damaged_places", "places in a trace that cannot be read, skipped" },
+        { "damaged_chunks", "chunks of a trace that cannot be decoded, skipped" },
+        { "end_before_start", "records that end before they start, left out" },
+        { "unfinished_trace", "traces that their writer did not close" },
     };
     for (size_t i = 0; i < COUNTOF(own); i++)
         if (strcmp(own[i][0], name) == 0) return own[i][1];
@@ -206,7 +210,7 @@ static int run(const void *opts, int argc, char **argv) {
 
 static const struct opt options[] = {
     { 'j', "json", OPT_FLAG, offsetof(struct stats_opts, json), NULL, "print JSON, with every row", NULL },
-    { 'n', "top", OPT_UINT, offsetof(struct stats_opts, top), "N", "rows of each table for people (15)",
+    { 'n', "top", OPT_UINT, offsetof(struct stats_opts, top), "N", "rows per table, without --json (15)",
       NULL },
 };
 static const struct stats_opts defaults = { .top = 15 };

@@ -30,7 +30,17 @@ check "dump --json is a JSON object a line, all records there" python3 "$work/ch
 run "$INFERPROF" trace dump --kind kernl "$work/t.ipt"
 expect "an unknown kind gets the nearest one" 2 err "unknown kind 'kernl'; did you mean 'kernel'\?"
 
+# stats against the records themselves
+for trace in "$work/t.ipt" docs/examples/qwen3-8b/trace/*[0-9].ipt; do
+    "$INFERPROF" trace dump --json "$trace" >"$work/dump.jsonl"
+    "$INFERPROF" stats --json "$trace" >"$work/stats.json"
+    check "stats of $(basename "$trace") equal the oracle" python3 tests/oracle/trace_stats.py "$work/stats.json" "$work/dump.jsonl"
+done
+
 head -c 20000 "$work/t.ipt" >"$work/cut.ipt"
+run "$INFERPROF" stats --json "$work/cut.ipt" "$work/absent.ipt"
+expect "stats counts the damage of a trace, and names one it cannot read" 1 out '"damaged_places": 1' out '"unfinished_trace": 1' \
+    err 'absent.ipt: No such file'
 run "$INFERPROF" trace info "$work/cut.ipt"
 expect "a cut file is read as far as it goes, and said to be cut" 0 out 'damage +1 place.*file ends inside a chunk' \
     out 'unfinished'

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The totals of a torch.profiler trace, by the json module and nothing of ours.
+"""The totals of a torch.profiler trace, computed with Python's json module and no code of inferprof.
 
     kineto_stats.py TRACE...                    prints them as JSON
     kineto_stats.py --compare STATS TRACE       compares with what `inferprof stats --json TRACE` printed
-    kineto_stats.py --compare STATS TRACE...    the same for ranks of one job: communication, skew, the slowest
+    kineto_stats.py --compare STATS TRACE...    the same for the ranks of one job: communication, skew, slowest rank
 
-Counts must be equal; times may differ by 1 us for each thousand events (at least 1 us).
+Counts must be equal. Times may differ by 1 us per thousand events (at least 1 us).
 """
 import bisect
 import gzip
@@ -17,7 +17,7 @@ from decimal import Decimal
 KERNEL, MEMCPY, MEMSET = ("kernel", "Kernel"), ("gpu_memcpy", "Memcpy"), ("gpu_memset", "Memset")
 CALL = ("cuda_runtime", "cuda_driver", "Runtime", "mtia_runtime", "hip_runtime", "xpu_runtime")
 OP = ("cpu_op", "Operator")
-KINDS = {  # what an X event counts as; all others are "other"
+KINDS = {  # kind of an X event, by category; any other category is "other"
     **{c: "kernel" for c in KERNEL}, **{c: "memcpy" for c in MEMCPY}, **{c: "memset" for c in MEMSET}, **{c: "cpu_op" for c in OP},
     "cuda_runtime": "runtime", "Runtime": "runtime", "mtia_runtime": "runtime", "hip_runtime": "runtime", "xpu_runtime": "runtime",
     "cuda_driver": "driver", "user_annotation": "user_annotation", "gpu_user_annotation": "gpu_user_annotation",
@@ -48,9 +48,9 @@ def union(intervals):
     return total
 
 
-def number(value):
-    digits = "".join(c for c in str(value)[::-1].split(" ")[0])[::-1]
-    return int(digits)
+def last_number(value):
+    """7 of 7, "7" and "stream 7"."""
+    return int(str(value).split(" ")[-1])
 
 
 def count_kinds(events):
@@ -68,7 +68,7 @@ def stats(path):
     everything = load(path)
     events = [e for e in everything if e.get("ph") == "X" and "dur" in e]
     work = []  # (device, start, end, correlation, name or None, category, stream, bytes)
-    calls, ops = defaultdict(list), defaultdict(list)
+    calls, ops = {}, defaultdict(list)  # calls: correlation -> the first call with that id
     for order, e in enumerate(events):
         cat, args = e.get("cat"), e.get("args", {})
         start = ns(e["ts"])
@@ -77,9 +77,9 @@ def stats(path):
         if cat in KERNEL + MEMCPY + MEMSET:
             device = args.get("device", e.get("pid"))
             work.append((int(device), start, end, args.get("correlation"), e["name"] if cat in KERNEL else None, cat,
-                         number(args.get("stream", e.get("tid"))), int(args.get("bytes", 0))))
+                         last_number(args.get("stream", e.get("tid"))), int(args.get("bytes", 0))))
         elif cat in CALL and args.get("correlation") is not None:
-            calls[args["correlation"]].append((start, thread))
+            calls.setdefault(args["correlation"], (start, thread))
         elif cat in OP:
             ops[thread].append((start, -end, order, e["name"]))
 
@@ -107,16 +107,16 @@ def stats(path):
         kernel_busy = union([(w[1], w[2]) for w in mine if w[4] is not None])
         out["gpu"][str(device)] = {"busy": busy, "idle": span - busy, "span": span, "kernel_busy": kernel_busy}
 
-    # Operators: parents by nesting on one thread; device work by the moment of its launch.
+    # Operators nest on their thread. Device work belongs to the operators open when it was launched.
     rows = defaultdict(lambda: [0, 0, 0, 0, 0])  # calls, total, self, device, self_device
     launched = defaultdict(list)
     for device, start, end, correlation, name, cat, _, _ in work:
-        for at, thread in calls.get(correlation, [])[:1] if correlation else []:
+        if correlation and correlation in calls:
+            at, thread = calls[correlation]
             launched[thread].append((at, end - start))
     for thread, mine in ops.items():
         mine.sort()
-        stack, times = [], sorted(launched[thread])
-        starts = [t[0] for t in times]
+        stack, first = [], first_open(mine)
         for start, minus_end, _, name in mine:
             end = -minus_end
             while stack and stack[-1][1] <= start:
@@ -126,8 +126,8 @@ def stats(path):
             if stack:
                 rows[stack[-1][2]][2] -= min(end, stack[-1][1]) - start
             stack.append((start, end, name))
-        for at, duration in times:  # every launch looks at the operators around it
-            around = enclosing(mine, at)
+        for at, duration in launched[thread]:
+            around = enclosing(mine, first, at)
             for name in {o[3] for o in around}:
                 rows[name][3] += duration
             if around:
@@ -136,31 +136,21 @@ def stats(path):
     return out
 
 
-def enclosing(sorted_ops, at):
-    """Operators open at a moment, outermost first. Walks back to the last operator that began at the top level."""
-    i = bisect.bisect_right(sorted_ops, (at, 1))  # ends are negative, so all that start at `at` come before
-    found, limit = [], tops(sorted_ops)[i - 1] if i else 0
-    for start, minus_end, order, name in sorted_ops[limit:i]:
-        if -minus_end > at:
-            found.append((start, minus_end, order, name))
-    return found
-
-
-CACHE = {}
-
-
-def tops(sorted_ops):
+def first_open(sorted_ops):
     """For each operator, the index of the first one that can still be open when it starts."""
-    key = id(sorted_ops)
-    if key not in CACHE:
-        result, top, until = [], 0, None
-        for i, (start, minus_end, _, _) in enumerate(sorted_ops):
-            if until is None or start >= until:
-                top, until = i, -minus_end
-            until = max(until, -minus_end)
-            result.append(top)
-        CACHE[key] = result
-    return CACHE[key]
+    result, top, until = [], 0, None
+    for i, (start, minus_end, _, _) in enumerate(sorted_ops):
+        if until is None or start >= until:
+            top, until = i, -minus_end
+        until = max(until, -minus_end)
+        result.append(top)
+    return result
+
+
+def enclosing(sorted_ops, first, at):
+    """Operators open at a moment, outermost first. `first` is first_open(sorted_ops): where the search begins."""
+    i = bisect.bisect_right(sorted_ops, (at, 1))  # ends are negative, so all that start at `at` come before
+    return [op for op in sorted_ops[first[i - 1]:i] if -op[1] > at] if i else []
 
 
 def compare(ours, path):
@@ -212,7 +202,7 @@ def compare(ours, path):
 
 
 def compare_ranks(ours, paths):
-    """Communication is what NCCL's kernels do; hidden is the part of it beside other kernels; compute is time with those."""
+    """Communication: union of NCCL's kernels. Compute: union of all others. Hidden: the time both have in common."""
     ranks, bad = [stats(p) for p in paths], []
     slack = max(1.0, sum(r["events"] for r in ranks) / 1000.0) / 1000.0
 

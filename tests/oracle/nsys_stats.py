@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The totals of an Nsight Systems SQLite export, by the sqlite3 module and nothing of ours.
+"""The totals of an Nsight Systems SQLite export, computed with Python's sqlite3 module and no code of inferprof.
 
     nsys_stats.py STATS EXPORT[.gz]     compares with what `inferprof stats --json EXPORT` printed
 """
