@@ -157,7 +157,7 @@ echo \$\$ >"$work/slow/pid"
 wait
 END
 chmod +x "$work/slow/nsys"
-PATH="$work/slow:$PATH" "$INFERPROF" import -o "$work/never" "$work/a.nsys-rep" >"$work/out" 2>"$work/err" &
+PATH="$work/slow:$PATH" timeout --foreground -k 10 "$command_seconds" "$INFERPROF" import -o "$work/never" "$work/a.nsys-rep" >"$work/out" 2>"$work/err" &
 importer=$!
 for _ in $(seq 200); do [ -s "$work/slow/pid" ] && break; sleep 0.05; done
 kill -TERM $importer

@@ -1,7 +1,8 @@
-# Helpers for tests/cli scripts, sourced: . tests/cli/lib.sh
-# Each check prints one TAP line. $work is an empty folder of this script's own.
+# Helpers for the scripts of tests/cli, which source it: . tests/cli/lib.sh
+# Each check prints one TAP line. $work is an empty folder for the script that runs.
 # shellcheck shell=sh
-work=${TMPDIR:?run the tests by tests/run.sh or make test}/work
+work=${TMPDIR:?start the tests with make test or tests/run.sh}/work
+command_seconds=300 # time limit of one command; a command that reaches it ends with status 124
 
 ok() { echo "ok - $1"; }
 not_ok() { # name [details...]
@@ -18,13 +19,34 @@ check() {
     if "$@" >"$work/check.out" 2>&1; then ok "$name"; else not_ok "$name" "$* failed: $(tail -n 5 "$work/check.out" | tr '\n' '~')"; fi
 }
 
-# gone PID: it has ended, whether or not somebody has asked how
+# lacks PATTERN FILE: FILE exists and no line of it matches the pattern (grep -E)
+lacks() {
+    [ -f "$2" ] || { echo "$2: no such file"; return 1; }
+    ! grep -nE -- "$1" "$2"
+}
+
+# json_is FILE EXPRESSION VALUE: the Python expression on d, the JSON in FILE, prints as VALUE
+json_is() {
+    python3 - "$@" <<'END'
+import json, sys
+path, expression, want = sys.argv[1:]
+d = json.load(open(path, encoding="utf-8"))
+got = str(eval(expression))
+sys.exit(0 if got == want else f"{expression} is {got}, expected {want}")
+END
+}
+
+# gone PID: the process has ended, or is a zombie
 gone() { [ ! -e "/proc/$1" ] || grep -q '^State:.*Z' "/proc/$1/status"; }
 
-# same_report NAME DIR: what `report` writes into a finished folder is what is there already
+# limited COMMAND...: stops the command after $command_seconds
+# --foreground: the command stays in the process group of the test, and only the command itself gets the signal.
+limited() { timeout --foreground -k 10 "$command_seconds" "$@"; }
+
+# same_report NAME DIR: `report` rewrites a finished folder without any change
 same_report() {
     rm -rf "$work/before" && cp -r "$2" "$work/before"
-    if ! "$INFERPROF" report -q "$2" >"$work/check.out" 2>&1; then
+    if ! limited "$INFERPROF" report -q "$2" >"$work/check.out" 2>&1; then
         not_ok "$1" "report failed: $(tail -n 5 "$work/check.out" | tr '\n' '~')"
     elif diff -r "$work/before" "$2" >"$work/check.out" 2>&1; then
         ok "$1"
@@ -35,11 +57,11 @@ same_report() {
 
 # run COMMAND...: leaves $status, $work/out and $work/err
 run() {
-    "$@" >"$work/out" 2>"$work/err"
+    limited "$@" >"$work/out" 2>"$work/err"
     status=$?
 }
 
-# expect NAME STATUS [out|err PATTERN]...: what the last run() left; patterns are grep -E
+# expect NAME STATUS [out|err PATTERN]...: checks what the last run() left; patterns are grep -E
 expect() {
     name=$1 want=$2
     shift 2

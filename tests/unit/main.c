@@ -1,6 +1,7 @@
 /* Runs every TEST() linked into this binary; an argument filters by pattern ("*cut*"). */
 #include <ftw.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -55,8 +56,15 @@ char *test_tmpdir(void) {
     return dir;
 }
 
+/* A background job of a shell ignores SIGINT, and nohup ignores SIGHUP. Tests send these signals. */
+static void default_signals(void) {
+    static const int signals[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE };
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) signal(signals[i], SIG_DFL);
+}
+
 int main(int argc, char **argv) {
     owner = getpid();
+    default_signals();
     atexit(remove_folders);
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     return _cmocka_run_group_tests("unit", tests.v, tests.n, NULL, NULL);

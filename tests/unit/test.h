@@ -1,6 +1,6 @@
-/* A test is named by the promise it checks, builds its own input and compares whole values.
+/* The name of a test is the promise it checks. A test builds its own input and compares whole values.
  *     TEST(vec_keeps_what_was_pushed) { ... CHECK_INT(v.n, 3); }
- * Tests register themselves; cmocka runs them. SKIP("why") needs a line in tests/expected_skips.txt. */
+ * Tests register themselves, and cmocka runs them. SKIP("why") needs a line in tests/expected_skips.txt. */
 #ifndef TESTS_UNIT_TEST_H
 #define TESTS_UNIT_TEST_H
 
@@ -30,7 +30,7 @@ void test_register(const char *name, CMUnitTestFunction run);
         skip();                                           \
     } while (0)
 
-int test_near(double got, double want, double eps, const char *what); /* says what differed */
-char *test_tmpdir(void); /* a fresh folder under $TMPDIR, removed at exit; caller frees the name */
+int test_near(double got, double want, double eps, const char *what); /* prints both values if they differ */
+char *test_tmpdir(void); /* a new folder under $TMPDIR, removed at exit; the caller frees the name */
 
 #endif

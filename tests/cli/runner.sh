@@ -1,0 +1,64 @@
+#!/bin/sh
+# tests/run.sh itself, on suites that print a fixed result. Each suite is a script in the place of a unit-test binary.
+. tests/cli/lib.sh
+mkdir -p "$work/fake/tests"
+
+# suite NAME STATUS LINE...: a suite that prints the lines and exits with STATUS
+suite() {
+    file=$work/fake/tests/unit-$1
+    code=$2
+    shift 2
+    { echo '#!/bin/sh'; printf "echo '%s'\n" "$@"; echo "exit $code"; } >"$file"
+    chmod +x "$file"
+}
+# run_only NAME: tests/run.sh on that suite alone
+run_only() { run env BUILD="$work/fake" sh tests/run.sh "unit-$1"; }
+
+suite pass 0 'ok 1 - one' 'ok 2 - two words'
+run_only pass
+expect "passed tests are counted" 0 out '^unit-pass: 2 ok, 0 failed, 0 skipped$' out '^2 passed, 0 failed, 0 skipped$'
+
+suite fail 1 'ok 1 - one' 'not ok 2 - two words' '# not ok - unit'
+run_only fail
+expect "a failed test is counted once and named" 1 out '^FAILED unit-fail: two words$' out '^1 passed, 1 failed, 0 skipped$'
+
+suite skip 0 'ok - one' 'ok - a skip nobody listed # SKIP no reason at all'
+run_only skip
+expect "an unlisted skip with several words in its name is one failure" 1 \
+    out '^FAILED unit-skip: a skip nobody listed: skipped' out '^1 passed, 1 failed, 0 skipped$'
+
+suite cmocka 0 'ok 1 - one' 'not ok 2 # SKIP unlisted_in_c'
+run_only cmocka
+expect "an unlisted skip of cmocka is one failure" 1 out '^FAILED unit-cmocka: unlisted_in_c: skipped' \
+    out '^1 passed, 1 failed, 0 skipped$'
+
+listed=$(grep -v '^#' tests/expected_skips.txt | sed -n '1s/: .*//p')
+suite listed 0 'ok - one' "ok - $listed # SKIP not installed"
+run_only listed
+expect "a listed skip is a skip" 0 out '^1 passed, 0 failed, 1 skipped$'
+suite prefix 0 'ok - one' "ok - ${listed%% *} # SKIP not installed"
+run_only prefix
+expect "the first word of a listed name is not listed" 1 out '^1 passed, 1 failed, 0 skipped$'
+suite regex 0 'ok - one' 'ok - .* # SKIP not installed'
+run_only regex
+expect "a name is not a pattern" 1 out '^FAILED unit-regex: \.\*: skipped' out '^1 passed, 1 failed, 0 skipped$'
+
+suite crash 9 'ok 1 - one'
+run_only crash
+expect "a suite that ends with an error fails" 1 out '^FAILED unit-crash: exit status 9$' out '^1 passed, 1 failed, 0 skipped$'
+suite none 0 'nothing to report'
+run_only none
+expect "a suite without tests fails" 1 out '^FAILED unit-none: ran no test$' out '^0 passed, 1 failed, 0 skipped$'
+run_only nothing-of-that-name
+expect "a pattern that selects no suite fails" 1 out '^0 passed, 0 failed, 0 skipped$'
+
+suite slow 0 'ok 1 - one'
+sed -i '$i sleep 60' "$work/fake/tests/unit-slow"
+run env SUITE_SECONDS=1 BUILD="$work/fake" sh tests/run.sh unit-slow
+expect "a suite that hangs is stopped and fails" 1 out '^FAILED unit-slow: stopped at its time limit$'
+
+suite signals 0 'ok 1 - one'
+# shellcheck disable=SC2016
+sed -i '$i kill -INT $$; echo "not ok 2 - SIGINT was ignored"' "$work/fake/tests/unit-signals"
+run sh -c 'trap "" INT HUP; BUILD=$1 sh tests/run.sh unit-signals' sh "$work/fake"
+expect "a suite gets the default signals, also in a background job" 1 out '^FAILED unit-signals: exit status 130$'
