@@ -1,5 +1,5 @@
 #!/bin/sh
-# report.html in a real browser: Debian's chromium, headless. Twice: as a run leaves it, and with 100,000 slices.
+# Opens report.html in a real browser (Debian's chromium, headless): a small report, and one with 240,000 slices.
 . tests/cli/lib.sh
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)
 if [ -z "$browser" ] && [ "${INFERPROF_NO_BROWSER:-0}" = 0 ]; then
@@ -7,23 +7,23 @@ if [ -z "$browser" ] && [ "${INFERPROF_NO_BROWSER:-0}" = 0 ]; then
     browser=$(command -v chromium || true)
 fi
 if [ -z "$browser" ]; then
-    skip browser_shows_the_report "chromium is not installed and could not be: $(tail -n 1 "$work/deps.log" 2>/dev/null)"
+    skip "the browser shows the report" "chromium is not installed, and installing it failed: $(tail -n 1 "$work/deps.log" 2>/dev/null)"
     exit 0
 fi
 mkdir -p "$work/small/trace" "$work/large/trace"
 "$PWD/$BUILD/tests/make_run" "$work/small/trace/a.ipt" 12 40
 "$INFERPROF" report -q "$work/small" >/dev/null
-timeout 200 python3 tests/browser/drive.py "$browser" "$work/small/report.html" || not_ok "the browser went through the small report"
+timeout 200 python3 tests/browser/drive.py "$browser" "$work/small/report.html" || not_ok "the browser loads the small report"
 
 "$PWD/$BUILD/tests/make_run" "$work/large/trace/a.ipt" 300 400
 "$INFERPROF" report -q "$work/large" >/dev/null
-check "240,000 slices: the page stays under 5 MB" test "$(wc -c <"$work/large/report.html")" -lt 5000000
-check "and says that it draws a window" grep -q "A window: .* of .* slices" "$work/large/report.html"
-check "of close to 100,000 slices" python3 -c '
+check "a page with 240,000 slices stays under 5 MB" test "$(wc -c <"$work/large/report.html")" -lt 5000000
+check "a page with 240,000 slices states that it draws a window" grep -q "A window: .* of .* slices" "$work/large/report.html"
+check "the window holds 40,000 to 100,000 slices" python3 -c '
 import json, re, sys
 page = open(sys.argv[1], encoding="utf-8").read()
 data = json.loads(re.search(r"id=\"timeline-data\">(.*?)</script>", page, re.S).group(1))
 n = sum(len(t["s"]) for t in data["tracks"])
 assert 40000 <= n <= 100000, n' "$work/large/report.html"
-timeout 200 python3 tests/browser/drive.py "$browser" "$work/large/report.html" >"$work/large.tap" || not_ok "the browser went through the large report"
+timeout 200 python3 tests/browser/drive.py "$browser" "$work/large/report.html" >"$work/large.tap" || not_ok "the browser loads the large report"
 sed 's/^\(not \)\{0,1\}ok - /&large: /' "$work/large.tap"

@@ -1,29 +1,29 @@
 #!/bin/sh
-# What the build leaves behind: the injected library's manners, the include check, installation.
+# The build results: what the injected library links and exports, the include check, installation.
 . tests/cli/lib.sh
 
 if [ -f "$COLLECTOR" ] && ! nm -D "$COLLECTOR" | grep -q __asan; then
     readelf -d "$COLLECTOR" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' | sort >"$work/needed"
     if grep -qvE '^(libc\.so\.6|ld-linux-x86-64\.so\.2|libm\.so\.6)$' "$work/needed"; then
-        not_ok "the collector needs libc alone" "$(tr '\n' ' ' <"$work/needed")"
-    else ok "the collector needs libc alone"; fi
+        not_ok "the collector links only libc" "$(tr '\n' ' ' <"$work/needed")"
+    else ok "the collector links only libc"; fi
     nm -D --defined-only "$COLLECTOR" | awk '{print $3}' | sort >"$work/exports"
     printf 'InitializeInjection\nInitializeInjectionNvtx2\n' >"$work/wanted"
-    check "the collector exports its entry points and nothing else" diff "$work/wanted" "$work/exports"
+    check "the collector exports only its two entry points" diff "$work/wanted" "$work/exports"
 fi
 
 mkdir -p "$work/src/base" "$work/src/trace"
 echo '#include "trace/reader.h"' >"$work/src/base/bad.c"
 run sh scripts/lint_includes.sh "$work/src"
-expect "an include that points the wrong way fails the lint" 1 err 'base/bad.c: includes from trace/, but base/ may use only: base'
+expect "the lint rejects an include against the layers" 1 err 'base/bad.c: includes from trace/, but base/ may use only: base'
 run sh scripts/lint_includes.sh src
-expect "the includes of the project point one way" 0
+expect "the project's includes follow the layers" 0
 
-# Installed files are for everyone, whatever umask they were installed with. The program itself is not built again.
+# Installed files are readable by all users, whatever the umask. Nothing is built again.
 if [ "$BUILD" = build ]; then
     (umask 077 && make -s --no-print-directory install DESTDIR="$work/de st" PREFIX=/usr >"$work/log" 2>&1)
-    check "make install takes a folder with a blank" test -x "$work/de st/usr/bin/inferprof"
-    check "and everyone may read what it put there" test -z "$(find "$work/de st/usr" ! -perm -a=r)"
+    check "make install accepts a folder with a blank in its name" test -x "$work/de st/usr/bin/inferprof"
+    check "installed files are readable by all users" test -z "$(find "$work/de st/usr" ! -perm -a=r)"
     for page in inferprof inferprof-profile inferprof-trace-info; do
         check "$page(1) is installed" gzip -t "$work/de st/usr/share/man/man1/$page.1.gz"
     done

@@ -1,12 +1,12 @@
 #!/bin/sh
-# The documents and the program say the same of options, keys and files.
+# The documents match the program: options, configuration keys, links and printed examples.
 . tests/cli/lib.sh
-check "documents and program agree" python3 tests/tools/docs.py "$INFERPROF"
+check "the documents list the options and keys of the program" python3 tests/tools/docs.py "$INFERPROF"
 
 mkdir -p "$work/examples/runs/ocr/trace"
 "$BUILD/tests/make_trace" "$work/examples/decode.ipt" 64 || exit 1
 "$BUILD/tests/make_run" "$work/examples/runs/ocr/trace/a.ipt" 64 1219 || exit 1
-# metrics DIR ID DECODE_MS RATES GEMV_NS DRIVER: what `profile` leaves for `compare`
+# metrics DIR ID DECODE_MS RATES GEMV_NS DRIVER: writes the parts of metrics.json that `compare` reads
 metrics() {
     mkdir -p "$1"
     cat >"$1/metrics.json" <<END
@@ -23,5 +23,5 @@ metrics "$work/examples/runs/before" 20261114-before 630,631,629,630,632 101.6,1
 metrics "$work/examples/runs/after" 20261115-after 661,662,660,663,661 96.8,96.7,97.0,96.5,96.8 92000000 580.2
 python3 tests/tools/doc_examples.py "$INFERPROF" "$work/examples" docs/compare.md docs/configuration.md docs/export.md docs/import.md \
     docs/profile.md docs/report.md docs/static.md docs/stats.md docs/trace.md >"$work/log"
-check "what the documents show is what is printed" test $? -eq 0
+check "the examples in the documents match the program's output" test $? -eq 0
 sed 's/^/# /' "$work/log"

@@ -1,18 +1,18 @@
 #!/bin/sh
-# `inferprof engine`: the protocol on a pipe, by hand, and what it says to bad input.
+# `inferprof engine`: the protocol on a pipe, prompts on the command line, and bad input.
 . tests/cli/lib.sh
 
-# say LINE...: sends the lines to a fresh engine
-say() { printf '%s\n' "$@" | "$INFERPROF" engine >"$work/out" 2>"$work/err"; status=$?; }
+# say LINE...: sends the lines to a new engine
+say() { printf '%s\n' "$@" | limited "$INFERPROF" engine >"$work/out" 2>"$work/err"; status=$?; }
 
 say '{"op":"hello","id":7}' '{"op":"load","threads":1}' \
     '{"op":"infer","prompt_ids":[0,65,66],"max_new_tokens":5,"ignore_eos":true,"id":"x"}' '{"op":"bye"}'
-expect "engine answers every request in order" 0 \
+expect "the engine answers every request in order" 0 \
     out '^\{"op":"hello","protocol":1,"name":"native",.*"model":null,"stages":\[\],"id":7\}$' \
     out '^\{"op":"load",.*"name":"deepseek-ocr-small".*"stages":\["prefill","sam","clip","projector","decode"\]\}$' \
     out '^\{"op":"infer","prefill_ms":.*"prompt_tokens":3,"new_tokens":5,.*"stop":"length","id":"x"\}$' \
     out '^\{"op":"bye"\}$'
-check "engine writes one line a request" test "$(wc -l <"$work/out")" -eq 4
+check "the engine writes one line per request" test "$(wc -l <"$work/out")" -eq 4
 
 say '{"op":"infer"}' 'no json' '{"op":"infr"}' '[]' '{"op":"load","model":"/nowhere"}' '{"op":"load","weights":"synthetic:x"}' \
     '{"op":"load","weights":"guess"}' '{"op":"load","dtype":"f8"}' '{"op":"load","threads":1,"max_context":32}' \
@@ -20,7 +20,7 @@ say '{"op":"infer"}' 'no json' '{"op":"infr"}' '[]' '{"op":"load","model":"/nowh
     '{"op":"infer","prompt_ids":[1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7,8,9]}' \
     '{"op":"infer","prompt":7}' '{"op":"infer","max_new_tokens":0}' '{"op":"infer","detail":"all"}' \
     '{"op":"infer","detail":"stages"}' '{"op":"infer","prompt_ids":[1],"max_new_tokens":100,"ignore_eos":true}' '{"op":"hello"}'
-expect "engine lives on after bad requests" 0 \
+expect "the engine answers bad requests with an error and continues" 0 \
     out 'no model is loaded' \
     out '"op":null,"error":"request' \
     out 'did you mean \\"infer\\"' \
@@ -41,40 +41,40 @@ expect "engine lives on after bad requests" 0 \
 say '{"op":"load","threads":1}' \
     "{\"op\":\"infer\",\"prompt_ids\":[0,65],\"max_new_tokens\":3,\"ignore_eos\":true,\"detail\":\"operators\",\"trace\":\"$work/t.ipt\"}" \
     "{\"op\":\"infer\",\"prompt_ids\":[0,65],\"detail\":\"stages\",\"trace\":\"$work/no/such/t.ipt\"}"
-expect "engine records a request and reports an unwritable trace" 0 out '"new_tokens":3' out '"error":".*no/such'
+expect "the engine records a request and reports an unwritable trace" 0 out '"new_tokens":3' out '"error":".*no/such'
 run "$INFERPROF" trace dump "$work/t.ipt"
-expect "trace holds stages, modules, operators, kernels and tokens" 0 \
+expect "the trace holds stages, modules, operators, kernels and tokens" 0 \
     out 'category=1 .*name="prefill"' out 'category=1 .*name="decode"' out 'category=2 .*name="layer.0.attn"' \
     out 'category=3 .*name="lm_head" detail="x\[1,256\]f32 w\[1024,256\]bf16" flops=524288' \
     out '^kernel .*name="gemv_bf16"' out '^token .*count=2'
 
 run "$INFERPROF" engine --prompt hello -n 4 --threads 1 --ignore-eos
-expect "engine answers by hand" 0 err 'decode: 3 tokens' err 'prefill: [0-9]+ tokens'
+expect "the engine answers a prompt from the command line" 0 err 'decode: 3 tokens' err 'prefill: [0-9]+ tokens'
 run "$INFERPROF" engine --prompt hello --image "$work/none.png"
-expect "engine names an image that is not there" 1 err 'none.png'
+expect "the engine reports a missing image" 1 err 'none.png: No such file'
 run "$INFERPROF" engine --model x
-expect "engine without a prompt takes no model" 2 err 'protocol'
+expect "--model without a prompt is misuse" 2 err 'without --prompt or --image the engine speaks its protocol'
 
-# A client that sends what it should not, and one that goes away.
+# Invalid UTF-8 and bad images.
 printf '{"op":"infer","prompt":"\377\376"}\n{"op":"hello"}\n' | "$INFERPROF" engine >"$work/out" 2>"$work/err"
 status=$?
-expect "engine refuses a line that is not UTF-8 and goes on" 0 out '"op":null,"error":"request' out '^\{"op":"hello"'
+expect "the engine rejects a line that is not UTF-8 and continues" 0 out '"op":null,"error":"request' out '^\{"op":"hello"'
 head -c 2000 tests/data/engine/dsocr_page.png >"$work/cut.png"
 say '{"op":"load","threads":1}' "{\"op\":\"infer\",\"inputs\":[\"$work/cut.png\"]}" '{"op":"infer","inputs":["/dev/null"]}' \
     '{"op":"infer","prompt":"<image><image>","inputs":["tests/data/engine/dsocr_page.png"]}' '{"op":"hello"}'
-expect "engine names bad images and goes on" 0 out '"error":".*cut.png' out '"error":".*/dev/null' \
+expect "the engine reports bad images and continues" 0 out '"error":".*cut.png' out '"error":".*/dev/null' \
     out '"error":"the prompt has 2 times <image>' out '^\{"op":"hello".*"vision":true'
-# 60000 x 60000, says the header; believing it would take 10 GB.
+# The header claims 60000 x 60000 pixels, which would take 10 GB.
 printf '\211PNG\r\n\032\n\0\0\0\015IHDR\0\0\352\140\0\0\352\140\010\002\0\0\0\017\260\342\025\0\0\0\0IDAT\065\257\006\036' >"$work/huge.png"
 say '{"op":"load","threads":1}' "{\"op\":\"infer\",\"inputs\":[\"$work/huge.png\"]}" '{"op":"hello"}'
-expect "engine refuses an enormous image and goes on" 0 \
+expect "the engine rejects an image above the size limit and continues" 0 \
     out '"op":"infer","error":".*huge.png: 60000 x 60000 pixels are more than the limit' out '^\{"op":"hello".*"vision":true'
 run "$INFERPROF" engine --prompt "$(printf 'a\377\200b')" -n 2 --threads 1 --ignore-eos
-expect "engine takes bytes that are no UTF-8 for the replacement character" 0 err 'decode: 1 tokens'
+expect "the engine replaces invalid UTF-8 in a prompt" 0 err 'decode: 1 tokens'
 run "$INFERPROF" engine --prompt "$(printf '%0999d' 0)" --max-context 64 --threads 1
-expect "engine says how long a prompt may be" 1 err 'the prompt has [0-9]+ tokens, the context only 64: shorten it'
+expect "a prompt longer than the context is an error with the limit" 1 err 'the prompt has [0-9]+ tokens, the context only 64: shorten it'
 
-# Folders that are no model it can run: each is named, and the engine goes on to the next.
+# Folders without a model that the engine can run.
 sizes='"hidden_size":16,"num_hidden_layers":1,"num_attention_heads":2,"num_key_value_heads":2,"intermediate_size":16,"vocab_size":32,"max_position_embeddings":64'
 for kind in starship gpt2 llama; do
     mkdir -p "$work/$kind"
@@ -84,23 +84,23 @@ cp -r "$work/llama" "$work/cut"
 printf '\377\0\0\0\0\0\0\0{"model.norm.weight":{"dtype"' >"$work/cut/model.safetensors"
 say "{\"op\":\"load\",\"model\":\"$work/starship\"}" "{\"op\":\"load\",\"model\":\"$work/gpt2\",\"weights\":\"synthetic:1\"}" \
     "{\"op\":\"load\",\"model\":\"$work/llama\"}" "{\"op\":\"load\",\"model\":\"$work/cut\"}" '{"op":"load","threads":1}'
-expect "engine names models it cannot run and weights that are missing or cut, and goes on" 0 \
+expect "the engine reports unsupported models and missing or truncated weights, and continues" 0 \
     out '"error":".*starship' out 'does not run .gpt2. models; it knows llama' \
     out '"error":"weights \(weights=synthetic:0 runs the model without them\): .*llama' \
     out '"error":"weights .*cut/model.safetensors' out '"name":"deepseek-ocr-small"'
 
-# A client that goes away: before its answer, while it is made, and by hand.
+# The client closes the pipe: before the reply, during a request, and during a command-line prompt.
 printf '{"op":"hello"}\n{"op":"hello"}\n' | { "$INFERPROF" engine 2>"$work/err"; echo $? >"$work/status"; } | true
-check "engine ends when nobody listens any more" test "$(cat "$work/status")" -le 1
+check "the engine exits without a signal when its client closes the pipe" test "$(cat "$work/status")" -le 1
 long='{"op":"infer","prompt":"x","max_new_tokens":4000,"ignore_eos":true}'
 printf '%s\n' '{"op":"load","threads":1}' "$long" "$long" | { "$INFERPROF" engine 2>"$work/err"; echo $? >"$work/status"; } | head -n 1 >"$work/out"
 status=$(cat "$work/status")
-expect "engine ends when its client disappears during a request" 1 out '^\{"op":"load"' err 'writing a reply: Broken pipe'
+expect "the engine ends when its client closes the pipe during a request" 1 out '^\{"op":"load"' err 'writing a reply: Broken pipe'
 { "$INFERPROF" engine --prompt x -n 4000 --threads 1 --ignore-eos --no-repeat-ngram 0 2>"$work/err"; echo $? >"$work/status"; } | head -c 1 >"$work/out"
 status=$(cat "$work/status")
-expect "engine by hand ends when its reader does" 1 err 'nobody waits for the answer any more: given up after [0-9]+ of 4000 tokens'
+expect "the engine stops generating when its reader closes the pipe" 1 err 'nobody waits for the answer any more: given up after [0-9]+ of 4000 tokens'
 
-# A tool that listens to NVTX sees the stages.
+# An NVTX tool gets the stages.
 cat >"$work/tool.c" <<'C'
 #include <stdint.h>
 #include <stdio.h>
@@ -120,22 +120,22 @@ C
 if ${CC:-cc} -shared -fPIC -o "$work/tool.so" "$work/tool.c" 2>"$work/err"; then
     run env NVTX_INJECTION64_PATH="$work/tool.so" "$INFERPROF" engine --prompt hello -n 2 --threads 1 --ignore-eos \
         --trace "$work/n.ipt" --detail modules
-    expect "engine tells an NVTX tool its stages and modules" 0 err '^nvtx push prefill$' err '^nvtx push layer.3.moe$' \
+    expect "the engine sends its stages and modules to an NVTX tool" 0 err '^nvtx push prefill$' err '^nvtx push layer.3.moe$' \
         err '^nvtx push decode$' err '^nvtx pop$'
 else
     not_ok "the fake NVTX tool compiles" "$(cat "$work/err")"
 fi
 
-# Shapes of operators on request only.
+# Operator shapes can be switched off.
 for shapes in true false; do
     printf '{"op":"load"}\n{"op":"infer","prompt":"hi","max_new_tokens":2,"detail":"operators","record_shapes":%s,"trace":"%s"}\n' \
         $shapes "$work/shapes-$shapes.ipt" | "$INFERPROF" engine >"$work/out" 2>"$work/err"
 done
 with=$("$INFERPROF" trace dump --kind range "$work/shapes-true.ipt" | grep -c 'detail="x\[')
 without=$("$INFERPROF" trace dump --kind range "$work/shapes-false.ipt" | grep -c 'detail="x\[')
-check "operators have shapes unless told otherwise" test "$with" -gt 0 -a "$without" -eq 0
+check "operators have shapes unless record_shapes is false" test "$with" -gt 0 -a "$without" -eq 0
 
-# A long answer does not make a text, and a row of the tables, a token.
+# Attention shapes grow with each token. Rounding them keeps the operator tables short.
 run "$INFERPROF" engine --prompt hello -n 60 --ignore-eos --trace "$work/long.ipt"
 shapes=$("$INFERPROF" trace dump --kind range "$work/long.ipt" | grep -o 'q\[1,256\]f32 kv\[[^ "]*' | sort -u | wc -l)
-check "keys of decoding steps are told by powers of two" test "$shapes" -ge 1 -a "$shapes" -le 2
+check "shapes of keys in decoding steps are rounded up to powers of two" test "$shapes" -ge 1 -a "$shapes" -le 2

@@ -1,12 +1,12 @@
 #!/bin/sh
-# inferprof export: the same totals in every format.
+# inferprof export: every format has the same totals.
 . tests/cli/lib.sh
 mkdir -p "$work/run/trace"
 "$PWD/$BUILD/tests/make_run" "$work/run/trace/a.ipt" 12 40
 
 for format in perfetto chrome csv sqlite; do
     run "$INFERPROF" export "$work/run" --format $format
-    expect "export as $format prints where it went" 0 out "^$work/run/trace\." err "records"
+    expect "export as $format prints the output path" 0 out "^$work/run/trace\." err "records"
 done
 check "all formats hold the same kernels" python3 - "$work/run" <<'END'
 import csv, json, sqlite3, subprocess, sys
@@ -22,7 +22,7 @@ ends = {e["id"] for e in events if e["ph"] == "f"}
 assert starts == ends and len(starts) == 520
 db = sqlite3.connect(run + "/trace.sqlite")
 assert db.execute("SELECT count(*), sum(end - start) FROM CUPTI_ACTIVITY_KIND_KERNEL").fetchone() == want
-# As scripts for Nsight Systems join: kernel to launch by process and correlation, launch to thread, names by id.
+# The joins that scripts for Nsight Systems use: kernel to launch by process and correlation, names by id.
 joined = db.execute("""SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN CUPTI_ACTIVITY_KIND_RUNTIME r
     ON r.correlationId = k.correlationId AND r.globalTid / 0x1000000 = k.globalPid / 0x1000000
     JOIN StringIds n ON n.id = k.demangledName WHERE k.start >= r.start""").fetchone()[0]
@@ -36,33 +36,33 @@ assert seen["count"] == {"stage": 4, "op": 520, "launch": 520, "kernel": 520, "c
 END
 
 run "$INFERPROF" export "$work/run" -f chrome --window decode:1ms..2ms -o "$work/w.json"
-expect "a window of time" 0
-check "holds that much" python3 -c '
+expect "--window with a time range succeeds" 0
+check "the time window holds the kernels of that time" python3 -c '
 import json, sys
 k = [e for e in json.load(open(sys.argv[1]))["traceEvents"] if e.get("cat") == "kernel"]
 assert 68 <= len(k) <= 74, len(k)' "$work/w.json"
 run "$INFERPROF" export "$work/run" -f csv --window prefill:0 -o "$work/prefill"
-expect "an occurrence" 0
-check "holds its kernels" test "$(wc -l <"$work/prefill/kernels.csv")" -eq 41
+expect "--window with an occurrence succeeds" 0
+check "the occurrence holds its kernels" test "$(wc -l <"$work/prefill/kernels.csv")" -eq 41
 run "$INFERPROF" export "$work/run" --window decod
-expect "a stage that is not there" 1 err "no stage 'decod' in the trace; there is 'decode'"
+expect "an unknown stage gets the known ones as a suggestion" 1 err "no stage 'decod' in the trace; there is 'decode'"
 run "$INFERPROF" export "$work/run" --window decode:5..1
-expect "a stretch that is none" 2 err "is not a stretch"
+expect "a reversed range is misuse" 2 err "is not a stretch"
 run "$INFERPROF" export "$work/run" --window decode:7
-expect "an occurrence that is not there" 1 err "occurs 1 time"
+expect "an occurrence above the count is an error" 1 err "occurs 1 time"
 run "$INFERPROF" export "$work/run" --format parquet
-expect "a format that is not there" 2 err "parquet"
+expect "an unknown format is misuse" 2 err "'parquet' is not one of perfetto.chrome.csv.sqlite"
 run "$INFERPROF" export "$work/run" -f sqlite -o "$work/no/such/x.sqlite"
-expect "a place that is not there" 1 err "x.sqlite"
+expect "an output path in a missing folder is an error" 1 err "no/such/x.sqlite: unable to open"
 
-# What went out comes in again with the same totals.
+# Importing an export gives the same totals.
 "$INFERPROF" report -q "$work/run" >/dev/null
 for format in sqlite chrome; do
     case $format in sqlite) file=trace.sqlite ;; *) file=trace.chrome.json ;; esac
     run "$INFERPROF" import -q "$work/run/$file" -o "$work/back-$format"
-    expect "$format comes in again" 0
+    expect "the $format export can be imported" 0
     "$INFERPROF" report -q "$work/back-$format" >/dev/null
-    check "$format: kernels, launches, busy time, stages and operators are the same" python3 - "$work/run" "$work/back-$format" <<'END'
+    check "$format export and import keep kernels, launches, busy time, stages and operators" python3 - "$work/run" "$work/back-$format" <<'END'
 import json, sys
 def totals(run):
     m = json.load(open(run + "/metrics.json"))
@@ -75,20 +75,20 @@ assert a == b, (a, b)
 END
 done
 
-# Everything that a trace can hold goes out as SQLite and comes in again.
+# SQLite keeps every kind of record through export and import.
 mkdir -p "$work/more/trace"
 "$PWD/$BUILD/tests/make_run" "$work/more/trace/a.ipt" 12 40 0 1
 run "$INFERPROF" export "$work/more" -f sqlite
-expect "counters, power, tokens and GEMM shapes go out" 0
+expect "counters, power, tokens and GEMM shapes are exported" 0
 run "$INFERPROF" import -q "$work/more/trace.sqlite" -o "$work/back-more"
-expect "and come in" 0
+expect "counters, power, tokens and GEMM shapes are imported" 0
 "$INFERPROF" export -q "$work/more" -f csv >/dev/null
 "$INFERPROF" export -q "$work/back-more" -f csv >/dev/null
 for f in power tokens gemms; do
-    for side in more back-more; do cut -d, -f 1,3- "$work/$side/trace.csv/$f.csv" >"$work/$side.$f"; done # a pid is given anew
-    check "$f are the same" cmp "$work/more.$f" "$work/back-more.$f"
+    for side in more back-more; do cut -d, -f 1,3- "$work/$side/trace.csv/$f.csv" >"$work/$side.$f"; done # column 2 is the process id, which import assigns again
+    check "SQLite export and import keep the $f" cmp "$work/more.$f" "$work/back-more.$f"
 done
-check "GPU_METRICS joins its names as in Nsight Systems, and gives the same samples back" python3 - "$work/more" "$work/back-more" <<'END'
+check "GPU_METRICS joins its names as in Nsight Systems and keeps the samples" python3 - "$work/more" "$work/back-more" <<'END'
 import csv, sqlite3, sys
 db = sqlite3.connect(sys.argv[1] + "/trace.sqlite")
 rows = db.execute("""SELECT names.metricName, count(*), avg(m.value), m.typeId & 0xFF FROM GPU_METRICS m JOIN TARGET_INFO_GPU_METRICS names
@@ -102,12 +102,12 @@ END
 mkfifo "$work/pipe"
 for format in chrome sqlite; do
     run "$INFERPROF" export "$work/run" --format $format -o "$work/pipe"
-    expect "export as $format does not take the place of a pipe" 1 err 'pipe: a device or pipe'
+    expect "export as $format does not replace a pipe" 1 err 'pipe: a device or pipe'
 done
-check "the pipe is still one" test -p "$work/pipe"
+check "the pipe is still a pipe" test -p "$work/pipe"
 
-# A disk that takes no more: no folder stays behind that holds nothing.
+# A full disk: no empty folder stays behind.
 "$BUILD/tests/make_trace" "$work/large.ipt" 64
 run sh -c 'trap "" XFSZ; ulimit -f 16; exec "$@"' sh "$INFERPROF" export -f csv -o "$work/tables" "$work/large.ipt"
-expect "tables that find no room are an error" 1 err 'tables/[a-z]*.csv: File too large'
-check "and leave no empty folder" test ! -e "$work/tables"
+expect "a full disk fails the CSV export and names the file" 1 err 'tables/[a-z]*.csv: File too large'
+check "a failed CSV export leaves no folder" test ! -e "$work/tables"

@@ -19,9 +19,9 @@ check() {
     if "$@" >"$work/check.out" 2>&1; then ok "$name"; else not_ok "$name" "$* failed: $(tail -n 5 "$work/check.out" | tr '\n' '~')"; fi
 }
 
-# lacks PATTERN FILE: FILE exists and no line of it matches the pattern (grep -E)
+# lacks PATTERN FILE: FILE is not empty, and no line of it matches the pattern (grep -E)
 lacks() {
-    [ -f "$2" ] || { echo "$2: no such file"; return 1; }
+    [ -s "$2" ] || { echo "$2: missing or empty"; return 1; }
     ! grep -nE -- "$1" "$2"
 }
 
