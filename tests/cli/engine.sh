@@ -56,7 +56,7 @@ run "$INFERPROF" engine --model x
 expect "--model without a prompt is misuse" 2 err 'without --prompt or --image the engine speaks its protocol'
 
 # Invalid UTF-8 and bad images.
-printf '{"op":"infer","prompt":"\377\376"}\n{"op":"hello"}\n' | "$INFERPROF" engine >"$work/out" 2>"$work/err"
+printf '{"op":"infer","prompt":"\377\376"}\n{"op":"hello"}\n' | limited "$INFERPROF" engine >"$work/out" 2>"$work/err"
 status=$?
 expect "the engine rejects a line that is not UTF-8 and continues" 0 out '"op":null,"error":"request' out '^\{"op":"hello"'
 head -c 2000 tests/data/engine/dsocr_page.png >"$work/cut.png"
@@ -90,13 +90,13 @@ expect "the engine reports unsupported models and missing or truncated weights, 
     out '"error":"weights .*cut/model.safetensors' out '"name":"deepseek-ocr-small"'
 
 # The client closes the pipe: before the reply, during a request, and during a command-line prompt.
-printf '{"op":"hello"}\n{"op":"hello"}\n' | { "$INFERPROF" engine 2>"$work/err"; echo $? >"$work/status"; } | true
+printf '{"op":"hello"}\n{"op":"hello"}\n' | { limited "$INFERPROF" engine 2>"$work/err"; echo $? >"$work/status"; } | true
 check "the engine exits without a signal when its client closes the pipe" test "$(cat "$work/status")" -le 1
 long='{"op":"infer","prompt":"x","max_new_tokens":4000,"ignore_eos":true}'
-printf '%s\n' '{"op":"load","threads":1}' "$long" "$long" | { "$INFERPROF" engine 2>"$work/err"; echo $? >"$work/status"; } | head -n 1 >"$work/out"
+printf '%s\n' '{"op":"load","threads":1}' "$long" "$long" | { limited "$INFERPROF" engine 2>"$work/err"; echo $? >"$work/status"; } | head -n 1 >"$work/out"
 status=$(cat "$work/status")
 expect "the engine ends when its client closes the pipe during a request" 1 out '^\{"op":"load"' err 'writing a reply: Broken pipe'
-{ "$INFERPROF" engine --prompt x -n 4000 --threads 1 --ignore-eos --no-repeat-ngram 0 2>"$work/err"; echo $? >"$work/status"; } | head -c 1 >"$work/out"
+{ limited "$INFERPROF" engine --prompt x -n 4000 --threads 1 --ignore-eos --no-repeat-ngram 0 2>"$work/err"; echo $? >"$work/status"; } | head -c 1 >"$work/out"
 status=$(cat "$work/status")
 expect "the engine stops generating when its reader closes the pipe" 1 err 'nobody waits for the answer any more: given up after [0-9]+ of 4000 tokens'
 
@@ -129,7 +129,7 @@ fi
 # Operator shapes can be switched off.
 for shapes in true false; do
     printf '{"op":"load"}\n{"op":"infer","prompt":"hi","max_new_tokens":2,"detail":"operators","record_shapes":%s,"trace":"%s"}\n' \
-        $shapes "$work/shapes-$shapes.ipt" | "$INFERPROF" engine >"$work/out" 2>"$work/err"
+        $shapes "$work/shapes-$shapes.ipt" | limited "$INFERPROF" engine >"$work/out" 2>"$work/err"
 done
 with=$("$INFERPROF" trace dump --kind range "$work/shapes-true.ipt" | grep -c 'detail="x\[')
 without=$("$INFERPROF" trace dump --kind range "$work/shapes-false.ipt" | grep -c 'detail="x\[')

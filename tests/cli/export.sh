@@ -85,7 +85,8 @@ expect "counters, power, tokens and GEMM shapes are imported" 0
 "$INFERPROF" export -q "$work/more" -f csv >/dev/null
 "$INFERPROF" export -q "$work/back-more" -f csv >/dev/null
 for f in power tokens gemms; do
-    for side in more back-more; do cut -d, -f 1,3- "$work/$side/trace.csv/$f.csv" >"$work/$side.$f"; done # column 2 is the process id, which import assigns again
+    # column 2: the process id, which import assigns again (in power.csv: the device)
+    for side in more back-more; do cut -d, -f 1,3- "$work/$side/trace.csv/$f.csv" >"$work/$side.$f"; done
     check "SQLite export and import keep the $f" cmp "$work/more.$f" "$work/back-more.$f"
 done
 check "GPU_METRICS joins its names as in Nsight Systems and keeps the samples" python3 - "$work/more" "$work/back-more" <<'END'

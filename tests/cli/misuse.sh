@@ -1,16 +1,16 @@
 #!/bin/sh
-# What is wrong with the words alone ends with status 2, before any work, and says what would be right.
+# Wrong arguments end with status 2 before any work, and the message says what is expected.
 . tests/cli/lib.sh
 model=tests/data/models/qwen3-8b.json
 huge=99999999999999999999
 
-# misuse PATTERN WORDS...: refused with 2 and nothing on stdout
+# misuse PATTERN ARGUMENTS...: status 2, the pattern on stderr, nothing on stdout
 misuse() {
     pattern=$1
     shift
     run "$INFERPROF" "$@"
     if [ -s "$work/out" ]; then
-        not_ok "misuse: $*" "something on standard output: $(head -n 1 "$work/out")"
+        not_ok "misuse: $*" "stdout is not empty: $(head -n 1 "$work/out")"
     else
         expect "misuse: $*" 2 err "$pattern"
     fi
@@ -56,7 +56,7 @@ misuse "unknown kind 'nope'; there are meta, " trace dump --kind nope x
 misuse "--limit: $huge is too large; at most 18446744073709551615" trace dump --limit $huge x
 misuse '--top: -1 is negative; expected 0 or more' stats --top -1 x
 
-# options that would change nothing
+# options that would have no effect
 misuse '--ncu-top and --ncu-stage choose kernels for --ncu' run --ncu-top 3 -- true
 misuse '--ncu-top and --ncu-stage choose kernels for --ncu' profile --ncu-stage decode
 misuse '--tool-limit is of --ncu and --nsys' run --tool-limit 3 -- true
@@ -74,11 +74,11 @@ misuse "of a timeline, 'inferprof stats --json' does" import --json $counters $t
 misuse "of a timeline, 'inferprof stats --top' does" import --top 3 $trace
 misuse "adds Nsight Compute's counters to a run, and no file holds any" import --into "$work" $trace
 misuse 'sums without times are printed, and make no run folder' import -o "$work/x" $sums
-check "and nothing was written" test ! -e "$work/x"
+check "a refused import writes nothing" test ! -e "$work/x"
 run "$INFERPROF" import --json --top 1 $counters
-expect "tables without times are printed as JSON" 0 out '"kernels": \['
+expect "import --json prints counters as JSON" 0 out '"kernels": \['
 
-# Every option of every command: known to --help means known to the parser, and a value that is missing is named.
+# Every option that --help lists, for every command: a missing value is misuse, and the message names the option.
 "$INFERPROF" --help | sed -n 's/^  \([a-z][a-z ]*[a-z]\)  .*/\1/p' >"$work/commands"
 bad=
 while read -r command; do
@@ -94,5 +94,5 @@ while read -r command; do
         [ $? -eq 2 ] && grep -q -- "--$option needs a value" "$work/err" || bad="$bad '$command --$option'"
     done <"$work/options"
 done <"$work/commands"
-check "sixteen commands are known" test "$(wc -l <"$work/commands")" -eq 16
-check "an option without its value, and an unknown one, are misuse in every command" test -z "$bad"
+check "--help lists sixteen commands" test "$(wc -l <"$work/commands")" -eq 16
+check "every command rejects unknown options and missing values" test -z "$bad"
