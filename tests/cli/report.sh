@@ -1,35 +1,34 @@
 #!/bin/sh
-# inferprof report: from traces to a folder that explains itself.
+# inferprof report: reads traces, writes a folder with the report.
 . tests/cli/lib.sh
 make_run=$PWD/$BUILD/tests/make_run
 mkdir -p "$work/run/trace"
 "$make_run" "$work/run/trace/gpu-1-4242.ipt" 12 40
 
 run "$INFERPROF" report "$work/run"
-expect "report tells the stages and what to change first" 0 out "^decode +6\.7" out "What to change first" out "launch-bound" err "wrote .*report.html"
+expect "report prints the stages and what to change first" 0 out "^decode +6\.7" out "What to change first" out "launch-bound" err "wrote .*report.html"
 for f in report.html report.md stakeholder_summary.md metrics.json findings.json stages.csv kernels.csv kernels.md operators.csv operators.md charts/stages.svg charts/kernels.svg charts/power.svg; do
     check "report writes $f" test -s "$work/run/$f"
 done
-check "the screen fits on one page" test "$(wc -l <"$work/out")" -le 45
-check "metrics.json is JSON with its version" python3 -c 'import json,sys; d=json.load(open(sys.argv[1])); assert d["schema"]=="inferprof-metrics" and d["schema_version"]==1; assert [s["name"] for s in d["stages"]][:2]==["prefill","decode"]; assert d["trace"]["kernels"]==520' "$work/run/metrics.json"
-check "kernel times add up to GPU busy time" python3 -c '
+check "report prints at most 45 lines" test "$(wc -l <"$work/out")" -le 45
+check "metrics.json has its version, the stages and the kernel count" python3 -c 'import json,sys; d=json.load(open(sys.argv[1])); assert d["schema"]=="inferprof-metrics" and d["schema_version"]==1; assert [s["name"] for s in d["stages"]][:2]==["prefill","decode"]; assert d["trace"]["kernels"]==520' "$work/run/metrics.json"
+check "kernel times add up to the GPU busy time" python3 -c '
 import csv, json, sys
 busy = json.load(open(sys.argv[1]))["trace"]["conservation"]["gpu_busy_ns"]
 rows = list(csv.DictReader(open(sys.argv[2])))
 assert abs(sum(float(r["owned_ns"]) for r in rows) - busy) < 1, busy
 assert abs(sum(float(r["share"]) for r in rows) - 1) < 1e-9' "$work/run/metrics.json" "$work/run/kernels.csv"
-check "charts are XML" python3 -c 'import sys, xml.dom.minidom; [xml.dom.minidom.parse(f) for f in sys.argv[1:]]' "$work"/run/charts/*.svg
-check "every Markdown table parses" python3 tests/tools/markdown_tables.py "$work"/run/*.md
-lacks() { ! grep -nE "$1" "$2"; }
-check "the page asks no server for anything" lacks '(src|href)="(https?:)?//|@import|url\(' "$work/run/report.html"
-check "no name of the trace can open a tag" lacks "<img src=x" "$work/run/report.html"
-check "or end a script" test "$(grep -oF "</script>" "$work/run/report.html" | wc -l)" -eq 3
+check "the charts are valid XML" python3 -c 'import sys, xml.dom.minidom; [xml.dom.minidom.parse(f) for f in sys.argv[1:]]' "$work"/run/charts/*.svg
+check "every Markdown table is valid" python3 tests/tools/markdown_tables.py "$work"/run/*.md
+check "the page loads nothing from a server" lacks '(src|href)="(https?:)?//|@import|url\(' "$work/run/report.html"
+check "a kernel name cannot open an HTML tag" lacks "<img src=x" "$work/run/report.html"
+check "a kernel name cannot end a script" test "$(grep -oF "</script>" "$work/run/report.html" | wc -l)" -eq 3
 
-check "the first line answers: how long, what holds it back, how much of it the GPU works" sh -c "sed -n 3p $work/run/report.md | grep -qE '^\*\*decode takes [0-9.,]+ ms\*\*.*: launch-bound, the GPU works [0-9.]+% of it'"
+check "the first line names the longest stage, its limit and the GPU's share" sh -c "sed -n 3p $work/run/report.md | grep -qE '^\*\*decode takes [0-9.,]+ ms\*\*.*: launch-bound, the GPU works [0-9.]+% of it'"
 run "$INFERPROF" report -q --slim "$work/run" -o "$work/slim"
 expect "report --slim succeeds" 0
-check "a slim page has the tables and no files inside" sh -c "grep -q 'data-what=\"kernels\"' $work/slim/report.html && ! grep -qE 'text/csv|Download' $work/slim/report.html"
-# ---- every analysis is in metrics.json and in the report
+check "a slim page has the tables but no embedded files" sh -c "grep -q 'data-what=\"kernels\"' $work/slim/report.html && ! grep -qE 'text/csv|Download' $work/slim/report.html"
+# ---- metrics.json and report.md hold every analysis
 check "metrics.json holds every analysis" python3 - "$work/run/metrics.json" <<'END'
 import json, sys
 m = json.load(open(sys.argv[1]))
@@ -58,33 +57,34 @@ for heading in Verdict Stages "From token to token" "Why the GPU waited" "The la
     "Power and clocks" Environment; do
     grep -q "^## $heading" "$work/run/report.md" || missing="$missing '$heading'"
 done
-check "report.md has a section for each" test -z "$missing"
-check "what a CUDA graph could remove is there with its share" grep -qE '^\| decode .* 5\.02 \(74\.7%\) \|$' "$work/run/report.md"
-check "without communication there is no such table" test "$(grep -c '^## Communication' "$work/run/report.md")" -eq 0
+check "report.md has a section per analysis" test -z "$missing"
+check "report.md shows the time that a CUDA graph could remove" grep -qE '^\| decode .* 5\.02 \(74\.7%\) \|$' "$work/run/report.md"
+check "without communication there is no communication table" lacks '^## Communication' "$work/run/report.md"
 run "$INFERPROF" import -q tests/data/kineto/hta_rank0_a100.json.gz -o "$work/nccl"
-check "with it, overlap is told by device" grep -qE '^\| [01] .*\| [0-9.]+ \| [0-9.]+% \| [0-9.]+ \| [0-9.]+% \|$' "$work/nccl/report.md"
+expect "import of a trace with NCCL kernels succeeds" 0
+check "the communication table shows the overlap per device" grep -qE '^\| [01] .*\| [0-9.]+ \| [0-9.]+% \| [0-9.]+ \| [0-9.]+% \|$' "$work/nccl/report.md"
 
 cp "$work/run/metrics.json" "$work/first.json"
 run "$INFERPROF" report -q "$work/run"
-expect "report of the same folder again" 0 out "launch-bound"
-check "says the same again" cmp "$work/first.json" "$work/run/metrics.json"
+expect "a second report succeeds" 0 out "launch-bound"
+check "a second report does not change metrics.json" cmp "$work/first.json" "$work/run/metrics.json"
 
 run "$INFERPROF" report "$work/run/trace/gpu-1-4242.ipt" -o "$work/elsewhere"
-expect "report of a file goes where it is told" 0 out "NVIDIA H200"
-check "and is there" test -s "$work/elsewhere/report.html"
+expect "--output sets the folder of the report" 0 out "NVIDIA H200"
+check "--output holds the same report" cmp "$work/run/kernels.csv" "$work/elsewhere/kernels.csv"
 
 run "$INFERPROF" report "$work/run" -o "$work/ruled" --stage "steps=dec*"
-expect "ranges become stages by rule" 0 out "^steps "
+expect "--stage makes stages of the ranges that match" 0 out "^steps "
 run "$INFERPROF" report "$work/run" --stage decode
-expect "a rule without a glob is misuse" 2 err "NAME=GLOB"
+expect "--stage without a pattern is misuse" 2 err "NAME=GLOB"
 run "$INFERPROF" report "$work/run" -o "$work/peaks" --peak-tflops 100 --peak-gbps 1000
-expect "peaks of the user are named as such" 0 out "100 TF/s, 1.00 TB/s \(given by the user\)"
+expect "peaks from options are marked as given by the user" 0 out "100 TF/s, 1.00 TB/s \(given by the user\)"
 
-# ---- a model beside the trace: 913 tokens read, 12 made, as the token records say
+# ---- a trace with a model: the token records have 913 tokens read and 12 made
 config=tests/data/models/llama-3.2-1b-instruct.json
 run "$INFERPROF" report "$work/run" -o "$work/model" --model "$config"
-expect "a model gives MFU, MBU, floor and distance" 0 out '^prefill .*x +[0-9.]+% +[0-9.]+% ' out '^decode .*x +[0-9.]+% +[0-9.]+% ' out 'roof'
-check "which are right by hand at the tokens of the trace" python3 - "$work/model/metrics.json" <<'END'
+expect "--model adds MFU, MBU, floor and distance" 0 out '^prefill .*x +[0-9.]+% +[0-9.]+% ' out '^decode .*x +[0-9.]+% +[0-9.]+% ' out 'roof'
+check "the model's numbers match a calculation by hand" python3 - "$work/model/metrics.json" <<'END'
 import json, sys
 run = json.load(open(sys.argv[1]))
 stages = {s["name"]: s for s in run["stages"]}
@@ -106,48 +106,48 @@ assert weights * 12 < d["bytes"] < weights * 12 * 1.05, (d["bytes"], weights * 1
 assert abs(d["mbu"] - d["bytes"] / (d["time_ms"] * 1e-3 * bandwidth)) < 1e-9
 END
 run "$INFERPROF" report "$work/run" -o "$work/other" --model tests/data/PROFILES.md
-expect "a model that is none" 1 err 'PROFILES.md'
+expect "--model with a file that is not JSON is an error" 1 err 'PROFILES.md: not JSON'
 run "$INFERPROF" report "$work/ruled" --model "$config"
-expect "a run that has no trace cannot be held against a model" 1 err 'no trace'
+expect "--model with a run without a trace is an error" 1 err 'no trace'
 
 run "$INFERPROF" report "$work/nowhere"
-expect "a run that is not there" 1 err "no such run folder"
+expect "a missing run is an error" 1 err "no such run folder"
 mkdir "$work/empty"
 run "$INFERPROF" report "$work/empty"
-expect "a folder without a run" 1 err "neither traces"
+expect "a folder without traces and metrics is an error" 1 err "neither traces"
 echo junk >"$work/junk.ipt"
 run "$INFERPROF" report "$work/junk.ipt"
-expect "a file that is no trace" 1 err "junk.ipt"
+expect "a file that is not a trace is an error" 1 err "junk.ipt: not an inferprof trace"
 echo '{"schema":"inferprof-metrics","schema_version":99}' >"$work/empty/metrics.json"
 run "$INFERPROF" report "$work/empty"
-expect "metrics of a newer program" 1 err "schema version 99"
+expect "metrics.json of a newer version is an error" 1 err "schema version 99"
 cp -r "$work/run" "$work/killed"
 echo "This run has not finished: it was killed." >"$work/killed/INCOMPLETE"
 run "$INFERPROF" report "$work/killed"
-expect "a run that was killed is reported, and called that" 0 out "^! This run has not finished: it was killed\."
+expect "the report of a killed run states that it was killed" 0 out "^! This run has not finished: it was killed\."
 run "$INFERPROF" report "$work/killed" "$work/killed"
-expect "a run named twice is one" 0 out "^decode "
+expect "a run named twice is reported once" 0 out "^decode "
 "$INFERPROF" report "$work/run/trace" -o "$work/once" >/dev/null 2>&1
 "$INFERPROF" report "$work/run/trace" "$work/run/trace" -o "$work/twice" >/dev/null 2>&1
-check "and its kernels are counted once" cmp "$work/once/kernels.csv" "$work/twice/kernels.csv"
+check "the kernels of a trace named twice are counted once" cmp "$work/once/kernels.csv" "$work/twice/kernels.csv"
 : >"$work/killed/trace/junk.ipt"
 run "$INFERPROF" report "$work/killed"
-expect "a trace that is none is told" 0 out "junk.ipt: not an inferprof trace"
-check "once" test "$(grep -c 'junk.ipt' "$work/out")" -eq 1
+expect "a file that is not a trace is listed as a problem" 0 out "junk.ipt: not an inferprof trace"
+check "the problem is listed once" test "$(grep -c 'junk.ipt' "$work/out")" -eq 1
 for f in "$work"/killed/trace/*.ipt; do : >"$f"; done
 run "$INFERPROF" report "$work/killed"
-expect "a run whose traces are gone is reported from what it kept" 0 out "^! The trace could not be read: "
+expect "a run with unreadable traces is reported from its metrics.json" 0 out "^! The trace could not be read: "
 echo '{' >"$work/killed/metrics.json"
 run "$INFERPROF" report "$work/killed"
-expect "metrics that cannot be read: what to do" 1 err "without that file the traces alone are reported.*metrics.json: line"
+expect "an unreadable metrics.json is an error that says what to do" 1 err "without that file the traces alone are reported.*metrics.json: line"
 
-# Half a trace, and a trace of nothing but its header: what is wrong is said once, and nothing takes 0 ms.
+# A truncated trace, and a trace with only a header.
 "$BUILD/tests/make_trace" "$work/whole.ipt" 8
 head -c 20000 "$work/whole.ipt" >"$work/half.ipt"
 head -c 32 "$work/whole.ipt" >"$work/header.ipt"
 run "$INFERPROF" report "$work/half.ipt"
-expect "half a trace is reported" 0 out 'half.ipt: damaged at byte [0-9]+ \(file ends inside a chunk\), [0-9]+ bytes in 1 place; what is sound'
-check "and the damage is told once" test "$(grep -c '^! half.ipt' "$work/out")" -eq 1
+expect "a truncated trace is reported with its damage" 0 out 'half.ipt: damaged at byte [0-9]+ \(file ends inside a chunk\), [0-9]+ bytes in 1 place; what is sound'
+check "the damage is listed once" test "$(grep -c '^! half.ipt' "$work/out")" -eq 1
 run "$INFERPROF" report "$work/header.ipt"
-expect "a trace of nothing is reported" 0 out 'header.ipt: the recorded program was killed, or still runs'
-check "and does not take 0 ms" sh -c "! grep -qE '(^| )0\.00' '$work/out'"
+expect "a trace with only a header is reported" 0 out 'header.ipt: the recorded program was killed, or still runs'
+check "a trace without records shows no time of 0 ms" lacks '(^| )0\.00' "$work/out"
