@@ -1,5 +1,5 @@
 #!/bin/sh
-# --ncu and --nsys against fake tools that behave and misbehave.
+# --ncu and --nsys with fake tools that succeed and fail.
 . tests/cli/lib.sh
 mock=$PWD/$BUILD/tests/mock
 app=$mock/mock_app
@@ -57,7 +57,7 @@ chmod +x tools/ncu tools/nsys
 export SEEN="$work"
 work_load="init push=prefill kernels=30 pop push=decode kernels=40 pop push=decode kernels=40 pop push=decode kernels=40 pop"
 
-# tool BEHAVIOUR OPTIONS...: one run under the fake tools
+# tool BEHAVIOUR OPTIONS...: one run with the fake tools
 tool() {
     how=$1
     shift
@@ -66,57 +66,59 @@ tool() {
     run env FAKE="$how" PATH="$work/tools:$PATH" "$INFERPROF" run "$@" -o r -- "$app" $work_load
 }
 tool good --ncu
-expect "Nsight Compute on the kernels with the most time" 0 err 'running it again under Nsight Compute: 3 kernels of decode'
-check "its figures stand beside ours in Markdown" grep -q 'ncu occupancy.*ncu L1 hit' r/kernels.md
-check "in the page" grep -q 'ncu occupancy' r/report.html
-check "in metrics.json: throughput, hit rates, stalls" sh -c 'grep -q "\"l2_hit_pct\": 77.5" r/metrics.json && grep -q long_scoreboard r/metrics.json'
-check "and its own file is kept" test -s r/ncu/1-decode.csv
-check "clocks are left alone" sh -c 'tr "\n" " " <ncu.args | grep -q -- "--clock-control none"'
-check "kernels by name" sh -c 'grep -q "^regex:^(.*rms_norm.*)\$\$" ncu.args'
-check "in the range of their stage" sh -c 'tr "\n" " " <ncu.args | grep -q -- "--nvtx --nvtx-include decode/"'
-check "the middle step: 40 launches are skipped, three are looked at" sh -c 'tr "\n" " " <ncu.args | grep -q -- "--launch-skip 40 --launch-count 3 "'
+expect "--ncu profiles the kernels with the most time" 0 err 'running it again under Nsight Compute: 3 kernels of decode'
+check "kernels.md shows the counters of ncu" grep -q 'ncu occupancy.*ncu L1 hit' r/kernels.md
+check "report.html shows the counters of ncu" grep -q 'ncu occupancy' r/report.html
+counters='[(k["ncu"]["sm_pct"], k["ncu"]["dram_pct"], k["ncu"]["l2_hit_pct"], k["ncu"]["stall"]) for k in d["kernels"] if "ncu" in k]'
+check "metrics.json holds throughput, hit rate and stall per kernel" \
+    json_is r/metrics.json "$counters[0], len($counters)" "((55.5, 33.25, 77.5, 'long_scoreboard'), 3)"
+check "the CSV of ncu is kept" test -s r/ncu/1-decode.csv
+check "ncu does not change the clocks" sh -c 'tr "\n" " " <ncu.args | grep -q -- "--clock-control none"'
+check "ncu selects the kernels by name" sh -c 'grep -q "^regex:^(.*rms_norm.*)\$\$" ncu.args'
+check "ncu is limited to the NVTX range of the stage" sh -c 'tr "\n" " " <ncu.args | grep -q -- "--nvtx --nvtx-include decode/"'
+check "ncu skips to the middle step and profiles three launches" sh -c 'tr "\n" " " <ncu.args | grep -q -- "--launch-skip 40 --launch-count 3 "'
 tool good --ncu --ncu-stage prefill --ncu-top 2
-expect "one stage alone, two kernels" 0 err '2 kernels of prefill'
-check "its range, nothing skipped" sh -c 'tr "\n" " " <ncu.args | grep -q -- "--nvtx-include prefill/ --nvtx-include inferprof:stage prefill/ --launch-skip 0 --launch-count 2 "'
+expect "--ncu-stage and --ncu-top select stage and number of kernels" 0 err '2 kernels of prefill'
+check "ncu skips nothing in a stage that occurs once" sh -c 'tr "\n" " " <ncu.args | grep -q -- "--nvtx-include prefill/ --nvtx-include inferprof:stage prefill/ --launch-skip 0 --launch-count 2 "'
 tool good --ncu --ncu-stage nowhere
-expect "a stage that is not there is said, and fails" 1 err "no kernel of a stage 'nowhere'"
+expect "an unknown --ncu-stage is an error" 1 err "no kernel of a stage 'nowhere'"
 tool part --ncu
-expect "a failed pass: said with its own words, and what was measured is shown" 0 \
+expect "a failing ncu is reported with its last error, and its results are kept" 0 \
     err 'ncu ended with exit status 1: ==ERROR== Failed to profile' err 'measured 1 of 3 kernels'
-check "what there is" grep -q '"l2_hit_pct": 77.5' r/metrics.json
+check "metrics.json holds the kernel that ncu measured" json_is r/metrics.json "$counters" "[(55.5, 33.25, 77.5, 'long_scoreboard')]"
 tool wrong --ncu
-expect "other kernels than asked for: no success" 1 err 'measured 1 launches, none of them of the kernels asked for'
-check "and not in the report" sh -c '! grep -q somebody r/metrics.json'
+expect "results for other kernels are an error" 1 err 'measured 1 launches, none of them of the kernels asked for'
+check "results for other kernels are not in metrics.json" lacks somebody r/metrics.json
 tool other_grid --ncu
-expect "the right name with another geometry is another kernel" 1 err 'none of them of the kernels asked for'
+expect "the same kernel name with another grid is another kernel" 1 err 'none of them of the kernels asked for'
 tool empty --ncu
-expect "nothing matched: no success, and why" 1 err 'measured nothing: no launch matched' err 'No kernels were profiled'
-check "the report says so too" grep -q 'measured nothing' r/report.md
+expect "an ncu that matches no launch is an error with the reason" 1 err 'measured nothing: no launch matched' err 'No kernels were profiled'
+check "the report states that ncu measured nothing" grep -q 'measured nothing' r/report.md
 tool refused --ncu
-expect "no permission: its own words" 1 err 'ERR_NVGPUCTRPERM'
+expect "a permission error of ncu is reported in its words" 1 err 'ERR_NVGPUCTRPERM'
 tool silent --ncu
-expect "a tool that writes nothing" 1 err 'measured nothing'
+expect "an ncu that writes nothing is an error" 1 err 'measured nothing'
 tool hang --ncu --tool-limit 1
-expect "a tool that hangs is ended; what it had is kept" 0 err 'was not done after 1 s and was ended' err 'measured 1 of 3'
-check "with its children" gone "$(cat child)"
+expect "an ncu that hangs is ended, and its results are kept" 0 err 'was not done after 1 s and was ended' err 'measured 1 of 3'
+check "the children of an ncu that hangs are ended" gone "$(cat child)"
 run env PATH="$work/nothing:/usr/bin:/bin" "$INFERPROF" run --ncu --nsys -o none -- "$app" init push=decode kernels=10 pop
-expect "tools that are not there: said, the run is kept, the status is 1" 1 err 'Nsight Compute \(ncu\) is neither' err 'Nsight Systems \(nsys\) is neither' err 'run folder: none'
-check "its report is whole" test -s none/report.html
+expect "missing tools are an error, and the run is kept" 1 err 'Nsight Compute \(ncu\) is neither' err 'Nsight Systems \(nsys\) is neither' err 'run folder: none'
+check "a run with missing tools has a report" test -s none/report.html
 tool good --nsys
-expect "Nsight Systems" 0 err 'running it again under Nsight Systems'
-check "its report is in the run folder" test -s r/nsys/report.nsys-rep
-check "for CUDA and NVTX" grep -q '^cuda,nvtx' nsys.args
+expect "--nsys runs the program under Nsight Systems" 0 err 'running it again under Nsight Systems'
+check "the run folder holds the report of nsys" test -s r/nsys/report.nsys-rep
+check "nsys records CUDA and NVTX" grep -q '^cuda,nvtx' nsys.args
 tool raw --nsys
-expect "raw data alone is no report" 1 err 'left no report, only its raw data'
+expect "an nsys that leaves only raw data is an error" 1 err 'left no report, only its raw data'
 tool broken --nsys
-expect "a failure that left a report" 0 err 'nsys ended with exit status 3: some error: it broke; its report is kept'
+expect "the report of a failing nsys is kept" 0 err 'nsys ended with exit status 3: some error: it broke; its report is kept'
 tool silent --nsys
-expect "nothing at all" 1 err 'Nsight Systems left no report'
+expect "an nsys that leaves nothing is an error" 1 err 'Nsight Systems left no report'
 rm -rf f
 run env FAKE=good PATH="$work/tools:$PATH" "$INFERPROF" run --ncu -o f -- "$app" init push=decode kernels=10 pop exit=3
-expect "a program that failed is not run again" 3 err 'not run again under Nsight'
+expect "a program that failed is not run again under ncu" 3 err 'not run again under Nsight'
 
-# ---- the same for an engine: it gets the requests of the representative run again
+# ---- the same for an engine, which gets the requests of the representative run again
 cat >engine.sh <<EOF
 #!/bin/sh
 "$app" init push=decode kernels=30 pop
@@ -136,12 +138,16 @@ engine() { # BEHAVIOUR OPTIONS...
         "engine.command=[$work/engine.sh, $fake, $work/state]" "$@"
 }
 engine good --ncu
-expect "Nsight Compute under profile" 0 err 'running it again under Nsight Compute: 3 kernels of decode'
-check "its figures are in the report" sh -c 'grep -q "\"l2_hit_pct\": 77.5" runs/e/metrics.json && grep -q "ncu occupancy" runs/e/report.md'
-check "what the engine was asked, from hello to bye" sh -c 'head -n 1 runs/e/engine_requests.jsonl | grep -q hello && tail -n 1 runs/e/engine_requests.jsonl | grep -q bye'
-check "the engine itself is what runs under it" grep -q 'engine.sh$' ncu.args
+expect "profile --ncu runs the engine under ncu" 0 err 'running it again under Nsight Compute: 3 kernels of decode'
+check "metrics.json of the engine's run holds the counters" json_is runs/e/metrics.json "$counters[0]" "(55.5, 33.25, 77.5, 'long_scoreboard')"
+check "report.md of the engine's run shows the counters" grep -q "ncu occupancy" runs/e/report.md
+check "engine_requests.jsonl holds the requests from hello to bye" python3 -c '
+import json
+ops = [json.loads(line)["op"] for line in open("runs/e/engine_requests.jsonl")]
+assert ops[0] == "hello" and "infer" in ops and ops[-1] == "bye", ops'
+check "ncu starts the engine itself" grep -q 'engine.sh$' ncu.args
 engine empty --ncu
-expect "nothing matched: no success" 1 err 'measured nothing'
-check "and the report says so" grep -q 'measured nothing' runs/e/report.md
+expect "profile --ncu fails when no launch matches" 1 err 'measured nothing'
+check "the report of the engine's run states that ncu measured nothing" grep -q 'measured nothing' runs/e/report.md
 engine good --ncu device=cpu
-expect "on the CPU there is nothing to look at" 1 err 'look at a GPU'
+expect "profile --ncu on the CPU is an error" 1 err 'look at a GPU'
