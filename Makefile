@@ -1,4 +1,4 @@
-# inferprof. `make` builds, `make demo` shows it at work, `make test` proves it; each sets up what it needs.
+# inferprof. `make` builds, `make demo` runs an example, `make test` runs the tests; each installs the packages it needs.
 #   make SAN=1 ...        address and undefined-behaviour sanitizers      make CC=clang ...   the other compiler
 #   make WERROR=1 ...     warnings are errors (as in CI)                  make V=1 ...        show the commands
 VERSION := 0.1.0
@@ -14,12 +14,12 @@ say = @printf '  %-5s %s\n' $(1) $(2)
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-# Each variant has objects of its own, so that switching back and forth rebuilds nothing.
+# Each variant has its own object folder, so that switching between variants rebuilds nothing.
 variant := $(if $(findstring clang,$(CC)),-clang)$(if $(filter 1,$(SAN)),-san)$(if $(filter 1,$(STATIC)),-static)
 B := build$(if $(variant),/$(patsubst -%,%,$(variant)))
 
-# Nothing needs CUDA to build: where its headers are, the collector's own declarations are checked against them
-# (src/collect/abi_check.c). The libraries are only ever found at run time.
+# The build does not need CUDA. If its headers are installed, the collector's own declarations are checked against them
+# (src/collect/abi_check.c). The CUDA libraries are loaded at run time.
 CUDA_HOME ?= /usr/local/cuda
 CUDA_INC := $(firstword $(foreach d,$(CUDA_HOME)/include $(CUDA_HOME)/extras/CUPTI/include,$(if $(wildcard $(d)/cupti.h),$(d))))
 
@@ -34,8 +34,8 @@ SAN_LD := -fsanitize=address,undefined
 endif
 
 , := ,
-# Libraries of the command-line program. STATIC=1 takes them from .a files (make dist).
-# libsupc++ only ever as an archive: its demangler that cannot run out of memory is not in the shared library.
+# Libraries of the command-line program. STATIC=1 links them from .a files (make dist).
+# libsupc++ is always linked as an archive: the shared library does not export its demangler that does not allocate memory.
 LIB_NAMES := :libsupc++.a sqlite3 png jpeg pcre2-8 yaml zstd z jansson
 LIBS := $(if $(filter 1,$(STATIC)),-Wl$(,)-Bstatic) $(addprefix -l,$(LIB_NAMES)) \
         $(if $(filter 1,$(STATIC)),-Wl$(,)-Bdynamic) -lm -lpthread -ldl
@@ -43,16 +43,16 @@ RUNPATH := $(if $(filter 1,$(STATIC)),-Wl$(,)-rpath$(,)'$$ORIGIN/../lib/inferpro
 
 cli_src := $(filter-out src/collect/% src/counters/% src/main.c,$(wildcard src/*/*.c src/*/*/*.c))
 cli_obj := $(cli_src:src/%.c=$(B)/obj/%.o) $(B)/obj/gen/embed.o
-# What the injected library may link: itself, and of base/ and trace/ only what neither exits nor prints.
+# The injected library links only its own files and those of base/ and trace/ that neither exit nor print.
 collect_src := $(wildcard src/collect/*.c) src/base/err.c src/base/clock.c src/base/crc32.c \
                $(filter-out src/trace/reader%,$(wildcard src/trace/*.c))
 collect_obj := $(collect_src:src/%.c=$(B)/pic/%.o)
-# The code a launch runs through: its thread's variables without a call where the compiler knows how. No vector registers there: C
-# libraries before 2.40 may spoil them when such a variable is met for the first time.
+# The code that runs per launch accesses thread-local variables without a call (TLS descriptors) if the compiler supports it.
+# It must not use vector registers: glibc before 2.40 may overwrite them at the first access to such a variable.
 $(B)/pic/collect/callbacks.o $(B)/pic/collect/thread.o: \
   TLS = $(shell f='-mtls-dialect=gnu2 -mgeneral-regs-only'; $(CC) $$f -x c -c /dev/null -o /dev/null 2>/dev/null && echo $$f)
 
-# The counter sampler, a process of its own: like the collector, libc alone.
+# The counter sampler, a separate process. Like the collector it links only libc.
 counters_src := $(wildcard src/counters/*.c) $(filter-out src/collect/%,$(collect_src))
 counters_obj := $(counters_src:src/%.c=$(B)/pic/%.o)
 
@@ -67,12 +67,12 @@ $(B)/inferprof-counters: $(counters_obj)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(SAN_LD) $(LDFLAGS) -o $@ $^ -Wl,-Bstatic -lzstd -Wl,-Bdynamic -lm -lpthread -ldl
 
-# The archive is made anew: a file removed from src/ must not live on in it.
+# The archive is created from scratch, so that it has no objects of files removed from src/.
 $(B)/libinferprof.a: $(cli_obj)
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $^
 
-# libc alone: zstd comes in as an archive, and no symbol but the injection entry points leaves.
+# Links only libc: zstd is linked as an archive. Only the injection entry points are exported.
 $(B)/libinferprof-collector.so: $(collect_obj)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(SAN_LD) $(LDFLAGS) -shared -o $@ $^ -Wl,-Bstatic -lzstd -Wl,-Bdynamic -lpthread -ldl \
@@ -87,7 +87,7 @@ $(B)/pic/%.o: src/%.c | $(B)/deps-build
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -fPIC -fvisibility=hidden $(TLS) -MMD -MP -c -o $@ $<
 
-# The engine's inner loops: one source, compiled for each instruction set; kernels.c picks at run time.
+# The engine's inner loops: one source, compiled per instruction set; kernels.c selects one at run time.
 kernel_flags := -O3 -ffp-contract=fast -fno-math-errno
 $(B)/obj/engine/kernels_portable.o: ALL_CFLAGS += $(kernel_flags)
 ifeq ($(shell uname -m),x86_64)
@@ -97,7 +97,7 @@ endif
 
 $(B)/pic/collect/output.o: CPPFLAGS += -DINFERPROF_VERSION='"$(VERSION)"'
 
-# Rewritten only when it says something new, so that a rebuild does not follow every commit of a document.
+# Rewritten only when the content changes, so that a commit that changes no code does not cause a rebuild.
 $(B)/obj/cmd/build_info.o: $(B)/gen/version.h
 $(B)/gen/version.h: FORCE
 	@mkdir -p $(@D)
@@ -105,7 +105,7 @@ $(B)/gen/version.h: FORCE
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 .PHONY: FORCE
 
-# Files that travel inside the program; the list is renewed when one comes or goes, the object when one changes.
+# Files embedded in the program. The list is rewritten when a file is added or removed, the object when one changes.
 embed_files := $(shell find web conf samples -type f 2>/dev/null | LC_ALL=C sort)
 $(B)/gen/embed.c: FORCE
 	@mkdir -p $(@D)
@@ -116,16 +116,16 @@ $(B)/obj/gen/embed.o: $(B)/gen/embed.c $(embed_files) src/base/embed.h | $(B)/de
 	$(call say,EMBED,"web conf samples")
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -c -o $@ $<
 
-# Packages: a stamp a set, renewed when the list changes.
+# Packages: one stamp per set, renewed when the list changes.
 $(B)/deps-%: scripts/deps.sh
 	@mkdir -p $(@D)
 	@sh scripts/deps.sh $*
 	@touch $@
-$(B)/deps-test: | $(B)/deps-build # one at a time: packages are installed under a lock
+$(B)/deps-test: | $(B)/deps-build # in sequence: dpkg holds a lock while it installs
 deps:
 	@sh scripts/deps.sh build test lint fuzz
 
-# ---- tests: a binary a folder of tests/unit, and the scripts of tests/cli
+# ---- tests: one binary per folder of tests/unit, and the scripts of tests/cli
 unit_names := $(notdir $(patsubst %/,%,$(wildcard tests/unit/*/)))
 unit_bins := $(unit_names:%=$(B)/tests/unit-%)
 test_programs := $(patsubst tests/programs/%.c,$(B)/tests/%,$(wildcard tests/programs/*.c))
@@ -143,7 +143,7 @@ $(B)/tests/%: $(B)/tests/obj/programs/%.o $(B)/libinferprof.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(SAN_LD) $(LDFLAGS) -o $@ $^ -Wl,--as-needed $(LIBS)
 .SECONDARY:
-# ---- NVIDIA's libraries without a GPU, and a program that uses them (tests/mock)
+# ---- mocks of NVIDIA's libraries, and a program that uses them (tests/mock)
 M := $(B)/tests/mock
 mock_bins := $(M)/libcupti.so.13 $(M)/libcuda.so.1 $(M)/libnvidia-ml.so.1 $(M)/mock_app
 mock_cc = $(CC) $(CPPFLAGS) -Itests $(ALL_CFLAGS) -fvisibility=hidden $(SAN_LD) $(LDFLAGS)
@@ -166,7 +166,7 @@ test-build: all $(unit_bins) $(test_programs) $(mock_bins)
 test: test-build
 	@BUILD='$(B)' sh tests/run.sh $(TESTS)
 
-# ---- benchmarks: ratios in one run, never asserted
+# ---- benchmarks: they print numbers and never fail on them
 bench_bins := $(patsubst tests/bench/%.c,$(B)/bench/%,$(wildcard tests/bench/*.c))
 $(B)/bench/obj/%.o: tests/bench/%.c | $(B)/deps-build
 	@mkdir -p $(@D)
@@ -178,7 +178,7 @@ $(B)/bench/%: $(B)/bench/obj/%.o $(B)/libinferprof.a
 bench: all $(bench_bins) $(M)/libcupti.so.13
 	@for b in $(bench_bins); do echo "== $$(basename $$b)"; $$b || exit 1; done
 
-# ---- fuzzing: every tests/fuzz/fuzz_NAME.c with its corpus, FUZZ_SECONDS each (libFuzzer, clang)
+# ---- fuzzing: each tests/fuzz/fuzz_NAME.c runs on its corpus for FUZZ_SECONDS (libFuzzer, clang)
 FUZZ_SECONDS ?= 30
 fuzz:
 	@sh scripts/deps.sh fuzz
@@ -192,7 +192,7 @@ $(B)/fuzz/%: tests/fuzz/%.c $(B)/libinferprof.a
 fuzz-run: $(fuzz_bins)
 	@BUILD='$(B)' FUZZ_SECONDS='$(FUZZ_SECONDS)' sh scripts/fuzz.sh $(notdir $(fuzz_bins))
 
-# ---- the rest
+# ---- lint, install, packaging
 c_files := $(wildcard src/*.c src/*/*.[ch] src/*/*/*.[ch] tests/*.[ch] tests/*/*.[ch] tests/*/*/*.[ch])
 sh_files := $(wildcard scripts/*.sh tests/*.sh tests/*/*.sh .ci/run)
 lint:

@@ -1,5 +1,5 @@
 #!/bin/sh
-# `inferprof profile` and nothing else: the embedded model on this CPU with the pages inside the program. The report's
-# folder is the last line printed. Input: BUILD.
+# Runs `inferprof profile` without arguments: the embedded model on the CPU with the embedded sample pages. The last line
+# printed is the run folder. Environment: BUILD.
 set -eu
 exec "$BUILD/inferprof" profile

@@ -1,7 +1,6 @@
 #!/bin/sh
-# deps.sh SET...: makes sure the Debian/Ubuntu packages of the sets are there, installing what is missing
-# (with sudo when not root; where neither works, prints the exact command and stops).
-# INFERPROF_NO_DEPS=1 skips the check, for machines whose packages come from elsewhere.
+# deps.sh SET...: installs the missing Debian/Ubuntu packages of the sets. Uses sudo when not root. Without root and sudo,
+# prints the command to run and fails. INFERPROF_NO_DEPS=1 skips the check, for systems with other package managers.
 set -eu
 [ "${INFERPROF_NO_DEPS:-0}" = 1 ] && exit 0
 
@@ -16,7 +15,7 @@ packages() {
     esac
 }
 
-# libFuzzer and the sanitizers of clang: their package carries clang's version in its name.
+# The package with libFuzzer and the sanitizers has clang's version in its name.
 fuzz_runtime() {
     v=$(apt-cache depends clang 2>/dev/null | sed -n 's/.*Depends: clang-\([0-9]*\)$/\1/p' | head -n 1)
     echo "libclang-rt-${v:-14}-dev"
@@ -44,10 +43,10 @@ if [ "$(id -u)" != 0 ]; then
     fi
 fi
 export DEBIAN_FRONTEND=noninteractive
-wait='-o DPkg::Lock::Timeout=300' # somebody else may be installing
+wait='-o DPkg::Lock::Timeout=300' # another process may hold the dpkg lock
 # shellcheck disable=SC2086
 { $root apt-get $wait install -y -qq $missing >/dev/null 2>&1 ||
   { $root apt-get $wait update -qq && $root apt-get $wait install -y -qq $missing >/dev/null; }; } || {
-    echo "that failed. Try by hand: $root apt-get update && $root apt-get install -y$missing" >&2
+    echo "installing packages failed. Run by hand: $root apt-get update && $root apt-get install -y$missing" >&2
     exit 1
 }

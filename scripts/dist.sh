@@ -1,6 +1,6 @@
 #!/bin/sh
-# Packs a folder that runs where nothing can be installed: libraries linked in as archives, what could not be
-# ships beside the binary, found by a relative run path. Input: BUILD (a STATIC=1 build), VERSION.
+# Packs a tarball that runs without installing packages: libraries are linked as archives, and the remaining shared
+# libraries are in the tarball, found by a relative run path. Environment: BUILD (a STATIC=1 build), VERSION.
 set -eu
 name=inferprof-$VERSION-linux-x86_64
 out=build/dist
@@ -8,7 +8,7 @@ rm -rf "${out:?}/$name"
 mkdir -p "$out/$name/bin" "$out/$name/lib/inferprof" "$out/$name/share/doc/inferprof"
 make -s --no-print-directory STATIC=1 install PREFIX=/ DESTDIR="$PWD/$out/$name" >/dev/null
 cp -r README.md LICENSE CHANGELOG.md docs "$out/$name/share/doc/inferprof/"
-# What is not glibc's and not in the binary travels along.
+# Shared libraries other than glibc's are copied into the tarball.
 ldd "$out/$name/bin/inferprof" | awk '$3 ~ /^\// {print $3}' | while read -r lib; do
     case $(basename "$lib") in
     libc.so.* | libm.so.* | libdl.so.* | libpthread.so.* | librt.so.* | ld-linux*) ;;

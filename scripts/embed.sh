@@ -1,6 +1,6 @@
 #!/bin/sh
-# embed.sh FILE...: prints C source that carries the files inside the program (src/base/embed.h).
-# The assembler reads the bytes, so that a large file costs no compile time.
+# embed.sh FILE...: prints C source that embeds the files in the program (src/base/embed.h).
+# The assembler includes the bytes (.incbin), so that large files do not slow down the compiler.
 set -eu
 cat <<'END'
 #include "base/embed.h"
@@ -13,7 +13,7 @@ cat <<'END'
 END
 n=0
 for f in "$@"; do
-    case $f in *[!A-Za-z0-9_./-]*) echo "embed.sh: $f: letters, digits, _ . - only, please" >&2; exit 1 ;; esac
+    case $f in *[!A-Za-z0-9_./-]*) echo "embed.sh: $f: a file name may only have letters, digits, _ . and -" >&2; exit 1 ;; esac
     echo "EMBED($n, \"$f\")"
     n=$((n + 1))
 done

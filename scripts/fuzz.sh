@@ -1,7 +1,7 @@
 #!/bin/sh
-# fuzz.sh TARGET...: each for FUZZ_SECONDS on its seeds (tests/fuzz/corpus/NAME) and on what earlier runs found
-# (tests/fuzz/corpus/NAME.tar.gz). New inputs that reach new code are kept under build/; a finding stops with status 1 and
-# leaves its input in build/fuzz-findings/.
+# fuzz.sh TARGET...: runs each target for FUZZ_SECONDS on its seeds (tests/fuzz/corpus/NAME) and on the inputs that earlier
+# runs found (tests/fuzz/corpus/NAME.tar.gz). New inputs that reach new code are kept under build/. A crash ends the target,
+# its input is kept in build/fuzz-findings/, and the script exits with 1.
 set -u
 BUILD=${BUILD:-build}
 seconds=${FUZZ_SECONDS:-30}

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Layout, static checks, the direction of includes, shell scripts. Input: C_FILES, SH_FILES.
+# Runs clang-format, cppcheck, the include check and shellcheck. Environment: C_FILES, SH_FILES.
 set -eu
 fail=0
 # shellcheck disable=SC2086

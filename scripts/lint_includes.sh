@@ -1,5 +1,5 @@
 #!/bin/sh
-# The direction of includes: a folder of src/ may use those in its row and no others (docs/architecture.md).
+# Checks the direction of includes: a folder of src/ may only include from the folders in its row (docs/architecture.md).
 set -eu
 root=${1:-src}
 allowed() {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Draws the pages in samples/ that `inferprof profile` reads when it is given no inputs.
+"""Draws the pages in samples/, the default inputs of `inferprof profile`.
 
-    python3 scripts/make_samples.py          needs Pillow; the pages in the tree were made by it
+    python3 scripts/make_samples.py          needs Pillow
 """
 import math
 import os

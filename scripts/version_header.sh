@@ -1,5 +1,5 @@
 #!/bin/sh
-# Prints gen/version.h: what `inferprof --version` says of this build. Input: VERSION, CUDA_INC.
+# Prints gen/version.h, the build information of `inferprof --version`. Environment: VERSION, CUDA_INC.
 set -eu
 commit=$(git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 if [ "$commit" != unknown ] && ! git diff --quiet HEAD -- src Makefile 2>/dev/null; then commit="$commit-dirty"; fi

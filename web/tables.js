@@ -1,5 +1,5 @@
-// Tables: sort by a click on the head, filter as you type, the first 25 rows until asked for more.
-// Without scripts the tables are whole and plain; everything here only adds.
+// Tables: a click on a column header sorts, typing filters, and only the first 25 rows are shown at first.
+// Without scripts the page shows the complete, plain tables.
 (function () {
   'use strict';
 
@@ -10,7 +10,7 @@
     return v === '' ? NaN : Number(v);
   }
 
-  // Unknown (NaN) goes last in both directions.
+  // Unknown values (NaN) come last in both directions.
   function compare(a, b, sign) {
     if (typeof a === 'number' && typeof b === 'number') {
       if (Number.isNaN(a)) return Number.isNaN(b) ? 0 : 1;

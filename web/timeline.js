@@ -1,7 +1,7 @@
-// The timeline: one canvas, stages on top, operators, streams and counters below on the same clock.
-// Data: <script type="application/json" id="timeline-data">; times are ns from the window's start, starts are
-// stored as differences. Slices narrower than a pixel are merged, so a frame costs at most one rectangle a pixel
-// and row, however many slices there are.
+// The timeline: one canvas with stages on top, then operators, streams and counters on the same time axis.
+// Data: <script type="application/json" id="timeline-data">. Times are ns from the start of the window; each start is
+// stored as the difference to the previous one. Slices narrower than a pixel are merged, so a frame draws at most one
+// rectangle per pixel and row.
 (function () {
   'use strict';
   const box = document.getElementById('timeline-box');
@@ -23,7 +23,7 @@
   search.placeholder = 'Find in the timeline';
   search.setAttribute('aria-label', search.placeholder);
 
-  // ---- data: each track becomes rows of slices that do not overlap, sorted by start
+  // ---- data: each track becomes rows of slices, sorted by start, that do not overlap
   function buildRows(track) {
     const rows = [];
     let t = 0;
@@ -202,7 +202,7 @@
   }
   const redraw = () => { if (!frame) frame = requestAnimationFrame(draw); };
 
-  // ---- moving about
+  // ---- zooming and panning
   function setView(from, to) {
     const size = Math.min(span, Math.max(20, to - from));
     from = Math.min(Math.max(0, from), span - size);
@@ -283,7 +283,7 @@
     const s = hit.row.s[hit.i], d = Math.max(20, hit.row.e[hit.i] - s);
     setView(s - d * 0.1, s + d * 1.1);
   });
-  // The wheel scrolls the page unless Ctrl (or a pinch) says zoom; sideways it moves along.
+  // The wheel scrolls the page. With Ctrl (or a pinch) it zooms, horizontally it pans.
   canvas.addEventListener('wheel', (e) => {
     if (e.ctrlKey || e.metaKey) zoom(Math.exp(Math.max(-60, Math.min(60, e.deltaY)) * 0.012), timeAt(e.offsetX));
     else if (Math.abs(e.deltaX) > Math.abs(e.deltaY)) pan(e.deltaX / canvas.clientWidth);
@@ -303,7 +303,7 @@
     redraw();
   });
 
-  // ---- the box
+  // ---- controls
   const tools = document.createElement('div');
   tools.className = 'tools';
   const button = (text, label, act) => {

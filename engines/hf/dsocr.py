@@ -1,8 +1,8 @@
 """A DeepSeek-OCR-class model: SAM ViT-B, CLIP-L, projector and a mixture-of-experts decoder, built from config.json.
 
-The structure, shapes and weight names are the published ones, so that a speed study with random weights runs the real
-pipeline. The experts run one after the other, as in the eager code people use. Not a replacement for the vendor's
-code when answers matter: with a real checkpoint, use trust_remote_code.
+Structure, shapes and weight names are the published ones, so that a measurement with random weights runs the real
+pipeline. The experts run one after the other, as in the vendor's eager code. For correct answers with a real checkpoint,
+use the vendor's code (trust_remote_code).
 """
 import math
 
@@ -25,7 +25,7 @@ class SamAttention(nn.Module):
         self.rel_pos_h = nn.Parameter(torch.zeros(2 * side - 1, dim // heads))
         self.rel_pos_w = nn.Parameter(torch.zeros(2 * side - 1, dim // heads))
 
-    def table(self, rel, side):  # [side, side, head_dim], resampled when the grid is another
+    def table(self, rel, side):  # [side, side, head_dim], resampled if the grid has a different size
         want = 2 * side - 1
         if rel.shape[0] != want:
             rel = F.interpolate(rel.float().t()[None], size=want, mode="linear")[0].t().to(rel.dtype)
@@ -180,7 +180,7 @@ class Moe(nn.Module):
         flat = x.reshape(-1, x.shape[-1])
         weights, chosen = torch.topk(self.gate(flat).softmax(-1, dtype=torch.float32), self.k, dim=-1)
         order = chosen.reshape(-1).argsort()
-        counts = chosen.reshape(-1).bincount(minlength=len(self.experts)).tolist()  # a host sync, as eager code has
+        counts = chosen.reshape(-1).bincount(minlength=len(self.experts)).tolist()  # a host sync, as in the eager code
         rows = flat[order // self.k]
         outs, at = [], 0
         for expert, n in zip(self.experts, counts):
@@ -292,7 +292,7 @@ class DsocrForCausalLM(PreTrainedModel, GenerationMixin):
 
 
 def config_from_json(raw):
-    """The released config.json, at top level or under language_config."""
+    """Reads the released config.json: text fields at the top level or under language_config."""
     text = {**raw, **raw.get("language_config", {})}
     width = raw.get("vision_config", {}).get("width", {})
     sam, clip = width.get("sam_vit_b", {}), width.get("clip-l-14-224", {})
@@ -309,7 +309,7 @@ def config_from_json(raw):
                        tie_word_embeddings=False)
 
 
-# ---- pages to views: fit-and-pad 1024, tiles of 640
+# ---- pages to views: a padded view of 1024 x 1024, and tiles of 640 x 640
 
 MODES = {"tiny": (512, 512, False), "small": (640, 640, False), "base": (1024, 1024, False), "large": (1280, 1280, False),
          "gundam": (1024, 640, True)}
@@ -332,7 +332,7 @@ def tensor_of(image, device, dtype):
 
 
 def views_of(path, mode, max_tiles, device, dtype):
-    """(global view [1,3,S,S], tiles [n,3,640,640] or None, (w, h))."""
+    """Returns (global view [1,3,S,S], tiles [n,3,640,640] or None, grid (w, h))."""
     from PIL import Image, ImageOps
     base, size, crop = MODES[mode]
     with Image.open(path) as opened:
@@ -351,7 +351,7 @@ def views_of(path, mode, max_tiles, device, dtype):
 
 
 def rows_of(view, tiles, grid):
-    """How many sequence positions these views take."""
+    """The number of sequence positions of these views."""
     n = view.shape[-1] // 64
     w, h = grid
     return n * (n + 1) + 1 + (10 * h * (10 * w + 1) if tiles is not None else 0)

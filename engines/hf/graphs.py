@@ -1,8 +1,8 @@
-"""Decode steps as a CUDA graph: recorded once, then replayed with one launch a token.
+"""Decode steps as a CUDA graph: recorded once, then replayed with one launch per token.
 
-`StepGraph` stands in for a model's forward. A step is a call with one new token a sequence; its tensors are copied to
-fixed places and the recorded work runs on those. Anything else (prefill, the first steps of a new shape) runs as ever.
-The KV cache must stay where it was recorded, so `generate` is handed one of ours, of fixed size, request after request.
+`StepGraph` replaces a model's forward. A step is a call with one new token per sequence. Its input tensors are copied to
+fixed buffers, and the recorded graph runs on those. Other calls (prefill, the first steps of a new shape) run normally.
+The KV cache must keep its address, so all requests pass the same fixed-size cache to `generate`.
 """
 import functools
 import inspect
@@ -11,11 +11,11 @@ import torch
 import transformers
 from torch.utils import _pytree as pytree
 
-WARM_STEPS = 2  # run as ever before one is recorded: libraries load and choose their kernels in them
+WARM_STEPS = 2  # normal steps before one is recorded: libraries load and choose their kernels in them
 
 
 class FixedCache:
-    """A static KV cache that lives as long as the model, and grows when a request needs more."""
+    """A static KV cache that is kept as long as the model, and replaced by a larger one when a request needs it."""
 
     def __init__(self, model, batch):
         self.model, self.batch = model, batch
@@ -28,7 +28,7 @@ class FixedCache:
         text = self.model.config.get_text_config(decoder=True)
         where = next(self.model.parameters())
         ask = {"config": text, "max_batch_size": self.batch, "max_cache_len": length, "device": where.device, "dtype": where.dtype}
-        known = inspect.signature(transformers.StaticCache.__init__).parameters  # newer ones find out the rest by themselves
+        known = inspect.signature(transformers.StaticCache.__init__).parameters  # newer versions have fewer arguments
         self.cache, self.length = transformers.StaticCache(**{k: v for k, v in ask.items() if k in known}), length
         return self.cache
 
@@ -65,21 +65,21 @@ class StepGraph:
         self.inputs = [x.clone() if torch.is_tensor(x) else x for x in leaves]
         step = functools.partial(self.forward, **pytree.tree_unflatten(self.inputs, spec), past_key_values=cache)
         if not self.cuda:
-            self.graph = Again(self, step)
+            self.graph = EagerReplay(self, step)
             return
         graph = torch.cuda.CUDAGraph()
         try:
             with torch.cuda.graph(graph):
                 self.output = step()
         except RuntimeError as e:
-            raise ValueError("cuda_graphs: a step of this model cannot be recorded, because it asks the device for a value or "
-                             f"makes shapes of one ({str(e).strip().splitlines()[0]}); leave out engine.load.cuda_graphs, or use "
-                             "engine.load.compile=reduce-overhead") from e
+            raise ValueError("cuda_graphs: a decode step of this model cannot be recorded, because it reads a value back from the "
+                             f"GPU or has shapes that depend on one ({str(e).strip().splitlines()[0]}); leave out "
+                             "engine.load.cuda_graphs, or use engine.load.compile=reduce-overhead") from e
         self.graph = graph
 
 
-class Again:
-    """Where there are no CUDA graphs: the same step on the same fixed places, run as ever."""
+class EagerReplay:
+    """The fallback without CUDA: runs the same step on the same fixed buffers."""
 
     def __init__(self, owner, step):
         self.owner, self.step = owner, step

@@ -1,8 +1,8 @@
-"""Clocks and NVTX marks around what a model does, without touching how it answers.
+"""Clocks and NVTX marks around the stages of a model. They do not change the answer.
 
-A generation is cut at the moments its logits appear: everything up to the first is prefill, each later one ends a
-decode step. In timing runs the device is synchronised at these moments and at the edges of the sub-stages; with
-detail on, the same moments become NVTX ranges and the tokens NVTX marks, in the words that the collector knows
+A generation is split at the moments when logits appear: everything before the first is prefill, and each later one ends a
+decode step. In timing runs the device is synchronised at these moments and at the start and end of the sub-stages. With
+detail on, the stages also become NVTX ranges and the tokens NVTX marks, in the syntax of the collector
 ("inferprof:stage prefill", docs/run.md).
 """
 import contextlib
@@ -12,19 +12,19 @@ import torch
 
 try:
     from transformers import LogitsProcessor
-except ImportError:  # the message about transformers comes from the worker, with the remedy
+except ImportError:  # worker.py reports the missing package
     LogitsProcessor = object
 
 
-REQUEST = "inferprof request"  # the collector captures within it (conf/engine/hf.yaml)
+REQUEST = "inferprof request"  # the range that the collector captures (conf/engine/hf.yaml)
 
-# Decode steps whose operators carry their sizes. torch spends as long on writing sizes as on all other ranges of a step
-# together (2.5 times the time of a plain step with them, 1.6 without), and steps repeat themselves.
+# Number of decode steps whose operators are recorded with sizes. Recording is expensive: a step takes 2.5 times as long as
+# a plain step with sizes, 1.6 times without. Later steps have the same operators.
 SHAPED_STEPS = 4
 
 
 class Clock:
-    """Seconds on the host, with the device waited for."""
+    """Host time in seconds, read after the device has finished its work."""
 
     def __init__(self, device):
         self.cuda = device.type == "cuda"
@@ -37,7 +37,7 @@ class Clock:
 
 
 class Marks:
-    """NVTX ranges and marks of tokens, or nothing. torch knows neither domains nor payloads: all is said in the text."""
+    """NVTX ranges and token marks, if on. torch supports neither domains nor payloads, so the text holds everything."""
 
     def __init__(self, on):
         self.on = on and torch.cuda.is_available()
@@ -56,12 +56,12 @@ class Marks:
 
 
 class Steps(LogitsProcessor):
-    """Sits among the logits processors of `generate`: called once a token, changes nothing."""
+    """A logits processor that `generate` calls once per token. It returns the scores unchanged."""
 
     def __init__(self, clock, marks, prompt_tokens, batch):
         self.clock, self.marks = clock, marks
         self.prompt_tokens, self.batch = prompt_tokens, batch
-        self.moments = []  # seconds: start, then one a token
+        self.moments = []  # seconds: the start, then one per token
         self.actions = {}
 
     def at(self, step, action):
@@ -78,7 +78,7 @@ class Steps(LogitsProcessor):
     def __call__(self, input_ids, scores):
         self.moments.append(self.clock.now())
         self.marks.tokens("made", self.batch)
-        self.marks.pop()  # prefill, or the step before
+        self.marks.pop()  # prefill, or the previous step
         if len(self.moments) == 2:
             self.marks.push("stage", "decode")  # one range for all steps, so that a request has one decode
         self.marks.push("module", "step")
@@ -87,7 +87,7 @@ class Steps(LogitsProcessor):
 
     def end(self):
         self.clock.now()
-        self.marks.pop()  # the step that no logits followed, or prefill if nothing was made
+        self.marks.pop()  # the step after the last logits, or prefill if there was no token
         if len(self.moments) > 1:
             self.marks.pop()
         self.marks.pop()
@@ -97,7 +97,7 @@ class Steps(LogitsProcessor):
 
 
 class SubStages:
-    """Hooks on the modules that a model's sub-stages live in: {"vision": "model.visual"}."""
+    """Forward hooks on the modules of the sub-stages, given as {stage: module path}, for example {"vision": "model.visual"}."""
 
     def __init__(self, model, names, clock, marks):
         self.ms = {}
@@ -131,7 +131,7 @@ class SubStages:
 
 @contextlib.contextmanager
 def module_ranges(model, marks, skip):
-    """An NVTX range around every module's forward, named by its path; modules of the sub-stages have theirs."""
+    """An NVTX range around every module's forward, named by its path. Modules in `skip` already have a stage range."""
     handles = []
     for name, module in model.named_modules():
         if name and name not in skip:
@@ -146,7 +146,7 @@ def module_ranges(model, marks, skip):
 
 @contextlib.contextmanager
 def operator_ranges(shapes, steps):
-    """An NVTX range around every ATen call; with shapes, its text has the sizes in prefill and the first decode steps."""
+    """An NVTX range around every ATen call. With shapes, the text has the sizes in prefill and the first decode steps."""
     emit = torch.autograd.profiler.emit_nvtx
     with contextlib.ExitStack() as running:
         running.enter_context(emit(record_shapes=shapes))
@@ -162,7 +162,7 @@ def operator_ranges(shapes, steps):
 
 @contextlib.contextmanager
 def detail_ranges(model, detail, shapes, steps, skip):
-    """detail: none or stages add nothing here; modules adds module ranges; operators adds every ATen call."""
+    """Ranges below the stages. detail none or stages: no ranges; modules: per module; operators: also per ATen call."""
     if not steps.marks.on or detail in ("none", "stages"):
         yield
         return

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""The Hugging Face engine: the user's own torch and transformers behind inferprof's engine protocol (docs/engine.md).
+"""The Hugging Face engine: runs a model with the user's torch and transformers, behind inferprof's engine protocol
+(docs/engine.md).
 
-One JSON object a line on standard input, one a line back. Prefill and decode are told apart by watching the model's own
-`generate`; what it answers is what it would answer without us.
+Reads one JSON request per line from standard input and writes one JSON reply per line. The model's own `generate` makes
+the answer, which is the same as without inferprof. A logits processor separates prefill from decode (stages.py).
 """
 import contextlib
 import gc
@@ -15,11 +16,11 @@ import time
 VERSION = "0.1.0"
 DTYPES = {"bf16": "bfloat16", "f16": "float16", "fp16": "float16", "f32": "float32", "fp32": "float32"}
 MAX_LINE = 16 << 20
-NO_CUDA = ("Found no NVIDIA driver", "not compiled with CUDA", "No CUDA GPUs are available")  # as torch says it
+NO_CUDA = ("Found no NVIDIA driver", "not compiled with CUDA", "No CUDA GPUs are available")  # torch's error messages
 
 
 class Refusal(Exception):
-    """Something the user can mend; its text is the protocol's error."""
+    """An error that the user can fix. Its text becomes the protocol's error."""
 
 
 def import_libraries():
@@ -28,7 +29,7 @@ def import_libraries():
         import torch
         import transformers
     except ImportError as e:
-        raise Refusal(f"{sys.executable}: {e}; install torch and transformers for this Python, or choose another one with "
+        raise Refusal(f"{sys.executable}: {e}; install torch and transformers for this Python, or set another Python with "
                       "engine.python=/path/to/python3") from e
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     import stages
@@ -39,11 +40,11 @@ def import_libraries():
 def pick_device(name):
     wanted = name or "cuda:0"
     if wanted.startswith("cuda") and not torch.cuda.is_available():
-        raise Refusal(f"device {wanted}: this torch ({torch.__version__}) sees no CUDA device; run with device=cpu, or install a "
-                      "torch built for your driver")
+        raise Refusal(f"device {wanted}: torch {torch.__version__} finds no CUDA device; use device=cpu, or install a torch that "
+                      "matches your driver")
     device = torch.device(wanted)
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise Refusal(f"device {wanted}: there are {torch.cuda.device_count()} CUDA devices, cuda:0 the first")
+        raise Refusal(f"device {wanted}: this machine has {torch.cuda.device_count()} CUDA devices; the first is cuda:0")
     return device
 
 
@@ -59,25 +60,25 @@ def read_config(folder):
 
 
 def fill_random(model, seed):
-    """Weights of the usual size, so that activations stay finite; norms stay at one, biases at zero."""
+    """Fills weights at the usual scale, so that activations stay finite. Norms are one, biases are zero."""
     generator = torch.Generator(device=next(model.parameters()).device).manual_seed(seed)
     with torch.no_grad():
         for name, p in model.named_parameters():
             if p.dim() < 2:
-                p.fill_(1.0 if name.endswith("weight") else 0.0)  # a weight of one dimension is a norm's, whatever it is called
+                p.fill_(1.0 if name.endswith("weight") else 0.0)  # a one-dimensional weight belongs to a norm, whatever its name
             else:
-                inputs = p.shape[-1] if p.dim() == 3 else p[0].numel()  # three: a matrix an expert; four: a convolution
+                inputs = p.shape[-1] if p.dim() == 3 else p[0].numel()  # 3: one matrix per expert; 4: a convolution
                 p.normal_(0.0, inputs ** -0.5, generator=generator)
 
 
-def dtype_word():
-    """from_pretrained's word for the type: `torch_dtype` until 4.55, `dtype` since."""
+def dtype_argument():
+    """The name of from_pretrained's argument for the data type: `torch_dtype` until 4.55, `dtype` since."""
     major, minor = (int(n) for n in transformers.__version__.split(".")[:2])
     return "dtype" if (major, minor) >= (4, 56) else "torch_dtype"
 
 
 def without_init():
-    """Random weights come from fill_random: filling them twice takes minutes for large models."""
+    """Skips transformers' weight initialisation: fill_random sets the weights, and both take minutes for large models."""
     for module in ("initialization", "modeling_utils"):  # 5.x, 4.x
         with contextlib.suppress(ImportError, AttributeError):
             return importlib.import_module("transformers." + module).no_init_weights()
@@ -88,18 +89,18 @@ def is_dsocr(raw):
     return raw.get("model_type") == "deepseek_vl_v2" or any("DeepseekOCR" in a for a in raw.get("architectures", []))
 
 
-# The version that DeepSeek-OCR's own code is written for; what it imports is gone since 4.48.
+# DeepSeek-OCR's own code is written for this version. What it imports was removed in 4.48.
 DSOCR_TRANSFORMERS = "4.46.3"
 
 
 def dsocr_stages(remote):
-    """Where the encoders live: in the vendor's code under `model`, in ours at the top."""
+    """Module paths of the encoders: under `model` in the vendor's code, at the top level in dsocr.py."""
     inside = "model." if remote else ""
     return {"sam": inside + "sam_model", "clip": inside + "vision_model", "projector": inside + "projector"}
 
 
 def dsocr_name(published):
-    """The name that a published weight has in dsocr.py."""
+    """Maps the published name of a weight to its name in dsocr.py."""
     name = published
     for a, b in (("model.", ""), ("vision_model.embeddings.", "vision_model."), ("vision_model.transformer.", "vision_model."),
                  ("projector.layers.", "projector.")):
@@ -112,23 +113,23 @@ def load_dsocr_weights(model, folder):
     own = dict(model.named_parameters())
     files = [f for f in sorted(os.listdir(folder)) if f.endswith(".safetensors")]
     if not files:
-        raise Refusal(f"{folder}: no .safetensors file; use model.weights=synthetic:0 for a speed study without weights")
+        raise Refusal(f"{folder}: no .safetensors file; use model.weights=synthetic:0 to measure speed without weights")
     for file in files:
         with safe_open(os.path.join(folder, file), framework="pt") as tensors:
             for key in tensors.keys():
                 if dsocr_name(key) in own:
                     own.pop(dsocr_name(key)).data.copy_(tensors.get_tensor(key))
     if own:
-        raise Refusal(f"{folder}: weights missing for {len(own)} parameters, first {next(iter(own))}")
+        raise Refusal(f"{folder}: no weights for {len(own)} parameters; the first is {next(iter(own))}")
 
 
 class Model:
-    """A loaded model and how to feed it."""
+    """A loaded model with its tokenizer or processor."""
 
     def __init__(self, request):
         self.path = request.get("model", "embedded")
         if self.path == "embedded":
-            raise Refusal("the Hugging Face engine has no embedded model; give model.path=DIR")
+            raise Refusal("the Hugging Face engine has no embedded model; set model.path=DIR")
         self.raw = read_config(self.path)
         self.device = pick_device(request.get("device"))
         dtype = request.get("dtype", "auto")
@@ -151,15 +152,17 @@ class Model:
         self.compiled = request.get("compile") or None
         if self.compiled:
             self.compiled = self.compiled if isinstance(self.compiled, str) else "reduce-overhead"
-            if not hasattr(transformers, "CompileConfig"):  # older ones do not compile by themselves
+            if not hasattr(transformers, "CompileConfig"):  # older versions do not compile in generate()
                 self.model.forward = torch.compile(self.model.forward, mode=self.compiled)
         self.fixed_cache = self.record_steps() if request.get("cuda_graphs") else None
 
     def record_steps(self):
         if self.compiled:
-            raise Refusal("cuda_graphs records the model as it is, compile=reduce-overhead compiles and records it: take one of them")
+            raise Refusal("cuda_graphs and compile exclude each other: compile=reduce-overhead already records CUDA graphs. Use one "
+                          "of them")
         if self.dsocr:
-            raise Refusal("cuda_graphs: a step of this model asks the device which experts it needs, and cannot be recorded")
+            raise Refusal("cuda_graphs: a decode step of this model reads the chosen experts back from the GPU, so it cannot be "
+                          "recorded; leave out cuda_graphs")
         import graphs
         graphs.StepGraph(self.model)
         return graphs.FixedCache(self.model, self.batch)
@@ -169,7 +172,7 @@ class Model:
             return None
         seed = self.weights.partition(":")[2] or "0"
         if not seed.isdigit():
-            raise Refusal(f"weights '{self.weights}': expected synthetic:SEED with a whole number")
+            raise Refusal(f"weights '{self.weights}': expected synthetic:SEED, where SEED is a whole number")
         return int(seed)
 
     def build_dsocr(self):
@@ -198,7 +201,7 @@ class Model:
         return getattr(transformers, name)
 
     def options(self):
-        extra = {"trust_remote_code": self.trust, dtype_word(): self.dtype}
+        extra = {"trust_remote_code": self.trust, dtype_argument(): self.dtype}
         if self.attention:
             extra["attn_implementation"] = self.attention
         return extra
@@ -208,9 +211,9 @@ class Model:
             return cls.from_pretrained(self.path, device_map=self.device_map, **self.options())
         return cls.from_pretrained(self.path, **self.options()).to(self.device)
 
-    def from_config_alone(self, cls, seed):
+    def from_config_only(self, cls, seed):
         if self.device_map:
-            raise Refusal("a device map places the weights of files: leave out model.weights=synthetic, or leave out device_map")
+            raise Refusal("device_map requires weights from files; leave out device_map or model.weights=synthetic")
         config = transformers.AutoConfig.from_pretrained(self.path, trust_remote_code=self.trust)
         with torch.device(self.device), without_init():
             model = cls.from_config(config, **self.options())
@@ -221,28 +224,29 @@ class Model:
         seed = self.synthetic_seed()
         try:
             cls = self.auto_class()
-            return self.from_files(cls) if seed is None else self.from_config_alone(cls, seed)
+            return self.from_files(cls) if seed is None else self.from_config_only(cls, seed)
         except (OSError, ValueError, KeyError, ImportError, AttributeError) as e:
             why = str(e).strip().splitlines()[0].rstrip(".") if str(e).strip() else type(e).__name__
             raise Refusal(f"{self.path}: {why}; {self.load_remedy(e, why)}") from e
 
     def load_remedy(self, e, why):
-        """What to do about a model that did not load."""
+        """The advice for a model that did not load."""
         if self.attention and (self.attention in why or "FlashAttention" in why):
             package = f"install the flash-attn package for {sys.executable}, or " if "flash" in self.attention else ""
             return package + "use engine.load.attn_implementation=sdpa or eager"
         here = transformers.__version__
         wanted = DSOCR_TRANSFORMERS if self.dsocr else self.raw.get("transformers_version")
         if self.trust and isinstance(e, (ImportError, AttributeError)) and wanted not in (None, here):
-            own = ", or leave out trust_remote_code: inferprof's own modelling runs with any version" if self.dsocr else ""
-            return f"the model's own code is written for transformers {wanted}, this is {here}: install transformers=={wanted}{own}"
+            own = ", or leave out trust_remote_code: inferprof's implementation works with any version" if self.dsocr else ""
+            return (f"the model's own code is written for transformers {wanted}, but {here} is installed: install "
+                    f"transformers=={wanted}{own}")
         if isinstance(e, ImportError) and "pip install" in str(e):
-            return f"that is what the model's own code needs in {sys.executable}"
-        return (f"transformers is {here}: the model may need another version, trust_remote_code=true, or "
-                "model.weights=synthetic:0 where there are no weights")
+            return f"the model's own code requires it; install it for {sys.executable}"
+        return (f"the installed transformers is {here}: the model may need another version, trust_remote_code=true, or, "
+                "without weights, model.weights=synthetic:0")
 
     def autocast(self):
-        """DeepSeek-OCR's own `infer` generates under autocast; our modelling, and other types, run as they are."""
+        """DeepSeek-OCR's own `infer` uses autocast for bf16 on CUDA. All other cases run without autocast."""
         if self.remote_dsocr and self.device.type == "cuda" and self.dtype == torch.bfloat16:
             return torch.autocast("cuda", dtype=torch.bfloat16)
         return contextlib.nullcontext()
@@ -258,7 +262,7 @@ class Model:
     def text_ids(self, text):
         if self.tokenizer:
             return self.tokenizer(text, add_special_tokens=False)["input_ids"]
-        return [3 + b for b in text.encode()]  # no tokenizer beside random weights: a token a byte is as good as any
+        return [3 + b for b in text.encode()]  # without a tokenizer: one token per byte, enough for random weights
 
     def dsocr_inputs(self, request):
         import dsocr
@@ -267,12 +271,12 @@ class Model:
                   for p in request.get("inputs") or []]
         prompt = request.get("prompt")
         prompt = "<image>\nFree OCR." if prompt is None else prompt
-        prompt = prompt.strip()  # as its own `infer` does
+        prompt = prompt.strip()  # the model's own `infer` does the same
         if images and "<image>" not in prompt:
             prompt = "<image>\n" * len(images) + prompt
         parts = prompt.split("<image>")
         if len(parts) - 1 != len(images):
-            raise Refusal(f"the prompt marks {len(parts) - 1} images, {len(images)} were given")
+            raise Refusal(f"the prompt has {len(parts) - 1} <image> marks, but the request has {len(images)} images")
         image_id = getattr(self.model.config, "image_id", dsocr.IMAGE_ID)
         ids = [0]
         for i, part in enumerate(parts):
@@ -285,11 +289,11 @@ class Model:
         return {**made, "images": images * self.batch or None}
 
     def remote_images(self, images, mask):
-        """As the vendor's `infer` hands them to its `generate`: tiles and view, zeros where there are none; where their rows
-        go; the grid of tiles, on the host."""
+        """The arguments that the vendor's `infer` passes to its `generate`: tiles and view (zeros if there are none), the mask
+        of their positions, and the grid of tiles as a CPU tensor."""
         if len(images) > 1:
-            raise Refusal(f"the model's own code takes one image a prompt, {len(images)} were given: give one, or leave out "
-                          "trust_remote_code")
+            raise Refusal(f"the model's own code accepts one image per prompt, but the request has {len(images)}: send one, or "
+                          "leave out trust_remote_code")
         view, tiles, grid = images[0] if images else (torch.zeros(1, 3, 640, 640, device=self.device, dtype=self.dtype), None, None)
         if tiles is None:
             tiles, grid = torch.zeros_like(view), (1, 1)
@@ -297,7 +301,7 @@ class Model:
                 "images_spatial_crop": torch.tensor([grid] * self.batch, dtype=torch.long)}
 
     def text_inputs(self, ids):
-        """The mask is said: `generate` would guess it from the pad token, whose number may be that of the first token."""
+        """Passes the mask explicitly: `generate` would derive it from the pad token, whose id may equal the first token's."""
         ids = torch.tensor([ids] * self.batch, device=self.device)
         return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
@@ -311,7 +315,7 @@ class Model:
         prompt = request.get("prompt") or "Hello"
         if request.get("inputs"):
             if not self.processor:
-                raise Refusal(f"{self.path}: images need the model's processor (preprocessor_config.json), which is not there")
+                raise Refusal(f"{self.path}: images need the model's processor, but preprocessor_config.json is missing")
             from PIL import Image
             images = [Image.open(p).convert("RGB") for p in request["inputs"]]
             made = self.processor(text=[prompt] * self.batch, images=images * self.batch, return_tensors="pt")
@@ -338,9 +342,9 @@ def generate_options(model, request, prompt_tokens):
             options["compile_config"] = transformers.CompileConfig(mode=model.compiled)
     if model.fixed_cache:
         options["past_key_values"] = model.fixed_cache.for_request(prompt_tokens + limit)
-        if hasattr(model.model.generation_config, "disable_compile"):  # newer ones compile by themselves with such a cache
+        if hasattr(model.model.generation_config, "disable_compile"):  # newer versions compile when the cache is static
             options["disable_compile"] = True
-    # an argument that is None counts as not given in newer versions
+    # set here because newer versions ignore an argument that is None
     model.model.generation_config.eos_token_id = None if request.get("ignore_eos") else model.eos
     if getattr(model.model.generation_config, "pad_token_id", None) is None:
         options["pad_token_id"] = 0
@@ -421,7 +425,7 @@ class Engine:
 
     def need_model(self):
         if not self.model:
-            raise Refusal("no model is loaded: send load first")
+            raise Refusal("no model is loaded; send load first")
         return self.model
 
     def warmup(self, request):
@@ -447,7 +451,7 @@ class Engine:
 
 
 def explain(e):
-    """What went wrong, in words that help."""
+    """The error message for an exception, with advice where possible."""
     if isinstance(e, Refusal):
         return str(e)
     name = type(e).__name__
@@ -455,8 +459,8 @@ def explain(e):
         why = str(e).strip().splitlines()[0].rstrip(".") if str(e).strip() else name
         return f"out of device memory: {why}. Use a smaller batch, fewer tokens, a smaller dtype, or another device"
     if any(sign in str(e) for sign in NO_CUDA):
-        return (f"the model's own code asks for CUDA, which this torch ({torch.__version__}) does not see: run on a machine that "
-                "has it, or leave out trust_remote_code")
+        return (f"the model's own code requires CUDA, but torch {torch.__version__} finds no CUDA device: use a machine with a GPU, "
+                "or leave out trust_remote_code")
     where = e.__traceback__
     while where and where.tb_next:
         where = where.tb_next
@@ -471,17 +475,17 @@ def answer(engine, line):
             raise Refusal("a request line is at most 16 MiB")
         request = json.loads(line)
         if not isinstance(request, dict) or not isinstance(request.get("op"), str):
-            raise Refusal('a request is a JSON object with "op"')
+            raise Refusal('a request must be a JSON object with "op"')
         reply["op"] = request["op"]
         if "id" in request:
             reply["id"] = request["id"]
         reply.update(engine.serve(request))
     except ValueError as e:
         reply["error"] = f"not a JSON request: {e}" if reply["op"] is None else explain(e)
-    except Exception as e:  # the engine lives on whatever a model does
+    except Exception as e:  # an error in a model must not end the engine
         reply["error"] = explain(e)
     if "error" in reply:
-        free_memory()  # here, where no traceback holds the tensors of the failed call any more
+        free_memory()  # after the except blocks, because a traceback keeps the tensors of the failed call alive
     return reply
 
 
@@ -493,7 +497,7 @@ def free_memory():
 
 def main():
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what libraries print must not get between the replies
+    os.dup2(2, 1)  # output of libraries must not mix with the replies
     sys.stdout = sys.stderr
     failed = None
     try:

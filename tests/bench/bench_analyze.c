@@ -1,5 +1,5 @@
-/* Ten million kernels, their launches and a million operators: building the timeline, then analysing it.
- * Three streams overlap, and records arrive by buffer, not in order, as a collector writes them. */
+/* Time to build and analyse a timeline of ten million kernels, their launches and a million operators.
+ * Three streams overlap. Records arrive in buffers, not in order of time, as the collector writes them. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "base/util.h"
 
 #define KERNELS 10000000u
-#define A_STEP 500u /* kernels of one decode step */
+#define A_STEP 500u /* kernels per decode step */
 #define A_BATCH 500u
 #define NAMES 60u
 
@@ -111,9 +111,8 @@ int main(void) {
     printf("%u kernels, %zu launches, %zu ranges, %zu classes, %zu occurrences\n", KERNELS, tl->launches.n,
            tl->ranges.n, a.nkernels, a.noccurrences);
     printf("timeline  %5.2f s   (records in, sorted, linked)\n", built - start);
-    printf("analysis  %5.2f s   %.1f million kernels a second\n", done - built,
-           KERNELS * 1e-6 / (done - built));
-    printf("together  %5.2f s   peak memory %.2f GB   (asked: under 5 s, under 2 GB)\n", done - start,
+    printf("analysis  %5.2f s   %.1f million kernels/s\n", done - built, KERNELS * 1e-6 / (done - built));
+    printf("together  %5.2f s   peak memory %.2f GB   (target: under 5 s, under 2 GB)\n", done - start,
            peak_gb());
     printf("residual  %g ns of %.0f ns\n", a.conservation.kernel_residual, a.conservation.busy);
     analysis_free(&a);

@@ -1,8 +1,8 @@
-/* How the native engine uses the machine, as ratios within one run:
- *     decode   bytes of weights read per second, against the fastest plain reading of memory
- *     gemm     FLOP/s on the shapes of prefill and vision, against OpenBLAS's sgemm (where it is installed)
- *     record   a small model's decode with operators recorded, against without
- * Arguments choose among the three; none: all. */
+/* Efficiency of the native engine, as ratios within one run:
+ *     decode   bytes of weights read per second, relative to the fastest plain read of memory
+ *     gemm     FLOP/s on the shapes of prefill and vision, relative to OpenBLAS's sgemm (if installed)
+ *     record   decode time of a small model with recorded operators, relative to without
+ * Arguments select some of the three; the default is all. */
 #include <dlfcn.h>
 #include <math.h>
 #include <stdint.h>
@@ -18,10 +18,10 @@
 #include "engine/decoder.h"
 #include "engine/engine.h"
 
-/* ---- plain reading */
+/* ---- plain read of memory */
 struct read_job {
     const uint64_t *data;
-    size_t part; /* words a task */
+    size_t part; /* words per task */
     uint64_t sums[4096];
 };
 
@@ -55,7 +55,7 @@ static double read_bytes_per_s(struct threads *t) {
     return best;
 }
 
-/* ---- decode of a model that no cache holds: 0.54 G weights in bf16 */
+/* ---- decode of a model larger than any cache: 0.54 G weights in bf16 */
 static const char config[] =
     "{\"model_type\":\"llama\",\"hidden_size\":2048,\"num_hidden_layers\":7,"
     "\"num_attention_heads\":16,\"num_key_value_heads\":4,\"intermediate_size\":8192,"
@@ -98,7 +98,7 @@ static double decode_step_s(struct engine *e, int context) {
     }
     free(x);
     free(logits);
-    double best = t[0]; /* the fastest, as for reading: others may be using the machine */
+    double best = t[0]; /* the fastest, as for reading: other processes may use the machine */
     for (size_t i = 1; i < COUNTOF(t); i++) best = fmin(best, t[i]);
     return best;
 }
@@ -110,7 +110,7 @@ static void bench_decode(void) {
     double bytes = 2 * (7 * layer + 32000.0 * d->hidden), step = decode_step_s(e, 128);
     double read = read_bytes_per_s(engine_ops(e)->threads);
     printf("read      %6.2f GB/s with %d threads (%s)\n", read / 1e9, engine_threads(e), engine_isa());
-    printf("decode    %6.2f GB/s of weights, %.1f ms a token: %.0f%% of reading\n", bytes / step / 1e9,
+    printf("decode    %6.2f GB/s of weights, %.1f ms per token: %.0f%% of plain read\n", bytes / step / 1e9,
            step * 1e3, 100 * bytes / step / read);
     engine_close(e);
 }
@@ -163,11 +163,11 @@ static struct operands make_operands(const struct gemm_case *c) {
     return v;
 }
 
-/* Threads that have nothing to do spin for a while, OpenBLAS's for 30 ms and more: whoever comes next
- * would share the cores with them. */
+/* Idle threads spin for a while, OpenBLAS's for 30 ms and more. A measurement right after them would share
+ * the cores with them. */
 static void let_threads_sleep(void) { usleep(60000); }
 
-/* In turns, so that a busy moment of the machine hits all three. */
+/* Alternates between the three, so that other load on the machine affects all of them. */
 static void bench_case(struct ops *o, sgemm_fn *sgemm, const struct gemm_case *c) {
     struct operands v = make_operands(c);
     double flops = 2.0 * c->m * c->n * c->k, f32 = INFINITY, bf16 = INFINITY, blas = sgemm ? INFINITY : NAN;
@@ -198,7 +198,7 @@ static void bench_gemm(void) {
     struct ops *o = ops_open(0);
     sgemm_fn *sgemm = find_openblas(threads_count(o->threads));
     for (size_t i = 0; i < COUNTOF(cases); i++) bench_case(o, sgemm, &cases[i]);
-    if (!sgemm) printf("gemm      no libopenblas.so.0 here: nothing to compare with\n");
+    if (!sgemm) printf("gemm      no libopenblas.so.0 on this machine: no comparison\n");
     ops_close(o);
 }
 
@@ -217,12 +217,12 @@ static struct engine_result infer(struct engine *e, struct engine_request q, con
     return r;
 }
 
-/* A short prompt's decode: the smallest operators there are. [0]: off, [1]: recorded. */
+/* Decode of a short prompt, which has the smallest operators. [0]: not recorded, [1]: recorded. */
 static void record_decode(struct engine *e, const char *trace) {
     static double token_ms[2][ROUNDS * STEPS], run_ms[2][ROUNDS];
     const uint32_t ids[] = { 0, 65, 66, 67 };
     struct engine_request q = { .ids = ids, .nids = COUNTOF(ids), .max_new_tokens = STEPS + 1 };
-    for (int i = 0; i < 2 * ROUNDS; i++) { /* in turns, so that a busy moment of the machine hits both */
+    for (int i = 0; i < 2 * ROUNDS; i++) { /* alternating, so that other load affects both */
         struct engine_result r = infer(e, q, i % 2 ? trace : NULL);
         memcpy(token_ms[i % 2] + i / 2 * STEPS, r.token_ms + 1, STEPS * sizeof **token_ms);
         run_ms[i % 2][i / 2] = r.decode_ms;
@@ -230,12 +230,12 @@ static void record_decode(struct engine *e, const char *trace) {
     }
     double off = median_of(token_ms[0], ROUNDS * STEPS), on = median_of(token_ms[1], ROUNDS * STEPS);
     double run = median_of(run_ms[1], ROUNDS) / median_of(run_ms[0], ROUNDS);
-    printf("record    embedded model, %.3f ms a token (median): operators recorded cost %.1f%% of a token, "
+    printf("record    embedded model, %.3f ms per token (median): overhead of recorded operators %.1f%%, "
            "%.1f%% of a decode of %d\n",
            off, 100 * (on / off - 1), 100 * (run - 1), STEPS);
 }
 
-/* A whole request: a page with tiles, then tokens. */
+/* A complete request: a page with tiles, then tokens. */
 static void record_page(struct engine *e, const char *trace) {
     static double ms[2][PAGES];
     const char *image = PAGE;
@@ -244,12 +244,13 @@ static void record_page(struct engine *e, const char *trace) {
     for (int i = 0; i < 2 * PAGES; i++) {
         uint64_t start = clock_mono_ns();
         struct engine_result r = infer(e, q, i % 2 ? trace : NULL);
-        ms[i % 2][i / 2] = (double)(clock_mono_ns() - start) / 1e6; /* with the closing of the trace */
+        ms[i % 2][i / 2] = (double)(clock_mono_ns() - start) / 1e6; /* including closing the trace */
         engine_result_free(&r);
     }
     double off = median_of(ms[0], PAGES), on = median_of(ms[1], PAGES);
-    printf("record    embedded model, a page and %d tokens in %.0f ms: operators recorded cost %.1f%%\n",
-           STEPS, off, 100 * (on / off - 1));
+    printf(
+        "record    embedded model, a page and %d tokens in %.0f ms: overhead of recorded operators %.1f%%\n",
+        STEPS, off, 100 * (on / off - 1));
 }
 
 static void bench_record(void) {

@@ -1,6 +1,6 @@
-/* How fast a Kineto trace is read: the parser alone, the whole import on one core, Python's json.load and
- * Holistic Trace Analysis on the same text.
- *     bench_import [FILE]          without a file: events like those of torch.profiler, made here, 200 MB */
+/* Speed of reading a Kineto trace: the parser only, the whole import on one core, and for comparison Python's
+ * json.load and Holistic Trace Analysis on the same text.
+ *     bench_import [FILE]          default: 200 MB of generated events like those of torch.profiler */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@
 
 static struct sink sink;
 
-/* Processor time of this thread: what one core does, however busy the machine is. */
+/* CPU time of this thread, which does not depend on other load on the machine. */
 static uint64_t cpu_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
@@ -30,7 +30,7 @@ static void say(const char *what, uint64_t bytes, uint64_t ns) {
            (double)bytes * 1e3 / (double)ns);
 }
 
-/* Operators, launches, kernels, flows and Python frames in the mix of a real trace. */
+/* Operators, launches, kernels, flows and Python frames in the proportions of a real trace. */
 static void make_events(struct strbuf *out, size_t bytes) {
     strbuf_addstr(out, "{\"schemaVersion\": 1, \"traceEvents\": [\n");
     for (unsigned i = 0; out->len < bytes; i++) {
@@ -76,7 +76,7 @@ static void make_events(struct strbuf *out, size_t bytes) {
     strbuf_addstr(out, "]}\n");
 }
 
-/* Fastest of three. */
+/* The fastest of three runs. */
 static uint64_t tokens_ns(const char *path) {
     uint64_t best = UINT64_MAX;
     for (int round = 0; round < 3; round++) {
@@ -118,7 +118,7 @@ static uint64_t import_ns(const char *path, const char *trace) {
     return clock_mono_ns() - start;
 }
 
-/* Runs a command that prints ns, or words why it does not. */
+/* Runs a command that prints ns, or the reason why it was skipped. */
 static void other(const char *what, const char *command, const char *path, uint64_t bytes) {
     char *line = NULL, *whole = xasprintf("%s '%s' 2>/dev/null", command, path);
     size_t cap = 0;

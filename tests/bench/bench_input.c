@@ -1,5 +1,5 @@
-/* What stands before the first layer: tokens and megabytes a second of the tokenizer, cold and with its cache
- * of words, and what a scanned page costs on its way to the views. CPU time, one thread. */
+/* Preprocessing: tokenizer speed in tokens/s and MB/s, with an empty and a filled word cache, and the time to
+ * turn a scanned page into views. CPU time, one thread. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static void make_text(struct strbuf *out) {
     while (out->len < 1 << 20) {
         state = state * 1664525u + 1013904223u;
         strbuf_addf(out, "%s%c", words[(state >> 16) % 15], state >> 28 ? ' ' : '\t');
-        if (state >> 24 < 40) strbuf_addf(out, "%x ", state); /* words that come only once */
+        if (state >> 24 < 40) strbuf_addf(out, "%x ", state); /* words that occur once */
     }
 }
 

@@ -1,6 +1,6 @@
-/* What a launch costs the program, against the mock CUPTI: nothing in it, an empty collector that throws
- * its records away (the floor), and the collector; with warm caches, and with what a framework does
- * between two launches in them. Medians of processes that take turns. */
+/* Time of a launch with the mock CUPTI: without a collector, with an empty collector that discards its records
+ * (the floor), and with the collector. With warm caches, and with caches filled by other work between two
+ * launches. Medians over processes that alternate. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #define TURNS 5
 #define LAUNCHES 50000
 #define HELD_UP_NS 50000
-#define OTHER_BYTES ((size_t)1 << 20) /* what the program touches between two launches */
+#define OTHER_BYTES ((size_t)1 << 20) /* memory touched between two launches */
 
 enum arm { NOTHING, FLOOR, COLLECTOR, NARMS };
 static const char *const what[] = {
@@ -34,7 +34,7 @@ static void other_work(uint8_t *memory, bool cold) {
     for (size_t i = 0; cold && i < OTHER_BYTES; i += 64) memory[i]++;
 }
 
-/* The mean of a launch's ns; what took longer than HELD_UP_NS was another process's doing. */
+/* Mean ns per launch. Launches longer than HELD_UP_NS are left out: another process interrupted them. */
 static double measure(mock_work_fn launch, bool cold) {
     uint8_t *memory = xcalloc(OTHER_BYTES, 1);
     uint64_t sum_ns = 0, n = 0;
@@ -51,7 +51,7 @@ static double measure(mock_work_fn launch, bool cold) {
     return (double)sum_ns / (double)n;
 }
 
-/* In a process of its own: the collector reads its settings once, and stays. */
+/* Runs in a separate process, because the collector reads its settings once and cannot be unloaded. */
 static void child(enum arm arm, bool cold, const char *folder, const char *build, int to) {
     char *cupti = file_join(build, "tests/mock/libcupti.so.13");
     setenv("INFERPROF_COLLECT_DIR", folder, 1);
@@ -66,7 +66,7 @@ static void child(enum arm arm, bool cold, const char *folder, const char *build
         memcpy(&start, &f, sizeof f);
         start();
     }
-    measure(launch, false); /* its clock has a line after 0.2 s */
+    measure(launch, false); /* the collector's clock fit is ready after 0.2 s */
     usleep(500000);
     double mean = measure(launch, cold);
     if (write(to, &mean, sizeof mean) != sizeof mean) _exit(1);
@@ -77,7 +77,7 @@ static double in_child(enum arm arm, bool cold, const char *folder, const char *
     int fds[2], status;
     double mean;
     if (pipe(fds) != 0) die("pipe failed");
-    fflush(stdout); /* what waits there is not the child's to write */
+    fflush(stdout); /* otherwise the child would print the buffered text again */
     pid_t pid = fork();
     if (pid == 0) child(arm, cold, folder, build, fds[1]);
     close(fds[1]);
@@ -97,7 +97,7 @@ int main(void) {
             for (enum arm a = 0; a < NARMS; a++) ns[a][turn] = in_child(a, cold, folder, build);
             over[turn] = ns[COLLECTOR][turn] - ns[FLOOR][turn];
         }
-        printf("%s caches: a launch %.0f ns, floor %.0f, collector %.0f; collector over floor %.0f ns\n",
+        printf("%s caches: launch %.0f ns, floor %.0f, collector %.0f; collector over floor %.0f ns\n",
                cold ? "cold" : "warm", stats_of(ns[NOTHING], TURNS).median, stats_of(ns[FLOOR], TURNS).median,
                stats_of(ns[COLLECTOR], TURNS).median, stats_of(over, TURNS).median);
     }

@@ -1,5 +1,5 @@
-/* `inferprof static` from the inside: a config to the whole answer as JSON, and a sweep of 10,000 points.
- * Aims: under 20 ms and under 2 s. */
+/* Time of `inferprof static` without process start: from a config to the JSON answer, and a sweep of 10,000
+ * points. Targets: under 20 ms and under 2 s. */
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -57,7 +57,7 @@ int main(void) {
                                          "tests/data/models/gpt-oss-20b.json",
                                          "tests/data/models/llama-3.1-8b-instruct.json" };
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
-        printf("%-48s answer %6.3f ms (aim 20)   10,000 points %6.1f ms (aim 2000)\n", paths[i],
+        printf("%-48s answer %6.3f ms (target 20)   10,000 points %6.1f ms (target 2000)\n", paths[i],
                answer_ms(paths[i]), sweep_ms(paths[i]));
     return 0;
 }

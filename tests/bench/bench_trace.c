@@ -1,5 +1,5 @@
-/* The trace format: records written and read a second on one core, bytes a kernel on disk, beside gzip'ed
- * Chrome JSON of the same events. */
+/* The trace format: records written and read per second, and bytes per kernel on disk, compared with Chrome
+ * JSON of the same events, plain and gzip. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 #define TOKENS 4000u /* 2.1 million kernels */
 #define REPEATS 5
 
-static double cpu_seconds(void) { /* of all threads: what the work costs, on however many cores it ran */
+static double cpu_seconds(void) { /* of all threads */
     struct rusage u;
     getrusage(RUSAGE_SELF, &u);
     return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
@@ -33,8 +33,8 @@ static struct trace_kernel *make_kernels(uint32_t *names) {
     return all;
 }
 
-/* CUPTI hands over a few hundred records at a time; no record may be dropped here, so wait for the
- * encoder. */
+/* Writes a few hundred records at a time, as CUPTI delivers them. Waits for the encoder, because no record may
+ * be dropped here. */
 static double write_once(const char *path, const struct trace_kernel *all, size_t n) {
     struct err err;
     uint32_t names[DECODE_NAMES];
@@ -75,7 +75,7 @@ static double read_once(const char *path, size_t n) {
     return rate;
 }
 
-/* The events torch.profiler would write for the same kernels, gzip level 6 as it does. */
+/* The events that torch.profiler writes for the same kernels, with gzip level 6 as there. */
 static double gzip_bytes_per_kernel(const struct trace_kernel *all, size_t n, double *plain) {
     struct strbuf json = STRBUF_INIT;
     char name[256];
@@ -136,11 +136,11 @@ int main(void) {
     double ours = (double)trace_reader_summary(r)->file_bytes / (double)n;
     trace_reader_close(r);
     double gz = gzip_bytes_per_kernel(all, n / 20, &plain);
-    printf("%zu kernel records, %u a token, %u names; medians of %d, processor time of all threads\n", n,
+    printf("%zu kernel records, %u per token, %u names; medians of %d, CPU time of all threads\n", n,
            DECODE_KERNELS, DECODE_NAMES, REPEATS);
-    printf("written            %8.2f M records/s  (aim 5)\n", median(writes, REPEATS) / 1e6);
-    printf("read               %8.2f M records/s  (aim 20)\n", median(reads, REPEATS) / 1e6);
-    printf("on disk            %8.2f bytes/kernel (aim under 20)\n", ours);
+    printf("written            %8.2f M records/s  (target 5)\n", median(writes, REPEATS) / 1e6);
+    printf("read               %8.2f M records/s  (target 20)\n", median(reads, REPEATS) / 1e6);
+    printf("on disk            %8.2f bytes/kernel (target: under 20)\n", ours);
     printf("Chrome JSON        %8.2f bytes/kernel, %.0f times ours\n", plain, plain / ours);
     printf("Chrome JSON, gzip  %8.2f bytes/kernel, %.1f times ours\n", gz, gz / ours);
     free(all);

@@ -1,6 +1,6 @@
 #!/bin/sh
-# hta.sh FILE: processor time in ns that Holistic Trace Analysis (Meta, from PyPI) takes to load a torch.profiler trace into its
-# data frame, or "skipped: REASON". It is installed under build/ the first time; --no-deps leaves its notebook server out.
+# hta.sh FILE: prints the CPU time in ns that Holistic Trace Analysis (Meta, from PyPI) takes to load a torch.profiler trace into
+# its data frame, or "skipped: REASON". The first run installs it under build/; --no-deps avoids its notebook server.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 venv=build/hta
@@ -18,7 +18,7 @@ if [ ! -e "$venv/ready" ]; then
         skip "PyPI cannot be reached"
     touch "$venv/ready"
 fi
-"$venv/bin/python" - "$1" 2>/dev/null <<'PYTHON' || skip "it failed on this file"
+"$venv/bin/python" - "$1" 2>/dev/null <<'PYTHON' || skip "Holistic Trace Analysis failed on this file"
 import logging, sys, time
 logging.disable(logging.CRITICAL)
 from hta.common.trace import Trace

@@ -1,8 +1,8 @@
-"""Opens a report in headless Chromium and checks what a reader would see; prints TAP lines.
+"""Opens a report in headless Chromium and checks the visible page; prints TAP lines.
 
     drive.py CHROMIUM REPORT.html [--screenshots DIR]
 
-Speaks the DevTools protocol over a pipe (fds 3 and 4 of the browser): no port, no package.
+Uses the DevTools protocol over a pipe (file descriptors 3 and 4 of the browser): no port, no extra package.
 """
 import base64
 import json
@@ -24,8 +24,8 @@ class Browser:
         to_read, self.write_fd = os.pipe()
         self.read_fd, to_write = os.pipe()
 
-        def hand_over():
-            # Sources first to high numbers: one of them may be 3 or 4 itself.
+        def attach_pipes():
+            # Copied to high numbers first, because one of the pipes may itself be 3 or 4.
             a, b = os.dup2(to_read, 100), os.dup2(to_write, 101)
             os.dup2(a, 3)
             os.dup2(b, 4)
@@ -34,7 +34,7 @@ class Browser:
                  "--disable-extensions", "--disable-background-networking", "--disable-component-update",
                  "--hide-scrollbars", "--force-device-scale-factor=1", "--remote-debugging-pipe",
                  "--user-data-dir=" + profile, "about:blank"]
-        self.process = subprocess.Popen([program] + flags, close_fds=False, preexec_fn=hand_over,
+        self.process = subprocess.Popen([program] + flags, close_fds=False, preexec_fn=attach_pipes,
                                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.DEVNULL)
         os.close(to_read)
@@ -51,7 +51,7 @@ class Browser:
                 raise TimeoutError("the browser did not answer")
             data = os.read(self.read_fd, 1 << 16)
             if not data:
-                raise EOFError("the browser went away")
+                raise EOFError("the browser closed its pipe")
             self.buffer += data
         message, self.buffer = self.buffer.split(b"\0", 1)
         return json.loads(message)
@@ -99,10 +99,10 @@ class Browser:
         return result["result"].get("value")
 
     def settle(self):
-        """Two frames: what was asked to be drawn has been drawn."""
+        """Waits two frames, after which all requested drawing is done."""
         self.js("new Promise(r => requestAnimationFrame(() => requestAnimationFrame(r)))")
 
-    def complaints(self):
+    def errors(self):
         bad = [e for e in self.events if e.get("method") == "Runtime.exceptionThrown"]
         bad += [e for e in self.events if e.get("method") == "Runtime.consoleAPICalled" and e["params"]["type"] in ("error", "warning")]
         bad += [e for e in self.events if e.get("method") == "Log.entryAdded" and e["params"]["entry"]["level"] == "error"]
@@ -175,13 +175,13 @@ def check_tables(b):
     down = b.js(COLUMN % 3)
     check("a click sorts the kernels by calls", sorted_down(down) and len(down) > 1, down[:8])
     b.js("document.querySelectorAll('#kernels th button')[3].click()")
-    check("another click turns the order around", sorted_down(b.js(COLUMN % 3)[::-1]))
-    check("the head says how it is sorted",
+    check("a second click reverses the order", sorted_down(b.js(COLUMN % 3)[::-1]))
+    check("the column header has the sort order",
           b.js("document.querySelectorAll('#kernels th')[3].getAttribute('aria-sort')") == "ascending")
     b.js("""(() => { const i = document.querySelector('#kernels input[type=search]');
              i.value = 'gemv'; i.dispatchEvent(new Event('input')); })()""")
     shown = b.js("Array.from(document.querySelectorAll('#kernels tbody tr')).filter(r => r.offsetParent !== null).map(r => r.textContent.toLowerCase())")
-    check("the filter leaves what was asked for", len(shown) > 0 and all("gemv" in s for s in shown), shown[:3])
+    check("the filter keeps only matching rows", len(shown) > 0 and all("gemv" in s for s in shown), shown[:3])
 
 
 def view(b):
@@ -204,17 +204,17 @@ def check_timeline(b):
     for _ in range(6):
         wheel(b, x, y, -120)
     near = view(b)
-    check("Ctrl and the wheel zoom in", near < whole / 4, (whole, near))
+    check("the wheel with Ctrl zooms in", near < whole / 4, (whole, near))
     b.js("document.querySelector('#timeline-box button[aria-label=\"Show all\"]').click()")
     b.settle()
-    check("a button shows all again", abs(view(b) - whole) < 1, view(b))
+    check("the Show all button shows the whole timeline", abs(view(b) - whole) < 1, view(b))
     frame = b.js("""new Promise(done => { const times = []; let last = performance.now(), n = 0;
         const z = document.querySelector('#timeline-box button[aria-label="Zoom in"]'), a = document.querySelector('#timeline-box button[aria-label="Show all"]');
         const step = t => { times.push(performance.now() - last); last = performance.now(); (n++ % 4 === 3 ? a : z).click();
           if (n < 24) requestAnimationFrame(step); else { times.sort((x, y) => x - y); done(times[12]); } };
         requestAnimationFrame(step); })""")
-    # A frame takes 16 ms on a free machine; 250 says "no lag" and leaves room for a busy one.
-    check("it is redrawn without lag", frame < 250, frame)
+    # A frame takes 16 ms on an idle machine. The limit of 250 ms allows for a busy one.
+    check("a redraw takes less than 250 ms", frame < 250, frame)
 
 
 def main():
@@ -228,24 +228,24 @@ def main():
                 b.load(page, width, 900, dark)
                 b.settle()
                 tag = f"{width} px, {'dark' if dark else 'light'}"
-                check(f"no complaint in the console at {tag}", not b.complaints(), b.complaints())
+                check(f"no error in the console at {tag}", not b.errors(), b.errors())
                 check(f"nothing is wider than the page at {tag}", b.js(OVERFLOW) == [], b.js(OVERFLOW))
                 if shots:
                     b.screenshot(f"{shots}/{width}-{'dark' if dark else 'light'}.png")
             b.load(page, 1280, 900, False)
             b.settle()
-            check("nothing is fetched from the network", not b.requests(), b.requests())
+            check("the page makes no network request", not b.requests(), b.requests())
             check("names from the trace are text, not markup", b.js("document.images.length") == 0)
             if b.js("!!document.querySelector('#kernels table')"):
                 check_tables(b)
             check_timeline(b)
             if shots:
                 b.screenshot(f"{shots}/after.png")
-            check("no complaint after all of it", not b.complaints(), b.complaints())
+            check("no error in the console after all checks", not b.errors(), b.errors())
             b.load(page, 1280, 900, False, scripts=False)
             b.call("Emulation.setScriptExecutionDisabled", value=False)
             text = b.js("document.body.innerText")
-            check("without scripts the page still says what to change", "What to change first" in text and "Stages" in text)
+            check("without scripts the page shows what to change first", "What to change first" in text and "Stages" in text)
         finally:
             b.close()
 

@@ -12,14 +12,14 @@ command: [$fake, $work/state]
 END
 printf '{"prompt": "one | two", "id": "a|b"}\n{"prompt": "<b>", "id": "c"}\n' >"$work/data/p.jsonl"
 
-# profile_fake DEEDS ARGUMENTS...: a run of 4 repeats; $dir is its folder; DEEDS: see tests/programs/fake_engine.c
+# profile_fake FAULTS ARGUMENTS...: a run of 4 repeats; $dir is its folder; FAULTS: see tests/programs/fake_engine.c
 profile_fake() {
-    deeds=$1
+    faults=$1
     shift
     rm -f "$work/state"
     run "$INFERPROF" profile --conf-dir "$work/conf" engine=fake dataset=prompts dataset.prompts="$work/data/p.jsonl" \
         repeats=4 infer.max_new_tokens=5 peak.tflops=0.1 peak.gbps=10 output.dir="$work/runs" \
-        "engine.command=[$fake, $work/state${deeds:+, $deeds}]" "$@"
+        "engine.command=[$fake, $work/state${faults:+, $faults}]" "$@"
     dir=$(tail -n 1 "$work/out")
 }
 

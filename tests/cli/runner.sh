@@ -5,10 +5,10 @@ mkdir -p "$work/fake/tests"
 
 # suite NAME STATUS LINE...: a suite that prints the lines and exits with STATUS
 suite() {
-    file=$work/fake/tests/unit-$1
-    code=$2
+    file=$work/fake/tests/unit-$1 lines=$work/fake/$1.tap code=$2
     shift 2
-    { echo '#!/bin/sh'; printf "echo '%s'\n" "$@"; echo "exit $code"; } >"$file"
+    printf '%s\n' "$@" >"$lines"
+    printf '#!/bin/sh\ncat "%s"\nexit %s\n' "$lines" "$code" >"$file"
     chmod +x "$file"
 }
 # run_only NAME: tests/run.sh on that suite alone

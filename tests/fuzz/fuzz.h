@@ -1,4 +1,4 @@
-/* What every fuzz target defines; libFuzzer calls it with one input after another. Returns 0. */
+/* Every fuzz target defines this function. libFuzzer calls it once per input. Returns 0. */
 #ifndef TESTS_FUZZ_FUZZ_H
 #define TESTS_FUZZ_FUZZ_H
 

@@ -1,4 +1,4 @@
-/* The input is a group file, a --config file and, after a NUL, words of the command line. */
+/* The input is a group file, a --config file and, after a NUL, command-line overrides. */
 #include <stdint.h>
 #include <string.h>
 
@@ -30,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     conf_yaml_write(conf_root(c), CONF_YAML_ORIGINS, &out);
     struct conf_node *again = conf_yaml_parse(out.buf, out.len, "again", &err);
     if (!again && !strstr(err.msg, "nested too deeply"))
-        __builtin_trap(); /* what we write must be readable */
+        __builtin_trap(); /* a written configuration must be readable */
     conf_node_free(again);
     strbuf_free(&out);
     strlist_free(&problems);

@@ -1,5 +1,5 @@
-/* Any bytes, under a name with one of the endings that count: a format is found, or a message says what
- * would be one; and a file is what its first bytes are. The first byte chooses the ending. */
+/* Detects the format of a file with arbitrary bytes. The first byte selects one of the file extensions that
+ * matter. Either a format is found or an error is set, and the result for the bytes matches that for a file. */
 #include <string.h>
 
 #include "fuzz/fuzz.h"

@@ -1,4 +1,4 @@
-/* What an OCR model wrote: any text at all must be parsed, rewritten and drawn. */
+/* The output of an OCR model: any text must be parsed, rewritten and drawn. */
 #include "engine/dsocr_output.h"
 #include "fuzz/fuzz.h"
 

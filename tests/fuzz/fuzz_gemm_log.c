@@ -1,4 +1,4 @@
-/* A line of cuBLASLt's log, with the function's name before a tab. */
+/* A line of cuBLASLt's log. The text before a tab is the function name. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

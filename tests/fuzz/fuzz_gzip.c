@@ -1,5 +1,5 @@
-/* Any bytes as a file that an importer reads, plain or gzip: what comes out in pieces is what zlib makes
- * of the whole at once, one member after the other, and it is called damaged or cut exactly when it is. */
+/* Arbitrary bytes as a file that an importer reads, plain or gzip. Reading in pieces must give the same bytes as
+ * zlib on the whole input, member by member, and must report damage and truncation exactly when they exist. */
 #include <string.h>
 #include <zlib.h>
 
@@ -8,9 +8,9 @@
 #include "base/strbuf.h"
 #include "import/source.h"
 
-#define MOST_BYTES (4u << 20) /* of a bomb */
+#define MOST_BYTES (4u << 20) /* limit for a decompression bomb */
 
-/* True: the end was reached, and it was a whole one (or padding behind a whole one). */
+/* Returns true if the input ended with a complete member, or with padding after one. */
 static bool inflate_all(const uint8_t *data, size_t size, struct strbuf *out) {
     z_stream z = { .next_in = (Bytef *)data, .avail_in = (uInt)size };
     char block[4096];

@@ -1,12 +1,11 @@
-/* One PNG or JPEG file; what decodes is also fitted to a small square. */
+/* One PNG or JPEG file. A decoded image is also resized to a small square. */
 #include "engine/image_internal.h"
 #include "fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct image im, small;
     struct err err;
-    struct image_file f = { data, size, "fuzz",
-                            1 << 18 }; /* the real limit would make it a test of patience */
+    struct image_file f = { data, size, "fuzz", 1 << 18 }; /* the real limit would be too slow */
     if (image_decode_limited(&f, &im, &err) < 0) return 0;
     image_fit_pad(&im, 32, &small);
     image_free(&small);

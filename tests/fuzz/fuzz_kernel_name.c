@@ -1,5 +1,5 @@
-/* Names from traces: kernels (mangled or not) and the labels of ranges. Whatever they hold, names come out
- * bounded and not empty. */
+/* Names from traces: kernels (mangled or not) and range labels. The resulting names must have a bounded length
+ * and must not be empty. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Any bytes as a Chrome trace, through a small window so that every value is cut somewhere. */
+/* Arbitrary bytes as a Chrome trace, read through a small window so that values cross its edges. */
 #include <stdint.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* A config.json from anyone: refused with a message, or a model whose parts sum to its whole and whose
- * costs are numbers. */
+/* An untrusted config.json: it is rejected with a message, or gives a model whose modules sum to the total and
+ * whose costs are finite. */
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>

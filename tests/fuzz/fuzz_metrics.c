@@ -1,4 +1,4 @@
-/* metrics.json and ncu.json as somebody else wrote them: read, filled in, compared with itself, printed. */
+/* Untrusted metrics.json and ncu.json: read, filled in, compared with themselves, printed. */
 #include "fuzz/fuzz.h"
 #include "report/compare.h"
 #include "report/memory.h"

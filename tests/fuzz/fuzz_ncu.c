@@ -1,4 +1,4 @@
-/* Any bytes as CSV of Nsight Compute; what is made of it must be readable to the reports. */
+/* Arbitrary bytes as CSV of Nsight Compute. The reports must be able to read the result. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

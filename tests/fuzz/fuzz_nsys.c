@@ -1,6 +1,6 @@
-/* Any bytes as a SQLite file of Nsight Systems: as the file itself, or, when they do not begin like one,
- * as the SQL that makes its tables. A changed byte of a file mostly breaks SQLite's pages; a changed byte
- * of SQL is another schema, which is what the importer has to cope with. */
+/* Arbitrary bytes as a SQLite file of Nsight Systems, or, if they do not start with SQLite's header, as the
+ * SQL that creates its tables. A changed byte in a file mostly breaks SQLite's pages. A changed byte in SQL
+ * gives another schema, which the importer has to handle. */
 #include <sqlite3.h>
 #include <stdint.h>
 #include <string.h>
@@ -10,11 +10,11 @@
 #include "import/nsys.h"
 
 #define VALUE_BYTES_MAX (1 << 16)
-#define SQL_STEPS 20000 /* instructions of SQLite that a script may take */
+#define SQL_STEPS 20000 /* limit of SQLite instructions per script */
 
 static struct sink sink;
 
-/* Tables and rows, no more: scripts must not read files or run on and on. */
+/* Allows only tables and rows: scripts must not read files or run for long. */
 static int allow(void *ctx, int action, const char *a, const char *b, const char *c, const char *d) {
     (void)ctx;
     (void)a;
@@ -30,7 +30,7 @@ static int allow(void *ctx, int action, const char *a, const char *b, const char
 
 static int stop(void *ctx) { return ++*(int *)ctx > SQL_STEPS / 1000; }
 
-/* A statement that fails does not keep those after it from being tried. */
+/* Continues after a statement that fails. */
 static void run_script(sqlite3 *db, const uint8_t *data, size_t size) {
     char *script = sqlite3_mprintf("%.*s", (int)size, (const char *)data);
     int steps = 0;

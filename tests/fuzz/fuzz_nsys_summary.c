@@ -1,4 +1,4 @@
-/* Any bytes as a summary CSV of Nsight Systems. */
+/* Arbitrary bytes as a summary CSV of Nsight Systems. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* A line of the engine protocol: whatever it holds, the answer is one JSON object on one line. Loading is
- * left out: it would read files that the input names. */
+/* A line of the engine protocol: the reply must be one JSON object on one line. Load requests are left out,
+ * because they would read files that the input names. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* A safetensors header from anyone: opened, every tensor must lie inside the data it claims. */
+/* An untrusted safetensors header: every tensor of an opened file must lie inside its data. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>

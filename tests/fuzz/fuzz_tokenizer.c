@@ -1,5 +1,5 @@
-/* A tokenizer.json and, after a NUL, a text. What is encoded must be ids of the vocabulary, and decoding must
- * give UTF-8. */
+/* A tokenizer.json and, after a NUL, a text. Encoding must give ids of the vocabulary, and decoding must give
+ * UTF-8. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ static void decode(const struct tokenizer *t, const struct token_ids *ids) {
     token_stream_init(&s, t, TOKENIZER_KEEP_SPECIAL);
     for (size_t i = 0; i < ids->n; i++) {
         token_stream_next(&s, ids->v[i], &out);
-        if (!utf8_valid(out.buf, out.len)) __builtin_trap(); /* never half a character */
+        if (!utf8_valid(out.buf, out.len)) __builtin_trap(); /* no incomplete character */
     }
     token_stream_finish(&s, &out);
     if (!utf8_valid(out.buf, out.len)) __builtin_trap();

@@ -1,5 +1,5 @@
-/* Any bytes as a trace file. The chunks of a fuzzed file hardly ever carry a true checksum, so that half
- * of the input is sealed here first: then the columns are reached too. */
+/* Arbitrary bytes as a trace file. A fuzzed chunk almost never has a correct checksum. Therefore half of the
+ * inputs get correct checksums first, so that the fuzzer reaches the column decoders. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static void seal_header(struct strbuf *s) {
     h->crc = crc32_update(0, h, offsetof(struct trace_file_header, crc));
 }
 
-/* Walks the chunks as they claim to be and gives each a checksum that holds. */
+/* Follows the chunk headers and writes a correct checksum into each. */
 static void seal_chunks(struct strbuf *s) {
     struct trace_file_header *fh = (void *)s->buf;
     for (size_t at = sizeof *fh; s->len - at >= TRACE_CHUNK_HEADER_BYTES;) {

@@ -1,4 +1,4 @@
-/* Bytes as a file that only this process sees, for what reads by path:
+/* Makes bytes readable by path, as an anonymous file of this process:
  *     struct memory_file f = memory_file_open(data, size);
  *     ... f.path ...
  *     close(f.fd); */

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fixtures for the decoder's blocks, one at a time: attention with its norm, rotary positions, routed experts. The
+"""Writes fixtures for single decoder blocks: attention with its norm, rotary positions, routed experts. The
 blocks are transformers' own in fp32 with synthetic weights, their input is random -> tests/data/engine/block_*.json.
 Needs torch and transformers. Usage: blocks.py OUT_DIR"""
 import json
@@ -85,7 +85,7 @@ def causal(n, window):
 
 
 def attention(raw):
-    """What attention adds to the rows x at positions 0.."""
+    """The residual that attention adds to the rows x at positions 0.."""
     model, config = build(raw)
     x = rows("x", TOKENS, config.hidden_size)
     turns = model.rotary_emb(x, torch.arange(TOKENS)[None])
@@ -99,7 +99,7 @@ POSITIONS = [0, 1, 2, 17, 300, 1023, 4095]
 
 
 def rope(raw):
-    """Two heads of x, turned at each position. Also the frequencies' own scaling of the scores (MLA)."""
+    """Two heads of x with rotary positions, and the scaling of the scores that belongs to the frequencies (MLA)."""
     model, config = build(raw)
     deepseek = raw["model_type"] == "deepseek_v2"
     dims = raw["qk_rope_head_dim"] if deepseek else model.layers[0].self_attn.head_dim
@@ -113,7 +113,7 @@ def rope(raw):
 
 
 def experts(raw):
-    """The routed block without its norm, and which experts it took with which weight."""
+    """The routed block without its norm, and the chosen experts with their weights."""
     model, config = build(raw)
     x, block = rows("x", TOKENS, config.hidden_size), model.layers[0].mlp
     _, weights, chosen = block.gate(x[0])

@@ -19,7 +19,7 @@ MERGES = 752
 
 
 def page(rnd):
-    """Text of the shape that an OCR model writes."""
+    """Text in the format of an OCR model's output."""
     boxes = ", ".join(f"[{rnd.randint(0, 499)}, {rnd.randint(0, 499)}, {rnd.randint(500, 999)}, {rnd.randint(500, 999)}]"
                       for _ in range(rnd.randint(1, 2)))
     words = " ".join(rnd.choice(WORDS[:150]) for _ in range(rnd.randint(4, 14)))

@@ -3,8 +3,8 @@
     cupti_layouts.py FOLDER...      each holds cupti_activity.h and cupti_version.h of one version
 
 The headers of older versions come in the Python packages nvidia-cuda-cupti-cu12 and nvidia-cuda-cupti (unpack their
-include folder). Needs gcc and the include folder of a CUDA toolkit (CUDA_INC, /usr/local/cuda/include). Prints a line
-a version and exits 1 if any differs.
+include folder). Needs gcc and the include folder of a CUDA toolkit (CUDA_INC, /usr/local/cuda/include). Prints one line
+per version and exits with 1 if any differs.
 """
 import os
 import re
@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 
-# our field: theirs
+# our field: NVIDIA's field
 FIELDS = {
     "Kernel": dict(registers="registersPerThread", start="start", end="end", device="deviceId", context="contextId",
                    stream="streamId", grid="gridX", block="blockX", static_smem="staticSharedMemory",
@@ -32,7 +32,7 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
 
 def newest(header, base):
-    """CUPTI hands out records in the newest struct of its own version."""
+    """CUPTI delivers records in the newest struct of its own version."""
     names = re.findall(r"\} CUpti_Activity(%s\d*);" % base, header)
     return "CUpti_Activity" + max(names, key=lambda n: int(n[len(base):] or 1))
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Fixtures for DeepSeek-OCR: the model written down plainly in PyTorch, with synthetic weights, in small.
-Blocks on random pixels, then the whole model on a page with tiles -> tests/data/engine/dsocr_*.json.
+"""Writes fixtures for DeepSeek-OCR from a small, plain PyTorch implementation with synthetic weights.
+Single blocks on random pixels, then the whole model on a page with tiles -> tests/data/engine/dsocr_*.json.
 Needs torch, numpy and Pillow. Usage: deepseek_ocr.py OUT_DIR"""
 import json
 import math
@@ -101,7 +101,7 @@ def sam_block(x, i, tower):
 
 
 def stretch(table, side):
-    """[from, from, width] positions to another grid"""
+    """resamples positions [from, from, width] to another grid"""
     if table.shape[0] == side:
         return table
     return F.interpolate(table.permute(2, 0, 1)[None], size=(side, side), mode="bicubic", antialias=True,

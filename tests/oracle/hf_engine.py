@@ -1,4 +1,4 @@
-"""hf_engine.py WORKER FOLDER: drives the Hugging Face engine over its protocol and compares with transformers itself."""
+"""hf_engine.py WORKER FOLDER: tests the Hugging Face engine over its protocol and compares its answers with transformers."""
 import json
 import os
 import subprocess
@@ -63,7 +63,7 @@ def bad_requests(engine):
     must_say(engine.load(folder + "/nowhere"), "config.json", "model.path")
     must_say(engine.load(llama), "no_weights", "model.weights=synthetic:0")
     must_say(engine.load(llama, weights="synthetic:x"), "synthetic:SEED")
-    must_say(engine.load(llama, weights="synthetic:0", device_map="auto"), "device map")
+    must_say(engine.load(llama, weights="synthetic:0", device_map="auto"), "device_map requires")
     must_say(engine.load(models.write(folder, "unknown", {"model_type": "zebra", "architectures": ["ZebraForCausalLM"]}),
                          weights="synthetic:0"), "zebra", transformers.__version__, "another version")
     must_say(engine.load(models.write(folder, "no_decoder", {"model_type": "vit"}), weights="synthetic:0"), "no_decoder")
@@ -99,7 +99,7 @@ def text_models(engine):
 
 
 def replayed_steps(engine):
-    """Steps on fixed places: request after request, longer ones and shorter ones."""
+    """Decode steps on fixed buffers, over requests of different lengths."""
     prompt, path = list(range(5, 25)), os.path.join(folder, "llama")
     engine.load(path)
     want = engine.infer(prompt_ids=prompt, max_new_tokens=24)["ids"]
@@ -107,11 +107,11 @@ def replayed_steps(engine):
     for n in (16, 16, 24, 8, 2):
         got = engine.infer(prompt_ids=prompt, max_new_tokens=n)
         assert got.get("ids") == want[:n], (n, got, want)
-    must_say(engine.load(path, cuda_graphs=True, compile=True), "take one")
+    must_say(engine.load(path, cuda_graphs=True, compile=True), "Use one of them")
 
 
 def end_tokens(engine):
-    """A model stops at its end token, and goes on when told to, in whatever order it is asked."""
+    """A model stops at its end token unless ignore_eos is set, in any order of requests."""
     prompt = list(range(5, 25))
     path = os.path.join(folder, "llama")
     first = engine.load(path) and engine.infer(prompt_ids=prompt, max_new_tokens=8)["ids"]
@@ -139,11 +139,11 @@ def deepseek_ocr(engine):
         assert set(a["stages"]) == {"sam", "clip", "projector"} and sum(a["stages"].values()) < a["prefill_ms"]
         answers.append(a["ids"])
     assert answers[0] == answers[1], answers
-    must_say(engine.infer(**{**request, "prompt": "<image><image>"}), "marks 2 images")
+    must_say(engine.infer(**{**request, "prompt": "<image><image>"}), "2 <image> marks")
 
 
 def remote_code(engine):
-    """The vendor's code runs only when asked for, and gets what its own `infer` gives it."""
+    """The vendor's code runs only with trust_remote_code, and gets the arguments of its own `infer`."""
     page = os.path.join(folder, "wide.png")
     Image.new("RGB", (1300, 700), "white").save(page)
     small = os.path.join(folder, "small-page.png")
@@ -158,7 +158,7 @@ def remote_code(engine):
         for words in ({"prompt": "no page"}, {"prompt_ids": [0, 5, 6]}):
             got = engine.infer(max_new_tokens=3, **words)
             assert got.get("stages") == {} and got["new_tokens"] == 3 * batch, got
-    must_say(engine.infer(inputs=[page, small], prompt="<image><image>x"), "one image a prompt", "2 were given", "trust_remote_code")
+    must_say(engine.infer(inputs=[page, small], prompt="<image><image>x"), "one image per prompt", "the request has 2", "trust_remote_code")
     old = "from transformers.models.llama.modeling_llama import AttentionOfYore\n" + models.REMOTE_OCR
     must_say(engine.load(models.remote_ocr(folder, "old_ocr", old), weights="synthetic:0", trust_remote_code=True),
              "AttentionOfYore", "transformers", "4.46.3", transformers.__version__)
@@ -167,7 +167,7 @@ def remote_code(engine):
              "pip install no_such_package")
     if not torch.cuda.is_available():
         engine.load(models.remote_ocr(folder, "cuda_ocr", asks_for_cuda=True), weights="synthetic:0", trust_remote_code=True)
-        must_say(engine.infer(inputs=[small], prompt="<image>"), "own code asks for CUDA", "leave out trust_remote_code")
+        must_say(engine.infer(inputs=[small], prompt="<image>"), "own code requires CUDA", "leave out trust_remote_code")
     path = models.short_of_memory(folder)
     engine.load(path, weights="synthetic:0", trust_remote_code=True)
     replies = [engine.infer(prompt="abc", max_new_tokens=2) for _ in range(5)]
@@ -177,7 +177,7 @@ def remote_code(engine):
 
 
 def vision_model(engine):
-    """A vision model known to transformers alone: its parts are named by module."""
+    """A vision model of transformers, whose stages are given by module path."""
     path = models.llava(folder)
     model = plain_model(path, transformers.AutoModelForImageTextToText)
     processor = transformers.AutoProcessor.from_pretrained(path)
@@ -195,7 +195,7 @@ def vision_model(engine):
 
 
 engine = Engine()
-# remote code comes last: older versions give its class to every later model of that config
+# remote_code is last: older versions of transformers use its class for every later model of that config
 for part in (bad_requests, text_models, replayed_steps, end_tokens, deepseek_ocr, vision_model, remote_code):
     part(engine)
 engine.end()

@@ -1,6 +1,6 @@
-"""Model folders for the tests of the Hugging Face engine, each made from nothing but a config.
+"""Writes model folders for the tests of the Hugging Face engine, each from a config only.
 
-    hf_models.py short-of-memory FOLDER     a llama whose fourth request finds no memory (remote code)
+    hf_models.py short-of-memory FOLDER     a llama whose fourth request runs out of memory (remote code)
 """
 import json
 import os
@@ -33,8 +33,8 @@ class ShortOfMemory(LlamaForCausalLM):
         return super().forward(input_ids=input_ids, **kwargs)
 '''
 
-# What the vendor's code takes, and how: it looks at the first view even where there is no page, hands page N to row N, wants the
-# grid as numbers, and takes its mask to CUDA by itself. Its norms are not all called norms.
+# Imitates the interface of the vendor's code: it reads the first view even without a page, passes page N to row N, requires the
+# grid on the CPU, and moves its mask to CUDA itself. Not all of its norms have "norm" in their names.
 REMOTE_OCR = '''
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
@@ -52,14 +52,14 @@ class RemoteOcr(LlamaForCausalLM):
         self.model.projector = torch.nn.Linear(1, 1)
 
     def prepare_inputs_for_generation(self, input_ids, images=None, images_seq_mask=None, images_spatial_crop=None, **kwargs):
-        mask = kwargs.get("attention_mask")  # newer versions leave out one that masks nothing
+        mask = kwargs.get("attention_mask")  # newer versions leave out a mask of ones
         assert mask is None or mask.all(), "the first token is not padding"
         made = super().prepare_inputs_for_generation(input_ids, **kwargs)
         return {**made, "images": images, "images_seq_mask": images_seq_mask, "images_spatial_crop": images_spatial_crop}
 
     def encode(self, views):
         seen = self.model.sam_model(views).reshape(-1, 1)
-        assert seen.abs().sum() > 0, "a norm of zero lets nothing through"
+        assert seen.abs().sum() > 0, "a norm with weight zero removes the signal"
         self.model.projector(self.model.vision_model(seen, seen))
 
     def page(self, row, tiles, view, grid, mask):
@@ -107,7 +107,7 @@ def remote_ocr(folder, name="remote_ocr", code=REMOTE_OCR, **more):
 
 
 def llava(folder):
-    """A vision model of transformers' own with its processor: CLIP, a projector and a llama, all tiny."""
+    """A tiny LLaVA model of transformers with its processor: CLIP, a projector and a llama."""
     import tokenizers
     import transformers
     words = {w: i for i, w in enumerate(["<unk>", "<s>", "</s>", "<image>", "what", "is", "this"])}

@@ -1,4 +1,4 @@
-"""hf_ranges.py ENGINES: when the ranges of operators carry sizes, seen through a stand-in for torch's own switch."""
+"""hf_ranges.py ENGINES: tests which operator ranges have sizes. A fake emit_nvtx records when it is on."""
 import contextlib
 import sys
 
@@ -7,7 +7,7 @@ import torch
 sys.path.insert(0, sys.argv[1])
 import stages  # noqa: E402
 
-now = [None, 0]  # whether sizes are being written, how many switches are on
+now = [None, 0]  # record_shapes of the active emit_nvtx, number of active ones
 
 
 @contextlib.contextmanager
@@ -20,7 +20,7 @@ def emit(record_shapes):
 
 
 def request(steps, tokens):
-    """What was on while each token was being made: (sizes, number of switches)."""
+    """The state during each token: (record_shapes, number of active emit_nvtx)."""
     states = []
     steps.begin()
     for _ in range(tokens):
@@ -37,7 +37,7 @@ def seen(detail, shapes, on=True):
     steps.marks = type("On", (), {"on": on, "push": lambda *_: None, "pop": lambda *_: None, "tokens": lambda *_: None})()
     with contextlib.suppress(ZeroDivisionError), stages.detail_ranges(torch.nn.Module(), detail, shapes, steps, set()):
         result = request(steps, 1 + stages.SHAPED_STEPS + 2)
-        raise ZeroDivisionError  # what fails inside must not leave the switch on
+        raise ZeroDivisionError  # an exception inside must not leave emit_nvtx on
     assert now == [None, 0], now
     return [sizes for sizes, _ in result], {n for _, n in result}
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Makes tests/data/image: small PNG and JPEG files of every kind, and what Pillow makes of them.
+"""Makes tests/data/image: small PNG and JPEG files of every kind, with checksums of Pillow's results.
 
     python3 tests/oracle/images.py          needs Pillow 9 to 12 and numpy; the tests themselves need neither
 
-Pillow 13 began to choose which axis is resized first (results differ by 1 here and there); until 12 the
-horizontal pass came first, and DeepSeek-OCR was trained and published in those days.
+Pillow 13 chooses which axis it resizes first, so some results differ by 1. Up to version 12 the horizontal pass came
+first. DeepSeek-OCR was trained and published with such versions.
 
-expected.txt: one line a file, `NAME WIDTH HEIGHT CRC32`, of the upright 8-bit RGB pixels.
+expected.txt: one line per file, `NAME WIDTH HEIGHT CRC32`, of the upright 8-bit RGB pixels.
 resize.txt:   `resize IN_W IN_H OUT_W OUT_H CRC32` and `pad IN_W IN_H SIDE CRC32` over noise().
 views.txt:    `MODE IN_W IN_H GRID_W GRID_H CRC32(global) CRC32(tiles)` of the fp32 views over noise().
 """
@@ -23,7 +23,7 @@ OUT = os.path.join(HERE, "..", "data", "image")
 
 
 def noise(width, height):
-    """Pixels that tests/unit/engio/noise.h makes too: a smooth ramp under 32-bit LCG noise."""
+    """The same pixels as tests/unit/engio/noise.h: a smooth ramp with 32-bit LCG noise."""
     n = width * height * 3
     a = np.empty(n, dtype=np.uint8)
     state = (width * 7919 + height) & 0xFFFFFFFF
@@ -36,7 +36,7 @@ def noise(width, height):
     return a.reshape(height, width, 3)
 
 
-# ---- PNG, written by hand: Pillow cannot make every kind
+# ---- PNG, written without Pillow, which cannot write every kind
 def chunk(kind, data):
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
@@ -145,7 +145,7 @@ def resize_lines(rnd):
     lines = []
     for kind, w, h, *rest in resize_cases(rnd):
         if kind == "pad" and min(w, h) * rest[0] < max(w, h):
-            continue  # the short side would vanish: an error in Pillow, one pixel here
+            continue  # the short side would be 0: an error in Pillow, one pixel in inferprof
         im = Image.fromarray(noise(w, h))
         if kind == "resize":
             got = im.resize(tuple(rest), Image.BICUBIC)

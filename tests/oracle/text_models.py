@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fixtures for the decoders: small models of transformers with synthetic weights -> tests/data/engine/*.json.
+"""Writes fixtures for the decoders: small models of transformers with synthetic weights -> tests/data/engine/*.json.
 Needs torch and transformers. Usage: text_models.py OUT_DIR"""
 import json
 import sys

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Makes tests/data/tokenizer: small trained vocabularies and what Hugging Face `tokenizers` says about them.
+"""Makes tests/data/tokenizer: small trained vocabularies and the results of Hugging Face `tokenizers` with them.
 
     python3 tests/oracle/tokenizers_fixtures.py [TEXT_FILE...]      needs the tokenizers package
 
 strings.gz    every test string: u32 length, bytes (UTF-8)
 NAME.json.gz  a tokenizer.json
-NAME.ids.gz   u16 a string: the low half of crc32 over its ids as u32, without special tokens added
-NAME.txt.gz   for some runs of ids: u32 count, the ids; u32 length, the text with specials; u32 length, without
+NAME.ids.gz   one u16 per string: the low half of crc32 over its ids as u32, without special tokens added
+NAME.txt.gz   for some lists of ids: u32 count, the ids; u32 length, the text with specials; u32 length, without
 TEXT_FILEs are more text to train on; the vocabularies in the tree were trained on inferprof's own documents.
 """
 import gzip
@@ -215,14 +215,14 @@ def write(name, data):
 
 
 def special_around(t, name):
-    """A post-processor that adds BOS, as the real files have it."""
+    """A post-processor that adds BOS, as in real files."""
     bos = {"llama2": "<s>", "mistral": "<s>", "llama3": "<|begin_of_text|>"}.get(name)
     if bos:
         t.post_processor = processors.TemplateProcessing(single=f"{bos} $A", pair=None, special_tokens=[(bos, t.token_to_id(bos))])
 
 
 def old_merges(text):
-    """Merges as "a b", as files before 2024 have them."""
+    """Merges as "a b", the form in files before 2024."""
     j = json.loads(text)
     j["model"]["merges"] = [" ".join(m) for m in j["model"]["merges"]]
     return json.dumps(j, ensure_ascii=False)
@@ -234,7 +234,7 @@ def decode_cases(t, strings, rnd):
         n = rnd.randint(0, 12)
         ids = t.encode(rnd.choice(strings), add_special_tokens=True).ids if i % 2 else []
         ids = ids[:40] + [rnd.randrange(t.get_vocab_size()) for _ in range(n if i % 2 == 0 else 0)]
-        # the reference forgets the accent of an added token that its normalizer strips: here it stays
+        # `tokenizers` loses the accent of an added token that its normalizer strips; inferprof keeps it
         ids = [i for i in ids if t.id_to_token(i) != "e-token" and t.id_to_token(i) != "é-token"]
         out += struct.pack(f"<I{len(ids)}I", len(ids), *ids)
         for skip in (False, True):
@@ -259,7 +259,7 @@ def main():
         special_around(t, name)
         text = t.to_str()
         text = old_merges(text) if name in ("deepseek", "gpt2") else text
-        t = Tokenizer.from_str(text)  # what the file says, not what was built
+        t = Tokenizer.from_str(text)  # the file's content, not the object that was built
         write(f"{name}.json.gz", text.encode())
         encoded = t.encode_batch(strings, add_special_tokens=False)
         write(f"{name}.ids.gz", b"".join(struct.pack("<H", zlib.crc32(struct.pack(f"<{len(e.ids)}I", *e.ids)) & 0xFFFF)

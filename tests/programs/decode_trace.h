@@ -1,4 +1,4 @@
-/* A realistic decode: what tests and benchmarks write and read. Header-only, since three programs share
+/* A synthetic but realistic decode trace for tests and benchmarks. Header-only, because three programs share
  * it. */
 #ifndef TESTS_PROGRAMS_DECODE_TRACE_H
 #define TESTS_PROGRAMS_DECODE_TRACE_H
@@ -9,7 +9,7 @@
 #include "base/hash.h"
 #include "trace/writer.h"
 
-#define DECODE_KERNELS 535 /* a token of an eager 12-layer model */
+#define DECODE_KERNELS 535 /* per token, as in an eager 12-layer model */
 #define DECODE_NAMES 60
 #define DECODE_START_NS 1700000000000000000u
 
@@ -20,7 +20,7 @@ static inline void decode_name(uint32_t i, char *out, size_t cap) {
              i);
 }
 
-/* Kernel k of token t; durations and gaps vary a little from token to token, as they do. */
+/* Kernel k of token t. Durations and gaps vary slightly from token to token. */
 static inline struct trace_kernel decode_kernel(uint32_t t, uint32_t k, uint64_t *now_ns,
                                                 const uint32_t *names) {
     uint64_t shape = hash_u64(k + 1), jitter = hash_u64((uint64_t)t << 32 | k);

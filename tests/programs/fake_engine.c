@@ -1,8 +1,13 @@
-/* An engine that runs nothing: it speaks the protocol of docs/engine.md with made-up numbers, and
- * misbehaves on request.   fake_engine STATE [N=DEED]... STATE is a file that counts infer requests over
- * all processes started with it, so that a deed happens once even when the engine is started again. DEED
- * at the N-th (0: every) infer: crash, exit, hang, garbage, wrong-id, error, partial, flood, deaf, int,
- * term, slow (a quarter of a second, then a good answer). Instead of N also `load` and `warmup`. */
+/* An engine without a model: it implements the protocol of docs/engine.md with fixed numbers, and fails on
+ * request.
+ *     fake_engine STATE [N=FAULT]...
+ * STATE is a file that counts infer requests over all processes started with it, so that a fault occurs
+ * once even if the engine is restarted. N is the number of the infer request (0: every request), or `load`
+ * or `warmup`. FAULT is one of
+ *     crash, exit, hang, garbage, wrong-id, error, partial, flood
+ *     deaf       hangs and ignores SIGTERM
+ *     int, term  sends that signal to the parent, then hangs
+ *     slow       waits a quarter of a second, then answers normally */
 #include <jansson.h>
 #include <math.h>
 #include <signal.h>
@@ -16,7 +21,7 @@
 #include "trace/writer.h"
 
 static const char *state_path;
-static char **deeds;
+static char **faults;
 
 static int count_up(void) {
     int n = 0;
@@ -33,8 +38,8 @@ static int count_up(void) {
     return n;
 }
 
-static const char *deed_at(const char *place, int n) {
-    for (char **d = deeds; *d; d++) {
+static const char *fault_at(const char *place, int n) {
+    for (char **d = faults; *d; d++) {
         const char *eq = strchr(*d, '=');
         size_t len = eq ? (size_t)(eq - *d) : 0;
         if (!eq) continue;
@@ -48,38 +53,38 @@ static void hang(void) {
     for (;;) pause();
 }
 
-/* True: the reply has been dealt with. */
-static int misbehave(const char *deed) {
-    if (!deed) return 0;
-    if (strcmp(deed, "slow") == 0) {
+/* Returns true if no normal reply must follow. */
+static int inject_fault(const char *fault) {
+    if (!fault) return 0;
+    if (strcmp(fault, "slow") == 0) {
         usleep(250000);
         return 0;
     }
-    fprintf(stderr, "fake engine: about to %s\n", deed);
-    if (strcmp(deed, "crash") == 0) {
+    fprintf(stderr, "fake engine: about to %s\n", fault);
+    if (strcmp(fault, "crash") == 0) {
         signal(SIGSEGV, SIG_DFL);
         raise(SIGSEGV);
     }
-    if (strcmp(deed, "exit") == 0) exit(3);
-    if (strcmp(deed, "hang") == 0) hang();
-    if (strcmp(deed, "deaf") == 0) {
+    if (strcmp(fault, "exit") == 0) exit(3);
+    if (strcmp(fault, "hang") == 0) hang();
+    if (strcmp(fault, "deaf") == 0) {
         signal(SIGTERM, SIG_IGN);
         hang();
     }
-    if (strcmp(deed, "int") == 0 || strcmp(deed, "term") == 0) {
-        kill(getppid(), deed[0] == 'i' ? SIGINT : SIGTERM);
+    if (strcmp(fault, "int") == 0 || strcmp(fault, "term") == 0) {
+        kill(getppid(), fault[0] == 'i' ? SIGINT : SIGTERM);
         hang();
     }
-    if (strcmp(deed, "garbage") == 0) puts("Traceback (most recent call last):");
-    if (strcmp(deed, "wrong-id") == 0) puts("{\"op\":\"infer\",\"id\":999999,\"new_tokens\":1}");
-    if (strcmp(deed, "partial") == 0) {
+    if (strcmp(fault, "garbage") == 0) puts("Traceback (most recent call last):");
+    if (strcmp(fault, "wrong-id") == 0) puts("{\"op\":\"infer\",\"id\":999999,\"new_tokens\":1}");
+    if (strcmp(fault, "partial") == 0) {
         printf("{\"op\":\"infer\",");
         fflush(stdout);
         exit(0);
     }
-    if (strcmp(deed, "flood") == 0)
+    if (strcmp(fault, "flood") == 0)
         for (;;) putchar('x');
-    if (strcmp(deed, "error") == 0) puts("{\"op\":\"infer\",\"error\":\"page.png: too dark to read\"}");
+    if (strcmp(fault, "error") == 0) puts("{\"op\":\"infer\",\"error\":\"page.png: too dark to read\"}");
     fflush(stdout);
     return 1;
 }
@@ -114,7 +119,7 @@ static void write_trace(const char *path) {
 
 static void set(json_t *o, const char *key, json_t *v) { json_object_set_new(o, key, v); }
 
-/* Every third repeat is a little slower: medians and deviations have something to do. */
+/* Prefill takes 100, 101 or 102 ms in turns, so that median and deviation are not trivial. */
 static void answer_infer(json_t *reply, const json_t *request, int n) {
     const char *detail = json_string_value(json_object_get(request, "detail"));
     const char *trace = json_string_value(json_object_get(request, "trace"));
@@ -158,14 +163,14 @@ static void answer_info(json_t *reply, int loaded) {
     set(reply, "stages", stages);
 }
 
-/* 1: bye. */
+/* Returns 1 after bye. */
 static int serve(const json_t *request) {
     const char *op = json_string_value(json_object_get(request, "op"));
     json_t *reply = json_object();
     int n = 0;
     if (!op) op = "";
-    if (strcmp(op, "infer") == 0 && misbehave(deed_at(NULL, n = count_up()))) goto done;
-    if ((strcmp(op, "load") == 0 || strcmp(op, "warmup") == 0) && misbehave(deed_at(op, 0))) goto done;
+    if (strcmp(op, "infer") == 0 && inject_fault(fault_at(NULL, n = count_up()))) goto done;
+    if ((strcmp(op, "load") == 0 || strcmp(op, "warmup") == 0) && inject_fault(fault_at(op, 0))) goto done;
     set(reply, "op", json_string(op));
     if (json_object_get(request, "id")) json_object_set(reply, "id", json_object_get(request, "id"));
     if (strcmp(op, "infer") == 0) answer_infer(reply, request, n);
@@ -187,7 +192,7 @@ int main(int argc, char **argv) {
     int bye = 0;
     if (argc < 2) return 2;
     state_path = argv[1];
-    deeds = argv + 2;
+    faults = argv + 2;
     while (!bye && (n = getline(&line, &cap, stdin)) > 0) {
         json_error_t error;
         json_t *request = json_loadb(line, (size_t)n, 0, &error);

@@ -1,7 +1,7 @@
-/* make_run FILE.ipt [TOKENS [KERNELS [SLOWER_PERCENT [MORE]]]]: writes a trace as a GPU run would leave
- * it: prefill, then TOKENS decode steps of KERNELS kernels each, launched one by one so that the GPU
- * waits, with hostile names among the rest. MORE is not 0: hardware counters every 50 us and the shapes of
- * GEMMs too. */
+/* make_run FILE.ipt [TOKENS [KERNELS [SLOWER_PERCENT [MORE]]]]: writes a trace like that of a GPU run:
+ * prefill, then TOKENS decode steps of KERNELS kernels each. Kernels are launched one by one, so that the GPU
+ * waits. One kernel name contains HTML and JavaScript. If MORE is not 0, the trace also has hardware counters
+ * every 50 us and GEMM shapes. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -51,7 +51,7 @@ static void range(struct maker *m, const char *name, uint64_t start, uint64_t en
     trace_writer_range(m->w, &r, 1);
 }
 
-/* As a library's log has them: by time and thread alone. */
+/* Without a correlation id, as in a library's log. */
 static void gemm(struct maker *m, uint64_t at) {
     struct trace_gemm g = { .start_ns = at,
                             .thread = 77,

@@ -1,5 +1,5 @@
-/* make_trace FILE TOKENS: a decode trace as a GPU would give it: 535 kernels a token, 60 distinct names,
- * microsecond gaps. The same for equal arguments. Used by tests, `make bench` and `make demo`. */
+/* make_trace FILE TOKENS: writes a decode trace: 535 kernels per token, 60 distinct names, gaps of
+ * microseconds. Equal arguments give equal files. Used by the tests. */
 #include <stdio.h>
 #include <stdlib.h>
 

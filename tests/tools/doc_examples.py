@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""doc_examples.py [--update] INFERPROF WORK PAGE...: what the documents show is what the program prints.
+"""doc_examples.py [--update] INFERPROF WORK PAGE...: checks the examples in the documents against the program's output.
 
-Runs every `$ ...` of the pages' code blocks that names inferprof in the folder WORK, which has what the pages speak of,
-tests/ and the sample configs, and compares what is printed, standard error first, with what follows in the block. A line `...` stands for any number
-of lines, `...` inside a line for any text. --update writes what is printed into the pages where nothing was left out."""
+Runs each `$ inferprof ...` line in the code blocks of the pages. The commands run in the folder WORK, which holds the
+files that the pages name, a link to tests/ and the sample configs. The output (standard error, then standard output, or
+the other way round) must match the lines after the command. A line `...` matches any number of lines, `...` inside a line
+matches any text. --update writes the output into the pages, except for examples that contain `...`."""
 import os
 import re
 import shlex
@@ -13,7 +14,7 @@ import sys
 update = sys.argv[1] == "--update"
 program, work, *pages = sys.argv[1 + update:]
 program = os.path.abspath(program)
-SKIP = ["--into run"]  # needs a run that is too large to keep here
+SKIP = ["--into run"]  # needs a run that is too large for the repository
 
 
 def examples(page):
@@ -25,7 +26,7 @@ def examples(page):
 
 
 def fits(want, got):
-    """Line by line; '...' swallows as little as it can."""
+    """Compares line by line; '...' matches as little as possible."""
     pattern = ""
     for line in want.rstrip("\n").split("\n"):
         if line.strip() == "...":
@@ -63,5 +64,5 @@ for page in pages:
                 continue
             bad += 1
             print(f"{page}: $ {command}\n--- shown\n{want}--- printed\n{got}")
-print(f"{ran} examples, {bad} are not what is printed")
+print(f"{ran} examples, {bad} differ from the output")
 sys.exit(bool(bad) or not ran)

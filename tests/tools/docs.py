@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""docs.py INFERPROF: what the documents and the program say of each other.
+"""docs.py INFERPROF: checks the documents against the program.
 
-Every option of --help is on the page of its command; every option that a document writes after `inferprof COMMAND` is
-one the command takes; every key of the configuration has its row; every link between files leads somewhere; every
+Every option of --help is on the page of its command. Every option after `inferprof COMMAND` in a document exists. Every
+configuration key has a row in docs/configuration.md. Every link to a file has a target. Every
 picture is used and small."""
 import glob
 import os
@@ -33,7 +33,7 @@ for c in commands:
     text = read(page)
     for o in sorted(options[c] - common):
         if f"--{o}" not in text and f"--no-{o}" not in text:
-            problems.append(f"{page}: --{o} of '{c}' is not on its page")
+            problems.append(f"{page}: --{o} of '{c}' is missing")
 
 documents = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/examples/README.md", *sorted(glob.glob("docs/*.md"))]
 for page in documents:
@@ -45,13 +45,13 @@ for page in documents:
         c = max(known, key=len)
         for o in re.findall(r"(?<= )--([a-z][a-z-]*)", line):
             if o not in options[c] and not (o.startswith("no-") and o[3:] in options[c]):
-                problems.append(f"{page}: 'inferprof {c}' does not take --{o}")
+                problems.append(f"{page}: 'inferprof {c}' has no option --{o}")
         for o in re.findall(r"(?<= )-([a-z])(?= )", line):
             if o not in letters[c]:
-                problems.append(f"{page}: 'inferprof {c}' does not take -{o}")
+                problems.append(f"{page}: 'inferprof {c}' has no option -{o}")
     for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
         if not os.path.exists(os.path.join(os.path.dirname(page), link)):
-            problems.append(f"{page}: the link to {link} leads nowhere")
+            problems.append(f"{page}: the target of the link {link} does not exist")
     if page.startswith("docs/") and page != "docs/README.md" and f"]({page[5:]})" not in read("docs/README.md"):
         problems.append(f"docs/README.md: does not list {page}")
 
@@ -73,7 +73,7 @@ for key in keys:
     if f"| `{key}` |" not in table and not any(f"| `{key.rsplit('.', n)[0]}` |" in table for n in (1, 2)):
         problems.append(f"docs/configuration.md: no row for {key}")
 if len(keys) < 40 or len(commands) < 14:
-    problems.append(f"only {len(keys)} keys and {len(commands)} commands were found: this check is broken")
+    problems.append(f"only {len(keys)} keys and {len(commands)} commands were found: this script no longer reads the output")
 
 print("\n".join(problems))
 sys.exit(bool(problems))

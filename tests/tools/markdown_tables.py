@@ -1,5 +1,7 @@
-"""markdown_tables.py FILE|DIR...: parses every table of the files (of a folder: every .md below it) as plain Markdown viewers do, and complains about what they
-would not show as a table: no blank line before it, no separator, rows with another number of cells, stray markup."""
+"""markdown_tables.py FILE|DIR...: checks every table in the files (in a folder: in every .md file below it).
+
+Reports what Markdown viewers would not show as a table: no blank line before it, no separator row, rows with a different
+number of cells, HTML markup in a cell."""
 import pathlib
 import re
 import sys
@@ -34,18 +36,18 @@ def check(path):
             if block > 0 and lines[block - 1].strip():
                 bad.append(f"{path}:{block + 1}: no blank line before the table")
             if len(rows) < 2 or not SEPARATOR.match(rows[1]):
-                bad.append(f"{path}:{block + 2}: no separator under the heads")
+                bad.append(f"{path}:{block + 2}: no separator row under the header")
             for k, row in enumerate(rows):
                 if not row.endswith("|"):
-                    bad.append(f"{path}:{block + k + 1}: row does not end with a bar")
+                    bad.append(f"{path}:{block + k + 1}: row does not end with |")
                 if len(cells(row)) != len(cells(rows[0])):
-                    bad.append(f"{path}:{block + k + 1}: {len(cells(row))} cells, {len(cells(rows[0]))} heads")
+                    bad.append(f"{path}:{block + k + 1}: {len(cells(row))} cells, but the header has {len(cells(rows[0]))}")
                 if re.search(r"<[a-zA-Z/]", row):
                     bad.append(f"{path}:{block + k + 1}: markup in a cell")
             continue
         i += 1
     if fence is not None:
-        bad.append(f"{path}: a fence is never closed")
+        bad.append(f"{path}: a code block is not closed")
     return bad, tables
 
 

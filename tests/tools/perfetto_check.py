@@ -1,5 +1,5 @@
-"""perfetto_check.py FILE: decodes a Perfetto trace and prints one JSON line: slices by category, their total time, whether all
-slices nest and end, flows that connect, counters."""
+"""perfetto_check.py FILE: decodes a Perfetto trace and prints one JSON object: slices per category and their total time,
+slices that never end, flows from launch to kernel, counters."""
 import collections
 import json
 import struct
@@ -29,7 +29,7 @@ def fields(data):
         elif wire == 2:
             size, at = varint(data, at)
             value, at = data[at:at + size], at + size
-            assert len(value) == size, "cut short"
+            assert len(value) == size, "truncated field"
         else:
             raise ValueError(f"wire type {wire}")
         yield key >> 3, value
@@ -49,14 +49,14 @@ for number, packet in fields(open(sys.argv[1], "rb").read()):
                 names[entry[1]] = entry[2].decode()
         if n == 11:
             events.append((known[8], dict(fields(value))))
-events = [e for _, e in sorted(enumerate(events), key=lambda pair: (pair[1][0], pair[0]))]  # as the viewer sorts
+events = [e for _, e in sorted(enumerate(events), key=lambda pair: (pair[1][0], pair[0]))]  # the viewer sorts the same way
 stacks, count, total = collections.defaultdict(list), collections.Counter(), collections.Counter()
 flows = collections.defaultdict(set)
 counters = 0
 for at, e in events:
-    assert e[11] in tracks, "an event on no track"
+    assert e[11] in tracks, "an event without a track"
     if e[9] == 1:
-        assert e[10] in names, "a name that was never sent"
+        assert e[10] in names, "a name that was not defined"
         category = e[22].decode()
         stacks[e[11]].append((at, category))
         count[category] += 1

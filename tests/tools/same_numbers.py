@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""same_numbers.py OLD NEW [TRACE_FOLDER...]: two builds of inferprof give the same numbers.
+"""same_numbers.py OLD NEW [TRACE_FOLDER...]: checks that two builds of inferprof compute the same numbers.
 
 Imports every trace below the folders (default: tests/data and docs/examples; also ../shared/data if it exists), then
-compares what both programs make of it: metrics.json, findings.json, stages.csv, kernels.csv, operators.csv, `stats
+compares the results of both programs: metrics.json, findings.json, stages.csv, kernels.csv, operators.csv, `stats
 --json` and the exports (CSV, Chrome JSON, Perfetto, SQLite). Numbers, keys, types and identifiers must be equal. Prose
 (titles, sources, advice) may differ and is only counted; --prose lists it. Exit status 1 on any other difference."""
 import csv
@@ -90,13 +90,13 @@ def compare_file(name, a, b):
         compare(name, "", x, y)
     elif a.endswith(".sqlite"):
         if sqlite_dump(a) != sqlite_dump(b):
-            differences.append(f"{name}: other rows")
+            differences.append(f"{name}: rows differ")
     elif open(a, "rb").read() != open(b, "rb").read():
-        differences.append(f"{name}: other bytes")
+        differences.append(f"{name}: bytes differ")
 
 
 def outputs(program, sources, folder):
-    """Runs everything on the sources. Both builds work in folders of the same name: paths are in the results."""
+    """Runs all commands on the sources. Both builds use a folder of the same name, because results contain paths."""
     os.makedirs(folder)
     run_dir = os.path.join(folder, "run")
     if os.path.isdir(sources[0]):

@@ -1,4 +1,4 @@
-"""visible_text.py REPORT.html [UNTIL_ID]: what a reader of the page sees, line by line, up to the section with that id."""
+"""visible_text.py REPORT.html [UNTIL_ID]: prints the visible text of the page, up to the section with that id."""
 import html.parser
 import sys
 
