@@ -93,8 +93,10 @@ grep -v "^#" "$first/config.yaml" >"$work/a" && grep -v "^#" "$dir/config.yaml" 
 check "--rerun has the same configuration" cmp "$work/a" "$work/b"
 
 run "$INFERPROF" profile --rerun "$first" output.run_id=same
+expect "output.run_id sets the name of the folder" 0 out "^$work/runs/same\$"
 rm -f "$work/state"
 run "$INFERPROF" profile --rerun "$first" output.run_id=same
+expect "a second run with the same id gets the next free name" 0 out "^$work/runs/same-2\$"
 check "two runs with the same id get two folders" test -s "$work/runs/same/report.md" -a -s "$work/runs/same-2/report.md"
 
 # ---- failures
