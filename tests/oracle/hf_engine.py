@@ -88,6 +88,7 @@ def text_models(engine):
         for how in ({}, {"attn_implementation": "eager"}, {"attn_implementation": "sdpa"}, {"device_map": {"": "cpu"}}, {"batch": 3},
                     {"cuda_graphs": True}, {"cuda_graphs": True, "batch": 2}):
             loaded = engine.load(path, **how)
+            assert loaded.get("model"), (how, loaded)  # device_map needs the accelerate package
             assert loaded["model"]["weights"] == "auto" and loaded["model"]["batch"] == how.get("batch", 1), loaded
             got = engine.infer(prompt_ids=prompt, max_new_tokens=16, id="x")
             assert got["ids"] == want, (name, how, got, want)
