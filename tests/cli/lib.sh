@@ -39,8 +39,8 @@ END
 # gone PID: the process has ended, or is a zombie
 gone() { [ ! -e "/proc/$1" ] || grep -q '^State:.*Z' "/proc/$1/status"; }
 
-# limited COMMAND...: stops the command after $command_seconds
-# --foreground: the command stays in the process group of the test, and only the command itself gets the signal.
+# limited PROGRAM ARGS...: stops the program after $command_seconds
+# --foreground: the program stays in the process group of the test, and only the program itself gets the signal.
 limited() { timeout --foreground -k 10 "$command_seconds" "$@"; }
 
 # same_report NAME DIR: `report` rewrites a finished folder without any change
@@ -55,7 +55,7 @@ same_report() {
     fi
 }
 
-# run COMMAND...: leaves $status, $work/out and $work/err
+# run PROGRAM ARGS...: leaves $status, $work/out and $work/err; not for shell functions
 run() {
     limited "$@" >"$work/out" 2>"$work/err"
     status=$?

@@ -9,8 +9,9 @@ trap 'rm -rf "$TMPDIR"' EXIT
 . tests/cli/lib.sh
 root=$work/root
 
-into_root() { # chroot as root, or in a user namespace
-    if [ "$(id -u)" = 0 ]; then chroot "$root" "$@"; else unshare -r chroot "$root" "$@"; fi
+# in_root PROGRAM ARGS...: runs it with chroot, in a user namespace if the user is not root
+in_root() {
+    if [ "$(id -u)" = 0 ]; then run chroot "$root" "$@"; else run unshare -r chroot "$root" "$@"; fi
 }
 
 tests() {
@@ -22,13 +23,13 @@ tests() {
         [ -f "/lib/x86_64-linux-gnu/$l" ] && cp -L "/lib/x86_64-linux-gnu/$l" "$root/lib/x86_64-linux-gnu/"
     done
     bin=/opt/$folder/bin/inferprof
-    run into_root "$bin" --version
+    in_root "$bin" --version
     expect "inferprof runs in an empty root" 0 out '^inferprof '
     "$BUILD/tests/make_trace" "$root/tmp/t.ipt" 4
-    run into_root "$bin" trace info /tmp/t.ipt
+    in_root "$bin" trace info /tmp/t.ipt
     expect "inferprof reads a trace in an empty root" 0 out 'kernel +2,140 '
     mv "$root/opt/$folder" "$root/tmp/elsewhere"
-    run into_root /tmp/elsewhere/bin/inferprof --help
+    in_root /tmp/elsewhere/bin/inferprof --help
     expect "inferprof runs from another folder" 0 out 'Usage: inferprof'
     newest=$(objdump -T "$root/tmp/elsewhere/bin/inferprof" "$root"/tmp/elsewhere/lib/inferprof/*.so* | grep -oE 'GLIBC_2\.[0-9]+' |
         sort -t . -k 2 -n | tail -n 1)
