@@ -1,4 +1,4 @@
-/* The processor's own time counter: the cheapest timestamp there is, in ticks of an unknown length. */
+/* The processor's time stamp counter: the cheapest timestamp, in ticks of unknown length. */
 #ifndef BASE_COUNTER_H
 #define BASE_COUNTER_H
 
@@ -7,7 +7,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
-/* Does it count on at one rate, whatever the core's clock does and while it sleeps? Else it is of no use. */
+/* True if the counter runs at a constant rate in all frequency and sleep states (invariant TSC). Otherwise it
+ * cannot be used for timing. */
 static inline bool counter_is_steady(void) {
     unsigned a, b, c, d;
     return __get_cpuid(0x80000007, &a, &b, &c, &d) && (d >> 8 & 1);

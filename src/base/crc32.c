@@ -7,7 +7,7 @@
 static uint32_t table[8][256];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void fill(void) {
+static void fill_table(void) {
     for (uint32_t b = 0; b < 256; b++) {
         uint32_t c = b;
         for (int i = 0; i < 8; i++) c = c >> 1 ^ (c & 1 ? 0xedb88320u : 0);
@@ -19,7 +19,7 @@ static void fill(void) {
 
 uint32_t crc32_update(uint32_t crc, const void *data, size_t n) {
     const uint8_t *p = data;
-    pthread_once(&once, fill);
+    pthread_once(&once, fill_table);
     crc = ~crc;
     for (; n >= 8; p += 8, n -= 8) {
         uint32_t lo, hi;

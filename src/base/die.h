@@ -1,5 +1,5 @@
-/* The end of the road for the command-line program: out of memory, or a broken promise inside our own
- * code. Never linked into the collector, which lives in other people's processes. */
+/* Fatal errors of the command-line program: out of memory, or a broken invariant in our own code. Never
+ * linked into the collector, which runs inside the profiled process. */
 #ifndef BASE_DIE_H
 #define BASE_DIE_H
 
@@ -7,7 +7,7 @@
 
 _Noreturn void die(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* malloc and friends that do not return NULL. */
+/* Allocation functions that never return NULL: they exit on failure. */
 void *xmalloc(size_t bytes);
 void *xcalloc(size_t n, size_t elem_bytes);
 char *xstrdup(const char *s);

@@ -1,8 +1,8 @@
-/* Files that travel inside the program, so that it runs from anywhere: everything under web/, conf/ and
- * samples/ at build time, by its path in the source tree.
+/* Files compiled into the program, so that it runs from anywhere: everything under web/, conf/ and samples/
+ * at build time, looked up by path in the source tree.
  *     const struct embed_file *f = embed_find("web/report.css");
  *     fwrite(f->data, 1, embed_bytes(f), out);
- * The table is sorted by path; a NUL follows each file's bytes, so a text may be read as a string. */
+ * The table is sorted by path; a NUL follows each file's bytes, so text files can be read as strings. */
 #ifndef BASE_EMBED_H
 #define BASE_EMBED_H
 

@@ -8,7 +8,7 @@ struct err {
     char msg[1024];
 };
 
-/* Both always return -1, so that `return err_set(...)` reads as what it is. */
+/* Both always return -1, so that callers can write `return err_set(...)`. */
 int err_set(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 int err_wrap(struct err *err, const char *fmt, ...)
     __attribute__((format(printf, 2, 3))); /* "context: cause" */

@@ -12,7 +12,7 @@
 #include "base/scratch.h"
 #include "base/util.h"
 
-/* Regular files are refused by their size at once, pipes when they outgrow the limit. */
+/* file_read rejects regular files by their size before reading; this check covers pipes. */
 static int read_fd(int fd, const char *path, size_t max_bytes, struct strbuf *out, struct err *err) {
     char block[65536];
     for (size_t total = 0;;) {
@@ -21,8 +21,7 @@ static int read_fd(int fd, const char *path, size_t max_bytes, struct strbuf *ou
         if (n < 0) return err_set(err, "%s: %s", path, strerror(errno));
         if (n == 0) return 0;
         total += (size_t)n;
-        if (total > max_bytes)
-            return err_set(err, "%s: larger than the %zu bytes allowed here", path, max_bytes);
+        if (total > max_bytes) return err_set(err, "%s: larger than the limit of %zu bytes", path, max_bytes);
         strbuf_add(out, block, (size_t)n);
     }
 }
@@ -35,7 +34,7 @@ int file_read(const char *path, size_t max_bytes, struct strbuf *out, struct err
     else if (S_ISDIR(st.st_mode))
         err_set(err, "%s: is a folder, expected a file", path);
     else if (S_ISREG(st.st_mode) && (size_t)st.st_size > max_bytes)
-        err_set(err, "%s: %zu bytes, more than the %zu allowed here", path, (size_t)st.st_size, max_bytes);
+        err_set(err, "%s: %zu bytes, the limit is %zu", path, (size_t)st.st_size, max_bytes);
     else
         rc = read_fd(fd, path, max_bytes, out, err);
     if (fd >= 0) close(fd);
@@ -45,7 +44,7 @@ int file_read(const char *path, size_t max_bytes, struct strbuf *out, struct err
 int file_may_replace(const char *path, struct err *err) {
     struct stat st;
     if (stat(path, &st) < 0 || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))
-        return 0; /* rename refuses folders */
+        return 0; /* rename() itself fails for folders */
     return err_set(err, "%s: a device or pipe, expected the name of a file to write", path);
 }
 
@@ -75,8 +74,8 @@ int file_atomic_open(struct file_atomic *f, const char *path, struct err *err) {
     return -1;
 }
 
-/* mkstemp makes files private; the finished one gets what the user's umask allows. */
-static int fix_mode(const char *path) {
+/* mkstemp creates files with mode 0600; the finished file gets the mode of the user's umask. */
+static int apply_umask(const char *path) {
     mode_t mask = umask(0);
     umask(mask);
     return chmod(path, 0666 & ~mask);
@@ -86,7 +85,7 @@ int file_atomic_commit(struct file_atomic *f, struct err *err) {
     int failed = ferror(f->out);
     failed |= fclose(f->out);
     if (failed && errno == 0) errno = EIO;
-    if (failed || fix_mode(f->temporary) < 0 || rename(f->temporary, f->path) < 0) {
+    if (failed || apply_umask(f->temporary) < 0 || rename(f->temporary, f->path) < 0) {
         err_set(err, "%s: %s", f->path, strerror(errno));
         unlink(f->temporary);
         failed = 1;

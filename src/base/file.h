@@ -1,4 +1,4 @@
-/* Files, whole and safe: a reader sees the old file or the new one, never half of either. */
+/* File helpers. Writes are atomic: a reader sees the old file or the new one, never a partial file. */
 #ifndef BASE_FILE_H
 #define BASE_FILE_H
 
@@ -9,16 +9,17 @@
 #include "base/err.h"
 #include "base/strbuf.h"
 
-/* Appends the whole file to `out`; refuses what is larger than max_bytes, folders and unreadable files. */
+/* Appends the whole file to `out`. Fails for folders, unreadable files and files larger than max_bytes. */
 int file_read(const char *path, size_t max_bytes, struct strbuf *out, struct err *err);
 
-/* Fails where renaming a finished file onto `path` would put a device, pipe or socket out of the world. */
+/* Fails if renaming a finished file onto `path` would replace a device, pipe or socket. */
 int file_may_replace(const char *path, struct err *err);
 
-/* Writes to a temporary beside `path` and renames. On failure nothing of it remains. */
+/* Writes a temporary file in the same folder and renames it to `path`. On failure the temporary is
+ * removed. */
 int file_write_atomic(const char *path, const void *data, size_t n, struct err *err);
 
-/* The same for output that is produced piece by piece:
+/* The same for output written in pieces:
  *     struct file_atomic f;
  *     if (file_atomic_open(&f, path, &err) < 0) ...
  *     fprintf(f.out, ...);
@@ -37,13 +38,13 @@ bool file_exists(const char *path);
 bool file_is_dir(const char *path);
 char *file_join(const char *dir, const char *name);         /* caller frees */
 const char *file_basename(const char *path);                /* borrowed from path */
-bool file_has_ending(const char *path, const char *ending); /* ".json", behind something */
-/* How much of path is left without the ending; all of it where it has another. */
+bool file_has_ending(const char *path, const char *ending); /* "a.json" has ".json"; ".json" has not */
+/* Length of path without `ending`; the full length if it does not have that ending. */
 size_t file_stem_bytes(const char *path, const char *ending);
-/* A file that comes with the program: beside it as built, unpacked or installed. Caller frees; NULL:
- * nowhere. */
+/* A file shipped with the program, searched relative to it in a build, an unpacked archive or an
+ * installation. Caller frees; NULL: not found. */
 char *file_beside_program(const char *name);
-char *file_self(void);     /* the running program; caller frees; NULL */
+char *file_self(void);     /* path of the running program; caller frees; NULL: unknown */
 char *file_self_dir(void); /* its folder */
 
 #endif

@@ -14,7 +14,7 @@ static inline uint64_t hash_u64(uint64_t x) {
     return x ^ x >> 32;
 }
 
-/* The two halves of a 128-bit product, folded: mixes 16 bytes with one multiplication. */
+/* XOR of the two halves of a 128-bit product: mixes 16 bytes with one multiplication. */
 static inline uint64_t hash_fold(uint64_t a, uint64_t b) {
     unsigned __int128 product = (unsigned __int128)a * b;
     return (uint64_t)product ^ (uint64_t)(product >> 64);

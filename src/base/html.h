@@ -1,4 +1,4 @@
-/* Text from outside, made safe for HTML, SVG and script elements. */
+/* Escapes untrusted text for HTML, SVG and script elements. */
 #ifndef BASE_HTML_H
 #define BASE_HTML_H
 
@@ -6,12 +6,11 @@
 
 #include "base/strbuf.h"
 
-/* Fit for text and for attributes in double quotes, in HTML and XML. Control characters and bad UTF-8
- * become U+FFFD; so do characters that turn the text after them around (bidirectional overrides). NULL
- * adds nothing. */
+/* For text and for attributes in double quotes, in HTML and XML. Control characters, invalid UTF-8 and
+ * bidirectional overrides (which reverse the text after them) become U+FFFD. NULL adds nothing. */
 void html_escape(struct strbuf *out, const char *s);
-/* JSON that sits in a <script> element: of valid JSON, no <, >, &, U+2028 or U+2029 is left as it is. */
+/* Valid JSON for use inside a <script> element: escapes <, >, &, U+2028 and U+2029. */
 void html_script_json(struct strbuf *out, const char *json, size_t n);
-void html_base64(struct strbuf *out, const void *data, size_t n); /* for data: links */
+void html_base64(struct strbuf *out, const void *data, size_t n); /* for data: URLs */
 
 #endif

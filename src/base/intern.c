@@ -69,7 +69,7 @@ static const char *arena_copy(struct intern *t, const char *text, size_t len) {
     return to;
 }
 
-/* The slot that holds the text, or the empty one where it belongs. */
+/* The slot that holds the text, or the empty slot to insert it into. */
 static size_t find_slot(const struct intern *t, const char *text, size_t len, uint64_t hash) {
     for (size_t i = hash & (t->nslots - 1);; i = (i + 1) & (t->nslots - 1)) {
         if (t->slots[i] == INTERN_NONE) return i;
@@ -78,7 +78,7 @@ static size_t find_slot(const struct intern *t, const char *text, size_t len, ui
     }
 }
 
-static void grow(struct intern *t) {
+static void grow_slots(struct intern *t) {
     free(t->slots);
     slots_alloc(t, t->nslots * 2);
     for (uint32_t id = 0; id < t->entries.n; id++) {
@@ -96,7 +96,7 @@ uint32_t intern_id(struct intern *t, const char *text, size_t len) {
     uint32_t id = (uint32_t)t->entries.n;
     vec_push(&t->entries, ((struct entry){ arena_copy(t, text, len), len, hash }));
     t->slots[i] = id;
-    if (t->entries.n * 4 > t->nslots * 3) grow(t);
+    if (t->entries.n * 4 > t->nslots * 3) grow_slots(t);
     return id;
 }
 

@@ -1,7 +1,7 @@
-/* Interned strings: equal texts get one number, numbers count from 0 in order of arrival.
+/* Interned strings: equal texts get the same id; ids count from 0 in insertion order.
  *     struct intern *t = intern_open();
  *     uint32_t id = intern_id(t, name, len);      intern_text(t, id) -- NUL-terminated, lives until close
- * Dies when memory is out; one thread. */
+ * Exits when out of memory. Not thread-safe. */
 #ifndef BASE_INTERN_H
 #define BASE_INTERN_H
 
@@ -15,7 +15,7 @@ struct intern *intern_open(void);
 void intern_close(struct intern *t);
 uint32_t intern_id(struct intern *t, const char *text, size_t len);
 uint32_t intern_str(struct intern *t, const char *text);
-uint32_t intern_find(const struct intern *t, const char *text, size_t len); /* INTERN_NONE: not there */
+uint32_t intern_find(const struct intern *t, const char *text, size_t len); /* INTERN_NONE: not found */
 const char *intern_text(const struct intern *t, uint32_t id);               /* NULL: no such id */
 size_t intern_len(const struct intern *t, uint32_t id);
 uint32_t intern_count(const struct intern *t);

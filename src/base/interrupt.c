@@ -10,25 +10,26 @@
 
 static const int watched[] = { SIGINT, SIGTERM, SIGHUP };
 static struct sigaction before[COUNTOF(watched)];
-static volatile sig_atomic_t came;
+static volatile sig_atomic_t received;
 static int pipe_fds[2] = { -1, -1 };
 
-static void note(int sig) {
+static void on_signal(int sig) {
     int saved = errno;
-    if (!came) came = sig;
-    if (pipe_fds[1] >= 0 && write(pipe_fds[1], "", 1) < 0) errno = saved; /* full: it is readable already */
+    if (!received) received = sig;
+    if (pipe_fds[1] >= 0 && write(pipe_fds[1], "", 1) < 0) errno = saved; /* pipe full: already readable */
     errno = saved;
 }
 
 void interrupt_watch(void) {
-    came = 0;
+    received = 0;
     if (pipe2(pipe_fds, O_CLOEXEC | O_NONBLOCK) < 0) pipe_fds[0] = pipe_fds[1] = -1;
-    struct sigaction on = { .sa_handler = note, .sa_flags = (int)SA_RESETHAND };
+    struct sigaction on = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };
     sigemptyset(&on.sa_mask);
     for (size_t i = 0; i < COUNTOF(watched); i++) {
         sigaction(watched[i], &on, &before[i]);
         if (before[i].sa_handler == SIG_IGN)
-            sigaction(watched[i], &before[i], NULL); /* nohup, or a script's & */
+            /* started with it ignored: nohup, or a background job of a script */
+            sigaction(watched[i], &before[i], NULL);
     }
 }
 
@@ -38,8 +39,8 @@ void interrupt_unwatch(void) {
         if (pipe_fds[i] >= 0) close(pipe_fds[i]);
         pipe_fds[i] = -1;
     }
-    came = 0;
+    received = 0;
 }
 
-int interrupt_signal(void) { return came; }
+int interrupt_signal(void) { return received; }
 int interrupt_fd(void) { return pipe_fds[0]; }

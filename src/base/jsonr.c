@@ -11,7 +11,7 @@ json_t *jsonr_load_text(const char *text, size_t n, const char *what, struct err
     while (skip < n && strchr(" \t\r\n", text[skip]) && text[skip]) skip++;
     if (skip == n) return err_set(err, "%s: empty, expected JSON", what), NULL;
     if (text[skip] != '{' && text[skip] != '[')
-        return err_set(err, "%s: not JSON: it begins with neither '{' nor '['", what), NULL;
+        return err_set(err, "%s: not JSON: does not begin with '{' or '['", what), NULL;
     json_t *root = json_loadb(text, n, JSON_REJECT_DUPLICATES, &at);
     if (!root) err_set(err, "%s: line %d, column %d: %s", what, at.line, at.column, at.text);
     return root;

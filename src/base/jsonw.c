@@ -14,7 +14,7 @@ void jsonw_start(struct jsonw *j, struct strbuf *out, enum jsonw_style style) {
     *j = (struct jsonw){ .out = out, .style = style };
 }
 
-static void newline(struct jsonw *j) {
+static void write_newline(struct jsonw *j) {
     if (j->style != JSONW_PRETTY) return;
     strbuf_addch(j->out, '\n');
     strbuf_addchars(j->out, ' ', (size_t)j->depth * 2);
@@ -24,10 +24,10 @@ static void next_item(struct jsonw *j) {
     bool *has = &j->has_items[j->depth - 1];
     if (*has) strbuf_addch(j->out, ',');
     *has = true;
-    newline(j);
+    write_newline(j);
 }
 
-/* What must come before any value: a key in objects, a comma in arrays, nothing at the top. */
+/* Checks and writes what precedes a value: a key in objects, a comma in arrays, nothing at the top level. */
 static void before_value(struct jsonw *j) {
     if (j->depth == 0) {
         if (j->done) die("jsonw: a second top-level value");
@@ -58,9 +58,9 @@ void jsonw_object(struct jsonw *j) { open_nest(j, '{'); }
 void jsonw_array(struct jsonw *j) { open_nest(j, '['); }
 
 void jsonw_end(struct jsonw *j) {
-    if (j->depth == 0 || j->have_key) die("jsonw: an end where a value is due");
+    if (j->depth == 0 || j->have_key) die("jsonw: end without a start, or after a key");
     j->depth--;
-    if (j->has_items[j->depth]) newline(j);
+    if (j->has_items[j->depth]) write_newline(j);
     strbuf_addch(j->out, j->kind[j->depth] == '{' ? '}' : ']');
     after_value(j);
 }

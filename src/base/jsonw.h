@@ -1,13 +1,13 @@
-/* JSON out: a writer that cannot produce invalid JSON. Commas, quotes and nesting are its own business;
- * NaN and infinities become null; bytes that are not UTF-8 become U+FFFD. A value without its key, or an
- * end without its start, is a bug in our code and dies.
+/* JSON writer that cannot produce invalid JSON. It adds commas and quotes and tracks nesting; NaN and
+ * infinities become null; bytes that are not UTF-8 become U+FFFD. A value without a key, or an end without a
+ * start, is a bug in our code and exits with a message.
  *     struct strbuf s = STRBUF_INIT;
  *     struct jsonw j;
  *     jsonw_start(&j, &s, JSONW_PRETTY);
  *     jsonw_object(&j);
- *     jsonw_key(&j, "busy_ms"), jsonw_num(&j, busy_ms);
+ *     jsonw_knum(&j, "busy_ms", busy_ms);
  *     jsonw_end(&j);
- *     jsonw_finish(&j);                                                   -- dies if anything is still open
+ *     jsonw_finish(&j);                                                   -- exits if anything is still open
  * Reading is jsonr.h. */
 #ifndef BASE_JSONW_H
 #define BASE_JSONW_H
@@ -23,8 +23,8 @@ struct jsonw {
     struct strbuf *out;
     enum jsonw_style style;
     int depth;     /* open objects and arrays */
-    bool have_key; /* a key waits for its value */
-    bool done;     /* the one top-level value is complete */
+    bool have_key; /* a key was written, its value was not */
+    bool done;     /* the top-level value is complete */
     char kind[64]; /* '{' or '[' by depth */
     bool has_items[64];
 };
@@ -44,17 +44,17 @@ void jsonw_num(struct jsonw *j, double v); /* shortest text that reads back as v
 void jsonw_bool(struct jsonw *j, bool v);
 void jsonw_null(struct jsonw *j);
 
-/* "key": value in one go. */
+/* Key and value in one call. */
 void jsonw_kstr(struct jsonw *j, const char *key, const char *text);
 void jsonw_ku64(struct jsonw *j, const char *key, uint64_t v);
 void jsonw_knum(struct jsonw *j, const char *key, double v);
 void jsonw_kbool(struct jsonw *j, const char *key, bool v);
-void jsonw_ku64_known(struct jsonw *j, const char *key, uint64_t v); /* 0 is unknown: null */
-void jsonw_kbool_known(struct jsonw *j, const char *key, int v);     /* under 0 is unknown: null */
+void jsonw_ku64_known(struct jsonw *j, const char *key, uint64_t v); /* writes null for 0 (unknown) */
+void jsonw_kbool_known(struct jsonw *j, const char *key, int v);     /* writes null for v < 0 (unknown) */
 void jsonw_kobject(struct jsonw *j, const char *key);
 void jsonw_karray(struct jsonw *j, const char *key);
 
-/* A quoted JSON string on its own, for text that is assembled by hand. */
+/* Appends one quoted JSON string, for JSON assembled by hand. */
 void jsonw_quote(struct strbuf *out, const char *text, size_t n);
 
 #endif

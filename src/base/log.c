@@ -26,7 +26,7 @@ static struct {
     pthread_mutex_t lock;
 } state = { .level = LOG_INFO, .lock = PTHREAD_MUTEX_INITIALIZER };
 
-void log_set_level(enum log_level most_talkative) { state.level = most_talkative; }
+void log_set_level(enum log_level max_level) { state.level = max_level; }
 enum log_level log_get_level(void) { return state.level; }
 
 bool log_is_terminal(void) {
@@ -52,7 +52,7 @@ void log_close_file(void) {
     state.file = NULL;
 }
 
-static void to_file(enum log_level level, const char *fmt, va_list ap) {
+static void write_to_file(enum log_level level, const char *fmt, va_list ap) {
     char when[32];
     uint64_t now = clock_wall_ns();
     fprintf(state.file, "%s.%03uZ %s ", clock_format(now, "%Y-%m-%dT%H:%M:%S", 1, when, sizeof when),
@@ -76,7 +76,7 @@ void log_at(enum log_level level, const char *fmt, ...) {
     }
     if (state.file) {
         va_start(ap, fmt);
-        to_file(level, fmt, ap);
+        write_to_file(level, fmt, ap);
         va_end(ap);
     }
     pthread_mutex_unlock(&state.lock);

@@ -1,5 +1,5 @@
-/* The talk: stderr for the person who watches, a log file for the one who comes later.
- * stdout is never touched here. Library code reports through `struct err`; this is for cmd/ and session/. */
+/* Log messages, to stderr and optionally to a log file. Never writes to stdout. Library code reports errors
+ * through `struct err`; logging is for cmd/ and session/. */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
@@ -9,9 +9,9 @@
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
-void log_set_level(enum log_level most_talkative); /* what stderr shows; INFO unless told */
+void log_set_level(enum log_level max_level); /* most verbose level shown on stderr (default: INFO) */
 enum log_level log_get_level(void);
-int log_open_file(const char *path, struct err *err); /* every level goes there, with times */
+int log_open_file(const char *path, struct err *err); /* receives all levels, with timestamps */
 void log_close_file(void);
 bool log_use_color(void);   /* stderr is a terminal and NO_COLOR is not set */
 bool log_is_terminal(void); /* stderr is a terminal that can redraw a line */

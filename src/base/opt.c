@@ -22,7 +22,7 @@ bool opt_is_choice(const char *choices, const char *value) {
     return false;
 }
 
-/* "1..64", "0..", ">0": bounds are whole numbers. NULL holds everything. */
+/* `range` is "1..64", "0.." or ">0" with integer bounds. NULL accepts every value. */
 static bool in_range(const char *range, double v) {
     char *end;
     if (!range) return true;
@@ -31,7 +31,7 @@ static bool in_range(const char *range, double v) {
 }
 
 /* "--batch: 0 is out of range; expected 1 to 64" */
-static int out_of_range(const struct opt *o, const char *value, const char *what, struct err *err) {
+static int range_error(const struct opt *o, const char *value, const char *what, struct err *err) {
     const char *range = o->choices ? o->choices : "0..", *dots = strstr(range, "..");
     if (!dots) return err_set(err, "--%s: %s %s; expected more than %s", o->name, value, what, range + 1);
     if (!dots[2])
@@ -48,10 +48,10 @@ static int store_uint(const struct opt *o, uint64_t *field, const char *value, s
     unsigned long long v = strtoull(digits, &end, 10);
     if (*digits < '0' || *digits > '9' || *end)
         return err_set(err, "--%s: '%s' is not a whole number", o->name, value);
-    if (*value == '-') return out_of_range(o, value, "is negative", err);
+    if (*value == '-') return range_error(o, value, "is negative", err);
     if (errno && !(o->choices && strstr(o->choices, "..")[2]))
         return err_set(err, "--%s: %s is too large; at most %llu", o->name, value, ULLONG_MAX);
-    if (errno || !in_range(o->choices, (double)v)) return out_of_range(o, value, "is out of range", err);
+    if (errno || !in_range(o->choices, (double)v)) return range_error(o, value, "is out of range", err);
     *field = v;
     return 0;
 }
@@ -61,12 +61,12 @@ static int store_double(const struct opt *o, double *field, const char *value, s
     double v = strtod(value, &end);
     if (!*value || *end || isnan(v)) return err_set(err, "--%s: '%s' is not a number", o->name, value);
     if (isinf(v)) return err_set(err, "--%s: %s is too large", o->name, value);
-    if (!in_range(o->choices, v)) return out_of_range(o, value, "is out of range", err);
+    if (!in_range(o->choices, v)) return range_error(o, value, "is out of range", err);
     *field = v;
     return 0;
 }
 
-static int store(const struct opt *o, void *field, const char *value, struct err *err) {
+static int store_value(const struct opt *o, void *field, const char *value, struct err *err) {
     switch (o->type) {
     case OPT_FLAG: *(bool *)field = true; return 0;
     case OPT_STR: *(const char **)field = value; return 0;
@@ -80,7 +80,7 @@ static int store(const struct opt *o, void *field, const char *value, struct err
     case OPT_UINT: return store_uint(o, field, value, err);
     case OPT_DOUBLE: return store_double(o, field, value, err);
     }
-    return err_set(err, "--%s: unknown kind of option", o->name);
+    return err_set(err, "--%s: unknown option type", o->name);
 }
 
 static const struct opt *find_long(const struct opt_set *sets, size_t nsets, const char *name, size_t len,
@@ -118,7 +118,7 @@ static int unknown_long(const struct opt_set *sets, size_t nsets, const char *na
 
 static void *field_of(const struct opt *o, void *into) { return (char *)into + o->offset; }
 
-/* --name, --name=value, --name value, --no-name. *i is the index in argv, stepped over a separate value. */
+/* --name, --name=value, --name value, --no-name. *i is the index in argv; advanced past a separate value. */
 static int parse_long(const struct opt_set *sets, size_t nsets, int argc, char **argv, int *i,
                       struct err *err) {
     const char *name = argv[*i] + 2, *eq = strchr(name, '=');
@@ -137,7 +137,7 @@ static int parse_long(const struct opt_set *sets, size_t nsets, int argc, char *
         if (*i + 1 >= argc) return err_set(err, "--%s needs a value: %s", o->name, o->arg);
         value = argv[++*i];
     }
-    return store(o, field_of(o, into), value, err);
+    return store_value(o, field_of(o, into), value, err);
 }
 
 /* -v, -vq, -n5, -n 5. */
@@ -152,7 +152,7 @@ static int parse_letters(const struct opt_set *sets, size_t nsets, int argc, cha
             continue;
         }
         if (!p[1] && *i + 1 >= argc) return err_set(err, "-%c needs a value: %s", *p, o->arg);
-        return store(o, field_of(o, into), p[1] ? p + 1 : argv[++*i], err);
+        return store_value(o, field_of(o, into), p[1] ? p + 1 : argv[++*i], err);
     }
     return 0;
 }

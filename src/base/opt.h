@@ -1,10 +1,10 @@
-/* Command-line options as rows bound to the fields of a struct; parser, --help and shell completion read
- * the same rows.
+/* Command-line options as table rows bound to struct fields. The parser, --help and shell completion use the
+ * same rows.
  *     struct dump_opts { const char *kind; uint64_t limit; bool json; };
  *     static const struct opt rows[] = {
  *         { 'n', "limit", OPT_UINT, offsetof(struct dump_opts, limit), "N", "print at most N records", NULL },
  *     };
- * Strings are borrowed from argv. Defaults are whatever the struct holds before parsing. */
+ * Strings are borrowed from argv. Defaults are the values in the struct before parsing. */
 #ifndef BASE_OPT_H
 #define BASE_OPT_H
 
@@ -22,7 +22,7 @@ enum opt_type {
     OPT_BYTES,  /* uint64_t, with a unit: 64MiB */
     OPT_DOUBLE, /* double, finite */
     OPT_CHOICE, /* const char *, one of `choices` */
-    OPT_LIST,   /* struct opt_list: may be given many times */
+    OPT_LIST,   /* struct opt_list: may be repeated */
 };
 
 struct opt {
@@ -30,7 +30,7 @@ struct opt {
     const char *name;
     enum opt_type type;
     size_t offset;
-    const char *arg; /* what --help calls the value; NULL for flags */
+    const char *arg; /* name of the value in --help; NULL for flags */
     const char *help;
     const char *choices; /* OPT_CHOICE: "csv|json|md"; numbers: "1..64", "0..", ">0"; NULL: any */
 };
@@ -40,10 +40,10 @@ struct opt_list {
     size_t n, cap;
 };
 
-/* Splits argv[0..argc) (without the command name) into options and the rest. Options and operands may be
- * mixed, or (program_follows) end at the first operand, whose own options follow; after "--" everything is
- * an operand. An option may be of any of the sets (the command's, the global ones). -1: misuse, err says
- * what and the nearest valid name. */
+/* Splits argv[0..argc) (without the command name) into options and operands. Options and operands may be
+ * mixed. With program_follows, parsing stops at the first operand: it is a program, and its own options
+ * follow. After "--" everything is an operand. Options are looked up in all sets (the command's and the
+ * global ones). Returns -1 on misuse; err then names the mistake and the nearest valid name. */
 struct opt_set {
     const struct opt *rows;
     size_t n;
@@ -54,6 +54,6 @@ int opt_parse(const struct opt_set *sets, size_t nsets, bool program_follows, in
 
 bool opt_is_choice(const char *choices, const char *value); /* choices: "csv|json|md" */
 
-void opt_help(const struct opt *rows, size_t n, struct strbuf *out); /* one line a row, aligned */
+void opt_help(const struct opt *rows, size_t n, struct strbuf *out); /* one aligned line per option */
 
 #endif

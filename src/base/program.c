@@ -10,19 +10,18 @@
 #include "base/file.h"
 #include "base/vec.h"
 
-static bool may_run(const char *file) { return access(file, X_OK) == 0 && !file_is_dir(file); }
+static bool is_executable_file(const char *file) { return access(file, X_OK) == 0 && !file_is_dir(file); }
 
 char *program_find(const char *name) {
     if (!*name) return NULL;
-    if (strchr(name, '/')) return may_run(name) ? xstrdup(name) : NULL;
+    if (strchr(name, '/')) return is_executable_file(name) ? xstrdup(name) : NULL;
     const char *path = getenv("PATH");
     char usual[256] = "";
     if (!path && confstr(_CS_PATH, usual, sizeof usual) < sizeof usual) path = usual;
     for (const char *p = path ? path : "";; p++) {
         size_t n = strcspn(p, ":");
-        char *file =
-            xasprintf("%.*s%s%s", (int)n, p, n ? "/" : "./", name); /* an empty entry is this folder */
-        if (may_run(file)) return file;
+        char *file = xasprintf("%.*s%s%s", (int)n, p, n ? "/" : "./", name); /* empty entry: current folder */
+        if (is_executable_file(file)) return file;
         free(file);
         p += n;
         if (!*p) return NULL;

@@ -1,17 +1,17 @@
-/* Other people's programs: where they are, what environment they get, how they ended. Starting one: tool.h
- * (a log and a time limit); session/spawn.h and session/engine_proc.h for the profiled ones. */
+/* External programs: find them, build their environment, describe their exit status. tool.h starts helper
+ * programs with a log and a time limit; session/spawn.h and session/engine_proc.h start the profiled ones. */
 #ifndef BASE_PROGRAM_H
 #define BASE_PROGRAM_H
 
 #include "base/strbuf.h"
 
-/* The file that exec would take for `name`: itself where it holds a slash, else the first of PATH; where
- * PATH is unset, of the system's own folders. Folders and files that may not be executed are passed over.
- * Caller frees; NULL: nowhere. */
+/* The file that execvp would run for `name`: `name` itself if it contains a slash, otherwise the first match
+ * in PATH, or in the system's default path if PATH is not set. Skips folders and files without execute
+ * permission. Caller frees; NULL: not found. */
 char *program_find(const char *name);
 
-/* Our environment with "NAME=VALUE" of `set` (ends with NULL; may be NULL) laid over it, the later of
- * equal names. Caller frees the array; the strings are borrowed. */
+/* Our environment, with the "NAME=VALUE" strings of `set` (NULL-terminated array; may be NULL) added or
+ * replacing; the last of equal names wins. Caller frees the array; the strings are borrowed. */
 char **program_environment(const char *const *set);
 
 void program_add_end(struct strbuf *out, int wait_status); /* "exit status 3", "signal 9 (Killed)" */

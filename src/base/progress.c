@@ -36,7 +36,7 @@ void progress_note(const char *fmt, ...) {
     va_end(ap);
 }
 
-static void draw(uint64_t done, uint64_t now_ns) {
+static void draw_line(uint64_t done, uint64_t now_ns) {
     char rate[32], left[32] = "";
     double seconds = (double)(now_ns - bar.start_ns) * 1e-9;
     double per_s = seconds > 0 ? (double)done / seconds : 0;
@@ -63,7 +63,7 @@ void progress_update(uint64_t done) {
     if (!bar.active) return;
     uint64_t now_ns = clock_mono_ns();
     if (now_ns - bar.start_ns < QUIET_START_NS || now_ns - bar.last_ns < REDRAW_NS) return;
-    draw(done, now_ns);
+    draw_line(done, now_ns);
 }
 
 void progress_clear_line(void) {

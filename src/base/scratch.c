@@ -11,20 +11,20 @@
 #include "base/util.h"
 
 static const int watched[] = { SIGINT, SIGTERM, SIGHUP };
-static char *volatile paths[64]; /* read by the handler: a pointer is there or NULL, never half */
+static char *volatile paths[64]; /* read by the signal handler; pointer writes are atomic */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t installed = PTHREAD_ONCE_INIT;
 
-/* Only what a handler may call: unlink, rmdir, raise. */
+/* Signal handler. Calls only async-signal-safe functions: unlink, rmdir, raise. */
 static void remove_all(int sig) {
     int saved = errno;
     for (size_t i = COUNTOF(paths); i-- > 0;)
         if (paths[i] && unlink(paths[i]) < 0) rmdir(paths[i]);
     errno = saved;
-    raise(sig); /* SA_RESETHAND: this one ends us, as the signal would have */
+    raise(sig); /* SA_RESETHAND restored the default action: this terminates the process */
 }
 
-static void install(void) {
+static void install_handlers(void) {
     struct sigaction now, on = { .sa_handler = remove_all, .sa_flags = (int)SA_RESETHAND };
     sigemptyset(&on.sa_mask);
     for (size_t i = 0; i < COUNTOF(watched); i++)
@@ -34,7 +34,7 @@ static void install(void) {
 
 int scratch_add(const char *path) {
     int slot = -1;
-    pthread_once(&installed, install);
+    pthread_once(&installed, install_handlers);
     pthread_mutex_lock(&lock);
     for (size_t i = 0; i < COUNTOF(paths) && slot < 0; i++)
         if (!paths[i]) paths[slot = (int)i] = xstrdup(path);

@@ -18,7 +18,7 @@ double stats_percentile(const double *sorted, size_t n, double p) {
     return sorted[i] + (at - (double)i) * (sorted[i + 1] - sorted[i]);
 }
 
-/* Two passes: the sum of squares about the mean does not cancel. */
+/* Two passes: the sum of squared deviations from the mean avoids cancellation. */
 static void moments(const double *v, size_t n, struct stats *s) {
     double sum = 0, squares = 0;
     for (size_t i = 0; i < n; i++) sum += v[i];

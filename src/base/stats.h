@@ -1,5 +1,5 @@
-/* Statistics of a sample of numbers, and of the difference of two samples. NaN in the input is "not measured"
- * and is left out; what cannot be said of so few values (a deviation of one) is NaN. */
+/* Statistics of a sample of numbers, and of the difference of two samples. NaN in the input means "not
+ * measured" and is skipped. Results that need more values (the deviation of a single value) are NaN. */
 #ifndef BASE_STATS_H
 #define BASE_STATS_H
 
@@ -7,29 +7,29 @@
 #include <stddef.h>
 
 struct stats {
-    size_t n; /* values that were measured */
+    size_t n; /* values that are not NaN */
     double sum, mean;
-    double std; /* of a sample, n - 1 */
+    double std; /* sample standard deviation (divides by n - 1) */
     double min, median, max;
-    double p90, p99;            /* linear between order statistics */
+    double p90, p99;            /* linear interpolation between order statistics */
     double cv;                  /* std / mean */
     double ci95_low, ci95_high; /* of the mean, Student's t */
 };
 
-/* `stats_of` copies; `stats_of_sorting` sorts v in place (and moves its NaNs away). */
+/* `stats_of` copies; `stats_of_sorting` sorts v in place (and drops its NaNs). */
 struct stats stats_of(const double *v, size_t n);
 struct stats stats_of_sorting(double *v, size_t n);
 struct stats stats_none(void);                                     /* n = 0, the rest NaN */
 double stats_percentile(const double *sorted, size_t n, double p); /* p in 0..1; NaN for n = 0 */
-double stats_t_quantile(double p, double df); /* Student's t: P(T <= result) = p; df > 0, fractions too */
+double stats_t_quantile(double p, double df); /* Student's t: P(T <= result) = p; df > 0, may be fractional */
 double stats_student_t975(double degrees_of_freedom); /* two-sided 95% */
 
-/* Welch's confidence interval of mean(b) - mean(a) at 95%, variances not assumed equal; low and high are NaN
- * when either side has fewer than two values. */
+/* Welch's 95% confidence interval of mean(b) - mean(a); does not assume equal variances. low and high are NaN
+ * if either sample has fewer than two values. */
 struct stats_difference {
     double difference, low, high; /* b - a */
     double ratio;                 /* mean(b) / mean(a) */
-    bool shown;                   /* the interval leaves 0 out */
+    bool shown;                   /* significant: the interval does not contain 0 */
 };
 struct stats_difference stats_welch(const struct stats *a, const struct stats *b);
 

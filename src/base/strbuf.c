@@ -10,7 +10,7 @@
 
 char strbuf_empty[1] = "";
 
-static void fit(struct strbuf *s, size_t extra) {
+static void reserve(struct strbuf *s, size_t extra) {
     if (extra > SIZE_MAX - s->len - 1) die("out of memory: a string of %zu bytes", extra);
     char *owned = s->buf == strbuf_empty ? NULL : s->buf;
     s->buf = vec_fit(owned, s->len + extra + 1, &s->cap, 1);
@@ -27,7 +27,7 @@ void strbuf_reset(struct strbuf *s) {
 }
 
 char *strbuf_detach(struct strbuf *s) {
-    fit(s, 0);
+    reserve(s, 0);
     s->buf[s->len] = '\0';
     char *text = s->buf;
     *s = (struct strbuf)STRBUF_INIT;
@@ -36,7 +36,7 @@ char *strbuf_detach(struct strbuf *s) {
 
 void strbuf_add(struct strbuf *s, const void *data, size_t n) {
     if (n == 0) return;
-    fit(s, n);
+    reserve(s, n);
     memcpy(s->buf + s->len, data, n);
     s->len += n;
     s->buf[s->len] = '\0';
@@ -47,7 +47,7 @@ void strbuf_addch(struct strbuf *s, char c) { strbuf_add(s, &c, 1); }
 
 void strbuf_addchars(struct strbuf *s, char c, size_t times) {
     if (times == 0) return;
-    fit(s, times);
+    reserve(s, times);
     memset(s->buf + s->len, c, times);
     s->len += times;
     s->buf[s->len] = '\0';
@@ -58,7 +58,7 @@ void strbuf_vaddf(struct strbuf *s, const char *fmt, va_list ap) {
     va_copy(again, ap);
     int n = vsnprintf(NULL, 0, fmt, ap);
     if (n < 0) die("bad format: %s", fmt);
-    fit(s, (size_t)n);
+    reserve(s, (size_t)n);
     vsnprintf(s->buf + s->len, (size_t)n + 1, fmt, again);
     va_end(again);
     s->len += (size_t)n;

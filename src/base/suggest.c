@@ -5,11 +5,11 @@
 
 #include "base/util.h"
 
-#define LONGEST 63
+#define MAX_WORD_BYTES 63
 
 size_t suggest_distance(const char *a, const char *b) {
-    size_t na = MIN(strlen(a), LONGEST), nb = MIN(strlen(b), LONGEST);
-    size_t rows[3][LONGEST + 1];
+    size_t na = MIN(strlen(a), MAX_WORD_BYTES), nb = MIN(strlen(b), MAX_WORD_BYTES);
+    size_t rows[3][MAX_WORD_BYTES + 1];
     size_t *before = rows[0], *above = rows[1], *now = rows[2];
     for (size_t j = 0; j <= nb; j++) above[j] = j;
     for (size_t i = 1; i <= na; i++) {
@@ -35,7 +35,7 @@ void suggest_start(struct suggest *s, const char *word) {
 void suggest_try(struct suggest *s, const char *candidate) {
     size_t n = strlen(s->word);
     size_t d = suggest_distance(s->word, candidate);
-    if (n >= 2 && strncmp(s->word, candidate, n) == 0) d = MIN(d, 1); /* an unfinished word */
+    if (n >= 2 && strncmp(s->word, candidate, n) == 0) d = MIN(d, 1); /* prefix of the candidate */
     if (d < s->best_distance && d < n && d <= MAX(n / 3, 1)) {
         s->best = candidate;
         s->best_distance = d;

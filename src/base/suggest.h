@@ -1,13 +1,13 @@
-/* "Did you mean ...": the nearest of a list of names. */
+/* "Did you mean ...": finds the nearest name in a list. */
 #ifndef BASE_SUGGEST_H
 #define BASE_SUGGEST_H
 
 #include <stddef.h>
 
-/* Edits (insert, delete, replace, swap neighbours) that turn a into b; both are cut at 63 bytes. */
+/* Edit distance (insert, delete, replace, swap neighbours) from a to b; both are truncated to 63 bytes. */
 size_t suggest_distance(const char *a, const char *b);
 
-/* Feed every candidate, then read `best`: NULL if nothing is near enough to be worth saying. */
+/* Call suggest_try for every candidate, then read `best`: NULL if no candidate is near enough. */
 struct suggest {
     const char *word, *best;
     size_t best_distance;

@@ -4,7 +4,7 @@
 
 #include "base/html.h"
 
-static double safe(double v) { return isfinite(v) ? v : 0; }
+static double finite_or_0(double v) { return isfinite(v) ? v : 0; }
 
 void svg_open(struct strbuf *out, double width, double height, const char *css_class, const char *title) {
     strbuf_addf(out,
@@ -21,26 +21,26 @@ void svg_close(struct strbuf *out) { strbuf_addstr(out, "</svg>\n"); }
 
 void svg_rect(struct strbuf *out, double x, double y, double w, double h, const char *css_class) {
     strbuf_addf(out, "<rect class=\"%s\" x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\"/>\n", css_class,
-                safe(x), safe(y), fmax(0, safe(w)), fmax(0, safe(h)));
+                finite_or_0(x), finite_or_0(y), fmax(0, finite_or_0(w)), fmax(0, finite_or_0(h)));
 }
 
 void svg_line(struct strbuf *out, double x1, double y1, double x2, double y2, const char *css_class) {
     strbuf_addf(out, "<line class=\"%s\" x1=\"%.2f\" y1=\"%.2f\" x2=\"%.2f\" y2=\"%.2f\"/>\n", css_class,
-                safe(x1), safe(y1), safe(x2), safe(y2));
+                finite_or_0(x1), finite_or_0(y1), finite_or_0(x2), finite_or_0(y2));
 }
 
 void svg_text(struct strbuf *out, double x, double y, enum svg_anchor anchor, const char *css_class,
               const char *text) {
     static const char *const anchors[] = { "start", "middle", "end" };
-    strbuf_addf(out, "<text class=\"%s\" x=\"%.2f\" y=\"%.2f\" text-anchor=\"%s\">", css_class, safe(x),
-                safe(y), anchors[anchor]);
+    strbuf_addf(out, "<text class=\"%s\" x=\"%.2f\" y=\"%.2f\" text-anchor=\"%s\">", css_class,
+                finite_or_0(x), finite_or_0(y), anchors[anchor]);
     html_escape(out, text);
     strbuf_addstr(out, "</text>\n");
 }
 
 void svg_circle(struct strbuf *out, double x, double y, double r, const char *css_class, const char *title) {
-    strbuf_addf(out, "<circle class=\"%s\" cx=\"%.2f\" cy=\"%.2f\" r=\"%.2f\">", css_class, safe(x), safe(y),
-                safe(r));
+    strbuf_addf(out, "<circle class=\"%s\" cx=\"%.2f\" cy=\"%.2f\" r=\"%.2f\">", css_class, finite_or_0(x),
+                finite_or_0(y), finite_or_0(r));
     if (title) {
         strbuf_addstr(out, "<title>");
         html_escape(out, title);

@@ -1,10 +1,10 @@
-/* A small SVG writer. Sizes are in user units, which are pixels at natural size; looks come from classes, so
- * that one drawing serves a page with a style sheet and a file of its own (svg_style).
+/* A small SVG writer. Sizes are in user units (pixels at natural size). Appearance comes from CSS classes, so
+ * the same drawing works in a page with a style sheet and as a separate file (svg_style).
  *     svg_open(&s, 640, 400, "chart", "Roofline");
  *     svg_rect(&s, 10, 10, 100, 20, "busy");
  *     svg_text(&s, 115, 25, SVG_START, "ink", "decode");
  *     svg_close(&s);
- * Text is escaped; numbers that are not finite are drawn at 0. */
+ * Text is escaped; non-finite numbers are drawn at 0. */
 #ifndef BASE_SVG_H
 #define BASE_SVG_H
 
@@ -20,9 +20,9 @@ void svg_line(struct strbuf *out, double x1, double y1, double x2, double y2, co
 void svg_text(struct strbuf *out, double x, double y, enum svg_anchor anchor, const char *css_class,
               const char *text);
 void svg_circle(struct strbuf *out, double x, double y, double r, const char *css_class,
-                const char *title); /* title: shown when pointed at; may be NULL */
+                const char *title); /* title: tooltip; may be NULL */
 
-/* Polylines, point by point; the pen lifts where a value is unknown. */
+/* Polylines, point by point; an unknown value interrupts the line. */
 struct svg_path {
     struct strbuf *out;
     int down, open;

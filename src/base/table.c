@@ -91,8 +91,8 @@ static const char *cell_at(const struct table *t, size_t i) {
     return i < t->heads.n ? t->heads.v[i] : t->cells.v[i - t->heads.n];
 }
 
-/* Widths of the columns; returns that of a line. */
-static size_t measure(const struct table *t, char **cells, size_t *widths) {
+/* Computes the column widths; returns the line width. */
+static size_t measure_columns(const struct table *t, char **cells, size_t *widths) {
     size_t nc = t->heads.n, total = nc * (table_rows(t) + 1), line = nc ? 2 * (nc - 1) : 0;
     memset(widths, 0, nc * sizeof *widths);
     for (size_t i = 0; i < total; i++)
@@ -108,7 +108,7 @@ static char **terminal_cells(const struct table *t) {
     return cells;
 }
 
-/* Ends with NULL. */
+/* `cells` is NULL-terminated. */
 static void free_cells(char **cells) {
     for (char **c = cells; *c; c++) free(*c);
     free(cells);
@@ -125,12 +125,12 @@ static void cut_first_column(char **cells, size_t nc, size_t width) {
 void table_text(const struct table *t, struct strbuf *out) {
     size_t nc = t->heads.n;
     char **cells = terminal_cells(t);
-    size_t *widths = xcalloc(nc + 1, sizeof *widths), line = measure(t, cells, widths);
+    size_t *widths = xcalloc(nc + 1, sizeof *widths), line = measure_columns(t, cells, widths);
     if (t->text_line_width && line > t->text_line_width && widths[0] > FIRST_COLUMN_MIN) {
         size_t over = line - t->text_line_width;
         size_t room = widths[0] > over ? widths[0] - over : 0;
         cut_first_column(cells, nc, MAX(room, FIRST_COLUMN_MIN));
-        measure(t, cells, widths);
+        measure_columns(t, cells, widths);
     }
     for (size_t i = 0; cells[i]; i++) {
         size_t c = i % nc;
@@ -144,7 +144,7 @@ void table_text(const struct table *t, struct strbuf *out) {
 
 size_t table_text_width(const struct table *t) {
     char **cells = terminal_cells(t);
-    size_t *widths = xcalloc(t->heads.n + 1, sizeof *widths), line = measure(t, cells, widths);
+    size_t *widths = xcalloc(t->heads.n + 1, sizeof *widths), line = measure_columns(t, cells, widths);
     free_cells(cells);
     free(widths);
     return line;
@@ -183,7 +183,8 @@ void table_markdown(const struct table *t, struct strbuf *out) {
     for (size_t r = 0; r < table_rows(t); r++) markdown_row(out, t->cells.v + r * t->heads.n, t->heads.n);
 }
 
-/* A spreadsheet runs cells that start with = + - or @ as formulas; numbers may keep their sign. */
+/* Spreadsheets run cells that start with = + - or @ as formulas, so these are escaped; signed numbers are
+ * kept. */
 static void csv_cell(struct strbuf *out, const char *text) {
     char *end;
     strtod(text, &end);

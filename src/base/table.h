@@ -3,10 +3,11 @@
  *     table_init(&t);
  *     table_column(&t, "kernel", TABLE_LEFT);
  *     table_column(&t, "calls", TABLE_RIGHT);
- *     table_cell(&t, "%s", name), table_cell(&t, "%u", calls);   -- row by row, left to right
+ *     table_cell(&t, "%s", name);                -- row by row, left to right
+ *     table_cell(&t, "%u", calls);
  *     table_text(&t, &out);
  *     table_free(&t);
- * Cells may hold anything: each format escapes what would break it. */
+ * Cells may hold any text: each output format escapes it. */
 #ifndef BASE_TABLE_H
 #define BASE_TABLE_H
 
@@ -25,8 +26,8 @@ struct table {
         enum table_align *v;
         size_t n, cap;
     } aligns;
-    size_t text_max_width; /* terminal cells wider than this are cut with an ellipsis; 0: never */
-    /* lines that would be longer have their first column cut, to 12 at least; 0: never */
+    size_t text_max_width; /* terminal cells wider than this are truncated with an ellipsis; 0: never */
+    /* if a line would be longer, the first column is truncated (to 12 columns at least); 0: never */
     size_t text_line_width;
 };
 
@@ -35,12 +36,11 @@ void table_free(struct table *t);
 void table_column(struct table *t, const char *head, enum table_align align);
 void table_cell(struct table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 size_t table_rows(const struct table *t);
-size_t table_find(const struct table *t,
-                  const char *head); /* number of columns: there is none of that name */
+size_t table_find(const struct table *t, const char *head); /* returns the number of columns if not found */
 void table_drop(struct table *t, size_t column);
 void table_text(const struct table *t, struct strbuf *out);
-size_t table_text_width(const struct table *t); /* of its lines, before the first column is cut */
+size_t table_text_width(const struct table *t); /* line width before the first column is truncated */
 void table_markdown(const struct table *t, struct strbuf *out);
-void table_csv(const struct table *t, struct strbuf *out); /* RFC 4180; formulas are defused */
+void table_csv(const struct table *t, struct strbuf *out); /* RFC 4180; formulas are escaped */
 
 #endif

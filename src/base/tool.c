@@ -18,7 +18,7 @@
 #include "base/program.h"
 #include "base/util.h"
 
-#define LOOK_US 20000
+#define POLL_US 20000
 #define GRACE_S 5.0
 #define MAX_LOG_BYTES (64u << 20)
 
@@ -37,8 +37,8 @@ char *tool_find(const char *name) {
     return found;
 }
 
-/* In a group of its own, so that all of it can be ended; it ends when we do. */
-static _Noreturn void become(const struct tool_run *t, char *const *env, int in, int log) {
+/* Runs in its own process group, so that its children can be killed too; receives SIGTERM when we exit. */
+static _Noreturn void exec_tool(const struct tool_run *t, char *const *env, int in, int log) {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     for (int i = 1; i < NSIG; i++) signal(i, SIG_DFL);
@@ -52,31 +52,31 @@ static _Noreturn void become(const struct tool_run *t, char *const *env, int in,
     _exit(127);
 }
 
-static bool ended(pid_t pid, int *status, double limit_s, bool heed_interrupt) {
+static bool wait_until_exit(pid_t pid, int *status, double limit_s, bool stop_on_interrupt) {
     uint64_t start = clock_mono_ns();
     while (waitpid(pid, status, WNOHANG) == 0) {
-        if ((double)(clock_mono_ns() - start) > limit_s * 1e9 || (heed_interrupt && interrupt_signal()))
+        if ((double)(clock_mono_ns() - start) > limit_s * 1e9 || (stop_on_interrupt && interrupt_signal()))
             return false;
-        usleep(LOOK_US);
+        usleep(POLL_US);
     }
     return true;
 }
 
-static int describe(const struct tool_run *t, int status, bool late, struct err *err) {
-    struct strbuf words = STRBUF_INIT, end = STRBUF_INIT;
+static int describe_exit(const struct tool_run *t, int status, bool late, struct err *err) {
+    struct strbuf last_line = STRBUF_INIT, end = STRBUF_INIT;
     const char *name = file_basename(t->argv[0]);
-    tool_last_words(t->log, &words);
-    const char *said = words.len ? ": " : "";
+    tool_last_words(t->log, &last_line);
+    const char *separator = last_line.len ? ": " : "";
     int rc = 0;
     program_add_end(&end, status);
     if (interrupt_signal())
         rc = err_set(err, "%s was interrupted", name);
     else if (late)
-        rc =
-            err_set(err, "%s was not done after %.0f s and was ended%s%s", name, t->limit_s, said, words.buf);
+        rc = err_set(err, "%s timed out after %.0f s and was stopped%s%s", name, t->limit_s, separator,
+                     last_line.buf);
     else if (status != 0)
-        rc = err_set(err, "%s ended with %s%s%s", name, end.buf, said, words.buf);
-    strbuf_free(&words);
+        rc = err_set(err, "%s ended with %s%s%s", name, end.buf, separator, last_line.buf);
+    strbuf_free(&last_line);
     strbuf_free(&end);
     return rc;
 }
@@ -92,36 +92,36 @@ int tool_run(const struct tool_run *t, struct err *err) {
     }
     char **env = program_environment(t->set);
     pid_t pid = fork();
-    if (pid == 0) become(t, env, in, log);
+    if (pid == 0) exec_tool(t, env, in, log);
     free(env);
     close(in);
     close(log);
-    if (pid < 0) return err_set(err, "cannot start %s: no process", t->argv[0]);
+    if (pid < 0) return err_set(err, "cannot start %s: fork failed", t->argv[0]);
     setpgid(pid, pid);
-    bool late = !ended(pid, &status, t->limit_s, true);
+    bool late = !wait_until_exit(pid, &status, t->limit_s, true);
     if (late) {
         kill(-pid, SIGTERM);
-        if (!ended(pid, &status, GRACE_S, false)) {
+        if (!wait_until_exit(pid, &status, GRACE_S, false)) {
             kill(-pid, SIGKILL);
             waitpid(pid, &status, 0);
         }
     }
-    kill(-pid, SIGKILL); /* children that it left behind */
-    return describe(t, status, late, err);
+    kill(-pid, SIGKILL); /* remaining children */
+    return describe_exit(t, status, late, err);
 }
 
 int tool_ask(char *const *argv, double limit_s, struct strbuf *out, struct err *err) {
     struct strbuf text = STRBUF_INIT;
     char log[32], *rest, *line, *last = NULL;
     int fd = memfd_create("tool", MFD_CLOEXEC);
-    if (fd < 0) return err_set(err, "%s: no memory for what it says", argv[0]);
+    if (fd < 0) return err_set(err, "%s: cannot allocate a buffer for its output", argv[0]);
     snprintf(log, sizeof log, "/proc/self/fd/%d", fd);
     struct tool_run run = { .argv = argv, .log = log, .limit_s = limit_s };
     int rc = tool_run(&run, err);
     if (rc == 0) rc = file_read(log, MAX_LOG_BYTES, &text, err);
     for (rest = text.buf; rc == 0 && (line = strsep(&rest, "\n"));)
         if (*line) last = line;
-    if (rc == 0 && !last) rc = err_set(err, "%s said nothing", argv[0]);
+    if (rc == 0 && !last) rc = err_set(err, "%s printed nothing", argv[0]);
     if (rc == 0) strbuf_add_printable(out, last, strlen(last));
     strbuf_free(&text);
     close(fd);

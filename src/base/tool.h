@@ -1,5 +1,5 @@
-/* Other people's tools: found, started with a log and a time limit, ended with all their children when the
- * limit passes or Ctrl-C comes (interrupt.h); they end when we do. */
+/* External tools: find them, run them with a log file and a time limit. A tool is stopped with all its
+ * children at the time limit, on Ctrl-C (interrupt.h) and when we exit. */
 #ifndef BASE_TOOL_H
 #define BASE_TOOL_H
 
@@ -8,28 +8,27 @@
 #include "base/err.h"
 #include "base/strbuf.h"
 
-/* In PATH (program_find), or where NVIDIA's installers put what they do not put there. Caller frees; NULL:
- * nowhere. */
+/* Searches PATH (program_find), then the install folders of NVIDIA's tools. Caller frees; NULL: not found. */
 char *tool_find(const char *name);
 
 struct tool_run {
-    char *const *argv;      /* argv[0] is a path; ends with NULL */
-    const char *const *set; /* "NAME=VALUE" laid over our environment, ends with NULL; NULL: nothing */
-    const char *log;        /* file for what it and the program print */
-    const char *input;      /* file for standard input; NULL: empty */
+    char *const *argv;      /* argv[0] is a path; NULL-terminated */
+    const char *const *set; /* "NAME=VALUE" strings to set, NULL-terminated; NULL: none */
+    const char *log;        /* file for stdout and stderr */
+    const char *input;      /* file for stdin; NULL: empty */
     double limit_s;         /* INFINITY: none */
 };
 
-/* 0: it ended with status 0. -1: err says how it ended and what it said last; whatever it wrote is still
- * there. */
+/* Returns 0 if the tool exited with status 0. Otherwise -1, and err has the exit status and the last line of
+ * the log; files the tool wrote are kept. */
 int tool_run(const struct tool_run *t, struct err *err);
 
-/* What it prints, in one line: the last that is not empty, without control characters. -1: it cannot be
- * started, failed, was not done in time, or said nothing. argv[0] is a path. */
+/* Runs a tool and appends its last non-empty output line, without control characters. Returns -1 if it cannot
+ * be started, fails, times out or prints nothing. argv[0] is a path. */
 int tool_ask(char *const *argv, double limit_s, struct strbuf *out, struct err *err);
 
-/* The line that says most of what went wrong: the first with "==ERROR==" or "error", else the last. Empty:
- * no log. */
+/* Appends the most useful line of a log: the first with "==ERROR==" or "error:", otherwise the last. Appends
+ * nothing if there is no log. */
 void tool_last_words(const char *log, struct strbuf *out);
 
 #endif

@@ -1,4 +1,5 @@
-/* Numbers for people. NaN and infinities print as a dash: unknown is not 0. Each returns `out`. */
+/* Human-readable numbers. NaN and infinities print as a dash: unknown is not 0. Each function returns
+ * `out`. */
 #ifndef BASE_UNITS_H
 #define BASE_UNITS_H
 

@@ -1,4 +1,4 @@
-/* UTF-8, read strictly: overlong forms, surrogates and code points past U+10FFFF are bad. */
+/* Strict UTF-8: overlong forms, surrogates and code points past U+10FFFF are invalid. */
 #ifndef BASE_UTF8_H
 #define BASE_UTF8_H
 
@@ -9,13 +9,14 @@
 #define UTF8_BAD UINT32_MAX
 #define UTF8_REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 
-/* Next code point of [*p, end), *p < end; steps *p over it. A bad byte steps one and gives UTF8_BAD. */
+/* Decodes the code point at *p (*p < end) and advances *p past it. For an invalid byte, advances by one and
+ * returns UTF8_BAD. */
 uint32_t utf8_next(const char **p, const char *end);
-size_t utf8_put(uint32_t code_point, char out[4]); /* bytes written; 0 for what is no code point */
+size_t utf8_put(uint32_t code_point, char out[4]); /* bytes written; 0: not a code point */
 bool utf8_valid(const char *s, size_t n);
 size_t utf8_width(const char *s, size_t n); /* terminal columns: wide East Asian characters count 2 */
 
-/* Bytes of the character at p in text known to be valid; never past end. */
+/* Size of the character at p in valid UTF-8; never past end. */
 static inline size_t utf8_step(const char *p, const char *end) {
     unsigned char c = (unsigned char)*p;
     size_t n = c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4, left = (size_t)(end - p);

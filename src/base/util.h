@@ -1,4 +1,4 @@
-/* The handful of macros every file may use. */
+/* Macros for every file. */
 #ifndef BASE_UTIL_H
 #define BASE_UTIL_H
 

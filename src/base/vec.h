@@ -1,7 +1,7 @@
-/* Growable arrays: any `struct { T *v; size_t n, cap; }`, zeroed to start, `free(a.v)` to end.
+/* Growable arrays: any `struct { T *v; size_t n, cap; }`, zero-initialised; release with `free(a.v)`.
  *     struct { int *v; size_t n, cap; } ids = { 0 };
  *     vec_push(&ids, 7);
- * Growth dies when memory is out: for the command line only, not for the collector. */
+ * Exits when out of memory: for the command line only, not for the collector. */
 #ifndef BASE_VEC_H
 #define BASE_VEC_H
 
@@ -11,7 +11,7 @@
     ((a)->v = vec_fit((a)->v, (a)->n + 1, &(a)->cap, sizeof *(a)->v), (a)->v[(a)->n++] = (x))
 #define vec_reserve(a, total) ((a)->v = vec_fit((a)->v, (total), &(a)->cap, sizeof *(a)->v))
 
-/* Returns `v` grown so that at least `need` elements of `elem` bytes fit; updates *cap. */
+/* Grows `v` to at least `need` elements of `elem` bytes and returns it; updates *cap. */
 void *vec_fit(void *v, size_t need, size_t *cap, size_t elem);
 
 #endif

@@ -14,16 +14,16 @@
 #include "conf/schema.h"
 #include "conf/yaml.h"
 
-#define LARGEST_FILE (1u << 20)
-#define DEEPEST_DEFAULTS 8
-#define MOST_FILES 200u
+#define MAX_FILE_BYTES (1u << 20)
+#define MAX_DEFAULTS_DEPTH 8
+#define MAX_FILES 200u
 #define SELF "_self_"
 
 /* One line of a defaults list: "- model: embedded". The config itself is the group _self_. */
 struct choice {
     char *group;
-    char *name;        /* NULL: nothing is taken from this group */
-    const char *where; /* file that says so; interned */
+    char *name;        /* NULL: the group is not used */
+    const char *where; /* file that made the choice; interned */
 };
 
 struct choices {
@@ -33,7 +33,7 @@ struct choices {
 
 struct conf {
     struct conf_store store;
-    struct intern *files; /* keeps the names that nodes point to */
+    struct intern *files; /* owns the file names that nodes point to */
     struct conf_node *root;
     struct choices choices;
     size_t merges; /* group files read so far */
@@ -80,7 +80,7 @@ static void set_choice(struct choices *list, const char *group, const char *name
     old->where = where;
 }
 
-/* ---- reading files */
+/* ---- Reading files */
 
 static struct conf_node *parse_map(struct conf *c, const char *text, size_t n, const char *name,
                                    struct err *err) {
@@ -94,7 +94,7 @@ static struct conf_node *parse_map(struct conf *c, const char *text, size_t n, c
     return tree;
 }
 
-/* "# @package _global_" among the comments at the top; NULL: none. Caller frees. */
+/* The package of a "# @package _global_" comment at the top of the file; NULL: none. Caller frees. */
 static char *package_line(const char *text) {
     for (const char *p = text; *p == '#' || *p == '\n'; p++) {
         const char *at = p + 1 + strspn(p + 1, " \t");
@@ -119,7 +119,7 @@ static void list_choice(void *ctx, const char *choice) {
     const char *before = l->near.best;
     strbuf_addf(l->out, "%s%s", l->out->len ? ", " : "", choice);
     suggest_try(&l->near, choice);
-    if (l->near.best != before) { /* the name goes away with this call */
+    if (l->near.best != before) { /* copy: the name is only valid during this call */
         free(l->best);
         l->near.best = l->best = xstrdup(choice);
     }
@@ -131,22 +131,22 @@ static int no_such_choice(const struct conf *c, const char *group, const struct 
     suggest_start(&l.near, ch->name);
     conf_store_choices(&c->store, group, list_choice, &l);
     if (!names.len)
-        err_set(err, "%s: there is no group '%s'", ch->where, group);
+        err_set(err, "%s: unknown group '%s'", ch->where, group);
     else if (l.near.best)
-        err_set(err, "%s: %s=%s: no such choice; did you mean %s? There are: %s", ch->where, group, ch->name,
+        err_set(err, "%s: %s=%s: no such choice; did you mean %s? Choices: %s", ch->where, group, ch->name,
                 l.near.best, names.buf);
     else
-        err_set(err, "%s: %s=%s: no such choice; there are: %s%s", ch->where, group, ch->name, names.buf,
-                strchr(ch->name, '/') ? ". A folder is given as model.path=DIR or dataset.root=DIR" : "");
+        err_set(err, "%s: %s=%s: no such choice; choices: %s%s", ch->where, group, ch->name, names.buf,
+                strchr(ch->name, '/') ? ". To give a folder, use model.path=DIR or dataset.root=DIR" : "");
     free(l.best);
     strbuf_free(&names);
     return -1;
 }
 
-/* ---- defaults lists */
+/* ---- Defaults lists */
 
-/* Entries are "- group: name", "- group: null", "- optional group: name", "- _self_"; inside a group also
- * "- name" for another file of it (group then is that group). `override group` is the same as `group`. */
+/* Entries are "- group: name", "- group: null", "- optional group: name" and "- _self_". In a group file, "-
+ * name" includes another file of the same group. `override group` means the same as `group`. */
 static int read_default(struct conf *c, const struct conf_node *e, const char *inside, struct choices *list,
                         struct err *err) {
     const char *where = e->file;
@@ -160,7 +160,7 @@ static int read_default(struct conf *c, const struct conf_node *e, const char *i
         return 0;
     }
     if (e->kind != CONF_MAP || e->n != 1 || e->v[0]->kind != CONF_SCALAR)
-        return err_set(err, "%s:%u: a line of defaults is '- group: choice'", where, e->line);
+        return err_set(err, "%s:%u: expected '- group: choice' in defaults", where, e->line);
     const char *group = e->v[0]->key;
     if (strncmp(group, "override ", 9) == 0) group += 9;
     if (strncmp(group, "optional ", 9) == 0) {
@@ -176,7 +176,7 @@ static int read_default(struct conf *c, const struct conf_node *e, const char *i
     return 0;
 }
 
-/* Takes `defaults` out of the tree. Without _self_ the file's own values come first, as in Hydra 1.1. */
+/* Removes `defaults` from the tree. Without _self_ the file's own values come first, as in Hydra 1.1. */
 static int take_defaults(struct conf *c, struct conf_node *tree, const char *inside, struct choices *list,
                          struct err *err) {
     const struct conf_node *d = conf_child(tree, "defaults", 8);
@@ -195,7 +195,7 @@ static int take_defaults(struct conf *c, struct conf_node *tree, const char *ins
     return 0;
 }
 
-/* Lays a tree at a dotted place of the configuration. */
+/* Merges a tree into the configuration at a dotted path. */
 static int merge_at(struct conf *c, const char *package, const struct conf_node *tree, struct err *err) {
     if (strcmp(package, "_global_") == 0) {
         conf_merge(c->root, tree);
@@ -240,8 +240,8 @@ static int merge_file(struct conf *c, const char *group, const char *package, st
 
 static int merge_group(struct conf *c, const char *group, const struct choice *ch, int depth,
                        struct err *err) {
-    if (depth > DEEPEST_DEFAULTS || ++c->merges > MOST_FILES)
-        return err_set(err, "%s: defaults lead round in a circle", ch->where);
+    if (depth > MAX_DEFAULTS_DEPTH || ++c->merges > MAX_FILES)
+        return err_set(err, "%s: circular defaults", ch->where);
     struct strbuf text = STRBUF_INIT, origin = STRBUF_INIT;
     char *file = xasprintf("%s/%s", group, ch->name);
     int rc = conf_store_read(&c->store, file, &text, &origin, err);
@@ -260,44 +260,45 @@ static int merge_group(struct conf *c, const char *group, const struct choice *c
     return rc;
 }
 
-/* ---- the command line */
+/* ---- Command line */
 
-/* group=choice, +group=choice, ~group change the list of choices; anything else waits for the values. */
+/* group=choice, +group=choice and ~group change the list of choices; all others are applied later, as
+ * values. */
 static bool names_a_group(const struct conf *c, const struct conf_override *o) {
     return !strchr(o->key, '.') && conf_store_is_group(&c->store, o->key);
 }
 
-static int choose(struct conf *c, const struct conf_override *o, struct err *err) {
-    bool there = find_choice(&c->choices, o->key) != NULL;
-    if (o->op == CONF_OP_ADD && there)
-        return err_set(err, "%s: group %s is chosen already; write %s=%s", o->word, o->key, o->key, o->value);
+static int apply_group_choice(struct conf *c, const struct conf_override *o, struct err *err) {
+    bool chosen = find_choice(&c->choices, o->key) != NULL;
+    if (o->op == CONF_OP_ADD && chosen)
+        return err_set(err, "%s: group %s is already chosen; write %s=%s", o->word, o->key, o->key, o->value);
     bool none = o->op == CONF_OP_DELETE || strcmp(o->value, "null") == 0;
     set_choice(&c->choices, o->key, none ? NULL : o->value, "command line");
     return 0;
 }
 
-static int apply(struct conf *c, const struct conf_override *o, struct err *err) {
+static int apply_value(struct conf *c, const struct conf_override *o, struct err *err) {
     const struct conf_node *old = conf_get(c->root, o->key);
     if (o->op == CONF_OP_DELETE) {
-        if (!old) return err_set(err, "%s: there is no %s to take away", o->word, o->key);
+        if (!old) return err_set(err, "%s: cannot remove %s: no such key", o->word, o->key);
         if (o->value && (old->kind != CONF_SCALAR || strcmp(old->text, o->value) != 0))
-            return err_set(err, "%s: %s has another value", o->word, o->key);
+            return err_set(err, "%s: %s has a different value", o->word, o->key);
         conf_delete(c->root, o->key);
         return 0;
     }
     if (o->op == CONF_OP_ADD && old)
-        return err_set(err, "%s: %s is there already; write %s=%s", o->word, o->key, o->key, o->value);
+        return err_set(err, "%s: %s already exists; write %s=%s", o->word, o->key, o->key, o->value);
     struct conf_node *v = conf_override_value(o, schema_is_text(o->key), err);
     return v ? conf_put(c->root, o->key, v, err) : -1;
 }
 
-static int compose_words(struct conf *c, const struct conf_override *list, size_t n, struct err *err) {
+static int apply_overrides(struct conf *c, const struct conf_override *list, size_t n, struct err *err) {
     for (size_t i = 0; i < n; i++)
-        if (!names_a_group(c, &list[i]) && apply(c, &list[i], err) < 0) return -1;
+        if (!names_a_group(c, &list[i]) && apply_value(c, &list[i], err) < 0) return -1;
     return 0;
 }
 
-/* ---- all of it */
+/* ---- Composition */
 
 static struct conf_node *load_primary(struct conf *c, struct err *err) {
     struct strbuf text = STRBUF_INIT, origin = STRBUF_INIT;
@@ -314,12 +315,12 @@ static struct conf_node *load_file(struct conf *c, const char *path, struct err 
     if (!path) return conf_map();
     struct strbuf text = STRBUF_INIT;
     struct conf_node *tree = NULL;
-    if (file_read(path, LARGEST_FILE, &text, err) == 0) tree = parse_map(c, text.buf, text.len, path, err);
+    if (file_read(path, MAX_FILE_BYTES, &text, err) == 0) tree = parse_map(c, text.buf, text.len, path, err);
     strbuf_free(&text);
     return tree;
 }
 
-/* Choices from three places, the later one wins: config.yaml, --config FILE, the command line. */
+/* Choices come from three sources, later ones win: config.yaml, --config FILE, the command line. */
 static int decide(struct conf *c, struct conf_node *primary, struct conf_node *file,
                   const struct conf_override *list, size_t n, struct err *err) {
     struct choices extra = { 0 };
@@ -329,7 +330,7 @@ static int decide(struct conf *c, struct conf_node *primary, struct conf_node *f
         if (strcmp(extra.v[i].group, SELF) != 0)
             set_choice(&c->choices, extra.v[i].group, extra.v[i].name, extra.v[i].where);
     for (size_t i = 0; i < n && rc == 0; i++)
-        if (names_a_group(c, &list[i])) rc = choose(c, &list[i], err);
+        if (names_a_group(c, &list[i])) rc = apply_group_choice(c, &list[i], err);
     choices_free(&extra);
     return rc;
 }
@@ -348,7 +349,7 @@ static int compose_with(struct conf *c, const struct conf_request *req, const st
     }
     if (rc == 0) {
         conf_merge(c->root, file);
-        rc = compose_words(c, list, req->nwords, err);
+        rc = apply_overrides(c, list, req->nwords, err);
     }
     if (rc == 0) rc = conf_interpolate(c->root, req->now_wall_ns, err);
     conf_node_free(primary);

@@ -1,10 +1,10 @@
-/* The configuration of a run, put together the way users of Hydra expect: config.yaml names a choice for each
- * group in its `defaults:` list, the command line changes choices (group=choice) and values (key.path=value),
- * and a file given with --config lies between the two.
+/* Composes the configuration of a run, in the style of Hydra: config.yaml names a choice for each group in
+ * its `defaults:` list, a file given with --config overrides it, and the command line overrides both: choices
+ * (group=choice) and values (key.path=value).
  *     struct conf *c = conf_compose(&request, &err);
- *     conf_root(c)        -- interpolated; every node knows its origin
+ *     conf_root(c)        -- interpolated; every node has its origin
  *     conf_close(c);
- * What keys exist and what they may hold is schema.h's business. */
+ * schema.h defines the valid keys and their values. */
 #ifndef CONF_COMPOSE_H
 #define CONF_COMPOSE_H
 
@@ -17,8 +17,8 @@
 
 struct conf_request {
     struct conf_store store;
-    const char *file;         /* --config; NULL: none */
-    const char *const *words; /* key=value and the like */
+    const char *file;         /* from --config; NULL: none */
+    const char *const *words; /* command-line overrides: key=value, group=choice, ... */
     size_t nwords;
     uint64_t now_wall_ns; /* for ${now:...} */
 };

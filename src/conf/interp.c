@@ -7,8 +7,8 @@
 #include "base/die.h"
 #include "base/vec.h"
 
-#define DEEPEST 40
-#define MOST_BYTES (1u << 20) /* of all replacements together: ${a}${a} doubles at every step */
+#define MAX_DEPTH 40
+#define MAX_BYTES (1u << 20) /* total of all replacements: ${a}${a} doubles at every step */
 
 enum { UNSEEN, OPEN, DONE }; /* conf_node.mark */
 
@@ -20,10 +20,10 @@ struct interp {
     struct err *err;
 };
 
-static int resolve(struct interp *in, struct conf_node *n);
+static int resolve_node(struct interp *in, struct conf_node *n);
 static int expand(struct interp *in, const struct conf_node *at, const char *text, struct strbuf *out);
 
-static int fail(struct interp *in, const struct conf_node *at, const char *fmt, const char *arg) {
+static int interp_error(struct interp *in, const struct conf_node *at, const char *fmt, const char *arg) {
     struct strbuf where = STRBUF_INIT;
     conf_origin(at, &where);
     err_set(in->err, fmt, arg);
@@ -32,7 +32,7 @@ static int fail(struct interp *in, const struct conf_node *at, const char *fmt, 
     return -1;
 }
 
-/* The length of "${...}" at p, braces balanced; 0: never closed. */
+/* The length of "${...}" at p, with balanced braces; 0: not closed. */
 static size_t expression_length(const char *p) {
     int depth = 0;
     for (size_t i = 0; p[i]; i++) {
@@ -45,49 +45,49 @@ static size_t expression_length(const char *p) {
     return 0;
 }
 
-static int from_env(struct interp *in, const struct conf_node *at, char *arg, struct strbuf *out) {
+static int add_env(struct interp *in, const struct conf_node *at, char *arg, struct strbuf *out) {
     char *comma = strchr(arg, ',');
     if (comma) *comma = '\0';
     const char *v = getenv(arg);
-    if (!v && !comma) return fail(in, at, "the environment variable %s is not set", arg);
+    if (!v && !comma) return interp_error(in, at, "the environment variable %s is not set", arg);
     strbuf_addstr(out, v ? v : comma + 1);
     return 0;
 }
 
-static int from_clock(struct interp *in, const char *format, struct strbuf *out) {
+static int add_time(struct interp *in, const char *format, struct strbuf *out) {
     char text[256];
     strbuf_addstr(out, clock_format(in->now_wall_ns, format, 0, text, sizeof text));
     return 0;
 }
 
-/* The node an expression names, resolved; NULL: err. */
+/* The resolved node that an expression refers to; NULL: see err. */
 static struct conf_node *target(struct interp *in, const struct conf_node *at, const char *key) {
     struct conf_node *to = *key ? conf_get(in->root, key) : NULL;
     if (!to) {
-        fail(in, at, "${%s}: there is no such key", key);
+        interp_error(in, at, "${%s}: no such key", key);
         return NULL;
     }
     if (to->mark == OPEN) {
-        fail(in, at, "${%s} leads back to itself", key);
+        interp_error(in, at, "${%s} refers to itself", key);
         return NULL;
     }
-    return resolve(in, to) < 0 ? NULL : to;
+    return resolve_node(in, to) < 0 ? NULL : to;
 }
 
-/* `inside` is what stands between the braces, with inner expressions already replaced. */
+/* `inside` is the text between the braces, with inner expressions already replaced. */
 static int evaluate(struct interp *in, const struct conf_node *at, char *inside, struct strbuf *out) {
     char *colon = strchr(inside, ':');
     if (colon) {
         *colon = '\0';
-        if (strcmp(inside, "now") == 0) return from_clock(in, colon + 1, out);
+        if (strcmp(inside, "now") == 0) return add_time(in, colon + 1, out);
         if (strcmp(inside, "oc.env") == 0 || strcmp(inside, "env") == 0)
-            return from_env(in, at, colon + 1, out);
-        return fail(in, at, "${%s:...}: unknown; there are now and oc.env", inside);
+            return add_env(in, at, colon + 1, out);
+        return interp_error(in, at, "${%s:...}: unknown resolver; available: now, oc.env", inside);
     }
     const struct conf_node *to = target(in, at, inside);
     if (!to) return -1;
     if (to->kind != CONF_SCALAR)
-        return fail(in, at, "${%s} is a group of values and cannot stand inside a text", inside);
+        return interp_error(in, at, "${%s} is a group of values and cannot be part of a text", inside);
     if (!conf_is_null(to))
         strbuf_addstr(out, to->text);
     else
@@ -107,7 +107,7 @@ static int expand_one(struct interp *in, const struct conf_node *at, const char 
 }
 
 static int expand(struct interp *in, const struct conf_node *at, const char *text, struct strbuf *out) {
-    if (++in->depth > DEEPEST) return fail(in, at, "%s: nested too deeply", "${...}");
+    if (++in->depth > MAX_DEPTH) return interp_error(in, at, "%s: nested too deeply", "${...}");
     int rc = 0;
     for (const char *p = text; *p && rc == 0;) {
         if (p[0] == '\\' && p[1] == '$' && p[2] == '{') {
@@ -115,11 +115,11 @@ static int expand(struct interp *in, const struct conf_node *at, const char *tex
             p += 3;
         } else if (p[0] == '$' && p[1] == '{') {
             size_t len = expression_length(p), before = out->len;
-            if (!len) return fail(in, at, "%s is never closed with }", "${");
+            if (!len) return interp_error(in, at, "%s is not closed with }", "${");
             rc = expand_one(in, at, p, len, out);
             in->bytes += out->len - before;
-            if (rc == 0 && in->bytes > MOST_BYTES)
-                rc = fail(in, at, "%s: the text grows too large", "${...}");
+            if (rc == 0 && in->bytes > MAX_BYTES)
+                rc = interp_error(in, at, "%s: the text is too large", "${...}");
             p += len;
         } else {
             strbuf_addch(out, *p++);
@@ -129,12 +129,12 @@ static int expand(struct interp *in, const struct conf_node *at, const char *tex
     return rc;
 }
 
-/* "${key}" and nothing else takes the other value over as it is: its type, or a whole group. */
-static int take_over(struct interp *in, struct conf_node *n, const char *key) {
+/* A value that is only "${key}" becomes a copy of the other value, with its type; it may be a whole group. */
+static int copy_value(struct interp *in, struct conf_node *n, const char *key) {
     const struct conf_node *to = target(in, n, key);
     if (!to) return -1;
     in->bytes += conf_count(to) * 16;
-    if (in->bytes > MOST_BYTES) return fail(in, n, "${%s}: the configuration grows too large", key);
+    if (in->bytes > MAX_BYTES) return interp_error(in, n, "${%s}: the configuration is too large", key);
     struct conf_node *copy = conf_copy(to);
     n->kind = copy->kind;
     n->quoted = copy->quoted;
@@ -161,27 +161,26 @@ static int resolve_scalar(struct interp *in, struct conf_node *n) {
     int rc;
     if (is_bare_reference(written)) {
         char *key = xstrndup(written + 2, strlen(written) - 3);
-        rc = take_over(in, n, key);
+        rc = copy_value(in, n, key);
         free(key);
     } else {
         struct strbuf out = STRBUF_INIT;
         rc = expand(in, n, written, &out);
         free(n->text);
         n->text = strbuf_detach(&out);
-        n->quoted =
-            expression_length(written) != strlen(written); /* put together: a text, whatever it looks like */
+        n->quoted = expression_length(written) != strlen(written); /* assembled from parts: always text */
     }
     free(n->written);
     n->written = written;
     return rc;
 }
 
-static int resolve(struct interp *in, struct conf_node *n) {
+static int resolve_node(struct interp *in, struct conf_node *n) {
     if (n->mark == DONE) return 0;
-    if (++in->depth > DEEPEST) return fail(in, n, "%s: too many steps from one key to the next", "${...}");
+    if (++in->depth > MAX_DEPTH) return interp_error(in, n, "%s: too many references in a chain", "${...}");
     n->mark = OPEN;
     int rc = n->kind == CONF_SCALAR ? resolve_scalar(in, n) : 0;
-    for (size_t i = 0; i < n->n && rc == 0; i++) rc = resolve(in, n->v[i]);
+    for (size_t i = 0; i < n->n && rc == 0; i++) rc = resolve_node(in, n->v[i]);
     n->mark = DONE;
     in->depth--;
     return rc;
@@ -195,7 +194,7 @@ static void clear_marks(struct conf_node *n) {
 int conf_interpolate(struct conf_node *root, uint64_t now_wall_ns, struct err *err) {
     struct interp in = { .root = root, .now_wall_ns = now_wall_ns, .err = err };
     clear_marks(root);
-    return resolve(&in, root);
+    return resolve_node(&in, root);
 }
 
 void conf_escape_references(struct conf_node *root) {

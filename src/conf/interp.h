@@ -1,6 +1,6 @@
-/* ${...} in values: ${other.key} is the value of another key (of any kind when it stands alone),
- * ${now:%Y%m%d} the time of the run, ${oc.env:NAME,otherwise} an environment variable. \${ is a plain ${.
- * Nested ones (${a.${b}}) work; a circle is an error that shows the way round. */
+/* Interpolation of ${...} in values. ${other.key} is the value of another key (of any type if it is the whole
+ * value), ${now:%Y%m%d} the time of the run, ${oc.env:NAME,default} an environment variable. \${ is a literal
+ * ${. Nesting (${a.${b}}) is supported; a circular reference is an error. */
 #ifndef CONF_INTERP_H
 #define CONF_INTERP_H
 
@@ -11,7 +11,7 @@
 
 int conf_interpolate(struct conf_node *root, uint64_t now_wall_ns, struct err *err);
 
-/* Makes every ${ of a finished tree plain text, so that it reads back as it is when it is written out. */
+/* Escapes every ${ in a finished tree, so that the written file reads back unchanged. */
 void conf_escape_references(struct conf_node *root);
 
 #endif

@@ -87,7 +87,7 @@ void conf_remove(struct conf_node *parent, const struct conf_node *child) {
     }
 }
 
-/* The child takes the place and the key of `old`, which goes. */
+/* Replaces `old` by the child, which gets its position and key. Frees `old`. */
 static void replace(struct conf_node *parent, struct conf_node *old, struct conf_node *with) {
     for (size_t i = 0; i < parent->n; i++) {
         if (parent->v[i] != old) continue;
@@ -112,18 +112,18 @@ struct conf_node *conf_get(const struct conf_node *root, const char *path) {
     return (struct conf_node *)at;
 }
 
-/* The map that holds the last word of the path; made if need be. NULL: err. */
+/* The map that holds the last component of the path; created if necessary. NULL: see err. */
 static struct conf_node *holder(struct conf_node *root, const char *path, struct err *err) {
     struct conf_node *at = root;
     for (const char *p = path;; p++) {
         size_t len = strcspn(p, ".");
         if (len == 0) {
-            err_set(err, "'%s' is no key: a word is missing around a dot", path);
+            err_set(err, "'%s' is not a valid key: empty part before or after a dot", path);
             return NULL;
         }
         if (!p[len]) return at;
         struct conf_node *next = conf_child(at, p, len);
-        if (next && conf_is_null(next)) { /* `model: null`, then model.path=...: the map begins here */
+        if (next && conf_is_null(next)) { /* `model: null`, then model.path=...: becomes a map */
             replace(at, next, conf_map());
             next = conf_child(at, p, len);
         }
@@ -208,7 +208,7 @@ bool conf_as_int(const struct conf_node *n, int64_t *out) {
 bool conf_as_num(const struct conf_node *n, double *out) {
     if (n->kind != CONF_SCALAR || n->quoted) return false;
     const char *p = n->text + (n->text[0] == '-' || n->text[0] == '+');
-    if (!(*p >= '0' && *p <= '9') && *p != '.') return false; /* strtod would take "nan" and "inf" */
+    if (!(*p >= '0' && *p <= '9') && *p != '.') return false; /* strtod would accept "nan" and "inf" */
     char *end;
     *out = strtod(n->text, &end);
     return !*end && isfinite(*out);

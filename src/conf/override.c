@@ -28,7 +28,7 @@ int conf_override_parse(const char *word, struct conf_override *out, struct err 
     if (n == 0 || strcspn(key, " \t\n[]{}\"'$") < n)
         return err_set(err, "'%s': expected key=value, +key=value or ~key", word);
     if (!out->value && out->op != CONF_OP_DELETE)
-        return err_set(err, "'%s': expected %s=VALUE (an option would start with --)", word, key);
+        return err_set(err, "'%s': expected %s=VALUE (options start with --)", word, key);
     out->key = xstrndup(key, n);
     return 0;
 }

@@ -12,133 +12,139 @@
 #include "base/util.h"
 
 #define AT(field) offsetof(struct settings, field)
-#define MOST 1e15
+#define MAX_EXACT_INT 1e15
 
 static const struct schema_row rows[] = {
-    { "repeats", SCHEMA_INT, false, AT(repeats), 1, 1e6, NULL, "timed repeats, cycling over the inputs" },
+    { "repeats", SCHEMA_INT, false, AT(repeats), 1, 1e6, NULL, "timed requests, cycling over the inputs" },
     { "device", SCHEMA_TEXT, false, AT(device), 0, 0, NULL,
       "`auto`, `cpu`, `cuda:N`, a GPU UUID or a MIG id" },
-    { "prompt", SCHEMA_TEXT, true, AT(prompt), 0, 0, NULL, "text for every input; null: the engine's own" },
+    { "prompt", SCHEMA_TEXT, true, AT(prompt), 0, 0, NULL,
+      "text for every input; null: the default of the engine" },
 
-    { "model.name", SCHEMA_TEXT, true, AT(model.name), 0, 0, NULL, "name in reports; null: the folder's" },
+    { "model.name", SCHEMA_TEXT, true, AT(model.name), 0, 0, NULL,
+      "name in reports; null: name of the model folder" },
     { "model.path", SCHEMA_PATH, false, AT(model.path), 0, 0, "embedded",
       "folder with `config.json`, or `embedded`" },
     { "model.dtype", SCHEMA_CHOICE, false, AT(model.dtype), 0, 0, "auto|bf16|f16|f32",
       "compute and weight type" },
     { "model.weights", SCHEMA_TEXT, false, AT(model.weights), 0, 0, NULL,
-      "`auto`, or `synthetic:SEED` for random ones" },
-    { "model.prompt", SCHEMA_TEXT, true, AT(model.prompt), 0, 0, NULL, "the model's usual prompt" },
+      "`auto`, or `synthetic:SEED` for random weights" },
+    { "model.prompt", SCHEMA_TEXT, true, AT(model.prompt), 0, 0, NULL, "default prompt of the model" },
     { "model.no_repeat_ngram_size", SCHEMA_INT, false, AT(model.no_repeat_ngram_size), 0, 4096, NULL,
-      "what the model's own code uses; 0: off" },
+      "value used by the model's own code; 0: off" },
     { "model.ngram_window", SCHEMA_INT, false, AT(model.ngram_window), 0, 1e6, NULL,
-      "0: the whole sequence" },
-    { "model.ocr", SCHEMA_BOOL, false, AT(model.ocr), 0, 0, NULL,
-      "answers hold Markdown and boxes of a page" },
+      "tokens that the n-gram check looks back; 0: the whole sequence" },
+    { "model.ocr", SCHEMA_BOOL, false, AT(model.ocr), 0, 0, NULL, "answers contain Markdown and page boxes" },
     { "model.stages", SCHEMA_MAP, true, AT(model.stages), 0, 0, NULL,
-      "parts of prefill that engine hf times, and the modules they live in: `{vision: model.visual}`" },
+      "parts of prefill timed by engine hf, and their modules: `{vision: model.visual}`" },
     { "model.preprocess.mode", SCHEMA_CHOICE, true, AT(model.preprocess.mode), 0, 0,
-      "tiny|small|base|large|gundam", "views of a page; null: the model's default" },
+      "tiny|small|base|large|gundam", "page views (tiles and sizes); null: the default of the model" },
     { "model.preprocess.max_tiles", SCHEMA_INT, true, AT(model.preprocess.max_tiles), 1, 64, NULL,
-      "most tiles in `gundam` mode" },
+      "maximum number of tiles in `gundam` mode" },
 
     { "infer.max_new_tokens", SCHEMA_INT, false, AT(infer.max_new_tokens), 1, 1e6, NULL,
       "tokens to generate" },
     { "infer.temperature", SCHEMA_NUM, false, AT(infer.temperature), 0, 100, NULL,
-      "used with `infer.do_sample`" },
-    { "infer.top_p", SCHEMA_NUM, false, AT(infer.top_p), 0, 1, NULL, "used with `infer.do_sample`" },
+      "sampling temperature; only with `infer.do_sample`" },
+    { "infer.top_p", SCHEMA_NUM, false, AT(infer.top_p), 0, 1, NULL,
+      "nucleus sampling; only with `infer.do_sample`" },
     { "infer.top_k", SCHEMA_INT, false, AT(infer.top_k), 0, 1e6, NULL,
-      "used with `infer.do_sample`; 0: all" },
+      "sample from the k most likely tokens; only with `infer.do_sample`; 0: all" },
     { "infer.do_sample", SCHEMA_BOOL, false, AT(infer.do_sample), 0, 0, NULL,
-      "false: greedy, the same every time" },
+      "false: greedy decoding, deterministic" },
     { "infer.no_repeat_ngram_size", SCHEMA_INT, false, AT(infer.no_repeat_ngram_size), 0, 4096, NULL,
-      "0: off" },
+      "never generate an n-gram of this size twice; 0: off" },
     { "infer.ngram_window", SCHEMA_INT, false, AT(infer.ngram_window), 0, 1e6, NULL,
-      "0: the whole sequence" },
+      "tokens that the n-gram check looks back; 0: the whole sequence" },
     { "infer.ignore_eos", SCHEMA_BOOL, false, AT(infer.ignore_eos), 0, 0, NULL,
-      "go on past the end token, so that repeats do equal work" },
+      "continue past the end token, so that all repeats do the same work" },
     { "infer.context_len_mode", SCHEMA_CHOICE, false, AT(infer.context_len_mode), 0, 0, "auto|fixed",
-      "positions of the KV cache: the engine's choice, or `infer.context_len_fixed`" },
+      "size of the KV cache: chosen by the engine, or `infer.context_len_fixed`" },
     { "infer.context_len_fixed", SCHEMA_INT, true, AT(infer.context_len_fixed), 1, 1e8, NULL,
-      "positions, with `infer.context_len_mode=fixed`" },
-    { "infer.seed", SCHEMA_INT, false, AT(infer.seed), 0, MOST, NULL, "of the sampling" },
+      "KV cache size in positions, with `infer.context_len_mode=fixed`" },
+    { "infer.seed", SCHEMA_INT, false, AT(infer.seed), 0, MAX_EXACT_INT, NULL, "random seed for sampling" },
 
     { "dataset.name", SCHEMA_TEXT, true, AT(dataset.name), 0, 0, NULL, "name in reports" },
-    { "dataset.kind", SCHEMA_CHOICE, false, AT(dataset.kind), 0, 0, "images|prompts", "what an input is" },
+    { "dataset.kind", SCHEMA_CHOICE, false, AT(dataset.kind), 0, 0, "images|prompts", "type of the inputs" },
     { "dataset.root", SCHEMA_PATH, true, AT(dataset.root), 0, 0, "samples",
       "folder of inputs; `samples`: built-in pages" },
     { "dataset.subset_filelist", SCHEMA_PATH, true, AT(dataset.subset_filelist), 0, 0, NULL,
-      "text file, one path under `dataset.root` a line" },
+      "text file with one path per line, relative to `dataset.root`" },
     { "dataset.fallback_patterns", SCHEMA_LIST, true, AT(dataset.fallback_patterns), 0, 0, NULL,
-      "globs under `dataset.root`, all together, when there is no list" },
+      "globs under `dataset.root`, used if there is no file list; all matches are used" },
     { "dataset.prompts", SCHEMA_PATH, true, AT(dataset.prompts), 0, 0, NULL,
-      "JSON Lines with `prompt` (and `id`, `image`, `max_new_tokens`)" },
+      "JSON Lines file with `prompt` (and optionally `id`, `image`, `max_new_tokens`)" },
     { "dataset.sampling.num_epochs", SCHEMA_INT, false, AT(dataset.sampling.num_epochs), 1, 1e6, NULL,
-      "how often the inputs are gone through to make the order" },
+      "number of passes over the inputs when building the order" },
     { "dataset.sampling.num_samples_per_epoch", SCHEMA_INT, true, AT(dataset.sampling.num_samples_per_epoch),
-      1, 1e9, NULL, "inputs taken each time; null: all" },
+      1, 1e9, NULL, "inputs per pass; null: all" },
     { "dataset.sampling.randomize", SCHEMA_BOOL, false, AT(dataset.sampling.randomize), 0, 0, NULL,
-      "shuffle each time, by the seed" },
-    { "dataset.sampling.seed", SCHEMA_INT, false, AT(dataset.sampling.seed), 0, MOST, NULL,
-      "of the shuffle" },
+      "shuffle each pass, using the seed" },
+    { "dataset.sampling.seed", SCHEMA_INT, false, AT(dataset.sampling.seed), 0, MAX_EXACT_INT, NULL,
+      "random seed for shuffling" },
 
     { "engine.name", SCHEMA_TEXT, false, AT(engine.name), 0, 0, NULL, "name in reports" },
-    { "engine.python", SCHEMA_TEXT, true, AT(engine.python), 0, 0, NULL, "the Python of engine hf" },
+    { "engine.python", SCHEMA_TEXT, true, AT(engine.python), 0, 0, NULL, "Python interpreter for engine hf" },
     { "engine.command", SCHEMA_LIST, false, AT(engine.command), 0, 0, NULL,
-      "program and arguments; `inferprof` is this very program, `inferprof:FILE` a file that comes with it" },
-    { "engine.devices", SCHEMA_LIST, false, AT(engine.devices), 0, 0, "cpu|cuda", "what it can run on" },
+      "program and arguments; `inferprof` means this program, `inferprof:FILE` a file shipped with it" },
+    { "engine.devices", SCHEMA_LIST, false, AT(engine.devices), 0, 0, "cpu|cuda", "supported device types" },
     { "engine.env", SCHEMA_MAP, true, AT(engine.env), 0, 0, NULL, "environment variables to set" },
-    { "engine.load", SCHEMA_MAP, true, AT(engine.load), 0, 0, NULL, "more fields for the `load` request" },
+    { "engine.load", SCHEMA_MAP, true, AT(engine.load), 0, 0, NULL,
+      "additional fields for the `load` request" },
     { "engine.infer", SCHEMA_MAP, true, AT(engine.infer), 0, 0, NULL,
-      "more fields for `infer` and `warmup` requests" },
-    { "engine.threads", SCHEMA_INT, false, AT(engine.threads), 0, 4096, NULL, "0: one a usable core" },
+      "additional fields for `infer` and `warmup` requests" },
+    { "engine.threads", SCHEMA_INT, false, AT(engine.threads), 0, 4096, NULL,
+      "CPU threads; 0: one per usable core" },
     { "engine.start_timeout_s", SCHEMA_NUM, false, AT(engine.start_timeout_s), 0.01, 1e6, NULL,
-      "limit for `hello`" },
+      "time limit for `hello`, in seconds" },
     { "engine.load_timeout_s", SCHEMA_NUM, false, AT(engine.load_timeout_s), 0.01, 1e6, NULL,
-      "limit for `load`" },
+      "time limit for `load`, in seconds" },
     { "engine.request_timeout_s", SCHEMA_NUM, false, AT(engine.request_timeout_s), 0.01, 1e6, NULL,
-      "limit for one inference; past it the engine counts as hung" },
+      "time limit for one request, in seconds; after it the engine is considered hung" },
 
     { "profiling.preset", SCHEMA_TEXT, false, AT(profiling.preset), 0, 0, NULL, "name in reports" },
-    { "profiling.warmup_rounds", SCHEMA_INT, false, AT(profiling.warmup_rounds), 0, 10000, NULL, "0: none" },
+    { "profiling.warmup_rounds", SCHEMA_INT, false, AT(profiling.warmup_rounds), 0, 10000, NULL,
+      "requests before the timed ones; 0: none" },
     { "profiling.warmup_synthetic", SCHEMA_BOOL, false, AT(profiling.warmup_synthetic), 0, 0, NULL,
       "warm up with a generated page instead of the first input" },
     { "profiling.rep_max_new_tokens", SCHEMA_INT, true, AT(profiling.rep_max_new_tokens), 1, 1e6, NULL,
-      "tokens of the representative run; null: `infer.max_new_tokens`" },
+      "tokens to generate in the representative run; null: `infer.max_new_tokens`" },
     { "profiling.detail", SCHEMA_CHOICE, false, AT(profiling.detail), 0, 0, "stages|modules|operators",
       "ranges the engine records in the representative run" },
     { "profiling.activities", SCHEMA_LIST, false, AT(profiling.activities), 0, 0, "cpu|cuda|memcpy|sync",
-      "what is recorded in the representative run" },
+      "activities recorded in the representative run" },
     { "profiling.record_shapes", SCHEMA_BOOL, false, AT(profiling.record_shapes), 0, 0, NULL,
-      "shapes of operators in the trace; off: operators of one name are one row" },
-    { "profiling.counters", SCHEMA_BOOL, false, AT(profiling.counters), 0, 0, NULL, "GPU hardware counters" },
+      "record operator shapes; off: all calls of an operator share one row" },
+    { "profiling.counters", SCHEMA_BOOL, false, AT(profiling.counters), 0, 0, NULL,
+      "sample GPU hardware counters" },
     { "profiling.counter_interval_us", SCHEMA_INT, false, AT(profiling.counter_interval_us), 1, 1e7, NULL,
-      "time between counter samples" },
+      "counter sampling interval in us" },
     { "profiling.gemm_shapes", SCHEMA_BOOL, false, AT(profiling.gemm_shapes), 0, 0, NULL,
-      "shapes of matrix products" },
+      "record shapes of matrix products" },
     { "profiling.top_k", SCHEMA_INT, false, AT(profiling.top_k), 1, 10000, NULL,
-      "rows of operator and kernel tables" },
+      "maximum rows of operator and kernel tables" },
 
     { "hardware.gpu", SCHEMA_TEXT, true, AT(hardware.gpu), 0, 0, NULL,
-      "row of the GPU table for peaks; null: by the device" },
+      "GPU table row to take peaks from; null: the row of the device" },
     { "hardware.power", SCHEMA_BOOL, false, AT(hardware.power), 0, 0, NULL,
       "sample power, clocks and temperature" },
     { "hardware.power_interval_ms", SCHEMA_INT, false, AT(hardware.power_interval_ms), 1, 60000, NULL,
-      "between samples" },
+      "power sampling interval in ms" },
     { "hardware.calibrate", SCHEMA_BOOL, false, AT(hardware.calibrate), 0, 0, NULL,
-      "measure the CPU's peaks when none are known" },
+      "measure the CPU peaks if none are known" },
 
-    { "output.dir", SCHEMA_PATH, false, AT(output.dir), 0, 0, NULL, "where run folders go" },
+    { "output.dir", SCHEMA_PATH, false, AT(output.dir), 0, 0, NULL, "parent folder of run folders" },
     { "output.run_id", SCHEMA_TEXT, true, AT(output.run_id), 0, 0, NULL,
       "name of the run folder; null: time and model" },
-    { "output.predictions", SCHEMA_BOOL, false, AT(output.predictions), 0, 0, NULL, "keep the answers" },
+    { "output.predictions", SCHEMA_BOOL, false, AT(output.predictions), 0, 0, NULL, "save the answers" },
     { "output.viz", SCHEMA_BOOL, false, AT(output.viz), 0, 0, NULL, "draw boxes and crops for OCR answers" },
     { "output.min_free_mb", SCHEMA_INT, false, AT(output.min_free_mb), 0, 1e9, NULL,
-      "disk space to insist on" },
+      "minimum free disk space in MB" },
 
     { "peak.tflops", SCHEMA_NUM, true, AT(peak.tflops), 1e-9, 1e9, NULL,
-      "dense peak for MFU; null: table or measured" },
+      "peak dense TFLOP/s for MFU; null: from the GPU table or measured" },
     { "peak.gbps", SCHEMA_NUM, true, AT(peak.gbps), 1e-9, 1e9, NULL,
-      "memory bandwidth for MBU; null: table or measured" },
+      "peak memory bandwidth in GB/s for MBU; null: from the GPU table or measured" },
 };
 
 const struct schema_row *schema_rows(size_t *n) {
@@ -160,7 +166,7 @@ bool schema_is_text(const char *key) {
     return r && (r->type == SCHEMA_TEXT || r->type == SCHEMA_PATH) && strcmp(r->key, key) == 0;
 }
 
-/* ---- unknown keys */
+/* ---- Unknown keys */
 
 static bool is_prefix(const char *key) {
     size_t n = strlen(key);
@@ -174,12 +180,12 @@ static const char *last_word(const char *key) {
     return dot ? dot + 1 : key;
 }
 
-/* By the whole path, then by its last word: max_new_token is infer.max_new_tokens. */
+/* Compares the whole path, then only its last part: max_new_token suggests infer.max_new_tokens. */
 static const char *nearest(const char *key) {
     struct suggest whole, last;
     suggest_start(&whole, key);
     for (size_t i = 0; i < COUNTOF(rows); i++) suggest_try(&whole, rows[i].key);
-    /* a right group and a word that has nothing of the key is not near */
+    /* a matching group alone, with a different last part, is not a good suggestion */
     if (whole.best && whole.best_distance <= MAX(strlen(last_word(key)) / 3, 1)) return whole.best;
     whole.best = NULL;
     suggest_start(&last, last_word(key));
@@ -191,14 +197,14 @@ static const char *nearest(const char *key) {
     return whole.best;
 }
 
-static void unknown(const struct conf_node *n, const char *key, struct strlist *problems) {
+static void report_unknown_key(const struct conf_node *n, const char *key, struct strlist *problems) {
     struct strbuf where = STRBUF_INIT;
     conf_origin(n, &where);
     const char *near = nearest(key);
     if (near)
         strlist_add(problems, "%s: unknown key '%s'; did you mean '%s'?", where.buf, key, near);
     else
-        strlist_add(problems, "%s: unknown key '%s'; --show-config lists the known ones", where.buf, key);
+        strlist_add(problems, "%s: unknown key '%s'; --show-config lists all keys", where.buf, key);
     strbuf_free(&where);
 }
 
@@ -209,12 +215,12 @@ static void check_keys(const struct conf_node *n, const char *path, struct strli
         if (child->kind == CONF_MAP && !schema_find(key) && (child->n || is_prefix(key)))
             check_keys(child, key, problems);
         else if (!schema_find(key) && !(is_prefix(key) && conf_is_null(child)))
-            unknown(child, key, problems);
+            report_unknown_key(child, key, problems);
         free(key);
     }
 }
 
-/* ---- types */
+/* ---- Types */
 
 static void expectation(const struct schema_row *r, struct strbuf *out) {
     static const char *const names[] = {
@@ -234,7 +240,8 @@ static void expectation(const struct schema_row *r, struct strbuf *out) {
     if (r->optional) strbuf_addstr(out, ", or null");
 }
 
-static void wrong(const struct schema_row *r, const struct conf_node *n, struct strlist *problems) {
+static void report_wrong_type(const struct schema_row *r, const struct conf_node *n,
+                              struct strlist *problems) {
     struct strbuf where = STRBUF_INIT, want = STRBUF_INIT, got = STRBUF_INIT;
     conf_origin(n, &where);
     expectation(r, &want);
@@ -252,7 +259,7 @@ static bool in_bounds(const struct schema_row *r, double v) {
     return (r->min == 0 && r->max == 0) || (v >= r->min && v <= r->max);
 }
 
-/* ~/x is the home folder's; anything else relative is the current folder's. */
+/* ~/x is relative to the home folder; other relative paths to the current folder. */
 static void make_absolute(const struct schema_row *r, struct conf_node *n) {
     char here[4096], *path = NULL;
     const char *home = getenv("HOME");
@@ -275,7 +282,7 @@ static bool is_text_list(const struct schema_row *r, const struct conf_node *n) 
     return true;
 }
 
-/* False: the node is not what the row asks for. */
+/* Returns false if the node does not have the type of the row. */
 static bool store(const struct schema_row *r, struct conf_node *n, void *field) {
     int64_t i;
     switch (r->type) {
@@ -300,7 +307,7 @@ static bool store(const struct schema_row *r, struct conf_node *n, void *field) 
     return false;
 }
 
-static void store_nothing(const struct schema_row *r, void *field) {
+static void store_null(const struct schema_row *r, void *field) {
     if (r->type == SCHEMA_INT)
         *(int64_t *)field = -1;
     else if (r->type == SCHEMA_NUM)
@@ -317,11 +324,11 @@ void schema_apply(struct conf_node *root, struct settings *out, struct strlist *
         struct conf_node *n = conf_get(root, r->key);
         void *field = (char *)out + r->offset;
         bool nothing = !n || conf_is_null(n);
-        if (nothing) store_nothing(r, field);
+        if (nothing) store_null(r, field);
         if (nothing && r->optional) continue;
         if (!n)
             strlist_add(problems, "%s is missing; give %s=VALUE", r->key, r->key);
         else if (!store(r, n, field))
-            wrong(r, n, problems);
+            report_wrong_type(r, n, problems);
     }
 }

@@ -1,5 +1,5 @@
-/* Every key of `inferprof profile`: its type, its bounds, what it means, and the field of `struct
- * settings` it fills. The one list behind checking, --show-config, and the table of docs/configuration.md. */
+/* All keys of `inferprof profile`: type, bounds, meaning and the field of `struct settings` that each key
+ * fills. Validation, --show-config and the table of docs/configuration.md all use this list. */
 #ifndef CONF_SCHEMA_H
 #define CONF_SCHEMA_H
 
@@ -16,14 +16,14 @@ enum schema_type {
     SCHEMA_INT,
     SCHEMA_NUM,
     SCHEMA_BOOL,
-    SCHEMA_LIST, /* of texts; each one of `choices` where given */
-    SCHEMA_MAP,  /* of anything: passed on to the engine */
+    SCHEMA_LIST, /* list of texts; if `choices` is set, each must be one of them */
+    SCHEMA_MAP,  /* map with any values; passed on to the engine */
 };
 
 struct schema_row {
     const char *key;
     enum schema_type type;
-    bool optional; /* may be null: NULL, NaN or -1 */
+    bool optional; /* may be null; stored as NULL, NaN or -1 */
     size_t offset;
     double min, max; /* numbers; both 0: any */
     const char *choices;
@@ -31,10 +31,12 @@ struct schema_row {
 };
 
 const struct schema_row *schema_rows(size_t *n);
-const struct schema_row *schema_find(const char *key); /* NULL: unknown; keys inside a MAP find the map */
-bool schema_is_text(const char *key);                  /* text or path: a value is taken as it stands */
+/* NULL: unknown; a key inside a MAP returns the map's row */
+const struct schema_row *schema_find(const char *key);
+bool schema_is_text(const char *key); /* text or path: values are used literally */
 
-/* Checks the whole tree and fills `out`; adds every problem found. Makes paths absolute in the tree. */
+/* Checks the whole tree and fills `out`; adds every problem found to the list. Makes paths absolute in the
+ * tree. */
 void schema_apply(struct conf_node *root, struct settings *out, struct strlist *problems);
 
 #endif

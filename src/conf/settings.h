@@ -1,5 +1,5 @@
-/* The settings of `inferprof profile` as C sees them. schema.c binds every key to its field here; texts and
- * lists point into the configuration tree and live as long as it does. NULL or NaN: not set. */
+/* The settings of `inferprof profile` as a C struct. schema.c binds every key to a field. Texts and lists
+ * point into the configuration tree and are valid as long as it is. NULL or NaN: not set. */
 #ifndef CONF_SETTINGS_H
 #define CONF_SETTINGS_H
 
@@ -16,7 +16,7 @@ struct settings {
     struct {
         const char *name, *path, *dtype, *weights, *prompt;
         int64_t no_repeat_ngram_size, ngram_window;
-        bool ocr;                       /* answers may hold boxes and Markdown */
+        bool ocr;                       /* answers may contain boxes and Markdown */
         const struct conf_node *stages; /* map of stage to module, or NULL */
         struct {
             const char *mode;

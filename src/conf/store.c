@@ -10,14 +10,14 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-#define LARGEST_FILE (1u << 20)
+#define MAX_FILE_BYTES (1u << 20)
 #define SUFFIX ".yaml"
-#define MOST_BUILTIN 128
+#define MAX_BUILTIN 128
 
 const struct conf_builtin *conf_builtin_files(size_t *n) {
-    static struct conf_builtin files[MOST_BUILTIN];
+    static struct conf_builtin files[MAX_BUILTIN];
     size_t used = 0;
-    for (size_t i = 0; i < embed_files_n && used < MOST_BUILTIN; i++) {
+    for (size_t i = 0; i < embed_files_n && used < MAX_BUILTIN; i++) {
         const struct embed_file *f = &embed_files[i];
         if (strncmp(f->path, "conf/", 5) != 0) continue;
         files[used++] = (struct conf_builtin){ f->path + 5, (const char *)f->data, embed_bytes(f) };
@@ -26,7 +26,7 @@ const struct conf_builtin *conf_builtin_files(size_t *n) {
     return files;
 }
 
-/* Names come from the command line and from files: they may not leave the folders. */
+/* Names come from the command line and from files. They must not refer to files outside the folders. */
 static bool sane(const char *name) {
     return name[0] && name[0] != '/' && name[0] != '.' && !strstr(name, "..") && strlen(name) < 200;
 }
@@ -37,7 +37,7 @@ int conf_store_read(const struct conf_store *s, const char *name, struct strbuf 
     for (size_t i = 0; i < s->ndirs; i++) {
         char *path = xasprintf("%s/%s" SUFFIX, s->dirs[i], name);
         bool there = file_exists(path);
-        int rc = there ? file_read(path, LARGEST_FILE, text, err) : 0;
+        int rc = there ? file_read(path, MAX_FILE_BYTES, text, err) : 0;
         if (there) strbuf_addstr(origin, path);
         free(path);
         if (there) return rc < 0 ? -1 : 1;
@@ -67,7 +67,7 @@ static void add_name(struct names *names, const char *file) {
 
 static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-static void collect(const struct conf_store *s, const char *group, struct names *names) {
+static void collect_names(const struct conf_store *s, const char *group, struct names *names) {
     size_t n = strlen(group);
     for (size_t i = 0; sane(group) && i < s->ndirs; i++) {
         char *path = file_join(s->dirs[i], group);
@@ -85,7 +85,7 @@ static void collect(const struct conf_store *s, const char *group, struct names 
 void conf_store_choices(const struct conf_store *s, const char *group,
                         void (*each)(void *ctx, const char *choice), void *ctx) {
     struct names names = { 0 };
-    collect(s, group, &names);
+    collect_names(s, group, &names);
     for (size_t i = 0; i < names.n; i++) {
         if (i == 0 || strcmp(names.v[i], names.v[i - 1]) != 0) each(ctx, names.v[i]);
     }
@@ -93,13 +93,13 @@ void conf_store_choices(const struct conf_store *s, const char *group,
     free(names.v);
 }
 
-static void count_one(void *ctx, const char *choice) {
+static void count_name(void *ctx, const char *choice) {
     (void)choice;
     ++*(size_t *)ctx;
 }
 
 bool conf_store_is_group(const struct conf_store *s, const char *group) {
     size_t n = 0;
-    conf_store_choices(s, group, count_one, &n);
+    conf_store_choices(s, group, count_name, &n);
     return n > 0;
 }

@@ -1,5 +1,5 @@
-/* Where configuration files come from: the folders given by the user, first one first, then those built into
- * the program. Names are relative and have no ".yaml": "config", "model/embedded". */
+/* Finds configuration files: first in the folders given by the user, in order, then among the files built
+ * into the program. Names are relative and have no ".yaml": "config", "model/embedded". */
 #ifndef CONF_STORE_H
 #define CONF_STORE_H
 
@@ -15,7 +15,7 @@ struct conf_builtin {
     size_t bytes;
 };
 
-/* Those built into the program: everything under conf/ of the source tree. */
+/* The built-in files: everything under conf/ in the source tree. */
 const struct conf_builtin *conf_builtin_files(size_t *n);
 
 struct conf_store {
@@ -25,11 +25,12 @@ struct conf_store {
     size_t nbuiltin;
 };
 
-/* Appends the file's text; `origin` becomes what to call it. 1: read; 0: no such file; -1: err. */
+/* Appends the file's text to `out` and its display name to `origin`. Returns 1: read; 0: no such file; -1:
+ * see err. */
 int conf_store_read(const struct conf_store *s, const char *name, struct strbuf *text, struct strbuf *origin,
                     struct err *err);
 bool conf_store_is_group(const struct conf_store *s, const char *group);
-/* Calls back once a choice of the group, sorted, without repeats. */
+/* Calls back once per choice of the group, sorted, without duplicates. */
 void conf_store_choices(const struct conf_store *s, const char *group,
                         void (*each)(void *ctx, const char *choice), void *ctx);
 

@@ -7,8 +7,8 @@
 #include "base/die.h"
 #include "base/vec.h"
 
-#define DEEPEST 32
-#define MOST_NODES 20000u /* also what aliases may multiply to */
+#define MAX_DEPTH 32
+#define MAX_NODES 20000u /* also limits the expansion of aliases */
 
 struct anchor {
     char *name;
@@ -35,59 +35,60 @@ static int next_event(struct reader *r, yaml_event_t *e) {
 
 static unsigned line_of(const yaml_event_t *e) { return (unsigned)e->start_mark.line + 1; }
 
-static void remember(struct reader *r, const yaml_char_t *anchor, struct conf_node *node) {
+static void add_anchor(struct reader *r, const yaml_char_t *anchor, struct conf_node *node) {
     if (anchor) vec_push(&r->anchors, ((struct anchor){ xstrdup((const char *)anchor), node }));
 }
 
-static struct conf_node *count(struct reader *r, struct conf_node *n, unsigned line) {
+static struct conf_node *set_node_origin(struct reader *r, struct conf_node *n, unsigned line) {
     n->file = r->file;
     n->line = line;
     r->nodes++;
     return n;
 }
 
-static struct conf_node *alias(struct reader *r, const yaml_event_t *e) {
+static struct conf_node *read_alias(struct reader *r, const yaml_event_t *e) {
     const char *name = (const char *)e->data.alias.anchor;
     for (size_t i = r->anchors.n; i-- > 0;) {
         if (strcmp(r->anchors.v[i].name, name) != 0) continue;
         const struct conf_node *from = r->anchors.v[i].node;
         if (from->mark) { /* still open: it would contain itself */
-            err_set(r->err, "%s:%u: *%s stands inside &%s", r->file, line_of(e), name, name);
+            err_set(r->err, "%s:%u: *%s is inside &%s", r->file, line_of(e), name, name);
             return NULL;
         }
         r->nodes += conf_count(from);
-        if (r->nodes > MOST_NODES) break;
+        if (r->nodes > MAX_NODES) break;
         struct conf_node *copy = conf_copy(from);
         free(copy->key);
         copy->key = NULL;
         return copy;
     }
-    if (r->nodes > MOST_NODES)
-        err_set(r->err, "%s:%u: more than %u values", r->file, line_of(e), MOST_NODES);
+    if (r->nodes > MAX_NODES)
+        err_set(r->err, "%s:%u: more than %u values", r->file, line_of(e), MAX_NODES);
     else
         err_set(r->err, "%s:%u: *%s has no &%s before it", r->file, line_of(e), name, name);
     return NULL;
 }
 
-static struct conf_node *value(struct reader *r, const yaml_event_t *e, int depth);
+static struct conf_node *read_value(struct reader *r, const yaml_event_t *e, int depth);
 
-static struct conf_node *scalar(struct reader *r, const yaml_event_t *e) {
+static struct conf_node *read_scalar(struct reader *r, const yaml_event_t *e) {
     if (strlen((const char *)e->data.scalar.value) != e->data.scalar.length) {
-        err_set(r->err, "%s:%u: a value holds a NUL character", r->file, line_of(e));
+        err_set(r->err, "%s:%u: a value contains a NUL character", r->file, line_of(e));
         return NULL;
     }
     bool quoted = e->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
-    struct conf_node *n = count(r, conf_scalar((const char *)e->data.scalar.value, quoted), line_of(e));
-    remember(r, e->data.scalar.anchor, n);
+    struct conf_node *n =
+        set_node_origin(r, conf_scalar((const char *)e->data.scalar.value, quoted), line_of(e));
+    add_anchor(r, e->data.scalar.anchor, n);
     return n;
 }
 
-static int list_items(struct reader *r, struct conf_node *list, int depth) {
+static int read_list_items(struct reader *r, struct conf_node *list, int depth) {
     for (;;) {
         yaml_event_t e;
         if (next_event(r, &e) < 0) return -1;
         bool end = e.type == YAML_SEQUENCE_END_EVENT;
-        struct conf_node *item = end ? NULL : value(r, &e, depth + 1);
+        struct conf_node *item = end ? NULL : read_value(r, &e, depth + 1);
         yaml_event_delete(&e);
         if (end) return 0;
         if (!item) return -1;
@@ -95,58 +96,58 @@ static int list_items(struct reader *r, struct conf_node *list, int depth) {
     }
 }
 
-static int map_item(struct reader *r, struct conf_node *map, const yaml_event_t *key, int depth) {
+static int read_map_item(struct reader *r, struct conf_node *map, const yaml_event_t *key, int depth) {
     const char *name = (const char *)key->data.scalar.value;
     if (key->type != YAML_SCALAR_EVENT || !*name || strlen(name) != key->data.scalar.length)
-        return err_set(r->err, "%s:%u: a key must be a word", r->file, line_of(key));
+        return err_set(r->err, "%s:%u: a key must be a scalar", r->file, line_of(key));
     if (strchr(name, '.'))
         return err_set(r->err, "%s:%u: key '%s': write nested keys as nested maps", r->file, line_of(key),
                        name);
     if (conf_child(map, name, strlen(name)))
-        return err_set(r->err, "%s:%u: key '%s' stands here twice", r->file, line_of(key), name);
+        return err_set(r->err, "%s:%u: duplicate key '%s'", r->file, line_of(key), name);
     yaml_event_t e;
     if (next_event(r, &e) < 0) return -1;
-    struct conf_node *v = value(r, &e, depth + 1);
+    struct conf_node *v = read_value(r, &e, depth + 1);
     yaml_event_delete(&e);
     if (!v) return -1;
     conf_add(map, name, v);
     return 0;
 }
 
-static int map_items(struct reader *r, struct conf_node *map, int depth) {
+static int read_map_items(struct reader *r, struct conf_node *map, int depth) {
     for (;;) {
         yaml_event_t key;
         if (next_event(r, &key) < 0) return -1;
         bool end = key.type == YAML_MAPPING_END_EVENT;
-        int rc = end ? 0 : map_item(r, map, &key, depth);
+        int rc = end ? 0 : read_map_item(r, map, &key, depth);
         yaml_event_delete(&key);
         if (end || rc < 0) return rc;
     }
 }
 
-static struct conf_node *collection(struct reader *r, const yaml_event_t *e, int depth) {
+static struct conf_node *read_collection(struct reader *r, const yaml_event_t *e, int depth) {
     bool is_map = e->type == YAML_MAPPING_START_EVENT;
-    struct conf_node *n = count(r, is_map ? conf_map() : conf_list(), line_of(e));
-    remember(r, is_map ? e->data.mapping_start.anchor : e->data.sequence_start.anchor, n);
+    struct conf_node *n = set_node_origin(r, is_map ? conf_map() : conf_list(), line_of(e));
+    add_anchor(r, is_map ? e->data.mapping_start.anchor : e->data.sequence_start.anchor, n);
     n->mark = 1;
-    int rc = is_map ? map_items(r, n, depth) : list_items(r, n, depth);
+    int rc = is_map ? read_map_items(r, n, depth) : read_list_items(r, n, depth);
     n->mark = 0;
     if (rc == 0) return n;
     conf_node_free(n);
     return NULL;
 }
 
-static struct conf_node *value(struct reader *r, const yaml_event_t *e, int depth) {
-    if (depth > DEEPEST || r->nodes > MOST_NODES) {
+static struct conf_node *read_value(struct reader *r, const yaml_event_t *e, int depth) {
+    if (depth > MAX_DEPTH || r->nodes > MAX_NODES) {
         err_set(r->err, "%s:%u: %s", r->file, line_of(e),
-                depth > DEEPEST ? "nested too deeply" : "too many values");
+                depth > MAX_DEPTH ? "nested too deeply" : "too many values");
         return NULL;
     }
     switch (e->type) {
-    case YAML_SCALAR_EVENT: return scalar(r, e);
-    case YAML_ALIAS_EVENT: return alias(r, e);
+    case YAML_SCALAR_EVENT: return read_scalar(r, e);
+    case YAML_ALIAS_EVENT: return read_alias(r, e);
     case YAML_SEQUENCE_START_EVENT:
-    case YAML_MAPPING_START_EVENT: return collection(r, e, depth);
+    case YAML_MAPPING_START_EVENT: return read_collection(r, e, depth);
     default: err_set(r->err, "%s:%u: a value is missing", r->file, line_of(e)); return NULL;
     }
 }
@@ -163,7 +164,7 @@ static struct conf_node *document(struct reader *r) {
             bad = err_set(r->err, "%s:%u: a second document; expected one", r->file, line_of(&e)) < 0;
         else if (type != YAML_STREAM_START_EVENT && type != YAML_DOCUMENT_START_EVENT &&
                  type != YAML_DOCUMENT_END_EVENT && type != YAML_STREAM_END_EVENT)
-            bad = !(root = value(r, &e, 0));
+            bad = !(root = read_value(r, &e, 0));
         yaml_event_delete(&e);
         if (bad) break;
         if (type == YAML_STREAM_END_EVENT) return root ? root : conf_map();
@@ -183,9 +184,9 @@ struct conf_node *conf_yaml_parse(const char *text, size_t n, const char *file, 
     return root;
 }
 
-/* ---- writing */
+/* ---- Writing */
 
-/* Plain when a YAML reader would give the same text back as the same kind of thing. */
+/* True if the text needs no quotes: a YAML reader would return the same text with the same type. */
 static bool plain_safe(const char *text) {
     size_t n = strlen(text);
     if (n == 0 || strchr("-?:,[]{}#&*!|>'\"%@` \t=<", text[0]) || text[n - 1] == ' ' || text[n - 1] == ':')

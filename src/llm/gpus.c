@@ -9,588 +9,131 @@
 #include "base/suggest.h"
 #include "base/util.h"
 
-#define AMPERE_WP "NVIDIA A100 datasheet and GA100 whitepaper"
-#define HOPPER_WP "NVIDIA H100 datasheet and GH100 whitepaper (tables without sparsity)"
-#define HGX_B "NVIDIA HGX B200/B100 datasheet; listed with sparsity, halved here"
+#define SRC_V100_SXM2 "NVIDIA V100 datasheet (no bf16, no sparsity on Volta)"
+#define SRC_V100 "NVIDIA V100 datasheet"
+#define SRC_T4 "NVIDIA T4 datasheet (no bf16, no sparsity on Turing)"
+#define SRC_A10 "NVIDIA A10 datasheet"
+#define SRC_A10G "NVIDIA A10G datasheet of AWS G5"
+#define SRC_A30 "NVIDIA A30 datasheet"
+#define SRC_A40 "NVIDIA A40 datasheet"
+#define SRC_A100 "NVIDIA A100 datasheet and GA100 whitepaper"
+#define SRC_A800 "NVIDIA A800 datasheet: an A100 with slower links"
+#define SRC_L4 "NVIDIA L4 datasheet; tensor figures listed with sparsity, halved here"
+#define SRC_L40 "NVIDIA L40 datasheet (first of the two figures)"
+#define SRC_L40S "NVIDIA L40S datasheet (first of the two figures)"
+#define SRC_3090 "NVIDIA GA102 whitepaper, fp16 with fp32 accumulate"
+#define SRC_4090 "NVIDIA Ada whitepaper, fp16 and fp8 with fp32 accumulate"
+#define SRC_5090 "NVIDIA RTX Blackwell whitepaper, fp16 and fp8 with fp32 accumulate"
+#define SRC_GA102 "NVIDIA GA102 whitepaper"
+#define SRC_ADA "NVIDIA Ada whitepaper"
+#define SRC_PRO "NVIDIA RTX Blackwell PRO whitepaper (188 SMs x 1024 x 2.617 GHz)"
+#define SRC_H100 "NVIDIA H100 datasheet and GH100 whitepaper (tables without sparsity)"
+#define SRC_H100_NVL "NVIDIA H100 NVL datasheet; listed with sparsity, halved here"
+#define SRC_H800 "NVIDIA H800 datasheet: an H100 with less fp64 and slower links"
+#define SRC_H20 "NVIDIA H20 product brief"
+#define SRC_H200 "NVIDIA H200 datasheet; tensor figures listed with sparsity, halved here"
+#define SRC_GH200 "NVIDIA GH200 datasheet (power: the whole superchip); halved from sparse"
+#define SRC_HGX_B "NVIDIA HGX B200/B100 datasheet; listed with sparsity, halved here"
+#define SRC_GB200 "NVIDIA Blackwell architecture brief, one GPU of the superchip; halved from sparse"
+#define SRC_B300 "NVIDIA HGX B300 datasheet, an eighth; halved from sparse but fp4, which is given dense"
 
-/* Ordered so that of several variants the usual one comes first: a bare "h100" finds it.
- * Where a datasheet prints only the sparse figure the dense one is half of it, and the source says so. */
+/* One row per GPU. Peaks are dense TFLOP/s (int8: TOP/s); 0: unknown or not supported. GB/s and GB are memory
+ * bandwidth and size (10^9 bytes), MHz is the boost clock, W the board power, cc the compute capability.
+ * If a datasheet only lists the figure with sparsity, the dense figure is half of it, and the source notes it.
+ * The most common variant of a GPU comes first, because a short name such as "h100" finds the first row. */
+/* clang-format off */
 static const struct llm_gpu gpus[] = {
-    { .name = "V100 SXM2",
-      .aliases = "|v100|tesla v100 sxm2 16gb|tesla v100 sxm2 32gb|",
-      .fp64 = 7.8,
-      .fp32 = 15.7,
-      .fp16 = 125,
-      .gbytes_per_s = 900,
-      .memory_gb = 32,
-      .l2_mb = 6,
-      .sms = 80,
-      .boost_mhz = 1530,
-      .tdp_w = 300,
-      .capability = "7.0",
-      .source = "NVIDIA V100 datasheet (no bf16, no sparsity on Volta)" },
-    { .name = "V100 PCIe",
-      .aliases = "|tesla v100 pcie 16gb|tesla v100 pcie 32gb|",
-      .fp64 = 7,
-      .fp32 = 14,
-      .fp16 = 112,
-      .gbytes_per_s = 900,
-      .memory_gb = 32,
-      .l2_mb = 6,
-      .sms = 80,
-      .boost_mhz = 1380,
-      .tdp_w = 250,
-      .capability = "7.0",
-      .source = "NVIDIA V100 datasheet" },
-    { .name = "T4",
-      .aliases = "|tesla t4|",
-      .fp32 = 8.1,
-      .fp16 = 65,
-      .int8 = 130,
-      .gbytes_per_s = 320,
-      .memory_gb = 16,
-      .l2_mb = 4,
-      .sms = 40,
-      .boost_mhz = 1590,
-      .tdp_w = 70,
-      .capability = "7.5",
-      .source = "NVIDIA T4 datasheet (no bf16, no sparsity on Turing)" },
-    { .name = "A10",
-      .aliases = "|",
-      .fp32 = 31.2,
-      .tf32 = 62.5,
-      .fp16 = 125,
-      .bf16 = 125,
-      .int8 = 250,
-      .gbytes_per_s = 600,
-      .memory_gb = 24,
-      .l2_mb = 6,
-      .sms = 72,
-      .boost_mhz = 1695,
-      .tdp_w = 150,
-      .capability = "8.6",
-      .source = "NVIDIA A10 datasheet" },
-    { .name = "A10G",
-      .aliases = "|",
-      .fp32 = 35,
-      .tf32 = 35,
-      .fp16 = 70,
-      .bf16 = 70,
-      .int8 = 140,
-      .gbytes_per_s = 600,
-      .memory_gb = 24,
-      .l2_mb = 6,
-      .sms = 80,
-      .boost_mhz = 1710,
-      .tdp_w = 300,
-      .capability = "8.6",
-      .source = "NVIDIA A10G datasheet of AWS G5" },
-    { .name = "A30",
-      .aliases = "|",
-      .fp64 = 10.3,
-      .fp32 = 10.3,
-      .tf32 = 82,
-      .fp16 = 165,
-      .bf16 = 165,
-      .int8 = 330,
-      .gbytes_per_s = 933,
-      .memory_gb = 24,
-      .l2_mb = 24,
-      .sms = 56,
-      .boost_mhz = 1440,
-      .tdp_w = 165,
-      .capability = "8.0",
-      .source = "NVIDIA A30 datasheet" },
-    { .name = "A40",
-      .aliases = "|",
-      .fp32 = 37.4,
-      .tf32 = 74.8,
-      .fp16 = 149.7,
-      .bf16 = 149.7,
-      .int8 = 299.3,
-      .gbytes_per_s = 696,
-      .memory_gb = 48,
-      .l2_mb = 6,
-      .sms = 84,
-      .boost_mhz = 1740,
-      .tdp_w = 300,
-      .capability = "8.6",
-      .source = "NVIDIA A40 datasheet" },
-    { .name = "A100 80GB SXM",
-      .aliases = "|a100|a100 sxm|a100 80gb|a100 sxm4 80gb|",
-      .fp64 = 19.5,
-      .fp32 = 19.5,
-      .tf32 = 156,
-      .fp16 = 312,
-      .bf16 = 312,
-      .int8 = 624,
-      .gbytes_per_s = 2039,
-      .memory_gb = 80,
-      .l2_mb = 40,
-      .sms = 108,
-      .boost_mhz = 1410,
-      .tdp_w = 400,
-      .capability = "8.0",
-      .source = AMPERE_WP },
-    { .name = "A100 80GB PCIe",
-      .aliases = "|a100 pcie|",
-      .fp64 = 19.5,
-      .fp32 = 19.5,
-      .tf32 = 156,
-      .fp16 = 312,
-      .bf16 = 312,
-      .int8 = 624,
-      .gbytes_per_s = 1935,
-      .memory_gb = 80,
-      .l2_mb = 40,
-      .sms = 108,
-      .boost_mhz = 1410,
-      .tdp_w = 300,
-      .capability = "8.0",
-      .source = AMPERE_WP },
-    { .name = "A100 40GB SXM",
-      .aliases = "|a100 40gb|a100 sxm4 40gb|",
-      .fp64 = 19.5,
-      .fp32 = 19.5,
-      .tf32 = 156,
-      .fp16 = 312,
-      .bf16 = 312,
-      .int8 = 624,
-      .gbytes_per_s = 1555,
-      .memory_gb = 40,
-      .l2_mb = 40,
-      .sms = 108,
-      .boost_mhz = 1410,
-      .tdp_w = 400,
-      .capability = "8.0",
-      .source = AMPERE_WP },
-    { .name = "A100 40GB PCIe",
-      .aliases = "|",
-      .fp64 = 19.5,
-      .fp32 = 19.5,
-      .tf32 = 156,
-      .fp16 = 312,
-      .bf16 = 312,
-      .int8 = 624,
-      .gbytes_per_s = 1555,
-      .memory_gb = 40,
-      .l2_mb = 40,
-      .sms = 108,
-      .boost_mhz = 1410,
-      .tdp_w = 250,
-      .capability = "8.0",
-      .source = AMPERE_WP },
-    { .name = "A800 80GB SXM",
-      .aliases = "|a800|a800 sxm|a800 sxm4 80gb|",
-      .fp64 = 19.5,
-      .fp32 = 19.5,
-      .tf32 = 156,
-      .fp16 = 312,
-      .bf16 = 312,
-      .int8 = 624,
-      .gbytes_per_s = 2039,
-      .memory_gb = 80,
-      .l2_mb = 40,
-      .sms = 108,
-      .boost_mhz = 1410,
-      .tdp_w = 400,
-      .capability = "8.0",
-      .source = "NVIDIA A800 datasheet: an A100 with slower links" },
-    { .name = "A800 80GB PCIe",
-      .aliases = "|a800 pcie|",
-      .fp64 = 19.5,
-      .fp32 = 19.5,
-      .tf32 = 156,
-      .fp16 = 312,
-      .bf16 = 312,
-      .int8 = 624,
-      .gbytes_per_s = 1935,
-      .memory_gb = 80,
-      .l2_mb = 40,
-      .sms = 108,
-      .boost_mhz = 1410,
-      .tdp_w = 300,
-      .capability = "8.0",
-      .source = "NVIDIA A800 datasheet: an A100 with slower links" },
-    { .name = "L4",
-      .aliases = "|",
-      .fp32 = 30.3,
-      .tf32 = 60,
-      .fp16 = 121,
-      .bf16 = 121,
-      .fp8 = 242.5,
-      .int8 = 242.5,
-      .gbytes_per_s = 300,
-      .memory_gb = 24,
-      .l2_mb = 48,
-      .sms = 58,
-      .boost_mhz = 2040,
-      .tdp_w = 72,
-      .capability = "8.9",
-      .source = "NVIDIA L4 datasheet; tensor figures listed with sparsity, halved here" },
-    { .name = "L40",
-      .aliases = "|",
-      .fp32 = 90.5,
-      .tf32 = 90.5,
-      .fp16 = 181.05,
-      .bf16 = 181.05,
-      .fp8 = 362,
-      .int8 = 362,
-      .gbytes_per_s = 864,
-      .memory_gb = 48,
-      .l2_mb = 96,
-      .sms = 142,
-      .boost_mhz = 2490,
-      .tdp_w = 300,
-      .capability = "8.9",
-      .source = "NVIDIA L40 datasheet (first of the two figures)" },
-    { .name = "L40S",
-      .aliases = "|",
-      .fp32 = 91.6,
-      .tf32 = 183,
-      .fp16 = 362.05,
-      .bf16 = 362.05,
-      .fp8 = 733,
-      .int8 = 733,
-      .gbytes_per_s = 864,
-      .memory_gb = 48,
-      .l2_mb = 96,
-      .sms = 142,
-      .boost_mhz = 2520,
-      .tdp_w = 350,
-      .capability = "8.9",
-      .source = "NVIDIA L40S datasheet (first of the two figures)" },
-    { .name = "RTX 3090",
-      .aliases = "|3090|geforce rtx 3090|",
-      .fp32 = 35.6,
-      .tf32 = 35.6,
-      .fp16 = 71,
-      .bf16 = 71,
-      .int8 = 284,
-      .gbytes_per_s = 936,
-      .memory_gb = 24,
-      .l2_mb = 6,
-      .sms = 82,
-      .boost_mhz = 1695,
-      .tdp_w = 350,
-      .capability = "8.6",
-      .source = "NVIDIA GA102 whitepaper, fp16 with fp32 accumulate" },
-    { .name = "RTX 4090",
-      .aliases = "|4090|geforce rtx 4090|",
-      .fp32 = 82.6,
-      .tf32 = 82.6,
-      .fp16 = 165.2,
-      .bf16 = 165.2,
-      .fp8 = 330.3,
-      .int8 = 660.6,
-      .gbytes_per_s = 1008,
-      .memory_gb = 24,
-      .l2_mb = 72,
-      .sms = 128,
-      .boost_mhz = 2520,
-      .tdp_w = 450,
-      .capability = "8.9",
-      .source = "NVIDIA Ada whitepaper, fp16 and fp8 with fp32 accumulate" },
-    { .name = "RTX 5090",
-      .aliases = "|5090|geforce rtx 5090|",
-      .fp32 = 104.8,
-      .tf32 = 104.8,
-      .fp16 = 209.5,
-      .bf16 = 209.5,
-      .fp8 = 419,
-      .int8 = 838,
-      .fp4 = 1676,
-      .gbytes_per_s = 1792,
-      .memory_gb = 32,
-      .l2_mb = 96,
-      .sms = 170,
-      .boost_mhz = 2407,
-      .tdp_w = 575,
-      .capability = "12.0",
-      .source = "NVIDIA RTX Blackwell whitepaper, fp16 and fp8 with fp32 accumulate" },
-    { .name = "RTX A6000",
-      .aliases = "|a6000|",
-      .fp32 = 38.7,
-      .tf32 = 77.4,
-      .fp16 = 154.8,
-      .bf16 = 154.8,
-      .int8 = 309.7,
-      .gbytes_per_s = 768,
-      .memory_gb = 48,
-      .l2_mb = 6,
-      .sms = 84,
-      .boost_mhz = 1800,
-      .tdp_w = 300,
-      .capability = "8.6",
-      .source = "NVIDIA GA102 whitepaper" },
-    { .name = "RTX 6000 Ada",
-      .aliases = "|rtx 6000 ada generation|6000 ada|",
-      .fp32 = 91.1,
-      .tf32 = 182.1,
-      .fp16 = 364.2,
-      .bf16 = 364.2,
-      .fp8 = 728.5,
-      .int8 = 728.5,
-      .gbytes_per_s = 960,
-      .memory_gb = 48,
-      .l2_mb = 96,
-      .sms = 142,
-      .boost_mhz = 2505,
-      .tdp_w = 300,
-      .capability = "8.9",
-      .source = "NVIDIA Ada whitepaper" },
-    { .name = "RTX PRO 6000",
-      .aliases = "|rtx pro 6000 blackwell|rtx pro 6000 blackwell workstation edition|pro 6000|",
-      .fp32 = 126,
-      .tf32 = 251.9,
-      .fp16 = 503.8,
-      .bf16 = 503.8,
-      .fp8 = 1007.6,
-      .int8 = 1007.6,
-      .fp4 = 2015.2,
-      .gbytes_per_s = 1792,
-      .memory_gb = 96,
-      .l2_mb = 128,
-      .sms = 188,
-      .boost_mhz = 2617,
-      .tdp_w = 600,
-      .capability = "12.0",
-      .source = "NVIDIA RTX Blackwell PRO whitepaper (188 SMs x 1024 x 2.617 GHz)" },
-    { .name = "H100 SXM",
-      .aliases = "|h100|h100 sxm5|h100 80gb|h100 80gb hbm3|h100 sxm5 80gb|",
-      .fp64 = 66.9,
-      .fp32 = 66.9,
-      .tf32 = 494.7,
-      .fp16 = 989.4,
-      .bf16 = 989.4,
-      .fp8 = 1978.9,
-      .int8 = 1978.9,
-      .gbytes_per_s = 3352,
-      .memory_gb = 80,
-      .l2_mb = 50,
-      .sms = 132,
-      .boost_mhz = 1980,
-      .tdp_w = 700,
-      .capability = "9.0",
-      .source = HOPPER_WP },
-    { .name = "H100 PCIe",
-      .aliases = "|h100 pcie 80gb|",
-      .fp64 = 51.2,
-      .fp32 = 51.2,
-      .tf32 = 378,
-      .fp16 = 756,
-      .bf16 = 756,
-      .fp8 = 1513,
-      .int8 = 1513,
-      .gbytes_per_s = 2039,
-      .memory_gb = 80,
-      .l2_mb = 50,
-      .sms = 114,
-      .boost_mhz = 1755,
-      .tdp_w = 350,
-      .capability = "9.0",
-      .source = HOPPER_WP },
-    { .name = "H100 NVL",
-      .aliases = "|h100 nvl 94gb|",
-      .fp64 = 60,
-      .fp32 = 60,
-      .tf32 = 417.5,
-      .fp16 = 835.5,
-      .bf16 = 835.5,
-      .fp8 = 1670.5,
-      .int8 = 1670.5,
-      .gbytes_per_s = 3938,
-      .memory_gb = 94,
-      .l2_mb = 50,
-      .sms = 132,
-      .boost_mhz = 1785,
-      .tdp_w = 400,
-      .capability = "9.0",
-      .source = "NVIDIA H100 NVL datasheet; listed with sparsity, halved here" },
-    { .name = "H800 SXM",
-      .aliases = "|h800|h800 sxm5|",
-      .fp64 = 1,
-      .fp32 = 66.9,
-      .tf32 = 494.7,
-      .fp16 = 989.4,
-      .bf16 = 989.4,
-      .fp8 = 1978.9,
-      .int8 = 1978.9,
-      .gbytes_per_s = 3352,
-      .memory_gb = 80,
-      .l2_mb = 50,
-      .sms = 132,
-      .boost_mhz = 1980,
-      .tdp_w = 700,
-      .capability = "9.0",
-      .source = "NVIDIA H800 datasheet: an H100 with less fp64 and slower links" },
-    { .name = "H800 PCIe",
-      .aliases = "|",
-      .fp64 = 0.8,
-      .fp32 = 51.2,
-      .tf32 = 378,
-      .fp16 = 756,
-      .bf16 = 756,
-      .fp8 = 1513,
-      .int8 = 1513,
-      .gbytes_per_s = 2039,
-      .memory_gb = 80,
-      .l2_mb = 50,
-      .sms = 114,
-      .boost_mhz = 1755,
-      .tdp_w = 350,
-      .capability = "9.0",
-      .source = "NVIDIA H800 datasheet: an H100 with less fp64 and slower links" },
-    { .name = "H20",
-      .aliases = "|h20 96gb|",
-      .fp64 = 1,
-      .fp32 = 44,
-      .tf32 = 74,
-      .fp16 = 148,
-      .bf16 = 148,
-      .fp8 = 296,
-      .int8 = 296,
-      .gbytes_per_s = 4000,
-      .memory_gb = 96,
-      .l2_mb = 60,
-      .sms = 78,
-      .boost_mhz = 1980,
-      .tdp_w = 400,
-      .capability = "9.0",
-      .source = "NVIDIA H20 product brief" },
-    { .name = "H200 SXM",
-      .aliases = "|h200|h200 sxm5|h200 141gb|",
-      .fp64 = 66.9,
-      .fp32 = 66.9,
-      .tf32 = 494.7,
-      .fp16 = 989.4,
-      .bf16 = 989.4,
-      .fp8 = 1978.9,
-      .int8 = 1978.9,
-      .gbytes_per_s = 4800,
-      .memory_gb = 141,
-      .l2_mb = 50,
-      .sms = 132,
-      .boost_mhz = 1980,
-      .tdp_w = 700,
-      .capability = "9.0",
-      .source = "NVIDIA H200 datasheet; tensor figures listed with sparsity, halved here" },
-    { .name = "H200 NVL",
-      .aliases = "|",
-      .fp64 = 60,
-      .fp32 = 60,
-      .tf32 = 417.5,
-      .fp16 = 835.5,
-      .bf16 = 835.5,
-      .fp8 = 1670.5,
-      .int8 = 1670.5,
-      .gbytes_per_s = 4800,
-      .memory_gb = 141,
-      .l2_mb = 50,
-      .sms = 132,
-      .boost_mhz = 1785,
-      .tdp_w = 600,
-      .capability = "9.0",
-      .source = "NVIDIA H200 datasheet; tensor figures listed with sparsity, halved here" },
-    { .name = "GH200 96GB",
-      .aliases = "|gh200|gh200 480gb|",
-      .fp64 = 66.9,
-      .fp32 = 66.9,
-      .tf32 = 494.7,
-      .fp16 = 989.4,
-      .bf16 = 989.4,
-      .fp8 = 1978.9,
-      .int8 = 1978.9,
-      .gbytes_per_s = 4000,
-      .memory_gb = 96,
-      .l2_mb = 50,
-      .sms = 132,
-      .boost_mhz = 1980,
-      .tdp_w = 1000,
-      .capability = "9.0",
-      .source = "NVIDIA GH200 datasheet (power: the whole superchip); halved from sparse" },
-    { .name = "GH200 144GB",
-      .aliases = "|",
-      .fp64 = 66.9,
-      .fp32 = 66.9,
-      .tf32 = 494.7,
-      .fp16 = 989.4,
-      .bf16 = 989.4,
-      .fp8 = 1978.9,
-      .int8 = 1978.9,
-      .gbytes_per_s = 4900,
-      .memory_gb = 144,
-      .l2_mb = 50,
-      .sms = 132,
-      .boost_mhz = 1980,
-      .tdp_w = 1000,
-      .capability = "9.0",
-      .source = "NVIDIA GH200 datasheet (power: the whole superchip); halved from sparse" },
-    { .name = "B100",
-      .aliases = "|",
-      .fp64 = 30,
-      .fp32 = 60,
-      .tf32 = 900,
-      .fp16 = 1750,
-      .bf16 = 1750,
-      .fp8 = 3500,
-      .int8 = 3500,
-      .fp4 = 7000,
-      .gbytes_per_s = 8000,
-      .memory_gb = 192,
-      .tdp_w = 700,
-      .capability = "10.0",
-      .source = HGX_B },
-    { .name = "B200",
-      .aliases = "|b200 sxm|",
-      .fp64 = 40,
-      .fp32 = 80,
-      .tf32 = 1100,
-      .fp16 = 2250,
-      .bf16 = 2250,
-      .fp8 = 4500,
-      .int8 = 4500,
-      .fp4 = 9000,
-      .gbytes_per_s = 8000,
-      .memory_gb = 180,
-      .l2_mb = 126,
-      .sms = 148,
-      .boost_mhz = 1965,
-      .tdp_w = 1000,
-      .capability = "10.0",
-      .source = HGX_B },
-    { .name = "GB200",
-      .aliases = "|",
-      .fp64 = 45,
-      .fp32 = 90,
-      .tf32 = 1250,
-      .fp16 = 2500,
-      .bf16 = 2500,
-      .fp8 = 5000,
-      .int8 = 5000,
-      .fp4 = 10000,
-      .gbytes_per_s = 8000,
-      .memory_gb = 186,
-      .l2_mb = 126,
-      .sms = 148,
-      .tdp_w = 1200,
-      .capability = "10.0",
-      .source = "NVIDIA Blackwell architecture brief, one GPU of the superchip; halved from sparse" },
-    { .name = "B300",
-      .aliases = "|b300 sxm|",
-      .fp64 = 1.25,
-      .fp32 = 75,
-      .tf32 = 1125,
-      .fp16 = 2250,
-      .bf16 = 2250,
-      .fp8 = 4500,
-      .fp4 = 13125,
-      .gbytes_per_s = 8000,
-      .memory_gb = 288,
-      .tdp_w = 1400,
-      .capability = "10.3",
-      .source = "NVIDIA HGX B300 datasheet, an eighth; halved from sparse but fp4, which is given dense" },
+    /* name            fp64   fp32   tf32    fp16    bf16     fp8    int8     fp4  GB/s   GB  L2 MB   MHz     W  SMs  cc      source */
+    { "V100 SXM2",       7.8,  15.7,     0,    125,      0,      0,      0,      0,  900,  32,     6, 1530,  300,  80, "7.0",  SRC_V100_SXM2 },
+    { "V100 PCIe",         7,    14,     0,    112,      0,      0,      0,      0,  900,  32,     6, 1380,  250,  80, "7.0",  SRC_V100 },
+    { "T4",                0,   8.1,     0,     65,      0,      0,    130,      0,  320,  16,     4, 1590,   70,  40, "7.5",  SRC_T4 },
+    { "A10",               0,  31.2,  62.5,    125,    125,      0,    250,      0,  600,  24,     6, 1695,  150,  72, "8.6",  SRC_A10 },
+    { "A10G",              0,    35,    35,     70,     70,      0,    140,      0,  600,  24,     6, 1710,  300,  80, "8.6",  SRC_A10G },
+    { "A30",            10.3,  10.3,    82,    165,    165,      0,    330,      0,  933,  24,    24, 1440,  165,  56, "8.0",  SRC_A30 },
+    { "A40",               0,  37.4,  74.8,  149.7,  149.7,      0,  299.3,      0,  696,  48,     6, 1740,  300,  84, "8.6",  SRC_A40 },
+    { "A100 80GB SXM",  19.5,  19.5,   156,    312,    312,      0,    624,      0, 2039,  80,    40, 1410,  400, 108, "8.0",  SRC_A100 },
+    { "A100 80GB PCIe", 19.5,  19.5,   156,    312,    312,      0,    624,      0, 1935,  80,    40, 1410,  300, 108, "8.0",  SRC_A100 },
+    { "A100 40GB SXM",  19.5,  19.5,   156,    312,    312,      0,    624,      0, 1555,  40,    40, 1410,  400, 108, "8.0",  SRC_A100 },
+    { "A100 40GB PCIe", 19.5,  19.5,   156,    312,    312,      0,    624,      0, 1555,  40,    40, 1410,  250, 108, "8.0",  SRC_A100 },
+    { "A800 80GB SXM",  19.5,  19.5,   156,    312,    312,      0,    624,      0, 2039,  80,    40, 1410,  400, 108, "8.0",  SRC_A800 },
+    { "A800 80GB PCIe", 19.5,  19.5,   156,    312,    312,      0,    624,      0, 1935,  80,    40, 1410,  300, 108, "8.0",  SRC_A800 },
+    { "L4",                0,  30.3,    60,    121,    121,  242.5,  242.5,      0,  300,  24,    48, 2040,   72,  58, "8.9",  SRC_L4 },
+    { "L40",               0,  90.5,  90.5, 181.05, 181.05,    362,    362,      0,  864,  48,    96, 2490,  300, 142, "8.9",  SRC_L40 },
+    { "L40S",              0,  91.6,   183, 362.05, 362.05,    733,    733,      0,  864,  48,    96, 2520,  350, 142, "8.9",  SRC_L40S },
+    { "RTX 3090",          0,  35.6,  35.6,     71,     71,      0,    284,      0,  936,  24,     6, 1695,  350,  82, "8.6",  SRC_3090 },
+    { "RTX 4090",          0,  82.6,  82.6,  165.2,  165.2,  330.3,  660.6,      0, 1008,  24,    72, 2520,  450, 128, "8.9",  SRC_4090 },
+    { "RTX 5090",          0, 104.8, 104.8,  209.5,  209.5,    419,    838,   1676, 1792,  32,    96, 2407,  575, 170, "12.0", SRC_5090 },
+    { "RTX A6000",         0,  38.7,  77.4,  154.8,  154.8,      0,  309.7,      0,  768,  48,     6, 1800,  300,  84, "8.6",  SRC_GA102 },
+    { "RTX 6000 Ada",      0,  91.1, 182.1,  364.2,  364.2,  728.5,  728.5,      0,  960,  48,    96, 2505,  300, 142, "8.9",  SRC_ADA },
+    { "RTX PRO 6000",      0,   126, 251.9,  503.8,  503.8, 1007.6, 1007.6, 2015.2, 1792,  96,   128, 2617,  600, 188, "12.0", SRC_PRO },
+    { "H100 SXM",       66.9,  66.9, 494.7,  989.4,  989.4, 1978.9, 1978.9,      0, 3352,  80,    50, 1980,  700, 132, "9.0",  SRC_H100 },
+    { "H100 PCIe",      51.2,  51.2,   378,    756,    756,   1513,   1513,      0, 2039,  80,    50, 1755,  350, 114, "9.0",  SRC_H100 },
+    { "H100 NVL",         60,    60, 417.5,  835.5,  835.5, 1670.5, 1670.5,      0, 3938,  94,    50, 1785,  400, 132, "9.0",  SRC_H100_NVL },
+    { "H800 SXM",          1,  66.9, 494.7,  989.4,  989.4, 1978.9, 1978.9,      0, 3352,  80,    50, 1980,  700, 132, "9.0",  SRC_H800 },
+    { "H800 PCIe",       0.8,  51.2,   378,    756,    756,   1513,   1513,      0, 2039,  80,    50, 1755,  350, 114, "9.0",  SRC_H800 },
+    { "H20",               1,    44,    74,    148,    148,    296,    296,      0, 4000,  96,    60, 1980,  400,  78, "9.0",  SRC_H20 },
+    { "H200 SXM",       66.9,  66.9, 494.7,  989.4,  989.4, 1978.9, 1978.9,      0, 4800, 141,    50, 1980,  700, 132, "9.0",  SRC_H200 },
+    { "H200 NVL",         60,    60, 417.5,  835.5,  835.5, 1670.5, 1670.5,      0, 4800, 141,    50, 1785,  600, 132, "9.0",  SRC_H200 },
+    { "GH200 96GB",     66.9,  66.9, 494.7,  989.4,  989.4, 1978.9, 1978.9,      0, 4000,  96,    50, 1980, 1000, 132, "9.0",  SRC_GH200 },
+    { "GH200 144GB",    66.9,  66.9, 494.7,  989.4,  989.4, 1978.9, 1978.9,      0, 4900, 144,    50, 1980, 1000, 132, "9.0",  SRC_GH200 },
+    { "B100",             30,    60,   900,   1750,   1750,   3500,   3500,   7000, 8000, 192,     0,    0,  700,   0, "10.0", SRC_HGX_B },
+    { "B200",             40,    80,  1100,   2250,   2250,   4500,   4500,   9000, 8000, 180,   126, 1965, 1000, 148, "10.0", SRC_HGX_B },
+    { "GB200",            45,    90,  1250,   2500,   2500,   5000,   5000,  10000, 8000, 186,   126,    0, 1200, 148, "10.0", SRC_GB200 },
+    { "B300",           1.25,    75,  1125,   2250,   2250,   4500,      0,  13125, 8000, 288,     0,    0, 1400,   0, "10.3", SRC_B300 },
 };
+
+/* More names for lookup, in lower case. */
+static const struct gpu_alias {
+    const char *alias, *gpu;
+} gpu_aliases[] = {
+    { "v100",                                       "V100 SXM2" },
+    { "tesla v100 sxm2 16gb",                       "V100 SXM2" },
+    { "tesla v100 sxm2 32gb",                       "V100 SXM2" },
+    { "tesla v100 pcie 16gb",                       "V100 PCIe" },
+    { "tesla v100 pcie 32gb",                       "V100 PCIe" },
+    { "tesla t4",                                   "T4" },
+    { "a100",                                       "A100 80GB SXM" },
+    { "a100 sxm",                                   "A100 80GB SXM" },
+    { "a100 80gb",                                  "A100 80GB SXM" },
+    { "a100 sxm4 80gb",                             "A100 80GB SXM" },
+    { "a100 pcie",                                  "A100 80GB PCIe" },
+    { "a100 40gb",                                  "A100 40GB SXM" },
+    { "a100 sxm4 40gb",                             "A100 40GB SXM" },
+    { "a800",                                       "A800 80GB SXM" },
+    { "a800 sxm",                                   "A800 80GB SXM" },
+    { "a800 sxm4 80gb",                             "A800 80GB SXM" },
+    { "a800 pcie",                                  "A800 80GB PCIe" },
+    { "3090",                                       "RTX 3090" },
+    { "geforce rtx 3090",                           "RTX 3090" },
+    { "4090",                                       "RTX 4090" },
+    { "geforce rtx 4090",                           "RTX 4090" },
+    { "5090",                                       "RTX 5090" },
+    { "geforce rtx 5090",                           "RTX 5090" },
+    { "a6000",                                      "RTX A6000" },
+    { "rtx 6000 ada generation",                    "RTX 6000 Ada" },
+    { "6000 ada",                                   "RTX 6000 Ada" },
+    { "rtx pro 6000 blackwell",                     "RTX PRO 6000" },
+    { "rtx pro 6000 blackwell workstation edition", "RTX PRO 6000" },
+    { "pro 6000",                                   "RTX PRO 6000" },
+    { "h100",                                       "H100 SXM" },
+    { "h100 sxm5",                                  "H100 SXM" },
+    { "h100 80gb",                                  "H100 SXM" },
+    { "h100 80gb hbm3",                             "H100 SXM" },
+    { "h100 sxm5 80gb",                             "H100 SXM" },
+    { "h100 pcie 80gb",                             "H100 PCIe" },
+    { "h100 nvl 94gb",                              "H100 NVL" },
+    { "h800",                                       "H800 SXM" },
+    { "h800 sxm5",                                  "H800 SXM" },
+    { "h20 96gb",                                   "H20" },
+    { "h200",                                       "H200 SXM" },
+    { "h200 sxm5",                                  "H200 SXM" },
+    { "h200 141gb",                                 "H200 SXM" },
+    { "gh200",                                      "GH200 96GB" },
+    { "gh200 480gb",                                "GH200 96GB" },
+    { "b200 sxm",                                   "B200" },
+    { "b300 sxm",                                   "B300" },
+};
+/* clang-format on */
 
 size_t llm_gpus(void) { return COUNTOF(gpus); }
 
@@ -600,7 +143,7 @@ double llm_gpu_known(double field) { return field > 0 ? field : NAN; }
 
 double llm_gpu_bytes_per_s(const struct llm_gpu *g) { return llm_gpu_known(g->gbytes_per_s) * 1e9; }
 
-/* Weights of 4 bits without hardware for them are widened first: they are computed in 16 bits. */
+/* Without hardware support, 4-bit weights are converted first and multiplied in 16 bits. */
 double llm_gpu_flop_per_s(const struct llm_gpu *g, enum llm_dtype t) {
     double tflops = 0;
     switch (t) {
@@ -619,9 +162,9 @@ double llm_gpu_flop_per_s(const struct llm_gpu *g, enum llm_dtype t) {
     return llm_gpu_known(tflops) * 1e12;
 }
 
-/* ---- finding */
+/* ---- Lookup by name */
 
-/* Lower case, one space for every run of other characters, the maker's name left out. */
+/* Lower case; one space for every run of other characters; without "nvidia" and "tesla" in front. */
 static void simplify(const char *text, char *out, size_t cap) {
     size_t n = 0;
     for (; *text && n + 2 < cap; text++) {
@@ -636,21 +179,14 @@ static void simplify(const char *text, char *out, size_t cap) {
     if (strncmp(out, "tesla ", 6) == 0) memmove(out, out + 6, strlen(out) - 5);
 }
 
-/* The n characters at a equal b when spaces are left out of both: "rtx5090" is "rtx 5090". */
-static bool same(const char *a, size_t n, const char *b) {
-    const char *end = a + n;
+/* "rtx5090" is the same as "rtx 5090". */
+static bool same_without_spaces(const char *a, const char *b) {
     for (;;) {
-        while (a < end && *a == ' ') a++;
+        while (*a == ' ') a++;
         while (*b == ' ') b++;
-        if (a == end || !*b) return a == end && !*b;
+        if (!*a || !*b) return *a == *b;
         if (*a++ != *b++) return false;
     }
-}
-
-static bool is_alias(const char *list, const char *key) {
-    for (const char *p = list + 1; *p; p += strcspn(p, "|") + 1)
-        if (same(p, strcspn(p, "|"), key)) return true;
-    return false;
 }
 
 static bool has_word(const char *text, const char *word, size_t n) {
@@ -659,8 +195,7 @@ static bool has_word(const char *text, const char *word, size_t n) {
     return false;
 }
 
-/* How many words of the short name the long one has; -1 when one is missing. "sxm" also stands for sxm4,
- * sxm5. */
+/* Number of words in `words` if `text` contains all of them, otherwise -1. "sxm" also matches sxm4 and sxm5. */
 static int words_in(const char *words, const char *text) {
     int n = 0;
     for (const char *p = words; *p;) {
@@ -675,16 +210,26 @@ static int words_in(const char *words, const char *text) {
     return n;
 }
 
-static const struct llm_gpu *exact(const char *key) {
+static const struct llm_gpu *find_name(const char *key) {
     char name[64];
     for (size_t i = 0; i < COUNTOF(gpus); i++) {
         simplify(gpus[i].name, name, sizeof name);
-        if (same(name, strlen(name), key) || is_alias(gpus[i].aliases, key)) return &gpus[i];
+        if (same_without_spaces(name, key)) return &gpus[i];
     }
     return NULL;
 }
 
-/* A laptop's chip, a Ti or a slice of a card is another device than the one it shares its name with. */
+static const struct llm_gpu *find_alias(const char *key) {
+    char name[64];
+    for (size_t i = 0; i < COUNTOF(gpu_aliases); i++) {
+        if (!same_without_spaces(gpu_aliases[i].alias, key)) continue;
+        simplify(gpu_aliases[i].gpu, name, sizeof name);
+        return find_name(name);
+    }
+    return NULL;
+}
+
+/* A laptop version, a Ti or a MIG slice is a different device, although its name contains the same words. */
 static bool other_variant(const char *key, const char *name) {
     static const char *const words[] = { "laptop", "mobile", "max", "ti", "super", "d", "mig" };
     for (size_t i = 0; i < COUNTOF(words); i++)
@@ -693,8 +238,9 @@ static bool other_variant(const char *key, const char *name) {
     return false;
 }
 
-/* All of one's words in the other: the longest match wins, and of equals the first row. */
-static const struct llm_gpu *by_words(const char *key) {
+/* Finds a row whose name contains all words of the key, or the other way round. The match with the most words
+ * wins; of equal matches, the first row. */
+static const struct llm_gpu *find_by_words(const char *key) {
     const struct llm_gpu *best = NULL;
     int most = 0;
     char name[64];
@@ -713,8 +259,9 @@ const struct llm_gpu *llm_gpu_find(const char *name, struct err *err) {
     char key[64], row[64], near_name[64] = "";
     struct suggest near;
     simplify(name, key, sizeof key);
-    const struct llm_gpu *g = *key ? exact(key) : NULL;
-    if (!g && *key) g = by_words(key);
+    const struct llm_gpu *g = *key ? find_name(key) : NULL;
+    if (!g && *key) g = find_alias(key);
+    if (!g && *key) g = find_by_words(key);
     if (g) return g;
     suggest_start(&near, key);
     for (size_t i = 0; i < COUNTOF(gpus); i++) {
@@ -727,8 +274,8 @@ const struct llm_gpu *llm_gpu_find(const char *name, struct err *err) {
         err_set(err, "no GPU '%s' in the table; did you mean %s? `--gpu list` shows all", name, near_name);
     else
         err_set(err,
-                "no GPU '%s' in the table; `--gpu list` shows all, --peak-tflops and --peak-gbps describe "
-                "another",
+                "no GPU '%s' in the table; `--gpu list` shows all; for other devices use --peak-tflops and "
+                "--peak-gbps",
                 name);
     return NULL;
 }

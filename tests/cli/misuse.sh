@@ -23,9 +23,9 @@ misuse "unknown key 'max_new_tokens'; did you mean 'infer.max_new_tokens'\?" pro
 misuse "repeats is 'many', expected a whole number from" profile repeats=many
 misuse "repeats is '-1', expected a whole number from" profile repeats=-1
 misuse "repeats is '$huge', expected a whole number from" profile repeats=$huge
-misuse 'model=nope: no such choice; there are: ' profile model=nope
+misuse 'model=nope: no such choice; choices: ' profile model=nope
 misuse "'x': expected x=VALUE" profile x
-misuse 'there is no nope to take away' profile '~nope'
+misuse 'cannot remove nope: no such key' profile '~nope'
 misuse '--config and --rerun exclude each other' profile --config a --rerun b
 
 misuse '--delay: -1 is out of range; expected 0 to' run --delay -1 -- true

@@ -99,7 +99,7 @@ expect "a permission error of ncu is reported in its words" 1 err 'ERR_NVGPUCTRP
 tool silent --ncu
 expect "an ncu that writes nothing is an error" 1 err 'measured nothing'
 tool hang --ncu --tool-limit 1
-expect "an ncu that hangs is ended, and its results are kept" 0 err 'was not done after 1 s and was ended' err 'measured 1 of 3'
+expect "an ncu that hangs is ended, and its results are kept" 0 err 'timed out after 1 s and was stopped' err 'measured 1 of 3'
 check "the children of an ncu that hangs are ended" gone "$(cat child)"
 run env PATH="$work/nothing:/usr/bin:/bin" "$INFERPROF" run --ncu --nsys -o none -- "$app" init push=decode kernels=10 pop
 expect "missing tools are an error, and the run is kept" 1 err 'Nsight Compute \(ncu\) is neither' err 'Nsight Systems \(nsys\) is neither' err 'run folder: none'

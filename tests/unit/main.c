@@ -18,7 +18,7 @@ static struct {
     char **v;
     size_t n, cap;
 } folders;
-static pid_t owner;
+static pid_t main_pid;
 
 void test_register(const char *name, CMUnitTestFunction run) {
     vec_push(&tests, ((struct CMUnitTest){ .name = name, .test_func = run }));
@@ -39,7 +39,7 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 }
 
 static void remove_folders(void) {
-    if (getpid() != owner) return; /* a forked child of a test leaves them alone */
+    if (getpid() != main_pid) return; /* forked child of a test */
     for (size_t i = 0; i < folders.n; i++) {
         nftw(folders.v[i], remove_one, 16, FTW_DEPTH | FTW_PHYS);
         free(folders.v[i]);
@@ -51,7 +51,7 @@ static void remove_folders(void) {
 char *test_tmpdir(void) {
     const char *base = getenv("TMPDIR");
     char *dir = xasprintf("%s/inferprof-test-XXXXXX", base ? base : "/tmp");
-    if (!mkdtemp(dir)) die("cannot make a folder under %s", base ? base : "/tmp");
+    if (!mkdtemp(dir)) die("cannot create a folder under %s", base ? base : "/tmp");
     vec_push(&folders, xstrdup(dir));
     return dir;
 }
@@ -63,7 +63,7 @@ static void default_signals(void) {
 }
 
 int main(int argc, char **argv) {
-    owner = getpid();
+    main_pid = getpid();
     default_signals();
     atexit(remove_folders);
     if (argc > 1) cmocka_set_test_filter(argv[1]);

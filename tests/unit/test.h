@@ -1,6 +1,6 @@
-/* The name of a test is the promise it checks. A test builds its own input and compares whole values.
- *     TEST(vec_keeps_what_was_pushed) { ... CHECK_INT(v.n, 3); }
- * Tests register themselves, and cmocka runs them. SKIP("why") needs a line in tests/expected_skips.txt. */
+/* A test is named after the behaviour it checks, builds its own input and compares whole values.
+ *     TEST(vec_keeps_pushed_values) { ... CHECK_INT(v.n, 3); }
+ * Tests register themselves; cmocka runs them. SKIP("why") needs a line in tests/expected_skips.txt. */
 #ifndef TESTS_UNIT_TEST_H
 #define TESTS_UNIT_TEST_H
 
@@ -30,7 +30,8 @@ void test_register(const char *name, CMUnitTestFunction run);
         skip();                                           \
     } while (0)
 
-int test_near(double got, double want, double eps, const char *what); /* prints both values if they differ */
-char *test_tmpdir(void); /* a new folder under $TMPDIR, removed at exit; the caller frees the name */
+/* prints `what` and both values on mismatch */
+int test_near(double got, double want, double eps, const char *what);
+char *test_tmpdir(void); /* a fresh folder under $TMPDIR, removed at exit; caller frees the name */
 
 #endif

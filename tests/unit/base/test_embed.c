@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "unit/test.h"
 
-TEST(embed_carries_the_bytes_of_the_file) {
+TEST(embedded_files_equal_the_source_files) {
     struct strbuf disk = STRBUF_INIT;
     struct err err;
     CHECK(embed_files_n > 0);
@@ -21,7 +21,7 @@ TEST(embed_carries_the_bytes_of_the_file) {
     strbuf_free(&disk);
 }
 
-TEST(embed_does_not_invent_files) {
+TEST(embed_find_returns_null_for_unknown_paths) {
     CHECK(embed_find("web/no-such-file") == NULL);
     CHECK(embed_find("") == NULL);
 }

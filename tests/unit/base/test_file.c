@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "unit/test.h"
 
-static int entries(const char *dir) {
+static int count_entries(const char *dir) {
     int n = 0;
     DIR *d = opendir(dir);
     while (readdir(d)) n++;
@@ -18,7 +18,7 @@ static int entries(const char *dir) {
     return n - 2;
 }
 
-TEST(file_is_replaced_whole_or_not_at_all) {
+TEST(file_is_replaced_atomically) {
     char *dir = test_tmpdir(), *path = file_join(dir, "out.json");
     struct strbuf s = STRBUF_INIT;
     struct err err;
@@ -29,28 +29,28 @@ TEST(file_is_replaced_whole_or_not_at_all) {
     file_atomic_abort(&f);
     CHECK_INT(file_read(path, 100, &s, &err), 0);
     CHECK_STR(s.buf, "old");
-    CHECK_INT(entries(dir), 1);
+    CHECK_INT(count_entries(dir), 1);
     CHECK_INT(file_write_atomic(path, "new", 3, &err), 0);
     strbuf_reset(&s);
     CHECK_INT(file_read(path, 100, &s, &err), 0);
     CHECK_STR(s.buf, "new");
-    CHECK_INT(entries(dir), 1);
+    CHECK_INT(count_entries(dir), 1);
     strbuf_free(&s);
     free(path);
     free(dir);
 }
 
-TEST(file_that_cannot_be_made_leaves_nothing) {
+TEST(failed_write_leaves_no_files) {
     char *dir = test_tmpdir(), *path = file_join(dir, "nosuch/out");
     struct err err;
     CHECK_INT(file_write_atomic(path, "x", 1, &err), -1);
     CHECK(strstr(err.msg, "nosuch/out: No such file or directory") != NULL);
-    CHECK_INT(entries(dir), 0);
+    CHECK_INT(count_entries(dir), 0);
     free(path);
     free(dir);
 }
 
-TEST(file_does_not_take_the_place_of_a_pipe) {
+TEST(write_does_not_replace_a_pipe) {
     char *dir = test_tmpdir(), *path = file_join(dir, "pipe");
     struct err err;
     struct stat st;
@@ -59,18 +59,18 @@ TEST(file_does_not_take_the_place_of_a_pipe) {
     CHECK(strstr(err.msg, "pipe: a device or pipe") != NULL);
     CHECK_INT(stat(path, &st), 0);
     CHECK(S_ISFIFO(st.st_mode));
-    CHECK_INT(entries(dir), 1);
+    CHECK_INT(count_entries(dir), 1);
     free(path);
     free(dir);
 }
 
-TEST(file_read_refuses_folders_and_what_is_too_large) {
+TEST(file_read_rejects_folders_and_large_files) {
     char *dir = test_tmpdir(), *path = file_join(dir, "big"), want[1024];
     struct strbuf s = STRBUF_INIT;
     struct err err;
     CHECK_INT(file_write_atomic(path, "123456", 6, &err), 0);
     CHECK_INT(file_read(path, 5, &s, &err), -1);
-    snprintf(want, sizeof want, "%s: 6 bytes, more than the 5 allowed here", path);
+    snprintf(want, sizeof want, "%s: 6 bytes, the limit is 5", path);
     CHECK_STR(err.msg, want);
     CHECK_INT(file_read(dir, 5, &s, &err), -1);
     snprintf(want, sizeof want, "%s: is a folder, expected a file", dir);
@@ -80,7 +80,7 @@ TEST(file_read_refuses_folders_and_what_is_too_large) {
     free(dir);
 }
 
-TEST(file_mkdirs_makes_all_and_names_what_is_in_the_way) {
+TEST(file_mkdirs_creates_parents_and_names_the_obstacle) {
     char *dir = test_tmpdir(), *deep = file_join(dir, "a/b/c"), *file = file_join(dir, "a/f"),
          *under = file_join(file, "x");
     struct err err;
@@ -96,7 +96,7 @@ TEST(file_mkdirs_makes_all_and_names_what_is_in_the_way) {
     free(dir);
 }
 
-TEST(err_wrap_puts_the_context_in_front_and_never_overflows) {
+TEST(err_wrap_prepends_context_and_never_overflows) {
     struct err err;
     char longer[2000];
     memset(longer, 'y', sizeof longer - 1);
@@ -129,12 +129,12 @@ TEST(bytes_never_read_past_the_end) {
     CHECK(unzigzag(zigzag(INT64_MIN)) == INT64_MIN);
 }
 
-TEST(crc32_is_the_one_of_gzip) {
+TEST(crc32_matches_gzip) {
     CHECK_INT(crc32_update(0, "123456789", 9), 0xcbf43926u);
     CHECK_INT(crc32_update(crc32_update(0, "1234", 4), "56789", 5), 0xcbf43926u);
 }
 
-TEST(file_endings_are_behind_something) {
+TEST(file_ending_needs_a_stem) {
     CHECK(file_has_ending("a.json", ".json") && file_has_ending("d/a.b.json", ".json"));
     CHECK(!file_has_ending(".json", ".json") && !file_has_ending("a.jso", ".json") &&
           !file_has_ending("", ".json"));

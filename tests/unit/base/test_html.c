@@ -5,7 +5,7 @@
 #include "base/svg.h"
 #include "unit/test.h"
 
-TEST(html_escape_leaves_no_markup) {
+TEST(html_escape_removes_markup) {
     struct strbuf s = STRBUF_INIT;
     html_escape(&s, "<script>alert(\"1\" & '2')</script>");
     CHECK_STR(s.buf, "&lt;script&gt;alert(&quot;1&quot; &amp; &#39;2&#39;)&lt;/script&gt;");
@@ -35,7 +35,7 @@ TEST(html_base64_pads) {
     strbuf_free(&s);
 }
 
-TEST(svg_escapes_text_and_draws_unknown_as_a_gap) {
+TEST(svg_escapes_text_and_skips_unknown_points) {
     struct strbuf s = STRBUF_INIT;
     struct svg_path p;
     svg_open(&s, 640, 400, "wide", "a < b");

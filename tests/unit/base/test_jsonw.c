@@ -26,7 +26,7 @@ static void numbers(struct jsonw *j) {
     jsonw_end(j);
 }
 
-TEST(jsonw_writes_what_is_not_known_as_null) {
+TEST(jsonw_known_variants_write_null_for_unknown) {
     struct strbuf s = STRBUF_INIT;
     struct jsonw j;
     jsonw_start(&j, &s, JSONW_COMPACT);
@@ -42,7 +42,7 @@ TEST(jsonw_writes_what_is_not_known_as_null) {
     strbuf_free(&s);
 }
 
-TEST(jsonw_writes_unknown_numbers_as_null_and_others_exactly) {
+TEST(jsonw_writes_non_finite_numbers_as_null_and_others_exactly) {
     struct strbuf s = STRBUF_INIT;
     CHECK_STR(written(&s, numbers),
               "[null,null,0,0.1,1e+300,123456789012,18446744073709551615,-9223372036854775808]");
@@ -58,7 +58,7 @@ static void texts(struct jsonw *j) {
     jsonw_end(j);
 }
 
-TEST(jsonw_escapes_whatever_text_comes) {
+TEST(jsonw_escapes_any_text) {
     struct strbuf s = STRBUF_INIT;
     CHECK_STR(
         written(&s, texts),
@@ -67,7 +67,7 @@ TEST(jsonw_escapes_whatever_text_comes) {
     strbuf_free(&s);
 }
 
-TEST(jsonw_output_of_any_bytes_is_read_back_by_jansson) {
+TEST(jansson_reads_back_any_bytes_written_by_jsonw) {
     struct strbuf s = STRBUF_INIT;
     struct err err;
     for (unsigned a = 0; a < 256; a++) {
@@ -83,13 +83,13 @@ TEST(jsonw_output_of_any_bytes_is_read_back_by_jansson) {
         jsonw_finish(&j);
         json_t *root = jsonr_load_text(s.buf, s.len, "test", &err);
         CHECK(root != NULL ||
-              (text[1] == 0 || text[2] == 0 || text[3] == 0)); /* jansson refuses embedded NULs */
+              (text[1] == 0 || text[2] == 0 || text[3] == 0)); /* jansson rejects embedded NULs */
         json_decref(root);
     }
     strbuf_free(&s);
 }
 
-TEST(jsonr_names_line_and_column_of_a_mistake) {
+TEST(jsonr_error_has_line_and_column) {
     struct err err;
     const char *text = "{\n  \"a\": 1,\n  \"a\": 2\n}";
     CHECK(jsonr_load_text(text, strlen(text), "config.json", &err) == NULL);

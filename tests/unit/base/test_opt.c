@@ -21,7 +21,7 @@ static const struct opt rows[] = {
     { 0, "size", OPT_BYTES, offsetof(struct sample, bytes), "BYTES", "a size", NULL },
     { 0, "ratio", OPT_DOUBLE, offsetof(struct sample, x), "X", "a ratio", NULL },
     { 0, "format", OPT_CHOICE, offsetof(struct sample, format), NULL, "a format", "csv|json" },
-    { 0, "stage", OPT_LIST, offsetof(struct sample, list), "NAME=GLOB", "many", NULL },
+    { 0, "stage", OPT_LIST, offsetof(struct sample, list), "NAME=GLOB", "may be repeated", NULL },
     { 0, "threads", OPT_UINT, offsetof(struct sample, n), "N", "a number with bounds", "1..64" },
     { 0, "peak", OPT_DOUBLE, offsetof(struct sample, x), "X", "a number above a bound", ">0" },
     { 0, "delay", OPT_DOUBLE, offsetof(struct sample, x), "X", "a number from a bound", "0.." },
@@ -32,7 +32,7 @@ static int parse(struct sample *s, struct opt_list *operands, struct err *err, i
     return opt_parse(&set, 1, false, argc, (char **)argv, operands, err);
 }
 
-TEST(opt_takes_every_form_of_every_kind) {
+TEST(opt_parses_every_form_of_every_type) {
     struct sample s = { .other = true };
     struct opt_list operands = { 0 };
     struct err err;
@@ -54,7 +54,7 @@ TEST(opt_takes_every_form_of_every_kind) {
     free(s.list.v);
 }
 
-TEST(opt_leaves_a_program_its_own_options) {
+TEST(opt_does_not_parse_options_of_the_program) {
     static const char *const forms[][6] = { { "-f", "prog", "-n", "--flag", "--", "-x" },
                                             { "-f", "--", "prog", "-n", "--flag", "-x" } };
     for (size_t i = 0; i < COUNTOF(forms); i++) {
@@ -71,7 +71,7 @@ TEST(opt_leaves_a_program_its_own_options) {
     }
 }
 
-TEST(opt_says_what_is_wrong_with_each_mistake) {
+TEST(opt_reports_each_mistake) {
     static const struct {
         const char *argv[2];
         const char *want;

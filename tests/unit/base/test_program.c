@@ -10,7 +10,7 @@
 #include "base/tool.h"
 #include "unit/test.h"
 
-static void put(const char *dir, const char *name, mode_t mode, const char *text) {
+static void write_script(const char *dir, const char *name, mode_t mode, const char *text) {
     struct err err;
     char *path = file_join(dir, name);
     CHECK_INT(file_write_atomic(path, text, strlen(text), &err), 0);
@@ -18,7 +18,7 @@ static void put(const char *dir, const char *name, mode_t mode, const char *text
     free(path);
 }
 
-static void finds(const char *path, const char *name, const char *want) {
+static void check_found(const char *path, const char *name, const char *want) {
     char *old = getenv("PATH") ? strdup(getenv("PATH")) : NULL;
     if (path)
         setenv("PATH", path, 1);
@@ -34,24 +34,24 @@ static void finds(const char *path, const char *name, const char *want) {
     free(found);
 }
 
-TEST(a_program_is_found_as_exec_would_find_it) {
+TEST(program_find_follows_exec_rules) {
     char *dir = test_tmpdir(), *second = file_join(dir, "second"), *both, *tool = file_join(dir, "tool"),
          *folder = file_join(dir, "second/tool"), here[4096];
     struct err err;
-    CHECK_INT(file_mkdirs(folder, &err), 0); /* a folder of that name, and executable */
-    put(dir, "tool", 0755, "#!/bin/sh\n");
-    put(dir, "plain", 0644, "text");
+    CHECK_INT(file_mkdirs(folder, &err), 0); /* a folder with that name, executable */
+    write_script(dir, "tool", 0755, "#!/bin/sh\n");
+    write_script(dir, "plain", 0644, "text");
     CHECK(asprintf(&both, "/no/such/folder:%s:%s", second, dir) > 0);
-    finds(both, "tool", tool);
-    finds(both, "plain", NULL);
-    finds(both, "missing", NULL);
-    finds(both, "", NULL);
-    finds("", "missing", NULL);
-    finds(both, tool, tool);
-    finds(both, folder, NULL);
+    check_found(both, "tool", tool);
+    check_found(both, "plain", NULL);
+    check_found(both, "missing", NULL);
+    check_found(both, "", NULL);
+    check_found("", "missing", NULL);
+    check_found(both, tool, tool);
+    check_found(both, folder, NULL);
     CHECK(getcwd(here, sizeof here) && chdir(dir) == 0);
-    finds("/no/such/folder:", "tool", "./tool"); /* an empty entry is this folder */
-    finds("", "tool", "./tool");
+    check_found("/no/such/folder:", "tool", "./tool"); /* empty entry: current folder */
+    check_found("", "tool", "./tool");
     CHECK_INT(chdir(here), 0);
     free(dir);
     free(second);
@@ -60,7 +60,7 @@ TEST(a_program_is_found_as_exec_would_find_it) {
     free(folder);
 }
 
-TEST(without_path_the_systems_folders_are_searched) {
+TEST(program_find_uses_default_path_without_PATH) {
     char *old = getenv("PATH") ? strdup(getenv("PATH")) : NULL;
     unsetenv("PATH");
     char *sh = program_find("sh");
@@ -81,7 +81,7 @@ static const char *value_of(char **env, const char *name, size_t *times) {
     return value;
 }
 
-TEST(an_environment_is_ours_with_changes) {
+TEST(program_environment_adds_and_replaces_variables) {
     setenv("TEST_KEPT", "kept", 1);
     setenv("TEST_CHANGED", "old", 1);
     const char *set[] = { "TEST_CHANGED=first", "TEST_NEW=new", "TEST_CHANGED=last", NULL };
@@ -110,7 +110,7 @@ static int run_script(const char *script, double limit_s, struct err *err) {
     return rc;
 }
 
-TEST(a_tool_says_how_it_ended_and_its_last_words) {
+TEST(tool_run_reports_exit_status_and_last_line) {
     struct err err = { "" };
     CHECK_INT(run_script("test \"$TEST_WORD\" = word && ! read x", INFINITY, &err), 0);
     CHECK_INT(run_script("echo some; echo error: broke >&2; echo more; exit 3", INFINITY, &err), -1);
@@ -118,7 +118,7 @@ TEST(a_tool_says_how_it_ended_and_its_last_words) {
     CHECK_INT(run_script("kill -9 $$", INFINITY, &err), -1);
     CHECK_STR(err.msg, "sh ended with signal 9 (Killed)");
     CHECK_INT(run_script("echo slow; sleep 60", 0.05, &err), -1);
-    CHECK_STR(err.msg, "sh was not done after 0 s and was ended: slow");
+    CHECK_STR(err.msg, "sh timed out after 0 s and was stopped: slow");
 }
 
 static int ask(const char *script, double limit_s, struct strbuf *out, struct err *err) {
@@ -129,13 +129,13 @@ static int ask(const char *script, double limit_s, struct strbuf *out, struct er
     return rc;
 }
 
-TEST(a_tool_is_asked_for_one_line_and_not_waited_for_forever) {
+TEST(tool_ask_returns_one_line_and_times_out) {
     struct strbuf s = STRBUF_INIT;
     struct err err = { "" };
     CHECK_INT(ask("echo warning >&2; echo; echo 3.11 here; echo", INFINITY, &s, &err), 0);
     CHECK_STR(s.buf, "3.11 here");
     CHECK_INT(ask("true", INFINITY, &s, &err), -1);
-    CHECK_STR(err.msg, "/bin/sh said nothing");
+    CHECK_STR(err.msg, "/bin/sh printed nothing");
     CHECK_INT(ask("echo 3.11; exit 1", INFINITY, &s, &err), -1);
     CHECK_STR(err.msg, "sh ended with exit status 1: 3.11");
     CHECK_INT(ask("sleep 60", 0.05, &s, &err), -1);

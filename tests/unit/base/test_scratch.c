@@ -1,4 +1,4 @@
-/* What an interrupted program leaves behind: nothing that it said it would clean up. */
+/* An interrupted program deletes the files registered with scratch_add. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +11,8 @@
 #include "base/scratch.h"
 #include "unit/test.h"
 
-/* Runs `body` in a child and ends it by SIGTERM (a shell's background jobs ignore SIGINT, nohup's SIGHUP);
- * returns the signal it died of, 0 for none. */
+/* Runs `body` in a child and kills it with SIGTERM (background jobs of a shell ignore SIGINT, nohup ignores
+ * SIGHUP). Returns the signal that terminated it; 0: none. */
 static int terminated(void (*body)(const char *dir), const char *dir) {
     pid_t pid = fork();
     if (pid == 0) {
@@ -25,7 +25,7 @@ static int terminated(void (*body)(const char *dir), const char *dir) {
     return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
-static void half_a_file(const char *dir) {
+static void write_partial_file(const char *dir) {
     struct file_atomic f;
     struct err err;
     char *path = file_join(dir, "result");
@@ -35,7 +35,7 @@ static void half_a_file(const char *dir) {
     }
 }
 
-static void a_folder_of_things(const char *dir) {
+static void write_folder(const char *dir) {
     char *sub = file_join(dir, "sub"), *a = file_join(sub, "a"), *kept = file_join(dir, "kept");
     struct err err;
     file_mkdirs(sub, &err);
@@ -54,16 +54,16 @@ static char *new_folder(void) {
     return dir;
 }
 
-TEST(a_half_written_file_goes_with_the_program) {
+TEST(partial_file_is_deleted_on_sigterm) {
     char *dir = new_folder();
-    CHECK_INT(terminated(half_a_file, dir), SIGTERM);
-    CHECK_INT(rmdir(dir), 0); /* empty: no result, no temporary */
+    CHECK_INT(terminated(write_partial_file, dir), SIGTERM);
+    CHECK_INT(rmdir(dir), 0); /* empty: neither result nor temporary */
     free(dir);
 }
 
-TEST(scratch_removes_folders_after_their_files_and_keeps_what_was_forgotten) {
+TEST(scratch_removes_files_then_folders_and_keeps_forgotten_paths) {
     char *dir = new_folder(), *sub = file_join(dir, "sub"), *kept = file_join(dir, "kept");
-    CHECK_INT(terminated(a_folder_of_things, dir), SIGTERM);
+    CHECK_INT(terminated(write_folder, dir), SIGTERM);
     CHECK(!file_exists(sub));
     CHECK_INT(unlink(kept), 0);
     CHECK_INT(rmdir(dir), 0);

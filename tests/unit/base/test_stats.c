@@ -26,7 +26,7 @@ TEST(stats_of_one_value_has_no_deviation) {
     CHECK(isnan(stats_of(v, 0).mean));
 }
 
-/* Tables of Student's t; fractions between them must be monotone. */
+/* Published Student's t values; fractional degrees of freedom between them must be monotone. */
 TEST(stats_t_quantile_matches_the_tables) {
     CHECK_NEAR(stats_t_quantile(0.975, 1), 12.706204736, 1e-6);
     CHECK_NEAR(stats_t_quantile(0.975, 2), 4.30265273, 1e-7);
@@ -37,7 +37,7 @@ TEST(stats_t_quantile_matches_the_tables) {
     CHECK(isnan(stats_t_quantile(0.975, 0)));
 }
 
-TEST(stats_welch_shows_what_is_there_and_no_more) {
+TEST(stats_welch_detects_only_significant_differences) {
     const double a[] = { 10.0, 10.1, 9.9, 10.0, 10.05 }, b[] = { 11.0, 11.2, 10.9, 11.1, 11.0 };
     const double c[] = { 10.0, 10.3, 9.7, 10.1, 9.9 }, one[] = { 12 };
     struct stats sa = stats_of(a, 5), sb = stats_of(b, 5), sc = stats_of(c, 5), s1 = stats_of(one, 1);

@@ -27,7 +27,7 @@ TEST(strbuf_grows_and_hands_its_text_over) {
     free(text);
 }
 
-TEST(strbuf_quotes_words_so_that_a_shell_takes_them_again) {
+TEST(strbuf_quotes_words_for_the_shell) {
     struct strbuf s = STRBUF_INIT;
     char words[][8] = { "run", "a b", "it's", "", "x=1", "$HOME" }, *list[COUNTOF(words)];
     for (size_t i = 0; i < COUNTOF(words); i++) list[i] = words[i];
@@ -36,7 +36,7 @@ TEST(strbuf_quotes_words_so_that_a_shell_takes_them_again) {
     strbuf_free(&s);
 }
 
-TEST(strbuf_makes_hostile_text_printable) {
+TEST(strbuf_makes_untrusted_text_printable) {
     struct strbuf s = STRBUF_INIT;
     const char *evil = "a\x1b[31mb\xc3\xa9\xff\n\xc2\x9b";
     strbuf_add_printable(&s, evil, strlen(evil));
@@ -44,7 +44,7 @@ TEST(strbuf_makes_hostile_text_printable) {
     strbuf_free(&s);
 }
 
-TEST(utf8_refuses_overlong_surrogates_and_what_is_past_the_end) {
+TEST(utf8_rejects_overlong_surrogates_and_truncated_bytes) {
     CHECK(utf8_valid("\xe2\x82\xac\xf0\x9f\x98\x80", 7));
     CHECK(!utf8_valid("\xc0\xaf", 2));
     CHECK(!utf8_valid("\xed\xa0\x80", 3));
@@ -52,7 +52,7 @@ TEST(utf8_refuses_overlong_surrogates_and_what_is_past_the_end) {
     CHECK(!utf8_valid("\xe2\x82", 2));
 }
 
-TEST(utf8_encodes_what_it_decodes) {
+TEST(utf8_put_inverts_utf8_next) {
     for (uint32_t c = 0; c <= 0x10ffff; c += c < 0x3000 ? 1 : 251) {
         char out[4];
         size_t n = utf8_put(c, out);
@@ -66,7 +66,7 @@ TEST(utf8_encodes_what_it_decodes) {
     }
 }
 
-TEST(units_read_well_and_unknown_is_a_dash) {
+TEST(units_are_readable_and_unknown_is_a_dash) {
     char b[32];
     CHECK_STR(units_bytes(0, b, sizeof b), "0 B");
     CHECK_STR(units_bytes(1536, b, sizeof b), "1.54 kB");
@@ -80,7 +80,7 @@ TEST(units_read_well_and_unknown_is_a_dash) {
     CHECK_STR(units_grouped(7, b, sizeof b), "7");
 }
 
-TEST(units_parse_sizes_and_refuse_the_rest) {
+TEST(units_parse_sizes_and_reject_other_text) {
     static const struct {
         const char *text;
         uint64_t want;
@@ -99,7 +99,7 @@ TEST(units_parse_sizes_and_refuse_the_rest) {
     CHECK_STR(err.msg, "' 5' is not a size: expected a number with B, kB, MB, GB, KiB, MiB or GiB");
 }
 
-TEST(suggest_finds_the_nearest_and_stays_silent_when_none_is_near) {
+TEST(suggest_finds_the_nearest_name_or_none) {
     struct suggest s;
     CHECK_INT(suggest_distance("kernel", "kernle"), 1);
     CHECK_INT(suggest_distance("", "abc"), 3);
@@ -116,7 +116,7 @@ TEST(suggest_finds_the_nearest_and_stays_silent_when_none_is_near) {
     }
 }
 
-TEST(table_fits_a_line_by_cutting_its_first_column) {
+TEST(table_truncates_its_first_column_to_fit_a_line) {
     struct table t;
     struct strbuf s = STRBUF_INIT;
     table_init(&t);
@@ -136,7 +136,7 @@ TEST(table_fits_a_line_by_cutting_its_first_column) {
                      "a_kernel_of_a_l\xe2\x80\xa6      7    1.5\n"
                      "b                 12345  10.25\n");
     strbuf_reset(&s);
-    t.text_line_width = 10; /* never below twelve columns: a name must be told from another */
+    t.text_line_width = 10; /* at least twelve columns, so that names stay distinguishable */
     table_text(&t, &s);
     CHECK(strstr(s.buf, "a_kernel_of\xe2\x80\xa6      7    1.5\n") != NULL);
     strbuf_reset(&s);
@@ -173,7 +173,7 @@ TEST(table_prints_aligned_text_markdown_and_csv) {
     table_free(&t);
 }
 
-TEST(intern_gives_equal_texts_one_number) {
+TEST(intern_gives_equal_texts_the_same_id) {
     struct intern *t = intern_open();
     char text[32];
     for (int round = 0; round < 2; round++)
@@ -191,7 +191,7 @@ TEST(intern_gives_equal_texts_one_number) {
     intern_close(NULL);
 }
 
-TEST(replace_changes_every_occurrence_once) {
+TEST(strbuf_replace_changes_every_occurrence_once) {
     struct strbuf s = STRBUF_INIT;
     CHECK_INT(strbuf_replace(&s, "a", 1, "b", 1), 0);
     strbuf_addstr(&s, "aXbXXc");

@@ -3,7 +3,7 @@
 #include "base/vec.h"
 #include "unit/test.h"
 
-TEST(vec_keeps_what_was_pushed) {
+TEST(vec_keeps_pushed_values) {
     struct {
         int *v;
         size_t n, cap;

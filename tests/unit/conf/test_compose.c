@@ -27,7 +27,7 @@ static struct conf *compose(const char *const *words, size_t n, struct err *err)
     return conf_compose(&req, err);
 }
 
-/* The value of a key after composing with the words given; or the error message. Caller frees. */
+/* The value of a key after composing with the given overrides, or the error message. Caller frees. */
 static char *value_of(const char *key, const char *const *words, size_t n) {
     struct err err;
     struct conf *c = compose(words, n, &err);
@@ -46,61 +46,61 @@ static char *value_of(const char *key, const char *const *words, size_t n) {
         free(got_);                                                  \
     } while (0)
 
-TEST(groups_compose_under_their_name_and_interpolate) {
+TEST(groups_are_merged_under_their_name_and_interpolated) {
     CHECK_VALUE("repeats", "10", "");
     CHECK_VALUE("model.name", "a", "");
     CHECK_VALUE("prompt", "one\ntwo", "");
 }
 
-TEST(the_command_line_changes_choices_and_values) {
+TEST(command_line_overrides_choices_and_values) {
     CHECK_VALUE("model.name", "b", "", "model=b");
     CHECK_VALUE("model.prompt", "one\ntwo", "", "model=b"); /* inherited through b's own defaults */
     CHECK_VALUE("repeats", "3", "", "repeats=3");
     CHECK_VALUE("model.preprocess.mode", "tiny", "", "model.preprocess.mode=tiny");
     CHECK_VALUE("model.preprocess.max_tiles", "9", "", "model.preprocess.mode=tiny");
-    CHECK_VALUE("prompt", "changed", "", "model.prompt=changed"); /* interpolation comes last */
+    CHECK_VALUE("prompt", "changed", "", "model.prompt=changed"); /* interpolation is the last step */
     CHECK_VALUE("repeats", "2", "", "+extra=quick");              /* @package _global_ */
     CHECK_VALUE("model", "(none)", "", "~model", "prompt=x");
 }
 
-TEST(plus_adds_what_is_new_and_tilde_takes_away) {
+TEST(plus_adds_new_keys_and_tilde_removes_keys) {
     CHECK_VALUE("engine.load.x", "1", "", "+engine.load.x=1");
-    CHECK_VALUE("repeats", "+repeats=4: repeats is there already; write repeats=4", "", "+repeats=4");
+    CHECK_VALUE("repeats", "+repeats=4: repeats already exists; write repeats=4", "", "+repeats=4");
     CHECK_VALUE("repeats", "4", "", "++repeats=4");
     CHECK_VALUE("repeats", "(none)", "", "~repeats");
-    CHECK_VALUE("repeats", "~nothing: there is no nothing to take away", "", "~nothing");
-    CHECK_VALUE("repeats", "~repeats=3: repeats has another value", "", "~repeats=3");
+    CHECK_VALUE("repeats", "~nothing: cannot remove nothing: no such key", "", "~nothing");
+    CHECK_VALUE("repeats", "~repeats=3: repeats has a different value", "", "~repeats=3");
 }
 
-TEST(values_of_the_command_line_are_what_they_look_like) {
+TEST(command_line_values_are_parsed_by_type) {
     CHECK_VALUE("prompt", "a: b # c", "", "prompt=a: b # c");
     CHECK_VALUE("prompt", "[not a list", "", "prompt=[not a list"); /* the key holds text */
     CHECK_VALUE("prompt", "x\ny", "", "prompt=\"x\\ny\"");
     CHECK_VALUE("prompt", "a=b", "", "prompt=a=b");
     CHECK_VALUE("engine.command", "(tree)", "", "engine.command=[sh, -c]");
-    CHECK_VALUE("x", "'repeats': expected repeats=VALUE (an option would start with --)", "", "repeats");
+    CHECK_VALUE("x", "'repeats': expected repeats=VALUE (options start with --)", "", "repeats");
     CHECK_VALUE("x", "'=3': expected key=value, +key=value or ~key", "", "=3");
     CHECK_VALUE("x", "an argument is not valid UTF-8", "", "prompt=\xff");
 }
 
-TEST(a_wrong_choice_names_the_choices) {
-    CHECK_VALUE("x", "command line: model=c: no such choice; there are: a, b, loop", "", "model=c");
+TEST(unknown_choice_lists_the_choices) {
+    CHECK_VALUE("x", "command line: model=c: no such choice; choices: a, b, loop", "", "model=c");
     CHECK_VALUE("x",
-                "command line: model=/m/dir: no such choice; there are: a, b, loop. A folder is given as "
+                "command line: model=/m/dir: no such choice; choices: a, b, loop. To give a folder, use "
                 "model.path=DIR or dataset.root=DIR",
                 "", "model=/m/dir");
 }
 
-TEST(circles_are_errors_not_hangs) {
-    CHECK_VALUE("x", "built-in conf/model/loop.yaml: defaults lead round in a circle", "", "model=loop");
-    CHECK_VALUE("x", "command line: ${prompt} leads back to itself", "", "model.prompt=${prompt}");
-    CHECK_VALUE("x", "command line: ${no.such}: there is no such key", "", "prompt=${no.such}");
-    CHECK_VALUE("x", "command line: ${ is never closed with }", "", "prompt=${a");
-    CHECK_VALUE("x", "command line: ${upper:...}: unknown; there are now and oc.env", "",
+TEST(circular_references_are_errors) {
+    CHECK_VALUE("x", "built-in conf/model/loop.yaml: circular defaults", "", "model=loop");
+    CHECK_VALUE("x", "command line: ${prompt} refers to itself", "", "model.prompt=${prompt}");
+    CHECK_VALUE("x", "command line: ${no.such}: no such key", "", "prompt=${no.such}");
+    CHECK_VALUE("x", "command line: ${ is not closed with }", "", "prompt=${a");
+    CHECK_VALUE("x", "command line: ${upper:...}: unknown resolver; available: now, oc.env", "",
                 "prompt=${upper:x}");
 }
 
-TEST(interpolation_knows_time_and_environment) {
+TEST(interpolation_of_time_and_environment) {
     setenv("TZ", "UTC", 1);
     setenv("INFERPROF_TEST_VALUE", "from outside", 1);
     CHECK_VALUE("prompt", "at 1970-01-01", "", "prompt=at ${now:%Y-%m-%d}");
@@ -112,7 +112,7 @@ TEST(interpolation_knows_time_and_environment) {
     CHECK_VALUE("prompt", "a", "", "prompt=${model.${profiling.preset}}", "profiling.preset=name");
 }
 
-TEST(a_doubling_interpolation_is_stopped) {
+TEST(exponential_interpolation_is_limited) {
     const char *words[40];
     char text[40][64];
     for (int i = 0; i < 38; i++) {
@@ -123,10 +123,10 @@ TEST(a_doubling_interpolation_is_stopped) {
     words[38] = "+engine.load.k0=0123456789";
     struct err err;
     CHECK(!compose(words, 39, &err));
-    CHECK(strstr(err.msg, "grows too large") || strstr(err.msg, "too many steps"));
+    CHECK(strstr(err.msg, "is too large") || strstr(err.msg, "too many references"));
 }
 
-TEST(every_value_knows_where_it_was_said) {
+TEST(every_value_has_its_origin) {
     struct err err;
     struct strbuf out = STRBUF_INIT;
     struct conf *c = compose((const char *const[]){ "repeats=3" }, 1, &err);
@@ -143,7 +143,7 @@ TEST(every_value_knows_where_it_was_said) {
     conf_close(c);
 }
 
-TEST(a_user_folder_comes_before_the_built_in_one) {
+TEST(user_folder_overrides_built_in_files) {
     char *dir = test_tmpdir(), cmd[512];
     snprintf(cmd, sizeof cmd,
              "mkdir %s/model && printf 'name: mine\\nprompt: p\\n' > %s/model/a.yaml && "
@@ -160,7 +160,7 @@ TEST(a_user_folder_comes_before_the_built_in_one) {
     struct conf *c = conf_compose(&req, &err);
     CHECK(c);
     CHECK_STR(conf_get(conf_root(c), "model.name")->text, "mine");
-    CHECK_STR(conf_get(conf_root(c), "repeats")->text, "7"); /* the file's value lies over config.yaml's */
+    CHECK_STR(conf_get(conf_root(c), "repeats")->text, "7"); /* overrides config.yaml */
     CHECK_STR(conf_get(conf_root(c), "profiling.preset")->text, "x");
     conf_close(c);
     free(dir);

@@ -17,7 +17,7 @@ static struct conf *compose(const char *const *words, size_t n) {
     return c;
 }
 
-TEST(the_built_in_configuration_fits_the_schema) {
+TEST(built_in_configuration_matches_the_schema) {
     static const char *const choices[][2] = { { "", "" },
                                               { "model=deepseek_ocr", "dataset=omnidocbench" },
                                               { "model=llama", "dataset=prompts" },
@@ -40,7 +40,7 @@ TEST(the_built_in_configuration_fits_the_schema) {
     }
 }
 
-TEST(all_problems_are_named_at_once_with_key_value_and_expectation) {
+TEST(all_problems_are_reported_at_once) {
     const char *words[] = { "repeats=ten",   "max_new_token=5",   "+infr.top_p=1",
                             "infer.top_p=2", "model.dtype=fp8",   "output.viz=yes",
                             "~device",       "engine.command=sh", "+zzzzzzzz=1" };
@@ -51,7 +51,7 @@ TEST(all_problems_are_named_at_once_with_key_value_and_expectation) {
     static const char *const want[] = {
         "command line: unknown key 'max_new_token'; did you mean 'infer.max_new_tokens'?",
         "command line: unknown key 'infr.top_p'; did you mean 'infer.top_p'?",
-        "command line: unknown key 'zzzzzzzz'; --show-config lists the known ones",
+        "command line: unknown key 'zzzzzzzz'; --show-config lists all keys",
         "command line: repeats is 'ten', expected a whole number from 1 to 1000000",
         "device is missing; give device=VALUE",
         "command line: model.dtype is 'fp8', expected one of auto|bf16|f16|f32",
@@ -70,7 +70,7 @@ TEST(all_problems_are_named_at_once_with_key_value_and_expectation) {
     conf_close(c);
 }
 
-TEST(paths_become_absolute_and_keywords_stay) {
+TEST(paths_become_absolute_except_keywords) {
     const char *words[] = { "output.dir=somewhere", "dataset.root=/abs" };
     struct conf *c = compose(words, 2);
     struct strlist p = { 0 };
@@ -84,7 +84,7 @@ TEST(paths_become_absolute_and_keywords_stay) {
     conf_close(c);
 }
 
-/* docs/configuration.md describes the keys there are: no more, no fewer. */
+/* docs/configuration.md lists exactly the keys of the schema. */
 TEST(every_key_is_documented) {
     struct strbuf text = STRBUF_INIT;
     struct err err;
@@ -94,7 +94,7 @@ TEST(every_key_is_documented) {
     for (size_t i = 0; i < n; i++) {
         char row[512];
         snprintf(row, sizeof row, "| `%s` | %s |", rows[i].key, rows[i].help);
-        if (!strstr(text.buf, row)) fprintf(stderr, "docs/configuration.md lacks: %s\n", row);
+        if (!strstr(text.buf, row)) fprintf(stderr, "missing in docs/configuration.md: %s\n", row);
         CHECK(strstr(text.buf, row));
     }
     strbuf_free(&text);

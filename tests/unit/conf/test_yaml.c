@@ -3,7 +3,7 @@
 #include "conf/yaml.h"
 #include "unit/test.h"
 
-static const char *refusal(const char *text) {
+static const char *parse_error(const char *text) {
     static struct err err;
     struct conf_node *n = conf_yaml_parse(text, strlen(text), "f", &err);
     if (n) {
@@ -13,21 +13,21 @@ static const char *refusal(const char *text) {
     return err.msg;
 }
 
-TEST(yaml_refuses_with_file_and_line) {
-    CHECK_STR(refusal("a: 1\na: 2\n"), "f:2: key 'a' stands here twice");
-    CHECK_STR(refusal("a: 1\n---\nb: 2\n"), "f:2: a second document; expected one");
-    CHECK_STR(refusal("a.b: 1\n"), "f:1: key 'a.b': write nested keys as nested maps");
-    CHECK_STR(refusal("a: &x [*x]\n"), "f:1: *x stands inside &x");
-    CHECK_STR(refusal("a: *nowhere\n"), "f:1: *nowhere has no &nowhere before it");
-    CHECK_STR(refusal("? [a]\n: 1\n"), "f:1: a key must be a word");
-    CHECK(strstr(refusal("a: [1,\nb: }"), "f:2: "));
-    CHECK(strstr(refusal("a: \"x\\0y\""), "NUL"));
+TEST(yaml_errors_have_file_and_line) {
+    CHECK_STR(parse_error("a: 1\na: 2\n"), "f:2: duplicate key 'a'");
+    CHECK_STR(parse_error("a: 1\n---\nb: 2\n"), "f:2: a second document; expected one");
+    CHECK_STR(parse_error("a.b: 1\n"), "f:1: key 'a.b': write nested keys as nested maps");
+    CHECK_STR(parse_error("a: &x [*x]\n"), "f:1: *x is inside &x");
+    CHECK_STR(parse_error("a: *nowhere\n"), "f:1: *nowhere has no &nowhere before it");
+    CHECK_STR(parse_error("? [a]\n: 1\n"), "f:1: a key must be a scalar");
+    CHECK(strstr(parse_error("a: [1,\nb: }"), "f:2: "));
+    CHECK(strstr(parse_error("a: \"x\\0y\""), "NUL"));
 }
 
-TEST(yaml_aliases_cannot_blow_up) {
-    CHECK(strstr(refusal("a: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\n"
-                         "c: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\n"
-                         "e: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\n"),
+TEST(yaml_alias_expansion_is_limited) {
+    CHECK(strstr(parse_error("a: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\n"
+                             "c: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\n"
+                             "e: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\n"),
                  "more than 20000 values"));
 }
 
@@ -35,10 +35,10 @@ TEST(yaml_nesting_is_limited) {
     char text[201];
     memset(text, '[', 200);
     text[200] = '\0';
-    CHECK_STR(refusal(text), "f:1: nested too deeply");
+    CHECK_STR(parse_error(text), "f:1: nested too deeply");
 }
 
-/* What is written reads back as the same text of the same kind. */
+/* Written scalars read back as the same text with the same type. */
 TEST(yaml_writes_what_it_reads) {
     static const char *const texts[] = { "plain", "",       "null", "~",      "true", "1e5",
                                          "-3",    "- x",    "a: b", "a #b",   "x:",   "<i>",
@@ -64,7 +64,7 @@ TEST(yaml_writes_what_it_reads) {
         }
 }
 
-TEST(scalars_are_numbers_by_the_rules_of_yaml) {
+TEST(scalars_are_numbers_by_yaml_rules) {
     static const struct {
         const char *text;
         int is_int, is_num;
