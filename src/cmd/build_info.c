@@ -32,7 +32,7 @@ const char *build_commit(void) { return INFERPROF_COMMIT; }
 #define JPEG_NAME "libjpeg " VERSION_TEXT(JPEG_LIB_VERSION)
 #endif
 
-/* As they are at run time; jpeg cannot say it, and is named as it was built against. */
+/* Versions at run time; libjpeg cannot report it, so this is the version at build time. */
 static void add_libraries(struct strbuf *out) {
     char pcre2[64] = "";
     pcre2_config(PCRE2_CONFIG_VERSION, pcre2);
@@ -43,7 +43,7 @@ static void add_libraries(struct strbuf *out) {
 }
 
 static void add_gpu(struct strbuf *out) {
-    strbuf_addstr(out, "built in; CUDA's libraries are found at run time");
+    strbuf_addstr(out, "built in; CUDA libraries are loaded at run time");
     if (INFERPROF_CUDA[0])
         strbuf_addf(out, " (declarations checked against the headers of CUDA %s)", INFERPROF_CUDA);
 }

@@ -1,4 +1,4 @@
-/* What this binary is and what went into it. */
+/* Version and build information of this binary. */
 #ifndef CMD_BUILD_INFO_H
 #define CMD_BUILD_INFO_H
 
@@ -6,7 +6,7 @@
 #include "session/env.h"
 
 const char *build_version(void); /* "0.1.0" */
-const char *build_commit(void);  /* short hash, "-dirty" behind it if so; "unknown" outside a checkout */
+const char *build_commit(void);  /* short hash, with "-dirty" if modified; "unknown" outside a checkout */
 void build_info_text(struct strbuf *out); /* for --version */
 void build_info_env(struct env *e);       /* the same for env.json */
 

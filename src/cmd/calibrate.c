@@ -1,4 +1,4 @@
-/* `inferprof calibrate`: measures this CPU's peaks and keeps them for `profile`. */
+/* `inferprof calibrate`: measures the peak performance of this CPU and caches it for `profile`. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ struct calibrate_opts {
 
 static const struct opt options[] = {
     { 0, "cached", OPT_FLAG, offsetof(struct calibrate_opts, cached), NULL,
-      "show what is kept; measure only if nothing is", NULL },
+      "print the cached peaks; measure only if there are none", NULL },
     { 0, "json", OPT_FLAG, offsetof(struct calibrate_opts, json), NULL, "print JSON", NULL },
 };
 
@@ -41,7 +41,7 @@ static void print_json(const struct cpu_peak *p) {
     strbuf_free(&out);
 }
 
-static int run(const void *opts, int argc, char **argv) {
+static int run_calibrate(const void *opts, int argc, char **argv) {
     const struct calibrate_opts *o = opts;
     struct cpu_peak p;
     struct err err;
@@ -50,22 +50,21 @@ static int run(const void *opts, int argc, char **argv) {
     (void)argv;
     if (cpu_peak_get(&p, !o->cached, &err) < 0) return command_fail(&err);
     if (!p.cached && !cpu_peak_is_stable(&p))
-        log_warn(
-            "this machine is busy: the threads had %.0f%% of their cores, the best rounds differ by %.1f%%. "
-            "The peaks may be too low and are not kept; try again when it is idle",
-            p.cpu_share * 100, p.spread * 100);
+        log_warn("this machine is busy: the threads got %.0f%% of their cores, the best rounds differ by "
+                 "%.1f%%. The peaks may be too low and are not cached; try again when it is idle",
+                 p.cpu_share * 100, p.spread * 100);
     if (o->json) {
         print_json(&p);
         return EXIT_DONE;
     }
     char *path = cpu_peak_cache_path();
     printf("%s, %u cores%s\n  matrix product (f32, %s)  %.1f GFLOP/s\n  reading memory            %s/s\n",
-           p.cpu, p.threads, p.cached ? " (kept from an earlier measurement)" : "", p.kernel,
-           p.flops_per_s * 1e-9, units_bytes(p.bytes_per_s, bytes, sizeof bytes));
+           p.cpu, p.threads, p.cached ? " (from the cache)" : "", p.kernel, p.flops_per_s * 1e-9,
+           units_bytes(p.bytes_per_s, bytes, sizeof bytes));
     if (p.kept)
-        printf("kept in %s\n", path);
+        printf("cached in %s\n", path);
     else if (cpu_peak_is_stable(&p))
-        log_warn("not kept: %s cannot be written", path ? path : "neither XDG_CACHE_HOME nor HOME is set");
+        log_warn("not cached: %s cannot be written", path ? path : "neither XDG_CACHE_HOME nor HOME is set");
     free(path);
     return EXIT_DONE;
 }
@@ -73,14 +72,13 @@ static int run(const void *opts, int argc, char **argv) {
 const struct command cmd_calibrate = {
     .name = "calibrate",
     .args = "",
-    .summary = "measure what this CPU can do, for MFU and MBU",
-    .details = "A single-precision matrix product and a sweep through memory on all usable cores, by time on "
-               "the cores: the best of\n"
-               "three to nine rounds, until two agree. A busy machine is told, and what it measured is not "
-               "kept. `profile` does this\n"
-               "once by itself. For GPUs the peaks come from the table of `inferprof static`.",
+    .summary = "measure the peak performance of this CPU, for MFU and MBU",
+    .details = "Measures a single-precision matrix product and reading memory on all usable cores, in CPU "
+               "time: the best of\nthree to nine rounds, until two agree. On a busy machine it warns and "
+               "does not cache the result. `profile` runs\nthis once automatically. Peaks of GPUs come from "
+               "the table of `inferprof static`.",
     .opts = options,
     .nopts = COUNTOF(options),
     .opts_bytes = sizeof(struct calibrate_opts),
-    .run = run,
+    .run = run_calibrate,
 };

@@ -1,4 +1,4 @@
-/* Every command row, one a file of this folder. */
+/* All command rows, one per file of this folder. */
 #ifndef CMD_COMMANDS_H
 #define CMD_COMMANDS_H
 

@@ -1,4 +1,4 @@
-/* `inferprof completion bash|zsh`: a script made from the command tables. */
+/* `inferprof completion bash|zsh`: generates a completion script from the command tables. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 static const char *const global_words = "--help --quiet --verbose";
 static const char *const groups[] = { "model", "dataset", "engine", "profiling", "hardware", "output", NULL };
 
-/* What the help calls values that are paths. */
+/* Value names in the help that denote paths. */
 #define FILE_ARGS "FILE|PATH"
 #define FOLDER_ARGS "DIR|RUN_DIR|RUN"
 
@@ -33,7 +33,7 @@ static const char *bash_operands(enum complete kind) {
     return ":";
 }
 
-/* First words, or the second words of a family, each once. */
+/* First words of all commands, or second words of a family, without duplicates. */
 static void add_names(struct strbuf *out, const char *family) {
     char last[64] = "";
     size_t skip = family ? strlen(family) + 1 : 0;
@@ -51,8 +51,7 @@ static void add_choices(struct strbuf *out, const char *choices) {
     for (const char *p = choices; *p; p++) strbuf_addch(out, *p == '|' ? ' ' : *p);
 }
 
-/* What follows an option that takes a value: its choices, a file or folder, or nothing that could be
- * offered. */
+/* Completion of an option's value: its choices, a file or folder, or nothing. */
 static void bash_case_values(struct strbuf *out, const struct command *c) {
     for (size_t i = 0; i < c->nopts; i++) {
         const struct opt *o = &c->opts[i];
@@ -74,7 +73,7 @@ static void bash_case_values(struct strbuf *out, const struct command *c) {
 
 static void add_word(void *ctx, const char *word) { strbuf_addf(ctx, "%s ", word); }
 
-/* bash breaks words at '=': "model", "=", "emb". What is offered after it is a choice, true or false, or a
+/* bash splits words at '=': "model", "=", "emb". The completion after it is a choice, true or false, or a
  * file. */
 static void bash_settings(struct strbuf *out) {
     struct conf_store store = { 0 };
@@ -112,7 +111,7 @@ static void bash_settings(struct strbuf *out) {
     strbuf_free(&words);
 }
 
-static void bash(struct strbuf *out) {
+static void bash_script(struct strbuf *out) {
     strbuf_addstr(out, "# bash completion for inferprof: source this file, or put it into\n"
                        "# ~/.local/share/bash-completion/completions/inferprof\n");
     bash_settings(out);
@@ -147,7 +146,7 @@ static void bash(struct strbuf *out) {
     strbuf_addstr(out, "    esac\n}\ncomplete -F _inferprof inferprof\n");
 }
 
-/* zsh quotes: ' ends a string, [ ] : mean something to _arguments. */
+/* Quotes for zsh: ' ends a string; [ ] : are special for _arguments. */
 static void zsh_text(struct strbuf *out, const char *text) {
     for (; *text; text++) {
         if (strchr("[]:\\", *text)) strbuf_addch(out, '\\');
@@ -158,7 +157,7 @@ static void zsh_text(struct strbuf *out, const char *text) {
     }
 }
 
-/* '(-o --output)'{-o+,--output=}'[help]:DIR:_files': one excludes the other; of a list neither does. */
+/* '(-o --output)'{-o+,--output=}'[help]:DIR:_files': the forms exclude each other, except for lists. */
 static void zsh_names(struct strbuf *out, const struct opt *o) {
     const char *value = o->type == OPT_FLAG ? "" : "=", *joined = o->type == OPT_FLAG ? "" : "+";
     if (o->letter && o->type == OPT_LIST)
@@ -199,7 +198,7 @@ static const char *zsh_operands(enum complete kind) {
     return "";
 }
 
-static void zsh(struct strbuf *out) {
+static void zsh_script(struct strbuf *out) {
     strbuf_addstr(out, "#compdef inferprof\n# zsh completion for inferprof: put this file as _inferprof into "
                        "a folder of $fpath\n"
                        "_inferprof() {\n    local command=$words[2]\n"
@@ -216,9 +215,9 @@ static void zsh(struct strbuf *out) {
         strbuf_addf(out, "    '%s') _arguments -s \\\n", commands[i]->name);
         for (size_t k = 0; k < commands[i]->nopts; k++) zsh_option(out, &commands[i]->opts[k]);
         strbuf_addf(out,
-                    "        '(-h --help)'{-h,--help}'[say what the command does and takes]' '(-q "
+                    "        '(-h --help)'{-h,--help}'[print the help of the command]' '(-q "
                     "--quiet)'{-q,--quiet}'[only errors]' "
-                    "'(-v --verbose)'{-v,--verbose}'[say more]' %s ;;\n",
+                    "'(-v --verbose)'{-v,--verbose}'[more messages]' %s ;;\n",
                     zsh_operands(commands[i]->complete));
     }
     strbuf_addstr(out, "    esac\n}\ntypeset -gA _inferprof_families\n");
@@ -231,16 +230,16 @@ static void zsh(struct strbuf *out) {
     strbuf_addstr(out, "compdef _inferprof inferprof\n");
 }
 
-static int run(const void *opts, int argc, char **argv) {
+static int run_completion(const void *opts, int argc, char **argv) {
     (void)opts;
     (void)argc;
     struct strbuf out = STRBUF_INIT;
     if (strcmp(argv[0], "bash") == 0)
-        bash(&out);
+        bash_script(&out);
     else if (strcmp(argv[0], "zsh") == 0)
-        zsh(&out);
+        zsh_script(&out);
     else
-        return command_usage("completion: '%s' is not a shell known here; expected bash or zsh", argv[0]);
+        return command_usage("completion: unknown shell '%s'; expected bash or zsh", argv[0]);
     fputs(out.buf, stdout);
     strbuf_free(&out);
     return EXIT_DONE;
@@ -256,5 +255,5 @@ const struct command cmd_completion = {
     .min_args = 1,
     .max_args = 1,
     .complete = COMPLETE_SHELLS,
-    .run = run,
+    .run = run_completion,
 };

@@ -1,4 +1,4 @@
-/* From argv to the row of a command and back to an exit status. */
+/* Finds the command for argv, parses its options, runs it and returns the exit status. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -22,16 +22,17 @@ struct global_opts {
 };
 
 static const struct opt global_options[] = {
-    { 'h', "help", OPT_FLAG, offsetof(struct global_opts, help), NULL, "say what the command does and takes",
+    { 'h', "help", OPT_FLAG, offsetof(struct global_opts, help), NULL, "print the help of the command",
       NULL },
-    { 'q', "quiet", OPT_FLAG, offsetof(struct global_opts, quiet), NULL, "only errors on stderr, no progress",
+    { 'q', "quiet", OPT_FLAG, offsetof(struct global_opts, quiet), NULL,
+      "print only errors on stderr, no progress", NULL },
+    { 'v', "verbose", OPT_FLAG, offsetof(struct global_opts, verbose), NULL, "print more messages on stderr",
       NULL },
-    { 'v', "verbose", OPT_FLAG, offsetof(struct global_opts, verbose), NULL, "say more on stderr", NULL },
 };
 
 static const struct opt version_option[] = {
     { 0, "version", OPT_FLAG, offsetof(struct global_opts, version), NULL,
-      "version, compiler, what was built in", NULL },
+      "print version, compiler and libraries", NULL },
 };
 
 const struct opt *command_global_options(size_t *n) {
@@ -67,7 +68,7 @@ void command_hint(struct err *err, const char *remedy) {
 }
 
 int command_no_traces(const char *folder) {
-    log_error("%s: a folder without traces (*.ipt) in it or in its trace/", folder);
+    log_error("%s: no traces (*.ipt) in this folder or in its trace/", folder);
     return EXIT_FAILED;
 }
 
@@ -77,7 +78,7 @@ const struct command *command_find(const char *name) {
     return NULL;
 }
 
-/* "trace" is no command of its own, but the first word of some. */
+/* "trace" is not a command, but the first word of several. */
 static bool is_family(const char *word) {
     size_t n = strlen(word);
     for (size_t i = 0; i < commands_n; i++)
@@ -86,7 +87,7 @@ static bool is_family(const char *word) {
 }
 
 static int unknown_command(const char *name) {
-    char first_words[64][32]; /* "trac" is near "trace", which is no command but starts some */
+    char first_words[64][32]; /* "trac" should suggest "trace", the first word of commands */
     struct suggest near;
     suggest_start(&near, name);
     for (size_t i = 0; i < commands_n; i++) suggest_try(&near, commands[i]->name);
@@ -99,7 +100,7 @@ static int unknown_command(const char *name) {
     return command_usage("unknown command '%s'; 'inferprof --help' lists them", name);
 }
 
-/* One word, or two for a family. *used: how many of argv the name took. */
+/* Command names have one word, or two in a family. *used: words of argv in the name. */
 static const struct command *pick(int argc, char **argv, int *used) {
     char two[128];
     const struct command *c = NULL;
@@ -111,14 +112,14 @@ static const struct command *pick(int argc, char **argv, int *used) {
     return c;
 }
 
-/* A full disk or a reader that went away must not look like success. */
+/* A full disk or a closed pipe must not look like success. */
 static int close_stdout(int status) {
     bool failed = ferror(stdout);
     errno = 0;
     failed |= fflush(stdout) != 0;
     if (failed && status == EXIT_DONE) {
         log_error("writing to standard output: %s",
-                  errno ? strerror(errno) : "failed (the reader went away, or the disk is full)");
+                  errno ? strerror(errno) : "failed (the pipe was closed, or the disk is full)");
         return EXIT_FAILED;
     }
     return status;
@@ -126,14 +127,14 @@ static int close_stdout(int status) {
 
 static int check_operands(const struct command *c, size_t n) {
     if ((int)n < c->min_args)
-        return command_usage("%s: expected %s; 'inferprof %s --help' says more", c->name, c->args, c->name);
+        return command_usage("%s: expected %s; see 'inferprof %s --help'", c->name, c->args, c->name);
     if (c->max_args >= 0 && (int)n > c->max_args)
         return command_usage("%s: too many arguments; usage: inferprof %s [options]%s%s", c->name, c->name,
                              c->args[0] ? " " : "", c->args);
     return 0;
 }
 
-static void set_talk(const struct global_opts *g) {
+static void set_log_level(const struct global_opts *g) {
     if (g->verbose) log_set_level(LOG_DEBUG);
     if (g->quiet) log_set_level(LOG_ERROR);
 }
@@ -152,18 +153,18 @@ static int run_command(const struct command *c, int argc, char **argv) {
     else if (global.help)
         status = help_command(c, global_options, COUNTOF(global_options));
     else {
-        set_talk(&global);
+        set_log_level(&global);
         status = check_operands(c, operands.n);
         if (status == 0) status = c->run(opts, (int)operands.n, (char **)operands.v);
     }
-    for (size_t i = 0; i < c->nopts; i++) /* lists are the only options that own memory */
+    for (size_t i = 0; i < c->nopts; i++) /* only list options own memory */
         if (c->opts[i].type == OPT_LIST) free(((struct opt_list *)((char *)opts + c->opts[i].offset))->v);
     free(operands.v);
     free(opts);
     return status;
 }
 
-/* `inferprof [--help|--version]`, options before any command. */
+/* `inferprof [--help|--version]`: options without a command. */
 static int run_bare(int argc, char **argv) {
     struct global_opts global = { 0 };
     struct opt_list operands = { 0 };
@@ -178,7 +179,7 @@ static int run_bare(int argc, char **argv) {
     else if (global.help)
         status = help_all(stdout, global_options, COUNTOF(global_options));
     else if (operands.n)
-        command_usage("options of a command come after its name: inferprof %s [options]", operands.v[0]);
+        command_usage("options must follow the command name: inferprof %s [options]", operands.v[0]);
     else
         help_all(stderr, global_options, COUNTOF(global_options));
     free(operands.v);
@@ -209,8 +210,8 @@ static int dispatch(int argc, char **argv) {
     return run_command(c, argc - used, argv + used);
 }
 
-/* A standard stream that was closed must not become the next file that is opened: what is printed would
- * land in it. Opened for reading, so that writing still fails and is told. */
+/* If a standard stream is closed, the next opened file would get its descriptor, and output would go into
+ * that file. Opens /dev/null instead, read-only, so that writing still fails and is reported. */
 static void occupy_standard_streams(void) {
     int fd;
     while ((fd = open("/dev/null", O_RDONLY)) >= 0 && fd <= STDERR_FILENO) {}
@@ -219,6 +220,6 @@ static void occupy_standard_streams(void) {
 
 int command_main(int argc, char **argv) {
     occupy_standard_streams();
-    signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error message and status 1, not a silent death */
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe gives an error message and status 1 */
     return close_stdout(dispatch(argc - 1, argv + 1));
 }

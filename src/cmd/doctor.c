@@ -1,4 +1,4 @@
-/* `inferprof doctor`: one screen about this machine. */
+/* `inferprof doctor`: checks this machine. */
 #include <stdio.h>
 #include <string.h>
 
@@ -16,8 +16,8 @@ struct doctor_opts {
 static const struct doctor_opts defaults = { .out = "." };
 static const struct opt options[] = {
     { 'o', "output", OPT_STR, offsetof(struct doctor_opts, out), "DIR",
-      "where runs would be written (the current folder)", NULL },
-    { 0, "json", OPT_FLAG, offsetof(struct doctor_opts, json), NULL, "as JSON", NULL },
+      "folder for runs to check (default: current folder)", NULL },
+    { 0, "json", OPT_FLAG, offsetof(struct doctor_opts, json), NULL, "print JSON", NULL },
 };
 
 static void print_json(const struct doctor *d) {
@@ -54,13 +54,13 @@ static void print_text(const struct doctor *d) {
         if (d->v[i].remedy) strbuf_addf(&out, "%22s-> %s\n", "", d->v[i].remedy);
     }
     strbuf_addstr(&out, doctor_native_works(d)
-                            ? "The native path works: 'inferprof profile' runs here.\n"
-                            : "The native path does not work: see what is missing above.\n");
+                            ? "The native path works: 'inferprof profile' can run.\n"
+                            : "The native path does not work: see the missing items above.\n");
     fputs(out.buf, stdout);
     strbuf_free(&out);
 }
 
-static int run(const void *opts, int argc, char **argv) {
+static int run_doctor(const void *opts, int argc, char **argv) {
     const struct doctor_opts *o = opts;
     struct doctor d = { 0 };
     (void)argc;
@@ -78,13 +78,13 @@ static int run(const void *opts, int argc, char **argv) {
 const struct command cmd_doctor = {
     .name = "doctor",
     .args = "",
-    .summary = "say what this machine offers a profiler, and how to get what is missing",
-    .details = "Exit status 0 if the native path works: the engine in this program, the collector, a place "
-               "to write to.",
+    .summary = "check what can be profiled on this machine, and how to fix what is missing",
+    .details =
+        "Exit status 0 if the native path works: the built-in engine, the collector and a writable folder.",
     .opts = options,
     .nopts = COUNTOF(options),
     .defaults = &defaults,
     .opts_bytes = sizeof(struct doctor_opts),
     .max_args = 0,
-    .run = run,
+    .run = run_doctor,
 };

@@ -21,13 +21,13 @@ static int print_and_free(FILE *to, struct strbuf *s) {
 int help_all(FILE *to, const struct opt *global, size_t nglobal) {
     struct strbuf s = STRBUF_INIT;
     strbuf_addstr(
-        &s, "inferprof: how far LLM inference is from what the hardware allows, and what to change first\n\n"
+        &s, "inferprof: shows how far LLM inference is from the hardware limits, and what to change first\n\n"
             "Usage: inferprof COMMAND [options]\n\nCommands:\n");
     list_commands(&s, NULL);
     strbuf_addstr(&s, "\nOptions of every command:\n");
     opt_help(global, nglobal, &s);
-    strbuf_addstr(&s, "\n'inferprof COMMAND --help' says what a command takes. 'inferprof --version' says "
-                      "what was built in.\n");
+    strbuf_addstr(&s, "\n'inferprof COMMAND --help' prints the help of a command. 'inferprof --version' "
+                      "prints build information.\n");
     return print_and_free(to, &s);
 }
 

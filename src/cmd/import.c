@@ -1,4 +1,4 @@
-/* `inferprof import FILE...`: what other tools recorded, as traces of ours in a run folder. */
+/* `inferprof import FILE...`: converts recordings of other tools to traces in a run folder. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +37,7 @@ struct import_opts {
 struct input {
     const char *path;
     enum import_format format;
-    struct err err; /* why the format is not known */
+    struct err err; /* if the format is unknown */
 };
 
 struct session {
@@ -46,14 +46,14 @@ struct session {
     char *dir; /* the run folder; NULL until the first timeline */
     bool made_dir;
     struct ncu ncu;
-    struct sums sums; /* of Nsight Systems' summaries */
+    struct sums sums; /* totals of Nsight Systems summaries */
     size_t ncu_files, summaries, timelines;
     struct strlist problems; /* for the report */
-    char *sources;           /* names of what was read, for its title */
-    struct strbuf command;   /* that reads them again */
+    char *sources;           /* names of the inputs, for the title */
+    struct strbuf command;   /* command line that repeats the import */
 };
 
-/* Up to the first dot that does not begin the name: ".trace.json.gz" is "trace". */
+/* Up to the first dot after the start of the name: ".trace.json.gz" gives "trace". */
 static void stem_of(const char *path, char *stem, size_t cap) {
     const char *name = file_basename(path);
     name += strspn(name, ".");
@@ -67,7 +67,7 @@ static char *run_name(const char *path) {
     return xasprintf("%s-%s", clock_format(clock_wall_ns(), "%Y%m%d-%H%M%S", 0, stamp, sizeof stamp), stem);
 }
 
-/* Traces of two imports in one folder would be taken for ranks of one job. */
+/* Traces of two imports in one folder would be read as ranks of one job. */
 static bool holds_traces(const char *dir) {
     struct strlist found = { 0 };
     bool any = file_is_dir(dir) && trace_files_add(&found, dir);
@@ -79,7 +79,7 @@ static int make_folder(struct session *s, const char *path, struct err *err) {
     if (s->dir) return 0;
     char *dir = s->o->out ? xstrdup(s->o->out) : run_name(path), *traces = file_join(dir, "trace");
     s->made_dir = !file_exists(dir);
-    int rc = holds_traces(traces) ? err_set(err, "%s: holds traces already; name another folder", dir)
+    int rc = holds_traces(traces) ? err_set(err, "%s: already contains traces; give another folder", dir)
                                   : file_mkdirs(traces, err);
     if (rc == 0)
         s->dir = dir;
@@ -89,7 +89,7 @@ static int make_folder(struct session *s, const char *path, struct err *err) {
     return rc;
 }
 
-/* trace/<stem>.ipt, with a number where two files share a stem. */
+/* trace/<stem>.ipt, with a number if two files have the same stem. */
 static char *trace_path(const struct session *s, const char *path) {
     char stem[128];
     stem_of(path, stem, sizeof stem);
@@ -101,7 +101,7 @@ static char *trace_path(const struct session *s, const char *path) {
     }
 }
 
-static void say_problems(struct session *s, const char *path, const struct import_result *r) {
+static void log_problems(struct session *s, const char *path, const struct import_result *r) {
     for (unsigned i = 0; i < SINK_PROBLEM_END; i++) {
         if (!r->problems[i]) continue;
         char *line = xasprintf("%s: %s %llu: %s", file_basename(path), sink_problem_name(i),
@@ -112,7 +112,7 @@ static void say_problems(struct session *s, const char *path, const struct impor
     }
 }
 
-static void say(const char *path, enum import_format f, const struct import_result *r) {
+static void log_imported(const char *path, enum import_format f, const struct import_result *r) {
     struct strbuf text = STRBUF_INIT;
     uint64_t events = 0;
     char grouped[32];
@@ -140,8 +140,7 @@ static void show_progress(uint64_t done, uint64_t all) {
     progress_update(done);
 }
 
-/* After a first file that could not be read: no empty folder stays behind. rmdir spares whatever holds
- * something. */
+/* Removes the folders if the first file could not be read. rmdir only removes empty folders. */
 static void drop_empty_folder(struct session *s) {
     char *traces = file_join(s->dir, "trace");
     if (rmdir(traces) == 0 && s->made_dir) rmdir(s->dir);
@@ -162,8 +161,8 @@ static int import_timeline(struct session *s, const char *path, enum import_form
     for (size_t i = 0; i < COUNTOF(scratch); i++) scratch_forget(scratch[i]);
     free(traces);
     if (rc == 0) {
-        say(path, f, &result);
-        say_problems(s, path, &result);
+        log_imported(path, f, &result);
+        log_problems(s, path, &result);
         add_source(s, path);
         s->timelines++;
     } else if (!s->timelines) {
@@ -186,7 +185,7 @@ static int read_summary(struct session *s, const char *path, struct err *err) {
     return rc;
 }
 
-/* Sums have no times: they are printed, and no trace comes of them. */
+/* Summaries have no timestamps: they are printed and not converted to a trace. */
 static void print_summaries(struct session *s) {
     struct strbuf out = STRBUF_INIT;
     struct stats_view v = {
@@ -206,14 +205,13 @@ static int import_one(struct session *s, const struct input *in, struct err *err
     if (import_is_timeline(in->format)) return import_timeline(s, path, in->format, err);
     switch (in->format) {
     case IMPORT_NCU_CSV: s->ncu_files++; return ncu_read(&s->ncu, path, err);
-    case IMPORT_TRACE:
-        return err_set(err, "%s: already a trace of inferprof; 'inferprof report' reads it", path);
+    case IMPORT_TRACE: return err_set(err, "%s: already an inferprof trace; use 'inferprof report'", path);
     case IMPORT_NSYS_SUMMARY: return read_summary(s, path, err);
     default: *err = in->err; return -1;
     }
 }
 
-/* Options that would change nothing are refused before any work. NULL: all have a meaning. */
+/* Rejects options without effect before any work. NULL: no misuse. */
 static const char *misused(const struct import_opts *o, const struct input *in, size_t n) {
     size_t timelines = 0, counters = 0, sums = 0;
     for (size_t i = 0; i < n; i++) {
@@ -221,17 +219,16 @@ static const char *misused(const struct import_opts *o, const struct input *in, 
         counters += in[i].format == IMPORT_NCU_CSV;
         sums += in[i].format == IMPORT_NSYS_SUMMARY;
     }
-    if (timelines + counters + sums == 0) return NULL; /* none can be read, which says enough */
+    if (timelines + counters + sums == 0) return NULL; /* no readable file: reported later */
     if (o->json && timelines)
-        return "--json prints tables without times (Nsight Compute, summaries); of a timeline, 'inferprof "
-               "stats --json' does, "
-               "and metrics.json of its run folder holds all";
+        return "--json is for tables without timestamps (Nsight Compute, summaries); for a timeline use "
+               "'inferprof stats --json' or metrics.json of its run folder";
     if (o->top && !counters && !sums)
-        return "--top cuts tables without times (Nsight Compute, summaries); of a timeline, 'inferprof stats "
-               "--top' does";
-    if (o->into && !counters) return "--into adds Nsight Compute's counters to a run, and no file holds any";
+        return "--top is for tables without timestamps (Nsight Compute, summaries); for a timeline use "
+               "'inferprof stats --top'";
+    if (o->into && !counters) return "--into adds Nsight Compute counters to a run, but no input has any";
     if (o->out && !timelines && !counters)
-        return "--output: sums without times are printed, and make no run folder";
+        return "--output: summaries without timestamps are only printed, not written to a run folder";
     return NULL;
 }
 
@@ -248,7 +245,7 @@ static void print_ncu(const struct session *s) {
     free(classes.v);
 }
 
-/* The run's report once more, now with what ncu.json says of its kernels. */
+/* Writes the report of the run again, now with the data of ncu.json. */
 static int renew_report(const char *dir, struct err *err) {
     struct report_run r;
     struct strbuf note = STRBUF_INIT;
@@ -272,7 +269,7 @@ static int write_ncu(struct session *s, struct err *err) {
     return rc;
 }
 
-/* The files and the closing screen of any other run. */
+/* Writes the same files and summary as for other runs. */
 static int write_report(struct session *s, struct err *err) {
     struct env env = { 0 };
     char *title = xasprintf("Imported: %s", s->sources);
@@ -329,13 +326,13 @@ static int run(const void *opts, int argc, char **argv) {
 
 static const struct opt options[] = {
     { 'o', "output", OPT_STR, offsetof(struct import_opts, out), "DIR",
-      "run folder to write (a new one by time and name)", NULL },
+      "run folder to create (default: named by time and input)", NULL },
     { 0, "into", OPT_STR, offsetof(struct import_opts, into), "RUN",
-      "add Nsight Compute's counters to this run", NULL },
+      "add Nsight Compute counters to this run", NULL },
     { 0, "report", OPT_FLAG, offsetof(struct import_opts, report), NULL,
-      "write the report too (yes); --no-report: only the traces", NULL },
+      "also write the report (default: yes); --no-report: only traces", NULL },
     { 'n', "top", OPT_UINT, offsetof(struct import_opts, top), "N",
-      "kernels of the tables of Nsight Compute and of summaries (25)", "1.." },
+      "maximum kernels in Nsight Compute and summary tables (default: 25)", "1.." },
     { 'j', "json", OPT_FLAG, offsetof(struct import_opts, json), NULL, "print these tables as JSON", NULL },
 };
 static const struct import_opts defaults = { .report = true };
@@ -343,13 +340,11 @@ static const struct import_opts defaults = { .report = true };
 const struct command cmd_import = {
     .name = "import",
     .args = "FILE...",
-    .summary = "read what torch.profiler, Nsight Systems or Nsight Compute recorded",
-    .details = "The format is found from the content: torch.profiler (Kineto) JSON, plain or gzip; Nsight "
-               "Systems SQLite exports\n"
-               "(.nsys-rep where nsys is installed) and its summary CSVs; Nsight Compute CSV of the pages "
-               "details and raw, or of\n"
-               "single sections. Tables without times are printed. Several traces are taken as the ranks of "
-               "one job. Prints the run folder.",
+    .summary = "import recordings of torch.profiler, Nsight Systems or Nsight Compute",
+    .details = "The format is detected from the content: torch.profiler (Kineto) JSON, plain or gzip; Nsight "
+               "Systems SQLite exports\n(.nsys-rep if nsys is installed) and summary CSVs; Nsight Compute "
+               "CSV of the pages details and raw, or of single\nsections. Tables without timestamps are "
+               "printed. Several traces are read as the ranks of one job. Prints the run folder.",
     .opts = options,
     .nopts = COUNTOF(options),
     .defaults = &defaults,

@@ -1,4 +1,4 @@
-/* `inferprof static MODEL`: what a model must cost, on paper. */
+/* `inferprof static MODEL`: computes the theoretical cost of a model. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -31,39 +31,39 @@ static const struct static_opts static_defaults = { .batch = 1, .new_tokens = 12
 
 static const struct opt static_rows[] = {
     { 'g', "gpu", OPT_STR, offsetof(struct static_opts, gpu), "NAME",
-      "device of the table; 'list' prints it, 'all' compares all", NULL },
-    { 'b', "batch", OPT_UINT, offsetof(struct static_opts, batch), "N", "sequences side by side (1)",
+      "GPU of the table; 'list' prints the table, 'all' compares all", NULL },
+    { 'b', "batch", OPT_UINT, offsetof(struct static_opts, batch), "N", "sequences per batch (default: 1)",
       "1..16777216" },
     { 'p', "prompt-tokens", OPT_UINT, offsetof(struct static_opts, prompt_tokens), "N",
-      "the whole prompt, image tokens included (512, or the images and 10)", "1..4294967296" },
+      "whole prompt with image tokens (default: 512, or image tokens + 10)", "1..4294967296" },
     { 0, "text-tokens", OPT_UINT, offsetof(struct static_opts, text_tokens), "N",
-      "the prompt without its image tokens", "1..4294967296" },
-    { 'n', "new-tokens", OPT_UINT, offsetof(struct static_opts, new_tokens), "N", "tokens generated (128)",
-      "0..4294967296" },
+      "prompt without image tokens", "1..4294967296" },
+    { 'n', "new-tokens", OPT_UINT, offsetof(struct static_opts, new_tokens), "N",
+      "tokens to generate (default: 128)", "0..4294967296" },
     { 'c', "context", OPT_UINT, offsetof(struct static_opts, context), "N",
-      "keys of the decode step reported (prompt + 1)", "1..4294967296" },
+      "context length of the reported decode step (default: prompt + 1)", "1..4294967296" },
     { 'i', "image", OPT_LIST, offsetof(struct static_opts, images), "WxH",
-      "a picture in every prompt; may be repeated", NULL },
+      "an image in every prompt; may be repeated", NULL },
     { 0, "image-mode", OPT_CHOICE, offsetof(struct static_opts, image_mode), NULL,
-      "how DeepSeek-OCR cuts pictures (gundam)", "gundam|tiny|small|base|large" },
+      "image mode of DeepSeek-OCR (default: gundam)", "gundam|tiny|small|base|large" },
     { 0, "max-tiles", OPT_UINT, offsetof(struct static_opts, max_tiles), "N",
-      "tiles a picture may become (the model's own)", "1..1024" },
+      "maximum tiles per image (default: from the model)", "1..1024" },
     { 0, "dtype", OPT_STR, offsetof(struct static_opts, dtype), "TYPE",
       "weights and arithmetic: bf16, fp16, fp32, tf32, fp8, ...", NULL },
-    { 0, "kv-dtype", OPT_STR, offsetof(struct static_opts, kv_dtype), "TYPE", "KV cache (as the arithmetic)",
-      NULL },
+    { 0, "kv-dtype", OPT_STR, offsetof(struct static_opts, kv_dtype), "TYPE",
+      "type of the KV cache (default: as --dtype)", NULL },
     { 0, "lm-head", OPT_CHOICE, offsetof(struct static_opts, lm_head), NULL,
-      "logits of the last prompt row, or of all", "last|all" },
+      "compute logits for the last prompt row, or for all", "last|all" },
     { 0, "peak-tflops", OPT_DOUBLE, offsetof(struct static_opts, peak_tflops), "T",
-      "dense peak instead of the table's; also " PEAK_ENV, ">0" },
+      "dense peak TFLOP/s instead of the table's; also " PEAK_ENV, ">0" },
     { 0, "peak-gbps", OPT_DOUBLE, offsetof(struct static_opts, peak_gbps), "G",
-      "memory bandwidth in 10^9 byte/s instead of the table's", ">0" },
-    { 0, "assume", OPT_STR, offsetof(struct static_opts, assume), "FAMILY",
-      "take the model for one of this family", NULL },
+      "memory bandwidth in GB/s instead of the table's", ">0" },
+    { 0, "assume", OPT_STR, offsetof(struct static_opts, assume), "FAMILY", "read the model as this family",
+      NULL },
     { 0, "sweep", OPT_STR, offsetof(struct static_opts, sweep), "WHAT=A..B",
       "vary batch, prompt or context; A..B:STEP, A..B:xFACTOR", NULL },
     { 0, "svg", OPT_STR, offsetof(struct static_opts, svg), "FILE",
-      "where the sweep's chart goes (MODEL-WHAT.svg)", NULL },
+      "output file for the sweep's chart (default: MODEL-WHAT.svg)", NULL },
     { 0, "operators", OPT_FLAG, offsetof(struct static_opts, operators), NULL,
       "list every operator (--json always does)", NULL },
     { 0, "json", OPT_FLAG, offsetof(struct static_opts, json), NULL, "print JSON", NULL },
@@ -135,24 +135,24 @@ static int list_gpus(const struct static_opts *o) {
     return EXIT_DONE;
 }
 
-/* ---- what was asked */
+/* ---- Options */
 static int parse_dtype(const char *option, const char *text, enum llm_dtype *out, struct err *err) {
     *out = text ? llm_dtype_parse(text) : LLM_DTYPE_UNKNOWN;
     if (text && (*out == LLM_DTYPE_UNKNOWN || *out >= LLM_I64))
-        return err_set(err,
-                       "%s: '%s' is not a type known here; expected fp64, fp32, tf32, fp16, bf16, fp8, int8, "
-                       "fp4, mxfp4 or int4",
-                       option, text);
+        return err_set(
+            err,
+            "%s: unknown type '%s'; expected fp64, fp32, tf32, fp16, bf16, fp8, int8, fp4, mxfp4 or int4",
+            option, text);
     return 0;
 }
 
 static int parse_images(const struct static_opts *o, struct llm_workload *w, struct err *err) {
-    if (o->images.n > LLM_IMAGES_MAX) return err_set(err, "--image: at most %d pictures", LLM_IMAGES_MAX);
+    if (o->images.n > LLM_IMAGES_MAX) return err_set(err, "--image: at most %d images", LLM_IMAGES_MAX);
     for (size_t i = 0; i < o->images.n; i++) {
         unsigned width, height;
         char rest;
         if (sscanf(o->images.v[i], "%6u%*[xX]%6u%c", &width, &height, &rest) != 2 || !width || !height)
-            return err_set(err, "--image: '%s' is not a size; expected WIDTHxHEIGHT, as 1654x2339",
+            return err_set(err, "--image: '%s' is not a size; expected WIDTHxHEIGHT, for example 1654x2339",
                            o->images.v[i]);
         w->images[i].width = width;
         w->images[i].height = height;
@@ -171,12 +171,12 @@ static int parse_workload(const struct static_opts *o, struct llm_workload *w, s
                                 .head_all = strcmp(o->lm_head, "all") == 0 };
     if (parse_images(o, w, err) < 0 || parse_dtype("--kv-dtype", o->kv_dtype, &w->kv, err) < 0) return -1;
     if (o->prompt_tokens && o->text_tokens)
-        return err_set(err, "--prompt-tokens is the whole prompt and --text-tokens a part of it: give one");
+        return err_set(err, "--prompt-tokens and --text-tokens exclude each other");
     if (!o->prompt_tokens && !o->text_tokens) w->text_tokens = w->nimages ? 10 : 512;
     return 0;
 }
 
-/* --peak-tflops, else the environment's. 0: neither. */
+/* --peak-tflops, or the environment variable. 0: neither. */
 static int told_peak(const struct static_opts *o, double *tflops, const char **source, struct err *err) {
     const char *env = getenv(PEAK_ENV);
     *tflops = o->peak_tflops;
@@ -186,7 +186,7 @@ static int told_peak(const struct static_opts *o, double *tflops, const char **s
     *tflops = strtod(env, &end);
     *source = PEAK_ENV;
     if (*end || !isfinite(*tflops) || *tflops <= 0)
-        return err_set(err, "%s is '%s'; expected TFLOP/s, as 989.4", PEAK_ENV, env);
+        return err_set(err, "%s is '%s'; expected TFLOP/s, for example 989.4", PEAK_ENV, env);
     return 0;
 }
 
@@ -194,7 +194,7 @@ static int told_peak(const struct static_opts *o, double *tflops, const char **s
 struct comparison {
     const struct static_opts *o;
     const struct llm_model *m;
-    struct llm_static *each; /* one a row of the table */
+    struct llm_static *each; /* one per row of the table */
     struct llm_device *devices;
 };
 
@@ -266,13 +266,13 @@ static int compare_gpus(const struct static_opts *o, const struct llm_model *m, 
     return rc;
 }
 
-/* ---- one device */
+/* ---- One device */
 struct answer {
     const struct llm_static *r;
-    const struct llm_sweep *sweep; /* NULL: none asked for */
+    const struct llm_sweep *sweep; /* NULL: none */
 };
 
-static void answer_json(const void *arg, struct jsonw *j) {
+static void print_result_json(const void *arg, struct jsonw *j) {
     const struct answer *a = arg;
     jsonw_object(j);
     llm_static_json_fields(a->r, j);
@@ -295,7 +295,7 @@ static int write_chart(const struct static_opts *o, const struct answer *a, stru
     return rc;
 }
 
-static void answer_text(const struct static_opts *o, const struct answer *a) {
+static void print_result_text(const struct static_opts *o, const struct answer *a) {
     struct strbuf out = STRBUF_INIT;
     enum llm_print how = o->md ? LLM_PRINT_MARKDOWN : LLM_PRINT_TEXT;
     llm_static_text(a->r, how, o->operators, &out);
@@ -304,7 +304,7 @@ static void answer_text(const struct static_opts *o, const struct answer *a) {
     strbuf_free(&out);
 }
 
-static int answer(const struct static_opts *o, const struct llm_static *r, struct err *err) {
+static int print_result(const struct static_opts *o, const struct llm_static *r, struct err *err) {
     struct llm_sweep sweep;
     struct answer a = { r, NULL };
     if (o->sweep) {
@@ -312,15 +312,16 @@ static int answer(const struct static_opts *o, const struct llm_static *r, struc
         a.sweep = &sweep;
     }
     if (o->json)
-        print_json(answer_json, &a);
+        print_json(print_result_json, &a);
     else
-        answer_text(o, &a);
+        print_result_text(o, &a);
     int rc = o->sweep ? write_chart(o, &a, err) : 0;
     if (o->sweep) llm_sweep_free(&sweep);
     return rc;
 }
 
-/* Weights beside the config, if there are any. A damaged file is a warning: the config still answers. */
+/* Reads the headers of weight files next to the config, if any. A damaged file is only a warning, because the
+ * config is sufficient. */
 static void add_files(struct llm_static *r, const char *path) {
     struct err err;
     bool is_file = file_has_ending(path, ".safetensors");
@@ -333,8 +334,8 @@ static void add_files(struct llm_static *r, const char *path) {
     safetensors_close(st);
 }
 
-static int one_gpu(const struct static_opts *o, const struct llm_model *m, const struct llm_workload *w,
-                   const char *path, struct err *err) {
+static int eval_one_gpu(const struct static_opts *o, const struct llm_model *m, const struct llm_workload *w,
+                        const char *path, struct err *err) {
     const struct llm_gpu *gpu = NULL;
     const char *source;
     double tflops;
@@ -344,29 +345,27 @@ static int one_gpu(const struct static_opts *o, const struct llm_model *m, const
     struct llm_device device = llm_device_of(gpu, m, tflops, source, o->peak_gbps);
     if (llm_static_eval(m, w, &device, &r, err) < 0) return -1;
     if (gpu && !device.peak_source)
-        log_warn("%s has no known dense peak for %s: no times (--dtype names another type)", gpu->name,
+        log_warn("%s has no known dense peak for %s: no times (choose another type with --dtype)", gpu->name,
                  llm_dtype_name(m->dtype));
     add_files(&r, path);
     for (size_t i = 0; i < r.nwarnings; i++) log_warn("%s", r.warnings[i]);
-    int rc = answer(o, &r, err);
+    int rc = print_result(o, &r, err);
     llm_static_free(&r);
     return rc;
 }
 
-/* Everything that can be wrong with the words alone, before a file is opened. */
-static int check_words(const struct static_opts *o, struct llm_load *how, struct llm_workload *w,
-                       struct err *err) {
+/* Checks the options before any file is opened. */
+static int check_options(const struct static_opts *o, struct llm_load *how, struct llm_workload *w,
+                         struct err *err) {
     struct llm_sweep sweep;
     if (o->json && o->md) return err_set(err, "--json and --md exclude each other");
     if (o->gpu && strcmp(o->gpu, "all") == 0 && (o->sweep || o->operators))
-        return err_set(err,
-                       "--gpu all compares devices in one table; --sweep and --operators take one device");
+        return err_set(err, "--gpu all cannot be combined with --sweep or --operators; give one device");
     if (o->gpu && strcmp(o->gpu, "all") == 0 && (o->peak_tflops > 0 || o->peak_gbps > 0))
-        return err_set(err,
-                       "--gpu all takes each device's own peaks; leave --peak-tflops and --peak-gbps out");
+        return err_set(err, "--gpu all uses the peaks of each device; remove --peak-tflops and --peak-gbps");
     if ((o->image_mode || o->max_tiles) && !o->images.n)
-        return err_set(err, "--image-mode and --max-tiles say how an --image is cut; give one");
-    if (o->svg && !o->sweep) return err_set(err, "--svg is the chart of a --sweep; give one");
+        return err_set(err, "--image-mode and --max-tiles need an --image");
+    if (o->svg && !o->sweep) return err_set(err, "--svg needs a --sweep");
     if (o->assume && !llm_family_known(o->assume))
         return err_set(err, "--assume: '%s' is not a known family; known: %s", o->assume, llm_families());
     if (o->sweep && llm_sweep_parse(o->sweep, &sweep, err) < 0) return -1;
@@ -375,19 +374,19 @@ static int check_words(const struct static_opts *o, struct llm_load *how, struct
     return parse_workload(o, w, err);
 }
 
-static int run(const void *opts, int argc, char **argv) {
+static int run_static(const void *opts, int argc, char **argv) {
     const struct static_opts *o = opts;
     struct err err;
     struct llm_workload w;
     struct llm_load how = { .assume = o->assume };
     if (o->gpu && strcmp(o->gpu, "list") == 0) return list_gpus(o);
     if (argc == 0)
-        return command_usage("static: name a model: a config.json, its folder, or a .safetensors file");
-    if (check_words(o, &how, &w, &err) < 0) return command_usage("static: %s", err.msg);
+        return command_usage("static: expected a model: a config.json, its folder, or a .safetensors file");
+    if (check_options(o, &how, &w, &err) < 0) return command_usage("static: %s", err.msg);
     struct llm_model *m = llm_model_load(argv[0], &how, &err);
     if (!m) return command_fail(&err);
     int rc = o->gpu && strcmp(o->gpu, "all") == 0 ? compare_gpus(o, m, &w, &err)
-                                                  : one_gpu(o, m, &w, argv[0], &err);
+                                                  : eval_one_gpu(o, m, &w, argv[0], &err);
     llm_model_free(m);
     return rc < 0 ? command_fail(&err) : EXIT_DONE;
 }
@@ -395,10 +394,9 @@ static int run(const void *opts, int argc, char **argv) {
 const struct command cmd_static = {
     .name = "static",
     .args = "MODEL",
-    .summary = "say what a model must cost on a GPU, without running it",
-    .details =
-        "MODEL is a Hugging Face config.json, a folder that holds one, or a .safetensors file beside one.\n"
-        "Prints parameters, FLOPs, bytes, memory and the time no implementation can beat, per stage.",
+    .summary = "compute the theoretical cost of a model on a GPU, without running it",
+    .details = "MODEL is a Hugging Face config.json, a folder with one, or a .safetensors file next to "
+               "one.\nPrints parameters, FLOPs, bytes, memory and the minimum possible time, per stage.",
     .opts = static_rows,
     .nopts = COUNTOF(static_rows),
     .defaults = &static_defaults,
@@ -406,5 +404,5 @@ const struct command cmd_static = {
     .min_args = 0,
     .max_args = 1,
     .complete = COMPLETE_FILES,
-    .run = run,
+    .run = run_static,
 };

@@ -1,4 +1,4 @@
-/* `inferprof trace cut RUN_DIR -o DIR`: a stretch of a trace, small enough to keep or to send. */
+/* `inferprof trace cut RUN_DIR -o DIR`: extracts a part of a trace, for archiving or sharing. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,8 @@ struct cut_opts {
     bool anonymous;
 };
 
-/* The range may be in any of the files; the stretch is the same for all. The last of its name counts. */
+/* The range may be in any of the files; the same time span is used for all. The last range with the name is
+ * used. */
 static int find_stretch(const struct cut_opts *o, const struct strlist *paths, struct trace_cut *out,
                         struct err *err) {
     bool found = false;
@@ -32,7 +33,8 @@ static int find_stretch(const struct cut_opts *o, const struct strlist *paths, s
         trace_reader_close(r);
     }
     if (!found)
-        return err_set(err, "--range: no range is named '%s'; `inferprof trace dump --kind range` lists them",
+        return err_set(err,
+                       "--range: no range named '%s'; `inferprof trace dump --kind range` lists all ranges",
                        o->range);
     if (o->duration_s > 0) out->to_ns = out->from_ns + (uint64_t)(o->duration_s * 1e9);
     return 0;
@@ -58,7 +60,7 @@ static int cut_file(const char *path, const char *dir, const struct trace_cut *c
     return rc;
 }
 
-static int run(const void *opts, int argc, char **argv) {
+static int run_trace_cut(const void *opts, int argc, char **argv) {
     const struct cut_opts *o = opts;
     struct strlist paths = { 0 };
     struct trace_cut cut = { .anonymous = o->anonymous };
@@ -67,7 +69,7 @@ static int run(const void *opts, int argc, char **argv) {
     (void)argc;
     if (!o->output || !o->range)
         return command_usage(
-            "trace cut: give --output DIR for the new files and --range NAME for the stretch");
+            "trace cut: expected --output DIR for the new files and --range NAME for the time span");
     if (!trace_files_add(&paths, argv[0]))
         status = command_no_traces(argv[0]);
     else if (find_stretch(o, &paths, &cut, &err) < 0 || file_mkdirs(o->output, &err) < 0)
@@ -80,24 +82,24 @@ static int run(const void *opts, int argc, char **argv) {
 
 static const struct opt options[] = {
     { 'o', "output", OPT_STR, offsetof(struct cut_opts, output), "DIR",
-      "folder for the new files, which keep their names", NULL },
+      "folder for the new files; file names are kept", NULL },
     { 'r', "range", OPT_STR, offsetof(struct cut_opts, range), "NAME",
-      "the stretch starts with the last range of this name, and ends with it", NULL },
+      "extract the time span of the last range with this name", NULL },
     { 0, "duration", OPT_DOUBLE, offsetof(struct cut_opts, duration_s), "S",
-      "or ends so many seconds after its start", ">0" },
+      "length in seconds (default: to the end of the range)", ">0" },
     { 0, "anonymous", OPT_FLAG, offsetof(struct cut_opts, anonymous), NULL,
-      "leave out host, command, paths and device ids", NULL },
+      "remove host, command, paths and device ids", NULL },
 };
 
 const struct command cmd_trace_cut = {
     .name = "trace cut",
     .args = "RUN_DIR|FILE.ipt",
-    .summary = "keep a stretch of a trace as a trace of its own",
+    .summary = "extract a part of a trace as a new trace",
     .opts = options,
     .nopts = COUNTOF(options),
     .opts_bytes = sizeof(struct cut_opts),
     .min_args = 1,
     .max_args = 1,
     .complete = COMPLETE_FILES,
-    .run = run,
+    .run = run_trace_cut,
 };

@@ -1,4 +1,4 @@
-/* `inferprof trace dump FILE`: every record as a line, in the order of the file. */
+/* `inferprof trace dump FILE`: prints every record on one line, in file order. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -63,12 +63,12 @@ static void text_value(struct strbuf *out, const struct trace_reader *r, const s
     const char *text = trace_reader_string(r, (uint32_t)v, &len);
     strbuf_addf(out, " %s=", f->name);
     if (!text)
-        strbuf_addf(out, "?%" PRIu64, v); /* the chunk with this text is lost */
+        strbuf_addf(out, "?%" PRIu64, v); /* the chunk with this text is missing */
     else
         jsonw_quote(out, text, len);
 }
 
-/* Fields that say nothing (0, NaN, no text) are left out; --json has all of them. */
+/* Skips empty fields (0, NaN, no text); --json prints all. */
 static void text_record(struct strbuf *out, const struct trace_reader *r, const struct trace_schema *s,
                         const void *rec) {
     strbuf_addstr(out, s->name);
@@ -95,12 +95,13 @@ static void print_record(const struct dump_opts *o, const struct trace_reader *r
     fwrite(line->buf, 1, line->len, stdout);
 }
 
-/* The table of losses has a row for everything that could be lost; only what was is worth a line. */
+/* The loss table has a row per kind and reason; only nonzero rows are printed. */
 static bool says_nothing(const struct trace_batch *b, size_t i) {
     return b->kind == TRACE_LOST && b->lost[i].count == 0;
 }
 
-static int dump(const struct dump_opts *o, const struct trace_reader *r, unsigned only, uint64_t *left) {
+static int dump_records(const struct dump_opts *o, const struct trace_reader *r, unsigned only,
+                        uint64_t *left) {
     struct trace_batch b = { 0 };
     struct strbuf line = STRBUF_INIT;
     struct err err;
@@ -128,7 +129,7 @@ static int dump_file(const struct dump_opts *o, const char *path, unsigned only,
     struct err err;
     struct trace_reader *r = trace_reader_open(path, &err);
     if (!r) return command_fail(&err);
-    int status = dump(o, r, only, left);
+    int status = dump_records(o, r, only, left);
     const struct trace_summary *s = trace_reader_summary(r);
     if (s->damaged_places)
         log_warn("%s: offset %" PRIu64 ": %s; %" PRIu64 " bytes skipped", path, s->damage_offset, s->damage,
@@ -155,12 +156,12 @@ static int unknown_kind(const char *name) {
     if (near.best)
         command_usage("trace dump: --kind: unknown kind '%s'; did you mean '%s'?", name, near.best);
     else
-        command_usage("trace dump: --kind: unknown kind '%s'; there are %s", name, all.buf);
+        command_usage("trace dump: --kind: unknown kind '%s'; expected one of %s", name, all.buf);
     strbuf_free(&all);
     return EXIT_MISUSED;
 }
 
-static int run(const void *opts, int argc, char **argv) {
+static int run_trace_dump(const void *opts, int argc, char **argv) {
     const struct dump_opts *o = opts;
     unsigned only = 0;
     struct strlist paths = { 0 };
@@ -179,13 +180,13 @@ static const struct opt options[] = {
     { 'k', "kind", OPT_STR, offsetof(struct dump_opts, kind), "KIND",
       "only records of this kind: kernel, launch, range, copy, ...", NULL },
     { 'n', "limit", OPT_UINT, offsetof(struct dump_opts, limit), "N", "print at most N records", NULL },
-    { 0, "json", OPT_FLAG, offsetof(struct dump_opts, json), NULL, "one JSON object a line", NULL },
+    { 0, "json", OPT_FLAG, offsetof(struct dump_opts, json), NULL, "one JSON object per line", NULL },
 };
 
 const struct command cmd_trace_dump = {
     .name = "trace dump",
     .args = "RUN_DIR|FILE.ipt",
-    .summary = "print the records of a trace, one a line",
+    .summary = "print the records of a trace, one per line",
     .opts = options,
     .nopts = COUNTOF(options),
     .defaults = &defaults,
@@ -193,5 +194,5 @@ const struct command cmd_trace_dump = {
     .min_args = 1,
     .max_args = 1,
     .complete = COMPLETE_FILES,
-    .run = run,
+    .run = run_trace_dump,
 };

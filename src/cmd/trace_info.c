@@ -1,4 +1,4 @@
-/* `inferprof trace info FILE...`: what a trace holds, what it lost, where it is damaged. */
+/* `inferprof trace info FILE...`: contents, losses and damage of traces. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -23,8 +23,8 @@ struct kind_totals {
 
 struct info {
     struct kind_totals kinds[TRACE_KIND_END];
-    uint64_t first_ns, last_ns; /* 0, 0: no record carries a time */
-    uint64_t malformed;         /* chunks whose checksum holds but whose content does not */
+    uint64_t first_ns, last_ns; /* 0, 0: no record has a time */
+    uint64_t malformed;         /* chunks with valid checksum and invalid content */
     struct err malformed_first;
 };
 
@@ -34,7 +34,7 @@ static void note_time(struct info *in, uint64_t t) {
     in->last_ns = MAX(in->last_ns, t);
 }
 
-/* Times come first in every kind that has them, the end right behind the start. */
+/* In every kind with times they are the first fields: the start, then the end. */
 static void note_times(struct info *in, const struct trace_batch *b) {
     const struct trace_schema *s = trace_schema(b->kind);
     if (s->fields[0].type != TRACE_FIELD_TIME) return;
@@ -46,7 +46,7 @@ static void note_times(struct info *in, const struct trace_batch *b) {
     }
 }
 
-static void gather(const struct trace_reader *r, struct info *in) {
+static void gather_info(const struct trace_reader *r, struct info *in) {
     struct trace_batch b = { 0 };
     struct err err;
     for (size_t i = 0; i < trace_reader_chunks(r); i++) {
@@ -144,7 +144,7 @@ static void json_info(struct jsonw *j, const char *path, const struct trace_read
     jsonw_end(j);
 }
 
-/* ---- text */
+/* ---- Text */
 
 static void text_line(struct strbuf *out, const char *label, const char *value) {
     if (!value) return;
@@ -184,10 +184,10 @@ static void text_kinds(struct strbuf *out, const struct info *in) {
 
 static void text_losses(struct strbuf *out, const struct trace_summary *s) {
     static const char *const why[] = {
-        [TRACE_LOST_MEMORY] = "the writer's memory was full: give it more",
+        [TRACE_LOST_MEMORY] = "the writer's memory was full: increase it",
         [TRACE_LOST_DISK] = "the disk was full or the size limit was reached",
         [TRACE_LOST_SOURCE] = "dropped before they reached inferprof",
-        [TRACE_LOST_UNTRUSTED] = "quarantined: their times made no sense",
+        [TRACE_LOST_UNTRUSTED] = "quarantined: invalid times",
     };
     for (unsigned k = 0; k < TRACE_KIND_END; k++)
         for (unsigned i = 0; i < TRACE_LOST_REASON_END; i++)
@@ -204,11 +204,11 @@ static void text_damage(struct strbuf *out, const struct trace_summary *s, const
                     s->damaged_places, s->damaged_places == 1 ? "" : "s", s->damaged_bytes, s->damage_offset,
                     s->damage);
     if (in->malformed)
-        strbuf_addf(
-            out, "  damage     %" PRIu64 " chunks with a valid checksum and impossible content; first: %s\n",
-            in->malformed, in->malformed_first.msg);
+        strbuf_addf(out,
+                    "  damage     %" PRIu64 " chunks with a valid checksum and invalid content; first: %s\n",
+                    in->malformed, in->malformed_first.msg);
     if (s->unknown_chunks)
-        strbuf_addf(out, "  newer      %" PRIu64 " chunks of kinds this program does not know\n",
+        strbuf_addf(out, "  newer      %" PRIu64 " chunks of kinds unknown to this program\n",
                     s->unknown_chunks);
     if (!s->finished)
         strbuf_addstr(
@@ -240,7 +240,7 @@ static int add_info(const struct info_opts *o, const char *path, struct jsonw *j
     struct err err;
     struct trace_reader *r = trace_reader_open(path, &err);
     if (!r) return command_fail(&err);
-    gather(r, &in);
+    gather_info(r, &in);
     if (o->json)
         json_info(j, path, r, &in);
     else
@@ -249,7 +249,7 @@ static int add_info(const struct info_opts *o, const char *path, struct jsonw *j
     return EXIT_DONE;
 }
 
-static int run(const void *opts, int argc, char **argv) {
+static int run_trace_info(const void *opts, int argc, char **argv) {
     const struct info_opts *o = opts;
     struct strbuf out = STRBUF_INIT;
     struct strlist paths = { 0 };
@@ -278,12 +278,12 @@ static const struct opt options[] = {
 const struct command cmd_trace_info = {
     .name = "trace info",
     .args = "RUN_DIR|FILE.ipt...",
-    .summary = "say what trace files hold, what they lost and where they are damaged",
+    .summary = "print the contents, losses and damage of trace files",
     .opts = options,
     .nopts = COUNTOF(options),
     .opts_bytes = sizeof(struct info_opts),
     .min_args = 1,
     .max_args = -1,
     .complete = COMPLETE_FILES,
-    .run = run,
+    .run = run_trace_info,
 };

@@ -16,7 +16,7 @@ void csv_free(struct csv *c) {
     *c = (struct csv){ 0 };
 }
 
-/* The field at c->p; leaves c->p on what follows it: a comma, a line break or the end. */
+/* Reads the field at c->p. Afterwards c->p is at the comma, line break or end after it. */
 static struct csv_field take_field(struct csv *c) {
     if (*c->p != '"') {
         const char *from = c->p;
@@ -27,12 +27,12 @@ static struct csv_field take_field(struct csv *c) {
     while (c->p < c->end) {
         if (*c->p == '"') {
             if (c->p + 1 >= c->end || c->p[1] != '"') break;
-            c->p++; /* a doubled quote is one */
+            c->p++; /* a doubled quote means one quote */
         }
         *out++ = *c->p++;
     }
     while (c->p < c->end && *c->p != ',' && *c->p != '\n' && *c->p != '\r')
-        c->p++; /* the quote, and any rubbish */
+        c->p++; /* the quote, and invalid bytes after it */
     return (struct csv_field){ from, (size_t)(out - from) };
 }
 
@@ -69,7 +69,7 @@ bool csv_number(const struct csv_field *f, double *out) {
     char buf[64];
     size_t n = 0;
     for (size_t i = 0; i < f->n; i++) {
-        if (f->p[i] == ',' || f->p[i] == ' ' || f->p[i] == '\'') continue; /* thousands */
+        if (f->p[i] == ',' || f->p[i] == ' ' || f->p[i] == '\'') continue; /* thousands separators */
         if (n + 1 >= sizeof buf) return false;
         buf[n++] = f->p[i];
     }

@@ -1,6 +1,6 @@
-/* Rows of a CSV text, taken apart in place (RFC 4180: quotes, doubled quotes, line breaks inside quotes).
+/* CSV parser that works in place (RFC 4180: quotes, doubled quotes, line breaks inside quotes).
  *     struct csv c;
- *     csv_open(&c, text, len);                  -- the text is changed; fields point into it
+ *     csv_open(&c, text, len);                  -- modifies the text; fields point into it
  *     while (csv_next(&c)) use(c.v[0], c.n);
  *     csv_free(&c); */
 #ifndef IMPORT_CSV_H
@@ -15,19 +15,19 @@ struct csv_field {
 };
 struct csv {
     char *p, *end;
-    struct csv_field *v; /* of the last row */
+    struct csv_field *v; /* fields of the current row */
     size_t n, cap;
 };
 
 void csv_open(struct csv *c, char *text, size_t len);
-bool csv_next(struct csv *c); /* false at the end; empty lines are passed over */
+bool csv_next(struct csv *c); /* false at the end; skips empty lines */
 void csv_free(struct csv *c);
 
 bool csv_is(const struct csv_field *f, const char *text);
-int csv_find(const struct csv *c, const char *head); /* column of the last row that reads so; -1 */
+int csv_find(const struct csv *c, const char *head); /* column of the current row with this text; -1: none */
 const struct csv_field *csv_at(const struct csv *c,
-                               int column); /* empty when the row is too short, or column < 0 */
-/* "12,904", "4,963,609,951.19", "2.33"; false for "n/a", "" and what is no number. */
+                               int column); /* empty if the row is too short or column < 0 */
+/* "12,904", "4,963,609,951.19", "2.33"; false for "n/a", "" and other text. */
 bool csv_number(const struct csv_field *f, double *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* What a file is, by its first bytes. */
+/* Detects the format of a file from its first bytes. */
 #include <string.h>
 
 #include "base/file.h"
@@ -60,7 +60,7 @@ enum import_format import_detect(const char *path, struct err *err) {
     if (n == 0)
         err_set(err, "%s: %s; %s", path, problem ? problem : "the file is empty", known);
     else if (f == IMPORT_UNKNOWN)
-        err_set(err, "%s: not a format known here; %s", path, known);
+        err_set(err, "%s: unknown format; %s", path, known);
     source_close(s);
     return n ? f : IMPORT_UNKNOWN;
 }

@@ -13,7 +13,7 @@
 #include "import/source.h"
 #include "trace/writer.h"
 
-#define WRITER_MEMORY_BYTES (160ull << 20) /* with window, caches and blocks the whole stays under 256 MiB */
+#define WRITER_MEMORY_BYTES (160ull << 20) /* total with window, caches and blocks: under 256 MiB */
 #define COPY_BYTES (1u << 20)
 
 struct job {
@@ -22,7 +22,7 @@ struct job {
     struct import_result *result;
 };
 
-static int finish(struct job *job, struct sink *sink, const char *source, int rc, struct err *err) {
+static int finish_import(struct job *job, struct sink *sink, const char *source, int rc, struct err *err) {
     if (rc == 0) {
         if (job->options->rank >= 0) job->result->rank = job->options->rank;
         if (job->result->rank < 0) job->result->rank = import_rank_from_name(job->path);
@@ -61,18 +61,18 @@ static int import_kineto(struct job *job, struct err *err) {
     int rc = kineto_import(job->path, sink, &o, &info, err);
     job->result->rank = info.rank;
     job->result->read_bytes = info.read_bytes;
-    return finish(job, sink, "import:kineto", rc, err);
+    return finish_import(job, sink, "import:kineto", rc, err);
 }
 
-/* database: where its SQLite is; the file itself, or what was made of it. */
+/* database: the SQLite file: the input itself, or a converted copy. */
 static int import_database(struct job *job, const char *database, struct err *err) {
     struct sink *sink = open_sink(job->trace_path, err);
     if (!sink) return -1;
     int rc = nsys_import(database, job->path, sink, err);
-    return finish(job, sink, "import:nsys", rc, err);
+    return finish_import(job, sink, "import:nsys", rc, err);
 }
 
-/* A file that lies beside the trace while it is needed. */
+/* A temporary file in the folder of the trace. */
 struct beside {
     char *path;
     int scratch;
@@ -90,7 +90,7 @@ static void beside_remove(struct beside *h) {
     free(h->path);
 }
 
-/* SQLite needs a file it can seek in: a compressed one is laid beside the trace first. */
+/* SQLite needs a seekable file, so a compressed one is first unpacked next to the trace. */
 static int inflate_to(struct source *from, const char *path, const char *to, struct err *err) {
     struct file_atomic f;
     if (file_atomic_open(&f, to, err) < 0) return -1;
@@ -126,7 +126,7 @@ static int import_nsys_report(struct job *job, struct err *err) {
     if (rc == 0) rc = import_database(job, database.path, err);
     beside_remove(&database);
     beside_remove(&log);
-    if (sig) raise(sig); /* ends us, as if nobody had watched while nsys ran */
+    if (sig) raise(sig); /* repeat the signal received while nsys ran, now with its default action */
     return rc;
 }
 
@@ -138,6 +138,6 @@ int import_to_trace(const char *path, enum import_format f, const char *trace_pa
     case IMPORT_KINETO: return import_kineto(&job, err);
     case IMPORT_NSYS_SQLITE: return import_nsys(&job, err);
     case IMPORT_NSYS_REPORT: return import_nsys_report(&job, err);
-    default: return err_set(err, "%s: a %s holds no timeline", path, import_format_name(f));
+    default: return err_set(err, "%s: a %s has no timeline", path, import_format_name(f));
     }
 }

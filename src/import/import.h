@@ -1,7 +1,7 @@
-/* From a file of another tool to a trace of ours; the format is found from the content.
+/* Converts files of other tools to our trace format; the input format is detected from the content.
  *     enum import_format f = import_detect(path, &err);
  *     if (import_is_timeline(f)) rc = import_to_trace(path, f, "out.ipt", &options, &result, &err);
- * Tables without times (Nsight Compute, nsys summaries) are not traces: ncu.h and nsys_summary.h read
+ * Tables without timestamps (Nsight Compute, nsys summaries) are not traces; ncu.h and nsys_summary.h read
  * them. */
 #ifndef IMPORT_IMPORT_H
 #define IMPORT_IMPORT_H
@@ -13,30 +13,30 @@
 #include "import/sink.h"
 
 enum import_format {
-    IMPORT_UNKNOWN, /* err says what it looked like */
-    IMPORT_TRACE,   /* an .ipt of our own */
+    IMPORT_UNKNOWN, /* see err */
+    IMPORT_TRACE,   /* our own .ipt */
     IMPORT_KINETO,
     IMPORT_NSYS_SQLITE,
-    IMPORT_NSYS_REPORT, /* .nsys-rep: needs nsys to become SQLite */
+    IMPORT_NSYS_REPORT, /* .nsys-rep: converted to SQLite by nsys */
     IMPORT_NSYS_SUMMARY,
     IMPORT_NCU_CSV,
 };
-#define IMPORT_HEAD_BYTES 65536 /* what is looked at, inflated */
+#define IMPORT_HEAD_BYTES 65536 /* bytes examined, after decompression */
 enum import_format import_detect(const char *path, struct err *err);
-/* The same from the name and the first bytes, which a NUL follows. */
+/* The same from the name and the first bytes, which must be followed by a NUL. */
 enum import_format import_detect_head(const char *path, const char *head, size_t n);
 const char *import_format_name(enum import_format f); /* "torch.profiler (Kineto) JSON" */
 bool import_is_timeline(enum import_format f);
 
 struct import_options {
-    int64_t rank; /* -1: from the file, or its name */
+    int64_t rank; /* -1: from the file or its name */
     void (*progress)(uint64_t done_bytes, uint64_t all_bytes);
 };
 
 struct import_result {
     uint64_t events[SINK_EVENT_END], problems[SINK_PROBLEM_END];
     uint64_t read_bytes;
-    int64_t rank; /* -1: not known */
+    int64_t rank; /* -1: unknown */
 };
 
 int import_to_trace(const char *path, enum import_format f, const char *trace_path,

@@ -1,7 +1,6 @@
-/* The members of an object that lies whole in memory, one after the other, as spans: the fast way through
- * the events of a trace. Takes only what needs no thought; anything else (escapes in a key, comments, a
- * missing colon) ends the walk with JSON_MEMBERS_ODD, and the caller reads the object again with
- * json_pull.
+/* Fast iterator over the members of an object in memory, as spans. Used for the events of a trace. Handles
+ * only the simple case; anything else (escapes in a key, comments, a missing colon) returns JSON_MEMBERS_ODD,
+ * and the caller parses the object again with json_pull.
  *     struct json_members m = { text, text + len };
  *     while ((rc = json_members_next(&m)) == JSON_MEMBERS_ONE) use(m.key, m.key_len, m.kind, m.value, m.value_len); */
 #ifndef IMPORT_JSON_MEMBERS_H
@@ -15,11 +14,11 @@
 enum json_members_result { JSON_MEMBERS_ONE, JSON_MEMBERS_END, JSON_MEMBERS_ODD };
 
 struct json_members {
-    const char *p, *end; /* p: first the opening brace, then what follows a member */
+    const char *p, *end; /* p: first the opening brace, then the byte after a member */
     const char *key, *value;
     size_t key_len, value_len;
-    /* '"' a string without escapes (value without its quotes), '\\' one with escapes, '{', '[', '0' number
-     * or word */
+    /* '"': string without escapes (value without quotes), '\\': string with escapes, '{', '[', '0': number or
+     * word */
     char kind;
 };
 
@@ -28,7 +27,7 @@ static inline const char *json_members_space(const char *p, const char *end) {
     return p;
 }
 
-/* p is past the opening quote. Returns past the closing one; NULL: it is missing. */
+/* p is after the opening quote. Returns the position after the closing quote; NULL: missing. */
 static inline const char *json_members_string(const char *p, const char *end, const char **text, size_t *len,
                                               bool *escapes) {
     const char *from = p;

@@ -9,7 +9,7 @@
 #include "import/json_scan.h"
 
 #define WINDOW_DEFAULT (4u << 20)
-#define FILL_BYTES (256u << 10) /* read at once: what was just read is still in the cache when it is parsed */
+#define FILL_BYTES (256u << 10) /* per read: small enough to be still in the CPU cache when parsed */
 
 struct json_pull *json_pull_open(json_fill_fn *fill, void *source, size_t window_bytes) {
     struct json_pull *j = xcalloc(1, sizeof *j);
@@ -30,8 +30,8 @@ void json_pull_close(struct json_pull *j) {
     free(j);
 }
 
-/* Scratch of the memory form is shared by the parser's users of one thread: nothing outlives the next
- * call. */
+/* Scratch buffer of json_pull_memory(), shared by all parsers of a thread: texts are only valid until the
+ * next call. */
 static _Thread_local char memory_scratch[JSON_TEXT_MAX + 8];
 
 void json_pull_memory(struct json_pull *j, const char *text, size_t len) {
@@ -55,7 +55,8 @@ uint64_t json_pull_position(const struct json_pull *j) {
     return j->window ? j->offset + (uint64_t)(j->p - j->window) : 0;
 }
 
-/* Moves [keep, end) to the front of the window and reads on. *keep follows. False: nothing more came. */
+/* Moves [keep, end) to the front of the window, updates *keep and reads more. Returns false at the end of
+ * input. */
 static bool refill(struct json_pull *j, const char **keep) {
     if (j->eof) return false;
     size_t kept = (size_t)(j->end - *keep), ahead = (size_t)(j->p - *keep);
@@ -70,11 +71,11 @@ static bool refill(struct json_pull *j, const char **keep) {
     return got > 0;
 }
 
-static inline bool more(struct json_pull *j) { return j->p < j->end || refill(j, &j->p); }
+static inline bool have_byte(struct json_pull *j) { return j->p < j->end || refill(j, &j->p); }
 
 static inline bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
-/* False at the end of the input. */
+/* Returns false at the end of the input. */
 static inline bool skip_space(struct json_pull *j) {
     for (;;) {
         while (j->p < j->end && is_space(*j->p)) j->p++;
@@ -83,14 +84,14 @@ static inline bool skip_space(struct json_pull *j) {
     }
 }
 
-static enum json_token fail(struct json_pull *j, const char *what) {
+static enum json_token parse_error(struct json_pull *j, const char *what) {
     j->error = what;
     return JSON_ERROR;
 }
 
-static enum json_token ended(struct json_pull *j) {
+static enum json_token end_of_input(struct json_pull *j) {
     j->cut_short = j->cut_short || j->depth > 0 || (j->want_value && j->seen_item);
-    return j->depth ? fail(j, "the input ends inside a value") : JSON_END;
+    return j->depth ? parse_error(j, "the input ends inside a value") : JSON_END;
 }
 
 static inline bool in_object(const struct json_pull *j) {
@@ -99,7 +100,7 @@ static inline bool in_object(const struct json_pull *j) {
 }
 
 static enum json_token push(struct json_pull *j, bool object) {
-    if (j->depth == JSON_DEPTH_MAX) return fail(j, "nested too deep");
+    if (j->depth == JSON_DEPTH_MAX) return parse_error(j, "nested too deep");
     uint8_t bit = (uint8_t)(1u << (j->depth % 8));
     if (object)
         j->is_object[j->depth / 8] |= bit;
@@ -113,14 +114,15 @@ static enum json_token push(struct json_pull *j, bool object) {
 
 static enum json_token pop(struct json_pull *j, char c) {
     bool object = c == '}';
-    if (j->depth == 0 || in_object(j) != object) return fail(j, "a closing bracket that was not opened");
+    if (j->depth == 0 || in_object(j) != object)
+        return parse_error(j, "a closing bracket without an opening one");
     j->depth--;
     j->seen_item = true;
     j->want_value = j->depth > 0 && !in_object(j);
     return object ? JSON_OBJECT_END : JSON_ARRAY_END;
 }
 
-/* ---- strings */
+/* ---- Strings */
 
 static int hex4(const char *p, uint32_t *out) {
     uint32_t v = 0;
@@ -137,18 +139,19 @@ static int hex4(const char *p, uint32_t *out) {
     return 0;
 }
 
-static bool need(struct json_pull *j, size_t n) {
+static bool need_bytes(struct json_pull *j, size_t n) {
     while ((size_t)(j->end - j->p) < n)
         if (!refill(j, &j->p)) return false;
     return true;
 }
 
-/* \uXXXX at j->p (past the u), with its low half if it has one; writes UTF-8, returns its length or 0. */
+/* Decodes \uXXXX at j->p (after the u), with a following low surrogate if any. Writes UTF-8, returns its
+ * length or 0. */
 static size_t take_unicode(struct json_pull *j, char out[4]) {
     uint32_t v, low;
-    if (!need(j, 4) || hex4(j->p, &v) < 0) return 0;
+    if (!need_bytes(j, 4) || hex4(j->p, &v) < 0) return 0;
     j->p += 4;
-    if (v >= 0xd800 && v < 0xdc00 && need(j, 6) && j->p[0] == '\\' && j->p[1] == 'u' &&
+    if (v >= 0xd800 && v < 0xdc00 && need_bytes(j, 6) && j->p[0] == '\\' && j->p[1] == 'u' &&
         hex4(j->p + 2, &low) == 0 && low >= 0xdc00 && low < 0xe000) {
         j->p += 6;
         v = 0x10000 + ((v - 0xd800) << 10) + (low - 0xdc00);
@@ -159,13 +162,13 @@ static size_t take_unicode(struct json_pull *j, char out[4]) {
     return 3;
 }
 
-static size_t take_escape(struct json_pull *j, char out[4]) { /* j->p is past the backslash; 0: bad */
+static size_t take_escape(struct json_pull *j, char out[4]) { /* j->p is after the backslash; 0: invalid */
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
-    if (!more(j)) return 0;
+    if (!have_byte(j)) return 0;
     char c = *j->p++;
     if (c == 'u') return take_unicode(j, out);
     const char *hit = c ? strchr(from, c) : NULL;
-    out[0] = hit ? to[hit - from] : c; /* \x means x: nothing better can be made of it */
+    out[0] = hit ? to[hit - from] : c; /* unknown escape \x is read as x */
     return 1;
 }
 
@@ -179,23 +182,23 @@ static void keep_text(struct json_pull *j, size_t *len, const char *p, size_t n)
     *len += n;
 }
 
-/* The general case: escapes, or a string that leaves the window. j->p is past the opening quote. */
+/* The general case: escapes, or a string that crosses the window. j->p is after the opening quote. */
 static enum json_token string_slow(struct json_pull *j, enum json_token tok) {
     size_t len = 0;
     for (;;) {
         size_t run = json_string_run(j->p, (size_t)(j->end - j->p));
         keep_text(j, &len, j->p, run);
         j->p += run;
-        if (!more(j)) {
+        if (!have_byte(j)) {
             j->cut_short = true;
-            return fail(j, "the input ends inside a string");
+            return parse_error(j, "the input ends inside a string");
         }
         if (*j->p == '"') break;
-        if (*j->p != '\\') continue; /* the window moved on */
+        if (*j->p != '\\') continue; /* the window was refilled */
         j->p++;
         char utf8[4];
         size_t n = take_escape(j, utf8);
-        if (!n) return fail(j, "a bad escape in a string");
+        if (!n) return parse_error(j, "invalid escape in a string");
         keep_text(j, &len, utf8, n);
     }
     j->p++;
@@ -215,7 +218,7 @@ static inline enum json_token take_string(struct json_pull *j, enum json_token t
     return tok;
 }
 
-/* ---- numbers and words */
+/* ---- Numbers and words */
 
 static inline bool is_word(char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '+' ||
@@ -236,7 +239,7 @@ static enum json_token classify(struct json_pull *j) {
                   { "-NaN", JSON_NUMBER }, { "-Infinity", JSON_NUMBER } };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strlen(words[i].word) == n && memcmp(words[i].word, t, n) == 0) return words[i].tok;
-    return fail(j, "neither a value nor a bracket");
+    return parse_error(j, "expected a value or a bracket");
 }
 
 static enum json_token take_word(struct json_pull *j) {
@@ -248,13 +251,13 @@ static enum json_token take_word(struct json_pull *j) {
     j->text = start;
     j->len = (size_t)(j->p - start);
     if (j->len == 0) {
-        j->p++; /* never stand still */
-        return fail(j, "a byte that begins no value");
+        j->p++; /* always advance */
+        return parse_error(j, "a byte that cannot begin a value");
     }
     return classify(j);
 }
 
-/* ---- the grammar */
+/* ---- Grammar */
 
 static enum json_token take_value(struct json_pull *j) {
     j->seen_item = true;
@@ -270,28 +273,29 @@ static enum json_token take_value(struct json_pull *j) {
 static enum json_token take_key(struct json_pull *j) {
     if (*j->p != '"') {
         j->p++;
-        return fail(j, "a key without a quote");
+        return parse_error(j, "a key without a quote");
     }
     enum json_token tok = take_string(j, JSON_KEY);
     if (tok != JSON_KEY) return tok;
-    if (j->text != j->scratch && !(j->p < j->end && *j->p == ':')) { /* the colon may need a new window */
+    /* reading the colon may refill the window */
+    if (j->text != j->scratch && !(j->p < j->end && *j->p == ':')) {
         memcpy(j->scratch, j->text, j->len);
         j->text = j->scratch;
     }
-    if (!skip_space(j)) return ended(j);
-    if (*j->p != ':') return fail(j, "a key without its colon");
+    if (!skip_space(j)) return end_of_input(j);
+    if (*j->p != ':') return parse_error(j, "a key without its colon");
     j->p++;
     j->want_value = true;
     return JSON_KEY;
 }
 
-/* Stands on the next item's first byte, past its comma. 0: there; else the token to return (an end, an
- * error). */
+/* Advances to the first byte of the next item, after its comma. Returns 0, or the token to return (an end or
+ * an error). */
 static enum json_token next_item(struct json_pull *j, bool *arrived) {
     *arrived = false;
-    if (!skip_space(j)) return ended(j);
+    if (!skip_space(j)) return end_of_input(j);
     if (j->depth == 0) {
-        if (j->seen_item) return fail(j, "something after the end of the value");
+        if (j->seen_item) return parse_error(j, "something after the end of the value");
         *arrived = true;
         return JSON_END;
     }
@@ -305,12 +309,12 @@ static enum json_token next_item(struct json_pull *j, bool *arrived) {
         *arrived = true;
         return JSON_END;
     }
-    if (c != ',') return fail(j, "no comma between two items");
+    if (c != ',') return parse_error(j, "no comma between two items");
     while (c == ',') {
         j->p++;
         j->commas += !j->seen_item;
         j->seen_item = false;
-        if (!skip_space(j)) return ended(j);
+        if (!skip_space(j)) return end_of_input(j);
         c = *j->p;
     }
     if (c == '}' || c == ']') {
@@ -329,8 +333,8 @@ enum json_token json_pull_next(struct json_pull *j) {
     return take_value(j);
 }
 
-/* Past the bracketed value at j->p. With `keep`, its bytes stay in the window from *start on. 0: done; -1:
- * the input ended; 1: the window is full. */
+/* Skips the bracketed value at j->p. With `keep`, its bytes stay in the window from *start on. Returns 0:
+ * done; -1: end of input; 1: the window is full. */
 static int pass_value(struct json_pull *j, const char **start, bool keep) {
     struct json_skip skip = JSON_SKIP_START;
     for (;;) {
@@ -353,7 +357,7 @@ static enum json_token whole_value(struct json_pull *j, bool keep) {
     if (rc) {
         j->cut_short = rc < 0;
         if (keep) j->p = start;
-        return fail(j, rc < 0 ? "the input ends inside a value" : "a value longer than the window");
+        return parse_error(j, rc < 0 ? "the input ends inside a value" : "a value longer than the window");
     }
     j->seen_item = true;
     j->want_value = j->depth > 0 && !in_object(j);
@@ -372,8 +376,8 @@ void json_pull_rewind(struct json_pull *j, const char *text) {
 
 bool json_pull_resync(struct json_pull *j) {
     bool comma = false;
-    if (more(j)) j->p++;
-    while (more(j)) {
+    if (have_byte(j)) j->p++;
+    while (have_byte(j)) {
         char c = *j->p;
         if (comma && c == '{') break;
         if (!is_space(c)) comma = c == ',';
@@ -385,7 +389,7 @@ bool json_pull_resync(struct json_pull *j) {
     return j->p < j->end;
 }
 
-/* ---- numbers */
+/* ---- Number conversion */
 
 bool json_to_double(const char *text, size_t len, double *out) {
     char buf[64];
@@ -424,7 +428,7 @@ bool json_to_scaled(const char *text, size_t len, unsigned scale, int64_t *out) 
         }
     }
     if (!digits) return false;
-    if (p < end) { /* an exponent, or no number at all */
+    if (p < end) { /* an exponent, or not a number */
         double d, times = 1;
         if (!json_to_double(text, len, &d)) return false;
         for (unsigned i = 0; i < scale; i++) times *= 10;

@@ -7,18 +7,19 @@
 #include <immintrin.h>
 #endif
 
-/* One bit a byte of a 64-byte block. */
+/* Bit masks of a 64-byte block, one bit per byte. */
 struct block {
     uint64_t quote, backslash, open, close;
 };
 
-/* Bit i is set when an odd number of quotes lies at or before it: inside a string, closing quote excluded. */
+/* Bit i is set if there is an odd number of quotes at or before it: inside a string, without its closing
+ * quote. */
 static inline uint64_t prefix_xor(uint64_t x) {
     for (int shift = 1; shift < 64; shift <<= 1) x ^= x << shift;
     return x;
 }
 
-/* Takes out of `quote` what a backslash escapes; a backslash may escape a backslash. */
+/* Removes escaped quotes from `quote`; a backslash may escape a backslash. */
 static inline uint64_t unescaped_quotes(struct json_skip *s, uint64_t quote, uint64_t backslash) {
     uint64_t escaped = s->escaped;
     backslash &= ~escaped;
@@ -36,7 +37,7 @@ static inline uint64_t unescaped_quotes(struct json_skip *s, uint64_t quote, uin
     return quote & ~escaped;
 }
 
-/* Walks the brackets of a block one by one; returns the bytes used when depth falls to 0, else 64. */
+/* Processes the brackets of a block one by one. Returns the bytes used if depth falls to 0, otherwise 64. */
 static inline size_t walk(struct json_skip *s, uint64_t open, uint64_t close) {
     for (uint64_t both = open | close; both; both &= both - 1) {
         uint64_t bit = both & -both;
@@ -56,7 +57,7 @@ static inline size_t take_block(struct json_skip *s, const struct block *b) {
     uint64_t open = b->open & ~inside, close = b->close & ~inside;
     if (!(open | close)) return 64;
     uint64_t closes = (uint64_t)__builtin_popcountll(close);
-    if (s->depth > closes) { /* cannot reach 0 here, whatever the order */
+    if (s->depth > closes) { /* cannot reach 0 in this block */
         s->depth += (uint64_t)__builtin_popcountll(open) - closes;
         return 64;
     }
@@ -65,7 +66,7 @@ static inline size_t take_block(struct json_skip *s, const struct block *b) {
 
 size_t json_skip_plain(struct json_skip *s, const char *p, size_t n) {
     for (size_t i = 0; i < n; i++) {
-        char c = p[i], low = (char)(c | 0x20); /* [ and { differ in this bit alone, as do ] and } */
+        char c = p[i], low = (char)(c | 0x20); /* [ and { differ only in this bit, as do ] and } */
         bool escaped = s->escaped;
         s->escaped = c == '\\' && !escaped;
         if (c == '"' && !escaped) s->in_string = ~s->in_string;
@@ -124,7 +125,7 @@ __attribute__((target("avx2,popcnt,bmi"))) static size_t skip_avx2(struct json_s
 }
 
 static size_t skip_blocks(struct json_skip *s, const char *p, size_t n) {
-    static int have_avx2 = -1; /* every thread would write the same */
+    static int have_avx2 = -1; /* a race is harmless: all threads write the same value */
     if (have_avx2 < 0) have_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("popcnt");
     return have_avx2 ? skip_avx2(s, p, n) : skip_sse2(s, p, n);
 }
@@ -132,8 +133,8 @@ static size_t skip_blocks(struct json_skip *s, const char *p, size_t n) {
 static size_t skip_blocks(struct json_skip *s, const char *p, size_t n) { return json_skip_plain(s, p, n); }
 #endif
 
-/* Fewer than 64 bytes: as a block that is filled up with blanks. Blanks would swallow a backslash at the
- * very end, so the plain way takes those. */
+/* Fewer than 64 bytes: pads the block with blanks. A backslash as the last byte would escape the padding, so
+ * that case uses the plain C path. */
 static size_t skip_tail(struct json_skip *s, const char *p, size_t n) {
     if (n < 8 || n >= 64 || s->escaped || memchr(p, '\\', n)) return json_skip_plain(s, p, n);
     char block[64];

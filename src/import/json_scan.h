@@ -1,8 +1,8 @@
-/* Finds where a JSON object or array ends without reading what is in it: 64 bytes a step (AVX2 where the
- * processor has it, SSE2 on any other x86-64, plain C elsewhere). Resumable, so a value may span windows.
+/* Finds the end of a JSON object or array without parsing its contents: 64 bytes per step (AVX2 if the
+ * processor supports it, SSE2 on other x86-64, plain C elsewhere). Resumable, so a value may span windows.
  *     struct json_skip s = JSON_SKIP_START;          -- the bytes begin at the opening bracket
  *     size_t used = json_skip(&s, p, n);             -- s.depth == 0: it ended `used` bytes in
- * Brackets are counted, not matched by kind: that is left to whoever reads the value. */
+ * Brackets are counted, not matched by type; the parser of the value checks that. */
 #ifndef IMPORT_JSON_SCAN_H
 #define IMPORT_JSON_SCAN_H
 
@@ -21,10 +21,10 @@ struct json_skip {
 #define JSON_SKIP_START ((struct json_skip){ 0 })
 
 size_t json_skip(struct json_skip *s, const char *p, size_t n);
-/* The same by the plain C path: what the fast ones are tested against. */
+/* The same with plain C: the reference for testing the fast paths. */
 size_t json_skip_plain(struct json_skip *s, const char *p, size_t n);
 
-/* Bytes of p[0..n) before the first quote or backslash; n when there is none. */
+/* Number of bytes in p[0..n) before the first quote or backslash; n: none. */
 static inline size_t json_string_run(const char *p, size_t n) {
     size_t at = 0;
 #if defined(__SSE2__)

@@ -17,7 +17,7 @@
 #include "import/kineto_record.h"
 #include "import/source.h"
 
-#define RESYNC_MAX 1000 /* places that make no sense, before a file is given up */
+#define RESYNC_MAX 1000 /* syntax errors before the import gives up */
 #define SYNC_CALLS_MAX (1u << 18)
 #define PROCESS_NAMES_MAX 256
 
@@ -27,14 +27,14 @@ struct importer {
     int64_t base_ns; /* added to every time */
     struct json_pull *j;
     struct kineto_scratch scratch;
-    struct kineto_open open; /* begun, not ended */
-    /* calls and device work without a correlation id: a flow may follow with it */
+    struct kineto_open open; /* begin events without their end */
+    /* calls and device work without a correlation id: a later flow event may have it */
     struct kineto_open unlinked;
     struct kineto_maker maker;
     struct strbuf text; /* reused */
     uint64_t resyncs, items;
-    bool in_events; /* "traceEvents", or a bare array, was found */
-    struct {        /* calls that wait for the device: sync records, unless the trace has its own */
+    bool in_events; /* found "traceEvents" or a top-level array */
+    struct {        /* calls that wait for the device: become sync records if the trace has none */
         struct trace_sync *v;
         size_t n, cap;
     } sync_calls;
@@ -49,7 +49,7 @@ struct importer {
 
 static uint64_t *problem(struct importer *im, enum sink_problem p) { return &im->sink->problems[p]; }
 
-/* A host call that waits leaves a sync record too, if it turns out that the trace has none of its own. */
+/* A host call that waits also becomes a sync record, if the trace has no sync events. */
 static void note_sync_call(struct importer *im, const struct kineto_event *ev, const struct trace_launch *l) {
     if (!span_has(ev->name, "Synchronize") || im->sync_calls.n >= SYNC_CALLS_MAX) return;
     vec_push(&im->sync_calls, ((struct trace_sync){ .start_ns = l->start_ns,
@@ -59,7 +59,7 @@ static void note_sync_call(struct importer *im, const struct kineto_event *ev, c
                                                     .sync_kind = kineto_sync_kind(ev->name) }));
 }
 
-static void emit(struct importer *im, const struct kineto_record *r) {
+static void emit_record(struct importer *im, const struct kineto_record *r) {
     im->sink->events[r->event]++;
     switch (r->kind) {
     case TRACE_KERNEL:
@@ -76,7 +76,7 @@ static void emit(struct importer *im, const struct kineto_record *r) {
     }
 }
 
-/* Where a record keeps its correlation id; NULL: its kind has none that a flow could give. */
+/* The correlation id field of a record; NULL: flows do not apply to its kind. */
 static uint64_t *correlation_in(struct kineto_record *r) {
     switch (r->kind) {
     case TRACE_KERNEL: return &r->kernel.correlation;
@@ -86,19 +86,20 @@ static uint64_t *correlation_in(struct kineto_record *r) {
     }
 }
 
-/* The ends of a flow lie where an event begins: same pid, tid and time. */
+/* A flow end has the same pid, tid and time as the start of its event. */
 static uint64_t place_key(const struct kineto_event *ev) {
     return hash_u64(hash_u64(ev->pid.key) ^ ev->tid.key) ^ hash_u64((uint64_t)ev->ts_ns);
 }
 
-/* Kineto writes an event's flow behind it: what has no correlation id waits for one, until the end of the
- * file. */
+/* Kineto writes the flow after its event. Records without a correlation id therefore wait for one until the
+ * end of the file. */
 static void emit_or_wait(struct importer *im, const struct kineto_event *ev, struct kineto_record *r) {
     const uint64_t *correlation = correlation_in(r);
-    if (!correlation || *correlation || !kineto_open_push(&im->unlinked, place_key(ev), r)) emit(im, r);
+    if (!correlation || *correlation || !kineto_open_push(&im->unlinked, place_key(ev), r))
+        emit_record(im, r);
 }
 
-/* Flows from calls to the work they launched carry the correlation id as theirs. */
+/* Flows from calls to launched work have the correlation id as their id. */
 static void on_flow(struct importer *im, const struct kineto_event *ev) {
     struct kineto_record r;
     uint64_t id;
@@ -107,10 +108,10 @@ static void on_flow(struct importer *im, const struct kineto_event *ev) {
     if (!json_to_u64(ev->id.p, ev->id.n, &id) || !id || !kineto_open_pop(&im->unlinked, place_key(ev), &r))
         return;
     *correlation_in(&r) = id;
-    emit(im, &r);
+    emit_record(im, &r);
 }
 
-/* ---- by phase */
+/* ---- Events by phase */
 
 static bool time_of(struct importer *im, const struct kineto_event *ev, uint64_t *out) {
     int64_t t;
@@ -169,7 +170,7 @@ static void on_end(struct importer *im, const struct kineto_event *ev, bool asyn
         return;
     }
     r.range.end_ns = end;
-    emit(im, &r);
+    emit_record(im, &r);
 }
 
 static void on_instant(struct importer *im, const struct kineto_event *ev) {
@@ -249,10 +250,9 @@ static void on_event(struct importer *im, const struct kineto_event *ev) {
     }
 }
 
-/* ---- the file */
+/* ---- File */
 
-/* A second "ph" in what should be one event: a quote or a bracket is missing, and it has run into its
- * neighbours. */
+/* A second "ph" in one event: a quote or bracket is missing, so it contains following events. */
 static bool looks_lost(const char *p, size_t n) {
     const char *first = memmem(p, n, "\"ph\"", 4);
     if (!first) return false;
@@ -265,7 +265,7 @@ static bool resync(struct importer *im) {
     return ++im->resyncs <= RESYNC_MAX && json_pull_resync(im->j);
 }
 
-/* The next value could not be had. True: go on with the one after. */
+/* Handles an unreadable value. Returns true to continue with the next one. */
 static bool recover(struct importer *im) {
     struct json_pull *j = im->j;
     const char *why = j->error;
@@ -298,8 +298,8 @@ static bool take_item(struct importer *im, enum json_token tok) {
     return true;
 }
 
-/* The items of an array of events, whose bracket has been read. False: the file cannot be followed any
- * further. */
+/* Reads the items of an event array, after its opening bracket. Returns false if the rest of the file is
+ * unreadable. */
 static bool take_events(struct importer *im, const struct kineto_options *o, uint64_t all_bytes) {
     im->in_events = true;
     for (;;) {
@@ -325,7 +325,7 @@ static void take_member(struct importer *im, const char *key, bool *sound) {
         im->base_ns = im->info->base_ns;
 }
 
-/* The members of the top-level object. False: it broke off. */
+/* Reads the members of the top-level object. Returns false if it is truncated. */
 static bool take_members(struct importer *im, const struct kineto_options *o) {
     char key[64];
     for (;;) {
@@ -346,12 +346,12 @@ static bool take_members(struct importer *im, const struct kineto_options *o) {
 
 static void close_open(struct importer *im) {
     struct kineto_record r;
-    while (kineto_open_any(&im->unlinked, &r)) emit(im, &r);
+    while (kineto_open_any(&im->unlinked, &r)) emit_record(im, &r);
     while (kineto_open_any(&im->open, &r)) {
         ++*problem(im, SINK_PROBLEM_UNCLOSED);
         r.range.end_ns = MAX(r.range.start_ns, im->sink->last_ns);
         if (r.kind == TRACE_RANGE) r.range.flags |= TRACE_RANGE_OPEN;
-        emit(im, &r);
+        emit_record(im, &r);
     }
 }
 
@@ -362,7 +362,7 @@ static void write_info(struct importer *im) {
             sink_meta(im->sink, "process.command", "%s", im->processes.v[i].name);
     if (info->pid != UINT64_MAX) sink_meta(im->sink, "process.pid", "%llu", (unsigned long long)info->pid);
     if (info->world_size >= 0) sink_meta(im->sink, "world_size", "%lld", (long long)info->world_size);
-    /* without a base, times of this century count from the epoch */
+    /* without a base, times after 2001 are since the epoch */
     bool based = im->base_ns != 0 || info->late_base || im->sink->first_ns > 1000000000ull * 1000000000ull;
     sink_meta(im->sink, "clock", "%s", based && im->sink->first_ns != UINT64_MAX ? "unix" : "relative");
     if (info->late_base)
@@ -384,9 +384,9 @@ int kineto_import_stream(json_fill_fn *fill, void *source, const char *name, str
         tok == JSON_OBJECT ? take_members(&im, options) : tok == JSON_ARRAY && take_events(&im, options, 0);
     if (!im.in_events && (tok != JSON_OBJECT || !whole || !info->has_base))
         rc = err_set(err,
-                     "%s: no trace events in it: expected a Chrome trace, {\"traceEvents\": [...]} or [...]",
+                     "%s: no trace events found; expected a Chrome trace, {\"traceEvents\": [...]} or [...]",
                      name);
-    /* the array form may end without its bracket */
+    /* the array form may omit the closing bracket */
     if (rc == 0 && !whole &&
         !(tok == JSON_ARRAY && json_pull_position(im.j) && im.j->p == im.j->end && im.j->depth == 1 &&
           im.items && im.j->seen_item))

@@ -11,7 +11,7 @@ static bool key_is(const struct json_pull *j, const char *text) {
     return j->len == n && memcmp(j->text, text, n) == 0;
 }
 
-/* What a member of args is to us. */
+/* Meaning of a member of args. */
 enum member {
     MEMBER_OTHER,
     MEMBER_NUMBER,
@@ -84,8 +84,7 @@ static void take_member(struct kineto_args *a, const struct json_members *m) {
     }
 }
 
-/* A key with escapes is none of ours, but ends the fast walk; what comes after it is read member by
- * member. */
+/* A key with escapes is never one we use, but stops the fast iterator; the rest is parsed with json_pull. */
 static void parse_slow(struct span args, struct kineto_args *out) {
     struct json_pull j;
     enum json_token tok;
@@ -143,7 +142,7 @@ bool kineto_args_text(struct span args, const char *key, struct strbuf *out) {
     return false;
 }
 
-/* ---- shapes */
+/* ---- Shapes */
 
 static const char *short_type(const char *p, size_t n) {
     static const char *const rows[][2] = {
@@ -169,7 +168,7 @@ static const char *short_type(const char *p, size_t n) {
     return NULL;
 }
 
-/* Copies an array of numbers, or of arrays of numbers, without its blanks. */
+/* Copies an array of numbers, or of arrays of numbers, without blanks. */
 static void add_tight(struct strbuf *out, const char *p, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (p[i] != ' ' && p[i] != '\n' && p[i] != '\t' && p[i] != '\r') strbuf_addch(out, p[i]);
@@ -197,7 +196,7 @@ void kineto_args_detail(struct span dims, struct span types, struct strbuf *out)
     }
 }
 
-/* ---- counters */
+/* ---- Counters */
 
 size_t kineto_args_counters(struct span args, struct span event_name, struct strbuf *names, double *values,
                             size_t max) {

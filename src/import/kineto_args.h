@@ -1,4 +1,4 @@
-/* What an event's "args" say of device work and operators. Unknown numbers keep KINETO_UNKNOWN. */
+/* Parses the "args" of device work and operators. Unknown numbers are KINETO_UNKNOWN. */
 #ifndef IMPORT_KINETO_ARGS_H
 #define IMPORT_KINETO_ARGS_H
 
@@ -14,19 +14,19 @@
 struct kineto_args {
     uint64_t device, stream, context, correlation, bytes, registers, smem_bytes, graph, graph_node;
     uint64_t grid[3], block[3];
-    struct span dims, types; /* "Input Dims", "Input type" as they stand */
-    struct span kind;        /* "HtoD"; "Stream Sync"; empty when it has escapes */
-    bool valid;              /* false: not valid JSON from some point on */
+    struct span dims, types; /* raw "Input Dims" and "Input type" */
+    struct span kind;        /* "HtoD"; "Stream Sync"; empty if it has escapes */
+    bool valid;              /* false: invalid JSON; fields before the error are set */
 };
 void kineto_args_parse(struct span args, struct kineto_args *out);
 
-/* The text under `key` in an object; false when there is none. For metadata events. */
+/* The text of `key` in an object; false: none. For metadata events. */
 bool kineto_args_text(struct span args, const char *key, struct strbuf *out);
 
-/* "[16,559]i64 [151936,1024]bf16" from dims and types; scalars are left out. */
+/* "[16,559]i64 [151936,1024]bf16" from dims and types; without scalars. */
 void kineto_args_detail(struct span dims, struct span types, struct strbuf *out);
 
-/* Counter events: names joined with ';' and up to `max` values. Returns how many. */
+/* Counter events: names joined with ';' and up to `max` values. Returns the count. */
 size_t kineto_args_counters(struct span args, struct span event_name, struct strbuf *names, double *values,
                             size_t max);
 

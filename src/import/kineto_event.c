@@ -12,9 +12,9 @@
 #define ID_IS_TEXT (1ull << 63)
 
 void kineto_scratch_init(struct kineto_scratch *s) {
-    *s =
-        (struct kineto_scratch){ .cap = 8 *
-                                        JSON_TEXT_MAX }; /* name, cat, id, pid, tid and ph at their longest */
+    *s = (struct kineto_scratch){ .cap = 8 *
+                                         /* for name, cat, id, pid, tid and ph of maximum length */
+                                         JSON_TEXT_MAX };
 }
 
 void kineto_scratch_free(struct kineto_scratch *s) {
@@ -22,7 +22,7 @@ void kineto_scratch_free(struct kineto_scratch *s) {
     s->buf = NULL;
 }
 
-/* The last token's text, where it stays put. */
+/* The text of the last token, copied to scratch if the parser does not keep it. */
 static struct span keep(struct kineto_scratch *s, const struct json_pull *j) {
     if (j->text != j->scratch) return (struct span){ j->text, j->len };
     size_t n = MIN(j->len, s->cap - s->used);
@@ -76,7 +76,7 @@ static enum kineto_category category_of(struct span cat) {
     return KINETO_OTHER;
 }
 
-/* The digits a text ends with: "stream 7" -> 7. */
+/* The number at the end of a text: "stream 7" -> 7. */
 static uint64_t trailing_number(const char *p, size_t n) {
     size_t from = n;
     uint64_t v;
@@ -87,7 +87,7 @@ static uint64_t trailing_number(const char *p, size_t n) {
 static struct kineto_id id_of(const char *text, size_t len) {
     struct kineto_id id = { 0, UINT64_MAX };
     int64_t v;
-    if (json_to_scaled(text, len, 0, &v)) { /* also texts that hold a number, and negative ones */
+    if (json_to_scaled(text, len, 0, &v)) { /* also numbers in texts, and negative numbers */
         id.key = (uint64_t)v & ~ID_IS_TEXT;
         if (v >= 0) id.number = (uint64_t)v;
     } else {
@@ -132,7 +132,7 @@ static enum field field_of(const char *key, size_t n) {
 #undef IS
 }
 
-/* `text`: a string or a number, where it stays put. */
+/* `text`: a string or a number, in stable memory. */
 static void take_scalar(struct kineto_event *ev, enum field field, struct span text, bool quoted) {
     switch (field) {
     case FIELD_PH:
@@ -156,7 +156,7 @@ static void start_event(struct kineto_event *ev) {
     ev->cat = ev->name = ev->id = ev->args = (struct span){ "", 0 };
 }
 
-/* The general way: escapes and oddities. */
+/* Slow path: handles escapes and unusual JSON. */
 static bool parse_slow(const char *text, size_t len, struct kineto_scratch *scratch,
                        struct kineto_event *ev) {
     struct json_pull j;
@@ -184,7 +184,7 @@ static bool parse_slow(const char *text, size_t len, struct kineto_scratch *scra
     return true;
 }
 
-/* The usual way: no escapes in what we keep. False: read it the slow way. */
+/* Fast path: no escapes in the fields we use. Returns false to use the slow path. */
 static bool parse_fast(const char *text, size_t len, bool whole_flows, struct kineto_event *ev) {
     struct json_members m = { .p = text, .end = text + len };
     enum json_members_result rc;

@@ -1,4 +1,4 @@
-/* One Chrome trace event, taken apart. Knows the event's fields, not what its category means to us. */
+/* Parses one Chrome trace event into its fields. kineto_record.h interprets the categories. */
 #ifndef IMPORT_KINETO_EVENT_H
 #define IMPORT_KINETO_EVENT_H
 
@@ -8,7 +8,7 @@
 #include <string.h>
 
 struct span {
-    const char *p; /* never NULL, also when empty */
+    const char *p; /* never NULL, not even when empty */
     size_t n;
 };
 
@@ -20,7 +20,7 @@ static inline bool span_starts(struct span s, const char *word) {
     return s.n >= n && memcmp(s.p, word, n) == 0;
 }
 
-enum kineto_category { /* what we make of `cat`; the many names of the years are in kineto_event.c */
+enum kineto_category {              /* meaning of `cat`; kineto_event.c has the historical aliases */
                        KINETO_NONE, /* no category */
                        KINETO_KERNEL,
                        KINETO_MEMCPY,
@@ -36,25 +36,24 @@ enum kineto_category { /* what we make of `cat`; the many names of the years are
                        KINETO_OTHER
 };
 
-/* pid and tid may be numbers, texts or texts that hold numbers. */
+/* pid and tid may be numbers, texts or texts that contain numbers. */
 struct kineto_id {
     uint64_t key;    /* the number, or a hash of the text with the top bit set */
-    uint64_t number; /* UINT64_MAX: none. "stream 7" is 7 here, though its key is that of the text */
+    uint64_t number; /* UINT64_MAX: none. 7 for "stream 7", whose key is the hash */
 };
 
 struct kineto_event {
     char phase; /* 0: none */
     enum kineto_category category;
-    struct span cat, name, id; /* id: as it stands */
+    struct span cat, name, id; /* id: raw */
     struct kineto_id pid, tid;
     int64_t ts_ns, dur_ns;
-    bool has_ts, has_dur, bad_number; /* bad_number: a time that is NaN or out of range */
-    struct span args;                 /* the object as it stands; empty when there is none */
+    bool has_ts, has_dur, bad_number; /* bad_number: a time is NaN or out of range */
+    struct span args;                 /* raw object; empty if none */
     bool cut_text;
 };
 
-/* Copies of texts with escapes, which the parser does not keep; one a reader of events. Allocated when
- * needed. */
+/* Copies of decoded texts, which the parser does not keep; one per event reader. Allocated on first use. */
 struct kineto_scratch {
     char *buf;
     size_t used, cap;
@@ -62,9 +61,9 @@ struct kineto_scratch {
 void kineto_scratch_init(struct kineto_scratch *s);
 void kineto_scratch_free(struct kineto_scratch *s);
 
-/* `text` is one JSON object. False: not valid JSON. Spans point into text or scratch, until the next call.
- * A flow is read no further than to its phase unless `whole_flows`: there are two for each kernel, and
- * hardly ever a need for them. */
+/* `text` is one JSON object. Returns false if it is not valid JSON. Spans point into text or scratch and are
+ * valid until the next call. Flow events are only parsed up to their phase unless `whole_flows` is set: there
+ * are two per kernel, and they are rarely needed. */
 bool kineto_event_parse(const char *text, size_t len, bool whole_flows, struct kineto_scratch *scratch,
                         struct kineto_event *ev);
 

@@ -5,7 +5,7 @@
 
 #include "base/util.h"
 
-/* deviceProperties key -> meta key behind "device.N." */
+/* deviceProperties key -> meta key after "device.N." */
 static const char *const device_keys[][2] = {
     { "name", "name" },
     { "totalGlobalMem", "memory_bytes" },
@@ -23,16 +23,16 @@ struct device {
     char id[16], major[16], minor[16];
 };
 
-static void keep(char *out, size_t cap, const struct json_pull *j) {
+static void keep_text(char *out, size_t cap, const struct json_pull *j) {
     snprintf(out, cap, "%.*s", (int)MIN(j->len, cap - 1), j->text);
 }
 
 static void device_member(struct device *d, const char *key, const struct json_pull *j) {
     for (size_t i = 0; i < COUNTOF(device_keys); i++)
-        if (strcmp(key, device_keys[i][0]) == 0) keep(d->texts[i], sizeof d->texts[i], j);
-    if (strcmp(key, "id") == 0) keep(d->id, sizeof d->id, j);
-    if (strcmp(key, "computeMajor") == 0) keep(d->major, sizeof d->major, j);
-    if (strcmp(key, "computeMinor") == 0) keep(d->minor, sizeof d->minor, j);
+        if (strcmp(key, device_keys[i][0]) == 0) keep_text(d->texts[i], sizeof d->texts[i], j);
+    if (strcmp(key, "id") == 0) keep_text(d->id, sizeof d->id, j);
+    if (strcmp(key, "computeMajor") == 0) keep_text(d->major, sizeof d->major, j);
+    if (strcmp(key, "computeMinor") == 0) keep_text(d->minor, sizeof d->minor, j);
 }
 
 static void write_device(struct sink *sink, const struct device *d) {
@@ -47,12 +47,12 @@ static void write_device(struct sink *sink, const struct device *d) {
     if (d->major[0]) sink_meta(sink, key, "%s.%s", d->major, d->minor[0] ? d->minor : "0");
 }
 
-/* j stands inside an object: calls back for its scalars, steps over the rest. */
+/* j is inside an object: calls back for its scalars, skips other values. */
 static void each_scalar(struct json_pull *j, void (*call)(void *, const char *, const struct json_pull *),
                         void *ctx) {
     char key[64];
     while (json_pull_next(j) == JSON_KEY) {
-        keep(key, sizeof key, j);
+        keep_text(key, sizeof key, j);
         enum json_token tok = json_pull_raw(j);
         if (tok <= JSON_END) return;
         if (tok == JSON_STRING || tok == JSON_NUMBER) call(ctx, key, j);

@@ -1,4 +1,4 @@
-/* What stands in a Kineto file beside its events: devices, place in a distributed job, versions. */
+/* Reads the members of a Kineto file other than events: devices, distributed job info, versions. */
 #ifndef IMPORT_KINETO_HEAD_H
 #define IMPORT_KINETO_HEAD_H
 
@@ -6,7 +6,8 @@
 
 #include "import/kineto.h"
 
-/* One member of the top-level object. `text` is its value: an object or array as it stands, else resolved. */
+/* Reads one member of the top-level object. `text` is its value: raw for objects and arrays, otherwise
+ * decoded. */
 void kineto_head_member(struct sink *sink, struct kineto_info *info, const char *key, const char *text,
                         size_t len);
 

@@ -21,7 +21,7 @@ bool kineto_open_push(struct kineto_open *o, uint64_t key, const struct kineto_r
     return true;
 }
 
-static void take(struct kineto_open *o, uint32_t *link, struct kineto_record *out) {
+static void remove_entry(struct kineto_open *o, uint32_t *link, struct kineto_record *out) {
     uint32_t at = *link;
     struct kineto_open_entry *e = &o->v[at - 1];
     *out = e->record;
@@ -35,13 +35,13 @@ bool kineto_open_pop(struct kineto_open *o, uint64_t key, struct kineto_record *
     uint32_t *link = &o->heads[hash_u64(key) % KINETO_OPEN_BUCKETS];
     while (*link && o->v[*link - 1].key != key) link = &o->v[*link - 1].next;
     if (!*link) return false;
-    take(o, link, out);
+    remove_entry(o, link, out);
     return true;
 }
 
 bool kineto_open_any(struct kineto_open *o, struct kineto_record *out) {
     for (size_t i = 0; o->count && i < KINETO_OPEN_BUCKETS; i++)
-        if (o->heads[i]) return take(o, &o->heads[i], out), true;
+        if (o->heads[i]) return remove_entry(o, &o->heads[i], out), true;
     return false;
 }
 

@@ -1,5 +1,5 @@
-/* Records that wait for something, by a key, newest first: begun events for their end, by thread or id;
- * device work for the flow that says what launched it, by place. Bounded. */
+/* Pending records by key, newest first: begin events waiting for their end (key: thread or id), and device
+ * work waiting for its flow (key: pid, tid and time). The size is limited. */
 #ifndef IMPORT_KINETO_OPEN_H
 #define IMPORT_KINETO_OPEN_H
 
@@ -18,15 +18,14 @@ struct kineto_open {
         uint64_t key;
         uint32_t next; /* index + 1; 0: end */
     } * v;
-    size_t n, cap, count; /* count: of those that wait */
+    size_t n, cap, count; /* count: pending records */
     uint32_t free_list;   /* index + 1 */
     uint32_t heads[KINETO_OPEN_BUCKETS];
 };
 
 bool kineto_open_push(struct kineto_open *o, uint64_t key, const struct kineto_record *r); /* false: full */
 bool kineto_open_pop(struct kineto_open *o, uint64_t key, struct kineto_record *out);      /* false: none */
-bool kineto_open_any(struct kineto_open *o,
-                     struct kineto_record *out); /* takes one out, whichever; false: none */
+bool kineto_open_any(struct kineto_open *o, struct kineto_record *out); /* removes any record; false: none */
 void kineto_open_free(struct kineto_open *o);
 
 #endif

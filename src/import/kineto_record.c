@@ -6,7 +6,7 @@
 #include "base/util.h"
 #include "import/kineto_args.h"
 
-#define DETAIL_BYTES (8u << 20) /* of shapes: names must not run out of room because of them */
+#define DETAIL_BYTES (8u << 20) /* limit for shapes, so that they do not use up the space for names */
 
 void kineto_maker_init(struct kineto_maker *mk, struct sink *sink) {
     *mk = (struct kineto_maker){ .sink = sink, .pid = UINT64_MAX, .text = STRBUF_INIT };
@@ -44,7 +44,7 @@ enum trace_sync_kind kineto_sync_kind(struct span name) {
     return TRACE_SYNC_UNKNOWN;
 }
 
-/* Device and stream: from args, else from where the event was drawn (pid, tid). */
+/* Device and stream: from args, otherwise from the event's pid and tid. */
 static uint32_t first_known(uint64_t a, uint64_t b) {
     return a != KINETO_UNKNOWN ? sink_u32(a) : sink_u32(b);
 }
@@ -121,7 +121,7 @@ static void make_sync(const struct kineto_event *ev, struct kineto_record *r) {
     };
 }
 
-/* Shapes repeat from step to step: the text is made once for each pair of raw arrays. */
+/* Shapes repeat in every step, so the text is cached per pair of raw arrays. */
 static uint32_t detail_of(struct kineto_maker *mk, const struct kineto_event *ev) {
     struct kineto_args a;
     kineto_args_parse(ev->args, &a);

@@ -1,4 +1,4 @@
-/* From a trace event to a record of ours: what the categories mean. Times are left to the caller. */
+/* Converts a trace event to one of our records, by its category. The caller sets the times. */
 #ifndef IMPORT_KINETO_RECORD_H
 #define IMPORT_KINETO_RECORD_H
 
@@ -6,7 +6,7 @@
 #include "import/kineto_event.h"
 #include "import/sink.h"
 
-/* A record on its way to the sink; all kinds begin with start_ns and end_ns. */
+/* A record for the sink; all kinds begin with start_ns and end_ns. */
 struct kineto_record {
     enum trace_kind kind;
     enum sink_event event;
@@ -20,8 +20,8 @@ struct kineto_record {
 };
 
 struct kineto_maker {
-    struct sink *sink; /* texts and threads get their numbers there */
-    uint64_t pid;      /* of the first process that launched or ran an operator; UINT64_MAX: none yet */
+    struct sink *sink; /* assigns numbers to texts and threads */
+    uint64_t pid;      /* first process that launched work or ran an operator; UINT64_MAX: none yet */
     struct text_cache details;
     size_t detail_bytes;
     struct strbuf text; /* reused */

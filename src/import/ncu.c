@@ -21,9 +21,9 @@ const char *ncu_metric_key(enum ncu_metric m) {
     return keys[m];
 }
 
-/* One metric under the names of the details page, of sections and of the raw page. The dimension tells
- * apart what shares a name: "Memory Throughput" is a percentage and a rate. First come, first kept: the
- * names are in order of preference. */
+/* Names of each metric on the details page, in sections and on the raw page. The dimension distinguishes
+ * metrics with the same name: "Memory Throughput" is a percentage and a rate. Names are in order of
+ * preference: the first one found is kept. */
 static const struct {
     const char *name;
     enum ncu_metric metric;
@@ -77,7 +77,7 @@ static const struct {
     { "smsp__average_warp_latency_per_inst_issued.ratio", NCU_WARP_CYCLES, NCU_PLAIN },
 };
 
-/* Which metric a name with this unit is; NCU_METRIC_END: one we do not use. */
+/* The metric with this name and unit; NCU_METRIC_END: not used. */
 static enum ncu_metric metric_of(const struct csv_field *name, enum ncu_dimension dimension) {
     for (size_t i = 0; i < COUNTOF(metric_names); i++)
         if (metric_names[i].dimension == dimension && csv_is(name, metric_names[i].name))
@@ -93,7 +93,7 @@ void ncu_free(struct ncu *n) {
     *n = (struct ncu){ 0 };
 }
 
-/* ---- rows */
+/* ---- Rows */
 
 struct columns {
     int id, process, name, grid, block, device, cc, metric, unit, value, rule, advice;
@@ -121,7 +121,7 @@ static uint32_t text_of(struct ncu *n, const struct csv *c, int column) {
     return intern_id(n->texts, f->p, f->n);
 }
 
-/* The entry a row belongs to; rows of one launch stand together, so the search begins at the end. */
+/* The launch of a row. Rows of a launch are adjacent, so the search begins at the end. */
 static struct ncu_launch *launch_of(struct ncu *n, const struct csv *c, const struct columns *at) {
     struct ncu_launch k = { .name = text_of(n, c, at->name),
                             .process = text_of(n, c, at->process),
@@ -134,7 +134,7 @@ static struct ncu_launch *launch_of(struct ncu *n, const struct csv *c, const st
     for (size_t i = n->launches.n; i-- > 0;) {
         struct ncu_launch *have = &n->launches.v[i];
         if (have->id == k.id && have->name == k.name && have->process == k.process) return have;
-        if (n->launches.n - i > 4096) break; /* files that come in pieces are small */
+        if (n->launches.n - i > 4096) break; /* only small files are split */
     }
     for (int m = 0; m < NCU_METRIC_END; m++) k.value[m] = NAN;
     for (int m = 0; m < NCU_STALL_END; m++) k.stall[m] = NAN;
@@ -142,7 +142,7 @@ static struct ncu_launch *launch_of(struct ncu *n, const struct csv *c, const st
     return &n->launches.v[n->launches.n - 1];
 }
 
-/* The first kind of source that tells of stalls is the only one that is heard. */
+/* Only the first source of stall data is used. */
 static void take_stall(struct ncu_launch *k, enum ncu_stall stall, enum ncu_stall_source source, double v) {
     if (k->stall_source == NCU_STALL_NO_SOURCE) k->stall_source = source;
     if (k->stall_source == source && isnan(k->stall[stall])) k->stall[stall] = v;
@@ -171,7 +171,7 @@ static void take_value(struct ncu *n, struct ncu_launch *k, const struct csv_fie
         k->value[m] = v * factor;
 }
 
-/* details: a row a metric; rows of rules have none. */
+/* Details page: one row per metric; rule rows have no metric. */
 static void take_details(struct ncu *n, struct csv *c, const struct columns *at) {
     while (csv_next(c)) {
         n->rows++;
@@ -196,7 +196,7 @@ struct head {
     size_t n, cap;
 };
 
-/* raw: a row a launch, a column a metric, and a row of units below the head. */
+/* Raw page: one row per launch, one column per metric, and a row of units below the heading. */
 static void take_raw(struct ncu *n, struct csv *c, const struct columns *at) {
     struct head names = { 0 }, units = { 0 };
     for (size_t i = 0; i < c->n; i++) vec_push(&names, c->v[i]);
@@ -222,7 +222,7 @@ int ncu_read_text(struct ncu *n, char *text, size_t len, const char *name, struc
     struct csv c;
     struct columns at = { .name = -1 };
     csv_open(&c, text, len);
-    while (at.name < 0 && csv_next(&c)) find_columns(&c, &at); /* "==PROF==" lines may come first */
+    while (at.name < 0 && csv_next(&c)) find_columns(&c, &at); /* skip "==PROF==" lines */
     bool found = at.name >= 0;
     if (found && at.metric >= 0)
         take_details(n, &c, &at);
@@ -243,21 +243,20 @@ int ncu_read(struct ncu *n, const char *path, struct err *err) {
     return rc;
 }
 
-/* ---- answers */
+/* ---- Evaluation */
 
-/* Speed of light: 60% of a peak is what NVIDIA calls well used; below that in both, neither is what it
- * waits for. */
+/* Speed of light: NVIDIA considers 60% of a peak as well utilised. If both are below, the kernel is
+ * latency-bound. */
 const char *ncu_bound(const struct ncu_launch *k) {
     double sm = k->value[NCU_SM],
-           memory = fmax(k->value[NCU_MEMORY], k->value[NCU_DRAM]); /* fmax passes NaN over */
+           memory = fmax(k->value[NCU_MEMORY], k->value[NCU_DRAM]); /* fmax ignores NaN */
     if (isnan(sm) || isnan(memory)) return NULL;
     if (sm < 60 && memory < 60) return "latency";
     if (sm >= 60 && memory >= 60 && fabs(sm - memory) < 10) return "balanced";
     return sm > memory ? "compute" : "memory";
 }
 
-/* Samples and the reasons of one breakdown add up to the whole; of advice only the largest are given,
- * beside the whole. */
+/* Samples and breakdowns add up to the total; advice only has the largest reasons and a separate total. */
 const char *ncu_top_stall(const struct ncu_launch *k, double *pct) {
     double sum = 0;
     int top = -1;
@@ -280,7 +279,7 @@ static int longest_first(const void *pa, const void *pb) {
     return (a < b) - (a > b);
 }
 
-static int by_look(const void *pa, const void *pb) {
+static int by_name_and_shape(const void *pa, const void *pb) {
     const struct ncu_launch *a = pa, *b = pb;
     if (a->name != b->name) return a->name < b->name ? -1 : 1;
     if (a->grid != b->grid) return a->grid < b->grid ? -1 : 1;
@@ -299,8 +298,8 @@ static void mean_add(struct mean *m, double v) {
 }
 static double mean_of(const struct mean *m) { return m->n ? m->sum / (double)m->n : NAN; }
 
-/* Means over the launches of v[0..n) in which a metric was measured; of stalls, over those with the
- * first's source. */
+/* Mean over the launches of v[0..n) in which a metric was measured; for stalls, over launches with the same
+ * source as the first. */
 static struct ncu_launch average(const struct ncu_launch *v, size_t n) {
     struct ncu_launch out = v[0];
     struct mean values[NCU_METRIC_END] = { 0 }, stalls[NCU_STALL_END] = { 0 };
@@ -320,9 +319,9 @@ void ncu_classes(const struct ncu *n, struct ncu_launches *classes) {
     struct ncu_launches sorted = { 0 };
     *classes = (struct ncu_launches){ 0 };
     for (size_t i = 0; i < n->launches.n; i++) vec_push(&sorted, n->launches.v[i]);
-    if (sorted.n) qsort(sorted.v, sorted.n, sizeof *sorted.v, by_look);
+    if (sorted.n) qsort(sorted.v, sorted.n, sizeof *sorted.v, by_name_and_shape);
     for (size_t i = 0, next; i < sorted.n; i = next) {
-        for (next = i + 1; next < sorted.n && by_look(&sorted.v[i], &sorted.v[next]) == 0;) next++;
+        for (next = i + 1; next < sorted.n && by_name_and_shape(&sorted.v[i], &sorted.v[next]) == 0;) next++;
         vec_push(classes, average(&sorted.v[i], next - i));
     }
     free(sorted.v);

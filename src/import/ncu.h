@@ -1,11 +1,11 @@
-/* Nsight Compute CSV: `--page details`, `--page raw`, and files of single sections. One entry a profiled
- * launch; rows and files of the same launch (process, id and name agree) add to one entry.
+/* Reads Nsight Compute CSV: `--page details`, `--page raw`, and files of single sections. One entry per
+ * profiled launch; rows and files of the same launch (equal process, id and name) are merged.
  *     struct ncu n;
  *     ncu_init(&n);
- *     rc = ncu_read(&n, path, &err);              -- as often as there are files
- *     ncu_classes(&n, &classes);                  -- launches that look the same, averaged
+ *     rc = ncu_read(&n, path, &err);              -- call once per file
+ *     ncu_classes(&n, &classes);                  -- averages launches of equal name, grid and block
  *     ncu_free(&n);
- * Values are NaN when not measured; percentages are 0..100. */
+ * Values are NaN if not measured; percentages are 0..100. */
 #ifndef IMPORT_NCU_H
 #define IMPORT_NCU_H
 
@@ -19,7 +19,7 @@
 #include "import/ncu_stall.h"
 #include "import/nsys_summary.h"
 
-/* id, key in files, how to print it */
+/* id, key in JSON */
 #define NCU_METRICS(X)                        \
     X(DURATION, "duration_ns")                \
     X(CYCLES, "elapsed_cycles")               \
@@ -49,10 +49,10 @@ enum ncu_metric {
 const char *ncu_metric_key(enum ncu_metric m);
 
 struct ncu_launch {
-    uint32_t name, process, id, grid, block, device, cc; /* texts */
-    uint64_t launches;                                   /* 1; in classes, how many were averaged */
+    uint32_t name, process, id, grid, block, device, cc; /* text ids */
+    uint64_t launches;                                   /* 1; in classes: number of averaged launches */
     double value[NCU_METRIC_END];
-    double stall[NCU_STALL_END]; /* of stall_source; NaN: not measured */
+    double stall[NCU_STALL_END]; /* from stall_source; NaN: not measured */
     enum ncu_stall_source stall_source;
 };
 struct ncu_launches {
@@ -62,7 +62,7 @@ struct ncu_launches {
 struct ncu {
     struct intern *texts;
     struct ncu_launches launches;
-    uint64_t rows, rules, bad_rows, not_measured; /* not_measured: n/a */
+    uint64_t rows, rules, bad_rows, not_measured; /* not_measured: "n/a" values */
 };
 
 void ncu_init(struct ncu *n);
@@ -70,22 +70,22 @@ void ncu_free(struct ncu *n);
 int ncu_read(struct ncu *n, const char *path, struct err *err);
 int ncu_read_text(struct ncu *n, char *text, size_t len, const char *name, struct err *err);
 
-/* Launches of one name, grid and block as one, by total duration. The caller frees classes->v. */
+/* Merges launches with equal name, grid and block; sorted by total duration. The caller frees classes->v. */
 void ncu_classes(const struct ncu *n, struct ncu_launches *classes);
-/* What holds a kernel back: "compute", "memory", "balanced", "latency"; NULL: not measured. */
+/* The limiting resource: "compute", "memory", "balanced", "latency"; NULL: not measured. */
 const char *ncu_bound(const struct ncu_launch *k);
 
-/* What its warps waited for most, and how much of their time in percent; NULL: not measured. */
+/* The largest stall reason and its share in percent; NULL: not measured. */
 const char *ncu_top_stall(const struct ncu_launch *k, double *pct);
 
 void ncu_json(const struct ncu *n, const struct ncu_launches *classes, struct strbuf *out);
-/* line_width: of the terminal; 0: lines may be as long as they are. */
+/* line_width: width of the terminal; 0: unlimited. */
 void ncu_text(const struct ncu *n, const struct ncu_launches *classes, size_t top, size_t line_width,
               struct strbuf *out);
 
 int ncu_write_run(const struct ncu *n, const char *run_dir, struct err *err); /* run_dir/ncu.json */
-/* CSV files of ncu into RUN/ncu.json, which every report of the run then shows beside its kernels. One
- * call a run: what an earlier one left is replaced. */
+/* Converts CSV files of ncu to RUN/ncu.json, which reports of the run show with its kernels. One call per
+ * run: replaces the file of an earlier call. */
 int ncu_into_run(const char *const *csv_paths, size_t n, const char *run_dir, struct err *err);
 
 /* Durations by kernel name, for `stats`. */

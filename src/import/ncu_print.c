@@ -1,4 +1,4 @@
-/* Nsight Compute's kernels as JSON and as a table. */
+/* Prints Nsight Compute kernels as JSON and as a table. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

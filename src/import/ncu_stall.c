@@ -19,7 +19,7 @@ static const struct {
 
 const char *ncu_stall_name(enum ncu_stall s) { return stalls[s].name; }
 
-/* The reason that p[0..n) begins with, in lower case with underscores; *used: its length. */
+/* The stall reason at the start of p[0..n), in lower case with underscores; *used: its length. */
 static enum ncu_stall reason(const char *p, size_t n, size_t *used) {
     enum ncu_stall best = NCU_STALL_END;
     *used = 0;
@@ -61,7 +61,7 @@ enum ncu_stall ncu_stall_of_metric(const char *name, size_t len, enum ncu_stall_
         if (!starts_with(name, len, forms[i].before, &before)) continue;
         enum ncu_stall s = reason(name + before, len - before, &used);
         if (s == NCU_STALL_NO_INSTRUCTION && before + used < len && name[before + used] == 's')
-            used++; /* samples say "no_instructions" */
+            used++; /* sample metrics use "no_instructions" */
         size_t rest = len - before - used;
         *source = forms[i].source;
         return rest == strlen(forms[i].after) && memcmp(name + len - rest, forms[i].after, rest) == 0
@@ -72,7 +72,7 @@ enum ncu_stall ncu_stall_of_metric(const char *name, size_t len, enum ncu_stall_
     return starts_with(name, len, "Stall ", &before) ? by_label(name + before, len - before) : NCU_STALL_END;
 }
 
-/* The number behind `words` in the text; NaN: none. */
+/* The number after `words` in the text; NaN: none. */
 static double number_after(const char *text, size_t len, const char *words) {
     const char *hit = memmem(text, len, words, strlen(words));
     char buf[NUMBER_BYTES + 1];
@@ -92,7 +92,7 @@ enum ncu_stall ncu_stall_of_rule(const char *text, size_t len, double *cycles, d
     *total = number_after(text, len, " total average of ");
     const char *hit = memmem(text, len, "cycles being stalled", 20);
     if (isnan(*cycles) || !hit) return NCU_STALL_END;
-    const char *stop = memchr(hit, '.', (size_t)(text + len - hit)); /* the reason stands in this sentence */
+    const char *stop = memchr(hit, '.', (size_t)(text + len - hit)); /* the reason is in this sentence */
     size_t n = (size_t)((stop ? stop : text + len) - hit);
     for (size_t i = 0; i < COUNTOF(stalls); i++)
         if (stalls[i].words && memmem(hit, n, stalls[i].words, strlen(stalls[i].words)))

@@ -1,13 +1,12 @@
-/* Why warps waited, in the names of Nsight Compute's metrics, of its details page and of its advice.
- * Values are cycles a warp spent so between two instructions it issued; samples of the program counter
- * serve as well, for shares. */
+/* Warp stall reasons, by the names in Nsight Compute's metrics, details page and advice. Values are cycles
+ * that a warp was stalled between two issued instructions, or program counter samples (only for shares). */
 #ifndef IMPORT_NCU_STALL_H
 #define IMPORT_NCU_STALL_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* id, name in metrics, the words of the advice (NULL: none known) */
+/* id, name in metrics, text in the advice (NULL: unknown) */
 #define NCU_STALLS(X)                                                         \
     X(BARRIER, "barrier", "sibling warps at a CTA barrier")                   \
     X(BRANCH, "branch_resolving", "branch target to be computed")             \
@@ -37,7 +36,7 @@ enum ncu_stall {
 };
 const char *ncu_stall_name(enum ncu_stall s);
 
-/* Kinds of metrics that tell of stalls: their values must not be mixed. */
+/* Sources of stall data. Values of different sources must not be mixed. */
 enum ncu_stall_source {
     NCU_STALL_NO_SOURCE,
     NCU_STALL_LATENCY, /* smsp__average_warp_latency_issue_stalled_* */
@@ -46,11 +45,11 @@ enum ncu_stall_source {
     NCU_STALL_LABEL,   /* "Stall Long Scoreboard" */
     NCU_STALL_RULE,    /* the advice "CPIStall" */
 };
-/* NCU_STALL_END: a metric that is none of these. */
+/* NCU_STALL_END: not a stall metric. */
 enum ncu_stall ncu_stall_of_metric(const char *name, size_t len, enum ncu_stall_source *source);
 /* "... each warp of this kernel spends 491.9 cycles being stalled waiting for a scoreboard dependency on a
- * L1TEX ... represents about 52.7% of the total average of 933.1 cycles ..."; NCU_STALL_END: no such
- * sentence. total may be NaN. */
+ * L1TEX ... represents about 52.7% of the total average of 933.1 cycles ..."; NCU_STALL_END: not found. total
+ * may be NaN. */
 enum ncu_stall ncu_stall_of_rule(const char *text, size_t len, double *cycles, double *total);
 
 #endif

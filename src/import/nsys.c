@@ -12,7 +12,7 @@
 
 #define STRING_BYTES_MAX (1u << 30)
 
-/* ---- helpers for all tables */
+/* ---- Helpers for all tables */
 
 bool nsys_interval(struct nsys *n, const struct nsys_rows *r, int start, int end, uint64_t *start_ns,
                    uint64_t *end_ns) {
@@ -28,7 +28,7 @@ bool nsys_interval(struct nsys *n, const struct nsys_rows *r, int start, int end
     return true;
 }
 
-/* Process bits of a globalTid or globalPid: all but the low 24. */
+/* Process bits of a globalTid or globalPid: all except the low 24. */
 static size_t process_index(struct nsys *n, uint64_t global_id) {
     uint64_t process = global_id >> 24;
     for (size_t i = n->processes.n; i-- > 0;)
@@ -70,7 +70,7 @@ void nsys_end(struct nsys *n, struct nsys_rows *r) {
     if (!nsys_rows_close(r)) n->sink->problems[SINK_PROBLEM_DAMAGED]++;
 }
 
-/* ---- tables that others refer to */
+/* ---- Referenced tables */
 
 static void read_strings(struct nsys *n) {
     static const char *const columns[] = { "id", "value", NULL };
@@ -116,7 +116,7 @@ static void read_devices(struct nsys *n) {
     nsys_end(n, &r);
 }
 
-/* ---- device work */
+/* ---- Device work */
 
 static uint32_t kernel_name(struct nsys *n, const struct nsys_rows *r, const int *columns, size_t count) {
     for (size_t i = 0; i < count; i++) {
@@ -202,7 +202,7 @@ static void read_kernels(struct nsys *n) {
     nsys_end(n, &r);
 }
 
-/* A graph traced as a whole (--cuda-graph-trace=graph): one row a launch, no kernels inside. */
+/* A graph traced as a whole (--cuda-graph-trace=graph): one row per launch, without its kernels. */
 static void read_graphs(struct nsys *n) {
     enum { START, END, DEVICE, CONTEXT, STREAM, CORRELATION, PID, GRAPH };
     static const char *const columns[] = { "start",         "end",       "deviceId", "contextId", "streamId",
@@ -227,7 +227,7 @@ static void read_graphs(struct nsys *n) {
     nsys_end(n, &r);
 }
 
-/* ENUM_CUDA_MEMCPY_OPER, which is CUpti_ActivityMemcpyKind: stable since CUPTI began. */
+/* ENUM_CUDA_MEMCPY_OPER is CUpti_ActivityMemcpyKind, whose values never changed. */
 static enum trace_copy_kind copy_kind(int64_t kind) {
     static const enum trace_copy_kind kinds[] = {
         [1] = TRACE_COPY_HTOD,  [2] = TRACE_COPY_DTOH,  [3] = TRACE_COPY_HTOD,  [4] = TRACE_COPY_DTOH,
@@ -263,7 +263,7 @@ static void read_copies(struct nsys *n, const char *table, bool memsets) {
     nsys_end(n, &r);
 }
 
-/* ---- host calls */
+/* ---- Host calls */
 
 /* "cudaLaunchKernel_v7000" -> "cudaLaunchKernel" */
 static size_t without_version(const char *name, size_t len) {
@@ -272,7 +272,8 @@ static size_t without_version(const char *name, size_t len) {
     return at < len && at > 2 && name[at - 1] == 'v' && name[at - 2] == '_' ? at - 2 : len;
 }
 
-/* Some versions list a call twice, under two event classes: the rows come sorted by correlation id. */
+/* Some versions list a call twice, under two event classes. Rows are sorted by correlation id to find
+ * these. */
 static void read_calls(struct nsys *n) {
     enum { START, END, TID, CORRELATION, NAME };
     static const char *const columns[] = { "start", "end", "globalTid", "correlationId", "nameId", NULL };
@@ -303,7 +304,7 @@ static void read_calls(struct nsys *n) {
     nsys_end(n, &r);
 }
 
-/* syncType: CUpti_ActivitySynchronizationType, whose numbers are those of enum trace_sync_kind. */
+/* syncType is CUpti_ActivitySynchronizationType, which has the values of enum trace_sync_kind. */
 static void read_syncs(struct nsys *n) {
     enum { START, END, CORRELATION, PID, TYPE, CONTEXT, STREAM };
     static const char *const columns[] = { "start",    "end",       "correlationId", "globalPid",
@@ -332,7 +333,7 @@ static void count_rows(struct nsys *n, const char *table, enum sink_event event)
     nsys_end(n, &r);
 }
 
-/* ---- the file */
+/* ---- File */
 
 static bool is_nsys(sqlite3 *db) {
     static const char *const any[] = { "CUPTI_ACTIVITY_KIND_KERNEL",
@@ -350,7 +351,7 @@ static bool is_nsys(sqlite3 *db) {
 int nsys_import_db(sqlite3 *db, const char *name, struct sink *sink, struct err *err) {
     if (!is_nsys(db))
         return err_set(
-            err, "%s: a SQLite file, but not one of `nsys export --type sqlite`: it has none of the tables",
+            err, "%s: a SQLite file, but not from `nsys export --type sqlite`: it has none of the tables",
             name);
     struct nsys n = { .db = db, .sink = sink };
     read_strings(&n);

@@ -18,7 +18,7 @@ bool nsys_table_exists(sqlite3 *db, const char *name) {
     return yes;
 }
 
-/* Bit i: names[i] is a column of the table. */
+/* Bit i is set if names[i] is a column of the table. */
 static uint64_t find_columns(sqlite3 *db, const char *table, const char *const *names) {
     sqlite3_stmt *s = NULL;
     uint64_t found = 0;
@@ -43,7 +43,7 @@ bool nsys_rows_open(struct nsys_rows *r, sqlite3 *db, const char *table, const c
     strbuf_addstr(&sql, "SELECT ");
     for (int i = 0; columns[i]; i++)
         strbuf_addf(&sql, r->found >> i & 1 ? "%s\"%s\"" : "%sNULL", i ? ", " : "", columns[i]);
-    strbuf_addf(&sql, " FROM \"%s\"", table); /* names are our own constants */
+    strbuf_addf(&sql, " FROM \"%s\"", table); /* safe: names are constants */
     uint64_t sorted = order ? find_columns(db, table, order) : 0;
     const char *before = " ORDER BY ";
     for (int i = 0; order && order[i]; i++) {

@@ -1,9 +1,9 @@
-/* Reading tables whose columns are not known beforehand.
+/* Reads tables of which some columns may be missing.
  *     static const char *const columns[] = { "start", "end", "deviceId", NULL };
  *     struct nsys_rows rows;
  *     if (nsys_rows_open(&rows, db, "CUPTI_ACTIVITY_KIND_KERNEL", columns, NULL))
  *         while (nsys_rows_next(&rows)) use(nsys_u64(&rows, 2, 0));
- *     nsys_rows_close(&rows);                    -- false: the table broke off */
+ *     nsys_rows_close(&rows);                    -- false: read error */
 #ifndef IMPORT_NSYS_DB_H
 #define IMPORT_NSYS_DB_H
 
@@ -17,14 +17,14 @@ struct sqlite3_stmt;
 struct nsys_rows {
     struct sqlite3_stmt *stmt;
     bool broken;
-    uint64_t found; /* bit i: column i is there */
+    uint64_t found; /* bit i: column i exists */
 };
 
-/* Views do not count: what a hostile one computes need not end. */
+/* Ignores views: a malicious view could run forever. */
 bool nsys_table_exists(struct sqlite3 *db, const char *name);
 
-/* False: no such table, or none of its columns. At most 64 columns. `order`: columns to sort
- * by, those that are there; NULL: as they come. */
+/* Returns false if there is no such table, or it has none of the columns. At most 64 columns. `order`:
+ * columns to sort by, if they exist; NULL: unsorted. */
 bool nsys_rows_open(struct nsys_rows *r, struct sqlite3 *db, const char *table, const char *const *columns,
                     const char *const *order);
 bool nsys_rows_next(struct nsys_rows *r);
@@ -32,10 +32,10 @@ bool nsys_rows_close(struct nsys_rows *r);
 
 bool nsys_null(const struct nsys_rows *r, int column);
 int64_t nsys_i64(const struct nsys_rows *r, int column,
-                 int64_t otherwise); /* otherwise: for NULL, or no such column */
+                 int64_t otherwise); /* otherwise: value for NULL or a missing column */
 uint64_t nsys_u64(const struct nsys_rows *r, int column, uint64_t otherwise); /* also for negative numbers */
 double nsys_double(const struct nsys_rows *r, int column);                    /* NaN for NULL */
 const char *nsys_text(const struct nsys_rows *r, int column,
-                      size_t *len); /* NULL for NULL; until the next row */
+                      size_t *len); /* NULL for NULL; valid until the next row */
 
 #endif

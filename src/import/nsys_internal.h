@@ -10,7 +10,7 @@
 struct nsys {
     struct sqlite3 *db;
     struct sink *sink;
-    int64_t epoch_ns; /* of time 0 of the file; 0: not said */
+    int64_t epoch_ns; /* epoch time of the file's time 0; 0: unknown */
     struct {          /* StringIds, sorted by id */
         struct nsys_string {
             int64_t id;
@@ -22,11 +22,11 @@ struct nsys {
         char *v;
         size_t n, cap;
     } text;
-    struct { /* processes in order of arrival: correlation ids are unique within one only */
+    struct { /* processes in order of appearance: correlation ids are only unique within a process */
         uint64_t *v;
         size_t n, cap;
     } processes;
-    struct { /* TARGET_INFO_CUDA_DEVICE: a process may number its devices in its own way */
+    struct { /* TARGET_INFO_CUDA_DEVICE: device numbers may differ per process */
         struct nsys_device {
             uint64_t pid, cuda_id, gpu_id;
         } * v;
@@ -34,19 +34,19 @@ struct nsys {
     } devices;
 };
 
-/* The interval of a row as unix ns; false (and counted) when it is none. */
+/* The interval of a row in unix ns; returns false and counts the row if it is invalid. */
 bool nsys_interval(struct nsys *n, const struct nsys_rows *r, int start, int end, uint64_t *start_ns,
                    uint64_t *end_ns);
 uint64_t nsys_correlation(struct nsys *n, uint64_t global_id, uint64_t correlation);
 uint32_t nsys_thread(struct nsys *n, uint64_t global_tid);
-const char *nsys_string(const struct nsys *n, int64_t id, size_t *len); /* NULL: no such */
-uint32_t nsys_string_text(struct nsys *n, int64_t id);                  /* its number in the trace */
-void nsys_end(struct nsys *n, struct nsys_rows *r); /* closes; counts a table that broke off */
+const char *nsys_string(const struct nsys *n, int64_t id, size_t *len); /* NULL: not found */
+uint32_t nsys_string_text(struct nsys *n, int64_t id);                  /* its text id in the trace */
+/* closes; counts a table that could not be read completely */
+void nsys_end(struct nsys *n, struct nsys_rows *r);
 
 void nsys_read_nvtx(struct nsys *n);
 void nsys_read_metrics(struct nsys *n);
 void nsys_read_gpus(struct nsys *n);
-void nsys_read_own(
-    struct nsys *n); /* the tables of `inferprof export` that Nsight Systems has no place for */
+void nsys_read_own(struct nsys *n); /* tables added by `inferprof export` */
 
 #endif

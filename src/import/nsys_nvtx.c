@@ -1,4 +1,4 @@
-/* NVTX: push/pop and start/end ranges, marks, domains, texts given in place or registered. */
+/* NVTX: push/pop and start/end ranges, marks, domains, inline and registered texts. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +59,7 @@ static size_t op_name_len(const char *text, size_t len) {
     return name;
 }
 
-/* An operator of a framework is a lower-case namespace, "::" and a name, without blanks: aten::mm,
+/* A framework operator is a lower-case namespace, "::" and a name without blanks: aten::mm,
  * c10d::allreduce_. */
 static bool is_operator(const char *text, size_t len) {
     size_t i = 0;
@@ -83,7 +83,7 @@ static void take_range(struct nsys *n, const struct nsys_rows *r, const struct d
     g.thread = nsys_thread(n, tid);
     g.category = op ? TRACE_CATEGORY_OP : TRACE_CATEGORY_USER;
     g.flags = mark ? TRACE_RANGE_MARK : type == NVTX_START_END ? TRACE_RANGE_FREE : 0;
-    if (!mark && nsys_null(r, END)) { /* still open when recording stopped */
+    if (!mark && nsys_null(r, END)) { /* not closed when recording stopped */
         g.flags |= TRACE_RANGE_OPEN;
         g.end_ns = MAX(g.start_ns, n->sink->last_ns);
         n->sink->problems[SINK_PROBLEM_UNCLOSED]++;

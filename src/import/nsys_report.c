@@ -1,4 +1,4 @@
-/* `.nsys-rep` is NVIDIA's own format: their program turns it into SQLite. */
+/* `.nsys-rep` is a proprietary format; NVIDIA's nsys converts it to SQLite. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -13,9 +13,8 @@ int nsys_export_report(const char *path, const char *database, const char *log, 
     if (!nsys)
         return err_set(
             err,
-            "%s: reading it takes nsys, which is neither in PATH nor under /usr/local/cuda or "
-            "/opt/nvidia; install Nsight Systems, or run `nsys export --type sqlite` where it is and "
-            "import the result",
+            "%s: needs nsys, which was not found in PATH, /usr/local/cuda or /opt/nvidia; install Nsight "
+            "Systems, or run `nsys export --type sqlite` on another machine and import the result",
             path);
     const char *argv[] = { nsys,   "export",   "--type", "sqlite", "--force-overwrite",
                            "true", "--output", database, path,     NULL };

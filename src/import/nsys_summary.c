@@ -9,7 +9,7 @@
 
 #define SUMMARY_BYTES_MAX (256u << 20)
 
-/* The unit stands in the head: "Total Time (ns)"; other units come from `nsys stats --timeunit`. */
+/* The heading has the unit: "Total Time (ns)"; other units come from `nsys stats --timeunit`. */
 static int time_column(const struct csv *c, double *to_ns) {
     static const struct {
         const char *head;
@@ -31,7 +31,7 @@ int nsys_summary_read_text(char *text, size_t len, const char *name, nsys_summar
     double to_ns = 1, total, calls;
     int time = -1, count = -1, label = -1;
     csv_open(&c, text, len);
-    while (time < 0 && csv_next(&c)) { /* talk of the tool may stand before the head */
+    while (time < 0 && csv_next(&c)) { /* skip messages before the heading */
         time = time_column(&c, &to_ns);
         count = csv_find(&c, "Instances");
         label = csv_find(&c, "Name");

@@ -1,4 +1,4 @@
-/* What nsys says of the GPUs, and the counters it sampled on them. */
+/* GPU properties in an nsys export, and the counters sampled on the GPUs. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,7 +93,7 @@ void nsys_read_gpus(struct nsys *n) {
     nsys_end(n, &r);
 }
 
-/* ---- GPU_METRICS: one row a value; rows of one moment become one sample */
+/* ---- GPU_METRICS: one row per value; rows with equal time become one sample */
 
 struct metric {
     uint64_t type, id;
@@ -129,7 +129,7 @@ struct sampling {
     struct strbuf names;
     struct trace_sample s;
     size_t count;
-    uint64_t type, before_ns; /* before: the moment of the sample before, where its interval begins */
+    uint64_t type, before_ns; /* before_ns: time of the previous sample, the start of the interval */
 };
 
 static void flush_sample(struct sampling *g) {
@@ -153,7 +153,7 @@ static void take_metric(struct sampling *g, const struct metrics *m, const struc
         g->before_ns = type == g->type ? g->s.end_ns : 0;
         g->s.end_ns = at;
         g->type = type;
-        g->s.device = (uint32_t)(type & 0xff); /* the low byte of a type is the GPU */
+        g->s.device = (uint32_t)(type & 0xff); /* the low byte of a type is the GPU index */
     }
     const char *name = metric_name(m, type, nsys_u64(r, METRIC, 0));
     if (g->count) strbuf_addch(&g->names, ';');

@@ -12,10 +12,10 @@
 #include "base/util.h"
 #include "trace/writer.h"
 
-#define FLUSH_BYTES (16u << 20) /* a quarter of what the writer holds by default */
+#define FLUSH_BYTES (16u << 20) /* a quarter of the writer's default memory */
 #define FLUSH_WAIT_MS 60000
 #define THREADS_MAX (1u << 20)
-#define THREAD_INVENTED 0x40000000u /* above any tid of Linux, which ends at 2^22 */
+#define THREAD_GENERATED 0x40000000u /* above any Linux tid (at most 2^22) */
 
 const char *sink_event_name(unsigned event) {
     static const char *const names[] = {
@@ -58,9 +58,9 @@ void sink_free(struct sink *s) {
     s->threads = NULL;
 }
 
-/* ---- records */
+/* ---- Records */
 
-/* The writer drops what does not fit its memory: an importer can wait, so it never asks for more. */
+/* The writer drops records when its memory is full. An importer can wait, so it flushes before that. */
 static void put(struct sink *s, enum trace_kind kind, const void *records, size_t n, size_t record_bytes) {
     if (!s->writer || !n) return;
     s->failed |= trace_writer_put(s->writer, kind, records, n) != n;
@@ -70,7 +70,7 @@ static void put(struct sink *s, enum trace_kind kind, const void *records, size_
     s->unflushed_bytes = 0;
 }
 
-static inline void seen(struct sink *s, uint64_t start_ns, uint64_t end_ns) {
+static inline void track_interval(struct sink *s, uint64_t start_ns, uint64_t end_ns) {
     s->first_ns = MIN(s->first_ns, start_ns);
     s->last_ns = MAX(s->last_ns, end_ns);
 }
@@ -81,7 +81,7 @@ static inline void seen(struct sink *s, uint64_t start_ns, uint64_t end_ns) {
         s->count = 0;                                                 \
     }                                                                 \
     void sink_##type(struct sink *s, const struct trace_##type *r) {  \
-        seen(s, r->start_ns, r->end_ns);                              \
+        track_interval(s, r->start_ns, r->end_ns);                    \
         s->array[s->count++] = *r;                                    \
         if (s->count == SINK_BATCH) send_##type(s);                   \
     }
@@ -124,11 +124,11 @@ int sink_finish(struct sink *s, const char *source, struct err *err) {
         snprintf(key, sizeof key, "import.problem.%s", sink_problem_name(i));
         if (s->problems[i]) sink_meta(s, key, "%llu", (unsigned long long)s->problems[i]);
     }
-    if (s->failed) return err_set(err, "the trace could not be written whole: is the disk full?");
+    if (s->failed) return err_set(err, "the trace could not be written completely: is the disk full?");
     return 0;
 }
 
-/* ---- texts */
+/* ---- Texts */
 
 static void repair_utf8(struct strbuf *out, const char *text, size_t len) {
     const char *p = text, *end = text + len;
@@ -159,7 +159,7 @@ uint32_t sink_text(struct sink *s, const char *text, size_t len) {
     return *slot;
 }
 
-/* ---- threads */
+/* ---- Threads */
 
 static struct sink_thread *find_thread(struct sink_thread *table, size_t slots, uint64_t pid, uint64_t tid) {
     size_t i = hash_u64(hash_u64(pid) ^ tid) & (slots - 1);
@@ -179,7 +179,7 @@ static void grow_threads(struct sink *s) {
 }
 
 static bool number_taken(const struct sink *s, uint32_t number) {
-    if (s->thread_count > 4096) return true; /* no longer worth the search: invented numbers serve as well */
+    if (s->thread_count > 4096) return true; /* too many to search: use generated numbers */
     for (size_t i = 0; i < s->thread_slots; i++)
         if (s->threads[i].used && s->threads[i].number == number) return true;
     return false;
@@ -191,9 +191,9 @@ uint32_t sink_thread_number(struct sink *s, uint64_t pid, uint64_t tid) {
     struct sink_thread *t = find_thread(s->threads, s->thread_slots, pid, tid);
     if (!t->used) {
         if (s->thread_count >= THREADS_MAX)
-            return THREAD_INVENTED - 1; /* a hostile file: lump the rest together */
-        bool own = tid < THREAD_INVENTED - 1 && !number_taken(s, (uint32_t)tid);
-        uint32_t number = own ? (uint32_t)tid : THREAD_INVENTED + (uint32_t)s->thread_count;
+            return THREAD_GENERATED - 1; /* malicious file: the remaining threads share a number */
+        bool own = tid < THREAD_GENERATED - 1 && !number_taken(s, (uint32_t)tid);
+        uint32_t number = own ? (uint32_t)tid : THREAD_GENERATED + (uint32_t)s->thread_count;
         *t = (struct sink_thread){ .pid = pid, .tid = tid, .number = number, .used = true };
         if (++s->thread_count * 2 > s->thread_slots) {
             grow_threads(s);

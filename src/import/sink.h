@@ -1,10 +1,9 @@
-/* Where importers put what they read: records in batches to a trace, texts as numbers, threads as numbers,
- * and a tally of what came and of what was broken. Nothing is lost for want of memory: it waits for the
- * writer.
+/* Output of importers: writes records in batches to a trace, assigns numbers to texts and threads, and counts
+ * events and problems. Loses no records when memory is full: it waits for the writer.
  *     struct sink s;
  *     sink_init(&s, writer);                       -- writer NULL: counts only (fuzzing, checks)
  *     sink_kernel(&s, &k);
- *     rc = sink_finish(&s, "import:kineto", &err);  -- -1: the disk refused; writes the tally as meta records
+ *     rc = sink_finish(&s, "import:kineto", &err);  -- writes the counts as meta records; -1: write error
  *     sink_free(&s); */
 #ifndef IMPORT_SINK_H
 #define IMPORT_SINK_H
@@ -19,7 +18,7 @@
 
 struct trace_writer;
 
-/* What an event was, in the source's own terms; meta "import.events.NAME". */
+/* Event types of the sources; counted in meta "import.events.NAME". */
 #define SINK_EVENTS(X)                            \
     X(KERNEL, "kernel")                           \
     X(MEMCPY, "memcpy")                           \
@@ -46,27 +45,27 @@ enum sink_event {
         SINK_EVENT_END
 };
 
-/* What can be wrong with an event or a file; meta "import.problem.NAME". */
-#define SINK_PROBLEMS(X)                                                                     \
-    X(TRUNCATED, "truncated", "the file ends early")                                         \
-    X(DAMAGED, "damaged_compression", "the compressed data is damaged")                      \
-    X(SYNTAX, "syntax", "not valid JSON, dropped")                                           \
-    X(LOST_SYNC, "lost_sync", "places where the text makes no sense, stepped over")          \
-    X(TRAILING_COMMA, "trailing_comma", "a comma too many, forgiven")                        \
-    X(NOT_AN_EVENT, "not_an_event", "items that are no events, dropped")                     \
-    X(NO_TIME, "no_time", "without a usable time, dropped")                                  \
-    X(NO_DURATION, "no_duration", "without a duration, dropped")                             \
-    X(NEGATIVE_DURATION, "negative_duration", "with a negative duration, dropped")           \
-    X(BAD_NUMBER, "bad_number", "numbers that are NaN or out of range, read as unknown")     \
-    X(INVALID_UTF8, "invalid_utf8", "texts that are not UTF-8, repaired")                    \
-    X(CUT_TEXT, "cut_text", "texts that were too long, cut")                                 \
-    X(TOO_MANY_TEXTS, "too_many_texts", "texts that found no room, left out")                \
-    X(HUGE_EVENT, "huge_event", "larger than the window, dropped")                           \
-    X(UNOPENED, "end_without_begin", "ends without a begin, dropped")                        \
-    X(UNCLOSED, "begin_without_end", "begins without an end, kept until the last time seen") \
-    X(TOO_MANY_OPEN, "too_many_open", "begun while too many others were open, dropped")      \
-    X(NO_CORRELATION, "no_correlation", "device work without a correlation id")              \
-    X(DUPLICATE, "duplicate", "rows that repeat another, dropped")                           \
+/* Problems of events and files; counted in meta "import.problem.NAME". */
+#define SINK_PROBLEMS(X)                                                                          \
+    X(TRUNCATED, "truncated", "the file ends early")                                              \
+    X(DAMAGED, "damaged_compression", "the compressed data is damaged")                           \
+    X(SYNTAX, "syntax", "not valid JSON, dropped")                                                \
+    X(LOST_SYNC, "lost_sync", "syntax errors, skipped to the next event")                         \
+    X(TRAILING_COMMA, "trailing_comma", "trailing commas, ignored")                               \
+    X(NOT_AN_EVENT, "not_an_event", "items that are not events, dropped")                         \
+    X(NO_TIME, "no_time", "without a valid time, dropped")                                        \
+    X(NO_DURATION, "no_duration", "without a duration, dropped")                                  \
+    X(NEGATIVE_DURATION, "negative_duration", "with a negative duration, dropped")                \
+    X(BAD_NUMBER, "bad_number", "numbers that are NaN or out of range, read as unknown")          \
+    X(INVALID_UTF8, "invalid_utf8", "texts that are not UTF-8, repaired")                         \
+    X(CUT_TEXT, "cut_text", "texts that are too long, truncated")                                 \
+    X(TOO_MANY_TEXTS, "too_many_texts", "texts dropped because the text table is full")           \
+    X(HUGE_EVENT, "huge_event", "larger than the window, dropped")                                \
+    X(UNOPENED, "end_without_begin", "ends without a begin, dropped")                             \
+    X(UNCLOSED, "begin_without_end", "begins without an end, ended at the last time in the file") \
+    X(TOO_MANY_OPEN, "too_many_open", "begins while too many others were open, dropped")          \
+    X(NO_CORRELATION, "no_correlation", "device work without a correlation id")                   \
+    X(DUPLICATE, "duplicate", "duplicate rows, dropped")                                          \
     X(BAD_ROW, "bad_row", "rows that cannot be read, dropped")
 enum sink_problem {
 #define X(id, name, words) SINK_PROBLEM_##id,
@@ -83,7 +82,7 @@ const char *sink_problem_words(const char *name); /* NULL: no such */
 struct sink {
     struct trace_writer *writer;
     uint64_t events[SINK_EVENT_END], problems[SINK_PROBLEM_END];
-    uint64_t first_ns, last_ns; /* of all records; first UINT64_MAX when none came */
+    uint64_t first_ns, last_ns; /* of all records; first_ns is UINT64_MAX if there are none */
     struct text_cache texts;
     uint64_t unflushed_bytes;
     bool failed; /* the writer lost records */
@@ -107,7 +106,7 @@ struct sink {
 
 void sink_init(struct sink *s, struct trace_writer *writer);
 void sink_free(struct sink *s);
-/* Sends what waits and the tally. */
+/* Writes pending records and the counts. */
 int sink_finish(struct sink *s, const char *source, struct err *err);
 
 void sink_range(struct sink *s, const struct trace_range *r);
@@ -116,22 +115,23 @@ void sink_kernel(struct sink *s, const struct trace_kernel *r);
 void sink_copy(struct sink *s, const struct trace_copy *r);
 void sink_sync(struct sink *s, const struct trace_sync *r);
 void sink_sample(struct sink *s, const struct trace_sample *r);
-void sink_power(struct sink *s, const struct trace_power *r); /* these three: rare, sent one by one */
+/* these three are rare and written one by one */
+void sink_power(struct sink *s, const struct trace_power *r);
 void sink_token(struct sink *s, const struct trace_token *r);
 void sink_gemm(struct sink *s, const struct trace_gemm *r);
 void sink_meta(struct sink *s, const char *key, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* The 16 values of a sample, as an array. */
+/* The 16 values of a sample as an array. */
 static inline double *sink_values(struct trace_sample *s) {
     return (double *)(void *)((char *)s + offsetof(struct trace_sample, v0));
 }
 
-/* Ids and sizes of other tools in 32 bits: what does not fit is unknown, 0. */
+/* Ids and sizes of other tools in 32 bits; 0 (unknown) if they do not fit. */
 static inline uint32_t sink_u32(uint64_t v) { return v < UINT32_MAX ? (uint32_t)v : 0; }
 
-uint32_t sink_text(struct sink *s, const char *text, size_t len); /* number of a text; repairs UTF-8 */
+uint32_t sink_text(struct sink *s, const char *text, size_t len); /* id of a text; repairs UTF-8 */
 
-/* Number of a thread: the tid itself where that is free and fits, else a number of its own. */
+/* Number of a thread: its tid if that is unused and fits, otherwise a generated number. */
 uint32_t sink_thread_number(struct sink *s, uint64_t pid, uint64_t tid);
 
 #endif

@@ -19,17 +19,17 @@ struct source {
     int fd;
     bool gzip;
     const char *problem;
-    char head[2]; /* sniffed, given back first */
+    char head[2]; /* read for format detection, returned first */
     size_t head_n, head_at;
 
-    /* gzip: a ring of inflated blocks between the inflating thread and the reader */
+    /* gzip: ring of decompressed blocks between the decompression thread and the reader */
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     char *blocks[BLOCKS];
     size_t sizes[BLOCKS];
-    uint64_t made, used; /* blocks so far */
-    size_t used_bytes;   /* of the block being read */
+    uint64_t made, used; /* block counts */
+    size_t used_bytes;   /* in the current block */
     bool done, stop;
     const char *thread_problem;
 };
@@ -44,11 +44,11 @@ static size_t read_some(struct source *s, char *buf, size_t cap) {
     ssize_t n;
     do n = read(s->fd, buf, cap);
     while (n < 0 && errno == EINTR);
-    if (n < 0) s->problem = "the file cannot be read to its end";
+    if (n < 0) s->problem = "the file cannot be read completely";
     return n > 0 ? (size_t)n : 0;
 }
 
-/* Waits for a free block; NULL when the reader has gone. */
+/* Waits for a free block; NULL: the reader has closed. */
 static char *take_free(struct source *s) {
     pthread_mutex_lock(&s->lock);
     while (s->made - s->used == BLOCKS && !s->stop) pthread_cond_wait(&s->changed, &s->lock);
@@ -64,7 +64,8 @@ static void give_full(struct source *s, size_t n) {
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Inflates until the block is full. False at the end of the data; several members follow each other. */
+/* Decompresses until the block is full. Returns false at the end of the data. A file may have several gzip
+ * members. */
 static bool fill_block(struct source *s, z_stream *z, char *in, const char **problem) {
     while (z->avail_out) {
         if (!z->avail_in) {
@@ -77,10 +78,10 @@ static bool fill_block(struct source *s, z_stream *z, char *in, const char **pro
         }
         int rc = inflate(z, Z_NO_FLUSH);
         if (rc == Z_STREAM_END) {
-            inflateReset(z); /* total_in is 0 again */
+            inflateReset(z); /* also resets total_in */
         } else if (rc != Z_OK && rc != Z_BUF_ERROR) {
             if (z->total_in > 2 || z->total_out)
-                *problem = "the gzip data is damaged"; /* else padding after the end */
+                *problem = "the gzip data is damaged"; /* otherwise: padding after the end */
             return false;
         }
     }
@@ -91,7 +92,7 @@ static void *inflate_thread(void *arg) {
     struct source *s = arg;
     z_stream z = { 0 };
     char *in = malloc(BLOCK_BYTES), *block;
-    const char *problem = in && inflateInit2(&z, 15 + 16) == Z_OK ? NULL : "no memory to inflate it";
+    const char *problem = in && inflateInit2(&z, 15 + 16) == Z_OK ? NULL : "out of memory for decompression";
     bool go_on = problem == NULL;
     while (go_on && (block = take_free(s))) {
         z.next_out = (Bytef *)block;
@@ -117,7 +118,7 @@ static int start_inflating(struct source *s, const char *path, struct err *err) 
     if (rc == 0) return 0;
     s->gzip = false;
     for (int i = 0; i < BLOCKS; i++) free(s->blocks[i]);
-    return err_set(err, "%s: cannot start a thread to inflate it: %s", path, strerror(rc));
+    return err_set(err, "%s: cannot start the decompression thread: %s", path, strerror(rc));
 }
 
 struct source *source_open(const char *path, struct err *err) {
@@ -129,7 +130,7 @@ struct source *source_open(const char *path, struct err *err) {
         goto failed;
     }
     if (S_ISDIR(st.st_mode)) {
-        err_set(err, "%s: a folder; name the files in it", path);
+        err_set(err, "%s: is a folder; give the files in it", path);
         goto failed;
     }
     ssize_t n = read(s->fd, s->head, sizeof s->head);

@@ -7,7 +7,7 @@
 #include "base/hash.h"
 #include "base/vec.h"
 
-static void forget(struct text_cache *c) {
+static void clear_cache(struct text_cache *c) {
     memset(c->entries, 0, c->slots * sizeof *c->entries);
     c->texts_used = 0;
     c->count = 0;
@@ -17,7 +17,7 @@ static uint32_t first_slot(const struct text_cache *c, uint64_t hash) {
     return (uint32_t)(hash >> 17) & (c->slots - 1);
 }
 
-static void grow(struct text_cache *c) {
+static void grow_slots(struct text_cache *c) {
     struct text_cache old = *c;
     c->slots = old.slots ? old.slots * 4 : TEXT_CACHE_SLOTS_FIRST;
     c->entries = xcalloc(c->slots, sizeof *c->entries);
@@ -31,9 +31,9 @@ static void grow(struct text_cache *c) {
 }
 
 uint32_t *text_cache_slot(struct text_cache *c, const char *text, size_t len, bool *known) {
-    uint64_t hash = hash_bytes(text, len) | 1; /* 0: an empty slot */
-    if (c->count >= c->slots / 2 && c->slots < TEXT_CACHE_SLOTS) grow(c);
-    if (c->count >= c->slots / 2 || c->texts_used + len > TEXT_CACHE_TEXT_BYTES) forget(c);
+    uint64_t hash = hash_bytes(text, len) | 1; /* 0 marks an empty slot */
+    if (c->count >= c->slots / 2 && c->slots < TEXT_CACHE_SLOTS) grow_slots(c);
+    if (c->count >= c->slots / 2 || c->texts_used + len > TEXT_CACHE_TEXT_BYTES) clear_cache(c);
     for (uint32_t i = first_slot(c, hash);; i = (i + 1) & (c->slots - 1)) {
         struct text_cache_entry *e = &c->entries[i];
         if (e->hash == hash && e->len == len && memcmp(c->texts + e->offset, text, len) == 0) {

@@ -10,19 +10,19 @@ double llm_experts_touched(uint64_t experts, uint64_t topk, double tokens) {
     return e * (1 - pow(missed, tokens));
 }
 
-/* Activations and caches of models stored in 8 or 4 bits are 16 bits wide. */
+/* Models stored in 8 or 4 bits use 16-bit activations and caches. */
 static enum llm_dtype activation_dtype(const struct llm_model *m) {
     return llm_dtype_bytes(m->dtype) >= 2 ? m->dtype : LLM_BF16;
 }
 
-enum llm_dtype llm_kv_dtype(const struct llm_model *m, enum llm_dtype told) {
-    return told ? told : activation_dtype(m);
+enum llm_dtype llm_kv_dtype(const struct llm_model *m, enum llm_dtype override) {
+    return override ? override : activation_dtype(m);
 }
 
-/* Sum of min(past + i, window) for i = 1..tokens: the keys all queries of one sequence see. */
+/* Sum of min(past + i, window) for i = 1..tokens: the query-key pairs of one sequence. */
 static double causal_pairs(double tokens, double past, double window) {
     double growing =
-        window > 0 ? fmax(0, fmin(tokens, window - past)) : tokens; /* queries before the window fills */
+        window > 0 ? fmax(0, fmin(tokens, window - past)) : tokens; /* queries before the window is full */
     double sum = growing * past + growing * (growing + 1) / 2;
     return sum + (tokens - growing) * window;
 }
@@ -57,7 +57,7 @@ static double op_flops(const struct llm_op *op, const struct llm_pass *p) {
     return 0;
 }
 
-/* Every weight once, but of experts and tables only what the rows reach. */
+/* Every weight once; of experts and tables only the parts that the rows use. */
 static double weight_bytes(const struct llm_model *m, const struct llm_op *op, double rows) {
     double width = llm_dtype_bytes(op->weight ? op->weight : m->dtype);
     double one = (double)op->in * (double)MAX(1, op->out) + (double)op->vector;
@@ -68,7 +68,7 @@ static double weight_bytes(const struct llm_model *m, const struct llm_op *op, d
     return one * (double)op->count * width;
 }
 
-/* The cache is read for what was there and written for what is new; a window keeps no more than its width. */
+/* Reads the cache of past tokens, writes that of new tokens; a sliding window limits both to its width. */
 static void add_kv(const struct llm_op *op, const struct llm_pass *p, double width, struct llm_cost *c) {
     double numbers = (double)op->kv * (double)op->count * (double)p->batch * width;
     double past = (double)p->past, fresh = (double)p->tokens;
@@ -179,7 +179,7 @@ struct llm_cost llm_cost_vision(const struct llm_model *m, const struct llm_setu
     return llm_cost_stage(m, s, stage, &p);
 }
 
-static void scale(struct llm_cost *c, double by) {
+static void scale_cost(struct llm_cost *c, double by) {
     double *v[] = {
         &c->flops,          &c->linear_flops,    &c->attention_flops, &c->full_attention_flops,
         &c->head_flops,     &c->bytes,           &c->weight_bytes,    &c->kv_read_bytes,
@@ -189,14 +189,14 @@ static void scale(struct llm_cost *c, double by) {
     for (size_t i = 0; i < COUNTOF(v); i++) *v[i] *= by;
 }
 
-/* Within a run of steps no window fills up, so FLOPs and bytes grow evenly and the mean of the two ends is
- * exact. */
+/* Within a range of steps in which no window becomes full, FLOPs and bytes grow linearly, so the mean of the
+ * two ends is exact. */
 static void add_run(const struct llm_model *m, const struct llm_setup *s, uint64_t batch, uint64_t first,
                     uint64_t steps, struct llm_cost *sum) {
     struct llm_cost a = llm_cost_decode(m, s, batch, first),
                     b = llm_cost_decode(m, s, batch, first + steps - 1);
     llm_cost_add(&a, &b);
-    scale(&a, (double)steps / 2);
+    scale_cost(&a, (double)steps / 2);
     llm_cost_add(sum, &a);
 }
 
@@ -224,7 +224,8 @@ double llm_kv_bytes_held(const struct llm_model *m, enum llm_dtype kv, uint64_t 
     return sum * llm_dtype_bytes(llm_kv_dtype(m, kv));
 }
 
-/* Outputs of the operators that share op's module and stage, each layer's once: they live side by side. */
+/* Sum of the outputs of all operators in op's module and stage, for one layer: they are live at the same
+ * time. */
 static double module_outputs(const struct llm_model *m, const struct llm_op *op,
                              const struct llm_pass *pass) {
     double sum = 0;
@@ -243,7 +244,7 @@ double llm_activation_bytes(const struct llm_model *m, int stage, const struct l
         const struct llm_op *op = &m->ops[i];
         if (op->stage != stage) continue;
         widest = fmax(widest, module_outputs(m, op, pass));
-        /* the residual and its normed copy are as wide as what the norms work on */
+        /* the residual and its normalised copy, both as wide as the norm's input */
         if (op->kind == LLM_OP_NORM) stream = fmax(stream, 2 * pass->counts.rows[op->rows] * (double)op->in);
     }
     return (widest + stream) * llm_dtype_bytes(activation_dtype(m));

@@ -1,4 +1,4 @@
-/* Number types of weights, caches and arithmetic, with the many names they go by. */
+/* Number types of weights, caches and arithmetic, and their aliases. */
 #ifndef LLM_DTYPE_H
 #define LLM_DTYPE_H
 
@@ -8,14 +8,14 @@ enum llm_dtype {
     LLM_DTYPE_UNKNOWN,
     LLM_F64,
     LLM_F32,
-    LLM_TF32, /* stored as F32, multiplied by tensor cores */
+    LLM_TF32, /* stored as F32, multiplied in reduced precision by tensor cores */
     LLM_F16,
     LLM_BF16,
     LLM_FP8,
     LLM_INT8,
-    LLM_FP4,   /* 4 bits and nothing else */
-    LLM_MXFP4, /* 4 bits and one 8-bit scale for 32 of them */
-    LLM_INT4,  /* 4 bits, and a 16-bit scale and 4-bit zero for 128 of them (GPTQ, AWQ) */
+    LLM_FP4,   /* 4 bits, no scales */
+    LLM_MXFP4, /* 4 bits, one 8-bit scale per 32 */
+    LLM_INT4,  /* 4 bits, one 16-bit scale and 4-bit zero point per 128 (GPTQ, AWQ) */
     LLM_I64,
     LLM_I32,
     LLM_I16,
@@ -24,10 +24,10 @@ enum llm_dtype {
     LLM_DTYPES,
 };
 
-/* "bfloat16", "torch.bfloat16", "bf16" and "BF16" are one; safetensors' names are known too.
- * LLM_DTYPE_UNKNOWN: not known. */
+/* Parses "bfloat16", "torch.bfloat16", "bf16" and "BF16" alike, and the names used by safetensors. Returns
+ * LLM_DTYPE_UNKNOWN for other names. */
 enum llm_dtype llm_dtype_parse(const char *text);
 const char *llm_dtype_name(enum llm_dtype t); /* "bf16" */
-double llm_dtype_bytes(enum llm_dtype t); /* per number, scales included: 0.53125 for mxfp4; NAN if unknown */
+double llm_dtype_bytes(enum llm_dtype t);     /* per number, with scales: 0.53125 for mxfp4; NAN: unknown */
 
 #endif

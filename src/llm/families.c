@@ -5,8 +5,8 @@
 #include "base/strbuf.h"
 #include "base/util.h"
 
-/* Defaults are those of the configuration classes of Hugging Face transformers, by which the released files
- * were written: a nested section leaves out what equals them. */
+/* Defaults are those of the configuration classes in Hugging Face transformers. Released config files were
+ * written by these classes, and nested sections omit values equal to the default. */
 static const struct text_family text_families[] = {
     { .name = "llama",
       .model_types = "|llama|",
@@ -286,7 +286,7 @@ static const struct text_family text_families[] = {
       .activation = "silu",
       .topk = 6,
       .expert_intermediate = 1407 },
-    /* q_lora_rank: the class says 1536, but files made from V2-Lite, which has none, drop the null. */
+    /* q_lora_rank: the class default is 1536, but files derived from V2-Lite (null) omit the key. */
     { .name = "deepseek_v2",
       .model_types = "|deepseek_v2|",
       .architectures = "|DeepseekV2ForCausalLM|",
@@ -359,7 +359,7 @@ static const struct vision_family vision_families[] = {
       .patch = 32,
       .image_size = 224,
       .eps = 1e-5 },
-    /* what llava holds when its config has no vision_config: CLIP ViT-L/14 at 336 pixels */
+    /* tower of a llava config without vision_config: CLIP ViT-L/14 at 336 pixels */
     { .name = "clip_large",
       .model_types = "|",
       .architectures = "|",
@@ -442,7 +442,7 @@ static const struct vision_family vision_families[] = {
       .eps = 1e-6 },
 };
 
-/* Pixel budgets and tile counts are those of the released processors. */
+/* Pixel limits and tile counts are from the released processors. */
 static const struct joint_family joint_families[] = {
     { .name = "deepseek_ocr",
       .model_types = "|deepseek_vl_v2|deepseek_ocr|",
@@ -510,22 +510,22 @@ static const struct joint_family joint_families[] = {
       .merge = 1 },
 };
 
-static bool listed(const char *list, const char *word) {
+static bool in_list(const char *list, const char *word) {
     size_t n = word ? strlen(word) : 0;
     for (const char *p = n ? strchr(list, '|') : NULL; p && p[1]; p = strchr(p + 1, '|'))
         if (strncmp(p + 1, word, n) == 0 && p[1 + n] == '|') return true;
     return false;
 }
 
-/* The architecture decides where it is known: "deepseek_vl_v2" is the type of two different models, so its
- * type counts only for a config that names no architecture. */
-#define FIND(table)                                                                                   \
-    for (size_t i = 0; i < COUNTOF(table); i++)                                                       \
-        if (listed((table)[i].architectures, architecture)) return &(table)[i];                       \
-    for (size_t i = 0; i < COUNTOF(table); i++)                                                       \
-        if (model_type &&                                                                             \
-            (strcmp((table)[i].name, model_type) == 0 || listed((table)[i].model_types, model_type))) \
-            return &(table)[i];                                                                       \
+/* A known architecture takes precedence over model_type: two different models have the type "deepseek_vl_v2".
+ * The type is used only if the config has no architecture. */
+#define FIND(table)                                                                                    \
+    for (size_t i = 0; i < COUNTOF(table); i++)                                                        \
+        if (in_list((table)[i].architectures, architecture)) return &(table)[i];                       \
+    for (size_t i = 0; i < COUNTOF(table); i++)                                                        \
+        if (model_type &&                                                                              \
+            (strcmp((table)[i].name, model_type) == 0 || in_list((table)[i].model_types, model_type))) \
+            return &(table)[i];                                                                        \
     return NULL
 
 const struct text_family *text_family_find(const char *model_type, const char *architecture) {
@@ -538,7 +538,7 @@ const struct vision_family *vision_family_find(const char *model_type, const cha
 
 const struct joint_family *joint_family_find(const char *model_type, const char *architecture) {
     bool shared_type = architecture && model_type && strcmp(model_type, "deepseek_vl_v2") == 0;
-    if (shared_type && !listed(joint_families[0].architectures, architecture)) return NULL;
+    if (shared_type && !in_list(joint_families[0].architectures, architecture)) return NULL;
     FIND(joint_families);
 }
 
@@ -549,7 +549,7 @@ const char *llm_families(void) {
         strbuf_addf(&s, "%s%s", i ? ", " : "", text_families[i].name);
     for (size_t i = 0; i < COUNTOF(joint_families); i++) strbuf_addf(&s, ", %s", joint_families[i].name);
     for (size_t i = 0; i < COUNTOF(vision_families); i++)
-        if (!listed("|clip|", vision_families[i].name)) strbuf_addf(&s, ", %s", vision_families[i].name);
+        if (!in_list("|clip|", vision_families[i].name)) strbuf_addf(&s, ", %s", vision_families[i].name);
     if (s.len < sizeof list) memcpy(list, s.buf, s.len + 1);
     strbuf_free(&s);
     return list;

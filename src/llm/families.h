@@ -1,5 +1,5 @@
-/* The families of models that can be read: how each is recognised, what its configs leave out and what is
- * peculiar to it, one row each. Internal to src/llm. */
+/* Supported model families, one row each: how to recognise it, the defaults for missing config keys, and its
+ * special features. Internal to src/llm. */
 #ifndef LLM_FAMILIES_H
 #define LLM_FAMILIES_H
 
@@ -7,19 +7,19 @@
 
 #include "llm/model.h"
 
-/* Peculiarities of decoders. */
+/* Features of decoders. */
 enum text_trait {
-    TEXT_TIED = 1 << 0,              /* tie_word_embeddings unless said otherwise */
+    TEXT_TIED = 1 << 0,              /* tie_word_embeddings is true by default */
     TEXT_QKV_BIAS = 1 << 1,          /* always */
-    TEXT_BIAS_DEFAULT = 1 << 2,      /* attention_bias unless said otherwise (q, k, v and o) */
+    TEXT_BIAS_DEFAULT = 1 << 2,      /* attention_bias is true by default (q, k, v and o) */
     TEXT_NO_ATTENTION_BIAS = 1 << 3, /* the key is ignored */
-    TEXT_ALL_BIAS = 1 << 4,          /* every linear layer but the head */
+    TEXT_ALL_BIAS = 1 << 4,          /* every linear layer except the head */
     TEXT_LAYER_NORM = 1 << 5,
     TEXT_PLAIN_MLP = 1 << 6,
     TEXT_QK_NORM = 1 << 7,
     TEXT_SANDWICH = 1 << 8,
     TEXT_POSITIONS = 1 << 9,    /* learned position table */
-    TEXT_SINKS = 1 << 10,       /* one learned number a head beside the scores */
+    TEXT_SINKS = 1 << 10,       /* one learned score per head */
     TEXT_EXPERT_BIAS = 1 << 11, /* experts and router */
     TEXT_SHARED_GATE = 1 << 12, /* a gate on the shared expert */
     TEXT_MLA = 1 << 13,
@@ -31,24 +31,23 @@ enum text_trait {
     TEXT_CLIP = 1 << 19, /* clip's text tower: no head, runs once */
 };
 
-/* Which layers slide, when the config does not list them. */
+/* Which layers use a sliding window, if the config does not list them. */
 enum window_rule { WINDOW_ALL, WINDOW_LATE, WINDOW_EVEN, WINDOW_PATTERN };
 
 struct text_family {
-    const char *name, *model_types, *architectures; /* between bars */
+    const char *name, *model_types, *architectures; /* lists as "|a|b|" */
     uint32_t traits;
     enum window_rule windows;
-    /* defaults of the published configuration class; kv_heads 0: as many as heads; head_dim 0: hidden /
-     * heads */
+    /* defaults of the published configuration class; kv_heads 0: same as heads; head_dim 0: hidden / heads */
     uint64_t hidden, layers, heads, kv_heads, head_dim, intermediate, vocab, positions, window;
     double eps, theta, rotary;
     const char *activation;
     uint64_t experts, topk, expert_intermediate, shared,
-        first_dense; /* shared: experts (deepseek) or width (qwen) */
+        first_dense; /* shared: number of experts (deepseek) or width (qwen) */
     uint64_t q_lora, kv_lora, nope, rope, v_dim;
 };
 
-/* Peculiarities of image towers. */
+/* Features of image towers. */
 enum vision_trait {
     VISION_CLASS_TOKEN = 1 << 0,
     VISION_PATCH_BIAS = 1 << 1,
@@ -57,14 +56,14 @@ enum vision_trait {
     VISION_POSITIONS = 1 << 4,
     VISION_RMS_NORM = 1 << 5,
     VISION_GATED = 1 << 6,
-    VISION_QKV_BIAS = 1 << 7, /* unless the config says otherwise */
+    VISION_QKV_BIAS = 1 << 7, /* default, unless set in the config */
     VISION_LAYER_SCALE = 1 << 8,
     VISION_POOLER = 1 << 9, /* a dense layer on the class token */
-    VISION_HEAD = 1 << 10,  /* siglip's attention pooling, unless vision_use_head is false */
+    VISION_HEAD = 1 << 10,  /* attention pooling of siglip, unless vision_use_head is false */
     VISION_WINDOWS = 1 << 11,
     VISION_QWEN_NAMES = 1 << 12,  /* embed_dim is the tower's width, hidden_size the decoder's */
     VISION_QK_NORM_KEY = 1 << 13, /* qk_normalization / use_qk_norm in the config */
-    VISION_CLASSIFIER = 1 << 14,  /* labels in the config make a final linear layer */
+    VISION_CLASSIFIER = 1 << 14,  /* a final linear layer if the config has labels */
 };
 
 struct vision_family {
@@ -81,14 +80,14 @@ enum projector_kind {
     PROJECTOR_MERGER,    /* qwen: norm, then two layers over merged patches */
     PROJECTOR_NORM_MLP2, /* internvl: norm and two layers over merged patches */
     PROJECTOR_LINEAR,    /* deepseek_ocr */
-    PROJECTOR_DUAL,      /* clip: one matrix a side, into the common space */
+    PROJECTOR_DUAL,      /* clip: one matrix per side, into the common space */
 };
 
-/* Models of several parts: which decoder and tower they hold unless the config says so itself. */
+/* Multi-part models: the default decoder and tower, used if the config does not name them. */
 struct joint_family {
     const char *name, *model_types, *architectures;
     const char *text, *vision;
-    const char *vision_absent; /* tower of a config without vision_config; NULL: `vision` */
+    const char *vision_absent; /* tower if there is no vision_config; NULL: same as `vision` */
     enum projector_kind projector;
     enum llm_image_rule rule;
     uint64_t merge, tokens_per_view;

@@ -59,7 +59,8 @@ bool fields_has(const struct llm_fields *f, const char *names) {
     return v && !json_is_null(v);
 }
 
-/* "text_config.hidden_size", from the first of the names. Two turns: a message may hold two of them. */
+/* "text_config.hidden_size", from the first of the names. Alternates between two buffers, so that a message
+ * can use two labels. */
 static const char *label(const struct llm_fields *f, const char *name) {
     static _Thread_local char text[2][128];
     static _Thread_local unsigned turn;
@@ -68,7 +69,7 @@ static const char *label(const struct llm_fields *f, const char *name) {
     return out;
 }
 
-/* The value as the file has it, cut to fit a message. */
+/* The value as written in the file, truncated to fit a message. */
 static void shown(const json_t *v, char *out, size_t cap) {
     char *text = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
     snprintf(out, cap, "%s", text ? text : "?");
@@ -83,8 +84,8 @@ static uint64_t bad_value(struct llm_fields *f, const char *name, const json_t *
     return 1;
 }
 
-/* Whole numbers may be written as 4096.0. -1: not a whole number. */
-static int whole(const json_t *v, int64_t *out) {
+/* Accepts whole numbers written as 4096.0. Returns -1 if not a whole number. */
+static int as_whole_number(const json_t *v, int64_t *out) {
     if (json_is_integer(v)) {
         *out = json_integer_value(v);
         return 0;
@@ -96,11 +97,12 @@ static int whole(const json_t *v, int64_t *out) {
     return 0;
 }
 
-static uint64_t checked(struct llm_fields *f, const char *name, const json_t *v, uint64_t min, uint64_t max) {
+static uint64_t uint_in_range(struct llm_fields *f, const char *name, const json_t *v, uint64_t min,
+                              uint64_t max) {
     int64_t got;
     char expected[64];
     snprintf(expected, sizeof expected, "a whole number from %" PRIu64 " to %" PRIu64, min, max);
-    if (whole(v, &got) < 0 || got < (int64_t)min || (uint64_t)got > max)
+    if (as_whole_number(v, &got) < 0 || got < (int64_t)min || (uint64_t)got > max)
         return bad_value(f, name, v, expected);
     return (uint64_t)got;
 }
@@ -108,10 +110,10 @@ static uint64_t checked(struct llm_fields *f, const char *name, const json_t *v,
 uint64_t fields_uint(struct llm_fields *f, const char *names, uint64_t fallback, uint64_t max) {
     const char *name = names;
     const json_t *v = f->failed ? NULL : fields_find(f, names, &name);
-    if (v && !json_is_null(v)) return checked(f, name, v, 1, max);
+    if (v && !json_is_null(v)) return uint_in_range(f, name, v, 1, max);
     if (f->failed) return 1;
     if (fallback == FIELDS_REQUIRED) {
-        fields_fail(f, "%s is missing; %s needs it", label(f, names), f->family);
+        fields_fail(f, "%s is missing; %s requires it", label(f, names), f->family);
         return 1;
     }
     notes_add(f->notes, "%s is not in the config: %" PRIu64 ", the default of %s", label(f, names), fallback,
@@ -125,22 +127,23 @@ uint64_t fields_edge(struct llm_fields *f, const char *names, uint64_t fallback,
     if (!json_is_array(v)) return fields_uint(f, names, fallback, max);
     const json_t *width = json_array_get(v, 0), *height = json_array_get(v, 1);
     int64_t w, h;
-    if (json_array_size(v) != 2 || whole(width, &w) < 0 || whole(height, &h) < 0 || w != h)
-        return bad_value(f, name, v, "a whole number, or two that are equal");
-    return checked(f, name, width, 1, max);
+    if (json_array_size(v) != 2 || as_whole_number(width, &w) < 0 || as_whole_number(height, &h) < 0 ||
+        w != h)
+        return bad_value(f, name, v, "a whole number, or two equal numbers");
+    return uint_in_range(f, name, width, 1, max);
 }
 
 uint64_t fields_uint_if_set(struct llm_fields *f, const char *names, uint64_t max) {
     const char *name = names;
     const json_t *v = f->failed ? NULL : fields_find(f, names, &name);
-    return v && !json_is_null(v) ? checked(f, name, v, 1, max) : 0;
+    return v && !json_is_null(v) ? uint_in_range(f, name, v, 1, max) : 0;
 }
 
 uint64_t fields_uint_or_none(struct llm_fields *f, const char *names, uint64_t fallback, uint64_t max) {
     const char *name = names;
     const json_t *v = f->failed ? NULL : fields_find(f, names, &name);
     if (v && json_is_null(v)) return 0;
-    if (v) return checked(f, name, v, 0, max);
+    if (v) return uint_in_range(f, name, v, 0, max);
     if (fallback && !f->failed)
         notes_add(f->notes, "%s is not in the config: %" PRIu64 ", the default of %s", label(f, names),
                   fallback, f->family);
@@ -162,7 +165,7 @@ double fields_positive(struct llm_fields *f, const char *names, double fallback)
     const char *name = names;
     const json_t *v = f->failed ? NULL : fields_find(f, names, &name);
     double got = fields_number(f, names, fallback);
-    if (v && !json_is_null(v) && !f->failed && !(got > 0)) bad_value(f, name, v, "a number over 0");
+    if (v && !json_is_null(v) && !f->failed && !(got > 0)) bad_value(f, name, v, "a number greater than 0");
     return f->failed ? fallback : got;
 }
 
@@ -174,9 +177,9 @@ bool fields_bool(struct llm_fields *f, const char *names, bool fallback) {
     return json_is_true(v);
 }
 
-/* The value under its name if it is there and not null; what is there must be as expected. */
-static const json_t *of_kind(struct llm_fields *f, const char *names, bool (*is_kind)(const json_t *),
-                             const char *expected) {
+/* The value of a key if present and not null; fails if it does not have the expected type. */
+static const json_t *get_of_type(struct llm_fields *f, const char *names, bool (*is_kind)(const json_t *),
+                                 const char *expected) {
     const char *name = names;
     const json_t *v = f->failed ? NULL : fields_find(f, names, &name);
     if (!v || json_is_null(v)) return NULL;
@@ -190,19 +193,19 @@ static bool is_list(const json_t *v) { return json_is_array(v); }
 static bool is_section(const json_t *v) { return json_is_object(v); }
 
 const char *fields_str(struct llm_fields *f, const char *names, const char *fallback) {
-    const json_t *v = of_kind(f, names, is_text, "a text");
+    const json_t *v = get_of_type(f, names, is_text, "a text");
     return v ? json_string_value(v) : fallback;
 }
 
 const json_t *fields_list(struct llm_fields *f, const char *names) {
-    return of_kind(f, names, is_list, "a list");
+    return get_of_type(f, names, is_list, "a list");
 }
 
 const json_t *fields_section(struct llm_fields *f, const char *names) {
-    return of_kind(f, names, is_section, "an object");
+    return get_of_type(f, names, is_section, "an object");
 }
 
-/* -1 is what some files write for none. */
+/* Some files write -1 for "none". */
 static bool is_id(const json_t *v) {
     const json_t *one = json_array_size(v) ? json_array_get(v, 0) : v;
     return (json_is_integer(one) && json_integer_value(one) >= -1) ||
@@ -210,7 +213,7 @@ static bool is_id(const json_t *v) {
 }
 
 int64_t fields_id(struct llm_fields *f, const char *names) {
-    const json_t *v = of_kind(f, names, is_id, "a token's number, or a list of them");
+    const json_t *v = get_of_type(f, names, is_id, "a token id, or a list of token ids");
     if (json_is_array(v)) v = json_array_get(v, 0);
     return json_is_integer(v) ? json_integer_value(v) : -1;
 }

@@ -1,9 +1,10 @@
-/* Reading a config: a field under any of its names, checked, or its family's default, noted.
+/* Reads config fields: finds a field under any of its names and checks its value. If it is missing, uses the
+ * family's default and adds a note.
  *     struct llm_fields f = { .section = text, .top = root, .prefix = "text_config.", ... };
  *     t->hidden = fields_uint(&f, "hidden_size|n_embd", 4096, 1 << 20);
  *     if (f.failed) return -1;
- * The first bad field is kept in err and all later reads return their default, so that a reader can be
- * written straight through and asks once. Internal to src/llm. */
+ * The first error is kept in err, and later reads return their default. A reader can therefore check `failed`
+ * once at the end. Internal to src/llm. */
 #ifndef LLM_FIELDS_H
 #define LLM_FIELDS_H
 
@@ -14,7 +15,7 @@
 #include "base/err.h"
 #include "llm/model.h"
 
-#define FIELDS_REQUIRED UINT64_MAX /* as a default: there is none */
+#define FIELDS_REQUIRED UINT64_MAX /* as a default: the field is required */
 
 struct llm_notes {
     char **v;
@@ -22,11 +23,11 @@ struct llm_notes {
 };
 
 struct llm_fields {
-    const json_t *section; /* looked at first */
-    const json_t *top;     /* then the whole file; NULL: the section is all there is */
-    const char *what;      /* the file, for messages */
+    const json_t *section; /* searched first */
+    const json_t *top;     /* then the whole file; NULL: only the section */
+    const char *what;      /* file name, for messages */
     const char *prefix;    /* "text_config." or "" */
-    const char *family;    /* whose defaults apply */
+    const char *family;    /* family of the defaults */
     struct llm_notes *notes;
     struct err *err;
     bool failed;
@@ -34,27 +35,28 @@ struct llm_fields {
 
 void notes_add(struct llm_notes *notes, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* The value of the first name ("a|b|c") that is there; *name is that name. An explicit null counts as
- * there. */
+/* The value of the first name ("a|b|c") that is present; *name is that name. An explicit null counts as
+ * present. */
 const json_t *fields_find(const struct llm_fields *f, const char *names, const char **name);
-bool fields_has(const struct llm_fields *f, const char *names); /* there and not null */
+bool fields_has(const struct llm_fields *f, const char *names); /* present and not null */
 
-/* A whole number in 1..max. Missing or null: the default, with a note; FIELDS_REQUIRED makes that an
- * error. */
+/* A whole number in 1..max. Missing or null: the default, with a note; an error if the default is
+ * FIELDS_REQUIRED. */
 uint64_t fields_uint(struct llm_fields *f, const char *names, uint64_t fallback, uint64_t max);
-/* The same for an edge of a square, which may be written as [448, 448]. */
+/* The same for the edge of a square, which may also be written as [448, 448]. */
 uint64_t fields_edge(struct llm_fields *f, const char *names, uint64_t fallback, uint64_t max);
-/* The same where absence is told apart by the caller: 0 for missing and null, without a note. */
+/* The same, but returns 0 for missing and null, without a note; the caller handles absence. */
 uint64_t fields_uint_if_set(struct llm_fields *f, const char *names, uint64_t max);
-/* The same where 0, null and absence all mean "has none": no note, 0 allowed. */
+/* The same if 0, null and missing all mean "none": accepts 0, adds no note. */
 uint64_t fields_uint_or_none(struct llm_fields *f, const char *names, uint64_t fallback, uint64_t max);
-double fields_number(struct llm_fields *f, const char *names, double fallback);        /* finite; no note */
-double fields_positive(struct llm_fields *f, const char *names, double fallback);      /* over 0; no note */
+double fields_number(struct llm_fields *f, const char *names, double fallback); /* finite; no note */
+/* greater than 0; no note */
+double fields_positive(struct llm_fields *f, const char *names, double fallback);
 bool fields_bool(struct llm_fields *f, const char *names, bool fallback);              /* no note */
 const char *fields_str(struct llm_fields *f, const char *names, const char *fallback); /* borrowed */
 const json_t *fields_list(struct llm_fields *f, const char *names);    /* NULL: missing or null */
 const json_t *fields_section(struct llm_fields *f, const char *names); /* NULL: missing or null */
-int64_t fields_id(struct llm_fields *f, const char *names); /* a token id or the first of several; -1 */
+int64_t fields_id(struct llm_fields *f, const char *names); /* a token id, or the first of a list; -1: none */
 int fields_fail(struct llm_fields *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -7,11 +7,11 @@
 #include "base/util.h"
 
 #define SIDE_MAX 100000
-#define OCR_TILE 640 /* fixed in the reference code, whatever image_size says */
+#define OCR_TILE 640 /* fixed in the reference code; image_size is ignored */
 
-/* ---- operators' work per view */
+/* ---- Operator counts per view */
 
-/* One square or rectangular view of a plain tower, `n` times. */
+/* Adds `n` views of a plain tower, square or rectangular. */
 static void count_tower(const struct llm_model *m, uint64_t cols, uint64_t rows, double n, double tokens_out,
                         struct llm_counts *c) {
     double patches = (double)cols * (double)rows, t = patches + m->vision.class_token;
@@ -23,7 +23,7 @@ static void count_tower(const struct llm_model *m, uint64_t cols, uint64_t rows,
     c->pairs[LLM_PAIRS_POOL] += n * t;
 }
 
-/* Windows of w by w merged tokens over the merged grid; those at the edge are cut, not padded. */
+/* Windows of w by w merged tokens over the merged grid; windows at the edge are smaller, not padded. */
 static double window_pairs(uint64_t cols, uint64_t rows, uint64_t w, double patches_per_token) {
     double sum = 0;
     for (uint64_t y = 0; y < rows; y += w)
@@ -34,8 +34,8 @@ static double window_pairs(uint64_t cols, uint64_t rows, uint64_t w, double patc
     return sum;
 }
 
-/* A view of DeepSeek-OCR, `side` pixels square: SAM on side/16 patches, CLIP on a 16th as many and a class
- * token. */
+/* A square view of DeepSeek-OCR with `side` pixels: SAM has (side/16)^2 patches, CLIP a 16th of that plus a
+ * class token. */
 static void count_ocr(const struct llm_vision *v, uint64_t side, double n, struct llm_counts *c) {
     double g = (double)(side / v->sam.patch), w = v->sam.window;
     double windows = ceil(g / w), padded = windows * w, tokens = floor(g / 4) * floor(g / 4);
@@ -58,7 +58,7 @@ static void add_view(struct llm_image_plan *p, uint64_t width, uint64_t height, 
     p->views[p->nviews++] = (struct llm_view){ width, height, count };
 }
 
-/* ---- tiles */
+/* ---- Tiles */
 void llm_image_grid(uint64_t width, uint64_t height, uint64_t tile, uint64_t min, uint64_t max,
                     uint64_t *grid_width, uint64_t *grid_height) {
     double aspect = (double)width / (double)height, best = INFINITY;
@@ -69,14 +69,15 @@ void llm_image_grid(uint64_t width, uint64_t height, uint64_t tile, uint64_t min
             uint64_t h = product / w;
             double d = fabs(aspect - (double)w / (double)h);
             bool larger = (double)width * (double)height > 0.5 * (double)(tile * tile * product);
-            if (d > best || (d == best && !larger)) continue; /* NOLINT: exact ties are the rule */
+            /* NOLINT: exact comparison, as in the reference */
+            if (d > best || (d == best && !larger)) continue;
             best = d;
             *grid_width = w;
             *grid_height = h;
         }
 }
 
-/* ---- the rules */
+/* ---- Preprocessing rules */
 static const struct ocr_mode {
     const char *name;
     uint64_t base;
@@ -92,10 +93,10 @@ static int plan_ocr(const struct llm_model *m, uint64_t width, uint64_t height,
     for (size_t i = 0; o->mode && i < COUNTOF(ocr_modes); i++)
         if (strcmp(o->mode, ocr_modes[i].name) == 0) mode = &ocr_modes[i];
     if (!mode) return err_set(err, "image mode '%s' is not one of gundam, tiny, small, base, large", o->mode);
-    uint64_t n = mode->base / 64; /* tokens a side: patches of 16, then a quarter */
+    uint64_t n = mode->base / 64; /* tokens per side: 16-pixel patches, then downsampled by 4 */
     add_view(p, mode->base, mode->base, 1);
     count_ocr(&m->vision, mode->base, 1, &p->counts);
-    p->tokens = n * (n + 1) + 1; /* a newline after each row, a separator at the end */
+    p->tokens = n * (n + 1) + 1; /* plus a newline token per row and a separator */
     if (!mode->tiles || (width <= OCR_TILE && height <= OCR_TILE)) return 0;
     uint64_t max = o->max_tiles ? o->max_tiles : m->vision.max_tiles, w, h, k = OCR_TILE / 64;
     llm_image_grid(width, height, OCR_TILE, 2, MAX(2, max), &w, &h);
@@ -107,16 +108,16 @@ static int plan_ocr(const struct llm_model *m, uint64_t width, uint64_t height,
     return 0;
 }
 
-/* Sides to multiples of a merged patch, then scaled into the budget of pixels. nearbyint() rounds halves
- * to even, as the reference does. */
+/* Rounds the sides to multiples of a merged patch, then scales them into the pixel limits. nearbyint() rounds
+ * halves to even, like the reference. */
 static int plan_qwen(const struct llm_model *m, uint64_t width, uint64_t height, struct llm_image_plan *p,
                      struct err *err) {
     const struct llm_vision *v = &m->vision;
     double unit = (double)(v->tower.patch * v->merge), w = (double)width, h = (double)height;
     if (MAX(w, h) / MIN(w, h) > 200)
-        return err_set(err,
-                       "image %" PRIu64 "x%" PRIu64 ": %s takes no picture longer than 200 times its width",
-                       width, height, m->family);
+        return err_set(
+            err, "image %" PRIu64 "x%" PRIu64 ": %s does not accept images with an aspect ratio over 200",
+            width, height, m->family);
     double wb = MAX(unit, nearbyint(w / unit) * unit), hb = MAX(unit, nearbyint(h / unit) * unit);
     if (wb * hb > (double)v->max_pixels) {
         double beta = sqrt(w * h / (double)v->max_pixels);
@@ -162,14 +163,14 @@ int llm_image_plan(const struct llm_model *m, uint64_t width, uint64_t height,
                    const struct llm_image_opts *opts, struct llm_image_plan *plan, struct err *err) {
     *plan = (struct llm_image_plan){ 0 };
     if (m->vision.rule == LLM_IMAGE_NONE)
-        return err_set(err, "%s reads no images: leave --image out", m->name ? m->name : "this model");
+        return err_set(err, "%s does not support images: remove --image", m->name ? m->name : "this model");
     if (!width || !height || width > SIDE_MAX || height > SIDE_MAX)
         return err_set(err, "image %" PRIu64 "x%" PRIu64 ": sides must be from 1 to %d pixels", width, height,
                        SIDE_MAX);
     if (opts->mode && m->vision.rule != LLM_IMAGE_DEEPSEEK_OCR)
-        return err_set(err, "image modes belong to deepseek_ocr; %s has none", m->family);
+        return err_set(err, "image modes are only supported by deepseek_ocr, not by %s", m->family);
     if (opts->max_tiles && !m->vision.max_tiles)
-        return err_set(err, "%s does not cut pictures into tiles: leave --max-tiles out", m->vision.family);
+        return err_set(err, "%s does not use tiles: remove --max-tiles", m->vision.family);
     if (opts->max_tiles > 1024) return err_set(err, "%" PRIu64 " tiles: at most 1024", opts->max_tiles);
     switch (m->vision.rule) {
     case LLM_IMAGE_DEEPSEEK_OCR: return plan_ocr(m, width, height, opts, plan, err);

@@ -1,5 +1,5 @@
-/* What a model's own preprocessing makes of a picture: how many views, how many tokens, and how much each
- * image operator then has to do. No pixels are touched. */
+/* Result of a model's image preprocessing, computed from the image size only: the number of views and tokens,
+ * and the row counts of the image operators. Does not read pixels. */
 #ifndef LLM_IMAGE_H
 #define LLM_IMAGE_H
 
@@ -10,32 +10,33 @@
 
 #define LLM_VIEWS_MAX 2
 
-/* Rows and pairs of a pass, summed over views, images and sequences: what turns operators into costs. */
+/* Rows and query-key pairs of a pass, summed over views, images and sequences. Costs are computed from
+ * these. */
 struct llm_counts {
     double rows[LLM_ROWS_N], pairs[LLM_PAIRS_N];
 };
 
 struct llm_view {
-    uint64_t width, height, count; /* pixels; how many views of this size */
+    uint64_t width, height, count; /* pixels; number of views of this size */
 };
 
 struct llm_image_plan {
     struct llm_view views[LLM_VIEWS_MAX];
     int nviews;
-    uint64_t grid_width, grid_height; /* of tiles; 0: none */
-    uint64_t tokens;                  /* in the prompt, separators included */
+    uint64_t grid_width, grid_height; /* in tiles; 0: no tiles */
+    uint64_t tokens;                  /* in the prompt, with separators */
     struct llm_counts counts;
 };
 
 struct llm_image_opts {
-    const char *mode;   /* DeepSeek-OCR: tiny, small, base, large, gundam (NULL) */
-    uint64_t max_tiles; /* 0: the model's own */
+    const char *mode;   /* DeepSeek-OCR: tiny, small, base, large, gundam (NULL: gundam) */
+    uint64_t max_tiles; /* 0: default of the model */
 };
 
 int llm_image_plan(const struct llm_model *m, uint64_t width, uint64_t height,
                    const struct llm_image_opts *opts, struct llm_image_plan *plan, struct err *err);
 
-/* The grid of tiles (DeepSeek-OCR: min 2; internvl: min 1) nearest in shape to the picture. */
+/* The tile grid (DeepSeek-OCR: min 2; internvl: min 1) with the aspect ratio nearest to the image. */
 void llm_image_grid(uint64_t width, uint64_t height, uint64_t tile, uint64_t min, uint64_t max,
                     uint64_t *grid_width, uint64_t *grid_height);
 

@@ -14,7 +14,7 @@
 
 #define CONFIG_BYTES_MAX (16u << 20)
 
-/* What a config turned out to be: a decoder, a tower, or a model of several parts. */
+/* Result of recognising a config: a decoder, a tower, or a multi-part model. */
 struct kind {
     const struct text_family *text;
     const struct vision_family *vision;
@@ -41,7 +41,7 @@ void llm_model_free(struct llm_model *m) {
     free(m);
 }
 
-/* ---- the shape of the file: what is looked at before its family's readers, which check the rest */
+/* ---- File structure: keys used before the family is known. The family's reader checks the others. */
 static int check_shape(const struct reading *r, const json_t *object, const char *prefix) {
     static const struct {
         const char *key;
@@ -62,7 +62,7 @@ static int check_shape(const struct reading *r, const json_t *object, const char
     return 0;
 }
 
-/* ---- which family */
+/* ---- Family */
 static const char *string_at(const json_t *object, const char *key) {
     return json_string_value(json_object_get(object, key));
 }
@@ -83,7 +83,7 @@ bool llm_family_known(const char *name) {
     return find_kind(name, NULL, &k);
 }
 
-static int choose(struct reading *r, const char *assume, struct kind *k) {
+static int choose_family(struct reading *r, const char *assume, struct kind *k) {
     const char *type = string_at(r->root, "model_type"), *architecture = architecture_of(r->root);
     r->m->model_type = type ? xstrdup(type) : NULL;
     r->m->architecture = architecture ? xstrdup(architecture) : NULL;
@@ -91,21 +91,22 @@ static int choose(struct reading *r, const char *assume, struct kind *k) {
         if (!find_kind(assume, NULL, k))
             return err_set(r->err, "--assume: '%s' is not a known family; known: %s", assume, llm_families());
         r->m->assumed = k->joint ? k->joint->name : k->text ? k->text->name : k->vision->name;
-        notes_add(&r->notes, "taken for %s as told (--assume); the config says %s, %s", r->m->assumed,
+        notes_add(&r->notes, "read as %s because of --assume; the config has %s, %s", r->m->assumed,
                   type ? type : "no model_type", architecture ? architecture : "no architecture");
         return 0;
     }
     if (find_kind(type, architecture, k)) return 0;
     if (!type && !architecture)
-        return err_set(r->err, "%s: names neither model_type nor architectures: is it a model's config.json?",
+        return err_set(r->err,
+                       "%s: has neither model_type nor architectures: is it the config.json of a model?",
                        r->what);
     return err_set(r->err,
-                   "%s: unknown architecture '%.80s' (model_type '%.80s'); known: %s. --assume NAME takes it "
-                   "for one of them",
+                   "%s: unknown architecture '%.80s' (model_type '%.80s'); known: %s. --assume NAME reads it "
+                   "as one of them",
                    r->what, architecture ? architecture : "none", type ? type : "none", llm_families());
 }
 
-/* ---- sections */
+/* ---- Sections */
 static struct llm_fields fields_of(struct reading *r, const json_t *section, const char *prefix,
                                    bool fall_back, const char *family) {
     return (struct llm_fields){ .section = section,
@@ -117,7 +118,7 @@ static struct llm_fields fields_of(struct reading *r, const json_t *section, con
                                 .err = r->err };
 }
 
-/* The nested text section, under any of its names; NULL: the file is flat. */
+/* The nested text section, under any of its names; NULL: the file has no sections. */
 static const json_t *text_section(const json_t *root, const char **prefix) {
     static const char *const keys[] = { "text_config", "llm_config", "language_config" };
     static const char *const prefixes[] = { "text_config.", "llm_config.", "language_config." };
@@ -131,7 +132,7 @@ static const json_t *text_section(const json_t *root, const char **prefix) {
     return NULL;
 }
 
-static void set_dtype(struct reading *r, enum llm_dtype told) {
+static void set_dtype(struct reading *r, enum llm_dtype override) {
     const char *prefix;
     const json_t *text = text_section(r->root, &prefix);
     const char *name = string_at(r->root, "torch_dtype");
@@ -139,15 +140,14 @@ static void set_dtype(struct reading *r, enum llm_dtype told) {
     if (!name && text) name = string_at(text, "torch_dtype");
     if (!name && text) name = string_at(text, "dtype");
     enum llm_dtype t = name ? llm_dtype_parse(name) : LLM_DTYPE_UNKNOWN;
-    r->m->dtype = told ? told : t ? t : LLM_BF16;
-    if (!told && !t)
-        notes_add(&r->notes,
-                  "the config %s%s: weights and arithmetic are taken for bf16 (--dtype says otherwise)",
+    r->m->dtype = override ? override : t ? t : LLM_BF16;
+    if (!override && !t)
+        notes_add(&r->notes, "the config %s%s: assuming bf16 weights and arithmetic (override with --dtype)",
                   name ? "has an unknown torch_dtype " : "has no torch_dtype", name ? name : "");
 }
 
-/* quantization_config: which weights are smaller than the rest. */
-static void set_quant(struct reading *r, bool told, struct llm_quant *q) {
+/* quantization_config: which weights are stored in fewer bits. */
+static void set_quant(struct reading *r, bool override, struct llm_quant *q) {
     static const struct {
         const char *method;
         int64_t bits; /* 0: any */
@@ -171,9 +171,8 @@ static void set_quant(struct reading *r, bool told, struct llm_quant *q) {
     int64_t bits = json_integer_value(json_object_get(c, "bits"));
     if (json_is_true(json_object_get(c, "load_in_4bit"))) bits = 4;
     if (json_is_true(json_object_get(c, "load_in_8bit"))) bits = 8;
-    if (told) {
-        notes_add(&r->notes,
-                  "the config's %.40s quantisation is set aside: --dtype says how weights are stored",
+    if (override) {
+        notes_add(&r->notes, "the %.40s quantisation of the config is ignored: --dtype sets the weight type",
                   method);
         return;
     }
@@ -184,7 +183,7 @@ static void set_quant(struct reading *r, bool told, struct llm_quant *q) {
         r->m->quantization =
             xasprintf("%s (%s)", llm_dtype_name(q->dtype),
                       q->scope == OPROW_QUANT_EXPERTS ? "experts" : "linear layers of the decoder");
-        notes_add(&r->notes, "weights stored as %s, the rest as %s", r->m->quantization,
+        notes_add(&r->notes, "weights stored as %s, others as %s", r->m->quantization,
                   llm_dtype_name(r->m->dtype));
         return;
     }
@@ -192,7 +191,7 @@ static void set_quant(struct reading *r, bool told, struct llm_quant *q) {
               llm_dtype_name(r->m->dtype));
 }
 
-/* ---- parts */
+/* ---- Parts */
 static int add_stage(struct llm_model *m, const char *name) {
     m->stages[m->nstages] = name;
     return m->nstages++;
@@ -205,7 +204,7 @@ static int read_text(struct reading *r, const struct text_family *fam, bool tied
     return text_read(&r->m->text, fam, &f, section == NULL, tied);
 }
 
-/* A nested section may name its own family: llava holds a llama or a mistral. */
+/* A nested section may name its own family: llava contains a llama or a mistral. */
 static const struct text_family *text_family_of(struct reading *r, const char *usual) {
     const char *prefix, *type = NULL, *architecture = NULL;
     const json_t *section = text_section(r->root, &prefix);
@@ -235,7 +234,7 @@ static const struct vision_family *vision_family_of(struct reading *r, const jso
     return fam;
 }
 
-static void image_rules(struct llm_vision *v, const struct joint_family *joint, struct llm_fields *top) {
+static void read_image_rules(struct llm_vision *v, const struct joint_family *joint, struct llm_fields *top) {
     v->rule = joint->rule;
     v->merge = joint->merge;
     v->tokens_per_view = joint->tokens_per_view;
@@ -248,7 +247,7 @@ static void image_rules(struct llm_vision *v, const struct joint_family *joint, 
     if (joint->rule == LLM_IMAGE_INTERNVL) {
         double ratio = fields_number(top, "downsample_ratio", 0.5);
         if (!(ratio > 0.01 && ratio <= 1))
-            fields_fail(top, "downsample_ratio is %g; expected 0.5 or so", ratio);
+            fields_fail(top, "downsample_ratio is %g; expected a value near 0.5", ratio);
         else
             v->merge = (uint64_t)(1 / ratio + 0.5);
         if (fields_has(top, "max_dynamic_patch"))
@@ -256,7 +255,7 @@ static void image_rules(struct llm_vision *v, const struct joint_family *joint, 
     }
 }
 
-/* Width of what enters the projector and of what leaves it. */
+/* Input and output width of the projector. */
 static int projector_sizes(struct reading *r, const struct joint_family *joint, const json_t *vision,
                            struct llm_fields *top, uint64_t *common) {
     struct llm_vision *v = &r->m->vision;
@@ -280,7 +279,7 @@ static int projector_sizes(struct reading *r, const struct joint_family *joint, 
     if (joint->projector == PROJECTOR_DUAL) *common = fields_uint(top, "projection_dim", 512, 1 << 20);
     if (!f.failed && !top->failed && joint->projector != PROJECTOR_DUAL &&
         v->projector_out != r->m->text.hidden)
-        return err_set(r->err, "%s: the projector makes vectors of %u, but the decoder's hidden_size is %u",
+        return err_set(r->err, "%s: the projector's output width is %u, but the decoder's hidden_size is %u",
                        r->what, (unsigned)v->projector_out, (unsigned)r->m->text.hidden);
     return f.failed || top->failed ? -1 : 0;
 }
@@ -297,7 +296,7 @@ static int build_joint(struct reading *r, const struct joint_family *joint, cons
     uint64_t common = 0;
     if (!text || !vision) return -1;
     vf.family = vision->name;
-    image_rules(&m->vision, joint, &top);
+    read_image_rules(&m->vision, joint, &top);
     if (top.failed || read_text(r, text, joint->tied) < 0) return -1;
     if (fields_has(&vf, "spatial_merge_size"))
         m->vision.merge = fields_uint(&vf, "spatial_merge_size", 2, 16);
@@ -323,7 +322,7 @@ static int build_joint(struct reading *r, const struct joint_family *joint, cons
     return vf.failed ? -1 : 0;
 }
 
-static int build(struct reading *r, const struct kind *k, const struct llm_quant *quant) {
+static int build_model(struct reading *r, const struct kind *k, const struct llm_quant *quant) {
     struct llm_model *m = r->m;
     m->stages[0] = "decoder";
     m->nstages = 1;
@@ -346,7 +345,7 @@ static int build(struct reading *r, const struct kind *k, const struct llm_quant
     return f.failed ? -1 : 0;
 }
 
-/* ---- counting */
+/* ---- Parameter counts */
 static uint64_t clamp_mul(uint64_t a, uint64_t b) {
     uint64_t out;
     return __builtin_mul_overflow(a, b, &out) ? UINT64_MAX : out;
@@ -354,12 +353,12 @@ static uint64_t clamp_mul(uint64_t a, uint64_t b) {
 
 static uint64_t clamp_add(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
 
-static uint64_t stored(const struct llm_op *op) {
+static uint64_t params_of_op(const struct llm_op *op) {
     uint64_t one = clamp_add(clamp_mul(op->in, MAX(1, op->out)), op->vector);
     return clamp_mul(clamp_mul(op->count, MAX(1, op->experts)), one);
 }
 
-uint64_t llm_op_params(const struct llm_op *op) { return op->tied ? 0 : stored(op); }
+uint64_t llm_op_params(const struct llm_op *op) { return op->tied ? 0 : params_of_op(op); }
 
 double llm_op_weight_bytes(const struct llm_model *m, const struct llm_op *op) {
     return (double)llm_op_params(op) * llm_dtype_bytes(op->weight ? op->weight : m->dtype);
@@ -388,7 +387,7 @@ static int count_params(struct llm_model *m, const char *what, struct err *err) 
     struct llm_params *p = &m->params;
     for (size_t i = 0; i < m->nops; i++) {
         const struct llm_op *op = &m->ops[i];
-        uint64_t n = llm_op_params(op), all = stored(op);
+        uint64_t n = llm_op_params(op), all = params_of_op(op);
         p->total = clamp_add(p->total, n);
         if (op->stage != LLM_STAGE_DECODER || !m->decodes) continue;
         bool head = op->rows == LLM_ROWS_HEAD;
@@ -402,11 +401,12 @@ static int count_params(struct llm_model *m, const char *what, struct err *err) 
         if (!head) p->active_inner = clamp_add(p->active_inner, active);
     }
     if (p->total > (uint64_t)1 << 60)
-        return err_set(err, "%s: describes more than 10^18 parameters: some field is absurd", what);
+        return err_set(err, "%s: describes more than 10^18 parameters: some field has an invalid value",
+                       what);
     return 0;
 }
 
-/* ---- in and out */
+/* ---- Loading */
 static struct llm_model *from_root(const json_t *root, const char *what, const struct llm_load *how,
                                    struct err *err) {
     struct reading r = { .m = xcalloc(1, sizeof *r.m), .root = root, .what = what, .err = err };
@@ -417,11 +417,11 @@ static struct llm_model *from_root(const json_t *root, const char *what, const s
     const json_t *text = text_section(root, &prefix);
     if (rc == 0) rc = check_shape(&r, root, "");
     if (rc == 0 && text) rc = check_shape(&r, text, prefix);
-    if (rc == 0) rc = choose(&r, how->assume, &kind);
+    if (rc == 0) rc = choose_family(&r, how->assume, &kind);
     if (rc == 0) {
         set_dtype(&r, how->dtype);
         set_quant(&r, how->dtype != LLM_DTYPE_UNKNOWN, &quant);
-        rc = build(&r, &kind, &quant);
+        rc = build_model(&r, &kind, &quant);
     }
     if (rc == 0) rc = count_params(r.m, what, err);
     r.m->notes = r.notes.v;
@@ -446,7 +446,7 @@ static char *folder_of(const char *path) {
     return base == path ? xstrdup(".") : xstrndup(path, (size_t)(base - path));
 }
 
-/* A config.json is called by its folder, any other file by its own name. */
+/* A config.json is named after its folder, any other file after itself. */
 static char *name_of(const char *config) {
     const char *base = file_basename(config);
     if (strcmp(base, "config.json") != 0) return xstrndup(base, file_stem_bytes(base, ".json"));
@@ -457,20 +457,20 @@ static char *name_of(const char *config) {
     return name;
 }
 
-static void note(struct llm_model *m, const char *path, const char *what) {
+static void add_limits_note(struct llm_model *m, const char *path, const char *what) {
     struct llm_notes notes = { m->notes, m->nnotes, m->nnotes };
-    notes_add(&notes, "%s: %s: the limits of %s", file_basename(path), what, m->family);
+    notes_add(&notes, "%s: %s: using the limits of %s", file_basename(path), what, m->family);
     m->notes = notes.v;
     m->nnotes = notes.n;
 }
 
-/* Newer files have them as edges, which are really pixel counts. */
+/* Newer files call them edges, but they are pixel counts. */
 static const json_t *pixels_of(const json_t *root, const char *key, const char *edge) {
     const json_t *v = json_object_get(root, key);
     return v && !json_is_null(v) ? v : json_object_get(json_object_get(root, "size"), edge);
 }
 
-/* The processor's own limits, where they lie beside the config (qwen2_vl). */
+/* The processor's limits, if its config is in the same folder (qwen2_vl). */
 static void read_processor(struct llm_model *m, const char *config) {
     char *folder = folder_of(config), *path = file_join(folder, "preprocessor_config.json");
     if (m->vision.max_pixels && file_exists(path)) {
@@ -480,12 +480,12 @@ static void read_processor(struct llm_model *m, const char *config) {
                      *most = pixels_of(root, "max_pixels", "longest_edge");
         json_int_t min = json_integer_value(least), max = json_integer_value(most);
         if (!root)
-            note(m, path, err.msg);
+            add_limits_note(m, path, err.msg);
         else if (min > 0 && max >= min) {
             m->vision.min_pixels = (uint64_t)min;
             m->vision.max_pixels = (uint64_t)max;
         } else if (least || most)
-            note(m, path, "min_pixels and max_pixels are no whole numbers, the first not above the second");
+            add_limits_note(m, path, "min_pixels and max_pixels are not whole numbers with min <= max");
         json_decref(root);
     }
     free(folder);

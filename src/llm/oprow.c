@@ -2,11 +2,11 @@
 
 #include "base/vec.h"
 
-static bool applies(const struct opbuild *b, const struct oprow *r) {
+static bool row_applies(const struct opbuild *b, const struct oprow *r) {
     return (b->has & r->when) == r->when && !(b->has & r->unless) && b->numbers[r->count] > 0;
 }
 
-static struct llm_op make(const struct opbuild *b, const struct oprow *r) {
+static struct llm_op make_op(const struct opbuild *b, const struct oprow *r) {
     const uint64_t *n = b->numbers;
     return (struct llm_op){
         .name = r->name,
@@ -37,8 +37,8 @@ void oprow_add(const struct opbuild *b, const struct oprow *rows, size_t n) {
     struct llm_model *m = b->model;
     size_t cap = m->nops;
     for (size_t i = 0; i < n; i++) {
-        if (!applies(b, &rows[i])) continue;
+        if (!row_applies(b, &rows[i])) continue;
         m->ops = vec_fit(m->ops, m->nops + 1, &cap, sizeof *m->ops);
-        m->ops[m->nops++] = make(b, &rows[i]);
+        m->ops[m->nops++] = make_op(b, &rows[i]);
     }
 }

@@ -1,18 +1,18 @@
-/* The readers of a config's sections and the tables of operators behind them. Internal to src/llm. */
+/* Readers of config sections and their operator tables. Internal to src/llm. */
 #ifndef LLM_PARTS_H
 #define LLM_PARTS_H
 
 #include "llm/families.h"
 #include "llm/fields.h"
 
-/* How the config says its weights are stored. */
+/* Weight storage according to the config. */
 struct llm_quant {
-    enum llm_dtype dtype; /* LLM_DTYPE_UNKNOWN: as the rest */
+    enum llm_dtype dtype; /* LLM_DTYPE_UNKNOWN: not quantised */
     uint8_t scope;        /* OPROW_QUANT_* */
 };
 
-/* `own`: the section is the whole file, where released configs always carry the sizes: no defaults for
- * them. */
+/* `own`: the section is the whole file. Released configs of that kind always have the sizes, so they have no
+ * defaults. */
 int text_read(struct llm_text *t, const struct text_family *fam, struct llm_fields *f, bool own, bool tied);
 void text_ops(struct llm_model *m, const struct text_family *fam, int stage, const struct llm_quant *quant);
 

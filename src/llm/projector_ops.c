@@ -1,4 +1,4 @@
-/* What joins image tokens to the decoder, as rows. */
+/* Operator table of the projectors, which map image tokens to the decoder's width. */
 #include "base/util.h"
 #include "llm/oprow.h"
 #include "llm/parts.h"

@@ -18,7 +18,7 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-/* The largest released headers (hundreds of thousands of tensors) take some 30 MB; the format allows 100. */
+/* The largest released headers (hundreds of thousands of tensors) have about 30 MB; the format allows 100. */
 #define HEADER_BYTES_MAX (100u << 20)
 #define INDEX_BYTES_MAX (256u << 20)
 
@@ -42,8 +42,8 @@ void safetensors_close(struct safetensors *st) {
     free(st);
 }
 
-/* ---- one tensor */
-static int bad(const char *what, const char *name, const char *why, struct err *err) {
+/* ---- Tensors */
+static int tensor_error(const char *what, const char *name, const char *why, struct err *err) {
     return err_set(err, "%s: tensor \"%.200s\": %s", what, name, why);
 }
 
@@ -67,42 +67,43 @@ static int read_shape(const json_t *shape, struct safetensors_tensor *t) {
 
 static uint64_t bits_of(enum llm_dtype dtype) { return (uint64_t)(llm_dtype_bytes(dtype) * 8); }
 
-/* `start`: where the data begin in the file; `data_bytes`: how many there are. */
+/* `start`: offset of the data in the file; `data_bytes`: their size. */
 static int read_tensor(const char *what, const char *name, const json_t *v, uint64_t start,
                        uint64_t data_bytes, struct safetensors_tensor *t, struct err *err) {
     const char *type = json_string_value(json_object_get(v, "dtype"));
     const json_t *span = json_object_get(v, "data_offsets");
     uint64_t from, to, bits;
     t->dtype = type ? llm_dtype_parse(type) : LLM_DTYPE_UNKNOWN;
-    if (!type) return bad(what, name, "has no dtype", err);
+    if (!type) return tensor_error(what, name, "has no dtype", err);
     if (t->dtype == LLM_DTYPE_UNKNOWN)
-        return err_set(err, "%s: tensor \"%.200s\": dtype '%.40s' is not known", what, name, type);
+        return err_set(err, "%s: tensor \"%.200s\": unknown dtype '%.40s'", what, name, type);
     if (read_shape(json_object_get(v, "shape"), t) < 0)
-        return bad(what, name, "its shape is not a short list of sizes whose product fits 64 bits", err);
+        return tensor_error(what, name,
+                            "invalid shape: not a list of at most 8 sizes whose product fits 64 bits", err);
     if (!json_is_array(span) || json_array_size(span) != 2 || read_u64(json_array_get(span, 0), &from) < 0 ||
         read_u64(json_array_get(span, 1), &to) < 0 || from > to)
-        return bad(what, name, "data_offsets are not a start and an end", err);
+        return tensor_error(what, name, "data_offsets is not [start, end]", err);
     if (to > data_bytes)
         return err_set(err,
                        "%s: tensor \"%.200s\" ends at byte %" PRIu64 " of %" PRIu64
-                       ": the file is cut short or not what it says",
+                       ": the file is truncated or damaged",
                        what, name, to, data_bytes);
     if (__builtin_mul_overflow(t->numbers, bits_of(t->dtype), &bits) || (bits + 7) / 8 != to - from)
-        return err_set(err, "%s: tensor \"%.200s\": %" PRIu64 " bytes do not hold %" PRIu64 " numbers of %s",
+        return err_set(err, "%s: tensor \"%.200s\": %" PRIu64 " bytes do not match %" PRIu64 " numbers of %s",
                        what, name, to - from, t->numbers, llm_dtype_name(t->dtype));
     t->offset = start + from;
     t->bytes = to - from;
     return 0;
 }
 
-/* ---- one header */
+/* ---- Headers */
 static int by_offset(const void *a, const void *b) {
     const struct safetensors_tensor *x = a, *y = b;
     if (x->offset != y->offset) return x->offset < y->offset ? -1 : 1;
     return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
 }
 
-static int refuse_overlap(struct safetensors_tensor *t, size_t n, const char *what, struct err *err) {
+static int check_overlap(struct safetensors_tensor *t, size_t n, const char *what, struct err *err) {
     qsort(t, n, sizeof *t, by_offset);
     for (size_t i = 1; i < n; i++)
         if (t[i].offset - t[i - 1].offset < t[i - 1].bytes)
@@ -115,7 +116,7 @@ static int add_header(struct safetensors *st, const char *head, size_t head_byte
                       uint64_t data_bytes, const char *what, struct err *err) {
     json_t *root = jsonr_load_text(head, head_bytes, what, err);
     if (!root) return -1;
-    int rc = json_is_object(root) ? 0 : err_set(err, "%s: its header is not a JSON object", what);
+    int rc = json_is_object(root) ? 0 : err_set(err, "%s: the header is not a JSON object", what);
     size_t first = st->tensors.n;
     const char *name;
     json_t *v;
@@ -129,7 +130,7 @@ static int add_header(struct safetensors *st, const char *head, size_t head_byte
     }
     json_decref(root);
     if (rc == 0 && st->tensors.n > first)
-        rc = refuse_overlap(st->tensors.v + first, st->tensors.n - first, what, err);
+        rc = check_overlap(st->tensors.v + first, st->tensors.n - first, what, err);
     vec_push(&st->files, xstrdup(what));
     return rc;
 }
@@ -138,7 +139,7 @@ static int by_name(const void *a, const void *b) {
     return strcmp(((const struct safetensors_tensor *)a)->name, ((const struct safetensors_tensor *)b)->name);
 }
 
-/* Sorts for safetensors_find() and refuses a name that two files claim. */
+/* Sorts for safetensors_find(); fails if two files contain the same name. */
 static int finish(struct safetensors *st, struct err *err) {
     if (st->tensors.n) qsort(st->tensors.v, st->tensors.n, sizeof *st->tensors.v, by_name);
     for (size_t i = 1; i < st->tensors.n; i++) {
@@ -160,7 +161,7 @@ struct safetensors *safetensors_parse(const char *head, size_t head_bytes, uint6
     return NULL;
 }
 
-/* ---- files */
+/* ---- Files */
 static int read_all(int fd, void *out, size_t n) {
     for (size_t done = 0; done < n;) {
         ssize_t got = read(fd, (char *)out + done, n - done);
@@ -179,12 +180,12 @@ static int add_open_file(struct safetensors *st, int fd, const char *path, struc
     if (!S_ISREG(info.st_mode)) return err_set(err, "%s: not a regular file", path);
     uint64_t size = (uint64_t)info.st_size;
     if (size < 8 || read_all(fd, raw, 8) < 0)
-        return err_set(err, "%s: %" PRIu64 " bytes are too few for a safetensors file", path, size);
+        return err_set(err, "%s: %" PRIu64 " bytes, too small for a safetensors file", path, size);
     for (int i = 7; i >= 0; i--) head_bytes = head_bytes << 8 | raw[i];
     if (head_bytes > size - 8 || head_bytes > HEADER_BYTES_MAX)
         return err_set(err,
                        "%s: a header of %" PRIu64 " bytes in a file of %" PRIu64
-                       ": not a safetensors file, or cut short",
+                       ": not a safetensors file, or truncated",
                        path, head_bytes, size);
     char *head = xmalloc((size_t)head_bytes + 1);
     int rc = read_all(fd, head, (size_t)head_bytes) < 0
@@ -211,7 +212,7 @@ static int compare_names(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Every file once, in order; frees the names. */
+/* Adds every file once, in order; frees the names. */
 static int add_files(struct safetensors *st, const char *dir, struct names *names, struct err *err) {
     int rc = 0;
     if (names->n) qsort(names->v, names->n, sizeof *names->v, compare_names);
@@ -227,7 +228,7 @@ static int add_files(struct safetensors *st, const char *dir, struct names *name
     return rc;
 }
 
-/* {"weight_map": {tensor: file}}. Shards are names beside the index, never paths elsewhere. */
+/* {"weight_map": {tensor: file}}. Shards must be file names in the folder of the index, not paths. */
 static int add_index(struct safetensors *st, const char *path, struct err *err) {
     json_t *root = jsonr_load_path(path, INDEX_BYTES_MAX, err);
     if (!root) return -1;
@@ -289,7 +290,7 @@ struct safetensors *safetensors_open(const char *path, struct err *err) {
     return NULL;
 }
 
-/* ---- looking */
+/* ---- Access */
 size_t safetensors_count(const struct safetensors *st) { return st->tensors.n; }
 
 const struct safetensors_tensor *safetensors_at(const struct safetensors *st, size_t i) {

@@ -1,10 +1,10 @@
-/* The headers of .safetensors files: which tensor lies where. Reads no weights and maps nothing; whoever
- * wants the numbers opens the file by its name and goes to the offset.
+/* Reads the headers of .safetensors files: the location of every tensor. Does not read or map weights;
+ * callers open the file and seek to the offset.
  *     struct safetensors *st = safetensors_open("model/", &err);   -- file, folder or index.json
  *     const struct safetensors_tensor *t = safetensors_find(st, "lm_head.weight");
  *     safetensors_close(st);
- * The input is not trusted: after a successful open every tensor lies inside its file, its bytes are exactly
- * what its shape and type need, and no two tensors of a file overlap. */
+ * The input is untrusted. After a successful open every tensor is inside its file, its size matches its shape
+ * and type, and no two tensors of a file overlap. */
 #ifndef LLM_SAFETENSORS_H
 #define LLM_SAFETENSORS_H
 
@@ -28,14 +28,15 @@ struct safetensors_tensor {
 
 struct safetensors;
 struct safetensors *safetensors_open(const char *path, struct err *err); /* NULL: see err */
-void safetensors_close(struct safetensors *st);                          /* NULL is fine */
+void safetensors_close(struct safetensors *st);                          /* accepts NULL */
 size_t safetensors_count(const struct safetensors *st);
 const struct safetensors_tensor *safetensors_at(const struct safetensors *st, size_t i); /* sorted by name */
 const struct safetensors_tensor *safetensors_find(const struct safetensors *st, const char *name); /* NULL */
 size_t safetensors_files(const struct safetensors *st);
 const char *safetensors_file(const struct safetensors *st, uint32_t file); /* its path */
 
-/* A header alone, for tests and fuzzing: `head` is the JSON, `data_bytes` what follows it in the file. */
+/* Parses only a header, for tests and fuzzing: `head` is the JSON, `data_bytes` the size of the data after
+ * it. */
 struct safetensors *safetensors_parse(const char *head, size_t head_bytes, uint64_t data_bytes,
                                       const char *what, struct err *err);
 

@@ -31,7 +31,7 @@ struct llm_device llm_device_of(const struct llm_gpu *gpu, const struct llm_mode
     return d;
 }
 
-/* ---- the workload */
+/* ---- Workload */
 static int check_limits(const struct llm_workload *w, struct err *err) {
     const struct {
         const char *name;
@@ -41,7 +41,7 @@ static int check_limits(const struct llm_workload *w, struct err *err) {
                  { "text tokens", w->text_tokens, TOKENS_MAX },
                  { "new tokens", w->new_tokens, TOKENS_MAX },
                  { "context", w->context, TOKENS_MAX } };
-    if (w->batch == 0) return err_set(err, "batch is 0: there is nothing to compute");
+    if (w->batch == 0) return err_set(err, "batch is 0; expected 1 or more");
     for (size_t i = 0; i < COUNTOF(rows); i++)
         if (rows[i].value > rows[i].max)
             return err_set(err, "%s is %" PRIu64 "; at most %" PRIu64, rows[i].name, rows[i].value,
@@ -57,7 +57,7 @@ static void add_counts(struct llm_counts *sum, const struct llm_counts *c, doubl
 static int plan_images(struct llm_static *r, struct err *err) {
     struct llm_workload *w = &r->work;
     if (!r->model->decodes && r->model->vision.rule &&
-        w->nimages == 0) { /* a tower alone looks at something */
+        w->nimages == 0) { /* a model with only a tower needs an image */
         w->nimages = 1;
         w->images[0].width = w->images[0].height = r->model->vision.tower.image_size;
     }
@@ -74,16 +74,16 @@ static int plan_images(struct llm_static *r, struct err *err) {
     return 0;
 }
 
-/* The prompt is what the decoder reads. A prompt too short for its images is taken for the text beside
- * them. */
+/* prompt_tokens is the decoder's input. If it is smaller than the image tokens, it is used as the number of
+ * text tokens. */
 static void settle_prompt(struct llm_static *r, struct llm_notes *warnings) {
     struct llm_workload *w = &r->work;
     if (w->prompt_tokens == 0) {
         w->prompt_tokens = r->image_tokens + w->text_tokens;
     } else if (w->prompt_tokens < r->image_tokens) {
         notes_add(warnings,
-                  "a prompt of %" PRIu64 " tokens cannot hold the %" PRIu64
-                  " of the images: taken for the text beside them (--text-tokens)",
+                  "a prompt of %" PRIu64 " tokens is too short for %" PRIu64
+                  " image tokens: using it as --text-tokens",
                   w->prompt_tokens, r->image_tokens);
         w->prompt_tokens += r->image_tokens;
     }
@@ -92,26 +92,25 @@ static void settle_prompt(struct llm_static *r, struct llm_notes *warnings) {
     r->decode_steps = w->new_tokens ? w->new_tokens - 1 : 0;
 }
 
-/* ---- what was assumed */
+/* ---- Assumptions */
 static void assume(struct llm_static *r, struct llm_notes *n) {
     const struct llm_model *m = r->model;
     for (size_t i = 0; i < m->nnotes; i++) notes_add(n, "%s", m->notes[i]);
     notes_add(n, "FLOPs: a multiply-add is 2; matrix products, convolutions and attention only");
     notes_add(
-        n,
-        "bytes: every weight touched is read once per pass; activations between operators stay on the chip");
+        n, "bytes: every weight used is read once per pass; activations between operators stay on the chip");
     if (m->decodes) {
-        notes_add(n, "attention is causal: each query counts the keys it really sees, windows included");
+        notes_add(n, "attention is causal: only unmasked query-key pairs count, windows included");
         notes_add(n, r->work.head_all ? "the head is computed for every prompt row (--lm-head all)"
                                       : "the head is computed for the last prompt row only (--lm-head last)");
-        notes_add(n, "prefill makes the first new token, decode the other %" PRIu64, r->decode_steps);
-        notes_add(n, "decode per token is given at a context of %" PRIu64 " keys, the token itself included",
+        notes_add(n, "prefill generates the first new token, decode the other %" PRIu64, r->decode_steps);
+        notes_add(n, "decode per token is for a context of %" PRIu64 " keys, including the token itself",
                   r->work.context);
     }
     if (m->text.experts)
         notes_add(n,
                   "experts: %" PRIu64 " of %" PRIu64
-                  " compute per token; bytes count those that T tokens reach on average, E(1-(1-k/E)^T)",
+                  " compute per token; bytes count the experts that T tokens use on average, E(1-(1-k/E)^T)",
                   m->text.experts_per_token, m->text.experts);
     if (m->text.kv_lora_rank)
         notes_add(n, "latent attention: FLOPs as with expanded heads, cache bytes as the compressed latent");
@@ -119,13 +118,13 @@ static void assume(struct llm_static *r, struct llm_notes *n) {
         notes_add(
             n, "image weights are read once for all images of the batch; prefill includes the image stages");
     if (m->vision.family && strcmp(m->family, "llava") == 0)
-        notes_add(n, "all layers of the image tower run, as in the reference code, also those after the "
+        notes_add(n, "all layers of the image tower run, as in the reference code, including those after the "
                      "layer whose features are used");
     if (r->device->gpu && strstr(r->device->gpu->source, "superchip"))
-        notes_add(n, "%s: figures of one GPU", r->device->gpu->name);
+        notes_add(n, "%s: figures for one GPU", r->device->gpu->name);
 }
 
-/* ---- memory */
+/* ---- Memory */
 static void measure_memory(struct llm_static *r) {
     const struct llm_model *m = r->model;
     const struct llm_workload *w = &r->work;
@@ -153,7 +152,7 @@ static void evaluate_decoder(struct llm_static *r) {
     r->generation = llm_cost_generate(m, &r->setup, w->batch, w->prompt_tokens + 1, r->decode_steps);
 }
 
-/* clip's text tower: one pass over as many texts as the batch has. */
+/* The text tower of clip: one pass over the texts of the batch. */
 static void evaluate_text_tower(struct llm_static *r) {
     double tokens = (double)MIN(r->work.prompt_tokens, r->model->text.max_positions),
            batch = (double)r->work.batch;
@@ -191,8 +190,7 @@ int llm_static_eval(const struct llm_model *m, const struct llm_workload *w, con
     assume(r, &assumptions);
     if (m->decodes &&
         m->text.max_positions < MAX(r->work.context, r->work.prompt_tokens + r->work.new_tokens))
-        notes_add(&warnings, "the workload reaches past max_position_embeddings, %" PRIu64,
-                  m->text.max_positions);
+        notes_add(&warnings, "the workload exceeds max_position_embeddings, %" PRIu64, m->text.max_positions);
     r->assumptions = assumptions.v;
     r->nassumptions = assumptions.n;
     r->warnings = warnings.v;
@@ -226,7 +224,7 @@ void llm_static_free(struct llm_static *r) {
     *r = (struct llm_static){ 0 };
 }
 
-/* ---- the real weights */
+/* ---- Weight files */
 static bool is_weight(const struct safetensors_tensor *t) {
     return t->dtype != LLM_I64 && t->dtype != LLM_I32 && t->dtype != LLM_BOOL; /* position ids and masks */
 }
@@ -243,9 +241,10 @@ void llm_static_add_files(struct llm_static *r, const struct safetensors *st) {
         if (is_weight(t)) r->files.params += t->numbers;
     }
     if (r->files.params != m->params.total)
-        notes_add(&warnings, "the weights hold %" PRIu64 " parameters, the config describes %" PRIu64 "%s",
+        notes_add(&warnings,
+                  "the weight files have %" PRIu64 " parameters, the config describes %" PRIu64 "%s",
                   r->files.params, m->params.total,
-                  m->quantization ? " (packed weights count otherwise)" : "");
+                  m->quantization ? " (packed weights are counted differently)" : "");
     if (!m->quantization && r->files.by_dtype[m->dtype] * 2 < r->files.params)
         notes_add(&warnings, "most weights are not stored as %s, which the figures assume",
                   llm_dtype_name(m->dtype));
@@ -253,7 +252,7 @@ void llm_static_add_files(struct llm_static *r, const struct safetensors *st) {
     r->nwarnings = warnings.n;
 }
 
-/* ---- answers */
+/* ---- Derived values */
 int llm_static_fits(const struct llm_static *r) {
     double have = r->device->gpu ? llm_gpu_known(r->device->gpu->memory_gb) * 1e9 : NAN;
     return isnan(have) ? -1 : r->memory_bytes <= have;

@@ -1,4 +1,4 @@
-/* The whole answer of `inferprof static`: a model, a workload and a device in, every figure out.
+/* The result of `inferprof static`: all figures for a model, a workload and a device.
  *     struct llm_static r;
  *     if (llm_static_eval(m, &workload, &device, &r, &err) < 0) ...
  *     llm_static_json(&r, &j);                    -- or llm_static_text()
@@ -17,35 +17,35 @@
 
 struct llm_workload {
     uint64_t batch;
-    uint64_t prompt_tokens; /* the whole prompt, image tokens included; 0: image tokens and text_tokens */
-    uint64_t text_tokens;   /* beside the images */
+    uint64_t prompt_tokens; /* whole prompt with image tokens; 0: image tokens + text_tokens */
+    uint64_t text_tokens;   /* in addition to the images */
     uint64_t new_tokens;
-    uint64_t context; /* keys of the decode step reported; 0: prompt + 1 */
+    uint64_t context; /* keys of the reported decode step; 0: prompt + 1 */
     struct {
         uint64_t width, height;
-    } images[LLM_IMAGES_MAX]; /* of every sequence */
+    } images[LLM_IMAGES_MAX]; /* per sequence */
     size_t nimages;
     struct llm_image_opts image_opts;
     enum llm_dtype kv;
     bool head_all;
 };
 
-/* A row of the table, or what the user said instead. */
+/* A row of the GPU table, or values given by the user. */
 struct llm_device {
-    const struct llm_gpu *gpu; /* NULL: none named */
+    const struct llm_gpu *gpu; /* NULL: not given */
     struct llm_peak peak;
     const char *peak_source,
         *bandwidth_source; /* "table", "--peak-tflops", "MFU_PEAK_TFLOPS"; NULL: unknown */
 };
 
-/* Peaks of `gpu` (may be NULL) for the type `m` computes in, unless overridden (0: not). */
+/* Peaks of `gpu` (may be NULL) for the compute type of `m`; nonzero arguments override them. */
 struct llm_device llm_device_of(const struct llm_gpu *gpu, const struct llm_model *m, double tflops,
                                 const char *tflops_source, double gbps);
 
 struct llm_static {
     const struct llm_model *model;
     const struct llm_device *device;
-    struct llm_workload work; /* with what was left open filled in */
+    struct llm_workload work; /* with defaults filled in */
     struct llm_setup setup;
     struct llm_image_plan *plans; /* work.nimages */
     uint64_t image_tokens;        /* per sequence */
@@ -53,16 +53,16 @@ struct llm_static {
     struct llm_pass prefill_pass, decode_pass;
 
     struct llm_cost vision[LLM_STAGES_MAX]; /* by stage; [0] unused */
-    struct llm_cost decoder;                /* its share of prefill */
+    struct llm_cost decoder;                /* decoder part of prefill */
     struct llm_cost prefill;                /* vision and decoder */
     struct llm_cost decode;                 /* one step of the whole batch at work.context */
     struct llm_cost generation;             /* all decode steps */
-    uint64_t decode_steps;                  /* new_tokens - 1: prefill makes the first */
+    uint64_t decode_steps;                  /* new_tokens - 1: prefill generates the first */
 
-    double kv_bytes_per_token, kv_bytes_at_end; /* per sequence; of the whole batch */
+    double kv_bytes_per_token, kv_bytes_at_end; /* per sequence; for the whole batch */
     double weight_bytes, activation_bytes, memory_bytes;
 
-    struct { /* the real weights, where they were found */
+    struct { /* the weight files, if found */
         bool found;
         uint64_t tensors, params;
         uint64_t by_dtype[LLM_DTYPES];
@@ -74,19 +74,21 @@ struct llm_static {
 
 int llm_static_eval(const struct llm_model *m, const struct llm_workload *w, const struct llm_device *d,
                     struct llm_static *r, struct err *err);
-/* The same model, images and device with another batch, prompt or context: costs and memory only, no notes.
- * `r` owns nothing. For sweeps: microseconds a point. */
+/* Evaluates the same model, images and device with another batch, prompt or context: costs and memory only,
+ * no notes. `r` owns nothing. For sweeps: takes microseconds per point. */
 void llm_static_vary(const struct llm_static *base, uint64_t batch, uint64_t prompt_tokens, uint64_t context,
                      struct llm_static *r);
-/* Adds what the headers of the real weights say, with a warning for every difference. */
+/* Adds the data of the weight files' headers, with a warning for every mismatch. */
 void llm_static_add_files(struct llm_static *r, const struct safetensors *st);
 void llm_static_free(struct llm_static *r);
 
-int llm_static_fits(const struct llm_static *r);            /* 1, 0; -1: memory unknown */
-double llm_static_tokens_per_s(const struct llm_static *r); /* ceiling of decode; NAN */
+/* 1: fits, 0: does not; -1: memory size unknown */
+int llm_static_fits(const struct llm_static *r);
+double llm_static_tokens_per_s(const struct llm_static *r); /* decode upper bound; NAN: unknown */
 
-void llm_static_json(const struct llm_static *r, struct jsonw *j);        /* one object */
-void llm_static_json_fields(const struct llm_static *r, struct jsonw *j); /* into one that is open */
+void llm_static_json(const struct llm_static *r, struct jsonw *j); /* one object */
+/* fields only, into an open object */
+void llm_static_json_fields(const struct llm_static *r, struct jsonw *j);
 enum llm_print { LLM_PRINT_TEXT, LLM_PRINT_MARKDOWN };
 void llm_static_text(const struct llm_static *r, enum llm_print how, bool operators, struct strbuf *out);
 void llm_gpu_json(const struct llm_gpu *g, struct jsonw *j);

@@ -1,4 +1,4 @@
-/* The answer as JSON. Field names are part of the interface: docs/static.md. */
+/* The result as JSON. Field names are part of the interface: docs/static.md. */
 #include <math.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 #define MS 1e3
 
-static void list(struct jsonw *j, const char *key, char *const *v, size_t n) {
+static void write_strings(struct jsonw *j, const char *key, char *const *v, size_t n) {
     jsonw_karray(j, key);
     for (size_t i = 0; i < n; i++) jsonw_str(j, v[i]);
     jsonw_end(j);
@@ -19,7 +19,7 @@ static bool first_of_module(const struct llm_model *m, size_t i) {
     return true;
 }
 
-/* ---- what it is */
+/* ---- Model */
 static void model(const struct llm_static *r, struct jsonw *j) {
     const struct llm_model *m = r->model;
     jsonw_kobject(j, "model");
@@ -43,7 +43,7 @@ static void model(const struct llm_static *r, struct jsonw *j) {
     jsonw_end(j);
 }
 
-static void files(const struct llm_static *r, struct jsonw *j) {
+static void write_files(const struct llm_static *r, struct jsonw *j) {
     if (!r->files.found) return;
     jsonw_kobject(j, "files");
     jsonw_ku64(j, "tensors", r->files.tensors);
@@ -56,7 +56,7 @@ static void files(const struct llm_static *r, struct jsonw *j) {
     jsonw_end(j);
 }
 
-static void params(const struct llm_static *r, struct jsonw *j) {
+static void write_params(const struct llm_static *r, struct jsonw *j) {
     const struct llm_model *m = r->model;
     jsonw_kobject(j, "params");
     jsonw_ku64(j, "total", m->params.total);
@@ -68,11 +68,11 @@ static void params(const struct llm_static *r, struct jsonw *j) {
     for (size_t i = 0; i < m->nops; i++)
         if (first_of_module(m, i)) jsonw_ku64(j, m->ops[i].module, llm_module_params(m, m->ops[i].module));
     jsonw_end(j);
-    files(r, j);
+    write_files(r, j);
     jsonw_end(j);
 }
 
-/* ---- what is asked of it */
+/* ---- Workload and device */
 static void image(const struct llm_static *r, size_t i, struct jsonw *j) {
     const struct llm_image_plan *p = &r->plans[i];
     jsonw_object(j);
@@ -93,7 +93,7 @@ static void image(const struct llm_static *r, size_t i, struct jsonw *j) {
     jsonw_end(j);
 }
 
-static void workload(const struct llm_static *r, struct jsonw *j) {
+static void write_workload(const struct llm_static *r, struct jsonw *j) {
     const struct llm_workload *w = &r->work;
     jsonw_kobject(j, "workload");
     jsonw_ku64(j, "batch", w->batch);
@@ -111,7 +111,7 @@ static void workload(const struct llm_static *r, struct jsonw *j) {
     jsonw_end(j);
 }
 
-static void gpu_fields(const struct llm_gpu *g, struct jsonw *j) {
+static void write_gpu_fields(const struct llm_gpu *g, struct jsonw *j) {
     const struct {
         const char *key;
         double value;
@@ -130,11 +130,11 @@ static void gpu_fields(const struct llm_gpu *g, struct jsonw *j) {
 void llm_gpu_json(const struct llm_gpu *g, struct jsonw *j) {
     jsonw_object(j);
     jsonw_kstr(j, "name", g->name);
-    gpu_fields(g, j);
+    write_gpu_fields(g, j);
     jsonw_end(j);
 }
 
-static void device(const struct llm_static *r, struct jsonw *j) {
+static void write_device(const struct llm_static *r, struct jsonw *j) {
     const struct llm_device *d = r->device;
     jsonw_kobject(j, "gpu");
     jsonw_kstr(j, "name", d->gpu ? d->gpu->name : NULL);
@@ -144,11 +144,11 @@ static void device(const struct llm_static *r, struct jsonw *j) {
     jsonw_kstr(j, "bandwidth_source", d->bandwidth_source);
     if (d->peak.quantized_flop_per_s > 0)
         jsonw_knum(j, "quantized_peak_tflops", d->peak.quantized_flop_per_s / 1e12);
-    if (d->gpu) gpu_fields(d->gpu, j);
+    if (d->gpu) write_gpu_fields(d->gpu, j);
     jsonw_end(j);
 }
 
-/* ---- what it costs */
+/* ---- Costs */
 static void cost_details(const struct llm_cost *c, struct jsonw *j) {
     jsonw_knum(j, "linear_flops", c->linear_flops);
     jsonw_knum(j, "attention_flops", c->attention_flops);
@@ -163,7 +163,7 @@ static void cost_details(const struct llm_cost *c, struct jsonw *j) {
     jsonw_knum(j, "memory_ms", c->memory_s * MS);
 }
 
-static void cost_fields(const struct llm_cost *c, struct jsonw *j) {
+static void write_cost_fields(const struct llm_cost *c, struct jsonw *j) {
     jsonw_knum(j, "flops", c->flops);
     jsonw_knum(j, "bytes", c->bytes);
     jsonw_knum(j, "floor_ms", c->floor_s * MS);
@@ -171,13 +171,13 @@ static void cost_fields(const struct llm_cost *c, struct jsonw *j) {
     cost_details(c, j);
 }
 
-static void stage(const char *name, const struct llm_cost *c, struct jsonw *j) {
+static void write_stage(const char *name, const struct llm_cost *c, struct jsonw *j) {
     jsonw_kobject(j, name);
-    cost_fields(c, j);
+    write_cost_fields(c, j);
     jsonw_end(j);
 }
 
-static void decode(const struct llm_static *r, struct jsonw *j) {
+static void write_decode(const struct llm_static *r, struct jsonw *j) {
     double batch = (double)r->work.batch;
     jsonw_kobject(j, "decode");
     jsonw_knum(j, "flops_per_token", r->decode.flops / batch);
@@ -187,36 +187,36 @@ static void decode(const struct llm_static *r, struct jsonw *j) {
     jsonw_ku64(j, "context", r->work.context);
     jsonw_knum(j, "tokens_per_s", llm_static_tokens_per_s(r));
     jsonw_kobject(j, "step");
-    cost_fields(&r->decode, j);
+    write_cost_fields(&r->decode, j);
     jsonw_end(j);
     jsonw_kobject(j, "generation");
     jsonw_ku64(j, "steps", r->decode_steps);
     jsonw_knum(j, "tokens", (double)r->decode_steps * batch);
-    cost_fields(&r->generation, j);
+    write_cost_fields(&r->generation, j);
     jsonw_knum(j, "tokens_per_s",
                r->decode_steps ? (double)r->decode_steps * batch / r->generation.floor_s : NAN);
     jsonw_end(j);
     jsonw_end(j);
 }
 
-static void stages(const struct llm_static *r, struct jsonw *j) {
+static void write_stages(const struct llm_static *r, struct jsonw *j) {
     const struct llm_model *m = r->model;
     bool images = r->work.nimages > 0;
     jsonw_kobject(j, "stages");
     for (int s = 1; s < m->nstages; s++)
-        if (images || !m->decodes) stage(m->stages[s], &r->vision[s], j);
+        if (images || !m->decodes) write_stage(m->stages[s], &r->vision[s], j);
     if (m->decodes) {
-        if (images) stage("decoder", &r->decoder, j);
-        stage("prefill", &r->prefill, j);
-        decode(r, j);
+        if (images) write_stage("decoder", &r->decoder, j);
+        write_stage("prefill", &r->prefill, j);
+        write_decode(r, j);
     } else if (m->text.family) {
-        stage("text", &r->decoder, j);
+        write_stage("text", &r->decoder, j);
     }
     jsonw_end(j);
 }
 
-static void one_operator(const struct llm_static *r, const struct llm_op *op, const char *name,
-                         const struct llm_pass *pass, struct jsonw *j) {
+static void write_operator(const struct llm_static *r, const struct llm_op *op, const char *name,
+                           const struct llm_pass *pass, struct jsonw *j) {
     struct llm_cost c = llm_cost_op(r->model, &r->setup, op, pass);
     if (c.flops == 0 && c.bytes == 0) return;
     jsonw_object(j);
@@ -233,8 +233,8 @@ static void one_operator(const struct llm_static *r, const struct llm_op *op, co
     jsonw_end(j);
 }
 
-static void one_module(const struct llm_static *r, size_t first, const char *name,
-                       const struct llm_pass *pass, struct jsonw *j) {
+static void write_module(const struct llm_static *r, size_t first, const char *name,
+                         const struct llm_pass *pass, struct jsonw *j) {
     const struct llm_model *m = r->model;
     struct llm_cost sum = { 0 };
     for (size_t i = first; i < m->nops; i++) {
@@ -275,13 +275,13 @@ static void breakdown(const struct llm_static *r, bool modules, struct jsonw *j)
                                : turn                  ? "decode"
                                                        : "prefill";
             if (!modules)
-                one_operator(r, &m->ops[i], name, pass, j);
+                write_operator(r, &m->ops[i], name, pass, j);
             else if (first_in_stage(m, i))
-                one_module(r, i, name, pass, j);
+                write_module(r, i, name, pass, j);
         }
 }
 
-static void memory(const struct llm_static *r, struct jsonw *j) {
+static void write_memory(const struct llm_static *r, struct jsonw *j) {
     int fits = llm_static_fits(r);
     jsonw_kobject(j, "kv_cache");
     jsonw_knum(j, "bytes_per_token", r->kv_bytes_per_token);
@@ -300,19 +300,19 @@ static void memory(const struct llm_static *r, struct jsonw *j) {
 void llm_static_json_fields(const struct llm_static *r, struct jsonw *j) {
     jsonw_kstr(j, "schema", "inferprof.static/1");
     model(r, j);
-    params(r, j);
-    workload(r, j);
-    device(r, j);
-    stages(r, j);
-    memory(r, j);
+    write_params(r, j);
+    write_workload(r, j);
+    write_device(r, j);
+    write_stages(r, j);
+    write_memory(r, j);
     jsonw_karray(j, "modules");
     breakdown(r, true, j);
     jsonw_end(j);
     jsonw_karray(j, "operators");
     breakdown(r, false, j);
     jsonw_end(j);
-    list(j, "assumptions", r->assumptions, r->nassumptions);
-    list(j, "warnings", r->warnings, r->nwarnings);
+    write_strings(j, "assumptions", r->assumptions, r->nassumptions);
+    write_strings(j, "warnings", r->warnings, r->nwarnings);
 }
 
 void llm_static_json(const struct llm_static *r, struct jsonw *j) {

@@ -1,4 +1,4 @@
-/* The answer for people: tables, on a terminal or as Markdown. */
+/* The result as tables, for a terminal or as Markdown. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -11,11 +11,11 @@
 
 #define CELL 32
 
-static void heading(struct strbuf *out, enum llm_print how, const char *text) {
+static void add_heading(struct strbuf *out, enum llm_print how, const char *text) {
     strbuf_addf(out, how == LLM_PRINT_MARKDOWN ? "\n## %s\n\n" : "\n%s\n", text);
 }
 
-static void finish(struct table *t, enum llm_print how, struct strbuf *out) {
+static void finish_table(struct table *t, enum llm_print how, struct strbuf *out) {
     if (how == LLM_PRINT_MARKDOWN)
         table_markdown(t, out);
     else
@@ -23,7 +23,7 @@ static void finish(struct table *t, enum llm_print how, struct strbuf *out) {
     table_free(t);
 }
 
-static void start(struct table *t, const char *const *heads, size_t n) {
+static void start_table(struct table *t, const char *const *heads, size_t n) {
     table_init(t);
     for (size_t i = 0; i < n; i++) table_column(t, heads[i], i == 0 ? TABLE_LEFT : TABLE_RIGHT);
 }
@@ -48,7 +48,7 @@ static void cell_count(struct table *t, double v) {
     table_cell(t, "%s", units_count(v, s, sizeof s));
 }
 
-/* ---- what it is */
+/* ---- Model */
 static void title(const struct llm_static *r, enum llm_print how, struct strbuf *out) {
     const struct llm_model *m = r->model;
     char total[CELL], active[CELL];
@@ -62,13 +62,13 @@ static void title(const struct llm_static *r, enum llm_print how, struct strbuf 
         strbuf_addf(out, ", %s active per token", units_grouped(m->params.active, active, sizeof active));
     strbuf_addch(out, '\n');
     if (m->assumed)
-        strbuf_addf(out, "taken for %s as told (--assume): the config says %s\n", m->assumed,
+        strbuf_addf(out, "read as %s because of --assume: the config has %s\n", m->assumed,
                     m->architecture ? m->architecture
                     : m->model_type ? m->model_type
                                     : "nothing");
 }
 
-static void image_words(const struct llm_static *r, size_t i, struct strbuf *out) {
+static void add_image_plan(const struct llm_static *r, size_t i, struct strbuf *out) {
     const struct llm_image_plan *p = &r->plans[i];
     strbuf_addf(out, "%" PRIu64 "x%" PRIu64 " image as", r->work.images[i].width, r->work.images[i].height);
     for (int v = 0; v < p->nviews; v++)
@@ -77,28 +77,28 @@ static void image_words(const struct llm_static *r, size_t i, struct strbuf *out
     strbuf_addf(out, ": %" PRIu64 " tokens", p->tokens);
 }
 
-static void work_line(const struct llm_static *r, struct strbuf *out) {
+static void add_work_line(const struct llm_static *r, struct strbuf *out) {
     const struct llm_workload *w = &r->work;
     bool decodes = r->model->decodes;
     strbuf_addf(out, "workload: batch %" PRIu64, w->batch);
     if (r->model->text.family) strbuf_addf(out, ", prompt %" PRIu64 " tokens", w->prompt_tokens);
     for (size_t i = 0; i < w->nimages; i++) {
         strbuf_addstr(out, i ? "; " : decodes ? " (" : ", ");
-        image_words(r, i, out);
+        add_image_plan(r, i, out);
     }
     if (w->nimages && decodes) strbuf_addch(out, ')');
     if (decodes) strbuf_addf(out, ", %" PRIu64 " new", w->new_tokens);
     strbuf_addch(out, '\n');
 }
 
-static void device_line(const struct llm_static *r, struct strbuf *out) {
+static void add_device_line(const struct llm_static *r, struct strbuf *out) {
     const struct llm_device *d = r->device;
     char peak[CELL], rate[CELL];
     if (!d->peak_source && !d->bandwidth_source) {
-        strbuf_addstr(out, "device: none named, so no times: --gpu NAME (--gpu list shows them)\n");
+        strbuf_addstr(out, "device: not given, so no times; use --gpu NAME (--gpu list shows all)\n");
         return;
     }
-    strbuf_addf(out, "device: %s, %sLOP/s %s dense (%s), %s/s (%s)\n", d->gpu ? d->gpu->name : "as told",
+    strbuf_addf(out, "device: %s, %sLOP/s %s dense (%s), %s/s (%s)\n", d->gpu ? d->gpu->name : "custom",
                 units_flops(d->peak.flop_per_s, peak, sizeof peak), llm_dtype_name(r->model->dtype),
                 d->peak_source ? d->peak_source : "unknown",
                 units_bytes(d->peak.bytes_per_s, rate, sizeof rate),
@@ -110,7 +110,7 @@ static void params_table(const struct llm_static *r, enum llm_print how, struct 
     const struct llm_model *m = r->model;
     struct table t;
     char n[CELL];
-    start(&t, heads, COUNTOF(heads));
+    start_table(&t, heads, COUNTOF(heads));
     for (size_t i = 0; i < m->nops; i++) {
         const char *module = m->ops[i].module;
         double bytes = 0;
@@ -127,10 +127,10 @@ static void params_table(const struct llm_static *r, enum llm_print how, struct 
         table_cell(&t, "%.1f%%", 100 * (double)count / (double)m->params.total);
         cell_bytes(&t, bytes);
     }
-    finish(&t, how, out);
+    finish_table(&t, how, out);
 }
 
-/* ---- what it costs */
+/* ---- Costs */
 static void stage_row(struct table *t, const char *name, const struct llm_cost *c) {
     const char *bound = llm_cost_bound(c);
     table_cell(t, "%s", name);
@@ -147,7 +147,7 @@ static void stages_table(const struct llm_static *r, enum llm_print how, struct 
     bool images = r->work.nimages > 0;
     struct table t;
     char name[64];
-    start(&t, heads, COUNTOF(heads));
+    start_table(&t, heads, COUNTOF(heads));
     if (m->decodes) stage_row(&t, images ? "prefill (all below)" : "prefill", &r->prefill);
     for (int s = 1; s < m->nstages; s++) {
         snprintf(name, sizeof name, "%s%s", m->decodes ? "  " : "", m->stages[s]);
@@ -161,14 +161,14 @@ static void stages_table(const struct llm_static *r, enum llm_print how, struct 
         snprintf(name, sizeof name, "decode, %" PRIu64 " steps", r->decode_steps);
         if (r->decode_steps) stage_row(&t, name, &r->generation);
     }
-    finish(&t, how, out);
+    finish_table(&t, how, out);
 }
 
-static void ceilings(const struct llm_static *r, struct strbuf *out) {
+static void add_upper_bounds(const struct llm_static *r, struct strbuf *out) {
     char a[CELL], b[CELL];
     if (!r->model->decodes || isnan(r->decode.floor_s)) return;
     double first = r->prefill.floor_s, all = first + r->generation.floor_s;
-    strbuf_addf(out, "no faster than: first token %s, then %s tokens/s",
+    strbuf_addf(out, "upper bound: first token %s, then %s tokens/s",
                 units_duration_ns(first * 1e9, a, sizeof a),
                 units_count(llm_static_tokens_per_s(r), b, sizeof b));
     if (r->decode_steps)
@@ -177,22 +177,22 @@ static void ceilings(const struct llm_static *r, struct strbuf *out) {
     strbuf_addch(out, '\n');
 }
 
-static void memory_lines(const struct llm_static *r, enum llm_print how, struct strbuf *out) {
+static void add_memory(const struct llm_static *r, enum llm_print how, struct strbuf *out) {
     static const char *const heads[] = { "in memory", "bytes" };
     struct table t;
     char a[CELL], b[CELL];
-    start(&t, heads, COUNTOF(heads));
+    start_table(&t, heads, COUNTOF(heads));
     table_cell(&t, "weights");
     cell_bytes(&t, r->weight_bytes);
     if (r->model->decodes) {
-        table_cell(&t, "KV cache at the end (%s a token)", units_bytes(r->kv_bytes_per_token, a, sizeof a));
+        table_cell(&t, "KV cache at the end (%s per token)", units_bytes(r->kv_bytes_per_token, a, sizeof a));
         cell_bytes(&t, r->kv_bytes_at_end);
     }
     table_cell(&t, "activations, peak (estimate)");
     cell_bytes(&t, r->activation_bytes);
     table_cell(&t, "together");
     cell_bytes(&t, r->memory_bytes);
-    finish(&t, how, out);
+    finish_table(&t, how, out);
     int fits = llm_static_fits(r);
     if (fits >= 0)
         strbuf_addf(out, "%s%s the %s of %s\n", how == LLM_PRINT_MARKDOWN ? "\n" : "",
@@ -205,7 +205,7 @@ static void operator_rows(const struct llm_static *r, int stage, const struct ll
     static const char *const heads[] = { "operator",  "layers", "FLOPs",   "bytes",
                                          "FLOP/byte", "floor",  "bound by" };
     struct table t;
-    start(&t, heads, COUNTOF(heads));
+    start_table(&t, heads, COUNTOF(heads));
     for (size_t i = 0; i < r->model->nops; i++) {
         const struct llm_op *op = &r->model->ops[i];
         struct llm_cost c = llm_cost_op(r->model, &r->setup, op, pass);
@@ -219,8 +219,8 @@ static void operator_rows(const struct llm_static *r, int stage, const struct ll
         cell_seconds(&t, c.floor_s);
         table_cell(&t, "%s", bound ? bound : "\xe2\x80\x93");
     }
-    if (table_rows(&t)) heading(out, how, name);
-    if (table_rows(&t)) finish(&t, how, out);
+    if (table_rows(&t)) add_heading(out, how, name);
+    if (table_rows(&t)) finish_table(&t, how, out);
     table_free(&t);
 }
 
@@ -237,8 +237,8 @@ static void operator_tables(const struct llm_static *r, enum llm_print how, stru
     if (m->decodes) operator_rows(r, 0, &r->decode_pass, "Operators of a decode step", how, out);
 }
 
-static void notes(const char *name, char *const *v, size_t n, enum llm_print how, struct strbuf *out) {
-    if (n) heading(out, how, name);
+static void add_notes(const char *name, char *const *v, size_t n, enum llm_print how, struct strbuf *out) {
+    if (n) add_heading(out, how, name);
     for (size_t i = 0; i < n; i++) {
         strbuf_addstr(out, how == LLM_PRINT_MARKDOWN ? "- " : "  ");
         strbuf_add_printable(out, v[i], strlen(v[i]));
@@ -246,7 +246,7 @@ static void notes(const char *name, char *const *v, size_t n, enum llm_print how
     }
 }
 
-static void file_lines(const struct llm_static *r, struct strbuf *out) {
+static void add_files(const struct llm_static *r, struct strbuf *out) {
     char n[CELL], b[CELL];
     if (!r->files.found) return;
     strbuf_addf(out, "weights on disk: %" PRIu64 " tensors, %s parameters, %s:", r->files.tensors,
@@ -262,22 +262,22 @@ void llm_static_text(const struct llm_static *r, enum llm_print how, bool operat
     const char *gap = how == LLM_PRINT_MARKDOWN ? "\n" : "";
     title(r, how, out);
     strbuf_addstr(out, gap);
-    work_line(r, out);
+    add_work_line(r, out);
     strbuf_addstr(out, gap);
-    device_line(r, out);
+    add_device_line(r, out);
     if (r->files.found) {
         strbuf_addstr(out, gap);
-        file_lines(r, out);
+        add_files(r, out);
     }
-    heading(out, how, "Parameters");
+    add_heading(out, how, "Parameters");
     params_table(r, how, out);
-    heading(out, how, "Cost");
+    add_heading(out, how, "Cost");
     stages_table(r, how, out);
     strbuf_addstr(out, gap);
-    ceilings(r, out);
-    heading(out, how, "Memory");
-    memory_lines(r, how, out);
+    add_upper_bounds(r, out);
+    add_heading(out, how, "Memory");
+    add_memory(r, how, out);
     if (operators) operator_tables(r, how, out);
-    notes("Assumptions", r->assumptions, r->nassumptions, how, out);
-    notes("Warnings", r->warnings, r->nwarnings, how, out);
+    add_notes("Assumptions", r->assumptions, r->nassumptions, how, out);
+    add_notes("Warnings", r->warnings, r->nwarnings, how, out);
 }

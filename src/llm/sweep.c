@@ -13,7 +13,7 @@
 #include "base/util.h"
 
 #define POINTS_MAX 1000000
-#define TABLE_ROWS 24 /* of a longer sweep, about this many rows are printed; JSON has them all */
+#define TABLE_ROWS 24 /* a longer sweep prints about this many rows; JSON has all */
 
 static const char *const names[] = { "batch", "prompt", "context" };
 
@@ -54,12 +54,11 @@ int llm_sweep_parse(const char *text, struct llm_sweep *s, struct err *err) {
         s->what = (enum llm_sweep_what)i;
         if (parse_range(eq + 1, s) == 0) return 0;
         return err_set(
-            err, "--sweep: '%s' is not a range; expected A..B, A..B:STEP or A..B:xFACTOR, both from 1 up",
+            err,
+            "--sweep: '%s' is not a range; expected A..B, A..B:STEP or A..B:xFACTOR with A and B at least 1",
             eq + 1);
     }
-    return err_set(
-        err, "--sweep: '%s' does not say what to vary; expected batch=A..B, prompt=A..B or context=A..B",
-        text);
+    return err_set(err, "--sweep: '%s': expected batch=A..B, prompt=A..B or context=A..B", text);
 }
 
 static uint64_t next_value(const struct llm_sweep *s, uint64_t v) {
@@ -68,7 +67,8 @@ static uint64_t next_value(const struct llm_sweep *s, uint64_t v) {
     return n > v ? n : v + 1;
 }
 
-static struct llm_sweep_point point(const struct llm_static *base, const struct llm_sweep *s, uint64_t v) {
+static struct llm_sweep_point eval_point(const struct llm_static *base, const struct llm_sweep *s,
+                                         uint64_t v) {
     uint64_t batch = base->work.batch, prompt = base->work.prompt_tokens, context = base->work.context;
     struct llm_static r;
     if (s->what == LLM_SWEEP_BATCH) batch = v;
@@ -96,7 +96,7 @@ static struct llm_sweep_point point(const struct llm_static *base, const struct 
     };
 }
 
-static bool turned(const char *before, const char *now) {
+static bool is_crossover(const char *before, const char *now) {
     return before && now && strcmp(before, "memory") == 0 && strcmp(now, "compute") == 0;
 }
 
@@ -106,22 +106,22 @@ int llm_sweep_run(const struct llm_static *base, struct llm_sweep *s, struct err
         return err_set(err, "--sweep needs a model that decodes; %s does not", base->model->name);
     if (s->what == LLM_SWEEP_PROMPT && s->from < base->image_tokens)
         return err_set(err,
-                       "--sweep: a prompt of %" PRIu64 " tokens cannot hold the %" PRIu64 " of the images",
+                       "--sweep: a prompt of %" PRIu64 " tokens is too short for %" PRIu64 " image tokens",
                        s->from, base->image_tokens);
     if (s->what == LLM_SWEEP_BATCH && s->to > (uint64_t)1 << 24)
-        return err_set(err, "--sweep: batch up to %" PRIu64 "; at most 16777216", s->to);
+        return err_set(err, "--sweep: batch %" PRIu64 " is too large; at most 16777216", s->to);
     for (uint64_t v = s->from; v <= s->to; v = next_value(s, v))
         if (++n > POINTS_MAX)
             return err_set(err, "--sweep: more than %d points; give a step: A..B:STEP", POINTS_MAX);
     s->points = xcalloc(n, sizeof *s->points);
     for (uint64_t v = s->from; v <= s->to; v = next_value(s, v)) {
         struct llm_sweep_point *p = &s->points[s->npoints++];
-        *p = point(base, s, v);
+        *p = eval_point(base, s, v);
         if (p->fits == 1) s->largest_fit = v;
         if (s->npoints == 1) continue;
-        if (!s->prefill_turn && turned(p[-1].prefill_bound, p->prefill_bound)) s->prefill_turn = v;
-        if (!s->decode_turn && turned(p[-1].decode_bound, p->decode_bound)) s->decode_turn = v;
-        if (!s->weights_turn && turned(p[-1].weights_bound, p->weights_bound)) s->weights_turn = v;
+        if (!s->prefill_turn && is_crossover(p[-1].prefill_bound, p->prefill_bound)) s->prefill_turn = v;
+        if (!s->decode_turn && is_crossover(p[-1].decode_bound, p->decode_bound)) s->decode_turn = v;
+        if (!s->weights_turn && is_crossover(p[-1].weights_bound, p->weights_bound)) s->weights_turn = v;
     }
     return 0;
 }
@@ -163,7 +163,7 @@ void llm_sweep_json(const struct llm_sweep *s, struct jsonw *j) {
     jsonw_end(j);
 }
 
-/* ---- the table */
+/* ---- Table */
 static void cell_percent(struct table *t, double v) {
     if (isnan(v))
         table_cell(t, "\xe2\x80\x93");
@@ -171,7 +171,7 @@ static void cell_percent(struct table *t, double v) {
         table_cell(t, "%.1f%%", 100 * v);
 }
 
-static void table_row(struct table *t, const struct llm_sweep_point *p) {
+static void add_point_row(struct table *t, const struct llm_sweep_point *p) {
     char s[32];
     table_cell(t, "%" PRIu64, p->value);
     table_cell(t, "%s", units_duration_ns(p->prefill_s * 1e9, s, sizeof s));
@@ -186,7 +186,7 @@ static void table_row(struct table *t, const struct llm_sweep_point *p) {
     table_cell(t, "%s", p->fits < 0 ? "\xe2\x80\x93" : p->fits ? "yes" : "no");
 }
 
-/* Long sweeps show the ends, the turning points and rows evenly apart on a logarithmic scale. */
+/* Long sweeps show the ends, the crossover points and rows at logarithmic distances. */
 static bool shown(const struct llm_sweep *s, size_t i, double *next) {
     uint64_t v = s->points[i].value;
     bool special = i == 0 || i + 1 == s->npoints || v == s->prefill_turn || v == s->decode_turn ||
@@ -198,15 +198,15 @@ static bool shown(const struct llm_sweep *s, size_t i, double *next) {
     return true;
 }
 
-static void turn_line(struct strbuf *out, const char *stage, const char *what, uint64_t v, const char *first,
-                      const char *last) {
+static void add_crossover_line(struct strbuf *out, const char *stage, const char *what, uint64_t v,
+                               const char *first, const char *last) {
     if (v)
-        strbuf_addf(out, "%s: the memory roof gives way to the compute roof at %s %" PRIu64 "\n", stage, what,
+        strbuf_addf(out, "%s: changes from memory-bound to compute-bound at %s %" PRIu64 "\n", stage, what,
                     v);
     else if (first && last && strcmp(first, last) == 0)
-        strbuf_addf(out, "%s: %s-bound all along\n", stage, first);
+        strbuf_addf(out, "%s: always %s-bound\n", stage, first);
     else if (first && last)
-        strbuf_addf(out, "%s: %s-bound at first, %s-bound at the end\n", stage, first, last);
+        strbuf_addf(out, "%s: %s-bound at the start, %s-bound at the end\n", stage, first, last);
 }
 
 void llm_sweep_text(const struct llm_sweep *s, enum llm_print how, struct strbuf *out) {
@@ -218,9 +218,10 @@ void llm_sweep_text(const struct llm_sweep *s, enum llm_print how, struct strbuf
     table_column(&t, names[s->what], TABLE_RIGHT);
     for (size_t i = 0; i < COUNTOF(heads); i++) table_column(&t, heads[i], TABLE_RIGHT);
     for (size_t i = 0; i < s->npoints; i++)
-        if (shown(s, i, &next)) table_row(&t, &s->points[i]);
-    strbuf_addstr(out, how == LLM_PRINT_MARKDOWN ? "\n## Sweep\n\n"
-                                                 : "\nSweep: floors, and the MFU and MBU they would show\n");
+        if (shown(s, i, &next)) add_point_row(&t, &s->points[i]);
+    strbuf_addstr(out, how == LLM_PRINT_MARKDOWN
+                           ? "\n## Sweep\n\n"
+                           : "\nSweep: minimum times, and the MFU and MBU they imply\n");
     if (how == LLM_PRINT_MARKDOWN)
         table_markdown(&t, out);
     else
@@ -230,10 +231,10 @@ void llm_sweep_text(const struct llm_sweep *s, enum llm_print how, struct strbuf
     if (how == LLM_PRINT_MARKDOWN) strbuf_addch(out, '\n');
     const struct llm_sweep_point *a = &s->points[0], *b = &s->points[s->npoints - 1];
     if (rows < s->npoints) strbuf_addf(out, "%zu of %zu points; --json has them all\n", rows, s->npoints);
-    turn_line(out, "prefill", names[s->what], s->prefill_turn, a->prefill_bound, b->prefill_bound);
-    turn_line(out, "decode", names[s->what], s->decode_turn, a->decode_bound, b->decode_bound);
-    turn_line(out, "decode without attention", names[s->what], s->weights_turn, a->weights_bound,
-              b->weights_bound);
+    add_crossover_line(out, "prefill", names[s->what], s->prefill_turn, a->prefill_bound, b->prefill_bound);
+    add_crossover_line(out, "decode", names[s->what], s->decode_turn, a->decode_bound, b->decode_bound);
+    add_crossover_line(out, "decode without attention", names[s->what], s->weights_turn, a->weights_bound,
+                       b->weights_bound);
     if (b->fits == 0 && s->largest_fit)
-        strbuf_addf(out, "memory: %s %" PRIu64 " is the largest that fits\n", names[s->what], s->largest_fit);
+        strbuf_addf(out, "memory: the largest %s that fits is %" PRIu64 "\n", names[s->what], s->largest_fit);
 }

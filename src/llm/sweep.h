@@ -1,5 +1,5 @@
-/* One number of the workload varied over a range: times, tokens/s and the ceilings of MFU and MBU along
- * it, and where the memory roof gives way to the compute roof.
+/* Varies one workload parameter over a range: times, tokens/s, upper bounds of MFU and MBU, and the crossover
+ * points from memory-bound to compute-bound.
  *     struct llm_sweep s;
  *     if (llm_sweep_parse("batch=1..256", &s, &err) < 0 || llm_sweep_run(&base, &s, &err) < 0) ...
  *     llm_sweep_free(&s); */
@@ -12,22 +12,22 @@ enum llm_sweep_what { LLM_SWEEP_BATCH, LLM_SWEEP_PROMPT, LLM_SWEEP_CONTEXT };
 
 struct llm_sweep_point {
     uint64_t value;
-    double prefill_s, decode_s; /* floors: the prefill of the batch, one decode step of it */
-    double tokens_per_s;        /* of the batch */
-    double prefill_mfu, prefill_mbu, decode_mfu, decode_mbu; /* 0..1: what the floor itself would show */
+    double prefill_s, decode_s; /* minimum times of prefill and of one decode step, for the batch */
+    double tokens_per_s;        /* for the whole batch */
+    double prefill_mfu, prefill_mbu, decode_mfu, decode_mbu; /* 0..1, at the minimum time */
     const char *prefill_bound, *decode_bound;
-    const char *weights_bound; /* of decode without its attention, whose cache grows with the batch */
+    const char *weights_bound; /* decode without attention (the cache grows with the batch) */
     double memory_bytes;
     int fits; /* as llm_static_fits() */
 };
 
 struct llm_sweep {
     enum llm_sweep_what what;
-    uint64_t from, to, step; /* step 0: times `factor` */
+    uint64_t from, to, step; /* step 0: multiply by `factor` */
     double factor;
     struct llm_sweep_point *points;
     size_t npoints;
-    /* first value from which the stage is compute-bound, having been memory-bound before; 0: no such point */
+    /* crossover: first compute-bound value after memory-bound ones; 0: none */
     uint64_t prefill_turn, decode_turn, weights_turn;
     uint64_t largest_fit; /* 0: none, or memory unknown */
 };

@@ -1,5 +1,5 @@
-/* A sweep drawn: three panels over one logarithmic axis (time; tokens/s; MFU and MBU ceilings), with the
- * turning points of prefill and decode as upright lines. */
+/* Draws a sweep: three panels over one logarithmic axis (time; tokens/s; MFU and MBU upper bounds), with the
+ * crossover points of prefill and decode as vertical lines. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -42,12 +42,12 @@ static const struct panel {
     struct line lines[4];
     size_t n;
 } panels[PANELS] = {
-    { "floor time",
+    { "minimum time",
       SCALE_SECONDS,
       { { "prefill", "b", "keyb", prefill_s }, { "decode step", "a", "keya", decode_s } },
       2 },
-    { "tokens/s ceiling", SCALE_COUNT, { { "decode", "a", "keya", tokens } }, 1 },
-    { "MFU and MBU ceilings",
+    { "tokens/s upper bound", SCALE_COUNT, { { "decode", "a", "keya", tokens } }, 1 },
+    { "MFU and MBU upper bounds",
       SCALE_SHARE,
       { { "prefill MFU", "b", "keyb", prefill_mfu },
         { "prefill MBU (dashed)", "d", "keyb", prefill_mbu },
@@ -57,7 +57,7 @@ static const struct panel {
 };
 
 struct axis {
-    double low, high; /* decades for logarithmic scales, 0..1 for shares */
+    double low, high; /* decades for logarithmic scales, 0..1 for fractions */
 };
 
 static double x_of(const struct llm_sweep *s, double v) {
@@ -87,7 +87,7 @@ static double y_of(const struct panel *p, const struct axis *a, double top, doub
     return top + PANEL * (1 - at);
 }
 
-static void ticks(struct strbuf *out, const struct panel *p, const struct axis *a, double top) {
+static void draw_ticks(struct strbuf *out, const struct panel *p, const struct axis *a, double top) {
     char text[32];
     int n = p->scale == SCALE_SHARE ? 4 : (int)(a->high - a->low);
     int every = MAX(1, (n + 5) / 6);
@@ -104,7 +104,7 @@ static void ticks(struct strbuf *out, const struct panel *p, const struct axis *
     }
 }
 
-/* At most a few hundred vertices a line, however many points there are. */
+/* At most a few hundred vertices per line, for any number of points. */
 static void draw_line(struct strbuf *out, const struct llm_sweep *s, const struct panel *p,
                       const struct line *l, const struct axis *a, double top) {
     struct svg_path path;
@@ -121,7 +121,7 @@ static void draw_line(struct strbuf *out, const struct llm_sweep *s, const struc
 
 static void draw_panel(struct strbuf *out, const struct llm_sweep *s, const struct panel *p, double top) {
     struct axis a = axis_of(s, p);
-    ticks(out, p, &a, top);
+    draw_ticks(out, p, &a, top);
     svg_rect(out, LEFT, top, PLOT_WIDTH, PANEL, "frame");
     svg_text(out, LEFT, top - 6, SVG_START, "", p->name);
     for (size_t k = 0; k < p->n; k++) {
@@ -132,8 +132,8 @@ static void draw_panel(struct strbuf *out, const struct llm_sweep *s, const stru
     }
 }
 
-static void draw_turn(struct strbuf *out, const struct llm_sweep *s, const char *stage, uint64_t v,
-                      double label_y) {
+static void draw_crossover(struct strbuf *out, const struct llm_sweep *s, const char *stage, uint64_t v,
+                           double label_y) {
     char text[80];
     if (!v) return;
     double x = x_of(s, (double)v);
@@ -158,14 +158,14 @@ void llm_sweep_svg(const struct llm_static *base, const struct llm_sweep *s, str
     double bottom = TOP + PANELS * PANEL + (PANELS - 1) * GAP;
     const struct llm_gpu *gpu = base->device->gpu;
     snprintf(title, sizeof title, "%.100s on %.60s: sweep of %s", base->model->name,
-             gpu ? gpu->name : "the device as told", llm_sweep_name(s->what));
+             gpu ? gpu->name : "a custom device", llm_sweep_name(s->what));
     svg_open(out, WIDTH, bottom + 46, "sweep", title);
     svg_style(out, style);
     svg_text(out, LEFT, 20, SVG_START, "title", title);
     for (int i = 0; i < PANELS; i++) draw_panel(out, s, &panels[i], TOP + i * (PANEL + GAP));
-    draw_turn(out, s, "prefill", s->prefill_turn, TOP - 6);
-    draw_turn(out, s, "decode", s->decode_turn, TOP + PANEL + GAP - 6);
-    draw_turn(out, s, "decode weights", s->weights_turn, TOP + 2 * (PANEL + GAP) - 6);
+    draw_crossover(out, s, "prefill", s->prefill_turn, TOP - 6);
+    draw_crossover(out, s, "decode", s->decode_turn, TOP + PANEL + GAP - 6);
+    draw_crossover(out, s, "decode weights", s->weights_turn, TOP + 2 * (PANEL + GAP) - 6);
     draw_x_axis(out, s, bottom);
     svg_close(out);
 }

@@ -1,4 +1,4 @@
-/* The decoder: its section of the config into struct llm_text. */
+/* Reads the decoder's section of the config into struct llm_text. */
 #include <math.h>
 #include <string.h>
 #include <strings.h>
@@ -6,7 +6,7 @@
 #include "base/util.h"
 #include "llm/parts.h"
 
-#define SIZE_LIMIT (1u << 22) /* widths */
+#define SIZE_LIMIT (1u << 22) /* maximum width */
 #define COUNT_LIMIT (1u << 28)
 
 static void read_sizes(struct llm_text *t, const struct text_family *fam, struct llm_fields *f, bool own) {
@@ -53,8 +53,8 @@ static void read_heads(struct llm_text *t, const struct text_family *fam, struct
     t->v_head_dim = t->head_dim;
 }
 
-/* use_mla: false (DeepSeek-OCR) and a null kv_lora_rank both mean plain heads, whatever the other fields
- * hold. */
+/* use_mla: false (DeepSeek-OCR) and a null kv_lora_rank both mean plain heads; the other MLA fields are then
+ * ignored. */
 static void read_mla(struct llm_text *t, const struct text_family *fam, struct llm_fields *f) {
     if (!(fam->traits & TEXT_MLA) || !fields_bool(f, "use_mla", true)) return;
     t->kv_lora_rank = fields_uint_or_none(f, "kv_lora_rank", fam->kv_lora, SIZE_LIMIT);
@@ -89,7 +89,7 @@ static void read_tied(struct llm_text *t, const struct text_family *fam, struct 
                   fallback ? "true" : "false", fam->name);
 }
 
-/* ---- experts */
+/* ---- Experts */
 static bool in_list(const json_t *list, uint32_t layer) {
     size_t i;
     json_t *v;
@@ -156,10 +156,10 @@ static void place_experts(struct llm_text *t, const struct text_family *fam, str
     }
 }
 
-/* ---- windows */
+/* ---- Sliding windows */
 static bool is_sliding(const char *type) { return strstr(type, "sliding") != NULL; }
 
-/* layer_types: a text a layer. What is neither full nor sliding is counted as full attention, and said. */
+/* layer_types: one text per layer. Types other than full and sliding count as full attention, with a note. */
 static void check_types(const struct llm_text *t, const json_t *types, struct llm_fields *f) {
     if (json_array_size(types) < t->layers)
         fields_fail(f, "%slayer_types lists %zu layers; there are %u", f->prefix, json_array_size(types),
@@ -168,17 +168,18 @@ static void check_types(const struct llm_text *t, const json_t *types, struct ll
     for (uint32_t i = 0; i < t->layers && !f->failed; i++) {
         const char *type = json_string_value(json_array_get(types, i));
         if (!type)
-            fields_fail(f, "%slayer_types[%u] is no text", f->prefix, i);
+            fields_fail(f, "%slayer_types[%u] is not a text", f->prefix, i);
         else if (!is_sliding(type) && strcmp(type, "full_attention") != 0)
             odd = odd ? odd : type;
     }
     if (odd && !f->failed)
-        notes_add(f->notes, "%slayer_types holds '%.40s', which is not modelled: counted as full attention",
+        notes_add(f->notes,
+                  "%slayer_types contains '%.40s', which is not modelled: counted as full attention",
                   f->prefix, odd);
 }
 
-static bool slides(const struct text_family *fam, const json_t *types, uint32_t i, uint64_t late,
-                   uint64_t pattern) {
+static bool layer_slides(const struct text_family *fam, const json_t *types, uint32_t i, uint64_t late,
+                         uint64_t pattern) {
     if (types) return is_sliding(json_string_value(json_array_get(types, i)));
     switch (fam->windows) {
     case WINDOW_ALL: return true;
@@ -202,10 +203,10 @@ static void place_windows(struct llm_text *t, const struct text_family *fam, str
     if (types) check_types(t, types, f);
     if (!window || f->failed) return;
     for (uint32_t i = 0; i < t->layers; i++)
-        if (slides(fam, types, i, late, pattern)) t->layer[i].window = (uint32_t)window;
+        if (layer_slides(fam, types, i, late, pattern)) t->layer[i].window = (uint32_t)window;
 }
 
-/* ---- rotary positions */
+/* ---- Rotary positions */
 static enum llm_rope_kind rope_kind(const char *name) {
     static const struct {
         const char *name;
@@ -220,7 +221,7 @@ static enum llm_rope_kind rope_kind(const char *name) {
     return LLM_ROPE_OTHER;
 }
 
-/* rope_scaling (older files) or rope_parameters (newer, which hold the base as well, by layer type in
+/* rope_scaling (older files) or rope_parameters (newer files; also contains the base, per layer type in
  * gemma3). */
 static void read_rope(struct llm_text *t, const struct text_family *fam, struct llm_fields *f) {
     struct llm_rope *r = &t->rope;
@@ -244,7 +245,7 @@ static void read_rope(struct llm_text *t, const struct text_family *fam, struct 
     r->kind = fam->theta == 0 ? LLM_ROPE_NONE : LLM_ROPE_PLAIN;
     if (scaled) r->kind = rope_kind(fields_str(&in, "rope_type|type", "default"));
     if (r->kind == LLM_ROPE_OTHER)
-        notes_add(f->notes, "%srope_scaling is of type '%.40s', which is not known here", f->prefix,
+        notes_add(f->notes, "%srope_scaling has the unknown type '%.40s'", f->prefix,
                   fields_str(&in, "rope_type|type", ""));
     r->factor = scaled ? fields_positive(&in, "factor", NAN) : NAN;
     r->low_freq_factor = scaled ? fields_number(&in, "low_freq_factor", NAN) : NAN;
@@ -262,7 +263,7 @@ static void read_rope(struct llm_text *t, const struct text_family *fam, struct 
     f->failed = f->failed || in.failed || local.failed;
 }
 
-/* One of the names below for as long as the program runs; the config's own text goes with the config. */
+/* Returns a static copy of the name: the text in the config is freed with the config. */
 static const char *activation_named(const char *name) {
     static const char *const names[] = { "silu",       "swish", "gelu", "gelu_new", "gelu_pytorch_tanh",
                                          "quick_gelu", "relu" };

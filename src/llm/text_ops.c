@@ -1,4 +1,4 @@
-/* The decoder as rows: one table for every family, each row with the condition under which it exists. */
+/* Operator table of decoders, for all families. Each row has the condition under which it exists. */
 #include "base/util.h"
 #include "llm/oprow.h"
 #include "llm/parts.h"
@@ -17,7 +17,7 @@ enum number {
     VOCAB,
     POSITIONS,
     HEADS,
-    KV_CACHE, /* numbers a token leaves per layer */
+    KV_CACHE, /* cached numbers per token and layer */
     EXPERTS,
     TOPK,
     EXPERT_INTER,
@@ -27,7 +27,7 @@ enum number {
     KV_A, /* kv_lora + rope */
     KV_B, /* heads * (nope + v) */
     WINDOW,
-    LAYERS, /* from here on: how many layers */
+    LAYERS, /* from here on: layer counts */
     DENSE,
     MOE,
     FULL,

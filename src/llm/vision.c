@@ -1,4 +1,4 @@
-/* Image towers: their section of the config into struct llm_vision. */
+/* Reads an image tower's section of the config into struct llm_vision. */
 #include <math.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #define SIZE_LIMIT (1u << 20)
 #define TOWER_LAYERS_MAX (sizeof(((struct llm_tower *)0)->is_global) / sizeof(bool))
 
-/* Windowed layers unless the config lists them as global. */
+/* All layers are windowed except those listed as global in the config. */
 static void read_global_layers(struct llm_tower *t, struct llm_fields *f, const char *key,
                                const int *fallback, size_t nfallback) {
     const json_t *list = fields_list(f, key);
@@ -65,7 +65,7 @@ int vision_read(struct llm_vision *v, const struct vision_family *fam, struct ll
     t->heads = fields_uint(f, "num_attention_heads|num_heads", own ? FIELDS_REQUIRED : fam->heads, 1 << 12);
     double ratio = qwen ? fields_number(f, "mlp_ratio", 4) : NAN;
     if (qwen && (!(ratio > 0) || ratio > 1024))
-        return fields_fail(f, "%smlp_ratio is %g; expected 4 or so", f->prefix, ratio);
+        return fields_fail(f, "%smlp_ratio is %g; expected a value near 4", f->prefix, ratio);
     t->intermediate =
         qwen ? (uint64_t)((double)t->hidden * ratio)
              : fields_uint(f, "intermediate_size", own ? FIELDS_REQUIRED : fam->intermediate, SIZE_LIMIT);
@@ -81,7 +81,7 @@ int vision_read(struct llm_vision *v, const struct vision_family *fam, struct ll
     return f->failed ? -1 : 0;
 }
 
-/* ---- DeepSeek-OCR: SAM, then CLIP, as sections of vision_config.width whose names carry their sizes */
+/* ---- DeepSeek-OCR: SAM, then CLIP, as sections of vision_config.width named after their sizes */
 static void ocr_tower(struct llm_tower *t, struct llm_fields *f, const char *key,
                       const struct llm_tower *usual) {
     struct llm_fields in = *f;
@@ -97,8 +97,8 @@ static void ocr_tower(struct llm_tower *t, struct llm_fields *f, const char *key
         if (fields_has(&in, "image_size"))
             t->image_size = fields_edge(&in, "image_size", usual->image_size, 1 << 16);
     } else if (!in.failed) {
-        notes_add(f->notes, "vision_config.width.%s is not in the config: the sizes of the released model",
-                  key);
+        notes_add(f->notes,
+                  "vision_config.width.%s is not in the config: using the sizes of the released model", key);
     }
     t->intermediate = 4 * t->hidden;
     f->failed = f->failed || in.failed;

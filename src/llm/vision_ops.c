@@ -1,4 +1,4 @@
-/* Image towers and projectors as rows. */
+/* Operator tables of image towers. */
 #include <string.h>
 
 #include "base/util.h"
@@ -13,7 +13,7 @@ enum number {
     HIDDEN3,
     INTER,
     PATCH_IN,  /* channels * patch area * frames */
-    POSITIONS, /* places of the position table */
+    POSITIONS, /* entries of the position table */
     HEADS,
     HEAD,
     LABELS,
@@ -43,7 +43,7 @@ enum condition {
     HAS_POOL_HEAD = 1 << 10,
     HAS_QK_NORM = 1 << 11,
     HAS_CLASSIFIER = 1 << 12,
-    HAS_SAM_FIRST = 1 << 13, /* the patches come from another tower: the own embedding lies idle */
+    HAS_SAM_FIRST = 1 << 13, /* patches come from another tower: its own embedding is unused */
     HAS_MASK_TOKEN = 1 << 14,
 };
 
@@ -102,7 +102,7 @@ static const struct oprow vit[] = {
 #define SAM_CORE(n, r, p, v, c) \
     ROW(n, LLM_OP_ATTENTION, r, NONE, NONE, c, .pairs = p, .heads = HEADS, .qk_dim = HEAD, .v_dim = v)
 
-/* Windowed layers project the padding too: it enters the windows before the qkv layer. */
+/* Windowed layers also project the padding, because it is added before the qkv layer. */
 static const struct oprow sam[] = {
     ROW("patch_embed", LLM_OP_CONV, LLM_ROWS_PATCHES, PATCH_IN, HIDDEN, ONE, .vector = HIDDEN,
         .io = PATCH_IN),
@@ -150,7 +150,7 @@ static void fill_numbers(const struct llm_tower *t, bool class_token, uint64_t *
     n[WINDOWED] = t->layers - t->global_layers;
 }
 
-/* The rows carry no module: the part they are used for gives it. */
+/* The rows have no module name; the caller sets it. */
 static void add(struct opbuild *b, const struct oprow *rows, size_t n, const char *module) {
     size_t from = b->model->nops;
     oprow_add(b, rows, n);

@@ -8,17 +8,17 @@
 #include "base/die.h"
 #include "base/file.h"
 
-#define READY_LIMIT_S 20.0 /* CUDA and CUPTI start slowly on a machine with many GPUs */
+#define READY_LIMIT_S 20.0 /* CUDA and CUPTI start slowly on machines with many GPUs */
 #define STOP_LIMIT_S 10.0
 
-/* "ready METRICS" or "failed REASON". */
+/* Reads the line "ready METRICS" or "failed REASON". */
 static int await_ready(struct engine_proc *p, struct err *err) {
     struct strbuf line = STRBUF_INIT;
     enum engine_io io = engine_proc_exchange(p, "", 0, READY_LIMIT_S, &line);
     int rc = -1;
     if (io != ENGINE_IO_LINE)
         err_set(err, "inferprof-counters %s",
-                io == ENGINE_IO_TIMEOUT ? "did not get ready" : "ended without a word");
+                io == ENGINE_IO_TIMEOUT ? "did not become ready in time" : "exited without a message");
     else if (strncmp(line.buf, "ready", 5) == 0)
         rc = 0;
     else
@@ -31,9 +31,8 @@ struct engine_proc *counters_start(const char *trace_path, unsigned interval_us,
                                    struct err *err) {
     char *program = file_beside_program("inferprof-counters"), interval[32];
     if (!program) {
-        err_set(
-            err,
-            "inferprof-counters is not beside this program; install both, or run it from its build folder");
+        err_set(err, "inferprof-counters was not found next to this program; install both, or run from the "
+                     "build folder");
         return NULL;
     }
     char *visible = device ? xasprintf("CUDA_VISIBLE_DEVICES=%s", device) : NULL;
@@ -43,7 +42,7 @@ struct engine_proc *counters_start(const char *trace_path, unsigned interval_us,
     struct engine_proc *p = engine_proc_start(argv, set, err);
     if (p && await_ready(p, err) < 0) {
         engine_proc_stop(p, 0, NULL);
-        unlink(trace_path); /* it holds nothing but this failure */
+        unlink(trace_path); /* contains only this failure */
         p = NULL;
     }
     free(visible);

@@ -19,18 +19,19 @@
 #include "base/util.h"
 #include "session/cpu_peak_kernels.h"
 
-/* The product of one thread: A [M][K] and B [K][N] packed into panels. A is 192 x 256 floats (192 KiB,
- * second-level cache), one panel of B 256 x 32 (32 KiB, first level), as in any good GEMM. */
+/* Matrix product of one thread: A [M][K] and B [K][N] packed into panels. A is 192 x 256 floats (192 KiB,
+ * fits the L2 cache), one panel of B is 256 x 32 (32 KiB, fits the L1 cache). */
 #define GEMM_M 192u
 #define GEMM_N 192u
 #define GEMM_K 256u
-#define SWEEP_BYTES ((size_t)256 << 20) /* of all threads together; beyond the caches of most machines */
+/* for all threads together; larger than the caches of most machines */
+#define SWEEP_BYTES ((size_t)256 << 20)
 #define MEASURE_SECONDS 0.12
-#define LEAST_ROUNDS 3
-#define MOST_ROUNDS 9
-#define STABLE_SPREAD 0.05 /* idle machines: 0.01 to 0.03; a neighbour on the memory bus: 0.1 and more */
+#define MIN_ROUNDS 3
+#define MAX_ROUNDS 9
+#define STABLE_SPREAD 0.05 /* idle machines: 0.01 to 0.03; with other load on the memory bus: 0.1 and more */
 #define STABLE_SHARE 0.9   /* idle machines: above 0.98 */
-#define MOST_THREADS 1024u
+#define MAX_THREADS 1024u
 
 void cpu_name(char *out, unsigned long cap) {
     struct strbuf text = STRBUF_INIT;
@@ -51,23 +52,23 @@ unsigned cpu_usable(void) {
     return n > 0 ? (unsigned)n : 1;
 }
 
-/* ---- measuring */
+/* ---- Measurement */
 
 struct worker {
     const struct cpu_kernels *kernels;
-    const uint64_t *memory; /* its part of the sweep; NULL: the product instead */
+    const uint64_t *memory; /* its part of the memory to read; NULL: run the matrix product */
     size_t words;
     double seconds;
-    double amount_per_s; /* FLOP/s or bytes/s of the time on the core */
-    double cpu_share;    /* time on the core over time on the wall */
-    uint64_t keep;       /* so that nothing is optimised away */
+    double amount_per_s; /* FLOP/s or bytes/s per CPU time */
+    double cpu_share;    /* CPU time / wall time */
+    uint64_t keep;       /* prevents dead code elimination */
 };
 
-static void fill(float *v, size_t n) {
+static void fill_random(float *v, size_t n) {
     for (size_t i = 0; i < n; i++) v[i] = (float)(i % 7) * 0.25f - 0.5f;
 }
 
-/* One GEMM of the sizes above; panels of B outermost, so that each stays in the first-level cache. */
+/* One GEMM of the sizes above. The outer loop is over panels of B, so that each stays in the L1 cache. */
 static void gemm(const struct cpu_kernels *kn, const float *a, const float *b, float *c) {
     for (unsigned n = 0; n < GEMM_N / PANEL_N; n++)
         for (unsigned m = 0; m < GEMM_M / PANEL_M; m++)
@@ -75,7 +76,7 @@ static void gemm(const struct cpu_kernels *kn, const float *a, const float *b, f
                       c + (m * (GEMM_N / PANEL_N) + n) * PANEL_M * PANEL_N, GEMM_K);
 }
 
-/* Time on a core, not on the wall: other programs must not make the CPU look slower than it is. */
+/* CPU time, not wall time: other programs must not make the CPU look slower than it is. */
 static uint64_t thread_cpu_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
@@ -86,10 +87,10 @@ static void *work(void *arg) {
     struct worker *w = arg;
     size_t na = GEMM_M * GEMM_K, nb = GEMM_K * GEMM_N, nc = GEMM_M * GEMM_N;
     float *a = w->memory ? NULL : xmalloc((na + nb + nc) * sizeof *a);
-    if (a) fill(a, na + nb + nc);
+    if (a) fill_random(a, na + nb + nc);
     uint64_t from = clock_mono_ns(), end = from + (uint64_t)(w->seconds * 1e9), begin = thread_cpu_ns();
     double amount = 0;
-    do { /* all threads run for the same time: the sum of their rates is what the machine does at once */
+    do { /* all threads run for the same time, so the sum of their rates is the rate of the machine */
         if (a)
             gemm(w->kernels, a, a + na, a + na + nb);
         else
@@ -104,21 +105,21 @@ static void *work(void *arg) {
     return NULL;
 }
 
-/* The best rounds of one measurement: peaks are maxima, and two that agree are no accident. */
+/* The best two rounds of a measurement: a peak is a maximum, and two equal maxima confirm it. */
 struct best {
     double first, second, cpu_share;
 };
 
 static double spread_of(const struct best *b) { return b->second > 0 ? 1 - b->second / b->first : 1; }
 
-static void note_round(struct best *b, double rate, double cpu_share) {
+static void add_round(struct best *b, double rate, double cpu_share) {
     b->second = rate > b->first ? b->first : fmax(b->second, rate);
     b->first = fmax(b->first, rate);
     b->cpu_share = fmax(b->cpu_share, cpu_share);
 }
 
 static void run_threads(struct worker *workers, unsigned n, struct best *best) {
-    pthread_t threads[MOST_THREADS];
+    pthread_t threads[MAX_THREADS];
     double sum = 0, share = 0;
     unsigned started = 0;
     for (; started < n; started++)
@@ -128,14 +129,14 @@ static void run_threads(struct worker *workers, unsigned n, struct best *best) {
         sum += workers[i].amount_per_s;
         share += workers[i].cpu_share / started;
     }
-    if (started) note_round(best, sum, share);
+    if (started) add_round(best, sum, share);
 }
 
 bool cpu_peak_is_stable(const struct cpu_peak *p) {
     return p->spread <= STABLE_SPREAD && p->cpu_share >= STABLE_SHARE;
 }
 
-/* Rounds until two agree, MOST_ROUNDS at most. */
+/* Runs rounds until the best two agree, at most MAX_ROUNDS. */
 static void measure_rounds(struct cpu_peak *out, struct worker *workers, const uint64_t *memory,
                            double seconds) {
     struct best flops = { 0 }, bytes = { 0 };
@@ -143,7 +144,7 @@ static void measure_rounds(struct cpu_peak *out, struct worker *workers, const u
     size_t words = SWEEP_BYTES / 8 / out->threads / 32 * 32;
     do {
         for (unsigned i = 0; i < out->threads; i++)
-            workers[i] = (struct worker){ .kernels = kn, .seconds = seconds / LEAST_ROUNDS };
+            workers[i] = (struct worker){ .kernels = kn, .seconds = seconds / MIN_ROUNDS };
         run_threads(workers, out->threads, &flops);
         for (unsigned i = 0; i < out->threads; i++) {
             workers[i].memory = memory + i * words;
@@ -152,28 +153,28 @@ static void measure_rounds(struct cpu_peak *out, struct worker *workers, const u
         run_threads(workers, out->threads, &bytes);
         out->spread = fmax(spread_of(&flops), spread_of(&bytes));
         out->cpu_share = fmin(flops.cpu_share, bytes.cpu_share);
-    } while (++out->rounds < LEAST_ROUNDS || (!cpu_peak_is_stable(out) && out->rounds < MOST_ROUNDS));
+    } while (++out->rounds < MIN_ROUNDS || (!cpu_peak_is_stable(out) && out->rounds < MAX_ROUNDS));
     out->flops_per_s = flops.first;
     out->bytes_per_s = bytes.first;
     snprintf(out->kernel, sizeof out->kernel, "%s", kn->name);
 }
 
 int cpu_peak_measure(struct cpu_peak *out, double seconds, struct err *err) {
-    static struct worker workers[MOST_THREADS];
+    static struct worker workers[MAX_THREADS];
     uint64_t *memory = mmap(NULL, SWEEP_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return err_set(err, "measuring memory bandwidth: %s", strerror(errno));
     memset(memory, 1, SWEEP_BYTES);
     *out =
-        (struct cpu_peak){ .threads = MIN(cpu_usable(), MOST_THREADS), .measured_wall_ns = clock_wall_ns() };
+        (struct cpu_peak){ .threads = MIN(cpu_usable(), MAX_THREADS), .measured_wall_ns = clock_wall_ns() };
     cpu_name(out->cpu, sizeof out->cpu);
     measure_rounds(out, workers, memory, seconds);
     munmap(memory, SWEEP_BYTES);
     if (!(out->flops_per_s > 0 && out->bytes_per_s > 0))
-        return err_set(err, "measuring the CPU: no thread could be started");
+        return err_set(err, "measuring the CPU: cannot start a thread");
     return 0;
 }
 
-/* In a child, so that this process keeps its memory small and its threads few. */
+/* Runs in a child process, so that the memory and threads do not stay in this one. */
 static int measure_apart(struct cpu_peak *out, struct err *err) {
     int fds[2];
     if (pipe(fds) < 0) return err_set(err, "measuring the CPU: %s", strerror(errno));
@@ -193,7 +194,7 @@ static int measure_apart(struct cpu_peak *out, struct err *err) {
     return 0;
 }
 
-/* ---- the cache: {"cpus": [{...}, ...]}, one for each CPU and number of cores */
+/* ---- Cache file: {"cpus": [{...}, ...]}, one entry per CPU model and number of cores */
 
 char *cpu_peak_cache_path(void) {
     const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -256,7 +257,7 @@ bool cpu_peak_keep(const char *path, const struct cpu_peak *p) {
 int cpu_peak_get(struct cpu_peak *out, bool again, struct err *err) {
     char *path = cpu_peak_cache_path();
     int rc = 0;
-    *out = (struct cpu_peak){ .threads = MIN(cpu_usable(), MOST_THREADS) };
+    *out = (struct cpu_peak){ .threads = MIN(cpu_usable(), MAX_THREADS) };
     cpu_name(out->cpu, sizeof out->cpu);
     if (again || !from_cache(path, out)) {
         rc = measure_apart(out, err);

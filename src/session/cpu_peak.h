@@ -1,7 +1,7 @@
-/* What this CPU can do, measured: single-precision FLOP/s of a matrix product on all usable cores, and
- * bytes/s of reading memory that no cache holds. Measured once in a child process (it needs some 300 MB
- * for a moment) and kept in $XDG_CACHE_HOME/inferprof/cpu-peak.json under the CPU's name. A measurement
- * that other programs disturbed is used for want of a better one, but never kept. */
+/* Measured peak performance of this CPU: single-precision FLOP/s of a matrix product on all usable cores, and
+ * bytes/s of reading uncached memory. Measured once in a child process (needs about 300 MB for a short time)
+ * and cached in $XDG_CACHE_HOME/inferprof/cpu-peak.json by CPU name. A measurement disturbed by other
+ * programs is used if there is no better one, but never cached. */
 #ifndef SESSION_CPU_PEAK_H
 #define SESSION_CPU_PEAK_H
 
@@ -14,27 +14,30 @@ struct cpu_peak {
     char cpu[128];
     unsigned threads;
     double flops_per_s, bytes_per_s;
-    char kernel[32]; /* "avx512", "avx2", "portable": what the matrix product was made of */
+    char kernel[32]; /* implementation of the matrix product: "avx512", "avx2", "portable" */
     uint64_t measured_wall_ns;
-    double spread; /* the second best round under the best, as a share; the worse of the two measurements */
-    double cpu_share; /* of the time the threads wanted their cores, how much they had them */
+    double spread;    /* 1 - second best / best round; the larger of the two measurements */
+    double cpu_share; /* CPU time / wall time of the threads */
     unsigned rounds;
-    bool cached; /* read from the file, not measured now */
-    bool kept;   /* it is in the file */
+    bool cached; /* read from the cache file, not measured now */
+    bool kept;   /* stored in the cache file */
 };
 
 void cpu_name(char *out, unsigned long cap); /* "AMD EPYC 9654 96-Core Processor" */
-unsigned cpu_usable(void);                   /* cores this process may use */
-/* From the cache, else measured and stored there. `again`: measured in any case. -1: err. */
+unsigned cpu_usable(void);                   /* number of cores available to this process */
+/* Reads the peaks from the cache, or measures and caches them. `again`: always measures. Returns -1: see
+ * err. */
 int cpu_peak_get(struct cpu_peak *out, bool again, struct err *err);
 char *cpu_peak_cache_path(void); /* caller frees; NULL: neither XDG_CACHE_HOME nor HOME is set */
 
-/* Nobody else took the cores, and the best two rounds agree: fit to be kept. */
+/* True if no other program used the cores and the best two rounds agree: the result may be cached. */
 bool cpu_peak_is_stable(const struct cpu_peak *p);
-/* Stores a stable one in place of what was there; false: not stable, or the file cannot be written. */
+/* Writes a stable measurement to the cache, replacing the old entry. Returns false if it is not stable or the
+ * file cannot be written. */
 bool cpu_peak_keep(const char *path, const struct cpu_peak *p);
 
-/* In this process, without a cache. seconds: about how long each of the two measurements may take. */
+/* Measures in this process, without a cache. seconds: approximate duration of each of the two
+ * measurements. */
 int cpu_peak_measure(struct cpu_peak *out, double seconds, struct err *err);
 
 #endif

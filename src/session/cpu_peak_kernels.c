@@ -1,7 +1,7 @@
 #include "session/cpu_peak_kernels.h"
 
-/* Compilers turn these loops into vectors of the width each copy may use: 6 x 32 accumulators are 12
- * registers of 16 floats, or are worked in two halves of 6 x 16 with registers of 8. */
+/* Compilers vectorise these loops for the instruction set of each copy: 6 x 32 accumulators are 12 registers
+ * of 16 floats, or two passes of 6 x 16 with registers of 8 floats. */
 typedef float vec8 __attribute__((vector_size(32), aligned(4)));
 typedef float vec16 __attribute__((vector_size(64), aligned(4)));
 typedef uint64_t words __attribute__((vector_size(64), aligned(8)));
@@ -30,7 +30,7 @@ typedef uint64_t words __attribute__((vector_size(64), aligned(8)));
     s0 ^= s1 ^ s2 ^ s3;                                                                                    \
     return s0[0] ^ s0[1] ^ s0[2] ^ s0[3] ^ s0[4] ^ s0[5] ^ s0[6] ^ s0[7];
 
-/* Plain C11 forbids gcc to fuse a multiplication and an addition; the peak needs it. */
+/* With -std=c11 gcc does not fuse multiplication and addition by default; the peak requires it. */
 #define FAST __attribute__((optimize("O3", "unroll-loops", "fp-contract=fast")))
 #ifdef __clang__
 #undef FAST

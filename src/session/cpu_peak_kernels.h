@@ -1,5 +1,4 @@
-/* The inner matrix product behind cpu_peak.h, once for each instruction set, and the read sweep's inner
- * loop. */
+/* Inner loops of cpu_peak.c: the matrix product, once per instruction set, and the memory read. */
 #ifndef SESSION_CPU_PEAK_KERNELS_H
 #define SESSION_CPU_PEAK_KERNELS_H
 
@@ -13,9 +12,9 @@ struct cpu_kernels {
     const char *name;
     /* c[6][32] += sum over k of a[k][6] outer b[k][32] */
     void (*panel)(const float *a, const float *b, float *c, unsigned k);
-    uint64_t (*read)(const uint64_t *p, size_t n); /* touches all of it; n a multiple of 32 */
+    uint64_t (*read)(const uint64_t *p, size_t n); /* reads all n words; n is a multiple of 32 */
 };
 
-const struct cpu_kernels *cpu_kernels_pick(void); /* the best this CPU has */
+const struct cpu_kernels *cpu_kernels_pick(void); /* the fastest supported by this CPU */
 
 #endif

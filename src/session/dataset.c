@@ -17,8 +17,8 @@
 #include "conf/yaml.h"
 #include "session/sha256.h"
 
-#define LARGEST_LIST (64u << 20)
-#define NAMED_MISSING 3 /* of many missing files, how many are named */
+#define MAX_LIST_BYTES (64u << 20)
+#define MAX_REPORTED 3 /* missing files and bad lines reported individually */
 
 static void add_item(struct dataset *d, struct dataset_item item) { vec_push(d, item); }
 
@@ -38,7 +38,7 @@ void dataset_free(struct dataset *d) {
     *d = (struct dataset){ 0 };
 }
 
-/* ---- the pages inside the program */
+/* ---- Built-in pages */
 
 static bool is_image_name(const char *name) {
     const char *dot = strrchr(name, '.');
@@ -47,14 +47,14 @@ static bool is_image_name(const char *name) {
 }
 
 static void open_samples(struct dataset *d, struct strlist *problems) {
-    d->source = xstrdup("the sample pages inside inferprof");
+    d->source = xstrdup("the built-in sample pages");
     for (size_t i = 0; i < embed_files_n; i++) {
         const char *path = embed_files[i].path;
         if (strncmp(path, "samples/", 8) != 0 || !is_image_name(path)) continue;
         add_item(d, (struct dataset_item){
                         .name = xstrdup(path + 8), .max_new_tokens = -1, .embedded = &embed_files[i] });
     }
-    if (!d->n) strlist_add(problems, "dataset.root=samples: this inferprof was built without sample pages");
+    if (!d->n) strlist_add(problems, "dataset.root=samples: this build of inferprof has no sample pages");
 }
 
 int dataset_extract(struct dataset *d, const char *run_dir, struct err *err) {
@@ -72,9 +72,9 @@ int dataset_extract(struct dataset *d, const char *run_dir, struct err *err) {
     return 0;
 }
 
-/* ---- a folder */
+/* ---- Folder */
 
-/* The folder's own name may hold characters that mean something to glob. */
+/* Escapes glob characters in the folder's name. */
 static char *glob_under(const char *root, const char *pattern) {
     struct strbuf s = STRBUF_INIT;
     for (const char *p = root; *p; p++) {
@@ -120,19 +120,19 @@ static void open_patterns(struct dataset *d, const struct settings *s, struct st
         strbuf_addf(&tried, "%s%s", i ? " " : "", list->v[i]->text);
     }
     sort_unique(d);
-    d->source = xasprintf("images of %s", s->dataset.root);
+    d->source = xasprintf("images in %s", s->dataset.root);
     if (!d->n)
-        strlist_add(problems, "dataset.root=%s: no input there matches %s (dataset.fallback_patterns)",
+        strlist_add(problems, "dataset.root=%s: no file matches %s (dataset.fallback_patterns)",
                     s->dataset.root, tried.len ? tried.buf : "[]");
     strbuf_free(&tried);
 }
 
-/* One path a line, relative to the root; blank lines and # comments do not count. */
+/* One path per line, relative to the root; blank lines and # comments are skipped. */
 static void open_filelist(struct dataset *d, const struct settings *s, struct strlist *problems) {
     struct strbuf text = STRBUF_INIT;
     struct err err;
     size_t missing = 0, line_no = 0;
-    if (file_read(s->dataset.subset_filelist, LARGEST_LIST, &text, &err) < 0) {
+    if (file_read(s->dataset.subset_filelist, MAX_LIST_BYTES, &text, &err) < 0) {
         strlist_add(problems, "dataset.subset_filelist: %s", err.msg);
         strbuf_free(&text);
         return;
@@ -146,20 +146,20 @@ static void open_filelist(struct dataset *d, const struct settings *s, struct st
         char *path = line[0] == '/' ? xstrdup(line) : file_join(s->dataset.root, line);
         if (access(path, R_OK) == 0)
             add_image(d, line, path);
-        else if (missing++ < NAMED_MISSING)
+        else if (missing++ < MAX_REPORTED)
             strlist_add(problems, "%s:%zu: %s: %s", s->dataset.subset_filelist, line_no, path,
                         strerror(errno));
         free(path);
     }
-    if (missing > NAMED_MISSING)
+    if (missing > MAX_REPORTED)
         strlist_add(problems, "%s: %zu more files are missing under %s", s->dataset.subset_filelist,
-                    missing - NAMED_MISSING, s->dataset.root);
-    if (!d->n && !missing) strlist_add(problems, "%s: names no file", s->dataset.subset_filelist);
-    d->source = xasprintf("pages of %s listed in %s", s->dataset.root, s->dataset.subset_filelist);
+                    missing - MAX_REPORTED, s->dataset.root);
+    if (!d->n && !missing) strlist_add(problems, "%s: lists no files", s->dataset.subset_filelist);
+    d->source = xasprintf("pages in %s listed in %s", s->dataset.root, s->dataset.subset_filelist);
     strbuf_free(&text);
 }
 
-/* ---- prompts */
+/* ---- Prompts */
 
 static int read_prompt(struct dataset *d, const struct settings *s, const json_t *o, size_t line_no,
                        struct err *err) {
@@ -167,7 +167,7 @@ static int read_prompt(struct dataset *d, const struct settings *s, const json_t
                  *image = json_object_get(o, "image"), *most = json_object_get(o, "max_new_tokens");
     if (!json_is_string(prompt)) return err_set(err, "expected an object with \"prompt\": \"...\"");
     if (most && (!json_is_integer(most) || json_integer_value(most) < 1))
-        return err_set(err, "max_new_tokens must be a whole number from 1");
+        return err_set(err, "max_new_tokens must be a whole number of at least 1");
     struct dataset_item it = { .prompt = xstrdup(json_string_value(prompt)),
                                .max_new_tokens = most ? json_integer_value(most) : -1 };
     it.name = json_is_string(id)    ? xstrdup(json_string_value(id))
@@ -185,12 +185,13 @@ static int read_prompt(struct dataset *d, const struct settings *s, const json_t
 static void open_prompts(struct dataset *d, const struct settings *s, struct strlist *problems) {
     const char *path = s->dataset.prompts;
     if (!path) {
-        strlist_add(problems, "dataset.prompts is not set: a file with one {\"prompt\": \"...\"} a line");
+        strlist_add(problems,
+                    "dataset.prompts is not set: expected a file with one {\"prompt\": \"...\"} per line");
         return;
     }
     struct strbuf text = STRBUF_INIT;
     struct err err;
-    if (file_read(path, LARGEST_LIST, &text, &err) < 0) {
+    if (file_read(path, MAX_LIST_BYTES, &text, &err) < 0) {
         strlist_add(problems, "dataset.prompts: %s", err.msg);
         strbuf_free(&text);
         return;
@@ -203,10 +204,10 @@ static void open_prompts(struct dataset *d, const struct settings *s, struct str
         json_t *o = jsonr_load_text(line, strlen(line), "prompt", &err);
         int rc = o ? read_prompt(d, s, o, line_no, &err) : -1;
         json_decref(o);
-        if (rc < 0 && bad++ < NAMED_MISSING) strlist_add(problems, "%s:%zu: %s", path, line_no, err.msg);
+        if (rc < 0 && bad++ < MAX_REPORTED) strlist_add(problems, "%s:%zu: %s", path, line_no, err.msg);
     }
-    if (!d->n && !bad) strlist_add(problems, "%s: holds no prompt", path);
-    d->source = xasprintf("prompts of %s", path);
+    if (!d->n && !bad) strlist_add(problems, "%s: contains no prompt", path);
+    d->source = xasprintf("prompts from %s", path);
     strbuf_free(&text);
 }
 
@@ -226,9 +227,9 @@ void dataset_open(struct dataset *d, const struct settings *s, struct strlist *p
         open_patterns(d, s, problems);
 }
 
-/* ---- the order of repeats */
+/* ---- Order of repeats */
 
-/* A reproducible shuffle: the k-th draw depends on seed, epoch and k alone. */
+/* Reproducible shuffle: the k-th draw depends only on seed, epoch and k. */
 static void shuffle(size_t *v, size_t n, uint64_t seed) {
     for (size_t i = n; i > 1; i--) {
         size_t j = (size_t)(hash_u64(hash_u64(seed + 0x51ed27) ^ i) % i), t = v[i - 1];
@@ -237,7 +238,7 @@ static void shuffle(size_t *v, size_t n, uint64_t seed) {
     }
 }
 
-/* Epochs of inputs one after another, cut or repeated to the number of repeats. */
+/* Concatenates the epochs, truncated or repeated to the number of repeats. */
 void dataset_order(struct dataset *d, const struct settings *s, size_t repeats) {
     d->order.n = 0;
     if (!d->n) return;
@@ -282,8 +283,7 @@ static void yaml_pair(struct strbuf *out, const char *key, const char *text) {
 
 void dataset_yaml(const struct dataset *d, struct strbuf *out) {
     strbuf_addstr(
-        out,
-        "# The inputs of this run, by content. `inferprof profile --rerun` compares the sums.\nsource: ");
+        out, "# The inputs of this run with checksums. `inferprof profile --rerun` compares them.\nsource: ");
     conf_yaml_scalar(d->source ? d->source : "none", true, out);
     strbuf_addstr(out, "\ninputs:\n");
     for (size_t i = 0; i < d->n; i++) {

@@ -1,9 +1,9 @@
-/* The inputs of a run: pages out of a folder, the pages inside the program, or prompts out of a file.
+/* The inputs of a run: pages from a folder, built-in pages, or prompts from a file.
  *     struct dataset d;
- *     dataset_open(&d, &settings, &problems);                 -- problems say what is missing
+ *     dataset_open(&d, &settings, &problems);                 -- adds missing inputs to problems
  *     dataset_order(&d, &settings, repeats);                  -- d.order[i]: the input of repeat i
- *     dataset_extract(&d, run_dir, &err);                     -- built-in pages become files
- *     dataset_hash(&d, &err);                                 -- size and SHA-256 of those in use
+ *     dataset_extract(&d, run_dir, &err);                     -- writes built-in pages to files
+ *     dataset_hash(&d, &err);                                 -- size and SHA-256 of the used inputs
  *     dataset_free(&d); */
 #ifndef SESSION_DATASET_H
 #define SESSION_DATASET_H
@@ -20,12 +20,12 @@
 struct embed_file;
 
 struct dataset_item {
-    char *name;                        /* relative to the root; or the prompt's id */
-    char *path;                        /* of the image; NULL: a text prompt, or a page not yet extracted */
-    char *prompt;                      /* its own; NULL: that of the run */
-    int64_t max_new_tokens;            /* its own; -1: that of the run */
+    char *name;                        /* path relative to the root, or the prompt's id */
+    char *path;                        /* image file; NULL: text prompt, or built-in page not yet extracted */
+    char *prompt;                      /* NULL: the prompt of the run */
+    int64_t max_new_tokens;            /* -1: the limit of the run */
     const struct embed_file *embedded; /* NULL: not built in */
-    bool used;                         /* the order names it */
+    bool used;                         /* part of the order */
     uint64_t bytes;                    /* set by dataset_hash, like sha256 */
     char sha256[65];
 };
@@ -37,7 +37,7 @@ struct dataset {
         size_t *v;
         size_t n, cap;
     } order;
-    char *source; /* "images of /data", for people */
+    char *source; /* for display: "images in /data" */
 };
 
 void dataset_open(struct dataset *d, const struct settings *s, struct strlist *problems);

@@ -17,7 +17,7 @@ static void list_devices(const struct nvml_inventory *inv, struct strbuf *out) {
         strbuf_addf(out, "%scuda:%zu = %s (%s)", i ? ", " : "", i, inv->gpus[i].name, inv->gpus[i].uuid);
 }
 
-static void take_gpu(const struct nvml_inventory *inv, size_t i, struct device_choice *out) {
+static void use_gpu(const struct nvml_inventory *inv, size_t i, struct device_choice *out) {
     out->cuda = true;
     out->index = (int)i;
     snprintf(out->id, sizeof out->id, "%s", inv->gpus[i].uuid);
@@ -25,19 +25,18 @@ static void take_gpu(const struct nvml_inventory *inv, size_t i, struct device_c
     snprintf(out->label, sizeof out->label, "cuda:%zu", i);
 }
 
-static void take_cpu(struct device_choice *out) {
+static void use_cpu(struct device_choice *out) {
     *out = (struct device_choice){ .index = -1, .name = "cpu", .label = "cpu" };
 }
 
-static void absent(const char *want, const struct nvml_inventory *inv, struct strlist *problems) {
+static void report_absent(const char *want, const struct nvml_inventory *inv, struct strlist *problems) {
     struct strbuf have = STRBUF_INIT;
     list_devices(inv, &have);
-    strlist_add(problems, "device=%s: not here; there %s %s, and cpu", want, inv->ngpus == 1 ? "is" : "are",
-                have.buf);
+    strlist_add(problems, "device=%s: not found; available: %s, cpu", want, have.buf);
     strbuf_free(&have);
 }
 
-/* -2: no GPU by that name; -1: a MIG instance; else its number. */
+/* Returns the index of the GPU; -1: a MIG instance; -2: not found. */
 static int find_gpu(const char *want, const struct nvml_inventory *inv) {
     if (strcmp(want, "cuda") == 0 || strcmp(want, "gpu") == 0) return inv->ngpus ? 0 : -2;
     if (strncmp(want, "MIG-", 4) == 0) {
@@ -62,19 +61,17 @@ static void choose_gpu(const struct settings *s, const struct nvml_inventory *in
                        struct device_choice *out, struct strlist *problems) {
     const char *want = s->device;
     if (!inv || !inv->ngpus) {
-        strlist_add(
-            problems,
-            "device=%s: this machine has no NVIDIA GPU that can be used (%s); run on the CPU with device=cpu",
-            want, inv ? "NVML lists none" : why_none);
+        strlist_add(problems, "device=%s: no usable NVIDIA GPU on this machine (%s); use device=cpu", want,
+                    inv ? "NVML lists none" : why_none);
         return;
     }
     int at = find_gpu(want, inv);
     if (at == -2) {
-        absent(want, inv, problems);
+        report_absent(want, inv, problems);
         return;
     }
     if (at >= 0) {
-        take_gpu(inv, (size_t)at, out);
+        use_gpu(inv, (size_t)at, out);
     } else {
         out->cuda = true;
         snprintf(out->id, sizeof out->id, "%s", want);
@@ -90,17 +87,16 @@ static void choose_gpu(const struct settings *s, const struct nvml_inventory *in
 
 void device_choose(const struct settings *s, const struct nvml_inventory *inv, const char *why_none,
                    struct device_choice *out, struct strlist *problems) {
-    take_cpu(out);
+    use_cpu(out);
     if (strcmp(s->device, "auto") == 0) {
         if (engine_can(s, "cuda") && inv && inv->ngpus) {
-            take_gpu(inv, 0, out);
+            use_gpu(inv, 0, out);
             if (inv->ngpus > 1)
                 snprintf(out->note, sizeof out->note,
-                         "%zu GPUs are here and none was chosen: cuda:0 (%.80s) is taken; device=cuda:N "
-                         "changes it",
+                         "%zu GPUs found, using cuda:0 (%.80s); choose another with device=cuda:N",
                          inv->ngpus, inv->gpus[0].name);
         } else if (!engine_can(s, "cpu")) {
-            strlist_add(problems, "engine %s needs a GPU, and there is none (%s)", s->engine.name,
+            strlist_add(problems, "engine %s needs a GPU, but none is available (%s)", s->engine.name,
                         inv ? "NVML lists none" : why_none);
         }
     } else if (strcmp(s->device, "cpu") == 0) {

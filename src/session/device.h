@@ -1,4 +1,4 @@
-/* Which device a run uses: what was asked for, held against what is there and what the engine can do. */
+/* Chooses the device of a run from the request, the available devices and those the engine supports. */
 #ifndef SESSION_DEVICE_H
 #define SESSION_DEVICE_H
 
@@ -10,14 +10,15 @@
 
 struct device_choice {
     bool cuda;
-    int index;      /* of the inventory; -1: CPU, or a MIG instance */
+    int index;      /* index into the inventory; -1: CPU, or a MIG instance */
     char id[112];   /* for CUDA_VISIBLE_DEVICES: a UUID; "" on the CPU */
     char name[112]; /* "NVIDIA H200"; "cpu" */
     char label[32]; /* "cpu", "cuda:0" */
-    char note[256]; /* something the user should know; "" */
+    char note[256]; /* message for the user; "" if none */
 };
 
-/* `inventory` NULL: no NVML here, `why_none` says why. Adds to problems what stands against it. */
+/* `inventory` is NULL if there is no NVML; `why_none` then has the reason. Adds to `problems` if the device
+ * cannot be used. */
 void device_choose(const struct settings *s, const struct nvml_inventory *inventory, const char *why_none,
                    struct device_choice *out, struct strlist *problems);
 

@@ -17,7 +17,7 @@
 #include "session/doctor_internal.h"
 #include "session/inject.h"
 
-#define LITTLE_DISK_BYTES 2e9
+#define LOW_DISK_BYTES 2e9
 
 struct doctor_row *doctor_add(struct doctor *d, const char *check, enum doctor_status status,
                               const char *remedy, const char *fmt, ...) {
@@ -42,11 +42,11 @@ static void check_collector(struct doctor *d) {
     if (whole)
         doctor_add(d, "collector", DOCTOR_OK, NULL, "%s", path)->needed = true;
     else
-        doctor_add(d, "collector", DOCTOR_MISSING, path ? "build it anew: make" : err.msg, "%s%s",
+        doctor_add(d, "collector", DOCTOR_MISSING, path ? "rebuild it: make" : err.msg, "%s%s",
                    path ? path : "not found", path ? " cannot be loaded" : "")
             ->needed = true;
     doctor_add(d, "NVTX", whole ? DOCTOR_OK : DOCTOR_MISSING, whole ? NULL : "see collector",
-               whole ? "recorded by the collector itself; needs nothing installed" : "needs the collector");
+               whole ? "recorded by the collector; needs no installed package" : "needs the collector");
     free(path);
 }
 
@@ -56,8 +56,8 @@ static void check_injection(struct doctor *d) {
         const char *v = getenv(names[i]);
         if (v && *v)
             doctor_add(d, "injection", DOCTOR_LIMITED,
-                       "unset it: 'inferprof run' keeps what is set, and loads nothing that way", "%s=%s",
-                       names[i], v);
+                       "unset it: 'inferprof run' does not override it, so the collector is not loaded",
+                       "%s=%s", names[i], v);
     }
 }
 
@@ -76,8 +76,9 @@ static void check_cpu(struct doctor *d) {
     bool slow = false;
 #endif
     doctor_add(d, "CPU", slow ? DOCTOR_LIMITED : DOCTOR_OK,
-               slow ? "the native engine uses its portable kernels here" : NULL, "%s, %u usable cores,%s",
-               name, cpu_usable(), features.len ? features.buf : " no vector extensions");
+               slow ? "the native engine uses its portable kernels on this CPU" : NULL,
+               "%s, %u usable cores,%s", name, cpu_usable(),
+               features.len ? features.buf : " no vector extensions");
     strbuf_free(&features);
 }
 
@@ -85,7 +86,7 @@ static void check_disk(struct doctor *d, const char *dir) {
     struct statvfs fs;
     char amount[32];
     if (!file_is_dir(dir) || statvfs(dir, &fs) != 0) {
-        doctor_add(d, "disk", DOCTOR_MISSING, "name an existing folder with --output", "%s is not a folder",
+        doctor_add(d, "disk", DOCTOR_MISSING, "give an existing folder with --output", "%s is not a folder",
                    dir)
             ->needed = true;
         return;
@@ -93,11 +94,12 @@ static void check_disk(struct doctor *d, const char *dir) {
     double left = (double)fs.f_bavail * (double)fs.f_frsize;
     units_bytes(left, amount, sizeof amount);
     if (access(dir, W_OK) != 0)
-        doctor_add(d, "disk", DOCTOR_MISSING, "write runs elsewhere (run -o DIR)", "%s is not writable", dir)
+        doctor_add(d, "disk", DOCTOR_MISSING, "write runs to another folder (run -o DIR)",
+                   "%s is not writable", dir)
             ->needed = true;
-    else if (left < LITTLE_DISK_BYTES)
-        doctor_add(d, "disk", DOCTOR_LIMITED, "make room, or limit traces (run --max-size)", "%s free in %s",
-                   amount, dir)
+    else if (left < LOW_DISK_BYTES)
+        doctor_add(d, "disk", DOCTOR_LIMITED, "free disk space, or limit traces (run --max-size)",
+                   "%s free in %s", amount, dir)
             ->needed = true;
     else
         doctor_add(d, "disk", DOCTOR_OK, NULL, "%s free in %s", amount, dir)->needed = true;

@@ -1,9 +1,9 @@
-/* What this machine offers a profiler, check by check: found, missing or limited, and what to do about it.
+/* Checks whether this machine can be profiled: each check is OK, missing or limited, and has a remedy.
  *     struct doctor d = { 0 };
  *     doctor_examine(&d, output_dir);
  *     for (size_t i = 0; i < d.n; i++) show(&d.v[i]);
  *     doctor_free(&d);
- * Nothing is changed and no GPU work is done. */
+ * Changes nothing and runs no GPU work. */
 #ifndef SESSION_DOCTOR_H
 #define SESSION_DOCTOR_H
 
@@ -15,9 +15,9 @@ enum doctor_status { DOCTOR_OK, DOCTOR_LIMITED, DOCTOR_MISSING };
 struct doctor_row {
     const char *check; /* "CUPTI"; borrowed */
     enum doctor_status status;
-    bool needed;  /* by the native path: engine, collector and a place to write to */
-    char *found;  /* what is there */
-    char *remedy; /* NULL: nothing to do */
+    bool needed;  /* required by the native path: engine, collector and a writable folder */
+    char *found;  /* result of the check */
+    char *remedy; /* NULL: none needed */
 };
 struct doctor {
     struct doctor_row *v;
@@ -25,7 +25,7 @@ struct doctor {
 };
 
 void doctor_examine(struct doctor *d, const char *output_dir);
-bool doctor_native_works(const struct doctor *d); /* nothing that is needed is missing */
+bool doctor_native_works(const struct doctor *d); /* no needed check is missing */
 void doctor_free(struct doctor *d);
 const char *doctor_status_name(enum doctor_status s); /* "OK", "limited", "missing" */
 

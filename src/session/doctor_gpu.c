@@ -23,7 +23,7 @@ static const char *const folders[] = {
     "/opt/*/lib/python3*/site-packages/nvidia/*/lib",
 };
 
-static void *call_of(void *lib, const char *name) { return lib ? dlsym(lib, name) : NULL; }
+static void *symbol_of(void *lib, const char *name) { return lib ? dlsym(lib, name) : NULL; }
 
 static void check_driver(struct doctor *d, const struct nvml_inventory *gpus, const char *why_none) {
     if (gpus) {
@@ -33,30 +33,30 @@ static void check_driver(struct doctor *d, const struct nvml_inventory *gpus, co
         bool module = file_exists("/proc/driver/nvidia/version");
         doctor_add(
             d, "driver", module ? DOCTOR_OK : DOCTOR_MISSING,
-            module ? NULL
-                   : "GPU profiling needs the NVIDIA driver; the CPU engine and imported traces work without",
-            "%s", module ? "NVIDIA, loaded" : "no NVIDIA driver is loaded");
+            module
+                ? NULL
+                : "GPU profiling needs the NVIDIA driver; the CPU engine and imported traces work without it",
+            "%s", module ? "NVIDIA, loaded" : "no NVIDIA driver loaded");
         doctor_add(d, "NVML", DOCTOR_MISSING, why_none, "no power, clocks or energy");
     }
 }
 
 static void check_cuda(struct doctor *d) {
-    void *lib = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL), *f = call_of(lib, "cuDriverGetVersion");
+    void *lib = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL), *f = symbol_of(lib, "cuDriverGetVersion");
     int (*version)(int *), v = 0;
     memcpy(&version, &f, sizeof f);
     if (f && version(&v) == 0 && v > 0)
         doctor_add(d, "CUDA", v >= 12000 ? DOCTOR_OK : DOCTOR_LIMITED,
-                   v >= 12000 ? NULL : "kernels are recorded from CUDA 12.0 on: update the driver",
-                   "libcuda.so.1 speaks CUDA %d.%d", v / 1000, v % 1000 / 10);
+                   v >= 12000 ? NULL : "recording kernels needs CUDA 12.0 or newer: update the driver",
+                   "libcuda.so.1 supports CUDA %d.%d", v / 1000, v % 1000 / 10);
     else
-        doctor_add(d, "CUDA", DOCTOR_MISSING,
-                   "it comes with the NVIDIA driver; in a container, start it with --gpus all",
-                   "libcuda.so.1 is not there");
+        doctor_add(d, "CUDA", DOCTOR_MISSING, "part of the NVIDIA driver; start containers with --gpus all",
+                   "libcuda.so.1 not found");
 }
 
-/* Tries a name or path; on success adds the row. */
+/* Tries to load a name or path; adds the row on success. */
 static bool try_cupti(struct doctor *d, const char *path) {
-    void *lib = dlopen(path, RTLD_LAZY | RTLD_LOCAL), *f = call_of(lib, "cuptiGetVersion");
+    void *lib = dlopen(path, RTLD_LAZY | RTLD_LOCAL), *f = symbol_of(lib, "cuptiGetVersion");
     int (*version)(uint32_t *);
     uint32_t v = 0;
     Dl_info info;
@@ -65,8 +65,8 @@ static bool try_cupti(struct doctor *d, const char *path) {
     const char *where = dladdr(f, &info) && info.dli_fname ? info.dli_fname : path;
     bool old = v < 18;
     doctor_add(d, "CUPTI", old ? DOCTOR_LIMITED : DOCTOR_OK,
-               old ? "kernels are recorded from CUDA 12.0 on: install a newer CUPTI" : NULL, "version %u, %s",
-               v, where);
+               old ? "recording kernels needs CUDA 12.0 or newer: install a newer CUPTI" : NULL,
+               "version %u, %s", v, where);
     return true;
 }
 
@@ -85,16 +85,15 @@ static void check_cupti(struct doctor *d) {
         if (ok) return;
     }
     doctor_add(d, "CUPTI", DOCTOR_MISSING,
-               "programs that bring their own (PyTorch does) are profiled all the same; else install the "
-               "CUDA toolkit or the "
-               "Python package nvidia-cuda-cupti",
-               "libcupti.so.13 and .12 are in none of the usual places");
+               "not needed for programs that ship CUPTI, like PyTorch; for others install the CUDA toolkit "
+               "or the Python package nvidia-cuda-cupti",
+               "libcupti.so.13 and .12 not found in the usual folders");
 }
 
 static void check_gpus(struct doctor *d, const struct nvml_inventory *gpus) {
     static const char *const mig[] = { "MIG unknown", "no MIG", "MIG off", "MIG on" };
     if (!gpus || gpus->ngpus == 0) {
-        doctor_add(d, "GPU", DOCTOR_MISSING, "the CPU engine and imported traces work without", "none");
+        doctor_add(d, "GPU", DOCTOR_MISSING, "the CPU engine and imported traces work without it", "none");
         return;
     }
     for (size_t i = 0; i < gpus->ngpus; i++) {
@@ -103,7 +102,7 @@ static void check_gpus(struct doctor *d, const struct nvml_inventory *gpus) {
         if (g->memory_bytes) units_bytes((double)g->memory_bytes, memory, sizeof memory);
         bool on = g->mig == NVML_MIG_ON;
         doctor_add(d, "GPU", on ? DOCTOR_LIMITED : DOCTOR_OK,
-                   on ? "hardware counters and power are those of the whole GPU, not of one instance" : NULL,
+                   on ? "hardware counters and power cover the whole GPU, not one instance" : NULL,
                    "%zu: %s, %s, %s, %s", i, g->name, memory, mig[g->mig], g->uuid);
     }
 }
@@ -117,7 +116,7 @@ static bool is_admin(void) {
     return caps >> 21 & 1; /* CAP_SYS_ADMIN */
 }
 
-/* The driver says itself whether counters are for administrators only. */
+/* The driver reports whether counters are restricted to administrators. */
 static void check_counters(struct doctor *d) {
     FILE *f = fopen("/proc/driver/nvidia/params", "re");
     char line[256];
@@ -126,17 +125,17 @@ static void check_counters(struct doctor *d) {
     if (f) fclose(f);
     if (restricted < 0)
         doctor_add(d, "counters", DOCTOR_MISSING, "needs the NVIDIA driver",
-                   "hardware counters cannot be asked for");
+                   "hardware counters cannot be checked");
     else if (restricted == 0)
-        doctor_add(d, "counters", DOCTOR_OK, NULL, "open to every user");
+        doctor_add(d, "counters", DOCTOR_OK, NULL, "available to all users");
     else if (is_admin())
-        doctor_add(d, "counters", DOCTOR_OK, NULL, "for administrators, which this process is");
+        doctor_add(d, "counters", DOCTOR_OK, NULL, "restricted to administrators; this process is one");
     else
         doctor_add(d, "counters", DOCTOR_LIMITED,
                    "as root: echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' > "
                    "/etc/modprobe.d/nvidia-profiling.conf and "
-                   "reboot; in a container: --cap-add=SYS_ADMIN. Kernels are recorded without them",
-                   "for administrators only (ERR_NVGPUCTRPERM)");
+                   "reboot; in a container: --cap-add=SYS_ADMIN. Recording kernels does not need them",
+                   "restricted to administrators (ERR_NVGPUCTRPERM)");
 }
 
 void doctor_gpu(struct doctor *d) {

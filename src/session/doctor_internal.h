@@ -1,10 +1,10 @@
-/* Between the files of `doctor`: adding rows, and the checks each file brings. */
+/* Shared by the doctor files: adding rows, and the checks of each file. */
 #ifndef SESSION_DOCTOR_INTERNAL_H
 #define SESSION_DOCTOR_INTERNAL_H
 
 #include "session/doctor.h"
 
-/* Adds a row; `remedy` NULL or "" for none. Returns it, to be changed until the next is added. */
+/* Adds a row; `remedy` is NULL or "" if none. The returned pointer is valid until the next row is added. */
 struct doctor_row *doctor_add(struct doctor *d, const char *check, enum doctor_status status,
                               const char *remedy, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 

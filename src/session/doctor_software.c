@@ -22,7 +22,7 @@ static bool ask_python(const char *python, const char *script, struct strbuf *an
     return python && tool_ask((char *const *)argv, PYTHON_LIMIT_S, answer, &why) == 0;
 }
 
-/* Versions by the packages' metadata: importing torch would take seconds and touch the GPU. */
+/* Reads versions from package metadata: importing torch would take seconds and use the GPU. */
 static void check_package(struct doctor *d, const char *python, const char *package) {
     struct strbuf version = STRBUF_INIT;
     char *script = xasprintf("import importlib.metadata as m; print(m.version('%s'))", package);
@@ -30,7 +30,7 @@ static void check_package(struct doctor *d, const char *python, const char *pack
         doctor_add(d, package, DOCTOR_OK, NULL, "%s", version.buf);
     else
         doctor_add(d, package, DOCTOR_MISSING,
-                   "only the engine 'hf' needs it: install it in the Python that runs your model",
+                   "only needed by the engine 'hf': install it in the Python that runs your model",
                    "not installed for python3");
     free(script);
     strbuf_free(&version);
@@ -45,15 +45,16 @@ static void check_python(struct doctor *d) {
         check_package(d, python, "transformers");
     } else {
         doctor_add(d, "Python", DOCTOR_MISSING,
-                   "the engine 'hf' needs Python with torch and transformers; nothing else does",
-                   python ? "%s does not answer" : "no python3 in PATH", python);
+                   "only the engine 'hf' needs Python, with torch and transformers",
+                   python ? "%s does not run" : "no python3 in PATH", python);
     }
     free(python);
     strbuf_free(&line);
 }
 
 void doctor_software(struct doctor *d) {
-    check_tool(d, "ncu", "only --ncu of 'run' and 'profile' uses Nsight Compute, for the top kernels");
-    check_tool(d, "nsys", "only --nsys of 'run' and 'profile' uses it; its exports can be imported");
+    check_tool(d, "ncu", "only needed for --ncu of 'run' and 'profile' (Nsight Compute for the top kernels)");
+    check_tool(d, "nsys",
+               "only needed for --nsys of 'run' and 'profile'; importing its exports works without it");
     check_python(d);
 }

@@ -8,8 +8,7 @@
 #include "base/log.h"
 #include "session/engine_proc.h"
 
-#define BYE_LIMIT_S \
-    20.0 /* Python and CUDA take their time to leave, and a collector inside writes its last records */
+#define BYE_LIMIT_S 20.0 /* Python and CUDA exit slowly, and the collector writes its last records */
 
 struct engine_client {
     struct engine_proc *proc; /* NULL: broken */
@@ -17,15 +16,17 @@ struct engine_client {
     uint64_t next_id;
 };
 
-/* What happened to the process, with its last words; the process is gone afterwards. */
-static enum engine_result broken(struct engine_client *c, const char *what, double grace_s, struct err *err) {
+/* Stops the process and sets err to the failure and the last line of its stderr. */
+static enum engine_result engine_failed(struct engine_client *c, const char *what, double grace_s,
+                                        struct err *err) {
     struct strbuf how = STRBUF_INIT, words = STRBUF_INIT;
     strbuf_addstr(&words, engine_proc_last_words(c->proc));
     const char *last = strrchr(words.buf, '\n');
     engine_proc_stop(c->proc, grace_s, &how);
     c->proc = NULL;
     if (words.len)
-        err_set(err, "the engine %s (%s); its last words: %s", what, how.buf, last ? last + 1 : words.buf);
+        err_set(err, "the engine %s (%s); last line of its stderr: %s", what, how.buf,
+                last ? last + 1 : words.buf);
     else
         err_set(err, "the engine %s (%s)", what, how.buf);
     strbuf_free(&how);
@@ -33,46 +34,46 @@ static enum engine_result broken(struct engine_client *c, const char *what, doub
     return ENGINE_BROKEN;
 }
 
-/* Sends with a fresh id; *id is that. The reply line lands in `reply`. */
+/* Sends a request with a new id, returned in *id. Appends the reply line to `reply`. */
 static enum engine_result talk(struct engine_client *c, json_t *request, double limit_s, uint64_t *id,
                                struct strbuf *reply, struct err *err) {
     if (!c->proc) {
-        err_set(err, "the engine is gone");
+        err_set(err, "the engine is not running");
         return ENGINE_BROKEN;
     }
     *id = c->next_id++;
     json_object_set_new(request, "id", json_integer((json_int_t)*id));
     char *text = json_dumps(request, JSON_COMPACT), what[96];
-    if (!text) die("a request to the engine cannot be written as JSON");
+    if (!text) die("cannot encode a request to the engine as JSON");
     char *line = xasprintf("%s\n", text);
     free(text);
     enum engine_io io = engine_proc_exchange(c->proc, line, strlen(line), limit_s, reply);
     free(line);
     switch (io) {
     case ENGINE_IO_LINE: return ENGINE_OK;
-    case ENGINE_IO_ENDED: return broken(c, "died", 0.5, err);
-    case ENGINE_IO_TOO_LONG: return broken(c, "sent a line of more than 16 MiB", 0, err);
+    case ENGINE_IO_ENDED: return engine_failed(c, "died", 0.5, err);
+    case ENGINE_IO_TOO_LONG: return engine_failed(c, "sent a line of more than 16 MiB", 0, err);
     case ENGINE_IO_TIMEOUT:
-        snprintf(what, sizeof what, "did not answer within %g s and was ended", limit_s);
-        return broken(c, what, 0, err);
+        snprintf(what, sizeof what, "did not answer within %g s and was stopped", limit_s);
+        return engine_failed(c, what, 0, err);
     case ENGINE_IO_INTERRUPTED: break;
     }
     err_set(err, "interrupted");
     return ENGINE_STOPPED;
 }
 
-/* Garbage means that lines and requests no longer match: there is no way back. */
+/* After an invalid reply, lines and requests may no longer match, so the engine is stopped. */
 static enum engine_result judge(struct engine_client *c, enum engine_verdict v, struct err *err) {
     if (v == ENGINE_GOOD) return ENGINE_OK;
     if (v == ENGINE_REFUSED) return ENGINE_NO;
     struct err ignored;
-    broken(c, "was ended", 0, &ignored);
-    (void)err; /* already says what came */
+    engine_failed(c, "was stopped", 0, &ignored);
+    (void)err; /* already has the invalid reply */
     return ENGINE_BROKEN;
 }
 
-static enum engine_result ask_info(struct engine_client *c, const json_t *template, const char *op,
-                                   double limit_s, struct engine_info *info, struct err *err) {
+static enum engine_result request_info(struct engine_client *c, const json_t *template, const char *op,
+                                       double limit_s, struct engine_info *info, struct err *err) {
     json_t *request = template ? json_copy((json_t *)template) : json_object();
     struct strbuf reply = STRBUF_INIT;
     uint64_t id;
@@ -93,9 +94,9 @@ struct engine_client *engine_client_open(const struct engine_client_options *o, 
     if (c->proc) {
         engine_proc_on_wait(c->proc, o->tick, o->tick_ctx);
         struct engine_info hello;
-        if (ask_info(c, NULL, "hello", o->start_limit_s, &hello, err) == ENGINE_OK) {
+        if (request_info(c, NULL, "hello", o->start_limit_s, &hello, err) == ENGINE_OK) {
             engine_info_free(&hello);
-            if (ask_info(c, o->load, "load", o->load_limit_s, info, err) == ENGINE_OK) return c;
+            if (request_info(c, o->load, "load", o->load_limit_s, info, err) == ENGINE_OK) return c;
             err_wrap(err, "loading the model");
         } else {
             err_wrap(err, "starting the engine");

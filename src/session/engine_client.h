@@ -1,8 +1,8 @@
-/* A running engine with its model loaded. Requests are JSON objects (docs/engine.md); the client numbers
- * them, keeps to the limits, and tells the ways apart in which an engine can fail.
- *     struct engine_client *c = engine_client_open(&options, &info, &err);     -- started, greeted, loaded
+/* A running engine with its model loaded. Requests are JSON objects (docs/engine.md). The client numbers
+ * them, enforces time limits and classifies failures.
+ *     struct engine_client *c = engine_client_open(&options, &info, &err);     -- started, hello and load done
  *     switch (engine_client_infer(c, request, &answer, &err)) ...
- *     engine_client_close(c);                                                  -- says bye; NULL is fine */
+ *     engine_client_close(c);                                                  -- sends bye; accepts NULL */
 #ifndef SESSION_ENGINE_CLIENT_H
 #define SESSION_ENGINE_CLIENT_H
 
@@ -13,9 +13,9 @@
 
 enum engine_result {
     ENGINE_OK,
-    ENGINE_NO,      /* it answered with an error, or with nonsense of the right shape: it can go on */
-    ENGINE_BROKEN,  /* it died, hung past the limit or lost the thread: close and open again */
-    ENGINE_STOPPED, /* we were interrupted (interrupt.h) while waiting: close */
+    ENGINE_NO,      /* error reply, or a well-formed reply with invalid values: the engine is usable */
+    ENGINE_BROKEN,  /* died, timed out or sent an invalid reply: close and open again */
+    ENGINE_STOPPED, /* interrupted (interrupt.h) while waiting: close */
 };
 
 struct engine_client_options {

@@ -20,21 +20,21 @@
 #include "base/program.h"
 #include "base/util.h"
 
-#define LAST_WORDS 600u
+#define STDERR_TAIL_BYTES 600u
 #define TICK_MS 200
-#define LONGEST_TALK 4096u
+#define MAX_STDERR_LINE 4096u
 
 struct engine_proc {
     pid_t pid;
-    int in, out, err;      /* our ends; -1: closed */
-    struct strbuf pending; /* read from its output, not yet a line */
-    struct strbuf talk;    /* read from its standard error, not yet a line */
-    char last_words[LAST_WORDS + 1];
+    int in, out, err;      /* our ends of the pipes; -1: closed */
+    struct strbuf pending; /* stdout: incomplete line */
+    struct strbuf talk;    /* stderr: incomplete line */
+    char last_words[STDERR_TAIL_BYTES + 1];
     void (*tick)(void *ctx);
     void *tick_ctx;
 };
 
-/* ---- starting */
+/* ---- Start */
 
 static int launch(pid_t *pid, char *const *argv, char **env, const int theirs[3]) {
     posix_spawn_file_actions_t files;
@@ -42,7 +42,7 @@ static int launch(pid_t *pid, char *const *argv, char **env, const int theirs[3]
     sigset_t none, defaults;
     sigemptyset(&none);
     sigemptyset(&defaults);
-    sigaddset(&defaults, SIGPIPE); /* ours is ignored, and that would be inherited */
+    sigaddset(&defaults, SIGPIPE); /* we ignore SIGPIPE, and children inherit that */
     sigaddset(&defaults, SIGINT);
     sigaddset(&defaults, SIGTERM);
     posix_spawn_file_actions_init(&files);
@@ -58,7 +58,7 @@ static int launch(pid_t *pid, char *const *argv, char **env, const int theirs[3]
     return rc;
 }
 
-static void close_all(const int *fds, size_t n) {
+static void close_pipes(const int *fds, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (fds[i] >= 0) close(fds[i]);
 }
@@ -68,16 +68,16 @@ struct engine_proc *engine_proc_start(char *const *argv, const char *const *set,
     for (int i = 0; i < 3; i++)
         if (pipe2(pipes[i], O_CLOEXEC) < 0) {
             err_set(err, "starting %s: %s", argv[0], strerror(errno));
-            close_all(pipes[0], 6);
+            close_pipes(pipes[0], 6);
             return NULL;
         }
     char **env = program_environment(set);
     pid_t pid = -1;
     int rc = launch(&pid, argv, env, (const int[]){ pipes[0][0], pipes[1][1], pipes[2][1] });
     free(env);
-    close_all((const int[]){ pipes[0][0], pipes[1][1], pipes[2][1] }, 3);
+    close_pipes((const int[]){ pipes[0][0], pipes[1][1], pipes[2][1] }, 3);
     if (rc != 0) {
-        close_all((const int[]){ pipes[0][1], pipes[1][0], pipes[2][0] }, 3);
+        close_pipes((const int[]){ pipes[0][1], pipes[1][0], pipes[2][0] }, 3);
         err_set(err, "cannot start the engine: %s: %s", argv[0], strerror(rc));
         return NULL;
     }
@@ -101,22 +101,22 @@ void engine_proc_on_wait(struct engine_proc *p, void (*tick)(void *ctx), void *c
 
 const char *engine_proc_last_words(const struct engine_proc *p) { return p->last_words; }
 
-/* ---- its standard error */
+/* ---- Standard error */
 
 static void keep_last_words(struct engine_proc *p, const char *text) {
     size_t have = strlen(p->last_words), n = strlen(text);
-    if (n > LAST_WORDS / 2) {
-        text += n - LAST_WORDS / 2;
-        n = LAST_WORDS / 2;
+    if (n > STDERR_TAIL_BYTES / 2) {
+        text += n - STDERR_TAIL_BYTES / 2;
+        n = STDERR_TAIL_BYTES / 2;
     }
-    size_t drop = have + n + 1 > LAST_WORDS ? have + n + 1 - LAST_WORDS : 0;
+    size_t drop = have + n + 1 > STDERR_TAIL_BYTES ? have + n + 1 - STDERR_TAIL_BYTES : 0;
     memmove(p->last_words, p->last_words + drop, have - drop + 1);
     have -= drop;
     if (have) p->last_words[have++] = '\n';
     memcpy(p->last_words + have, text, n + 1);
 }
 
-static void say_line(struct engine_proc *p, const char *line, size_t n) {
+static void log_stderr_line(struct engine_proc *p, const char *line, size_t n) {
     struct strbuf clean = STRBUF_INIT;
     strbuf_add_printable(&clean, line, n);
     if (clean.len) {
@@ -126,19 +126,19 @@ static void say_line(struct engine_proc *p, const char *line, size_t n) {
     strbuf_free(&clean);
 }
 
-static void hear_talk(struct engine_proc *p) {
+static void read_stderr(struct engine_proc *p) {
     char block[4096];
     ssize_t n;
     while ((n = read(p->err, block, sizeof block)) > 0) {
         strbuf_add(&p->talk, block, (size_t)n);
         char *from = p->talk.buf, *end;
         while ((end = memchr(from, '\n', p->talk.len - (size_t)(from - p->talk.buf)))) {
-            say_line(p, from, (size_t)(end - from));
+            log_stderr_line(p, from, (size_t)(end - from));
             from = end + 1;
         }
         size_t rest = p->talk.len - (size_t)(from - p->talk.buf);
-        if (rest > LONGEST_TALK) {
-            say_line(p, from, rest);
+        if (rest > MAX_STDERR_LINE) {
+            log_stderr_line(p, from, rest);
             from += rest;
             rest = 0;
         }
@@ -146,14 +146,14 @@ static void hear_talk(struct engine_proc *p) {
         p->talk.len = rest;
     }
     if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
-        if (p->talk.len) say_line(p, p->talk.buf, p->talk.len);
+        if (p->talk.len) log_stderr_line(p, p->talk.buf, p->talk.len);
         strbuf_reset(&p->talk);
         close(p->err);
         p->err = -1;
     }
 }
 
-/* ---- a line there, a line back */
+/* ---- Request and reply */
 
 /* Moves the first line of `pending` to `reply`. */
 static bool take_line(struct engine_proc *p, size_t searched, struct strbuf *reply) {
@@ -175,7 +175,7 @@ static bool send_some(struct engine_proc *p, const char **line, size_t *n) {
     return true;
 }
 
-/* 1: something came; 0: nothing yet; -1: the end. */
+/* Returns 1: read data; 0: none yet; -1: end of file. */
 static int read_some(struct engine_proc *p) {
     char block[65536];
     ssize_t n = read(p->out, block, sizeof block);
@@ -203,24 +203,24 @@ enum engine_io engine_proc_exchange(struct engine_proc *p, const char *line, siz
                                 { .fd = n ? p->in : -1, .events = POLLOUT } };
         poll(fds, COUNTOF(fds), (int)MIN((uint64_t)TICK_MS, (deadline - now) / 1000000 + 1));
         if (p->tick) p->tick(p->tick_ctx);
-        if (p->err >= 0 && fds[1].revents) hear_talk(p);
+        if (p->err >= 0 && fds[1].revents) read_stderr(p);
         if (fds[0].revents && read_some(p) < 0) ended = true;
         if (n && fds[3].revents && !send_some(p, &line, &n)) ended = true;
     }
 }
 
-/* ---- the end */
+/* ---- Stop */
 
 static void pause_ms(long ms) { nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000 }, NULL); }
 
-/* Keeps its standard error flowing, so that it cannot block on it. */
+/* Keeps reading its stderr, so that it cannot block on a full pipe. */
 static bool wait_end(struct engine_proc *p, double limit_s, int *status) {
     uint64_t deadline = clock_mono_ns() + (uint64_t)(limit_s * 1e9);
     for (;;) {
         pid_t got = waitpid(p->pid, status, WNOHANG);
         if (got == p->pid || (got < 0 && errno != EINTR)) return true;
         if (clock_mono_ns() >= deadline) return false;
-        if (p->err >= 0) hear_talk(p);
+        if (p->err >= 0) read_stderr(p);
         pause_ms(2);
     }
 }
@@ -236,8 +236,8 @@ void engine_proc_stop(struct engine_proc *p, double grace_s, struct strbuf *how)
             wait_end(p, 5, &status);
         }
     }
-    kill(-p->pid, SIGKILL); /* what it may have started itself */
-    if (p->err >= 0) hear_talk(p);
+    kill(-p->pid, SIGKILL); /* its children */
+    if (p->err >= 0) read_stderr(p);
     if (how) program_add_end(how, status);
     if (p->err >= 0) close(p->err);
     close(p->out);

@@ -9,31 +9,31 @@
 #include "base/strbuf.h"
 #include "base/vec.h"
 
-#define MOST_STAGES 256u
+#define MAX_STAGES 256u
 
-/* Text from an engine ends up in messages: one line, printable, not endless. */
+/* Engine text is used in messages: makes it one printable line of limited length. */
 static void add_short(struct strbuf *out, const char *text, size_t n) {
     size_t cut = n > 160 ? 160 : n;
     strbuf_add_printable(out, text, cut);
     if (cut < n) strbuf_addstr(out, "...");
 }
 
-static enum engine_verdict garbage(const char *line, size_t n, struct err *err, const char *why) {
+static enum engine_verdict invalid_reply(const char *line, size_t n, struct err *err, const char *why) {
     struct strbuf shown = STRBUF_INIT;
     add_short(&shown, line, n);
-    err_set(err, "the engine's answer %s: %s", why, shown.buf);
+    err_set(err, "invalid reply of the engine: %s: %s", why, shown.buf);
     strbuf_free(&shown);
     return ENGINE_GARBAGE;
 }
 
-/* The reply as an object that answers this request; NULL: *verdict and err say what it is instead. */
+/* Parses the reply to this request. NULL: not a valid reply; *verdict and err have the reason. */
 static json_t *open_reply(const char *line, size_t n, const char *op, uint64_t id,
                           enum engine_verdict *verdict, struct err *err) {
     struct err why;
     json_t *root = jsonr_load_text(line, n, "reply", &why);
     *verdict = ENGINE_GARBAGE;
     if (!root || !json_is_object(root)) {
-        *verdict = garbage(line, n, err, "is not a JSON object");
+        *verdict = invalid_reply(line, n, err, "not a JSON object");
         json_decref(root);
         return NULL;
     }
@@ -42,13 +42,13 @@ static json_t *open_reply(const char *line, size_t n, const char *op, uint64_t i
     if (json_is_string(error)) {
         struct strbuf text = STRBUF_INIT;
         strbuf_add_printable(&text, json_string_value(error), strlen(json_string_value(error)));
-        err_set(err, "the engine says: %s", text.buf);
+        err_set(err, "error from the engine: %s", text.buf);
         strbuf_free(&text);
         *verdict = ENGINE_REFUSED;
     } else if (!json_is_string(their_op) || strcmp(json_string_value(their_op), op) != 0) {
-        *verdict = garbage(line, n, err, "is to another request (op)");
+        *verdict = invalid_reply(line, n, err, "answers another request (op)");
     } else if (json_is_integer(their_id) && (uint64_t)json_integer_value(their_id) != id) {
-        *verdict = garbage(line, n, err, "is to another request (id)");
+        *verdict = invalid_reply(line, n, err, "answers another request (id)");
     } else {
         *verdict = ENGINE_GOOD;
         return root;
@@ -62,7 +62,7 @@ static char *text_of(const json_t *object, const char *key) {
     return json_is_string(v) ? xstrdup(json_string_value(v)) : NULL;
 }
 
-/* NaN where it is missing, null, or no number that a time or a count can be. */
+/* NaN if missing, null, or not valid as a time or count. */
 static double number_of(const json_t *object, const char *key) {
     const json_t *v = json_object_get(object, key);
     double d = json_is_number(v) ? json_number_value(v) : NAN;
@@ -91,7 +91,7 @@ enum engine_verdict engine_reply_info(const char *line, size_t n, const char *op
     const json_t *protocol = json_object_get(root, "protocol"), *stages = json_object_get(root, "stages"), *s;
     size_t i;
     if (json_is_integer(protocol) && json_integer_value(protocol) != 1) {
-        err_set(err, "the engine speaks protocol %lld, this inferprof speaks 1",
+        err_set(err, "the engine uses protocol %lld, this inferprof supports 1",
                 (long long)json_integer_value(protocol));
         json_decref(root);
         return ENGINE_GARBAGE;
@@ -104,7 +104,7 @@ enum engine_verdict engine_reply_info(const char *line, size_t n, const char *op
                                  .load_ms = number_of(root, "load_ms") };
     read_model(json_object_get(root, "model"), out);
     json_array_foreach(stages, i, s) {
-        if (json_is_string(s) && out->stages.n < MOST_STAGES)
+        if (json_is_string(s) && out->stages.n < MAX_STAGES)
             vec_push(&out->stages, xstrdup(json_string_value(s)));
     }
     json_decref(root);
@@ -126,7 +126,7 @@ static void read_lists(json_t *root, struct engine_answer *out) {
     size_t i;
     json_object_foreach((json_t *)stages, key, v) {
         double ms = json_is_number(v) && json_number_value(v) >= 0 ? json_number_value(v) : NAN;
-        if (out->stages.n < MOST_STAGES && key[0])
+        if (out->stages.n < MAX_STAGES && key[0])
             vec_push(&out->stages, ((struct engine_stage){ xstrdup(key), ms }));
     }
     json_array_foreach(json_object_get(root, "token_ms"), i, v) {
@@ -146,7 +146,7 @@ enum engine_verdict engine_reply_infer(const char *line, size_t n, uint64_t id, 
     if (!json_is_number(json_object_get(root, "new_tokens")) ||
         (stages && !json_is_object(stages) && !json_is_null(stages))) {
         json_decref(root);
-        return garbage(line, n, err, stages ? "has no new_tokens or odd stages" : "has no new_tokens");
+        return invalid_reply(line, n, err, stages ? "no new_tokens, or invalid stages" : "no new_tokens");
     }
     *out = (struct engine_answer){
         .preprocess_ms = number_of(root, "preprocess_ms"),

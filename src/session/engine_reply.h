@@ -1,5 +1,5 @@
-/* What engines answer, checked: docs/engine.md is the contract. A line that does not keep to it is refused
- * with words; times that were not measured are NaN. */
+/* Parses and checks replies of engines; docs/engine.md defines the protocol. Invalid lines are errors; times
+ * that were not measured are NaN. */
 #ifndef SESSION_ENGINE_REPLY_H
 #define SESSION_ENGINE_REPLY_H
 
@@ -14,7 +14,7 @@ struct engine_stage {
     double ms;
 };
 
-/* Reply to hello and load. Texts may be NULL; numbers are NaN when unknown. */
+/* Reply to hello and load. Texts may be NULL; numbers are NaN if unknown. */
 struct engine_info {
     char *name, *version, *device, *isa;
     double threads, load_ms;
@@ -25,14 +25,14 @@ struct engine_info {
         char **v;
         size_t n, cap;
     } stages;
-    char *model_json; /* the reply's "model" as it came; NULL: none */
+    char *model_json; /* "model" of the reply, as JSON text; NULL: none */
 };
 
 /* Reply to infer. */
 struct engine_answer {
     double preprocess_ms, prefill_ms, decode_ms, ttft_ms;
-    double prompt_tokens, new_tokens; /* of all sequences together */
-    double batch;                     /* sequences side by side; 1 unless the engine says more */
+    double prompt_tokens, new_tokens; /* sum over all sequences */
+    double batch;                     /* parallel sequences (default: 1) */
     double peak_memory_bytes;         /* of the device */
     struct {
         struct engine_stage *v;
@@ -51,11 +51,11 @@ struct engine_answer {
 
 enum engine_verdict {
     ENGINE_GOOD,
-    ENGINE_REFUSED, /* {"error": ...}: err has its words, and it lives on */
-    ENGINE_GARBAGE, /* not what the protocol says: err says what */
+    ENGINE_REFUSED, /* {"error": ...}: err has the text; the engine is usable */
+    ENGINE_GARBAGE, /* violates the protocol: see err */
 };
 
-/* `op` and `id` are those of the request. `out` is filled only when good; free it then. */
+/* `op` and `id` are those of the request. `out` is only filled on success; the caller then frees it. */
 enum engine_verdict engine_reply_info(const char *line, size_t n, const char *op, uint64_t id,
                                       struct engine_info *out, struct err *err);
 enum engine_verdict engine_reply_infer(const char *line, size_t n, uint64_t id, struct engine_answer *out,

@@ -37,7 +37,7 @@ void env_free(struct env *e) {
     *e = (struct env){ 0 };
 }
 
-/* The rest of the line that starts with `key`, without quotes and blanks around it; false: no such line. */
+/* The rest of the line that starts with `key`, without surrounding quotes and blanks; false: no such line. */
 static bool line_value(const char *path, const char *key, char *out, size_t cap) {
     struct strbuf text = STRBUF_INIT;
     struct err err;
@@ -72,7 +72,7 @@ static void add_system(struct env *e) {
         env_add(e, "System", "host", "%s", u.nodename);
     }
     env_add(e, "System", "container", "%s",
-            file_exists("/.dockerenv") || file_exists("/run/.containerenv") ? "yes" : "not noticed");
+            file_exists("/.dockerenv") || file_exists("/run/.containerenv") ? "yes" : "not detected");
     add_file(e, "System", "load average", "/proc/loadavg");
 }
 

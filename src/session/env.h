@@ -1,6 +1,6 @@
-/* Where a run took place: rows of group, key and value, for env.json and for the report.
+/* The environment of a run: rows of group, key and value, for env.json and the report.
  *     struct env e = { 0 };
- *     env_capture(&e, inventory);           -- NULL: no NVML here
+ *     env_capture(&e, inventory);           -- NULL: no NVML
  *     env_add(&e, "Software", "inferprof", "%s", version);
  *     env_json(&e, &out);
  *     env_free(&e); */
@@ -23,11 +23,10 @@ struct env {
 };
 
 void env_capture(struct env *e, const struct nvml_inventory *inventory);
-/* Nothing is added for an empty value: what is not known has no row. */
+/* Skips empty values: unknown values have no row. */
 void env_add(struct env *e, const char *group, const char *key, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-void env_json(const struct env *e,
-              struct strbuf *out); /* {"group": {"key": "value"}}, rows of a group together */
+void env_json(const struct env *e, struct strbuf *out); /* {"group": {"key": "value"}} */
 void env_free(struct env *e);
 
 #endif

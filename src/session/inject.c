@@ -35,10 +35,10 @@ struct strings {
 };
 
 char *inject_find_collector(struct err *err) {
-    const char *told = getenv("INFERPROF_COLLECTOR");
-    if (told && *told) {
-        char *full = realpath(told, NULL);
-        if (!full) err_set(err, "INFERPROF_COLLECTOR names %s: %s", told, strerror(errno));
+    const char *from_env = getenv("INFERPROF_COLLECTOR");
+    if (from_env && *from_env) {
+        char *full = realpath(from_env, NULL);
+        if (!full) err_set(err, "INFERPROF_COLLECTOR=%s: %s", from_env, strerror(errno));
         return full;
     }
     static const char *const places[] = { COLLECTOR_NAME, "../lib/inferprof/" COLLECTOR_NAME };
@@ -50,35 +50,34 @@ char *inject_find_collector(struct err *err) {
     }
     if (!found)
         err_set(err,
-                COLLECTOR_NAME
-                " is neither in %s nor in %s/../lib/inferprof; build or install it (make, make "
-                "install), or set INFERPROF_COLLECTOR to its path",
+                COLLECTOR_NAME " was not found in %s or %s/../lib/inferprof; build or install it (make, make "
+                               "install), or set INFERPROF_COLLECTOR to its path",
                 dir ? dir : "?", dir ? dir : "?");
     free(dir);
     return found;
 }
 
-static void put(struct strings *out, const char *name, const char *value) {
+static void set_variable(struct strings *out, const char *name, const char *value) {
     vec_push(out, xasprintf("%s=%s", name, value));
 }
 
-/* The user's own injection stays; *kept receives its name and value then. */
+/* Does not override a variable set by the user; *kept then receives its name and value. */
 static bool put_injection(struct strings *out, const char *name, const char *collector, char **kept) {
     const char *now = getenv(name);
     if (now && *now && strcmp(now, collector) != 0) {
         *kept = xasprintf("%s=%s", name, now);
         return true;
     }
-    put(out, name, collector);
+    set_variable(out, name, collector);
     return false;
 }
 
-static void put_settings(struct strings *out, const struct inject_options *o) {
+static void set_collector_settings(struct strings *out, const struct inject_options *o) {
     char text[64];
     struct strbuf what = STRBUF_INIT;
     for (size_t i = 0; i < COUNTOF(what_words); i++)
         if (o->what & what_words[i].bit) strbuf_addf(&what, "%s%s", what.len ? "," : "", what_words[i].word);
-    put(out, "INFERPROF_COLLECT_WHAT", what.len ? what.buf : "none");
+    set_variable(out, "INFERPROF_COLLECT_WHAT", what.len ? what.buf : "none");
     strbuf_free(&what);
     const struct {
         const char *name;
@@ -91,13 +90,13 @@ static void put_settings(struct strings *out, const struct inject_options *o) {
     for (size_t i = 0; i < COUNTOF(numbers); i++) {
         if (numbers[i].v <= 0) continue;
         snprintf(text, sizeof text, "%.15g", numbers[i].v);
-        put(out, numbers[i].name, text);
+        set_variable(out, numbers[i].name, text);
     }
-    if (o->delay_s > 0 || o->duration_s > 0) { /* one moment for all processes of the run */
+    if (o->delay_s > 0 || o->duration_s > 0) { /* one start time for all processes of the run */
         snprintf(text, sizeof text, "%llu", (unsigned long long)clock_mono_ns());
-        put(out, "INFERPROF_COLLECT_START", text);
+        set_variable(out, "INFERPROF_COLLECT_START", text);
     }
-    if (o->range) put(out, "INFERPROF_COLLECT_RANGE", o->range);
+    if (o->range) set_variable(out, "INFERPROF_COLLECT_RANGE", o->range);
 }
 
 int inject_env_make(struct inject_env *env, const struct inject_options *o, struct err *err) {
@@ -114,8 +113,8 @@ int inject_env_make(struct inject_env *env, const struct inject_options *o, stru
     }
     env->cuda_kept = put_injection(&out, "CUDA_INJECTION64_PATH", collector, &env->kept[0]);
     env->nvtx_kept = put_injection(&out, "NVTX_INJECTION64_PATH", collector, &env->kept[1]);
-    put(&out, "INFERPROF_COLLECT_DIR", dir);
-    put_settings(&out, o);
+    set_variable(&out, "INFERPROF_COLLECT_DIR", dir);
+    set_collector_settings(&out, o);
     vec_push(&out, NULL);
     env->set = out.v;
     free(dir);

@@ -1,5 +1,5 @@
-/* The environment that makes a program load the collector: what CUDA and NVTX look for, and the
- * collector's own settings. Children of the program inherit it.
+/* Environment variables that make a program load the collector: those read by CUDA and NVTX, and the
+ * collector's settings. Children of the program inherit them.
  *     struct inject_env env;
  *     if (inject_env_make(&env, &options, &err) < 0) ...
  *     spawn_options.set = env.set;
@@ -12,7 +12,7 @@
 
 #include "base/err.h"
 
-/* What is recorded; each bit is a word of INFERPROF_COLLECT_WHAT. */
+/* Activities to record; each bit is a word of INFERPROF_COLLECT_WHAT. */
 enum inject_what {
     INJECT_KERNELS = 1,
     INJECT_COPIES = 2,
@@ -20,31 +20,31 @@ enum inject_what {
     INJECT_SYNCS = 8,
     INJECT_NVTX = 16,
     INJECT_GEMMS = 32,
-    INJECT_WHOLE_GRAPHS = 64, /* a CUDA graph's launch is one record instead of one a kernel */
+    INJECT_WHOLE_GRAPHS = 64, /* one record per CUDA graph launch instead of one per kernel */
     INJECT_MIN = INJECT_NVTX,
     INJECT_DEFAULT = INJECT_KERNELS | INJECT_COPIES | INJECT_LAUNCHES | INJECT_SYNCS | INJECT_NVTX,
     INJECT_MAX = INJECT_DEFAULT | INJECT_GEMMS,
 };
 
 struct inject_options {
-    const char *trace_dir; /* must exist; made absolute here */
-    const char *collector; /* path of libinferprof-collector.so; NULL: looked for beside this program */
+    const char *trace_dir; /* must exist; converted to an absolute path */
+    const char *collector; /* path of libinferprof-collector.so; NULL: search next to this program */
     unsigned what;         /* enum inject_what */
-    const char *range; /* capture kernels only inside NVTX ranges that match this glob; NULL: everywhere */
+    const char *range;     /* record kernels only inside NVTX ranges that match this glob; NULL: always */
     double delay_s, duration_s, budget_pct; /* 0: none */
-    uint64_t max_file_bytes, memory_bytes;  /* 0: no limit, the collector's default */
+    uint64_t max_file_bytes, memory_bytes;  /* 0: no limit; 0: default of the collector */
 };
 
 struct inject_env {
-    char **set;                /* "NAME=VALUE", ends with NULL */
-    char *kept[2];             /* injection variables the user had set to something else; NULL: none */
-    bool cuda_kept, nvtx_kept; /* true: the collector will not be loaded through this one */
+    char **set;                /* "NAME=VALUE", NULL-terminated */
+    char *kept[2];             /* injection variables that the user had already set; NULL: none */
+    bool cuda_kept, nvtx_kept; /* true: the collector is not loaded through this variable */
 };
 
 int inject_env_make(struct inject_env *env, const struct inject_options *o, struct err *err);
 void inject_env_free(struct inject_env *env);
-/* Where the collector is: $INFERPROF_COLLECTOR, beside the program, or ../lib/inferprof. Caller frees; NULL:
- * nowhere, err says where it was looked for. */
+/* Finds the collector: $INFERPROF_COLLECTOR, next to the program, or ../lib/inferprof. Caller frees; NULL:
+ * not found, err lists the searched folders. */
 char *inject_find_collector(struct err *err);
 
 #endif

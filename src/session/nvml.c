@@ -25,7 +25,7 @@ struct nvml_sampler {
     bool stop;
 };
 
-static void sample(const struct nvml_sampler *s, unsigned i) {
+static void sample_gpu(const struct nvml_sampler *s, unsigned i) {
     const struct nvml_api *api = &s->api;
     nvml_device d = s->devices[i];
     unsigned v = 0;
@@ -45,7 +45,8 @@ static void sample(const struct nvml_sampler *s, unsigned i) {
     trace_writer_power(s->writer, &p, 1);
 }
 
-/* True when it is time to end. Ticks on a fixed grid, so that a slow query does not stretch the interval. */
+/* Waits for the next sample; returns true to stop. Uses a fixed time grid, so that slow queries do not shift
+ * it. */
 static bool wait_until(struct nvml_sampler *s, uint64_t mono_ns) {
     struct timespec t = { (time_t)(mono_ns / 1000000000u), (long)(mono_ns % 1000000000u) };
     pthread_mutex_lock(&s->lock);
@@ -61,15 +62,15 @@ static void *sampler_main(void *arg) {
     uint64_t step = s->interval_ms * (uint64_t)1000000, next = clock_mono_ns();
     bool last;
     do {
-        for (unsigned i = 0; i < s->ndevices; i++) sample(s, i);
+        for (unsigned i = 0; i < s->ndevices; i++) sample_gpu(s, i);
         next = MAX(next + step, clock_mono_ns() + step / 4);
         last = wait_until(s, next);
     } while (!last);
-    for (unsigned i = 0; i < s->ndevices; i++) sample(s, i); /* the energy at the very end */
+    for (unsigned i = 0; i < s->ndevices; i++) sample_gpu(s, i); /* final energy reading */
     return NULL;
 }
 
-static void ask_gpu(const struct nvml_api *api, nvml_device d, struct nvml_gpu *g) {
+static void query_gpu(const struct nvml_api *api, nvml_device d, struct nvml_gpu *g) {
     unsigned v = 0, pending = 0;
     struct nvml_memory memory;
     *g = (struct nvml_gpu){ .cc_major = -1, .cc_minor = -1 };
@@ -98,7 +99,7 @@ static void write_meta(const struct nvml_sampler *s) {
     for (unsigned i = 0; i < s->ndevices; i++) {
         struct nvml_gpu g;
         char key[64];
-        ask_gpu(&s->api, s->devices[i], &g);
+        query_gpu(&s->api, s->devices[i], &g);
         snprintf(key, sizeof key, "device.%u.name", i);
         trace_writer_meta(s->writer, key, "%s", g.name);
         snprintf(key, sizeof key, "device.%u.uuid", i);
@@ -111,10 +112,10 @@ static void write_meta(const struct nvml_sampler *s) {
 static int list_devices(struct nvml_sampler *s, struct err *err) {
     unsigned n = 0;
     int rc = s->api.count(&n);
-    if (rc != NVML_OK) return err_set(err, "NVML cannot count the GPUs: %s", s->api.error_string(rc));
+    if (rc != NVML_OK) return err_set(err, "NVML cannot list the GPUs: %s", s->api.error_string(rc));
     for (unsigned i = 0; i < n && s->ndevices < NVML_MAX_GPUS; i++)
         if (s->api.handle(i, &s->devices[s->ndevices]) == NVML_OK) s->ndevices++;
-    if (s->ndevices == 0) return err_set(err, "NVML sees no GPU here: no power, clocks or energy");
+    if (s->ndevices == 0) return err_set(err, "NVML found no GPU: no power, clocks or energy");
     return 0;
 }
 
@@ -182,7 +183,7 @@ int nvml_inventory(struct nvml_inventory *out, struct err *err) {
     if (api.count(&n) != NVML_OK) n = 0;
     for (unsigned i = 0; i < n && out->ngpus < NVML_MAX_GPUS; i++) {
         nvml_device d;
-        if (api.handle(i, &d) == NVML_OK) ask_gpu(&api, d, &out->gpus[out->ngpus++]);
+        if (api.handle(i, &d) == NVML_OK) query_gpu(&api, d, &out->gpus[out->ngpus++]);
     }
     nvml_api_close(&api);
     return 0;

@@ -1,9 +1,9 @@
-/* Power, clocks, temperature, throttle reasons and energy of every GPU, asked of NVML from this process;
- * the profiled one is left alone. libnvidia-ml.so.1 is found at run time. What a GPU does not answer is
- * unknown.
+/* Samples power, clocks, temperature, throttle reasons and energy of every GPU through NVML, from this
+ * process and not from the profiled one. libnvidia-ml.so.1 is loaded at run time. Values that a GPU does not
+ * report are unknown.
  *     struct nvml_sampler *s = nvml_sampler_start("run/trace/nvml.ipt", 100, &err);    -- NULL: see err
  *     ...
- *     nvml_sampler_stop(s, &err);                                                      -- NULL does nothing */
+ *     nvml_sampler_stop(s, &err);                                                      -- accepts NULL */
 #ifndef SESSION_NVML_H
 #define SESSION_NVML_H
 
@@ -27,12 +27,12 @@ struct nvml_gpu {
 };
 #define NVML_MAX_GPUS 64
 struct nvml_inventory {
-    char library[256]; /* where libnvidia-ml.so.1 was found */
+    char library[256]; /* path of libnvidia-ml.so.1 */
     char driver[96];   /* "580.159" */
-    int cuda_version;  /* the driver's: 13000; 0: unknown */
+    int cuda_version;  /* supported by the driver: 13000; 0: unknown */
     size_t ngpus;
     struct nvml_gpu gpus[NVML_MAX_GPUS];
 };
-int nvml_inventory(struct nvml_inventory *out, struct err *err); /* -1: no NVML; err says why */
+int nvml_inventory(struct nvml_inventory *out, struct err *err); /* -1: no NVML, see err */
 
 #endif

@@ -14,7 +14,7 @@
 static const struct {
     size_t offset;
     bool needed;
-    const char *names[2]; /* the first that exists */
+    const char *names[2]; /* the first one found is used */
 } rows[] = {
     ROW(init, true, "nvmlInit_v2"),
     ROW(shutdown, true, "nvmlShutdown"),
@@ -38,12 +38,12 @@ static const struct {
     ROW(capability, false, "nvmlDeviceGetCudaComputeCapability"),
 };
 
-static int fill(struct nvml_api *api, struct err *err) {
+static int fill_table(struct nvml_api *api, struct err *err) {
     for (size_t i = 0; i < COUNTOF(rows); i++) {
         void *f = dlsym(api->library, rows[i].names[0]);
         if (!f && rows[i].names[1]) f = dlsym(api->library, rows[i].names[1]);
         if (!f && rows[i].needed)
-            return err_set(err, "libnvidia-ml.so.1 lacks %s; its driver is too old", rows[i].names[0]);
+            return err_set(err, "libnvidia-ml.so.1 has no %s; the driver is too old", rows[i].names[0]);
         memcpy((char *)api + rows[i].offset, &f, sizeof f);
     }
     return 0;
@@ -52,12 +52,12 @@ static int fill(struct nvml_api *api, struct err *err) {
 int nvml_api_open(struct nvml_api *api, struct err *err) {
     *api = (struct nvml_api){ .library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL) };
     if (!api->library)
-        return err_set(err, "no NVML (libnvidia-ml.so.1 is not on this machine): no power, clocks or energy; "
-                            "it comes with the NVIDIA driver");
-    int rc = fill(api, err) < 0 ? -1 : api->init();
+        return err_set(err, "no NVML (libnvidia-ml.so.1 not found): no power, clocks or energy; it is part "
+                            "of the NVIDIA driver");
+    int rc = fill_table(api, err) < 0 ? -1 : api->init();
     if (rc == NVML_OK) return 0;
     if (rc > 0)
-        err_set(err, "NVML does not start: %s; is the NVIDIA driver loaded (nvidia-smi)?",
+        err_set(err, "cannot initialise NVML: %s; is the NVIDIA driver loaded (nvidia-smi)?",
                 api->error_string(rc));
     dlclose(api->library);
     api->library = NULL;

@@ -1,5 +1,5 @@
-/* The calls of libnvidia-ml.so.1 that we use, as a table filled at run time. Declared here in our own
- * words, so that nothing of NVIDIA's is needed to build. */
+/* Table of the functions used from libnvidia-ml.so.1, filled at run time. Declared here, so that building
+ * does not need NVIDIA's headers. */
 #ifndef SESSION_NVML_API_H
 #define SESSION_NVML_API_H
 
@@ -36,7 +36,7 @@ struct nvml_api {
     int (*capability)(nvml_device, int *, int *);
 };
 
-/* Loads and initialises. Only the first six of the calls above are sure to be there; the rest may be NULL. */
+/* Loads and initialises NVML. Only the first six functions above are always set; the others may be NULL. */
 int nvml_api_open(struct nvml_api *api, struct err *err);
 void nvml_api_close(struct nvml_api *api);
 

@@ -31,7 +31,7 @@ struct nvml_meter *nvml_meter_open(const char *uuid, struct err *err) {
         return NULL;
     }
     if (m->api.energy && find_device(m, uuid) && isfinite(nvml_meter_joules(m))) return m;
-    err_set(err, "%s: NVML has no energy counter of this GPU", uuid);
+    err_set(err, "%s: NVML has no energy counter for this GPU", uuid);
     nvml_meter_close(m);
     return NULL;
 }

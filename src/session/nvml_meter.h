@@ -1,9 +1,8 @@
-/* The energy counter of one GPU: read before and after a piece of work, it says what the GPU took for it.
- * One call of NVML from this process each time, nothing in between. NVML renews the counter every 20 to
- * 100 ms.
- *     struct nvml_meter *m = nvml_meter_open("GPU-0a1b...", &err);      -- NULL: this GPU has none
+/* The energy counter of one GPU: the difference of two readings is the energy used in between. Each reading
+ * is one NVML call from this process. NVML updates the counter every 20 to 100 ms.
+ *     struct nvml_meter *m = nvml_meter_open("GPU-0a1b...", &err);      -- NULL: no counter, see err
  *     double before = nvml_meter_joules(m);
- *     nvml_meter_close(m);                                              -- NULL does nothing */
+ *     nvml_meter_close(m);                                              -- accepts NULL */
 #ifndef SESSION_NVML_METER_H
 #define SESSION_NVML_METER_H
 
@@ -12,7 +11,7 @@
 struct nvml_meter;
 struct nvml_meter *nvml_meter_open(const char *uuid, struct err *err);
 double
-nvml_meter_joules(const struct nvml_meter *m); /* since the driver was loaded; NaN: unknown, also for NULL */
+nvml_meter_joules(const struct nvml_meter *m); /* since the driver was loaded; NaN: unknown, or m is NULL */
 void nvml_meter_close(struct nvml_meter *m);
 
 #endif

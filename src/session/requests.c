@@ -25,7 +25,7 @@ static json_t *to_json(const struct conf_node *n) {
     return json_string(n->text);
 }
 
-/* The user's own fields come last and win. */
+/* Fields from the configuration come last and override. */
 static json_t *with_extra(json_t *request, const struct conf_node *extra) {
     json_t *more = extra ? to_json(extra) : NULL;
     if (more) json_object_update(request, more);
@@ -53,7 +53,7 @@ json_t *request_load(const struct settings *s, const char *device) {
     return with_extra(r, s->engine.load);
 }
 
-static json_t *sampling(const struct settings *s) {
+static json_t *sampling_json(const struct settings *s) {
     json_t *o = json_object();
     bool on = s->infer.do_sample;
     json_object_set_new(o, "temperature", json_real(on ? s->infer.temperature : 0));
@@ -65,7 +65,7 @@ static json_t *sampling(const struct settings *s) {
     return o;
 }
 
-static json_t *image(const struct settings *s) {
+static json_t *image_json(const struct settings *s) {
     json_t *o = json_object();
     set_text(o, "mode", s->model.preprocess.mode);
     if (s->model.preprocess.max_tiles > 0) set_int(o, "max_tiles", s->model.preprocess.max_tiles);
@@ -81,8 +81,8 @@ json_t *request_infer(const struct settings *s, const struct dataset_item *item,
     json_object_set_new(r, "inputs", inputs);
     set_int(r, "max_new_tokens", max_new_tokens);
     json_object_set_new(r, "ignore_eos", json_boolean(s->infer.ignore_eos));
-    json_object_set_new(r, "sampling", sampling(s));
-    json_object_set_new(r, "image", image(s));
+    json_object_set_new(r, "sampling", sampling_json(s));
+    json_object_set_new(r, "image", image_json(s));
     set_text(r, "detail", detail);
     set_text(r, "trace", trace);
     if (trace) json_object_set_new(r, "record_shapes", json_boolean(s->profiling.record_shapes));

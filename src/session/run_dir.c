@@ -13,7 +13,7 @@
 #include "base/file.h"
 #include "base/units.h"
 
-#define MOST_RUNS_OF_ONE_NAME 10000
+#define MAX_RUNS_PER_NAME 10000
 
 char *run_dir_default_id(uint64_t wall_ns, const char *model) {
     char when[32];
@@ -34,10 +34,11 @@ int run_dir_mark(const char *dir, const char *why, struct err *err) {
 
 char *run_dir_create(const char *out, const char *id, struct err *err) {
     if (file_mkdirs(out, err) < 0) return NULL;
-    for (int i = 1; i < MOST_RUNS_OF_ONE_NAME; i++) {
+    for (int i = 1; i < MAX_RUNS_PER_NAME; i++) {
         char *dir = i == 1 ? file_join(out, id) : xasprintf("%s/%s-%d", out, id, i);
-        if (mkdir(dir, 0777) == 0) { /* mkdir, not a test for existence: two runs at once get two folders */
-            if (run_dir_mark(dir, "This run has not finished: it is still going on, or it was killed.\n",
+        /* no separate existence check, so that concurrent runs get different folders */
+        if (mkdir(dir, 0777) == 0) {
+            if (run_dir_mark(dir, "This run has not finished: it is still running, or it was killed.\n",
                              err) == 0)
                 return dir;
             rmdir(dir);
@@ -52,7 +53,7 @@ char *run_dir_create(const char *out, const char *id, struct err *err) {
         }
         free(dir);
     }
-    err_set(err, "%s/%s: taken, and so are %d names like it", out, id, MOST_RUNS_OF_ONE_NAME);
+    err_set(err, "%s/%s: already exists, with %d numbered names after it", out, id, MAX_RUNS_PER_NAME);
     return NULL;
 }
 
@@ -70,7 +71,7 @@ int run_dir_write(const char *dir, const char *name, const char *text, size_t n,
     return rc;
 }
 
-/* The nearest folder on the way that exists already. Caller frees. */
+/* The nearest existing parent folder. Caller frees. */
 static char *existing_parent(const char *path) {
     char *p = xstrdup(path);
     while (!file_exists(p)) {
@@ -94,7 +95,7 @@ void run_dir_check(const char *out, uint64_t min_free_bytes, struct strlist *pro
                     out, at, strerror(errno));
     } else if (statvfs(at, &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize < min_free_bytes) {
         char have[32], want[32];
-        strlist_add(problems, "output.dir=%s: %s free, %s wanted (output.min_free_mb)", out,
+        strlist_add(problems, "output.dir=%s: %s free, %s required (output.min_free_mb)", out,
                     units_bytes((double)fs.f_bavail * (double)fs.f_frsize, have, sizeof have),
                     units_bytes((double)min_free_bytes, want, sizeof want));
     }

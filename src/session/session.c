@@ -24,20 +24,20 @@ struct run {
     const struct settings *s;
     struct session_result *out;
     struct engine_client *engine; /* NULL: not running */
-    bool recording;               /* the engine runs with the collector inside */
-    bool good_since_start;        /* it has answered since it was last started */
+    bool recording;               /* the engine runs with the collector loaded */
+    bool good_since_start;        /* has answered since the last start */
     uint64_t shown;               /* for the progress line */
     struct {
         const char **v;
         size_t n, cap;
-    } env; /* for the engine; ends with NULL */
+    } env; /* for the engine; NULL-terminated */
     struct {
         char **v;
         size_t n, cap;
     } owned;
 };
 
-static void tick(void *ctx) {
+static void on_tick(void *ctx) {
     const struct run *r = ctx;
     progress_update(r->shown);
 }
@@ -47,20 +47,20 @@ static bool stopped(const struct run *r) { return r->out->interrupted || r->out-
 static void note_interrupt(struct run *r, const char *during) {
     if (r->out->interrupted) return;
     r->out->interrupted = interrupt_signal();
-    log_warn("%s: the step in progress (%s) is given up, the report is written from what there is",
+    log_warn("%s: stopping the current step (%s); the report is written from the results so far",
              strsignal(r->out->interrupted), during);
-    strlist_add(&r->out->problems, "The run was ended by %s during %s.", strsignal(r->out->interrupted),
+    strlist_add(&r->out->problems, "The run was stopped by %s during %s.", strsignal(r->out->interrupted),
                 during);
 }
 
-/* ---- starting the engine */
+/* ---- Starting the engine */
 
 static void add_env(struct run *r, char *pair) {
     vec_push(&r->owned, pair);
     vec_push(&r->env, pair);
 }
 
-/* On a GPU the collector rides along for the representative run, and only then. */
+/* On a GPU, the collector is loaded for the representative run only. */
 static void add_collector(struct run *r) {
     const struct settings *s = r->s;
     struct inject_options o = { .trace_dir = r->plan->trace_dir, .what = INJECT_NVTX };
@@ -107,7 +107,7 @@ static int start_engine(struct run *r, bool recording, struct err *err) {
                                        .start_limit_s = s->engine.start_timeout_s,
                                        .load_limit_s = s->engine.load_timeout_s,
                                        .request_limit_s = s->engine.request_timeout_s,
-                                       .tick = tick,
+                                       .tick = on_tick,
                                        .tick_ctx = r };
     struct engine_info info;
     uint64_t from = clock_mono_ns();
@@ -134,7 +134,7 @@ static void stop_engine(struct run *r) {
     r->out->engine_ns += clock_mono_ns() - from;
 }
 
-/* ---- steps */
+/* ---- Steps */
 
 static void give_up(struct run *r, const char *fmt, const char *why) {
     r->out->gave_up = true;
@@ -142,7 +142,8 @@ static void give_up(struct run *r, const char *fmt, const char *why) {
     strlist_add(&r->out->problems, fmt, why);
 }
 
-/* Rounds with the answers thrown away. -1: the engine is gone (or we are stopped). */
+/* Runs the warmup rounds and discards the answers. Returns -1 if the engine is not running, or on
+ * interrupt. */
 static int warm_up(struct run *r, const char *why) {
     const struct dataset *d = r->plan->dataset;
     if (r->s->profiling.warmup_rounds == 0 || !d->order.n) return 0;
@@ -152,48 +153,48 @@ static int warm_up(struct run *r, const char *why) {
     struct err err;
     double ms = NAN;
     uint64_t from = clock_mono_ns();
-    log_debug("warm-up (%s): %lld rounds of %s", why, (long long)r->s->profiling.warmup_rounds,
+    log_debug("warmup (%s): %lld rounds of %s", why, (long long)r->s->profiling.warmup_rounds,
               r->plan->synthetic_page ? "a synthetic page" : item.name);
     enum engine_result result = engine_client_warmup(r->engine, request, &ms, &err);
     r->out->engine_ns += clock_mono_ns() - from;
     json_decref(request);
     if (result == ENGINE_STOPPED) note_interrupt(r, "warm-up");
     if (result == ENGINE_NO) {
-        log_warn("warm-up: %s", err.msg);
-        strlist_add(&r->out->problems, "Warm-up did not work: %s", err.msg);
+        log_warn("warmup: %s", err.msg);
+        strlist_add(&r->out->problems, "Warmup failed: %s", err.msg);
         return 0;
     }
     if (result == ENGINE_BROKEN) {
-        log_warn("warm-up: %s", err.msg);
-        strlist_add(&r->out->problems, "Warm-up: %s", err.msg);
+        log_warn("warmup: %s", err.msg);
+        strlist_add(&r->out->problems, "Warmup: %s", err.msg);
         stop_engine(r);
     }
     r->out->warmup_ms = ms;
     return result == ENGINE_OK ? 0 : -1;
 }
 
-/* A second chance, unless the engine broke down without a single good answer. */
+/* Restarts the engine, unless it failed without a single good answer since the last start. */
 static void restart(struct run *r) {
     struct err err;
     bool deserves = r->good_since_start || r->out->restarts == 0;
     stop_engine(r);
     if (!deserves) {
-        give_up(r, "%s", "The engine failed again right after its restart; the run ends here.");
+        give_up(r, "%s", "The engine failed again right after its restart; the run stops here.");
         return;
     }
     r->out->restarts++;
-    log_warn("the engine is started again");
+    log_warn("restarting the engine");
     if (start_engine(r, r->recording, &err) < 0) {
         if (interrupt_signal())
             note_interrupt(r, "the restart of the engine");
         else
-            give_up(r, "The engine could not be started again: %s", err.msg);
+            give_up(r, "The engine could not be restarted: %s", err.msg);
     } else if (warm_up(r, "after a restart") < 0 && !stopped(r)) {
-        give_up(r, "%s", "The engine failed again during the warm-up after its restart; the run ends here.");
+        give_up(r, "%s", "The engine failed again during the warmup after its restart; the run stops here.");
     }
 }
 
-/* One inference. What goes wrong is kept in `to`, and the engine is brought back where possible. */
+/* Runs one request. Stores a failure in `to` and restarts the engine if possible. */
 static void infer(struct run *r, struct session_repeat *to, json_t *request, const char *what) {
     struct err err;
     uint64_t from = clock_mono_ns();
@@ -223,7 +224,7 @@ static int64_t tokens_for(const struct run *r, const struct dataset_item *it) {
     return it->max_new_tokens > 0 ? it->max_new_tokens : r->s->infer.max_new_tokens;
 }
 
-/* What watches the GPU from outside while the representative run goes on. */
+/* Samplers that run during the representative run, outside of the engine. */
 struct watchers {
     struct nvml_sampler *power;
     struct engine_proc *counters;
@@ -255,7 +256,7 @@ static void stop_watchers(struct watchers *w) {
     if (w->power && nvml_sampler_stop(w->power, &err) < 0) log_warn("power samples: %s", err.msg);
 }
 
-static void representative(struct run *r) {
+static void run_representative(struct run *r) {
     const struct dataset *d = r->plan->dataset;
     const struct dataset_item *it = &d->v[d->order.v[0]];
     int64_t most = r->s->profiling.rep_max_new_tokens;
@@ -270,7 +271,7 @@ static void representative(struct run *r) {
     free(trace);
 }
 
-/* A fresh process without the collector: the timing must not pay for the recording. */
+/* Starts a new process without the collector, so that the timing has no recording overhead. */
 static void leave_recording(struct run *r) {
     struct err err;
     stop_engine(r);
@@ -280,13 +281,14 @@ static void leave_recording(struct run *r) {
         else
             give_up(r, "The engine could not be started for the timing: %s", err.msg);
     } else if (warm_up(r, "before the timing") < 0 && !stopped(r)) {
-        give_up(r, "%s", "The engine failed in the warm-up before the timing; the run ends here.");
+        give_up(r, "%s", "The engine failed in the warmup before the timing; the run stops here.");
     }
 }
 
-#define METER_MIN_MS 200 /* the counter is renewed every 20 to 100 ms: shorter, its steps are the answer */
+/* NVML updates the counter every 20 to 100 ms; shorter intervals are too inaccurate */
+#define METER_MIN_MS 200
 
-/* A timed repeat, and the energy that its GPU took for it: two readings outside the engine's clocks. */
+/* A timed repeat and its GPU energy. The two energy readings are outside of the engine's timing. */
 static void timed_repeat(struct run *r, struct nvml_meter *meter, size_t i, const char *what) {
     const struct dataset *d = r->plan->dataset;
     const struct dataset_item *it = &d->v[d->order.v[i]];
@@ -296,7 +298,7 @@ static void timed_repeat(struct run *r, struct nvml_meter *meter, size_t i, cons
     if (rep->done && rep->request_ms >= METER_MIN_MS) rep->joules = nvml_meter_joules(meter) - before;
 }
 
-static void timing(struct run *r) {
+static void run_timing(struct run *r) {
     struct session_result *out = r->out;
     double tokens = 0, ms = 0;
     struct err why;
@@ -322,7 +324,7 @@ static void timing(struct run *r) {
     nvml_meter_close(meter);
 }
 
-static void phases(struct run *r) {
+static void run_phases(struct run *r) {
     struct err err;
     bool gpu = r->plan->device->cuda;
     progress_start("starting the engine and warming up", NULL, 0);
@@ -337,11 +339,11 @@ static void phases(struct run *r) {
     progress_finish();
     if (!stopped(r)) {
         progress_start("representative run, everything recorded", NULL, 0);
-        representative(r);
+        run_representative(r);
         progress_finish();
     }
     if (!stopped(r) && gpu) leave_recording(r);
-    if (!stopped(r)) timing(r);
+    if (!stopped(r)) run_timing(r);
     stop_engine(r);
 }
 
@@ -353,7 +355,7 @@ void session_run(const struct session_plan *plan, struct session_result *out) {
         out->repeats[i].item = plan->dataset->order.v[i];
         out->repeats[i].joules = NAN;
     }
-    phases(&r);
+    run_phases(&r);
     clear_env(&r);
     free(r.env.v);
     free(r.owned.v);
@@ -365,7 +367,7 @@ static void add_line(struct strbuf *lines, json_t *request, const char *op) {
     json_object_set_new(request, "op", json_string(op));
     json_object_set_new(request, "id", json_integer((json_int_t)id));
     char *text = json_dumps(request, JSON_COMPACT);
-    if (!text) die("a request to the engine cannot be written as JSON");
+    if (!text) die("cannot encode a request to the engine as JSON");
     strbuf_addf(lines, "%s\n", text);
     free(text);
     json_decref(request);

@@ -1,7 +1,6 @@
-/* The run itself: warm-up, a representative inference with everything recorded, then the timed repeats
- * with nothing on but the clocks. The engine may fail at any point: what it failed at is marked, it is
- * started again, and the run goes on; when it fails again without one good answer between, the run ends
- * with what there is.
+/* A profile run: warmup, a representative request with everything recorded, then the timed repeats without
+ * recording. If the engine fails, the failure is stored, the engine is restarted and the run continues. If it
+ * fails again without a good answer in between, the run stops and keeps the results so far.
  *     struct session_result r;
  *     session_run(&plan, &r);
  *     ... r.repeats[i].answer ... r.problems ...
@@ -21,24 +20,24 @@
 
 struct session_plan {
     const struct settings *settings;
-    const struct dataset *dataset; /* ordered; every used item has its path */
+    const struct dataset *dataset; /* ordered; every used item has a path */
     const struct device_choice *device;
-    char *const *argv;          /* of the engine, ends with NULL */
-    const char *trace_dir;      /* exists */
-    const char *synthetic_page; /* an image for warm-up; NULL: the first input */
+    char *const *argv;          /* of the engine, NULL-terminated */
+    const char *trace_dir;      /* must exist */
+    const char *synthetic_page; /* image for the warmup; NULL: the first input */
 };
 
 struct session_repeat {
-    size_t item; /* of the dataset */
-    bool done;   /* `answer` holds */
-    char *error; /* why not; NULL: it was not reached */
+    size_t item; /* index into the dataset */
+    bool done;   /* `answer` is valid */
+    char *error; /* if not done: the error; NULL: not started */
     struct engine_answer answer;
-    double request_ms; /* from sending the request to its answer, on our clock */
-    double joules;     /* that the GPU took in that time; NaN: unknown. Timed repeats only */
+    double request_ms; /* from sending the request to the reply, measured here */
+    double joules;     /* GPU energy in that time; NaN: unknown. Timed repeats only */
 };
 
 struct session_result {
-    bool loaded; /* `info` holds */
+    bool loaded; /* `info` is valid */
     struct engine_info info;
     double warmup_ms;
     struct session_repeat representative;
@@ -46,15 +45,14 @@ struct session_result {
     size_t nrepeats, done, failed;
     unsigned restarts;
     int interrupted;         /* signal; 0: none */
-    bool gave_up;            /* the engine could not be kept running */
+    bool gave_up;            /* the engine failed too often */
     uint64_t engine_ns;      /* spent in the engine or waiting for it */
-    struct strlist problems; /* what went wrong, for the report */
+    struct strlist problems; /* failures, for the report */
 };
 
 void session_run(const struct session_plan *plan, struct session_result *out);
-/* The representative run for somebody else to repeat: the lines that the engine is sent, from hello to
- * bye, and the environment it gets, without the collector. `trace`: the file that receives the engine's
- * own records. */
+/* Data to repeat the representative run with another tool: the lines sent to the engine, from hello to bye,
+ * and its environment, without the collector. `trace`: output file for the engine's own records. */
 void session_replay(const struct session_plan *plan, const char *trace, struct strbuf *lines,
                     struct strlist *env);
 void session_result_free(struct session_result *r);

@@ -17,27 +17,27 @@ static const uint32_t k[64] = {
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
 };
 
-static uint32_t turn(uint32_t x, int n) { return x >> n | x << (32 - n); }
+static uint32_t rotate_right(uint32_t x, int n) { return x >> n | x << (32 - n); }
 
-static void expand(const uint8_t *p, uint32_t w[64]) {
+static void expand_block(const uint8_t *p, uint32_t w[64]) {
     for (int i = 0; i < 16; i++)
         w[i] = (uint32_t)p[4 * i] << 24 | (uint32_t)p[4 * i + 1] << 16 | (uint32_t)p[4 * i + 2] << 8 |
                p[4 * i + 3];
     for (int i = 16; i < 64; i++) {
-        uint32_t a = turn(w[i - 15], 7) ^ turn(w[i - 15], 18) ^ w[i - 15] >> 3;
-        uint32_t b = turn(w[i - 2], 17) ^ turn(w[i - 2], 19) ^ w[i - 2] >> 10;
+        uint32_t a = rotate_right(w[i - 15], 7) ^ rotate_right(w[i - 15], 18) ^ w[i - 15] >> 3;
+        uint32_t b = rotate_right(w[i - 2], 17) ^ rotate_right(w[i - 2], 19) ^ w[i - 2] >> 10;
         w[i] = w[i - 16] + a + w[i - 7] + b;
     }
 }
 
-static void compress(uint32_t state[8], const uint8_t *p) {
+static void compress_block(uint32_t state[8], const uint8_t *p) {
     uint32_t w[64], v[8];
-    expand(p, w);
+    expand_block(p, w);
     memcpy(v, state, sizeof v);
     for (int i = 0; i < 64; i++) {
-        uint32_t s1 = turn(v[4], 6) ^ turn(v[4], 11) ^ turn(v[4], 25);
+        uint32_t s1 = rotate_right(v[4], 6) ^ rotate_right(v[4], 11) ^ rotate_right(v[4], 25);
         uint32_t t1 = v[7] + s1 + ((v[4] & v[5]) ^ (~v[4] & v[6])) + k[i] + w[i];
-        uint32_t s0 = turn(v[0], 2) ^ turn(v[0], 13) ^ turn(v[0], 22);
+        uint32_t s0 = rotate_right(v[0], 2) ^ rotate_right(v[0], 13) ^ rotate_right(v[0], 22);
         uint32_t t2 = s0 + ((v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]));
         memmove(v + 1, v, 7 * sizeof v[0]);
         v[4] += t1;
@@ -59,7 +59,7 @@ void sha256_add(struct sha256 *s, const void *data, size_t n) {
         s->bytes += take;
         p += take;
         n -= take;
-        if (have + take == 64) compress(s->state, s->block);
+        if (have + take == 64) compress_block(s->state, s->block);
     }
 }
 
@@ -83,7 +83,7 @@ int sha256_file(const char *path, char out[65], uint64_t *bytes, struct err *err
     while ((n = fread(block, 1, sizeof block, f)) > 0) sha256_add(&s, block, n);
     int failed = ferror(f);
     fclose(f);
-    if (failed) return err_set(err, "%s: cannot be read", path);
+    if (failed) return err_set(err, "%s: read error", path);
     *bytes = s.bytes;
     sha256_hex(&s, out);
     return 0;

@@ -1,4 +1,4 @@
-/* SHA-256 (FIPS 180-4), to name inputs by their content. */
+/* SHA-256 (FIPS 180-4), to identify inputs by content. */
 #ifndef SESSION_SHA256_H
 #define SESSION_SHA256_H
 

@@ -23,10 +23,10 @@ static void watched_set(sigset_t *set) {
 
 static bool move_fd(int from, int to) { return from < 0 || from == to || dup2(from, to) == to; }
 
-/* In the child, up to exec. What went wrong travels to the parent as errno through the pipe. */
+/* Runs in the child until exec. On failure, sends errno to the parent through the pipe. */
 static _Noreturn void become(const struct spawn *s, const struct spawn_options *o, char *const *env,
                              int report_fd) {
-    signal(SIGPIPE, SIG_DFL); /* ours is ignored, and that would be inherited */
+    signal(SIGPIPE, SIG_DFL); /* we ignore SIGPIPE, and children inherit that */
     sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
     if (move_fd(o->in, 0) && move_fd(o->out, 1) && move_fd(o->err, 2) && (!o->dir || chdir(o->dir) == 0))
         execvpe(o->argv[0], o->argv, env);
@@ -35,8 +35,8 @@ static _Noreturn void become(const struct spawn *s, const struct spawn_options *
     _exit(127);
 }
 
-static void give_mask_back(const struct spawn *s) {
-    /* A Ctrl-C that ended the program also waits here for us: it has done its work. */
+static void restore_mask(const struct spawn *s) {
+    /* Discards pending signals: a Ctrl-C that ended the program was also delivered to us. */
     sigset_t set;
     struct timespec now = { 0 };
     watched_set(&set);
@@ -57,7 +57,7 @@ int spawn_start(struct spawn *s, const struct spawn_options *o, struct err *err)
     int report[2], cause = 0;
     sigset_t set;
     *s = (struct spawn){ .pid = -1 };
-    if (pipe2(report, O_CLOEXEC) < 0) return err_set(err, "cannot make a pipe: %s", strerror(errno));
+    if (pipe2(report, O_CLOEXEC) < 0) return err_set(err, "cannot create a pipe: %s", strerror(errno));
     watched_set(&set);
     sigprocmask(SIG_BLOCK, &set, &s->old_mask);
     fflush(NULL);
@@ -74,7 +74,7 @@ int spawn_start(struct spawn *s, const struct spawn_options *o, struct err *err)
     if (cause == 0) return 0;
     if (s->pid > 0) waitpid(s->pid, NULL, 0);
     s->ended = true;
-    give_mask_back(s);
+    restore_mask(s);
     return start_error(o, cause, err);
 }
 
@@ -82,13 +82,13 @@ static bool reap(struct spawn *s) {
     if (s->ended) return true;
     pid_t got = waitpid(s->pid, &s->wait_status, WNOHANG);
     if (got == 0 || (got < 0 && errno == EINTR)) return false;
-    if (got < 0) s->wait_status = 0; /* somebody else took it; there is nothing left to learn */
+    if (got < 0) s->wait_status = 0; /* already reaped elsewhere; the status is lost */
     s->ended = true;
-    give_mask_back(s);
+    restore_mask(s);
     return true;
 }
 
-/* From the keyboard the terminal sends SIGINT and SIGQUIT to the program as well. */
+/* For Ctrl-C and Ctrl-\, the terminal also sends SIGINT and SIGQUIT to the program. */
 static void forward(const struct spawn *s, const siginfo_t *info) {
     bool from_terminal =
         info->si_code == SI_KERNEL && (info->si_signo == SIGINT || info->si_signo == SIGQUIT);
@@ -102,7 +102,7 @@ bool spawn_wait_for(struct spawn *s, unsigned timeout_ms) {
     while (!reap(s)) {
         uint64_t now = clock_mono_ns();
         if (now >= deadline) return false;
-        uint64_t left = MIN(deadline - now, (uint64_t)200000000); /* looks again even if SIGCHLD was lost */
+        uint64_t left = MIN(deadline - now, (uint64_t)200000000); /* checks again even if SIGCHLD was lost */
         struct timespec t = { (time_t)(left / 1000000000u), (long)(left % 1000000000u) };
         siginfo_t info;
         if (sigtimedwait(&set, &info, &t) > 0) forward(s, &info);

@@ -1,13 +1,13 @@
-/* Starts a program, passes our signals on to it and waits for its end. The program keeps its own standard
- * streams unless told otherwise, and starts with the signal dispositions and mask we were started with.
+/* Starts a program, forwards our signals to it and waits for it. By default the program inherits our standard
+ * streams. It starts with the signal dispositions and mask that we were started with.
  *     struct spawn s;
  *     struct spawn_options o = SPAWN_OPTIONS_INIT;
  *     o.argv = argv;
- *     if (spawn_start(&s, &o, &err) < 0) ...          -- also when the program cannot be executed
- *     int status = spawn_wait(&s);                    -- as a shell would say it: 128 + n after signal n
- * From start to wait SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are held back from the calling
- * thread, and wait hands them on. A Ctrl-C at a terminal reaches the program by itself and is not sent
- * twice. */
+ *     if (spawn_start(&s, &o, &err) < 0) ...          -- also if exec fails
+ *     int status = spawn_wait(&s);                    -- like a shell: 128 + n after signal n
+ * Between start and wait, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are blocked in the calling
+ * thread, and wait forwards them. The terminal sends Ctrl-C to the program directly, so it is not
+ * forwarded. */
 #ifndef SESSION_SPAWN_H
 #define SESSION_SPAWN_H
 
@@ -18,8 +18,8 @@
 #include "base/err.h"
 
 struct spawn_options {
-    char *const *argv;      /* argv[0] is looked up in PATH; ends with NULL */
-    const char *const *set; /* "NAME=VALUE" laid over our environment, ends with NULL; NULL: nothing */
+    char *const *argv;      /* argv[0] is looked up in PATH; NULL-terminated */
+    const char *const *set; /* "NAME=VALUE" strings to set, NULL-terminated; NULL: none */
     const char *dir;        /* working folder; NULL: ours */
     int in, out, err;       /* descriptors that become 0, 1 and 2; -1: ours */
 };
@@ -29,17 +29,17 @@ struct spawn_options {
 struct spawn {
     pid_t pid;
     bool ended;
-    int wait_status; /* of waitpid(), once ended; program_add_end() says it in words */
+    int wait_status; /* from waitpid(), after the exit; program_add_end() formats it */
     sigset_t old_mask;
 };
 
 int spawn_start(struct spawn *s, const struct spawn_options *o, struct err *err);
-/* Blocks until the program ended; forwards signals meanwhile. Returns spawn_status(). */
+/* Blocks until the program exits and forwards signals. Returns spawn_status(). */
 int spawn_wait(struct spawn *s);
-/* True once the program ended; waits at most timeout_ms (0: only looks). Forwards signals meanwhile. The mask
- * is given back by the call that returns true. */
+/* Waits at most timeout_ms (0: does not wait) and forwards signals. Returns true if the program has exited;
+ * that call also restores the signal mask. */
 bool spawn_wait_for(struct spawn *s, unsigned timeout_ms);
 int spawn_status(const struct spawn *s);         /* 0..255, or 128 + n */
-void spawn_kill(const struct spawn *s, int sig); /* nothing once it ended */
+void spawn_kill(const struct spawn *s, int sig); /* does nothing after the exit */
 
 #endif

@@ -12,13 +12,13 @@
 #include "base/strbuf.h"
 
 #define MARGIN 64u
-#define LINE 24u /* pixels from one line of "text" to the next */
+#define LINE 24u /* line spacing in pixels */
 
 static void put_u32(uint8_t *p, uint32_t v) {
     for (int i = 0; i < 4; i++) p[i] = (uint8_t)(v >> (24 - 8 * i));
 }
 
-static void chunk(struct strbuf *out, const char *kind, const uint8_t *data, size_t n) {
+static void write_chunk(struct strbuf *out, const char *kind, const uint8_t *data, size_t n) {
     uint8_t word[4];
     put_u32(word, (uint32_t)n);
     strbuf_add(out, word, 4);
@@ -29,7 +29,7 @@ static void chunk(struct strbuf *out, const char *kind, const uint8_t *data, siz
     strbuf_add(out, word, 4);
 }
 
-/* Words are dark bars, blanks between them; each row starts with PNG's filter byte 0. */
+/* Words are dark bars with gaps; each row starts with the PNG filter byte 0. */
 static uint8_t *draw(unsigned width, unsigned height, size_t *n) {
     *n = (size_t)height * (width + 1);
     uint8_t *rows = xmalloc(*n);
@@ -56,9 +56,9 @@ int synthetic_page_write(const char *path, unsigned width, unsigned height, stru
     int rc =
         compress2(packed, &packed_n, rows, (uLong)n, 1) == Z_OK ? 0 : err_set(err, "%s: zlib failed", path);
     strbuf_add(&out, "\x89PNG\r\n\x1a\n", 8);
-    chunk(&out, "IHDR", head, sizeof head);
-    chunk(&out, "IDAT", packed, packed_n);
-    chunk(&out, "IEND", head, 0);
+    write_chunk(&out, "IHDR", head, sizeof head);
+    write_chunk(&out, "IDAT", packed, packed_n);
+    write_chunk(&out, "IEND", head, 0);
     if (rc == 0) rc = file_write_atomic(path, out.buf, out.len, err);
     strbuf_free(&out);
     free(packed);

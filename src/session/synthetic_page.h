@@ -1,4 +1,4 @@
-/* A page that looks like text from afar, as a grey PNG: warm-up needs an image, not this image. */
+/* A page that resembles text, as a grey PNG. For the warmup, which needs any image. */
 #ifndef SESSION_SYNTHETIC_PAGE_H
 #define SESSION_SYNTHETIC_PAGE_H
 

@@ -42,7 +42,7 @@ fi
 "$BUILD/tests/make_trace" "$work/t.ipt" 8 || exit 1 # its dump is larger than a pipe buffer
 { "$INFERPROF" trace dump "$work/t.ipt" 2>"$work/err"; echo $? >"$work/rc"; } | head -n 1 >"$work/out"
 status=$(cat "$work/rc")
-expect "a reader that closes the pipe is an error with a message" 1 err 'standard output: (Broken pipe|failed .the reader went away)'
+expect "a reader that closes the pipe is an error with a message" 1 err 'standard output: (Broken pipe|failed .the pipe was closed)'
 
 "$INFERPROF" completion bash >"$work/bash"
 check "the bash completion is valid bash" bash -n "$work/bash"

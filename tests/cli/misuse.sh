@@ -47,12 +47,12 @@ misuse '--batch: -1 is negative; expected 1 to' static --batch -1 $model
 misuse "--batch: $huge is out of range; expected 1 to" static --batch $huge $model
 misuse "--gpu: no GPU 'nope' in the table; .--gpu list. shows all" static --gpu nope $model
 misuse "--assume: 'nope' is not a known family; known: llama" static --assume nope $model
-misuse "--sweep: 'batch' does not say what to vary; expected" static --sweep batch $model
-misuse '--svg is the chart of a --sweep' static --svg x.svg $model
+misuse "--sweep: 'batch': expected batch=A..B, prompt=A..B or context=A..B" static --sweep batch $model
+misuse '--svg needs a --sweep' static --svg x.svg $model
 
 misuse '--max-new-tokens: 0 is out of range; expected 1 to' engine -p x -n 0
 misuse '--threads: 100000 is out of range; expected 0 to 256' engine -p x -t 100000
-misuse "unknown kind 'nope'; there are meta, " trace dump --kind nope x
+misuse "unknown kind 'nope'; expected one of meta, " trace dump --kind nope x
 misuse "--limit: $huge is too large; at most 18446744073709551615" trace dump --limit $huge x
 misuse '--top: -1 is negative; expected 0 or more' stats --top -1 x
 
@@ -61,19 +61,19 @@ misuse '--ncu-top and --ncu-stage choose kernels for --ncu' run --ncu-top 3 -- t
 misuse '--ncu-top and --ncu-stage choose kernels for --ncu' profile --ncu-stage decode
 misuse '--tool-limit is of --ncu and --nsys' run --tool-limit 3 -- true
 misuse '--counter-interval requires --counters' run --counter-interval 50 -- true
-misuse '--gpu all compares devices in one table' static --gpu all --operators $model
-misuse '--gpu all takes each device.s own peaks' static --gpu all --peak-tflops 3 $model
-misuse 'say how an --image is cut; give one' static --max-tiles 3 $model
+misuse '--gpu all cannot be combined with --sweep or --operators' static --gpu all --operators $model
+misuse '--gpu all uses the peaks of each device' static --gpu all --peak-tflops 3 $model
+misuse '--image-mode and --max-tiles need an --image' static --max-tiles 3 $model
 misuse 'where .load. names the model and .infer. what to generate' engine --temperature 1
 misuse 'where .load. names the model and .infer. what to generate' engine --threads 2
 misuse '--detail is of --trace' engine -p x --detail stages
 misuse 'say how an --image is viewed; give one' engine -p x --image-mode tiny
 trace=tests/data/kineto/hta_rank0_a100.json.gz sums=tests/data/nsys/dsocr_clip_cuda_gpu_kern_sum.csv counters=tests/data/ncu/copy_blocked_t4_base_units.csv
-misuse "of a timeline, 'inferprof stats --json' does" import --json $trace
-misuse "of a timeline, 'inferprof stats --json' does" import --json $counters $trace
-misuse "of a timeline, 'inferprof stats --top' does" import --top 3 $trace
-misuse "adds Nsight Compute's counters to a run, and no file holds any" import --into "$work" $trace
-misuse 'sums without times are printed, and make no run folder' import -o "$work/x" $sums
+misuse "for a timeline use 'inferprof stats --json'" import --json $trace
+misuse "for a timeline use 'inferprof stats --json'" import --json $counters $trace
+misuse "for a timeline use 'inferprof stats --top'" import --top 3 $trace
+misuse 'adds Nsight Compute counters to a run, but no input has any' import --into "$work" $trace
+misuse 'summaries without timestamps are only printed' import -o "$work/x" $sums
 check "a refused import writes nothing" test ! -e "$work/x"
 run "$INFERPROF" import --json --top 1 $counters
 expect "import --json prints counters as JSON" 0 out '"kernels": \['

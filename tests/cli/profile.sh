@@ -38,7 +38,7 @@ expect "all obstacles to a run are listed together, before any work" 1 err 'mode
     err 'dataset.root=/no/data: no such folder' err 'device=cuda:9' err '/no/engine: no such program' err 'is a file, not a folder'
 run "$INFERPROF" profile --dry-run engine.devices='[cpu, cuda]' device=cuda:0
 if [ "$status" -eq 0 ]; then skip "without a GPU cuda:0 is refused, and device=cpu is suggested" "this machine has a GPU"
-else expect "without a GPU cuda:0 is refused, and device=cpu is suggested" 1 err "run on the CPU with device=cpu"; fi
+else expect "without a GPU cuda:0 is refused, and device=cpu is suggested" 1 err "use device=cpu"; fi
 run "$INFERPROF" profile --conf-dir /no/conf
 expect "a missing --conf-dir is an error" 1 err "/no/conf: not a folder"
 run "$INFERPROF" profile --rerun /no/run
@@ -108,12 +108,12 @@ profile_fake 0=crash
 expect "an engine that crashes at every request fails the run" 1 err 'failed again right after its restart'
 check "a failed run still has a report" grep -q 'failed again right after its restart' "$dir/report.md"
 profile_fake 3=int
-expect "SIGINT ends the run with status 130" 130 err 'the report is written from what there is'
+expect "SIGINT ends the run with status 130" 130 err 'the report is written from the results so far'
 check "an interrupted run has a complete report" test -s "$dir/report.html" -a -s "$dir/metrics.json" -a ! -e "$dir/INCOMPLETE"
-check "the report states when the run was interrupted" grep -q 'ended by Interrupt during repeat 2 of 4' "$dir/report.md"
+check "the report states when the run was interrupted" grep -q 'stopped by Interrupt during repeat 2 of 4' "$dir/report.md"
 profile_fake 1=term
 expect "SIGTERM ends the run with status 143" 143
-check "a run ended before the first repeat has a report" grep -q 'ended by Terminated during the representative run' "$dir/report.md"
+check "a run ended before the first repeat has a report" grep -q 'stopped by Terminated during the representative run' "$dir/report.md"
 
 # ---- a full disk: writes beyond 4 KiB fail (SIGXFSZ is ignored, because a full disk sends no signal)
 rm -f "$work/state"

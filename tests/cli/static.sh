@@ -66,13 +66,13 @@ run "$INFERPROF" static "$models/qwen3-8b.json" --gpu all --json
 is "--gpu all compares all GPUs" 'len(d["gpus"]) >= 30 and [g["fits"] for g in d["gpus"] if g["gpu"] == "T4"]' '[False]'
 
 run "$INFERPROF" static "$models/qwen3-8b.json" --gpu h100 --sweep batch=1..600 --svg sweep.svg
-expect "--sweep finds the batch where compute becomes the limit" 0 out 'Sweep' out 'gives way to the compute roof at batch 29[0-9]' err 'chart: sweep.svg'
+expect "--sweep finds the batch where compute becomes the limit" 0 out 'Sweep' out 'changes from memory-bound to compute-bound at batch 29[0-9]' err 'chart: sweep.svg'
 check "the chart is valid XML" python3 -c 'import xml.dom.minidom as x; x.parse("sweep.svg")'
 run "$INFERPROF" static "$models/qwen3-8b.json" --gpu h100 --sweep prompt=1..100000:x1.5 --json
 is "--sweep --json has the points and the parameters" 'd["sweep"]["name"], len(d["sweep"]["points"]) > 20, d["params"]["total"]' "('prompt', True, 8190735360)"
 check "a chart without --svg is named by model and sweep" test -s qwen3-8b-prompt.svg
 run "$INFERPROF" static "$models/qwen3-8b.json" --sweep depth=1..4
-expect "an unknown sweep variable is misuse" 2 err "does not say what to vary"
+expect "an unknown sweep variable is misuse" 2 err "expected batch=A..B, prompt=A..B or context=A..B"
 run "$INFERPROF" static "$models/qwen3-8b.json" --sweep batch=9..4
 expect "a reversed sweep range is misuse" 2 err "is not a range"
 
@@ -104,10 +104,10 @@ run "$INFERPROF" static tiny/model.safetensors
 expect "a .safetensors file uses the config in its folder" 0 out '696 parameters' out 'weights on disk: 4 tensors'
 mv more.safetensors tiny/model.safetensors
 run "$INFERPROF" static tiny
-expect "a difference between weights and config is a warning" 0 err 'the weights hold 697 parameters, the config describes 696'
+expect "a difference between weights and config is a warning" 0 err 'the weight files have 697 parameters, the config describes 696'
 printf 'garbage' >tiny/model.safetensors
 run "$INFERPROF" static tiny
-expect "damaged weights are a warning" 0 err 'too few for a safetensors file'
+expect "damaged weights are a warning" 0 err 'too small for a safetensors file'
 
 echo '{"model_type":"clip_vision_model","hidden_size":128,"num_hidden_layers":2,"num_attention_heads":4,"intermediate_size":256,
  "image_size":56,"patch_size":14}' >tower.json
@@ -118,23 +118,23 @@ expect "a vision model has no prompt and no decode" 0 out '^workload: batch 1, 5
 
 # misuse and bad input
 run "$INFERPROF" static
-expect "a missing model argument is misuse" 2 err 'name a model'
+expect "a missing model argument is misuse" 2 err 'expected a model'
 run "$INFERPROF" static nowhere
 expect "a missing config is an error" 1 err 'nowhere: No such file'
 echo '{"model_type":"newthing","hidden_size":64,"num_hidden_layers":2,"num_attention_heads":4,"vocab_size":9,"intermediate_size":8}' >new.json
 run "$INFERPROF" static new.json
 expect "an unknown architecture is an error with the known ones" 1 err "model_type 'newthing'.*known: llama"
 run "$INFERPROF" static new.json --assume llama
-expect "--assume is stated in the text output" 0 out 'taken for llama as told'
+expect "--assume is stated in the text output" 0 out 'read as llama because of --assume'
 run "$INFERPROF" static new.json --assume llama --json
 is "--assume is stated in the JSON output" 'd["model"]["assumed"], any("--assume" in a for a in d["assumptions"])' "('llama', True)"
 run "$INFERPROF" static "$models/qwen3-8b.json" --gpu h1000
 expect "an unknown GPU is misuse" 2 err "static: --gpu: no GPU 'h1000'"
 run "$INFERPROF" static "$models/qwen3-8b.json" --image 100x100
-expect "an image for a text model is an error" 1 err 'reads no images'
+expect "an image for a text model is an error" 1 err 'does not support images'
 run "$INFERPROF" static "$models/deepseek-ocr.json" --image 100by100
 expect "a bad image size is misuse" 2 err "is not a size"
 run "$INFERPROF" static "$models/qwen3-8b.json" --dtype q5
-expect "an unknown data type is misuse" 2 err "'q5' is not a type known here"
+expect "an unknown data type is misuse" 2 err "unknown type 'q5'"
 run "$INFERPROF" static "$models/qwen3-8b.json" --batch 0
 expect "batch 0 is misuse" 2 err "--batch: 0 is out of range; expected 1 to"

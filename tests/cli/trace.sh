@@ -51,7 +51,7 @@ run "$INFERPROF" trace info "$work/chrome.json..................................
 expect "a foreign file is rejected" 1 err 'not an inferprof trace'
 mkdir -p "$work/none" "$work/run [1]/trace"
 run "$INFERPROF" trace info "$work/none"
-expect "a folder without traces is an error" 1 err 'none: a folder without traces'
+expect "a folder without traces is an error" 1 err 'none: no traces'
 cp "$work/t.ipt" "$work/run [1]/trace/a.ipt"
 cp "$work/t.ipt" "$work/run [1]/trace/b.ipt"
 run "$INFERPROF" trace info "$work/run [1]" "$work/run [1]/trace/a.ipt"
@@ -95,6 +95,6 @@ expect "trace cut --anonymous succeeds" 0
 "$INFERPROF" trace dump --kind meta "$work/nobody/t.ipt" >"$work/out"
 check "an anonymous trace does not hold the command" sh -c "grep -q process.pid $work/out && ! grep -qE 'command|generate.py' $work/out"
 run "$INFERPROF" trace cut "$work/t.ipt" --output "$work/part" --range prefill
-expect "an unknown range is an error" 1 err "no range is named 'prefill'"
+expect "an unknown range is an error" 1 err "no range named 'prefill'"
 run "$INFERPROF" trace cut "$work/t.ipt"
 expect "trace cut without --output and --range is misuse" 2 err '--output DIR .* --range NAME'

@@ -1,4 +1,4 @@
-/* Chrome JSON from a text, for tests. */
+/* Imports Chrome JSON from a string, for tests. */
 #ifndef TESTS_UNIT_IMPORT_KINETO_TEXT_H
 #define TESTS_UNIT_IMPORT_KINETO_TEXT_H
 
@@ -6,12 +6,12 @@
 #include "import/kineto.h"
 #include "trace/reader.h"
 
-/* Counts what the text holds, through a window of so many bytes; no trace is written. */
+/* Counts the events of the text, with a window of this many bytes; writes no trace. */
 int kineto_count(const char *text, size_t window_bytes, struct sink *sink, struct kineto_info *info);
 
-/* The text as a file, imported and opened again; the caller closes. */
+/* Writes the text to a file, imports it and opens the trace; the caller closes it. */
 struct trace_reader *kineto_trace(const char *text, struct import_result *result);
-/* The records of a kind, all in one chunk; NULL and 0: none. They live until the next call. */
+/* The records of a kind, all in one chunk; NULL and 0: none. Valid until the next call. */
 const void *kineto_records(struct trace_reader *r, enum trace_kind kind, size_t *n);
 
 #define KINETO_KERNEL                                                                                       \

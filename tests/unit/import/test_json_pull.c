@@ -8,7 +8,7 @@
 
 struct text_source {
     const char *p;
-    size_t left, step; /* hands out at most `step` bytes a call */
+    size_t left, step; /* returns at most `step` bytes per call */
 };
 
 static size_t text_fill(void *source, char *buf, size_t cap) {
@@ -51,7 +51,7 @@ static void check_tokens(const char *text, const char *want) {
     }
 }
 
-TEST(json_pull_gives_tokens_whatever_the_pieces) {
+TEST(json_pull_tokens_do_not_depend_on_read_size) {
     check_tokens("{\"a\": 1, \"b\": [true, null, -2.5e3, \"x\"], \"c\": {}}",
                  "{ k:a n:1 k:b [ T N n:-2.5e3 s:x ] k:c { } } .");
     check_tokens(" [ ] ", "[ ] .");
@@ -59,11 +59,11 @@ TEST(json_pull_gives_tokens_whatever_the_pieces) {
     check_tokens("[\"\\ud83dx\"]", "[ s:\xef\xbf\xbdx ] .");
 }
 
-TEST(json_pull_takes_the_numbers_profilers_write) {
+TEST(json_pull_accepts_numbers_written_by_profilers) {
     check_tokens("[NaN, -Infinity, Infinity]", "[ n:NaN n:-Infinity n:Infinity ] .");
 }
 
-TEST(json_pull_forgives_a_comma_too_many) {
+TEST(json_pull_accepts_a_trailing_comma) {
     struct json_pull j;
     json_pull_memory(&j, "[1, 2, ]", 8);
     CHECK_INT(json_pull_next(&j), JSON_ARRAY);
@@ -74,20 +74,20 @@ TEST(json_pull_forgives_a_comma_too_many) {
     CHECK_INT(j.commas, 1);
 }
 
-TEST(json_pull_says_when_the_input_ends_inside_a_value) {
+TEST(json_pull_reports_truncated_input) {
     check_tokens("[1, \"ab", "[ n:1 !cut");
     check_tokens("{\"a\"", "{ !cut");
     check_tokens("[[1]", "[ [ n:1 ] !cut");
 }
 
-TEST(json_pull_refuses_what_is_not_json) {
+TEST(json_pull_rejects_invalid_json) {
     check_tokens("[1 2]", "[ n:1 !");
     check_tokens("{1: 2}", "{ !");
     check_tokens("[}", "[ !");
     check_tokens("[tru]", "[ !");
 }
 
-TEST(json_pull_refuses_deep_nesting_and_skips_it) {
+TEST(json_pull_rejects_deep_nesting_and_skips_it) {
     char deep[2 * 5000 + 1];
     memset(deep, '[', 5000);
     memset(deep + 5000, ']', 5000);
@@ -101,7 +101,7 @@ TEST(json_pull_refuses_deep_nesting_and_skips_it) {
     CHECK_INT(json_pull_next(&j), JSON_END);
 }
 
-TEST(json_pull_cuts_a_gigantic_string) {
+TEST(json_pull_truncates_a_huge_string) {
     size_t n = 3 * JSON_TEXT_MAX;
     char *text = malloc(n + 3);
     memset(text, 'x', n + 2);
@@ -117,7 +117,7 @@ TEST(json_pull_cuts_a_gigantic_string) {
     free(text);
 }
 
-TEST(json_pull_raw_gives_the_bytes_or_says_they_do_not_fit) {
+TEST(json_pull_raw_returns_bytes_or_reports_they_do_not_fit) {
     const char *text = "[{\"a\": \"}\"}, {\"b\": \"0123456789012345678901234567890123456789\"}, 7]";
     struct text_source src = { text, strlen(text), 5 };
     struct json_pull *j = json_pull_open(text_fill, &src, 32);
@@ -133,7 +133,7 @@ TEST(json_pull_raw_gives_the_bytes_or_says_they_do_not_fit) {
     json_pull_close(j);
 }
 
-/* The fast scanners must agree with the plain one on any bytes, cut anywhere. */
+/* The fast scanners must agree with plain C on any bytes, split anywhere. */
 TEST(json_skip_agrees_with_the_plain_scan) {
     static const char alphabet[] = "{}[]\"\"\\\\ab,: ";
     unsigned seed = 12345;

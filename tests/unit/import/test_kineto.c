@@ -17,16 +17,16 @@ static int count(const char *text, struct sink *sink, struct kineto_info *info) 
     return kineto_count(text, 4096, sink, info);
 }
 
-static struct sink sink; /* large: not on the stack */
+static struct sink sink; /* too large for the stack */
 
-TEST(kineto_keeps_what_comes_before_the_end_of_a_cut_file) {
+TEST(kineto_keeps_events_of_a_truncated_file) {
     struct kineto_info info;
     CHECK_INT(count("{\"traceEvents\": [" KERNEL ", " KERNEL ", {\"ph\": \"X\", \"na", &sink, &info), 0);
     CHECK_INT(sink.events[SINK_EVENT_KERNEL], 2);
     CHECK_INT(sink.problems[SINK_PROBLEM_TRUNCATED], 1);
 }
 
-TEST(kineto_forgives_a_trailing_comma_and_a_missing_last_bracket) {
+TEST(kineto_accepts_a_trailing_comma_and_a_missing_last_bracket) {
     struct kineto_info info;
     CHECK_INT(count("{\"traceEvents\": [" KERNEL ", ]}", &sink, &info), 0);
     CHECK_INT(sink.events[SINK_EVENT_KERNEL], 1);
@@ -37,7 +37,7 @@ TEST(kineto_forgives_a_trailing_comma_and_a_missing_last_bracket) {
     CHECK_INT(sink.problems[SINK_PROBLEM_TRUNCATED], 0);
 }
 
-TEST(kineto_finds_its_way_after_a_missing_quote) {
+TEST(kineto_resyncs_after_a_missing_quote) {
     struct kineto_info info;
     CHECK_INT(count("{\"traceEvents\": [" KERNEL ", {\"ph\": \"X\", \"name\": \"broken, \"ts\": 1}, " KERNEL
                     ", " KERNEL "]}",
@@ -47,7 +47,7 @@ TEST(kineto_finds_its_way_after_a_missing_quote) {
     CHECK_INT(sink.problems[SINK_PROBLEM_LOST_SYNC], 1);
 }
 
-TEST(kineto_drops_and_counts_events_without_sound_times) {
+TEST(kineto_drops_and_counts_events_without_valid_times) {
     struct kineto_info info;
     CHECK_INT(count("[{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"a\", \"ts\": 1, \"dur\": -3},"
                     " {\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"b\", \"ts\": 1},"
@@ -86,7 +86,7 @@ TEST(kineto_pairs_begin_and_end_by_thread_and_by_id) {
     CHECK_INT(sink.problems[SINK_PROBLEM_UNCLOSED], 1);
 }
 
-TEST(kineto_survives_a_gigantic_event_and_bad_utf8) {
+TEST(kineto_handles_a_huge_event_and_bad_utf8) {
     struct kineto_info info;
     struct strbuf text = STRBUF_INIT;
     strbuf_addstr(&text, "[{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"");
@@ -115,14 +115,14 @@ TEST(kineto_reads_rank_base_and_world) {
     CHECK_INT(import_rank_from_name("ranking.json"), -1);
 }
 
-TEST(kineto_refuses_a_document_without_events) {
+TEST(kineto_rejects_a_document_without_events) {
     struct kineto_info info;
     CHECK_INT(count("{\"a\": [1, 2]}", &sink, &info), -1);
     CHECK_INT(count("7", &sink, &info), -1);
     CHECK_INT(count("", &sink, &info), -1);
 }
 
-TEST(kineto_writes_shapes_in_short) {
+TEST(kineto_abbreviates_shapes) {
     struct strbuf out = STRBUF_INIT;
     const char *dims = "[[16, 559], [], [[2, 3], [4]]]",
                *types = "[\"long int\", \"Scalar\", \"TensorList\"]";
@@ -131,7 +131,7 @@ TEST(kineto_writes_shapes_in_short) {
     strbuf_free(&out);
 }
 
-/* A whole way: JSON to trace to records. */
+/* End to end: JSON to trace to records. */
 TEST(kineto_records_carry_what_the_event_says) {
     static const char text[] =
         "{\"deviceProperties\": [{\"id\": 2, \"name\": \"NVIDIA A100\", \"computeMajor\": 8, "

@@ -1,4 +1,4 @@
-/* Odd and broken Chrome JSON: what is kept of it, and what is counted. */
+/* Unusual and invalid Chrome JSON: which events are kept and counted. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,9 +8,9 @@
 #include "unit/test.h"
 
 #define KERNEL KINETO_KERNEL
-#define WINDOW 0 /* as in real use */
+#define WINDOW 0 /* default size */
 
-static struct sink sink; /* large: not on the stack */
+static struct sink sink; /* too large for the stack */
 
 TEST(kineto_keeps_work_without_correlation_ids_and_counts_it) {
     struct kineto_info info;
@@ -48,7 +48,7 @@ TEST(kineto_takes_a_missing_correlation_id_from_the_flow) {
     CHECK_INT(result.events[SINK_EVENT_FLOW], 4);
     CHECK_INT(result.events[SINK_EVENT_KERNEL], 2);
     CHECK_INT(result.problems[SINK_PROBLEM_NO_CORRELATION],
-              1); /* b: no flow of its kind, none at its place */
+              1); /* b: no flow with its category and position */
     const struct trace_launch *l = kineto_records(r, TRACE_LAUNCH, &n);
     CHECK_INT(n, 1);
     CHECK_INT(l->correlation, 77);
@@ -61,7 +61,7 @@ TEST(kineto_takes_a_missing_correlation_id_from_the_flow) {
     trace_reader_close(r);
 }
 
-TEST(kineto_applies_a_base_time_behind_the_events) {
+TEST(kineto_applies_a_base_time_after_the_events) {
     struct import_result result;
     struct trace_reader *r =
         kineto_trace("{\"traceEvents\": [" KERNEL ", {\"ph\": \"i\", \"name\": \"mark\", \"ts\": 2.5}], "
@@ -78,7 +78,7 @@ TEST(kineto_applies_a_base_time_behind_the_events) {
     trace_reader_close(r);
 }
 
-TEST(kineto_reads_microseconds_whatever_the_display_unit) {
+TEST(kineto_reads_microseconds_for_any_display_unit) {
     static const char *const units[] = { "ns", "ms", "parsecs" };
     for (size_t i = 0; i < 3; i++) {
         struct import_result result;
@@ -124,7 +124,7 @@ TEST(kineto_keeps_instants_as_marks_and_counters_as_samples) {
     trace_reader_close(r);
 }
 
-TEST(kineto_keeps_an_event_whose_arguments_nest_deep) {
+TEST(kineto_keeps_an_event_with_deeply_nested_arguments) {
     struct strbuf text = STRBUF_INIT;
     struct kineto_info info;
     strbuf_addstr(&text,
@@ -138,11 +138,11 @@ TEST(kineto_keeps_an_event_whose_arguments_nest_deep) {
     CHECK_INT(sink.problems[SINK_PROBLEM_NO_CORRELATION], 0);
     strbuf_free(&text);
     for (int i = 0; i < 3000; i++) strbuf_addstr(&text, "{\"a\":[");
-    CHECK_INT(kineto_count(text.buf, WINDOW, &sink, &info), -1); /* no events in it, and no end */
+    CHECK_INT(kineto_count(text.buf, WINDOW, &sink, &info), -1); /* no events, and truncated */
     strbuf_free(&text);
 }
 
-TEST(kineto_cuts_a_gigantic_name_and_keeps_its_event) {
+TEST(kineto_truncates_a_huge_name_and_keeps_its_event) {
     struct strbuf text = STRBUF_INIT;
     struct import_result result;
     size_t n, len;
@@ -155,12 +155,12 @@ TEST(kineto_cuts_a_gigantic_name_and_keeps_its_event) {
     const struct trace_kernel *k = kineto_records(r, TRACE_KERNEL, &n);
     const struct trace_kernel *big = k[0].correlation ? &k[1] : &k[0];
     trace_reader_string(r, big->name, &len);
-    CHECK(len >= 60000 && len <= JSON_TEXT_MAX); /* the trace's own bound is a little less */
+    CHECK(len >= 60000 && len <= JSON_TEXT_MAX); /* the trace's limit is slightly smaller */
     trace_reader_close(r);
     strbuf_free(&text);
 }
 
-TEST(kineto_takes_huge_numbers_for_unknown) {
+TEST(kineto_reads_huge_numbers_as_unknown) {
     struct kineto_info info;
     struct strbuf text = STRBUF_INIT;
     strbuf_addstr(&text, "[{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"a\", \"dur\": 1, \"ts\": 1");
@@ -178,7 +178,7 @@ TEST(kineto_takes_huge_numbers_for_unknown) {
     strbuf_free(&text);
 }
 
-TEST(kineto_knows_the_events_of_amd_intel_and_mtia) {
+TEST(kineto_reads_events_of_amd_intel_and_mtia) {
     struct kineto_info info;
     CHECK_INT(kineto_count(
                   "[{\"ph\": \"X\", \"cat\": \"hip_runtime\", \"name\": \"hipLaunchKernel\", \"ts\": 1, "

@@ -9,7 +9,7 @@
 #include "import/nsys_summary.h"
 #include "unit/test.h"
 
-TEST(csv_takes_quotes_breaks_and_short_rows) {
+TEST(csv_reads_quotes_line_breaks_and_short_rows) {
     char text[] = "a,\"b \"\"x\"\"\",c\r\n\r\n1,\"two\nlines\"\n,,\n";
     struct csv c;
     csv_open(&c, text, sizeof text - 1);
@@ -26,7 +26,7 @@ TEST(csv_takes_quotes_breaks_and_short_rows) {
     csv_free(&c);
 }
 
-TEST(csv_numbers_have_thousands_and_gaps) {
+TEST(csv_numbers_may_have_thousands_separators) {
     double v;
     CHECK(csv_number(&(struct csv_field){ "4,963,609,951.19", 16 }, &v));
     CHECK_NEAR(v, 4963609951.19, 1e-3);
@@ -40,7 +40,7 @@ static void check_unit(const char *unit, enum ncu_dimension dimension, double fa
     CHECK_NEAR(f / factor, 1, 1e-12);
 }
 
-TEST(ncu_units_meet_in_one) {
+TEST(ncu_units_are_converted) {
     check_unit("usecond", NCU_TIME, 1e3);
     check_unit("nsecond", NCU_TIME, 1);
     check_unit("us", NCU_TIME, 1e3);
@@ -124,7 +124,7 @@ static void add_calls(void *ctx, const char *name, size_t len, uint64_t calls, u
     ((uint64_t *)ctx)[1] += total_ns;
 }
 
-TEST(nsys_summary_takes_units_from_its_head) {
+TEST(nsys_summary_reads_units_from_the_heading) {
     char *text = text_copy(
         "Time (%),Total Time (us),Instances,Avg (us),Name\n90.0,12.5,3,4.1,\"a<b, c>\"\n10.0,bad,1,1,x\n");
     uint64_t sums[2] = { 0 }, bad = 0;
@@ -141,7 +141,7 @@ static enum ncu_stall stall_of(const char *name) {
     return ncu_stall_of_metric(name, strlen(name), &source);
 }
 
-TEST(ncu_stalls_have_many_names) {
+TEST(ncu_stalls_are_found_by_all_names) {
     CHECK_INT(stall_of("smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio"),
               NCU_STALL_LONG_SCOREBOARD);
     CHECK_INT(stall_of("smsp__average_warp_latency_issue_stalled_wait.ratio"), NCU_STALL_WAIT);
@@ -153,7 +153,7 @@ TEST(ncu_stalls_have_many_names) {
     CHECK_INT(stall_of("Duration"), NCU_STALL_END);
 }
 
-TEST(ncu_stalls_come_from_advice_too) {
+TEST(ncu_stalls_are_read_from_advice) {
     static const char text[] = "On average, each warp of this kernel spends 491.9 cycles being stalled "
                                "waiting for a scoreboard dependency on a "
                                "L1TEX (local, global) operation. Consider a barrier. This stall type "
@@ -166,7 +166,7 @@ TEST(ncu_stalls_come_from_advice_too) {
     CHECK_INT(ncu_stall_of_rule("nothing of the kind", 19, &cycles, &total), NCU_STALL_END);
 }
 
-TEST(ncu_names_the_largest_stall_and_its_share) {
+TEST(ncu_reports_the_largest_stall_and_its_share) {
     char text[] = "\"ID\",\"Process ID\",\"Kernel "
                   "Name\",\"smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio\","
                   "\"smsp__average_warps_issue_stalled_selected_per_issue_active.ratio\","

@@ -66,7 +66,7 @@ static const char *const sql =
     "create table GPU_METRICS(timestamp, typeId, metricId, value);"
     "insert into GPU_METRICS values (1000, 256, 1, 50), (1000, 256, 2, 20), (2000, 256, 1, 60);";
 
-TEST(nsys_reads_what_tables_and_columns_there_are) {
+TEST(nsys_reads_available_tables_and_columns) {
     char *dir = test_tmpdir(), *db = file_join(dir, "a.sqlite"), *trace = file_join(dir, "a.ipt");
     struct err err;
     struct import_result result;
@@ -108,7 +108,7 @@ TEST(nsys_reads_what_tables_and_columns_there_are) {
     free(trace);
 }
 
-TEST(nsys_refuses_a_database_of_another_kind) {
+TEST(nsys_rejects_other_databases) {
     char *dir = test_tmpdir(), *db = file_join(dir, "b.sqlite"), *trace = file_join(dir, "b.ipt");
     struct err err;
     struct import_result result;
@@ -212,14 +212,14 @@ TEST(nsys_reads_copies_syncs_events_and_gpus) {
     free(trace);
 }
 
-TEST(nsys_takes_no_view_for_a_table) {
+TEST(nsys_ignores_views) {
     char *dir = test_tmpdir(), *db = file_join(dir, "v.sqlite"), *trace = file_join(dir, "v.ipt");
     struct err err;
     struct import_result result;
     make_db(db, "create table NVTX_EVENTS(start, end, eventType, text);"
                 "create view CUPTI_ACTIVITY_KIND_KERNEL as with recursive n(start) as (select 1 union all "
                 "select start + 1 "
-                "from n) select start, start + 1 as end from n;"); /* without end */
+                "from n) select start, start + 1 as end from n;"); /* infinite */
     CHECK_INT(
         import_to_trace(db, IMPORT_NSYS_SQLITE, trace, &(struct import_options){ .rank = -1 }, &result, &err),
         0);

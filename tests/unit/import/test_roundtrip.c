@@ -1,5 +1,4 @@
-/* What we export in the words of other tools, our importers must give back: random timelines, there and
- * back. */
+/* Exports random timelines to formats of other tools and imports them again: the result must be equal. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,7 +77,7 @@ static void check_same(const struct timeline *a, const struct timeline *b) {
     CHECK_INT(b->copies.n, a->copies.n);
     CHECK_INT(b->launches.n, a->launches.n);
     CHECK_INT(b->ranges.n, a->ranges.n);
-    uint64_t sum[2] = { 0 }; /* equal starts may change places: sums over all, whatever the order */
+    uint64_t sum[2] = { 0 }; /* records with equal start may change order: compare sums */
     for (size_t i = 0; i < a->kernels.n; i++) {
         CHECK_INT(b->kernels.start_ns[i], a->kernels.start_ns[i]);
         const struct timeline *t[2] = { a, b };
@@ -105,7 +104,7 @@ static void check_same(const struct timeline *a, const struct timeline *b) {
     }
 }
 
-static void there_and_back(const char *format, const char *file, enum import_format want) {
+static void export_and_import(const char *format, const char *file, enum import_format want) {
     for (seed = 1; seed < 1000000; seed = seed * 31 + 7) {
         uint64_t start = seed;
         char *dir = test_tmpdir(), *path = file_join(dir, file), *trace = file_join(dir, "back.ipt");
@@ -132,5 +131,5 @@ static void there_and_back(const char *format, const char *file, enum import_for
     }
 }
 
-TEST(export_to_chrome_comes_back_the_same) { there_and_back("chrome", "a.json", IMPORT_KINETO); }
-TEST(export_to_sqlite_comes_back_the_same) { there_and_back("sqlite", "a.sqlite", IMPORT_NSYS_SQLITE); }
+TEST(chrome_export_imports_unchanged) { export_and_import("chrome", "a.json", IMPORT_KINETO); }
+TEST(sqlite_export_imports_unchanged) { export_and_import("sqlite", "a.sqlite", IMPORT_NSYS_SQLITE); }

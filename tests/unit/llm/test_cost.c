@@ -1,4 +1,4 @@
-/* FLOPs, bytes and floors: DeepSeek-OCR's figures one by one, then what must hold for every model. */
+/* FLOPs, bytes and minimum times: exact values for DeepSeek-OCR, then properties of all models. */
 #include <math.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ static const char *const all_models[] = {
     "qwen3-8b",
 };
 
-/* Figures given to a hundredth of a GFLOP must round to exactly that. */
+/* Values given with two decimals of a GFLOP must round to exactly that. */
 #define CHECK_GF(flops, gf) CHECK_NEAR((flops) / 1e9, gf, 0.00501)
 
 static struct llm_image_plan plan_of(const struct llm_model *m, uint64_t w, uint64_t h, const char *mode) {
@@ -75,7 +75,7 @@ TEST(deepseek_ocr_vision_flops_by_view) {
     llm_model_free(m);
 }
 
-/* One layer of a kind: what is shared by all layers counts 1/12 of itself. */
+/* One layer of a kind: operators shared by all 12 layers count 1/12. */
 static double block_flops(const struct llm_model *m, bool window, const struct llm_counts *c) {
     static const char *const own[] = { "qkv", "rel_bias", "attention", "proj" };
     double layers = window ? 8 : 4, sum = op_flops(m, 1, "lin1", c) / 12 + op_flops(m, 1, "lin2", c) / 12;
@@ -143,7 +143,7 @@ TEST(deepseek_ocr_page_with_tiles) {
     llm_model_free(m);
 }
 
-TEST(deepseek_ocr_chooses_the_tiles_of_the_reference) {
+TEST(deepseek_ocr_tiles_match_the_reference) {
     static const struct {
         uint64_t width, height, max, w, h;
     } cases[] = {
@@ -186,7 +186,7 @@ TEST(deepseek_ocr_prefill_and_decode_by_formula) {
         struct llm_cost d = llm_cost_decode(m, &unknown, 1, contexts[i]);
         CHECK(d.flops == 1148190720.0 + 61440.0 * c);
         CHECK(d.kv_read_bytes + d.kv_write_bytes == 61440.0 * c);
-        /* active weights, and the one row of the embedding table */
+        /* active weights plus one row of the embedding table */
         CHECK_NEAR(d.weight_bytes, 2 * (574127360.0 + 1280), 1);
         CHECK(isnan(d.floor_s));
         CHECK(llm_cost_bound(&d) == NULL);
@@ -213,7 +213,7 @@ TEST(attention_is_quadratic_in_the_prompt_and_linear_past_a_window) {
     double b = llm_cost_prefill(m, &h200, 1, 2000, 0).attention_flops;
     double c = llm_cost_prefill(m, &h200, 1, 3000, 0).attention_flops;
     CHECK_NEAR((c - b) - (b - a), 2 * 2.0 * 32 * 32 * 128 * 2 * 500 * 1000,
-               1); /* the second difference of a square */
+               1); /* second difference of a square */
     llm_model_free(m);
     m = test_model("gpt-oss-20b");
     double w = 0;
@@ -223,11 +223,11 @@ TEST(attention_is_quadratic_in_the_prompt_and_linear_past_a_window) {
             w = llm_cost_op(m, &h200, &m->ops[i], &p2).flops - llm_cost_op(m, &h200, &m->ops[i], &p1).flops;
     }
     CHECK_NEAR(w, 2.0 * 12 * 64 * 128 * 128 * 1000,
-               1); /* 12 layers, 64 heads, 64 + 64 wide, 128 keys a query */
+               1); /* 12 layers, 64 heads, 64 + 64 wide, 128 keys per query */
     llm_model_free(m);
 }
 
-TEST(expert_bytes_lie_between_k_and_all) {
+TEST(expert_bytes_are_between_k_and_all_experts) {
     struct llm_model *m = test_model("qwen3-30b-a3b");
     double one = 3.0 * 2048 * 768 * 2, layers = 48, before = 0;
     for (uint64_t t = 1; t <= 4096; t *= 2) {
@@ -263,7 +263,7 @@ TEST(operators_sum_to_stages_and_floors_hold) {
     }
 }
 
-TEST(a_generation_is_the_sum_of_its_steps) {
+TEST(generation_cost_is_the_sum_of_its_steps) {
     for (size_t i = 0; i < COUNTOF(all_models); i++) {
         struct llm_model *m = test_model(all_models[i]);
         struct llm_cost sum = { 0 }, all = llm_cost_generate(m, &h200, 3, 101, 300);
@@ -278,7 +278,7 @@ TEST(a_generation_is_the_sum_of_its_steps) {
     }
 }
 
-TEST(a_prompt_in_pieces_costs_the_flops_of_the_whole) {
+TEST(chunked_prompt_has_the_flops_of_the_whole) {
     for (size_t i = 0; i < COUNTOF(all_models); i++) {
         struct llm_model *m = test_model(all_models[i]);
         struct llm_cost whole = llm_cost_prefill(m, &h200, 1, 1000, 0),
@@ -289,23 +289,23 @@ TEST(a_prompt_in_pieces_costs_the_flops_of_the_whole) {
     }
 }
 
-TEST(qwen_images_keep_their_size_within_the_budget) {
+TEST(qwen_images_keep_their_size_within_pixel_limits) {
     struct llm_model *m = test_model("qwen2.5-vl-3b-instruct");
     struct llm_image_plan p = plan_of(m, 1000, 700, NULL);
     CHECK_INT(p.views[0].width, 1008); /* 1000 / 28 = 35.7: 36 units */
     CHECK_INT(p.views[0].height, 700);
     CHECK_INT(p.tokens, 36 * 25);
     CHECK_INT(p.counts.rows[LLM_ROWS_PATCHES], 4 * 36 * 25);
-    CHECK_INT(plan_of(m, 20, 20, NULL).tokens, 4); /* grown to 3136 pixels */
+    CHECK_INT(plan_of(m, 20, 20, NULL).tokens, 4); /* enlarged to 3136 pixels */
     CHECK(plan_of(m, 9000, 9000, NULL).tokens <= 12845056 / 784);
     llm_model_free(m);
 }
 
-TEST(models_without_eyes_refuse_images) {
+TEST(text_models_reject_images) {
     struct llm_model *m = test_model("llama-2-7b");
     struct llm_image_plan p;
     struct err err;
     CHECK_INT(llm_image_plan(m, 10, 10, &(struct llm_image_opts){ 0 }, &p, &err), -1);
-    CHECK_STR(err.msg, "llama-2-7b reads no images: leave --image out");
+    CHECK_STR(err.msg, "llama-2-7b does not support images: remove --image");
     llm_model_free(m);
 }

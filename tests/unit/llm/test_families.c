@@ -1,4 +1,5 @@
-/* Families by their published configs, abridged to what decides the count, and what a bad config says. */
+/* Families by their published configs (shortened to the fields that affect the count), and errors of bad
+ * configs. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -123,7 +124,7 @@ TEST(released_models_have_their_published_parameters) {
     CHECK_INT(wrong, 0);
 }
 
-TEST(the_original_llava_config_names_its_tower_by_absence) {
+TEST(llava_config_without_vision_config_has_a_default_tower) {
     struct llm_model *m = test_model_text(
         "{\"architectures\":[\"LlavaLlamaForCausalLM\"],\"model_type\":\"llava_llama\",\"hidden_size\":4096,"
         "\"intermediate_size\":11008,\"num_attention_heads\":32,\"num_hidden_layers\":32,\"vocab_size\":"
@@ -138,7 +139,7 @@ TEST(windows_follow_layer_types_and_patterns) {
     struct llm_model *m = test_model("gemma-3-27b-it");
     uint32_t sliding = 0;
     for (uint32_t i = 0; i < m->text.layers; i++) sliding += m->text.layer[i].window != 0;
-    CHECK_INT(sliding, 62 - 10); /* every sixth sees all */
+    CHECK_INT(sliding, 62 - 10); /* every sixth layer has full attention */
     CHECK_INT(m->text.layer[4].window, 1024);
     CHECK_INT(m->text.layer[5].window, 0);
     llm_model_free(m);
@@ -175,7 +176,7 @@ TEST(rope_is_read_from_old_and_new_fields) {
     llm_model_free(m);
 }
 
-/* ---- bad configs */
+/* ---- Bad configs */
 #define LLAMA(fields)                                                                                 \
     "{\"model_type\":\"llama\",\"hidden_size\":64,\"num_hidden_layers\":2,\"num_attention_heads\":4," \
     "\"vocab_size\":100,\"intermediate_size\":96" fields "}"
@@ -186,8 +187,8 @@ TEST(bad_configs_name_the_field_and_its_value) {
     } cases[] = {
         { "{", "t: line 1, column 1: string or '}' expected near end of file" },
         { "[1]", "t: not a JSON object" },
-        { "{}", "t: names neither model_type nor architectures: is it a model's config.json?" },
-        { "{\"model_type\":\"llama\"}", "t: hidden_size is missing; llama needs it" },
+        { "{}", "t: has neither model_type nor architectures: is it the config.json of a model?" },
+        { "{\"model_type\":\"llama\"}", "t: hidden_size is missing; llama requires it" },
         { "{\"model_type\":\"llama\",\"hidden_size\":-4096}",
           "t: hidden_size is -4096; expected a whole number from 1 to 4194304" },
         { "{\"model_type\":\"llama\",\"hidden_size\":\"big\"}",
@@ -211,13 +212,13 @@ TEST(bad_configs_name_the_field_and_its_value) {
         { LLAMA(",\"head_dim\":0"), "t: head_dim is 0; expected a whole number from 1 to 65536" },
         { LLAMA(",\"hidden_act\":3"), "t: hidden_act is 3; expected a text" },
         { LLAMA(",\"eos_token_id\":\"2\""),
-          "t: eos_token_id is \"2\"; expected a token's number, or a list of them" },
-        { LLAMA(",\"rope_theta\":0"), "t: rope_theta is 0; expected a number over 0" },
+          "t: eos_token_id is \"2\"; expected a token id, or a list of token ids" },
+        { LLAMA(",\"rope_theta\":0"), "t: rope_theta is 0; expected a number greater than 0" },
         { LLAMA(",\"rms_norm_eps\":-1e-6"),
-          "t: rms_norm_eps is -9.9999999999999995e-7; expected a number over 0" },
+          "t: rms_norm_eps is -9.9999999999999995e-7; expected a number greater than 0" },
         { LLAMA(",\"rope_scaling\":\"yarn\""), "t: rope_scaling is \"yarn\"; expected an object" },
         { LLAMA(",\"rope_scaling\":{\"type\":\"linear\",\"factor\":0}"),
-          "t: rope_scaling.factor is 0; expected a number over 0" },
+          "t: rope_scaling.factor is 0; expected a number greater than 0" },
         { LLAMA(",\"partial_rotary_factor\":25"), "t: partial_rotary_factor is 25; expected 1 or less" },
         { LLAMA(",\"torch_dtype\":16"), "t: torch_dtype is not a text" },
         { LLAMA(",\"quantization_config\":\"gptq\""), "t: quantization_config is not an object" },
@@ -227,7 +228,7 @@ TEST(bad_configs_name_the_field_and_its_value) {
           "t: vision_config is not an object" },
         { "{\"model_type\":\"vit\",\"hidden_size\":64,\"num_hidden_layers\":1,\"num_attention_heads\":1,"
           "\"intermediate_size\":8,\"image_size\":[448,224]}",
-          "t: image_size is [448,224]; expected a whole number, or two that are equal" },
+          "t: image_size is [448,224]; expected a whole number, or two equal numbers" },
         { "{\"model_type\":\"gpt_oss\",\"hidden_size\":64,\"num_hidden_layers\":2,\"num_attention_heads\":4,"
           "\"num_key_value_heads\":2,\"vocab_size\":100,\"intermediate_size\":96,\"layer_types\":[\"full_"
           "attention\"]}",
@@ -241,14 +242,14 @@ TEST(bad_configs_name_the_field_and_its_value) {
     }
 }
 
-TEST(what_is_not_modelled_is_noted_and_not_taken_for_something_else) {
+TEST(unmodelled_features_are_noted) {
     struct llm_model *m = test_model_text(LLAMA(
         ",\"rope_scaling\":{\"type\":\"spiral\"},\"layer_types\":[\"full_attention\",\"linear_attention\"]"));
     bool rope = false, layer = false;
     for (size_t i = 0; i < m->nnotes; i++) {
-        rope |= strcmp(m->notes[i], "rope_scaling is of type 'spiral', which is not known here") == 0;
+        rope |= strcmp(m->notes[i], "rope_scaling has the unknown type 'spiral'") == 0;
         layer |= strcmp(m->notes[i],
-                        "layer_types holds 'linear_attention', which is not modelled: counted as full "
+                        "layer_types contains 'linear_attention', which is not modelled: counted as full "
                         "attention") == 0;
     }
     CHECK(rope && layer);
@@ -256,7 +257,7 @@ TEST(what_is_not_modelled_is_noted_and_not_taken_for_something_else) {
     llm_model_free(m);
 }
 
-TEST(edges_may_be_pairs_and_ids_lists) {
+TEST(edges_may_be_pairs_and_ids_may_be_lists) {
     struct llm_model *m = test_model_text(
         "{\"model_type\":\"vit\",\"hidden_size\":64,\"num_hidden_layers\":1,\"num_attention_heads\":1,"
         "\"intermediate_size\":8,\"image_size\":[448,448],\"patch_size\":[14,14]}");
@@ -270,7 +271,7 @@ TEST(edges_may_be_pairs_and_ids_lists) {
     llm_model_free(m);
 }
 
-TEST(unknown_architectures_are_named_and_may_be_assumed) {
+TEST(unknown_architectures_are_errors_and_may_be_assumed) {
     static const char config[] =
         "{\"architectures\":[\"SomethingNewForCausalLM\"],\"model_type\":\"newthing\",\"hidden_size\":64,"
         "\"num_hidden_layers\":2,\"num_attention_heads\":4,\"vocab_size\":100,\"intermediate_size\":96}";
@@ -285,13 +286,13 @@ TEST(unknown_architectures_are_named_and_may_be_assumed) {
     struct llm_model *m = llm_model_parse(config, sizeof config - 1, "t", &how, &err);
     CHECK(m != NULL);
     CHECK_STR(m->assumed, "llama");
-    CHECK(strstr(m->notes[0], "taken for llama as told (--assume)") != NULL);
+    CHECK(strstr(m->notes[0], "read as llama because of --assume") != NULL);
     llm_model_free(m);
     how.assume = "lama";
     CHECK(llm_model_parse(config, sizeof config - 1, "t", &how, &err) == NULL);
 }
 
-TEST(defaults_that_were_taken_are_noted) {
+TEST(used_defaults_are_noted) {
     struct llm_model *m = test_model("gemma-3-27b-it");
     bool vocab = false;
     for (size_t i = 0; i < m->nnotes; i++)
@@ -304,7 +305,7 @@ TEST(defaults_that_were_taken_are_noted) {
     llm_model_free(m);
 }
 
-TEST(quantised_weights_are_smaller_in_memory_only) {
+TEST(quantised_weights_only_change_memory) {
     struct llm_model *m = test_model("gpt-oss-20b");
     CHECK_INT(m->params.total, 20914757184);
     double experts = (double)llm_module_params(m, "experts");

@@ -1,4 +1,4 @@
-/* The device table: found by the names people and drivers use, and free of sparse figures. */
+/* The GPU table: lookup by the names that users and drivers use, and no figures with sparsity. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +51,7 @@ TEST(gpus_are_found_as_people_and_drivers_write_them) {
     CHECK_INT(wrong, 0);
 }
 
-TEST(other_devices_of_like_name_are_not_found) {
+TEST(devices_with_similar_names_are_not_found) {
     static const char *const names[] = { "NVIDIA GeForce RTX 4090 Laptop GPU",
                                          "NVIDIA GeForce RTX 3090 Ti",
                                          "RTX 4090 D",
@@ -67,13 +67,13 @@ TEST(other_devices_of_like_name_are_not_found) {
     }
 }
 
-TEST(a_misspelt_gpu_is_answered_with_the_nearest) {
+TEST(misspelt_gpu_suggests_the_nearest) {
     struct err err = { "" };
     CHECK(llm_gpu_find("L40X", &err) == NULL);
     CHECK(strstr(err.msg, "did you mean L40") != NULL);
 }
 
-/* FLOPs per clock and SM of each architecture's tensor cores: a sparse figure would come out twice as
+/* Dense FLOPs per clock and SM of each architecture's tensor cores: a figure with sparsity would be twice as
  * large. */
 TEST(sixteen_bit_peaks_are_dense) {
     static const struct {

@@ -1,7 +1,6 @@
-/* Parameters and FLOPs against PyTorch's own counter (tests/gpu/flop_oracle.py made the file). The counter
- * sees eager attention: every query with every key, mask afterwards; and logits for every row. So ours are
- * computed with all rows of the head and with attention as a full square; everything else must agree as it
- * is. */
+/* Compares parameters and FLOPs with PyTorch's FLOP counter (data from tests/gpu/flop_oracle.py). The counter
+ * sees eager attention: every query with every key, masked afterwards, and logits for every row. Therefore we
+ * compute all rows of the head and full-square attention; everything else must match unchanged. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +29,7 @@ static struct llm_model *model_of(const json_t *c) {
 
 static double number(const json_t *c, const char *key) { return json_number_value(json_object_get(c, key)); }
 
-/* Every query of a pass with every key, windows and causality set aside. */
+/* Every query of a pass with every key, ignoring windows and causality. */
 static double square_attention(const struct llm_model *m, double queries, double keys) {
     double sum = 0;
     for (size_t i = 0; i < m->nops; i++) {
@@ -41,8 +40,8 @@ static double square_attention(const struct llm_model *m, double queries, double
     return sum;
 }
 
-/* The reference keeps MLA's latent in the cache and expands all of it again at every step; that is
- * recomputation, which our figures leave out. */
+/* The reference caches MLA's latent and expands all of it again at every step. Our figures do not include
+ * this recomputation. */
 static double mla_expansion(const struct llm_model *m, double past) {
     const struct llm_text *t = &m->text;
     return 2.0 * past * (double)(t->layers * t->kv_lora_rank * t->heads * (t->qk_nope_dim + t->v_head_dim));

@@ -1,4 +1,4 @@
-/* Parameter counts: exact against what was published, and part by part for DeepSeek-OCR. */
+/* Parameter counts: equal to the published numbers, and checked part by part for DeepSeek-OCR. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "unit/llm/models.h"
 #include "unit/test.h"
 
-/* tests/data/models/SOURCES.md says who published each. */
+/* tests/data/models/SOURCES.md lists the sources. */
 static const struct {
     const char *model;
     uint64_t total;

@@ -1,4 +1,4 @@
-/* The reader of safetensors headers: what it takes and what it refuses. */
+/* The safetensors header reader: valid and invalid input. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,25 +31,25 @@ TEST(safetensors_finds_tensors_by_name) {
     safetensors_close(st);
 }
 
-TEST(safetensors_refuses_headers_that_lie) {
+TEST(safetensors_rejects_inconsistent_headers) {
     static const struct {
         const char *head, *message;
     } cases[] = {
-        { "[]", "t: its header is not a JSON object" },
+        { "[]", "t: the header is not a JSON object" },
         { "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}",
-          "t: tensor \"a\" ends at byte 8 of 7: the file is cut short or not what it says" },
+          "t: tensor \"a\" ends at byte 8 of 7: the file is truncated or damaged" },
         { "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}",
-          "t: tensor \"a\": 4 bytes do not hold 2 numbers of fp32" },
+          "t: tensor \"a\": 4 bytes do not match 2 numbers of fp32" },
         { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[-4,0]}}",
-          "t: tensor \"a\": data_offsets are not a start and an end" },
+          "t: tensor \"a\": data_offsets is not [start, end]" },
         { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]}}",
-          "t: tensor \"a\": data_offsets are not a start and an end" },
+          "t: tensor \"a\": data_offsets is not [start, end]" },
         { "{\"a\":{\"dtype\":\"Q9\",\"shape\":[1],\"data_offsets\":[0,4]}}",
-          "t: tensor \"a\": dtype 'Q9' is not known" },
+          "t: tensor \"a\": unknown dtype 'Q9'" },
         { "{\"a\":{\"dtype\":\"U8\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,0]}}",
-          "t: tensor \"a\": its shape is not a short list of sizes whose product fits 64 bits" },
+          "t: tensor \"a\": invalid shape: not a list of at most 8 sizes whose product fits 64 bits" },
         { "{\"a\":{\"dtype\":\"I64\",\"shape\":[4611686018427387904],\"data_offsets\":[0,0]}}",
-          "t: tensor \"a\": 0 bytes do not hold 4611686018427387904 numbers of int64" },
+          "t: tensor \"a\": 0 bytes do not match 4611686018427387904 numbers of int64" },
         { "{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},"
           "\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[3,7]}}",
           "t: tensors \"a\" and \"b\" overlap" },
@@ -62,7 +62,7 @@ TEST(safetensors_refuses_headers_that_lie) {
     }
 }
 
-/* Header length, header and `data` zero bytes into dir/name. */
+/* Writes header length, header and `data` zero bytes to dir/name. */
 static void write_file(const char *dir, const char *name, const char *head, uint64_t head_bytes,
                        size_t data) {
     struct strbuf s = STRBUF_INIT;
@@ -98,7 +98,7 @@ TEST(safetensors_reads_shards_through_their_index) {
     free(dir);
 }
 
-TEST(safetensors_refuses_a_header_longer_than_the_file) {
+TEST(safetensors_rejects_a_header_longer_than_the_file) {
     char *dir = test_tmpdir(), *path = file_join(dir, "x.safetensors");
     struct err err = { "" };
     write_file(dir, "x.safetensors", "{}", UINT64_MAX, 0);

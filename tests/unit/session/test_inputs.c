@@ -1,4 +1,4 @@
-/* Hashes, datasets, devices, folders, replies: what a run is made of, without an engine. */
+/* Parts of a run without an engine: hashes, datasets, devices, folders, replies. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,8 @@ TEST(sha256_matches_fips_180_4) {
         struct sha256 s;
         char hex[65];
         sha256_start(&s);
-        for (const char *p = rows[i].text; *p; p++) sha256_add(&s, p, 1); /* byte by byte: blocks must join */
+        /* byte by byte, to test block boundaries */
+        for (const char *p = rows[i].text; *p; p++) sha256_add(&s, p, 1);
         sha256_hex(&s, hex);
         CHECK_STR(hex, rows[i].want);
     }
@@ -73,7 +74,7 @@ static char *folder_of_pages(void) {
     return dir;
 }
 
-TEST(pages_come_from_globs_sorted_and_once) {
+TEST(globs_give_sorted_unique_pages) {
     char *dir = folder_of_pages(), *root = xasprintf("dataset.root=%s", dir);
     const char *words[] = { "dataset=omnidocbench", root,
                             "dataset.fallback_patterns=[\"images/*.png\",\"images/*\",\"im\\\\[1\\\\]/*\"]" };
@@ -93,7 +94,7 @@ TEST(pages_come_from_globs_sorted_and_once) {
     free(dir);
 }
 
-TEST(a_subset_list_keeps_its_order_and_names_what_is_missing) {
+TEST(subset_list_keeps_its_order_and_reports_missing_files) {
     char *dir = folder_of_pages(), *root = xasprintf("dataset.root=%s", dir),
          *list = xasprintf("dataset.subset_filelist=%s/list.txt", dir);
     const char *words[] = { "dataset=omnidocbench", root, list };
@@ -120,7 +121,7 @@ TEST(a_subset_list_keeps_its_order_and_names_what_is_missing) {
     free(dir);
 }
 
-TEST(an_order_cycles_and_a_shuffle_is_reproducible) {
+TEST(order_repeats_and_shuffle_is_reproducible) {
     struct settings s = { .dataset.sampling = {
                               .num_epochs = 2, .num_samples_per_epoch = 3, .seed = 7, .randomize = true } };
     struct dataset d = { 0 }, e = { 0 };
@@ -133,8 +134,7 @@ TEST(an_order_cycles_and_a_shuffle_is_reproducible) {
     dataset_order(&e, &s, 9);
     CHECK_INT(d.order.n, 9);
     CHECK_MEM(d.order.v, e.order.v, 9 * sizeof(size_t));
-    for (int i = 0; i < 3; i++)
-        CHECK_INT(d.order.v[6 + i], d.order.v[i]); /* after two epochs it starts over */
+    for (int i = 0; i < 3; i++) CHECK_INT(d.order.v[6 + i], d.order.v[i]); /* repeats after two epochs */
     CHECK(d.order.v[0] != d.order.v[1] && d.order.v[1] != d.order.v[2] && d.order.v[0] != d.order.v[2]);
     s.dataset.sampling.randomize = false;
     s.dataset.sampling.num_samples_per_epoch = -1;
@@ -144,7 +144,7 @@ TEST(an_order_cycles_and_a_shuffle_is_reproducible) {
     free(e.order.v);
 }
 
-TEST(bad_prompts_are_named_by_line) {
+TEST(bad_prompts_are_reported_with_line) {
     char *dir = test_tmpdir(), *path = file_join(dir, "p.jsonl");
     struct err err;
     static const char text[] =
@@ -164,7 +164,7 @@ TEST(bad_prompts_are_named_by_line) {
     free(dir);
 }
 
-TEST(inputs_yaml_names_inputs_by_content) {
+TEST(inputs_yaml_has_checksums) {
     struct dataset d = { 0 };
     struct dataset_item item = { .name = (char *)"a: b", .prompt = (char *)"abc", .max_new_tokens = -1 };
     struct settings s = { .dataset.sampling = { .num_epochs = 1, .num_samples_per_epoch = -1 } };
@@ -188,11 +188,11 @@ TEST(inputs_yaml_names_inputs_by_content) {
     free(d.order.v);
 }
 
-/* ---- devices */
+/* ---- Devices */
 
 static const char *choose(const char *device, const char *engine_devices, const struct nvml_inventory *inv,
                           struct device_choice *out) {
-    static char said[1024];
+    static char first_problem[1024];
     char *dev = xasprintf("device=%s", device), *can = xasprintf("engine.devices=[%s]", engine_devices);
     const char *words[] = { dev, can };
     struct settings s;
@@ -200,22 +200,22 @@ static const char *choose(const char *device, const char *engine_devices, const 
     struct strlist problems = { 0 };
     device_choose(&s, inv, "libnvidia-ml.so.1 not found", out, &problems);
     CHECK(problems.n <= 1);
-    snprintf(said, sizeof said, "%s", problems.n ? problems.v[0] : "");
+    snprintf(first_problem, sizeof first_problem, "%s", problems.n ? problems.v[0] : "");
     strlist_free(&problems);
     conf_close(c);
     free(dev);
     free(can);
-    return said;
+    return first_problem;
 }
 
-TEST(a_device_is_chosen_explicitly_or_refused_with_what_there_is) {
+TEST(device_is_chosen_or_error_lists_available_ones) {
     struct nvml_inventory inv = { .ngpus = 2,
                                   .gpus = { { .name = "NVIDIA H200", .uuid = "GPU-aa", .mig = NVML_MIG_ON },
                                             { .name = "NVIDIA L4", .uuid = "GPU-bb" } } };
     struct device_choice d;
-    CHECK_STR(choose("cuda:0", "cpu, cuda", NULL, &d),
-              "device=cuda:0: this machine has no NVIDIA GPU that can be used (libnvidia-ml.so.1 not found); "
-              "run on the CPU with device=cpu");
+    CHECK_STR(
+        choose("cuda:0", "cpu, cuda", NULL, &d),
+        "device=cuda:0: no usable NVIDIA GPU on this machine (libnvidia-ml.so.1 not found); use device=cpu");
     CHECK_STR(choose("cuda:1", "cuda", &inv, &d), "");
     CHECK(d.cuda && d.index == 1);
     CHECK_STR(d.id, "GPU-bb");
@@ -223,18 +223,18 @@ TEST(a_device_is_chosen_explicitly_or_refused_with_what_there_is) {
     CHECK_STR(d.label, "cuda:0");
     CHECK_STR(choose("MIG-1234", "cuda", &inv, &d), "");
     CHECK_STR(d.id, "MIG-1234");
-    CHECK_STR(choose("cuda:2", "cuda", &inv, &d), "device=cuda:2: not here; there are cuda:0 = NVIDIA H200 "
-                                                  "(GPU-aa), cuda:1 = NVIDIA L4 (GPU-bb), and cpu");
+    CHECK_STR(choose("cuda:2", "cuda", &inv, &d), "device=cuda:2: not found; available: cuda:0 = NVIDIA H200 "
+                                                  "(GPU-aa), cuda:1 = NVIDIA L4 (GPU-bb), cpu");
     CHECK_STR(choose("cuda:0", "cpu", &inv, &d), "device=cuda:0: engine native runs on the CPU only; use "
                                                  "device=cpu, or an engine for GPUs (engine=hf)");
     CHECK_STR(choose("auto", "cpu, cuda", &inv, &d), "");
-    CHECK(strstr(d.note, "2 GPUs are here and none was chosen: cuda:0 (NVIDIA H200) is taken"));
+    CHECK(strstr(d.note, "2 GPUs found, using cuda:0 (NVIDIA H200)"));
     CHECK_STR(choose("auto", "cpu", &inv, &d), "");
     CHECK_STR(d.label, "cpu");
     CHECK(strstr(choose("tpu", "cpu", &inv, &d), "expected cpu, cuda:N"));
 }
 
-/* ---- run folders */
+/* ---- Run folders */
 
 TEST(run_folders_do_not_collide_and_say_when_they_are_incomplete) {
     char *out = test_tmpdir();
@@ -255,7 +255,7 @@ TEST(run_folders_do_not_collide_and_say_when_they_are_incomplete) {
     free(out);
 }
 
-TEST(an_output_folder_is_checked_before_any_work) {
+TEST(output_folder_is_checked_before_the_run) {
     char *out = test_tmpdir(), *file = file_join(out, "f"), *under = file_join(file, "sub");
     struct strlist problems = { 0 };
     struct err err;
@@ -264,14 +264,14 @@ TEST(an_output_folder_is_checked_before_any_work) {
     run_dir_check(out, UINT64_MAX, &problems);
     CHECK_INT(problems.n, 2);
     CHECK(strstr(problems.v[0], "is a file, not a folder") &&
-          strstr(problems.v[1], "wanted (output.min_free_mb)"));
+          strstr(problems.v[1], "required (output.min_free_mb)"));
     strlist_free(&problems);
     free(under);
     free(file);
     free(out);
 }
 
-/* ---- replies and requests */
+/* ---- Replies and requests */
 
 TEST(unmeasured_times_are_unknown_not_zero) {
     static const char line[] = "{\"op\":\"infer\",\"id\":7,\"prefill_ms\":null,\"decode_ms\":-3,\"new_"
@@ -286,7 +286,7 @@ TEST(unmeasured_times_are_unknown_not_zero) {
     engine_answer_free(&a);
 }
 
-TEST(a_batch_and_its_memory_are_the_engines_word) {
+TEST(batch_and_memory_come_from_the_reply) {
     static const char line[] =
         "{\"op\":\"infer\",\"id\":7,\"new_tokens\":8,\"batch\":4,\"peak_memory_bytes\":5e9}";
     struct engine_answer a;
@@ -296,15 +296,15 @@ TEST(a_batch_and_its_memory_are_the_engines_word) {
     engine_answer_free(&a);
 }
 
-TEST(another_protocol_is_refused) {
+TEST(other_protocol_versions_are_rejected) {
     static const char line[] = "{\"op\":\"hello\",\"protocol\":2}";
     struct engine_info i;
     struct err err;
     CHECK_INT(engine_reply_info(line, sizeof line - 1, "hello", 1, &i, &err), ENGINE_GARBAGE);
-    CHECK_STR(err.msg, "the engine speaks protocol 2, this inferprof speaks 1");
+    CHECK_STR(err.msg, "the engine uses protocol 2, this inferprof supports 1");
 }
 
-TEST(requests_carry_settings_and_the_engines_own_fields) {
+TEST(requests_contain_settings_and_engine_fields) {
     const char *words[] = { "+engine.load.attn=eager",      "+engine.infer.beams=2",
                             "infer.do_sample=false",        "infer.temperature=0.7",
                             "infer.context_len_mode=fixed", "infer.context_len_fixed=512" };
@@ -324,7 +324,7 @@ TEST(requests_carry_settings_and_the_engines_own_fields) {
     conf_close(c);
 }
 
-/* ---- the CPU's peaks */
+/* ---- CPU peaks */
 
 TEST(the_measured_product_is_a_matrix_product) {
     enum { K = 37 };
@@ -337,7 +337,7 @@ TEST(the_measured_product_is_a_matrix_product) {
         for (int n = 0; n < PANEL_N; n++) {
             float want = 1;
             for (int k = 0; k < K; k++) want += a[k * PANEL_M + m] * b[k * PANEL_N + n];
-            CHECK_NEAR(c[m * PANEL_N + n], want, 0); /* small whole numbers: exact in any order */
+            CHECK_NEAR(c[m * PANEL_N + n], want, 0); /* small integers: exact in any order of summation */
         }
     uint64_t words[64];
     uint64_t sum = 0;
@@ -348,7 +348,7 @@ TEST(the_measured_product_is_a_matrix_product) {
     CHECK(cpu_kernels_pick()->read(words, 64) == sum);
 }
 
-TEST(peaks_are_kept_under_the_cpus_name) {
+TEST(peaks_are_cached_by_cpu_name) {
     char *dir = test_tmpdir(), name[128];
     struct strbuf text = STRBUF_INIT;
     struct err err;
@@ -366,16 +366,16 @@ TEST(peaks_are_kept_under_the_cpus_name) {
     CHECK_INT(cpu_peak_get(&p, false, &err), 0);
     CHECK(p.cached);
     CHECK_NEAR(p.flops_per_s, 5e9, 0);
-    CHECK_INT(file_write_atomic(path, "{ broken", 8, &err), 0); /* a broken cache is measured anew */
+    CHECK_INT(file_write_atomic(path, "{ broken", 8, &err), 0); /* a damaged cache is ignored */
     CHECK_INT(cpu_peak_get(&p, false, &err), 0);
     CHECK(!p.cached && p.flops_per_s > 0 && p.bytes_per_s > 0 && p.cpu_share > 0);
-    CHECK_INT(p.kept, cpu_peak_is_stable(&p)); /* which of both depends on what else this machine does */
+    CHECK_INT(p.kept, cpu_peak_is_stable(&p)); /* depends on the load of this machine */
     p.spread = 0.01;
     p.cpu_share = 0.99;
     p.flops_per_s = 7e9;
     CHECK(cpu_peak_keep(path, &p));
     p.cpu_share = 0.5;
-    p.flops_per_s = 3e9; /* others had half of the cores: used, not kept */
+    p.flops_per_s = 3e9; /* other programs used half of the cores: not cached */
     CHECK(!cpu_peak_keep(path, &p));
     p.cpu_share = 0.99;
     p.spread = 0.2;

@@ -1,4 +1,4 @@
-/* Whole runs against tests/programs/fake_engine.c: its numbers are made up, so nothing here depends on
+/* Complete runs with tests/programs/fake_engine.c. Its timings are constants, so the tests do not depend on
  * time. */
 #include <math.h>
 #include <signal.h>
@@ -47,7 +47,7 @@ static void set_up(struct fixture *f, const char *const *words, size_t n) {
     free(prompts);
 }
 
-/* Runs the fake engine with up to three deeds. */
+/* Runs the fake engine with up to three actions. */
 static void run(struct fixture *f, const char *deed, const char *deed2) {
     bool hangs = deed && (strstr(deed, "hang") || strstr(deed, "deaf"));
     const char *words[] = { "repeats=5", "infer.max_new_tokens=3",
@@ -74,15 +74,15 @@ static void tear_down(struct fixture *f) {
     log_set_level(LOG_INFO);
 }
 
-/* The problem list holds one with this text. */
-static bool says(const struct fixture *f, const char *text) {
+/* True if one of the problems contains this text. */
+static bool has_problem(const struct fixture *f, const char *text) {
     for (size_t i = 0; i < f->r.problems.n; i++)
         if (strstr(f->r.problems.v[i], text)) return true;
     for (size_t i = 0; i < f->r.problems.n; i++) fprintf(stderr, "problem: %s\n", f->r.problems.v[i]);
     return false;
 }
 
-TEST(a_run_has_a_representative_and_all_repeats) {
+TEST(run_has_a_representative_and_all_repeats) {
     struct fixture f = { 0 };
     run(&f, NULL, NULL);
     CHECK_INT(f.r.done, 5);
@@ -95,7 +95,7 @@ TEST(a_run_has_a_representative_and_all_repeats) {
     CHECK_NEAR(f.r.repeats[0].answer.prefill_ms, 102, 0);
     CHECK_NEAR(f.r.repeats[1].answer.prefill_ms, 100, 0);
     CHECK_INT(f.r.repeats[1].item, 1);
-    CHECK_NEAR(f.r.repeats[1].answer.new_tokens, 4, 0); /* that prompt's own limit */
+    CHECK_NEAR(f.r.repeats[1].answer.new_tokens, 4, 0); /* limit of that prompt */
     CHECK_NEAR(f.r.repeats[2].answer.new_tokens, 3, 0);
     CHECK_STR(f.r.repeats[2].answer.stages.v[0].name, "sam");
     char *trace = file_join(f.dir, "engine.ipt");
@@ -113,30 +113,31 @@ static void one_failure(const char *deed, unsigned restarts, const char *said) {
     CHECK(f.r.repeats[2].error && !f.r.repeats[2].done && f.r.repeats[3].done);
     CHECK_INT(f.r.restarts, restarts);
     CHECK(!f.r.gave_up);
-    CHECK(says(&f, said));
+    CHECK(has_problem(&f, said));
     tear_down(&f);
 }
 
-TEST(a_crash_costs_one_repeat) {
+TEST(crash_loses_one_repeat) {
     one_failure("4=crash", 1,
-                "Repeat 3 of 5 failed: the engine died (signal 11 (Segmentation fault)); its last words: "
-                "fake engine: about to crash");
+                "Repeat 3 of 5 failed: the engine died (signal 11 (Segmentation fault)); last line of its "
+                "stderr: fake engine: about to crash");
 }
-TEST(an_exit_costs_one_repeat) { one_failure("4=exit", 1, "died (exit status 3)"); }
-TEST(a_hang_costs_one_repeat) { one_failure("4=hang", 1, "did not answer within 1 s and was ended"); }
-TEST(an_engine_deaf_to_sigterm_is_killed) { one_failure("4=deaf", 1, "signal 9"); }
-TEST(garbage_costs_one_repeat) {
-    one_failure("4=garbage", 1, "answer is not a JSON object: Traceback (most recent call last):");
+TEST(exit_loses_one_repeat) { one_failure("4=exit", 1, "died (exit status 3)"); }
+TEST(hang_loses_one_repeat) { one_failure("4=hang", 1, "did not answer within 1 s and was stopped"); }
+TEST(engine_ignoring_sigterm_is_killed) { one_failure("4=deaf", 1, "signal 9"); }
+TEST(invalid_reply_loses_one_repeat) {
+    one_failure("4=garbage", 1,
+                "invalid reply of the engine: not a JSON object: Traceback (most recent call last):");
 }
-TEST(an_answer_to_another_request_costs_one_repeat) {
-    one_failure("4=wrong-id", 1, "is to another request (id)");
+TEST(reply_to_another_request_loses_one_repeat) {
+    one_failure("4=wrong-id", 1, "answers another request (id)");
 }
-TEST(half_a_line_costs_one_repeat) { one_failure("4=partial", 1, "died (exit status 0)"); }
-TEST(an_error_reply_costs_one_repeat_and_no_restart) {
-    one_failure("4=error", 0, "the engine says: page.png: too dark to read");
+TEST(partial_line_loses_one_repeat) { one_failure("4=partial", 1, "died (exit status 0)"); }
+TEST(error_reply_loses_one_repeat_without_restart) {
+    one_failure("4=error", 0, "error from the engine: page.png: too dark to read");
 }
 
-TEST(two_separate_crashes_cost_two_repeats) {
+TEST(two_crashes_lose_two_repeats) {
     struct fixture f = { 0 };
     run(&f, "3=crash", "5=crash");
     CHECK_INT(f.r.done, 3);
@@ -145,34 +146,34 @@ TEST(two_separate_crashes_cost_two_repeats) {
     tear_down(&f);
 }
 
-TEST(an_engine_that_always_crashes_ends_the_run) {
+TEST(engine_that_always_crashes_stops_the_run) {
     struct fixture f = { 0 };
     run(&f, "0=crash", NULL);
     CHECK(f.r.gave_up);
     CHECK_INT(f.r.done, 0);
     CHECK_INT(f.r.restarts, 1);
-    CHECK(says(&f, "failed again right after its restart"));
+    CHECK(has_problem(&f, "failed again right after its restart"));
     tear_down(&f);
 }
 
-TEST(a_failed_representative_run_leaves_the_timing) {
+TEST(timing_runs_after_a_failed_representative_run) {
     struct fixture f = { 0 };
     run(&f, "1=crash", NULL);
     CHECK(!f.r.representative.done);
     CHECK_INT(f.r.done, 5);
-    CHECK(says(&f, "The representative run failed"));
+    CHECK(has_problem(&f, "The representative run failed"));
     tear_down(&f);
 }
 
-TEST(an_engine_that_cannot_load_is_said_so) {
+TEST(load_failure_is_reported) {
     struct fixture f = { 0 };
     run(&f, "load=error", NULL);
     CHECK(f.r.gave_up && !f.r.loaded);
-    CHECK(says(&f, "The engine did not start: loading the model: the engine says: page.png"));
+    CHECK(has_problem(&f, "The engine did not start: loading the model: error from the engine: page.png"));
     tear_down(&f);
 }
 
-TEST(a_hung_warm_up_gets_a_second_engine_and_no_third) {
+TEST(hung_warmup_restarts_the_engine_once) {
     struct fixture f = { 0 };
     run(&f, "warmup=hang", NULL);
     CHECK(f.r.gave_up);
@@ -180,17 +181,17 @@ TEST(a_hung_warm_up_gets_a_second_engine_and_no_third) {
     tear_down(&f);
 }
 
-TEST(sigint_keeps_what_there_is) {
+TEST(sigint_keeps_results_so_far) {
     struct fixture f = { 0 };
     run(&f, "4=int", NULL);
     CHECK_INT(f.r.interrupted, SIGINT);
     CHECK_INT(f.r.done, 2);
     CHECK_INT(f.r.failed, 0);
-    CHECK(says(&f, "The run was ended by Interrupt during repeat 3 of 5."));
+    CHECK(has_problem(&f, "The run was stopped by Interrupt during repeat 3 of 5."));
     tear_down(&f);
 }
 
-TEST(a_missing_engine_is_named) {
+TEST(missing_engine_is_reported) {
     struct fixture f = { 0 };
     set_up(&f, NULL, 0);
     char *argv[] = { (char *)"/no/such/engine", NULL };
@@ -198,6 +199,6 @@ TEST(a_missing_engine_is_named) {
         .settings = &f.s, .dataset = &f.d, .device = &f.device, .argv = argv, .trace_dir = f.dir
     };
     session_run(&plan, &f.r);
-    CHECK(says(&f, "cannot start the engine: /no/such/engine: No such file or directory"));
+    CHECK(has_problem(&f, "cannot start the engine: /no/such/engine: No such file or directory"));
     tear_down(&f);
 }

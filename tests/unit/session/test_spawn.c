@@ -19,7 +19,7 @@ static int run_shell(const char *script, struct spawn *s) {
     return status;
 }
 
-TEST(spawn_returns_the_programs_own_status) {
+TEST(spawn_returns_the_exit_status_of_the_program) {
     struct spawn s;
     struct strbuf ends = STRBUF_INIT;
     CHECK_INT(run_shell("exit 0", &s), 0);
@@ -32,7 +32,7 @@ TEST(spawn_returns_the_programs_own_status) {
     strbuf_free(&ends);
 }
 
-TEST(spawn_says_which_program_cannot_be_started) {
+TEST(spawn_error_names_the_program) {
     char *argv[] = { (char[]){ "no-such-program-here" }, NULL };
     struct spawn_options o = SPAWN_OPTIONS_INIT;
     struct spawn s;
@@ -44,7 +44,7 @@ TEST(spawn_says_which_program_cannot_be_started) {
         "cannot start 'no-such-program-here': no such program in PATH; check the name, or give its path");
 }
 
-TEST(spawn_hands_signals_on_and_gives_the_mask_back) {
+TEST(spawn_forwards_signals_and_restores_the_mask) {
     char *argv[] = { (char[]){ "sh" }, (char[]){ "-c" },
                      (char[]){ "trap 'exit 5' TERM; kill -TERM $PPID; while :; do sleep 0.05; done" }, NULL };
     struct spawn_options o = SPAWN_OPTIONS_INIT;
@@ -54,19 +54,19 @@ TEST(spawn_hands_signals_on_and_gives_the_mask_back) {
     sigprocmask(SIG_BLOCK, NULL, &before);
     o.argv = argv;
     CHECK_INT(spawn_start(&s, &o, &err), 0);
-    CHECK_INT(spawn_wait(&s), 5); /* the TERM sent to us arrived there, and we live */
+    CHECK_INT(spawn_wait(&s), 5); /* SIGTERM was forwarded and did not kill us */
     sigprocmask(SIG_BLOCK, NULL, &after);
     CHECK_INT(sigismember(&after, SIGTERM), sigismember(&before, SIGTERM));
 }
 
-TEST(spawn_lets_the_program_die_of_a_closed_pipe) {
+TEST(spawn_resets_sigpipe_for_the_program) {
     struct spawn s;
     signal(SIGPIPE, SIG_IGN); /* as the command line does */
     CHECK_INT(run_shell("kill -PIPE $$; exit 3", &s), 128 + SIGPIPE);
     signal(SIGPIPE, SIG_DFL);
 }
 
-TEST(spawn_lays_variables_and_descriptors_over_ours) {
+TEST(spawn_sets_variables_and_descriptors) {
     int fds[2];
     char got[16] = "",
          *argv[] = { (char[]){ "sh" }, (char[]){ "-c" }, (char[]){ "printf %s \"$WORD\"" }, NULL };
@@ -86,7 +86,7 @@ TEST(spawn_lays_variables_and_descriptors_over_ours) {
     close(fds[0]);
 }
 
-TEST(inject_keeps_what_the_user_had_set) {
+TEST(inject_keeps_variables_set_by_the_user) {
     struct inject_options o = { .trace_dir = "/tmp", .collector = "/dev/null", .what = INJECT_DEFAULT };
     struct inject_env env;
     struct err err;
