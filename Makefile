@@ -195,9 +195,9 @@ fuzz-run: $(fuzz_bins)
 # ---- lint, install, packaging
 c_files := $(wildcard src/*.c src/*/*.[ch] src/*/*/*.[ch] tests/*.[ch] tests/*/*.[ch] tests/*/*/*.[ch])
 sh_files := $(wildcard scripts/*.sh tests/*.sh tests/*/*.sh .ci/run)
-lint:
+lint: test-build # lint_exports.sh reads the objects
 	@sh scripts/deps.sh lint
-	@C_FILES='$(c_files)' SH_FILES='$(sh_files)' sh scripts/lint.sh
+	@BUILD='$(B)' C_FILES='$(c_files)' SH_FILES='$(sh_files)' sh scripts/lint.sh
 format:
 	clang-format -i $(c_files)
 

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Runs clang-format, cppcheck, the include check and shellcheck. Environment: C_FILES, SH_FILES.
+# Runs clang-format, cppcheck, shellcheck and the checks of includes, exported symbols and texts.
+# Environment: C_FILES, SH_FILES, BUILD (with the objects of `make test-build`).
 set -eu
 fail=0
 # shellcheck disable=SC2086
@@ -9,6 +10,8 @@ cppcheck --quiet --library=scripts/cppcheck.cfg --std=c11 --language=c -Isrc --i
     --enable=warning,performance,portability --suppress=missingInclude --suppress=missingIncludeSystem \
     --suppress=unknownMacro --suppress=internalAstError $(echo $C_FILES | tr ' ' '\n' | grep '\.c$') || fail=1
 sh scripts/lint_includes.sh || fail=1
+sh scripts/lint_exports.sh || fail=1
+sh scripts/lint_text.sh || fail=1
 # shellcheck disable=SC2086
 shellcheck $SH_FILES || fail=1
 [ $fail = 0 ] && echo "lint: clean"

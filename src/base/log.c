@@ -34,7 +34,8 @@ bool log_is_terminal(void) {
     return isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
 }
 
-bool log_use_color(void) {
+/* stderr is a terminal and NO_COLOR is not set */
+static bool use_color(void) {
     const char *no = getenv("NO_COLOR");
     return (!no || !*no) && log_is_terminal();
 }
@@ -66,7 +67,7 @@ void log_at(enum log_level level, const char *fmt, ...) {
     va_list ap;
     pthread_mutex_lock(&state.lock);
     if (level <= state.level) {
-        bool color = levels[level].color[0] && log_use_color();
+        bool color = levels[level].color[0] && use_color();
         progress_clear_line();
         fprintf(stderr, "%s%s", color ? levels[level].color : "", levels[level].prefix);
         va_start(ap, fmt);

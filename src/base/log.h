@@ -13,7 +13,6 @@ void log_set_level(enum log_level max_level); /* most verbose level shown on std
 enum log_level log_get_level(void);
 int log_open_file(const char *path, struct err *err); /* receives all levels, with timestamps */
 void log_close_file(void);
-bool log_use_color(void);   /* stderr is a terminal and NO_COLOR is not set */
 bool log_is_terminal(void); /* stderr is a terminal that can redraw a line */
 
 void log_at(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

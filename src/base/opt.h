@@ -2,7 +2,7 @@
  * same rows.
  *     struct dump_opts { const char *kind; uint64_t limit; bool json; };
  *     static const struct opt rows[] = {
- *         { 'n', "limit", OPT_UINT, offsetof(struct dump_opts, limit), "N", "print at most N records", NULL },
+ *         { 'n', "limit", OPT_UINT, offsetof(struct dump_opts, limit), "N", "print at most N", NULL },
  *     };
  * Strings are borrowed from argv. Defaults are the values in the struct before parsing. */
 #ifndef BASE_OPT_H

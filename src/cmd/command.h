@@ -40,7 +40,7 @@ extern const size_t commands_n;
 
 int command_main(int argc, char **argv);              /* finds the row, parses, runs, checks stdout */
 const struct command *command_find(const char *name); /* NULL: not found */
-const struct opt *command_global_options(size_t *n);  /* --help and the others that every command takes */
+const struct opt *command_global_options(size_t *n);  /* options that every command accepts, like --help */
 int command_usage(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* prints; EXIT_MISUSED */
 int command_fail(const struct err *err);                                       /* prints; EXIT_FAILED */
 size_t command_width(int fd);    /* width of the terminal at fd, at most 160; 100: not a terminal */

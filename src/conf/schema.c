@@ -152,7 +152,8 @@ const struct schema_row *schema_rows(size_t *n) {
     return rows;
 }
 
-const struct schema_row *schema_find(const char *key) {
+/* NULL: unknown; a key inside a MAP returns the map's row. */
+static const struct schema_row *schema_find(const char *key) {
     for (size_t i = 0; i < COUNTOF(rows); i++) {
         size_t n = strlen(rows[i].key);
         if (strcmp(rows[i].key, key) == 0) return &rows[i];

@@ -31,8 +31,6 @@ struct schema_row {
 };
 
 const struct schema_row *schema_rows(size_t *n);
-/* NULL: unknown; a key inside a MAP returns the map's row */
-const struct schema_row *schema_find(const char *key);
 bool schema_is_text(const char *key); /* text or path: values are used literally */
 
 /* Checks the whole tree and fills `out`; adds every problem found to the list. Makes paths absolute in the

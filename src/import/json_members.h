@@ -2,7 +2,8 @@
  * only the simple case; anything else (escapes in a key, comments, a missing colon) returns JSON_MEMBERS_ODD,
  * and the caller parses the object again with json_pull.
  *     struct json_members m = { text, text + len };
- *     while ((rc = json_members_next(&m)) == JSON_MEMBERS_ONE) use(m.key, m.key_len, m.kind, m.value, m.value_len); */
+ *     while ((rc = json_members_next(&m)) == JSON_MEMBERS_ONE)
+ *         use(m.key, m.key_len, m.kind, m.value, m.value_len); */
 #ifndef IMPORT_JSON_MEMBERS_H
 #define IMPORT_JSON_MEMBERS_H
 

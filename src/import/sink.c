@@ -17,7 +17,7 @@
 #define THREADS_MAX (1u << 20)
 #define THREAD_GENERATED 0x40000000u /* above any Linux tid (at most 2^22) */
 
-const char *sink_event_name(unsigned event) {
+static const char *event_name(unsigned event) {
     static const char *const names[] = {
 #define X(id, name) [SINK_EVENT_##id] = name,
         SINK_EVENTS(X)
@@ -117,7 +117,7 @@ int sink_finish(struct sink *s, const char *source, struct err *err) {
     char key[64];
     sink_meta(s, "source", "%s", source);
     for (unsigned i = 0; i < SINK_EVENT_END; i++) {
-        snprintf(key, sizeof key, "import.events.%s", sink_event_name(i));
+        snprintf(key, sizeof key, "import.events.%s", event_name(i));
         if (s->events[i]) sink_meta(s, key, "%llu", (unsigned long long)s->events[i]);
     }
     for (unsigned i = 0; i < SINK_PROBLEM_END; i++) {

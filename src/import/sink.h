@@ -73,7 +73,6 @@ enum sink_problem {
 #undef X
         SINK_PROBLEM_END
 };
-const char *sink_event_name(unsigned event);      /* NULL: no such */
 const char *sink_problem_name(unsigned problem);  /* NULL: no such */
 const char *sink_problem_words(const char *name); /* NULL: no such */
 

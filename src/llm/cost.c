@@ -5,7 +5,8 @@
 
 #include "base/util.h"
 
-double llm_experts_touched(uint64_t experts, uint64_t topk, double tokens) {
+/* Mean number of experts that `tokens` rows use, for uniform routing. */
+static double experts_touched(uint64_t experts, uint64_t topk, double tokens) {
     double e = (double)experts, missed = 1 - (double)topk / e;
     return e * (1 - pow(missed, tokens));
 }
@@ -63,7 +64,7 @@ static double weight_bytes(const struct llm_model *m, const struct llm_op *op, d
     double one = (double)op->in * (double)MAX(1, op->out) + (double)op->vector;
     if (op->idle || rows == 0) return 0;
     if (op->kind == LLM_OP_EMBEDDING) return fmin(rows, (double)op->in) * (double)op->out * width;
-    if (op->kind == LLM_OP_EXPERTS) one *= llm_experts_touched(op->experts, op->topk, rows);
+    if (op->kind == LLM_OP_EXPERTS) one *= experts_touched(op->experts, op->topk, rows);
     if (op->kind == LLM_OP_ATTENTION) one = (double)op->vector;
     return one * (double)op->count * width;
 }

@@ -69,7 +69,6 @@ struct llm_cost llm_cost_op(const struct llm_model *m, const struct llm_setup *s
 struct llm_cost llm_cost_stage(const struct llm_model *m, const struct llm_setup *s, int stage,
                                const struct llm_pass *pass);
 
-double llm_experts_touched(uint64_t experts, uint64_t topk, double tokens); /* mean for uniform routing */
 /* limited by windows */
 double llm_kv_bytes_held(const struct llm_model *m, enum llm_dtype kv, uint64_t tokens);
 /* Estimated peak activation bytes of a stage: the rows live at the same time in its widest module. Not a

@@ -1,7 +1,7 @@
 /* The result of `inferprof static`: all figures for a model, a workload and a device.
  *     struct llm_static r;
  *     if (llm_static_eval(m, &workload, &device, &r, &err) < 0) ...
- *     llm_static_json(&r, &j);                    -- or llm_static_text()
+ *     llm_static_json_fields(&r, &j);             -- or llm_static_text()
  *     llm_static_free(&r);
  * The result borrows the model, the workload and the device. */
 #ifndef LLM_STATIC_H
@@ -86,7 +86,6 @@ void llm_static_free(struct llm_static *r);
 int llm_static_fits(const struct llm_static *r);
 double llm_static_tokens_per_s(const struct llm_static *r); /* decode upper bound; NAN: unknown */
 
-void llm_static_json(const struct llm_static *r, struct jsonw *j); /* one object */
 /* fields only, into an open object */
 void llm_static_json_fields(const struct llm_static *r, struct jsonw *j);
 enum llm_print { LLM_PRINT_TEXT, LLM_PRINT_MARKDOWN };

@@ -314,9 +314,3 @@ void llm_static_json_fields(const struct llm_static *r, struct jsonw *j) {
     write_strings(j, "assumptions", r->assumptions, r->nassumptions);
     write_strings(j, "warnings", r->warnings, r->nwarnings);
 }
-
-void llm_static_json(const struct llm_static *r, struct jsonw *j) {
-    jsonw_object(j);
-    llm_static_json_fields(r, j);
-    jsonw_end(j);
-}

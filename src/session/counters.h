@@ -1,8 +1,8 @@
 /* Samples hardware counters during a run: starts the program inferprof-counters, which writes its own trace
  * file. This process does not load CUDA.
- *     struct engine_proc *c = counters_start("run/trace/counters.ipt", 100, "GPU-...", &err);    -- NULL: see err
+ *     struct engine_proc *c = counters_start("counters.ipt", 100, "GPU-...", &err); -- NULL: see err
  *     ...
- *     counters_stop(c);                                                                          -- accepts NULL */
+ *     counters_stop(c);                                                             -- accepts NULL */
 #ifndef SESSION_COUNTERS_H
 #define SESSION_COUNTERS_H
 

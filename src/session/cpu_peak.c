@@ -159,7 +159,8 @@ static void measure_rounds(struct cpu_peak *out, struct worker *workers, const u
     snprintf(out->kernel, sizeof out->kernel, "%s", kn->name);
 }
 
-int cpu_peak_measure(struct cpu_peak *out, double seconds, struct err *err) {
+/* Measures in this process, without a cache. seconds: approximate duration of each measurement. */
+static int cpu_peak_measure(struct cpu_peak *out, double seconds, struct err *err) {
     static struct worker workers[MAX_THREADS];
     uint64_t *memory = mmap(NULL, SWEEP_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return err_set(err, "measuring memory bandwidth: %s", strerror(errno));

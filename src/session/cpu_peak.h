@@ -36,8 +36,4 @@ bool cpu_peak_is_stable(const struct cpu_peak *p);
  * file cannot be written. */
 bool cpu_peak_keep(const char *path, const struct cpu_peak *p);
 
-/* Measures in this process, without a cache. seconds: approximate duration of each of the two
- * measurements. */
-int cpu_peak_measure(struct cpu_peak *out, double seconds, struct err *err);
-
 #endif

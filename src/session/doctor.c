@@ -105,7 +105,7 @@ static void check_disk(struct doctor *d, const char *dir) {
         doctor_add(d, "disk", DOCTOR_OK, NULL, "%s free in %s", amount, dir)->needed = true;
 }
 
-void doctor_machine(struct doctor *d, const char *dir) {
+static void doctor_machine(struct doctor *d, const char *dir) {
     check_collector(d);
     check_injection(d);
     check_cpu(d);

@@ -1,8 +1,8 @@
 /* A running engine with its model loaded. Requests are JSON objects (docs/engine.md). The client numbers
  * them, enforces time limits and classifies failures.
- *     struct engine_client *c = engine_client_open(&options, &info, &err);     -- started, hello and load done
+ *     struct engine_client *c = engine_client_open(&options, &info, &err);    -- started, hello and load done
  *     switch (engine_client_infer(c, request, &answer, &err)) ...
- *     engine_client_close(c);                                                  -- sends bye; accepts NULL */
+ *     engine_client_close(c);                                                 -- sends bye; accepts NULL */
 #ifndef SESSION_ENGINE_CLIENT_H
 #define SESSION_ENGINE_CLIENT_H
 

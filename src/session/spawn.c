@@ -9,7 +9,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/program.h"
 #include "base/util.h"
 
@@ -92,34 +91,17 @@ static bool reap(struct spawn *s) {
 static void forward(const struct spawn *s, const siginfo_t *info) {
     bool from_terminal =
         info->si_code == SI_KERNEL && (info->si_signo == SIGINT || info->si_signo == SIGQUIT);
-    if (info->si_signo != SIGCHLD && !from_terminal) spawn_kill(s, info->si_signo);
-}
-
-bool spawn_wait_for(struct spawn *s, unsigned timeout_ms) {
-    uint64_t deadline = clock_mono_ns() + timeout_ms * (uint64_t)1000000;
-    sigset_t set;
-    watched_set(&set);
-    while (!reap(s)) {
-        uint64_t now = clock_mono_ns();
-        if (now >= deadline) return false;
-        uint64_t left = MIN(deadline - now, (uint64_t)200000000); /* checks again even if SIGCHLD was lost */
-        struct timespec t = { (time_t)(left / 1000000000u), (long)(left % 1000000000u) };
-        siginfo_t info;
-        if (sigtimedwait(&set, &info, &t) > 0) forward(s, &info);
-    }
-    return true;
+    if (info->si_signo != SIGCHLD && !from_terminal && s->pid > 0) kill(s->pid, info->si_signo);
 }
 
 int spawn_wait(struct spawn *s) {
-    while (!spawn_wait_for(s, 60000)) {}
-    return spawn_status(s);
-}
-
-int spawn_status(const struct spawn *s) {
+    static const struct timespec recheck = { .tv_nsec = 200000000 }; /* in case SIGCHLD was lost */
+    sigset_t set;
+    watched_set(&set);
+    while (!reap(s)) {
+        siginfo_t info;
+        if (sigtimedwait(&set, &info, &recheck) > 0) forward(s, &info);
+    }
     if (WIFSIGNALED(s->wait_status)) return 128 + WTERMSIG(s->wait_status);
     return WEXITSTATUS(s->wait_status);
-}
-
-void spawn_kill(const struct spawn *s, int sig) {
-    if (!s->ended && s->pid > 0) kill(s->pid, sig);
 }

@@ -34,12 +34,7 @@ struct spawn {
 };
 
 int spawn_start(struct spawn *s, const struct spawn_options *o, struct err *err);
-/* Blocks until the program exits and forwards signals. Returns spawn_status(). */
+/* Blocks until the program exits and forwards signals. Returns 0..255, or 128 + n after signal n. */
 int spawn_wait(struct spawn *s);
-/* Waits at most timeout_ms (0: does not wait) and forwards signals. Returns true if the program has exited;
- * that call also restores the signal mask. */
-bool spawn_wait_for(struct spawn *s, unsigned timeout_ms);
-int spawn_status(const struct spawn *s);         /* 0..255, or 128 + n */
-void spawn_kill(const struct spawn *s, int sig); /* does nothing after the exit */
 
 #endif

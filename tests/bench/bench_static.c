@@ -21,7 +21,9 @@ static double answer_ms(const char *path) {
         struct llm_device d = llm_device_of(llm_gpu_find("h200", &err), m, 0, NULL, 0);
         if (llm_static_eval(m, &w, &d, &r, &err) < 0) die("%s", err.msg);
         jsonw_start(&j, &out, JSONW_PRETTY);
-        llm_static_json(&r, &j);
+        jsonw_object(&j);
+        llm_static_json_fields(&r, &j);
+        jsonw_end(&j);
         jsonw_finish(&j);
         strbuf_free(&out);
         llm_static_free(&r);

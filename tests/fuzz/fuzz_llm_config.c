@@ -32,7 +32,9 @@ static void check_cost(const struct llm_model *m) {
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         if (!isfinite(values[i]) || values[i] < 0) abort();
     jsonw_start(&j, &out, JSONW_COMPACT);
-    llm_static_json(&r, &j);
+    jsonw_object(&j);
+    llm_static_json_fields(&r, &j);
+    jsonw_end(&j);
     jsonw_finish(&j);
     llm_static_text(&r, LLM_PRINT_TEXT, true, &out);
     strbuf_free(&out);
