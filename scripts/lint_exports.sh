@@ -5,11 +5,11 @@
 set -eu
 BUILD=${BUILD:-build}
 # Called by name from outside: the C library, CUDA and NVTX.
-entry_points="main InitializeInjection InitializeInjectionNvtx InitializeInjectionNvtx2"
+entry_points="main InitializeInjection InitializeInjectionNvtx2"
 # Used only by tests, fuzzers and benchmarks. The comment at each declaration gives the reason.
 for_tests="safetensors_parse"
 # Folders of src/ that are not checked yet.
-unchecked="analyze collect counters engine report timeline trace"
+unchecked="analyze engine report timeline trace"
 
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

@@ -309,7 +309,7 @@ static int import_all(const struct import_opts *o, const struct input *in, size_
     return status;
 }
 
-static int run(const void *opts, int argc, char **argv) {
+static int run_import(const void *opts, int argc, char **argv) {
     const struct import_opts *o = opts;
     if (o->into && !file_is_dir(o->into))
         return command_usage("import: --into %s: not a run folder", o->into);
@@ -352,5 +352,5 @@ const struct command cmd_import = {
     .min_args = 1,
     .max_args = -1,
     .complete = COMPLETE_FILES,
-    .run = run,
+    .run = run_import,
 };

@@ -284,7 +284,7 @@ static bool is_text_list(const struct schema_row *r, const struct conf_node *n) 
 }
 
 /* Returns false if the node does not have the type of the row. */
-static bool store(const struct schema_row *r, struct conf_node *n, void *field) {
+static bool store_value(const struct schema_row *r, struct conf_node *n, void *field) {
     int64_t i;
     switch (r->type) {
     case SCHEMA_TEXT:
@@ -329,7 +329,7 @@ void schema_apply(struct conf_node *root, struct settings *out, struct strlist *
         if (nothing && r->optional) continue;
         if (!n)
             strlist_add(problems, "%s is missing; give %s=VALUE", r->key, r->key);
-        else if (!store(r, n, field))
+        else if (!store_value(r, n, field))
             report_wrong_type(r, n, problems);
     }
 }

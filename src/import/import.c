@@ -73,18 +73,18 @@ static int import_database(struct job *job, const char *database, struct err *er
 }
 
 /* A temporary file in the folder of the trace. */
-struct beside {
+struct temp_file {
     char *path;
     int scratch;
 };
 
-static struct beside beside_make(const struct job *job, const char *ending) {
-    struct beside h = { .path = xasprintf("%s.%s", job->trace_path, ending) };
+static struct temp_file temp_file_make(const struct job *job, const char *ending) {
+    struct temp_file h = { .path = xasprintf("%s.%s", job->trace_path, ending) };
     h.scratch = scratch_add(h.path);
     return h;
 }
 
-static void beside_remove(struct beside *h) {
+static void temp_file_remove(struct temp_file *h) {
     unlink(h->path);
     scratch_forget(h->scratch);
     free(h->path);
@@ -112,20 +112,20 @@ static int import_nsys(struct job *job, struct err *err) {
         source_close(s);
         return import_database(job, job->path, err);
     }
-    struct beside database = beside_make(job, "sqlite");
+    struct temp_file database = temp_file_make(job, "sqlite");
     int rc = inflate_to(s, job->path, database.path, err);
     source_close(s);
     if (rc == 0) rc = import_database(job, database.path, err);
-    beside_remove(&database);
+    temp_file_remove(&database);
     return rc;
 }
 
 static int import_nsys_report(struct job *job, struct err *err) {
-    struct beside database = beside_make(job, "sqlite"), log = beside_make(job, "log");
+    struct temp_file database = temp_file_make(job, "sqlite"), log = temp_file_make(job, "log");
     int sig, rc = nsys_export_report(job->path, database.path, log.path, &sig, err);
     if (rc == 0) rc = import_database(job, database.path, err);
-    beside_remove(&database);
-    beside_remove(&log);
+    temp_file_remove(&database);
+    temp_file_remove(&log);
     if (sig) raise(sig); /* repeat the signal received while nsys ran, now with its default action */
     return rc;
 }

@@ -99,7 +99,7 @@ static inline bool in_object(const struct json_pull *j) {
     return j->is_object[d / 8] >> (d % 8) & 1;
 }
 
-static enum json_token push(struct json_pull *j, bool object) {
+static enum json_token push_container(struct json_pull *j, bool object) {
     if (j->depth == JSON_DEPTH_MAX) return parse_error(j, "nested too deep");
     uint8_t bit = (uint8_t)(1u << (j->depth % 8));
     if (object)
@@ -112,7 +112,7 @@ static enum json_token push(struct json_pull *j, bool object) {
     return object ? JSON_OBJECT : JSON_ARRAY;
 }
 
-static enum json_token pop(struct json_pull *j, char c) {
+static enum json_token pop_container(struct json_pull *j, char c) {
     bool object = c == '}';
     if (j->depth == 0 || in_object(j) != object)
         return parse_error(j, "a closing bracket without an opening one");
@@ -263,8 +263,8 @@ static enum json_token take_value(struct json_pull *j) {
     j->seen_item = true;
     j->want_value = j->depth > 0 && !in_object(j);
     switch (*j->p) {
-    case '{': j->p++; return push(j, true);
-    case '[': j->p++; return push(j, false);
+    case '{': j->p++; return push_container(j, true);
+    case '[': j->p++; return push_container(j, false);
     case '"': return take_string(j, JSON_STRING);
     default: return take_word(j);
     }
@@ -304,7 +304,7 @@ static enum json_token next_item(struct json_pull *j, bool *arrived) {
         return JSON_END;
     }
     char c = *j->p;
-    if (c == '}' || c == ']') return j->p++, pop(j, c);
+    if (c == '}' || c == ']') return j->p++, pop_container(j, c);
     if (!j->seen_item && c != ',') {
         *arrived = true;
         return JSON_END;
@@ -319,7 +319,7 @@ static enum json_token next_item(struct json_pull *j, bool *arrived) {
     }
     if (c == '}' || c == ']') {
         j->commas++;
-        return j->p++, pop(j, c);
+        return j->p++, pop_container(j, c);
     }
     *arrived = true;
     return JSON_END;

@@ -38,7 +38,7 @@ static bool starts_with(const char *p, size_t n, const char *word, size_t *len) 
     return n >= *len && memcmp(p, word, *len) == 0;
 }
 
-static enum ncu_stall by_label(const char *p, size_t n) {
+static enum ncu_stall stall_by_label(const char *p, size_t n) {
     char low[40];
     size_t used;
     if (n >= sizeof low) return NCU_STALL_END;
@@ -69,7 +69,8 @@ enum ncu_stall ncu_stall_of_metric(const char *name, size_t len, enum ncu_stall_
                    : NCU_STALL_END;
     }
     *source = NCU_STALL_LABEL;
-    return starts_with(name, len, "Stall ", &before) ? by_label(name + before, len - before) : NCU_STALL_END;
+    return starts_with(name, len, "Stall ", &before) ? stall_by_label(name + before, len - before)
+                                                     : NCU_STALL_END;
 }
 
 /* The number after `words` in the text; NaN: none. */

@@ -7,7 +7,7 @@
 
 /* "Mbyte" -> byte, 1e6; "usecond" -> second, 1e-6. A match without prefix is tried first: "second" has no
  * prefix. */
-static bool split(const char *p, size_t n, const char *base, double *factor) {
+static bool split_unit(const char *p, size_t n, const char *base, double *factor) {
     static const struct {
         const char *prefix;
         double factor;
@@ -25,7 +25,8 @@ static bool split(const char *p, size_t n, const char *base, double *factor) {
 }
 
 static bool is_time(const char *p, size_t n, double *factor) {
-    return split(p, n, "second", factor) || split(p, n, "sec", factor) || split(p, n, "s", factor);
+    return split_unit(p, n, "second", factor) || split_unit(p, n, "sec", factor) ||
+           split_unit(p, n, "s", factor);
 }
 
 enum ncu_dimension ncu_unit(const char *unit, size_t len, double *factor) {
@@ -35,14 +36,14 @@ enum ncu_dimension ncu_unit(const char *unit, size_t len, double *factor) {
     if (slash) {
         size_t n = (size_t)(slash - unit);
         if (!is_time(slash + 1, len - n - 1, &below)) return NCU_PLAIN; /* inst/cycle, register/thread */
-        if (split(unit, n, "byte", factor) || split(unit, n, "B", factor))
+        if (split_unit(unit, n, "byte", factor) || split_unit(unit, n, "B", factor))
             return *factor /= below, NCU_BANDWIDTH;
-        if (split(unit, n, "cycle", factor)) return *factor /= below, NCU_FREQUENCY;
+        if (split_unit(unit, n, "cycle", factor)) return *factor /= below, NCU_FREQUENCY;
         return *factor = 1, NCU_PLAIN;
     }
     if (len == 1 && unit[0] == '%') return NCU_PERCENT;
-    if (split(unit, len, "byte", factor)) return NCU_BYTES;
-    if (split(unit, len, "hz", factor)) return NCU_FREQUENCY;
+    if (split_unit(unit, len, "byte", factor)) return NCU_BYTES;
+    if (split_unit(unit, len, "hz", factor)) return NCU_FREQUENCY;
     if (is_time(unit, len, factor)) return *factor *= 1e9, NCU_TIME;
     *factor = 1;
     return NCU_PLAIN;

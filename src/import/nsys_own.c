@@ -2,12 +2,12 @@
  * shapes. */
 #include "import/nsys_internal.h"
 
-static uint32_t known(const struct nsys_rows *r, int column) {
+static uint32_t u32_or_unknown(const struct nsys_rows *r, int column) {
     uint64_t v = nsys_u64(r, column, TRACE_UNKNOWN_U32);
     return v < TRACE_UNKNOWN_U32 ? (uint32_t)v : TRACE_UNKNOWN_U32;
 }
 
-static uint32_t small(const struct nsys_rows *r, int column) {
+static uint32_t u32_or_0(const struct nsys_rows *r, int column) {
     uint64_t v = nsys_u64(r, column, 0);
     return v < UINT32_MAX ? (uint32_t)v : 0;
 }
@@ -20,12 +20,12 @@ static void read_power(struct nsys *n) {
     struct nsys_rows r;
     if (nsys_rows_open(&r, n->db, "INFERPROF_POWER", columns, NULL))
         while (nsys_rows_next(&r)) {
-            struct trace_power p = { .device = small(&r, DEVICE),
-                                     .power_mw = known(&r, POWER),
+            struct trace_power p = { .device = u32_or_0(&r, DEVICE),
+                                     .power_mw = u32_or_unknown(&r, POWER),
                                      .energy_mj = nsys_u64(&r, ENERGY, 0),
-                                     .sm_mhz = known(&r, SM),
-                                     .memory_mhz = known(&r, MEMORY),
-                                     .temperature_c = known(&r, TEMPERATURE),
+                                     .sm_mhz = u32_or_unknown(&r, SM),
+                                     .memory_mhz = u32_or_unknown(&r, MEMORY),
+                                     .temperature_c = u32_or_unknown(&r, TEMPERATURE),
                                      .throttle_reasons = nsys_u64(&r, REASONS, 0) };
             uint64_t end;
             if (nsys_interval(n, &r, TIME, TIME, &p.time_ns, &end)) sink_power(n->sink, &p);
@@ -40,8 +40,8 @@ static void read_tokens(struct nsys *n) {
     if (nsys_rows_open(&r, n->db, "INFERPROF_TOKENS", columns, NULL))
         while (nsys_rows_next(&r)) {
             struct trace_token t = { .request = nsys_u64(&r, REQUEST, 0),
-                                     .count = small(&r, COUNT),
-                                     .token_kind = small(&r, KIND),
+                                     .count = u32_or_0(&r, COUNT),
+                                     .token_kind = u32_or_0(&r, KIND),
                                      .thread = nsys_thread(n, nsys_u64(&r, THREAD, 0)) };
             uint64_t end;
             if (nsys_interval(n, &r, TIME, TIME, &t.time_ns, &end)) sink_token(n->sink, &t);

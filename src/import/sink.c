@@ -61,7 +61,8 @@ void sink_free(struct sink *s) {
 /* ---- Records */
 
 /* The writer drops records when its memory is full. An importer can wait, so it flushes before that. */
-static void put(struct sink *s, enum trace_kind kind, const void *records, size_t n, size_t record_bytes) {
+static void write_records(struct sink *s, enum trace_kind kind, const void *records, size_t n,
+                          size_t record_bytes) {
     if (!s->writer || !n) return;
     s->failed |= trace_writer_put(s->writer, kind, records, n) != n;
     s->unflushed_bytes += n * record_bytes;
@@ -75,15 +76,15 @@ static inline void track_interval(struct sink *s, uint64_t start_ns, uint64_t en
     s->last_ns = MAX(s->last_ns, end_ns);
 }
 
-#define SINK_PUT(type, array, count, KIND)                            \
-    static void send_##type(struct sink *s) {                         \
-        put(s, TRACE_##KIND, s->array, s->count, sizeof s->array[0]); \
-        s->count = 0;                                                 \
-    }                                                                 \
-    void sink_##type(struct sink *s, const struct trace_##type *r) {  \
-        track_interval(s, r->start_ns, r->end_ns);                    \
-        s->array[s->count++] = *r;                                    \
-        if (s->count == SINK_BATCH) send_##type(s);                   \
+#define SINK_PUT(type, array, count, KIND)                                      \
+    static void send_##type(struct sink *s) {                                   \
+        write_records(s, TRACE_##KIND, s->array, s->count, sizeof s->array[0]); \
+        s->count = 0;                                                           \
+    }                                                                           \
+    void sink_##type(struct sink *s, const struct trace_##type *r) {            \
+        track_interval(s, r->start_ns, r->end_ns);                              \
+        s->array[s->count++] = *r;                                              \
+        if (s->count == SINK_BATCH) send_##type(s);                             \
     }
 SINK_PUT(range, ranges, nranges, RANGE)
 SINK_PUT(launch, launches, nlaunches, LAUNCH)
@@ -93,9 +94,13 @@ SINK_PUT(sync, syncs, nsyncs, SYNC)
 SINK_PUT(sample, samples, nsamples, SAMPLE)
 #undef SINK_PUT
 
-void sink_power(struct sink *s, const struct trace_power *r) { put(s, TRACE_POWER, r, 1, sizeof *r); }
-void sink_token(struct sink *s, const struct trace_token *r) { put(s, TRACE_TOKEN, r, 1, sizeof *r); }
-void sink_gemm(struct sink *s, const struct trace_gemm *r) { put(s, TRACE_GEMM, r, 1, sizeof *r); }
+void sink_power(struct sink *s, const struct trace_power *r) {
+    write_records(s, TRACE_POWER, r, 1, sizeof *r);
+}
+void sink_token(struct sink *s, const struct trace_token *r) {
+    write_records(s, TRACE_TOKEN, r, 1, sizeof *r);
+}
+void sink_gemm(struct sink *s, const struct trace_gemm *r) { write_records(s, TRACE_GEMM, r, 1, sizeof *r); }
 
 void sink_meta(struct sink *s, const char *key, const char *fmt, ...) {
     va_list ap;

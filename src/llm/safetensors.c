@@ -140,7 +140,7 @@ static int by_name(const void *a, const void *b) {
 }
 
 /* Sorts for safetensors_find(); fails if two files contain the same name. */
-static int finish(struct safetensors *st, struct err *err) {
+static int sort_tensors(struct safetensors *st, struct err *err) {
     if (st->tensors.n) qsort(st->tensors.v, st->tensors.n, sizeof *st->tensors.v, by_name);
     for (size_t i = 1; i < st->tensors.n; i++) {
         const struct safetensors_tensor *t = &st->tensors.v[i];
@@ -155,7 +155,7 @@ struct safetensors *safetensors_parse(const char *head, size_t head_bytes, uint6
                                       const char *what, struct err *err) {
     struct safetensors *st = xcalloc(1, sizeof *st);
     if (add_header(st, head, head_bytes, 8 + (uint64_t)head_bytes, data_bytes, what, err) == 0 &&
-        finish(st, err) == 0)
+        sort_tensors(st, err) == 0)
         return st;
     safetensors_close(st);
     return NULL;
@@ -284,7 +284,7 @@ struct safetensors *safetensors_open(const char *path, struct err *err) {
     int rc = file_is_dir(path)                ? add_folder(st, path, err)
              : file_has_ending(path, ".json") ? add_index(st, path, err)
                                               : add_file(st, path, err);
-    if (rc == 0) rc = finish(st, err);
+    if (rc == 0) rc = sort_tensors(st, err);
     if (rc == 0) return st;
     safetensors_close(st);
     return NULL;

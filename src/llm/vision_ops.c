@@ -151,7 +151,7 @@ static void fill_numbers(const struct llm_tower *t, bool class_token, uint64_t *
 }
 
 /* The rows have no module name; the caller sets it. */
-static void add(struct opbuild *b, const struct oprow *rows, size_t n, const char *module) {
+static void add_rows(struct opbuild *b, const struct oprow *rows, size_t n, const char *module) {
     size_t from = b->model->nops;
     oprow_add(b, rows, n);
     for (size_t i = from; i < b->model->nops; i++) b->model->ops[i].module = module;
@@ -185,7 +185,7 @@ void vision_ops(struct llm_model *m, const struct vision_family *fam, struct llm
     const json_t *labels = fields_find(f, "id2label", NULL);
     fill_numbers(&m->vision.tower, m->vision.class_token, b.numbers);
     b.numbers[LABELS] = json_is_object(labels) && json_object_size(labels) ? json_object_size(labels) : 2;
-    add(&b, vit, COUNTOF(vit), "vision");
+    add_rows(&b, vit, COUNTOF(vit), "vision");
 }
 
 void ocr_ops(struct llm_model *m, int sam_stage, int clip_stage) {
@@ -197,11 +197,11 @@ void ocr_ops(struct llm_model *m, int sam_stage, int clip_stage) {
     s.numbers[DOWN1] = v->sam_down[0];
     s.numbers[DOWN1_9] = v->sam_down[0] * 9;
     s.numbers[DOWN2] = v->sam_down[1];
-    add(&s, sam, COUNTOF(sam), "sam");
-    add(&s, compressor, COUNTOF(compressor), "compressor");
+    add_rows(&s, sam, COUNTOF(sam), "sam");
+    add_rows(&s, compressor, COUNTOF(compressor), "compressor");
     struct opbuild c = { .model = m,
                          .stage = clip_stage,
                          .has = HAS_CLASS | HAS_PRE_NORM | HAS_NORM_BIAS | HAS_QKV_BIAS | HAS_SAM_FIRST };
     fill_numbers(&v->tower, true, c.numbers);
-    add(&c, vit, COUNTOF(vit), "clip");
+    add_rows(&c, vit, COUNTOF(vit), "clip");
 }

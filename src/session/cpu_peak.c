@@ -83,7 +83,7 @@ static uint64_t thread_cpu_ns(void) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static void *work(void *arg) {
+static void *measure_thread(void *arg) {
     struct worker *w = arg;
     size_t na = GEMM_M * GEMM_K, nb = GEMM_K * GEMM_N, nc = GEMM_M * GEMM_N;
     float *a = w->memory ? NULL : xmalloc((na + nb + nc) * sizeof *a);
@@ -123,7 +123,7 @@ static void run_threads(struct worker *workers, unsigned n, struct best *best) {
     double sum = 0, share = 0;
     unsigned started = 0;
     for (; started < n; started++)
-        if (pthread_create(&threads[started], NULL, work, &workers[started]) != 0) break;
+        if (pthread_create(&threads[started], NULL, measure_thread, &workers[started]) != 0) break;
     for (unsigned i = 0; i < started; i++) {
         pthread_join(threads[i], NULL);
         sum += workers[i].amount_per_s;

@@ -42,7 +42,7 @@ static void on_tick(void *ctx) {
     progress_update(r->shown);
 }
 
-static bool stopped(const struct run *r) { return r->out->interrupted || r->out->gave_up; }
+static bool is_stopped(const struct run *r) { return r->out->interrupted || r->out->gave_up; }
 
 static void note_interrupt(struct run *r, const char *during) {
     if (r->out->interrupted) return;
@@ -189,7 +189,7 @@ static void restart(struct run *r) {
             note_interrupt(r, "the restart of the engine");
         else
             give_up(r, "The engine could not be restarted: %s", err.msg);
-    } else if (warm_up(r, "after a restart") < 0 && !stopped(r)) {
+    } else if (warm_up(r, "after a restart") < 0 && !is_stopped(r)) {
         give_up(r, "%s", "The engine failed again during the warmup after its restart; the run stops here.");
     }
 }
@@ -280,7 +280,7 @@ static void leave_recording(struct run *r) {
             note_interrupt(r, "starting the engine for the timing");
         else
             give_up(r, "The engine could not be started for the timing: %s", err.msg);
-    } else if (warm_up(r, "before the timing") < 0 && !stopped(r)) {
+    } else if (warm_up(r, "before the timing") < 0 && !is_stopped(r)) {
         give_up(r, "%s", "The engine failed in the warmup before the timing; the run stops here.");
     }
 }
@@ -305,7 +305,7 @@ static void run_timing(struct run *r) {
     struct nvml_meter *meter =
         r->plan->device->cuda && r->s->hardware.power ? nvml_meter_open(r->plan->device->id, &why) : NULL;
     progress_start("timing", "repeats", out->nrepeats);
-    for (size_t i = 0; i < out->nrepeats && !stopped(r); i++) {
+    for (size_t i = 0; i < out->nrepeats && !is_stopped(r); i++) {
         const struct session_repeat *rep = &out->repeats[i];
         char what[64];
         snprintf(what, sizeof what, "repeat %zu of %zu", i + 1, out->nrepeats);
@@ -333,17 +333,17 @@ static void run_phases(struct run *r) {
             note_interrupt(r, "the start of the engine");
         else
             give_up(r, "The engine did not start: %s", err.msg);
-    } else if (warm_up(r, "at the start") < 0 && !stopped(r)) {
+    } else if (warm_up(r, "at the start") < 0 && !is_stopped(r)) {
         restart(r);
     }
     progress_finish();
-    if (!stopped(r)) {
+    if (!is_stopped(r)) {
         progress_start("representative run, everything recorded", NULL, 0);
         run_representative(r);
         progress_finish();
     }
-    if (!stopped(r) && gpu) leave_recording(r);
-    if (!stopped(r)) run_timing(r);
+    if (!is_stopped(r) && gpu) leave_recording(r);
+    if (!is_stopped(r)) run_timing(r);
     stop_engine(r);
 }
 

@@ -30,7 +30,7 @@ static void write_chunk(struct strbuf *out, const char *kind, const uint8_t *dat
 }
 
 /* Words are dark bars with gaps; each row starts with the PNG filter byte 0. */
-static uint8_t *draw(unsigned width, unsigned height, size_t *n) {
+static uint8_t *draw_page(unsigned width, unsigned height, size_t *n) {
     *n = (size_t)height * (width + 1);
     uint8_t *rows = xmalloc(*n);
     memset(rows, 255, *n);
@@ -48,7 +48,7 @@ int synthetic_page_write(const char *path, unsigned width, unsigned height, stru
     struct strbuf out = STRBUF_INIT;
     uint8_t head[13] = { 0, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0 }; /* 8 bits, grey */
     size_t n;
-    uint8_t *rows = draw(width, height, &n);
+    uint8_t *rows = draw_page(width, height, &n);
     uLongf packed_n = compressBound((uLong)n);
     uint8_t *packed = xmalloc(packed_n);
     put_u32(head, width);

@@ -19,6 +19,12 @@ expect "the lint rejects an include against the layers" 1 err 'base/bad.c: inclu
 run sh scripts/lint_includes.sh src
 expect "the project's includes follow the layers" 0
 
+lint_text=$PWD/scripts/lint_text.sh
+printf '/* %0109d */\n' 0 >"$work/src/base/long.c"
+printf 'The user is %s of it.\n' told >"$work/page.md"
+run sh -c "cd '$work' && sh '$lint_text' src/base/long.c page.md"
+expect "long lines and unclear phrases fail the lint" 1 err 'long.c:1: 115 columns' err 'page.md:1:is t.ld'
+
 # Installed files are readable by all users, whatever the umask. Nothing is built again.
 if [ "$BUILD" = build ]; then
     (umask 077 && make -s --no-print-directory install DESTDIR="$work/de st" PREFIX=/usr >"$work/log" 2>&1)

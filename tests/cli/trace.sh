@@ -55,7 +55,7 @@ expect "a folder without traces is an error" 1 err 'none: no traces'
 cp "$work/t.ipt" "$work/run [1]/trace/a.ipt"
 cp "$work/t.ipt" "$work/run [1]/trace/b.ipt"
 run "$INFERPROF" trace info "$work/run [1]" "$work/run [1]/trace/a.ipt"
-expect "a run folder stands for its traces" 0 out 'trace/b.ipt'
+expect "a run folder means its traces" 0 out 'trace/b.ipt'
 check "a trace named twice is shown once" test "$(grep -c '/a.ipt' "$work/out")" -eq 1
 run "$INFERPROF" trace dump --kind meta --limit 1000 "$work/run [1]"
 expect "trace dump reads the traces of a run folder" 0 out '^meta '
@@ -64,7 +64,7 @@ check "trace dump prints the records of both traces" test "$("$INFERPROF" trace 
 check "--limit applies to all traces together" test "$("$INFERPROF" trace dump --limit $((one + 1)) --kind kernel "$work/run [1]" | wc -l)" -eq $((one + 1))
 "$INFERPROF" stats --json "$work/t.ipt" >"$work/once.json"
 "$INFERPROF" stats --json "$work/t.ipt" "$work/t.ipt" >"$work/twice.json"
-check "stats counts a trace named twice once" cmp "$work/once.json" "$work/twice.json"
+check "stats counts a trace given twice once" cmp "$work/once.json" "$work/twice.json"
 
 # ---- trace cut: part of a trace as a new trace
 run "$INFERPROF" trace cut "$work/t.ipt" --output "$work/part" --range decode
