@@ -83,30 +83,31 @@ const char *analysis_confidence_name(enum analysis_confidence confidence) {
     return (unsigned)confidence < COUNTOF(names) ? names[confidence] : "";
 }
 
-static double known(double v) { return v > 0 && isfinite(v) ? v : NAN; }
+static double positive_or_nan(double v) { return v > 0 && isfinite(v) ? v : NAN; }
 
-static void start(struct context *c, const struct timeline *tl, const struct analyze_input *input,
-                  struct analysis *a) {
+static void open_context(struct context *c, const struct timeline *tl, const struct analyze_input *input,
+                         struct analysis *a) {
     static const struct analyze_input nothing = { .peak_flops_per_s = NAN, .peak_bytes_per_s = NAN };
     struct owner *o = xcalloc(1, sizeof *o);
     o->texts = intern_open();
-    *a = (struct analysis){ .timeline = tl, .input = input, .owner = o };
+    *a = (struct analysis){ .timeline = tl, .input = input, .owner = o, .model_mfu = NAN, .model_mbu = NAN };
     *c = (struct context){
         .tl = tl, .in = input ? input : &nothing, .a = a, .memory = &o->memory, .texts = o->texts
     };
-    a->wall_ns = (double)(tl->end_ns - tl->start_ns);
-    a->kernels_total = tl->kernels.n;
-    a->peak_flops_per_s = known(c->in->peak_flops_per_s);
-    a->peak_bytes_per_s = known(c->in->peak_bytes_per_s);
+    a->peak_flops_per_s = positive_or_nan(c->in->peak_flops_per_s);
+    a->peak_bytes_per_s = positive_or_nan(c->in->peak_bytes_per_s);
     a->peak_source = c->in->peak_source;
     a->cpu_only = true;
+    if (!tl) return;
+    a->wall_ns = (double)(tl->end_ns - tl->start_ns);
+    a->kernels_total = tl->kernels.n;
     for (size_t i = 0; i < tl->ndevices; i++)
         if (tl->devices[i].kernel_count && !tl->devices[i].is_cpu) a->cpu_only = false;
 }
 
-/* What only the passes needed. */
-static void finish(struct context *c) {
-    void *scratch[] = { c->stage_work,        c->occ_work,       c->shape_category,      c->range_gpu_ns,
+/* Frees what only the passes needed. */
+static void close_context(struct context *c) {
+    void *scratch[] = { c->stage_scratch,     c->occ_scratch,    c->shape_category,      c->range_gpu_ns,
                         c->shape_owned_ns,    c->shape_stage_ns, c->previous_launch,     c->range_total_ns,
                         c->launch_occurrence, c->stage_chain_ns, c->stage_chain_kernels, c->occ_devices };
     for (size_t i = 0; i < COUNTOF(scratch); i++) free(scratch[i]);
@@ -117,31 +118,75 @@ static void finish(struct context *c) {
     free(c->power);
 }
 
+static void analyze_totals(struct context *c) {
+    if (c->in->totals) c->a->totals = totals_make(c->a);
+}
+
+/* Every pass in the order in which they run. A pass reads the timeline (or the input) and what passes above
+ * it wrote; "stages." are fields of struct analysis_stage, "c." of struct context. */
+static const struct pass {
+    void (*run)(struct context *c);
+    bool without_trace; /* also runs when there is no timeline */
+} passes[] = {
+    /* shapes -> kernels (one row per shape, unsorted), c.shape_category */
+    { analyze_kernel_names, false },
+    /* ranges, rules, timings -> stages (rows), occurrences, c.kernel_occurrence, c.launch_occurrence, scratch */
+    { analyze_stages, true },
+    /* launches, copies, syncs, c.launch_occurrence -> stages.launches .copies .syncs, c.previous_launch */
+    { analyze_calls, false },
+    /* kernels in time order -> devices, stages.idle .gpu_owned_self_ns .category_ns, occurrences.gpu_*,
+     * c.shape_owned_ns, c.shape_stage_ns, c.range_gpu_ns */
+    { analyze_devices, false },
+    /* launches and kernels -> depth of the launch queue, into c.stage_scratch */
+    { analyze_queue, false },
+    /* c.shape_owned_ns, c.shape_stage_ns -> kernels (sorted, with statistics), categories, libraries, shape_kernel */
+    { analyze_kernels_finish, false },
+    /* ranges, c.range_gpu_ns -> operators, operators_by_shape, c.range_total_ns */
+    { analyze_operators_finish, false },
+    /* GEMM records, shape_kernel -> kernels.flops .bytes */
+    { analyze_gemms, false },
+    /* kernels in launch order -> c.stage_chain_ns, c.stage_chain_kernels */
+    { analyze_chains, false },
+    /* token records, labels of ranges, input.tokens -> occurrences.tokens_*, stages.tokens_* .token_ns */
+    { analyze_tokens, false },
+    /* occurrences, c.stage_scratch -> stages.wall_ns .busy_ns .gpu_owned_ns .devices .idle, sums over occurrences */
+    { analyze_stages_finish, false },
+    /* capture windows, stages.host_ns -> missed, stages.missed */
+    { analyze_captured, false },
+    /* power samples, occurrences, c.occ_devices -> powers, stages.joules .watts */
+    { analyze_power, false },
+    /* all of the above -> conservation, lost_share, stages.idle_known .idle_refused, notes */
+    { analyze_provenance, false },
+    /* input.timings, stages.wall_total_ns .tokens_* -> stages.time_ms .timing_ms .tokens .tokens_per_s,
+     * counts per token, c.stage_scratch.tokens_out_each */
+    { analyze_times, true },
+    /* stages.busy_ns .gpu_busy_ns .time_ms .missed -> stages.busy_ms .busy_share .kernels_each */
+    { analyze_busy, true },
+    /* input.costs, input.llm at stages.tokens_* -> costs */
+    { analyze_costs, true },
+    /* costs, timings.work, stages.time_ms, peaks -> stages.flops .bytes .floor_ms .mfu .mbu .distance
+     * .recorded_mfu .recorded_mbu, model_mfu, model_mbu */
+    { analyze_utilization, true },
+    /* input.timings -> stability */
+    { analyze_stability, true },
+    /* counter samples, kernels, stages -> counters, stages.counters */
+    { analyze_counters, false },
+    /* input.profiles, kernels -> profiles */
+    { analyze_profiles, false },
+    /* timeline, kernels, devices, if input.totals -> totals */
+    { analyze_totals, false },
+    /* stages.flops, kernels.flops, counters, operators.flops, peaks -> roofline */
+    { analyze_roofline, false },
+    /* everything -> findings */
+    { analyze_findings, false },
+};
+
 void analyze_run(const struct timeline *tl, const struct analyze_input *input, struct analysis *a) {
     struct context c;
-    start(&c, tl, input, a);
-    analyze_kernel_names(&c);
-    analyze_stages(&c);
-    analyze_calls(&c);
-    analyze_devices(&c);
-    analyze_queue(&c);
-    analyze_kernels_finish(&c);
-    analyze_operators_finish(&c);
-    analyze_gemms(&c);
-    analyze_chains(&c);
-    analyze_tokens(&c);
-    analyze_stages_finish(&c);
-    analyze_captured(&c);
-    analyze_power(&c);
-    analyze_provenance(&c);
-    analyze_model(&c);
-    analyze_stability(&c);
-    a->counters = counters_make(a);
-    a->profiles = kernel_profiles_match(a, c.in->profiles, c.in->nprofiles);
-    if (c.in->totals) a->totals = totals_make(a);
-    analyze_roofline(&c);
-    analyze_findings(&c);
-    finish(&c);
+    open_context(&c, tl, input, a);
+    for (size_t i = 0; i < COUNTOF(passes); i++)
+        if (tl || passes[i].without_trace) passes[i].run(&c);
+    close_context(&c);
 }
 
 void analysis_free(struct analysis *a) {

@@ -1,6 +1,6 @@
 /* The questions asked of a timeline, and all the answers in one struct.
  *     struct analysis a;
- *     analyze_run(tl, &input, &a);                 -- input may be NULL: the trace alone
+ *     analyze_run(tl, &input, &a);                 -- input NULL: the trace alone; tl NULL: timed stages alone
  *     ...
  *     analysis_free(&a);
  * No I/O, no printing. The analysis borrows from the timeline and from the input: free it first. What is
@@ -33,15 +33,24 @@ struct analyze_cost {
     double flops, bytes; /* NaN: unknown */
     double floor_ns;     /* no implementation on this device is faster; NaN: unknown */
 };
-/* Times of a stage over the repeats of the timing phase, when nothing was recorded but the clock. */
+/* The work of one timed repeat in a stage: medians over the repeats. NaN: unknown. */
+struct analyze_work {
+    double tokens; /* read (prefill) or made (decode) */
+    double flops, bytes, floor_ms;
+    double recorded_ms; /* what the median repeat would have taken while recorded, going by one input */
+};
+/* Times of a stage over the timed repeats, in which nothing was recorded but the clock. */
 struct analyze_timing {
-    const char *stage;
-    size_t n;                             /* repeats */
-    const double *ms;                     /* [n]; NaN: this repeat has none */
-    const double *tokens_in, *tokens_out; /* [n] each, tokens consumed and made; NULL: unknown */
+    const char *stage;  /* name ("sam") or path ("prefill/sam") */
+    const char *parent; /* name of the stage it is part of; NULL: top level, or see the path */
+    size_t n;           /* repeats */
+    const double *ms;   /* [n]; NaN: this repeat has none */
+    const double *tokens_in, *tokens_out; /* [n] each, tokens read and made; NULL: unknown */
     const bool *failed; /* [n]; NULL: none failed. Failed repeats are counted and left out */
-    /* recorded over timed of the same input; 0 or NaN: not known, taken from the trace */
+    /* recorded time over timed time of the same input; 0 or NaN: unknown, taken from the trace */
     double recording_cost;
+    const struct analyze_work
+        *work; /* NULL: unknown; then that of the recorded request (analyze_cost) holds */
 };
 /* Tokens that the recorded run read and made in a stage, by the engine's own answer: for traces without
  * token records. */
@@ -53,6 +62,7 @@ struct analyze_rule { /* ranges whose name matches the glob become occurrences o
     const char *stage, *glob;
 };
 struct kernel_profile;
+struct llm_model;
 struct analyze_input {
     const struct analyze_cost *costs;
     size_t ncosts;
@@ -68,7 +78,9 @@ struct analyze_input {
     double peak_flops_per_s, peak_bytes_per_s; /* of one device; NaN or 0: unknown */
     const char *peak_source;                   /* "datasheet, dense bf16", "calibrated", "user" */
     const char *model;                         /* name, for texts; NULL */
-    const struct kernel_profile *profiles;     /* kernel_profile.h: what Nsight Compute measured */
+    /* replaces `costs`, and the work of `timings`, by its own at the token counts of the trace, if it has any */
+    const struct llm_model *llm;
+    const struct kernel_profile *profiles; /* kernel_profile.h: what Nsight Compute measured */
     size_t nprofiles;
     bool totals; /* fill analysis.totals: about 40 ns per kernel for numbers that a report does not print */
 };
@@ -102,18 +114,23 @@ struct analysis_idle {
     double launch_interval_ns; /* median from one launch call to the next on its thread; NaN */
 };
 
-#define MISSED_LIMIT \
-    0.001 /* more of a stage's time outside of capture windows: what was recorded is a part of it */
+/* A stage with a larger share of its time outside of capture windows was recorded only in part. */
+#define MISSED_LIMIT 0.001
+
+/* A stage: what the trace, the timed repeats and the model say about it. Sums are over all its occurrences
+ * in the trace and 0 where it has none. */
 struct analysis_stage {
-    const char *name; /* "sam"; "(outside stages)"; "(whole trace)" */
-    const char *path; /* "prefill/sam" */
-    uint32_t parent;  /* row; ANALYSIS_NONE */
+    const char *name;        /* "sam"; "(outside stages)"; "whole trace" */
+    const char *path;        /* "prefill/sam" */
+    const char *parent_name; /* NULL: top level */
+    uint32_t parent;         /* row; ANALYSIS_NONE */
     uint32_t depth;
-    bool implicit; /* the trace marks no stage: this row is the whole of it */
+    bool implicit; /* the trace marks no stage: this row is all of it */
     bool outside;  /* work that belongs to no stage: no wall, no span */
     bool on_cpu;   /* its kernels ran on the native engine's cpu device */
 
-    uint64_t occurrences;
+    /* ---- the trace: stages.c, calls.c, walk.c, queue.c */
+    uint64_t occurrences; /* 0: only timed */
     struct stats wall_ns; /* over occurrences: range start to range end, or to its last kernel's end */
     struct stats busy_ns; /* over occurrences: union of its kernels */
     double host_ns;       /* sum of range durations */
@@ -121,12 +138,17 @@ struct analysis_stage {
     double gpu_owned_ns;      /* with sub-stages; rows without parent and the outside row add up */
     double gpu_owned_self_ns; /* without sub-stages; all rows add up */
     double head_ns, tail_ns;  /* wall before the first and after the last kernel */
-    uint32_t devices;         /* its kernels ran on, at least 1: busy and idle times are sums over them */
+    uint32_t devices; /* with kernels of this stage, at least 1: busy and idle times are sums over them */
     uint64_t kernels, launches, graph_launches, copies, syncs;
     double copied_bytes, htod_bytes, dtoh_bytes, copy_ns, sync_ns;
     double category_ns[KERNEL_CATEGORY_END]; /* owned, with sub-stages */
     double kernel_mean_ns;                   /* mean duration of a kernel */
+    double missed;   /* share of its time in which neither kernels nor launches were recorded, 0..1 */
+    bool idle_known; /* false: the data cannot support idle verdicts */
+    const char *idle_refused; /* why not; NULL */
+    struct analysis_idle idle;
 
+    /* ---- tokens of the recorded run: tokens.c, utilization.c */
     double tokens_in, tokens_out; /* NaN: unknown */
     const char *token_source; /* "token records", "range labels", "engine's answer", "timing phase"; NULL */
     struct stats token_ns;    /* time from token to token (or step to step) in the trace */
@@ -134,26 +156,32 @@ struct analysis_stage {
     /* NaN also where more tokens are read than made: prefill launches once for all */
     double launches_per_token;
 
-    double missed; /* share of its time in which neither kernels nor launches were recorded, 0..1 */
+    /* ---- the timed repeats: utilization.c */
+    const struct analyze_timing *timing; /* NULL: not timed */
+    struct stats timing_ms;              /* over the repeats that did not fail; n == 0: none */
+    double overhead_ratio;               /* trace wall over timing median; NaN */
+    double recording_cost; /* the same for one input if the timing has it: what recording cost; NaN */
 
-    bool idle_known;          /* false: the data cannot support idle verdicts */
-    const char *idle_refused; /* why not; NULL */
-    struct analysis_idle idle;
+    /* ---- one request (the input says that the trace holds one), else one occurrence: utilization.c */
+    double requests;         /* in the trace, at least 1: sums of the trace are of so many */
+    double time_ms;          /* median of the timed repeats, else the mean in the trace; NaN: unknown */
+    const char *time_source; /* "median of 10 timed repeats", "mean of 3 occurrences in the trace"; NULL */
+    /* device busy in time_ms, mean over devices: a GPU's kernels as recorded. Recording slows a CPU's
+     * kernels like everything else, so their share is used, not their time */
+    double busy_ms, busy_share;
+    double kernels_each;               /* kernels */
+    double tokens;                     /* read or made */
+    double tokens_per_s;               /* read or made, whichever is more, in time_ms */
+    double flops, bytes, floor_ms;     /* the model's (per_token costs times its tokens) */
+    double mfu, mbu, distance;         /* fractions; distance = time / floor */
+    double recorded_mfu, recorded_mbu; /* of the recorded request over its recorded time: what counters see */
 
-    double time_ns;                /* the figure for one occurrence that the next four use */
-    const char *time_source;       /* "median of 10 timing repeats", "mean of 3 occurrences in the trace" */
-    double flops, bytes, floor_ns; /* model's, for one occurrence (per_token costs times its tokens) */
-    double mfu, mbu, distance;     /* fractions; distance = time / floor */
-    double tokens_per_s;           /* read or made, whichever is more, in time_ns */
-    double overhead_ratio;         /* trace wall over timing median; NaN */
-    double recording_cost;         /* the same of one input where that was told: what recording cost; NaN */
-    const struct analyze_timing *timing; /* NULL */
-    struct stats timing_ms;              /* over the repeats that did not fail */
-
-    /* Of the recorded run, over all occurrences and all GPUs on which it has kernels: whatever else they
-     * did meanwhile is in it. Tokens are those the stage works on: read where it reads more than it makes
-     * (prefill), else made. */
+    /* ---- power.c. Of the recorded run, over all occurrences and all GPUs on which it has kernels, with
+     * everything else that these did meanwhile. Tokens are those the stage works on: read if it reads more
+     * than it makes (prefill), else made. */
     double joules, joules_per_token, tokens_per_joule, watts;
+
+    const struct counter_means *counters; /* counters.h; NULL: no sample covers it */
 };
 
 struct analysis_occurrence {       /* sorted by start */
@@ -290,7 +318,7 @@ struct analysis_profiles; /* kernel_profile.h */
 struct analysis_totals;   /* totals.h */
 
 struct analysis {
-    const struct timeline *timeline;
+    const struct timeline *timeline;   /* NULL: no trace, only timed stages */
     const struct analyze_input *input; /* NULL: none */
     double wall_ns;                    /* first to last record */
     double lost_share;                 /* kernels lost, of all; 0..1 */
@@ -300,7 +328,15 @@ struct analysis {
     const char *peak_source;                   /* NULL */
     /* (F_prefill + F_decode) / ((t_prefill + t_decode) P) over stages without parent; NaN */
     double model_mfu;
+    /* likewise of bytes, over timed stages: a trace alone does not say how many sequences shared a pass */
+    double model_mbu;
     bool cpu_only; /* every kernel ran on a cpu device, or there is none */
+    /* as used: the input's, or those of its model */
+    const struct analyze_cost *costs;
+    size_t ncosts;
+    bool costs_replaced;        /* by the input's `llm` */
+    const char *model;          /* whose costs these are; NULL */
+    const char *no_model_costs; /* why the input's `llm` gave none; NULL */
 
     /* a parent before its children, in order of first occurrence; outside last */
     struct analysis_stage *stages;

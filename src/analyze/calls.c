@@ -14,7 +14,7 @@ static uint32_t occurrence_of(const struct context *c, uint32_t range) {
 static void count_launch(struct context *c, size_t i, uint32_t row, double interval_ns, bool missing) {
     const struct timeline_launches *l = &c->tl->launches;
     struct analysis_stage *s = &c->a->stages[row];
-    struct stage_work *w = &c->stage_work[row];
+    struct stage_scratch *w = &c->stage_scratch[row];
     bool graph = l->api_kind[i] == TIMELINE_API_GRAPH;
     s->launches++;
     s->graph_launches += graph;

@@ -6,6 +6,7 @@
 
 #include "analyze/counter_events.h"
 #include "analyze/counter_fit.h"
+#include "analyze/internal.h"
 #include "base/die.h"
 #include "base/util.h"
 #include "base/vec.h"
@@ -315,18 +316,13 @@ static double sampled_devices(const struct timeline *tl) {
     return MAX(n, 1);
 }
 
-/* The model's shares are of the timed run; recording stretched the one that was sampled. */
-static void derive_stage(const struct analysis *a, uint32_t device, double sampled,
-                         struct counter_stage *row) {
-    const struct analysis_stage *s = &a->stages[row->stage];
-    double stretched = s->overhead_ratio > 0 ? s->overhead_ratio : 1;
-    double all_ns = s->wall_total_ns * sampled;
+static void derive_means(const struct analysis *a, uint32_t device, double sampled,
+                         struct counter_means *row) {
+    double all_ns = a->stages[row->stage].wall_total_ns * sampled;
     row->covered = all_ns > 0 ? MIN(row->covered_ns / all_ns, 1.0) : NAN;
     row->dram_pct = dram_sum(row->mean);
     row->dram_bytes_per_s = row->dram_pct / 100 * peak_bandwidth(a, device);
     row->tensor_at_peak_pct = at_peak_clock(a, device, row->mean[COUNTER_TENSOR], row->mean[COUNTER_CLOCK]);
-    row->mfu_pct = 100 * s->mfu / stretched;
-    row->mbu_pct = 100 * s->mbu / stretched;
 }
 
 /* ---- stages: the mean over the samples inside, weighted by time */
@@ -344,7 +340,7 @@ static size_t first_sample_after(const struct timeline *tl, uint64_t ns) {
 }
 
 static void add_occurrence(const struct timeline *tl, const struct analysis_occurrence *o,
-                           struct counter_stage *row, double *weight) {
+                           struct counter_means *row, double *weight) {
     float v[COUNTER_SLOTS];
     for (size_t i = first_sample_after(tl, o->start_ns);
          i < tl->samples.n && tl->samples.start_ns[i] < o->wall_end_ns; i++) {
@@ -363,17 +359,17 @@ static void add_occurrence(const struct timeline *tl, const struct analysis_occu
 }
 
 static void stage_means(const struct analysis *a, struct analysis_counters *out) {
-    out->stages = xcalloc(MAX(a->nstages, 1), sizeof *out->stages);
+    out->means = xcalloc(MAX(a->nstages, 1), sizeof *out->means);
     double sampled = sampled_devices(a->timeline);
     for (uint32_t st = 0; st < a->nstages; st++) {
-        struct counter_stage row = { .stage = st };
+        struct counter_means row = { .stage = st };
         double weight[COUNTER_SLOTS] = { 0 };
         for (size_t i = 0; i < a->noccurrences; i++)
             if (a->occurrences[i].stage == st) add_occurrence(a->timeline, &a->occurrences[i], &row, weight);
         for (int s = 0; s < COUNTER_SLOTS; s++) row.mean[s] = weight[s] > 0 ? row.mean[s] / weight[s] : NAN;
         if (!(row.covered_ns > 0)) continue;
-        derive_stage(a, a->timeline->samples.device[0], sampled, &row);
-        out->stages[out->nstages++] = row;
+        derive_means(a, a->timeline->samples.device[0], sampled, &row);
+        out->means[out->nmeans++] = row;
     }
 }
 
@@ -417,7 +413,7 @@ struct analysis_counters *counters_make(const struct analysis *a) {
 void counters_free(struct analysis_counters *c) {
     if (!c) return;
     free(c->rows);
-    free(c->stages);
+    free(c->means);
     free(c);
 }
 
@@ -427,8 +423,9 @@ const struct counter_row *counters_of_kernel(const struct analysis_counters *c, 
     return NULL;
 }
 
-const struct counter_stage *counters_of_stage(const struct analysis_counters *c, uint32_t stage) {
-    for (size_t i = 0; i < c->nstages; i++)
-        if (c->stages[i].stage == stage) return &c->stages[i];
-    return NULL;
+void analyze_counters(struct context *c) {
+    struct analysis *a = c->a;
+    a->counters = counters_make(a);
+    for (size_t i = 0; a->counters && i < a->counters->nmeans; i++)
+        a->stages[a->counters->means[i].stage].counters = &a->counters->means[i];
 }

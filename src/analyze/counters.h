@@ -43,22 +43,21 @@ struct counter_row {
     enum counter_bound bound;
 };
 
-struct counter_stage {
-    uint32_t stage;
+/* Means over the samples inside a stage, weighted by time. */
+struct counter_means {
+    uint32_t stage;    /* row of the analysis */
     double covered_ns; /* of its wall time, by samples */
     double covered;    /* the same as a fraction of it, 0..1 */
     double mean[COUNTER_SLOTS];
     double dram_pct, dram_bytes_per_s; /* as above */
     /* tensor activity at the clock it ran at, of that at the clock of the peak of MFU */
     double tensor_at_peak_pct;
-    double mfu_pct,
-        mbu_pct; /* the model's, over the recorded time instead of the timed: what to compare with */
 };
 
 struct analysis_counters {
-    struct counter_row *rows; /* by exposure_ns */
-    struct counter_stage *stages;
-    size_t nrows, nstages;
+    struct counter_row *rows;    /* by exposure_ns */
+    struct counter_means *means; /* of the stages that samples cover, in their order */
+    size_t nrows, nmeans;
     uint64_t samples, unused;
     double interval_ns; /* mean */
     double lag_ns;      /* by which samples were moved to fit the kernels best */
@@ -72,6 +71,5 @@ struct analysis_counters *counters_make(const struct analysis *a);
 void counters_free(struct analysis_counters *c); /* NULL is fine */
 /* The row of a kernel class with the most exposure; NULL: none. */
 const struct counter_row *counters_of_kernel(const struct analysis_counters *c, uint32_t kernel);
-const struct counter_stage *counters_of_stage(const struct analysis_counters *c, uint32_t stage);
 
 #endif

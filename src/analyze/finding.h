@@ -6,14 +6,13 @@
 
 #include "analyze/internal.h"
 
-/* A stage in the units that findings speak. All times in ms, over all its occurrences: of the one request,
- * or of all requests in the trace. */
-struct finding_stage {
+/* A stage with its times in ms, over all its occurrences: of the one request, or of all requests in the
+ * trace. Made for each rule from the stage. */
+struct finding_scope {
     const struct analysis_stage *s;
     uint32_t row;
-    double times;   /* requests that costs and timings are multiplied by, at least 1 */
-    double devices; /* that it ran on, at least 1: GPU times are means over them */
-    double wall_ms; /* what a saving is a percentage of: the timing phase's where there is one */
+    double devices; /* of the stage: GPU times are means over them */
+    double wall_ms; /* what a saving is a percentage of: the timed repeats' if there are any */
     double traced_wall_ms, busy_ms, floor_ms; /* floor: NaN unknown */
     /* of recorded idle time, what the timed run has room for: recording slows the host, not the GPU */
     double idle_scale;
@@ -21,11 +20,11 @@ struct finding_stage {
 struct finding_rule {
     const char *id;
     enum { FINDING_GPU_STAGE, FINDING_ANY_STAGE, FINDING_RUN } about;
-    bool needs_idle; /* only where idle verdicts stand */
-    void (*find)(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
+    bool needs_idle; /* only for stages whose idle time is known */
+    void (*find)(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 };
 /* The finding is f's (NULL: the run's). saving_ms: NaN informs only. Texts are kept as they are. */
-void finding_emit(struct context *c, const struct finding_rule *rule, const struct finding_stage *f,
+void finding_emit(struct context *c, const struct finding_rule *rule, const struct finding_scope *f,
                   double saving_ms, enum analysis_confidence confidence, const char *title,
                   const char *evidence, const char *advice);
 
@@ -33,28 +32,28 @@ void finding_emit(struct context *c, const struct finding_rule *rule, const stru
 const char *finding_time(struct context *c, double ms);
 
 /* finding_idle.c */
-void find_launch_bound(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
-void find_sync(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
-void find_host_copies(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
-void find_no_work(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
-void find_dependency(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
-void find_between_steps(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
-void find_unexplained_idle(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
+void find_launch_bound(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
+void find_sync(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
+void find_host_copies(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
+void find_no_work(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
+void find_dependency(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
+void find_between_steps(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
+void find_unexplained_idle(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 /* finding_work.c */
-void find_roof(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
-void find_small_grids(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
-void find_wave_tails(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
-void find_chains(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
-void find_casts(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
-void find_attention(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
-void find_experts(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
+void find_roof(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
+void find_small_grids(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
+void find_wave_tails(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
+void find_chains(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
+void find_casts(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
+void find_attention(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
+void find_experts(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 /* finding_counters.c */
-void find_model_differs(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
+void find_model_differs(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 /* finding_run.c */
-void find_throttle(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
-void find_communication(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
-void find_variance(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
-void find_overhead(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
-void find_outside(struct context *c, const struct finding_rule *rule, const struct finding_stage *f);
+void find_throttle(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
+void find_communication(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
+void find_variance(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
+void find_overhead(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
+void find_outside(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 
 #endif

@@ -31,15 +31,14 @@ static const char *advice(double modelled_pct, double measured_pct, bool memory)
 }
 
 /* Of bandwidth and arithmetic the one that is further off, in points. */
-void find_model_differs(struct context *c, const struct finding_rule *rule, const struct finding_stage *f) {
-    const struct counter_stage *m = c->a->counters ? counters_of_stage(c->a->counters, f->row) : NULL;
+void find_model_differs(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
+    const struct counter_means *m = f->s->counters;
     if (!m || !(m->covered >= ENOUGH_COVERED)) return;
-    bool bytes = differs(m->mbu_pct, m->dram_pct), flops = differs(m->mfu_pct, m->tensor_at_peak_pct);
+    double mfu_pct = 100 * f->s->recorded_mfu, mbu_pct = 100 * f->s->recorded_mbu;
+    bool bytes = differs(mbu_pct, m->dram_pct), flops = differs(mfu_pct, m->tensor_at_peak_pct);
     if (!bytes && !flops) return;
-    bool memory =
-        bytes && !(flops && fabs(m->mfu_pct - m->tensor_at_peak_pct) > fabs(m->mbu_pct - m->dram_pct));
-    double modelled = memory ? m->mbu_pct : m->mfu_pct,
-           measured = memory ? m->dram_pct : m->tensor_at_peak_pct;
+    bool memory = bytes && !(flops && fabs(mfu_pct - m->tensor_at_peak_pct) > fabs(mbu_pct - m->dram_pct));
+    double modelled = memory ? mbu_pct : mfu_pct, measured = memory ? m->dram_pct : m->tensor_at_peak_pct;
     const char *title =
         analysis_text(c, "%s: the counters saw %.1f%% of the %s, the model says %.1f%%", f->s->name, measured,
                       memory ? "memory bandwidth" : "tensor peak", modelled);
@@ -48,6 +47,6 @@ void find_model_differs(struct context *c, const struct finding_rule *rule, cons
                       "over the recorded run, of which samples cover %.0f%%: DRAM %.1f%% against %.1f%% "
                       "modelled, tensor pipes %.1f%% "
                       "(at the clock of their peak) against %.1f%%",
-                      100 * m->covered, m->dram_pct, m->mbu_pct, m->tensor_at_peak_pct, m->mfu_pct);
+                      100 * m->covered, m->dram_pct, mbu_pct, m->tensor_at_peak_pct, mfu_pct);
     finding_emit(c, rule, f, NAN, ANALYSIS_MEDIUM, title, evidence, advice(modelled, measured, memory));
 }

@@ -7,18 +7,18 @@
 
 #define SHORT_KERNEL_NS 50000.0 /* longer kernels hide the launch of the next one, unless the host stalls */
 
-static double cause_ms(const struct finding_stage *f, enum analysis_idle_cause cause) {
+static double cause_ms(const struct finding_scope *f, enum analysis_idle_cause cause) {
     return f->s->idle.ns[cause] * 1e-6 / f->devices * f->idle_scale;
 }
 
 /* Said where the recorded run was slower than the timed one. */
-static const char *scaled_from(struct context *c, const struct finding_stage *f, double recorded_ms) {
+static const char *scaled_from(struct context *c, const struct finding_scope *f, double recorded_ms) {
     if (f->idle_scale > 0.99) return "";
     return analysis_text(c, "; scaled to the timed run from %s in the recorded one, which took %.2fx as long",
                          finding_time(c, recorded_ms), f->traced_wall_ms / f->wall_ms);
 }
 
-static const char *per_token(struct context *c, const struct finding_stage *f) {
+static const char *per_token(struct context *c, const struct finding_scope *f) {
     if (isnan(f->s->launches_per_token)) return "";
     if (f->s->launches_per_token < 10)
         return analysis_text(c, ", %.2g launches a token", f->s->launches_per_token);
@@ -26,13 +26,13 @@ static const char *per_token(struct context *c, const struct finding_stage *f) {
                          analysis_count(c, (uint64_t)llround(f->s->launches_per_token)));
 }
 
-static const char *empty_queue(struct context *c, const struct finding_stage *f) {
+static const char *empty_queue(struct context *c, const struct finding_scope *f) {
     if (isnan(f->s->idle.queue_empty_share)) return "";
     return analysis_text(c, "; %.0f%% of the launches found the queue empty",
                          100 * f->s->idle.queue_empty_share);
 }
 
-void find_launch_bound(struct context *c, const struct finding_rule *rule, const struct finding_stage *f) {
+void find_launch_bound(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     const struct analysis_stage *s = f->s;
     double recorded = s->idle.graph_removable_ns * 1e-6 / f->devices, removable = recorded * f->idle_scale,
            late = cause_ms(f, ANALYSIS_IDLE_LAUNCH);
@@ -56,7 +56,7 @@ void find_launch_bound(struct context *c, const struct finding_rule *rule, const
                  "server's graph mode); failing that, fuse small kernels so that fewer are launched.");
 }
 
-void find_sync(struct context *c, const struct finding_rule *rule, const struct finding_stage *f) {
+void find_sync(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     double ms = cause_ms(f, ANALYSIS_IDLE_SYNC);
     if (ms < 0.03 * f->wall_ms) return;
     const char *title = analysis_text(c, "%s stops for the host: the GPU waits %s after synchronisations",
@@ -71,7 +71,7 @@ void find_sync(struct context *c, const struct finding_rule *rule, const struct 
                  ".item(), .cpu() and cudaStreamSynchronize from the loop.");
 }
 
-void find_host_copies(struct context *c, const struct finding_rule *rule, const struct finding_stage *f) {
+void find_host_copies(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     double ms = cause_ms(f, ANALYSIS_IDLE_COPY);
     if (ms < 0.02 * f->wall_ms) return;
     const char *title = analysis_text(c, "%s waits %s for copies", f->s->name, finding_time(c, ms));
@@ -83,7 +83,7 @@ void find_host_copies(struct context *c, const struct finding_rule *rule, const 
                  "it with kernels.");
 }
 
-void find_no_work(struct context *c, const struct finding_rule *rule, const struct finding_stage *f) {
+void find_no_work(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     double ms = cause_ms(f, ANALYSIS_IDLE_NO_WORK);
     if (ms < 0.05 * f->wall_ms) return;
     const char *title =
@@ -97,7 +97,7 @@ void find_no_work(struct context *c, const struct finding_rule *rule, const stru
                  "it off the launching thread.");
 }
 
-void find_dependency(struct context *c, const struct finding_rule *rule, const struct finding_stage *f) {
+void find_dependency(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     double ms = cause_ms(f, ANALYSIS_IDLE_DEPENDENCY);
     if (ms < 0.05 * f->wall_ms) return;
     const char *title = analysis_text(c, "%s waits %s for other streams", f->s->name, finding_time(c, ms));
@@ -110,7 +110,7 @@ void find_dependency(struct context *c, const struct finding_rule *rule, const s
 
 /* Steps that are stages of their own: the device waits from the last kernel of one to the first of the
  * next. */
-void find_between_steps(struct context *c, const struct finding_rule *rule, const struct finding_stage *f) {
+void find_between_steps(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     const struct analysis_occurrence *last = NULL;
     double ns = 0;
     size_t steps = 0;
@@ -140,7 +140,7 @@ void find_between_steps(struct context *c, const struct finding_rule *rule, cons
 }
 
 void find_unexplained_idle(struct context *c, const struct finding_rule *rule,
-                           const struct finding_stage *f) {
+                           const struct finding_scope *f) {
     double ms = cause_ms(f, ANALYSIS_IDLE_UNKNOWN);
     if (ms < 0.15 * f->wall_ms) return;
     const char *title = analysis_text(c, "%s leaves the GPU idle for %s, for reasons the trace does not hold",

@@ -6,7 +6,7 @@
 #include "analyze/finding.h"
 #include "base/util.h"
 
-void find_throttle(struct context *c, const struct finding_rule *rule, const struct finding_stage *f) {
+void find_throttle(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     for (size_t i = 0; i < c->a->npowers; i++) {
         const struct analysis_power *p = &c->a->powers[i];
         double busy = c->a->devices[p->device].busy_ns;
@@ -23,7 +23,7 @@ void find_throttle(struct context *c, const struct finding_rule *rule, const str
     }
 }
 
-void find_communication(struct context *c, const struct finding_rule *rule, const struct finding_stage *f) {
+void find_communication(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     double all = 0, hidden = 0, busy = 0;
     for (size_t i = 0; i < c->a->ndevices; i++) {
         const struct analysis_device *d = &c->a->devices[i];
@@ -57,7 +57,7 @@ static bool is_part(const struct context *c, const char *name) {
     return false;
 }
 
-void find_variance(struct context *c, const struct finding_rule *rule, const struct finding_stage *f) {
+void find_variance(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     for (size_t i = 0; i < c->a->nstability; i++) {
         const struct analysis_stability *s = &c->a->stability[i];
         if ((!s->unstable && !s->failed) || is_part(c, s->stage)) continue;
@@ -76,7 +76,7 @@ void find_variance(struct context *c, const struct finding_rule *rule, const str
     }
 }
 
-void find_overhead(struct context *c, const struct finding_rule *rule, const struct finding_stage *f) {
+void find_overhead(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     for (uint32_t i = 0; i < c->a->nstages; i++) {
         const struct analysis_stage *s = &c->a->stages[i];
         if (s->parent != ANALYSIS_NONE || !(s->recording_cost > 1.25)) continue;
@@ -87,13 +87,13 @@ void find_overhead(struct context *c, const struct finding_rule *rule, const str
             analysis_text(c, "The recorded run of %s was %.0f%% slower than the timed ones", s->name,
                           100 * (s->recording_cost - 1)),
             analysis_text(c, "%s while recorded, %s in the timing phase: %s",
-                          finding_time(c, s->recording_cost * s->time_ns * 1e-6),
-                          finding_time(c, s->time_ns * 1e-6), consequence),
+                          finding_time(c, s->recording_cost * s->time_ms), finding_time(c, s->time_ms),
+                          consequence),
             "Record less for times of single kernels and gaps: profiling=min (profile), --preset min (run).");
     }
 }
 
-void find_outside(struct context *c, const struct finding_rule *rule, const struct finding_stage *f) {
+void find_outside(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     const struct analysis_conservation *v = &c->a->conservation;
     if (!(v->outside_stages > 0.2 * v->busy) || c->a->stages[0].implicit) return;
     const char *unmatched = v->unmatched > 0

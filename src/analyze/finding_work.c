@@ -6,12 +6,12 @@
 #include "base/units.h"
 #include "base/util.h"
 
-static double category_ms(const struct finding_stage *f, enum kernel_category category) {
+static double category_ms(const struct finding_scope *f, enum kernel_category category) {
     return f->s->category_ns[category] * 1e-6 / f->devices;
 }
 
 /* Time beyond the floor cannot be saved twice: other findings about work stay below it. */
-static double bounded(const struct finding_stage *f, double saving_ms) {
+static double bounded(const struct finding_scope *f, double saving_ms) {
     return isnan(f->floor_ms) ? saving_ms : MAX(0, MIN(saving_ms, f->busy_ms - f->floor_ms));
 }
 
@@ -30,9 +30,9 @@ static bool memory_bound(const struct context *c, const struct analysis_stage *s
 }
 
 /* Speaks of the roof that the stage is under: bytes/s below the memory's, FLOP/s below the compute's. */
-static const char *roof_evidence(struct context *c, const struct finding_stage *f, bool memory, bool on_gpu,
+static const char *roof_evidence(struct context *c, const struct finding_scope *f, bool memory, bool on_gpu,
                                  double work_ms, const char *source) {
-    double amount = (memory ? f->s->bytes : f->s->flops) * f->times,
+    double amount = (memory ? f->s->bytes : f->s->flops) * f->s->requests,
            peak = memory ? c->a->peak_bytes_per_s : c->a->peak_flops_per_s, rate = amount / (work_ms * 1e-3);
     const char *(*text)(struct context *, double) = memory ? bytes_text : flops_text;
     const char *whole = on_gpu ? analysis_text(c, " while the GPU works, %.1f%% over the whole time",
@@ -61,7 +61,7 @@ static const char *roof_advice(bool memory, bool on_gpu) {
 
 /* A quarter above the floor is as near as kernels get. */
 #define NEAR_THE_ROOF 1.25
-void find_roof(struct context *c, const struct finding_rule *rule, const struct finding_stage *f) {
+void find_roof(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     const struct analysis_stage *s = f->s;
     bool on_gpu = s->kernels && !s->on_cpu;
     double work_ms = on_gpu ? MIN(f->busy_ms, f->wall_ms) : f->wall_ms;
@@ -74,8 +74,8 @@ void find_roof(struct context *c, const struct finding_rule *rule, const struct 
             c, rule, f, NAN, ANALYSIS_HIGH,
             analysis_text(c, "%s runs at the %s roof: %.2fx its floor of %s", s->name, roof,
                           f->wall_ms / f->floor_ms, finding_time(c, f->floor_ms)),
-            analysis_text(c, "%s must be moved and %s done (%s)", bytes_text(c, s->bytes * f->times),
-                          flops_text(c, s->flops * f->times), source),
+            analysis_text(c, "%s must be moved and %s done (%s)", bytes_text(c, s->bytes * f->s->requests),
+                          flops_text(c, s->flops * f->s->requests), source),
             memory ? "Only less data helps: smaller weight or KV types, larger batches, speculative decoding."
                    : "Only less arithmetic or a smaller type helps.");
         return;
@@ -95,7 +95,7 @@ static uint32_t root_of(const struct context *c, uint32_t row) {
 }
 
 /* Work of classes of the stage, weighted by what a rule says of each class. */
-static double sum_classes(const struct context *c, const struct finding_stage *f,
+static double sum_classes(const struct context *c, const struct finding_scope *f,
                           double (*weight)(const struct context *, const struct analysis_kernel *),
                           double *all_ms, const struct analysis_kernel **largest) {
     double sum = 0, most = 0;
@@ -124,7 +124,7 @@ static double idle_sms(const struct context *c, const struct analysis_kernel *k)
     return k->blocks && sms && k->blocks < sms ? 1 - (double)k->blocks / sms : 0;
 }
 
-void find_small_grids(struct context *c, const struct finding_rule *rule, const struct finding_stage *f) {
+void find_small_grids(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     const struct analysis_kernel *k = NULL;
     double all, ms = sum_classes(c, f, idle_sms, &all, &k);
     if (!k || ms < 0.05 * f->busy_ms) return;
@@ -147,7 +147,7 @@ static double wave_tail(const struct context *c, const struct analysis_kernel *k
     return 1 - k->waves / ceil(k->waves);
 }
 
-void find_wave_tails(struct context *c, const struct finding_rule *rule, const struct finding_stage *f) {
+void find_wave_tails(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     const struct analysis_kernel *k = NULL;
     double all, ms = sum_classes(c, f, wave_tail, &all, &k);
     if (!k || ms < 0.03 * f->busy_ms) return;
@@ -161,7 +161,7 @@ void find_wave_tails(struct context *c, const struct finding_rule *rule, const s
                  "tile (autotuning, stream-K).");
 }
 
-void find_chains(struct context *c, const struct finding_rule *rule, const struct finding_stage *f) {
+void find_chains(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     double ms = c->stage_chain_ns[f->row] * 1e-6 / f->devices,
            all = category_ms(f, KERNEL_CATEGORY_ELEMENTWISE);
     if (ms < 0.05 * f->busy_ms) return;
@@ -176,7 +176,7 @@ void find_chains(struct context *c, const struct finding_rule *rule, const struc
                  "Their launches go too.");
 }
 
-void find_casts(struct context *c, const struct finding_rule *rule, const struct finding_stage *f) {
+void find_casts(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     double ms = category_ms(f, KERNEL_CATEGORY_COPY);
     if (ms < 0.05 * f->busy_ms) return;
     const char *title =
@@ -190,7 +190,7 @@ void find_casts(struct context *c, const struct finding_rule *rule, const struct
                  "concatenating, and avoid non-contiguous layouts.");
 }
 
-void find_attention(struct context *c, const struct finding_rule *rule, const struct finding_stage *f) {
+void find_attention(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     double softmax = category_ms(f, KERNEL_CATEGORY_SOFTMAX),
            fused = category_ms(f, KERNEL_CATEGORY_ATTENTION);
     if (fused > 0 || softmax < 0.03 * f->busy_ms || !(category_ms(f, KERNEL_CATEGORY_GEMM) > 0)) return;
@@ -202,7 +202,7 @@ void find_attention(struct context *c, const struct finding_rule *rule, const st
 }
 
 /* Experts one by one: hundreds of small products a token; a prefill makes one token of many in a pass. */
-void find_experts(struct context *c, const struct finding_rule *rule, const struct finding_stage *f) {
+void find_experts(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     double calls = 0, ms = 0;
     if (!(f->s->tokens_out > 0) ||
         !(category_ms(f, KERNEL_CATEGORY_SORT) + category_ms(f, KERNEL_CATEGORY_MOE) > 0))

@@ -42,7 +42,7 @@ struct found {
     size_t n, cap;
 };
 
-void finding_emit(struct context *c, const struct finding_rule *rule, const struct finding_stage *f,
+void finding_emit(struct context *c, const struct finding_rule *rule, const struct finding_scope *f,
                   double saving_ms, enum analysis_confidence confidence, const char *title,
                   const char *evidence, const char *advice) {
     struct analysis *a = c->a;
@@ -81,19 +81,16 @@ static double idle_scale(double wall_ms, double traced_ms, double busy_ms) {
     return MAX(0, MIN(1, (wall_ms - busy_ms) / (traced_ms - busy_ms)));
 }
 
-static struct finding_stage units(const struct context *c, const struct analysis_stage *s, uint32_t row) {
-    double devices = c->stage_work[row].devices ? c->stage_work[row].devices : 1;
-    double times = s->occurrences && !c->in->one_run ? (double)s->occurrences : 1;
-    double traced = s->wall_total_ns * 1e-6, busy = s->gpu_busy_ns * 1e-6 / devices;
-    double wall = s->timing_ms.n ? s->timing_ms.median * times : traced;
-    return (struct finding_stage){ .s = s,
+static struct finding_scope stage_scope(const struct analysis_stage *s, uint32_t row) {
+    double traced = s->wall_total_ns * 1e-6, busy = s->gpu_busy_ns * 1e-6 / s->devices;
+    double wall = s->timing_ms.n ? s->timing_ms.median * s->requests : traced;
+    return (struct finding_scope){ .s = s,
                                    .row = row,
-                                   .times = times,
-                                   .devices = devices,
+                                   .devices = s->devices,
                                    .wall_ms = wall,
                                    .traced_wall_ms = traced,
                                    .busy_ms = busy,
-                                   .floor_ms = s->floor_ns * times * 1e-6,
+                                   .floor_ms = s->floor_ms * s->requests,
                                    .idle_scale = idle_scale(wall, traced, busy) };
 }
 
@@ -104,7 +101,7 @@ static void try_stage(struct context *c, const struct finding_rule *rule, uint32
         return; /* savings of sub-stages are inside their parent's */
     if (rule->about == FINDING_GPU_STAGE && !on_gpu) return;
     if (rule->needs_idle && !s->idle_known) return;
-    struct finding_stage f = units(c, s, row);
+    struct finding_scope f = stage_scope(s, row);
     if (f.wall_ms > 0) rule->find(c, rule, &f);
 }
 

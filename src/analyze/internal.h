@@ -11,17 +11,18 @@ struct memory { /* everything the analysis hands out and does not grow */
     size_t n, cap;
 };
 
-/* What is gathered of a stage row beside its public part. */
-struct stage_work {
+/* What passes gather per stage row and drop at the end. */
+struct stage_scratch {
     struct stream_stats gaps, launch_delay, launch_cost, launch_interval;
     double queue_depth_sum;
     uint64_t queue_seen, queue_empty;
     double kernel_sum_ns;                     /* durations, not owned */
     uint64_t unmatched_launches, graph_nodes; /* nodes: kernels of graphs, recorded one by one */
     uint32_t devices;                         /* on which it has kernels */
+    double tokens_out_each;                   /* made in one request; NaN */
 };
 /* Of an occurrence, on the device being walked. */
-struct occurrence_work {
+struct occurrence_scratch {
     uint64_t first_ns, last_ns, frontier_ns, busy_ns; /* frontier: end of the union of its kernels so far */
     double idle_at_first_ns, idle_at_last_ns;         /* the device's idle time when they started */
     double caused_ns;                                 /* of its idle time, what was given a cause */
@@ -36,13 +37,13 @@ struct power_index {
 };
 
 struct context {
-    const struct timeline *tl;
+    const struct timeline *tl;      /* NULL: no trace */
     const struct analyze_input *in; /* never NULL here */
     struct analysis *a;
     struct memory *memory;
     struct intern *texts;
-    struct stage_work *stage_work;    /* [nstages] */
-    struct occurrence_work *occ_work; /* [noccurrences] */
+    struct stage_scratch *stage_scratch;    /* [nstages] */
+    struct occurrence_scratch *occ_scratch; /* [noccurrences] */
     uint64_t *occ_devices; /* [noccurrences] bit d: it has kernels on device d; those past 63 do not count */
     uint32_t *kernel_occurrence, *range_occurrence;
     uint32_t *launch_occurrence; /* [launches.n] */
@@ -67,28 +68,35 @@ const char *analysis_count(struct context *c, uint64_t n); /* "1,219" */
 void analysis_note(struct context *c, enum analysis_severity severity, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* In order of their calls. */
-void analyze_kernel_names(struct context *c); /* kernels.c: rows of kernels, one a shape */
-void analyze_stages(struct context *c);       /* stages.c: occurrences and rows */
-void analyze_calls(struct context *c);        /* calls.c: launches, copies, syncs of stages */
-void analyze_devices(struct context *c);      /* walk.c: the pass over kernels */
-void analyze_queue(struct context *c);        /* queue.c */
-void analyze_kernels_finish(struct context *c);
+/* The passes, in the order of the table in analyze.c, which says what each reads and writes. */
+void analyze_kernel_names(struct context *c);     /* kernels.c */
+void analyze_stages(struct context *c);           /* stages.c */
+void analyze_calls(struct context *c);            /* calls.c */
+void analyze_devices(struct context *c);          /* walk.c */
+void analyze_queue(struct context *c);            /* queue.c */
+void analyze_kernels_finish(struct context *c);   /* kernels.c */
 void analyze_operators_finish(struct context *c); /* operators.c */
-void analyze_power(struct context *c);            /* power.c, before stages finish */
-void analyze_stages_finish(struct context *c);
-void analyze_captured(struct context *c); /* captured.c */
-void analyze_tokens(struct context *c);   /* tokens.c */
-void analyze_gemms(struct context *c);    /* gemm.c: FLOPs and bytes of kernels, from GEMM records */
-void analyze_chains(struct context *c);   /* chains.c */
-void analyze_model(struct context *c);    /* model.c: MFU, MBU, floor, distance */
+void analyze_gemms(struct context *c);            /* gemm.c */
+void analyze_chains(struct context *c);           /* chains.c */
+void analyze_tokens(struct context *c);           /* tokens.c */
+void analyze_stages_finish(struct context *c);    /* stages.c */
+void analyze_captured(struct context *c);         /* captured.c */
+void analyze_power(struct context *c);            /* power.c */
+void analyze_provenance(struct context *c);       /* provenance.c */
+void analyze_times(struct context *c);            /* utilization.c */
+void analyze_busy(struct context *c);             /* utilization.c */
+void analyze_costs(struct context *c);            /* model_costs.c */
+void analyze_utilization(struct context *c);      /* utilization.c */
+void analyze_stability(struct context *c);        /* stability.c */
+void analyze_counters(struct context *c);         /* counters.c */
+void analyze_profiles(struct context *c);         /* kernel_profile.c */
+void analyze_roofline(struct context *c);         /* roofline.c */
+void analyze_findings(struct context *c);         /* findings.c */
+
 bool analysis_names_stage(const char *text, const struct analysis_stage *s); /* its name or its path */
-/* Of the repeats that did not fail: of the times, or of another column of the timing. */
+bool analysis_timing_is_of(const struct analyze_timing *t, const struct analysis_stage *s);
+/* Statistics of the repeats that did not fail: of the times, or of another column of the timing. */
 struct stats analysis_timing_stats(struct context *c, const struct analyze_timing *t, const double *values);
-void analyze_stability(struct context *c);  /* stability.c */
-void analyze_provenance(struct context *c); /* provenance.c: notes, refused verdicts, conservation */
-void analyze_roofline(struct context *c);   /* roofline.c, after the counters */
-void analyze_findings(struct context *c);   /* findings.c */
 
 /* idle.c: why a device waited. One a device. */
 struct idle_walk;

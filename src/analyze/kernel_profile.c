@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/internal.h"
 #include "base/die.h"
 #include "base/util.h"
 
@@ -116,6 +117,10 @@ struct analysis_profiles *kernel_profiles_match(const struct analysis *a, const 
     free_texts(m.profile_looks, n);
     free_texts(m.kernel_looks, a->nkernels);
     return out;
+}
+
+void analyze_profiles(struct context *c) {
+    c->a->profiles = kernel_profiles_match(c->a, c->in->profiles, c->in->nprofiles);
 }
 
 void kernel_profiles_free(struct analysis_profiles *p) {

@@ -38,7 +38,7 @@ static bool has_whole_graphs(const struct context *c, size_t stage) {
 
 static void refuse_idle(struct context *c, size_t stage) {
     struct analysis_stage *s = &c->a->stages[stage];
-    const struct stage_work *w = &c->stage_work[stage];
+    const struct stage_scratch *w = &c->stage_scratch[stage];
     double unmatched = s->launches ? (double)w->unmatched_launches / (double)s->launches : 0;
     if (!s->kernels)
         s->idle_refused = "no kernels were recorded";
@@ -135,7 +135,7 @@ static void note_recording(struct context *c) {
     for (size_t i = 0; i < c->a->nstages; i++) {
         const struct analysis_stage *s = &c->a->stages[i];
         double cost = RECORDED_LAUNCH_NS * (double)s->launches +
-                      RECORDED_NODE_NS * (double)c->stage_work[i].graph_nodes,
+                      RECORDED_NODE_NS * (double)c->stage_scratch[i].graph_nodes,
                rest = s->wall_total_ns - cost;
         if (s->outside || s->parent != ANALYSIS_NONE || !(cost > NOTED_COST * rest) || rest <= 0) continue;
         analysis_note(c, ANALYSIS_INFO,

@@ -15,7 +15,7 @@ static void count(struct context *c, size_t kernel, uint64_t depth) {
     uint32_t o = c->kernel_occurrence[kernel];
     uint32_t row = o == ANALYSIS_NONE ? c->outside : c->a->occurrences[o].stage;
     for (; row != ANALYSIS_NONE; row = c->a->stages[row].parent) {
-        struct stage_work *w = &c->stage_work[row];
+        struct stage_scratch *w = &c->stage_scratch[row];
         w->queue_depth_sum += (double)depth;
         w->queue_seen++;
         w->queue_empty += depth == 0;

@@ -33,7 +33,7 @@ static struct analysis_point of_stage(const struct analysis_stage *s, uint32_t r
                                     .kernel = ANALYSIS_NONE,
                                     .flops = s->flops,
                                     .bytes = s->bytes,
-                                    .time_ns = s->time_ns,
+                                    .time_ns = s->time_ms * 1e6,
                                     .source = "model" };
 }
 

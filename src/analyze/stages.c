@@ -43,11 +43,10 @@ struct building {
     } occurrences;
 };
 
-static struct analysis_stage new_stage(const char *name, const char *path, uint32_t parent, uint32_t depth) {
+static struct analysis_stage new_stage(const char *name, const char *path) {
     return (struct analysis_stage){ .name = name,
                                     .path = path,
-                                    .parent = parent,
-                                    .depth = depth,
+                                    .parent = ANALYSIS_NONE,
                                     .wall_ns = stats_none(),
                                     .busy_ns = stats_none(),
                                     .token_ns = stats_none(),
@@ -57,16 +56,23 @@ static struct analysis_stage new_stage(const char *name, const char *path, uint3
                                     .kernels_per_token = NAN,
                                     .launches_per_token = NAN,
                                     .kernel_mean_ns = NAN,
-                                    .time_ns = NAN,
+                                    .overhead_ratio = NAN,
+                                    .recording_cost = NAN,
+                                    .requests = 1,
+                                    .time_ms = NAN,
+                                    .busy_ms = NAN,
+                                    .busy_share = NAN,
+                                    .kernels_each = NAN,
+                                    .tokens = NAN,
+                                    .tokens_per_s = NAN,
                                     .flops = NAN,
                                     .bytes = NAN,
-                                    .floor_ns = NAN,
+                                    .floor_ms = NAN,
                                     .mfu = NAN,
                                     .mbu = NAN,
                                     .distance = NAN,
-                                    .tokens_per_s = NAN,
-                                    .overhead_ratio = NAN,
-                                    .recording_cost = NAN,
+                                    .recorded_mfu = NAN,
+                                    .recorded_mbu = NAN,
                                     .joules = NAN,
                                     .joules_per_token = NAN,
                                     .tokens_per_joule = NAN,
@@ -79,7 +85,11 @@ static uint32_t stage_row(struct context *c, struct building *b, const char *nam
         if (b->stages.v[i].parent == parent && strcmp(b->stages.v[i].name, name) == 0) return i;
     const struct analysis_stage *p = parent == ANALYSIS_NONE ? NULL : &b->stages.v[parent];
     const char *path = p ? analysis_text(c, "%s/%s", p->path, name) : analysis_text(c, "%s", name);
-    vec_push(&b->stages, new_stage(analysis_text(c, "%s", name), path, parent, p ? p->depth + 1 : 0));
+    struct analysis_stage row = new_stage(analysis_text(c, "%s", name), path);
+    row.parent = parent;
+    row.parent_name = p ? p->name : NULL;
+    row.depth = p ? p->depth + 1 : 0;
+    vec_push(&b->stages, row);
     return (uint32_t)b->stages.n - 1;
 }
 
@@ -139,29 +149,39 @@ static void find_occurrences(struct context *c, struct building *b, struct match
 
 /* No range is a stage: the whole trace is one. */
 static void whole_trace(struct context *c, struct building *b) {
-    vec_push(&b->stages, new_stage("whole trace", "whole trace", ANALYSIS_NONE, 0));
+    vec_push(&b->stages, new_stage("whole trace", "whole trace"));
     b->stages.v[0].implicit = true;
     add_occurrence(c, b, 0, TIMELINE_NONE, ANALYSIS_NONE, NULL);
     for (size_t i = 0; i < c->tl->ranges.n; i++) c->range_occurrence[i] = 0;
 }
 
-/* Stages that only the clock of the timing phase saw get a row without occurrences: "prefill/sam" under
- * prefill. */
-static void timed_stages(struct context *c, struct building *b) {
+/* The row that a timing says it is part of: by the name of the parent, else by the path. */
+static uint32_t timing_parent(const struct building *b, const struct analyze_timing *t) {
+    const char *slash = strrchr(t->stage, '/');
+    size_t length = slash ? (size_t)(slash - t->stage) : 0;
+    for (uint32_t i = 0; i < b->stages.n; i++) {
+        const struct analysis_stage *s = &b->stages.v[i];
+        if (t->parent && s->parent == ANALYSIS_NONE && strcmp(s->name, t->parent) == 0) return i;
+        if (slash && strlen(s->path) == length && strncmp(s->path, t->stage, length) == 0) return i;
+    }
+    return ANALYSIS_NONE;
+}
+
+/* False: nothing is known of it, as of an image stage in a run without images. */
+static bool timing_says_anything(const struct analyze_timing *t) {
+    return stats_of(t->ms, t->n).n || (t->work && !(isnan(t->work->floor_ms) && isnan(t->work->flops)));
+}
+
+/* Stages that were timed but are not in the trace get a row without occurrences. */
+static void add_timed_stages(struct context *c, struct building *b) {
     for (size_t i = 0; i < c->in->ntimings; i++) {
-        if (!stats_of(c->in->timings[i].ms, c->in->timings[i].n).n)
-            continue; /* a tower that had no image to look at */
-        const char *name = c->in->timings[i].stage, *slash = strrchr(name, '/');
-        uint32_t parent = ANALYSIS_NONE;
-        bool there = false;
-        for (uint32_t k = 0; k < b->stages.n; k++) {
-            const struct analysis_stage *s = &b->stages.v[k];
-            there |= strcmp(s->path, name) == 0 || strcmp(s->name, name) == 0;
-            if (slash && strlen(s->path) == (size_t)(slash - name) &&
-                strncmp(s->path, name, (size_t)(slash - name)) == 0)
-                parent = k;
-        }
-        if (!there) stage_row(c, b, slash ? slash + 1 : name, parent);
+        const struct analyze_timing *t = &c->in->timings[i];
+        const char *slash = strrchr(t->stage, '/');
+        bool has_row = false;
+        for (size_t k = 0; k < b->stages.n && !has_row; k++)
+            has_row = analysis_timing_is_of(t, &b->stages.v[k]);
+        if (!has_row && timing_says_anything(t))
+            stage_row(c, b, slash ? slash + 1 : t->stage, timing_parent(b, t));
     }
 }
 
@@ -177,7 +197,8 @@ static void order_rows(struct building *b, uint32_t parent, uint32_t *order, siz
 static void lay_out(struct context *c, struct building *b) {
     struct analysis *a = c->a;
     size_t n = 0;
-    uint32_t *order = xmalloc(b->stages.n * sizeof *order), *now = xmalloc(b->stages.n * sizeof *now);
+    uint32_t *order = xmalloc((b->stages.n + 1) * sizeof *order),
+             *now = xmalloc((b->stages.n + 1) * sizeof *now);
     order_rows(b, ANALYSIS_NONE, order, &n);
     for (uint32_t i = 0; i < n; i++) now[order[i]] = i;
     a->stages = analysis_alloc(c, b->stages.n, sizeof *a->stages);
@@ -187,7 +208,8 @@ static void lay_out(struct context *c, struct building *b) {
     }
     for (size_t i = 0; i < b->occurrences.n; i++) b->occurrences.v[i].stage = now[b->occurrences.v[i].stage];
     a->nstages = n;
-    a->occurrences = analysis_keep(c, b->occurrences.v);
+    if (b->occurrences.v) analysis_keep(c, b->occurrences.v);
+    a->occurrences = b->occurrences.v;
     a->noccurrences = b->occurrences.n;
     free(b->stages.v);
     free(order);
@@ -270,33 +292,49 @@ static void own_kernels(struct context *c, bool implicit) {
 }
 
 #define STAGE_MATRIX_MAX ((size_t)16 << 20)
-void analyze_stages(struct context *c) {
+
+static void alloc_scratch(struct context *c) {
+    const struct analysis *a = c->a;
+    c->stage_scratch = xcalloc(a->nstages + 1, sizeof *c->stage_scratch);
+    c->occ_scratch = xcalloc(a->noccurrences + 1, sizeof *c->occ_scratch);
+    c->occ_devices = xcalloc(a->noccurrences + 1, sizeof *c->occ_devices);
+    for (size_t i = 0; i < a->noccurrences; i++) c->occ_scratch[i].device = ANALYSIS_NONE;
+    if (c->tl && c->tl->nshapes && a->nstages < STAGE_MATRIX_MAX / c->tl->nshapes)
+        c->shape_stage_ns = xcalloc(c->tl->nshapes * a->nstages, sizeof *c->shape_stage_ns);
+}
+
+/* Rows and occurrences of the trace's own stages. True: it marks none, so all of it is one. */
+static bool find_traced_stages(struct context *c, struct building *b) {
     const struct timeline_ranges *r = &c->tl->ranges;
-    struct building b = { 0 };
     struct match_cache cache = { 0 };
     uint32_t names = 0;
     for (size_t i = 0; i < r->n; i++) names = MAX(names, r->name[i] + 1);
     cache.at = xcalloc((size_t)names * (TRACE_CATEGORY_OP + 1) + 1, sizeof *cache.at);
     c->range_occurrence = analysis_alloc(c, r->n, sizeof *c->range_occurrence);
     c->a->range_occurrence = c->range_occurrence;
-    find_occurrences(c, &b, &cache);
+    find_occurrences(c, b, &cache);
     free(cache.at);
     free(cache.matches.v);
-    bool implicit = !b.stages.n;
-    if (implicit) whole_trace(c, &b);
-    timed_stages(c, &b);
-    vec_push(&b.stages, new_stage("(outside stages)", "(outside stages)", ANALYSIS_NONE, 0));
-    b.stages.v[b.stages.n - 1].outside = true;
+    bool implicit = !b->stages.n;
+    if (implicit) whole_trace(c, b);
+    return implicit;
+}
+
+void analyze_stages(struct context *c) {
+    struct building b = { 0 };
+    bool implicit = c->tl && find_traced_stages(c, &b);
+    add_timed_stages(c, &b);
+    if (c->tl) {
+        vec_push(&b.stages, new_stage("(outside stages)", "(outside stages)"));
+        b.stages.v[b.stages.n - 1].outside = true;
+    }
     lay_out(c, &b);
-    c->outside = (uint32_t)c->a->nstages - 1;
-    own_launches(c, implicit);
-    own_kernels(c, implicit);
-    c->stage_work = xcalloc(c->a->nstages, sizeof *c->stage_work);
-    c->occ_work = xcalloc(c->a->noccurrences + 1, sizeof *c->occ_work);
-    c->occ_devices = xcalloc(c->a->noccurrences + 1, sizeof *c->occ_devices);
-    for (size_t i = 0; i < c->a->noccurrences; i++) c->occ_work[i].device = ANALYSIS_NONE;
-    if (c->tl->nshapes && c->a->nstages < STAGE_MATRIX_MAX / c->tl->nshapes)
-        c->shape_stage_ns = xcalloc(c->tl->nshapes * c->a->nstages, sizeof *c->shape_stage_ns);
+    if (c->tl) {
+        c->outside = (uint32_t)c->a->nstages - 1;
+        own_launches(c, implicit);
+        own_kernels(c, implicit);
+    }
+    alloc_scratch(c);
 }
 
 /* ---- after the passes */
@@ -335,13 +373,13 @@ static void occurrence_stats(struct context *c) {
 }
 
 /* On the CPU an operator is called, not launched. */
-static void forget_launches(struct analysis_stage *s) {
+static void clear_launches(struct analysis_stage *s) {
     s->launches = s->graph_launches = 0;
     s->idle.launch_cost_ns = s->idle.launch_interval_ns = s->idle.launch_delay_ns = NAN;
     s->idle.graph_removable_ns = 0;
 }
 
-static void take_samplers(struct analysis_stage *s, struct stage_work *w) {
+static void take_samplers(struct analysis_stage *s, struct stage_scratch *w) {
     bool any_queue = w->queue_seen > 0;
     s->idle.gaps = w->gaps.seen;
     s->idle.gap_ns = stream_stats_take(&w->gaps);
@@ -360,9 +398,9 @@ void analyze_stages_finish(struct context *c) {
         struct analysis_stage *s = &a->stages[i];
         s->gpu_owned_ns += s->gpu_owned_self_ns;
         if (s->parent != ANALYSIS_NONE) a->stages[s->parent].gpu_owned_ns += s->gpu_owned_ns;
-        s->devices = MAX(1, c->stage_work[i].devices);
-        take_samplers(s, &c->stage_work[i]);
-        if (s->on_cpu) forget_launches(s);
+        s->devices = MAX(1, c->stage_scratch[i].devices);
+        take_samplers(s, &c->stage_scratch[i]);
+        if (s->on_cpu) clear_launches(s);
     }
 }
 

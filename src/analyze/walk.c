@@ -92,11 +92,11 @@ static void end_until(struct walk *w, uint64_t time_ns) {
 /* ---- occurrences */
 
 static void touch(struct walk *w, uint32_t occurrence, uint64_t start_ns, uint64_t end_ns) {
-    struct occurrence_work *o = &w->c->occ_work[occurrence];
+    struct occurrence_scratch *o = &w->c->occ_scratch[occurrence];
     struct analysis_occurrence *out = &w->c->a->occurrences[occurrence];
     struct analysis_stage *s = &w->c->a->stages[out->stage];
     if (o->device != w->device)
-        *o = (struct occurrence_work){
+        *o = (struct occurrence_scratch){
             .device = w->device, .first_ns = start_ns, .frontier_ns = start_ns, .idle_at_first_ns = w->idle_ns
         };
     o->idle_at_last_ns = w->idle_ns;
@@ -107,7 +107,7 @@ static void touch(struct walk *w, uint32_t occurrence, uint64_t start_ns, uint64
     o->last_ns = MAX(o->last_ns, end_ns);
     out->kernels++;
     s->kernels++;
-    w->c->stage_work[out->stage].kernel_sum_ns += (double)(end_ns - start_ns);
+    w->c->stage_scratch[out->stage].kernel_sum_ns += (double)(end_ns - start_ns);
     s->on_cpu |= w->c->tl->devices[w->device].is_cpu;
 }
 
@@ -118,15 +118,15 @@ static void give_gap(struct walk *w, size_t kernel, uint64_t start_ns) {
     bool classified = false;
     w->idle_ns += gap;
     for (uint32_t o = c->kernel_occurrence[kernel]; o != ANALYSIS_NONE; o = c->a->occurrences[o].parent) {
-        if (c->occ_work[o].device != w->device) continue;
+        if (c->occ_scratch[o].device != w->device) continue;
         if (!classified)
             idle_classify(w->idle, w->kernels.end_ns, start_ns, kernel, w->frontier_lane, causes, &removable);
         classified = true;
         uint32_t row = c->a->occurrences[o].stage;
         for (size_t i = 0; i < ANALYSIS_IDLE_CAUSES; i++) c->a->stages[row].idle.ns[i] += causes[i];
         c->a->stages[row].idle.graph_removable_ns += removable;
-        c->occ_work[o].caused_ns += gap;
-        stream_stats_add(&c->stage_work[row].gaps, gap);
+        c->occ_scratch[o].caused_ns += gap;
+        stream_stats_add(&c->stage_scratch[row].gaps, gap);
     }
 }
 
@@ -135,7 +135,7 @@ static void close_occurrences(struct walk *w) {
     struct context *c = w->c;
     bool *used = xcalloc(c->a->nstages, sizeof *used);
     for (size_t i = 0; i < c->a->noccurrences; i++) {
-        const struct occurrence_work *o = &c->occ_work[i];
+        const struct occurrence_scratch *o = &c->occ_scratch[i];
         struct analysis_occurrence *out = &c->a->occurrences[i];
         struct analysis_stage *s = &c->a->stages[out->stage];
         if (o->device != w->device) continue;
@@ -150,7 +150,7 @@ static void close_occurrences(struct walk *w) {
         s->idle_ns += idle;
         s->idle.ns[ANALYSIS_IDLE_OTHER] += idle - o->caused_ns;
     }
-    for (size_t i = 0; i < c->a->nstages; i++) c->stage_work[i].devices += used[i];
+    for (size_t i = 0; i < c->a->nstages; i++) c->stage_scratch[i].devices += used[i];
     free(used);
 }
 
@@ -172,7 +172,7 @@ static void start_kernel(struct walk *w, size_t i) {
     w->out->kernels++;
     if (c->kernel_occurrence[i] == ANALYSIS_NONE) {
         c->a->stages[c->outside].kernels++;
-        c->stage_work[c->outside].kernel_sum_ns += (double)(end - start);
+        c->stage_scratch[c->outside].kernel_sum_ns += (double)(end - start);
     }
     for (uint32_t o = c->kernel_occurrence[i]; o != ANALYSIS_NONE; o = c->a->occurrences[o].parent)
         touch(w, o, start, end);

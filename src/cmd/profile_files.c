@@ -40,10 +40,11 @@ static void model_json(struct jsonw *j, const struct llm_model *m) {
     jsonw_end(j);
 }
 
-static void stage_json(struct jsonw *j, const struct report_stage *s, const struct llm_cost *c) {
+static void stage_json(struct jsonw *j, const struct analyze_timing *t, const struct llm_cost *c) {
+    const struct analyze_work *s = t->work;
     jsonw_object(j);
-    jsonw_kstr(j, "name", s->name);
-    jsonw_kstr(j, "parent", s->parent);
+    jsonw_kstr(j, "name", t->stage);
+    jsonw_kstr(j, "parent", t->parent);
     jsonw_knum(j, "tokens", s->tokens);
     jsonw_knum(j, "flops", s->flops);
     jsonw_knum(j, "bytes", s->bytes);
@@ -73,7 +74,7 @@ static void static_json(const struct profile_run *run, const struct profile_resu
     jsonw_knum(&j, "bytes_per_s", run->peak->peak.bytes_per_s);
     jsonw_end(&j);
     jsonw_karray(&j, "stages");
-    for (size_t i = 0; i < r->nstages; i++) stage_json(&j, &r->rows[i], &r->stages[i].cost);
+    for (size_t i = 0; i < r->nstages; i++) stage_json(&j, &r->timings[i], &r->timed_costs[i]);
     jsonw_end(&j);
     jsonw_end(&j);
     jsonw_finish(&j);
@@ -97,10 +98,12 @@ static void static_table(const struct profile_results *r, struct strbuf *out) {
     table_column(&t, "floor (ms)", TABLE_RIGHT);
     table_column(&t, "bound", TABLE_LEFT);
     for (size_t i = 0; i < r->nstages; i++) {
-        const struct report_stage *s = &r->rows[i];
-        const char *bound = isnan(s->flops) ? NULL : llm_cost_bound(&r->stages[i].cost);
+        const struct analyze_timing *timing = &r->timings[i];
+        const struct analyze_work *s = timing->work;
+        const char *bound = isnan(s->flops) ? NULL : llm_cost_bound(&r->timed_costs[i]);
         char text[32];
-        table_cell(&t, "%s%s%s", s->parent ? s->parent : "", s->parent ? "/" : "", s->name);
+        table_cell(&t, "%s%s%s", timing->parent ? timing->parent : "", timing->parent ? "/" : "",
+                   timing->stage);
         fixed(&t, s->tokens, "%.0f");
         table_cell(&t, "%s", units_flops(s->flops, text, sizeof text));
         table_cell(&t, "%s", units_bytes(s->bytes, text, sizeof text));

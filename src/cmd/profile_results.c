@@ -125,74 +125,56 @@ static double representative_ratio(const struct profile_run *run, const char *st
     return isfinite(ratio) ? ratio : NAN;
 }
 
-static void fill_costs(const struct profile_run *run, struct profile_stage *st) {
-    struct report_stage *row = &st->row;
-    double median_ms = median_of(st->ms, row->n);
-    const struct llm_peak *peak = &run->peak->peak;
-    if (!median_cost(run, row->name, &st->cost)) {
-        st->cost = (struct llm_cost){ .flops = NAN, .bytes = NAN, .floor_s = NAN };
-        return;
-    }
-    row->flops = st->cost.flops;
-    row->bytes = st->cost.bytes;
-    row->floor_ms = st->cost.floor_s * 1e3;
-    row->mfu = row->flops / (median_ms * 1e-3 * peak->flop_per_s);
-    row->mbu = row->bytes / (median_ms * 1e-3 * peak->bytes_per_s);
-    row->distance = median_ms / row->floor_ms;
+/* Reads tokens: prefill. The others make them, or have none. */
+static bool reads_tokens(const char *stage) { return strcmp(stage, "prefill") == 0; }
+
+static bool is_top_level(const char *stage) {
+    return strcmp(stage, "prefill") == 0 || strcmp(stage, "decode") == 0;
 }
 
-static void fill_stage(const struct profile_run *run, const char *name, struct profile_stage *st) {
+/* Times, tokens and costs of the timed repeats. Takes the name over. */
+static void fill_timing(struct profile_results *r, const struct profile_run *run, size_t i, char *name) {
     const struct session_result *res = run->result;
-    report_stage_init(&st->row);
-    st->tokens = xcalloc(res->nrepeats + 1, sizeof *st->tokens);
-    st->ms = xcalloc(res->nrepeats + 1, sizeof *st->ms);
-    for (size_t i = 0; i < res->nrepeats; i++) {
-        const struct engine_answer *a = answer_of(&res->repeats[i]);
-        st->ms[i] = stage_ms(a, name);
-        st->tokens[i] = stage_tokens(a, name);
+    double *ms = xcalloc(res->nrepeats + 1, sizeof *ms), *tokens = xcalloc(res->nrepeats + 1, sizeof *tokens);
+    for (size_t k = 0; k < res->nrepeats; k++) {
+        const struct engine_answer *a = answer_of(&res->repeats[k]);
+        ms[k] = stage_ms(a, name);
+        tokens[k] = stage_tokens(a, name);
     }
-    st->row.name = name;
-    st->row.parent = strcmp(name, "prefill") == 0 || strcmp(name, "decode") == 0 ? NULL : "prefill";
-    st->row.ms = st->ms;
-    st->row.n = res->nrepeats;
-    st->row.tokens = median_of(st->tokens, res->nrepeats);
-    fill_costs(run, st);
-    st->representative_cost = representative_ratio(run, name);
-    /* What a report compares with the median over all inputs: the ratio is the honest part. */
-    st->row.representative_ms = st->representative_cost * median_of(st->ms, res->nrepeats);
+    struct llm_cost *cost = &r->timed_costs[i];
+    if (!median_cost(run, name, cost))
+        *cost = (struct llm_cost){ .flops = NAN, .bytes = NAN, .floor_s = NAN };
+    double ratio = representative_ratio(run, name);
+    r->works[i] = (struct analyze_work){ .tokens = median_of(tokens, res->nrepeats),
+                                         .flops = cost->flops,
+                                         .bytes = cost->bytes,
+                                         .floor_ms = cost->floor_s * 1e3,
+                                         .recorded_ms = ratio * median_of(ms, res->nrepeats) };
+    r->timings[i] = (struct analyze_timing){ .stage = name,
+                                             .parent = is_top_level(name) ? NULL : "prefill",
+                                             .n = res->nrepeats,
+                                             .ms = ms,
+                                             .recording_cost = ratio,
+                                             .failed = r->failed,
+                                             .tokens_in = reads_tokens(name) ? tokens : NULL,
+                                             .tokens_out = reads_tokens(name) ? NULL : tokens,
+                                             .work = &r->works[i] };
+    vec_push(&r->owned, name);
+    vec_push(&r->owned, (char *)ms);
+    vec_push(&r->owned, (char *)tokens);
 }
 
 static void fill_stages(struct profile_results *r, const struct profile_run *run) {
     struct strlist names = { 0 };
     stage_names(run->result, &names);
     r->nstages = names.n;
-    r->stages = xcalloc(names.n, sizeof *r->stages);
-    r->rows = xcalloc(names.n, sizeof *r->rows);
-    for (size_t i = 0; i < names.n; i++) {
-        fill_stage(run, names.v[i], &r->stages[i]);
-        r->rows[i] = r->stages[i].row;
-        vec_push(&r->owned, names.v[i]);
-    }
+    r->timings = xcalloc(names.n, sizeof *r->timings);
+    r->works = xcalloc(names.n, sizeof *r->works);
+    r->timed_costs = xcalloc(names.n, sizeof *r->timed_costs);
+    r->failed = xcalloc(run->result->nrepeats + 1, sizeof *r->failed);
+    for (size_t i = 0; i < run->result->nrepeats; i++) r->failed[i] = run->result->repeats[i].error != NULL;
+    for (size_t i = 0; i < names.n; i++) fill_timing(r, run, i, names.v[i]);
     free(names.v);
-    r->in.stages = r->rows;
-    r->in.nstages = r->nstages;
-}
-
-/* Prefill and decode together; the image stages are inside prefill. */
-static void fill_model_level(struct profile_results *r, const struct profile_run *run) {
-    double flops = 0, bytes = 0, seconds = 0;
-    for (size_t i = 0; i < r->nstages; i++) {
-        const struct report_stage *s = &r->rows[i];
-        double ms = median_of(s->ms, s->n);
-        if (s->parent) continue;
-        if (isnan(ms) && isnan(s->flops)) continue; /* one token made: there is no decode */
-        flops += s->flops;
-        bytes += s->bytes;
-        seconds += ms * 1e-3;
-    }
-    if (!(seconds > 0)) return;
-    r->in.model_mfu = flops / (seconds * run->peak->peak.flop_per_s);
-    r->in.model_mbu = bytes / (seconds * run->peak->peak.bytes_per_s);
 }
 
 /* ---- figures */
@@ -278,15 +260,15 @@ static void fill_figures(struct profile_results *r, const struct profile_run *ru
 static void say_recording_cost(struct profile_results *r) {
     struct strbuf line = STRBUF_INIT;
     for (size_t i = 0; i < r->nstages; i++) {
-        double over = r->stages[i].representative_cost - 1;
+        double over = r->timings[i].recording_cost - 1;
         if (isnan(over)) continue;
-        strbuf_addf(&line, "%s%s %+.1f%%", line.len ? ", " : "", r->rows[i].name, over * 100);
-        if (over > ADVISE_ABOVE && !r->rows[i].parent)
+        strbuf_addf(&line, "%s%s %+.1f%%", line.len ? ", " : "", r->timings[i].stage, over * 100);
+        if (over > ADVISE_ABOVE && !r->timings[i].parent)
             strlist_add(&r->problems,
                         "The recorded run of %s was %.0f%% slower than the timed repeats: gaps and times of "
                         "operators in it are "
                         "too large. profiling=min records less.",
-                        r->rows[i].name, over * 100);
+                        r->timings[i].stage, over * 100);
     }
     if (line.len) {
         log_info("recording cost (representative run against timed median): %s", line.buf);
@@ -332,12 +314,12 @@ static void say_problems(struct profile_results *r, const struct profile_run *ru
     if (res->done < res->nrepeats)
         strlist_add(&r->problems, "%zu of %zu timed repeats have a result.", res->done, res->nrepeats);
     for (size_t i = 0; i < r->nstages; i++) {
-        struct stats s = stats_of(r->rows[i].ms, r->rows[i].n);
-        if (!r->rows[i].parent && s.cv > 0.05)
+        struct stats s = stats_of(r->timings[i].ms, r->timings[i].n);
+        if (!r->timings[i].parent && s.cv > 0.05)
             strlist_add(
                 &r->problems,
                 "Unstable: %s varies by %.1f%% (CV) over the repeats; differences of that size mean nothing.",
-                r->rows[i].name, s.cv * 100);
+                r->timings[i].stage, s.cv * 100);
     }
 }
 
@@ -356,43 +338,29 @@ static struct timeline *load_traces(const char *run_dir, struct profile_results 
     return tl;
 }
 
-/* Costs and tokens of the recorded request, times of the others. */
-static void stage_input(struct profile_results *r, const struct profile_run *run, size_t i) {
+/* Costs and tokens of the recorded request. */
+static void fill_recorded(struct profile_results *r, const struct profile_run *run) {
     const struct session_repeat *rep = &run->result->representative;
-    const struct report_stage *row = &r->rows[i];
-    double tokens = stage_tokens(answer_of(rep), row->name);
-    bool reads = strcmp(row->name, "prefill") == 0;
-    struct llm_cost c;
-    bool known =
-        rep->done && profile_cost(run->plan, run->peak, &run->images[rep->item], row->name, &rep->answer, &c);
-    r->costs[i] = (struct analyze_cost){ .stage = row->name,
-                                         .flops = known ? c.flops : NAN,
-                                         .bytes = known ? c.bytes : NAN,
-                                         .floor_ns = known ? c.floor_s * 1e9 : NAN };
-    r->timings[i] = (struct analyze_timing){ .stage = row->name,
-                                             .n = row->n,
-                                             .ms = row->ms,
-                                             .recording_cost = r->stages[i].representative_cost,
-                                             .failed = r->failed,
-                                             .tokens_in = reads ? r->stages[i].tokens : NULL,
-                                             .tokens_out = reads ? NULL : r->stages[i].tokens };
-    r->tokens[i] = (struct analyze_tokens){ row->name, reads ? tokens : NAN, reads ? NAN : tokens };
+    r->costs = xcalloc(r->nstages, sizeof *r->costs);
+    r->tokens = xcalloc(r->nstages, sizeof *r->tokens);
+    for (size_t i = 0; i < r->nstages; i++) {
+        const char *stage = r->timings[i].stage;
+        double tokens = stage_tokens(answer_of(rep), stage);
+        bool reads = reads_tokens(stage);
+        struct llm_cost c = { .flops = NAN, .bytes = NAN, .floor_s = NAN };
+        if (rep->done) profile_cost(run->plan, run->peak, &run->images[rep->item], stage, &rep->answer, &c);
+        r->costs[i] = (struct analyze_cost){
+            .stage = stage, .flops = c.flops, .bytes = c.bytes, .floor_ns = c.floor_s * 1e9
+        };
+        r->tokens[i] = (struct analyze_tokens){ stage, reads ? tokens : NAN, reads ? NAN : tokens };
+    }
 }
 
 static void fill_analysis(struct profile_results *r, const struct profile_run *run) {
     struct strlist paths = { 0 };
     r->timeline = load_traces(run->run_dir, r, &paths);
-    if (!r->timeline) {
-        strlist_free(&paths);
-        return;
-    }
-    report_trace_problems(r->timeline, &r->problems);
-    r->costs = xcalloc(r->nstages, sizeof *r->costs);
-    r->timings = xcalloc(r->nstages, sizeof *r->timings);
-    r->tokens = xcalloc(r->nstages, sizeof *r->tokens);
-    r->failed = xcalloc(run->result->nrepeats + 1, sizeof *r->failed);
-    for (size_t i = 0; i < run->result->nrepeats; i++) r->failed[i] = run->result->repeats[i].error != NULL;
-    for (size_t i = 0; i < r->nstages; i++) stage_input(r, run, i);
+    if (r->timeline) report_trace_problems(r->timeline, &r->problems);
+    fill_recorded(r, run);
     r->analyze = (struct analyze_input){ .costs = r->costs,
                                          .ncosts = r->nstages,
                                          .timings = r->timings,
@@ -405,7 +373,7 @@ static void fill_analysis(struct profile_results *r, const struct profile_run *r
                                          .peak_source = run->peak->source,
                                          .model = run->plan->model_name };
     analyze_run(r->timeline, &r->analyze, &r->analysis);
-    report_keep_request(&paths, &r->analyze, &r->timeline, &r->analysis);
+    if (r->timeline) report_keep_request(&paths, &r->analyze, &r->timeline, &r->analysis);
     strlist_free(&paths);
     r->in.analysis = &r->analysis;
     r->in.timeline = r->timeline;
@@ -477,7 +445,6 @@ void profile_results_open(struct profile_results *r, const struct profile_run *r
                                        .flops_per_s = run->peak->peak.flop_per_s,
                                        .bytes_per_s = run->peak->peak.bytes_per_s };
     fill_stages(r, run);
-    fill_model_level(r, run);
     fill_figures(r, run);
     say_problems(r, run);
     say_recording_cost(r);
@@ -492,14 +459,10 @@ void profile_results_open(struct profile_results *r, const struct profile_run *r
 }
 
 void profile_results_close(struct profile_results *r) {
-    if (r->in.analysis) analysis_free(&r->analysis);
+    analysis_free(&r->analysis);
     timeline_close(r->timeline);
-    for (size_t i = 0; i < r->nstages; i++) {
-        free(r->stages[i].ms);
-        free(r->stages[i].tokens);
-    }
-    free(r->stages);
-    free(r->rows);
+    free(r->works);
+    free(r->timed_costs);
     free(r->figures);
     free(r->env);
     free(r->answers);

@@ -26,17 +26,11 @@ struct profile_run {
     uint64_t started_wall_ns;
 };
 
-struct profile_stage {
-    struct report_stage row;
-    double *ms, *tokens;        /* [repeats]; tokens: read in prefill, made in decode */
-    struct llm_cost cost;       /* median over repeats; flops NaN: unknown */
-    double representative_cost; /* recorded over timed, for the same input where possible; NaN */
-};
-
 struct profile_results {
     struct report_input in;
-    struct profile_stage *stages;
-    struct report_stage *rows;
+    struct analyze_timing *timings; /* [nstages] */
+    struct analyze_work *works;     /* [nstages], of the timings */
+    struct llm_cost *timed_costs;   /* [nstages] medians over the repeats; flops NaN: unknown */
     size_t nstages;
     struct report_figure *figures;
     struct report_kv *env;
@@ -45,7 +39,6 @@ struct profile_results {
     struct timeline *timeline;
     struct analysis analysis;
     struct analyze_cost *costs;
-    struct analyze_timing *timings;
     struct analyze_tokens *tokens;
     bool *failed; /* [repeats] */
     struct analyze_input analyze;

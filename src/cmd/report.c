@@ -12,8 +12,7 @@
 #include "cmd/build_info.h"
 #include "cmd/commands.h"
 #include "cmd/stage_option.h"
-#include "llm/gpus.h"
-#include "report/costs.h"
+#include "llm/model.h"
 #include "report/run.h"
 
 struct report_opts {
@@ -22,32 +21,6 @@ struct report_opts {
     double peak_tflops, peak_gbps;
     bool slim;
 };
-
-/* The costs need the token counts of a first look; then everything is computed again with them. */
-static int add_model(struct report_run *r, const struct report_opts *o, struct report_run_options *options,
-                     struct err *err) {
-    struct analyze_cost costs[REPORT_COSTS_MAX];
-    const char *why;
-    struct llm_model *m = llm_model_load(o->model, &(struct llm_load){ 0 }, err);
-    if (!m) return -1;
-    if (!r->timeline) {
-        llm_model_free(m);
-        return err_set(err, "--model: the run has no trace to hold the model against");
-    }
-    options->costs = costs;
-    options->ncosts = report_costs(&r->analysis, m, r->analysis.peak_flops_per_s,
-                                   r->analysis.peak_bytes_per_s, costs, &why);
-    options->model = m->name;
-    if (options->ncosts)
-        report_run_analyze(r, options);
-    else
-        log_warn("--model: %s; no MFU, MBU or floor", why);
-    options->costs = NULL;
-    options->ncosts = 0;
-    options->model = NULL;
-    llm_model_free(m);
-    return 0;
-}
 
 static char *output_folder(const struct report_run *r, const struct report_opts *o, const char *operand) {
     if (o->output) return xstrdup(o->output);
@@ -85,16 +58,24 @@ static int run(const void *opts, int argc, char **argv) {
         stage_option_free(&rules);
         return command_usage("report: %s", err.msg);
     }
+    struct llm_model *model = o->model ? llm_model_load(o->model, &(struct llm_load){ 0 }, &err) : NULL;
     struct report_run_options options = { .rules = rules.v,
                                           .nrules = rules.n,
+                                          .model = model,
                                           .peak_flops_per_s = o->peak_tflops * 1e12,
                                           .peak_bytes_per_s = o->peak_gbps * 1e9 };
-    int rc = report_run_open(&r, (const char *const *)argv, (size_t)argc, &options, &err);
+    int rc = o->model && !model
+                 ? -1
+                 : report_run_open(&r, (const char *const *)argv, (size_t)argc, &options, &err);
     if (rc == 0) {
-        if (o->model) rc = add_model(&r, o, &options, &err);
+        if (model && !r.timeline)
+            rc = err_set(&err, "--model: the run has no trace to hold the model against");
+        if (rc == 0 && r.analysis.no_model_costs)
+            log_warn("--model: %s; no MFU, MBU or floor", r.analysis.no_model_costs);
         if (rc == 0) rc = write_and_print(&r, o, argv[0], &err);
         report_run_close(&r);
     }
+    llm_model_free(model);
     stage_option_free(&rules);
     return rc < 0 ? command_fail(&err) : EXIT_DONE;
 }

@@ -64,7 +64,7 @@ const char *chart_alone_css(void) { return alone_css; }
 static double longest_stage(const struct view *v) {
     double most = 0;
     for (size_t i = 0; i < v->nstages; i++)
-        if (isfinite(v->stages[i].time_ms)) most = fmax(most, v->stages[i].time_ms);
+        if (isfinite(v->stages[i]->time_ms)) most = fmax(most, v->stages[i]->time_ms);
     return most;
 }
 
@@ -77,7 +77,7 @@ bool chart_stages(const struct view *v, const struct chart_form *form, struct st
                          : "Time of each stage, GPU busy time and floor",
           out);
     for (size_t i = 0; i < v->nstages; i++) {
-        const struct view_stage *s = &v->stages[i];
+        const struct analysis_stage *s = v->stages[i];
         if (!isfinite(s->time_ms)) continue;
         char label[128];
         snprintf(label, sizeof label, "%s%s", text_ms(s->time_ms).s, isfinite(s->distance) ? ", " : "");

@@ -72,9 +72,9 @@ static void figure(struct strbuf *out, const char *name, const char *value, cons
     strbuf_addstr(out, "</dd></div>\n");
 }
 
-static void stage_figure(const struct view_stage *s, struct strbuf *out) {
+static void stage_figure(const struct analysis_stage *s, struct strbuf *out) {
     char note[64] = "";
-    if (isfinite(s->timed.std)) snprintf(note, sizeof note, "\u00b1 %s", text_ms(s->timed.std).s);
+    if (isfinite(s->timing_ms.std)) snprintf(note, sizeof note, "\u00b1 %s", text_ms(s->timing_ms.std).s);
     figure(out, s->name, text_ms(s->time_ms).s, note);
 }
 
@@ -82,8 +82,8 @@ void html_figures(const struct view *v, struct strbuf *out) {
     size_t shown = 0;
     strbuf_addstr(out, "<dl class=\"figures\">\n");
     for (size_t i = 0; i < v->nstages && shown < 3; i++)
-        if (!v->stages[i].parent && isfinite(v->stages[i].time_ms)) {
-            stage_figure(&v->stages[i], out);
+        if (!v->stages[i]->parent_name && isfinite(v->stages[i]->time_ms)) {
+            stage_figure(v->stages[i], out);
             shown++;
         }
     for (size_t i = 0; i < v->in->nfigures && shown < 7; i++, shown++) {
@@ -106,7 +106,7 @@ void html_figures(const struct view *v, struct strbuf *out) {
 }
 
 /* ---- stages */
-static void stage_bar(const struct view_stage *s, double most, struct strbuf *out) {
+static void stage_bar(const struct analysis_stage *s, double most, struct strbuf *out) {
     double wide = s->time_ms / most * 100;
     strbuf_addf(out, "<div class=\"row%s\"><div class=\"name\">", s->depth ? " sub" : "");
     html_escape(out, s->name);
@@ -126,9 +126,9 @@ static void stage_bars(const struct view *v, struct strbuf *out) {
     double most = 0;
     bool floors = false, busy = false;
     for (size_t i = 0; i < v->nstages; i++) {
-        if (isfinite(v->stages[i].time_ms)) most = fmax(most, v->stages[i].time_ms);
-        floors |= isfinite(v->stages[i].floor_ms);
-        busy |= isfinite(v->stages[i].busy_ms);
+        if (isfinite(v->stages[i]->time_ms)) most = fmax(most, v->stages[i]->time_ms);
+        floors |= isfinite(v->stages[i]->floor_ms);
+        busy |= isfinite(v->stages[i]->busy_ms);
     }
     if (!(most > 0)) return;
     strbuf_addstr(out, "<div class=\"key\">");
@@ -142,14 +142,14 @@ static void stage_bars(const struct view *v, struct strbuf *out) {
                       "<span><i class=\"tick\"></i>floor: no implementation on this device is faster</span>");
     strbuf_addstr(out, "</div>\n<div class=\"bars\">\n");
     for (size_t i = 0; i < v->nstages; i++)
-        if (isfinite(v->stages[i].time_ms)) stage_bar(&v->stages[i], most, out);
+        if (isfinite(v->stages[i]->time_ms)) stage_bar(v->stages[i], most, out);
     strbuf_addstr(out, "</div>\n");
 }
 
 static void refusals(const struct view *v, struct strbuf *out) {
     for (size_t i = 0; i < v->nstages; i++) {
         struct strbuf refusal = STRBUF_INIT;
-        story_refusal(&v->stages[i], &story_html, &refusal);
+        story_refusal(v->stages[i], &story_html, &refusal);
         paragraph("small soft", &refusal, out);
     }
 }
@@ -173,7 +173,7 @@ void html_stages(const struct view *v, struct strbuf *out) {
     if (v->nstages == 0) return;
     html_section(out, "stages", "Stages", NULL);
     strbuf_addstr(out, "<p class=\"lede\">Times: ");
-    html_escape(out, v->stages[0].source);
+    html_escape(out, view_time_source(v, v->stages[0]));
     strbuf_addstr(out, ".</p>\n");
     stage_bars(v, out);
     rows_stages_md(v, &t);

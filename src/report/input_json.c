@@ -30,18 +30,21 @@ static void write_timing(struct jsonw *j, const struct analyze_timing *t) {
     jsonw_end(j);
 }
 
-static void write_lists(struct jsonw *j, const struct analyze_input *in) {
+static void write_costs(struct jsonw *j, const struct analyze_cost *costs, size_t n) {
     jsonw_karray(j, "costs");
-    for (size_t i = 0; i < in->ncosts; i++) {
+    for (size_t i = 0; i < n; i++) {
         jsonw_object(j);
-        jsonw_kstr(j, "stage", in->costs[i].stage);
-        jsonw_kbool(j, "per_token", in->costs[i].per_token);
-        jsonw_knum(j, "flops", in->costs[i].flops);
-        jsonw_knum(j, "bytes", in->costs[i].bytes);
-        jsonw_knum(j, "floor_ns", in->costs[i].floor_ns);
+        jsonw_kstr(j, "stage", costs[i].stage);
+        jsonw_kbool(j, "per_token", costs[i].per_token);
+        jsonw_knum(j, "flops", costs[i].flops);
+        jsonw_knum(j, "bytes", costs[i].bytes);
+        jsonw_knum(j, "floor_ns", costs[i].floor_ns);
         jsonw_end(j);
     }
     jsonw_end(j);
+}
+
+static void write_lists(struct jsonw *j, const struct analyze_input *in) {
     jsonw_karray(j, "timings");
     for (size_t i = 0; i < in->ntimings; i++) write_timing(j, &in->timings[i]);
     jsonw_end(j);
@@ -64,15 +67,17 @@ static void write_lists(struct jsonw *j, const struct analyze_input *in) {
     jsonw_end(j);
 }
 
-void input_json_write(struct jsonw *j, const struct analyze_input *in) {
+void input_json_write(struct jsonw *j, const struct analysis *a) {
+    const struct analyze_input *in = a->input;
     if (!in) return;
     jsonw_kobject(j, "analysis_input");
     jsonw_kbool(j, "one_run", in->one_run);
     jsonw_kbool(j, "no_presets", in->no_presets);
-    jsonw_kstr(j, "model", in->model);
+    jsonw_kstr(j, "model", a->model);
     jsonw_knum(j, "peak_flop_per_s", in->peak_flops_per_s);
     jsonw_knum(j, "peak_byte_per_s", in->peak_bytes_per_s);
     jsonw_kstr(j, "peak_source", in->peak_source);
+    write_costs(j, a->costs, a->ncosts);
     write_lists(j, in);
     jsonw_end(j);
 }

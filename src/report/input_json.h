@@ -21,7 +21,7 @@ struct input_json {
     struct analyze_rule *rules;
 };
 
-void input_json_write(struct jsonw *j, const struct analyze_input *in); /* NULL: writes nothing */
+void input_json_write(struct jsonw *j, const struct analysis *a); /* nothing if it has no input */
 struct input_json *input_json_read(const json_t *member);
 void input_json_free(struct input_json *kept); /* NULL is fine */
 

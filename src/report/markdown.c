@@ -106,7 +106,7 @@ void markdown_findings(const struct view *v, size_t limit, struct strbuf *out) {
 static void busy_note(const struct view *v, struct strbuf *out) {
     bool any = false;
     for (size_t i = 0; i < v->nstages; i++)
-        any |= v->stages[i].given && v->stages[i].timed.n && isfinite(v->stages[i].busy_ms);
+        any |= v->stages[i]->timing_ms.n && isfinite(v->stages[i]->busy_ms);
     if (!any) return;
     strbuf_addstr(
         out,
@@ -123,12 +123,12 @@ void markdown_stages(const struct view *v, const char *heading, struct strbuf *o
     if (!markdown_section(out, heading, &t)) return;
     bool first = true;
     for (size_t i = 0; i < v->nstages; i++) {
-        const struct view_stage *s = &v->stages[i];
-        if (!s->parent || s->outside) continue;
+        const struct analysis_stage *s = v->stages[i];
+        if (!s->parent_name || s->outside) continue;
         strbuf_addstr(out, first ? "Inside: " : "; ");
         text_markdown(out, s->name);
         strbuf_addf(out, " %s (in ", text_ms(s->time_ms).s);
-        text_markdown(out, s->parent);
+        text_markdown(out, s->parent_name);
         strbuf_addch(out, ')');
         first = false;
     }
@@ -137,7 +137,7 @@ void markdown_stages(const struct view *v, const char *heading, struct strbuf *o
     busy_note(v, out);
     for (size_t i = 0; i < v->nstages; i++) {
         struct strbuf refusal = STRBUF_INIT;
-        story_refusal(&v->stages[i], &story_markdown, &refusal);
+        story_refusal(v->stages[i], &story_markdown, &refusal);
         paragraph(&refusal, out);
     }
 }
@@ -188,7 +188,7 @@ static void overhead(const struct view *v, struct strbuf *out) {
     rows_overhead_md(v, &t);
     if (!markdown_section(out, "What recording cost", &t)) return;
     bool high = false;
-    for (size_t i = 0; i < v->nstages; i++) high |= v->stages[i].overhead > 1.25;
+    for (size_t i = 0; i < v->nstages; i++) high |= v->stages[i]->recording_cost > 1.25;
     if (high)
         strbuf_addstr(
             out,

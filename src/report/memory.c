@@ -41,25 +41,33 @@ static const char **texts(const json_t *array, size_t *n) {
 }
 
 static void read_stage(struct report_memory *m, const json_t *o) {
-    struct report_stage s;
-    report_stage_init(&s);
-    s.name = memory_text(o, "name");
-    s.parent = memory_text(o, "parent");
-    s.floor_ms = memory_number(o, "floor_ms");
-    s.flops = memory_number(o, "flops");
-    s.bytes = memory_number(o, "bytes");
-    s.mfu = memory_number(o, "mfu");
-    s.mbu = memory_number(o, "mbu");
-    s.distance = memory_number(o, "distance");
-    s.tokens = memory_number(o, "tokens");
-    s.representative_ms = memory_number(o, "representative_ms");
+    struct analyze_work work = { .tokens = memory_number(o, "tokens"),
+                                 .flops = memory_number(o, "flops"),
+                                 .bytes = memory_number(o, "bytes"),
+                                 .floor_ms = memory_number(o, "floor_ms"),
+                                 .recorded_ms = memory_number(o, "representative_ms") };
+    struct analyze_timing t = { .stage = memory_text(o, "name"), .parent = memory_text(o, "parent") };
     const json_t *repeats = memory_array(o, "repeats_ms");
-    if (!s.name || (json_array_size(repeats) == 0 && isnan(s.floor_ms) && isnan(s.flops))) return;
-    s.ms = memory_numbers(repeats, &s.n);
-    if (s.n) m->timings[m->ntimings++] = (struct analyze_timing){ .stage = s.name, .n = s.n, .ms = s.ms };
-    if (isfinite(s.floor_ms) || isfinite(s.flops))
-        m->costs[m->ncosts++] = (struct analyze_cost){ s.name, false, s.flops, s.bytes, s.floor_ms * 1e6 };
-    m->stages[m->nstages++] = s;
+    if (!t.stage) return;
+    if (isfinite(work.floor_ms) || isfinite(work.flops))
+        m->costs[m->ncosts++] =
+            (struct analyze_cost){ t.stage, false, work.flops, work.bytes, work.floor_ms * 1e6 };
+    if (!json_array_size(repeats)) return;
+    t.ms = memory_numbers(repeats, &t.n);
+    t.work = &m->works[m->ntimings];
+    m->works[m->ntimings] = work;
+    m->timings[m->ntimings++] = t;
+}
+
+/* analysis_input names the stages that were timed; their parents and their work are with the stages. */
+static void complete_kept_timings(struct report_memory *m) {
+    for (size_t i = 0; m->kept && i < m->kept->input.ntimings; i++)
+        for (size_t k = 0; k < m->ntimings; k++) {
+            struct analyze_timing *t = &m->kept->timings[i];
+            if (strcmp(t->stage, m->timings[k].stage) != 0) continue;
+            t->parent = m->timings[k].parent;
+            t->work = m->timings[k].work;
+        }
 }
 
 static void read_figure(struct report_memory *m, const json_t *o) {
@@ -96,8 +104,8 @@ static void read_all(struct report_memory *m) {
     const json_t *stages = memory_array(m->root, "stages"), *figures = memory_array(m->root, "figures");
     const json_t *env = memory_array(m->root, "environment");
     size_t n = json_array_size(stages);
-    m->stages = xcalloc(n + 1, sizeof *m->stages);
     m->timings = xcalloc(n + 1, sizeof *m->timings);
+    m->works = xcalloc(n + 1, sizeof *m->works);
     m->costs = xcalloc(n + 1, sizeof *m->costs);
     for (size_t i = 0; i < n; i++) read_stage(m, json_array_get(stages, i));
     m->figures = xcalloc(json_array_size(figures) + 1, sizeof *m->figures);
@@ -111,6 +119,7 @@ static void read_all(struct report_memory *m) {
     m->assumptions = texts(memory_array(m->root, "assumptions"), &m->nassumptions);
     m->problems = texts(memory_array(m->root, "problems"), &m->nproblems);
     m->kept = input_json_read(json_object_get(m->root, "analysis_input"));
+    complete_kept_timings(m);
     read_answers(m);
 }
 
@@ -143,14 +152,14 @@ struct report_memory *report_memory_parse(const char *text, size_t n, const char
 
 void report_memory_close(struct report_memory *m) {
     if (!m) return;
-    for (size_t i = 0; i < m->nstages; i++) free((void *)m->stages[i].ms);
+    for (size_t i = 0; i < m->ntimings; i++) free((void *)m->timings[i].ms);
     for (size_t i = 0; i < m->nfigures; i++) free((void *)m->figures[i].values);
-    free(m->stages);
     free(m->figures);
     free(m->env);
     free(m->assumptions);
     free(m->problems);
     free(m->timings);
+    free(m->works);
     free(m->costs);
     free(m->answers);
     input_json_free(m->kept);
@@ -170,18 +179,11 @@ struct analyze_input report_memory_input(const struct report_memory *m) {
                                    .peak_bytes_per_s = NAN };
 }
 
-void report_memory_forget(struct report_memory *m, bool costs_too) {
-    for (size_t i = 0; i < m->nstages; i++) {
-        struct report_stage *s = &m->stages[i];
-        s->floor_ms = s->mfu = s->mbu = s->distance = NAN;
-        if (costs_too) s->flops = s->bytes = NAN;
-    }
+void report_memory_drop_floors(struct report_memory *m) {
     struct analyze_cost *costs = m->kept ? m->kept->costs : m->costs;
     size_t ncosts = m->kept ? m->kept->input.ncosts : m->ncosts;
-    for (size_t i = 0; i < ncosts; i++) {
-        costs[i].floor_ns = NAN;
-        if (costs_too) costs[i].flops = costs[i].bytes = NAN;
-    }
+    for (size_t i = 0; i < m->ntimings; i++) m->works[i].floor_ms = NAN;
+    for (size_t i = 0; i < ncosts; i++) costs[i].floor_ns = NAN;
 }
 
 /* A count that somebody else may have written. */
@@ -192,7 +194,6 @@ static size_t count_of(const json_t *object, const char *key) {
 
 void report_memory_fill(const struct report_memory *m, struct report_input *in) {
     const json_t *run = json_object_get(m->root, "run"), *device = json_object_get(m->root, "device");
-    const json_t *model = json_object_get(m->root, "model");
     in->run_id = memory_text(run, "id");
     in->title = memory_text(run, "title");
     in->model = memory_text(run, "model");
@@ -214,10 +215,6 @@ void report_memory_fill(const struct report_memory *m, struct report_input *in) 
     in->peak.source = memory_text(device, "peak_source");
     in->peak.flops_per_s = memory_number(device, "peak_flop_per_s");
     in->peak.bytes_per_s = memory_number(device, "peak_byte_per_s");
-    in->model_mfu = memory_number(model, "mfu");
-    in->model_mbu = memory_number(model, "mbu");
-    in->stages = m->stages;
-    in->nstages = m->nstages;
     in->figures = m->figures;
     in->nfigures = m->nfigures;
     in->env = m->env;

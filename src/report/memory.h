@@ -15,8 +15,6 @@
 struct input_json;
 struct report_memory {
     json_t *root;
-    struct report_stage *stages; /* as `profile` gave them; only those with repeats or costs */
-    size_t nstages;
     struct report_figure *figures;
     size_t nfigures;
     struct report_kv *env;
@@ -25,8 +23,11 @@ struct report_memory {
     size_t nassumptions, nproblems;
     struct report_answer *answers;
     size_t nanswers;
-    struct input_json *kept;        /* what the analysis was told; NULL: written before that was kept */
-    struct analyze_timing *timings; /* the same as far as the stages tell it, for where it was not kept */
+    struct input_json
+        *kept; /* the input of the analysis; NULL: it had no trace, or an older version wrote it */
+    /* the same as far as the stages hold it: those that were timed, and those with a cost */
+    struct analyze_timing *timings;
+    struct analyze_work *works; /* [ntimings] */
     size_t ntimings;
     struct analyze_cost *costs;
     size_t ncosts;
@@ -36,11 +37,10 @@ struct report_memory *report_memory_load(const char *path, struct err *err);
 struct report_memory *report_memory_parse(const char *text, size_t n, const char *what, struct err *err);
 void report_memory_close(struct report_memory *m);
 void report_memory_fill(const struct report_memory *m,
-                        struct report_input *in); /* run, device, stages, figures, env... */
+                        struct report_input *in);                        /* run, device, figures, env... */
 struct analyze_input report_memory_input(const struct report_memory *m); /* borrows from m */
-/* Forgets what was made with peaks or with a model that are no longer wanted; the FLOPs hold for other
- * peaks. */
-void report_memory_forget(struct report_memory *m, bool costs_too);
+/* Drops the floors, which hold for the peaks of that time only; FLOPs and bytes hold for any. */
+void report_memory_drop_floors(struct report_memory *m);
 
 /* Members with their types checked: NULL, NaN or an empty array when there is no such. */
 const char *memory_text(const json_t *object, const char *key);

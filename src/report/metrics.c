@@ -116,15 +116,15 @@ static void write_stage_trace(struct jsonw *j, const struct analysis_stage *s) {
     jsonw_end(j);
 }
 
-static void write_stage(struct jsonw *j, const struct view_stage *s) {
+static void write_stage(struct jsonw *j, const struct view *v, const struct analysis_stage *s) {
     jsonw_object(j);
     jsonw_kstr(j, "name", s->name);
-    jsonw_kstr(j, "parent", s->parent);
+    jsonw_kstr(j, "parent", s->parent_name);
     jsonw_kbool(j, "outside", s->outside);
     jsonw_knum(j, "time_ms", s->time_ms);
-    jsonw_kstr(j, "time_source", s->source);
-    if (s->values_ms) write_values(j, "repeats_ms", s->values_ms, s->nvalues);
-    write_stats(j, "timed", &s->timed, "ms");
+    jsonw_kstr(j, "time_source", view_time_source(v, s));
+    if (s->timing) write_values(j, "repeats_ms", s->timing->ms, s->timing->n);
+    write_stats(j, "timed", &s->timing_ms, "ms");
     jsonw_knum(j, "tokens", s->tokens);
     jsonw_knum(j, "tokens_per_s", s->tokens_per_s);
     jsonw_knum(j, "flops", s->flops);
@@ -133,9 +133,9 @@ static void write_stage(struct jsonw *j, const struct view_stage *s) {
     jsonw_knum(j, "distance", s->distance);
     jsonw_knum(j, "mfu", s->mfu);
     jsonw_knum(j, "mbu", s->mbu);
-    jsonw_knum(j, "representative_ms", s->given ? s->given->representative_ms : NAN);
-    jsonw_knum(j, "recording_overhead_ratio", s->overhead);
-    if (s->trace) write_stage_trace(j, s->trace);
+    jsonw_knum(j, "representative_ms", view_representative_ms(s));
+    jsonw_knum(j, "recording_overhead_ratio", s->recording_cost);
+    if (v->a) write_stage_trace(j, s);
     jsonw_end(j);
 }
 
@@ -245,17 +245,19 @@ static void write_counters(struct jsonw *j, const struct analysis *a) {
     jsonw_knum(j, "concurrent_ratio", c->concurrent);
     jsonw_knum(j, "lag_ns", c->lag_ns);
     jsonw_karray(j, "stages");
-    for (size_t i = 0; i < c->nstages; i++) {
-        const struct counter_stage *s = &c->stages[i];
+    for (size_t i = 0; i < a->nstages; i++) {
+        const struct analysis_stage *s = &a->stages[i];
+        const struct counter_means *m = s->counters;
+        if (!m) continue;
         jsonw_object(j);
-        jsonw_kstr(j, "stage", a->stages[s->stage].path);
-        jsonw_knum(j, "covered", s->covered);
-        write_slots(j, s->mean);
-        jsonw_knum(j, "dram_pct", s->dram_pct);
-        jsonw_knum(j, "dram_byte_per_s", s->dram_bytes_per_s);
-        jsonw_knum(j, "tensor_at_peak_clock_pct", s->tensor_at_peak_pct);
-        jsonw_knum(j, "recorded_mfu_pct", s->mfu_pct);
-        jsonw_knum(j, "recorded_mbu_pct", s->mbu_pct);
+        jsonw_kstr(j, "stage", s->path);
+        jsonw_knum(j, "covered", m->covered);
+        write_slots(j, m->mean);
+        jsonw_knum(j, "dram_pct", m->dram_pct);
+        jsonw_knum(j, "dram_byte_per_s", m->dram_bytes_per_s);
+        jsonw_knum(j, "tensor_at_peak_clock_pct", m->tensor_at_peak_pct);
+        jsonw_knum(j, "recorded_mfu_pct", 100 * s->recorded_mfu);
+        jsonw_knum(j, "recorded_mbu_pct", 100 * s->recorded_mbu);
         jsonw_end(j);
     }
     jsonw_end(j);
@@ -521,10 +523,10 @@ void report_metrics_json(const struct report_input *in, struct strbuf *out) {
     write_device(&j, &v);
     jsonw_kobject(&j, "model");
     jsonw_knum(&j, "mfu", view_model_mfu(&v));
-    jsonw_knum(&j, "mbu", in->model_mbu);
+    jsonw_knum(&j, "mbu", view_model_mbu(&v));
     jsonw_end(&j);
     jsonw_karray(&j, "stages");
-    for (size_t i = 0; i < v.nstages; i++) write_stage(&j, &v.stages[i]);
+    for (size_t i = 0; i < v.nstages; i++) write_stage(&j, &v, v.stages[i]);
     jsonw_end(&j);
     write_figures(&j, in);
     metrics_findings(&j, v.a);
@@ -534,7 +536,7 @@ void report_metrics_json(const struct report_input *in, struct strbuf *out) {
     write_texts(&j, "problems", in->problems, in->nproblems);
     write_notes(&j, v.a);
     write_answers(&j, in);
-    if (v.a) input_json_write(&j, v.a->input);
+    if (v.a) input_json_write(&j, v.a);
     jsonw_end(&j);
     jsonw_finish(&j);
     view_free(&v);

@@ -3,8 +3,8 @@
  *     struct report_input in = { .run_id = id, .title = "DeepSeek-OCR on H200", .analysis = a, ... };
  *     if (report_write_all(dir, &in, &err) < 0) ...
  *     report_terminal(&in, 100, &screen);
- * Everything is borrowed and only read. Doubles are NaN when unknown (the two init functions set them
- * so); texts may be NULL. Names, paths and answers are hostile text: each format
+ * Everything is borrowed and only read. Doubles are NaN when unknown (the init function sets them so);
+ * texts may be NULL. Names, paths and answers are hostile text: each format
  * escapes them. */
 #ifndef REPORT_REPORT_H
 #define REPORT_REPORT_H
@@ -18,21 +18,6 @@
 
 struct analysis;
 struct timeline;
-
-/* One stage as the timed repeats saw it, beside what the model says it must cost. */
-struct report_stage {
-    const char *name;
-    const char *parent; /* NULL: top level. Nested stages are a note, never added to their parent */
-    const double *ms;   /* [n] per timed repeat; NaN: that repeat failed */
-    size_t n;
-    double tokens;       /* consumed or made by one repeat (median) */
-    double flops, bytes; /* of one repeat, from the model; MFU and MBU use these */
-    double floor_ms;     /* no implementation on this device is faster */
-    double mfu, mbu;     /* 0..1, at the median of ms */
-    double distance;     /* median / floor; 1.0 is the limit */
-    /* the same stage with everything recorded: its cost is the disclosed overhead */
-    double representative_ms;
-};
 
 /* A figure over the repeats that is no stage: time to first token, time per token, tokens/s. */
 struct report_figure {
@@ -72,18 +57,15 @@ struct report_input {
     uint64_t started_wall_ns;   /* 0: unknown */
     bool incomplete;            /* ended early; `problems` say why */
 
-    const struct analysis *analysis; /* of the representative run or the trace; NULL: there is none */
+    const struct analysis *analysis; /* of the trace, the timed repeats or both; NULL: there is neither */
     /* what the analysis was made of, for the drawn window; NULL: not drawn */
     const struct timeline *timeline;
     bool slim; /* the page holds a short timeline and no CSV files */
 
-    const struct report_stage *stages; /* from `profile`; empty for traces alone */
-    size_t nstages;
     const struct report_figure *figures;
     size_t nfigures;
     size_t repeats, failed_repeats;
     struct report_peak peak;
-    double model_mfu, model_mbu; /* prefill and decode together; vision is inside prefill */
 
     const struct report_kv *env;
     size_t nenv;
@@ -98,7 +80,6 @@ struct report_input {
 };
 
 void report_input_init(struct report_input *in); /* all unknown */
-void report_stage_init(struct report_stage *s);
 
 /* report.html report.md stakeholder_summary.md metrics.json findings.json stages.csv operators.md|csv
  * kernels.md|csv charts/ (SVG), each written whole or not at all. The folder exists already. */

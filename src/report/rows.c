@@ -33,8 +33,7 @@ const char *rows_limiter_name(enum analysis_limiter limiter) {
     return (size_t)limiter < COUNTOF(names) ? names[limiter] : "";
 }
 
-static void stage_row(const struct view_stage *s, struct table *t) {
-    const struct analysis_stage *a = s->trace;
+static void stage_row(const struct analysis_stage *s, struct table *t) {
     table_cell(t, "%s", s->name);
     table_cell(t, "%s", text_ms_number(s->time_ms).s);
     table_cell(t, "%s", text_ms_number(s->busy_ms).s);
@@ -43,10 +42,10 @@ static void stage_row(const struct view_stage *s, struct table *t) {
     table_cell(t, "%s", text_times(s->distance).s);
     table_cell(t, "%s", text_percent(s->mfu).s);
     table_cell(t, "%s", text_percent(s->mbu).s);
-    table_cell(t, "%s", text_num(s->kernels, 0).s);
+    table_cell(t, "%s", text_num(s->kernels_each, 0).s);
     table_cell(t, "%s", text_num(s->launches_per_token, 0).s);
     table_cell(t, "%s", text_num(s->tokens, s->tokens == floor(s->tokens) ? 0 : 1).s);
-    table_cell(t, "%s", text_num(a ? a->joules_per_token : NAN, 3).s);
+    table_cell(t, "%s", text_num(s->joules_per_token, 3).s);
 }
 
 const char rows_no_model_note[] =
@@ -69,7 +68,7 @@ static void stage_rows(const struct view *v, struct table *t, bool sub) {
             R(view_on_cpu(v) ? "idle" : "GPU idle"), R("floor ms"), R("distance"), R("MFU"), R("MBU"),
             R("kernels"), R("launches/token"), R("tokens"), R("J/token recorded"));
     for (size_t i = 0; i < v->nstages; i++)
-        if ((v->stages[i].parent != NULL) == sub && !v->stages[i].outside) stage_row(&v->stages[i], t);
+        if ((v->stages[i]->parent_name != NULL) == sub && !v->stages[i]->outside) stage_row(v->stages[i], t);
     rows_drop_unknown(t);
 }
 
@@ -114,21 +113,21 @@ void rows_stages_csv(const struct view *v, struct table *t) {
             R("copied_bytes"), R("kernels_per_token"), R("launches_per_token"), R("joules"),
             R("joules_per_token"));
     for (size_t i = 0; i < v->nstages; i++) {
-        const struct view_stage *s = &v->stages[i];
+        const struct analysis_stage *s = v->stages[i];
         table_cell(t, "%s", s->name);
-        table_cell(t, "%s", s->parent ? s->parent : "");
+        table_cell(t, "%s", s->parent_name ? s->parent_name : "");
         raw(t, s->time_ms);
-        table_cell(t, "%s", s->source);
-        count(t, s->timed.n);
-        raw(t, s->timed.mean);
-        raw(t, s->timed.std);
-        raw(t, s->timed.median);
-        raw(t, s->timed.min);
-        raw(t, s->timed.max);
-        raw(t, s->timed.p90);
-        raw(t, s->timed.cv);
-        raw(t, s->timed.ci95_low);
-        raw(t, s->timed.ci95_high);
+        table_cell(t, "%s", view_time_source(v, s));
+        count(t, s->timing_ms.n);
+        raw(t, s->timing_ms.mean);
+        raw(t, s->timing_ms.std);
+        raw(t, s->timing_ms.median);
+        raw(t, s->timing_ms.min);
+        raw(t, s->timing_ms.max);
+        raw(t, s->timing_ms.p90);
+        raw(t, s->timing_ms.cv);
+        raw(t, s->timing_ms.ci95_low);
+        raw(t, s->timing_ms.ci95_high);
         raw(t, s->tokens);
         raw(t, s->flops);
         raw(t, s->bytes);
@@ -136,8 +135,8 @@ void rows_stages_csv(const struct view *v, struct table *t) {
         raw(t, s->distance);
         raw(t, s->mfu);
         raw(t, s->mbu);
-        raw(t, s->overhead);
-        stage_csv_trace(s->trace, t);
+        raw(t, s->recording_cost);
+        stage_csv_trace(v->a ? s : NULL, t);
     }
 }
 
@@ -279,8 +278,8 @@ void rows_aggregates_md(const struct view *v, struct table *t) {
     COLUMNS(t, L("figure"), L("unit"), R("median"), R("mean"), R("std"), R("min"), R("max"), R("p90"),
             R("CV"), R("95% CI of the mean"), R("n"));
     for (size_t i = 0; i < v->nstages; i++)
-        if (v->stages[i].timed.n && !v->stages[i].parent)
-            aggregate_row(t, v->stages[i].name, "ms", &v->stages[i].timed);
+        if (v->stages[i]->timing_ms.n && !v->stages[i]->parent_name)
+            aggregate_row(t, v->stages[i]->name, "ms", &v->stages[i]->timing_ms);
     for (size_t i = 0; i < v->in->nfigures; i++) {
         const struct report_figure *f = &v->in->figures[i];
         struct stats s = stats_of(f->values, f->n);
@@ -292,8 +291,8 @@ void rows_mfu_md(const struct view *v, struct table *t) {
     COLUMNS(t, L("stage"), R("FLOPs"), R("bytes"), R("time ms"), R("MFU"), R("MBU"), R("floor ms"),
             R("distance"));
     for (size_t i = 0; i < v->nstages; i++) {
-        const struct view_stage *s = &v->stages[i];
-        if (s->outside || s->parent) continue;
+        const struct analysis_stage *s = v->stages[i];
+        if (s->outside || s->parent_name) continue;
         table_cell(t, "%s", s->name);
         table_cell(t, "%s", text_flops(s->flops).s);
         table_cell(t, "%s", text_bytes(s->bytes).s);

@@ -86,18 +86,18 @@ void rows_counters_md(const struct view *v, struct table *t) {
     table_init(t);
     for (size_t i = 0; i < sizeof stage_columns / sizeof stage_columns[0]; i++)
         table_column(t, stage_columns[i].head, stage_columns[i].align);
-    for (size_t i = 0; v->a && v->a->counters && i < v->a->counters->nstages; i++) {
-        const struct counter_stage *m = &v->a->counters->stages[i];
-        const struct analysis_stage *s = &v->a->stages[m->stage];
-        if (s->outside) continue;
+    for (size_t i = 0; v->a && i < v->a->nstages; i++) {
+        const struct analysis_stage *s = &v->a->stages[i];
+        const struct counter_means *m = s->counters;
+        if (s->outside || !m) continue;
         table_cell(t, "%s", s->path ? s->path : s->name);
         table_cell(t, "%s", text_percent(m->covered).s);
         percent(t, m->dram_pct);
-        percent(t, m->mbu_pct);
+        percent(t, 100 * s->recorded_mbu);
         table_cell(t, "%s", text_num(m->dram_bytes_per_s * 1e-9, 0).s);
         percent(t, m->mean[COUNTER_TENSOR]);
         percent(t, m->tensor_at_peak_pct);
-        percent(t, m->mfu_pct);
+        percent(t, 100 * s->recorded_mfu);
         percent(t, m->mean[COUNTER_SM]);
         percent(t, m->mean[COUNTER_OCCUPANCY]);
         table_cell(t, "%s", text_num(m->mean[COUNTER_CLOCK] * 1e-9, 2).s);
@@ -106,7 +106,7 @@ void rows_counters_md(const struct view *v, struct table *t) {
 
 void rows_counters_note(const struct view *v, struct strbuf *out) {
     const struct analysis_counters *c = v->a ? v->a->counters : NULL;
-    if (!c || c->nstages == 0) return;
+    if (!c || c->nmeans == 0) return;
     strbuf_addf(out,
                 "Of the recorded run, idle time included: %llu samples, one every %s us. DRAM stands beside "
                 "the MBU of that "

@@ -114,11 +114,11 @@ void rows_overhead_md(const struct view *v, struct table *t) {
     table_column(t, "timed ms", TABLE_RIGHT);
     table_column(t, "recorded / timed", TABLE_RIGHT);
     for (size_t i = 0; i < v->nstages; i++) {
-        const struct view_stage *s = &v->stages[i];
-        if (!isfinite(s->overhead)) continue;
+        const struct analysis_stage *s = v->stages[i];
+        if (!isfinite(s->recording_cost)) continue;
         table_cell(t, "%s", s->name);
-        table_cell(t, "%s", text_ms_number(s->timed.median).s);
-        table_cell(t, "%s", text_times(s->overhead).s);
+        table_cell(t, "%s", text_ms_number(s->timing_ms.median).s);
+        table_cell(t, "%s", text_times(s->recording_cost).s);
     }
 }
 

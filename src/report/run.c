@@ -94,15 +94,6 @@ static char *title_from_trace(const struct report_run *r, const char *operand) {
 }
 
 /* ---- analysis */
-static const struct analyze_cost *keep_costs(struct report_run *r, const struct report_run_options *o) {
-    free(r->costs);
-    free(r->model);
-    r->costs = xcalloc(o->ncosts, sizeof *r->costs);
-    memcpy(r->costs, o->costs, o->ncosts * sizeof *r->costs);
-    r->model = o->model ? xstrdup(o->model) : NULL;
-    return r->costs;
-}
-
 /* The device's peaks: as the run had them, else those of the device table, else none; the user's word over
  * all. */
 static void find_peaks(struct report_run *r, const struct report_run_options *o,
@@ -129,6 +120,7 @@ static void find_peaks(struct report_run *r, const struct report_run_options *o,
         input->peak_bytes_per_s = o->peak_bytes_per_s;
         input->peak_source = "given by the user";
     }
+    if (!r->timeline && !input->peak_source) return; /* as the run kept them */
     r->in.peak.flops_per_s = input->peak_flops_per_s;
     r->in.peak.bytes_per_s = input->peak_bytes_per_s;
     r->in.peak.source = input->peak_source;
@@ -161,26 +153,14 @@ void report_keep_request(const struct strlist *paths, const struct analyze_input
     analyze_run(cut, input, a);
 }
 
-/* What the options replace must not come back from the older report. */
-static void forget_replaced(struct report_run *r, const struct report_run_options *o) {
-    bool peaks = o->peak_flops_per_s > 0 || o->peak_bytes_per_s > 0;
-    if (!r->memory || (!peaks && !o->ncosts)) return;
-    report_memory_forget(r->memory, o->ncosts > 0);
-    r->in.model_mfu = r->in.model_mbu = NAN;
-}
-
-void report_run_analyze(struct report_run *r, const struct report_run_options *o) {
+static void analyze(struct report_run *r, const struct report_run_options *o) {
     static const struct report_run_options none = { 0 };
     struct analyze_input input = { .peak_flops_per_s = NAN, .peak_bytes_per_s = NAN };
     if (!o) o = &none;
-    forget_replaced(r, o);
+    if (r->memory && (o->peak_flops_per_s > 0 || o->peak_bytes_per_s > 0))
+        report_memory_drop_floors(r->memory);
     if (r->memory) input = report_memory_input(r->memory);
-    analysis_free(&r->analysis); /* it borrows what is replaced here */
-    if (o->ncosts) {
-        input.costs = keep_costs(r, o);
-        input.ncosts = o->ncosts;
-        input.model = r->model;
-    }
+    input.llm = o->model;
     if (o->nrules) {
         input.rules = o->rules;
         input.nrules = o->nrules;
@@ -192,7 +172,7 @@ void report_run_analyze(struct report_run *r, const struct report_run_options *o
     find_peaks(r, o, &input);
     r->input = input;
     analyze_run(r->timeline, &r->input, &r->analysis);
-    if (!o->whole) report_keep_request(&r->paths, &r->input, &r->timeline, &r->analysis);
+    if (r->timeline && !o->whole) report_keep_request(&r->paths, &r->input, &r->timeline, &r->analysis);
     r->in.analysis = &r->analysis;
     r->in.timeline = r->timeline;
 }
@@ -263,10 +243,8 @@ int report_run_open(struct report_run *r, const char *const *operands, size_t n,
         if (!r->timeline && !r->memory) goto failed;
         if (!r->timeline) strlist_add(&r->texts, "The trace could not be read: %s", err->msg);
     }
-    if (r->timeline) {
-        if (n == 1 && r->dir) r->profiles = report_profiles_load(r->dir, &r->texts);
-        report_run_analyze(r, options);
-    }
+    if (r->timeline && n == 1 && r->dir) r->profiles = report_profiles_load(r->dir, &r->texts);
+    analyze(r, options);
     describe(r, operands[0]);
     return 0;
 failed:
@@ -283,8 +261,6 @@ void report_run_close(struct report_run *r) {
     strlist_free(&r->texts);
     strlist_free(&r->env_texts);
     strbuf_free(&r->config);
-    free(r->costs);
-    free(r->model);
     free(r->env);
     free(r->title);
     free(r->dir);

@@ -20,8 +20,6 @@ struct report_run {
     char *dir; /* the run folder; NULL: files were given */
     struct strlist paths;
     struct analyze_input input; /* of the analysis, which borrows it */
-    struct analyze_cost *costs;
-    char *model;
     char peak_source[128];
     struct report_memory *memory;     /* of metrics.json; NULL: there is none */
     struct report_profiles *profiles; /* of ncu.json; NULL: there is none */
@@ -36,17 +34,13 @@ struct report_run_options {
     const struct analyze_rule *rules;
     size_t nrules;
     double peak_flops_per_s, peak_bytes_per_s; /* 0 or NaN: looked up */
-    const struct analyze_cost *costs;
-    size_t ncosts;
-    const char *model;
-    bool whole; /* of a recorded request also what its program did before and after it */
+    const struct llm_model *model; /* its costs replace those the run kept; must live until close */
+    bool whole;                    /* of a recorded request also what its program did before and after it */
     bool fresh; /* the traces are new: an older metrics.json in the folder says nothing of them */
 };
 
 int report_run_open(struct report_run *r, const char *const *operands, size_t n,
                     const struct report_run_options *options, struct err *err);
-/* Analyses again with other options: costs need the token counts of a first look. */
-void report_run_analyze(struct report_run *r, const struct report_run_options *options);
 void report_run_close(struct report_run *r);
 
 /* A recorded request (input->one_run) is read again without what its program did before and after it:

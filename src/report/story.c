@@ -19,7 +19,7 @@ const char story_unstable[] =
     "Unstable: the repeats of a stage differ by more than 5% (CV). Small differences mean nothing.";
 
 /* Most of the stage is waiting for launches. */
-static bool is_launch_bound(const struct view *v, const struct view_stage *s) {
+static bool is_launch_bound(const struct view *v, const struct analysis_stage *s) {
     const struct analysis_finding *f;
     for (size_t i = 0, n = view_findings(v, &f); i < n; i++) {
         const char *name = view_stage_name(v->a, f[i].stage);
@@ -29,7 +29,7 @@ static bool is_launch_bound(const struct view *v, const struct view_stage *s) {
     return false;
 }
 
-static void tell_stage(const struct view *v, const struct view_stage *s, const struct story_form *form,
+static void tell_stage(const struct view *v, const struct analysis_stage *s, const struct story_form *form,
                        struct strbuf *out) {
     strbuf_addstr(out, form->strong);
     form->text(out, s->name);
@@ -43,31 +43,32 @@ static void tell_stage(const struct view *v, const struct view_stage *s, const s
 }
 
 /* The longest first: that is where there is something to gain. */
-static const struct view_stage *longest_after(const struct view *v, const struct view_stage *last) {
-    const struct view_stage *best = NULL;
-    for (const struct view_stage *s = v->stages; s < v->stages + v->nstages; s++) {
+static const struct analysis_stage *longest_after(const struct view *v, const struct analysis_stage *last) {
+    const struct analysis_stage *best = NULL;
+    for (size_t i = 0; i < v->nstages; i++) {
+        const struct analysis_stage *s = v->stages[i];
         bool later = !last || s->time_ms < last->time_ms || (s->time_ms == last->time_ms && s > last);
-        if (view_is_told(s) && s->time_ms > 0 && later && (!best || s->time_ms > best->time_ms)) best = s;
+        if (view_stage_has_sentence(s) && s->time_ms > 0 && later && (!best || s->time_ms > best->time_ms))
+            best = s;
     }
     return best;
 }
 
 void story_answer(const struct view *v, const struct story_form *form, struct strbuf *out) {
     size_t said = 0;
-    for (const struct view_stage *s = NULL; said < STAGES_TOLD && (s = longest_after(v, s)); said++) {
+    for (const struct analysis_stage *s = NULL; said < STAGES_TOLD && (s = longest_after(v, s)); said++) {
         if (said) strbuf_addstr(out, "; ");
         tell_stage(v, s, form, out);
     }
     if (said) strbuf_addch(out, '.');
 }
 
-void story_refusal(const struct view_stage *s, const struct story_form *form, struct strbuf *out) {
-    const struct analysis_stage *t = s->trace;
-    if (!t || t->idle_known || !t->idle_refused || t->outside || t->on_cpu || s->parent) return;
+void story_refusal(const struct analysis_stage *s, const struct story_form *form, struct strbuf *out) {
+    if (s->idle_known || !s->idle_refused || s->outside || s->on_cpu || s->parent_name) return;
     strbuf_addstr(out, "No idle verdict for ");
-    form->text(out, t->name);
+    form->text(out, s->name);
     strbuf_addstr(out, ": ");
-    form->text(out, t->idle_refused);
+    form->text(out, s->idle_refused);
     strbuf_addch(out, '.');
 }
 

@@ -14,7 +14,7 @@ extern const struct story_form story_html, story_markdown, story_plain;
  * work or wait, and how far is it from what the hardware allows? Nothing where no stage has a time. */
 void story_answer(const struct view *v, const struct story_form *form, struct strbuf *out);
 /* "No idle verdict for decode: ..."; nothing where there is one. */
-void story_refusal(const struct view_stage *s, const struct story_form *form, struct strbuf *out);
+void story_refusal(const struct analysis_stage *s, const struct story_form *form, struct strbuf *out);
 
 const char *story_no_finding(const struct view *v);
 const char *story_reply(const struct report_answer *a); /* what the model or the error said, never empty */

@@ -6,7 +6,7 @@
 #include "report/rows.h"
 #include "report/text.h"
 
-static void stage_sentence(const struct view_stage *s, struct strbuf *out) {
+static void stage_sentence(const struct analysis_stage *s, struct strbuf *out) {
     text_markdown(out, s->name);
     strbuf_addf(out, " takes %s", text_ms(s->time_ms).s);
     if (isfinite(s->distance)) strbuf_addf(out, ", %s what the hardware allows", text_times(s->distance).s);
@@ -20,7 +20,7 @@ static void stage_sentence(const struct view_stage *s, struct strbuf *out) {
 static void narrative(const struct view *v, struct strbuf *out) {
     strbuf_addstr(out, "## In words\n\n");
     for (size_t i = 0; i < v->nstages; i++)
-        if (view_is_told(&v->stages[i])) stage_sentence(&v->stages[i], out);
+        if (view_stage_has_sentence(v->stages[i])) stage_sentence(v->stages[i], out);
     if (isfinite(view_model_mfu(v)))
         strbuf_addf(out, "Over the whole model that is %s of the peak. ", text_percent(view_model_mfu(v)).s);
     strbuf_addstr(out, "\n\nWhat to change first:\n\n");

@@ -53,11 +53,11 @@ static void stages(const struct view *v, size_t width, struct strbuf *out) {
     for (size_t i = 0; i < COUNTOF(heads); i++)
         table_column(&t, i == 2 && view_on_cpu(v) ? "busy" : heads[i], TABLE_RIGHT);
     for (size_t i = 0; i < MIN(v->nstages, 12); i++) {
-        const struct view_stage *s = &v->stages[i];
+        const struct analysis_stage *s = v->stages[i];
         if (s->outside) continue;
         table_cell(&t, "%*s%s", (int)MIN(s->depth, 8) * 2, "", s->name);
         table_cell(&t, "%s", text_ms_number(s->time_ms).s);
-        table_cell(&t, "%s", text_ms_number(s->timed.std).s);
+        table_cell(&t, "%s", text_ms_number(s->timing_ms.std).s);
         table_cell(&t, "%s", text_percent(s->busy_share).s);
         table_cell(&t, "%s", text_ms_number(s->floor_ms).s);
         table_cell(&t, "%s", text_times(s->distance).s);

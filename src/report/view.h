@@ -1,4 +1,4 @@
-/* What every document shows: the stages of the trace and of the timed repeats, laid side by side by name. */
+/* What every document shows: the run and the stages of its analysis that say anything. */
 #ifndef REPORT_VIEW_H
 #define REPORT_VIEW_H
 
@@ -9,37 +9,20 @@
 #include "base/stats.h"
 #include "report/report.h"
 
-struct view_stage {
-    const char *name, *parent; /* parent: NULL at top level */
-    size_t depth;
-    const struct analysis_stage *trace; /* NULL: not in the trace */
-    const struct report_stage *given;   /* NULL: not timed by `profile` */
-    const double *values_ms;            /* [nvalues] timed repeats */
-    size_t nvalues;
-    struct stats timed; /* ms over the repeats; n == 0: none */
-    double time_ms;     /* the figure for one occurrence: median of the repeats, else the trace's */
-    char source[64];    /* where time_ms comes from */
-    double busy_share;  /* 0..1 of time_ms */
-    /* device busy in time_ms, mean over devices: a GPU's kernels as recorded; a CPU's are slowed by
-     * recording like all else, so that their share is taken and not their time */
-    double busy_ms;
-    double kernels, launches_per_token; /* in time_ms; NaN: unknown, or no sense in it */
-    double floor_ms, flops, bytes, mfu, mbu, distance;
-    double tokens, tokens_per_s; /* of one occurrence */
-    double overhead;             /* recorded over timed; 1.07: recording cost 7% */
-    bool outside;                /* work in no stage: no time of its own */
-};
-
 struct view {
     const struct report_input *in;
-    const struct analysis *a; /* NULL: none */
-    struct view_stage *stages;
+    const struct analysis *a; /* of the trace; NULL: there is no trace */
+    const struct analysis_stage **stages;
     size_t nstages;
 };
 
 void view_init(struct view *v, const struct report_input *in);
 void view_free(struct view *v);
-bool view_is_told(const struct view_stage *s); /* a sentence of its own: at top level, with a time */
+/* True: gets a sentence of its own, being at top level and having a time. */
+bool view_stage_has_sentence(const struct analysis_stage *s);
+/* Where its time_ms comes from; never NULL. */
+const char *view_time_source(const struct view *v, const struct analysis_stage *s);
+double view_representative_ms(const struct analysis_stage *s);         /* recorded, going by one input; NaN */
 const char *view_stage_name(const struct analysis *a, uint32_t stage); /* NULL for ANALYSIS_NONE */
 size_t view_findings(const struct view *v, const struct analysis_finding **first);
 bool view_unstable(const struct view *v);       /* a top-level stage's CV is over 5% */
@@ -54,6 +37,7 @@ const char *view_device(const struct view *v);
 double view_peak_flops(const struct view *v);
 double view_peak_bytes(const struct view *v);
 const char *view_peak_source(const struct view *v);
-double view_model_mfu(const struct view *v);
+double view_model_mfu(const struct view *v); /* prefill and decode together; NaN */
+double view_model_mbu(const struct view *v);
 
 #endif

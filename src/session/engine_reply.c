@@ -127,7 +127,7 @@ static void read_lists(json_t *root, struct engine_answer *out) {
     json_object_foreach((json_t *)stages, key, v) {
         double ms = json_is_number(v) && json_number_value(v) >= 0 ? json_number_value(v) : NAN;
         if (out->stages.n < MAX_STAGES && key[0])
-            vec_push(&out->stages, ((struct engine_stage){ xstrdup(key), ms }));
+            vec_push(&out->stages, ((struct engine_stage_ms){ xstrdup(key), ms }));
     }
     json_array_foreach(json_object_get(root, "token_ms"), i, v) {
         vec_push(&out->token_ms, json_is_number(v) && json_number_value(v) >= 0 ? json_number_value(v) : NAN);

@@ -9,7 +9,7 @@
 
 #include "base/err.h"
 
-struct engine_stage {
+struct engine_stage_ms {
     char *name;
     double ms;
 };
@@ -35,7 +35,7 @@ struct engine_answer {
     double batch;                     /* parallel sequences (default: 1) */
     double peak_memory_bytes;         /* of the device */
     struct {
-        struct engine_stage *v;
+        struct engine_stage_ms *v;
         size_t n, cap;
     } stages; /* inside prefill */
     struct {

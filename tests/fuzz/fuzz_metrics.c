@@ -10,10 +10,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct report_memory *m = report_memory_parse((const char *)data, size, "fuzz", &err);
     if (!m) return 0;
     struct report_input in;
+    struct analyze_input input = report_memory_input(m);
+    struct analysis a;
     struct comparison c;
     struct strbuf out = STRBUF_INIT;
     report_input_init(&in);
     report_memory_fill(m, &in);
+    analyze_run(NULL, &input, &a);
+    in.analysis = &a;
     report_metrics_json(&in, &out);
     report_html(&in, &out);
     report_markdown(&in, &out);
@@ -23,6 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     compare_json(&c, &out);
     compare_free(&c);
     strbuf_free(&out);
+    analysis_free(&a);
     report_memory_close(m);
     return 0;
 }

@@ -129,46 +129,87 @@ static void stage_unknown(struct analysis_stage *t, const char *name) {
     t->name = t->path = name;
     t->parent = ANALYSIS_NONE;
     t->occurrences = 1;
-    t->token_ns = t->timing_ms = stats_none();
+    t->wall_ns = t->busy_ns = t->token_ns = t->timing_ms = stats_none();
     t->tokens_in = t->tokens_out = t->kernels_per_token = t->launches_per_token = NAN;
-    t->flops = t->bytes = t->floor_ns = t->mfu = t->mbu = t->distance = t->tokens_per_s = t->overhead_ratio =
-        NAN;
+    t->time_ms = t->busy_ms = t->busy_share = t->kernels_each = t->tokens = t->tokens_per_s = NAN;
+    t->flops = t->bytes = t->floor_ms = t->mfu = t->mbu = t->distance = NAN;
+    t->recorded_mfu = t->recorded_mbu = t->overhead_ratio = t->recording_cost = NAN;
     t->joules = t->joules_per_token = t->tokens_per_joule = t->watts = NAN;
     t->idle_refused = "the trace has no launches";
 }
 
+/* Gives the stage its timed repeats. */
+static void stage_timed(struct sample *s, struct analysis_stage *t, size_t timing) {
+    t->timing = &s->timings[timing];
+    t->timing_ms = stats_of(t->timing->ms, t->timing->n);
+    t->time_ms = t->timing_ms.median;
+    t->time_source = "median of the timed repeats";
+    t->recording_cost = t->timing->work->recorded_ms / t->time_ms;
+}
+
+static void fill_timings(struct sample *s) {
+    static const double prefill[] = { 41.2, 41.0, 41.5, 41.1, 41.3 },
+                        decode[] = { 629, 631, 628.5, NAN, 632 };
+    static const double sam[] = { 16.1, 16.0, 16.2, 16.1, 16.0 };
+    static const struct analyze_work works[] = {
+        { .tokens = NAN, .flops = 4.1e12, .bytes = 6.6e9, .floor_ms = 12.9, .recorded_ms = 44.0 },
+        { NAN, NAN, NAN, NAN, NAN },
+        { .tokens = NAN, .flops = 6.1e11, .bytes = 1.1e11, .floor_ms = 38.4, .recorded_ms = 707 },
+    };
+    s->timings[0] = (struct analyze_timing){ .stage = "prefill", .ms = prefill, .n = 5, .work = &works[0] };
+    s->timings[1] =
+        (struct analyze_timing){ .stage = "sam", .parent = "prefill", .ms = sam, .n = 5, .work = &works[1] };
+    s->timings[2] = (struct analyze_timing){ .stage = "decode", .ms = decode, .n = 5, .work = &works[2] };
+    s->timings[3] = (struct analyze_timing){ .stage = "tokenize", .work = &works[1] };
+    s->input = (struct analyze_input){ .timings = s->timings,
+                                       .ntimings = 4,
+                                       .one_run = true,
+                                       .peak_flops_per_s = NAN,
+                                       .peak_bytes_per_s = NAN };
+}
+
 static void fill_stages(struct sample *s, const uint64_t b[4], size_t tokens, size_t kernels) {
     struct analysis_stage *t = own(s, xcalloc(4, sizeof *t));
+    double prefill_ns = (double)(b[1] - b[0]), decode_ns = (double)(b[3] - b[2]);
     stage_unknown(&t[0], "prefill");
-    t[0].wall_ns = spread((double)(b[1] - b[0]));
-    t[0].busy_ns = spread((double)(b[1] - b[0]) * 0.82);
-    t[0].wall_total_ns = t[0].time_ns = (double)(b[1] - b[0]);
-    t[0].gpu_busy_ns = t[0].time_ns * 0.82;
+    stage_timed(s, &t[0], 0);
+    t[0].wall_ns = spread(prefill_ns);
+    t[0].busy_ns = spread(prefill_ns * 0.82);
+    t[0].wall_total_ns = prefill_ns;
+    t[0].gpu_busy_ns = prefill_ns * 0.82;
+    t[0].busy_share = 0.82;
+    t[0].busy_ms = 0.82 * t[0].time_ms;
     t[0].kernels = t[0].launches = kernels;
-    t[0].tokens_in = 913;
+    t[0].kernels_each = (double)kernels;
+    t[0].tokens_in = t[0].tokens = 913;
     t[0].mfu = 0.312;
     t[0].mbu = 0.094;
-    t[0].distance = 3.2;
-    t[0].floor_ns = t[0].time_ns / 3.2;
+    t[0].floor_ms = 12.9;
+    t[0].distance = 3.19;
     t[0].flops = 4.1e12;
     t[0].bytes = 6.6e9;
     stage_unknown(&t[1], "sam");
+    stage_timed(s, &t[1], 1);
     t[1].path = "prefill/sam";
     t[1].parent = 0;
+    t[1].parent_name = "prefill";
     t[1].depth = 1;
-    t[1].time_ns = t[0].time_ns * 0.4;
-    t[1].busy_ns = spread(t[1].time_ns * 0.9);
+    t[1].busy_ns = spread(prefill_ns * 0.36);
     stage_unknown(&t[2], "decode");
-    t[2].wall_ns = spread((double)(b[3] - b[2]));
-    t[2].busy_ns = spread((double)(b[3] - b[2]) * 0.28);
-    t[2].wall_total_ns = t[2].time_ns = (double)(b[3] - b[2]);
-    t[2].gpu_busy_ns = t[2].time_ns * 0.28;
-    t[2].idle_ns = t[2].time_ns * 0.71;
+    stage_timed(s, &t[2], 2);
+    t[2].wall_ns = spread(decode_ns);
+    t[2].busy_ns = spread(decode_ns * 0.28);
+    t[2].wall_total_ns = decode_ns;
+    t[2].gpu_busy_ns = decode_ns * 0.28;
+    t[2].busy_share = 0.28;
+    t[2].busy_ms = 0.28 * t[2].time_ms;
+    t[2].idle_ns = decode_ns * 0.71;
     t[2].kernels = t[2].launches = tokens * kernels;
-    t[2].tokens_out = (double)tokens;
+    t[2].kernels_each = (double)(tokens * kernels);
+    t[2].tokens_out = t[2].tokens = (double)tokens;
     t[2].kernels_per_token = t[2].launches_per_token = (double)kernels;
+    t[2].floor_ms = 38.4;
     t[2].distance = 16.4;
-    t[2].floor_ns = t[2].time_ns / 16.4;
     t[2].mbu = 0.058;
     t[2].mfu = 0.004;
     t[2].flops = 6.1e11;
@@ -182,8 +223,6 @@ static void fill_stages(struct sample *s, const uint64_t b[4], size_t tokens, si
     t[2].idle.graph_removable_ns = t[2].idle_ns * 0.9;
     stage_unknown(&t[3], "(outside stages)");
     t[3].outside = true;
-    t[3].time_ns = NAN;
-    t[3].busy_ns = stats_none();
     s->analysis.stages = t;
     s->analysis.nstages = 4;
     struct analysis_occurrence *o = own(s, xcalloc(2, sizeof *o));
@@ -330,9 +369,7 @@ static void fill_rest(struct sample *s, const uint64_t b[4]) {
 }
 
 static void fill_input(struct sample *s) {
-    static const double prefill[] = { 41.2, 41.0, 41.5, 41.1, 41.3 },
-                        decode[] = { 629, 631, 628.5, NAN, 632 };
-    static const double sam[] = { 16.1, 16.0, 16.2, 16.1, 16.0 }, ttft[] = { 44.1, 44.0, 44.4, 44.2, 44.3 };
+    static const double ttft[] = { 44.1, 44.0, 44.4, 44.2, 44.3 };
     static const double rate[] = { 101.7, 101.4, 101.8, NAN, 101.2 };
     static const struct report_kv env[] = { { "Machine", "OS", "Debian GNU/Linux 12" },
                                             { NULL, "CPU", "Intel Xeon Platinum 8480C, 16 cores" },
@@ -352,24 +389,6 @@ static void fill_input(struct sample *s) {
         { "page_01.png", "Convert to Markdown.",
           "# Quarterly report\n\n| a | b |\n```\ncode\n```\n" SAMPLE_HOSTILE, NULL, 913, 64, 671 }
     };
-    for (size_t i = 0; i < COUNTOF(s->stages); i++) report_stage_init(&s->stages[i]);
-    s->stages[0].name = "prefill";
-    s->stages[0].ms = prefill;
-    s->stages[0].n = 5;
-    s->stages[0].representative_ms = 44.0;
-    s->stages[1].name = "sam";
-    s->stages[1].parent = "prefill";
-    s->stages[1].ms = sam;
-    s->stages[1].n = 5;
-    s->stages[2].name = "decode";
-    s->stages[2].ms = decode;
-    s->stages[2].n = 5;
-    s->stages[2].representative_ms = 707;
-    s->stages[2].floor_ms = 38.4;
-    s->stages[2].distance = 16.4;
-    s->stages[0].floor_ms = 12.9;
-    s->stages[0].distance = 3.19;
-    s->stages[3].name = "tokenize";
     s->figures[0] =
         (struct report_figure){ "time_to_first_token", "Time to first token", "ms", ttft, 5, false };
     s->figures[1] = (struct report_figure){ "tokens_per_s", "Decode rate", "tok/s", rate, 5, true };
@@ -383,8 +402,6 @@ static void fill_input(struct sample *s) {
     s->in.started_wall_ns = T0;
     s->in.analysis = &s->analysis;
     s->in.timeline = s->timeline;
-    s->in.stages = s->stages;
-    s->in.nstages = 4;
     s->in.figures = s->figures;
     s->in.nfigures = 2;
     s->in.repeats = 5;
@@ -405,6 +422,7 @@ void sample_init(struct sample *s, size_t tokens, size_t kernels) {
     memset(s, 0, sizeof *s);
     s->timeline = build(tokens, kernels, bounds);
     s->analysis.timeline = s->timeline;
+    fill_timings(s);
     fill_stages(s, bounds, tokens, kernels);
     fill_kernels(s);
     fill_rest(s, bounds);

@@ -11,7 +11,8 @@
 struct sample {
     struct timeline *timeline;
     struct analysis analysis;
-    struct report_stage stages[5];
+    struct analyze_timing timings[4]; /* of tokenize nothing is known */
+    struct analyze_input input;       /* the timings alone */
     struct report_figure figures[3];
     struct report_input in;
     void *owned[16];

@@ -97,13 +97,20 @@ TEST(window_holds_all_or_says_what_it_left_out) {
     sample_free(&s);
 }
 
+/* Without a trace: what is not in the traces must survive on its own. */
 TEST(metrics_read_back_as_they_were_written) {
     struct sample s;
     struct strbuf first = STRBUF_INIT, second = STRBUF_INIT;
     struct report_input in;
+    struct analysis timed, again;
     struct err err;
     sample_init(&s, 2, 8);
-    s.in.analysis = NULL; /* what is not in the traces must survive on its own */
+    s.in.peak.flops_per_s = s.input.peak_flops_per_s = 989e12;
+    s.in.peak.bytes_per_s = s.input.peak_bytes_per_s = 4.8e12;
+    analyze_run(NULL, &s.input, &timed);
+    CHECK_INT(timed.nstages, 3); /* of tokenize nothing is known */
+    CHECK_STR(timed.stages[1].path, "prefill/sam");
+    s.in.analysis = &timed;
     s.in.timeline = NULL;
     report_metrics_json(&s.in, &first);
     struct report_memory *m = report_memory_parse(first.buf, first.len, "first", &err);
@@ -111,14 +118,19 @@ TEST(metrics_read_back_as_they_were_written) {
     report_input_init(&in);
     report_memory_fill(m, &in);
     in.version = s.in.version;
-    CHECK_INT(in.nstages, 3); /* of tokenize nothing is known */
-    CHECK_INT(in.stages[2].n, 5);
-    CHECK(isnan(in.stages[2].ms[3]));
-    s.in.nstages = 3;
-    strbuf_reset(&first);
-    report_metrics_json(&s.in, &first);
+    struct analyze_input input = report_memory_input(m);
+    CHECK_INT(input.ntimings, 3);
+    CHECK_INT(input.timings[2].n, 5);
+    CHECK(isnan(input.timings[2].ms[3]));
+    input.peak_flops_per_s = in.peak.flops_per_s;
+    input.peak_bytes_per_s = in.peak.bytes_per_s;
+    analyze_run(NULL, &input, &again);
+    in.analysis = &again;
     report_metrics_json(&in, &second);
     CHECK_STR(second.buf, first.buf);
+    CHECK(strstr(first.buf, "\"mfu\": 0.1") != NULL); /* 4.1e12 FLOPs in 41.2 ms of 989e12/s */
+    analysis_free(&timed);
+    analysis_free(&again);
     report_memory_close(m);
     strbuf_free(&first);
     strbuf_free(&second);
@@ -130,7 +142,7 @@ TEST(reports_are_written_without_a_trace_and_without_repeats) {
     struct err err;
     char *dir = test_tmpdir();
     sample_init(&s, 2, 8);
-    s.in.nstages = s.in.nfigures = 0;
+    s.in.nfigures = 0;
     CHECK_INT(report_write_all(dir, &s.in, &err), 0);
     struct report_input none;
     report_input_init(&none);
@@ -223,15 +235,13 @@ static struct counter_row measured = { .value = { 61.6, 2.25, 40, 36, NAN, 1.84e
                                        .roof_pct = 76,
                                        .quality = COUNTER_GOOD,
                                        .bound = COUNTER_BOUND_MEMORY };
-static struct counter_stage measured_stage = { .covered = 0.5,
+static struct counter_means measured_stage = { .covered = 0.5,
                                                .mean = { 12, 6.5, 2, 1.6, NAN, 1.9e9 },
                                                .dram_pct = 3.6,
                                                .dram_bytes_per_s = 1.72e11,
-                                               .tensor_at_peak_pct = 6.25,
-                                               .mfu_pct = NAN,
-                                               .mbu_pct = 3.7 };
+                                               .tensor_at_peak_pct = 6.25 };
 static struct analysis_counters counters = {
-    .rows = &measured, .stages = &measured_stage, .nrows = 1, .nstages = 1, .samples = 500, .interval_ns = 1e6
+    .rows = &measured, .means = &measured_stage, .nrows = 1, .nmeans = 1, .samples = 500, .interval_ns = 1e6
 };
 
 TEST(counters_are_columns_only_where_they_are) {
@@ -242,6 +252,8 @@ TEST(counters_are_columns_only_where_they_are) {
     report_html(&s.in, &without);
     CHECK(strstr(without.buf, "DRAM") == NULL);
     s.analysis.counters = &counters;
+    s.analysis.stages[0].counters = &measured_stage;
+    s.analysis.stages[0].recorded_mbu = 0.037;
     report_markdown(&s.in, &with);
     CHECK(strstr(with.buf,
                  "| 61.6% | 2.25% | 40.0% | 36.0% | 3,648 | \xe2\x80\x93 | 1.84 | 76.0% | memory | good |") !=

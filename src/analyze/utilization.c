@@ -1,0 +1,226 @@
+/* Each stage as one request sees it: its time, its tokens, how busy the device is, and how far all that is
+ * from what the model must cost (MFU, MBU, floor, distance). The only place that computes these. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/internal.h"
+
+bool analysis_names_stage(const char *text, const struct analysis_stage *s) {
+    return text && (strcmp(text, s->path) == 0 || strcmp(text, s->name) == 0);
+}
+
+bool analysis_timing_is_of(const struct analyze_timing *t, const struct analysis_stage *s) {
+    if (!analysis_names_stage(t->stage, s)) return false;
+    return !t->parent || !s->parent_name || strcmp(t->parent, s->parent_name) == 0;
+}
+
+static const struct analyze_cost *find_cost(const struct context *c, const struct analysis_stage *s) {
+    const struct analyze_cost *found = NULL;
+    for (size_t i = 0; i < c->a->ncosts; i++) {
+        if (!analysis_names_stage(c->a->costs[i].stage, s)) continue;
+        found = &c->a->costs[i];
+        if (strcmp(found->stage, s->path) == 0) break; /* the path is more precise than the name */
+    }
+    return found;
+}
+
+static const struct analyze_timing *find_timing(const struct context *c, const struct analysis_stage *s) {
+    for (size_t i = 0; i < c->in->ntimings; i++)
+        if (analysis_timing_is_of(&c->in->timings[i], s)) return &c->in->timings[i];
+    return NULL;
+}
+
+static bool repeat_counts(const struct analyze_timing *t, size_t repeat) {
+    return !(t->failed && t->failed[repeat]) && !isnan(t->ms[repeat]);
+}
+
+struct stats analysis_timing_stats(struct context *c, const struct analyze_timing *t, const double *values) {
+    double *v = analysis_alloc(c, t->n, sizeof *v);
+    size_t n = 0;
+    for (size_t i = 0; i < t->n; i++)
+        if (repeat_counts(t, i)) v[n++] = values[i];
+    return stats_of_sorting(v, n);
+}
+
+/* ---- time and tokens */
+
+/* The first finite value. */
+static double pick(double first, double second) { return isfinite(first) ? first : second; }
+
+/* The recorded time of one request, ns. NaN: the trace does not hold the stage. */
+static double traced_time(const struct analysis_stage *s) {
+    double ns = s->occurrences ? s->wall_total_ns / s->requests : NAN;
+    return s->implicit && ns == 0 ? NAN
+                                  : ns; /* nothing was recorded, which does not mean that it took no time */
+}
+
+static void set_time(struct context *c, struct analysis_stage *s) {
+    const struct analyze_timing *t = s->timing = find_timing(c, s);
+    s->requests = c->in->one_run || !s->occurrences ? 1 : (double)s->occurrences;
+    double traced = traced_time(s);
+    if (t) s->timing_ms = analysis_timing_stats(c, t, t->ms);
+    if (s->timing_ms.n) {
+        s->time_ms = s->timing_ms.median;
+        s->time_source = analysis_text(c, "median of %zu timed repeats", s->timing_ms.n);
+        s->overhead_ratio = s->time_ms > 0 ? traced / (s->time_ms * 1e6) : NAN;
+        s->recording_cost = t->recording_cost > 0 ? t->recording_cost : s->overhead_ratio;
+        if (t->work) s->recording_cost = pick(t->work->recorded_ms / s->time_ms, s->recording_cost);
+    } else if (!isnan(traced)) {
+        s->time_ms = traced / 1e6;
+        s->time_source = s->occurrences == 1 ? "one occurrence in the trace"
+                                             : analysis_text(c, "mean of %s occurrences in the trace",
+                                                             analysis_count(c, s->occurrences));
+    }
+}
+
+/* Seconds of time_ms, from the unit in which it was measured. */
+static double stage_seconds(const struct analysis_stage *s) {
+    return s->timing_ms.n ? s->time_ms * 1e-3 : traced_time(s) * 1e-9;
+}
+
+/* Median over the timed repeats. */
+static double timed_tokens(struct context *c, const struct analysis_stage *s, const double *tokens) {
+    return s->timing_ms.n && tokens ? analysis_timing_stats(c, s->timing, tokens).median : NAN;
+}
+
+/* A trace without tokens is taken to have as many as the repeats. */
+static void set_tokens(struct context *c, struct analysis_stage *s) {
+    const struct analyze_timing *t = s->timing;
+    double in = timed_tokens(c, s, t ? t->tokens_in : NULL),
+           out = timed_tokens(c, s, t ? t->tokens_out : NULL);
+    if (!s->token_source && (!isnan(in) || !isnan(out))) {
+        s->token_source = "timing phase";
+        s->tokens_in = in * s->requests;
+        s->tokens_out = out * s->requests;
+    }
+    double in_each = isnan(in) ? s->tokens_in / s->requests : in;
+    double out_each = isnan(out) ? s->tokens_out / s->requests : out;
+    double worked_on = in_each > out_each || isnan(out_each) ? in_each : out_each;
+    double seconds = stage_seconds(s);
+    if (seconds > 0) s->tokens_per_s = worked_on / seconds;
+    c->stage_scratch[s - c->a->stages].tokens_out_each = out_each;
+    double traced = s->occurrences ? analysis_stage_tokens(s) / (double)s->occurrences : NAN;
+    s->tokens = pick(t && t->work ? t->work->tokens : NAN, traced);
+}
+
+/* Sums of the recorded run by its tokens. A prefill launches once for all tokens that it reads, so launches
+ * per token mean nothing there. */
+static void set_per_token(struct analysis_stage *s) {
+    double made = s->tokens_out > 0 && s->occurrences ? s->tokens_out : NAN;
+    double worked_on = analysis_stage_tokens(s);
+    s->kernels_per_token = (double)s->kernels / made;
+    if (!s->on_cpu && !(s->tokens_in > s->tokens_out)) s->launches_per_token = (double)s->launches / made;
+    s->joules_per_token = worked_on > 0 ? s->joules / worked_on : NAN;
+    s->tokens_per_joule = s->joules > 0 ? worked_on / s->joules : NAN;
+}
+
+void analyze_times(struct context *c) {
+    for (size_t i = 0; i < c->a->nstages; i++) {
+        struct analysis_stage *s = &c->a->stages[i];
+        if (s->outside) continue;
+        set_time(c, s);
+        set_tokens(c, s);
+        set_per_token(s);
+    }
+}
+
+/* ---- the device */
+
+/* NaN over 1, but for rounding: the parts are not of one run. */
+static double share_of(double part, double whole) {
+    double v = part / whole;
+    return v >= 0 && v <= 1.001 ? fmin(v, 1) : NAN;
+}
+
+static void set_busy_of_occurrence(struct analysis_stage *s) {
+    double devices = s->devices ? s->devices : 1;
+    s->busy_ms = s->busy_ns.mean / 1e6 / devices;
+    if (!s->outside) s->busy_share = share_of(s->busy_ns.mean / devices, s->wall_ns.mean);
+    if (s->occurrences) s->kernels_each = (double)s->kernels / (double)s->occurrences;
+}
+
+/* The recorded request may consist of several occurrences; the timed repeats are whole requests. */
+static void set_busy_of_request(struct analysis_stage *s) {
+    double busy_ms = s->gpu_busy_ns / 1e6 / (s->devices ? s->devices : 1);
+    double recorded = share_of(busy_ms, s->wall_total_ns / 1e6), timed = share_of(busy_ms, s->time_ms);
+    s->busy_share = s->on_cpu || isnan(timed) ? recorded : timed;
+    s->busy_ms = s->busy_share * s->time_ms;
+    s->kernels_each = (double)s->kernels;
+}
+
+/* Only if all kernels of the stage were recorded: a part of them cannot be set against the whole time. */
+void analyze_busy(struct context *c) {
+    for (size_t i = 0; i < c->a->nstages; i++) {
+        struct analysis_stage *s = &c->a->stages[i];
+        if (s->missed > MISSED_LIMIT) continue;
+        if (c->in->one_run && s->timing_ms.n && s->occurrences)
+            set_busy_of_request(s);
+        else
+            set_busy_of_occurrence(s);
+    }
+}
+
+/* ---- the model */
+
+/* The cost of the recorded request; into the stage unless the timed repeats have their own. */
+static void set_recorded_cost(struct context *c, struct analysis_stage *s) {
+    const struct analyze_cost *cost = find_cost(c, s);
+    if (!cost) return;
+    double out_each = c->stage_scratch[s - c->a->stages].tokens_out_each;
+    double times = cost->per_token ? out_each : 1;
+    s->flops = cost->flops * times;
+    s->bytes = cost->bytes * times;
+    s->floor_ms = cost->floor_ns * times / 1e6;
+    if (cost->per_token && s->token_source && strcmp(s->token_source, "range labels") == 0 && out_each > 1) {
+        s->bytes = s->floor_ms = NAN; /* a batch reads the weights once, not once per token */
+        analysis_note(
+            c, ANALYSIS_INFO,
+            "%s: steps make %.1f tokens together, so bytes and floor of a single token do not apply", s->path,
+            out_each);
+    }
+    double seconds = s->timing_ms.n ? traced_time(s) * 1e-9 : stage_seconds(s);
+    if (!(seconds > 0)) return;
+    s->recorded_mfu = s->flops / (seconds * c->a->peak_flops_per_s);
+    s->recorded_mbu = s->bytes / (seconds * c->a->peak_bytes_per_s);
+}
+
+static void set_utilization(struct context *c, struct analysis_stage *s) {
+    const struct analyze_work *work = s->timing && !c->a->costs_replaced ? s->timing->work : NULL;
+    double seconds = stage_seconds(s);
+    set_recorded_cost(c, s);
+    if (work) {
+        s->flops = pick(work->flops, s->flops);
+        s->bytes = pick(work->bytes, s->bytes);
+        s->floor_ms = pick(work->floor_ms, s->floor_ms);
+    }
+    if (!(seconds > 0)) return;
+    s->mfu = s->flops / (seconds * c->a->peak_flops_per_s);
+    s->mbu = s->bytes / (seconds * c->a->peak_bytes_per_s);
+    s->distance = s->floor_ms > 0 ? s->time_ms / s->floor_ms : NAN;
+}
+
+/* Prefill and decode together. The image stages are parts of prefill. */
+static void set_model_utilization(struct analysis *a) {
+    double flops = 0, flops_seconds = 0, bytes = 0, timed_seconds = 0;
+    for (size_t i = 0; i < a->nstages; i++) {
+        const struct analysis_stage *s = &a->stages[i];
+        if (s->parent != ANALYSIS_NONE || s->outside) continue;
+        if (!isnan(s->flops) && !isnan(s->time_ms)) {
+            flops += s->flops;
+            flops_seconds += stage_seconds(s);
+        }
+        if (s->timing_ms.n) {
+            bytes += s->bytes;
+            timed_seconds += stage_seconds(s);
+        }
+    }
+    a->model_mfu = flops_seconds > 0 ? flops / (flops_seconds * a->peak_flops_per_s) : NAN;
+    a->model_mbu = timed_seconds > 0 ? bytes / (timed_seconds * a->peak_bytes_per_s) : NAN;
+}
+
+void analyze_utilization(struct context *c) {
+    for (size_t i = 0; i < c->a->nstages; i++)
+        if (!c->a->stages[i].outside) set_utilization(c, &c->a->stages[i]);
+    set_model_utilization(c->a);
+}

@@ -1,0 +1,149 @@
+/* Times of the timed repeats beside busy times of the recorded run, and what they are of the peaks. */
+#include <math.h>
+
+#include "unit/analyze/scene.h"
+#include "unit/test.h"
+
+#define MS 1000000ull
+
+/* decode: four ranges of 5 ms with a kernel of 2 ms each, recorded; one request, timed at `timed_ms`. */
+static struct analysis_stage decode_timed_at(double timed_ms, bool on_cpu) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    if (on_cpu) timeline_builder_meta(s.b, "device.0.name", "cpu");
+    for (uint64_t i = 0; i < 4; i++) {
+        uint64_t t = (1 + 5 * i) * MS;
+        scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, t, t + 5 * MS);
+        scene_kernel(&s, "k", 1, t, t + 1000, 7, t + 1 * MS, t + 3 * MS);
+    }
+    struct timeline *tl = timeline_builder_finish(s.b);
+    const double ms[] = { timed_ms };
+    const struct analyze_timing timings[] = { { .stage = "decode", .n = 1, .ms = ms } };
+    analyze_run(tl, &(struct analyze_input){ .timings = timings, .ntimings = 1, .one_run = true }, &a);
+    struct analysis_stage stage = *scene_stage(&a, "decode");
+    analysis_free(&a);
+    timeline_close(tl);
+    return stage;
+}
+
+TEST(busy_time_and_kernels_are_those_of_one_request) {
+    struct analysis_stage s = decode_timed_at(10, false);
+    CHECK_NEAR(s.time_ms, 10, 0);
+    CHECK_NEAR(s.busy_ms, 8, 1e-9);
+    CHECK_NEAR(s.busy_share, 0.8, 1e-9);
+    CHECK_NEAR(s.kernels_each, 4, 0);
+}
+
+TEST(a_share_is_never_over_the_whole) {
+    struct analysis_stage s = decode_timed_at(5, false); /* less than the kernels took: another run */
+    CHECK_NEAR(s.busy_share, 0.4, 1e-9);
+    CHECK_NEAR(s.busy_ms, 2, 1e-9);
+}
+
+TEST(on_the_cpu_the_share_of_the_recorded_run_counts) {
+    struct analysis_stage s = decode_timed_at(10, true);
+    CHECK_NEAR(s.busy_share, 0.4, 1e-9);
+    CHECK_NEAR(s.busy_ms, 4, 1e-9);
+    CHECK(isnan(s.launches_per_token));
+}
+
+/* Two images and a text: prefill and its image stage were timed, nothing was recorded. */
+TEST(an_analysis_without_a_trace_has_the_timed_stages) {
+    const double prefill[] = { 20, 21, 22 }, sam[] = { 5, NAN, 6 }, none[] = { NAN, NAN, NAN };
+    const struct analyze_work works[] = {
+        { .tokens = 100, .flops = 21e9, .bytes = 1e6, .floor_ms = 7, .recorded_ms = 42 },
+        { NAN, NAN, NAN, NAN, NAN },
+        { .tokens = NAN, .flops = 1e9, .bytes = NAN, .floor_ms = NAN, .recorded_ms = NAN },
+    };
+    const struct analyze_timing timings[] = {
+        { .stage = "prefill", .n = 3, .ms = prefill, .work = &works[0] },
+        { .stage = "sam", .parent = "prefill", .n = 3, .ms = sam, .work = &works[1] },
+        { .stage = "clip", .parent = "prefill", .n = 3, .ms = none, .work = &works[1] },
+        { .stage = "projector", .parent = "prefill", .n = 3, .ms = none, .work = &works[2] },
+        { .stage = "decode", .n = 3, .ms = none, .work = &works[1] },
+    };
+    const struct analyze_input in = {
+        .timings = timings, .ntimings = 5, .one_run = true, .peak_flops_per_s = 1e13, .peak_bytes_per_s = 1e9
+    };
+    struct analysis a;
+    analyze_run(NULL, &in, &a);
+    CHECK_INT(a.nstages, 3); /* nothing is known of clip and decode */
+    CHECK_STR(a.stages[0].path, "prefill");
+    CHECK_STR(a.stages[1].path, "prefill/sam");
+    CHECK_STR(a.stages[2].path, "prefill/projector");
+    CHECK_NEAR(a.stages[0].time_ms, 21, 0);
+    CHECK_STR(a.stages[0].time_source, "median of 3 timed repeats");
+    CHECK_NEAR(a.stages[0].mfu, 0.1, 1e-12);
+    CHECK_NEAR(a.stages[0].mbu, 0.001 / 0.021, 1e-12);
+    CHECK_NEAR(a.stages[0].distance, 3, 1e-12);
+    CHECK_NEAR(a.stages[0].recording_cost, 2, 1e-12);
+    CHECK_NEAR(a.stages[0].tokens, 100, 0);
+    CHECK_NEAR(a.stages[1].time_ms, 5.5, 0);
+    CHECK_NEAR(a.stages[2].flops, 1e9, 0);
+    CHECK(isnan(a.stages[2].time_ms) && isnan(a.stages[2].mfu));
+    CHECK_NEAR(a.model_mfu, 0.1, 1e-12); /* image stages are parts of prefill */
+    CHECK(isnan(a.stages[0].busy_ms));
+    CHECK_INT(a.nfindings, 0);
+    analysis_free(&a);
+}
+
+TEST(a_stage_of_the_trace_has_the_timing_of_its_name_and_parent) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "prefill", 1, 1 * MS, 11 * MS);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "head", 1, 2 * MS, 3 * MS);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 20 * MS, 30 * MS);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "head", 1, 21 * MS, 24 * MS);
+    struct timeline *tl = timeline_builder_finish(s.b);
+    const double ms[] = { 0.5 };
+    const struct analyze_timing timings[] = { { .stage = "head", .parent = "prefill", .n = 1, .ms = ms },
+                                              { .stage = "tail", .parent = "decode", .n = 1, .ms = ms } };
+    analyze_run(tl, &(struct analyze_input){ .timings = timings, .ntimings = 2, .one_run = true }, &a);
+    CHECK_INT(a.nstages, 6); /* with the row outside */
+    CHECK_STR(a.stages[1].path, "prefill/head");
+    CHECK_NEAR(a.stages[1].time_ms, 0.5, 0);
+    CHECK_STR(a.stages[3].path, "decode/head");
+    CHECK_NEAR(a.stages[3].time_ms, 3, 0);
+    CHECK_STR(a.stages[4].path, "decode/tail"); /* timed, but not in the trace */
+    CHECK_STR(a.stages[4].parent_name, "decode");
+    CHECK_INT(a.stages[4].occurrences, 0);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+/* Repeats over several inputs: MFU is of the median repeat, what counters see is of the recorded request. */
+TEST(one_mfu_of_the_timed_repeats_and_one_for_the_counters) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 0, 40 * MS);
+    struct timeline *tl = timeline_builder_finish(s.b);
+    const double ms[] = { 10, 10, 10 };
+    const struct analyze_work work = {
+        .tokens = 5, .flops = 1e9, .bytes = 1e7, .floor_ms = 2, .recorded_ms = NAN
+    };
+    const struct analyze_timing timings[] = { { .stage = "decode", .n = 3, .ms = ms, .work = &work } };
+    const struct analyze_cost costs[] = {
+        { .stage = "decode", .flops = 4e9, .bytes = 2e7, .floor_ns = 3e6 }
+    };
+    const struct analyze_input in = { .timings = timings,
+                                      .ntimings = 1,
+                                      .costs = costs,
+                                      .ncosts = 1,
+                                      .one_run = true,
+                                      .peak_flops_per_s = 1e12,
+                                      .peak_bytes_per_s = 1e10 };
+    analyze_run(tl, &in, &a);
+    const struct analysis_stage *d = scene_stage(&a, "decode");
+    CHECK_NEAR(d->mfu, 0.1, 1e-12);
+    CHECK_NEAR(d->distance, 5, 1e-12);
+    CHECK_NEAR(d->recorded_mfu, 0.1, 1e-12); /* 4e9 in the recorded 40 ms */
+    CHECK_NEAR(d->recorded_mbu, 0.05, 1e-12);
+    CHECK_NEAR(a.roofline[0].flop_per_s, 1e11, 1);
+    CHECK_NEAR(a.model_mfu, 0.1, 1e-12);
+    CHECK_NEAR(a.model_mbu, 0.1, 1e-12);
+    analysis_free(&a);
+    timeline_close(tl);
+}
