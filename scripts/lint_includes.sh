@@ -15,8 +15,9 @@ allowed() {
     engine) echo "base trace llm engine" ;;
     session) echo "base trace conf llm session" ;;
     analyze) echo "base trace timeline llm analyze" ;;
-    report) echo "base trace timeline llm analyze report" ;;
-    cmd) echo "base trace timeline llm conf import engine session analyze report cmd gen" ;;
+    run) echo "base trace timeline llm conf engine session analyze run" ;;
+    report) echo "base trace timeline llm analyze run report" ;;
+    cmd) echo "base trace timeline llm conf import engine session analyze run report cmd gen" ;;
     main) echo "base cmd" ;;
     *) echo "" ;;
     esac

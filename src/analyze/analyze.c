@@ -189,6 +189,31 @@ void analyze_run(const struct timeline *tl, const struct analyze_input *input, s
     close_context(&c);
 }
 
+bool analyze_request_window(const struct timeline *tl, const struct analyze_input *input, uint64_t *from_ns,
+                            uint64_t *to_ns) {
+    struct context c;
+    struct analysis a;
+    bool anything_outside = false;
+    open_context(&c, tl, input, &a);
+    analyze_stages(&c);
+    *from_ns = UINT64_MAX;
+    *to_ns = 0;
+    for (size_t i = 0; i < a.noccurrences; i++) {
+        *from_ns = MIN(*from_ns, a.occurrences[i].start_ns);
+        *to_ns = MAX(*to_ns, a.occurrences[i].end_ns);
+    }
+    for (size_t i = 0; i < tl->kernels.n; i++) {
+        if (c.kernel_occurrence[i] == ANALYSIS_NONE)
+            anything_outside = true;
+        else
+            *to_ns = MAX(*to_ns, tl->kernels.end_ns[i]);
+    }
+    bool found = a.noccurrences && !a.stages[0].implicit && anything_outside;
+    close_context(&c);
+    analysis_free(&a);
+    return found;
+}
+
 void analysis_free(struct analysis *a) {
     struct owner *o = a->owner;
     if (!o) return;

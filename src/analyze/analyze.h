@@ -373,6 +373,11 @@ static inline double analysis_stage_tokens(const struct analysis_stage *s) {
 void analyze_run(const struct timeline *tl, const struct analyze_input *input, struct analysis *a);
 void analysis_free(struct analysis *a); /* and ready for reuse; zeroed is fine */
 
+/* From the start of the first stage to the end of the last one or of its last kernel. False: the trace marks
+ * no stage, or no kernel ran outside of them. For timeline_cut(), before the analysis. */
+bool analyze_request_window(const struct timeline *tl, const struct analyze_input *input, uint64_t *from_ns,
+                            uint64_t *to_ns);
+
 /* A representative stretch for drawing: the occurrence of the stage whose wall is nearest to the median,
  * cut so that it holds at most max_kernels. False: the stage has none. */
 bool analysis_window(const struct analysis *a, uint32_t stage, size_t max_kernels, uint64_t *start_ns,

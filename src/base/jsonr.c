@@ -1,7 +1,9 @@
 #include "base/jsonr.h"
 
+#include <math.h>
 #include <string.h>
 
+#include "base/die.h"
 #include "base/file.h"
 #include "base/strbuf.h"
 
@@ -23,4 +25,25 @@ json_t *jsonr_load_path(const char *path, size_t max_bytes, struct err *err) {
     if (file_read(path, max_bytes, &text, err) == 0) root = jsonr_load_text(text.buf, text.len, path, err);
     strbuf_free(&text);
     return root;
+}
+
+const char *jsonr_text(const json_t *object, const char *key) {
+    return json_string_value(json_object_get(object, key));
+}
+
+double jsonr_number(const json_t *object, const char *key) {
+    const json_t *v = json_object_get(object, key);
+    return json_is_number(v) ? json_number_value(v) : NAN;
+}
+
+const json_t *jsonr_array(const json_t *object, const char *key) { return json_object_get(object, key); }
+
+double *jsonr_numbers(const json_t *array, size_t *n) {
+    *n = json_array_size(array);
+    double *v = xcalloc(*n + 1, sizeof *v);
+    for (size_t i = 0; i < *n; i++) {
+        const json_t *x = json_array_get(array, i);
+        v[i] = json_is_number(x) ? json_number_value(x) : NAN;
+    }
+    return v;
 }

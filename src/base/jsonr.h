@@ -12,4 +12,10 @@
 json_t *jsonr_load_path(const char *path, size_t max_bytes, struct err *err);
 json_t *jsonr_load_text(const char *text, size_t n, const char *what, struct err *err);
 
+/* Members with their types checked: NULL, NaN or an array of no elements if there is none of that type. */
+const char *jsonr_text(const json_t *object, const char *key);
+double jsonr_number(const json_t *object, const char *key);
+const json_t *jsonr_array(const json_t *object, const char *key); /* may be NULL: json_array_size() is 0 */
+double *jsonr_numbers(const json_t *array, size_t *n); /* anything but a number is NaN. Caller frees */
+
 #endif

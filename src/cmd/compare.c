@@ -9,7 +9,8 @@
 #include "cmd/build_info.h"
 #include "cmd/commands.h"
 #include "report/compare.h"
-#include "report/run.h"
+#include "report/report.h"
+#include "run/load.h"
 #include "report/text.h"
 
 struct compare_opts {
@@ -18,21 +19,24 @@ struct compare_opts {
 };
 
 /* A run's metrics: from its metrics.json, or made here from its traces. */
-static struct report_memory *open_side(const char *operand, struct err *err) {
+static struct saved_metrics *open_side(const char *operand, struct err *err) {
     char *path = file_join(operand, "metrics.json");
-    struct report_memory *m = NULL;
+    struct saved_metrics *m = NULL;
     if (file_is_dir(operand) && file_exists(path)) {
-        m = report_memory_load(path, err);
+        m = saved_metrics_load(path, err);
     } else if (file_has_ending(operand, ".json")) {
-        m = report_memory_load(operand, err);
+        m = saved_metrics_load(operand, err);
     } else {
-        struct report_run r;
+        struct loaded_run r;
         struct strbuf text = STRBUF_INIT;
-        if (report_run_open(&r, &operand, 1, NULL, err) == 0) {
-            r.in.version = build_version();
-            report_metrics_json(&r.in, &text);
-            m = report_memory_parse(text.buf, text.len, operand, err);
-            report_run_close(&r);
+        if (run_load(&r, &operand, 1, NULL, err) == 0) {
+            r.info.version = build_version();
+            struct view v;
+            view_init(&v, &r.info);
+            report_metrics_json(&v, &text);
+            view_free(&v);
+            m = saved_metrics_parse(text.buf, text.len, operand, err);
+            run_unload(&r);
         }
         strbuf_free(&text);
     }
@@ -59,11 +63,11 @@ static int run(const void *opts, int argc, char **argv) {
     struct err err;
     (void)argc;
     if (o->json && o->markdown) return command_usage("compare: --json and --markdown exclude each other");
-    struct report_memory *a = open_side(argv[0], &err);
+    struct saved_metrics *a = open_side(argv[0], &err);
     if (!a) return command_fail(&err);
-    struct report_memory *b = open_side(argv[1], &err);
+    struct saved_metrics *b = open_side(argv[1], &err);
     if (!b) {
-        report_memory_close(a);
+        saved_metrics_close(a);
         return command_fail(&err);
     }
     struct comparison c;
@@ -77,8 +81,8 @@ static int run(const void *opts, int argc, char **argv) {
     int status = verdict(&c, o);
     strbuf_free(&out);
     compare_free(&c);
-    report_memory_close(a);
-    report_memory_close(b);
+    saved_metrics_close(a);
+    saved_metrics_close(b);
     return status;
 }
 

@@ -9,14 +9,14 @@
 #include "base/util.h"
 #include "cmd/commands.h"
 #include "report/export.h"
-#include "report/run.h"
+#include "run/load.h"
 #include "report/text.h"
 
 struct export_opts {
     const char *format, *output, *window;
 };
 
-static char *default_output(const struct report_run *r, const char *format, const char *operand) {
+static char *default_output(const struct loaded_run *r, const char *format, const char *operand) {
     static const char *const endings[][2] = { { "perfetto", "perfetto-trace" },
                                               { "chrome", "chrome.json" },
                                               { "csv", "csv" },
@@ -28,7 +28,7 @@ static char *default_output(const struct report_run *r, const char *format, cons
     return xasprintf("%.*s.%s", (int)file_stem_bytes(operand, ".ipt"), operand, ending);
 }
 
-static int export_run(struct report_run *r, const struct export_opts *o, const char *operand,
+static int export_run(struct loaded_run *r, const struct export_opts *o, const char *operand,
                       struct err *err) {
     if (!r->timeline) return err_set(err, "%s: this run has no traces to export", operand);
     struct export_job x;
@@ -48,16 +48,16 @@ static int export_run(struct report_run *r, const struct export_opts *o, const c
 
 static int run(const void *opts, int argc, char **argv) {
     const struct export_opts *o = opts;
-    struct report_run r;
+    struct loaded_run r;
     struct export_stretch stretch;
     struct err err;
     if (o->window && export_window_parse(o->window, &stretch, &err) < 0)
         return command_usage("export: %s", err.msg);
-    const struct report_run_options all = { .whole = true };
-    int rc = report_run_open(&r, (const char *const *)argv, (size_t)argc, &all, &err);
+    const struct run_options all = { .whole = true };
+    int rc = run_load(&r, (const char *const *)argv, (size_t)argc, &all, &err);
     if (rc == 0) {
         rc = export_run(&r, o, argv[0], &err);
-        report_run_close(&r);
+        run_unload(&r);
     }
     return rc < 0 ? command_fail(&err) : EXIT_DONE;
 }

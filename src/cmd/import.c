@@ -22,8 +22,9 @@
 #include "import/ncu.h"
 #include "import/nsys_summary.h"
 #include "report/rows.h"
-#include "report/run.h"
+#include "report/report.h"
 #include "report/stats.h"
+#include "run/load.h"
 #include "trace/reader_files.h"
 
 #define TABLE_ROWS 25
@@ -247,15 +248,18 @@ static void print_ncu(const struct session *s) {
 
 /* Writes the report of the run again, now with the data of ncu.json. */
 static int renew_report(const char *dir, struct err *err) {
-    struct report_run r;
+    struct loaded_run r;
     struct strbuf note = STRBUF_INIT;
-    if (report_run_open(&r, &dir, 1, NULL, err) < 0) return -1;
-    r.in.version = build_version();
-    int rc = report_write_all(dir, &r.in, err);
-    rows_profiles_note(r.in.analysis, &note);
+    if (run_load(&r, &dir, 1, NULL, err) < 0) return -1;
+    r.info.version = build_version();
+    struct view v;
+    view_init(&v, &r.info);
+    int rc = report_write_all(dir, &v, err);
+    view_free(&v);
+    rows_profiles_note(r.info.analysis, &note);
     if (rc == 0) log_info("%s: %s", dir, note.len ? note.buf : "no trace in it whose kernels could be met");
     strbuf_free(&note);
-    report_run_close(&r);
+    run_unload(&r);
     return rc;
 }
 

@@ -13,25 +13,18 @@
 #include "base/file.h"
 #include "base/interrupt.h"
 #include "base/log.h"
-#include "base/units.h"
 #include "base/util.h"
 #include "cmd/build_info.h"
 #include "cmd/commands.h"
-#include "cmd/profile_costs.h"
-#include "cmd/profile_files.h"
-#include "cmd/profile_plan.h"
-#include "cmd/profile_results.h"
 #include "cmd/tools.h"
 #include "conf/interp.h"
 #include "conf/yaml.h"
-#include "report/run.h"
-#include "session/env.h"
+#include "report/report.h"
+#include "report/static_compute.h"
+#include "run/predictions.h"
+#include "run/profiled.h"
+#include "session/profile_folder.h"
 #include "session/run_dir.h"
-#include "session/session.h"
-#include "session/synthetic_page.h"
-
-#define SYNTHETIC_WIDTH 1240 /* A4 at 150 dots an inch */
-#define SYNTHETIC_HEIGHT 1754
 
 struct profile_opts {
     const char *config, *rerun;
@@ -66,28 +59,32 @@ static const struct opt options[] = {
 struct job {
     struct conf *conf;
     struct profile_plan plan;
-    struct profile_run run;
-    struct profile_peak peak;
+    struct profile_folder folder;
+    struct device_peak peak;
     struct session_result result;
     struct env env;
-    struct profile_image *images;
-    char *run_dir, *run_id, *config_yaml, *command, *trace_dir, *synthetic;
+    struct request_image *images;
+    struct profiled_session session;
+    struct profiled_run run;
+    char *config_yaml, *command;
     uint64_t started_ns;
 };
 
 static void job_free(struct job *j) {
+    profiled_run_close(&j->run);
     session_result_free(&j->result);
     env_free(&j->env);
     profile_plan_close(&j->plan);
     conf_close(j->conf);
-    char *texts[] = { j->run_dir, j->run_id, j->config_yaml, j->command, j->trace_dir, j->synthetic };
-    for (size_t i = 0; i < COUNTOF(texts); i++) free(texts[i]);
+    profile_folder_free(&j->folder);
+    free(j->config_yaml);
+    free(j->command);
     free(j->images);
 }
 
 /* ---- configuration */
 
-/* A folder that is not there would silently leave the built-in configuration in its place. */
+/* A missing --conf-dir would silently leave the built-in configuration in its place. */
 static int check_folders(const struct profile_opts *o, struct err *err) {
     for (size_t i = 0; i < o->conf_dirs.n; i++)
         if (!file_is_dir(o->conf_dirs.v[i]))
@@ -106,7 +103,7 @@ static int check_folders(const struct profile_opts *o, struct err *err) {
     return 0;
 }
 
-static struct conf *compose(const struct profile_opts *o, int argc, char **argv, struct err *err) {
+static struct conf *compose_config(const struct profile_opts *o, int argc, char **argv, struct err *err) {
     char *rerun = o->rerun ? file_join(o->rerun, "config.yaml") : NULL;
     struct conf_request req = { .store = { .dirs = o->conf_dirs.v, .ndirs = o->conf_dirs.n },
                                 .file = rerun ? rerun : o->config,
@@ -119,7 +116,7 @@ static struct conf *compose(const struct profile_opts *o, int argc, char **argv,
     return c;
 }
 
-static int refuse(struct strlist *problems, int status) {
+static int refuse_plan(struct strlist *problems, int status) {
     for (size_t i = 0; i < problems->n; i++) log_error("%s", problems->v[i]);
     strlist_free(problems);
     return status;
@@ -169,109 +166,31 @@ static char *command_line(const struct profile_opts *o, int argc, char **argv) {
     return strbuf_detach(&out);
 }
 
-/* ---- before the engine starts */
+/* ---- the report */
 
-/* Inputs whose content is not what it was in the run that is repeated. */
-static void compare_inputs(const char *old_run, const struct dataset *d) {
-    char *path = file_join(old_run, "inputs.yaml");
-    struct strbuf text = STRBUF_INIT;
-    struct err err;
-    struct conf_node *old =
-        file_read(path, 64u << 20, &text, &err) == 0 ? conf_yaml_parse(text.buf, text.len, path, &err) : NULL;
-    const struct conf_node *list = old ? conf_get(old, "inputs") : NULL;
-    if (!list) log_warn("cannot compare the inputs with those of %s", old_run);
-    for (size_t i = 0; list && i < d->n; i++)
-        for (size_t k = 0; d->v[i].used && k < list->n; k++) {
-            const struct conf_node *name = conf_get(list->v[k], "name"),
-                                   *sum = conf_get(list->v[k], "sha256");
-            if (name && sum && name->text && sum->text && strcmp(name->text, d->v[i].name) == 0 &&
-                strcmp(sum->text, d->v[i].sha256) != 0)
-                log_warn("%s is not the file it was in %s", d->v[i].name, old_run);
-        }
-    conf_node_free(old);
-    strbuf_free(&text);
-    free(path);
-}
-
-static int write_text(const struct job *j, const char *name, struct strbuf *text, struct err *err) {
-    int rc = run_dir_write(j->run_dir, name, text->buf, text->len, err);
-    strbuf_free(text);
+static int write_static_compute(const struct job *j, struct err *err) {
+    struct strbuf json = STRBUF_INIT, md = STRBUF_INIT;
+    const struct static_compute s = { .model_name = j->plan.model_name,
+                                      .model = j->plan.model,
+                                      .unknown_because = j->plan.model_note.msg,
+                                      .peak = &j->run.info.peak,
+                                      .stages = j->run.timings,
+                                      .costs = j->run.timed_costs,
+                                      .nstages = j->run.nstages };
+    static_compute_json(&s, &json);
+    static_compute_markdown(&s, &md);
+    int rc = run_dir_write(j->folder.dir, "static_compute.json", json.buf, json.len, err);
+    if (rc == 0) rc = run_dir_write(j->folder.dir, "static_compute.md", md.buf, md.len, err);
+    strbuf_free(&json);
+    strbuf_free(&md);
     return rc;
 }
 
-/* Where the run took place is written down before it starts: a killed run keeps it. */
-static int write_provenance(struct job *j, struct err *err) {
-    struct strbuf env = STRBUF_INIT, inputs = STRBUF_INIT;
-    env_capture(&j->env, j->plan.has_nvml ? &j->plan.inventory : NULL);
-    build_info_env(&j->env);
-    env_add(&j->env, "Run", "device", "%s (%s)", j->plan.device.label, j->plan.device.name);
-    env_json(&j->env, &env);
-    dataset_yaml(&j->plan.dataset, &inputs);
-    int rc = run_dir_write(j->run_dir, "config.yaml", j->config_yaml, strlen(j->config_yaml), err);
-    if (rc == 0) rc = write_text(j, "env.json", &env, err);
-    if (rc == 0) rc = write_text(j, "inputs.yaml", &inputs, err);
-    strbuf_free(&env);
-    strbuf_free(&inputs);
-    return rc;
-}
-
-static int open_folder(struct job *j, struct err *err) {
-    const struct settings *s = &j->plan.s;
-    j->run.started_wall_ns = clock_wall_ns();
-    char *id = s->output.run_id ? xstrdup(s->output.run_id)
-                                : run_dir_default_id(j->run.started_wall_ns, j->plan.model_name);
-    j->run_dir = run_dir_create(s->output.dir, id, err);
-    free(id);
-    if (!j->run_dir) return -1;
-    j->run_id = xstrdup(file_basename(j->run_dir));
-    j->trace_dir = file_join(j->run_dir, "trace");
-    char *log = file_join(j->run_dir, "inferprof.log");
-    int rc = log_open_file(log, err);
-    free(log);
-    if (rc == 0) rc = file_mkdirs(j->trace_dir, err);
-    if (rc == 0) rc = dataset_extract(&j->plan.dataset, j->run_dir, err);
-    if (rc == 0) rc = dataset_hash(&j->plan.dataset, err);
-    if (rc == 0 && s->profiling.warmup_synthetic) {
-        j->synthetic = file_join(j->run_dir, "warmup.png");
-        rc = synthetic_page_write(j->synthetic, SYNTHETIC_WIDTH, SYNTHETIC_HEIGHT, err);
-    }
-    return rc == 0 ? write_provenance(j, err) : -1;
-}
-
-/* ---- after it */
-
-/* engine.load as it was given: what two runs of one model differ by. */
-static void add_engine_options(struct job *j) {
-    const struct conf_node *load = j->plan.s.engine.load;
-    struct strbuf text = STRBUF_INIT;
-    for (size_t i = 0; load && i < load->n; i++) {
-        const struct conf_node *o = load->v[i];
-        strbuf_addf(&text, "%s%s=%s", text.len ? ", " : "", o->key, o->kind == CONF_SCALAR ? o->text : "...");
-    }
-    if (text.len) env_add(&j->env, "Engine", "engine options", "%s", text.buf);
-    strbuf_free(&text);
-}
-
-/* What is learnt only when the engine runs. */
-static int add_engine_to_env(struct job *j, struct err *err) {
-    struct strbuf env = STRBUF_INIT;
-    const struct engine_info *i = &j->result.info;
-    if (j->result.loaded) {
-        env_add(&j->env, "Engine", "engine", "%s %s", i->name ? i->name : "?", i->version ? i->version : "");
-        env_add(&j->env, "Engine", "engine device", "%s%s%s", i->device ? i->device : "?", i->isa ? ", " : "",
-                i->isa ? i->isa : "");
-        if (i->threads > 0) env_add(&j->env, "Engine", "engine threads", "%.0f", i->threads);
-        env_add(&j->env, "Engine", "weights", "%s", i->weights ? i->weights : "");
-        add_engine_options(j);
-    }
-    env_json(&j->env, &env);
-    return write_text(j, "env.json", &env, err);
-}
-
-static int write_files(const struct profile_run *run, const struct profile_results *r, struct err *err) {
-    if (profile_write_assumptions(run, r, err) < 0 || profile_write_static(run, r, err) < 0) return -1;
-    if (run->plan->s.output.predictions && profile_write_predictions(run, err) < 0) return -1;
-    return report_write_all(run->run_dir, &r->in, err);
+static int write_files(const struct job *j, const struct view *v, struct err *err) {
+    int rc = report_write_assumptions(j->folder.dir, v, err);
+    if (rc == 0) rc = write_static_compute(j, err);
+    if (rc == 0 && j->plan.s.output.predictions) rc = predictions_write(&j->session, err);
+    return rc == 0 ? report_write_all(j->folder.dir, v, err) : rc;
 }
 
 /* What we ourselves took: time outside the engine, and memory. */
@@ -285,93 +204,85 @@ static void log_own_cost(const struct job *j, uint64_t report_from_ns) {
               (double)self.ru_maxrss * 1.024e-3);
 }
 
-static int finish(struct job *j, struct err *err) {
-    struct profile_results r;
+static void assemble_run(struct job *j) {
+    j->images = request_images(&j->plan);
+    j->session = (struct profiled_session){ .plan = &j->plan,
+                                            .result = &j->result,
+                                            .peak = &j->peak,
+                                            .images = j->images,
+                                            .env = &j->env,
+                                            .run_id = j->folder.run_id,
+                                            .run_dir = j->folder.dir,
+                                            .config_yaml = j->config_yaml,
+                                            .command = j->command,
+                                            .version = build_version(),
+                                            .started_wall_ns = j->folder.started_wall_ns };
+    profiled_run_open(&j->run, &j->session);
+}
+
+static int write_report(struct job *j, struct err *err) {
     struct strbuf screen = STRBUF_INIT;
+    struct view v;
     uint64_t from = clock_mono_ns();
-    j->images = profile_images(&j->plan);
-    int rc = add_engine_to_env(j, err);
-    j->run.plan = &j->plan;
-    j->run.result = &j->result;
-    j->run.peak = &j->peak;
-    j->run.images = j->images;
-    j->run.env = &j->env;
-    j->run.run_id = j->run_id;
-    j->run.run_dir = j->run_dir;
-    j->run.config_yaml = j->config_yaml;
-    j->run.command = j->command;
-    j->run.version = build_version();
-    profile_results_open(&r, &j->run);
-    if (rc == 0) rc = write_files(&j->run, &r, err);
-    if (rc == 0) report_terminal(&r.in, command_width(STDOUT_FILENO), &screen);
-    profile_results_close(&r);
+    int rc = profile_folder_add_engine(&j->folder, &j->plan, &j->result, &j->env, err);
+    assemble_run(j);
+    view_init(&v, &j->run.info);
+    if (rc == 0) rc = write_files(j, &v, err);
+    if (rc == 0) report_terminal(&v, command_width(STDOUT_FILENO), &screen);
+    view_free(&v);
     log_own_cost(j, from);
-    if (rc == 0) rc = run_dir_complete(j->run_dir, err);
-    if (rc == 0) printf("%s\n%s\n", screen.buf, j->run_dir);
+    if (rc == 0) rc = run_dir_complete(j->folder.dir, err);
+    if (rc == 0) printf("%s\n%s\n", screen.buf, j->folder.dir);
     strbuf_free(&screen);
     return rc;
 }
 
 /* ---- Nsight on the representative run */
 
-static bool under_tools(const struct job *j, const struct profile_opts *o, const struct tools *t) {
-    struct report_run run;
-    struct err err;
-    const char *dir = j->run_dir;
+static bool run_tools(const struct job *j, const struct profile_opts *o, const struct tools *t) {
     bool ok = true;
-    if (o->tools.ncu && report_run_open(&run, &dir, 1, NULL, &err) < 0) {
-        strlist_add(t->problems, "Nsight Compute was not run: %s", err.msg);
+    if (o->tools.ncu && !j->run.timeline) {
+        strlist_add(t->problems, "Nsight Compute was not run: the run left no trace");
         log_warn("%s", t->problems->v[t->problems->n - 1]);
         ok = false;
     } else if (o->tools.ncu) {
-        ok = tools_ncu(t, &run.analysis);
-        report_run_close(&run);
+        ok = tools_ncu(t, &j->run.analysis);
     }
     if (o->tools.nsys && !interrupt_signal()) ok &= tools_nsys(t);
     return ok;
 }
 
-/* The report again, with what the tools found and what they failed at. */
-static void report_again(const struct job *j, const struct strlist *more) {
-    struct report_run run;
+/* The report again, with the results and the failures of the tools. */
+static void report_again(struct job *j, const struct strlist *more) {
+    struct view v;
     struct err err;
-    const char *dir = j->run_dir;
-    if (report_run_open(&run, &dir, 1, NULL, &err) < 0) {
-        log_error("%s", err.msg);
-        return;
-    }
-    struct strlist all = { 0 };
-    for (size_t i = 0; i < run.in.nproblems; i++) strlist_add(&all, "%s", run.in.problems[i]);
-    for (size_t i = 0; i < more->n; i++) strlist_add(&all, "%s", more->v[i]);
-    run.in.problems = (const char *const *)all.v;
-    run.in.nproblems = all.n;
-    run.in.version = build_version();
-    if (report_write_all(dir, &run.in, &err) < 0) log_error("%s", err.msg);
-    report_run_close(&run);
-    strlist_free(&all);
+    profiled_run_add_tools(&j->run, j->folder.dir, more);
+    view_init(&v, &j->run.info);
+    if (report_write_all(j->folder.dir, &v, &err) < 0) log_error("%s", err.msg);
+    view_free(&v);
 }
 
-/* The engine with the same requests as in the representative run. False: a tool that was asked for found
- * nothing. */
-static bool use_tools(const struct job *j, const struct profile_opts *o, const struct session_plan *plan) {
+/* Runs the engine with the requests of the representative run under the tools. False: a tool that was asked for
+ * found nothing. */
+static bool use_tools(struct job *j, const struct profile_opts *o, const struct session_plan *plan) {
     if (!o->tools.ncu && !o->tools.nsys) return true;
     struct strbuf lines = STRBUF_INIT;
     struct strlist env = { 0 }, problems = { 0 };
     struct err err;
-    char *requests = file_join(j->run_dir, "engine_requests.jsonl"),
-         *trace = file_join(j->run_dir, "nsight.ipt");
+    char *requests = file_join(j->folder.dir, "engine_requests.jsonl"),
+         *trace = file_join(j->folder.dir, "nsight.ipt");
     session_replay(plan, trace, &lines, &env);
-    bool ok = run_dir_write(j->run_dir, "engine_requests.jsonl", lines.buf, lines.len, &err) == 0;
+    bool ok = run_dir_write(j->folder.dir, "engine_requests.jsonl", lines.buf, lines.len, &err) == 0;
     if (!ok) log_error("%s", err.msg);
     const char **set = xcalloc(env.n + 1, sizeof *set);
     for (size_t i = 0; i < env.n; i++) set[i] = env.v[i];
-    struct tools t = { .dir = j->run_dir,
+    struct tools t = { .dir = j->folder.dir,
                        .argv = plan->argv,
                        .set = set,
                        .input = requests,
                        .o = &o->tools,
                        .problems = &problems };
-    if (ok) ok = under_tools(j, o, &t);
+    if (ok) ok = run_tools(j, o, &t);
     unlink(trace);
     report_again(j, &problems);
     free(set);
@@ -393,26 +304,29 @@ static int run_job(struct job *j, const struct profile_opts *o) {
     int status = EXIT_FAILED;
     interrupt_watch();
     j->config_yaml = config_text(j->conf);
-    if (open_folder(j, &err) < 0) {
+    env_capture(&j->env, j->plan.has_nvml ? &j->plan.inventory : NULL);
+    build_info_env(&j->env);
+    if (profile_folder_open(&j->folder, &j->plan, &err) < 0 ||
+        profile_folder_write_inputs(&j->folder, &j->plan, j->config_yaml, &j->env, &err) < 0) {
         command_fail(&err);
         goto done;
     }
     log_debug("inferprof %s (commit %s): %s", build_version(), build_commit(), j->command);
-    if (o->rerun) compare_inputs(o->rerun, &j->plan.dataset);
+    if (o->rerun) profile_folder_compare_inputs(o->rerun, &j->plan.dataset);
     if (j->plan.device.note[0]) log_info("%s", j->plan.device.note);
     log_info("profiling %s with engine %s on %s: %s", j->plan.model_name, j->plan.s.engine.name,
-             j->plan.device.label, j->run_dir);
-    profile_peak_find(&j->plan, &j->peak);
+             j->plan.device.label, j->folder.dir);
+    device_peak_find(&j->plan, &j->peak);
     struct session_plan plan = { .settings = &j->plan.s,
                                  .dataset = &j->plan.dataset,
                                  .device = &j->plan.device,
                                  .argv = j->plan.argv,
-                                 .trace_dir = j->trace_dir,
-                                 .synthetic_page = j->synthetic };
+                                 .trace_dir = j->folder.trace_dir,
+                                 .synthetic_page = j->folder.synthetic_page };
     session_run(&plan, &j->result);
-    if (finish(j, &err) < 0) {
+    if (write_report(j, &err) < 0) {
         struct err ignored;
-        run_dir_mark(j->run_dir,
+        run_dir_mark(j->folder.dir,
                      "The report of this run could not be written; what lies here is what there was.\n",
                      &ignored);
         command_fail(&err);
@@ -420,7 +334,8 @@ static int run_job(struct job *j, const struct profile_opts *o) {
     }
     status = exit_status(&j->result);
     if (status == EXIT_FAILED)
-        log_error("the run could not be finished; %s/report.md says why and shows what there is", j->run_dir);
+        log_error("the run could not be finished; %s/report.md says why and shows what there is",
+                  j->folder.dir);
     else if (status == EXIT_DONE && !use_tools(j, o, &plan))
         status = EXIT_FAILED;
 done:
@@ -438,7 +353,7 @@ static int run(const void *opts, int argc, char **argv) {
     if (o->config && o->rerun) return command_usage("profile: --config and --rerun exclude each other");
     if (tools_misused(&o->tools)) return command_usage("profile: %s", tools_misused(&o->tools));
     if (check_folders(o, &err) < 0) return command_fail(&err);
-    j.conf = compose(o, argc, argv, &err);
+    j.conf = compose_config(o, argc, argv, &err);
     if (!j.conf) return command_usage("profile: %s", err.msg);
     profile_plan_open(&j.plan, j.conf, &problems);
     if ((o->tools.ncu || o->tools.nsys) && j.plan.settings_ok && !j.plan.device.cuda)
@@ -449,7 +364,7 @@ static int run(const void *opts, int argc, char **argv) {
             &problems); /* the plan may be impossible here; the configuration is what was asked for */
         status = show_config(j.conf);
     } else if (problems.n) {
-        status = refuse(&problems, j.plan.settings_ok ? EXIT_FAILED : EXIT_MISUSED);
+        status = refuse_plan(&problems, j.plan.settings_ok ? EXIT_FAILED : EXIT_MISUSED);
     } else if (o->dry_run) {
         struct strbuf out = STRBUF_INIT;
         profile_plan_text(&j.plan, &out);

@@ -13,7 +13,8 @@
 #include "cmd/commands.h"
 #include "cmd/stage_option.h"
 #include "llm/model.h"
-#include "report/run.h"
+#include "report/report.h"
+#include "run/load.h"
 
 struct report_opts {
     const char *output, *model;
@@ -22,28 +23,31 @@ struct report_opts {
     bool slim;
 };
 
-static char *output_folder(const struct report_run *r, const struct report_opts *o, const char *operand) {
+static char *output_folder(const struct loaded_run *r, const struct report_opts *o, const char *operand) {
     if (o->output) return xstrdup(o->output);
     if (r->dir) return xstrdup(r->dir);
     return xasprintf("%.*s-report", (int)file_stem_bytes(operand, ".ipt"), operand);
 }
 
-static int write_and_print(struct report_run *r, const struct report_opts *o, const char *operand,
+static int write_and_print(struct loaded_run *r, const struct report_opts *o, const char *operand,
                            struct err *err) {
     struct strbuf screen = STRBUF_INIT;
+    struct view v;
     char *dir = output_folder(r, o, operand);
-    r->in.version = build_version();
-    r->in.slim = o->slim;
+    r->info.version = build_version();
+    r->info.slim = o->slim;
+    view_init(&v, &r->info);
     int rc = file_mkdirs(dir, err);
-    if (rc == 0) rc = report_write_all(dir, &r->in, err);
+    if (rc == 0) rc = report_write_all(dir, &v, err);
     if (rc < 0 && !o->output) command_hint(err, "--output DIR writes the files elsewhere");
     if (rc == 0) {
-        report_terminal(&r->in, command_width(STDOUT_FILENO), &screen);
+        report_terminal(&v, command_width(STDOUT_FILENO), &screen);
         fputs(screen.buf, stdout);
         char *page = file_join(dir, "report.html");
         log_info("wrote %s, report.md, metrics.json and the tables", page);
         free(page);
     }
+    view_free(&v);
     strbuf_free(&screen);
     free(dir);
     return rc;
@@ -52,28 +56,26 @@ static int write_and_print(struct report_run *r, const struct report_opts *o, co
 static int run(const void *opts, int argc, char **argv) {
     const struct report_opts *o = opts;
     struct stage_option rules = { 0 };
-    struct report_run r;
+    struct loaded_run r;
     struct err err;
     if (stage_option_parse(&o->stages, &rules, &err) < 0) {
         stage_option_free(&rules);
         return command_usage("report: %s", err.msg);
     }
     struct llm_model *model = o->model ? llm_model_load(o->model, &(struct llm_load){ 0 }, &err) : NULL;
-    struct report_run_options options = { .rules = rules.v,
-                                          .nrules = rules.n,
-                                          .model = model,
-                                          .peak_flops_per_s = o->peak_tflops * 1e12,
-                                          .peak_bytes_per_s = o->peak_gbps * 1e9 };
-    int rc = o->model && !model
-                 ? -1
-                 : report_run_open(&r, (const char *const *)argv, (size_t)argc, &options, &err);
+    struct run_options options = { .rules = rules.v,
+                                   .nrules = rules.n,
+                                   .model = model,
+                                   .peak_flops_per_s = o->peak_tflops * 1e12,
+                                   .peak_bytes_per_s = o->peak_gbps * 1e9 };
+    int rc = o->model && !model ? -1 : run_load(&r, (const char *const *)argv, (size_t)argc, &options, &err);
     if (rc == 0) {
         if (model && !r.timeline)
             rc = err_set(&err, "--model: the run has no trace to hold the model against");
         if (rc == 0 && r.analysis.no_model_costs)
             log_warn("--model: %s; no MFU, MBU or floor", r.analysis.no_model_costs);
         if (rc == 0) rc = write_and_print(&r, o, argv[0], &err);
-        report_run_close(&r);
+        run_unload(&r);
     }
     llm_model_free(model);
     stage_option_free(&rules);

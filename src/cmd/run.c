@@ -23,7 +23,6 @@
 #include "cmd/run_report.h"
 #include "cmd/stage_option.h"
 #include "cmd/tools.h"
-#include "report/run.h"
 #include "session/counters.h"
 #include "session/inject.h"
 #include "session/nvml.h"
@@ -254,19 +253,15 @@ static const char *no_records_reason(const struct run *r, const struct run_repor
     return "it initialised CUDA or NVTX, but launched no kernel and opened no range while capture was on";
 }
 
-static bool use_ncu(const struct run *r, const struct tools *t) {
-    const struct report_run_options how = { .rules = r->rules.v, .nrules = r->rules.n, .fresh = true };
-    const char *dir = r->dir;
-    struct report_run run;
+static bool use_ncu(struct run_report *report, const struct tools *t) {
     struct err err;
-    if (report_run_open(&run, &dir, 1, &how, &err) < 0) {
-        strlist_add(t->problems, "Nsight Compute was not run: %s", err.msg);
+    if (run_report_load(report, &err) < 0 || !report->loaded) {
+        strlist_add(t->problems, "Nsight Compute was not run: %s",
+                    report->files ? err.msg : "there is no trace");
         log_warn("%s", t->problems->v[t->problems->n - 1]);
         return false;
     }
-    bool ok = tools_ncu(t, &run.analysis);
-    report_run_close(&run);
-    return ok;
+    return tools_ncu(t, &report->run.analysis);
 }
 
 /* Runs the program again under the requested tools and updates the report with their results. False: a tool
@@ -281,10 +276,11 @@ static bool use_tools(struct run *r, struct run_report *report, int status) {
         return false;
     }
     interrupt_watch();
-    if (r->o->tools.ncu) ok = use_ncu(r, &t);
+    if (r->o->tools.ncu) ok = use_ncu(report, &t);
     if (r->o->tools.nsys && !interrupt_signal()) ok &= tools_nsys(&t);
     interrupt_unwatch();
     report->print = false;
+    if (report->loaded) run_add_profiles(&report->run);
     if (r->o->report && run_report(report, &err) < 0) log_error("%s", err.msg);
     if (ok) log_info("Nsight results: %s", r->dir);
     return ok;
@@ -396,6 +392,7 @@ static int run_and_report(struct run *r) {
                                  .print = log_get_level() >= LOG_INFO };
     status = finish_run(r, &report, program, &err);
     r->problems = report.problems;
+    run_report_close(&report);
     free(title);
 done:
     env_free(&env);

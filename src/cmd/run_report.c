@@ -10,7 +10,9 @@
 #include "base/util.h"
 #include "cmd/build_info.h"
 #include "cmd/command.h"
-#include "report/run.h"
+#include "report/report.h"
+#include "run/load.h"
+#include "run/trace_facts.h"
 #include "timeline/timeline.h"
 #include "trace/reader_files.h"
 
@@ -24,50 +26,61 @@ static size_t count_traces(const char *dir) {
     return n;
 }
 
-static struct report_kv *env_rows(const struct env *e) {
-    struct report_kv *rows = xcalloc(e->n + 1, sizeof *rows);
-    for (size_t i = 0; i < e->n; i++)
-        rows[i] = (struct report_kv){ e->v[i].group, e->v[i].key, e->v[i].value };
+static struct run_kv *env_rows(const struct env *e) {
+    struct run_kv *rows = xcalloc(e->n + 1, sizeof *rows);
+    for (size_t i = 0; i < e->n; i++) rows[i] = (struct run_kv){ e->v[i].group, e->v[i].key, e->v[i].value };
     return rows;
 }
 
-static int write_out(struct run_report *r, struct report_run *run, struct err *err) {
-    struct report_input *in = &run->in;
-    struct report_kv *env = env_rows(r->env);
-    in->run_id = r->run_id;
-    in->title = r->title;
-    in->command = r->command;
-    in->version = build_version();
-    if (r->started_wall_ns) in->started_wall_ns = r->started_wall_ns;
+int run_report_load(struct run_report *r, struct err *err) {
+    const struct run_options options = { .rules = r->rules, .nrules = r->nrules, .fresh = true };
+    if (r->loaded) return 0;
+    r->files = count_traces(r->dir);
+    if (!r->files) return 0;
+    if (run_load(&r->run, &r->dir, 1, &options, err) < 0) return -1;
+    const struct timeline *tl = r->run.timeline;
+    r->loaded = true;
+    r->kernels = tl->kernels.n + tl->copies.n;
+    r->ranges = tl->ranges.n;
+    r->tokens = tl->tokens.n;
+    run_trace_problems(tl, &r->problems);
+    return 0;
+}
+
+static void print_screen(struct run_report *r, const struct view *v) {
+    struct strbuf screen = STRBUF_INIT;
+    report_terminal(v, command_width(STDERR_FILENO), &screen);
+    fputs(screen.buf, stderr);
+    strbuf_free(&screen);
+    r->on_screen = MIN(r->problems.n, REPORT_TERMINAL_PROBLEMS);
+}
+
+int run_report(struct run_report *r, struct err *err) {
+    struct run_info *info = &r->run.info;
+    struct view v;
+    if (run_report_load(r, err) < 0) return -1;
+    if (!r->kernels && !r->ranges) return 0;
+    struct run_kv *env = env_rows(r->env);
+    info->run_id = r->run_id;
+    info->title = r->title;
+    info->command = r->command;
+    info->version = build_version();
+    if (r->started_wall_ns) info->started_wall_ns = r->started_wall_ns;
     if (r->env->n) {
-        in->env = env;
-        in->nenv = r->env->n;
+        info->env = env;
+        info->nenv = r->env->n;
     }
-    in->problems = (const char *const *)r->problems.v;
-    in->nproblems = r->problems.n;
-    int rc = r->write_files ? report_write_all(r->dir, in, err) : 0;
-    if (r->print) {
-        struct strbuf screen = STRBUF_INIT;
-        report_terminal(in, command_width(STDERR_FILENO), &screen);
-        fputs(screen.buf, stderr);
-        strbuf_free(&screen);
-        r->on_screen = MIN(r->problems.n, REPORT_TERMINAL_DOUBTS);
-    }
+    info->problems = (const char *const *)r->problems.v;
+    info->nproblems = r->problems.n;
+    view_init(&v, info);
+    int rc = r->write_files ? report_write_all(r->dir, &v, err) : 0;
+    if (r->print) print_screen(r, &v);
+    view_free(&v);
     free(env);
     return rc;
 }
 
-int run_report(struct run_report *r, struct err *err) {
-    const struct report_run_options options = { .rules = r->rules, .nrules = r->nrules, .fresh = true };
-    struct report_run run;
-    r->files = count_traces(r->dir);
-    if (!r->files) return 0;
-    if (report_run_open(&run, &r->dir, 1, &options, err) < 0) return -1;
-    r->kernels = run.timeline->kernels.n + run.timeline->copies.n;
-    r->ranges = run.timeline->ranges.n;
-    r->tokens = run.timeline->tokens.n;
-    report_trace_problems(run.timeline, &r->problems);
-    int rc = r->kernels || r->ranges ? write_out(r, &run, err) : 0;
-    report_run_close(&run);
-    return rc;
+void run_report_close(struct run_report *r) {
+    if (r->loaded) run_unload(&r->run);
+    r->loaded = false;
 }

@@ -15,7 +15,7 @@
 #include "base/vec.h"
 #include "cmd/ncu_plan.h"
 #include "import/ncu.h"
-#include "report/profiles.h"
+#include "run/ncu_profiles.h"
 
 #define SAY(t, ...) (strlist_add((t)->problems, __VA_ARGS__), say_newest(t))
 
@@ -121,12 +121,12 @@ static size_t count_met(const struct analysis *a, const struct ncu_plan *p, cons
     size_t met = 0;
     ncu_classes(n, &classes);
     ncu_json(n, &classes, &json);
-    struct report_profiles *profiles = report_profiles_parse(json.buf, json.len, "ncu", &err);
+    struct ncu_profiles *profiles = ncu_profiles_parse(json.buf, json.len, "ncu", &err);
     struct analysis_profiles *matched = profiles ? kernel_profiles_match(a, profiles->v, profiles->n) : NULL;
     for (size_t i = 0; matched && i < p->kernels.n; i++)
         met += matched->of_kernel[p->kernels.v[i]] != ANALYSIS_NONE;
     kernel_profiles_free(matched);
-    report_profiles_close(profiles);
+    ncu_profiles_close(profiles);
     strbuf_free(&json);
     free(classes.v);
     return met;

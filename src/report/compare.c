@@ -61,12 +61,10 @@ static void compare_one(struct compare_row *r, bool larger_is_better) {
 }
 
 static struct compare_row stage_row(const json_t *o) {
-    struct compare_row r = { .name = memory_text(o, "name"),
-                             .parent = memory_text(o, "parent"),
-                             .unit = "ms" };
-    r.a_stats = stats_of_array(memory_array(o, "repeats_ms"));
+    struct compare_row r = { .name = jsonr_text(o, "name"), .parent = jsonr_text(o, "parent"), .unit = "ms" };
+    r.a_stats = stats_of_array(jsonr_array(o, "repeats_ms"));
     r.b_stats = stats_none();
-    r.a = r.a_stats.n ? r.a_stats.median : memory_number(o, "time_ms");
+    r.a = r.a_stats.n ? r.a_stats.median : jsonr_number(o, "time_ms");
     r.b = r.change = NAN;
     r.verdict = COMPARE_ONLY_A;
     r.difference = (struct stats_difference){ NAN, NAN, NAN, NAN, false };
@@ -76,13 +74,13 @@ static struct compare_row stage_row(const json_t *o) {
 static const json_t *find_stage(const json_t *stages, const struct compare_row *r) {
     for (size_t i = 0; i < json_array_size(stages); i++) {
         const json_t *o = json_array_get(stages, i);
-        if (same(memory_text(o, "name"), r->name) && same(memory_text(o, "parent"), r->parent)) return o;
+        if (same(jsonr_text(o, "name"), r->name) && same(jsonr_text(o, "parent"), r->parent)) return o;
     }
     return NULL;
 }
 
 static bool is_wanted_stage(const json_t *o) {
-    return memory_text(o, "name") && !json_is_true(json_object_get(o, "outside"));
+    return jsonr_text(o, "name") && !json_is_true(json_object_get(o, "outside"));
 }
 
 static void compare_stages(const json_t *a, const json_t *b, struct comparison *c) {
@@ -111,11 +109,11 @@ static void compare_stages(const json_t *a, const json_t *b, struct comparison *
     }
 }
 
-static void compare_figures(const struct report_memory *a, const struct report_memory *b,
+static void compare_figures(const struct saved_metrics *a, const struct saved_metrics *b,
                             struct comparison *c) {
     for (size_t i = 0; i < a->nfigures; i++)
         for (size_t j = 0; j < b->nfigures; j++) {
-            const struct report_figure *f = &a->figures[i], *g = &b->figures[j];
+            const struct run_figure *f = &a->figures[i], *g = &b->figures[j];
             if (strcmp(f->key, g->key) != 0) continue;
             struct compare_row r = { .name = f->name, .unit = f->unit ? f->unit : "" };
             r.a_stats = stats_of(f->values, f->n);
@@ -138,8 +136,8 @@ static void add_work(struct comparison *c, struct intern *keys, bool kernels, co
                      const struct side *s, bool is_b) {
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *o = json_array_get(list, i);
-        const char *name = memory_text(o, s->name_key),
-                   *category = s->with_category ? memory_text(o, "category") : NULL;
+        const char *name = jsonr_text(o, s->name_key),
+                   *category = s->with_category ? jsonr_text(o, "category") : NULL;
         if (!name) continue;
         char *key = xasprintf("%s\n%s", name, category ? category : "");
         uint32_t before = intern_count(keys), id = intern_str(keys, key);
@@ -153,7 +151,7 @@ static void add_work(struct comparison *c, struct intern *keys, bool kernels, co
             free(new_row.name);
         struct compare_work *w = kernels ? &c->kernels.v[id] : &c->operators.v[id];
         double *ns = is_b ? &w->b_ns : &w->a_ns, *calls = is_b ? &w->b_calls : &w->a_calls;
-        double t = memory_number(o, s->time_key), k = memory_number(o, "calls");
+        double t = jsonr_number(o, s->time_key), k = jsonr_number(o, "calls");
         if (isfinite(t)) *ns = (isnan(*ns) ? 0 : *ns) + t;
         if (isfinite(k)) *calls = (isnan(*calls) ? 0 : *calls) + k;
     }
@@ -178,12 +176,12 @@ static void finish_work(struct compare_work *v, size_t n) {
 static void compare_work(const json_t *a, const json_t *b, struct comparison *c) {
     const struct side kernel = { "short_name", "owned_ns", true }, op = { "name", "total_ns", false };
     struct intern *keys = intern_open();
-    add_work(c, keys, true, memory_array(a, "kernels"), &kernel, false);
-    add_work(c, keys, true, memory_array(b, "kernels"), &kernel, true);
+    add_work(c, keys, true, jsonr_array(a, "kernels"), &kernel, false);
+    add_work(c, keys, true, jsonr_array(b, "kernels"), &kernel, true);
     intern_close(keys);
     keys = intern_open();
-    add_work(c, keys, false, memory_array(a, "operators"), &op, false);
-    add_work(c, keys, false, memory_array(b, "operators"), &op, true);
+    add_work(c, keys, false, jsonr_array(a, "operators"), &op, false);
+    add_work(c, keys, false, jsonr_array(b, "operators"), &op, true);
     intern_close(keys);
     finish_work(c->kernels.v, c->kernels.n);
     finish_work(c->operators.v, c->operators.n);
@@ -201,14 +199,14 @@ static const char *keep(struct comparison *c, const char *fmt, ...) {
     return c->texts.v[c->texts.n - 1];
 }
 
-static const char *env_value(const struct report_memory *m, const char *key) {
+static const char *env_value(const struct saved_metrics *m, const char *key) {
     for (size_t i = 0; i < m->nenv; i++)
         if (strcmp(m->env[i].key, key) == 0) return m->env[i].value;
     return NULL;
 }
 
 /* What was run, and on what. Another model or device is no better or worse version of the same thing. */
-static void compare_subject(const struct report_memory *a, const struct report_memory *b,
+static void compare_subject(const struct saved_metrics *a, const struct saved_metrics *b,
                             struct comparison *c) {
     static const struct {
         const char *object, *key, *name;
@@ -218,8 +216,8 @@ static void compare_subject(const struct report_memory *a, const struct report_m
                  { "device", "name", "device", true },
                  { "device", "peak_source", "peaks", false } };
     for (size_t i = 0; i < COUNTOF(rows); i++) {
-        const char *x = memory_text(json_object_get(a->root, rows[i].object), rows[i].key),
-                   *y = memory_text(json_object_get(b->root, rows[i].object), rows[i].key);
+        const char *x = jsonr_text(json_object_get(a->root, rows[i].object), rows[i].key),
+                   *y = jsonr_text(json_object_get(b->root, rows[i].object), rows[i].key);
         if (same(x, y)) continue;
         vec_push(&c->env, ((struct compare_env){ rows[i].name, x, y }));
         c->other_subject |= rows[i].subject && x && y;
@@ -229,11 +227,11 @@ static void compare_subject(const struct report_memory *a, const struct report_m
 /* A stage that did more or less work is not slower or faster for it. */
 static void compare_tokens(const json_t *a, const json_t *b, struct comparison *c) {
     for (size_t i = 0; i < json_array_size(a); i++) {
-        struct compare_row r = { .name = memory_text(json_array_get(a, i), "name"),
-                                 .parent = memory_text(json_array_get(a, i), "parent") };
+        struct compare_row r = { .name = jsonr_text(json_array_get(a, i), "name"),
+                                 .parent = jsonr_text(json_array_get(a, i), "parent") };
         const json_t *other = r.name ? find_stage(b, &r) : NULL;
-        double x = memory_number(json_array_get(a, i), "tokens"),
-               y = other ? memory_number(other, "tokens") : NAN;
+        double x = jsonr_number(json_array_get(a, i), "tokens"),
+               y = other ? jsonr_number(other, "tokens") : NAN;
         if (!isfinite(x) || !isfinite(y) || x == y) continue;
         struct compare_env row = { .key = keep(c, "tokens of %s", r.name),
                                    .a = keep(c, "%g", x),
@@ -243,10 +241,10 @@ static void compare_tokens(const json_t *a, const json_t *b, struct comparison *
     }
 }
 
-static void compare_environment(const struct report_memory *a, const struct report_memory *b,
+static void compare_environment(const struct saved_metrics *a, const struct saved_metrics *b,
                                 struct comparison *c) {
     compare_subject(a, b, c);
-    compare_tokens(memory_array(a->root, "stages"), memory_array(b->root, "stages"), c);
+    compare_tokens(jsonr_array(a->root, "stages"), jsonr_array(b->root, "stages"), c);
     for (size_t i = 0; i < a->nenv; i++) {
         const char *other = env_value(b, a->env[i].key);
         if (!same(a->env[i].value, other))
@@ -261,7 +259,7 @@ static void compare_environment(const struct report_memory *a, const struct repo
 static bool has_finding(const json_t *findings, const char *rule, const char *stage) {
     for (size_t i = 0; i < json_array_size(findings); i++) {
         const json_t *f = json_array_get(findings, i);
-        if (same(memory_text(f, "rule"), rule) && same(memory_text(f, "stage"), stage)) return true;
+        if (same(jsonr_text(f, "rule"), rule) && same(jsonr_text(f, "stage"), stage)) return true;
     }
     return false;
 }
@@ -276,8 +274,8 @@ static const struct compare_row *top_stage(const struct comparison *c, const cha
 static void compare_promises(const json_t *a, const json_t *b, struct comparison *c) {
     for (size_t i = 0; i < json_array_size(a) && json_array_size(b); i++) {
         const json_t *f = json_array_get(a, i);
-        const char *rule = memory_text(f, "rule"), *stage = memory_text(f, "stage");
-        double bound = memory_number(f, "saving_ms");
+        const char *rule = jsonr_text(f, "rule"), *stage = jsonr_text(f, "stage");
+        double bound = jsonr_number(f, "saving_ms");
         const struct compare_row *row = stage ? top_stage(c, stage) : NULL;
         if (!rule || !row || !isfinite(bound) || !isfinite(row->change) || has_finding(b, rule, stage))
             continue;
@@ -289,13 +287,13 @@ static void compare_promises(const json_t *a, const json_t *b, struct comparison
     }
 }
 
-void compare_runs(const struct report_memory *a, const struct report_memory *b, struct comparison *c) {
+void compare_runs(const struct saved_metrics *a, const struct saved_metrics *b, struct comparison *c) {
     *c = (struct comparison){ 0 };
-    c->a_name = memory_text(json_object_get(a->root, "run"), "id");
-    c->b_name = memory_text(json_object_get(b->root, "run"), "id");
-    compare_stages(memory_array(a->root, "stages"), memory_array(b->root, "stages"), c);
+    c->a_name = jsonr_text(json_object_get(a->root, "run"), "id");
+    c->b_name = jsonr_text(json_object_get(b->root, "run"), "id");
+    compare_stages(jsonr_array(a->root, "stages"), jsonr_array(b->root, "stages"), c);
     compare_figures(a, b, c);
-    compare_promises(memory_array(a->root, "findings"), memory_array(b->root, "findings"), c);
+    compare_promises(jsonr_array(a->root, "findings"), jsonr_array(b->root, "findings"), c);
     compare_work(a->root, b->root, c);
     compare_environment(a, b, c);
 }

@@ -9,7 +9,7 @@
 
 #include "base/stats.h"
 #include "base/strbuf.h"
-#include "report/memory.h"
+#include "run/saved_metrics.h"
 
 enum compare_verdict {
     COMPARE_ONLY_A,
@@ -73,7 +73,7 @@ struct comparison {
     } texts; /* private */
 };
 
-void compare_runs(const struct report_memory *a, const struct report_memory *b, struct comparison *c);
+void compare_runs(const struct saved_metrics *a, const struct saved_metrics *b, struct comparison *c);
 void compare_free(struct comparison *c);
 bool compare_has_common_stage(const struct comparison *c); /* with a time on both sides */
 /* The stage without parent that got slower by more than this (0.05: 5%), beyond doubt where there are

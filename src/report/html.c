@@ -1,4 +1,5 @@
 /* report.html: one file, no network, whole without scripts. The look and the scripts are web/. */
+#include "report/report.h"
 #include "report/html.h"
 
 #include <math.h>
@@ -77,20 +78,20 @@ static void page_head(const struct view *v, struct strbuf *out) {
                        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
                        "<meta name=\"referrer\" content=\"no-referrer\">\n"
                        "<link rel=\"icon\" href=\"data:,\">\n<title>");
-    html_escape(out, v->in->title ? v->in->title : "inferprof report");
+    html_escape(out, v->run->title ? v->run->title : "inferprof report");
     strbuf_addstr(out, "</title>\n<style>\n");
     embedded(out, "web/report.css");
     strbuf_addstr(
         out, "</style>\n</head>\n<body>\n<header class=\"top\">\n<div class=\"brand\">inferprof</div>\n<h1>");
-    html_escape(out, text_or_dash(v->in->title));
+    html_escape(out, text_or_dash(v->run->title));
     strbuf_addstr(out, "</h1>\n<div class=\"meta\">\n");
-    fact(out, "", v->in->run_id);
-    if (v->in->started_wall_ns) fact(out, "", text_date(v->in->started_wall_ns).s);
+    fact(out, "", v->run->run_id);
+    if (v->run->started_wall_ns) fact(out, "", text_date(v->run->started_wall_ns).s);
     fact(out, "", view_device(v));
-    fact(out, "engine ", v->in->engine);
-    if (v->in->repeats) {
+    fact(out, "engine ", v->run->engine);
+    if (v->run->repeats) {
         char repeats[64];
-        snprintf(repeats, sizeof repeats, "%zu timed repeats", v->in->repeats);
+        snprintf(repeats, sizeof repeats, "%zu timed repeats", v->run->repeats);
         fact(out, "", repeats);
     }
     strbuf_addstr(out, "</div>\n</header>\n");
@@ -118,13 +119,13 @@ static void page_nav(const struct view *v, bool timeline, struct strbuf *out) {
 
 static void page_problems(const struct view *v, struct strbuf *out) {
     bool unstable = view_says_unstable(v);
-    if (!v->in->nproblems && !v->in->incomplete && !unstable) return;
+    if (!v->run->nproblems && !v->run->incomplete && !unstable) return;
     strbuf_addstr(out, "<div class=\"notice\"><h3>To be doubted</h3><ul>\n");
-    if (v->in->incomplete) strbuf_addf(out, "<li>%s</li>\n", story_incomplete);
+    if (v->run->incomplete) strbuf_addf(out, "<li>%s</li>\n", story_incomplete);
     if (unstable) strbuf_addf(out, "<li>%s</li>\n", story_unstable);
-    for (size_t i = 0; i < v->in->nproblems; i++) {
+    for (size_t i = 0; i < v->run->nproblems; i++) {
         strbuf_addstr(out, "<li>");
-        html_escape(out, v->in->problems[i]);
+        html_escape(out, v->run->problems[i]);
         strbuf_addstr(out, "</li>\n");
     }
     strbuf_addstr(out, "</ul></div>\n");
@@ -187,30 +188,27 @@ static void page_scripts(struct strbuf *out) {
     }
 }
 
-void report_html(const struct report_input *in, struct strbuf *out) {
-    struct view v;
+void report_html(const struct view *v, struct strbuf *out) {
     struct strbuf timeline = STRBUF_INIT;
-    view_init(&v, in);
-    window_json(&v, in->slim ? WINDOW_SLIM_SLICES : WINDOW_MAX_SLICES, &timeline);
-    page_head(&v, out);
-    page_nav(&v, timeline.len > 0, out);
+    window_json(v, v->run->slim ? WINDOW_SLIM_SLICES : WINDOW_MAX_SLICES, &timeline);
+    page_head(v, out);
+    page_nav(v, timeline.len > 0, out);
     strbuf_addstr(out, "<main>\n");
-    html_verdict(&v, out);
-    page_problems(&v, out);
-    html_figures(&v, out);
-    html_stages(&v, out);
-    html_idle(&v, out);
-    section_roofline(&v, out);
+    html_verdict(v, out);
+    page_problems(v, out);
+    html_figures(v, out);
+    html_stages(v, out);
+    html_idle(v, out);
+    section_roofline(v, out);
     section_timeline(&timeline, out);
-    html_kernels(&v, out);
-    html_operators(&v, out);
-    section_power(&v, out);
-    html_provenance(&v, out);
+    html_kernels(v, out);
+    html_operators(v, out);
+    section_power(v, out);
+    html_provenance(v, out);
     strbuf_addstr(out, "</main>\n<footer>Written by inferprof ");
-    html_escape(out, in->version);
+    html_escape(out, v->run->version);
     strbuf_addstr(out, ". One file, no network: it can be sent and kept as it is.</footer>\n");
     page_scripts(out);
     strbuf_addstr(out, "</body>\n</html>\n");
     strbuf_free(&timeline);
-    view_free(&v);
 }

@@ -86,8 +86,8 @@ void html_figures(const struct view *v, struct strbuf *out) {
             stage_figure(v->stages[i], out);
             shown++;
         }
-    for (size_t i = 0; i < v->in->nfigures && shown < 7; i++, shown++) {
-        const struct report_figure *f = &v->in->figures[i];
+    for (size_t i = 0; i < v->run->nfigures && shown < 7; i++, shown++) {
+        const struct run_figure *f = &v->run->figures[i];
         struct stats s = stats_of(f->values, f->n);
         figure(out, f->name, text_ms_number(s.median).s, f->unit);
     }

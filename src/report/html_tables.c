@@ -62,7 +62,7 @@ static void name_cell(struct strbuf *out, const char *short_name, const char *fu
 /* A download that needs no server: the file itself is in the link. Frees the table. */
 static void download(const struct view *v, struct strbuf *out, const char *name, struct table *t) {
     struct strbuf csv = STRBUF_INIT;
-    if (!v->in->slim) {
+    if (!v->run->slim) {
         strbuf_addstr(out, "<p class=\"small soft\" style=\"margin-top:10px\">Download: ");
         table_csv(t, &csv);
         if (csv.len <= MAX_EMBEDDED_CSV) {
@@ -284,8 +284,8 @@ void html_operators(const struct view *v, struct strbuf *out) {
 static void environment(const struct view *v, struct strbuf *out) {
     const char *group = NULL;
     bool open = false;
-    for (size_t i = 0; i < v->in->nenv; i++) {
-        const struct report_kv *kv = &v->in->env[i];
+    for (size_t i = 0; i < v->run->nenv; i++) {
+        const struct run_kv *kv = &v->run->env[i];
         if (!open || (kv->group && (!group || strcmp(kv->group, group) != 0))) {
             strbuf_addstr(out, open ? "</dl></div>\n<div>" : "<div class=\"cols\"><div>");
             if (kv->group) {
@@ -308,7 +308,7 @@ static void environment(const struct view *v, struct strbuf *out) {
 
 static void assumptions(const struct view *v, struct strbuf *out) {
     size_t notes = v->a ? v->a->nnotes : 0;
-    if (notes + v->in->nassumptions == 0) return;
+    if (notes + v->run->nassumptions == 0) return;
     html_section(out, "assumptions", "Where the numbers come from", NULL);
     strbuf_addstr(out, "<ul class=\"plain\">\n");
     for (size_t i = 0; i < notes; i++) {
@@ -316,9 +316,9 @@ static void assumptions(const struct view *v, struct strbuf *out) {
         html_escape(out, v->a->notes[i].text);
         strbuf_addstr(out, "</li>\n");
     }
-    for (size_t i = 0; i < v->in->nassumptions; i++) {
+    for (size_t i = 0; i < v->run->nassumptions; i++) {
         strbuf_addstr(out, "<li>");
-        html_escape(out, v->in->assumptions[i]);
+        html_escape(out, v->run->assumptions[i]);
         strbuf_addstr(out, "</li>\n");
     }
     strbuf_addstr(out, "</ul>\n");
@@ -326,11 +326,11 @@ static void assumptions(const struct view *v, struct strbuf *out) {
 }
 
 static void answers(const struct view *v, struct strbuf *out) {
-    size_t n = MIN(v->in->nanswers, REPORT_ANSWERS_MAX);
+    size_t n = MIN(v->run->nanswers, RUN_ANSWERS_MAX);
     if (n == 0) return;
     html_section(out, "answers", "Answers", NULL);
     for (size_t i = 0; i < n; i++) {
-        const struct report_answer *a = &v->in->answers[i];
+        const struct run_answer *a = &v->run->answers[i];
         strbuf_addstr(out, "<div class=\"answer\"><div><b>");
         html_escape(out, text_or_dash(a->input));
         strbuf_addf(out, "</b> <span class=\"soft small\">%s prompt tokens, %s new",
@@ -342,9 +342,9 @@ static void answers(const struct view *v, struct strbuf *out) {
         html_escape(out, cut);
         strbuf_addstr(out, "</pre></div>\n");
     }
-    if (v->in->answers_total > n)
+    if (v->run->answers_total > n)
         strbuf_addf(out, "<p class=\"soft small\">%zu more in predictions.md.</p>\n",
-                    v->in->answers_total - n);
+                    v->run->answers_total - n);
     html_section_end(out);
 }
 
@@ -353,14 +353,14 @@ void html_provenance(const struct view *v, struct strbuf *out) {
     answers(v, out);
     html_section(out, "environment", "Environment", NULL);
     environment(v, out);
-    if (v->in->command) {
+    if (v->run->command) {
         strbuf_addstr(out, "<h3>Again</h3><pre>");
-        html_escape(out, v->in->command);
+        html_escape(out, v->run->command);
         strbuf_addstr(out, "</pre>\n");
     }
-    if (v->in->config) {
+    if (v->run->config) {
         strbuf_addstr(out, "<details><summary>Configuration</summary><pre>");
-        html_escape(out, v->in->config);
+        html_escape(out, v->run->config);
         strbuf_addstr(out, "</pre></details>\n");
     }
     rows_stages_csv(v, &t);

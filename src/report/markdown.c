@@ -1,3 +1,4 @@
+#include "report/report.h"
 #include "report/markdown.h"
 
 #include <math.h>
@@ -43,7 +44,7 @@ static void paragraph(struct strbuf *sentence, struct strbuf *out) {
 }
 
 void markdown_head(const struct view *v, struct strbuf *out) {
-    const struct report_input *in = v->in;
+    const struct run_info *in = v->run;
     strbuf_addstr(out, "# ");
     text_markdown(out, text_or_dash(in->title));
     strbuf_addstr(out, "\n\n");
@@ -65,9 +66,9 @@ void markdown_head(const struct view *v, struct strbuf *out) {
 
 void markdown_doubts(const struct view *v, struct strbuf *out) {
     if (view_says_unstable(v)) strbuf_addf(out, "**%s**\n\n", story_unstable);
-    if (v->in->nproblems) {
+    if (v->run->nproblems) {
         strbuf_addstr(out, "To be doubted:\n\n");
-        markdown_list(out, v->in->problems, v->in->nproblems);
+        markdown_list(out, v->run->problems, v->run->nproblems);
     }
 }
 
@@ -157,15 +158,15 @@ static void chart_links(const struct view *v, struct strbuf *out) {
 
 static void notes(const struct view *v, struct strbuf *out) {
     size_t n = v->a ? v->a->nnotes : 0;
-    if (n + v->in->nassumptions == 0) return;
+    if (n + v->run->nassumptions == 0) return;
     strbuf_addstr(out, "## Where the numbers come from\n\n");
     for (size_t i = 0; i < n; i++) {
         strbuf_addstr(out, v->a->notes[i].severity == ANALYSIS_WARNING ? "- Warning: " : "- ");
         text_markdown(out, v->a->notes[i].text);
         strbuf_addch(out, '\n');
     }
-    markdown_list(out, v->in->assumptions, v->in->nassumptions);
-    if (!v->in->nassumptions) strbuf_addch(out, '\n');
+    markdown_list(out, v->run->assumptions, v->run->nassumptions);
+    if (!v->run->nassumptions) strbuf_addch(out, '\n');
 }
 
 static void conservation(const struct view *v, struct strbuf *out) {
@@ -197,11 +198,11 @@ static void overhead(const struct view *v, struct strbuf *out) {
 }
 
 static void answers(const struct view *v, struct strbuf *out) {
-    size_t n = MIN(v->in->nanswers, 5);
+    size_t n = MIN(v->run->nanswers, 5);
     if (n == 0) return;
-    strbuf_addf(out, "## Answers\n\n%zu of %zu; all in predictions.md.\n\n", n, v->in->answers_total);
+    strbuf_addf(out, "## Answers\n\n%zu of %zu; all in predictions.md.\n\n", n, v->run->answers_total);
     for (size_t i = 0; i < n; i++) {
-        const struct report_answer *a = &v->in->answers[i];
+        const struct run_answer *a = &v->run->answers[i];
         text_markdown(out, text_or_dash(a->input));
         strbuf_addf(out, ", %s new tokens\n\n", text_num(a->new_tokens, 0).s);
         text_markdown_block(out, "", story_reply(a));
@@ -231,47 +232,44 @@ static void profiles(const struct view *v, struct strbuf *out) {
     strbuf_free(&note);
 }
 
-void report_markdown(const struct report_input *in, struct strbuf *out) {
-    struct view v;
+void report_markdown(const struct view *v, struct strbuf *out) {
     struct table t;
-    view_init(&v, in);
-    markdown_head(&v, out);
+    markdown_head(v, out);
     strbuf_addstr(out, "## Verdict\n\n");
-    markdown_findings(&v, 12, out);
-    markdown_doubts(&v, out);
-    markdown_stages(&v, "Stages", out);
-    rows_aggregates_md(&v, &t);
+    markdown_findings(v, 12, out);
+    markdown_doubts(v, out);
+    markdown_stages(v, "Stages", out);
+    rows_aggregates_md(v, &t);
     markdown_section(out, "Timed repeats", &t);
-    rows_tokens_md(&v, &t);
+    rows_tokens_md(v, &t);
     markdown_section(out, "From token to token, in the recorded run", &t);
-    chart_links(&v, out);
-    counters(&v, out);
-    rows_idle_md(&v, &t);
+    chart_links(v, out);
+    counters(v, out);
+    rows_idle_md(v, &t);
     markdown_section(out, "Why the GPU waited (ms of the recorded run)", &t);
-    rows_queue_md(&v, &t);
+    rows_queue_md(v, &t);
     markdown_section(out, "The launch queue", &t);
-    rows_communication_md(&v, &t);
+    rows_communication_md(v, &t);
     markdown_section(out, "Communication", &t);
-    rows_categories_md(&v, &t);
-    markdown_section(out, view_on_cpu(&v) ? "What the CPU did" : "What the GPU did", &t);
-    conservation(&v, out);
-    rows_kernels_md(&v, 20, &t);
+    rows_categories_md(v, &t);
+    markdown_section(out, view_on_cpu(v) ? "What the CPU did" : "What the GPU did", &t);
+    conservation(v, out);
+    rows_kernels_md(v, 20, &t);
     markdown_section(out, "Kernels", &t);
-    profiles(&v, out);
-    rows_operators_md(&v, 20, &t);
+    profiles(v, out);
+    rows_operators_md(v, 20, &t);
     markdown_section(out, "Operators", &t);
-    rows_power_md(&v, &t);
+    rows_power_md(v, &t);
     markdown_section(out, "Power and clocks", &t);
-    rows_stability_md(&v, &t);
+    rows_stability_md(v, &t);
     markdown_section(out, "Stability", &t);
-    overhead(&v, out);
-    answers(&v, out);
-    rows_environment_md(&v, &t);
+    overhead(v, out);
+    answers(v, out);
+    rows_environment_md(v, &t);
     markdown_section(out, "Environment", &t);
-    notes(&v, out);
-    if (in->command) {
+    notes(v, out);
+    if (v->run->command) {
         strbuf_addstr(out, "## Again\n\n");
-        text_markdown_block(out, "sh", in->command);
+        text_markdown_block(out, "sh", v->run->command);
     }
-    view_free(&v);
 }

@@ -1,13 +1,13 @@
 /* metrics.json: every number of the report with its unit in its name. The schema is docs/metrics-json.md;
- * REPORT_METRICS_SCHEMA grows when a field changes its meaning or goes away, not when one is added. */
+ * METRICS_SCHEMA grows when a field changes its meaning or goes away, not when one is added. */
 #include <math.h>
 
 #include "base/jsonw.h"
 #include "base/util.h"
-#include "report/input_json.h"
 #include "report/metrics.h"
 #include "report/rows.h"
-#include "report/view.h"
+#include "report/report.h"
+#include "run/saved_metrics.h"
 
 #define MAX_KERNELS 2000 /* all of them are in kernels.csv */
 
@@ -35,7 +35,7 @@ static void write_values(struct jsonw *j, const char *key, const double *v, size
 }
 
 static void write_run(struct jsonw *j, const struct view *v) {
-    const struct report_input *in = v->in;
+    const struct run_info *in = v->run;
     jsonw_kobject(j, "run");
     jsonw_kstr(j, "id", in->run_id);
     jsonw_kstr(j, "title", in->title);
@@ -58,7 +58,7 @@ static void write_device(struct jsonw *j, const struct view *v) {
     jsonw_kstr(j, "name", view_device(v));
     jsonw_knum(j, "peak_flop_per_s", view_peak_flops(v));
     jsonw_knum(j, "peak_byte_per_s", view_peak_bytes(v));
-    jsonw_kstr(j, "peak_type", v->in->peak.type);
+    jsonw_kstr(j, "peak_type", v->run->peak.type);
     jsonw_kstr(j, "peak_source", view_peak_source(v));
     jsonw_end(j);
 }
@@ -139,10 +139,10 @@ static void write_stage(struct jsonw *j, const struct view *v, const struct anal
     jsonw_end(j);
 }
 
-static void write_figures(struct jsonw *j, const struct report_input *in) {
+static void write_figures(struct jsonw *j, const struct run_info *in) {
     jsonw_karray(j, "figures");
     for (size_t i = 0; i < in->nfigures; i++) {
-        const struct report_figure *f = &in->figures[i];
+        const struct run_figure *f = &in->figures[i];
         struct stats s = stats_of(f->values, f->n);
         jsonw_object(j);
         jsonw_kstr(j, "key", f->key);
@@ -471,7 +471,7 @@ static void write_texts(struct jsonw *j, const char *key, const char *const *v, 
     jsonw_end(j);
 }
 
-static void write_environment(struct jsonw *j, const struct report_input *in) {
+static void write_environment(struct jsonw *j, const struct run_info *in) {
     jsonw_karray(j, "environment");
     for (size_t i = 0; i < in->nenv; i++) {
         jsonw_object(j);
@@ -483,10 +483,10 @@ static void write_environment(struct jsonw *j, const struct report_input *in) {
     jsonw_end(j);
 }
 
-static void write_answers(struct jsonw *j, const struct report_input *in) {
+static void write_answers(struct jsonw *j, const struct run_info *in) {
     jsonw_karray(j, "answers");
-    for (size_t i = 0; i < MIN(in->nanswers, REPORT_ANSWERS_MAX); i++) {
-        const struct report_answer *a = &in->answers[i];
+    for (size_t i = 0; i < MIN(in->nanswers, RUN_ANSWERS_MAX); i++) {
+        const struct run_answer *a = &in->answers[i];
         jsonw_object(j);
         jsonw_kstr(j, "input", a->input);
         jsonw_kstr(j, "prompt", a->prompt);
@@ -511,45 +511,42 @@ static void write_notes(struct jsonw *j, const struct analysis *a) {
     jsonw_end(j);
 }
 
-void report_metrics_json(const struct report_input *in, struct strbuf *out) {
-    struct view v;
+void report_metrics_json(const struct view *v, struct strbuf *out) {
     struct jsonw j;
-    view_init(&v, in);
     jsonw_start(&j, out, JSONW_PRETTY);
     jsonw_object(&j);
     jsonw_kstr(&j, "schema", "inferprof-metrics");
-    jsonw_ku64(&j, "schema_version", REPORT_METRICS_SCHEMA);
-    write_run(&j, &v);
-    write_device(&j, &v);
+    jsonw_ku64(&j, "schema_version", METRICS_SCHEMA);
+    write_run(&j, v);
+    write_device(&j, v);
     jsonw_kobject(&j, "model");
-    jsonw_knum(&j, "mfu", view_model_mfu(&v));
-    jsonw_knum(&j, "mbu", view_model_mbu(&v));
+    jsonw_knum(&j, "mfu", view_model_mfu(v));
+    jsonw_knum(&j, "mbu", view_model_mbu(v));
     jsonw_end(&j);
     jsonw_karray(&j, "stages");
-    for (size_t i = 0; i < v.nstages; i++) write_stage(&j, &v, v.stages[i]);
+    for (size_t i = 0; i < v->nstages; i++) write_stage(&j, v, v->stages[i]);
     jsonw_end(&j);
-    write_figures(&j, in);
-    metrics_findings(&j, v.a);
-    if (v.a) write_trace(&j, v.a);
-    write_environment(&j, in);
-    write_texts(&j, "assumptions", in->assumptions, in->nassumptions);
-    write_texts(&j, "problems", in->problems, in->nproblems);
-    write_notes(&j, v.a);
-    write_answers(&j, in);
-    if (v.a) input_json_write(&j, v.a);
+    write_figures(&j, v->run);
+    metrics_findings(&j, v->a);
+    if (v->a) write_trace(&j, v->a);
+    write_environment(&j, v->run);
+    write_texts(&j, "assumptions", v->run->assumptions, v->run->nassumptions);
+    write_texts(&j, "problems", v->run->problems, v->run->nproblems);
+    write_notes(&j, v->a);
+    write_answers(&j, v->run);
+    if (v->a) metrics_input(&j, v->a);
     jsonw_end(&j);
     jsonw_finish(&j);
-    view_free(&v);
 }
 
-void metrics_findings_json(const struct report_input *in, struct strbuf *out) {
+void metrics_findings_json(const struct view *v, struct strbuf *out) {
     struct jsonw j;
     jsonw_start(&j, out, JSONW_PRETTY);
     jsonw_object(&j);
     jsonw_kstr(&j, "schema", "inferprof-findings");
-    jsonw_ku64(&j, "schema_version", REPORT_METRICS_SCHEMA);
-    jsonw_kstr(&j, "run", in->run_id);
-    metrics_findings(&j, in->analysis);
+    jsonw_ku64(&j, "schema_version", METRICS_SCHEMA);
+    jsonw_kstr(&j, "run", v->run->run_id);
+    metrics_findings(&j, v->a);
     jsonw_end(&j);
     jsonw_finish(&j);
 }

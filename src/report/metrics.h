@@ -3,11 +3,11 @@
 #define REPORT_METRICS_H
 
 #include "base/jsonw.h"
-#include "report/report.h"
-
-#define REPORT_METRICS_SCHEMA 1
+#include "report/view.h"
 
 void metrics_findings(struct jsonw *j, const struct analysis *a); /* "findings": [...] */
-void metrics_findings_json(const struct report_input *in, struct strbuf *out);
+void metrics_findings_json(const struct view *v, struct strbuf *out);
+void metrics_input(struct jsonw *j,
+                   const struct analysis *a); /* "analysis_input"; nothing if it has no input */
 
 #endif

@@ -280,8 +280,8 @@ void rows_aggregates_md(const struct view *v, struct table *t) {
     for (size_t i = 0; i < v->nstages; i++)
         if (v->stages[i]->timing_ms.n && !v->stages[i]->parent_name)
             aggregate_row(t, v->stages[i]->name, "ms", &v->stages[i]->timing_ms);
-    for (size_t i = 0; i < v->in->nfigures; i++) {
-        const struct report_figure *f = &v->in->figures[i];
+    for (size_t i = 0; i < v->run->nfigures; i++) {
+        const struct run_figure *f = &v->run->figures[i];
         struct stats s = stats_of(f->values, f->n);
         aggregate_row(t, f->name, f->unit ? f->unit : "", &s);
     }
@@ -306,8 +306,8 @@ void rows_mfu_md(const struct view *v, struct table *t) {
 
 void rows_environment_md(const struct view *v, struct table *t) {
     COLUMNS(t, L("what"), L("value"));
-    for (size_t i = 0; i < v->in->nenv; i++) {
-        table_cell(t, "%s", v->in->env[i].key);
-        table_cell(t, "%s", text_or_dash(v->in->env[i].value));
+    for (size_t i = 0; i < v->run->nenv; i++) {
+        table_cell(t, "%s", v->run->env[i].key);
+        table_cell(t, "%s", text_or_dash(v->run->env[i].value));
     }
 }

@@ -78,7 +78,7 @@ const char *story_no_finding(const struct view *v) {
                       : "No finding: nothing was recorded.";
 }
 
-const char *story_reply(const struct report_answer *a) {
+const char *story_reply(const struct run_answer *a) {
     if (a->error) return a->error;
     return a->text && *a->text ? a->text : "(no text: without a tokenizer an answer is token ids alone)";
 }

@@ -17,7 +17,7 @@ void story_answer(const struct view *v, const struct story_form *form, struct st
 void story_refusal(const struct analysis_stage *s, const struct story_form *form, struct strbuf *out);
 
 const char *story_no_finding(const struct view *v);
-const char *story_reply(const struct report_answer *a); /* what the model or the error said, never empty */
+const char *story_reply(const struct run_answer *a); /* what the model or the error said, never empty */
 extern const char story_incomplete[], story_unstable[];
 
 #endif

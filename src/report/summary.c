@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "base/util.h"
+#include "report/report.h"
 #include "report/markdown.h"
 #include "report/rows.h"
 #include "report/text.h"
@@ -40,24 +41,21 @@ static void operators_or_note(const struct view *v, struct strbuf *out) {
         strbuf_addstr(out, "## Top Kernels\n\nThe trace holds no kernels.\n\n");
 }
 
-void report_summary(const struct report_input *in, struct strbuf *out) {
-    struct view v;
+void report_summary(const struct view *v, struct strbuf *out) {
     struct table t;
-    view_init(&v, in);
-    markdown_head(&v, out);
-    markdown_doubts(&v, out);
-    rows_environment_md(&v, &t);
+    markdown_head(v, out);
+    markdown_doubts(v, out);
+    rows_environment_md(v, &t);
     if (!markdown_section(out, "Environment", &t)) strbuf_addstr(out, "## Environment\n\nNot recorded.\n\n");
-    rows_aggregates_md(&v, &t);
+    rows_aggregates_md(v, &t);
     if (!markdown_section(out, "Aggregates", &t))
         strbuf_addstr(out, "## Aggregates\n\nNo timed repeats: times are those of the recorded run.\n\n");
-    markdown_stages(&v, "Per-Stage Timings", out);
-    rows_mfu_md(&v, &t);
+    markdown_stages(v, "Per-Stage Timings", out);
+    rows_mfu_md(v, &t);
     if (markdown_section(out, "MFU", &t))
-        strbuf_addf(out, "Model MFU: %s. Peaks: %s/s and %s/s (%s).\n\n", text_percent(view_model_mfu(&v)).s,
-                    text_flops(view_peak_flops(&v)).s, text_bytes(view_peak_bytes(&v)).s,
-                    text_or_dash(view_peak_source(&v)));
-    operators_or_note(&v, out);
-    narrative(&v, out);
-    view_free(&v);
+        strbuf_addf(out, "Model MFU: %s. Peaks: %s/s and %s/s (%s).\n\n", text_percent(view_model_mfu(v)).s,
+                    text_flops(view_peak_flops(v)).s, text_bytes(view_peak_bytes(v)).s,
+                    text_or_dash(view_peak_source(v)));
+    operators_or_note(v, out);
+    narrative(v, out);
 }

@@ -76,8 +76,8 @@ static void stages(const struct view *v, size_t width, struct strbuf *out) {
 static void figures(const struct view *v, size_t width, struct strbuf *out) {
     struct strbuf one = STRBUF_INIT;
     size_t at = 0;
-    for (size_t i = 0; i < MIN(v->in->nfigures, 8); i++) {
-        const struct report_figure *f = &v->in->figures[i];
+    for (size_t i = 0; i < MIN(v->run->nfigures, 8); i++) {
+        const struct run_figure *f = &v->run->figures[i];
         struct stats s = stats_of(f->values, f->n);
         if (isnan(s.median)) continue;
         strbuf_reset(&one);
@@ -142,23 +142,23 @@ static void kernels(const struct view *v, size_t width, struct strbuf *out) {
 }
 
 static bool is_problem(const struct view *v, const char *text) {
-    for (size_t i = 0; i < v->in->nproblems; i++)
-        if (strcmp(v->in->problems[i], text) == 0) return true;
+    for (size_t i = 0; i < v->run->nproblems; i++)
+        if (strcmp(v->run->problems[i], text) == 0) return true;
     return false;
 }
 
 static void doubts(const struct view *v, size_t width, struct strbuf *out) {
     size_t shown = 0;
-    if (v->in->incomplete) strbuf_addf(out, "\n! %s\n", story_incomplete);
+    if (v->run->incomplete) strbuf_addf(out, "\n! %s\n", story_incomplete);
     if (view_says_unstable(v)) {
         strbuf_addstr(out, "! ");
         wrap(out, story_unstable, 2, width, 2);
     }
-    for (size_t i = 0; i < v->in->nproblems && shown < REPORT_TERMINAL_DOUBTS; i++, shown++) {
+    for (size_t i = 0; i < v->run->nproblems && shown < REPORT_TERMINAL_PROBLEMS; i++, shown++) {
         strbuf_addstr(out, "! ");
-        wrap(out, v->in->problems[i], 2, width, 2);
+        wrap(out, v->run->problems[i], 2, width, 2);
     }
-    for (size_t i = 0; v->a && i < v->a->nnotes && shown < REPORT_TERMINAL_DOUBTS; i++) {
+    for (size_t i = 0; v->a && i < v->a->nnotes && shown < REPORT_TERMINAL_PROBLEMS; i++) {
         if (v->a->notes[i].severity != ANALYSIS_WARNING || is_problem(v, v->a->notes[i].text)) continue;
         strbuf_addstr(out, "! ");
         wrap(out, v->a->notes[i].text, 2, width, 2);
@@ -181,18 +181,15 @@ static void peaks(const struct view *v, size_t width, struct strbuf *out) {
     strbuf_free(&line);
 }
 
-void report_terminal(const struct report_input *in, size_t width, struct strbuf *out) {
-    struct view v;
-    view_init(&v, in);
+void report_terminal(const struct view *v, size_t width, struct strbuf *out) {
     width = MAX(width, 40);
-    wrap(out, text_or_dash(in->title), 0, width, 0);
-    answer(&v, width, out);
-    if (isfinite(view_peak_flops(&v))) peaks(&v, width, out);
+    wrap(out, text_or_dash(v->run->title), 0, width, 0);
+    answer(v, width, out);
+    if (isfinite(view_peak_flops(v))) peaks(v, width, out);
     strbuf_addch(out, '\n');
-    stages(&v, width, out);
-    figures(&v, width, out);
-    findings(&v, width, out);
-    kernels(&v, width, out);
-    doubts(&v, width, out);
-    view_free(&v);
+    stages(v, width, out);
+    figures(v, width, out);
+    findings(v, width, out);
+    kernels(v, width, out);
+    doubts(v, width, out);
 }

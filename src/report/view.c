@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/die.h"
+#include "run/trace_facts.h"
 
 static double pick(double first, double second) { return isfinite(first) ? first : second; }
 
@@ -14,9 +15,9 @@ static bool says_nothing(const struct analysis_stage *s) {
     return s->implicit && !s->kernels && !(s->time_ms > 0);
 }
 
-void view_init(struct view *v, const struct report_input *in) {
-    const struct analysis *a = in->analysis;
-    *v = (struct view){ .in = in, .a = a && a->timeline ? a : NULL };
+void view_init(struct view *v, const struct run_info *run) {
+    const struct analysis *a = run->analysis;
+    *v = (struct view){ .run = run, .a = a && a->timeline ? a : NULL };
     v->stages = xcalloc((a ? a->nstages : 0) + 1, sizeof(const struct analysis_stage *));
     for (size_t i = 0; a && i < a->nstages; i++)
         if (!says_nothing(&a->stages[i])) v->stages[v->nstages++] = &a->stages[i];
@@ -57,8 +58,8 @@ bool view_unstable(const struct view *v) {
 }
 
 bool view_says_unstable(const struct view *v) {
-    for (size_t i = 0; i < v->in->nproblems; i++)
-        if (strncmp(v->in->problems[i], "Unstable", 8) == 0) return false;
+    for (size_t i = 0; i < v->run->nproblems; i++)
+        if (strncmp(v->run->problems[i], "Unstable", 8) == 0) return false;
     return view_unstable(v);
 }
 
@@ -76,32 +77,24 @@ size_t view_busy_devices(const struct view *v) {
 
 bool view_on_cpu(const struct view *v) { return v->a && v->a->cpu_only; }
 
-const char *view_trace_device(const struct timeline *tl) {
-    const char *named = NULL;
-    for (size_t i = 0; tl && i < tl->ndevices; i++) {
-        if (!tl->devices[i].name) continue;
-        if (tl->devices[i].kernel_count) return timeline_text(tl, tl->devices[i].name);
-        if (!named) named = timeline_text(tl, tl->devices[i].name);
-    }
-    return named;
-}
-
 const char *view_device(const struct view *v) {
-    if (v->in->peak.device) return v->in->peak.device;
-    return view_trace_device(v->a ? v->a->timeline : v->in->timeline);
+    if (v->run->peak.device) return v->run->peak.device;
+    return run_trace_device(v->a ? v->a->timeline : v->run->timeline);
 }
 
 double view_peak_flops(const struct view *v) {
-    return pick(v->in->peak.flops_per_s, v->in->analysis ? v->in->analysis->peak_flops_per_s : NAN);
+    return pick(v->run->peak.flops_per_s, v->run->analysis ? v->run->analysis->peak_flops_per_s : NAN);
 }
 
 double view_peak_bytes(const struct view *v) {
-    return pick(v->in->peak.bytes_per_s, v->in->analysis ? v->in->analysis->peak_bytes_per_s : NAN);
+    return pick(v->run->peak.bytes_per_s, v->run->analysis ? v->run->analysis->peak_bytes_per_s : NAN);
 }
 
 const char *view_peak_source(const struct view *v) {
-    return v->in->peak.source ? v->in->peak.source : v->in->analysis ? v->in->analysis->peak_source : NULL;
+    return v->run->peak.source ? v->run->peak.source
+           : v->run->analysis  ? v->run->analysis->peak_source
+                               : NULL;
 }
 
-double view_model_mfu(const struct view *v) { return v->in->analysis ? v->in->analysis->model_mfu : NAN; }
-double view_model_mbu(const struct view *v) { return v->in->analysis ? v->in->analysis->model_mbu : NAN; }
+double view_model_mfu(const struct view *v) { return v->run->analysis ? v->run->analysis->model_mfu : NAN; }
+double view_model_mbu(const struct view *v) { return v->run->analysis ? v->run->analysis->model_mbu : NAN; }

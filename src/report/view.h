@@ -1,4 +1,5 @@
-/* What every document shows: the run and the stages of its analysis that say anything. */
+/* What every document shows: the run and the stages of its analysis that say anything. Built once per run
+ * and passed to every writer. */
 #ifndef REPORT_VIEW_H
 #define REPORT_VIEW_H
 
@@ -7,16 +8,17 @@
 
 #include "analyze/analyze.h"
 #include "base/stats.h"
-#include "report/report.h"
+#include "base/strbuf.h"
+#include "run/info.h"
 
 struct view {
-    const struct report_input *in;
+    const struct run_info *run;
     const struct analysis *a; /* of the trace; NULL: there is no trace */
     const struct analysis_stage **stages;
     size_t nstages;
 };
 
-void view_init(struct view *v, const struct report_input *in);
+void view_init(struct view *v, const struct run_info *run);
 void view_free(struct view *v);
 /* True: gets a sentence of its own, being at top level and having a time. */
 bool view_stage_has_sentence(const struct analysis_stage *s);
@@ -30,8 +32,6 @@ bool view_says_unstable(const struct view *v);  /* the same, unless a problem al
 bool view_has_floors(const struct view *v);     /* of some stage it is known what the model must cost */
 size_t view_busy_devices(const struct view *v); /* that ran kernels */
 bool view_on_cpu(const struct view *v);         /* "busy" means the CPU's kernels then */
-/* The trace's device: the first that ran a kernel, else the first with a name; NULL: none. */
-const char *view_trace_device(const struct timeline *tl);
 /* The device the report is about: given, or the first of the trace; NULL: not known. */
 const char *view_device(const struct view *v);
 double view_peak_flops(const struct view *v);

@@ -1,9 +1,11 @@
 /* All files of a run folder, each written whole or not at all. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/file.h"
 #include "report/charts.h"
 #include "report/metrics.h"
+#include "report/report.h"
 #include "report/rows.h"
 
 static int write_text(const char *dir, const char *name, struct strbuf *text, struct err *err) {
@@ -14,10 +16,10 @@ static int write_text(const char *dir, const char *name, struct strbuf *text, st
     return rc;
 }
 
-static int write_document(const char *dir, const char *name, const struct report_input *in,
-                          void (*make)(const struct report_input *, struct strbuf *), struct err *err) {
+static int write_document(const char *dir, const char *name, const struct view *v,
+                          void (*make)(const struct view *, struct strbuf *), struct err *err) {
     struct strbuf s = STRBUF_INIT;
-    make(in, &s);
+    make(v, &s);
     return write_text(dir, name, &s, err);
 }
 
@@ -35,7 +37,7 @@ static int write_list(const char *dir, const char *name, const char *heading, co
                       void (*rows)(const struct view *, size_t, struct table *), struct err *err) {
     struct strbuf s = STRBUF_INIT;
     struct table t;
-    rows(v, v->in->top ? v->in->top : 50, &t);
+    rows(v, v->run->top ? v->run->top : 50, &t);
     strbuf_addf(&s, "# %s\n\n", heading);
     if (table_rows(&t))
         table_markdown(&t, &s);
@@ -61,22 +63,29 @@ static int write_charts(const char *dir, const struct view *v, struct err *err) 
     return rc;
 }
 
-int report_write_all(const char *dir, const struct report_input *in, struct err *err) {
-    struct view v;
-    view_init(&v, in);
-    int rc = -1;
-    if (write_document(dir, "metrics.json", in, report_metrics_json, err) ==
-            0 && /* numbers first: what is dear */
-        write_document(dir, "findings.json", in, metrics_findings_json, err) == 0 &&
-        write_csv(dir, "stages.csv", &v, rows_stages_csv, err) == 0 &&
-        write_csv(dir, "kernels.csv", &v, rows_kernels_csv, err) == 0 &&
-        write_csv(dir, "operators.csv", &v, rows_operators_csv, err) == 0 &&
-        write_list(dir, "kernels.md", "Kernels", &v, rows_kernels_md, err) == 0 &&
-        write_list(dir, "operators.md", "Operators", &v, rows_operators_md, err) == 0 &&
-        write_charts(dir, &v, err) == 0 && write_document(dir, "report.md", in, report_markdown, err) == 0 &&
-        write_document(dir, "stakeholder_summary.md", in, report_summary, err) == 0 &&
-        write_document(dir, "report.html", in, report_html, err) == 0)
-        rc = 0;
-    view_free(&v);
+/* Numbers first: they are worth the most if the disk fills up. */
+int report_write_all(const char *dir, const struct view *v, struct err *err) {
+    int rc = write_document(dir, "metrics.json", v, report_metrics_json, err);
+    if (rc == 0) rc = write_document(dir, "findings.json", v, metrics_findings_json, err);
+    if (rc == 0) rc = write_csv(dir, "stages.csv", v, rows_stages_csv, err);
+    if (rc == 0) rc = write_csv(dir, "kernels.csv", v, rows_kernels_csv, err);
+    if (rc == 0) rc = write_csv(dir, "operators.csv", v, rows_operators_csv, err);
+    if (rc == 0) rc = write_list(dir, "kernels.md", "Kernels", v, rows_kernels_md, err);
+    if (rc == 0) rc = write_list(dir, "operators.md", "Operators", v, rows_operators_md, err);
+    if (rc == 0) rc = write_charts(dir, v, err);
+    if (rc == 0) rc = write_document(dir, "report.md", v, report_markdown, err);
+    if (rc == 0) rc = write_document(dir, "stakeholder_summary.md", v, report_summary, err);
+    if (rc == 0) rc = write_document(dir, "report.html", v, report_html, err);
     return rc;
+}
+
+int report_write_assumptions(const char *dir, const struct view *v, struct err *err) {
+    struct strbuf s = STRBUF_INIT;
+    strbuf_addstr(&s, "# What these numbers take for granted\n\n");
+    for (size_t i = 0; i < v->run->nassumptions; i++) {
+        strbuf_addstr(&s, "- ");
+        strbuf_add_printable(&s, v->run->assumptions[i], strlen(v->run->assumptions[i]));
+        strbuf_addch(&s, '\n');
+    }
+    return write_text(dir, "assumptions.md", &s, err);
 }

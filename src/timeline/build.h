@@ -173,6 +173,9 @@ void build_merge_devices(struct timeline_builder *b);
 void build_merge_processes(struct timeline_builder *b);
 /* link.c: kernels, copies and GEMMs of the open process to its launches. */
 void build_link_process(struct timeline_builder *b);
+/* finish.c: which rows of the sorted kernels and copies belong to each device; the timeline's own struct. */
+void build_slice_devices(struct timeline_builder *b);
+void build_lay_out(struct timeline_builder *b);
 /* nest.c: parents of ranges; ranges of launches, kernels, copies and syncs. After sorting. */
 void build_nest(struct timeline_builder *b);
 

@@ -45,6 +45,14 @@ static void sort_device_work(struct timeline_builder *b) {
     order = order_by_device(b, b->copies.start_ns, b->copies.lane, b->copies.n);
     columns_permute(list, copy_columns_list(&b->copies, list), order, b->copies.n);
     free(order);
+    build_slice_devices(b);
+}
+
+void build_slice_devices(struct timeline_builder *b) {
+    for (size_t i = 0; i < b->devices.n; i++) {
+        struct timeline_device *d = &b->devices.v[i];
+        d->first_kernel = d->kernel_count = d->first_copy = d->copy_count = 0;
+    }
     for (size_t i = 0; i < b->kernels.n; i++) {
         struct timeline_device *d = &b->devices.v[b->lanes.v[b->kernels.lane[i]].device];
         if (!d->kernel_count++) d->first_kernel = i;
@@ -154,6 +162,7 @@ static void extend(struct timeline *tl, const uint64_t *start_ns, const uint64_t
 static void set_bounds(struct timeline_builder *b) {
     struct timeline *tl = &b->tl;
     tl->start_ns = UINT64_MAX;
+    tl->end_ns = 0;
     extend(tl, b->kernels.start_ns, b->kernels.end_ns, b->kernels.n);
     extend(tl, b->copies.start_ns, b->copies.end_ns, b->copies.n);
     extend(tl, b->launches.start_ns, b->launches.end_ns, b->launches.n);
@@ -212,11 +221,21 @@ static void lay_out_tables(struct timeline_builder *b) {
     tl->problems = b->problems.v;
     tl->nproblems = b->problems.n;
     tl->bad_records = b->bad_records;
-    for (size_t i = 0; i < b->processes.n; i++) {
-        tl->unmatched_kernels += b->processes.v[i].unmatched_kernels;
-        for (size_t k = 0; k < TRACE_KIND_END; k++) tl->lost[k] += b->processes.v[i].lost[k];
-    }
     tl->owner = b;
+}
+
+static void sum_processes(struct timeline_builder *b) {
+    for (size_t i = 0; i < b->processes.n; i++) {
+        b->tl.unmatched_kernels += b->processes.v[i].unmatched_kernels;
+        for (size_t k = 0; k < TRACE_KIND_END; k++) b->tl.lost[k] += b->processes.v[i].lost[k];
+    }
+}
+
+void build_lay_out(struct timeline_builder *b) {
+    set_bounds(b);
+    settle_windows(b);
+    lay_out_records(b);
+    lay_out_tables(b);
 }
 
 static void warn_of_clocks(struct timeline_builder *b) {
@@ -245,10 +264,8 @@ struct timeline *timeline_builder_finish(struct timeline_builder *b) {
     sort_gemms(b);
     build_nest(b);
     drop_scaffolding(b);
-    set_bounds(b);
-    settle_windows(b);
-    lay_out_records(b);
-    lay_out_tables(b);
+    build_lay_out(b);
+    sum_processes(b);
     return &b->tl;
 }
 

@@ -9,17 +9,9 @@
 #include "timeline/build.h"
 #include "trace/reader.h"
 
-/* What is wanted of the files, and what was left out. */
-struct stretch {
-    uint64_t from_ns, to_ns;
-    uint64_t cut_kernels;
-    double cut_ns;
-};
-
 /* One file on its way in. */
 struct loading {
     struct timeline_builder *b;
-    struct stretch *wanted;
     struct trace_reader *r;
     uint32_t *texts; /* [string_end] number in the timeline; TIMELINE_NONE: not asked for yet */
     uint32_t string_end;
@@ -49,40 +41,8 @@ static void renumber_texts(struct loading *l, const struct trace_batch *batch) {
     }
 }
 
-/* Keeps the records of the stretch, in place; returns how many. */
-#define CUT(l, records, count, condition)                                                              \
-    do {                                                                                               \
-        size_t kept_ = 0;                                                                              \
-        for (size_t i_ = 0; i_ < (count); i_++)                                                        \
-            if (condition((l)->wanted, &(records)[i_]))                                                \
-                memmove((void *)(uintptr_t) & (records)[kept_++], &(records)[i_], sizeof(records)[0]); \
-        (count) = kept_;                                                                               \
-    } while (0)
-#define BEGINS(s, r) ((r)->start_ns >= (s)->from_ns && (r)->start_ns < (s)->to_ns)
-#define REACHES(s, r) ((r)->end_ns > (s)->from_ns && (r)->start_ns < (s)->to_ns)
-
-static bool keeps_kernel(struct stretch *s, const struct trace_kernel *k) {
-    if (BEGINS(s, k)) return true;
-    s->cut_kernels++;
-    if (k->end_ns > k->start_ns) s->cut_ns += (double)(k->end_ns - k->start_ns);
-    return false;
-}
-
-static void cut_batch(struct loading *l, struct trace_batch *batch) {
-    switch (batch->kind) {
-    case TRACE_RANGE: CUT(l, batch->range, batch->n, REACHES); break;
-    case TRACE_LAUNCH: CUT(l, batch->launch, batch->n, BEGINS); break;
-    case TRACE_KERNEL: CUT(l, batch->kernel, batch->n, keeps_kernel); break;
-    case TRACE_COPY: CUT(l, batch->copy, batch->n, BEGINS); break;
-    case TRACE_SYNC: CUT(l, batch->sync, batch->n, BEGINS); break;
-    case TRACE_GEMM: CUT(l, batch->gemm, batch->n, BEGINS); break;
-    default: break;
-    }
-}
-
-static void add_batch(struct loading *l, struct trace_batch *batch) {
+static void add_batch(struct loading *l, const struct trace_batch *batch) {
     struct timeline_builder *b = l->b;
-    if (l->wanted) cut_batch(l, batch);
     renumber_texts(l, batch);
     switch (batch->kind) {
     case TRACE_META:
@@ -124,8 +84,8 @@ static void note_state(struct loading *l, const char *path) {
                                  (unsigned long long)l->missing_texts);
 }
 
-static int load_file(struct timeline_builder *b, const char *path, struct stretch *wanted, struct err *err) {
-    struct loading l = { .b = b, .wanted = wanted, .r = trace_reader_open(path, err) };
+static int load_file(struct timeline_builder *b, const char *path, struct err *err) {
+    struct loading l = { .b = b, .r = trace_reader_open(path, err) };
     struct trace_batch batch = { 0 };
     struct err why;
     if (!l.r) return -1;
@@ -148,13 +108,13 @@ static int load_file(struct timeline_builder *b, const char *path, struct stretc
     return 0;
 }
 
-static struct timeline *load(const char *const *paths, size_t n, struct stretch *wanted, struct err *err) {
+struct timeline *timeline_load(const char *const *paths, size_t n, struct err *err) {
     struct timeline_builder *b = timeline_builder_open();
     size_t loaded = 0;
     struct err first = { "" }, why;
     if (!n) err_set(&first, "no trace file given");
     for (size_t i = 0; i < n; i++) {
-        if (load_file(b, paths[i], wanted, &why) == 0) {
+        if (load_file(b, paths[i], &why) == 0) {
             loaded++;
             continue;
         }
@@ -165,19 +125,4 @@ static struct timeline *load(const char *const *paths, size_t n, struct stretch 
     timeline_builder_close(b);
     *err = first;
     return NULL;
-}
-
-struct timeline *timeline_load(const char *const *paths, size_t n, struct err *err) {
-    return load(paths, n, NULL, err);
-}
-
-struct timeline *timeline_load_between(const char *const *paths, size_t n, uint64_t from_ns, uint64_t to_ns,
-                                       struct err *err) {
-    struct stretch wanted = { .from_ns = from_ns, .to_ns = to_ns };
-    struct timeline *tl = load(paths, n, &wanted, err);
-    if (tl) {
-        tl->cut_kernels = wanted.cut_kernels;
-        tl->cut_ns = wanted.cut_ns;
-    }
-    return tl;
 }

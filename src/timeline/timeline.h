@@ -6,7 +6,7 @@
  * Records are columns. Kernels and copies are sorted by (device, start), everything else by start. Numbers
  * of other records are indices into their columns; TIMELINE_NONE means none. Texts are numbers for
  * timeline_text(); 0 is the empty text. Times are ns on the clock of the files. A timeline is never
- * changed once it is loaded: any number of threads may read it. Memory is about 40 bytes a kernel, 36 a
+ * changed once it is loaded and cut: any number of threads may read it. Memory is about 40 bytes a kernel, 36 a
  * launch, 40 a range. */
 #ifndef TIMELINE_TIMELINE_H
 #define TIMELINE_TIMELINE_H
@@ -127,13 +127,13 @@ struct timeline_process {
     uint64_t capture_from_ns,
         capture_to_ns; /* while windows could have been open; 0: the trace's own start and end */
     bool has_launches; /* false: its kernels meet ranges by time alone */
-    uint64_t kernels, launches, unmatched_kernels,
-        unmatched_launches;           /* the latter of kernel and graph calls */
-    uint64_t lost[TRACE_KIND_END];    /* records dropped, all reasons */
-    uint64_t records[TRACE_KIND_END]; /* read from the file, bad records included */
-    uint64_t repeated_correlations;   /* launches whose correlation id an earlier launch has */
-    uint64_t damaged_places,
-        damaged_chunks; /* bytes that belong to no sound chunk; chunks that do not decode */
+    uint64_t kernels, unmatched_kernels;
+    /* Of the whole file, also after a cut: */
+    uint64_t launches, unmatched_launches; /* kernel and graph calls */
+    uint64_t lost[TRACE_KIND_END];         /* records dropped, all reasons */
+    uint64_t records[TRACE_KIND_END];      /* read from the file, bad records included */
+    uint64_t repeated_correlations;        /* launches whose correlation id an earlier launch has */
+    uint64_t damaged_places, damaged_chunks; /* bytes that belong to no sound chunk; chunks that do not decode */
 };
 struct timeline_meta {
     uint32_t process, key, value; /* texts */
@@ -168,7 +168,7 @@ struct timeline {
     uint64_t lost[TRACE_KIND_END]; /* over all files */
     uint64_t unmatched_kernels;    /* have a correlation id, or launches around them, but no launch */
     uint64_t bad_records;          /* end before start, or pointing nowhere: left out */
-    uint64_t cut_kernels;          /* left out by timeline_load_between() */
+    uint64_t cut_kernels;          /* dropped by timeline_cut() */
     double cut_ns;                 /* sum of their durations */
     bool containment;              /* some kernels met their range by time: their file has no launches */
     const uint32_t *problems;      /* texts: what could not be collected or read, for the user */
@@ -177,11 +177,10 @@ struct timeline {
 };
 
 struct timeline *timeline_load(const char *const *paths, size_t n, struct err *err);
-/* Only the ranges that reach into [from, to) and the launches, kernels, copies, synchronisations and GEMMs
- * that begin in it: what a program did before and after is counted (cut_kernels) and left out. Samples,
- * power and tokens stay. */
-struct timeline *timeline_load_between(const char *const *paths, size_t n, uint64_t from_ns, uint64_t to_ns,
-                                       struct err *err);
+/* Keeps the ranges that reach into [from, to) and the launches, kernels, copies, synchronisations and GEMMs
+ * that begin in it. Kernels outside are counted (cut_kernels) and dropped. Samples, power and tokens stay.
+ * Must be called before anything borrows from the timeline. */
+void timeline_cut(struct timeline *tl, uint64_t from_ns, uint64_t to_ns);
 void timeline_close(struct timeline *tl);                            /* NULL is fine */
 const char *timeline_text(const struct timeline *tl, uint32_t text); /* never NULL; lives as long as tl */
 const char *timeline_meta_value(const struct timeline *tl, const char *key); /* first of any process; NULL */

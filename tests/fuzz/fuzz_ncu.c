@@ -6,14 +6,14 @@
 #include "fuzz/fuzz.h"
 #include "base/die.h"
 #include "import/ncu.h"
-#include "report/profiles.h"
+#include "run/ncu_profiles.h"
 
 static void read_back(const struct strbuf *json, size_t kernels) {
     struct err err;
-    struct report_profiles *p = report_profiles_parse(json->buf, json->len, "ncu.json", &err);
+    struct ncu_profiles *p = ncu_profiles_parse(json->buf, json->len, "ncu.json", &err);
     if (!p || p->n != kernels) __builtin_trap();
     for (size_t i = 0; i < p->n; i++) free(kernel_name_normalize(p->v[i].name));
-    report_profiles_close(p);
+    ncu_profiles_close(p);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

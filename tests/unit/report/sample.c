@@ -371,28 +371,27 @@ static void fill_rest(struct sample *s, const uint64_t b[4]) {
 static void fill_input(struct sample *s) {
     static const double ttft[] = { 44.1, 44.0, 44.4, 44.2, 44.3 };
     static const double rate[] = { 101.7, 101.4, 101.8, NAN, 101.2 };
-    static const struct report_kv env[] = { { "Machine", "OS", "Debian GNU/Linux 12" },
-                                            { NULL, "CPU", "Intel Xeon Platinum 8480C, 16 cores" },
-                                            { NULL, "Memory", "128 GiB" },
-                                            { "GPU", "Name", "NVIDIA H200" },
-                                            { NULL, "Driver", "580.159" },
-                                            { NULL, "SM clock", "1,980 MHz" },
-                                            { "Software", "PyTorch", "2.11+cu130" },
-                                            { NULL, "Odd value", SAMPLE_HOSTILE },
-                                            { NULL, "Unknown", NULL } };
+    static const struct run_kv env[] = { { "Machine", "OS", "Debian GNU/Linux 12" },
+                                         { NULL, "CPU", "Intel Xeon Platinum 8480C, 16 cores" },
+                                         { NULL, "Memory", "128 GiB" },
+                                         { "GPU", "Name", "NVIDIA H200" },
+                                         { NULL, "Driver", "580.159" },
+                                         { NULL, "SM clock", "1,980 MHz" },
+                                         { "Software", "PyTorch", "2.11+cu130" },
+                                         { NULL, "Odd value", SAMPLE_HOSTILE },
+                                         { NULL, "Unknown", NULL } };
     static const char *const assumptions[] = { "Multiply-add counts as 2 FLOPs.",
                                                "Causal attention counts the real context.", SAMPLE_HOSTILE };
     static const char *const problems[] = {
         "Repeat 4: the engine did not answer within 60 s and was started again."
     };
-    static const struct report_answer answers[] = {
+    static const struct run_answer answers[] = {
         { "page_01.png", "Convert to Markdown.",
           "# Quarterly report\n\n| a | b |\n```\ncode\n```\n" SAMPLE_HOSTILE, NULL, 913, 64, 671 }
     };
-    s->figures[0] =
-        (struct report_figure){ "time_to_first_token", "Time to first token", "ms", ttft, 5, false };
-    s->figures[1] = (struct report_figure){ "tokens_per_s", "Decode rate", "tok/s", rate, 5, true };
-    report_input_init(&s->in);
+    s->figures[0] = (struct run_figure){ "time_to_first_token", "Time to first token", "ms", ttft, 5, false };
+    s->figures[1] = (struct run_figure){ "tokens_per_s", "Decode rate", "tok/s", rate, 5, true };
+    run_info_init(&s->in);
     s->in.run_id = "20261115-024500-deepseek-ocr";
     s->in.title = "DeepSeek-OCR (bf16) on NVIDIA H200";
     s->in.model = "deepseek-ocr";
@@ -431,9 +430,11 @@ void sample_init(struct sample *s, size_t tokens, size_t kernels) {
         occurrence[i] = s->timeline->ranges.start_ns[i] < bounds[2] ? 0 : 1;
     s->analysis.range_occurrence = occurrence;
     fill_input(s);
+    view_init(&s->view, &s->in);
 }
 
 void sample_free(struct sample *s) {
+    view_free(&s->view);
     for (size_t i = 0; i < s->nowned; i++) free(s->owned[i]);
     timeline_close(s->timeline);
 }

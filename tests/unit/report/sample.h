@@ -5,6 +5,7 @@
 
 #include "analyze/analyze.h"
 #include "report/report.h"
+#include "run/info.h"
 
 #define SAMPLE_HOSTILE "</script><img src=x onerror=alert(1)>|`'\"&\xe2\x80\xa8"
 
@@ -13,8 +14,9 @@ struct sample {
     struct analysis analysis;
     struct analyze_timing timings[4]; /* of tokenize nothing is known */
     struct analyze_input input;       /* the timings alone */
-    struct report_figure figures[3];
-    struct report_input in;
+    struct run_figure figures[3];
+    struct run_info in;
+    struct view view;
     void *owned[16];
     size_t nowned;
 };

@@ -8,7 +8,7 @@
 #include "base/html.h"
 #include "report/compare.h"
 #include "report/export.h"
-#include "report/memory.h"
+#include "run/saved_metrics.h"
 #include "report/text.h"
 #include "report/window.h"
 #include "unit/report/sample.h"
@@ -46,7 +46,7 @@ TEST(page_holds_no_markup_from_the_trace) {
     struct sample s;
     struct strbuf out = STRBUF_INIT;
     sample_init(&s, 3, 16);
-    report_html(&s.in, &out);
+    report_html(&s.view, &out);
     CHECK(strstr(out.buf, "<img") == NULL);
     CHECK(strstr(out.buf, "onerror=alert(1)&gt;") != NULL);
     const char *data = strstr(out.buf, "id=\"timeline-data\">");
@@ -80,20 +80,17 @@ static size_t slices_of(const char *json) {
 
 TEST(window_holds_all_or_says_what_it_left_out) {
     struct sample s;
-    struct view v;
     struct strbuf out = STRBUF_INIT;
     sample_init(&s, 10, 20); /* 11 * 20 kernels and operators, a copy, two stages */
-    view_init(&v, &s.in);
-    CHECK(window_json(&v, 100000, &out));
+    CHECK(window_json(&s.view, 100000, &out));
     CHECK_INT(slices_of(out.buf), 443);
     CHECK(strstr(out.buf, "The whole trace, 443 slices") != NULL);
     strbuf_reset(&out);
-    CHECK(window_json(&v, 100, &out));
+    CHECK(window_json(&s.view, 100, &out));
     size_t kept = slices_of(out.buf);
     CHECK(kept > 0 && kept <= 100);
     CHECK(strstr(out.buf, "A window: ") != NULL);
     strbuf_free(&out);
-    view_free(&v);
     sample_free(&s);
 }
 
@@ -101,8 +98,9 @@ TEST(window_holds_all_or_says_what_it_left_out) {
 TEST(metrics_read_back_as_they_were_written) {
     struct sample s;
     struct strbuf first = STRBUF_INIT, second = STRBUF_INIT;
-    struct report_input in;
+    struct run_info in;
     struct analysis timed, again;
+    struct view v;
     struct err err;
     sample_init(&s, 2, 8);
     s.in.peak.flops_per_s = s.input.peak_flops_per_s = 989e12;
@@ -112,13 +110,15 @@ TEST(metrics_read_back_as_they_were_written) {
     CHECK_STR(timed.stages[1].path, "prefill/sam");
     s.in.analysis = &timed;
     s.in.timeline = NULL;
-    report_metrics_json(&s.in, &first);
-    struct report_memory *m = report_memory_parse(first.buf, first.len, "first", &err);
+    view_free(&s.view);
+    view_init(&s.view, &s.in);
+    report_metrics_json(&s.view, &first);
+    struct saved_metrics *m = saved_metrics_parse(first.buf, first.len, "first", &err);
     CHECK(m != NULL);
-    report_input_init(&in);
-    report_memory_fill(m, &in);
+    run_info_init(&in);
+    saved_metrics_fill(m, &in);
     in.version = s.in.version;
-    struct analyze_input input = report_memory_input(m);
+    struct analyze_input input = saved_metrics_input(m);
     CHECK_INT(input.ntimings, 3);
     CHECK_INT(input.timings[2].n, 5);
     CHECK(isnan(input.timings[2].ms[3]));
@@ -126,12 +126,14 @@ TEST(metrics_read_back_as_they_were_written) {
     input.peak_bytes_per_s = in.peak.bytes_per_s;
     analyze_run(NULL, &input, &again);
     in.analysis = &again;
-    report_metrics_json(&in, &second);
+    view_init(&v, &in);
+    report_metrics_json(&v, &second);
+    view_free(&v);
     CHECK_STR(second.buf, first.buf);
     CHECK(strstr(first.buf, "\"mfu\": 0.1") != NULL); /* 4.1e12 FLOPs in 41.2 ms of 989e12/s */
     analysis_free(&timed);
     analysis_free(&again);
-    report_memory_close(m);
+    saved_metrics_close(m);
     strbuf_free(&first);
     strbuf_free(&second);
     sample_free(&s);
@@ -143,10 +145,13 @@ TEST(reports_are_written_without_a_trace_and_without_repeats) {
     char *dir = test_tmpdir();
     sample_init(&s, 2, 8);
     s.in.nfigures = 0;
-    CHECK_INT(report_write_all(dir, &s.in, &err), 0);
-    struct report_input none;
-    report_input_init(&none);
-    CHECK_INT(report_write_all(dir, &none, &err), 0);
+    CHECK_INT(report_write_all(dir, &s.view, &err), 0);
+    struct run_info none;
+    struct view nothing;
+    run_info_init(&none);
+    view_init(&nothing, &none);
+    CHECK_INT(report_write_all(dir, &nothing, &err), 0);
+    view_free(&nothing);
     struct strbuf page = STRBUF_INIT;
     char *path = file_join(dir, "report.html");
     CHECK_INT(file_read(path, 1 << 24, &page, &err), 0);
@@ -161,7 +166,7 @@ TEST(terminal_screen_stays_inside_its_width) {
     struct sample s;
     struct strbuf out = STRBUF_INIT;
     sample_init(&s, 2, 8);
-    report_terminal(&s.in, 90, &out);
+    report_terminal(&s.view, 90, &out);
     CHECK(strstr(out.buf, "\ndecode  ") != NULL);
     size_t lines = 0, column = 0, widest = 0;
     for (const char *p = out.buf; *p; p++) {
@@ -196,20 +201,20 @@ TEST(export_windows_are_parsed_or_refused) {
     sample_free(&s);
 }
 
-static struct report_memory *parse(const char *stages) {
+static struct saved_metrics *parse(const char *stages) {
     struct strbuf s = STRBUF_INIT;
     struct err err;
     strbuf_addf(&s, "{\"schema\":\"inferprof-metrics\",\"schema_version\":1,\"stages\":[%s]}", stages);
-    struct report_memory *m = report_memory_parse(s.buf, s.len, "test", &err);
+    struct saved_metrics *m = saved_metrics_parse(s.buf, s.len, "test", &err);
     strbuf_free(&s);
     return m;
 }
 
 TEST(compare_says_no_more_than_the_repeats_show) {
-    struct report_memory *a =
+    struct saved_metrics *a =
         parse("{\"name\":\"decode\",\"repeats_ms\":[10,10.1,9.9,10]},{\"name\":\"old\",\"time_ms\":1},"
               "{\"name\":\"once\",\"time_ms\":10}");
-    struct report_memory *b =
+    struct saved_metrics *b =
         parse("{\"name\":\"decode\",\"repeats_ms\":[10.05,9.95,null,10.1]},{\"name\":\"new\",\"time_ms\":1},"
               "{\"name\":\"once\",\"time_ms\":15}");
     struct comparison c;
@@ -224,8 +229,8 @@ TEST(compare_says_no_more_than_the_repeats_show) {
     CHECK_STR(compare_regression(&c, 0.4)->name, "once");
     CHECK(compare_regression(&c, 0.6) == NULL);
     compare_free(&c);
-    report_memory_close(a);
-    report_memory_close(b);
+    saved_metrics_close(a);
+    saved_metrics_close(b);
 }
 
 /* One class measured well, the others not at all. */
@@ -248,13 +253,13 @@ TEST(counters_are_columns_only_where_they_are) {
     struct sample s;
     struct strbuf with = STRBUF_INIT, without = STRBUF_INIT, json = STRBUF_INIT;
     sample_init(&s, 3, 16);
-    report_markdown(&s.in, &without);
-    report_html(&s.in, &without);
+    report_markdown(&s.view, &without);
+    report_html(&s.view, &without);
     CHECK(strstr(without.buf, "DRAM") == NULL);
     s.analysis.counters = &counters;
     s.analysis.stages[0].counters = &measured_stage;
     s.analysis.stages[0].recorded_mbu = 0.037;
-    report_markdown(&s.in, &with);
+    report_markdown(&s.view, &with);
     CHECK(strstr(with.buf,
                  "| 61.6% | 2.25% | 40.0% | 36.0% | 3,648 | \xe2\x80\x93 | 1.84 | 76.0% | memory | good |") !=
           NULL);
@@ -262,18 +267,18 @@ TEST(counters_are_columns_only_where_they_are) {
     CHECK(strstr(with.buf, "500 samples, one every 1,000 us") != NULL &&
           strstr(with.buf, "side by side") == NULL);
     counters.concurrent = 0.034;
-    report_markdown(&s.in, &with);
+    report_markdown(&s.view, &with);
     CHECK(strstr(with.buf,
                  "For 3.40% of the kernels' time several ran side by side: each is given an even share") !=
           NULL);
     strbuf_reset(&with);
-    report_html(&s.in, &with);
+    report_html(&s.view, &with);
     counters.concurrent = 0;
     CHECK(strstr(with.buf, "For 3.40% of the kernels' time several ran side by side") != NULL);
     CHECK(strstr(with.buf, "title=\"read 40.0%, written 36.0%\">76.0%<small>3,648 GB/s</small>") != NULL);
     CHECK(strstr(with.buf, "memory<small>76.0% of roof, good</small>") != NULL);
     CHECK(strstr(with.buf, "nan%") == NULL && strstr(with.buf, ">nan") == NULL);
-    report_metrics_json(&s.in, &json);
+    report_metrics_json(&s.view, &json);
     json_t *root = json_loads(json.buf, 0, NULL);
     json_t *first = json_object_get(json_array_get(json_object_get(root, "kernels"), 0), "counters");
     CHECK_NEAR(json_number_value(json_object_get(first, "dram_pct")), 76, 1e-9);

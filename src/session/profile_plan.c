@@ -1,4 +1,4 @@
-#include "cmd/profile_plan.h"
+#include "session/profile_plan.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -18,7 +18,7 @@
 #include "session/run_dir.h"
 
 #define EMBEDDED_CONFIG "samples/deepseek-ocr-small/config.json"
-#define COMES_WITH "inferprof:" /* in engine.command */
+#define INSTALLED_PREFIX "inferprof:" /* in engine.command: a file beside this program */
 
 /* ---- the engine's command */
 
@@ -29,8 +29,8 @@ static void plan_command(struct profile_plan *p, struct strlist *problems) {
     for (size_t i = 0; i < command->n; i++) {
         const char *word = command->v[i]->text;
         if (i == 0 && strcmp(word, "inferprof") == 0 && (p->argv[i] = file_self())) continue;
-        if (strncmp(word, COMES_WITH, strlen(COMES_WITH)) == 0)
-            p->argv[i] = file_beside_program(word + strlen(COMES_WITH));
+        if (strncmp(word, INSTALLED_PREFIX, strlen(INSTALLED_PREFIX)) == 0)
+            p->argv[i] = file_beside_program(word + strlen(INSTALLED_PREFIX));
         else
             p->argv[i] = xstrdup(word);
         if (!p->argv[i]) {
@@ -77,7 +77,7 @@ static void plan_model(struct profile_plan *p, struct strlist *problems) {
 
 /* ---- the rest */
 
-/* Engines are told paths in JSON, which has no way to write such a name. */
+/* Engines get paths in JSON, which cannot express such a name. */
 static void check_utf8(const char *what, const char *path, struct strlist *problems) {
     struct strbuf name = STRBUF_INIT;
     if (utf8_valid(path, strlen(path))) return;
@@ -87,7 +87,7 @@ static void check_utf8(const char *what, const char *path, struct strlist *probl
     strbuf_free(&name);
 }
 
-static void plan_odds(struct profile_plan *p, struct strlist *problems) {
+static void check_settings(struct profile_plan *p, struct strlist *problems) {
     const struct settings *s = &p->s;
     check_utf8("output.dir", s->output.dir, problems);
     check_utf8("model.path", s->model.path, problems);
@@ -111,7 +111,7 @@ void profile_plan_open(struct profile_plan *p, struct conf *conf, struct strlist
     *p = (struct profile_plan){ .conf = conf };
     schema_apply(conf_root(conf), &p->s, problems);
     p->settings_ok = problems->n == before;
-    if (!p->settings_ok) return; /* what follows needs the values to be what they should */
+    if (!p->settings_ok) return; /* what follows needs valid values */
     p->has_nvml = nvml_inventory(&p->inventory, &why) == 0;
     device_choose(&p->s, p->has_nvml ? &p->inventory : NULL, why.msg, &p->device, problems);
     plan_command(p, problems);
@@ -119,7 +119,7 @@ void profile_plan_open(struct profile_plan *p, struct conf *conf, struct strlist
     dataset_open(&p->dataset, &p->s, problems);
     dataset_order(&p->dataset, &p->s, (size_t)p->s.repeats);
     run_dir_check(p->s.output.dir, (uint64_t)p->s.output.min_free_mb * 1000000u, problems);
-    plan_odds(p, problems);
+    check_settings(p, problems);
 }
 
 void profile_plan_close(struct profile_plan *p) {
@@ -130,13 +130,13 @@ void profile_plan_close(struct profile_plan *p) {
     dataset_free(&p->dataset);
 }
 
-static void command_text(char *const *argv, struct strbuf *out) {
+static void add_command(char *const *argv, struct strbuf *out) {
     size_t n = 0;
     while (argv[n]) n++;
     strbuf_add_shell_words(out, argv, n);
 }
 
-static void model_text(const struct profile_plan *p, struct strbuf *out) {
+static void add_model(const struct profile_plan *p, struct strbuf *out) {
     char n[32], bytes[32];
     strbuf_addf(out, "model     %s (%s", p->model_name, p->s.model.path);
     if (p->model)
@@ -152,9 +152,9 @@ void profile_plan_text(const struct profile_plan *p, struct strbuf *out) {
     const struct settings *s = &p->s;
     size_t used = 0;
     for (size_t i = 0; i < p->dataset.n; i++) used += p->dataset.v[i].used;
-    model_text(p, out);
+    add_model(p, out);
     strbuf_addf(out, "engine    %s: ", s->engine.name);
-    command_text(p->argv, out);
+    add_command(p->argv, out);
     strbuf_addf(out, "\ndevice    %s (%s)%s%s\n", p->device.label, p->device.name,
                 p->device.note[0] ? "; " : "", p->device.note);
     strbuf_addf(out, "inputs    %s: %zu, of which %zu are used\n", p->dataset.source, p->dataset.n, used);

@@ -1,5 +1,5 @@
-/* predictions.jsonl (every repeat), predictions.md (a gallery, one an input) and viz/<stem>/ for OCR
- * answers. */
+#include "run/predictions.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "base/table.h"
 #include "base/util.h"
-#include "cmd/profile_files.h"
 #include "engine/dsocr_output.h"
 #include "engine/image.h"
 #include "session/run_dir.h"
@@ -19,13 +18,13 @@
 #define THUMB_QUALITY 80
 #define SHOWN_TEXT 4000u /* bytes of an answer in the gallery; the whole is in the .jsonl */
 
-static const char *prompt_of(const struct profile_run *run, const struct dataset_item *it) {
-    return it->prompt ? it->prompt : run->plan->s.prompt;
+static const char *input_prompt(const struct profiled_session *session, const struct dataset_item *it) {
+    return it->prompt ? it->prompt : session->plan->s.prompt;
 }
 
-static void repeat_json(const struct profile_run *run, const char *phase, size_t number,
+static void repeat_json(const struct profiled_session *session, const char *phase, size_t number,
                         const struct session_repeat *rep, struct strbuf *out) {
-    const struct dataset_item *it = &run->plan->dataset.v[rep->item];
+    const struct dataset_item *it = &session->plan->dataset.v[rep->item];
     const struct engine_answer *a = &rep->answer;
     struct jsonw j;
     jsonw_start(&j, out, JSONW_COMPACT);
@@ -34,7 +33,7 @@ static void repeat_json(const struct profile_run *run, const char *phase, size_t
     jsonw_ku64(&j, "repeat", number);
     jsonw_kstr(&j, "input", it->name);
     jsonw_kstr(&j, "path", it->path);
-    jsonw_kstr(&j, "prompt", prompt_of(run, it));
+    jsonw_kstr(&j, "prompt", input_prompt(session, it));
     jsonw_kstr(&j, "error", rep->error);
     jsonw_kstr(&j, "text", rep->done ? a->text : NULL);
     jsonw_kstr(&j, "stop", rep->done ? a->stop : NULL);
@@ -50,21 +49,21 @@ static void repeat_json(const struct profile_run *run, const char *phase, size_t
     strbuf_addch(out, '\n');
 }
 
-static int write_jsonl(const struct profile_run *run, struct err *err) {
-    const struct session_result *res = run->result;
+static int write_jsonl(const struct profiled_session *session, struct err *err) {
+    const struct session_result *res = session->result;
     struct strbuf out = STRBUF_INIT;
     if (res->representative.done || res->representative.error)
-        repeat_json(run, "representative", 0, &res->representative, &out);
+        repeat_json(session, "representative", 0, &res->representative, &out);
     for (size_t i = 0; i < res->nrepeats; i++)
         if (res->repeats[i].done || res->repeats[i].error)
-            repeat_json(run, "timing", i + 1, &res->repeats[i], &out);
-    int rc = run_dir_write(run->run_dir, "predictions.jsonl", out.buf, out.len, err);
+            repeat_json(session, "timing", i + 1, &res->repeats[i], &out);
+    int rc = run_dir_write(session->run_dir, "predictions.jsonl", out.buf, out.len, err);
     strbuf_free(&out);
     return rc;
 }
 
-/* The file name without folders and ending; the whole path, flattened, where two inputs would share it. */
-static char *stem_of(const struct dataset *d, size_t item) {
+/* The file name without folders and ending; the whole path, flattened, if two inputs would share it. */
+static char *input_stem(const struct dataset *d, size_t item) {
     const char *name = d->v[item].name;
     bool shared = false;
     for (size_t i = 0; i < d->n; i++)
@@ -77,7 +76,7 @@ static char *stem_of(const struct dataset *d, size_t item) {
     return stem;
 }
 
-/* The first repeat that gave an answer for the input, or failed at it; NULL: it was never reached. */
+/* The first repeat that answered the input, else the first that failed; NULL: it was never reached. */
 static const struct session_repeat *answer_for(const struct session_result *res, size_t item) {
     const struct session_repeat *best = NULL;
     for (size_t i = 0; i < res->nrepeats; i++) {
@@ -87,9 +86,9 @@ static const struct session_repeat *answer_for(const struct session_result *res,
     return best;
 }
 
-static int write_thumb(const struct profile_run *run, const struct image *im, const char *stem,
+static int write_thumb(const struct profiled_session *session, const struct image *im, const char *stem,
                        struct err *err) {
-    char *path = xasprintf("%s/thumbs/%s.jpg", run->run_dir, stem);
+    char *path = xasprintf("%s/thumbs/%s.jpg", session->run_dir, stem);
     int width = MIN(THUMB_WIDTH, im->width);
     struct image small;
     image_resize(im, width, MAX(1, (int)((int64_t)im->height * width / im->width)), &small);
@@ -99,9 +98,9 @@ static int write_thumb(const struct profile_run *run, const struct image *im, co
     return rc;
 }
 
-static int write_viz(const struct profile_run *run, const struct image *im, const struct session_repeat *rep,
-                     const char *stem, struct err *err) {
-    char *dir = xasprintf("%s/viz/%s", run->run_dir, stem);
+static int write_viz(const struct profiled_session *session, const struct image *im,
+                     const struct session_repeat *rep, const char *stem, struct err *err) {
+    char *dir = xasprintf("%s/viz/%s", session->run_dir, stem);
     struct dsocr_output o;
     dsocr_output_parse(rep->answer.text, strlen(rep->answer.text), im->width, im->height, &o);
     int rc = file_mkdirs(dir, err);
@@ -128,7 +127,7 @@ static void add_fenced(struct strbuf *out, const char *text) {
     strbuf_addstr(out, shown < n ? "\n(shortened; the whole is in predictions.jsonl)\n\n" : "\n\n");
 }
 
-static void add_facts(struct strbuf *out, const struct session_repeat *rep) {
+static void add_counts(struct strbuf *out, const struct session_repeat *rep) {
     const struct engine_answer *a = &rep->answer;
     strbuf_addf(out, "%.0f prompt tokens, %.0f new tokens", a->prompt_tokens, a->new_tokens);
     if (isfinite(a->prefill_ms)) strbuf_addf(out, ", prefill %.1f ms", a->prefill_ms);
@@ -136,8 +135,8 @@ static void add_facts(struct strbuf *out, const struct session_repeat *rep) {
     strbuf_addf(out, ", ended by %s\n\n", a->stop ? a->stop : "-");
 }
 
-/* Heading text from a file name must not become markup. */
-static void add_name(struct strbuf *out, const char *name) {
+/* A file name in a heading must not become markup. */
+static void add_escaped(struct strbuf *out, const char *name) {
     struct strbuf clean = STRBUF_INIT;
     strbuf_add_printable(&clean, name, strlen(name));
     for (const char *p = clean.buf; *p; p++) {
@@ -147,32 +146,33 @@ static void add_name(struct strbuf *out, const char *name) {
     strbuf_free(&clean);
 }
 
-static int gallery_entry(const struct profile_run *run, size_t item, struct strbuf *out, struct err *err) {
-    const struct dataset_item *it = &run->plan->dataset.v[item];
-    const struct session_repeat *rep = answer_for(run->result, item);
+static int gallery_entry(const struct profiled_session *session, size_t item, struct strbuf *out,
+                         struct err *err) {
+    const struct dataset_item *it = &session->plan->dataset.v[item];
+    const struct session_repeat *rep = answer_for(session->result, item);
     if (!rep) return 0;
-    char *stem = stem_of(&run->plan->dataset, item);
+    char *stem = input_stem(&session->plan->dataset, item);
     struct image im = { 0 };
     struct err ignored;
     bool has_image = it->path && image_load(it->path, &im, &ignored) == 0;
-    bool viz =
-        has_image && rep->done && rep->answer.text && run->plan->s.output.viz && run->plan->s.model.ocr;
-    int rc = has_image ? write_thumb(run, &im, stem, err) : 0;
-    if (rc == 0 && viz) rc = write_viz(run, &im, rep, stem, err);
+    bool viz = has_image && rep->done && rep->answer.text && session->plan->s.output.viz &&
+               session->plan->s.model.ocr;
+    int rc = has_image ? write_thumb(session, &im, stem, err) : 0;
+    if (rc == 0 && viz) rc = write_viz(session, &im, rep, stem, err);
     strbuf_addstr(out, "## ");
-    add_name(out, it->name);
+    add_escaped(out, it->name);
     strbuf_addstr(out, "\n\n");
     if (has_image) strbuf_addf(out, "![input](thumbs/%s.jpg)\n\n", stem);
-    if (prompt_of(run, it)) {
+    if (input_prompt(session, it)) {
         strbuf_addstr(out, "Prompt:\n\n");
-        add_fenced(out, prompt_of(run, it));
+        add_fenced(out, input_prompt(session, it));
     }
     if (rep->error) {
         strbuf_addstr(out, "Failed: ");
-        add_name(out, rep->error);
+        add_escaped(out, rep->error);
         strbuf_addstr(out, "\n\n");
     } else {
-        add_facts(out, rep);
+        add_counts(out, rep);
         add_fenced(out, rep->answer.text ? rep->answer.text : "");
         if (viz)
             strbuf_addf(out, "[Boxes](viz/%s/result_with_boxes.jpg) and [text](viz/%s/result.mmd)\n\n", stem,
@@ -183,15 +183,15 @@ static int gallery_entry(const struct profile_run *run, size_t item, struct strb
     return rc;
 }
 
-int profile_write_predictions(const struct profile_run *run, struct err *err) {
+int predictions_write(const struct profiled_session *session, struct err *err) {
     struct strbuf out = STRBUF_INIT;
-    char *thumbs = file_join(run->run_dir, "thumbs");
-    int rc = write_jsonl(run, err);
+    char *thumbs = file_join(session->run_dir, "thumbs");
+    int rc = write_jsonl(session, err);
     if (rc == 0) rc = file_mkdirs(thumbs, err);
     strbuf_addstr(&out, "# What the model answered\n\n");
-    for (size_t i = 0; i < run->plan->dataset.n && rc == 0; i++)
-        if (run->plan->dataset.v[i].used) rc = gallery_entry(run, i, &out, err);
-    if (rc == 0) rc = run_dir_write(run->run_dir, "predictions.md", out.buf, out.len, err);
+    for (size_t i = 0; i < session->plan->dataset.n && rc == 0; i++)
+        if (session->plan->dataset.v[i].used) rc = gallery_entry(session, i, &out, err);
+    if (rc == 0) rc = run_dir_write(session->run_dir, "predictions.md", out.buf, out.len, err);
     free(thumbs);
     strbuf_free(&out);
     return rc;

@@ -1,6 +1,6 @@
-/* What `inferprof profile` is about to do, checked: every problem is found before any work is done. */
-#ifndef CMD_PROFILE_PLAN_H
-#define CMD_PROFILE_PLAN_H
+/* What `inferprof profile` is going to do, checked: every problem is found before any work is done. */
+#ifndef SESSION_PROFILE_PLAN_H
+#define SESSION_PROFILE_PLAN_H
 
 #include "base/strlist.h"
 #include "base/strbuf.h"
@@ -13,13 +13,13 @@
 
 struct profile_plan {
     struct conf *conf; /* borrowed */
-    bool settings_ok;  /* every key is known and holds what it should; else nothing below was filled */
+    bool settings_ok;  /* every key is known and its value is valid; else nothing below is filled */
     struct settings s;
     struct nvml_inventory inventory;
     bool has_nvml;
     struct device_choice device;
     struct dataset dataset;
-    struct llm_model *model; /* NULL: its costs are not known, model_note says why */
+    struct llm_model *model; /* NULL: its costs are unknown, and model_note says why */
     struct err model_note;
     char *model_name; /* for titles and folders */
     char **argv;      /* of the engine, ends with NULL */

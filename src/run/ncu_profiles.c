@@ -1,4 +1,4 @@
-#include "report/profiles.h"
+#include "run/ncu_profiles.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +6,6 @@
 #include "base/die.h"
 #include "base/file.h"
 #include "base/jsonr.h"
-#include "report/memory.h"
 
 #define MAX_PROFILES_BYTES (256u << 20)
 
@@ -23,54 +22,54 @@ static void take_dims(const char *text, uint32_t out[3]) {
     }
 }
 
-static void read_profile(struct report_profiles *p, const json_t *o) {
-    struct kernel_profile k = { .name = memory_text(o, "name"),
-                                .stall = memory_text(o, "stall"),
-                                .bound = memory_text(o, "bound") };
-    double launches = memory_number(o, "launches");
+static void read_profile(struct ncu_profiles *p, const json_t *o) {
+    struct kernel_profile k = { .name = jsonr_text(o, "name"),
+                                .stall = jsonr_text(o, "stall"),
+                                .bound = jsonr_text(o, "bound") };
+    double launches = jsonr_number(o, "launches");
     if (!k.name) return;
     k.launches = launches > 0 && launches < 1e15 ? (uint64_t)launches : 0;
-    take_dims(memory_text(o, "grid"), k.grid);
-    take_dims(memory_text(o, "block"), k.block);
+    take_dims(jsonr_text(o, "grid"), k.grid);
+    take_dims(jsonr_text(o, "block"), k.block);
     for (int m = 0; m < KERNEL_PROFILE_METRIC_END; m++)
-        k.value[m] = memory_number(o, kernel_profile_key((enum kernel_profile_metric)m));
+        k.value[m] = jsonr_number(o, kernel_profile_key((enum kernel_profile_metric)m));
     p->v[p->n++] = k;
 }
 
-static struct report_profiles *from_json(json_t *root, const char *what, struct err *err) {
+static struct ncu_profiles *profiles_from_json(json_t *root, const char *what, struct err *err) {
     if (!root) return NULL;
-    const char *schema = memory_text(root, "schema");
+    const char *schema = jsonr_text(root, "schema");
     if (!schema || strcmp(schema, "inferprof.ncu/1") != 0) {
         err_set(err, "%s: not what `inferprof import --into` writes (no \"schema\": \"inferprof.ncu/1\")",
                 what);
         json_decref(root);
         return NULL;
     }
-    struct report_profiles *p = xcalloc(1, sizeof *p);
-    const json_t *kernels = memory_array(root, "kernels");
+    struct ncu_profiles *p = xcalloc(1, sizeof *p);
+    const json_t *kernels = jsonr_array(root, "kernels");
     p->root = root;
     p->v = xcalloc(json_array_size(kernels) + 1, sizeof *p->v);
     for (size_t i = 0; i < json_array_size(kernels); i++) read_profile(p, json_array_get(kernels, i));
     return p;
 }
 
-struct report_profiles *report_profiles_parse(const char *text, size_t n, const char *what, struct err *err) {
-    return from_json(jsonr_load_text(text, n, what, err), what, err);
+struct ncu_profiles *ncu_profiles_parse(const char *text, size_t n, const char *what, struct err *err) {
+    return profiles_from_json(jsonr_load_text(text, n, what, err), what, err);
 }
 
-struct report_profiles *report_profiles_load(const char *dir, struct strlist *problems) {
+struct ncu_profiles *ncu_profiles_load(const char *dir, struct strlist *problems) {
     char *path = file_join(dir, "ncu.json");
-    struct report_profiles *p = NULL;
+    struct ncu_profiles *p = NULL;
     struct err err;
     if (file_exists(path)) {
-        p = from_json(jsonr_load_path(path, MAX_PROFILES_BYTES, &err), path, &err);
+        p = profiles_from_json(jsonr_load_path(path, MAX_PROFILES_BYTES, &err), path, &err);
         if (!p) strlist_add(problems, "%s", err.msg);
     }
     free(path);
     return p;
 }
 
-void report_profiles_close(struct report_profiles *p) {
+void ncu_profiles_close(struct ncu_profiles *p) {
     if (!p) return;
     free(p->v);
     json_decref(p->root);

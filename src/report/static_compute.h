@@ -1,0 +1,23 @@
+/* static_compute.json and static_compute.md: what the model must cost, at the counts of this run. */
+#ifndef REPORT_STATIC_COMPUTE_H
+#define REPORT_STATIC_COMPUTE_H
+
+#include "analyze/analyze.h"
+#include "base/strbuf.h"
+#include "llm/cost.h"
+#include "run/info.h"
+
+struct static_compute {
+    const char *model_name;
+    const struct llm_model *model; /* NULL: unknown */
+    const char *unknown_because;
+    const struct run_peak *peak;
+    const struct analyze_timing *stages; /* [nstages], each with its work */
+    const struct llm_cost *costs;        /* [nstages] */
+    size_t nstages;
+};
+
+void static_compute_json(const struct static_compute *s, struct strbuf *out);
+void static_compute_markdown(const struct static_compute *s, struct strbuf *out);
+
+#endif

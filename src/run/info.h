@@ -1,0 +1,77 @@
+/* A finished run as its report needs it: where and how it ran, its analysis, and what is not in the
+ * analysis. load.h fills it from a run folder, profiled.h from a session that has just ended.
+ * Everything is borrowed and only read. Doubles are NaN when unknown (the init function sets them so); texts
+ * may be NULL. Names, paths and answers come from outside: each format escapes them. */
+#ifndef RUN_INFO_H
+#define RUN_INFO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct analysis;
+struct timeline;
+
+/* A figure over the repeats that is no stage: time to first token, time per token, tokens/s. */
+struct run_figure {
+    const char *key;  /* "time_to_first_token" */
+    const char *name; /* "Time to first token" */
+    const char *unit; /* "ms", "tok/s" */
+    const double *values;
+    size_t n;
+    bool larger_is_better;
+};
+
+struct run_kv {
+    const char *group; /* "GPU", "Software"; NULL: same as the row before */
+    const char *key, *value;
+};
+
+struct run_peak {
+    const char *device; /* "NVIDIA H200"; the CPU's name */
+    const char *type;   /* "bf16 dense" */
+    const char *source; /* "datasheet", "measured", "given by peak.tflops" */
+    double flops_per_s, bytes_per_s;
+};
+
+/* An answer of the model, for the gallery. */
+struct run_answer {
+    const char *input, *prompt, *text, *error; /* error: NULL when it went well */
+    double prompt_tokens, new_tokens, ms;
+};
+
+#define RUN_ANSWERS_MAX 20
+
+struct run_info {
+    const char *run_id, *title; /* title: "DeepSeek-OCR (bf16) on NVIDIA H200" */
+    const char *model, *engine; /* NULL: a foreign program or an import */
+    const char *command;        /* how to get this run again */
+    const char *version;        /* of inferprof */
+    uint64_t started_wall_ns;   /* 0: unknown */
+    bool incomplete;            /* ended early; `problems` say why */
+
+    const struct analysis *analysis; /* of the trace, the timed repeats or both; NULL: there is neither */
+    /* what the analysis was made of, for the drawn window; NULL: not drawn */
+    const struct timeline *timeline;
+    bool slim; /* for the page: a short timeline and no CSV files */
+
+    const struct run_figure *figures;
+    size_t nfigures;
+    size_t repeats, failed_repeats;
+    struct run_peak peak;
+
+    const struct run_kv *env;
+    size_t nenv;
+    const char *config; /* the composed configuration, YAML */
+    const char *const *assumptions;
+    size_t nassumptions;
+    const char *const *problems; /* what failed, is missing or must be doubted, in words */
+    size_t nproblems;
+    const struct run_answer *answers; /* the first RUN_ANSWERS_MAX of them at most are shown and kept */
+    size_t nanswers, answers_total;
+    size_t top; /* rows of operators.md and kernels.md; 0: 50 */
+};
+
+void run_info_init(struct run_info *in); /* all unknown */
+
+#endif

@@ -1,0 +1,237 @@
+#include "run/load.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "base/file.h"
+#include "base/units.h"
+#include "base/util.h"
+#include "llm/gpus.h"
+#include "run/ncu_profiles.h"
+#include "run/saved_metrics.h"
+#include "run/trace_facts.h"
+#include "trace/reader_files.h"
+
+/* ---- which files */
+
+/* A folder without traces is a run too if it has a metrics.json: its timed repeats can be reported. */
+static int add_operand(struct loaded_run *r, const char *operand, struct err *err) {
+    if (!file_exists(operand)) return err_set(err, "%s: no such run folder or trace", operand);
+    bool has_traces = trace_files_add(&r->paths, operand);
+    if (!file_is_dir(operand)) return 0;
+    char *metrics = file_join(operand, "metrics.json");
+    bool has_metrics = file_exists(metrics);
+    if (!r->dir) r->dir = xstrdup(operand);
+    free(metrics);
+    if (!has_traces && !has_metrics)
+        return err_set(err, "%s: neither traces (trace/*.ipt, *.ipt) nor a metrics.json in it", operand);
+    return 0;
+}
+
+/* ---- the environment, from the traces */
+
+static void add_env(struct loaded_run *r, const char *group, const char *key, const char *value) {
+    if (!value || !*value) return;
+    strlist_add(&r->env_texts, "%s", value);
+    r->env = realloc(r->env, (r->info.nenv + 1) * sizeof *r->env);
+    if (!r->env) die("out of memory");
+    r->env[r->info.nenv++] = (struct run_kv){ group, key, r->env_texts.v[r->env_texts.n - 1] };
+    r->info.env = r->env;
+}
+
+static void add_device_env(struct loaded_run *r, const struct timeline_device *d) {
+    char text[64];
+    add_env(r, "GPU", "Name", timeline_text(r->timeline, d->name));
+    if (d->cc_major) {
+        snprintf(text, sizeof text, "%u.%u", d->cc_major, d->cc_minor);
+        add_env(r, "GPU", "Compute capability", text);
+    }
+    if (d->sms) {
+        snprintf(text, sizeof text, "%u", d->sms);
+        add_env(r, "GPU", "SMs", text);
+    }
+    if (d->memory_bytes) add_env(r, "GPU", "Memory", units_bytes((double)d->memory_bytes, text, sizeof text));
+}
+
+static void env_from_trace(struct loaded_run *r) {
+    static const char *const rows[][3] = {
+        { "Program", "Command", "process.command" },    { "Program", "Host", "host" },
+        { "Program", "Recorded by", "source" },         { "Software", "Driver", "cuda.driver" },
+        { "Software", "CUDA runtime", "cuda.runtime" }, { "Software", "CUPTI", "cupti.version" },
+    };
+    for (size_t i = 0; i < COUNTOF(rows); i++)
+        add_env(r, rows[i][0], rows[i][1], timeline_meta_value(r->timeline, rows[i][2]));
+    for (size_t i = 0; i < r->timeline->ndevices; i++) add_device_env(r, &r->timeline->devices[i]);
+}
+
+/* ---- analysis */
+
+static void take_peak_option(double option, double *peak, const char **source) {
+    if (!(option > 0)) return;
+    *peak = option;
+    *source = "given by the user";
+}
+
+/* The device's peaks: of the options, else as the run kept them, else of the device table, else unknown. */
+static void find_peaks(struct loaded_run *r, const struct run_options *o, struct analyze_input *input) {
+    struct err ignored;
+    struct run_peak *kept = &r->info.peak;
+    const char *name = run_trace_device(r->timeline);
+    const struct llm_gpu *g = NULL;
+    if (isfinite(kept->flops_per_s)) {
+        input->peak_flops_per_s = kept->flops_per_s;
+        input->peak_bytes_per_s = kept->bytes_per_s;
+        input->peak_source = kept->source;
+    } else if (name && (g = llm_gpu_find(name, &ignored))) {
+        input->peak_flops_per_s = llm_gpu_flop_per_s(g, LLM_BF16);
+        input->peak_bytes_per_s = llm_gpu_bytes_per_s(g);
+        snprintf(r->peak_source, sizeof r->peak_source, "datasheet of %.60s, dense bf16", g->name);
+        input->peak_source = r->peak_source;
+        kept->type = "bf16 dense";
+    }
+    take_peak_option(o->peak_flops_per_s, &input->peak_flops_per_s, &input->peak_source);
+    take_peak_option(o->peak_bytes_per_s, &input->peak_bytes_per_s, &input->peak_source);
+    if (!r->timeline && !input->peak_source) return; /* as the run kept them */
+    kept->flops_per_s = input->peak_flops_per_s;
+    kept->bytes_per_s = input->peak_bytes_per_s;
+    kept->source = input->peak_source;
+}
+
+static void analyze(struct loaded_run *r, const struct run_options *o) {
+    struct analyze_input input = { .peak_flops_per_s = NAN, .peak_bytes_per_s = NAN };
+    uint64_t from_ns, to_ns;
+    if (r->saved && (o->peak_flops_per_s > 0 || o->peak_bytes_per_s > 0)) saved_metrics_drop_floors(r->saved);
+    if (r->saved) input = saved_metrics_input(r->saved);
+    input.llm = o->model;
+    if (o->nrules) {
+        input.rules = o->rules;
+        input.nrules = o->nrules;
+    }
+    if (r->profiles) {
+        input.profiles = r->profiles->v;
+        input.nprofiles = r->profiles->n;
+    }
+    find_peaks(r, o, &input);
+    r->input = input;
+    if (r->timeline && input.one_run && !o->whole &&
+        analyze_request_window(r->timeline, &input, &from_ns, &to_ns))
+        timeline_cut(r->timeline, from_ns, to_ns);
+    analyze_run(r->timeline, &r->input, &r->analysis);
+    r->info.analysis = &r->analysis;
+    r->info.timeline = r->timeline;
+}
+
+void run_add_profiles(struct loaded_run *r) {
+    ncu_profiles_close(r->profiles);
+    r->profiles = ncu_profiles_load(r->dir, &r->problems);
+    r->input.profiles = r->profiles ? r->profiles->v : NULL;
+    r->input.nprofiles = r->profiles ? r->profiles->n : 0;
+    analysis_free(&r->analysis);
+    analyze_run(r->timeline, &r->input, &r->analysis);
+    r->info.problems = (const char *const *)r->problems.v;
+    r->info.nproblems = r->problems.n;
+}
+
+/* ---- what the folder keeps beside the traces */
+
+#define MAX_CONFIG_BYTES (4u << 20)
+
+static void read_config(struct loaded_run *r) {
+    char *path = file_join(r->dir, "config.yaml");
+    struct err ignored;
+    if (file_exists(path) && file_read(path, MAX_CONFIG_BYTES, &r->config, &ignored) == 0)
+        r->info.config = r->config.buf;
+    free(path);
+}
+
+static int read_saved(struct loaded_run *r, struct err *err) {
+    char *path = file_join(r->dir, "metrics.json");
+    int rc = 0;
+    if (file_exists(path)) {
+        r->saved = saved_metrics_load(path, err);
+        if (r->saved)
+            saved_metrics_fill(r->saved, &r->info);
+        else
+            rc = err_wrap(
+                err, "what the run kept cannot be read (without that file the traces alone are reported)");
+    }
+    free(path);
+    if (rc == 0) read_config(r);
+    return rc;
+}
+
+/* INCOMPLETE marks a run that was killed or has not finished; its first line says which. */
+static void read_mark(struct loaded_run *r) {
+    struct strbuf text = STRBUF_INIT;
+    struct err ignored;
+    char *path = r->dir ? file_join(r->dir, "INCOMPLETE") : NULL;
+    if (path && file_exists(path) && file_read(path, 4096, &text, &ignored) == 0) {
+        text.buf[strcspn(text.buf, "\n")] = '\0';
+        run_add_problem(&r->problems, *text.buf ? text.buf : "This run has not finished.");
+    }
+    strbuf_free(&text);
+    free(path);
+}
+
+static void describe_run(struct loaded_run *r, const char *operand) {
+    struct run_info *info = &r->info;
+    const struct timeline *tl = r->timeline;
+    if (tl && !info->nenv) env_from_trace(r);
+    if (tl && !info->started_wall_ns && tl->nprocesses && !tl->processes[0].relative_clock)
+        info->started_wall_ns = tl->start_ns;
+    if (!info->title && tl) info->title = r->title = run_trace_title(tl, file_basename(operand));
+    if (!info->run_id) info->run_id = file_basename(operand);
+    for (size_t i = 0; i < info->nproblems; i++) run_add_problem(&r->problems, info->problems[i]);
+    read_mark(r);
+    if (tl) run_trace_problems(tl, &r->problems);
+    info->problems = (const char *const *)r->problems.v;
+    info->nproblems = r->problems.n;
+}
+
+void run_add_problems(struct loaded_run *r, const struct strlist *more) {
+    for (size_t i = 0; i < more->n; i++) strlist_add(&r->problems, "%s", more->v[i]);
+    r->info.problems = (const char *const *)r->problems.v;
+    r->info.nproblems = r->problems.n;
+}
+
+int run_load(struct loaded_run *r, const char *const *operands, size_t n, const struct run_options *options,
+             struct err *err) {
+    static const struct run_options none = { 0 };
+    const struct run_options *o = options ? options : &none;
+    memset(r, 0, sizeof *r);
+    run_info_init(&r->info);
+    r->config = (struct strbuf)STRBUF_INIT;
+    for (size_t i = 0; i < n; i++)
+        if (add_operand(r, operands[i], err) < 0) goto failed;
+    if (n == 1 && r->dir && !o->fresh && read_saved(r, err) < 0) goto failed;
+    if (r->paths.n) {
+        r->timeline = timeline_load((const char *const *)r->paths.v, r->paths.n, err);
+        if (!r->timeline && !r->saved) goto failed;
+        if (!r->timeline) strlist_add(&r->problems, "The trace could not be read: %s", err->msg);
+    }
+    if (r->timeline && n == 1 && r->dir) r->profiles = ncu_profiles_load(r->dir, &r->problems);
+    analyze(r, o);
+    describe_run(r, operands[0]);
+    return 0;
+failed:
+    run_unload(r);
+    return -1;
+}
+
+void run_unload(struct loaded_run *r) {
+    analysis_free(&r->analysis);
+    timeline_close(r->timeline);
+    saved_metrics_close(r->saved);
+    ncu_profiles_close(r->profiles);
+    strlist_free(&r->paths);
+    strlist_free(&r->problems);
+    strlist_free(&r->env_texts);
+    strbuf_free(&r->config);
+    free(r->env);
+    free(r->title);
+    free(r->dir);
+    memset(r, 0, sizeof *r);
+}

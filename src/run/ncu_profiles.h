@@ -1,0 +1,25 @@
+/* ncu.json of a run folder: what Nsight Compute measured of single kernels (`inferprof import --into`,
+ * `run --ncu`). The file is untrusted: members of the wrong type count as unknown.
+ *     struct ncu_profiles *p = ncu_profiles_load(dir, &problems);     -- NULL: none, or it says in problems why not
+ *     input.profiles = p->v, input.nprofiles = p->n;
+ *     ncu_profiles_close(p);                                             -- after the analysis, which borrows */
+#ifndef RUN_NCU_PROFILES_H
+#define RUN_NCU_PROFILES_H
+
+#include <jansson.h>
+
+#include "analyze/kernel_profile.h"
+#include "base/err.h"
+#include "base/strlist.h"
+
+struct ncu_profiles {
+    json_t *root;
+    struct kernel_profile *v;
+    size_t n;
+};
+
+struct ncu_profiles *ncu_profiles_load(const char *dir, struct strlist *problems);
+struct ncu_profiles *ncu_profiles_parse(const char *text, size_t n, const char *what, struct err *err);
+void ncu_profiles_close(struct ncu_profiles *p); /* NULL is fine */
+
+#endif

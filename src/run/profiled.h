@@ -1,0 +1,56 @@
+/* From the answers of a session to a finished run: times by stage and repeat, figures, costs, what recording
+ * cost, assumptions and problems.
+ *     struct profiled_run r;
+ *     profiled_run_open(&r, &session);
+ *     view_init(&v, &r.info); report_write_all(dir, &v, &err); view_free(&v);
+ *     profiled_run_close(&r); */
+#ifndef RUN_PROFILED_H
+#define RUN_PROFILED_H
+
+#include "analyze/analyze.h"
+#include "base/strlist.h"
+#include "llm/cost.h"
+#include "run/info.h"
+#include "run/request_cost.h"
+#include "session/device_peak.h"
+#include "session/env.h"
+#include "session/profile_plan.h"
+#include "session/session.h"
+
+/* A session that has ended; all borrowed. */
+struct profiled_session {
+    const struct profile_plan *plan;
+    const struct session_result *result;
+    const struct device_peak *peak;
+    const struct request_image *images; /* [dataset.n] */
+    const struct env *env;
+    const char *run_id, *run_dir, *config_yaml, *command, *version;
+    uint64_t started_wall_ns;
+};
+
+struct profiled_run {
+    struct run_info info;
+    struct analyze_timing *timings; /* [nstages] */
+    struct analyze_work *works;     /* [nstages], of the timings */
+    struct llm_cost *timed_costs;   /* [nstages] medians over the repeats; flops NaN: unknown */
+    size_t nstages;
+    struct run_figure *figures;
+    struct run_kv *env;
+    struct run_answer *answers;
+    struct strlist assumptions, problems, owned;
+    struct timeline *timeline;
+    struct analysis analysis;
+    struct analyze_cost *costs;
+    struct analyze_tokens *tokens;
+    bool *failed; /* [repeats] */
+    struct analyze_input input;
+    struct ncu_profiles *profiles; /* NULL: Nsight Compute was not run */
+    char *title;
+};
+
+void profiled_run_open(struct profiled_run *r, const struct profiled_session *session);
+void profiled_run_close(struct profiled_run *r);
+/* After Nsight ran: analyses again with the folder's ncu.json and adds problems. */
+void profiled_run_add_tools(struct profiled_run *r, const char *run_dir, const struct strlist *more);
+
+#endif

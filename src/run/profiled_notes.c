@@ -1,0 +1,82 @@
+/* What the numbers of a profiled run assume, and what went wrong in it, in words. */
+#include <math.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/stats.h"
+#include "run/profiled_internal.h"
+
+#define ADVISE_ABOVE 0.25 /* share that recording may cost before a lighter preset is advised */
+#define UNSTABLE_CV 0.05
+
+static void note_recording_cost(struct profiled_run *r) {
+    struct strbuf line = STRBUF_INIT;
+    for (size_t i = 0; i < r->nstages; i++) {
+        double over = r->timings[i].recording_cost - 1;
+        if (isnan(over)) continue;
+        strbuf_addf(&line, "%s%s %+.1f%%", line.len ? ", " : "", r->timings[i].stage, over * 100);
+        if (over > ADVISE_ABOVE && !r->timings[i].parent)
+            strlist_add(&r->problems,
+                        "The recorded run of %s was %.0f%% slower than the timed repeats: gaps and times of "
+                        "operators in it are too large. profiling=min records less.",
+                        r->timings[i].stage, over * 100);
+    }
+    if (line.len) {
+        log_info("recording cost (representative run against timed median): %s", line.buf);
+        strlist_add(&r->assumptions,
+                    "The representative run against the timed median, same input: %s. Latencies come from "
+                    "the timed repeats alone.",
+                    line.buf);
+    }
+    strbuf_free(&line);
+}
+
+static void note_assumptions(struct profiled_run *r, const struct profiled_session *session) {
+    const struct profile_plan *p = session->plan;
+    struct strlist *a = &r->assumptions;
+    strlist_add(a, "Peaks: %s%s%s.",
+                session->peak->source[0] ? session->peak->source
+                                         : "none known, so MFU, MBU and floors are not given",
+                session->peak->detail[0] ? "; " : "", session->peak->detail);
+    strlist_add(a, "A multiply-add counts 2 FLOPs; matrix products, convolutions and attention count, "
+                   "causal attention by its real context.");
+    strlist_add(a, "Bytes are the fewest that must move: each weight touched once a forward pass, the KV "
+                   "cache read and written, inputs and outputs once.");
+    if (p->model && p->model->text.experts)
+        strlist_add(a, "Bytes of experts: E(1-(1-k/E)^T) of E experts are touched by T tokens, on average, "
+                       "if routing is even.");
+    if (p->s.infer.ignore_eos)
+        strlist_add(a, "End tokens were ignored, so that every repeat makes the same number of tokens.");
+    if (!p->s.infer.do_sample) strlist_add(a, "Tokens were chosen greedily.");
+    if (session->result->loaded && session->result->info.weights &&
+        strncmp(session->result->info.weights, "synthetic", 9) == 0)
+        strlist_add(a, "Weights are random (%s): times are real, answers mean nothing.",
+                    session->result->info.weights);
+    strlist_add(a, "Image stages are parts of prefill and are never added to it.");
+    for (size_t i = 0; p->model && i < p->model->nnotes; i++) strlist_add(a, "%s", p->model->notes[i]);
+    if (!p->model) strlist_add(a, "What the model must cost is not known: %s.", p->model_note.msg);
+}
+
+static void note_problems(struct profiled_run *r, const struct profiled_session *session) {
+    const struct session_result *res = session->result;
+    for (size_t i = 0; i < res->problems.n; i++) strlist_add(&r->problems, "%s", res->problems.v[i]);
+    if (res->restarts)
+        strlist_add(&r->problems, "The engine was restarted %u time%s.", res->restarts,
+                    res->restarts == 1 ? "" : "s");
+    if (res->done < res->nrepeats)
+        strlist_add(&r->problems, "%zu of %zu timed repeats have a result.", res->done, res->nrepeats);
+    for (size_t i = 0; i < r->nstages; i++) {
+        struct stats s = stats_of(r->timings[i].ms, r->timings[i].n);
+        if (!r->timings[i].parent && s.cv > UNSTABLE_CV)
+            strlist_add(
+                &r->problems,
+                "Unstable: %s varies by %.1f%% (CV) over the repeats; differences of that size mean nothing.",
+                r->timings[i].stage, s.cv * 100);
+    }
+}
+
+void profiled_fill_notes(struct profiled_run *r, const struct profiled_session *session) {
+    note_problems(r, session);
+    note_recording_cost(r);
+    note_assumptions(r, session);
+}

@@ -1,0 +1,182 @@
+/* The stages of a session as inputs of the analysis: times and work of the timed repeats, costs and tokens of
+ * the recorded request. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "base/stats.h"
+#include "base/vec.h"
+#include "run/profiled_internal.h"
+#include "run/request_cost.h"
+
+static double stage_ms(const struct engine_answer *a, const char *stage) {
+    if (strcmp(stage, "prefill") == 0) return a->prefill_ms;
+    if (strcmp(stage, "decode") == 0) return a->decode_ms;
+    for (size_t i = 0; i < a->stages.n; i++)
+        if (strcmp(a->stages.v[i].name, stage) == 0) return a->stages.v[i].ms;
+    return NAN;
+}
+
+double profiled_decoded(const struct engine_answer *a) { return a->new_tokens - a->batch; }
+
+static double stage_tokens(const struct engine_answer *a, const char *stage) {
+    if (strcmp(stage, "prefill") == 0) return a->prompt_tokens;
+    return strcmp(stage, "decode") == 0 ? profiled_decoded(a) : NAN;
+}
+
+const struct engine_answer *profiled_answer(const struct session_repeat *rep) {
+    static const struct engine_answer none = { .preprocess_ms = NAN,
+                                               .prefill_ms = NAN,
+                                               .decode_ms = NAN,
+                                               .ttft_ms = NAN,
+                                               .prompt_tokens = NAN,
+                                               .new_tokens = NAN,
+                                               .batch = NAN,
+                                               .peak_memory_bytes = NAN };
+    return rep->done ? &rep->answer : &none;
+}
+
+static double median_of(const double *v, size_t n) { return stats_of(v, n).median; }
+
+static bool has_stage(const struct strlist *names, const char *name) {
+    for (size_t i = 0; i < names->n; i++)
+        if (strcmp(names->v[i], name) == 0) return true;
+    return false;
+}
+
+/* Those that the engine announced, then others that its answers have. */
+static void stage_names(const struct session_result *res, struct strlist *names) {
+    strlist_add(names, "prefill");
+    for (size_t i = 0; res->loaded && i < res->info.stages.n; i++) {
+        const char *name = res->info.stages.v[i];
+        if (!has_stage(names, name) && strcmp(name, "decode") != 0) strlist_add(names, "%s", name);
+    }
+    for (size_t i = 0; i < res->nrepeats; i++) {
+        const struct engine_answer *a = profiled_answer(&res->repeats[i]);
+        for (size_t k = 0; k < a->stages.n; k++)
+            if (!has_stage(names, a->stages.v[k].name) && strcmp(a->stages.v[k].name, "decode") != 0)
+                strlist_add(names, "%s", a->stages.v[k].name);
+    }
+    strlist_add(names, "decode");
+}
+
+static bool stage_cost(const struct profiled_session *s, const struct session_repeat *rep, const char *stage,
+                       struct llm_cost *out) {
+    return request_cost(s->plan->model, &s->peak->peak, &s->images[rep->item], stage, &rep->answer, out);
+}
+
+/* The median over the repeats of each number of the cost on its own. */
+static bool median_cost(const struct profiled_session *session, const char *stage, struct llm_cost *out) {
+    const struct session_result *res = session->result;
+    double *flops = xcalloc(3 * (res->nrepeats + 1), sizeof *flops), *bytes = flops + res->nrepeats + 1,
+           *floors = bytes + res->nrepeats + 1;
+    size_t n = 0;
+    for (size_t i = 0; i < res->nrepeats; i++) {
+        const struct session_repeat *rep = &res->repeats[i];
+        struct llm_cost c;
+        if (!rep->done || !stage_cost(session, rep, stage, &c)) continue;
+        *out = c; /* which roof bounds it: as in the last */
+        flops[n] = c.flops;
+        bytes[n] = c.bytes;
+        floors[n++] = c.floor_s;
+    }
+    if (n) {
+        out->flops = median_of(flops, n);
+        out->bytes = median_of(bytes, n);
+        out->floor_s = median_of(floors, n);
+    }
+    free(flops);
+    return n > 0;
+}
+
+/* Recorded time over timed time for the input of the representative run; per token if the lengths differ. */
+static double representative_ratio(const struct profiled_session *session, const char *stage) {
+    const struct session_result *res = session->result;
+    const struct session_repeat *rep = &res->representative;
+    double recorded = rep->done ? stage_ms(&rep->answer, stage) : NAN,
+           *same = xcalloc(res->nrepeats + 1, sizeof *same);
+    double tokens = rep->done ? stage_tokens(&rep->answer, stage) : NAN;
+    size_t n = 0;
+    for (size_t i = 0; i < res->nrepeats; i++) {
+        const struct session_repeat *r = &res->repeats[i];
+        if (!r->done || r->item != rep->item) continue;
+        double theirs = stage_tokens(&r->answer, stage), ms = stage_ms(&r->answer, stage);
+        same[n++] = tokens > 0 && theirs > 0 ? ms * tokens / theirs : ms;
+    }
+    double timed = median_of(same, n), ratio = recorded / timed;
+    free(same);
+    return isfinite(ratio) ? ratio : NAN;
+}
+
+/* Reads tokens: prefill. The others make them, or have none. */
+static bool reads_tokens(const char *stage) { return strcmp(stage, "prefill") == 0; }
+
+static bool is_top_level(const char *stage) {
+    return strcmp(stage, "prefill") == 0 || strcmp(stage, "decode") == 0;
+}
+
+/* Times, tokens and costs of the timed repeats. Takes the name over. */
+static void fill_timing(struct profiled_run *r, const struct profiled_session *session, size_t i,
+                        char *name) {
+    const struct session_result *res = session->result;
+    double *ms = xcalloc(res->nrepeats + 1, sizeof *ms), *tokens = xcalloc(res->nrepeats + 1, sizeof *tokens);
+    for (size_t k = 0; k < res->nrepeats; k++) {
+        const struct engine_answer *a = profiled_answer(&res->repeats[k]);
+        ms[k] = stage_ms(a, name);
+        tokens[k] = stage_tokens(a, name);
+    }
+    struct llm_cost *cost = &r->timed_costs[i];
+    if (!median_cost(session, name, cost))
+        *cost = (struct llm_cost){ .flops = NAN, .bytes = NAN, .floor_s = NAN };
+    double ratio = representative_ratio(session, name);
+    r->works[i] = (struct analyze_work){ .tokens = median_of(tokens, res->nrepeats),
+                                         .flops = cost->flops,
+                                         .bytes = cost->bytes,
+                                         .floor_ms = cost->floor_s * 1e3,
+                                         .recorded_ms = ratio * median_of(ms, res->nrepeats) };
+    r->timings[i] = (struct analyze_timing){ .stage = name,
+                                             .parent = is_top_level(name) ? NULL : "prefill",
+                                             .n = res->nrepeats,
+                                             .ms = ms,
+                                             .recording_cost = ratio,
+                                             .failed = r->failed,
+                                             .tokens_in = reads_tokens(name) ? tokens : NULL,
+                                             .tokens_out = reads_tokens(name) ? NULL : tokens,
+                                             .work = &r->works[i] };
+    vec_push(&r->owned, name);
+    vec_push(&r->owned, (char *)ms);
+    vec_push(&r->owned, (char *)tokens);
+}
+
+void profiled_fill_stages(struct profiled_run *r, const struct profiled_session *session) {
+    struct strlist names = { 0 };
+    stage_names(session->result, &names);
+    r->nstages = names.n;
+    r->timings = xcalloc(names.n, sizeof *r->timings);
+    r->works = xcalloc(names.n, sizeof *r->works);
+    r->timed_costs = xcalloc(names.n, sizeof *r->timed_costs);
+    r->failed = xcalloc(session->result->nrepeats + 1, sizeof *r->failed);
+    for (size_t i = 0; i < session->result->nrepeats; i++)
+        r->failed[i] = session->result->repeats[i].error != NULL;
+    for (size_t i = 0; i < names.n; i++) fill_timing(r, session, i, names.v[i]);
+    free(names.v);
+}
+
+/* Costs and tokens of the recorded request. */
+void profiled_fill_recorded(struct profiled_run *r, const struct profiled_session *session) {
+    const struct session_repeat *rep = &session->result->representative;
+    r->costs = xcalloc(r->nstages, sizeof *r->costs);
+    r->tokens = xcalloc(r->nstages, sizeof *r->tokens);
+    for (size_t i = 0; i < r->nstages; i++) {
+        const char *stage = r->timings[i].stage;
+        double tokens = stage_tokens(profiled_answer(rep), stage);
+        bool reads = reads_tokens(stage);
+        struct llm_cost c = { .flops = NAN, .bytes = NAN, .floor_s = NAN };
+        if (rep->done) stage_cost(session, rep, stage, &c);
+        r->costs[i] = (struct analyze_cost){
+            .stage = stage, .flops = c.flops, .bytes = c.bytes, .floor_ns = c.floor_s * 1e9
+        };
+        r->tokens[i] = (struct analyze_tokens){ stage, reads ? tokens : NAN, reads ? NAN : tokens };
+    }
+}

@@ -1,0 +1,77 @@
+#include "run/request_cost.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "base/log.h"
+#include "base/util.h"
+#include "engine/image.h"
+
+struct request_image *request_images(const struct profile_plan *p) {
+    struct request_image *images = xcalloc(p->dataset.n + 1, sizeof *images);
+    struct llm_image_opts opts = { .mode = p->s.model.preprocess.mode };
+    if (p->s.model.preprocess.max_tiles > 0) opts.max_tiles = (uint64_t)p->s.model.preprocess.max_tiles;
+    for (size_t i = 0; i < p->dataset.n; i++) {
+        const struct dataset_item *it = &p->dataset.v[i];
+        struct image im;
+        struct err err;
+        if (!it->used || !it->path) continue;
+        if (image_load(it->path, &im, &err) < 0) {
+            log_warn("%s", err.msg);
+            continue;
+        }
+        images[i].width = im.width;
+        images[i].height = im.height;
+        image_free(&im);
+        if (!p->model || !p->model->vision.family) continue;
+        images[i].planned = llm_image_plan(p->model, (uint64_t)images[i].width, (uint64_t)images[i].height,
+                                           &opts, &images[i].plan, &err) == 0;
+        if (!images[i].planned) log_warn("%s: %s", it->path, err.msg);
+    }
+    return images;
+}
+
+/* Every sequence of a batch has its own copy of the page. */
+static struct llm_counts batch_counts(const struct llm_counts *one, double batch) {
+    struct llm_counts all = *one;
+    for (size_t i = 0; i < COUNTOF(all.rows); i++) all.rows[i] *= batch;
+    for (size_t i = 0; i < COUNTOF(all.pairs); i++) all.pairs[i] *= batch;
+    return all;
+}
+
+static void add_vision(const struct llm_model *m, const struct llm_setup *setup,
+                       const struct llm_counts *counts, struct llm_cost *sum) {
+    for (int i = 1; i < m->nstages; i++) {
+        struct llm_cost c = llm_cost_vision(m, setup, i, counts);
+        llm_cost_add(sum, &c);
+    }
+}
+
+bool request_cost(const struct llm_model *m, const struct llm_peak *peak, const struct request_image *image,
+                  const char *stage, const struct engine_answer *a, struct llm_cost *out) {
+    struct llm_setup setup = { .peak = *peak };
+    if (!m || !m->decodes || !(a->prompt_tokens >= 1) || !(a->new_tokens >= 1)) return false;
+    uint64_t batch = (uint64_t)a->batch, prompt = (uint64_t)(a->prompt_tokens / a->batch),
+             made = (uint64_t)(a->new_tokens / a->batch);
+    bool has_image = image && image->width > 0;
+    struct llm_counts counts =
+        has_image ? batch_counts(&image->plan.counts, a->batch) : (struct llm_counts){ 0 };
+    if (strcmp(stage, "decode") == 0) {
+        if (made < 2) return false;
+        *out = llm_cost_generate(m, &setup, batch, prompt + 1, made - 1);
+        return true;
+    }
+    if (strcmp(stage, "prefill") == 0) {
+        if (has_image && !image->planned) return false;
+        *out = llm_cost_prefill(m, &setup, batch, prompt, 0);
+        if (has_image) add_vision(m, &setup, &counts, out);
+        return true;
+    }
+    for (int i = 1; i < m->nstages && has_image && image->planned; i++)
+        if (strcmp(m->stages[i], stage) == 0) {
+            *out = llm_cost_vision(m, &setup, i, &counts);
+            return true;
+        }
+    return false;
+}

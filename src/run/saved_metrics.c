@@ -1,0 +1,203 @@
+#include "run/saved_metrics.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "base/jsonr.h"
+#include "run/saved_input.h"
+
+#define MAX_METRICS_BYTES (256u << 20)
+
+static const char **read_texts(const json_t *array, size_t *n) {
+    const char **v = xcalloc(json_array_size(array) + 1, sizeof *v);
+    *n = 0;
+    for (size_t i = 0; i < json_array_size(array); i++)
+        if (json_is_string(json_array_get(array, i))) v[(*n)++] = json_string_value(json_array_get(array, i));
+    return v;
+}
+
+static void read_stage(struct saved_metrics *m, const json_t *o) {
+    struct analyze_work work = { .tokens = jsonr_number(o, "tokens"),
+                                 .flops = jsonr_number(o, "flops"),
+                                 .bytes = jsonr_number(o, "bytes"),
+                                 .floor_ms = jsonr_number(o, "floor_ms"),
+                                 .recorded_ms = jsonr_number(o, "representative_ms") };
+    struct analyze_timing t = { .stage = jsonr_text(o, "name"), .parent = jsonr_text(o, "parent") };
+    const json_t *repeats = jsonr_array(o, "repeats_ms");
+    if (!t.stage) return;
+    if (isfinite(work.floor_ms) || isfinite(work.flops))
+        m->costs[m->ncosts++] =
+            (struct analyze_cost){ t.stage, false, work.flops, work.bytes, work.floor_ms * 1e6 };
+    if (!json_array_size(repeats)) return;
+    t.ms = jsonr_numbers(repeats, &t.n);
+    t.work = &m->works[m->ntimings];
+    m->works[m->ntimings] = work;
+    m->timings[m->ntimings++] = t;
+}
+
+/* analysis_input names the stages that were timed; their parents and their work are with the stages. */
+static void complete_kept_timings(struct saved_metrics *m) {
+    for (size_t i = 0; m->kept && i < m->kept->input.ntimings; i++)
+        for (size_t k = 0; k < m->ntimings; k++) {
+            struct analyze_timing *t = &m->kept->timings[i];
+            if (strcmp(t->stage, m->timings[k].stage) != 0) continue;
+            t->parent = m->timings[k].parent;
+            t->work = m->timings[k].work;
+        }
+}
+
+static void read_figure(struct saved_metrics *m, const json_t *o) {
+    struct run_figure f = { jsonr_text(o, "key"),
+                            jsonr_text(o, "name"),
+                            jsonr_text(o, "unit"),
+                            NULL,
+                            0,
+                            json_is_true(json_object_get(o, "larger_is_better")) };
+    if (!f.key || !f.name) return;
+    f.values = jsonr_numbers(jsonr_array(o, "repeats"), &f.n);
+    m->figures[m->nfigures++] = f;
+}
+
+static void read_answer(struct saved_metrics *m, const json_t *o) {
+    struct run_answer a = { .input = jsonr_text(o, "input"),
+                            .prompt = jsonr_text(o, "prompt"),
+                            .text = jsonr_text(o, "text"),
+                            .error = jsonr_text(o, "error"),
+                            .prompt_tokens = jsonr_number(o, "prompt_tokens"),
+                            .new_tokens = jsonr_number(o, "new_tokens"),
+                            .ms = jsonr_number(o, "ms") };
+    if (a.input) m->answers[m->nanswers++] = a;
+}
+
+static void read_answers(struct saved_metrics *m) {
+    const json_t *answers = jsonr_array(m->root, "answers");
+    size_t n = json_array_size(answers);
+    m->answers = xcalloc(n + 1, sizeof *m->answers);
+    for (size_t i = 0; i < n; i++) read_answer(m, json_array_get(answers, i));
+}
+
+static void read_members(struct saved_metrics *m) {
+    const json_t *stages = jsonr_array(m->root, "stages"), *figures = jsonr_array(m->root, "figures");
+    const json_t *env = jsonr_array(m->root, "environment");
+    size_t n = json_array_size(stages);
+    m->timings = xcalloc(n + 1, sizeof *m->timings);
+    m->works = xcalloc(n + 1, sizeof *m->works);
+    m->costs = xcalloc(n + 1, sizeof *m->costs);
+    for (size_t i = 0; i < n; i++) read_stage(m, json_array_get(stages, i));
+    m->figures = xcalloc(json_array_size(figures) + 1, sizeof *m->figures);
+    for (size_t i = 0; i < json_array_size(figures); i++) read_figure(m, json_array_get(figures, i));
+    m->env = xcalloc(json_array_size(env) + 1, sizeof *m->env);
+    for (size_t i = 0; i < json_array_size(env); i++) {
+        const json_t *o = json_array_get(env, i);
+        struct run_kv kv = { jsonr_text(o, "group"), jsonr_text(o, "key"), jsonr_text(o, "value") };
+        if (kv.key) m->env[m->nenv++] = kv;
+    }
+    m->assumptions = read_texts(jsonr_array(m->root, "assumptions"), &m->nassumptions);
+    m->problems = read_texts(jsonr_array(m->root, "problems"), &m->nproblems);
+    m->kept = saved_input_read(json_object_get(m->root, "analysis_input"));
+    complete_kept_timings(m);
+    read_answers(m);
+}
+
+static struct saved_metrics *metrics_from_json(json_t *root, const char *what, struct err *err) {
+    if (!root) return NULL;
+    const char *schema = jsonr_text(root, "schema");
+    double version = jsonr_number(root, "schema_version");
+    if (!schema || strcmp(schema, "inferprof-metrics") != 0)
+        err_set(err, "%s: not the metrics.json of a run (no \"schema\": \"inferprof-metrics\")", what);
+    else if (!(version >= 1 && version <= METRICS_SCHEMA))
+        err_set(err, "%s: schema version %g; this program reads up to %d", what, version, METRICS_SCHEMA);
+    else {
+        struct saved_metrics *m = xcalloc(1, sizeof *m);
+        m->root = root;
+        read_members(m);
+        return m;
+    }
+    json_decref(root);
+    return NULL;
+}
+
+struct saved_metrics *saved_metrics_load(const char *path, struct err *err) {
+    return metrics_from_json(jsonr_load_path(path, MAX_METRICS_BYTES, err), path, err);
+}
+
+struct saved_metrics *saved_metrics_parse(const char *text, size_t n, const char *what, struct err *err) {
+    return metrics_from_json(jsonr_load_text(text, n, what, err), what, err);
+}
+
+void saved_metrics_close(struct saved_metrics *m) {
+    if (!m) return;
+    for (size_t i = 0; i < m->ntimings; i++) free((void *)m->timings[i].ms);
+    for (size_t i = 0; i < m->nfigures; i++) free((void *)m->figures[i].values);
+    free(m->figures);
+    free(m->env);
+    free(m->assumptions);
+    free(m->problems);
+    free(m->timings);
+    free(m->works);
+    free(m->costs);
+    free(m->answers);
+    saved_input_free(m->kept);
+    json_decref(m->root);
+    free(m);
+}
+
+struct analyze_input saved_metrics_input(const struct saved_metrics *m) {
+    if (m->kept) return m->kept->input;
+    return (struct analyze_input){ .timings = m->timings,
+                                   .ntimings = m->ntimings,
+                                   .costs = m->costs,
+                                   .ncosts = m->ncosts,
+                                   /* only `profile` times stages, and it records one request */
+                                   .one_run = m->ntimings > 0,
+                                   .peak_flops_per_s = NAN,
+                                   .peak_bytes_per_s = NAN };
+}
+
+void saved_metrics_drop_floors(struct saved_metrics *m) {
+    struct analyze_cost *costs = m->kept ? m->kept->costs : m->costs;
+    size_t ncosts = m->kept ? m->kept->input.ncosts : m->ncosts;
+    for (size_t i = 0; i < m->ntimings; i++) m->works[i].floor_ms = NAN;
+    for (size_t i = 0; i < ncosts; i++) costs[i].floor_ns = NAN;
+}
+
+/* 0 if the file holds nothing sensible. */
+static size_t read_count(const json_t *object, const char *key) {
+    double v = jsonr_number(object, key);
+    return v > 0 && v < 1e9 ? (size_t)v : 0;
+}
+
+void saved_metrics_fill(const struct saved_metrics *m, struct run_info *in) {
+    const json_t *run = json_object_get(m->root, "run"), *device = json_object_get(m->root, "device");
+    in->run_id = jsonr_text(run, "id");
+    in->title = jsonr_text(run, "title");
+    in->model = jsonr_text(run, "model");
+    in->engine = jsonr_text(run, "engine");
+    in->command = jsonr_text(run, "command");
+    in->incomplete = json_is_true(json_object_get(run, "incomplete"));
+    const json_t *started = json_object_get(run, "started_unix_ns");
+    if (json_is_integer(started) && json_integer_value(started) > 0)
+        in->started_wall_ns = (uint64_t)json_integer_value(started);
+    in->repeats = read_count(run, "repeats");
+    in->failed_repeats = read_count(run, "failed_repeats");
+    in->top = read_count(run, "top");
+    in->answers = m->answers;
+    in->nanswers = m->nanswers;
+    in->answers_total = read_count(run, "answers");
+    if (in->answers_total < in->nanswers) in->answers_total = in->nanswers;
+    in->peak.device = jsonr_text(device, "name");
+    in->peak.type = jsonr_text(device, "peak_type");
+    in->peak.source = jsonr_text(device, "peak_source");
+    in->peak.flops_per_s = jsonr_number(device, "peak_flop_per_s");
+    in->peak.bytes_per_s = jsonr_number(device, "peak_byte_per_s");
+    in->figures = m->figures;
+    in->nfigures = m->nfigures;
+    in->env = m->env;
+    in->nenv = m->nenv;
+    in->assumptions = m->assumptions;
+    in->nassumptions = m->nassumptions;
+    in->problems = m->problems;
+    in->nproblems = m->nproblems;
+}

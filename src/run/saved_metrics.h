@@ -1,0 +1,48 @@
+/* What metrics.json keeps of a run, read back. The file is untrusted: members of the wrong type count as
+ * unknown.
+ *     struct saved_metrics *m = saved_metrics_load(path, &err);           -- NULL: err
+ *     saved_metrics_close(m);
+ * Texts belong to the document and live until close. */
+#ifndef RUN_SAVED_METRICS_H
+#define RUN_SAVED_METRICS_H
+
+#include <jansson.h>
+
+#include "analyze/analyze.h"
+#include "base/err.h"
+#include "base/jsonr.h"
+#include "run/info.h"
+
+#define METRICS_SCHEMA 1 /* of the files that this version reads and writes */
+
+struct saved_input;
+struct saved_metrics {
+    json_t *root;
+    struct run_figure *figures;
+    size_t nfigures;
+    struct run_kv *env;
+    size_t nenv;
+    const char **assumptions, **problems;
+    size_t nassumptions, nproblems;
+    struct run_answer *answers;
+    size_t nanswers;
+    struct saved_input
+        *kept; /* the input of the analysis; NULL: it had no trace, or an older version wrote it */
+    /* the same as far as the stages hold it: those that were timed, and those with a cost */
+    struct analyze_timing *timings;
+    struct analyze_work *works; /* [ntimings] */
+    size_t ntimings;
+    struct analyze_cost *costs;
+    size_t ncosts;
+};
+
+struct saved_metrics *saved_metrics_load(const char *path, struct err *err);
+struct saved_metrics *saved_metrics_parse(const char *text, size_t n, const char *what, struct err *err);
+void saved_metrics_close(struct saved_metrics *m);
+void saved_metrics_fill(const struct saved_metrics *m,
+                        struct run_info *in);                            /* run, device, figures, env... */
+struct analyze_input saved_metrics_input(const struct saved_metrics *m); /* borrows from m */
+/* Drops the floors, which hold for the peaks of that time only; FLOPs and bytes hold for any. */
+void saved_metrics_drop_floors(struct saved_metrics *m);
+
+#endif

@@ -1,0 +1,92 @@
+#include "session/device_peak.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "llm/gpus.h"
+#include "session/cpu_peak.h"
+
+static void find_gpu_peak(const struct profile_plan *p, struct device_peak *out) {
+    const char *name = p->s.hardware.gpu ? p->s.hardware.gpu : p->device.name;
+    enum llm_dtype type = p->model ? p->model->dtype : LLM_BF16;
+    struct err err;
+    const struct llm_gpu *g = llm_gpu_find(name, &err);
+    snprintf(out->device, sizeof out->device, "%s", p->device.cuda ? p->device.name : name);
+    snprintf(out->type, sizeof out->type, "%s dense", llm_dtype_name(type));
+    if (!g) {
+        log_warn("no peaks for MFU and MBU: %s; give peak.tflops=N peak.gbps=N", err.msg);
+        return;
+    }
+    out->peak.flop_per_s = llm_gpu_flop_per_s(g, type);
+    out->peak.bytes_per_s = llm_gpu_bytes_per_s(g);
+    snprintf(out->source, sizeof out->source, "datasheet of %.60s, dense %s", g->name, llm_dtype_name(type));
+    snprintf(out->detail, sizeof out->detail, "%s", g->source ? g->source : "");
+}
+
+static void find_cpu_peak(const struct profile_plan *p, struct device_peak *out) {
+    struct cpu_peak c;
+    struct err err;
+    cpu_name(out->device, sizeof out->device);
+    snprintf(out->type, sizeof out->type, "f32");
+    if (!p->s.hardware.calibrate && isnan(p->s.peak.tflops)) {
+        log_warn("no peaks for MFU and MBU: hardware.calibrate is off; give peak.tflops=N peak.gbps=N");
+        return;
+    }
+    if (!p->s.hardware.calibrate) return;
+    if (cpu_peak_get(&c, false, &err) < 0) {
+        log_warn("no peaks for MFU and MBU: %s", err.msg);
+        return;
+    }
+    out->peak.flop_per_s = c.flops_per_s;
+    out->peak.bytes_per_s = c.bytes_per_s;
+    bool doubtful = !c.cached && !cpu_peak_is_stable(&c);
+    snprintf(out->source, sizeof out->source,
+             "measured on this CPU%s: %s matrix product and read sweep, %u cores",
+             doubtful ? " while it was busy" : "", c.kernel, c.threads);
+    if (doubtful)
+        log_warn(
+            "the CPU's peaks were measured while other programs used it (%.0f%% of the cores were ours) and "
+            "may be too low; `inferprof calibrate` on an idle machine measures and keeps them",
+            c.cpu_share * 100);
+    log_debug("peaks of the CPU: %.1f GFLOP/s, %.1f GB/s, %s", c.flops_per_s * 1e-9, c.bytes_per_s * 1e-9,
+              c.cached ? "kept from an earlier measurement" : "measured now");
+}
+
+/* A number of the user replaces ours; the source is extended by it. */
+static void take_given_peak(double value, double unit, const char *by, double *field,
+                            struct device_peak *out) {
+    if (isnan(value)) return;
+    *field = value * unit;
+    size_t n = strlen(out->source);
+    snprintf(out->source + n, sizeof out->source - n, "%s%s", n ? "; " : "", by);
+}
+
+static double peak_from_environment(const char *name) {
+    const char *text = getenv(name);
+    char *end;
+    double v = text ? strtod(text, &end) : NAN;
+    if (text && (*end || end == text || !(v > 0))) {
+        log_warn("%s='%s' is not a number above 0 and is ignored", name, text);
+        return NAN;
+    }
+    return v;
+}
+
+void device_peak_find(const struct profile_plan *p, struct device_peak *out) {
+    *out = (struct device_peak){ .peak = { NAN, NAN } };
+    bool given = !isnan(p->s.peak.tflops) && !isnan(p->s.peak.gbps);
+    if (p->device.cuda || p->s.hardware.gpu)
+        find_gpu_peak(p, out);
+    else if (!given)
+        find_cpu_peak(p, out);
+    else
+        cpu_name(out->device, sizeof out->device);
+    if (given) out->source[0] = '\0';
+    take_given_peak(peak_from_environment("MFU_PEAK_TFLOPS"), 1e12, "peak FLOP/s given by MFU_PEAK_TFLOPS",
+                    &out->peak.flop_per_s, out);
+    take_given_peak(p->s.peak.tflops, 1e12, "peak FLOP/s given by peak.tflops", &out->peak.flop_per_s, out);
+    take_given_peak(p->s.peak.gbps, 1e9, "bandwidth given by peak.gbps", &out->peak.bytes_per_s, out);
+}

@@ -1,0 +1,20 @@
+/* The peaks that a run is measured against: of the settings, the environment, the GPU table, or measured on
+ * this CPU. */
+#ifndef SESSION_DEVICE_PEAK_H
+#define SESSION_DEVICE_PEAK_H
+
+#include "llm/cost.h"
+#include "session/profile_plan.h"
+
+struct device_peak {
+    struct llm_peak peak; /* NaN: unknown */
+    char device[160];     /* "NVIDIA H200"; the CPU's name */
+    char type[64];        /* "bf16 dense"; "f32" */
+    char source[320];     /* where both numbers come from; "": unknown */
+    char detail[160];     /* more about the source, for assumptions.md; "" */
+};
+
+/* Logs a warning for each peak that it cannot find. */
+void device_peak_find(const struct profile_plan *p, struct device_peak *out);
+
+#endif
