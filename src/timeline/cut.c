@@ -99,23 +99,18 @@ static void cut_launches(struct timeline_builder *b, struct window w) {
     free(now);
 }
 
-/* Shapes of the kernels that are left, in the order of their first kernel. */
+/* The others keep their order. */
 static void drop_unused_shapes(struct timeline_builder *b) {
-    uint32_t *now = xmalloc((b->shapes.n + 1) * sizeof *now);
-    struct timeline_shape *used = xmalloc((b->shapes.n + 1) * sizeof *used);
+    uint32_t *now = xcalloc(b->shapes.n + 1, sizeof *now); /* first: is it used? */
     size_t n = 0;
-    memset(now, 0xff, (b->shapes.n + 1) * sizeof *now);
-    for (size_t i = 0; i < b->kernels.n; i++) {
-        uint32_t old = b->kernels.shape[i];
-        if (now[old] == TIMELINE_NONE) {
-            used[n] = b->shapes.v[old];
-            now[old] = (uint32_t)n++;
-        }
-        b->kernels.shape[i] = now[old];
+    for (size_t i = 0; i < b->kernels.n; i++) now[b->kernels.shape[i]] = 1;
+    for (size_t i = 0; i < b->shapes.n; i++) {
+        if (!now[i]) continue;
+        b->shapes.v[n] = b->shapes.v[i];
+        now[i] = (uint32_t)n++;
     }
-    if (n) memcpy(b->shapes.v, used, n * sizeof *used);
+    for (size_t i = 0; i < b->kernels.n; i++) b->kernels.shape[i] = now[b->kernels.shape[i]];
     b->shapes.n = n;
-    free(used);
     free(now);
 }
 
