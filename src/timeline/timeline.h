@@ -133,7 +133,8 @@ struct timeline_process {
     uint64_t lost[TRACE_KIND_END];         /* records dropped, all reasons */
     uint64_t records[TRACE_KIND_END];      /* read from the file, bad records included */
     uint64_t repeated_correlations;        /* launches whose correlation id an earlier launch has */
-    uint64_t damaged_places, damaged_chunks; /* bytes that belong to no sound chunk; chunks that do not decode */
+    uint64_t damaged_places,
+        damaged_chunks; /* bytes that belong to no sound chunk; chunks that do not decode */
 };
 struct timeline_meta {
     uint32_t process, key, value; /* texts */
