@@ -130,7 +130,8 @@ static const struct pass {
 } passes[] = {
     /* shapes -> kernels (one row per shape, unsorted), c.shape_category */
     { analyze_kernel_names, false },
-    /* ranges, rules, timings -> stages (rows), occurrences, c.kernel_occurrence, c.launch_occurrence, scratch */
+    /* ranges, rules, timings -> stages (rows), occurrences, c.kernel_occurrence, c.launch_occurrence,
+     * scratch */
     { analyze_stages, true },
     /* launches, copies, syncs, c.launch_occurrence -> stages.launches .copies .syncs, c.previous_launch */
     { analyze_calls, false },
@@ -139,7 +140,8 @@ static const struct pass {
     { analyze_devices, false },
     /* launches and kernels -> depth of the launch queue, into c.stage_scratch */
     { analyze_queue, false },
-    /* c.shape_owned_ns, c.shape_stage_ns -> kernels (sorted, with statistics), categories, libraries, shape_kernel */
+    /* c.shape_owned_ns, c.shape_stage_ns -> kernels (sorted, with statistics), categories, libraries,
+     * shape_kernel */
     { analyze_kernels_finish, false },
     /* ranges, c.range_gpu_ns -> operators, operators_by_shape, c.range_total_ns */
     { analyze_operators_finish, false },
@@ -149,7 +151,8 @@ static const struct pass {
     { analyze_chains, false },
     /* token records, labels of ranges, input.tokens -> occurrences.tokens_*, stages.tokens_* .token_ns */
     { analyze_tokens, false },
-    /* occurrences, c.stage_scratch -> stages.wall_ns .busy_ns .gpu_owned_ns .devices .idle, sums over occurrences */
+    /* occurrences, c.stage_scratch -> stages.wall_ns .busy_ns .gpu_owned_ns .devices .idle, sums over
+     * occurrences */
     { analyze_stages_finish, false },
     /* capture windows, stages.host_ns -> missed, stages.missed */
     { analyze_captured, false },

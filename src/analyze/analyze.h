@@ -1,10 +1,10 @@
-/* The questions asked of a timeline, and all the answers in one struct.
+/* The analysis of a timeline: all results in one struct.
  *     struct analysis a;
- *     analyze_run(tl, &input, &a);                 -- input NULL: the trace alone; tl NULL: timed stages alone
+ *     analyze_run(tl, &input, &a);          -- input NULL: the trace alone; tl NULL: the timed stages alone
  *     ...
  *     analysis_free(&a);
- * No I/O, no printing. The analysis borrows from the timeline and from the input: free it first. What is
- * not known is NaN, ANALYSIS_NONE or NULL, never 0. Definitions of all numbers: docs/analysis.md.
+ * No I/O, no printing. The analysis borrows from the timeline and from the input: free it first. Unknown
+ * values are NaN, ANALYSIS_NONE or NULL, never 0. Definitions of all numbers: docs/analysis.md.
  *
  * Conservation: at every moment a device's time is split evenly between the kernels running on it (an
  * `owned` time; without overlap it is the duration). Owned times of stages (with the row outside), of
@@ -24,7 +24,7 @@
 
 #define ANALYSIS_NONE UINT32_MAX
 
-/* ---- What the caller may add to the trace. All optional, all borrowed until analysis_free(). */
+/* ---- Inputs beside the trace. All optional, all borrowed until analysis_free(). */
 
 /* What a model must cost in a stage. */
 struct analyze_cost {
@@ -47,13 +47,13 @@ struct analyze_timing {
     const double *ms;   /* [n]; NaN: this repeat has none */
     const double *tokens_in, *tokens_out; /* [n] each, tokens read and made; NULL: unknown */
     const bool *failed; /* [n]; NULL: none failed. Failed repeats are counted and left out */
-    /* recorded time over timed time of the same input; 0 or NaN: unknown, taken from the trace */
+    /* recorded time over timed time of the same input; 0 or NaN: unknown, then taken from the trace */
     double recording_cost;
-    const struct analyze_work
-        *work; /* NULL: unknown; then that of the recorded request (analyze_cost) holds */
+    /* NULL: unknown; then the cost of the recorded request is used (struct analyze_cost) */
+    const struct analyze_work *work;
 };
-/* Tokens that the recorded run read and made in a stage, by the engine's own answer: for traces without
- * token records. */
+/* Tokens that the recorded run read and made in a stage, as the engine answered. For traces without token
+ * records. */
 struct analyze_tokens {
     const char *stage;
     double in, out; /* over all its occurrences; NaN: unknown */
@@ -78,24 +78,25 @@ struct analyze_input {
     double peak_flops_per_s, peak_bytes_per_s; /* of one device; NaN or 0: unknown */
     const char *peak_source;                   /* "datasheet, dense bf16", "calibrated", "user" */
     const char *model;                         /* name, for texts; NULL */
-    /* replaces `costs`, and the work of `timings`, by its own at the token counts of the trace, if it has any */
+    /* replaces `costs`, and the work of `timings`, by its own at the token counts of the trace, if it has
+     * any */
     const struct llm_model *llm;
     const struct kernel_profile *profiles; /* kernel_profile.h: what Nsight Compute measured */
     size_t nprofiles;
     bool totals; /* fill analysis.totals: about 40 ns per kernel for numbers that a report does not print */
 };
 
-/* ---- Answers. */
+/* ---- Results. */
 
 enum analysis_idle_cause {
-    ANALYSIS_IDLE_LAUNCH,     /* the host was still launching: the queue had run dry */
-    ANALYSIS_IDLE_SYNC,       /* the host was held in, or just came out of, a synchronisation */
+    ANALYSIS_IDLE_LAUNCH,     /* the launch queue was empty while the host was still launching */
+    ANALYSIS_IDLE_SYNC,       /* the host was inside a synchronisation, or just after one */
     ANALYSIS_IDLE_COPY,       /* a copy or memset ran and no kernel */
     ANALYSIS_IDLE_DEPENDENCY, /* work was queued, but waited for another stream */
     ANALYSIS_IDLE_DEVICE,     /* work was queued on the same stream: latency from kernel to kernel */
     ANALYSIS_IDLE_NO_WORK,    /* the host did something else (no launch for a while) */
     ANALYSIS_IDLE_OTHER,      /* the device worked for another stage */
-    ANALYSIS_IDLE_UNKNOWN,    /* the trace has no launches to tell */
+    ANALYSIS_IDLE_UNKNOWN,    /* the trace has no launches */
     ANALYSIS_IDLE_CAUSES
 };
 const char *analysis_idle_cause_name(enum analysis_idle_cause cause); /* "launch gap" */
@@ -103,14 +104,15 @@ const char *analysis_idle_cause_name(enum analysis_idle_cause cause); /* "launch
 /* Idle time between the first and the last kernel of each occurrence; the causes add up to idle_ns. */
 struct analysis_idle {
     double ns[ANALYSIS_IDLE_CAUSES];
-    uint64_t gaps;       /* moments at which the device had nothing to do */
-    struct stats gap_ns; /* over gaps; p99 etc. from at most 100,000 of them, evenly chosen */
+    uint64_t gaps;       /* periods in which the device had nothing to do */
+    struct stats gap_ns; /* percentiles are over at most 100,000 gaps, evenly chosen */
     /* launch gaps and kernel-to-kernel latency of kernels not launched by a graph */
     double graph_removable_ns;
-    double queue_depth_mean;  /* launches waiting when a kernel starts; NaN: no launches */
-    double queue_empty_share; /* kernels that found no other launch waiting behind them: the host is behind */
-    double launch_delay_ns;   /* median, end of the launch call to start of the kernel; NaN */
-    double launch_cost_ns;    /* median duration of a launch call; NaN */
+    double queue_depth_mean; /* launches waiting when a kernel starts; NaN: no launches */
+    double
+        queue_empty_share;  /* share of kernels with no other launch queued behind them: the host is behind */
+    double launch_delay_ns; /* median, end of the launch call to start of the kernel; NaN */
+    double launch_cost_ns;  /* median duration of a launch call; NaN */
     double launch_interval_ns; /* median from one launch call to the next on its thread; NaN */
 };
 
@@ -118,7 +120,7 @@ struct analysis_idle {
 #define MISSED_LIMIT 0.001
 
 /* A stage: what the trace, the timed repeats and the model say about it. Sums are over all its occurrences
- * in the trace and 0 where it has none. */
+ * in the trace, 0 if it has none. */
 struct analysis_stage {
     const char *name;        /* "sam"; "(outside stages)"; "whole trace" */
     const char *path;        /* "prefill/sam" */
@@ -153,7 +155,7 @@ struct analysis_stage {
     const char *token_source; /* "token records", "range labels", "engine's answer", "timing phase"; NULL */
     struct stats token_ns;    /* time from token to token (or step to step) in the trace */
     double kernels_per_token;
-    /* NaN also where more tokens are read than made: prefill launches once for all */
+    /* NaN also if more tokens are read than made: prefill launches once for all of them */
     double launches_per_token;
 
     /* ---- the timed repeats: utilization.c */
@@ -163,7 +165,7 @@ struct analysis_stage {
     double recording_cost; /* the same for one input if the timing has it: what recording cost; NaN */
 
     /* ---- one request (the input says that the trace holds one), else one occurrence: utilization.c */
-    double requests;         /* in the trace, at least 1: sums of the trace are of so many */
+    double requests;         /* how many the trace holds, at least 1 */
     double time_ms;          /* median of the timed repeats, else the mean in the trace; NaN: unknown */
     const char *time_source; /* "median of 10 timed repeats", "mean of 3 occurrences in the trace"; NULL */
     /* device busy in time_ms, mean over devices: a GPU's kernels as recorded. Recording slows a CPU's
@@ -193,12 +195,13 @@ struct analysis_occurrence {       /* sorted by start */
     double tokens_in, tokens_out; /* NaN: unknown */
 };
 
-/* name; or name and detail (shapes) in operators_by_shape. By gpu_self_ns, then self_ns */
+/* One row per name; in operators_by_shape per name and detail (shapes). Sorted by gpu_self_ns, then
+ * self_ns */
 struct analysis_operator {
     const char *name;
     const char *detail; /* NULL in `operators` */
     enum trace_range_category category;
-    bool outside; /* kernels launched in no range but stages */
+    bool outside; /* the row for kernels launched outside of ranges other than stages */
     uint64_t calls, kernels;
     double total_ns, self_ns, mean_ns; /* on the host; a recursive call counts once in total */
     double gpu_ns;                     /* owned by what it and its children launched */
@@ -214,7 +217,7 @@ enum analysis_limiter { /* of theoretical occupancy */
                         ANALYSIS_LIMIT_REGISTERS,
                         ANALYSIS_LIMIT_SMEM
 };
-/* one class: same name, grid, block, registers, shared memory, device. By owned_ns */
+/* A class of kernels: same name, grid, block, registers, shared memory, device. Sorted by owned_ns */
 struct analysis_kernel {
     uint32_t shape;   /* of the timeline: geometry, registers, shared memory */
     const char *name; /* demangled */
@@ -232,7 +235,7 @@ struct analysis_kernel {
     uint32_t stage;      /* where most of its time is; ANALYSIS_NONE: outside */
     double flops, bytes; /* of one call, from GEMM records or the engine; NaN */
 };
-struct analysis_group { /* kernels by category or by library; by owned_ns */
+struct analysis_group { /* kernels by category or by library; sorted by owned_ns */
     int id;             /* enum kernel_category or kernel_library */
     const char *name;
     uint64_t calls, classes;
@@ -242,8 +245,8 @@ struct analysis_device {
     uint32_t device;
     uint64_t kernels;
     double busy_ns, span_ns, copy_ns; /* union of kernels; first start to last end; union of copies */
-    double communication_ns,
-        communication_hidden_ns; /* union of communication kernels; of it beside other kernels */
+    /* union of communication kernels; the part of it that overlaps other kernels */
+    double communication_ns, communication_hidden_ns;
 };
 
 struct analysis_point { /* of the roofline */
@@ -253,7 +256,7 @@ struct analysis_point { /* of the roofline */
     double intensity; /* FLOP per byte */
     double flop_per_s, byte_per_s;
     double roof_flop_per_s; /* at this intensity */
-    double attained;        /* flop_per_s / roof (byte_per_s / peak where there are no FLOPs) */
+    double attained;        /* flop_per_s / roof (without FLOPs: byte_per_s / peak) */
     bool memory_bound;      /* left of the ridge */
     const char *source;     /* of FLOPs and bytes: "model", "engine", "gemm records", "counters" */
 };
@@ -263,7 +266,7 @@ struct analysis_power_point {
     float watts, sm_mhz, memory_mhz, temperature_c; /* NaN: unknown */
     uint64_t throttle_reasons;                      /* NVML's bits, of any sample in this point */
 };
-struct analysis_power { /* one a device */
+struct analysis_power { /* one per device */
     uint32_t device;
     struct analysis_power_point *series; /* at most 2,000 points */
     size_t n;
@@ -272,7 +275,7 @@ struct analysis_power { /* one a device */
     /* by power, heat or hardware while the device was busy; idle and application clocks do not count */
     double throttled_ns;
     const char *throttled_by; /* "power cap, thermal"; NULL */
-    double idle_joules;       /* burnt while no kernel ran */
+    double idle_joules;       /* energy used while no kernel ran */
 };
 
 struct analysis_stability {
@@ -280,20 +283,20 @@ struct analysis_stability {
     struct stats ms;
     size_t failed;
     double drift_percent; /* first to last repeat along the fitted line, of the mean; NaN for n < 4 */
-    bool drift_shown;     /* the slope's 95% interval leaves 0 out */
+    bool drift_shown;     /* the 95% interval of the slope excludes 0 */
     size_t outliers;      /* further than 3.5 robust deviations from the median */
     bool unstable;        /* CV over 5% */
 };
 
 enum analysis_confidence { ANALYSIS_LOW, ANALYSIS_MEDIUM, ANALYSIS_HIGH };
 const char *analysis_confidence_name(enum analysis_confidence c);
-struct analysis_finding { /* by saving_ms, largest first; those that only inform (NaN) at the end */
+struct analysis_finding { /* sorted by saving_ms, largest first; informative ones (NaN) last */
     const char *rule;     /* "launch-bound": stable, for scripts */
     const char *title;    /* "Decode is launch-bound: the GPU waits 451 ms of 630 ms" */
     const char *evidence; /* the numbers */
     const char *advice;   /* what to do */
     uint32_t stage;       /* row; ANALYSIS_NONE: the whole run */
-    /* at most this much of the stage, over all its occurrences of one run; NaN: informs only */
+    /* upper bound, over all occurrences of the stage in one run; NaN: informative only */
     double saving_ms;
     double saving_percent; /* of the stage's time */
     enum analysis_confidence confidence;
@@ -308,7 +311,7 @@ struct analysis_note { /* where numbers come from and what is missing: "no launc
 struct analysis_conservation {                                 /* ns */
     double busy;                                               /* sum over devices of the union of kernels */
     double kernel_residual, stage_residual, operator_residual; /* busy minus the sum of owned times */
-    double outside_stages, outside_operators; /* owned by work in no stage, in no range but stages */
+    double outside_stages, outside_operators; /* owned by work outside of stages, outside of other ranges */
     double unmatched; /* owned by kernels without a launch in files that have launches */
     uint64_t unmatched_kernels;
 };
@@ -353,8 +356,8 @@ struct analysis {
     size_t nstages, noccurrences, noperators, noperators_by_shape, nkernels, ncategories, nlibraries,
         ndevices, nroofline, npowers, nstability, nfindings, nnotes;
     struct analysis_conservation conservation;
-    struct analysis_counters *counters; /* what the hardware said of stages and kernels; NULL: no samples */
-    struct analysis_profiles *profiles; /* what Nsight Compute said of kernels; NULL: nothing */
+    struct analysis_counters *counters; /* hardware counters of stages and kernels; NULL: no samples */
+    struct analysis_profiles *profiles; /* Nsight Compute's measurements of kernels; NULL: none */
     struct analysis_totals *totals;     /* plain sums, for `inferprof stats`; NULL: input did not ask */
 
     /* For drawing and export: owner of each timeline record. */
@@ -364,8 +367,8 @@ struct analysis {
     void *owner;                       /* private */
 };
 
-/* Tokens that the stage works on: those it reads where they are more than it makes (prefill), else those
- * it makes. */
+/* Tokens that the stage works on: those it reads if it reads more than it makes (prefill), else those it
+ * makes. */
 static inline double analysis_stage_tokens(const struct analysis_stage *s) {
     return s->tokens_in > s->tokens_out || s->tokens_out != s->tokens_out ? s->tokens_in : s->tokens_out;
 }
@@ -378,8 +381,8 @@ void analysis_free(struct analysis *a); /* and ready for reuse; zeroed is fine *
 bool analyze_request_window(const struct timeline *tl, const struct analyze_input *input, uint64_t *from_ns,
                             uint64_t *to_ns);
 
-/* A representative stretch for drawing: the occurrence of the stage whose wall is nearest to the median,
- * cut so that it holds at most max_kernels. False: the stage has none. */
+/* A representative window for drawing: the occurrence of the stage whose wall time is nearest to the median,
+ * cut to at most max_kernels kernels. False: the stage has no occurrence. */
 bool analysis_window(const struct analysis *a, uint32_t stage, size_t max_kernels, uint64_t *start_ns,
                      uint64_t *end_ns);
 

@@ -5,7 +5,7 @@
 #include "analyze/internal.h"
 #include "base/die.h"
 
-/* The stage row a record counts in, and then its parents: next_row steps outwards. */
+/* The stage row of a record, then its parents: next_row steps outwards. */
 static uint32_t occurrence_of(const struct context *c, uint32_t range) {
     if (c->a->stages[0].implicit) return 0;
     return range == TIMELINE_NONE ? ANALYSIS_NONE : c->range_occurrence[range];
@@ -18,20 +18,21 @@ static void count_launch(struct context *c, size_t i, uint32_t row, double inter
     bool graph = l->api_kind[i] == TIMELINE_API_GRAPH;
     s->launches++;
     s->graph_launches += graph;
-    w->graph_nodes += graph && l->kernels[i] > 1 ? l->kernels[i] : 0; /* one: the graph as a whole */
+    w->graph_nodes +=
+        graph && l->kernels[i] > 1 ? l->kernels[i] : 0; /* 1: the graph was recorded as a whole */
     w->unmatched_launches += missing;
     stream_stats_add(&w->launch_cost, (double)(l->end_ns[i] - l->start_ns[i]));
     if (interval_ns > 0) stream_stats_add(&w->launch_interval, interval_ns);
 }
 
-/* Rows from the innermost outwards; the outside row for what is in none. */
+/* Rows from the innermost outwards; the outside row for records in no stage. */
 #define FOR_ROWS(c, occurrence, row)                                                           \
     for (uint32_t o_ = (occurrence),                                                           \
                   row = o_ == ANALYSIS_NONE ? (c)->outside : (c)->a->occurrences[o_].stage;    \
          row != ANALYSIS_NONE; o_ = o_ == ANALYSIS_NONE ? o_ : (c)->a->occurrences[o_].parent, \
                   row = o_ == ANALYSIS_NONE ? ANALYSIS_NONE : (c)->a->occurrences[o_].stage)
 
-/* For each thread the last launch whose kernel was recorded. Later ones may have been waiting when
+/* Per thread, the last launch whose kernel was recorded. Later launches may still have been queued when
  * recording ended. */
 static uint32_t *last_met(const struct context *c) {
     const struct timeline_launches *l = &c->tl->launches;

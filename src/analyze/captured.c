@@ -1,5 +1,5 @@
-/* Kernels that were recorded in windows only: which share of each stage that is. Nothing is scaled up from
- * it; figures that need the whole are left out. */
+/* Kernels that were recorded only in windows: which share of each stage the windows cover. Nothing is scaled
+ * up; figures that need all kernels are left out. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -7,7 +7,7 @@
 #include "base/die.h"
 #include "base/util.h"
 
-/* The first window of the process that ends after `time_ns`, or where it would be. */
+/* Index of the first window of the process that ends after `time_ns`, or of its place. */
 static size_t window_after(const struct timeline *tl, uint32_t process, uint64_t time_ns) {
     size_t lo = 0, hi = tl->nwindows;
     while (lo < hi) {
@@ -21,43 +21,43 @@ static size_t window_after(const struct timeline *tl, uint32_t process, uint64_t
     return lo;
 }
 
-static bool is_of(const struct timeline *tl, size_t window, uint32_t process) {
+static bool is_window_of(const struct timeline *tl, size_t window, uint32_t process) {
     return window < tl->nwindows && tl->windows[window].process == process;
 }
 
 static bool has_windows(const struct timeline *tl, uint32_t process) {
-    return is_of(tl, window_after(tl, process, 0), process);
+    return is_window_of(tl, window_after(tl, process, 0), process);
 }
 
 /* Time of the process's windows in [from, to). */
-static double inside(const struct timeline *tl, uint32_t process, uint64_t from, uint64_t to) {
+static double time_in_windows(const struct timeline *tl, uint32_t process, uint64_t from, uint64_t to) {
     double sum = 0;
-    for (size_t i = window_after(tl, process, from); is_of(tl, i, process) && tl->windows[i].start_ns < to;
-         i++)
+    for (size_t i = window_after(tl, process, from);
+         is_window_of(tl, i, process) && tl->windows[i].start_ns < to; i++)
         sum += (double)(MIN(tl->windows[i].end_ns, to) - MAX(tl->windows[i].start_ns, from));
     return sum;
 }
 
 bool captured_at(const struct timeline *tl, uint32_t process, uint64_t time_ns) {
     size_t i = window_after(tl, process, time_ns);
-    return !has_windows(tl, process) || (is_of(tl, i, process) && tl->windows[i].start_ns <= time_ns);
+    return !has_windows(tl, process) || (is_window_of(tl, i, process) && tl->windows[i].start_ns <= time_ns);
 }
 
-/* Of the processes that recorded in windows; the others recorded all the time and have no account. */
-static double share_of_trace(const struct timeline *tl) {
+/* Of the processes that recorded in windows; the others recorded all the time. */
+static double captured_share(const struct timeline *tl) {
     double captured = 0, all = 0;
     for (uint32_t p = 0; p < tl->nprocesses; p++) {
         if (!has_windows(tl, p)) continue;
         uint64_t from = tl->processes[p].capture_from_ns, to = tl->processes[p].capture_to_ns;
         if (!from) from = tl->start_ns;
         if (to <= from) to = MAX(tl->end_ns, from);
-        captured += inside(tl, p, from, to);
+        captured += time_in_windows(tl, p, from, to);
         all += (double)(to - from);
     }
     return all > 0 ? captured / all : 1;
 }
 
-static void share_of_stages(struct context *c) {
+static void set_stage_shares(struct context *c) {
     const struct timeline *tl = c->tl;
     struct analysis *a = c->a;
     double *seen_ns = xcalloc(a->nstages + 1, sizeof *seen_ns);
@@ -66,7 +66,8 @@ static void share_of_stages(struct context *c) {
         if (o->range == TIMELINE_NONE) continue;
         uint32_t process = tl->threads[tl->ranges.thread[o->range]].process;
         double whole = (double)(o->end_ns - o->start_ns);
-        seen_ns[o->stage] += has_windows(tl, process) ? inside(tl, process, o->start_ns, o->end_ns) : whole;
+        seen_ns[o->stage] +=
+            has_windows(tl, process) ? time_in_windows(tl, process, o->start_ns, o->end_ns) : whole;
     }
     for (size_t i = 0; i < a->nstages; i++) {
         struct analysis_stage *s = &a->stages[i];
@@ -79,8 +80,8 @@ static void share_of_stages(struct context *c) {
 void analyze_captured(struct context *c) {
     struct analysis *a = c->a;
     if (!c->tl->nwindows) return;
-    a->missed = 1 - share_of_trace(c->tl);
-    share_of_stages(c);
+    a->missed = 1 - captured_share(c->tl);
+    set_stage_shares(c);
     for (size_t i = 0; i < a->nstages; i++)
         if (a->stages[i].missed > MISSED_LIMIT)
             a->stages[i].kernels_per_token = a->stages[i].launches_per_token = NAN;

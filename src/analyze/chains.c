@@ -1,6 +1,6 @@
-/* Chains of element-wise kernels: one after the other on a stream with nothing else between them. Fused, a
- * chain takes about as long as its longest part (the data passes once), so the rest of it is what fusion
- * could save. */
+/* Chains of element-wise kernels: consecutive on a stream with nothing else between them. Fused, a chain
+ * takes about as long as its longest kernel (the data is read and written once), so fusion could save the
+ * rest. */
 #include <stdlib.h>
 
 #include "analyze/internal.h"

@@ -1,6 +1,5 @@
-/* What runs on a device, as the fit of counter_fit.h wants it: kernels, and copies and memsets where no
- * kernel runs beside them (a copy engine at work is not idle: it reads and writes memory). Sorted by
- * start. */
+/* What runs on a device, as input of counter_fit.h: kernels, and copies and memsets while no kernel runs (a
+ * busy copy engine reads and writes memory, so the device is not idle). Sorted by start. */
 #ifndef ANALYZE_COUNTER_EVENTS_H
 #define ANALYZE_COUNTER_EVENTS_H
 

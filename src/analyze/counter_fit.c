@@ -9,24 +9,24 @@
 #include "base/die.h"
 #include "base/util.h"
 
-#define MAX_UNKNOWNS 512 /* classes beyond, the least exposed, share one unknown and are not told apart */
-#define MAX_EDGES 256    /* heads and tails besides; those beyond count as the rest of their kernel */
+#define MAX_UNKNOWNS 512 /* the least exposed classes beyond it share one unknown */
+#define MAX_EDGES 256    /* heads and tails; more of them count as part of their kernel */
 #define EDGE_NS 1000
-#define EDGE_EXPOSURE 1.0 /* samples' worth of an edge that were cut, for it to have an unknown */
-#define EDGE_RIDGE 1e-3   /* pulls an edge to the mean of its kernel, as 1 point of noise does to 30 points */
+#define EDGE_EXPOSURE 1.0 /* an edge needs so many sample intervals of cut time to get an unknown */
+#define EDGE_RIDGE \
+    1e-3 /* pulls an edge to the mean of its kernel; balances 1 point of noise against 30 points */
 #define ROBUST_ROUNDS 3
-#define DEVIATIONS 8.0 /* so many deviations off, and by more than any class does: an outlier */
-#define RIDGE 1e-6     /* of a sample's worth: a solution exists even for classes that always run together */
-#define MIN_EXPOSURE 2.0 /* samples' worth of time below which nothing is said */
-/* The two clocks: samples and kernels are laid over each other so that the fit is best. */
+#define DEVIATIONS 8.0   /* outlier: this many deviations off, and outside of the range of all classes */
+#define RIDGE 1e-6       /* of a sample: makes a solution exist for classes that always run together */
+#define MIN_EXPOSURE 2.0 /* sample intervals; below it, the rate is unknown */
+/* The two clocks: samples are shifted against the kernels so that the fit is best. */
 #define LAG_STEP_NS 1000
-#define LAG_STEPS 6       /* either way */
-#define LAG_WORTH 0.98    /* of the sum of squares without: better than that, or no lag */
-#define LAG_SAMPLES 20000 /* that are looked at */
+#define LAG_STEPS 6       /* in each direction */
+#define LAG_WORTH 0.98    /* of the sum of squares without lag; otherwise no lag is used */
+#define LAG_SAMPLES 20000 /* used for the search */
 #define LAG_SLACK_NS 50000000u
-#define LAG_DOUBT_NS \
-    500           /* by which the lag may be wrong: found by looking, and not the same for all kernels */
-#define BUSY 0.05 /* fraction of a sample with kernels, for it to say how well the fit holds */
+#define LAG_DOUBT_NS 500 /* error of the lag, found by experiment; differs between kernels */
+#define BUSY 0.05        /* least fraction of kernels for a sample to count in the residuals */
 
 /* ---- classes to unknowns */
 
@@ -40,7 +40,7 @@ static int by_exposure(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-/* Numbers of counter_rows.h to unknowns: first those of classes and idle, then those of edges. */
+/* Maps the numbers of counter_rows.h to unknowns: first classes and idle, then edges. */
 struct naming {
     uint32_t *of;         /* UINT32_MAX: none */
     uint32_t nclasses, n; /* unknowns of classes; all */
@@ -54,7 +54,7 @@ static struct ranked *rank(const double *exposure, uint32_t from, uint32_t to) {
     return order;
 }
 
-/* Idle and the most exposed classes have their own, the rest share the last. */
+/* Idle and the most exposed classes have their own unknown; the rest share the last. */
 static void name_classes(struct naming *names, uint32_t idle) {
     names->of[idle] = names->n++;
     struct ranked *order = rank(names->exposure, 0, idle);
@@ -66,7 +66,7 @@ static void name_classes(struct naming *names, uint32_t idle) {
     free(order);
 }
 
-/* Of classes that are told apart from others. */
+/* For edges of classes that have their own unknown. */
 static void name_edges(struct naming *names, uint32_t idle, uint32_t width) {
     struct ranked *order = rank(names->exposure, idle + 1, width);
     uint32_t until = names->n + MAX_EDGES;
@@ -95,7 +95,7 @@ static void free_naming(struct naming *names) {
     free(names->exposure);
 }
 
-/* Terms without an unknown go. */
+/* Terms without an unknown are dropped. */
 static void rename_terms(struct counter_rows *rows, const struct naming *names) {
     size_t kept = 0, i = 0;
     for (size_t r = 0; r < rows->sample.n; r++) {
@@ -111,12 +111,11 @@ static void rename_terms(struct counter_rows *rows, const struct naming *names) 
 /* ---- normal equations */
 
 struct fit {
-    const struct counter_rows *rows, *moved; /* the latter: were the lag a little longer */
+    const struct counter_rows *rows, *moved; /* moved: with a slightly longer lag */
     const struct counter_fit_input *in;
     struct nnls eq;
-    double *plain, *spread,
-        *inverse;  /* [n][n]: every row once; squares of what is left over; of the matrix */
-    float *weight; /* of rows, 0..1 */
+    double *plain, *spread, *inverse; /* [n][n]: every row once; squared residuals; inverse of the matrix */
+    float *weight;                    /* of rows, 0..1 */
     double *scratch;
     size_t metric;
 };
@@ -133,14 +132,14 @@ static void add_row(const struct fit *f, size_t row, double w, double *g) {
         double wa = w * a->fraction;
         for (const struct counter_term *c = a; c < end; c++) {
             uint32_t low = MIN(a->unknown, c->unknown), high = MAX(a->unknown, c->unknown);
-            /* two terms of one unknown (the shared one) meet twice */
+            /* two terms of the same (shared) unknown meet twice */
             double twice = low == high && a != c ? 2 : 1;
             g[(size_t)low * f->eq.n + high] += twice * wa * c->fraction;
         }
     }
 }
 
-/* Most rows have weight 1: all of them once for all metrics, then the few that count less are taken back. */
+/* Most rows have weight 1: all are added once for all metrics, then rows with less weight are subtracted. */
 static void accumulate(struct fit *f) {
     size_t cells = (size_t)f->eq.n * f->eq.n;
     memcpy(f->eq.g, f->plain, cells * sizeof *f->plain);
@@ -206,8 +205,8 @@ static double nth(double *v, size_t n, size_t k) {
     return v[k];
 }
 
-/* 1.4826 x the median size of the residuals: their deviation, whatever a few outliers do. Only samples in
- * which kernels ran: a long pause fits perfectly and would make everything else an outlier. */
+/* 1.4826 times the median absolute residual: a deviation that is robust against outliers. Only samples with
+ * kernels count: a long pause fits perfectly and would make everything else an outlier. */
 static double deviation(const struct fit *f) {
     size_t n = 0;
     for (size_t r = 0; r < f->rows->sample.n; r++) {
@@ -217,8 +216,8 @@ static double deviation(const struct fit *f) {
     return n ? 1.4826 * nth(f->scratch, n, n / 2) : NAN;
 }
 
-/* What lies outside of everything that kernels do is no measurement. Less than that must count in full: a
- * kernel's tail, with half of the multiprocessors done, lies far from its mean and is part of it. */
+/* Values outside of the range of all kernels are not measurements. Values inside must count in full: the tail
+ * of a kernel, with half of the multiprocessors done, is far from its mean and part of it. */
 static void reweigh(struct fit *f, double sigma) {
     double most = 1e-30;
     for (uint32_t i = 0; i < f->eq.signed_from; i++) most = MAX(most, f->eq.x[i]);
@@ -229,12 +228,11 @@ static void reweigh(struct fit *f, double sigma) {
     }
 }
 
-/* ---- standard errors: what is left over is larger where some kernels run than where others do, so each class is
- * judged by the samples that told of it: inverse(G) (sum of w^2 e^2 a a') inverse(G), whose diagonal is
- * wanted. That is chance. A lag that is wrong errs the same way in every sample: what it would do to the
- * rates is added. */
+/* ---- standard errors: residuals are larger for some kernels than for others, so each class is judged by the
+ * samples that contain it: the diagonal of inverse(G) (sum of w^2 e^2 a a') inverse(G). That covers random
+ * errors. A wrong lag has the same effect in every sample, so its effect on the rates is added. */
 
-/* By how much each unknown would change were the lag LAG_DOUBT_NS longer: inverse(G) A'(A_moved - A) x. */
+/* The change of each unknown if the lag were LAG_DOUBT_NS longer: inverse(G) A'(A_moved - A) x. */
 static void doubts(const struct fit *f, double *doubt) {
     uint32_t n = f->eq.n;
     double *slope = xcalloc(n, sizeof *slope);
@@ -253,7 +251,7 @@ static void doubts(const struct fit *f, double *doubt) {
     free(slope);
 }
 
-/* c'Sc; of S the upper triangle is there. */
+/* c'Sc; only the upper triangle of S is stored. */
 static double quadratic(const double *spread, const double *c, uint32_t n) {
     double sum = 0;
     for (uint32_t j = 0; j < n; j++) {
@@ -283,7 +281,7 @@ static void errors(struct fit *f, double *variance) {
     free(doubt);
 }
 
-/* At rest at zero the slope says nothing of the error: what one sample says of another, over the exposure. */
+/* For a rate held at zero the slope gives no error: the spread between samples over the exposure is used. */
 static double error_of(double variance, double sigma, double exposure) {
     return isnan(variance) ? sigma / sqrt(MAX(exposure, 1)) : sqrt(variance);
 }
@@ -325,8 +323,7 @@ static double *unknowns(size_t n) {
 
 /* ---- lag */
 
-/* Sum of squares that a plain fit of one metric leaves, were the samples taken shift_ns later than they
- * say. */
+/* Residual sum of squares of a plain fit of one metric, with the samples shifted by shift_ns. */
 static double misfit(const struct counter_fit_input *in, size_t metric, int64_t shift_ns) {
     struct counter_rows rows;
     counter_rows_make(in, shift_ns, 0, &rows);
@@ -392,7 +389,7 @@ int64_t counter_fit_lag(const struct counter_fit_input *in, size_t metric) {
     for (int i = -LAG_STEPS; i <= LAG_STEPS; i++)
         if (sum[i + LAG_STEPS] < sum[best + LAG_STEPS]) best = i;
     bool edge = abs(best) == LAG_STEPS, worth = sum[best + LAG_STEPS] < LAG_WORTH * sum[LAG_STEPS];
-    if (edge || !worth) return 0; /* so with NaN */
+    if (edge || !worth) return 0; /* also for NaN */
     /* the parabola through the three best */
     const double *s = sum + best + LAG_STEPS;
     double curve = s[-1] - 2 * s[0] + s[1], off = curve > 0 ? (s[-1] - s[1]) / (2 * curve) : 0;

@@ -13,7 +13,7 @@ struct active {
     uint32_t class;
     uint64_t start_ns, end_ns;
     double inside_ns, head_ns,
-        tail_ns; /* its share of the sample at hand; of that, in its head and its tail */
+        tail_ns; /* its share of the current sample; the parts of it in its head and tail */
 };
 
 struct sweep {
@@ -45,12 +45,12 @@ static void start_kernels(struct sweep *w, uint64_t now) {
                                                    .end_ns = in->end_ns[w->next] }));
 }
 
-/* A kernel keeps a middle. */
+/* Head and tail leave a middle. */
 static uint64_t edge_of(const struct sweep *w, const struct active *a) {
     return MIN(w->edge_ns, (a->end_ns - a->start_ns) * 2 / 5);
 }
 
-/* What lies in an edge beyond an even spread over the kernel: nothing, where all of it is in the sample. */
+/* Time in an edge beyond an even share of the kernel; 0 if the whole kernel is in the sample. */
 static void count_edges(struct sweep *w, struct active *a) {
     uint64_t length_ns = a->end_ns - a->start_ns, edge_ns = edge_of(w, a);
     if (edge_ns) {
@@ -85,7 +85,7 @@ static void add_active(struct sweep *w, struct active *a, uint64_t from, uint64_
     a->tail_ns += part * overlap(from, to, a->end_ns - edge_of(w, a), a->end_ns);
 }
 
-/* The next moment at which the set of running kernels changes, at most `limit`. */
+/* The next time at which the set of running kernels changes, at most `limit`. */
 static uint64_t next_change(const struct sweep *w, uint64_t limit) {
     if (w->next < w->in->nkernels) limit = MIN(limit, w->in->start_ns[w->next]);
     for (size_t i = 0; i < w->active.n; i++) limit = MIN(limit, w->active.v[i].end_ns);

@@ -1,10 +1,10 @@
-/* The equations of counter_fit.h, one a sample: which classes ran in it, and for which fraction of it.
+/* The equations of counter_fit.h, one per sample: which classes ran in it, and for which fraction of it.
  *
- * A kernel is not the same from end to end: its first blocks are still being placed when its time begins,
- * its last leave the GPU half empty. Whole kernels in a sample do not care. Of one that the sample's edge
- * cuts, the sample got more or less of the head and the tail than an even share: two more unknowns for
- * each class take that up, or its neighbours would. Their terms are signed and are zero for a whole
- * kernel, so that the class's rate remains its mean. */
+ * A kernel is not uniform: its first blocks are still being placed when it begins, and its last blocks
+ * leave the GPU half empty. For kernels that lie entirely inside a sample this does not matter. If the edge
+ * of a sample cuts a kernel, the sample holds more or less of the head and the tail than an even share. Two
+ * more unknowns per class (head and tail) absorb that; otherwise its neighbours would. Their terms are
+ * signed, and zero for a whole kernel, so that the rate of the class remains its mean. */
 #ifndef ANALYZE_COUNTER_ROWS_H
 #define ANALYZE_COUNTER_ROWS_H
 
@@ -17,7 +17,7 @@ static inline uint32_t counter_rows_head(uint32_t nclasses, uint32_t class) {
 static inline size_t counter_rows_width(uint32_t nclasses) { return 3 * (size_t)nclasses + 1; }
 
 struct counter_term {
-    uint32_t unknown; /* one of these numbers at first; counter_fit.c renames */
+    uint32_t unknown; /* first one of these numbers; counter_fit.c renumbers */
     float fraction;
 };
 
@@ -36,8 +36,8 @@ struct counter_rows {
     } sample; /* of the input */
 };
 
-/* Samples are taken to lie shift_ns later than they say. Those that the kernels' span does not touch make
- * no row. Heads and tails are edge_ns long, or two fifths of the kernel; 0: none. */
+/* Samples are shifted by shift_ns. Samples outside of the span of the kernels give no row. Heads and tails
+ * are edge_ns long, at most two fifths of the kernel; 0: none. */
 void counter_rows_make(const struct counter_fit_input *in, int64_t shift_ns, uint64_t edge_ns,
                        struct counter_rows *rows);
 void counter_rows_free(struct counter_rows *rows);

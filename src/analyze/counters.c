@@ -17,12 +17,12 @@
 #define FAIR_EXPOSURE 5.0
 #define FAIR_ERROR 8.0
 #define SHORT_NS \
-    3000.0 /* between others, such kernels hang on the lag between the two clocks: never "good" */
-#define LEAST_SM_PCT 0.2 /* one multiprocessor of a few hundred, all the time */
-/* Bound classes: what stands near its peak. */
+    3000.0 /* estimates of shorter kernels depend on the lag between the two clocks: never "good" */
+#define LEAST_SM_PCT 0.2 /* one of a few hundred multiprocessors, all the time */
+/* Limits for the bound: which resource is near its peak. */
 #define COMPUTE_PCT 60.0
 #define MEMORY_PCT 60.0
-/* A clock that a peak can be stated at, as parts of the highest. */
+/* Clocks at which a peak may be stated, as shares of the highest clock. */
 #define NEAR_LOW 0.85
 #define NEAR_HIGH 1.05
 
@@ -75,7 +75,7 @@ static void take_values(const struct timeline *tl, size_t i, float *out) {
     }
 }
 
-/* In order, and never over each other: a sample that starts before the last one's end is left out. */
+/* In order and without overlap: a sample that starts before the end of the last one is left out. */
 static void gather_samples(const struct timeline *tl, uint32_t device, struct table_of_samples *t) {
     size_t n = tl->samples.n;
     *t = (struct table_of_samples){ xmalloc(n * sizeof(uint64_t)), xmalloc(n * sizeof(uint64_t)),
@@ -161,11 +161,12 @@ static enum counter_bound bound_of(const double *v) {
     return isnan(dram) || isnan(v[COUNTER_TENSOR]) ? COUNTER_BOUND_UNKNOWN : COUNTER_BOUND_LATENCY;
 }
 
-/* A percentage is judged by its own error. The clock hardly varies, so its fit is mostly noise: of good
- * rows only. */
+/* A percentage is judged by its own error. The clock hardly varies, so its fit is mostly noise and is
+ * reported for good rows only. */
 static void fill_row(struct counter_row *row, const struct counter_fit *f, uint32_t class) {
     size_t stride = (size_t)f->nclasses + 1;
-    /* No kernel runs without a multiprocessor: less says that the fit gave its share to its neighbours. */
+    /* No kernel runs without a multiprocessor. If the value is lower, the fit gave its share to its
+     * neighbours. */
     double exposure = f->rate[COUNTER_SM * stride + class] < LEAST_SM_PCT ? 0 : f->exposure[class];
     row->quality = judge(exposure, f->error[COUNTER_SM * stride + class]);
     for (size_t s = 0; s < COUNTER_SLOTS; s++) {
@@ -241,17 +242,17 @@ static void fit_device(const struct analysis *a, uint32_t device, struct analysi
     free_samples(&t);
 }
 
-/* ---- what follows from the counters and the device */
+/* ---- values derived from the counters and the device */
 
 static double dram_sum(const double *slot) { return slot[COUNTER_DRAM_READ] + slot[COUNTER_DRAM_WRITE]; }
 
-/* The trace's own figure where it has one, else the peak that MBU is taken of. */
+/* From the trace if it has one, else the peak that MBU uses. */
 static double peak_bandwidth(const struct analysis *a, uint32_t device) {
     double own = device < a->timeline->ndevices ? a->timeline->devices[device].peak_bytes_per_s : NAN;
     return own > 0 ? own : a->peak_bytes_per_s;
 }
 
-/* Dense 16-bit FLOPs a multiprocessor's tensor pipes do in a cycle. */
+/* Dense 16-bit FLOPs per cycle of the tensor pipes of one multiprocessor. */
 static double tensor_flops_a_cycle(const struct timeline_device *d) {
     switch (10 * d->cc_major + d->cc_minor) {
     case 100: return 8192;
@@ -263,9 +264,9 @@ static double tensor_flops_a_cycle(const struct timeline_device *d) {
     }
 }
 
-/* The clock at which the peak of MFU is stated. A datasheet's is often below the highest: 989 TFLOP/s of
- * an H200 are 1.83 GHz, and its highest clock is 1.98 GHz. Other types are a power of two faster or
- * slower. Where no such clock is near the highest (an unknown chip, a measured peak), the highest. */
+/* The clock at which the peak of MFU is stated. Datasheets often use less than the highest clock: 989 TFLOP/s
+ * of an H200 are at 1.83 GHz, and its highest clock is 1.98 GHz. Other types are faster or slower by a power
+ * of two. If no such clock is near the highest (an unknown chip, a measured peak), the highest is used. */
 static double peak_clock_hz(const struct analysis *a, uint32_t device) {
     const struct timeline_device *d = &a->timeline->devices[device];
     double highest_hz = (double)d->sm_clock_khz * 1e3;
@@ -276,7 +277,7 @@ static double peak_clock_hz(const struct analysis *a, uint32_t device) {
     return highest_hz > 0 ? highest_hz : NAN;
 }
 
-/* Percent of tensor cycles at one clock as percent of the peak. */
+/* Converts percent of tensor cycles at one clock to percent of the peak. */
 static double at_peak_clock(const struct analysis *a, uint32_t device, double pct, double clock_hz) {
     return pct * clock_hz / peak_clock_hz(a, device);
 }
@@ -378,12 +379,11 @@ static int by_exposure(const void *x, const void *y) {
     return (a < b) - (a > b);
 }
 
-/* Time of moments with several kernels over that of moments with any. Kernels of a device are sorted by
- * start. */
+/* Time in which several kernels run over time in which any runs. Kernels of a device are sorted by start. */
 static double concurrent(const struct timeline *tl) {
     double busy_ns = 0, shared_ns = 0;
     for (uint32_t d = 0; d < tl->ndevices; d++) {
-        uint64_t one_until = 0, two_until = 0; /* at least one kernel runs until then, at least two */
+        uint64_t one_until = 0, two_until = 0; /* until then, at least one kernel runs; at least two */
         for (size_t i = 0; i < tl->devices[d].kernel_count; i++) {
             size_t k = tl->devices[d].first_kernel + i;
             uint64_t from = tl->kernels.start_ns[k], to = tl->kernels.end_ns[k], second = MIN(to, one_until);

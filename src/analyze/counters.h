@@ -27,17 +27,17 @@ enum counter_bound {
 };
 const char *counter_bound_name(enum counter_bound b);
 
-/* What was measured of a kernel class, or of it within one stage. Values below "fair" are NaN. */
+/* Measurements of a kernel class within one stage. Values of a quality below "fair" are NaN. */
 struct counter_row {
     uint32_t kernel, stage; /* rows of the analysis; stage ANALYSIS_NONE: outside stages */
     uint64_t calls;         /* in this stage */
     double mean_ns;         /* of a call */
-    double exposure;        /* samples' worth of its own time */
+    double exposure;        /* its own time, in sample intervals */
     double exposure_ns;
     double value[COUNTER_SLOTS], error[COUNTER_SLOTS]; /* error: standard error */
-    double dram_pct, dram_bytes_per_s; /* read and write; NaN: not measured, or the peak is not known */
+    double dram_pct, dram_bytes_per_s; /* read and write; NaN: not measured, or the peak is unknown */
     double tensor_at_peak_pct;         /* tensor activity as percent of the peak, at the clock it ran at */
-    /* of the roofline: the larger of DRAM and of the tensor pipes at the clock of their peak */
+    /* the larger of DRAM and tensor pipes, in percent of their roofline peaks */
     double roof_pct;
     enum counter_quality quality;
     enum counter_bound bound;
@@ -50,7 +50,7 @@ struct counter_means {
     double covered;    /* the same as a fraction of it, 0..1 */
     double mean[COUNTER_SLOTS];
     double dram_pct, dram_bytes_per_s; /* as above */
-    /* tensor activity at the clock it ran at, of that at the clock of the peak of MFU */
+    /* tensor activity in percent of the peak that MFU uses, which is stated at another clock */
     double tensor_at_peak_pct;
 };
 
@@ -60,9 +60,9 @@ struct analysis_counters {
     size_t nrows, nmeans;
     uint64_t samples, unused;
     double interval_ns; /* mean */
-    double lag_ns;      /* by which samples were moved to fit the kernels best */
+    double lag_ns;      /* shift of the samples that fits the kernels best */
     double clock_hz;    /* mean SM clock of all samples */
-    /* of the kernels' time, 0..1: moments of several kernels, of which each has an even share */
+    /* share of the kernels' time in which several run, 0..1; each then counts evenly */
     double concurrent;
 };
 

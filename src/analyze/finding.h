@@ -1,6 +1,5 @@
-/* Rules that turn an analysis into findings. A rule looks at one stage (or, with NULL, at the run) and
- * emits at most one finding, with numbers, a bound on what it could save, and what to do. No evidence, no
- * finding. */
+/* Rules that turn an analysis into findings. A rule examines one stage (or, with NULL, the run) and emits at
+ * most one finding: the numbers, an upper bound on the saving, and what to do. No evidence, no finding. */
 #ifndef ANALYZE_FINDING_H
 #define ANALYZE_FINDING_H
 
@@ -12,9 +11,9 @@ struct finding_scope {
     const struct analysis_stage *s;
     uint32_t row;
     double devices; /* of the stage: GPU times are means over them */
-    double wall_ms; /* what a saving is a percentage of: the timed repeats' if there are any */
+    double wall_ms; /* savings are percentages of it: of the timed repeats if there are any */
     double traced_wall_ms, busy_ms, floor_ms; /* floor: NaN unknown */
-    /* of recorded idle time, what the timed run has room for: recording slows the host, not the GPU */
+    /* share of the recorded idle time that fits into the timed run: recording slows the host, not the GPU */
     double idle_scale;
 };
 struct finding_rule {
@@ -23,12 +22,12 @@ struct finding_rule {
     bool needs_idle; /* only for stages whose idle time is known */
     void (*find)(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 };
-/* The finding is f's (NULL: the run's). saving_ms: NaN informs only. Texts are kept as they are. */
+/* f: the stage; NULL: the run. saving_ms NaN: informative only. Texts must live as long as the analysis. */
 void finding_emit(struct context *c, const struct finding_rule *rule, const struct finding_scope *f,
                   double saving_ms, enum analysis_confidence confidence, const char *title,
                   const char *evidence, const char *advice);
 
-/* "3.05 s": never an exponent. */
+/* "3.05 s"; never with an exponent. */
 const char *finding_time(struct context *c, double ms);
 
 /* finding_idle.c */

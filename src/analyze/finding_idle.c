@@ -11,7 +11,7 @@ static double cause_ms(const struct finding_scope *f, enum analysis_idle_cause c
     return f->s->idle.ns[cause] * 1e-6 / f->devices * f->idle_scale;
 }
 
-/* Said where the recorded run was slower than the timed one. */
+/* For stages that were slower while recorded than timed. */
 static const char *scaled_from(struct context *c, const struct finding_scope *f, double recorded_ms) {
     if (f->idle_scale > 0.99) return "";
     return analysis_text(c, "; scaled to the timed run from %s in the recorded one, which took %.2fx as long",
@@ -108,7 +108,7 @@ void find_dependency(struct context *c, const struct finding_rule *rule, const s
                  "Check events and stream waits; dependent work is cheapest on one stream or in one graph.");
 }
 
-/* Steps that are stages of their own: the device waits from the last kernel of one to the first of the
+/* Steps that are occurrences of one stage: the device waits from the last kernel of one to the first of the
  * next. */
 void find_between_steps(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     const struct analysis_occurrence *last = NULL;
@@ -119,7 +119,8 @@ void find_between_steps(struct context *c, const struct finding_rule *rule, cons
         if (o->parent != ANALYSIS_NONE || !o->kernels) continue;
         bool follows =
             last && last->stage == f->row && o->stage == f->row && o->gpu_first_ns > last->gpu_last_ns;
-        if (follows && o->gpu_first_ns - last->gpu_last_ns < 100000000) /* longer: no request was there */
+        if (follows &&
+            o->gpu_first_ns - last->gpu_last_ns < 100000000) /* longer gaps: there was no request */
         {
             ns += (double)(o->gpu_first_ns - last->gpu_last_ns);
             steps++;

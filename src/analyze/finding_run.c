@@ -48,7 +48,7 @@ void find_communication(struct context *c, const struct finding_rule *rule, cons
         "devices.");
 }
 
-/* Parts of a stage vary with it. */
+/* Sub-stages vary with their stage. */
 static bool is_part(const struct context *c, const char *name) {
     for (size_t i = 0; i < c->a->nstages; i++)
         if (c->a->stages[i].parent != ANALYSIS_NONE &&

@@ -10,7 +10,7 @@ static double category_ms(const struct finding_scope *f, enum kernel_category ca
     return f->s->category_ns[category] * 1e-6 / f->devices;
 }
 
-/* Time beyond the floor cannot be saved twice: other findings about work stay below it. */
+/* At most the busy time above the floor can be saved. */
 static double bounded(const struct finding_scope *f, double saving_ms) {
     return isnan(f->floor_ms) ? saving_ms : MAX(0, MIN(saving_ms, f->busy_ms - f->floor_ms));
 }
@@ -29,7 +29,7 @@ static bool memory_bound(const struct context *c, const struct analysis_stage *s
     return !(s->flops / c->a->peak_flops_per_s > s->bytes / c->a->peak_bytes_per_s);
 }
 
-/* Speaks of the roof that the stage is under: bytes/s below the memory's, FLOP/s below the compute's. */
+/* About the roof that bounds the stage: bytes/s for memory, FLOP/s for compute. */
 static const char *roof_evidence(struct context *c, const struct finding_scope *f, bool memory, bool on_gpu,
                                  double work_ms, const char *source) {
     double amount = (memory ? f->s->bytes : f->s->flops) * f->s->requests,
@@ -59,7 +59,7 @@ static const char *roof_advice(bool memory, bool on_gpu) {
                     "see the kernels furthest from the roof.";
 }
 
-/* A quarter above the floor is as near as kernels get. */
+/* Real kernels reach about 1.25 times the floor. */
 #define NEAR_THE_ROOF 1.25
 void find_roof(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     const struct analysis_stage *s = f->s;
@@ -88,13 +88,13 @@ void find_roof(struct context *c, const struct finding_rule *rule, const struct 
                  roof_evidence(c, f, memory, on_gpu, work_ms, source), roof_advice(memory, on_gpu));
 }
 
-/* The stage without parent that it is a part of. */
+/* The top-level stage that contains the row. */
 static uint32_t root_of(const struct context *c, uint32_t row) {
     while (row != ANALYSIS_NONE && c->a->stages[row].parent != ANALYSIS_NONE) row = c->a->stages[row].parent;
     return row;
 }
 
-/* Work of classes of the stage, weighted by what a rule says of each class. */
+/* Sum over the kernel classes of the stage, with a weight per class from the rule. */
 static double sum_classes(const struct context *c, const struct finding_scope *f,
                           double (*weight)(const struct context *, const struct analysis_kernel *),
                           double *all_ms, const struct analysis_kernel **largest) {
@@ -120,7 +120,8 @@ static double sum_classes(const struct context *c, const struct finding_scope *f
 
 static double idle_sms(const struct context *c, const struct analysis_kernel *k) {
     uint32_t sms = c->tl->devices[c->tl->shapes[k->shape].device].sms;
-    if (k->category == KERNEL_CATEGORY_COMMUNICATION) return 0; /* small on purpose */
+    if (k->category == KERNEL_CATEGORY_COMMUNICATION)
+        return 0; /* communication kernels are small by design */
     return k->blocks && sms && k->blocks < sms ? 1 - (double)k->blocks / sms : 0;
 }
 
@@ -140,7 +141,7 @@ void find_small_grids(struct context *c, const struct finding_rule *rule, const 
                  "fusion with neighbours.");
 }
 
-/* Blocks beyond full waves run in a wave of their own that leaves most of the GPU idle. */
+/* Blocks beyond full waves run in a last wave that leaves most of the GPU idle. */
 static double wave_tail(const struct context *c, const struct analysis_kernel *k) {
     (void)c;
     if (k->category != KERNEL_CATEGORY_GEMM || !(k->waves > 1)) return 0;
@@ -201,7 +202,7 @@ void find_attention(struct context *c, const struct finding_rule *rule, const st
                  "Use a fused attention kernel (FlashAttention, scaled_dot_product_attention, FlashInfer).");
 }
 
-/* Experts one by one: hundreds of small products a token; a prefill makes one token of many in a pass. */
+/* Experts one by one: hundreds of small products per token. A prefill makes one token per pass. */
 void find_experts(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     double calls = 0, ms = 0;
     if (!(f->s->tokens_out > 0) ||

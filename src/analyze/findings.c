@@ -1,4 +1,4 @@
-/* The table of rules, and the order of what they found. */
+/* The table of rules, and the order of their findings. */
 #include "analyze/finding.h"
 
 #include <math.h>
@@ -9,10 +9,9 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-#define FINDINGS_MAX 12 /* one page */
-#define NEVER_CUT \
-    "model-vs-counters"   /* saves nothing by itself, but says that the figures above may be wrong */
-#define WORTH_SAYING 0.01 /* of the stage's time */
+#define FINDINGS_MAX 12               /* one page */
+#define NEVER_CUT "model-vs-counters" /* saves nothing by itself, but the other figures may be wrong */
+#define LEAST_SAVING 0.01             /* of the stage's time */
 
 static const struct finding_rule rules[] = {
     { "launch-bound", FINDING_GPU_STAGE, true, find_launch_bound },
@@ -47,7 +46,7 @@ void finding_emit(struct context *c, const struct finding_rule *rule, const stru
                   const char *evidence, const char *advice) {
     struct analysis *a = c->a;
     double of_ms = f ? f->wall_ms : a->wall_ns * 1e-6;
-    if (!isnan(saving_ms) && (!(of_ms > 0) || saving_ms < WORTH_SAYING * of_ms)) return;
+    if (!isnan(saving_ms) && (!(of_ms > 0) || saving_ms < LEAST_SAVING * of_ms)) return;
     struct found all = { a->findings, a->nfindings, a->nfindings };
     vec_push(&all, ((struct analysis_finding){ .rule = rule->id,
                                                .title = title,
@@ -61,7 +60,7 @@ void finding_emit(struct context *c, const struct finding_rule *rule, const stru
     a->nfindings = all.n;
 }
 
-/* By saving; those that only inform come last, in the order of the table. */
+/* By saving; informative findings come last. */
 static int by_saving(const void *a, const void *b) {
     const struct analysis_finding *x = a, *y = b;
     double sx = isnan(x->saving_ms) ? -1 : x->saving_ms, sy = isnan(y->saving_ms) ? -1 : y->saving_ms;
@@ -94,19 +93,19 @@ static struct finding_scope stage_scope(const struct analysis_stage *s, uint32_t
                                    .idle_scale = idle_scale(wall, traced, busy) };
 }
 
-static void try_stage(struct context *c, const struct finding_rule *rule, uint32_t row) {
+static void apply_rule(struct context *c, const struct finding_rule *rule, uint32_t row) {
     const struct analysis_stage *s = &c->a->stages[row];
     bool on_gpu = s->kernels && !s->on_cpu;
     if (s->outside || s->parent != ANALYSIS_NONE)
-        return; /* savings of sub-stages are inside their parent's */
+        return; /* savings of sub-stages are part of their parent's */
     if (rule->about == FINDING_GPU_STAGE && !on_gpu) return;
     if (rule->needs_idle && !s->idle_known) return;
     struct finding_scope f = stage_scope(s, row);
     if (f.wall_ms > 0) rule->find(c, rule, &f);
 }
 
-/* Those that must be seen take the places of the last that need not. */
-static size_t cut(struct analysis_finding *v, size_t n) {
+/* Limits the list to a page. Findings that are never cut replace the last of the others. */
+static size_t limit_findings(struct analysis_finding *v, size_t n) {
     size_t kept = MIN(n, FINDINGS_MAX), low = kept;
     for (size_t i = kept; i < n; i++) {
         if (strcmp(v[i].rule, NEVER_CUT) != 0) continue;
@@ -123,9 +122,9 @@ void analyze_findings(struct context *c) {
         if (rules[i].about == FINDING_RUN)
             rules[i].find(c, &rules[i], NULL);
         else
-            for (uint32_t row = 0; row < a->nstages; row++) try_stage(c, &rules[i], row);
+            for (uint32_t row = 0; row < a->nstages; row++) apply_rule(c, &rules[i], row);
     }
     if (a->findings) analysis_keep(c, a->findings);
     if (a->nfindings) qsort(a->findings, a->nfindings, sizeof *a->findings, by_saving);
-    a->nfindings = cut(a->findings, a->nfindings);
+    a->nfindings = limit_findings(a->findings, a->nfindings);
 }

@@ -1,4 +1,4 @@
-/* GEMM records (shapes as the library was asked for) to the kernels that answered: FLOPs and bytes of a
+/* Joins GEMM records (shapes as passed to the library) to the kernels they launched: FLOPs and bytes per
  * call. */
 #include <math.h>
 #include <stdlib.h>
@@ -9,9 +9,9 @@
 #include "base/util.h"
 
 #define NEAR_NS \
-    1000000 /* a record without correlation id belongs to the next launch of its thread, if it is soon */
+    1000000 /* a record without correlation id belongs to the next launch of its thread within this time */
 
-/* Bytes of an element: "bf16" 2, "f32" 4, "fp8_e4m3" 1; 0: not known. */
+/* Bytes per element: "bf16" 2, "f32" 4, "fp8_e4m3" 1; 0: unknown. */
 static double type_bytes(const char *type, size_t len) {
     static const struct {
         const char *name;
@@ -26,7 +26,7 @@ static double type_bytes(const char *type, size_t len) {
     return 0;
 }
 
-/* "bf16,bf16->bf16 compute f32": each matrix once. NaN: a type is not known. */
+/* "bf16,bf16->bf16 compute f32": each matrix once. NaN: a type is unknown. */
 static double gemm_bytes(const struct trace_gemm *g, const char *types) {
     const char *comma = strchr(types, ','), *arrow = strstr(types, "->");
     if (!comma || !arrow || comma > arrow) return NAN;
@@ -38,7 +38,7 @@ static double gemm_bytes(const struct trace_gemm *g, const char *types) {
     return (m * k * a + k * n * b + m * n * d) * (double)MAX(g->batch, 1);
 }
 
-/* [launches.n]: record of each launch, TIMELINE_NONE where there is none. Both lists are sorted by start. */
+/* [launches.n]: record of each launch, TIMELINE_NONE: none. Both lists are sorted by start. */
 static uint32_t *gemm_of_launch(const struct context *c) {
     const struct timeline *tl = c->tl;
     uint32_t *of = xmalloc(tl->launches.n * sizeof *of),

@@ -1,11 +1,12 @@
-/* Why a device waited. For a gap that a kernel ended, the questions are asked in this order:
- *   1. Did a copy run? That part of the gap is the copy's.
+/* Why a device waited. For a gap that ends with a kernel, in this order:
+ *   1. Did a copy run? That part of the gap belongs to the copy.
  *   2. Is there no launch, or is the device the CPU? Unknown.
- *   3. Was the kernel launched before the gap began (or is it a later node of a running graph)? Then the host is not
- *      to blame: it is the latency from kernel to kernel on one stream, or, over LATENCY_NS, a wait for another
- *      stream. The same holds for what follows the launch call by more than LATENCY_NS.
- *   4. Else the host came late. Was it held in a synchronisation after the device had run dry, or for most of the gap in
- *      calls that launch nothing (a copy that blocks)? Synchronisation. Had it not launched anything for QUIET_NS before? No work. Else: launch gap. */
+ *   3. Was the kernel launched before the gap began (or is it a later node of a running graph)? Then the
+ *      host was not late: it is the latency from kernel to kernel on one stream or, over LATENCY_NS, a wait
+ *      for another stream. The same holds for the time that follows the launch call by more than LATENCY_NS.
+ *   4. Else the host was late. Was it in a synchronisation after the device became idle, or for most of the
+ *      gap in calls that launch nothing (a blocking copy)? Synchronisation. Had it launched nothing for
+ *      QUIET_NS before? No work. Else: launch gap. */
 #include <stdlib.h>
 
 #include "analyze/internal.h"
@@ -15,7 +16,7 @@
 
 #define LATENCY_NS \
     20000 /* more than any GPU takes from a launch call, or from the end of a kernel, to the next start */
-#define QUIET_NS 200000 /* a host that launches needs 2 to 50 us a call, Python included */
+#define QUIET_NS 200000 /* a launching host needs 2 to 50 us per call, including Python */
 
 struct interval {
     uint64_t start_ns, end_ns;
@@ -27,10 +28,10 @@ struct idle_walk {
         size_t n, cap;
     } copies;
     bool on_cpu;       /* nothing is launched there */
-    size_t copy;       /* first that may reach into the next gap */
-    uint8_t *started;  /* [launches.n] a kernel of it has run */
+    size_t copy;       /* first copy that may reach into the next gap */
+    uint8_t *started;  /* [launches.n] whether a kernel of it has run */
     uint32_t *sync_at; /* [nthreads + 1] first of the thread's synchronisations in `syncs` */
-    uint32_t *syncs;   /* those that hold the host, by thread, then start */
+    uint32_t *syncs;   /* those that block the host, by thread, then start */
 };
 
 static bool holds_host(const struct timeline *tl, size_t sync) {
@@ -74,7 +75,7 @@ void idle_close(struct idle_walk *w) {
     free(w);
 }
 
-/* Time of copies in [from, to); gaps come in order. */
+/* Time of copies in [from, to). Must be called for gaps in order. */
 static uint64_t copying(struct idle_walk *w, uint64_t from, uint64_t to) {
     uint64_t sum = 0;
     while (w->copy < w->copies.n && w->copies.v[w->copy].end_ns <= from) w->copy++;
@@ -83,7 +84,7 @@ static uint64_t copying(struct idle_walk *w, uint64_t from, uint64_t to) {
     return sum;
 }
 
-/* The last synchronisation that the thread entered before `before` ended after `after`. */
+/* True: the last synchronisation that the thread entered before `before` ended after `after`. */
 static bool was_held(const struct idle_walk *w, uint32_t thread, uint64_t after, uint64_t before) {
     const struct timeline_syncs *y = &w->c->tl->syncs;
     size_t lo = w->sync_at[thread], hi = w->sync_at[thread + 1], first = lo;
@@ -97,7 +98,7 @@ static bool was_held(const struct idle_walk *w, uint32_t thread, uint64_t after,
     return lo > first && y->end_ns[w->syncs[lo - 1]] > after;
 }
 
-/* Time in [from, to) that the thread spent inside calls that launch nothing: copies that block, waits,
+/* Time in [from, to) that the thread spent inside calls that launch nothing: blocking copies, waits,
  * loading. */
 #define CALLS_BACK 64
 static uint64_t in_calls(const struct idle_walk *w, uint32_t launch, uint64_t from, uint64_t to) {
@@ -124,13 +125,13 @@ static enum analysis_idle_cause host_cause(const struct idle_walk *w, uint32_t l
     return ANALYSIS_IDLE_LAUNCH;
 }
 
-/* Work that had been launched and still did not start: soon after the kernel before it, that is latency;
- * later, it waited for another stream. */
+/* The kernel was launched but had not started. A short wait after the kernel before it is latency; a longer
+ * one is a wait for another stream. */
 static enum analysis_idle_cause queued_cause(uint64_t waited_ns, bool same_lane) {
     return same_lane && waited_ns <= LATENCY_NS ? ANALYSIS_IDLE_DEVICE : ANALYSIS_IDLE_DEPENDENCY;
 }
 
-/* Gives [from, to) to causes, but for what copies took of it. */
+/* Splits [from, to) between the causes, without the time of copies. */
 static void split(struct idle_walk *w, uint64_t from, uint64_t to, size_t kernel, bool same_lane,
                   double rest_ns, double causes[ANALYSIS_IDLE_CAUSES]) {
     const struct timeline *tl = w->c->tl;
@@ -144,7 +145,7 @@ static void split(struct idle_walk *w, uint64_t from, uint64_t to, size_t kernel
         } else {
             cause = host_cause(w, launch, from, MIN(to, MAX(launched, from)));
             if (to > launched + LATENCY_NS)
-                waited = MIN(rest_ns, (double)(to - launched)); /* not the host's fault */
+                waited = MIN(rest_ns, (double)(to - launched)); /* the host was not late */
         }
     }
     causes[ANALYSIS_IDLE_DEPENDENCY] += waited;

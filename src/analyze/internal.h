@@ -6,7 +6,7 @@
 #include "analyze/stream_stats.h"
 #include "base/intern.h"
 
-struct memory { /* everything the analysis hands out and does not grow */
+struct memory { /* blocks that live as long as the analysis */
     void **v;
     size_t n, cap;
 };
@@ -25,7 +25,7 @@ struct stage_scratch {
 struct occurrence_scratch {
     uint64_t first_ns, last_ns, frontier_ns, busy_ns; /* frontier: end of the union of its kernels so far */
     double idle_at_first_ns, idle_at_last_ns;         /* the device's idle time when they started */
-    double caused_ns;                                 /* of its idle time, what was given a cause */
+    double caused_ns;                                 /* the part of its idle time that has a cause */
     uint32_t device;                                  /* ANALYSIS_NONE: no kernel yet */
 };
 
@@ -47,7 +47,7 @@ struct context {
     uint64_t *occ_devices; /* [noccurrences] bit d: it has kernels on device d; those past 63 do not count */
     uint32_t *kernel_occurrence, *range_occurrence;
     uint32_t *launch_occurrence; /* [launches.n] */
-    uint64_t lent_kernels;       /* of threads that mark no stage, given to the one open in their process */
+    uint64_t lent_kernels;       /* of threads without stages, counted in the stage open in their process */
     uint8_t *shape_category;     /* [nshapes] */
     uint32_t outside;            /* row of the stage table */
     double *range_gpu_ns;        /* [ranges.n + 1] owned by kernels whose innermost range it is; last: none */
@@ -98,19 +98,19 @@ bool analysis_timing_is_of(const struct analyze_timing *t, const struct analysis
 /* Statistics of the repeats that did not fail: of the times, or of another column of the timing. */
 struct stats analysis_timing_stats(struct context *c, const struct analyze_timing *t, const double *values);
 
-/* idle.c: why a device waited. One a device. */
+/* idle.c: why a device waited. One walk per device. */
 struct idle_walk;
 struct idle_walk *idle_open(const struct context *c, uint32_t device);
-/* The device had no kernel in [from, to); `kernel` ended that, `lane_before` ran last. Adds ns to causes. */
+/* The device ran no kernel in [from, to), until `kernel`; `lane_before` ran last. Adds ns to causes. */
 void idle_classify(struct idle_walk *w, uint64_t from_ns, uint64_t to_ns, size_t kernel, uint32_t lane_before,
                    double causes[ANALYSIS_IDLE_CAUSES], double *graph_removable_ns);
 void idle_started(struct idle_walk *w, size_t kernel); /* every kernel, after its gap was classified */
 void idle_close(struct idle_walk *w);
 
-/* captured.c: was a kernel launched then to be recorded? */
+/* captured.c: whether kernels launched at that time were recorded. */
 bool captured_at(const struct timeline *tl, uint32_t process, uint64_t time_ns);
 
-/* power.c: energy of a device between two moments in J, NaN where the samples do not cover it. */
+/* power.c: energy of a device between two times in J, NaN if the samples do not cover it. */
 double power_joules(const struct context *c, uint32_t device, uint64_t from_ns, uint64_t to_ns);
 
 /* occupancy.c */

@@ -1,5 +1,5 @@
-/* What a profiler of single kernels (Nsight Compute) measured, laid beside the kernel classes of a run: by
- * name, grid and block. Percentages are 0..100; NaN, NULL or 0 where not measured. */
+/* Measurements of single kernels by Nsight Compute, matched with the kernel classes of a run by name, grid
+ * and block. Percentages are 0..100; NaN, NULL or 0: not measured. */
 #ifndef ANALYZE_KERNEL_PROFILE_H
 #define ANALYZE_KERNEL_PROFILE_H
 
@@ -33,7 +33,7 @@ const char *kernel_profile_key(enum kernel_profile_metric m);
 
 struct kernel_profile { /* launches that look the same, averaged */
     const char *name;
-    uint32_t grid[3], block[3]; /* [0] 0: not said; [1] 0: only their product is known, in [0] */
+    uint32_t grid[3], block[3]; /* [0] 0: unknown; [1] 0: only their product is known, in [0] */
     uint64_t launches;
     double value[KERNEL_PROFILE_METRIC_END];
     const char *stall; /* what its warps waited for most: "long_scoreboard" */
@@ -42,9 +42,9 @@ struct kernel_profile { /* launches that look the same, averaged */
 
 enum kernel_profile_match {
     KERNEL_PROFILE_NO_MATCH,
-    /* the function agrees and no other has it at this geometry: template arguments differ in print */
+    /* the function agrees and no other has it at this geometry: template arguments are printed differently */
     KERNEL_PROFILE_FUNCTION,
-    /* the name agrees but for namespaces and the like; geometry too where the profile has it */
+    /* the name agrees except for namespaces and the like; the geometry too if the profile has it */
     KERNEL_PROFILE_NAME,
 };
 const char *kernel_profile_match_name(enum kernel_profile_match m); /* "name" */

@@ -1,4 +1,4 @@
-/* Kernels by class: one row a shape (name, geometry, registers, shared memory, device). */
+/* Kernels by class: one row per shape (name, geometry, registers, shared memory, device). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static uint64_t blocks_of(const struct timeline_shape *s) {
     return blocks < 1e18 ? (uint64_t)s->grid[0] * s->grid[1] * s->grid[2] : 0;
 }
 
-static void geometry(const struct context *c, struct analysis_kernel *row) {
+static void set_geometry(const struct context *c, struct analysis_kernel *row) {
     const struct timeline_shape *s = &c->tl->shapes[row->shape];
     const struct timeline_device *d = &c->tl->devices[s->device];
     uint32_t blocks_per_sm;
@@ -65,7 +65,7 @@ void analyze_kernel_names(struct context *c) {
         };
         name_row(c, &rows[i], tl->shapes[i].name, &by_name[tl->shapes[i].name]);
         if (tl->devices[tl->shapes[i].device].is_cpu) rows[i].library = KERNEL_LIBRARY_NATIVE;
-        geometry(c, &rows[i]);
+        set_geometry(c, &rows[i]);
         c->shape_category[i] = (uint8_t)rows[i].category;
     }
     free(by_name);
@@ -135,7 +135,7 @@ static int group_by_owned(const void *a, const void *b) {
     return x->id - y->id;
 }
 
-/* Sums over rows that share a category (or library); groups without a row are left out. */
+/* Sums over rows of the same category (or library); empty groups are left out. */
 static struct analysis_group *group(struct context *c, size_t count, bool by_library, size_t *n) {
     struct analysis_group *all = analysis_alloc(c, count, sizeof *all);
     for (size_t i = 0; i < c->a->nkernels; i++) {

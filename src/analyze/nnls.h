@@ -4,7 +4,7 @@
  *     struct nnls s;
  *     nnls_init(&s, n);
  *     fill s.g and s.b;
- *     nnls_solve(&s);                  -- s.x; again after a change: the last answer's pattern is where it starts
+ *     nnls_solve(&s);                  -- s.x; a second call starts from the last solution
  *     nnls_inverse(&s, c);             -- of G among the unknowns that are free, zero elsewhere
  *     nnls_free(&s);
  * Block principal pivoting: which unknowns rest at zero is guessed, solved for and corrected as a whole,

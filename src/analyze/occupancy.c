@@ -1,7 +1,6 @@
 /* Theoretical occupancy: warps that fit on a multiprocessor at once over the warps it can hold, from the
- * block's threads, registers and shared memory. Registers are handed out a warp at a time in units of 256,
- * shared memory in units of 128 bytes with 1 KiB a block kept by the system from compute capability 8.0
- * on. */
+ * block's threads, registers and shared memory. Registers are allocated per warp in units of 256,
+ * shared memory in units of 128 bytes, plus 1 KiB per block for the system from compute capability 8.0 on. */
 #include <math.h>
 
 #include "analyze/internal.h"
@@ -42,5 +41,5 @@ double occupancy_theoretical(const struct timeline_device *d, const struct timel
     }
     *blocks_per_sm = (uint32_t)MIN(blocks, UINT32_MAX);
     return blocks ? (double)(blocks * warps) / (double)max_warps
-                  : NAN; /* it ran, so a limit is not what we think */
+                  : NAN; /* it ran, so one of our limits is wrong */
 }

@@ -1,5 +1,5 @@
-/* Operators: ranges that are no stage, by name, and by name and shapes. A kernel is billed to the range
- * that was innermost when it was launched. */
+/* Operators: ranges that are not stages, by name, and by name and shapes. A kernel counts in the innermost
+ * range at its launch. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static bool is_stage_range(const struct context *c, size_t range) {
     return o != ANALYSIS_NONE && c->a->occurrences[o].range == range;
 }
 
-/* A name that the recorder had no room for is empty. */
+/* The name is empty if the recorder had no room for it. */
 static const char *shown_name(const char *name) { return *name ? name : "(name lost)"; }
 
 /* Rows by (name, category) or (name, category, detail). */
@@ -54,7 +54,7 @@ static void find_rows(struct context *c, struct row_set *set) {
     }
 }
 
-/* No range of the same row around it: the outermost call of a recursion. */
+/* True: the outermost call of a recursion, with no range of the same row around it. */
 static bool outermost(const struct context *c, const struct row_set *set, size_t range) {
     const uint32_t *parent = c->tl->ranges.parent;
     for (uint32_t p = parent[range]; p != TIMELINE_NONE; p = parent[p])
@@ -86,7 +86,7 @@ static void sum_rows(struct context *c, struct row_set *set, const double *child
         set->rows.v[i].mean_ns = set->rows.v[i].total_ns / (double)set->rows.v[i].calls;
 }
 
-/* Kernels by row; those in no range but stages are counted in the row outside. */
+/* Counts kernels per row. Returns the number of those outside of all ranges but stages. */
 static uint64_t count_kernels(struct context *c, struct row_set *set) {
     const struct timeline_kernels *k = &c->tl->kernels;
     uint64_t outside = 0;
@@ -100,7 +100,7 @@ static uint64_t count_kernels(struct context *c, struct row_set *set) {
     return outside;
 }
 
-/* The stage where most of a row's time is: on the GPU where it has any, else on the host. */
+/* The stage with most of a row's time: GPU time if it has any, else host time. */
 static void main_stages(struct context *c, struct row_set *set) {
     size_t nstages = c->a->nstages;
     if (!set->rows.n || nstages > ((size_t)16 << 20) / set->rows.n) return;
@@ -128,7 +128,8 @@ static int by_time(const void *a, const void *b) {
     return strcmp(x->name, y->name);
 }
 
-/* Self times of ranges, and what each and its children launched. Parents come before their children. */
+/* Self times of ranges, and the GPU time of what each and its children launched. Parents come before their
+ * children. */
 static double *range_times(struct context *c) {
     const struct timeline_ranges *r = &c->tl->ranges;
     double *children = xcalloc(r->n + 1, sizeof *children);

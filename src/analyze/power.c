@@ -1,4 +1,4 @@
-/* Power, clocks and energy: series to draw, joules of stages, time at reduced clocks. */
+/* Power, clocks and energy: series to draw, energy of stages, time at reduced clocks. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -13,15 +13,15 @@ static const struct {
     uint64_t bit;
     const char *name;
 } slowdowns[] = {
-    /* NVML's bits; idle, application clocks and sync boost are no slowdown */
+    /* NVML's bits; idle, application clocks and sync boost do not count as slowdown */
     { 0x04, "power cap" },        { 0x08, "hardware slowdown" }, { 0x20, "software thermal slowdown" },
     { 0x40, "thermal slowdown" }, { 0x80, "power brake" },
 };
 #define SLOWDOWN_BITS (0x04u | 0x08u | 0x20u | 0x40u | 0x80u)
 
-static double known(uint32_t v, double scale) { return v == TRACE_UNKNOWN_U32 ? NAN : v * scale; }
+static double scaled_or_nan(uint32_t v, double scale) { return v == TRACE_UNKNOWN_U32 ? NAN : v * scale; }
 
-/* Energy since the first sample: the device's own counter where it has one, else power times time. */
+/* Energy since the first sample: from the device's energy counter if it has one, else power times time. */
 static void index_device(struct context *c, uint32_t device, size_t n) {
     const struct timeline_powers *p = &c->tl->powers;
     struct power_index *x = &c->power[device];
@@ -34,7 +34,7 @@ static void index_device(struct context *c, uint32_t device, size_t n) {
         if (p->device[i] == device) counter &= p->energy_mj[i] != 0;
     for (size_t i = 0; i < p->n; i++) {
         if (p->device[i] != device) continue;
-        double watts = known(p->power_mw[i], 1e-3), joules = x->n ? x->joules[x->n - 1] : 0;
+        double watts = scaled_or_nan(p->power_mw[i], 1e-3), joules = x->n ? x->joules[x->n - 1] : 0;
         if (!x->n) first_mj = p->energy_mj[i];
         if (counter)
             joules = MAX(joules, ((double)p->energy_mj[i] - (double)first_mj) * 1e-3);
@@ -69,22 +69,22 @@ double power_joules(const struct context *c, uint32_t device, uint64_t from_ns, 
     return joules_at(x, to_ns) - joules_at(x, from_ns);
 }
 
-/* ---- one row a device */
+/* ---- one row per device */
 
 static void add_point(struct analysis_power *out, const struct timeline_powers *p, size_t i, size_t every,
                       size_t seen) {
     if (seen % every == 0) {
         out->series[out->n++] =
             (struct analysis_power_point){ .time_ns = p->time_ns[i],
-                                           .watts = (float)known(p->power_mw[i], 1e-3),
-                                           .sm_mhz = (float)known(p->sm_mhz[i], 1),
-                                           .memory_mhz = (float)known(p->memory_mhz[i], 1),
-                                           .temperature_c = (float)known(p->temperature_c[i], 1) };
+                                           .watts = (float)scaled_or_nan(p->power_mw[i], 1e-3),
+                                           .sm_mhz = (float)scaled_or_nan(p->sm_mhz[i], 1),
+                                           .memory_mhz = (float)scaled_or_nan(p->memory_mhz[i], 1),
+                                           .temperature_c = (float)scaled_or_nan(p->temperature_c[i], 1) };
     }
     out->series[out->n - 1].throttle_reasons |= p->throttle_reasons[i];
 }
 
-/* Busy or not at moments that only go forward. */
+/* Whether the device is busy, at times that only increase. */
 struct busy_probe {
     const struct timeline_kernels *k;
     size_t next, end;
@@ -121,8 +121,8 @@ static void summarise(struct context *c, struct analysis_power *out, size_t n) {
         was_slow = slow != 0;
         reasons |= slow;
         last_ns = p->time_ns[i];
-        out->watts_max = fmax(out->watts_max, known(p->power_mw[i], 1e-3));
-        out->sm_mhz_max = fmax(out->sm_mhz_max, known(p->sm_mhz[i], 1));
+        out->watts_max = fmax(out->watts_max, scaled_or_nan(p->power_mw[i], 1e-3));
+        out->sm_mhz_max = fmax(out->sm_mhz_max, scaled_or_nan(p->sm_mhz[i], 1));
         if (busy && p->sm_mhz[i] != TRACE_UNKNOWN_U32) {
             mhz_sum += p->sm_mhz[i];
             busy_samples++;
@@ -133,7 +133,7 @@ static void summarise(struct context *c, struct analysis_power *out, size_t n) {
     name_slowdowns(c, out, reasons);
 }
 
-/* Energy in the gaps of the device, within the samples. */
+/* Energy in the gaps of the device, as far as the samples cover them. */
 static double idle_joules(struct context *c, uint32_t device) {
     const struct timeline_device *d = &c->tl->devices[device];
     const struct timeline_kernels *k = &c->tl->kernels;
@@ -164,7 +164,8 @@ static void power_row(struct context *c, uint32_t device, size_t n) {
 
 /* ---- energy of stages */
 
-/* The one GPU with power samples is the one that worked, whatever the two files call it. */
+/* If only one GPU has power samples and one GPU ran kernels, they are the same, whatever the two files call
+ * it. */
 static uint64_t devices_of(const struct context *c, size_t occurrence) {
     const struct analysis *a = c->a;
     size_t gpus = 0;
@@ -174,7 +175,7 @@ static uint64_t devices_of(const struct context *c, size_t occurrence) {
     return c->occ_devices[occurrence];
 }
 
-/* All its GPUs, from its start to its end; one unknown makes the sum unknown. */
+/* Over all GPUs of the occurrence, from its start to its end. NaN if the energy of one is unknown. */
 static double occurrence_joules(const struct context *c, size_t i) {
     const struct analysis_occurrence *o = &c->a->occurrences[i];
     uint64_t devices = devices_of(c, i);
@@ -184,9 +185,9 @@ static double occurrence_joules(const struct context *c, size_t i) {
     return sum;
 }
 
-/* Between samples the power is taken as even: what is shorter than two intervals cannot be told from its
- * surroundings. */
-static bool long_enough(const struct context *c, const struct analysis_stage *s) {
+/* Power is assumed constant between samples, so a stage shorter than two intervals cannot be separated from
+ * its surroundings. */
+static bool is_long_enough(const struct context *c, const struct analysis_stage *s) {
     double longest = 0;
     for (size_t i = 0; i < c->a->npowers; i++) {
         const struct power_index *x = &c->power[c->a->powers[i].device];
@@ -202,7 +203,7 @@ static void stage_energy(struct context *c) {
         a->stages[a->occurrences[i].stage].joules += occurrence_joules(c, i);
     for (size_t i = 0; i < a->nstages; i++) {
         struct analysis_stage *s = &a->stages[i];
-        if (!s->occurrences || !long_enough(c, s)) s->joules = NAN;
+        if (!s->occurrences || !is_long_enough(c, s)) s->joules = NAN;
         s->watts = s->joules / (s->wall_total_ns * 1e-9);
     }
 }

@@ -1,4 +1,4 @@
-/* Where the numbers come from and what they cannot say. */
+/* Where the numbers come from, and what they cannot support. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,14 +8,14 @@
 #define LOST_LIMIT \
     0.001 /* above this share of missing kernels, idle time may be work that was not recorded */
 
-/* What our collector adds to a launch, measured on an H200 against a process that was never watched; a
- * kernel of a graph adds the second where the graph's end is waited for, a fifth of it back to back
+/* Overhead of the collector per launch, measured on an H200 against an unprofiled process. The second is per
+ * kernel of a graph if the program waits for the end of the graph; back to back it is a fifth of that
  * (docs/overhead.md). */
 #define RECORDED_LAUNCH_NS 2200.0
 #define RECORDED_NODE_NS 900.0
-#define NOTED_COST 0.02 /* below it, what recording cost is not worth a word */
+#define NOTED_COST 0.02 /* a smaller overhead is not reported */
 
-static void conserve(struct context *c) {
+static void set_conservation(struct context *c) {
     struct analysis *a = c->a;
     struct analysis_conservation *v = &a->conservation;
     double kernels = 0, stages = 0, operators = 0;
@@ -36,7 +36,7 @@ static bool has_whole_graphs(const struct context *c, size_t stage) {
     return c->a->stages[stage].category_ns[KERNEL_CATEGORY_GRAPH] > 0;
 }
 
-static void refuse_idle(struct context *c, size_t stage) {
+static void check_idle(struct context *c, size_t stage) {
     struct analysis_stage *s = &c->a->stages[stage];
     const struct stage_scratch *w = &c->stage_scratch[stage];
     double unmatched = s->launches ? (double)w->unmatched_launches / (double)s->launches : 0;
@@ -81,7 +81,7 @@ static bool all_stages_are_whole(const struct analysis *a) {
     return true;
 }
 
-/* What lies between the stages (loading a model, warming up) is no loss to them. */
+/* Time between stages (loading a model, warming up) does not matter to them. */
 static void note_windows(struct context *c) {
     if (!c->tl->nwindows) return;
     bool whole = all_stages_are_whole(c->a);
@@ -129,7 +129,7 @@ static bool is_collected(const struct timeline *tl) {
     return false;
 }
 
-/* Where nothing was timed apart from recording, times are those of the recorded program. */
+/* Without timed repeats, times are those of the recorded program. */
 static void note_recording(struct context *c) {
     if (c->in->ntimings || !is_collected(c->tl)) return;
     for (size_t i = 0; i < c->a->nstages; i++) {
@@ -151,8 +151,8 @@ void analyze_provenance(struct context *c) {
     const struct timeline *tl = c->tl;
     uint64_t all = tl->kernels.n + tl->lost[TRACE_KERNEL];
     c->a->lost_share = all ? (double)tl->lost[TRACE_KERNEL] / (double)all : 0;
-    conserve(c);
-    for (size_t i = 0; i < c->a->nstages; i++) refuse_idle(c, i);
+    set_conservation(c);
+    for (size_t i = 0; i < c->a->nstages; i++) check_idle(c, i);
     note_attribution(c);
     note_recording(c);
     note_losses(c);

@@ -1,5 +1,5 @@
-/* The launch queue: how many launches wait when a kernel starts. A host that is ahead keeps it filled; one
- * that is behind leaves every kernel alone in it. */
+/* The launch queue: how many launches wait when a kernel starts. If the host is ahead, the queue is filled;
+ * if it is behind, each kernel is alone in it. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* The roofline: stages by the model, kernels by GEMM records or by hardware counters, operators by the
- * engine's own count. */
+/* The roofline: FLOPs and bytes of stages come from the model, of kernels from GEMM records or hardware
+ * counters, of operators from the engine. */
 #include <math.h>
 
 #include "analyze/counters.h"
@@ -8,7 +8,7 @@
 #include "base/vec.h"
 
 #define OPERATOR_POINTS 40
-#define COUNTER_LEAST_PCT 1.0 /* of the peak: below it, a counter's noise would be the point's place */
+#define COUNTER_LEAST_PCT 1.0 /* of the peak: below it, the point would show the counter's noise */
 
 struct points {
     struct analysis_point *v;
@@ -27,7 +27,7 @@ static void add_point(const struct context *c, struct points *out, struct analys
     vec_push(out, p);
 }
 
-static struct analysis_point of_stage(const struct analysis_stage *s, uint32_t row) {
+static struct analysis_point stage_point(const struct analysis_stage *s, uint32_t row) {
     return (struct analysis_point){ .label = s->path,
                                     .stage = row,
                                     .kernel = ANALYSIS_NONE,
@@ -37,9 +37,9 @@ static struct analysis_point of_stage(const struct analysis_stage *s, uint32_t r
                                     .source = "model" };
 }
 
-/* By its GEMM records; else by the counters: bytes by DRAM, FLOPs by the tensor pipes as a share of the
- * peak. A kernel that computes elsewhere has no place on the tensor cores' roof. */
-static struct analysis_point of_kernel(const struct analysis *a, uint32_t row) {
+/* From its GEMM records, else from the counters: bytes from DRAM, FLOPs from the tensor pipes as a share of
+ * the peak. A kernel that does not use tensor cores is not placed under their roof. */
+static struct analysis_point kernel_point(const struct analysis *a, uint32_t row) {
     const struct analysis_kernel *k = &a->kernels[row];
     const struct counter_row *r =
         a->counters && isnan(k->flops) ? counters_of_kernel(a->counters, row) : NULL;
@@ -56,7 +56,7 @@ static struct analysis_point of_kernel(const struct analysis *a, uint32_t row) {
                                     .source = counted ? "counters" : "gemm records" };
 }
 
-static struct analysis_point of_operator(const struct analysis_operator *o) {
+static struct analysis_point operator_point(const struct analysis_operator *o) {
     return (struct analysis_point){ .label = o->name,
                                     .stage = ANALYSIS_NONE,
                                     .kernel = ANALYSIS_NONE,
@@ -69,10 +69,10 @@ static struct analysis_point of_operator(const struct analysis_operator *o) {
 void analyze_roofline(struct context *c) {
     struct analysis *a = c->a;
     struct points out = { 0 };
-    for (uint32_t i = 0; i < a->nstages; i++) add_point(c, &out, of_stage(&a->stages[i], i));
-    for (uint32_t i = 0; i < a->nkernels; i++) add_point(c, &out, of_kernel(a, i));
+    for (uint32_t i = 0; i < a->nstages; i++) add_point(c, &out, stage_point(&a->stages[i], i));
+    for (uint32_t i = 0; i < a->nkernels; i++) add_point(c, &out, kernel_point(a, i));
     for (size_t i = 0; i < MIN(a->noperators, OPERATOR_POINTS); i++)
-        add_point(c, &out, of_operator(&a->operators[i]));
+        add_point(c, &out, operator_point(&a->operators[i]));
     a->roofline = out.v ? analysis_keep(c, out.v) : NULL;
     a->nroofline = out.n;
 }

@@ -1,4 +1,4 @@
-/* Over the repeats of the timing phase: spread, drift, outliers. */
+/* Spread, drift and outliers over the timed repeats. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -6,8 +6,8 @@
 #include "base/die.h"
 
 #define UNSTABLE_CV 0.05
-#define OUTLIER_REPEATS 5      /* among fewer, one always seems to lie far off */
-#define OUTLIER_DEVIATIONS 3.5 /* of 1.4826 median absolute deviations: Iglewicz and Hoaglin's rule */
+#define OUTLIER_REPEATS 5      /* with fewer repeats, one always looks like an outlier */
+#define OUTLIER_DEVIATIONS 3.5 /* times 1.4826 median absolute deviations: the rule of Iglewicz and Hoaglin */
 
 static int ascending(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
@@ -26,7 +26,7 @@ static size_t count_outliers(const double *v, size_t n, double median) {
     return outliers;
 }
 
-/* Least squares over the number of the repeat. */
+/* Least squares over the index of the repeat. */
 static void fit_drift(struct analysis_stability *s, const double *v, size_t n) {
     double mean_x = ((double)n - 1) / 2, sxx = 0, sxy = 0, residual = 0;
     s->drift_percent = NAN;
@@ -45,7 +45,7 @@ static void fit_drift(struct analysis_stability *s, const double *v, size_t n) {
     s->drift_shown = fabs(slope) > stats_student_t975((double)(n - 2)) * error;
 }
 
-static void judge(struct analysis_stability *s, const struct analyze_timing *t) {
+static void fill_stability(struct analysis_stability *s, const struct analyze_timing *t) {
     double *v = xmalloc((t->n + 1) * sizeof *v);
     size_t n = 0;
     s->stage = t->stage;
@@ -64,9 +64,9 @@ void analyze_stability(struct context *c) {
     c->a->stability = analysis_alloc(c, c->in->ntimings, sizeof *c->a->stability);
     for (size_t i = 0; i < c->in->ntimings; i++) {
         struct analysis_stability *s = &c->a->stability[c->a->nstability];
-        judge(s, &c->in->timings[i]);
+        fill_stability(s, &c->in->timings[i]);
         if (s->ms.n || s->failed)
-            c->a->nstability++; /* else the run had no use for the stage */
+            c->a->nstability++; /* else the stage did not occur */
         else
             *s = (struct analysis_stability){ 0 };
     }

@@ -45,7 +45,7 @@ static double label_number(const char *label, const char *key) {
     return end == at || !isfinite(v) || v < 0 ? NAN : v;
 }
 
-/* What is said of requests in "context_2(1030)" or "context_2(sq1030sk...)": how many, and their tokens. */
+/* Requests in "context_2(1030)" or "context_2(sq1030sk...)": how many, and their tokens. */
 struct vllm_part {
     double requests, tokens;
 };
@@ -57,9 +57,9 @@ static struct vllm_part vllm_part(const char *label, const char *key) {
     return p;
 }
 
-/* execute_context_R(T)_generation_R(T), or execute_N_context_R(sq..sk..)_generation_R(sq..). A step makes
- * one token a request; a generating request with more than one token is speculating, so its tokens are not
- * made yet. */
+/* execute_context_R(T)_generation_R(T), or execute_N_context_R(sq..sk..)_generation_R(sq..). A step makes one
+ * token per request. A generating request with more than one token is speculating: its tokens are not made
+ * yet. */
 static bool match_vllm(const char *name, struct stage_match *m) {
     if (strncmp(name, "execute_", 8) != 0 || !strstr(name, "context_") || !strstr(name, "generation_"))
         return false;
@@ -103,7 +103,7 @@ static bool match_sglang(const char *name, struct stage_match *m) {
     return false;
 }
 
-/* Names people give to stages. Those that could mean something else count only inside a stage. */
+/* Common names of stages. Ambiguous names count only inside a stage. */
 static bool match_common(const char *name, struct stage_match *m) {
     static const struct {
         const char *glob, *stage;

@@ -1,4 +1,4 @@
-/* Stages: which ranges are occurrences of one, and what happened in each. */
+/* Finds the ranges that are occurrences of stages, and sums up what happened in them. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,13 +9,13 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-/* Rules are asked once a name: names repeat by the thousand. */
+/* Rules are matched once per name: names repeat by the thousand. */
 struct match_cache {
     struct {
         struct stage_match *v;
         size_t n, cap;
     } matches;
-    uint32_t *at; /* [texts x categories] 0: not asked; 1: no stage; else index + 2 */
+    uint32_t *at; /* [texts x categories] 0: not matched yet; 1: no stage; else index + 2 */
 };
 
 static const struct stage_match *match_of(struct context *c, struct match_cache *cache, size_t range) {
@@ -93,7 +93,7 @@ static uint32_t stage_row(struct context *c, struct building *b, const char *nam
     return (uint32_t)b->stages.n - 1;
 }
 
-/* A stage inside itself (a glob that meets both the loop and its steps) is one stage. */
+/* A stage inside itself (a glob that matches both the loop and its steps) is one stage. */
 static bool inside_itself(const struct building *b, uint32_t occurrence, const char *name) {
     for (; occurrence != ANALYSIS_NONE; occurrence = b->occurrences.v[occurrence].parent)
         if (strcmp(b->stages.v[b->occurrences.v[occurrence].stage].name, name) == 0) return true;
@@ -117,8 +117,8 @@ static uint32_t add_occurrence(struct context *c, struct building *b, uint32_t s
     return (uint32_t)b->occurrences.n - 1;
 }
 
-/* A program that marks its stages, or was timed by stage, has said which there are: modules inside them
- * that happen to be called like a stage (lm_head, vision_model) are none. */
+/* If the program marks its stages, or was timed by stage, these are all there are. Modules inside them whose
+ * names look like stages (lm_head, vision_model) are not stages. */
 static bool is_module(const struct context *c, const struct building *b, uint32_t around,
                       const struct stage_match *m) {
     if (!m->guessed) return false;
@@ -148,7 +148,7 @@ static void find_occurrences(struct context *c, struct building *b, struct match
 }
 
 /* No range is a stage: the whole trace is one. */
-static void whole_trace(struct context *c, struct building *b) {
+static void add_whole_trace(struct context *c, struct building *b) {
     vec_push(&b->stages, new_stage("whole trace", "whole trace"));
     b->stages.v[0].implicit = true;
     add_occurrence(c, b, 0, TIMELINE_NONE, ANALYSIS_NONE, NULL);
@@ -194,7 +194,7 @@ static void order_rows(struct building *b, uint32_t parent, uint32_t *order, siz
     }
 }
 
-static void lay_out(struct context *c, struct building *b) {
+static void order_stages(struct context *c, struct building *b) {
     struct analysis *a = c->a;
     size_t n = 0;
     uint32_t *order = xmalloc((b->stages.n + 1) * sizeof *order),
@@ -216,8 +216,8 @@ static void lay_out(struct context *c, struct building *b) {
     free(now);
 }
 
-/* Threads that never mark a stage (autograd's, a worker's) work for the stage that is open in their
- * process, if there is exactly one. Outermost occurrences of each process, by start, with the latest end
+/* Threads that never mark a stage (autograd, workers) work for the stage that is open in their process, if
+ * there is exactly one. Lists the outermost occurrences of each process, sorted by start, with the latest end
  * of those before. */
 struct process_stages {
     struct {
@@ -243,7 +243,8 @@ static void index_outermost(const struct context *c, struct process_stages *by_p
     }
 }
 
-static uint32_t only_open(const struct context *c, const struct process_stages *p, uint64_t time_ns) {
+static uint32_t only_open_occurrence(const struct context *c, const struct process_stages *p,
+                                     uint64_t time_ns) {
     size_t lo = 0, hi = p->n;
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
@@ -257,7 +258,7 @@ static uint32_t only_open(const struct context *c, const struct process_stages *
     return c->a->occurrences[o].end_ns >= time_ns ? o : ANALYSIS_NONE;
 }
 
-static void own_launches(struct context *c, bool implicit) {
+static void assign_launches(struct context *c, bool implicit) {
     const struct timeline *tl = c->tl;
     const struct timeline_launches *l = &tl->launches;
     struct process_stages *by_process = xcalloc(tl->nprocesses + 1, sizeof *by_process);
@@ -269,7 +270,7 @@ static void own_launches(struct context *c, bool implicit) {
                      : l->range[i] == TIMELINE_NONE ? ANALYSIS_NONE
                                                     : c->range_occurrence[l->range[i]];
         if (o == ANALYSIS_NONE && !marks_stages[l->thread[i]]) {
-            o = only_open(c, &by_process[tl->threads[l->thread[i]].process], l->start_ns[i]);
+            o = only_open_occurrence(c, &by_process[tl->threads[l->thread[i]].process], l->start_ns[i]);
             if (o != ANALYSIS_NONE) c->lent_kernels += l->kernels[i];
         }
         c->launch_occurrence[i] = o;
@@ -279,7 +280,7 @@ static void own_launches(struct context *c, bool implicit) {
     free(marks_stages);
 }
 
-static void own_kernels(struct context *c, bool implicit) {
+static void assign_kernels(struct context *c, bool implicit) {
     const struct timeline_kernels *k = &c->tl->kernels;
     c->kernel_occurrence = analysis_alloc(c, k->n, sizeof *c->kernel_occurrence);
     for (size_t i = 0; i < k->n; i++) {
@@ -316,7 +317,7 @@ static bool find_traced_stages(struct context *c, struct building *b) {
     free(cache.at);
     free(cache.matches.v);
     bool implicit = !b->stages.n;
-    if (implicit) whole_trace(c, b);
+    if (implicit) add_whole_trace(c, b);
     return implicit;
 }
 
@@ -328,16 +329,16 @@ void analyze_stages(struct context *c) {
         vec_push(&b.stages, new_stage("(outside stages)", "(outside stages)"));
         b.stages.v[b.stages.n - 1].outside = true;
     }
-    lay_out(c, &b);
+    order_stages(c, &b);
     if (c->tl) {
         c->outside = (uint32_t)c->a->nstages - 1;
-        own_launches(c, implicit);
-        own_kernels(c, implicit);
+        assign_launches(c, implicit);
+        assign_kernels(c, implicit);
     }
     alloc_scratch(c);
 }
 
-/* ---- after the passes */
+/* ---- sums, after the walk over kernels */
 
 static void add_times(struct analysis_stage *s, const struct analysis_occurrence *o) {
     s->host_ns += (double)(o->end_ns - o->start_ns);
@@ -379,7 +380,7 @@ static void clear_launches(struct analysis_stage *s) {
     s->idle.graph_removable_ns = 0;
 }
 
-static void take_samplers(struct analysis_stage *s, struct stage_scratch *w) {
+static void take_stream_stats(struct analysis_stage *s, struct stage_scratch *w) {
     bool any_queue = w->queue_seen > 0;
     s->idle.gaps = w->gaps.seen;
     s->idle.gap_ns = stream_stats_take(&w->gaps);
@@ -399,7 +400,7 @@ void analyze_stages_finish(struct context *c) {
         s->gpu_owned_ns += s->gpu_owned_self_ns;
         if (s->parent != ANALYSIS_NONE) a->stages[s->parent].gpu_owned_ns += s->gpu_owned_ns;
         s->devices = MAX(1, c->stage_scratch[i].devices);
-        take_samplers(s, &c->stage_scratch[i]);
+        take_stream_stats(s, &c->stage_scratch[i]);
         if (s->on_cpu) clear_launches(s);
     }
 }

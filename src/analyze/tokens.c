@@ -1,4 +1,4 @@
-/* Tokens of stages: as the engine recorded them, or as the labels of the ranges count them. */
+/* Tokens of stages: from token records, from the labels of ranges, or from the engine's answer. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -22,8 +22,8 @@ static bool same_process(const struct context *c, uint32_t occurrence, uint32_t 
     return process == TIMELINE_NONE || process == c->tl->threads[thread].process;
 }
 
-/* The innermost stage of the token's process at its time. One that was made just after a stage ended came
- * of it. */
+/* The innermost stage of the token's process at its time. A token made just after a stage ended belongs to
+ * that stage. */
 static uint32_t occurrence_at(const struct context *c, const struct open_occurrences *open, size_t token) {
     const struct timeline_tokens *t = &c->tl->tokens;
     uint32_t after = ANALYSIS_NONE;
@@ -38,8 +38,8 @@ static uint32_t occurrence_at(const struct context *c, const struct open_occurre
     return t->kind[token] == TRACE_TOKEN_MADE ? after : ANALYSIS_NONE;
 }
 
-/* Keeps those that are open, and the one of each process that ended last. */
-static void forget_ended(const struct context *c, struct open_occurrences *open, uint64_t time_ns) {
+/* Drops occurrences that have ended, except the last 16: a token may still belong to one of them. */
+static void drop_ended(const struct context *c, struct open_occurrences *open, uint64_t time_ns) {
     size_t kept = 0;
     if (open->n < 64) return; /* rarely worth it */
     for (size_t i = 0; i < open->n; i++)
@@ -54,7 +54,7 @@ static uint32_t *find_owners(const struct context *c) {
     struct open_occurrences open = { 0 };
     for (size_t i = 0, next = 0; i < t->n; i++) {
         for (; next < c->a->noccurrences && c->a->occurrences[next].start_ns <= t->time_ns[i]; next++) {
-            forget_ended(c, &open, t->time_ns[i]);
+            drop_ended(c, &open, t->time_ns[i]);
             vec_push(&open, (uint32_t)next);
         }
         owner[i] = occurrence_at(c, &open, i);
@@ -63,17 +63,17 @@ static uint32_t *find_owners(const struct context *c) {
     return owner;
 }
 
-static void add(double *sum, double v) { *sum = isnan(*sum) ? v : *sum + v; }
+static void add_known(double *sum, double v) { *sum = isnan(*sum) ? v : *sum + v; }
 
 static void add_tokens(struct context *c, const uint32_t *owner) {
     const struct timeline_tokens *t = &c->tl->tokens;
-    for (size_t i = 0; i < t->n; i++) /* the engine's word replaces that of labels */
+    for (size_t i = 0; i < t->n; i++) /* records replace the counts of labels */
         for (uint32_t o = owner[i]; o != ANALYSIS_NONE; o = c->a->occurrences[o].parent)
             c->a->occurrences[o].tokens_in = c->a->occurrences[o].tokens_out = NAN;
     for (size_t i = 0; i < t->n; i++)
         for (uint32_t o = owner[i]; o != ANALYSIS_NONE; o = c->a->occurrences[o].parent) {
             struct analysis_occurrence *v = &c->a->occurrences[o];
-            add(t->kind[i] == TRACE_TOKEN_MADE ? &v->tokens_out : &v->tokens_in, t->count[i]);
+            add_known(t->kind[i] == TRACE_TOKEN_MADE ? &v->tokens_out : &v->tokens_in, t->count[i]);
             c->a->stages[v->stage].token_source = "token records";
         }
 }
@@ -96,8 +96,8 @@ struct intervals {
     size_t n, cap;
 };
 
-/* Within an occurrence; the first token's interval starts with it. A record of several tokens gives their
- * mean. */
+/* Within an occurrence; the interval of the first token begins with the occurrence. A record of several
+ * tokens counts as one interval, their mean. */
 static void token_intervals(struct context *c, const uint32_t *owner, struct intervals *by_stage) {
     const struct timeline_tokens *t = &c->tl->tokens;
     struct made *made = xmalloc((t->n + 1) * sizeof *made);
@@ -116,7 +116,7 @@ static void token_intervals(struct context *c, const uint32_t *owner, struct int
     free(made);
 }
 
-/* Labels count tokens of steps: then a token takes as long as its step. */
+/* Labels give the tokens of a step, so a token takes as long as its step. */
 static void step_intervals(struct context *c, struct intervals *by_stage) {
     for (size_t i = 0; i < c->a->noccurrences; i++) {
         const struct analysis_occurrence *o = &c->a->occurrences[i];
@@ -126,8 +126,8 @@ static void step_intervals(struct context *c, struct intervals *by_stage) {
     }
 }
 
-/* What the trace does not hold, the engine may have said when it answered. */
-static void take_given(const struct context *c, struct analysis_stage *s) {
+/* If the trace has no tokens, those of the engine's answer. */
+static void take_engine_tokens(const struct context *c, struct analysis_stage *s) {
     for (size_t i = 0; i < c->in->ntokens && !s->token_source; i++) {
         const struct analyze_tokens *t = &c->in->tokens[i];
         if (!s->occurrences || !analysis_names_stage(t->stage, s) || (isnan(t->in) && isnan(t->out)))
@@ -148,13 +148,13 @@ void analyze_tokens(struct context *c) {
     for (size_t i = 0; i < a->noccurrences; i++) {
         const struct analysis_occurrence *o = &a->occurrences[i];
         struct analysis_stage *s = &a->stages[o->stage];
-        if (!isnan(o->tokens_in)) add(&s->tokens_in, o->tokens_in);
-        if (!isnan(o->tokens_out)) add(&s->tokens_out, o->tokens_out);
+        if (!isnan(o->tokens_in)) add_known(&s->tokens_in, o->tokens_in);
+        if (!isnan(o->tokens_out)) add_known(&s->tokens_out, o->tokens_out);
         if (!s->token_source && (!isnan(s->tokens_in) || !isnan(s->tokens_out)))
             s->token_source = "range labels";
     }
     for (size_t i = 0; i < a->nstages; i++) {
-        take_given(c, &a->stages[i]);
+        take_engine_tokens(c, &a->stages[i]);
         a->stages[i].token_ns = stats_of_sorting(by_stage[i].v, by_stage[i].n);
         free(by_stage[i].v);
     }

@@ -1,8 +1,8 @@
-/* The pass over the kernels of a device, in order of their start: who owns each nanosecond, what each
- * occurrence of a stage kept busy, and where the device had nothing to do.
+/* The pass over the kernels of a device, in order of their start: which kernel owns each nanosecond, how long
+ * each occurrence of a stage kept the device busy, and when the device was idle.
  *
- * Sharing: while n kernels run, each owns 1/n of the time. `v` is the time a kernel would own that had run
- * since the beginning, so a kernel's share is v at its end minus v at its start: one pass, however many
+ * Sharing: while n kernels run, each owns 1/n of the time. `v` is the time that a kernel running from the
+ * beginning would own, so a kernel owns v at its end minus v at its start. One pass is enough for any
  * overlap. */
 #include <math.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ struct walk {
     struct analysis_device *out;
     struct idle_walk *idle;
     uint32_t device;
-    struct { /* heap, the one that ends first on top */
+    struct { /* heap; the kernel that ends first is on top */
         struct running *v;
         size_t n, cap;
     } running;
@@ -63,8 +63,8 @@ static void advance(struct walk *w, uint64_t to_ns) {
     w->now_ns = to_ns;
 }
 
-/* The kernel owned this much: to its class, its stage, its operator. */
-static void bill(struct context *c, uint32_t kernel, double owned_ns) {
+/* Adds the time that the kernel owned to its class, its stage and its operator. */
+static void add_owned_time(struct context *c, uint32_t kernel, double owned_ns) {
     const struct timeline_kernels *k = &c->tl->kernels;
     uint32_t shape = k->shape[kernel], occurrence = c->kernel_occurrence[kernel];
     uint32_t row = occurrence == ANALYSIS_NONE ? c->outside : c->a->occurrences[occurrence].stage;
@@ -85,13 +85,13 @@ static void end_until(struct walk *w, uint64_t time_ns) {
     while (w->running.n && w->running.v[0].end_ns <= time_ns) {
         advance(w, w->running.v[0].end_ns);
         struct running r = heap_pop(w);
-        bill(w->c, r.kernel, w->v_ns - r.v_at_start_ns);
+        add_owned_time(w->c, r.kernel, w->v_ns - r.v_at_start_ns);
     }
 }
 
 /* ---- occurrences */
 
-static void touch(struct walk *w, uint32_t occurrence, uint64_t start_ns, uint64_t end_ns) {
+static void extend_occurrence(struct walk *w, uint32_t occurrence, uint64_t start_ns, uint64_t end_ns) {
     struct occurrence_scratch *o = &w->c->occ_scratch[occurrence];
     struct analysis_occurrence *out = &w->c->a->occurrences[occurrence];
     struct analysis_stage *s = &w->c->a->stages[out->stage];
@@ -111,7 +111,7 @@ static void touch(struct walk *w, uint32_t occurrence, uint64_t start_ns, uint64
     s->on_cpu |= w->c->tl->devices[w->device].is_cpu;
 }
 
-/* The device was idle in [frontier, start). It counts in those stages that had begun on the device. */
+/* The device was idle in [frontier, start). The gap counts in the stages that had begun on the device. */
 static void give_gap(struct walk *w, size_t kernel, uint64_t start_ns) {
     struct context *c = w->c;
     double causes[ANALYSIS_IDLE_CAUSES] = { 0 }, removable = 0, gap = (double)(start_ns - w->kernels.end_ns);
@@ -130,7 +130,7 @@ static void give_gap(struct walk *w, size_t kernel, uint64_t start_ns) {
     }
 }
 
-/* What the device's walk found of each occurrence, before the next device starts. */
+/* Takes over what the walk found for each occurrence, before the next device starts. */
 static void close_occurrences(struct walk *w) {
     struct context *c = w->c;
     bool *used = xcalloc(c->a->nstages, sizeof *used);
@@ -175,7 +175,7 @@ static void start_kernel(struct walk *w, size_t i) {
         c->stage_scratch[c->outside].kernel_sum_ns += (double)(end - start);
     }
     for (uint32_t o = c->kernel_occurrence[i]; o != ANALYSIS_NONE; o = c->a->occurrences[o].parent)
-        touch(w, o, start, end);
+        extend_occurrence(w, o, start, end);
 }
 
 static void walk_copies(struct walk *w, const struct timeline_device *d) {

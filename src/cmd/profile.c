@@ -35,20 +35,20 @@ struct profile_opts {
 
 static const struct opt options[] = {
     { 0, "config", OPT_STR, offsetof(struct profile_opts, config), "FILE",
-      "YAML laid over the built-in configuration", NULL },
+      "YAML that overrides the built-in configuration", NULL },
     { 0, "conf-dir", OPT_LIST, offsetof(struct profile_opts, conf_dirs), "DIR",
-      "folder of configuration groups in front of the built-in ones", NULL },
+      "folder of configuration groups, searched before the built-in ones", NULL },
     { 0, "rerun", OPT_STR, offsetof(struct profile_opts, rerun), "RUN_DIR", "repeat a finished run", NULL },
     { 0, "ncu", OPT_FLAG, offsetof(struct profile_opts, tools.ncu), NULL,
-      "run the representative request again under Nsight Compute, for the kernels with the most time", NULL },
+      "repeat the representative request under Nsight Compute, for the kernels with the most time", NULL },
     { 0, "ncu-top", OPT_UINT, offsetof(struct profile_opts, tools.top), "K", "how many kernels (10)",
       "1..1000" },
     { 0, "ncu-stage", OPT_STR, offsetof(struct profile_opts, tools.stage), "STAGE",
-      "kernels of this stage alone", NULL },
+      "only kernels of this stage", NULL },
     { 0, "nsys", OPT_FLAG, offsetof(struct profile_opts, tools.nsys), NULL,
-      "run it again under Nsight Systems and keep its report", NULL },
+      "repeat it under Nsight Systems and keep its report", NULL },
     { 0, "tool-limit", OPT_DOUBLE, offsetof(struct profile_opts, tools.limit_s), "S",
-      "seconds that a run under one of these may take (900)", "1..1000000" },
+      "time limit in seconds for a run under one of these (900)", "1..1000000" },
     { 0, "show-config", OPT_FLAG, offsetof(struct profile_opts, show_config), NULL,
       "print the composed configuration with the origin of every value", NULL },
     { 0, "dry-run", OPT_FLAG, offsetof(struct profile_opts, dry_run), NULL,
@@ -133,7 +133,7 @@ static int show_config(struct conf *c) {
     return EXIT_DONE;
 }
 
-/* Runnable: no reference left, paths absolute. Caller frees. */
+/* Runnable again: references are resolved, paths absolute. Caller frees. */
 static char *config_text(struct conf *c) {
     struct strbuf out = STRBUF_INIT, choices = STRBUF_INIT;
     struct conf_node *copy = conf_copy(conf_root(c));
@@ -154,7 +154,7 @@ static void add_option(struct strbuf *out, const char *option, const char *value
     strbuf_add_shell_word(out, value);
 }
 
-/* As it was typed, so that a shell takes it again. Caller frees. */
+/* The command line as typed, quoted for a shell. Caller frees. */
 static char *command_line(const struct profile_opts *o, int argc, char **argv) {
     struct strbuf out = STRBUF_INIT;
     strbuf_addstr(&out, "inferprof profile");
@@ -193,7 +193,7 @@ static int write_files(const struct job *j, const struct view *v, struct err *er
     return rc == 0 ? report_write_all(j->folder.dir, v, err) : rc;
 }
 
-/* What we ourselves took: time outside the engine, and memory. */
+/* Our own time, outside the engine, and memory. */
 static void log_own_cost(const struct job *j, uint64_t report_from_ns) {
     uint64_t now = clock_mono_ns();
     struct rusage self;
@@ -262,8 +262,8 @@ static void report_again(struct job *j, const struct strlist *more) {
     view_free(&v);
 }
 
-/* Runs the engine with the requests of the representative run under the tools. False: a tool that was asked for
- * found nothing. */
+/* Runs the engine with the requests of the representative run under the tools. False: a tool that was asked
+ * for found nothing. */
 static bool use_tools(struct job *j, const struct profile_opts *o, const struct session_plan *plan) {
     if (!o->tools.ncu && !o->tools.nsys) return true;
     struct strbuf lines = STRBUF_INIT;
@@ -327,14 +327,14 @@ static int run_job(struct job *j, const struct profile_opts *o) {
     if (write_report(j, &err) < 0) {
         struct err ignored;
         run_dir_mark(j->folder.dir,
-                     "The report of this run could not be written; what lies here is what there was.\n",
+                     "The report of this run could not be written. The other files are complete.\n",
                      &ignored);
         command_fail(&err);
         goto done;
     }
     status = exit_status(&j->result);
     if (status == EXIT_FAILED)
-        log_error("the run could not be finished; %s/report.md says why and shows what there is",
+        log_error("the run did not finish; %s/report.md has the reason and the results so far",
                   j->folder.dir);
     else if (status == EXIT_DONE && !use_tools(j, o, &plan))
         status = EXIT_FAILED;
@@ -357,11 +357,10 @@ static int run(const void *opts, int argc, char **argv) {
     if (!j.conf) return command_usage("profile: %s", err.msg);
     profile_plan_open(&j.plan, j.conf, &problems);
     if ((o->tools.ncu || o->tools.nsys) && j.plan.settings_ok && !j.plan.device.cuda)
-        strlist_add(&problems, "--ncu and --nsys look at a GPU, and this run would be on the CPU");
+        strlist_add(&problems, "--ncu and --nsys need a GPU, and this run would be on the CPU");
     j.command = command_line(o, argc, argv);
     if (o->show_config && !(problems.n && !j.plan.argv)) {
-        strlist_free(
-            &problems); /* the plan may be impossible here; the configuration is what was asked for */
+        strlist_free(&problems); /* the configuration can be shown even if this machine cannot run it */
         status = show_config(j.conf);
     } else if (problems.n) {
         status = refuse_plan(&problems, j.plan.settings_ok ? EXIT_FAILED : EXIT_MISUSED);
@@ -381,13 +380,13 @@ static int run(const void *opts, int argc, char **argv) {
 const struct command cmd_profile = {
     .name = "profile",
     .args = "[key=value ...]",
-    .summary = "run a model on inputs and say how far each stage is from what the hardware allows",
+    .summary = "run a model on inputs and report how far each stage is from what the hardware allows",
     .details =
         "Without arguments it profiles the embedded model on the CPU. Settings are group=choice, "
         "key.path=value,\n"
         "+key=value and ~key (docs/configuration.md):\n"
         "  inferprof profile model=deepseek_ocr model.path=DIR dataset.root=DIR engine=hf device=cuda:0\n"
-        "The run folder is printed last. Ctrl-C ends the run with a report of what there is.",
+        "The run folder is printed last. Ctrl-C ends the run with a report of the results so far.",
     .opts = options,
     .nopts = COUNTOF(options),
     .opts_bytes = sizeof(struct profile_opts),

@@ -1,4 +1,4 @@
-/* inferprof report: traces in, the story out. */
+/* inferprof report: from traces to the files of a report. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,26 +84,26 @@ static int run(const void *opts, int argc, char **argv) {
 
 static const struct opt options[] = {
     { 'o', "output", OPT_STR, offsetof(struct report_opts, output), "DIR",
-      "where the files go; the run folder itself unless told", NULL },
+      "folder for the files (the run folder)", NULL },
     { 'm', "model", OPT_STR, offsetof(struct report_opts, model), "PATH",
-      "the model's folder or config.json: gives MFU, MBU, floor and distance", NULL },
+      "folder or config.json of the model: adds MFU, MBU, floor and distance", NULL },
     { 's', "stage", OPT_LIST, offsetof(struct report_opts, stages), "NAME=GLOB",
-      "ranges with such names are this stage; may be given again", NULL },
+      "ranges with matching names are this stage; may be repeated", NULL },
     { 0, "peak-tflops", OPT_DOUBLE, offsetof(struct report_opts, peak_tflops), "T",
-      "compute peak of the device instead of the table's", ">0" },
+      "compute peak of the device, instead of the built-in table", ">0" },
     { 0, "peak-gbps", OPT_DOUBLE, offsetof(struct report_opts, peak_gbps), "G",
-      "memory bandwidth of the device instead of the table's", ">0" },
+      "memory bandwidth of the device, instead of the built-in table", ">0" },
     { 0, "slim", OPT_FLAG, offsetof(struct report_opts, slim), NULL,
-      "a smaller page, to be kept or sent alone: a short timeline, no CSV files inside", NULL },
+      "a smaller page: a short timeline, no embedded CSV files", NULL },
 };
 
 const struct command cmd_report = {
     .name = "report",
     .args = "RUN_DIR|FILE.ipt...",
-    .summary = "turn traces into the story: where the time went, how far from the floor, what to do first",
+    .summary = "report where the time of a trace went, how far it is from the floor, and what to do first",
     .details = "Writes report.html, report.md, stakeholder_summary.md, metrics.json, findings.json, the "
                "tables as CSV and\n"
-               "Markdown, and charts/. Several files of one job are laid over each other.",
+               "Markdown, and charts/. Several files of one job are merged.",
     .opts = options,
     .nopts = COUNTOF(options),
     .opts_bytes = sizeof(struct report_opts),

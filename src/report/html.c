@@ -118,7 +118,7 @@ static void page_nav(const struct view *v, bool timeline, struct strbuf *out) {
 }
 
 static void page_problems(const struct view *v, struct strbuf *out) {
-    bool unstable = view_says_unstable(v);
+    bool unstable = view_warns_unstable(v);
     if (!v->run->nproblems && !v->run->incomplete && !unstable) return;
     strbuf_addstr(out, "<div class=\"notice\"><h3>To be doubted</h3><ul>\n");
     if (v->run->incomplete) strbuf_addf(out, "<li>%s</li>\n", story_incomplete);

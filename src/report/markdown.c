@@ -65,7 +65,7 @@ void markdown_head(const struct view *v, struct strbuf *out) {
 }
 
 void markdown_doubts(const struct view *v, struct strbuf *out) {
-    if (view_says_unstable(v)) strbuf_addf(out, "**%s**\n\n", story_unstable);
+    if (view_warns_unstable(v)) strbuf_addf(out, "**%s**\n\n", story_unstable);
     if (v->run->nproblems) {
         strbuf_addstr(out, "To be doubted:\n\n");
         markdown_list(out, v->run->problems, v->run->nproblems);

@@ -1,5 +1,5 @@
 /* metrics.json: every number of the report with its unit in its name. The schema is docs/metrics-json.md;
- * METRICS_SCHEMA grows when a field changes its meaning or goes away, not when one is added. */
+ * METRICS_SCHEMA increases when a field changes its meaning or is removed, not when one is added. */
 #include <math.h>
 
 #include "base/jsonw.h"
@@ -193,7 +193,7 @@ static void write_kernel_counters(struct jsonw *j, const struct counter_row *r) 
     jsonw_end(j);
 }
 
-/* Every class in every stage; "kernel" is its place in the list of kernels. */
+/* One row per kernel class and stage; "kernel" is the index in the list of kernels. */
 static void write_counter_rows(struct jsonw *j, const struct analysis *a) {
     jsonw_karray(j, "kernels");
     for (size_t i = 0; i < a->counters->nrows; i++) {
@@ -233,7 +233,7 @@ static void write_profiles(struct jsonw *j, const struct analysis_profiles *p) {
     jsonw_end(j);
 }
 
-/* Of stages, with the model's figures over the same time. */
+/* Counters of stages, with the model's MFU and MBU over the same time. */
 static void write_counters(struct jsonw *j, const struct analysis *a) {
     const struct analysis_counters *c = a->counters;
     if (!c) return;

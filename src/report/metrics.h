@@ -7,7 +7,7 @@
 
 void metrics_findings(struct jsonw *j, const struct analysis *a); /* "findings": [...] */
 void metrics_findings_json(const struct view *v, struct strbuf *out);
-void metrics_input(struct jsonw *j,
-                   const struct analysis *a); /* "analysis_input"; nothing if it has no input */
+/* "analysis_input"; nothing if the analysis has no input */
+void metrics_input(struct jsonw *j, const struct analysis *a);
 
 #endif

@@ -6,7 +6,7 @@
 #include "base/html.h"
 #include "report/text.h"
 
-#define STAGES_TOLD 4
+#define MAX_STAGES 4
 
 const struct story_form story_html = { html_escape, "<b>", "</b>" };
 static void plain_text(struct strbuf *out, const char *s) { strbuf_add_printable(out, s, strlen(s)); }
@@ -18,7 +18,7 @@ const char story_incomplete[] = "This run ended early: the report shows what the
 const char story_unstable[] =
     "Unstable: the repeats of a stage differ by more than 5% (CV). Small differences mean nothing.";
 
-/* Most of the stage is waiting for launches. */
+/* True: more than half of the stage is waiting for launches. */
 static bool is_launch_bound(const struct view *v, const struct analysis_stage *s) {
     const struct analysis_finding *f;
     for (size_t i = 0, n = view_findings(v, &f); i < n; i++) {
@@ -29,8 +29,8 @@ static bool is_launch_bound(const struct view *v, const struct analysis_stage *s
     return false;
 }
 
-static void tell_stage(const struct view *v, const struct analysis_stage *s, const struct story_form *form,
-                       struct strbuf *out) {
+static void stage_phrase(const struct view *v, const struct analysis_stage *s, const struct story_form *form,
+                         struct strbuf *out) {
     strbuf_addstr(out, form->strong);
     form->text(out, s->name);
     strbuf_addf(out, " takes %s%s", text_ms(s->time_ms).s, form->end_strong);
@@ -42,7 +42,7 @@ static void tell_stage(const struct view *v, const struct analysis_stage *s, con
         strbuf_addf(out, ", the GPU works %s of it", text_percent(s->busy_share).s);
 }
 
-/* The longest first: that is where there is something to gain. */
+/* The next shorter stage that gets a phrase; NULL: none. */
 static const struct analysis_stage *longest_after(const struct view *v, const struct analysis_stage *last) {
     const struct analysis_stage *best = NULL;
     for (size_t i = 0; i < v->nstages; i++) {
@@ -55,12 +55,12 @@ static const struct analysis_stage *longest_after(const struct view *v, const st
 }
 
 void story_answer(const struct view *v, const struct story_form *form, struct strbuf *out) {
-    size_t said = 0;
-    for (const struct analysis_stage *s = NULL; said < STAGES_TOLD && (s = longest_after(v, s)); said++) {
-        if (said) strbuf_addstr(out, "; ");
-        tell_stage(v, s, form, out);
+    size_t n = 0;
+    for (const struct analysis_stage *s = NULL; n < MAX_STAGES && (s = longest_after(v, s)); n++) {
+        if (n) strbuf_addstr(out, "; ");
+        stage_phrase(v, s, form, out);
     }
-    if (said) strbuf_addch(out, '.');
+    if (n) strbuf_addch(out, '.');
 }
 
 void story_refusal(const struct analysis_stage *s, const struct story_form *form, struct strbuf *out) {

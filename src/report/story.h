@@ -1,4 +1,4 @@
-/* Sentences that more than one document says: the same words, marked up as the document wants them. */
+/* Sentences that several documents share, with the markup of each document. */
 #ifndef REPORT_STORY_H
 #define REPORT_STORY_H
 
@@ -10,14 +10,14 @@ struct story_form {
 };
 extern const struct story_form story_html, story_markdown, story_plain;
 
-/* The question of a report in one sentence, the longest stage first: how long does it take, does the GPU
- * work or wait, and how far is it from what the hardware allows? Nothing where no stage has a time. */
+/* The result in one sentence, the longest stage first: how long it takes, how busy the GPU is, and how far it
+ * is from what the hardware allows. Adds nothing if no stage has a time. */
 void story_answer(const struct view *v, const struct story_form *form, struct strbuf *out);
-/* "No idle verdict for decode: ..."; nothing where there is one. */
+/* "No idle verdict for decode: ..."; adds nothing if the idle time is known. */
 void story_refusal(const struct analysis_stage *s, const struct story_form *form, struct strbuf *out);
 
 const char *story_no_finding(const struct view *v);
-const char *story_reply(const struct run_answer *a); /* what the model or the error said, never empty */
+const char *story_reply(const struct run_answer *a); /* the text of the answer or of the error, never empty */
 extern const char story_incomplete[], story_unstable[];
 
 #endif

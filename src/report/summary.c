@@ -1,4 +1,4 @@
-/* stakeholder_summary.md: one page for somebody who will read nothing else. */
+/* stakeholder_summary.md: the results on one page. */
 #include <math.h>
 
 #include "base/util.h"

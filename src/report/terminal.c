@@ -150,7 +150,7 @@ static bool is_problem(const struct view *v, const char *text) {
 static void doubts(const struct view *v, size_t width, struct strbuf *out) {
     size_t shown = 0;
     if (v->run->incomplete) strbuf_addf(out, "\n! %s\n", story_incomplete);
-    if (view_says_unstable(v)) {
+    if (view_warns_unstable(v)) {
         strbuf_addstr(out, "! ");
         wrap(out, story_unstable, 2, width, 2);
     }

@@ -57,7 +57,7 @@ bool view_unstable(const struct view *v) {
     return false;
 }
 
-bool view_says_unstable(const struct view *v) {
+bool view_warns_unstable(const struct view *v) {
     for (size_t i = 0; i < v->run->nproblems; i++)
         if (strncmp(v->run->problems[i], "Unstable", 8) == 0) return false;
     return view_unstable(v);

@@ -24,15 +24,15 @@ void view_free(struct view *v);
 bool view_stage_has_sentence(const struct analysis_stage *s);
 /* Where its time_ms comes from; never NULL. */
 const char *view_time_source(const struct view *v, const struct analysis_stage *s);
-double view_representative_ms(const struct analysis_stage *s);         /* recorded, going by one input; NaN */
+double view_representative_ms(const struct analysis_stage *s); /* the median repeat while recorded; NaN */
 const char *view_stage_name(const struct analysis *a, uint32_t stage); /* NULL for ANALYSIS_NONE */
 size_t view_findings(const struct view *v, const struct analysis_finding **first);
 bool view_unstable(const struct view *v);       /* a top-level stage's CV is over 5% */
-bool view_says_unstable(const struct view *v);  /* the same, unless a problem already says so in words */
-bool view_has_floors(const struct view *v);     /* of some stage it is known what the model must cost */
-size_t view_busy_devices(const struct view *v); /* that ran kernels */
-bool view_on_cpu(const struct view *v);         /* "busy" means the CPU's kernels then */
-/* The device the report is about: given, or the first of the trace; NULL: not known. */
+bool view_warns_unstable(const struct view *v); /* the same, unless a problem already says so */
+bool view_has_floors(const struct view *v);     /* the cost of some stage is known */
+size_t view_busy_devices(const struct view *v); /* how many devices ran kernels */
+bool view_on_cpu(const struct view *v);         /* every kernel ran on the CPU */
+/* The device of the run, else the first of the trace; NULL: unknown. */
 const char *view_device(const struct view *v);
 double view_peak_flops(const struct view *v);
 double view_peak_bytes(const struct view *v);

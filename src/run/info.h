@@ -12,7 +12,7 @@
 struct analysis;
 struct timeline;
 
-/* A figure over the repeats that is no stage: time to first token, time per token, tokens/s. */
+/* A figure over the repeats that is not a stage: time to first token, time per token, tokens/s. */
 struct run_figure {
     const char *key;  /* "time_to_first_token" */
     const char *name; /* "Time to first token" */
@@ -36,7 +36,7 @@ struct run_peak {
 
 /* An answer of the model, for the gallery. */
 struct run_answer {
-    const char *input, *prompt, *text, *error; /* error: NULL when it went well */
+    const char *input, *prompt, *text, *error; /* error: NULL: none */
     double prompt_tokens, new_tokens, ms;
 };
 
@@ -45,7 +45,7 @@ struct run_answer {
 struct run_info {
     const char *run_id, *title; /* title: "DeepSeek-OCR (bf16) on NVIDIA H200" */
     const char *model, *engine; /* NULL: a foreign program or an import */
-    const char *command;        /* how to get this run again */
+    const char *command;        /* repeats this run */
     const char *version;        /* of inferprof */
     uint64_t started_wall_ns;   /* 0: unknown */
     bool incomplete;            /* ended early; `problems` say why */
@@ -65,9 +65,9 @@ struct run_info {
     const char *config; /* the composed configuration, YAML */
     const char *const *assumptions;
     size_t nassumptions;
-    const char *const *problems; /* what failed, is missing or must be doubted, in words */
+    const char *const *problems; /* what failed, is missing or is doubtful, in words */
     size_t nproblems;
-    const struct run_answer *answers; /* the first RUN_ANSWERS_MAX of them at most are shown and kept */
+    const struct run_answer *answers; /* the first RUN_ANSWERS_MAX are shown and kept */
     size_t nanswers, answers_total;
     size_t top; /* rows of operators.md and kernels.md; 0: 50 */
 };

@@ -9,8 +9,8 @@
 
 #define MAX_PROFILES_BYTES (256u << 20)
 
-/* "(72, 4, 1)"; a number alone is the product. */
-static void take_dims(const char *text, uint32_t out[3]) {
+/* Parses "(72, 4, 1)"; a single number is the product. */
+static void parse_dims(const char *text, uint32_t out[3]) {
     memset(out, 0, 3 * sizeof out[0]);
     if (!text) return;
     text += strspn(text, "( ");
@@ -29,8 +29,8 @@ static void read_profile(struct ncu_profiles *p, const json_t *o) {
     double launches = jsonr_number(o, "launches");
     if (!k.name) return;
     k.launches = launches > 0 && launches < 1e15 ? (uint64_t)launches : 0;
-    take_dims(jsonr_text(o, "grid"), k.grid);
-    take_dims(jsonr_text(o, "block"), k.block);
+    parse_dims(jsonr_text(o, "grid"), k.grid);
+    parse_dims(jsonr_text(o, "block"), k.block);
     for (int m = 0; m < KERNEL_PROFILE_METRIC_END; m++)
         k.value[m] = jsonr_number(o, kernel_profile_key((enum kernel_profile_metric)m));
     p->v[p->n++] = k;

@@ -1,8 +1,9 @@
 /* ncu.json of a run folder: what Nsight Compute measured of single kernels (`inferprof import --into`,
  * `run --ncu`). The file is untrusted: members of the wrong type count as unknown.
- *     struct ncu_profiles *p = ncu_profiles_load(dir, &problems);     -- NULL: none, or it says in problems why not
- *     input.profiles = p->v, input.nprofiles = p->n;
- *     ncu_profiles_close(p);                                             -- after the analysis, which borrows */
+ *     struct ncu_profiles *p = ncu_profiles_load(dir, &problems);   -- NULL: none, or problems says why
+ *     input.profiles = p->v;
+ *     input.nprofiles = p->n;
+ *     ncu_profiles_close(p);                                        -- after the analysis, which borrows */
 #ifndef RUN_NCU_PROFILES_H
 #define RUN_NCU_PROFILES_H
 

@@ -1,4 +1,5 @@
-/* What the model had to do in each stage of a request, at the counts of tokens and image tiles that it had. */
+/* What the model had to do in each stage of a request, at the counts of tokens and image tiles that it
+ * had. */
 #ifndef RUN_REQUEST_COST_H
 #define RUN_REQUEST_COST_H
 

@@ -18,7 +18,7 @@ static void read_cost(struct saved_input *k, const json_t *o) {
                                .floor_ns = jsonr_number(o, "floor_ns") };
 }
 
-/* As long as the times, or unknown altogether. */
+/* NULL unless the column has as many values as there are repeats. */
 static const double *column(const json_t *o, const char *key, size_t n) {
     const json_t *array = jsonr_array(o, key);
     size_t there = 0;

@@ -26,8 +26,8 @@ struct saved_metrics {
     size_t nassumptions, nproblems;
     struct run_answer *answers;
     size_t nanswers;
-    struct saved_input
-        *kept; /* the input of the analysis; NULL: it had no trace, or an older version wrote it */
+    /* the input of the analysis; NULL: there was no trace, or an older version wrote the file */
+    struct saved_input *kept;
     /* the same as far as the stages hold it: those that were timed, and those with a cost */
     struct analyze_timing *timings;
     struct analyze_work *works; /* [ntimings] */
@@ -39,8 +39,8 @@ struct saved_metrics {
 struct saved_metrics *saved_metrics_load(const char *path, struct err *err);
 struct saved_metrics *saved_metrics_parse(const char *text, size_t n, const char *what, struct err *err);
 void saved_metrics_close(struct saved_metrics *m);
-void saved_metrics_fill(const struct saved_metrics *m,
-                        struct run_info *in);                            /* run, device, figures, env... */
+/* Fills run, device, figures, environment, answers and texts. */
+void saved_metrics_fill(const struct saved_metrics *m, struct run_info *in);
 struct analyze_input saved_metrics_input(const struct saved_metrics *m); /* borrows from m */
 /* Drops the floors, which hold for the peaks of that time only; FLOPs and bytes hold for any. */
 void saved_metrics_drop_floors(struct saved_metrics *m);

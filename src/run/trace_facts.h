@@ -5,11 +5,13 @@
 #include "base/strlist.h"
 #include "timeline/timeline.h"
 
-/* The device's name: the first that ran a kernel, else the first with a name; NULL: none. `tl` may be NULL. */
+/* The device's name: the first that ran a kernel, else the first with a name; NULL: none. `tl` may be
+ * NULL. */
 const char *run_trace_device(const struct timeline *tl);
 /* "python serve.py on NVIDIA H200"; the command defaults to `otherwise`. The caller frees. */
 char *run_trace_title(const struct timeline *tl, const char *otherwise);
-/* Reasons to doubt the traces: losses, damage, missing ends. A line that the list already has is not added. */
+/* Reasons to doubt the traces: losses, damage, missing ends. A line that the list already has is not
+ * added. */
 void run_trace_problems(const struct timeline *tl, struct strlist *list);
 /* Adds a line unless the list already has it. */
 void run_add_problem(struct strlist *list, const char *line);

@@ -1,13 +1,13 @@
 /* One or many traces as one timeline: sorted, linked, then const. Says what happened and what belongs to
  * what; has no opinion about it.
- *     struct timeline *tl = timeline_load(paths, n, &err);        -- NULL: no file could be used, err says why
+ *     struct timeline *tl = timeline_load(paths, n, &err);        -- NULL: no file could be read, see err
  *     for (size_t i = 0; i < tl->kernels.n; i++) use(tl->kernels.start_ns[i], ...);
  *     timeline_close(tl);
  * Records are columns. Kernels and copies are sorted by (device, start), everything else by start. Numbers
  * of other records are indices into their columns; TIMELINE_NONE means none. Texts are numbers for
  * timeline_text(); 0 is the empty text. Times are ns on the clock of the files. A timeline is never
- * changed once it is loaded and cut: any number of threads may read it. Memory is about 40 bytes a kernel, 36 a
- * launch, 40 a range. */
+ * changed once it is loaded and cut: any number of threads may read it. Memory is about 40 bytes per kernel,
+ * 36 per launch, 40 per range. */
 #ifndef TIMELINE_TIMELINE_H
 #define TIMELINE_TIMELINE_H
 
