@@ -17,9 +17,9 @@
 #include "import/ncu.h"
 #include "run/ncu_profiles.h"
 
-#define SAY(t, ...) (strlist_add((t)->problems, __VA_ARGS__), say_newest(t))
+#define SAY(t, ...) (strlist_add((t)->problems, __VA_ARGS__), warn_newest(t))
 
-static void say_newest(const struct tools *t) { log_warn("%s", t->problems->v[t->problems->n - 1]); }
+static void warn_newest(const struct tools *t) { log_warn("%s", t->problems->v[t->problems->n - 1]); }
 
 #define TOP 10
 #define LIMIT_S 900.0
@@ -52,7 +52,7 @@ static void add_program(struct words *w, char *const *argv) {
     vec_push(w, NULL);
 }
 
-/* DIR/NAME, made; caller frees; NULL: said. */
+/* Makes DIR/NAME; caller frees. NULL: failed, and the reason is in the problems. */
 static char *make_folder(const struct tools *t, const char *name) {
     struct err err;
     char *dir = file_join(t->dir, name);
@@ -64,9 +64,8 @@ static char *make_folder(const struct tools *t, const char *name) {
 
 /* ---- Nsight Compute */
 
-/* Clocks stay as they are. Caches are emptied before every pass: left alone, the passes after the first
- * find in the L2 cache what a run reads from memory (decode's weights: 64% of the bandwidth in the run,
- * 20% under ncu). */
+/* Clocks are not locked. Caches are flushed before every pass: otherwise passes after the first hit the L2
+ * cache where the run reads memory (decode's weights: 64% of the bandwidth in the run, 20% under ncu). */
 static void ncu_command(const char *ncu, const struct ncu_plan *p, const char *csv, char *const *argv,
                         struct words *w) {
     const char *fixed[] = { ncu,
@@ -113,7 +112,7 @@ static void ncu_command(const char *ncu, const struct ncu_plan *p, const char *c
     add_program(w, argv);
 }
 
-/* How many of the plan's kernels a report would show beside what ncu profiled. */
+/* How many kernels of the plan match a profile of ncu. */
 static size_t count_met(const struct analysis *a, const struct ncu_plan *p, const struct ncu *n) {
     struct ncu_launches classes;
     struct strbuf json = STRBUF_INIT;
@@ -132,13 +131,13 @@ static size_t count_met(const struct analysis *a, const struct ncu_plan *p, cons
     return met;
 }
 
-/* What ncu says of itself stands among its rows, behind "==". */
+/* Messages of ncu are lines of its CSV that begin with "==". */
 static void ncu_words(const char *csv, struct strbuf *out) {
     if (file_exists(csv)) tool_last_words(csv, out);
     if (out->len && strncmp(out->buf, "==", 2) != 0) strbuf_reset(out);
 }
 
-/* One run under ncu. True: its CSV holds launches that we asked for. */
+/* One run under ncu. True: its CSV holds launches that were asked for. */
 static bool profile_stage(const struct tools *t, const struct analysis *a, const char *ncu,
                           const struct ncu_plan *p, const char *csv, const char *log_path) {
     struct words w = { 0 };

@@ -1,6 +1,5 @@
-/* Nsight Compute and Nsight Systems on a finished run: the program (or engine) runs once more under them,
- * and what they found goes into the run folder. Whatever goes wrong is said in `problems` and on stderr;
- * what there is is kept. */
+/* Nsight Compute and Nsight Systems on a finished run: the program (or engine) runs once more under them, and
+ * the results go into the run folder. Failures are logged and added to `problems`; partial results are kept. */
 #ifndef CMD_TOOLS_H
 #define CMD_TOOLS_H
 
@@ -10,14 +9,14 @@
 #include "analyze/analyze.h"
 #include "base/strlist.h"
 
-/* What --ncu, --nsys and the options that go with them say; all 0 unless given. */
+/* --ncu, --nsys and the options that go with them; 0: not given. */
 struct tools_opts {
     bool ncu, nsys;
     uint64_t top;
     const char *stage;
     double limit_s;
 };
-const char *tools_misused(const struct tools_opts *o); /* NULL: every option has a meaning */
+const char *tools_misused(const struct tools_opts *o); /* NULL: the options are consistent */
 
 struct tools {
     const char *dir;   /* the run folder */

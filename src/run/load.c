@@ -191,12 +191,6 @@ static void describe_run(struct loaded_run *r, const char *operand) {
     info->nproblems = r->problems.n;
 }
 
-void run_add_problems(struct loaded_run *r, const struct strlist *more) {
-    for (size_t i = 0; i < more->n; i++) strlist_add(&r->problems, "%s", more->v[i]);
-    r->info.problems = (const char *const *)r->problems.v;
-    r->info.nproblems = r->problems.n;
-}
-
 int run_load(struct loaded_run *r, const char *const *operands, size_t n, const struct run_options *options,
              struct err *err) {
     static const struct run_options none = { 0 };

@@ -46,7 +46,4 @@ void run_unload(struct loaded_run *r);
 /* Reads the folder's ncu.json, which is new, and analyses the loaded timeline again with it. */
 void run_add_profiles(struct loaded_run *r);
 
-/* Adds to the problems of the run; the lines are copied. */
-void run_add_problems(struct loaded_run *r, const struct strlist *more);
-
 #endif

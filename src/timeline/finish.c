@@ -114,7 +114,7 @@ static int window_order(const void *a, const void *b) {
     return (x->end_ns > y->end_ns) - (x->end_ns < y->end_ns);
 }
 
-/* A window is told when it opens, without an end, and again when it closes. */
+/* A window is recorded when it opens, without an end, and again when it closes. */
 static void settle_windows(struct timeline_builder *b) {
     struct timeline_window *w = b->windows.v;
     size_t n = 0;

@@ -449,7 +449,7 @@ TEST(energy_a_token_is_of_the_recorded_run_and_its_tokens) {
     CHECK_NEAR(p->joules_per_token, 50.0 / 500, 1e-9); /* of the tokens it read */
     CHECK_NEAR(p->tokens_per_s, 500 / 0.1, 1e-6);
     CHECK(isnan(p->launches_per_token));
-    CHECK(isnan(scene_stage(&a, "detokenize")->joules)); /* 15 ms between samples of 10 ms: not to be told */
+    CHECK(isnan(scene_stage(&a, "detokenize")->joules)); /* 15 ms, samples every 10 ms */
     analysis_free(&a);
     timeline_close(tl);
 }

@@ -225,7 +225,7 @@ TEST(counters_find_the_lag_between_the_two_clocks) {
         s.sample_start[i] += 1600;
         s.sample_end[i] += 1600;
     }
-    CHECK_NEAR(counter_fit_lag(&in, 0), 0, 100); /* and none where there is none */
+    CHECK_NEAR(counter_fit_lag(&in, 0), 0, 100); /* no lag is found without one */
     free_scene(&s);
 }
 

@@ -74,7 +74,7 @@ TEST(kernel_profiles_meet_classes_by_name_and_geometry) {
         { "void ns::gemm<float>(float*)", 64, 128 }, /* by name */
         { "void ns::gemm<float>(float*)", 32, 128 }, /* other grid: not profiled */
         { "void ns::copy<lambda#1>(int)", 16, 256 }, /* template arguments printed otherwise: by function */
-        { "void ns::map<lambda#1>(int)", 8, 64 }, /* two of this function and geometry: not to be told apart */
+        { "void ns::map<lambda#1>(int)", 8, 64 },    /* ambiguous: same function and geometry */
         { "void ns::map<lambda#2>(int)", 8, 64 },    { "plain", 7, 32 }, /* the profile knows no geometry */
     };
     static const struct kernel_profile profiles[] = {
