@@ -162,7 +162,9 @@ $(M)/mock_app: tests/mock/app.c $(mock_h) | $(B)/deps-build
 	$(call say,LINK,$@)
 	@mkdir -p $(M) && $(mock_cc) -o $@ $(filter %.c,$^) -lpthread -ldl
 
-test-build: all $(unit_bins) $(test_programs) $(mock_bins)
+# Fuzz targets and benchmarks are compiled, not run, so that a changed function breaks them here.
+unrun_objects := $(patsubst tests/%.c,$(B)/tests/obj/%.o,$(wildcard tests/fuzz/fuzz_*.c tests/bench/*.c))
+test-build: all $(unit_bins) $(test_programs) $(mock_bins) $(unrun_objects)
 test: test-build
 	@BUILD='$(B)' sh tests/run.sh $(TESTS)
 

@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         ncu_classes(&n, &classes);
         ncu_json(&n, &classes, &out);
         read_back(&out, classes.n);
-        ncu_text(&n, &classes, 10, &out);
+        ncu_text(&n, &classes, 10, 80, &out);
         free(classes.v);
     }
     ncu_free(&n);
