@@ -34,7 +34,7 @@ static const struct opt options[] = {
     { 'w', "weights", OPT_STR, AT(weights), "SOURCE", "auto, or synthetic:SEED for random ones", NULL },
     { 0, "dtype", OPT_CHOICE, AT(dtype), "TYPE", "of synthetic weights", "auto|bf16|f16|f32" },
     { 'n', "max-new-tokens", OPT_UINT, AT(max_new_tokens), "N", "stop after N tokens (128)", "1..16777216" },
-    { 't', "threads", OPT_UINT, AT(threads), "N", "0, the default: one a core", "0..256" },
+    { 't', "threads", OPT_UINT, AT(threads), "N", "threads (default 0: one per core)", "0..256" },
     { 0, "max-context", OPT_UINT, AT(max_context), "N", "positions of the KV cache", "1..16777216" },
     { 0, "temperature", OPT_DOUBLE, AT(temperature), "T", "0, the default: greedy", "0.." },
     { 0, "top-k", OPT_UINT, AT(top_k), "K", "sample among the K best; 0: all", "0..1073741824" },
@@ -175,7 +175,7 @@ const struct command cmd_engine = {
     .summary = "run a model on the CPU: by hand, or for `profile` through its protocol",
     .details =
         "With --prompt or --image: prints the answer as it is generated, and the speed on standard error.\n"
-        "Otherwise: reads one JSON request a line and answers one a line (docs/engine.md).",
+        "Otherwise: reads one JSON request per line and answers each with one line (docs/engine.md).",
     .opts = options,
     .nopts = COUNTOF(options),
     .defaults = &defaults,

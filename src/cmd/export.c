@@ -64,7 +64,7 @@ static int run(const void *opts, int argc, char **argv) {
 
 static const struct opt options[] = {
     { 'f', "format", OPT_CHOICE, offsetof(struct export_opts, format), "FORMAT",
-      "what to write; perfetto unless told", EXPORT_FORMATS },
+      "output format (default: perfetto)", EXPORT_FORMATS },
     { 'o', "output", OPT_STR, offsetof(struct export_opts, output), "FILE", "where to; for csv a folder",
       NULL },
     { 'w', "window", OPT_STR, offsetof(struct export_opts, window), "STAGE[:FROM..TO]",

@@ -1,5 +1,6 @@
-/* Nsight Compute and Nsight Systems on a finished run: the program (or engine) runs once more under them, and
- * the results go into the run folder. Failures are logged and added to `problems`; partial results are kept. */
+/* Nsight Compute and Nsight Systems on a finished run: the program (or engine) runs once more under them,
+ * and the results go into the run folder. Failures are logged and added to `problems`; partial results are
+ * kept. */
 #ifndef CMD_TOOLS_H
 #define CMD_TOOLS_H
 

@@ -1,5 +1,6 @@
 /* CUPTI's activity records: enables the record kinds and provides the buffers. CUPTI returns full buffers
- * on a thread of its own or on the thread that flushes; the buffer callbacks must not wait for the program. */
+ * on a thread of its own or on the thread that flushes; the buffer callbacks must not wait for the
+ * program. */
 #ifndef COLLECT_ACTIVITY_H
 #define COLLECT_ACTIVITY_H
 

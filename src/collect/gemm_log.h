@@ -1,5 +1,6 @@
 /* Parses a line of cuBLASLt's log. Pure text in, numbers out; the input is not trusted.
- *     A=0X7F.. Adesc=[type=R_16BF rows=4096 cols=4096 ld=4096] .. computeDesc=[computeType=COMPUTE_32F transa=OP_T]
+ *     A=0X7F.. Adesc=[type=R_16BF rows=4096 cols=4096 ld=4096] ..
+ *     computeDesc=[computeType=COMPUTE_32F transa=OP_T] ..
  *     algo=[algoId=66 tile=MATMUL_TILE_128x128 stages=..] */
 #ifndef COLLECT_GEMM_LOG_H
 #define COLLECT_GEMM_LOG_H

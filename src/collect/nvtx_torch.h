@@ -1,5 +1,5 @@
 /* Splits the range names of PyTorch's emit_nvtx. They contain a number per call, so every name is unique:
- *     aten::mm, seq = 12, op_id = 1014, sizes = [[501, 4096], [4096, 4096]], input_op_ids = [(1012,0), (1008,0)]
+ *     aten::mm, seq = 12, op_id = 1014, sizes = [[501, 4096], [4096, 4096]], input_op_ids = [(1012,0)]
  * The order of the fields is fixed. All fields after the name are optional, but at least one of seq and
  * op_id is present. */
 #ifndef COLLECT_NVTX_TORCH_H

@@ -4,8 +4,8 @@
  *     "IPTAPE1\n", u32 CUPTI version, u32 0, then blocks of: u32 type, u32 bytes, payload
  *     1 text    u64 address, characters          a pointer seen in a later block
  *     2 buffer  the records as CUPTI wrote them
- *     3 call    u32 domain, u32 callback id, u32 correlation, u32 thread, u64 start_ns, u64 end_ns, u64 address
- *               of the function's name */
+ *     3 call    u32 domain, u32 callback id, u32 correlation, u32 thread, u64 start_ns, u64 end_ns,
+ *               u64 address of the function's name */
 #ifndef COLLECT_RAW_H
 #define COLLECT_RAW_H
 

@@ -1,5 +1,5 @@
-/* Time to fit a million samples of six metrics to ten million kernels of 240 classes, and the largest error of
- * the fitted rates. */
+/* Time to fit a million samples of six metrics to ten million kernels of 240 classes, and the largest
+ * error of the fitted rates. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* Time of a launch with the mock CUPTI: without a collector, with an empty collector that discards its records
- * (the floor), and with the collector. With warm caches, and with caches filled by other work between two
- * launches. Medians over processes that alternate. */
+/* Time of a launch with the mock CUPTI: without a collector, with an empty collector that discards its
+ * records (the floor), and with the collector. With warm caches, and with caches filled by other work
+ * between two launches. Medians over processes that alternate. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -33,8 +33,8 @@ static struct trace_kernel *make_kernels(uint32_t *names) {
     return all;
 }
 
-/* Writes a few hundred records at a time, as CUPTI delivers them. Waits for the encoder, because no record may
- * be dropped here. */
+/* Writes a few hundred records at a time, as CUPTI delivers them. Waits for the encoder, because no record
+ * may be dropped here. */
 static double write_once(const char *path, const struct trace_kernel *all, size_t n) {
     struct err err;
     uint32_t names[DECODE_NAMES];

@@ -32,7 +32,7 @@ check "every page has its sections and every option of --help" test -z "$bad"
 [ -z "$bad" ] || echo "#$bad"
 check "groff has no warning about any page" test ! -s "$work/warnings"
 check "no path of this machine is in a page" sh -c "! grep -lE '$PWD|$HOME/|/root/|/home/' '$pages'/*.1"
-check "no line of a page is taken for a request by accident" \
+check "no text line of a page starts with a roff control character" \
     sh -c "! grep -hE '^[.]' '$pages'/*.1 | grep -vE '^[.](TH|SH|TP|PP|RS 4|RE|nf|fi|BR)( |\$)'"
 
 # Variables that the program reads must be documented. PATH, HOME and TERM are every program's.

@@ -1,5 +1,6 @@
-/* Detects the format of a file with arbitrary bytes. The first byte selects one of the file extensions that
- * matter. Either a format is found or an error is set, and the result for the bytes matches that for a file. */
+/* Detects the format of a file with arbitrary bytes. The first byte selects one of the file extensions
+ * that matter. Either a format is found or an error is set, and the result for the bytes matches that for
+ * a file. */
 #include <string.h>
 
 #include "fuzz/fuzz.h"

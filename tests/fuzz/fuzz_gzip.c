@@ -1,5 +1,6 @@
-/* Arbitrary bytes as a file that an importer reads, plain or gzip. Reading in pieces must give the same bytes as
- * zlib on the whole input, member by member, and must report damage and truncation exactly when they exist. */
+/* Arbitrary bytes as a file that an importer reads, plain or gzip. Reading in pieces must give the same
+ * bytes as zlib on the whole input, member by member, and must report damage and truncation exactly when
+ * they exist. */
 #include <string.h>
 #include <zlib.h>
 

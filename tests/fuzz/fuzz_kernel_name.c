@@ -1,5 +1,5 @@
-/* Names from traces: kernels (mangled or not) and range labels. The resulting names must have a bounded length
- * and must not be empty. */
+/* Names from traces: kernels (mangled or not) and range labels. The resulting names must have a bounded
+ * length and must not be empty. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* An untrusted config.json: it is rejected with a message, or gives a model whose modules sum to the total and
- * whose costs are finite. */
+/* An untrusted config.json: it is rejected with a message, or gives a model whose modules sum to the total
+ * and whose costs are finite. */
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
