@@ -71,7 +71,7 @@ static int slot_of(const struct timeline *tl, uint32_t set, enum counter_slot s)
 static void take_values(const struct timeline *tl, size_t i, float *out) {
     for (int s = 0; s < COUNTER_SLOTS; s++) {
         int at = slot_of(tl, tl->samples.set[i], (enum counter_slot)s);
-        out[s] = at < 0 ? NAN : tl->samples.values[tl->samples.first[i] + (uint64_t)at];
+        out[s] = at < 0 ? NAN : tl->sample_values[tl->samples.first[i] + (uint64_t)at];
     }
 }
 

@@ -20,7 +20,7 @@ struct match_cache {
 
 static const struct stage_match *match_of(struct context *c, struct match_cache *cache, size_t range) {
     const struct timeline_ranges *r = &c->tl->ranges;
-    uint32_t *at = &cache->at[(size_t)r->name[range] * (TRACE_CATEGORY_OP + 1) + r->category[range]];
+    uint32_t *at = &cache->at[(size_t)r->name[range] * TRACE_CATEGORY_END + r->category[range]];
     if (!*at) {
         struct stage_match m;
         *at = 1;
@@ -310,7 +310,7 @@ static bool find_traced_stages(struct context *c, struct building *b) {
     struct match_cache cache = { 0 };
     uint32_t names = 0;
     for (size_t i = 0; i < r->n; i++) names = MAX(names, r->name[i] + 1);
-    cache.at = xcalloc((size_t)names * (TRACE_CATEGORY_OP + 1) + 1, sizeof *cache.at);
+    cache.at = xcalloc((size_t)names * TRACE_CATEGORY_END + 1, sizeof *cache.at);
     c->range_occurrence = analysis_alloc(c, r->n, sizeof *c->range_occurrence);
     c->a->range_occurrence = c->range_occurrence;
     find_occurrences(c, b, &cache);

@@ -71,36 +71,26 @@ static void write_records(struct sink *s, enum trace_kind kind, const void *reco
     s->unflushed_bytes = 0;
 }
 
-static inline void track_interval(struct sink *s, uint64_t start_ns, uint64_t end_ns) {
-    s->first_ns = MIN(s->first_ns, start_ns);
-    s->last_ns = MAX(s->last_ns, end_ns);
+/* Power samples, tokens and GEMMs have no end: they do not extend the bounds of the trace. */
+static void extend_bounds(struct sink *s, enum trace_kind kind, const void *record) {
+    const struct trace_field *f = trace_schema(kind)->fields;
+    if (f[0].type != TRACE_FIELD_TIME || f[1].type != TRACE_FIELD_AFTER) return;
+    s->first_ns = MIN(s->first_ns, trace_field_get(record, &f[0]));
+    s->last_ns = MAX(s->last_ns, trace_field_get(record, &f[1]));
 }
 
-#define SINK_PUT(type, array, count, KIND)                                      \
-    static void send_##type(struct sink *s) {                                   \
-        write_records(s, TRACE_##KIND, s->array, s->count, sizeof s->array[0]); \
-        s->count = 0;                                                           \
-    }                                                                           \
-    void sink_##type(struct sink *s, const struct trace_##type *r) {            \
-        track_interval(s, r->start_ns, r->end_ns);                              \
-        s->array[s->count++] = *r;                                              \
-        if (s->count == SINK_BATCH) send_##type(s);                             \
+#define X(ID, name_, number)                                                                \
+    static void send_##name_(struct sink *s) {                                              \
+        write_records(s, TRACE_##ID, s->name_, s->waiting[TRACE_##ID], sizeof s->name_[0]); \
+        s->waiting[TRACE_##ID] = 0;                                                         \
+    }                                                                                       \
+    void sink_##name_(struct sink *s, const struct trace_##name_ *r) {                      \
+        extend_bounds(s, TRACE_##ID, r);                                                    \
+        s->name_[s->waiting[TRACE_##ID]++] = *r;                                            \
+        if (s->waiting[TRACE_##ID] == SINK_BATCH) send_##name_(s);                          \
     }
-SINK_PUT(range, ranges, nranges, RANGE)
-SINK_PUT(launch, launches, nlaunches, LAUNCH)
-SINK_PUT(kernel, kernels, nkernels, KERNEL)
-SINK_PUT(copy, copies, ncopies, COPY)
-SINK_PUT(sync, syncs, nsyncs, SYNC)
-SINK_PUT(sample, samples, nsamples, SAMPLE)
-#undef SINK_PUT
-
-void sink_power(struct sink *s, const struct trace_power *r) {
-    write_records(s, TRACE_POWER, r, 1, sizeof *r);
-}
-void sink_token(struct sink *s, const struct trace_token *r) {
-    write_records(s, TRACE_TOKEN, r, 1, sizeof *r);
-}
-void sink_gemm(struct sink *s, const struct trace_gemm *r) { write_records(s, TRACE_GEMM, r, 1, sizeof *r); }
+TRACE_EVENTS(X)
+#undef X
 
 void sink_meta(struct sink *s, const char *key, const char *fmt, ...) {
     va_list ap;
@@ -113,12 +103,9 @@ void sink_meta(struct sink *s, const char *key, const char *fmt, ...) {
 }
 
 int sink_finish(struct sink *s, const char *source, struct err *err) {
-    send_range(s);
-    send_launch(s);
-    send_kernel(s);
-    send_copy(s);
-    send_sync(s);
-    send_sample(s);
+#define X(ID, name, number) send_##name(s);
+    TRACE_EVENTS(X)
+#undef X
     char key[64];
     sink_meta(s, "source", "%s", source);
     for (unsigned i = 0; i < SINK_EVENT_END; i++) {

@@ -81,7 +81,8 @@ const char *sink_problem_words(const char *name); /* NULL: no such */
 struct sink {
     struct trace_writer *writer;
     uint64_t events[SINK_EVENT_END], problems[SINK_PROBLEM_END];
-    uint64_t first_ns, last_ns; /* of all records; first_ns is UINT64_MAX if there are none */
+    /* of all records with a start and an end; first_ns is UINT64_MAX if there are none */
+    uint64_t first_ns, last_ns;
     struct text_cache texts;
     uint64_t unflushed_bytes;
     bool failed; /* the writer lost records */
@@ -94,13 +95,11 @@ struct sink {
     size_t thread_slots, thread_count;
     struct sink_thread last_thread;
 
-    struct trace_range ranges[SINK_BATCH];
-    struct trace_launch launches[SINK_BATCH];
-    struct trace_kernel kernels[SINK_BATCH];
-    struct trace_copy copies[SINK_BATCH];
-    struct trace_sync syncs[SINK_BATCH];
-    struct trace_sample samples[SINK_BATCH];
-    size_t nranges, nlaunches, nkernels, ncopies, nsyncs, nsamples;
+    /* records of each kind on their way to the writer */
+#define X(ID, name, number) struct trace_##name name[SINK_BATCH];
+    TRACE_EVENTS(X)
+#undef X
+    size_t waiting[TRACE_KIND_END];
 };
 
 void sink_init(struct sink *s, struct trace_writer *writer);
@@ -108,16 +107,10 @@ void sink_free(struct sink *s);
 /* Writes pending records and the counts. */
 int sink_finish(struct sink *s, const char *source, struct err *err);
 
-void sink_range(struct sink *s, const struct trace_range *r);
-void sink_launch(struct sink *s, const struct trace_launch *r);
-void sink_kernel(struct sink *s, const struct trace_kernel *r);
-void sink_copy(struct sink *s, const struct trace_copy *r);
-void sink_sync(struct sink *s, const struct trace_sync *r);
-void sink_sample(struct sink *s, const struct trace_sample *r);
-/* these three are rare and written one by one */
-void sink_power(struct sink *s, const struct trace_power *r);
-void sink_token(struct sink *s, const struct trace_token *r);
-void sink_gemm(struct sink *s, const struct trace_gemm *r);
+/* sink_kernel(s, &kernel) and so on. */
+#define X(ID, name, number) void sink_##name(struct sink *s, const struct trace_##name *r);
+TRACE_EVENTS(X)
+#undef X
 void sink_meta(struct sink *s, const char *key, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* The 16 values of a sample as an array. */

@@ -27,16 +27,9 @@ uint32_t export_pid(const struct export_job *x, uint32_t process) {
 }
 
 const char *export_copy_name(unsigned copy_kind) {
-    static const char *const names[TRACE_COPY_KIND_END] = { "Unknown", "HtoD", "DtoH",  "DtoD",
-                                                            "HtoH",    "PtoP", "Memset" };
-    return copy_kind < TRACE_COPY_KIND_END ? names[copy_kind] : names[0];
-}
-
-const char *export_sync_name(unsigned sync_kind) {
-    static const char *const names[TRACE_SYNC_KIND_END] = { "Synchronization", "Event Sync",
-                                                            "Stream Wait Event", "Stream Sync",
-                                                            "Context Sync" };
-    return sync_kind < TRACE_SYNC_KIND_END ? names[sync_kind] : names[0];
+    const char *name = trace_copy_kind_name(copy_kind);
+    if (copy_kind == TRACE_COPY_MEMSET) return "Memset";
+    return name && copy_kind != TRACE_COPY_UNKNOWN ? name : "Unknown";
 }
 
 const char *export_kernel_name(const struct export_job *x, size_t kernel) {

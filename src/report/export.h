@@ -54,8 +54,7 @@ static inline bool export_has_launch(const struct export_job *x, size_t i) {
     return !x->has_launch || x->has_launch[i];
 }
 uint32_t export_pid(const struct export_job *x, uint32_t process); /* where a file does not say: 1, 2, 3... */
-const char *export_copy_name(unsigned copy_kind);                  /* "HtoD" */
-const char *export_sync_name(unsigned sync_kind);                  /* "Stream Sync" */
+const char *export_copy_name(unsigned copy_kind); /* as other tools spell it: "HtoD", "Memset" */
 const char *export_kernel_name(const struct export_job *x, size_t kernel); /* demangled */
 
 #endif

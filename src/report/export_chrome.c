@@ -155,10 +155,10 @@ static void syncs(struct chrome *c) {
     for (size_t i = 0; i < s->n; i++) {
         if (!export_has(c->x, s->start_ns[i], s->end_ns[i])) continue;
         const struct timeline_thread *t = &tl->threads[s->thread[i]];
-        slice(c, "cuda_sync", export_sync_name(s->kind[i]), export_pid(c->x, t->process), t->tid,
+        slice(c, "cuda_sync", trace_sync_kind_name(s->kind[i]), export_pid(c->x, t->process), t->tid,
               s->start_ns[i], s->end_ns[i]);
         strbuf_addf(&c->text, "\"cuda_sync_kind\":\"%s\",\"context\":%u,\"stream\":%u",
-                    export_sync_name(s->kind[i]), s->context[i], s->stream[i]);
+                    trace_sync_kind_name(s->kind[i]), s->context[i], s->stream[i]);
         slice_end(c);
     }
 }
@@ -192,7 +192,7 @@ static void counters(struct chrome *c) {
         const struct timeline_metric_set *set = &tl->metric_sets[s->set[i]];
         for (uint32_t m = 0; m < set->n; m++)
             counter(c, timeline_text(tl, set->names[m]), s->device[i], s->start_ns[i],
-                    (double)s->values[s->first[i] + m]);
+                    (double)tl->sample_values[s->first[i] + m]);
     }
 }
 

@@ -121,13 +121,12 @@ static void launches(struct csv *c) {
 }
 
 static void ranges(struct csv *c) {
-    static const char *const categories[] = { "user", "stage", "module", "op" };
     const struct timeline_ranges *r = &c->x->tl->ranges;
     for (size_t i = 0; i < r->n; i++) {
         if (!export_has(c->x, r->start_ns[i], r->end_ns[i])) continue;
         times(c, r->start_ns[i], r->end_ns[i]);
         thread(c, r->thread[i]);
-        str(c, r->category[i] < 4 ? categories[r->category[i]] : "");
+        str(c, trace_range_category_name(r->category[i]));
         text(c, r->name[i]);
         text(c, r->detail[i]);
         range_name(c, r->parent[i]);
@@ -141,7 +140,7 @@ static void syncs(struct csv *c) {
         if (!export_has(c->x, s->start_ns[i], s->end_ns[i])) continue;
         times(c, s->start_ns[i], s->end_ns[i]);
         thread(c, s->thread[i]);
-        str(c, export_sync_name(s->kind[i]));
+        str(c, trace_sync_kind_name(s->kind[i]));
         range_name(c, s->range[i]);
         row_end(c);
     }
@@ -175,7 +174,7 @@ static void counters(struct csv *c) {
             times(c, s->start_ns[i], s->end_ns[i]);
             num(c, s->device[i]);
             text(c, set->names[m]);
-            str(c, text_raw((double)s->values[s->first[i] + m]).s);
+            str(c, text_raw((double)c->x->tl->sample_values[s->first[i] + m]).s);
             row_end(c);
         }
     }
@@ -188,7 +187,7 @@ static void tokens(struct csv *c) {
         num(c, t->time_ns[i]);
         thread(c, t->thread[i]);
         num(c, t->request[i]);
-        str(c, t->kind[i] == TRACE_TOKEN_MADE ? "made" : "read");
+        str(c, trace_token_kind_name(t->kind[i]));
         num(c, t->count[i]);
         row_end(c);
     }

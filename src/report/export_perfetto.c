@@ -247,7 +247,6 @@ static void processes(struct perfetto *p) {
 }
 
 static void thread_slices(struct perfetto *p, uint32_t id) {
-    static const char *const categories[] = { "user", "stage", "module", "op" };
     const struct timeline *tl = p->x->tl;
     const struct timeline_ranges *r = &tl->ranges;
     const struct timeline_launches *l = &tl->launches;
@@ -255,14 +254,14 @@ static void thread_slices(struct perfetto *p, uint32_t id) {
     for (size_t i = 0; i < r->n; i++)
         if (r->thread[i] == id && export_has(p->x, r->start_ns[i], r->end_ns[i]))
             add(p, r->start_ns[i], r->end_ns[i], timeline_text(tl, r->name[i]),
-                r->category[i] < 4 ? categories[r->category[i]] : "user", 0);
+                trace_range_category_name(r->category[i]), 0);
     for (size_t i = 0; i < l->n; i++)
         if (l->thread[i] == id && export_has_launch(p->x, i))
             add(p, l->start_ns[i], l->end_ns[i], timeline_text(tl, l->api[i]), "launch",
                 l->kernels[i] ? i + 1 : 0);
     for (size_t i = 0; i < s->n; i++)
         if (s->thread[i] == id && export_has(p->x, s->start_ns[i], s->end_ns[i]))
-            add(p, s->start_ns[i], s->end_ns[i], export_sync_name(s->kind[i]), "sync", 0);
+            add(p, s->start_ns[i], s->end_ns[i], trace_sync_kind_name(s->kind[i]), "sync", 0);
 }
 
 static void threads(struct perfetto *p) {
@@ -357,7 +356,7 @@ static void samples(struct perfetto *p, uint32_t device) {
                     !export_has(p->x, s->start_ns[i], s->end_ns[i]))
                     continue;
                 if (!id) id = counter_track(p, device, timeline_text(tl, tl->metric_sets[set].names[m]), "");
-                count(p, id, s->start_ns[i], (double)s->values[s->first[i] + m]);
+                count(p, id, s->start_ns[i], (double)tl->sample_values[s->first[i] + m]);
             }
         }
 }

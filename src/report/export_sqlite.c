@@ -286,7 +286,7 @@ static void metrics(struct database *d) {
     for (size_t i = 0; i < s->n && !d->failed; i++) {
         if (!export_has(d->x, s->start_ns[i], s->end_ns[i])) continue;
         for (uint32_t m = 0; m < tl->metric_sets[s->set[i]].n; m++) {
-            double value = (double)s->values[s->first[i] + m];
+            double value = (double)tl->sample_values[s->first[i] + m];
             if (isnan(value)) continue;
             num(d, s->end_ns[i] - d->base);
             num(d, metric_type(s->set[i], s->device[i]));

@@ -230,11 +230,11 @@ void rows_operators_md(const struct view *v, size_t limit, struct table *t) {
 }
 
 static void operator_csv(const struct analysis *a, const struct analysis_operator *o, struct table *t) {
-    static const char *const categories[] = { "user", "stage", "module", "op" };
+    const char *category = trace_range_category_name((unsigned)o->category);
     const char *stage = view_stage_name(a, o->stage);
     table_cell(t, "%s", o->name);
     table_cell(t, "%s", o->detail ? o->detail : "");
-    table_cell(t, "%s", (size_t)o->category < COUNTOF(categories) ? categories[o->category] : "");
+    table_cell(t, "%s", category ? category : "");
     table_cell(t, "%s", stage ? stage : "");
     count(t, o->calls);
     count(t, o->kernels);

@@ -5,12 +5,6 @@
 
 #include "base/jsonw.h"
 
-static const char *const copy_names[TRACE_COPY_KIND_END] = {
-    [TRACE_COPY_UNKNOWN] = "unknown", [TRACE_COPY_HTOD] = "HtoD", [TRACE_COPY_DTOH] = "DtoH",
-    [TRACE_COPY_DTOD] = "DtoD",       [TRACE_COPY_HTOH] = "HtoH", [TRACE_COPY_PTOP] = "PtoP",
-    [TRACE_COPY_MEMSET] = "memset",
-};
-
 static void put_ms(struct jsonw *j, const char *key, double ns) { jsonw_knum(j, key, ns / 1e6); }
 
 static void put_counts(const struct sums_counts *counts, const char *key, struct jsonw *j) {
@@ -102,7 +96,7 @@ static void put_copies(const struct totals_copy *copies, struct jsonw *j) {
     for (unsigned i = 0; i < TRACE_COPY_KIND_END; i++) {
         if (!copies[i].count) continue;
         jsonw_object(j);
-        jsonw_kstr(j, "kind", copy_names[i]);
+        jsonw_kstr(j, "kind", trace_copy_kind_name(i));
         jsonw_ku64(j, "count", copies[i].count);
         jsonw_ku64(j, "bytes", copies[i].bytes);
         put_ms(j, "total_ms", (double)copies[i].total_ns);

@@ -205,15 +205,10 @@ static void add_kernel(struct window *w, size_t i) {
 }
 
 static void add_copy(struct window *w, size_t i) {
-    static const char *const names[TRACE_COPY_KIND_END] = {
-        "copy",           "copy host to device", "copy device to host",
-        "copy on device", "copy on host",        "copy between devices",
-        "memset"
-    };
     const struct timeline_copies *c = &w->tl->copies;
     char name[64];
-    const char *kind = c->kind[i] < TRACE_COPY_KIND_END ? names[c->kind[i]] : names[0];
-    snprintf(name, sizeof name, "%s, %s", kind, text_bytes((double)c->bytes[i]).s);
+    snprintf(name, sizeof name, "%s, %s", trace_copy_kind_description(c->kind[i]),
+             text_bytes((double)c->bytes[i]).s);
     add(w, c->start_ns[i], c->end_ns[i], name, KERNEL_CATEGORY_COPY, NULL);
 }
 
@@ -317,7 +312,7 @@ static void sample_counters(const struct window *w, size_t *count, struct strbuf
             struct metric_words words = words_of(timeline_text(w->tl, w->tl->metric_sets[set].names[m]));
             for (size_t i = 0; i < s->n; i++)
                 if (s->set[i] == set)
-                    point(w, &c, s->start_ns[i], words.scale * (double)s->values[s->first[i] + m]);
+                    point(w, &c, s->start_ns[i], words.scale * (double)w->tl->sample_values[s->first[i] + m]);
             flush_counter(&c, words.label, words.unit, words.most, count, out);
         }
 }

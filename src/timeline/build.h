@@ -6,73 +6,32 @@
 #include "base/intern.h"
 #include "timeline/timeline.h"
 
-/* One column of a record kind; all columns of a kind grow and are reordered together. */
+/* One column of a record kind. All columns of a kind grow and are reordered together. */
+enum column_use { COLUMN_KEPT, COLUMN_OPTIONAL, COLUMN_BUILD_ONLY };
 struct column {
+    const char *name;
     void **data;
     size_t elem_bytes;
+    enum column_use use;
+    bool is_double; /* unknown is NaN, not 0 */
 };
-#define COLUMN(field) \
-    { (void **)&(field), sizeof *(field) }
 #define BUILD_MAX_COLUMNS 16
+struct columns {
+    size_t *n, *cap;
+    struct column list[BUILD_MAX_COLUMNS];
+    size_t count;
+};
 
-struct kernel_columns {
-    size_t n, cap;
-    uint64_t *start_ns, *end_ns, *correlation, *graph_node;
-    uint32_t *shape, *lane, *launch, *range, *graph;
-    bool any_graph, any_node;
-};
-struct copy_columns {
-    size_t n, cap;
-    uint64_t *start_ns, *end_ns, *correlation, *bytes;
-    uint32_t *lane, *launch, *range;
-    uint8_t *kind;
-};
-struct launch_columns {
-    size_t n, cap;
-    uint64_t *start_ns, *end_ns, *correlation;
-    uint32_t *thread, *range, *api, *kernels;
-    uint8_t *api_kind;
-};
-struct range_columns {
-    size_t n, cap;
-    uint64_t *start_ns, *end_ns;
-    uint32_t *thread, *parent, *name, *domain, *detail;
-    uint16_t *depth; /* for sorting only */
-    uint8_t *category, *flags;
-    double *flops, *bytes, *payload;
-    bool any_flops, any_bytes, any_payload;
-};
-struct sync_columns {
-    size_t n, cap;
-    uint64_t *start_ns, *end_ns;
-    uint32_t *thread, *range, *context, *stream;
-    uint8_t *kind;
-};
-struct sample_columns {
-    size_t n, cap;
-    uint64_t *start_ns, *end_ns, *first;
-    uint32_t *device, *set;
-    struct {
-        float *v;
-        size_t n, cap;
-    } values;
-};
-struct power_columns {
-    size_t n, cap;
-    uint64_t *time_ns, *energy_mj, *throttle_reasons;
-    uint32_t *device, *sm_mhz, *memory_mhz, *temperature_c, *power_mw;
-};
-struct gemm_columns {
-    size_t n, cap;
-    struct trace_gemm *v;
-    uint32_t *launch;
-};
-struct token_columns {
-    size_t n, cap;
-    uint64_t *time_ns, *request;
-    uint32_t *count, *thread;
-    uint8_t *kind;
-};
+/* struct kernel_columns { size_t n, cap; uint64_t *start_ns; ... }; and so on. */
+#define BUILD_DECLARE(type, name) type *name;
+#define X(KIND, record, columns)                                               \
+    struct record##_columns {                                                  \
+        size_t n, cap;                                                         \
+        TIMELINE_##KIND##_COLUMNS(BUILD_DECLARE, BUILD_DECLARE, BUILD_DECLARE) \
+    };
+TIMELINE_KINDS(X)
+#undef X
+#undef BUILD_DECLARE
 
 /* Where the records of the open process begin. */
 struct build_segment {
@@ -85,15 +44,13 @@ struct timeline_builder {
     struct intern *texts;
     /* Keys are the bytes of the row: equal rows get one number, which is their index in the vector. */
     struct intern *shape_ids, *lane_ids, *thread_ids, *device_ids, *set_ids;
-    struct kernel_columns kernels;
-    struct copy_columns copies;
-    struct launch_columns launches;
-    struct range_columns ranges;
-    struct sync_columns syncs;
-    struct sample_columns samples;
-    struct power_columns powers;
-    struct gemm_columns gemms;
-    struct token_columns tokens;
+#define X(KIND, record, columns) struct record##_columns columns;
+    TIMELINE_KINDS(X)
+#undef X
+    struct {
+        float *v;
+        size_t n, cap;
+    } sample_values;
     struct {
         struct timeline_shape *v;
         size_t n, cap;
@@ -146,22 +103,19 @@ struct timeline_builder {
 };
 
 /* columns.c */
-void columns_fit(const struct column *columns, size_t ncolumns, size_t *cap, size_t need);
-void columns_free(const struct column *columns, size_t ncolumns);
-void columns_permute(const struct column *columns, size_t ncolumns, const uint32_t *order, size_t n);
-/* The order that sorts keys ascending, equal keys in their old order; NULL: they are sorted already. */
+/* The columns of a record kind; count 0 if the timeline has none. */
+struct columns build_columns(struct timeline_builder *b, enum trace_kind kind);
+void columns_reserve(struct columns *c, size_t more);
+void columns_free(struct columns *c);
+/* Removes the columns that only building needed, and optional ones in which all values are unknown. */
+void columns_drop_unused(struct columns *c);
+void columns_permute(struct columns *c, const uint32_t *order); /* NULL: already in order */
+/* In every uint32_t column of that name, of every kind: value = now[value]. Leaves TIMELINE_NONE alone. */
+void build_renumber(struct timeline_builder *b, const char *name, const uint32_t *now);
+/* The order that sorts keys ascending, equal keys in their old order. NULL: they are sorted already. */
 uint32_t *columns_order(const uint64_t *keys, size_t n);
 /* Sorts the order of columns_order by a second, more important key with few values (0 .. nvalues). */
 uint32_t *columns_order_by(uint32_t *order, const uint32_t *major, size_t n, size_t nvalues);
-size_t kernel_columns_list(struct kernel_columns *c, struct column *out);
-size_t copy_columns_list(struct copy_columns *c, struct column *out);
-size_t launch_columns_list(struct launch_columns *c, struct column *out);
-size_t range_columns_list(struct range_columns *c, struct column *out);
-size_t sync_columns_list(struct sync_columns *c, struct column *out);
-size_t sample_columns_list(struct sample_columns *c, struct column *out);
-size_t power_columns_list(struct power_columns *c, struct column *out);
-size_t gemm_columns_list(struct gemm_columns *c, struct column *out);
-size_t token_columns_list(struct token_columns *c, struct column *out);
 
 /* builder.c */
 void build_end_process(struct timeline_builder *b); /* meta read, records linked */

@@ -77,13 +77,6 @@ void timeline_builder_lost(struct timeline_builder *b, enum trace_kind kind, uin
     if ((unsigned)kind < TRACE_KIND_END) b->processes.v[open_process(b)].lost[kind] += count;
 }
 
-/* The process that the next n records of a kind belong to; counts them. */
-static uint32_t take_records(struct timeline_builder *b, enum trace_kind kind, size_t n) {
-    uint32_t process = open_process(b);
-    b->processes.v[process].records[kind] += n;
-    return process;
-}
-
 /* ---- rows that many records share */
 
 uint32_t build_device(struct timeline_builder *b, uint32_t process, uint32_t index) {
@@ -138,12 +131,14 @@ static uint32_t build_shape(struct timeline_builder *b, const struct trace_kerne
 
 /* ---- records */
 
-#define FIT(kind, columns_of, more)                                 \
-    do {                                                            \
-        struct column list_[BUILD_MAX_COLUMNS];                     \
-        size_t count_ = columns_of(&(kind), list_);                 \
-        columns_fit(list_, count_, &(kind).cap, (kind).n + (more)); \
-    } while (0)
+/* Makes room for n more records of a kind and counts them. Returns the number of their process. */
+static uint32_t take_records(struct timeline_builder *b, enum trace_kind kind, size_t n) {
+    uint32_t process = open_process(b);
+    struct columns c = build_columns(b, kind);
+    columns_reserve(&c, n);
+    b->processes.v[process].records[kind] += n;
+    return process;
+}
 
 /* End before start, or a text that was never made: such a record is left out and counted. */
 static bool sound(struct timeline_builder *b, uint64_t start_ns, uint64_t end_ns) {
@@ -166,19 +161,15 @@ static void add_range(struct timeline_builder *b, const struct trace_range *r) {
     c->domain[i] = text_or_none(b, r->domain);
     c->detail[i] = text_or_none(b, r->detail);
     c->depth[i] = (uint16_t)MIN(r->depth, UINT16_MAX);
-    c->category[i] = (uint8_t)(r->category <= TRACE_CATEGORY_OP ? r->category : TRACE_CATEGORY_USER);
+    c->category[i] = (uint8_t)(r->category < TRACE_CATEGORY_END ? r->category : TRACE_CATEGORY_USER);
     c->flags[i] = (uint8_t)r->flags;
     c->flops[i] = r->flops;
     c->bytes[i] = r->bytes;
     c->payload[i] = r->payload;
-    c->any_flops |= !isnan(r->flops);
-    c->any_bytes |= !isnan(r->bytes);
-    c->any_payload |= !isnan(r->payload);
 }
 
 void timeline_builder_range(struct timeline_builder *b, const struct trace_range *r, size_t n) {
     take_records(b, TRACE_RANGE, n);
-    FIT(b->ranges, range_columns_list, n);
     for (size_t i = 0; i < n; i++) add_range(b, &r[i]);
 }
 
@@ -195,7 +186,6 @@ void timeline_builder_launch(struct timeline_builder *b, const struct trace_laun
     uint32_t last_api = TIMELINE_NONE;
     enum timeline_api last_kind = TIMELINE_API_OTHER;
     take_records(b, TRACE_LAUNCH, n);
-    FIT(*c, launch_columns_list, n);
     for (size_t j = 0; j < n; j++, r++) {
         if (!sound(b, r->start_ns, r->end_ns)) continue;
         size_t i = c->n++;
@@ -215,7 +205,6 @@ void timeline_builder_kernel(struct timeline_builder *b, const struct trace_kern
     struct kernel_columns *c = &b->kernels;
     uint32_t key[3] = { 0 }, lane = TIMELINE_NONE;
     take_records(b, TRACE_KERNEL, n);
-    FIT(*c, kernel_columns_list, n);
     for (size_t j = 0; j < n; j++, r++) {
         if (!sound(b, r->start_ns, r->end_ns)) continue;
         if (lane == TIMELINE_NONE || key[0] != r->device || key[1] != r->context || key[2] != r->stream) {
@@ -232,8 +221,6 @@ void timeline_builder_kernel(struct timeline_builder *b, const struct trace_kern
         c->correlation[i] = r->correlation;
         c->graph[i] = r->graph;
         c->graph_node[i] = r->graph_node;
-        c->any_graph |= r->graph != 0;
-        c->any_node |= r->graph_node != 0;
         c->lane[i] = lane;
         c->shape[i] = build_shape(b, &k, b->lanes.v[lane].device);
         c->launch[i] = c->range[i] = TIMELINE_NONE;
@@ -243,7 +230,6 @@ void timeline_builder_kernel(struct timeline_builder *b, const struct trace_kern
 void timeline_builder_copy(struct timeline_builder *b, const struct trace_copy *r, size_t n) {
     struct copy_columns *c = &b->copies;
     take_records(b, TRACE_COPY, n);
-    FIT(*c, copy_columns_list, n);
     for (size_t j = 0; j < n; j++, r++) {
         if (!sound(b, r->start_ns, r->end_ns)) continue;
         size_t i = c->n++;
@@ -260,7 +246,6 @@ void timeline_builder_copy(struct timeline_builder *b, const struct trace_copy *
 void timeline_builder_sync(struct timeline_builder *b, const struct trace_sync *r, size_t n) {
     struct sync_columns *c = &b->syncs;
     take_records(b, TRACE_SYNC, n);
-    FIT(*c, sync_columns_list, n);
     for (size_t j = 0; j < n; j++, r++) {
         if (!sound(b, r->start_ns, r->end_ns)) continue;
         size_t i = c->n++;
@@ -291,7 +276,6 @@ static uint32_t build_set(struct timeline_builder *b, uint32_t metrics) {
 void timeline_builder_sample(struct timeline_builder *b, const struct trace_sample *r, size_t n) {
     struct sample_columns *c = &b->samples;
     uint32_t process = take_records(b, TRACE_SAMPLE, n);
-    FIT(*c, sample_columns_list, n);
     for (size_t j = 0; j < n; j++, r++) {
         if (!sound(b, r->start_ns, r->end_ns)) continue;
         size_t i = c->n++;
@@ -299,15 +283,14 @@ void timeline_builder_sample(struct timeline_builder *b, const struct trace_samp
         c->end_ns[i] = r->end_ns;
         c->device[i] = build_device(b, process, r->device);
         c->set[i] = build_set(b, text_or_none(b, r->metrics));
-        c->first[i] = c->values.n;
-        for (uint32_t m = 0; m < b->sets.v[c->set[i]].n; m++) vec_push(&c->values, (float)(&r->v0)[m]);
+        c->first[i] = b->sample_values.n;
+        for (uint32_t m = 0; m < b->sets.v[c->set[i]].n; m++) vec_push(&b->sample_values, (float)(&r->v0)[m]);
     }
 }
 
 void timeline_builder_power(struct timeline_builder *b, const struct trace_power *r, size_t n) {
     struct power_columns *c = &b->powers;
     uint32_t process = take_records(b, TRACE_POWER, n);
-    FIT(*c, power_columns_list, n);
     for (size_t j = 0; j < n; j++, r++) {
         size_t i = c->n++;
         c->time_ns[i] = r->time_ns;
@@ -324,22 +307,22 @@ void timeline_builder_power(struct timeline_builder *b, const struct trace_power
 void timeline_builder_gemm(struct timeline_builder *b, const struct trace_gemm *r, size_t n) {
     struct gemm_columns *c = &b->gemms;
     take_records(b, TRACE_GEMM, n);
-    FIT(*c, gemm_columns_list, n);
     for (size_t j = 0; j < n; j++, r++) {
-        struct trace_gemm *g = &c->v[c->n];
+        size_t i = c->n++;
+        struct trace_gemm *g = &c->v[i];
         *g = *r;
         g->thread = build_thread(b, r->thread);
         g->types = text_or_none(b, r->types);
         g->layout = text_or_none(b, r->layout);
         g->algorithm = text_or_none(b, r->algorithm);
-        c->launch[c->n++] = TIMELINE_NONE;
+        c->start_ns[i] = r->start_ns;
+        c->launch[i] = TIMELINE_NONE;
     }
 }
 
 void timeline_builder_token(struct timeline_builder *b, const struct trace_token *r, size_t n) {
     struct token_columns *c = &b->tokens;
     take_records(b, TRACE_TOKEN, n);
-    FIT(*c, token_columns_list, n);
     for (size_t j = 0; j < n; j++, r++) {
         size_t i = c->n++;
         c->time_ns[i] = r->time_ns;

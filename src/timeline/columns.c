@@ -1,3 +1,5 @@
+/* Columns of records while a timeline is built: growing, reordering, renumbering, freeing. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,21 +8,83 @@
 #include "base/vec.h"
 #include "timeline/build.h"
 
-void columns_fit(const struct column *columns, size_t ncolumns, size_t *cap, size_t need) {
-    if (need <= *cap) return;
-    size_t grown = *cap;
-    for (size_t i = 0; i < ncolumns; i++) {
-        size_t own = *cap;
-        *columns[i].data = vec_fit(*columns[i].data, need, &own, columns[i].elem_bytes);
-        grown = own;
+#define IS_DOUBLE(type) _Generic((type *)0, double * : true, default : false)
+#define KEPT(type, name) { #name, (void **)&c->name, sizeof(type), COLUMN_KEPT, IS_DOUBLE(type) },
+#define OPTIONAL(type, name) { #name, (void **)&c->name, sizeof(type), COLUMN_OPTIONAL, IS_DOUBLE(type) },
+#define BUILD_ONLY(type, name) { #name, (void **)&c->name, sizeof(type), COLUMN_BUILD_ONLY, IS_DOUBLE(type) },
+#define X(KIND, record, columns_)                                                               \
+    static void list_##columns_(struct record##_columns *c, struct columns *out) {              \
+        const struct column list[] = { TIMELINE_##KIND##_COLUMNS(KEPT, OPTIONAL, BUILD_ONLY) }; \
+        _Static_assert(COUNTOF(list) <= BUILD_MAX_COLUMNS, "raise BUILD_MAX_COLUMNS");          \
+        memcpy(out->list, list, sizeof list);                                                   \
+        out->count = COUNTOF(list);                                                             \
+        out->n = &c->n;                                                                         \
+        out->cap = &c->cap;                                                                     \
     }
-    *cap = grown;
+TIMELINE_KINDS(X)
+#undef X
+
+struct columns build_columns(struct timeline_builder *b, enum trace_kind kind) {
+    struct columns out = { 0 };
+    switch (kind) {
+#define X(KIND, record, columns_) \
+    case TRACE_##KIND: list_##columns_(&b->columns_, &out); break;
+        TIMELINE_KINDS(X)
+#undef X
+    default: break;
+    }
+    return out;
 }
 
-void columns_free(const struct column *columns, size_t ncolumns) {
-    for (size_t i = 0; i < ncolumns; i++) {
-        free(*columns[i].data);
-        *columns[i].data = NULL;
+void columns_reserve(struct columns *c, size_t more) {
+    size_t grown = *c->cap;
+    if (*c->n + more <= *c->cap) return;
+    for (size_t i = 0; i < c->count; i++) {
+        size_t own = *c->cap;
+        *c->list[i].data = vec_fit(*c->list[i].data, *c->n + more, &own, c->list[i].elem_bytes);
+        grown = own;
+    }
+    *c->cap = grown;
+}
+
+static void column_free(struct column *c) {
+    free(*c->data);
+    *c->data = NULL;
+}
+
+void columns_free(struct columns *c) {
+    for (size_t i = 0; i < c->count; i++) column_free(&c->list[i]);
+}
+
+static bool is_unknown(const struct column *c, size_t i) {
+    static const char zero[sizeof(uint64_t)];
+    if (c->is_double) return isnan(((const double *)*c->data)[i]);
+    return memcmp((const char *)*c->data + i * c->elem_bytes, zero, c->elem_bytes) == 0;
+}
+
+void columns_drop_unused(struct columns *c) {
+    for (size_t k = 0; k < c->count; k++) {
+        struct column *column = &c->list[k];
+        size_t i = 0;
+        if (column->use == COLUMN_KEPT) continue;
+        while (column->use == COLUMN_OPTIONAL && i < *c->n && is_unknown(column, i)) i++;
+        if (column->use == COLUMN_BUILD_ONLY || i == *c->n) column_free(column);
+    }
+}
+
+static void renumber(struct columns *c, const char *name, const uint32_t *now) {
+    for (size_t k = 0; k < c->count; k++) {
+        if (strcmp(c->list[k].name, name) != 0) continue;
+        uint32_t *v = *c->list[k].data;
+        for (size_t i = 0; i < *c->n; i++)
+            if (v[i] != TIMELINE_NONE) v[i] = now[v[i]];
+    }
+}
+
+void build_renumber(struct timeline_builder *b, const char *name, const uint32_t *now) {
+    for (unsigned kind = 0; kind < TRACE_KIND_END; kind++) {
+        struct columns c = build_columns(b, kind);
+        renumber(&c, name, now);
     }
 }
 
@@ -35,14 +99,15 @@ static void gather(void *out, const void *in, const uint32_t *order, size_t n, s
     }
 }
 
-void columns_permute(const struct column *columns, size_t ncolumns, const uint32_t *order, size_t n) {
+void columns_permute(struct columns *c, const uint32_t *order) {
+    size_t n = *c->n;
     if (!order || !n) return;
-    for (size_t i = 0; i < ncolumns; i++) {
-        if (!*columns[i].data) continue;
-        void *fresh = xmalloc(n * columns[i].elem_bytes);
-        gather(fresh, *columns[i].data, order, n, columns[i].elem_bytes);
-        free(*columns[i].data);
-        *columns[i].data = fresh;
+    for (size_t i = 0; i < c->count; i++) {
+        if (!*c->list[i].data) continue;
+        void *fresh = xmalloc(n * c->list[i].elem_bytes);
+        gather(fresh, *c->list[i].data, order, n, c->list[i].elem_bytes);
+        free(*c->list[i].data);
+        *c->list[i].data = fresh;
     }
 }
 
@@ -102,47 +167,4 @@ uint32_t *columns_order_by(uint32_t *order, const uint32_t *major, size_t n, siz
     free(at);
     free(order);
     return out;
-}
-
-/* ---- the columns of each kind */
-#define LIST(...)                                     \
-    do {                                              \
-        const struct column list[] = { __VA_ARGS__ }; \
-        memcpy(out, list, sizeof list);               \
-        return COUNTOF(list);                         \
-    } while (0)
-
-size_t kernel_columns_list(struct kernel_columns *c, struct column *out) {
-    LIST(COLUMN(c->start_ns), COLUMN(c->end_ns), COLUMN(c->correlation), COLUMN(c->graph_node),
-         COLUMN(c->shape), COLUMN(c->lane), COLUMN(c->launch), COLUMN(c->range), COLUMN(c->graph));
-}
-size_t copy_columns_list(struct copy_columns *c, struct column *out) {
-    LIST(COLUMN(c->start_ns), COLUMN(c->end_ns), COLUMN(c->correlation), COLUMN(c->bytes), COLUMN(c->lane),
-         COLUMN(c->launch), COLUMN(c->range), COLUMN(c->kind));
-}
-size_t launch_columns_list(struct launch_columns *c, struct column *out) {
-    LIST(COLUMN(c->start_ns), COLUMN(c->end_ns), COLUMN(c->correlation), COLUMN(c->thread), COLUMN(c->range),
-         COLUMN(c->api), COLUMN(c->kernels), COLUMN(c->api_kind));
-}
-size_t range_columns_list(struct range_columns *c, struct column *out) {
-    LIST(COLUMN(c->start_ns), COLUMN(c->end_ns), COLUMN(c->thread), COLUMN(c->parent), COLUMN(c->name),
-         COLUMN(c->domain), COLUMN(c->detail), COLUMN(c->depth), COLUMN(c->category), COLUMN(c->flags),
-         COLUMN(c->flops), COLUMN(c->bytes), COLUMN(c->payload));
-}
-size_t sync_columns_list(struct sync_columns *c, struct column *out) {
-    LIST(COLUMN(c->start_ns), COLUMN(c->end_ns), COLUMN(c->thread), COLUMN(c->range), COLUMN(c->context),
-         COLUMN(c->stream), COLUMN(c->kind));
-}
-size_t sample_columns_list(struct sample_columns *c, struct column *out) {
-    LIST(COLUMN(c->start_ns), COLUMN(c->end_ns), COLUMN(c->first), COLUMN(c->device), COLUMN(c->set));
-}
-size_t power_columns_list(struct power_columns *c, struct column *out) {
-    LIST(COLUMN(c->time_ns), COLUMN(c->energy_mj), COLUMN(c->throttle_reasons), COLUMN(c->device),
-         COLUMN(c->sm_mhz), COLUMN(c->memory_mhz), COLUMN(c->temperature_c), COLUMN(c->power_mw));
-}
-size_t gemm_columns_list(struct gemm_columns *c, struct column *out) {
-    LIST(COLUMN(c->v), COLUMN(c->launch));
-}
-size_t token_columns_list(struct token_columns *c, struct column *out) {
-    LIST(COLUMN(c->time_ns), COLUMN(c->request), COLUMN(c->count), COLUMN(c->thread), COLUMN(c->kind));
 }

@@ -169,8 +169,7 @@ static void renumber_shapes(struct timeline_builder *b, const uint32_t *device_n
         if (shape_now[i] == kept) b->shapes.v[kept++] = s;
     }
     b->shapes.n = kept;
-    if (kept != before)
-        for (size_t i = 0; i < b->kernels.n; i++) b->kernels.shape[i] = shape_now[b->kernels.shape[i]];
+    if (kept != before) build_renumber(b, "shape", shape_now);
     intern_close(ids);
     free(shape_now);
 }
@@ -190,8 +189,7 @@ void build_merge_devices(struct timeline_builder *b) {
     }
     b->devices.n = kept;
     for (size_t i = 0; i < b->lanes.n; i++) b->lanes.v[i].device = now[b->lanes.v[i].device];
-    for (size_t i = 0; i < b->samples.n; i++) b->samples.device[i] = now[b->samples.device[i]];
-    for (size_t i = 0; i < b->powers.n; i++) b->powers.device[i] = now[b->powers.device[i]];
+    build_renumber(b, "device", now);
     renumber_shapes(b, now);
     strbuf_free(&key);
     intern_close(keys);
@@ -229,10 +227,7 @@ void build_merge_processes(struct timeline_builder *b) {
             b->threads.v[now[i]].name = t.name;
     }
     if (kept != b->threads.n) {
-        for (size_t i = 0; i < b->ranges.n; i++) b->ranges.thread[i] = now[b->ranges.thread[i]];
-        for (size_t i = 0; i < b->launches.n; i++) b->launches.thread[i] = now[b->launches.thread[i]];
-        for (size_t i = 0; i < b->syncs.n; i++) b->syncs.thread[i] = now[b->syncs.thread[i]];
-        for (size_t i = 0; i < b->tokens.n; i++) b->tokens.thread[i] = now[b->tokens.thread[i]];
+        build_renumber(b, "thread", now);
         for (size_t i = 0; i < b->gemms.n; i++) b->gemms.v[i].thread = now[b->gemms.v[i].thread];
     }
     b->threads.n = kept;

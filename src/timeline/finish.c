@@ -6,22 +6,20 @@
 #include "base/util.h"
 #include "timeline/build.h"
 
-/* After launches moved: order[new] = old. */
-static void renumber(uint32_t *refs, size_t n, const uint32_t *now) {
-    for (size_t i = 0; i < n; i++)
-        if (refs[i] != TIMELINE_NONE) refs[i] = now[refs[i]];
+/* Sorts the records of a kind by their first column, their time. Returns the order; NULL: nothing moved. */
+static uint32_t *sort_by_time(struct timeline_builder *b, enum trace_kind kind) {
+    struct columns c = build_columns(b, kind);
+    uint32_t *order = columns_order(*c.list[0].data, *c.n);
+    columns_permute(&c, order);
+    return order;
 }
 
 static void sort_launches(struct timeline_builder *b) {
-    struct column list[BUILD_MAX_COLUMNS];
-    uint32_t *order = columns_order(b->launches.start_ns, b->launches.n);
+    uint32_t *order = sort_by_time(b, TRACE_LAUNCH);
     if (!order) return;
-    columns_permute(list, launch_columns_list(&b->launches, list), order, b->launches.n);
     uint32_t *now = xmalloc(b->launches.n * sizeof *now);
     for (size_t i = 0; i < b->launches.n; i++) now[order[i]] = (uint32_t)i;
-    renumber(b->kernels.launch, b->kernels.n, now);
-    renumber(b->copies.launch, b->copies.n, now);
-    renumber(b->gemms.launch, b->gemms.n, now);
+    build_renumber(b, "launch", now);
     free(now);
     free(order);
 }
@@ -38,12 +36,12 @@ static uint32_t *order_by_device(const struct timeline_builder *b, const uint64_
 }
 
 static void sort_device_work(struct timeline_builder *b) {
-    struct column list[BUILD_MAX_COLUMNS];
+    struct columns kernels = build_columns(b, TRACE_KERNEL), copies = build_columns(b, TRACE_COPY);
     uint32_t *order = order_by_device(b, b->kernels.start_ns, b->kernels.lane, b->kernels.n);
-    columns_permute(list, kernel_columns_list(&b->kernels, list), order, b->kernels.n);
+    columns_permute(&kernels, order);
     free(order);
     order = order_by_device(b, b->copies.start_ns, b->copies.lane, b->copies.n);
-    columns_permute(list, copy_columns_list(&b->copies, list), order, b->copies.n);
+    columns_permute(&copies, order);
     free(order);
     build_slice_devices(b);
 }
@@ -74,7 +72,7 @@ static int range_order(const void *a, const void *b, void *ranges) {
 
 static void sort_ranges(struct timeline_builder *b) {
     struct range_columns *r = &b->ranges;
-    struct column list[BUILD_MAX_COLUMNS];
+    struct columns columns = build_columns(b, TRACE_RANGE);
     if (!r->n) return;
     uint32_t *order = columns_order(r->start_ns, r->n);
     if (!order) {
@@ -85,26 +83,16 @@ static void sort_ranges(struct timeline_builder *b) {
         for (j = i + 1; j < r->n && r->start_ns[order[j]] == r->start_ns[order[i]];) j++;
         if (j > i + 1) qsort_r(order + i, j - i, sizeof *order, range_order, r);
     }
-    columns_permute(list, range_columns_list(r, list), order, r->n);
+    columns_permute(&columns, order);
     free(order);
 }
 
-#define SORT(kind, key)                                                                        \
-    do {                                                                                       \
-        struct column list_[BUILD_MAX_COLUMNS];                                                \
-        uint32_t *order_ = columns_order(b->kind##s.key, b->kind##s.n);                        \
-        columns_permute(list_, kind##_columns_list(&b->kind##s, list_), order_, b->kind##s.n); \
-        free(order_);                                                                          \
-    } while (0)
-
-static void sort_gemms(struct timeline_builder *b) {
-    struct column list[BUILD_MAX_COLUMNS];
-    uint64_t *start = xmalloc((b->gemms.n + 1) * sizeof *start);
-    for (size_t i = 0; i < b->gemms.n; i++) start[i] = b->gemms.v[i].start_ns;
-    uint32_t *order = columns_order(start, b->gemms.n);
-    columns_permute(list, gemm_columns_list(&b->gemms, list), order, b->gemms.n);
-    free(order);
-    free(start);
+/* The kinds that no other record points into. */
+static void sort_others(struct timeline_builder *b) {
+    for (unsigned kind = 0; kind < TRACE_KIND_END; kind++) {
+        bool done = kind == TRACE_LAUNCH || kind == TRACE_KERNEL || kind == TRACE_COPY || kind == TRACE_RANGE;
+        if (!done && build_columns(b, kind).count) free(sort_by_time(b, kind));
+    }
 }
 
 static int window_order(const void *a, const void *b) {
@@ -129,21 +117,12 @@ static void settle_windows(struct timeline_builder *b) {
         if (w[i].end_ns == UINT64_MAX) w[i].end_ns = MAX(b->tl.end_ns, w[i].start_ns);
 }
 
-static void drop_column(void *column) {
-    free(*(void **)column);
-    *(void **)column = NULL;
-}
-
-/* What linking and sorting needed, and columns in which no record has anything. */
+/* Frees what only linking and sorting needed. */
 static void drop_scaffolding(struct timeline_builder *b) {
-    drop_column(&b->kernels.correlation);
-    drop_column(&b->copies.correlation);
-    drop_column(&b->ranges.depth);
-    if (!b->kernels.any_graph) drop_column(&b->kernels.graph);
-    if (!b->kernels.any_node) drop_column(&b->kernels.graph_node);
-    if (!b->ranges.any_flops) drop_column(&b->ranges.flops);
-    if (!b->ranges.any_bytes) drop_column(&b->ranges.bytes);
-    if (!b->ranges.any_payload) drop_column(&b->ranges.payload);
+    for (unsigned kind = 0; kind < TRACE_KIND_END; kind++) {
+        struct columns c = build_columns(b, kind);
+        columns_drop_unused(&c);
+    }
     intern_close(b->shape_ids);
     intern_close(b->lane_ids);
     intern_close(b->thread_ids);
@@ -172,32 +151,17 @@ static void set_bounds(struct timeline_builder *b) {
 
 static void lay_out_records(struct timeline_builder *b) {
     struct timeline *tl = &b->tl;
-    const struct kernel_columns *k = &b->kernels;
-    const struct copy_columns *c = &b->copies;
-    const struct launch_columns *l = &b->launches;
-    const struct range_columns *r = &b->ranges;
-    const struct sync_columns *y = &b->syncs;
-    const struct sample_columns *s = &b->samples;
-    const struct power_columns *p = &b->powers;
-    const struct token_columns *t = &b->tokens;
-    tl->kernels = (struct timeline_kernels){ k->n,      k->start_ns, k->end_ns, k->shape,     k->lane,
-                                             k->launch, k->range,    k->graph,  k->graph_node };
-    tl->copies = (struct timeline_copies){ c->n,    c->start_ns, c->end_ns, c->bytes,
-                                           c->lane, c->launch,   c->range,  c->kind };
-    tl->launches = (struct timeline_launches){ l->n,     l->start_ns, l->end_ns,   l->correlation, l->thread,
-                                               l->range, l->api,      l->api_kind, l->kernels };
-    tl->ranges = (struct timeline_ranges){ r->n,     r->start_ns, r->end_ns, r->thread,   r->parent,
-                                           r->name,  r->domain,   r->detail, r->category, r->flags,
-                                           r->flops, r->bytes,    r->payload };
-    tl->syncs = (struct timeline_syncs){ y->n,     y->start_ns, y->end_ns, y->thread,
-                                         y->range, y->context,  y->stream, y->kind };
-    tl->samples =
-        (struct timeline_samples){ s->n, s->start_ns, s->end_ns, s->device, s->set, s->first, s->values.v };
-    tl->powers =
-        (struct timeline_powers){ p->n,      p->time_ns,    p->energy_mj,     p->throttle_reasons, p->device,
-                                  p->sm_mhz, p->memory_mhz, p->temperature_c, p->power_mw };
-    tl->gemms = (struct timeline_gemms){ b->gemms.n, b->gemms.v, b->gemms.launch };
-    tl->tokens = (struct timeline_tokens){ t->n, t->time_ns, t->request, t->count, t->thread, t->kind };
+#define COPY(type, name) .name = c->name,
+#define X(KIND, record, columns)                                                                            \
+    {                                                                                                       \
+        const struct record##_columns *c = &b->columns;                                                     \
+        tl->columns =                                                                                       \
+            (struct timeline_##columns){ .n = c->n, TIMELINE_##KIND##_COLUMNS(COPY, COPY, TIMELINE_SKIP) }; \
+    }
+    TIMELINE_KINDS(X)
+#undef X
+#undef COPY
+    tl->sample_values = b->sample_values.v;
 }
 
 static void lay_out_tables(struct timeline_builder *b) {
@@ -257,11 +221,7 @@ struct timeline *timeline_builder_finish(struct timeline_builder *b) {
     sort_launches(b);
     sort_device_work(b);
     sort_ranges(b);
-    SORT(sync, start_ns);
-    SORT(sample, start_ns);
-    SORT(power, time_ns);
-    SORT(token, time_ns);
-    sort_gemms(b);
+    sort_others(b);
     build_nest(b);
     drop_scaffolding(b);
     build_lay_out(b);
@@ -285,20 +245,14 @@ void timeline_close(struct timeline *tl) {
 }
 
 void timeline_builder_close(struct timeline_builder *b) {
-    struct column list[BUILD_MAX_COLUMNS];
     if (!b) return;
-    columns_free(list, kernel_columns_list(&b->kernels, list));
-    columns_free(list, copy_columns_list(&b->copies, list));
-    columns_free(list, launch_columns_list(&b->launches, list));
-    columns_free(list, range_columns_list(&b->ranges, list));
-    columns_free(list, sync_columns_list(&b->syncs, list));
-    columns_free(list, sample_columns_list(&b->samples, list));
-    columns_free(list, power_columns_list(&b->powers, list));
-    columns_free(list, gemm_columns_list(&b->gemms, list));
-    columns_free(list, token_columns_list(&b->tokens, list));
-    void *tables[] = { b->samples.values.v, b->shapes.v,         b->lanes.v,     b->threads.v,
-                       b->devices.v,        b->device_process.v, b->processes.v, b->sets.v,
-                       b->meta.v,           b->windows.v,        b->problems.v,  b->process_group };
+    for (unsigned kind = 0; kind < TRACE_KIND_END; kind++) {
+        struct columns c = build_columns(b, kind);
+        columns_free(&c);
+    }
+    void *tables[] = { b->sample_values.v, b->shapes.v,         b->lanes.v,     b->threads.v,
+                       b->devices.v,       b->device_process.v, b->processes.v, b->sets.v,
+                       b->meta.v,          b->windows.v,        b->problems.v,  b->process_group };
     for (size_t i = 0; i < COUNTOF(tables); i++) free(tables[i]);
     struct intern *interns[] = {
         b->texts, b->shape_ids, b->lane_ids, b->thread_ids, b->device_ids, b->set_ids

@@ -50,15 +50,10 @@ static void add_batch(struct loading *l, const struct trace_batch *batch) {
             timeline_builder_meta(b, intern_text(b->texts, batch->meta[i].key),
                                   intern_text(b->texts, batch->meta[i].value));
         break;
-    case TRACE_RANGE: timeline_builder_range(b, batch->range, batch->n); break;
-    case TRACE_LAUNCH: timeline_builder_launch(b, batch->launch, batch->n); break;
-    case TRACE_KERNEL: timeline_builder_kernel(b, batch->kernel, batch->n); break;
-    case TRACE_COPY: timeline_builder_copy(b, batch->copy, batch->n); break;
-    case TRACE_SYNC: timeline_builder_sync(b, batch->sync, batch->n); break;
-    case TRACE_SAMPLE: timeline_builder_sample(b, batch->sample, batch->n); break;
-    case TRACE_POWER: timeline_builder_power(b, batch->power, batch->n); break;
-    case TRACE_GEMM: timeline_builder_gemm(b, batch->gemm, batch->n); break;
-    case TRACE_TOKEN: timeline_builder_token(b, batch->token, batch->n); break;
+#define X(KIND, record, columns) \
+    case TRACE_##KIND: timeline_builder_##record(b, batch->record, batch->n); break;
+        TIMELINE_KINDS(X)
+#undef X
     default: break; /* losses are in the summary */
     }
 }

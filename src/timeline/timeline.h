@@ -28,75 +28,126 @@ struct timeline_shape {
     uint32_t registers;         /* a thread */
     uint32_t static_smem_bytes, dynamic_smem_bytes;
 };
-struct timeline_kernels { /* sorted by device, then start */
-    size_t n;
-    const uint64_t *start_ns, *end_ns;
-    const uint32_t *shape;
-    const uint32_t *lane;
-    const uint32_t *launch; /* that asked for it; all nodes of a graph share one */
-    const uint32_t *range;  /* innermost open on the launching thread at launch (see timeline.containment) */
-    const uint32_t *graph;  /* executed graph's id, 0: none. NULL: no kernel of the timeline has one */
-    const uint64_t *graph_node; /* NULL likewise. A kernel with graph but no node stands for a whole graph */
-};
-struct timeline_copies { /* memcpy and memset; sorted by device, then start */
-    size_t n;
-    const uint64_t *start_ns, *end_ns, *bytes;
-    const uint32_t *lane, *launch, *range;
-    const uint8_t *kind; /* enum trace_copy_kind */
-};
 enum timeline_api { TIMELINE_API_OTHER, TIMELINE_API_KERNEL, TIMELINE_API_GRAPH, TIMELINE_API_COPY };
-struct timeline_launches { /* sorted by start */
-    size_t n;
-    const uint64_t *start_ns, *end_ns, *correlation; /* correlation ids repeat across processes */
-    const uint32_t *thread, *range;
-    const uint32_t *api;     /* text */
-    const uint8_t *api_kind; /* enum timeline_api */
-    const uint32_t *kernels; /* how many kernels met this launch */
-};
-struct timeline_ranges { /* sorted by start, longer first: a parent has a lower index than its children */
-    size_t n;
-    const uint64_t *start_ns, *end_ns;
-    const uint32_t *thread, *parent; /* parent: innermost other range open on the thread at start */
-    const uint32_t *name, *domain, *detail;
-    const uint8_t *category, *flags;       /* enum trace_range_category, trace_range_flags */
-    const double *flops, *bytes, *payload; /* NaN: unknown; NULL: no range has one */
-};
-struct timeline_syncs { /* sorted by start */
-    size_t n;
-    const uint64_t *start_ns, *end_ns;
-    const uint32_t *thread, *range, *context, *stream;
-    const uint8_t *kind; /* enum trace_sync_kind */
-};
-struct timeline_samples { /* hardware counters; sorted by start */
-    size_t n;
-    const uint64_t *start_ns, *end_ns;
-    const uint32_t *device, *set; /* set: index into timeline.metric_sets */
-    const uint64_t *first;        /* values[first[i] .. first[i] + metric_sets[set[i]].n) */
-    const float *values;          /* NaN: unknown */
-};
 struct timeline_metric_set {
     uint32_t names[TRACE_SAMPLE_VALUES]; /* texts */
     uint32_t n;
 };
-struct timeline_powers { /* sorted by time */
-    size_t n;
-    const uint64_t *time_ns;
-    const uint64_t *energy_mj; /* since the driver was loaded; 0: unknown */
-    const uint64_t *throttle_reasons;
-    const uint32_t *device;
-    const uint32_t *sm_mhz, *memory_mhz, *temperature_c, *power_mw; /* TRACE_UNKNOWN_U32 */
-};
-struct timeline_gemms { /* sorted by start */
-    size_t n;
-    const struct trace_gemm *v; /* its texts are timeline texts; its thread is an index into threads */
-    const uint32_t *launch;
-};
-struct timeline_tokens { /* sorted by time */
-    size_t n;
-    const uint64_t *time_ns, *request;
-    const uint32_t *count, *thread;
-    const uint8_t *kind; /* enum trace_token_kind */
-};
+
+/* The columns of each record kind, stated once. The structs below, the builder's growing columns, sorting,
+ * renumbering and freeing are generated from these lists.
+ *     C(type, name)  a column
+ *     O(type, name)  a column that is NULL if it is unknown (0, NaN) for all records
+ *     B(type, name)  only exists while the timeline is built
+ * The first column is the time to sort by. Columns of the same name hold indices into the same table (thread,
+ * device, shape, launch, range): merging and sorting renumber them by that name. */
+
+/* Sorted by device, then start. All kernels of a graph have the same launch. `range` is the innermost range
+ * open on the launching thread at launch (see timeline.containment). A kernel with a graph but without a
+ * graph_node stands for a whole graph. */
+#define TIMELINE_KERNEL_COLUMNS(C, O, B)                       \
+    C(uint64_t, start_ns)                                      \
+    C(uint64_t, end_ns)                                        \
+    C(uint32_t, shape)                                         \
+    C(uint32_t, lane)                                          \
+    C(uint32_t, launch)                                        \
+    C(uint32_t, range)                                         \
+    O(uint32_t, graph) /* id of the executed graph; 0: none */ \
+    O(uint64_t, graph_node)                                    \
+    B(uint64_t, correlation)
+/* Memcpy and memset. Sorted by device, then start. */
+#define TIMELINE_COPY_COLUMNS(C, O, B)          \
+    C(uint64_t, start_ns)                       \
+    C(uint64_t, end_ns)                         \
+    C(uint64_t, bytes)                          \
+    C(uint32_t, lane)                           \
+    C(uint32_t, launch)                         \
+    C(uint32_t, range)                          \
+    C(uint8_t, kind) /* enum trace_copy_kind */ \
+    B(uint64_t, correlation)
+#define TIMELINE_LAUNCH_COLUMNS(C, O, B)                       \
+    C(uint64_t, start_ns)                                      \
+    C(uint64_t, end_ns)                                        \
+    C(uint64_t, correlation) /* ids repeat across processes */ \
+    C(uint32_t, thread)                                        \
+    C(uint32_t, range)                                         \
+    C(uint32_t, api)     /* text */                            \
+    C(uint8_t, api_kind) /* enum timeline_api */               \
+    C(uint32_t, kernels) /* number of kernels with this launch */
+/* Among equal starts the longer range comes first: a parent has a lower index than its children. */
+#define TIMELINE_RANGE_COLUMNS(C, O, B)                                         \
+    C(uint64_t, start_ns)                                                       \
+    C(uint64_t, end_ns)                                                         \
+    C(uint32_t, thread)                                                         \
+    C(uint32_t, parent) /* innermost other range open on the thread at start */ \
+    C(uint32_t, name)   /* this and the next two: texts */                      \
+    C(uint32_t, domain)                                                         \
+    C(uint32_t, detail)                                                         \
+    C(uint8_t, category) /* enum trace_range_category */                        \
+    C(uint8_t, flags)    /* enum trace_range_flags */                           \
+    O(double, flops)                                                            \
+    O(double, bytes)                                                            \
+    O(double, payload)                                                          \
+    B(uint16_t, depth)
+#define TIMELINE_SYNC_COLUMNS(C, O, B) \
+    C(uint64_t, start_ns)              \
+    C(uint64_t, end_ns)                \
+    C(uint32_t, thread)                \
+    C(uint32_t, range)                 \
+    C(uint32_t, context)               \
+    C(uint32_t, stream)                \
+    C(uint8_t, kind) /* enum trace_sync_kind */
+/* Hardware counters. The values of a sample are sample_values[first .. first + metric_sets[set].n). */
+#define TIMELINE_SAMPLE_COLUMNS(C, O, B) \
+    C(uint64_t, start_ns)                \
+    C(uint64_t, end_ns)                  \
+    C(uint32_t, device)                  \
+    C(uint32_t, set)                     \
+    C(uint64_t, first)
+#define TIMELINE_POWER_COLUMNS(C, O, B)                                  \
+    C(uint64_t, time_ns)                                                 \
+    C(uint64_t, energy_mj) /* since the driver was loaded; 0: unknown */ \
+    C(uint64_t, throttle_reasons)                                        \
+    C(uint32_t, device)                                                  \
+    C(uint32_t, sm_mhz) /* this and the next three: TRACE_UNKNOWN_U32 */ \
+    C(uint32_t, memory_mhz)                                              \
+    C(uint32_t, temperature_c)                                           \
+    C(uint32_t, power_mw)
+/* The texts of `v` are timeline texts; its thread is an index into threads. */
+#define TIMELINE_GEMM_COLUMNS(C, O, B) \
+    C(uint64_t, start_ns)              \
+    C(struct trace_gemm, v)            \
+    C(uint32_t, launch)
+#define TIMELINE_TOKEN_COLUMNS(C, O, B) \
+    C(uint64_t, time_ns)                \
+    C(uint64_t, request)                \
+    C(uint32_t, count)                  \
+    C(uint32_t, thread)                 \
+    C(uint8_t, kind) /* enum trace_token_kind */
+
+/* X(record kind, its name, name of its columns in struct timeline) */
+#define TIMELINE_KINDS(X)       \
+    X(KERNEL, kernel, kernels)  \
+    X(COPY, copy, copies)       \
+    X(LAUNCH, launch, launches) \
+    X(RANGE, range, ranges)     \
+    X(SYNC, sync, syncs)        \
+    X(SAMPLE, sample, samples)  \
+    X(POWER, power, powers)     \
+    X(GEMM, gemm, gemms)        \
+    X(TOKEN, token, tokens)
+
+/* struct timeline_kernels { size_t n; const uint64_t *start_ns; ... }; and so on. */
+#define TIMELINE_DECLARE(type, name) const type *name;
+#define TIMELINE_SKIP(type, name)
+#define X(KIND, record, columns)                                                     \
+    struct timeline_##columns {                                                      \
+        size_t n;                                                                    \
+        TIMELINE_##KIND##_COLUMNS(TIMELINE_DECLARE, TIMELINE_DECLARE, TIMELINE_SKIP) \
+    };
+TIMELINE_KINDS(X)
+#undef X
+#undef TIMELINE_DECLARE
 
 /* Devices are the same when their uuid is; without uuids, when host, rank, number and name agree. 0:
  * unknown. */
@@ -145,15 +196,10 @@ struct timeline_window {       /* a process that has any recorded kernels and la
 };
 
 struct timeline {
-    struct timeline_kernels kernels;
-    struct timeline_copies copies;
-    struct timeline_launches launches;
-    struct timeline_ranges ranges;
-    struct timeline_syncs syncs;
-    struct timeline_samples samples;
-    struct timeline_powers powers;
-    struct timeline_gemms gemms;
-    struct timeline_tokens tokens;
+#define X(KIND, record, columns) struct timeline_##columns columns;
+    TIMELINE_KINDS(X)
+#undef X
+    const float *sample_values; /* NaN: unknown */
 
     const struct timeline_shape *shapes;
     const struct timeline_device *devices;
@@ -202,15 +248,11 @@ uint32_t timeline_builder_textn(struct timeline_builder *b, const char *text, si
 void timeline_builder_meta(struct timeline_builder *b, const char *key, const char *value);
 void timeline_builder_problem(struct timeline_builder *b, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
-void timeline_builder_range(struct timeline_builder *b, const struct trace_range *r, size_t n);
-void timeline_builder_launch(struct timeline_builder *b, const struct trace_launch *r, size_t n);
-void timeline_builder_kernel(struct timeline_builder *b, const struct trace_kernel *r, size_t n);
-void timeline_builder_copy(struct timeline_builder *b, const struct trace_copy *r, size_t n);
-void timeline_builder_sync(struct timeline_builder *b, const struct trace_sync *r, size_t n);
-void timeline_builder_sample(struct timeline_builder *b, const struct trace_sample *r, size_t n);
-void timeline_builder_power(struct timeline_builder *b, const struct trace_power *r, size_t n);
-void timeline_builder_gemm(struct timeline_builder *b, const struct trace_gemm *r, size_t n);
-void timeline_builder_token(struct timeline_builder *b, const struct trace_token *r, size_t n);
+/* timeline_builder_kernel(b, kernels, n) and so on. */
+#define X(KIND, record, columns) \
+    void timeline_builder_##record(struct timeline_builder *b, const struct trace_##record *r, size_t n);
+TIMELINE_KINDS(X)
+#undef X
 void timeline_builder_lost(struct timeline_builder *b, enum trace_kind kind, uint64_t count);
 struct timeline *timeline_builder_finish(struct timeline_builder *b);
 void timeline_builder_close(struct timeline_builder *b); /* gives up; NULL is fine */

@@ -48,17 +48,9 @@ struct trace_batch {
     size_t n;
     union {
         const void *records;
-        const struct trace_meta *meta;
-        const struct trace_range *range;
-        const struct trace_launch *launch;
-        const struct trace_kernel *kernel;
-        const struct trace_copy *copy;
-        const struct trace_sync *sync;
-        const struct trace_sample *sample;
-        const struct trace_power *power;
-        const struct trace_gemm *gemm;
-        const struct trace_token *token;
-        const struct trace_lost *lost;
+#define X(ID, name, number) const struct trace_##name *name;
+        TRACE_RECORDS(X)
+#undef X
     };
     struct {
         void *v;

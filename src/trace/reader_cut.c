@@ -71,18 +71,12 @@ static bool is_inside(const struct cut *c, unsigned kind, const struct trace_sch
 }
 
 static void copy_record(struct cut *c, unsigned kind, const struct trace_schema *s, const void *record) {
-    union {
-        struct trace_range range;
-        struct trace_sample largest;
-        char bytes[sizeof(struct trace_sample)];
-    } r;
+    union trace_record r;
     memcpy(&r, record, s->record_bytes);
     for (size_t k = 0; k < s->nfields; k++) {
-        uint32_t id;
         if (s->fields[k].type != TRACE_FIELD_STR) continue;
-        memcpy(&id, r.bytes + s->fields[k].offset, sizeof id);
-        id = string_of(c, id);
-        memcpy(r.bytes + s->fields[k].offset, &id, sizeof id);
+        uint32_t *id = (uint32_t *)(void *)((char *)&r + s->fields[k].offset);
+        *id = string_of(c, *id);
     }
     if (kind == TRACE_RANGE) {
         r.range.start_ns = MAX(r.range.start_ns, c->what.from_ns);

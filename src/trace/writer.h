@@ -51,21 +51,14 @@ void trace_writer_lost(struct trace_writer *w, enum trace_kind kind, enum trace_
 void trace_writer_meta(struct trace_writer *w, const char *key, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-#define TRACE_PUT(type, KIND)                                                                      \
-    static inline size_t trace_writer_##type(struct trace_writer *w, const struct trace_##type *r, \
+/* trace_writer_kernel(w, kernels, n) and so on: trace_writer_put with the type checked. */
+#define X(ID, name, number)                                                                        \
+    static inline size_t trace_writer_##name(struct trace_writer *w, const struct trace_##name *r, \
                                              size_t n) {                                           \
-        return trace_writer_put(w, TRACE_##KIND, r, n);                                            \
+        return trace_writer_put(w, TRACE_##ID, r, n);                                              \
     }
-TRACE_PUT(range, RANGE)
-TRACE_PUT(launch, LAUNCH)
-TRACE_PUT(kernel, KERNEL)
-TRACE_PUT(copy, COPY)
-TRACE_PUT(sync, SYNC)
-TRACE_PUT(sample, SAMPLE)
-TRACE_PUT(power, POWER)
-TRACE_PUT(gemm, GEMM)
-TRACE_PUT(token, TOKEN)
-#undef TRACE_PUT
+TRACE_EVENTS(X)
+#undef X
 
 /* What happened so far. */
 struct trace_writer_stats {

@@ -268,8 +268,8 @@ TEST(timeline_loads_what_was_written) {
     CHECK_INT(tl->nwindows, 1);
     CHECK_INT(tl->windows[0].end_ns, 900);
     CHECK_INT(tl->metric_sets[tl->samples.set[0]].n, 2);
-    CHECK_NEAR(tl->samples.values[tl->samples.first[0]], 1.5, 0);
-    CHECK(isnan(tl->samples.values[tl->samples.first[0] + 1]));
+    CHECK_NEAR(tl->sample_values[tl->samples.first[0]], 1.5, 0);
+    CHECK(isnan(tl->sample_values[tl->samples.first[0] + 1]));
     CHECK_INT(tl->nproblems, 2); /* the file that is missing, and the writer's own */
     CHECK_STR(timeline_meta_value(tl, "device.0.name"), "NVIDIA H200");
     timeline_close(tl);
