@@ -1,5 +1,5 @@
-/* Inside of the timeline builder, shared by the files of this folder: columns that grow, and the steps
- * that turn them into a timeline (devices.c, link.c, nest.c, finish.c). */
+/* Internals of the timeline builder, shared by the files of this folder: growable columns, and the steps that
+ * turn them into a timeline (devices.c, link.c, nest.c, finish.c). */
 #ifndef TIMELINE_BUILD_H
 #define TIMELINE_BUILD_H
 
@@ -33,16 +33,16 @@ TIMELINE_KINDS(X)
 #undef X
 #undef BUILD_DECLARE
 
-/* Where the records of the open process begin. */
+/* Index of the first record of the open process, per kind. */
 struct build_segment {
     size_t kernel, copy, launch, gemm, meta;
 };
 
 #define SHAPE_CACHE 512
 struct timeline_builder {
-    struct timeline tl; /* filled by finish; its `owner` is this struct */
+    struct timeline tl; /* filled by timeline_builder_finish; its `owner` is this struct */
     struct intern *texts;
-    /* Keys are the bytes of the row: equal rows get one number, which is their index in the vector. */
+    /* Keys are the bytes of a row. Equal rows have one number, which is their index in the vector. */
     struct intern *shape_ids, *lane_ids, *thread_ids, *device_ids, *set_ids;
 #define X(KIND, record, columns) struct record##_columns columns;
     TIMELINE_KINDS(X)
@@ -68,7 +68,7 @@ struct timeline_builder {
         size_t n, cap;
     } devices;
     struct {
-        uint32_t *v; /* process that named the device first */
+        uint32_t *v; /* the first process with this device */
         size_t n, cap;
     } device_process;
     struct {
@@ -92,7 +92,7 @@ struct timeline_builder {
         size_t n, cap;
     } problems;
     struct build_segment segment;
-    /* [processes.n], by finish: files of one process share the lowest of their numbers */
+    /* [processes.n], set by finish: all files of one process have the lowest of their numbers */
     uint32_t *process_group;
     struct {
         struct timeline_shape shape;
@@ -118,19 +118,21 @@ uint32_t *columns_order(const uint64_t *keys, size_t n);
 uint32_t *columns_order_by(uint32_t *order, const uint32_t *major, size_t n, size_t nvalues);
 
 /* builder.c */
-void build_end_process(struct timeline_builder *b); /* meta read, records linked */
+void build_end_process(struct timeline_builder *b); /* reads its meta records, links its records */
 uint32_t build_device(struct timeline_builder *b, uint32_t process, uint32_t index);
 uint32_t build_thread(struct timeline_builder *b, uint32_t tid);
-/* devices.c: reads the meta records of the open process; merges devices and files of one process. */
+/* devices.c: reads the meta records of the open process; merges equal devices, and files of one process. */
 void build_process_meta(struct timeline_builder *b);
 void build_merge_devices(struct timeline_builder *b);
 void build_merge_processes(struct timeline_builder *b);
-/* link.c: kernels, copies and GEMMs of the open process to its launches. */
+/* link.c: links kernels, copies and GEMMs of the open process to its launches. */
 void build_link_process(struct timeline_builder *b);
-/* finish.c: which rows of the sorted kernels and copies belong to each device; the timeline's own struct. */
+/* finish.c: finds the rows of the sorted kernels and copies that belong to each device; fills the
+ * timeline. */
 void build_slice_devices(struct timeline_builder *b);
-void build_lay_out(struct timeline_builder *b);
-/* nest.c: parents of ranges; ranges of launches, kernels, copies and syncs. After sorting. */
+void build_publish(struct timeline_builder *b);
+/* nest.c: finds the parents of ranges and the ranges of launches, kernels, copies and syncs. After
+ * sorting. */
 void build_nest(struct timeline_builder *b);
 
 #endif

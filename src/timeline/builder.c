@@ -77,7 +77,7 @@ void timeline_builder_lost(struct timeline_builder *b, enum trace_kind kind, uin
     if ((unsigned)kind < TRACE_KIND_END) b->processes.v[open_process(b)].lost[kind] += count;
 }
 
-/* ---- rows that many records share */
+/* ---- rows shared by many records */
 
 uint32_t build_device(struct timeline_builder *b, uint32_t process, uint32_t index) {
     uint32_t key[2] = { process, index };
@@ -140,8 +140,8 @@ static uint32_t take_records(struct timeline_builder *b, enum trace_kind kind, s
     return process;
 }
 
-/* End before start, or a text that was never made: such a record is left out and counted. */
-static bool sound(struct timeline_builder *b, uint64_t start_ns, uint64_t end_ns) {
+/* A record that ends before it starts is excluded and counted. */
+static bool check_times(struct timeline_builder *b, uint64_t start_ns, uint64_t end_ns) {
     b->bad_records += end_ns < start_ns;
     return end_ns >= start_ns;
 }
@@ -151,7 +151,7 @@ static uint32_t text_or_none(const struct timeline_builder *b, uint32_t text) {
 
 static void add_range(struct timeline_builder *b, const struct trace_range *r) {
     struct range_columns *c = &b->ranges;
-    if (!sound(b, r->start_ns, r->end_ns)) return;
+    if (!check_times(b, r->start_ns, r->end_ns)) return;
     size_t i = c->n++;
     c->start_ns[i] = r->start_ns;
     c->end_ns[i] = r->end_ns;
@@ -187,7 +187,7 @@ void timeline_builder_launch(struct timeline_builder *b, const struct trace_laun
     enum timeline_api last_kind = TIMELINE_API_OTHER;
     take_records(b, TRACE_LAUNCH, n);
     for (size_t j = 0; j < n; j++, r++) {
-        if (!sound(b, r->start_ns, r->end_ns)) continue;
+        if (!check_times(b, r->start_ns, r->end_ns)) continue;
         size_t i = c->n++;
         c->start_ns[i] = r->start_ns;
         c->end_ns[i] = r->end_ns;
@@ -206,7 +206,7 @@ void timeline_builder_kernel(struct timeline_builder *b, const struct trace_kern
     uint32_t key[3] = { 0 }, lane = TIMELINE_NONE;
     take_records(b, TRACE_KERNEL, n);
     for (size_t j = 0; j < n; j++, r++) {
-        if (!sound(b, r->start_ns, r->end_ns)) continue;
+        if (!check_times(b, r->start_ns, r->end_ns)) continue;
         if (lane == TIMELINE_NONE || key[0] != r->device || key[1] != r->context || key[2] != r->stream) {
             lane = build_lane(b, r->device, r->context, r->stream);
             key[0] = r->device;
@@ -231,7 +231,7 @@ void timeline_builder_copy(struct timeline_builder *b, const struct trace_copy *
     struct copy_columns *c = &b->copies;
     take_records(b, TRACE_COPY, n);
     for (size_t j = 0; j < n; j++, r++) {
-        if (!sound(b, r->start_ns, r->end_ns)) continue;
+        if (!check_times(b, r->start_ns, r->end_ns)) continue;
         size_t i = c->n++;
         c->start_ns[i] = r->start_ns;
         c->end_ns[i] = r->end_ns;
@@ -247,7 +247,7 @@ void timeline_builder_sync(struct timeline_builder *b, const struct trace_sync *
     struct sync_columns *c = &b->syncs;
     take_records(b, TRACE_SYNC, n);
     for (size_t j = 0; j < n; j++, r++) {
-        if (!sound(b, r->start_ns, r->end_ns)) continue;
+        if (!check_times(b, r->start_ns, r->end_ns)) continue;
         size_t i = c->n++;
         c->start_ns[i] = r->start_ns;
         c->end_ns[i] = r->end_ns;
@@ -259,7 +259,7 @@ void timeline_builder_sync(struct timeline_builder *b, const struct trace_sync *
     }
 }
 
-/* "a;b;c" -> one set; the same text gives the same set. */
+/* "a;b;c" to a set of metrics. Equal texts give the same set. */
 static uint32_t build_set(struct timeline_builder *b, uint32_t metrics) {
     uint32_t id = intern_id(b->set_ids, (const char *)&metrics, sizeof metrics);
     if (id < b->sets.n) return id;
@@ -277,7 +277,7 @@ void timeline_builder_sample(struct timeline_builder *b, const struct trace_samp
     struct sample_columns *c = &b->samples;
     uint32_t process = take_records(b, TRACE_SAMPLE, n);
     for (size_t j = 0; j < n; j++, r++) {
-        if (!sound(b, r->start_ns, r->end_ns)) continue;
+        if (!check_times(b, r->start_ns, r->end_ns)) continue;
         size_t i = c->n++;
         c->start_ns[i] = r->start_ns;
         c->end_ns[i] = r->end_ns;

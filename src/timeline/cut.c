@@ -1,5 +1,5 @@
-/* Cutting a finished timeline to a window, in place: rows are dropped and what depends on them is counted
- * and nested again. */
+/* Cuts a finished timeline to a window, in place: drops rows, then counts and nests again what depends on
+ * them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +31,7 @@ static void cut_kind(struct timeline_builder *b, enum trace_kind kind, struct wi
     free(kept);
 }
 
-/* Counts what is cut: the analysis reports it. */
+/* Counts what is dropped: the analysis reports it. */
 static void cut_kernels(struct timeline_builder *b, struct window w) {
     struct kernel_columns *k = &b->kernels;
     for (size_t i = 0; i < k->n; i++) {
@@ -47,7 +47,7 @@ static void forget_ranges(uint32_t *range, size_t n) {
     for (size_t i = 0; i < n; i++) range[i] = TIMELINE_NONE;
 }
 
-/* Work whose launch is cut has none. */
+/* Work whose launch is dropped has no launch. */
 static void cut_launches(struct timeline_builder *b, struct window w) {
     struct launch_columns *l = &b->launches;
     struct columns c = build_columns(b, TRACE_LAUNCH);
@@ -66,7 +66,7 @@ static void cut_launches(struct timeline_builder *b, struct window w) {
     free(now);
 }
 
-/* The others keep their order. */
+/* The remaining shapes keep their order. */
 static void drop_unused_shapes(struct timeline_builder *b) {
     uint32_t *now = xcalloc(b->shapes.n + 1, sizeof *now); /* first: is it used? */
     size_t n = 0;
@@ -81,7 +81,7 @@ static void drop_unused_shapes(struct timeline_builder *b) {
     free(now);
 }
 
-/* Launches stay those of the whole file: whether it has any decides how its kernels meet ranges. */
+/* Launch counts remain those of the whole file: they decide how its kernels are matched to ranges. */
 static void count_kernels_again(struct timeline_builder *b) {
     b->tl.unmatched_kernels = 0;
     for (size_t i = 0; i < b->processes.n; i++)
@@ -108,5 +108,5 @@ void timeline_cut(struct timeline *tl, uint64_t from_ns, uint64_t to_ns) {
     count_kernels_again(b);
     build_slice_devices(b);
     build_nest(b);
-    build_lay_out(b);
+    build_publish(b);
 }

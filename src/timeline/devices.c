@@ -1,5 +1,5 @@
-/* What meta records say of processes, threads, streams and devices, and which of them are one and the
- * same. */
+/* Reads processes, threads, streams and devices from meta records, and merges those that appear in several
+ * files. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,16 +14,16 @@ static const char *text_of(const struct timeline_builder *b, uint32_t text) {
     return intern_text(b->texts, text);
 }
 
-static uint64_t number(const char *value) {
+static uint64_t parse_u64(const char *value) {
     char *end;
     uint64_t v = strtoull(value, &end, 10);
     return end == value || *value == '-' ? 0 : v;
 }
 
-static uint32_t number32(const char *value) { return (uint32_t)MIN(number(value), UINT32_MAX - 1); }
+static uint32_t parse_u32(const char *value) { return (uint32_t)MIN(parse_u64(value), UINT32_MAX - 1); }
 
-/* "device.3.sms": the number and what follows it; NULL: some other key. */
-static const char *numbered(const char *key, const char *prefix, uint32_t *index) {
+/* For "device.3.sms" and "device.": sets the index to 3 and returns "sms". NULL: another key. */
+static const char *split_index(const char *key, const char *prefix, uint32_t *index) {
     size_t len = strlen(prefix);
     char *end;
     if (strncmp(key, prefix, len) != 0 || key[len] < '0' || key[len] > '9') return NULL;
@@ -54,9 +54,9 @@ static void set_device(struct timeline_builder *b, struct timeline_device *d, co
         if (strcmp(field, limits[i].name) != 0) continue;
         void *at = (char *)d + limits[i].offset;
         if (limits[i].wide)
-            *(uint64_t *)at = number(value);
+            *(uint64_t *)at = parse_u64(value);
         else
-            *(uint32_t *)at = number32(value);
+            *(uint32_t *)at = parse_u32(value);
         return;
     }
     if (strcmp(field, "name") == 0) {
@@ -66,8 +66,8 @@ static void set_device(struct timeline_builder *b, struct timeline_device *d, co
     if (strcmp(field, "uuid") == 0) d->uuid = timeline_builder_text(b, value);
     if (strcmp(field, "cc") == 0) {
         const char *dot = strchr(value, '.');
-        d->cc_major = number32(value);
-        d->cc_minor = dot ? number32(dot + 1) : 0;
+        d->cc_major = parse_u32(value);
+        d->cc_minor = dot ? parse_u32(dot + 1) : 0;
     }
     if (strcmp(field, "peak_gbps") == 0) {
         double gbps = strtod(value, NULL);
@@ -84,9 +84,9 @@ static void set_process(struct timeline_builder *b, struct timeline_process *p, 
                         const struct timeline_meta *m) {
     const char *value = text_of(b, m->value);
     char *end;
-    if (strcmp(key, "process.pid") == 0) p->pid = number32(value);
-    if (strcmp(key, "rank") == 0) p->rank = number32(value);
-    if (strcmp(key, "world_size") == 0) p->world_size = number32(value);
+    if (strcmp(key, "process.pid") == 0) p->pid = parse_u32(value);
+    if (strcmp(key, "rank") == 0) p->rank = parse_u32(value);
+    if (strcmp(key, "world_size") == 0) p->world_size = parse_u32(value);
     if (strcmp(key, "host") == 0) p->host = m->value;
     if (strcmp(key, "process.command") == 0) p->command = m->value;
     if (strcmp(key, "source") == 0) p->source = m->value;
@@ -107,13 +107,13 @@ void build_process_meta(struct timeline_builder *b) {
     for (size_t i = b->segment.meta; i < b->meta.n; i++) {
         struct timeline_meta m = b->meta.v[i];
         const char *key = text_of(b, m.key), *value = text_of(b, m.value), *field;
-        if ((field = numbered(key, "device.", &index))) {
-            uint32_t device = build_device(b, process, index); /* may move the table */
+        if ((field = split_index(key, "device.", &index))) {
+            uint32_t device = build_device(b, process, index); /* may reallocate the table */
             set_device(b, &b->devices.v[device], field, value);
-        } else if ((field = numbered(key, "thread.", &index)) && strcmp(field, "name") == 0) {
+        } else if ((field = split_index(key, "thread.", &index)) && strcmp(field, "name") == 0) {
             uint32_t thread = build_thread(b, index);
             b->threads.v[thread].name = m.value;
-        } else if ((field = numbered(key, "stream.", &index)) && strcmp(field, "name") == 0) {
+        } else if ((field = split_index(key, "stream.", &index)) && strcmp(field, "name") == 0) {
             set_lane_names(b, process, index, m.value);
         } else {
             set_process(b, &b->processes.v[process], key, &m);
@@ -121,9 +121,9 @@ void build_process_meta(struct timeline_builder *b) {
     }
 }
 
-/* ---- the same device in several files */
+/* ---- one device in several files */
 
-/* Text that equal devices share; without a uuid or a host, the device is its file's own. */
+/* A text that is equal for equal devices. Without uuid and host, a device exists in its file only. */
 static void device_key(const struct timeline_builder *b, size_t device, struct strbuf *key) {
     const struct timeline_device *d = &b->devices.v[device];
     const struct timeline_process *p = &b->processes.v[b->device_process.v[device]];
@@ -136,7 +136,7 @@ static void device_key(const struct timeline_builder *b, size_t device, struct s
         strbuf_addf(key, "file %u %u", b->device_process.v[device], d->index);
 }
 
-/* Takes what the first file did not say from the second. */
+/* Fills unknown limits from another file. */
 static void merge_limits(struct timeline_device *into, const struct timeline_device *from) {
 #define TAKE(field) \
     if (!into->field) into->field = from->field
@@ -157,7 +157,7 @@ static void merge_limits(struct timeline_device *into, const struct timeline_dev
     if (isnan(into->peak_bytes_per_s)) into->peak_bytes_per_s = from->peak_bytes_per_s;
 }
 
-/* Shapes that differed only in the number of their device become one. */
+/* Merges shapes that differed only in the index of their device. */
 static void renumber_shapes(struct timeline_builder *b, const uint32_t *device_now) {
     uint32_t *shape_now = xmalloc((b->shapes.n + 1) * sizeof *shape_now);
     struct intern *ids = intern_open();
@@ -196,7 +196,8 @@ void build_merge_devices(struct timeline_builder *b) {
     free(now);
 }
 
-/* ---- files of one process: a collector's and an engine's, say. Their threads are the same threads. */
+/* ---- several files of one process, for example of the collector and of the engine: their threads are
+ * equal */
 
 static void group_processes(struct timeline_builder *b) {
     b->process_group = xmalloc((b->processes.n + 1) * sizeof *b->process_group);

@@ -1,4 +1,4 @@
-/* The last step of building: sort, link, lay out as a timeline. */
+/* The last step of building: sort, link, and publish the columns as a timeline. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,7 +61,7 @@ void build_slice_devices(struct timeline_builder *b) {
     }
 }
 
-/* By start; among equal starts the longer first, then the one that was outside when it was recorded. */
+/* For ranges with equal starts: the longer first, then the one with the lower recorded depth. */
 static int range_order(const void *a, const void *b, void *ranges) {
     const struct range_columns *r = ranges;
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
@@ -103,7 +103,7 @@ static int window_order(const void *a, const void *b) {
 }
 
 /* A window is recorded when it opens, without an end, and again when it closes. */
-static void settle_windows(struct timeline_builder *b) {
+static void merge_windows(struct timeline_builder *b) {
     struct timeline_window *w = b->windows.v;
     size_t n = 0;
     if (!b->windows.n) return;
@@ -131,7 +131,7 @@ static void drop_scaffolding(struct timeline_builder *b) {
     b->shape_ids = b->lane_ids = b->thread_ids = b->device_ids = b->set_ids = NULL;
 }
 
-static void extend(struct timeline *tl, const uint64_t *start_ns, const uint64_t *end_ns, size_t n) {
+static void extend_bounds(struct timeline *tl, const uint64_t *start_ns, const uint64_t *end_ns, size_t n) {
     for (size_t i = 0; i < n; i++) {
         if (start_ns[i] < tl->start_ns) tl->start_ns = start_ns[i];
         if (end_ns[i] > tl->end_ns) tl->end_ns = end_ns[i];
@@ -142,14 +142,14 @@ static void set_bounds(struct timeline_builder *b) {
     struct timeline *tl = &b->tl;
     tl->start_ns = UINT64_MAX;
     tl->end_ns = 0;
-    extend(tl, b->kernels.start_ns, b->kernels.end_ns, b->kernels.n);
-    extend(tl, b->copies.start_ns, b->copies.end_ns, b->copies.n);
-    extend(tl, b->launches.start_ns, b->launches.end_ns, b->launches.n);
-    extend(tl, b->ranges.start_ns, b->ranges.end_ns, b->ranges.n);
+    extend_bounds(tl, b->kernels.start_ns, b->kernels.end_ns, b->kernels.n);
+    extend_bounds(tl, b->copies.start_ns, b->copies.end_ns, b->copies.n);
+    extend_bounds(tl, b->launches.start_ns, b->launches.end_ns, b->launches.n);
+    extend_bounds(tl, b->ranges.start_ns, b->ranges.end_ns, b->ranges.n);
     if (tl->start_ns == UINT64_MAX) tl->start_ns = 0;
 }
 
-static void lay_out_records(struct timeline_builder *b) {
+static void publish_records(struct timeline_builder *b) {
     struct timeline *tl = &b->tl;
 #define COPY(type, name) .name = c->name,
 #define X(KIND, record, columns)                                                                            \
@@ -164,7 +164,7 @@ static void lay_out_records(struct timeline_builder *b) {
     tl->sample_values = b->sample_values.v;
 }
 
-static void lay_out_tables(struct timeline_builder *b) {
+static void publish_tables(struct timeline_builder *b) {
     struct timeline *tl = &b->tl;
     tl->shapes = b->shapes.v;
     tl->nshapes = b->shapes.n;
@@ -195,21 +195,20 @@ static void sum_processes(struct timeline_builder *b) {
     }
 }
 
-void build_lay_out(struct timeline_builder *b) {
+void build_publish(struct timeline_builder *b) {
     set_bounds(b);
-    settle_windows(b);
-    lay_out_records(b);
-    lay_out_tables(b);
+    merge_windows(b);
+    publish_records(b);
+    publish_tables(b);
 }
 
-static void warn_of_clocks(struct timeline_builder *b) {
+static void check_clocks(struct timeline_builder *b) {
     size_t relative = 0;
     for (size_t i = 0; i < b->processes.n; i++) relative += b->processes.v[i].relative_clock;
     if (relative && b->processes.n > 1)
         timeline_builder_problem(
             b,
-            "%zu of %zu files have a clock of their own: their records cannot be laid beside "
-            "those of the others in time",
+            "%zu of %zu files use a relative clock: their times cannot be compared with those of the others",
             relative, b->processes.n);
 }
 
@@ -217,14 +216,14 @@ struct timeline *timeline_builder_finish(struct timeline_builder *b) {
     build_end_process(b);
     build_merge_devices(b);
     build_merge_processes(b);
-    warn_of_clocks(b);
+    check_clocks(b);
     sort_launches(b);
     sort_device_work(b);
     sort_ranges(b);
     sort_others(b);
     build_nest(b);
     drop_scaffolding(b);
-    build_lay_out(b);
+    build_publish(b);
     sum_processes(b);
     return &b->tl;
 }

@@ -1,5 +1,5 @@
-/* Work meets the call that asked for it: by correlation id, within one process. Ids mostly count up on both
- * sides, so the search starts where the last one ended. */
+/* Links device work to the API call that launched it, by correlation id, within one process. Ids usually
+ * count up on both sides, so a search starts where the previous one ended. */
 #include <stdlib.h>
 
 #include "base/util.h"
@@ -8,7 +8,7 @@
 /* The launches of one process by correlation id. */
 struct by_correlation {
     const uint64_t *correlation; /* of the process's launches */
-    uint32_t *order;             /* NULL: they are in order already */
+    uint32_t *order;             /* NULL: already in order */
     size_t n, hint;
 };
 
@@ -16,7 +16,7 @@ static uint64_t correlation_at(const struct by_correlation *s, size_t i) {
     return s->correlation[s->order ? s->order[i] : i];
 }
 
-/* First position whose id is at least `id`: steps of growing size from the hint, then halves. */
+/* First position whose id is at least `id`. Searches exponentially from the hint, then bisects. */
 static size_t lower_bound(struct by_correlation *s, uint64_t id) {
     size_t lo = 0, hi = s->n, step = 1, at = MIN(s->hint, s->n);
     if (at < s->n && correlation_at(s, at) < id) {
@@ -44,12 +44,13 @@ static uint32_t find_launch(const struct timeline_builder *b, struct by_correlat
     return (uint32_t)(b->segment.launch + (s->order ? s->order[at] : at));
 }
 
-static bool asks_for_kernels(uint8_t kind) {
+static bool launches_kernels(uint8_t kind) {
     return kind == TIMELINE_API_KERNEL || kind == TIMELINE_API_GRAPH;
 }
 
-/* Some sources list a call twice, as runtime and as driver API, under one id: only one of them counts. */
-static void drop_doubles(struct timeline_builder *b, struct by_correlation *s, struct timeline_process *p) {
+/* Some sources list a call twice under one id, as runtime and as driver API. Only one of them counts. */
+static void ignore_duplicates(struct timeline_builder *b, struct by_correlation *s,
+                              struct timeline_process *p) {
     uint8_t *kind = b->launches.api_kind + b->segment.launch;
     size_t kept = 0;
     for (size_t i = 1; i < s->n; i++) {
@@ -59,12 +60,12 @@ static void drop_doubles(struct timeline_builder *b, struct by_correlation *s, s
             continue;
         }
         p->repeated_correlations++;
-        if (asks_for_kernels(kind[at]) && asks_for_kernels(kind[before])) kind[at] = TIMELINE_API_OTHER;
+        if (launches_kernels(kind[at]) && launches_kernels(kind[before])) kind[at] = TIMELINE_API_OTHER;
     }
 }
 
-/* The caller did not say what the call was, but a kernel came of it. */
-static void name_unknown_calls(struct launch_columns *l, uint32_t launch, bool graph) {
+/* An unknown call that launched a kernel is a kernel or graph launch. */
+static void classify_unknown_call(struct launch_columns *l, uint32_t launch, bool graph) {
     if (l->api_kind[launch] == TIMELINE_API_OTHER)
         l->api_kind[launch] = graph ? TIMELINE_API_GRAPH : TIMELINE_API_KERNEL;
 }
@@ -78,14 +79,14 @@ static void link_kernels(struct timeline_builder *b, struct by_correlation *s, s
             continue;
         }
         b->launches.kernels[launch]++;
-        name_unknown_calls(&b->launches, launch, k->graph[i] != 0);
+        classify_unknown_call(&b->launches, launch, k->graph[i] != 0);
     }
 }
 
 static void count_launches(const struct timeline_builder *b, struct timeline_process *p) {
     const struct launch_columns *l = &b->launches;
     for (size_t i = b->segment.launch; i < l->n; i++) {
-        if (!asks_for_kernels(l->api_kind[i])) continue;
+        if (!launches_kernels(l->api_kind[i])) continue;
         p->launches++;
         p->unmatched_launches += !l->kernels[i];
     }
@@ -97,7 +98,7 @@ void build_link_process(struct timeline_builder *b) {
     struct by_correlation s = { .correlation = n ? b->launches.correlation + first : NULL, .n = n };
     if (n) s.order = columns_order(s.correlation, n);
     p->kernels = b->kernels.n - b->segment.kernel;
-    drop_doubles(b, &s, p);
+    ignore_duplicates(b, &s, p);
     link_kernels(b, &s, p);
     s.hint = 0;
     for (size_t i = b->segment.copy; i < b->copies.n; i++)
@@ -107,5 +108,5 @@ void build_link_process(struct timeline_builder *b) {
     free(s.order);
     count_launches(b, p);
     p->has_launches = p->launches > 0;
-    if (!p->has_launches) p->unmatched_kernels = 0; /* time decides for all of them */
+    if (!p->has_launches) p->unmatched_kernels = 0; /* all are matched by time instead */
 }

@@ -1,5 +1,5 @@
-/* Trace files into a timeline: record by record, texts renumbered, what a file lost or damaged kept in
- * mind. */
+/* Loads trace files into a timeline: adds their records with renumbered texts, and reports losses and
+ * damage. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,16 +9,16 @@
 #include "timeline/build.h"
 #include "trace/reader.h"
 
-/* One file on its way in. */
+/* One file being loaded. */
 struct loading {
     struct timeline_builder *b;
     struct trace_reader *r;
-    uint32_t *texts; /* [string_end] number in the timeline; TIMELINE_NONE: not asked for yet */
+    uint32_t *texts; /* [string_end] number in the timeline; TIMELINE_NONE: not used yet */
     uint32_t string_end;
     uint64_t missing_texts;
 };
 
-static uint32_t text_now(struct loading *l, uint32_t file_text) {
+static uint32_t timeline_number(struct loading *l, uint32_t file_text) {
     size_t len;
     if (file_text >= l->string_end) {
         l->missing_texts += file_text != 0;
@@ -30,14 +30,14 @@ static uint32_t text_now(struct loading *l, uint32_t file_text) {
     return l->texts[file_text] = s ? timeline_builder_textn(l->b, s, len) : 0;
 }
 
-/* The batch's records with their texts renumbered; the batch is the caller's alone, so in place. */
+/* In place: the batch is used by the caller only. */
 static void renumber_texts(struct loading *l, const struct trace_batch *batch) {
     const struct trace_schema *schema = trace_schema(batch->kind);
     for (size_t f = 0; schema && f < schema->nfields; f++) {
         if (schema->fields[f].type != TRACE_FIELD_STR) continue;
         char *at = (char *)(uintptr_t)batch->records + schema->fields[f].offset;
         for (size_t i = 0; i < batch->n; i++, at += schema->record_bytes)
-            *(uint32_t *)(void *)at = text_now(l, *(uint32_t *)(void *)at);
+            *(uint32_t *)(void *)at = timeline_number(l, *(uint32_t *)(void *)at);
     }
 }
 
@@ -58,8 +58,8 @@ static void add_batch(struct loading *l, const struct trace_batch *batch) {
     }
 }
 
-static void note_state(struct loading *l, const char *path) {
-    const char *file = file_basename(path); /* the folder may be moved, and the problem stays the same */
+static void report_state(struct loading *l, const char *path) {
+    const char *file = file_basename(path); /* without the folder, which may be moved */
     const struct trace_summary *s = trace_reader_summary(l->r);
     struct timeline_process *p = &l->b->processes.v[l->b->processes.n - 1];
     p->finished = s->finished;
@@ -68,14 +68,15 @@ static void note_state(struct loading *l, const char *path) {
         for (size_t why = 0; why < TRACE_LOST_REASON_END; why++) p->lost[k] += s->lost[k][why];
     if (s->damaged_places)
         timeline_builder_problem(
-            l->b, "%s: damaged at byte %llu (%s), %llu bytes in %llu place%s; what is sound was used", file,
+            l->b, "%s: damaged at byte %llu (%s), %llu bytes in %llu place%s; the intact part was used", file,
             (unsigned long long)s->damage_offset, s->damage, (unsigned long long)s->damaged_bytes,
             (unsigned long long)s->damaged_places, s->damaged_places == 1 ? "" : "s");
     else if (!s->finished)
         timeline_builder_problem(
-            l->b, "%s: the recorded program was killed, or still runs; what it had written was used", file);
+            l->b, "%s: the recorded program was killed or is still running; the part written so far was used",
+            file);
     if (l->missing_texts)
-        timeline_builder_problem(l->b, "%s: %llu texts are missing", file,
+        timeline_builder_problem(l->b, "%s: %llu strings are missing", file,
                                  (unsigned long long)l->missing_texts);
 }
 
@@ -96,7 +97,7 @@ static int load_file(struct timeline_builder *b, const char *path, struct err *e
         b->processes.v[b->processes.n - 1].damaged_chunks++;
         timeline_builder_problem(b, "%s", why.msg);
     }
-    note_state(&l, path);
+    report_state(&l, path);
     free(l.texts);
     trace_batch_free(&batch);
     trace_reader_close(l.r);

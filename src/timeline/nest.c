@@ -1,6 +1,6 @@
-/* Which range is innermost: of all ranges open at a moment on a thread, the one that started last. Ranges
- * and events are both sorted by start, so one sweep with a stack a thread answers it for all of them. A
- * range that ended under one still open stays in the stack until it comes to the top: ranges may cross. */
+/* Finds the innermost range at a time: of all ranges open on a thread, the one that started last. Ranges and
+ * events are sorted by start, so one sweep with one stack per thread is enough. Ranges may cross: a range
+ * that ends below one that is still open stays on the stack until it is on top. */
 #include <stdlib.h>
 
 #include "base/die.h"
@@ -12,7 +12,7 @@ struct open_ranges {
     size_t n, cap;
 };
 
-/* One stack for each thread, or for each process where `by_process` is set. */
+/* One stack per thread, or per process if `by_process` is set. */
 struct sweep {
     const struct timeline_builder *b;
     struct open_ranges *stacks;
@@ -39,20 +39,20 @@ static void drop_ended(struct open_ranges *stack, const uint64_t *end_ns, uint64
     while (stack->n && end_ns[stack->v[stack->n - 1]] < before_ns) stack->n--;
 }
 
-/* Opens the next range; its parent is what is still open beneath it. */
+/* Opens the next range. Its parent is the range on top of the stack. */
 static void sweep_open(struct sweep *s, uint32_t *parent) {
     const struct range_columns *r = &s->b->ranges;
     uint32_t i = (uint32_t)s->next++;
     struct open_ranges *stack = &s->stacks[stack_of(s, r->thread[i])];
-    /* one that ends where this one starts is over, unless both are that instant */
+    /* a range that ends where this one starts is over, unless this one is an instant */
     uint64_t start = r->start_ns[i];
     drop_ended(stack, r->end_ns, start + (r->end_ns[i] > start));
     if (parent) parent[i] = stack->n ? stack->v[stack->n - 1] : TIMELINE_NONE;
     if (!(r->flags[i] & TRACE_RANGE_MARK)) vec_push(stack, i);
 }
 
-/* Innermost range at a moment; moments must not go back. An instant at the very end of a range is inside it:
- * clocks of one microsecond make short calls look empty. */
+/* Innermost range at a time. Times must not decrease. A call at the very end of a range is inside it: with a
+ * 1 us clock, short calls have no duration. */
 static uint32_t sweep_at(struct sweep *s, uint32_t stack, uint64_t time_ns) {
     const struct range_columns *r = &s->b->ranges;
     while (s->next < r->n && r->start_ns[s->next] <= time_ns) sweep_open(s, NULL);
@@ -79,7 +79,8 @@ static void nest_calls(struct timeline_builder *b) {
     sweep_end(&s);
 }
 
-/* Work of processes without launches, by time alone. [first, first + n) is one device: sorted by start. */
+/* Matches work of processes without launches by time only. [first, first + n) is one device, sorted by
+ * start. */
 static void nest_contained(const struct timeline_builder *b, const bool *has_launches,
                            const uint64_t *start_ns, const uint32_t *lane, uint32_t *range, size_t first,
                            size_t n) {

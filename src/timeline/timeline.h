@@ -1,13 +1,13 @@
-/* One or many traces as one timeline: sorted, linked, then const. Says what happened and what belongs to
- * what; has no opinion about it.
+/* One or more traces as one timeline: sorted, linked, then const. Holds what happened and how records relate;
+ * analysis is done elsewhere.
  *     struct timeline *tl = timeline_load(paths, n, &err);        -- NULL: no file could be read, see err
  *     for (size_t i = 0; i < tl->kernels.n; i++) use(tl->kernels.start_ns[i], ...);
  *     timeline_close(tl);
- * Records are columns. Kernels and copies are sorted by (device, start), everything else by start. Numbers
- * of other records are indices into their columns; TIMELINE_NONE means none. Texts are numbers for
- * timeline_text(); 0 is the empty text. Times are ns on the clock of the files. A timeline is never
- * changed once it is loaded and cut: any number of threads may read it. Memory is about 40 bytes per kernel,
- * 36 per launch, 40 per range. */
+ * Records are stored as columns. Kernels and copies are sorted by (device, start), all others by start. A
+ * reference to another record is an index into its columns; TIMELINE_NONE means none. Texts are numbers for
+ * timeline_text(); 0 is the empty text. Times are ns on the clock of the files. A timeline does not change after
+ * it is loaded and cut, so any number of threads may read it. It takes about 40 bytes per kernel, 36 per launch
+ * and 40 per range. */
 #ifndef TIMELINE_TIMELINE_H
 #define TIMELINE_TIMELINE_H
 
@@ -20,12 +20,12 @@
 
 #define TIMELINE_NONE UINT32_MAX
 
-/* What a kernel looked like when it was launched; kernels that look the same share one. */
+/* Launch parameters of a kernel. Kernels with equal parameters share one shape. */
 struct timeline_shape {
-    uint32_t name; /* text as the source gave it, usually mangled */
+    uint32_t name; /* text, as recorded, usually mangled */
     uint32_t device;
-    uint32_t grid[3], block[3]; /* 0: not known */
-    uint32_t registers;         /* a thread */
+    uint32_t grid[3], block[3]; /* 0: unknown */
+    uint32_t registers;         /* per thread */
     uint32_t static_smem_bytes, dynamic_smem_bytes;
 };
 enum timeline_api { TIMELINE_API_OTHER, TIMELINE_API_KERNEL, TIMELINE_API_GRAPH, TIMELINE_API_COPY };
@@ -149,11 +149,11 @@ TIMELINE_KINDS(X)
 #undef X
 #undef TIMELINE_DECLARE
 
-/* Devices are the same when their uuid is; without uuids, when host, rank, number and name agree. 0:
- * unknown. */
+/* Two devices are the same if their uuids are equal or, without uuids, if host, rank, index and name are
+ * equal. 0: unknown. */
 struct timeline_device {
     uint32_t name, uuid;
-    uint32_t index; /* its number in the first file that named it */
+    uint32_t index; /* its number in the first file that contains it */
     bool is_cpu;    /* the native engine's "kernels" */
     uint32_t cc_major, cc_minor;
     uint32_t sms, max_threads_per_sm, max_blocks_per_sm, regs_per_sm, smem_per_sm_bytes, warp_size;
@@ -174,24 +174,26 @@ struct timeline_process {
     uint32_t pid, rank, world_size; /* TIMELINE_NONE: unknown */
     uint32_t host, command, source; /* texts */
     bool finished;                  /* the writer closed the file */
-    bool relative_clock;            /* cannot be laid beside other files */
-    uint64_t capture_from_ns,
-        capture_to_ns; /* while windows could have been open; 0: the trace's own start and end */
-    bool has_launches; /* false: its kernels meet ranges by time alone */
+    bool relative_clock;            /* its times cannot be compared with other files */
+    bool has_launches;              /* false: its kernels are matched to ranges by time only */
+    /* when capture windows could be open; 0: from the start, to the end of the trace */
+    uint64_t capture_from_ns, capture_to_ns;
     uint64_t kernels, unmatched_kernels;
-    /* Of the whole file, also after a cut: */
-    uint64_t launches, unmatched_launches; /* kernel and graph calls */
-    uint64_t lost[TRACE_KIND_END];         /* records dropped, all reasons */
+    /* of the whole file, also after a cut */
+    uint64_t launches, unmatched_launches; /* calls that launch kernels or graphs */
+    uint64_t lost[TRACE_KIND_END];         /* dropped records, all reasons */
     uint64_t records[TRACE_KIND_END];      /* read from the file, bad records included */
     uint64_t repeated_correlations;        /* launches whose correlation id an earlier launch has */
-    uint64_t damaged_places,
-        damaged_chunks; /* bytes that belong to no sound chunk; chunks that do not decode */
+    uint64_t damaged_places;               /* runs of bytes outside any intact chunk */
+    uint64_t damaged_chunks;               /* intact chunks that cannot be decoded */
 };
 struct timeline_meta {
     uint32_t process, key, value; /* texts */
 };
-struct timeline_window {       /* a process that has any recorded kernels and launches only inside them */
-    uint64_t start_ns, end_ns; /* disjoint within a process; one that a crash left open ends with the trace */
+/* Capture windows. A process with windows recorded kernels and launches only inside them. The windows of a
+ * process do not overlap. A window that a crash left open ends with the trace. */
+struct timeline_window {
+    uint64_t start_ns, end_ns;
     uint32_t process;
 };
 
@@ -211,35 +213,36 @@ struct timeline {
     const struct timeline_window *windows; /* sorted by process, then start */
     size_t nshapes, ndevices, nlanes, nthreads, nprocesses, nmetric_sets, nmeta, nwindows;
 
-    uint64_t start_ns, end_ns;     /* first start and last end of all ranges, launches, kernels and copies */
+    uint64_t start_ns, end_ns;     /* of all ranges, launches, kernels and copies */
     uint64_t lost[TRACE_KIND_END]; /* over all files */
-    uint64_t unmatched_kernels;    /* have a correlation id, or launches around them, but no launch */
-    uint64_t bad_records;          /* end before start, or pointing nowhere: left out */
-    uint64_t cut_kernels;          /* dropped by timeline_cut() */
+    uint64_t unmatched_kernels;    /* no launch found, in a process that has launches */
+    uint64_t bad_records;          /* end before start: excluded */
+    uint64_t cut_kernels;          /* excluded by timeline_cut() */
     double cut_ns;                 /* sum of their durations */
-    bool containment;              /* some kernels met their range by time: their file has no launches */
-    const uint32_t *problems;      /* texts: what could not be collected or read, for the user */
+    bool containment;         /* some kernels were matched to ranges by time: their file has no launches */
+    const uint32_t *problems; /* texts for the user: what could not be collected or read */
     size_t nproblems;
     void *owner; /* private */
 };
 
 struct timeline *timeline_load(const char *const *paths, size_t n, struct err *err);
-/* Keeps the ranges that reach into [from, to) and the launches, kernels, copies, synchronisations and GEMMs
- * that begin in it. Kernels outside are counted (cut_kernels) and dropped. Samples, power and tokens stay.
- * Must be called before anything borrows from the timeline. */
+/* Keeps the ranges that overlap [from, to) and the launches, kernels, copies, synchronisations and GEMMs that
+ * start in it. Kernels outside are counted (cut_kernels). Samples, power and tokens are always kept. Must be
+ * called before anything borrows from the timeline. */
 void timeline_cut(struct timeline *tl, uint64_t from_ns, uint64_t to_ns);
-void timeline_close(struct timeline *tl);                            /* NULL is fine */
-const char *timeline_text(const struct timeline *tl, uint32_t text); /* never NULL; lives as long as tl */
-const char *timeline_meta_value(const struct timeline *tl, const char *key); /* first of any process; NULL */
+void timeline_close(struct timeline *tl);                            /* NULL: does nothing */
+const char *timeline_text(const struct timeline *tl, uint32_t text); /* never NULL; valid until close */
+/* The first of any process; NULL if none. */
+const char *timeline_meta_value(const struct timeline *tl, const char *key);
 
-/* ---- Building one in memory: what the loader does file by file, and tests by hand.
+/* ---- Building a timeline in memory. Used by the loader, file by file, and by tests.
  *     struct timeline_builder *b = timeline_builder_open();
- *     timeline_builder_process(b, "a.ipt");                       -- records that follow belong to it
+ *     timeline_builder_process(b, "a.ipt");                       -- following records belong to it
  *     timeline_builder_meta(b, "device.0.sms", "132");
  *     timeline_builder_kernel(b, &(struct trace_kernel){ .name = timeline_builder_text(b, "gemm"), ... }, 1);
  *     struct timeline *tl = timeline_builder_finish(b);            -- frees b
- * Records are those of trace/format.h with texts from timeline_builder_text(). Devices that are named by a
- * record but by no meta exist without limits. */
+ * Records are those of trace/format.h with texts from timeline_builder_text(). A device that appears in a
+ * record but in no meta record exists with unknown limits. */
 struct timeline_builder;
 struct timeline_builder *timeline_builder_open(void);
 void timeline_builder_process(struct timeline_builder *b, const char *path);
@@ -255,6 +258,6 @@ TIMELINE_KINDS(X)
 #undef X
 void timeline_builder_lost(struct timeline_builder *b, enum trace_kind kind, uint64_t count);
 struct timeline *timeline_builder_finish(struct timeline_builder *b);
-void timeline_builder_close(struct timeline_builder *b); /* gives up; NULL is fine */
+void timeline_builder_close(struct timeline_builder *b); /* discards it; NULL: does nothing */
 
 #endif

@@ -28,7 +28,8 @@ static void gather(const struct trace_field *f, const uint8_t *records, size_t n
         for (size_t i = 0; i < n; i++, p += stride) v[i] = *(const uint64_t *)(const void *)p;
 }
 
-/* An end as a duration: differences wrap, so every pair of numbers comes back exactly. */
+/* Turns an end into a duration. Differences wrap around, so the decoder restores any pair of numbers
+ * exactly. */
 static void subtract_before(const struct trace_field *before, const uint8_t *records, size_t n, size_t stride,
                             uint64_t *v) {
     const uint8_t *p = records + before->offset;
@@ -67,15 +68,16 @@ static uint8_t *put_deltas(uint8_t *p, const uint64_t *v, size_t n) {
     return p;
 }
 
-/* NULL: more than 256 distinct values. The indexes are built where they will stay if the table fits. */
+/* Returns NULL if there are more than 256 distinct values. The indexes are built behind the largest possible
+ * table, then moved up to the real one. */
 static uint8_t *put_dict(uint8_t *p, const uint64_t *v, size_t n) {
-    uint16_t slots[DICT_SLOTS] = { 0 }; /* index + 1; 0 is empty */
+    uint16_t slots[DICT_SLOTS] = { 0 }; /* index + 1; 0: empty */
     uint64_t values[DICT_MAX];
     uint8_t *index = p + 1 + DICT_MAX * VARINT_MAX_BYTES;
     size_t used = 0;
     for (size_t i = 0; i < n; i++) {
         size_t at = (v[i] * 0x9e3779b97f4a7c15u) >> 54; /* the top ten bits */
-        /* cppcheck-suppress uninitvar ; a slot in use names a value that was set */
+        /* cppcheck-suppress uninitvar ; a used slot refers to a value that was set */
         while (slots[at] && values[slots[at] - 1] != v[i]) at = (at + 1) % DICT_SLOTS;
         if (!slots[at]) {
             if (used == DICT_MAX) return NULL;
@@ -102,22 +104,29 @@ static uint8_t *put_stride(uint8_t *p, const uint64_t *v) {
     return bytes_put_varint(p, zigzag((int64_t)(v[1] - v[0])));
 }
 
-/* Picks what is short for this kind of field without trying everything. */
-static uint8_t *put_column(uint8_t *p, enum trace_field_type type, const uint64_t *v, size_t n,
-                           enum trace_encoding *enc) {
+/* Chooses an encoding that is short for this type of field, without trying all of them. */
+static enum trace_encoding choose_encoding(enum trace_field_type type, const uint64_t *v, size_t n) {
     bool counts = type == TRACE_FIELD_TIME || type == TRACE_FIELD_SEQ;
-    if (all_equal(v, n)) return *enc = TRACE_ENC_CONST, put_const(p, v);
-    if (counts && all_strides_equal(v, n)) return *enc = TRACE_ENC_STRIDE, put_stride(p, v);
-    if (counts) return *enc = TRACE_ENC_DELTA, put_deltas(p, v, n);
-    if (type != TRACE_FIELD_F64 && (type == TRACE_FIELD_AFTER || union_of_bits(v, n) < 0x80))
-        return *enc = TRACE_ENC_VARINT, put_varints(p, v, n);
-    uint8_t *end = put_dict(p, v, n);
-    if (end) return *enc = TRACE_ENC_DICT, end;
-    if (type == TRACE_FIELD_F64) return *enc = TRACE_ENC_RAW, put_raw(p, v, n);
-    return *enc = TRACE_ENC_VARINT, put_varints(p, v, n);
+    if (all_equal(v, n)) return TRACE_ENC_CONST;
+    if (counts) return all_strides_equal(v, n) ? TRACE_ENC_STRIDE : TRACE_ENC_DELTA;
+    if (type == TRACE_FIELD_F64) return TRACE_ENC_DICT;
+    return type == TRACE_FIELD_AFTER || union_of_bits(v, n) < 0x80 ? TRACE_ENC_VARINT : TRACE_ENC_DICT;
 }
 
-/* What a reader assumes of a column that is not there. */
+/* A dictionary falls back to varints or raw doubles if there are too many distinct values. */
+static uint8_t *put_column(uint8_t *p, enum trace_field_type type, const uint64_t *v, size_t n,
+                           enum trace_encoding *enc) {
+    *enc = choose_encoding(type, v, n);
+    if (*enc == TRACE_ENC_CONST) return put_const(p, v);
+    if (*enc == TRACE_ENC_STRIDE) return put_stride(p, v);
+    if (*enc == TRACE_ENC_DELTA) return put_deltas(p, v, n);
+    uint8_t *end = *enc == TRACE_ENC_DICT ? put_dict(p, v, n) : NULL;
+    if (end) return end;
+    *enc = type == TRACE_FIELD_F64 ? TRACE_ENC_RAW : TRACE_ENC_VARINT;
+    return type == TRACE_FIELD_F64 ? put_raw(p, v, n) : put_varints(p, v, n);
+}
+
+/* True if all values are what a reader assumes for a missing column. */
 static bool is_default(const struct trace_field *f, const uint64_t *v, size_t n) {
     double nan_value = NAN;
     uint64_t bits = 0;

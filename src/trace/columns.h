@@ -1,4 +1,4 @@
-/* Records of one kind to the columns of a chunk payload. The way back is reader_columns.h. */
+/* Encodes records of one kind as the columns of a chunk payload. reader_columns.h decodes them. */
 #ifndef TRACE_COLUMNS_H
 #define TRACE_COLUMNS_H
 
@@ -7,9 +7,9 @@
 
 #include "trace/format.h"
 
-/* Bytes that columns_encode may write for n records at the most. */
+/* The most bytes that columns_encode writes for n records. */
 size_t columns_bound(const struct trace_schema *s, size_t n);
-/* Returns the bytes written to out. `values` is scratch for n numbers. */
+/* Returns the number of bytes written to out. `values` is scratch memory for n numbers. */
 size_t columns_encode(const struct trace_schema *s, const void *records, size_t n, uint64_t *values,
                       uint8_t *out);
 

@@ -1,10 +1,10 @@
-/* The record kinds of a trace, stated once: number, name, fields, and how each field is stored. Structs, schemas,
- * writer calls and reader batches are generated from the lists below. docs/trace-format.md describes the bytes
- * on disk.
+/* The record kinds of a trace, stated once: number, name, fields, and how each field is stored. Structs,
+ * schemas, writer calls and reader batches are generated from the lists below. docs/trace-format.md describes
+ * the bytes on disk.
  *
- * Times are nanoseconds on one clock per file. The clock is unix time (nanoseconds since the epoch) unless the
- * meta record "clock" names another. Texts are string numbers (0: none), valid within their file only. A field
- * that a file does not contain reads as 0, or as NaN if it is a double: unknown. */
+ * Times are nanoseconds on one clock per file. The clock is unix time (nanoseconds since the epoch) unless
+ * the meta record "clock" names another. Texts are string numbers (0: none), valid within their file only. A
+ * field that a file does not contain reads as 0, or as NaN if it is a double: unknown. */
 #ifndef TRACE_FORMAT_H
 #define TRACE_FORMAT_H
 
@@ -44,7 +44,7 @@ enum trace_kind { TRACE_KINDS(X) TRACE_KIND_END = sizeof(union trace_kind_number
 
 enum trace_field_type {
     TRACE_FIELD_TIME,  /* uint64_t ns, stored as the difference to the previous record */
-    TRACE_FIELD_AFTER, /* uint64_t ns, stored as the difference to the field before it: an end as a duration */
+    TRACE_FIELD_AFTER, /* uint64_t ns, stored as the difference to the field before it (a duration) */
     TRACE_FIELD_SEQ,   /* uint64_t that usually counts up */
     TRACE_FIELD_U64,
     TRACE_FIELD_U32,
@@ -169,7 +169,7 @@ enum trace_range_flags {
     F(kind, U32, context, 6)                              \
     F(kind, U32, stream, 7)
 /* clang-format off */
-/* `metrics` holds the names of the values in order, separated by ';': "sm__cycles_active.avg...;dram__...". */
+/* `metrics`: the names of the values, in order, separated by ';' ("sm__cycles_active.avg...;dram__..."). */
 #define TRACE_SAMPLE_FIELDS(F, kind)                                                        \
     F(kind, TIME, start_ns, 1)                                                              \
     F(kind, AFTER, end_ns, 2)                                                               \

@@ -1,4 +1,5 @@
-/* The bytes around the records: file header and chunk headers. docs/trace-format.md is the reference. */
+/* The bytes around the records: file header, chunk headers, encodings. docs/trace-format.md is the
+ * reference. */
 #ifndef TRACE_LAYOUT_H
 #define TRACE_LAYOUT_H
 
@@ -7,14 +8,14 @@
 
 #include "base/crc32.h"
 
-#define TRACE_MAGIC "\x89IPT\r\n\x1a\n" /* 8 bytes; a file mangled by a text transfer shows at once */
+#define TRACE_MAGIC "\x89IPT\r\n\x1a\n" /* 8 bytes; detects files mangled by a text-mode transfer */
 #define TRACE_MAJOR 1
 #define TRACE_MINOR 0
 #define TRACE_FILE_HEADER_BYTES 32
 #define TRACE_CHUNK_HEADER_BYTES 24
-#define TRACE_SYNC_WORD 0x31435049u /* "IPC1": where a reader looks for the next chunk after damage */
+#define TRACE_SYNC_WORD 0x31435049u /* "IPC1": marks the next chunk after damage */
 
-/* No writer exceeds these, no reader accepts more. */
+/* Limits: no writer exceeds them, no reader accepts more. */
 #define TRACE_MAX_RECORDS 16384u
 #define TRACE_MAX_PAYLOAD (1u << 20)
 #define TRACE_MAX_RAW (4u << 20)
@@ -35,14 +36,14 @@ _Static_assert(sizeof(struct trace_chunk_header) == TRACE_CHUNK_HEADER_BYTES, "c
 struct trace_file_header {
     char magic[8];
     uint16_t major, minor;
-    uint32_t header_bytes; /* a newer minor version may say more than 32: skip what is not known */
+    uint32_t header_bytes; /* 32; a newer minor version may have more: skip the rest */
     uint64_t file_id;
     uint32_t reserved, crc; /* crc of the 28 bytes before it */
 };
 _Static_assert(sizeof(struct trace_file_header) == TRACE_FILE_HEADER_BYTES, "file header is 32 bytes");
 
-/* Sealed with the file's id, so that a chunk of another trace, carried inside this one as text, never
- * passes. */
+/* The checksum includes the file id. A chunk of another trace that is embedded in this one as text therefore
+ * fails the check. */
 static inline uint32_t trace_chunk_crc(const struct trace_chunk_header *h, const void *payload,
                                        uint64_t file_id) {
     uint32_t crc = crc32_update(0, &file_id, sizeof file_id);
@@ -52,12 +53,12 @@ static inline uint32_t trace_chunk_crc(const struct trace_chunk_header *h, const
 
 /* How the values of one column are stored; values are 64-bit, doubles as their bits. */
 enum trace_encoding {
-    TRACE_ENC_CONST,  /* one varint: every value */
-    TRACE_ENC_VARINT, /* a varint each */
-    TRACE_ENC_DELTA,  /* zigzag varint of the difference to the value before, the first to 0 */
-    TRACE_ENC_STRIDE, /* first as varint, then the one difference, zigzag */
-    TRACE_ENC_DICT,   /* number of values - 1 (a byte), the values as varints, then an index byte each */
-    TRACE_ENC_RAW,    /* 8 bytes each */
+    TRACE_ENC_CONST,  /* one varint, the value of every record */
+    TRACE_ENC_VARINT, /* one varint per value */
+    TRACE_ENC_DELTA,  /* zigzag varint of the difference to the previous value; the first to 0 */
+    TRACE_ENC_STRIDE, /* the first as varint, then the constant difference as zigzag varint */
+    TRACE_ENC_DICT, /* number of values - 1 (1 byte), the values as varints, then one index byte per record */
+    TRACE_ENC_RAW,  /* 8 bytes per value */
     TRACE_ENC_END
 };
 

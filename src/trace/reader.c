@@ -33,11 +33,11 @@ struct trace_reader {
         size_t n, cap;
     } meta;
     uint64_t shift_ns;      /* meta clock.offset_ns, added to every time */
-    uint8_t *scratch;       /* a payload, while opening */
-    uint64_t search_budget; /* bytes we are still ready to check after damage: hostile files end somewhere */
+    uint8_t *scratch;       /* one payload; only while opening */
+    uint64_t search_budget; /* bytes left to check after damage: bounds the time for hostile files */
 };
 
-/* A file that shrinks while we read gives short reads here, not a SIGBUS. */
+/* pread, not mmap: a file that shrinks while it is read gives a short read instead of SIGBUS. */
 static bool read_at(int fd, uint64_t offset, void *out, size_t n) {
     uint8_t *p = out;
     while (n) {
@@ -62,7 +62,7 @@ static const char *header_fault(const struct trace_chunk_header *h, uint64_t lef
     return NULL;
 }
 
-/* NULL: a sound chunk is at `offset`, its payload in scratch. Else what is wrong. */
+/* Returns NULL if an intact chunk is at `offset` (its payload is then in scratch), else the fault. */
 static const char *check_chunk(struct trace_reader *r, uint64_t offset, struct trace_chunk_header *h) {
     uint64_t left = r->summary.file_bytes - offset;
     if (left < sizeof *h) return "file ends inside a chunk header";
@@ -70,11 +70,12 @@ static const char *check_chunk(struct trace_reader *r, uint64_t offset, struct t
     const char *fault = header_fault(h, left - sizeof *h);
     if (fault) return fault;
     if (!read_at(r->fd, offset + sizeof *h, r->scratch, h->bytes)) return "cannot be read";
-    return trace_chunk_crc(h, r->scratch, r->summary.file_id) == h->crc ? NULL
-                                                                        : "checksum of a chunk does not hold";
+    return trace_chunk_crc(h, r->scratch, r->summary.file_id) == h->crc
+               ? NULL
+               : "checksum of a chunk does not match";
 }
 
-/* Next place at or after `offset` that could be a chunk; file_bytes if there is none. */
+/* Next offset at or after `offset` with a sync word; file_bytes if there is none. */
 static uint64_t find_sync(struct trace_reader *r, uint64_t offset) {
     uint8_t window[SCAN_BYTES];
     const uint32_t word = TRACE_SYNC_WORD;
@@ -88,7 +89,7 @@ static uint64_t find_sync(struct trace_reader *r, uint64_t offset) {
     return r->summary.file_bytes;
 }
 
-static bool spend(struct trace_reader *r, uint64_t bytes) {
+static bool spend_budget(struct trace_reader *r, uint64_t bytes) {
     if (r->search_budget < bytes) return false;
     r->search_budget -= bytes;
     return true;
@@ -102,14 +103,14 @@ static void note_damage(struct trace_summary *s, uint64_t offset, uint64_t bytes
     s->damaged_bytes += bytes;
 }
 
-/* The next sound chunk after a bad place, or the end of the file. */
+/* Offset of the next intact chunk after damage, or the end of the file. */
 static uint64_t after_damage(struct trace_reader *r, uint64_t offset, const char *fault) {
     uint64_t end = r->summary.file_bytes, next = find_sync(r, offset + 1);
     while (next < end) {
         struct trace_chunk_header h = { 0 };
         if (!check_chunk(r, next, &h)) break;
         uint64_t cost = SCAN_BYTES / 4 + (h.bytes <= TRACE_MAX_PAYLOAD ? h.bytes : 0);
-        next = spend(r, cost) ? find_sync(r, next + 1) : end;
+        next = spend_budget(r, cost) ? find_sync(r, next + 1) : end;
     }
     note_damage(&r->summary, offset, next - offset, fault);
     return next;
@@ -143,29 +144,29 @@ static void list_chunk(struct trace_reader *r, uint64_t offset, const struct tra
 static void *fit(void *v, size_t *cap, size_t need) { return vec_fit(v, MAX(need, 1), cap, 1); }
 #define FIT(field, need) ((field).v = fit((field).v, &(field).cap, (need)))
 
-static int unpack(const struct trace_chunk_header *h, const uint8_t *payload, struct trace_batch *b,
-                  struct bytes *raw, struct err *err) {
+static int unpack_payload(const struct trace_chunk_header *h, const uint8_t *payload, struct trace_batch *b,
+                          struct bytes *raw, struct err *err) {
     if (!(h->flags & TRACE_CHUNK_ZSTD)) {
         *raw = (struct bytes){ payload, payload + h->bytes };
-        return h->raw_bytes == h->bytes ? 0 : err_set(err, "stored chunk whose sizes differ");
+        return h->raw_bytes == h->bytes ? 0 : err_set(err, "uncompressed chunk with two different sizes");
     }
     FIT(b->raw, h->raw_bytes);
     if (!b->unpacker && !(b->unpacker = ZSTD_createDCtx())) die("out of memory: zstd");
     size_t n = ZSTD_decompressDCtx(b->unpacker, b->raw.v, h->raw_bytes, payload, h->bytes);
     if (ZSTD_isError(n) || n != h->raw_bytes)
-        return err_set(err, "compressed chunk does not unpack: %s",
+        return err_set(err, "compressed chunk cannot be unpacked: %s",
                        ZSTD_isError(n) ? ZSTD_getErrorName(n) : "wrong size");
     *raw = (struct bytes){ b->raw.v, (uint8_t *)b->raw.v + n };
     return 0;
 }
 
-static int decode(const struct trace_chunk_header *h, const uint8_t *payload, struct trace_batch *b,
-                  struct err *err) {
+static int decode_payload(const struct trace_chunk_header *h, const uint8_t *payload, struct trace_batch *b,
+                          struct err *err) {
     const struct trace_schema *s = trace_schema(h->kind);
     struct bytes raw;
     b->kind = h->kind;
     b->n = 0;
-    if (unpack(h, payload, b, &raw, err) < 0) return -1;
+    if (unpack_payload(h, payload, b, &raw, err) < 0) return -1;
     FIT(b->columns, h->count * sizeof(uint64_t));
     FIT(b->out, h->count * s->record_bytes);
     if (reader_columns_decode(s, raw, h->count, b->columns.v, b->out.v, err) < 0) return -1;
@@ -191,7 +192,7 @@ int trace_reader_decode(const struct trace_reader *r, size_t i, struct trace_bat
     if (!read_at(r->fd, c->offset, b->disk.v, c->bytes) || h->bytes + sizeof *h != c->bytes ||
         h->count != c->count || h->kind != c->kind || h->raw_bytes != c->raw_bytes)
         return err_set(err, "%s: offset %" PRIu64 ": the file changed while it was read", r->path, c->offset);
-    if (decode(h, (const uint8_t *)b->disk.v + sizeof *h, b, err) < 0)
+    if (decode_payload(h, (const uint8_t *)b->disk.v + sizeof *h, b, err) < 0)
         return err_wrap(err, "%s: offset %" PRIu64, r->path, c->offset);
     if (r->shift_ns) shift_times(trace_schema(b->kind), b->out.v, b->n, r->shift_ns);
     return 0;
@@ -206,16 +207,16 @@ void trace_batch_free(struct trace_batch *b) {
     *b = (struct trace_batch){ 0 };
 }
 
-/* Strings, losses and meta are taken in while opening: everybody needs them, and they are few. */
-static int take_in(struct trace_reader *r, const struct trace_chunk_header *h, struct trace_batch *b,
-                   struct err *err) {
+/* Strings, losses and meta records are read while opening: every user needs them, and they are few. */
+static int read_index_chunk(struct trace_reader *r, const struct trace_chunk_header *h, struct trace_batch *b,
+                            struct err *err) {
     struct bytes raw;
     if (h->kind == TRACE_STRING) {
-        if (unpack(h, r->scratch, b, &raw, err) < 0) return -1;
+        if (unpack_payload(h, r->scratch, b, &raw, err) < 0) return -1;
         return reader_strings_add(&r->strings, raw, h->count, h->bytes + (uint32_t)sizeof *h, err);
     }
     if (h->kind != TRACE_LOST && h->kind != TRACE_META) return 0;
-    if (decode(h, r->scratch, b, err) < 0) return -1;
+    if (decode_payload(h, r->scratch, b, err) < 0) return -1;
     if (h->kind == TRACE_LOST)
         add_losses(r, b);
     else
@@ -223,13 +224,13 @@ static int take_in(struct trace_reader *r, const struct trace_chunk_header *h, s
     return 0;
 }
 
-static void scan(struct trace_reader *r, uint64_t offset) {
+static void scan_chunks(struct trace_reader *r, uint64_t offset) {
     struct trace_batch b = { 0 };
     while (offset < r->summary.file_bytes) {
         struct trace_chunk_header h;
         struct err err;
         const char *fault = check_chunk(r, offset, &h);
-        if (!fault && take_in(r, &h, &b, &err) < 0) fault = err.msg;
+        if (!fault && read_index_chunk(r, &h, &b, &err) < 0) fault = err.msg;
         if (fault) {
             offset = after_damage(r, offset, fault);
             continue;
@@ -244,13 +245,14 @@ static void scan(struct trace_reader *r, uint64_t offset) {
 
 static int read_header(struct trace_reader *r, struct trace_file_header *h, struct err *err) {
     if (r->summary.file_bytes < sizeof *h)
-        return err_set(err, "%s: not an inferprof trace: %" PRIu64 " bytes, its header alone takes %zu",
+        return err_set(err, "%s: not an inferprof trace: %" PRIu64 " bytes, the header alone has %zu",
                        r->path, r->summary.file_bytes, sizeof *h);
     if (!read_at(r->fd, 0, h, sizeof *h)) return err_set(err, "%s: %s", r->path, strerror(errno));
     if (memcmp(h->magic, TRACE_MAGIC, sizeof h->magic) != 0)
         return err_set(err, "%s: not an inferprof trace (other tools' files: inferprof import)", r->path);
     if (crc32_update(0, h, offsetof(struct trace_file_header, crc)) != h->crc)
-        return err_set(err, "%s: offset 0: the header of this trace is damaged; record it again", r->path);
+        return err_set(err, "%s: offset 0: the header of this trace is damaged; record the trace again",
+                       r->path);
     if (h->major != TRACE_MAJOR)
         return err_set(err,
                        "%s: format version %u.%u, this program reads %u.x; use the inferprof that wrote it",
@@ -284,7 +286,7 @@ struct trace_reader *trace_reader_open(const char *path, struct err *err) {
     r->summary.minor = h.minor;
     r->search_budget = 8 * r->summary.file_bytes + (16u << 20);
     r->scratch = xmalloc(TRACE_MAX_PAYLOAD);
-    scan(r, h.header_bytes);
+    scan_chunks(r, h.header_bytes);
     const char *shift = trace_reader_meta(r, "clock.offset_ns");
     if (shift) r->shift_ns = strtoull(shift, NULL, 10);
     free(r->scratch);

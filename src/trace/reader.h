@@ -1,4 +1,4 @@
-/* Reads a trace: checks everything, trusts no length, keeps what is sound and reports the first damage.
+/* Reads a trace. Checks every length and checksum, returns the intact chunks and reports the first damage.
  *     struct trace_reader *r = trace_reader_open(path, &err);
  *     struct trace_batch b = { 0 };
  *     for (size_t i = 0; i < trace_reader_chunks(r); i++)
@@ -6,10 +6,10 @@
  *             for (size_t k = 0; k < b.n; k++) use(&b.kernel[k]);
  *     trace_batch_free(&b);
  *     trace_reader_close(r);
- * Opening checks the checksum of every chunk; only sound ones are listed. Chunks are independent: several
- * threads may decode from one reader, each with a batch of its own. A batch's records live until its next
- * use. A file whose writer learnt the base of its clock late says so in the meta clock.offset_ns; times
- * come with it added. */
+ * Opening verifies the checksum of every chunk and lists only intact ones. Chunks are independent: several
+ * threads may decode from one reader, each with its own batch. The records of a batch are valid until the
+ * batch is used again. If a writer learned the base of its clock late, the meta record clock.offset_ns holds
+ * the offset, and the reader adds it to all times. */
 #ifndef TRACE_READER_H
 #define TRACE_READER_H
 
@@ -30,16 +30,16 @@ struct trace_chunk {
     uint16_t kind, flags;
 };
 
-/* What is known of the file as a whole. */
+/* Facts about the whole file. */
 struct trace_summary {
     uint64_t file_bytes, file_id;
     uint16_t major, minor;
-    bool finished;           /* the writer closed it; false: it was killed, or still writes */
-    uint64_t damaged_places; /* runs of bytes that belong to no sound chunk */
+    bool finished;           /* the writer closed it; false: it was killed or is still writing */
+    uint64_t damaged_places; /* runs of bytes outside any intact chunk */
     uint64_t damaged_bytes;
     uint64_t damage_offset;  /* of the first */
-    char damage[128];        /* what was wrong there; "" if nothing was */
-    uint64_t unknown_chunks; /* sound chunks of kinds newer than this program */
+    char damage[128];        /* description of the first; "" if none */
+    uint64_t unknown_chunks; /* intact chunks of kinds that this program does not support */
     uint64_t lost[TRACE_KIND_END][TRACE_LOST_REASON_END];
 };
 
@@ -55,25 +55,26 @@ struct trace_batch {
     struct {
         void *v;
         size_t cap;
-    } disk, raw, columns, out; /* scratch, the batch's own */
-    void *unpacker;            /* of zstd: making one anew for each chunk costs as much as unpacking it */
+    } disk, raw, columns, out; /* scratch memory */
+    void *unpacker;            /* zstd context: creating one per chunk takes as long as unpacking the chunk */
 };
 
-struct trace_reader *trace_reader_open(const char *path,
-                                       struct err *err); /* NULL: not a trace; err says why */
+/* NULL: not a trace, see err. */
+struct trace_reader *trace_reader_open(const char *path, struct err *err);
 void trace_reader_close(struct trace_reader *r);
 const struct trace_summary *trace_reader_summary(const struct trace_reader *r);
-size_t trace_reader_chunks(const struct trace_reader *r); /* without string and unknown ones */
+size_t trace_reader_chunks(const struct trace_reader *r); /* without string chunks and unknown kinds */
 const struct trace_chunk *trace_reader_chunk(const struct trace_reader *r, size_t i);
-/* 0; -1: the chunk's content is not what its kind says (err names the offset), or the file changed. */
+/* Returns 0, or -1 if the content does not match the kind (err names the offset) or the file changed. */
 int trace_reader_decode(const struct trace_reader *r, size_t i, struct trace_batch *b, struct err *err);
 void trace_batch_free(struct trace_batch *b);
 
-/* Text of a string number; "" for 0, NULL when the file lost it. *len may be NULL. Lives until close. */
+/* Text of a string number; "" for 0, NULL if its chunk is lost. `len` may be NULL. Valid until close. */
 const char *trace_reader_string(const struct trace_reader *r, uint32_t id, size_t *len);
 uint32_t trace_reader_string_end(const struct trace_reader *r);   /* one past the largest number */
 uint64_t trace_reader_string_bytes(const struct trace_reader *r); /* of string chunks on disk */
-/* Value of the first meta record with this key, NULL if none; trace_reader_meta_at walks all of them. */
+/* Value of the first meta record with this key; NULL if none. trace_reader_meta_at returns the i-th
+ * record. */
 const char *trace_reader_meta(const struct trace_reader *r, const char *key);
 bool trace_reader_meta_at(const struct trace_reader *r, size_t i, const char **key, const char **value);
 

@@ -7,7 +7,7 @@
 #include "base/util.h"
 #include "trace/layout.h"
 
-/* Varints of one or two bytes, nearly all there are, take the short way while the end is far. */
+/* Fast path for varints of 1 to 3 bytes, nearly all there are, while at least 16 bytes are left. */
 static bool get_varints(struct bytes *in, uint64_t *v, size_t n) {
     size_t i = 0;
     const uint8_t *p = in->p;
@@ -81,9 +81,10 @@ static bool get_column(struct bytes *in, unsigned encoding, uint64_t *v, size_t 
     }
 }
 
-/* Into the records, field by field. A number too wide for its field was never written by us. */
-static bool scatter(const struct trace_schema *s, const struct trace_field *f, const uint64_t *v, size_t n,
-                    uint8_t *out) {
+/* Stores the values of one field into the records. Returns false if a value does not fit its
+ * field. */
+static bool scatter_field(const struct trace_schema *s, const struct trace_field *f, const uint64_t *v,
+                          size_t n, uint8_t *out) {
     size_t stride = s->record_bytes;
     uint8_t *p = out + f->offset;
     if (f->type == TRACE_FIELD_U32 || f->type == TRACE_FIELD_STR) {
@@ -137,34 +138,34 @@ static int split_columns(const struct trace_schema *s, struct bytes in, struct c
 }
 
 static int bad_column(const struct trace_schema *s, const struct column *c, size_t n, struct err *err) {
-    return err_set(err, "%s chunk: column %s does not hold %zu values", s->name, c->field->name, n);
+    return err_set(err, "%s chunk: column %s does not have %zu values", s->name, c->field->name, n);
 }
 
-static int take_column(const struct trace_schema *s, struct column *c, size_t n, uint64_t *values,
-                       uint8_t *out, struct err *err) {
+static int decode_column(const struct trace_schema *s, struct column *c, size_t n, uint64_t *values,
+                         uint8_t *out, struct err *err) {
     if (!get_column(&c->data, c->encoding, values, n) || bytes_left(&c->data))
         return bad_column(s, c, n, err);
-    if (!scatter(s, c->field, values, n, out))
-        return err_set(err, "%s chunk: column %s holds a number over 32 bits", s->name, c->field->name);
+    if (!scatter_field(s, c->field, values, n, out))
+        return err_set(err, "%s chunk: column %s has a number over 32 bits", s->name, c->field->name);
     return 0;
 }
 
-static bool is_fixed(const struct column *c) {
+static bool is_constant(const struct column *c) {
     return c->encoding == TRACE_ENC_CONST && c->field->type != TRACE_FIELD_AFTER;
 }
 
-/* Most columns of a chunk hold one value, or are not there: those make a template, laid down once a
- * record. */
-static int lay_template(const struct trace_schema *s, struct column *columns, int ncolumns, size_t n,
-                        uint8_t *out, struct err *err) {
+/* Most columns of a chunk are constant or missing. They form a template record, which is copied n times. */
+static int fill_template(const struct trace_schema *s, struct column *columns, int ncolumns, size_t n,
+                         uint8_t *out, struct err *err) {
     uint64_t value;
     memset(out, 0, s->record_bytes);
     for (size_t k = 0; k < s->nfields; k++)
         if (s->fields[k].type == TRACE_FIELD_F64) *(double *)(void *)(out + s->fields[k].offset) = NAN;
     for (int i = 0; i < ncolumns; i++)
-        if (is_fixed(&columns[i]) && take_column(s, &columns[i], 1, &value, out, err) < 0) return -1;
+        if (is_constant(&columns[i]) && decode_column(s, &columns[i], 1, &value, out, err) < 0) return -1;
+    /* doubles the copied part: faster than one copy per record */
     for (size_t done = s->record_bytes, all = n * s->record_bytes; done < all; done *= 2)
-        memcpy(out + done, out, MIN(done, all - done)); /* ever larger pieces: one copy a record is slower */
+        memcpy(out + done, out, MIN(done, all - done));
     return 0;
 }
 
@@ -174,8 +175,8 @@ int reader_columns_decode(const struct trace_schema *s, struct bytes in, size_t 
     int ncolumns = split_columns(s, in, columns, err);
     if (ncolumns < 0) return -1;
     if (n == 0) return 0;
-    if (lay_template(s, columns, ncolumns, n, out, err) < 0) return -1;
+    if (fill_template(s, columns, ncolumns, n, out, err) < 0) return -1;
     for (int i = 0; i < ncolumns; i++)
-        if (!is_fixed(&columns[i]) && take_column(s, &columns[i], n, values, out, err) < 0) return -1;
+        if (!is_constant(&columns[i]) && decode_column(s, &columns[i], n, values, out, err) < 0) return -1;
     return 0;
 }

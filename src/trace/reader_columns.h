@@ -1,4 +1,4 @@
-/* The columns of a chunk payload back to records. Trusts nothing. */
+/* Decodes the columns of a chunk payload into records. Validates all input. */
 #ifndef TRACE_READER_COLUMNS_H
 #define TRACE_READER_COLUMNS_H
 
@@ -9,8 +9,8 @@
 #include "base/err.h"
 #include "trace/format.h"
 
-/* Fills n records of s->record_bytes at `out`. Unknown columns are skipped, missing ones read as unknown.
- * `values` is scratch for n numbers. */
+/* Fills n records of s->record_bytes at `out`. Skips unknown columns; missing columns read as unknown (0,
+ * NaN). `values` is scratch memory for n numbers. */
 int reader_columns_decode(const struct trace_schema *s, struct bytes in, size_t n, uint64_t *values,
                           void *out, struct err *err);
 

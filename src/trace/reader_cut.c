@@ -9,16 +9,15 @@
 #include "base/util.h"
 #include "trace/writer.h"
 
-/* The writer drops what does not fit its memory instead of waiting: it is given time after so many
- * records. */
-#define RECORDS_A_FLUSH 20000
+/* The writer drops records that do not fit its memory instead of waiting, so wait for it regularly. */
+#define RECORDS_PER_FLUSH 20000
 #define FLUSH_MS 60000
 
 struct cut {
     const struct trace_reader *in;
     struct trace_writer *out;
     struct trace_cut what;
-    uint32_t *strings; /* number there to number here; UINT32_MAX: not sent yet */
+    uint32_t *strings; /* input string number to output number; UINT32_MAX: not written yet */
     size_t since_flush;
 };
 
@@ -51,7 +50,7 @@ static uint32_t string_of(struct cut *c, uint32_t id) {
     return c->strings[id];
 }
 
-static bool names_the_machine(const struct cut *c, const struct trace_meta *m) {
+static bool identifies_machine(const struct cut *c, const struct trace_meta *m) {
     static const char *const keys[] = { "host",        "process.command", "process.exe", "setting.dir",
                                         "setting.raw", "setting.cupti",   "cupti.path" };
     const char *key = trace_reader_string(c->in, m->key, NULL);
@@ -60,9 +59,9 @@ static bool names_the_machine(const struct cut *c, const struct trace_meta *m) {
     return key && file_has_ending(key, ".uuid");
 }
 
-/* A kind without a time is about the whole. Ranges are kept where they touch the stretch. */
+/* A kind without a time describes the whole trace. Ranges are kept if they overlap the span. */
 static bool is_inside(const struct cut *c, unsigned kind, const struct trace_schema *s, const void *record) {
-    if (kind == TRACE_META) return !c->what.anonymous || !names_the_machine(c, record);
+    if (kind == TRACE_META) return !c->what.anonymous || !identifies_machine(c, record);
     if (s->fields[0].type != TRACE_FIELD_TIME) return true;
     uint64_t start = trace_field_get(record, &s->fields[0]);
     if (kind == TRACE_RANGE)
@@ -83,7 +82,7 @@ static void copy_record(struct cut *c, unsigned kind, const struct trace_schema 
         r.range.end_ns = MIN(r.range.end_ns, c->what.to_ns);
     }
     trace_writer_put(c->out, (enum trace_kind)kind, &r, 1);
-    if (++c->since_flush < RECORDS_A_FLUSH) return;
+    if (++c->since_flush < RECORDS_PER_FLUSH) return;
     trace_writer_flush(c->out, FLUSH_MS);
     c->since_flush = 0;
 }
@@ -94,7 +93,7 @@ static int copy_all(struct cut *c, struct err *err) {
     for (size_t i = 0; i < trace_reader_chunks(c->in) && rc == 0; i++) {
         unsigned kind = trace_reader_chunk(c->in, i)->kind;
         const struct trace_schema *s = trace_schema(kind);
-        if (kind == TRACE_LOST || !s) continue; /* the writer has its own table of losses */
+        if (kind == TRACE_LOST || !s) continue; /* copy_losses fills the writer's own table */
         rc = trace_reader_decode(c->in, i, &b, err);
         for (size_t k = 0; rc == 0 && k < b.n; k++) {
             const void *record = (const char *)b.records + k * s->record_bytes;

@@ -1,9 +1,9 @@
-/* A stretch of a trace as a trace of its own.
+/* Copies a time span of a trace into a new trace.
  *     struct trace_cut cut = { .anonymous = true };
  *     trace_cut_find(in, "prefill", &cut)          -- the last range of that name
  *     trace_cut_file(in, "out.ipt", &cut, &err)
- * Kept are records that start within [from, to) and ranges that touch it, shortened to it. What describes
- * the whole (meta, losses) is kept as it is; a meta record `cut` says that this is a part. */
+ * Keeps records that start within [from, to) and ranges that overlap it, clipped to it. Meta records and loss
+ * counts are copied unchanged. A meta record `cut` marks the result as a part. */
 #ifndef TRACE_READER_CUT_H
 #define TRACE_READER_CUT_H
 
@@ -15,10 +15,10 @@
 
 struct trace_cut {
     uint64_t from_ns, to_ns;
-    bool anonymous; /* leave out meta records that name the machine, its devices or folders */
+    bool anonymous; /* omit meta records that identify the machine, its devices or folders */
 };
 
-/* False: no range has that name, and the bounds are left as they were. */
+/* Sets the bounds. Returns false and changes nothing if no range has that name. */
 bool trace_cut_find(const struct trace_reader *in, const char *name, struct trace_cut *cut);
 int trace_cut_file(const struct trace_reader *in, const char *path, const struct trace_cut *cut,
                    struct err *err);

@@ -10,15 +10,15 @@
 
 static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-static bool listed(const struct strlist *paths, const char *path) {
+static bool is_listed(const struct strlist *paths, const char *path) {
     struct stat a, b;
-    if (stat(path, &a) < 0) return false; /* whoever opens it says why */
+    if (stat(path, &a) < 0) return false; /* opening it will report the reason */
     for (size_t i = 0; i < paths->n; i++)
         if (stat(paths->v[i], &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino) return true;
     return false;
 }
 
-/* false: there is none in it, new or not. */
+/* Returns false if the folder contains no traces at all, new or already listed. */
 static bool add_folder(struct strlist *paths, const char *dir) {
     DIR *d = opendir(dir);
     size_t first = paths->n;
@@ -27,7 +27,7 @@ static bool add_folder(struct strlist *paths, const char *dir) {
         if (!file_has_ending(e->d_name, ".ipt")) continue;
         char *path = file_join(dir, e->d_name);
         any = true;
-        if (!listed(paths, path)) strlist_add(paths, "%s", path);
+        if (!is_listed(paths, path)) strlist_add(paths, "%s", path);
         free(path);
     }
     if (d) closedir(d);
@@ -37,7 +37,7 @@ static bool add_folder(struct strlist *paths, const char *dir) {
 
 bool trace_files_add(struct strlist *paths, const char *operand) {
     if (!file_is_dir(operand)) {
-        if (!listed(paths, operand)) strlist_add(paths, "%s", operand);
+        if (!is_listed(paths, operand)) strlist_add(paths, "%s", operand);
         return true;
     }
     char *inner = file_join(operand, "trace");

@@ -1,5 +1,5 @@
-/* Which traces a user means: a file stands for itself, a run folder for those in its trace/, any other
- * folder for those in it. The same file twice is one. */
+/* Finds the trace files behind a command line operand: a file itself, the files in trace/ of a run folder, or
+ * the files in any other folder. A file that is already listed is not added again. */
 #ifndef TRACE_READER_FILES_H
 #define TRACE_READER_FILES_H
 
@@ -7,7 +7,7 @@
 
 #include "base/strlist.h"
 
-/* Appends the paths behind `operand`, a folder's sorted by name. False: a folder without traces. */
+/* Appends the paths, those of a folder sorted by name. Returns false for a folder without traces. */
 bool trace_files_add(struct strlist *paths, const char *operand);
 
 #endif

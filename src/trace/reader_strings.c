@@ -32,10 +32,10 @@ int reader_strings_add(struct reader_strings *t, struct bytes raw, uint32_t coun
                        struct err *err) {
     uint64_t first;
     if (!bytes_varint(&raw, &first) || first < reader_strings_end(t) || first > UINT32_MAX - count)
-        return err_set(err, "string chunk with numbers out of order");
+        return err_set(err, "string chunk whose numbers are out of order");
     struct reader_string_run run = { .first = (uint32_t)first, .n = count };
     run.offsets = xmalloc(((size_t)count + 1) * sizeof *run.offsets);
-    run.text = xmalloc(bytes_left(&raw) + count); /* a NUL each; lengths take at least a byte each */
+    run.text = xmalloc(bytes_left(&raw) + count); /* each NUL replaces a length of at least one byte */
     if (read_texts(&run, raw, err) < 0) {
         free(run.offsets);
         free(run.text);

@@ -1,4 +1,4 @@
-/* The strings of a trace by number. Chunks of them come with rising numbers; a lost chunk leaves a hole. */
+/* The strings of a trace by number. String chunks have ascending numbers; a lost chunk leaves a gap. */
 #ifndef TRACE_READER_STRINGS_H
 #define TRACE_READER_STRINGS_H
 
@@ -10,7 +10,7 @@
 
 struct reader_string_run {
     uint32_t first, n;
-    uint32_t *offsets; /* n + 1, into text; each text ends in a NUL that the next offset counts */
+    uint32_t *offsets; /* [n + 1] into text; each string ends with a NUL, which the next offset includes */
     char *text;
 };
 

@@ -23,20 +23,20 @@
 
 #define DEFAULT_MEMORY_BYTES ((uint64_t)64 << 20)
 #define DEFAULT_FLUSH_MS 500
-#define BLOCK_BYTES \
-    ((size_t)128 << 10) /* about 1,500 kernels: dictionaries and zstd pay off, flushes stay short */
+/* About 1,500 kernels: large enough for dictionaries and zstd, small enough for short flushes. */
+#define BLOCK_BYTES ((size_t)128 << 10)
 #define MIN_BLOCKS 32
 #define MAX_SHARDS 16
 #define STRING_CHUNK_BYTES ((size_t)256 << 10)
 
-/* Records of one kind on their way: filled by one shard, then queued, encoded, and free again. */
+/* Records of one kind. A block is filled by one shard, queued, encoded and returned to the pool. */
 struct block {
     struct block *next;
     uint32_t kind, n;
     uint8_t records[];
 };
 
-/* Threads are spread over shards, so that 16 of them do not queue for one lock. */
+/* Threads are spread over shards, so that 16 threads do not contend for one lock. */
 struct shard {
     _Alignas(64) pthread_mutex_t lock;
     struct block *open[TRACE_KIND_END];
@@ -49,7 +49,7 @@ struct trace_writer {
     unsigned nshards;
     uint32_t flush_ms;
 
-    uint8_t *memory; /* the blocks; pages cost nothing until used */
+    uint8_t *memory; /* the blocks; unused pages take no memory */
     size_t nblocks, blocks_touched;
     pthread_mutex_t pool_lock;
     struct block *pool;
@@ -57,11 +57,12 @@ struct trace_writer {
     pthread_mutex_t queue_lock;
     pthread_cond_t queue_wake, flushed;
     struct block *queue_head, **queue_tail;
-    uint64_t flush_wanted, flush_done;
+    uint64_t flush_requested, flush_done;
     bool stop;
 
     pthread_t thread;
-    uint32_t strings_written; /* from here on: the writer's own thread only */
+    /* used by the writer thread only */
+    uint32_t strings_written;
     uint64_t *values;
     uint8_t *raw;
     size_t raw_cap;
@@ -76,7 +77,7 @@ static size_t block_capacity(unsigned kind) {
     return MIN(fit, TRACE_MAX_RECORDS);
 }
 
-/* ---- blocks: taken by appending threads, given back by the writer's thread */
+/* ---- blocks: taken by appending threads, returned by the writer thread */
 
 static struct block *take_block(struct trace_writer *w, unsigned kind) {
     pthread_mutex_lock(&w->pool_lock);
@@ -97,7 +98,7 @@ static void give_block(struct trace_writer *w, struct block *b) {
     pthread_mutex_unlock(&w->pool_lock);
 }
 
-static void enqueue(struct trace_writer *w, struct block *b) {
+static void enqueue_block(struct trace_writer *w, struct block *b) {
     b->next = NULL;
     pthread_mutex_lock(&w->queue_lock);
     *w->queue_tail = b;
@@ -123,7 +124,7 @@ static size_t put_locked(struct trace_writer *w, struct shard *s, unsigned kind,
         b->n += (uint32_t)k;
         done += k;
         if (b->n == cap) {
-            enqueue(w, b);
+            enqueue_block(w, b);
             s->open[kind] = NULL;
         }
     }
@@ -168,9 +169,9 @@ void trace_writer_meta(struct trace_writer *w, const char *key, const char *fmt,
     trace_writer_put(w, TRACE_META, &m, 1);
 }
 
-/* ---- the writer's own thread */
+/* ---- the writer thread */
 
-/* Numbers in order: first number, then for each its length and bytes. */
+/* A string chunk holds consecutive numbers: the first number, then the length and bytes of each string. */
 static void write_strings(struct trace_writer *w) {
     uint32_t end = writer_strings_count(&w->strings), next = w->strings_written;
     while (next < end) {
@@ -185,7 +186,7 @@ static void write_strings(struct trace_writer *w) {
             p += e->len;
         }
         if (!writer_file_chunk(&w->file, TRACE_STRING, next - first, w->raw, (size_t)(p - w->raw)))
-            return; /* again later */
+            return; /* retried at the next flush */
         w->strings_written = next;
     }
 }
@@ -199,7 +200,7 @@ static void write_block(struct trace_writer *w, struct block *b) {
     give_block(w, b);
 }
 
-/* Every text that a queued record names was interned before, so strings go first. */
+/* Strings are written first: every text that a queued record uses was interned before. */
 static void write_list(struct trace_writer *w, struct block *list) {
     write_strings(w);
     while (list) {
@@ -209,21 +210,21 @@ static void write_list(struct trace_writer *w, struct block *list) {
     }
 }
 
-static struct block *take_queue(struct trace_writer *w) { /* with queue_lock held */
+static struct block *take_queue(struct trace_writer *w) { /* needs queue_lock */
     struct block *list = w->queue_head;
     w->queue_head = NULL;
     w->queue_tail = &w->queue_head;
     return list;
 }
 
-/* Half-full blocks go through the queue like full ones, so that one never overtakes an earlier block of
- * its shard. */
+/* Partly filled blocks pass through the queue like full ones, so they never overtake an earlier block of
+ * their shard. */
 static void write_open_blocks(struct trace_writer *w) {
     for (unsigned i = 0; i < w->nshards; i++) {
         struct shard *s = &w->shards[i];
         pthread_mutex_lock(&s->lock);
         for (unsigned kind = 0; kind < TRACE_KIND_END; kind++) {
-            if (s->open[kind]) enqueue(w, s->open[kind]);
+            if (s->open[kind]) enqueue_block(w, s->open[kind]);
             s->open[kind] = NULL;
         }
         pthread_mutex_unlock(&s->lock);
@@ -247,17 +248,17 @@ static struct timespec deadline_after(uint64_t from_ns, uint32_t ms) {
     return (struct timespec){ .tv_sec = (time_t)(t / 1000000000u), .tv_nsec = (long)(t % 1000000000u) };
 }
 
-/* Sleeps until there is a full block, a flush is due or wanted, or the end has come. */
+/* Sleeps until a block is full, a flush is due or requested, or the writer is closed. */
 static struct block *wait_for_work(struct trace_writer *w, uint64_t last_flush_ns, uint64_t *flush,
                                    bool *stop) {
     struct timespec until = deadline_after(last_flush_ns, w->flush_ms);
     int timed_out = 0;
     pthread_mutex_lock(&w->queue_lock);
-    while (!w->queue_head && !w->stop && w->flush_wanted == w->flush_done && !timed_out)
+    while (!w->queue_head && !w->stop && w->flush_requested == w->flush_done && !timed_out)
         timed_out = pthread_cond_timedwait(&w->queue_wake, &w->queue_lock, &until) == ETIMEDOUT;
     struct block *list = take_queue(w);
     *stop = w->stop;
-    *flush = w->flush_wanted;
+    *flush = w->flush_requested;
     pthread_mutex_unlock(&w->queue_lock);
     return list;
 }
@@ -284,11 +285,11 @@ static void *writer_thread(void *arg) {
         }
         atomic_store(&w->file_bytes, w->file.offset);
     }
-    writer_file_end(&w->file); /* here, where no signal can come of it */
+    writer_file_end(&w->file); /* on this thread, which blocks all signals, SIGXFSZ included */
     return NULL;
 }
 
-/* ---- life */
+/* ---- open and close */
 
 static void free_memory(struct trace_writer *w) {
     writer_file_close(&w->file);
@@ -310,7 +311,7 @@ static size_t largest_raw(void) {
     return most;
 }
 
-/* A quarter of the memory for strings, the rest in blocks; few blocks mean few shards. */
+/* A quarter of the memory is for strings, the rest for blocks. Few blocks mean few shards. */
 static bool allocate(struct trace_writer *w, uint64_t memory_bytes) {
     w->nblocks = MAX((size_t)(memory_bytes - memory_bytes / 4) / BLOCK_BYTES, MIN_BLOCKS);
     w->nshards = (unsigned)MIN(MAX(w->nblocks / 16, 1), MAX_SHARDS);
@@ -335,7 +336,7 @@ static void init_locks(struct trace_writer *w) {
     w->queue_tail = &w->queue_head;
 }
 
-/* The host program's signals are not ours: the thread takes none, not even SIGXFSZ for a file too large. */
+/* The thread blocks all signals: they belong to the host program. That includes SIGXFSZ (file size limit). */
 static int start_thread(struct trace_writer *w) {
     sigset_t all, old;
     sigfillset(&all);
@@ -345,8 +346,8 @@ static int start_thread(struct trace_writer *w) {
     return rc;
 }
 
-/* The header is written by the caller's thread, and a file-size limit speaks by SIGXFSZ: the host must not
- * hear it. */
+/* The caller's thread writes the header. If a file size limit raises SIGXFSZ here, the host program must not
+ * receive it. */
 static int open_file(struct trace_writer *w, const char *path, const struct trace_writer_options *o,
                      struct err *err) {
     sigset_t limit, old, waiting;
@@ -384,7 +385,7 @@ struct trace_writer *trace_writer_open(const char *path, const struct trace_writ
     atomic_store(&w->file_bytes, w->file.offset);
     int rc = start_thread(w);
     if (rc != 0) {
-        err_set(err, "%s: no thread to write with: %s", path, strerror(rc));
+        err_set(err, "%s: cannot start the writer thread: %s", path, strerror(rc));
         unlink(path);
         free_memory(w);
         return NULL;
@@ -408,8 +409,8 @@ int trace_writer_close(struct trace_writer *w, struct err *err) {
     return 0;
 }
 
-/* The thread does not exist in the child and the locks may be held by nobody: only the file's own things
- * are ours to let go. The rest is a copy-on-write twin of the parent's and goes with the process. */
+/* The writer thread does not exist in the child, and locks may stay held for ever. Therefore only the file is
+ * closed. The memory is a copy-on-write copy and is released with the process. */
 void trace_writer_abandon(struct trace_writer *w) {
     if (w) writer_file_close(&w->file);
 }
@@ -418,7 +419,7 @@ bool trace_writer_flush(struct trace_writer *w, uint32_t timeout_ms) {
     if (!w) return true;
     struct timespec until = deadline_after(clock_mono_ns(), timeout_ms);
     pthread_mutex_lock(&w->queue_lock);
-    uint64_t mine = ++w->flush_wanted;
+    uint64_t mine = ++w->flush_requested;
     int rc = 0;
     pthread_cond_signal(&w->queue_wake);
     while (w->flush_done < mine && rc == 0) rc = pthread_cond_timedwait(&w->flushed, &w->queue_lock, &until);

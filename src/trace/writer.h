@@ -1,13 +1,13 @@
-/* Writes a trace from inside any process and any of its threads. Appending copies the record and returns; a
- * thread of the writer's own encodes and writes. Memory is bounded: what does not fit is dropped whole and
- * counted by kind and reason, never waited for. What was written survives SIGKILL of the process; everything
- * is on its way to the file within flush_ms.
+/* Writes a trace from any process and from any of its threads. Appending copies the record and returns; the
+ * writer's own thread encodes and writes. Memory is bounded: records that do not fit are dropped and counted
+ * by kind and reason, the caller never waits. Written chunks survive SIGKILL of the process. Records reach
+ * the file within about flush_ms.
  *     struct trace_writer *w = trace_writer_open(path, NULL, &err);
  *     struct trace_kernel k = { .name = trace_writer_string(w, "gemm", 4), ... };
  *     trace_writer_kernel(w, &k, 1);
  *     trace_writer_close(w, &err);
- * Needs libc alone; never exits, never prints, never blocks on the disk. All calls are safe from all threads
- * until close; every call with w == NULL does nothing, so a program can go on when open failed. */
+ * Never exits, prints or blocks on the disk. All calls are thread-safe until close. Every call with w == NULL
+ * does nothing, so a program can continue if open failed. */
 #ifndef TRACE_WRITER_H
 #define TRACE_WRITER_H
 
@@ -21,30 +21,29 @@
 struct trace_writer;
 
 struct trace_writer_options {
-    uint64_t memory_bytes;   /* bound of what waits to be encoded, and of strings; 0: 64 MiB */
-    uint64_t max_file_bytes; /* the file stops growing here, the rest counts as lost; 0: no limit */
+    uint64_t memory_bytes;   /* limit for records waiting to be encoded, and for strings; 0: 64 MiB */
+    uint64_t max_file_bytes; /* the file stops growing here and the rest is lost; 0: no limit */
     uint32_t flush_ms;       /* 0: 500 */
     bool store;              /* do not compress */
-    uint64_t file_id;        /* seals this file's chunks; 0: random */
+    uint64_t file_id;        /* part of every chunk's checksum; 0: random */
 };
 
 struct trace_writer *trace_writer_open(const char *path, const struct trace_writer_options *options,
                                        struct err *err);
-/* Writes what is left, the losses and the closing mark. -1: the file is incomplete; err says why (disk full).
- * No other thread may be inside a call any more. Frees w either way. */
+/* Writes the remaining records, the loss counts and the end mark. Returns -1 if the file is incomplete (disk
+ * full), see err. No other thread may be inside a call. Always frees w. */
 int trace_writer_close(struct trace_writer *w, struct err *err);
-/* For the child after fork(): forgets the writer without touching locks or the parent's file. */
+/* For the child after fork(): discards the writer without touching locks or the parent's file. */
 void trace_writer_abandon(struct trace_writer *w);
-/* Returns once all that was appended before the call has been handed to the kernel, or after timeout_ms
- * (false). */
+/* Waits until all records appended before the call have been written. Returns false after timeout_ms. */
 bool trace_writer_flush(struct trace_writer *w, uint32_t timeout_ms);
 
-/* Number of a text, the same for equal texts; 0 for the empty one, and when the string memory is spent.
- * Texts over 60,000 bytes are cut. */
+/* Returns the number of a text. Equal texts have equal numbers. 0: empty text, or the string memory is full.
+ * Texts over 60,000 bytes are truncated. */
 uint32_t trace_writer_string(struct trace_writer *w, const char *text, size_t len);
 uint32_t trace_writer_str(struct trace_writer *w, const char *text); /* NULL: 0 */
 
-/* Appends n records of a kind (laid out as its struct); returns how many were kept. */
+/* Appends n records of a kind, given as an array of its struct. Returns how many were kept. */
 size_t trace_writer_put(struct trace_writer *w, enum trace_kind kind, const void *records, size_t n);
 void trace_writer_lost(struct trace_writer *w, enum trace_kind kind, enum trace_lost_reason reason,
                        uint64_t n);
@@ -60,7 +59,6 @@ void trace_writer_meta(struct trace_writer *w, const char *key, const char *fmt,
 TRACE_EVENTS(X)
 #undef X
 
-/* What happened so far. */
 struct trace_writer_stats {
     uint64_t records, file_bytes, strings;
     uint64_t lost[TRACE_KIND_END][TRACE_LOST_REASON_END];

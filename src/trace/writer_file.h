@@ -1,5 +1,5 @@
-/* The writer's hold on the file: header, sealed chunks, and the table of losses, which is rewritten in its
- * place so that even a full disk can be told of. One thread at a time. */
+/* The file of a writer: header, chunks with checksums, and the table of losses. The table is rewritten in
+ * place, so losses can be recorded even if the disk is full. One thread at a time. */
 #ifndef TRACE_WRITER_FILE_H
 #define TRACE_WRITER_FILE_H
 
@@ -13,19 +13,19 @@
 struct writer_file {
     int fd;
     uint64_t id, offset, max_bytes;
-    int first_errno; /* of the first write that failed; 0: none did */
+    int first_errno; /* of the first failed write; 0: none */
     void *zstd;      /* compression context; NULL: chunks are stored */
-    uint8_t *packed; /* room for a compressed payload */
+    uint8_t *packed; /* buffer for a compressed payload */
     size_t packed_cap;
 };
 
 int writer_file_open(struct writer_file *f, const char *path, uint64_t id, uint64_t max_bytes, bool store,
                      size_t max_raw, struct err *err);
 void writer_file_close(struct writer_file *f);
-/* False: not written, and nothing of it is in the file. */
+/* Returns false if the chunk was not written; the file then contains no part of it. */
 bool writer_file_chunk(struct writer_file *f, enum trace_kind kind, uint32_t count, const uint8_t *raw,
                        size_t raw_bytes);
 bool writer_file_losses(struct writer_file *f, uint64_t (*lost)[TRACE_LOST_REASON_END]);
-bool writer_file_end(struct writer_file *f); /* the closing mark */
+bool writer_file_end(struct writer_file *f); /* writes the end mark */
 
 #endif

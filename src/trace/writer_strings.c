@@ -6,12 +6,12 @@
 #include "base/hash.h"
 #include "trace/layout.h"
 
-#define BYTES_A_STRING 64 /* what we plan a text to take; kernel names run from 20 to 2000 */
+#define BYTES_PER_STRING 64 /* expected average; kernel names have 20 to 2000 */
 
 bool writer_strings_init(struct writer_strings *t, size_t memory_bytes) {
     uint32_t nslots = 1024;
     memset(t, 0, sizeof *t);
-    while ((size_t)nslots * BYTES_A_STRING / 2 < memory_bytes && nslots < 1u << 24) nslots *= 2;
+    while ((size_t)nslots * BYTES_PER_STRING / 2 < memory_bytes && nslots < 1u << 24) nslots *= 2;
     t->nslots = nslots;
     t->max_strings = nslots / 2;
     size_t slots_bytes = (size_t)nslots * sizeof *t->slots;
@@ -35,7 +35,8 @@ void writer_strings_free(struct writer_strings *t) {
     t->memory = NULL;
 }
 
-static uint32_t add(struct writer_strings *t, uint32_t slot, const char *text, size_t len, uint64_t hash) {
+static uint32_t add_string(struct writer_strings *t, uint32_t slot, const char *text, size_t len,
+                           uint64_t hash) {
     if (t->n == t->max_strings || len > t->text_cap - t->text_used) {
         t->refused++;
         return 0;
@@ -49,7 +50,7 @@ static uint32_t add(struct writer_strings *t, uint32_t slot, const char *text, s
 static uint32_t find_or_add(struct writer_strings *t, const char *text, size_t len, uint64_t hash) {
     for (uint32_t i = (uint32_t)hash & (t->nslots - 1);; i = (i + 1) & (t->nslots - 1)) {
         uint32_t id = t->slots[i];
-        if (!id) return add(t, i, text, len, hash);
+        if (!id) return add_string(t, i, text, len, hash);
         const struct writer_string *e = &t->entries[id - 1];
         if (e->hash == hash && e->len == len && memcmp(t->text + e->offset, text, len) == 0) return id;
     }

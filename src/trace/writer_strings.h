@@ -1,4 +1,4 @@
-/* The writer's string table: text to number within a fixed piece of memory, safe from all threads. */
+/* The string table of a writer: text to number, in a fixed amount of memory. Thread-safe. */
 #ifndef TRACE_WRITER_STRINGS_H
 #define TRACE_WRITER_STRINGS_H
 
@@ -14,20 +14,21 @@ struct writer_string {
 
 struct writer_strings {
     pthread_mutex_t lock;
-    uint8_t *memory; /* one mapping: slots, entries, text; pages cost nothing until used */
+    uint8_t *memory; /* one mapping: slots, entries, text; unused pages take no memory */
     size_t memory_bytes;
-    uint32_t *slots; /* number of a string; 0: empty; open addressing */
+    uint32_t *slots; /* string number; 0: empty; open addressing */
     uint32_t nslots, max_strings;
     struct writer_string *entries; /* by number - 1 */
     char *text;
     uint32_t text_cap, text_used;
     uint32_t n;
-    uint64_t refused; /* texts that found no room */
+    uint64_t refused; /* texts rejected because the memory was full */
 };
 
 bool writer_strings_init(struct writer_strings *t, size_t memory_bytes);
 void writer_strings_free(struct writer_strings *t);
-uint32_t writer_strings_id(struct writer_strings *t, const char *text, size_t len); /* 0: empty or refused */
+/* 0: empty text, or the memory is full. */
+uint32_t writer_strings_id(struct writer_strings *t, const char *text, size_t len);
 uint32_t writer_strings_count(struct writer_strings *t);
 
 #endif

@@ -146,8 +146,8 @@ expect "an unreadable metrics.json is an error that says what to do" 1 err "with
 head -c 20000 "$work/whole.ipt" >"$work/half.ipt"
 head -c 32 "$work/whole.ipt" >"$work/header.ipt"
 run "$INFERPROF" report "$work/half.ipt"
-expect "a truncated trace is reported with its damage" 0 out 'half.ipt: damaged at byte [0-9]+ \(file ends inside a chunk\), [0-9]+ bytes in 1 place; what is sound'
+expect "a truncated trace is reported with its damage" 0 out 'half.ipt: damaged at byte [0-9]+ \(file ends inside a chunk\), [0-9]+ bytes in 1 place; the intact part'
 check "the damage is listed once" test "$(grep -c '^! half.ipt' "$work/out")" -eq 1
 run "$INFERPROF" report "$work/header.ipt"
-expect "a trace with only a header is reported" 0 out 'header.ipt: the recorded program was killed, or still runs'
+expect "a trace with only a header is reported" 0 out 'header.ipt: the recorded program was killed or is still running'
 check "a trace without records shows no time of 0 ms" lacks '(^| )0\.00' "$work/out"

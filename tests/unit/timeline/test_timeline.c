@@ -39,7 +39,7 @@ static const char *range_name(const struct timeline *tl, uint32_t range) {
     return range == TIMELINE_NONE ? "-" : timeline_text(tl, tl->ranges.name[range]);
 }
 
-TEST(timeline_gives_an_asynchronous_kernel_to_the_operator_that_launched_it) {
+TEST(timeline_links_an_asynchronous_kernel_to_the_operator_that_launched_it) {
     struct timeline_builder *b = timeline_builder_open();
     timeline_builder_range(b, RANGE(.start_ns = 10, .end_ns = 20, .thread = 1, .name = text(b, "linear")), 1);
     timeline_builder_range(b, RANGE(.start_ns = 0, .end_ns = 100, .thread = 1, .name = text(b, "forward")),
@@ -47,7 +47,7 @@ TEST(timeline_gives_an_asynchronous_kernel_to_the_operator_that_launched_it) {
     timeline_builder_range(b, RANGE(.start_ns = 20, .end_ns = 90, .thread = 1, .name = text(b, "norm")), 1);
     timeline_builder_range(b, RANGE(.start_ns = 0, .end_ns = 500, .thread = 2, .name = text(b, "elsewhere")),
                            1);
-    add_kernel(b, 300, 310, 2, 7); /* runs when all of thread 1's ranges are over */
+    add_kernel(b, 300, 310, 2, 7); /* runs after all ranges of thread 1 have ended */
     add_kernel(b, 200, 300, 1, 7);
     add_launch(b, 1, 15, 1);
     add_launch(b, 1, 95, 2);
@@ -62,7 +62,7 @@ TEST(timeline_gives_an_asynchronous_kernel_to_the_operator_that_launched_it) {
     timeline_close(tl);
 }
 
-TEST(timeline_lets_ranges_cross) {
+TEST(timeline_allows_crossing_ranges) {
     struct timeline_builder *b = timeline_builder_open();
     timeline_builder_range(b, RANGE(.start_ns = 0, .end_ns = 50, .thread = 1, .name = text(b, "a")), 1);
     timeline_builder_range(
@@ -81,7 +81,7 @@ TEST(timeline_lets_ranges_cross) {
     timeline_close(tl);
 }
 
-TEST(timeline_keeps_processes_apart_and_joins_devices_by_uuid) {
+TEST(timeline_separates_processes_and_merges_devices_by_uuid) {
     struct timeline_builder *b = timeline_builder_open();
     for (int p = 0; p < 2; p++) {
         timeline_builder_process(b, p ? "b.ipt" : "a.ipt");
@@ -105,7 +105,7 @@ TEST(timeline_keeps_processes_apart_and_joins_devices_by_uuid) {
     timeline_close(tl);
 }
 
-TEST(timeline_joins_two_files_of_one_process) {
+TEST(timeline_merges_two_files_of_one_process) {
     struct timeline_builder *b = timeline_builder_open();
     timeline_builder_process(b, "engine.ipt");
     timeline_builder_meta(b, "process.pid", "10");
@@ -120,7 +120,7 @@ TEST(timeline_joins_two_files_of_one_process) {
     timeline_close(tl);
 }
 
-TEST(timeline_uses_time_only_where_there_are_no_launches) {
+TEST(timeline_matches_by_time_only_without_launches) {
     struct timeline_builder *b = timeline_builder_open();
     timeline_builder_process(b, "cpu.ipt");
     timeline_builder_meta(b, "device.0.name", "cpu");
@@ -136,7 +136,7 @@ TEST(timeline_uses_time_only_where_there_are_no_launches) {
     CHECK_INT(tl->unmatched_kernels, 0);
     timeline_close(tl);
 
-    b = timeline_builder_open(); /* launches exist: a kernel without one stays alone */
+    b = timeline_builder_open(); /* launches exist: a kernel without one has no range */
     timeline_builder_range(b, RANGE(.start_ns = 0, .end_ns = 100, .thread = 1, .name = text(b, "outer")), 1);
     add_launch(b, 1, 1, 1);
     add_kernel(b, 5, 10, 1, 0);
@@ -148,7 +148,7 @@ TEST(timeline_uses_time_only_where_there_are_no_launches) {
     timeline_close(tl);
 }
 
-TEST(timeline_gives_all_nodes_of_a_graph_to_its_launch_and_counts_a_doubled_call_once) {
+TEST(timeline_links_all_nodes_of_a_graph_to_its_launch_and_counts_a_duplicate_call_once) {
     struct timeline_builder *b = timeline_builder_open();
     timeline_builder_range(b, RANGE(.start_ns = 0, .end_ns = 9, .thread = 1, .name = text(b, "replay")), 1);
     for (int i = 0; i < 2; i++)
@@ -169,7 +169,7 @@ TEST(timeline_gives_all_nodes_of_a_graph_to_its_launch_and_counts_a_doubled_call
     timeline_close(tl);
 }
 
-TEST(timeline_leaves_out_records_that_end_before_they_start) {
+TEST(timeline_excludes_records_that_end_before_they_start) {
     struct timeline_builder *b = timeline_builder_open();
     add_kernel(b, 100, 99, 0, 0);
     add_kernel(b, 100, 100, 0, 0);
@@ -184,8 +184,8 @@ TEST(timeline_leaves_out_records_that_end_before_they_start) {
     timeline_close(tl);
 }
 
-/* Against the slow way, on kernels and launches in no order, over three processes. */
-TEST(timeline_links_as_a_search_through_all_launches_would) {
+/* Kernels and launches of three processes in random order, compared with a linear search. */
+TEST(timeline_links_like_a_linear_search) {
     enum { N = 400 };
     struct timeline_builder *b = timeline_builder_open();
     uint64_t seed = 7, launch_at[3][N], kernel_at[3][N];
@@ -270,7 +270,7 @@ TEST(timeline_loads_what_was_written) {
     CHECK_INT(tl->metric_sets[tl->samples.set[0]].n, 2);
     CHECK_NEAR(tl->sample_values[tl->samples.first[0]], 1.5, 0);
     CHECK(isnan(tl->sample_values[tl->samples.first[0] + 1]));
-    CHECK_INT(tl->nproblems, 2); /* the file that is missing, and the writer's own */
+    CHECK_INT(tl->nproblems, 2); /* the missing file, and the one in the trace */
     CHECK_STR(timeline_meta_value(tl, "device.0.name"), "NVIDIA H200");
     timeline_close(tl);
     CHECK(timeline_load((const char *[]){ missing }, 1, &err) == NULL);
@@ -280,7 +280,7 @@ TEST(timeline_loads_what_was_written) {
     free(dir);
 }
 
-TEST(timeline_cut_drops_what_begins_outside_of_the_window) {
+TEST(timeline_cut_excludes_what_starts_outside_the_window) {
     char *dir = test_tmpdir(), *path = xasprintf("%s/a.ipt", dir);
     struct err err;
     struct trace_writer *w = trace_writer_open(path, NULL, &err);
@@ -313,7 +313,7 @@ TEST(timeline_cut_drops_what_begins_outside_of_the_window) {
     CHECK_INT(tl->unmatched_kernels, 0);
     CHECK_INT(tl->cut_kernels, 7);
     CHECK_NEAR(tl->cut_ns, 35, 0);
-    CHECK_INT(tl->powers.n, 10); /* stays: energy needs what is around */
+    CHECK_INT(tl->powers.n, 10); /* kept: energy needs samples before and after */
     CHECK_INT(tl->start_ns, 301);
     timeline_close(tl);
     free(path);

@@ -26,7 +26,7 @@ static uint64_t realistic(const struct trace_field *f, uint64_t i, uint64_t h) {
     switch (f->type) {
     case TRACE_FIELD_TIME: return 1700000000000000000u + i * 9000 + h % 3000;
     case TRACE_FIELD_SEQ: return i + 1;
-    case TRACE_FIELD_AFTER: return 0; /* set from the start below */
+    case TRACE_FIELD_AFTER: return 0; /* derived from the start, see below */
     default: return h % 40;
     }
 }

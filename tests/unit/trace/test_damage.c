@@ -1,5 +1,5 @@
-/* Files that were cut, flipped, or made by a hostile or newer writer: never a crash, never a record that was
- * not written, always what is sound. */
+/* Truncated and corrupted files, and files of hostile or newer writers: the reader never crashes, never
+ * returns a record that was not written, and always returns the intact ones. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "unit/test.h"
 #include "unit/trace/records.h"
 
-#define RECORDS 40 /* of each kind: one chunk each */
+#define RECORDS 40 /* per kind: one chunk each */
 #define FILE_ID 0x1234567890abcdefu
 
 static bool is_plain(unsigned kind) { return trace_schema(kind) && kind != TRACE_LOST && kind != TRACE_META; }
@@ -40,7 +40,7 @@ static void make_trace(const char *path) {
     CHECK_INT(trace_writer_close(w, &err), 0);
 }
 
-/* Every kind that comes back must come back whole and as it was written. Returns how many kinds did. */
+/* Every kind that is returned must be complete and as written. Returns the number of kinds. */
 static unsigned check_contents(const struct trace_reader *r) {
     struct trace_batch b = { 0 };
     struct err err;
@@ -97,7 +97,7 @@ static unsigned kinds_before(const struct sample_file *f, uint64_t cut) {
     return n;
 }
 
-TEST(trace_cut_at_every_byte_yields_exactly_the_whole_chunks_before_the_cut) {
+TEST(trace_truncated_at_any_byte_yields_exactly_the_complete_chunks) {
     struct sample_file f;
     struct err err;
     sample_open(&f);
@@ -115,7 +115,7 @@ TEST(trace_cut_at_every_byte_yields_exactly_the_whole_chunks_before_the_cut) {
 
 static void write_byte(int fd, size_t at, char byte) { CHECK_INT(pwrite(fd, &byte, 1, (off_t)at), 1); }
 
-/* Which chunk a byte of the file belongs to; NULL: the header, a string chunk or the closing mark. */
+/* The chunk that contains a byte of the file; NULL: the header, a string chunk or the end mark. */
 static const struct trace_chunk *chunk_at(const struct sample_file *f, size_t at) {
     for (size_t i = 0; i < f->nchunks; i++)
         if (at >= f->chunks[i].offset && at < f->chunks[i].offset + f->chunks[i].bytes) return &f->chunks[i];
@@ -144,7 +144,7 @@ TEST(trace_with_any_header_bit_flipped_loses_that_chunk_and_nothing_else) {
     sample_open(&f);
     int fd = open(f.path, O_RDWR);
     for (size_t at = 0; at < f.bytes.len; at++) {
-        int bits = in_a_header(&f, at) ? 8 : 1; /* of payloads, one bit a byte */
+        int bits = in_a_header(&f, at) ? 8 : 1; /* payloads: one bit per byte */
         for (int bit = 0; bit < bits; bit++) {
             write_byte(fd, at, (char)(f.bytes.buf[at] ^ 1 << (bits == 8 ? bit : (int)at % 8)));
             check_flip(&f, at);
@@ -174,7 +174,7 @@ TEST(trace_with_garbage_between_chunks_keeps_all_chunks) {
     sample_close(&f);
 }
 
-TEST(trace_takes_no_chunk_of_another_file) {
+TEST(trace_rejects_a_chunk_of_another_file) {
     struct sample_file f;
     struct err err;
     sample_open(&f);
@@ -188,7 +188,7 @@ TEST(trace_takes_no_chunk_of_another_file) {
     CHECK_INT(file_write_atomic(other, mixed.buf, mixed.len, &err), 0);
     struct trace_reader *r = trace_reader_open(other, &err);
     CHECK_INT(check_contents(r), 0);
-    CHECK_STR(trace_reader_summary(r)->damage, "checksum of a chunk does not hold");
+    CHECK_STR(trace_reader_summary(r)->damage, "checksum of a chunk does not match");
     trace_reader_close(r);
     strbuf_free(&mixed);
     free(other);
@@ -196,7 +196,7 @@ TEST(trace_takes_no_chunk_of_another_file) {
     sample_close(&f);
 }
 
-/* Appends a chunk with a true checksum, as a newer or a hostile writer could. */
+/* Appends a chunk with a valid checksum, as a newer or a hostile writer could. */
 static void append_chunk(const char *path, struct trace_chunk_header h, const void *payload, size_t n) {
     h.sync = TRACE_SYNC_WORD;
     h.bytes = (uint32_t)n;
@@ -208,7 +208,7 @@ static void append_chunk(const char *path, struct trace_chunk_header h, const vo
     CHECK_INT(fclose(out), 0);
 }
 
-static struct trace_reader *reader_of_made_file(char **path) {
+static void make_empty_trace(char **path) {
     struct err err;
     char *dir = test_tmpdir();
     *path = file_join(dir, "t.ipt");
@@ -216,16 +216,15 @@ static struct trace_reader *reader_of_made_file(char **path) {
     struct trace_writer *w =
         trace_writer_open(*path, &(struct trace_writer_options){ .file_id = FILE_ID }, &err);
     CHECK_INT(trace_writer_close(w, &err), 0);
-    return NULL;
 }
 
-TEST(trace_skips_kinds_and_columns_it_does_not_know) {
+TEST(trace_skips_unknown_kinds_and_columns) {
     char *path;
     struct err err;
     struct trace_batch b = { 0 };
-    reader_of_made_file(&path);
+    make_empty_trace(&path);
     append_chunk(path, (struct trace_chunk_header){ .kind = 999, .count = 5 }, "??", 2);
-    /* a token record: time 7 (column 1), then column 77 of some later version */
+    /* a token record: time 7 (column 1), then column 77 of a later version */
     static const uint8_t token[] = { 1, TRACE_ENC_CONST, 1, 0, 0, 0, 7, 77, 200, 3, 0, 0, 0, 1, 2, 3 };
     append_chunk(path, (struct trace_chunk_header){ .kind = TRACE_TOKEN, .count = 1 }, token, sizeof token);
     struct trace_reader *r = trace_reader_open(path, &err);
@@ -239,33 +238,33 @@ TEST(trace_skips_kinds_and_columns_it_does_not_know) {
     free(path);
 }
 
-TEST(trace_refuses_columns_that_lie) {
+TEST(trace_rejects_invalid_columns) {
     static const struct {
         uint8_t bytes[24];
         size_t n;
         const char *why;
     } bad[] = {
-        { { 1, TRACE_ENC_VARINT, 1, 0, 0, 0, 7 }, 7, "token chunk: column time_ns does not hold 2 values" },
+        { { 1, TRACE_ENC_VARINT, 1, 0, 0, 0, 7 }, 7, "token chunk: column time_ns does not have 2 values" },
         { { 1, TRACE_ENC_VARINT, 3, 0, 0, 0, 7, 7, 7 },
           9,
-          "token chunk: column time_ns does not hold 2 values" },
+          "token chunk: column time_ns does not have 2 values" },
         { { 1, TRACE_ENC_CONST, 255, 255, 255, 255, 7 }, 7, "token chunk ends inside a column header" },
-        { { 1, 42, 1, 0, 0, 0, 7 }, 7, "token chunk: column time_ns does not hold 2 values" },
+        { { 1, 42, 1, 0, 0, 0, 7 }, 7, "token chunk: column time_ns does not have 2 values" },
         { { 2, TRACE_ENC_CONST, 1, 0, 0, 0, 7, 1, TRACE_ENC_CONST, 1, 0, 0, 0, 7 },
           14,
           "token chunk: column 1 after column 2" },
         { { 1, TRACE_ENC_DICT, 4, 0, 0, 0, 0, 5, 0, 1 },
           10,
-          "token chunk: column time_ns does not hold 2 values" },
+          "token chunk: column time_ns does not have 2 values" },
         { { 3, TRACE_ENC_CONST, 6, 0, 0, 0, 255, 255, 255, 255, 255, 1 },
           12,
-          "token chunk: column count holds a number over 32 bits" },
+          "token chunk: column count has a number over 32 bits" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         char *path;
         struct err err;
         struct trace_batch b = { 0 };
-        reader_of_made_file(&path);
+        make_empty_trace(&path);
         append_chunk(path, (struct trace_chunk_header){ .kind = TRACE_TOKEN, .count = 2 }, bad[i].bytes,
                      bad[i].n);
         struct trace_reader *r = trace_reader_open(path, &err);
@@ -278,7 +277,7 @@ TEST(trace_refuses_columns_that_lie) {
     }
 }
 
-TEST(trace_says_what_is_wrong_with_a_file_that_is_none) {
+TEST(trace_open_reports_why_a_file_is_not_a_trace) {
     char *dir = test_tmpdir(), *path = file_join(dir, "x.ipt");
     char want[1024];
     struct err err;
@@ -287,7 +286,7 @@ TEST(trace_says_what_is_wrong_with_a_file_that_is_none) {
     CHECK_STR(err.msg, want);
     CHECK_INT(file_write_atomic(path, "{}", 2, &err), 0);
     CHECK(trace_reader_open(path, &err) == NULL);
-    snprintf(want, sizeof want, "%s: not an inferprof trace: 2 bytes, its header alone takes 32", path);
+    snprintf(want, sizeof want, "%s: not an inferprof trace: 2 bytes, the header alone has 32", path);
     CHECK_STR(err.msg, want);
     CHECK(trace_reader_open(dir, &err) == NULL);
     snprintf(want, sizeof want, "%s: not a regular file", dir);
@@ -296,7 +295,7 @@ TEST(trace_says_what_is_wrong_with_a_file_that_is_none) {
     free(dir);
 }
 
-TEST(trace_of_a_newer_minor_version_is_read_and_of_a_newer_major_refused) {
+TEST(trace_of_a_newer_minor_version_is_read_and_a_newer_major_version_rejected) {
     struct sample_file f;
     struct err err;
     sample_open(&f);

@@ -1,4 +1,4 @@
-/* What goes in comes out: every kind, every field, realistic and extreme. */
+/* Round trip: every kind, every field, with realistic and extreme values. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static void write_kind(struct trace_writer *w, unsigned kind, uint64_t n, enum r
     }
 }
 
-/* Records of one thread come back in order; `next[kind]` is the number of the one due. */
+/* Records of one thread are returned in order; `next[kind]` is the number of the next one. */
 static void check_batch(const struct trace_batch *b, enum records_style style, uint64_t *next) {
     uint64_t want[64];
     size_t bytes = trace_schema(b->kind)->record_bytes;
@@ -73,7 +73,7 @@ TEST(trace_returns_realistic_records_of_every_kind) { round_trip(RECORDS_REALIST
 TEST(trace_returns_extreme_values_bit_for_bit) { round_trip(RECORDS_EXTREME, false); }
 TEST(trace_returns_extreme_values_when_stored_uncompressed) { round_trip(RECORDS_EXTREME, true); }
 
-TEST(trace_keeps_meta_in_order_and_by_key) {
+TEST(trace_returns_meta_records_in_order_and_by_key) {
     char *path = trace_path();
     struct err err;
     struct trace_writer *w = trace_writer_open(path, NULL, &err);
@@ -92,7 +92,7 @@ TEST(trace_keeps_meta_in_order_and_by_key) {
     free(path);
 }
 
-TEST(trace_cuts_a_text_longer_than_the_format_allows) {
+TEST(trace_truncates_a_text_over_the_length_limit) {
     char *path = trace_path(), *text = xmalloc(100000);
     struct err err;
     size_t len;

@@ -1,4 +1,4 @@
-/* The writer under pressure: killed, out of disk, out of memory, forked, used by many threads. */
+/* The writer under stress: killed, disk full, out of memory, forked, used by many threads. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static void put_kernels(struct trace_writer *w, uint64_t first, uint64_t n) {
     }
 }
 
-/* Kernel records of a file, which must be `put_kernels` ones, rising without a step back. */
+/* Counts the kernel records of a file, which must be those of put_kernels, in ascending order. */
 static uint64_t count_kernels(const struct trace_reader *r, uint64_t *last) {
     struct trace_batch b = { 0 };
     struct err err;
@@ -74,19 +74,19 @@ TEST(trace_survives_kill_9_with_everything_flushed_before_it) {
     free(dir);
 }
 
-/* In a child, whose files may not grow beyond `limit`: the disk is full for it. */
+/* Runs in a child whose files may not exceed `limit`: a simulated full disk. */
 static int write_on_small_disk(const char *path, rlim_t limit, uint64_t n) {
     struct rlimit rl = { limit, limit };
     struct err err;
-    signal(SIGXFSZ, SIG_DFL); /* deadly, were it to reach anybody */
+    signal(SIGXFSZ, SIG_DFL); /* would kill the child if it were delivered */
     struct trace_writer *w = trace_writer_open(path, NULL, &err);
     if (!w || setrlimit(RLIMIT_FSIZE, &rl) < 0) return 2;
     put_kernels(w, 0, n);
     return trace_writer_close(w, &err) == -1 && strstr(err.msg, "trace incomplete: ") ? 0 : 3;
 }
 
-/* Not even the header fits, or not the closing mark: the host lives on. */
-TEST(trace_writer_never_lets_a_size_limit_kill_its_host) {
+/* Neither the header nor the end mark needs to fit: the host process continues. */
+TEST(trace_writer_never_lets_a_size_limit_kill_its_process) {
     char *dir = test_tmpdir(), name[32];
     for (rlim_t limit = 0; limit < 3000; limit += 100) {
         int status;
@@ -111,7 +111,7 @@ TEST(trace_writer_never_lets_a_size_limit_kill_its_host) {
     free(dir);
 }
 
-TEST(trace_on_a_full_disk_keeps_what_fitted_and_counts_the_rest) {
+TEST(trace_on_a_full_disk_keeps_what_fits_and_counts_the_rest) {
     char *dir = test_tmpdir(), *path = path_in(dir, "full.ipt");
     struct err err;
     const uint64_t n = 200000;
@@ -152,7 +152,7 @@ TEST(trace_stops_at_its_size_limit_and_still_closes) {
     free(dir);
 }
 
-TEST(trace_counts_what_its_memory_could_not_take) {
+TEST(trace_counts_records_dropped_for_lack_of_memory) {
     char *dir = test_tmpdir(), *path = path_in(dir, "small.ipt");
     struct err err;
     const size_t n = 400000; /* 35 MB of records into 4 MB of memory */
@@ -201,10 +201,10 @@ static void *write_from_thread(void *arg) {
     return NULL;
 }
 
-TEST(trace_takes_records_of_16_threads_each_in_order) {
+TEST(trace_keeps_the_order_of_each_of_16_threads) {
     char *dir = test_tmpdir(), *path = path_in(dir, "threads.ipt");
     struct err err;
-    /* flushed all the time, so that half-full blocks are taken while full ones wait */
+    /* flushes all the time, so that partly filled blocks are written while full ones wait */
     struct trace_writer *w = trace_writer_open(path, &(struct trace_writer_options){ .flush_ms = 1 }, &err);
     struct job jobs[THREADS];
     pthread_t threads[THREADS];
@@ -236,7 +236,7 @@ TEST(trace_takes_records_of_16_threads_each_in_order) {
     free(dir);
 }
 
-TEST(trace_of_a_forked_child_goes_to_its_own_file) {
+TEST(trace_of_a_forked_child_is_written_to_its_own_file) {
     char *dir = test_tmpdir(), *mine = path_in(dir, "parent.ipt"), *its = path_in(dir, "child.ipt");
     struct err err;
     int status;
@@ -265,13 +265,13 @@ TEST(trace_of_a_forked_child_goes_to_its_own_file) {
     free(dir);
 }
 
-TEST(trace_writers_in_one_folder_do_not_meet) {
+TEST(trace_writers_in_one_folder_are_independent) {
     char *dir = test_tmpdir(), *a = path_in(dir, "a.ipt"), *b = path_in(dir, "b.ipt");
     struct err err;
     uint64_t last;
     struct trace_writer *wa = trace_writer_open(a, NULL, &err), *wb = trace_writer_open(b, NULL, &err);
     CHECK(wa && wb);
-    CHECK(trace_writer_open(a, NULL, &err) == NULL); /* a trace is never written over */
+    CHECK(trace_writer_open(a, NULL, &err) == NULL); /* a trace is never overwritten */
     CHECK(strstr(err.msg, "File exists") != NULL);
     for (uint64_t i = 0; i < 1000; i++) {
         put_kernels(wa, i, 1);
@@ -290,7 +290,7 @@ TEST(trace_writers_in_one_folder_do_not_meet) {
     free(dir);
 }
 
-TEST(trace_writer_open_says_why_it_cannot) {
+TEST(trace_writer_open_reports_the_reason_of_a_failure) {
     struct err err;
     CHECK(trace_writer_open("/nonexistent/folder/t.ipt", NULL, &err) == NULL);
     CHECK_STR(err.msg, "/nonexistent/folder/t.ipt: No such file or directory");
