@@ -4,6 +4,7 @@
 
 #include "base/table.h"
 #include "report/charts.h"
+#include "report/columns.h"
 #include "report/view.h"
 
 void html_verdict(const struct view *v, struct strbuf *out);
@@ -16,6 +17,9 @@ void html_provenance(const struct view *v, struct strbuf *out);
 
 void html_section(struct strbuf *out, const char *id, const char *heading, const char *lede); /* opens */
 void html_section_end(struct strbuf *out);
+/* A sortable table; `what` names its rows. At most `limit` rows. */
+void html_columns(struct strbuf *out, const char *what, const struct column_group *groups, size_t ngroups,
+                  const struct view *v, struct column_items items, size_t limit);
 /* A plain table from the ones of rows.h, which is freed. */
 void html_table(struct strbuf *out, struct table *t);
 void html_chart(const struct view *v,

@@ -6,58 +6,14 @@
 #include "base/html.h"
 #include "base/util.h"
 #include "report/html.h"
+#include "report/kernel_columns.h"
+#include "report/operator_columns.h"
 #include "report/rows.h"
 #include "report/story.h"
 #include "report/text.h"
 
 #define MAX_TABLE_ROWS 300
-#define MAX_FULL_NAME 600
 #define MAX_EMBEDDED_CSV (600u << 10) /* larger ones are linked as the file beside the page */
-
-static void head(struct strbuf *out, const char *what, const char *mode, const char *const *names, size_t n) {
-    strbuf_addf(out, "<div class=\"scroll\"><table data-sort=\"%s\" data-what=\"%s\"><thead><tr>", mode,
-                what);
-    for (size_t i = 0; i < n; i++) { /* a leading '#' marks a column of numbers, '%' one of shares */
-        bool numeric = names[i][0] == '#', shares = names[i][0] == '%';
-        strbuf_addf(out, "<th%s>%s</th>",
-                    numeric  ? " class=\"n\""
-                    : shares ? " class=\"share\""
-                             : "",
-                    names[i] + (numeric || shares));
-    }
-    strbuf_addstr(out, "</tr></thead>\n<tbody>\n");
-}
-
-static void number(struct strbuf *out, double sort_value, const char *shown) {
-    strbuf_addf(out, "<td class=\"n\" data-v=\"%s\">%s</td>", text_raw(sort_value).s, shown);
-}
-
-static void share(struct strbuf *out, double fraction, double most) {
-    strbuf_addf(out, "<td class=\"share\" data-v=\"%s\"><b>%s</b>", text_raw(fraction).s,
-                text_percent(fraction).s);
-    if (fraction > 0 && most > 0)
-        strbuf_addf(out, "<i style=\"width:%.1fpx\"></i>", fmax(1, fraction / most * 60));
-    strbuf_addstr(out, "</td>");
-}
-
-static void plain(struct strbuf *out, const char *text) {
-    strbuf_addstr(out, "<td>");
-    html_escape(out, text_or_dash(text));
-    strbuf_addstr(out, "</td>");
-}
-
-static void name_cell(struct strbuf *out, const char *short_name, const char *full) {
-    char cut[MAX_FULL_NAME + 4];
-    strbuf_addstr(out, "<td class=\"name\">");
-    html_escape(out, short_name);
-    if (full && strcmp(full, short_name) != 0) {
-        bool longer = snprintf(cut, MAX_FULL_NAME, "%s", full) >= MAX_FULL_NAME;
-        strbuf_addstr(out, "<span class=\"full\">");
-        html_escape(out, cut);
-        strbuf_addstr(out, longer ? "\u2026</span>" : "</span>");
-    }
-    strbuf_addstr(out, "</td>");
-}
 
 /* A download that needs no server: the file itself is in the link. Frees the table. */
 static void download(const struct view *v, struct strbuf *out, const char *name, struct table *t) {
@@ -99,94 +55,6 @@ static void limit_note(struct strbuf *out, size_t n, const char *what, const cha
                     MAX_TABLE_ROWS, what, text_count(n).s, file);
 }
 
-/* Two figures a cell keep the table narrow. */
-static void pair_with(struct strbuf *out, double sort_value, const char *shown, const char *below,
-                      const char *when_pointed_at) {
-    strbuf_addf(out, "<td class=\"n cat\" data-v=\"%s\"%s%s%s>%s<small>%s</small></td>",
-                text_raw(sort_value).s, *when_pointed_at ? " title=\"" : "", when_pointed_at,
-                *when_pointed_at ? "\"" : "", shown, below);
-}
-static void pair(struct strbuf *out, double sort_value, const char *shown, const char *below) {
-    pair_with(out, sort_value, shown, below, "");
-}
-
-static void counter_cells(const struct counter_row *r, struct strbuf *out) {
-    double sm = rows_counter(r, COUNTER_SM), tensor = rows_counter(r, COUNTER_TENSOR),
-           clock = rows_counter(r, COUNTER_CLOCK), dram = r ? r->dram_pct : NAN;
-    char rate[48], ghz[48], roof[80], ways[120];
-    snprintf(ways, sizeof ways, "read %s, written %s",
-             text_percent(rows_counter(r, COUNTER_DRAM_READ) / 100).s,
-             text_percent(rows_counter(r, COUNTER_DRAM_WRITE) / 100).s);
-    snprintf(rate, sizeof rate, "%s GB/s", text_num(r ? r->dram_bytes_per_s * 1e-9 : NAN, 0).s);
-    snprintf(roof, sizeof roof, "%s of roof, ", text_percent(r ? r->roof_pct / 100 : NAN).s);
-    snprintf(ghz, sizeof ghz, "%s GHz", text_num(clock * 1e-9, 2).s);
-    pair(out, sm, text_percent(sm / 100).s, isfinite(clock) ? ghz : "");
-    number(out, tensor, text_percent(tensor / 100).s);
-    pair_with(out, dram, text_percent(dram / 100).s, r && isfinite(r->dram_bytes_per_s) ? rate : "",
-              isfinite(dram) ? ways : "");
-    strbuf_addf(out, "<td class=\"cat\">%s<small>%s%s</small></td>", text_or_dash(rows_counter_bound(r)),
-                r && isfinite(r->roof_pct) ? roof : "",
-                r && r->quality != COUNTER_UNKNOWN ? counter_quality_name(r->quality) : "");
-}
-
-static void profile_cells(const struct kernel_profile *p, struct strbuf *out) {
-    double sm = rows_profile(p, KERNEL_PROFILE_SM), memory = rows_profile(p, KERNEL_PROFILE_MEMORY),
-           dram = rows_profile(p, KERNEL_PROFILE_DRAM), rate = rows_profile(p, KERNEL_PROFILE_DRAM_RATE),
-           seen = rows_profile(p, KERNEL_PROFILE_OCCUPANCY), l1 = rows_profile(p, KERNEL_PROFILE_L1_HIT),
-           l2 = rows_profile(p, KERNEL_PROFILE_L2_HIT), stall = rows_profile(p, KERNEL_PROFILE_STALL);
-    char below[64];
-    number(out, sm, text_percent(sm / 100).s);
-    number(out, memory, text_percent(memory / 100).s);
-    snprintf(below, sizeof below, "%s GB/s", text_num(rate * 1e-9, 0).s);
-    pair(out, dram, text_percent(dram / 100).s, isfinite(rate) ? below : "");
-    number(out, seen, text_percent(seen / 100).s);
-    snprintf(below, sizeof below, "L2 %s", text_percent(l2 / 100).s);
-    pair(out, l1, text_percent(l1 / 100).s, isfinite(l2) ? below : "");
-    strbuf_addstr(out, "<td class=\"cat\">");
-    html_escape(out, text_or_dash(p ? p->bound : NULL));
-    strbuf_addstr(out, "<small>");
-    if (p && p->stall) {
-        html_escape(out, p->stall);
-        strbuf_addf(out, " %s", text_percent(stall / 100).s);
-    }
-    strbuf_addstr(out, "</small></td>");
-}
-
-/* What fits; below it, what the counters saw. */
-static void occupancy_cell(const struct view *v, const struct analysis_kernel *k, struct strbuf *out) {
-    const struct counter_row *r = rows_counters_of(v, (uint32_t)(k - v->a->kernels));
-    double seen = rows_counter(r, COUNTER_OCCUPANCY);
-    char below[56];
-    snprintf(below, sizeof below, "seen %s", text_percent(seen / 100).s);
-    if (rows_have_counters(v))
-        pair(out, k->occupancy, text_percent(k->occupancy).s, isfinite(seen) ? below : "");
-    else
-        number(out, k->occupancy, text_percent(k->occupancy).s);
-}
-
-static void kernel_row(const struct view *v, const struct analysis_kernel *k, double most,
-                       struct strbuf *out) {
-    const struct timeline_shape *s = &v->a->timeline->shapes[k->shape];
-    char geometry[96];
-    strbuf_addstr(out, "<tr>");
-    name_cell(out, k->short_name, k->name);
-    share(out, k->share, most);
-    number(out, k->total_ns, text_ms_number(k->total_ns / 1e6).s);
-    number(out, (double)k->calls, text_count(k->calls).s);
-    number(out, k->mean_ns, text_us_number(k->mean_ns).s);
-    number(out, k->p99_ns, text_us_number(k->p99_ns).s);
-    if (rows_have_counters(v)) counter_cells(rows_counters_of(v, (uint32_t)(k - v->a->kernels)), out);
-    if (rows_have_profiles(v)) profile_cells(kernel_profile_of(v->a, (uint32_t)(k - v->a->kernels)), out);
-    strbuf_addf(out, "<td class=\"cat\">%s<small>%s</small></td>", kernel_category_name(k->category),
-                kernel_library_name(k->library));
-    plain(out, view_stage_name(v->a, k->stage));
-    snprintf(geometry, sizeof geometry, "%u\u00d7%u\u00d7%u / %u", s->grid[0], s->grid[1], s->grid[2],
-             s->block[0] * s->block[1] * s->block[2]);
-    number(out, k->blocks ? (double)k->blocks : NAN, s->grid[0] ? geometry : text_or_dash(NULL));
-    occupancy_cell(v, k, out);
-    strbuf_addstr(out, "</tr>\n");
-}
-
 static void profiles_note(const struct view *v, struct strbuf *out) {
     struct strbuf note = STRBUF_INIT;
     rows_profiles_note(v->a, &note);
@@ -199,82 +67,38 @@ static void profiles_note(const struct view *v, struct strbuf *out) {
 }
 
 void html_kernels(const struct view *v, struct strbuf *out) {
-    static const char *const times[] = { "kernel", "%share",        "#total ms",
-                                         "#calls", "#mean \u00b5s", "#p99 \u00b5s" };
-    static const char *const counters[] = { "#SM", "#tensor", "#DRAM", "bound" };
-    static const char *const rest[] = { "category", "stage", "#grid / threads", "#occupancy" };
-    static const char *const profiles[] = { "#ncu SM",        "#ncu memory", "#ncu DRAM",
-                                            "#ncu occupancy", "#ncu L1 hit", "ncu bound" };
-    const char *names[COUNTOF(times) + COUNTOF(counters) + COUNTOF(profiles) + COUNTOF(rest)];
-    size_t nnames = 0;
     struct table t;
     if (!html_has_kernels(v)) return;
-    size_t n = v->a->nkernels;
-    html_section(
-        out, "kernels", "Kernels",
-        view_on_cpu(v)
-            ? "Where the time went, by kind of kernel. Shares add up to the time the device was busy."
-            : "Where GPU time went, by kind of kernel. Shares add up to the time the GPU was busy.");
+    html_section(out, "kernels", "Kernels",
+                 view_on_cpu(v) ? "Time by kernel category. Shares add up to the time the device was busy."
+                                : "GPU time by kernel category. Shares add up to the time the GPU was busy.");
     mix(v, out);
-    limit_note(out, n, "kernels", "kernels.csv");
-    if (rows_have_counters(v))
-        strbuf_addstr(
-            out,
-            "<p class=\"small soft\">SM, tensor, DRAM and the occupancy seen are hardware counters: percent "
-            "of the peak "
-            "while the kernel ran, of each kind in the stage where it ran longest. A dash: too few samples "
-            "to say.</p>\n");
+    limit_note(out, v->a->nkernels, "kernels", "kernels.csv");
+    if (kernel_columns_have_counters(v))
+        strbuf_addstr(out, "<p class=\"small soft\">SM, tensor, DRAM and the measured occupancy are hardware "
+                           "counters: percent of the peak while the kernel ran, in the stage where it took "
+                           "most time. A dash means too few samples.</p>\n");
     profiles_note(v, out);
-    for (size_t i = 0; i < COUNTOF(times); i++) names[nnames++] = times[i];
-    for (size_t i = 0; rows_have_counters(v) && i < COUNTOF(counters); i++) names[nnames++] = counters[i];
-    for (size_t i = 0; rows_have_profiles(v) && i < COUNTOF(profiles); i++) names[nnames++] = profiles[i];
-    for (size_t i = 0; i < COUNTOF(rest); i++) names[nnames++] = rest[i];
-    head(out, "kernels", "filter", names, nnames);
-    for (size_t i = 0; i < MIN(n, MAX_TABLE_ROWS); i++)
-        kernel_row(v, &v->a->kernels[i], v->a->kernels[0].share, out);
-    strbuf_addstr(out, "</tbody></table></div>\n");
+    html_columns(out, "kernels", kernel_columns, COUNTOF(kernel_columns), v, rows_kernel_items(v),
+                 MAX_TABLE_ROWS);
     rows_kernels_csv(v, &t);
     download(v, out, "kernels.csv", &t);
     html_section_end(out);
 }
 
-static void operator_row(const struct view *v, const struct analysis_operator *o, double busy, double most,
-                         struct strbuf *out) {
-    strbuf_addstr(out, "<tr>");
-    name_cell(out, o->name, o->detail);
-    share(out, o->gpu_self_ns / busy, most);
-    number(out, o->total_ns, text_ms_number(o->total_ns / 1e6).s);
-    number(out, o->self_ns, text_ms_number(o->self_ns / 1e6).s);
-    number(out, o->gpu_ns, text_ms_number(o->gpu_ns / 1e6).s);
-    number(out, o->gpu_self_ns, text_ms_number(o->gpu_self_ns / 1e6).s);
-    number(out, (double)o->calls, text_count(o->calls).s);
-    number(out, o->mean_ns, text_us_number(o->mean_ns).s);
-    number(out, (double)o->kernels, text_count(o->kernels).s);
-    plain(out, view_stage_name(v->a, o->stage));
-    strbuf_addstr(out, "</tr>\n");
-}
-
 void html_operators(const struct view *v, struct strbuf *out) {
-    static const char *const names[] = { "operator", "%device share", "#total ms",
-                                         "#self ms", "#device ms",    "#device self ms",
-                                         "#calls",   "#mean \u00b5s", "#kernels",
-                                         "stage" };
     struct table t;
     if (!html_has_operators(v)) return;
-    double busy = v->a->conservation.busy > 0 ? v->a->conservation.busy : NAN, most = 0;
-    size_t n = v->a->noperators;
-    for (size_t i = 0; i < n; i++) most = fmax(most, v->a->operators[i].gpu_self_ns / busy);
     html_section(
         out, "operators", "Operators",
         view_on_cpu(v)
-            ? "Total and self are the time of an operator with and without those inside it; device time is "
-              "that of the kernels it called."
-            : "Total and self are host time; device time is that of the kernels an operator launched, "
-              "whenever they ran.");
-    limit_note(out, n, "operators", "operators.csv");
-    head(out, "operators", "filter", names, COUNTOF(names));
-    for (size_t i = 0; i < MIN(n, MAX_TABLE_ROWS); i++) operator_row(v, &v->a->operators[i], busy, most, out);
-    strbuf_addstr(out, "</tbody></table></div>\n");
+            ? "Total includes nested operators, self does not. Device time is the time of the kernels "
+              "that the operator called."
+            : "Total and self are host time. Device time is the time of the kernels that the operator "
+              "launched, whenever they ran.");
+    limit_note(out, v->a->noperators, "operators", "operators.csv");
+    html_columns(out, "operators", operator_columns, COUNTOF(operator_columns), v, rows_operator_items(v),
+                 MAX_TABLE_ROWS);
     rows_operators_csv(v, &t);
     download(v, out, "operators.csv", &t);
     html_section_end(out);

@@ -4,12 +4,15 @@
 
 #include "base/jsonw.h"
 #include "base/util.h"
+#include "report/kernel_columns.h"
 #include "report/metrics.h"
-#include "report/rows.h"
+#include "report/operator_columns.h"
 #include "report/report.h"
 #include "run/saved_metrics.h"
 
-#define MAX_KERNELS 2000 /* all of them are in kernels.csv */
+/* All of them are in kernels.csv and operators.csv. */
+#define MAX_KERNELS 2000
+#define MAX_OPERATORS 2000
 
 static void write_stats(struct jsonw *j, const char *key, const struct stats *s, const char *unit) {
     jsonw_kobject(j, key);
@@ -156,44 +159,11 @@ static void write_figures(struct jsonw *j, const struct run_info *in) {
     jsonw_end(j);
 }
 
-static void write_dims(struct jsonw *j, const char *key, const uint32_t d[3]) {
-    jsonw_key(j, key);
-    if (!d[0]) {
-        jsonw_null(j);
-        return;
-    }
-    jsonw_array(j);
-    for (int i = 0; i < 3; i++) jsonw_u64(j, d[i]);
-    jsonw_end(j);
-}
-
 static void write_slots(struct jsonw *j, const double *v) {
     for (int s = 0; s < COUNTER_SLOTS; s++) jsonw_knum(j, counter_slot_name((enum counter_slot)s), v[s]);
 }
 
-static void write_counter_row(struct jsonw *j, const struct counter_row *r) {
-    write_slots(j, r->value);
-    jsonw_knum(j, "dram_pct", r->dram_pct);
-    jsonw_knum(j, "dram_byte_per_s", r->dram_bytes_per_s);
-    jsonw_knum(j, "roof_pct", r->roof_pct);
-    jsonw_kstr(j, "bound", counter_bound_name(r->bound));
-    jsonw_kstr(j, "quality", counter_quality_name(r->quality));
-    jsonw_knum(j, "calls", (double)r->calls);
-    jsonw_knum(j, "mean_ns", r->mean_ns);
-    jsonw_knum(j, "exposure_ns", r->exposure_ns);
-    jsonw_knum(j, "exposure_samples", r->exposure);
-    jsonw_kobject(j, "standard_error");
-    write_slots(j, r->error);
-    jsonw_end(j);
-}
-
-static void write_kernel_counters(struct jsonw *j, const struct counter_row *r) {
-    jsonw_kobject(j, "counters");
-    write_counter_row(j, r);
-    jsonw_end(j);
-}
-
-/* One row per kernel class and stage; "kernel" is the index in the list of kernels. */
+/* Every class in every stage; "kernel" is its place in the list of kernels. */
 static void write_counter_rows(struct jsonw *j, const struct analysis *a) {
     jsonw_karray(j, "kernels");
     for (size_t i = 0; i < a->counters->nrows; i++) {
@@ -202,21 +172,9 @@ static void write_counter_rows(struct jsonw *j, const struct analysis *a) {
         jsonw_object(j);
         jsonw_ku64(j, "kernel", r->kernel);
         jsonw_kstr(j, "stage", view_stage_name(a, r->stage));
-        write_counter_row(j, r);
+        kernel_columns_counter_json(r, j);
         jsonw_end(j);
     }
-    jsonw_end(j);
-}
-
-static void write_kernel_profile(struct jsonw *j, const struct kernel_profile *p,
-                                 enum kernel_profile_match match) {
-    jsonw_kobject(j, "ncu");
-    for (int m = 0; m < KERNEL_PROFILE_METRIC_END; m++)
-        jsonw_knum(j, kernel_profile_key((enum kernel_profile_metric)m), p->value[m]);
-    jsonw_kstr(j, "stall", p->stall);
-    jsonw_kstr(j, "bound", p->bound);
-    jsonw_ku64(j, "launches", p->launches);
-    jsonw_kstr(j, "matched_by", kernel_profile_match_name(match));
     jsonw_end(j);
 }
 
@@ -265,60 +223,19 @@ static void write_counters(struct jsonw *j, const struct analysis *a) {
     jsonw_end(j);
 }
 
-static void write_kernels(struct jsonw *j, const struct analysis *a) {
+static void write_kernels(struct jsonw *j, const struct view *v) {
     jsonw_karray(j, "kernels");
-    for (size_t i = 0; i < MIN(a->nkernels, MAX_KERNELS); i++) {
-        const struct analysis_kernel *k = &a->kernels[i];
-        const struct timeline_shape *s = &a->timeline->shapes[k->shape];
-        jsonw_object(j);
-        jsonw_kstr(j, "name", k->name);
-        jsonw_kstr(j, "short_name", k->short_name);
-        jsonw_kstr(j, "library", kernel_library_name(k->library));
-        jsonw_kstr(j, "category", kernel_category_name(k->category));
-        jsonw_kstr(j, "stage", view_stage_name(a, k->stage));
-        jsonw_ku64(j, "calls", k->calls);
-        jsonw_knum(j, "total_ns", k->total_ns);
-        jsonw_knum(j, "owned_ns", k->owned_ns);
-        jsonw_knum(j, "share", k->share);
-        jsonw_knum(j, "mean_ns", k->mean_ns);
-        jsonw_knum(j, "min_ns", k->min_ns);
-        jsonw_knum(j, "p50_ns", k->p50_ns);
-        jsonw_knum(j, "p99_ns", k->p99_ns);
-        jsonw_knum(j, "max_ns", k->max_ns);
-        write_dims(j, "grid", s->grid);
-        write_dims(j, "block", s->block);
-        jsonw_ku64(j, "registers", s->registers);
-        jsonw_ku64(j, "smem_bytes", (uint64_t)s->static_smem_bytes + s->dynamic_smem_bytes);
-        jsonw_knum(j, "occupancy", k->occupancy);
-        jsonw_kstr(j, "occupancy_limiter", rows_limiter_name(k->limiter));
-        jsonw_knum(j, "waves", k->waves);
-        jsonw_knum(j, "flops", k->flops);
-        jsonw_knum(j, "bytes", k->bytes);
-        const struct counter_row *r = a->counters ? counters_of_kernel(a->counters, (uint32_t)i) : NULL;
-        if (r) write_kernel_counters(j, r);
-        const struct kernel_profile *p = kernel_profile_of(a, (uint32_t)i);
-        if (p) write_kernel_profile(j, p, a->profiles->matches[p - a->profiles->profiles]);
-        jsonw_end(j);
-    }
+    for (size_t i = 0; i < MIN(v->a->nkernels, MAX_KERNELS); i++)
+        kernel_columns_json(&(struct column_row){ v, &v->a->kernels[i], i }, j);
     jsonw_end(j);
 }
 
-static void write_operators(struct jsonw *j, const struct analysis *a) {
+static void write_operators(struct jsonw *j, const struct view *v) {
     jsonw_karray(j, "operators");
-    for (size_t i = 0; i < MIN(a->noperators, 2000); i++) {
-        const struct analysis_operator *o = &a->operators[i];
+    for (size_t i = 0; i < MIN(v->a->noperators, MAX_OPERATORS); i++) {
         jsonw_object(j);
-        jsonw_kstr(j, "name", o->name);
-        jsonw_kstr(j, "stage", view_stage_name(a, o->stage));
-        jsonw_ku64(j, "calls", o->calls);
-        jsonw_ku64(j, "kernels", o->kernels);
-        jsonw_knum(j, "total_ns", o->total_ns);
-        jsonw_knum(j, "self_ns", o->self_ns);
-        jsonw_knum(j, "mean_ns", o->mean_ns);
-        jsonw_knum(j, "device_ns", o->gpu_ns);
-        jsonw_knum(j, "device_self_ns", o->gpu_self_ns);
-        jsonw_knum(j, "flops", o->flops);
-        jsonw_knum(j, "bytes", o->bytes);
+        columns_json(operator_columns->columns, operator_columns->n,
+                     &(struct column_row){ v, &v->a->operators[i], i }, j);
         jsonw_end(j);
     }
     jsonw_end(j);
@@ -415,7 +332,8 @@ static void write_roofline(struct jsonw *j, const struct analysis *a) {
     jsonw_end(j);
 }
 
-static void write_trace(struct jsonw *j, const struct analysis *a) {
+static void write_trace(struct jsonw *j, const struct view *v) {
+    const struct analysis *a = v->a;
     const struct analysis_conservation *c = &a->conservation;
     jsonw_kobject(j, "trace");
     jsonw_knum(j, "wall_ns", a->wall_ns);
@@ -436,8 +354,8 @@ static void write_trace(struct jsonw *j, const struct analysis *a) {
     jsonw_end(j);
     write_counters(j, a);
     write_profiles(j, a->profiles);
-    write_kernels(j, a);
-    write_operators(j, a);
+    write_kernels(j, v);
+    write_operators(j, v);
     write_groups(j, "categories", a->categories, a->ncategories);
     write_groups(j, "libraries", a->libraries, a->nlibraries);
     write_powers(j, a);
@@ -528,7 +446,7 @@ void report_metrics_json(const struct view *v, struct strbuf *out) {
     jsonw_end(&j);
     write_figures(&j, v->run);
     metrics_findings(&j, v->a);
-    if (v->a) write_trace(&j, v->a);
+    if (v->a) write_trace(&j, v);
     write_environment(&j, v->run);
     write_texts(&j, "assumptions", v->run->assumptions, v->run->nassumptions);
     write_texts(&j, "problems", v->run->problems, v->run->nproblems);

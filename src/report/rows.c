@@ -7,31 +7,28 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "report/kernel_columns.h"
+#include "report/operator_columns.h"
 #include "report/text.h"
 
-struct column {
+struct heading {
     const char *head;
     enum table_align align;
 };
 
-static void columns(struct table *t, const struct column *c, size_t n) {
+static void columns(struct table *t, const struct heading *c, size_t n) {
     table_init(t);
     for (size_t i = 0; i < n; i++) table_column(t, c[i].head, c[i].align);
 }
-#define COLUMNS(t, ...)                             \
-    do {                                            \
-        const struct column c_[] = { __VA_ARGS__ }; \
-        columns(t, c_, COUNTOF(c_));                \
+#define COLUMNS(t, ...)                              \
+    do {                                             \
+        const struct heading c_[] = { __VA_ARGS__ }; \
+        columns(t, c_, COUNTOF(c_));                 \
     } while (0)
 #define L(head) \
     { head, TABLE_LEFT }
 #define R(head) \
     { head, TABLE_RIGHT }
-
-const char *rows_limiter_name(enum analysis_limiter limiter) {
-    static const char *const names[] = { "", "warps", "blocks", "registers", "shared memory" };
-    return (size_t)limiter < COUNTOF(names) ? names[limiter] : "";
-}
 
 static void stage_row(const struct analysis_stage *s, struct table *t) {
     table_cell(t, "%s", s->name);
@@ -140,121 +137,46 @@ void rows_stages_csv(const struct view *v, struct table *t) {
     }
 }
 
+struct column_items rows_kernel_items(const struct view *v) {
+    if (!v->a) return (struct column_items){ 0 };
+    return (struct column_items){ v->a->kernels, v->a->nkernels, sizeof *v->a->kernels };
+}
+
+struct column_items rows_operator_items(const struct view *v) {
+    if (!v->a) return (struct column_items){ 0 };
+    return (struct column_items){ v->a->operators, v->a->noperators, sizeof *v->a->operators };
+}
+
+static struct column_items first_items(struct column_items items, size_t limit) {
+    items.n = MIN(items.n, limit);
+    return items;
+}
+
+void rows_kernels(const struct view *v, enum column_document document, size_t limit, struct table *t) {
+    columns_table(kernel_columns, COUNTOF(kernel_columns), document, v,
+                  first_items(rows_kernel_items(v), limit), t);
+}
 void rows_kernels_md(const struct view *v, size_t limit, struct table *t) {
-    COLUMNS(t, L("kernel"), L("library"), L("category"), L("stage"), R("share"), R("total ms"), R("calls"),
-            R("mean us"), R("p99 us"), R("blocks"), R("occupancy"));
-    rows_counter_heads(v, t);
-    rows_profile_heads(v, t);
-    for (size_t i = 0; v->a && i < MIN(limit, v->a->nkernels); i++) {
-        const struct analysis_kernel *k = &v->a->kernels[i];
-        table_cell(t, "%s", k->short_name);
-        table_cell(t, "%s", kernel_library_name(k->library));
-        table_cell(t, "%s", kernel_category_name(k->category));
-        table_cell(t, "%s", text_or_dash(view_stage_name(v->a, k->stage)));
-        table_cell(t, "%s", text_percent(k->share).s);
-        table_cell(t, "%s", text_ms_number(k->total_ns / 1e6).s);
-        table_cell(t, "%s", text_count(k->calls).s);
-        table_cell(t, "%s", text_us_number(k->mean_ns).s);
-        table_cell(t, "%s", text_us_number(k->p99_ns).s);
-        table_cell(t, "%s", text_num(k->blocks ? (double)k->blocks : NAN, 0).s);
-        table_cell(t, "%s", text_percent(k->occupancy).s);
-        rows_counter_cells(v, (uint32_t)i, t);
-        rows_profile_cells(v, (uint32_t)i, t);
-    }
+    rows_kernels(v, COLUMN_DOC_MARKDOWN, limit, t);
 }
-
-static void geometry(struct table *t, const uint32_t d[3]) {
-    if (d[0])
-        table_cell(t, "%ux%ux%u", d[0], d[1], d[2]);
-    else
-        table_cell(t, "%s", "");
-}
-
-void rows_kernels_csv(const struct view *v, struct table *t) {
-    COLUMNS(t, R("rank"), L("name"), L("short_name"), L("library"), L("category"), L("stage"), R("calls"),
-            R("total_ns"), R("owned_ns"), R("share"), R("mean_ns"), R("min_ns"), R("p50_ns"), R("p99_ns"),
-            R("max_ns"), L("grid"), L("block"), R("registers"), R("static_smem_bytes"),
-            R("dynamic_smem_bytes"), R("occupancy"), L("occupancy_limiter"), R("waves"), R("flops"),
-            R("bytes"));
-    rows_counter_heads_csv(v, t);
-    rows_profile_heads_csv(v, t);
-    for (size_t i = 0; v->a && i < v->a->nkernels; i++) {
-        const struct analysis_kernel *k = &v->a->kernels[i];
-        const struct timeline_shape *s = &v->a->timeline->shapes[k->shape];
-        const char *stage = view_stage_name(v->a, k->stage);
-        count(t, i + 1);
-        table_cell(t, "%s", k->name);
-        table_cell(t, "%s", k->short_name);
-        table_cell(t, "%s", kernel_library_name(k->library));
-        table_cell(t, "%s", kernel_category_name(k->category));
-        table_cell(t, "%s", stage ? stage : "");
-        count(t, k->calls);
-        raw(t, k->total_ns);
-        raw(t, k->owned_ns);
-        raw(t, k->share);
-        raw(t, k->mean_ns);
-        raw(t, k->min_ns);
-        raw(t, k->p50_ns);
-        raw(t, k->p99_ns);
-        raw(t, k->max_ns);
-        geometry(t, s->grid);
-        geometry(t, s->block);
-        count(t, s->registers);
-        count(t, s->static_smem_bytes);
-        count(t, s->dynamic_smem_bytes);
-        raw(t, k->occupancy);
-        table_cell(t, "%s", rows_limiter_name(k->limiter));
-        raw(t, k->waves);
-        raw(t, k->flops);
-        raw(t, k->bytes);
-        rows_counter_cells_csv(v, (uint32_t)i, t);
-        rows_profile_cells_csv(v, (uint32_t)i, t);
-    }
-}
+void rows_kernels_csv(const struct view *v, struct table *t) { rows_kernels(v, COLUMN_DOC_CSV, SIZE_MAX, t); }
 
 void rows_operators_md(const struct view *v, size_t limit, struct table *t) {
-    COLUMNS(t, L("operator"), L("stage"), R("total ms"), R("self ms"), R("device ms"), R("device self ms"),
-            R("calls"), R("mean us"), R("kernels"));
-    for (size_t i = 0; v->a && i < MIN(limit, v->a->noperators); i++) {
-        const struct analysis_operator *o = &v->a->operators[i];
-        table_cell(t, "%s", o->name);
-        table_cell(t, "%s", text_or_dash(view_stage_name(v->a, o->stage)));
-        table_cell(t, "%s", text_ms_number(o->total_ns / 1e6).s);
-        table_cell(t, "%s", text_ms_number(o->self_ns / 1e6).s);
-        table_cell(t, "%s", text_ms_number(o->gpu_ns / 1e6).s);
-        table_cell(t, "%s", text_ms_number(o->gpu_self_ns / 1e6).s);
-        table_cell(t, "%s", text_count(o->calls).s);
-        table_cell(t, "%s", text_us_number(o->mean_ns).s);
-        table_cell(t, "%s", text_count(o->kernels).s);
-    }
+    columns_table(operator_columns, COUNTOF(operator_columns), COLUMN_DOC_MARKDOWN, v,
+                  first_items(rows_operator_items(v), limit), t);
 }
 
-static void operator_csv(const struct analysis *a, const struct analysis_operator *o, struct table *t) {
-    const char *category = trace_range_category_name((unsigned)o->category);
-    const char *stage = view_stage_name(a, o->stage);
-    table_cell(t, "%s", o->name);
-    table_cell(t, "%s", o->detail ? o->detail : "");
-    table_cell(t, "%s", category ? category : "");
-    table_cell(t, "%s", stage ? stage : "");
-    count(t, o->calls);
-    count(t, o->kernels);
-    raw(t, o->total_ns);
-    raw(t, o->self_ns);
-    raw(t, o->mean_ns);
-    raw(t, o->gpu_ns);
-    raw(t, o->gpu_self_ns);
-    raw(t, o->flops);
-    raw(t, o->bytes);
-}
-
-/* All operators; then the same by shape, which are the rows with a detail. */
+/* All operators, then those with a detail again per shape. */
 void rows_operators_csv(const struct view *v, struct table *t) {
-    COLUMNS(t, L("operator"), L("detail"), L("category"), L("stage"), R("calls"), R("kernels"), R("total_ns"),
-            R("self_ns"), R("mean_ns"), R("device_ns"), R("device_self_ns"), R("flops"), R("bytes"));
-    for (size_t i = 0; v->a && i < v->a->noperators; i++) operator_csv(v->a, &v->a->operators[i], t);
-    for (size_t i = 0; v->a && i < v->a->noperators_by_shape; i++)
-        if (v->a->operators_by_shape[i].detail && *v->a->operators_by_shape[i].detail)
-            operator_csv(v->a, &v->a->operators_by_shape[i], t);
+    struct column_set set;
+    column_set_init(&set, operator_columns, COUNTOF(operator_columns), COLUMN_DOC_CSV, v);
+    column_set_heads(&set, t);
+    for (size_t i = 0; v->a && i < v->a->noperators; i++)
+        column_set_cells(&set, &(struct column_row){ v, &v->a->operators[i], i }, t);
+    for (size_t i = 0; v->a && i < v->a->noperators_by_shape; i++) {
+        const struct analysis_operator *o = &v->a->operators_by_shape[i];
+        if (o->detail && *o->detail) column_set_cells(&set, &(struct column_row){ v, o, i }, t);
+    }
 }
 
 static void aggregate_row(struct table *t, const char *name, const char *unit, const struct stats *s) {

@@ -2,75 +2,13 @@
  * Columns are there only where counters are. */
 #include <math.h>
 
+#include "analyze/counters.h"
 #include "report/rows.h"
 #include "report/text.h"
 
 #define WORTH_SAYING 0.001 /* of the kernels' time */
 
-const struct counter_row *rows_counters_of(const struct view *v, uint32_t kernel) {
-    return v->a && v->a->counters ? counters_of_kernel(v->a->counters, kernel) : NULL;
-}
-
-bool rows_have_counters(const struct view *v) { return v->a && v->a->counters && v->a->counters->nrows > 0; }
-
-double rows_counter(const struct counter_row *r, enum counter_slot slot) { return r ? r->value[slot] : NAN; }
-
-const char *rows_counter_bound(const struct counter_row *r) {
-    return r && r->bound != COUNTER_BOUND_UNKNOWN ? counter_bound_name(r->bound) : NULL;
-}
-
 static void percent(struct table *t, double pct) { table_cell(t, "%s", text_percent(pct / 100).s); }
-
-void rows_counter_heads(const struct view *v, struct table *t) {
-    static const char *const heads[] = { "SM",        "tensor", "DRAM read",    "DRAM write",
-                                         "DRAM GB/s", "active", "SM clock GHz", "of roof" };
-    if (!rows_have_counters(v)) return;
-    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) table_column(t, heads[i], TABLE_RIGHT);
-    table_column(t, "bound", TABLE_LEFT);
-    table_column(t, "counters", TABLE_LEFT);
-}
-
-void rows_counter_cells(const struct view *v, uint32_t kernel, struct table *t) {
-    if (!rows_have_counters(v)) return;
-    const struct counter_row *r = rows_counters_of(v, kernel);
-    percent(t, rows_counter(r, COUNTER_SM));
-    percent(t, rows_counter(r, COUNTER_TENSOR));
-    percent(t, rows_counter(r, COUNTER_DRAM_READ));
-    percent(t, rows_counter(r, COUNTER_DRAM_WRITE));
-    table_cell(t, "%s", text_num(r ? r->dram_bytes_per_s * 1e-9 : NAN, 0).s);
-    percent(t, rows_counter(r, COUNTER_OCCUPANCY));
-    table_cell(t, "%s", text_num(rows_counter(r, COUNTER_CLOCK) * 1e-9, 2).s);
-    percent(t, r ? r->roof_pct : NAN);
-    table_cell(t, "%s", text_or_dash(rows_counter_bound(r)));
-    table_cell(t, "%s",
-               text_or_dash(r && r->quality != COUNTER_UNKNOWN ? counter_quality_name(r->quality) : NULL));
-}
-
-void rows_counter_heads_csv(const struct view *v, struct table *t) {
-    if (!rows_have_counters(v)) return;
-    for (int s = 0; s < COUNTER_SLOTS; s++)
-        table_column(t, counter_slot_name((enum counter_slot)s), TABLE_RIGHT);
-    table_column(t, "dram_pct", TABLE_RIGHT);
-    table_column(t, "dram_byte_per_s", TABLE_RIGHT);
-    table_column(t, "roof_pct", TABLE_RIGHT);
-    table_column(t, "bound", TABLE_LEFT);
-    table_column(t, "counter_quality", TABLE_LEFT);
-    table_column(t, "counter_exposure_ns", TABLE_RIGHT);
-}
-
-void rows_counter_cells_csv(const struct view *v, uint32_t kernel, struct table *t) {
-    if (!rows_have_counters(v)) return;
-    const struct counter_row *r = rows_counters_of(v, kernel);
-    const char *bound = rows_counter_bound(r);
-    for (int s = 0; s < COUNTER_SLOTS; s++)
-        table_cell(t, "%s", text_raw(rows_counter(r, (enum counter_slot)s)).s);
-    table_cell(t, "%s", text_raw(r ? r->dram_pct : NAN).s);
-    table_cell(t, "%s", text_raw(r ? r->dram_bytes_per_s : NAN).s);
-    table_cell(t, "%s", text_raw(r ? r->roof_pct : NAN).s);
-    table_cell(t, "%s", bound ? bound : "");
-    table_cell(t, "%s", r ? counter_quality_name(r->quality) : "");
-    table_cell(t, "%s", text_raw(r ? r->exposure_ns : NAN).s);
-}
 
 static const struct {
     const char *head;

@@ -121,22 +121,9 @@ static void kernels(const struct view *v, size_t width, struct strbuf *out) {
                 view_on_cpu(v) ? "busy" : "GPU busy", text_ms(v->a->conservation.busy / 1e6).s);
     if (view_busy_devices(v) > 1) strbuf_addf(out, " (sum of %zu GPUs)", view_busy_devices(v));
     strbuf_addch(out, '\n');
-    table_init(&t);
+    rows_kernels(v, COLUMN_DOC_TERMINAL, 5, &t);
     t.text_max_width = width > 70 ? width - 50 : 24;
     t.text_line_width = width;
-    table_column(&t, "kernel", TABLE_LEFT);
-    table_column(&t, "category", TABLE_LEFT);
-    table_column(&t, "share", TABLE_RIGHT);
-    table_column(&t, "calls", TABLE_RIGHT);
-    table_column(&t, "mean us", TABLE_RIGHT);
-    for (size_t i = 0; i < MIN(v->a->nkernels, 5); i++) {
-        const struct analysis_kernel *k = &v->a->kernels[i];
-        table_cell(&t, "%s", k->short_name);
-        table_cell(&t, "%s", kernel_category_name(k->category));
-        table_cell(&t, "%s", text_percent(k->share).s);
-        table_cell(&t, "%s", text_count(k->calls).s);
-        table_cell(&t, "%s", text_us_number(k->mean_ns).s);
-    }
     table_text(&t, out);
     table_free(&t);
 }

@@ -1,0 +1,180 @@
+#include "report/columns.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "base/die.h"
+#include "report/text.h"
+
+static unsigned position(const struct column *c, enum column_document document) {
+    switch (document) {
+    case COLUMN_DOC_CSV: return c->data & CSV ? 1 : 0;
+    case COLUMN_DOC_MARKDOWN: return c->at.md;
+    case COLUMN_DOC_HTML: return c->at.html;
+    case COLUMN_DOC_TERMINAL: return c->at.terminal;
+    }
+    return 0;
+}
+
+/* Stable: columns with equal positions keep their order. */
+static void insert_column(struct column_set *set, const struct column *c, const struct column_group *g) {
+    size_t at = set->n++;
+    if (set->n > COLUMN_SET_MAX) die("columns: more than %d", COLUMN_SET_MAX);
+    for (; at && position(set->v[at - 1].column, set->document) > position(c, set->document); at--)
+        set->v[at] = set->v[at - 1];
+    set->v[at] = (struct column_in_set){ c, g };
+}
+
+void column_set_init(struct column_set *set, const struct column_group *groups, size_t ngroups,
+                     enum column_document document, const struct view *v) {
+    set->document = document;
+    set->n = 0;
+    for (size_t g = 0; g < ngroups; g++) {
+        if (groups[g].exists && !groups[g].exists(v)) continue;
+        for (size_t i = 0; i < groups[g].n; i++)
+            if (position(&groups[g].columns[i], document))
+                insert_column(set, &groups[g].columns[i], &groups[g]);
+    }
+}
+
+struct column_row column_row_in(const struct column_in_set *c, const struct column_row *r) {
+    struct column_row own = *r;
+    if (c->group->item) own.item = c->group->item(r);
+    return own;
+}
+
+static struct column_value read_field(const struct column_source *s, const void *item) {
+    const char *at = (const char *)item + s->offset;
+    switch (s->type) {
+    case COLUMN_F64: return column_f64(*(const double *)(const void *)at);
+    case COLUMN_U64: return column_u64(*(const uint64_t *)(const void *)at);
+    case COLUMN_U32: return column_u64(*(const uint32_t *)(const void *)at);
+    case COLUMN_BOOL: return (struct column_value){ .type = COLUMN_BOOL, .flag = *(const bool *)at };
+    case COLUMN_STR: return column_str(*(const char *const *)(const void *)at);
+    default: return (struct column_value){ .type = COLUMN_NONE };
+    }
+}
+
+struct column_value column_get(const struct column *c, const struct column_row *r) {
+    if (!r->item) return (struct column_value){ .type = COLUMN_NONE };
+    return c->source.get ? c->source.get(r) : read_field(&c->source, r->item);
+}
+
+double column_number(struct column_value v) {
+    if (v.type == COLUMN_U64) return (double)v.u64;
+    return v.type == COLUMN_F64 ? v.f64 : NAN;
+}
+
+bool column_is_text(const struct column *c) { return c->format == COLUMN_TEXT || c->format == COLUMN_NAME; }
+
+static struct text format_number(const struct column *c, double v) {
+    switch (c->format) {
+    case COLUMN_COUNT: return text_num(v, 0);
+    case COLUMN_NUMBER: return text_num(v, c->decimals);
+    case COLUMN_MS: return text_ms_number(v);
+    case COLUMN_NS_MS: return text_ms_number(v / 1e6);
+    case COLUMN_NS_US: return text_us_number(v);
+    case COLUMN_SHARE:
+    case COLUMN_PERCENT: return text_percent(v);
+    case COLUMN_PCT: return text_percent(v / 100);
+    case COLUMN_TIMES: return text_times(v);
+    case COLUMN_FLOPS: return text_flops(v);
+    case COLUMN_BYTES: return text_bytes(v);
+    case COLUMN_GIGA: return text_num(v * 1e-9, c->decimals);
+    case COLUMN_TEXT:
+    case COLUMN_NAME: break;
+    }
+    return text_num(NAN, 0);
+}
+
+void column_show(const struct column *c, const struct column_row *r, struct strbuf *out) {
+    size_t before = out->len;
+    if (c->show && r->item) c->show(r, out);
+    if (out->len > before) return;
+    struct column_value v = column_get(c, r);
+    if (column_is_text(c))
+        strbuf_addstr(out, text_or_dash(v.type == COLUMN_STR ? v.str : NULL));
+    else
+        strbuf_addstr(out, format_number(c, column_number(v)).s);
+}
+
+static void csv_cell(struct column_value v, struct table *t) {
+    switch (v.type) {
+    case COLUMN_F64: table_cell(t, "%s", text_raw(v.f64).s); return;
+    case COLUMN_U64: table_cell(t, "%" PRIu64, v.u64); return;
+    case COLUMN_BOOL: table_cell(t, "%s", v.flag ? "true" : "false"); return;
+    case COLUMN_STR: table_cell(t, "%s", v.str ? v.str : ""); return;
+    case COLUMN_DIMS:
+        if (!v.dims[0]) break;
+        table_cell(t, "%ux%ux%u", v.dims[0], v.dims[1], v.dims[2]);
+        return;
+    case COLUMN_U32:
+    case COLUMN_NONE: break;
+    }
+    table_cell(t, "%s", "");
+}
+
+void column_set_heads(const struct column_set *set, struct table *t) {
+    char key[64];
+    table_init(t);
+    for (size_t i = 0; i < set->n; i++) {
+        const struct column *c = set->v[i].column;
+        const char *prefix = set->v[i].group->csv_prefix;
+        snprintf(key, sizeof key, "%s%s", prefix ? prefix : "", c->key ? c->key : "");
+        table_column(t, set->document == COLUMN_DOC_CSV ? key : c->heading,
+                     column_is_text(c) ? TABLE_LEFT : TABLE_RIGHT);
+    }
+}
+
+void column_set_cells(const struct column_set *set, const struct column_row *r, struct table *t) {
+    struct strbuf shown = STRBUF_INIT;
+    for (size_t i = 0; i < set->n; i++) {
+        struct column_row own = column_row_in(&set->v[i], r);
+        if (set->document == COLUMN_DOC_CSV) {
+            csv_cell(column_get(set->v[i].column, &own), t);
+            continue;
+        }
+        strbuf_reset(&shown);
+        column_show(set->v[i].column, &own, &shown);
+        table_cell(t, "%s", shown.buf);
+    }
+    strbuf_free(&shown);
+}
+
+void columns_table(const struct column_group *groups, size_t ngroups, enum column_document document,
+                   const struct view *v, struct column_items items, struct table *t) {
+    struct column_set set;
+    column_set_init(&set, groups, ngroups, document, v);
+    column_set_heads(&set, t);
+    for (size_t i = 0; i < items.n; i++) {
+        struct column_row r = { v, (const char *)items.v + i * items.bytes, i };
+        column_set_cells(&set, &r, t);
+    }
+}
+
+static void json_value(struct column_value v, struct jsonw *j) {
+    switch (v.type) {
+    case COLUMN_F64: jsonw_num(j, v.f64); return;
+    case COLUMN_U64: jsonw_u64(j, v.u64); return;
+    case COLUMN_BOOL: jsonw_bool(j, v.flag); return;
+    case COLUMN_STR: jsonw_str(j, v.str); return;
+    case COLUMN_DIMS:
+        if (!v.dims[0]) break;
+        jsonw_array(j);
+        for (int i = 0; i < 3; i++) jsonw_u64(j, v.dims[i]);
+        jsonw_end(j);
+        return;
+    case COLUMN_U32:
+    case COLUMN_NONE: break;
+    }
+    jsonw_null(j);
+}
+
+void columns_json(const struct column *columns, size_t n, const struct column_row *r, struct jsonw *j) {
+    for (size_t i = 0; i < n; i++) {
+        if (!(columns[i].data & JSON)) continue;
+        jsonw_key(j, columns[i].key);
+        json_value(column_get(&columns[i], r), j);
+    }
+}

@@ -1,0 +1,157 @@
+/* Tables of the report as data: one row per column, with its key, heading, help text, format and source.
+ * Every document is written by walking these rows, so a new metric is one row.
+ *     { "mean_ns", "mean us", COLUMN_NS_US, FIELD(struct analysis_kernel, mean_ns),
+ *       .data = CSV | JSON, .at = { .md = 80, .html = 50 }, .help = "mean duration of a call" },
+ * CSV and JSON contain the value itself, with full precision, in the order of the rows. Documents for people
+ * (Markdown, HTML, terminal) contain it formatted, in the order of their position numbers. A value is unknown
+ * if it is NaN or NULL: empty in CSV, null in JSON, a dash for people. */
+#ifndef REPORT_COLUMNS_H
+#define REPORT_COLUMNS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/jsonw.h"
+#include "base/strbuf.h"
+#include "base/table.h"
+
+struct view;
+
+enum column_type {
+    COLUMN_NONE, /* unknown */
+    COLUMN_F64,
+    COLUMN_U64,
+    COLUMN_U32, /* of fields only */
+    COLUMN_BOOL,
+    COLUMN_STR,
+    COLUMN_DIMS, /* uint32_t[3], unknown if the first is 0: "8x1x1" in CSV, [8, 1, 1] in JSON */
+};
+struct column_value {
+    enum column_type type;
+    union {
+        double f64;
+        uint64_t u64;
+        bool flag;
+        const char *str; /* NULL: unknown */
+        const uint32_t *dims;
+    };
+};
+
+/* How people see a value. Text is left-aligned, everything else right-aligned. */
+enum column_format {
+    COLUMN_TEXT,
+    COLUMN_NAME,    /* text; in HTML `below` is the full name */
+    COLUMN_COUNT,   /* 1,234 */
+    COLUMN_NUMBER,  /* with `decimals` */
+    COLUMN_MS,      /* milliseconds of a value in ms */
+    COLUMN_NS_MS,   /* milliseconds of a value in ns */
+    COLUMN_NS_US,   /* microseconds of a value in ns */
+    COLUMN_SHARE,   /* percent of a fraction; a bar in HTML */
+    COLUMN_PERCENT, /* percent of a fraction */
+    COLUMN_PCT,     /* percent of a value from 0 to 100 */
+    COLUMN_TIMES,   /* 3.4x */
+    COLUMN_FLOPS,
+    COLUMN_BYTES,
+    COLUMN_GIGA, /* value / 1e9, with `decimals` */
+};
+
+/* One row of a table. */
+struct column_row {
+    const struct view *view;
+    const void *item; /* what FIELD reads; NULL: all unknown */
+    size_t index;
+};
+
+enum column_data { CSV = 1, JSON = 2 };
+
+/* Where a value comes from: a field of the item, or a function. */
+struct column_source {
+    size_t offset;
+    enum column_type type;
+    struct column_value (*get)(const struct column_row *r);
+};
+/* The type follows from that of the field. */
+#define FIELD(item, field) \
+    { .offset = offsetof(item, field), .type = COLUMN_TYPE_OF(((item *)0)->field) }
+#define GET(function) \
+    { .get = function }
+#define COLUMN_TYPE_OF(x) \
+    _Generic((x), double: COLUMN_F64, uint64_t: COLUMN_U64, uint32_t: COLUMN_U32, bool: COLUMN_BOOL, \
+             const char *: COLUMN_STR, char *: COLUMN_STR)
+
+typedef void column_writer(const struct column_row *r, struct strbuf *out);
+struct column {
+    const char *key;     /* CSV heading and JSON key */
+    const char *heading; /* for people, with the unit */
+    enum column_format format;
+    struct column_source source;
+    unsigned data; /* enum column_data: where the value itself is written */
+    /* positions in documents for people, ascending; 0: not shown */
+    struct {
+        uint8_t md, html, terminal;
+    } at;
+    const char *help;       /* HTML: title of the heading */
+    column_writer *show;    /* for people, instead of the formatted value; HTML still sorts by the value */
+    column_writer *below;   /* HTML: a second, smaller line */
+    column_writer *tooltip; /* HTML */
+    int decimals;
+};
+
+/* Columns that exist together, only if the data for them exists. */
+struct column_group {
+    const struct column *columns;
+    size_t n;
+    bool (*exists)(const struct view *v);              /* NULL: always */
+    const void *(*item)(const struct column_row *row); /* NULL: the item of the row itself */
+    const char *csv_prefix;                            /* of its keys in CSV headings; NULL: none */
+};
+
+static inline struct column_value column_f64(double v) {
+    return (struct column_value){ .type = COLUMN_F64, .f64 = v };
+}
+static inline struct column_value column_u64(uint64_t v) {
+    return (struct column_value){ .type = COLUMN_U64, .u64 = v };
+}
+static inline struct column_value column_str(const char *s) {
+    return (struct column_value){ .type = COLUMN_STR, .str = s };
+}
+static inline struct column_value column_dims(const uint32_t d[3]) {
+    return (struct column_value){ .type = COLUMN_DIMS, .dims = d };
+}
+
+enum column_document { COLUMN_DOC_CSV, COLUMN_DOC_MARKDOWN, COLUMN_DOC_HTML, COLUMN_DOC_TERMINAL };
+
+/* The columns of one document, in order. */
+#define COLUMN_SET_MAX 64
+struct column_set {
+    enum column_document document;
+    struct column_in_set {
+        const struct column *column;
+        const struct column_group *group;
+    } v[COLUMN_SET_MAX];
+    size_t n;
+};
+void column_set_init(struct column_set *set, const struct column_group *groups, size_t ngroups,
+                     enum column_document document, const struct view *v);
+void column_set_heads(const struct column_set *set, struct table *t); /* initialises the table */
+void column_set_cells(const struct column_set *set, const struct column_row *r, struct table *t);
+
+/* The same for one list of columns over an array of items: a whole table. */
+struct column_items {
+    const void *v;
+    size_t n, bytes;
+};
+void columns_table(const struct column_group *groups, size_t ngroups, enum column_document document,
+                   const struct view *v, struct column_items items, struct table *t);
+/* The members of a JSON object. */
+void columns_json(const struct column *columns, size_t n, const struct column_row *r, struct jsonw *j);
+
+/* For writers of documents. */
+struct column_row column_row_in(const struct column_in_set *c, const struct column_row *r);
+struct column_value column_get(const struct column *c, const struct column_row *r);
+double column_number(struct column_value v); /* NaN: unknown or text */
+void column_show(const struct column *c, const struct column_row *r, struct strbuf *out); /* for people */
+bool column_is_text(const struct column *c);
+
+#endif

@@ -1,0 +1,297 @@
+#include "report/kernel_columns.h"
+
+#include <math.h>
+
+#include "base/util.h"
+#include "report/text.h"
+
+/* ---- kernels */
+
+static const struct analysis_kernel *kernel_of(const struct column_row *r) { return r->item; }
+
+static const struct timeline_shape *shape_of(const struct column_row *r) {
+    return &r->view->a->timeline->shapes[kernel_of(r)->shape];
+}
+
+static const struct counter_row *counters_of(const struct column_row *r) {
+    const struct analysis *a = r->view->a;
+    return a->counters ? counters_of_kernel(a->counters, (uint32_t)r->index) : NULL;
+}
+
+static struct column_value get_rank(const struct column_row *r) { return column_u64(r->index + 1); }
+static struct column_value get_library(const struct column_row *r) {
+    return column_str(kernel_library_name(kernel_of(r)->library));
+}
+static struct column_value get_category(const struct column_row *r) {
+    return column_str(kernel_category_name(kernel_of(r)->category));
+}
+static struct column_value get_stage(const struct column_row *r) {
+    return column_str(view_stage_name(r->view->a, kernel_of(r)->stage));
+}
+static struct column_value get_grid(const struct column_row *r) { return column_dims(shape_of(r)->grid); }
+static struct column_value get_block(const struct column_row *r) { return column_dims(shape_of(r)->block); }
+static struct column_value get_blocks(const struct column_row *r) {
+    return column_f64(kernel_of(r)->blocks ? (double)kernel_of(r)->blocks : NAN);
+}
+static struct column_value get_registers(const struct column_row *r) {
+    return column_u64(shape_of(r)->registers);
+}
+static struct column_value get_static_smem(const struct column_row *r) {
+    return column_u64(shape_of(r)->static_smem_bytes);
+}
+static struct column_value get_dynamic_smem(const struct column_row *r) {
+    return column_u64(shape_of(r)->dynamic_smem_bytes);
+}
+static struct column_value get_smem(const struct column_row *r) {
+    return column_u64((uint64_t)shape_of(r)->static_smem_bytes + shape_of(r)->dynamic_smem_bytes);
+}
+static struct column_value get_limiter(const struct column_row *r) {
+    static const char *const names[] = { "", "warps", "blocks", "registers", "shared memory" };
+    size_t limiter = (size_t)kernel_of(r)->limiter;
+    return column_str(limiter < COUNTOF(names) ? names[limiter] : "");
+}
+
+static void show_full_name(const struct column_row *r, struct strbuf *out) {
+    strbuf_addstr(out, kernel_of(r)->name);
+}
+static void show_library(const struct column_row *r, struct strbuf *out) {
+    strbuf_addstr(out, kernel_library_name(kernel_of(r)->library));
+}
+static void show_grid(const struct column_row *r, struct strbuf *out) {
+    const struct timeline_shape *s = shape_of(r);
+    if (!s->grid[0]) return;
+    strbuf_addf(out, "%u\u00d7%u\u00d7%u / %u", s->grid[0], s->grid[1], s->grid[2],
+                s->block[0] * s->block[1] * s->block[2]);
+}
+static void show_measured_occupancy(const struct column_row *r, struct strbuf *out) {
+    const struct counter_row *c = counters_of(r);
+    if (c && isfinite(c->value[COUNTER_OCCUPANCY]))
+        strbuf_addf(out, "measured %s", text_percent(c->value[COUNTER_OCCUPANCY] / 100).s);
+}
+
+#define K(field) FIELD(struct analysis_kernel, field)
+/* clang-format off */
+static const struct column columns[] = {
+    { "rank", .source = GET(get_rank), .data = CSV },
+    { "name", .source = K(name), .data = CSV | JSON },
+    { "short_name", "kernel", COLUMN_NAME, K(short_name), .data = CSV | JSON, .at = { 10, 10, 10 },
+      .below = show_full_name },
+    { "library", "library", COLUMN_TEXT, GET(get_library), .data = CSV | JSON, .at = { .md = 20 } },
+    { "category", "category", COLUMN_TEXT, GET(get_category), .data = CSV | JSON, .at = { 30, 200, 20 },
+      .help = "kind of work; below it, the library of the kernel", .below = show_library },
+    { "stage", "stage", COLUMN_TEXT, GET(get_stage), .data = CSV | JSON, .at = { 40, 210, 0 },
+      .help = "the stage where the kernel takes most time" },
+    { "calls", "calls", COLUMN_COUNT, K(calls), .data = CSV | JSON, .at = { 70, 40, 40 } },
+    { "total_ns", "total ms", COLUMN_NS_MS, K(total_ns), .data = CSV | JSON, .at = { 60, 30, 0 },
+      .help = "sum of the durations of all calls" },
+    { "owned_ns", .source = K(owned_ns), .data = CSV | JSON },
+    { "share", "share", COLUMN_SHARE, K(share), .data = CSV | JSON, .at = { 50, 20, 30 },
+      .help = "share of the busy time; kernels that run at the same time share it" },
+    { "mean_ns", "mean us", COLUMN_NS_US, K(mean_ns), .data = CSV | JSON, .at = { 80, 50, 50 },
+      .help = "mean duration of a call" },
+    { "min_ns", .source = K(min_ns), .data = CSV | JSON },
+    { "p50_ns", .source = K(p50_ns), .data = CSV | JSON },
+    { "p99_ns", "p99 us", COLUMN_NS_US, K(p99_ns), .data = CSV | JSON, .at = { 90, 60, 0 },
+      .help = "99th percentile of the duration of a call" },
+    { "max_ns", .source = K(max_ns), .data = CSV | JSON },
+    { NULL, "blocks", COLUMN_COUNT, GET(get_blocks), .at = { .md = 100 } },
+    { NULL, "grid / threads", COLUMN_COUNT, GET(get_blocks), .at = { .html = 220 }, .show = show_grid,
+      .help = "grid dimensions / threads per block; sorted by the number of blocks" },
+    { "grid", .source = GET(get_grid), .data = CSV | JSON },
+    { "block", .source = GET(get_block), .data = CSV | JSON },
+    { "registers", .source = GET(get_registers), .data = CSV | JSON },
+    { "static_smem_bytes", .source = GET(get_static_smem), .data = CSV },
+    { "dynamic_smem_bytes", .source = GET(get_dynamic_smem), .data = CSV },
+    { "smem_bytes", .source = GET(get_smem), .data = JSON },
+    { "occupancy", "occupancy", COLUMN_PERCENT, K(occupancy), .data = CSV | JSON, .at = { 110, 230, 0 },
+      .help = "theoretical occupancy: share of the warps of an SM that fit", .below = show_measured_occupancy },
+    { "occupancy_limiter", .source = GET(get_limiter), .data = CSV | JSON },
+    { "waves", .source = K(waves), .data = CSV | JSON },
+    { "flops", .source = K(flops), .data = CSV | JSON },
+    { "bytes", .source = K(bytes), .data = CSV | JSON },
+};
+/* clang-format on */
+
+/* ---- hardware counters of a kernel */
+
+bool kernel_columns_have_counters(const struct view *v) {
+    return v->a && v->a->counters && v->a->counters->nrows > 0;
+}
+
+static const void *counters_item(const struct column_row *r) { return counters_of(r); }
+
+static const struct counter_row *counter_of(const struct column_row *r) { return r->item; }
+
+static struct column_value get_bound(const struct column_row *r) {
+    enum counter_bound bound = counter_of(r)->bound;
+    return column_str(bound == COUNTER_BOUND_UNKNOWN ? NULL : counter_bound_name(bound));
+}
+static struct column_value get_bound_name(const struct column_row *r) {
+    return column_str(counter_bound_name(counter_of(r)->bound));
+}
+static struct column_value get_quality(const struct column_row *r) {
+    return column_str(counter_quality_name(counter_of(r)->quality));
+}
+
+static void show_quality(const struct column_row *r, struct strbuf *out) {
+    strbuf_addstr(out, counter_of(r)->quality == COUNTER_UNKNOWN
+                           ? text_or_dash(NULL)
+                           : counter_quality_name(counter_of(r)->quality));
+}
+static void show_clock(const struct column_row *r, struct strbuf *out) {
+    double hz = r->item ? counter_of(r)->value[COUNTER_CLOCK] : NAN;
+    if (isfinite(hz)) strbuf_addf(out, "%s GHz", text_num(hz * 1e-9, 2).s);
+}
+static void show_dram_rate(const struct column_row *r, struct strbuf *out) {
+    double rate = r->item ? counter_of(r)->dram_bytes_per_s : NAN;
+    if (isfinite(rate)) strbuf_addf(out, "%s GB/s", text_num(rate * 1e-9, 0).s);
+}
+static void show_dram_parts(const struct column_row *r, struct strbuf *out) {
+    if (r->item && isfinite(counter_of(r)->dram_pct))
+        strbuf_addf(out, "read %s, written %s", text_percent(counter_of(r)->value[COUNTER_DRAM_READ] / 100).s,
+                    text_percent(counter_of(r)->value[COUNTER_DRAM_WRITE] / 100).s);
+}
+static void show_roof_and_quality(const struct column_row *r, struct strbuf *out) {
+    const struct counter_row *c = r->item;
+    if (c && isfinite(c->roof_pct)) strbuf_addf(out, "%s of roof, ", text_percent(c->roof_pct / 100).s);
+    if (c && c->quality != COUNTER_UNKNOWN) strbuf_addstr(out, counter_quality_name(c->quality));
+}
+
+#define C(field) FIELD(struct counter_row, field)
+/* clang-format off */
+static const struct column counter_columns[] = {
+    { "sm_pct", "SM", COLUMN_PCT, C(value[COUNTER_SM]), .data = CSV | JSON, .at = { 120, 100, 0 },
+      .help = "time in which an SM had work; below it, the SM clock", .below = show_clock },
+    { "tensor_pct", "tensor", COLUMN_PCT, C(value[COUNTER_TENSOR]), .data = CSV | JSON, .at = { 122, 102, 0 },
+      .help = "activity of the tensor pipe" },
+    { "dram_read_pct", "DRAM read", COLUMN_PCT, C(value[COUNTER_DRAM_READ]), .data = CSV | JSON,
+      .at = { .md = 124 } },
+    { "dram_write_pct", "DRAM write", COLUMN_PCT, C(value[COUNTER_DRAM_WRITE]), .data = CSV | JSON,
+      .at = { .md = 126 } },
+    { "occupancy_pct", "active", COLUMN_PCT, C(value[COUNTER_OCCUPANCY]), .data = CSV | JSON,
+      .at = { .md = 130 } },
+    { "sm_clock_hz", "SM clock GHz", COLUMN_GIGA, C(value[COUNTER_CLOCK]), .data = CSV | JSON,
+      .at = { .md = 132 }, .decimals = 2 },
+    { "dram_pct", "DRAM", COLUMN_PCT, C(dram_pct), .data = CSV | JSON, .at = { .html = 104 },
+      .help = "share of the peak memory bandwidth", .below = show_dram_rate, .tooltip = show_dram_parts },
+    { "dram_byte_per_s", "DRAM GB/s", COLUMN_GIGA, C(dram_bytes_per_s), .data = CSV | JSON,
+      .at = { .md = 128 } },
+    { "roof_pct", "% of roof", COLUMN_PCT, C(roof_pct), .data = CSV | JSON, .at = { .md = 134 } },
+    { "bound", "bound", COLUMN_TEXT, GET(get_bound), .data = CSV, .at = { 136, 106, 0 },
+      .help = "the limiting resource according to the counters", .below = show_roof_and_quality },
+    { "bound", .source = GET(get_bound_name), .data = JSON },
+    { "counter_quality", "counters", COLUMN_TEXT, GET(get_quality), .data = CSV, .at = { .md = 138 },
+      .show = show_quality },
+    { "quality", .source = GET(get_quality), .data = JSON },
+    { "calls", .source = C(calls), .data = JSON },
+    { "mean_ns", .source = C(mean_ns), .data = JSON },
+    { "counter_exposure_ns", .source = C(exposure_ns), .data = CSV },
+    { "exposure_ns", .source = C(exposure_ns), .data = JSON },
+    { "exposure_samples", .source = C(exposure), .data = JSON },
+};
+/* clang-format on */
+
+void kernel_columns_counter_json(const struct counter_row *row, struct jsonw *j) {
+    columns_json(counter_columns, COUNTOF(counter_columns), &(struct column_row){ .item = row }, j);
+    jsonw_kobject(j, "standard_error");
+    for (int s = 0; s < COUNTER_SLOTS; s++)
+        jsonw_knum(j, counter_slot_name((enum counter_slot)s), row->error[s]);
+    jsonw_end(j);
+}
+
+/* ---- Nsight Compute profiles of a kernel */
+
+bool kernel_columns_have_profiles(const struct view *v) {
+    return v->a && v->a->profiles && v->a->profiles->unmatched < v->a->profiles->n;
+}
+
+static const void *profile_item(const struct column_row *r) {
+    return kernel_profile_of(r->view->a, (uint32_t)r->index);
+}
+
+static const struct kernel_profile *profile_of(const struct column_row *r) { return r->item; }
+
+static struct column_value get_launches(const struct column_row *r) {
+    uint64_t n = profile_of(r)->launches;
+    return n ? column_u64(n) : (struct column_value){ .type = COLUMN_NONE };
+}
+
+static void show_profile_rate(const struct column_row *r, struct strbuf *out) {
+    double rate = r->item ? profile_of(r)->value[KERNEL_PROFILE_DRAM_RATE] : NAN;
+    if (isfinite(rate)) strbuf_addf(out, "%s GB/s", text_num(rate * 1e-9, 0).s);
+}
+static void show_l2_hit(const struct column_row *r, struct strbuf *out) {
+    double l2 = r->item ? profile_of(r)->value[KERNEL_PROFILE_L2_HIT] : NAN;
+    if (isfinite(l2)) strbuf_addf(out, "L2 %s", text_percent(l2 / 100).s);
+}
+static void show_stall(const struct column_row *r, struct strbuf *out) {
+    const struct kernel_profile *p = profile_of(r);
+    if (!p || !p->stall) return;
+    strbuf_addstr(out, p->stall);
+    if (isfinite(p->value[KERNEL_PROFILE_STALL]))
+        strbuf_addf(out, " %s", text_percent(p->value[KERNEL_PROFILE_STALL] / 100).s);
+}
+
+#define P(id) FIELD(struct kernel_profile, value[KERNEL_PROFILE_##id])
+/* clang-format off */
+static const struct column profile_columns[] = {
+    { "duration_ns", "ncu us", COLUMN_NS_US, P(DURATION), .data = CSV | JSON, .at = { .md = 150 } },
+    { "sm_pct", "ncu SM", COLUMN_PCT, P(SM), .data = CSV | JSON, .at = { 152, 120, 0 },
+      .help = "throughput of the busiest SM unit" },
+    { "memory_pct", "ncu memory", COLUMN_PCT, P(MEMORY), .data = CSV | JSON, .at = { 154, 122, 0 },
+      .help = "throughput of the busiest memory unit" },
+    { "dram_pct", "ncu DRAM", COLUMN_PCT, P(DRAM), .data = CSV | JSON, .at = { 156, 124, 0 },
+      .help = "share of the peak memory bandwidth", .below = show_profile_rate },
+    { "dram_bytes_per_s", .source = P(DRAM_RATE), .data = CSV | JSON },
+    { "tensor_pct", .source = P(TENSOR), .data = CSV | JSON },
+    { "occupancy_pct", "ncu occupancy", COLUMN_PCT, P(OCCUPANCY), .data = CSV | JSON, .at = { 158, 126, 0 },
+      .help = "achieved occupancy" },
+    { "occupancy_limit_pct", .source = P(OCCUPANCY_LIMIT), .data = CSV | JSON },
+    { "l1_hit_pct", "ncu L1 hit", COLUMN_PCT, P(L1_HIT), .data = CSV | JSON, .at = { 160, 128, 0 },
+      .help = "hit rate of the L1 cache; below it, of the L2 cache", .below = show_l2_hit },
+    { "l2_hit_pct", "ncu L2 hit", COLUMN_PCT, P(L2_HIT), .data = CSV | JSON, .at = { .md = 162 } },
+    { "ipc", .source = P(IPC), .data = CSV | JSON },
+    { "stall_pct", .source = P(STALL), .data = CSV | JSON },
+    { "stall", "ncu stall", COLUMN_TEXT, FIELD(struct kernel_profile, stall), .data = CSV | JSON,
+      .at = { .md = 164 }, .show = show_stall },
+    { "bound", "ncu bound", COLUMN_TEXT, FIELD(struct kernel_profile, bound), .data = CSV | JSON,
+      .at = { 166, 130, 0 }, .help = "the limiting resource; below it, the main stall reason",
+      .below = show_stall },
+    { "launches", .source = GET(get_launches), .data = CSV },
+    { "launches", .source = FIELD(struct kernel_profile, launches), .data = JSON },
+};
+/* clang-format on */
+
+const struct column_group kernel_columns[3] = {
+    { .columns = columns, .n = COUNTOF(columns) },
+    { .columns = counter_columns,
+      .n = COUNTOF(counter_columns),
+      .exists = kernel_columns_have_counters,
+      .item = counters_item },
+    { .columns = profile_columns,
+      .n = COUNTOF(profile_columns),
+      .exists = kernel_columns_have_profiles,
+      .item = profile_item,
+      .csv_prefix = "ncu_" },
+};
+
+void kernel_columns_json(const struct column_row *r, struct jsonw *j) {
+    const struct analysis *a = r->view->a;
+    const struct counter_row *counters = counters_of(r);
+    const struct kernel_profile *profile = profile_item(r);
+    jsonw_object(j);
+    columns_json(columns, COUNTOF(columns), r, j);
+    if (counters) {
+        jsonw_kobject(j, "counters");
+        kernel_columns_counter_json(counters, j);
+        jsonw_end(j);
+    }
+    if (profile) {
+        jsonw_kobject(j, "ncu");
+        columns_json(profile_columns, COUNTOF(profile_columns), &(struct column_row){ .item = profile }, j);
+        jsonw_kstr(j, "matched_by",
+                   kernel_profile_match_name(a->profiles->matches[profile - a->profiles->profiles]));
+        jsonw_end(j);
+    }
+    jsonw_end(j);
+}

@@ -1,0 +1,20 @@
+/* The columns of the kernel table. */
+#ifndef REPORT_KERNEL_COLUMNS_H
+#define REPORT_KERNEL_COLUMNS_H
+
+#include "analyze/counters.h"
+#include "analyze/kernel_profile.h"
+#include "report/columns.h"
+#include "report/view.h"
+
+/* Kernels, then hardware counters and Nsight Compute profiles if they exist. The items are struct
+ * analysis_kernel. */
+extern const struct column_group kernel_columns[3];
+bool kernel_columns_have_counters(const struct view *v);
+bool kernel_columns_have_profiles(const struct view *v);
+
+/* One kernel as a JSON object: its columns, and the objects "counters" and "ncu". */
+void kernel_columns_json(const struct column_row *r, struct jsonw *j);
+void kernel_columns_counter_json(const struct counter_row *row, struct jsonw *j); /* members of an object */
+
+#endif

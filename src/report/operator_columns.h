@@ -1,0 +1,10 @@
+/* The columns of the operator table. The items are struct analysis_operator. */
+#ifndef REPORT_OPERATOR_COLUMNS_H
+#define REPORT_OPERATOR_COLUMNS_H
+
+#include "report/columns.h"
+#include "report/view.h"
+
+extern const struct column_group operator_columns[1];
+
+#endif
