@@ -5,7 +5,9 @@
 #include <stdio.h>
 
 #include "base/die.h"
+#include "base/util.h"
 #include "report/text.h"
+#include "report/view.h"
 
 static unsigned position(const struct column *c, enum column_document document) {
     switch (document) {
@@ -13,6 +15,7 @@ static unsigned position(const struct column *c, enum column_document document) 
     case COLUMN_DOC_MARKDOWN: return c->at.md;
     case COLUMN_DOC_HTML: return c->at.html;
     case COLUMN_DOC_TERMINAL: return c->at.terminal;
+    case COLUMN_DOC_SUMMARY: return c->at.summary;
     }
     return 0;
 }
@@ -29,6 +32,7 @@ static void insert_column(struct column_set *set, const struct column *c, const 
 void column_set_init(struct column_set *set, const struct column_group *groups, size_t ngroups,
                      enum column_document document, const struct view *v) {
     set->document = document;
+    set->on_cpu = view_on_cpu(v);
     set->n = 0;
     for (size_t g = 0; g < ngroups; g++) {
         if (groups[g].exists && !groups[g].exists(v)) continue;
@@ -122,7 +126,8 @@ void column_set_heads(const struct column_set *set, struct table *t) {
         const struct column *c = set->v[i].column;
         const char *prefix = set->v[i].group->csv_prefix;
         snprintf(key, sizeof key, "%s%s", prefix ? prefix : "", c->key ? c->key : "");
-        table_column(t, set->document == COLUMN_DOC_CSV ? key : c->heading,
+        const char *heading = set->on_cpu && c->cpu_heading ? c->cpu_heading : c->heading;
+        table_column(t, set->document == COLUMN_DOC_CSV ? key : heading,
                      column_is_text(c) ? TABLE_LEFT : TABLE_RIGHT);
     }
 }
@@ -142,14 +147,20 @@ void column_set_cells(const struct column_set *set, const struct column_row *r, 
     strbuf_free(&shown);
 }
 
+const void *column_item(const struct column_items *items, size_t i) {
+    const void *item =
+        items->bytes ? (const char *)items->v + i * items->bytes : ((const void *const *)items->v)[i];
+    return !items->keep || items->keep(item) ? item : NULL;
+}
+
 void columns_table(const struct column_group *groups, size_t ngroups, enum column_document document,
                    const struct view *v, struct column_items items, struct table *t) {
     struct column_set set;
     column_set_init(&set, groups, ngroups, document, v);
     column_set_heads(&set, t);
     for (size_t i = 0; i < items.n; i++) {
-        struct column_row r = { v, (const char *)items.v + i * items.bytes, i };
-        column_set_cells(&set, &r, t);
+        struct column_row r = { v, column_item(&items, i), i };
+        if (r.item) column_set_cells(&set, &r, t);
     }
 }
 
@@ -171,10 +182,24 @@ static void json_value(struct column_value v, struct jsonw *j) {
     jsonw_null(j);
 }
 
-void columns_json(const struct column *columns, size_t n, const struct column_row *r, struct jsonw *j) {
-    for (size_t i = 0; i < n; i++) {
-        if (!(columns[i].data & JSON)) continue;
-        jsonw_key(j, columns[i].key);
-        json_value(column_get(&columns[i], r), j);
+void columns_json(const struct column_group *group, const struct column_row *r, struct jsonw *j) {
+    for (size_t i = 0; i < group->n; i++) {
+        const struct column *c = &group->columns[i];
+        if (!(c->data & JSON)) continue;
+        jsonw_key(j, c->key);
+        json_value(column_get(c, r), j);
     }
+}
+
+void columns_json_array(const char *key, const struct column_group *group, const struct view *v,
+                        struct column_items items, size_t limit, struct jsonw *j) {
+    jsonw_karray(j, key);
+    for (size_t i = 0; i < MIN(items.n, limit); i++) {
+        struct column_row r = { v, column_item(&items, i), i };
+        if (!r.item) continue;
+        jsonw_object(j);
+        columns_json(group, &r, j);
+        jsonw_end(j);
+    }
+    jsonw_end(j);
 }

@@ -89,12 +89,13 @@ struct column {
     unsigned data; /* enum column_data: where the value itself is written */
     /* positions in documents for people, ascending; 0: not shown */
     struct {
-        uint8_t md, html, terminal;
+        uint8_t md, html, terminal, summary;
     } at;
-    const char *help;       /* HTML: title of the heading */
-    column_writer *show;    /* for people, instead of the formatted value; HTML still sorts by the value */
-    column_writer *below;   /* HTML: a second, smaller line */
-    column_writer *tooltip; /* HTML */
+    const char *help;        /* HTML: title of the heading */
+    const char *cpu_heading; /* the heading if all kernels ran on the CPU; NULL: the same */
+    column_writer *show;     /* for people, instead of the formatted value; HTML still sorts by the value */
+    column_writer *below;    /* HTML: a second, smaller line */
+    column_writer *tooltip;  /* HTML */
     int decimals;
 };
 
@@ -120,12 +121,19 @@ static inline struct column_value column_dims(const uint32_t d[3]) {
     return (struct column_value){ .type = COLUMN_DIMS, .dims = d };
 }
 
-enum column_document { COLUMN_DOC_CSV, COLUMN_DOC_MARKDOWN, COLUMN_DOC_HTML, COLUMN_DOC_TERMINAL };
+enum column_document {
+    COLUMN_DOC_CSV,
+    COLUMN_DOC_MARKDOWN,
+    COLUMN_DOC_HTML,
+    COLUMN_DOC_TERMINAL,
+    COLUMN_DOC_SUMMARY
+};
 
 /* The columns of one document, in order. */
 #define COLUMN_SET_MAX 64
 struct column_set {
     enum column_document document;
+    bool on_cpu;
     struct column_in_set {
         const struct column *column;
         const struct column_group *group;
@@ -134,18 +142,24 @@ struct column_set {
 };
 void column_set_init(struct column_set *set, const struct column_group *groups, size_t ngroups,
                      enum column_document document, const struct view *v);
-void column_set_heads(const struct column_set *set, struct table *t); /* initialises the table */
+/* Initialises the table. */
+void column_set_heads(const struct column_set *set, struct table *t);
 void column_set_cells(const struct column_set *set, const struct column_row *r, struct table *t);
 
-/* The same for one list of columns over an array of items: a whole table. */
+/* The rows of a table: an array of items, or of pointers to them (bytes 0). */
 struct column_items {
     const void *v;
     size_t n, bytes;
+    bool (*keep)(const void *item); /* NULL: all of them */
 };
+const void *column_item(const struct column_items *items, size_t i); /* NULL: not kept */
 void columns_table(const struct column_group *groups, size_t ngroups, enum column_document document,
                    const struct view *v, struct column_items items, struct table *t);
+/* "key": [ { ... }, ... ], at most `limit` items. */
+void columns_json_array(const char *key, const struct column_group *group, const struct view *v,
+                        struct column_items items, size_t limit, struct jsonw *j);
 /* The members of a JSON object. */
-void columns_json(const struct column *columns, size_t n, const struct column_row *r, struct jsonw *j);
+void columns_json(const struct column_group *group, const struct column_row *r, struct jsonw *j);
 
 /* For writers of documents. */
 struct column_row column_row_in(const struct column_in_set *c, const struct column_row *r);

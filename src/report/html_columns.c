@@ -95,17 +95,13 @@ static void write_column(struct strbuf *out, const struct column *c, const struc
     strbuf_free(&below);
 }
 
-static struct column_row row_at(const struct view *v, struct column_items items, size_t i) {
-    return (struct column_row){ v, (const char *)items.v + i * items.bytes, i };
-}
-
 /* The largest value of each column of shares: its bar has the full length. */
 static void find_most(const struct column_set *set, const struct view *v, struct column_items items,
                       double *most) {
     for (size_t k = 0; k < set->n; k++) {
         most[k] = 0;
         for (size_t i = 0; set->v[k].column->format == COLUMN_SHARE && i < items.n; i++) {
-            struct column_row r = row_at(v, items, i);
+            struct column_row r = { v, column_item(&items, i), i };
             most[k] = fmax(most[k], column_number(column_get(set->v[k].column, &r)));
         }
     }
@@ -121,7 +117,7 @@ void html_columns(struct strbuf *out, const char *what, const struct column_grou
     for (size_t k = 0; k < set.n; k++) write_head(out, set.v[k].column);
     strbuf_addstr(out, "</tr></thead>\n<tbody>\n");
     for (size_t i = 0; i < MIN(items.n, limit); i++) {
-        struct column_row r = row_at(v, items, i);
+        struct column_row r = { v, column_item(&items, i), i };
         strbuf_addstr(out, "<tr>");
         for (size_t k = 0; k < set.n; k++) {
             struct column_row own = column_row_in(&set.v[k], &r);

@@ -191,14 +191,6 @@ static const struct column counter_columns[] = {
 };
 /* clang-format on */
 
-void kernel_columns_counter_json(const struct counter_row *row, struct jsonw *j) {
-    columns_json(counter_columns, COUNTOF(counter_columns), &(struct column_row){ .item = row }, j);
-    jsonw_kobject(j, "standard_error");
-    for (int s = 0; s < COUNTER_SLOTS; s++)
-        jsonw_knum(j, counter_slot_name((enum counter_slot)s), row->error[s]);
-    jsonw_end(j);
-}
-
 /* ---- Nsight Compute profiles of a kernel */
 
 bool kernel_columns_have_profiles(const struct view *v) {
@@ -262,25 +254,34 @@ static const struct column profile_columns[] = {
 };
 /* clang-format on */
 
+enum { KERNELS, COUNTERS, PROFILES };
 const struct column_group kernel_columns[3] = {
-    { .columns = columns, .n = COUNTOF(columns) },
-    { .columns = counter_columns,
-      .n = COUNTOF(counter_columns),
-      .exists = kernel_columns_have_counters,
-      .item = counters_item },
-    { .columns = profile_columns,
-      .n = COUNTOF(profile_columns),
-      .exists = kernel_columns_have_profiles,
-      .item = profile_item,
-      .csv_prefix = "ncu_" },
+    [KERNELS] = { .columns = columns, .n = COUNTOF(columns) },
+    [COUNTERS] = { .columns = counter_columns,
+                   .n = COUNTOF(counter_columns),
+                   .exists = kernel_columns_have_counters,
+                   .item = counters_item },
+    [PROFILES] = { .columns = profile_columns,
+                   .n = COUNTOF(profile_columns),
+                   .exists = kernel_columns_have_profiles,
+                   .item = profile_item,
+                   .csv_prefix = "ncu_" },
 };
 
+void kernel_columns_counter_json(const struct counter_row *row, struct jsonw *j) {
+    columns_json(&kernel_columns[COUNTERS], &(struct column_row){ .item = row }, j);
+    jsonw_kobject(j, "standard_error");
+    for (int s = 0; s < COUNTER_SLOTS; s++)
+        jsonw_knum(j, counter_slot_name((enum counter_slot)s), row->error[s]);
+    jsonw_end(j);
+}
+
 void kernel_columns_json(const struct column_row *r, struct jsonw *j) {
-    const struct analysis *a = r->view->a;
+    const struct analysis_profiles *p = r->view->a->profiles;
     const struct counter_row *counters = counters_of(r);
     const struct kernel_profile *profile = profile_item(r);
     jsonw_object(j);
-    columns_json(columns, COUNTOF(columns), r, j);
+    columns_json(&kernel_columns[KERNELS], r, j);
     if (counters) {
         jsonw_kobject(j, "counters");
         kernel_columns_counter_json(counters, j);
@@ -288,9 +289,8 @@ void kernel_columns_json(const struct column_row *r, struct jsonw *j) {
     }
     if (profile) {
         jsonw_kobject(j, "ncu");
-        columns_json(profile_columns, COUNTOF(profile_columns), &(struct column_row){ .item = profile }, j);
-        jsonw_kstr(j, "matched_by",
-                   kernel_profile_match_name(a->profiles->matches[profile - a->profiles->profiles]));
+        columns_json(&kernel_columns[PROFILES], &(struct column_row){ .item = profile }, j);
+        jsonw_kstr(j, "matched_by", kernel_profile_match_name(p->matches[profile - p->profiles]));
         jsonw_end(j);
     }
     jsonw_end(j);

@@ -8,6 +8,8 @@
 #include "report/metrics.h"
 #include "report/operator_columns.h"
 #include "report/report.h"
+#include "report/rows.h"
+#include "report/stage_columns.h"
 #include "run/saved_metrics.h"
 
 /* All of them are in kernels.csv and operators.csv. */
@@ -75,70 +77,27 @@ static void write_idle(struct jsonw *j, const struct analysis_stage *s) {
         for (int c = 0; c < ANALYSIS_IDLE_CAUSES; c++)
             jsonw_knum(j, analysis_idle_cause_name((enum analysis_idle_cause)c), s->idle.ns[c]);
         jsonw_end(j);
-        jsonw_ku64(j, "gaps", s->idle.gaps);
         write_stats(j, "gap", &s->idle.gap_ns, "ns");
-        jsonw_knum(j, "graph_removable_ns", s->idle.graph_removable_ns);
-        jsonw_knum(j, "queue_depth_mean", s->idle.queue_depth_mean);
-        jsonw_knum(j, "queue_empty_share", s->idle.queue_empty_share);
-        jsonw_knum(j, "launch_delay_median_ns", s->idle.launch_delay_ns);
-        jsonw_knum(j, "launch_cost_median_ns", s->idle.launch_cost_ns);
-        jsonw_knum(j, "launch_interval_median_ns", s->idle.launch_interval_ns);
+        columns_json(stage_idle_columns, &(struct column_row){ .item = s }, j);
     }
     jsonw_end(j);
 }
 
-static void write_stage_trace(struct jsonw *j, const struct analysis_stage *s) {
-    jsonw_kobject(j, "trace");
-    jsonw_ku64(j, "occurrences", s->occurrences);
-    write_stats(j, "wall_per_occurrence", &s->wall_ns, "ns");
-    write_stats(j, "gpu_busy_per_occurrence", &s->busy_ns, "ns");
-    write_stats(j, "per_token", &s->token_ns, "ns");
-    jsonw_knum(j, "wall_ns", s->wall_total_ns);
-    jsonw_knum(j, "gpu_busy_ns", s->gpu_busy_ns);
-    jsonw_knum(j, "gpu_span_ns", s->gpu_span_ns);
-    jsonw_knum(j, "idle_ns", s->idle_ns);
-    jsonw_knum(j, "gpu_owned_ns", s->gpu_owned_ns);
-    jsonw_knum(j, "gpu_owned_self_ns", s->gpu_owned_self_ns);
-    jsonw_knum(j, "captured_share", 1 - s->missed);
-    jsonw_ku64(j, "kernels", s->kernels);
-    jsonw_ku64(j, "launches", s->launches);
-    jsonw_ku64(j, "graph_launches", s->graph_launches);
-    jsonw_ku64(j, "copies", s->copies);
-    jsonw_ku64(j, "syncs", s->syncs);
-    jsonw_knum(j, "copied_bytes", s->copied_bytes);
-    jsonw_knum(j, "tokens_in", s->tokens_in);
-    jsonw_knum(j, "tokens_out", s->tokens_out);
-    jsonw_kstr(j, "token_source", s->token_source);
-    jsonw_knum(j, "kernels_per_token", s->kernels_per_token);
-    jsonw_knum(j, "launches_per_token", s->launches_per_token);
-    jsonw_knum(j, "joules", s->joules);
-    jsonw_knum(j, "joules_per_token", s->joules_per_token);
-    jsonw_knum(j, "tokens_per_joule", s->tokens_per_joule);
-    jsonw_knum(j, "mean_watts", s->watts);
-    write_idle(j, s);
-    jsonw_end(j);
-}
-
 static void write_stage(struct jsonw *j, const struct view *v, const struct analysis_stage *s) {
+    struct column_row r = { .view = v, .item = s };
     jsonw_object(j);
-    jsonw_kstr(j, "name", s->name);
-    jsonw_kstr(j, "parent", s->parent_name);
-    jsonw_kbool(j, "outside", s->outside);
-    jsonw_knum(j, "time_ms", s->time_ms);
-    jsonw_kstr(j, "time_source", view_time_source(v, s));
+    columns_json(&stage_columns[0], &r, j);
     if (s->timing) write_values(j, "repeats_ms", s->timing->ms, s->timing->n);
     write_stats(j, "timed", &s->timing_ms, "ms");
-    jsonw_knum(j, "tokens", s->tokens);
-    jsonw_knum(j, "tokens_per_s", s->tokens_per_s);
-    jsonw_knum(j, "flops", s->flops);
-    jsonw_knum(j, "bytes", s->bytes);
-    jsonw_knum(j, "floor_ms", s->floor_ms);
-    jsonw_knum(j, "distance", s->distance);
-    jsonw_knum(j, "mfu", s->mfu);
-    jsonw_knum(j, "mbu", s->mbu);
-    jsonw_knum(j, "representative_ms", view_representative_ms(s));
-    jsonw_knum(j, "recording_overhead_ratio", s->recording_cost);
-    if (v->a) write_stage_trace(j, s);
+    if (v->a) {
+        jsonw_kobject(j, "trace");
+        columns_json(&stage_columns[1], &r, j);
+        write_stats(j, "wall_per_occurrence", &s->wall_ns, "ns");
+        write_stats(j, "gpu_busy_per_occurrence", &s->busy_ns, "ns");
+        write_stats(j, "per_token", &s->token_ns, "ns");
+        write_idle(j, s);
+        jsonw_end(j);
+    }
     jsonw_end(j);
 }
 
@@ -159,11 +118,7 @@ static void write_figures(struct jsonw *j, const struct run_info *in) {
     jsonw_end(j);
 }
 
-static void write_slots(struct jsonw *j, const double *v) {
-    for (int s = 0; s < COUNTER_SLOTS; s++) jsonw_knum(j, counter_slot_name((enum counter_slot)s), v[s]);
-}
-
-/* Every class in every stage; "kernel" is its place in the list of kernels. */
+/* Per kernel and stage; "kernel" is an index into the list of kernels. */
 static void write_counter_rows(struct jsonw *j, const struct analysis *a) {
     jsonw_karray(j, "kernels");
     for (size_t i = 0; i < a->counters->nrows; i++) {
@@ -205,17 +160,10 @@ static void write_counters(struct jsonw *j, const struct analysis *a) {
     jsonw_karray(j, "stages");
     for (size_t i = 0; i < a->nstages; i++) {
         const struct analysis_stage *s = &a->stages[i];
-        const struct counter_means *m = s->counters;
-        if (!m) continue;
+        if (!s->counters) continue;
         jsonw_object(j);
-        jsonw_kstr(j, "stage", s->path);
-        jsonw_knum(j, "covered", m->covered);
-        write_slots(j, m->mean);
-        jsonw_knum(j, "dram_pct", m->dram_pct);
-        jsonw_knum(j, "dram_byte_per_s", m->dram_bytes_per_s);
-        jsonw_knum(j, "tensor_at_peak_clock_pct", m->tensor_at_peak_pct);
-        jsonw_knum(j, "recorded_mfu_pct", 100 * s->recorded_mfu);
-        jsonw_knum(j, "recorded_mbu_pct", 100 * s->recorded_mbu);
+        columns_json(&stage_counter_columns[0], &(struct column_row){ .item = s }, j);
+        columns_json(&stage_counter_columns[1], &(struct column_row){ .item = s->counters }, j);
         jsonw_end(j);
     }
     jsonw_end(j);
@@ -227,86 +175,6 @@ static void write_kernels(struct jsonw *j, const struct view *v) {
     jsonw_karray(j, "kernels");
     for (size_t i = 0; i < MIN(v->a->nkernels, MAX_KERNELS); i++)
         kernel_columns_json(&(struct column_row){ v, &v->a->kernels[i], i }, j);
-    jsonw_end(j);
-}
-
-static void write_operators(struct jsonw *j, const struct view *v) {
-    jsonw_karray(j, "operators");
-    for (size_t i = 0; i < MIN(v->a->noperators, MAX_OPERATORS); i++) {
-        jsonw_object(j);
-        columns_json(operator_columns->columns, operator_columns->n,
-                     &(struct column_row){ v, &v->a->operators[i], i }, j);
-        jsonw_end(j);
-    }
-    jsonw_end(j);
-}
-
-static void write_groups(struct jsonw *j, const char *key, const struct analysis_group *g, size_t n) {
-    jsonw_karray(j, key);
-    for (size_t i = 0; i < n; i++) {
-        jsonw_object(j);
-        jsonw_kstr(j, "name", g[i].name);
-        jsonw_ku64(j, "calls", g[i].calls);
-        jsonw_ku64(j, "classes", g[i].classes);
-        jsonw_knum(j, "owned_ns", g[i].owned_ns);
-        jsonw_knum(j, "share", g[i].share);
-        jsonw_end(j);
-    }
-    jsonw_end(j);
-}
-
-static void write_powers(struct jsonw *j, const struct analysis *a) {
-    jsonw_karray(j, "power");
-    for (size_t i = 0; i < a->npowers; i++) {
-        const struct analysis_power *p = &a->powers[i];
-        jsonw_object(j);
-        jsonw_ku64(j, "device", p->device);
-        jsonw_knum(j, "joules", p->joules);
-        jsonw_knum(j, "watts_mean", p->watts_mean);
-        jsonw_knum(j, "watts_max", p->watts_max);
-        jsonw_knum(j, "sm_mhz_max", p->sm_mhz_max);
-        jsonw_knum(j, "sm_mhz_busy_mean", p->sm_mhz_busy_mean);
-        jsonw_knum(j, "idle_joules", p->idle_joules);
-        jsonw_knum(j, "throttled_ns", p->throttled_ns);
-        jsonw_kstr(j, "throttled_by", p->throttled_by);
-        jsonw_end(j);
-    }
-    jsonw_end(j);
-}
-
-static void write_stability(struct jsonw *j, const struct analysis *a) {
-    jsonw_karray(j, "stability");
-    for (size_t i = 0; i < a->nstability; i++) {
-        const struct analysis_stability *s = &a->stability[i];
-        jsonw_object(j);
-        jsonw_kstr(j, "stage", s->stage);
-        jsonw_ku64(j, "repeats", s->ms.n);
-        jsonw_ku64(j, "failed", s->failed);
-        jsonw_knum(j, "cv", s->ms.cv);
-        jsonw_kbool(j, "unstable", s->unstable);
-        jsonw_knum(j, "drift_percent", s->drift_percent);
-        jsonw_kbool(j, "drift_shown", s->drift_shown);
-        jsonw_ku64(j, "outliers", s->outliers);
-        jsonw_end(j);
-    }
-    jsonw_end(j);
-}
-
-static void write_devices(struct jsonw *j, const struct analysis *a) {
-    jsonw_karray(j, "devices");
-    for (size_t i = 0; i < a->ndevices; i++) {
-        const struct analysis_device *d = &a->devices[i];
-        jsonw_object(j);
-        jsonw_ku64(j, "device", i);
-        jsonw_kstr(j, "name", timeline_text(a->timeline, a->timeline->devices[i].name));
-        jsonw_ku64(j, "kernels", d->kernels);
-        jsonw_knum(j, "busy_ns", d->busy_ns);
-        jsonw_knum(j, "span_ns", d->span_ns);
-        jsonw_knum(j, "copy_ns", d->copy_ns);
-        jsonw_knum(j, "communication_ns", d->communication_ns);
-        jsonw_knum(j, "communication_hidden_ns", d->communication_hidden_ns);
-        jsonw_end(j);
-    }
     jsonw_end(j);
 }
 
@@ -355,12 +223,14 @@ static void write_trace(struct jsonw *j, const struct view *v) {
     write_counters(j, a);
     write_profiles(j, a->profiles);
     write_kernels(j, v);
-    write_operators(j, v);
-    write_groups(j, "categories", a->categories, a->ncategories);
-    write_groups(j, "libraries", a->libraries, a->nlibraries);
-    write_powers(j, a);
-    write_devices(j, a);
-    write_stability(j, a);
+#define ARRAY(array, n) ((struct column_items){ a->array, a->n, sizeof *a->array })
+    columns_json_array("operators", operator_columns, v, ARRAY(operators, noperators), MAX_OPERATORS, j);
+    columns_json_array("categories", &rows_group_columns, v, ARRAY(categories, ncategories), SIZE_MAX, j);
+    columns_json_array("libraries", &rows_group_columns, v, ARRAY(libraries, nlibraries), SIZE_MAX, j);
+    columns_json_array("power", &rows_power_columns, v, ARRAY(powers, npowers), SIZE_MAX, j);
+    columns_json_array("devices", &rows_device_columns, v, ARRAY(devices, ndevices), SIZE_MAX, j);
+    columns_json_array("stability", &rows_stability_columns, v, ARRAY(stability, nstability), SIZE_MAX, j);
+#undef ARRAY
     write_roofline(j, a);
 }
 

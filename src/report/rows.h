@@ -15,6 +15,7 @@ void rows_substages_md(const struct view *v, struct table *t); /* may have no ro
 void rows_drop_unknown(struct table *t);
 extern const char rows_no_model_note[]; /* how to get floors, MFU and MBU */
 void rows_stages_csv(const struct view *v, struct table *t);
+void rows_stages_terminal(const struct view *v, size_t limit, struct table *t);
 struct column_items rows_kernel_items(const struct view *v); /* none without a trace */
 struct column_items rows_operator_items(const struct view *v);
 void rows_kernels(const struct view *v, enum column_document document, size_t limit, struct table *t);
@@ -38,8 +39,14 @@ void rows_counters_md(const struct view *v, struct table *t); /* stages; no row 
 void rows_counters_note(const struct view *v,
                         struct strbuf *out); /* how it was sampled; nothing without counters */
 
-/* What was profiled, and what of it is not in the run: a sentence, empty when nothing was. `a` may be
- * NULL. */
+/* A note about the Nsight Compute profiles: what was profiled, and which of it is not in the run. Empty
+ * without profiles. `a` may be NULL. */
 void rows_profiles_note(const struct analysis *a, struct strbuf *out);
+
+/* Stages of the trace for which `keep` returns true; none without a trace. */
+struct column_items rows_trace_stages(const struct view *v, bool (*keep)(const void *item));
+/* Columns that metrics.json has too. Items: struct analysis_device, _group, _stability, _power. */
+extern const struct column_group rows_device_columns, rows_group_columns, rows_stability_columns,
+    rows_power_columns;
 
 #endif

@@ -1,19 +1,27 @@
-/* The smaller tables: idle time, launch queue, communication, tokens, categories, overhead, stability,
+/* The smaller tables: idle time, launch queue, tokens, overhead, communication, categories, stability,
  * power. */
 #include <math.h>
 
 #include "base/util.h"
 #include "report/rows.h"
+#include "report/stage_columns.h"
 #include "report/text.h"
 
-/* A column only for causes that occur: the rest would be zeros. */
+struct column_items rows_trace_stages(const struct view *v, bool (*keep)(const void *)) {
+    if (!v->a) return (struct column_items){ 0 };
+    return (struct column_items){ v->a->stages, v->a->nstages, sizeof *v->a->stages, keep };
+}
+
+/* ---- stages */
+
+/* Only causes that occur have a column. */
 static bool has_cause(const struct view *v, int cause) {
     for (size_t i = 0; v->a && i < v->a->nstages; i++)
         if (v->a->stages[i].idle_known && v->a->stages[i].idle.ns[cause] > 0) return true;
     return false;
 }
 
-/* Stages whose idle time the data supports a word on. */
+/* The data supports conclusions about the idle time of the stage. */
 static bool has_idle(const struct analysis_stage *s) { return !s->outside && s->idle_known && s->kernels; }
 
 void rows_idle_md(const struct view *v, struct table *t) {
@@ -23,7 +31,7 @@ void rows_idle_md(const struct view *v, struct table *t) {
     for (int c = 0; c < ANALYSIS_IDLE_CAUSES; c++)
         if (has_cause(v, c))
             table_column(t, analysis_idle_cause_name((enum analysis_idle_cause)c), TABLE_RIGHT);
-    table_column(t, "a CUDA graph could remove", TABLE_RIGHT);
+    table_column(t, "removable by CUDA graph", TABLE_RIGHT);
     for (size_t i = 0; v->a && i < v->a->nstages; i++) {
         const struct analysis_stage *s = &v->a->stages[i];
         if (!has_idle(s)) continue;
@@ -37,134 +45,191 @@ void rows_idle_md(const struct view *v, struct table *t) {
     }
 }
 
-void rows_queue_md(const struct view *v, struct table *t) {
-    static const char *const heads[] = { "mean depth", "found it empty", "call every us", "call takes us",
-                                         "call to start us" };
-    table_init(t);
-    table_column(t, "stage", TABLE_LEFT);
-    for (size_t i = 0; i < COUNTOF(heads); i++) table_column(t, heads[i], TABLE_RIGHT);
-    for (size_t i = 0; v->a && i < v->a->nstages; i++) {
-        const struct analysis_stage *s = &v->a->stages[i];
-        if (!has_idle(s) || isnan(s->idle.queue_depth_mean)) continue;
-        table_cell(t, "%s", s->path ? s->path : s->name);
-        table_cell(t, "%s", text_num(s->idle.queue_depth_mean, s->idle.queue_depth_mean < 9.95 ? 1 : 0).s);
-        table_cell(t, "%s", text_percent(s->idle.queue_empty_share).s);
-        table_cell(t, "%s", text_us_number(s->idle.launch_interval_ns).s);
-        table_cell(t, "%s", text_us_number(s->idle.launch_cost_ns).s);
-        table_cell(t, "%s", text_us_number(s->idle.launch_delay_ns).s);
-    }
+static bool has_queue(const void *item) {
+    const struct analysis_stage *s = item;
+    return has_idle(s) && !isnan(s->idle.queue_depth_mean);
 }
 
-void rows_communication_md(const struct view *v, struct table *t) {
-    table_init(t);
-    table_column(t, "device", TABLE_LEFT);
-    table_column(t, "communication ms", TABLE_RIGHT);
-    table_column(t, "beside other kernels", TABLE_RIGHT);
-    table_column(t, "exposed ms", TABLE_RIGHT);
-    table_column(t, "of busy time", TABLE_RIGHT);
-    for (size_t i = 0; v->a && i < v->a->ndevices; i++) {
-        const struct analysis_device *d = &v->a->devices[i];
-        if (!(d->communication_ns > 0)) continue;
-        double exposed = d->communication_ns - d->communication_hidden_ns;
-        table_cell(t, "%zu %s", i, timeline_text(v->a->timeline, v->a->timeline->devices[i].name));
-        table_cell(t, "%s", text_ms_number(d->communication_ns / 1e6).s);
-        table_cell(t, "%s", text_percent(d->communication_hidden_ns / d->communication_ns).s);
-        table_cell(t, "%s", text_ms_number(exposed / 1e6).s);
-        table_cell(t, "%s", text_percent(exposed / d->busy_ns).s);
-    }
+void rows_queue_md(const struct view *v, struct table *t) {
+    columns_table(stage_idle_columns, COUNTOF(stage_idle_columns), COLUMN_DOC_MARKDOWN, v,
+                  rows_trace_stages(v, has_queue), t);
+}
+
+static bool has_tokens(const void *item) {
+    const struct analysis_stage *s = item;
+    return !s->outside && s->token_ns.n >= 2;
 }
 
 void rows_tokens_md(const struct view *v, struct table *t) {
-    static const char *const heads[] = { "median ms", "p90 ms", "p99 ms", "max ms", "n" };
-    table_init(t);
-    table_column(t, "stage", TABLE_LEFT);
-    for (size_t i = 0; i < COUNTOF(heads); i++) table_column(t, heads[i], TABLE_RIGHT);
-    for (size_t i = 0; v->a && i < v->a->nstages; i++) {
-        const struct analysis_stage *s = &v->a->stages[i];
-        if (s->outside || s->token_ns.n < 2) continue;
-        table_cell(t, "%s", s->path ? s->path : s->name);
-        table_cell(t, "%s", text_ms_number(s->token_ns.median / 1e6).s);
-        table_cell(t, "%s", text_ms_number(s->token_ns.p90 / 1e6).s);
-        table_cell(t, "%s", text_ms_number(s->token_ns.p99 / 1e6).s);
-        table_cell(t, "%s", text_ms_number(s->token_ns.max / 1e6).s);
-        table_cell(t, "%s", text_count(s->token_ns.n).s);
-    }
+    columns_table(stage_token_columns, COUNTOF(stage_token_columns), COLUMN_DOC_MARKDOWN, v,
+                  rows_trace_stages(v, has_tokens), t);
 }
 
-void rows_categories_md(const struct view *v, struct table *t) {
-    table_init(t);
-    table_column(t, "category", TABLE_LEFT);
-    table_column(t, "share", TABLE_RIGHT);
-    table_column(t, view_on_cpu(v) ? "busy ms" : "GPU ms", TABLE_RIGHT);
-    table_column(t, "calls", TABLE_RIGHT);
-    table_column(t, "kinds", TABLE_RIGHT);
-    for (size_t i = 0; v->a && i < v->a->ncategories; i++) {
-        const struct analysis_group *g = &v->a->categories[i];
-        table_cell(t, "%s", g->name);
-        table_cell(t, "%s", text_percent(g->share).s);
-        table_cell(t, "%s", text_ms_number(g->owned_ns / 1e6).s);
-        table_cell(t, "%s", text_count(g->calls).s);
-        table_cell(t, "%s", text_count(g->classes).s);
-    }
+static bool has_overhead(const void *item) {
+    return isfinite(((const struct analysis_stage *)item)->recording_cost);
 }
+
+static const struct column overhead_columns[] = {
+    { NULL, "stage", COLUMN_TEXT, FIELD(struct analysis_stage, name), .at = { .md = 10 } },
+    { NULL, "timed ms", COLUMN_MS, FIELD(struct analysis_stage, timing_ms.median), .at = { .md = 20 } },
+    { NULL, "recorded / timed", COLUMN_TIMES, FIELD(struct analysis_stage, recording_cost),
+      .at = { .md = 30 } },
+};
+static const struct column_group overhead_group = { .columns = overhead_columns,
+                                                    .n = COUNTOF(overhead_columns) };
 
 void rows_overhead_md(const struct view *v, struct table *t) {
-    table_init(t);
-    table_column(t, "stage", TABLE_LEFT);
-    table_column(t, "timed ms", TABLE_RIGHT);
-    table_column(t, "recorded / timed", TABLE_RIGHT);
-    for (size_t i = 0; i < v->nstages; i++) {
-        const struct analysis_stage *s = v->stages[i];
-        if (!isfinite(s->recording_cost)) continue;
-        table_cell(t, "%s", s->name);
-        table_cell(t, "%s", text_ms_number(s->timing_ms.median).s);
-        table_cell(t, "%s", text_times(s->recording_cost).s);
-    }
+    struct column_items items = { v->stages, v->nstages, .keep = has_overhead };
+    columns_table(&overhead_group, 1, COLUMN_DOC_MARKDOWN, v, items, t);
 }
+
+/* ---- devices and communication */
+
+static const struct analysis_device *device_of(const struct column_row *r) { return r->item; }
+static double exposed_ns(const struct analysis_device *d) {
+    return d->communication_ns - d->communication_hidden_ns;
+}
+
+static const char *device_name(const struct column_row *r, uint32_t device) {
+    const struct timeline *tl = r->view->a->timeline;
+    return device < tl->ndevices ? timeline_text(tl, tl->devices[device].name) : "";
+}
+
+static struct column_value get_device_index(const struct column_row *r) { return column_u64(r->index); }
+static struct column_value get_device_name(const struct column_row *r) {
+    return column_str(device_name(r, (uint32_t)r->index));
+}
+static struct column_value get_overlapped(const struct column_row *r) {
+    return column_f64(device_of(r)->communication_hidden_ns / device_of(r)->communication_ns);
+}
+static struct column_value get_exposed(const struct column_row *r) {
+    return column_f64(exposed_ns(device_of(r)));
+}
+static struct column_value get_exposed_share(const struct column_row *r) {
+    return column_f64(exposed_ns(device_of(r)) / device_of(r)->busy_ns);
+}
+
+static void show_device(const struct column_row *r, struct strbuf *out) {
+    strbuf_addf(out, "%zu %s", r->index, device_name(r, (uint32_t)r->index));
+}
+
+#define D(field) FIELD(struct analysis_device, field)
+/* clang-format off */
+static const struct column device_columns[] = {
+    { NULL, "device", COLUMN_TEXT, GET(get_device_name), .at = { .md = 10 }, .show = show_device },
+    { "device", .source = GET(get_device_index), .data = JSON },
+    { "name", .source = GET(get_device_name), .data = JSON },
+    { "kernels", .source = D(kernels), .data = JSON },
+    { "busy_ns", .source = D(busy_ns), .data = JSON },
+    { "span_ns", .source = D(span_ns), .data = JSON },
+    { "copy_ns", .source = D(copy_ns), .data = JSON },
+    { "communication_ns", "communication ms", COLUMN_NS_MS, D(communication_ns), .data = JSON,
+      .at = { .md = 20 } },
+    { "communication_hidden_ns", .source = D(communication_hidden_ns), .data = JSON },
+    { NULL, "overlapped", COLUMN_PERCENT, GET(get_overlapped), .at = { .md = 30 } },
+    { NULL, "exposed ms", COLUMN_NS_MS, GET(get_exposed), .at = { .md = 40 } },
+    { NULL, "share of busy time", COLUMN_PERCENT, GET(get_exposed_share), .at = { .md = 50 } },
+};
+/* clang-format on */
+const struct column_group rows_device_columns = { .columns = device_columns, .n = COUNTOF(device_columns) };
+
+static bool communicates(const void *item) {
+    return ((const struct analysis_device *)item)->communication_ns > 0;
+}
+
+void rows_communication_md(const struct view *v, struct table *t) {
+    struct column_items items = { 0 };
+    if (v->a)
+        items = (struct column_items){ v->a->devices, v->a->ndevices, sizeof *v->a->devices, communicates };
+    columns_table(&rows_device_columns, 1, COLUMN_DOC_MARKDOWN, v, items, t);
+}
+
+/* ---- kernels by category or library */
+
+#define G(field) FIELD(struct analysis_group, field)
+static const struct column group_columns[] = {
+    { "name", "category", COLUMN_TEXT, G(name), .data = JSON, .at = { .md = 10 } },
+    { "calls", "calls", COLUMN_COUNT, G(calls), .data = JSON, .at = { .md = 40 } },
+    { "classes", "kinds", COLUMN_COUNT, G(classes), .data = JSON, .at = { .md = 50 } },
+    { "owned_ns", "GPU ms", COLUMN_NS_MS, G(owned_ns), .data = JSON, .at = { .md = 30 },
+      .cpu_heading = "busy ms" },
+    { "share", "share", COLUMN_PERCENT, G(share), .data = JSON, .at = { .md = 20 } },
+};
+const struct column_group rows_group_columns = { .columns = group_columns, .n = COUNTOF(group_columns) };
+
+void rows_categories_md(const struct view *v, struct table *t) {
+    struct column_items items = { 0 };
+    if (v->a) items = (struct column_items){ v->a->categories, v->a->ncategories, sizeof *v->a->categories };
+    columns_table(&rows_group_columns, 1, COLUMN_DOC_MARKDOWN, v, items, t);
+}
+
+/* ---- stability of the repeats */
+
+static const struct analysis_stability *stability_of(const struct column_row *r) { return r->item; }
+
+static struct column_value get_verdict(const struct column_row *r) {
+    const struct analysis_stability *s = stability_of(r);
+    return column_str(s->ms.n < 2 ? "too few repeats" : s->unstable ? "unstable" : "stable");
+}
+
+static void show_drift(const struct column_row *r, struct strbuf *out) {
+    const struct analysis_stability *s = stability_of(r);
+    strbuf_addf(out, "%s%s", text_percent(s->drift_percent / 100).s,
+                isfinite(s->drift_percent) && !s->drift_shown ? " (not significant)" : "");
+}
+
+#define Y(field) FIELD(struct analysis_stability, field)
+/* clang-format off */
+static const struct column stability_columns[] = {
+    { "stage", "stage", COLUMN_TEXT, Y(stage), .data = JSON, .at = { .md = 10 } },
+    { "repeats", .source = Y(ms.n), .data = JSON },
+    { "cv", "CV", COLUMN_PERCENT, Y(ms.cv), .data = JSON, .at = { .md = 20 } },
+    { "unstable", .source = Y(unstable), .data = JSON },
+    { "drift_percent", "drift", COLUMN_PCT, Y(drift_percent), .data = JSON, .at = { .md = 30 },
+      .show = show_drift },
+    { "drift_shown", .source = Y(drift_shown), .data = JSON },
+    { "outliers", "outliers", COLUMN_COUNT, Y(outliers), .data = JSON, .at = { .md = 40 } },
+    { "failed", "failed", COLUMN_COUNT, Y(failed), .data = JSON, .at = { .md = 50 } },
+    { NULL, "verdict", COLUMN_TEXT, GET(get_verdict), .at = { .md = 60 } },
+};
+/* clang-format on */
+const struct column_group rows_stability_columns = { .columns = stability_columns,
+                                                     .n = COUNTOF(stability_columns) };
 
 void rows_stability_md(const struct view *v, struct table *t) {
-    table_init(t);
-    table_column(t, "stage", TABLE_LEFT);
-    table_column(t, "CV", TABLE_RIGHT);
-    table_column(t, "drift", TABLE_RIGHT);
-    table_column(t, "outliers", TABLE_RIGHT);
-    table_column(t, "failed", TABLE_RIGHT);
-    table_column(t, "verdict", TABLE_LEFT);
-    for (size_t i = 0; v->a && i < v->a->nstability; i++) {
-        const struct analysis_stability *s = &v->a->stability[i];
-        table_cell(t, "%s", s->stage);
-        table_cell(t, "%s", text_percent(s->ms.cv).s);
-        table_cell(t, "%s%s", text_percent(s->drift_percent / 100).s,
-                   isfinite(s->drift_percent) && !s->drift_shown ? " (not significant)" : "");
-        table_cell(t, "%zu", s->outliers);
-        table_cell(t, "%zu", s->failed);
-        table_cell(t, "%s", s->ms.n < 2 ? "too few repeats" : s->unstable ? "unstable" : "stable");
-    }
+    struct column_items items = { 0 };
+    if (v->a) items = (struct column_items){ v->a->stability, v->a->nstability, sizeof *v->a->stability };
+    columns_table(&rows_stability_columns, 1, COLUMN_DOC_MARKDOWN, v, items, t);
 }
 
+/* ---- power and clocks */
+
+static void show_power_device(const struct column_row *r, struct strbuf *out) {
+    uint32_t device = ((const struct analysis_power *)r->item)->device;
+    strbuf_addf(out, "%u %s", device, device_name(r, device));
+}
+
+#define W(field) FIELD(struct analysis_power, field)
+/* clang-format off */
+static const struct column power_columns[] = {
+    { NULL, "device", COLUMN_TEXT, W(device), .at = { .md = 10 }, .show = show_power_device },
+    { "device", .source = W(device), .data = JSON },
+    { "joules", "energy J", COLUMN_NUMBER, W(joules), .data = JSON, .at = { .md = 20 }, .decimals = 1 },
+    { "watts_mean", "mean W", COLUMN_NUMBER, W(watts_mean), .data = JSON, .at = { .md = 30 } },
+    { "watts_max", "max W", COLUMN_NUMBER, W(watts_max), .data = JSON, .at = { .md = 40 } },
+    { "sm_mhz_busy_mean", "SM MHz busy", COLUMN_NUMBER, W(sm_mhz_busy_mean), .data = JSON,
+      .at = { .md = 50 } },
+    { "sm_mhz_max", "SM MHz max", COLUMN_NUMBER, W(sm_mhz_max), .data = JSON, .at = { .md = 60 } },
+    { "idle_joules", "idle J", COLUMN_NUMBER, W(idle_joules), .data = JSON, .at = { .md = 70 },
+      .decimals = 1 },
+    { "throttled_ns", "throttled ms", COLUMN_NS_MS, W(throttled_ns), .data = JSON, .at = { .md = 80 } },
+    { "throttled_by", "by", COLUMN_TEXT, W(throttled_by), .data = JSON, .at = { .md = 90 } },
+};
+/* clang-format on */
+const struct column_group rows_power_columns = { .columns = power_columns, .n = COUNTOF(power_columns) };
+
 void rows_power_md(const struct view *v, struct table *t) {
-    table_init(t);
-    table_column(t, "device", TABLE_LEFT);
-    table_column(t, "energy J", TABLE_RIGHT);
-    table_column(t, "mean W", TABLE_RIGHT);
-    table_column(t, "max W", TABLE_RIGHT);
-    table_column(t, "SM MHz busy", TABLE_RIGHT);
-    table_column(t, "SM MHz max", TABLE_RIGHT);
-    table_column(t, "idle J", TABLE_RIGHT);
-    table_column(t, "throttled ms", TABLE_RIGHT);
-    table_column(t, "by", TABLE_LEFT);
-    for (size_t i = 0; v->a && i < v->a->npowers; i++) {
-        const struct analysis_power *p = &v->a->powers[i];
-        const struct timeline *tl = v->a->timeline;
-        const char *name = p->device < tl->ndevices ? timeline_text(tl, tl->devices[p->device].name) : "";
-        table_cell(t, "%u %s", p->device, name);
-        table_cell(t, "%s", text_num(p->joules, 1).s);
-        table_cell(t, "%s", text_num(p->watts_mean, 0).s);
-        table_cell(t, "%s", text_num(p->watts_max, 0).s);
-        table_cell(t, "%s", text_num(p->sm_mhz_busy_mean, 0).s);
-        table_cell(t, "%s", text_num(p->sm_mhz_max, 0).s);
-        table_cell(t, "%s", text_num(p->idle_joules, 1).s);
-        table_cell(t, "%s", text_ms_number(p->throttled_ns / 1e6).s);
-        table_cell(t, "%s", text_or_dash(p->throttled_by));
-    }
+    struct column_items items = { 0 };
+    if (v->a) items = (struct column_items){ v->a->powers, v->a->npowers, sizeof *v->a->powers };
+    columns_table(&rows_power_columns, 1, COLUMN_DOC_MARKDOWN, v, items, t);
 }

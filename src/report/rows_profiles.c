@@ -1,5 +1,4 @@
-/* What Nsight Compute measured, as columns of the kernel tables; they are there only where a profile met a
- * kernel. */
+/* The note about Nsight Compute profiles. Their columns are in kernel_columns.c. */
 #include <math.h>
 #include <stdio.h>
 
@@ -8,22 +7,24 @@
 #include "report/rows.h"
 #include "report/text.h"
 
-#define NAMED_MAX 5 /* profiled kernels that are not in the run, in words */
+#define NAMED_MAX 5 /* profiled kernels listed that are not in the run */
 
 void rows_profiles_note(const struct analysis *a, struct strbuf *out) {
     const struct analysis_profiles *p = a ? a->profiles : NULL;
     size_t named = 0;
     if (!p) return;
-    strbuf_addf(out,
-                "Nsight Compute profiled %zu kinds of kernels; %zu of them are in this run and own %s of its "
-                "busy time. Its SM and memory are the throughput of the busiest unit, not the time in which "
-                "there was work.",
-                p->n, p->n - p->unmatched, text_percent(p->covered_share).s);
+    strbuf_addf(
+        out,
+        "Nsight Compute profiled %zu kernels; %zu of them occur in this run and account for %s of its "
+        "busy time. Its SM and memory figures are the throughput of the busiest unit, not the share "
+        "of active time.",
+        p->n, p->n - p->unmatched, text_percent(p->covered_share).s);
     for (size_t i = 0; i < p->n && named < NAMED_MAX; i++) {
         if (p->matches[i] != KERNEL_PROFILE_NO_MATCH) continue;
         struct kernel_name kn;
         kernel_name_parse(&kn, p->profiles[i].name);
-        strbuf_addf(out, "%s%s", named++ ? ", " : " Not in it (by name, grid and block): ", kn.short_name);
+        strbuf_addf(out, "%s%s",
+                    named++ ? ", " : " Not found in this run (by name, grid and block): ", kn.short_name);
         kernel_name_free(&kn);
     }
     if (named < p->unmatched) strbuf_addf(out, " and %zu more", p->unmatched - named);

@@ -44,29 +44,10 @@ static void drop_until(struct table *t, size_t width) {
 }
 
 static void stages(const struct view *v, size_t width, struct strbuf *out) {
-    static const char *const heads[] = { "time ms",  "+-",  "GPU busy", "floor ms",
-                                         "distance", "MFU", "MBU",      "launches/tok" };
     struct table t;
-    table_init(&t);
-    t.text_max_width = 40;
-    table_column(&t, "stage", TABLE_LEFT);
-    for (size_t i = 0; i < COUNTOF(heads); i++)
-        table_column(&t, i == 2 && view_on_cpu(v) ? "busy" : heads[i], TABLE_RIGHT);
-    for (size_t i = 0; i < MIN(v->nstages, 12); i++) {
-        const struct analysis_stage *s = v->stages[i];
-        if (s->outside) continue;
-        table_cell(&t, "%*s%s", (int)MIN(s->depth, 8) * 2, "", s->name);
-        table_cell(&t, "%s", text_ms_number(s->time_ms).s);
-        table_cell(&t, "%s", text_ms_number(s->timing_ms.std).s);
-        table_cell(&t, "%s", text_percent(s->busy_share).s);
-        table_cell(&t, "%s", text_ms_number(s->floor_ms).s);
-        table_cell(&t, "%s", text_times(s->distance).s);
-        table_cell(&t, "%s", text_percent(s->mfu).s);
-        table_cell(&t, "%s", text_percent(s->mbu).s);
-        table_cell(&t, "%s", text_num(s->launches_per_token, 0).s);
-    }
-    rows_drop_unknown(&t);
+    rows_stages_terminal(v, 12, &t);
     drop_until(&t, width);
+    t.text_max_width = 40;
     t.text_line_width = width;
     if (table_rows(&t)) table_text(&t, out);
     table_free(&t);

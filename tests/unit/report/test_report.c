@@ -265,16 +265,14 @@ TEST(counters_are_columns_only_where_they_are) {
           NULL);
     CHECK(strstr(with.buf, "| 50.0% | 3.60% | 3.70% | 172 | 6.50% | 6.25% | \xe2\x80\x93 | 12.0% |") != NULL);
     CHECK(strstr(with.buf, "500 samples, one every 1,000 us") != NULL &&
-          strstr(with.buf, "side by side") == NULL);
+          strstr(with.buf, "at the same time") == NULL);
     counters.concurrent = 0.034;
     report_markdown(&s.view, &with);
-    CHECK(strstr(with.buf,
-                 "For 3.40% of the kernels' time several ran side by side: each is given an even share") !=
-          NULL);
+    CHECK(strstr(with.buf, "Several kernels ran at the same time for 3.40% of the kernel time.") != NULL);
     strbuf_reset(&with);
     report_html(&s.view, &with);
     counters.concurrent = 0;
-    CHECK(strstr(with.buf, "For 3.40% of the kernels' time several ran side by side") != NULL);
+    CHECK(strstr(with.buf, "Several kernels ran at the same time for 3.40%") != NULL);
     CHECK(strstr(with.buf, "title=\"read 40.0%, written 36.0%\">76.0%<small>3,648 GB/s</small>") != NULL);
     CHECK(strstr(with.buf, "memory<small>76.0% of roof, good</small>") != NULL);
     CHECK(strstr(with.buf, "nan%") == NULL && strstr(with.buf, ">nan") == NULL);

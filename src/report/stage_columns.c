@@ -1,0 +1,206 @@
+#include "report/stage_columns.h"
+
+#include <math.h>
+
+#include "analyze/counters.h"
+#include "base/util.h"
+#include "report/text.h"
+
+#define S(field) FIELD(struct analysis_stage, field)
+
+static const struct analysis_stage *stage_of(const struct column_row *r) { return r->item; }
+
+/* ---- times, model and utilization */
+
+static struct column_value get_time_source(const struct column_row *r) {
+    return column_str(view_time_source(r->view, stage_of(r)));
+}
+static struct column_value get_idle_share(const struct column_row *r) {
+    return column_f64(1 - stage_of(r)->busy_share);
+}
+static struct column_value get_representative(const struct column_row *r) {
+    return column_f64(view_representative_ms(stage_of(r)));
+}
+
+static void show_indented(const struct column_row *r, struct strbuf *out) {
+    strbuf_addf(out, "%*s%s", (int)MIN(stage_of(r)->depth, 8) * 2, "", stage_of(r)->name);
+}
+static void show_tokens(const struct column_row *r, struct strbuf *out) {
+    double tokens = stage_of(r)->tokens;
+    strbuf_addstr(out, text_num(tokens, tokens == floor(tokens) ? 0 : 1).s);
+}
+
+/* clang-format off */
+static const struct column columns[] = {
+    { "stage", "stage", COLUMN_TEXT, S(name), .data = CSV, .at = { .md = 10, .summary = 10 } },
+    { NULL, "stage", COLUMN_TEXT, S(name), .at = { .terminal = 10 }, .show = show_indented },
+    { "name", .source = S(name), .data = JSON },
+    { "parent", .source = S(parent_name), .data = CSV | JSON },
+    { "outside", .source = S(outside), .data = JSON },
+    { "time_ms", "time ms", COLUMN_MS, S(time_ms), .data = CSV | JSON,
+      .at = { .md = 20, .terminal = 20, .summary = 40 } },
+    { "time_source", .source = GET(get_time_source), .data = CSV | JSON },
+    { "repeats", .source = S(timing_ms.n), .data = CSV },
+    { "mean_ms", .source = S(timing_ms.mean), .data = CSV },
+    { "std_ms", "+-", COLUMN_MS, S(timing_ms.std), .data = CSV, .at = { .terminal = 30 } },
+    { "median_ms", .source = S(timing_ms.median), .data = CSV },
+    { "min_ms", .source = S(timing_ms.min), .data = CSV },
+    { "max_ms", .source = S(timing_ms.max), .data = CSV },
+    { "p90_ms", .source = S(timing_ms.p90), .data = CSV },
+    { "cv", .source = S(timing_ms.cv), .data = CSV },
+    { "ci95_low_ms", .source = S(timing_ms.ci95_low), .data = CSV },
+    { "ci95_high_ms", .source = S(timing_ms.ci95_high), .data = CSV },
+    { NULL, "GPU busy ms", COLUMN_MS, S(busy_ms), .at = { .md = 30 }, .cpu_heading = "busy ms" },
+    { NULL, "GPU idle", COLUMN_PERCENT, GET(get_idle_share), .at = { .md = 40 }, .cpu_heading = "idle" },
+    { NULL, "GPU busy", COLUMN_PERCENT, S(busy_share), .at = { .terminal = 40 }, .cpu_heading = "busy" },
+    { NULL, "kernels", COLUMN_COUNT, S(kernels_each), .at = { .md = 90 } },
+    { NULL, "launches/token", COLUMN_NUMBER, S(launches_per_token), .at = { .md = 100 } },
+    { NULL, "launches/tok", COLUMN_NUMBER, S(launches_per_token), .at = { .terminal = 90 } },
+    { "tokens", "tokens", COLUMN_NUMBER, S(tokens), .data = CSV | JSON, .at = { .md = 110 },
+      .show = show_tokens },
+    { "tokens_per_s", .source = S(tokens_per_s), .data = JSON },
+    { "flops", "FLOPs", COLUMN_FLOPS, S(flops), .data = CSV | JSON, .at = { .summary = 20 } },
+    { "bytes", "bytes", COLUMN_BYTES, S(bytes), .data = CSV | JSON, .at = { .summary = 30 } },
+    { "floor_ms", "floor ms", COLUMN_MS, S(floor_ms), .data = CSV | JSON,
+      .at = { .md = 50, .terminal = 50, .summary = 70 } },
+    { "distance", "distance", COLUMN_TIMES, S(distance), .data = CSV | JSON,
+      .at = { .md = 60, .terminal = 60, .summary = 80 } },
+    { "mfu", "MFU", COLUMN_PERCENT, S(mfu), .data = CSV | JSON,
+      .at = { .md = 70, .terminal = 70, .summary = 50 } },
+    { "mbu", "MBU", COLUMN_PERCENT, S(mbu), .data = CSV | JSON,
+      .at = { .md = 80, .terminal = 80, .summary = 60 } },
+    { NULL, "J/token (recorded)", COLUMN_NUMBER, S(joules_per_token), .at = { .md = 120 }, .decimals = 3 },
+    { "representative_ms", .source = GET(get_representative), .data = JSON },
+    { "recording_overhead_ratio", .source = S(recording_cost), .data = CSV | JSON },
+};
+/* clang-format on */
+
+/* ---- the trace */
+
+static const void *traced_stage(const struct column_row *r) { return r->view->a ? r->item : NULL; }
+
+static struct column_value get_captured_share(const struct column_row *r) {
+    return column_f64(1 - stage_of(r)->missed);
+}
+
+static const struct column trace_columns[] = {
+    { "occurrences", .source = S(occurrences), .data = CSV | JSON },
+    { "wall_total_ns", .source = S(wall_total_ns), .data = CSV },
+    { "wall_ns", .source = S(wall_total_ns), .data = JSON },
+    { "wall_median_ns", .source = S(wall_ns.median), .data = CSV },
+    { "wall_p90_ns", .source = S(wall_ns.p90), .data = CSV },
+    { "wall_p99_ns", .source = S(wall_ns.p99), .data = CSV },
+    { "gpu_busy_ns", .source = S(gpu_busy_ns), .data = CSV | JSON },
+    { "gpu_span_ns", .source = S(gpu_span_ns), .data = CSV | JSON },
+    { "idle_ns", .source = S(idle_ns), .data = CSV | JSON },
+    { "gpu_owned_ns", .source = S(gpu_owned_ns), .data = CSV | JSON },
+    { "gpu_owned_self_ns", .source = S(gpu_owned_self_ns), .data = JSON },
+    { "captured_share", .source = GET(get_captured_share), .data = JSON },
+    { "kernels", .source = S(kernels), .data = CSV | JSON },
+    { "launches", .source = S(launches), .data = CSV | JSON },
+    { "graph_launches", .source = S(graph_launches), .data = JSON },
+    { "copies", .source = S(copies), .data = CSV | JSON },
+    { "syncs", .source = S(syncs), .data = CSV | JSON },
+    { "copied_bytes", .source = S(copied_bytes), .data = CSV | JSON },
+    { "tokens_in", .source = S(tokens_in), .data = JSON },
+    { "tokens_out", .source = S(tokens_out), .data = JSON },
+    { "token_source", .source = S(token_source), .data = JSON },
+    { "kernels_per_token", .source = S(kernels_per_token), .data = CSV | JSON },
+    { "launches_per_token", .source = S(launches_per_token), .data = CSV | JSON },
+    { "joules", .source = S(joules), .data = CSV | JSON },
+    { "joules_per_token", .source = S(joules_per_token), .data = CSV | JSON },
+    { "tokens_per_joule", .source = S(tokens_per_joule), .data = JSON },
+    { "mean_watts", .source = S(watts), .data = JSON },
+};
+
+const struct column_group stage_columns[2] = {
+    { .columns = columns, .n = COUNTOF(columns) },
+    { .columns = trace_columns, .n = COUNTOF(trace_columns), .item = traced_stage },
+};
+
+/* ---- idle time and launch queue */
+
+static struct column_value get_path(const struct column_row *r) {
+    return column_str(stage_of(r)->path ? stage_of(r)->path : stage_of(r)->name);
+}
+
+static void show_depth(const struct column_row *r, struct strbuf *out) {
+    double depth = stage_of(r)->idle.queue_depth_mean;
+    strbuf_addstr(out, text_num(depth, depth < 9.95 ? 1 : 0).s);
+}
+
+/* clang-format off */
+static const struct column idle_columns[] = {
+    { NULL, "stage", COLUMN_TEXT, GET(get_path), .at = { .md = 10 } },
+    { "gaps", .source = S(idle.gaps), .data = JSON },
+    { "graph_removable_ns", .source = S(idle.graph_removable_ns), .data = JSON },
+    { "queue_depth_mean", "mean depth", COLUMN_NUMBER, S(idle.queue_depth_mean), .data = JSON,
+      .at = { .md = 20 }, .show = show_depth },
+    { "queue_empty_share", "queue empty", COLUMN_PERCENT, S(idle.queue_empty_share), .data = JSON,
+      .at = { .md = 30 } },
+    { "launch_delay_median_ns", "launch latency us", COLUMN_NS_US, S(idle.launch_delay_ns), .data = JSON,
+      .at = { .md = 60 } },
+    { "launch_cost_median_ns", "call time us", COLUMN_NS_US, S(idle.launch_cost_ns), .data = JSON,
+      .at = { .md = 50 } },
+    { "launch_interval_median_ns", "call interval us", COLUMN_NS_US, S(idle.launch_interval_ns), .data = JSON,
+      .at = { .md = 40 } },
+};
+/* clang-format on */
+
+const struct column_group stage_idle_columns[1] = { { .columns = idle_columns, .n = COUNTOF(idle_columns) } };
+
+/* ---- hardware counters */
+
+static const void *means_of_stage(const struct column_row *r) { return stage_of(r)->counters; }
+
+static struct column_value get_recorded_mbu(const struct column_row *r) {
+    return column_f64(100 * stage_of(r)->recorded_mbu);
+}
+static struct column_value get_recorded_mfu(const struct column_row *r) {
+    return column_f64(100 * stage_of(r)->recorded_mfu);
+}
+
+#define M(field) FIELD(struct counter_means, field)
+/* clang-format off */
+static const struct column measured_columns[] = {
+    { NULL, "stage", COLUMN_TEXT, GET(get_path), .at = { .md = 10 } },
+    { "stage", .source = S(path), .data = JSON },
+    { "recorded_mbu_pct", "MBU (recorded)", COLUMN_PCT, GET(get_recorded_mbu), .data = JSON,
+      .at = { .md = 40 } },
+    { "recorded_mfu_pct", "MFU (recorded)", COLUMN_PCT, GET(get_recorded_mfu), .data = JSON,
+      .at = { .md = 80 } },
+};
+static const struct column mean_columns[] = {
+    { "covered", "covered", COLUMN_PERCENT, M(covered), .data = JSON, .at = { .md = 20 } },
+    { "sm_pct", "SM", COLUMN_PCT, M(mean[COUNTER_SM]), .data = JSON, .at = { .md = 90 } },
+    { "tensor_pct", "tensor", COLUMN_PCT, M(mean[COUNTER_TENSOR]), .data = JSON, .at = { .md = 60 } },
+    { "dram_read_pct", .source = M(mean[COUNTER_DRAM_READ]), .data = JSON },
+    { "dram_write_pct", .source = M(mean[COUNTER_DRAM_WRITE]), .data = JSON },
+    { "occupancy_pct", "active", COLUMN_PCT, M(mean[COUNTER_OCCUPANCY]), .data = JSON, .at = { .md = 100 } },
+    { "sm_clock_hz", "SM clock GHz", COLUMN_GIGA, M(mean[COUNTER_CLOCK]), .data = JSON, .at = { .md = 110 },
+      .decimals = 2 },
+    { "dram_pct", "DRAM", COLUMN_PCT, M(dram_pct), .data = JSON, .at = { .md = 30 } },
+    { "dram_byte_per_s", "DRAM GB/s", COLUMN_GIGA, M(dram_bytes_per_s), .data = JSON, .at = { .md = 50 } },
+    { "tensor_at_peak_clock_pct", "at peak clock", COLUMN_PCT, M(tensor_at_peak_pct), .data = JSON,
+      .at = { .md = 70 } },
+};
+/* clang-format on */
+
+const struct column_group stage_counter_columns[2] = {
+    { .columns = measured_columns, .n = COUNTOF(measured_columns) },
+    { .columns = mean_columns, .n = COUNTOF(mean_columns), .item = means_of_stage },
+};
+
+/* ---- time per output token */
+
+static const struct column token_columns[] = {
+    { NULL, "stage", COLUMN_TEXT, GET(get_path), .at = { .md = 10 } },
+    { NULL, "median ms", COLUMN_NS_MS, S(token_ns.median), .at = { .md = 20 } },
+    { NULL, "p90 ms", COLUMN_NS_MS, S(token_ns.p90), .at = { .md = 30 } },
+    { NULL, "p99 ms", COLUMN_NS_MS, S(token_ns.p99), .at = { .md = 40 } },
+    { NULL, "max ms", COLUMN_NS_MS, S(token_ns.max), .at = { .md = 50 } },
+    { NULL, "n", COLUMN_COUNT, S(token_ns.n), .at = { .md = 60 } },
+};
+
+const struct column_group stage_token_columns[1] = { { .columns = token_columns,
+                                                       .n = COUNTOF(token_columns) } };

@@ -1,0 +1,14 @@
+/* The columns of the stage tables. The items are struct analysis_stage. */
+#ifndef REPORT_STAGE_COLUMNS_H
+#define REPORT_STAGE_COLUMNS_H
+
+#include "report/columns.h"
+#include "report/view.h"
+
+/* [0]: times, model and utilization. [1]: what the trace recorded; empty without a trace. */
+extern const struct column_group stage_columns[2];
+extern const struct column_group stage_idle_columns[1];    /* idle time and launch queue */
+extern const struct column_group stage_counter_columns[2]; /* hardware counters; items have counters */
+extern const struct column_group stage_token_columns[1];   /* time per output token */
+
+#endif
