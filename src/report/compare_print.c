@@ -70,8 +70,8 @@ static void print_promises(const struct comparison *c, enum compare_form form, s
     table_init(&t);
     table_column(&t, "stage", TABLE_LEFT);
     table_column(&t, "finding", TABLE_LEFT);
-    table_column(&t, "promised at most ms", TABLE_RIGHT);
-    table_column(&t, "the stage gained ms", TABLE_RIGHT);
+    table_column(&t, "predicted saving ms", TABLE_RIGHT);
+    table_column(&t, "measured saving ms", TABLE_RIGHT);
     table_column(&t, "95% CI", TABLE_RIGHT);
     for (size_t i = 0; i < c->promises.n; i++) {
         const struct compare_promise *p = &c->promises.v[i];
@@ -84,7 +84,7 @@ static void print_promises(const struct comparison *c, enum compare_form form, s
         else
             table_cell(&t, "%s", text_or_dash(NULL));
     }
-    print_table(&t, form, "Findings of A that B no longer has", out);
+    print_table(&t, form, "Findings fixed in B", out);
 }
 
 static void print_work(const struct compare_work *v, size_t n, const char *what, enum compare_form form,
@@ -123,7 +123,7 @@ static void print_env(const struct comparison *c, enum compare_form form, struct
         table_cell(&t, "%s", text_or_dash(c->env.v[i].a));
         table_cell(&t, "%s", text_or_dash(c->env.v[i].b));
     }
-    print_table(&t, form, "Environment: what differs", out);
+    print_table(&t, form, "Environment differences", out);
 }
 
 void compare_text(const struct comparison *c, enum compare_form form, struct strbuf *out) {
@@ -135,9 +135,9 @@ void compare_text(const struct comparison *c, enum compare_form form, struct str
     strbuf_addstr(out, "\n\n");
     if (c->other_subject)
         strbuf_addstr(out,
-                      "A and B are not of the same model, engine and device: differences are theirs.\n\n");
+                      "A and B use a different model, engine or device. Differences may come from that.\n\n");
     if (c->other_work)
-        strbuf_addstr(out, "A and B did not read and make as many tokens: compare times by token.\n\n");
+        strbuf_addstr(out, "A and B processed different numbers of tokens. Compare times per token.\n\n");
     print_rows(c, form, out);
     print_promises(c, form, out);
     print_work(c->kernels.v, c->kernels.n, "kernel", form, out);

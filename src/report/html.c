@@ -1,4 +1,5 @@
-/* report.html: one file, no network, whole without scripts. The look and the scripts are web/. */
+/* report.html: one file that needs no network and is readable without JavaScript. Style and scripts are in
+ * web/. */
 #include "report/report.h"
 #include "report/html.h"
 
@@ -61,12 +62,12 @@ static bool has_chart(const struct view *v,
 bool html_has_kernels(const struct view *v) { return v->a && v->a->nkernels; }
 bool html_has_operators(const struct view *v) { return v->a && v->a->noperators; }
 
-static void embedded(struct strbuf *out, const char *path) {
+static void add_embedded(struct strbuf *out, const char *path) {
     const struct embed_file *f = embed_find(path);
     if (f) strbuf_add(out, f->data, embed_bytes(f));
 }
 
-static void fact(struct strbuf *out, const char *label, const char *value) {
+static void add_fact(struct strbuf *out, const char *label, const char *value) {
     if (!value || !*value) return;
     strbuf_addf(out, "<span>%s", label);
     html_escape(out, value);
@@ -80,19 +81,19 @@ static void page_head(const struct view *v, struct strbuf *out) {
                        "<link rel=\"icon\" href=\"data:,\">\n<title>");
     html_escape(out, v->run->title ? v->run->title : "inferprof report");
     strbuf_addstr(out, "</title>\n<style>\n");
-    embedded(out, "web/report.css");
+    add_embedded(out, "web/report.css");
     strbuf_addstr(
         out, "</style>\n</head>\n<body>\n<header class=\"top\">\n<div class=\"brand\">inferprof</div>\n<h1>");
     html_escape(out, text_or_dash(v->run->title));
     strbuf_addstr(out, "</h1>\n<div class=\"meta\">\n");
-    fact(out, "", v->run->run_id);
-    if (v->run->started_wall_ns) fact(out, "", text_date(v->run->started_wall_ns).s);
-    fact(out, "", view_device(v));
-    fact(out, "engine ", v->run->engine);
+    add_fact(out, "", v->run->run_id);
+    if (v->run->started_wall_ns) add_fact(out, "", text_date(v->run->started_wall_ns).s);
+    add_fact(out, "", view_device(v));
+    add_fact(out, "engine ", v->run->engine);
     if (v->run->repeats) {
         char repeats[64];
         snprintf(repeats, sizeof repeats, "%zu timed repeats", v->run->repeats);
-        fact(out, "", repeats);
+        add_fact(out, "", repeats);
     }
     strbuf_addstr(out, "</div>\n</header>\n");
 }
@@ -120,7 +121,7 @@ static void page_nav(const struct view *v, bool timeline, struct strbuf *out) {
 static void page_problems(const struct view *v, struct strbuf *out) {
     bool unstable = view_warns_unstable(v);
     if (!v->run->nproblems && !v->run->incomplete && !unstable) return;
-    strbuf_addstr(out, "<div class=\"notice\"><h3>To be doubted</h3><ul>\n");
+    strbuf_addstr(out, "<div class=\"notice\"><h3>Caveats</h3><ul>\n");
     if (v->run->incomplete) strbuf_addf(out, "<li>%s</li>\n", story_incomplete);
     if (unstable) strbuf_addf(out, "<li>%s</li>\n", story_unstable);
     for (size_t i = 0; i < v->run->nproblems; i++) {
@@ -137,10 +138,10 @@ static void section_roofline(const struct view *v, struct strbuf *out) {
     for (size_t i = 0; i < v->a->nroofline; i++) kernels |= v->a->roofline[i].stage == ANALYSIS_NONE;
     html_section(
         out, "roofline", "Roofline",
-        kernels
-            ? "Each circle is a kernel or an operator, its area the time it takes; dots with a name are "
-              "whole stages. The line is what the device allows at that many operations per byte."
-            : "Dots are whole stages. The line is what the device allows at that many operations per byte.");
+        kernels ? "Each circle is a kernel or an operator; its area is its time. Labelled dots are whole "
+                  "stages. The line is the device limit at each arithmetic intensity (FLOP per byte)."
+                : "Dots are whole stages. The line is the device limit at each arithmetic intensity (FLOP "
+                  "per byte).");
     html_chart(v, chart_roofline, out);
     strbuf_addstr(out, "<p class=\"small soft\">Peaks: ");
     html_escape(out, text_or_dash(view_peak_source(v)));
@@ -152,9 +153,8 @@ static void section_timeline(const struct strbuf *json, struct strbuf *out) {
     if (json->len == 0) return;
     html_section(out, "timeline", "Timeline", NULL);
     strbuf_addstr(
-        out,
-        "<div class=\"tl\" id=\"timeline-box\"><p class=\"soft\">The timeline needs scripts. "
-        "<code>inferprof export RUN --format perfetto</code> opens the same trace elsewhere.</p></div>\n");
+        out, "<div class=\"tl\" id=\"timeline-box\"><p class=\"soft\">The timeline needs JavaScript. To open "
+             "the trace in Perfetto: <code>inferprof export RUN --format perfetto</code>.</p></div>\n");
     strbuf_addstr(out, "<script type=\"application/json\" id=\"timeline-data\">");
     html_script_json(out, json->buf, json->len);
     strbuf_addstr(out, "</script>\n");
@@ -165,7 +165,7 @@ static void section_power(const struct view *v, struct strbuf *out) {
     struct table t;
     if (!v->a || v->a->npowers == 0) return;
     html_section(out, "power", "Power and clocks",
-                 "Watts above, SM clock below; shaded where the clock was held down.");
+                 "Power (W) above, SM clock below. Shaded: the clock was throttled.");
     for (size_t i = 0; i < v->a->npowers; i++) {
         if (v->a->powers[i].n < 2) continue;
         strbuf_addstr(out, "<div class=\"chart\">\n");
@@ -183,7 +183,7 @@ static void page_scripts(struct strbuf *out) {
     static const char *const files[] = { "web/tables.js", "web/timeline.js" };
     for (size_t i = 0; i < COUNTOF(files); i++) {
         strbuf_addstr(out, "<script>\n");
-        embedded(out, files[i]);
+        add_embedded(out, files[i]);
         strbuf_addstr(out, "</script>\n");
     }
 }
@@ -207,7 +207,7 @@ void report_html(const struct view *v, struct strbuf *out) {
     html_provenance(v, out);
     strbuf_addstr(out, "</main>\n<footer>Written by inferprof ");
     html_escape(out, v->run->version);
-    strbuf_addstr(out, ". One file, no network: it can be sent and kept as it is.</footer>\n");
+    strbuf_addstr(out, ". This page is one self-contained file and makes no network requests.</footer>\n");
     page_scripts(out);
     strbuf_addstr(out, "</body>\n</html>\n");
     strbuf_free(&timeline);

@@ -1,4 +1,4 @@
-/* Sections of report.html. Each writes nothing where there is nothing to show. */
+/* Sections of report.html. Each writes nothing if it has nothing to show. */
 #ifndef REPORT_HTML_H
 #define REPORT_HTML_H
 
@@ -20,7 +20,7 @@ void html_section_end(struct strbuf *out);
 /* A sortable table; `what` names its rows. At most `limit` rows. */
 void html_columns(struct strbuf *out, const char *what, const struct column_group *groups, size_t ngroups,
                   const struct view *v, struct column_items items, size_t limit);
-/* A plain table from the ones of rows.h, which is freed. */
+/* A plain table of rows.h. Frees the table. */
 void html_table(struct strbuf *out, struct table *t);
 void html_chart(const struct view *v,
                 bool (*draw)(const struct view *, const struct chart_form *, struct strbuf *),

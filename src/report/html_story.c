@@ -14,7 +14,7 @@ static void finding(const struct analysis *a, const struct analysis_finding *f, 
     const char *stage = view_stage_name(a, f->stage);
     strbuf_addstr(out, "<li>\n");
     if (isfinite(f->saving_ms)) {
-        strbuf_addf(out, "<div class=\"save\">%s<small>at most, %s of ", text_ms(f->saving_ms).s,
+        strbuf_addf(out, "<div class=\"save\">%s<small>upper bound, %s of ", text_ms(f->saving_ms).s,
                     text_percent(f->saving_percent / 100).s);
         html_escape(out, stage ? stage : "the run");
         strbuf_addstr(out, "</small></div>\n");
@@ -29,7 +29,7 @@ static void finding(const struct analysis *a, const struct analysis_finding *f, 
                 analysis_confidence_name(f->confidence));
 }
 
-/* Frees the sentence; nothing where there is none. */
+/* Frees the sentence. Writes nothing if it is empty. */
 static void paragraph(const char *css_class, struct strbuf *sentence, struct strbuf *out) {
     if (sentence->len) strbuf_addf(out, "<p class=\"%s\">%s</p>\n", css_class, sentence->buf);
     strbuf_free(sentence);
@@ -136,10 +136,9 @@ static void stage_bars(const struct view *v, struct strbuf *out) {
         strbuf_addstr(out, view_on_cpu(v)
                                ? "<span><i style=\"background:var(--accent)\"></i>busy</span>"
                                : "<span><i style=\"background:var(--accent)\"></i>GPU busy</span>");
-    strbuf_addstr(out, "<span><i style=\"background:var(--idle)\"></i>rest of the time</span>");
+    strbuf_addstr(out, "<span><i style=\"background:var(--idle)\"></i>not busy</span>");
     if (floors)
-        strbuf_addstr(out,
-                      "<span><i class=\"tick\"></i>floor: no implementation on this device is faster</span>");
+        strbuf_addstr(out, "<span><i class=\"tick\"></i>floor: the roofline minimum on this device</span>");
     strbuf_addstr(out, "</div>\n<div class=\"bars\">\n");
     for (size_t i = 0; i < v->nstages; i++)
         if (isfinite(v->stages[i]->time_ms)) stage_bar(v->stages[i], most, out);
@@ -154,7 +153,7 @@ static void refusals(const struct view *v, struct strbuf *out) {
     }
 }
 
-/* A table of the section with its own heading and remark; nothing where it has no row. Frees it. */
+/* A table with its own heading and remark. Frees the table. Writes nothing if it has no rows. */
 static void part(struct table *t, const char *heading, const char *remark, struct strbuf *out) {
     if (table_rows(t) == 0) {
         table_free(t);
@@ -179,24 +178,23 @@ void html_stages(const struct view *v, struct strbuf *out) {
     rows_stages_md(v, &t);
     html_table(out, &t);
     rows_substages_md(v, &t);
-    part(&t, NULL, "Parts of the stages above; they are included there and not added to them.", out);
+    part(&t, NULL, "Substages. Their time is already included in the stages above.", out);
     if (!view_has_floors(v)) strbuf_addf(out, "<p class=\"small soft\">%s</p>\n", rows_no_model_note);
     rows_aggregates_md(v, &t);
     part(&t, "Timed repeats", NULL, out);
     rows_stability_md(v, &t);
     part(&t, "Stability", NULL, out);
     rows_tokens_md(v, &t);
-    part(&t, "From token to token",
-         "In the recorded run, within a stage; of servers' step labels, from step to step.", out);
+    part(&t, "Time per output token",
+         "Recorded run, within one stage. For servers that label steps: time from step to step.", out);
     rows_overhead_md(v, &t);
-    part(&t, "What recording cost",
-         "Latencies are from repeats with nothing recorded. Above 1.25x, shares and idle times are "
-         "distorted: take a "
+    part(&t, "Profiling overhead",
+         "Latencies are measured without recording. Above 1.25x, shares and idle times are distorted: use a "
          "lighter preset.",
          out);
     rows_counters_md(v, &t);
     rows_counters_note(v, &note);
-    part(&t, "Measured by hardware counters, beside the model", note.buf, out);
+    part(&t, "Hardware counters and model estimates", note.buf, out);
     strbuf_free(&note);
     html_section_end(out);
 }
@@ -209,20 +207,18 @@ void html_idle(const struct view *v, struct strbuf *out) {
         refusals(v, out);
         return;
     }
-    html_section(out, "idle", "Why the GPU waited",
-                 "Milliseconds of the recorded run, between the first and the last kernel of each "
-                 "occurrence; of several GPUs "
-                 "their mean.");
+    html_section(out, "idle", "GPU idle time by cause",
+                 "Milliseconds in the recorded run, between the first and last kernel of each occurrence. "
+                 "With several GPUs: the mean.");
     html_table(out, &t);
     rows_queue_md(v, &t);
-    part(&t, "The launch queue",
-         "Launches that wait when a kernel starts: a host that is ahead keeps it filled. \"Found it empty\": "
-         "kernels with "
-         "no launch behind them.",
+    part(&t, "Launch queue",
+         "Number of launches waiting when a kernel starts. It stays above 0 while the host runs ahead of the "
+         "GPU. \"Queue empty\": share of kernels that started with no other launch waiting.",
          out);
     rows_communication_md(v, &t);
-    part(&t, "Communication",
-         "Kernels of communication, and how much of their time other kernels ran beside them.", out);
+    part(&t, "Communication", "Communication kernels, and how much of their time overlapped other kernels.",
+         out);
     refusals(v, out);
     html_section_end(out);
 }

@@ -1,4 +1,4 @@
-/* The lower half of the page: kernels, operators, where everything comes from. */
+/* The lower half of the page: kernels, operators, environment and data sources. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,9 +13,9 @@
 #include "report/text.h"
 
 #define MAX_TABLE_ROWS 300
-#define MAX_EMBEDDED_CSV (600u << 10) /* larger ones are linked as the file beside the page */
+#define MAX_EMBEDDED_CSV (600u << 10) /* larger ones are linked as files in the same folder */
 
-/* A download that needs no server: the file itself is in the link. Frees the table. */
+/* A download link that contains the file itself, so it needs no server. Frees the table. */
 static void download(const struct view *v, struct strbuf *out, const char *name, struct table *t) {
     struct strbuf csv = STRBUF_INIT;
     if (!v->run->slim) {
@@ -26,7 +26,7 @@ static void download(const struct view *v, struct strbuf *out, const char *name,
             html_base64(out, csv.buf, csv.len);
             strbuf_addf(out, "\">%s</a></p>\n", name);
         } else {
-            strbuf_addf(out, "<a href=\"%s\">%s</a> (beside this page)</p>\n", name, name);
+            strbuf_addf(out, "<a href=\"%s\">%s</a> (in the same folder as this page)</p>\n", name, name);
         }
     }
     strbuf_free(&csv);
@@ -51,7 +51,7 @@ static void mix(const struct view *v, struct strbuf *out) {
 
 static void limit_note(struct strbuf *out, size_t n, const char *what, const char *file) {
     if (n > MAX_TABLE_ROWS)
-        strbuf_addf(out, "<p class=\"small soft\">The %d %s with most time of %s; all are in %s.</p>\n",
+        strbuf_addf(out, "<p class=\"small soft\">Showing the top %d %s of %s by time; all are in %s.</p>\n",
                     MAX_TABLE_ROWS, what, text_count(n).s, file);
 }
 
@@ -133,7 +133,7 @@ static void environment(const struct view *v, struct strbuf *out) {
 static void assumptions(const struct view *v, struct strbuf *out) {
     size_t notes = v->a ? v->a->nnotes : 0;
     if (notes + v->run->nassumptions == 0) return;
-    html_section(out, "assumptions", "Where the numbers come from", NULL);
+    html_section(out, "assumptions", "Data sources and assumptions", NULL);
     strbuf_addstr(out, "<ul class=\"plain\">\n");
     for (size_t i = 0; i < notes; i++) {
         strbuf_addstr(out, v->a->notes[i].severity == ANALYSIS_WARNING ? "<li><b>Warning:</b> " : "<li>");
@@ -152,7 +152,7 @@ static void assumptions(const struct view *v, struct strbuf *out) {
 static void answers(const struct view *v, struct strbuf *out) {
     size_t n = MIN(v->run->nanswers, RUN_ANSWERS_MAX);
     if (n == 0) return;
-    html_section(out, "answers", "Answers", NULL);
+    html_section(out, "answers", "Generated text", NULL);
     for (size_t i = 0; i < n; i++) {
         const struct run_answer *a = &v->run->answers[i];
         strbuf_addstr(out, "<div class=\"answer\"><div><b>");
@@ -178,7 +178,7 @@ void html_provenance(const struct view *v, struct strbuf *out) {
     html_section(out, "environment", "Environment", NULL);
     environment(v, out);
     if (v->run->command) {
-        strbuf_addstr(out, "<h3>Again</h3><pre>");
+        strbuf_addstr(out, "<h3>Reproduce</h3><pre>");
         html_escape(out, v->run->command);
         strbuf_addstr(out, "</pre>\n");
     }

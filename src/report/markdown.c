@@ -37,7 +37,7 @@ static void add_fact(struct strbuf *out, const char *what, const char *value) {
     strbuf_addstr(out, "  \n");
 }
 
-/* A sentence of its own; nothing where there is none. Frees it. */
+/* Frees the sentence. Writes nothing if it is empty. */
 static void paragraph(struct strbuf *sentence, struct strbuf *out) {
     if (sentence->len) strbuf_addf(out, "%s\n\n", sentence->buf);
     strbuf_free(sentence);
@@ -59,15 +59,15 @@ void markdown_head(const struct view *v, struct strbuf *out) {
         strbuf_addf(out, "Peaks: %s/s, %s/s (%s)  \n", text_flops(view_peak_flops(v)).s,
                     text_bytes(view_peak_bytes(v)).s, text_or_dash(view_peak_source(v)));
     if (in->repeats)
-        strbuf_addf(out, "Timed repeats: %zu, of them failed: %zu  \n", in->repeats, in->failed_repeats);
+        strbuf_addf(out, "Timed repeats: %zu (failed: %zu)  \n", in->repeats, in->failed_repeats);
     strbuf_addch(out, '\n');
     if (in->incomplete) strbuf_addf(out, "**%s**\n\n", story_incomplete);
 }
 
-void markdown_doubts(const struct view *v, struct strbuf *out) {
+void markdown_caveats(const struct view *v, struct strbuf *out) {
     if (view_warns_unstable(v)) strbuf_addf(out, "**%s**\n\n", story_unstable);
     if (v->run->nproblems) {
-        strbuf_addstr(out, "To be doubted:\n\n");
+        strbuf_addstr(out, "## Caveats\n\n");
         markdown_list(out, v->run->problems, v->run->nproblems);
     }
 }
@@ -102,22 +102,20 @@ void markdown_findings(const struct view *v, size_t limit, struct strbuf *out) {
     strbuf_addch(out, '\n');
 }
 
-/* Times and busy times of `profile` come from different runs: the reader must know how they were brought
- * together. */
+/* Times and busy times of `profile` come from different runs. The note explains how they are combined. */
 static void busy_note(const struct view *v, struct strbuf *out) {
     bool any = false;
     for (size_t i = 0; i < v->nstages; i++)
         any |= v->stages[i]->timing_ms.n && isfinite(v->stages[i]->busy_ms);
     if (!any) return;
-    strbuf_addstr(
-        out,
-        view_on_cpu(v)
-            ? "Times are medians of the timed repeats. Busy and idle are the shares of the recorded run.\n\n"
-            : "Times are medians of the timed repeats. GPU busy is the kernels of the recorded run, idle the "
-              "rest of the timed median.\n\n");
+    strbuf_addstr(out,
+                  view_on_cpu(v)
+                      ? "Times are medians of the timed repeats. Busy and idle are from the recorded run.\n\n"
+                      : "Times are medians of the timed repeats. GPU busy is the kernel time of the recorded "
+                        "run; GPU idle is the timed median minus that.\n\n");
 }
 
-/* The parts of a stage are a note under the table: never rows that somebody might add. */
+/* Substages are a note below the table, not rows: rows might be added up. */
 void markdown_stages(const struct view *v, const char *heading, struct strbuf *out) {
     struct table t;
     rows_stages_md(v, &t);
@@ -126,14 +124,14 @@ void markdown_stages(const struct view *v, const char *heading, struct strbuf *o
     for (size_t i = 0; i < v->nstages; i++) {
         const struct analysis_stage *s = v->stages[i];
         if (!s->parent_name || s->outside) continue;
-        strbuf_addstr(out, first ? "Inside: " : "; ");
+        strbuf_addstr(out, first ? "Substages: " : "; ");
         text_markdown(out, s->name);
         strbuf_addf(out, " %s (in ", text_ms(s->time_ms).s);
         text_markdown(out, s->parent_name);
         strbuf_addch(out, ')');
         first = false;
     }
-    if (!first) strbuf_addstr(out, ". Parts are included in their stage and are not added to it.\n\n");
+    if (!first) strbuf_addstr(out, ". Their time is already included in their stage.\n\n");
     if (!view_has_floors(v)) strbuf_addf(out, "%s\n\n", rows_no_model_note);
     busy_note(v, out);
     for (size_t i = 0; i < v->nstages; i++) {
@@ -159,7 +157,7 @@ static void chart_links(const struct view *v, struct strbuf *out) {
 static void notes(const struct view *v, struct strbuf *out) {
     size_t n = v->a ? v->a->nnotes : 0;
     if (n + v->run->nassumptions == 0) return;
-    strbuf_addstr(out, "## Where the numbers come from\n\n");
+    strbuf_addstr(out, "## Data sources and assumptions\n\n");
     for (size_t i = 0; i < n; i++) {
         strbuf_addstr(out, v->a->notes[i].severity == ANALYSIS_WARNING ? "- Warning: " : "- ");
         text_markdown(out, v->a->notes[i].text);
@@ -173,13 +171,12 @@ static void conservation(const struct view *v, struct strbuf *out) {
     if (!v->a || !(v->a->conservation.busy > 0)) return;
     const struct analysis_conservation *c = &v->a->conservation;
     strbuf_addf(out,
-                "%s %s: every nanosecond belongs to one stage, one operator and one kernel kind. Outside any "
-                "stage: %s. "
-                "Outside any operator: %s.",
+                "%s %s: each nanosecond is attributed to exactly one stage, one operator and one kernel "
+                "category. Not in any stage: %s. Not in any operator: %s.",
                 view_on_cpu(v) ? "Busy" : "GPU busy", text_ms(c->busy / 1e6).s,
                 text_ms(c->outside_stages / 1e6).s, text_ms(c->outside_operators / 1e6).s);
     if (!view_on_cpu(v))
-        strbuf_addf(out, " Kernels without a launch: %s (%s).", text_count(c->unmatched_kernels).s,
+        strbuf_addf(out, " Kernels with no matching launch: %s (%s).", text_count(c->unmatched_kernels).s,
                     text_ms(c->unmatched / 1e6).s);
     strbuf_addstr(out, "\n\n");
 }
@@ -187,20 +184,19 @@ static void conservation(const struct view *v, struct strbuf *out) {
 static void overhead(const struct view *v, struct strbuf *out) {
     struct table t;
     rows_overhead_md(v, &t);
-    if (!markdown_section(out, "What recording cost", &t)) return;
+    if (!markdown_section(out, "Profiling overhead", &t)) return;
     bool high = false;
     for (size_t i = 0; i < v->nstages; i++) high |= v->stages[i]->recording_cost > 1.25;
     if (high)
         strbuf_addstr(
-            out,
-            "More than 25%: shares and idle times of the recorded run are distorted. Use a lighter preset "
-            "(`profiling=min`). Latency figures are from the timed repeats and are not touched by it.\n\n");
+            out, "Overhead above 25% distorts the shares and idle times of the recorded run. Use a lighter "
+                 "preset (`profiling=min`). Latencies come from the timed repeats and are not affected.\n\n");
 }
 
 static void answers(const struct view *v, struct strbuf *out) {
     size_t n = MIN(v->run->nanswers, 5);
     if (n == 0) return;
-    strbuf_addf(out, "## Answers\n\n%zu of %zu; all in predictions.md.\n\n", n, v->run->answers_total);
+    strbuf_addf(out, "## Generated text\n\n%zu of %zu; all in predictions.md.\n\n", n, v->run->answers_total);
     for (size_t i = 0; i < n; i++) {
         const struct run_answer *a = &v->run->answers[i];
         text_markdown(out, text_or_dash(a->input));
@@ -215,7 +211,7 @@ static void counters(const struct view *v, struct strbuf *out) {
     struct table t;
     rows_counters_md(v, &t);
     rows_counters_note(v, &note);
-    if (markdown_section(out, "Measured by hardware counters, beside the model", &t)) {
+    if (markdown_section(out, "Hardware counters and model estimates", &t)) {
         text_markdown(out, note.buf);
         strbuf_addstr(out, "\n\n");
     }
@@ -237,22 +233,22 @@ void report_markdown(const struct view *v, struct strbuf *out) {
     markdown_head(v, out);
     strbuf_addstr(out, "## Verdict\n\n");
     markdown_findings(v, 12, out);
-    markdown_doubts(v, out);
+    markdown_caveats(v, out);
     markdown_stages(v, "Stages", out);
     rows_aggregates_md(v, &t);
     markdown_section(out, "Timed repeats", &t);
     rows_tokens_md(v, &t);
-    markdown_section(out, "From token to token, in the recorded run", &t);
+    markdown_section(out, "Time per output token (recorded run)", &t);
     chart_links(v, out);
     counters(v, out);
     rows_idle_md(v, &t);
-    markdown_section(out, "Why the GPU waited (ms of the recorded run)", &t);
+    markdown_section(out, "GPU idle time by cause (ms, recorded run)", &t);
     rows_queue_md(v, &t);
-    markdown_section(out, "The launch queue", &t);
+    markdown_section(out, "Launch queue", &t);
     rows_communication_md(v, &t);
     markdown_section(out, "Communication", &t);
     rows_categories_md(v, &t);
-    markdown_section(out, view_on_cpu(v) ? "What the CPU did" : "What the GPU did", &t);
+    markdown_section(out, view_on_cpu(v) ? "CPU time by category" : "GPU time by category", &t);
     conservation(v, out);
     rows_kernels_md(v, 20, &t);
     markdown_section(out, "Kernels", &t);
@@ -269,7 +265,7 @@ void report_markdown(const struct view *v, struct strbuf *out) {
     markdown_section(out, "Environment", &t);
     notes(v, out);
     if (v->run->command) {
-        strbuf_addstr(out, "## Again\n\n");
+        strbuf_addstr(out, "## Reproduce\n\n");
         text_markdown_block(out, "sh", v->run->command);
     }
 }

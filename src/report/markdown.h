@@ -6,7 +6,7 @@
 #include "report/view.h"
 
 void markdown_head(const struct view *v, struct strbuf *out); /* title, run, device */
-void markdown_doubts(const struct view *v, struct strbuf *out);
+void markdown_caveats(const struct view *v, struct strbuf *out);
 void markdown_findings(const struct view *v, size_t limit, struct strbuf *out);
 /* "## Heading" and the table, which is freed; nothing at all when it has no row. True: written. */
 bool markdown_section(struct strbuf *out, const char *heading, struct table *t);

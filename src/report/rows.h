@@ -1,5 +1,5 @@
-/* The tables of the report. The `_md` ones are for people, the `_csv` ones carry every column with full
- * precision and units in the heads; the caller frees. */
+/* The tables of the report. `_md` tables are formatted for people. `_csv` tables have every column, with full
+ * precision and the unit in the heading. The caller frees the table. */
 #ifndef REPORT_ROWS_H
 #define REPORT_ROWS_H
 
@@ -8,10 +8,9 @@
 #include "report/columns.h"
 #include "report/view.h"
 
-void rows_stages_md(const struct view *v, struct table *t);    /* top level only: nothing to be added twice */
-void rows_substages_md(const struct view *v, struct table *t); /* may have no row */
-/* Takes out the columns (but the first) in which nothing is known: they would be dashes from top to
- * bottom. */
+void rows_stages_md(const struct view *v, struct table *t);    /* top level only, so that rows add up */
+void rows_substages_md(const struct view *v, struct table *t); /* may have no rows */
+/* Removes the columns in which every value is unknown, except the first column. */
 void rows_drop_unknown(struct table *t);
 extern const char rows_no_model_note[]; /* how to get floors, MFU and MBU */
 void rows_stages_csv(const struct view *v, struct table *t);
@@ -25,19 +24,19 @@ void rows_operators_md(const struct view *v, size_t limit, struct table *t);
 void rows_operators_csv(const struct view *v, struct table *t);
 void rows_aggregates_md(const struct view *v, struct table *t); /* statistics over the repeats */
 void rows_mfu_md(const struct view *v, struct table *t);
-void rows_idle_md(const struct view *v, struct table *t);  /* why the GPU waited, ms over the trace */
-void rows_queue_md(const struct view *v, struct table *t); /* the launch queue of stages */
+void rows_idle_md(const struct view *v, struct table *t);  /* GPU idle time by cause, ms over the trace */
+void rows_queue_md(const struct view *v, struct table *t); /* launch queue per stage */
 void rows_communication_md(const struct view *v,
-                           struct table *t);                /* by device; no row without communication */
-void rows_tokens_md(const struct view *v, struct table *t); /* percentiles of the time from token to token */
+                           struct table *t);                /* per device; no rows without communication */
+void rows_tokens_md(const struct view *v, struct table *t); /* percentiles of the time per output token */
 void rows_categories_md(const struct view *v, struct table *t);
-void rows_overhead_md(const struct view *v, struct table *t); /* what recording cost */
+void rows_overhead_md(const struct view *v, struct table *t); /* profiling overhead */
 void rows_stability_md(const struct view *v, struct table *t);
 void rows_power_md(const struct view *v, struct table *t);
 void rows_environment_md(const struct view *v, struct table *t);
-void rows_counters_md(const struct view *v, struct table *t); /* stages; no row without counters */
+void rows_counters_md(const struct view *v, struct table *t); /* stages; no rows without counters */
 void rows_counters_note(const struct view *v,
-                        struct strbuf *out); /* how it was sampled; nothing without counters */
+                        struct strbuf *out); /* how counters were sampled; may be empty */
 
 /* A note about the Nsight Compute profiles: what was profiled, and which of it is not in the run. Empty
  * without profiles. `a` may be NULL. */

@@ -14,9 +14,9 @@ static void plain_text(struct strbuf *out, const char *s) { strbuf_add_printable
 const struct story_form story_plain = { plain_text, "", "" };
 const struct story_form story_markdown = { text_markdown, "**", "**" };
 
-const char story_incomplete[] = "This run ended early: the report shows what there is.";
+const char story_incomplete[] = "The run ended early. The report covers the data collected until then.";
 const char story_unstable[] =
-    "Unstable: the repeats of a stage differ by more than 5% (CV). Small differences mean nothing.";
+    "Unstable: the repeats of a stage vary by more than 5% (CV). Small differences are not significant.";
 
 /* True: more than half of the stage is waiting for launches. */
 static bool is_launch_bound(const struct view *v, const struct analysis_stage *s) {
@@ -34,12 +34,12 @@ static void stage_phrase(const struct view *v, const struct analysis_stage *s, c
     strbuf_addstr(out, form->strong);
     form->text(out, s->name);
     strbuf_addf(out, " takes %s%s", text_ms(s->time_ms).s, form->end_strong);
-    if (isfinite(s->distance)) strbuf_addf(out, ", %s what the hardware allows", text_times(s->distance).s);
+    if (isfinite(s->distance)) strbuf_addf(out, ", %s the hardware limit", text_times(s->distance).s);
     if (isfinite(s->distance) && isfinite(s->mfu) && isfinite(s->mbu))
         strbuf_addf(out, " (the %s roof)", s->mbu > s->mfu ? "memory" : "compute");
     if (is_launch_bound(v, s)) strbuf_addstr(out, ": launch-bound");
     if (isfinite(s->busy_share) && !view_on_cpu(v))
-        strbuf_addf(out, ", the GPU works %s of it", text_percent(s->busy_share).s);
+        strbuf_addf(out, ", the GPU is busy %s of it", text_percent(s->busy_share).s);
 }
 
 /* The next shorter stage that gets a phrase; NULL: none. */
@@ -65,7 +65,7 @@ void story_answer(const struct view *v, const struct story_form *form, struct st
 
 void story_refusal(const struct analysis_stage *s, const struct story_form *form, struct strbuf *out) {
     if (s->idle_known || !s->idle_refused || s->outside || s->on_cpu || s->parent_name) return;
-    strbuf_addstr(out, "No idle verdict for ");
+    strbuf_addstr(out, "No idle-time analysis for ");
     form->text(out, s->name);
     strbuf_addstr(out, ": ");
     form->text(out, s->idle_refused);
@@ -73,12 +73,13 @@ void story_refusal(const struct analysis_stage *s, const struct story_form *form
 }
 
 const char *story_no_finding(const struct view *v) {
-    if (!v->a) return "No finding: there is no trace to look at.";
-    return v->nstages ? "No finding: no rule has evidence in this trace."
-                      : "No finding: nothing was recorded.";
+    if (!v->a) return "No findings: no trace was recorded.";
+    return v->nstages ? "No findings: no rule matched this trace."
+                      : "No findings: the trace contains no records.";
 }
 
 const char *story_reply(const struct run_answer *a) {
     if (a->error) return a->error;
-    return a->text && *a->text ? a->text : "(no text: without a tokenizer an answer is token ids alone)";
+    return a->text && *a->text ? a->text
+                               : "(no text: the model has no tokenizer, only token ids are available)";
 }

@@ -11,9 +11,9 @@ struct story_form {
 extern const struct story_form story_html, story_markdown, story_plain;
 
 /* The result in one sentence, the longest stage first: how long it takes, how busy the GPU is, and how far it
- * is from what the hardware allows. Adds nothing if no stage has a time. */
+ * is from the hardware limit. Adds nothing if no stage has a time. */
 void story_answer(const struct view *v, const struct story_form *form, struct strbuf *out);
-/* "No idle verdict for decode: ..."; adds nothing if the idle time is known. */
+/* "No idle-time analysis for decode: ..."; adds nothing if the idle time is known. */
 void story_refusal(const struct analysis_stage *s, const struct story_form *form, struct strbuf *out);
 
 const char *story_no_finding(const struct view *v);

@@ -10,7 +10,7 @@
 static void stage_sentence(const struct analysis_stage *s, struct strbuf *out) {
     text_markdown(out, s->name);
     strbuf_addf(out, " takes %s", text_ms(s->time_ms).s);
-    if (isfinite(s->distance)) strbuf_addf(out, ", %s what the hardware allows", text_times(s->distance).s);
+    if (isfinite(s->distance)) strbuf_addf(out, ", %s the hardware limit", text_times(s->distance).s);
     if (isfinite(s->mfu)) strbuf_addf(out, "; it uses %s of the compute", text_percent(s->mfu).s);
     if (isfinite(s->mbu))
         strbuf_addf(out, "%s %s of the memory bandwidth", isfinite(s->mfu) ? " and" : "; it uses",
@@ -19,37 +19,37 @@ static void stage_sentence(const struct analysis_stage *s, struct strbuf *out) {
 }
 
 static void narrative(const struct view *v, struct strbuf *out) {
-    strbuf_addstr(out, "## In words\n\n");
+    strbuf_addstr(out, "## Summary\n\n");
     for (size_t i = 0; i < v->nstages; i++)
         if (view_stage_has_sentence(v->stages[i])) stage_sentence(v->stages[i], out);
     if (isfinite(view_model_mfu(v)))
-        strbuf_addf(out, "Over the whole model that is %s of the peak. ", text_percent(view_model_mfu(v)).s);
+        strbuf_addf(out, "Overall, the model reaches %s of the peak. ", text_percent(view_model_mfu(v)).s);
     strbuf_addstr(out, "\n\nWhat to change first:\n\n");
     markdown_findings(v, 3, out);
     if (view_unstable(v))
-        strbuf_addstr(out,
-                      "The repeats vary by more than 5%: repeat on a quiet machine before deciding.\n\n");
+        strbuf_addstr(
+            out, "The repeats vary by more than 5%. Measure again on an idle machine before deciding.\n\n");
 }
 
 static void operators_or_note(const struct view *v, struct strbuf *out) {
     struct table t;
     rows_operators_md(v, 10, &t);
     if (!markdown_section(out, "Top Operators", &t))
-        strbuf_addstr(out, "## Top Operators\n\nThe trace marks no operators.\n\n");
+        strbuf_addstr(out, "## Top Operators\n\nThe trace contains no operators.\n\n");
     rows_kernels_md(v, 10, &t);
     if (!markdown_section(out, "Top Kernels", &t))
-        strbuf_addstr(out, "## Top Kernels\n\nThe trace holds no kernels.\n\n");
+        strbuf_addstr(out, "## Top Kernels\n\nThe trace contains no kernels.\n\n");
 }
 
 void report_summary(const struct view *v, struct strbuf *out) {
     struct table t;
     markdown_head(v, out);
-    markdown_doubts(v, out);
+    markdown_caveats(v, out);
     rows_environment_md(v, &t);
     if (!markdown_section(out, "Environment", &t)) strbuf_addstr(out, "## Environment\n\nNot recorded.\n\n");
     rows_aggregates_md(v, &t);
     if (!markdown_section(out, "Aggregates", &t))
-        strbuf_addstr(out, "## Aggregates\n\nNo timed repeats: times are those of the recorded run.\n\n");
+        strbuf_addstr(out, "## Aggregates\n\nNo timed repeats. Times are from the recorded run.\n\n");
     markdown_stages(v, "Per-Stage Timings", out);
     rows_mfu_md(v, &t);
     if (markdown_section(out, "MFU", &t))

@@ -1,4 +1,4 @@
-/* The closing screen: stages, three findings, the heaviest kernels, what must be doubted. */
+/* The summary on the terminal: stages, three findings, the kernels with most time, caveats. */
 #include <math.h>
 #include <string.h>
 
@@ -11,9 +11,8 @@
 #include "report/text.h"
 #include "report/view.h"
 
-/* Breaks foreign text at blanks so that it stays inside `width`; lines after the first start with `indent`
- * blanks. */
-static void wrap(struct strbuf *out, const char *text, size_t at, size_t width, size_t indent) {
+/* Wraps text at spaces to `width` columns. The first line starts at column `at`, the others are indented. */
+static void wrap_text(struct strbuf *out, const char *text, size_t at, size_t width, size_t indent) {
     struct strbuf clean = STRBUF_INIT;
     strbuf_add_printable(&clean, text, strlen(text));
     for (const char *p = clean.buf; *p;) {
@@ -34,8 +33,8 @@ static void wrap(struct strbuf *out, const char *text, size_t at, size_t width, 
     strbuf_free(&clean);
 }
 
-/* Until the rest fits a narrow terminal, what can best be missed goes. */
-static void drop_until(struct table *t, size_t width) {
+/* Drops the least important columns until the table fits. */
+static void drop_columns(struct table *t, size_t width) {
     static const char *const least[] = { "+-", "floor ms", "launches/tok" };
     for (size_t i = 0; i < COUNTOF(least) && table_text_width(t) > width; i++) {
         size_t column = table_find(t, least[i]);
@@ -46,14 +45,14 @@ static void drop_until(struct table *t, size_t width) {
 static void stages(const struct view *v, size_t width, struct strbuf *out) {
     struct table t;
     rows_stages_terminal(v, 12, &t);
-    drop_until(&t, width);
+    drop_columns(&t, width);
     t.text_max_width = 40;
     t.text_line_width = width;
     if (table_rows(&t)) table_text(&t, out);
     table_free(&t);
 }
 
-/* As many on a line as fit. */
+/* As many per line as fit. */
 static void figures(const struct view *v, size_t width, struct strbuf *out) {
     struct strbuf one = STRBUF_INIT;
     size_t at = 0;
@@ -82,7 +81,7 @@ static void findings(const struct view *v, size_t width, struct strbuf *out) {
     strbuf_addstr(out, "\nWhat to change first\n");
     for (size_t i = 0; i < MIN(n, 3); i++) {
         strbuf_addf(out, " %zu. ", i + 1);
-        wrap(out, f[i].title, 4, width, 4);
+        wrap_text(out, f[i].title, 4, width, 4);
         strbuf_addstr(out, "    ");
         size_t at = 4;
         if (isfinite(f[i].saving_ms)) {
@@ -91,7 +90,7 @@ static void findings(const struct view *v, size_t width, struct strbuf *out) {
                         text_percent(f[i].saving_percent / 100).s);
             at += out->len - before;
         }
-        wrap(out, f[i].advice, at, width, 4);
+        wrap_text(out, f[i].advice, at, width, 4);
     }
 }
 
@@ -115,21 +114,21 @@ static bool is_problem(const struct view *v, const char *text) {
     return false;
 }
 
-static void doubts(const struct view *v, size_t width, struct strbuf *out) {
+static void caveats(const struct view *v, size_t width, struct strbuf *out) {
     size_t shown = 0;
     if (v->run->incomplete) strbuf_addf(out, "\n! %s\n", story_incomplete);
     if (view_warns_unstable(v)) {
         strbuf_addstr(out, "! ");
-        wrap(out, story_unstable, 2, width, 2);
+        wrap_text(out, story_unstable, 2, width, 2);
     }
     for (size_t i = 0; i < v->run->nproblems && shown < REPORT_TERMINAL_PROBLEMS; i++, shown++) {
         strbuf_addstr(out, "! ");
-        wrap(out, v->run->problems[i], 2, width, 2);
+        wrap_text(out, v->run->problems[i], 2, width, 2);
     }
     for (size_t i = 0; v->a && i < v->a->nnotes && shown < REPORT_TERMINAL_PROBLEMS; i++) {
         if (v->a->notes[i].severity != ANALYSIS_WARNING || is_problem(v, v->a->notes[i].text)) continue;
         strbuf_addstr(out, "! ");
-        wrap(out, v->a->notes[i].text, 2, width, 2);
+        wrap_text(out, v->a->notes[i].text, 2, width, 2);
         shown++;
     }
 }
@@ -137,7 +136,7 @@ static void doubts(const struct view *v, size_t width, struct strbuf *out) {
 static void answer(const struct view *v, size_t width, struct strbuf *out) {
     struct strbuf sentence = STRBUF_INIT;
     story_answer(v, &story_plain, &sentence);
-    if (sentence.len) wrap(out, sentence.buf, 0, width, 0);
+    if (sentence.len) wrap_text(out, sentence.buf, 0, width, 0);
     strbuf_free(&sentence);
 }
 
@@ -145,13 +144,13 @@ static void peaks(const struct view *v, size_t width, struct strbuf *out) {
     struct strbuf line = STRBUF_INIT;
     strbuf_addf(&line, "Peaks: %s/s, %s/s (%s)", text_flops(view_peak_flops(v)).s,
                 text_bytes(view_peak_bytes(v)).s, text_or_dash(view_peak_source(v)));
-    wrap(out, line.buf, 0, width, 7);
+    wrap_text(out, line.buf, 0, width, 7);
     strbuf_free(&line);
 }
 
 void report_terminal(const struct view *v, size_t width, struct strbuf *out) {
     width = MAX(width, 40);
-    wrap(out, text_or_dash(v->run->title), 0, width, 0);
+    wrap_text(out, text_or_dash(v->run->title), 0, width, 0);
     answer(v, width, out);
     if (isfinite(view_peak_flops(v))) peaks(v, width, out);
     strbuf_addch(out, '\n');
@@ -159,5 +158,5 @@ void report_terminal(const struct view *v, size_t width, struct strbuf *out) {
     figures(v, width, out);
     findings(v, width, out);
     kernels(v, width, out);
-    doubts(v, width, out);
+    caveats(v, width, out);
 }

@@ -376,16 +376,15 @@ static void choose(struct window *w, size_t max_slices) {
 static void write_note(const struct window *w, struct strbuf *out) {
     struct strbuf note = STRBUF_INIT;
     if (w->whole)
-        strbuf_addf(&note,
-                    "The whole trace, %s slices. Ctrl and the wheel zoom, dragging moves, a click holds.",
+        strbuf_addf(&note, "Whole trace, %s slices. Ctrl + wheel zooms, drag pans, click pins a slice.",
                     text_count(w->drawn).s);
     else
-        strbuf_addf(&note, "A window: %s of %s, %s of %s slices%s%s. \"inferprof export\" has all of them.",
+        strbuf_addf(&note, "Window: %s of %s, %s of %s slices%s%s. Use inferprof export for all slices.",
                     text_ms((double)(w->to - w->from) / 1e6).s,
                     text_ms((double)(w->tl->end_ns - w->tl->start_ns) / 1e6).s, text_count(w->drawn).s,
                     text_count(w->total).s, w->stage ? ", the typical occurrence of " : "",
                     w->stage ? w->stage : "");
-    if (w->too_deep) strbuf_addf(&note, " %s slices lie too deep to be drawn.", text_count(w->too_deep).s);
+    if (w->too_deep) strbuf_addf(&note, " %s deeply nested slices are not drawn.", text_count(w->too_deep).s);
     jsonw_quote(out, note.buf, note.len);
     strbuf_free(&note);
 }

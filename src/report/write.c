@@ -1,4 +1,4 @@
-/* All files of a run folder, each written whole or not at all. */
+/* Writes all files of a run folder. Each is written completely or not at all. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,7 +42,7 @@ static int write_list(const char *dir, const char *name, const char *heading, co
     if (table_rows(&t))
         table_markdown(&t, &s);
     else
-        strbuf_addstr(&s, "The trace holds none.\n");
+        strbuf_addstr(&s, "The trace contains none.\n");
     table_free(&t);
     return write_text(dir, name, &s, err);
 }

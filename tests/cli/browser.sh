@@ -18,7 +18,7 @@ timeout 200 python3 tests/browser/drive.py "$browser" "$work/small/report.html" 
 "$PWD/$BUILD/tests/make_run" "$work/large/trace/a.ipt" 300 400
 "$INFERPROF" report -q "$work/large" >/dev/null
 check "a page with 240,000 slices stays under 5 MB" test "$(wc -c <"$work/large/report.html")" -lt 5000000
-check "a page with 240,000 slices states that it draws a window" grep -q "A window: .* of .* slices" "$work/large/report.html"
+check "a page with 240,000 slices states that it draws a window" grep -q "Window: .* of .* slices" "$work/large/report.html"
 check "the window holds 40,000 to 100,000 slices" python3 -c '
 import json, re, sys
 page = open(sys.argv[1], encoding="utf-8").read()

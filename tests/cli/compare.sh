@@ -84,11 +84,11 @@ expect "--fail-above fails without a common stage" 1 err "no stage has a time in
 sed 's/"run":{"id":"run-580.2"}/"run":{"id":"r","model":"qwen3-8b"}/' "$work/b.json" >"$work/qwen.json"
 sed 's/"run":{"id":"run-580.1"}/"run":{"id":"r","model":"llama"}/' "$work/a.json" >"$work/llama.json"
 run "$INFERPROF" compare "$work/llama.json" "$work/qwen.json"
-expect "runs of different models get a note" 0 out "not of the same model, engine and device" out "^model +llama +qwen3-8b"
+expect "runs of different models get a note" 0 out "use a different model, engine or device" out "^model +llama +qwen3-8b"
 sed 's/"name":"decode","parent":null/"name":"decode","parent":null,"tokens":63/' "$work/a.json" >"$work/short.json"
 sed 's/"name":"decode","parent":null/"name":"decode","parent":null,"tokens":127/' "$work/a.json" >"$work/long.json"
 run "$INFERPROF" compare "$work/short.json" "$work/long.json" --markdown
-expect "runs with different token counts get a note" 0 out "did not read and make as many tokens" out "tokens of decode \| 63 \| 127"
+expect "runs with different token counts get a note" 0 out "processed different numbers of tokens" out "tokens of decode \| 63 \| 127"
 run "$INFERPROF" compare "$work/a.json" "$work/a.json" --fail-above 0
 expect "a run compared with itself shows no difference" 0 out "^decode .*0\.00%.*no difference shown"
-check "a run compared with itself lists no environment difference" lacks "what differs" "$work/out"
+check "a run compared with itself lists no environment difference" lacks "Environment differences" "$work/out"

@@ -99,7 +99,7 @@ refused "a GPU without PM sampling" fail=27 'Turing or later'
 
 run env MOCK_PM=on "$INFERPROF" run --counters -o full -- "$app" init push=prefill kernels=2000 sleep=100 kernels=2000 pop
 expect "a run with counters succeeds" 0 err 'prefill'
-check "the report has counters" grep -q 'Measured by hardware counters' full/report.md
+check "the report has counters" grep -q 'Hardware counters and model estimates' full/report.md
 check "the default interval is 100 us" grep -q '"interval_ns": *100000,' full/metrics.json
 check "metrics.json has the fitted counters" grep -q '"standard_error":' full/metrics.json
 run env MOCK_PM=on "$INFERPROF" run --preset max -o max -- "$app" init push=prefill kernels=2000 sleep=100 pop

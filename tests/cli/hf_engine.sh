@@ -25,7 +25,7 @@ if "$python" -c 'import torch, transformers' 2>/dev/null; then
         dataset=prompts "dataset.prompts=$work/prompts.jsonl" repeats=4 infer.max_new_tokens=3 "output.dir=$work/runs" \
         +engine.load.trust_remote_code=true peak.tflops=1 peak.gbps=10
     expect "a repeat that runs out of memory does not end the run" 0 err 'out of device memory: CUDA out of memory'
-    check "the report counts the failed repeat" grep -q 'Timed repeats: 4, of them failed: 1' "$work"/runs/*/report.md
+    check "the report counts the failed repeat" grep -q 'Timed repeats: 4 (failed: 1)' "$work"/runs/*/report.md
     check "the report lists the engine's options" grep -q 'engine options . trust..remote..code=true' "$work"/runs/*/report.md
 
     for batch in 1 4; do

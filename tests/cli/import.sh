@@ -56,7 +56,7 @@ expect "import prints the kernels of ncu" 0 out '^kernel +launches +mean us ' \
     out '^void Kernel2<cutlass_80_wmma.* 1 +13.31 +33.4% +48.0% +11.3% .* latency$'
 run "$INFERPROF" import --into "$work/run" tests/data/ncu/copy_blocked_t4_base_units.csv
 expect "--into adds the counters of ncu to a run" 0 err 'run/ncu.json: 1 launches'
-expect "import lists kernels of ncu that the run does not have" 0 err '0 of them are in this run.*Not in it.*copy_blocked'
+expect "import lists kernels of ncu that the run does not have" 0 err '0 of them occur in this run.*Not found in this run.*copy_blocked'
 check "ncu.json holds the counters" json_is "$work/run/ncu.json" '[(k["grid"], k["dram_pct"]) for k in d["kernels"]]' "[('(1024, 1, 1)', 61.84)]"
 
 # the kernels of that profile, with the names that torch.profiler prints
@@ -69,10 +69,10 @@ JSON
 run "$INFERPROF" import -o "$work/gemms" "$work/gemms.json"
 expect "import reads a minimal torch.profiler file" 0
 run "$INFERPROF" import --into "$work/gemms" tests/data/ncu/k0003_ncu.*.csv tests/data/ncu/copy_blocked_t4_base_units.csv
-expect "import matches the counters of ncu to kernels" 0 err '2 kinds of kernels; 1 of them are in this run and own 72.2%.*Not in it.*copy_blocked'
+expect "import matches the counters of ncu to kernels" 0 err '2 kernels; 1 of them occur in this run and account for 72.2%.*Not found in this run.*copy_blocked'
 check "kernels.md shows the counters of ncu" grep -qE 'cutlass.* 13.31 \| 33.4% \| 48.0% \| 11.3% \| 13.7% \| 2.71% \| 91.8% \| – \| latency' "$work/gemms/kernels.md"
 check "kernels.csv shows the counters of ncu" grep -q ',13310,33.36,47.96,11.28,' "$work/gemms/kernels.csv"
-check "report.md counts the kernels that ncu profiled" grep -q 'profiled 2 kinds of kernels; 1 of them' "$work/gemms/report.md"
+check "report.md counts the kernels that ncu profiled" grep -q 'profiled 2 kernels; 1 of them' "$work/gemms/report.md"
 check "report.html shows the counters of ncu" grep -q 'ncu occupancy' "$work/gemms/report.html"
 check "metrics.json records how a kernel was matched" json_is "$work/gemms/metrics.json" \
     '["ncu" in k and (k["ncu"]["matched_by"], k["ncu"]["duration_ns"]) for k in d["kernels"]]' "[('name', 13310), False]"

@@ -24,7 +24,7 @@ check "the page loads nothing from a server" lacks '(src|href)="(https?:)?//|@im
 check "a kernel name cannot open an HTML tag" lacks "<img src=x" "$work/run/report.html"
 check "a kernel name cannot end a script" test "$(grep -oF "</script>" "$work/run/report.html" | wc -l)" -eq 3
 
-check "the first line names the longest stage, its limit and the GPU's share" sh -c "sed -n 3p $work/run/report.md | grep -qE '^\*\*decode takes [0-9.,]+ ms\*\*.*: launch-bound, the GPU works [0-9.]+% of it'"
+check "the first line names the longest stage, its limit and the GPU's share" sh -c "sed -n 3p $work/run/report.md | grep -qE '^\*\*decode takes [0-9.,]+ ms\*\*.*: launch-bound, the GPU is busy [0-9.]+% of it'"
 run "$INFERPROF" report -q --slim "$work/run" -o "$work/slim"
 expect "report --slim succeeds" 0
 check "a slim page has the tables but no embedded files" sh -c "grep -q 'data-what=\"kernels\"' $work/slim/report.html && ! grep -qE 'text/csv|Download' $work/slim/report.html"
@@ -53,7 +53,7 @@ assert m["power"][0]["throttled_ns"] > 0 and m["power"][0]["throttled_by"] == "p
 assert m["devices"][0]["busy_ns"] == m["trace"]["conservation"]["gpu_busy_ns"] and m["devices"][0]["communication_ns"] == 0
 END
 missing=
-for heading in Verdict Stages "From token to token" "Why the GPU waited" "The launch queue" "What the GPU did" Kernels Operators \
+for heading in Verdict Stages "Time per output token" "GPU idle time by cause" "Launch queue" "GPU time by category" Kernels Operators \
     "Power and clocks" Environment; do
     grep -q "^## $heading" "$work/run/report.md" || missing="$missing '$heading'"
 done
