@@ -32,7 +32,7 @@ static void insert_column(struct column_set *set, const struct column *c, const 
 void column_set_init(struct column_set *set, const struct column_group *groups, size_t ngroups,
                      enum column_document document, const struct view *v) {
     set->document = document;
-    set->on_cpu = view_on_cpu(v);
+    set->on_cpu = v && view_on_cpu(v);
     set->n = 0;
     for (size_t g = 0; g < ngroups; g++) {
         if (groups[g].exists && !groups[g].exists(v)) continue;

@@ -1,5 +1,4 @@
-/* One CSV a record kind, with what the analysis knows of each record beside it. */
-#include <inttypes.h>
+/* One CSV file per record kind, with what the analysis found out about each record. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,257 +7,268 @@
 #include "base/file.h"
 #include "base/scratch.h"
 #include "base/table.h"
+#include "base/util.h"
+#include "report/columns.h"
 #include "report/export.h"
-#include "report/text.h"
 #include "report/view.h"
 
-#define FLUSH_ROWS 4096 /* tables hold their cells as texts: written and emptied this often */
+#define FLUSH_ROWS 4096 /* a table holds its cells as texts, so it is written and emptied this often */
 
 struct csv {
     struct export_job *x;
     struct file_atomic f;
     struct table t;
-    bool headed;
+    bool has_heads;  /* the headings are in the file */
+    uint32_t metric; /* of the counter that is written */
 };
 
 static void csv_flush(struct csv *c, bool all) {
     if (!all && table_rows(&c->t) < FLUSH_ROWS) return;
     struct strbuf s = STRBUF_INIT;
     table_csv(&c->t, &s);
-    size_t skip = 0; /* the heads, when they are in the file already */
-    while (c->headed && skip < s.len && s.buf[skip++] != '\n') {}
+    size_t skip = 0;
+    while (c->has_heads && skip < s.len && s.buf[skip++] != '\n') {}
     fwrite(s.buf + skip, 1, s.len - skip, c->f.out);
-    c->headed = true;
+    c->has_heads = true;
     strbuf_free(&s);
     for (size_t i = 0; i < c->t.cells.n; i++) free(c->t.cells.v[i]);
     c->t.cells.n = 0;
 }
 
-static void num(struct csv *c, uint64_t v) { table_cell(&c->t, "%" PRIu64, v); }
-static void str(struct csv *c, const char *s) { table_cell(&c->t, "%s", s); }
-static void text(struct csv *c, uint32_t id) { str(c, timeline_text(c->x->tl, id)); }
+/* ---- values */
 
-static void row_end(struct csv *c) {
-    c->x->written++;
-    csv_flush(c, false);
+static struct column_value name_of_range(const struct timeline *tl, uint32_t range) {
+    return column_str(range == TIMELINE_NONE ? "" : timeline_text(tl, tl->ranges.name[range]));
 }
-
-static void times(struct csv *c, uint64_t start, uint64_t end) {
-    num(c, start);
-    num(c, end);
-    num(c, end - start);
+/* Correlation ids are those of the export: index of the launch + 1; 0: no launch. */
+static struct column_value correlation_of(uint32_t launch) {
+    return column_u64(launch == TIMELINE_NONE ? 0 : (uint64_t)launch + 1);
 }
-
-static void range_name(struct csv *c, uint32_t range) {
-    str(c, range == TIMELINE_NONE ? "" : timeline_text(c->x->tl, c->x->tl->ranges.name[range]));
+static struct column_value pid_of(const struct csv *c, uint32_t thread) {
+    return column_u64(export_pid(c->x, c->x->tl->threads[thread].process));
 }
-
-static void kernels(struct csv *c) {
-    const struct timeline *tl = c->x->tl;
+static struct column_value tid_of(const struct timeline *tl, uint32_t thread) {
+    return column_u64(tl->threads[thread].tid);
+}
+static struct column_value text_of(const struct timeline *tl, uint32_t text) {
+    return column_str(timeline_text(tl, text));
+}
+static struct column_value known_f64(uint32_t v, double scale) {
+    return column_f64(v == TRACE_UNKNOWN_U32 ? NAN : v * scale);
+}
+static const struct analysis_kernel *kernel_of(const struct csv *c, size_t i) {
+    return &c->x->a->kernels[c->x->a->shape_kernel[c->x->tl->kernels.shape[i]]];
+}
+static const struct timeline_shape *shape_of(const struct timeline *tl, size_t i) {
+    return &tl->shapes[tl->kernels.shape[i]];
+}
+static const char *stage_of(const struct csv *c, size_t i) {
     const struct analysis *a = c->x->a;
-    for (size_t i = 0; i < tl->kernels.n; i++) {
-        if (!export_has(c->x, tl->kernels.start_ns[i], tl->kernels.end_ns[i])) continue;
-        const struct timeline_shape *s = &tl->shapes[tl->kernels.shape[i]];
-        const struct timeline_lane *l = &tl->lanes[tl->kernels.lane[i]];
-        const struct analysis_kernel *k = &a->kernels[a->shape_kernel[tl->kernels.shape[i]]];
-        uint32_t o = a->kernel_occurrence ? a->kernel_occurrence[i] : ANALYSIS_NONE;
-        const char *stage = o == ANALYSIS_NONE ? NULL : view_stage_name(a, a->occurrences[o].stage);
-        times(c, tl->kernels.start_ns[i], tl->kernels.end_ns[i]);
-        num(c, s->device);
-        num(c, l->context);
-        num(c, l->stream);
-        num(c, tl->kernels.launch[i] == TIMELINE_NONE ? 0 : (uint64_t)tl->kernels.launch[i] + 1);
-        str(c, k->name);
-        str(c, k->short_name);
-        str(c, kernel_category_name(k->category));
-        str(c, kernel_library_name(k->library));
-        str(c, stage ? stage : "");
-        range_name(c, tl->kernels.range[i]);
-        for (int d = 0; d < 3; d++) num(c, s->grid[d]);
-        for (int d = 0; d < 3; d++) num(c, s->block[d]);
-        num(c, s->registers);
-        num(c, s->static_smem_bytes);
-        num(c, s->dynamic_smem_bytes);
-        num(c, tl->kernels.graph ? tl->kernels.graph[i] : 0);
-        row_end(c);
+    uint32_t o = a->kernel_occurrence ? a->kernel_occurrence[i] : ANALYSIS_NONE;
+    return o == ANALYSIS_NONE ? NULL : view_stage_name(a, a->occurrences[o].stage);
+}
+
+/* ---- the columns of each file: X(kind, heading, value). `i` is the record, `c` the struct csv. */
+
+#define KERNEL_COLUMNS(X)                                                               \
+    X(kernel, start_ns, column_u64(tl->kernels.start_ns[i]))                            \
+    X(kernel, end_ns, column_u64(tl->kernels.end_ns[i]))                                \
+    X(kernel, duration_ns, column_u64(tl->kernels.end_ns[i] - tl->kernels.start_ns[i])) \
+    X(kernel, device, column_u64(shape_of(tl, i)->device))                              \
+    X(kernel, context, column_u64(tl->lanes[tl->kernels.lane[i]].context))              \
+    X(kernel, stream, column_u64(tl->lanes[tl->kernels.lane[i]].stream))                \
+    X(kernel, correlation, correlation_of(tl->kernels.launch[i]))                       \
+    X(kernel, name, column_str(kernel_of(c, i)->name))                                  \
+    X(kernel, short_name, column_str(kernel_of(c, i)->short_name))                      \
+    X(kernel, category, column_str(kernel_category_name(kernel_of(c, i)->category)))    \
+    X(kernel, library, column_str(kernel_library_name(kernel_of(c, i)->library)))       \
+    X(kernel, stage, column_str(stage_of(c, i)))                                        \
+    X(kernel, range, name_of_range(tl, tl->kernels.range[i]))                           \
+    X(kernel, grid_x, column_u64(shape_of(tl, i)->grid[0]))                             \
+    X(kernel, grid_y, column_u64(shape_of(tl, i)->grid[1]))                             \
+    X(kernel, grid_z, column_u64(shape_of(tl, i)->grid[2]))                             \
+    X(kernel, block_x, column_u64(shape_of(tl, i)->block[0]))                           \
+    X(kernel, block_y, column_u64(shape_of(tl, i)->block[1]))                           \
+    X(kernel, block_z, column_u64(shape_of(tl, i)->block[2]))                           \
+    X(kernel, registers, column_u64(shape_of(tl, i)->registers))                        \
+    X(kernel, static_smem_bytes, column_u64(shape_of(tl, i)->static_smem_bytes))        \
+    X(kernel, dynamic_smem_bytes, column_u64(shape_of(tl, i)->dynamic_smem_bytes))      \
+    X(kernel, graph, column_u64(tl->kernels.graph ? tl->kernels.graph[i] : 0))
+#define COPY_COLUMNS(X)                                                             \
+    X(copy, start_ns, column_u64(tl->copies.start_ns[i]))                           \
+    X(copy, end_ns, column_u64(tl->copies.end_ns[i]))                               \
+    X(copy, duration_ns, column_u64(tl->copies.end_ns[i] - tl->copies.start_ns[i])) \
+    X(copy, device, column_u64(tl->lanes[tl->copies.lane[i]].device))               \
+    X(copy, stream, column_u64(tl->lanes[tl->copies.lane[i]].stream))               \
+    X(copy, correlation, correlation_of(tl->copies.launch[i]))                      \
+    X(copy, kind, column_str(export_copy_name(tl->copies.kind[i])))                 \
+    X(copy, bytes, column_u64(tl->copies.bytes[i]))                                 \
+    X(copy, range, name_of_range(tl, tl->copies.range[i]))
+#define LAUNCH_COLUMNS(X)                                                                 \
+    X(launch, start_ns, column_u64(tl->launches.start_ns[i]))                             \
+    X(launch, end_ns, column_u64(tl->launches.end_ns[i]))                                 \
+    X(launch, duration_ns, column_u64(tl->launches.end_ns[i] - tl->launches.start_ns[i])) \
+    X(launch, pid, pid_of(c, tl->launches.thread[i]))                                     \
+    X(launch, tid, tid_of(tl, tl->launches.thread[i]))                                    \
+    X(launch, correlation, correlation_of((uint32_t)i))                                   \
+    X(launch, api, text_of(tl, tl->launches.api[i]))                                      \
+    X(launch, kernels, column_u64(tl->launches.kernels[i]))                               \
+    X(launch, range, name_of_range(tl, tl->launches.range[i]))
+#define RANGE_COLUMNS(X)                                                              \
+    X(range, start_ns, column_u64(tl->ranges.start_ns[i]))                            \
+    X(range, end_ns, column_u64(tl->ranges.end_ns[i]))                                \
+    X(range, duration_ns, column_u64(tl->ranges.end_ns[i] - tl->ranges.start_ns[i]))  \
+    X(range, pid, pid_of(c, tl->ranges.thread[i]))                                    \
+    X(range, tid, tid_of(tl, tl->ranges.thread[i]))                                   \
+    X(range, category, column_str(trace_range_category_name(tl->ranges.category[i]))) \
+    X(range, name, text_of(tl, tl->ranges.name[i]))                                   \
+    X(range, detail, text_of(tl, tl->ranges.detail[i]))                               \
+    X(range, parent, name_of_range(tl, tl->ranges.parent[i]))
+#define SYNC_COLUMNS(X)                                                           \
+    X(sync, start_ns, column_u64(tl->syncs.start_ns[i]))                          \
+    X(sync, end_ns, column_u64(tl->syncs.end_ns[i]))                              \
+    X(sync, duration_ns, column_u64(tl->syncs.end_ns[i] - tl->syncs.start_ns[i])) \
+    X(sync, pid, pid_of(c, tl->syncs.thread[i]))                                  \
+    X(sync, tid, tid_of(tl, tl->syncs.thread[i]))                                 \
+    X(sync, kind, column_str(trace_sync_kind_name(tl->syncs.kind[i])))            \
+    X(sync, range, name_of_range(tl, tl->syncs.range[i]))
+#define POWER_COLUMNS(X)                                               \
+    X(power, time_ns, column_u64(tl->powers.time_ns[i]))               \
+    X(power, device, column_u64(tl->powers.device[i]))                 \
+    X(power, watts, known_f64(tl->powers.power_mw[i], 1e-3))           \
+    X(power, sm_mhz, known_f64(tl->powers.sm_mhz[i], 1))               \
+    X(power, memory_mhz, known_f64(tl->powers.memory_mhz[i], 1))       \
+    X(power, temperature_c, known_f64(tl->powers.temperature_c[i], 1)) \
+    X(power, throttle_reasons, column_u64(tl->powers.throttle_reasons[i]))
+#define COUNTER_COLUMNS(X)                                                                \
+    X(counter, start_ns, column_u64(tl->samples.start_ns[i]))                             \
+    X(counter, end_ns, column_u64(tl->samples.end_ns[i]))                                 \
+    X(counter, duration_ns, column_u64(tl->samples.end_ns[i] - tl->samples.start_ns[i]))  \
+    X(counter, device, column_u64(tl->samples.device[i]))                                 \
+    X(counter, metric, text_of(tl, tl->metric_sets[tl->samples.set[i]].names[c->metric])) \
+    X(counter, value, column_f64((double)tl->sample_values[tl->samples.first[i] + c->metric]))
+#define TOKEN_COLUMNS(X)                                                  \
+    X(token, time_ns, column_u64(tl->tokens.time_ns[i]))                  \
+    X(token, pid, pid_of(c, tl->tokens.thread[i]))                        \
+    X(token, tid, tid_of(tl, tl->tokens.thread[i]))                       \
+    X(token, request, column_u64(tl->tokens.request[i]))                  \
+    X(token, kind, column_str(trace_token_kind_name(tl->tokens.kind[i]))) \
+    X(token, count, column_u64(tl->tokens.count[i]))
+#define GEMM_COLUMNS(X)                                       \
+    X(gemm, start_ns, column_u64(tl->gemms.v[i].start_ns))    \
+    X(gemm, pid, pid_of(c, tl->gemms.v[i].thread))            \
+    X(gemm, tid, tid_of(tl, tl->gemms.v[i].thread))           \
+    X(gemm, correlation, correlation_of(tl->gemms.launch[i])) \
+    X(gemm, m, column_u64(tl->gemms.v[i].m))                  \
+    X(gemm, n, column_u64(tl->gemms.v[i].n))                  \
+    X(gemm, k, column_u64(tl->gemms.v[i].k))                  \
+    X(gemm, batch, column_u64(tl->gemms.v[i].batch))          \
+    X(gemm, types, text_of(tl, tl->gemms.v[i].types))         \
+    X(gemm, layout, text_of(tl, tl->gemms.v[i].layout))       \
+    X(gemm, algorithm, text_of(tl, tl->gemms.v[i].algorithm))
+
+#define GETTER(kind, heading, value)                                          \
+    static struct column_value kind##_##heading(const struct column_row *r) { \
+        const struct csv *c = r->item;                                        \
+        const struct timeline *tl = c->x->tl;                                 \
+        size_t i = r->index;                                                  \
+        (void)tl;                                                             \
+        return value;                                                         \
     }
-}
+#define COLUMN(kind, heading, value) { #heading, .source = GET(kind##_##heading), .data = CSV },
+KERNEL_COLUMNS(GETTER)
+COPY_COLUMNS(GETTER)
+LAUNCH_COLUMNS(GETTER)
+RANGE_COLUMNS(GETTER)
+SYNC_COLUMNS(GETTER)
+POWER_COLUMNS(GETTER)
+COUNTER_COLUMNS(GETTER)
+TOKEN_COLUMNS(GETTER)
+GEMM_COLUMNS(GETTER)
+static const struct column kernel_columns[] = { KERNEL_COLUMNS(COLUMN) };
+static const struct column copy_columns[] = { COPY_COLUMNS(COLUMN) };
+static const struct column launch_columns[] = { LAUNCH_COLUMNS(COLUMN) };
+static const struct column range_columns[] = { RANGE_COLUMNS(COLUMN) };
+static const struct column sync_columns[] = { SYNC_COLUMNS(COLUMN) };
+static const struct column power_columns[] = { POWER_COLUMNS(COLUMN) };
+static const struct column counter_columns[] = { COUNTER_COLUMNS(COLUMN) };
+static const struct column token_columns[] = { TOKEN_COLUMNS(COLUMN) };
+static const struct column gemm_columns[] = { GEMM_COLUMNS(COLUMN) };
 
-static void copies(struct csv *c) {
-    const struct timeline_copies *k = &c->x->tl->copies;
-    for (size_t i = 0; i < k->n; i++) {
-        if (!export_has(c->x, k->start_ns[i], k->end_ns[i])) continue;
-        const struct timeline_lane *l = &c->x->tl->lanes[k->lane[i]];
-        times(c, k->start_ns[i], k->end_ns[i]);
-        num(c, l->device);
-        num(c, l->stream);
-        num(c, k->launch[i] == TIMELINE_NONE ? 0 : (uint64_t)k->launch[i] + 1);
-        str(c, export_copy_name(k->kind[i]));
-        num(c, k->bytes[i]);
-        range_name(c, k->range[i]);
-        row_end(c);
+/* ---- the files */
+
+#define WITHIN(name, from, to)                                       \
+    static bool name(const struct csv *c, size_t i) {                \
+        return export_has(c->x, c->x->tl->from[i], c->x->tl->to[i]); \
     }
+WITHIN(has_kernel, kernels.start_ns, kernels.end_ns)
+WITHIN(has_copy, copies.start_ns, copies.end_ns)
+WITHIN(has_range, ranges.start_ns, ranges.end_ns)
+WITHIN(has_sync, syncs.start_ns, syncs.end_ns)
+WITHIN(has_power, powers.time_ns, powers.time_ns)
+WITHIN(has_sample, samples.start_ns, samples.end_ns)
+WITHIN(has_token, tokens.time_ns, tokens.time_ns)
+static bool has_launch(const struct csv *c, size_t i) { return export_has_launch(c->x, i); }
+static bool has_gemm(const struct csv *c, size_t i) {
+    return export_has(c->x, c->x->tl->gemms.v[i].start_ns, c->x->tl->gemms.v[i].start_ns);
+}
+/* A sample has one row per metric. */
+static uint32_t sample_rows(const struct csv *c, size_t i) {
+    return c->x->tl->metric_sets[c->x->tl->samples.set[i]].n;
 }
 
-static void thread(struct csv *c, uint32_t id) {
-    const struct timeline_thread *t = &c->x->tl->threads[id];
-    num(c, export_pid(c->x, t->process));
-    num(c, t->tid);
-}
-
-static void launches(struct csv *c) {
-    const struct timeline_launches *k = &c->x->tl->launches;
-    for (size_t i = 0; i < k->n; i++) {
-        if (!export_has_launch(c->x, i)) continue;
-        times(c, k->start_ns[i], k->end_ns[i]);
-        thread(c, k->thread[i]);
-        num(c, i + 1);
-        text(c, k->api[i]);
-        num(c, k->kernels[i]);
-        range_name(c, k->range[i]);
-        row_end(c);
-    }
-}
-
-static void ranges(struct csv *c) {
-    const struct timeline_ranges *r = &c->x->tl->ranges;
-    for (size_t i = 0; i < r->n; i++) {
-        if (!export_has(c->x, r->start_ns[i], r->end_ns[i])) continue;
-        times(c, r->start_ns[i], r->end_ns[i]);
-        thread(c, r->thread[i]);
-        str(c, trace_range_category_name(r->category[i]));
-        text(c, r->name[i]);
-        text(c, r->detail[i]);
-        range_name(c, r->parent[i]);
-        row_end(c);
-    }
-}
-
-static void syncs(struct csv *c) {
-    const struct timeline_syncs *s = &c->x->tl->syncs;
-    for (size_t i = 0; i < s->n; i++) {
-        if (!export_has(c->x, s->start_ns[i], s->end_ns[i])) continue;
-        times(c, s->start_ns[i], s->end_ns[i]);
-        thread(c, s->thread[i]);
-        str(c, trace_sync_kind_name(s->kind[i]));
-        range_name(c, s->range[i]);
-        row_end(c);
-    }
-}
-
-static void maybe(struct csv *c, uint32_t v, double scale) {
-    str(c, v == TRACE_UNKNOWN_U32 ? "" : text_raw(v * scale).s);
-}
-
-static void power(struct csv *c) {
-    const struct timeline_powers *p = &c->x->tl->powers;
-    for (size_t i = 0; i < p->n; i++) {
-        if (!export_has(c->x, p->time_ns[i], p->time_ns[i])) continue;
-        num(c, p->time_ns[i]);
-        num(c, p->device[i]);
-        maybe(c, p->power_mw[i], 1e-3);
-        maybe(c, p->sm_mhz[i], 1);
-        maybe(c, p->memory_mhz[i], 1);
-        maybe(c, p->temperature_c[i], 1);
-        num(c, p->throttle_reasons[i]);
-        row_end(c);
-    }
-}
-
-static void counters(struct csv *c) {
-    const struct timeline_samples *s = &c->x->tl->samples;
-    for (size_t i = 0; i < s->n; i++) {
-        if (!export_has(c->x, s->start_ns[i], s->end_ns[i])) continue;
-        const struct timeline_metric_set *set = &c->x->tl->metric_sets[s->set[i]];
-        for (uint32_t m = 0; m < set->n; m++) {
-            times(c, s->start_ns[i], s->end_ns[i]);
-            num(c, s->device[i]);
-            text(c, set->names[m]);
-            str(c, text_raw((double)c->x->tl->sample_values[s->first[i] + m]).s);
-            row_end(c);
-        }
-    }
-}
-
-static void tokens(struct csv *c) {
-    const struct timeline_tokens *t = &c->x->tl->tokens;
-    for (size_t i = 0; i < t->n; i++) {
-        if (!export_has(c->x, t->time_ns[i], t->time_ns[i])) continue;
-        num(c, t->time_ns[i]);
-        thread(c, t->thread[i]);
-        num(c, t->request[i]);
-        str(c, trace_token_kind_name(t->kind[i]));
-        num(c, t->count[i]);
-        row_end(c);
-    }
-}
-
-static void gemms(struct csv *c) {
-    const struct timeline_gemms *g = &c->x->tl->gemms;
-    for (size_t i = 0; i < g->n; i++) {
-        const struct trace_gemm *r = &g->v[i];
-        if (!export_has(c->x, r->start_ns, r->start_ns)) continue;
-        num(c, r->start_ns);
-        thread(c, r->thread);
-        num(c, g->launch[i] == TIMELINE_NONE ? 0 : (uint64_t)g->launch[i] + 1);
-        num(c, r->m);
-        num(c, r->n);
-        num(c, r->k);
-        num(c, r->batch);
-        text(c, r->types);
-        text(c, r->layout);
-        text(c, r->algorithm);
-        row_end(c);
-    }
-}
-
-static const struct {
-    const char *file, *heads; /* heads separated by blanks */
-    void (*rows)(struct csv *);
-} kinds[] = {
-    { "kernels.csv",
-      "start_ns end_ns duration_ns device context stream correlation name short_name category library stage "
-      "range grid_x grid_y "
-      "grid_z block_x block_y block_z registers static_smem_bytes dynamic_smem_bytes graph",
-      kernels },
-    { "copies.csv", "start_ns end_ns duration_ns device stream correlation kind bytes range", copies },
-    { "launches.csv", "start_ns end_ns duration_ns pid tid correlation api kernels range", launches },
-    { "ranges.csv", "start_ns end_ns duration_ns pid tid category name detail parent", ranges },
-    { "syncs.csv", "start_ns end_ns duration_ns pid tid kind range", syncs },
-    { "power.csv", "time_ns device watts sm_mhz memory_mhz temperature_c throttle_reasons", power },
-    { "counters.csv", "start_ns end_ns duration_ns device metric value", counters },
-    { "tokens.csv", "time_ns pid tid request kind count", tokens },
-    { "gemms.csv", "start_ns pid tid correlation m n k batch types layout algorithm", gemms },
+#define COLUMNS(list) \
+    { .columns = list, .n = COUNTOF(list) }
+static const struct csv_file {
+    const char *name;
+    struct column_group columns;
+    size_t count; /* offset of the number of records in the timeline */
+    bool (*has)(const struct csv *c, size_t i);
+    uint32_t (*rows)(const struct csv *c, size_t i); /* NULL: one per record */
+} files[] = {
+    { "kernels.csv", COLUMNS(kernel_columns), offsetof(struct timeline, kernels.n), has_kernel },
+    { "copies.csv", COLUMNS(copy_columns), offsetof(struct timeline, copies.n), has_copy },
+    { "launches.csv", COLUMNS(launch_columns), offsetof(struct timeline, launches.n), has_launch },
+    { "ranges.csv", COLUMNS(range_columns), offsetof(struct timeline, ranges.n), has_range },
+    { "syncs.csv", COLUMNS(sync_columns), offsetof(struct timeline, syncs.n), has_sync },
+    { "power.csv", COLUMNS(power_columns), offsetof(struct timeline, powers.n), has_power },
+    { "counters.csv", COLUMNS(counter_columns), offsetof(struct timeline, samples.n), has_sample,
+      sample_rows },
+    { "tokens.csv", COLUMNS(token_columns), offsetof(struct timeline, tokens.n), has_token },
+    { "gemms.csv", COLUMNS(gemm_columns), offsetof(struct timeline, gemms.n), has_gemm },
 };
 
-static void add_heads(struct table *t, const char *heads) {
-    table_init(t);
-    while (*heads) {
-        char word[64];
-        int n = 0;
-        sscanf(heads, "%63s%n", word, &n);
-        table_column(t, word, TABLE_LEFT);
-        heads += n;
-        while (*heads == ' ') heads++;
+static void write_rows(struct csv *c, const struct csv_file *file) {
+    struct column_set set;
+    size_t n = *(const size_t *)(const void *)((const char *)c->x->tl + file->count);
+    column_set_init(&set, &file->columns, 1, COLUMN_DOC_CSV, NULL);
+    column_set_heads(&set, &c->t);
+    for (size_t i = 0; i < n; i++) {
+        if (!file->has(c, i)) continue;
+        uint32_t rows = file->rows ? file->rows(c, i) : 1;
+        for (c->metric = 0; c->metric < rows; c->metric++) {
+            column_set_cells(&set, &(struct column_row){ .item = c, .index = i }, &c->t);
+            c->x->written++;
+            csv_flush(c, false);
+        }
     }
+    csv_flush(c, true);
+    table_free(&c->t);
 }
 
 int export_csv(struct export_job *x, const char *dir, struct err *err) {
     bool made = !file_exists(dir);
     int rc = file_mkdirs(dir, err), scratch = rc == 0 && made ? scratch_add(dir) : -1;
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && rc == 0; i++) {
+    for (size_t i = 0; i < COUNTOF(files) && rc == 0; i++) {
         struct csv c = { .x = x };
-        char *path = file_join(dir, kinds[i].file);
+        char *path = file_join(dir, files[i].name);
         rc = file_atomic_open(&c.f, path, err);
         free(path);
         if (rc < 0) break;
-        add_heads(&c.t, kinds[i].heads);
-        kinds[i].rows(&c);
-        csv_flush(&c, true);
-        table_free(&c.t);
+        write_rows(&c, &files[i]);
         rc = file_atomic_commit(&c.f, err);
     }
     scratch_forget(scratch);
-    if (rc < 0 && made) rmdir(dir); /* spared where a table is in it */
+    if (rc < 0 && made) rmdir(dir); /* fails, as it should, if a file was written */
     return rc;
 }
