@@ -1,4 +1,4 @@
-/* Watts and SM clock over time, with the moments marked at which the clock was held down. */
+/* Power and SM clock over time. Shaded: the clock was throttled. */
 #include <math.h>
 #include <stdio.h>
 

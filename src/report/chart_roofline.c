@@ -10,7 +10,7 @@
 #include "report/text.h"
 
 struct plane {
-    double x0, x1, y0, y1;           /* log10 of the data's bounds */
+    double x0, x1, y0, y1;           /* bounds of the data, log10 */
     double left, right, top, bottom; /* in the drawing */
 };
 
@@ -32,7 +32,7 @@ static void include(struct plane *p, double intensity, double rate) {
     p->y1 = fmax(p->y1, log10(rate));
 }
 
-/* Bounds of points and roof, with some air. False: no point. */
+/* Bounds of points and roof, with a margin. Returns false if there is no point. */
 static bool fit(struct plane *p, const struct analysis *a, double peak_flops, double peak_bytes) {
     bool any = false;
     *p = (struct plane){ .x0 = INFINITY, .x1 = -INFINITY, .y0 = INFINITY, .y1 = -INFINITY };
@@ -88,7 +88,7 @@ static void draw_roof(const struct plane *p, double peak_flops, double peak_byte
     svg_text(out, px(p, mid) - 8, py(p, mid * peak_bytes) - 6, SVG_END, "ink", label);
 }
 
-/* Labels that stand already; a new one moves down until it covers none of them. */
+/* The labels placed so far. A new label moves down until it overlaps none of them. */
 struct labels {
     struct {
         double x0, x1, y;

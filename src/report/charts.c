@@ -8,7 +8,7 @@
 #include "base/util.h"
 #include "report/text.h"
 
-/* The palette of web/report.css, for drawings that leave the page. */
+/* The colours of web/report.css, for standalone files. */
 static const char alone_css[] =
     "svg{background:#fff}text{font:12px "
     "system-ui,sans-serif;fill:#63636b}.ink{fill:#1d1d20}.axis{stroke:#e4e2dd}"
@@ -60,7 +60,7 @@ static void start(const struct chart_form *form, double height, const char *titl
 
 const char *chart_alone_css(void) { return alone_css; }
 
-/* ---- stages: time, of it the GPU busy, and the floor as a tick */
+/* ---- stages: time, GPU busy time, and the floor as a tick */
 static double longest_stage(const struct view *v) {
     double most = 0;
     for (size_t i = 0; i < v->nstages; i++)

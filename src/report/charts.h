@@ -1,4 +1,4 @@
-/* The drawings, as SVG: inside the page in a wide and a narrow form, and as files that stand alone. */
+/* Charts as SVG: in the page, in a wide and a narrow form, and as standalone files. */
 #ifndef REPORT_CHARTS_H
 #define REPORT_CHARTS_H
 
@@ -7,17 +7,17 @@
 struct chart_form {
     double width;
     const char *css_class; /* "wide", "narrow" */
-    bool alone;            /* a file of its own: brings its style along */
+    bool alone;            /* a standalone file: includes its style */
 };
 
-/* Each returns false and writes nothing where there is nothing to draw. */
+/* Each returns false and writes nothing if it has nothing to draw. */
 bool chart_stages(const struct view *v, const struct chart_form *form, struct strbuf *out);
 bool chart_roofline(const struct view *v, const struct chart_form *form, struct strbuf *out);
 bool chart_power(const struct view *v, const struct chart_form *form, struct strbuf *out);
 bool chart_kernels(const struct view *v, const struct chart_form *form, struct strbuf *out);
 
 bool chart_power_of(const struct analysis_power *p, const struct chart_form *form, struct strbuf *out);
-const char *chart_alone_css(void); /* the palette of the page, for drawings that leave it */
+const char *chart_alone_css(void); /* the colours of the page, for standalone files */
 
 struct chart {
     const char *name; /* "roofline": charts/roofline.svg */
@@ -26,7 +26,7 @@ struct chart {
 extern const struct chart charts[];
 extern const size_t charts_n;
 
-/* One of eight colours of a kernel category; the page, the charts and the timeline use the same. */
+/* The colour of a kernel category, one of eight. The page, the charts and the timeline use the same. */
 int chart_category_color(enum kernel_category category);
 
 #endif

@@ -1,5 +1,5 @@
-/* Two runs side by side: stages with confidence intervals from their repeats, kernels by class, operators,
- * what differs in the environment. B is compared with A: a positive difference means B takes longer.
+/* Compares two runs: stages with confidence intervals from their repeats, kernels by class, operators, and
+ * the environment. A positive difference means that B takes longer than A.
  *     struct comparison c;
  *     compare_runs(a, b, &c);
  *     compare_text(&c, COMPARE_TEXT, &out);
@@ -15,10 +15,10 @@ enum compare_verdict {
     COMPARE_ONLY_A,
     COMPARE_ONLY_B,
     COMPARE_UNKNOWN,  /* one of them has no value */
-    COMPARE_SAME,     /* the interval holds 0: no difference shown */
-    COMPARE_FASTER,   /* shown; of what is no time: better */
-    COMPARE_SLOWER,   /* shown; worse */
-    COMPARE_UNTESTED, /* a difference, but no repeats to judge it by */
+    COMPARE_SAME,     /* the interval contains 0: no significant difference */
+    COMPARE_FASTER,   /* significant; better, if it is not a time */
+    COMPARE_SLOWER,   /* significant; worse */
+    COMPARE_UNTESTED, /* a difference, but too few repeats to test it */
 };
 struct compare_row { /* a stage or a figure over the repeats */
     const char *name, *parent, *unit;
@@ -40,7 +40,8 @@ struct compare_env {
     const char *key, *a, *b; /* NULL: not there */
 };
 
-/* a finding of A that B does not have: what it promised at most, and what its stage gained */
+/* A finding of A that B does not have: its predicted saving (upper bound), and the measured one of its
+ * stage. */
 struct compare_promise {
     const char *stage, *rule;
     double bound_ms;
@@ -76,8 +77,8 @@ struct comparison {
 void compare_runs(const struct saved_metrics *a, const struct saved_metrics *b, struct comparison *c);
 void compare_free(struct comparison *c);
 bool compare_has_common_stage(const struct comparison *c); /* with a time on both sides */
-/* The stage without parent that got slower by more than this (0.05: 5%), beyond doubt where there are
- * repeats; NULL: none. The worst one. */
+/* The top-level stage that became slower by the largest fraction above `allowed` (0.05: 5%), significantly if
+ * there are repeats. NULL: none. */
 const struct compare_row *compare_regression(const struct comparison *c, double allowed);
 
 enum compare_form { COMPARE_TEXT, COMPARE_MARKDOWN };

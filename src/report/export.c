@@ -38,7 +38,7 @@ const char *export_kernel_name(const struct export_job *x, size_t kernel) {
     return timeline_text(x->tl, x->tl->shapes[shape].name);
 }
 
-/* A launch is written when it lies in the window itself, or when something it launched does. */
+/* A launch is written if it, or something that it launched, overlaps the window. */
 static void mark_launches(struct export_job *x) {
     const struct timeline *tl = x->tl;
     x->has_launch = xcalloc(tl->launches.n + 1, 1);
@@ -74,7 +74,7 @@ static uint32_t find_stage(const struct analysis *a, const char *name, size_t le
     return ANALYSIS_NONE;
 }
 
-/* A number with or without a unit of time. *is_time says which. */
+/* A number with or without a unit of time (*is_time). */
 static bool parse_bound(const char **p, double *value, bool *is_time) {
     static const struct {
         const char *unit;
@@ -83,7 +83,7 @@ static bool parse_bound(const char **p, double *value, bool *is_time) {
     char *end;
     if (!isdigit((unsigned char)**p)) return false;
     *value = strtod(*p, &end);
-    if (end > *p && end[-1] == '.') end--; /* "2..5": strtod takes the first dot */
+    if (end > *p && end[-1] == '.') end--; /* "2..5": strtod consumes the first dot */
     *is_time = false;
     for (size_t i = 0; i < COUNTOF(units) && !*is_time; i++) {
         size_t n = strlen(units[i].unit);

@@ -1,4 +1,4 @@
-/* A timeline in the words of other tools: Perfetto's protobuf, Chrome's trace events (as PyTorch's
+/* Writes a timeline in formats of other tools: Perfetto's protobuf, Chrome's trace events (as PyTorch's
  * profiler writes them), CSV files, and an SQLite database with the tables and columns of an Nsight
  * Systems export.
  *     struct export_job x;
@@ -6,7 +6,7 @@
  *     if (export_window(&x, "decode:0..3", &err) < 0) ...           -- all of it when not called
  *     export_write(&x, "perfetto", path, &err);
  *     export_close(&x);
- * Correlation ids are given anew, so that they are unique over all processes. */
+ * Correlation ids are assigned again, so that they are unique across processes. */
 #ifndef REPORT_EXPORT_H
 #define REPORT_EXPORT_H
 
@@ -16,9 +16,9 @@
 struct export_job {
     const struct timeline *tl;
     const struct analysis *a;
-    uint64_t from_ns, to_ns;   /* what overlaps this is written */
-    unsigned char *has_launch; /* [launches.n]: written; NULL: all */
-    uint64_t written;          /* records, for the closing line */
+    uint64_t from_ns, to_ns;   /* records that overlap this are written */
+    unsigned char *has_launch; /* [launches.n]: to be written; NULL: all */
+    uint64_t written;          /* number of records */
 };
 
 #define EXPORT_FORMATS "perfetto|chrome|csv|sqlite"
@@ -30,15 +30,15 @@ void export_close(struct export_job *x);
  * that much after the start of its first occurrence. */
 int export_window(struct export_job *x, const char *text, struct err *err);
 
-/* The same words without a trace: -1 if they cannot mean anything. */
+/* Parses the text without a trace. Returns -1 if it is invalid. */
 struct export_stretch {
-    size_t stage_len; /* of the text, from its start */
+    size_t stage_len; /* of the stage name, at the start of the text */
     bool bounded, is_time;
     double from, to; /* occurrences, or nanoseconds */
 };
 int export_window_parse(const char *text, struct export_stretch *out, struct err *err);
 
-/* `path` is a file, written whole or not at all; for csv a folder, which is made. */
+/* `path` is a file, written completely or not at all; for csv a folder, which is created. */
 int export_write(struct export_job *x, const char *format, const char *path, struct err *err);
 
 int export_perfetto(struct export_job *x, const char *path, struct err *err);
@@ -53,7 +53,7 @@ static inline bool export_has(const struct export_job *x, uint64_t start_ns, uin
 static inline bool export_has_launch(const struct export_job *x, size_t i) {
     return !x->has_launch || x->has_launch[i];
 }
-uint32_t export_pid(const struct export_job *x, uint32_t process); /* where a file does not say: 1, 2, 3... */
+uint32_t export_pid(const struct export_job *x, uint32_t process); /* unknown: 1, 2, 3 ... */
 const char *export_copy_name(unsigned copy_kind); /* as other tools spell it: "HtoD", "Memset" */
 const char *export_kernel_name(const struct export_job *x, size_t kernel); /* demangled */
 

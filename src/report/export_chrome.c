@@ -19,24 +19,24 @@ struct chrome {
     bool first;
 };
 
-static void put(struct chrome *c) {
+static void flush_text(struct chrome *c) {
     fwrite(c->text.buf, 1, c->text.len, c->out);
     strbuf_reset(&c->text);
 }
 
-static void quoted(struct chrome *c, const char *text) { jsonw_quote(&c->text, text, strlen(text)); }
+static void add_quoted(struct chrome *c, const char *text) { jsonw_quote(&c->text, text, strlen(text)); }
 
 static void micros(struct chrome *c, const char *key, uint64_t ns) {
     strbuf_addf(&c->text, ",\"%s\":%" PRIu64 ".%03u", key, ns / 1000, (unsigned)(ns % 1000));
 }
 
-/* {"ph":"X","cat":...,"name":...,"pid":...,"tid":...,"ts":...,"dur":... and the arguments' opening. */
+/* Writes {"ph":"X","cat":...,"dur":...,"args":{ and leaves the arguments open. */
 static void slice(struct chrome *c, const char *cat, const char *name, uint64_t pid, uint64_t tid,
                   uint64_t start, uint64_t end) {
     strbuf_addstr(&c->text, c->first ? "\n" : ",\n");
     c->first = false;
     strbuf_addf(&c->text, "{\"ph\":\"X\",\"cat\":\"%s\",\"name\":", cat);
-    quoted(c, name);
+    add_quoted(c, name);
     strbuf_addf(&c->text, ",\"pid\":%" PRIu64 ",\"tid\":%" PRIu64, pid, tid);
     micros(c, "ts", start - c->base);
     micros(c, "dur", end - start);
@@ -46,7 +46,7 @@ static void slice(struct chrome *c, const char *cat, const char *name, uint64_t 
 
 static void slice_end(struct chrome *c) {
     strbuf_addstr(&c->text, "}}");
-    put(c);
+    flush_text(c);
 }
 
 static void name_event(struct chrome *c, const char *what, uint64_t pid, uint64_t tid, const char *name) {
@@ -55,11 +55,11 @@ static void name_event(struct chrome *c, const char *what, uint64_t pid, uint64_
     strbuf_addf(&c->text,
                 "{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%" PRIu64 ",\"tid\":%" PRIu64 ",\"args\":{\"name\":",
                 what, pid, tid);
-    quoted(c, name);
+    add_quoted(c, name);
     slice_end(c);
 }
 
-/* The arrow from a launch to what it launched. */
+/* The arrow from a launch to the kernel or copy. */
 static void flow(struct chrome *c, char phase, uint64_t id, uint64_t pid, uint64_t tid, uint64_t at) {
     strbuf_addf(&c->text,
                 ",\n{\"ph\":\"%c\",\"cat\":\"ac2g\",\"name\":\"ac2g\",\"id\":%" PRIu64 ",\"pid\":%" PRIu64
@@ -67,7 +67,7 @@ static void flow(struct chrome *c, char phase, uint64_t id, uint64_t pid, uint64
                 phase, id, pid, tid);
     micros(c, "ts", at - c->base);
     strbuf_addstr(&c->text, phase == 'f' ? ",\"bp\":\"e\"}" : "}");
-    put(c);
+    flush_text(c);
 }
 
 static void correlation(struct chrome *c, uint32_t launch) {
@@ -143,7 +143,7 @@ static void ranges(struct chrome *c) {
         const char *detail = timeline_text(tl, r->detail[i]);
         if (*detail) {
             strbuf_addstr(&c->text, "\"detail\":");
-            quoted(c, detail);
+            add_quoted(c, detail);
         }
         slice_end(c);
     }
@@ -168,7 +168,7 @@ static void counter(struct chrome *c, const char *name, uint32_t device, uint64_
     strbuf_addstr(&c->text, c->first ? "\n" : ",\n");
     c->first = false;
     strbuf_addstr(&c->text, "{\"ph\":\"C\",\"name\":");
-    quoted(c, name);
+    add_quoted(c, name);
     strbuf_addf(&c->text, ",\"pid\":%u,\"tid\":0", device);
     micros(c, "ts", at - c->base);
     strbuf_addf(&c->text, ",\"args\":{\"value\":%.9g", value);
@@ -201,10 +201,10 @@ static void device_properties(struct chrome *c) {
     for (size_t i = 0; i < tl->ndevices; i++) {
         const struct timeline_device *d = &tl->devices[i];
         strbuf_addf(&c->text, "%s{\"id\":%zu,\"name\":", i ? "," : "", i);
-        quoted(c, timeline_text(tl, d->name));
+        add_quoted(c, timeline_text(tl, d->name));
         if (d->uuid) {
             strbuf_addstr(&c->text, ",\"uuid\":");
-            quoted(c, timeline_text(tl, d->uuid));
+            add_quoted(c, timeline_text(tl, d->uuid));
         }
         if (d->cc_major)
             strbuf_addf(&c->text, ",\"computeMajor\":%u,\"computeMinor\":%u", d->cc_major, d->cc_minor);
@@ -246,7 +246,7 @@ int export_chrome(struct export_job *x, const char *path, struct err *err) {
                 unix_clock ? c.base : 0);
     device_properties(&c);
     strbuf_addstr(&c.text, "],\"traceEvents\":[");
-    put(&c);
+    flush_text(&c);
     names(&c);
     ranges(&c);
     launches(&c);
@@ -255,7 +255,7 @@ int export_chrome(struct export_job *x, const char *path, struct err *err) {
     copies(&c);
     counters(&c);
     strbuf_addstr(&c.text, "\n]}\n");
-    put(&c);
+    flush_text(&c);
     strbuf_free(&c.text);
     return file_atomic_commit(&f, err);
 }

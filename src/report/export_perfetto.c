@@ -1,9 +1,10 @@
-/* Perfetto's protobuf, written by hand: a trace is a run of TracePackets, each [field 1, length, bytes].
+/* Perfetto's protobuf, encoded by hand: a trace is a list of TracePackets, each [field 1, length, bytes].
  *   processes and threads  -> tracks with slices for ranges and launches
  *   devices and streams    -> tracks with slices for kernels and copies
  *   power, counters        -> counter tracks
  *   launch and kernel      -> one flow id on both slices
- * Slices of one track must nest; what crosses goes to a further track of the same name. */
+ * Slices of one track must nest. A slice that crosses another is written to an additional track of the same
+ * name. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -51,14 +52,14 @@ enum {
 };
 enum { SLICE_BEGIN = 1, SLICE_END = 2, COUNTER = 4 };
 enum { STATE_CLEARED = 1, STATE_NEEDED = 2 };
-/* Tracks are numbered by what they show. */
+/* The uuid of a track starts with what it shows. */
 #define UUID_PROCESS (1ull << 40)
 #define UUID_THREAD (2ull << 40)
 #define UUID_DEVICE (3ull << 40)
 #define UUID_LANE (4ull << 40)
 #define UUID_COUNTER (5ull << 40)
 #define UUID_STAGES (6ull << 40)
-#define FURTHER_TRACKS 16 /* tracks of one name for slices that cross */
+#define FURTHER_TRACKS 16 /* additional tracks of the same name for slices that cross */
 
 struct slice {
     uint64_t start_ns, end_ns, flow; /* flow 0: none */
@@ -114,7 +115,7 @@ static void start_state(struct perfetto *p) {
     packet_end(p);
 }
 
-/* A name's number; names that are new are sent in a packet of their own. */
+/* The number of a name. A new name is written in its own packet first. */
 static uint64_t name_iid(struct perfetto *p, const char *name) {
     uint32_t before = intern_count(p->names), id = intern_str(p->names, name);
     if (id < before) return (uint64_t)id + 1;
@@ -138,7 +139,7 @@ static void event_end(struct perfetto *p, uint64_t at) {
     strbuf_reset(&p->event);
 }
 
-static void begin(struct perfetto *p, uint64_t track, const struct slice *s) {
+static void begin_slice(struct perfetto *p, uint64_t track, const struct slice *s) {
     uint64_t iid = name_iid(p, s->name);
     put_u64(&p->event, EVENT_TYPE, SLICE_BEGIN);
     put_u64(&p->event, EVENT_TRACK, track);
@@ -149,7 +150,7 @@ static void begin(struct perfetto *p, uint64_t track, const struct slice *s) {
     p->x->written++;
 }
 
-static void finish(struct perfetto *p, uint64_t track, uint64_t at) {
+static void end_slice(struct perfetto *p, uint64_t track, uint64_t at) {
     put_u64(&p->event, EVENT_TYPE, SLICE_END);
     put_u64(&p->event, EVENT_TRACK, track);
     event_end(p, at);
@@ -182,7 +183,7 @@ struct stack {
 };
 
 static void pop_until(struct perfetto *p, struct stack *s, uint64_t track_id, uint64_t at) {
-    while (s->depth && s->end_ns[s->depth - 1] <= at) finish(p, track_id, s->end_ns[--s->depth]);
+    while (s->depth && s->end_ns[s->depth - 1] <= at) end_slice(p, track_id, s->end_ns[--s->depth]);
 }
 
 static bool fits(const struct stack *s, const struct slice *one, bool nest) {
@@ -192,7 +193,7 @@ static bool fits(const struct stack *s, const struct slice *one, bool nest) {
 
 /* Writes the collected slices to the track, and those that cross to further ones, which are made as
  * needed. */
-static void flush(struct perfetto *p, uint64_t base, uint64_t parent, const char *name, bool nest) {
+static void flush_slices(struct perfetto *p, uint64_t base, uint64_t parent, const char *name, bool nest) {
     struct stack *stacks = xcalloc(FURTHER_TRACKS, sizeof *stacks);
     stacks[0].used = true;
     qsort(p->slices.v, p->slices.n, sizeof *p->slices.v, by_start);
@@ -207,7 +208,7 @@ static void flush(struct perfetto *p, uint64_t base, uint64_t parent, const char
                 track(p, id, parent, name, 0);
             }
             stacks[t].used = true;
-            begin(p, id, s);
+            begin_slice(p, id, s);
             stacks[t].end_ns[stacks[t].depth++] = s->end_ns;
             break;
         }
@@ -217,8 +218,8 @@ static void flush(struct perfetto *p, uint64_t base, uint64_t parent, const char
     p->slices.n = 0;
 }
 
-static void add(struct perfetto *p, uint64_t start, uint64_t end, const char *name, const char *category,
-                uint64_t flow) {
+static void add_slice(struct perfetto *p, uint64_t start, uint64_t end, const char *name,
+                      const char *category, uint64_t flow) {
     struct slice s = { start, MAX(end, start + 1), flow, *name ? name : "(no name)", category };
     vec_push(&p->slices, s);
 }
@@ -229,12 +230,12 @@ static void stages(struct perfetto *p) {
     for (size_t i = 0; a && i < a->noccurrences; i++) {
         const struct analysis_occurrence *o = &a->occurrences[i];
         if (o->range == TIMELINE_NONE || !export_has(p->x, o->start_ns, o->wall_end_ns)) continue;
-        add(p, o->start_ns, o->wall_end_ns, a->stages[o->stage].name, "stage", 0);
+        add_slice(p, o->start_ns, o->wall_end_ns, a->stages[o->stage].name, "stage", 0);
     }
     if (p->slices.n == 0) return;
     strbuf_reset(&p->part);
     track(p, UUID_STAGES, 0, "Stages", 0);
-    flush(p, UUID_STAGES, 0, "Stages", true);
+    flush_slices(p, UUID_STAGES, 0, "Stages", true);
 }
 
 static void processes(struct perfetto *p) {
@@ -253,15 +254,15 @@ static void thread_slices(struct perfetto *p, uint32_t id) {
     const struct timeline_syncs *s = &tl->syncs;
     for (size_t i = 0; i < r->n; i++)
         if (r->thread[i] == id && export_has(p->x, r->start_ns[i], r->end_ns[i]))
-            add(p, r->start_ns[i], r->end_ns[i], timeline_text(tl, r->name[i]),
-                trace_range_category_name(r->category[i]), 0);
+            add_slice(p, r->start_ns[i], r->end_ns[i], timeline_text(tl, r->name[i]),
+                      trace_range_category_name(r->category[i]), 0);
     for (size_t i = 0; i < l->n; i++)
         if (l->thread[i] == id && export_has_launch(p->x, i))
-            add(p, l->start_ns[i], l->end_ns[i], timeline_text(tl, l->api[i]), "launch",
-                l->kernels[i] ? i + 1 : 0);
+            add_slice(p, l->start_ns[i], l->end_ns[i], timeline_text(tl, l->api[i]), "launch",
+                      l->kernels[i] ? i + 1 : 0);
     for (size_t i = 0; i < s->n; i++)
         if (s->thread[i] == id && export_has(p->x, s->start_ns[i], s->end_ns[i]))
-            add(p, s->start_ns[i], s->end_ns[i], trace_sync_kind_name(s->kind[i]), "sync", 0);
+            add_slice(p, s->start_ns[i], s->end_ns[i], trace_sync_kind_name(s->kind[i]), "sync", 0);
 }
 
 static void threads(struct perfetto *p) {
@@ -276,7 +277,7 @@ static void threads(struct perfetto *p) {
         put_u64(&p->part, THREAD_TID, tl->threads[i].tid);
         if (*name) put_text(&p->part, THREAD_NAME, name);
         track(p, UUID_THREAD + i, process, NULL, TRACK_THREAD);
-        flush(p, UUID_THREAD + i, process, *name ? name : "crossing ranges", true);
+        flush_slices(p, UUID_THREAD + i, process, *name ? name : "crossing ranges", true);
     }
 }
 
@@ -285,12 +286,13 @@ static void lane_slices(struct perfetto *p, uint32_t lane) {
     const struct timeline *tl = p->x->tl;
     for (size_t i = 0; i < tl->kernels.n; i++)
         if (tl->kernels.lane[i] == lane && export_has(p->x, tl->kernels.start_ns[i], tl->kernels.end_ns[i]))
-            add(p, tl->kernels.start_ns[i], tl->kernels.end_ns[i], export_kernel_name(p->x, i), "kernel",
-                tl->kernels.launch[i] == TIMELINE_NONE ? 0 : (uint64_t)tl->kernels.launch[i] + 1);
+            add_slice(p, tl->kernels.start_ns[i], tl->kernels.end_ns[i], export_kernel_name(p->x, i),
+                      "kernel",
+                      tl->kernels.launch[i] == TIMELINE_NONE ? 0 : (uint64_t)tl->kernels.launch[i] + 1);
     for (size_t i = 0; i < tl->copies.n; i++)
         if (tl->copies.lane[i] == lane && export_has(p->x, tl->copies.start_ns[i], tl->copies.end_ns[i]))
-            add(p, tl->copies.start_ns[i], tl->copies.end_ns[i], export_copy_name(tl->copies.kind[i]), "copy",
-                0);
+            add_slice(p, tl->copies.start_ns[i], tl->copies.end_ns[i], export_copy_name(tl->copies.kind[i]),
+                      "copy", 0);
 }
 
 static void lanes(struct perfetto *p) {
@@ -309,7 +311,7 @@ static void lanes(struct perfetto *p) {
         snprintf(name, sizeof name, "Stream %u%s%.120s", l->stream, *own ? " " : "", own);
         strbuf_reset(&p->part);
         track(p, UUID_LANE + i, UUID_DEVICE + l->device, name, 0);
-        flush(p, UUID_LANE + i, UUID_DEVICE + l->device, name, false);
+        flush_slices(p, UUID_LANE + i, UUID_DEVICE + l->device, name, false);
     }
 }
 
@@ -322,7 +324,7 @@ static uint64_t counter_track(struct perfetto *p, uint32_t device, const char *n
     return id;
 }
 
-static void count(struct perfetto *p, uint64_t track_id, uint64_t at, double value) {
+static void add_count(struct perfetto *p, uint64_t track_id, uint64_t at, double value) {
     if (!isfinite(value)) return;
     put_u64(&p->event, EVENT_TYPE, COUNTER);
     put_u64(&p->event, EVENT_TRACK, track_id);
@@ -340,8 +342,8 @@ static void power(struct perfetto *p, uint32_t device) {
             watts = counter_track(p, device, "Power", "W");
             clock = counter_track(p, device, "SM clock", "MHz");
         }
-        if (w->power_mw[i] != TRACE_UNKNOWN_U32) count(p, watts, w->time_ns[i], w->power_mw[i] / 1e3);
-        if (w->sm_mhz[i] != TRACE_UNKNOWN_U32) count(p, clock, w->time_ns[i], w->sm_mhz[i]);
+        if (w->power_mw[i] != TRACE_UNKNOWN_U32) add_count(p, watts, w->time_ns[i], w->power_mw[i] / 1e3);
+        if (w->sm_mhz[i] != TRACE_UNKNOWN_U32) add_count(p, clock, w->time_ns[i], w->sm_mhz[i]);
     }
 }
 
@@ -356,7 +358,7 @@ static void samples(struct perfetto *p, uint32_t device) {
                     !export_has(p->x, s->start_ns[i], s->end_ns[i]))
                     continue;
                 if (!id) id = counter_track(p, device, timeline_text(tl, tl->metric_sets[set].names[m]), "");
-                count(p, id, s->start_ns[i], (double)tl->sample_values[s->first[i] + m]);
+                add_count(p, id, s->start_ns[i], (double)tl->sample_values[s->first[i] + m]);
             }
         }
 }

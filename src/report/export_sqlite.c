@@ -1,6 +1,6 @@
 /* An SQLite database with the tables and columns of an Nsight Systems export, so that scripts for those
- * work. Times are ns from TARGET_INFO_SESSION_START_TIME; a thread is (process << 24 | thread). What
- * Nsight Systems has no table for lies in tables of our own, INFERPROF_*. */
+ * work. Times are ns from TARGET_INFO_SESSION_START_TIME; a thread is (process << 24 | thread). Data
+ * without a table in Nsight Systems is in additional tables, INFERPROF_*. */
 #include <inttypes.h>
 #include <math.h>
 #include <sqlite3.h>
@@ -259,7 +259,7 @@ static void ranges(struct database *d) {
     }
 }
 
-/* A type is a set of metrics on a GPU, whose number is the low byte; the moment of a sample is its end. */
+/* A type is a set of metrics on a GPU, whose number is the low byte. The timestamp of a sample is its end. */
 static uint64_t metric_type(uint32_t set, uint32_t device) { return (uint64_t)set << 8 | (device & 0xff); }
 
 static void metric_names(struct database *d) {
@@ -297,7 +297,7 @@ static void metrics(struct database *d) {
     }
 }
 
-static void known(struct database *d, uint32_t v) {
+static void num_if_known(struct database *d, uint32_t v) {
     if (v == TRACE_UNKNOWN_U32)
         null(d);
     else
@@ -313,11 +313,11 @@ static void power(struct database *d) {
         if (!export_has(d->x, p->time_ns[i], p->time_ns[i])) continue;
         num(d, p->time_ns[i] - d->base);
         num(d, p->device[i]);
-        known(d, p->power_mw[i]);
+        num_if_known(d, p->power_mw[i]);
         num_or_null(d, p->energy_mj[i]);
-        known(d, p->sm_mhz[i]);
-        known(d, p->memory_mhz[i]);
-        known(d, p->temperature_c[i]);
+        num_if_known(d, p->sm_mhz[i]);
+        num_if_known(d, p->memory_mhz[i]);
+        num_if_known(d, p->temperature_c[i]);
         num(d, p->throttle_reasons[i]);
         row(d);
     }
@@ -472,7 +472,7 @@ static void fill(struct database *d) {
     run(d, "COMMIT");
 }
 
-/* Samplers start before the program: no record may lie before time 0. */
+/* Samplers start before the program. No record may have a negative time. */
 static uint64_t first_moment(const struct timeline *tl) {
     uint64_t first = tl->start_ns;
     if (tl->samples.n) first = MIN(first, tl->samples.start_ns[0]);

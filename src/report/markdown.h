@@ -1,4 +1,4 @@
-/* Pieces that report.md and stakeholder_summary.md share. */
+/* Parts shared by report.md and stakeholder_summary.md. */
 #ifndef REPORT_MARKDOWN_H
 #define REPORT_MARKDOWN_H
 
@@ -8,7 +8,7 @@
 void markdown_head(const struct view *v, struct strbuf *out); /* title, run, device */
 void markdown_caveats(const struct view *v, struct strbuf *out);
 void markdown_findings(const struct view *v, size_t limit, struct strbuf *out);
-/* "## Heading" and the table, which is freed; nothing at all when it has no row. True: written. */
+/* "## Heading" and the table. Frees the table. Returns false and writes nothing if it has no rows. */
 bool markdown_section(struct strbuf *out, const char *heading, struct table *t);
 void markdown_stages(const struct view *v, const char *heading, struct strbuf *out);
 void markdown_list(struct strbuf *out, const char *const *lines, size_t n);

@@ -1,5 +1,5 @@
-/* The files of a run folder and the closing screen, from a finished run. Nothing here measures or adds up:
- * what is not known is printed as a dash, or null in JSON.
+/* Writes the files of a run folder and the summary on the terminal from a finished run. Computes nothing: an
+ * unknown value is shown as a dash, or null in JSON.
  *     struct view v;
  *     view_init(&v, &info);                                  -- once per run
  *     if (report_write_all(dir, &v, &err) < 0) ...
@@ -13,12 +13,12 @@
 #include "report/view.h"
 
 /* report.html report.md stakeholder_summary.md metrics.json findings.json stages.csv operators.md|csv
- * kernels.md|csv charts/ (SVG), each written whole or not at all. The folder exists already. */
+ * kernels.md|csv charts/ (SVG), each written completely or not at all. The folder must exist. */
 int report_write_all(const char *dir, const struct view *v, struct err *err);
 
 int report_write_assumptions(const char *dir, const struct view *v, struct err *err); /* assumptions.md */
 
-/* What the person at the terminal needs to know, on one screen (about 40 lines). */
+/* The summary on one screen (about 40 lines). */
 void report_terminal(const struct view *v, size_t width, struct strbuf *out);
 #define REPORT_TERMINAL_PROBLEMS 4 /* it shows the first problems */
 

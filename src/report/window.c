@@ -1,5 +1,5 @@
-/* Chooses a stretch, collects its slices track by track, and writes them as columns: starts as
- * differences, so that a slice costs about a dozen bytes. */
+/* Chooses the part of the timeline to draw, collects its slices track by track, and writes them as columns.
+ * Starts are written as differences, so that a slice takes about a dozen bytes. */
 #include "report/window.h"
 
 #include <inttypes.h>
@@ -16,10 +16,10 @@
 #include "report/charts.h"
 #include "report/text.h"
 
-#define MAX_ROWS 14   /* of one track; what is nested deeper is left out and counted */
+#define MAX_ROWS 14   /* per track; deeper slices are counted but not drawn */
 #define MAX_TRACKS 12 /* streams, and threads */
 #define MAX_NAME 120
-#define MAX_POINTS 2000 /* of one counter */
+#define MAX_POINTS 2000 /* per counter */
 
 struct slice {
     uint64_t start_ns, end_ns;
@@ -89,7 +89,7 @@ static void column(struct strbuf *out, const char *name, const struct slice *s, 
     strbuf_addch(out, ']');
 }
 
-/* The first row that is free at each start: children come to lie under their parents. */
+/* Each slice takes the first free row, so children are below their parents. */
 static void stack(struct window *w, uint8_t *row) {
     uint64_t free_at[MAX_ROWS] = { 0 };
     for (size_t i = 0; i < w->slices.n; i++) {
@@ -163,8 +163,8 @@ static bool is_stage_range(const struct window *w, size_t i) {
     return o != ANALYSIS_NONE && w->a->occurrences[o].range == i;
 }
 
-/* Python's own frames ("model.py(12): forward") bury the operators they call a dozen rows deep: where
- * there are operators, the frames are left out. */
+/* Python frames ("model.py(12): forward") would put the operators that they call a dozen rows deep. They are
+ * not drawn if there are operators. */
 static bool is_frame(const struct window *w, size_t i) {
     const char *name = timeline_text(w->tl, w->tl->ranges.name[i]);
     return w->tl->ranges.category[i] == TRACE_CATEGORY_USER && w->has_ops &&
@@ -277,7 +277,7 @@ static void flush_counter(struct counter *c, const char *label, const char *unit
     *c = (struct counter){ .t = STRBUF_INIT, .v = STRBUF_INIT };
 }
 
-/* Metrics of NVIDIA's in the words and units of people; others as they are. */
+/* Readable names and units of known metrics. Other metrics keep their name. */
 struct metric_words {
     const char *prefix, *label, *unit;
     double scale, most; /* most: the end of the axis; 0: the largest value */
@@ -333,7 +333,7 @@ static void power_counters(const struct window *w, size_t *count, struct strbuf 
     }
 }
 
-/* ---- which stretch */
+/* ---- the window to draw */
 static size_t slices_in(const struct window *w) {
     size_t n = 0;
     for (size_t i = 0; i < w->tl->kernels.n; i++)
