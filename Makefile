@@ -89,10 +89,10 @@ $(B)/pic/%.o: src/%.c | $(B)/deps-build
 
 # The engine's inner loops: one source, compiled per instruction set; kernels.c selects one at run time.
 kernel_flags := -O3 -ffp-contract=fast -fno-math-errno
-$(B)/obj/engine/kernels_portable.o: ALL_CFLAGS += $(kernel_flags)
+$(B)/obj/engine/compute/kernels_portable.o: ALL_CFLAGS += $(kernel_flags)
 ifeq ($(shell uname -m),x86_64)
-$(B)/obj/engine/kernels_avx2.o: ALL_CFLAGS += $(kernel_flags) -mavx2 -mfma
-$(B)/obj/engine/kernels_avx512.o: ALL_CFLAGS += $(kernel_flags) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma
+$(B)/obj/engine/compute/kernels_avx2.o: ALL_CFLAGS += $(kernel_flags) -mavx2 -mfma
+$(B)/obj/engine/compute/kernels_avx512.o: ALL_CFLAGS += $(kernel_flags) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma
 endif
 
 $(B)/pic/collect/output.o: CPPFLAGS += -DINFERPROF_VERSION='"$(VERSION)"'

@@ -22,6 +22,38 @@ allowed() {
     *) echo "" ;;
     esac
 }
+# Sub-folders that have an order of their own. "engine" is the files directly in src/engine.
+# A folder that is not listed here may include anything its parent may.
+allowed_sub() {
+    case $1 in
+    engine/compute) echo "engine/compute" ;;
+    engine/image) echo "engine/image" ;;
+    engine/tokenizer) echo "engine/tokenizer" ;;
+    engine/sampling) echo "engine/sampling" ;;
+    engine/record) echo "engine/compute engine/record" ;;
+    engine/ops) echo "engine/compute engine/record engine/ops" ;;
+    engine/cpu) echo "engine/compute engine/ops engine/cpu" ;;
+    engine/weights) echo "engine/compute engine/ops engine/weights" ;;
+    engine/decoder) echo "engine/compute engine/record engine/ops engine/weights engine/decoder" ;;
+    engine/ocr) echo "engine/compute engine/record engine/ops engine/weights engine/image engine/tokenizer engine/ocr" ;;
+    engine) echo "engine/compute engine/image engine/tokenizer engine/sampling engine/record engine/ops engine/cpu" \
+        "engine/weights engine/decoder engine/ocr engine" ;;
+    engine/protocol) echo "engine engine/record engine/protocol" ;;
+    engine/*) echo "none" ;;
+    *) echo "" ;;
+    esac
+}
+check_sub() { # file folder
+    may=$(allowed_sub "$2")
+    [ -n "$may" ] || return 0
+    # shellcheck disable=SC2013
+    for to in $(sed -n 's/^ *# *include *"\([^"]*\)\/[^"\/]*".*/\1/p' "$1" | grep "^${2%%/*}\(/\|\$\)" | sort -u); do
+        case " $may " in
+        *" $to "*) ;;
+        *) echo "$1: includes from $to/, but $2/ may use only: $may" >&2; bad=1 ;;
+        esac
+    done
+}
 bad=0
 for f in $(find "$root" -name '*.[ch]' | sort); do
     rel=${f#"$root"/}
@@ -39,6 +71,7 @@ for f in $(find "$root" -name '*.[ch]' | sort); do
         *) echo "$f: includes from $to/, but $from/ may use only: $may" >&2; bad=1 ;;
         esac
     done
+    case $rel in */*) check_sub "$f" "${rel%/*}" ;; esac
     if grep -n '^ *# *include *"[^/"]*"' "$f" >&2; then
         echo "$f: include by path from src/, as \"base/err.h\"" >&2
         bad=1

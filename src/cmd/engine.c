@@ -11,7 +11,7 @@
 #include "cmd/command.h"
 #include "cmd/commands.h"
 #include "engine/engine.h"
-#include "engine/protocol.h"
+#include "engine/protocol/protocol.h"
 
 struct engine_opts {
     const char *model, *weights, *dtype, *prompt, *image_mode, *detail, *trace;

@@ -8,7 +8,7 @@
 #include "base/embed.h"
 #include "base/file.h"
 #include "base/util.h"
-#include "engine/engine_internal.h"
+#include "engine/internal.h"
 
 #define EMBEDDED_CONFIG "samples/deepseek-ocr-small/config.json"
 enum { CONTEXT_CAP = 8192 };

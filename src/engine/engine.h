@@ -13,9 +13,9 @@
 #include "base/err.h"
 #include "base/jsonw.h"
 #include "base/strbuf.h"
-#include "engine/record.h"
-#include "engine/sampler.h"
-#include "engine/tokenizer.h"
+#include "engine/record/record.h"
+#include "engine/sampling/sampler.h"
+#include "engine/tokenizer/tokenizer.h"
 
 /* How far: "weights" in bytes, "vision" in pixels, "prompt" and "tokens" in tokens. */
 typedef void engine_progress(void *context, const char *what, uint64_t done, uint64_t total);

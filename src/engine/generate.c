@@ -7,8 +7,8 @@
 #include "base/die.h"
 #include "base/util.h"
 #include "base/vec.h"
-#include "engine/engine_internal.h"
-#include "engine/ngram.h"
+#include "engine/internal.h"
+#include "engine/sampling/ngram.h"
 
 /* Everything a request owns while it runs. */
 struct job {

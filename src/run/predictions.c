@@ -10,8 +10,8 @@
 #include "base/log.h"
 #include "base/table.h"
 #include "base/util.h"
-#include "engine/dsocr_output.h"
-#include "engine/image.h"
+#include "engine/ocr/output.h"
+#include "engine/image/image.h"
 #include "session/run_dir.h"
 
 #define THUMB_WIDTH 240

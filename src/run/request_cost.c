@@ -6,7 +6,7 @@
 #include "base/die.h"
 #include "base/log.h"
 #include "base/util.h"
-#include "engine/image.h"
+#include "engine/image/image.h"
 
 struct request_image *request_images(const struct profile_plan *p) {
     struct request_image *images = xcalloc(p->dataset.n + 1, sizeof *images);

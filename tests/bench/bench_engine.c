@@ -15,7 +15,7 @@
 #include "base/die.h"
 #include "base/file.h"
 #include "base/util.h"
-#include "engine/decoder.h"
+#include "engine/decoder/decoder.h"
 #include "engine/engine.h"
 
 /* ---- plain read of memory */

@@ -7,9 +7,9 @@
 
 #include "base/die.h"
 #include "base/strbuf.h"
-#include "engine/dsocr_preprocess.h"
-#include "engine/tokenizer.h"
-#include "unit/engio/noise.h"
+#include "engine/ocr/preprocess.h"
+#include "engine/tokenizer/tokenizer.h"
+#include "unit/engine-image/noise.h"
 
 #define REPEATS 5
 

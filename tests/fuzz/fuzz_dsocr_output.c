@@ -1,5 +1,5 @@
 /* The output of an OCR model: any text must be parsed, rewritten and drawn. */
-#include "engine/dsocr_output.h"
+#include "engine/ocr/output.h"
 #include "fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

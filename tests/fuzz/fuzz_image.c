@@ -1,5 +1,5 @@
 /* One PNG or JPEG file. A decoded image is also resized to a small square. */
-#include "engine/image_internal.h"
+#include "engine/image/internal.h"
 #include "fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/jsonr.h"
-#include "engine/protocol.h"
+#include "engine/protocol/protocol.h"
 #include "fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "engine/tokenizer.h"
+#include "engine/tokenizer/tokenizer.h"
 #include "fuzz/fuzz.h"
 
 static void decode(const struct tokenizer *t, const struct token_ids *ids) {

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Trains the merges of the embedded model's tokenizer: src/engine/tok_builtin_data.h.
+"""Trains the merges of the embedded model's tokenizer: src/engine/tokenizer/builtin_data.h.
 
     python3 tests/oracle/builtin_vocabulary.py TEXT_FILE...        needs the tokenizers package
 
-Only the merges are learned; ids and special tokens are laid out in src/engine/tok_builtin.c.
+Only the merges are learned; ids and special tokens are laid out in src/engine/tokenizer/builtin.c.
 """
 import json
 import os
@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from tokenizers_fixtures import DEEPSEEK, WORDS
 
-OUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "src", "engine", "tok_builtin_data.h")
+OUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "src", "engine", "tokenizer", "builtin_data.h")
 MERGES = 752
 
 

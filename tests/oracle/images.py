@@ -23,7 +23,7 @@ OUT = os.path.join(HERE, "..", "data", "image")
 
 
 def noise(width, height):
-    """The same pixels as tests/unit/engio/noise.h: a smooth ramp with 32-bit LCG noise."""
+    """The same pixels as tests/unit/engine-image/noise.h: a smooth ramp with 32-bit LCG noise."""
     n = width * height * 3
     a = np.empty(n, dtype=np.uint8)
     state = (width * 7919 + height) & 0xFFFFFFFF

@@ -1,4 +1,4 @@
-"""The generator of synthetic weights (src/engine/synthetic.c) in numpy, so that fixtures need not contain weights."""
+"""The generator of synthetic weights (src/engine/weights/synthetic.c) in numpy, so that fixtures need not contain weights."""
 import numpy as np
 
 MASK = (1 << 64) - 1

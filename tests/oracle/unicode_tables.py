@@ -42,7 +42,7 @@ def main():
     marks = [f"{{ 0x{a:x}, 0x{b:x}, {k} }}" for a, b, k in classes()]
     with open(OUT, "w") as f:
         f.write(f"/* Unicode {u.unidata_version}. Made by tests/oracle/unicode_tables.py: do not edit. */\n")
-        f.write('/* clang-format off */\n#include "engine/unicode_norm.h"\n\n')
+        f.write('/* clang-format off */\n#include "engine/tokenizer/unicode.h"\n\n')
         f.write("const struct unicode_pair unicode_pairs[] = {\n")
         f.write(rows([f"{{ 0x{c:x}, 0x{a:x}, 0x{b:x} }}" for c, a, b, _ in table], 4))
         f.write(f"}};\nconst size_t unicode_npairs = {len(table)};\n\n")

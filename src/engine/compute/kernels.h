@@ -1,0 +1,57 @@
+/* The inner loops, one table an instruction set, all from the one source kernels_impl.h. ops_cpu.h builds
+ * the operators from them and divides the work among threads; nothing here knows of threads or models. */
+#ifndef ENGINE_COMPUTE_KERNELS_H
+#define ENGINE_COMPUTE_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "engine/compute/dtype.h"
+
+struct kernels {
+    const char *name; /* "avx2" */
+    int mr, nr;       /* rows and columns of a tile */
+
+    /* C[i][j] = sum_k A[i][k] B[k][j] for i < mr, j < nr (plus what C holds, if add). A[i][k] is at
+     * a[i*a_row + k*a_col]; rows of A from `rows` on repeat row 0, and C must have room for all mr rows. */
+    void (*tile)(int k, const float *a, ptrdiff_t a_row, ptrdiff_t a_col, int rows, const float *b,
+                 ptrdiff_t ldb, float *c, ptrdiff_t ldc, bool add);
+    /* y[j*ldy + r] = W[r] . x[j] for r < rows, j < m (m <= 4); W row-major [rows][cols] of type t. */
+    void (*dots)(const void *w, enum dtype t, int rows, int cols, const float *x, ptrdiff_t ldx, int m,
+                 float *y, ptrdiff_t ldy);
+    void (*widen)(float *out, const void *in, enum dtype t, size_t n);
+    /* out[n floats of each of nr rows] transposed into [n][nr]; rows from `rows` on become 0. */
+    void (*pack)(float *out, const float *in, ptrdiff_t ld, int rows, int n);
+    /* y[i][f] (+)= t[f][i] + bias[f] for i < rows, f < n; t is [n][nr], bias may be NULL. */
+    void (*unpack)(float *y, ptrdiff_t ldy, const float *t, int rows, int n, const float *bias, bool add);
+
+    void (*add)(float *y, const float *x, size_t n);           /* y += x */
+    void (*axpy)(float *y, float a, const float *x, size_t n); /* y += a x */
+    void (*silu_mul)(float *g, const float *u, size_t n);      /* g = g sigmoid(g) u */
+    void (*gelu)(float *x, size_t n);                          /* x (1 + erf(x/sqrt 2)) / 2 */
+    void (*quick_gelu)(float *x, size_t n);                    /* x sigmoid(1.702 x) */
+    void (*rmsnorm)(float *y, const float *x, const float *w, int n, float eps);
+    void (*layernorm)(float *y, const float *x, const float *w, const float *b, int n, float eps);
+    void (*softmax)(float *x, size_t n); /* in place */
+
+    /* Numbers first .. first + n - 1 of the synthetic stream (a, b), times scale (weights.h); not for f16. */
+    void (*generate)(void *out, enum dtype t, uint32_t a, uint32_t b, float scale, uint32_t first, size_t n);
+
+    /* s[key][lane] *= scale, plus row_bias[key / side][lane] + col_bias[key % side][lane] if given. */
+    void (*scale_bias)(float *s, int keys, float scale, const float *row_bias, const float *col_bias,
+                       int side);
+    /* s[key][lane] = exp(s - max over keys); inv[lane] = 1 / sum over keys. */
+    void (*softmax_lanes)(float *s, int keys, float *inv);
+};
+
+/* The best table this machine can run, or the one $INFERPROF_ISA names (portable, avx2, avx512), if it
+ * can. */
+const struct kernels *kernels_pick(void);
+const struct kernels *kernels_named(const char *name); /* NULL: not in this build or not on this machine */
+
+extern const struct kernels kernels_portable;
+#if defined(__x86_64__)
+extern const struct kernels kernels_avx2, kernels_avx512;
+#endif
+
+#endif

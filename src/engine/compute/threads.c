@@ -1,0 +1,148 @@
+#include "engine/compute/threads.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "base/die.h"
+#include "base/util.h"
+
+enum { MAX_THREADS = 256, SPINS = 4000 };
+
+struct worker {
+    struct threads *pool;
+    pthread_t thread;
+    int index;
+};
+
+/* A round's tasks are taken by adding one to `ticket`: round (16 bits), tasks of the round (24), next task
+ * (24). All in one word, so that a worker who comes late to a round that is over can tell, and nobody
+ * waits for a worker who never came: a machine that is busy with other things is slow, but not stuck. */
+#define TASK_BITS 24
+#define TASK_MASK ((1u << TASK_BITS) - 1)
+#define ROUND_OF(ticket) ((unsigned)((ticket) >> 2 * TASK_BITS))
+
+struct threads {
+    int count;
+    struct worker workers[MAX_THREADS];
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    /* The round's job: written before the ticket is, read by those who took one of its tasks. */
+    threads_fn *fn;
+    void *job;
+    atomic_uint_least64_t ticket;
+    atomic_int done;     /* tasks of the round */
+    atomic_int sleepers; /* workers waiting on `wake` */
+    atomic_bool quit;
+};
+
+static inline void relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#else
+    atomic_signal_fence(memory_order_seq_cst);
+#endif
+}
+
+static void work(struct threads *t, int worker) {
+    for (;;) {
+        uint64_t ticket = atomic_fetch_add_explicit(&t->ticket, 1, memory_order_acq_rel);
+        uint32_t task = ticket & TASK_MASK, ntasks = ticket >> TASK_BITS & TASK_MASK;
+        if (task >= ntasks) return;
+        t->fn(t->job, (int)task, worker); /* the caller cannot go on before this is counted */
+        atomic_fetch_add_explicit(&t->done, 1, memory_order_release);
+    }
+}
+
+/* Waits for a round other than `seen`. The sleeper counts itself before it looks for the last time, the
+ * caller publishes before it looks for sleepers: one of them sees the other. */
+static unsigned await_round(struct threads *t, unsigned seen) {
+    for (int i = 0; i < SPINS; i++) {
+        unsigned now = ROUND_OF(atomic_load_explicit(&t->ticket, memory_order_acquire));
+        if (now != seen) return now;
+        relax();
+    }
+    pthread_mutex_lock(&t->lock);
+    atomic_fetch_add(&t->sleepers, 1);
+    while (ROUND_OF(atomic_load(&t->ticket)) == seen) pthread_cond_wait(&t->wake, &t->lock);
+    atomic_fetch_sub(&t->sleepers, 1);
+    pthread_mutex_unlock(&t->lock);
+    return ROUND_OF(atomic_load(&t->ticket));
+}
+
+static void *worker_main(void *arg) {
+    struct worker *w = arg;
+    struct threads *t = w->pool;
+    for (unsigned seen = 0;;) {
+        seen = await_round(t, seen);
+        if (atomic_load(&t->quit)) return NULL;
+        work(t, w->index);
+    }
+}
+
+static int usable_cores(void) {
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) < 0) return 1;
+    return CPU_COUNT(&set);
+}
+
+struct threads *threads_open(int count) {
+    struct threads *t = xcalloc(1, sizeof *t);
+    if (count <= 0) count = usable_cores();
+    count = MIN(count, MAX_THREADS);
+    pthread_mutex_init(&t->lock, NULL);
+    pthread_cond_init(&t->wake, NULL);
+    t->count = 1;
+    for (int i = 1; i < count; i++) { /* fewer than asked for still works */
+        t->workers[i] = (struct worker){ .pool = t, .index = i };
+        if (pthread_create(&t->workers[i].thread, NULL, worker_main, &t->workers[i]) != 0) break;
+        t->count++;
+    }
+    return t;
+}
+
+static void publish(struct threads *t, int ntasks) {
+    uint64_t round = (ROUND_OF(atomic_load(&t->ticket)) + 1) & 0xffff;
+    atomic_store(&t->ticket, round << 2 * TASK_BITS | (uint64_t)ntasks << TASK_BITS);
+    if (atomic_load(&t->sleepers) == 0) return;
+    pthread_mutex_lock(&t->lock);
+    pthread_cond_broadcast(&t->wake);
+    pthread_mutex_unlock(&t->lock);
+}
+
+void threads_close(struct threads *t) {
+    if (!t) return;
+    atomic_store(&t->quit, true);
+    publish(t, 0);
+    for (int i = 1; i < t->count; i++) pthread_join(t->workers[i].thread, NULL);
+    pthread_cond_destroy(&t->wake);
+    pthread_mutex_destroy(&t->lock);
+    free(t);
+}
+
+int threads_count(const struct threads *t) { return t->count; }
+
+static void run_round(struct threads *t, threads_fn *fn, void *job, int ntasks) {
+    t->fn = fn;
+    t->job = job;
+    atomic_store_explicit(&t->done, 0, memory_order_relaxed);
+    publish(t, ntasks);
+    work(t, 0);
+    for (int spins = 0; atomic_load_explicit(&t->done, memory_order_acquire) < ntasks; spins++) {
+        if (spins < SPINS)
+            relax();
+        else
+            sched_yield(); /* a worker lost its core in the middle of a task: let it have ours */
+    }
+}
+
+void threads_run(struct threads *t, threads_fn *fn, void *job, int ntasks) {
+    if (ntasks > (int)(TASK_MASK / 2)) die("threads_run: %d tasks", ntasks);
+    if (t->count == 1 || ntasks <= 1)
+        for (int i = 0; i < ntasks; i++) fn(job, i, 0);
+    else
+        run_round(t, fn, job, ntasks);
+}

@@ -1,0 +1,18 @@
+/* A small pool for the inner loops of the engine: the caller works too, and waits until all is done.
+ *     struct threads *t = threads_open(0);               -- 0: one a usable core
+ *     threads_run(t, row_task, &job, ntasks);            -- task numbers are handed out in order
+ *     threads_close(t);
+ * One caller at a time. Idle workers look for work for some microseconds, then sleep. */
+#ifndef ENGINE_COMPUTE_THREADS_H
+#define ENGINE_COMPUTE_THREADS_H
+
+struct threads;
+/* `worker` is 0 .. threads_count() - 1 and belongs to one thread: an index into per-thread scratch. */
+typedef void threads_fn(void *job, int task, int worker);
+
+struct threads *threads_open(int count);
+void threads_close(struct threads *t); /* NULL: nothing */
+int threads_count(const struct threads *t);
+void threads_run(struct threads *t, threads_fn *fn, void *job, int ntasks);
+
+#endif

@@ -1,0 +1,264 @@
+/* Attention in tiles of nr queries: the queries of a tile are the vector lanes, so that the softmax over keys
+ * needs no sums across lanes. Only one tile's scores exist at a time, [keys][nr] a thread. */
+#include <math.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "engine/ops/ops.h"
+
+enum { KEY_BLOCK = 256 }; /* keys whose values are worked through together: they stay in the cache */
+
+/* One head of one sequence: everything contiguous. */
+struct head {
+    const struct kernels *k;
+    int dim_k, dim_v, nq, nk, base, window, side;
+    float scale;
+    const float *q, *key, *value, *rel_h, *rel_w;
+    float *out;
+    ptrdiff_t q_row, v_row, out_row;
+};
+
+static size_t round_up(int n, int to) { return (size_t)((n + to - 1) / to * to); }
+
+/* Scratch of a tile, in floats. */
+static size_t tile_floats(const struct kernels *k, const struct head *h) {
+    size_t nr = (size_t)k->nr, rows = round_up(h->nk, k->mr) + round_up(h->dim_k, k->mr);
+    size_t lanes = round_up(k->nr, k->mr);
+    if (h->rel_h) rows += (size_t)(h->side * 2) + round_up(2 * h->side - 1, k->mr);
+    return nr * rows + lanes * round_up(h->dim_v, k->nr) + nr;
+}
+
+/* bias[i][lane] = q[lane] . table[at(lane) - i + side - 1], i < side: the table's rows times all lanes, then
+ * each lane's own stretch of them. at is the query's row (divide) or column on the grid. */
+static void rel_bias(const struct head *h, const float *table, const float *q, int q0, int lanes, bool row,
+                     float *product, float *bias) {
+    const struct kernels *k = h->k;
+    int rows = 2 * h->side - 1, nr = k->nr;
+    for (int r = 0; r < rows; r += k->mr)
+        k->tile(h->dim_k, table + (ptrdiff_t)r * h->dim_k, h->dim_k, 1, MIN(k->mr, rows - r), q, nr,
+                product + (ptrdiff_t)r * nr, nr, false);
+    for (int l = 0; l < nr; l++) {
+        int query = q0 + MIN(l, lanes - 1), at = row ? query / h->side : query % h->side;
+        for (int i = 0; i < h->side; i++) bias[i * nr + l] = product[(at - i + h->side - 1) * nr + l];
+    }
+}
+
+/* Keys a query may not see get -inf, which the softmax turns into (nearly) nothing. */
+static void mask(const struct head *h, float *s, int q0, int k0, int keys) {
+    int nr = h->k->nr;
+    for (int l = 0; l < nr; l++) {
+        int last = h->base + q0 + l, first = h->window ? last - h->window + 1 : 0;
+        for (int i = keys - 1; i >= 0 && k0 + i > last; i--) s[i * nr + l] = -INFINITY;
+        for (int i = 0; i < keys && k0 + i < first; i++) s[i * nr + l] = -INFINITY;
+    }
+}
+
+/* s[key][lane] for the keys [k0, k0 + keys). */
+static void scores(const struct head *h, const float *q, int k0, int keys, float *s) {
+    const struct kernels *k = h->k;
+    for (int i = 0; i < keys; i += k->mr)
+        k->tile(h->dim_k, h->key + (ptrdiff_t)(k0 + i) * h->dim_k, h->dim_k, 1, MIN(k->mr, keys - i), q,
+                k->nr, s + (ptrdiff_t)i * k->nr, k->nr, false);
+}
+
+/* o[lane][dim_v] = sum_key s[key][lane] v[key]; columns past dim_v's last full nr are done by hand. */
+static void mix(const struct head *h, const float *s, int k0, int keys, int lanes, float *o, ptrdiff_t ldo) {
+    const struct kernels *k = h->k;
+    int full = h->dim_v / k->nr * k->nr;
+    for (int b = 0; b < keys; b += KEY_BLOCK) {
+        int n = MIN(KEY_BLOCK, keys - b);
+        const float *sb = s + (ptrdiff_t)b * k->nr, *v = h->value + (k0 + b) * h->v_row;
+        for (int l = 0; l < lanes; l += k->mr)
+            for (int d = 0; d < full; d += k->nr)
+                k->tile(n, sb + l, 1, k->nr, MIN(k->mr, lanes - l), v + d, h->v_row, o + l * ldo + d, ldo,
+                        b > 0);
+        for (int l = 0; l < lanes; l++)
+            for (int d = full; d < h->dim_v; d++) {
+                float t = b > 0 ? o[l * ldo + d] : 0.0f;
+                for (int i = 0; i < n; i++) t += sb[i * k->nr + l] * v[i * h->v_row + d];
+                o[l * ldo + d] = t;
+            }
+    }
+}
+
+static void head_tile(const struct head *h, int q0, float *own) {
+    const struct kernels *k = h->k;
+    int nr = k->nr, lanes = MIN(nr, h->nq - q0), k0 = 0, k1 = h->nk;
+    if (h->base >= 0) k1 = MIN(h->nk, h->base + q0 + lanes);
+    if (h->base >= 0 && h->window) k0 = MAX(0, h->base + q0 - h->window + 1);
+    int keys = k1 - k0;
+    ptrdiff_t ldo = (ptrdiff_t)round_up(h->dim_v, nr);
+    float *q = own, *s = q + round_up(h->dim_k, k->mr) * (size_t)nr;
+    float *o = s + round_up(h->nk, k->mr) * (size_t)nr, *inv = o + round_up(nr, k->mr) * (size_t)ldo;
+    float *rows = NULL, *cols = NULL;
+    k->pack(q, h->q + q0 * h->q_row, h->q_row, lanes, h->dim_k);
+    if (h->rel_h) {
+        rows = inv + nr;
+        cols = rows + h->side * nr;
+        rel_bias(h, h->rel_h, q, q0, lanes, true, cols + h->side * nr, rows);
+        rel_bias(h, h->rel_w, q, q0, lanes, false, cols + h->side * nr, cols);
+    }
+    scores(h, q, k0, keys, s);
+    k->scale_bias(s, keys, h->scale, rows, cols, h->side);
+    if (h->base >= 0) mask(h, s, q0, k0, keys);
+    k->softmax_lanes(s, keys, inv);
+    mix(h, s, k0, keys, lanes, o, ldo);
+    for (int l = 0; l < lanes; l++)
+        for (int d = 0; d < h->dim_v; d++) h->out[(q0 + l) * h->out_row + d] = o[l * ldo + d] * inv[l];
+}
+
+/* One query: a row of dot products, a softmax, a weighted sum. */
+static void head_single(const struct head *h, float *own) {
+    const struct kernels *k = h->k;
+    int k0 = h->base >= 0 && h->window ? MAX(0, h->base - h->window + 1) : 0;
+    int keys = (h->base >= 0 ? MIN(h->nk, h->base + 1) : h->nk) - k0;
+    k->dots(h->key + (ptrdiff_t)k0 * h->dim_k, DTYPE_F32, keys, h->dim_k, h->q, 0, 1, own, 0);
+    for (int i = 0; i < keys; i++) own[i] *= h->scale;
+    k->softmax(own, (size_t)keys);
+    memset(h->out, 0, sizeof(float) * (size_t)h->dim_v);
+    for (int i = 0; i < keys; i++) k->axpy(h->out, own[i], h->value + (k0 + i) * h->v_row, (size_t)h->dim_v);
+}
+
+struct attention_job {
+    struct ops *o;
+    const struct attention *a;
+    int tiles; /* a head */
+};
+
+static struct head head_of(const struct ops *o, const struct attention *a, int head) {
+    int kv = head / (a->heads / a->kv_heads);
+    return (struct head){ .k = o->k,
+                          .dim_k = a->dim_k,
+                          .dim_v = a->dim_v,
+                          .nq = a->nq,
+                          .nk = a->nk,
+                          .base = a->base,
+                          .window = a->window,
+                          .side = a->side,
+                          .scale = a->scale,
+                          .q = a->q + head * a->dim_k,
+                          .q_row = a->q_row,
+                          .key = a->k + kv * a->k_head,
+                          .value = a->v + kv * a->v_head,
+                          .v_row = a->v_row ? a->v_row : a->dim_v,
+                          .rel_h = a->rel_h,
+                          .rel_w = a->rel_w,
+                          .out = a->out + head * a->dim_v,
+                          .out_row = a->out_row };
+}
+
+static void attention_task(void *job, int task, int worker) {
+    struct attention_job *j = job;
+    struct head h = head_of(j->o, j->a, task / j->tiles);
+    if (j->a->nq == 1 && !j->a->rel_h)
+        head_single(&h, ops_own(j->o, worker));
+    else
+        head_tile(&h, task % j->tiles * j->o->k->nr, ops_own(j->o, worker));
+}
+
+/* Pairs of query and key that count: the triangle when causal. */
+static double pairs(const struct attention *a) {
+    double n = 0;
+    if (a->base < 0) return (double)a->nq * a->nk;
+    for (int i = 0; i < a->nq; i++) {
+        int seen = MIN(a->nk, a->base + i + 1);
+        n += a->window ? MIN(seen, a->window) : seen;
+    }
+    return n;
+}
+
+void ops_attention(struct ops *o, const char *name, const struct attention *a) {
+    uint64_t start = record_op_start(o->rec);
+    struct attention_job j = { .o = o, .a = a, .tiles = (a->nq + o->k->nr - 1) / o->k->nr };
+    struct head h = head_of(o, a, 0);
+    h.nk = MAX(a->nk, a->room);
+    ops_reserve_own(o, tile_floats(o->k, &h));
+    threads_run(o->threads, attention_task, &j, a->heads * j.tiles);
+    if (start)
+        record_op_end(
+            o->rec, start,
+            &(struct record_op){ .name = name,
+                                 .kernel = a->nq == 1 ? "attention_decode" : "attention",
+                                 .type = DTYPE_F32,
+                                 .m = a->nq,
+                                 .n = a->nk,
+                                 .k = (long)a->heads * a->dim_k,
+                                 .flops = 2.0 * pairs(a) * a->heads * (a->dim_k + a->dim_v),
+                                 .bytes = 4.0 * ((double)a->nq * a->heads * (a->dim_k + a->dim_v) +
+                                                 (double)a->nk * a->kv_heads * (a->dim_k + a->dim_v)) });
+}
+
+/* ---- ViT: qkv rows as the fused projection leaves them */
+struct qkv_job {
+    struct ops *o;
+    const struct qkv_attention *a;
+    float *keys, *values; /* [batch][heads][n][dim] */
+    int tiles;
+};
+
+static void split_task(void *job, int task, int worker) {
+    struct qkv_job *j = job;
+    const struct qkv_attention *a = j->a;
+    (void)worker;
+    int width = a->heads * a->dim, b = task / a->heads, head = task % a->heads;
+    size_t at = (size_t)task * (size_t)a->n * (size_t)a->dim;
+    for (int i = 0; i < a->n; i++, at += (size_t)a->dim) {
+        const float *row =
+            a->qkv + ((size_t)b * (size_t)a->n + (size_t)i) * 3 * (size_t)width + head * a->dim;
+        memcpy(j->keys + at, row + width, sizeof(float) * (size_t)a->dim);
+        memcpy(j->values + at, row + 2 * width, sizeof(float) * (size_t)a->dim);
+    }
+}
+
+static struct head qkv_head(const struct qkv_job *j, int sequence) {
+    const struct qkv_attention *a = j->a;
+    int width = a->heads * a->dim, b = sequence / a->heads, head = sequence % a->heads;
+    size_t at = (size_t)sequence * (size_t)a->n * (size_t)a->dim;
+    return (struct head){ .k = j->o->k,
+                          .dim_k = a->dim,
+                          .dim_v = a->dim,
+                          .nq = a->n,
+                          .nk = a->n,
+                          .base = -1,
+                          .side = a->side,
+                          .scale = 1.0f / sqrtf((float)a->dim),
+                          .q = a->qkv + (size_t)b * (size_t)a->n * 3 * (size_t)width + head * a->dim,
+                          .q_row = 3 * width,
+                          .key = j->keys + at,
+                          .value = j->values + at,
+                          .v_row = a->dim,
+                          .rel_h = a->rel_h,
+                          .rel_w = a->rel_w,
+                          .out = a->out + (size_t)b * (size_t)a->n * (size_t)width + head * a->dim,
+                          .out_row = width };
+}
+
+static void qkv_task(void *job, int task, int worker) {
+    struct qkv_job *j = job;
+    struct head h = qkv_head(j, task / j->tiles);
+    head_tile(&h, task % j->tiles * j->o->k->nr, ops_own(j->o, worker));
+}
+
+void ops_qkv_attention(struct ops *o, const char *name, const struct qkv_attention *a) {
+    uint64_t start = record_op_start(o->rec);
+    size_t floats = (size_t)a->batch * (size_t)a->heads * (size_t)a->n * (size_t)a->dim;
+    struct qkv_job j = { .o = o, .a = a, .tiles = (a->n + o->k->nr - 1) / o->k->nr };
+    j.keys = ops_shared(o, 2 * floats);
+    j.values = j.keys + floats;
+    threads_run(o->threads, split_task, &j, a->batch * a->heads);
+    struct head h = qkv_head(&j, 0);
+    ops_reserve_own(o, tile_floats(o->k, &h));
+    threads_run(o->threads, qkv_task, &j, a->batch * a->heads * j.tiles);
+    double n = a->n, width = (double)a->heads * a->dim;
+    double rel = a->rel_h ? 4.0 * n * a->side * width : 0;
+    if (start)
+        record_op_end(o->rec, start,
+                      &(struct record_op){ .name = name,
+                                           .kernel = a->rel_h ? "attention_relpos" : "attention",
+                                           .type = DTYPE_F32,
+                                           .m = (long)a->batch * a->n,
+                                           .n = a->n,
+                                           .k = (long)width,
+                                           .flops = a->batch * (4.0 * n * n * width + rel),
+                                           .bytes = 16.0 * a->batch * n * width });
+}

@@ -1,0 +1,42 @@
+/* Convolution as a matrix product over unfolded patches. */
+#include <string.h>
+
+#include "base/util.h"
+#include "engine/ops/ops.h"
+
+struct unfold_job {
+    const struct conv *c;
+    const float *x;
+    float *out;
+    int h, w, out_w;
+};
+
+/* A row of output pixels: out[pixel][c_in][side][side], zeros where the kernel hangs over the edge. */
+static void unfold_task(void *job, int oy, int worker) {
+    const struct unfold_job *j = job;
+    const struct conv *c = j->c;
+    (void)worker;
+    int cells = c->side * c->side;
+    float *out = j->out + (size_t)oy * (size_t)j->out_w * (size_t)(c->c_in * cells);
+    for (int ox = 0; ox < j->out_w; ox++, out += c->c_in * cells)
+        for (int cell = 0; cell < cells; cell++) {
+            int y = oy * c->stride - c->pad + cell / c->side, x = ox * c->stride - c->pad + cell % c->side;
+            bool inside = y >= 0 && y < j->h && x >= 0 && x < j->w;
+            const float *in = inside ? j->x + ((size_t)y * (size_t)j->w + (size_t)x) * (size_t)c->c_in : NULL;
+            for (int ch = 0; ch < c->c_in; ch++) out[ch * cells + cell] = in ? in[ch] : 0.0f;
+        }
+}
+
+void ops_conv(struct ops *o, const char *name, const struct conv *c, const float *x, int h, int w, float *y) {
+    struct linear l = { c->w, c->bias };
+    int oh = (h + 2 * c->pad - c->side) / c->stride + 1, ow = (w + 2 * c->pad - c->side) / c->stride + 1;
+    if (c->side == 1 && c->stride == 1 && c->pad == 0) {
+        ops_linear(o, name, &l, x, c->c_in, h * w, y, c->w.rows, OPS_SET);
+        return;
+    }
+    /* The unfolded image must outlive the linear operator's own scratch, so it is not taken from there. */
+    struct unfold_job j = { .c = c, .x = x, .h = h, .w = w, .out_w = ow };
+    j.out = ops_unfold(o, (size_t)oh * (size_t)ow * (size_t)c->w.cols);
+    threads_run(o->threads, unfold_task, &j, oh);
+    ops_linear(o, name, &l, j.out, c->w.cols, oh * ow, y, c->w.rows, OPS_SET);
+}

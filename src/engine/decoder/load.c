@@ -1,0 +1,213 @@
+/* Which tensors a decoder is made of, by family. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "base/util.h"
+#include "engine/decoder/decoder.h"
+
+static const char *const families[] = { "llama", "mistral",   "mixtral",  "qwen2",
+                                        "qwen3", "qwen3_moe", "deepseek", "deepseek_v2" };
+
+static int check_family(const struct llm_text *c, struct err *err) {
+    bool known = false;
+    for (size_t i = 0; c->family && i < COUNTOF(families); i++) known |= strcmp(c->family, families[i]) == 0;
+    if (!known)
+        return err_set(err,
+                       "the native engine does not run '%s' models; it knows llama, mistral, mixtral, qwen2, "
+                       "qwen3, qwen3_moe, deepseek_v2 and DeepSeek-OCR",
+                       c->family ? c->family : "text-free");
+    if (c->activation && strcmp(c->activation, "silu") != 0)
+        return err_set(err,
+                       "config.json: hidden_act '%s' is not supported by the native engine; only silu is",
+                       c->activation);
+    if (c->experts > MOE_MAX_EXPERTS || c->experts_per_token > MOE_MAX_CHOSEN ||
+        c->experts_per_token > c->experts)
+        return err_set(err,
+                       "config.json: %llu experts, %llu a token: the native engine takes up to %d and %d",
+                       (unsigned long long)c->experts, (unsigned long long)c->experts_per_token,
+                       MOE_MAX_EXPERTS, MOE_MAX_CHOSEN);
+    if (c->kv_heads == 0 || c->heads % c->kv_heads)
+        return err_set(err, "config.json: %llu attention heads cannot share %llu key-value heads",
+                       (unsigned long long)c->heads, (unsigned long long)c->kv_heads);
+    if (c->sigmoid_scores) return err_set(err, "config.json: sigmoid expert scores are not supported");
+    return 0;
+}
+
+static struct linear load_linear(struct weights *w, int out, int in, bool bias, const char *prefix, int layer,
+                                 const char *name) {
+    struct linear l = { .w = weights_matrix(w, out, in, "%s.%d.%s.weight", prefix, layer, name) };
+    if (bias) l.bias = weights_vector(w, out, WEIGHTS_BIAS, "%s.%d.%s.bias", prefix, layer, name);
+    return l;
+}
+#define LAYERS "model.layers"
+
+static void load_heads(struct decoder *d, struct weights *w, int i) {
+    const struct llm_text *c = d->c;
+    struct decoder_layer *l = &d->layer[i];
+    l->q = load_linear(w, d->heads * d->dim_k, d->hidden, c->qkv_bias, LAYERS, i, "self_attn.q_proj");
+    l->k = load_linear(w, d->kv_heads * d->dim_k, d->hidden, c->qkv_bias, LAYERS, i, "self_attn.k_proj");
+    l->v = load_linear(w, d->kv_heads * d->dim_v, d->hidden, c->qkv_bias, LAYERS, i, "self_attn.v_proj");
+    if (!c->qk_norm) return;
+    l->q_norm = weights_vector(w, d->dim_k, WEIGHTS_NORM, LAYERS ".%d.self_attn.q_norm.weight", i);
+    l->k_norm = weights_vector(w, d->dim_k, WEIGHTS_NORM, LAYERS ".%d.self_attn.k_norm.weight", i);
+}
+
+static void load_latent(struct decoder *d, struct weights *w, int i) {
+    const struct llm_text *c = d->c;
+    struct decoder_layer *l = &d->layer[i];
+    int rank = (int)c->kv_lora_rank, q_rank = (int)c->q_lora_rank, rope = (int)c->qk_rope_dim;
+    int wide = d->heads * ((int)c->qk_nope_dim + d->dim_v);
+    if (q_rank) {
+        l->q_a = load_linear(w, q_rank, d->hidden, c->qkv_bias, LAYERS, i, "self_attn.q_a_proj");
+        l->q_a_norm = weights_vector(w, q_rank, WEIGHTS_NORM, LAYERS ".%d.self_attn.q_a_layernorm.weight", i);
+        l->q_b = load_linear(w, d->heads * d->dim_k, q_rank, false, LAYERS, i, "self_attn.q_b_proj");
+    } else {
+        l->q = load_linear(w, d->heads * d->dim_k, d->hidden, false, LAYERS, i, "self_attn.q_proj");
+    }
+    l->kv_a = load_linear(w, rank + rope, d->hidden, c->qkv_bias, LAYERS, i, "self_attn.kv_a_proj_with_mqa");
+    l->kv_a_norm = weights_vector(w, rank, WEIGHTS_NORM, LAYERS ".%d.self_attn.kv_a_layernorm.weight", i);
+    l->kv_b = load_linear(w, wide, rank, false, LAYERS, i, "self_attn.kv_b_proj");
+}
+
+static struct expert load_expert(struct weights *w, int hidden, int inner, bool bias, const char *prefix,
+                                 int layer, const char *const names[3], int expert) {
+    char n[3][64];
+    for (int i = 0; i < 3; i++) snprintf(n[i], sizeof n[i], names[i], expert);
+    return (struct expert){ load_linear(w, inner, hidden, bias, prefix, layer, n[0]),
+                            load_linear(w, inner, hidden, bias, prefix, layer, n[1]),
+                            load_linear(w, hidden, inner, bias, prefix, layer, n[2]) };
+}
+
+static void load_moe(struct decoder *d, struct weights *w, int i) {
+    static const char *const usual[3] = { "mlp.experts.%d.gate_proj", "mlp.experts.%d.up_proj",
+                                          "mlp.experts.%d.down_proj" };
+    static const char *const mixtral[3] = { "block_sparse_moe.experts.%d.w1",
+                                            "block_sparse_moe.experts.%d.w3",
+                                            "block_sparse_moe.experts.%d.w2" };
+    static const char *const shared[3] = { "mlp.shared_experts.gate_proj", "mlp.shared_experts.up_proj",
+                                           "mlp.shared_experts.down_proj" };
+    const struct llm_text *c = d->c;
+    bool is_mixtral = strcmp(c->family, "mixtral") == 0;
+    struct moe *e = &d->layer[i].moe;
+    *e = (struct moe){ .n = (int)c->experts,
+                       .k = (int)c->experts_per_token,
+                       .groups = (int)c->expert_groups,
+                       .groups_kept = (int)c->groups_per_token,
+                       .normalise = c->norm_topk,
+                       .scale = isnan(c->routed_scaling) ? 1.0f : (float)c->routed_scaling };
+    e->router =
+        load_linear(w, e->n, d->hidden, false, LAYERS, i, is_mixtral ? "block_sparse_moe.gate" : "mlp.gate");
+    e->experts = xcalloc((size_t)e->n, sizeof *e->experts);
+    for (int x = 0; x < e->n; x++)
+        e->experts[x] = load_expert(w, d->hidden, (int)c->expert_intermediate, false, LAYERS, i,
+                                    is_mixtral ? mixtral : usual, x);
+    if (c->shared_intermediate)
+        e->shared = load_expert(w, d->hidden, (int)c->shared_intermediate, false, LAYERS, i, shared, 0);
+}
+
+static void make_cache(const struct decoder *d, struct decoder_layer *l) {
+    size_t positions = (size_t)d->max_context * (size_t)d->kv_heads;
+    if (d->c->kv_lora_rank) {
+        l->keys = xcalloc((size_t)d->max_context * (d->c->kv_lora_rank + d->c->qk_rope_dim), sizeof(float));
+        return;
+    }
+    l->keys = xcalloc(positions * (size_t)d->dim_k, sizeof(float));
+    l->values = xcalloc(positions * (size_t)d->dim_v, sizeof(float));
+}
+
+static void load_layer(struct decoder *d, struct weights *w, int i) {
+    static const char *const mlp[3] = { "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj" };
+    const struct llm_text *c = d->c;
+    struct decoder_layer *l = &d->layer[i];
+    l->window = (int)MIN(c->layer[i].window, 1u << 30);
+    l->norm1 = weights_vector(w, d->hidden, WEIGHTS_NORM, LAYERS ".%d.input_layernorm.weight", i);
+    l->norm2 = weights_vector(w, d->hidden, WEIGHTS_NORM, LAYERS ".%d.post_attention_layernorm.weight", i);
+    if (c->kv_lora_rank)
+        load_latent(d, w, i);
+    else
+        load_heads(d, w, i);
+    l->o = load_linear(w, d->hidden, d->heads * d->dim_v, c->o_bias, LAYERS, i, "self_attn.o_proj");
+    if (c->layer[i].moe)
+        load_moe(d, w, i);
+    else
+        l->mlp = load_expert(w, d->hidden, (int)c->intermediate, c->mlp_bias, LAYERS, i, mlp, 0);
+    make_cache(d, l);
+}
+
+static float *rows(size_t width) { return xcalloc(DECODER_CHUNK * width, sizeof(float)); }
+
+static void make_scratch(struct decoder *d) {
+    const struct llm_text *c = d->c;
+    size_t moe_floats = 0, wide = (size_t)(d->heads * MAX(d->dim_k, d->dim_v));
+    if (c->kv_lora_rank) wide = MAX(wide, (size_t)d->heads * (size_t)(c->qk_nope_dim + (uint64_t)d->dim_v));
+    for (int i = 0; i < d->layers; i++)
+        if (d->layer[i].moe.n)
+            moe_floats = MAX(moe_floats, moe_scratch_floats(&d->layer[i].moe, d->hidden, DECODER_CHUNK));
+    d->h = rows((size_t)d->hidden);
+    d->q = rows(wide);
+    d->k = rows(wide);
+    d->v = rows(wide);
+    d->mixed = rows(wide);
+    d->gate = rows(c->intermediate);
+    d->up = rows(c->intermediate);
+    d->latent = rows(MAX(c->kv_lora_rank + c->qk_rope_dim, MAX(c->q_lora_rank, 1u)));
+    d->moe_scratch = moe_floats ? xcalloc(moe_floats, sizeof(float)) : NULL;
+    if (c->kv_lora_rank) {
+        size_t positions = (size_t)d->heads * (size_t)d->max_context;
+        d->wide_keys = xcalloc(positions * (size_t)d->dim_k, sizeof(float));
+        d->wide_values = xcalloc(positions * (size_t)d->dim_v, sizeof(float));
+        d->absorbed = xcalloc((size_t)d->heads * (c->kv_lora_rank + c->qk_rope_dim), sizeof(float));
+        d->sums = xcalloc((size_t)d->heads * c->kv_lora_rank, sizeof(float));
+    }
+    d->choices = xcalloc(DECODER_CHUNK * (c->experts_per_token + 1), sizeof *d->choices);
+    d->order = xcalloc(DECODER_CHUNK * (c->experts_per_token + 1), sizeof *d->order);
+}
+
+struct decoder *decoder_open(const struct llm_text *c, struct weights *w, int max_context, struct err *err) {
+    if (check_family(c, err) < 0) return NULL;
+    struct decoder *d = xcalloc(1, sizeof *d);
+    bool latent = c->kv_lora_rank > 0;
+    d->c = c;
+    d->hidden = (int)c->hidden;
+    d->heads = (int)c->heads;
+    d->layers = (int)c->layers;
+    d->kv_heads = (int)c->kv_heads;
+    d->dim_k = (int)c->head_dim;
+    d->dim_v = (int)c->v_head_dim;
+    d->vocab = (int)c->vocab;
+    d->max_context = max_context;
+    d->score_scale = (float)((latent ? rope_score_scale(&c->rope) : 1.0) / sqrt(d->dim_k));
+    d->layer = xcalloc((size_t)d->layers, sizeof *d->layer);
+    d->embed = weights_matrix(w, d->vocab, d->hidden, "model.embed_tokens.weight");
+    for (int i = 0; i < d->layers; i++) load_layer(d, w, i);
+    d->norm = weights_vector(w, d->hidden, WEIGHTS_NORM, "model.norm.weight");
+    d->head.w = d->embed;
+    if (!c->tied_head) d->head.w = weights_matrix(w, d->vocab, d->hidden, "lm_head.weight");
+    make_scratch(d);
+    if (rope_init(&d->rope, &c->rope, latent, max_context, err) < 0) {
+        decoder_close(d);
+        return NULL;
+    }
+    return d;
+}
+
+void decoder_close(struct decoder *d) {
+    if (!d) return;
+    for (int i = 0; i < d->layers; i++) {
+        free(d->layer[i].moe.experts);
+        free(d->layer[i].keys);
+        free(d->layer[i].values);
+    }
+    float *const scratch[] = { d->h,           d->q,        d->k,      d->v,           d->mixed,
+                               d->gate,        d->up,       d->latent, d->moe_scratch, d->wide_keys,
+                               d->wide_values, d->absorbed, d->sums };
+    for (size_t i = 0; i < COUNTOF(scratch); i++) free(scratch[i]);
+    free(d->choices);
+    free(d->order);
+    free(d->layer);
+    rope_free(&d->rope);
+    free(d);
+}

@@ -1,7 +1,0 @@
-/* kernels_impl.h for avx512; the Makefile sets the flags. */
-#if defined(__x86_64__)
-#define KERNELS_NAME avx512
-#define LANES 16
-#define MR 12
-#include "engine/kernels_impl.h"
-#endif

@@ -1,6 +1,0 @@
-/* kernels_impl.h for any machine: four lanes, whatever the compiler makes of them. */
-
-#define KERNELS_NAME portable
-#define LANES 4
-#define MR 6
-#include "engine/kernels_impl.h"

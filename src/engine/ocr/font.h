@@ -1,0 +1,16 @@
+/* A bitmap font of five by seven pixels for labels on pictures: ASCII; anything else is a box. */
+#ifndef ENGINE_OCR_FONT_H
+#define ENGINE_OCR_FONT_H
+
+#include <stddef.h>
+
+#define FONT_GLYPH_WIDTH 5
+#define FONT_ADVANCE 6 /* from one character to the next */
+#define FONT_HEIGHT 7
+
+typedef void (*font_pixel_fn)(void *context, int x, int y); /* a pixel that is set, from the text's corner */
+
+int font_width(const char *text, size_t n); /* pixels */
+void font_draw(const char *text, size_t n, font_pixel_fn pixel, void *context);
+
+#endif

@@ -1,0 +1,48 @@
+/* DeepSeek-OCR's output: text with <|ref|>label<|/ref|><|det|>[[x1, y1, x2, y2], ...]<|/det|> groups.
+ *     struct dsocr_output o;
+ *     dsocr_output_parse(text, len, image.width, image.height, &o);
+ *     dsocr_output_markdown(&o, &mmd);
+ *     dsocr_output_write(&o, &image, "viz/page1", &err);
+ *     dsocr_output_free(&o); */
+#ifndef ENGINE_OCR_OUTPUT_H
+#define ENGINE_OCR_OUTPUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "base/strbuf.h"
+#include "engine/image/image.h"
+
+struct dsocr_box { /* pixels of the original image, as the model said: may be empty or reach outside */
+    int x1, y1, x2, y2;
+};
+
+struct dsocr_group {
+    char *label;
+    bool is_image;     /* its text holds <|ref|>image<|/ref|> */
+    bool boxes_valid;  /* the coordinates could be read; else there are no boxes */
+    size_t start, end; /* the whole group in the text, bytes */
+    struct dsocr_box *boxes;
+    size_t nboxes, boxes_cap;
+};
+
+struct dsocr_output {
+    char *text; /* without the end-of-sentence mark and outer white space */
+    size_t len;
+    struct dsocr_group *v;
+    size_t n, cap;
+};
+
+void dsocr_output_parse(const char *text, size_t len, int width, int height, struct dsocr_output *out);
+void dsocr_output_free(struct dsocr_output *o);
+
+/* result.mmd: image groups become ![](images/K.jpg), the other groups go. */
+void dsocr_output_markdown(const struct dsocr_output *o, struct strbuf *out);
+/* The boxes drawn over a copy of the image. Colours depend on the position in the output alone. */
+void dsocr_output_draw(const struct dsocr_output *o, const struct image *im, struct image *out);
+/* dir/result.mmd, dir/result_with_boxes.jpg, dir/images/K.jpg. */
+int dsocr_output_write(const struct dsocr_output *o, const struct image *im, const char *dir,
+                       struct err *err);
+
+#endif

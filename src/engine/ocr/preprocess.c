@@ -1,0 +1,200 @@
+#include "engine/ocr/preprocess.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "base/util.h"
+#include "base/vec.h"
+#include "engine/tokenizer/unicode.h"
+
+#define PATCH_SIDE 16
+#define PATCHES_A_TOKEN 4 /* along a side: two convolutions of stride 2 */
+#define IMAGE_MARK "<image>"
+
+static const struct {
+    const char *name;
+    struct dsocr_settings set;
+} modes[] = {
+    { "tiny", { .base_side = 512, .image_side = 512, .stretch_side = 640, .min_tiles = 2, .max_tiles = 9 } },
+    { "small", { .base_side = 640, .image_side = 640, .stretch_side = 640, .min_tiles = 2, .max_tiles = 9 } },
+    { "base",
+      { .base_side = 1024, .image_side = 1024, .stretch_side = 640, .min_tiles = 2, .max_tiles = 9 } },
+    { "large",
+      { .base_side = 1280, .image_side = 1280, .stretch_side = 640, .min_tiles = 2, .max_tiles = 9 } },
+    { "gundam", { 1024, 640, .crop = true, .stretch_side = 640, .min_tiles = 2, .max_tiles = 9 } },
+};
+
+const struct dsocr_settings *dsocr_mode(const char *name, struct err *err) {
+    for (size_t i = 0; i < COUNTOF(modes); i++)
+        if (strcmp(modes[i].name, name) == 0) return &modes[i].set;
+    err_set(err, "no image mode \"%s\": it is one of tiny, small, base, large, gundam", name);
+    return NULL;
+}
+
+/* All grids of min..max tiles by increasing area; the nearest shape wins. Where two are equally near, the
+ * larger one needs an image with more than half its pixels. Doubles, as in the original: ties are exact. */
+void dsocr_grid(const struct dsocr_settings *s, int width, int height, int *grid_w, int *grid_h) {
+    double shape = (double)width / height, best = INFINITY;
+    double tile_area = (double)s->image_side * s->image_side;
+    *grid_w = *grid_h = 1;
+    for (int tiles = s->min_tiles; tiles <= s->max_tiles; tiles++) {
+        for (int w = 1; w <= tiles; w++) {
+            if (tiles % w != 0) continue;
+            int h = tiles / w;
+            double d = fabs(shape - (double)w / h);
+            bool larger_fits = (double)width * height > 0.5 * tile_area * tiles;
+            if (!(d < best) && !(d == best && larger_fits)) continue;
+            best = d;
+            *grid_w = w;
+            *grid_h = h;
+        }
+    }
+}
+
+static int side_tokens(int side) { return (side / PATCH_SIDE + PATCHES_A_TOKEN - 1) / PATCHES_A_TOKEN; }
+
+static void count_tokens(struct dsocr_plan *plan) {
+    int local = plan->tile_tokens * plan->grid_h * (plan->tile_tokens * plan->grid_w + 1);
+    if (plan->grid_w == 0) local = 0;
+    plan->image_tokens = local + plan->view_tokens * (plan->view_tokens + 1) + 1;
+}
+
+void dsocr_plan_make(const struct dsocr_settings *s, int width, int height, struct dsocr_plan *plan) {
+    *plan = (struct dsocr_plan){ .width = width, .height = height, .tile_side = s->image_side };
+    plan->view_side = s->crop ? s->base_side : s->image_side;
+    plan->stretch = !s->crop && s->image_side <= s->stretch_side;
+    plan->view_tokens = side_tokens(plan->view_side);
+    plan->tile_tokens = side_tokens(plan->tile_side);
+    if (s->crop && (width > s->image_side || height > s->image_side))
+        dsocr_grid(s, width, height, &plan->grid_w, &plan->grid_h);
+    count_tokens(plan);
+}
+
+/* What each of the 256 values becomes, -1..1, in torchvision's order: divide by 255, subtract 0.5, divide by
+ * 0.5. */
+static void fill_scale(float scale[256]) {
+    for (int v = 0; v < 256; v++) scale[v] = ((float)v / 255.0f - 0.5f) / 0.5f;
+}
+
+/* [side][side][3] at (x, y) of the image to [3][side][side]. */
+static void normalise(const struct image *im, int x, int y, int side, float *out) {
+    float scale[256];
+    size_t plane = (size_t)side * (size_t)side;
+    fill_scale(scale);
+    for (int row = 0; row < side; row++) {
+        const uint8_t *in = im->rgb + ((size_t)(y + row) * (size_t)im->width + (size_t)x) * 3;
+        float *r = out + (size_t)row * (size_t)side, *g = r + plane, *b = g + plane;
+        for (int col = 0; col < side; col++, in += 3) {
+            r[col] = scale[in[0]];
+            g[col] = scale[in[1]];
+            b[col] = scale[in[2]];
+        }
+    }
+}
+
+static float *view_alloc(size_t views, int side) {
+    return xmalloc(views * 3 * (size_t)side * (size_t)side * sizeof(float));
+}
+
+static void make_tiles(const struct dsocr_plan *plan, const struct image *im, float *out) {
+    struct image all;
+    int side = plan->tile_side;
+    image_resize(im, side * plan->grid_w, side * plan->grid_h, &all);
+    for (int i = 0; i < plan->grid_w * plan->grid_h; i++) {
+        normalise(&all, i % plan->grid_w * side, i / plan->grid_w * side, side, out);
+        out += 3 * (size_t)side * (size_t)side;
+    }
+    image_free(&all);
+}
+
+void dsocr_views_make(const struct dsocr_plan *plan, const struct image *im, struct dsocr_views *out) {
+    struct image view;
+    *out = (struct dsocr_views){ .global = view_alloc(1, plan->view_side) };
+    if (plan->stretch) {
+        image_resize(im, plan->view_side, plan->view_side, &view);
+    } else {
+        image_fit_pad(im, plan->view_side, &view);
+    }
+    normalise(&view, 0, 0, plan->view_side, out->global);
+    image_free(&view);
+    if (plan->grid_w == 0) return;
+    out->tiles = view_alloc((size_t)(plan->grid_w * plan->grid_h), plan->tile_side);
+    make_tiles(plan, im, out->tiles);
+}
+
+static bool sums_to_nothing(const float *x, size_t n) {
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) sum += x[i];
+    return sum == 0;
+}
+
+void dsocr_drop_blank(struct dsocr_plan *plan, struct dsocr_views *v) {
+    size_t tile = 3 * (size_t)plan->tile_side * (size_t)plan->tile_side;
+    size_t global = 3 * (size_t)plan->view_side * (size_t)plan->view_side;
+    v->blank = sums_to_nothing(v->global, global);
+    if (!v->tiles || !sums_to_nothing(v->tiles, (size_t)(plan->grid_w * plan->grid_h) * tile)) return;
+    free(v->tiles);
+    v->tiles = NULL;
+    plan->grid_w = plan->grid_h = 0;
+    count_tokens(plan);
+}
+
+void dsocr_views_free(struct dsocr_views *v) {
+    free(v->global);
+    free(v->tiles);
+    *v = (struct dsocr_views){ 0 };
+}
+
+static struct dsocr_row *layout_tiles(const struct dsocr_plan *plan, struct dsocr_row *row) {
+    int t = plan->tile_tokens;
+    for (int y = 0; y < t * plan->grid_h; y++) {
+        for (int x = 0; x < t * plan->grid_w; x++) {
+            int tile = y / t * plan->grid_w + x / t, token = y % t * t + x % t;
+            *row++ = (struct dsocr_row){ DSOCR_ROW_TILE, tile, token };
+        }
+        *row++ = (struct dsocr_row){ .kind = DSOCR_ROW_NEWLINE };
+    }
+    return row;
+}
+
+void dsocr_layout(const struct dsocr_plan *plan, struct dsocr_row *row) {
+    int n = plan->view_tokens;
+    if (plan->grid_w > 0) row = layout_tiles(plan, row);
+    for (int y = 0; y < n; y++) {
+        for (int x = 0; x < n; x++) *row++ = (struct dsocr_row){ DSOCR_ROW_GLOBAL, 0, y * n + x };
+        *row++ = (struct dsocr_row){ .kind = DSOCR_ROW_NEWLINE };
+    }
+    *row = (struct dsocr_row){ .kind = DSOCR_ROW_SEPARATOR };
+}
+
+static size_t count_marks(const char *p, const char *end) {
+    size_t n = 0;
+    while ((p = memmem(p, (size_t)(end - p), IMAGE_MARK, strlen(IMAGE_MARK)))) {
+        p += strlen(IMAGE_MARK);
+        n++;
+    }
+    return n;
+}
+
+int dsocr_prompt_ids(struct tokenizer *t, const struct dsocr_prompt *prompt, struct token_ids *ids,
+                     struct token_ids *starts, struct err *err) {
+    const char *end = prompt->text + prompt->len, *p = unicode_skip_spaces(prompt->text, end);
+    end = unicode_skip_spaces_back(p, end);
+    size_t marks = count_marks(p, end);
+    if (marks != prompt->nplans)
+        return err_set(err,
+                       "the prompt has %zu times " IMAGE_MARK ", but %zu image%s: write it once for each",
+                       marks, prompt->nplans, prompt->nplans == 1 ? " was given" : "s were given");
+    vec_push(ids, prompt->bos_id);
+    for (size_t i = 0; i <= marks; i++) {
+        const char *stop = i < marks ? memmem(p, (size_t)(end - p), IMAGE_MARK, strlen(IMAGE_MARK)) : end;
+        if (tokenizer_encode(t, p, (size_t)(stop - p), TOKENIZER_PLAIN, ids, err) < 0) return -1;
+        if (i == marks) break;
+        if (starts) vec_push(starts, (uint32_t)ids->n);
+        for (int k = 0; k < prompt->plans[i].image_tokens; k++) vec_push(ids, prompt->image_id);
+        p = stop + strlen(IMAGE_MARK);
+    }
+    return 0;
+}

@@ -1,0 +1,78 @@
+/* DeepSeek-OCR's input: an image becomes one global view and perhaps tiles, a prompt becomes ids with a run
+ * of image tokens. What the embeddings of that run are, row by row, is dsocr_layout().
+ *     struct dsocr_plan plan;                       -- sizes only, no pixels
+ *     dsocr_plan_make(&settings, width, height, &plan);
+ *     dsocr_views_make(&plan, &image, &views);      -- fp32, normalised to -1..1 */
+#ifndef ENGINE_OCR_PREPROCESS_H
+#define ENGINE_OCR_PREPROCESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "engine/image/image.h"
+#include "engine/tokenizer/tokenizer.h"
+
+/* Sides in pixels, multiples of 64 (patch 16, then 4 x 4 patches a token). */
+struct dsocr_settings {
+    int base_side;  /* the global view when cropping */
+    int image_side; /* the only view when not cropping; otherwise the side of a tile */
+    bool crop;
+    int stretch_side; /* without cropping: up to this side the image is stretched, above it padded */
+    int min_tiles, max_tiles;
+};
+
+/* tiny, small, base, large, gundam (the default). NULL: no such mode, err lists them. */
+const struct dsocr_settings *dsocr_mode(const char *name, struct err *err);
+
+struct dsocr_plan {
+    int width, height; /* of the image */
+    int view_side;     /* global view */
+    bool stretch;      /* the global view is stretched, not padded */
+    int tile_side;
+    int grid_w, grid_h; /* tiles across and down; 0, 0: none */
+    int view_tokens;    /* tokens along a side of the global view: view_side / 64 */
+    int tile_tokens;
+    int image_tokens; /* rows in the sequence, newlines and separator included */
+};
+void dsocr_plan_make(const struct dsocr_settings *s, int width, int height, struct dsocr_plan *plan);
+/* The grid that a width x height image is cut into. */
+void dsocr_grid(const struct dsocr_settings *s, int width, int height, int *grid_w, int *grid_h);
+
+struct dsocr_views {
+    float *global; /* [3][view_side][view_side] */
+    float *tiles;  /* [grid_h * grid_w][3][tile_side][tile_side], row by row of the grid; NULL: none */
+    bool blank;    /* see dsocr_drop_blank() */
+};
+void dsocr_views_make(const struct dsocr_plan *plan, const struct image *im, struct dsocr_views *out);
+/* The original takes views whose numbers add up to exactly nothing for absent (half black and half white
+ * does it): such tiles leave the plan, and with such a global view the image is not looked at at all
+ * (`blank`). */
+void dsocr_drop_blank(struct dsocr_plan *plan, struct dsocr_views *v);
+void dsocr_views_free(struct dsocr_views *v);
+
+/* What stands in each of the plan's image_tokens rows: tiles first, then the global view, then the
+ * separator. `rows` holds image_tokens entries. */
+enum dsocr_row_kind { DSOCR_ROW_TILE, DSOCR_ROW_GLOBAL, DSOCR_ROW_NEWLINE, DSOCR_ROW_SEPARATOR };
+struct dsocr_row {
+    enum dsocr_row_kind kind;
+    int tile;  /* which tile, for DSOCR_ROW_TILE */
+    int token; /* which token of that view, row-major */
+};
+void dsocr_layout(const struct dsocr_plan *plan, struct dsocr_row *rows);
+
+/* Prompt to ids: stripped of outer white space, cut at each "<image>", each piece encoded without special
+ * tokens, bos_id first, plans[i].image_tokens copies of image_id for the i-th image. Appends to ids and, for
+ * each image, the position of its first token to `starts` (may be NULL). The prompt must name every image. */
+struct dsocr_prompt {
+    const char *text;
+    size_t len;
+    uint32_t bos_id, image_id;
+    const struct dsocr_plan *plans;
+    size_t nplans;
+};
+int dsocr_prompt_ids(struct tokenizer *t, const struct dsocr_prompt *p, struct token_ids *ids,
+                     struct token_ids *starts, struct err *err);
+
+#endif

@@ -1,0 +1,42 @@
+/* DeepSeek-OCR's image side: views -> SAM -> CLIP -> projector -> the rows that stand for the image in the
+ * sequence. Times of the three stages are added up over the views. */
+#ifndef ENGINE_OCR_VISION_H
+#define ENGINE_OCR_VISION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/ocr/clip.h"
+#include "engine/ocr/preprocess.h"
+#include "engine/ops/ops.h"
+#include "engine/ocr/sam.h"
+#include "engine/weights/weights.h"
+
+struct vision {
+    struct sam *sam;
+    struct clip *clip;
+    struct linear projector;          /* [hidden, clip + sam] */
+    const float *newline, *separator; /* [hidden] */
+    int hidden;
+};
+
+struct vision_times {
+    uint64_t sam_ns, clip_ns, projector_ns;
+};
+/* Called before each view: `next` of `total` pixels come now, `done` are done. False: leave the rest. */
+typedef bool vision_progress(void *context, uint64_t done, uint64_t next, uint64_t total);
+
+struct vision *vision_open(const struct llm_vision *c, int hidden, struct weights *w);
+void vision_close(struct vision *v); /* NULL: nothing */
+
+/* One view [3, side, side] -> out[(side/64)^2, hidden]. */
+void vision_view(const struct vision *v, struct ops *o, const float *pixels, int side, float *out,
+                 struct vision_times *times);
+/* All views of an image, laid out: rows[plan->image_tokens, hidden]. Of a blank image the rows stay as
+ * they are, the embeddings of the image token. False: progress() wanted no more; the rows are not
+ * complete. */
+bool vision_image(const struct vision *v, struct ops *o, const struct dsocr_plan *plan,
+                  const struct dsocr_views *views, float *rows, struct vision_times *times,
+                  vision_progress *progress, void *context);
+
+#endif

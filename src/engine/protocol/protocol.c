@@ -1,0 +1,243 @@
+#include "engine/protocol/protocol.h"
+
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/die.h"
+#include "base/jsonw.h"
+
+struct protocol {
+    const char *version;
+    engine_progress *progress;
+    struct engine *engine; /* NULL: nothing loaded */
+    int reply_fd;          /* where replies go; -1: nowhere that could be closed */
+};
+
+struct protocol *protocol_open(const char *version, engine_progress *progress) {
+    struct protocol *p = xcalloc(1, sizeof *p);
+    p->version = version;
+    p->progress = progress;
+    p->reply_fd = -1;
+    return p;
+}
+
+void protocol_close(struct protocol *p) {
+    if (!p) return;
+    engine_close(p->engine);
+    free(p);
+}
+
+/* ---- replies */
+static void begin(struct jsonw *j, struct strbuf *out, const struct protocol_request *r) {
+    jsonw_start(j, out, JSONW_COMPACT);
+    jsonw_object(j);
+    jsonw_kstr(j, "op", r->op_name);
+}
+
+/* Ends the object; a request's id goes last, as it came. */
+static void end(struct jsonw *j, struct strbuf *out, const struct protocol_request *r) {
+    jsonw_end(j);
+    jsonw_finish(j);
+    if (!r->id) return;
+    char *id = json_dumps(r->id, JSON_ENCODE_ANY | JSON_COMPACT);
+    if (!id) return;
+    out->buf[--out->len] = '\0'; /* the closing brace */
+    strbuf_addf(out, ",\"id\":%s}", id);
+    free(id);
+}
+
+static void reply_error(struct strbuf *out, const struct protocol_request *r, const struct err *err) {
+    struct jsonw j;
+    strbuf_reset(out);
+    begin(&j, out, r);
+    jsonw_kstr(&j, "error", err->msg);
+    end(&j, out, r);
+}
+
+static void reply_hello(const struct protocol *p, struct strbuf *out, const struct protocol_request *r,
+                        double load_ms) {
+    struct jsonw j;
+    const char *stages[8];
+    size_t n = p->engine ? engine_stages(p->engine, stages) : 0;
+    begin(&j, out, r);
+    jsonw_ku64(&j, "protocol", PROTOCOL_VERSION);
+    jsonw_kstr(&j, "name", "native");
+    jsonw_kstr(&j, "version", p->version);
+    jsonw_kstr(&j, "device", "cpu");
+    jsonw_kstr(&j, "isa", engine_isa());
+    jsonw_key(&j, "threads");
+    if (p->engine)
+        jsonw_u64(&j, (uint64_t)engine_threads(p->engine));
+    else
+        jsonw_null(&j);
+    if (!isnan(load_ms)) jsonw_knum(&j, "load_ms", load_ms);
+    jsonw_key(&j, "model");
+    if (p->engine)
+        engine_describe(p->engine, &j);
+    else
+        jsonw_null(&j);
+    jsonw_karray(&j, "stages");
+    for (size_t i = 0; i < n; i++) jsonw_str(&j, stages[i]);
+    jsonw_end(&j);
+    end(&j, out, r);
+}
+
+static void add_stages(struct jsonw *j, const struct engine_result *v) {
+    jsonw_kobject(j, "stages");
+    if (!isnan(v->sam_ms)) {
+        jsonw_knum(j, "sam", v->sam_ms);
+        jsonw_knum(j, "clip", v->clip_ms);
+        jsonw_knum(j, "projector", v->projector_ms);
+    }
+    jsonw_end(j);
+}
+
+static void reply_infer(struct strbuf *out, const struct protocol_request *r, const struct engine_result *v) {
+    struct jsonw j;
+    begin(&j, out, r);
+    jsonw_knum(&j, "prefill_ms", v->prefill_ms);
+    jsonw_knum(&j, "decode_ms", v->decode_ms);
+    add_stages(&j, v);
+    jsonw_knum(&j, "preprocess_ms", v->preprocess_ms);
+    jsonw_ku64(&j, "prompt_tokens", v->prompt_tokens);
+    jsonw_ku64(&j, "new_tokens", v->ids.n);
+    jsonw_key(&j, "text");
+    jsonw_strn(&j, v->text.buf, v->text.len);
+    jsonw_karray(&j, "ids");
+    for (size_t i = 0; i < v->ids.n; i++) jsonw_u64(&j, v->ids.v[i]);
+    jsonw_end(&j);
+    jsonw_karray(&j, "token_ms");
+    for (size_t i = 0; i < v->ids.n; i++) jsonw_num(&j, v->token_ms[i]);
+    jsonw_end(&j);
+    jsonw_knum(&j, "ttft_ms", v->ttft_ms);
+    jsonw_kstr(&j, "stop", engine_stop_name(v->stop));
+    end(&j, out, r);
+}
+
+/* ---- requests */
+static int do_load(struct protocol *p, const struct protocol_request *r, struct strbuf *out,
+                   struct err *err) {
+    uint64_t start = clock_mono_ns();
+    struct engine_load load = r->load;
+    load.progress = p->progress;
+    engine_close(p->engine);
+    p->engine = engine_open(&load, err);
+    if (!p->engine) return -1;
+    reply_hello(p, out, r, (double)(clock_mono_ns() - start) / 1e6);
+    return 0;
+}
+
+/* A pipe or socket whose other end is closed says so without being written to. */
+static bool has_reader(void *context) {
+    struct pollfd f = { .fd = ((const struct protocol *)context)->reply_fd };
+    return poll(&f, 1, 0) <= 0 || !(f.revents & (POLLERR | POLLHUP));
+}
+
+static struct engine_request with_hooks(struct protocol *p, const struct protocol_request *r) {
+    struct engine_request infer = r->infer;
+    infer.progress = p->progress;
+    infer.wanted = has_reader;
+    infer.context = p;
+    return infer;
+}
+
+static int do_infer(struct protocol *p, const struct protocol_request *r, struct strbuf *out,
+                    struct err *err) {
+    struct engine_result result;
+    struct engine_request infer = with_hooks(p, r);
+    if (engine_infer(p->engine, &infer, &result, err) < 0) return -1;
+    reply_infer(out, r, &result);
+    engine_result_free(&result);
+    return 0;
+}
+
+static int do_warmup(struct protocol *p, const struct protocol_request *r, struct strbuf *out,
+                     struct err *err) {
+    uint64_t start = clock_mono_ns();
+    struct engine_request infer = with_hooks(p, r);
+    struct engine_result result;
+    struct jsonw j;
+    infer.progress = NULL;
+    for (uint32_t i = 0; i < r->rounds; i++) {
+        if (engine_infer(p->engine, &infer, &result, err) < 0) return -1;
+        engine_result_free(&result);
+    }
+    begin(&j, out, r);
+    jsonw_ku64(&j, "rounds", r->rounds);
+    jsonw_knum(&j, "ms", (double)(clock_mono_ns() - start) / 1e6);
+    end(&j, out, r);
+    return 0;
+}
+
+static int answer(struct protocol *p, const struct protocol_request *r, struct strbuf *out, struct err *err) {
+    struct jsonw j;
+    switch (r->op) {
+    case PROTOCOL_HELLO: reply_hello(p, out, r, NAN); return 0;
+    case PROTOCOL_LOAD: return do_load(p, r, out, err);
+    case PROTOCOL_BYE:
+        begin(&j, out, r);
+        end(&j, out, r);
+        return 0;
+    case PROTOCOL_WARMUP:
+    case PROTOCOL_INFER: break;
+    }
+    if (!p->engine) return err_set(err, "no model is loaded: send {\"op\":\"load\"} first");
+    return r->op == PROTOCOL_INFER ? do_infer(p, r, out, err) : do_warmup(p, r, out, err);
+}
+
+bool protocol_line(struct protocol *p, const char *line, size_t n, struct strbuf *reply) {
+    struct protocol_request r;
+    struct err err;
+    strbuf_reset(reply);
+    int rc = protocol_request_parse(&r, line, n, &err);
+    if (rc == 0) rc = answer(p, &r, reply, &err);
+    if (rc < 0) reply_error(reply, &r, &err);
+    bool more = rc < 0 || r.op != PROTOCOL_BYE;
+    protocol_request_free(&r);
+    return more;
+}
+
+/* A line without its end; 0 at the end of input, -1 when it is too long (the rest of it is skipped). */
+static int read_line(FILE *in, struct strbuf *line) {
+    int c, rc = 1;
+    strbuf_reset(line);
+    while ((c = getc_unlocked(in)) != EOF && c != '\n') {
+        if (line->len < PROTOCOL_MAX_LINE)
+            strbuf_addch(line, (char)c);
+        else
+            rc = -1;
+    }
+    return c == EOF && line->len == 0 ? 0 : rc;
+}
+
+static bool blank(const struct strbuf *line) { return strspn(line->buf, " \t\r") == line->len; }
+
+int protocol_serve(struct protocol *p, FILE *in, FILE *out, struct err *err) {
+    struct strbuf line = STRBUF_INIT, reply = STRBUF_INIT;
+    bool more = true;
+    int rc = 0, got;
+    p->reply_fd = fileno(out);
+    while (more && (got = read_line(in, &line)) != 0) {
+        if (got > 0 && blank(&line)) continue;
+        if (got > 0) {
+            more = protocol_line(p, line.buf, line.len, &reply);
+        } else {
+            struct err too_long;
+            err_set(&too_long, "request: the line is longer than %u bytes", PROTOCOL_MAX_LINE);
+            reply_error(&reply, &(struct protocol_request){ 0 }, &too_long);
+        }
+        strbuf_addch(&reply, '\n');
+        if (fwrite(reply.buf, 1, reply.len, out) != reply.len || fflush(out) != 0) {
+            rc = err_set(err, "writing a reply: %s", strerror(errno));
+            break;
+        }
+    }
+    if (rc == 0 && ferror(in)) rc = err_set(err, "reading requests: %s", strerror(errno));
+    strbuf_free(&line);
+    strbuf_free(&reply);
+    return rc;
+}

@@ -1,0 +1,28 @@
+/* The engine protocol (docs/engine.md): one JSON object a line in, one a line out.
+ *     struct protocol *p = protocol_open(version);
+ *     while (protocol_line(p, line, n, &reply)) ...send reply...
+ *     protocol_close(p);
+ * protocol_serve() does that with two streams. */
+#ifndef ENGINE_PROTOCOL_PROTOCOL_H
+#define ENGINE_PROTOCOL_PROTOCOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "base/err.h"
+#include "base/strbuf.h"
+#include "engine/protocol/request.h"
+
+#define PROTOCOL_VERSION 1
+#define PROTOCOL_MAX_LINE (16u << 20)
+
+struct protocol;
+struct protocol *protocol_open(const char *version, engine_progress *progress);
+void protocol_close(struct protocol *p);
+/* Answers one line (without its newline) into `reply`, one line without newline; false: that was `bye`. */
+bool protocol_line(struct protocol *p, const char *line, size_t n, struct strbuf *reply);
+/* Until `bye` or the end of input. -1: a stream failed. */
+int protocol_serve(struct protocol *p, FILE *in, FILE *out, struct err *err);
+
+#endif

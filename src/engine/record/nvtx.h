@@ -1,0 +1,13 @@
+/* Ranges for a tool that listens to NVTX (NVTX_INJECTION64_PATH): push and pop, nothing more. The tool's
+ * library is loaded the way NVIDIA's own headers do it; without one every call returns at once. */
+#ifndef ENGINE_RECORD_NVTX_H
+#define ENGINE_RECORD_NVTX_H
+
+#include <stdbool.h>
+
+void nvtx_attach(void); /* once; later calls do nothing */
+bool nvtx_attached(void);
+void nvtx_push(const char *name);
+void nvtx_pop(void);
+
+#endif

@@ -1,0 +1,248 @@
+#include "engine/record/record.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/die.h"
+#include "engine/record/nvtx.h"
+#include "engine/record/texts.h"
+#include "engine/record/ticks.h"
+#include "trace/writer.h"
+
+enum { MAX_DEPTH = 64, EVENTS = 128, CACHE_LINE = 64 };
+
+/* What ended. An operator reads megabytes of weights, so whatever recording touches is out of the caches
+ * by the time of the next one, and each line of memory costs more than all instructions together. Hence
+ * one line an event and the cheapest clock; names, numbers and the writer's locks come later, for many
+ * events at once. */
+struct event {
+    uint64_t start, end; /* ticks; a token's end is its request */
+    const char *name, *kernel;
+    double flops, bytes;
+    int32_t m, n, k; /* a range's m is its index; a token's count and made are m and n */
+    uint8_t type, depth;
+    uint8_t kind;  /* enum event_kind */
+    uint8_t in_ns; /* start is in nanoseconds: it was before the last flush */
+};
+_Static_assert(sizeof(struct event) == CACHE_LINE, "one line an event");
+enum event_kind { EVENT_OP, EVENT_MODULE, EVENT_STAGE, EVENT_TOKENS };
+
+struct open_range {
+    uint64_t start;
+    const char *name;
+    int index;
+    bool stage, in_ns;
+};
+
+struct recorder {
+    struct ticks clock;
+    enum record_detail detail;
+    uint32_t depth, nevents;
+    struct event *events;        /* [EVENTS] */
+    struct trace_writer *writer; /* NULL: NVTX only */
+    struct open_range open[MAX_DEPTH];
+
+    struct record_texts *texts;
+    uint32_t thread, domain;
+    uint64_t correlation;
+    /* A flush's records. What is the same in all launches and kernels was filled in at the start. */
+    struct trace_range ranges[EVENTS];
+    struct trace_launch launches[EVENTS];
+    struct trace_kernel kernels[EVENTS];
+    struct trace_token tokens[EVENTS];
+    size_t nranges, nops, ntokens;
+};
+
+static void write_meta(struct recorder *r, const struct record_info *info) {
+    char host[256] = "";
+    gethostname(host, sizeof host - 1);
+    trace_writer_meta(r->writer, "clock", "unix");
+    trace_writer_meta(r->writer, "source", "engine");
+    trace_writer_meta(r->writer, "process.pid", "%d", (int)getpid());
+    trace_writer_meta(r->writer, "process.command", "inferprof engine");
+    trace_writer_meta(r->writer, "host", "%s", host);
+    trace_writer_meta(r->writer, "device.0.name", "cpu");
+    trace_writer_meta(r->writer, "device.0.sms", "%d", info->threads);
+    trace_writer_meta(r->writer, "setting.isa", "%s", info->device);
+    trace_writer_meta(r->writer, "model.name", "%s", info->model);
+}
+
+static void fill_constants(struct recorder *r, const struct record_info *info) {
+    uint32_t api = trace_writer_str(r->writer, "threads_run");
+    r->domain = trace_writer_str(r->writer, "inferprof");
+    for (size_t i = 0; i < EVENTS; i++) {
+        r->launches[i] = (struct trace_launch){ .thread = r->thread, .api = api };
+        r->kernels[i] = (struct trace_kernel){ .grid_x = (uint32_t)info->threads,
+                                               .grid_y = 1,
+                                               .grid_z = 1,
+                                               .block_x = 1,
+                                               .block_y = 1,
+                                               .block_z = 1 };
+    }
+}
+
+struct recorder *record_open(const char *path, enum record_detail detail, const struct record_info *info,
+                             struct err *err) {
+    struct recorder *r = xcalloc(1, sizeof *r);
+    r->detail = detail;
+    r->thread = (uint32_t)gettid();
+    nvtx_attach();
+    if (!path) return r;
+    r->writer = trace_writer_open(path, NULL, err);
+    if (!r->writer) {
+        free(r);
+        return NULL;
+    }
+    if (posix_memalign((void **)&r->events, CACHE_LINE, EVENTS * sizeof *r->events) != 0)
+        die("out of memory");
+    memset(r->events, 0, EVENTS * sizeof *r->events); /* touched now rather than under the first operators */
+    r->texts = record_texts_open(r->writer, info->no_shapes);
+    write_meta(r, info);
+    fill_constants(r, info);
+    ticks_init(&r->clock);
+    return r;
+}
+
+/* ---- events into records */
+static void add_op(struct recorder *r, const struct event *e, uint64_t start_ns, uint64_t end_ns,
+                   struct trace_range *range) {
+    const struct record_text *t =
+        record_texts_find(r->texts, &(struct record_op){ e->name, e->kernel, (enum dtype)e->type, e->m, e->n,
+                                                         e->k, e->flops, e->bytes });
+    struct trace_launch *launch = &r->launches[r->nops];
+    struct trace_kernel *kernel = &r->kernels[r->nops++];
+    range->name = t->name;
+    range->detail = t->detail;
+    launch->start_ns = launch->end_ns = kernel->start_ns = start_ns;
+    kernel->end_ns = end_ns;
+    kernel->name = t->kernel;
+    launch->correlation = kernel->correlation = ++r->correlation;
+}
+
+static void add_event(struct recorder *r, const struct event *e, const struct ticks_span *span) {
+    static const uint8_t categories[] = { [EVENT_OP] = TRACE_CATEGORY_OP,
+                                          [EVENT_MODULE] = TRACE_CATEGORY_MODULE,
+                                          [EVENT_STAGE] = TRACE_CATEGORY_STAGE };
+    uint64_t start_ns = e->in_ns ? e->start : ticks_ns(span, e->start);
+    if (e->kind == EVENT_TOKENS) {
+        r->tokens[r->ntokens++] =
+            (struct trace_token){ .time_ns = start_ns,
+                                  .request = e->end,
+                                  .count = (uint32_t)e->m,
+                                  .token_kind = e->n ? TRACE_TOKEN_MADE : TRACE_TOKEN_CONSUMED,
+                                  .thread = r->thread };
+        return;
+    }
+    uint64_t end_ns = ticks_ns(span, e->end);
+    struct trace_range *range = &r->ranges[r->nranges++];
+    *range = (struct trace_range){ .start_ns = start_ns,
+                                   .end_ns = end_ns,
+                                   .thread = r->thread,
+                                   .depth = e->depth,
+                                   .category = categories[e->kind],
+                                   .domain = r->domain,
+                                   .flops = e->flops,
+                                   .bytes = e->bytes,
+                                   .payload = NAN };
+    if (e->kind == EVENT_OP)
+        add_op(r, e, start_ns, end_ns, range);
+    else
+        range->name = record_texts_range(r->texts, e->name, e->m);
+}
+
+static void flush(struct recorder *r) {
+    struct ticks_span span = ticks_span(&r->clock);
+    for (uint32_t i = 0; i < r->nevents; i++) add_event(r, &r->events[i], &span);
+    for (uint32_t i = 0; i < r->depth; i++) {
+        struct open_range *o = &r->open[i];
+        if (!o->in_ns) {
+            o->start = ticks_ns(&span, o->start);
+            o->in_ns = true;
+        }
+    }
+    trace_writer_range(r->writer, r->ranges, r->nranges);
+    trace_writer_launch(r->writer, r->launches, r->nops);
+    trace_writer_kernel(r->writer, r->kernels, r->nops);
+    trace_writer_token(r->writer, r->tokens, r->ntokens);
+    r->nevents = 0;
+    r->nranges = r->nops = r->ntokens = 0;
+}
+
+int record_close(struct recorder *r, struct err *err) {
+    if (!r) return 0;
+    while (r->depth > 0) record_pop(r, RECORD_STAGES); /* of a request that failed half-way */
+    if (r->writer) flush(r);
+    int rc = r->writer ? trace_writer_close(r->writer, err) : 0;
+    record_texts_close(r->texts);
+    free(r->events);
+    free(r);
+    return rc;
+}
+
+/* ---- events */
+static void keep(struct recorder *r, const struct event *e) {
+    r->events[r->nevents++] = *e;
+    if (r->nevents == EVENTS) flush(r);
+}
+
+static void push_nvtx(const char *name, int index) {
+    char text[128];
+    snprintf(text, sizeof text, name, index);
+    nvtx_push(text);
+}
+
+void record_push(struct recorder *r, enum record_detail level, const char *name, int index) {
+    if (!r || level > r->detail || r->depth == MAX_DEPTH) return;
+    if (nvtx_attached()) push_nvtx(name, index);
+    r->open[r->depth++] =
+        (struct open_range){ ticks_now(&r->clock), name, index, level == RECORD_STAGES, false };
+}
+
+void record_pop(struct recorder *r, enum record_detail level) {
+    if (!r || level > r->detail || r->depth == 0) return;
+    const struct open_range *o = &r->open[--r->depth];
+    nvtx_pop();
+    if (!r->writer) return;
+    keep(r, &(struct event){ .start = o->start,
+                             .end = ticks_now(&r->clock),
+                             .name = o->name,
+                             .flops = NAN,
+                             .bytes = NAN,
+                             .m = o->index,
+                             .depth = (uint8_t)r->depth,
+                             .kind = o->stage ? EVENT_STAGE : EVENT_MODULE,
+                             .in_ns = o->in_ns });
+    if (o->stage && r->nevents) flush(r); /* what a crash in a later stage must not take along */
+}
+
+uint64_t record_ticks(const struct recorder *r) {
+    return r->detail >= RECORD_OPERATORS && r->writer ? ticks_now(&r->clock) : 0;
+}
+
+void record_op_end(struct recorder *r, uint64_t start, const struct record_op *op) {
+    if (!start) return;
+    keep(r, &(struct event){ .start = start,
+                             .end = ticks_now(&r->clock),
+                             .name = op->name,
+                             .kernel = op->kernel,
+                             .flops = op->flops,
+                             .bytes = op->bytes,
+                             .m = (int32_t)op->m,
+                             .n = (int32_t)op->n,
+                             .k = (int32_t)op->k,
+                             .type = (uint8_t)op->type,
+                             .depth = (uint8_t)r->depth,
+                             .kind = EVENT_OP });
+}
+
+void record_tokens(struct recorder *r, uint64_t request, uint32_t count, int made) {
+    if (!r || !r->writer) return;
+    keep(r, &(struct event){ .start = ticks_now(&r->clock),
+                             .end = request,
+                             .m = (int32_t)count,
+                             .n = made,
+                             .kind = EVENT_TOKENS });
+}

@@ -1,0 +1,35 @@
+/* Timestamps that cost next to nothing: the processor's own counter where it is steady, else the wall
+ * clock. What they mean in nanoseconds is worked out later, between two moments at which both were read.
+ *     struct ticks t;
+ *     ticks_init(&t);
+ *     uint64_t a = ticks_now(&t);                 -- often
+ *     struct ticks_span s = ticks_span(&t);       -- now and then: from the last such call (or init) until now
+ *     uint64_t ns = ticks_ns(&s, a);              -- since the epoch; for what was read within the span */
+#ifndef ENGINE_RECORD_TICKS_H
+#define ENGINE_RECORD_TICKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "base/counter.h"
+
+struct ticks {
+    bool counter; /* else: ticks are nanoseconds already */
+    uint64_t at, at_ns;
+};
+
+struct ticks_span {
+    uint64_t from, from_ns, to_ns;
+    double ns_per_tick;
+};
+
+void ticks_init(struct ticks *t);
+struct ticks_span ticks_span(struct ticks *t);
+uint64_t ticks_ns(const struct ticks_span *s, uint64_t ticks); /* never outside the span */
+
+static inline uint64_t ticks_now(const struct ticks *t) {
+    return t->counter ? counter_now() : clock_wall_ns();
+}
+
+#endif

@@ -1,0 +1,38 @@
+/* Added tokens: strings cut out of the text before anything else sees it, leftmost first, the longest of
+ * those that start there. */
+#ifndef ENGINE_TOKENIZER_ADDED_H
+#define ENGINE_TOKENIZER_ADDED_H
+
+#include "engine/tokenizer/pieces.h"
+#include "engine/tokenizer/regex.h"
+
+struct tok_added {
+    char *text; /* as in the file */
+    size_t len;
+    uint32_t id;
+    bool special, single_word, lstrip, rstrip, normalized;
+};
+
+struct tok_added_list {
+    struct tok_added *v;
+    size_t n, cap;
+};
+void tok_added_list_free(struct tok_added_list *l);
+
+/* Finds the tokens whose pattern was added. */
+struct tok_matcher {
+    struct tok_pattern {
+        char *text;
+        size_t len;
+        const struct tok_added *token; /* borrowed */
+    } * v;
+    size_t n, cap;
+    bool starts[256];       /* some pattern begins with that byte */
+    struct tok_regex *word; /* \w, where some token must stand alone; else NULL */
+};
+void tok_matcher_add(struct tok_matcher *m, const char *pattern, size_t n, const struct tok_added *token);
+void tok_matcher_ready(struct tok_matcher *m); /* after the last one */
+void tok_matcher_free(struct tok_matcher *m);
+void tok_matcher_split(const struct tok_matcher *m, const struct tok_pieces *in, struct tok_pieces *out);
+
+#endif

@@ -1,0 +1,50 @@
+/* What a tokenizer is made of. Filled by load.c, used by tokenizer.c and decode.c. */
+#ifndef ENGINE_TOKENIZER_INTERNAL_H
+#define ENGINE_TOKENIZER_INTERNAL_H
+
+#include "engine/tokenizer/added.h"
+#include "engine/tokenizer/bpe.h"
+#include "engine/tokenizer/step.h"
+#include "engine/tokenizer/tokenizer.h"
+
+enum tok_decoder_kind {
+    TOK_DECODER_NONE,      /* tokens joined by spaces */
+    TOK_DECODER_BYTES,     /* the GPT-2 alphabet back to bytes */
+    TOK_DECODER_TEXT,      /* replacements, perhaps byte fallback */
+    TOK_DECODER_METASPACE, /* a mark becomes a space, and in the first token nothing */
+};
+
+struct tok_decoder {
+    enum tok_decoder_kind kind;
+    struct tok_replace {
+        char *from, *to;
+        size_t nfrom, nto;
+    } * replace;
+    size_t nreplace, replace_cap;
+    bool byte_fallback; /* <0xE4> is a byte */
+    bool keep_first;    /* TOK_DECODER_METASPACE: not dropped in the first token after all */
+    char strip[5];      /* this character is taken off the front, */
+    size_t strip_count; /* at most so many times */
+};
+
+struct tokenizer {
+    struct tok_bpe *bpe;
+    struct tok_added_list added;
+    struct token_ids added_at;      /* by id: number in `added` + 1; 0: not an added token */
+    struct tok_matcher raw, cooked; /* before and after the normalizer */
+    struct tok_steps normalizer, pre_tokenizer;
+    struct token_ids prefix, suffix; /* what the post-processor adds */
+    struct tok_decoder decoder;
+    struct tok_pieces pieces, work;
+};
+
+/* Reads the parsed file into the zeroed `t`; the caller closes it, filled or not. */
+struct json_t;
+int tok_load(struct tokenizer *t, struct json_t *root, struct err *err);
+int tok_load_steps(struct json_t *node, const char *where, struct tok_steps *out, struct err *err);
+const char *tok_json_type(struct json_t *node); /* its "type"; "" for none */
+int tok_load_decoder(struct json_t *node, struct tok_decoder *out, struct err *err);
+
+const struct tok_added *tok_find_added(const struct tokenizer *t, uint32_t id); /* NULL: not one */
+
+#endif

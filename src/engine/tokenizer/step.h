@@ -1,0 +1,53 @@
+/* What normalizers and pre-tokenizers do, as a few primitive steps over a list of pieces. ByteLevel, for one,
+ * is a prefix, a split and the byte alphabet; which steps a file asks for is load.c's business. */
+#ifndef ENGINE_TOKENIZER_STEP_H
+#define ENGINE_TOKENIZER_STEP_H
+
+#include "engine/tokenizer/pieces.h"
+#include "engine/tokenizer/regex.h"
+
+enum tok_step_kind {
+    TOK_STEP_PREPEND,        /* text in front of every piece */
+    TOK_STEP_PREPEND_UNLESS, /* the same, unless the piece begins with it already */
+    TOK_STEP_PREPEND_FIRST,  /* the same, only where the input begins */
+    TOK_STEP_REPLACE,        /* matches by text */
+    TOK_STEP_SPLIT,
+    TOK_STEP_BYTES, /* every byte to its character of the GPT-2 alphabet */
+    TOK_STEP_NFC,
+    TOK_STEP_NFD,
+    TOK_STEP_STRIP, /* white space off the ends */
+};
+
+enum tok_split { /* what becomes of the matches */
+                 TOK_SPLIT_ISOLATED,
+                 TOK_SPLIT_REMOVED,
+                 TOK_SPLIT_MERGED_WITH_PREVIOUS,
+                 TOK_SPLIT_MERGED_WITH_NEXT,
+                 TOK_SPLIT_CONTIGUOUS, /* neighbours that are both matches, or both not, are one piece */
+};
+
+struct tok_step {
+    enum tok_step_kind kind;
+    struct tok_regex *re;
+    char *text;
+    size_t len;
+    enum tok_split split;
+    bool invert;      /* gaps are the matches */
+    bool left, right; /* of TOK_STEP_STRIP */
+};
+
+struct tok_steps {
+    struct tok_step *v;
+    size_t n, cap;
+};
+void tok_steps_free(struct tok_steps *s);
+/* Runs all steps; `work` is a second list to swap with. */
+int tok_steps_run(const struct tok_steps *s, struct tok_pieces *pieces, struct tok_pieces *work,
+                  struct err *err);
+
+/* The GPT-2 alphabet: 33..126, 161..172 and 174..255 stand for themselves, the other bytes in order for
+ * U+0100 and up. */
+uint32_t tok_byte_to_char(uint8_t byte);
+int tok_char_to_byte(uint32_t c); /* -1: not of the alphabet */
+
+#endif

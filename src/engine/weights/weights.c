@@ -1,0 +1,238 @@
+#include "engine/weights/weights.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/die.h"
+#include "base/util.h"
+#include "base/vec.h"
+#include "engine/weights/files.h"
+
+enum { CHUNK = 1 << 20 }; /* numbers a task */
+
+/* A tensor that is still to be made. */
+struct pending {
+    void *data;
+    enum dtype type;
+    size_t n;
+    struct weights_stream stream;
+};
+
+struct weights {
+    struct weight_files *files; /* NULL: synthetic */
+    uint64_t seed;
+    enum dtype type;
+    bool failed;
+    struct err err;
+    struct {
+        struct pending *v;
+        size_t n, cap;
+    } pending;
+    struct {
+        struct slab {
+            char *base;
+            size_t bytes;
+        } * v;
+        size_t n, cap;
+    } slabs;
+    size_t used; /* of the last slab */
+    uint64_t parameters, bytes;
+    unsigned types; /* bits of the matrices' types */
+};
+
+struct weights *weights_open_files(const char *dir, struct err *err) {
+    struct weight_files *files = weight_files_open(dir, err);
+    if (!files) return NULL;
+    struct weights *w = xcalloc(1, sizeof *w);
+    w->files = files;
+    return w;
+}
+
+struct weights *weights_open_synthetic(uint64_t seed, enum dtype type) {
+    struct weights *w = xcalloc(1, sizeof *w);
+    w->seed = seed;
+    w->type = type;
+    return w;
+}
+
+void weights_close(struct weights *w) {
+    if (!w) return;
+    for (size_t i = 0; i < w->slabs.n; i++) munmap(w->slabs.v[i].base, w->slabs.v[i].bytes);
+    free(w->slabs.v);
+    free(w->pending.v);
+    weight_files_close(w->files);
+    free(w);
+}
+
+/* Memory for n bytes that lives as long as the weights. Tensors lie close together in large slabs, which the
+ * kernel may back with huge pages: a model has thousands of tensors, and decoding reads all of them. */
+static void *own(struct weights *w, size_t bytes) {
+    enum { HUGE_PAGE = 2 << 20, SLAB = 64 << 20 };
+    bytes = (bytes + 63) / 64 * 64;
+    if (w->slabs.n == 0 || bytes > w->slabs.v[w->slabs.n - 1].bytes - w->used) {
+        struct slab slab = { .bytes = (MAX(bytes, (size_t)SLAB) + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE };
+        slab.base = mmap(NULL, slab.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (slab.base == MAP_FAILED) {
+            if (!w->failed)
+                err_set(&w->err, "out of memory for weights: %zu bytes more are not to be had", bytes);
+            w->failed = true;
+            return NULL;
+        }
+        madvise(slab.base, slab.bytes, MADV_HUGEPAGE);
+        vec_push(&w->slabs, slab);
+        w->used = 0;
+    }
+    char *p = w->slabs.v[w->slabs.n - 1].base + w->used;
+    w->used += bytes;
+    return p;
+}
+
+static void *make_later(struct weights *w, size_t n, enum dtype type, const char *name, float scale,
+                        float offset) {
+    if (w->failed) return NULL;
+    struct pending p = { .type = type, .n = n, .stream = weights_stream_make(w->seed, name, scale, offset) };
+    p.data = own(w, n * dtype_bytes(type));
+    if (p.data) vec_push(&w->pending, p);
+    return p.data;
+}
+
+static void count(struct weights *w, size_t n, enum dtype type) {
+    w->parameters += n;
+    w->bytes += n * dtype_bytes(type);
+}
+
+/* Numbers stay where the file has them, unless that is an address their type may not have. */
+static const void *aligned(struct weights *w, const struct weight_view *v, size_t n) {
+    size_t size = dtype_bytes(v->type);
+    if ((uintptr_t)v->data % size == 0) return v->data;
+    void *copy = own(w, n * size);
+    return copy ? memcpy(copy, v->data, n * size) : NULL;
+}
+
+struct matrix weights_matrix(struct weights *w, int rows, int cols, const char *fmt, ...) {
+    char name[256];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(name, sizeof name, fmt, ap);
+    va_end(ap);
+    struct matrix m = { .rows = rows, .cols = cols, .type = w->type };
+    size_t n = (size_t)rows * (size_t)cols;
+    if (w->failed) return m;
+    if (w->files) {
+        struct weight_view v;
+        if (weight_files_find(w->files, name, rows, cols, &v, &w->err) < 0)
+            w->failed = true;
+        else {
+            m.data = aligned(w, &v, n);
+            m.type = v.type;
+        }
+    } else {
+        m.data = make_later(w, n, w->type, name, (float)sqrt(3.0 / cols), 0.0f);
+    }
+    w->types |= 1u << m.type;
+    count(w, n, m.type);
+    return m;
+}
+
+const float *weights_vector(struct weights *w, int n, enum weights_fill fill, const char *fmt, ...) {
+    char name[256];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(name, sizeof name, fmt, ap);
+    va_end(ap);
+    if (w->failed) return NULL;
+    count(w, (size_t)n, w->type);
+    if (!w->files) {
+        float scale = fill == WEIGHTS_ROWS ? 1.0f : 0.1f;
+        return make_later(w, (size_t)n, DTYPE_F32, name, scale, fill == WEIGHTS_NORM ? 1.0f : 0.0f);
+    }
+    struct weight_view v;
+    float *out = NULL;
+    if (weight_files_find(w->files, name, 0, n, &v, &w->err) < 0)
+        w->failed = true;
+    else if ((out = own(w, (size_t)n * sizeof *out)))
+        kernels_portable.widen(out, v.data, v.type, (size_t)n);
+    return out;
+}
+
+struct fill_job {
+    struct weights *w;
+    const struct kernels *kernels;
+    weights_progress *progress;
+    void *context;
+    uint64_t total;
+    atomic_uint_least64_t done;
+    size_t *first_task; /* of each pending tensor */
+};
+
+static void fill(const struct kernels *k, const struct pending *p, size_t from, size_t to) {
+    const struct weights_stream *s = &p->stream;
+    if (s->offset == 0 && p->type != DTYPE_F16) { /* all that is large */
+        k->generate((char *)p->data + from * dtype_bytes(p->type), p->type, s->a, s->b, s->scale,
+                    (uint32_t)from, to - from);
+        return;
+    }
+    for (size_t i = from; i < to; i++) {
+        float f = weights_stream_at(&p->stream, (uint32_t)i);
+        if (p->type == DTYPE_F32)
+            ((float *)p->data)[i] = f;
+        else
+            ((uint16_t *)p->data)[i] = p->type == DTYPE_BF16 ? bf16_from_float(f) : f16_from_float(f);
+    }
+}
+
+/* Vectors stay floats in memory, but carry the precision that the model's type has. */
+static void round_vector(const struct pending *p, enum dtype type, size_t from, size_t to) {
+    float *v = p->data;
+    if (type == DTYPE_BF16)
+        for (size_t i = from; i < to; i++) v[i] = bf16_to_float(bf16_from_float(v[i]));
+}
+
+static void fill_task(void *job, int task, int worker) {
+    struct fill_job *j = job;
+    size_t lo = 0, hi = j->w->pending.n; /* the last tensor whose first task is not after this one */
+    while (hi - lo > 1) {
+        size_t mid = (lo + hi) / 2;
+        if (j->first_task[mid] <= (size_t)task)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    const struct pending *p = &j->w->pending.v[lo];
+    size_t from = ((size_t)task - j->first_task[lo]) * CHUNK, to = MIN(p->n, from + CHUNK);
+    fill(j->kernels, p, from, to);
+    if (p->type == DTYPE_F32) round_vector(p, j->w->type, from, to);
+    uint64_t done = atomic_fetch_add(&j->done, (to - from) * dtype_bytes(p->type));
+    if (worker == 0 && j->progress) j->progress(j->context, done, j->total);
+}
+
+int weights_finish(struct weights *w, struct threads *threads, weights_progress *progress, void *context,
+                   struct err *err) {
+    if (w->failed) return err_set(err, "%s", w->err.msg);
+    struct fill_job j = { .w = w, .kernels = kernels_pick(), .progress = progress, .context = context };
+    size_t tasks = 0;
+    j.first_task = xcalloc(w->pending.n + 1, sizeof *j.first_task);
+    for (size_t i = 0; i < w->pending.n; i++) {
+        j.first_task[i] = tasks;
+        tasks += (w->pending.v[i].n + CHUNK - 1) / CHUNK;
+        j.total += w->pending.v[i].n * dtype_bytes(w->pending.v[i].type);
+    }
+    threads_run(threads, fill_task, &j, (int)tasks);
+    free(j.first_task);
+    w->pending.n = 0;
+    return 0;
+}
+
+uint64_t weights_parameters(const struct weights *w) { return w->parameters; }
+uint64_t weights_bytes(const struct weights *w) { return w->bytes; }
+
+const char *weights_types(const struct weights *w) {
+    for (int t = DTYPE_F32; t <= DTYPE_F16; t++)
+        if (w->types == 1u << t) return dtype_name((enum dtype)t);
+    return "mixed";
+}

@@ -1,0 +1,259 @@
+/* The operators against the plainest possible loops in double, on every instruction set of this machine and
+ * on sizes that leave remainders everywhere. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "base/util.h"
+#include "engine/ops/ops.h"
+#include "engine/weights/weights.h"
+#include "unit/relative_error.h"
+#include "unit/test.h"
+
+static const char *const isas[] = { "portable", "avx2", "avx512" };
+
+static float *numbers(const char *name, size_t n) {
+    struct weights_stream s = weights_stream_make(3, name, 1.0f, 0.0f);
+    float *x = xcalloc(n, sizeof *x);
+    for (size_t i = 0; i < n; i++) x[i] = weights_stream_at(&s, (uint32_t)i);
+    return x;
+}
+
+/* Calls check(ops) once an instruction set that this machine has. */
+static void on_every_isa(void (*check)(struct ops *o)) {
+    for (size_t i = 0; i < COUNTOF(isas); i++) {
+        const struct kernels *k = kernels_named(isas[i]);
+        if (!k) continue;
+        struct ops *o = ops_open(3);
+        o->k = k;
+        check(o);
+        ops_close(o);
+    }
+}
+
+static void *narrow(const float *x, size_t n, enum dtype t) {
+    uint16_t *out = xcalloc(n, sizeof *out);
+    for (size_t i = 0; i < n; i++) out[i] = t == DTYPE_BF16 ? bf16_from_float(x[i]) : f16_from_float(x[i]);
+    return out;
+}
+
+static void check_one_linear(struct ops *o, enum dtype t, int m, int out, int in) {
+    float *w = numbers("w", (size_t)(out * in)), *x = numbers("x", (size_t)(m * in)),
+          *b = numbers("b", (size_t)out);
+    float *y = numbers("y", (size_t)(m * out)), *want = numbers("y", (size_t)(m * out));
+    void *stored = t == DTYPE_F32 ? w : narrow(w, (size_t)(out * in), t);
+    if (t != DTYPE_F32) o->k->widen(w, stored, t, (size_t)(out * in));
+    for (int i = 0; i < m; i++)
+        for (int r = 0; r < out; r++) {
+            double s = b[r];
+            for (int c = 0; c < in; c++) s += (double)w[r * in + c] * x[i * in + c];
+            want[i * out + r] += (float)s;
+        }
+    struct linear l = { { stored, t, out, in }, b };
+    ops_linear(o, "l", &l, x, in, m, y, out, OPS_ADD);
+    CHECK_NEAR(relative_error(y, want, (size_t)(m * out)), 0, 2e-6);
+    if (t != DTYPE_F32) free(stored);
+    free(w);
+    free(x);
+    free(b);
+    free(y);
+    free(want);
+}
+
+static void check_linear(struct ops *o) {
+    static const int m[] = { 1, 3, 4, 7, 8, 9, 16, 33, 70 },
+                     sizes[][2] = { { 1, 5 }, { 13, 37 }, { 100, 64 }, { 61, 129 } };
+    for (size_t i = 0; i < COUNTOF(m); i++)
+        for (size_t s = 0; s < COUNTOF(sizes); s++)
+            for (int t = DTYPE_F32; t <= DTYPE_F16; t++)
+                check_one_linear(o, (enum dtype)t, m[i], sizes[s][0], sizes[s][1]);
+}
+TEST(linear_is_right_for_all_types_and_remainders) { on_every_isa(check_linear); }
+
+/* want: softmax(scale q k + bias) v in double, one query and head. */
+static void plain_attention(const struct attention *a, int i, int head, float *want) {
+    int kv = head / (a->heads / a->kv_heads), last = a->base >= 0 ? MIN(a->nk - 1, a->base + i) : a->nk - 1;
+    int first = a->base >= 0 && a->window ? MAX(0, last - a->window + 1) : 0;
+    const float *q = a->q + i * a->q_row + head * a->dim_k, *keys = a->k + kv * a->k_head,
+                *values = a->v + kv * a->v_head;
+    double total = 0, *e = xcalloc((size_t)a->nk, sizeof *e);
+    for (int j = first; j <= last; j++) {
+        double s = 0, bias = 0;
+        for (int d = 0; d < a->dim_k; d++) {
+            s += (double)q[d] * keys[j * a->dim_k + d];
+            if (!a->rel_h) continue;
+            int dy = i / a->side - j / a->side + a->side - 1, dx = i % a->side - j % a->side + a->side - 1;
+            bias += q[d] * ((double)a->rel_h[dy * a->dim_k + d] + a->rel_w[dx * a->dim_k + d]);
+        }
+        total += e[j] = exp(s * a->scale + bias);
+    }
+    for (int d = 0; d < a->dim_v; d++) {
+        double s = 0;
+        for (int j = first; j <= last; j++) s += e[j] * values[j * a->dim_v + d];
+        want[d] = (float)(s / total);
+    }
+    free(e);
+}
+
+static void check_one_attention(struct ops *o, struct attention a) {
+    size_t q = (size_t)(a.nq * a.heads * a.dim_k), kv = (size_t)(a.nk * a.kv_heads);
+    size_t out = (size_t)(a.nq * a.heads * a.dim_v);
+    float *x = numbers("q", q), *k = numbers("k", kv * (size_t)a.dim_k),
+          *v = numbers("v", kv * (size_t)a.dim_v);
+    float *got = numbers("o", out), *want = numbers("o", out);
+    a.q = x;
+    a.k = k;
+    a.v = v;
+    a.out = got;
+    a.scale = 0.7f;
+    a.q_row = a.heads * a.dim_k;
+    a.out_row = a.heads * a.dim_v;
+    a.k_head = a.nk * a.dim_k;
+    a.v_head = a.nk * a.dim_v;
+    for (int i = 0; i < a.nq; i++)
+        for (int h = 0; h < a.heads; h++) plain_attention(&a, i, h, want + (i * a.heads + h) * a.dim_v);
+    ops_attention(o, "a", &a);
+    CHECK_NEAR(relative_error(got, want, out), 0, 3e-6);
+    free(x);
+    free(k);
+    free(v);
+    free(got);
+    free(want);
+}
+
+static void check_attention(struct ops *o) {
+    float *h = numbers("h", 9 * 24), *w = numbers("w", 9 * 24);
+    struct attention a = {
+        .heads = 4, .kv_heads = 2, .dim_k = 24, .dim_v = 20, .nq = 37, .nk = 50, .base = 13
+    };
+    check_one_attention(o, a);
+    a.window = 9;
+    check_one_attention(o, a);
+    a.nq = 1;
+    a.base = 49;
+    check_one_attention(o, a);
+    a.base = -1;
+    a.window = 0;
+    a.nq = 25;
+    a.nk = 25;
+    a.side = 5;
+    a.rel_h = h;
+    a.rel_w = w;
+    check_one_attention(o, a);
+    a = (struct attention){
+        .heads = 1, .kv_heads = 1, .dim_k = 7, .dim_v = 64, .nq = 300, .nk = 300, .base = 0
+    };
+    check_one_attention(o, a);
+    free(h);
+    free(w);
+}
+TEST(attention_is_right_causal_windowed_grouped_and_with_positions) { on_every_isa(check_attention); }
+
+static void check_conv(struct ops *o) {
+    enum { H = 7, W = 9, IN = 3, OUT = 5 };
+    static const int shapes[][3] = {
+        { 3, 1, 1 }, { 3, 2, 1 }, { 1, 1, 0 }, { 2, 2, 0 }
+    }; /* side, stride, pad */
+    float *x = numbers("x", H * W * IN);
+    for (size_t s = 0; s < COUNTOF(shapes); s++) {
+        int side = shapes[s][0], stride = shapes[s][1], pad = shapes[s][2];
+        int oh = (H + 2 * pad - side) / stride + 1, ow = (W + 2 * pad - side) / stride + 1;
+        float *w = numbers("w", (size_t)(OUT * IN * side * side)),
+              *got = numbers("g", (size_t)(oh * ow * OUT));
+        float *want = numbers("g", (size_t)(oh * ow * OUT));
+        for (int i = 0; i < oh * ow * OUT; i++) {
+            int oy = i / OUT / ow, ox = i / OUT % ow, f = i % OUT;
+            double t = 0;
+            for (int c = 0; c < IN * side * side; c++) {
+                int y = oy * stride - pad + c % (side * side) / side, z = ox * stride - pad + c % side;
+                if (y >= 0 && y < H && z >= 0 && z < W)
+                    t += (double)w[f * IN * side * side + c] * x[(y * W + z) * IN + c / (side * side)];
+            }
+            want[i] = (float)t;
+        }
+        struct conv c = { { w, DTYPE_F32, OUT, IN * side * side }, NULL, IN, side, stride, pad };
+        ops_conv(o, "c", &c, x, H, W, got);
+        CHECK_NEAR(relative_error(got, want, (size_t)(oh * ow * OUT)), 0, 2e-6);
+        free(w);
+        free(got);
+        free(want);
+    }
+    free(x);
+}
+TEST(convolution_is_right_with_strides_and_edges) { on_every_isa(check_conv); }
+
+static void check_elementwise(struct ops *o) {
+    enum { N = 1003 };
+    float *x = numbers("x", N), *u = numbers("u", N), *got = xcalloc(N, 4), *want = xcalloc(N, 4);
+    for (int i = 0; i < N; i++) x[i] *= 12;
+    memcpy(got, x, N * 4);
+    for (int i = 0; i < N; i++) want[i] = (float)(0.5 * x[i] * (1 + erf(x[i] / sqrt(2))));
+    ops_activate(o, OPS_GELU, got, N);
+    CHECK_NEAR(relative_error(got, want, N), 0, 1e-6);
+    memcpy(got, x, N * 4);
+    for (int i = 0; i < N; i++) want[i] = (float)(x[i] / (1 + exp(-1.702 * x[i])));
+    ops_activate(o, OPS_QUICK_GELU, got, N);
+    CHECK_NEAR(relative_error(got, want, N), 0, 1e-6);
+    memcpy(got, x, N * 4);
+    for (int i = 0; i < N; i++) want[i] = (float)(x[i] / (1 + exp(-(double)x[i])) * u[i]);
+    ops_silu_mul(o, got, u, N);
+    CHECK_NEAR(relative_error(got, want, N), 0, 1e-6);
+    free(x);
+    free(u);
+    free(got);
+    free(want);
+}
+TEST(activations_are_right_to_the_last_bits) { on_every_isa(check_elementwise); }
+
+/* A softmax over one far and one near value must not turn into NaN or lose its sum. */
+static void check_softmax(struct ops *o) {
+    float x[] = { -1e30f, 0, 100, 100, -INFINITY };
+    o->k->softmax(x, COUNTOF(x));
+    CHECK_NEAR(x[0] + x[1] + x[4], 0, 1e-30);
+    CHECK_NEAR(x[2], 0.5, 1e-7);
+}
+TEST(softmax_survives_extremes) { on_every_isa(check_softmax); }
+
+TEST(half_floats_widen_exactly) {
+    for (uint32_t h = 0; h < 0x7c00; h += 7) { /* every seventh finite number, both signs */
+        for (int sign = 0; sign < 2; sign++) {
+            uint16_t bits[16];
+            float wide[16];
+            double want =
+                ldexp((double)(h & 0x3ff) + (h >= 0x400 ? 1024 : 0), (h >= 0x400 ? (int)(h >> 10) : 1) - 25);
+            for (int i = 0; i < 16; i++) bits[i] = (uint16_t)(h | (uint32_t)sign << 15);
+            kernels_pick()->widen(wide, bits, DTYPE_F16, 16);
+            CHECK(wide[0] == (float)(sign ? -want : want) && wide[15] == wide[0]);
+            CHECK_INT(f16_from_float(wide[0]), bits[0]);
+        }
+    }
+}
+
+static void check_generator(struct ops *o) {
+    struct weights_stream s = weights_stream_make(9, "some.weight", 0.3f, 0.0f);
+    float f[77];
+    uint16_t h[77];
+    o->k->generate(f, DTYPE_F32, s.a, s.b, s.scale, 1000, 77);
+    o->k->generate(h, DTYPE_BF16, s.a, s.b, s.scale, 1000, 77);
+    for (uint32_t i = 0; i < 77; i++) {
+        CHECK(f[i] == weights_stream_at(&s, 1000 + i));
+        CHECK_INT(h[i], bf16_from_float(f[i]));
+    }
+}
+TEST(synthetic_weights_are_the_same_on_every_isa) { on_every_isa(check_generator); }
+
+struct count_job {
+    int hits[1000];
+};
+static void count_task(void *job, int task, int worker) {
+    (void)worker;
+    ((struct count_job *)job)->hits[task]++;
+}
+TEST(threads_run_every_task_once) {
+    struct threads *t = threads_open(4);
+    struct count_job j = { { 0 } };
+    for (int round = 0; round < 200; round++) threads_run(t, count_task, &j, round % 1000);
+    for (int i = 0; i < 1000; i++) CHECK_INT(j.hits[i], i < 199 ? 199 - i : 0);
+    threads_close(t);
+}
