@@ -36,7 +36,7 @@ endif
 , := ,
 # Libraries of the command-line program. STATIC=1 links them from .a files (make dist).
 # libsupc++ is always linked as an archive: the shared library does not export its demangler that does not allocate memory.
-LIB_NAMES := :libsupc++.a sqlite3 png jpeg pcre2-8 yaml zstd z jansson
+LIB_NAMES := :libsupc++.a sqlite3 png jpeg pcre2-8 utf8proc yaml zstd z jansson
 LIBS := $(if $(filter 1,$(STATIC)),-Wl$(,)-Bstatic) $(addprefix -l,$(LIB_NAMES)) \
         $(if $(filter 1,$(STATIC)),-Wl$(,)-Bdynamic) -lm -lpthread -ldl
 RUNPATH := $(if $(filter 1,$(STATIC)),-Wl$(,)-rpath$(,)'$$ORIGIN/../lib/inferprof')

@@ -9,6 +9,7 @@
 #include <pcre2.h>
 #include <png.h>
 #include <sqlite3.h>
+#include <utf8proc.h>
 #include <yaml.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -37,9 +38,10 @@ static void add_libraries(struct strbuf *out) {
     char pcre2[64] = "";
     pcre2_config(PCRE2_CONFIG_VERSION, pcre2);
     pcre2[strcspn(pcre2, " ")] = 0; /* "10.42 2022-12-11" */
-    strbuf_addf(out, "zstd %s, zlib %s, SQLite %s, jansson %s, libyaml %s, libpng %s, %s, PCRE2 %s",
+    strbuf_addf(out,
+                "zstd %s, zlib %s, SQLite %s, jansson %s, libyaml %s, libpng %s, %s, PCRE2 %s, utf8proc %s",
                 ZSTD_versionString(), zlibVersion(), sqlite3_libversion(), jansson_version_str(),
-                yaml_get_version_string(), png_get_libpng_ver(NULL), JPEG_NAME, pcre2);
+                yaml_get_version_string(), png_get_libpng_ver(NULL), JPEG_NAME, pcre2, utf8proc_version());
 }
 
 static void add_gpu(struct strbuf *out) {

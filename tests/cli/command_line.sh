@@ -8,7 +8,7 @@ run "$INFERPROF"
 expect "a missing command is misuse, and the help goes to stderr" 2 err '^Usage: inferprof COMMAND'
 run "$INFERPROF" --version
 expect "--version names commit, compiler and libraries" 0 out '^inferprof [0-9]+\.[0-9]+\.[0-9]+ \(commit ' out '^compiler: ' \
-    out '^libraries: zstd [0-9.]+, zlib [0-9.]+, SQLite [0-9.]+, jansson [0-9.]+, libyaml [0-9.]+, libpng [0-9.]+, libjpeg[a-z-]* [0-9.]+, PCRE2 [0-9.]+$' out '^GPU collection: built in'
+    out '^libraries: zstd [0-9.]+, zlib [0-9.]+, SQLite [0-9.]+, jansson [0-9.]+, libyaml [0-9.]+, libpng [0-9.]+, libjpeg[a-z-]* [0-9.]+, PCRE2 [0-9.]+, utf8proc [0-9.]+$' out '^GPU collection: built in'
 run "$INFERPROF" trce info x
 expect "an unknown command gets the nearest name as a suggestion" 2 err "^inferprof: unknown command 'trce'; did you mean 'trace"
 run "$INFERPROF" trace infos x
