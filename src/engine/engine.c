@@ -8,6 +8,8 @@
 #include "base/embed.h"
 #include "base/file.h"
 #include "base/util.h"
+#include "engine/compute/kernels.h"
+#include "engine/cpu/cpu.h"
 #include "engine/internal.h"
 
 #define EMBEDDED_CONFIG "samples/deepseek-ocr-small/config.json"
@@ -28,8 +30,7 @@ static int read_model(struct engine *e, const struct engine_load *l, struct err 
     }
     if (!e->model) return -1;
     if (!e->model->text.family)
-        return err_set(err,
-                       "%s: no text decoder in this model: the native engine has nothing to generate with",
+        return err_set(err, "%s: this model has no text decoder, so the native engine cannot generate text",
                        l->model);
     if (e->model->vision.family && e->model->vision.rule != LLM_IMAGE_DEEPSEEK_OCR)
         return err_set(err, "%s: the native engine runs images for DeepSeek-OCR only, not for '%s'", l->model,
@@ -49,17 +50,17 @@ static int parse_seed(const char *text, uint64_t *seed, struct err *err) {
 }
 
 /* The type of synthetic weights. */
-static int pick_type(const struct engine *e, const char *wish, enum dtype *out, struct err *err) {
-    if (!wish || strcmp(wish, "auto") == 0) {
+static int pick_type(const struct engine *e, const char *name, enum dtype *out, struct err *err) {
+    if (!name || strcmp(name, "auto") == 0) {
         *out = e->model->dtype == LLM_F32 ? DTYPE_F32 : e->model->dtype == LLM_F16 ? DTYPE_F16 : DTYPE_BF16;
         return 0;
     }
     for (int t = DTYPE_F32; t <= DTYPE_F16; t++)
-        if (strcmp(wish, dtype_name((enum dtype)t)) == 0) {
+        if (strcmp(name, dtype_name((enum dtype)t)) == 0) {
             *out = (enum dtype)t;
             return 0;
         }
-    return err_set(err, "dtype '%s': expected auto, bf16, f16 or f32", wish);
+    return err_set(err, "dtype '%s': expected auto, bf16, f16 or f32", name);
 }
 
 static int open_weights(struct engine *e, const struct engine_load *l, struct err *err) {
@@ -67,7 +68,7 @@ static int open_weights(struct engine *e, const struct engine_load *l, struct er
     if (!source || strcmp(source, "auto") == 0) source = is_embedded(l) ? "synthetic:0" : "files";
     e->source = xstrdup(source);
     if (strcmp(source, "files") == 0) {
-        e->weights = weights_open_files(l->model, err);
+        e->weights = weights_open_files(e->ops, l->model, err);
         return e->weights ? 0 : err_wrap(err, "weights (weights=synthetic:0 runs the model without them)");
     }
     uint64_t seed = 0;
@@ -75,7 +76,7 @@ static int open_weights(struct engine *e, const struct engine_load *l, struct er
     if (strncmp(source, "synthetic:", 10) != 0)
         return err_set(err, "weights '%s': expected auto or synthetic:SEED", source);
     if (parse_seed(source + 10, &seed, err) < 0 || pick_type(e, l->dtype, &type, err) < 0) return -1;
-    e->weights = weights_open_synthetic(seed, type);
+    e->weights = weights_open_synthetic(e->ops, seed, type);
     return 0;
 }
 
@@ -84,23 +85,24 @@ static void on_weights(void *context, uint64_t done, uint64_t total) {
     if (l->progress) l->progress(l->context, "weights", done, total);
 }
 
-static int build(struct engine *e, const struct engine_load *l, struct err *err) {
+static int build_model(struct engine *e, const struct engine_load *l, struct err *err) {
     const struct llm_text *t = &e->model->text;
     uint64_t context =
         l->max_context > 0 ? (uint64_t)l->max_context : MIN(t->max_positions, (uint64_t)CONTEXT_CAP);
     if (context > t->max_positions)
         return err_set(err, "max_context %llu: the model has %llu positions", (unsigned long long)context,
                        (unsigned long long)t->max_positions);
-    e->decoder = decoder_open(t, e->weights, (int)context, err);
+    e->decoder = decoder_open(t, e->ops, e->weights, (int)context, err);
     if (!e->decoder) return -1;
     if (e->model->vision.family) e->vision = vision_open(&e->model->vision, e->decoder->hidden, e->weights);
-    if (weights_finish(e->weights, e->ops->threads, on_weights, &l, err) < 0) return -1;
+    if (weights_finish(e->weights, e->threads, on_weights, &l, err) < 0) return -1;
     e->logits = xcalloc((size_t)e->decoder->vocab, sizeof *e->logits);
-    e->row = xcalloc((size_t)e->decoder->hidden, sizeof *e->row);
+    e->device_logits = ops_alloc(e->ops, (size_t)e->decoder->vocab, TENSOR_ZERO);
+    e->row = ops_alloc(e->ops, (size_t)e->decoder->hidden, TENSOR_ZERO);
     return 0;
 }
 
-/* The folder's tokenizer; without one the built-in, as long as its ids are the model's too. */
+/* The folder's tokenizer, or else the built-in one if the model's vocabulary has all of its ids. */
 static int open_tokenizer(struct engine *e, const struct engine_load *l, struct err *err) {
     char *path = is_embedded(l) ? NULL : file_join(l->model, "tokenizer.json");
     if (path && file_exists(path)) {
@@ -117,7 +119,7 @@ static int open_tokenizer(struct engine *e, const struct engine_load *l, struct 
     return 0;
 }
 
-static void find_special(struct engine *e) {
+static void find_special_tokens(struct engine *e) {
     const struct llm_text *t = &e->model->text;
     e->bos = t->bos_id < 0 ? TOKENIZER_NONE : (uint32_t)t->bos_id;
     e->eos = t->eos_id < 0 ? TOKENIZER_NONE : (uint32_t)t->eos_id;
@@ -127,13 +129,14 @@ static void find_special(struct engine *e) {
 struct engine *engine_open(const struct engine_load *l, struct err *err) {
     struct engine *e = xcalloc(1, sizeof *e);
     e->path = xstrdup(is_embedded(l) ? "embedded" : l->model);
-    e->ops = ops_open(l->threads);
-    if (read_model(e, l, err) < 0 || open_weights(e, l, err) < 0 || build(e, l, err) < 0 ||
+    e->threads = threads_open(l->threads);
+    e->ops = l->backend ? l->backend(e->threads) : cpu_open(e->threads, NULL);
+    if (read_model(e, l, err) < 0 || open_weights(e, l, err) < 0 || build_model(e, l, err) < 0 ||
         open_tokenizer(e, l, err) < 0) {
         engine_close(e);
         return NULL;
     }
-    find_special(e);
+    find_special_tokens(e);
     return e;
 }
 
@@ -144,16 +147,18 @@ void engine_close(struct engine *e) {
     decoder_close(e->decoder);
     weights_close(e->weights);
     llm_model_free(e->model);
+    ops_free(e->ops, e->device_logits);
+    ops_free(e->ops, e->row);
     ops_close(e->ops);
+    threads_close(e->threads);
     free(e->logits);
-    free(e->row);
     free(e->path);
     free(e->source);
     free(e);
 }
 
 const char *engine_isa(void) { return kernels_pick()->name; }
-int engine_threads(const struct engine *e) { return threads_count(e->ops->threads); }
+int engine_threads(const struct engine *e) { return threads_count(e->threads); }
 struct decoder *engine_decoder(struct engine *e) {
     return e->decoder;
 }

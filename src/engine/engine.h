@@ -1,8 +1,9 @@
-/* A loaded model that answers requests: the native engine without its protocol.
+/* A loaded model that serves requests: the native engine without its protocol.
  *     struct engine *e = engine_open(&(struct engine_load){ .model = "embedded" }, &err);
  *     engine_infer(e, &(struct engine_request){ .prompt = "Hello", .max_new_tokens = 16 }, &result, &err);
- *     engine_result_free(&result), engine_close(e);
- * One thread; the engine's own threads are inside. */
+ *     engine_result_free(&result);
+ *     engine_close(e);
+ * Call from one thread; the engine starts threads of its own. */
 #ifndef ENGINE_ENGINE_H
 #define ENGINE_ENGINE_H
 
@@ -13,19 +14,24 @@
 #include "base/err.h"
 #include "base/jsonw.h"
 #include "base/strbuf.h"
+#include "engine/ops/ops.h"
 #include "engine/record/record.h"
 #include "engine/sampling/sampler.h"
 #include "engine/tokenizer/tokenizer.h"
 
-/* How far: "weights" in bytes, "vision" in pixels, "prompt" and "tokens" in tokens. */
+/* Progress: "weights" in bytes, "vision" in pixels, "prompt" and "tokens" in tokens. */
 typedef void engine_progress(void *context, const char *what, uint64_t done, uint64_t total);
+/* Opens a backend. Threads are lent until ops_close(). */
+struct threads;
+typedef struct ops *engine_backend(struct threads *threads);
 
 struct engine_load {
-    const char *model;   /* a folder; "embedded" or NULL: the built-in small model */
-    const char *weights; /* "auto" or NULL: the folder's; "synthetic:SEED" */
-    const char *dtype;   /* of synthetic weights: "bf16", "f16", "f32"; "auto" or NULL: the config's */
-    int threads;         /* 0: one a usable core */
-    int max_context;     /* 0: the model's maximum, at most 8192 */
+    const char *model;       /* a folder; "embedded" or NULL: the built-in small model */
+    const char *weights;     /* "auto" or NULL: the folder's; "synthetic:SEED" */
+    const char *dtype;       /* of synthetic weights: "bf16", "f16", "f32"; "auto" or NULL: the config's */
+    int threads;             /* 0: one per usable core */
+    int max_context;         /* 0: the model's maximum, at most 8192 */
+    engine_backend *backend; /* NULL: the CPU */
     engine_progress *progress;
     void *context;
 };
@@ -34,15 +40,15 @@ struct engine;
 struct engine *engine_open(const struct engine_load *load, struct err *err); /* NULL: see err */
 void engine_close(struct engine *e);                                         /* NULL: nothing */
 
-const char *engine_isa(void); /* "avx2": what this machine runs */
+const char *engine_isa(void); /* "avx2": the instruction set in use */
 int engine_threads(const struct engine *e);
-size_t engine_stages(const struct engine *e, const char *out[8]); /* in order; how many */
+size_t engine_stages(const struct engine *e, const char *out[8]); /* in order; returns their number */
 void engine_describe(const struct engine *e, struct jsonw *j);    /* the object "model" of the protocol */
 
 enum { ENGINE_MODEL_NGRAM = -1 };
 
 struct engine_request {
-    const char *prompt; /* NULL: the model's usual one; not used when there are ids */
+    const char *prompt; /* NULL: the model's default; not used with ids */
     size_t prompt_len;
     const uint32_t *ids;
     size_t nids;
@@ -57,10 +63,10 @@ struct engine_request {
     int max_tiles;          /* 0: the mode's */
     enum record_detail detail;
     const char *trace; /* file for the records; NULL: none */
-    bool no_shapes;    /* leave the shapes of operators out of them */
-    /* Text as it comes, whole characters; may be NULL. */
+    bool no_shapes;    /* records without the shapes of operators */
+    /* Called with new text, whole characters; may be NULL. */
     void (*on_text)(void *context, const char *text, size_t n);
-    /* Asked between views, pieces of the prompt and tokens; false: give up. NULL: always wanted. */
+    /* Called between views, pieces of the prompt and tokens; return false to cancel. NULL: never cancel. */
     bool (*wanted)(void *context);
     engine_progress *progress;
     void *context;
@@ -82,10 +88,9 @@ int engine_infer(struct engine *e, const struct engine_request *r, struct engine
                  struct err *err);
 void engine_result_free(struct engine_result *r);
 
-/* For tests that look inside: logits of the last position after running ids from position 0. */
+/* The parts, for tests and benchmarks. */
 struct decoder;
 struct vision;
-struct ops;
 struct decoder *engine_decoder(struct engine *e);
 struct vision *engine_vision(struct engine *e); /* NULL: a text model */
 struct ops *engine_ops(struct engine *e);

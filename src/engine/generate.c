@@ -1,4 +1,4 @@
-/* From a request to an answer: images and prompt in, prefill, tokens out. */
+/* Serving a request: images and prompt, prefill, decode. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,17 +19,17 @@ struct job {
     struct token_ids starts; /* first token of each image */
     struct dsocr_plan *plans;
     struct dsocr_views *views;
-    float *x; /* [prompt, hidden] */
+    struct tensor *x; /* [prompt, hidden] */
     struct sampler *sampler;
     struct ngram *ngram;
     struct recorder *rec;
     struct token_stream stream;
     struct vision_times times;
-    struct { /* what is being worked on, in pixels of views or tokens of the prompt */
+    struct { /* progress of the current work, in pixels of views or tokens of the prompt */
         const char *what;
         double done;
-        uint64_t unit, total; /* unit: of the view or piece */
-    } now;
+        uint64_t unit, total; /* unit: size of the current view or piece */
+    } progress;
 };
 
 static double ms_since(uint64_t start_ns) { return (double)(clock_mono_ns() - start_ns) / 1e6; }
@@ -38,7 +38,7 @@ const char *engine_stop_name(enum engine_stop s) {
     return s == ENGINE_STOP_EOS ? "eos" : s == ENGINE_STOP_LENGTH ? "length" : "context";
 }
 
-/* ---- what goes in */
+/* ---- input */
 static int load_images(struct job *j, struct err *err) {
     const struct dsocr_settings *mode = dsocr_mode(j->r->image_mode ? j->r->image_mode : "gundam", err);
     if (!mode) return -1;
@@ -136,49 +136,52 @@ static void make_samplers(struct job *j) {
         for (size_t i = 0; i < j->ids.n; i++) ngram_push(j->ngram, j->ids.v[i]);
 }
 
-/* ---- the work */
-static bool unwanted(const struct job *j) { return j->r->wanted && !j->r->wanted(j->r->context); }
+/* ---- prefill and decode */
+static bool is_cancelled(const struct job *j) { return j->r->wanted && !j->r->wanted(j->r->context); }
 
-static void show(const struct job *j, const char *what, uint64_t done, uint64_t total) {
+static void report_progress(const struct job *j, const char *what, uint64_t done, uint64_t total) {
     if (j->r->progress) j->r->progress(j->r->context, what, done, total);
 }
 
-static void begin(struct job *j, const char *what, uint64_t done, uint64_t unit, uint64_t total) {
-    j->now.what = what;
-    j->now.done = (double)done;
-    j->now.unit = unit;
-    j->now.total = total;
-    show(j, what, done, total);
+static void begin_work(struct job *j, const char *what, uint64_t done, uint64_t unit, uint64_t total) {
+    j->progress.what = what;
+    j->progress.done = (double)done;
+    j->progress.unit = unit;
+    j->progress.total = total;
+    report_progress(j, what, done, total);
 }
 
 static void on_step(void *context, double part) {
     struct job *j = context;
-    j->now.done += part * (double)j->now.unit;
-    show(j, j->now.what, MIN((uint64_t)j->now.done, j->now.total - 1), j->now.total); /* not yet the end */
+    j->progress.done += part * (double)j->progress.unit;
+    report_progress(j, j->progress.what, MIN((uint64_t)j->progress.done, j->progress.total - 1),
+                    j->progress.total); /* not yet done */
 }
 
 static bool on_view(void *context, uint64_t done, uint64_t next, uint64_t total) {
-    begin(context, "vision", done, next, total);
-    return !unwanted(context);
+    begin_work(context, "vision", done, next, total);
+    return !is_cancelled(context);
 }
 
-/* Leaves the logits of the last position; false: nobody wants them any more. */
+/* Computes e->logits of the last position. Returns false if the request was cancelled. */
 static bool run_prompt(struct job *j) {
     struct engine *e = j->e;
     struct decoder *d = e->decoder;
     int n = (int)j->ids.n;
-    decoder_embed(d, e->ops, j->ids.v, n, j->x);
+    decoder_embed(d, j->ids.v, n, view_of(j->x));
     for (size_t i = 0; i < j->r->nimages; i++)
         if (!vision_image(e->vision, e->ops, &j->plans[i], &j->views[i],
-                          j->x + (size_t)j->starts.v[i] * (size_t)d->hidden, &j->times, on_view, j))
+                          view_at(view_of(j->x), (size_t)j->starts.v[i] * (size_t)d->hidden), &j->times,
+                          on_view, j))
             return false;
     for (int at = 0; at < n; at += DECODER_CHUNK) {
         int rows = MIN(DECODER_CHUNK, n - at);
-        begin(j, "prompt", (uint64_t)at, (uint64_t)rows, (uint64_t)n);
-        if (unwanted(j)) return false;
-        decoder_forward(d, e->ops, j->x + (ptrdiff_t)at * d->hidden, rows, at,
-                        at + rows == n ? e->logits : NULL);
+        begin_work(j, "prompt", (uint64_t)at, (uint64_t)rows, (uint64_t)n);
+        if (is_cancelled(j)) return false;
+        decoder_forward(d, view_at(view_of(j->x), (size_t)at * (size_t)d->hidden), rows, at,
+                        at + rows == n ? e->device_logits : NULL);
     }
+    ops_download(e->ops, e->logits, view_of(e->device_logits), (size_t)d->vocab);
     return true;
 }
 
@@ -205,12 +208,12 @@ static uint32_t next_token(struct job *j) {
     return id;
 }
 
-static void add_text(struct job *j, size_t from) {
+static void emit_text(struct job *j, size_t from) {
     if (j->r->on_text && j->out->text.len > from)
         j->r->on_text(j->r->context, j->out->text.buf + from, j->out->text.len - from);
 }
 
-/* Counts the token in; false: it was the last. */
+/* Appends the token to the result. Returns false if it was the last. */
 static bool take_token(struct job *j, uint32_t id, double ms) {
     struct engine_result *out = j->out;
     size_t from = out->text.len;
@@ -218,8 +221,8 @@ static bool take_token(struct job *j, uint32_t id, double ms) {
     vec_push(&out->ids, id);
     bool ended = id == j->e->eos && !j->r->ignore_eos;
     if (!ended && j->e->tokenizer) token_stream_next(&j->stream, id, &out->text);
-    add_text(j, from);
-    show(j, "tokens", out->ids.n, j->r->max_new_tokens);
+    emit_text(j, from);
+    report_progress(j, "tokens", out->ids.n, j->r->max_new_tokens);
     if (ended)
         out->stop = ENGINE_STOP_EOS;
     else if (out->ids.n >= j->r->max_new_tokens)
@@ -231,25 +234,26 @@ static bool take_token(struct job *j, uint32_t id, double ms) {
     return false;
 }
 
-/* False: nobody wants the rest. */
+/* Returns false if the request was cancelled. */
 static bool decode(struct job *j) {
     struct engine *e = j->e;
     uint64_t start = clock_mono_ns(), step = start;
     record_push(j->rec, RECORD_STAGES, "decode", -1);
-    bool more = true, wanted = true;
-    while (more && wanted) {
+    bool more = true, cancelled = false;
+    while (more && !cancelled) {
         int position = (int)(j->ids.n + j->out->ids.n) - 1;
-        decoder_embed(e->decoder, e->ops, &j->out->ids.v[j->out->ids.n - 1], 1, e->row);
-        decoder_forward(e->decoder, e->ops, e->row, 1, position, e->logits);
+        decoder_embed(e->decoder, &j->out->ids.v[j->out->ids.n - 1], 1, view_of(e->row));
+        decoder_forward(e->decoder, view_of(e->row), 1, position, e->device_logits);
+        ops_download(e->ops, e->logits, view_of(e->device_logits), (size_t)e->decoder->vocab);
         uint32_t id = next_token(j);
         uint64_t now = clock_mono_ns();
         more = take_token(j, id, (double)(now - step) / 1e6);
         step = now;
-        wanted = !unwanted(j);
+        cancelled = is_cancelled(j);
     }
     record_pop(j->rec, RECORD_STAGES);
     j->out->decode_ms = ms_since(start);
-    return wanted || !more;
+    return !cancelled || !more;
 }
 
 static void take_times(struct job *j) {
@@ -261,17 +265,17 @@ static void take_times(struct job *j) {
 
 static int generate(struct job *j, uint64_t request_ns, struct err *err) {
     uint64_t start = clock_mono_ns();
-    if (!prefill(j)) return err_set(err, "nobody waits for the answer any more: given up during prefill");
+    if (!prefill(j)) return err_set(err, "cancelled during prefill: nobody reads the answer any more");
     j->out->prefill_ms = ms_since(start);
     uint32_t id = next_token(j);
     j->out->ttft_ms = ms_since(request_ns);
     take_times(j);
     if (take_token(j, id, ms_since(start)) && !decode(j))
-        return err_set(err, "nobody waits for the answer any more: given up after %zu of %u tokens",
+        return err_set(err, "cancelled after %zu of %u tokens: nobody reads the answer any more",
                        j->out->ids.n, j->r->max_new_tokens);
     size_t from = j->out->text.len;
     if (j->e->tokenizer) token_stream_finish(&j->stream, &j->out->text);
-    add_text(j, from);
+    emit_text(j, from);
     return 0;
 }
 
@@ -279,8 +283,8 @@ static int open_record(struct job *j, struct err *err) {
     const struct engine_request *r = j->r;
     if (r->detail == RECORD_NONE) return 0;
     struct record_info info = { .model = j->e->path,
-                                .device = j->e->ops->k->name,
-                                .threads = threads_count(j->e->ops->threads),
+                                .device = ops_device(j->e->ops),
+                                .threads = threads_count(j->e->threads),
                                 .no_shapes = r->no_shapes };
     j->rec = record_open(r->trace, r->detail, &info, err);
     j->e->ops->rec = j->rec;
@@ -300,7 +304,7 @@ static void job_free(struct job *j) {
     free(j->plans);
     free(j->ids.v);
     free(j->starts.v);
-    free(j->x);
+    ops_free(j->e->ops, j->x);
     sampler_close(j->sampler);
     ngram_close(j->ngram);
 }
@@ -323,7 +327,7 @@ int engine_infer(struct engine *e, const struct engine_request *r, struct engine
         goto done;
     }
     if (make_prompt(&j, err) < 0 || check_prompt(&j, err) < 0) goto done;
-    j.x = xmalloc(j.ids.n * (size_t)e->decoder->hidden * sizeof *j.x);
+    j.x = ops_alloc(e->ops, j.ids.n * (size_t)e->decoder->hidden, TENSOR_ANY);
     make_samplers(&j);
     if (e->tokenizer)
         token_stream_init(&j.stream, e->tokenizer,
@@ -333,7 +337,7 @@ int engine_infer(struct engine *e, const struct engine_request *r, struct engine
     if (open_record(&j, err) < 0) goto done;
     e->requests++;
     rc = generate(&j, start, err);
-    struct err late; /* of a request that failed already: the first message is the one that counts */
+    struct err late; /* if the request failed already, its message stays */
     if (close_record(&j, rc < 0 ? &late : err) < 0) rc = -1;
 done:
     job_free(&j);

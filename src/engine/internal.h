@@ -1,8 +1,9 @@
-/* What engine.c (loading) and generate.c (answering) share. */
+/* The struct that engine.c (loading) and generate.c (requests) share. */
 #ifndef ENGINE_INTERNAL_H
 #define ENGINE_INTERNAL_H
 
 #include "engine/decoder/decoder.h"
+#include "engine/compute/threads.h"
 #include "engine/engine.h"
 #include "engine/ocr/vision.h"
 #include "llm/model.h"
@@ -10,14 +11,16 @@
 struct engine {
     struct llm_model *model;
     struct weights *weights;
+    struct threads *threads;
     struct ops *ops;
     struct decoder *decoder;
     struct vision *vision; /* NULL: text only */
     struct tokenizer *tokenizer;
     char *path, *source;            /* "embedded" or the folder; "files" or "synthetic:0" */
     uint32_t bos, eos, image_token; /* TOKENIZER_NONE: none */
-    float *logits;                  /* [vocab] */
-    float *row;                     /* [hidden]: the token being decoded */
+    struct tensor *device_logits;   /* [vocab] */
+    float *logits;                  /* the same on the host, for sampling */
+    struct tensor *row;             /* [hidden]: the token being decoded */
     uint64_t requests;
 };
 

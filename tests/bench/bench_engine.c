@@ -15,6 +15,7 @@
 #include "base/die.h"
 #include "base/file.h"
 #include "base/util.h"
+#include "engine/cpu/cpu.h"
 #include "engine/decoder/decoder.h"
 #include "engine/engine.h"
 
@@ -88,16 +89,17 @@ static double median_of(double *v, int n) {
 
 static double decode_step_s(struct engine *e, int context) {
     struct decoder *d = engine_decoder(e);
-    float *x = xcalloc((size_t)d->hidden, sizeof *x), *logits = xcalloc((size_t)d->vocab, sizeof *logits);
+    struct tensor *x = ops_alloc(d->ops, (size_t)d->hidden, TENSOR_ZERO),
+                  *logits = ops_alloc(d->ops, (size_t)d->vocab, TENSOR_ZERO);
     double t[15];
     for (int i = 0; i < (int)COUNTOF(t); i++) {
         uint64_t start = clock_mono_ns();
-        decoder_embed(d, engine_ops(e), &(uint32_t){ 7 }, 1, x);
-        decoder_forward(d, engine_ops(e), x, 1, context, logits);
+        decoder_embed(d, &(uint32_t){ 7 }, 1, view_of(x));
+        decoder_forward(d, view_of(x), 1, context, logits);
         t[i] = (double)(clock_mono_ns() - start) / 1e9;
     }
-    free(x);
-    free(logits);
+    ops_free(d->ops, x);
+    ops_free(d->ops, logits);
     double best = t[0]; /* the fastest, as for reading: other processes may use the machine */
     for (size_t i = 1; i < COUNTOF(t); i++) best = fmin(best, t[i]);
     return best;
@@ -108,7 +110,9 @@ static void bench_decode(void) {
     const struct decoder *d = engine_decoder(e);
     const double layer = 2.0 * 2048 * 2048 + 2.0 * 512 * 2048 + 3.0 * 2048 * 8192;
     double bytes = 2 * (7 * layer + 32000.0 * d->hidden), step = decode_step_s(e, 128);
-    double read = read_bytes_per_s(engine_ops(e)->threads);
+    struct threads *threads = threads_open(0);
+    double read = read_bytes_per_s(threads);
+    threads_close(threads);
     printf("read      %6.2f GB/s with %d threads (%s)\n", read / 1e9, engine_threads(e), engine_isa());
     printf("decode    %6.2f GB/s of weights, %.1f ms per token: %.0f%% of plain read\n", bytes / step / 1e9,
            step * 1e3, 100 * bytes / step / read);
@@ -138,28 +142,33 @@ struct gemm_case {
 struct operands {
     float *x, *w, *y;
     uint16_t *narrow;
+    struct tensor *rows, *weights, *narrow_weights, *out; /* the same as tensors */
 };
 
 static double once_s(struct ops *o, sgemm_fn *sgemm, const struct gemm_case *c, const struct operands *v,
                      enum dtype type) {
-    struct linear l = { { type == DTYPE_F32 ? (const void *)v->w : v->narrow, type, c->n, c->k }, NULL };
+    struct linear l = { { type == DTYPE_F32 ? v->weights : v->narrow_weights, type, c->n, c->k }, NULL };
     uint64_t start = clock_mono_ns();
     if (sgemm)
         sgemm(101, 111, 112, c->m, c->n, c->k, 1.0f, v->x, c->k, v->w, c->k, 0.0f, v->y, c->n); /* A B^T */
     else
-        ops_linear(o, "bench", &l, v->x, c->k, c->m, v->y, c->n, OPS_SET);
+        ops_linear(o, "bench", &l, view_of(v->rows), c->k, c->m, view_of(v->out), c->n, OPS_SET);
     return (double)(clock_mono_ns() - start) / 1e9;
 }
 
-static struct operands make_operands(const struct gemm_case *c) {
+static struct operands make_operands(struct ops *o, const struct gemm_case *c) {
     size_t nw = (size_t)c->n * (size_t)c->k, nx = (size_t)c->m * (size_t)c->k;
-    struct operands v = { xcalloc(nx, 4), xcalloc(nw, 4), xcalloc((size_t)c->m * (size_t)c->n, 4),
-                          xcalloc(nw, 2) };
+    size_t ny = (size_t)c->m * (size_t)c->n;
+    struct operands v = { xcalloc(nx, 4), xcalloc(nw, 4), xcalloc(ny, 4), xcalloc(nw, 2) };
     for (size_t i = 0; i < nw; i++) {
         v.w[i] = (float)(i % 13) - 6;
         v.narrow[i] = bf16_from_float(v.w[i]);
     }
     for (size_t i = 0; i < nx; i++) v.x[i] = (float)(i % 7) - 3;
+    v.rows = ops_wrap(o, v.x, nx * 4);
+    v.weights = ops_wrap(o, v.w, nw * 4);
+    v.narrow_weights = ops_wrap(o, v.narrow, nw * 2);
+    v.out = ops_alloc(o, ny, TENSOR_ZERO);
     return v;
 }
 
@@ -169,7 +178,7 @@ static void let_threads_sleep(void) { usleep(60000); }
 
 /* Alternates between the three, so that other load on the machine affects all of them. */
 static void bench_case(struct ops *o, sgemm_fn *sgemm, const struct gemm_case *c) {
-    struct operands v = make_operands(c);
+    struct operands v = make_operands(o, c);
     double flops = 2.0 * c->m * c->n * c->k, f32 = INFINITY, bf16 = INFINITY, blas = sgemm ? INFINITY : NAN;
     int repeats = flops < 1e9 ? 20 : flops < 1e10 ? 3 : 1;
     for (int round = 0; round < 3; round++) {
@@ -182,6 +191,8 @@ static void bench_case(struct ops *o, sgemm_fn *sgemm, const struct gemm_case *c
     printf("gemm      %-13s [%d,%d]x[%d,%d]  f32 %6.1f GFLOP/s (%3.0f%% of OpenBLAS)  bf16 %6.1f (%3.0f%%)\n",
            c->name, c->m, c->k, c->n, c->k, flops / f32 / 1e9, 100 * blas / f32, flops / bf16 / 1e9,
            100 * blas / bf16);
+    struct tensor *const tensors[] = { v.rows, v.weights, v.narrow_weights, v.out };
+    for (size_t i = 0; i < COUNTOF(tensors); i++) ops_free(o, tensors[i]);
     free(v.x);
     free(v.w);
     free(v.y);
@@ -195,11 +206,13 @@ static void bench_gemm(void) {
         { "prefill qkv", 512, 1280, 1280 },  { "prefill gate", 512, 6848, 1280 },
         { "prefill down", 512, 1280, 6848 }, { "expert gate", 48, 896, 1280 },
     };
-    struct ops *o = ops_open(0);
-    sgemm_fn *sgemm = find_openblas(threads_count(o->threads));
+    struct threads *threads = threads_open(0);
+    struct ops *o = cpu_open(threads, NULL);
+    sgemm_fn *sgemm = find_openblas(threads_count(threads));
     for (size_t i = 0; i < COUNTOF(cases); i++) bench_case(o, sgemm, &cases[i]);
     if (!sgemm) printf("gemm      no libopenblas.so.0 on this machine: no comparison\n");
     ops_close(o);
+    threads_close(threads);
 }
 
 /* ---- recording */

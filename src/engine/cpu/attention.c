@@ -3,8 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/util.h"
-#include "engine/ops/ops.h"
+#include "engine/cpu/internal.h"
 
 enum { KEY_BLOCK = 256 }; /* keys whose values are worked through together: they stay in the cache */
 
@@ -18,6 +17,7 @@ struct head {
     ptrdiff_t q_row, v_row, out_row;
 };
 
+static const float *view_or_null(struct view v) { return v.tensor ? view_floats(v) : NULL; }
 static size_t round_up(int n, int to) { return (size_t)((n + to - 1) / to * to); }
 
 /* Scratch of a tile, in floats. */
@@ -120,14 +120,14 @@ static void head_single(const struct head *h, float *own) {
 }
 
 struct attention_job {
-    struct ops *o;
+    const struct cpu *c;
     const struct attention *a;
     int tiles; /* a head */
 };
 
-static struct head head_of(const struct ops *o, const struct attention *a, int head) {
+static struct head head_of(const struct cpu *c, const struct attention *a, int head) {
     int kv = head / (a->heads / a->kv_heads);
-    return (struct head){ .k = o->k,
+    return (struct head){ .k = c->k,
                           .dim_k = a->dim_k,
                           .dim_v = a->dim_v,
                           .nq = a->nq,
@@ -136,61 +136,39 @@ static struct head head_of(const struct ops *o, const struct attention *a, int h
                           .window = a->window,
                           .side = a->side,
                           .scale = a->scale,
-                          .q = a->q + head * a->dim_k,
+                          .q = view_floats(a->q) + head * a->dim_k,
                           .q_row = a->q_row,
-                          .key = a->k + kv * a->k_head,
-                          .value = a->v + kv * a->v_head,
+                          .key = view_floats(a->k) + kv * a->k_head,
+                          .value = view_floats(a->v) + kv * a->v_head,
                           .v_row = a->v_row ? a->v_row : a->dim_v,
-                          .rel_h = a->rel_h,
-                          .rel_w = a->rel_w,
-                          .out = a->out + head * a->dim_v,
+                          .rel_h = view_or_null(a->rel_h),
+                          .rel_w = view_or_null(a->rel_w),
+                          .out = view_floats(a->out) + head * a->dim_v,
                           .out_row = a->out_row };
 }
 
 static void attention_task(void *job, int task, int worker) {
     struct attention_job *j = job;
-    struct head h = head_of(j->o, j->a, task / j->tiles);
-    if (j->a->nq == 1 && !j->a->rel_h)
-        head_single(&h, ops_own(j->o, worker));
+    struct head h = head_of(j->c, j->a, task / j->tiles);
+    if (j->a->nq == 1 && !j->a->rel_h.tensor)
+        head_single(&h, cpu_own(j->c, worker));
     else
-        head_tile(&h, task % j->tiles * j->o->k->nr, ops_own(j->o, worker));
+        head_tile(&h, task % j->tiles * j->c->k->nr, cpu_own(j->c, worker));
 }
 
-/* Pairs of query and key that count: the triangle when causal. */
-static double pairs(const struct attention *a) {
-    double n = 0;
-    if (a->base < 0) return (double)a->nq * a->nk;
-    for (int i = 0; i < a->nq; i++) {
-        int seen = MIN(a->nk, a->base + i + 1);
-        n += a->window ? MIN(seen, a->window) : seen;
-    }
-    return n;
-}
-
-void ops_attention(struct ops *o, const char *name, const struct attention *a) {
-    uint64_t start = record_op_start(o->rec);
-    struct attention_job j = { .o = o, .a = a, .tiles = (a->nq + o->k->nr - 1) / o->k->nr };
-    struct head h = head_of(o, a, 0);
+const char *cpu_attention(void *context, const struct attention *a) {
+    struct cpu *c = context;
+    struct attention_job j = { .c = c, .a = a, .tiles = (a->nq + c->k->nr - 1) / c->k->nr };
+    struct head h = head_of(c, a, 0);
     h.nk = MAX(a->nk, a->room);
-    ops_reserve_own(o, tile_floats(o->k, &h));
-    threads_run(o->threads, attention_task, &j, a->heads * j.tiles);
-    if (start)
-        record_op_end(
-            o->rec, start,
-            &(struct record_op){ .name = name,
-                                 .kernel = a->nq == 1 ? "attention_decode" : "attention",
-                                 .type = DTYPE_F32,
-                                 .m = a->nq,
-                                 .n = a->nk,
-                                 .k = (long)a->heads * a->dim_k,
-                                 .flops = 2.0 * pairs(a) * a->heads * (a->dim_k + a->dim_v),
-                                 .bytes = 4.0 * ((double)a->nq * a->heads * (a->dim_k + a->dim_v) +
-                                                 (double)a->nk * a->kv_heads * (a->dim_k + a->dim_v)) });
+    cpu_reserve_own(c, tile_floats(c->k, &h));
+    threads_run(c->threads, attention_task, &j, a->heads * j.tiles);
+    return a->nq == 1 ? "attention_decode" : "attention";
 }
 
 /* ---- ViT: qkv rows as the fused projection leaves them */
 struct qkv_job {
-    struct ops *o;
+    const struct cpu *c;
     const struct qkv_attention *a;
     float *keys, *values; /* [batch][heads][n][dim] */
     int tiles;
@@ -204,7 +182,7 @@ static void split_task(void *job, int task, int worker) {
     size_t at = (size_t)task * (size_t)a->n * (size_t)a->dim;
     for (int i = 0; i < a->n; i++, at += (size_t)a->dim) {
         const float *row =
-            a->qkv + ((size_t)b * (size_t)a->n + (size_t)i) * 3 * (size_t)width + head * a->dim;
+            view_floats(a->qkv) + ((size_t)b * (size_t)a->n + (size_t)i) * 3 * (size_t)width + head * a->dim;
         memcpy(j->keys + at, row + width, sizeof(float) * (size_t)a->dim);
         memcpy(j->values + at, row + 2 * width, sizeof(float) * (size_t)a->dim);
     }
@@ -214,51 +192,41 @@ static struct head qkv_head(const struct qkv_job *j, int sequence) {
     const struct qkv_attention *a = j->a;
     int width = a->heads * a->dim, b = sequence / a->heads, head = sequence % a->heads;
     size_t at = (size_t)sequence * (size_t)a->n * (size_t)a->dim;
-    return (struct head){ .k = j->o->k,
-                          .dim_k = a->dim,
-                          .dim_v = a->dim,
-                          .nq = a->n,
-                          .nk = a->n,
-                          .base = -1,
-                          .side = a->side,
-                          .scale = 1.0f / sqrtf((float)a->dim),
-                          .q = a->qkv + (size_t)b * (size_t)a->n * 3 * (size_t)width + head * a->dim,
-                          .q_row = 3 * width,
-                          .key = j->keys + at,
-                          .value = j->values + at,
-                          .v_row = a->dim,
-                          .rel_h = a->rel_h,
-                          .rel_w = a->rel_w,
-                          .out = a->out + (size_t)b * (size_t)a->n * (size_t)width + head * a->dim,
-                          .out_row = width };
+    return (
+        struct head){ .k = j->c->k,
+                      .dim_k = a->dim,
+                      .dim_v = a->dim,
+                      .nq = a->n,
+                      .nk = a->n,
+                      .base = -1,
+                      .side = a->side,
+                      .scale = 1.0f / sqrtf((float)a->dim),
+                      .q = view_floats(a->qkv) + (size_t)b * (size_t)a->n * 3 * (size_t)width + head * a->dim,
+                      .q_row = 3 * width,
+                      .key = j->keys + at,
+                      .value = j->values + at,
+                      .v_row = a->dim,
+                      .rel_h = view_or_null(a->rel_h),
+                      .rel_w = view_or_null(a->rel_w),
+                      .out = view_floats(a->out) + (size_t)b * (size_t)a->n * (size_t)width + head * a->dim,
+                      .out_row = width };
 }
 
 static void qkv_task(void *job, int task, int worker) {
     struct qkv_job *j = job;
     struct head h = qkv_head(j, task / j->tiles);
-    head_tile(&h, task % j->tiles * j->o->k->nr, ops_own(j->o, worker));
+    head_tile(&h, task % j->tiles * j->c->k->nr, cpu_own(j->c, worker));
 }
 
-void ops_qkv_attention(struct ops *o, const char *name, const struct qkv_attention *a) {
-    uint64_t start = record_op_start(o->rec);
+const char *cpu_qkv_attention(void *context, const struct qkv_attention *a) {
+    struct cpu *c = context;
     size_t floats = (size_t)a->batch * (size_t)a->heads * (size_t)a->n * (size_t)a->dim;
-    struct qkv_job j = { .o = o, .a = a, .tiles = (a->n + o->k->nr - 1) / o->k->nr };
-    j.keys = ops_shared(o, 2 * floats);
+    struct qkv_job j = { .c = c, .a = a, .tiles = (a->n + c->k->nr - 1) / c->k->nr };
+    j.keys = cpu_shared(c, 2 * floats);
     j.values = j.keys + floats;
-    threads_run(o->threads, split_task, &j, a->batch * a->heads);
+    threads_run(c->threads, split_task, &j, a->batch * a->heads);
     struct head h = qkv_head(&j, 0);
-    ops_reserve_own(o, tile_floats(o->k, &h));
-    threads_run(o->threads, qkv_task, &j, a->batch * a->heads * j.tiles);
-    double n = a->n, width = (double)a->heads * a->dim;
-    double rel = a->rel_h ? 4.0 * n * a->side * width : 0;
-    if (start)
-        record_op_end(o->rec, start,
-                      &(struct record_op){ .name = name,
-                                           .kernel = a->rel_h ? "attention_relpos" : "attention",
-                                           .type = DTYPE_F32,
-                                           .m = (long)a->batch * a->n,
-                                           .n = a->n,
-                                           .k = (long)width,
-                                           .flops = a->batch * (4.0 * n * n * width + rel),
-                                           .bytes = 16.0 * a->batch * n * width });
+    cpu_reserve_own(c, tile_floats(c->k, &h));
+    threads_run(c->threads, qkv_task, &j, a->batch * a->heads * j.tiles);
+    return a->rel_h.tensor ? "attention_relpos" : "attention";
 }

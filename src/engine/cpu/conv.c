@@ -1,8 +1,5 @@
 /* Convolution as a matrix product over unfolded patches. */
-#include <string.h>
-
-#include "base/util.h"
-#include "engine/ops/ops.h"
+#include "engine/cpu/internal.h"
 
 struct unfold_job {
     const struct conv *c;
@@ -11,7 +8,7 @@ struct unfold_job {
     int h, w, out_w;
 };
 
-/* A row of output pixels: out[pixel][c_in][side][side], zeros where the kernel hangs over the edge. */
+/* A row of output pixels: out[pixel][c_in][side][side], zeros outside of the image. */
 static void unfold_task(void *job, int oy, int worker) {
     const struct unfold_job *j = job;
     const struct conv *c = j->c;
@@ -27,16 +24,15 @@ static void unfold_task(void *job, int oy, int worker) {
         }
 }
 
-void ops_conv(struct ops *o, const char *name, const struct conv *c, const float *x, int h, int w, float *y) {
+const char *cpu_conv(void *context, const struct conv *c, struct view x, int h, int w, struct view y) {
+    struct cpu *cpu = context;
     struct linear l = { c->w, c->bias };
     int oh = (h + 2 * c->pad - c->side) / c->stride + 1, ow = (w + 2 * c->pad - c->side) / c->stride + 1;
-    if (c->side == 1 && c->stride == 1 && c->pad == 0) {
-        ops_linear(o, name, &l, x, c->c_in, h * w, y, c->w.rows, OPS_SET);
-        return;
-    }
-    /* The unfolded image must outlive the linear operator's own scratch, so it is not taken from there. */
-    struct unfold_job j = { .c = c, .x = x, .h = h, .w = w, .out_w = ow };
-    j.out = ops_unfold(o, (size_t)oh * (size_t)ow * (size_t)c->w.cols);
-    threads_run(o->threads, unfold_task, &j, oh);
-    ops_linear(o, name, &l, j.out, c->w.cols, oh * ow, y, c->w.rows, OPS_SET);
+    if (c->side == 1 && c->stride == 1 && c->pad == 0)
+        return cpu_linear(cpu, &l, x, c->c_in, h * w, y, c->w.rows, OPS_SET);
+    struct unfold_job j = { .c = c, .x = view_floats(x), .h = h, .w = w, .out_w = ow };
+    j.out = cpu_unfolded(cpu, (size_t)oh * (size_t)ow * (size_t)c->w.cols);
+    threads_run(cpu->threads, unfold_task, &j, oh);
+    struct tensor unfolded = { (char *)j.out, false };
+    return cpu_linear(cpu, &l, view_of(&unfolded), c->w.cols, oh * ow, y, c->w.rows, OPS_SET);
 }

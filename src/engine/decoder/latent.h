@@ -1,17 +1,16 @@
-/* DeepSeek's latent attention. The cache holds what all heads share, [c | r] a position: c = rms(kv_a x),
- * `rank` numbers, and r, turned by position, `rope` numbers. Keys and values are linear in c:
+/* DeepSeek's latent attention. The cache holds what all heads share, [c | r] per position: c = rms(kv_a x),
+ * `rank` numbers, and r, rotated by position, `rope` numbers. Keys and values are linear in c:
  *     k_head = [U_head c | r],  v_head = V_head c         U, V: the rows of kv_b
- * Many tokens at once: keys and values are made, one layer's at a time. One token: U is moved over to the
- * query and V behind the sum, so that heads attend to c itself and a step reads the cache once:
+ * Many tokens at once: keys and values are computed for one layer at a time. One token: U is applied to the
+ * query and V to the sum, so that heads attend to c itself and a step reads the cache once:
  *     q_head . U_head c = (U_head^T q_head) . c           sum_j p_j V_head c_j = V_head (sum_j p_j c_j) */
 #ifndef ENGINE_DECODER_LATENT_H
 #define ENGINE_DECODER_LATENT_H
 
 #include "engine/decoder/decoder.h"
 
-/* d->h[of->nq, hidden] at of->base and on -> of->out[nq, heads * dim_v]; keeps what later positions need.
- * `of` is the call as for heads with keys and values of their own: those parts are replaced. */
-void latent_attention(struct decoder *d, struct ops *o, const struct decoder_layer *l,
-                      const struct attention *of);
+/* d->h[of->nq, hidden] at positions of->base .. -> of->out[nq, heads * dim_v]; stores the latents in the cache.
+ * `of` describes the call as for heads with keys and values of their own; those fields are replaced. */
+void latent_attention(struct decoder *d, const struct decoder_layer *l, const struct attention *of);
 
 #endif

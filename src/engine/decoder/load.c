@@ -1,4 +1,4 @@
-/* Which tensors a decoder is made of, by family. */
+/* Loading a decoder: the tensors of each model family. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,23 +12,24 @@ static const char *const families[] = { "llama", "mistral",   "mixtral",  "qwen2
                                         "qwen3", "qwen3_moe", "deepseek", "deepseek_v2" };
 
 static int check_family(const struct llm_text *c, struct err *err) {
-    bool known = false;
-    for (size_t i = 0; c->family && i < COUNTOF(families); i++) known |= strcmp(c->family, families[i]) == 0;
-    if (!known)
+    bool supported = false;
+    for (size_t i = 0; c->family && i < COUNTOF(families); i++)
+        supported |= strcmp(c->family, families[i]) == 0;
+    if (!supported)
         return err_set(err,
-                       "the native engine does not run '%s' models; it knows llama, mistral, mixtral, qwen2, "
+                       "the native engine does not run '%s' models; it runs llama, mistral, mixtral, qwen2, "
                        "qwen3, qwen3_moe, deepseek_v2 and DeepSeek-OCR",
                        c->family ? c->family : "text-free");
     if (c->activation && strcmp(c->activation, "silu") != 0)
         return err_set(err,
                        "config.json: hidden_act '%s' is not supported by the native engine; only silu is",
                        c->activation);
-    if (c->experts > MOE_MAX_EXPERTS || c->experts_per_token > MOE_MAX_CHOSEN ||
+    if (c->experts > ROUTING_MAX_EXPERTS || c->experts_per_token > ROUTING_MAX_CHOSEN ||
         c->experts_per_token > c->experts)
-        return err_set(err,
-                       "config.json: %llu experts, %llu a token: the native engine takes up to %d and %d",
-                       (unsigned long long)c->experts, (unsigned long long)c->experts_per_token,
-                       MOE_MAX_EXPERTS, MOE_MAX_CHOSEN);
+        return err_set(
+            err, "config.json: %llu experts, %llu per token: the native engine supports up to %d and %d",
+            (unsigned long long)c->experts, (unsigned long long)c->experts_per_token, ROUTING_MAX_EXPERTS,
+            ROUTING_MAX_CHOSEN);
     if (c->kv_heads == 0 || c->heads % c->kv_heads)
         return err_set(err, "config.json: %llu attention heads cannot share %llu key-value heads",
                        (unsigned long long)c->heads, (unsigned long long)c->kv_heads);
@@ -92,30 +93,31 @@ static void load_moe(struct decoder *d, struct weights *w, int i) {
     const struct llm_text *c = d->c;
     bool is_mixtral = strcmp(c->family, "mixtral") == 0;
     struct moe *e = &d->layer[i].moe;
-    *e = (struct moe){ .n = (int)c->experts,
-                       .k = (int)c->experts_per_token,
-                       .groups = (int)c->expert_groups,
-                       .groups_kept = (int)c->groups_per_token,
-                       .normalise = c->norm_topk,
-                       .scale = isnan(c->routed_scaling) ? 1.0f : (float)c->routed_scaling };
-    e->router =
-        load_linear(w, e->n, d->hidden, false, LAYERS, i, is_mixtral ? "block_sparse_moe.gate" : "mlp.gate");
-    e->experts = xcalloc((size_t)e->n, sizeof *e->experts);
-    for (int x = 0; x < e->n; x++)
+    e->routing = (struct routing){ .n = (int)c->experts,
+                                   .k = (int)c->experts_per_token,
+                                   .groups = (int)c->expert_groups,
+                                   .groups_kept = (int)c->groups_per_token,
+                                   .normalise = c->norm_topk,
+                                   .scale = isnan(c->routed_scaling) ? 1.0f : (float)c->routed_scaling };
+    e->router = load_linear(w, e->routing.n, d->hidden, false, LAYERS, i,
+                            is_mixtral ? "block_sparse_moe.gate" : "mlp.gate");
+    e->experts = xcalloc((size_t)e->routing.n, sizeof *e->experts);
+    for (int x = 0; x < e->routing.n; x++)
         e->experts[x] = load_expert(w, d->hidden, (int)c->expert_intermediate, false, LAYERS, i,
                                     is_mixtral ? mixtral : usual, x);
     if (c->shared_intermediate)
         e->shared = load_expert(w, d->hidden, (int)c->shared_intermediate, false, LAYERS, i, shared, 0);
 }
 
-static void make_cache(const struct decoder *d, struct decoder_layer *l) {
+static void alloc_cache(const struct decoder *d, struct decoder_layer *l) {
     size_t positions = (size_t)d->max_context * (size_t)d->kv_heads;
     if (d->c->kv_lora_rank) {
-        l->keys = xcalloc((size_t)d->max_context * (d->c->kv_lora_rank + d->c->qk_rope_dim), sizeof(float));
+        size_t row = d->c->kv_lora_rank + d->c->qk_rope_dim;
+        l->keys = ops_alloc(d->ops, (size_t)d->max_context * row, TENSOR_ZERO);
         return;
     }
-    l->keys = xcalloc(positions * (size_t)d->dim_k, sizeof(float));
-    l->values = xcalloc(positions * (size_t)d->dim_v, sizeof(float));
+    l->keys = ops_alloc(d->ops, positions * (size_t)d->dim_k, TENSOR_ZERO);
+    l->values = ops_alloc(d->ops, positions * (size_t)d->dim_v, TENSOR_ZERO);
 }
 
 static void load_layer(struct decoder *d, struct weights *w, int i) {
@@ -134,43 +136,49 @@ static void load_layer(struct decoder *d, struct weights *w, int i) {
         load_moe(d, w, i);
     else
         l->mlp = load_expert(w, d->hidden, (int)c->intermediate, c->mlp_bias, LAYERS, i, mlp, 0);
-    make_cache(d, l);
+    alloc_cache(d, l);
 }
 
-static float *rows(size_t width) { return xcalloc(DECODER_CHUNK * width, sizeof(float)); }
+/* DECODER_CHUNK rows. */
+static struct tensor *alloc_rows(struct decoder *d, size_t width) {
+    return ops_alloc(d->ops, DECODER_CHUNK * width, TENSOR_ZERO);
+}
 
-static void make_scratch(struct decoder *d) {
+static void alloc_latent_scratch(struct decoder *d) {
     const struct llm_text *c = d->c;
-    size_t moe_floats = 0, wide = (size_t)(d->heads * MAX(d->dim_k, d->dim_v));
-    if (c->kv_lora_rank) wide = MAX(wide, (size_t)d->heads * (size_t)(c->qk_nope_dim + (uint64_t)d->dim_v));
-    for (int i = 0; i < d->layers; i++)
-        if (d->layer[i].moe.n)
-            moe_floats = MAX(moe_floats, moe_scratch_floats(&d->layer[i].moe, d->hidden, DECODER_CHUNK));
-    d->h = rows((size_t)d->hidden);
-    d->q = rows(wide);
-    d->k = rows(wide);
-    d->v = rows(wide);
-    d->mixed = rows(wide);
-    d->gate = rows(c->intermediate);
-    d->up = rows(c->intermediate);
-    d->latent = rows(MAX(c->kv_lora_rank + c->qk_rope_dim, MAX(c->q_lora_rank, 1u)));
-    d->moe_scratch = moe_floats ? xcalloc(moe_floats, sizeof(float)) : NULL;
-    if (c->kv_lora_rank) {
-        size_t positions = (size_t)d->heads * (size_t)d->max_context;
-        d->wide_keys = xcalloc(positions * (size_t)d->dim_k, sizeof(float));
-        d->wide_values = xcalloc(positions * (size_t)d->dim_v, sizeof(float));
-        d->absorbed = xcalloc((size_t)d->heads * (c->kv_lora_rank + c->qk_rope_dim), sizeof(float));
-        d->sums = xcalloc((size_t)d->heads * c->kv_lora_rank, sizeof(float));
-    }
-    d->choices = xcalloc(DECODER_CHUNK * (c->experts_per_token + 1), sizeof *d->choices);
-    d->order = xcalloc(DECODER_CHUNK * (c->experts_per_token + 1), sizeof *d->order);
+    size_t heads = (size_t)d->heads, positions = heads * (size_t)d->max_context;
+    d->latent = alloc_rows(d, MAX(c->kv_lora_rank + c->qk_rope_dim, c->q_lora_rank));
+    d->wide_keys = ops_alloc(d->ops, positions * (size_t)d->dim_k, TENSOR_ZERO);
+    d->wide_values = ops_alloc(d->ops, positions * (size_t)d->dim_v, TENSOR_ZERO);
+    d->absorbed = ops_alloc(d->ops, heads * (c->kv_lora_rank + c->qk_rope_dim), TENSOR_ZERO);
+    d->sums = ops_alloc(d->ops, heads * c->kv_lora_rank, TENSOR_ZERO);
 }
 
-struct decoder *decoder_open(const struct llm_text *c, struct weights *w, int max_context, struct err *err) {
+static void alloc_scratch(struct decoder *d) {
+    const struct llm_text *c = d->c;
+    size_t wide = (size_t)(d->heads * MAX(d->dim_k, d->dim_v));
+    if (c->kv_lora_rank) wide = MAX(wide, (size_t)d->heads * (size_t)(c->qk_nope_dim + (uint64_t)d->dim_v));
+    d->h = alloc_rows(d, (size_t)d->hidden);
+    d->q = alloc_rows(d, wide);
+    d->k = alloc_rows(d, wide);
+    d->v = alloc_rows(d, wide);
+    d->mixed = alloc_rows(d, wide);
+    d->gate = alloc_rows(d, c->intermediate);
+    d->up = alloc_rows(d, c->intermediate);
+    if (c->kv_lora_rank) alloc_latent_scratch(d);
+    const struct moe *routed = NULL; /* all routed layers have the same sizes */
+    for (int i = 0; i < d->layers; i++)
+        if (d->layer[i].moe.routing.n) routed = &d->layer[i].moe;
+    if (routed) moe_scratch_init(&d->moe, d->ops, routed, d->hidden, DECODER_CHUNK);
+}
+
+struct decoder *decoder_open(const struct llm_text *c, struct ops *o, struct weights *w, int max_context,
+                             struct err *err) {
     if (check_family(c, err) < 0) return NULL;
     struct decoder *d = xcalloc(1, sizeof *d);
     bool latent = c->kv_lora_rank > 0;
     d->c = c;
+    d->ops = o;
     d->hidden = (int)c->hidden;
     d->heads = (int)c->heads;
     d->layers = (int)c->layers;
@@ -186,8 +194,8 @@ struct decoder *decoder_open(const struct llm_text *c, struct weights *w, int ma
     d->norm = weights_vector(w, d->hidden, WEIGHTS_NORM, "model.norm.weight");
     d->head.w = d->embed;
     if (!c->tied_head) d->head.w = weights_matrix(w, d->vocab, d->hidden, "lm_head.weight");
-    make_scratch(d);
-    if (rope_init(&d->rope, &c->rope, latent, max_context, err) < 0) {
+    alloc_scratch(d);
+    if (rope_init(&d->rope, o, &c->rope, latent, max_context, err) < 0) {
         decoder_close(d);
         return NULL;
     }
@@ -198,16 +206,14 @@ void decoder_close(struct decoder *d) {
     if (!d) return;
     for (int i = 0; i < d->layers; i++) {
         free(d->layer[i].moe.experts);
-        free(d->layer[i].keys);
-        free(d->layer[i].values);
+        ops_free(d->ops, d->layer[i].keys);
+        ops_free(d->ops, d->layer[i].values);
     }
-    float *const scratch[] = { d->h,           d->q,        d->k,      d->v,           d->mixed,
-                               d->gate,        d->up,       d->latent, d->moe_scratch, d->wide_keys,
-                               d->wide_values, d->absorbed, d->sums };
-    for (size_t i = 0; i < COUNTOF(scratch); i++) free(scratch[i]);
-    free(d->choices);
-    free(d->order);
+    struct tensor *const scratch[] = { d->h,  d->q,      d->k,         d->v,           d->mixed,    d->gate,
+                                       d->up, d->latent, d->wide_keys, d->wide_values, d->absorbed, d->sums };
+    for (size_t i = 0; i < COUNTOF(scratch); i++) ops_free(d->ops, scratch[i]);
+    moe_scratch_free(&d->moe, d->ops);
+    rope_free(&d->rope, d->ops);
     free(d->layer);
-    rope_free(&d->rope);
     free(d);
 }

@@ -1,53 +1,38 @@
 #include "engine/decoder/moe.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/die.h"
 #include "base/util.h"
 
-/* Scores outside the best groups become 0; a group is as good as its best expert. */
-static void keep_best_groups(const struct moe *e, float *p) {
-    int size = e->n / e->groups;
-    bool kept[MOE_MAX_EXPERTS] = { false };
-    for (int round = 0; round < e->groups_kept; round++) {
-        int best = -1;
-        float best_score = -1.0f;
-        for (int i = 0; i < e->n; i++)
-            if (!kept[i / size] && p[i] > best_score) {
-                best = i / size;
-                best_score = p[i];
-            }
-        if (best >= 0) kept[best] = true;
-    }
-    for (int i = 0; i < e->n; i++)
-        if (!kept[i / size]) p[i] = 0.0f;
+void moe_scratch_init(struct moe_scratch *s, struct ops *o, const struct moe *e, int hidden, int tokens) {
+    size_t m = (size_t)tokens, choices = m * (size_t)e->routing.k;
+    size_t inner = (size_t)MAX(e->experts[0].gate.w.rows, e->shared.gate.w.rows);
+    *s = (struct moe_scratch){ .logits = ops_alloc(o, m * (size_t)e->routing.n, TENSOR_ZERO),
+                               .rows = ops_alloc(o, m * (size_t)hidden, TENSOR_ZERO),
+                               .out = ops_alloc(o, m * (size_t)hidden, TENSOR_ZERO),
+                               .gate = ops_alloc(o, m * inner, TENSOR_ZERO),
+                               .up = ops_alloc(o, m * inner, TENSOR_ZERO),
+                               .choices = xcalloc(choices, sizeof *s->choices),
+                               .token = xcalloc(choices, sizeof *s->token),
+                               .weight = xcalloc(choices, sizeof *s->weight) };
 }
 
-void moe_choose(const struct kernels *k, const struct moe *e, float *p, struct moe_choice *out) {
-    float total = 0.0f;
-    k->softmax(p, (size_t)e->n);
-    if (e->groups > 1) keep_best_groups(e, p);
-    for (int c = 0; c < e->k; c++) {
-        int best = 0;
-        for (int i = 1; i < e->n; i++)
-            if (p[i] > p[best]) best = i;
-        out[c] = (struct moe_choice){ best, p[best] };
-        total += p[best];
-        p[best] = -1.0f;
-    }
-    float scale = e->scale / (e->normalise ? total : 1.0f);
-    for (int c = 0; c < e->k; c++) out[c].weight *= scale;
+void moe_scratch_free(struct moe_scratch *s, struct ops *o) {
+    struct tensor *const tensors[] = { s->logits, s->rows, s->out, s->gate, s->up };
+    for (size_t i = 0; i < COUNTOF(tensors); i++) ops_free(o, tensors[i]);
+    free(s->choices);
+    free(s->token);
+    free(s->weight);
 }
 
-size_t moe_scratch_floats(const struct moe *e, int hidden, int m) {
-    int inner = MAX(e->experts[0].gate.w.rows, e->shared.gate.w.rows);
-    return (size_t)m * (size_t)(2 * hidden + 2 * inner + e->n);
-}
-
-static void one_token(struct ops *o, const struct moe *e, const float *x, float *y,
-                      const struct moe_choice *chosen) {
-    const struct expert *v[MOE_MAX_CHOSEN + 1];
-    float weights[MOE_MAX_CHOSEN + 1];
-    int n = e->k;
+/* One token through all its experts together. */
+static void forward_one(struct ops *o, const struct moe *e, struct view x, struct view y,
+                        const struct routing_choice *chosen) {
+    const struct expert *v[ROUTING_MAX_CHOSEN + 1];
+    float weights[ROUTING_MAX_CHOSEN + 1];
+    int n = e->routing.k;
     for (int i = 0; i < n; i++) {
         v[i] = &e->experts[chosen[i].expert];
         weights[i] = chosen[i].weight;
@@ -60,53 +45,49 @@ static void one_token(struct ops *o, const struct moe *e, const float *x, float 
     ops_experts_one(o, "experts", v, weights, n, x, y);
 }
 
-static void swiglu(struct ops *o, const struct expert *e, const char *const names[3], const float *x,
-                   int hidden, int m, float *gate, float *up, float *y, enum ops_store store) {
+static void swiglu(struct ops *o, const struct expert *e, const char *const names[3], struct view x,
+                   int hidden, int m, const struct moe_scratch *s, struct view y, enum ops_store store) {
     int inner = e->gate.w.rows;
+    struct view gate = view_of(s->gate), up = view_of(s->up);
     ops_linear(o, names[0], &e->gate, x, hidden, m, gate, inner, OPS_SET);
     ops_linear(o, names[1], &e->up, x, hidden, m, up, inner, OPS_SET);
     ops_silu_mul(o, gate, up, (size_t)m * (size_t)inner);
     ops_linear(o, names[2], &e->down, gate, inner, m, y, hidden, store);
 }
 
-/* order: positions in `choices`, expert by expert; first[e] .. first[e + 1] are those of expert e. */
-static void sort_by_expert(const struct moe *e, const struct moe_choice *choices, int n, int *order,
-                           int *first) {
-    memset(first, 0, sizeof *first * (size_t)(e->n + 1));
-    for (int i = 0; i < n; i++) first[choices[i].expert + 1]++;
-    for (int i = 0; i < e->n; i++) first[i + 1] += first[i];
-    int next[MOE_MAX_EXPERTS];
-    memcpy(next, first, sizeof *first * (size_t)e->n);
-    for (int i = 0; i < n; i++) order[next[choices[i].expert]++] = i;
+/* Orders s->token and s->weight by expert; those of expert e are first[e] .. first[e + 1] - 1. */
+static void sort_by_expert(const struct routing *r, struct moe_scratch *s, int m, int *first) {
+    memset(first, 0, sizeof *first * (size_t)(r->n + 1));
+    for (int i = 0; i < m * r->k; i++) first[s->choices[i].expert + 1]++;
+    for (int i = 0; i < r->n; i++) first[i + 1] += first[i];
+    int next[ROUTING_MAX_EXPERTS];
+    memcpy(next, first, sizeof *first * (size_t)r->n);
+    for (int i = 0; i < m * r->k; i++) {
+        int at = next[s->choices[i].expert]++;
+        s->token[at] = i / r->k;
+        s->weight[at] = s->choices[i].weight;
+    }
 }
 
-void moe_forward(struct ops *o, const struct moe *e, const float *x, int m, int hidden, float *y,
-                 struct moe_choice *choices, int *order, float *scratch) {
+void moe_forward(struct ops *o, const struct moe *e, struct view x, int m, int hidden, struct view y,
+                 struct moe_scratch *s) {
     static const char *const expert_names[3] = { "expert.gate_proj", "expert.up_proj", "expert.down_proj" };
     static const char *const shared_names[3] = { "shared.gate_proj", "shared.up_proj", "shared.down_proj" };
-    int first[MOE_MAX_EXPERTS + 1], inner = MAX(e->experts[0].gate.w.rows, e->shared.gate.w.rows);
-    float *logits = scratch, *rows = logits + (size_t)m * (size_t)e->n,
-          *out = rows + (size_t)m * (size_t)hidden;
-    float *gate = out + (size_t)m * (size_t)hidden, *up = gate + (size_t)m * (size_t)inner;
-    ops_linear(o, "router", &e->router, x, hidden, m, logits, e->n, OPS_SET);
-    for (int i = 0; i < m; i++)
-        moe_choose(o->k, e, logits + (ptrdiff_t)i * e->n, choices + (ptrdiff_t)i * e->k);
+    const struct routing *r = &e->routing;
+    int first[ROUTING_MAX_EXPERTS + 1];
+    ops_linear(o, "router", &e->router, x, hidden, m, view_of(s->logits), r->n, OPS_SET);
+    ops_route(o, r, view_of(s->logits), m, s->choices);
     if (m == 1) {
-        one_token(o, e, x, y, choices);
+        forward_one(o, e, x, y, s->choices);
         return;
     }
-    sort_by_expert(e, choices, m * e->k, order, first);
-    for (int x_ = 0; x_ < e->n; x_++) {
-        int n = first[x_ + 1] - first[x_];
-        const int *mine = order + first[x_];
+    sort_by_expert(r, s, m, first);
+    for (int i = 0; i < r->n; i++) {
+        int at = first[i], n = first[i + 1] - at;
         if (n == 0) continue;
-        for (int i = 0; i < n; i++)
-            memcpy(rows + (ptrdiff_t)i * hidden, x + (ptrdiff_t)(mine[i] / e->k) * hidden,
-                   sizeof(float) * (size_t)hidden);
-        swiglu(o, &e->experts[x_], expert_names, rows, hidden, n, gate, up, out, OPS_SET);
-        for (int i = 0; i < n; i++)
-            o->k->axpy(y + (ptrdiff_t)(mine[i] / e->k) * hidden, choices[mine[i]].weight,
-                       out + (ptrdiff_t)i * hidden, (size_t)hidden);
+        ops_gather_rows(o, view_of(s->rows), x, s->token + at, n, (size_t)hidden);
+        swiglu(o, &e->experts[i], expert_names, view_of(s->rows), hidden, n, s, view_of(s->out), OPS_SET);
+        ops_scatter_add(o, y, view_of(s->out), s->token + at, s->weight + at, n, (size_t)hidden);
     }
-    if (e->shared.gate.w.rows) swiglu(o, &e->shared, shared_names, x, hidden, m, gate, up, y, OPS_ADD);
+    if (e->shared.gate.w.rows) swiglu(o, &e->shared, shared_names, x, hidden, m, s, y, OPS_ADD);
 }

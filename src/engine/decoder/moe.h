@@ -1,37 +1,31 @@
-/* A routed feed-forward: each token goes to `k` of `experts`, and through the shared expert if there is one.
+/* A routed feed-forward block: each token goes to k of n experts, and to the shared expert if there is one.
  *     p = softmax(router x);  S = the k largest p;  y += sum over S of w_e E_e(x) + Shared(x)
- * w_e is p_e, divided by the sum over S if `normalise`, times `scale`. */
+ * w_e is p_e, divided by the sum over S if `routing.normalise`, times `routing.scale`. */
 #ifndef ENGINE_DECODER_MOE_H
 #define ENGINE_DECODER_MOE_H
 
-#include <stdbool.h>
-
 #include "engine/ops/ops.h"
-
-enum { MOE_MAX_EXPERTS = 1024, MOE_MAX_CHOSEN = 64 };
 
 struct moe {
     struct linear router;
-    struct expert *experts;
-    struct expert shared; /* shared.gate.w.rows 0: none */
-    int n, k;
-    int groups, groups_kept; /* only experts of the best groups may be chosen; 0 or 1: no groups */
-    bool normalise;
-    float scale;
+    struct expert *experts; /* [routing.n] */
+    struct expert shared;   /* shared.gate.w.rows 0: none */
+    struct routing routing; /* n 0: not a routed layer */
 };
 
-struct moe_choice {
-    int expert;
-    float weight;
+/* Memory of moe_forward() for up to `tokens` tokens. */
+struct moe_scratch {
+    struct tensor *logits, *rows, *out, *gate, *up;
+    struct routing_choice *choices; /* [tokens][k] */
+    int *token;                     /* [tokens * k], ordered by expert */
+    float *weight;                  /* of those */
 };
+/* For layers of the same sizes as e. */
+void moe_scratch_init(struct moe_scratch *s, struct ops *o, const struct moe *e, int hidden, int tokens);
+void moe_scratch_free(struct moe_scratch *s, struct ops *o);
 
-/* Floats of scratch that moe_forward needs for m tokens. */
-size_t moe_scratch_floats(const struct moe *e, int hidden, int m);
-/* y[m, hidden] += experts(x[m, hidden]). `choices` holds m * k, `order` as many ints. */
-void moe_forward(struct ops *o, const struct moe *e, const float *x, int m, int hidden, float *y,
-                 struct moe_choice *choices, int *order, float *scratch);
-
-/* The choice for one token; logits are overwritten. Equal scores: the lower expert first. */
-void moe_choose(const struct kernels *k, const struct moe *e, float *logits, struct moe_choice *out);
+/* y[m, hidden] += experts(x[m, hidden]). s->choices holds the choice of each token afterwards. */
+void moe_forward(struct ops *o, const struct moe *e, struct view x, int m, int hidden, struct view y,
+                 struct moe_scratch *s);
 
 #endif

@@ -1,5 +1,5 @@
-/* CLIP's ViT as DeepSeek-OCR uses it: its patches are SAM's output, its last layer is taken without a norm,
- * and the class token is dropped at the end.
+/* CLIP's ViT as in DeepSeek-OCR: its patches are SAM's output, its last layer has no norm, and the class token
+ * is dropped at the end.
  *
  *     x = LN([class; features] + positions)                            [T, width], T = n*n + 1
  *     layer:  x += out(attention(LN(x)))        x += fc2(quick_gelu(fc1(LN(x)))) */
@@ -11,21 +11,21 @@
 #include "llm/model.h"
 
 struct clip_layer {
-    const float *norm1_w, *norm1_b, *norm2_w, *norm2_b; /* [width] */
+    struct tensor *norm1_w, *norm1_b, *norm2_w, *norm2_b; /* [width] */
     struct linear qkv, out, fc1, fc2;
 };
 
 struct clip {
     int width, heads, layers, grid; /* grid: side of the position table */
-    const float *class_token;       /* [width] */
-    const float *positions;         /* [1 + grid*grid, width], row 0 for the class token */
-    const float *pre_norm_w, *pre_norm_b;
+    struct tensor *class_token;     /* [width] */
+    struct tensor *positions;       /* [1 + grid*grid, width], row 0 for the class token */
+    struct tensor *pre_norm_w, *pre_norm_b;
     struct clip_layer *layer;
 };
 
 struct clip *clip_open(const struct llm_vision *c, struct weights *w);
 void clip_close(struct clip *c); /* NULL: nothing */
 /* features[n*n, width] -> out[n*n, width]. */
-void clip_forward(const struct clip *c, struct ops *o, const float *features, int n, float *out);
+void clip_forward(const struct clip *c, struct ops *o, struct view features, int n, struct view out);
 
 #endif

@@ -1,11 +1,9 @@
 #include "engine/ocr/sam.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/die.h"
 #include "base/util.h"
-#include "engine/ocr/resample.h"
 
 static const float eps = 1e-6f;
 #define SAM "model.sam_model"
@@ -77,162 +75,120 @@ void sam_close(struct sam *s) {
 
 int sam_tokens(const struct sam *s, int side) { return side / s->patch / 4; }
 
-/* Buffers of one forward pass over a g x g grid. */
+/* Tensors of one forward pass over a g x g grid. */
 struct pass {
-    int g, padded;    /* padded: g rounded up to whole windows */
-    float *x;         /* [g*g, width] */
-    float *h, *mixed; /* [padded*padded, width] */
-    float *wide;      /* [padded*padded, 3 width], [g*g, inner] or images of the neck */
-    float *rel_h, *rel_w;
+    int g, padded;            /* padded: g rounded up to whole windows */
+    struct tensor *x;         /* [g*g, width] */
+    struct tensor *h, *mixed; /* [padded*padded, width] */
+    struct tensor *wide;      /* [padded*padded, 3 width], [g*g, inner] or images of the neck */
+    struct tensor *rel_h, *rel_w;
 };
 
-static void pass_init(struct pass *p, const struct sam *s, int g) {
+static void pass_init(struct pass *p, const struct sam *s, struct ops *o, int g) {
     size_t inner = (size_t)s->block[0].lin1.w.rows, width = (size_t)s->width, n = (size_t)g * (size_t)g;
     p->g = g;
     p->padded = (g + s->window - 1) / s->window * s->window;
     size_t padded = (size_t)p->padded * (size_t)p->padded;
     size_t wide = MAX(MAX(padded * 3 * width, n * inner), n * (size_t)s->neck_width);
-    p->x = xmalloc(n * width * sizeof(float));
-    p->h = xmalloc(MAX(padded * width, n * (size_t)s->neck_width) * sizeof(float));
-    p->mixed = xmalloc(MAX(padded * width, n * (size_t)s->net2.w.rows / 4) * sizeof(float));
-    p->wide = xmalloc(wide * sizeof(float));
-    p->rel_h = xmalloc((size_t)(2 * g) * width * sizeof(float));
-    p->rel_w = xmalloc((size_t)(2 * g) * width * sizeof(float));
+    p->x = ops_alloc(o, n * width, TENSOR_ANY);
+    p->h = ops_alloc(o, MAX(padded * width, n * (size_t)s->neck_width), TENSOR_ANY);
+    p->mixed = ops_alloc(o, MAX(padded * width, n * (size_t)s->net2.w.rows / 4), TENSOR_ANY);
+    p->wide = ops_alloc(o, wide, TENSOR_ANY);
+    p->rel_h = ops_alloc(o, (size_t)(2 * g) * width, TENSOR_ANY);
+    p->rel_w = ops_alloc(o, (size_t)(2 * g) * width, TENSOR_ANY);
 }
 
-static void pass_free(struct pass *p) {
-    float *const all[] = { p->x, p->h, p->mixed, p->wide, p->rel_h, p->rel_w };
-    for (size_t i = 0; i < COUNTOF(all); i++) free(all[i]);
+static void pass_free(struct pass *p, struct ops *o) {
+    struct tensor *const all[] = { p->x, p->h, p->mixed, p->wide, p->rel_h, p->rel_w };
+    for (size_t i = 0; i < COUNTOF(all); i++) ops_free(o, all[i]);
 }
 
-static void embed(const struct sam *s, struct ops *o, struct pass *p, const float *pixels, int side) {
+static void embed_patches(const struct sam *s, struct ops *o, struct pass *p, const float *pixels, int side) {
     size_t area = (size_t)side * (size_t)side, n = (size_t)p->g * (size_t)p->g * (size_t)s->width;
-    float *last = xmalloc(area * 3 * sizeof *last); /* channels last */
-    for (size_t i = 0; i < area; i++)
-        for (size_t c = 0; c < 3; c++) last[i * 3 + c] = pixels[c * area + i];
-    ops_conv(o, "patch_embed", &s->patch_embed, last, side, side, p->x);
-    free(last);
-    const float *positions = s->positions;
+    struct tensor *image = ops_alloc(o, area * 3, TENSOR_ANY); /* channels last */
+    ops_upload_planes(o, view_of(image), pixels, 3, area);
+    ops_conv(o, "patch_embed", &s->patch_embed, view_of(image), side, side, view_of(p->x));
+    ops_free(o, image);
+    struct tensor *positions = s->positions;
     if (p->g != s->grid) {
-        resample_bicubic(s->positions, s->grid, p->g, s->width, p->wide);
+        ops_resample_grid(o, view_of(s->positions), s->grid, p->g, s->width, view_of(p->wide));
         positions = p->wide;
     }
-    ops_add(o, "pos_embed", p->x, positions, n);
-}
-
-/* Rows of windows, in order: row-major windows, row-major inside. Calls move(window row, grid row or -1). */
-enum direction { TO_WINDOWS, FROM_WINDOWS };
-struct window_job {
-    const struct sam *s;
-    const struct pass *p;
-    enum direction direction;
-};
-
-/* One window: copies its rows out of h into `wide`'s place (zeros outside), or adds them back onto x. */
-static void window_task(void *job, int task, int worker) {
-    const struct window_job *j = job;
-    (void)worker;
-    int m = j->s->window, across = j->p->padded / m, g = j->p->g;
-    size_t width = (size_t)j->s->width;
-    for (int i = 0; i < m * m; i++) {
-        int y = task / across * m + i / m, x = task % across * m + i % m;
-        float *row = j->p->mixed + ((size_t)task * (size_t)(m * m) + (size_t)i) * width;
-        size_t at = ((size_t)y * (size_t)g + (size_t)x) * width;
-        bool inside = y < g && x < g;
-        if (j->direction == TO_WINDOWS) {
-            if (inside)
-                memcpy(row, j->p->h + at, width * sizeof(float));
-            else
-                memset(row, 0, width * sizeof(float));
-        } else if (inside) {
-            for (size_t c = 0; c < width; c++) j->p->x[at + c] += row[c];
-        }
-    }
-}
-
-static void windows(const struct sam *s, struct ops *o, const struct pass *p, enum direction direction) {
-    struct window_job j = { s, p, direction };
-    int across = p->padded / s->window;
-    uint64_t start = record_op_start(o->rec);
-    threads_run(o->threads, window_task, &j, across * across);
-    if (start)
-        record_op_end(
-            o->rec, start,
-            &(struct record_op){ .name = direction == TO_WINDOWS ? "window_partition" : "window_merge",
-                                 .kernel = "window_copy",
-                                 .m = (long)p->padded * p->padded,
-                                 .n = s->width,
-                                 .bytes = 8.0 * p->padded * p->padded * s->width });
+    ops_add(o, "pos_embed", view_of(p->x), view_of(positions), n);
 }
 
 static void attend_windows(const struct sam *s, struct ops *o, const struct sam_block *b, struct pass *p) {
     int m = s->window, across = p->padded / m, n = p->padded * p->padded, width = s->width;
-    windows(s, o, p, TO_WINDOWS);
-    ops_linear(o, "qkv", &b->qkv, p->mixed, width, n, p->wide, 3 * width, OPS_SET);
-    struct qkv_attention a = { .qkv = p->wide,
-                               .out = p->h,
+    struct windows shape = { .grid = p->g, .padded = p->padded, .window = m, .width = width };
+    struct view h = view_of(p->h), mixed = view_of(p->mixed), wide = view_of(p->wide);
+    ops_window_partition(o, &shape, h, mixed);
+    ops_linear(o, "qkv", &b->qkv, mixed, width, n, wide, 3 * width, OPS_SET);
+    struct qkv_attention a = { .qkv = wide,
+                               .out = h,
                                .batch = across * across,
                                .n = m * m,
                                .heads = s->heads,
                                .dim = width / s->heads,
-                               .rel_h = b->rel_h,
-                               .rel_w = b->rel_w,
+                               .rel_h = view_of(b->rel_h),
+                               .rel_w = view_of(b->rel_w),
                                .side = m };
     ops_qkv_attention(o, "window_attention", &a);
-    ops_linear(o, "proj", &b->proj, p->h, width, n, p->mixed, width, OPS_SET);
-    windows(s, o, p, FROM_WINDOWS);
+    ops_linear(o, "proj", &b->proj, h, width, n, mixed, width, OPS_SET);
+    ops_window_merge(o, &shape, mixed, view_of(p->x));
 }
 
 static void attend_globally(const struct sam *s, struct ops *o, const struct sam_block *b, struct pass *p) {
     int n = p->g * p->g, width = s->width, dim = width / s->heads;
-    struct qkv_attention a = { .qkv = p->wide,
-                               .out = p->mixed,
+    struct qkv_attention a = { .qkv = view_of(p->wide),
+                               .out = view_of(p->mixed),
                                .batch = 1,
                                .n = n,
                                .heads = s->heads,
                                .dim = dim,
-                               .rel_h = b->rel_h,
-                               .rel_w = b->rel_w,
+                               .rel_h = view_of(b->rel_h),
+                               .rel_w = view_of(b->rel_w),
                                .side = p->g };
     if (p->g != s->grid) { /* the tables are for another grid */
-        resample_linear(b->rel_h, 2 * s->grid - 1, 2 * p->g - 1, dim, p->rel_h);
-        resample_linear(b->rel_w, 2 * s->grid - 1, 2 * p->g - 1, dim, p->rel_w);
-        a.rel_h = p->rel_h;
-        a.rel_w = p->rel_w;
+        ops_resample_rows(o, a.rel_h, 2 * s->grid - 1, 2 * p->g - 1, dim, view_of(p->rel_h));
+        ops_resample_rows(o, a.rel_w, 2 * s->grid - 1, 2 * p->g - 1, dim, view_of(p->rel_w));
+        a.rel_h = view_of(p->rel_h);
+        a.rel_w = view_of(p->rel_w);
     }
-    ops_linear(o, "qkv", &b->qkv, p->h, width, n, p->wide, 3 * width, OPS_SET);
+    ops_linear(o, "qkv", &b->qkv, view_of(p->h), width, n, a.qkv, 3 * width, OPS_SET);
     ops_qkv_attention(o, "global_attention", &a);
-    ops_linear(o, "proj", &b->proj, p->mixed, width, n, p->x, width, OPS_ADD);
+    ops_linear(o, "proj", &b->proj, a.out, width, n, view_of(p->x), width, OPS_ADD);
 }
 
 static void run_block(const struct sam *s, struct ops *o, const struct sam_block *b, struct pass *p) {
     int n = p->g * p->g, inner = b->lin1.w.rows;
-    ops_layernorm(o, "norm1", p->x, b->norm1_w, b->norm1_b, n, s->width, eps, p->h);
+    struct view x = view_of(p->x), h = view_of(p->h), wide = view_of(p->wide);
+    ops_layernorm(o, "norm1", x, b->norm1_w, b->norm1_b, n, s->width, eps, h);
     if (b->global)
         attend_globally(s, o, b, p);
     else
         attend_windows(s, o, b, p);
-    ops_layernorm(o, "norm2", p->x, b->norm2_w, b->norm2_b, n, s->width, eps, p->h);
-    ops_linear(o, "lin1", &b->lin1, p->h, s->width, n, p->wide, inner, OPS_SET);
-    ops_activate(o, OPS_GELU, p->wide, (size_t)n * (size_t)inner);
-    ops_linear(o, "lin2", &b->lin2, p->wide, inner, n, p->x, s->width, OPS_ADD);
+    ops_layernorm(o, "norm2", x, b->norm2_w, b->norm2_b, n, s->width, eps, h);
+    ops_linear(o, "lin1", &b->lin1, h, s->width, n, wide, inner, OPS_SET);
+    ops_activate(o, OPS_GELU, wide, (size_t)n * (size_t)inner);
+    ops_linear(o, "lin2", &b->lin2, wide, inner, n, x, s->width, OPS_ADD);
 }
 
-static void neck(const struct sam *s, struct ops *o, struct pass *p, float *out) {
+static void run_neck(const struct sam *s, struct ops *o, struct pass *p, struct view out) {
     int g = p->g, n = g * g, c = s->neck_width;
-    ops_conv(o, "neck.0", &s->neck0, p->x, g, g, p->h);
-    ops_layernorm(o, "neck.1", p->h, s->neck1_w, s->neck1_b, n, c, eps, p->wide);
-    ops_conv(o, "neck.2", &s->neck2, p->wide, g, g, p->h);
-    ops_layernorm(o, "neck.3", p->h, s->neck3_w, s->neck3_b, n, c, eps, p->wide);
-    ops_conv(o, "net_2", &s->net2, p->wide, g, g, p->mixed);
-    ops_conv(o, "net_3", &s->net3, p->mixed, (g + 1) / 2, (g + 1) / 2, out);
+    struct view h = view_of(p->h), mixed = view_of(p->mixed), wide = view_of(p->wide);
+    ops_conv(o, "neck.0", &s->neck0, view_of(p->x), g, g, h);
+    ops_layernorm(o, "neck.1", h, s->neck1_w, s->neck1_b, n, c, eps, wide);
+    ops_conv(o, "neck.2", &s->neck2, wide, g, g, h);
+    ops_layernorm(o, "neck.3", h, s->neck3_w, s->neck3_b, n, c, eps, wide);
+    ops_conv(o, "net_2", &s->net2, wide, g, g, mixed);
+    ops_conv(o, "net_3", &s->net3, mixed, (g + 1) / 2, (g + 1) / 2, out);
 }
 
-void sam_forward(const struct sam *s, struct ops *o, const float *pixels, int side, float *out) {
+void sam_forward(const struct sam *s, struct ops *o, const float *pixels, int side, struct view out) {
     struct pass p;
-    pass_init(&p, s, side / s->patch);
+    pass_init(&p, s, o, side / s->patch);
     record_push(o->rec, RECORD_MODULES, "patch_embed", -1);
-    embed(s, o, &p, pixels, side);
+    embed_patches(s, o, &p, pixels, side);
     record_pop(o->rec, RECORD_MODULES);
     for (int i = 0; i < s->layers; i++) {
         record_push(o->rec, RECORD_MODULES, s->block[i].global ? "block.%d.global" : "block.%d.window", i);
@@ -241,7 +197,7 @@ void sam_forward(const struct sam *s, struct ops *o, const float *pixels, int si
         ops_step(o, SAM_SHARE / s->layers);
     }
     record_push(o->rec, RECORD_MODULES, "neck", -1);
-    neck(s, o, &p, out);
+    run_neck(s, o, &p, out);
     record_pop(o->rec, RECORD_MODULES);
-    pass_free(&p);
+    pass_free(&p, o);
 }

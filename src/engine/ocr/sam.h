@@ -1,7 +1,7 @@
 /* SAM's ViT with DeepSeek-OCR's compressor: pixels [3, side, side] -> features [(side/64)^2, down2].
  *
  *     x = conv16(pixels) + positions                                  [g*g, width], g = side / 16
- *     block:  x += attention(LN(x))     14 x 14 windows, or everything in global blocks; relative positions
+ *     block:  x += attention(LN(x))     in 14 x 14 windows, or global; with relative positions
  *             x += lin2(gelu(lin1(LN(x))))
  *     neck:   1x1 -> LN -> 3x3 -> LN    then two 3x3 of stride 2: g -> g/2 -> g/4 */
 #ifndef ENGINE_OCR_SAM_H
@@ -13,12 +13,12 @@
 #include "engine/weights/weights.h"
 #include "llm/model.h"
 
-#define SAM_SHARE 0.86 /* of a view's FLOPs; CLIP has the rest */
+#define SAM_SHARE 0.86 /* of the FLOPs of a view; CLIP has the rest */
 
 struct sam_block {
-    const float *norm1_w, *norm1_b, *norm2_w, *norm2_b; /* [width] */
+    struct tensor *norm1_w, *norm1_b, *norm2_w, *norm2_b; /* [width] */
     struct linear qkv, proj, lin1, lin2;
-    const float *rel_h, *rel_w; /* [2 side - 1, head_dim]; side: the window's, or the table's grid */
+    struct tensor *rel_h, *rel_w; /* [2 side - 1, head_dim]; side: the window's, or the grid of the table */
     bool global;
 };
 
@@ -26,13 +26,14 @@ struct sam {
     int width, heads, layers, patch, grid, window, neck_width, out_width;
     struct sam_block *block;
     struct conv patch_embed, neck0, neck2, net2, net3;
-    const float *positions; /* [grid, grid, width] */
-    const float *neck1_w, *neck1_b, *neck3_w, *neck3_b;
+    struct tensor *positions; /* [grid, grid, width] */
+    struct tensor *neck1_w, *neck1_b, *neck3_w, *neck3_b;
 };
 
 struct sam *sam_open(const struct llm_vision *c, struct weights *w);
 void sam_close(struct sam *s);                 /* NULL: nothing */
 int sam_tokens(const struct sam *s, int side); /* along a side of the output: side / patch / 4 */
-void sam_forward(const struct sam *s, struct ops *o, const float *pixels, int side, float *out);
+/* pixels[3, side, side] are host memory. */
+void sam_forward(const struct sam *s, struct ops *o, const float *pixels, int side, struct view out);
 
 #endif

@@ -1,5 +1,5 @@
-/* DeepSeek-OCR's image side: views -> SAM -> CLIP -> projector -> the rows that stand for the image in the
- * sequence. Times of the three stages are added up over the views. */
+/* DeepSeek-OCR's encoder: views -> SAM -> CLIP -> projector -> the rows of the image in the sequence. Times of
+ * the three stages are summed over the views. */
 #ifndef ENGINE_OCR_VISION_H
 #define ENGINE_OCR_VISION_H
 
@@ -15,28 +15,29 @@
 struct vision {
     struct sam *sam;
     struct clip *clip;
-    struct linear projector;          /* [hidden, clip + sam] */
-    const float *newline, *separator; /* [hidden] */
+    struct linear projector;            /* [hidden, clip + sam] */
+    struct tensor *newline, *separator; /* [hidden] */
     int hidden;
 };
 
 struct vision_times {
     uint64_t sam_ns, clip_ns, projector_ns;
 };
-/* Called before each view: `next` of `total` pixels come now, `done` are done. False: leave the rest. */
+/* Called before each view: `done` of `total` pixels are done, the next view has `next`. Return false to
+ * stop. */
 typedef bool vision_progress(void *context, uint64_t done, uint64_t next, uint64_t total);
 
 struct vision *vision_open(const struct llm_vision *c, int hidden, struct weights *w);
 void vision_close(struct vision *v); /* NULL: nothing */
 
-/* One view [3, side, side] -> out[(side/64)^2, hidden]. */
-void vision_view(const struct vision *v, struct ops *o, const float *pixels, int side, float *out,
+/* One view [3, side, side] in host memory -> out[(side/64)^2, hidden]. */
+void vision_view(const struct vision *v, struct ops *o, const float *pixels, int side, struct view out,
                  struct vision_times *times);
-/* All views of an image, laid out: rows[plan->image_tokens, hidden]. Of a blank image the rows stay as
- * they are, the embeddings of the image token. False: progress() wanted no more; the rows are not
- * complete. */
+/* All views of an image in their order in the sequence: rows[plan->image_tokens, hidden]. The rows of a blank
+ * image stay as they are, the embeddings of the image token. Returns false if progress() did; the rows are
+ * incomplete then. */
 bool vision_image(const struct vision *v, struct ops *o, const struct dsocr_plan *plan,
-                  const struct dsocr_views *views, float *rows, struct vision_times *times,
+                  const struct dsocr_views *views, struct view rows, struct vision_times *times,
                   vision_progress *progress, void *context);
 
 #endif

@@ -1,131 +1,291 @@
-/* The operators of the models on the CPU: the reference that another backend will be held to. Activations are
- * float, row-major, one row a token (or pixel); weights are read in the type they have. Every operator
- * divides its work among the threads and records itself.
- *     struct ops *o = ops_open(threads);
- *     ops_linear(o, "q_proj", &layer->q, x, hidden, m, q, width, OPS_SET);
+/* The operators of the models. Decoder, SAM and CLIP call these functions; a backend (struct ops_backend) does
+ * the work. src/engine/cpu is the backend for the CPU.
+ *     struct ops *o = cpu_open(threads, NULL);
+ *     struct tensor *x = ops_alloc(o, n, TENSOR_ZERO);
+ *     ops_upload(o, view_of(x), host, n);
+ *     ops_linear(o, "q_proj", &layer->q, view_of(x), hidden, m, view_of(q), width, OPS_SET);
+ *     ops_download(o, host, view_of(q), n);
  *     ops_close(o);
- * Scratch memory grows to what the largest call needs and then stays: repeating a call allocates nothing. */
+ * Tensors belong to the backend: only upload and download move numbers between them and host memory, and
+ * no caller may dereference one (tests/unit/engine-models/test_backend.c checks that). Activations are float,
+ * row-major, one row per token or pixel. Weights keep the type they are stored in.
+ * Each operator with a `name` is recorded as one operator of that name. One thread calls. */
 #ifndef ENGINE_OPS_OPS_H
 #define ENGINE_OPS_OPS_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "engine/compute/dtype.h"
-#include "engine/compute/kernels.h"
 #include "engine/record/record.h"
-#include "engine/compute/threads.h"
 
-struct ops {
-    const struct kernels *k;
-    struct threads *threads;
-    struct recorder *rec;                        /* borrowed; NULL: nothing is recorded */
-    void (*on_step)(void *context, double part); /* see ops_step(); NULL: nobody watches */
-    void *step_context;
-    struct ops_buffer {
-        float *v;
-        size_t cap;
-    } shared, unfolded, *own; /* own: one a thread */
+/* ---- memory */
+struct tensor; /* memory of a backend; each backend defines the struct for itself */
+
+/* A place inside a tensor of floats. Operators take views, so that rows of a larger tensor need no copy. */
+struct view {
+    struct tensor *tensor;
+    size_t at; /* in floats from the tensor's start */
 };
-
-struct ops *ops_open(int threads); /* 0: one a usable core */
-void ops_close(struct ops *o);
-float *ops_shared(struct ops *o, size_t floats);    /* valid until the next operator */
-float *ops_unfold(struct ops *o, size_t floats);    /* valid until the next convolution */
-void ops_reserve_own(struct ops *o, size_t floats); /* before the parallel part */
-static inline float *ops_own(struct ops *o, int worker) { return o->own[worker].v; }
-
-/* Says that a layer is done: `part` of the view or piece of the prompt that is being worked on, 0..1. */
-static inline void ops_step(struct ops *o, double part) {
-    if (o->on_step) o->on_step(o->step_context, part);
+static inline struct view view_of(struct tensor *t) { return (struct view){ t, 0 }; }
+static inline struct view view_at(struct view v, size_t floats) {
+    return (struct view){ v.tensor, v.at + floats };
 }
 
 struct matrix {
-    const void *data; /* [rows][cols] */
+    struct tensor *data; /* [rows][cols] */
     enum dtype type;
     int rows, cols;
 };
 struct linear {
-    struct matrix w;   /* [out, in] */
-    const float *bias; /* [out]; NULL: none */
+    struct matrix w;     /* [out, in] */
+    struct tensor *bias; /* [out]; NULL: none */
 };
 
+/* ---- arguments of operators that take many */
 enum ops_store { OPS_SET, OPS_ADD };
-
-/* y[m, out] = (y +) x[m, in] W^T + bias. Rows of x and y are ldx and ldy apart. */
-void ops_linear(struct ops *o, const char *name, const struct linear *l, const float *x, ptrdiff_t ldx, int m,
-                float *y, ptrdiff_t ldy, enum ops_store store);
-
-/* y = rms(x) w: x / sqrt(mean(x^2) + eps) over rows of n; rows ldx and ldy apart. */
-void ops_rmsnorm(struct ops *o, const char *name, const float *x, ptrdiff_t ldx, const float *w, int rows,
-                 int n, float eps, float *y, ptrdiff_t ldy);
-/* y = (x - mean) / sqrt(var + eps) w + b, biased variance. */
-void ops_layernorm(struct ops *o, const char *name, const float *x, const float *w, const float *b, int rows,
-                   int n, float eps, float *y);
-
 enum ops_activation { OPS_GELU, OPS_QUICK_GELU };
-void ops_activate(struct ops *o, enum ops_activation a, float *x, size_t n);
-void ops_silu_mul(struct ops *o, float *gate, const float *up, size_t n); /* gate = silu(gate) up */
-void ops_add(struct ops *o, const char *name, float *y, const float *x, size_t n);
 
-/* Rows of a table of any type as floats: out[i] = table[ids[i]]. */
-void ops_embed(struct ops *o, const struct matrix *table, const uint32_t *ids, int n, float *out);
-
-/* x[h, w, c_in] (*) w[c_out, c_in * side * side] -> y[h', w', c_out]: a square kernel with zero padding,
- * channels last. Weights come as the files have them, [c_out, c_in, side, side]. */
-struct conv {
-    struct matrix w;   /* [c_out, c_in * side * side] */
-    const float *bias; /* NULL: none */
-    int c_in, side, stride, pad;
+/* A linear layer and where its output goes. */
+struct linear_out {
+    const struct linear *l;
+    struct view y;
 };
-void ops_conv(struct ops *o, const char *name, const struct conv *c, const float *x, int h, int w, float *y);
 
-/* Attention of one sequence: out[i, head] = softmax_j(scale q[i, head] . k[j, group(head)] + bias) v[j, ...].
- * k and v lie as [kv_heads][..][dim], heads k_head and v_head floats apart. */
-struct attention {
-    int heads, kv_heads, dim_k, dim_v;
-    float scale;
-    const float *q; /* [nq][q_row], head h at h * dim_k */
-    ptrdiff_t q_row;
-    const float *k, *v;
-    ptrdiff_t k_head, v_head;
-    ptrdiff_t v_row; /* floats from a value to the next; 0: dim_v */
-    float *out;      /* [nq][out_row], head h at h * dim_v */
-    ptrdiff_t out_row;
-    int nq, nk;
-    int room;   /* keys there may be in later calls: scratch is made for these at once; 0: nk */
-    int base;   /* query i sees keys 0 .. base + i; -1: all */
-    int window; /* and of those only the last `window`; 0: all */
-    /* Bias of SAM: keys and queries on a side x side grid, q . rel_h[qy - ky + side - 1] and the same for w.
-     * Tables are [2 side - 1][dim_k], shared by the heads; NULL: no bias. */
-    const float *rel_h, *rel_w;
-    int side;
-};
-void ops_attention(struct ops *o, const char *name, const struct attention *a);
-
-/* The same for `batch` independent sequences of qkv rows [batch * n][3][heads][dim] (ViT order), each n
- * tokens long; out is [batch * n][heads * dim]. */
-struct qkv_attention {
-    const float *qkv;
-    float *out;
-    int batch, n, heads, dim;
-    const float *rel_h, *rel_w; /* as above; n = side * side */
-    int side;
-};
-void ops_qkv_attention(struct ops *o, const char *name, const struct qkv_attention *a);
-
-/* Feed-forward of one token by several experts at once: y (+)= sum_e weight_e down_e(silu(gate_e x) up_e x).
- * What decoding spends its time in: two passes over the weights, nothing else. */
+/* A feed-forward block: down(silu(gate x) * up x). */
 struct expert {
     struct linear gate, up, down;
 };
-void ops_experts_one(struct ops *o, const char *name, const struct expert *const *experts,
-                     const float *weights, int n, const float *x, float *y);
-/* Several linear layers on the same single row: one pass, no waiting in between. */
-struct linear_out {
-    const struct linear *l;
-    float *y;
+
+/* x[h, w, c_in] (*) w[c_out, c_in * side * side] -> y[h', w', c_out]: a square kernel with zero padding,
+ * channels last. Weights are [c_out, c_in, side, side], as in the files. */
+struct conv {
+    struct matrix w;     /* [c_out, c_in * side * side] */
+    struct tensor *bias; /* NULL: none */
+    int c_in, side, stride, pad;
 };
-void ops_linear_many(struct ops *o, const char *name, const struct linear_out *v, int n, const float *x);
+
+/* Attention of one sequence: out[i, head] = softmax_j(scale q[i, head] . k[j, group(head)] + bias) v[j, ...].
+ * k and v are [kv_heads][..][dim], heads k_head and v_head floats apart. */
+struct attention {
+    int heads, kv_heads, dim_k, dim_v;
+    float scale;
+    struct view q; /* [nq][q_row], head h at h * dim_k */
+    ptrdiff_t q_row;
+    struct view k, v;
+    ptrdiff_t k_head, v_head;
+    ptrdiff_t v_row; /* floats from one value to the next; 0: dim_v */
+    struct view out; /* [nq][out_row], head h at h * dim_v */
+    ptrdiff_t out_row;
+    int nq, nk;
+    int room;   /* most keys of later calls: scratch is allocated for these at once; 0: nk */
+    int base;   /* query i sees keys 0 .. base + i; -1: all */
+    int window; /* and of those only the last `window`; 0: all */
+    /* SAM's bias: keys and queries on a side x side grid, q . rel_h[qy - ky + side - 1] and the same for w.
+     * Tables are [2 side - 1][dim_k], shared by the heads; tensor NULL: no bias. */
+    struct view rel_h, rel_w;
+    int side;
+};
+
+/* The same for `batch` independent sequences of n tokens each. */
+struct qkv_attention {
+    struct view qkv; /* [batch * n][3][heads][dim], the output of a fused projection */
+    struct view out; /* [batch * n][heads * dim] */
+    int batch, n, heads, dim;
+    struct view rel_h, rel_w; /* as above; n = side * side */
+    int side;
+};
+
+/* A router's rule: the k most likely of n experts. */
+struct routing {
+    int n, k;
+    int groups, groups_kept; /* only experts of the best groups are eligible; 0 or 1: no groups */
+    bool normalise;          /* divide the chosen probabilities by their sum */
+    float scale;             /* factor on the weights */
+};
+struct routing_choice {
+    int expert;
+    float weight;
+};
+enum { ROUTING_MAX_EXPERTS = 1024, ROUTING_MAX_CHOSEN = 64 };
+
+/* cos and sin of rotary positions: (a, b) -> (a cos - b sin, b cos + a sin). */
+struct rope_table {
+    int dims;                     /* numbers of a head that rotate, even */
+    bool interleaved;             /* pair i is (x[2i], x[2i + 1]); else (x[i], x[i + dims/2]) */
+    struct tensor *cosine, *sine; /* [positions][dims / 2] */
+};
+/* Rows x[rows][row], row i at position + i; in each row x[heads][stride], `dims` numbers from `offset` on. */
+struct rope_rows {
+    struct view x;
+    ptrdiff_t row;
+    int rows, heads, stride, offset, position;
+};
+
+/* A cache of keys or values, [heads][max_context][dim], and n new rows [n][heads][dim] for it. */
+struct cache_rows {
+    struct view cache, rows;
+    int n, heads, dim, max_context, position;
+};
+
+/* DeepSeek's latent attention (decoder/latent.h): kv_b is [heads][nope + value][rank]. */
+struct latent {
+    struct linear kv_b;
+    int heads, nope, value, rank, rope;
+};
+/* n positions from `position` on: rows[n][heads][nope + value] and the rotated part of kept[n][rank + rope]
+ * become keys[heads][max_context][nope + rope] and values[heads][max_context][value]. */
+struct latent_rows {
+    struct view rows, kept, keys, values;
+    int n, max_context, position;
+};
+
+/* A grid of rows [grid * grid][width], and the same rows ordered by window: [windows][window * window][width],
+ * windows and their rows row-major, `padded` = grid rounded up to whole windows. */
+struct windows {
+    int grid, padded, window, width;
+};
+
+/* ---- what a backend implements. Operators that are recorded return the name of the kernel that ran. */
+enum tensor_content { TENSOR_ANY, TENSOR_ZERO };
+
+struct ops_backend {
+    void (*close)(void *context);
+    const char *(*device)(void *context); /* "avx2": free text for the record */
+    void (*finish)(void *context);        /* returns when all operators called so far are done */
+
+    struct tensor *(*alloc)(void *context, size_t floats, enum tensor_content content);
+    struct tensor *(*wrap)(void *context, const void *host, size_t bytes);
+    void (*commit)(void *context, struct tensor *t);
+    void (*free)(void *context, struct tensor *t);
+    void (*upload)(void *context, struct view to, const float *from, size_t n);
+    void (*upload_planes)(void *context, struct view to, const float *from, int channels, size_t area);
+    void (*download)(void *context, float *to, struct view from, size_t n);
+
+    const char *(*linear)(void *context, const struct linear *l, struct view x, ptrdiff_t ldx, int m,
+                          struct view y, ptrdiff_t ldy, enum ops_store store);
+    const char *(*linear_many)(void *context, const struct linear_out *v, int n, struct view x);
+    const char *(*experts_one)(void *context, const struct expert *const *experts, const float *weights,
+                               int n, struct view x, struct view y);
+    const char *(*rmsnorm)(void *context, struct view x, ptrdiff_t ldx, struct tensor *w, int rows, int n,
+                           float eps, struct view y, ptrdiff_t ldy);
+    const char *(*layernorm)(void *context, struct view x, struct tensor *w, struct tensor *b, int rows,
+                             int n, float eps, struct view y);
+    const char *(*activate)(void *context, enum ops_activation a, struct view x, size_t n);
+    const char *(*silu_mul)(void *context, struct view gate, struct view up, size_t n);
+    const char *(*add)(void *context, struct view y, struct view x, size_t n);
+    const char *(*embed)(void *context, const struct matrix *table, const uint32_t *ids, int n,
+                         struct view out);
+    const char *(*conv)(void *context, const struct conv *c, struct view x, int h, int w, struct view y);
+    const char *(*attention)(void *context, const struct attention *a);
+    const char *(*qkv_attention)(void *context, const struct qkv_attention *a);
+    const char *(*latent_query)(void *context, const struct latent *l, struct view q, struct view out);
+    const char *(*latent_value)(void *context, const struct latent *l, struct view sums, struct view out);
+    const char *(*window_partition)(void *context, const struct windows *s, struct view grid,
+                                    struct view rows);
+    const char *(*window_merge)(void *context, const struct windows *s, struct view rows, struct view grid);
+
+    void (*route)(void *context, const struct routing *r, struct view logits, int m,
+                  struct routing_choice *out);
+    void (*rope)(void *context, const struct rope_table *t, const struct rope_rows *r);
+    void (*cache_store)(void *context, const struct cache_rows *c);
+    void (*latent_expand)(void *context, const struct latent *l, const struct latent_rows *r);
+    void (*copy_rows)(void *context, struct view to, ptrdiff_t ldt, struct view from, ptrdiff_t ldf, int rows,
+                      size_t n);
+    void (*gather_rows)(void *context, struct view to, struct view from, const int *index, int n,
+                        size_t width);
+    void (*scatter_add)(void *context, struct view to, struct view from, const int *index,
+                        const float *weights, int n, size_t width);
+    void (*resample_grid)(void *context, struct view in, int from, int to, int channels, struct view out);
+    void (*resample_rows)(void *context, struct view in, int from, int to, int channels, struct view out);
+};
+
+/* ---- what models call */
+struct ops {
+    const struct ops_backend *backend;
+    void *context;
+    struct recorder *rec;                        /* borrowed; NULL: nothing is recorded */
+    void (*on_step)(void *context, double part); /* see ops_step(); NULL: no progress */
+    void *step_context;
+};
+
+struct ops *ops_open(const struct ops_backend *backend, void *context);
+void ops_close(struct ops *o); /* closes the backend too; NULL: nothing */
+const char *ops_device(const struct ops *o);
+void ops_finish(struct ops *o);
+
+/* Reports one finished layer: `part` of the current view or piece of the prompt, 0..1. */
+static inline void ops_step(struct ops *o, double part) {
+    if (o->on_step) o->on_step(o->step_context, part);
+}
+
+struct tensor *ops_alloc(struct ops *o, size_t floats, enum tensor_content content);
+/* A tensor of host memory that lives as long as the tensor: the CPU uses that memory itself. Call
+ * ops_commit() once the memory has its final contents; a device copies it then. */
+struct tensor *ops_wrap(struct ops *o, const void *host, size_t bytes);
+void ops_commit(struct ops *o, struct tensor *t);
+void ops_free(struct ops *o, struct tensor *t); /* NULL: nothing */
+void ops_upload(struct ops *o, struct view to, const float *from, size_t n);
+/* Planes from[channels][area] become to[area][channels]. */
+void ops_upload_planes(struct ops *o, struct view to, const float *from, int channels, size_t area);
+void ops_download(struct ops *o, float *to, struct view from, size_t n);
+
+/* y[m, out] = (y +) x[m, in] W^T + bias. Rows of x and y are ldx and ldy apart. */
+void ops_linear(struct ops *o, const char *name, const struct linear *l, struct view x, ptrdiff_t ldx, int m,
+                struct view y, ptrdiff_t ldy, enum ops_store store);
+/* n linear layers on the same single row x. */
+void ops_linear_many(struct ops *o, const char *name, const struct linear_out *v, int n, struct view x);
+/* One token through n experts: y += sum_e weight_e down_e(silu(gate_e x) up_e x). Most of the time of
+ * decoding: two passes over the weights. */
+void ops_experts_one(struct ops *o, const char *name, const struct expert *const *experts,
+                     const float *weights, int n, struct view x, struct view y);
+
+/* y = x / sqrt(mean(x^2) + eps) w over rows of n; rows ldx and ldy apart. */
+void ops_rmsnorm(struct ops *o, const char *name, struct view x, ptrdiff_t ldx, struct tensor *w, int rows,
+                 int n, float eps, struct view y, ptrdiff_t ldy);
+/* y = (x - mean) / sqrt(var + eps) w + b, biased variance. */
+void ops_layernorm(struct ops *o, const char *name, struct view x, struct tensor *w, struct tensor *b,
+                   int rows, int n, float eps, struct view y);
+void ops_activate(struct ops *o, enum ops_activation a, struct view x, size_t n); /* in place */
+void ops_silu_mul(struct ops *o, struct view gate, struct view up, size_t n);     /* gate = silu(gate) up */
+void ops_add(struct ops *o, const char *name, struct view y, struct view x, size_t n); /* y += x */
+/* out[i] = table[ids[i]] as floats; ids are host memory. */
+void ops_embed(struct ops *o, const struct matrix *table, const uint32_t *ids, int n, struct view out);
+void ops_conv(struct ops *o, const char *name, const struct conv *c, struct view x, int h, int w,
+              struct view y);
+void ops_attention(struct ops *o, const char *name, const struct attention *a);
+void ops_qkv_attention(struct ops *o, const char *name, const struct qkv_attention *a);
+
+/* out[head] = [U^T q_nope | q_rope], and out[head] = V sums[head], with U and V the rows of kv_b. */
+void ops_latent_query(struct ops *o, const struct latent *l, struct view q, struct view out);
+void ops_latent_value(struct ops *o, const struct latent *l, struct view sums, struct view out);
+/* rows = grid by windows, zeros outside of the grid; and back: grid += rows. */
+void ops_window_partition(struct ops *o, const struct windows *s, struct view grid, struct view rows);
+void ops_window_merge(struct ops *o, const struct windows *s, struct view rows, struct view grid);
+
+/* The following are not recorded. */
+
+/* The choices of m tokens, k each, into host memory: the host decides which experts run. The logits are
+ * overwritten. With equal scores, the expert with the lower number comes first. */
+void ops_route(struct ops *o, const struct routing *r, struct view logits, int m, struct routing_choice *out);
+void ops_rope(struct ops *o, const struct rope_table *t, const struct rope_rows *r);
+void ops_cache_store(struct ops *o, const struct cache_rows *c);
+void ops_latent_expand(struct ops *o, const struct latent *l, const struct latent_rows *r);
+/* `rows` rows of n floats, ldt and ldf apart. */
+void ops_copy_rows(struct ops *o, struct view to, ptrdiff_t ldt, struct view from, ptrdiff_t ldf, int rows,
+                   size_t n);
+static inline void ops_copy(struct ops *o, struct view to, struct view from, size_t n) {
+    ops_copy_rows(o, to, 0, from, 0, 1, n);
+}
+/* to[i] = from[index[i]], and to[index[i]] += weights[i] from[i]; index and weights are host memory. */
+void ops_gather_rows(struct ops *o, struct view to, struct view from, const int *index, int n, size_t width);
+void ops_scatter_add(struct ops *o, struct view to, struct view from, const int *index, const float *weights,
+                     int n, size_t width);
+/* Learned position tables resampled to another size, as PyTorch does it. Antialiased bicubic (a = -0.5,
+ * align_corners false): in[from][from][channels] -> out[to][to][channels]. */
+void ops_resample_grid(struct ops *o, struct view in, int from, int to, int channels, struct view out);
+/* Linear along rows (align_corners false): in[from][channels] -> out[to][channels]. */
+void ops_resample_rows(struct ops *o, struct view in, int from, int to, int channels, struct view out);
 
 #endif

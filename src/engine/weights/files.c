@@ -19,7 +19,7 @@ struct mapping {
 
 struct weight_files {
     struct safetensors *heads;
-    struct mapping *maps; /* one a file */
+    struct mapping *maps; /* one per file */
 };
 
 static int map_file(const char *path, struct mapping *out, struct err *err) {
@@ -85,10 +85,10 @@ static int wrong_shape(const struct weight_files *f, const struct safetensors_te
     for (int i = 0; i < t->ndims; i++)
         strbuf_addf(&has, "%s%llu", i ? "," : "", (unsigned long long)t->shape[i]);
     if (rows)
-        err_set(err, "%s: tensor '%s' is [%s], but config.json makes it [%d,%d]",
+        err_set(err, "%s: tensor '%s' is [%s], but config.json requires [%d,%d]",
                 safetensors_file(f->heads, t->file), t->name, has.buf, rows, cols);
     else
-        err_set(err, "%s: tensor '%s' is [%s], but config.json makes it [%d]",
+        err_set(err, "%s: tensor '%s' is [%s], but config.json requires [%d]",
                 safetensors_file(f->heads, t->file), t->name, has.buf, cols);
     strbuf_free(&has);
     return -1;
@@ -105,7 +105,8 @@ int weight_files_find(const struct weight_files *f, const char *name, int rows, 
         return err_set(err, "%s: tensor '%s' is of type %s; this engine reads f32, f16 and bf16",
                        safetensors_file(f->heads, t->file), name, llm_dtype_name(t->dtype));
     const struct mapping *m = &f->maps[t->file];
-    if (t->offset > m->bytes || t->bytes > m->bytes - t->offset) /* it shrank since its header was read */
+    if (t->offset > m->bytes ||
+        t->bytes > m->bytes - t->offset) /* the file shrank after its header was read */
         return err_set(err, "%s: ends inside tensor '%s'", safetensors_file(f->heads, t->file), name);
     out->data = m->data + t->offset;
     return 0;

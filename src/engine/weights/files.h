@@ -1,5 +1,4 @@
-/* The safetensors files of a model folder, mapped: tensors by name, checked against the shape a model
- * needs. */
+/* The safetensors files of a model folder, mapped: tensors by name, with a check of their shapes. */
 #ifndef ENGINE_WEIGHTS_FILES_H
 #define ENGINE_WEIGHTS_FILES_H
 
@@ -16,7 +15,7 @@ struct weight_view {
 struct weight_files;
 struct weight_files *weight_files_open(const char *dir, struct err *err);
 void weight_files_close(struct weight_files *f); /* NULL: nothing */
-/* rows 0: a flat tensor of cols numbers. -1: missing, of another size, or of a type that is not a float. */
+/* rows 0: a flat tensor of cols numbers. -1: missing, another size, or not a float type. */
 int weight_files_find(const struct weight_files *f, const char *name, int rows, int cols,
                       struct weight_view *out, struct err *err);
 

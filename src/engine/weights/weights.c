@@ -11,11 +11,12 @@
 #include "base/die.h"
 #include "base/util.h"
 #include "base/vec.h"
+#include "engine/compute/kernels.h"
 #include "engine/weights/files.h"
 
-enum { CHUNK = 1 << 20 }; /* numbers a task */
+enum { CHUNK = 1 << 20 }; /* numbers per task */
 
-/* A tensor that is still to be made. */
+/* A synthetic tensor that weights_finish() generates. */
 struct pending {
     void *data;
     enum dtype type;
@@ -24,6 +25,7 @@ struct pending {
 };
 
 struct weights {
+    struct ops *ops;            /* borrowed */
     struct weight_files *files; /* NULL: synthetic */
     uint64_t seed;
     enum dtype type;
@@ -33,6 +35,10 @@ struct weights {
         struct pending *v;
         size_t n, cap;
     } pending;
+    struct {
+        struct tensor **v;
+        size_t n, cap;
+    } tensors;
     struct {
         struct slab {
             char *base;
@@ -45,16 +51,18 @@ struct weights {
     unsigned types; /* bits of the matrices' types */
 };
 
-struct weights *weights_open_files(const char *dir, struct err *err) {
+struct weights *weights_open_files(struct ops *o, const char *dir, struct err *err) {
     struct weight_files *files = weight_files_open(dir, err);
     if (!files) return NULL;
     struct weights *w = xcalloc(1, sizeof *w);
+    w->ops = o;
     w->files = files;
     return w;
 }
 
-struct weights *weights_open_synthetic(uint64_t seed, enum dtype type) {
+struct weights *weights_open_synthetic(struct ops *o, uint64_t seed, enum dtype type) {
     struct weights *w = xcalloc(1, sizeof *w);
+    w->ops = o;
     w->seed = seed;
     w->type = type;
     return w;
@@ -62,6 +70,8 @@ struct weights *weights_open_synthetic(uint64_t seed, enum dtype type) {
 
 void weights_close(struct weights *w) {
     if (!w) return;
+    for (size_t i = 0; i < w->tensors.n; i++) ops_free(w->ops, w->tensors.v[i]);
+    free(w->tensors.v);
     for (size_t i = 0; i < w->slabs.n; i++) munmap(w->slabs.v[i].base, w->slabs.v[i].bytes);
     free(w->slabs.v);
     free(w->pending.v);
@@ -69,9 +79,9 @@ void weights_close(struct weights *w) {
     free(w);
 }
 
-/* Memory for n bytes that lives as long as the weights. Tensors lie close together in large slabs, which the
- * kernel may back with huge pages: a model has thousands of tensors, and decoding reads all of them. */
-static void *own(struct weights *w, size_t bytes) {
+/* Memory that lives as long as the weights. Tensors are packed into large slabs, which the kernel may back
+ * with huge pages: a model has thousands of tensors, and decoding reads all of them. */
+static void *slab_alloc(struct weights *w, size_t bytes) {
     enum { HUGE_PAGE = 2 << 20, SLAB = 64 << 20 };
     bytes = (bytes + 63) / 64 * 64;
     if (w->slabs.n == 0 || bytes > w->slabs.v[w->slabs.n - 1].bytes - w->used) {
@@ -79,7 +89,7 @@ static void *own(struct weights *w, size_t bytes) {
         slab.base = mmap(NULL, slab.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (slab.base == MAP_FAILED) {
             if (!w->failed)
-                err_set(&w->err, "out of memory for weights: %zu bytes more are not to be had", bytes);
+                err_set(&w->err, "out of memory for weights: cannot allocate %zu more bytes", bytes);
             w->failed = true;
             return NULL;
         }
@@ -92,26 +102,33 @@ static void *own(struct weights *w, size_t bytes) {
     return p;
 }
 
-static void *make_later(struct weights *w, size_t n, enum dtype type, const char *name, float scale,
-                        float offset) {
+static void *generate_later(struct weights *w, size_t n, enum dtype type, const char *name, float scale,
+                            float offset) {
     if (w->failed) return NULL;
     struct pending p = { .type = type, .n = n, .stream = weights_stream_make(w->seed, name, scale, offset) };
-    p.data = own(w, n * dtype_bytes(type));
+    p.data = slab_alloc(w, n * dtype_bytes(type));
     if (p.data) vec_push(&w->pending, p);
     return p.data;
 }
 
-static void count(struct weights *w, size_t n, enum dtype type) {
+static void count_tensor(struct weights *w, size_t n, enum dtype type) {
     w->parameters += n;
     w->bytes += n * dtype_bytes(type);
 }
 
-/* Numbers stay where the file has them, unless that is an address their type may not have. */
-static const void *aligned(struct weights *w, const struct weight_view *v, size_t n) {
+/* A tensor of a file is used in place, unless its address is not aligned for its type. */
+static const void *aligned_data(struct weights *w, const struct weight_view *v, size_t n) {
     size_t size = dtype_bytes(v->type);
     if ((uintptr_t)v->data % size == 0) return v->data;
-    void *copy = own(w, n * size);
+    void *copy = slab_alloc(w, n * size);
     return copy ? memcpy(copy, v->data, n * size) : NULL;
+}
+
+static struct tensor *wrap_data(struct weights *w, const void *data, size_t bytes) {
+    if (!data) return NULL; /* w->failed */
+    struct tensor *t = ops_wrap(w->ops, data, bytes);
+    vec_push(&w->tensors, t);
+    return t;
 }
 
 struct matrix weights_matrix(struct weights *w, int rows, int cols, const char *fmt, ...) {
@@ -122,42 +139,45 @@ struct matrix weights_matrix(struct weights *w, int rows, int cols, const char *
     va_end(ap);
     struct matrix m = { .rows = rows, .cols = cols, .type = w->type };
     size_t n = (size_t)rows * (size_t)cols;
+    const void *data = NULL;
     if (w->failed) return m;
     if (w->files) {
         struct weight_view v;
         if (weight_files_find(w->files, name, rows, cols, &v, &w->err) < 0)
             w->failed = true;
         else {
-            m.data = aligned(w, &v, n);
+            data = aligned_data(w, &v, n);
             m.type = v.type;
         }
     } else {
-        m.data = make_later(w, n, w->type, name, (float)sqrt(3.0 / cols), 0.0f);
+        data = generate_later(w, n, w->type, name, (float)sqrt(3.0 / cols), 0.0f);
     }
+    m.data = wrap_data(w, data, n * dtype_bytes(m.type));
     w->types |= 1u << m.type;
-    count(w, n, m.type);
+    count_tensor(w, n, m.type);
     return m;
 }
 
-const float *weights_vector(struct weights *w, int n, enum weights_fill fill, const char *fmt, ...) {
+struct tensor *weights_vector(struct weights *w, int n, enum weights_fill fill, const char *fmt, ...) {
     char name[256];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(name, sizeof name, fmt, ap);
     va_end(ap);
     if (w->failed) return NULL;
-    count(w, (size_t)n, w->type);
-    if (!w->files) {
-        float scale = fill == WEIGHTS_ROWS ? 1.0f : 0.1f;
-        return make_later(w, (size_t)n, DTYPE_F32, name, scale, fill == WEIGHTS_NORM ? 1.0f : 0.0f);
-    }
+    count_tensor(w, (size_t)n, w->type);
+    float *data = NULL;
+    size_t bytes = (size_t)n * sizeof *data;
     struct weight_view v;
-    float *out = NULL;
-    if (weight_files_find(w->files, name, 0, n, &v, &w->err) < 0)
+    if (!w->files) {
+        float scale = fill == WEIGHTS_ROWS ? 1.0f : 0.1f, offset = fill == WEIGHTS_NORM ? 1.0f : 0.0f;
+        data = generate_later(w, (size_t)n, DTYPE_F32, name, scale, offset);
+    } else if (weight_files_find(w->files, name, 0, n, &v, &w->err) < 0) {
         w->failed = true;
-    else if ((out = own(w, (size_t)n * sizeof *out)))
-        kernels_portable.widen(out, v.data, v.type, (size_t)n);
-    return out;
+    } else if ((data = slab_alloc(w, bytes))) {
+        kernels_portable.widen(data, v.data, v.type, (size_t)n);
+    }
+    return wrap_data(w, data, bytes);
 }
 
 struct fill_job {
@@ -170,9 +190,9 @@ struct fill_job {
     size_t *first_task; /* of each pending tensor */
 };
 
-static void fill(const struct kernels *k, const struct pending *p, size_t from, size_t to) {
+static void fill_tensor(const struct kernels *k, const struct pending *p, size_t from, size_t to) {
     const struct weights_stream *s = &p->stream;
-    if (s->offset == 0 && p->type != DTYPE_F16) { /* all that is large */
+    if (s->offset == 0 && p->type != DTYPE_F16) { /* all large tensors */
         k->generate((char *)p->data + from * dtype_bytes(p->type), p->type, s->a, s->b, s->scale,
                     (uint32_t)from, to - from);
         return;
@@ -186,7 +206,7 @@ static void fill(const struct kernels *k, const struct pending *p, size_t from, 
     }
 }
 
-/* Vectors stay floats in memory, but carry the precision that the model's type has. */
+/* Vectors are floats in memory, rounded to the precision of the model's type. */
 static void round_vector(const struct pending *p, enum dtype type, size_t from, size_t to) {
     float *v = p->data;
     if (type == DTYPE_BF16)
@@ -195,7 +215,7 @@ static void round_vector(const struct pending *p, enum dtype type, size_t from, 
 
 static void fill_task(void *job, int task, int worker) {
     struct fill_job *j = job;
-    size_t lo = 0, hi = j->w->pending.n; /* the last tensor whose first task is not after this one */
+    size_t lo = 0, hi = j->w->pending.n; /* finds the tensor of this task */
     while (hi - lo > 1) {
         size_t mid = (lo + hi) / 2;
         if (j->first_task[mid] <= (size_t)task)
@@ -205,7 +225,7 @@ static void fill_task(void *job, int task, int worker) {
     }
     const struct pending *p = &j->w->pending.v[lo];
     size_t from = ((size_t)task - j->first_task[lo]) * CHUNK, to = MIN(p->n, from + CHUNK);
-    fill(j->kernels, p, from, to);
+    fill_tensor(j->kernels, p, from, to);
     if (p->type == DTYPE_F32) round_vector(p, j->w->type, from, to);
     uint64_t done = atomic_fetch_add(&j->done, (to - from) * dtype_bytes(p->type));
     if (worker == 0 && j->progress) j->progress(j->context, done, j->total);
@@ -225,6 +245,7 @@ int weights_finish(struct weights *w, struct threads *threads, weights_progress 
     threads_run(threads, fill_task, &j, (int)tasks);
     free(j.first_task);
     w->pending.n = 0;
+    for (size_t i = 0; i < w->tensors.n; i++) ops_commit(w->ops, w->tensors.v[i]);
     return 0;
 }
 

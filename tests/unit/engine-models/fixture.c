@@ -10,7 +10,7 @@
 #include "engine/weights/weights.h"
 #include "unit/test.h"
 
-static json_t *load(const char *name) {
+static json_t *load_json(const char *name) {
     char path[256];
     struct err err;
     snprintf(path, sizeof path, "tests/data/engine/%s.json", name);
@@ -19,7 +19,7 @@ static json_t *load(const char *name) {
     return root;
 }
 
-static void use(struct fixture *f, json_t *root) {
+static void write_config(struct fixture *f, json_t *root) {
     struct err err;
     f->root = root;
     f->dir = test_tmpdir();
@@ -30,15 +30,15 @@ static void use(struct fixture *f, json_t *root) {
     free(config);
 }
 
-void fixture_open(struct fixture *f, const char *name) { use(f, load(name)); }
+void fixture_open(struct fixture *f, const char *name) { write_config(f, load_json(name)); }
 
 void fixture_each(const char *name, void (*check)(const struct fixture *f)) {
-    json_t *cases = load(name), *one;
+    json_t *cases = load_json(name), *one;
     const char *key;
     json_object_foreach(cases, key, one) {
         struct fixture f;
         print_message("           %s\n", key);
-        use(&f, json_incref(one));
+        write_config(&f, json_incref(one));
         check(&f);
         fixture_close(&f);
     }
@@ -50,22 +50,29 @@ void fixture_close(struct fixture *f) {
     free(f->dir);
 }
 
-static struct engine *open_engine(const struct fixture *f, const char *weights, const char *dtype) {
+static struct engine *open_engine(const struct fixture *f, const char *weights, const char *dtype,
+                                  engine_backend *backend) {
     struct err err;
     struct engine *e = engine_open(
-        &(struct engine_load){ .model = f->dir, .weights = weights, .dtype = dtype, .threads = 2 }, &err);
+        &(struct engine_load){
+            .model = f->dir, .weights = weights, .dtype = dtype, .threads = 2, .backend = backend },
+        &err);
     if (!e) fail_msg("%s", err.msg);
     return e;
 }
 
-struct engine *fixture_engine(const struct fixture *f, const char *dtype) {
+struct engine *fixture_engine_on(const struct fixture *f, const char *dtype, engine_backend *backend) {
     char source[64];
     snprintf(source, sizeof source, "synthetic:%lld", fixture_int(f, "seed"));
-    return open_engine(f, source, dtype);
+    return open_engine(f, source, dtype, backend);
+}
+
+struct engine *fixture_engine(const struct fixture *f, const char *dtype) {
+    return fixture_engine_on(f, dtype, NULL);
 }
 
 struct engine *fixture_engine_files(const struct fixture *f) {
-    return open_engine(f, "auto", "auto");
+    return open_engine(f, "auto", "auto", NULL);
 }
 
 size_t fixture_floats(const struct fixture *f, const char *key, float **out) {
@@ -91,6 +98,20 @@ void fixture_check(const struct fixture *f, const char *key, const float *got, s
     CHECK_INT(fixture_floats(f, key, &want), n);
     CHECK_NEAR(relative_error(got, want, n), 0, most);
     free(want);
+}
+
+void fixture_check_tensor(const struct fixture *f, const char *key, struct ops *o, struct tensor *got,
+                          size_t n, double most) {
+    float *numbers = xcalloc(n, sizeof *numbers);
+    ops_download(o, numbers, view_of(got), n);
+    fixture_check(f, key, numbers, n, most);
+    free(numbers);
+}
+
+struct tensor *fixture_upload(struct ops *o, const float *numbers, size_t n) {
+    struct tensor *t = ops_alloc(o, n, TENSOR_ZERO);
+    if (numbers) ops_upload(o, view_of(t), numbers, n);
+    return t;
 }
 
 long long fixture_int(const struct fixture *f, const char *key) {

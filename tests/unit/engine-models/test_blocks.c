@@ -1,4 +1,4 @@
-/* The decoder's blocks one at a time, against transformers' own in fp32. */
+/* The decoder's blocks one at a time, compared with transformers in fp32. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,20 +12,23 @@
 enum { HIDDEN = 48 };
 static const double most = 1e-4;
 
-/* What attention adds to the rows when they come in these portions: the cache has to hold what came
- * before. */
+/* The difference that attention makes to the rows, if they are processed in these portions: later portions
+ * need the cache of the earlier ones. */
 static void check_portions(const struct fixture *f, struct engine *e, const int *portions, size_t n) {
     struct decoder *d = engine_decoder(e);
-    size_t tokens = (size_t)fixture_int(f, "tokens");
-    float *before = fixture_rows(f, "x", tokens * HIDDEN), *x = fixture_rows(f, "x", tokens * HIDDEN);
+    size_t floats = (size_t)fixture_int(f, "tokens") * HIDDEN;
+    float *before = fixture_rows(f, "x", floats), *after = xcalloc(floats, sizeof *after);
+    struct tensor *x = fixture_upload(d->ops, before, floats);
     int at = 0;
     for (size_t i = 0; i < n; at += portions[i++])
-        decoder_attention(d, engine_ops(e), &d->layer[0], x + (size_t)at * HIDDEN, portions[i], at);
-    CHECK_INT(at, tokens);
-    for (size_t i = 0; i < tokens * HIDDEN; i++) x[i] -= before[i];
-    fixture_check(f, "out", x, tokens * HIDDEN, most);
+        decoder_attention(d, &d->layer[0], view_at(view_of(x), (size_t)at * HIDDEN), portions[i], at);
+    CHECK_INT(at * HIDDEN, floats);
+    ops_download(d->ops, after, view_of(x), floats);
+    for (size_t i = 0; i < floats; i++) after[i] -= before[i];
+    fixture_check(f, "out", after, floats, most);
+    ops_free(d->ops, x);
     free(before);
-    free(x);
+    free(after);
 }
 
 static void check_attention(const struct fixture *f) {
@@ -42,27 +45,34 @@ TEST(attention_blocks_agree_with_transformers) { fixture_each("block_attention",
 
 static void check_rope(const struct fixture *f) {
     struct engine *e = fixture_engine(f, "f32");
-    const struct rope *r = &engine_decoder(e)->rope;
+    struct decoder *d = engine_decoder(e);
     uint32_t *positions;
     size_t n = fixture_ids(f, "positions", &positions);
     int heads = (int)fixture_int(f, "heads");
-    size_t row = (size_t)heads * (size_t)r->dims;
-    float *x = fixture_rows(f, "x", n * row);
-    for (size_t i = 0; i < n; i++) rope_apply(r, x + i * row, heads, r->dims, 0, (int)positions[i]);
-    fixture_check(f, "out", x, n * row, most);
+    size_t row = (size_t)heads * (size_t)d->rope.dims;
+    float *rows = fixture_rows(f, "x", n * row);
+    struct tensor *x = fixture_upload(d->ops, rows, n * row);
+    for (size_t i = 0; i < n; i++)
+        ops_rope(d->ops, &d->rope,
+                 &(struct rope_rows){ .x = view_at(view_of(x), i * row),
+                                      .rows = 1,
+                                      .heads = heads,
+                                      .stride = d->rope.dims,
+                                      .position = (int)positions[i] });
+    fixture_check_tensor(f, "out", d->ops, x, n * row, most);
+    ops_free(d->ops, x);
     free(positions);
-    free(x);
+    free(rows);
     engine_close(e);
 }
 TEST(rotary_positions_of_every_kind_agree_with_transformers) { fixture_each("block_rope", check_rope); }
 
-/* The choice itself: experts from the likeliest on, and their weights. */
-static void check_choices(const struct fixture *f, const struct moe *m, const struct moe_choice *got,
-                          int tokens) {
+/* The chosen experts, most likely first, and their weights. */
+static void check_choices(const struct fixture *f, const struct routing_choice *got, size_t choices) {
     uint32_t *want;
     size_t n = fixture_ids(f, "chosen", &want);
     float *weights = xcalloc(n, sizeof *weights);
-    CHECK_INT(n, tokens * m->k);
+    CHECK_INT(n, choices);
     for (size_t i = 0; i < n; i++) {
         CHECK_INT(got[i].expert, want[i]);
         weights[i] = got[i].weight;
@@ -72,29 +82,32 @@ static void check_choices(const struct fixture *f, const struct moe *m, const st
     free(want);
 }
 
-/* All tokens at once go expert by expert; one token alone goes through its experts together. */
+/* The tokens in portions of `portion`: several run expert by expert, one runs through its experts together. */
+static void check_experts(const struct fixture *f, struct decoder *d, int portion) {
+    const struct moe *m = &d->layer[0].moe;
+    struct ops *o = d->ops;
+    int tokens = (int)fixture_int(f, "tokens"), k = m->routing.k;
+    size_t n = (size_t)tokens * HIDDEN;
+    struct routing_choice *choices = xcalloc((size_t)(tokens * k), sizeof *choices);
+    float *rows = fixture_rows(f, "x", n);
+    struct tensor *x = fixture_upload(o, rows, n), *y = fixture_upload(o, NULL, n);
+    for (int i = 0; i < tokens; i += portion) {
+        size_t at = (size_t)i * HIDDEN;
+        moe_forward(o, m, view_at(view_of(x), at), portion, HIDDEN, view_at(view_of(y), at), &d->moe);
+        memcpy(choices + i * k, d->moe.choices, (size_t)(portion * k) * sizeof *choices);
+    }
+    fixture_check_tensor(f, "out", o, y, n, most);
+    check_choices(f, choices, (size_t)(tokens * k));
+    ops_free(o, x);
+    ops_free(o, y);
+    free(rows);
+    free(choices);
+}
+
 static void check_moe(const struct fixture *f) {
     struct engine *e = fixture_engine(f, "f32");
-    const struct moe *m = &engine_decoder(e)->layer[0].moe;
-    int tokens = (int)fixture_int(f, "tokens"), *order = xcalloc((size_t)(tokens * m->k), sizeof *order);
-    size_t n = (size_t)tokens * HIDDEN;
-    float *x = fixture_rows(f, "x", n), *y = xcalloc(n, sizeof *y);
-    float *scratch = xcalloc(moe_scratch_floats(m, HIDDEN, tokens), sizeof *scratch);
-    struct moe_choice *choices = xcalloc((size_t)(tokens * m->k), sizeof *choices);
-    moe_forward(engine_ops(e), m, x, tokens, HIDDEN, y, choices, order, scratch);
-    fixture_check(f, "out", y, n, most);
-    check_choices(f, m, choices, tokens);
-    memset(y, 0, n * sizeof *y);
-    for (int i = 0; i < tokens; i++)
-        moe_forward(engine_ops(e), m, x + i * HIDDEN, 1, HIDDEN, y + i * HIDDEN, choices + i * m->k, order,
-                    scratch);
-    fixture_check(f, "out", y, n, most);
-    check_choices(f, m, choices, tokens);
-    free(x);
-    free(y);
-    free(scratch);
-    free(choices);
-    free(order);
+    check_experts(f, engine_decoder(e), (int)fixture_int(f, "tokens"));
+    check_experts(f, engine_decoder(e), 1);
     engine_close(e);
 }
 TEST(routers_and_experts_agree_with_transformers) { fixture_each("block_moe", check_moe); }

@@ -1,4 +1,4 @@
-/* DeepSeek-OCR against a plain PyTorch writing of it: the encoder's blocks, then a page with tiles. */
+/* DeepSeek-OCR compared with a plain PyTorch implementation: the encoder's blocks, then a page with tiles. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,9 +9,7 @@
 #include "unit/engine-models/fixture.h"
 #include "unit/test.h"
 
-static void check_floats(const struct fixture *f, const char *key, const float *got, size_t n) {
-    fixture_check(f, key, got, n, 1e-4);
-}
+static const double most = 1e-4;
 
 static void check_blocks(const char *name) {
     struct fixture f;
@@ -19,23 +17,24 @@ static void check_blocks(const char *name) {
     struct engine *e = fixture_engine(&f, "f32");
     struct vision *v = engine_vision(e);
     int side = (int)fixture_int(&f, "side"), n = sam_tokens(v->sam, side);
-    size_t tokens = (size_t)n * (size_t)n;
-    float *x = fixture_rows(&f, "pixels", 3 * (size_t)side * (size_t)side),
-          *sam = xcalloc(tokens * (size_t)v->sam->out_width, sizeof *sam);
-    float *clip = xcalloc(tokens * (size_t)v->clip->width, sizeof *clip);
-    float *rows = xcalloc(tokens * (size_t)v->hidden, sizeof *rows);
+    size_t tokens = (size_t)(n * n), sam_floats = tokens * (size_t)v->sam->out_width;
+    size_t clip_floats = tokens * (size_t)v->clip->width, row_floats = tokens * (size_t)v->hidden;
+    struct ops *o = engine_ops(e);
+    float *x = fixture_rows(&f, "pixels", 3 * (size_t)side * (size_t)side);
+    struct tensor *sam = fixture_upload(o, NULL, sam_floats), *clip = fixture_upload(o, NULL, clip_floats),
+                  *rows = fixture_upload(o, NULL, row_floats);
     struct vision_times times = { 0 };
-    sam_forward(v->sam, engine_ops(e), x, side, sam);
-    check_floats(&f, "sam", sam, tokens * (size_t)v->sam->out_width);
-    clip_forward(v->clip, engine_ops(e), sam, n, clip);
-    check_floats(&f, "clip", clip, tokens * (size_t)v->clip->width);
-    vision_view(v, engine_ops(e), x, side, rows, &times);
-    check_floats(&f, "view", rows, tokens * (size_t)v->hidden);
+    sam_forward(v->sam, o, x, side, view_of(sam));
+    fixture_check_tensor(&f, "sam", o, sam, sam_floats, most);
+    clip_forward(v->clip, o, view_of(sam), n, view_of(clip));
+    fixture_check_tensor(&f, "clip", o, clip, clip_floats, most);
+    vision_view(v, o, x, side, view_of(rows), &times);
+    fixture_check_tensor(&f, "view", o, rows, row_floats, most);
     CHECK(times.sam_ns > 0 && times.clip_ns > 0 && times.projector_ns > 0);
+    ops_free(o, sam);
+    ops_free(o, clip);
+    ops_free(o, rows);
     free(x);
-    free(sam);
-    free(clip);
-    free(rows);
     engine_close(e);
     fixture_close(&f);
 }
@@ -69,7 +68,7 @@ TEST(deepseek_ocr_reads_a_page_with_tiles_as_torch_does) {
     fixture_close(&f);
 }
 
-/* The rows that stand for the image, and the logits after them. */
+/* The rows of the image, and the logits after them. */
 TEST(deepseek_ocr_image_rows_and_logits_agree_with_torch) {
     struct fixture f;
     struct err err;
@@ -84,20 +83,21 @@ TEST(deepseek_ocr_image_rows_and_logits_agree_with_torch) {
     dsocr_plan_make(dsocr_mode("gundam", &err), im.width, im.height, &plan);
     dsocr_views_make(&plan, &im, &views);
     size_t hidden = (size_t)d->hidden, n = (size_t)plan.image_tokens + 1, kept = 0;
-    float *x = xcalloc(n * hidden, sizeof *x), *sample = xcalloc(n * hidden, sizeof *sample);
-    float *logits = xcalloc((size_t)d->vocab, sizeof *logits);
-    decoder_embed(d, engine_ops(e), &(uint32_t){ 0 }, 1, x);
-    vision_image(engine_vision(e), engine_ops(e), &plan, &views, x + hidden, &times, NULL, NULL);
+    struct ops *o = engine_ops(e);
+    struct tensor *rows = fixture_upload(o, NULL, n * hidden), *sample = fixture_upload(o, NULL, n * hidden);
+    struct tensor *logits = fixture_upload(o, NULL, (size_t)d->vocab);
+    struct view x = view_of(rows);
+    decoder_embed(d, &(uint32_t){ 0 }, 1, x);
+    vision_image(engine_vision(e), o, &plan, &views, view_at(x, hidden), &times, NULL, NULL);
     for (size_t i = 0; i < n - 1; i += 37, kept++)
-        memcpy(sample + kept * hidden, x + (i + 1) * hidden, hidden * sizeof *x);
-    check_floats(&f, "rows", sample, kept * hidden);
-    decoder_forward(d, engine_ops(e), x, DECODER_CHUNK, 0, NULL);
-    decoder_forward(d, engine_ops(e), x + DECODER_CHUNK * hidden, (int)n - DECODER_CHUNK, DECODER_CHUNK,
-                    logits);
-    check_floats(&f, "logits", logits, (size_t)d->vocab);
-    free(x);
-    free(sample);
-    free(logits);
+        ops_copy(o, view_at(view_of(sample), kept * hidden), view_at(x, (i + 1) * hidden), hidden);
+    fixture_check_tensor(&f, "rows", o, sample, kept * hidden, most);
+    decoder_forward(d, x, DECODER_CHUNK, 0, NULL);
+    decoder_forward(d, view_at(x, DECODER_CHUNK * hidden), (int)n - DECODER_CHUNK, DECODER_CHUNK, logits);
+    fixture_check_tensor(&f, "logits", o, logits, (size_t)d->vocab, most);
+    ops_free(o, rows);
+    ops_free(o, sample);
+    ops_free(o, logits);
     dsocr_views_free(&views);
     image_free(&im);
     engine_close(e);

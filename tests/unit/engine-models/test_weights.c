@@ -194,8 +194,8 @@ static void longer_norm(struct file *f) { f->tensors.v[1].cols = 65; }
 TEST(weights_that_do_not_fit_the_config_are_refused) {
     check_refused(drop_one, "F32", 0, "no tensor 'lm_head.weight'");
     check_refused(swap_sides, "F32", 0,
-                  "'model.layers.0.mlp.down_proj.weight' is [56,128], but config.json makes it [64,112]");
-    check_refused(longer_norm, "F32", 0, "is [65], but config.json makes it [64]");
+                  "'model.layers.0.mlp.down_proj.weight' is [56,128], but config.json requires [64,112]");
+    check_refused(longer_norm, "F32", 0, "is [65], but config.json requires [64]");
     check_refused(NULL, "F32", 5000, "model.safetensors");
     check_refused(NULL, "I16", 0, "this engine reads f32, f16 and bf16");
 }

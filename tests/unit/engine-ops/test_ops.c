@@ -1,12 +1,13 @@
-/* The operators against the plainest possible loops in double, on every instruction set of this machine and
- * on sizes that leave remainders everywhere. */
+/* The operators compared with plain loops in double, on every instruction set of this machine and with sizes
+ * that leave remainders everywhere. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/die.h"
 #include "base/util.h"
-#include "engine/ops/ops.h"
+#include "engine/compute/kernels.h"
+#include "engine/cpu/cpu.h"
 #include "engine/weights/weights.h"
 #include "unit/relative_error.h"
 #include "unit/test.h"
@@ -20,16 +21,35 @@ static float *numbers(const char *name, size_t n) {
     return x;
 }
 
-/* Calls check(ops) once an instruction set that this machine has. */
-static void on_every_isa(void (*check)(struct ops *o)) {
+/* Calls check(ops, kernels) once per instruction set of this machine. */
+static void on_every_isa(void (*check)(struct ops *o, const struct kernels *k)) {
+    struct threads *t = threads_open(3);
     for (size_t i = 0; i < COUNTOF(isas); i++) {
-        const struct kernels *k = kernels_named(isas[i]);
-        if (!k) continue;
-        struct ops *o = ops_open(3);
-        o->k = k;
-        check(o);
+        struct ops *o = cpu_open(t, isas[i]);
+        if (!o) continue;
+        check(o, kernels_named(isas[i]));
         ops_close(o);
     }
+    threads_close(t);
+}
+
+static struct tensor *upload(struct ops *o, const float *x, size_t n) {
+    struct tensor *t = ops_alloc(o, n, TENSOR_ANY);
+    ops_upload(o, view_of(t), x, n);
+    return t;
+}
+
+/* Moves the numbers of t to x and frees t. */
+static void download(struct ops *o, float *x, struct tensor *t, size_t n) {
+    ops_download(o, x, view_of(t), n);
+    ops_free(o, t);
+}
+
+/* As weights are: host memory that the backend may use in place. */
+static struct tensor *wrap(struct ops *o, const void *data, size_t bytes) {
+    struct tensor *t = ops_wrap(o, data, bytes);
+    ops_commit(o, t);
+    return t;
 }
 
 static void *narrow(const float *x, size_t n, enum dtype t) {
@@ -38,20 +58,27 @@ static void *narrow(const float *x, size_t n, enum dtype t) {
     return out;
 }
 
-static void check_one_linear(struct ops *o, enum dtype t, int m, int out, int in) {
+static void check_one_linear(struct ops *o, const struct kernels *k, enum dtype t, int m, int out, int in) {
     float *w = numbers("w", (size_t)(out * in)), *x = numbers("x", (size_t)(m * in)),
           *b = numbers("b", (size_t)out);
     float *y = numbers("y", (size_t)(m * out)), *want = numbers("y", (size_t)(m * out));
     void *stored = t == DTYPE_F32 ? w : narrow(w, (size_t)(out * in), t);
-    if (t != DTYPE_F32) o->k->widen(w, stored, t, (size_t)(out * in));
+    if (t != DTYPE_F32) k->widen(w, stored, t, (size_t)(out * in));
     for (int i = 0; i < m; i++)
         for (int r = 0; r < out; r++) {
             double s = b[r];
             for (int c = 0; c < in; c++) s += (double)w[r * in + c] * x[i * in + c];
             want[i * out + r] += (float)s;
         }
-    struct linear l = { { stored, t, out, in }, b };
-    ops_linear(o, "l", &l, x, in, m, y, out, OPS_ADD);
+    struct tensor *weights = wrap(o, stored, (size_t)(out * in) * dtype_bytes(t)),
+                  *bias = wrap(o, b, (size_t)out * sizeof *b), *dx = upload(o, x, (size_t)(m * in)),
+                  *dy = upload(o, y, (size_t)(m * out));
+    struct linear l = { { weights, t, out, in }, bias };
+    ops_linear(o, "l", &l, view_of(dx), in, m, view_of(dy), out, OPS_ADD);
+    download(o, y, dy, (size_t)(m * out));
+    ops_free(o, dx);
+    ops_free(o, weights);
+    ops_free(o, bias);
     CHECK_NEAR(relative_error(y, want, (size_t)(m * out)), 0, 2e-6);
     if (t != DTYPE_F32) free(stored);
     free(w);
@@ -61,32 +88,39 @@ static void check_one_linear(struct ops *o, enum dtype t, int m, int out, int in
     free(want);
 }
 
-static void check_linear(struct ops *o) {
+static void check_linear(struct ops *o, const struct kernels *k) {
     static const int m[] = { 1, 3, 4, 7, 8, 9, 16, 33, 70 },
                      sizes[][2] = { { 1, 5 }, { 13, 37 }, { 100, 64 }, { 61, 129 } };
     for (size_t i = 0; i < COUNTOF(m); i++)
         for (size_t s = 0; s < COUNTOF(sizes); s++)
             for (int t = DTYPE_F32; t <= DTYPE_F16; t++)
-                check_one_linear(o, (enum dtype)t, m[i], sizes[s][0], sizes[s][1]);
+                check_one_linear(o, k, (enum dtype)t, m[i], sizes[s][0], sizes[s][1]);
 }
 TEST(linear_is_right_for_all_types_and_remainders) { on_every_isa(check_linear); }
 
-/* want: softmax(scale q k + bias) v in double, one query and head. */
-static void plain_attention(const struct attention *a, int i, int head, float *want) {
+/* The host's copy of an attention's operands. */
+struct operands {
+    const float *q, *k, *v, *rel_h, *rel_w; /* rel_h NULL: no bias */
+};
+
+/* want: softmax(scale q k + bias) v in double, for one query and head. */
+static void plain_attention(const struct attention *a, const struct operands *x, int i, int head,
+                            float *want) {
     int kv = head / (a->heads / a->kv_heads), last = a->base >= 0 ? MIN(a->nk - 1, a->base + i) : a->nk - 1;
     int first = a->base >= 0 && a->window ? MAX(0, last - a->window + 1) : 0;
-    const float *q = a->q + i * a->q_row + head * a->dim_k, *keys = a->k + kv * a->k_head,
-                *values = a->v + kv * a->v_head;
+    const float *q = x->q + i * a->q_row + head * a->dim_k, *keys = x->k + kv * a->k_head,
+                *values = x->v + kv * a->v_head;
     double total = 0, *e = xcalloc((size_t)a->nk, sizeof *e);
     for (int j = first; j <= last; j++) {
         double s = 0, bias = 0;
         for (int d = 0; d < a->dim_k; d++) {
             s += (double)q[d] * keys[j * a->dim_k + d];
-            if (!a->rel_h) continue;
+            if (!x->rel_h) continue;
             int dy = i / a->side - j / a->side + a->side - 1, dx = i % a->side - j % a->side + a->side - 1;
-            bias += q[d] * ((double)a->rel_h[dy * a->dim_k + d] + a->rel_w[dx * a->dim_k + d]);
+            bias += q[d] * ((double)x->rel_h[dy * a->dim_k + d] + x->rel_w[dx * a->dim_k + d]);
         }
-        total += e[j] = exp(s * a->scale + bias);
+        e[j] = exp(s * a->scale + bias);
+        total += e[j];
     }
     for (int d = 0; d < a->dim_v; d++) {
         double s = 0;
@@ -96,25 +130,37 @@ static void plain_attention(const struct attention *a, int i, int head, float *w
     free(e);
 }
 
-static void check_one_attention(struct ops *o, struct attention a) {
+static void check_one_attention(struct ops *o, struct attention a, const float *rel_h, const float *rel_w) {
     size_t q = (size_t)(a.nq * a.heads * a.dim_k), kv = (size_t)(a.nk * a.kv_heads);
-    size_t out = (size_t)(a.nq * a.heads * a.dim_v);
-    float *x = numbers("q", q), *k = numbers("k", kv * (size_t)a.dim_k),
-          *v = numbers("v", kv * (size_t)a.dim_v);
+    size_t nk = kv * (size_t)a.dim_k, nv = kv * (size_t)a.dim_v, out = (size_t)(a.nq * a.heads * a.dim_v);
+    size_t rel = (size_t)((2 * a.side - 1) * a.dim_k);
+    float *x = numbers("q", q), *k = numbers("k", nk), *v = numbers("v", nv);
     float *got = numbers("o", out), *want = numbers("o", out);
-    a.q = x;
-    a.k = k;
-    a.v = v;
-    a.out = got;
+    struct operands host = { x, k, v, rel_h, rel_w };
+    struct tensor *tensors[] = { upload(o, x, q),
+                                 upload(o, k, nk),
+                                 upload(o, v, nv),
+                                 upload(o, got, out),
+                                 rel_h ? upload(o, rel_h, rel) : NULL,
+                                 rel_w ? upload(o, rel_w, rel) : NULL };
+    a.q = view_of(tensors[0]);
+    a.k = view_of(tensors[1]);
+    a.v = view_of(tensors[2]);
+    a.out = view_of(tensors[3]);
+    a.rel_h = view_of(tensors[4]);
+    a.rel_w = view_of(tensors[5]);
     a.scale = 0.7f;
     a.q_row = a.heads * a.dim_k;
     a.out_row = a.heads * a.dim_v;
     a.k_head = a.nk * a.dim_k;
     a.v_head = a.nk * a.dim_v;
     for (int i = 0; i < a.nq; i++)
-        for (int h = 0; h < a.heads; h++) plain_attention(&a, i, h, want + (i * a.heads + h) * a.dim_v);
+        for (int h = 0; h < a.heads; h++)
+            plain_attention(&a, &host, i, h, want + (i * a.heads + h) * a.dim_v);
     ops_attention(o, "a", &a);
+    ops_download(o, got, a.out, out);
     CHECK_NEAR(relative_error(got, want, out), 0, 3e-6);
+    for (size_t i = 0; i < COUNTOF(tensors); i++) ops_free(o, tensors[i]);
     free(x);
     free(k);
     free(v);
@@ -122,35 +168,35 @@ static void check_one_attention(struct ops *o, struct attention a) {
     free(want);
 }
 
-static void check_attention(struct ops *o) {
+static void check_attention(struct ops *o, const struct kernels *isa) {
+    (void)isa;
     float *h = numbers("h", 9 * 24), *w = numbers("w", 9 * 24);
     struct attention a = {
         .heads = 4, .kv_heads = 2, .dim_k = 24, .dim_v = 20, .nq = 37, .nk = 50, .base = 13
     };
-    check_one_attention(o, a);
+    check_one_attention(o, a, NULL, NULL);
     a.window = 9;
-    check_one_attention(o, a);
+    check_one_attention(o, a, NULL, NULL);
     a.nq = 1;
     a.base = 49;
-    check_one_attention(o, a);
+    check_one_attention(o, a, NULL, NULL);
     a.base = -1;
     a.window = 0;
     a.nq = 25;
     a.nk = 25;
     a.side = 5;
-    a.rel_h = h;
-    a.rel_w = w;
-    check_one_attention(o, a);
+    check_one_attention(o, a, h, w);
     a = (struct attention){
         .heads = 1, .kv_heads = 1, .dim_k = 7, .dim_v = 64, .nq = 300, .nk = 300, .base = 0
     };
-    check_one_attention(o, a);
+    check_one_attention(o, a, NULL, NULL);
     free(h);
     free(w);
 }
 TEST(attention_is_right_causal_windowed_grouped_and_with_positions) { on_every_isa(check_attention); }
 
-static void check_conv(struct ops *o) {
+static void check_conv(struct ops *o, const struct kernels *k) {
+    (void)k;
     enum { H = 7, W = 9, IN = 3, OUT = 5 };
     static const int shapes[][3] = {
         { 3, 1, 1 }, { 3, 2, 1 }, { 1, 1, 0 }, { 2, 2, 0 }
@@ -172,8 +218,13 @@ static void check_conv(struct ops *o) {
             }
             want[i] = (float)t;
         }
-        struct conv c = { { w, DTYPE_F32, OUT, IN * side * side }, NULL, IN, side, stride, pad };
-        ops_conv(o, "c", &c, x, H, W, got);
+        struct tensor *weights = wrap(o, w, (size_t)(OUT * IN * side * side) * sizeof *w),
+                      *image = upload(o, x, H * W * IN), *out = upload(o, got, (size_t)(oh * ow * OUT));
+        struct conv c = { { weights, DTYPE_F32, OUT, IN * side * side }, NULL, IN, side, stride, pad };
+        ops_conv(o, "c", &c, view_of(image), H, W, view_of(out));
+        download(o, got, out, (size_t)(oh * ow * OUT));
+        ops_free(o, weights);
+        ops_free(o, image);
         CHECK_NEAR(relative_error(got, want, (size_t)(oh * ow * OUT)), 0, 2e-6);
         free(w);
         free(got);
@@ -183,22 +234,27 @@ static void check_conv(struct ops *o) {
 }
 TEST(convolution_is_right_with_strides_and_edges) { on_every_isa(check_conv); }
 
-static void check_elementwise(struct ops *o) {
+static void check_elementwise(struct ops *o, const struct kernels *k) {
+    (void)k;
     enum { N = 1003 };
     float *x = numbers("x", N), *u = numbers("u", N), *got = xcalloc(N, 4), *want = xcalloc(N, 4);
     for (int i = 0; i < N; i++) x[i] *= 12;
-    memcpy(got, x, N * 4);
+    struct tensor *t = upload(o, x, N), *up = upload(o, u, N);
     for (int i = 0; i < N; i++) want[i] = (float)(0.5 * x[i] * (1 + erf(x[i] / sqrt(2))));
-    ops_activate(o, OPS_GELU, got, N);
+    ops_activate(o, OPS_GELU, view_of(t), N);
+    ops_download(o, got, view_of(t), N);
     CHECK_NEAR(relative_error(got, want, N), 0, 1e-6);
-    memcpy(got, x, N * 4);
     for (int i = 0; i < N; i++) want[i] = (float)(x[i] / (1 + exp(-1.702 * x[i])));
-    ops_activate(o, OPS_QUICK_GELU, got, N);
+    ops_upload(o, view_of(t), x, N);
+    ops_activate(o, OPS_QUICK_GELU, view_of(t), N);
+    ops_download(o, got, view_of(t), N);
     CHECK_NEAR(relative_error(got, want, N), 0, 1e-6);
-    memcpy(got, x, N * 4);
     for (int i = 0; i < N; i++) want[i] = (float)(x[i] / (1 + exp(-(double)x[i])) * u[i]);
-    ops_silu_mul(o, got, u, N);
+    ops_upload(o, view_of(t), x, N);
+    ops_silu_mul(o, view_of(t), view_of(up), N);
+    download(o, got, t, N);
     CHECK_NEAR(relative_error(got, want, N), 0, 1e-6);
+    ops_free(o, up);
     free(x);
     free(u);
     free(got);
@@ -206,10 +262,11 @@ static void check_elementwise(struct ops *o) {
 }
 TEST(activations_are_right_to_the_last_bits) { on_every_isa(check_elementwise); }
 
-/* A softmax over one far and one near value must not turn into NaN or lose its sum. */
-static void check_softmax(struct ops *o) {
+/* A softmax over values that are far apart must not become NaN or lose its sum. */
+static void check_softmax(struct ops *o, const struct kernels *k) {
+    (void)o;
     float x[] = { -1e30f, 0, 100, 100, -INFINITY };
-    o->k->softmax(x, COUNTOF(x));
+    k->softmax(x, COUNTOF(x));
     CHECK_NEAR(x[0] + x[1] + x[4], 0, 1e-30);
     CHECK_NEAR(x[2], 0.5, 1e-7);
 }
@@ -230,12 +287,13 @@ TEST(half_floats_widen_exactly) {
     }
 }
 
-static void check_generator(struct ops *o) {
+static void check_generator(struct ops *o, const struct kernels *k) {
+    (void)o;
     struct weights_stream s = weights_stream_make(9, "some.weight", 0.3f, 0.0f);
     float f[77];
     uint16_t h[77];
-    o->k->generate(f, DTYPE_F32, s.a, s.b, s.scale, 1000, 77);
-    o->k->generate(h, DTYPE_BF16, s.a, s.b, s.scale, 1000, 77);
+    k->generate(f, DTYPE_F32, s.a, s.b, s.scale, 1000, 77);
+    k->generate(h, DTYPE_BF16, s.a, s.b, s.scale, 1000, 77);
     for (uint32_t i = 0; i < 77; i++) {
         CHECK(f[i] == weights_stream_at(&s, 1000 + i));
         CHECK_INT(h[i], bf16_from_float(f[i]));

@@ -1,6 +1,6 @@
 /* Learned position tables stretched to another grid, as PyTorch does it. */
-#ifndef ENGINE_OCR_RESAMPLE_H
-#define ENGINE_OCR_RESAMPLE_H
+#ifndef ENGINE_CPU_RESAMPLE_H
+#define ENGINE_CPU_RESAMPLE_H
 
 /* Antialiased bicubic (a = -0.5, align_corners false): in[from][from][channels] -> out[to][to][channels]. */
 void resample_bicubic(const float *in, int from, int to, int channels, float *out);

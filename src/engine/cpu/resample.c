@@ -1,4 +1,4 @@
-#include "engine/ocr/resample.h"
+#include "engine/cpu/resample.h"
 
 #include <stddef.h>
 

@@ -1,0 +1,158 @@
+/* Opening, memory and the table of the CPU backend. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "engine/cpu/cpu.h"
+#include "engine/cpu/internal.h"
+#include "engine/cpu/resample.h"
+
+struct ops *cpu_open(struct threads *threads, const char *isa) {
+    const struct kernels *k = isa ? kernels_named(isa) : kernels_pick();
+    if (!k) return NULL;
+    struct cpu *c = xcalloc(1, sizeof *c);
+    c->k = k;
+    c->threads = threads;
+    c->own = xcalloc((size_t)threads_count(threads), sizeof *c->own);
+    return ops_open(&cpu_backend, c);
+}
+
+static void backend_close(void *context) {
+    struct cpu *c = context;
+    for (int i = 0; i < threads_count(c->threads); i++) free(c->own[i].v);
+    free(c->shared.v);
+    free(c->unfolded.v);
+    free(c->own);
+    free(c);
+}
+
+static const char *backend_device(void *context) { return ((struct cpu *)context)->k->name; }
+static void backend_finish(void *context) { (void)context; /* operators are done when they return */ }
+
+/* ---- scratch */
+static void scratch_fit(struct scratch *s, size_t floats) {
+    if (floats <= s->cap) return;
+    free(s->v); /* the old contents are not needed any more */
+    s->cap = floats + floats / 4;
+    if (posix_memalign((void **)&s->v, 64, s->cap * sizeof(float)) != 0)
+        die("out of memory: %zu bytes of scratch", s->cap * sizeof(float));
+}
+
+float *cpu_shared(struct cpu *c, size_t floats) {
+    scratch_fit(&c->shared, floats);
+    return c->shared.v;
+}
+
+float *cpu_unfolded(struct cpu *c, size_t floats) {
+    scratch_fit(&c->unfolded, floats);
+    return c->unfolded.v;
+}
+
+void cpu_reserve_own(struct cpu *c, size_t floats) {
+    for (int i = 0; i < threads_count(c->threads); i++) scratch_fit(&c->own[i], floats);
+}
+
+size_t cpu_scratch_bytes(const struct ops *o) {
+    const struct cpu *c = o->context;
+    size_t floats = c->shared.cap + c->unfolded.cap;
+    for (int i = 0; i < threads_count(c->threads); i++) floats += c->own[i].cap;
+    return floats * sizeof(float);
+}
+
+/* ---- tensors */
+static struct tensor *tensor_new(void *data, bool owned) {
+    struct tensor *t = xmalloc(sizeof *t);
+    *t = (struct tensor){ data, owned };
+    return t;
+}
+
+static struct tensor *tensor_alloc(void *context, size_t floats, enum tensor_content content) {
+    (void)context;
+    return tensor_new(
+        content == TENSOR_ZERO ? xcalloc(floats, sizeof(float)) : xmalloc(floats * sizeof(float)), true);
+}
+
+/* Nothing writes to a wrapped tensor, so the const may go. */
+static struct tensor *tensor_wrap(void *context, const void *host, size_t bytes) {
+    (void)context;
+    (void)bytes;
+    return tensor_new((void *)host, false);
+}
+
+static void tensor_commit(void *context, struct tensor *t) {
+    (void)context;
+    (void)t; /* the tensor is the host's memory */
+}
+
+static void tensor_free(void *context, struct tensor *t) {
+    (void)context;
+    if (t->owned) free(t->data);
+    free(t);
+}
+
+static void tensor_upload(void *context, struct view to, const float *from, size_t n) {
+    (void)context;
+    memcpy(view_floats(to), from, n * sizeof(float));
+}
+
+static void tensor_upload_planes(void *context, struct view to, const float *from, int channels,
+                                 size_t area) {
+    (void)context;
+    float *out = view_floats(to);
+    size_t n = (size_t)channels;
+    for (size_t i = 0; i < area; i++)
+        for (size_t c = 0; c < n; c++) out[i * n + c] = from[c * area + i];
+}
+
+static void tensor_download(void *context, float *to, struct view from, size_t n) {
+    (void)context;
+    memcpy(to, view_floats(from), n * sizeof(float));
+}
+
+static void resample_grid(void *context, struct view in, int from, int to, int channels, struct view out) {
+    (void)context;
+    resample_bicubic(view_floats(in), from, to, channels, view_floats(out));
+}
+
+static void resample_rows(void *context, struct view in, int from, int to, int channels, struct view out) {
+    (void)context;
+    resample_linear(view_floats(in), from, to, channels, view_floats(out));
+}
+
+const struct ops_backend cpu_backend = {
+    .close = backend_close,
+    .device = backend_device,
+    .finish = backend_finish,
+    .alloc = tensor_alloc,
+    .wrap = tensor_wrap,
+    .commit = tensor_commit,
+    .free = tensor_free,
+    .upload = tensor_upload,
+    .upload_planes = tensor_upload_planes,
+    .download = tensor_download,
+    .linear = cpu_linear,
+    .linear_many = cpu_linear_many,
+    .experts_one = cpu_experts_one,
+    .rmsnorm = cpu_rmsnorm,
+    .layernorm = cpu_layernorm,
+    .activate = cpu_activate,
+    .silu_mul = cpu_silu_mul,
+    .add = cpu_add,
+    .embed = cpu_embed,
+    .conv = cpu_conv,
+    .attention = cpu_attention,
+    .qkv_attention = cpu_qkv_attention,
+    .latent_query = cpu_latent_query,
+    .latent_value = cpu_latent_value,
+    .window_partition = cpu_window_partition,
+    .window_merge = cpu_window_merge,
+    .route = cpu_route,
+    .rope = cpu_rope,
+    .cache_store = cpu_cache_store,
+    .latent_expand = cpu_latent_expand,
+    .copy_rows = cpu_copy_rows,
+    .gather_rows = cpu_gather_rows,
+    .scatter_add = cpu_scatter_add,
+    .resample_grid = resample_grid,
+    .resample_rows = resample_rows,
+};

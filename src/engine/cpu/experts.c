@@ -1,0 +1,108 @@
+/* Routing of tokens to experts, and the experts of one token: all gate and up rows, then all down rows. */
+#include "engine/cpu/internal.h"
+
+enum { BLOCK = 64 }; /* rows per step */
+
+struct experts_job {
+    const struct kernels *k;
+    const struct expert *const *e;
+    const float *weights, *x;
+    float *h, *y; /* h: the hidden rows of all experts, one after the other */
+    int n;
+    struct parts parts;
+};
+
+static void experts_up_task(void *job, int task, int worker) {
+    const struct experts_job *j = job;
+    (void)worker;
+    size_t from = parts_start(&j->parts, task), to = parts_end(&j->parts, task), first = 0;
+    float up[BLOCK];
+    for (int e = 0; e < j->n; e++) {
+        const struct matrix *g = &j->e[e]->gate.w, *u = &j->e[e]->up.w;
+        size_t last = first + (size_t)g->rows;
+        for (size_t r = MAX(from, first); r < MIN(to, last); r += BLOCK) {
+            int rows = (int)MIN(MIN(to, last) - r, (size_t)BLOCK);
+            j->k->dots(matrix_row(g, r - first), g->type, rows, g->cols, j->x, 0, 1, j->h + r, 0);
+            j->k->dots(matrix_row(u, r - first), u->type, rows, u->cols, j->x, 0, 1, up, 0);
+            j->k->silu_mul(j->h + r, up, (size_t)rows);
+        }
+        first = last;
+    }
+}
+
+static void experts_down_task(void *job, int task, int worker) {
+    const struct experts_job *j = job;
+    (void)worker;
+    float t[BLOCK];
+    size_t to = parts_end(&j->parts, task);
+    for (size_t r = parts_start(&j->parts, task); r < to; r += BLOCK) {
+        int rows = (int)MIN(to - r, (size_t)BLOCK);
+        const float *h = j->h;
+        for (int e = 0; e < j->n; e++) {
+            const struct matrix *d = &j->e[e]->down.w;
+            j->k->dots(matrix_row(d, r), d->type, rows, d->cols, h, 0, 1, t, 0);
+            j->k->axpy(j->y + r, j->weights[e], t, (size_t)rows);
+            h += d->cols;
+        }
+    }
+}
+
+const char *cpu_experts_one(void *context, const struct expert *const *experts, const float *weights, int n,
+                            struct view x, struct view y) {
+    struct cpu *c = context;
+    size_t hidden = 0;
+    for (int e = 0; e < n; e++) hidden += (size_t)experts[e]->gate.w.rows;
+    struct experts_job j = {
+        .k = c->k, .e = experts, .weights = weights, .x = view_floats(x), .y = view_floats(y), .n = n
+    };
+    j.h = cpu_shared(c, hidden);
+    j.parts = parts_of(c, hidden, 32);
+    threads_run(c->threads, experts_up_task, &j, parts_tasks(&j.parts));
+    j.parts = parts_of(c, (size_t)experts[0]->down.w.rows, 16);
+    threads_run(c->threads, experts_down_task, &j, parts_tasks(&j.parts));
+    return "swiglu_gemv";
+}
+
+/* ---- routing */
+
+/* Sets scores outside of the best groups to 0. The score of a group is the one of its best expert. */
+static void keep_best_groups(const struct routing *r, float *p) {
+    int size = r->n / r->groups;
+    bool kept[ROUTING_MAX_EXPERTS] = { false };
+    for (int round = 0; round < r->groups_kept; round++) {
+        int best = -1;
+        float best_score = -1.0f;
+        for (int i = 0; i < r->n; i++)
+            if (!kept[i / size] && p[i] > best_score) {
+                best = i / size;
+                best_score = p[i];
+            }
+        if (best >= 0) kept[best] = true;
+    }
+    for (int i = 0; i < r->n; i++)
+        if (!kept[i / size]) p[i] = 0.0f;
+}
+
+static void route_token(const struct kernels *k, const struct routing *r, float *p,
+                        struct routing_choice *out) {
+    float total = 0.0f;
+    k->softmax(p, (size_t)r->n);
+    if (r->groups > 1) keep_best_groups(r, p);
+    for (int c = 0; c < r->k; c++) {
+        int best = 0;
+        for (int i = 1; i < r->n; i++)
+            if (p[i] > p[best]) best = i;
+        out[c] = (struct routing_choice){ best, p[best] };
+        total += p[best];
+        p[best] = -1.0f;
+    }
+    float scale = r->scale / (r->normalise ? total : 1.0f);
+    for (int c = 0; c < r->k; c++) out[c].weight *= scale;
+}
+
+void cpu_route(void *context, const struct routing *r, struct view logits, int m,
+               struct routing_choice *out) {
+    const struct cpu *c = context;
+    for (int i = 0; i < m; i++)
+        route_token(c->k, r, view_floats(logits) + (ptrdiff_t)i * r->n, out + (ptrdiff_t)i * r->k);
+}

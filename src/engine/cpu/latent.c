@@ -1,0 +1,80 @@
+/* Latent attention: products of one token with parts of kv_b, and keys and values of many positions. */
+#include <string.h>
+
+#include "engine/cpu/internal.h"
+
+struct latent_job {
+    const struct cpu *c;
+    const struct latent *l;
+    const float *in;
+    float *out;
+};
+
+/* Row `first` of a head's rows of kv_b. */
+static const char *head_row(const struct latent *l, int head, int first) {
+    return matrix_row(&l->kv_b.w, (size_t)head * (size_t)(l->nope + l->value) + (size_t)first);
+}
+
+/* out[head] = [U^T q_nope | q_rope] */
+static void query_task(void *job, int head, int worker) {
+    const struct latent_job *j = job;
+    const struct latent *l = j->l;
+    const struct kernels *k = j->c->k;
+    enum dtype type = l->kv_b.w.type;
+    size_t rank = (size_t)l->rank;
+    const float *q = j->in + head * (l->nope + l->rope);
+    const char *u = head_row(l, head, 0);
+    float *out = j->out + head * (l->rank + l->rope), *row = cpu_own(j->c, worker);
+    memset(out, 0, rank * sizeof *out);
+    for (int i = 0; i < l->nope; i++, u += rank * dtype_bytes(type)) {
+        k->widen(row, u, type, rank);
+        k->axpy(out, q[i], row, rank);
+    }
+    memcpy(out + rank, q + l->nope, (size_t)l->rope * sizeof *out);
+}
+
+/* out[head] = V in[head] */
+static void value_task(void *job, int head, int worker) {
+    const struct latent_job *j = job;
+    const struct latent *l = j->l;
+    (void)worker;
+    j->c->k->dots(head_row(l, head, l->nope), l->kv_b.w.type, l->value, l->rank, j->in + head * l->rank, 0, 1,
+                  j->out + head * l->value, 0);
+}
+
+static const char *run_latent(struct cpu *c, const struct latent *l, struct view in, struct view out,
+                              threads_fn *task) {
+    struct latent_job j = { c, l, view_floats(in), view_floats(out) };
+    cpu_reserve_own(c, (size_t)l->rank);
+    threads_run(c->threads, task, &j, l->heads);
+    return "gemv";
+}
+
+const char *cpu_latent_query(void *context, const struct latent *l, struct view q, struct view out) {
+    return run_latent(context, l, q, out, query_task);
+}
+
+const char *cpu_latent_value(void *context, const struct latent *l, struct view sums, struct view out) {
+    return run_latent(context, l, sums, out, value_task);
+}
+
+/* One position's row [heads][nope + value] and its rotated part into every head's key and value. */
+static void expand_position(const struct latent *l, const struct latent_rows *r, const float *row,
+                            const float *rotated, int position) {
+    size_t nope = (size_t)l->nope, value = (size_t)l->value, dim = nope + (size_t)l->rope;
+    for (int h = 0; h < l->heads; h++, row += nope + value) {
+        size_t at = (size_t)h * (size_t)r->max_context + (size_t)position;
+        float *key = view_floats(r->keys) + at * dim;
+        memcpy(key, row, nope * sizeof(float));
+        memcpy(key + nope, rotated, (size_t)l->rope * sizeof(float));
+        memcpy(view_floats(r->values) + at * value, row + nope, value * sizeof(float));
+    }
+}
+
+void cpu_latent_expand(void *context, const struct latent *l, const struct latent_rows *r) {
+    (void)context;
+    ptrdiff_t width = (ptrdiff_t)l->heads * (l->nope + l->value), kept = l->rank + l->rope;
+    for (int i = 0; i < r->n; i++)
+        expand_position(l, r, view_floats(r->rows) + i * width, view_floats(r->kept) + i * kept + l->rank,
+                        r->position + i);
+}

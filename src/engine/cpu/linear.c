@@ -1,0 +1,189 @@
+/* Linear layers, y = x W^T + bias. Up to FEW_ROWS rows are dot products with the weights as they are; more
+ * rows are a blocked matrix product. */
+#include "engine/cpu/internal.h"
+
+enum { FEW_ROWS = 8 };
+/* Blocks of the large products, in bytes, so that they fit for any width of a tile. The columns of a panel
+ * stay in the first-level cache while the weights of a block pass by. The weights, and the sums of the
+ * PART_TOKENS tokens of a task, stay in the second-level cache. All features of these tokens come before
+ * the next tokens, so that the tokens stay in the last-level cache. */
+enum { PANEL_BYTES = 24 << 10, BLOCK_BYTES = 144 << 10, PART_TOKENS = 512 };
+
+/* ---- few rows */
+struct few_job {
+    const struct kernels *k;
+    const struct linear_out *v;
+    int n, m;
+    const float *x;
+    ptrdiff_t ldx, ldy;
+    enum ops_store store;
+    struct parts parts; /* of all output rows, layer by layer */
+};
+
+static void few_rows(const struct few_job *j, const struct linear_out *l, int r0, int r1) {
+    const struct matrix *w = &l->l->w;
+    const char *weights = matrix_row(w, (size_t)r0);
+    const float *bias = tensor_floats(l->l->bias);
+    float *out = view_floats(l->y);
+    enum { BLOCK = 64 };
+    float t[FEW_ROWS * BLOCK];
+    for (int r = r0; r < r1; r += BLOCK) {
+        int rows = MIN(BLOCK, r1 - r);
+        for (int i = 0; i < j->m; i += 4)
+            j->k->dots(weights, w->type, rows, w->cols, j->x + i * j->ldx, j->ldx, MIN(4, j->m - i),
+                       t + i * BLOCK, BLOCK);
+        for (int i = 0; i < j->m; i++)
+            for (int c = 0; c < rows; c++) {
+                float *y = &out[i * j->ldy + r + c];
+                float v = t[i * BLOCK + c] + (bias ? bias[r + c] : 0.0f);
+                *y = j->store == OPS_ADD ? *y + v : v;
+            }
+        weights += (size_t)rows * (size_t)w->cols * dtype_bytes(w->type);
+    }
+}
+
+static void few_task(void *job, int task, int worker) {
+    const struct few_job *j = job;
+    (void)worker;
+    size_t from = parts_start(&j->parts, task), to = parts_end(&j->parts, task), first = 0;
+    for (int i = 0; i < j->n; i++) {
+        size_t rows = (size_t)j->v[i].l->w.rows, last = first + rows;
+        if (from < last && to > first)
+            few_rows(j, &j->v[i], (int)(MAX(from, first) - first), (int)(MIN(to, last) - first));
+        first = last;
+    }
+}
+
+static void run_few(struct cpu *c, struct few_job *j) {
+    size_t rows = 0;
+    for (int i = 0; i < j->n; i++) rows += (size_t)j->v[i].l->w.rows;
+    j->k = c->k;
+    j->parts = parts_of(c, rows, 32);
+    threads_run(c->threads, few_task, j, parts_tasks(&j->parts));
+}
+
+/* ---- many rows: x is packed into panels of nr tokens, [in][nr] each. A task takes a block of output
+ * features, converts their weights to float once and multiplies them with every panel. Tokens are the vector
+ * lanes, so weights are only broadcast and need no transposition. */
+struct gemm_job {
+    const struct cpu *c;
+    const struct linear *l;
+    const float *x, *bias;
+    float *panels, *y;
+    ptrdiff_t ldx, ldy;
+    int m, npanels;
+    int block, nblocks; /* features per task, and how many such blocks */
+    int split, part;    /* parts of the panels, and panels of the largest part */
+    int columns;        /* per step */
+    enum ops_store store;
+};
+
+static void pack_task(void *job, int task, int worker) {
+    const struct gemm_job *j = job;
+    (void)worker;
+    int nr = j->c->k->nr, in = j->l->w.cols, row = task * nr;
+    j->c->k->pack(j->panels + (size_t)task * (size_t)in * (size_t)nr, j->x + row * j->ldx, j->ldx,
+                  MIN(nr, j->m - row), in);
+}
+
+/* Prefetches the part of the panel after b that belongs to feature f. */
+static void prefetch_next_panel(const struct gemm_job *j, const float *b, int columns, int f, int features) {
+    int nr = j->c->k->nr, floats = columns * nr;
+    int from = (int)((long)floats * f / features) & ~15,
+        to = (int)((long)floats * (f + j->c->k->mr) / features);
+    const float *next = b + (size_t)j->l->w.cols * (size_t)nr;
+    for (int i = from; i < MIN(to, floats); i += 16) __builtin_prefetch(next + i);
+}
+
+/* The weights of a block's columns as floats, dense: rows of a wide matrix are pages apart, which costs more
+ * than this copy. */
+static void widen_block(const struct gemm_job *j, int f0, int features, int column, int columns,
+                        float *wide) {
+    const struct matrix *w = &j->l->w;
+    for (int f = 0; f < features; f++, wide += columns)
+        j->c->k->widen(wide, matrix_row(w, (size_t)(f0 + f)) + (size_t)column * dtype_bytes(w->type), w->type,
+                       (size_t)columns);
+}
+
+/* out[feature][nr] (+)= one panel's columns, b, times the weights `wide`. */
+static void gemm_panel(const struct gemm_job *j, const float *wide, int features, const float *b, int columns,
+                       bool last, float *out, bool add) {
+    const struct kernels *k = j->c->k;
+    for (int f = 0; f < features; f += k->mr) {
+        if (!last) prefetch_next_panel(j, b, columns, f, features);
+        k->tile(columns, wide + f * columns, columns, 1, MIN(k->mr, features - f), b, k->nr, out + f * k->nr,
+                k->nr, add);
+    }
+}
+
+/* A block of features for a part of the panels. Partial sums are in t[panel][feature][nr]. */
+static void gemm_task(void *job, int task, int worker) {
+    const struct gemm_job *j = job;
+    const struct kernels *k = j->c->k;
+    int f0 = task % j->nblocks * j->block, features = MIN(j->block, j->l->w.rows - f0), in = j->l->w.cols;
+    int part = task / j->nblocks, p0 = j->npanels * part / j->split, p1 = j->npanels * (part + 1) / j->split;
+    size_t stride = (size_t)(j->block + k->mr) * (size_t)k->nr;
+    float *t = cpu_own(j->c, worker), *wide = t + stride * (size_t)j->part;
+    for (int c = 0; c < in; c += j->columns) {
+        int columns = MIN(j->columns, in - c);
+        widen_block(j, f0, features, c, columns, wide);
+        for (int p = p0; p < p1; p++)
+            gemm_panel(j, wide, features, j->panels + ((size_t)p * (size_t)in + (size_t)c) * (size_t)k->nr,
+                       columns, p + 1 == p1, t + (size_t)(p - p0) * stride, c > 0);
+    }
+    for (int p = p0; p < p1; p++)
+        k->unpack(j->y + p * k->nr * j->ldy + f0, j->ldy, t + (size_t)(p - p0) * stride,
+                  MIN(k->nr, j->m - p * k->nr), features, j->bias ? j->bias + f0 : NULL, j->store == OPS_ADD);
+}
+
+/* Features per task: as many as fit a block, or fewer if there would be too few tasks. */
+static void plan_gemm(struct gemm_job *j) {
+    const struct kernels *k = j->c->k;
+    int threads = threads_count(j->c->threads), out = j->l->w.rows;
+    j->columns = PANEL_BYTES / (int)sizeof(float) / k->nr;
+    int block = BLOCK_BYTES / (int)sizeof(float) / j->columns / k->mr * k->mr;
+    int fair = (out + threads * 2 - 1) / (threads * 2);
+    block = MIN(block, (fair + k->mr - 1) / k->mr * k->mr);
+    j->block = MAX(block, k->mr);
+    j->nblocks = (out + j->block - 1) / j->block;
+    j->split = (j->m + PART_TOKENS - 1) / PART_TOKENS;
+    if (j->nblocks * j->split < threads * 2) j->split = MIN(j->npanels, threads * 2 / j->nblocks + 1);
+    j->part = (j->npanels + j->split - 1) / j->split;
+}
+
+static void run_gemm(struct cpu *c, struct gemm_job *j) {
+    const struct kernels *k = c->k;
+    size_t in = (size_t)j->l->w.cols;
+    j->c = c;
+    j->bias = tensor_floats(j->l->bias);
+    j->npanels = (j->m + k->nr - 1) / k->nr;
+    j->panels = cpu_shared(c, (size_t)j->npanels * in * (size_t)k->nr);
+    plan_gemm(j);
+    cpu_reserve_own(c, (size_t)(j->block + k->mr) * (size_t)k->nr * (size_t)j->part +
+                           (size_t)j->block * (size_t)j->columns);
+    threads_run(c->threads, pack_task, j, j->npanels);
+    threads_run(c->threads, gemm_task, j, j->nblocks * j->split);
+}
+
+const char *cpu_linear(void *context, const struct linear *l, struct view x, ptrdiff_t ldx, int m,
+                       struct view y, ptrdiff_t ldy, enum ops_store store) {
+    if (m <= FEW_ROWS) {
+        struct linear_out one = { l, y };
+        struct few_job j = {
+            .v = &one, .n = 1, .m = m, .x = view_floats(x), .ldx = ldx, .ldy = ldy, .store = store
+        };
+        run_few(context, &j);
+        return "gemv";
+    }
+    struct gemm_job j = {
+        .l = l, .x = view_floats(x), .ldx = ldx, .m = m, .y = view_floats(y), .ldy = ldy, .store = store
+    };
+    run_gemm(context, &j);
+    return "gemm";
+}
+
+const char *cpu_linear_many(void *context, const struct linear_out *v, int n, struct view x) {
+    struct few_job j = { .v = v, .n = n, .m = 1, .x = view_floats(x) };
+    run_few(context, &j);
+    return "gemv";
+}

@@ -1,0 +1,81 @@
+/* Operators that move rows. */
+#include <string.h>
+
+#include "engine/cpu/internal.h"
+
+void cpu_copy_rows(void *context, struct view to, ptrdiff_t ldt, struct view from, ptrdiff_t ldf, int rows,
+                   size_t n) {
+    (void)context;
+    for (int i = 0; i < rows; i++)
+        memcpy(view_floats(to) + i * ldt, view_floats(from) + i * ldf, n * sizeof(float));
+}
+
+void cpu_gather_rows(void *context, struct view to, struct view from, const int *index, int n, size_t width) {
+    (void)context;
+    for (int i = 0; i < n; i++)
+        memcpy(view_floats(to) + (size_t)i * width, view_floats(from) + (size_t)index[i] * width,
+               width * sizeof(float));
+}
+
+void cpu_scatter_add(void *context, struct view to, struct view from, const int *index, const float *weights,
+                     int n, size_t width) {
+    const struct cpu *c = context;
+    for (int i = 0; i < n; i++)
+        c->k->axpy(view_floats(to) + (size_t)index[i] * width, weights[i],
+                   view_floats(from) + (size_t)i * width, width);
+}
+
+void cpu_cache_store(void *context, const struct cache_rows *c) {
+    (void)context;
+    size_t heads = (size_t)c->heads, dim = (size_t)c->dim;
+    float *cache = view_floats(c->cache) + (size_t)c->position * dim;
+    const float *rows = view_floats(c->rows);
+    for (size_t i = 0; i < (size_t)c->n; i++)
+        for (size_t h = 0; h < heads; h++)
+            memcpy(cache + (h * (size_t)c->max_context + i) * dim, rows + (i * heads + h) * dim,
+                   dim * sizeof(float));
+}
+
+/* ---- windows */
+struct window_job {
+    const struct windows *s;
+    float *grid, *rows;
+    bool merge;
+};
+
+/* One window: copies its rows from the grid (zeros outside), or adds them to the grid. */
+static void window_task(void *job, int task, int worker) {
+    const struct window_job *j = job;
+    (void)worker;
+    int m = j->s->window, across = j->s->padded / m, g = j->s->grid;
+    size_t width = (size_t)j->s->width;
+    for (int i = 0; i < m * m; i++) {
+        int y = task / across * m + i / m, x = task % across * m + i % m;
+        float *row = j->rows + ((size_t)task * (size_t)(m * m) + (size_t)i) * width;
+        size_t at = ((size_t)y * (size_t)g + (size_t)x) * width;
+        bool inside = y < g && x < g;
+        if (j->merge) {
+            for (size_t c = 0; inside && c < width; c++) j->grid[at + c] += row[c];
+        } else if (inside) {
+            memcpy(row, j->grid + at, width * sizeof(float));
+        } else {
+            memset(row, 0, width * sizeof(float));
+        }
+    }
+}
+
+static const char *run_windows(struct cpu *c, const struct windows *s, struct view grid, struct view rows,
+                               bool merge) {
+    struct window_job j = { s, view_floats(grid), view_floats(rows), merge };
+    int across = s->padded / s->window;
+    threads_run(c->threads, window_task, &j, across * across);
+    return "window_copy";
+}
+
+const char *cpu_window_partition(void *context, const struct windows *s, struct view grid, struct view rows) {
+    return run_windows(context, s, grid, rows, false);
+}
+
+const char *cpu_window_merge(void *context, const struct windows *s, struct view rows, struct view grid) {
+    return run_windows(context, s, grid, rows, true);
+}

@@ -1,0 +1,317 @@
+/* Calls the backend and records the operator: times, shapes, FLOPs and bytes. */
+#include "engine/ops/ops.h"
+
+#include <stdlib.h>
+
+#include "base/die.h"
+#include "base/util.h"
+
+struct ops *ops_open(const struct ops_backend *backend, void *context) {
+    struct ops *o = xcalloc(1, sizeof *o);
+    o->backend = backend;
+    o->context = context;
+    return o;
+}
+
+void ops_close(struct ops *o) {
+    if (!o) return;
+    o->backend->close(o->context);
+    free(o);
+}
+
+const char *ops_device(const struct ops *o) { return o->backend->device(o->context); }
+void ops_finish(struct ops *o) { o->backend->finish(o->context); }
+
+/* ---- memory */
+struct tensor *ops_alloc(struct ops *o, size_t floats, enum tensor_content content) {
+    return o->backend->alloc(o->context, floats, content);
+}
+
+struct tensor *ops_wrap(struct ops *o, const void *host, size_t bytes) {
+    return o->backend->wrap(o->context, host, bytes);
+}
+
+void ops_commit(struct ops *o, struct tensor *t) { o->backend->commit(o->context, t); }
+
+void ops_free(struct ops *o, struct tensor *t) {
+    if (t) o->backend->free(o->context, t);
+}
+
+void ops_upload(struct ops *o, struct view to, const float *from, size_t n) {
+    o->backend->upload(o->context, to, from, n);
+}
+
+void ops_upload_planes(struct ops *o, struct view to, const float *from, int channels, size_t area) {
+    o->backend->upload_planes(o->context, to, from, channels, area);
+}
+
+void ops_download(struct ops *o, float *to, struct view from, size_t n) {
+    o->backend->download(o->context, to, from, n);
+}
+
+/* ---- recorded operators */
+
+/* Ends an operator that began at `start`, 0: operators are not recorded. */
+static void record_end(struct ops *o, uint64_t start, const struct record_op *op) {
+    if (!start) return;
+    o->backend->finish(o->context);
+    record_op_end(o->rec, start, op);
+}
+
+static double matrix_cells(const struct matrix *w) { return (double)w->rows * w->cols; }
+static double matrix_bytes(const struct matrix *w) { return matrix_cells(w) * (double)dtype_bytes(w->type); }
+
+static void record_linear(struct ops *o, uint64_t start, const char *name, const char *kernel,
+                          const struct linear_out *v, int n, int m) {
+    double flops = 0, bytes = 0;
+    long out = 0;
+    if (!start) return;
+    for (int i = 0; i < n; i++) {
+        const struct matrix *w = &v[i].l->w;
+        flops += 2.0 * m * matrix_cells(w);
+        bytes += matrix_bytes(w) + 4.0 * m * w->rows;
+        out += w->rows;
+    }
+    const struct matrix *w = &v[0].l->w;
+    bytes += 4.0 * m * w->cols;
+    record_end(o, start,
+               &(struct record_op){ .name = name,
+                                    .kernel = kernel,
+                                    .type = w->type,
+                                    .m = m,
+                                    .n = out,
+                                    .k = w->cols,
+                                    .flops = flops,
+                                    .bytes = bytes });
+}
+
+void ops_linear(struct ops *o, const char *name, const struct linear *l, struct view x, ptrdiff_t ldx, int m,
+                struct view y, ptrdiff_t ldy, enum ops_store store) {
+    if (m <= 0) return;
+    uint64_t start = record_op_start(o->rec);
+    const char *kernel = o->backend->linear(o->context, l, x, ldx, m, y, ldy, store);
+    record_linear(o, start, name, kernel, &(struct linear_out){ l, y }, 1, m);
+}
+
+void ops_linear_many(struct ops *o, const char *name, const struct linear_out *v, int n, struct view x) {
+    uint64_t start = record_op_start(o->rec);
+    const char *kernel = o->backend->linear_many(o->context, v, n, x);
+    record_linear(o, start, name, kernel, v, n, 1);
+}
+
+void ops_conv(struct ops *o, const char *name, const struct conv *c, struct view x, int h, int w,
+              struct view y) {
+    uint64_t start = record_op_start(o->rec);
+    const char *kernel = o->backend->conv(o->context, c, x, h, w, y);
+    int oh = (h + 2 * c->pad - c->side) / c->stride + 1, ow = (w + 2 * c->pad - c->side) / c->stride + 1;
+    struct linear l = { c->w, c->bias };
+    record_linear(o, start, name, kernel, &(struct linear_out){ &l, y }, 1, oh * ow);
+}
+
+void ops_experts_one(struct ops *o, const char *name, const struct expert *const *experts,
+                     const float *weights, int n, struct view x, struct view y) {
+    uint64_t start = record_op_start(o->rec);
+    const char *kernel = o->backend->experts_one(o->context, experts, weights, n, x, y);
+    long hidden = 0;
+    double cells = 0, bytes = 0;
+    if (!start) return;
+    for (int e = 0; e < n; e++) {
+        const struct matrix *w = &experts[e]->gate.w;
+        hidden += w->rows;
+        cells += 3.0 * matrix_cells(w);
+        bytes += 3.0 * matrix_bytes(w);
+    }
+    record_end(o, start,
+               &(struct record_op){ .name = name,
+                                    .kernel = kernel,
+                                    .type = experts[0]->gate.w.type,
+                                    .m = 1,
+                                    .n = hidden,
+                                    .k = experts[0]->gate.w.cols,
+                                    .flops = 2 * cells,
+                                    .bytes = bytes });
+}
+
+/* Operators on rows or single numbers: `floats` are read and written. */
+static void record_rows(struct ops *o, uint64_t start, const char *name, const char *kernel, size_t items,
+                        int n, double floats) {
+    record_end(o, start,
+               &(struct record_op){ .name = name,
+                                    .kernel = kernel,
+                                    .type = DTYPE_F32,
+                                    .m = (long)items,
+                                    .n = n,
+                                    .flops = 0,
+                                    .bytes = 4 * floats });
+}
+
+void ops_rmsnorm(struct ops *o, const char *name, struct view x, ptrdiff_t ldx, struct tensor *w, int rows,
+                 int n, float eps, struct view y, ptrdiff_t ldy) {
+    uint64_t start = record_op_start(o->rec);
+    const char *kernel = o->backend->rmsnorm(o->context, x, ldx, w, rows, n, eps, y, ldy);
+    record_rows(o, start, name, kernel, (size_t)rows, n, 2.0 * rows * n);
+}
+
+void ops_layernorm(struct ops *o, const char *name, struct view x, struct tensor *w, struct tensor *b,
+                   int rows, int n, float eps, struct view y) {
+    uint64_t start = record_op_start(o->rec);
+    const char *kernel = o->backend->layernorm(o->context, x, w, b, rows, n, eps, y);
+    record_rows(o, start, name, kernel, (size_t)rows, n, 2.0 * rows * n);
+}
+
+void ops_activate(struct ops *o, enum ops_activation a, struct view x, size_t n) {
+    uint64_t start = record_op_start(o->rec);
+    const char *kernel = o->backend->activate(o->context, a, x, n);
+    record_rows(o, start, a == OPS_GELU ? "gelu" : "quick_gelu", kernel, n, 0, 2.0 * (double)n);
+}
+
+void ops_silu_mul(struct ops *o, struct view gate, struct view up, size_t n) {
+    uint64_t start = record_op_start(o->rec);
+    const char *kernel = o->backend->silu_mul(o->context, gate, up, n);
+    record_rows(o, start, "silu_mul", kernel, n, 0, 3.0 * (double)n);
+}
+
+void ops_add(struct ops *o, const char *name, struct view y, struct view x, size_t n) {
+    uint64_t start = record_op_start(o->rec);
+    const char *kernel = o->backend->add(o->context, y, x, n);
+    record_rows(o, start, name, kernel, n, 0, 3.0 * (double)n);
+}
+
+void ops_embed(struct ops *o, const struct matrix *table, const uint32_t *ids, int n, struct view out) {
+    uint64_t start = record_op_start(o->rec);
+    const char *kernel = o->backend->embed(o->context, table, ids, n, out);
+    record_rows(o, start, "embed_tokens", kernel, (size_t)n, table->cols, 2.0 * n * table->cols);
+}
+
+/* Pairs of query and key that are computed: a triangle if causal. */
+static double attention_pairs(const struct attention *a) {
+    double n = 0;
+    if (a->base < 0) return (double)a->nq * a->nk;
+    for (int i = 0; i < a->nq; i++) {
+        int seen = MIN(a->nk, a->base + i + 1);
+        n += a->window ? MIN(seen, a->window) : seen;
+    }
+    return n;
+}
+
+void ops_attention(struct ops *o, const char *name, const struct attention *a) {
+    uint64_t start = record_op_start(o->rec);
+    const char *kernel = o->backend->attention(o->context, a);
+    if (!start) return;
+    double dims = a->dim_k + a->dim_v;
+    record_end(o, start,
+               &(struct record_op){
+                   .name = name,
+                   .kernel = kernel,
+                   .type = DTYPE_F32,
+                   .m = a->nq,
+                   .n = a->nk,
+                   .k = (long)a->heads * a->dim_k,
+                   .flops = 2.0 * attention_pairs(a) * a->heads * dims,
+                   .bytes = 4.0 * ((double)a->nq * a->heads * dims + (double)a->nk * a->kv_heads * dims) });
+}
+
+void ops_qkv_attention(struct ops *o, const char *name, const struct qkv_attention *a) {
+    uint64_t start = record_op_start(o->rec);
+    const char *kernel = o->backend->qkv_attention(o->context, a);
+    double n = a->n, width = (double)a->heads * a->dim;
+    double rel = a->rel_h.tensor ? 4.0 * n * a->side * width : 0;
+    record_end(o, start,
+               &(struct record_op){ .name = name,
+                                    .kernel = kernel,
+                                    .type = DTYPE_F32,
+                                    .m = (long)a->batch * a->n,
+                                    .n = a->n,
+                                    .k = (long)width,
+                                    .flops = a->batch * (4.0 * n * n * width + rel),
+                                    .bytes = 16.0 * a->batch * n * width });
+}
+
+/* A product of one token with `rows` rows per head of kv_b. */
+static void record_latent(struct ops *o, uint64_t start, const char *kernel, const struct latent *l,
+                          int rows) {
+    double cells = (double)l->heads * rows * l->rank;
+    enum dtype type = l->kv_b.w.type;
+    record_end(o, start,
+               &(struct record_op){ .name = "kv_b_proj",
+                                    .kernel = kernel,
+                                    .type = type,
+                                    .m = 1,
+                                    .n = (long)l->heads * rows,
+                                    .k = l->rank,
+                                    .flops = 2 * cells,
+                                    .bytes = cells * (double)dtype_bytes(type) });
+}
+
+void ops_latent_query(struct ops *o, const struct latent *l, struct view q, struct view out) {
+    uint64_t start = record_op_start(o->rec);
+    const char *kernel = o->backend->latent_query(o->context, l, q, out);
+    record_latent(o, start, kernel, l, l->nope);
+}
+
+void ops_latent_value(struct ops *o, const struct latent *l, struct view sums, struct view out) {
+    uint64_t start = record_op_start(o->rec);
+    const char *kernel = o->backend->latent_value(o->context, l, sums, out);
+    record_latent(o, start, kernel, l, l->value);
+}
+
+static void record_windows(struct ops *o, uint64_t start, const char *name, const char *kernel,
+                           const struct windows *s) {
+    record_end(o, start,
+               &(struct record_op){ .name = name,
+                                    .kernel = kernel,
+                                    .type = DTYPE_F32,
+                                    .m = (long)s->padded * s->padded,
+                                    .n = s->width,
+                                    .bytes = 8.0 * s->padded * s->padded * s->width });
+}
+
+void ops_window_partition(struct ops *o, const struct windows *s, struct view grid, struct view rows) {
+    uint64_t start = record_op_start(o->rec);
+    const char *kernel = o->backend->window_partition(o->context, s, grid, rows);
+    record_windows(o, start, "window_partition", kernel, s);
+}
+
+void ops_window_merge(struct ops *o, const struct windows *s, struct view rows, struct view grid) {
+    uint64_t start = record_op_start(o->rec);
+    const char *kernel = o->backend->window_merge(o->context, s, rows, grid);
+    record_windows(o, start, "window_merge", kernel, s);
+}
+
+/* ---- not recorded */
+void ops_route(struct ops *o, const struct routing *r, struct view logits, int m,
+               struct routing_choice *out) {
+    o->backend->route(o->context, r, logits, m, out);
+}
+
+void ops_rope(struct ops *o, const struct rope_table *t, const struct rope_rows *r) {
+    o->backend->rope(o->context, t, r);
+}
+
+void ops_cache_store(struct ops *o, const struct cache_rows *c) { o->backend->cache_store(o->context, c); }
+
+void ops_latent_expand(struct ops *o, const struct latent *l, const struct latent_rows *r) {
+    o->backend->latent_expand(o->context, l, r);
+}
+
+void ops_copy_rows(struct ops *o, struct view to, ptrdiff_t ldt, struct view from, ptrdiff_t ldf, int rows,
+                   size_t n) {
+    o->backend->copy_rows(o->context, to, ldt, from, ldf, rows, n);
+}
+
+void ops_gather_rows(struct ops *o, struct view to, struct view from, const int *index, int n, size_t width) {
+    o->backend->gather_rows(o->context, to, from, index, n, width);
+}
+
+void ops_scatter_add(struct ops *o, struct view to, struct view from, const int *index, const float *weights,
+                     int n, size_t width) {
+    o->backend->scatter_add(o->context, to, from, index, weights, n, width);
+}
+
+void ops_resample_grid(struct ops *o, struct view in, int from, int to, int channels, struct view out) {
+    o->backend->resample_grid(o->context, in, from, to, channels, out);
+}
+
+void ops_resample_rows(struct ops *o, struct view in, int from, int to, int channels, struct view out) {
+    o->backend->resample_rows(o->context, in, from, to, channels, out);
+}

@@ -1,0 +1,12 @@
+/* A backend whose tensors the host cannot read, as on a GPU: the CPU backend, with all tensors in memory that
+ * is accessible only during an operator. Code outside of the backend that touches a tensor crashes. */
+#ifndef TESTS_UNIT_ENGINE_MODELS_GUARDED_H
+#define TESTS_UNIT_ENGINE_MODELS_GUARDED_H
+
+#include "engine/engine.h"
+
+engine_backend guarded_open;                     /* for struct engine_load */
+size_t guarded_calls(const struct ops *o);       /* operators so far */
+const void *guarded_memory(const struct ops *o); /* where the tensors are */
+
+#endif
