@@ -1,4 +1,4 @@
-/* `inferprof engine`: the native engine, spoken to by `profile` or by hand. */
+/* `inferprof engine`: the native engine, by hand or for `profile`. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,13 +25,12 @@ static const struct engine_opts defaults = { .max_new_tokens = 128, .top_p = 1, 
 
 #define AT(field) offsetof(struct engine_opts, field)
 static const struct opt options[] = {
-    { 'm', "model", OPT_STR, AT(model), "DIR", "folder with config.json; without it the embedded small model",
+    { 'm', "model", OPT_STR, AT(model), "DIR", "folder with config.json; default: the embedded small model",
       NULL },
-    { 'p', "prompt", OPT_STR, AT(prompt), "TEXT", "answer this and end; without it speak the protocol",
+    { 'p', "prompt", OPT_STR, AT(prompt), "TEXT", "generate an answer to this; default: serve the protocol",
       NULL },
-    { 'i', "image", OPT_LIST, AT(images), "FILE", "a PNG or JPEG that the prompt is about; may be repeated",
-      NULL },
-    { 'w', "weights", OPT_STR, AT(weights), "SOURCE", "auto, or synthetic:SEED for random ones", NULL },
+    { 'i', "image", OPT_LIST, AT(images), "FILE", "PNG or JPEG for the prompt; may be repeated", NULL },
+    { 'w', "weights", OPT_STR, AT(weights), "SOURCE", "auto, or synthetic:SEED for random weights", NULL },
     { 0, "dtype", OPT_CHOICE, AT(dtype), "TYPE", "of synthetic weights", "auto|bf16|f16|f32" },
     { 'n', "max-new-tokens", OPT_UINT, AT(max_new_tokens), "N", "stop after N tokens (128)", "1..16777216" },
     { 't', "threads", OPT_UINT, AT(threads), "N", "threads (default 0: one per core)", "0..256" },
@@ -40,14 +39,16 @@ static const struct opt options[] = {
     { 0, "top-k", OPT_UINT, AT(top_k), "K", "sample among the K best; 0: all", "0..1073741824" },
     { 0, "top-p", OPT_DOUBLE, AT(top_p), "P", "sample among the best that together reach P", "0..1" },
     { 0, "seed", OPT_UINT, AT(seed), "N", "of the sampler", NULL },
-    { 0, "no-repeat-ngram", OPT_UINT, AT(ngram), "N", "never the same N tokens twice; 0: off", "0..1048576" },
-    { 0, "ngram-window", OPT_UINT, AT(window), "N", "look back only over N generated tokens", "0..16777216" },
-    { 0, "ignore-eos", OPT_FLAG, AT(ignore_eos), NULL, "go on past the end token", NULL },
+    { 0, "no-repeat-ngram", OPT_UINT, AT(ngram), "N", "never repeat a sequence of N tokens; 0: off",
+      "0..1048576" },
+    { 0, "ngram-window", OPT_UINT, AT(window), "N", "apply that only to the last N generated tokens",
+      "0..16777216" },
+    { 0, "ignore-eos", OPT_FLAG, AT(ignore_eos), NULL, "continue after the end token", NULL },
     { 0, "image-mode", OPT_CHOICE, AT(image_mode), "MODE", "how DeepSeek-OCR views a page",
       "tiny|small|base|large|gundam" },
-    { 0, "max-tiles", OPT_UINT, AT(max_tiles), "N", "tiles of a page at most (9)", "1..64" },
-    { 0, "trace", OPT_STR, AT(trace), "FILE", "record what happens into FILE", NULL },
-    { 0, "detail", OPT_CHOICE, AT(detail), "LEVEL", "what is recorded (operators)",
+    { 0, "max-tiles", OPT_UINT, AT(max_tiles), "N", "most tiles per page (9)", "1..64" },
+    { 0, "trace", OPT_STR, AT(trace), "FILE", "record stages, modules and operators into FILE", NULL },
+    { 0, "detail", OPT_CHOICE, AT(detail), "LEVEL", "level of detail of the record (operators)",
       "stages|modules|operators" },
 };
 
@@ -55,12 +56,11 @@ static const char *unit_of(const char *what) {
     return strcmp(what, "weights") == 0 ? "bytes" : strcmp(what, "tokens") == 0 ? "tokens" : NULL;
 }
 
-/* One progress line at a time; a new kind of work starts a new one. */
+/* One progress line at a time; a new kind of work starts a new line. */
 static void show_progress(void *context, const char *what, uint64_t done, uint64_t total) {
     static const char *current;
     (void)context;
-    if (strcmp(what, "tokens") == 0 &&
-        isatty(STDOUT_FILENO)) { /* the text itself shows it, on the same line */
+    if (strcmp(what, "tokens") == 0 && isatty(STDOUT_FILENO)) { /* the text itself shows the progress */
         if (current) progress_finish();
         current = NULL;
         return;
@@ -108,7 +108,7 @@ static void print_speed(const struct engine_result *r) {
                  steps / r->decode_ms * 1e3, engine_stop_name(r->stop));
 }
 
-static int answer(const struct engine_opts *o) {
+static int answer_prompt(const struct engine_opts *o) {
     struct err err;
     struct engine_result result;
     struct engine_load load = { .model = o->model,
@@ -145,7 +145,7 @@ static int answer(const struct engine_opts *o) {
     return EXIT_DONE;
 }
 
-static int serve(void) {
+static int serve_protocol(void) {
     struct err err;
     struct protocol *p = protocol_open(build_version(), show_progress);
     int rc = protocol_serve(p, stdin, stdout, &err);
@@ -153,26 +153,25 @@ static int serve(void) {
     return rc < 0 ? command_fail(&err) : EXIT_DONE;
 }
 
-static int run(const void *opts, int argc, char **argv) {
+static int run_engine(const void *opts, int argc, char **argv) {
     const struct engine_opts *o = opts;
     (void)argc;
     (void)argv;
     if (!o->prompt && !o->images.n) {
-        if (memcmp(o, &defaults, sizeof defaults) == 0) return serve();
-        return command_usage("engine: without --prompt or --image the engine speaks its protocol on standard "
-                             "input, where `load` names "
-                             "the model and `infer` what to generate: leave the options out");
+        if (memcmp(o, &defaults, sizeof defaults) == 0) return serve_protocol();
+        return command_usage("engine: without --prompt or --image the engine serves its protocol on standard "
+                             "input and takes no options: `load` and `infer` requests set them");
     }
-    if (o->detail && !o->trace) return command_usage("engine: --detail is of --trace; give that too");
+    if (o->detail && !o->trace) return command_usage("engine: --detail needs --trace");
     if ((o->image_mode || o->max_tiles) && !o->images.n)
-        return command_usage("engine: --image-mode and --max-tiles say how an --image is viewed; give one");
-    return answer(o);
+        return command_usage("engine: --image-mode and --max-tiles need an --image");
+    return answer_prompt(o);
 }
 
 const struct command cmd_engine = {
     .name = "engine",
     .args = "",
-    .summary = "run a model on the CPU: by hand, or for `profile` through its protocol",
+    .summary = "run a model on the CPU: by hand, or for `profile` over a protocol",
     .details =
         "With --prompt or --image: prints the answer as it is generated, and the speed on standard error.\n"
         "Otherwise: reads one JSON request per line and answers each with one line (docs/engine.md).",
@@ -181,5 +180,5 @@ const struct command cmd_engine = {
     .defaults = &defaults,
     .opts_bytes = sizeof(struct engine_opts),
     .complete = COMPLETE_NOTHING,
-    .run = run,
+    .run = run_engine,
 };

@@ -10,7 +10,7 @@
 #include "engine/internal.h"
 #include "engine/sampling/ngram.h"
 
-/* Everything a request owns while it runs. */
+/* The state of a running request. */
 struct job {
     struct engine *e;
     const struct engine_request *r;
@@ -96,7 +96,7 @@ static int make_prompt(struct job *j, struct err *err) {
     if (!j->e->tokenizer)
         return err_set(err, "%s has no tokenizer.json: give prompt_ids instead of a prompt", j->e->path);
     if (r->nimages && !j->e->vision)
-        return err_set(err, "%s takes no images: leave inputs empty", j->e->path);
+        return err_set(err, "%s does not support images: leave inputs empty", j->e->path);
     if (r->nimages && load_images(j, err) < 0) return -1;
     if (r->nimages && j->e->image_token == TOKENIZER_NONE)
         return err_set(err, "%s: its tokenizer has no <image> token", j->e->path);
@@ -105,16 +105,17 @@ static int make_prompt(struct job *j, struct err *err) {
 
 static int check_prompt(const struct job *j, struct err *err) {
     const struct decoder *d = j->e->decoder;
-    if (j->ids.n == 0) return err_set(err, "the prompt is empty: there is no token to start from");
+    if (j->ids.n == 0) return err_set(err, "the prompt is empty");
     if (j->ids.n > (size_t)d->max_context)
-        return err_set(
-            err,
-            "the prompt has %zu tokens, the context only %d: shorten it, choose a smaller image mode"
-            " or load with a larger max_context",
-            j->ids.n, d->max_context);
+        return err_set(err,
+                       "the prompt has %zu tokens, but the context only %d positions: shorten it, choose a "
+                       "smaller image mode"
+                       " or load with a larger max_context",
+                       j->ids.n, d->max_context);
     for (size_t i = 0; i < j->ids.n; i++)
         if (j->ids.v[i] >= (uint32_t)d->vocab)
-            return err_set(err, "token id %u at position %zu: the model has %d", j->ids.v[i], i, d->vocab);
+            return err_set(err, "token id %u at position %zu: the vocabulary has %d", j->ids.v[i], i,
+                           d->vocab);
     return 0;
 }
 

@@ -30,8 +30,8 @@ expect "the engine answers bad requests with an error and continues" 0 \
     out 'expected auto or synthetic:SEED' \
     out 'expected auto, bf16, f16 or f32' \
     out 'token id 99999 at position 0' \
-    out 'the prompt has 36 tokens, the context only 32' \
-    out '\\"prompt\\" must be a text' \
+    out 'the prompt has 36 tokens, but the context only 32 positions' \
+    out '\\"prompt\\" must be a string' \
     out '\\"max_new_tokens\\" must be a whole number' \
     out '\\"detail\\" must be none, stages, modules or operators' \
     out 'names no file for the records' \
@@ -53,7 +53,7 @@ expect "the engine answers a prompt from the command line" 0 err 'decode: 3 toke
 run "$INFERPROF" engine --prompt hello --image "$work/none.png"
 expect "the engine reports a missing image" 1 err 'none.png: No such file'
 run "$INFERPROF" engine --model x
-expect "--model without a prompt is misuse" 2 err 'without --prompt or --image the engine speaks its protocol'
+expect "--model without a prompt is misuse" 2 err 'without --prompt or --image the engine serves its protocol'
 
 # Invalid UTF-8 and bad images.
 printf '{"op":"infer","prompt":"\377\376"}\n{"op":"hello"}\n' | limited "$INFERPROF" engine >"$work/out" 2>"$work/err"
@@ -63,7 +63,7 @@ head -c 2000 tests/data/engine/dsocr_page.png >"$work/cut.png"
 say '{"op":"load","threads":1}' "{\"op\":\"infer\",\"inputs\":[\"$work/cut.png\"]}" '{"op":"infer","inputs":["/dev/null"]}' \
     '{"op":"infer","prompt":"<image><image>","inputs":["tests/data/engine/dsocr_page.png"]}' '{"op":"hello"}'
 expect "the engine reports bad images and continues" 0 out '"error":".*cut.png' out '"error":".*/dev/null' \
-    out '"error":"the prompt has 2 times <image>' out '^\{"op":"hello".*"vision":true'
+    out '"error":"the prompt contains 2 times <image>' out '^\{"op":"hello".*"vision":true'
 # The header claims 60000 x 60000 pixels, which would take 10 GB.
 printf '\211PNG\r\n\032\n\0\0\0\015IHDR\0\0\352\140\0\0\352\140\010\002\0\0\0\017\260\342\025\0\0\0\0IDAT\065\257\006\036' >"$work/huge.png"
 say '{"op":"load","threads":1}' "{\"op\":\"infer\",\"inputs\":[\"$work/huge.png\"]}" '{"op":"hello"}'
@@ -72,7 +72,7 @@ expect "the engine rejects an image above the size limit and continues" 0 \
 run "$INFERPROF" engine --prompt "$(printf 'a\377\200b')" -n 2 --threads 1 --ignore-eos
 expect "the engine replaces invalid UTF-8 in a prompt" 0 err 'decode: 1 tokens'
 run "$INFERPROF" engine --prompt "$(printf '%0999d' 0)" --max-context 64 --threads 1
-expect "a prompt longer than the context is an error with the limit" 1 err 'the prompt has [0-9]+ tokens, the context only 64: shorten it'
+expect "a prompt longer than the context is an error with the limit" 1 err 'the prompt has [0-9]+ tokens, but the context only 64 positions: shorten it'
 
 # Folders without a model that the engine can run.
 sizes='"hidden_size":16,"num_hidden_layers":1,"num_attention_heads":2,"num_key_value_heads":2,"intermediate_size":16,"vocab_size":32,"max_position_embeddings":64'

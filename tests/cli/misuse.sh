@@ -64,10 +64,10 @@ misuse '--counter-interval requires --counters' run --counter-interval 50 -- tru
 misuse '--gpu all cannot be combined with --sweep or --operators' static --gpu all --operators $model
 misuse '--gpu all uses the peaks of each device' static --gpu all --peak-tflops 3 $model
 misuse '--image-mode and --max-tiles need an --image' static --max-tiles 3 $model
-misuse 'where .load. names the model and .infer. what to generate' engine --temperature 1
-misuse 'where .load. names the model and .infer. what to generate' engine --threads 2
-misuse '--detail is of --trace' engine -p x --detail stages
-misuse 'say how an --image is viewed; give one' engine -p x --image-mode tiny
+misuse 'takes no options: .load. and .infer. requests set them' engine --temperature 1
+misuse 'takes no options: .load. and .infer. requests set them' engine --threads 2
+misuse '--detail needs --trace' engine -p x --detail stages
+misuse '--image-mode and --max-tiles need an --image' engine -p x --image-mode tiny
 trace=tests/data/kineto/hta_rank0_a100.json.gz sums=tests/data/nsys/dsocr_clip_cuda_gpu_kern_sum.csv counters=tests/data/ncu/copy_blocked_t4_base_units.csv
 misuse "for a timeline use 'inferprof stats --json'" import --json $trace
 misuse "for a timeline use 'inferprof stats --json'" import --json $counters $trace

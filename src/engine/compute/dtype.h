@@ -1,4 +1,4 @@
-/* The number types weights come in. Arithmetic is always float; these only say how bytes are read. */
+/* The number types of weights. Arithmetic is always float. */
 #ifndef ENGINE_COMPUTE_DTYPE_H
 #define ENGINE_COMPUTE_DTYPE_H
 
@@ -31,8 +31,8 @@ static inline uint16_t bf16_from_float(float f) {
 }
 static inline float bf16_to_float(uint16_t h) { return bits_float((uint32_t)h << 16); }
 
-/* Round to nearest even by letting the adder do it: adding and taking away a power of two 13 bits above the
- * last kept one. Finite numbers within half's range only: what synthetic weights are. */
+/* Round to nearest, ties to even. Only for finite numbers within the range of half, such as synthetic
+ * weights. */
 static inline uint16_t f16_from_float(float f) {
     uint32_t u = float_bits(f), sign = u >> 16 & 0x8000;
     float a = bits_float(u & 0x7fffffff);

@@ -1,5 +1,5 @@
-/* The inner loops, one table an instruction set, all from the one source kernels_impl.h. ops_cpu.h builds
- * the operators from them and divides the work among threads; nothing here knows of threads or models. */
+/* The inner loops, one table per instruction set, all compiled from kernels_impl.h. src/engine/cpu builds the
+ * operators from them and divides the work among threads. */
 #ifndef ENGINE_COMPUTE_KERNELS_H
 #define ENGINE_COMPUTE_KERNELS_H
 
@@ -12,7 +12,7 @@ struct kernels {
     const char *name; /* "avx2" */
     int mr, nr;       /* rows and columns of a tile */
 
-    /* C[i][j] = sum_k A[i][k] B[k][j] for i < mr, j < nr (plus what C holds, if add). A[i][k] is at
+    /* C[i][j] = sum_k A[i][k] B[k][j] for i < mr, j < nr (added to C if `add`). A[i][k] is at
      * a[i*a_row + k*a_col]; rows of A from `rows` on repeat row 0, and C must have room for all mr rows. */
     void (*tile)(int k, const float *a, ptrdiff_t a_row, ptrdiff_t a_col, int rows, const float *b,
                  ptrdiff_t ldb, float *c, ptrdiff_t ldc, bool add);
@@ -20,7 +20,7 @@ struct kernels {
     void (*dots)(const void *w, enum dtype t, int rows, int cols, const float *x, ptrdiff_t ldx, int m,
                  float *y, ptrdiff_t ldy);
     void (*widen)(float *out, const void *in, enum dtype t, size_t n);
-    /* out[n floats of each of nr rows] transposed into [n][nr]; rows from `rows` on become 0. */
+    /* in[nr rows][n] transposed into out[n][nr]; rows from `rows` on become 0. */
     void (*pack)(float *out, const float *in, ptrdiff_t ld, int rows, int n);
     /* y[i][f] (+)= t[f][i] + bias[f] for i < rows, f < n; t is [n][nr], bias may be NULL. */
     void (*unpack)(float *y, ptrdiff_t ldy, const float *t, int rows, int n, const float *bias, bool add);
@@ -44,8 +44,7 @@ struct kernels {
     void (*softmax_lanes)(float *s, int keys, float *inv);
 };
 
-/* The best table this machine can run, or the one $INFERPROF_ISA names (portable, avx2, avx512), if it
- * can. */
+/* The table of $INFERPROF_ISA (portable, avx2, avx512) if this machine can run it, else the best one. */
 const struct kernels *kernels_pick(void);
 const struct kernels *kernels_named(const char *name); /* NULL: not in this build or not on this machine */
 

@@ -1,7 +1,7 @@
-/* The source of every kernel table: vectors of LANES floats in the compilers' own vector notation, so that
- * one text serves all instruction sets. Included once by each kernels_<isa>.c, which defines KERNELS_NAME,
- * LANES and MR; compiled with contraction of a*b+c allowed (Makefile). A tile is MR x 2 LANES: 12 (24)
- * accumulators leave registers for two loads and a broadcast. */
+/* The source of every kernel table: vectors of LANES floats with the compilers' vector extensions, so that
+ * one source serves all instruction sets. Included by each kernels_<isa>.c, which defines KERNELS_NAME, LANES
+ * and MR; compiled with contraction of a*b+c allowed (Makefile). A tile is MR x 2 LANES: 12 (24) accumulators
+ * leave registers for two loads and a broadcast. */
 #include "engine/compute/kernels.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@ typedef int32_t vi __attribute__((vector_size(LANES * 4)));
 typedef uint32_t vu __attribute__((vector_size(LANES * 4)));
 typedef uint16_t vh __attribute__((vector_size(LANES * 2)));
 
-/* memcpy is how C spells an unaligned load. */
+/* memcpy compiles to an unaligned load. */
 static inline vf load(const float *p) {
     vf v;
     memcpy(&v, p, sizeof v);
@@ -31,8 +31,8 @@ static inline vf load_bf16(const uint16_t *p) {
     return (vf)(__builtin_convertvector(h, vu) << 16);
 }
 
-/* Shifts the exponent into float's place and multiplies by 2^112: right for denormals too. Infinities and
- * NaN get the exponent they should have. */
+/* Shifts the exponent to its place in a float and multiplies by 2^112, which is also correct for denormals.
+ * Infinities and NaN get their exponent set. */
 static inline vf load_f16(const uint16_t *p) {
     vh h;
     memcpy(&h, p, sizeof h);
@@ -54,8 +54,8 @@ static inline vf choose(vi mask, vf yes, vf no) { return (vf)((mask & (vi)yes) |
 static inline vf vmax(vf a, vf b) { return choose(a > b, a, b); }
 static inline vf vmin(vf a, vf b) { return choose(a < b, a, b); }
 
-/* e^x to about 2 units in the last place: 2^n times a polynomial on [-ln2/2, ln2/2]. Where the result would
- * be denormal it is 0. */
+/* e^x to about 2 units in the last place: 2^n times a polynomial on [-ln2/2, ln2/2]. Denormal
+ * results become 0. */
 static inline vf vexp(vf given) {
     vf x = vmax(vmin(given, all(88.3f)), all(-87.3f));
     const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
@@ -88,9 +88,8 @@ static inline vf verf(vf x) {
     return (vf)((vi)y | ((vi)x & (vi)all(-0.0f)));
 }
 
-/* Rows of A are found by few pointers, one for four rows, so that they all stay in registers: `whole`
- * tells that all MR rows are there. Otherwise each row has a pointer of its own, and row 0 stands in for
- * the missing ones. */
+/* `whole`: all MR rows exist. Then one pointer per four rows of A addresses them, so that all pointers stay
+ * in registers. Otherwise each row has its own pointer, and row 0 replaces the missing ones. */
 enum { ROW_GROUPS = (MR + 3) / 4 };
 static inline __attribute__((always_inline)) void tile_of(int k, const float *a, ptrdiff_t a_row,
                                                           ptrdiff_t a_col, int rows, const float *b,
@@ -144,8 +143,8 @@ static void k_widen(float *out, const void *in, enum dtype t, size_t n) {
     memcpy(out + i, wide, (n - i) * 4);
 }
 
-/* LOAD is constant in each expansion, so the type is decided outside the loop. Four sums hide the latency of
- * the adds; four right-hand sides share one reading of the weights. */
+/* LOAD is constant in each expansion, so the type is chosen outside of the loop. Four sums hide the latency
+ * of the adds; four right-hand sides share one read of the weights. */
 #define DEFINE_DOTS(name, type, LOAD, TYPE)                                                              \
     static float name##_1(const type *w, const float *x, int n) {                                        \
         vf s0 = { 0 }, s1 = { 0 }, s2 = { 0 }, s3 = { 0 };                                               \

@@ -1,4 +1,4 @@
-/* kernels_impl.h for any machine: four lanes, whatever the compiler makes of them. */
+/* kernels_impl.h for any machine: four lanes, with whatever instructions the compiler chooses. */
 
 #define KERNELS_NAME portable
 #define LANES 4

@@ -18,9 +18,10 @@ struct worker {
     int index;
 };
 
-/* A round's tasks are taken by adding one to `ticket`: round (16 bits), tasks of the round (24), next task
- * (24). All in one word, so that a worker who comes late to a round that is over can tell, and nobody
- * waits for a worker who never came: a machine that is busy with other things is slow, but not stuck. */
+/* A thread takes a task of the round by adding one to `ticket`: round (16 bits), tasks of the round (24),
+ * next task (24). All are in one word, so that a worker that wakes up after the end of its round detects it,
+ * and the caller never waits for a worker that took no task: on a busy machine a round is slow, but not
+ * stuck. */
 #define TASK_BITS 24
 #define TASK_MASK ((1u << TASK_BITS) - 1)
 #define ROUND_OF(ticket) ((unsigned)((ticket) >> 2 * TASK_BITS))
@@ -30,7 +31,7 @@ struct threads {
     struct worker workers[MAX_THREADS];
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    /* The round's job: written before the ticket is, read by those who took one of its tasks. */
+    /* The round's job: written before the ticket, read by threads that took one of its tasks. */
     threads_fn *fn;
     void *job;
     atomic_uint_least64_t ticket;
@@ -39,7 +40,7 @@ struct threads {
     atomic_bool quit;
 };
 
-static inline void relax(void) {
+static inline void cpu_relax(void) {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
 #else
@@ -47,23 +48,23 @@ static inline void relax(void) {
 #endif
 }
 
-static void work(struct threads *t, int worker) {
+static void run_tasks(struct threads *t, int worker) {
     for (;;) {
         uint64_t ticket = atomic_fetch_add_explicit(&t->ticket, 1, memory_order_acq_rel);
         uint32_t task = ticket & TASK_MASK, ntasks = ticket >> TASK_BITS & TASK_MASK;
         if (task >= ntasks) return;
-        t->fn(t->job, (int)task, worker); /* the caller cannot go on before this is counted */
+        t->fn(t->job, (int)task, worker); /* the caller waits until this is counted */
         atomic_fetch_add_explicit(&t->done, 1, memory_order_release);
     }
 }
 
-/* Waits for a round other than `seen`. The sleeper counts itself before it looks for the last time, the
- * caller publishes before it looks for sleepers: one of them sees the other. */
+/* Waits for a round other than `seen`. The sleeper counts itself before its last check, the caller publishes
+ * before it checks for sleepers: one of them sees the other. */
 static unsigned await_round(struct threads *t, unsigned seen) {
     for (int i = 0; i < SPINS; i++) {
         unsigned now = ROUND_OF(atomic_load_explicit(&t->ticket, memory_order_acquire));
         if (now != seen) return now;
-        relax();
+        cpu_relax();
     }
     pthread_mutex_lock(&t->lock);
     atomic_fetch_add(&t->sleepers, 1);
@@ -79,7 +80,7 @@ static void *worker_main(void *arg) {
     for (unsigned seen = 0;;) {
         seen = await_round(t, seen);
         if (atomic_load(&t->quit)) return NULL;
-        work(t, w->index);
+        run_tasks(t, w->index);
     }
 }
 
@@ -96,7 +97,7 @@ struct threads *threads_open(int count) {
     pthread_mutex_init(&t->lock, NULL);
     pthread_cond_init(&t->wake, NULL);
     t->count = 1;
-    for (int i = 1; i < count; i++) { /* fewer than asked for still works */
+    for (int i = 1; i < count; i++) { /* fewer threads than requested work too */
         t->workers[i] = (struct worker){ .pool = t, .index = i };
         if (pthread_create(&t->workers[i].thread, NULL, worker_main, &t->workers[i]) != 0) break;
         t->count++;
@@ -104,7 +105,7 @@ struct threads *threads_open(int count) {
     return t;
 }
 
-static void publish(struct threads *t, int ntasks) {
+static void publish_round(struct threads *t, int ntasks) {
     uint64_t round = (ROUND_OF(atomic_load(&t->ticket)) + 1) & 0xffff;
     atomic_store(&t->ticket, round << 2 * TASK_BITS | (uint64_t)ntasks << TASK_BITS);
     if (atomic_load(&t->sleepers) == 0) return;
@@ -116,7 +117,7 @@ static void publish(struct threads *t, int ntasks) {
 void threads_close(struct threads *t) {
     if (!t) return;
     atomic_store(&t->quit, true);
-    publish(t, 0);
+    publish_round(t, 0);
     for (int i = 1; i < t->count; i++) pthread_join(t->workers[i].thread, NULL);
     pthread_cond_destroy(&t->wake);
     pthread_mutex_destroy(&t->lock);
@@ -129,13 +130,13 @@ static void run_round(struct threads *t, threads_fn *fn, void *job, int ntasks) 
     t->fn = fn;
     t->job = job;
     atomic_store_explicit(&t->done, 0, memory_order_relaxed);
-    publish(t, ntasks);
-    work(t, 0);
+    publish_round(t, ntasks);
+    run_tasks(t, 0);
     for (int spins = 0; atomic_load_explicit(&t->done, memory_order_acquire) < ntasks; spins++) {
         if (spins < SPINS)
-            relax();
+            cpu_relax();
         else
-            sched_yield(); /* a worker lost its core in the middle of a task: let it have ours */
+            sched_yield(); /* a worker lost its core in the middle of a task: yield ours */
     }
 }
 

@@ -1,8 +1,8 @@
-/* A small pool for the inner loops of the engine: the caller works too, and waits until all is done.
- *     struct threads *t = threads_open(0);               -- 0: one a usable core
- *     threads_run(t, row_task, &job, ntasks);            -- task numbers are handed out in order
+/* A thread pool for the inner loops of the engine: the caller works too, and waits until all tasks are done.
+ *     struct threads *t = threads_open(0);               -- 0: one per usable core
+ *     threads_run(t, row_task, &job, ntasks);            -- tasks start in order
  *     threads_close(t);
- * One caller at a time. Idle workers look for work for some microseconds, then sleep. */
+ * One caller at a time. Idle workers spin for some microseconds, then sleep. */
 #ifndef ENGINE_COMPUTE_THREADS_H
 #define ENGINE_COMPUTE_THREADS_H
 

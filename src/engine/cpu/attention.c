@@ -1,13 +1,13 @@
 /* Attention in tiles of nr queries: the queries of a tile are the vector lanes, so that the softmax over keys
- * needs no sums across lanes. Only one tile's scores exist at a time, [keys][nr] a thread. */
+ * needs no sums across lanes. Only the scores of one tile per thread exist at a time, [keys][nr]. */
 #include <math.h>
 #include <string.h>
 
 #include "engine/cpu/internal.h"
 
-enum { KEY_BLOCK = 256 }; /* keys whose values are worked through together: they stay in the cache */
+enum { KEY_BLOCK = 256 }; /* keys per step: their values stay in the cache */
 
-/* One head of one sequence: everything contiguous. */
+/* One head of one sequence. */
 struct head {
     const struct kernels *k;
     int dim_k, dim_v, nq, nk, base, window, side;
@@ -28,8 +28,8 @@ static size_t tile_floats(const struct kernels *k, const struct head *h) {
     return nr * rows + lanes * round_up(h->dim_v, k->nr) + nr;
 }
 
-/* bias[i][lane] = q[lane] . table[at(lane) - i + side - 1], i < side: the table's rows times all lanes, then
- * each lane's own stretch of them. at is the query's row (divide) or column on the grid. */
+/* bias[i][lane] = q[lane] . table[at(lane) - i + side - 1], i < side: all rows of the table times all lanes,
+ * then the part that each lane needs. `at` is the query's row or column on the grid. */
 static void rel_bias(const struct head *h, const float *table, const float *q, int q0, int lanes, bool row,
                      float *product, float *bias) {
     const struct kernels *k = h->k;
@@ -43,8 +43,8 @@ static void rel_bias(const struct head *h, const float *table, const float *q, i
     }
 }
 
-/* Keys a query may not see get -inf, which the softmax turns into (nearly) nothing. */
-static void mask(const struct head *h, float *s, int q0, int k0, int keys) {
+/* Sets the scores of keys that a query may not see to -inf, so that the softmax makes them (nearly) 0. */
+static void mask_scores(const struct head *h, float *s, int q0, int k0, int keys) {
     int nr = h->k->nr;
     for (int l = 0; l < nr; l++) {
         int last = h->base + q0 + l, first = h->window ? last - h->window + 1 : 0;
@@ -54,15 +54,16 @@ static void mask(const struct head *h, float *s, int q0, int k0, int keys) {
 }
 
 /* s[key][lane] for the keys [k0, k0 + keys). */
-static void scores(const struct head *h, const float *q, int k0, int keys, float *s) {
+static void compute_scores(const struct head *h, const float *q, int k0, int keys, float *s) {
     const struct kernels *k = h->k;
     for (int i = 0; i < keys; i += k->mr)
         k->tile(h->dim_k, h->key + (ptrdiff_t)(k0 + i) * h->dim_k, h->dim_k, 1, MIN(k->mr, keys - i), q,
                 k->nr, s + (ptrdiff_t)i * k->nr, k->nr, false);
 }
 
-/* o[lane][dim_v] = sum_key s[key][lane] v[key]; columns past dim_v's last full nr are done by hand. */
-static void mix(const struct head *h, const float *s, int k0, int keys, int lanes, float *o, ptrdiff_t ldo) {
+/* o[lane][dim_v] = sum_key s[key][lane] v[key]; the columns after the last full nr are scalar. */
+static void sum_values(const struct head *h, const float *s, int k0, int keys, int lanes, float *o,
+                       ptrdiff_t ldo) {
     const struct kernels *k = h->k;
     int full = h->dim_v / k->nr * k->nr;
     for (int b = 0; b < keys; b += KEY_BLOCK) {
@@ -98,11 +99,11 @@ static void head_tile(const struct head *h, int q0, float *own) {
         rel_bias(h, h->rel_h, q, q0, lanes, true, cols + h->side * nr, rows);
         rel_bias(h, h->rel_w, q, q0, lanes, false, cols + h->side * nr, cols);
     }
-    scores(h, q, k0, keys, s);
+    compute_scores(h, q, k0, keys, s);
     k->scale_bias(s, keys, h->scale, rows, cols, h->side);
-    if (h->base >= 0) mask(h, s, q0, k0, keys);
+    if (h->base >= 0) mask_scores(h, s, q0, k0, keys);
     k->softmax_lanes(s, keys, inv);
-    mix(h, s, k0, keys, lanes, o, ldo);
+    sum_values(h, s, k0, keys, lanes, o, ldo);
     for (int l = 0; l < lanes; l++)
         for (int d = 0; d < h->dim_v; d++) h->out[(q0 + l) * h->out_row + d] = o[l * ldo + d] * inv[l];
 }
@@ -122,7 +123,7 @@ static void head_single(const struct head *h, float *own) {
 struct attention_job {
     const struct cpu *c;
     const struct attention *a;
-    int tiles; /* a head */
+    int tiles; /* per head */
 };
 
 static struct head head_of(const struct cpu *c, const struct attention *a, int head) {
@@ -166,7 +167,7 @@ const char *cpu_attention(void *context, const struct attention *a) {
     return a->nq == 1 ? "attention_decode" : "attention";
 }
 
-/* ---- ViT: qkv rows as the fused projection leaves them */
+/* ---- ViT: qkv rows of a fused projection */
 struct qkv_job {
     const struct cpu *c;
     const struct qkv_attention *a;

@@ -33,6 +33,6 @@ const char *cpu_conv(void *context, const struct conv *c, struct view x, int h, 
     struct unfold_job j = { .c = c, .x = view_floats(x), .h = h, .w = w, .out_w = ow };
     j.out = cpu_unfolded(cpu, (size_t)oh * (size_t)ow * (size_t)c->w.cols);
     threads_run(cpu->threads, unfold_task, &j, oh);
-    struct tensor unfolded = { (char *)j.out, false };
+    struct tensor unfolded = { j.out, false };
     return cpu_linear(cpu, &l, view_of(&unfolded), c->w.cols, oh * ow, y, c->w.rows, OPS_SET);
 }

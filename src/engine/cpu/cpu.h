@@ -1,6 +1,6 @@
-/* The backend for the CPU, the reference for other backends. Tensors are host memory, and weights are used where
- * they are. Every operator divides its work among the threads.
- * Scratch memory grows to the largest call and then stays: repeating a call allocates nothing. */
+/* The backend for the CPU, the reference for other backends. Tensors are host memory, and weights are used
+ * where they are. Every operator divides its work among the threads. Scratch memory grows to the largest call
+ * and then stays: repeating a call allocates nothing. */
 #ifndef ENGINE_CPU_CPU_H
 #define ENGINE_CPU_CPU_H
 

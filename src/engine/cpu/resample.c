@@ -15,7 +15,7 @@ struct taps {
     int width;
 };
 
-static double cubic(double x) {
+static double cubic_weight(double x) {
     const double a = -0.5;
     x = fabs(x);
     if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
@@ -35,8 +35,8 @@ static void taps_init(struct taps *t, int from, int to) {
         float *w = t->weight + (ptrdiff_t)i * t->width;
         t->first[i] = lo;
         t->count[i] = hi - lo;
-        for (int j = lo; j < hi; j++) total += cubic((j - centre + 0.5) / wide);
-        for (int j = lo; j < hi; j++) w[j - lo] = (float)(cubic((j - centre + 0.5) / wide) / total);
+        for (int j = lo; j < hi; j++) total += cubic_weight((j - centre + 0.5) / wide);
+        for (int j = lo; j < hi; j++) w[j - lo] = (float)(cubic_weight((j - centre + 0.5) / wide) / total);
     }
 }
 
@@ -47,7 +47,7 @@ static void taps_free(struct taps *t) {
 }
 
 /* out[to][inner] = taps applied along the first side of in[from][inner]. */
-static void along(const struct taps *t, const float *in, int to, size_t inner, float *out) {
+static void resample_axis(const struct taps *t, const float *in, int to, size_t inner, float *out) {
     for (int i = 0; i < to; i++) {
         float *y = out + (size_t)i * inner;
         for (size_t c = 0; c < inner; c++) y[c] = 0;
@@ -65,8 +65,8 @@ void resample_bicubic(const float *in, int from, int to, int channels, float *ou
     float *half = xcalloc((size_t)from * (size_t)to * row, sizeof *half); /* [from][to][channels] */
     taps_init(&t, from, to);
     for (int y = 0; y < from; y++)
-        along(&t, in + (size_t)y * (size_t)from * row, to, row, half + (size_t)y * (size_t)to * row);
-    along(&t, half, to, (size_t)to * row, out);
+        resample_axis(&t, in + (size_t)y * (size_t)from * row, to, row, half + (size_t)y * (size_t)to * row);
+    resample_axis(&t, half, to, (size_t)to * row, out);
     taps_free(&t);
     free(half);
 }

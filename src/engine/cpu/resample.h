@@ -1,4 +1,4 @@
-/* Learned position tables stretched to another grid, as PyTorch does it. */
+/* Learned position tables resampled to another size, as PyTorch does it. */
 #ifndef ENGINE_CPU_RESAMPLE_H
 #define ENGINE_CPU_RESAMPLE_H
 

@@ -6,7 +6,7 @@
  *             x += down(silu(gate(h)) up(h))     h = rms(x); or the experts of moe.h
  *     logits = head(rms(x))
  *
- *     struct decoder *d = decoder_open(&model->text, ops, weights, max_context, &err);   -- requests its tensors
+ *     struct decoder *d = decoder_open(&model->text, ops, weights, max_context, &err);
  *     ...weights_finish()...
  *     decoder_embed(d, ids, n, x);
  *     decoder_forward(d, x, n, position, &logits);

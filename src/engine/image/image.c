@@ -43,9 +43,9 @@ void image_crop(const struct image *in, int x, int y, int width, int height, str
                in->rgb + ((size_t)(y + row) * (size_t)in->width + (size_t)x) * 3, (size_t)width * 3);
 }
 
-/* Where the pixel shown at (x, y) of the upright image is stored, for orientations 2..8. */
+/* The stored position of pixel (x, y) of the upright image, for orientations 2..8. */
 static size_t stored_at(int orientation, int width, int height, int x, int y) {
-    bool swap = orientation >= 5; /* rows became columns */
+    bool swap = orientation >= 5; /* rows and columns are exchanged */
     int u = swap ? y : x, v = swap ? x : y;
     if (orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8) u = width - 1 - u;
     if (orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7) v = height - 1 - v;

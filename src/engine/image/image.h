@@ -1,8 +1,8 @@
-/* 8-bit RGB images: PNG and JPEG in, upright; Pillow's arithmetic for what happens to them next.
+/* 8-bit RGB images: reading PNG and JPEG, upright, and resizing with Pillow's arithmetic.
  *     struct image im;
  *     if (image_load(path, &im, &err) < 0) ...
  *     image_free(&im);
- * Functions that make an image leave `out` zeroed when they fail. */
+ * Functions that create an image leave `out` zeroed if they fail. */
 #ifndef ENGINE_IMAGE_IMAGE_H
 #define ENGINE_IMAGE_IMAGE_H
 
@@ -11,7 +11,7 @@
 
 #include "base/err.h"
 
-#define IMAGE_MAX_PIXELS 178956970u /* more is refused before it is decoded: Pillow's own limit */
+#define IMAGE_MAX_PIXELS 178956970u /* larger images are rejected before decoding; Pillow's limit */
 #define IMAGE_MAX_FILE_BYTES (512u << 20)
 
 struct image {
@@ -19,18 +19,19 @@ struct image {
     uint8_t *rgb;      /* [height][width][3] */
 };
 
-/* By content, not by name. EXIF orientation is applied; alpha is dropped, not composited; palettes, grey and
- * 16 bits become 8-bit RGB as Pillow's convert("RGB") makes them. A truncated file is an error. */
+/* The format is detected by content, not by name. EXIF orientation is applied; alpha is dropped, not
+ * composited; palettes, grey and 16 bits become 8-bit RGB as with Pillow's convert("RGB"). A truncated file
+ * is an error. */
 int image_load(const char *path, struct image *out, struct err *err);
 int image_decode(const void *data, size_t n, const char *what, struct image *out, struct err *err);
-void image_init(struct image *im, int width, int height, uint8_t grey); /* dies when memory is out */
+void image_init(struct image *im, int width, int height, uint8_t grey); /* dies if out of memory */
 void image_free(struct image *im);
 
 /* Bicubic, bit for bit as Pillow's Image.resize(..., BICUBIC) on 8-bit pixels. Sides are at least 1. */
 void image_resize(const struct image *in, int width, int height, struct image *out);
 /* ImageOps.pad: the largest size of the same shape that fits side x side, centred on grey 127. */
 void image_fit_pad(const struct image *in, int side, struct image *out);
-/* The part [x, x+width) x [y, y+height), which must lie inside. */
+/* The part [x, x+width) x [y, y+height), which must be inside of the image. */
 void image_crop(const struct image *in, int x, int y, int width, int height, struct image *out);
 
 int image_write_jpeg(const char *path, const struct image *im, int quality, struct err *err);

@@ -1,4 +1,5 @@
-/* JPEG through libjpeg-turbo. Errors leave by longjmp: what must be freed lives in the caller's frame. */
+/* JPEG with libjpeg-turbo. Its errors longjmp, so memory to be freed is referenced from the caller's
+ * frame. */
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,11 +12,11 @@
 #include "base/util.h"
 #include "engine/image/internal.h"
 
-#define MAX_SCANS 200 /* a progressive file has about ten; thousands are a trick to keep us busy */
+#define MAX_SCANS 200 /* a progressive file has about ten; thousands are an attack on CPU time */
 #define EXIF_MARK "Exif\0\0"
 #define EXIF_MARK_BYTES 6u
 
-struct on_error { /* `base` first: libjpeg hands back a pointer to it */
+struct on_error { /* `base` first: libjpeg passes a pointer to it */
     struct jpeg_error_mgr base;
     jmp_buf leave;
     const char *what;
@@ -38,7 +39,7 @@ static void leave(j_common_ptr jpeg) {
     longjmp(e->leave, 1);
 }
 
-/* Bad data inside is drawn as well as it can be; a file that stops is refused. */
+/* Damaged data is decoded as far as possible; a truncated file is an error. */
 static void message(j_common_ptr jpeg, int level) {
     struct on_error *e = (struct on_error *)jpeg->err;
     if (level >= 0 || jpeg->err->msg_code != JWRN_JPEG_EOF) return;
@@ -51,7 +52,7 @@ static void stay_quiet(j_common_ptr jpeg) { (void)jpeg; }
 static void watch_scans(j_common_ptr jpeg) {
     struct on_error *e = (struct on_error *)jpeg->err;
     if (((j_decompress_ptr)jpeg)->input_scan_number <= MAX_SCANS) return;
-    err_set(e->err, "%s: JPEG of more than %d scans: refused", e->what, MAX_SCANS);
+    err_set(e->err, "%s: JPEG with more than %d scans is not supported", e->what, MAX_SCANS);
     longjmp(e->leave, 1);
 }
 

@@ -1,5 +1,5 @@
-/* PNG through libpng. Its errors leave by longjmp, so everything to be freed lives in `struct job`, which the
- * function that called setjmp does not own. */
+/* PNG with libpng. Its errors longjmp, so memory to be freed is in `struct job`, which belongs to the caller
+ * of the function with setjmp. */
 #include <png.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static void on_read(png_structp png, png_bytep out, size_t n) {
     if (!bytes_copy(&job->in, out, n)) png_error(png, "the file ends too early");
 }
 
-/* Grey of 16 bits is cut off at 255, not scaled: Pillow's I;16 to RGB. All other 16-bit kinds keep the high
+/* 16-bit grey is clamped to 255, not scaled, as in Pillow's I;16 to RGB. All other 16-bit kinds keep the high
  * byte. */
 static void read_wide_grey(struct job *job, int passes) {
     struct image *im = job->out;
@@ -106,7 +106,7 @@ int image_decode_png(const struct image_file *f, struct image *out, int *orienta
     if (job.info && job.end) {
         rc = read_png(&job, orientation);
     } else {
-        err_set(err, "%s: libpng %s cannot be set up", f->what, PNG_LIBPNG_VER_STRING);
+        err_set(err, "%s: libpng %s cannot be initialised", f->what, PNG_LIBPNG_VER_STRING);
     }
     if (job.png) png_destroy_read_struct(&job.png, &job.info, &job.end);
     free(job.wide);

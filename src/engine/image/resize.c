@@ -1,6 +1,6 @@
-/* Pillow's 8-bit resampling (until Pillow 12), bit for bit: weights in double, rounded to 22 fractional
- * bits, the horizontal pass first and stored as bytes, then the vertical one. An axis that keeps its size
- * is not touched. */
+/* Pillow's 8-bit resampling (up to Pillow 12), bit for bit: weights in double, rounded to 22 fractional bits,
+ * first the horizontal pass, stored as bytes, then the vertical one. An axis that keeps its size is
+ * skipped. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "base/util.h"
 #include "engine/image/image.h"
 
-#define FRACTION_BITS 22 /* 32 less 8 for the value and 2 for the overshoot of the filter */
+#define FRACTION_BITS 22 /* 32 - 8 for the value - 2 for the overshoot of the filter */
 #define CUBIC_SUPPORT 2.0
 #define CUBIC_A (-0.5)
 #define PAD_GREY 127 /* 0.5 * 255, truncated */
@@ -21,7 +21,7 @@ struct taps {
     int stride;
 };
 
-static double cubic(double x) {
+static double cubic_weight(double x) {
     x = fabs(x);
     if (x < 1.0) return ((CUBIC_A + 2.0) * x - (CUBIC_A + 3.0)) * x * x + 1;
     if (x < 2.0) return (((x - 5) * x + 8) * x - 4) * CUBIC_A;
@@ -42,7 +42,7 @@ static void taps_init(struct taps *t, int in, int out) {
         double centre = (x + 0.5) * scale, sum = 0;
         int first = MAX((int)(centre - support + 0.5), 0);
         int count = MIN((int)(centre + support + 0.5), in) - first;
-        for (int i = 0; i < count; i++) sum += w[i] = cubic((i + first - centre + 0.5) * inverse);
+        for (int i = 0; i < count; i++) sum += w[i] = cubic_weight((i + first - centre + 0.5) * inverse);
         for (int i = 0; i < count; i++)
             t->weight[(size_t)x * (size_t)t->stride + (size_t)i] = to_fixed(sum != 0 ? w[i] / sum : w[i]);
         t->first[x] = first;
@@ -62,7 +62,7 @@ static uint8_t clip8(int32_t v) {
     return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
 }
 
-static void alloc_pixels(struct image *out, int width, int height) { /* every pixel is about to be written */
+static void alloc_pixels(struct image *out, int width, int height) { /* every pixel will be written */
     *out = (struct image){ width, height, xmalloc((size_t)width * (size_t)height * 3) };
 }
 

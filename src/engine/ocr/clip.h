@@ -1,5 +1,5 @@
-/* CLIP's ViT as in DeepSeek-OCR: its patches are SAM's output, its last layer has no norm, and the class token
- * is dropped at the end.
+/* CLIP's ViT as in DeepSeek-OCR: its patches are SAM's output, its last layer has no norm, and the class
+ * token is dropped at the end.
  *
  *     x = LN([class; features] + positions)                            [T, width], T = n*n + 1
  *     layer:  x += out(attention(LN(x)))        x += fc2(quick_gelu(fc1(LN(x)))) */

@@ -1,4 +1,4 @@
-/* Boxes over a page: an outline, a faint tint that does not add up where boxes overlap, the label on
+/* Boxes over a page: an outline, a light tint that does not accumulate where boxes overlap, the label on
  * white. */
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +11,8 @@
 #define TINT_ALPHA 20 /* of 255 */
 #define TITLE_OUTLINE 4
 #define OUTLINE 2
-#define LABEL_ABOVE 15 /* pixels over the box */
-#define LABEL_SCALE 2  /* pixels a font pixel */
+#define LABEL_ABOVE 15 /* pixels above the box */
+#define LABEL_SCALE 2  /* image pixels per font pixel */
 
 struct colour {
     uint8_t r, g, b;
@@ -20,11 +20,11 @@ struct colour {
 
 struct page {
     struct image *im;
-    struct image tint; /* what the tint is, where it is */
+    struct image tint; /* colours of the tint */
     uint8_t *tinted;   /* [height][width] */
 };
 
-/* Dark enough to read on white; the same for the same place in the output. */
+/* Dark enough to read on white; always the same for the same position in the output. */
 static struct colour colour_of(size_t group) {
     static const struct colour colours[] = {
         { 178, 34, 52 },  { 31, 90, 160 },  { 40, 130, 80 }, { 150, 75, 0 },
@@ -41,26 +41,26 @@ static void set_pixel(struct image *im, int x, int y, struct colour c) {
     p[2] = c.b;
 }
 
-static struct dsocr_box clip(const struct image *im, struct dsocr_box b) { /* corners are inside, both */
+static struct dsocr_box clip(const struct image *im, struct dsocr_box b) { /* both corners are inside */
     return (struct dsocr_box){ MAX(b.x1, 0), MAX(b.y1, 0), MIN(b.x2, im->width - 1),
                                MIN(b.y2, im->height - 1) };
 }
 
-static void fill(struct image *im, struct dsocr_box b, struct colour c) {
+static void fill_box(struct image *im, struct dsocr_box b, struct colour c) {
     b = clip(im, b);
     for (int y = b.y1; y <= b.y2; y++)
         for (int x = b.x1; x <= b.x2; x++) set_pixel(im, x, y, c);
 }
 
 static void outline(struct image *im, struct dsocr_box b, int width, struct colour c) {
-    fill(im, (struct dsocr_box){ b.x1, b.y1, b.x2, MIN(b.y1 + width - 1, b.y2) }, c);
-    fill(im, (struct dsocr_box){ b.x1, MAX(b.y2 - width + 1, b.y1), b.x2, b.y2 }, c);
-    fill(im, (struct dsocr_box){ b.x1, b.y1, MIN(b.x1 + width - 1, b.x2), b.y2 }, c);
-    fill(im, (struct dsocr_box){ MAX(b.x2 - width + 1, b.x1), b.y1, b.x2, b.y2 }, c);
+    fill_box(im, (struct dsocr_box){ b.x1, b.y1, b.x2, MIN(b.y1 + width - 1, b.y2) }, c);
+    fill_box(im, (struct dsocr_box){ b.x1, MAX(b.y2 - width + 1, b.y1), b.x2, b.y2 }, c);
+    fill_box(im, (struct dsocr_box){ b.x1, b.y1, MIN(b.x1 + width - 1, b.x2), b.y2 }, c);
+    fill_box(im, (struct dsocr_box){ MAX(b.x2 - width + 1, b.x1), b.y1, b.x2, b.y2 }, c);
 }
 
 static void tint(struct page *page, struct dsocr_box b, struct colour c) {
-    fill(&page->tint, b, c);
+    fill_box(&page->tint, b, c);
     b = clip(page->im, b);
     for (int y = b.y1; y <= b.y2 && b.x1 <= b.x2; y++)
         memset(page->tinted + (size_t)y * (size_t)page->im->width + b.x1, 1, (size_t)(b.x2 - b.x1 + 1));
@@ -84,16 +84,17 @@ struct label {
 static void label_pixel(void *context, int x, int y) {
     const struct label *l = context;
     int left = l->x + x * LABEL_SCALE, top = l->y + y * LABEL_SCALE;
-    fill(l->im, (struct dsocr_box){ left, top, left + LABEL_SCALE - 1, top + LABEL_SCALE - 1 }, l->colour);
+    fill_box(l->im, (struct dsocr_box){ left, top, left + LABEL_SCALE - 1, top + LABEL_SCALE - 1 },
+             l->colour);
 }
 
 static void draw_label(struct image *im, const struct dsocr_box *box, const char *text, struct colour c) {
     struct label l = { im, box->x1, MAX(0, box->y1 - LABEL_ABOVE), c };
-    size_t n = strnlen(text, 256); /* a label that swallowed half the page is cut */
+    size_t n = strnlen(text, 256); /* a label that includes half of the page is cut */
     int width = font_width(text, n) * LABEL_SCALE;
     const struct colour white = { 255, 255, 255 };
     if (width == 0 || l.x >= im->width || l.y >= im->height) return;
-    fill(im, (struct dsocr_box){ l.x, l.y, l.x + width, l.y + FONT_HEIGHT * LABEL_SCALE }, white);
+    fill_box(im, (struct dsocr_box){ l.x, l.y, l.x + width, l.y + FONT_HEIGHT * LABEL_SCALE }, white);
     font_draw(text, n, label_pixel, &l);
 }
 

@@ -1,4 +1,4 @@
-/* A bitmap font of five by seven pixels for labels on pictures: ASCII; anything else is a box. */
+/* A bitmap font of five by seven pixels for labels on images: ASCII; other characters are drawn as a box. */
 #ifndef ENGINE_OCR_FONT_H
 #define ENGINE_OCR_FONT_H
 
@@ -8,7 +8,7 @@
 #define FONT_ADVANCE 6 /* from one character to the next */
 #define FONT_HEIGHT 7
 
-typedef void (*font_pixel_fn)(void *context, int x, int y); /* a pixel that is set, from the text's corner */
+typedef void (*font_pixel_fn)(void *context, int x, int y); /* a set pixel, relative to the text's corner */
 
 int font_width(const char *text, size_t n); /* pixels */
 void font_draw(const char *text, size_t n, font_pixel_fn pixel, void *context);

@@ -19,16 +19,16 @@
 #define END_OF_SENTENCE \
     "<\xef\xbd\x9c"     \
     "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>"
-#define SCALE 999.0 /* coordinates run from 0 to this, over the original image */
+#define SCALE 999.0 /* coordinates are 0 to this, across the original image */
 #define CROP_QUALITY 90
 #define PAGE_QUALITY 90
 
-/* ---- coordinates: [[x1, y1, x2, y2], ...], as Python would read them */
+/* ---- coordinates: [[x1, y1, x2, y2], ...], in Python's syntax */
 struct cursor {
     const char *p, *end;
 };
 
-static bool take(struct cursor *c, char what) {
+static bool accept_char(struct cursor *c, char what) {
     while (c->p < c->end && isspace((unsigned char)*c->p)) c->p++;
     if (c->p == c->end || *c->p != what) return false;
     c->p++;
@@ -55,13 +55,13 @@ static int to_pixel(double v, int side) {
 
 static bool take_box(struct cursor *c, int width, int height, struct dsocr_box *box) {
     double v[4];
-    if (!take(c, '[')) return false;
+    if (!accept_char(c, '[')) return false;
     for (int i = 0; i < 4; i++)
-        if (!take_number(c, &v[i]) || (i < 3 && !take(c, ','))) return false;
-    take(c, ',');
+        if (!take_number(c, &v[i]) || (i < 3 && !accept_char(c, ','))) return false;
+    accept_char(c, ',');
     *box = (struct dsocr_box){ to_pixel(v[0], width), to_pixel(v[1], height), to_pixel(v[2], width),
                                to_pixel(v[3], height) };
-    return take(c, ']');
+    return accept_char(c, ']');
 }
 
 static void add_box(struct dsocr_group *g, struct dsocr_box box) {
@@ -69,39 +69,39 @@ static void add_box(struct dsocr_group *g, struct dsocr_box box) {
     g->boxes[g->nboxes++] = box;
 }
 
-/* What cannot be read as a whole gives no boxes. */
+/* A syntax error anywhere gives no boxes at all. */
 static bool read_boxes(struct dsocr_group *g, struct cursor c, int width, int height) {
     struct dsocr_box box;
-    if (!take(&c, '[')) return false;
-    while (!take(&c, ']')) {
+    if (!accept_char(&c, '[')) return false;
+    while (!accept_char(&c, ']')) {
         if (!take_box(&c, width, height, &box)) return false;
         add_box(g, box);
-        if (!take(&c, ',') && !(c.p < c.end && *c.p == ']')) return false;
+        if (!accept_char(&c, ',') && !(c.p < c.end && *c.p == ']')) return false;
     }
     while (c.p < c.end && isspace((unsigned char)*c.p)) c.p++;
     return c.p == c.end;
 }
 
 /* ---- groups */
-static const char *find(const char *p, const char *end, const char *what) {
+static const char *find_text(const char *p, const char *end, const char *what) {
     return memmem(p, (size_t)(end - p), what, strlen(what));
 }
 
-/* The shortest label and the shortest coordinates that complete a group, as a lazy regex would have it: a
- * label may run over an unfinished group. NULL: no more groups. */
+/* The shortest label and the shortest coordinates that complete a group, like a lazy regex: a label may
+ * include an unfinished group. NULL: no more groups. */
 static const char *next_group(const struct dsocr_output *o, const char *from, int width, int height,
                               struct dsocr_group *g) {
-    const char *end = o->text + o->len, *start = find(from, end, REF);
+    const char *end = o->text + o->len, *start = find_text(from, end, REF);
     const char *label = start ? start + strlen(REF) : NULL,
-               *middle = label ? find(label, end, REF_TO_DET) : NULL;
+               *middle = label ? find_text(label, end, REF_TO_DET) : NULL;
     const char *boxes = middle ? middle + strlen(REF_TO_DET) : NULL,
-               *stop = boxes ? find(boxes, end, DET_END) : NULL;
+               *stop = boxes ? find_text(boxes, end, DET_END) : NULL;
     if (!stop) return NULL;
     const char *after = stop + strlen(DET_END);
     *g = (struct dsocr_group){ .label = xstrndup(label, (size_t)(middle - label)),
                                .start = (size_t)(start - o->text),
                                .end = (size_t)(after - o->text),
-                               .is_image = find(start, after, IMAGE_REF) != NULL };
+                               .is_image = find_text(start, after, IMAGE_REF) != NULL };
     g->boxes_valid = read_boxes(g, (struct cursor){ boxes, stop }, width, height);
     if (!g->boxes_valid) g->nboxes = 0;
     return after;
@@ -128,7 +128,7 @@ void dsocr_output_free(struct dsocr_output *o) {
     *o = (struct dsocr_output){ 0 };
 }
 
-/* ---- result.mmd. Images count by group, and every equal group goes with its first. */
+/* ---- result.mmd. Images are numbered by group; groups with equal text are replaced together. */
 void dsocr_output_markdown(const struct dsocr_output *o, struct strbuf *out) {
     struct strbuf text = STRBUF_INIT;
     strbuf_add(&text, o->text, o->len);
@@ -156,7 +156,7 @@ static int write_crop(const struct image *im, const struct dsocr_box *box, const
                       struct err *err) {
     int x1 = MAX(box->x1, 0), y1 = MAX(box->y1, 0), x2 = MIN(box->x2, im->width),
         y2 = MIN(box->y2, im->height);
-    if (x1 >= x2 || y1 >= y2) return 0; /* nothing to see; its number stays used */
+    if (x1 >= x2 || y1 >= y2) return 0; /* empty, but its number is used up */
     struct image crop;
     image_crop(im, x1, y1, x2 - x1, y2 - y1, &crop);
     int rc = image_write_jpeg(path, &crop, CROP_QUALITY, err);

@@ -14,14 +14,14 @@
 #include "base/strbuf.h"
 #include "engine/image/image.h"
 
-struct dsocr_box { /* pixels of the original image, as the model said: may be empty or reach outside */
+struct dsocr_box { /* pixels of the original image, as generated: may be empty or partly outside */
     int x1, y1, x2, y2;
 };
 
 struct dsocr_group {
     char *label;
-    bool is_image;     /* its text holds <|ref|>image<|/ref|> */
-    bool boxes_valid;  /* the coordinates could be read; else there are no boxes */
+    bool is_image;     /* its text contains <|ref|>image<|/ref|> */
+    bool boxes_valid;  /* the coordinates are valid; else there are no boxes */
     size_t start, end; /* the whole group in the text, bytes */
     struct dsocr_box *boxes;
     size_t nboxes, boxes_cap;
@@ -37,9 +37,9 @@ struct dsocr_output {
 void dsocr_output_parse(const char *text, size_t len, int width, int height, struct dsocr_output *out);
 void dsocr_output_free(struct dsocr_output *o);
 
-/* result.mmd: image groups become ![](images/K.jpg), the other groups go. */
+/* result.mmd: image groups become ![](images/K.jpg), the other groups are removed. */
 void dsocr_output_markdown(const struct dsocr_output *o, struct strbuf *out);
-/* The boxes drawn over a copy of the image. Colours depend on the position in the output alone. */
+/* The boxes drawn over a copy of the image. Colours depend only on the position in the output. */
 void dsocr_output_draw(const struct dsocr_output *o, const struct image *im, struct image *out);
 /* dir/result.mmd, dir/result_with_boxes.jpg, dir/images/K.jpg. */
 int dsocr_output_write(const struct dsocr_output *o, const struct image *im, const char *dir,

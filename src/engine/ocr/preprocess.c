@@ -29,12 +29,13 @@ static const struct {
 const struct dsocr_settings *dsocr_mode(const char *name, struct err *err) {
     for (size_t i = 0; i < COUNTOF(modes); i++)
         if (strcmp(modes[i].name, name) == 0) return &modes[i].set;
-    err_set(err, "no image mode \"%s\": it is one of tiny, small, base, large, gundam", name);
+    err_set(err, "unknown image mode \"%s\": expected one of tiny, small, base, large, gundam", name);
     return NULL;
 }
 
-/* All grids of min..max tiles by increasing area; the nearest shape wins. Where two are equally near, the
- * larger one needs an image with more than half its pixels. Doubles, as in the original: ties are exact. */
+/* All grids of min..max tiles by increasing area; the one with the nearest aspect ratio is chosen. Of two
+ * equally near ones the larger is chosen only if the image has more than half of its pixels. Doubles, as in
+ * the original: ties are exact. */
 void dsocr_grid(const struct dsocr_settings *s, int width, int height, int *grid_w, int *grid_h) {
     double shape = (double)width / height, best = INFINITY;
     double tile_area = (double)s->image_side * s->image_side;
@@ -72,7 +73,7 @@ void dsocr_plan_make(const struct dsocr_settings *s, int width, int height, stru
     count_tokens(plan);
 }
 
-/* What each of the 256 values becomes, -1..1, in torchvision's order: divide by 255, subtract 0.5, divide by
+/* The 256 values as floats, -1..1, computed in torchvision's order: divide by 255, subtract 0.5, divide by
  * 0.5. */
 static void fill_scale(float scale[256]) {
     for (int v = 0; v < 256; v++) scale[v] = ((float)v / 255.0f - 0.5f) / 0.5f;
@@ -184,9 +185,9 @@ int dsocr_prompt_ids(struct tokenizer *t, const struct dsocr_prompt *prompt, str
     end = unicode_skip_spaces_back(p, end);
     size_t marks = count_marks(p, end);
     if (marks != prompt->nplans)
-        return err_set(err,
-                       "the prompt has %zu times " IMAGE_MARK ", but %zu image%s: write it once for each",
-                       marks, prompt->nplans, prompt->nplans == 1 ? " was given" : "s were given");
+        return err_set(
+            err, "the prompt contains %zu times " IMAGE_MARK ", but %zu image%s: write it once per image",
+            marks, prompt->nplans, prompt->nplans == 1 ? " was given" : "s were given");
     vec_push(ids, prompt->bos_id);
     for (size_t i = 0; i <= marks; i++) {
         const char *stop = i < marks ? memmem(p, (size_t)(end - p), IMAGE_MARK, strlen(IMAGE_MARK)) : end;

@@ -1,5 +1,5 @@
-/* DeepSeek-OCR's input: an image becomes one global view and perhaps tiles, a prompt becomes ids with a run
- * of image tokens. What the embeddings of that run are, row by row, is dsocr_layout().
+/* DeepSeek-OCR's input: an image becomes one global view and optional tiles, a prompt becomes ids with a run
+ * of image tokens per image. dsocr_layout() describes the embeddings of that run row by row.
  *     struct dsocr_plan plan;                       -- sizes only, no pixels
  *     dsocr_plan_make(&settings, width, height, &plan);
  *     dsocr_views_make(&plan, &image, &views);      -- fp32, normalised to -1..1 */
@@ -14,12 +14,12 @@
 #include "engine/image/image.h"
 #include "engine/tokenizer/tokenizer.h"
 
-/* Sides in pixels, multiples of 64 (patch 16, then 4 x 4 patches a token). */
+/* Sides in pixels, multiples of 64 (patch 16, then 4 x 4 patches per token). */
 struct dsocr_settings {
-    int base_side;  /* the global view when cropping */
-    int image_side; /* the only view when not cropping; otherwise the side of a tile */
+    int base_side;  /* the global view, if cropping */
+    int image_side; /* the only view if not cropping; otherwise the side of a tile */
     bool crop;
-    int stretch_side; /* without cropping: up to this side the image is stretched, above it padded */
+    int stretch_side; /* without cropping: the view is stretched up to this side, padded above it */
     int min_tiles, max_tiles;
 };
 
@@ -34,7 +34,7 @@ struct dsocr_plan {
     int grid_w, grid_h; /* tiles across and down; 0, 0: none */
     int view_tokens;    /* tokens along a side of the global view: view_side / 64 */
     int tile_tokens;
-    int image_tokens; /* rows in the sequence, newlines and separator included */
+    int image_tokens; /* rows in the sequence, with newlines and separator */
 };
 void dsocr_plan_make(const struct dsocr_settings *s, int width, int height, struct dsocr_plan *plan);
 /* The grid that a width x height image is cut into. */
@@ -46,14 +46,13 @@ struct dsocr_views {
     bool blank;    /* see dsocr_drop_blank() */
 };
 void dsocr_views_make(const struct dsocr_plan *plan, const struct image *im, struct dsocr_views *out);
-/* The original takes views whose numbers add up to exactly nothing for absent (half black and half white
- * does it): such tiles leave the plan, and with such a global view the image is not looked at at all
- * (`blank`). */
+/* The original code treats views whose numbers sum to exactly 0 (half black and half white, for example) as
+ * absent: such tiles are removed from the plan, and an image with such a global view is skipped (`blank`). */
 void dsocr_drop_blank(struct dsocr_plan *plan, struct dsocr_views *v);
 void dsocr_views_free(struct dsocr_views *v);
 
-/* What stands in each of the plan's image_tokens rows: tiles first, then the global view, then the
- * separator. `rows` holds image_tokens entries. */
+/* The contents of each of the plan's image_tokens rows: tiles first, then the global view, then the
+ * separator. `rows` has image_tokens entries. */
 enum dsocr_row_kind { DSOCR_ROW_TILE, DSOCR_ROW_GLOBAL, DSOCR_ROW_NEWLINE, DSOCR_ROW_SEPARATOR };
 struct dsocr_row {
     enum dsocr_row_kind kind;
@@ -62,9 +61,10 @@ struct dsocr_row {
 };
 void dsocr_layout(const struct dsocr_plan *plan, struct dsocr_row *rows);
 
-/* Prompt to ids: stripped of outer white space, cut at each "<image>", each piece encoded without special
+/* Prompt to ids: without outer white space, split at each "<image>", each piece encoded without special
  * tokens, bos_id first, plans[i].image_tokens copies of image_id for the i-th image. Appends to ids and, for
- * each image, the position of its first token to `starts` (may be NULL). The prompt must name every image. */
+ * each image, the position of its first token to `starts` (may be NULL). The prompt must have one "<image>"
+ * per image. */
 struct dsocr_prompt {
     const char *text;
     size_t len;

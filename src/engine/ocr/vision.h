@@ -1,5 +1,5 @@
-/* DeepSeek-OCR's encoder: views -> SAM -> CLIP -> projector -> the rows of the image in the sequence. Times of
- * the three stages are summed over the views. */
+/* DeepSeek-OCR's encoder: views -> SAM -> CLIP -> projector -> the rows of the image in the sequence. Times
+ * of the three stages are summed over the views. */
 #ifndef ENGINE_OCR_VISION_H
 #define ENGINE_OCR_VISION_H
 

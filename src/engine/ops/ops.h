@@ -1,15 +1,15 @@
-/* The operators of the models. Decoder, SAM and CLIP call these functions; a backend (struct ops_backend) does
- * the work. src/engine/cpu is the backend for the CPU.
+/* The operators of the models. Decoder, SAM and CLIP call these functions; a backend (struct ops_backend)
+ * does the work. src/engine/cpu is the backend for the CPU.
  *     struct ops *o = cpu_open(threads, NULL);
  *     struct tensor *x = ops_alloc(o, n, TENSOR_ZERO);
  *     ops_upload(o, view_of(x), host, n);
  *     ops_linear(o, "q_proj", &layer->q, view_of(x), hidden, m, view_of(q), width, OPS_SET);
  *     ops_download(o, host, view_of(q), n);
  *     ops_close(o);
- * Tensors belong to the backend: only upload and download move numbers between them and host memory, and
- * no caller may dereference one (tests/unit/engine-models/test_backend.c checks that). Activations are float,
- * row-major, one row per token or pixel. Weights keep the type they are stored in.
- * Each operator with a `name` is recorded as one operator of that name. One thread calls. */
+ * Tensors belong to the backend: only upload and download move numbers between them and host memory, and no
+ * caller may dereference one (tests/unit/engine-models/test_backend.c checks that). Activations are float,
+ * row-major, one row per token or pixel. Weights keep the type they are stored in. Each operator with a
+ * `name` is recorded as one operator of that name. One thread calls. */
 #ifndef ENGINE_OPS_OPS_H
 #define ENGINE_OPS_OPS_H
 
@@ -141,8 +141,8 @@ struct latent_rows {
     int n, max_context, position;
 };
 
-/* A grid of rows [grid * grid][width], and the same rows ordered by window: [windows][window * window][width],
- * windows and their rows row-major, `padded` = grid rounded up to whole windows. */
+/* A grid of rows [grid * grid][width], and the same rows ordered by window: [windows][window *
+ * window][width], windows and their rows row-major, `padded` = grid rounded up to whole windows. */
 struct windows {
     int grid, padded, window, width;
 };

@@ -14,7 +14,7 @@ struct protocol {
     const char *version;
     engine_progress *progress;
     struct engine *engine; /* NULL: nothing loaded */
-    int reply_fd;          /* where replies go; -1: nowhere that could be closed */
+    int reply_fd;          /* descriptor of the replies, checked for a closed reader; -1: not checked */
 };
 
 struct protocol *protocol_open(const char *version, engine_progress *progress) {
@@ -38,7 +38,7 @@ static void begin(struct jsonw *j, struct strbuf *out, const struct protocol_req
     jsonw_kstr(j, "op", r->op_name);
 }
 
-/* Ends the object; a request's id goes last, as it came. */
+/* Ends the object with the request's id, unchanged, as last field. */
 static void end(struct jsonw *j, struct strbuf *out, const struct protocol_request *r) {
     jsonw_end(j);
     jsonw_finish(j);
@@ -131,7 +131,7 @@ static int do_load(struct protocol *p, const struct protocol_request *r, struct 
     return 0;
 }
 
-/* A pipe or socket whose other end is closed says so without being written to. */
+/* poll() reports a pipe or socket whose other end is closed without a write. */
 static bool has_reader(void *context) {
     struct pollfd f = { .fd = ((const struct protocol *)context)->reply_fd };
     return poll(&f, 1, 0) <= 0 || !(f.revents & (POLLERR | POLLHUP));
@@ -173,7 +173,8 @@ static int do_warmup(struct protocol *p, const struct protocol_request *r, struc
     return 0;
 }
 
-static int answer(struct protocol *p, const struct protocol_request *r, struct strbuf *out, struct err *err) {
+static int serve_request(struct protocol *p, const struct protocol_request *r, struct strbuf *out,
+                         struct err *err) {
     struct jsonw j;
     switch (r->op) {
     case PROTOCOL_HELLO: reply_hello(p, out, r, NAN); return 0;
@@ -194,14 +195,14 @@ bool protocol_line(struct protocol *p, const char *line, size_t n, struct strbuf
     struct err err;
     strbuf_reset(reply);
     int rc = protocol_request_parse(&r, line, n, &err);
-    if (rc == 0) rc = answer(p, &r, reply, &err);
+    if (rc == 0) rc = serve_request(p, &r, reply, &err);
     if (rc < 0) reply_error(reply, &r, &err);
     bool more = rc < 0 || r.op != PROTOCOL_BYE;
     protocol_request_free(&r);
     return more;
 }
 
-/* A line without its end; 0 at the end of input, -1 when it is too long (the rest of it is skipped). */
+/* A line without its newline; 0 at the end of input, -1 if it is too long (the rest of it is skipped). */
 static int read_line(FILE *in, struct strbuf *line) {
     int c, rc = 1;
     strbuf_reset(line);

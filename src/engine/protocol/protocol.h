@@ -1,4 +1,4 @@
-/* The engine protocol (docs/engine.md): one JSON object a line in, one a line out.
+/* The engine protocol (docs/engine.md): one JSON object per line in, one per line out.
  *     struct protocol *p = protocol_open(version);
  *     while (protocol_line(p, line, n, &reply)) ...send reply...
  *     protocol_close(p);
@@ -20,7 +20,7 @@
 struct protocol;
 struct protocol *protocol_open(const char *version, engine_progress *progress);
 void protocol_close(struct protocol *p);
-/* Answers one line (without its newline) into `reply`, one line without newline; false: that was `bye`. */
+/* Serves one line (without newline); `reply` is one line without newline. Returns false after `bye`. */
 bool protocol_line(struct protocol *p, const char *line, size_t n, struct strbuf *reply);
 /* Until `bye` or the end of input. -1: a stream failed. */
 int protocol_serve(struct protocol *p, FILE *in, FILE *out, struct err *err);

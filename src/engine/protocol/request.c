@@ -21,7 +21,7 @@ static const char *const detail_names[] = { "none", "stages", "modules", "operat
 static int get_str(const json_t *o, const char *key, const char **out, struct err *err) {
     const json_t *v = json_object_get(o, key);
     if (!v || json_is_null(v)) return 0;
-    if (!json_is_string(v)) return err_set(err, "\"%s\" must be a text", key);
+    if (!json_is_string(v)) return err_set(err, "\"%s\" must be a string", key);
     if (strlen(json_string_value(v)) != json_string_length(v))
         return err_set(err, "\"%s\" must not hold a NUL character", key);
     *out = json_string_value(v);
@@ -107,7 +107,7 @@ static int parse_sampling(struct protocol_request *r, struct err *err) {
 static int parse_prompt(struct protocol_request *r, struct err *err) {
     const json_t *text = json_object_get(r->root, "prompt"), *ids;
     if (text && !json_is_null(text)) {
-        if (!json_is_string(text)) return err_set(err, "\"prompt\" must be a text");
+        if (!json_is_string(text)) return err_set(err, "\"prompt\" must be a string");
         r->infer.prompt = json_string_value(text);
         r->infer.prompt_len = json_string_length(text);
     }
@@ -194,7 +194,7 @@ int protocol_request_parse(struct protocol_request *r, const char *line, size_t 
         return err_set(err, "request: expected an object such as {\"op\":\"hello\"}");
     r->id = json_object_get(r->root, "id");
     r->op_name = json_string_value(json_object_get(r->root, "op"));
-    if (!r->op_name) return err_set(err, "request: \"op\" is missing; it names what to do: hello, load, ...");
+    if (!r->op_name) return err_set(err, "request: \"op\" is missing; it is the operation: hello, load, ...");
     if (find_op(r, err) < 0) return -1;
     if (r->op == PROTOCOL_LOAD) return parse_load(r, err);
     if (r->op == PROTOCOL_INFER || r->op == PROTOCOL_WARMUP) return parse_infer(r, err);

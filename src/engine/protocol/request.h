@@ -1,4 +1,4 @@
-/* A line of the engine protocol, understood and checked, before anything is done about it. */
+/* Parsing and checking of one line of the engine protocol. */
 #ifndef ENGINE_PROTOCOL_REQUEST_H
 #define ENGINE_PROTOCOL_REQUEST_H
 
@@ -12,7 +12,7 @@
 enum protocol_op { PROTOCOL_HELLO, PROTOCOL_LOAD, PROTOCOL_WARMUP, PROTOCOL_INFER, PROTOCOL_BYE };
 
 struct protocol_request {
-    json_t *root;        /* owns every text below */
+    json_t *root;        /* owns every string below */
     const char *op_name; /* NULL: the line had none */
     const json_t *id;    /* NULL: none */
     enum protocol_op op;
@@ -23,7 +23,7 @@ struct protocol_request {
     const char **images;
 };
 
-/* -1: err says what is wrong; op_name and id are set as far as the line had them. Free either way. */
+/* -1: see err; op_name and id are set if the line has them. Free in any case. */
 int protocol_request_parse(struct protocol_request *r, const char *line, size_t n, struct err *err);
 void protocol_request_free(struct protocol_request *r);
 

@@ -1,5 +1,5 @@
-/* Ranges for a tool that listens to NVTX (NVTX_INJECTION64_PATH): push and pop, nothing more. The tool's
- * library is loaded the way NVIDIA's own headers do it; without one every call returns at once. */
+/* Ranges for an NVTX tool (NVTX_INJECTION64_PATH): push and pop only. The tool's library is loaded as
+ * NVIDIA's headers do it; without a tool every call returns at once. */
 #ifndef ENGINE_RECORD_NVTX_H
 #define ENGINE_RECORD_NVTX_H
 

@@ -14,20 +14,20 @@
 
 enum { MAX_DEPTH = 64, EVENTS = 128, CACHE_LINE = 64 };
 
-/* What ended. An operator reads megabytes of weights, so whatever recording touches is out of the caches
- * by the time of the next one, and each line of memory costs more than all instructions together. Hence
- * one line an event and the cheapest clock; names, numbers and the writer's locks come later, for many
- * events at once. */
+/* Something that ended. An operator reads megabytes of weights, so memory that recording uses is out of the
+ * caches at the next operator, and each cache line costs more than all instructions together. Therefore an
+ * event is one cache line with the cheapest clock; names, numbers and the writer's locks are handled later,
+ * for many events at once. */
 struct event {
-    uint64_t start, end; /* ticks; a token's end is its request */
+    uint64_t start, end; /* ticks; for tokens, `end` is the request */
     const char *name, *kernel;
     double flops, bytes;
-    int32_t m, n, k; /* a range's m is its index; a token's count and made are m and n */
+    int32_t m, n, k; /* ranges: m is the index; tokens: m is count, n is made */
     uint8_t type, depth;
     uint8_t kind;  /* enum event_kind */
-    uint8_t in_ns; /* start is in nanoseconds: it was before the last flush */
+    uint8_t in_ns; /* start is in nanoseconds, because it was before the last flush */
 };
-_Static_assert(sizeof(struct event) == CACHE_LINE, "one line an event");
+_Static_assert(sizeof(struct event) == CACHE_LINE, "one cache line per event");
 enum event_kind { EVENT_OP, EVENT_MODULE, EVENT_STAGE, EVENT_TOKENS };
 
 struct open_range {
@@ -48,7 +48,7 @@ struct recorder {
     struct record_texts *texts;
     uint32_t thread, domain;
     uint64_t correlation;
-    /* A flush's records. What is the same in all launches and kernels was filled in at the start. */
+    /* The records of a flush. Fields that are equal in all launches and kernels are set at open. */
     struct trace_range ranges[EVENTS];
     struct trace_launch launches[EVENTS];
     struct trace_kernel kernels[EVENTS];
@@ -98,7 +98,7 @@ struct recorder *record_open(const char *path, enum record_detail detail, const 
     }
     if (posix_memalign((void **)&r->events, CACHE_LINE, EVENTS * sizeof *r->events) != 0)
         die("out of memory");
-    memset(r->events, 0, EVENTS * sizeof *r->events); /* touched now rather than under the first operators */
+    memset(r->events, 0, EVENTS * sizeof *r->events); /* page faults now, not during the first operators */
     r->texts = record_texts_open(r->writer, info->no_shapes);
     write_meta(r, info);
     fill_constants(r, info);
@@ -153,7 +153,7 @@ static void add_event(struct recorder *r, const struct event *e, const struct ti
         range->name = record_texts_range(r->texts, e->name, e->m);
 }
 
-static void flush(struct recorder *r) {
+static void flush_events(struct recorder *r) {
     struct ticks_span span = ticks_span(&r->clock);
     for (uint32_t i = 0; i < r->nevents; i++) add_event(r, &r->events[i], &span);
     for (uint32_t i = 0; i < r->depth; i++) {
@@ -173,8 +173,8 @@ static void flush(struct recorder *r) {
 
 int record_close(struct recorder *r, struct err *err) {
     if (!r) return 0;
-    while (r->depth > 0) record_pop(r, RECORD_STAGES); /* of a request that failed half-way */
-    if (r->writer) flush(r);
+    while (r->depth > 0) record_pop(r, RECORD_STAGES); /* of a request that failed */
+    if (r->writer) flush_events(r);
     int rc = r->writer ? trace_writer_close(r->writer, err) : 0;
     record_texts_close(r->texts);
     free(r->events);
@@ -183,9 +183,9 @@ int record_close(struct recorder *r, struct err *err) {
 }
 
 /* ---- events */
-static void keep(struct recorder *r, const struct event *e) {
+static void add_pending(struct recorder *r, const struct event *e) {
     r->events[r->nevents++] = *e;
-    if (r->nevents == EVENTS) flush(r);
+    if (r->nevents == EVENTS) flush_events(r);
 }
 
 static void push_nvtx(const char *name, int index) {
@@ -206,16 +206,16 @@ void record_pop(struct recorder *r, enum record_detail level) {
     const struct open_range *o = &r->open[--r->depth];
     nvtx_pop();
     if (!r->writer) return;
-    keep(r, &(struct event){ .start = o->start,
-                             .end = ticks_now(&r->clock),
-                             .name = o->name,
-                             .flops = NAN,
-                             .bytes = NAN,
-                             .m = o->index,
-                             .depth = (uint8_t)r->depth,
-                             .kind = o->stage ? EVENT_STAGE : EVENT_MODULE,
-                             .in_ns = o->in_ns });
-    if (o->stage && r->nevents) flush(r); /* what a crash in a later stage must not take along */
+    add_pending(r, &(struct event){ .start = o->start,
+                                    .end = ticks_now(&r->clock),
+                                    .name = o->name,
+                                    .flops = NAN,
+                                    .bytes = NAN,
+                                    .m = o->index,
+                                    .depth = (uint8_t)r->depth,
+                                    .kind = o->stage ? EVENT_STAGE : EVENT_MODULE,
+                                    .in_ns = o->in_ns });
+    if (o->stage && r->nevents) flush_events(r); /* a crash in a later stage must not lose it */
 }
 
 uint64_t record_ticks(const struct recorder *r) {
@@ -224,25 +224,25 @@ uint64_t record_ticks(const struct recorder *r) {
 
 void record_op_end(struct recorder *r, uint64_t start, const struct record_op *op) {
     if (!start) return;
-    keep(r, &(struct event){ .start = start,
-                             .end = ticks_now(&r->clock),
-                             .name = op->name,
-                             .kernel = op->kernel,
-                             .flops = op->flops,
-                             .bytes = op->bytes,
-                             .m = (int32_t)op->m,
-                             .n = (int32_t)op->n,
-                             .k = (int32_t)op->k,
-                             .type = (uint8_t)op->type,
-                             .depth = (uint8_t)r->depth,
-                             .kind = EVENT_OP });
+    add_pending(r, &(struct event){ .start = start,
+                                    .end = ticks_now(&r->clock),
+                                    .name = op->name,
+                                    .kernel = op->kernel,
+                                    .flops = op->flops,
+                                    .bytes = op->bytes,
+                                    .m = (int32_t)op->m,
+                                    .n = (int32_t)op->n,
+                                    .k = (int32_t)op->k,
+                                    .type = (uint8_t)op->type,
+                                    .depth = (uint8_t)r->depth,
+                                    .kind = EVENT_OP });
 }
 
 void record_tokens(struct recorder *r, uint64_t request, uint32_t count, int made) {
     if (!r || !r->writer) return;
-    keep(r, &(struct event){ .start = ticks_now(&r->clock),
-                             .end = request,
-                             .m = (int32_t)count,
-                             .n = made,
-                             .kind = EVENT_TOKENS });
+    add_pending(r, &(struct event){ .start = ticks_now(&r->clock),
+                                    .end = request,
+                                    .m = (int32_t)count,
+                                    .n = made,
+                                    .kind = EVENT_TOKENS });
 }

@@ -1,11 +1,11 @@
-/* What the engine tells the outside about itself while it works: stages, modules and operators as nested
- * ranges, one kernel record an operator (device 0 is "cpu"), tokens. All into a trace file and, where an NVTX
- * tool is attached, as NVTX ranges. Every call with a NULL recorder does nothing.
+/* Records the work of the engine: stages, modules and operators as nested ranges, one kernel record per
+ * operator (device 0 is "cpu"), tokens. They go into a trace file and, if an NVTX tool is attached, to the
+ * tool as NVTX ranges. Every call with a NULL recorder does nothing.
  *     struct recorder *r = record_open(path, RECORD_OPERATORS, &info, &err);
  *     record_push(r, RECORD_STAGES, "prefill", -1);
  *     record_pop(r, RECORD_STAGES);
  *     record_close(r, &err);
- * One thread: the one that runs the model. */
+ * Call only from the thread that runs the model. */
 #ifndef ENGINE_RECORD_RECORD_H
 #define ENGINE_RECORD_RECORD_H
 
@@ -20,7 +20,7 @@ enum record_detail { RECORD_NONE, RECORD_STAGES, RECORD_MODULES, RECORD_OPERATOR
 struct record_info {
     const char *model, *device; /* device: "cpu (avx2, 2 threads)" */
     int threads;
-    bool no_shapes; /* operators of one name are one, whatever their shapes */
+    bool no_shapes; /* operators of one name get the same texts, whatever their shapes */
 };
 
 struct recorder;
@@ -29,21 +29,21 @@ struct recorder *record_open(const char *path, enum record_detail detail, const 
                              struct err *err);
 int record_close(struct recorder *r, struct err *err); /* -1: the file is incomplete */
 
-/* A range of that level, if the recorder's detail reaches it. `index` >= 0 is put where %d stands in the
- * name: "layer.%d.attn". */
+/* A range of that level, if the recorder's detail includes it. `index` replaces %d in the name:
+ * "layer.%d.attn"; -1: none. */
 void record_push(struct recorder *r, enum record_detail level, const char *name, int index);
 void record_pop(struct recorder *r, enum record_detail level);
 
-/* An operator: [m, k] times [n, k] for a linear layer, otherwise what the fields can say. */
+/* An operator: [m, k] times [n, k] for a linear layer; m rows of n for most others. */
 struct record_op {
     const char *name;   /* "q_proj" */
     const char *kernel; /* "gemm" */
     enum dtype type;    /* of the weights */
-    long m, n, k;       /* 0: has none */
+    long m, n, k;       /* 0: none */
     double flops, bytes;
 };
 uint64_t record_ticks(const struct recorder *r);
-/* A moment for record_op_end(); 0 when operators are not recorded. */
+/* The start for record_op_end(); 0 if operators are not recorded. */
 static inline uint64_t record_op_start(const struct recorder *r) { return r ? record_ticks(r) : 0; }
 void record_op_end(struct recorder *r, uint64_t start, const struct record_op *op);
 

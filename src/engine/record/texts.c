@@ -8,8 +8,7 @@
 #include "base/die.h"
 #include "base/hash.h"
 
-/* Open addressing. Should shapes ever fill the table it starts anew, which costs a few texts formatted
- * again. */
+/* Open addressing. A full table is cleared, which costs formatting a few texts again. */
 enum { SLOTS = 1024, MOST = SLOTS / 2 };
 
 struct record_texts {
@@ -35,17 +34,17 @@ static uint64_t hash_of(const struct record_text *key) {
     return hash_fold((uint64_t)key->k ^ 0x8ebc6af09c88c6e3u, b ^ (uint64_t)key->type);
 }
 
-static bool same(const struct record_text *a, const struct record_text *b) {
+static bool same_key(const struct record_text *a, const struct record_text *b) {
     return a->name_at == b->name_at && a->m == b->m && a->n == b->n && a->k == b->k &&
            a->kernel_at == b->kernel_at && a->type == b->type;
 }
 
-/* The key's slot; *fresh: it was not there, and its texts are to be made. */
+/* The slot of the key; *fresh: the slot is new and has no texts yet. */
 static struct record_text *place(struct record_texts *t, const struct record_text *key, bool *fresh) {
     uint64_t i = hash_of(key) % SLOTS;
     for (; t->slot[i].name_at; i = (i + 1) % SLOTS) {
         *fresh = false;
-        if (same(&t->slot[i], key)) return &t->slot[i];
+        if (same_key(&t->slot[i], key)) return &t->slot[i];
     }
     *fresh = true;
     if (t->used == MOST) {
@@ -58,8 +57,9 @@ static struct record_text *place(struct record_texts *t, const struct record_tex
     return &t->slot[i];
 }
 
-/* One more key a token would be one more text, and one more row of the tables, a token: keys of a decoding
- * step are told by the power of two that holds them. FLOPs and bytes stay those of the step. */
+/* Each decoded token has one key more, which would give one more text, and one more table row, per token.
+ * Therefore a decoding step shows the number of keys rounded up to a power of two. FLOPs and bytes are
+ * exact. */
 static bool has_growing_keys(const struct record_op *op) {
     return strcmp(op->kernel, "attention_decode") == 0;
 }

@@ -1,6 +1,5 @@
-/* The texts of operators and ranges, found again by name and shape: formatting and looking them up each
- * time would cost more than a small model's operator does. Names are told apart by address: they are
- * constants of the program.
+/* The texts of operators and ranges, cached by name and shape: formatting and interning them each time would
+ * cost more than an operator of a small model. Names are compared by address: they are string constants.
  *     struct record_texts *t = record_texts_open(writer);
  *     const struct record_text *text = record_texts_find(t, &op);   -- valid until the next find
  *     record_texts_close(t); */
@@ -14,10 +13,10 @@
 #include "trace/writer.h"
 
 struct record_text {
-    const char *name_at, *kernel_at; /* what it is found by: these two, shape and type */
+    const char *name_at, *kernel_at; /* the key: these two, shape and type */
     long m, n, k;
     enum dtype type;
-    uint32_t name, detail, kernel; /* numbers of the trace's strings */
+    uint32_t name, detail, kernel; /* string ids of the trace */
 };
 
 struct record_texts;
@@ -25,7 +24,7 @@ struct record_texts;
 struct record_texts *record_texts_open(struct trace_writer *w, bool no_shapes);
 void record_texts_close(struct record_texts *t);
 const struct record_text *record_texts_find(struct record_texts *t, const struct record_op *op);
-/* A range's name: %d of the name is the index. */
+/* The name of a range, with the index for %d. */
 uint32_t record_texts_range(struct record_texts *t, const char *name, int index);
 
 #endif

@@ -1,10 +1,10 @@
-/* Timestamps that cost next to nothing: the processor's own counter where it is steady, else the wall
- * clock. What they mean in nanoseconds is worked out later, between two moments at which both were read.
+/* Cheap timestamps: the processor's counter if it is steady, else the wall clock. Ticks are converted to
+ * nanoseconds later, by interpolation between two readings of both clocks.
  *     struct ticks t;
  *     ticks_init(&t);
  *     uint64_t a = ticks_now(&t);                 -- often
- *     struct ticks_span s = ticks_span(&t);       -- now and then: from the last such call (or init) until now
- *     uint64_t ns = ticks_ns(&s, a);              -- since the epoch; for what was read within the span */
+ *     struct ticks_span s = ticks_span(&t);       -- rarely: from the last such call (or init) until now
+ *     uint64_t ns = ticks_ns(&s, a);              -- since the epoch; for ticks within the span */
 #ifndef ENGINE_RECORD_TICKS_H
 #define ENGINE_RECORD_TICKS_H
 

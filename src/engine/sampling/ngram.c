@@ -1,5 +1,5 @@
-/* Every (n-1)-gram of the sequence is filed under its hash; positions with one hash are chained from the
- * newest back. The ban of a step is then one walk along the chain of the last n-1 tokens. */
+/* Every (n-1)-gram of the sequence is in a hash table; positions with the same hash are chained from the
+ * newest to the oldest. The bans of a step are one walk along the chain of the last n-1 tokens. */
 #include "engine/sampling/ngram.h"
 
 #include <math.h>
@@ -22,7 +22,8 @@ struct ngram {
         uint32_t *v;
         size_t n, cap;
     } ids;
-    struct { /* link.v[i]: the gram that ends before token i has an older equal-hash sister there, or NONE */
+    struct
+    { /* link.v[i]: the next older position with the hash of the gram that ends before token i, or NONE */
         uint32_t *v;
         size_t n, cap;
     } link;
@@ -89,7 +90,7 @@ void ngram_reserve(struct ngram *g, size_t tokens) {
     grow_buckets(g, tokens);
 }
 
-/* A gram is filed once the token after it is known: that token is what it would ban. */
+/* A gram is inserted once the token after it exists: that is the token it bans. */
 void ngram_push(struct ngram *g, uint32_t id) {
     if (g->n == 0) return;
     size_t at = g->ids.n;
@@ -114,7 +115,7 @@ size_t ngram_ban(const struct ngram *g, float *logits, size_t vocab) {
     size_t first = g->window > 0 && len > g->window ? len - g->window : 0; /* n-grams may start from here */
     const uint32_t *last = g->ids.v + len - gram;
     for (uint32_t end = g->head[bucket_of(g, len)]; end != NONE; end = g->link.v[end]) {
-        if (end < first + gram) break; /* chains run back in time: nothing further on is inside */
+        if (end < first + gram) break; /* the rest of the chain is older, so outside of the window */
         uint32_t id = g->ids.v[end];
         if (id >= vocab || memcmp(g->ids.v + end - gram, last, gram * sizeof *last) != 0) continue;
         if (allowed(g, id) || logits[id] == -INFINITY) continue;

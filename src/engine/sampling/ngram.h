@@ -1,7 +1,7 @@
-/* No n-gram twice: which ids would complete an n-gram that the last `window` tokens already hold.
+/* No n-gram twice: bans the ids that would complete an n-gram which the last `window` tokens already contain.
  *     struct ngram *g = ngram_open(&(struct ngram_rule){ .n = 30, .window = 90, .allow = td, .nallow = 2 });
  *     ngram_push(g, id);                       -- every token of the sequence, in order
- *     ngram_ban(g, logits, vocab);             -- -inf where a ban holds
+ *     ngram_ban(g, logits, vocab);             -- -inf for banned ids
  * Hugging Face's rule is window 0 with the prompt pushed too; vLLM's pushes generated tokens only. */
 #ifndef ENGINE_SAMPLING_NGRAM_H
 #define ENGINE_SAMPLING_NGRAM_H
@@ -19,9 +19,10 @@ struct ngram_rule {
 struct ngram;
 struct ngram *ngram_open(const struct ngram_rule *rule);
 void ngram_close(struct ngram *g);
-void ngram_reset(struct ngram *g);                  /* forgets the tokens; keeps the memory */
-void ngram_reserve(struct ngram *g, size_t tokens); /* so that pushes up to there allocate nothing */
+void ngram_reset(struct ngram *g);                  /* removes the tokens, keeps the memory */
+void ngram_reserve(struct ngram *g, size_t tokens); /* pushes up to this many tokens then allocate nothing */
 void ngram_push(struct ngram *g, uint32_t id);
-size_t ngram_ban(const struct ngram *g, float *logits, size_t vocab); /* how many distinct ids were banned */
+size_t ngram_ban(const struct ngram *g, float *logits,
+                 size_t vocab); /* returns the number of distinct banned ids */
 
 #endif

@@ -9,7 +9,7 @@
 struct candidate {
     uint32_t id;
     float logit;
-    double weight; /* exp of the scaled logit less the largest: not normalised */
+    double weight; /* exp(scaled logit - largest), not normalised */
 };
 
 struct sampler {
@@ -48,7 +48,7 @@ void sampler_close(struct sampler *s) {
 
 void sampler_reset(struct sampler *s) { s->state = s->set.seed; }
 
-/* SplitMix64: the state walks by a constant and is mixed on the way out, so any seed will do. */
+/* SplitMix64: the state advances by a constant and the output is mixed, so any seed is good. */
 static uint64_t next_u64(struct sampler *s) {
     uint64_t z = s->state += 0x9e3779b97f4a7c15u;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
@@ -58,7 +58,7 @@ static uint64_t next_u64(struct sampler *s) {
 
 static double next_unit(struct sampler *s) { return (double)(next_u64(s) >> 11) * 0x1p-53; }
 
-/* Likelier first; among equals the lower id. */
+/* The more likely first; among equals the lower id. */
 static bool before(const struct candidate *a, const struct candidate *b) {
     return a->logit > b->logit || (a->logit == b->logit && a->id < b->id);
 }
@@ -88,7 +88,7 @@ static size_t gather(struct sampler *s, const float *logits, double most) {
     return n;
 }
 
-/* Takes the likeliest off the heap, one after the other, into the end of the pool. */
+/* Moves the most likely candidates from the heap to the end of the pool, one after the other. */
 static size_t take_top(struct sampler *s, size_t n, size_t k, double reach) {
     double sum = 0;
     size_t taken = 0;
@@ -109,7 +109,7 @@ static double weight_sum(const struct candidate *v, size_t n) {
     return sum;
 }
 
-/* Of the last `taken` of the pool, the likeliest last, how many together reach that weight. */
+/* The number of most likely candidates among the last `taken` of the pool that together reach that weight. */
 static size_t trim(const struct sampler *s, size_t end, size_t taken, double reach) {
     double sum = 0;
     size_t keep = 0;
@@ -117,7 +117,7 @@ static size_t trim(const struct sampler *s, size_t end, size_t taken, double rea
     return keep;
 }
 
-/* Leaves the candidates at the end of the pool [0, n); returns how many there are. */
+/* Moves the candidates to the end of the pool [0, n) and returns their number. */
 static size_t keep_likely(struct sampler *s, size_t n) {
     size_t k = s->set.top_k, taken = n;
     bool limit_k = k > 0 && k<n, limit_p = s->set.top_p> 0 && s->set.top_p < 1;

@@ -1,5 +1,5 @@
-/* Added tokens: strings cut out of the text before anything else sees it, leftmost first, the longest of
- * those that start there. */
+/* Added tokens: strings that are cut out of the text before all other steps, leftmost first, the longest one
+ * at each place. */
 #ifndef ENGINE_TOKENIZER_ADDED_H
 #define ENGINE_TOKENIZER_ADDED_H
 
@@ -27,8 +27,8 @@ struct tok_matcher {
         const struct tok_added *token; /* borrowed */
     } * v;
     size_t n, cap;
-    bool starts[256];       /* some pattern begins with that byte */
-    struct tok_regex *word; /* \w, where some token must stand alone; else NULL */
+    bool starts[256];       /* a pattern begins with that byte */
+    struct tok_regex *word; /* \w, if there is a single_word token; else NULL */
 };
 void tok_matcher_add(struct tok_matcher *m, const char *pattern, size_t n, const struct tok_added *token);
 void tok_matcher_ready(struct tok_matcher *m); /* after the last one */

@@ -13,8 +13,8 @@
 #include "base/vec.h"
 
 #define CACHE_WORDS 65536u
-#define CACHE_WORD_BYTES 64u /* longer ones seldom come again */
-#define SMALL_CHARS 0x200u   /* characters below have their ids in a table: all of the byte alphabet */
+#define CACHE_WORD_BYTES 64u /* bytes; longer words seldom repeat */
+#define SMALL_CHARS 0x200u   /* ids of characters below are in a table: all of the byte alphabet */
 
 struct merge {
     uint64_t pair; /* left id << 32 | right id; UINT64_MAX: empty slot */
@@ -28,7 +28,7 @@ struct symbol {
 
 struct candidate {
     uint64_t order; /* rank << 32 | position of the left symbol */
-    uint32_t id;    /* what the pair becomes */
+    uint32_t id;    /* id of the merged pair */
 };
 
 #define NONE UINT32_MAX
@@ -165,7 +165,7 @@ static const struct merge *find_merge(const struct tok_bpe *b, uint32_t left, ui
 int tok_bpe_add_merge(struct tok_bpe *b, const char *left, size_t nleft, const char *right, size_t nright,
                       struct err *err) {
     uint32_t l = tok_bpe_find(b, left, nleft), r = tok_bpe_find(b, right, nright);
-    size_t skip = MIN(strlen(b->prefix), nright); /* the right half loses its continuation mark */
+    size_t skip = MIN(strlen(b->prefix), nright); /* the right half without its continuation prefix */
     strbuf_reset(&b->spelling);
     strbuf_add(&b->spelling, left, nleft);
     strbuf_add(&b->spelling, right + skip, nright - skip);
@@ -193,7 +193,7 @@ static bool add_bytes(struct tok_bpe *b, const char *text, size_t n) {
     return true;
 }
 
-/* The id of one character where it stands; *text and *n become its spelling there. */
+/* The id of one character at its place in the word; sets *text and *n to its spelling there. */
 static uint32_t character_id(struct tok_bpe *b, bool first, bool last, const char **text, size_t *n) {
     bool marked = (!first && b->prefix[0]) || (last && b->suffix[0]);
     unsigned char c = (unsigned char)(*text)[0];
@@ -211,7 +211,8 @@ static uint32_t character_id(struct tok_bpe *b, bool first, bool last, const cha
     return tok_bpe_find(b, *text, *n);
 }
 
-/* An unknown token waits in case the next character is unknown too; bytes do not make it come out first. */
+/* An unknown token is held back, because the next character may be unknown too (fuse_unk). Byte fallback does
+ * not release it. */
 static void start_symbols(struct tok_bpe *b, const char *word, size_t n) {
     bool unknown = false;
     const char *end = word + n;
@@ -262,7 +263,7 @@ static void consider(struct tok_bpe *b, uint32_t at) {
     if (m) heap_push(b, (struct candidate){ (uint64_t)m->rank << 32 | at, m->id });
 }
 
-/* A candidate is stale when its left symbol is gone or the pair there has become another one. */
+/* A candidate is stale if its left symbol was merged away or the pair there changed. */
 static bool still_there(const struct tok_bpe *b, const struct candidate *c, uint32_t at) {
     const struct symbol *s = &b->symbols.v[at];
     if (s->id == NONE || s->next == NONE) return false;

@@ -1,4 +1,4 @@
-/* The embedded model's tokenizer, written out as a tokenizer.json and read like any other. 1024 ids:
+/* The embedded model's tokenizer, written as a tokenizer.json and loaded like any other. 1024 ids:
  *     0..2        BOS, EOS, padding
  *     3..258      the bytes
  *     259..1010   merges, by rank
@@ -42,7 +42,7 @@ struct spelling {
     char text[64];
 };
 
-/* Token i as the byte alphabet spells it. */
+/* Token i, spelt in the byte alphabet. */
 static void spell(struct spelling *all, unsigned i) {
     char c[4];
     if (i < 256) {

@@ -1,4 +1,4 @@
-/* What a tokenizer is made of. Filled by load.c, used by tokenizer.c and decode.c. */
+/* The parts of a tokenizer. Filled by load.c, used by tokenizer.c and decode.c. */
 #ifndef ENGINE_TOKENIZER_INTERNAL_H
 #define ENGINE_TOKENIZER_INTERNAL_H
 
@@ -10,8 +10,8 @@
 enum tok_decoder_kind {
     TOK_DECODER_NONE,      /* tokens joined by spaces */
     TOK_DECODER_BYTES,     /* the GPT-2 alphabet back to bytes */
-    TOK_DECODER_TEXT,      /* replacements, perhaps byte fallback */
-    TOK_DECODER_METASPACE, /* a mark becomes a space, and in the first token nothing */
+    TOK_DECODER_TEXT,      /* replacements and optional byte fallback */
+    TOK_DECODER_METASPACE, /* a mark becomes a space; dropped in the first token */
 };
 
 struct tok_decoder {
@@ -22,9 +22,9 @@ struct tok_decoder {
     } * replace;
     size_t nreplace, replace_cap;
     bool byte_fallback; /* <0xE4> is a byte */
-    bool keep_first;    /* TOK_DECODER_METASPACE: not dropped in the first token after all */
-    char strip[5];      /* this character is taken off the front, */
-    size_t strip_count; /* at most so many times */
+    bool keep_first;    /* TOK_DECODER_METASPACE: keep the mark of the first token */
+    char strip[5];      /* this character is removed from the front, */
+    size_t strip_count; /* at most this many times */
 };
 
 struct tokenizer {
@@ -33,12 +33,12 @@ struct tokenizer {
     struct token_ids added_at;      /* by id: number in `added` + 1; 0: not an added token */
     struct tok_matcher raw, cooked; /* before and after the normalizer */
     struct tok_steps normalizer, pre_tokenizer;
-    struct token_ids prefix, suffix; /* what the post-processor adds */
+    struct token_ids prefix, suffix; /* ids that the post-processor adds */
     struct tok_decoder decoder;
     struct tok_pieces pieces, work;
 };
 
-/* Reads the parsed file into the zeroed `t`; the caller closes it, filled or not. */
+/* Reads the parsed file into the zeroed `t`. The caller closes it in any case. */
 struct json_t;
 int tok_load(struct tokenizer *t, struct json_t *root, struct err *err);
 int tok_load_steps(struct json_t *node, const char *where, struct tok_steps *out, struct err *err);

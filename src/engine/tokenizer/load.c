@@ -17,7 +17,7 @@ static int read_id(json_t *node, uint32_t *id) {
 }
 
 static int load_vocab(struct tok_bpe *bpe, json_t *vocab, struct err *err) {
-    if (!json_is_object(vocab)) return err_set(err, "model.vocab is missing or no object");
+    if (!json_is_object(vocab)) return err_set(err, "model.vocab is missing or not an object");
     for (void *i = json_object_iter(vocab); i; i = json_object_iter_next(vocab, i)) {
         const char *text = json_object_iter_key(i);
         uint32_t id;
@@ -66,7 +66,7 @@ static int load_model(struct tok_bpe *bpe, json_t *model, struct err *err) {
         .ignore_merges = flag(model, "ignore_merges"),
     };
     if (tok_bpe_set(bpe, &set, err) < 0) return -1;
-    if (!json_is_array(merges)) return err_set(err, "model.merges is missing or no array");
+    if (!json_is_array(merges)) return err_set(err, "model.merges is missing or not an array");
     json_array_foreach(merges, i, merge) {
         if (load_merge(bpe, merge, i, err) < 0) return -1;
     }
@@ -86,7 +86,7 @@ static int load_added_one(struct tokenizer *t, json_t *node, size_t number, stru
     a.len = json_string_length(content);
     if (a.len == 0) return 0;
     uint32_t known = tok_bpe_find(t->bpe, json_string_value(content), a.len);
-    if (known != TOKENIZER_NONE) a.id = known; /* the vocabulary has the last word */
+    if (known != TOKENIZER_NONE) a.id = known; /* the vocabulary takes precedence */
     a.text = xstrndup(json_string_value(content), a.len);
     vec_push(&t->added, a);
     while (t->added_at.n <= a.id) vec_push(&t->added_at, 0);
@@ -94,7 +94,7 @@ static int load_added_one(struct tokenizer *t, json_t *node, size_t number, stru
     return 0;
 }
 
-/* Tokens that are sought in normalised text are sought in their own normalised form. */
+/* Tokens that are searched in normalised text are normalised themselves. */
 static int add_cooked(struct tokenizer *t, const struct tok_added *a, struct err *err) {
     tok_pieces_clear(&t->pieces);
     tok_pieces_add(&t->pieces, a->text, a->len, true);
@@ -106,11 +106,12 @@ static int add_cooked(struct tokenizer *t, const struct tok_added *a, struct err
 static int load_added(struct tokenizer *t, json_t *list, struct err *err) {
     size_t i;
     json_t *node;
-    if (list && !json_is_array(list) && !json_is_null(list)) return err_set(err, "added_tokens is no array");
+    if (list && !json_is_array(list) && !json_is_null(list))
+        return err_set(err, "added_tokens is not an array");
     json_array_foreach(list, i, node) {
         if (load_added_one(t, node, i, err) < 0) return -1;
     }
-    for (i = 0; i < t->added.n; i++) { /* now that the list no longer moves */
+    for (i = 0; i < t->added.n; i++) { /* the list does not move any more */
         const struct tok_added *a = &t->added.v[i];
         if (!a->normalized) {
             tok_matcher_add(&t->raw, a->text, a->len, a);
@@ -123,15 +124,14 @@ static int load_added(struct tokenizer *t, json_t *list, struct err *err) {
     return 0;
 }
 
-/* ---- post-processor: what stands before and after the text */
+/* ---- post-processor: ids before and after the text */
 static int add_template_token(json_t *specials, const char *name, struct token_ids *out, struct err *err) {
     json_t *ids = json_object_get(json_object_get(specials, name), "ids"), *id;
     size_t i;
     if (!json_is_array(ids)) return err_set(err, "post_processor: \"%.60s\" has no ids", name);
     json_array_foreach(ids, i, id) {
         uint32_t v;
-        if (read_id(id, &v) < 0)
-            return err_set(err, "post_processor: \"%.60s\" has an id that is none", name);
+        if (read_id(id, &v) < 0) return err_set(err, "post_processor: \"%.60s\" has an invalid id", name);
         vec_push(out, v);
     }
     return 0;
@@ -141,7 +141,7 @@ static int load_template(struct tokenizer *t, json_t *node, struct err *err) {
     json_t *single = json_object_get(node, "single"), *item;
     struct token_ids *out = &t->prefix;
     size_t i;
-    if (!json_is_array(single)) return err_set(err, "post_processor.single is missing or no array");
+    if (!json_is_array(single)) return err_set(err, "post_processor.single is missing or not an array");
     json_array_foreach(single, i, item) {
         const char *name = json_string_value(json_object_get(json_object_get(item, "SpecialToken"), "id"));
         if (json_object_get(item, "Sequence")) {

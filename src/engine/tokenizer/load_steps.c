@@ -1,5 +1,5 @@
-/* The normalizer, pre_tokenizer and decoder of a tokenizer.json, as primitive steps. A kind that is not here
- * is refused by name: leaving it out would give other ids without a word. */
+/* The normalizer, pre_tokenizer and decoder of a tokenizer.json, as primitive steps. Unsupported kinds are an
+ * error: ignoring one would silently change the ids. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #include "base/vec.h"
 #include "engine/tokenizer/internal.h"
 
-#define MAX_DEPTH 8 /* of Sequences in Sequences */
+#define MAX_DEPTH 8 /* of nested Sequences */
 #define GPT2_PATTERN "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 #define DEFAULT_MARK "\xe2\x96\x81" /* U+2581 */
 
@@ -123,7 +123,7 @@ static const char *mark_of(json_t *node) {
     return mark && mark[0] ? mark : DEFAULT_MARK;
 }
 
-/* always, never or first; files before 2024 say add_prefix_space. */
+/* always, never or first; files before 2024 have add_prefix_space instead. */
 static const char *scheme_of(json_t *node) {
     const char *scheme = json_string_value(json_object_get(node, "prepend_scheme"));
     if (scheme) return scheme;
@@ -225,7 +225,7 @@ int tok_load_steps(json_t *node, const char *where, struct tok_steps *out, struc
                 : load_any(&l, node, pre_tokenizers, COUNTOF(pre_tokenizers), 0);
 }
 
-/* ---- decoders: what a whole Sequence comes to */
+/* ---- decoders: a whole Sequence becomes one decoder */
 static void add_replace(struct tok_decoder *d, const char *from, const char *to) {
     d->replace = vec_fit(d->replace, d->nreplace + 1, &d->replace_cap, sizeof *d->replace);
     d->replace[d->nreplace++] = (struct tok_replace){ xstrdup(from), xstrdup(to), strlen(from), strlen(to) };

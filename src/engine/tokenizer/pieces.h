@@ -1,4 +1,4 @@
-/* Text on its way to ids: a list of pieces, each either still text or already an added token. */
+/* Text being tokenised: a list of pieces, each either text or an added token. */
 #ifndef ENGINE_TOKENIZER_PIECES_H
 #define ENGINE_TOKENIZER_PIECES_H
 
@@ -12,10 +12,10 @@
 struct tok_piece {
     size_t start, len; /* in the list's text */
     uint32_t id;       /* of an added token; TOKENIZER_NONE: text */
-    bool first;        /* begins where the whole input began */
+    bool first;        /* starts at the start of the input */
 };
 
-struct tok_pieces { /* zeroed, but for STRBUF_INIT */
+struct tok_pieces { /* zeroed, except STRBUF_INIT */
     struct strbuf text;
     struct tok_piece *v;
     size_t n, cap;
@@ -27,8 +27,7 @@ static inline const char *tok_piece_text(const struct tok_pieces *p, size_t i) {
 void tok_pieces_init(struct tok_pieces *p);
 void tok_pieces_free(struct tok_pieces *p);
 void tok_pieces_clear(struct tok_pieces *p);
-void tok_pieces_add(struct tok_pieces *p, const char *text, size_t n,
-                    bool first); /* empty text is left out */
+void tok_pieces_add(struct tok_pieces *p, const char *text, size_t n, bool first); /* ignores empty text */
 void tok_pieces_add_token(struct tok_pieces *p, uint32_t id);
 
 #endif

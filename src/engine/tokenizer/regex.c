@@ -9,14 +9,14 @@
 #include "base/strbuf.h"
 #include "base/utf8.h"
 
-#define MATCH_LIMIT 2000000u /* steps: far beyond any real pre-tokenizer, well under a second */
+#define MATCH_LIMIT 2000000u /* steps: far more than any real pre-tokenizer needs, well under a second */
 #define JIT_STACK_BYTES (1u << 20)
 
-/* White_Space of Unicode. PCRE2's own \s also takes U+180E. */
+/* Unicode's White_Space. PCRE2's \s also matches U+180E. */
 #define SPACES                                                                                               \
     "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{" \
     "3000}"
-/* PCRE2's own \w leaves out marks and joiners of words. */
+/* PCRE2's \w does not match marks and joiners. */
 #define WORDS "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
 
 struct tok_regex {
@@ -47,7 +47,8 @@ static int translate_escape(struct translation *t, struct err *err) {
     if (!set) {
         strbuf_addch(t->out, '\\');
         strbuf_addch(t->out, c);
-        if (strchr("pPxkgo", c) && t->p < t->end && *t->p == '{') /* \p{L}: its braces are no repetition */
+        if (strchr("pPxkgo", c) && t->p < t->end &&
+            *t->p == '{') /* \p{L}: these braces are not a repetition */
             while (t->p < t->end && t->out->buf[t->out->len - 1] != '}') strbuf_addch(t->out, *t->p++);
         return 0;
     }
@@ -61,7 +62,7 @@ static int translate_escape(struct translation *t, struct err *err) {
     return 0;
 }
 
-/* Inside [ ]: Oniguruma nests classes and intersects them, PCRE2 of today does neither. */
+/* Inside [ ]: Oniguruma supports nested classes and intersections, PCRE2 10.42 neither. */
 static int translate_in_class(struct translation *t, char c, struct err *err) {
     if (c == '[') return refuse(t, "a class inside a class", err);
     if (c == '&' && t->p < t->end && *t->p == '&') return refuse(t, "an intersection of classes", err);
@@ -74,7 +75,7 @@ static void open_class(struct translation *t) {
     t->in_class = true;
     strbuf_addch(t->out, '[');
     if (t->p < t->end && *t->p == '^') strbuf_addch(t->out, *t->p++);
-    if (t->p < t->end && *t->p == ']') { /* a bracket that comes first is a plain character */
+    if (t->p < t->end && *t->p == ']') { /* a bracket in first place is a plain character */
         strbuf_addstr(t->out, "\\]");
         t->p++;
     }
@@ -122,7 +123,7 @@ static struct tok_regex *wrap(pcre2_code *code) {
     re->limits = pcre2_match_context_create(NULL);
     if (!re->data || !re->limits) die("out of memory: a regular expression");
     pcre2_set_match_limit(re->limits, MATCH_LIMIT);
-    if (pcre2_jit_compile(code, PCRE2_JIT_COMPLETE) == 0) { /* where there is no JIT it is only slower */
+    if (pcre2_jit_compile(code, PCRE2_JIT_COMPLETE) == 0) { /* without JIT, matching is only slower */
         re->stack = pcre2_jit_stack_create(32 * 1024, JIT_STACK_BYTES, NULL);
         if (re->stack) pcre2_jit_stack_assign(re->limits, NULL, re->stack);
     }
@@ -165,7 +166,7 @@ int tok_regex_next(struct tok_regex *re, const char *text, size_t n, struct tok_
         if (rc < 0) {
             char why[256];
             pcre2_get_error_message(rc, (PCRE2_UCHAR *)why, sizeof why);
-            return err_set(err, "a pattern of the tokenizer gave up on this text: %s", why);
+            return err_set(err, "a pattern of the tokenizer failed on this text: %s", why);
         }
         const PCRE2_SIZE *at = pcre2_get_ovector_pointer(re->data);
         if (at[0] == at[1] && m->had_one && at[1] == m->end) {

@@ -1,6 +1,6 @@
-/* Regular expressions as tokenizer.json means them. The files are written for Oniguruma (Ruby syntax, Unicode
- * throughout); the pattern is translated where PCRE2 reads it differently, and refused where it cannot say
- * the same. Text must be valid UTF-8. One thread an expression. */
+/* The regular expressions of tokenizer.json. The files are written for Oniguruma (Ruby syntax, Unicode
+ * throughout). Syntax that PCRE2 reads differently is translated; what PCRE2 cannot express is an error.
+ * Text must be valid UTF-8. An expression may be used by one thread only. */
 #ifndef ENGINE_TOKENIZER_REGEX_H
 #define ENGINE_TOKENIZER_REGEX_H
 
@@ -14,12 +14,13 @@ struct tok_regex *tok_regex_open(const char *pattern, size_t n, struct err *err)
 struct tok_regex *tok_regex_open_literal(const char *text, size_t n, struct err *err);
 void tok_regex_close(struct tok_regex *re);
 
-/* Goes from match to match, left to right; an empty match right behind the last one does not count.
+/* Finds one match after the other, left to right; skips an empty match directly after the last one.
  *     struct tok_match m = { 0 };
- *     while ((rc = tok_regex_next(re, text, n, &m, &err)) > 0) use(m.start, m.end);      -- rc < 0: see err */
+ *     while ((rc = tok_regex_next(re, text, n, &m, &err)) > 0) use(m.start, m.end);      -- rc < 0: see
+ * err */
 struct tok_match {
     size_t start, end;
-    size_t from; /* where the search goes on */
+    size_t from; /* start of the next search */
     bool had_one;
 };
 int tok_regex_next(struct tok_regex *re, const char *text, size_t n, struct tok_match *m, struct err *err);

@@ -1,5 +1,5 @@
-/* What normalizers and pre-tokenizers do, as a few primitive steps over a list of pieces. ByteLevel, for one,
- * is a prefix, a split and the byte alphabet; which steps a file asks for is load.c's business. */
+/* Normalizers and pre-tokenizers as a few primitive steps over a list of pieces. ByteLevel, for example, is a
+ * prefix, a split and the byte alphabet. load_steps.c translates a file into steps. */
 #ifndef ENGINE_TOKENIZER_STEP_H
 #define ENGINE_TOKENIZER_STEP_H
 
@@ -9,16 +9,16 @@
 enum tok_step_kind {
     TOK_STEP_PREPEND,        /* text in front of every piece */
     TOK_STEP_PREPEND_UNLESS, /* the same, unless the piece begins with it already */
-    TOK_STEP_PREPEND_FIRST,  /* the same, only where the input begins */
+    TOK_STEP_PREPEND_FIRST,  /* the same, only at the start of the input */
     TOK_STEP_REPLACE,        /* matches by text */
     TOK_STEP_SPLIT,
     TOK_STEP_BYTES, /* every byte to its character of the GPT-2 alphabet */
     TOK_STEP_NFC,
     TOK_STEP_NFD,
-    TOK_STEP_STRIP, /* white space off the ends */
+    TOK_STEP_STRIP, /* removes white space at the ends */
 };
 
-enum tok_split { /* what becomes of the matches */
+enum tok_split { /* what happens to the matches */
                  TOK_SPLIT_ISOLATED,
                  TOK_SPLIT_REMOVED,
                  TOK_SPLIT_MERGED_WITH_PREVIOUS,
@@ -48,6 +48,6 @@ int tok_steps_run(const struct tok_steps *s, struct tok_pieces *pieces, struct t
 /* The GPT-2 alphabet: 33..126, 161..172 and 174..255 stand for themselves, the other bytes in order for
  * U+0100 and up. */
 uint32_t tok_byte_to_char(uint8_t byte);
-int tok_char_to_byte(uint32_t c); /* -1: not of the alphabet */
+int tok_char_to_byte(uint32_t c); /* -1: not in the alphabet */
 
 #endif

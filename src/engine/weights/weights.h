@@ -1,7 +1,7 @@
 /* The weights of a model: safetensors files, whose matrices are mapped and not copied, or a generator of
- * synthetic numbers. A loader requests every tensor by name without checking for errors, and checks once at the
- * end:
- *     struct weights *w = weights_open_synthetic(ops, seed, DTYPE_BF16);   -- or weights_open_files(ops, dir, &err)
+ * synthetic numbers. A loader requests every tensor by name without checking for errors, and checks once at
+ * the end:
+ *     struct weights *w = weights_open_synthetic(ops, seed, DTYPE_BF16);   -- or weights_open_files()
  *     layer->q.w = weights_matrix(w, rows, cols, "model.layers.%d.self_attn.q_proj.weight", i);
  *     if (weights_finish(w, threads, NULL, NULL, &err) < 0) ...
  * The tensors may be used after weights_finish() and live until weights_close(). */

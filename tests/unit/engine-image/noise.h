@@ -1,4 +1,4 @@
-/* The test picture of tests/oracle/images.py: a ramp under noise, the same in both languages. */
+/* The test image of tests/oracle/images.py: a ramp with noise, the same in both languages. */
 #ifndef TESTS_UNIT_ENGINE_IMAGE_NOISE_H
 #define TESTS_UNIT_ENGINE_IMAGE_NOISE_H
 

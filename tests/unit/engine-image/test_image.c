@@ -34,7 +34,7 @@ TEST(every_kind_of_file_decodes_to_pillows_pixels) {
         struct err err;
         if (image_load(path, &im, &err) < 0) fail_msg("%s", err.msg);
         if (im.width != width || im.height != height || pixels_crc(&im) != crc)
-            fail_msg("%s: %d x %d, crc %08x; Pillow says %d x %d, crc %08x", name, im.width, im.height,
+            fail_msg("%s: %d x %d, crc %08x; Pillow has %d x %d, crc %08x", name, im.width, im.height,
                      pixels_crc(&im), width, height, crc);
         image_free(&im);
         free(path);
@@ -105,7 +105,7 @@ TEST(a_written_jpeg_reads_back_nearly_the_same) {
     free(path);
 }
 
-TEST(writing_where_there_is_no_folder_says_so) {
+TEST(writing_into_a_missing_folder_is_an_error) {
     struct image im;
     struct err err;
     image_init(&im, 2, 2, 9);
@@ -116,7 +116,7 @@ TEST(writing_where_there_is_no_folder_says_so) {
     image_free(&im);
 }
 
-/* Every prefix of every file: an error with its name, or a picture; never a crash or a leak (make SAN=1). */
+/* Every prefix of every file: an error with its name, or an image; never a crash or a leak (make SAN=1). */
 static void cut_everywhere(const char *name) {
     struct strbuf file = STRBUF_INIT;
     struct image im;
@@ -136,7 +136,7 @@ static void cut_everywhere(const char *name) {
     free(path);
 }
 
-TEST(cut_files_are_refused) {
+TEST(truncated_files_are_rejected) {
     cut_everywhere("rgb8.png");
     cut_everywhere("grey16_interlaced.png");
     cut_everywhere("rgb_420.jpg");
@@ -144,7 +144,7 @@ TEST(cut_files_are_refused) {
     cut_everywhere("exif6.jpg");
 }
 
-TEST(enormous_images_are_refused_before_they_are_decoded) {
+TEST(enormous_images_are_rejected_before_decoding) {
     struct strbuf file = STRBUF_INIT;
     struct image im;
     struct err err;
@@ -169,7 +169,7 @@ TEST(enormous_images_are_refused_before_they_are_decoded) {
     strbuf_free(&file);
 }
 
-TEST(what_is_no_image_is_named) {
+TEST(other_formats_are_rejected_by_name) {
     struct image im;
     struct err err;
     CHECK_INT(image_decode("GIF89a", 6, "x.gif", &im, &err), -1);

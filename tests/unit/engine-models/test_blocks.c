@@ -82,7 +82,8 @@ static void check_choices(const struct fixture *f, const struct routing_choice *
     free(want);
 }
 
-/* The tokens in portions of `portion`: several run expert by expert, one runs through its experts together. */
+/* The tokens in portions of `portion`: several run expert by expert, one runs through its experts
+ * together. */
 static void check_experts(const struct fixture *f, struct decoder *d, int portion) {
     const struct moe *m = &d->layer[0].moe;
     struct ops *o = d->ops;

@@ -41,7 +41,7 @@ static void check_blocks(const char *name) {
 
 TEST(sam_windowed_block_agrees_with_torch) { check_blocks("dsocr_window"); }
 TEST(sam_global_block_agrees_with_torch) { check_blocks("dsocr_global"); }
-TEST(sam_and_clip_tables_stretch_as_in_torch) { check_blocks("dsocr_resampled"); }
+TEST(sam_and_clip_tables_are_resampled_as_in_torch) { check_blocks("dsocr_resampled"); }
 TEST(sam_blocks_and_neck_together_agree_with_torch) { check_blocks("dsocr_neck"); }
 
 TEST(deepseek_ocr_reads_a_page_with_tiles_as_torch_does) {

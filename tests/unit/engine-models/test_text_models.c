@@ -59,9 +59,10 @@ static void check_greedy(const struct fixture *f) {
     free(want);
 }
 
-/* Float logits agree to rounding; 64 steps choose the same tokens (the smallest margin of the fixtures is 3e-4,
- * the engine's error about 1e-6). bf16: transformers rounds every activation, the engine only the weights, so
- * they differ by the rounding of bf16's 8 bits: 0.01 to 0.04 was observed, and more if an expert changes. */
+/* Float logits agree to rounding; 64 steps choose the same tokens (the smallest margin of the fixtures is
+ * 3e-4, the engine's error about 1e-6). bf16: transformers rounds every activation, the engine only the
+ * weights, so they differ by the rounding of bf16's 8 bits: 0.01 to 0.04 was observed, and more if an expert
+ * changes. */
 static void check_model(const char *name, double bf16_limit) {
     struct fixture f;
     fixture_open(&f, name);

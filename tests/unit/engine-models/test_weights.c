@@ -1,5 +1,5 @@
 /* Weights from files: the same numbers as synthetic ones give the same answer, and damaged folders are
- * refused with the reason. */
+ * rejected with the reason. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #include "unit/engine-models/fixture.h"
 #include "unit/test.h"
 
-/* One tensor of the file to be written. */
+/* A tensor of the file. */
 struct tensor {
     char name[96];
     int rows, cols; /* rows 0: a vector */
@@ -136,7 +136,7 @@ TEST(weights_of_files_give_the_same_answer_as_synthetic_ones) {
     check_type("F32", "f32", false);
     check_type("BF16", "bf16", false);
 }
-TEST(weights_on_odd_addresses_are_read_right) { check_type("F32", "f32", true); }
+TEST(unaligned_weights_are_read_correctly) { check_type("F32", "f32", true); }
 
 TEST(weights_of_several_files_are_found_by_the_index) {
     struct fixture f;
@@ -165,7 +165,7 @@ TEST(weights_of_several_files_are_found_by_the_index) {
     fixture_close(&f);
 }
 
-/* Opens the fixture's folder after `spoil` changed the list of tensors, and wants this in the message. */
+/* Opens the fixture's folder after `spoil` changed the list of tensors, and expects this in the message. */
 static void check_refused(void (*spoil)(struct file *f), const char *type, size_t cut, const char *message) {
     struct fixture f;
     struct err err = { "" };
@@ -191,7 +191,7 @@ static void swap_sides(struct file *f) {
 }
 static void longer_norm(struct file *f) { f->tensors.v[1].cols = 65; }
 
-TEST(weights_that_do_not_fit_the_config_are_refused) {
+TEST(weights_that_do_not_match_the_config_are_rejected) {
     check_refused(drop_one, "F32", 0, "no tensor 'lm_head.weight'");
     check_refused(swap_sides, "F32", 0,
                   "'model.layers.0.mlp.down_proj.weight' is [56,128], but config.json requires [64,112]");
@@ -200,7 +200,7 @@ TEST(weights_that_do_not_fit_the_config_are_refused) {
     check_refused(NULL, "I16", 0, "this engine reads f32, f16 and bf16");
 }
 
-TEST(missing_weights_name_the_way_out) {
+TEST(missing_weights_give_an_error_with_the_alternative) {
     struct fixture f;
     struct err err = { "" };
     fixture_open(&f, "llama");
@@ -222,7 +222,7 @@ static void check_config(const char *config, const char *message) {
 #define SIZES                                                                                         \
     "\"hidden_size\":16,\"num_hidden_layers\":1,\"num_attention_heads\":2,\"num_key_value_heads\":2," \
     "\"intermediate_size\":16,\"vocab_size\":32,\"max_position_embeddings\":64"
-TEST(models_the_engine_cannot_run_are_refused_by_name) {
+TEST(unsupported_models_are_rejected_by_name) {
     check_config("{\"model_type\":\"gpt2\"," SIZES "}", "does not run 'gpt2' models");
     check_config("{\"model_type\":\"starship\",\"architectures\":[\"StarshipForCausalLM\"]}", "tarship");
     check_config("{\"model_type\":\"llama\",\"hidden_act\":\"relu\"," SIZES "}", "hidden_act 'relu'");

@@ -44,7 +44,7 @@ TEST(markdown_links_images_and_drops_the_other_groups) {
     CHECK_STR(out.buf, "\n# Head\n\n![](images/0.jpg)\n\n\nx := y =: z");
     dsocr_output_free(&o);
     strbuf_reset(&out);
-    parse("plain \\coloneqq text", &o); /* without an other group nothing is replaced */
+    parse("plain \\coloneqq text", &o); /* without other groups nothing is replaced */
     dsocr_output_markdown(&o, &out);
     CHECK_STR(out.buf, "plain \\coloneqq text");
     dsocr_output_free(&o);
@@ -62,7 +62,7 @@ TEST(equal_groups_share_the_first_link) {
     strbuf_free(&out);
 }
 
-TEST(coordinates_that_make_no_sense_give_no_boxes) {
+TEST(invalid_coordinates_give_no_boxes) {
     static const char *const bad[] = { "",
                                        "[",
                                        "[[1,2,3]]",
@@ -101,7 +101,7 @@ TEST(an_unfinished_group_is_text) {
     dsocr_output_free(&o);
 }
 
-TEST(boxes_are_drawn_inside_the_page_whatever_they_say) {
+TEST(boxes_are_clipped_to_the_page) {
     struct dsocr_output o;
     struct image im, out, again;
     image_init(&im, 120, 90, 255);
@@ -115,7 +115,7 @@ TEST(boxes_are_drawn_inside_the_page_whatever_they_say) {
     CHECK_MEM(out.rgb, again.rgb, 120 * 90 * 3);
     const uint8_t *corner = out.rgb + (36 * 120 + 12) * 3, *inside = out.rgb + (60 * 120 + 60) * 3;
     CHECK(corner[0] < 200);                       /* the outline has its colour */
-    CHECK(inside[0] > 230 && inside[0] < 255);    /* the tint is faint */
+    CHECK(inside[0] > 230 && inside[0] < 255);    /* the tint is light */
     CHECK_INT(out.rgb[(85 * 120 + 60) * 3], 255); /* outside nothing changes */
     image_free(&im);
     image_free(&out);

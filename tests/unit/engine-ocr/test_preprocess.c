@@ -48,7 +48,7 @@ TEST(modes_give_their_sequence_lengths) {
         CHECK_INT(plan.stretch, rows[i].side <= 640);
     }
     CHECK(!dsocr_mode("huge", &err));
-    CHECK_STR(err.msg, "no image mode \"huge\": it is one of tiny, small, base, large, gundam");
+    CHECK_STR(err.msg, "unknown image mode \"huge\": expected one of tiny, small, base, large, gundam");
 }
 
 TEST(gundam_sequence_lengths_follow_the_grid) {
@@ -78,7 +78,7 @@ TEST(layout_puts_tiles_first_and_ends_with_the_separator) {
     CHECK_INT(kinds[DSOCR_ROW_GLOBAL], 256);
     CHECK_INT(kinds[DSOCR_ROW_NEWLINE], 30 + 16);
     CHECK_INT(rows[plan.image_tokens - 1].kind, DSOCR_ROW_SEPARATOR);
-    CHECK_INT(rows[10].tile, 1); /* after ten tokens of tile 0 the row goes on in tile 1 */
+    CHECK_INT(rows[10].tile, 1); /* after ten tokens of tile 0 the row continues in tile 1 */
     CHECK_INT(rows[10].token, 0);
     CHECK_INT(rows[20].kind, DSOCR_ROW_NEWLINE);
     CHECK_INT(rows[21].tile, 0);
@@ -147,9 +147,8 @@ TEST(padding_is_grey_127) {
     image_free(&im);
 }
 
-/* Half black, half white: -1 and 1 add up to exactly nothing, in the global view and in all tiles
- * together. */
-TEST(views_that_add_up_to_nothing_count_as_absent) {
+/* Half black, half white: -1 and 1 sum to exactly 0, in the global view and in all tiles together. */
+TEST(views_whose_sum_is_zero_count_as_absent) {
     static const struct {
         const char *mode;
         int side, white; /* rows */
@@ -212,14 +211,14 @@ TEST(a_prompt_is_bos_the_image_run_and_the_stripped_text) {
     free(text.v);
 }
 
-TEST(a_prompt_must_name_every_image) {
+TEST(a_prompt_must_mark_every_image) {
     struct tokenizer *t = tokenizer_open_builtin();
     struct dsocr_plan plan = { .image_tokens = 3 };
     struct dsocr_prompt p = { "no mark", 7, 0, 1011, &plan, 1 };
     struct token_ids ids = { 0 };
     struct err err;
     CHECK_INT(dsocr_prompt_ids(t, &p, &ids, NULL, &err), -1);
-    CHECK_STR(err.msg, "the prompt has 0 times <image>, but 1 image was given: write it once for each");
+    CHECK_STR(err.msg, "the prompt contains 0 times <image>, but 1 image was given: write it once per image");
     free(ids.v);
     tokenizer_close(t);
 }

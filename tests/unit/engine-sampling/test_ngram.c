@@ -7,7 +7,7 @@
 
 #define VOCAB 8
 
-/* The rule as it is written down: every n-gram of the window compared with the tail. */
+/* The rule without optimisation: every n-gram of the window compared with the tail. */
 static void ban_by_definition(const uint32_t *ids, size_t len, const struct ngram_rule *r, float *logits) {
     if (len < r->n) return;
     size_t first = r->window > 0 && len > r->window ? len - r->window : 0;
@@ -58,7 +58,7 @@ TEST(ngram_stops_a_loop_of_twenty) {
     ngram_reserve(g, 64);
     for (int i = 0; i < 19; i++) ngram_push(g, 3);
     CHECK_INT(ngram_ban(g, logits, VOCAB),
-              0); /* nineteen in a row: the twentieth is still the first such run */
+              0); /* nineteen in a row: the twentieth completes the first such run */
     ngram_push(g, 3);
     CHECK_INT(ngram_ban(g, logits, VOCAB), 1);
     CHECK(isinf(logits[3]));

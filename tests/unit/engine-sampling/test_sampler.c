@@ -48,7 +48,7 @@ TEST(top_k_and_top_p_cut_the_tail) {
     CHECK_INT(counts[1], 100);
     draw(&(struct sampler_settings){ .temperature = 1, .top_k = 3, .top_p = 0.7, .seed = 3 }, logits, 5, 6000,
          counts);
-    CHECK_INT(counts[0] + counts[3] + counts[4], 0); /* top_p is of what top_k left: 40/80 + 20/80 */
+    CHECK_INT(counts[0] + counts[3] + counts[4], 0); /* top_p applies after top_k: 40/80 + 20/80 */
     CHECK_NEAR(counts[2], 2000, 150);
 }
 

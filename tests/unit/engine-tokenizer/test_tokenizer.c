@@ -1,4 +1,4 @@
-/* Against Hugging Face `tokenizers`: see tests/oracle/tokenizers_fixtures.py for what the files hold. */
+/* Compared with Hugging Face `tokenizers`; tests/oracle/tokenizers_fixtures.py describes the files. */
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -132,7 +132,7 @@ static const char *encode_to_text(struct tokenizer *t, const char *text, enum to
     return out->buf;
 }
 
-TEST(special_tokens_are_added_only_when_asked_for) {
+TEST(special_tokens_are_added_only_on_request) {
     struct tokenizer *t = open_fixture("llama3");
     struct strbuf plain = STRBUF_INIT, special = STRBUF_INIT;
     char *want = xasprintf("%u %s", tokenizer_find(t, "<|begin_of_text|>"),
@@ -149,7 +149,7 @@ TEST(special_tokens_are_added_only_when_asked_for) {
     tokenizer_close(t);
 }
 
-TEST(bytes_that_are_no_utf8_count_as_the_replacement_character) {
+TEST(invalid_utf8_counts_as_the_replacement_character) {
     struct tokenizer *t = open_fixture("deepseek");
     struct strbuf got = STRBUF_INIT, want = STRBUF_INIT;
     CHECK_STR(encode_to_text(t, "a\xff z \xe4\xbd", TOKENIZER_PLAIN, &got),
@@ -171,7 +171,7 @@ TEST(the_stream_holds_back_half_a_character) {
     token_stream_next(&s, 3u + smile[3], &out);
     CHECK_STR(out.buf, "\xf0\x9f\x98\x80");
     strbuf_reset(&out);
-    token_stream_next(&s, 3u + 0xe4, &out); /* begun, and then something else comes */
+    token_stream_next(&s, 3u + 0xe4, &out); /* an incomplete character, then another one */
     token_stream_next(&s, 3u + 0xbd, &out);
     token_stream_next(&s, 3u + 'x', &out);
     CHECK_STR(out.buf, "\xef\xbf\xbdx");
@@ -189,7 +189,7 @@ TEST(byte_fallback_streams_character_by_character) {
     struct token_stream s;
     struct strbuf out = STRBUF_INIT;
     token_stream_init(&s, t, TOKENIZER_KEEP_SPECIAL);
-    token_stream_next(&s, tokenizer_find(t, "\xe2\x96\x81"), &out); /* the first space goes */
+    token_stream_next(&s, tokenizer_find(t, "\xe2\x96\x81"), &out); /* the first space is dropped */
     token_stream_next(&s, tokenizer_find(t, "<0xC3>"), &out);
     CHECK_INT(out.len, 0);
     token_stream_next(&s, tokenizer_find(t, "<0xA9>"), &out);
@@ -201,7 +201,7 @@ TEST(byte_fallback_streams_character_by_character) {
     tokenizer_close(t);
 }
 
-TEST(the_builtin_tokenizer_gives_back_what_it_was_given) {
+TEST(the_builtin_tokenizer_decodes_what_it_encoded) {
     static const char text[] = "<image>\n<|grounding|>Convert the document to markdown. "
                                "\xe4\xbd\xa0\xe5\xa5\xbd 12345 [[10, 20]]\t\x01";
     struct tokenizer *t = tokenizer_open_builtin();
@@ -212,7 +212,7 @@ TEST(the_builtin_tokenizer_gives_back_what_it_was_given) {
     CHECK_INT(tokenizer_find(t, "<image>"), 1011);
     CHECK_INT(tokenizer_encode(t, text, strlen(text), TOKENIZER_PLAIN, &ids, &err), 0);
     CHECK_INT(ids.v[0], 1011);
-    CHECK(ids.n < strlen(text) * 2 / 3); /* the merges are at work */
+    CHECK(ids.n < strlen(text) * 2 / 3); /* merges were applied */
     tokenizer_decode(t, ids.v, ids.n, TOKENIZER_KEEP_SPECIAL, &out);
     CHECK_STR(out.buf, text);
     strbuf_reset(&out);
@@ -224,7 +224,7 @@ TEST(the_builtin_tokenizer_gives_back_what_it_was_given) {
     tokenizer_close(t);
 }
 
-TEST(long_words_take_no_more_than_their_share_of_time) { /* quadratic merging would take minutes */
+TEST(encoding_time_of_long_words_is_not_quadratic) { /* quadratic merging would take minutes */
     struct tokenizer *t = open_fixture("llama2");
     struct token_ids ids = { 0 };
     struct err err;
@@ -247,7 +247,7 @@ static void expect_refusal(const char *json, const char *message) {
 
 #define MODEL "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},\"merges\":[\"a b\"]}"
 
-TEST(what_is_not_understood_is_refused_by_name) {
+TEST(unsupported_parts_are_rejected_by_name) {
     expect_refusal("[]", "t.json: not an object: is this a tokenizer.json?");
     expect_refusal("{}", "t.json: there is no model: is this a tokenizer.json?");
     expect_refusal("{\"model\":{\"type\":\"Unigram\"}}",
@@ -279,7 +279,7 @@ TEST(what_is_not_understood_is_refused_by_name) {
     expect_refusal("{" MODEL, "t.json: line 1, column 69: '}' expected near end of file");
 }
 
-TEST(a_folder_without_tokenizer_json_is_named) {
+TEST(the_error_names_a_folder_without_tokenizer_json) {
     struct err err;
     char *dir = test_tmpdir();
     CHECK(!tokenizer_open(dir, &err));
@@ -287,7 +287,7 @@ TEST(a_folder_without_tokenizer_json_is_named) {
     free(dir);
 }
 
-TEST(a_pattern_that_runs_away_is_stopped) {
+TEST(a_pattern_that_backtracks_too_long_is_stopped) {
     static const char json[] = "{" MODEL ",\"pre_tokenizer\":{\"type\":\"Split\",\"behavior\":\"Isolated\","
                                "\"pattern\":{\"Regex\":\"(a|aa)+$\"}}}";
     struct err err;
@@ -297,7 +297,7 @@ TEST(a_pattern_that_runs_away_is_stopped) {
     CHECK_INT(tokenizer_encode(t, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab", 47, TOKENIZER_PLAIN,
                                &ids, &err),
               -1);
-    CHECK_STR(err.msg, "a pattern of the tokenizer gave up on this text: match limit exceeded");
+    CHECK_STR(err.msg, "a pattern of the tokenizer failed on this text: match limit exceeded");
     free(ids.v);
     tokenizer_close(t);
 }
