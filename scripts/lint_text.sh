@@ -4,7 +4,7 @@
 # Usage: lint_text.sh [FILE...]; default: all files of the repository.
 set -eu
 # Data tables with one row per line.
-wide="src/llm/gpus.c src/engine/tok_builtin_data.h src/engine/unicode_norm_data.c"
+wide="src/llm/gpus.c src/engine/tokenizer/builtin_data.h"
 
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

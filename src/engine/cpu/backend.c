@@ -7,16 +7,6 @@
 #include "engine/cpu/internal.h"
 #include "engine/cpu/resample.h"
 
-struct ops *cpu_open(struct threads *threads, const char *isa) {
-    const struct kernels *k = isa ? kernels_named(isa) : kernels_pick();
-    if (!k) return NULL;
-    struct cpu *c = xcalloc(1, sizeof *c);
-    c->k = k;
-    c->threads = threads;
-    c->own = xcalloc((size_t)threads_count(threads), sizeof *c->own);
-    return ops_open(&cpu_backend, c);
-}
-
 static void backend_close(void *context) {
     struct cpu *c = context;
     for (int i = 0; i < threads_count(c->threads); i++) free(c->own[i].v);
@@ -119,7 +109,7 @@ static void resample_rows(void *context, struct view in, int from, int to, int c
     resample_linear(view_floats(in), from, to, channels, view_floats(out));
 }
 
-const struct ops_backend cpu_backend = {
+static const struct ops_backend cpu_backend = {
     .close = backend_close,
     .device = backend_device,
     .finish = backend_finish,
@@ -156,3 +146,13 @@ const struct ops_backend cpu_backend = {
     .resample_grid = resample_grid,
     .resample_rows = resample_rows,
 };
+
+struct ops *cpu_open(struct threads *threads, const char *isa) {
+    const struct kernels *k = isa ? kernels_named(isa) : kernels_pick();
+    if (!k) return NULL;
+    struct cpu *c = xcalloc(1, sizeof *c);
+    c->k = k;
+    c->threads = threads;
+    c->own = xcalloc((size_t)threads_count(threads), sizeof *c->own);
+    return ops_open(&cpu_backend, c);
+}

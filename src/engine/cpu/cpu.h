@@ -10,8 +10,7 @@
 /* Threads are borrowed until ops_close(). isa: "portable", "avx2" or "avx512"; NULL: the best one here or
  * $INFERPROF_ISA (kernels.h). Returns NULL if this machine cannot run that one. */
 struct ops *cpu_open(struct threads *threads, const char *isa);
-extern const struct ops_backend cpu_backend; /* the context is the one of cpu_open()'s result */
-/* Bytes of scratch memory at the moment. */
+/* Bytes of scratch memory at the moment. For tests. */
 size_t cpu_scratch_bytes(const struct ops *o);
 
 #endif

@@ -35,6 +35,5 @@ void image_fit_pad(const struct image *in, int side, struct image *out);
 void image_crop(const struct image *in, int x, int y, int width, int height, struct image *out);
 
 int image_write_jpeg(const char *path, const struct image *im, int quality, struct err *err);
-int image_write_png(const char *path, const struct image *im, struct err *err);
 
 #endif

@@ -112,22 +112,3 @@ int image_decode_png(const struct image_file *f, struct image *out, int *orienta
     free(job.wide);
     return rc;
 }
-
-int image_write_png(const char *path, const struct image *im, struct err *err) {
-    png_image png = { .version = PNG_IMAGE_VERSION,
-                      .width = (png_uint_32)im->width,
-                      .height = (png_uint_32)im->height,
-                      .format = PNG_FORMAT_RGB };
-    png_alloc_size_t bytes = PNG_IMAGE_PNG_SIZE_MAX(png);
-    uint8_t *file = malloc(bytes);
-    int rc = -1;
-    if (!file) {
-        err_set(err, "%s: not enough memory to write %d x %d pixels", path, im->width, im->height);
-    } else if (!png_image_write_to_memory(&png, file, &bytes, 0, im->rgb, 0, NULL)) {
-        err_set(err, "%s: cannot be written as PNG: %s", path, png.message);
-    } else {
-        rc = file_write_atomic(path, file, bytes, err);
-    }
-    free(file);
-    return rc;
-}

@@ -80,11 +80,6 @@ const char *tokenizer_token(const struct tokenizer *t, uint32_t id) {
     return a ? a->text : tok_bpe_text(t->bpe, id, &n);
 }
 
-bool tokenizer_is_special(const struct tokenizer *t, uint32_t id) {
-    const struct tok_added *a = tok_find_added(t, id);
-    return a && a->special;
-}
-
 /* ---- encoding */
 static void start_pieces(struct tokenizer *t, const char *text, size_t n) {
     tok_pieces_clear(&t->pieces);

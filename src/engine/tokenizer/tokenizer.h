@@ -43,14 +43,15 @@ void tokenizer_close(struct tokenizer *t);
 int tokenizer_encode(struct tokenizer *t, const char *text, size_t n, enum tokenizer_special special,
                      struct token_ids *ids, struct err *err);
 
-/* Appends the text of ids: always UTF-8; ids without a token are ignored. */
+/* Appends the text of ids: always UTF-8; ids without a token are ignored. Only tests call it: it is the
+ * reference for the stream below. */
 void tokenizer_decode(const struct tokenizer *t, const uint32_t *ids, size_t n, enum tokenizer_skip skip,
                       struct strbuf *out);
 
 uint32_t tokenizer_size(const struct tokenizer *t);                    /* largest id + 1 */
 uint32_t tokenizer_find(const struct tokenizer *t, const char *token); /* TOKENIZER_NONE: not found */
-const char *tokenizer_token(const struct tokenizer *t, uint32_t id);   /* as spelt in the file; NULL: none */
-bool tokenizer_is_special(const struct tokenizer *t, uint32_t id);
+/* As spelt in the file; NULL: none. For tests. */
+const char *tokenizer_token(const struct tokenizer *t, uint32_t id);
 
 /* Decoding token by token; appends whole characters only.
  *     struct token_stream s;

@@ -1,5 +1,7 @@
 #include "engine/tokenizer/unicode.h"
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +12,7 @@
 
 #define FIRST_COMBINING 0x300u /* NFC does not change text whose code points are all below this */
 
-bool unicode_is_space(uint32_t c) {
+static bool is_space(uint32_t c) {
     return (c >= 9 && c <= 13) || c == 0x20 || c == 0x85 || c == 0xa0 || c == 0x1680 ||
            (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f ||
            c == 0x3000;
@@ -19,7 +21,7 @@ bool unicode_is_space(uint32_t c) {
 const char *unicode_skip_spaces(const char *p, const char *end) {
     while (p < end) {
         const char *next = p;
-        if (!unicode_is_space(utf8_next(&next, end))) break;
+        if (!is_space(utf8_next(&next, end))) break;
         p = next;
     }
     return p;
@@ -30,7 +32,7 @@ const char *unicode_skip_spaces_back(const char *begin, const char *p) {
         const char *before = p - 1;
         while (before > begin && ((unsigned char)*before & 0xc0) == 0x80) before--;
         const char *at = before;
-        if (!unicode_is_space(utf8_next(&at, p))) break;
+        if (!is_space(utf8_next(&at, p))) break;
         p = before;
     }
     return p;

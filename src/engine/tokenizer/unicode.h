@@ -2,19 +2,17 @@
 #ifndef ENGINE_TOKENIZER_UNICODE_H
 #define ENGINE_TOKENIZER_UNICODE_H
 
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #include "base/strbuf.h"
 
 /* Both append to `out`; text must be valid UTF-8. */
 void unicode_nfc(const char *text, size_t n, struct strbuf *out);
 void unicode_nfd(const char *text, size_t n, struct strbuf *out);
-bool unicode_is_space(uint32_t c); /* the White_Space property */
-/* The first character of [p, end) that is not white space; `end` if there is none. */
+/* White space is Unicode's White_Space property. The first character of [p, end) that is not white space, or
+ * `end`. */
 const char *unicode_skip_spaces(const char *p, const char *end);
-/* The end of the last character of [begin, p) that is not white space; `begin` if there is none. */
+/* The end of the last character of [begin, p) that is not white space, or `begin`. */
 const char *unicode_skip_spaces_back(const char *begin, const char *p);
 
 #endif
