@@ -1,13 +1,13 @@
-/* One or more traces as one timeline: sorted, linked, then const. Holds what happened and how records relate;
- * analysis is done elsewhere.
+/* One or more traces as one timeline: sorted, linked, then const. Holds what happened and how records
+ * relate; analysis is done elsewhere.
  *     struct timeline *tl = timeline_load(paths, n, &err);        -- NULL: no file could be read, see err
  *     for (size_t i = 0; i < tl->kernels.n; i++) use(tl->kernels.start_ns[i], ...);
  *     timeline_close(tl);
  * Records are stored as columns. Kernels and copies are sorted by (device, start), all others by start. A
- * reference to another record is an index into its columns; TIMELINE_NONE means none. Texts are numbers for
- * timeline_text(); 0 is the empty text. Times are ns on the clock of the files. A timeline does not change after
- * it is loaded and cut, so any number of threads may read it. It takes about 40 bytes per kernel, 36 per launch
- * and 40 per range. */
+ * reference to another record is an index into its columns; TIMELINE_NONE means none. Texts are numbers
+ * for timeline_text(); 0 is the empty text. Times are ns on the clock of the files. A timeline does not
+ * change after it is loaded and cut, so any number of threads may read it. It takes about 40 bytes per
+ * kernel, 36 per launch and 40 per range. */
 #ifndef TIMELINE_TIMELINE_H
 #define TIMELINE_TIMELINE_H
 
