@@ -1,90 +1,22 @@
 #include "analyze/kernel_name.h"
 
 #include <ctype.h>
-#include <setjmp.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/demangle.h"
+#include "analyze/inductor_name.h"
 #include "analyze/kernel_rules.h"
 #include "base/die.h"
 #include "base/strbuf.h"
 #include "base/util.h"
 
-#define DEMANGLED_MAX 32768 /* a few bytes of mangled name can stand for gigabytes */
-#define MANGLED_MAX 16384
 #define SHORT_MAX 60
 
-/* libstdc++'s demangler, the form that hands out the text piece by piece and allocates nothing. */
-int __gcclibcxx_demangle_callback(const char *mangled, void (*piece)(const char *, size_t, void *),
-                                  void *opaque);
-
-struct demangling {
-    struct strbuf out;
-    jmp_buf too_long;
-};
-
-static void take_piece(const char *text, size_t n, void *opaque) {
-    struct demangling *d = opaque;
-    if (d->out.len + n > DEMANGLED_MAX) longjmp(d->too_long, 1);
-    strbuf_add(&d->out, text, n);
-}
-
-/* Apart from its caller, so that no local of either changes between setjmp and longjmp. */
-static bool run_demangler(struct demangling *d, const char *name) {
-    if (setjmp(d->too_long)) return false;
-    return __gcclibcxx_demangle_callback(name, take_piece, d) == 0 && d->out.len;
-}
-
-/* NULL: not a mangled name, or one that is not worth its length. */
-static char *demangle(const char *name) {
-    if (strncmp(name, "_Z", 2) != 0 || strlen(name) > MANGLED_MAX) return NULL;
-    struct demangling *d = xcalloc(1, sizeof *d);
-    d->out = (struct strbuf)STRBUF_INIT;
-    char *text = run_demangler(d, name) ? strbuf_detach(&d->out) : NULL;
-    strbuf_free(&d->out);
-    free(d);
-    return text;
-}
-
-/* Names that this demangler is too old for (bf16 is younger than it): their words are in plain sight, each
- * behind its length. "_ZN5aiter4normIDF16b3fooE" becomes "aiter::norm<foo>". */
-static size_t mangled_word(const char *p, const char **word) {
-    char *end;
-    if (!isdigit((unsigned char)*p)) return 0;
-    unsigned long n = strtoul(p, &end, 10);
-    if (!n || n > strlen(end)) return 0;
-    *word = end;
-    return n;
-}
-
-static char *rough_demangle(const char *mangled) {
-    struct strbuf s = STRBUF_INIT;
-    const char *p = mangled + 2 + (mangled[2] == 'N'), *word;
-    bool in_arguments = false;
-    while (*p) {
-        size_t n = mangled_word(p, &word);
-        if (!n && *p == 'I' && !in_arguments && s.len) {
-            in_arguments = true;
-            strbuf_addch(&s, '<');
-        }
-        if (!n) {
-            p++;
-            continue;
-        }
-        p = word + n;
-        if (n > 9 && strncmp(word, "_GLOBAL__N", 10) == 0) continue;
-        if (s.len && s.buf[s.len - 1] != '<') strbuf_addstr(&s, in_arguments ? ", " : "::");
-        strbuf_add(&s, word, n);
-    }
-    if (in_arguments) strbuf_addch(&s, '>');
-    if (s.len) return strbuf_detach(&s);
-    return xstrdup(mangled);
-}
+static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
 /* ---- taking a C++ name apart */
-
-static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
 /* Drops "(anonymous namespace)::" and "<unnamed>::", whose brackets mean nothing. One tool drops the first
  * bracket of them: what then looks like "f<unnamed>::T" is f<T. */
@@ -104,20 +36,29 @@ static char *without_anonymous(const char *name) {
     return strbuf_detach(&s);
 }
 
-/* Cuts the parameter list and the return type: "void f<int>(float*)" becomes "f<int>". Brackets are
- * counted, so what stands between template arguments does not matter. */
+/* Follows the brackets of template arguments. A '<' or '>' inside parentheses, as in enable_if<((8)>(0))>,
+ * is an operator or balanced, and does not count. */
+struct brackets {
+    int angle, round;
+};
+
+static void brackets_follow(struct brackets *b, char c) {
+    if (c == '(' && b->angle) b->round++;
+    if (c == ')' && b->round) b->round--;
+    if (b->round) return;
+    if (c == '<') b->angle++;
+    if (c == '>' && b->angle) b->angle--;
+}
+
+/* Cuts the parameter list and the return type: "void f<int>(float*)" becomes "f<int>". */
 static void cut_signature(char *name) {
-    int depth = 0;
+    struct brackets b = { 0 };
     char *begin = name, *p = name;
     for (; *p; p++) {
-        if (*p == '<')
-            depth++;
-        else if (*p == '>' && depth)
-            depth--;
-        else if (!depth && (*p == '(' || *p == '['))
-            break;
-        else if (!depth && *p == ' ' && strncmp(p + 1, "const", 5) != 0)
-            begin = p + 1;
+        brackets_follow(&b, *p);
+        if (b.angle) continue;
+        if (*p == '(' || *p == '[') break;
+        if (*p == ' ' && strncmp(p + 1, "const", 5) != 0) begin = p + 1;
     }
     *p = '\0';
     if (*begin) memmove(name, begin, strlen(begin) + 1);
@@ -126,11 +67,11 @@ static void cut_signature(char *name) {
 /* The same without template arguments: "a::b<c::d>::e<int>" becomes "a::b::e". */
 static char *without_templates(const char *whole) {
     struct strbuf s = STRBUF_INIT;
-    int depth = 0;
+    struct brackets b = { 0 };
     for (const char *p = whole; *p; p++) {
-        if (*p == '<') depth++;
-        if (!depth) strbuf_addch(&s, *p);
-        if (*p == '>' && depth) depth--;
+        bool inside = b.angle;
+        brackets_follow(&b, *p);
+        if (!inside && !b.angle) strbuf_addch(&s, *p);
     }
     return strbuf_detach(&s);
 }
@@ -160,7 +101,14 @@ static bool operation(const char *word, size_t n, struct strbuf *out) {
                                         "AUnaryFunctor",    "BUnaryFunctor",
                                         "legacy",           "opmath_",
                                         "func_wrapper" };
+    static const char *const whole_words[][2] = { { "launch_clamp_scalar", "clamp" },
+                                                  { "copy_device_to_device", "copy" } };
     size_t begin = 0;
+    for (size_t i = 0; i < COUNTOF(whole_words); i++) {
+        if (strlen(whole_words[i][0]) != n || strncmp(word, whole_words[i][0], n) != 0) continue;
+        strbuf_addstr(out, whole_words[i][1]);
+        return true;
+    }
     for (size_t i = 0; i < COUNTOF(skip); i++)
         if (memmem(word, n, skip[i], strlen(skip[i]))) return false;
     const char *add = memmem(word, n, "CUDAFunctor", 11);
@@ -210,7 +158,7 @@ static bool is_wrapper(const char *part) {
            strstr(part, "multi_tensor_apply") || strstr(part, "_with_index");
 }
 
-/* "Kernel2<cutlass_80_tensorop_...>": the argument is the name. */
+/* Kernels that only call their template argument: "Kernel2<cutlass_80_tensorop_...>". */
 static bool is_shell(const char *part) {
     static const char *const names[] = { "Kernel",        "Kernel2", "kernel",
                                          "device_kernel", "kentry",  "trampoline_kernel" };
@@ -219,23 +167,33 @@ static bool is_shell(const char *part) {
     return false;
 }
 
-static void add_shell(struct strbuf *out, const char *function, const char *arguments) {
-    const char *word = arguments;
-    while (*word && (!is_word(*word) || isdigit((unsigned char)*word))) word++;
-    size_t n = 0;
-    while (is_word(word[n]) || (word[n] == ':' && word[n + 1] == ':') ||
-           (word[n] == ':' && n && word[n - 1] == ':'))
-        n++;
-    char *first = xstrndup(word, n);
-    const char *name = last_part(first);
-    if (strstr(function, "gemvx") || strstr(arguments, "cublasGemvParams")) {
-        strbuf_addstr(out, "gemvx"); /* its arguments are plain types */
-    } else if (strlen(name) > 6) {
-        strbuf_addstr(out, name);
-    } else {
-        strbuf_addstr(out, function);
+/* The first template argument that is a name: "ck_tile::Rmsnorm2dFwd" of "ck_tile::kentry<1, ck_tile::
+ * Rmsnorm2dFwd<...>>". NULL if the function is no shell or its arguments are numbers and plain types. */
+static char *shell_argument(const char *function, const char *whole) {
+    const char *p = strchr(whole, '<');
+    if (!p || !is_shell(last_part(function))) return NULL;
+    while (*p) {
+        while (*p && (!is_word(*p) || isdigit((unsigned char)*p))) p++;
+        size_t n = 0;
+        while (is_word(p[n]) || (p[n] == ':' && n && (p[n + 1] == ':' || p[n - 1] == ':'))) n++;
+        char *name = xstrndup(p, n);
+        const char *part = last_part(name);
+        if (strcmp(part, "default_config") != 0) { /* rocPRIM's first argument; the second is the algorithm */
+            if (strlen(part) > 6) return name;     /* plain types are shorter */
+            free(name);
+            return NULL;
+        }
+        free(name);
+        p += n;
     }
-    free(first);
+    return NULL;
+}
+
+static void add_shell(struct strbuf *out, const char *function, const char *arguments, const char *argument) {
+    if (strstr(function, "gemvx") || strstr(arguments, "cublasGemvParams"))
+        strbuf_addstr(out, "gemvx"); /* its arguments are plain types */
+    else
+        strbuf_addstr(out, argument ? last_part(argument) : function);
 }
 
 /* Cuts at a character, not inside one. */
@@ -247,7 +205,7 @@ static void cut_to(struct strbuf *s, size_t max) {
     s->buf[n] = '\0';
 }
 
-static char *short_name(const char *function, const char *whole) {
+static char *short_name(const char *function, const char *whole, const char *argument) {
     struct strbuf s = STRBUF_INIT;
     const char *part = last_part(function), *arguments = strchr(whole, '<');
     const char *type = arguments ? element_type(arguments) : NULL;
@@ -258,7 +216,7 @@ static char *short_name(const char *function, const char *whole) {
                                                           : "elementwise";
         strbuf_addf(&s, "%s %s", kind, op.buf);
     } else if (arguments && is_shell(part)) {
-        add_shell(&s, function, arguments);
+        add_shell(&s, function, arguments, argument);
     } else {
         strbuf_addstr(&s, *part ? part : whole);
     }
@@ -269,19 +227,33 @@ static char *short_name(const char *function, const char *whole) {
     return strbuf_detach(&s);
 }
 
+/* What the rules look at: the qualified name, with the name that a shell calls. */
+static void classify(struct kernel_name *kn, const char *function, const char *whole, const char *argument) {
+    struct strbuf name = STRBUF_INIT;
+    strbuf_addstr(&name, function);
+    if (argument) strbuf_addf(&name, "::%s", argument);
+    kernel_rules_apply(name.buf, whole, &kn->library, &kn->category);
+    strbuf_free(&name);
+    enum kernel_category generated = inductor_category(function);
+    if (generated == KERNEL_CATEGORY_OTHER) return;
+    kn->category = generated;
+    kn->library = KERNEL_LIBRARY_TRITON;
+}
+
 void kernel_name_parse(struct kernel_name *kn, const char *name) {
     char *demangled = demangle(name);
     char *readable = demangled                     ? xstrdup(demangled)
-                     : strncmp(name, "_Z", 2) == 0 ? rough_demangle(name)
+                     : strncmp(name, "_Z", 2) == 0 ? demangle_roughly(name)
                                                    : xstrdup(name);
     if (!demangled) demangled = xstrdup(name);
     char *whole = without_anonymous(readable);
     free(readable);
     cut_signature(whole);
-    char *function = without_templates(whole);
+    char *function = without_templates(whole), *argument = shell_argument(function, whole);
     kn->demangled = demangled;
-    kernel_rules_apply(function, whole, &kn->library, &kn->category);
-    kn->short_name = short_name(function, whole);
+    classify(kn, function, whole, argument);
+    kn->short_name = short_name(function, whole, argument);
+    free(argument);
     free(function);
     free(whole);
 }
@@ -293,7 +265,7 @@ static size_t cast_length(const char *p) {
     return p[n] == ')' && (isdigit((unsigned char)p[n + 1]) || p[n + 1] == '-') ? n + 1 : 0;
 }
 
-static void add_look_word(struct strbuf *out, const char *word, size_t n) {
+static void add_normalized_word(struct strbuf *out, const char *word, size_t n) {
     if (isdigit((unsigned char)*word))
         while (n > 1 && strchr("uUlL", word[n - 1])) n--;
     if (n == 4 && memcmp(word, "true", n) == 0)
@@ -314,7 +286,7 @@ char *kernel_name_normalize(const char *name) {
         if (n && p[n] == ':' && p[n + 1] == ':')
             p += n + 2;
         else if (n) {
-            add_look_word(&out, p, n);
+            add_normalized_word(&out, p, n);
             p += n;
         } else if (cast)
             p += cast;

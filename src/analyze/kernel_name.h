@@ -22,6 +22,9 @@
     X(GGML, "ggml")                      \
     X(VLLM, "vLLM")                      \
     X(SGLANG, "SGLang")                  \
+    X(DEEPEP, "DeepEP")                  \
+    X(DEEPGEMM, "DeepGEMM")              \
+    X(FBGEMM, "FBGEMM")                  \
     X(CUB, "CUB/Thrust")                 \
     X(ROCM, "ROCm")                      \
     X(NATIVE, "inferprof")               \
@@ -52,7 +55,8 @@ enum kernel_library {
     X(SAMPLING, "sampling")           \
     X(COMMUNICATION, "communication") \
     X(QUANT, "quantisation")          \
-    X(GRAPH, "graph")
+    X(GRAPH, "graph")                 \
+    X(WAIT, "busy wait")
 enum kernel_category {
 #define X(id, name) KERNEL_CATEGORY_##id,
     KERNEL_CATEGORIES(X)

@@ -15,6 +15,8 @@ for f in tests/data/nsys/*.sqlite.gz; do
     check "the numbers of $(basename "$f") match the Python oracle" python3 tests/oracle/nsys_stats.py "$work/stats.json" "$f"
 done
 
+oracle kernels_have_the_category_a_person_gives_them tests/oracle/kernel_classes.py "$INFERPROF"
+
 run "$INFERPROF" stats tests/data/kineto/hta_rank0_a100.json.gz tests/data/kineto/hta_rank1_a100.json.gz
 expect "stats names the slowest rank" 0 out 'Slowest outside communication: .*hta_rank1_a100' out '^rank .* comm share '
 run "$INFERPROF" stats --json tests/data/kineto/hta_rank0_a100.json.gz tests/data/kineto/hta_rank1_a100.json.gz

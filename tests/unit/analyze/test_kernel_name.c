@@ -40,6 +40,29 @@ TEST(kernel_names_of_real_profiles_are_understood) {
     CHECK(seen > 300);
 }
 
+/* tests/oracle/kernel_labels.tsv: what a person calls each kernel. */
+TEST(kernels_get_the_category_a_person_gives_them) {
+    struct strbuf text = STRBUF_INIT;
+    struct err err;
+    CHECK_INT(file_read("tests/oracle/kernel_labels.tsv", 1 << 20, &text, &err), 0);
+    size_t seen = 0, wrong = 0;
+    char *save, *f[3];
+    for (char *line = strtok_r(text.buf, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+        struct kernel_name kn;
+        if (line[0] == '#') continue;
+        CHECK_INT(fields(line, f, 3), 3);
+        kernel_name_parse(&kn, f[2]);
+        bool same = strcmp(kernel_category_name(kn.category), f[0]) == 0;
+        if (!same) fprintf(stderr, "%s, not %s: %.200s\n", kernel_category_name(kn.category), f[0], f[2]);
+        wrong += !same;
+        seen++;
+        kernel_name_free(&kn);
+    }
+    strbuf_free(&text);
+    CHECK_INT(wrong, 0);
+    CHECK(seen >= 540);
+}
+
 TEST(kernel_names_of_servers_are_understood) {
     static const struct {
         const char *name;
@@ -68,6 +91,28 @@ TEST(kernel_names_of_servers_are_understood) {
           KERNEL_CATEGORY_ATTENTION, "flash_attn_ext_f16" },
         { "triton_red_fused__to_copy_add_mean_mul_pow_rsqrt_3", KERNEL_LIBRARY_TRITON, KERNEL_CATEGORY_NORM,
           "triton_red_fused__to_copy_add_mean_mul_pow_rsqrt_3" },
+        { "triton_poi_fused__scaled_dot_product_flash_attention_cat_transpose_view_1", KERNEL_LIBRARY_TRITON,
+          KERNEL_CATEGORY_COPY, "triton_poi_fused__scaled_dot_product_flash_attention_cat_tra" },
+        { "triton_poi_fused_convolution_relu_0", KERNEL_LIBRARY_TRITON, KERNEL_CATEGORY_ELEMENTWISE,
+          "triton_poi_fused_convolution_relu_0" },
+        { "triton_tem_fused_addmm_3", KERNEL_LIBRARY_TRITON, KERNEL_CATEGORY_GEMM,
+          "triton_tem_fused_addmm_3" },
+        { "void deep_ep::internode_ll::dispatch<false, 3, 7168>(void*, float*)", KERNEL_LIBRARY_DEEPEP,
+          KERNEL_CATEGORY_COMMUNICATION, "dispatch" },
+        { "std::enable_if<(((0)>(0)))||!vllm::_typeConvert<c10::Half>::exists, void>::type "
+          "vllm::rms_norm_static_fp8_quant_kernel<c10::Half, 0>(int)",
+          KERNEL_LIBRARY_VLLM, KERNEL_CATEGORY_NORM, "rms_norm_static_fp8_quant_kernel f16" },
+        { "void rope_norm<true, false, float>(float const*)", KERNEL_LIBRARY_GGML, KERNEL_CATEGORY_ROPE,
+          "rope_norm f32" },
+        { "void convert_unary<__half, float>(void const*)", KERNEL_LIBRARY_GGML, KERNEL_CATEGORY_COPY,
+          "convert_unary f16" },
+        { "void at::native::(anonymous namespace)::grid_sampler_2d_kernel<float, int>(int)",
+          KERNEL_LIBRARY_ATEN, KERNEL_CATEGORY_ELEMENTWISE, "grid_sampler_2d_kernel f32" },
+        { "_silu_mul_fp8_quant_deep_gemm", KERNEL_LIBRARY_TRITON, KERNEL_CATEGORY_ELEMENTWISE,
+          "_silu_mul_fp8_quant_deep_gemm" },
+        { "Custom_Cijk_Alik_Bljk_BBS_BH_MT256x256x64", KERNEL_LIBRARY_ROCM, KERNEL_CATEGORY_GEMM,
+          "Custom_Cijk_Alik_Bljk_BBS_BH_MT256x256x64" },
+        { "__amd_rocclr_copyBuffer", KERNEL_LIBRARY_DRIVER, KERNEL_CATEGORY_COPY, "__amd_rocclr_copyBuffer" },
         { "_ZN8nvinfer115genericReformat3runEv", KERNEL_LIBRARY_TENSORRT, KERNEL_CATEGORY_COPY, "run" },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

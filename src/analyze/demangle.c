@@ -1,0 +1,97 @@
+#include "analyze/demangle.h"
+
+#include <ctype.h>
+#include <setjmp.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "base/strbuf.h"
+#include "base/util.h"
+
+#define DEMANGLED_MAX 32768 /* a few bytes of mangled name can stand for gigabytes */
+#define MANGLED_MAX 16384
+
+/* libstdc++'s demangler, the form that hands out the text piece by piece and allocates nothing. */
+int __gcclibcxx_demangle_callback(const char *mangled, void (*piece)(const char *, size_t, void *),
+                                  void *opaque);
+
+struct demangling {
+    struct strbuf out;
+    jmp_buf too_long;
+};
+
+static void take_piece(const char *text, size_t n, void *opaque) {
+    struct demangling *d = opaque;
+    if (d->out.len + n > DEMANGLED_MAX) longjmp(d->too_long, 1);
+    strbuf_add(&d->out, text, n);
+}
+
+/* Apart from its caller, so that no local of either changes between setjmp and longjmp. */
+static bool run_demangler(struct demangling *d, const char *name) {
+    if (setjmp(d->too_long)) return false;
+    return __gcclibcxx_demangle_callback(name, take_piece, d) == 0 && d->out.len;
+}
+
+char *demangle(const char *name) {
+    if (strncmp(name, "_Z", 2) != 0 || strlen(name) > MANGLED_MAX) return NULL;
+    struct demangling *d = xcalloc(1, sizeof *d);
+    d->out = (struct strbuf)STRBUF_INIT;
+    char *text = run_demangler(d, name) ? strbuf_detach(&d->out) : NULL;
+    strbuf_free(&d->out);
+    free(d);
+    return text;
+}
+
+static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
+
+/* A length and an identifier of that length, as in "6kentry"; returns the length, 0 if there is none at p. */
+static size_t mangled_word(const char *p, const char **word) {
+    char *end;
+    if (!isdigit((unsigned char)*p)) return 0;
+    unsigned long n = strtoul(p, &end, 10);
+    if (!n || n > strlen(end)) return 0;
+    for (size_t i = 0; i < n; i++)
+        if (!is_word(end[i])) return 0;
+    *word = end;
+    return n;
+}
+
+/* The value of a template argument, whose digits are no length: "Li128E" at p, or "E1E" after the name of
+ * an enumeration. Returns how many characters to skip, 0 if there is no value at p. */
+static size_t mangled_value(const char *p, bool after_enumeration) {
+    size_t n = 0;
+    if (p[0] == 'L' && islower((unsigned char)p[1])) n = 2;
+    if (p[0] == 'E' && after_enumeration) n = 1;
+    if (!n) return 0;
+    if (p[n] == 'n') n++;
+    size_t digits = strspn(p + n, "0123456789");
+    return digits && p[n + digits] == 'E' ? n + digits + 1 : 0;
+}
+
+char *demangle_roughly(const char *mangled) {
+    struct strbuf s = STRBUF_INIT;
+    const char *p = mangled + 2 + (mangled[2] == 'N'), *word;
+    bool in_arguments = false, after_word = false;
+    while (*p) {
+        size_t value = in_arguments ? mangled_value(p, after_word) : 0,
+               n = value ? 0 : mangled_word(p, &word);
+        if (!n && *p == 'I' && !in_arguments && s.len) {
+            in_arguments = true;
+            strbuf_addch(&s, '<');
+        }
+        after_word = n;
+        if (!n) {
+            p += value ? value : 1;
+            continue;
+        }
+        p = word + n;
+        if (n > 9 && strncmp(word, "_GLOBAL__N", 10) == 0) continue;
+        if (s.len && s.buf[s.len - 1] != '<') strbuf_addstr(&s, in_arguments ? ", " : "::");
+        strbuf_add(&s, word, n);
+    }
+    if (in_arguments) strbuf_addch(&s, '>');
+    if (s.len) return strbuf_detach(&s);
+    return xstrdup(mangled);
+}
