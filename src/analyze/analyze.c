@@ -109,7 +109,8 @@ static void open_context(struct context *c, const struct timeline *tl, const str
 static void close_context(struct context *c) {
     void *scratch[] = { c->stage_scratch,     c->occ_scratch,    c->shape_category,      c->range_gpu_ns,
                         c->shape_owned_ns,    c->shape_stage_ns, c->previous_launch,     c->range_total_ns,
-                        c->launch_occurrence, c->stage_chain_ns, c->stage_chain_kernels, c->occ_devices };
+                        c->launch_occurrence, c->stage_chain_ns, c->stage_chain_kernels, c->occ_devices,
+                        c->range_flops,       c->range_bytes,    c->range_counted };
     for (size_t i = 0; i < COUNTOF(scratch); i++) free(scratch[i]);
     for (size_t i = 0; c->power && i < c->tl->ndevices; i++) {
         free(c->power[i].time_ns);
@@ -143,10 +144,13 @@ static const struct pass {
     /* c.shape_owned_ns, c.shape_stage_ns -> kernels (sorted, with statistics), categories, libraries,
      * shape_kernel */
     { analyze_kernels_finish, false },
-    /* ranges, c.range_gpu_ns -> operators, operators_by_shape, c.range_total_ns */
-    { analyze_operators_finish, false },
-    /* GEMM records, shape_kernel -> kernels.flops .bytes */
+    /* GEMM records, shape_kernel -> kernels.flops .bytes .work_ns .work_source */
     { analyze_gemms, false },
+    /* shapes of operators, kernels.flops -> c.range_flops .range_bytes .range_counted, kernels.flops .bytes
+     * .work_ns .work_source of kernels without GEMM record */
+    { analyze_operator_work, false },
+    /* ranges, c.range_gpu_ns .range_flops .range_bytes -> operators, operators_by_shape, c.range_total_ns */
+    { analyze_operators_finish, false },
     /* kernels in launch order -> c.stage_chain_ns, c.stage_chain_kernels */
     { analyze_chains, false },
     /* token records, labels of ranges, input.tokens -> occurrences.tokens_*, stages.tokens_* .token_ns */

@@ -206,8 +206,10 @@ struct analysis_operator {
     double total_ns, self_ns, mean_ns; /* on the host; a recursive call counts once in total */
     double gpu_ns;                     /* owned by what it and its children launched */
     double gpu_self_ns;                /* launched by itself; all rows add up to busy time */
-    double flops, bytes;               /* the engine's own count, summed; NaN */
-    uint32_t stage;                    /* where most of its time is; ANALYSIS_NONE */
+    double flops, bytes;               /* summed; NaN */
+    double work_ns;          /* of the calls whose FLOPs or bytes are known: on the GPU, else on the host */
+    const char *work_source; /* of FLOPs and bytes: "engine", "operator shapes"; NULL */
+    uint32_t stage;          /* where most of its time is; ANALYSIS_NONE */
 };
 
 enum analysis_limiter { /* of theoretical occupancy */
@@ -230,10 +232,12 @@ struct analysis_kernel {
     double mean_ns, min_ns, p50_ns, p99_ns, max_ns;
     double occupancy; /* theoretical, 0..1; NaN */
     enum analysis_limiter limiter;
-    double waves;        /* blocks over what the device holds at once; NaN */
-    uint64_t blocks;     /* of the grid; 0: unknown */
-    uint32_t stage;      /* where most of its time is; ANALYSIS_NONE: outside */
-    double flops, bytes; /* of one call, from GEMM records or the engine; NaN */
+    double waves;            /* blocks over what the device holds at once; NaN */
+    uint64_t blocks;         /* of the grid; 0: unknown */
+    uint32_t stage;          /* where most of its time is; ANALYSIS_NONE: outside */
+    double flops, bytes;     /* of one call; NaN */
+    double work_ns;          /* mean duration of the calls whose FLOPs are known; NaN */
+    const char *work_source; /* of FLOPs and bytes: "gemm records", "operator shapes"; NULL */
 };
 struct analysis_group { /* kernels by category or by library; sorted by owned_ns */
     int id;             /* enum kernel_category or kernel_library */
@@ -258,7 +262,8 @@ struct analysis_point { /* of the roofline */
     double roof_flop_per_s; /* at this intensity */
     double attained;        /* flop_per_s / roof (without FLOPs: byte_per_s / peak) */
     bool memory_bound;      /* left of the ridge */
-    const char *source;     /* of FLOPs and bytes: "model", "engine", "gemm records", "counters" */
+    const char
+        *source; /* of FLOPs and bytes: "model", "engine", "gemm records", "operator shapes", "counters" */
 };
 
 struct analysis_power_point {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/element_type.h"
 #include "analyze/internal.h"
 #include "base/die.h"
 #include "base/util.h"
@@ -11,28 +12,14 @@
 #define NEAR_NS \
     1000000 /* a record without correlation id belongs to the next launch of its thread within this time */
 
-/* Bytes per element: "bf16" 2, "f32" 4, "fp8_e4m3" 1; 0: unknown. */
-static double type_bytes(const char *type, size_t len) {
-    static const struct {
-        const char *name;
-        double bytes;
-    } rows[] = { { "bf16", 2 }, { "fp16", 2 }, { "f16", 2 }, { "tf32", 4 },  { "fp32", 4 },
-                 { "f32", 4 },  { "fp64", 8 }, { "f64", 8 }, { "fp8", 1 },   { "e4m3", 1 },
-                 { "e5m2", 1 }, { "i8", 1 },   { "s8", 1 },  { "fp4", 0.5 }, { "e2m1", 0.5 } };
-    for (size_t i = 0; i < COUNTOF(rows); i++) {
-        const char *at = memmem(type, len, rows[i].name, strlen(rows[i].name));
-        if (at) return rows[i].bytes;
-    }
-    return 0;
-}
-
 /* "bf16,bf16->bf16 compute f32": each matrix once. NaN: a type is unknown. */
 static double gemm_bytes(const struct trace_gemm *g, const char *types) {
     const char *comma = strchr(types, ','), *arrow = strstr(types, "->");
     if (!comma || !arrow || comma > arrow) return NAN;
     size_t out_len = strcspn(arrow + 2, " ");
-    double a = type_bytes(types, (size_t)(comma - types)),
-           b = type_bytes(comma + 1, (size_t)(arrow - comma - 1)), d = type_bytes(arrow + 2, out_len);
+    double a = element_type_bytes(types, (size_t)(comma - types)),
+           b = element_type_bytes(comma + 1, (size_t)(arrow - comma - 1)),
+           d = element_type_bytes(arrow + 2, out_len);
     if (!a || !b || !d) return NAN;
     double m = (double)g->m, n = (double)g->n, k = (double)g->k;
     return (m * k * a + k * n * b + m * n * d) * (double)MAX(g->batch, 1);
@@ -63,22 +50,26 @@ void analyze_gemms(struct context *c) {
     const struct timeline *tl = c->tl;
     if (!tl->gemms.n || !tl->launches.n) return;
     uint32_t *of = gemm_of_launch(c);
-    double *sums = xcalloc(tl->nshapes * 3 + 1, sizeof *sums); /* flops, bytes, calls of each shape */
+    double *sums = xcalloc(tl->nshapes * 4 + 1, sizeof *sums); /* flops, bytes, ns, calls of each shape */
     for (size_t i = 0; i < tl->kernels.n; i++) {
         uint32_t launch = tl->kernels.launch[i];
         if (launch == TIMELINE_NONE || of[launch] == TIMELINE_NONE || tl->launches.kernels[launch] > 1)
             continue;
         const struct trace_gemm *g = &tl->gemms.v[of[launch]];
-        double *s = &sums[(size_t)tl->kernels.shape[i] * 3];
+        double *s = &sums[(size_t)tl->kernels.shape[i] * 4];
         s[0] += 2.0 * (double)g->m * (double)g->n * (double)g->k * (double)MAX(g->batch, 1);
         s[1] += gemm_bytes(g, timeline_text(tl, g->types));
-        s[2] += 1;
+        s[2] += (double)(tl->kernels.end_ns[i] - tl->kernels.start_ns[i]);
+        s[3] += 1;
     }
     for (size_t i = 0; i < tl->nshapes; i++) {
-        if (!sums[i * 3 + 2]) continue;
+        const double *of_shape = &sums[i * 4];
+        if (!of_shape[3]) continue;
         struct analysis_kernel *k = &c->a->kernels[c->a->shape_kernel[i]];
-        k->flops = sums[i * 3] / sums[i * 3 + 2];
-        k->bytes = sums[i * 3 + 1] / sums[i * 3 + 2];
+        k->flops = of_shape[0] / of_shape[3];
+        k->bytes = of_shape[1] / of_shape[3];
+        k->work_ns = of_shape[2] / of_shape[3];
+        k->work_source = "gemm records";
     }
     free(sums);
     free(of);

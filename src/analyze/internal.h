@@ -54,8 +54,10 @@ struct context {
     double *shape_owned_ns;      /* [nshapes] */
     double *shape_stage_ns;      /* [nshapes x nstages], by innermost stage; NULL: that would be too many */
     double *range_total_ns;      /* [ranges.n] with what is inside it; by operators_finish */
-    uint32_t *previous_launch;   /* [launches.n] before it on its thread */
-    struct power_index *power;   /* [ndevices], by power.c */
+    double *range_flops, *range_bytes; /* [ranges.n] by operator_work.c; NaN */
+    uint8_t *range_counted;            /* [ranges.n] 1: these come from the operator's shapes */
+    uint32_t *previous_launch;         /* [launches.n] before it on its thread */
+    struct power_index *power;         /* [ndevices], by power.c */
     double *stage_chain_ns; /* [nstages] what fusing chains of element-wise kernels could save; chains.c */
     uint64_t *stage_chain_kernels;
 };
@@ -75,8 +77,9 @@ void analyze_calls(struct context *c);            /* calls.c */
 void analyze_devices(struct context *c);          /* walk.c */
 void analyze_queue(struct context *c);            /* queue.c */
 void analyze_kernels_finish(struct context *c);   /* kernels.c */
-void analyze_operators_finish(struct context *c); /* operators.c */
 void analyze_gemms(struct context *c);            /* gemm.c */
+void analyze_operator_work(struct context *c);    /* operator_work.c */
+void analyze_operators_finish(struct context *c); /* operators.c */
 void analyze_chains(struct context *c);           /* chains.c */
 void analyze_tokens(struct context *c);           /* tokens.c */
 void analyze_stages_finish(struct context *c);    /* stages.c */

@@ -62,8 +62,17 @@ static bool outermost(const struct context *c, const struct row_set *set, size_t
     return true;
 }
 
-static void add_known(double *sum, const double *column, size_t i) {
-    if (column && !isnan(column[i])) *sum = isnan(*sum) ? column[i] : *sum + column[i];
+static void add_known(double *sum, double value) {
+    if (!isnan(value)) *sum = isnan(*sum) ? value : *sum + value;
+}
+
+/* FLOPs and bytes of range i, which took `ns` on the host. */
+static void add_work(const struct context *c, struct analysis_operator *o, size_t i, double ns) {
+    if (isnan(c->range_flops[i]) && isnan(c->range_bytes[i])) return;
+    add_known(&o->flops, c->range_flops[i]);
+    add_known(&o->bytes, c->range_bytes[i]);
+    o->work_ns += c->range_total_ns[i] > 0 ? c->range_total_ns[i] : ns;
+    o->work_source = c->range_counted[i] ? "operator shapes" : "engine";
 }
 
 static void sum_rows(struct context *c, struct row_set *set, const double *children_ns) {
@@ -75,8 +84,7 @@ static void sum_rows(struct context *c, struct row_set *set, const double *child
         o->calls++;
         o->self_ns += ns > children_ns[i] ? ns - children_ns[i] : 0;
         o->gpu_self_ns += c->range_gpu_ns[i];
-        add_known(&o->flops, r->flops, i);
-        add_known(&o->bytes, r->bytes, i);
+        add_work(c, o, i, ns);
         if (outermost(c, set, i)) {
             o->total_ns += ns;
             o->gpu_ns += c->range_total_ns[i];

@@ -1,5 +1,5 @@
-/* The roofline: FLOPs and bytes of stages come from the model, of kernels from GEMM records or hardware
- * counters, of operators from the engine. */
+/* The roofline: FLOPs and bytes of stages come from the model, of kernels from GEMM records, operator shapes
+ * or hardware counters, of operators from the engine or their shapes. */
 #include <math.h>
 
 #include "analyze/counters.h"
@@ -37,14 +37,14 @@ static struct analysis_point stage_point(const struct analysis_stage *s, uint32_
                                     .source = "model" };
 }
 
-/* From its GEMM records, else from the counters: bytes from DRAM, FLOPs from the tensor pipes as a share of
+/* From GEMM records or operator shapes, else from counters: bytes from DRAM, FLOPs from the tensor pipes as a share of
  * the peak. A kernel that does not use tensor cores is not placed under their roof. */
 static struct analysis_point kernel_point(const struct analysis *a, uint32_t row) {
     const struct analysis_kernel *k = &a->kernels[row];
     const struct counter_row *r =
         a->counters && isnan(k->flops) ? counters_of_kernel(a->counters, row) : NULL;
     bool counted = r && r->tensor_at_peak_pct >= COUNTER_LEAST_PCT && r->dram_pct >= COUNTER_LEAST_PCT;
-    double seconds = k->mean_ns * 1e-9;
+    double ns = counted || isnan(k->work_ns) ? k->mean_ns : k->work_ns, seconds = k->mean_ns * 1e-9;
     return (struct analysis_point){ .label = k->short_name,
                                     .stage = ANALYSIS_NONE,
                                     .kernel = row,
@@ -52,8 +52,8 @@ static struct analysis_point kernel_point(const struct analysis *a, uint32_t row
                                                  ? r->tensor_at_peak_pct / 100 * a->peak_flops_per_s * seconds
                                                  : k->flops,
                                     .bytes = counted ? r->dram_bytes_per_s * seconds : k->bytes,
-                                    .time_ns = k->mean_ns,
-                                    .source = counted ? "counters" : "gemm records" };
+                                    .time_ns = ns,
+                                    .source = counted ? "counters" : k->work_source };
 }
 
 static struct analysis_point operator_point(const struct analysis_operator *o) {
@@ -62,8 +62,8 @@ static struct analysis_point operator_point(const struct analysis_operator *o) {
                                     .kernel = ANALYSIS_NONE,
                                     .flops = o->flops,
                                     .bytes = o->bytes,
-                                    .time_ns = o->gpu_ns > 0 ? o->gpu_ns : o->total_ns,
-                                    .source = "engine" };
+                                    .time_ns = o->work_ns,
+                                    .source = o->work_source };
 }
 
 void analyze_roofline(struct context *c) {

@@ -19,6 +19,7 @@ enum member {
     MEMBER_BLOCK,
     MEMBER_DIMS,
     MEMBER_TYPES,
+    MEMBER_VALUES,
     MEMBER_KIND
 };
 
@@ -43,6 +44,7 @@ static enum member member_of(struct kineto_args *a, const char *key, size_t n, u
                                      : MEMBER_OTHER;
     case 14:
         return IS("cuda_sync_kind") ? MEMBER_KIND : IS("correlation_id") ? NUMBER(correlation) : MEMBER_OTHER;
+    case 15: return IS("Concrete Inputs") ? MEMBER_VALUES : MEMBER_OTHER;
     case 20: return IS("registers per thread") ? NUMBER(registers) : MEMBER_OTHER;
     default: return MEMBER_OTHER;
     }
@@ -76,6 +78,9 @@ static void take_member(struct kineto_args *a, const struct json_members *m) {
     case MEMBER_TYPES:
         if (m->kind == '[')
             *(what == MEMBER_DIMS ? &a->dims : &a->types) = (struct span){ m->value, m->value_len };
+        return;
+    case MEMBER_VALUES:
+        if (m->kind == '[') a->values = (struct span){ m->value, m->value_len };
         return;
     case MEMBER_KIND:
         if (m->kind == '"') a->kind = (struct span){ m->value, m->value_len };
@@ -112,7 +117,7 @@ static void start_args(struct kineto_args *out) {
     memset(out, 0, sizeof *out);
     out->device = out->stream = out->context = out->correlation = out->bytes = KINETO_UNKNOWN;
     out->registers = out->smem_bytes = out->graph = out->graph_node = KINETO_UNKNOWN;
-    out->dims = out->types = out->kind = (struct span){ "", 0 };
+    out->dims = out->types = out->values = out->kind = (struct span){ "", 0 };
     out->valid = true;
 }
 
@@ -193,6 +198,19 @@ void kineto_args_detail(struct span dims, struct span types, struct strbuf *out)
             strbuf_addstr(out, word);
         else if (type == JSON_STRING)
             strbuf_add(out, t.text, MIN(t.len, (size_t)40));
+    }
+}
+
+void kineto_args_values(struct span values, struct strbuf *out) {
+    struct json_pull j;
+    enum json_token tok;
+    json_pull_memory(&j, values.p, values.n);
+    if (!values.n || json_pull_next(&j) != JSON_ARRAY) return;
+    strbuf_addch(out, ';');
+    while ((tok = json_pull_raw(&j)) > JSON_END && tok != JSON_ARRAY_END) {
+        if (tok != JSON_STRING || !j.len) continue; /* tensors are empty */
+        strbuf_addch(out, ' ');
+        add_tight(out, j.text, j.len);
     }
 }
 

@@ -121,19 +121,25 @@ static void make_sync(const struct kineto_event *ev, struct kineto_record *r) {
     };
 }
 
-/* Shapes repeat in every step, so the text is cached per pair of raw arrays. */
+/* The FLOPs of these depend on arguments that are no tensors: stride and padding, a causal mask. */
+static bool needs_values(struct span name) { return span_has(name, "conv") || span_has(name, "att"); }
+
+/* Shapes repeat in every step, so the text is cached per set of raw arrays. */
 static uint32_t detail_of(struct kineto_maker *mk, const struct kineto_event *ev) {
     struct kineto_args a;
     kineto_args_parse(ev->args, &a);
-    if (!a.dims.n || a.dims.n + a.types.n > 8192) return 0;
+    if (!a.dims.n || a.dims.n + a.types.n + a.values.n > 8192) return 0;
+    if (!needs_values(ev->name)) a.values.n = 0;
     strbuf_reset(&mk->text);
     strbuf_add(&mk->text, a.dims.p, a.dims.n);
     strbuf_add(&mk->text, a.types.p, a.types.n);
+    strbuf_add(&mk->text, a.values.p, a.values.n);
     bool known;
     uint32_t *slot = text_cache_slot(&mk->details, mk->text.buf, mk->text.len, &known);
     if (known) return *slot;
     strbuf_reset(&mk->text);
     kineto_args_detail(a.dims, a.types, &mk->text);
+    kineto_args_values(a.values, &mk->text);
     mk->detail_bytes += mk->text.len;
     if (mk->detail_bytes < DETAIL_BYTES)
         *slot = sink_text(mk->sink, mk->text.buf, mk->text.len);

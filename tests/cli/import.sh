@@ -15,6 +15,7 @@ for f in tests/data/nsys/*.sqlite.gz; do
     check "the numbers of $(basename "$f") match the Python oracle" python3 tests/oracle/nsys_stats.py "$work/stats.json" "$f"
 done
 
+oracle operator_flops_equal_tracelens tests/oracle/operator_flops.py "$INFERPROF"
 oracle kernels_have_the_category_a_person_gives_them tests/oracle/kernel_classes.py "$INFERPROF"
 
 run "$INFERPROF" stats tests/data/kineto/hta_rank0_a100.json.gz tests/data/kineto/hta_rank1_a100.json.gz

@@ -1,0 +1,139 @@
+/* FLOPs and bytes of operators and of their kernels: the engine's own count where the trace has one, else
+ * from the shapes of PyTorch's operators. An operator that calls another counted one (aten::linear calls
+ * aten::addmm) is not counted itself. On a GPU, a call counts only if its kernels are in the trace. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/internal.h"
+#include "analyze/operator_shapes.h"
+#include "base/die.h"
+#include "base/util.h"
+#include "base/vec.h"
+
+#define DOMINANT 0.8 /* share of its operator's kernel time from which a kernel gets the operator's FLOPs */
+
+/* The kernels of one call. */
+struct call_kernels {
+    double ns, longest_ns;
+    uint32_t longest; /* kernel */
+};
+
+struct call_work {
+    double flops, bytes;
+};
+/* Work by (name, detail): shapes repeat. */
+struct shape_cache {
+    struct intern *ids;
+    struct {
+        struct call_work *v;
+        size_t n, cap;
+    } work;
+};
+
+static bool has_own_count(const struct timeline_ranges *r, size_t i) {
+    return (r->flops && !isnan(r->flops[i])) || (r->bytes && !isnan(r->bytes[i]));
+}
+
+/* Sets the work of range i from its shapes; false if there is none. */
+static bool work_from_shapes(struct context *c, struct shape_cache *cache, size_t i) {
+    const struct timeline_ranges *r = &c->tl->ranges;
+    if (!r->detail[i] || (r->flags[i] & TRACE_RANGE_MARK)) return false;
+    uint32_t key[2] = { r->name[i], r->detail[i] }, id = intern_id(cache->ids, (const char *)key, sizeof key);
+    if (id == cache->work.n) {
+        struct call_work w = { NAN, NAN };
+        operator_shapes_work(timeline_text(c->tl, key[0]), timeline_text(c->tl, key[1]), &w.flops, &w.bytes);
+        vec_push(&cache->work, w);
+    }
+    c->range_flops[i] = cache->work.v[id].flops;
+    c->range_bytes[i] = cache->work.v[id].bytes;
+    return !isnan(c->range_flops[i]);
+}
+
+/* counted[i]: 1 if the range's work comes from its shapes. Children come after their parents. */
+static void count_innermost(struct context *c, uint8_t *counted) {
+    const struct timeline_ranges *r = &c->tl->ranges;
+    struct shape_cache cache = { .ids = intern_open() };
+    uint8_t *inside = xcalloc(r->n + 1, 1); /* a range within it is counted */
+    for (size_t i = r->n; i-- > 0;) {
+        if (has_own_count(r, i)) {
+            c->range_flops[i] = r->flops ? r->flops[i] : NAN;
+            c->range_bytes[i] = r->bytes ? r->bytes[i] : NAN;
+        } else if (!inside[i]) {
+            counted[i] = work_from_shapes(c, &cache, i);
+        }
+        if (r->parent[i] != TIMELINE_NONE) inside[r->parent[i]] |= inside[i] | counted[i];
+    }
+    free(inside);
+    free(cache.work.v);
+    intern_close(cache.ids);
+}
+
+/* of[i]: the counted range at or around range i, TIMELINE_NONE if there is none. */
+static uint32_t *counted_around(const struct timeline_ranges *r, const uint8_t *counted) {
+    uint32_t *of = xmalloc((r->n + 1) * sizeof *of);
+    for (size_t i = 0; i < r->n; i++)
+        of[i] = counted[i] ? (uint32_t)i : r->parent[i] != TIMELINE_NONE ? of[r->parent[i]] : TIMELINE_NONE;
+    return of;
+}
+
+static struct call_kernels *kernels_of_calls(const struct context *c, const uint8_t *counted) {
+    const struct timeline_kernels *k = &c->tl->kernels;
+    struct call_kernels *calls = xcalloc(c->tl->ranges.n + 1, sizeof *calls);
+    uint32_t *of = counted_around(&c->tl->ranges, counted);
+    for (size_t i = 0; i < k->n; i++) {
+        uint32_t call = k->range[i] == TIMELINE_NONE ? TIMELINE_NONE : of[k->range[i]];
+        if (call == TIMELINE_NONE) continue;
+        double ns = (double)(k->end_ns[i] - k->start_ns[i]);
+        calls[call].ns += ns;
+        if (ns <= calls[call].longest_ns) continue;
+        calls[call].longest_ns = ns;
+        calls[call].longest = (uint32_t)i;
+    }
+    free(of);
+    return calls;
+}
+
+struct shape_sums {
+    double flops, bytes, ns;
+    uint64_t calls;
+};
+
+static void give_to_kernels(struct context *c, const uint8_t *counted, const struct call_kernels *calls) {
+    const struct timeline *tl = c->tl;
+    struct shape_sums *sums = xcalloc(tl->nshapes + 1, sizeof *sums);
+    for (size_t i = 0; i < tl->ranges.n; i++) {
+        if (!counted[i] || !(calls[i].ns > 0) || calls[i].longest_ns < DOMINANT * calls[i].ns) continue;
+        struct shape_sums *s = &sums[tl->kernels.shape[calls[i].longest]];
+        s->flops += c->range_flops[i];
+        s->bytes += c->range_bytes[i];
+        s->ns += calls[i].longest_ns;
+        s->calls++;
+    }
+    for (size_t i = 0; i < tl->nshapes; i++) {
+        struct analysis_kernel *k = &c->a->kernels[c->a->shape_kernel[i]];
+        if (!sums[i].calls || !isnan(k->flops)) continue;
+        k->flops = sums[i].flops / (double)sums[i].calls;
+        k->bytes = sums[i].bytes / (double)sums[i].calls;
+        k->work_ns = sums[i].ns / (double)sums[i].calls;
+        k->work_source = "operator shapes";
+    }
+    free(sums);
+}
+
+void analyze_operator_work(struct context *c) {
+    const struct timeline_ranges *r = &c->tl->ranges;
+    c->range_flops = xmalloc((r->n + 1) * sizeof *c->range_flops);
+    c->range_bytes = xmalloc((r->n + 1) * sizeof *c->range_bytes);
+    c->range_counted = xcalloc(r->n + 1, 1);
+    for (size_t i = 0; i < r->n; i++) c->range_flops[i] = c->range_bytes[i] = NAN;
+    count_innermost(c, c->range_counted);
+    struct call_kernels *calls = kernels_of_calls(c, c->range_counted);
+    for (size_t i = 0; i < r->n; i++) {
+        if (!c->range_counted[i] || calls[i].ns > 0 || c->a->cpu_only) continue;
+        c->range_counted[i] = 0;
+        c->range_flops[i] = c->range_bytes[i] = NAN;
+    }
+    give_to_kernels(c, c->range_counted, calls);
+    free(calls);
+}

@@ -1,0 +1,96 @@
+#include <math.h>
+
+#include "analyze/operator_shapes.h"
+#include "unit/test.h"
+
+static void check_work(const char *name, const char *detail, double flops, double bytes) {
+    double f = NAN, b = NAN;
+    bool known = operator_shapes_work(name, detail, &f, &b);
+    if (!known || f != flops || (b != bytes && !(isnan(b) && isnan(bytes))))
+        fprintf(stderr, "%s %s: %d %.0f FLOPs %.0f bytes\n", name, detail, known, f, b);
+    CHECK(known);
+    CHECK(f == flops);
+    CHECK(b == bytes || (isnan(b) && isnan(bytes)));
+}
+
+TEST(operator_shapes_count_products) {
+    check_work("aten::mm", "[3,5]bf16 [5,7]bf16", 2 * 3 * 5 * 7, 2 * (15 + 35 + 21));
+    check_work("aten::addmm", "[7]f32 [3,5]f32 [5,7]f32", 210, 4 * (7 + 15 + 35 + 21));
+    check_work("aten::linear", "[2,3,5]bf16 [7,5]bf16 [7]bf16", 2 * 210, 2 * (30 + 35 + 7 + 42));
+    check_work("aten::bmm", "[4,3,5]f16 [4,5,7]f16", 4 * 210, 2 * 4 * (15 + 35 + 21));
+    check_work("aten::baddbmm", "[4,3,7]f16 [4,3,5]f16 [4,5,7]f16", 4 * 210, 2 * 4 * (21 + 15 + 35 + 21));
+    check_work("aten::matmul", "[4,1,3,5]f32 [6,5,7]f32", 24 * 210, 4 * (60 + 210 + 24 * 21));
+    check_work("aten::mv", "[3,5]f32 [5]f32", 30, 4 * (15 + 5 + 3));
+    check_work("aten::_scaled_mm", "[3,5]f8e4m3 [5,7]f8e4m3 [1]f32 [1]f32", 210, NAN);
+    check_work("aten::mm", "sizes = [[3, 5], [5, 7]]", 210, NAN);
+    check_work("aten::addmm", "sizes = [[7], [3, 5], [5, 7], [], []]", 210, NAN);
+}
+
+TEST(operator_shapes_count_convolutions) {
+    /* 224 x 224, 7 x 7, stride 2, padding 3: 112 x 112 */
+    double flops = 2.0 * 32 * 64 * 112 * 112 * 3 * 49,
+           bytes = 2.0 * (32 * 3 * 224 * 224 + 64 * 3 * 49 + 32 * 64 * 112 * 112);
+    check_work("aten::conv2d", "[32,3,224,224]bf16 [64,3,7,7]bf16; [2,2] [3,3] [1,1] 1", flops, bytes);
+    check_work("aten::convolution", "[32,3,224,224]bf16 [64,3,7,7]bf16; [2,2] [3,3] [1,1] False [0,0] 1",
+               flops, bytes);
+    check_work("aten::cudnn_convolution",
+               "[32,3,224,224]bf16 [64,3,7,7]bf16; [3,3] [2,2] [1,1] 1 False False True", flops, bytes);
+    check_work("aten::conv1d", "[2,8,10]f32 [16,4,3]f32; [1] [1] [2] 2", 2.0 * 2 * 16 * 8 * 4 * 3,
+               4.0 * (160 + 192 + 2 * 16 * 8)); /* groups 2; dilation 2 reaches over 5 */
+    /* transposed, stride 2: 4 x 4 becomes 8 x 8 with a 2 x 2 kernel */
+    check_work("aten::convolution", "[1,3,4,4]f32 [3,5,2,2]f32; [2,2] [0,0] [1,1] True [0,0] 1",
+               2.0 * 3 * 16 * 5 * 4, 4.0 * (48 + 60 + 5 * 64));
+    /* both gradients are two products of the size of the forward pass */
+    check_work(
+        "aten::convolution_backward",
+        "[1,8,4,4]f32 [1,3,4,4]f32 [8,3,3,3]f32; [0] [1,1] [1,1] [1,1] False [0,0] 1 [True,True,False]",
+        2 * 2.0 * 8 * 16 * 27, 4.0 * (128 + 2 * (48 + 216)));
+}
+
+TEST(operator_shapes_count_attention) {
+    const char *three = "[2,4,10,8]f16 [2,4,10,8]f16 [2,4,10,8]f16",
+               *flash = "[2,10,4,8]f16 [2,10,4,8]f16 [2,10,4,8]f16";
+    char text[200];
+    double bytes = 2.0 * 4 * 640;
+    snprintf(text, sizeof text, "%s; 0. False 0.125 False", three);
+    check_work("aten::scaled_dot_product_attention", text, 2.0 * 2 * 4 * 100 * 16, bytes);
+    snprintf(text, sizeof text, "%s; 0. True False 0.125", three);
+    check_work("aten::_scaled_dot_product_flash_attention", text, 2.0 * 2 * 4 * 55 * 16, bytes);
+    snprintf(text, sizeof text, "%s; False 0. True", three);
+    check_work("aten::_scaled_dot_product_efficient_attention", text, 2.0 * 2 * 4 * 55 * 16, bytes);
+    snprintf(text, sizeof text, "%s; 10 10 0. True False 0.125", flash);
+    check_work("aten::_flash_attention_forward", text, 2.0 * 2 * 4 * 55 * 16, bytes);
+    snprintf(text, sizeof text, "%s; 10 10 0. 1 True 0.125", flash);
+    check_work("aten::_efficient_attention_forward", text, 2.0 * 2 * 4 * 55 * 16, bytes);
+    snprintf(text, sizeof text, "%s; 10 10 0. 0 True 0.125", flash);
+    check_work("aten::_efficient_attention_forward", text, 2.0 * 2 * 4 * 100 * 16, bytes);
+    /* 2 queries at the end of 10 keys see 9 and 10 of them */
+    check_work("aten::_flash_attention_forward",
+               "[1,2,4,8]f16 [1,10,1,8]f16 [1,10,1,8]f16; 2 10 0. True False", 2.0 * 4 * 19 * 16,
+               2.0 * (64 + 80 + 80 + 64));
+}
+
+TEST(operator_shapes_refuse_what_they_do_not_know) {
+    static const char *const calls[][2] = {
+        { "aten::add", "[3,5]f32 [3,5]f32" },
+        { "aten::mm", "" },
+        { "aten::mm", "[3,5]f32" },
+        { "aten::mm", "[3,5]f32 [6,7]f32" },
+        { "aten::mm", "[[3,5],[3]]f32 [5,7]f32" },
+        { "aten::mm", "[3,5" },
+        { "aten::mm", "[1,1,1,1,1,1,1,1,1,1,1]f32 [1,1]f32" },
+        { "aten::conv2d", "[32,3,224,224]bf16 [64,3,7,7]bf16" }, /* stride and padding are not recorded */
+        { "aten::conv2d", "[32,3,2,2]bf16 [64,3,7,7]bf16; [1,1] [0,0] [1,1] 1" },
+        { "aten::convolution_backward", "[1,8,4,4]f32 [1,3,4,4]f32 [8,3,3,3]f32; [1,1] False" },
+        { "aten::scaled_dot_product_attention", "[2,4,10,8]f16 [2,4,10,8]f16 [2,4,10,8]f16" },
+        { "aten::_flash_attention_forward",
+          "[20,4,8]f16 [20,4,8]f16 [20,4,8]f16; 10 10 0. True" }, /* ragged */
+    };
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        double f = 1, b = 2;
+        bool known = operator_shapes_work(calls[i][0], calls[i][1], &f, &b);
+        if (known) fprintf(stderr, "%s %s: %.0f FLOPs\n", calls[i][0], calls[i][1], f);
+        CHECK(!known);
+        CHECK(f == 1 && b == 2);
+    }
+}
