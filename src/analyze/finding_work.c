@@ -2,7 +2,9 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "analyze/counters.h"
 #include "analyze/finding.h"
+#include "analyze/kernel_profile.h"
 #include "base/units.h"
 #include "base/util.h"
 
@@ -94,6 +96,13 @@ static uint32_t root_of(const struct context *c, uint32_t row) {
     return row;
 }
 
+/* Of the time that the class owns, the share in which no other kernel ran on its device: what it leaves unused
+ * while others run, they use. */
+static double alone_share(const struct context *c, const struct analysis_kernel *k) {
+    double owned = c->shape_owned_ns[k->shape];
+    return owned > 0 ? c->shape_alone_ns[k->shape] / owned : 0;
+}
+
 /* Sum over the kernel classes of the stage, with a weight per class from the rule. */
 static double sum_classes(const struct context *c, const struct finding_scope *f,
                           double (*weight)(const struct context *, const struct analysis_kernel *),
@@ -107,6 +116,7 @@ static double sum_classes(const struct context *c, const struct finding_scope *f
             if (root_of(c, r) == f->row)
                 ms += c->shape_stage_ns[(size_t)k->shape * c->a->nstages + r] * 1e-6 / f->devices;
         }
+        ms *= alone_share(c, k);
         if (!(part > 0) || !(ms > 0)) continue;
         *all_ms += ms;
         sum += ms * part;
@@ -118,10 +128,19 @@ static double sum_classes(const struct context *c, const struct finding_scope *f
     return sum;
 }
 
+#define DRAM_BUSY_PCT 60 /* of the peak: few blocks keep the memory busy, more would not be faster */
+static bool keeps_dram_busy(const struct context *c, const struct analysis_kernel *k) {
+    uint32_t row = (uint32_t)(k - c->a->kernels);
+    const struct counter_row *r = c->a->counters ? counters_of_kernel(c->a->counters, row) : NULL;
+    const struct kernel_profile *p = c->a->profiles ? kernel_profile_of(c->a, row) : NULL;
+    return (r && r->dram_pct >= DRAM_BUSY_PCT) || (p && p->value[KERNEL_PROFILE_DRAM] >= DRAM_BUSY_PCT);
+}
+
 static double idle_sms(const struct context *c, const struct analysis_kernel *k) {
     uint32_t sms = c->tl->devices[c->tl->shapes[k->shape].device].sms;
-    if (k->category == KERNEL_CATEGORY_COMMUNICATION)
-        return 0; /* communication kernels are small by design */
+    /* communication and waiting kernels have few blocks on purpose */
+    if (k->category == KERNEL_CATEGORY_COMMUNICATION || k->category == KERNEL_CATEGORY_WAIT) return 0;
+    if (keeps_dram_busy(c, k)) return 0;
     return k->blocks && sms && k->blocks < sms ? 1 - (double)k->blocks / sms : 0;
 }
 

@@ -52,6 +52,7 @@ struct context {
     uint32_t outside;            /* row of the stage table */
     double *range_gpu_ns;        /* [ranges.n + 1] owned by kernels whose innermost range it is; last: none */
     double *shape_owned_ns;      /* [nshapes] */
+    double *shape_alone_ns;      /* [nshapes] of it, while no other kernel ran on the device */
     double *shape_stage_ns;      /* [nshapes x nstages], by innermost stage; NULL: that would be too many */
     double *range_total_ns;      /* [ranges.n] with what is inside it; by operators_finish */
     double *range_flops, *range_bytes; /* [ranges.n] by operator_work.c; NaN */

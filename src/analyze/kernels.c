@@ -59,6 +59,7 @@ void analyze_kernel_names(struct context *c) {
     struct analysis_kernel *rows = analysis_alloc(c, tl->nshapes, sizeof *rows);
     c->shape_category = xcalloc(tl->nshapes + 1, 1);
     c->shape_owned_ns = xcalloc(tl->nshapes + 1, sizeof *c->shape_owned_ns);
+    c->shape_alone_ns = xcalloc(tl->nshapes + 1, sizeof *c->shape_alone_ns);
     for (size_t i = 0; i < tl->nshapes; i++) {
         rows[i] = (struct analysis_kernel){
             .shape = (uint32_t)i, .flops = NAN, .bytes = NAN, .work_ns = NAN, .stage = ANALYSIS_NONE

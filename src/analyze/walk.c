@@ -59,7 +59,9 @@ static struct running heap_pop(struct walk *w) {
 }
 
 static void advance(struct walk *w, uint64_t to_ns) {
-    if (w->running.n) w->v_ns += (double)(to_ns - w->now_ns) / (double)w->running.n;
+    double ns = (double)(to_ns - w->now_ns);
+    if (w->running.n) w->v_ns += ns / (double)w->running.n;
+    if (w->running.n == 1) w->c->shape_alone_ns[w->c->tl->kernels.shape[w->running.v[0].kernel]] += ns;
     w->now_ns = to_ns;
 }
 

@@ -18,17 +18,28 @@ void scene_start(struct scene *s) {
     timeline_builder_meta(s->b, "device.0.warp_size", "32");
 }
 
-void scene_range(struct scene *s, enum trace_range_category category, const char *name, uint32_t thread,
-                 uint64_t start, uint64_t end) {
+static void add_range(struct scene *s, enum trace_range_category category, const char *name,
+                      const char *detail, uint32_t thread, uint64_t start, uint64_t end) {
     struct trace_range r = { .start_ns = start,
                              .end_ns = end,
                              .thread = thread,
                              .category = category,
                              .name = timeline_builder_text(s->b, name),
+                             .detail = timeline_builder_text(s->b, detail),
                              .flops = NAN,
                              .bytes = NAN,
                              .payload = NAN };
     timeline_builder_range(s->b, &r, 1);
+}
+
+void scene_range(struct scene *s, enum trace_range_category category, const char *name, uint32_t thread,
+                 uint64_t start, uint64_t end) {
+    add_range(s, category, name, "", thread, start, end);
+}
+
+void scene_operator(struct scene *s, const char *name, const char *detail, uint32_t thread, uint64_t start,
+                    uint64_t end) {
+    add_range(s, TRACE_CATEGORY_OP, name, detail, thread, start, end);
 }
 
 void scene_kernel(struct scene *s, const char *name, uint32_t thread, uint64_t call, uint64_t call_end,

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "analyze/kernel_profile.h"
 #include "unit/analyze/scene.h"
 #include "unit/test.h"
 
@@ -17,6 +18,9 @@ static const char cat[] = "void at::native::CatArrayBatchedCopy<c10::BFloat16, u
 static const char softmax[] = "void at::native::cunn_SoftMaxForward<8, float, float>(T1)";
 static const char flash[] = "void flash_fwd_kernel<Flash_fwd_kernel_traits<128>>(Flash_fwd_params)";
 static const char router[] = "void at::native::sbtopk::gatherTopK<float, unsigned int, 2, false>(T1)";
+static const char combine[] =
+    "void deep_ep::internode::combine<false, 8, __nv_bfloat16, 8, 2, 16, 24>(int4*)";
+static const char spin[] = "at::cuda::(anonymous namespace)::spin_kernel(long)";
 static const char nccl[] = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
 
 /* So many calls of a kernel, one after the other, each with its geometry. */
@@ -113,8 +117,47 @@ TEST(finding_small_grids) {
     CHECK(!JUDGE("small-grids", NAN, { gemm, 20, 100, 1320, 128 }).found); /* grids that fill it */
     CHECK(!JUDGE("small-grids", NAN, { gemm, 20, 100, 0, 0 }).found);      /* grids nobody knows */
     CHECK(!JUDGE("small-grids", NAN, { nccl, 20, 100, 16, 512 }).found);   /* small on purpose */
+    CHECK(!JUDGE("small-grids", NAN, { combine, 20, 100, 20, 512 }).found);
+    CHECK(!JUDGE("small-grids", NAN, { spin, 20, 100, 1, 1 }).found);
     CHECK_NEAR(JUDGE("small-grids", 18, { gemm, 10, 100, 33, 128 }, { gemm, 10, 100, 1320, 128 }).ms, 2,
                1e-6); /* 20 ms of work, 18 of them the floor: no more than 2 can go */
+}
+
+/* 10 ms of small grids on one stream. Kernels of another stream run beside all of it, or beside half. */
+static struct verdict judge_overlap(unsigned beside) {
+    struct scene s;
+    scene_start(&s);
+    for (unsigned i = 0; i < 100; i++) {
+        uint64_t at = (100 + 100 * i) * US;
+        play_one(&s, &(struct act){ gemm, 1, 100, 33, 128 }, 7, i * US, at);
+        if (i < beside) play_one(&s, &(struct act){ flash, 1, 100, 99, 128 }, 8, i * US, at);
+    }
+    scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 0, 10100 * US);
+    return judge_with(&s, "small-grids", NULL);
+}
+
+TEST(finding_small_grids_leaves_out_overlapped_time) {
+    CHECK_NEAR(judge_overlap(0).ms, 7.5, 1e-6);
+    CHECK_NEAR(judge_overlap(50).ms, 7.5 / 2, 1e-6);
+    CHECK(!judge_overlap(100).found);
+}
+
+TEST(finding_small_grids_leaves_out_kernels_that_keep_dram_busy) {
+    for (int pct = 50; pct <= 70; pct += 20) {
+        struct scene s;
+        scene_start(&s);
+        uint64_t end = play(&s, &(struct act){ gemv, 10, 100, 33, 128 }, 1, 10);
+        scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 0, end);
+        struct kernel_profile profile = {
+            .name = gemv, .grid = { 33, 1, 1 }, .block = { 128, 1, 1 }, .launches = 1
+        };
+        for (int i = 0; i < KERNEL_PROFILE_METRIC_END; i++) profile.value[i] = NAN;
+        profile.value[KERNEL_PROFILE_DRAM] = pct;
+        const struct analyze_input in = {
+            .profiles = &profile, .nprofiles = 1, .peak_flops_per_s = NAN, .peak_bytes_per_s = NAN
+        };
+        CHECK_INT(judge_with(&s, "small-grids", &in).found, pct < 60);
+    }
 }
 
 /* 128 threads of 168 registers: 3 blocks a multiprocessor, 396 at once. 400 blocks are two waves, 198

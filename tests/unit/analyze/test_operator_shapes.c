@@ -1,6 +1,8 @@
 #include <math.h>
+#include <string.h>
 
 #include "analyze/operator_shapes.h"
+#include "unit/analyze/scene.h"
 #include "unit/test.h"
 
 static void check_work(const char *name, const char *detail, double flops, double bytes) {
@@ -93,4 +95,56 @@ TEST(operator_shapes_refuse_what_they_do_not_know) {
         CHECK(!known);
         CHECK(f == 1 && b == 2);
     }
+}
+
+static const struct analysis_operator *operator_row(const struct analysis *a, const char *name) {
+    for (size_t i = 0; i < a->noperators; i++)
+        if (strcmp(a->operators[i].name, name) == 0) return &a->operators[i];
+    fail_msg("no operator %s", name);
+    return NULL;
+}
+
+static const struct analysis_kernel *kernel_row(const struct analysis *a, const char *name) {
+    for (size_t i = 0; i < a->nkernels; i++)
+        if (strcmp(a->kernels[i].name, name) == 0) return &a->kernels[i];
+    fail_msg("no kernel %s", name);
+    return NULL;
+}
+
+TEST(operator_work_goes_to_the_innermost_operator_and_its_dominant_kernel) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    /* linear calls addmm: one GEMM of 9 us, and the reduction of its split K of 1 us */
+    scene_operator(&s, "aten::linear", "[3,5]bf16 [7,5]bf16 [7]bf16", 1, 0, 1000);
+    scene_operator(&s, "aten::addmm", "[7]bf16 [3,5]bf16 [5,7]bf16", 1, 100, 900);
+    scene_kernel(&s, "gemm", 1, 200, 300, 7, 1000, 10000);
+    scene_kernel(&s, "splitKreduce", 1, 400, 500, 7, 10000, 11000);
+    /* two equal kernels: the operator has FLOPs, neither kernel does */
+    scene_operator(&s, "aten::bmm", "[4,3,5]f16 [4,5,7]f16", 1, 2000, 3000);
+    scene_kernel(&s, "half_one", 1, 2100, 2200, 7, 12000, 13000);
+    scene_kernel(&s, "half_two", 1, 2300, 2400, 7, 13000, 14000);
+    /* no kernel in the trace: not counted, neither in FLOPs nor in time */
+    scene_operator(&s, "aten::bmm", "[4,3,5]f16 [4,5,7]f16", 1, 4000, 5000);
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    const struct analysis_operator *linear = operator_row(&a, "aten::linear"),
+                                   *addmm = operator_row(&a, "aten::addmm"),
+                                   *bmm = operator_row(&a, "aten::bmm");
+    CHECK(isnan(linear->flops));
+    CHECK_NEAR(addmm->flops, 210, 0);
+    CHECK_NEAR(addmm->work_ns, 10000, 0);
+    CHECK_STR(addmm->work_source, "operator shapes");
+    CHECK_NEAR(bmm->flops, 840, 0);
+    CHECK_NEAR(bmm->work_ns, 2000, 0);
+    CHECK_NEAR(kernel_row(&a, "gemm")->flops, 210, 0);
+    CHECK_NEAR(kernel_row(&a, "gemm")->work_ns, 9000, 0);
+    CHECK_STR(kernel_row(&a, "gemm")->work_source, "operator shapes");
+    CHECK(isnan(kernel_row(&a, "splitKreduce")->flops));
+    CHECK(isnan(kernel_row(&a, "half_one")->flops));
+    CHECK(isnan(kernel_row(&a, "half_two")->flops));
+    CHECK_INT(a.nroofline, 3); /* gemm, addmm, bmm */
+    for (size_t i = 0; i < a.nroofline; i++) CHECK_STR(a.roofline[i].source, "operator shapes");
+    analysis_free(&a);
+    timeline_close(tl);
 }
