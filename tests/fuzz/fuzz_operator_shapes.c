@@ -1,0 +1,18 @@
+/* Shapes of operators: the name on the first line, the detail after it. FLOPs are never negative. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/operator_shapes.h"
+#include "base/die.h"
+#include "fuzz/fuzz.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    char *name = xstrndup((const char *)data, size), *end = strchr(name, '\n');
+    double flops = 0, bytes = 0;
+    if (end) {
+        *end = '\0';
+        if (operator_shapes_work(name, end + 1, &flops, &bytes) && !(flops >= 0)) abort();
+    }
+    free(name);
+    return 0;
+}
