@@ -137,7 +137,7 @@ static const struct pass {
     /* launches, copies, syncs, c.launch_occurrence -> stages.launches .copies .syncs, c.previous_launch */
     { analyze_calls, false },
     /* kernels in time order -> devices, stages.idle .gpu_owned_self_ns .category_ns, occurrences.gpu_*,
-     * c.shape_owned_ns, c.shape_stage_ns, c.range_gpu_ns */
+     * c.shape_owned_ns, c.shape_alone_ns, c.shape_stage_ns, c.range_gpu_ns */
     { analyze_devices, false },
     /* launches and kernels -> depth of the launch queue, into c.stage_scratch */
     { analyze_queue, false },

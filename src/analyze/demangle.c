@@ -13,7 +13,7 @@
 #define DEMANGLED_MAX 32768 /* a few bytes of mangled name can stand for gigabytes */
 #define MANGLED_MAX 16384
 
-/* libstdc++'s demangler, the form that hands out the text piece by piece and allocates nothing. */
+/* libstdc++'s demangler, in the variant that passes the text to a callback in pieces. It allocates nothing. */
 int __gcclibcxx_demangle_callback(const char *mangled, void (*piece)(const char *, size_t, void *),
                                   void *opaque);
 
@@ -28,7 +28,7 @@ static void take_piece(const char *text, size_t n, void *opaque) {
     strbuf_add(&d->out, text, n);
 }
 
-/* Apart from its caller, so that no local of either changes between setjmp and longjmp. */
+/* A function of its own, so that no local variable changes between setjmp and longjmp. */
 static bool run_demangler(struct demangling *d, const char *name) {
     if (setjmp(d->too_long)) return false;
     return __gcclibcxx_demangle_callback(name, take_piece, d) == 0 && d->out.len;

@@ -96,8 +96,8 @@ static uint32_t root_of(const struct context *c, uint32_t row) {
     return row;
 }
 
-/* Of the time that the class owns, the share in which no other kernel ran on its device: what it leaves unused
- * while others run, they use. */
+/* Share of the class's owned time in which no other kernel ran on the device. Concurrent kernels use the
+ * multiprocessors that it leaves idle, so only this time could be saved. */
 static double alone_share(const struct context *c, const struct analysis_kernel *k) {
     double owned = c->shape_owned_ns[k->shape];
     return owned > 0 ? c->shape_alone_ns[k->shape] / owned : 0;

@@ -18,8 +18,8 @@ static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
 /* ---- taking a C++ name apart */
 
-/* Drops "(anonymous namespace)::" and "<unnamed>::", whose brackets mean nothing. One tool drops the first
- * bracket of them: what then looks like "f<unnamed>::T" is f<T. */
+/* Removes "(anonymous namespace)::" and "<unnamed>::", whose brackets are no template arguments. One tool
+ * prints "f<unnamed>::T" for f<<unnamed>::T: that becomes "f<T". */
 static char *without_anonymous(const char *name) {
     static const char *const noise[] = { "(anonymous namespace)::", "<unnamed>::", "unnamed>::" };
     struct strbuf s = STRBUF_INIT;
@@ -126,8 +126,7 @@ static bool operation(const char *word, size_t n, struct strbuf *out) {
     return false;
 }
 
-/* What a generic wrapper (elementwise_kernel, reduce_kernel) was made for: the first operation in its
- * arguments. */
+/* The operation of a generic wrapper (elementwise_kernel, reduce_kernel): the first in its arguments. */
 static bool wrapped_operation(const char *arguments, struct strbuf *out) {
     for (const char *p = arguments; *p;) {
         if (!is_word(*p)) {
@@ -196,7 +195,7 @@ static void add_shell(struct strbuf *out, const char *function, const char *argu
         strbuf_addstr(out, argument ? last_part(argument) : function);
 }
 
-/* Cuts at a character, not inside one. */
+/* Cuts at most `max` bytes in, between two UTF-8 characters. */
 static void cut_to(struct strbuf *s, size_t max) {
     if (s->len <= max) return;
     size_t n = max;
@@ -227,7 +226,7 @@ static char *short_name(const char *function, const char *whole, const char *arg
     return strbuf_detach(&s);
 }
 
-/* What the rules look at: the qualified name, with the name that a shell calls. */
+/* The rules match the qualified name; for a shell, followed by the name of the function that it calls. */
 static void classify(struct kernel_name *kn, const char *function, const char *whole, const char *argument) {
     struct strbuf name = STRBUF_INIT;
     strbuf_addstr(&name, function);
@@ -258,7 +257,7 @@ void kernel_name_parse(struct kernel_name *kn, const char *name) {
     free(whole);
 }
 
-/* "(int)4", "(at::Kind)3": the length of the cast before a number; 0: there is none at p. */
+/* Length of the cast before a number, as in "(int)4" or "(at::Kind)3"; 0 if there is none at p. */
 static size_t cast_length(const char *p) {
     if (*p != '(') return 0;
     size_t n = 1 + strspn(p + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_: ");

@@ -8,10 +8,10 @@
 
 #define ANY (-1)
 
-/* Rows are read from the top. The first row that matches and names a library decides the library; the
- * first that names a category decides the category. A pattern is found anywhere, upper and lower case
- * alike; '*' stands for any text; '^' binds it to the beginning. It is looked for in the function's
- * qualified name; behind '=' in the last part of it; behind '~' in its template arguments too. */
+/* Ordered by priority. The first matching row with a library decides the library; the first matching row
+ * with a category decides the category. A pattern matches anywhere in the function's qualified name, without
+ * regard to case. '*' matches any text and '^' the beginning. With '=' in front it must match the last part
+ * of the name; with '~' in front it may match template arguments too. */
 static const struct rule {
     const char *pattern;
     int library, category;

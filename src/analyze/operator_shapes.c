@@ -198,8 +198,8 @@ static bool count_conv_library(const struct call *c, struct work *w) {
     return count_conv(c, 1, 0, 2, false, w);
 }
 
-/* grad_output [N, K, ...], input, weight; the last list says which gradients are computed. Each is a product of
- * the size of the forward pass. */
+/* grad_output [N, K, ...], input, weight; the last list says which gradients are computed. Each costs as many
+ * FLOPs as the forward pass. */
 static bool count_conv_backward(const struct call *c, struct work *w) {
     if (c->ntensors < 3 || !c->nlists || c->list_lens[c->nlists - 1] != 3) return false;
     const struct tensor *grad = &c->tensors[0], *in = &c->tensors[1], *weight = &c->tensors[2];

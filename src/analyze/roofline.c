@@ -37,8 +37,8 @@ static struct analysis_point stage_point(const struct analysis_stage *s, uint32_
                                     .source = "model" };
 }
 
-/* From GEMM records or operator shapes, else from counters: bytes from DRAM, FLOPs from the tensor pipes as a share of
- * the peak. A kernel that does not use tensor cores is not placed under their roof. */
+/* From GEMM records or operator shapes, else from counters: bytes from DRAM, FLOPs from the tensor pipes as a
+ * share of the peak. A kernel that does not use tensor cores is not placed under their roof. */
 static struct analysis_point kernel_point(const struct analysis *a, uint32_t row) {
     const struct analysis_kernel *k = &a->kernels[row];
     const struct counter_row *r =
