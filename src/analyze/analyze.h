@@ -229,7 +229,8 @@ struct analysis_kernel {
     bool whole_graph; /* a graph seen as one block */
     uint64_t calls;
     double total_ns, owned_ns, share; /* share of busy time, 0..1 */
-    double mean_ns, min_ns, p50_ns, p99_ns, max_ns;
+    double mean_ns, min_ns, p50_ns, max_ns;
+    double p99_ns;    /* NaN: fewer than STATS_P99_LEAST calls */
     double occupancy; /* theoretical, 0..1; NaN */
     enum analysis_limiter limiter;
     double waves;            /* blocks over what the device holds at once; NaN */

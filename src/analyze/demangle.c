@@ -13,7 +13,7 @@
 #define DEMANGLED_MAX 32768 /* a few bytes of mangled name can stand for gigabytes */
 #define MANGLED_MAX 16384
 
-/* libstdc++'s demangler, in the variant that passes the text to a callback in pieces. It allocates nothing. */
+/* libstdc++'s demangler, in the variant that passes text to a callback in pieces. It allocates nothing. */
 int __gcclibcxx_demangle_callback(const char *mangled, void (*piece)(const char *, size_t, void *),
                                   void *opaque);
 

@@ -98,7 +98,7 @@ static void distribution(struct analysis_kernel *row, uint64_t *ns, size_t n) {
     row->min_ns = (double)ns[0];
     row->max_ns = (double)ns[n - 1];
     row->p50_ns = percentile_u64(ns, n, 0.5);
-    row->p99_ns = percentile_u64(ns, n, 0.99);
+    if (n >= STATS_P99_LEAST) row->p99_ns = percentile_u64(ns, n, 0.99);
 }
 
 /* Durations sorted by class: a counting sort, then each class on its own. */

@@ -47,7 +47,7 @@ struct stats stats_of_sorting(double *v, size_t n) {
     s.max = v[s.n - 1];
     s.median = stats_percentile(v, s.n, 0.5);
     s.p90 = stats_percentile(v, s.n, 0.9);
-    s.p99 = stats_percentile(v, s.n, 0.99);
+    if (s.n >= STATS_P99_LEAST) s.p99 = stats_percentile(v, s.n, 0.99);
     moments(v, s.n, &s);
     return s;
 }

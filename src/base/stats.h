@@ -6,12 +6,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#define STATS_P99_LEAST 100 /* values: of fewer, the 99th percentile would be near the maximum */
+
 struct stats {
     size_t n; /* values that are not NaN */
     double sum, mean;
     double std; /* sample standard deviation (divides by n - 1) */
     double min, median, max;
-    double p90, p99;            /* linear interpolation between order statistics */
+    double p90;                 /* linear interpolation between order statistics */
+    double p99;                 /* likewise; NaN for n < STATS_P99_LEAST */
     double cv;                  /* std / mean */
     double ci95_low, ci95_high; /* of the mean, Student's t */
 };

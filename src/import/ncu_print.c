@@ -95,8 +95,9 @@ static void put_row(const struct ncu *n, const struct ncu_launch *k, struct tabl
 
 void ncu_text(const struct ncu *n, const struct ncu_launches *classes, size_t top, size_t line_width,
               struct strbuf *out) {
-    static const char *const heads[] = { "launches",  "mean us",   "SM",     "memory", "DRAM",
-                                         "DRAM rate", "occupancy", "L1 hit", "L2 hit" };
+    static const char *const heads[] = {
+        "launches", "mean us", "SM", "memory", "DRAM", "DRAM rate", "achieved occupancy", "L1 hit", "L2 hit"
+    };
     struct table t;
     table_init(&t);
     t.text_max_width = 60;

@@ -75,7 +75,7 @@ void html_kernels(const struct view *v, struct strbuf *out) {
     mix(v, out);
     limit_note(out, v->a->nkernels, "kernels", "kernels.csv");
     if (kernel_columns_have_counters(v))
-        strbuf_addstr(out, "<p class=\"small soft\">SM, tensor, DRAM and the measured occupancy are hardware "
+        strbuf_addstr(out, "<p class=\"small soft\">SM, tensor, DRAM and the achieved occupancy are hardware "
                            "counters: percent of the peak while the kernel ran, in the stage where it took "
                            "most time. A dash means too few samples.</p>\n");
     profiles_note(v, out);

@@ -51,6 +51,29 @@ static struct column_value get_limiter(const struct column_row *r) {
     return column_str(limiter < COUNTOF(names) ? names[limiter] : "");
 }
 
+/* FLOP per ns is GFLOP/s. */
+static struct column_value get_flop_per_s(const struct column_row *r) {
+    return column_f64(kernel_of(r)->flops / kernel_of(r)->work_ns * 1e9);
+}
+static struct column_value get_byte_per_s(const struct column_row *r) {
+    return column_f64(kernel_of(r)->bytes / kernel_of(r)->work_ns * 1e9);
+}
+static struct column_value get_tflops(const struct column_row *r) {
+    return column_f64(kernel_of(r)->flops / kernel_of(r)->work_ns * 1e-3);
+}
+/* Of fewer than 100 calls, the 99th percentile is not known. */
+static struct column_value get_p99_or_max(const struct column_row *r) {
+    return column_f64(isnan(kernel_of(r)->p99_ns) ? kernel_of(r)->max_ns : kernel_of(r)->p99_ns);
+}
+
+static void show_p99_or_max(const struct column_row *r, struct strbuf *out) {
+    bool is_max = isnan(kernel_of(r)->p99_ns) && isfinite(kernel_of(r)->max_ns);
+    strbuf_addf(out, "%s%s", is_max ? "max " : "", text_us_number(column_number(get_p99_or_max(r))).s);
+}
+static void show_work_source(const struct column_row *r, struct strbuf *out) {
+    if (kernel_of(r)->work_source && isfinite(kernel_of(r)->flops))
+        strbuf_addstr(out, kernel_of(r)->work_source);
+}
 static void show_full_name(const struct column_row *r, struct strbuf *out) {
     strbuf_addstr(out, kernel_of(r)->name);
 }
@@ -63,10 +86,10 @@ static void show_grid(const struct column_row *r, struct strbuf *out) {
     strbuf_addf(out, "%u\u00d7%u\u00d7%u / %u", s->grid[0], s->grid[1], s->grid[2],
                 s->block[0] * s->block[1] * s->block[2]);
 }
-static void show_measured_occupancy(const struct column_row *r, struct strbuf *out) {
+static void show_achieved_occupancy(const struct column_row *r, struct strbuf *out) {
     const struct counter_row *c = counters_of(r);
     if (c && isfinite(c->value[COUNTER_OCCUPANCY]))
-        strbuf_addf(out, "measured %s", text_percent(c->value[COUNTER_OCCUPANCY] / 100).s);
+        strbuf_addf(out, "achieved %s", text_percent(c->value[COUNTER_OCCUPANCY] / 100).s);
 }
 
 #define K(field) FIELD(struct analysis_kernel, field)
@@ -91,8 +114,9 @@ static const struct column columns[] = {
       .help = "mean duration of a call" },
     { "min_ns", .source = K(min_ns), .data = CSV | JSON },
     { "p50_ns", .source = K(p50_ns), .data = CSV | JSON },
-    { "p99_ns", "p99 us", COLUMN_NS_US, K(p99_ns), .data = CSV | JSON, .at = { 90, 60, 0 },
-      .help = "99th percentile of the duration of a call" },
+    { "p99_ns", .source = K(p99_ns), .data = CSV | JSON },
+    { NULL, "p99 us", COLUMN_NS_US, GET(get_p99_or_max), .at = { 90, 60, 0 }, .show = show_p99_or_max,
+      .help = "99th percentile of the duration of a call; max: the longest of fewer than 100 calls" },
     { "max_ns", .source = K(max_ns), .data = CSV | JSON },
     { NULL, "blocks", COLUMN_COUNT, GET(get_blocks), .at = { .md = 100 } },
     { NULL, "grid / threads", COLUMN_COUNT, GET(get_blocks), .at = { .html = 220 }, .show = show_grid,
@@ -103,15 +127,33 @@ static const struct column columns[] = {
     { "static_smem_bytes", .source = GET(get_static_smem), .data = CSV },
     { "dynamic_smem_bytes", .source = GET(get_dynamic_smem), .data = CSV },
     { "smem_bytes", .source = GET(get_smem), .data = JSON },
-    { "occupancy", "occupancy", COLUMN_PERCENT, K(occupancy), .data = CSV | JSON, .at = { 110, 230, 0 },
-      .help = "theoretical occupancy: share of the warps of an SM that fit",
-      .below = show_measured_occupancy },
+    { "occupancy", "theoretical occupancy", COLUMN_PERCENT, K(occupancy), .data = CSV | JSON,
+      .at = { 110, 230, 0 },
+      .help = "share of the warps of an SM that fit; below it, the share that was active",
+      .below = show_achieved_occupancy },
     { "occupancy_limiter", .source = GET(get_limiter), .data = CSV | JSON },
     { "waves", .source = K(waves), .data = CSV | JSON },
     { "flops", .source = K(flops), .data = CSV | JSON },
     { "bytes", .source = K(bytes), .data = CSV | JSON },
+    { "flop_per_s", .source = GET(get_flop_per_s), .data = CSV | JSON },
+    { "byte_per_s", .source = GET(get_byte_per_s), .data = CSV | JSON },
+    { "work_source", .source = K(work_source), .data = CSV | JSON },
+};
+
+static const struct column work_columns[] = {
+    { NULL, "TFLOP/s", COLUMN_NUMBER, GET(get_tflops), .at = { 112, 70, 0 }, .decimals = 1,
+      .help = "FLOPs of a call over its duration; below it, where the FLOPs come from",
+      .below = show_work_source },
+    { NULL, "GB/s", COLUMN_GIGA, GET(get_byte_per_s), .at = { 114, 72, 0 },
+      .help = "bytes that a call has to move at least, over its duration" },
 };
 /* clang-format on */
+
+static bool have_work(const struct view *v) {
+    for (size_t i = 0; v->a && i < v->a->nkernels; i++)
+        if (isfinite(v->a->kernels[i].flops)) return true;
+    return false;
+}
 
 /* ---- hardware counters of a kernel */
 
@@ -169,7 +211,7 @@ static const struct column counter_columns[] = {
       .at = { .md = 124 } },
     { "dram_write_pct", "DRAM write", COLUMN_PCT, C(value[COUNTER_DRAM_WRITE]), .data = CSV | JSON,
       .at = { .md = 126 } },
-    { "occupancy_pct", "active", COLUMN_PCT, C(value[COUNTER_OCCUPANCY]), .data = CSV | JSON,
+    { "occupancy_pct", "achieved occupancy", COLUMN_PCT, C(value[COUNTER_OCCUPANCY]), .data = CSV | JSON,
       .at = { .md = 130 } },
     { "sm_clock_hz", "SM clock GHz", COLUMN_GIGA, C(value[COUNTER_CLOCK]), .data = CSV | JSON,
       .at = { .md = 132 }, .decimals = 2 },
@@ -237,8 +279,8 @@ static const struct column profile_columns[] = {
       .help = "share of the peak memory bandwidth", .below = show_profile_rate },
     { "dram_bytes_per_s", .source = P(DRAM_RATE), .data = CSV | JSON },
     { "tensor_pct", .source = P(TENSOR), .data = CSV | JSON },
-    { "occupancy_pct", "ncu occupancy", COLUMN_PCT, P(OCCUPANCY), .data = CSV | JSON, .at = { 158, 126, 0 },
-      .help = "achieved occupancy" },
+    { "occupancy_pct", "ncu achieved occupancy", COLUMN_PCT, P(OCCUPANCY), .data = CSV | JSON,
+      .at = { 158, 126, 0 }, .help = "achieved occupancy" },
     { "occupancy_limit_pct", .source = P(OCCUPANCY_LIMIT), .data = CSV | JSON },
     { "l1_hit_pct", "ncu L1 hit", COLUMN_PCT, P(L1_HIT), .data = CSV | JSON, .at = { 160, 128, 0 },
       .help = "hit rate of the L1 cache; below it, of the L2 cache", .below = show_l2_hit },
@@ -255,8 +297,8 @@ static const struct column profile_columns[] = {
 };
 /* clang-format on */
 
-enum { KERNELS, COUNTERS, PROFILES };
-const struct column_group kernel_columns[3] = {
+enum { KERNELS, COUNTERS, PROFILES, WORK };
+const struct column_group kernel_columns[4] = {
     [KERNELS] = { .columns = columns, .n = COUNTOF(columns) },
     [COUNTERS] = { .columns = counter_columns,
                    .n = COUNTOF(counter_columns),
@@ -267,6 +309,7 @@ const struct column_group kernel_columns[3] = {
                    .exists = kernel_columns_have_profiles,
                    .item = profile_item,
                    .csv_prefix = "ncu_" },
+    [WORK] = { .columns = work_columns, .n = COUNTOF(work_columns), .exists = have_work },
 };
 
 void kernel_columns_counter_json(const struct counter_row *row, struct jsonw *j) {

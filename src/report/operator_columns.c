@@ -17,6 +17,16 @@ static struct column_value get_device_share(const struct column_row *r) {
     return column_f64(busy > 0 ? operator_of(r)->gpu_self_ns / busy : NAN);
 }
 
+static struct column_value get_flop_per_s(const struct column_row *r) {
+    return column_f64(operator_of(r)->flops / operator_of(r)->work_ns * 1e9);
+}
+static struct column_value get_byte_per_s(const struct column_row *r) {
+    return column_f64(operator_of(r)->bytes / operator_of(r)->work_ns * 1e9);
+}
+static struct column_value get_tflops(const struct column_row *r) {
+    return column_f64(operator_of(r)->flops / operator_of(r)->work_ns * 1e-3);
+}
+
 static void show_detail(const struct column_row *r, struct strbuf *out) {
     if (operator_of(r)->detail) strbuf_addstr(out, operator_of(r)->detail);
 }
@@ -46,7 +56,26 @@ static const struct column columns[] = {
       .at = { 60, 60, 0 }, .help = "time of the kernels of the operator itself" },
     { "flops", .source = O(flops), .data = CSV | JSON },
     { "bytes", .source = O(bytes), .data = CSV | JSON },
+    { "flop_per_s", .source = GET(get_flop_per_s), .data = CSV | JSON },
+    { "byte_per_s", .source = GET(get_byte_per_s), .data = CSV | JSON },
+    { "work_source", .source = O(work_source), .data = CSV | JSON },
+};
+
+static const struct column work_columns[] = {
+    { NULL, "TFLOP/s", COLUMN_NUMBER, GET(get_tflops), .at = { 92, 92, 0 }, .decimals = 2,
+      .help = "FLOPs over the device time (host time without a device) of the calls whose FLOPs are known" },
+    { NULL, "GB/s", COLUMN_GIGA, GET(get_byte_per_s), .at = { 94, 94, 0 },
+      .help = "bytes that these calls have to move at least, over the same time" },
 };
 /* clang-format on */
 
-const struct column_group operator_columns[1] = { { .columns = columns, .n = COUNTOF(columns) } };
+static bool have_work(const struct view *v) {
+    for (size_t i = 0; v->a && i < v->a->noperators; i++)
+        if (isfinite(v->a->operators[i].flops)) return true;
+    return false;
+}
+
+const struct column_group operator_columns[2] = {
+    { .columns = columns, .n = COUNTOF(columns) },
+    { .columns = work_columns, .n = COUNTOF(work_columns), .exists = have_work },
+};

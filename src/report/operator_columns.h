@@ -5,6 +5,6 @@
 #include "report/columns.h"
 #include "report/view.h"
 
-extern const struct column_group operator_columns[1];
+extern const struct column_group operator_columns[2];
 
 #endif

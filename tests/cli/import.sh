@@ -76,7 +76,7 @@ expect "import matches the counters of ncu to kernels" 0 err '2 kernels; 1 of th
 check "kernels.md shows the counters of ncu" grep -qE 'cutlass.* 13.31 \| 33.4% \| 48.0% \| 11.3% \| 13.7% \| 2.71% \| 91.8% \| – \| latency' "$work/gemms/kernels.md"
 check "kernels.csv shows the counters of ncu" grep -q ',13310,33.36,47.96,11.28,' "$work/gemms/kernels.csv"
 check "report.md counts the kernels that ncu profiled" grep -q 'profiled 2 kernels; 1 of them' "$work/gemms/report.md"
-check "report.html shows the counters of ncu" grep -q 'ncu occupancy' "$work/gemms/report.html"
+check "report.html shows the counters of ncu" grep -q 'ncu achieved occupancy' "$work/gemms/report.html"
 check "metrics.json records how a kernel was matched" json_is "$work/gemms/metrics.json" \
     '["ncu" in k and (k["ncu"]["matched_by"], k["ncu"]["duration_ns"]) for k in d["kernels"]]' "[('name', 13310), False]"
 run "$INFERPROF" import --no-report -o "$work/both" "$work/gemms.json" tests/data/ncu/k0003_ncu.section_SpeedOfLight.csv

@@ -67,8 +67,8 @@ tool() {
 }
 tool good --ncu
 expect "--ncu profiles the kernels with the most time" 0 err 'running it again under Nsight Compute: 3 kernels of decode'
-check "kernels.md shows the counters of ncu" grep -q 'ncu occupancy.*ncu L1 hit' r/kernels.md
-check "report.html shows the counters of ncu" grep -q 'ncu occupancy' r/report.html
+check "kernels.md shows the counters of ncu" grep -q 'ncu achieved occupancy.*ncu L1 hit' r/kernels.md
+check "report.html shows the counters of ncu" grep -q 'ncu achieved occupancy' r/report.html
 counters='[(k["ncu"]["sm_pct"], k["ncu"]["dram_pct"], k["ncu"]["l2_hit_pct"], k["ncu"]["stall"]) for k in d["kernels"] if "ncu" in k]'
 check "metrics.json holds throughput, hit rate and stall per kernel" \
     json_is r/metrics.json "(${counters})[0], len(${counters})" "((55.5, 33.25, 77.5, 'long_scoreboard'), 3)"
@@ -140,7 +140,7 @@ engine() { # BEHAVIOUR OPTIONS...
 engine good --ncu
 expect "profile --ncu runs the engine under ncu" 0 err 'running it again under Nsight Compute: 3 kernels of decode'
 check "metrics.json of the engine's run holds the counters" json_is runs/e/metrics.json "(${counters})[0]" "(55.5, 33.25, 77.5, 'long_scoreboard')"
-check "report.md of the engine's run shows the counters" grep -q "ncu occupancy" runs/e/report.md
+check "report.md of the engine's run shows the counters" grep -q "ncu achieved occupancy" runs/e/report.md
 check "engine_requests.jsonl holds the requests from hello to bye" python3 -c '
 import json
 ops = [json.loads(line)["op"] for line in open("runs/e/engine_requests.jsonl")]

@@ -18,6 +18,13 @@ TEST(stats_of_known_values) {
     CHECK_NEAR(s.max, 5, 0);
 }
 
+TEST(stats_p99_needs_a_hundred_values) {
+    double v[100];
+    for (int i = 0; i < 100; i++) v[i] = i;
+    CHECK(isnan(stats_of(v, 99).p99));
+    CHECK_NEAR(stats_of(v, 100).p99, 98.01, 1e-9);
+}
+
 TEST(stats_of_one_value_has_no_deviation) {
     const double v[] = { 7 };
     struct stats s = stats_of(v, 1);

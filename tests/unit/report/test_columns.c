@@ -86,7 +86,7 @@ TEST(every_column_has_a_key_or_a_heading_and_a_source) {
     for (size_t i = 0; i < COUNTOF(kernel_columns); i++) check_group(&kernel_columns[i]);
     for (size_t i = 0; i < COUNTOF(stage_columns); i++) check_group(&stage_columns[i]);
     for (size_t i = 0; i < COUNTOF(stage_counter_columns); i++) check_group(&stage_counter_columns[i]);
-    check_group(operator_columns);
+    for (size_t i = 0; i < COUNTOF(operator_columns); i++) check_group(&operator_columns[i]);
     check_group(stage_idle_columns);
     check_group(stage_token_columns);
     check_group(&rows_device_columns);
