@@ -68,11 +68,9 @@ const char *analysis_idle_cause_name(enum analysis_idle_cause cause) {
     static const char *const names[ANALYSIS_IDLE_CAUSES] = {
         [ANALYSIS_IDLE_LAUNCH] = "launch gap",
         [ANALYSIS_IDLE_SYNC] = "host synchronisation",
-        [ANALYSIS_IDLE_COPY] = "copy",
         [ANALYSIS_IDLE_DEPENDENCY] = "dependency between streams",
         [ANALYSIS_IDLE_DEVICE] = "kernel-to-kernel latency",
         [ANALYSIS_IDLE_NO_WORK] = "no work",
-        [ANALYSIS_IDLE_OTHER] = "other stage's work",
         [ANALYSIS_IDLE_UNKNOWN] = "unknown",
     };
     return (unsigned)cause < ANALYSIS_IDLE_CAUSES ? names[cause] : "";
@@ -136,9 +134,12 @@ static const struct pass {
     { analyze_stages, true },
     /* launches, copies, syncs, c.launch_occurrence -> stages.launches .copies .syncs, c.previous_launch */
     { analyze_calls, false },
-    /* kernels in time order -> devices, stages.idle .gpu_owned_self_ns .category_ns, occurrences.gpu_*,
+    /* kernels in time order -> devices, stages.gpu_owned_self_ns .category_ns, occurrences.gpu_*,
      * c.shape_owned_ns, c.shape_alone_ns, c.shape_stage_ns, c.range_gpu_ns */
     { analyze_devices, false },
+    /* kernels and copies in time order, c.launch_occurrence, c.previous_launch -> stage_devices,
+     * devices.timeline_ns .unrecorded_ns, occurrences.busy_ns .idle_ns */
+    { analyze_stage_time, false },
     /* launches and kernels -> depth of the launch queue, into c.stage_scratch */
     { analyze_queue, false },
     /* c.shape_owned_ns, c.shape_stage_ns -> kernels (sorted, with statistics), categories, libraries,
@@ -155,8 +156,8 @@ static const struct pass {
     { analyze_chains, false },
     /* token records, labels of ranges, input.tokens -> occurrences.tokens_*, stages.tokens_* .token_ns */
     { analyze_tokens, false },
-    /* occurrences, c.stage_scratch -> stages.wall_ns .busy_ns .gpu_owned_ns .devices .idle, sums over
-     * occurrences */
+    /* occurrences, stage_devices, c.stage_scratch -> stages.wall_ns .busy_ns .gpu_owned_ns .devices .idle,
+     * sums over occurrences */
     { analyze_stages_finish, false },
     /* capture windows, stages.host_ns -> missed, stages.missed */
     { analyze_captured, false },

@@ -91,17 +91,15 @@ struct analyze_input {
 enum analysis_idle_cause {
     ANALYSIS_IDLE_LAUNCH,     /* the launch queue was empty while the host was still launching */
     ANALYSIS_IDLE_SYNC,       /* the host was inside a synchronisation, or just after one */
-    ANALYSIS_IDLE_COPY,       /* a copy or memset ran and no kernel */
     ANALYSIS_IDLE_DEPENDENCY, /* work was queued, but waited for another stream */
     ANALYSIS_IDLE_DEVICE,     /* work was queued on the same stream: latency from kernel to kernel */
     ANALYSIS_IDLE_NO_WORK,    /* the host did something else (no launch for a while) */
-    ANALYSIS_IDLE_OTHER,      /* the device worked for another stage */
     ANALYSIS_IDLE_UNKNOWN,    /* the trace has no launches */
     ANALYSIS_IDLE_CAUSES
 };
 const char *analysis_idle_cause_name(enum analysis_idle_cause cause); /* "launch gap" */
 
-/* Idle time between the first and the last kernel of each occurrence; the causes add up to idle_ns. */
+/* Idle time of a stage; the causes add up to idle_ns. */
 struct analysis_idle {
     double ns[ANALYSIS_IDLE_CAUSES];
     uint64_t gaps;       /* periods in which the device had nothing to do */
@@ -119,28 +117,41 @@ struct analysis_idle {
 /* A stage with a larger share of its time outside of capture windows was recorded only in part. */
 #define MISSED_LIMIT 0.001
 
+/* The time of a stage on one device: its part of the device's timeline (docs/analysis.md). */
+struct analysis_stage_device {
+    double busy_ns, idle_ns; /* with sub-stages */
+    double copy_alone_ns;    /* the part of busy_ns in which copies ran and no kernel */
+    double cause_ns[ANALYSIS_IDLE_CAUSES], graph_removable_ns;
+    uint64_t kernels, copies;
+    uint64_t steps; /* occurrences of the stage in processes with work on the device */
+};
+
 /* A stage: what the trace, the timed repeats and the model say about it. Sums are over all its occurrences
  * in the trace, 0 if it has none. */
 struct analysis_stage {
-    const char *name;        /* "sam"; "(outside stages)"; "whole trace" */
+    const char *name;        /* "sam"; "between steps"; "whole trace" */
     const char *path;        /* "prefill/sam" */
     const char *parent_name; /* NULL: top level */
     uint32_t parent;         /* row; ANALYSIS_NONE */
     uint32_t depth;
     bool implicit; /* the trace marks no stage: this row is all of it */
-    bool outside;  /* work that belongs to no stage: no wall, no span */
+    bool outside;  /* the row "between steps": work launched in no stage, idle time with none open */
     bool on_cpu;   /* its kernels ran on the native engine's cpu device */
 
     /* ---- the trace: stages.c, calls.c, walk.c, queue.c */
     uint64_t occurrences; /* 0: only timed */
-    struct stats wall_ns; /* over occurrences: range start to range end, or to its last kernel's end */
-    struct stats busy_ns; /* over occurrences: union of its kernels */
-    double host_ns;       /* sum of range durations */
-    double wall_total_ns, gpu_busy_ns, gpu_span_ns, idle_ns; /* sums over occurrences */
+    /* Over occurrences. Time: busy and idle, mean over the devices it has work on; without work, of the
+     * range. */
+    struct stats wall_ns, busy_ns;
+    /* The range; launch call of its first kernel to the start of that; its first kernel to its last. */
+    struct stats host_each_ns, queue_ns, span_ns;
+    double host_ns;                                          /* sum of range durations */
+    double wall_total_ns;                                    /* time of all occurrences */
+    double gpu_busy_ns, idle_ns, copy_alone_ns, gpu_span_ns; /* sums over occurrences and `devices` */
     double gpu_owned_ns;      /* with sub-stages; rows without parent and the outside row add up */
     double gpu_owned_self_ns; /* without sub-stages; all rows add up */
-    double head_ns, tail_ns;  /* wall before the first and after the last kernel */
-    uint32_t devices; /* with kernels of this stage, at least 1: busy and idle times are sums over them */
+    uint32_t devices;         /* on which it runs, at least 1: those with its kernels, else with its copies */
+    double device_steps;      /* steps, summed over these devices; at least 1 */
     uint64_t kernels, launches, graph_launches, copies, syncs;
     double copied_bytes, htod_bytes, dtoh_bytes, copy_ns, sync_ns;
     double category_ns[KERNEL_CATEGORY_END]; /* owned, with sub-stages */
@@ -166,6 +177,7 @@ struct analysis_stage {
 
     /* ---- one request (the input says that the trace holds one), else one occurrence: utilization.c */
     double requests;         /* how many the trace holds, at least 1 */
+    double device_requests;  /* sums over devices and occurrences divided by it are per request and device */
     double time_ms;          /* median of the timed repeats, else the mean in the trace; NaN: unknown */
     const char *time_source; /* "median of 10 timed repeats", "mean of 3 occurrences in the trace"; NULL */
     /* device busy in time_ms, mean over devices: a GPU's kernels as recorded. Recording slows a CPU's
@@ -186,12 +198,15 @@ struct analysis_stage {
     const struct counter_means *counters; /* counters.h; NULL: no sample covers it */
 };
 
-struct analysis_occurrence {       /* sorted by start */
-    uint32_t stage, range, parent; /* parent: occurrence; range: TIMELINE_NONE for the implicit stage */
-    uint64_t start_ns, end_ns;     /* of the range */
-    uint64_t wall_end_ns;          /* end_ns, or the end of its last kernel */
-    uint64_t gpu_first_ns, gpu_last_ns, gpu_busy_ns; /* first == 0: no kernel */
+struct analysis_occurrence {            /* sorted by start */
+    uint32_t stage, range, parent;      /* parent: occurrence; range: TIMELINE_NONE for the implicit stage */
+    uint64_t start_ns, end_ns;          /* of the range */
+    uint64_t wall_end_ns;               /* end_ns, or the end of its last kernel */
+    uint64_t gpu_first_ns, gpu_last_ns; /* of its kernels; first == 0: no kernel */
+    uint64_t gpu_launched_ns;           /* launch call of its first kernel; 0: unknown */
+    double busy_ns, idle_ns;            /* mean over the devices it has work on */
     uint32_t kernels;
+    uint32_t devices; /* with its work; 0: its time is that of the range, unless it has idle time */
     double tokens_in, tokens_out; /* NaN: unknown */
 };
 
@@ -248,7 +263,16 @@ struct analysis_group { /* kernels by category or by library; sorted by owned_ns
 };
 struct analysis_device {
     uint32_t device;
+    uint32_t process; /* the first with work on it; ANALYSIS_NONE: none */
     uint64_t kernels;
+    /* First to last record of the processes with work on the device. Top-level stages, the row between steps
+     * and the unrecorded time add up to it. 0: no work */
+    double timeline_ns;
+    double work_ns;       /* union of kernels, copies and memsets */
+    double unrecorded_ns; /* launched work waited, and nothing that was recorded ran */
+    /* Longer waits after the launch call are unrecorded time; the median delay it was derived from, NaN: no
+     * kernel was launched while the device was idle. */
+    double unrecorded_limit_ns, launch_delay_ns;
     double busy_ns, span_ns, copy_ns; /* union of kernels; first start to last end; union of copies */
     /* union of communication kernels; the part of it that overlaps other kernels */
     double communication_ns, communication_hidden_ns;
@@ -353,7 +377,8 @@ struct analysis {
     struct analysis_operator *operators, *operators_by_shape;
     struct analysis_kernel *kernels;
     struct analysis_group *categories, *libraries;
-    struct analysis_device *devices; /* as timeline.devices */
+    struct analysis_device *devices;             /* as timeline.devices */
+    struct analysis_stage_device *stage_devices; /* [nstages x ndevices] */
     struct analysis_point *roofline;
     struct analysis_power *powers;
     struct analysis_stability *stability;
@@ -373,6 +398,16 @@ struct analysis {
     void *owner;                       /* private */
 };
 
+/* Time of an occurrence, ns. */
+static inline double analysis_occurrence_time(const struct analysis_occurrence *o) {
+    return o->devices || o->idle_ns > 0 ? o->busy_ns + o->idle_ns : (double)(o->end_ns - o->start_ns);
+}
+
+static inline const struct analysis_stage_device *analysis_stage_on(const struct analysis *a, size_t stage,
+                                                                    size_t device) {
+    return &a->stage_devices[stage * a->ndevices + device];
+}
+
 /* Tokens that the stage works on: those it reads if it reads more than it makes (prefill), else those it
  * makes. */
 static inline double analysis_stage_tokens(const struct analysis_stage *s) {
@@ -381,6 +416,13 @@ static inline double analysis_stage_tokens(const struct analysis_stage *s) {
 
 void analyze_run(const struct timeline *tl, const struct analyze_input *input, struct analysis *a);
 void analysis_free(struct analysis *a); /* and ready for reuse; zeroed is fine */
+
+/* Means over the devices that ran kernels; NaN: none did. */
+struct analysis_timeline {
+    size_t devices;
+    double timeline_ns, between_ns, between_busy_ns, unrecorded_ns;
+};
+struct analysis_timeline analysis_timeline(const struct analysis *a);
 
 /* From the start of the first stage to the end of the last one or of its last kernel. False: the trace marks
  * no stage, or no kernel ran outside of them. For timeline_cut(), before the analysis. */

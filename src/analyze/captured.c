@@ -43,6 +43,16 @@ bool captured_at(const struct timeline *tl, uint32_t process, uint64_t time_ns) 
     return !has_windows(tl, process) || (is_window_of(tl, i, process) && tl->windows[i].start_ns <= time_ns);
 }
 
+bool captured_until(const struct timeline *tl, uint32_t process, uint64_t time_ns, uint64_t *until_ns) {
+    size_t i = window_after(tl, process, time_ns);
+    *until_ns = UINT64_MAX;
+    if (!has_windows(tl, process)) return true;
+    if (!is_window_of(tl, i, process)) return false;
+    bool inside = tl->windows[i].start_ns <= time_ns;
+    *until_ns = inside ? tl->windows[i].end_ns : tl->windows[i].start_ns;
+    return inside;
+}
+
 /* Of the processes that recorded in windows; the others recorded all the time. */
 static double captured_share(const struct timeline *tl) {
     double captured = 0, all = 0;

@@ -5,12 +5,11 @@
 
 #include "analyze/internal.h"
 
-/* A stage with its times in ms, over all its occurrences: of the one request, or of all requests in the
- * trace. Made for each rule from the stage. */
+/* A stage with its times in ms, per request (occurrence) and device. Made for each rule from the stage. */
 struct finding_scope {
     const struct analysis_stage *s;
     uint32_t row;
-    double devices; /* of the stage: GPU times are means over them */
+    double shares;  /* sums over devices and occurrences are divided by it */
     double wall_ms; /* savings are percentages of it: of the timed repeats if there are any */
     double traced_wall_ms, busy_ms, floor_ms; /* floor: NaN unknown */
     /* share of the recorded idle time that fits into the timed run: recording slows the host, not the GPU */
@@ -38,6 +37,7 @@ void find_no_work(struct context *c, const struct finding_rule *rule, const stru
 void find_dependency(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 void find_between_steps(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 void find_unexplained_idle(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
+void find_other_idle(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 /* finding_work.c */
 void find_roof(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 void find_small_grids(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
@@ -53,6 +53,7 @@ void find_throttle(struct context *c, const struct finding_rule *rule, const str
 void find_communication(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 void find_variance(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 void find_overhead(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
+void find_idle_between(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 void find_outside(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 
 #endif

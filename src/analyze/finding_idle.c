@@ -1,14 +1,17 @@
 /* Findings about a GPU that waits. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "analyze/finding.h"
+#include "base/die.h"
 #include "base/util.h"
 
+#define LONGEST_STEP_GAP_NS 100000000 /* in a longer gap there was no request */
 #define SHORT_KERNEL_NS 50000.0 /* longer kernels hide the launch of the next one, unless the host stalls */
 
 static double cause_ms(const struct finding_scope *f, enum analysis_idle_cause cause) {
-    return f->s->idle.ns[cause] * 1e-6 / f->devices * f->idle_scale;
+    return f->s->idle.ns[cause] * 1e-6 / f->shares * f->idle_scale;
 }
 
 /* For stages that were slower while recorded than timed. */
@@ -34,7 +37,7 @@ static const char *empty_queue(struct context *c, const struct finding_scope *f)
 
 void find_launch_bound(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     const struct analysis_stage *s = f->s;
-    double recorded = s->idle.graph_removable_ns * 1e-6 / f->devices, removable = recorded * f->idle_scale,
+    double recorded = s->idle.graph_removable_ns * 1e-6 / f->shares, removable = recorded * f->idle_scale,
            late = cause_ms(f, ANALYSIS_IDLE_LAUNCH);
     if (removable < 0.15 * f->wall_ms || s->kernel_mean_ns > SHORT_KERNEL_NS || late < removable / 3) return;
     const char *title =
@@ -48,8 +51,7 @@ void find_launch_bound(struct context *c, const struct finding_rule *rule, const
                       s->idle.launch_interval_ns * 1e-3, s->idle.launch_cost_ns * 1e-3, empty_queue(c, f),
                       scaled_from(c, f, recorded));
     finding_emit(c, rule, f, removable,
-                 late > 0.5 * s->idle_ns * 1e-6 / f->devices * f->idle_scale ? ANALYSIS_HIGH
-                                                                             : ANALYSIS_MEDIUM,
+                 late > 0.5 * s->idle_ns * 1e-6 / f->shares * f->idle_scale ? ANALYSIS_HIGH : ANALYSIS_MEDIUM,
                  title, evidence,
                  "Replay the step as a CUDA graph (torch.compile mode=\"reduce-overhead\" with a static KV "
                  "cache, or the "
@@ -72,7 +74,7 @@ void find_sync(struct context *c, const struct finding_rule *rule, const struct 
 }
 
 void find_host_copies(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
-    double ms = cause_ms(f, ANALYSIS_IDLE_COPY);
+    double ms = f->s->copy_alone_ns * 1e-6 / f->shares;
     if (ms < 0.02 * f->wall_ms) return;
     const char *title = analysis_text(c, "%s waits %s for copies", f->s->name, finding_time(c, ms));
     const char *evidence = analysis_text(
@@ -108,26 +110,33 @@ void find_dependency(struct context *c, const struct finding_rule *rule, const s
                  "Check events and stream waits; dependent work is cheapest on one stream or in one graph.");
 }
 
-/* Steps that are occurrences of one stage: the device waits from the last kernel of one to the first of the
- * next. */
-void find_between_steps(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
-    const struct analysis_occurrence *last = NULL;
-    double ns = 0;
-    size_t steps = 0;
+/* From the last kernel of an occurrence to the first of the next in its process, if both are of the stage.
+ * Returns how many such waits there are. */
+static size_t waits_between_steps(const struct context *c, uint32_t row, double *sum_ns) {
+    const struct timeline *tl = c->tl;
+    const struct analysis_occurrence **last = xcalloc(tl->nprocesses + 1, sizeof(*last));
+    size_t n = 0;
     for (size_t i = 0; i < c->a->noccurrences; i++) {
         const struct analysis_occurrence *o = &c->a->occurrences[i];
-        if (o->parent != ANALYSIS_NONE || !o->kernels) continue;
-        bool follows =
-            last && last->stage == f->row && o->stage == f->row && o->gpu_first_ns > last->gpu_last_ns;
-        if (follows &&
-            o->gpu_first_ns - last->gpu_last_ns < 100000000) /* longer gaps: there was no request */
-        {
-            ns += (double)(o->gpu_first_ns - last->gpu_last_ns);
-            steps++;
-        }
-        last = o;
+        if (o->parent != ANALYSIS_NONE || !o->kernels || o->range == TIMELINE_NONE) continue;
+        uint32_t process = tl->threads[tl->ranges.thread[o->range]].process;
+        const struct analysis_occurrence *before = last[process];
+        last[process] = o;
+        if (!before || before->stage != row || o->stage != row || o->gpu_first_ns <= before->gpu_last_ns)
+            continue;
+        if (o->gpu_first_ns - before->gpu_last_ns >= LONGEST_STEP_GAP_NS) continue;
+        *sum_ns += (double)(o->gpu_first_ns - before->gpu_last_ns);
+        n++;
     }
-    double ms = ns * 1e-6 * f->idle_scale;
+    free(last);
+    return n;
+}
+
+/* Steps that are occurrences of one stage: the device waits from one to the next. */
+void find_between_steps(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
+    double ns = 0;
+    size_t steps = waits_between_steps(c, f->row, &ns);
+    double ms = ns * 1e-6 / (double)MAX(f->s->requests, 1) * f->idle_scale;
     if (steps < 8 || ms < 0.05 * f->wall_ms) return;
     const char *title =
         analysis_text(c, "The GPU waits %s between steps of %s", finding_time(c, ms), f->s->name);
@@ -153,4 +162,40 @@ void find_unexplained_idle(struct context *c, const struct finding_rule *rule,
                  "Record again with launches (inferprof run, or CUDA API tracing in the other tool): short "
                  "kernels with gaps "
                  "are usually launch-bound.");
+}
+
+#define ALWAYS_EXPLAINED 0.15 /* of the stage's time */
+
+static bool has_finding_on_idle(const struct context *c, uint32_t row) {
+    static const char *const rules[] = { "launch-bound",  "synchronisation",   "host-busy-elsewhere",
+                                         "between-steps", "stream-dependency", "unexplained-idle" };
+    for (size_t i = 0; i < c->a->nfindings; i++)
+        for (size_t k = 0; k < COUNTOF(rules); k++)
+            if (c->a->findings[i].stage == row && strcmp(c->a->findings[i].rule, rules[k]) == 0) return true;
+    return false;
+}
+
+/* Every device that idles for long gets an explanation: the largest causes, where no rule names one. */
+void find_other_idle(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
+    double ms = f->s->idle_ns * 1e-6 / f->shares * f->idle_scale;
+    if (ms < ALWAYS_EXPLAINED * f->wall_ms || has_finding_on_idle(c, f->row)) return;
+    const char *causes = "";
+    for (int i = 0; i < ANALYSIS_IDLE_CAUSES; i++) {
+        double part = cause_ms(f, (enum analysis_idle_cause)i);
+        if (part < 0.1 * ms) continue;
+        causes = analysis_text(c, "%s%s%s %s", causes, *causes ? ", " : "",
+                               analysis_idle_cause_name((enum analysis_idle_cause)i), finding_time(c, part));
+    }
+    const char *title = analysis_text(c, "%s leaves the GPU idle for %s of %s", f->s->name,
+                                      finding_time(c, ms), finding_time(c, f->wall_ms));
+    const char *evidence =
+        analysis_text(c,
+                      "by cause: %s; %s gaps of %.1f us on average between kernels of %.1f us; a CUDA graph "
+                      "could remove %s",
+                      causes, analysis_count(c, f->s->idle.gaps), f->s->idle.gap_ns.mean * 1e-3,
+                      f->s->kernel_mean_ns * 1e-3,
+                      finding_time(c, f->s->idle.graph_removable_ns * 1e-6 / f->shares * f->idle_scale));
+    finding_emit(c, rule, f, ms, ANALYSIS_LOW, title, evidence,
+                 "No single cause stands out: look at the longest gaps in the timeline, and at what the "
+                 "launching thread does in them.");
 }

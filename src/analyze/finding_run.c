@@ -93,6 +93,27 @@ void find_overhead(struct context *c, const struct finding_rule *rule, const str
     }
 }
 
+/* Idle time in which no stage was open, mean over the devices. */
+void find_idle_between(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
+    const struct analysis *a = c->a;
+    double idle = 0, timeline = 0, devices = 0;
+    for (size_t i = 0; i < a->ndevices; i++) {
+        if (!a->devices[i].kernels || a->timeline->devices[i].is_cpu) continue;
+        idle += analysis_stage_on(a, c->outside, i)->idle_ns;
+        timeline += a->devices[i].timeline_ns;
+        devices++;
+    }
+    if (!(idle > 0.15 * timeline)) return;
+    finding_emit(c, rule, f, NAN, ANALYSIS_MEDIUM,
+                 analysis_text(c, "The GPU is idle for %.0f%% of the recorded time with no stage open",
+                               100 * idle / timeline),
+                 analysis_text(c, "%s of %s%s; it counts in no stage's time",
+                               finding_time(c, idle * 1e-6 / devices),
+                               finding_time(c, timeline * 1e-6 / devices), devices > 1 ? " per device" : ""),
+                 "If the program worked on requests at that time, mark that work as a stage too "
+                 "(NAME=GLOB); if it waited for requests, nothing is wrong.");
+}
+
 void find_outside(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     const struct analysis_conservation *v = &c->a->conservation;
     if (!(v->outside_stages > 0.2 * v->busy) || c->a->stages[0].implicit) return;

@@ -9,7 +9,7 @@
 #include "base/util.h"
 
 static double category_ms(const struct finding_scope *f, enum kernel_category category) {
-    return f->s->category_ns[category] * 1e-6 / f->devices;
+    return f->s->category_ns[category] * 1e-6 / f->shares;
 }
 
 /* At most the busy time above the floor can be saved. */
@@ -34,7 +34,7 @@ static bool memory_bound(const struct context *c, const struct analysis_stage *s
 /* About the roof that bounds the stage: bytes/s for memory, FLOP/s for compute. */
 static const char *roof_evidence(struct context *c, const struct finding_scope *f, bool memory, bool on_gpu,
                                  double work_ms, const char *source) {
-    double amount = (memory ? f->s->bytes : f->s->flops) * f->s->requests,
+    double amount = memory ? f->s->bytes : f->s->flops,
            peak = memory ? c->a->peak_bytes_per_s : c->a->peak_flops_per_s, rate = amount / (work_ms * 1e-3);
     const char *(*text)(struct context *, double) = memory ? bytes_text : flops_text;
     const char *whole = on_gpu ? analysis_text(c, " while the GPU works, %.1f%% over the whole time",
@@ -76,8 +76,8 @@ void find_roof(struct context *c, const struct finding_rule *rule, const struct 
             c, rule, f, NAN, ANALYSIS_HIGH,
             analysis_text(c, "%s runs at the %s roof: %.2fx its floor of %s", s->name, roof,
                           f->wall_ms / f->floor_ms, finding_time(c, f->floor_ms)),
-            analysis_text(c, "%s must be moved and %s done (%s)", bytes_text(c, s->bytes * f->s->requests),
-                          flops_text(c, s->flops * f->s->requests), source),
+            analysis_text(c, "%s must be moved and %s done (%s)", bytes_text(c, s->bytes),
+                          flops_text(c, s->flops), source),
             memory ? "Only less data helps: smaller weight or KV types, larger batches, speculative decoding."
                    : "Only less arithmetic or a smaller type helps.");
         return;
@@ -114,7 +114,7 @@ static double sum_classes(const struct context *c, const struct finding_scope *f
         double ms = 0, part = weight(c, k);
         for (uint32_t r = 0; r < c->a->nstages; r++) {
             if (root_of(c, r) == f->row)
-                ms += c->shape_stage_ns[(size_t)k->shape * c->a->nstages + r] * 1e-6 / f->devices;
+                ms += c->shape_stage_ns[(size_t)k->shape * c->a->nstages + r] * 1e-6 / f->shares;
         }
         ms *= alone_share(c, k);
         if (!(part > 0) || !(ms > 0)) continue;
@@ -182,7 +182,7 @@ void find_wave_tails(struct context *c, const struct finding_rule *rule, const s
 }
 
 void find_chains(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
-    double ms = c->stage_chain_ns[f->row] * 1e-6 / f->devices,
+    double ms = c->stage_chain_ns[f->row] * 1e-6 / f->shares,
            all = category_ms(f, KERNEL_CATEGORY_ELEMENTWISE);
     if (ms < 0.05 * f->busy_ms) return;
     const char *title =
@@ -233,10 +233,10 @@ void find_experts(struct context *c, const struct finding_rule *rule, const stru
             (k->category != KERNEL_CATEGORY_GEMV && k->category != KERNEL_CATEGORY_GEMM))
             continue;
         calls += (double)k->calls;
-        ms += k->owned_ns * 1e-6 / f->devices;
+        ms += k->owned_ns * 1e-6 / f->shares;
     }
     double each = calls / f->s->tokens_out, mean_us = calls > 0 ? ms * 1e3 / calls : 0;
-    double gaps = f->s->idle.ns[ANALYSIS_IDLE_LAUNCH] * 1e-6 / f->devices * f->idle_scale * calls /
+    double gaps = f->s->idle.ns[ANALYSIS_IDLE_LAUNCH] * 1e-6 / f->shares * f->idle_scale * calls /
                   (double)MAX(f->s->kernels, 1);
     if (each < 100 || mean_us > 20) return;
     const char *title =

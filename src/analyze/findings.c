@@ -22,6 +22,7 @@ static const struct finding_rule rules[] = {
     { "between-steps", FINDING_GPU_STAGE, true, find_between_steps },
     { "stream-dependency", FINDING_GPU_STAGE, true, find_dependency },
     { "unexplained-idle", FINDING_GPU_STAGE, true, find_unexplained_idle },
+    { "idle", FINDING_GPU_STAGE, true, find_other_idle }, /* after all rules about idle time */
     { "small-grids", FINDING_GPU_STAGE, false, find_small_grids },
     { "gemm-tiles", FINDING_GPU_STAGE, false, find_wave_tails },
     { "unfused-elementwise", FINDING_GPU_STAGE, false, find_chains },
@@ -33,6 +34,7 @@ static const struct finding_rule rules[] = {
     { "exposed-communication", FINDING_RUN, false, find_communication },
     { "unstable", FINDING_RUN, false, find_variance },
     { "profiler-overhead", FINDING_RUN, false, find_overhead },
+    { "idle-between-steps", FINDING_RUN, false, find_idle_between },
     { "outside-stages", FINDING_RUN, false, find_outside },
 };
 
@@ -45,8 +47,10 @@ void finding_emit(struct context *c, const struct finding_rule *rule, const stru
                   double saving_ms, enum analysis_confidence confidence, const char *title,
                   const char *evidence, const char *advice) {
     struct analysis *a = c->a;
-    double of_ms = f ? f->wall_ms : a->wall_ns * 1e-6;
+    double timeline_ns = analysis_timeline(a).timeline_ns;
+    double of_ms = f ? f->wall_ms : (timeline_ns > 0 ? timeline_ns : a->wall_ns) * 1e-6;
     if (!isnan(saving_ms) && (!(of_ms > 0) || saving_ms < LEAST_SAVING * of_ms)) return;
+    if (saving_ms > of_ms) saving_ms = of_ms;
     struct found all = { a->findings, a->nfindings, a->nfindings };
     vec_push(&all, ((struct analysis_finding){ .rule = rule->id,
                                                .title = title,
@@ -81,15 +85,17 @@ static double idle_scale(double wall_ms, double traced_ms, double busy_ms) {
 }
 
 static struct finding_scope stage_scope(const struct analysis_stage *s, uint32_t row) {
-    double traced = s->wall_total_ns * 1e-6, busy = s->gpu_busy_ns * 1e-6 / s->devices;
-    double wall = s->timing_ms.n ? s->timing_ms.median * s->requests : traced;
+    double busy = s->gpu_busy_ns * 1e-6 / s->device_requests,
+           traced = busy + s->idle_ns * 1e-6 / s->device_requests;
+    if (!(traced > 0)) traced = s->wall_total_ns * 1e-6 / s->requests;
+    double wall = s->timing_ms.n ? s->timing_ms.median : traced;
     return (struct finding_scope){ .s = s,
                                    .row = row,
-                                   .devices = s->devices,
+                                   .shares = s->device_requests,
                                    .wall_ms = wall,
                                    .traced_wall_ms = traced,
                                    .busy_ms = busy,
-                                   .floor_ms = s->floor_ms * s->requests,
+                                   .floor_ms = s->floor_ms,
                                    .idle_scale = idle_scale(wall, traced, busy) };
 }
 

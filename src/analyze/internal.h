@@ -18,15 +18,13 @@ struct stage_scratch {
     uint64_t queue_seen, queue_empty;
     double kernel_sum_ns;                     /* durations, not owned */
     uint64_t unmatched_launches, graph_nodes; /* nodes: kernels of graphs, recorded one by one */
-    uint32_t devices;                         /* on which it has kernels */
     double tokens_out_each;                   /* made in one request; NaN */
 };
 /* Of an occurrence, on the device being walked. */
 struct occurrence_scratch {
-    uint64_t first_ns, last_ns, frontier_ns, busy_ns; /* frontier: end of the union of its kernels so far */
-    double idle_at_first_ns, idle_at_last_ns;         /* the device's idle time when they started */
-    double caused_ns;                                 /* the part of its idle time that has a cause */
-    uint32_t device;                                  /* ANALYSIS_NONE: no kernel yet */
+    uint64_t first_ns, last_ns; /* start of its first and end of its last kernel */
+    uint32_t first_kernel;
+    uint32_t device; /* ANALYSIS_NONE: no kernel yet */
 };
 
 /* Energy of a device as a function of time. */
@@ -76,6 +74,7 @@ void analyze_kernel_names(struct context *c);     /* kernels.c */
 void analyze_stages(struct context *c);           /* stages.c */
 void analyze_calls(struct context *c);            /* calls.c */
 void analyze_devices(struct context *c);          /* walk.c */
+void analyze_stage_time(struct context *c);       /* stage_time.c */
 void analyze_queue(struct context *c);            /* queue.c */
 void analyze_kernels_finish(struct context *c);   /* kernels.c */
 void analyze_gemms(struct context *c);            /* gemm.c */
@@ -104,15 +103,24 @@ struct stats analysis_timing_stats(struct context *c, const struct analyze_timin
 
 /* idle.c: why a device waited. One walk per device. */
 struct idle_walk;
+struct idle_verdict {
+    enum analysis_idle_cause cause, cause_after; /* until change_ns, and from then on */
+    uint64_t change_ns;
+    /* a CUDA graph would remove launch gaps and latency before this work: a kernel with its own launch */
+    bool graph_removes;
+};
 struct idle_walk *idle_open(const struct context *c, uint32_t device);
-/* The device ran no kernel in [from, to), until `kernel`; `lane_before` ran last. Adds ns to causes. */
-void idle_classify(struct idle_walk *w, uint64_t from_ns, uint64_t to_ns, size_t kernel, uint32_t lane_before,
-                   double causes[ANALYSIS_IDLE_CAUSES], double *graph_removable_ns);
-void idle_started(struct idle_walk *w, size_t kernel); /* every kernel, after its gap was classified */
+/* The device had no work in [from, to), until work of `launch` (TIMELINE_NONE: unknown) began. same_lane: it
+ * runs on the stream whose work ended last. */
+struct idle_verdict idle_classify(const struct idle_walk *w, uint64_t from_ns, uint64_t to_ns,
+                                  uint32_t launch, bool same_lane);
+void idle_started(struct idle_walk *w, uint32_t launch); /* after its gap was classified */
 void idle_close(struct idle_walk *w);
 
 /* captured.c: whether kernels launched at that time were recorded. */
 bool captured_at(const struct timeline *tl, uint32_t process, uint64_t time_ns);
+/* Likewise; the answer holds until *until_ns. */
+bool captured_until(const struct timeline *tl, uint32_t process, uint64_t time_ns, uint64_t *until_ns);
 
 /* power.c: energy of a device between two times in J, NaN if the samples do not cover it. */
 double power_joules(const struct context *c, uint32_t device, uint64_t from_ns, uint64_t to_ns);
@@ -120,6 +128,9 @@ double power_joules(const struct context *c, uint32_t device, uint64_t from_ns, 
 /* occupancy.c */
 double occupancy_theoretical(const struct timeline_device *d, const struct timeline_shape *s,
                              enum analysis_limiter *limiter, uint32_t *blocks_per_sm);
+
+/* Kineto repeats annotations on the device's side. Such a copy is not a second occurrence of its range. */
+bool analysis_is_mirror(const char *domain); /* stages.c */
 
 static inline bool analysis_is_gpu(const struct context *c, uint32_t device) {
     return !c->tl->devices[device].is_cpu;

@@ -187,25 +187,30 @@ static double occurrence_joules(const struct context *c, size_t i) {
 
 /* Power is assumed constant between samples, so a stage shorter than two intervals cannot be separated from
  * its surroundings. */
-static bool is_long_enough(const struct context *c, const struct analysis_stage *s) {
+static bool is_long_enough(const struct context *c, double stage_ns) {
     double longest = 0;
     for (size_t i = 0; i < c->a->npowers; i++) {
         const struct power_index *x = &c->power[c->a->powers[i].device];
         if (x->n > 1) longest = fmax(longest, c->a->powers[i].covered_ns / (double)(x->n - 1));
     }
-    return s->wall_total_ns >= 2 * longest;
+    return stage_ns >= 2 * longest;
 }
 
 static void stage_energy(struct context *c) {
     struct analysis *a = c->a;
+    double *covered_ns = xcalloc(a->nstages + 1, sizeof *covered_ns);
     for (size_t i = 0; i < a->nstages; i++) a->stages[i].joules = 0;
-    for (size_t i = 0; i < a->noccurrences; i++)
-        a->stages[a->occurrences[i].stage].joules += occurrence_joules(c, i);
+    for (size_t i = 0; i < a->noccurrences; i++) {
+        const struct analysis_occurrence *o = &a->occurrences[i];
+        a->stages[o->stage].joules += occurrence_joules(c, i);
+        covered_ns[o->stage] += (double)(o->wall_end_ns - o->start_ns);
+    }
     for (size_t i = 0; i < a->nstages; i++) {
         struct analysis_stage *s = &a->stages[i];
-        if (!s->occurrences || !is_long_enough(c, s)) s->joules = NAN;
-        s->watts = s->joules / (s->wall_total_ns * 1e-9);
+        if (!s->occurrences || !is_long_enough(c, covered_ns[i])) s->joules = NAN;
+        s->watts = s->joules / (covered_ns[i] * 1e-9);
     }
+    free(covered_ns);
 }
 
 void analyze_power(struct context *c) {

@@ -123,6 +123,24 @@ static void note_attribution(struct context *c) {
         analysis_note(c, ANALYSIS_INFO, "no kernels were recorded: times are those of ranges on the host");
 }
 
+static void note_unrecorded(struct context *c) {
+    for (size_t i = 0; i < c->a->ndevices; i++) {
+        const struct analysis_device *d = &c->a->devices[i];
+        if (!(d->unrecorded_ns > 0)) continue;
+        analysis_note(
+            c, ANALYSIS_INFO,
+            "device %zu: %.3g%% of its time (%.3f ms) is unrecorded, not idle: work had been launched "
+            "and waited for more than %.0f us while nothing recorded ran (%s), or the time is "
+            "outside of the recorded windows",
+            i, 100 * d->unrecorded_ns / d->timeline_ns, d->unrecorded_ns * 1e-6,
+            d->unrecorded_limit_ns * 1e-3,
+            isnan(d->launch_delay_ns)
+                ? "the least that counts"
+                : analysis_text(c, "the larger of 50 us and 10 times the median delay of %.1f us",
+                                d->launch_delay_ns * 1e-3));
+    }
+}
+
 static bool is_collected(const struct timeline *tl) {
     for (size_t i = 0; i < tl->nprocesses; i++)
         if (strcmp(timeline_text(tl, tl->processes[i].source), "collector") == 0) return true;
@@ -154,6 +172,7 @@ void analyze_provenance(struct context *c) {
     set_conservation(c);
     for (size_t i = 0; i < c->a->nstages; i++) check_idle(c, i);
     note_attribution(c);
+    note_unrecorded(c);
     note_recording(c);
     note_losses(c);
 }

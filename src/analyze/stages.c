@@ -1,5 +1,6 @@
 /* Finds the ranges that are occurrences of stages, and sums up what happened in them. */
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,6 +50,9 @@ static struct analysis_stage new_stage(const char *name, const char *path) {
                                     .parent = ANALYSIS_NONE,
                                     .wall_ns = stats_none(),
                                     .busy_ns = stats_none(),
+                                    .host_each_ns = stats_none(),
+                                    .queue_ns = stats_none(),
+                                    .span_ns = stats_none(),
                                     .token_ns = stats_none(),
                                     .timing_ms = stats_none(),
                                     .tokens_in = NAN,
@@ -58,7 +62,10 @@ static struct analysis_stage new_stage(const char *name, const char *path) {
                                     .kernel_mean_ns = NAN,
                                     .overhead_ratio = NAN,
                                     .recording_cost = NAN,
+                                    .devices = 1,
+                                    .device_steps = 1,
                                     .requests = 1,
+                                    .device_requests = 1,
                                     .time_ms = NAN,
                                     .busy_ms = NAN,
                                     .busy_share = NAN,
@@ -132,12 +139,23 @@ static bool is_module(const struct context *c, const struct building *b, uint32_
     return c->in->one_run && c->in->ntimings;
 }
 
+bool analysis_is_mirror(const char *domain) { return strcmp(domain, "gpu_user_annotation") == 0; }
+
+/* The occurrence or the nearest one around it that is still open at that time: a range that began in a stage
+ * may outlast it. */
+static uint32_t still_open(const struct analysis_occurrence *v, uint32_t occurrence, uint64_t time_ns) {
+    while (occurrence != ANALYSIS_NONE && v[occurrence].end_ns < time_ns) occurrence = v[occurrence].parent;
+    return occurrence;
+}
+
 static void find_occurrences(struct context *c, struct building *b, struct match_cache *cache) {
     const struct timeline_ranges *r = &c->tl->ranges;
     for (size_t i = 0; i < r->n; i++) {
         uint32_t around = r->parent[i] == TIMELINE_NONE ? ANALYSIS_NONE : c->range_occurrence[r->parent[i]];
+        around = still_open(b->occurrences.v, around, r->start_ns[i]);
         c->range_occurrence[i] = around;
         const struct stage_match *m = r->flags[i] & TRACE_RANGE_MARK ? NULL : match_of(c, cache, i);
+        if (m && analysis_is_mirror(timeline_text(c->tl, r->domain[i]))) m = NULL;
         if (!m || (m->nested_only && around == ANALYSIS_NONE) || inside_itself(b, around, m->stage) ||
             is_module(c, b, around, m))
             continue;
@@ -269,6 +287,7 @@ static void assign_launches(struct context *c, bool implicit) {
         uint32_t o = implicit                       ? 0
                      : l->range[i] == TIMELINE_NONE ? ANALYSIS_NONE
                                                     : c->range_occurrence[l->range[i]];
+        if (!implicit) o = still_open(c->a->occurrences, o, l->start_ns[i]);
         if (o == ANALYSIS_NONE && !marks_stages[l->thread[i]]) {
             o = only_open_occurrence(c, &by_process[tl->threads[l->thread[i]].process], l->start_ns[i]);
             if (o != ANALYSIS_NONE) c->lent_kernels += l->kernels[i];
@@ -287,6 +306,7 @@ static void assign_kernels(struct context *c, bool implicit) {
         uint32_t o = implicit                       ? 0
                      : k->range[i] == TIMELINE_NONE ? ANALYSIS_NONE
                                                     : c->range_occurrence[k->range[i]];
+        if (!implicit) o = still_open(c->a->occurrences, o, k->start_ns[i]);
         c->kernel_occurrence[i] = k->launch[i] == TIMELINE_NONE ? o : c->launch_occurrence[k->launch[i]];
     }
     c->a->kernel_occurrence = c->kernel_occurrence;
@@ -326,7 +346,7 @@ void analyze_stages(struct context *c) {
     bool implicit = c->tl && find_traced_stages(c, &b);
     add_timed_stages(c, &b);
     if (c->tl) {
-        vec_push(&b.stages, new_stage("(outside stages)", "(outside stages)"));
+        vec_push(&b.stages, new_stage("between steps", "between steps"));
         b.stages.v[b.stages.n - 1].outside = true;
     }
     order_stages(c, &b);
@@ -340,37 +360,86 @@ void analyze_stages(struct context *c) {
 
 /* ---- sums, after the walk over kernels */
 
-static void add_times(struct analysis_stage *s, const struct analysis_occurrence *o) {
-    s->host_ns += (double)(o->end_ns - o->start_ns);
-    s->wall_total_ns += (double)(o->wall_end_ns - o->start_ns);
-    s->gpu_busy_ns += (double)o->gpu_busy_ns;
-    if (!o->kernels) return;
-    if (o->gpu_first_ns > o->start_ns) s->head_ns += (double)(o->gpu_first_ns - o->start_ns);
-    if (o->end_ns > o->gpu_last_ns) s->tail_ns += (double)(o->end_ns - o->gpu_last_ns);
+/* One figure per occurrence; NaN: it has none. */
+typedef double occurrence_figure(const struct analysis_occurrence *o);
+
+static double busy_figure(const struct analysis_occurrence *o) { return o->busy_ns; }
+static double host_figure(const struct analysis_occurrence *o) { return (double)(o->end_ns - o->start_ns); }
+static double span_figure(const struct analysis_occurrence *o) {
+    return o->kernels ? (double)(o->gpu_last_ns - o->gpu_first_ns) : NAN;
+}
+static double queue_figure(const struct analysis_occurrence *o) {
+    if (!o->kernels || !o->gpu_launched_ns) return NAN;
+    return o->gpu_first_ns > o->gpu_launched_ns ? (double)(o->gpu_first_ns - o->gpu_launched_ns) : 0;
 }
 
-/* Statistics over the occurrences of each stage, gathered stage by stage. */
-static void occurrence_stats(struct context *c) {
+/* Statistics of the figure over the occurrences of each stage. first[s + 1]: where those of stage s begin. */
+static void figure_stats(struct context *c, occurrence_figure *figure, const size_t *first,
+                         size_t field_offset) {
     struct analysis *a = c->a;
-    double *wall = xmalloc((a->noccurrences + 1) * sizeof *wall),
-           *busy = xmalloc((a->noccurrences + 1) * sizeof *busy);
-    size_t *first = xcalloc(a->nstages + 2, sizeof *first);
-    for (size_t i = 0; i < a->noccurrences; i++) first[a->occurrences[i].stage + 2]++;
-    for (size_t s = 2; s < a->nstages + 2; s++) first[s] += first[s - 1];
+    double *v = xmalloc((a->noccurrences + 1) * sizeof *v);
+    size_t *next = xmalloc((a->nstages + 2) * sizeof *next);
+    memcpy(next, first, (a->nstages + 2) * sizeof *next);
     for (size_t i = 0; i < a->noccurrences; i++) {
-        const struct analysis_occurrence *o = &a->occurrences[i];
-        size_t at = first[o->stage + 1]++;
-        wall[at] = (double)(o->wall_end_ns - o->start_ns);
-        busy[at] = (double)o->gpu_busy_ns;
-        add_times(&a->stages[o->stage], o);
+        double x = figure(&a->occurrences[i]);
+        if (!isnan(x)) v[next[a->occurrences[i].stage + 1]++] = x;
     }
     for (size_t s = 0; s < a->nstages; s++) {
-        a->stages[s].wall_ns = stats_of_sorting(wall + first[s], first[s + 1] - first[s]);
-        a->stages[s].busy_ns = stats_of_sorting(busy + first[s], first[s + 1] - first[s]);
+        struct stats r = stats_of_sorting(v + first[s + 1], next[s + 1] - first[s + 1]);
+        memcpy((char *)&a->stages[s] + field_offset, &r, sizeof r);
     }
-    free(wall);
-    free(busy);
+    free(v);
+    free(next);
+}
+
+static void occurrence_stats(struct context *c) {
+    struct analysis *a = c->a;
+    size_t *first = xcalloc(a->nstages + 3, sizeof *first);
+    for (size_t i = 0; i < a->noccurrences; i++) {
+        first[a->occurrences[i].stage + 2]++;
+        a->stages[a->occurrences[i].stage].host_ns += host_figure(&a->occurrences[i]);
+    }
+    for (size_t s = 2; s < a->nstages + 2; s++) first[s] += first[s - 1];
+    figure_stats(c, analysis_occurrence_time, first, offsetof(struct analysis_stage, wall_ns));
+    figure_stats(c, busy_figure, first, offsetof(struct analysis_stage, busy_ns));
+    figure_stats(c, host_figure, first, offsetof(struct analysis_stage, host_each_ns));
+    figure_stats(c, queue_figure, first, offsetof(struct analysis_stage, queue_ns));
+    figure_stats(c, span_figure, first, offsetof(struct analysis_stage, span_ns));
     free(first);
+}
+
+/* How a stage is present on a device. The devices that it runs on are those with the highest presence that it
+ * has anywhere. */
+static int presence(const struct analysis_stage_device *d) {
+    return d->kernels ? 3 : d->copies ? 2 : d->idle_ns > 0 ? 1 : 0;
+}
+
+static void add_device(struct analysis_stage *s, const struct analysis_stage_device *d) {
+    s->gpu_busy_ns += d->busy_ns;
+    s->idle_ns += d->idle_ns;
+    s->copy_alone_ns += d->copy_alone_ns;
+    for (int i = 0; i < ANALYSIS_IDLE_CAUSES; i++) s->idle.ns[i] += d->cause_ns[i];
+    s->idle.graph_removable_ns += d->graph_removable_ns;
+    s->device_steps += (double)d->steps;
+    s->devices++;
+}
+
+/* The times of a stage, over the devices that it runs on. */
+static void sum_devices(struct context *c, size_t stage) {
+    const struct analysis *a = c->a;
+    struct analysis_stage *s = &a->stages[stage];
+    int most = 1;
+    for (size_t d = 0; d < a->ndevices; d++) most = MAX(most, presence(analysis_stage_on(a, stage, d)));
+    s->devices = 0;
+    s->device_steps = 0;
+    for (size_t d = 0; d < a->ndevices; d++) {
+        const struct analysis_stage_device *on = analysis_stage_on(a, stage, d);
+        if (presence(on) == most) add_device(s, on);
+    }
+    double per_step = s->device_steps / (double)s->occurrences, time = s->gpu_busy_ns + s->idle_ns;
+    s->wall_total_ns = !s->devices ? s->host_ns : time / (s->outside ? s->devices : per_step);
+    s->devices = MAX(s->devices, 1);
+    s->device_steps = MAX(s->device_steps, 1);
 }
 
 /* On the CPU an operator is called, not launched. */
@@ -399,7 +468,7 @@ void analyze_stages_finish(struct context *c) {
         struct analysis_stage *s = &a->stages[i];
         s->gpu_owned_ns += s->gpu_owned_self_ns;
         if (s->parent != ANALYSIS_NONE) a->stages[s->parent].gpu_owned_ns += s->gpu_owned_ns;
-        s->devices = MAX(1, c->stage_scratch[i].devices);
+        sum_devices(c, i);
         take_stream_stats(s, &c->stage_scratch[i]);
         if (s->on_cpu) clear_launches(s);
     }
@@ -412,7 +481,7 @@ bool analysis_window(const struct analysis *a, uint32_t stage, size_t max_kernel
     for (size_t i = 0; i < a->noccurrences; i++) {
         const struct analysis_occurrence *o = &a->occurrences[i];
         if (o->stage != stage) continue;
-        double off = fabs((double)(o->wall_end_ns - o->start_ns) - a->stages[stage].wall_ns.median);
+        double off = fabs(analysis_occurrence_time(o) - a->stages[stage].wall_ns.median);
         if (off < nearest) {
             nearest = off;
             best = o;

@@ -122,7 +122,7 @@ static void step_intervals(struct context *c, struct intervals *by_stage) {
         const struct analysis_occurrence *o = &c->a->occurrences[i];
         struct analysis_stage *s = &c->a->stages[o->stage];
         if (isnan(o->tokens_out) || s->token_source) continue;
-        vec_push(&by_stage[o->stage], (double)(o->wall_end_ns - o->start_ns));
+        vec_push(&by_stage[o->stage], analysis_occurrence_time(o));
     }
 }
 

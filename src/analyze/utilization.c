@@ -48,16 +48,28 @@ struct stats analysis_timing_stats(struct context *c, const struct analyze_timin
 /* The first finite value. */
 static double pick(double first, double second) { return isfinite(first) ? first : second; }
 
-/* The recorded time of one request, ns. NaN: the trace does not hold the stage. */
+/* The recorded time of one request, ns. NaN: the trace does not hold the stage. While only a part of its
+ * kernels was recorded, the time on the device is not known, and that of the range is taken. */
 static double traced_time(const struct analysis_stage *s) {
-    double ns = s->occurrences ? s->wall_total_ns / s->requests : NAN;
+    double all = s->missed > MISSED_LIMIT && !s->implicit ? s->host_ns : s->wall_total_ns;
+    double ns = s->occurrences ? all / s->requests : NAN;
     return s->implicit && ns == 0 ? NAN
                                   : ns; /* nothing was recorded, which does not mean that it took no time */
+}
+
+static const char *trace_source(struct context *c, const struct analysis_stage *s) {
+    const char *n = analysis_count(c, s->occurrences);
+    if (s->devices > 1)
+        return analysis_text(c, "mean of %s occurrence%s and %u devices in the trace", n,
+                             s->occurrences == 1 ? "" : "s", s->devices);
+    return s->occurrences == 1 ? "one occurrence in the trace"
+                               : analysis_text(c, "mean of %s occurrences in the trace", n);
 }
 
 static void set_time(struct context *c, struct analysis_stage *s) {
     const struct analyze_timing *t = s->timing = find_timing(c, s);
     s->requests = c->in->one_run || !s->occurrences ? 1 : (double)s->occurrences;
+    if (s->occurrences) s->device_requests = s->device_steps * s->requests / (double)s->occurrences;
     double traced = traced_time(s);
     if (t) s->timing_ms = analysis_timing_stats(c, t, t->ms);
     if (s->timing_ms.n) {
@@ -68,9 +80,7 @@ static void set_time(struct context *c, struct analysis_stage *s) {
         if (t->work) s->recording_cost = pick(t->work->recorded_ms / s->time_ms, s->recording_cost);
     } else if (!isnan(traced)) {
         s->time_ms = traced / 1e6;
-        s->time_source = s->occurrences == 1 ? "one occurrence in the trace"
-                                             : analysis_text(c, "mean of %s occurrences in the trace",
-                                                             analysis_count(c, s->occurrences));
+        s->time_source = trace_source(c, s);
     }
 }
 
@@ -133,31 +143,23 @@ static double share_of(double part, double whole) {
     return v >= 0 && v <= 1.001 ? fmin(v, 1) : NAN;
 }
 
-static void set_busy_of_occurrence(struct analysis_stage *s) {
-    double devices = s->devices ? s->devices : 1;
-    s->busy_ms = s->busy_ns.mean / 1e6 / devices;
-    if (!s->outside) s->busy_share = share_of(s->busy_ns.mean / devices, s->wall_ns.mean);
-    if (s->occurrences) s->kernels_each = (double)s->kernels / (double)s->occurrences;
-}
-
-/* The recorded request may consist of several occurrences; the timed repeats are whole requests. */
-static void set_busy_of_request(struct analysis_stage *s) {
-    double busy_ms = s->gpu_busy_ns / 1e6 / (s->devices ? s->devices : 1);
-    double recorded = share_of(busy_ms, s->wall_total_ns / 1e6), timed = share_of(busy_ms, s->time_ms);
+/* A GPU is as busy in the timed repeats as in the recorded run. Recording slows a CPU's kernels down like
+ * everything else, so there the share of the recorded time holds. */
+static void set_busy(const struct context *c, struct analysis_stage *s) {
+    double busy_ms = s->gpu_busy_ns / 1e6 / s->device_requests;
+    double recorded = share_of(s->gpu_busy_ns, s->gpu_busy_ns + s->idle_ns),
+           timed = c->in->one_run && s->timing_ms.n && !isnan(recorded) ? share_of(busy_ms, s->time_ms) : NAN;
+    if (s->outside) return;
     s->busy_share = s->on_cpu || isnan(timed) ? recorded : timed;
     s->busy_ms = s->busy_share * s->time_ms;
-    s->kernels_each = (double)s->kernels;
+    s->kernels_each = s->occurrences ? (double)s->kernels / s->requests : NAN;
 }
 
 /* Only if all kernels of the stage were recorded: a part of them cannot be set against the whole time. */
 void analyze_busy(struct context *c) {
     for (size_t i = 0; i < c->a->nstages; i++) {
         struct analysis_stage *s = &c->a->stages[i];
-        if (s->missed > MISSED_LIMIT) continue;
-        if (c->in->one_run && s->timing_ms.n && s->occurrences)
-            set_busy_of_request(s);
-        else
-            set_busy_of_occurrence(s);
+        if (!(s->missed > MISSED_LIMIT)) set_busy(c, s);
     }
 }
 

@@ -1,5 +1,5 @@
-/* The pass over the kernels of a device, in order of their start: which kernel owns each nanosecond, how long
- * each occurrence of a stage kept the device busy, and when the device was idle.
+/* The pass over the kernels of a device, in order of their start: which kernel owns each nanosecond, and from
+ * when to when the kernels of each occurrence ran.
  *
  * Sharing: while n kernels run, each owns 1/n of the time. `v` is the time that a kernel running from the
  * beginning would own, so a kernel owns v at its end minus v at its start. One pass is enough for any
@@ -22,7 +22,6 @@ struct running {
 struct walk {
     struct context *c;
     struct analysis_device *out;
-    struct idle_walk *idle;
     uint32_t device;
     struct { /* heap; the kernel that ends first is on top */
         struct running *v;
@@ -31,9 +30,7 @@ struct walk {
     double v_ns;
     uint64_t now_ns;
     struct interval_union kernels; /* end_ns is the frontier: the latest end of a kernel so far */
-    uint32_t frontier_lane;
     struct interval_union communication, computation; /* kernels that communicate, and all others */
-    double idle_ns;                                   /* so far, since the first kernel */
 };
 
 /* ---- sharing */
@@ -93,67 +90,39 @@ static void end_until(struct walk *w, uint64_t time_ns) {
 
 /* ---- occurrences */
 
-static void extend_occurrence(struct walk *w, uint32_t occurrence, uint64_t start_ns, uint64_t end_ns) {
+static void extend_occurrence(struct walk *w, uint32_t occurrence, size_t kernel) {
+    const struct timeline_kernels *k = &w->c->tl->kernels;
     struct occurrence_scratch *o = &w->c->occ_scratch[occurrence];
     struct analysis_occurrence *out = &w->c->a->occurrences[occurrence];
     struct analysis_stage *s = &w->c->a->stages[out->stage];
     if (o->device != w->device)
-        *o = (struct occurrence_scratch){
-            .device = w->device, .first_ns = start_ns, .frontier_ns = start_ns, .idle_at_first_ns = w->idle_ns
-        };
-    o->idle_at_last_ns = w->idle_ns;
-    if (end_ns > o->frontier_ns) {
-        o->busy_ns += end_ns - MAX(start_ns, o->frontier_ns);
-        o->frontier_ns = end_ns;
-    }
-    o->last_ns = MAX(o->last_ns, end_ns);
+        *o = (struct occurrence_scratch){ .device = w->device,
+                                          .first_ns = k->start_ns[kernel],
+                                          .first_kernel = (uint32_t)kernel };
+    o->last_ns = MAX(o->last_ns, k->end_ns[kernel]);
     out->kernels++;
     s->kernels++;
-    w->c->stage_scratch[out->stage].kernel_sum_ns += (double)(end_ns - start_ns);
+    w->c->stage_scratch[out->stage].kernel_sum_ns += (double)(k->end_ns[kernel] - k->start_ns[kernel]);
     s->on_cpu |= w->c->tl->devices[w->device].is_cpu;
-}
-
-/* The device was idle in [frontier, start). The gap counts in the stages that had begun on the device. */
-static void give_gap(struct walk *w, size_t kernel, uint64_t start_ns) {
-    struct context *c = w->c;
-    double causes[ANALYSIS_IDLE_CAUSES] = { 0 }, removable = 0, gap = (double)(start_ns - w->kernels.end_ns);
-    bool classified = false;
-    w->idle_ns += gap;
-    for (uint32_t o = c->kernel_occurrence[kernel]; o != ANALYSIS_NONE; o = c->a->occurrences[o].parent) {
-        if (c->occ_scratch[o].device != w->device) continue;
-        if (!classified)
-            idle_classify(w->idle, w->kernels.end_ns, start_ns, kernel, w->frontier_lane, causes, &removable);
-        classified = true;
-        uint32_t row = c->a->occurrences[o].stage;
-        for (size_t i = 0; i < ANALYSIS_IDLE_CAUSES; i++) c->a->stages[row].idle.ns[i] += causes[i];
-        c->a->stages[row].idle.graph_removable_ns += removable;
-        c->occ_scratch[o].caused_ns += gap;
-        stream_stats_add(&c->stage_scratch[row].gaps, gap);
-    }
 }
 
 /* Takes over what the walk found for each occurrence, before the next device starts. */
 static void close_occurrences(struct walk *w) {
     struct context *c = w->c;
-    bool *used = xcalloc(c->a->nstages, sizeof *used);
     for (size_t i = 0; i < c->a->noccurrences; i++) {
         const struct occurrence_scratch *o = &c->occ_scratch[i];
         struct analysis_occurrence *out = &c->a->occurrences[i];
-        struct analysis_stage *s = &c->a->stages[out->stage];
         if (o->device != w->device) continue;
-        used[out->stage] = true;
         if (w->device < 64) c->occ_devices[i] |= (uint64_t)1 << w->device;
-        double span = (double)(o->last_ns - o->first_ns), idle = span - (double)o->busy_ns;
-        if (!out->gpu_first_ns || o->first_ns < out->gpu_first_ns) out->gpu_first_ns = o->first_ns;
+        if (!out->gpu_first_ns || o->first_ns < out->gpu_first_ns) {
+            uint32_t launch = c->tl->kernels.launch[o->first_kernel];
+            out->gpu_first_ns = o->first_ns;
+            out->gpu_launched_ns = launch == TIMELINE_NONE ? 0 : c->tl->launches.start_ns[launch];
+        }
         out->gpu_last_ns = MAX(out->gpu_last_ns, o->last_ns);
         out->wall_end_ns = MAX(out->wall_end_ns, o->last_ns);
-        out->gpu_busy_ns += o->busy_ns;
-        s->gpu_span_ns += span;
-        s->idle_ns += idle;
-        s->idle.ns[ANALYSIS_IDLE_OTHER] += idle - o->caused_ns;
+        c->a->stages[out->stage].gpu_span_ns += (double)(o->last_ns - o->first_ns);
     }
-    for (size_t i = 0; i < c->a->nstages; i++) c->stage_scratch[i].devices += used[i];
-    free(used);
 }
 
 /* ---- the device as a whole */
@@ -165,9 +134,6 @@ static void start_kernel(struct walk *w, size_t i) {
     end_until(w, start);
     advance(w, start);
     heap_push(w, (struct running){ end, w->v_ns, (uint32_t)i });
-    if (start > w->kernels.end_ns) give_gap(w, i, start);
-    idle_started(w->idle, i);
-    if (end >= w->kernels.end_ns) w->frontier_lane = k->lane[i];
     interval_union_add(&w->kernels, start, end);
     bool communicates = c->shape_category[k->shape[i]] == KERNEL_CATEGORY_COMMUNICATION;
     interval_union_add(communicates ? &w->communication : &w->computation, start, end);
@@ -177,7 +143,7 @@ static void start_kernel(struct walk *w, size_t i) {
         c->stage_scratch[c->outside].kernel_sum_ns += (double)(end - start);
     }
     for (uint32_t o = c->kernel_occurrence[i]; o != ANALYSIS_NONE; o = c->a->occurrences[o].parent)
-        extend_occurrence(w, o, start, end);
+        extend_occurrence(w, o, i);
 }
 
 static void walk_copies(struct walk *w, const struct timeline_device *d) {
@@ -194,7 +160,6 @@ static void walk_device(struct context *c, uint32_t device) {
     w.out->device = device;
     walk_copies(&w, d);
     if (!d->kernel_count) return;
-    w.idle = idle_open(c, device);
     w.now_ns = w.kernels.end_ns = c->tl->kernels.start_ns[d->first_kernel];
     for (size_t i = d->first_kernel; i < d->first_kernel + d->kernel_count; i++) start_kernel(&w, i);
     end_until(&w, UINT64_MAX);
@@ -205,7 +170,6 @@ static void walk_device(struct context *c, uint32_t device) {
     /* |A and B| = |A| + |B| - |A or B| */
     w.out->communication_hidden_ns =
         (double)(w.communication.total_ns + w.computation.total_ns - w.kernels.total_ns);
-    idle_close(w.idle);
     free(w.running.v);
 }
 

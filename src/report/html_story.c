@@ -14,8 +14,8 @@ static void finding(const struct analysis *a, const struct analysis_finding *f, 
     const char *stage = view_stage_name(a, f->stage);
     strbuf_addstr(out, "<li>\n");
     if (isfinite(f->saving_ms)) {
-        strbuf_addf(out, "<div class=\"save\">%s<small>upper bound, %s of ", text_ms(f->saving_ms).s,
-                    text_percent(f->saving_percent / 100).s);
+        strbuf_addf(out, "<div class=\"save\">%s<small>upper bound%s, %s of ", text_ms(f->saving_ms).s,
+                    view_saving_unit(a, f), text_percent(f->saving_percent / 100).s);
         html_escape(out, stage ? stage : "the run");
         strbuf_addstr(out, "</small></div>\n");
     }
@@ -216,6 +216,9 @@ void html_idle(const struct view *v, struct strbuf *out) {
          "Number of launches waiting when a kernel starts. It stays above 0 while the host runs ahead of the "
          "GPU. \"Queue empty\": share of kernels that started with no other launch waiting.",
          out);
+    rows_timeline_md(v, &t);
+    part(&t, "Timeline of each device",
+         "Every moment belongs to one stage, to the time between steps, or was not recorded.", out);
     rows_communication_md(v, &t);
     part(&t, "Communication", "Communication kernels, and how much of their time overlapped other kernels.",
          out);

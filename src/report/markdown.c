@@ -79,7 +79,7 @@ static void finding(const struct analysis *a, const struct analysis_finding *f, 
     strbuf_addstr(out, "**");
     if (isfinite(f->saving_ms)) {
         const char *stage = view_stage_name(a, f->stage);
-        strbuf_addf(out, " (at most %s, %s of ", text_ms(f->saving_ms).s,
+        strbuf_addf(out, " (at most %s%s, %s of ", text_ms(f->saving_ms).s, view_saving_unit(a, f),
                     text_percent(f->saving_percent / 100).s);
         text_markdown(out, stage ? stage : "the run");
         strbuf_addch(out, ')');
@@ -241,8 +241,10 @@ void report_markdown(const struct view *v, struct strbuf *out) {
     markdown_section(out, "Time per output token (recorded run)", &t);
     chart_links(v, out);
     counters(v, out);
+    rows_timeline_md(v, &t);
+    markdown_section(out, "Timeline of each device (recorded run)", &t);
     rows_idle_md(v, &t);
-    markdown_section(out, "GPU idle time by cause (ms, recorded run)", &t);
+    markdown_section(out, "GPU idle time by cause (ms per step, recorded run)", &t);
     rows_queue_md(v, &t);
     markdown_section(out, "Launch queue", &t);
     rows_communication_md(v, &t);

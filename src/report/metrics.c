@@ -83,6 +83,25 @@ static void write_idle(struct jsonw *j, const struct analysis_stage *s) {
     jsonw_end(j);
 }
 
+/* The stage's part of the timeline of each device on which it has any. */
+static void write_device_time(struct jsonw *j, const struct analysis *a, const struct analysis_stage *s) {
+    jsonw_karray(j, "device_time");
+    for (size_t d = 0; d < a->ndevices && a->stage_devices; d++) {
+        const struct analysis_stage_device *on = analysis_stage_on(a, (size_t)(s - a->stages), d);
+        if (!(on->busy_ns > 0) && !(on->idle_ns > 0)) continue;
+        jsonw_object(j);
+        jsonw_ku64(j, "device", d);
+        jsonw_ku64(j, "steps", on->steps);
+        jsonw_knum(j, "busy_ns", on->busy_ns);
+        jsonw_knum(j, "idle_ns", on->idle_ns);
+        jsonw_knum(j, "time_ns", on->busy_ns + on->idle_ns);
+        jsonw_ku64(j, "kernels", on->kernels);
+        jsonw_ku64(j, "copies", on->copies);
+        jsonw_end(j);
+    }
+    jsonw_end(j);
+}
+
 static void write_stage(struct jsonw *j, const struct view *v, const struct analysis_stage *s) {
     struct column_row r = { .view = v, .item = s };
     jsonw_object(j);
@@ -92,6 +111,10 @@ static void write_stage(struct jsonw *j, const struct view *v, const struct anal
     if (v->a) {
         jsonw_kobject(j, "trace");
         columns_json(&stage_columns[1], &r, j);
+        write_device_time(j, v->a, s);
+        write_stats(j, "host_per_occurrence", &s->host_each_ns, "ns");
+        write_stats(j, "queue_per_occurrence", &s->queue_ns, "ns");
+        write_stats(j, "gpu_span_per_occurrence", &s->span_ns, "ns");
         write_stats(j, "wall_per_occurrence", &s->wall_ns, "ns");
         write_stats(j, "gpu_busy_per_occurrence", &s->busy_ns, "ns");
         write_stats(j, "per_token", &s->token_ns, "ns");
@@ -200,10 +223,20 @@ static void write_roofline(struct jsonw *j, const struct analysis *a) {
     jsonw_end(j);
 }
 
+/* Means over the devices that ran kernels. */
+static void write_timeline(struct jsonw *j, const struct analysis *a) {
+    struct analysis_timeline t = analysis_timeline(a);
+    jsonw_ku64(j, "devices", t.devices);
+    jsonw_knum(j, "timeline_ms", t.timeline_ns / 1e6);
+    jsonw_knum(j, "between_steps_ms", t.between_ns / 1e6);
+    jsonw_knum(j, "unrecorded_ms", t.unrecorded_ns / 1e6);
+}
+
 static void write_trace(struct jsonw *j, const struct view *v) {
     const struct analysis *a = v->a;
     const struct analysis_conservation *c = &a->conservation;
     jsonw_kobject(j, "trace");
+    write_timeline(j, a);
     jsonw_knum(j, "wall_ns", a->wall_ns);
     jsonw_ku64(j, "kernels", a->kernels_total);
     jsonw_ku64(j, "launches", a->launches_total);

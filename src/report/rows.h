@@ -24,6 +24,8 @@ void rows_operators_md(const struct view *v, size_t limit, struct table *t);
 void rows_operators_csv(const struct view *v, struct table *t);
 void rows_aggregates_md(const struct view *v, struct table *t); /* statistics over the repeats */
 void rows_mfu_md(const struct view *v, struct table *t);
+/* The timeline of each device: its stages, the time between steps, the unrecorded time. */
+void rows_timeline_md(const struct view *v, struct table *t);
 void rows_idle_md(const struct view *v, struct table *t);  /* GPU idle time by cause, ms over the trace */
 void rows_queue_md(const struct view *v, struct table *t); /* launch queue per stage */
 void rows_communication_md(const struct view *v,

@@ -35,13 +35,44 @@ void rows_idle_md(const struct view *v, struct table *t) {
     for (size_t i = 0; v->a && i < v->a->nstages; i++) {
         const struct analysis_stage *s = &v->a->stages[i];
         if (!has_idle(s)) continue;
-        double to_ms = 1e-6 / (s->devices ? s->devices : 1); /* sums over the devices */
+        double to_ms = 1e-6 / s->device_requests, time_ns = s->gpu_busy_ns + s->idle_ns;
         table_cell(t, "%s", s->path ? s->path : s->name);
         table_cell(t, "%s", text_ms_number(s->idle_ns * to_ms).s);
         for (int c = 0; c < ANALYSIS_IDLE_CAUSES; c++)
             if (has_cause(v, c)) table_cell(t, "%s", text_ms_number(s->idle.ns[c] * to_ms).s);
         table_cell(t, "%s (%s)", text_ms_number(s->idle.graph_removable_ns * to_ms).s,
-                   text_percent(s->idle.graph_removable_ns * to_ms * 1e6 / s->wall_total_ns).s);
+                   text_percent(s->idle.graph_removable_ns / time_ns).s);
+    }
+}
+
+static void timeline_row(struct table *t, size_t device, const char *part, uint64_t steps, double time_ns,
+                         double busy_ns, double timeline_ns) {
+    table_cell(t, "%zu", device);
+    table_cell(t, "%s", part);
+    table_cell(t, "%s", steps ? text_count(steps).s : text_or_dash(NULL));
+    table_cell(t, "%s", text_ms_number(time_ns / 1e6).s);
+    table_cell(t, "%s", text_percent(time_ns / timeline_ns).s);
+    table_cell(t, "%s", text_ms_number(busy_ns / 1e6).s);
+    table_cell(t, "%s", text_percent(busy_ns / time_ns).s);
+}
+
+void rows_timeline_md(const struct view *v, struct table *t) {
+    static const char *const heads[] = { "steps", "time ms", "share", "busy ms", "busy" };
+    table_init(t);
+    table_column(t, "device", TABLE_LEFT);
+    table_column(t, "part", TABLE_LEFT);
+    for (size_t i = 0; i < COUNTOF(heads); i++) table_column(t, heads[i], TABLE_RIGHT);
+    for (size_t d = 0; v->a && d < v->a->ndevices; d++) {
+        const struct analysis_device *dev = &v->a->devices[d];
+        if (!dev->kernels) continue;
+        for (size_t i = 0; i < v->a->nstages; i++) {
+            const struct analysis_stage_device *on = analysis_stage_on(v->a, i, d);
+            double time_ns = on->busy_ns + on->idle_ns;
+            if (v->a->stages[i].parent == ANALYSIS_NONE && time_ns > 0)
+                timeline_row(t, d, v->a->stages[i].name, on->steps, time_ns, on->busy_ns, dev->timeline_ns);
+        }
+        if (dev->unrecorded_ns > 0)
+            timeline_row(t, d, "unrecorded", 0, dev->unrecorded_ns, NAN, dev->timeline_ns);
     }
 }
 
@@ -99,6 +130,15 @@ static struct column_value get_device_index(const struct column_row *r) { return
 static struct column_value get_device_name(const struct column_row *r) {
     return column_str(device_name(r, (uint32_t)r->index));
 }
+static struct column_value get_device_number(const struct column_row *r) {
+    return column_u64(r->view->a->timeline->devices[r->index].index);
+}
+static struct column_value get_device_rank(const struct column_row *r) {
+    const struct timeline *tl = r->view->a->timeline;
+    uint32_t process = device_of(r)->process;
+    uint32_t rank = process < tl->nprocesses ? tl->processes[process].rank : TIMELINE_NONE;
+    return column_f64(rank == TIMELINE_NONE ? NAN : rank);
+}
 static struct column_value get_overlapped(const struct column_row *r) {
     return column_f64(device_of(r)->communication_hidden_ns / device_of(r)->communication_ns);
 }
@@ -119,7 +159,13 @@ static const struct column device_columns[] = {
     { NULL, "device", COLUMN_TEXT, GET(get_device_name), .at = { .md = 10 }, .show = show_device },
     { "device", .source = GET(get_device_index), .data = JSON },
     { "name", .source = GET(get_device_name), .data = JSON },
+    { "index", .source = GET(get_device_number), .data = JSON },
+    { "rank", .source = GET(get_device_rank), .data = JSON },
     { "kernels", .source = D(kernels), .data = JSON },
+    { "timeline_ns", .source = D(timeline_ns), .data = JSON },
+    { "work_ns", .source = D(work_ns), .data = JSON },
+    { "unrecorded_ns", .source = D(unrecorded_ns), .data = JSON },
+    { "unrecorded_limit_ns", .source = D(unrecorded_limit_ns), .data = JSON },
     { "busy_ns", .source = D(busy_ns), .data = JSON },
     { "span_ns", .source = D(span_ns), .data = JSON },
     { "copy_ns", .source = D(copy_ns), .data = JSON },

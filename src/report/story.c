@@ -34,6 +34,11 @@ static void stage_phrase(const struct view *v, const struct analysis_stage *s, c
     strbuf_addstr(out, form->strong);
     form->text(out, s->name);
     strbuf_addf(out, " takes %s%s", text_ms(s->time_ms).s, form->end_strong);
+    if (!s->timing_ms.n && s->requests > 1) {
+        strbuf_addf(out, " (mean of %s steps", text_count(s->occurrences).s);
+        if (s->devices > 1) strbuf_addf(out, " on %u devices", s->devices);
+        strbuf_addch(out, ')');
+    }
     if (isfinite(s->distance)) strbuf_addf(out, ", %s the hardware limit", text_times(s->distance).s);
     if (isfinite(s->distance) && isfinite(s->mfu) && isfinite(s->mbu))
         strbuf_addf(out, " (the %s roof)", s->mbu > s->mfu ? "memory" : "compute");

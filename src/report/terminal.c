@@ -86,7 +86,7 @@ static void findings(const struct view *v, size_t width, struct strbuf *out) {
         size_t at = 4;
         if (isfinite(f[i].saving_ms)) {
             size_t before = out->len;
-            strbuf_addf(out, "at most %s (%s). ", text_ms(f[i].saving_ms).s,
+            strbuf_addf(out, "at most %s%s (%s). ", text_ms(f[i].saving_ms).s, view_saving_unit(v->a, &f[i]),
                         text_percent(f[i].saving_percent / 100).s);
             at += out->len - before;
         }

@@ -42,6 +42,10 @@ double view_representative_ms(const struct analysis_stage *s) {
     return s->timing && s->timing->work ? s->timing->work->recorded_ms : NAN;
 }
 
+const char *view_saving_unit(const struct analysis *a, const struct analysis_finding *f) {
+    return f->stage != ANALYSIS_NONE && a->stages[f->stage].requests > 1 ? " per step" : "";
+}
+
 const char *view_stage_name(const struct analysis *a, uint32_t stage) {
     return stage == ANALYSIS_NONE || stage >= a->nstages ? NULL : a->stages[stage].name;
 }

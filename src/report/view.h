@@ -25,6 +25,8 @@ bool view_stage_has_sentence(const struct analysis_stage *s);
 /* Where its time_ms comes from; never NULL. */
 const char *view_time_source(const struct view *v, const struct analysis_stage *s);
 double view_representative_ms(const struct analysis_stage *s); /* the median repeat while recorded; NaN */
+/* " per step" for savings of a stage with several occurrences, else "". */
+const char *view_saving_unit(const struct analysis *a, const struct analysis_finding *f);
 const char *view_stage_name(const struct analysis *a, uint32_t stage); /* NULL for ANALYSIS_NONE */
 size_t view_findings(const struct view *v, const struct analysis_finding **first);
 bool view_unstable(const struct view *v);       /* a top-level stage's CV is over 5% */

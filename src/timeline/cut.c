@@ -98,6 +98,8 @@ static void count_kernels_again(struct timeline_builder *b) {
 void timeline_cut(struct timeline *tl, uint64_t from_ns, uint64_t to_ns) {
     struct timeline_builder *b = tl->owner;
     struct window w = { from_ns, to_ns };
+    b->tl.cut_from_ns = from_ns;
+    b->tl.cut_to_ns = to_ns;
     cut_kind(b, TRACE_RANGE, w, true);
     cut_kind(b, TRACE_SYNC, w, false);
     cut_kind(b, TRACE_GEMM, w, false);

@@ -213,12 +213,13 @@ struct timeline {
     const struct timeline_window *windows; /* sorted by process, then start */
     size_t nshapes, ndevices, nlanes, nthreads, nprocesses, nmetric_sets, nmeta, nwindows;
 
-    uint64_t start_ns, end_ns;     /* of all ranges, launches, kernels and copies */
-    uint64_t lost[TRACE_KIND_END]; /* over all files */
-    uint64_t unmatched_kernels;    /* no launch found, in a process that has launches */
-    uint64_t bad_records;          /* end before start: excluded */
-    uint64_t cut_kernels;          /* excluded by timeline_cut() */
-    double cut_ns;                 /* sum of their durations */
+    uint64_t start_ns, end_ns;       /* of all ranges, launches, kernels and copies */
+    uint64_t lost[TRACE_KIND_END];   /* over all files */
+    uint64_t unmatched_kernels;      /* no launch found, in a process that has launches */
+    uint64_t bad_records;            /* end before start: excluded */
+    uint64_t cut_kernels;            /* excluded by timeline_cut() */
+    double cut_ns;                   /* sum of their durations */
+    uint64_t cut_from_ns, cut_to_ns; /* the window of timeline_cut(); both 0: it was not cut */
     bool containment;         /* some kernels were matched to ranges by time: their file has no launches */
     const uint32_t *problems; /* texts for the user: what could not be collected or read */
     size_t nproblems;

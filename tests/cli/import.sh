@@ -8,6 +8,14 @@ for f in tests/data/kineto/*.json*; do
     expect "stats reads $(basename "$f")" 0
     check "the numbers of $(basename "$f") match the Python oracle" python3 tests/oracle/kineto_stats.py --compare "$work/stats.json" "$f"
 done
+for f in tests/data/kineto/*.json*; do
+    check "the times of stages of $(basename "$f") match the Python oracle" python3 tests/oracle/stage_time.py "$INFERPROF" "$work" "$f"
+done
+check "the times of stages of two ranks match the Python oracle" python3 tests/oracle/stage_time.py "$INFERPROF" "$work" --ranks tests/data/kineto/hta_rank0_a100.json.gz tests/data/kineto/hta_rank1_a100.json.gz
+for f in tests/data/nsys/*.sqlite.gz; do
+    gunzip -c "$f" >"$work/$(basename "$f" .gz)"
+    check "the times of stages of $(basename "$f") match the Python oracle" python3 tests/oracle/stage_time.py "$INFERPROF" "$work" "$work/$(basename "$f" .gz)"
+done
 for f in tests/data/nsys/*.sqlite.gz; do
     run "$INFERPROF" stats --json "$f"
     cp "$work/out" "$work/stats.json"

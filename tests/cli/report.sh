@@ -35,7 +35,10 @@ m = json.load(open(sys.argv[1]))
 decode = next(s for s in m["stages"] if s["name"] == "decode")
 t, idle = decode["trace"], decode["trace"]["idle"]
 assert t["occurrences"] == 1 and t["kernels"] == t["launches"] == 480 and t["copies"] == 0 and t["syncs"] == 1
-assert t["wall_ns"] > t["gpu_span_ns"] > t["gpu_busy_ns"] and abs(t["idle_ns"] - (t["gpu_span_ns"] - t["gpu_busy_ns"])) < 1
+assert t["wall_ns"] > t["gpu_span_ns"] > t["gpu_busy_ns"] and abs(t["idle_ns"] - (t["wall_ns"] - t["gpu_busy_ns"])) < 1
+device = m["devices"][0]
+parts = [x["time_ns"] for s in m["stages"] if not s["parent"] for x in s["trace"]["device_time"]]
+assert abs(sum(parts) + device["unrecorded_ns"] - device["timeline_ns"]) < 1 and m["trace"]["unrecorded_ms"] == 0
 assert t["kernels_per_token"] == t["launches_per_token"] == 40 and t["tokens_out"] == 12
 for stats in ("wall_per_occurrence", "gpu_busy_per_occurrence", "per_token"):
     assert {"median", "p90", "p99", "min", "max"} <= set(t[stats]), stats
@@ -58,7 +61,7 @@ for heading in Verdict Stages "Time per output token" "GPU idle time by cause" "
     grep -q "^## $heading" "$work/run/report.md" || missing="$missing '$heading'"
 done
 check "report.md has a section per analysis" test -z "$missing"
-check "report.md shows the time that a CUDA graph could remove" grep -qE '^\| decode .* 5\.02 \(74\.7%\) \|$' "$work/run/report.md"
+check "report.md shows the time that a CUDA graph could remove" grep -qE '^\| decode .* 5\.02 \(74\.8%\) \|$' "$work/run/report.md"
 check "without communication there is no communication table" lacks '^## Communication' "$work/run/report.md"
 run "$INFERPROF" import -q tests/data/kineto/hta_rank0_a100.json.gz -o "$work/nccl"
 expect "import of a trace with NCCL kernels succeeds" 0

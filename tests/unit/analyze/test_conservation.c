@@ -164,11 +164,36 @@ static void check_stages(const struct analysis *a) {
         CHECK_NEAR(causes, s->idle_ns, 1e-6);
         CHECK_NEAR(categories, s->gpu_owned_ns, 1e-6);
         CHECK_NEAR(children + s->gpu_owned_self_ns, s->gpu_owned_ns, 1e-6);
-        if (!s->outside) CHECK(s->gpu_busy_ns + 1e-6 >= s->gpu_owned_ns);
-        if (!s->outside) CHECK_NEAR(s->gpu_span_ns - s->gpu_busy_ns, s->idle_ns, 1e-6);
         if (s->parent == ANALYSIS_NONE) kernels += s->kernels;
     }
     CHECK_INT(kernels, a->kernels_total);
+}
+
+/* Top-level stages, the row between steps and the unrecorded time are the timeline of each device. */
+static void check_timelines(const struct analysis *a) {
+    double longest_ns = a->wall_ns;
+    for (size_t d = 0; d < a->ndevices; d++) {
+        double sum = a->devices[d].unrecorded_ns, busy = 0;
+        for (size_t i = 0; i < a->nstages; i++) {
+            const struct analysis_stage_device *on = analysis_stage_on(a, i, d);
+            double causes = 0;
+            for (size_t c = 0; c < ANALYSIS_IDLE_CAUSES; c++) causes += on->cause_ns[c];
+            CHECK_NEAR(causes, on->idle_ns, 1e-6);
+            if (a->stages[i].parent != ANALYSIS_NONE) continue;
+            sum += on->busy_ns + on->idle_ns;
+            busy += on->busy_ns;
+        }
+        CHECK_NEAR(sum, a->devices[d].timeline_ns, 1e-6);
+        CHECK_NEAR(busy, a->devices[d].work_ns, 1e-6);
+        longest_ns = fmax(longest_ns, a->devices[d].timeline_ns);
+    }
+    for (size_t i = 0; i < a->nstages; i++) {
+        CHECK(isnan(a->stages[i].busy_share) || a->stages[i].busy_share <= 1);
+        CHECK(isnan(a->stages[i].time_ms) || a->stages[i].time_ms * 1e6 <= longest_ns * 1.000001);
+    }
+    for (size_t i = 0; i < a->nfindings; i++)
+        CHECK(a->findings[i].stage == ANALYSIS_NONE || isnan(a->findings[i].saving_ms) ||
+              a->findings[i].saving_ms <= a->stages[a->findings[i].stage].time_ms * 1.000001);
 }
 
 static void check_operators(const struct analysis *a) {
@@ -191,6 +216,7 @@ TEST(analysis_conserves_gpu_time_on_random_timelines) {
         check_shares(tl, &a);
         check_sums(&a);
         check_stages(&a);
+        check_timelines(&a);
         check_operators(&a);
         analysis_free(&a);
         timeline_close(tl);

@@ -15,7 +15,7 @@ static struct analysis_stage decode_timed_at(double timed_ms, bool on_cpu) {
     for (uint64_t i = 0; i < 4; i++) {
         uint64_t t = (1 + 5 * i) * MS;
         scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, t, t + 5 * MS);
-        scene_kernel(&s, "k", 1, t, t + 1000, 7, t + 1 * MS, t + 3 * MS);
+        scene_kernel(&s, "k", 1, t + 1 * MS - 3000, t + 1 * MS - 1000, 7, t + 1 * MS, t + 3 * MS);
     }
     struct timeline *tl = timeline_builder_finish(s.b);
     const double ms[] = { timed_ms };

@@ -221,7 +221,7 @@ static void fill_stages(struct sample *s, const uint64_t b[4], size_t tokens, si
     t[2].idle.ns[ANALYSIS_IDLE_LAUNCH] = t[2].idle_ns * 0.93;
     t[2].idle.ns[ANALYSIS_IDLE_SYNC] = t[2].idle_ns * 0.07;
     t[2].idle.graph_removable_ns = t[2].idle_ns * 0.9;
-    stage_unknown(&t[3], "(outside stages)");
+    stage_unknown(&t[3], "between steps");
     t[3].outside = true;
     s->analysis.stages = t;
     s->analysis.nstages = 4;

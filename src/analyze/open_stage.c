@@ -1,0 +1,126 @@
+#include "analyze/open_stage.h"
+
+#include <stdlib.h>
+
+#include "base/die.h"
+#include "base/util.h"
+#include "base/vec.h"
+
+/* From its time to that of the next step, `occurrence` is open. */
+struct open_step {
+    uint64_t time_ns;
+    uint32_t occurrence; /* ANALYSIS_NONE: none */
+};
+struct open_list {
+    struct open_step *v;
+    size_t n, cap;
+};
+struct open_stages {
+    struct open_list *threads;   /* [nthreads] */
+    struct open_list *processes; /* [nprocesses] */
+    size_t nthreads, nprocesses;
+    bool implicit; /* the whole trace is one stage: occurrence 0 is open everywhere */
+};
+
+/* While the occurrences of one thread or process are followed in time. */
+struct sweep {
+    const struct analysis_occurrence *occurrences;
+    struct open_list *out;
+    bool only; /* a stage counts only while no other is open */
+    struct {   /* in order of start */
+        uint32_t *v;
+        size_t n, cap;
+    } open;
+};
+
+static void add_step(struct sweep *s, uint64_t time_ns) {
+    uint32_t o = s->open.n ? s->open.v[s->open.n - 1] : ANALYSIS_NONE;
+    if (s->only && s->open.n > 1) o = ANALYSIS_NONE;
+    if (s->out->n && s->out->v[s->out->n - 1].time_ns == time_ns)
+        s->out->v[s->out->n - 1].occurrence = o;
+    else
+        vec_push(s->out, ((struct open_step){ time_ns, o }));
+}
+
+/* Closes what ends until `time_ns`, in order of end. */
+static void close_until(struct sweep *s, uint64_t time_ns) {
+    while (s->open.n) {
+        uint64_t first = UINT64_MAX;
+        size_t kept = 0;
+        for (size_t i = 0; i < s->open.n; i++) first = MIN(first, s->occurrences[s->open.v[i]].end_ns);
+        if (first > time_ns) return;
+        for (size_t i = 0; i < s->open.n; i++)
+            if (s->occurrences[s->open.v[i]].end_ns > first) s->open.v[kept++] = s->open.v[i];
+        s->open.n = kept;
+        add_step(s, first);
+    }
+}
+
+static void open_occurrence(struct sweep *s, uint32_t occurrence) {
+    const struct analysis_occurrence *o = &s->occurrences[occurrence];
+    close_until(s, o->start_ns);
+    if (o->end_ns <= o->start_ns) return;
+    vec_push(&s->open, occurrence);
+    add_step(s, o->start_ns);
+}
+
+struct open_stages *open_stages_make(const struct context *c) {
+    const struct timeline *tl = c->tl;
+    const struct analysis *a = c->a;
+    struct open_stages *s = xcalloc(1, sizeof *s);
+    *s = (struct open_stages){ .threads = xcalloc(tl->nthreads + 1, sizeof *s->threads),
+                               .processes = xcalloc(tl->nprocesses + 1, sizeof *s->processes),
+                               .nthreads = tl->nthreads,
+                               .nprocesses = tl->nprocesses,
+                               .implicit = a->noccurrences && a->occurrences[0].range == TIMELINE_NONE };
+    if (s->implicit) return s;
+    struct sweep *threads = xcalloc(tl->nthreads + 1, sizeof *threads),
+                 *processes = xcalloc(tl->nprocesses + 1, sizeof *processes);
+    for (size_t i = 0; i < tl->nthreads; i++)
+        threads[i] = (struct sweep){ .occurrences = a->occurrences, .out = &s->threads[i] };
+    for (size_t i = 0; i < tl->nprocesses; i++)
+        processes[i] = (struct sweep){ .occurrences = a->occurrences, .out = &s->processes[i], .only = true };
+    for (uint32_t i = 0; i < a->noccurrences; i++) { /* sorted by start */
+        uint32_t thread = tl->ranges.thread[a->occurrences[i].range];
+        open_occurrence(&threads[thread], i);
+        if (a->occurrences[i].parent == ANALYSIS_NONE)
+            open_occurrence(&processes[tl->threads[thread].process], i);
+    }
+    for (size_t i = 0; i < tl->nthreads; i++) {
+        close_until(&threads[i], UINT64_MAX);
+        free(threads[i].open.v);
+    }
+    for (size_t i = 0; i < tl->nprocesses; i++) {
+        close_until(&processes[i], UINT64_MAX);
+        free(processes[i].open.v);
+    }
+    free(threads);
+    free(processes);
+    return s;
+}
+
+void open_stages_free(struct open_stages *s) {
+    for (size_t i = 0; i < s->nthreads; i++) free(s->threads[i].v);
+    for (size_t i = 0; i < s->nprocesses; i++) free(s->processes[i].v);
+    free(s->threads);
+    free(s->processes);
+    free(s);
+}
+
+uint32_t open_stage_at(const struct open_stages *s, uint32_t thread, uint32_t process, uint64_t time_ns,
+                       uint64_t *until_ns) {
+    *until_ns = UINT64_MAX;
+    if (s->implicit) return 0;
+    const struct open_list *l =
+        thread != TIMELINE_NONE && s->threads[thread].n ? &s->threads[thread] : &s->processes[process];
+    size_t lo = 0, hi = l->n;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (l->v[mid].time_ns <= time_ns)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    if (lo < l->n) *until_ns = l->v[lo].time_ns;
+    return lo ? l->v[lo - 1].occurrence : ANALYSIS_NONE;
+}

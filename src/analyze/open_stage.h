@@ -1,0 +1,20 @@
+/* Which stage is open at a time on a thread.
+ *     struct open_stages *s = open_stages_make(c);
+ *     uint32_t o = open_stage_at(s, thread, process, time_ns, &until_ns);
+ *     open_stages_free(s); */
+#ifndef ANALYZE_OPEN_STAGE_H
+#define ANALYZE_OPEN_STAGE_H
+
+#include "analyze/internal.h"
+
+struct open_stages;
+struct open_stages *open_stages_make(const struct context *c);
+void open_stages_free(struct open_stages *s);
+
+/* The innermost occurrence open on the thread. For a thread that never marks a stage, or TIMELINE_NONE: the
+ * outermost one open in its process, if there is exactly one. ANALYSIS_NONE: none. The answer holds until
+ * *until_ns. */
+uint32_t open_stage_at(const struct open_stages *s, uint32_t thread, uint32_t process, uint64_t time_ns,
+                       uint64_t *until_ns);
+
+#endif

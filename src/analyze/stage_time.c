@@ -1,0 +1,400 @@
+/* The time of stages: every nanosecond of a device's timeline belongs to one stage, to the row between steps,
+ * or to nobody because it was not recorded (docs/analysis.md). Work is kernels, copies and memsets.
+ *   busy: the stage whose launch made the running work; while n pieces of work run, each gets 1/n.
+ *   idle: the stage open at that moment on the thread whose launch ends the idleness. Before the first work
+ *         the thread is that of its launch, after the last work that of its launch.
+ *   unrecorded: the work that ends the idleness had been launched and waited for longer than a launch takes
+ *         (UNRECORDED_DELAYS medians), or nothing was recorded at that time (outside of windows). */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/internal.h"
+#include "analyze/interval_union.h"
+#include "analyze/open_stage.h"
+#include "analyze/work_walk.h"
+#include "base/die.h"
+#include "base/util.h"
+#include "base/vec.h"
+
+#define UNRECORDED_DELAYS 10.0      /* times the median delay from a launch call to the start of its work */
+#define UNRECORDED_LEAST_NS 50000.0 /* shorter waits are never called unrecorded */
+
+struct running_work {
+    uint64_t end_ns;
+    double shared_ns, copying_ns; /* of the walk when it started */
+    uint32_t occurrence;
+    bool is_kernel;
+};
+
+/* Busy and idle time of an occurrence on the device at hand. */
+struct occurrence_time {
+    double busy_ns, idle_ns;
+    bool has_work;
+};
+
+struct time_walk {
+    struct context *c;
+    const struct open_stages *open;
+    struct analysis_device *out;
+    struct occurrence_time *times; /* [noccurrences] */
+    struct idle_walk *idle;
+    uint32_t device;
+    struct { /* heap; the work that ends first is on top */
+        struct running_work *v;
+        size_t n, cap;
+    } running;
+    size_t kernels_running;
+    double shared_ns;  /* what work that ran from the beginning would have been given so far */
+    double copying_ns; /* the part of it in which no kernel ran */
+    uint64_t now_ns;
+    uint64_t frontier_ns; /* latest end of work so far */
+    uint32_t frontier_lane;
+};
+
+static struct analysis_stage_device *row_on(const struct time_walk *w, uint32_t stage) {
+    return &w->c->a->stage_devices[(size_t)stage * w->c->tl->ndevices + w->device];
+}
+
+/* ---- busy time */
+
+static void push_running(struct time_walk *w, struct running_work r) {
+    vec_push(&w->running, r);
+    struct running_work *h = w->running.v;
+    size_t i = w->running.n - 1;
+    for (; i && h[(i - 1) / 2].end_ns > r.end_ns; i = (i - 1) / 2) h[i] = h[(i - 1) / 2];
+    h[i] = r;
+    w->kernels_running += r.is_kernel;
+}
+
+static struct running_work pop_running(struct time_walk *w) {
+    struct running_work *h = w->running.v, top = h[0], last = h[--w->running.n];
+    size_t n = w->running.n, i = 0;
+    for (size_t child; (child = 2 * i + 1) < n; i = child) {
+        if (child + 1 < n && h[child + 1].end_ns < h[child].end_ns) child++;
+        if (h[child].end_ns >= last.end_ns) break;
+        h[i] = h[child];
+    }
+    h[i] = last;
+    w->kernels_running -= top.is_kernel;
+    return top;
+}
+
+static void advance_to(struct time_walk *w, uint64_t time_ns) {
+    if (w->running.n) {
+        double each = (double)(time_ns - w->now_ns) / (double)w->running.n;
+        w->shared_ns += each;
+        if (!w->kernels_running) w->copying_ns += each;
+    }
+    w->now_ns = time_ns;
+}
+
+static void give_busy(struct time_walk *w, const struct running_work *r) {
+    const struct analysis *a = w->c->a;
+    double ns = w->shared_ns - r->shared_ns, alone_ns = r->is_kernel ? 0 : w->copying_ns - r->copying_ns;
+    uint32_t o = r->occurrence;
+    do {
+        struct analysis_stage_device *row =
+            row_on(w, o == ANALYSIS_NONE ? w->c->outside : a->occurrences[o].stage);
+        row->busy_ns += ns;
+        row->copy_alone_ns += alone_ns;
+        row->kernels += r->is_kernel;
+        row->copies += !r->is_kernel;
+        if (o == ANALYSIS_NONE) return;
+        w->times[o].busy_ns += ns;
+        w->times[o].has_work = true;
+        o = a->occurrences[o].parent;
+    } while (o != ANALYSIS_NONE);
+}
+
+static void end_work_until(struct time_walk *w, uint64_t time_ns) {
+    while (w->running.n && w->running.v[0].end_ns <= time_ns) {
+        advance_to(w, w->running.v[0].end_ns);
+        struct running_work r = pop_running(w);
+        give_busy(w, &r);
+        if (!w->running.n) w->shared_ns = w->copying_ns = 0; /* keeps the sums small, so they stay exact */
+    }
+}
+
+/* ---- idle time */
+
+/* The thread whose open stage gets idle time. */
+struct idle_thread {
+    uint32_t thread; /* TIMELINE_NONE: unknown */
+    uint32_t process;
+};
+
+static struct idle_thread thread_of(const struct timeline *tl, const struct work *w) {
+    uint32_t launch = work_launch(tl, w), range = work_range(tl, w);
+    uint32_t thread = launch != TIMELINE_NONE  ? tl->launches.thread[launch]
+                      : range != TIMELINE_NONE ? tl->ranges.thread[range]
+                                               : TIMELINE_NONE;
+    return (struct idle_thread){ thread, thread == TIMELINE_NONE ? tl->lanes[w->lane].process
+                                                                 : tl->threads[thread].process };
+}
+
+static double overlap_ns(uint64_t from, uint64_t to, uint64_t first, uint64_t last) {
+    return MIN(to, last) > MAX(from, first) ? (double)(MIN(to, last) - MAX(from, first)) : 0;
+}
+
+static void give_idle(struct time_walk *w, uint32_t occurrence, uint64_t from, uint64_t to,
+                      const struct idle_verdict *v) {
+    const struct analysis *a = w->c->a;
+    double before = overlap_ns(from, to, 0, v->change_ns), after = (double)(to - from) - before;
+    uint32_t o = occurrence;
+    do {
+        uint32_t stage = o == ANALYSIS_NONE ? w->c->outside : a->occurrences[o].stage;
+        struct analysis_stage_device *row = row_on(w, stage);
+        row->idle_ns += (double)(to - from);
+        row->cause_ns[v->cause] += before;
+        row->cause_ns[v->cause_after] += after;
+        if (v->graph_removes && (v->cause == ANALYSIS_IDLE_LAUNCH || v->cause == ANALYSIS_IDLE_DEVICE))
+            row->graph_removable_ns += before;
+        stream_stats_add(&w->c->stage_scratch[stage].gaps, (double)(to - from));
+        if (o == ANALYSIS_NONE) return;
+        w->times[o].idle_ns += (double)(to - from);
+        o = a->occurrences[o].parent;
+    } while (o != ANALYSIS_NONE);
+}
+
+static void split_idle(struct time_walk *w, uint64_t from, uint64_t to, struct idle_thread t,
+                       const struct idle_verdict *v) {
+    for (uint64_t at = from, stage_until, captured_to, until; at < to; at = until) {
+        uint32_t o = open_stage_at(w->open, t.thread, t.process, at, &stage_until);
+        bool captured = captured_until(w->c->tl, t.process, at, &captured_to);
+        until = MIN(to, MIN(stage_until, captured_to));
+        if (captured)
+            give_idle(w, o, at, until, v);
+        else
+            w->out->unrecorded_ns += (double)(until - at);
+    }
+}
+
+/* The device had no work in [from, to) until `next` began. */
+static void end_idleness(struct time_walk *w, uint64_t from, uint64_t to, const struct work *next) {
+    const struct timeline *tl = w->c->tl;
+    uint32_t launch = work_launch(tl, next);
+    struct idle_verdict v = idle_classify(w->idle, from, to, launch, next->lane == w->frontier_lane);
+    if (launch != TIMELINE_NONE && !tl->devices[w->device].is_cpu) {
+        uint64_t launched = MAX(tl->launches.end_ns[launch], from);
+        if (to > launched && (double)(to - launched) > w->out->unrecorded_limit_ns) {
+            w->out->unrecorded_ns += (double)(to - launched);
+            to = launched;
+        }
+    }
+    split_idle(w, from, to, thread_of(tl, next), &v);
+}
+
+/* ---- the device */
+
+static uint32_t occurrence_of_work(const struct context *c, const struct work *w) {
+    uint32_t launch = work_launch(c->tl, w), range = work_range(c->tl, w);
+    if (w->is_kernel) return c->kernel_occurrence[w->index];
+    if (c->a->stages[0].implicit) return 0;
+    if (launch != TIMELINE_NONE) return c->launch_occurrence[launch];
+    return range == TIMELINE_NONE ? ANALYSIS_NONE : c->range_occurrence[range];
+}
+
+/* Median delay from the end of a launch call to the start of its kernel, of kernels that were launched while
+ * the device had no work. */
+static void set_unrecorded_limit(struct time_walk *w) {
+    const struct timeline *tl = w->c->tl;
+    struct work_walk walk = work_walk_device(tl, w->device);
+    struct stream_stats delays = { 0 };
+    uint64_t frontier = 0;
+    bool first = true;
+    for (struct work k; work_walk_next(&walk, &k); first = false) {
+        uint32_t launch = work_launch(tl, &k);
+        if (k.is_kernel && !first && launch != TIMELINE_NONE && tl->launches.start_ns[launch] >= frontier) {
+            uint64_t called = tl->launches.end_ns[launch];
+            stream_stats_add(&delays, k.start_ns > called ? (double)(k.start_ns - called) : 0);
+        }
+        frontier = MAX(frontier, k.end_ns);
+    }
+    w->out->launch_delay_ns = delays.seen ? stream_stats_take(&delays).median : NAN;
+    w->out->unrecorded_limit_ns =
+        fmax(UNRECORDED_LEAST_NS,
+             isnan(w->out->launch_delay_ns) ? 0 : UNRECORDED_DELAYS * w->out->launch_delay_ns);
+}
+
+/* First and last record of each process. */
+struct bounds {
+    uint64_t start_ns, end_ns;
+};
+
+static void extend_bounds(struct bounds *b, uint64_t start_ns, uint64_t end_ns) {
+    b->start_ns = MIN(b->start_ns, start_ns);
+    b->end_ns = MAX(b->end_ns, end_ns);
+}
+
+/* Ranges of a profiler about itself, or about the device, are no records of the program. Neither are marks:
+ * profilers set them when they start. */
+static bool is_recorders(const char *domain) {
+    return strcmp(domain, "Trace") == 0 || strcmp(domain, "overhead") == 0 || analysis_is_mirror(domain);
+}
+
+static struct bounds *process_bounds(const struct context *c) {
+    const struct timeline *tl = c->tl;
+    struct bounds *b = xmalloc((tl->nprocesses + 1) * sizeof *b);
+    uint32_t last_domain = TIMELINE_NONE;
+    bool skip = false;
+    for (size_t i = 0; i < tl->nprocesses; i++) b[i] = (struct bounds){ UINT64_MAX, 0 };
+    for (size_t i = 0; i < tl->ranges.n; i++) {
+        if (tl->ranges.domain[i] != last_domain) {
+            last_domain = tl->ranges.domain[i];
+            skip = is_recorders(timeline_text(tl, last_domain));
+        }
+        if (!skip && !(tl->ranges.flags[i] & TRACE_RANGE_MARK))
+            extend_bounds(&b[tl->threads[tl->ranges.thread[i]].process], tl->ranges.start_ns[i],
+                          tl->ranges.end_ns[i]);
+    }
+    for (size_t i = 0; i < tl->launches.n; i++)
+        extend_bounds(&b[tl->threads[tl->launches.thread[i]].process], tl->launches.start_ns[i],
+                      tl->launches.end_ns[i]);
+    for (size_t i = 0; i < tl->syncs.n; i++)
+        extend_bounds(&b[tl->threads[tl->syncs.thread[i]].process], tl->syncs.start_ns[i],
+                      tl->syncs.end_ns[i]);
+    for (size_t i = 0; i < tl->kernels.n; i++)
+        extend_bounds(&b[tl->lanes[tl->kernels.lane[i]].process], tl->kernels.start_ns[i],
+                      tl->kernels.end_ns[i]);
+    for (size_t i = 0; i < tl->copies.n; i++)
+        extend_bounds(&b[tl->lanes[tl->copies.lane[i]].process], tl->copies.start_ns[i],
+                      tl->copies.end_ns[i]);
+    return b;
+}
+
+/* The processes with work on the device. One process may have its kernels and its ranges in two files. */
+static void mark_processes(const struct time_walk *w, bool *uses) {
+    const struct timeline *tl = w->c->tl;
+    struct work_walk walk = work_walk_device(tl, w->device);
+    memset(uses, 0, w->c->tl->nprocesses * sizeof *uses);
+    for (struct work k; work_walk_next(&walk, &k);) {
+        uint32_t process = thread_of(tl, &k).process;
+        uses[process] = uses[tl->lanes[k.lane].process] = true;
+        w->out->process = MIN(w->out->process, process);
+    }
+}
+
+static struct bounds device_bounds(const struct context *c, const struct bounds *of_process,
+                                   const bool *uses) {
+    const struct timeline *tl = c->tl;
+    struct bounds b = { UINT64_MAX, 0 };
+    for (size_t p = 0; p < tl->nprocesses; p++)
+        if (uses[p]) extend_bounds(&b, of_process[p].start_ns, of_process[p].end_ns);
+    if (tl->cut_to_ns) { /* ranges and work may reach out of the window that was cut out */
+        b.start_ns = MAX(b.start_ns, tl->cut_from_ns);
+        b.end_ns = MIN(b.end_ns, tl->cut_to_ns);
+    }
+    return b;
+}
+
+static void count_steps(struct time_walk *w, const bool *uses) {
+    const struct context *c = w->c;
+    for (size_t i = 0; i < c->a->noccurrences; i++) {
+        const struct analysis_occurrence *o = &c->a->occurrences[i];
+        bool there =
+            o->range == TIMELINE_NONE || uses[c->tl->threads[c->tl->ranges.thread[o->range]].process];
+        row_on(w, o->stage)->steps += there;
+    }
+}
+
+/* An occurrence without work anywhere has the idle time of the first device on which it has any. */
+static void close_times(struct time_walk *w) {
+    for (size_t i = 0; i < w->c->a->noccurrences; i++) {
+        struct analysis_occurrence *o = &w->c->a->occurrences[i];
+        struct occurrence_time *t = &w->times[i];
+        if (t->has_work) {
+            double n = o->devices++;
+            o->busy_ns = (o->busy_ns * n + t->busy_ns) / (n + 1);
+            o->idle_ns = n > 0 ? (o->idle_ns * n + t->idle_ns) / (n + 1) : t->idle_ns;
+        } else if (!o->devices && !(o->idle_ns > 0)) {
+            o->idle_ns = t->idle_ns;
+        }
+        *t = (struct occurrence_time){ 0 };
+    }
+}
+
+static void walk_work(struct time_walk *w, struct bounds b) {
+    const struct context *c = w->c;
+    struct work_walk walk = work_walk_device(c->tl, w->device);
+    struct interval_union work = { 0 };
+    struct idle_thread last = { TIMELINE_NONE, 0 };
+    bool launched = false; /* the launch of the last work is known */
+    w->now_ns = w->frontier_ns = b.start_ns;
+    w->frontier_lane = TIMELINE_NONE;
+    for (struct work k; work_walk_next(&walk, &k);) {
+        end_work_until(w, k.start_ns);
+        if (k.start_ns > w->frontier_ns) end_idleness(w, w->frontier_ns, k.start_ns, &k);
+        advance_to(w, k.start_ns);
+        push_running(w, (struct running_work){ k.end_ns, w->shared_ns, w->copying_ns,
+                                               occurrence_of_work(c, &k), k.is_kernel });
+        interval_union_add(&work, k.start_ns, k.end_ns);
+        idle_started(w->idle, work_launch(c->tl, &k));
+        if (k.end_ns >= w->frontier_ns) {
+            w->frontier_ns = k.end_ns;
+            w->frontier_lane = k.lane;
+        }
+        last = thread_of(c->tl, &k);
+        launched = work_launch(c->tl, &k) != TIMELINE_NONE;
+    }
+    end_work_until(w, UINT64_MAX);
+    launched = launched && !c->tl->devices[w->device].is_cpu;
+    enum analysis_idle_cause cause = launched ? ANALYSIS_IDLE_NO_WORK : ANALYSIS_IDLE_UNKNOWN;
+    struct idle_verdict v = { cause, cause, UINT64_MAX, false };
+    if (b.end_ns > w->frontier_ns) split_idle(w, w->frontier_ns, b.end_ns, last, &v);
+    w->out->work_ns = (double)work.total_ns;
+    w->out->timeline_ns = (double)(MAX(b.end_ns, w->frontier_ns) - b.start_ns);
+}
+
+static void walk_device(struct time_walk *w, const struct bounds *of_process, bool *uses) {
+    const struct timeline_device *d = &w->c->tl->devices[w->device];
+    w->out->process = ANALYSIS_NONE;
+    if (!d->kernel_count && !d->copy_count) return;
+    mark_processes(w, uses);
+    count_steps(w, uses);
+    set_unrecorded_limit(w);
+    w->idle = idle_open(w->c, w->device);
+    walk_work(w, device_bounds(w->c, of_process, uses));
+    idle_close(w->idle);
+    close_times(w);
+}
+
+void analyze_stage_time(struct context *c) {
+    struct analysis *a = c->a;
+    struct bounds *bounds = process_bounds(c);
+    bool *uses = xcalloc(c->tl->nprocesses + 1, sizeof *uses);
+    struct open_stages *open = open_stages_make(c);
+    struct occurrence_time *times = xcalloc(a->noccurrences + 1, sizeof *times);
+    a->stage_devices = analysis_alloc(c, a->nstages * c->tl->ndevices, sizeof *a->stage_devices);
+    for (uint32_t d = 0; d < c->tl->ndevices; d++) {
+        struct time_walk w = { .c = c, .open = open, .out = &a->devices[d], .times = times, .device = d };
+        walk_device(&w, bounds, uses);
+        free(w.running.v);
+    }
+    free(times);
+    open_stages_free(open);
+    free(uses);
+    free(bounds);
+}
+
+struct analysis_timeline analysis_timeline(const struct analysis *a) {
+    struct analysis_timeline t = { 0 };
+    for (size_t i = 0; i < a->ndevices; i++) {
+        if (!a->devices[i].kernels) continue;
+        t.devices++;
+        t.timeline_ns += a->devices[i].timeline_ns;
+        t.unrecorded_ns += a->devices[i].unrecorded_ns;
+        for (size_t s = 0; s < a->nstages; s++) {
+            const struct analysis_stage_device *on = analysis_stage_on(a, s, i);
+            if (!a->stages[s].outside) continue;
+            t.between_ns += on->busy_ns + on->idle_ns;
+            t.between_busy_ns += on->busy_ns;
+        }
+    }
+    double n = (double)t.devices; /* 0: everything becomes NaN */
+    t.timeline_ns /= n;
+    t.unrecorded_ns /= n;
+    t.between_ns /= n;
+    t.between_busy_ns /= n;
+    return t;
+}

@@ -1,0 +1,363 @@
+#!/usr/bin/env python3
+"""The time of stages, computed a second time from the source files and compared with what inferprof prints.
+
+    stage_time.py INFERPROF SCRATCH_DIR FILE [FILE...]      one comparison per file
+    stage_time.py INFERPROF SCRATCH_DIR --ranks FILE FILE   the files are the ranks of one job
+
+Reads torch.profiler JSON and Nsight Systems SQLite. Shares no code with inferprof: definitions in
+docs/analysis.md. Compared: metrics.json (per device, stage and step), stages.csv, `stats --json`."""
+import bisect
+import collections
+import csv
+import gzip
+import json
+import os
+import re
+import shutil
+import sqlite3
+import statistics
+import subprocess
+import sys
+
+COMMON = [(r"prefill.*", "prefill"), (r"decode.*", "decode"), (r"Prefill.*", "prefill"), (r"Decode.*", "decode"),
+          (r"ProfilerStep#.*", "step")]
+MODES = {"DECODE": "decode", "EXTEND": "prefill", "MIXED": "mixed", "TARGET_VERIFY": "verify", "DRAFT_EXTEND": "draft",
+         "SPLIT_PREFILL": "prefill", "IDLE": "idle"}
+NESTED = [(r"encode_image.*", "vision"), (r"vision.*", "vision"), (r"visual", "vision"), (r"sam", "sam"), (r"clip", "clip"),
+          (r"projector", "projector"), (r"lm_head", "lm_head")]
+KERNEL = {"kernel", "Kernel"}
+COPY = {"gpu_memcpy", "gpu_memset", "Memcpy", "Memset"}
+NOT_THE_PROGRAM = {"Trace", "overhead", "gpu_user_annotation"}
+
+
+def stage_of(name):
+    m = re.match(r"execute_.*context_(\d+).*generation_(\d+)", name)
+    if m:
+        context, generation = int(m[1]), int(m[2])
+        return "prefill" if generation == 0 else "decode" if context == 0 else "mixed"
+    m = re.match(r"step\[(\w+)[ \]]", name)
+    if m:
+        return MODES.get(m[1])
+    for pattern, stage in COMMON:
+        if re.fullmatch(pattern, name):
+            return stage
+    return None
+
+
+Work = collections.namedtuple("Work", "start end is_kernel order device correlation lane")
+Call = collections.namedtuple("Call", "start end thread")
+
+
+class Trace:
+    """One process: device work, launch calls by correlation, stage ranges (start, end, thread, name)."""
+
+    def __init__(self):
+        self.works, self.calls, self.ranges = [], collections.defaultdict(list), []
+        self.start, self.end = None, 0
+
+    def cover(self, start, end):
+        self.start = start if self.start is None else min(self.start, start)
+        self.end = max(self.end, end)
+
+
+def ns(microseconds):
+    whole, _, part = str(microseconds).partition(".")
+    return int(whole) * 1000 + int((part + "000")[:3]) if "e" not in part else int(round(float(microseconds) * 1000))
+
+
+def load_kineto(path):
+    opener = gzip.open if path.endswith(".gz") else open
+    with opener(path, "rt", encoding="utf-8", errors="replace") as f:
+        document = json.load(f, parse_float=str)
+    events = document["traceEvents"] if isinstance(document, dict) else document
+    t = Trace()
+    for order, e in enumerate(events):
+        if e.get("ph") != "X" or e.get("cat") in NOT_THE_PROGRAM or e.get("cat") is None:
+            continue
+        start = ns(e["ts"])
+        end = start + ns(e.get("dur", 0))
+        category, args = e["cat"], e.get("args", {})
+        if category in KERNEL or category in COPY:
+            device = args.get("device", e.get("pid"))
+            t.works.append(Work(start, end, category in KERNEL, order, int(device), args.get("correlation"),
+                                args.get("stream")))
+        elif "runtime" in category.lower() or "driver" in category.lower():
+            if args.get("correlation") is not None:
+                t.calls[args["correlation"]].append(Call(start, end, e["tid"]))
+        elif category == "user_annotation":
+            t.ranges.append((start, end, e["tid"], e["name"]))
+        t.cover(start, end)
+    return t
+
+
+def load_nsys(path):
+    """All processes of the file; inferprof reads them as one."""
+    db = sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)
+    tables = {r[0] for r in db.execute("select name from sqlite_master where type='table'")}
+    strings = dict(db.execute("select id, value from StringIds")) if "StringIds" in tables else {}
+    t = Trace()
+
+    def columns(table):
+        return {r[1] for r in db.execute(f"pragma table_info({table})")}
+
+    for table, is_kernel in (("CUPTI_ACTIVITY_KIND_KERNEL", True), ("CUPTI_ACTIVITY_KIND_MEMCPY", False),
+                             ("CUPTI_ACTIVITY_KIND_MEMSET", False)):
+        if table not in tables:
+            continue
+        pid = "globalPid" if "globalPid" in columns(table) else "0"
+        for order, (s, e, device, stream, corr, p) in enumerate(
+                db.execute(f"select start, end, deviceId, streamId, correlationId, {pid} from {table}")):
+            t.works.append(Work(s, e, is_kernel, order, device, ((p or 0) >> 24 & 0xFFFFFF, corr), stream))
+            t.cover(s, e)
+    if "CUPTI_ACTIVITY_KIND_RUNTIME" in tables:
+        for s, e, thread, corr in db.execute(
+                "select start, end, globalTid, correlationId from CUPTI_ACTIVITY_KIND_RUNTIME"):
+            t.calls[((thread or 0) >> 24 & 0xFFFFFF, corr)].append(Call(s, e, thread))
+            t.cover(s, e)
+    if "NVTX_EVENTS" in tables:
+        for s, e, thread, text, text_id in db.execute(
+                "select start, end, globalTid, text, textId from NVTX_EVENTS where eventType in (59, 60)"):
+            if e is None:
+                continue
+            name = text if text is not None else strings.get(text_id, "")
+            t.ranges.append((s, e, thread, name or ""))
+            t.cover(s, e)
+    if "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION" in tables:
+        for s, e in db.execute("select start, end from CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"):
+            t.cover(s, e)
+    return t
+
+
+def find_occurrences(ranges):
+    """[start, end, thread, stage path], outermost first; a stage inside itself is one."""
+    found, open_by_thread = [], collections.defaultdict(list)
+    for start, end, thread, name in sorted(ranges, key=lambda r: (r[0], -r[1])):
+        stack = open_by_thread[thread]
+        while stack and found[stack[-1]][1] <= start:
+            stack.pop()
+        around = found[stack[-1]][3] if stack else None
+        stage = stage_of(name)
+        if stage is None and around:
+            stage = next((s for pattern, s in NESTED if re.fullmatch(pattern, name)), None)
+        if stage is None or (around and stage in around.split("/")):
+            continue
+        found.append((start, end, thread, f"{around}/{stage}" if around else stage))
+        stack.append(len(found) - 1)
+    return found
+
+
+class Partition:
+    """The timeline of one device of a process: ns per stage path; None is "between steps"."""
+
+    def __init__(self, trace, device, implicit):
+        self.t, self.implicit = trace, implicit
+        self.occurrences = [] if implicit else trace.occurrences
+        self.top = [o for o in self.occurrences if "/" not in o[3]]
+        self.marking = {o[2] for o in self.occurrences}
+        self.bounds = sorted({x for o in self.occurrences for x in o[:2]})
+        self.busy, self.idle, self.unrecorded = collections.Counter(), collections.Counter(), 0
+        self.works = sorted(w for w in trace.works if w.device == device)
+        self.works.sort(key=lambda w: (w.start, not w.is_kernel))
+        self.launches = [self.launch_of(w) for w in self.works]
+        self.split_idle()
+        self.split_busy()
+        self.timeline = trace.end - trace.start
+
+    def launch_of(self, w):
+        calls = self.t.calls.get(w.correlation, [])
+        before = [c for c in calls if c.start <= w.start] or calls
+        return max(before) if before else None
+
+    def open_at(self, thread, time):
+        if self.implicit:
+            return "whole trace"
+        if thread in self.marking:
+            held = [o for o in self.occurrences if o[2] == thread and o[0] <= time < o[1]]
+            return held[-1][3] if held else None
+        held = [o for o in self.top if o[0] <= time < o[1]]
+        return held[0][3] if len(held) == 1 else None
+
+    def give_idle(self, start, end, thread):
+        i = bisect.bisect_right(self.bounds, start)
+        while start < end:
+            until = min(end, self.bounds[i]) if i < len(self.bounds) else end
+            self.idle[self.open_at(thread, start)] += until - start
+            start, i = until, i + 1
+
+    def split_idle(self):
+        frontier, delays = None, []
+        for w, launch in zip(self.works, self.launches):
+            if w.is_kernel and launch and frontier is not None and launch.start >= frontier:
+                delays.append(max(0, w.start - launch.end))
+            frontier = max(frontier or 0, w.end)
+        self.limit = max(10 * statistics.median(delays) if delays else 0, 50000)
+        frontier = self.t.start
+        for w, launch in zip(self.works, self.launches):
+            if w.start > frontier:
+                end = w.start
+                if launch:
+                    launched = max(launch.end, frontier)
+                    if end - launched > self.limit:
+                        self.unrecorded += end - launched
+                        end = launched
+                self.give_idle(frontier, end, launch.thread if launch else None)
+            frontier = max(frontier, w.end)
+        last = self.launches[-1]
+        self.give_idle(frontier, max(frontier, self.t.end), last.thread if last else None)
+
+    def split_busy(self):
+        owner = [self.open_at(l.thread, l.start) if l else "whole trace" if self.implicit else None
+                 for l in self.launches]
+        points = sorted((t, up, i) for i, w in enumerate(self.works) if w.end > w.start
+                        for t, up in ((w.start, 1), (w.end, 0)))
+        running, before = set(), 0
+        for time, up, i in points:
+            for j in running:
+                self.busy[owner[j]] += (time - before) / len(running)
+            (running.add if up else running.discard)(i)
+            before = time
+
+
+def with_parents(counter):
+    total = collections.Counter()
+    for path, value in counter.items():
+        parts = path.split("/") if path else [None]
+        for n in range(len(parts)):
+            total["/".join(parts[:n + 1]) if path else None] += value
+    return total
+
+
+def fail(path, what, ours, theirs):
+    raise SystemExit(f"{path}: {what}: {theirs} printed, {ours} computed here")
+
+
+def near(a, b, tolerance=2.0):
+    return abs(a - b) <= tolerance + 1e-9 * max(abs(a), abs(b))
+
+
+def stage_path(metrics, stage):
+    return f"{stage['parent']}/{stage['name']}" if stage["parent"] else stage["name"]
+
+
+def compare(label, traces, metrics, rows):
+    implicit = not any(t.occurrences for t in traces)
+    devices = sorted((d for d in metrics["devices"] if d["timeline_ns"]), key=lambda d: (d["rank"] or 0, d["index"]))
+    mine = [(t, dev, Partition(t, dev, implicit)) for t in traces for dev in sorted({w.device for w in t.works})]
+    if len(devices) != len(mine):
+        fail(label, "devices with work", len(mine), len(devices))
+    stages = {stage_path(metrics, s): s for s in metrics["stages"]}
+    for device, (t, _, p) in zip(devices, mine):
+        name = f"{label} device {device['device']}"
+        if not near(p.timeline, device["timeline_ns"]):
+            fail(name, "timeline", p.timeline, device["timeline_ns"])
+        if not near(p.unrecorded, device["unrecorded_ns"]):
+            fail(name, "unrecorded", p.unrecorded, device["unrecorded_ns"])
+        total = device["unrecorded_ns"]
+        busy, idle = with_parents(p.busy), with_parents(p.idle)
+        for path, s in stages.items():
+            key = None if s["outside"] else path
+            on = next((x for x in s["trace"]["device_time"] if x["device"] == device["device"]), None)
+            on = on or {"busy_ns": 0, "idle_ns": 0, "steps": None}
+            total += 0 if s["parent"] else on["busy_ns"] + on["idle_ns"]
+            for what, here in (("busy_ns", busy[key]), ("idle_ns", idle[key])):
+                if not near(here, on[what]):
+                    fail(name, f"{what} of {path}", here, on[what])
+            steps = sum(o[3] == path for o in t.occurrences)
+            if on["steps"] is not None and not s["outside"] and not implicit and on["steps"] != steps:
+                fail(name, f"steps of {path}", steps, on["steps"])
+        if not near(total, device["timeline_ns"]):
+            fail(name, "the sum of stages, between steps and unrecorded", device["timeline_ns"], total)
+    for path, s in stages.items():
+        check_stage(label, path, s, implicit, mine, rows)
+
+
+def check_stage(label, path, s, implicit, mine, rows):
+    if s["outside"]:
+        return
+    on = s["trace"]["device_time"]
+    runs = [x for x in on if x["kernels"]] or [x for x in on if x["copies"]] or on
+    if not runs:
+        return
+    steps = sum(x["steps"] for x in runs)
+    time_ms = sum(x["time_ns"] for x in runs) / steps / 1e6
+    share = sum(x["busy_ns"] for x in runs) / sum(x["time_ns"] for x in runs)
+    if not near(time_ms, s["time_ms"], 1e-6):
+        fail(label, f"time_ms of {path}", time_ms, s["time_ms"])
+    if not near(share, s["gpu_busy_share"], 1e-9) or share > 1 + 1e-9:
+        fail(label, f"gpu_busy_share of {path}", share, s["gpu_busy_share"])
+    row = next(r for r in rows if r["stage"] == s["name"] and r["parent"] == (s["parent"] or ""))
+    for key, value in (("time_ms", s["time_ms"]), ("gpu_busy_ns", s["trace"]["gpu_busy_ns"]),
+                       ("idle_ns", s["trace"]["idle_ns"]), ("wall_total_ns", s["trace"]["wall_ns"])):
+        if not near(float(row[key]), value, 1e-6):
+            fail(label, f"{key} of {path} in stages.csv", value, row[key])
+    causes = sum(s["trace"]["idle"]["by_cause_ns"].values()) if s["trace"]["idle"]["known"] else s["trace"]["idle_ns"]
+    if not near(causes, s["trace"]["idle_ns"]):
+        fail(label, f"causes of idle time of {path}", s["trace"]["idle_ns"], causes)
+
+
+def check_findings(label, metrics, findings):
+    times = {s["name"]: s["time_ms"] for s in metrics["stages"] if not s["parent"]}
+    for f in findings:
+        if f["saving_ms"] is not None and f["stage"] and f["saving_ms"] > times[f["stage"]] * (1 + 1e-9):
+            fail(label, f"saving of {f['rule']}", times[f["stage"]], f["saving_ms"])
+    for s in metrics["stages"]:
+        idle = 1 - s["gpu_busy_share"] if s["gpu_busy_share"] is not None else 0
+        explained = any(f["stage"] == s["name"] for f in findings) or not s["trace"]["idle"]["known"]
+        if idle > 0.15 and not s["parent"] and not s["outside"] and not explained:
+            fail(label, f"explanation of the idle time of {s['name']}", f"{idle:.0%} idle", "none")
+
+
+def check_stats(label, inferprof, files, traces):
+    out = subprocess.run([inferprof, "stats", "--json", *files], capture_output=True, text=True, check=True).stdout
+    rows = json.loads(out)["gpu"]
+    mine = []
+    for t in traces:
+        for device in sorted({w.device for w in t.works}):
+            busy = end = 0
+            for w in sorted(w for w in t.works if w.device == device):
+                busy += max(0, w.end - max(w.start, end))
+                end = max(end, w.end)
+            mine.append(busy)
+    for (name, row), busy in zip(rows.items(), mine):
+        if not near(busy / 1e6, row["busy_ms"], 1e-5):
+            fail(label, f"busy_ms of device {name} in stats", busy / 1e6, row["busy_ms"])
+
+
+def run(inferprof, scratch, files):
+    label = " + ".join(os.path.basename(f) for f in files)
+    traces = []
+    for f in files:
+        t = load_nsys(f) if f.endswith(".sqlite") else load_kineto(f)
+        t.occurrences = find_occurrences(t.ranges)
+        traces.append(t)
+    if not all(any(w.is_kernel for w in t.works) for t in traces):
+        return f"{label}: no kernels"
+    folder = os.path.join(scratch, "stage_time")
+    shutil.rmtree(folder, ignore_errors=True)
+    subprocess.run([inferprof, "import", "-q", "-o", folder, *files], check=True, stdout=subprocess.DEVNULL)
+    with open(os.path.join(folder, "metrics.json"), encoding="utf-8") as f:
+        metrics = json.load(f)
+    with open(os.path.join(folder, "stages.csv"), encoding="utf-8") as f:
+        rows = list(csv.DictReader(f))
+    with open(os.path.join(folder, "findings.json"), encoding="utf-8") as f:
+        findings = json.load(f)["findings"]
+    compare(label, traces, metrics, rows)
+    check_findings(label, metrics, findings)
+    check_stats(label, inferprof, files, traces)
+    parts = []
+    for s in metrics["stages"]:
+        if not s["parent"] and not s["outside"] and s["time_ms"] is not None:
+            parts.append(f"{s['name']} {s['time_ms']:.3f} ms, busy {100 * (s['gpu_busy_share'] or 0):.1f}%")
+    return f"{label}: " + "; ".join(parts)
+
+
+def main():
+    inferprof, scratch, *files = sys.argv[1:]
+    if files[0] == "--ranks":
+        print(run(inferprof, scratch, files[1:]))
+        return
+    for f in files:
+        print(run(inferprof, scratch, [f]), flush=True)
+
+
+main()

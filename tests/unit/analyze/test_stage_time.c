@@ -1,0 +1,205 @@
+/* The time of stages: a partition of each device's timeline. */
+#include <math.h>
+#include <string.h>
+
+#include "unit/analyze/scene.h"
+#include "unit/test.h"
+
+#define US 1000ull
+#define MS 1000000ull
+
+static const struct analysis_stage_device *on(const struct analysis *a, const char *path, size_t device) {
+    return analysis_stage_on(a, (size_t)(scene_stage(a, path) - a->stages), device);
+}
+
+/* The range is open for 100 us on the host, and its kernels run for 900 us, most of them after it. */
+TEST(a_step_lasts_as_long_as_its_kernels_run) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    for (uint64_t i = 0; i < 3; i++) {
+        uint64_t t = i * 300 * US, k = 10 * US + i * 900 * US;
+        scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, t, t + 100 * US);
+        scene_kernel(&s, "k", 1, t, t + 5 * US, 7, k, k + 900 * US);
+    }
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    const struct analysis_stage *d = scene_stage(&a, "decode");
+    CHECK_NEAR(d->time_ms, (3 * 900 + 10) / 3.0 / 1e3, 1e-9);
+    CHECK_NEAR(d->busy_share, 2700.0 / 2710, 1e-9);
+    CHECK_NEAR(d->host_each_ns.mean, 100e3, 0);
+    CHECK_NEAR(d->span_ns.mean, 900e3, 0);
+    CHECK_NEAR(d->queue_ns.max, (10 + 1800 - 600) * 1e3, 0);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+TEST(copies_of_annotations_on_the_device_are_not_steps) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    scene_range(&s, TRACE_CATEGORY_USER, "decode", 1, 0, 100 * US);
+    scene_kernel(&s, "k", 1, 0, 5 * US, 7, 10 * US, 100 * US);
+    struct trace_range mirror = { .start_ns = 10 * US,
+                                  .end_ns = 100 * US,
+                                  .thread = 7,
+                                  .flags = TRACE_RANGE_FREE,
+                                  .category = TRACE_CATEGORY_USER,
+                                  .name = timeline_builder_text(s.b, "decode"),
+                                  .domain = timeline_builder_text(s.b, "gpu_user_annotation"),
+                                  .flops = NAN,
+                                  .bytes = NAN,
+                                  .payload = NAN };
+    timeline_builder_range(s.b, &mirror, 1);
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    CHECK_INT(scene_stage(&a, "decode")->occurrences, 1);
+    CHECK_NEAR(scene_stage(&a, "decode")->time_ms, 0.1, 1e-9);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+/* Launched at 5 us and running from 2 ms: something that was not recorded ran in between. */
+TEST(a_launched_kernel_that_waits_for_long_is_not_idle_time) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 0, 4 * MS);
+    scene_kernel(&s, "k", 1, 0, 5 * US, 7, 2 * MS, 3 * MS);
+    scene_kernel(&s, "k", 1, 3100 * US, 3110 * US, 7, 3116 * US, 4 * MS); /* a launch takes 6 us */
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    const struct analysis_stage *d = scene_stage(&a, "decode");
+    CHECK_NEAR(a.devices[0].launch_delay_ns, 6e3, 0);
+    CHECK_NEAR(a.devices[0].unrecorded_limit_ns, 60e3, 0);
+    CHECK_NEAR(a.devices[0].unrecorded_ns, 1995e3, 0);
+    CHECK_NEAR(d->idle_ns, 5e3 + 116e3, 0);
+    CHECK_NEAR(d->gpu_busy_ns + d->idle_ns + a.devices[0].unrecorded_ns, 4e6, 0);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+/* Two stages at once on two threads: overlapping work is split evenly, idle time goes to the stage of the
+ * thread that ends it. */
+TEST(stages_that_overlap_share_the_device) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "prefill", 1, 0, 400 * US);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 2, 0, 400 * US);
+    scene_kernel(&s, "a", 1, 5 * US, 8 * US, 7, 10 * US, 200 * US);
+    scene_kernel(&s, "b", 2, 90 * US, 95 * US, 8, 100 * US, 300 * US); /* 100 us with the other */
+    scene_kernel(&s, "b", 2, 330 * US, 335 * US, 8, 340 * US, 400 * US);
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    CHECK_NEAR(on(&a, "prefill", 0)->busy_ns, 90e3 + 50e3, 1e-6);
+    CHECK_NEAR(on(&a, "prefill", 0)->idle_ns, 10e3, 1e-6);
+    CHECK_NEAR(on(&a, "decode", 0)->busy_ns, 50e3 + 100e3 + 60e3, 1e-6);
+    CHECK_NEAR(on(&a, "decode", 0)->idle_ns, 40e3, 1e-6);
+    CHECK_NEAR(a.devices[0].timeline_ns, 400e3, 0);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+/* Three steps of `step` us with a kernel of 40% each. */
+static void add_rank(struct scene *s, uint64_t step_us, uint64_t offset_us) {
+    for (uint64_t i = 0; i < 3; i++) {
+        uint64_t t = (offset_us + i * step_us) * US;
+        scene_range(s, TRACE_CATEGORY_STAGE, "step", 1, t, t + step_us * US);
+        scene_kernel(s, "k", 1, t + 3 * US, t + 6 * US, 7, t + 10 * US, t + (10 + step_us * 4 / 10) * US);
+    }
+}
+
+static void next_rank(struct scene *s, const char *rank) {
+    timeline_builder_process(s->b, rank);
+    timeline_builder_meta(s->b, "process.rank", rank);
+    timeline_builder_meta(s->b, "device.0.name", "NVIDIA H200");
+    timeline_builder_meta(s->b, "device.0.uuid", rank);
+}
+
+TEST(a_second_rank_changes_no_figure_of_the_first) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    timeline_builder_meta(s.b, "device.0.uuid", "0");
+    add_rank(&s, 1000, 0);
+    next_rank(&s, "1");
+    add_rank(&s, 500, 100);
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    const struct analysis_stage *d = scene_stage(&a, "step");
+    CHECK_INT(d->devices, 2);
+    CHECK_NEAR(on(&a, "step", 0)->busy_ns, 1200e3, 0);
+    CHECK_NEAR(on(&a, "step", 0)->idle_ns, 1800e3, 0);
+    CHECK_INT(on(&a, "step", 0)->steps, 3);
+    CHECK_NEAR(a.devices[0].timeline_ns, 3e6, 0);
+    CHECK_NEAR(a.devices[1].timeline_ns, 1.5e6, 0);
+    CHECK_NEAR(d->time_ms, (1.0 + 0.5) / 2, 1e-9); /* the mean over the ranks */
+    CHECK_NEAR(d->busy_share, 0.4, 1e-9);
+    CHECK(strstr(d->time_source, "2 devices") != NULL);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+TEST(an_idle_device_changes_no_figure) {
+    struct analysis_stage of[2];
+    for (int i = 0; i < 2; i++) {
+        struct scene s;
+        struct analysis a;
+        scene_start(&s);
+        if (i) timeline_builder_meta(s.b, "device.1.name", "NVIDIA H200");
+        add_rank(&s, 1000, 0);
+        if (i) /* it gets a copy, and no kernel */
+            timeline_builder_copy(
+                s.b, &(struct trace_copy){ .start_ns = 20 * US, .end_ns = 30 * US, .device = 1, .stream = 3 },
+                1);
+        struct timeline *tl = timeline_builder_finish(s.b);
+        analyze_run(tl, NULL, &a);
+        of[i] = *scene_stage(&a, "step");
+        analysis_free(&a);
+        timeline_close(tl);
+    }
+    CHECK_INT(of[1].devices, 1);
+    CHECK_NEAR(of[0].time_ms, of[1].time_ms, 0);
+    CHECK_NEAR(of[0].busy_share, of[1].busy_share, 0);
+    CHECK_NEAR(of[0].idle_ns, of[1].idle_ns, 0);
+}
+
+/* Ranges that overlap without nesting: one began in the first step and ends in the second. */
+TEST(a_range_that_outlasts_its_step_hides_no_later_step) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "step", 1, 0, 100 * US);
+    scene_range(&s, TRACE_CATEGORY_OP, "late", 1, 50 * US, 150 * US);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "step", 1, 110 * US, 200 * US);
+    scene_kernel(&s, "k", 1, 10 * US, 15 * US, 7, 20 * US, 90 * US);
+    scene_kernel(&s, "k", 1, 104 * US, 106 * US, 7, 108 * US, 120 * US); /* in no step */
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    CHECK_INT(scene_stage(&a, "step")->occurrences, 2);
+    CHECK_INT(scene_stage(&a, "step")->kernels, 1);
+    CHECK_INT(scene_stage(&a, "between steps")->kernels, 1);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+/* Long kernels with long gaps: no rule about idle time applies, and there is a finding all the same. */
+TEST(a_device_that_idles_gets_an_explanation) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 0, 4 * MS);
+    for (uint64_t i = 0; i < 20; i++) {
+        uint64_t t = i * 200 * US;
+        scene_kernel(&s, "k", 1, t + 60 * US, t + 65 * US, 7, t + 70 * US, t + 190 * US);
+    }
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    CHECK(scene_stage(&a, "decode")->busy_share < 0.85);
+    const struct analysis_finding *f = scene_finding(&a, "idle");
+    CHECK(f != NULL);
+    CHECK_NEAR(f->saving_ms, 1.6, 1e-9);
+    analysis_free(&a);
+    timeline_close(tl);
+}
