@@ -107,8 +107,8 @@ static void open_context(struct context *c, const struct timeline *tl, const str
 static void close_context(struct context *c) {
     void *scratch[] = { c->stage_scratch,     c->occ_scratch,    c->shape_category,      c->range_gpu_ns,
                         c->shape_owned_ns,    c->shape_stage_ns, c->previous_launch,     c->range_total_ns,
-                        c->launch_occurrence, c->stage_chain_ns, c->stage_chain_kernels, c->occ_devices,
-                        c->range_flops,       c->range_bytes,    c->range_counted,       c->shape_alone_ns };
+                        c->launch_occurrence, c->stage_chain_ns, c->stage_chain_kernels, c->range_flops,
+                        c->range_bytes,       c->range_counted,  c->shape_alone_ns };
     for (size_t i = 0; i < COUNTOF(scratch); i++) free(scratch[i]);
     for (size_t i = 0; c->power && i < c->tl->ndevices; i++) {
         free(c->power[i].time_ns);
@@ -161,7 +161,7 @@ static const struct pass {
     { analyze_stages_finish, false },
     /* capture windows, stages.host_ns -> missed, stages.missed */
     { analyze_captured, false },
-    /* power samples, occurrences, c.occ_devices -> powers, stages.joules .watts */
+    /* power samples, occurrences, occurrences.device_bits -> powers, stages.joules .watts */
     { analyze_power, false },
     /* all of the above -> conservation, lost_share, stages.idle_known .idle_refused, notes */
     { analyze_provenance, false },

@@ -307,19 +307,29 @@ static double mean_clock(const struct timeline *tl) {
     return weight > 0 ? sum / weight : NAN;
 }
 
-static double sampled_devices(const struct timeline *tl) {
-    double n = 0;
-    for (uint32_t d = 0; d < tl->ndevices; d++) {
-        size_t i = 0;
-        while (i < tl->samples.n && tl->samples.device[i] != d) i++;
-        n += i < tl->samples.n;
-    }
-    return MAX(n, 1);
+static bool is_sampled(const struct timeline *tl, uint32_t device) {
+    for (size_t i = 0; i < tl->samples.n; i++)
+        if (tl->samples.device[i] == device) return true;
+    return false;
 }
 
-static void derive_means(const struct analysis *a, uint32_t device, double sampled,
+/* The sampled GPUs, one bit each. *only: there is one, and one GPU runs kernels: they are the same, whatever
+ * the tools call it. */
+static uint64_t sampled_devices(const struct timeline *tl, bool *only) {
+    uint64_t bits = 0;
+    size_t sampled = 0, working = 0;
+    for (uint32_t d = 0; d < MIN(tl->ndevices, 64); d++) {
+        bool has_samples = is_sampled(tl, d);
+        bits |= (uint64_t)has_samples << d;
+        sampled += has_samples;
+        working += tl->devices[d].kernel_count > 0;
+    }
+    *only = sampled == 1 && working <= 1;
+    return bits;
+}
+
+static void derive_means(const struct analysis *a, uint32_t device, double all_ns,
                          struct counter_means *row) {
-    double all_ns = a->stages[row->stage].wall_total_ns * sampled;
     row->covered = all_ns > 0 ? MIN(row->covered_ns / all_ns, 1.0) : NAN;
     row->dram_pct = dram_sum(row->mean);
     row->dram_bytes_per_s = row->dram_pct / 100 * peak_bandwidth(a, device);
@@ -340,14 +350,14 @@ static size_t first_sample_after(const struct timeline *tl, uint64_t ns) {
     return lo;
 }
 
-static void add_occurrence(const struct timeline *tl, const struct analysis_occurrence *o,
+static void add_occurrence(const struct timeline *tl, const struct analysis_occurrence *o, uint64_t devices,
                            struct counter_means *row, double *weight) {
     float v[COUNTER_SLOTS];
     for (size_t i = first_sample_after(tl, o->start_ns);
          i < tl->samples.n && tl->samples.start_ns[i] < o->wall_end_ns; i++) {
         uint64_t from = MAX(o->start_ns, tl->samples.start_ns[i]),
                  to = MIN(o->wall_end_ns, tl->samples.end_ns[i]);
-        if (to <= from) continue;
+        if (to <= from || tl->samples.device[i] > 63 || !(devices >> tl->samples.device[i] & 1)) continue;
         double ns = (double)(to - from);
         take_values(tl, i, v);
         row->covered_ns += ns;
@@ -359,17 +369,26 @@ static void add_occurrence(const struct timeline *tl, const struct analysis_occu
     }
 }
 
+/* Of each occurrence, the samples of the GPUs on which it has kernels. */
 static void stage_means(const struct analysis *a, struct analysis_counters *out) {
+    bool only;
+    uint64_t sampled = sampled_devices(a->timeline, &only);
     out->means = xcalloc(MAX(a->nstages, 1), sizeof *out->means);
-    double sampled = sampled_devices(a->timeline);
     for (uint32_t st = 0; st < a->nstages; st++) {
         struct counter_means row = { .stage = st };
-        double weight[COUNTER_SLOTS] = { 0 };
-        for (size_t i = 0; i < a->noccurrences; i++)
-            if (a->occurrences[i].stage == st) add_occurrence(a->timeline, &a->occurrences[i], &row, weight);
+        double weight[COUNTER_SLOTS] = { 0 }, all_ns = 0;
+        uint64_t seen = 0;
+        for (size_t i = 0; i < a->noccurrences; i++) {
+            const struct analysis_occurrence *o = &a->occurrences[i];
+            if (o->stage != st) continue;
+            uint64_t devices = only ? sampled : o->device_bits & sampled;
+            add_occurrence(a->timeline, o, devices, &row, weight);
+            all_ns += (double)(o->wall_end_ns - o->start_ns) * __builtin_popcountll(devices);
+            seen |= devices;
+        }
         for (int s = 0; s < COUNTER_SLOTS; s++) row.mean[s] = weight[s] > 0 ? row.mean[s] / weight[s] : NAN;
         if (!(row.covered_ns > 0)) continue;
-        derive_means(a, a->timeline->samples.device[0], sampled, &row);
+        derive_means(a, (uint32_t)__builtin_ctzll(seen), all_ns, &row);
         out->means[out->nmeans++] = row;
     }
 }

@@ -42,7 +42,6 @@ struct context {
     struct intern *texts;
     struct stage_scratch *stage_scratch;    /* [nstages] */
     struct occurrence_scratch *occ_scratch; /* [noccurrences] */
-    uint64_t *occ_devices; /* [noccurrences] bit d: it has kernels on device d; those past 63 do not count */
     uint32_t *kernel_occurrence, *range_occurrence;
     uint32_t *launch_occurrence; /* [launches.n] */
     uint64_t lent_kernels;       /* of threads without stages, counted in the stage open in their process */

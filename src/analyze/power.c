@@ -66,6 +66,7 @@ double power_joules(const struct context *c, uint32_t device, uint64_t from_ns, 
     if (x->n < 2 || to_ns <= from_ns) return NAN;
     uint64_t step = (x->time_ns[x->n - 1] - x->time_ns[0]) / (x->n - 1);
     if (from_ns + step < x->time_ns[0] || to_ns > x->time_ns[x->n - 1] + step) return NAN;
+    if (to_ns <= x->time_ns[0] || from_ns >= x->time_ns[x->n - 1]) return NAN;
     return joules_at(x, to_ns) - joules_at(x, from_ns);
 }
 
@@ -160,6 +161,11 @@ static void power_row(struct context *c, uint32_t device, size_t n) {
     out->joules = n > 1 ? x->joules[n - 1] : NAN;
     out->watts_mean = out->covered_ns > 0 ? out->joules / (out->covered_ns * 1e-9) : NAN;
     out->idle_joules = n > 1 ? idle_joules(c, device) : NAN;
+    if (out->watts_mean > out->watts_max)
+        analysis_note(c, ANALYSIS_INFO,
+                      "device %u: the energy counter gives a mean of %.0f W, above the highest power sample "
+                      "(%.0f W): the samples missed peaks",
+                      device, out->watts_mean, out->watts_max);
 }
 
 /* ---- energy of stages */
@@ -170,9 +176,9 @@ static uint64_t devices_of(const struct context *c, size_t occurrence) {
     const struct analysis *a = c->a;
     size_t gpus = 0;
     for (size_t i = 0; i < a->ndevices; i++) gpus += a->devices[i].kernels && analysis_is_gpu(c, (uint32_t)i);
-    if (a->npowers == 1 && gpus == 1 && a->powers[0].device < 64 && c->occ_devices[occurrence])
+    if (a->npowers == 1 && gpus == 1 && a->powers[0].device < 64 && a->occurrences[occurrence].device_bits)
         return (uint64_t)1 << a->powers[0].device;
-    return c->occ_devices[occurrence];
+    return a->occurrences[occurrence].device_bits;
 }
 
 /* Over all GPUs of the occurrence, from its start to its end. NaN if the energy of one is unknown. */

@@ -318,7 +318,6 @@ static void alloc_scratch(struct context *c) {
     const struct analysis *a = c->a;
     c->stage_scratch = xcalloc(a->nstages + 1, sizeof *c->stage_scratch);
     c->occ_scratch = xcalloc(a->noccurrences + 1, sizeof *c->occ_scratch);
-    c->occ_devices = xcalloc(a->noccurrences + 1, sizeof *c->occ_devices);
     for (size_t i = 0; i < a->noccurrences; i++) c->occ_scratch[i].device = ANALYSIS_NONE;
     if (c->tl && c->tl->nshapes && a->nstages < STAGE_MATRIX_MAX / c->tl->nshapes)
         c->shape_stage_ns = xcalloc(c->tl->nshapes * a->nstages, sizeof *c->shape_stage_ns);

@@ -113,7 +113,7 @@ static void close_occurrences(struct walk *w) {
         const struct occurrence_scratch *o = &c->occ_scratch[i];
         struct analysis_occurrence *out = &c->a->occurrences[i];
         if (o->device != w->device) continue;
-        if (w->device < 64) c->occ_devices[i] |= (uint64_t)1 << w->device;
+        if (w->device < 64) out->device_bits |= (uint64_t)1 << w->device;
         if (!out->gpu_first_ns || o->first_ns < out->gpu_first_ns) {
             uint32_t launch = c->tl->kernels.launch[o->first_kernel];
             out->gpu_first_ns = o->first_ns;

@@ -93,7 +93,7 @@ void nsys_read_gpus(struct nsys *n) {
     nsys_end(n, &r);
 }
 
-/* ---- GPU_METRICS: one row per value; rows with equal time become one sample */
+/* ---- GPU_METRICS: one row per value; rows of a GPU with equal time become one sample */
 
 struct metric {
     uint64_t type, id;
@@ -124,36 +124,55 @@ static void read_metric_names(struct nsys *n, struct metrics *m) {
     nsys_end(n, &r);
 }
 
-struct sampling {
-    struct nsys *n;
+/* The samples of one GPU. Rows of several GPUs are mixed: by time, or by time and metric. */
+struct sample_series {
     struct strbuf names;
     struct trace_sample s;
     size_t count;
     uint64_t type, before_ns; /* before_ns: time of the previous sample, the start of the interval */
 };
+struct sampling {
+    struct nsys *n;
+    struct {
+        struct sample_series *v;
+        size_t n, cap;
+    } series;
+};
 
-static void flush_sample(struct sampling *g) {
+static void flush_sample(struct nsys *n, struct sample_series *g) {
     if (!g->count) return;
     for (size_t i = g->count; i < TRACE_SAMPLE_VALUES; i++) sink_values(&g->s)[i] = NAN;
-    g->s.metrics = sink_text(g->n->sink, g->names.buf, g->names.len);
+    g->s.metrics = sink_text(n->sink, g->names.buf, g->names.len);
     g->s.start_ns = g->before_ns && g->before_ns < g->s.end_ns ? g->before_ns : g->s.end_ns;
-    g->n->sink->events[SINK_EVENT_COUNTER]++;
-    sink_sample(g->n->sink, &g->s);
+    n->sink->events[SINK_EVENT_COUNTER]++;
+    sink_sample(n->sink, &g->s);
     g->count = 0;
     strbuf_reset(&g->names);
 }
 
-static void take_metric(struct sampling *g, const struct metrics *m, const struct nsys_rows *r) {
+#define MAX_SERIES 1024 /* more than any machine has GPUs */
+
+/* NULL: too many. */
+static struct sample_series *series_of(struct sampling *g, uint64_t type) {
+    for (size_t i = 0; i < g->series.n; i++)
+        if (g->series.v[i].type == type) return &g->series.v[i];
+    if (g->series.n == MAX_SERIES) return NULL;
+    struct sample_series one = { .names = STRBUF_INIT, .type = type };
+    one.s.device = (uint32_t)(type & 0xff); /* the low byte of a type is the GPU index */
+    vec_push(&g->series, one);
+    return &g->series.v[g->series.n - 1];
+}
+
+static void take_metric(struct sampling *all, const struct metrics *m, const struct nsys_rows *r) {
     enum { TIMESTAMP, TYPE, METRIC, VALUE };
     uint64_t at, type = nsys_u64(r, TYPE, 0), end;
-    if (!nsys_interval(g->n, r, TIMESTAMP, TIMESTAMP, &at, &end)) return;
-    bool new_moment = at != g->s.end_ns || type != g->type;
-    if (new_moment || g->count == TRACE_SAMPLE_VALUES) flush_sample(g);
+    struct sample_series *g = series_of(all, type);
+    if (!g || !nsys_interval(all->n, r, TIMESTAMP, TIMESTAMP, &at, &end)) return;
+    bool new_moment = at != g->s.end_ns;
+    if (new_moment || g->count == TRACE_SAMPLE_VALUES) flush_sample(all->n, g);
     if (new_moment) {
-        g->before_ns = type == g->type ? g->s.end_ns : 0;
+        g->before_ns = g->s.end_ns;
         g->s.end_ns = at;
-        g->type = type;
-        g->s.device = (uint32_t)(type & 0xff); /* the low byte of a type is the GPU index */
     }
     const char *name = metric_name(m, type, nsys_u64(r, METRIC, 0));
     if (g->count) strbuf_addch(&g->names, ';');
@@ -167,13 +186,16 @@ static void take_metric(struct sampling *g, const struct metrics *m, const struc
 void nsys_read_metrics(struct nsys *n) {
     static const char *const columns[] = { "timestamp", "typeId", "metricId", "value", NULL };
     struct metrics m = { 0 };
-    struct sampling g = { .n = n, .names = STRBUF_INIT };
+    struct sampling g = { .n = n };
     struct nsys_rows r;
     read_metric_names(n, &m);
     if (nsys_rows_open(&r, n->db, "GPU_METRICS", columns, NULL))
         while (nsys_rows_next(&r)) take_metric(&g, &m, &r);
     nsys_end(n, &r);
-    flush_sample(&g);
-    strbuf_free(&g.names);
+    for (size_t i = 0; i < g.series.n; i++) {
+        flush_sample(n, &g.series.v[i]);
+        strbuf_free(&g.series.v[i].names);
+    }
+    free(g.series.v);
     free(m.v);
 }

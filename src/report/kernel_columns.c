@@ -297,8 +297,18 @@ static const struct column profile_columns[] = {
 };
 /* clang-format on */
 
-enum { KERNELS, COUNTERS, PROFILES, WORK };
-const struct column_group kernel_columns[4] = {
+/* ---- the device, if several ran kernels */
+
+static bool have_devices(const struct view *v) { return view_busy_devices(v) > 1; }
+
+static struct column_value get_device(const struct column_row *r) { return column_u64(shape_of(r)->device); }
+
+static const struct column device_columns[] = {
+    { "device", "device", COLUMN_COUNT, GET(get_device), .data = CSV | JSON, .at = { 45, 215, 25 } },
+};
+
+enum { KERNELS, COUNTERS, PROFILES, WORK, DEVICES };
+const struct column_group kernel_columns[5] = {
     [KERNELS] = { .columns = columns, .n = COUNTOF(columns) },
     [COUNTERS] = { .columns = counter_columns,
                    .n = COUNTOF(counter_columns),
@@ -310,6 +320,7 @@ const struct column_group kernel_columns[4] = {
                    .item = profile_item,
                    .csv_prefix = "ncu_" },
     [WORK] = { .columns = work_columns, .n = COUNTOF(work_columns), .exists = have_work },
+    [DEVICES] = { .columns = device_columns, .n = COUNTOF(device_columns), .exists = have_devices },
 };
 
 void kernel_columns_counter_json(const struct counter_row *row, struct jsonw *j) {
@@ -326,6 +337,7 @@ void kernel_columns_json(const struct column_row *r, struct jsonw *j) {
     const struct kernel_profile *profile = profile_item(r);
     jsonw_object(j);
     columns_json(&kernel_columns[KERNELS], r, j);
+    if (have_devices(r->view)) columns_json(&kernel_columns[DEVICES], r, j);
     if (counters) {
         jsonw_kobject(j, "counters");
         kernel_columns_counter_json(counters, j);

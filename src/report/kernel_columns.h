@@ -7,9 +7,9 @@
 #include "report/columns.h"
 #include "report/view.h"
 
-/* Kernels, then hardware counters, Nsight Compute profiles and rates (TFLOP/s) if they exist. The items are
- * struct analysis_kernel. */
-extern const struct column_group kernel_columns[4];
+/* Kernels, then hardware counters, Nsight Compute profiles, rates (TFLOP/s) and the device, each if it exists.
+ * The items are struct analysis_kernel. */
+extern const struct column_group kernel_columns[5];
 bool kernel_columns_have_counters(const struct view *v);
 bool kernel_columns_have_profiles(const struct view *v);
 

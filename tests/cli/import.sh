@@ -40,6 +40,7 @@ expect "stats reads the CSV of ncu" 0 out 'fused_dropout_kernel_vec.* 7 +0.049 +
 
 run "$INFERPROF" import -o "$work/run" tests/data/kineto/hta_rank0_a100.json.gz tests/data/kineto/hta_rank1_a100.json.gz
 expect "import writes a run folder" 0 out "$work/run" err 'rank 1'
+check "kernel tables of two devices name the device" sh -c "head -1 $work/run/kernels.csv | grep -q ',device$' && grep -q '^| kernel .* device ' $work/run/report.md"
 check "import writes one trace per rank" test -s "$work/run/trace/hta_rank0_a100.ipt" -a -s "$work/run/trace/hta_rank1_a100.ipt"
 check "import writes the report" test -s "$work/run/report.html" -a -s "$work/run/metrics.json" -a -s "$work/run/kernels.csv"
 run "$INFERPROF" import -o "$work/run" tests/data/kineto/hta_plain_json.json

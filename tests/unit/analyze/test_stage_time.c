@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "analyze/counters.h"
 #include "unit/analyze/scene.h"
 #include "unit/test.h"
 
@@ -200,6 +201,63 @@ TEST(a_device_that_idles_gets_an_explanation) {
     const struct analysis_finding *f = scene_finding(&a, "idle");
     CHECK(f != NULL);
     CHECK_NEAR(f->saving_ms, 1.6, 1e-9);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+static void sample(struct scene *s, uint32_t device, uint64_t from, uint64_t to, double sm) {
+    timeline_builder_sample(
+        s->b,
+        &(struct trace_sample){
+            .start_ns = from,
+            .end_ns = to,
+            .device = device,
+            .metrics = timeline_builder_text(s->b, "sm__cycles_active.avg.pct_of_peak_sustained_elapsed"),
+            .v0 = sm },
+        1);
+}
+
+TEST(counters_of_a_stage_are_those_of_the_gpus_it_runs_on) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    timeline_builder_meta(s.b, "device.1.name", "NVIDIA H200");
+    add_rank(&s, 1000, 0);
+    timeline_builder_kernel(s.b, /* of no stage, on the other GPU */
+                            &(struct trace_kernel){ .start_ns = 5 * MS,
+                                                    .end_ns = 6 * MS,
+                                                    .device = 1,
+                                                    .stream = 3,
+                                                    .name = timeline_builder_text(s.b, "x") },
+                            1);
+    for (uint64_t i = 0; i < 3; i++) {
+        sample(&s, 0, i * MS, (i + 1) * MS, 80);
+        sample(&s, 1, i * MS, (i + 1) * MS, 0);
+    }
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    const struct counter_means *m = scene_stage(&a, "step")->counters;
+    CHECK(m != NULL);
+    CHECK_NEAR(m->mean[COUNTER_SM], 80, 1e-6);
+    CHECK_NEAR(m->covered, 1, 1e-6);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+TEST(energy_outside_of_the_samples_is_unknown) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    add_rank(&s, 1000, 0);
+    for (uint64_t i = 0; i < 4; i++) /* 1 ms apart, from just after the last step */
+        timeline_builder_power(s.b,
+                               &(struct trace_power){ .time_ns = (3 + i) * MS + 100,
+                                                      .energy_mj = 1000 + i * 300,
+                                                      .power_mw = 300000 },
+                               1);
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    CHECK(isnan(scene_stage(&a, "step")->joules));
     analysis_free(&a);
     timeline_close(tl);
 }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/die.h"
 #include "base/file.h"
 #include "import/import.h"
 #include "import/nsys.h"
@@ -103,6 +104,41 @@ TEST(nsys_reads_available_tables_and_columns) {
     CHECK_NEAR(f.samples[0].v1, 20, 0);
     CHECK_INT(f.samples[1].start_ns, epoch + 1000);
     trace_reader_close(r);
+    free(dir);
+    free(db);
+    free(trace);
+}
+
+/* Two GPUs sampled at once, rows in order of time: every sample lasts from the one before it on its GPU. */
+TEST(nsys_keeps_the_samples_of_two_gpus_apart) {
+    char *dir = test_tmpdir(), *db = file_join(dir, "m.sqlite"), *trace = file_join(dir, "m.ipt");
+    struct err err;
+    struct import_result result;
+    struct found f;
+    char *text = xasprintf(
+        "%s delete from GPU_METRICS; insert into TARGET_INFO_GPU_METRICS values (257, 1, 'SM Active'), (257, "
+        "2, "
+        "'DRAM Read'); insert into GPU_METRICS values (1000, 256, 1, 50), (1000, 257, 1, 7), (1000, 256, 2, "
+        "20), "
+        "(1000, 257, 2, 3), (2000, 256, 1, 60), (2000, 257, 1, 8), (3000, 256, 1, 61), (3000, 257, 1, 9);",
+        sql);
+    make_db(db, text);
+    CHECK_INT(
+        import_to_trace(db, IMPORT_NSYS_SQLITE, trace, &(struct import_options){ .rank = -1 }, &result, &err),
+        0);
+    struct trace_reader *r = trace_reader_open(trace, &err);
+    read_back(r, &f);
+    CHECK_INT(f.nsamples, 6);
+    size_t lasting[2] = { 0 };
+    for (size_t i = 0; i < f.nsamples; i++) {
+        lasting[f.samples[i].device] += f.samples[i].end_ns - f.samples[i].start_ns == 1000;
+        if (f.samples[i].end_ns == f.samples[i].start_ns)
+            CHECK_NEAR(f.samples[i].v1, f.samples[i].device ? 3 : 20, 0);
+    }
+    CHECK_INT(lasting[0], 2);
+    CHECK_INT(lasting[1], 2);
+    trace_reader_close(r);
+    free(text);
     free(dir);
     free(db);
     free(trace);
