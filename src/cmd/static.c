@@ -107,8 +107,9 @@ static void cell_known(struct table *t, double v) {
 }
 
 static void gpu_list_table(bool md) {
-    static const char *const heads[] = { "fp64", "fp32", "tf32",  "fp16", "bf16", "fp8", "int8", "fp4",
-                                         "GB/s", "GB",   "L2 MB", "SMs",  "MHz",  "W",   "cc" };
+    static const char *const heads[] = { "fp64", "fp32",       "tf32", "fp16", "bf16",   "fp8",
+                                         "int8", "fp4",        "GB/s", "GB",   "L2 MiB", "SMs",
+                                         "MHz",  "tensor MHz", "W",    "cc" };
     struct table t;
     table_init(&t);
     table_column(&t, "GPU (dense TFLOP/s)", TABLE_LEFT);
@@ -118,7 +119,7 @@ static void gpu_list_table(bool md) {
         const struct llm_gpu *g = llm_gpu_at(i);
         const double values[] = { g->fp64,  g->fp32, g->tf32,      g->fp16,         g->bf16,
                                   g->fp8,   g->int8, g->fp4,       g->gbytes_per_s, g->memory_gb,
-                                  g->l2_mb, g->sms,  g->boost_mhz, g->tdp_w };
+                                  g->l2_mb, g->sms,  g->boost_mhz, g->tensor_mhz,   g->tdp_w };
         table_cell(&t, "%s", g->name);
         for (size_t k = 0; k < COUNTOF(values); k++) cell_known(&t, values[k]);
         table_cell(&t, "%s", g->capability);

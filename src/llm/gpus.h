@@ -15,16 +15,20 @@ struct llm_gpu {
     const char *name;
     double fp64, fp32, tf32, fp16, bf16, fp8, int8, fp4;
     double gbytes_per_s, memory_gb; /* 10^9 */
-    double l2_mb, boost_mhz, tdp_w;
-    int sms;
-    const char *capability; /* "9.0" */
+    double l2_mb;                   /* MiB */
+    double boost_mhz;               /* clock of the fp32 peak */
+    double tensor_mhz;              /* clock of the 16-bit peak */
+    double tdp_w;
+    int sms;                /* AMD: compute units */
+    const char *capability; /* "9.0", "gfx942" */
     const char *source;
 };
 
 size_t llm_gpus(void);
 const struct llm_gpu *llm_gpu_at(size_t i);
 /* Finds a GPU by any common spelling: "h100", "NVIDIA H100 80GB HBM3", "a100-80gb", "4090". A name without a
- * variant finds the most common one. NULL: not found; err suggests the nearest name. */
+ * variant finds the most common one. NULL: not found, nameless, or a slice of a card (MIG, vGPU); err has the
+ * reason and suggests the nearest name. */
 const struct llm_gpu *llm_gpu_find(const char *name, struct err *err);
 double llm_gpu_flop_per_s(const struct llm_gpu *g, enum llm_dtype t); /* NAN: unknown */
 double llm_gpu_bytes_per_s(const struct llm_gpu *g);

@@ -116,11 +116,11 @@ static void write_gpu_fields(const struct llm_gpu *g, struct jsonw *j) {
         const char *key;
         double value;
     } rows[] = {
-        { "fp64_tflops", g->fp64 },    { "fp32_tflops", g->fp32 }, { "tf32_tflops", g->tf32 },
-        { "fp16_tflops", g->fp16 },    { "bf16_tflops", g->bf16 }, { "fp8_tflops", g->fp8 },
-        { "int8_tops", g->int8 },      { "fp4_tflops", g->fp4 },   { "memory_gbps", g->gbytes_per_s },
-        { "memory_gb", g->memory_gb }, { "l2_mb", g->l2_mb },      { "sms", g->sms },
-        { "boost_mhz", g->boost_mhz }, { "tdp_w", g->tdp_w }
+        { "fp64_tflops", g->fp64 },    { "fp32_tflops", g->fp32 },      { "tf32_tflops", g->tf32 },
+        { "fp16_tflops", g->fp16 },    { "bf16_tflops", g->bf16 },      { "fp8_tflops", g->fp8 },
+        { "int8_tops", g->int8 },      { "fp4_tflops", g->fp4 },        { "memory_gbps", g->gbytes_per_s },
+        { "memory_gb", g->memory_gb }, { "l2_mb", g->l2_mb },           { "sms", g->sms },
+        { "boost_mhz", g->boost_mhz }, { "tensor_mhz", g->tensor_mhz }, { "tdp_w", g->tdp_w }
     };
     for (size_t i = 0; i < COUNTOF(rows); i++) jsonw_knum(j, rows[i].key, llm_gpu_known(rows[i].value));
     jsonw_kstr(j, "compute_capability", g->capability);
