@@ -321,22 +321,19 @@ static int print_result(const struct static_opts *o, const struct llm_static *r,
     return rc;
 }
 
-/* Reads the headers of weight files next to the config, if any. A damaged file is only a warning, because the
- * config is sufficient. */
-static void add_files(struct llm_static *r, const char *path) {
+/* Opens the headers of weight files next to the config, if any. A damaged file is only a warning, because the
+ * config is sufficient. NULL: none. */
+static struct safetensors *open_weights(const char *path) {
     struct err err;
     bool is_file = file_has_ending(path, ".safetensors");
-    if (!is_file && !file_is_dir(path)) return;
+    if (!is_file && !file_is_dir(path)) return NULL;
     struct safetensors *st = safetensors_open(path, &err);
-    if (st)
-        llm_static_add_files(r, st);
-    else if (is_file || !strstr(err.msg, "no .safetensors file"))
-        log_warn("%s", err.msg);
-    safetensors_close(st);
+    if (!st && (is_file || !strstr(err.msg, "no .safetensors file"))) log_warn("%s", err.msg);
+    return st;
 }
 
 static int eval_one_gpu(const struct static_opts *o, const struct llm_model *m, const struct llm_workload *w,
-                        const char *path, struct err *err) {
+                        const struct safetensors *weights, struct err *err) {
     const struct llm_gpu *gpu = NULL;
     const char *source;
     double tflops;
@@ -348,7 +345,7 @@ static int eval_one_gpu(const struct static_opts *o, const struct llm_model *m, 
     if (gpu && !device.peak_source)
         log_warn("%s has no known dense peak for %s: no times (choose another type with --dtype)", gpu->name,
                  llm_dtype_name(m->dtype));
-    add_files(&r, path);
+    if (weights) llm_static_add_files(&r, weights);
     for (size_t i = 0; i < r.nwarnings; i++) log_warn("%s", r.warnings[i]);
     int rc = print_result(o, &r, err);
     llm_static_free(&r);
@@ -384,11 +381,16 @@ static int run_static(const void *opts, int argc, char **argv) {
     if (argc == 0)
         return command_usage("static: expected a model: a config.json, its folder, or a .safetensors file");
     if (check_options(o, &how, &w, &err) < 0) return command_usage("static: %s", err.msg);
+    struct safetensors *weights = open_weights(argv[0]);
+    how.weights = weights;
     struct llm_model *m = llm_model_load(argv[0], &how, &err);
-    if (!m) return command_fail(&err);
-    int rc = o->gpu && strcmp(o->gpu, "all") == 0 ? compare_gpus(o, m, &w, &err)
-                                                  : eval_one_gpu(o, m, &w, argv[0], &err);
+    int rc = -1;
+    if (m && o->gpu && strcmp(o->gpu, "all") == 0)
+        rc = compare_gpus(o, m, &w, &err);
+    else if (m)
+        rc = eval_one_gpu(o, m, &w, weights, &err);
     llm_model_free(m);
+    safetensors_close(weights);
     return rc < 0 ? command_fail(&err) : EXIT_DONE;
 }
 

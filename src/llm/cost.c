@@ -59,14 +59,12 @@ static double op_flops(const struct llm_op *op, const struct llm_pass *p) {
 }
 
 /* Every weight once; of experts and tables only the parts that the rows use. */
-static double weight_bytes(const struct llm_model *m, const struct llm_op *op, double rows) {
-    double width = llm_dtype_bytes(op->weight ? op->weight : m->dtype);
-    double one = (double)op->in * (double)MAX(1, op->out) + (double)op->vector;
+static double weight_bytes(const struct llm_op *op, double rows) {
+    double one = op->instance_bytes;
     if (op->idle || rows == 0) return 0;
-    if (op->kind == LLM_OP_EMBEDDING) return fmin(rows, (double)op->in) * (double)op->out * width;
+    if (op->kind == LLM_OP_EMBEDDING) return fmin(rows, (double)op->in) * (one / (double)op->in);
     if (op->kind == LLM_OP_EXPERTS) one *= experts_touched(op->experts, op->topk, rows);
-    if (op->kind == LLM_OP_ATTENTION) one = (double)op->vector;
-    return one * (double)op->count * width;
+    return one * (double)op->count;
 }
 
 /* Reads the cache of past tokens, writes that of new tokens; a sliding window limits both to its width. */
@@ -82,8 +80,7 @@ static void add_kv(const struct llm_op *op, const struct llm_pass *p, double wid
 }
 
 static double peak_of(const struct llm_op *op, const struct llm_peak *peak) {
-    return op->weight == LLM_FP8 && peak->quantized_flop_per_s > 0 ? peak->quantized_flop_per_s
-                                                                   : peak->flop_per_s;
+    return op->weight && peak->quantized_flop_per_s > 0 ? peak->quantized_flop_per_s : peak->flop_per_s;
 }
 
 static void set_floor(const struct llm_op *op, struct llm_cost *c, const struct llm_peak *peak) {
@@ -102,7 +99,7 @@ struct llm_cost llm_cost_op(const struct llm_model *m, const struct llm_setup *s
     *(op->kind == LLM_OP_ATTENTION ? &c.attention_flops
       : op->rows == LLM_ROWS_HEAD  ? &c.head_flops
                                    : &c.linear_flops) = c.flops;
-    c.weight_bytes = weight_bytes(m, op, rows);
+    c.weight_bytes = weight_bytes(op, rows);
     if (op->kv) add_kv(op, pass, llm_dtype_bytes(llm_kv_dtype(m, s->kv)), &c);
     c.io_bytes = rows * (double)op->io * llm_dtype_bytes(activation_dtype(m));
     c.bytes = c.weight_bytes + c.kv_read_bytes + c.kv_write_bytes + c.io_bytes;

@@ -15,7 +15,7 @@
 struct llm_peak {
     double flop_per_s;  /* dense peak for the compute type; NAN: unknown */
     double bytes_per_s; /* NAN: unknown */
-    /* peak for layers quantised to fp8, computed in fp8; 0: same as flop_per_s */
+    /* peak for operators with quantised weights; 0: same as flop_per_s */
     double quantized_flop_per_s;
 };
 

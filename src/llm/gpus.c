@@ -177,23 +177,37 @@ double llm_gpu_known(double field) { return field > 0 ? field : NAN; }
 
 double llm_gpu_bytes_per_s(const struct llm_gpu *g) { return llm_gpu_known(g->gbytes_per_s) * 1e9; }
 
-/* Without hardware support, 4-bit weights are converted first and multiplied in 16 bits. */
-double llm_gpu_flop_per_s(const struct llm_gpu *g, enum llm_dtype t) {
-    double tflops = 0;
+static double tflops_of(const struct llm_gpu *g, enum llm_dtype t) {
     switch (t) {
-    case LLM_F64: tflops = g->fp64; break;
-    case LLM_F32: tflops = g->fp32; break;
-    case LLM_TF32: tflops = g->tf32; break;
-    case LLM_F16: tflops = g->fp16; break;
-    case LLM_BF16: tflops = g->bf16; break;
-    case LLM_FP8: tflops = g->fp8; break;
-    case LLM_INT8: tflops = g->int8; break;
-    case LLM_FP4: tflops = g->fp4; break;
+    case LLM_F64: return g->fp64;
+    case LLM_F32: return g->fp32;
+    case LLM_TF32: return g->tf32;
+    case LLM_F16: return g->fp16;
+    case LLM_BF16: return g->bf16;
+    case LLM_FP8: return g->fp8;
+    case LLM_INT8: return g->int8;
+    case LLM_FP4:
     case LLM_MXFP4:
-    case LLM_INT4: tflops = g->bf16 > 0 ? g->bf16 : g->fp16; break;
-    default: break;
+    case LLM_NVFP4: return g->fp4;
+    default: return 0; /* int4: no units in the table's GPUs */
     }
-    return llm_gpu_known(tflops) * 1e12;
+}
+
+struct llm_gpu_peak llm_gpu_peak(const struct llm_gpu *g, enum llm_dtype t, bool activations_too) {
+    struct llm_gpu_peak p = { llm_gpu_known(tflops_of(g, t)) * 1e12, t, "the GPU multiplies this type" };
+    bool narrow = llm_dtype_bytes(t) < 2;
+    if (!narrow || (activations_too && !isnan(p.flop_per_s))) return p;
+    p.type = g->bf16 > 0 ? LLM_BF16 : LLM_F16;
+    p.flop_per_s = llm_gpu_known(tflops_of(g, p.type)) * 1e12;
+    p.reason = !isnan(llm_gpu_known(tflops_of(g, t)))
+                   ? "only the weights are quantised: they are widened to 16 bits"
+               : t == LLM_INT4 ? "4-bit integers are widened to 16 bits"
+                               : "the GPU has no units for this type: weights are widened to 16 bits";
+    return p;
+}
+
+double llm_gpu_flop_per_s(const struct llm_gpu *g, enum llm_dtype t) {
+    return llm_gpu_peak(g, t, true).flop_per_s;
 }
 
 /* ---- Lookup by name */

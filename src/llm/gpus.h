@@ -3,6 +3,7 @@
 #ifndef LLM_GPUS_H
 #define LLM_GPUS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,7 +31,15 @@ const struct llm_gpu *llm_gpu_at(size_t i);
  * variant finds the most common one. NULL: not found, nameless, or a slice of a card (MIG, vGPU); err has the
  * reason and suggests the nearest name. */
 const struct llm_gpu *llm_gpu_find(const char *name, struct err *err);
-double llm_gpu_flop_per_s(const struct llm_gpu *g, enum llm_dtype t); /* NAN: unknown */
+/* The peak that applies to weights of type `t`: of the type itself, or of 16-bit numbers if the GPU has no
+ * units for it or if only the weights are quantised, because they are then widened before the product. */
+struct llm_gpu_peak {
+    double flop_per_s;   /* NAN: unknown */
+    enum llm_dtype type; /* whose peak it is */
+    const char *reason;
+};
+struct llm_gpu_peak llm_gpu_peak(const struct llm_gpu *g, enum llm_dtype t, bool activations_too);
+double llm_gpu_flop_per_s(const struct llm_gpu *g, enum llm_dtype t); /* of llm_gpu_peak(g, t, true) */
 double llm_gpu_bytes_per_s(const struct llm_gpu *g);
 double llm_gpu_known(double field); /* NAN for 0 */
 

@@ -24,6 +24,7 @@ struct kind {
 struct reading {
     struct llm_model *m;
     const json_t *root;
+    const json_t *quant; /* ModelOpt's own file; NULL: none */
     const char *what;
     struct llm_notes notes;
     struct err *err;
@@ -146,48 +147,32 @@ static void set_dtype(struct reading *r, enum llm_dtype override) {
                   name ? "has an unknown torch_dtype " : "has no torch_dtype", name ? name : "");
 }
 
-/* quantization_config: which weights are stored in fewer bits. */
-static void set_quant(struct reading *r, bool override, struct llm_quant *q) {
-    static const struct {
-        const char *method;
-        int64_t bits; /* 0: any */
-        enum llm_dtype dtype;
-        uint8_t scope;
-    } rows[] = {
-        { "mxfp4", 0, LLM_MXFP4, OPROW_QUANT_EXPERTS },
-        { "fp8", 0, LLM_FP8, OPROW_QUANT_LINEAR },
-        { "fbgemm_fp8", 0, LLM_FP8, OPROW_QUANT_LINEAR },
-        { "gptq", 4, LLM_INT4, OPROW_QUANT_LINEAR },
-        { "gptq", 8, LLM_INT8, OPROW_QUANT_LINEAR },
-        { "awq", 4, LLM_INT4, OPROW_QUANT_LINEAR },
-        { "bitsandbytes", 4, LLM_FP4, OPROW_QUANT_LINEAR },
-        { "bitsandbytes", 8, LLM_INT8, OPROW_QUANT_LINEAR },
-    };
+static const json_t *quant_section(const struct reading *r) {
     const char *prefix;
     const json_t *text = text_section(r->root, &prefix), *c = json_object_get(r->root, "quantization_config");
     if (!json_is_object(c) && text) c = json_object_get(text, "quantization_config");
+    return json_is_object(c) ? c : r->quant;
+}
+
+static void set_quant(struct reading *r, const struct llm_load *how, struct llm_quant *q) {
+    const json_t *c = quant_section(r);
     const char *method = string_at(c, "quant_method");
-    if (!method) return;
-    int64_t bits = json_integer_value(json_object_get(c, "bits"));
-    if (json_is_true(json_object_get(c, "load_in_4bit"))) bits = 4;
-    if (json_is_true(json_object_get(c, "load_in_8bit"))) bits = 8;
-    if (override) {
-        notes_add(&r->notes, "the %.40s quantisation of the config is ignored: --dtype sets the weight type",
-                  method);
+    if (how->dtype) {
+        if (method)
+            notes_add(&r->notes,
+                      "the %.40s quantisation of the config is ignored: --dtype sets the weight type",
+                      method);
         return;
     }
-    for (size_t i = 0; i < COUNTOF(rows); i++) {
-        if (strcmp(rows[i].method, method) != 0 || (rows[i].bits && rows[i].bits != bits)) continue;
-        *q = (struct llm_quant){ rows[i].dtype, rows[i].scope };
-        r->m->quantized = q->dtype;
-        r->m->quantization =
-            xasprintf("%s (%s)", llm_dtype_name(q->dtype),
-                      q->scope == OPROW_QUANT_EXPERTS ? "experts" : "linear layers of the decoder");
-        notes_add(&r->notes, "weights stored as %s, others as %s", r->m->quantization,
-                  llm_dtype_name(r->m->dtype));
-        return;
+    bool found = c && quant_read(c, q, &r->notes);
+    if (!c && how->weights && quant_from_tensors(how->weights, q)) {
+        found = true;
+        notes_add(&r->notes, "the config does not mention a quantisation; the weight files have one");
     }
-    notes_add(&r->notes, "quantisation '%.40s' is not modelled: weights are counted as %s", method,
+    if (!found) return;
+    r->m->pack = q->pack;
+    r->m->quantization = quant_describe(q);
+    notes_add(&r->notes, "weights stored as %s, others as %s", r->m->quantization,
               llm_dtype_name(r->m->dtype));
 }
 
@@ -360,8 +345,9 @@ static uint64_t params_of_op(const struct llm_op *op) {
 
 uint64_t llm_op_params(const struct llm_op *op) { return op->tied ? 0 : params_of_op(op); }
 
-double llm_op_weight_bytes(const struct llm_model *m, const struct llm_op *op) {
-    return (double)llm_op_params(op) * llm_dtype_bytes(op->weight ? op->weight : m->dtype);
+double llm_op_weight_bytes(const struct llm_op *op) {
+    if (op->tied) return 0;
+    return op->instance_bytes * (double)op->count * (double)MAX(1, op->experts);
 }
 
 uint64_t llm_module_params(const struct llm_model *m, const char *module) {
@@ -373,7 +359,7 @@ uint64_t llm_module_params(const struct llm_model *m, const char *module) {
 
 double llm_weight_bytes(const struct llm_model *m) {
     double sum = 0;
-    for (size_t i = 0; i < m->nops; i++) sum += llm_op_weight_bytes(m, &m->ops[i]);
+    for (size_t i = 0; i < m->nops; i++) sum += llm_op_weight_bytes(&m->ops[i]);
     return sum;
 }
 
@@ -406,10 +392,52 @@ static int count_params(struct llm_model *m, const char *what, struct err *err) 
     return 0;
 }
 
+/* ---- Bytes */
+static void set_bytes(struct llm_model *m) {
+    double width = llm_dtype_bytes(m->dtype);
+    for (size_t i = 0; i < m->nops; i++) {
+        struct llm_op *op = &m->ops[i];
+        double matrix = (double)op->in * (double)MAX(1, op->out) * width;
+        if (op->weight) matrix = llm_pack_bytes(&m->pack, op->in, op->out);
+        op->instance_bytes = matrix + (double)op->vector * width;
+    }
+}
+
+/* Each layer for multi-token prediction (DeepSeek-V3) is a decoder layer with its own embedding table and
+ * head, three norms, and a matrix that joins two hidden states. Checkpoints contain them; plain decoding does
+ * not read them. */
+static void count_mtp(struct reading *r) {
+    struct llm_model *m = r->m;
+    const json_t *v = json_object_get(r->root, "num_nextn_predict_layers");
+    json_int_t layers = json_integer_value(v);
+    if (layers < 1 || layers > LLM_LAYERS_MAX || !m->decodes || !m->text.kv_lora_rank) return;
+    uint64_t hidden = m->text.hidden, own = hidden * (2 * m->text.vocab + 2 * hidden + 3), params = own;
+    double bytes = (double)own * llm_dtype_bytes(m->dtype);
+    bool moe = m->text.layer[m->text.layers - 1].moe;
+    for (size_t i = 0; i < m->nops; i++) {
+        const struct llm_op *op = &m->ops[i];
+        bool layered = op->stage == LLM_STAGE_DECODER && op->kind != LLM_OP_EMBEDDING &&
+                       op->rows != LLM_ROWS_HEAD && strcmp(op->name, "final_norm") != 0;
+        if (!layered || (strcmp(op->module, "mlp") == 0 && moe) || op->count == 0) continue;
+        params = clamp_add(params, params_of_op(op) / op->count);
+        bytes += op->instance_bytes * (double)MAX(1, op->experts);
+    }
+    m->mtp.layers = (uint32_t)layers;
+    m->mtp.params = clamp_mul(params, (uint64_t)layers);
+    m->mtp.bytes = bytes * (double)layers;
+    notes_add(
+        &r->notes,
+        "the checkpoint also has %u layer(s) for multi-token prediction with %.3g parameters (%.3g GB): not "
+        "counted, because plain decoding does not use them",
+        m->mtp.layers, (double)m->mtp.params, m->mtp.bytes / 1e9);
+}
+
 /* ---- Loading */
-static struct llm_model *from_root(const json_t *root, const char *what, const struct llm_load *how,
-                                   struct err *err) {
-    struct reading r = { .m = xcalloc(1, sizeof *r.m), .root = root, .what = what, .err = err };
+static struct llm_model *from_root(const json_t *root, const json_t *quant_file, const char *what,
+                                   const struct llm_load *how, struct err *err) {
+    struct reading r = {
+        .m = xcalloc(1, sizeof *r.m), .root = root, .quant = quant_file, .what = what, .err = err
+    };
     struct llm_quant quant = { 0 };
     struct kind kind;
     int rc = json_is_object(root) ? 0 : err_set(err, "%s: not a JSON object", what);
@@ -420,10 +448,15 @@ static struct llm_model *from_root(const json_t *root, const char *what, const s
     if (rc == 0) rc = choose_family(&r, how->assume, &kind);
     if (rc == 0) {
         set_dtype(&r, how->dtype);
-        set_quant(&r, how->dtype != LLM_DTYPE_UNKNOWN, &quant);
+        set_quant(&r, how, &quant);
         rc = build_model(&r, &kind, &quant);
     }
-    if (rc == 0) rc = count_params(r.m, what, err);
+    if (rc == 0) {
+        quant_exclude(r.m, &quant, &r.notes);
+        set_bytes(r.m);
+        rc = count_params(r.m, what, err);
+    }
+    if (rc == 0) count_mtp(&r);
     r.m->notes = r.notes.v;
     r.m->nnotes = r.notes.n;
     if (rc == 0) return r.m;
@@ -435,7 +468,7 @@ struct llm_model *llm_model_parse(const char *text, size_t n, const char *what, 
                                   struct err *err) {
     json_t *root = jsonr_load_text(text, n, what, err);
     if (!root) return NULL;
-    struct llm_model *m = from_root(root, what, how, err);
+    struct llm_model *m = from_root(root, NULL, what, how, err);
     json_decref(root);
     if (m) m->name = xstrdup(what);
     return m;
@@ -502,14 +535,27 @@ static char *config_path(const char *path) {
     return xstrdup(path);
 }
 
+/* ModelOpt's older checkpoints have the quantisation only in hf_quant_config.json. NULL: no such file. */
+static json_t *load_quant_file(const char *config) {
+    char *folder = folder_of(config), *path = file_join(folder, "hf_quant_config.json");
+    struct err ignored;
+    bool own_folder = strcmp(file_basename(config), "config.json") == 0;
+    json_t *root = own_folder && file_exists(path) ? jsonr_load_path(path, CONFIG_BYTES_MAX, &ignored) : NULL;
+    free(folder);
+    free(path);
+    return root;
+}
+
 struct llm_model *llm_model_load(const char *path, const struct llm_load *how, struct err *err) {
     char *config = config_path(path);
-    json_t *root = jsonr_load_path(config, CONFIG_BYTES_MAX, err);
-    struct llm_model *m = root ? from_root(root, config, how, err) : NULL;
+    json_t *root = jsonr_load_path(config, CONFIG_BYTES_MAX, err), *quant = load_quant_file(config);
+    const json_t *section = json_object_get(quant, "quantization");
+    struct llm_model *m = root ? from_root(root, section, config, how, err) : NULL;
     if (m) {
         m->name = name_of(config);
         read_processor(m, config);
     }
+    json_decref(quant);
     json_decref(root);
     free(config);
     return m;

@@ -113,6 +113,21 @@ struct llm_vision {
     bool image_attends_both_ways; /* bidirectional attention between tokens of an image (gemma3) */
 };
 
+/* ---- Quantised weights */
+
+/* Layout of one quantised matrix [out, in]: its weights, and a scale and a zero point per block of
+ * block_out x block_in weights. A block size of 0 means the whole dimension. */
+struct llm_pack {
+    enum llm_dtype type; /* LLM_DTYPE_UNKNOWN: not quantised */
+    uint32_t bits;       /* per weight */
+    uint32_t block_in, block_out;
+    double scale_bits, zero_bits; /* per block */
+    uint32_t column_bits;         /* per input: the group index of GPTQ */
+    uint32_t matrix_bits;         /* per matrix: scales and shapes of the whole */
+    bool activations;             /* activations are quantised too, so products use the type's own units */
+};
+double llm_pack_bytes(const struct llm_pack *p, uint64_t in, uint64_t out);
+
 /* ---- Operators */
 enum llm_op_kind {
     LLM_OP_LINEAR,    /* weight [out, in] applied to every row */
@@ -169,7 +184,8 @@ struct llm_op {
     uint64_t heads, qk_dim, v_dim, window; /* attention */
     uint64_t kv;                           /* attention: numbers per token and layer in the cache */
     uint64_t io;                           /* numbers per row read or written at the boundary of the stage */
-    enum llm_dtype weight; /* type of the stored weight; LLM_DTYPE_UNKNOWN: same as the model */
+    enum llm_dtype weight; /* type of the quantised weight; LLM_DTYPE_UNKNOWN: same as the model */
+    double instance_bytes; /* of one layer and one expert: weight, scales, zero points and vectors */
     bool tied;             /* shares the weight of another operator */
     bool idle;             /* stored but never used */
 };
@@ -186,11 +202,11 @@ struct llm_params {
 struct llm_model {
     char *name; /* from the folder or file name */
     char *model_type, *architecture;
-    const char *family;       /* "deepseek_ocr" */
-    const char *assumed;      /* family given by --assume; NULL: recognised */
-    enum llm_dtype dtype;     /* of weights and arithmetic */
-    enum llm_dtype quantized; /* type of quantised weights; LLM_DTYPE_UNKNOWN: none */
-    char *quantization;       /* "mxfp4 (experts)"; NULL: none */
+    const char *family;   /* "deepseek_ocr" */
+    const char *assumed;  /* family given by --assume; NULL: recognised */
+    enum llm_dtype dtype; /* of weights and arithmetic */
+    struct llm_pack pack; /* layout of quantised weights; pack.type LLM_DTYPE_UNKNOWN: none */
+    char *quantization;   /* "mxfp4 (experts)"; NULL: none */
     struct llm_text text;
     struct llm_vision vision;
     bool decodes;                       /* has a decoder with prefill and decode; false for towers only */
@@ -199,13 +215,21 @@ struct llm_model {
     struct llm_op *ops;
     size_t nops;
     struct llm_params params;
+    struct { /* layers for multi-token prediction (deepseek_v3): stored, not used by plain decoding */
+        uint32_t layers;
+        uint64_t params;
+        double bytes;
+    } mtp;
     char **notes; /* assumptions made while reading, one sentence each */
     size_t nnotes;
 };
 
+struct safetensors;
 struct llm_load {
     const char *assume;   /* family to use for the config; NULL: reject unknown architectures */
     enum llm_dtype dtype; /* overrides the config; LLM_DTYPE_UNKNOWN: from the config */
+    /* headers of the weight files: used if the config does not mention the quantisation; NULL: none */
+    const struct safetensors *weights;
 };
 
 #define LLM_STAGE_DECODER 0
@@ -217,8 +241,8 @@ struct llm_model *llm_model_parse(const char *text, size_t n, const char *what, 
                                   struct err *err);
 void llm_model_free(struct llm_model *m);
 
-uint64_t llm_op_params(const struct llm_op *op); /* parameters, all layers and experts; 0 if tied */
-double llm_op_weight_bytes(const struct llm_model *m, const struct llm_op *op); /* their bytes */
+uint64_t llm_op_params(const struct llm_op *op);     /* parameters, all layers and experts; 0 if tied */
+double llm_op_weight_bytes(const struct llm_op *op); /* their bytes */
 uint64_t llm_module_params(const struct llm_model *m, const char *module);
 double llm_weight_bytes(const struct llm_model *m);                          /* of the whole model */
 double llm_kv_bytes_per_token(const struct llm_model *m, enum llm_dtype kv); /* all layers */

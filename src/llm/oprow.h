@@ -30,7 +30,7 @@ struct oprow {
     bool tied, idle;
 };
 
-enum { OPROW_QUANT_EXPERTS = 1, OPROW_QUANT_LINEAR = 2 };
+enum { OPROW_QUANT_EXPERTS = 1, OPROW_QUANT_LINEAR = 2, OPROW_QUANT_HEAD = 4 };
 
 struct opbuild {
     struct llm_model *model;

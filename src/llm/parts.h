@@ -4,12 +4,7 @@
 
 #include "llm/families.h"
 #include "llm/fields.h"
-
-/* Weight storage according to the config. */
-struct llm_quant {
-    enum llm_dtype dtype; /* LLM_DTYPE_UNKNOWN: not quantised */
-    uint8_t scope;        /* OPROW_QUANT_* */
-};
+#include "llm/quant.h"
 
 /* `own`: the section is the whole file. Released configs of that kind always have the sizes, so they have no
  * defaults. */

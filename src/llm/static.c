@@ -16,8 +16,10 @@ struct llm_device llm_device_of(const struct llm_gpu *gpu, const struct llm_mode
                                 const char *tflops_source, double gbps) {
     struct llm_device d = { .gpu = gpu, .peak = { NAN, NAN } };
     if (gpu) d.peak = (struct llm_peak){ llm_gpu_flop_per_s(gpu, m->dtype), llm_gpu_bytes_per_s(gpu), 0 };
-    if (gpu && tflops <= 0 && m->quantized)
-        d.peak.quantized_flop_per_s = llm_gpu_flop_per_s(gpu, m->quantized);
+    if (gpu && tflops <= 0 && m->pack.type) {
+        d.quantized = llm_gpu_peak(gpu, m->pack.type, m->pack.activations);
+        if (!isnan(d.quantized.flop_per_s)) d.peak.quantized_flop_per_s = d.quantized.flop_per_s;
+    }
     if (!isnan(d.peak.flop_per_s)) d.peak_source = "table";
     if (!isnan(d.peak.bytes_per_s)) d.bandwidth_source = "table";
     if (tflops > 0) {
@@ -225,8 +227,41 @@ void llm_static_free(struct llm_static *r) {
 }
 
 /* ---- Weight files */
-static bool is_weight(const struct safetensors_tensor *t) {
-    return t->dtype != LLM_I64 && t->dtype != LLM_I32 && t->dtype != LLM_BOOL; /* position ids and masks */
+static bool has_ending(const char *name, const char *const *endings, size_t n) {
+    size_t len = strlen(name);
+    for (size_t i = 0; i < n; i++) {
+        size_t k = strlen(endings[i]);
+        if (len >= k && strcmp(name + len - k, endings[i]) == 0) return true;
+    }
+    return false;
+}
+
+/* Scales, zero points and indexes of quantised weights. */
+static bool is_scale(const char *name) {
+    static const char *const endings[] = { ".scales",       ".qzeros",        ".g_idx",
+                                           "_scales",       ".weight_scale",  ".weight_scale_inv",
+                                           ".input_scale",  ".k_scale",       ".v_scale",
+                                           ".weight_shape", ".weight_g_idx",  ".weight_zero_point",
+                                           "_global_scale", ".weight_scale_2" };
+    return has_ending(name, endings, COUNTOF(endings));
+}
+
+/* Number of parameters of a tensor: packed types hold several per stored number; 0: not a parameter. */
+static uint64_t params_of(const struct safetensors_tensor *t, const struct llm_pack *pack) {
+    static const char *const packed[] = { ".qweight", ".weight_packed", "_blocks", ".weight" };
+    if (is_scale(t->name)) return 0;
+    bool whole = t->dtype == LLM_I64 || t->dtype == LLM_I32 || t->dtype == LLM_BOOL || t->dtype == LLM_U8;
+    if (!whole) return t->numbers;
+    if (!pack->bits || t->dtype == LLM_I64 || t->dtype == LLM_BOOL) return 0; /* position ids and masks */
+    return has_ending(t->name, packed, COUNTOF(packed)) ? t->bytes * 8 / pack->bits : 0;
+}
+
+/* Config and files describe the same bytes, up to padding and tensors of other uses. */
+static void compare_bytes(const struct llm_static *r, struct llm_notes *warnings) {
+    double expected = r->weight_bytes, other = r->weight_bytes + r->model->mtp.bytes, got = r->files.bytes;
+    if (fabs(got / expected - 1) <= 0.005 || fabs(got / other - 1) <= 0.005) return;
+    notes_add(warnings, "the weight files have %.4g GB, the quantisation of the config gives %.4g GB",
+              got / 1e9, other / 1e9);
 }
 
 void llm_static_add_files(struct llm_static *r, const struct safetensors *st) {
@@ -238,13 +273,12 @@ void llm_static_add_files(struct llm_static *r, const struct safetensors *st) {
         r->files.tensors++;
         r->files.by_dtype[t->dtype] += t->numbers;
         r->files.bytes += (double)t->bytes;
-        if (is_weight(t)) r->files.params += t->numbers;
+        r->files.params += params_of(t, &m->pack);
     }
-    if (r->files.params != m->params.total)
-        notes_add(&warnings,
-                  "the weight files have %" PRIu64 " parameters, the config describes %" PRIu64 "%s",
-                  r->files.params, m->params.total,
-                  m->quantization ? " (packed weights are counted differently)" : "");
+    if (r->files.params != m->params.total && r->files.params != m->params.total + m->mtp.params)
+        notes_add(&warnings, "the weight files have %" PRIu64 " parameters, the config describes %" PRIu64,
+                  r->files.params, m->params.total);
+    if (m->quantization) compare_bytes(r, &warnings);
     if (!m->quantization && r->files.by_dtype[m->dtype] * 2 < r->files.params)
         notes_add(&warnings, "most weights are not stored as %s, which the figures assume",
                   llm_dtype_name(m->dtype));

@@ -35,7 +35,8 @@ struct llm_device {
     const struct llm_gpu *gpu; /* NULL: not given */
     struct llm_peak peak;
     const char *peak_source,
-        *bandwidth_source; /* "table", "--peak-tflops", "MFU_PEAK_TFLOPS"; NULL: unknown */
+        *bandwidth_source;         /* "table", "--peak-tflops", "MFU_PEAK_TFLOPS"; NULL: unknown */
+    struct llm_gpu_peak quantized; /* for quantised weights, from the table; reason NULL: not used */
 };
 
 /* Peaks of `gpu` (may be NULL) for the compute type of `m`; nonzero arguments override them. */

@@ -30,6 +30,13 @@ static void model(const struct llm_static *r, struct jsonw *j) {
     jsonw_kstr(j, "architecture", m->architecture);
     jsonw_kstr(j, "assumed", m->assumed);
     jsonw_kstr(j, "quantization", m->quantization);
+    if (m->mtp.layers) {
+        jsonw_kobject(j, "multi_token_prediction");
+        jsonw_ku64(j, "layers", m->mtp.layers);
+        jsonw_ku64(j, "params", m->mtp.params);
+        jsonw_knum(j, "bytes", m->mtp.bytes);
+        jsonw_end(j);
+    }
     if (m->decodes) {
         jsonw_ku64(j, "layers", m->text.layers);
         jsonw_ku64(j, "hidden_size", m->text.hidden);
@@ -142,8 +149,11 @@ static void write_device(const struct llm_static *r, struct jsonw *j) {
     jsonw_kstr(j, "peak_source", d->peak_source);
     jsonw_knum(j, "peak_gbps", d->peak.bytes_per_s / 1e9);
     jsonw_kstr(j, "bandwidth_source", d->bandwidth_source);
-    if (d->peak.quantized_flop_per_s > 0)
-        jsonw_knum(j, "quantized_peak_tflops", d->peak.quantized_flop_per_s / 1e12);
+    if (d->quantized.reason) {
+        jsonw_knum(j, "quantized_peak_tflops", d->quantized.flop_per_s / 1e12);
+        jsonw_kstr(j, "quantized_peak_type", llm_dtype_name(d->quantized.type));
+        jsonw_kstr(j, "quantized_peak_reason", d->quantized.reason);
+    }
     if (d->gpu) write_gpu_fields(d->gpu, j);
     jsonw_end(j);
 }

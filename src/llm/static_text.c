@@ -103,6 +103,10 @@ static void add_device_line(const struct llm_static *r, struct strbuf *out) {
                 d->peak_source ? d->peak_source : "unknown",
                 units_bytes(d->peak.bytes_per_s, rate, sizeof rate),
                 d->bandwidth_source ? d->bandwidth_source : "unknown");
+    if (d->quantized.reason)
+        strbuf_addf(out, "quantised weights: %sLOP/s %s dense; %s\n",
+                    units_flops(d->quantized.flop_per_s, peak, sizeof peak),
+                    llm_dtype_name(d->quantized.type), d->quantized.reason);
 }
 
 static void params_table(const struct llm_static *r, enum llm_print how, struct strbuf *out) {
@@ -118,7 +122,7 @@ static void params_table(const struct llm_static *r, enum llm_print how, struct 
         for (size_t k = 0; k < m->nops; k++) {
             if (strcmp(m->ops[k].module, module) != 0) continue;
             if (k < i) first = false;
-            bytes += llm_op_weight_bytes(m, &m->ops[k]);
+            bytes += llm_op_weight_bytes(&m->ops[k]);
         }
         uint64_t count = llm_module_params(m, module);
         if (!first || count == 0) continue;

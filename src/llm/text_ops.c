@@ -178,6 +178,7 @@ static const struct oprow decoder[] = {
       .in = HIDDEN,
       .out = VOCAB,
       .count = ONE,
+      .quant = OPROW_QUANT_HEAD,
       .unless = HAS_TIED | HAS_NO_HEAD },
     { .name = "lm_head",
       .module = "lm_head",
@@ -248,7 +249,7 @@ void text_ops(struct llm_model *m, const struct text_family *fam, int stage, con
     struct opbuild b = { .model = m,
                          .stage = stage,
                          .has = conditions(&m->text, fam),
-                         .quantized = quant->dtype,
+                         .quantized = quant->pack.type,
                          .quant_scope = quant->scope };
     if (fam->traits & TEXT_CLIP) {
         b.tokens = LLM_ROWS_TEXT;
