@@ -332,8 +332,14 @@ static struct safetensors *open_weights(const char *path) {
     return st;
 }
 
+/* Weight files of the model, as far as found. */
+struct weights {
+    struct safetensors *safetensors;
+    struct gguf *gguf;
+};
+
 static int eval_one_gpu(const struct static_opts *o, const struct llm_model *m, const struct llm_workload *w,
-                        const struct safetensors *weights, struct err *err) {
+                        const struct weights *weights, struct err *err) {
     const struct llm_gpu *gpu = NULL;
     const char *source;
     double tflops;
@@ -345,7 +351,8 @@ static int eval_one_gpu(const struct static_opts *o, const struct llm_model *m, 
     if (gpu && !device.peak_source)
         log_warn("%s has no known dense peak for %s: no times (choose another type with --dtype)", gpu->name,
                  llm_dtype_name(m->dtype));
-    if (weights) llm_static_add_files(&r, weights);
+    if (weights->safetensors) llm_static_add_files(&r, weights->safetensors);
+    if (weights->gguf) llm_static_add_gguf(&r, weights->gguf);
     for (size_t i = 0; i < r.nwarnings; i++) log_warn("%s", r.warnings[i]);
     int rc = print_result(o, &r, err);
     llm_static_free(&r);
@@ -379,18 +386,24 @@ static int run_static(const void *opts, int argc, char **argv) {
     struct llm_load how = { .assume = o->assume };
     if (o->gpu && strcmp(o->gpu, "list") == 0) return list_gpus(o);
     if (argc == 0)
-        return command_usage("static: expected a model: a config.json, its folder, or a .safetensors file");
+        return command_usage(
+            "static: expected a model: a config.json, its folder, a .safetensors or a .gguf file");
     if (check_options(o, &how, &w, &err) < 0) return command_usage("static: %s", err.msg);
-    struct safetensors *weights = open_weights(argv[0]);
-    how.weights = weights;
+    struct weights weights = { .safetensors = open_weights(argv[0]) };
+    how.weights = weights.safetensors;
     struct llm_model *m = llm_model_load(argv[0], &how, &err);
     int rc = -1;
+    if (m && file_has_ending(argv[0], ".gguf") && !(weights.gguf = gguf_open(argv[0], &err))) {
+        llm_model_free(m);
+        m = NULL;
+    }
     if (m && o->gpu && strcmp(o->gpu, "all") == 0)
         rc = compare_gpus(o, m, &w, &err);
     else if (m)
-        rc = eval_one_gpu(o, m, &w, weights, &err);
+        rc = eval_one_gpu(o, m, &w, &weights, &err);
     llm_model_free(m);
-    safetensors_close(weights);
+    safetensors_close(weights.safetensors);
+    gguf_close(weights.gguf);
     return rc < 0 ? command_fail(&err) : EXIT_DONE;
 }
 
@@ -398,8 +411,8 @@ const struct command cmd_static = {
     .name = "static",
     .args = "MODEL",
     .summary = "compute the theoretical cost of a model on a GPU, without running it",
-    .details = "MODEL is a Hugging Face config.json, a folder with one, or a .safetensors file next to "
-               "one.\nPrints parameters, FLOPs, bytes, memory and the minimum possible time, per stage.",
+    .details = "MODEL is a Hugging Face config.json, a folder with one, a .safetensors file next to one, "
+               "or a .gguf\nfile. Prints parameters, FLOPs, bytes, memory and the roofline time, per stage.",
     .opts = static_rows,
     .nopts = COUNTOF(static_rows),
     .defaults = &static_defaults,

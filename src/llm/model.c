@@ -9,6 +9,7 @@
 #include "base/jsonr.h"
 #include "base/strbuf.h"
 #include "base/util.h"
+#include "llm/gguf_model.h"
 #include "llm/oprow.h"
 #include "llm/parts.h"
 
@@ -464,6 +465,11 @@ static struct llm_model *from_root(const json_t *root, const json_t *quant_file,
     return NULL;
 }
 
+struct llm_model *model_of_config(const json_t *root, const char *what, const struct llm_load *how,
+                                  struct err *err) {
+    return from_root(root, NULL, what, how, err);
+}
+
 struct llm_model *llm_model_parse(const char *text, size_t n, const char *what, const struct llm_load *how,
                                   struct err *err) {
     json_t *root = jsonr_load_text(text, n, what, err);
@@ -546,7 +552,17 @@ static json_t *load_quant_file(const char *config) {
     return root;
 }
 
+static struct llm_model *load_gguf(const char *path, const struct llm_load *how, struct err *err) {
+    struct gguf *g = gguf_open(path, err);
+    struct llm_model *m = g ? llm_model_of_gguf(g, path, how, err) : NULL;
+    const char *base = file_basename(path);
+    if (m) m->name = xstrndup(base, file_stem_bytes(base, ".gguf"));
+    gguf_close(g);
+    return m;
+}
+
 struct llm_model *llm_model_load(const char *path, const struct llm_load *how, struct err *err) {
+    if (file_has_ending(path, ".gguf")) return load_gguf(path, how, err);
     char *config = config_path(path);
     json_t *root = jsonr_load_path(config, CONFIG_BYTES_MAX, err), *quant = load_quant_file(config);
     const json_t *section = json_object_get(quant, "quantization");

@@ -1,4 +1,4 @@
-/* A model as described by its config.json, in a form common to all families: the decoder (struct llm_text),
+/* A model as described by its config.json or GGUF file, in a form common to all families: the decoder (struct llm_text),
  * the image encoders (struct llm_vision), and the flat list of their operators (struct llm_op).
  *     struct llm_model *m = llm_model_load(path, &(struct llm_load){ 0 }, &err);      -- NULL: see err
  *     m->text.hidden ... m->ops[i].in ...
@@ -234,7 +234,7 @@ struct llm_load {
 
 #define LLM_STAGE_DECODER 0
 
-/* `path`: a config.json, a folder with one, or a .safetensors file next to one. */
+/* `path`: a config.json, a folder with one, a .safetensors file next to one, or a .gguf file. */
 struct llm_model *llm_model_load(const char *path, const struct llm_load *how, struct err *err);
 /* The same from text in memory; `what` names it in messages. */
 struct llm_model *llm_model_parse(const char *text, size_t n, const char *what, const struct llm_load *how,

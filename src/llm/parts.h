@@ -6,6 +6,10 @@
 #include "llm/fields.h"
 #include "llm/quant.h"
 
+/* A model from the fields of a config.json; its name is not set. */
+struct llm_model *model_of_config(const json_t *root, const char *what, const struct llm_load *how,
+                                  struct err *err);
+
 /* `own`: the section is the whole file. Released configs of that kind always have the sizes, so they have no
  * defaults. */
 int text_read(struct llm_text *t, const struct text_family *fam, struct llm_fields *f, bool own, bool tied);

@@ -8,6 +8,7 @@
 #include "base/die.h"
 #include "base/util.h"
 #include "llm/fields.h"
+#include "llm/gguf_model.h"
 
 #define TOKENS_MAX ((uint64_t)1 << 32)
 #define BATCH_MAX ((uint64_t)1 << 24)
@@ -223,6 +224,7 @@ void llm_static_free(struct llm_static *r) {
     free(r->assumptions);
     free(r->warnings);
     free(r->plans);
+    free(r->files.layer_bytes);
     *r = (struct llm_static){ 0 };
 }
 
@@ -284,6 +286,22 @@ void llm_static_add_files(struct llm_static *r, const struct safetensors *st) {
                   llm_dtype_name(m->dtype));
     r->warnings = warnings.v;
     r->nwarnings = warnings.n;
+}
+
+void llm_static_add_gguf(struct llm_static *r, const struct gguf *g) {
+    r->files.found = true;
+    r->files.layers = r->model->text.layers;
+    r->files.layer_bytes = xcalloc(r->files.layers + 1, sizeof *r->files.layer_bytes);
+    for (size_t i = 0; i < gguf_count(g); i++) {
+        const struct gguf_tensor *t = gguf_at(g, i);
+        int layer = gguf_layer_of(t->name);
+        r->files.tensors++;
+        r->files.params += t->numbers;
+        r->files.bytes += (double)t->bytes;
+        r->files.by_ggml[t->type] += t->numbers;
+        bool known = layer >= 0 && (uint32_t)layer < r->files.layers;
+        r->files.layer_bytes[known ? layer + 1 : 0][t->type] += (double)t->bytes;
+    }
 }
 
 /* ---- Derived values */

@@ -10,6 +10,7 @@
 #include "base/jsonw.h"
 #include "base/strbuf.h"
 #include "llm/cost.h"
+#include "llm/gguf.h"
 #include "llm/gpus.h"
 #include "llm/safetensors.h"
 
@@ -68,6 +69,10 @@ struct llm_static {
         uint64_t tensors, params;
         uint64_t by_dtype[LLM_DTYPES];
         double bytes;
+        /* GGUF only: numbers by type, and bytes by layer and type; the first row is for tensors of no layer */
+        uint64_t by_ggml[GGML_TYPES_END];
+        double (*layer_bytes)[GGML_TYPES_END];
+        uint32_t layers;
     } files;
     char **assumptions, **warnings;
     size_t nassumptions, nwarnings;
@@ -81,6 +86,7 @@ void llm_static_vary(const struct llm_static *base, uint64_t batch, uint64_t pro
                      struct llm_static *r);
 /* Adds the data of the weight files' headers, with a warning for every mismatch. */
 void llm_static_add_files(struct llm_static *r, const struct safetensors *st);
+void llm_static_add_gguf(struct llm_static *r, const struct gguf *g);
 void llm_static_free(struct llm_static *r);
 
 /* 1: fits, 0: does not; -1: memory size unknown */

@@ -50,6 +50,29 @@ static void model(const struct llm_static *r, struct jsonw *j) {
     jsonw_end(j);
 }
 
+/* Bytes by type of each layer; layer null: tensors of no layer. */
+static void write_layers(const struct llm_static *r, struct jsonw *j) {
+    jsonw_karray(j, "layers");
+    for (uint32_t i = 0; i <= r->files.layers; i++) {
+        double sum = 0;
+        jsonw_object(j);
+        if (i)
+            jsonw_ku64(j, "layer", i - 1);
+        else
+            jsonw_kstr(j, "layer", NULL);
+        jsonw_kobject(j, "bytes_by_type");
+        for (uint32_t t = 0; t < GGML_TYPES_END; t++) {
+            sum += r->files.layer_bytes[i][t];
+            if (r->files.layer_bytes[i][t] > 0)
+                jsonw_knum(j, ggml_type_info(t).name, r->files.layer_bytes[i][t]);
+        }
+        jsonw_end(j);
+        jsonw_knum(j, "bytes", sum);
+        jsonw_end(j);
+    }
+    jsonw_end(j);
+}
+
 static void write_files(const struct llm_static *r, struct jsonw *j) {
     if (!r->files.found) return;
     jsonw_kobject(j, "files");
@@ -59,7 +82,10 @@ static void write_files(const struct llm_static *r, struct jsonw *j) {
     jsonw_kobject(j, "by_dtype");
     for (int t = 0; t < LLM_DTYPES; t++)
         if (r->files.by_dtype[t]) jsonw_ku64(j, llm_dtype_name((enum llm_dtype)t), r->files.by_dtype[t]);
+    for (uint32_t t = 0; t < GGML_TYPES_END; t++)
+        if (r->files.by_ggml[t]) jsonw_ku64(j, ggml_type_info(t).name, r->files.by_ggml[t]);
     jsonw_end(j);
+    if (r->files.layer_bytes) write_layers(r, j);
     jsonw_end(j);
 }
 

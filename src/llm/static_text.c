@@ -259,7 +259,52 @@ static void add_files(const struct llm_static *r, struct strbuf *out) {
         if (r->files.by_dtype[t])
             strbuf_addf(out, " %s %.1f%%", llm_dtype_name((enum llm_dtype)t),
                         100 * (double)r->files.by_dtype[t] / fmax(1, (double)r->files.params));
+    for (uint32_t t = 0; t < GGML_TYPES_END; t++)
+        if (r->files.by_ggml[t])
+            strbuf_addf(out, " %s %.1f%%", ggml_type_info(t).name,
+                        100 * (double)r->files.by_ggml[t] / fmax(1, (double)r->files.params));
     strbuf_addch(out, '\n');
+}
+
+static void add_layer_row(const struct llm_static *r, struct table *t, uint32_t from, uint32_t to) {
+    double sum = 0;
+    for (uint32_t k = 0; k < GGML_TYPES_END; k++) sum += r->files.layer_bytes[from][k];
+    if (from == 0)
+        table_cell(t, "none");
+    else if (from == to)
+        table_cell(t, "%u", from - 1);
+    else
+        table_cell(t, "%u to %u, each", from - 1, to - 1);
+    cell_bytes(t, sum);
+    for (uint32_t k = 0; k < GGML_TYPES_END; k++) {
+        if (!r->files.by_ggml[k]) continue;
+        if (r->files.layer_bytes[from][k] > 0)
+            cell_bytes(t, r->files.layer_bytes[from][k]);
+        else
+            table_cell(t, "\xe2\x80\x93");
+    }
+}
+
+/* One row per run of layers with the same bytes of every type. */
+static void add_layers(const struct llm_static *r, enum llm_print how, struct strbuf *out) {
+    const size_t row_bytes = sizeof r->files.layer_bytes[0];
+    struct table t;
+    if (!r->files.layer_bytes) return;
+    add_heading(out, how, "Weights by layer and type");
+    table_init(&t);
+    table_column(&t, "layer", TABLE_LEFT);
+    table_column(&t, "bytes", TABLE_RIGHT);
+    for (uint32_t k = 0; k < GGML_TYPES_END; k++)
+        if (r->files.by_ggml[k]) table_column(&t, ggml_type_info(k).name, TABLE_RIGHT);
+    add_layer_row(r, &t, 0, 0);
+    for (uint32_t i = 1, end; i <= r->files.layers; i = end) {
+        end = i + 1;
+        while (end <= r->files.layers &&
+               memcmp(r->files.layer_bytes[i], r->files.layer_bytes[end], row_bytes) == 0)
+            end++;
+        add_layer_row(r, &t, i, end - 1);
+    }
+    finish_table(&t, how, out);
 }
 
 void llm_static_text(const struct llm_static *r, enum llm_print how, bool operators, struct strbuf *out) {
@@ -275,6 +320,7 @@ void llm_static_text(const struct llm_static *r, enum llm_print how, bool operat
     }
     add_heading(out, how, "Parameters");
     params_table(r, how, out);
+    add_layers(r, how, out);
     add_heading(out, how, "Cost");
     stages_table(r, how, out);
     strbuf_addstr(out, gap);

@@ -3,6 +3,7 @@
 # shellcheck source=tests/cli/lib.sh
 . tests/cli/lib.sh
 models=$PWD/tests/data/models
+make_gguf=$PWD/tests/tools/make_gguf.py
 
 # is NAME EXPRESSION VALUE: the last run succeeded, and its JSON has that value
 is() {
@@ -115,6 +116,24 @@ run "$INFERPROF" static tower.json --gpu h100 --json
 is "a vision model alone has one view of its own size" 'd["workload"]["images"][0]["width"], d["stages"]["vision"]["flops"] > 0' "(56, True)"
 run "$INFERPROF" static tower.json --gpu h100
 expect "a vision model has no prompt and no decode" 0 out '^workload: batch 1, 56x56 image' out '^vision '
+
+# GGUF files
+python3 "$make_gguf" llama Q4_K model.gguf && python3 "$make_gguf" mixtral BF16 split 3
+run "$INFERPROF" static model.gguf --gpu h200
+expect "a GGUF file has the cost of its model and its types by layer" 0 out '^llama, fp16, ggml Q8_0 3%, Q4_K 96%: 1,924,864 parameters' \
+    out '^weights on disk: 30 tensors, 1,924,864 parameters' out '^1 to 2, each ' out '^quantised weights: 1.98 PFLOP/s int8 dense'
+run "$INFERPROF" static model.gguf --json
+is "parameters and bytes of a GGUF file are those of its tensors" \
+    '[d["params"]["total"], d["params"]["files"]["total"], d["params"]["files"]["bytes"] == d["memory"]["weights_bytes"], sum(l["bytes"] for l in d["params"]["files"]["layers"]) == d["params"]["files"]["bytes"], d["warnings"]]' \
+    '[1924864, 1924864, True, True, []]'
+run "$INFERPROF" static split-00002-of-00003.gguf --json
+is "a split GGUF file is read as one model" '[d["model"]["family"], d["model"]["experts"], d["params"]["files"]["tensors"]]' "['mixtral', 4, 33]"
+mv split-00003-of-00003.gguf away
+run "$INFERPROF" static split-00001-of-00003.gguf
+expect "a missing part of a GGUF file is an error" 1 err 'split-00003-of-00003.gguf: No such file'
+head -c 2000 model.gguf >cut.gguf
+run "$INFERPROF" static cut.gguf
+expect "a truncated GGUF file is an error with the place" 1 err 'cut.gguf: byte [0-9]*: '
 
 # misuse and bad input
 run "$INFERPROF" static

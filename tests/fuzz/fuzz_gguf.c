@@ -1,0 +1,44 @@
+/* An untrusted GGUF file: every tensor of an opened file must lie inside it, and its model must be usable. */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "llm/gguf.h"
+#include "llm/gguf_model.h"
+#include "fuzz/fuzz.h"
+
+static void read_all_values(const struct gguf *g) {
+    for (size_t i = 0; i < gguf_values(g); i++) {
+        const struct gguf_value *v = gguf_value_at(g, i);
+        struct bytes at = v->raw, text;
+        uint64_t u;
+        double d;
+        bool b;
+        if (gguf_value(g, v->key) != v) abort();
+        gguf_u64(g, v->key, &u);
+        gguf_f64(g, v->key, &d);
+        gguf_bool(g, v->key, &b);
+        gguf_array_u64(v, v->count - 1, &u);
+        gguf_array_f64(v, v->count / 2, &d);
+        while (v->element == GGUF_STRING && gguf_next_str(&at, &text))
+            if (text.end > v->raw.end) abort();
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    struct err err;
+    struct gguf *g = gguf_parse(data, size, "fuzz", &err);
+    if (!g) return 0;
+    read_all_values(g);
+    for (size_t i = 0; i < gguf_count(g); i++) {
+        const struct gguf_tensor *t = gguf_at(g, i);
+        if (t->offset > size || t->bytes > size - t->offset) abort();
+        if ((const uint8_t *)gguf_data(g, t) != data + t->offset) abort();
+        if (gguf_find(g, t->name) != t) abort();
+    }
+    struct llm_model *m = llm_model_of_gguf(g, "fuzz", &(struct llm_load){ 0 }, &err);
+    if (m && !(llm_weight_bytes(m) >= 0)) abort();
+    llm_model_free(m);
+    gguf_close(g);
+    return 0;
+}
