@@ -13,6 +13,7 @@
 #include "base/util.h"
 #include "cmd/command.h"
 #include "cmd/commands.h"
+#include "llm/price.h"
 #include "llm/static.h"
 #include "llm/sweep.h"
 
@@ -23,7 +24,7 @@ struct static_opts {
     const char *gpu, *dtype, *kv_dtype, *lm_head, *assume, *sweep, *svg, *image_mode;
     struct opt_list images;
     uint64_t batch, prompt_tokens, text_tokens, new_tokens, context, max_tiles;
-    double peak_tflops, peak_gbps;
+    double peak_tflops, peak_gbps, price, mfu, mbu;
     bool json, md, operators;
 };
 
@@ -58,6 +59,12 @@ static const struct opt static_rows[] = {
       "dense peak TFLOP/s instead of the table's; also " PEAK_ENV, ">0" },
     { 0, "peak-gbps", OPT_DOUBLE, offsetof(struct static_opts, peak_gbps), "G",
       "memory bandwidth in GB/s instead of the table's", ">0" },
+    { 0, "price", OPT_DOUBLE, offsetof(struct static_opts, price), "USD",
+      "price of the device per hour: gives dollars per million tokens", ">0" },
+    { 0, "mfu", OPT_DOUBLE, offsetof(struct static_opts, mfu), "F",
+      "with --price: also at this fraction of the peak FLOP/s (0 to 1)", ">0" },
+    { 0, "mbu", OPT_DOUBLE, offsetof(struct static_opts, mbu), "F",
+      "with --price: also at this fraction of the bandwidth (0 to 1)", ">0" },
     { 0, "assume", OPT_STR, offsetof(struct static_opts, assume), "FAMILY", "read the model as this family",
       NULL },
     { 0, "sweep", OPT_STR, offsetof(struct static_opts, sweep), "WHAT=A..B",
@@ -270,13 +277,18 @@ static int compare_gpus(const struct static_opts *o, const struct llm_model *m, 
 /* ---- One device */
 struct answer {
     const struct llm_static *r;
-    const struct llm_sweep *sweep; /* NULL: none */
+    const struct llm_sweep *sweep;                /* NULL: none */
+    const struct llm_price *roofline, *efficient; /* NULL: none */
 };
 
 static void print_result_json(const void *arg, struct jsonw *j) {
     const struct answer *a = arg;
     jsonw_object(j);
     llm_static_json_fields(a->r, j);
+    if (a->roofline) {
+        jsonw_key(j, "price");
+        llm_price_json(a->roofline, a->efficient, j);
+    }
     if (a->sweep) {
         jsonw_key(j, "sweep");
         llm_sweep_json(a->sweep, j);
@@ -300,6 +312,7 @@ static void print_result_text(const struct static_opts *o, const struct answer *
     struct strbuf out = STRBUF_INIT;
     enum llm_print how = o->md ? LLM_PRINT_MARKDOWN : LLM_PRINT_TEXT;
     llm_static_text(a->r, how, o->operators, &out);
+    if (a->roofline) llm_price_text(a->roofline, a->efficient, how, &out);
     if (a->sweep) llm_sweep_text(a->sweep, how, &out);
     fputs(out.buf, stdout);
     strbuf_free(&out);
@@ -307,7 +320,16 @@ static void print_result_text(const struct static_opts *o, const struct answer *
 
 static int print_result(const struct static_opts *o, const struct llm_static *r, struct err *err) {
     struct llm_sweep sweep;
-    struct answer a = { r, NULL };
+    struct llm_price roofline, efficient;
+    struct answer a = { .r = r };
+    if (o->price > 0) {
+        roofline = llm_price_of(r, o->price, 1, 1);
+        efficient = llm_price_of(r, o->price, o->mfu > 0 ? o->mfu : 1, o->mbu > 0 ? o->mbu : 1);
+        a.roofline = &roofline;
+        a.efficient = o->mfu > 0 || o->mbu > 0 ? &efficient : NULL;
+        if (isnan(roofline.decode_usd))
+            log_warn("--price needs a device with known peaks and a model that decodes");
+    }
     if (o->sweep) {
         if (llm_sweep_parse(o->sweep, &sweep, err) < 0 || llm_sweep_run(r, &sweep, err) < 0) return -1;
         a.sweep = &sweep;
@@ -370,6 +392,12 @@ static int check_options(const struct static_opts *o, struct llm_load *how, stru
         return err_set(err, "--gpu all uses the peaks of each device; remove --peak-tflops and --peak-gbps");
     if ((o->image_mode || o->max_tiles) && !o->images.n)
         return err_set(err, "--image-mode and --max-tiles need an --image");
+    if (o->gpu && strcmp(o->gpu, "all") == 0 && o->price > 0)
+        return err_set(err, "--price is the price of one device; give one with --gpu");
+    if ((o->mfu > 0 || o->mbu > 0) && !(o->price > 0)) return err_set(err, "--mfu and --mbu need a --price");
+    if (o->mfu > 1 || o->mbu > 1)
+        return err_set(err, "%s is %g; expected a fraction, at most 1", o->mfu > 1 ? "--mfu" : "--mbu",
+                       o->mfu > 1 ? o->mfu : o->mbu);
     if (o->svg && !o->sweep) return err_set(err, "--svg needs a --sweep");
     if (o->assume && !llm_family_known(o->assume))
         return err_set(err, "--assume: '%s' is not a known family; known: %s", o->assume, llm_families());

@@ -131,6 +131,11 @@ void llm_cost_add(struct llm_cost *sum, const struct llm_cost *c) {
     sum->weights_compute_bound_s += c->weights_compute_bound_s;
 }
 
+double llm_cost_hard_bound_s(const struct llm_cost *c) {
+    bool known = !isnan(c->compute_s) && !isnan(c->memory_s);
+    return known ? fmax(c->compute_s, c->memory_s) : NAN;
+}
+
 static const char *bound_of(double all_s, double compute_s) {
     if (isnan(all_s)) return NULL;
     return compute_s * 2 >= all_s ? "compute" : "memory";

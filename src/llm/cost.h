@@ -1,5 +1,8 @@
 /* Cost of operators: FLOPs (a multiply-add is 2; matmul, convolution and attention), the minimum bytes to
- * move, and the minimum time on a device. Formulas: docs/metrics.md.
+ * move, and two times on a device. The roofline time runs one operator after the other, each at its roof. The
+ * hard bound is the larger of all FLOPs at the peak and all bytes at the bandwidth: an implementation that
+ * overlaps operators can be faster than the roofline time, but not than the hard bound. Formulas:
+ * docs/metrics.md.
  *     struct llm_setup s = { .peak = { 989.4e12, 4.8e12 } };
  *     struct llm_cost c = llm_cost_prefill(m, &s, 1, 913, 0);     -- c.flops, c.bytes, c.floor_s
  * To compare with a measurement, use the measured counts: tokens processed, context, images. */
@@ -34,9 +37,9 @@ struct llm_cost {
     double bytes;                /* sum of weights, cache reads, cache writes and I/O */
     double weight_bytes;         /* every weight used, once */
     double kv_read_bytes, kv_write_bytes;
-    double io_bytes;            /* inputs and outputs of the stage */
-    double floor_s;             /* sum over operators of max(compute, memory); NAN: a peak is unknown */
-    double compute_s, memory_s; /* the two sums separately */
+    double io_bytes; /* inputs and outputs of the stage */
+    double floor_s;  /* roofline time: sum over operators of max(compute, memory); NAN: unknown peak */
+    double compute_s, memory_s;                /* the two sums separately: their maximum is the hard bound */
     double weights_s, weights_compute_bound_s; /* floor_s and compute_bound_s without attention */
     double compute_bound_s;                    /* part of floor_s from compute-bound operators */
 };
@@ -54,6 +57,7 @@ struct llm_cost llm_cost_generate(const struct llm_model *m, const struct llm_se
 struct llm_cost llm_cost_vision(const struct llm_model *m, const struct llm_setup *s, int stage,
                                 const struct llm_counts *counts);
 void llm_cost_add(struct llm_cost *sum, const struct llm_cost *c);
+double llm_cost_hard_bound_s(const struct llm_cost *c);       /* NAN: a peak is unknown */
 const char *llm_cost_bound(const struct llm_cost *c);         /* "compute", "memory"; NULL: unknown */
 const char *llm_cost_weights_bound(const struct llm_cost *c); /* the same without attention */
 

@@ -1,15 +1,16 @@
-/* Reads GGUF files (versions 2 and 3): metadata, and the type, shape and place of every tensor. The file is
- * mapped, so tensor data is read only when used.
- *     struct gguf *g = gguf_open("model-00001-of-00003.gguf", &err);       -- opens all parts of a split model
+/* Reads GGUF files (versions 2 and 3): metadata, and the type, shape and place of every tensor. The file
+ * is mapped, so tensor data is read only when used.
+ *     struct gguf *g = gguf_open("model-00001-of-00003.gguf", &err);   -- all parts of a split model
  *     uint64_t layers;
  *     if (gguf_u64(g, "llama.block_count", &layers)) ...
  *     const struct gguf_tensor *t = gguf_find(g, "blk.0.attn_q.weight");
  *     const void *data = gguf_data(g, t);                                  -- t->bytes bytes
  *     gguf_close(g);
- * The input is untrusted. After a successful open, names are unique, every tensor has a known type, its bytes
- * follow from its shape, lie inside its file and overlap no other tensor. Errors name the file and the byte.
- * Readers for whole files (all values, all kinds, tensor data) are part of the interface even where only tests
- * use them so far. Everything belongs to the handle and lives until gguf_close. A handle may be used by several threads. */
+ * The input is untrusted. After a successful open, names are unique, every tensor has a known type, its
+ * bytes follow from its shape, lie inside its file and overlap no other tensor. Errors name the file and
+ * the byte. Readers for whole files (all values, all kinds, tensor data) are part of the interface even
+ * where only tests use them so far. Everything belongs to the handle and lives until gguf_close. A handle
+ * may be used by several threads. */
 #ifndef LLM_GGUF_H
 #define LLM_GGUF_H
 
@@ -75,7 +76,8 @@ const struct gguf_tensor *gguf_at(const struct gguf *g, size_t i); /* NULL: out 
 const struct gguf_tensor *gguf_find(const struct gguf *g, const char *name);
 const void *gguf_data(const struct gguf *g, const struct gguf_tensor *t);
 
-/* ---- Metadata of the first part. The typed readers return false if the key is missing or has another kind. */
+/* ---- Metadata of the first part. The typed readers return false if the key is missing or has another
+ * kind. */
 size_t gguf_values(const struct gguf *g);
 const struct gguf_value *gguf_value_at(const struct gguf *g, size_t i); /* NULL: out of range */
 const struct gguf_value *gguf_value(const struct gguf *g, const char *key);

@@ -60,7 +60,8 @@ static void copy_f64(struct source *s, const char *key, const char *field) {
     if (arch_f64(s, key, &v)) json_object_set_new(s->config, field, json_real(v));
 }
 
-/* Size `dim` of a tensor of any layer: experts are not in the first layers of some models. 0: no such tensor. */
+/* Size `dim` of a tensor of any layer: experts are not in the first layers of some models. 0: no such
+ * tensor. */
 static uint64_t tensor_dim(const struct gguf *g, const char *base, int dim) {
     size_t n = strlen(base);
     for (size_t i = 0; i < gguf_count(g); i++) {
@@ -216,8 +217,8 @@ static int read_arch(struct source *s, const char *what, struct err *err) {
 
 /* ---- Tensors to operators */
 
-/* Tensors of a layer ("blk.N." in front) and of the model, and the operators whose weights they hold. A tensor
- * that holds several weights is divided by their sizes. */
+/* Tensors of a layer ("blk.N." in front) and of the model, and the operators whose weights they hold. A
+ * tensor that holds several weights is divided by their sizes. */
 static const struct tensor_row {
     const char *base, *ops; /* "a|b" */
 } tensor_rows[] = {
@@ -268,7 +269,8 @@ int gguf_layer_of(const char *tensor) {
     return n < LLM_LAYERS_MAX ? (int)n : -1;
 }
 
-/* "blk.3.ffn_gate.7.weight" is "ffn_gate_exps": files from before experts were stacked have one tensor each. */
+/* "blk.3.ffn_gate.7.weight" is "ffn_gate_exps": files from before experts were stacked have one tensor
+ * each. */
 static void base_of(const char *tensor, char *out, size_t cap) {
     const char *p = tensor;
     if (gguf_layer_of(tensor) >= 0) p = strchr(tensor + 4, '.');

@@ -165,7 +165,7 @@ static const struct gpu_alias {
     { "b300 sxm",                                   "B300" },
     { "mi250",                                      "MI250 GCD" },
     { "mi250x",                                     "MI250X GCD" },
-    { "mi250x mi250",                               "MI250X GCD" }, /* the driver's name of both: the higher roof */
+    { "mi250x mi250",                               "MI250X GCD" }, /* the driver's name of both */
 };
 /* clang-format on */
 

@@ -1,10 +1,11 @@
-/* A model as described by its config.json or GGUF file, in a form common to all families: the decoder (struct llm_text),
- * the image encoders (struct llm_vision), and the flat list of their operators (struct llm_op).
+/* A model as described by its config.json or GGUF file, in a form common to all families: the decoder
+ * (struct llm_text), the image encoders (struct llm_vision), and the flat list of their operators (struct
+ * llm_op).
  *     struct llm_model *m = llm_model_load(path, &(struct llm_load){ 0 }, &err);      -- NULL: see err
  *     m->text.hidden ... m->ops[i].in ...
  *     llm_model_free(m);
- * The model owns everything and is const after loading. Missing config keys get the published default of the
- * family, and m->notes lists them. cost.h computes the cost. */
+ * The model owns everything and is const after loading. Missing config keys get the published default of
+ * the family, and m->notes lists them. cost.h computes the cost. */
 #ifndef LLM_MODEL_H
 #define LLM_MODEL_H
 

@@ -18,8 +18,8 @@ struct llm_quant {
     const json_t *ignore; /* names and patterns of modules that are not quantised; NULL: none */
 };
 
-/* `config`: an object with quant_method (config.json) or quant_algo (ModelOpt). Returns false, with a note, if
- * the method is not modelled. */
+/* `config`: an object with quant_method (config.json) or quant_algo (ModelOpt). Returns false, with a
+ * note, if the method is not modelled. */
 bool quant_read(const json_t *config, struct llm_quant *q, struct llm_notes *notes);
 /* Finds the layout from the tensors' names, types and shapes. Returns false if no tensor is quantised. */
 bool quant_from_tensors(const struct safetensors *st, struct llm_quant *q);

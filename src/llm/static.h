@@ -69,7 +69,8 @@ struct llm_static {
         uint64_t tensors, params;
         uint64_t by_dtype[LLM_DTYPES];
         double bytes;
-        /* GGUF only: numbers by type, and bytes by layer and type; the first row is for tensors of no layer */
+        /* GGUF only: numbers by type, and bytes by layer and type; the first row is for tensors of no
+         * layer */
         uint64_t by_ggml[GGML_TYPES_END];
         double (*layer_bytes)[GGML_TYPES_END];
         uint32_t layers;
@@ -91,7 +92,7 @@ void llm_static_free(struct llm_static *r);
 
 /* 1: fits, 0: does not; -1: memory size unknown */
 int llm_static_fits(const struct llm_static *r);
-double llm_static_tokens_per_s(const struct llm_static *r); /* decode upper bound; NAN: unknown */
+double llm_static_tokens_per_s(const struct llm_static *r); /* decode at the roofline; NAN: unknown */
 
 /* fields only, into an open object */
 void llm_static_json_fields(const struct llm_static *r, struct jsonw *j);

@@ -203,6 +203,7 @@ static void write_cost_fields(const struct llm_cost *c, struct jsonw *j) {
     jsonw_knum(j, "flops", c->flops);
     jsonw_knum(j, "bytes", c->bytes);
     jsonw_knum(j, "floor_ms", c->floor_s * MS);
+    jsonw_knum(j, "hard_bound_ms", llm_cost_hard_bound_s(c) * MS);
     jsonw_kstr(j, "bound", llm_cost_bound(c));
     cost_details(c, j);
 }
@@ -219,6 +220,7 @@ static void write_decode(const struct llm_static *r, struct jsonw *j) {
     jsonw_knum(j, "flops_per_token", r->decode.flops / batch);
     jsonw_knum(j, "bytes_per_token", r->decode.bytes / batch);
     jsonw_knum(j, "floor_ms_per_token", r->decode.floor_s * MS / batch);
+    jsonw_knum(j, "hard_bound_ms_per_token", llm_cost_hard_bound_s(&r->decode) * MS / batch);
     jsonw_kstr(j, "bound", llm_cost_bound(&r->decode));
     jsonw_ku64(j, "context", r->work.context);
     jsonw_knum(j, "tokens_per_s", llm_static_tokens_per_s(r));
@@ -286,6 +288,7 @@ static void write_module(const struct llm_static *r, size_t first, const char *n
     jsonw_knum(j, "flops", sum.flops);
     jsonw_knum(j, "bytes", sum.bytes);
     jsonw_knum(j, "floor_ms", sum.floor_s * MS);
+    jsonw_knum(j, "hard_bound_ms", llm_cost_hard_bound_s(&sum) * MS);
     jsonw_kstr(j, "bound", llm_cost_bound(&sum));
     jsonw_end(j);
 }

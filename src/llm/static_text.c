@@ -146,7 +146,7 @@ static void stage_row(struct table *t, const char *name, const struct llm_cost *
 }
 
 static void stages_table(const struct llm_static *r, enum llm_print how, struct strbuf *out) {
-    static const char *const heads[] = { "stage", "FLOPs", "bytes", "FLOP/byte", "floor", "bound by" };
+    static const char *const heads[] = { "stage", "FLOPs", "bytes", "FLOP/byte", "roofline", "bound by" };
     const struct llm_model *m = r->model;
     bool images = r->work.nimages > 0;
     struct table t;
@@ -168,17 +168,24 @@ static void stages_table(const struct llm_static *r, enum llm_print how, struct 
     finish_table(&t, how, out);
 }
 
-static void add_upper_bounds(const struct llm_static *r, struct strbuf *out) {
+static void add_times(const struct llm_static *r, double first_s, double step_s, double rest_s,
+                      struct strbuf *out) {
     char a[CELL], b[CELL];
-    if (!r->model->decodes || isnan(r->decode.floor_s)) return;
-    double first = r->prefill.floor_s, all = first + r->generation.floor_s;
-    strbuf_addf(out, "upper bound: first token %s, then %s tokens/s",
-                units_duration_ns(first * 1e9, a, sizeof a),
-                units_count(llm_static_tokens_per_s(r), b, sizeof b));
+    strbuf_addf(out, "first token %s, then %s tokens/s", units_duration_ns(first_s * 1e9, a, sizeof a),
+                units_count((double)r->work.batch / step_s, b, sizeof b));
     if (r->decode_steps)
         strbuf_addf(out, "; all %" PRIu64 " tokens %s", r->work.new_tokens,
-                    units_duration_ns(all * 1e9, a, sizeof a));
+                    units_duration_ns((first_s + rest_s) * 1e9, a, sizeof a));
     strbuf_addch(out, '\n');
+}
+
+static void add_time_lines(const struct llm_static *r, const char *gap, struct strbuf *out) {
+    if (!r->model->decodes || isnan(r->decode.floor_s)) return;
+    strbuf_addstr(out, "at the roofline: ");
+    add_times(r, r->prefill.floor_s, r->decode.floor_s, r->generation.floor_s, out);
+    strbuf_addf(out, "%shard bound: ", gap);
+    add_times(r, llm_cost_hard_bound_s(&r->prefill), llm_cost_hard_bound_s(&r->decode),
+              llm_cost_hard_bound_s(&r->generation), out);
 }
 
 static void add_memory(const struct llm_static *r, enum llm_print how, struct strbuf *out) {
@@ -206,8 +213,8 @@ static void add_memory(const struct llm_static *r, enum llm_print how, struct st
 
 static void operator_rows(const struct llm_static *r, int stage, const struct llm_pass *pass,
                           const char *name, enum llm_print how, struct strbuf *out) {
-    static const char *const heads[] = { "operator",  "layers", "FLOPs",   "bytes",
-                                         "FLOP/byte", "floor",  "bound by" };
+    static const char *const heads[] = { "operator",  "layers",   "FLOPs",   "bytes",
+                                         "FLOP/byte", "roofline", "bound by" };
     struct table t;
     start_table(&t, heads, COUNTOF(heads));
     for (size_t i = 0; i < r->model->nops; i++) {
@@ -324,7 +331,7 @@ void llm_static_text(const struct llm_static *r, enum llm_print how, bool operat
     add_heading(out, how, "Cost");
     stages_table(r, how, out);
     strbuf_addstr(out, gap);
-    add_upper_bounds(r, out);
+    add_time_lines(r, gap, out);
     add_heading(out, how, "Memory");
     add_memory(r, how, out);
     if (operators) operator_tables(r, how, out);

@@ -78,16 +78,15 @@ static struct llm_sweep_point eval_point(const struct llm_static *base, const st
     }
     if (s->what == LLM_SWEEP_CONTEXT) context = v;
     llm_static_vary(base, batch, prompt, context, &r);
-    const struct llm_peak *peak = &base->setup.peak;
     return (struct llm_sweep_point){
         .value = v,
         .prefill_s = r.prefill.floor_s,
         .decode_s = r.decode.floor_s,
         .tokens_per_s = llm_static_tokens_per_s(&r),
-        .prefill_mfu = r.prefill.flops / r.prefill.floor_s / peak->flop_per_s,
-        .prefill_mbu = r.prefill.bytes / r.prefill.floor_s / peak->bytes_per_s,
-        .decode_mfu = r.decode.flops / r.decode.floor_s / peak->flop_per_s,
-        .decode_mbu = r.decode.bytes / r.decode.floor_s / peak->bytes_per_s,
+        .prefill_mfu = r.prefill.compute_s / r.prefill.floor_s,
+        .prefill_mbu = r.prefill.memory_s / r.prefill.floor_s,
+        .decode_mfu = r.decode.compute_s / r.decode.floor_s,
+        .decode_mbu = r.decode.memory_s / r.decode.floor_s,
         .prefill_bound = llm_cost_bound(&r.prefill),
         .decode_bound = llm_cost_bound(&r.decode),
         .weights_bound = llm_cost_weights_bound(&r.decode),
@@ -221,7 +220,7 @@ void llm_sweep_text(const struct llm_sweep *s, enum llm_print how, struct strbuf
         if (shown(s, i, &next)) add_point_row(&t, &s->points[i]);
     strbuf_addstr(out, how == LLM_PRINT_MARKDOWN
                            ? "\n## Sweep\n\n"
-                           : "\nSweep: minimum times, and the MFU and MBU they imply\n");
+                           : "\nSweep: roofline times, and the MFU and MBU they imply\n");
     if (how == LLM_PRINT_MARKDOWN)
         table_markdown(&t, out);
     else

@@ -1,4 +1,4 @@
-/* Varies one workload parameter over a range: times, tokens/s, upper bounds of MFU and MBU, and the crossover
+/* Varies one workload parameter over a range: roofline times, their tokens/s, MFU and MBU, and the crossover
  * points from memory-bound to compute-bound.
  *     struct llm_sweep s;
  *     if (llm_sweep_parse("batch=1..256", &s, &err) < 0 || llm_sweep_run(&base, &s, &err) < 0) ...
@@ -12,9 +12,9 @@ enum llm_sweep_what { LLM_SWEEP_BATCH, LLM_SWEEP_PROMPT, LLM_SWEEP_CONTEXT };
 
 struct llm_sweep_point {
     uint64_t value;
-    double prefill_s, decode_s; /* minimum times of prefill and of one decode step, for the batch */
+    double prefill_s, decode_s; /* roofline times of prefill and of one decode step, for the batch */
     double tokens_per_s;        /* for the whole batch */
-    double prefill_mfu, prefill_mbu, decode_mfu, decode_mbu; /* 0..1, at the minimum time */
+    double prefill_mfu, prefill_mbu, decode_mfu, decode_mbu; /* 0..1, at the roofline time */
     const char *prefill_bound, *decode_bound;
     const char *weights_bound; /* decode without attention (the cache grows with the batch) */
     double memory_bytes;

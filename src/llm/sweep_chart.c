@@ -1,5 +1,5 @@
-/* Draws a sweep: three panels over one logarithmic axis (time; tokens/s; MFU and MBU upper bounds), with the
- * crossover points of prefill and decode as vertical lines. */
+/* Draws a sweep: three panels over one logarithmic axis (time; tokens/s; MFU and MBU, all at the
+ * roofline), with the crossover points of prefill and decode as vertical lines. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -42,12 +42,12 @@ static const struct panel {
     struct line lines[4];
     size_t n;
 } panels[PANELS] = {
-    { "minimum time",
+    { "roofline time",
       SCALE_SECONDS,
       { { "prefill", "b", "keyb", prefill_s }, { "decode step", "a", "keya", decode_s } },
       2 },
-    { "tokens/s upper bound", SCALE_COUNT, { { "decode", "a", "keya", tokens } }, 1 },
-    { "MFU and MBU upper bounds",
+    { "tokens/s at the roofline", SCALE_COUNT, { { "decode", "a", "keya", tokens } }, 1 },
+    { "MFU and MBU at the roofline",
       SCALE_SHARE,
       { { "prefill MFU", "b", "keyb", prefill_mfu },
         { "prefill MBU (dashed)", "d", "keyb", prefill_mbu },

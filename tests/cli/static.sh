@@ -135,6 +135,30 @@ head -c 2000 model.gguf >cut.gguf
 run "$INFERPROF" static cut.gguf
 expect "a truncated GGUF file is an error with the place" 1 err 'cut.gguf: byte [0-9]*: '
 
+# price and hard bound
+run "$INFERPROF" static "$models/llama-3.1-8b-instruct.json" --gpu h100 --price 3.6 --mfu 0.5 --mbu 0.5 --json
+is "--price is the roofline time per token times the price" \
+    'abs(d["price"]["at_the_roofline"]["prefill_usd_per_million_tokens"] / (d["stages"]["prefill"]["floor_ms"] / 512 * 1e6 * 1e-6) - 1) < 1e-9, abs(d["price"]["at_the_roofline"]["decode_usd_per_million_tokens"] / (d["stages"]["decode"]["generation"]["floor_ms"] / 127) - 1) < 1e-9' \
+    '(True, True)'
+is "half the efficiency costs twice as much" \
+    'all(abs(d["price"]["at_the_efficiency"][k] / v - 2) < 1e-9 for k, v in d["price"]["at_the_roofline"].items())' True
+is "the hard bound is at most the roofline time" \
+    'all(0 < s["hard_bound_ms"] <= s["floor_ms"] * (1 + 1e-12) for s in (d["stages"]["prefill"], d["stages"]["decode"]["step"])) and abs(d["stages"]["prefill"]["hard_bound_ms"] - max(d["stages"]["prefill"]["compute_ms"], d["stages"]["prefill"]["memory_ms"])) < 1e-12' True
+run "$INFERPROF" static "$models/llama-3.1-8b-instruct.json" --gpu h100 --price 3.6
+expect "--price is stated as a lower limit" 0 out '^Price at .3.60 per hour' out '^at the roofline: at least .[0-9.]* per million prompt tokens'
+run "$INFERPROF" static "$models/llama-3.1-8b-instruct.json" --price 3.6
+expect "--price without a device is a warning" 0 err '--price needs a device with known peaks'
+run "$INFERPROF" static "$models/qwen3-8b.json" --gpu all --price 3
+expect "--price with --gpu all is misuse" 2 err 'price of one device'
+run "$INFERPROF" static "$models/qwen3-8b.json" --gpu h100 --mfu 0.5
+expect "--mfu without --price is misuse" 2 err 'need a --price'
+run "$INFERPROF" static "$models/qwen3-8b.json" --gpu h100 --price 3 --mbu 70
+expect "an efficiency above 1 is misuse" 2 err '--mbu is 70; expected a fraction, at most 1'
+run "$INFERPROF" static "$models/qwen3-8b.json" --gpu 'GRID A100-10C'
+expect "a slice of a card has no peaks" 2 err 'is a slice of a GPU'
+run "$INFERPROF" static "$models/gpt-oss-20b.json" --gpu h200
+expect "the peak of quantised weights is named with its reason" 0 out '^quantised weights: 989 TFLOP/s bf16 dense; the GPU has no units for this type'
+
 # misuse and bad input
 run "$INFERPROF" static
 expect "a missing model argument is misuse" 2 err 'expected a model'

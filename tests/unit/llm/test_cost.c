@@ -259,6 +259,8 @@ TEST(operators_sum_to_stages_and_floors_hold) {
                    stage.flops * 1e-12);
         CHECK(stage.floor_s >= stage.compute_s && stage.floor_s >= stage.memory_s);
         CHECK(stage.floor_s <= stage.compute_s + stage.memory_s);
+        CHECK(llm_cost_hard_bound_s(&stage) <= stage.floor_s);
+        CHECK(llm_cost_hard_bound_s(&stage) == fmax(stage.compute_s, stage.memory_s));
         llm_model_free(m);
     }
 }

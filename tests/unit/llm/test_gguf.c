@@ -423,8 +423,12 @@ static int check_model(const struct shape *s, uint32_t type) {
     build(&f, s, type);
     struct gguf *g = parse(&f.out, &err);
     struct llm_model *m = g ? llm_model_of_gguf(g, "t", &(struct llm_load){ 0 }, &err) : NULL;
-    if (!m) fprintf(stderr, "%s: %s\n", s->arch, err.msg);
-    CHECK(m != NULL);
+    if (!m) {
+        fprintf(stderr, "%s: %s\n", s->arch, err.msg);
+        gguf_close(g);
+        gguf_file_free(&f);
+        return 1;
+    }
     uint64_t ops = 0;
     for (size_t i = 0; i < m->nops; i++) {
         ops += llm_op_params(&m->ops[i]);

@@ -5,10 +5,10 @@
  *   openai/gpt-oss-20b                   13,761,264,768   index, metadata.total_size
  *   openai/gpt-oss-120b                  65,248,815,744   bytes of the tensors of its 15 weight files
  *   deepseek-ai/DeepSeek-V3             688,586,727,753   bytes of its 163 weight files at revision afb92e1f
- *   Qwen/Qwen3-32B-FP8                   34,322,434,048   Hub API: 1,558,406,144 BF16 + 31,205,621,760 F8_E4M3
+ *   Qwen/Qwen3-32B-FP8                   34,322,434,048   Hub: 1,558,406,144 BF16 + 31,205,621,760 F8_E4M3
  *   RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8-dynamic        9,083,953,152   headers
- *   RedHatAI/Meta-Llama-3.1-8B-Instruct-quantized.w4a16    5,735,587,840   headers (GPTQ; also stores zero biases)
- *   RedHatAI/Llama-3.3-70B-Instruct-quantized.w4a16       39,525,311,232   headers (packed int4 with group index)
+ *   RedHatAI/Meta-Llama-3.1-8B-Instruct-quantized.w4a16    5,735,587,840   headers (GPTQ with zero biases)
+ *   RedHatAI/Llama-3.3-70B-Instruct-quantized.w4a16       39,525,311,232   headers (int4 with group index)
  *   hugging-quants/Meta-Llama-3.1-70B-Instruct-AWQ-INT4   39,767,785,472   index, metadata.total_size
  *   nvidia/Llama-3.3-70B-Instruct-FP4    42,709,045,632   index, metadata.total_size */
 #include <math.h>
