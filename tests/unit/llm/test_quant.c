@@ -1,16 +1,19 @@
 /* Quantised weights: bytes against published checkpoints, modules without quantisation, and peaks.
  *
- * Published sizes are sums of the tensors' bytes ("total_size" of model.safetensors.index.json, or the
- * safetensors headers), found in public repositories:
- *   openai/gpt-oss-20b                   13,761,264,768   index, metadata.total_size
- *   openai/gpt-oss-120b                  65,248,815,744   bytes of the tensors of its 15 weight files
- *   deepseek-ai/DeepSeek-V3             688,586,727,753   bytes of its 163 weight files at revision afb92e1f
+ * Published sizes are sums of the tensors' bytes, as quoted in public repositories; the checkpoints
+ * themselves were not opened. The configs below are written by hand from the models' sizes.
+ *   openai/gpt-oss-20b                   13,761,264,768   index, total_size
+ *   openai/gpt-oss-120b                  65,248,815,744   tensor bytes of its 15 weight files
+ *   deepseek-ai/DeepSeek-V3             688,586,727,753   bytes of its weight files at revision afb92e1f
  *   Qwen/Qwen3-32B-FP8                   34,322,434,048   Hub: 1,558,406,144 BF16 + 31,205,621,760 F8_E4M3
- *   RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8-dynamic        9,083,953,152   headers
- *   RedHatAI/Meta-Llama-3.1-8B-Instruct-quantized.w4a16    5,735,587,840   headers (GPTQ with zero biases)
- *   RedHatAI/Llama-3.3-70B-Instruct-quantized.w4a16       39,525,311,232   headers (int4 with group index)
- *   hugging-quants/Meta-Llama-3.1-70B-Instruct-AWQ-INT4   39,767,785,472   index, metadata.total_size
- *   nvidia/Llama-3.3-70B-Instruct-FP4    42,709,045,632   index, metadata.total_size */
+ *                                                         (bf16 scales; the model assumes fp32, 0.01% more)
+ *   nvidia/Llama-3.3-70B-Instruct-FP4    42,709,045,632   index, total_size
+ *   Llama-3.1-8B "RedHatAI/...-FP8-dynamic"        9,083,953,152   headers; the quote shortens the name
+ *   Llama-3.1-8B "RedHatAI/...-quantized.w4a16"    5,735,587,840   headers; see below
+ *   Llama-3.3-70B "RedHatAI/...-quantized.w4a16"  39,525,311,232   headers; see below
+ *   AWQ, 80 layers, 9 files                       39,767,785,472   index, total_size; the quote has no name
+ * The layouts of the two w4a16 files are inferred from their sizes: GPTQ plus zero biases (which the model
+ * does not count), and packed int4 plus a group index. The AWQ size is that of a 70B Llama 3 to the byte. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
