@@ -60,6 +60,31 @@ struct stats stats_of(const double *v, size_t n) {
     return s;
 }
 
+/* Mean over the finite values of the group of v[at]; *count: their number. */
+static double group_mean(const double *v, const uint32_t *group, size_t n, size_t at, size_t *count) {
+    double sum = 0;
+    *count = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!isfinite(v[i]) || (group && group[i] != group[at])) continue;
+        sum += v[i];
+        (*count)++;
+    }
+    return sum / (double)*count;
+}
+
+double stats_grouped_cv(const double *v, const uint32_t *group, size_t n) {
+    double squares = 0, freedom = 0;
+    for (size_t i = 0; i < n; i++) {
+        size_t count;
+        if (!isfinite(v[i])) continue;
+        double mean = group_mean(v, group, n, i, &count);
+        if (count < 2 || mean == 0) continue;
+        squares += (v[i] / mean - 1) * (v[i] / mean - 1);
+        freedom += 1 - 1 / (double)count;
+    }
+    return freedom > 0 ? sqrt(squares / freedom) : NAN;
+}
+
 /* Continued fraction of the incomplete beta function (Lentz's method). */
 static double beta_fraction(double a, double b, double x) {
     const double tiny = 1e-300;

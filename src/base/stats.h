@@ -1,10 +1,11 @@
-/* Statistics of a sample of numbers, and of the difference of two samples. NaN in the input means "not
+/* Statistics of a sample of numbers; base/difference.h compares two. NaN in the input means "not
  * measured" and is skipped. Results that need more values (the deviation of a single value) are NaN. */
 #ifndef BASE_STATS_H
 #define BASE_STATS_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define STATS_P99_LEAST 100 /* values: of fewer, the 99th percentile would be near the maximum */
 
@@ -22,7 +23,10 @@ struct stats {
 /* `stats_of` copies; `stats_of_sorting` sorts v in place (and drops its NaNs). */
 struct stats stats_of(const double *v, size_t n);
 struct stats stats_of_sorting(double *v, size_t n);
-struct stats stats_none(void);                                     /* n = 0, the rest NaN */
+struct stats stats_none(void); /* n = 0, the rest NaN */
+/* CV within groups, pooled: repeats of different inputs differ by their work, not by noise. `group` NULL: one
+ * group. NaN if no group has two values. */
+double stats_grouped_cv(const double *v, const uint32_t *group, size_t n);
 double stats_percentile(const double *sorted, size_t n, double p); /* p in 0..1; NaN for n = 0 */
 double stats_t_quantile(double p, double df); /* Student's t: P(T <= result) = p; df > 0, may be fractional */
 double stats_student_t975(double degrees_of_freedom); /* two-sided 95% */

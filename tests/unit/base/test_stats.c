@@ -44,6 +44,15 @@ TEST(stats_t_quantile_matches_the_tables) {
     CHECK(isnan(stats_t_quantile(0.975, 0)));
 }
 
+TEST(cv_within_groups) {
+    const double v[] = { 10, 11, 1000, 1100, NAN, 50 };
+    const uint32_t input[] = { 0, 0, 1, 1, 1, 2 };
+    CHECK_NEAR(stats_grouped_cv(v, input, 6), sqrt(2) / 21, 1e-12);
+    CHECK_NEAR(stats_grouped_cv(v, NULL, 2), stats_of(v, 2).cv, 1e-12);
+    const uint32_t all_different[] = { 0, 1, 2, 3, 4, 5 };
+    CHECK(isnan(stats_grouped_cv(v, all_different, 6)));
+}
+
 TEST(stats_welch_detects_only_significant_differences) {
     const double a[] = { 10.0, 10.1, 9.9, 10.0, 10.05 }, b[] = { 11.0, 11.2, 10.9, 11.1, 11.0 };
     const double c[] = { 10.0, 10.3, 9.7, 10.1, 9.9 }, one[] = { 12 };

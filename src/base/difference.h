@@ -1,0 +1,55 @@
+/* Does side B differ from side A? The unit is the process: repeats within a process are correlated, and two
+ * processes of the same binary differ by more than their repeats do (memory layout, page placement, clocks).
+ * Each process contributes one value per row, the median of its repeats.
+ *
+ * Test: exact permutation of the processes over the two sides. The statistic of a row is the difference of
+ * the sides' medians of log(value), divided by its standard error. The critical value is the 95% quantile of
+ * the largest statistic over all rows (Westfall and Young), so that a table of equal sides contains any false
+ * difference in at most 5% of cases. Holm's correction of exact p-values would need more than 5 processes per
+ * side from 7 rows on: the smallest p-value of 5 against 5 processes is 2/252.
+ *     struct difference_row rows[2] = { { .a = a0, .b = b0 }, { .a = a1, .b = b1 } };
+ *     difference_test(rows, 2, 5, 5); */
+#ifndef BASE_DIFFERENCE_H
+#define BASE_DIFFERENCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define DIFFERENCE_UNSTABLE_CV 0.05
+/* The smallest change that is reported if the processes are too few to test, or unstable. On a machine with 4
+ * times more runnable threads than cores, pairs of single processes of one binary with stable repeats
+ * differed by more than this in 0.9% of 220 pairs (any of 8 rows). */
+#define DIFFERENCE_FLOOR 0.10
+/* Processes per side that `compare` asks for. */
+#define DIFFERENCE_PROCESSES 5
+
+enum difference_verdict {
+    DIFFERENCE_UNKNOWN,     /* a side has no value, or one that is not above 0 */
+    DIFFERENCE_NONE,        /* tested; not shown */
+    DIFFERENCE_SHOWN,       /* tested; or far beyond what processes of one binary differ by */
+    DIFFERENCE_CANNOT_TELL, /* too few processes, or unstable */
+};
+
+struct difference_row {
+    const double *a, *b; /* [na], [nb]: one value per process; NaN: this process has none */
+    /* Lowest and highest single repeat of each side, for sides that are too small to test; NaN: taken from
+     * the processes */
+    double a_min, a_max, b_min, b_max;
+    double a_cv, b_cv; /* of the repeats; NaN: unknown, then a side that is too small to test shows nothing */
+
+    double a_median, b_median; /* over processes */
+    double change;             /* b_median / a_median - 1 */
+    double low, high;          /* 95% interval of the change, for all rows together; NaN: not tested */
+    double believable;         /* smallest change that these processes can show; the floor if not tested */
+    double p;                  /* adjusted for the number of rows; NaN: not tested */
+    /* The CV of a side's processes is above DIFFERENCE_UNSTABLE_CV; or of its repeats, if it was not tested.
+     * */
+    bool unstable;
+    enum difference_verdict verdict;
+};
+
+/* True if na against nb processes can reach a p-value of 5%: 4 against 4, 3 against 5, 1 against 19. */
+bool difference_can_test(size_t na, size_t nb);
+void difference_test(struct difference_row *rows, size_t nrows, size_t na, size_t nb);
+
+#endif

@@ -1,0 +1,107 @@
+#include <math.h>
+
+#include "base/difference.h"
+#include "base/hash.h"
+#include "base/util.h"
+#include "unit/test.h"
+
+#define ROWS 8
+
+static uint64_t draws;
+static double uniform(void) { return ((double)(hash_u64(++draws) >> 11) + 0.5) / 9007199254740992.0; }
+static double normal(void) { return sqrt(-2 * log(uniform())) * cos(6.283185307179586 * uniform()); }
+
+/* Tables of ROWS rows with n processes per side, B slower by `slowdown`: how many show any difference? */
+static int tables_with_a_verdict(int tables, size_t n, double spread, double slowdown) {
+    double a[ROWS][16], b[ROWS][16];
+    int shown = 0;
+    for (int t = 0; t < tables; t++) {
+        struct difference_row rows[ROWS];
+        for (size_t i = 0; i < n; i++) {
+            double speed_a = spread * normal(),
+                   speed_b = spread * normal(); /* rows of a process are correlated */
+            for (size_t r = 0; r < ROWS; r++) {
+                a[r][i] = 100 * exp(speed_a + spread * normal());
+                b[r][i] = 100 * exp(speed_b + spread * normal()) * (1 + slowdown);
+            }
+        }
+        for (size_t r = 0; r < ROWS; r++)
+            rows[r] = (struct difference_row){ a[r], b[r], NAN, NAN, NAN, NAN, NAN, NAN };
+        difference_test(rows, ROWS, n, n);
+        bool any = false;
+        for (size_t r = 0; r < ROWS; r++) any |= rows[r].verdict == DIFFERENCE_SHOWN;
+        shown += any;
+    }
+    return shown;
+}
+
+TEST(at_most_5_percent_of_tables_of_equal_sides_show_a_difference) {
+    draws = 0;
+    CHECK(tables_with_a_verdict(1000, 5, 0.01, 0) <= 60); /* expected: 47, with a standard deviation of 7 */
+    CHECK(tables_with_a_verdict(1000, 4, 0.01, 0) <= 60);
+    CHECK(tables_with_a_verdict(100, 8, 0.01, 0) <= 10);
+    CHECK_INT(tables_with_a_verdict(200, 3, 0.01, 0), 0);
+    CHECK_INT(tables_with_a_verdict(200, 1, 0.01, 0), 0);
+}
+
+TEST(five_processes_show_a_slowdown_of_5_percent) {
+    draws = 1u << 20;
+    CHECK(tables_with_a_verdict(200, 5, 0.005, 0.05) >= 190);
+    CHECK(tables_with_a_verdict(200, 5, 0.01, 0.05) >= 160);
+}
+
+static struct difference_row one_row(const double *a, size_t na, const double *b, size_t nb) {
+    struct difference_row row = { a, b, NAN, NAN, NAN, NAN, 0.01, 0.01 };
+    difference_test(&row, 1, na, nb);
+    return row;
+}
+
+TEST(the_interval_holds_the_change_of_the_medians) {
+    const double a[] = { 100, 101, 99, 100, 100.5 }, b[] = { 110, 111, 109, 110, 110.5 };
+    struct difference_row r = one_row(a, 5, b, 5);
+    CHECK_NEAR(r.a_median, 100, 0);
+    CHECK_NEAR(r.change, 0.1, 1e-12);
+    CHECK(r.low > 0.07 && r.low < 0.1 && r.high > 0.1 && r.high < 0.13);
+    CHECK_NEAR(r.p, 2.0 / 252, 1e-12);
+    CHECK_INT(r.verdict, DIFFERENCE_SHOWN);
+    CHECK(!r.unstable);
+}
+
+TEST(one_process_per_side_shows_only_large_differences) {
+    const double a[] = { 100 }, near[] = { 109 }, far[] = { 130 };
+    CHECK_INT(one_row(a, 1, near, 1).verdict, DIFFERENCE_CANNOT_TELL);
+    CHECK_INT(one_row(a, 1, far, 1).verdict, DIFFERENCE_SHOWN);
+    struct difference_row overlap = { a, far, 80, 135, 120, 140, 0.01, 0.01 };
+    difference_test(&overlap, 1, 1, 1);
+    CHECK_INT(overlap.verdict, DIFFERENCE_CANNOT_TELL);
+    struct difference_row loaded = { a, far, 95, 105, 125, 135, 0.06, 0.01 };
+    difference_test(&loaded, 1, 1, 1);
+    CHECK_INT(loaded.verdict, DIFFERENCE_CANNOT_TELL);
+    CHECK(loaded.unstable);
+    struct difference_row once = { a, far, 100, 100, 130, 130, NAN, NAN }; /* one repeat */
+    difference_test(&once, 1, 1, 1);
+    CHECK_INT(once.verdict, DIFFERENCE_CANNOT_TELL);
+}
+
+TEST(an_unstable_side_shows_only_large_differences) {
+    const double a[] = { 70, 71, 70, 71, 60 }, b[] = { 74, 75, 74, 75, 76 },
+                 c[] = { 140, 145, 150, 155, 160 };
+    struct difference_row small = one_row(a, 5, b, 5), large = one_row(a, 5, c, 5);
+    CHECK(small.unstable && large.unstable);
+    CHECK(small.verdict != DIFFERENCE_SHOWN);
+    CHECK_INT(large.verdict, DIFFERENCE_SHOWN);
+}
+
+TEST(values_that_cannot_be_compared) {
+    const double zero[] = { 0, 0, 0, 0 }, some[] = { 1, 2, 1, 2 }, none[] = { NAN, NAN, NAN, NAN };
+    CHECK_INT(one_row(zero, 4, zero, 4).verdict, DIFFERENCE_NONE);
+    CHECK_INT(one_row(zero, 4, some, 4).verdict, DIFFERENCE_UNKNOWN);
+    CHECK_INT(one_row(none, 4, some, 4).verdict, DIFFERENCE_UNKNOWN);
+    CHECK(isnan(one_row(none, 4, some, 4).change));
+    CHECK_INT(one_row(some, 4, some, 4).verdict, DIFFERENCE_NONE);
+}
+
+TEST(how_many_processes_can_be_tested) {
+    CHECK(!difference_can_test(1, 1) && !difference_can_test(3, 3) && !difference_can_test(0, 20));
+    CHECK(difference_can_test(4, 4) && difference_can_test(3, 5) && difference_can_test(1, 19));
+}
