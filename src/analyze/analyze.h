@@ -37,7 +37,7 @@ struct analyze_cost {
 struct analyze_work {
     double tokens; /* read (prefill) or made (decode) */
     double flops, bytes, floor_ms;
-    double recorded_ms; /* what the median repeat would have taken while recorded, going by one input */
+    double recorded_ms; /* of the recorded request itself */
 };
 /* Times of a stage over the timed repeats, in which nothing was recorded but the clock. */
 struct analyze_timing {
@@ -46,7 +46,11 @@ struct analyze_timing {
     size_t n;           /* repeats */
     const double *ms;   /* [n]; NaN: this repeat has none */
     const double *tokens_in, *tokens_out; /* [n] each, tokens read and made; NULL: unknown */
-    const bool *failed; /* [n]; NULL: none failed. Failed repeats are counted and left out */
+    const bool *failed;      /* [n]; NULL: none failed. Failed repeats are counted and left out */
+    const uint32_t *input;   /* [n]: which input the repeat had; NULL: all had the same */
+    uint32_t recorded_input; /* of the recorded request; with `input` */
+    /* [n] each: what the model costs in that repeat, with its own input; NULL: unknown, then `work` */
+    const double *flops, *bytes, *floor_ms;
     /* recorded time over timed time of the same input; 0 or NaN: unknown, then taken from the trace */
     double recording_cost;
     /* NULL: unknown; then the cost of the recorded request is used (struct analyze_cost) */
@@ -171,8 +175,10 @@ struct analysis_stage {
 
     /* ---- the timed repeats: utilization.c */
     const struct analyze_timing *timing; /* NULL: not timed */
-    struct stats timing_ms;              /* over the repeats that did not fail; n == 0: none */
-    double overhead_ratio;               /* trace wall over timing median; NaN */
+    struct stats timing_ms; /* over the repeats that did not fail; n == 0: none. cv: within an input */
+    double same_input_ms;   /* median of the repeats that had the recorded input; all, if one had; NaN */
+    double same_input_floor_ms;
+    double overhead_ratio; /* trace wall over timing median; NaN */
     double recording_cost; /* the same for one input if the timing has it: what recording cost; NaN */
 
     /* ---- one request (the input says that the trace holds one), else one occurrence: utilization.c */
@@ -183,11 +189,12 @@ struct analysis_stage {
     /* device busy in time_ms, mean over devices: a GPU's kernels as recorded. Recording slows a CPU's
      * kernels like everything else, so their share is used, not their time */
     double busy_ms, busy_share;
-    double kernels_each;               /* kernels */
-    double tokens;                     /* read or made */
-    double tokens_per_s;               /* read or made, whichever is more, in time_ms */
-    double flops, bytes, floor_ms;     /* the model's (per_token costs times its tokens) */
-    double mfu, mbu, distance;         /* fractions; distance = time / floor */
+    double kernels_each;           /* kernels */
+    double tokens;                 /* read or made */
+    double tokens_per_s;           /* read or made, whichever is more, in time_ms */
+    double flops, bytes, floor_ms; /* the model's (per_token costs times its tokens) */
+    /* fractions; distance = time / floor. Medians of the ratios of the repeats, each with its own cost */
+    double mfu, mbu, distance;
     double recorded_mfu, recorded_mbu; /* of the recorded request over its recorded time: what counters see */
 
     /* ---- power.c. Of the recorded run, over all occurrences and all GPUs on which it has kernels, with
@@ -313,9 +320,10 @@ struct analysis_stability {
     const char *stage;
     struct stats ms;
     size_t failed;
+    double cv;            /* within an input; NaN: no input was repeated */
     double drift_percent; /* first to last repeat along the fitted line, of the mean; NaN for n < 4 */
     bool drift_shown;     /* the 95% interval of the slope excludes 0 */
-    size_t outliers;      /* further than 3.5 robust deviations from the median */
+    size_t outliers;      /* too far from the median of their input */
     bool unstable;        /* CV over 5% */
 };
 

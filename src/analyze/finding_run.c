@@ -67,7 +67,7 @@ void find_variance(struct context *c, const struct finding_rule *rule, const str
         finding_emit(
             c, rule, f, NAN, ANALYSIS_HIGH,
             s->unstable ? analysis_text(c, "%s varies too much to conclude from small differences: CV %.1f%%",
-                                        s->stage, 100 * s->ms.cv)
+                                        s->stage, 100 * s->cv)
                         : analysis_text(c, "%s failed in %zu repeats", s->stage, s->failed),
             analysis_text(c, "%zu repeats, median %s, %s to %s, outliers: %zu, failed: %zu%s", s->ms.n,
                           finding_time(c, s->ms.median), finding_time(c, s->ms.min),
@@ -87,8 +87,8 @@ void find_overhead(struct context *c, const struct finding_rule *rule, const str
             analysis_text(c, "The recorded run of %s was %.0f%% slower than the timed ones", s->name,
                           100 * (s->recording_cost - 1)),
             analysis_text(c, "%s while recorded, %s in the timing phase: %s",
-                          finding_time(c, s->recording_cost * s->time_ms), finding_time(c, s->time_ms),
-                          consequence),
+                          finding_time(c, s->recording_cost * s->same_input_ms),
+                          finding_time(c, s->same_input_ms), consequence),
             "Record less for times of single kernels and gaps: profiling=min (profile), --preset min (run).");
     }
 }

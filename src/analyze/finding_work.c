@@ -35,14 +35,14 @@ static bool memory_bound(const struct context *c, const struct analysis_stage *s
 static const char *roof_evidence(struct context *c, const struct finding_scope *f, bool memory, bool on_gpu,
                                  double work_ms, const char *source) {
     double amount = memory ? f->s->bytes : f->s->flops,
-           peak = memory ? c->a->peak_bytes_per_s : c->a->peak_flops_per_s, rate = amount / (work_ms * 1e-3);
+           peak = memory ? c->a->peak_bytes_per_s : c->a->peak_flops_per_s,
+           reached = memory ? f->s->mbu : f->s->mfu, rate = reached * peak * f->wall_ms / work_ms;
     const char *(*text)(struct context *, double) = memory ? bytes_text : flops_text;
-    const char *whole = on_gpu ? analysis_text(c, " while the GPU works, %.1f%% over the whole time",
-                                               100 * amount / (f->wall_ms * 1e-3 * peak))
-                               : "";
+    const char *whole =
+        on_gpu ? analysis_text(c, " while the GPU works, %.1f%% over the whole time", 100 * reached) : "";
     return analysis_text(c, "%s must be %s: %s/s of %s/s reached, %.1f%%%s; distance to the floor %.1fx (%s)",
                          text(c, amount), memory ? "moved" : "done", text(c, rate), text(c, peak),
-                         100 * rate / peak, whole, f->wall_ms / f->floor_ms, source);
+                         100 * rate / peak, whole, f->s->distance, source);
 }
 
 static const char *roof_advice(bool memory, bool on_gpu) {
@@ -63,29 +63,43 @@ static const char *roof_advice(bool memory, bool on_gpu) {
 
 /* Real kernels reach about 1.25 times the floor. */
 #define NEAR_THE_ROOF 1.25
-void find_roof(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
+/* The stage as the table of stages has it: over all inputs. The other findings are about the recorded
+ * request. */
+static struct finding_scope all_inputs(const struct finding_scope *f) {
+    const struct analysis_stage *s = f->s;
+    struct finding_scope all = *f;
+    if (!s->timing_ms.n) return all;
+    all.wall_ms = s->time_ms;
+    all.floor_ms = s->floor_ms;
+    if (s->same_input_ms > 0) all.busy_ms *= s->time_ms / s->same_input_ms;
+    return all;
+}
+
+void find_roof(struct context *c, const struct finding_rule *rule, const struct finding_scope *recorded) {
+    const struct finding_scope all = all_inputs(recorded), *f = &all;
     const struct analysis_stage *s = f->s;
     bool on_gpu = s->kernels && !s->on_cpu;
     double work_ms = on_gpu ? MIN(f->busy_ms, f->wall_ms) : f->wall_ms;
     if (!(f->floor_ms > 0) || !(work_ms > 0) || !(s->bytes > 0)) return;
+    double distance = s->distance, work_distance = distance * work_ms / f->wall_ms;
     bool memory = memory_bound(c, s);
     const char *roof = memory ? "memory" : "compute", *what = on_gpu ? "GPU work" : "time";
     const char *source = c->a->peak_source ? c->a->peak_source : "peaks given";
-    if (f->wall_ms < NEAR_THE_ROOF * f->floor_ms) {
+    if (distance < NEAR_THE_ROOF) {
         finding_emit(
             c, rule, f, NAN, ANALYSIS_HIGH,
-            analysis_text(c, "%s runs at the %s roof: %.2fx its floor of %s", s->name, roof,
-                          f->wall_ms / f->floor_ms, finding_time(c, f->floor_ms)),
+            analysis_text(c, "%s runs at the %s roof: %.2fx its floor of %s", s->name, roof, distance,
+                          finding_time(c, f->floor_ms)),
             analysis_text(c, "%s must be moved and %s done (%s)", bytes_text(c, s->bytes),
                           flops_text(c, s->flops), source),
             memory ? "Only less data helps: smaller weight or KV types, larger batches, speculative decoding."
                    : "Only less arithmetic or a smaller type helps.");
         return;
     }
-    double saving = work_ms - f->floor_ms;
+    double saving = work_ms - work_ms / work_distance;
     const char *title =
         analysis_text(c, "%s: its %s (%s) is %.1fx the %s roof of %s", s->name, what,
-                      finding_time(c, work_ms), work_ms / f->floor_ms, roof, finding_time(c, f->floor_ms));
+                      finding_time(c, work_ms), work_distance, roof, finding_time(c, f->floor_ms));
     finding_emit(c, rule, f, saving, ANALYSIS_MEDIUM, title,
                  roof_evidence(c, f, memory, on_gpu, work_ms, source), roof_advice(memory, on_gpu));
 }

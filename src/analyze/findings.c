@@ -88,14 +88,15 @@ static struct finding_scope stage_scope(const struct analysis_stage *s, uint32_t
     double busy = s->gpu_busy_ns * 1e-6 / s->device_requests,
            traced = busy + s->idle_ns * 1e-6 / s->device_requests;
     if (!(traced > 0)) traced = s->wall_total_ns * 1e-6 / s->requests;
-    double wall = s->timing_ms.n ? s->timing_ms.median : traced;
+    double wall = s->timing_ms.n ? s->same_input_ms : traced;
+    double floor = isnan(s->same_input_floor_ms) ? s->floor_ms : s->same_input_floor_ms;
     return (struct finding_scope){ .s = s,
                                    .row = row,
                                    .shares = s->device_requests,
                                    .wall_ms = wall,
                                    .traced_wall_ms = traced,
                                    .busy_ms = busy,
-                                   .floor_ms = s->floor_ms,
+                                   .floor_ms = floor,
                                    .idle_scale = idle_scale(wall, traced, busy) };
 }
 

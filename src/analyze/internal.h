@@ -99,6 +99,8 @@ bool analysis_names_stage(const char *text, const struct analysis_stage *s); /* 
 bool analysis_timing_is_of(const struct analyze_timing *t, const struct analysis_stage *s);
 /* Statistics of the repeats that did not fail: of the times, or of another column of the timing. */
 struct stats analysis_timing_stats(struct context *c, const struct analyze_timing *t, const double *values);
+double analysis_timing_cv(struct context *c,
+                          const struct analyze_timing *t); /* stability.c: within an input */
 
 /* idle.c: why a device waited. One walk per device. */
 struct idle_walk;

@@ -1,70 +1,136 @@
-/* Spread, drift and outliers over the timed repeats. */
+/* Spread, drift and outliers over the timed repeats. Repeats of different inputs differ by their work, so all
+ * three are within an input. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "analyze/internal.h"
 #include "base/die.h"
+#include "base/util.h"
 
 #define UNSTABLE_CV 0.05
-#define OUTLIER_REPEATS 5      /* with fewer repeats, one always looks like an outlier */
-#define OUTLIER_DEVIATIONS 3.5 /* times 1.4826 median absolute deviations: the rule of Iglewicz and Hoaglin */
+#define OUTLIER_REPEATS 5 /* with fewer repeats, one always looks like an outlier */
+
+/* The repeats that count. */
+struct repeats {
+    double *ms;       /* [n] */
+    uint32_t *input;  /* [n]; all 0 if unknown */
+    double *relative; /* [n]: ms over the mean of its input */
+    size_t n, inputs;
+};
 
 static int ascending(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
-static size_t count_outliers(const double *v, size_t n, double median) {
-    double *off = xmalloc((n + 1) * sizeof *off);
+/* How many times 1.4826 median absolute deviations a value may be away from the median of n. The 99% quantile
+ * of the largest such distance in a normal sample, from 100,000 samples per n: at most 1% of samples have an
+ * outlier. The usual 3.5 (Iglewicz and Hoaglin) flags 10 to 21% of normal samples of 5 to 20 values. */
+static double outlier_limit(size_t n) {
+    static const double limits[] = { 18.6, 10.0, 10.9, 8.2, 8.3, 6.9, 7.1, 6.4,
+                                     6.5,  5.9,  6.1,  5.7, 5.8, 5.4, 5.5, 5.3 };
+    return n - OUTLIER_REPEATS < COUNTOF(limits) ? limits[n - OUTLIER_REPEATS] : 5.2;
+}
+
+/* Sorts v. */
+static size_t count_outliers(double *v, size_t n) {
+    if (n < OUTLIER_REPEATS) return 0;
+    qsort(v, n, sizeof *v, ascending);
+    double median = stats_percentile(v, n, 0.5);
     size_t outliers = 0;
-    for (size_t i = 0; i < n; i++) off[i] = fabs(v[i] - median);
-    if (n) qsort(off, n, sizeof *off, ascending);
-    double deviation = 1.4826 * stats_percentile(off, n, 0.5);
-    for (size_t i = 0; i < n && n >= OUTLIER_REPEATS && deviation > 0; i++)
-        outliers += off[i] > OUTLIER_DEVIATIONS * deviation;
-    free(off);
+    for (size_t i = 0; i < n; i++) v[i] = fabs(v[i] - median);
+    qsort(v, n, sizeof *v, ascending);
+    double deviation = 1.4826 * stats_percentile(v, n, 0.5);
+    for (size_t i = 0; i < n && deviation > 0; i++) outliers += v[i] > outlier_limit(n) * deviation;
     return outliers;
 }
 
-/* Least squares over the index of the repeat. */
-static void fit_drift(struct analysis_stability *s, const double *v, size_t n) {
-    double mean_x = ((double)n - 1) / 2, sxx = 0, sxy = 0, residual = 0;
-    s->drift_percent = NAN;
-    if (n < 4 || !(s->ms.mean > 0)) return;
-    for (size_t i = 0; i < n; i++) {
-        sxx += ((double)i - mean_x) * ((double)i - mean_x);
-        sxy += ((double)i - mean_x) * (v[i] - s->ms.mean);
-    }
-    double slope = sxy / sxx;
-    for (size_t i = 0; i < n; i++) {
-        double off = v[i] - s->ms.mean - slope * ((double)i - mean_x);
-        residual += off * off;
-    }
-    double error = sqrt(residual / (double)(n - 2) / sxx);
-    s->drift_percent = 100 * slope * (double)(n - 1) / s->ms.mean;
-    s->drift_shown = fabs(slope) > stats_student_t975((double)(n - 2)) * error;
+/* True if no earlier repeat had the input of repeat i. */
+static bool is_first_of_input(const struct repeats *r, size_t i) {
+    for (size_t k = 0; k < i; k++)
+        if (r->input[k] == r->input[i]) return false;
+    return true;
 }
 
-static void fill_stability(struct analysis_stability *s, const struct analyze_timing *t) {
-    double *v = xmalloc((t->n + 1) * sizeof *v);
-    size_t n = 0;
-    s->stage = t->stage;
-    for (size_t i = 0; i < t->n; i++) {
-        s->failed += t->failed && t->failed[i];
-        if (!(t->failed && t->failed[i]) && !isnan(t->ms[i])) v[n++] = t->ms[i];
+static size_t outliers_by_input(struct context *c, const struct repeats *r) {
+    double *v = analysis_alloc(c, r->n, sizeof *v);
+    size_t outliers = 0;
+    for (size_t i = 0; i < r->n; i++) {
+        size_t n = 0;
+        if (!is_first_of_input(r, i)) continue;
+        for (size_t k = i; k < r->n; k++)
+            if (r->input[k] == r->input[i]) v[n++] = r->ms[k];
+        outliers += count_outliers(v, n);
     }
-    s->ms = stats_of(v, n);
-    s->unstable = s->ms.cv > UNSTABLE_CV;
-    s->outliers = count_outliers(v, n, s->ms.median);
-    fit_drift(s, v, n);
-    free(v);
+    return outliers;
+}
+
+/* Least squares of the relative times over the index of the repeat. */
+static void fit_drift(struct analysis_stability *s, const struct repeats *r) {
+    double mean_x = ((double)r->n - 1) / 2, sxx = 0, sxy = 0, residual = 0;
+    s->drift_percent = NAN;
+    if (r->n < r->inputs + 3 || !(s->ms.mean > 0)) return;
+    for (size_t i = 0; i < r->n; i++) {
+        sxx += ((double)i - mean_x) * ((double)i - mean_x);
+        sxy += ((double)i - mean_x) * (r->relative[i] - 1);
+    }
+    double slope = sxy / sxx;
+    for (size_t i = 0; i < r->n; i++) {
+        double off = r->relative[i] - 1 - slope * ((double)i - mean_x);
+        residual += off * off;
+    }
+    double freedom = (double)(r->n - r->inputs - 1), error = sqrt(residual / freedom / sxx);
+    s->drift_percent = 100 * slope * (double)(r->n - 1);
+    s->drift_shown = fabs(slope) > stats_student_t975(freedom) * error;
+}
+
+static double mean_of_input(const struct repeats *r, uint32_t input) {
+    double sum = 0, n = 0;
+    for (size_t i = 0; i < r->n; i++) {
+        if (r->input[i] != input) continue;
+        sum += r->ms[i];
+        n++;
+    }
+    return sum / n;
+}
+
+static struct repeats repeats_of(struct context *c, const struct analyze_timing *t) {
+    struct repeats r = { .ms = analysis_alloc(c, t->n, sizeof *r.ms),
+                         .input = analysis_alloc(c, t->n, sizeof *r.input),
+                         .relative = analysis_alloc(c, t->n, sizeof *r.relative) };
+    for (size_t i = 0; i < t->n; i++) {
+        if ((t->failed && t->failed[i]) || isnan(t->ms[i])) continue;
+        r.input[r.n] = t->input ? t->input[i] : 0;
+        r.ms[r.n++] = t->ms[i];
+    }
+    for (size_t i = 0; i < r.n; i++) {
+        r.relative[i] = r.ms[i] / mean_of_input(&r, r.input[i]);
+        r.inputs += is_first_of_input(&r, i);
+    }
+    return r;
+}
+
+double analysis_timing_cv(struct context *c, const struct analyze_timing *t) {
+    struct repeats r = repeats_of(c, t);
+    return stats_grouped_cv(r.ms, r.input, r.n);
+}
+
+static void fill_stability(struct context *c, struct analysis_stability *s, const struct analyze_timing *t) {
+    struct repeats r = repeats_of(c, t);
+    s->stage = t->stage;
+    for (size_t i = 0; i < t->n; i++) s->failed += t->failed && t->failed[i];
+    s->ms = stats_of(r.ms, r.n);
+    s->cv = stats_grouped_cv(r.ms, r.input, r.n);
+    s->unstable = s->cv > UNSTABLE_CV;
+    s->outliers = outliers_by_input(c, &r);
+    fit_drift(s, &r);
 }
 
 void analyze_stability(struct context *c) {
     c->a->stability = analysis_alloc(c, c->in->ntimings, sizeof *c->a->stability);
     for (size_t i = 0; i < c->in->ntimings; i++) {
         struct analysis_stability *s = &c->a->stability[c->a->nstability];
-        fill_stability(s, &c->in->timings[i]);
+        fill_stability(c, s, &c->in->timings[i]);
         if (s->ms.n || s->failed)
             c->a->nstability++; /* else the stage did not occur */
         else

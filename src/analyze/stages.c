@@ -55,6 +55,8 @@ static struct analysis_stage new_stage(const char *name, const char *path) {
                                     .span_ns = stats_none(),
                                     .token_ns = stats_none(),
                                     .timing_ms = stats_none(),
+                                    .same_input_ms = NAN,
+                                    .same_input_floor_ms = NAN,
                                     .tokens_in = NAN,
                                     .tokens_out = NAN,
                                     .kernels_per_token = NAN,

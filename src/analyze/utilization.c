@@ -43,6 +43,22 @@ struct stats analysis_timing_stats(struct context *c, const struct analyze_timin
     return stats_of_sorting(v, n);
 }
 
+/* Median over the repeats of the time per unit of work, ms. NaN: no repeat has any. Rates are its inverse, so
+ * that they agree with the median time if all repeats do the same work. */
+static double ms_per_unit(struct context *c, const struct analyze_timing *t, const double *work) {
+    double *ratio = analysis_alloc(c, t->n, sizeof *ratio);
+    for (size_t i = 0; i < t->n; i++) ratio[i] = work[i] > 0 ? t->ms[i] / work[i] : NAN;
+    return analysis_timing_stats(c, t, ratio).median;
+}
+
+/* Median over the repeats that had the input of the recorded request; over all if none had. */
+static double same_input_median(struct context *c, const struct analyze_timing *t, const double *values) {
+    double *v = analysis_alloc(c, t->n, sizeof *v);
+    for (size_t i = 0; i < t->n; i++) v[i] = !t->input || t->input[i] == t->recorded_input ? values[i] : NAN;
+    struct stats s = analysis_timing_stats(c, t, v);
+    return s.n ? s.median : analysis_timing_stats(c, t, values).median;
+}
+
 /* ---- time and tokens */
 
 /* The first finite value. */
@@ -66,6 +82,17 @@ static const char *trace_source(struct context *c, const struct analysis_stage *
                                : analysis_text(c, "mean of %s occurrences in the trace", n);
 }
 
+static size_t failed_repeats(const struct analyze_timing *t) {
+    size_t n = 0;
+    for (size_t i = 0; i < t->n; i++) n += t->failed && t->failed[i];
+    return n;
+}
+
+/* Repeats failed and none succeeded: the recorded request is no better, so the stage has no time. */
+static bool all_failed(const struct analysis_stage *s) {
+    return s->timing && !s->timing_ms.n && failed_repeats(s->timing) > 0;
+}
+
 static void set_time(struct context *c, struct analysis_stage *s) {
     const struct analyze_timing *t = s->timing = find_timing(c, s);
     s->requests = c->in->one_run || !s->occurrences ? 1 : (double)s->occurrences;
@@ -73,11 +100,16 @@ static void set_time(struct context *c, struct analysis_stage *s) {
     double traced = traced_time(s);
     if (t) s->timing_ms = analysis_timing_stats(c, t, t->ms);
     if (s->timing_ms.n) {
+        s->timing_ms.cv = analysis_timing_cv(c, t);
+        s->same_input_ms = same_input_median(c, t, t->ms);
         s->time_ms = s->timing_ms.median;
         s->time_source = analysis_text(c, "median of %zu timed repeats", s->timing_ms.n);
-        s->overhead_ratio = s->time_ms > 0 ? traced / (s->time_ms * 1e6) : NAN;
-        s->recording_cost = t->recording_cost > 0 ? t->recording_cost : s->overhead_ratio;
-        if (t->work) s->recording_cost = pick(t->work->recorded_ms / s->time_ms, s->recording_cost);
+        s->overhead_ratio = s->same_input_ms > 0 ? traced / (s->same_input_ms * 1e6) : NAN;
+        s->recording_cost = s->overhead_ratio;
+        if (t->work) s->recording_cost = pick(t->work->recorded_ms / s->same_input_ms, s->recording_cost);
+        if (t->recording_cost > 0) s->recording_cost = t->recording_cost;
+    } else if (all_failed(s)) {
+        s->time_source = analysis_text(c, "none: %zu timed repeats failed", failed_repeats(t));
     } else if (!isnan(traced)) {
         s->time_ms = traced / 1e6;
         s->time_source = trace_source(c, s);
@@ -86,6 +118,7 @@ static void set_time(struct context *c, struct analysis_stage *s) {
 
 /* Seconds of time_ms, from the unit in which it was measured. */
 static double stage_seconds(const struct analysis_stage *s) {
+    if (all_failed(s)) return NAN;
     return s->timing_ms.n ? s->time_ms * 1e-3 : traced_time(s) * 1e-9;
 }
 
@@ -109,6 +142,8 @@ static void set_tokens(struct context *c, struct analysis_stage *s) {
     double worked_on = in_each > out_each || isnan(out_each) ? in_each : out_each;
     double seconds = stage_seconds(s);
     if (seconds > 0) s->tokens_per_s = worked_on / seconds;
+    const double *timed = !t ? NULL : t->tokens_in ? t->tokens_in : t->tokens_out;
+    if (s->timing_ms.n && timed) s->tokens_per_s = pick(1e3 / ms_per_unit(c, t, timed), s->tokens_per_s);
     c->stage_scratch[s - c->a->stages].tokens_out_each = out_each;
     double traced = s->occurrences ? analysis_stage_tokens(s) / (double)s->occurrences : NAN;
     s->tokens = pick(t && t->work ? t->work->tokens : NAN, traced);
@@ -148,7 +183,8 @@ static double share_of(double part, double whole) {
 static void set_busy(const struct context *c, struct analysis_stage *s) {
     double busy_ms = s->gpu_busy_ns / 1e6 / s->device_requests;
     double recorded = share_of(s->gpu_busy_ns, s->gpu_busy_ns + s->idle_ns),
-           timed = c->in->one_run && s->timing_ms.n && !isnan(recorded) ? share_of(busy_ms, s->time_ms) : NAN;
+           timed = c->in->one_run && s->timing_ms.n && !isnan(recorded) ? share_of(busy_ms, s->same_input_ms)
+                                                                        : NAN;
     if (s->outside) return;
     s->busy_share = s->on_cpu || isnan(timed) ? recorded : timed;
     s->busy_ms = s->busy_share * s->time_ms;
@@ -187,6 +223,16 @@ static void set_recorded_cost(struct context *c, struct analysis_stage *s) {
     s->recorded_mbu = s->bytes / (seconds * c->a->peak_bytes_per_s);
 }
 
+/* Each repeat against the cost of its own input. */
+static void set_ratios_of_repeats(struct context *c, struct analysis_stage *s) {
+    const struct analyze_timing *t = s->timing;
+    if (t->flops) s->mfu = pick(1e3 / (ms_per_unit(c, t, t->flops) * c->a->peak_flops_per_s), s->mfu);
+    if (t->bytes) s->mbu = pick(1e3 / (ms_per_unit(c, t, t->bytes) * c->a->peak_bytes_per_s), s->mbu);
+    if (!t->floor_ms) return;
+    s->distance = pick(ms_per_unit(c, t, t->floor_ms), s->distance);
+    s->same_input_floor_ms = same_input_median(c, t, t->floor_ms);
+}
+
 static void set_utilization(struct context *c, struct analysis_stage *s) {
     const struct analyze_work *work = s->timing && !c->a->costs_replaced ? s->timing->work : NULL;
     double seconds = stage_seconds(s);
@@ -200,25 +246,26 @@ static void set_utilization(struct context *c, struct analysis_stage *s) {
     s->mfu = s->flops / (seconds * c->a->peak_flops_per_s);
     s->mbu = s->bytes / (seconds * c->a->peak_bytes_per_s);
     s->distance = s->floor_ms > 0 ? s->time_ms / s->floor_ms : NAN;
+    if (work && s->timing_ms.n) set_ratios_of_repeats(c, s);
 }
 
 /* Prefill and decode together. The image stages are parts of prefill. */
 static void set_model_utilization(struct analysis *a) {
-    double flops = 0, flops_seconds = 0, bytes = 0, timed_seconds = 0;
+    double mfu_seconds = 0, flops_seconds = 0, mbu_seconds = 0, timed_seconds = 0;
     for (size_t i = 0; i < a->nstages; i++) {
         const struct analysis_stage *s = &a->stages[i];
         if (s->parent != ANALYSIS_NONE || s->outside) continue;
         if (!isnan(s->flops) && !isnan(s->time_ms)) {
-            flops += s->flops;
+            mfu_seconds += s->mfu * stage_seconds(s);
             flops_seconds += stage_seconds(s);
         }
         if (s->timing_ms.n) {
-            bytes += s->bytes;
+            mbu_seconds += s->mbu * stage_seconds(s);
             timed_seconds += stage_seconds(s);
         }
     }
-    a->model_mfu = flops_seconds > 0 ? flops / (flops_seconds * a->peak_flops_per_s) : NAN;
-    a->model_mbu = timed_seconds > 0 ? bytes / (timed_seconds * a->peak_bytes_per_s) : NAN;
+    a->model_mfu = flops_seconds > 0 ? mfu_seconds / flops_seconds : NAN;
+    a->model_mbu = timed_seconds > 0 ? mbu_seconds / timed_seconds : NAN;
 }
 
 void analyze_utilization(struct context *c) {

@@ -16,6 +16,8 @@
 
 static const struct schema_row rows[] = {
     { "repeats", SCHEMA_INT, false, AT(repeats), 1, 1e6, NULL, "timed requests, cycling over the inputs" },
+    { "processes", SCHEMA_INT, false, AT(processes), 1, 1000, NULL,
+      "processes of the engine, each with that many repeats; `compare` needs 5" },
     { "device", SCHEMA_TEXT, false, AT(device), 0, 0, NULL,
       "`auto`, `cpu`, `cuda:N`, a GPU UUID or a MIG id" },
     { "prompt", SCHEMA_TEXT, true, AT(prompt), 0, 0, NULL,

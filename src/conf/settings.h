@@ -10,7 +10,7 @@
 #include "conf/node.h"
 
 struct settings {
-    int64_t repeats;
+    int64_t repeats, processes;
     const char *device; /* auto, cpu, cuda:N, GPU-uuid, MIG-id */
     const char *prompt;
     struct {

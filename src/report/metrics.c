@@ -102,6 +102,21 @@ static void write_device_time(struct jsonw *j, const struct analysis *a, const s
     jsonw_end(j);
 }
 
+#define MAX_STEPS 1000
+
+/* Times of single steps, evenly chosen, if the stage has no timed repeats: `compare` takes their median. */
+static void write_steps(struct jsonw *j, const struct analysis *a, const struct analysis_stage *s) {
+    if (s->timing_ms.n || s->outside || s->occurrences < 2 || (a->input && a->input->one_run)) return;
+    uint64_t every = (s->occurrences + MAX_STEPS - 1) / MAX_STEPS, seen = 0;
+    jsonw_karray(j, "steps_ms");
+    for (size_t i = 0; i < a->noccurrences; i++) {
+        const struct analysis_occurrence *o = &a->occurrences[i];
+        if (o->stage != (uint32_t)(s - a->stages) || seen++ % every) continue;
+        jsonw_num(j, analysis_occurrence_time(o) / 1e6);
+    }
+    jsonw_end(j);
+}
+
 static void write_stage(struct jsonw *j, const struct view *v, const struct analysis_stage *s) {
     struct column_row r = { .view = v, .item = s };
     jsonw_object(j);
@@ -115,6 +130,7 @@ static void write_stage(struct jsonw *j, const struct view *v, const struct anal
         write_stats(j, "host_per_occurrence", &s->host_each_ns, "ns");
         write_stats(j, "queue_per_occurrence", &s->queue_ns, "ns");
         write_stats(j, "gpu_span_per_occurrence", &s->span_ns, "ns");
+        write_steps(j, v->a, s);
         write_stats(j, "wall_per_occurrence", &s->wall_ns, "ns");
         write_stats(j, "gpu_busy_per_occurrence", &s->busy_ns, "ns");
         write_stats(j, "per_token", &s->token_ns, "ns");
@@ -124,11 +140,24 @@ static void write_stage(struct jsonw *j, const struct view *v, const struct anal
     jsonw_end(j);
 }
 
+static void write_repeats(struct jsonw *j, const struct run_info *in) {
+    if (!in->neach_repeat) return;
+    jsonw_karray(j, "repeats");
+    for (size_t i = 0; i < in->neach_repeat; i++) {
+        jsonw_object(j);
+        jsonw_ku64(j, "process", in->each_repeat[i].process);
+        jsonw_ku64(j, "input_index", in->each_repeat[i].input);
+        jsonw_kstr(j, "input", in->each_repeat[i].name);
+        jsonw_end(j);
+    }
+    jsonw_end(j);
+}
+
 static void write_figures(struct jsonw *j, const struct run_info *in) {
     jsonw_karray(j, "figures");
     for (size_t i = 0; i < in->nfigures; i++) {
         const struct run_figure *f = &in->figures[i];
-        struct stats s = stats_of(f->values, f->n);
+        struct stats s = run_figure_stats(in, f);
         jsonw_object(j);
         jsonw_kstr(j, "key", f->key);
         jsonw_kstr(j, "name", f->name);
@@ -348,6 +377,7 @@ void report_metrics_json(const struct view *v, struct strbuf *out) {
     for (size_t i = 0; i < v->nstages; i++) write_stage(&j, v, v->stages[i]);
     jsonw_end(&j);
     write_figures(&j, v->run);
+    write_repeats(&j, v->run);
     metrics_findings(&j, v->a);
     if (v->a) write_trace(&j, v);
     write_environment(&j, v->run);

@@ -19,6 +19,10 @@ static void write_timing(struct jsonw *j, const struct analyze_timing *t) {
     write_numbers(j, "ms", t->ms, t->n);
     write_numbers(j, "tokens_in", t->tokens_in, t->n);
     write_numbers(j, "tokens_out", t->tokens_out, t->n);
+    write_numbers(j, "flops", t->flops, t->n);
+    write_numbers(j, "bytes", t->bytes, t->n);
+    write_numbers(j, "floor_ms", t->floor_ms, t->n);
+    if (t->input) jsonw_ku64(j, "recorded_input", t->recorded_input);
     if (t->failed) {
         jsonw_karray(j, "failed");
         for (size_t i = 0; i < t->n; i++) jsonw_bool(j, t->failed[i]);

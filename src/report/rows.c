@@ -142,7 +142,7 @@ void rows_aggregates_md(const struct view *v, struct table *t) {
             rows[n++] = (struct aggregate){ v->stages[i]->name, "ms", v->stages[i]->timing_ms };
     for (size_t i = 0; i < v->run->nfigures; i++) {
         const struct run_figure *f = &v->run->figures[i];
-        rows[n++] = (struct aggregate){ f->name, f->unit, stats_of(f->values, f->n) };
+        rows[n++] = (struct aggregate){ f->name, f->unit, run_figure_stats(v->run, f) };
     }
     struct column_items items = { rows, n, sizeof *rows };
     columns_table(&aggregate_group, 1, COLUMN_DOC_MARKDOWN, v, items, t);

@@ -229,7 +229,7 @@ static void show_drift(const struct column_row *r, struct strbuf *out) {
 static const struct column stability_columns[] = {
     { "stage", "stage", COLUMN_TEXT, Y(stage), .data = JSON, .at = { .md = 10 } },
     { "repeats", .source = Y(ms.n), .data = JSON },
-    { "cv", "CV", COLUMN_PERCENT, Y(ms.cv), .data = JSON, .at = { .md = 20 } },
+    { "cv", "CV", COLUMN_PERCENT, Y(cv), .data = JSON, .at = { .md = 20 } },
     { "unstable", .source = Y(unstable), .data = JSON },
     { "drift_percent", "drift", COLUMN_PCT, Y(drift_percent), .data = JSON, .at = { .md = 30 },
       .show = show_drift },

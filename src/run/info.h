@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/stats.h"
+
 struct analysis;
 struct timeline;
 
@@ -20,6 +22,13 @@ struct run_figure {
     const double *values;
     size_t n;
     bool larger_is_better;
+};
+
+/* A timed repeat. */
+struct run_repeat {
+    uint32_t process; /* of the engine, from 1: repeats of one process are correlated */
+    uint32_t input;   /* index of its input, from 0 */
+    const char *name; /* of the input; NULL */
 };
 
 struct run_kv {
@@ -58,6 +67,8 @@ struct run_info {
     const struct run_figure *figures;
     size_t nfigures;
     size_t repeats, failed_repeats;
+    const struct run_repeat *each_repeat; /* [neach_repeat] */
+    size_t neach_repeat;
     struct run_peak peak;
 
     const struct run_kv *env;
@@ -73,5 +84,7 @@ struct run_info {
 };
 
 void run_info_init(struct run_info *in); /* all unknown */
+/* Over the repeats; the CV is within an input. */
+struct stats run_figure_stats(const struct run_info *in, const struct run_figure *f);
 
 #endif

@@ -155,6 +155,8 @@ void profiled_run_close(struct profiled_run *r) {
     free(r->timings);
     free(r->tokens);
     free(r->failed);
+    free(r->inputs);
+    free(r->repeats);
     free(r->title);
     strlist_free(&r->assumptions);
     strlist_free(&r->problems);

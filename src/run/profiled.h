@@ -32,7 +32,7 @@ struct profiled_run {
     struct run_info info;
     struct analyze_timing *timings; /* [nstages] */
     struct analyze_work *works;     /* [nstages], of the timings */
-    struct llm_cost *timed_costs;   /* [nstages] medians over the repeats; flops NaN: unknown */
+    struct llm_cost *timed_costs;   /* [nstages] of the last repeat that has one: which roof bounds it */
     size_t nstages;
     struct run_figure *figures;
     struct run_kv *env;
@@ -42,7 +42,9 @@ struct profiled_run {
     struct analysis analysis;
     struct analyze_cost *costs;
     struct analyze_tokens *tokens;
-    bool *failed; /* [repeats] */
+    bool *failed;               /* [repeats] */
+    uint32_t *inputs;           /* [repeats]: index of the input */
+    struct run_repeat *repeats; /* [repeats] */
     struct analyze_input input;
     struct ncu_profiles *profiles; /* NULL: Nsight Compute was not run */
     char *title;

@@ -66,12 +66,12 @@ static void note_problems(struct profiled_run *r, const struct profiled_session 
     if (res->done < res->nrepeats)
         strlist_add(&r->problems, "%zu of %zu timed repeats have a result.", res->done, res->nrepeats);
     for (size_t i = 0; i < r->nstages; i++) {
-        struct stats s = stats_of(r->timings[i].ms, r->timings[i].n);
-        if (!r->timings[i].parent && s.cv > UNSTABLE_CV)
+        double cv = stats_grouped_cv(r->timings[i].ms, r->inputs, r->timings[i].n);
+        if (!r->timings[i].parent && cv > UNSTABLE_CV)
             strlist_add(
                 &r->problems,
                 "Unstable: %s varies by %.1f%% (CV) over the repeats; differences of that size mean nothing.",
-                r->timings[i].stage, s.cv * 100);
+                r->timings[i].stage, cv * 100);
     }
 }
 

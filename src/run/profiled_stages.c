@@ -66,28 +66,30 @@ static bool stage_cost(const struct profiled_session *s, const struct session_re
     return request_cost(s->plan->model, &s->peak->peak, &s->images[rep->item], stage, &rep->answer, out);
 }
 
-/* The median over the repeats of each number of the cost on its own. */
-static bool median_cost(const struct profiled_session *session, const char *stage, struct llm_cost *out) {
+/* What the model costs in a stage of each repeat, with the repeat's own input and token counts. */
+struct repeat_costs {
+    double *flops, *bytes, *floor_ms; /* [repeats] */
+    struct llm_cost last;             /* which roof bounds it */
+    bool known;
+};
+
+static struct repeat_costs costs_of_repeats(const struct profiled_session *session, const char *stage) {
     const struct session_result *res = session->result;
-    double *flops = xcalloc(3 * (res->nrepeats + 1), sizeof *flops), *bytes = flops + res->nrepeats + 1,
-           *floors = bytes + res->nrepeats + 1;
-    size_t n = 0;
+    size_t size = sizeof(double);
+    struct repeat_costs out = { .flops = xcalloc(res->nrepeats + 1, size),
+                                .bytes = xcalloc(res->nrepeats + 1, size),
+                                .floor_ms = xcalloc(res->nrepeats + 1, size) };
     for (size_t i = 0; i < res->nrepeats; i++) {
-        const struct session_repeat *rep = &res->repeats[i];
-        struct llm_cost c;
-        if (!rep->done || !stage_cost(session, rep, stage, &c)) continue;
-        *out = c; /* which roof bounds it: as in the last */
-        flops[n] = c.flops;
-        bytes[n] = c.bytes;
-        floors[n++] = c.floor_s;
+        struct llm_cost c = { .flops = NAN, .bytes = NAN, .floor_s = NAN };
+        if (res->repeats[i].done && stage_cost(session, &res->repeats[i], stage, &c)) {
+            out.last = c;
+            out.known = true;
+        }
+        out.flops[i] = c.flops;
+        out.bytes[i] = c.bytes;
+        out.floor_ms[i] = c.floor_s * 1e3;
     }
-    if (n) {
-        out->flops = median_of(flops, n);
-        out->bytes = median_of(bytes, n);
-        out->floor_s = median_of(floors, n);
-    }
-    free(flops);
-    return n > 0;
+    return out;
 }
 
 /* Recorded time over timed time for the input of the representative run; per token if the lengths differ. */
@@ -126,27 +128,53 @@ static void fill_timing(struct profiled_run *r, const struct profiled_session *s
         ms[k] = stage_ms(a, name);
         tokens[k] = stage_tokens(a, name);
     }
-    struct llm_cost *cost = &r->timed_costs[i];
-    if (!median_cost(session, name, cost))
-        *cost = (struct llm_cost){ .flops = NAN, .bytes = NAN, .floor_s = NAN };
-    double ratio = representative_ratio(session, name);
-    r->works[i] = (struct analyze_work){ .tokens = median_of(tokens, res->nrepeats),
-                                         .flops = cost->flops,
-                                         .bytes = cost->bytes,
-                                         .floor_ms = cost->floor_s * 1e3,
-                                         .recorded_ms = ratio * median_of(ms, res->nrepeats) };
+    struct repeat_costs costs = costs_of_repeats(session, name);
+    r->timed_costs[i] = costs.last;
+    r->works[i] =
+        (struct analyze_work){ .tokens = median_of(tokens, res->nrepeats),
+                               .flops = median_of(costs.flops, res->nrepeats),
+                               .bytes = median_of(costs.bytes, res->nrepeats),
+                               .floor_ms = median_of(costs.floor_ms, res->nrepeats),
+                               .recorded_ms = stage_ms(profiled_answer(&res->representative), name) };
     r->timings[i] = (struct analyze_timing){ .stage = name,
                                              .parent = is_top_level(name) ? NULL : "prefill",
                                              .n = res->nrepeats,
                                              .ms = ms,
-                                             .recording_cost = ratio,
+                                             .recording_cost = representative_ratio(session, name),
                                              .failed = r->failed,
+                                             .input = r->inputs,
+                                             .recorded_input = (uint32_t)res->representative.item,
+                                             .flops = costs.known ? costs.flops : NULL,
+                                             .bytes = costs.known ? costs.bytes : NULL,
+                                             .floor_ms = costs.known ? costs.floor_ms : NULL,
                                              .tokens_in = reads_tokens(name) ? tokens : NULL,
                                              .tokens_out = reads_tokens(name) ? NULL : tokens,
                                              .work = &r->works[i] };
     vec_push(&r->owned, name);
     vec_push(&r->owned, (char *)ms);
     vec_push(&r->owned, (char *)tokens);
+    vec_push(&r->owned, (char *)costs.flops);
+    vec_push(&r->owned, (char *)costs.bytes);
+    vec_push(&r->owned, (char *)costs.floor_ms);
+}
+
+/* A repeat that was not reached because the recorded request failed counts as failed: without it, the broken
+ * trace would pass for the time of the stage. */
+static void fill_repeats(struct profiled_run *r, const struct profiled_session *session) {
+    const struct session_result *res = session->result;
+    r->failed = xcalloc(res->nrepeats + 1, sizeof *r->failed);
+    r->inputs = xcalloc(res->nrepeats + 1, sizeof *r->inputs);
+    r->repeats = xcalloc(res->nrepeats + 1, sizeof *r->repeats);
+    for (size_t i = 0; i < res->nrepeats; i++) {
+        const struct session_repeat *rep = &res->repeats[i];
+        r->failed[i] = rep->error || (!rep->done && res->representative.error);
+        r->inputs[i] = (uint32_t)rep->item;
+        r->repeats[i] = (struct run_repeat){ .process = rep->process ? rep->process : 1,
+                                             .input = r->inputs[i],
+                                             .name = session->plan->dataset.v[rep->item].name };
+    }
+    r->info.each_repeat = r->repeats;
+    r->info.neach_repeat = res->nrepeats;
 }
 
 void profiled_fill_stages(struct profiled_run *r, const struct profiled_session *session) {
@@ -156,9 +184,7 @@ void profiled_fill_stages(struct profiled_run *r, const struct profiled_session 
     r->timings = xcalloc(names.n, sizeof *r->timings);
     r->works = xcalloc(names.n, sizeof *r->works);
     r->timed_costs = xcalloc(names.n, sizeof *r->timed_costs);
-    r->failed = xcalloc(session->result->nrepeats + 1, sizeof *r->failed);
-    for (size_t i = 0; i < session->result->nrepeats; i++)
-        r->failed[i] = session->result->repeats[i].error != NULL;
+    fill_repeats(r, session);
     for (size_t i = 0; i < names.n; i++) fill_timing(r, session, i, names.v[i]);
     free(names.v);
 }

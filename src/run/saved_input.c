@@ -41,6 +41,11 @@ static void read_timing(struct saved_input *k, const json_t *o) {
     t.ms = jsonr_numbers(jsonr_array(o, "ms"), &t.n);
     t.tokens_in = column(o, "tokens_in", t.n);
     t.tokens_out = column(o, "tokens_out", t.n);
+    t.flops = column(o, "flops", t.n);
+    t.bytes = column(o, "bytes", t.n);
+    t.floor_ms = column(o, "floor_ms", t.n);
+    double recorded = jsonr_number(o, "recorded_input");
+    t.recorded_input = recorded >= 0 && recorded < UINT32_MAX ? (uint32_t)recorded : UINT32_MAX;
     t.failed = flags(o, "failed", t.n);
     k->timings[k->input.ntimings++] = t;
 }
@@ -89,6 +94,9 @@ void saved_input_free(struct saved_input *k) {
         free((void *)k->timings[i].ms);
         free((void *)k->timings[i].tokens_in);
         free((void *)k->timings[i].tokens_out);
+        free((void *)k->timings[i].flops);
+        free((void *)k->timings[i].bytes);
+        free((void *)k->timings[i].floor_ms);
         free((void *)k->timings[i].failed);
     }
     free(k->costs);

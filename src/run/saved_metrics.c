@@ -78,6 +78,31 @@ static void read_answers(struct saved_metrics *m) {
     for (size_t i = 0; i < n; i++) read_answer(m, json_array_get(answers, i));
 }
 
+/* Anything but a whole number from `least` to a million counts as `least`. */
+static uint32_t read_index(const json_t *o, const char *key, uint32_t least) {
+    double v = jsonr_number(o, key);
+    return v >= least && v <= 1e6 ? (uint32_t)v : least;
+}
+
+static void read_repeats(struct saved_metrics *m) {
+    const json_t *rows = jsonr_array(m->root, "repeats");
+    m->nrepeats = json_array_size(rows);
+    m->repeats = xcalloc(m->nrepeats + 1, sizeof *m->repeats);
+    m->inputs = xcalloc(m->nrepeats + 1, sizeof *m->inputs);
+    for (size_t i = 0; i < m->nrepeats; i++) {
+        const json_t *o = json_array_get(rows, i);
+        m->repeats[i] = (struct run_repeat){ .process = read_index(o, "process", 1),
+                                             .input = read_index(o, "input_index", 0),
+                                             .name = jsonr_text(o, "input") };
+        m->inputs[i] = m->repeats[i].input;
+    }
+}
+
+/* The repeats of a timing have inputs only if there is a row for each. */
+static void set_inputs(const struct saved_metrics *m, struct analyze_timing *v, size_t n) {
+    for (size_t i = 0; i < n; i++) v[i].input = m->nrepeats && v[i].n == m->nrepeats ? m->inputs : NULL;
+}
+
 static void read_members(struct saved_metrics *m) {
     const json_t *stages = jsonr_array(m->root, "stages"), *figures = jsonr_array(m->root, "figures");
     const json_t *env = jsonr_array(m->root, "environment");
@@ -98,6 +123,9 @@ static void read_members(struct saved_metrics *m) {
     m->problems = read_texts(jsonr_array(m->root, "problems"), &m->nproblems);
     m->kept = saved_input_read(json_object_get(m->root, "analysis_input"));
     complete_kept_timings(m);
+    read_repeats(m);
+    set_inputs(m, m->timings, m->ntimings);
+    if (m->kept) set_inputs(m, m->kept->timings, m->kept->input.ntimings);
     read_answers(m);
 }
 
@@ -139,6 +167,8 @@ void saved_metrics_close(struct saved_metrics *m) {
     free(m->works);
     free(m->costs);
     free(m->answers);
+    free(m->repeats);
+    free(m->inputs);
     saved_input_free(m->kept);
     json_decref(m->root);
     free(m);
@@ -160,6 +190,10 @@ void saved_metrics_drop_floors(struct saved_metrics *m) {
     struct analyze_cost *costs = m->kept ? m->kept->costs : m->costs;
     size_t ncosts = m->kept ? m->kept->input.ncosts : m->ncosts;
     for (size_t i = 0; i < m->ntimings; i++) m->works[i].floor_ms = NAN;
+    for (size_t i = 0; m->kept && i < m->kept->input.ntimings; i++) {
+        free((void *)m->kept->timings[i].floor_ms);
+        m->kept->timings[i].floor_ms = NULL;
+    }
     for (size_t i = 0; i < ncosts; i++) costs[i].floor_ns = NAN;
 }
 
@@ -182,6 +216,8 @@ void saved_metrics_fill(const struct saved_metrics *m, struct run_info *in) {
         in->started_wall_ns = (uint64_t)json_integer_value(started);
     in->repeats = read_count(run, "repeats");
     in->failed_repeats = read_count(run, "failed_repeats");
+    in->each_repeat = m->repeats;
+    in->neach_repeat = m->nrepeats;
     in->top = read_count(run, "top");
     in->answers = m->answers;
     in->nanswers = m->nanswers;

@@ -26,11 +26,14 @@ struct saved_metrics {
     size_t nassumptions, nproblems;
     struct run_answer *answers;
     size_t nanswers;
+    struct run_repeat *repeats; /* one per timed repeat; none in files of older versions */
+    size_t nrepeats;
     /* the input of the analysis; NULL: there was no trace, or an older version wrote the file */
     struct saved_input *kept;
     /* the same as far as the stages hold it: those that were timed, and those with a cost */
     struct analyze_timing *timings;
     struct analyze_work *works; /* [ntimings] */
+    uint32_t *inputs;           /* [nrepeats]: of the repeats, for the timings */
     size_t ntimings;
     struct analyze_cost *costs;
     size_t ncosts;

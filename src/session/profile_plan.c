@@ -161,8 +161,10 @@ void profile_plan_text(const struct profile_plan *p, struct strbuf *out) {
     strbuf_addf(out, "phase 1   %" PRId64 " warm-up rounds%s, then one run with detail %s (profiling=%s)\n",
                 s->profiling.warmup_rounds, s->profiling.warmup_synthetic ? " on a synthetic page" : "",
                 s->profiling.detail, s->profiling.preset);
-    strbuf_addf(out, "phase 2   %" PRId64 " timed repeats, up to %" PRId64 " new tokens each\n", s->repeats,
+    strbuf_addf(out, "phase 2   %" PRId64 " timed repeats, up to %" PRId64 " new tokens each", s->repeats,
                 s->infer.max_new_tokens);
+    if (s->processes > 1) strbuf_addf(out, ", in each of %" PRId64 " processes", s->processes);
+    strbuf_addch(out, '\n');
     strbuf_addf(out, "output    %s/%s\n", s->output.dir,
                 s->output.run_id ? s->output.run_id : "<time>-<model>");
 }

@@ -27,6 +27,8 @@ struct run {
     bool recording;               /* the engine runs with the collector loaded */
     bool good_since_start;        /* has answered since the last start */
     uint64_t shown;               /* for the progress line */
+    unsigned starts;              /* of the engine */
+    unsigned starts_before_timing;
     struct {
         const char **v;
         size_t n, cap;
@@ -118,6 +120,7 @@ static int start_engine(struct run *r, bool recording, struct err *err) {
     if (!r->engine) return -1;
     r->recording = recording;
     r->good_since_start = false;
+    r->starts++;
     if (r->out->loaded) engine_info_free(&r->out->info);
     r->out->info = info;
     r->out->loaded = true;
@@ -271,8 +274,9 @@ static void run_representative(struct run *r) {
     free(trace);
 }
 
-/* Starts a new process without the collector, so that the timing has no recording overhead. */
-static void leave_recording(struct run *r) {
+/* Replaces the engine by a new process without the collector, so that the timing has no recording overhead.
+ * */
+static void start_timed_process(struct run *r) {
     struct err err;
     stop_engine(r);
     if (start_engine(r, false, &err) < 0) {
@@ -291,8 +295,9 @@ static void leave_recording(struct run *r) {
 /* A timed repeat and its GPU energy. The two energy readings are outside of the engine's timing. */
 static void timed_repeat(struct run *r, struct nvml_meter *meter, size_t i, const char *what) {
     const struct dataset *d = r->plan->dataset;
-    const struct dataset_item *it = &d->v[d->order.v[i]];
     struct session_repeat *rep = &r->out->repeats[i];
+    const struct dataset_item *it = &d->v[rep->item];
+    rep->process = r->starts - r->starts_before_timing;
     double before = nvml_meter_joules(meter);
     infer(r, rep, request_infer(r->s, it, tokens_for(r, it), "none", NULL), what);
     if (rep->done && rep->request_ms >= METER_MIN_MS) rep->joules = nvml_meter_joules(meter) - before;
@@ -304,6 +309,7 @@ static void run_timing(struct run *r) {
     struct err why;
     struct nvml_meter *meter =
         r->plan->device->cuda && r->s->hardware.power ? nvml_meter_open(r->plan->device->id, &why) : NULL;
+    r->starts_before_timing = r->starts - 1;
     progress_start("timing", "repeats", out->nrepeats);
     for (size_t i = 0; i < out->nrepeats && !is_stopped(r); i++) {
         const struct session_repeat *rep = &out->repeats[i];
@@ -312,6 +318,8 @@ static void run_timing(struct run *r) {
         r->shown = i;
         if (ms > 0) progress_note("%s, %.1f tokens/s", what, tokens / ms * 1e3);
         progress_update(i);
+        if (i && i % r->plan->dataset->order.n == 0) start_timed_process(r);
+        if (is_stopped(r)) break;
         timed_repeat(r, meter, i, what);
         out->done += rep->done;
         out->failed += rep->error != NULL;
@@ -342,17 +350,18 @@ static void run_phases(struct run *r) {
         run_representative(r);
         progress_finish();
     }
-    if (!is_stopped(r) && gpu) leave_recording(r);
+    if (!is_stopped(r) && (gpu || r->s->processes > 1)) start_timed_process(r);
     if (!is_stopped(r)) run_timing(r);
     stop_engine(r);
 }
 
 void session_run(const struct session_plan *plan, struct session_result *out) {
     struct run r = { .plan = plan, .s = plan->settings, .out = out };
-    *out = (struct session_result){ .warmup_ms = NAN, .nrepeats = plan->dataset->order.n };
+    size_t processes = plan->settings->processes > 1 ? (size_t)plan->settings->processes : 1;
+    *out = (struct session_result){ .warmup_ms = NAN, .nrepeats = plan->dataset->order.n * processes };
     out->repeats = xcalloc(out->nrepeats + 1, sizeof *out->repeats);
     for (size_t i = 0; i < out->nrepeats; i++) {
-        out->repeats[i].item = plan->dataset->order.v[i];
+        out->repeats[i].item = plan->dataset->order.v[i % plan->dataset->order.n];
         out->repeats[i].joules = NAN;
     }
     run_phases(&r);

@@ -1,6 +1,7 @@
 /* A profile run: warmup, a representative request with everything recorded, then the timed repeats without
  * recording. If the engine fails, the failure is stored, the engine is restarted and the run continues. If it
- * fails again without a good answer in between, the run stops and keeps the results so far.
+ * fails again without a good answer in between, the run stops and keeps the results so far. With several
+ * processes, each of them runs all inputs of the order.
  *     struct session_result r;
  *     session_run(&plan, &r);
  *     ... r.repeats[i].answer ... r.problems ...
@@ -28,9 +29,10 @@ struct session_plan {
 };
 
 struct session_repeat {
-    size_t item; /* index into the dataset */
-    bool done;   /* `answer` is valid */
-    char *error; /* if not done: the error; NULL: not started */
+    size_t item;      /* index into the dataset */
+    unsigned process; /* of the engine, from 1 with the first timed one; 0: not started */
+    bool done;        /* `answer` is valid */
+    char *error;      /* if not done: the error; NULL: not started */
     struct engine_answer answer;
     double request_ms; /* from sending the request to the reply, measured here */
     double joules;     /* GPU energy in that time; NaN: unknown. Timed repeats only */
@@ -41,7 +43,7 @@ struct session_result {
     struct engine_info info;
     double warmup_ms;
     struct session_repeat representative;
-    struct session_repeat *repeats; /* [nrepeats], as planned */
+    struct session_repeat *repeats; /* [nrepeats], as planned: the order once per process */
     size_t nrepeats, done, failed;
     unsigned restarts;
     int interrupted;         /* signal; 0: none */

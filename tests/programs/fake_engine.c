@@ -7,7 +7,9 @@
  *     crash, exit, hang, garbage, wrong-id, error, partial, flood
  *     deaf       hangs and ignores SIGTERM
  *     int, term  sends that signal to the parent, then hangs
- *     slow       waits a quarter of a second, then answers normally */
+ *     slow       waits a quarter of a second, then answers normally
+ * The word `sizes` among the faults makes the work depend on the prompt: its length in bytes times 10 ms of
+ * prefill and 28 tokens. */
 #include <jansson.h>
 #include <math.h>
 #include <signal.h>
@@ -117,6 +119,12 @@ static void write_trace(const char *path) {
     trace_writer_close(w, &err);
 }
 
+static int has_word(const char *word) {
+    for (char **d = faults; *d; d++)
+        if (strcmp(*d, word) == 0) return 1;
+    return 0;
+}
+
 static void set(json_t *o, const char *key, json_t *v) { json_object_set_new(o, key, v); }
 
 /* Prefill takes 100, 101 or 102 ms in turns, so that median and deviation are not trivial. */
@@ -125,14 +133,16 @@ static void answer_infer(json_t *reply, const json_t *request, int n) {
     const char *trace = json_string_value(json_object_get(request, "trace"));
     int tokens = (int)json_integer_value(json_object_get(request, "max_new_tokens"));
     json_t *stages = json_object(), *ids = json_array(), *token_ms = json_array();
+    const char *prompt = json_string_value(json_object_get(request, "prompt"));
+    size_t size = has_word("sizes") && prompt ? strlen(prompt) : 10;
     if (detail && strcmp(detail, "none") != 0 && trace) write_trace(trace);
     set(reply, "preprocess_ms", json_real(5));
-    set(reply, "prefill_ms", json_real(100 + n % 3));
+    set(reply, "prefill_ms", json_real(10.0 * (double)size + n % 3));
     set(reply, "decode_ms", json_real(50));
-    set(reply, "ttft_ms", json_real(106 + n % 3));
+    set(reply, "ttft_ms", json_real(6 + 10.0 * (double)size + n % 3));
     set(stages, "sam", json_real(40));
     set(reply, "stages", stages);
-    set(reply, "prompt_tokens", json_integer(280));
+    set(reply, "prompt_tokens", json_integer(28 * (json_int_t)size));
     set(reply, "new_tokens", json_integer(tokens));
     for (int i = 0; i < tokens; i++) {
         json_array_append_new(ids, json_integer(i));

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "unit/analyze/scene.h"
+#include "base/hash.h"
 #include "unit/test.h"
 
 #define MS 1000000ull
@@ -146,4 +147,82 @@ TEST(one_mfu_of_the_timed_repeats_and_one_for_the_counters) {
     CHECK_NEAR(a.model_mbu, 0.1, 1e-12);
     analysis_free(&a);
     timeline_close(tl);
+}
+
+/* A page of 10 ms at 2 times its floor, and one of 1,000 ms at 8 times its floor; the large one was recorded.
+ * */
+TEST(each_repeat_is_measured_against_the_cost_of_its_own_input) {
+    const double ms[] = { 10, 1000, 10.1, 1010, 10 }, flops[] = { 1e9, 25e9, 1e9, 25e9, 1e9 };
+    const double bytes[] = { 1e6, 25e6, 1e6, 25e6, 1e6 }, floor_ms[] = { 5, 125, 5, 125, 5 };
+    const double tokens[] = { 10, 250, 10, 250, 10 };
+    const uint32_t input[] = { 0, 1, 0, 1, 0 };
+    const struct analyze_work work = {
+        .tokens = 10, .flops = 1e9, .bytes = 1e6, .floor_ms = 5, .recorded_ms = 2010
+    };
+    const struct analyze_timing timings[] = { { .stage = "prefill",
+                                                .n = 5,
+                                                .ms = ms,
+                                                .input = input,
+                                                .recorded_input = 1,
+                                                .flops = flops,
+                                                .bytes = bytes,
+                                                .floor_ms = floor_ms,
+                                                .tokens_in = tokens,
+                                                .work = &work } };
+    const struct analyze_input in = {
+        .timings = timings, .ntimings = 1, .one_run = true, .peak_flops_per_s = 2e11, .peak_bytes_per_s = 1e9
+    };
+    struct analysis a;
+    analyze_run(NULL, &in, &a);
+    const struct analysis_stage *s = &a.stages[0];
+    CHECK_NEAR(s->time_ms, 10.1, 1e-12);
+    CHECK_NEAR(s->distance, 2.02, 1e-12); /* the median of 2, 8, 2.02, 8.08, 2 */
+    CHECK_NEAR(s->mfu, 1 / 2.02, 1e-9);
+    CHECK_NEAR(s->tokens_per_s, 10 / 0.0101, 1e-6);
+    CHECK_NEAR(s->same_input_ms, 1005, 1e-9);
+    CHECK_NEAR(s->same_input_floor_ms, 125, 1e-9);
+    CHECK_NEAR(s->recording_cost, 2, 1e-9); /* against the repeats of the recorded input */
+    CHECK(s->timing_ms.cv < 0.01);
+    CHECK(!a.stability[0].unstable);
+    CHECK_INT(a.stability[0].outliers, 0);
+    analysis_free(&a);
+}
+
+TEST(a_stage_whose_repeats_all_failed_has_no_time) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 0, 40 * MS);
+    struct timeline *tl = timeline_builder_finish(s.b);
+    const double ms[] = { NAN, NAN };
+    const bool failed[] = { true, true };
+    const struct analyze_timing timings[] = { { .stage = "decode", .n = 2, .ms = ms, .failed = failed } };
+    analyze_run(tl, &(struct analyze_input){ .timings = timings, .ntimings = 1, .one_run = true }, &a);
+    CHECK(isnan(scene_stage(&a, "decode")->time_ms));
+    CHECK_STR(scene_stage(&a, "decode")->time_source, "none: 2 timed repeats failed");
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+/* Normal samples of 8 to 20 values: at most 1% of the samples may have an outlier (here 2 to 13 of 1,300). */
+TEST(normal_repeats_have_no_outliers) {
+    uint64_t draw = 7;
+    int flagged = 0, samples = 0;
+    for (size_t n = 8; n <= 20; n++)
+        for (int k = 0; k < 100; k++) {
+            double ms[20];
+            for (size_t i = 0; i < n; i++) {
+                double u = ((double)(hash_u64(++draw) >> 11) + 0.5) / 9007199254740992.0,
+                       w = ((double)(hash_u64(++draw) >> 11) + 0.5) / 9007199254740992.0;
+                ms[i] = 100 + sqrt(-2 * log(u)) * cos(6.283185307179586 * w);
+            }
+            const struct analyze_timing t = { .stage = "decode", .n = n, .ms = ms };
+            struct analysis a;
+            analyze_run(NULL, &(struct analyze_input){ .timings = &t, .ntimings = 1, .one_run = true }, &a);
+            flagged += a.stability[0].outliers > 0;
+            samples++;
+            analysis_free(&a);
+        }
+    CHECK_INT(samples, 1300);
+    CHECK(flagged <= 19); /* 13 expected at most, with a standard deviation of 3.6 */
 }
