@@ -163,7 +163,7 @@ int opt_parse(const struct opt_set *sets, size_t nsets, bool program_follows, in
         int rc = 0;
         bool marker = strcmp(argv[i], "--") == 0;
         if (marker || (program_follows && (argv[i][0] != '-' || !argv[i][1]))) {
-            for (i += marker; i < argc; i++) vec_push(operands, argv[i]);
+            for (i += marker && !operands->keep_marker; i < argc; i++) vec_push(operands, argv[i]);
             break;
         }
         if (strncmp(argv[i], "--", 2) == 0)

@@ -38,6 +38,7 @@ struct opt {
 struct opt_list {
     const char **v;
     size_t n, cap;
+    bool keep_marker; /* of operands: "--" is kept as an operand, as it separates two lists */
 };
 
 /* Splits argv[0..argc) (without the command name) into options and operands. Options and operands may be

@@ -133,20 +133,3 @@ double stats_t_quantile(double p, double df) {
 }
 
 double stats_student_t975(double degrees_of_freedom) { return stats_t_quantile(0.975, degrees_of_freedom); }
-
-struct stats_difference stats_welch(const struct stats *a, const struct stats *b) {
-    struct stats_difference d = { b->mean - a->mean, NAN, NAN, NAN, false };
-    if (a->mean != 0) d.ratio = b->mean / a->mean;
-    if (a->n < 2 || b->n < 2) return d;
-    double na = (double)a->n, nb = (double)b->n;
-    double va = a->std * a->std / na, vb = b->std * b->std / nb; /* variances of the two means */
-    double half = 0;
-    if (va + vb > 0) {
-        double df = (va + vb) * (va + vb) / (va * va / (na - 1) + vb * vb / (nb - 1));
-        half = stats_student_t975(df) * sqrt(va + vb);
-    }
-    d.low = d.difference - half;
-    d.high = d.difference + half;
-    d.shown = d.low > 0 || d.high < 0;
-    return d;
-}

@@ -31,13 +31,4 @@ double stats_percentile(const double *sorted, size_t n, double p); /* p in 0..1;
 double stats_t_quantile(double p, double df); /* Student's t: P(T <= result) = p; df > 0, may be fractional */
 double stats_student_t975(double degrees_of_freedom); /* two-sided 95% */
 
-/* Welch's 95% confidence interval of mean(b) - mean(a); does not assume equal variances. low and high are NaN
- * if either sample has fewer than two values. */
-struct stats_difference {
-    double difference, low, high; /* b - a */
-    double ratio;                 /* mean(b) / mean(a) */
-    bool shown;                   /* significant: the interval does not contain 0 */
-};
-struct stats_difference stats_welch(const struct stats *a, const struct stats *b);
-
 #endif

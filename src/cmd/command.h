@@ -31,6 +31,7 @@ struct command {
     size_t opts_bytes;      /* sizeof the option struct */
     int min_args, max_args; /* operands; max -1: any number */
     bool runs_program;      /* the first operand is a program; the rest are its arguments */
+    bool keeps_marker;      /* "--" is passed on as an operand: it separates two lists */
     enum complete complete;
     int (*run)(const void *opts, int argc, char **argv); /* operands only; returns an exit status */
 };

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/die.h"
 #include "base/file.h"
 #include "base/util.h"
 #include "cmd/build_info.h"
@@ -14,12 +15,12 @@
 #include "report/text.h"
 
 struct compare_opts {
-    bool json, markdown;
+    bool json, markdown, runs;
     double fail_above;
 };
 
 /* A run's metrics: from its metrics.json, or made here from its traces. */
-static struct saved_metrics *open_side(const char *operand, struct err *err) {
+static struct saved_metrics *open_run(const char *operand, struct err *err) {
     char *path = file_join(operand, "metrics.json");
     struct saved_metrics *m = NULL;
     if (file_is_dir(operand) && file_exists(path)) {
@@ -44,13 +45,41 @@ static struct saved_metrics *open_side(const char *operand, struct err *err) {
     return m;
 }
 
-static int verdict(const struct comparison *c, const struct compare_opts *o) {
-    if (isnan(o->fail_above)) return EXIT_DONE;
-    if (!compare_has_common_stage(c)) { /* a gate that compared nothing must not pass */
-        struct err err;
+/* The runs of one side. */
+struct side {
+    struct saved_metrics **v;
+    size_t n;
+};
+
+static int open_side(struct side *s, char **operands, size_t n, struct err *err) {
+    s->v = xcalloc(n + 1, sizeof *s->v);
+    for (; s->n < n; s->n++)
+        if (!(s->v[s->n] = open_run(operands[s->n], err))) return -1;
+    return 0;
+}
+
+static void close_side(struct side *s) {
+    for (size_t i = 0; i < s->n; i++) saved_metrics_close(s->v[i]);
+    free(s->v);
+}
+
+/* A check that judged nothing must not pass. */
+static int check_judged(const struct comparison *c) {
+    struct err err;
+    const char *reason;
+    if (!compare_has_common_stage(c)) {
         err_set(&err, "no stage has a time in both runs: nothing was compared");
         return command_fail(&err);
     }
+    if (compare_judged_stage(c, &reason)) return EXIT_DONE;
+    err_set(&err, "no stage can be judged%s%s", reason ? ": " : "", reason ? reason : "");
+    return command_fail(&err);
+}
+
+static int gate(const struct comparison *c, const struct compare_opts *o) {
+    if (isnan(o->fail_above)) return EXIT_DONE;
+    int status = check_judged(c);
+    if (status != EXIT_DONE) return status;
     const struct compare_row *worst = compare_regression(c, o->fail_above / 100);
     if (!worst) return EXIT_DONE;
     fprintf(stderr, "%s is slower by %s, more than the %g%% allowed\n", worst->name,
@@ -58,40 +87,66 @@ static int verdict(const struct comparison *c, const struct compare_opts *o) {
     return EXIT_SLOWER;
 }
 
-static int run(const void *opts, int argc, char **argv) {
-    const struct compare_opts *o = opts;
-    struct err err;
-    (void)argc;
-    if (o->json && o->markdown) return command_usage("compare: --json and --markdown exclude each other");
-    struct saved_metrics *a = open_side(argv[0], &err);
-    if (!a) return command_fail(&err);
-    struct saved_metrics *b = open_side(argv[1], &err);
-    if (!b) {
-        saved_metrics_close(a);
-        return command_fail(&err);
-    }
+static int print_comparison(const struct side *a, const struct side *b, const struct compare_opts *o) {
     struct comparison c;
     struct strbuf out = STRBUF_INIT;
-    compare_runs(a, b, &c);
+    compare_sides(&(struct compare_side){ a->v, a->n }, &(struct compare_side){ b->v, b->n }, &c);
     if (o->json)
         compare_json(&c, &out);
     else
         compare_text(&c, o->markdown ? COMPARE_MARKDOWN : COMPARE_TEXT, &out);
     fputs(out.buf, stdout);
-    int status = verdict(&c, o);
+    int status = gate(&c, o);
     strbuf_free(&out);
     compare_free(&c);
-    saved_metrics_close(a);
-    saved_metrics_close(b);
+    return status;
+}
+
+/* Where the operands of A and B start and end. A leading "--" only ends the options. */
+struct split {
+    size_t a_from, a_n, b_from, b_n;
+};
+
+static bool split_operands(bool runs, size_t n, char **v, struct split *s) {
+    size_t marker = 0;
+    while (marker < n && strcmp(v[marker], "--") != 0) marker++;
+    if (runs) {
+        *s = (struct split){ 0, marker, marker + 1, marker < n ? n - marker - 1 : 0 };
+        return s->a_n > 0 && s->b_n > 0;
+    }
+    size_t from = marker == 0, second = from + 1 + (marker == 1 && n == 3);
+    *s = (struct split){ from, 1, second, 1 };
+    return n == second + 1 && (marker >= n || marker == second - 1 || marker == 0);
+}
+
+static int run(const void *opts, int argc, char **argv) {
+    const struct compare_opts *o = opts;
+    struct split s;
+    struct err err;
+    if (o->json && o->markdown) return command_usage("compare: --json and --markdown exclude each other");
+    if (!split_operands(o->runs, (size_t)argc, argv, &s))
+        return command_usage(o->runs ? "compare: expected --runs A... -- B..."
+                                     : "compare: expected A B, or --runs A... -- B... for several runs per "
+                                       "side; see 'inferprof compare --help'");
+    struct side a = { 0 }, b = { 0 };
+    int status;
+    if (open_side(&a, argv + s.a_from, s.a_n, &err) < 0 || open_side(&b, argv + s.b_from, s.b_n, &err) < 0)
+        status = command_fail(&err);
+    else
+        status = print_comparison(&a, &b, o);
+    close_side(&a);
+    close_side(&b);
     return status;
 }
 
 static const struct opt options[] = {
+    { 0, "runs", OPT_FLAG, offsetof(struct compare_opts, runs), NULL,
+      "several runs per side, separated by --", NULL },
     { 0, "json", OPT_FLAG, offsetof(struct compare_opts, json), NULL, "print JSON", NULL },
     { 0, "markdown", OPT_FLAG, offsetof(struct compare_opts, markdown), NULL,
       "print Markdown, for a merge request", NULL },
     { 0, "fail-above", OPT_DOUBLE, offsetof(struct compare_opts, fail_above), "PCT",
-      "exit with 3 when a stage of B is slower than A's by more than this", "0.." },
+      "exit with 3 when a stage of B is certainly slower than A's by more than this", "0.." },
 };
 
 static const struct compare_opts defaults = { .fail_above = NAN };
@@ -99,17 +154,22 @@ static const struct compare_opts defaults = { .fail_above = NAN };
 const struct command cmd_compare = {
     .name = "compare",
     .args = "A B",
-    .summary = "lay two runs side by side, with confidence intervals from their repeats",
-    .details = "A and B are run folders, metrics.json files or traces. A difference is called one only when "
-               "its 95% confidence\n"
-               "interval (Welch) leaves 0 out; with fewer than two repeats nothing can be shown, and the "
-               "plain change is printed.",
+    .summary = "compare two runs, or two sets of runs, and say which differences can be believed",
+    .details =
+        "A and B are run folders, metrics.json files or traces; --runs A1 A2 A3 -- B1 B2 B3 compares two "
+        "sets of them.\n"
+        "Processes are compared, not repeats: processes of one binary differ by more than their repeats "
+        "do. A difference is\n"
+        "shown if an exact permutation test over the processes of both sides, corrected for the number "
+        "of rows, excludes\n"
+        "chance at 95%. That takes 4 processes per side: run 'inferprof profile processes=5'.",
     .opts = options,
     .nopts = COUNTOF(options),
     .defaults = &defaults,
     .opts_bytes = sizeof(struct compare_opts),
     .min_args = 2,
-    .max_args = 2,
+    .max_args = -1,
+    .keeps_marker = true,
     .complete = COMPLETE_FOLDERS,
     .run = run,
 };

@@ -142,7 +142,7 @@ static void set_log_level(const struct global_opts *g) {
 static int run_command(const struct command *c, int argc, char **argv) {
     struct global_opts global = { 0 };
     void *opts = xcalloc(1, c->opts_bytes);
-    struct opt_list operands = { 0 };
+    struct opt_list operands = { .keep_marker = c->keeps_marker };
     struct err err;
     if (c->defaults) memcpy(opts, c->defaults, c->opts_bytes);
     const struct opt_set sets[] = { { c->opts, c->nopts, opts },

@@ -1,4 +1,4 @@
-#include "report/compare.h"
+#include "report/compare_internal.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -17,113 +17,24 @@ static bool is_of_time(const char *unit) { return strcmp(unit, "ms") == 0 || str
 const char *compare_verdict_name(const struct compare_row *r) {
     if (!is_of_time(r->unit) && r->verdict == COMPARE_FASTER) return "better";
     if (!is_of_time(r->unit) && r->verdict == COMPARE_SLOWER) return "worse";
-    static const char *const names[] = { "only in A",
-                                         "only in B",
-                                         "unknown",
-                                         "no difference shown",
-                                         "faster",
-                                         "slower",
-                                         "no difference can be shown: too few repeats" };
+    static const char *const names[] = {
+        [COMPARE_ONLY_A] = "only in A",         [COMPARE_ONLY_B] = "only in B",
+        [COMPARE_UNKNOWN] = "unknown",          [COMPARE_FASTER] = "faster",
+        [COMPARE_SAME] = "no difference shown", [COMPARE_SLOWER] = "slower",
+        [COMPARE_CANNOT_TELL] = "cannot tell",
+    };
     return names[r->verdict];
 }
 
-static bool same(const char *a, const char *b) { return a == b || (a && b && strcmp(a, b) == 0); }
+bool compare_same(const char *a, const char *b) { return a == b || (a && b && strcmp(a, b) == 0); }
 
-/* ---- stages and figures */
-static struct stats stats_of_array(const json_t *array) {
-    size_t n = json_array_size(array);
-    double *v = xcalloc(n + 1, sizeof *v);
-    for (size_t i = 0; i < n; i++) {
-        const json_t *x = json_array_get(array, i);
-        v[i] = json_is_number(x) ? json_number_value(x) : NAN;
-    }
-    struct stats s = stats_of_sorting(v, n);
-    free(v);
-    return s;
-}
-
-static enum compare_verdict judge(const struct compare_row *r, bool larger_is_better) {
-    if (isnan(r->change)) return COMPARE_UNKNOWN;
-    if (r->a_stats.n < 2 || r->b_stats.n < 2) return COMPARE_UNTESTED;
-    if (!r->difference.shown) return COMPARE_SAME;
-    return (r->difference.difference > 0) == larger_is_better ? COMPARE_FASTER : COMPARE_SLOWER;
-}
-
-static void compare_one(struct compare_row *r, bool larger_is_better) {
-    if (r->a_stats.n && r->b_stats.n) {
-        r->difference = stats_welch(&r->a_stats, &r->b_stats);
-        r->change = r->difference.ratio - 1;
-    } else {
-        r->difference = (struct stats_difference){ r->b - r->a, NAN, NAN, r->b / r->a, false };
-        r->change = r->a > 0 ? r->b / r->a - 1 : NAN;
-    }
-    r->verdict = judge(r, larger_is_better);
-}
-
-static struct compare_row stage_row(const json_t *o) {
-    struct compare_row r = { .name = jsonr_text(o, "name"), .parent = jsonr_text(o, "parent"), .unit = "ms" };
-    r.a_stats = stats_of_array(jsonr_array(o, "repeats_ms"));
-    r.b_stats = stats_none();
-    r.a = r.a_stats.n ? r.a_stats.median : jsonr_number(o, "time_ms");
-    r.b = r.change = NAN;
-    r.verdict = COMPARE_ONLY_A;
-    r.difference = (struct stats_difference){ NAN, NAN, NAN, NAN, false };
-    return r;
-}
-
-static const json_t *find_stage(const json_t *stages, const struct compare_row *r) {
+const json_t *compare_find_stage(const json_t *stages, const char *name, const char *parent) {
     for (size_t i = 0; i < json_array_size(stages); i++) {
         const json_t *o = json_array_get(stages, i);
-        if (same(jsonr_text(o, "name"), r->name) && same(jsonr_text(o, "parent"), r->parent)) return o;
+        if (compare_same(jsonr_text(o, "name"), name) && compare_same(jsonr_text(o, "parent"), parent))
+            return o;
     }
     return NULL;
-}
-
-static bool is_wanted_stage(const json_t *o) {
-    return jsonr_text(o, "name") && !json_is_true(json_object_get(o, "outside"));
-}
-
-static void compare_stages(const json_t *a, const json_t *b, struct comparison *c) {
-    for (size_t i = 0; i < json_array_size(a); i++) {
-        if (!is_wanted_stage(json_array_get(a, i))) continue;
-        struct compare_row r = stage_row(json_array_get(a, i));
-        const json_t *other = find_stage(b, &r);
-        if (other) {
-            struct compare_row s = stage_row(other);
-            r.b = s.a;
-            r.b_stats = s.a_stats;
-            compare_one(&r, false);
-        }
-        vec_push(&c->stages, r);
-    }
-    for (size_t i = 0; i < json_array_size(b); i++) {
-        if (!is_wanted_stage(json_array_get(b, i))) continue;
-        struct compare_row r = stage_row(json_array_get(b, i));
-        if (find_stage(a, &r)) continue;
-        r.b = r.a;
-        r.b_stats = r.a_stats;
-        r.a = NAN;
-        r.a_stats = stats_none();
-        r.verdict = COMPARE_ONLY_B;
-        vec_push(&c->stages, r);
-    }
-}
-
-static void compare_figures(const struct saved_metrics *a, const struct saved_metrics *b,
-                            struct comparison *c) {
-    for (size_t i = 0; i < a->nfigures; i++)
-        for (size_t j = 0; j < b->nfigures; j++) {
-            const struct run_figure *f = &a->figures[i], *g = &b->figures[j];
-            if (strcmp(f->key, g->key) != 0) continue;
-            struct compare_row r = { .name = f->name, .unit = f->unit ? f->unit : "" };
-            r.a_stats = stats_of(f->values, f->n);
-            r.b_stats = stats_of(g->values, g->n);
-            r.a = r.a_stats.median;
-            r.b = r.b_stats.median;
-            compare_one(&r, f->larger_is_better);
-            vec_push(&c->figures, r);
-            break;
-        }
 }
 
 /* ---- kernels and operators: summed by class, then laid side by side */
@@ -218,7 +129,7 @@ static void compare_subject(const struct saved_metrics *a, const struct saved_me
     for (size_t i = 0; i < COUNTOF(rows); i++) {
         const char *x = jsonr_text(json_object_get(a->root, rows[i].object), rows[i].key),
                    *y = jsonr_text(json_object_get(b->root, rows[i].object), rows[i].key);
-        if (same(x, y)) continue;
+        if (compare_same(x, y)) continue;
         vec_push(&c->env, ((struct compare_env){ rows[i].name, x, y }));
         c->other_subject |= rows[i].subject && x && y;
     }
@@ -227,13 +138,13 @@ static void compare_subject(const struct saved_metrics *a, const struct saved_me
 /* A stage that did more or less work is not slower or faster for it. */
 static void compare_tokens(const json_t *a, const json_t *b, struct comparison *c) {
     for (size_t i = 0; i < json_array_size(a); i++) {
-        struct compare_row r = { .name = jsonr_text(json_array_get(a, i), "name"),
-                                 .parent = jsonr_text(json_array_get(a, i), "parent") };
-        const json_t *other = r.name ? find_stage(b, &r) : NULL;
+        const char *name = jsonr_text(json_array_get(a, i), "name");
+        const char *parent = jsonr_text(json_array_get(a, i), "parent");
+        const json_t *other = name ? compare_find_stage(b, name, parent) : NULL;
         double x = jsonr_number(json_array_get(a, i), "tokens"),
                y = other ? jsonr_number(other, "tokens") : NAN;
         if (!isfinite(x) || !isfinite(y) || x == y) continue;
-        struct compare_env row = { .key = keep(c, "tokens of %s", r.name),
+        struct compare_env row = { .key = keep(c, "tokens of %s", name),
                                    .a = keep(c, "%g", x),
                                    .b = keep(c, "%g", y) };
         vec_push(&c->env, row);
@@ -247,7 +158,7 @@ static void compare_environment(const struct saved_metrics *a, const struct save
     compare_tokens(jsonr_array(a->root, "stages"), jsonr_array(b->root, "stages"), c);
     for (size_t i = 0; i < a->nenv; i++) {
         const char *other = env_value(b, a->env[i].key);
-        if (!same(a->env[i].value, other))
+        if (!compare_same(a->env[i].value, other))
             vec_push(&c->env, ((struct compare_env){ a->env[i].key, a->env[i].value, other }));
     }
     for (size_t i = 0; i < b->nenv; i++)
@@ -259,14 +170,15 @@ static void compare_environment(const struct saved_metrics *a, const struct save
 static bool has_finding(const json_t *findings, const char *rule, const char *stage) {
     for (size_t i = 0; i < json_array_size(findings); i++) {
         const json_t *f = json_array_get(findings, i);
-        if (same(jsonr_text(f, "rule"), rule) && same(jsonr_text(f, "stage"), stage)) return true;
+        if (compare_same(jsonr_text(f, "rule"), rule) && compare_same(jsonr_text(f, "stage"), stage))
+            return true;
     }
     return false;
 }
 
 static const struct compare_row *top_stage(const struct comparison *c, const char *name) {
     for (size_t i = 0; i < c->stages.n; i++)
-        if (!c->stages.v[i].parent && same(c->stages.v[i].name, name)) return &c->stages.v[i];
+        if (!c->stages.v[i].parent && compare_same(c->stages.v[i].name, name)) return &c->stages.v[i];
     return NULL;
 }
 
@@ -279,23 +191,31 @@ static void compare_promises(const json_t *a, const json_t *b, struct comparison
         const struct compare_row *row = stage ? top_stage(c, stage) : NULL;
         if (!rule || !row || !isfinite(bound) || !isfinite(row->change) || has_finding(b, rule, stage))
             continue;
-        struct stats_difference d = row->difference;
-        struct compare_promise p = {
-            stage, rule, bound, { -d.difference, -d.high, -d.low, d.ratio, d.shown }
-        };
+        struct compare_promise p = { .stage = stage, .rule = rule, .bound_ms = bound };
+        p.gain_ms = row->a - row->b;
+        p.low_ms = -row->a * row->high;
+        p.high_ms = -row->a * row->low;
         vec_push(&c->promises, p);
     }
 }
 
-void compare_runs(const struct saved_metrics *a, const struct saved_metrics *b, struct comparison *c) {
-    *c = (struct comparison){ 0 };
-    c->a_name = jsonr_text(json_object_get(a->root, "run"), "id");
-    c->b_name = jsonr_text(json_object_get(b->root, "run"), "id");
-    compare_stages(jsonr_array(a->root, "stages"), jsonr_array(b->root, "stages"), c);
-    compare_figures(a, b, c);
-    compare_promises(jsonr_array(a->root, "findings"), jsonr_array(b->root, "findings"), c);
-    compare_work(a->root, b->root, c);
-    compare_environment(a, b, c);
+/* Every run is compared with the first of A: the runs of one side should be of one configuration, too. */
+static void compare_all_environments(const struct compare_side *a, const struct compare_side *b,
+                                     struct comparison *c) {
+    compare_environment(a->runs[0], b->runs[0], c);
+    for (size_t i = 1; i < a->n; i++) compare_subject(a->runs[0], a->runs[i], c);
+    for (size_t i = 1; i < b->n; i++) compare_subject(b->runs[0], b->runs[i], c);
+}
+
+void compare_sides(const struct compare_side *a, const struct compare_side *b, struct comparison *c) {
+    const struct saved_metrics *x = a->runs[0], *y = b->runs[0];
+    *c = (struct comparison){ .a_runs = a->n, .b_runs = b->n };
+    c->a_name = jsonr_text(json_object_get(x->root, "run"), "id");
+    c->b_name = jsonr_text(json_object_get(y->root, "run"), "id");
+    compare_rows(a, b, c);
+    compare_promises(jsonr_array(x->root, "findings"), jsonr_array(y->root, "findings"), c);
+    compare_work(x->root, y->root, c);
+    compare_all_environments(a, b, c);
 }
 
 void compare_free(struct comparison *c) {
@@ -320,12 +240,24 @@ bool compare_has_common_stage(const struct comparison *c) {
     return false;
 }
 
+const struct compare_row *compare_judged_stage(const struct comparison *c, const char **reason) {
+    *reason = NULL;
+    for (size_t i = 0; i < c->stages.n; i++) {
+        const struct compare_row *r = &c->stages.v[i];
+        if (r->parent) continue;
+        if (r->verdict == COMPARE_SAME || r->verdict == COMPARE_FASTER || r->verdict == COMPARE_SLOWER)
+            return r;
+        if (!*reason) *reason = r->reason;
+    }
+    return NULL;
+}
+
 const struct compare_row *compare_regression(const struct comparison *c, double allowed) {
     const struct compare_row *worst = NULL;
     for (size_t i = 0; i < c->stages.n; i++) {
         const struct compare_row *r = &c->stages.v[i];
-        bool slower = r->verdict == COMPARE_SLOWER || r->verdict == COMPARE_UNTESTED;
-        if (r->parent || !slower || !(r->change > allowed)) continue;
+        double certain = isfinite(r->low) ? r->low : r->change;
+        if (r->parent || r->verdict != COMPARE_SLOWER || !(certain > allowed)) continue;
         if (!worst || r->change > worst->change) worst = r;
     }
     return worst;

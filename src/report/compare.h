@@ -1,33 +1,42 @@
-/* Compares two runs: stages with confidence intervals from their repeats, kernels by class, operators, and
- * the environment. A positive difference means that B takes longer than A.
+/* Two sides: stages and figures judged over processes (base/difference.h), kernels by class, operators, and
+ * differences in the environment. A side is one run or several. B is compared with A: a positive change means
+ * that B takes longer.
  *     struct comparison c;
- *     compare_runs(a, b, &c);
+ *     compare_sides(&(struct compare_side){ a, na }, &(struct compare_side){ b, nb }, &c);
  *     compare_text(&c, COMPARE_TEXT, &out);
  *     compare_free(&c); */
 #ifndef REPORT_COMPARE_H
 #define REPORT_COMPARE_H
 
-#include "base/stats.h"
 #include "base/strbuf.h"
 #include "run/saved_metrics.h"
+
+struct compare_side {
+    struct saved_metrics *const *runs;
+    size_t n; /* at least 1 */
+};
 
 enum compare_verdict {
     COMPARE_ONLY_A,
     COMPARE_ONLY_B,
-    COMPARE_UNKNOWN,  /* one of them has no value */
-    COMPARE_SAME,     /* the interval contains 0: no significant difference */
-    COMPARE_FASTER,   /* significant; better, if it is not a time */
-    COMPARE_SLOWER,   /* significant; worse */
-    COMPARE_UNTESTED, /* a difference, but too few repeats to test it */
+    COMPARE_UNKNOWN,     /* a side has no value */
+    COMPARE_SAME,        /* tested; no difference shown */
+    COMPARE_FASTER,      /* shown; for figures that are not times: better */
+    COMPARE_SLOWER,      /* shown; worse */
+    COMPARE_CANNOT_TELL, /* too few processes, or unstable: `reason` */
 };
-struct compare_row { /* a stage or a figure over the repeats */
+struct compare_row { /* a stage or a figure */
     const char *name, *parent, *unit;
-    double a, b; /* medians, or the one value there is */
-    struct stats a_stats, b_stats;
-    struct stats_difference difference; /* of the means */
-    double change;                      /* b / a - 1 of means, or of the values */
+    double a, b;      /* median over processes of the median of their repeats, or the one value */
+    double change;    /* b / a - 1 */
+    double low, high; /* 95% interval of the change, for all rows together; NaN: not tested */
+    double believable, p;
+    size_t a_repeats, b_repeats, a_processes, b_processes; /* with a value */
+    bool unstable;
     enum compare_verdict verdict;
+    const char *reason; /* of COMPARE_CANNOT_TELL; else NULL */
 };
+/* "slower", "cannot tell"; without the reason. */
 const char *compare_verdict_name(const struct compare_row *r);
 
 struct compare_work { /* kernels of one class, or an operator: sums over the trace */
@@ -45,11 +54,12 @@ struct compare_env {
 struct compare_promise {
     const char *stage, *rule;
     double bound_ms;
-    struct stats_difference gain; /* ms, A - B: larger is faster */
+    double gain_ms, low_ms, high_ms; /* A - B with its 95% interval: larger is faster; NaN: not tested */
 };
 
 struct comparison {
-    const char *a_name, *b_name;
+    const char *a_name, *b_name; /* of the first runs */
+    size_t a_runs, b_runs, a_processes, b_processes;
     struct {
         struct compare_row *v;
         size_t n, cap;
@@ -74,11 +84,14 @@ struct comparison {
     } texts; /* private */
 };
 
-void compare_runs(const struct saved_metrics *a, const struct saved_metrics *b, struct comparison *c);
+/* Kernels, operators and findings are those of the first run of each side. */
+void compare_sides(const struct compare_side *a, const struct compare_side *b, struct comparison *c);
 void compare_free(struct comparison *c);
 bool compare_has_common_stage(const struct comparison *c); /* with a time on both sides */
-/* The top-level stage that became slower by the largest fraction above `allowed` (0.05: 5%), significantly if
- * there are repeats. NULL: none. */
+/* A top-level stage that was judged; NULL if there is none: the reason is that of the first stage. */
+const struct compare_row *compare_judged_stage(const struct comparison *c, const char **reason);
+/* The top-level stage that is slower by more than this (0.05: 5%): the lower end of its interval is above, or
+ * the change itself if too few processes were run for an interval. The worst one; NULL: none. */
 const struct compare_row *compare_regression(const struct comparison *c, double allowed);
 
 enum compare_form { COMPARE_TEXT, COMPARE_MARKDOWN };

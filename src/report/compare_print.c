@@ -25,7 +25,7 @@ static struct text signed_ms(double ms) {
 static void print_table(struct table *t, enum compare_form form, const char *heading, struct strbuf *out) {
     if (table_rows(t)) {
         strbuf_addf(out, form == COMPARE_MARKDOWN ? "## %s\n\n" : "%s\n", heading);
-        t->text_max_width = 48;
+        t->text_max_width = 60; /* the longest verdict has 55 */
         if (form == COMPARE_MARKDOWN)
             table_markdown(t, out);
         else
@@ -35,18 +35,26 @@ static void print_table(struct table *t, enum compare_form form, const char *hea
     table_free(t);
 }
 
+static void verdict_cell(struct table *t, const struct compare_row *r) {
+    const char *unstable = r->unstable && !r->reason && isfinite(r->change) ? " (unstable)" : "";
+    table_cell(t, "%s%s%s%s", compare_verdict_name(r), r->reason ? ": " : "", r->reason ? r->reason : "",
+               unstable);
+}
+
 static void row_cells(struct table *t, const struct compare_row *r) {
     table_cell(t, "%s%s", r->parent ? "  " : "", r->name);
     table_cell(t, "%s", r->unit);
     table_cell(t, "%s", text_ms_number(r->a).s);
     table_cell(t, "%s", text_ms_number(r->b).s);
     table_cell(t, "%s", signed_percent(r->change).s);
-    if (isfinite(r->difference.low))
-        table_cell(t, "%s to %s", signed_ms(r->difference.low).s, signed_ms(r->difference.high).s);
+    if (isfinite(r->low))
+        table_cell(t, "%s to %s", signed_percent(r->low).s, signed_percent(r->high).s);
     else
         table_cell(t, "%s", text_or_dash(NULL));
-    table_cell(t, "%zu / %zu", r->a_stats.n, r->b_stats.n);
-    table_cell(t, "%s", compare_verdict_name(r));
+    table_cell(t, "%s", text_percent(r->believable).s);
+    table_cell(t, "%zu / %zu", r->a_processes, r->b_processes);
+    table_cell(t, "%zu / %zu", r->a_repeats, r->b_repeats);
+    verdict_cell(t, r);
 }
 
 static void print_rows(const struct comparison *c, enum compare_form form, struct strbuf *out) {
@@ -57,7 +65,9 @@ static void print_rows(const struct comparison *c, enum compare_form form, struc
     table_column(&t, "A", TABLE_RIGHT);
     table_column(&t, "B", TABLE_RIGHT);
     table_column(&t, "change", TABLE_RIGHT);
-    table_column(&t, "95% CI of the difference", TABLE_RIGHT);
+    table_column(&t, "95% CI", TABLE_RIGHT);
+    table_column(&t, "believable", TABLE_RIGHT);
+    table_column(&t, "processes", TABLE_RIGHT);
     table_column(&t, "repeats", TABLE_RIGHT);
     table_column(&t, "verdict", TABLE_LEFT);
     for (size_t i = 0; i < c->stages.n; i++) row_cells(&t, &c->stages.v[i]);
@@ -78,9 +88,9 @@ static void print_promises(const struct comparison *c, enum compare_form form, s
         table_cell(&t, "%s", p->stage);
         table_cell(&t, "%s", p->rule);
         table_cell(&t, "%s", text_ms_number(p->bound_ms).s);
-        table_cell(&t, "%s", text_ms_number(p->gain.difference).s);
-        if (isfinite(p->gain.low))
-            table_cell(&t, "%s to %s", text_ms_number(p->gain.low).s, text_ms_number(p->gain.high).s);
+        table_cell(&t, "%s", text_ms_number(p->gain_ms).s);
+        if (isfinite(p->low_ms))
+            table_cell(&t, "%s to %s", text_ms_number(p->low_ms).s, text_ms_number(p->high_ms).s);
         else
             table_cell(&t, "%s", text_or_dash(NULL));
     }
@@ -126,12 +136,18 @@ static void print_env(const struct comparison *c, enum compare_form form, struct
     print_table(&t, form, "Environment differences", out);
 }
 
-void compare_text(const struct comparison *c, enum compare_form form, struct strbuf *out) {
+static void print_side(const char *letter, const char *name, size_t runs, enum compare_form form,
+                       struct strbuf *out) {
     bool md = form == COMPARE_MARKDOWN;
-    strbuf_addstr(out, md ? "A: " : "A  ");
-    md ? text_markdown(out, text_or_dash(c->a_name)) : strbuf_addstr(out, text_or_dash(c->a_name));
-    strbuf_addstr(out, md ? "  \nB: " : "\nB  ");
-    md ? text_markdown(out, text_or_dash(c->b_name)) : strbuf_addstr(out, text_or_dash(c->b_name));
+    strbuf_addf(out, md ? "%s: " : "%s  ", letter);
+    md ? text_markdown(out, text_or_dash(name)) : strbuf_addstr(out, text_or_dash(name));
+    if (runs > 1) strbuf_addf(out, " and %zu more run%s", runs - 1, runs == 2 ? "" : "s");
+}
+
+void compare_text(const struct comparison *c, enum compare_form form, struct strbuf *out) {
+    print_side("A", c->a_name, c->a_runs, form, out);
+    strbuf_addstr(out, form == COMPARE_MARKDOWN ? "  \n" : "\n");
+    print_side("B", c->b_name, c->b_runs, form, out);
     strbuf_addstr(out, "\n\n");
     if (c->other_subject)
         strbuf_addstr(out,
@@ -154,12 +170,20 @@ static void json_row(struct jsonw *j, const struct compare_row *r) {
     jsonw_knum(j, "a", r->a);
     jsonw_knum(j, "b", r->b);
     jsonw_knum(j, "change", r->change);
-    jsonw_knum(j, "difference_of_means", r->difference.difference);
-    jsonw_knum(j, "ci95_low", r->difference.low);
-    jsonw_knum(j, "ci95_high", r->difference.high);
-    jsonw_ku64(j, "a_repeats", r->a_stats.n);
-    jsonw_ku64(j, "b_repeats", r->b_stats.n);
+    jsonw_knum(j, "change_ci95_low", r->low);
+    jsonw_knum(j, "change_ci95_high", r->high);
+    jsonw_knum(j, "difference", r->b - r->a);
+    jsonw_knum(j, "ci95_low", r->a * r->low);
+    jsonw_knum(j, "ci95_high", r->a * r->high);
+    jsonw_knum(j, "smallest_believable_change", r->believable);
+    jsonw_knum(j, "p_adjusted", r->p);
+    jsonw_ku64(j, "a_processes", r->a_processes);
+    jsonw_ku64(j, "b_processes", r->b_processes);
+    jsonw_ku64(j, "a_repeats", r->a_repeats);
+    jsonw_ku64(j, "b_repeats", r->b_repeats);
+    jsonw_kbool(j, "unstable", r->unstable);
     jsonw_kstr(j, "verdict", compare_verdict_name(r));
+    jsonw_kstr(j, "reason", r->reason);
     jsonw_end(j);
 }
 
@@ -184,9 +208,13 @@ void compare_json(const struct comparison *c, struct strbuf *out) {
     jsonw_start(&j, out, JSONW_PRETTY);
     jsonw_object(&j);
     jsonw_kstr(&j, "schema", "inferprof-compare");
-    jsonw_ku64(&j, "schema_version", 1);
+    jsonw_ku64(&j, "schema_version", 2); /* 2: over processes; "difference" is of medians */
     jsonw_kstr(&j, "a", c->a_name);
     jsonw_kstr(&j, "b", c->b_name);
+    jsonw_ku64(&j, "a_runs", c->a_runs);
+    jsonw_ku64(&j, "b_runs", c->b_runs);
+    jsonw_ku64(&j, "a_processes", c->a_processes);
+    jsonw_ku64(&j, "b_processes", c->b_processes);
     jsonw_kbool(&j, "other_subject", c->other_subject);
     jsonw_kbool(&j, "other_work", c->other_work);
     jsonw_karray(&j, "stages");
@@ -202,9 +230,9 @@ void compare_json(const struct comparison *c, struct strbuf *out) {
         jsonw_kstr(&j, "stage", p->stage);
         jsonw_kstr(&j, "rule", p->rule);
         jsonw_knum(&j, "bound_ms", p->bound_ms);
-        jsonw_knum(&j, "gain_ms", p->gain.difference);
-        jsonw_knum(&j, "ci95_low", p->gain.low);
-        jsonw_knum(&j, "ci95_high", p->gain.high);
+        jsonw_knum(&j, "gain_ms", p->gain_ms);
+        jsonw_knum(&j, "ci95_low", p->low_ms);
+        jsonw_knum(&j, "ci95_high", p->high_ms);
         jsonw_end(&j);
     }
     jsonw_end(&j);

@@ -99,7 +99,47 @@ run "$INFERPROF" profile --rerun "$first" output.run_id=same
 expect "a second run with the same id gets the next free name" 0 out "^$work/runs/same-2\$"
 check "two runs with the same id get two folders" test -s "$work/runs/same/report.md" -a -s "$work/runs/same-2/report.md"
 
+# ---- several processes, and inputs of different size
+profile_fake "" processes=3
+expect "processes=3 runs all repeats in each of three processes" 0
+check "metrics.json has the process and the input of each repeat" json_is "$dir/metrics.json" \
+    '([r["process"] for r in d["repeats"]], [r["input"] for r in d["repeats"]][:3], len(d["stages"][0]["repeats_ms"]))' \
+    "([1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3], ['a|b', 'c', 'a|b'], 12)"
+same_report "a second report of several processes changes nothing" "$dir"
+three=$dir
+profile_fake "" processes=5
+run "$INFERPROF" compare "$three" "$dir"
+expect "compare counts the processes of a run" 0 out '^prefill .* 3 / 5 +12 / 20 +no difference shown'
+profile_fake 6=crash processes=2
+expect "a restarted engine is another process" 0
+check "repeats after a restart have the number of the new process" json_is "$dir/metrics.json" '[r["process"] for r in d["repeats"]]' \
+    "[1, 1, 1, 1, 2, 3, 3, 3]"
+printf '{"prompt": "%0200d", "id": "large"}\n{"prompt": "12345", "id": "small"}\n' 1 >"$work/data/sizes.jsonl"
+profile_fake sizes dataset.prompts="$work/data/sizes.jsonl" repeats=9
+expect "inputs of different size are profiled" 0
+check "different inputs are not called unstable" lacks 'nstable: prefill|varies too much' "$dir/report.md"
+check "cost, time and floor are of each repeat's own input" python3 - "$dir" <<'END'
+import json, statistics, sys
+m = json.load(open(f"{sys.argv[1]}/metrics.json"))
+s = {s["name"]: s for s in m["stages"]}["prefill"]
+t = [t for t in m["analysis_input"]["timings"] if t["stage"] == "prefill"][0]
+assert len(set(t["floor_ms"])) == 2 and t["tokens_in"][:2] == [5600, 140], t
+assert abs(s["distance"] - statistics.median(a / b for a, b in zip(t["ms"], t["floor_ms"]))) < 1e-9, s["distance"]
+assert abs(s["mfu"] - 1e3 / (statistics.median(a / b for a, b in zip(t["ms"], t["flops"])) * 0.1e12)) < 1e-9, s["mfu"]
+assert s["timed"]["cv"] < 0.05 and not m["run"]["unstable"], s["timed"]
+assert s["representative_ms"] == 2001 and abs(s["recording_overhead_ratio"] - 1) < 0.01, s
+assert s["tokens"] == 5600, s["tokens"]
+roof = [f for f in m["findings"] if f["rule"] == "roof-distance" and f["stage"] == "prefill"]
+assert roof and f"{s['distance']:.1f}x" in roof[0]["title"] and f"distance to the floor {s['distance']:.1f}x" in roof[0]["evidence"], roof
+END
+same_report "a second report of inputs of different size changes nothing" "$dir"
+
 # ---- failures
+profile_fake "2=error, 3=error, 4=error, 5=error"
+check "without a repeat that worked no stage has a time" json_is "$dir/metrics.json" \
+    '[(s["name"], s["time_ms"], s["time_source"]) for s in d["stages"] if s["name"] == "decode"]' "[('decode', None, 'none: 4 timed repeats failed')]"
+run "$INFERPROF" compare "$dir" "$first"
+expect "compare takes no time from a run whose repeats all failed" 0 out '^decode .* unknown' out '^prefill .* unknown'
 profile_fake 3=crash
 expect "a crash of the engine fails one repeat and is reported" 0 err 'repeat 2 of 4 failed: the engine died \(signal 11'
 check "the report names the failed repeat" grep -q 'Repeat 2 of 4 failed' "$dir/report.md"

@@ -218,19 +218,57 @@ TEST(compare_says_no_more_than_the_repeats_show) {
         parse("{\"name\":\"decode\",\"repeats_ms\":[10.05,9.95,null,10.1]},{\"name\":\"new\",\"time_ms\":1},"
               "{\"name\":\"once\",\"time_ms\":15}");
     struct comparison c;
-    compare_runs(a, b, &c);
+    compare_sides(&(struct compare_side){ &a, 1 }, &(struct compare_side){ &b, 1 }, &c);
     CHECK_INT(c.stages.n, 4);
-    CHECK_INT(c.stages.v[0].verdict, COMPARE_SAME);
-    CHECK_INT(c.stages.v[0].b_stats.n, 3);
+    CHECK_INT(c.stages.v[0].verdict, COMPARE_CANNOT_TELL);
+    CHECK_STR(c.stages.v[0].reason, "one process per side; run with processes=5");
+    CHECK_INT(c.stages.v[0].b_repeats, 3);
     CHECK_INT(c.stages.v[1].verdict, COMPARE_ONLY_A);
-    CHECK_INT(c.stages.v[2].verdict, COMPARE_UNTESTED);
+    CHECK_INT(c.stages.v[2].verdict, COMPARE_CANNOT_TELL);
     CHECK_NEAR(c.stages.v[2].change, 0.5, 1e-12);
     CHECK_INT(c.stages.v[3].verdict, COMPARE_ONLY_B);
-    CHECK_STR(compare_regression(&c, 0.4)->name, "once");
-    CHECK(compare_regression(&c, 0.6) == NULL);
+    CHECK(compare_regression(&c, 0.4) == NULL);
+    const char *reason;
+    CHECK(compare_judged_stage(&c, &reason) == NULL);
+    CHECK_STR(reason, "one process per side; run with processes=5");
     compare_free(&c);
     saved_metrics_close(a);
     saved_metrics_close(b);
+}
+
+/* Six processes of two repeats each, in one run. */
+TEST(compare_takes_the_median_of_each_process) {
+    static const char rows[] = "{\"process\":%d,\"input\":\"a\"},{\"process\":%d,\"input\":\"a\"}";
+    struct saved_metrics *side[2];
+    for (int k = 0; k < 2; k++) {
+        struct strbuf repeats = STRBUF_INIT, ms = STRBUF_INIT, stages = STRBUF_INIT;
+        for (int i = 1; i <= 6; i++) {
+            strbuf_addstr(&repeats, i > 1 ? "," : "");
+            strbuf_addf(&repeats, rows, i, i);
+            strbuf_addf(&ms, "%s%g,%g", i > 1 ? "," : "", (100 + i % 3 * 0.2) * (1 + k * 0.04),
+                        (101 + i % 3 * 0.2) * (1 + k * 0.04));
+        }
+        strbuf_addf(&stages, "{\"name\":\"decode\",\"repeats_ms\":[%s]}],\"repeats\":[%s", ms.buf,
+                    repeats.buf);
+        side[k] = parse(stages.buf);
+        strbuf_free(&repeats);
+        strbuf_free(&ms);
+        strbuf_free(&stages);
+    }
+    struct comparison c;
+    compare_sides(&(struct compare_side){ &side[0], 1 }, &(struct compare_side){ &side[1], 1 }, &c);
+    CHECK_INT(c.a_processes, 6);
+    CHECK_INT(c.stages.v[0].a_processes, 6);
+    CHECK_INT(c.stages.v[0].a_repeats, 12);
+    CHECK_NEAR(c.stages.v[0].a, 100.7, 1e-9);
+    CHECK_NEAR(c.stages.v[0].change, 0.04, 1e-9);
+    CHECK_INT(c.stages.v[0].verdict, COMPARE_SLOWER);
+    CHECK(c.stages.v[0].low > 0.03 && c.stages.v[0].high < 0.05 && c.stages.v[0].believable < 0.01);
+    CHECK_STR(compare_regression(&c, 0.03)->name, "decode");
+    CHECK(compare_regression(&c, 0.0399) == NULL); /* 4% may be 3.9% */
+    compare_free(&c);
+    saved_metrics_close(side[0]);
+    saved_metrics_close(side[1]);
 }
 
 /* One class measured well, the others not at all. */

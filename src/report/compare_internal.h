@@ -1,0 +1,13 @@
+/* Shared by the files of a comparison. */
+#ifndef REPORT_COMPARE_INTERNAL_H
+#define REPORT_COMPARE_INTERNAL_H
+
+#include "report/compare.h"
+
+bool compare_same(const char *a, const char *b); /* equal texts, or both NULL */
+const json_t *compare_find_stage(const json_t *stages, const char *name, const char *parent); /* NULL: none */
+
+/* compare_rows.c: stages and figures */
+void compare_rows(const struct compare_side *a, const struct compare_side *b, struct comparison *c);
+
+#endif

@@ -1,0 +1,284 @@
+/* Stages and figures of two sides. A side is one or more runs; its unit is the process (base/difference.h).
+ * */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/difference.h"
+#include "base/die.h"
+#include "base/stats.h"
+#include "base/util.h"
+#include "base/vec.h"
+#include "report/compare_internal.h"
+
+/* ---- the processes of a side */
+
+struct process {
+    size_t run;
+    uint32_t number; /* within the run, from 1 */
+};
+struct processes {
+    struct process *v;
+    size_t n, cap;
+};
+
+static bool has_process(const struct processes *p, size_t run, uint32_t number) {
+    for (size_t i = 0; i < p->n; i++)
+        if (p->v[i].run == run && p->v[i].number == number) return true;
+    return false;
+}
+
+/* A run that does not name its processes is one process. */
+static struct processes processes_of(const struct compare_side *side) {
+    struct processes p = { 0 };
+    for (size_t run = 0; run < side->n; run++) {
+        const struct saved_metrics *m = side->runs[run];
+        for (size_t i = 0; i < m->nrepeats; i++)
+            if (!has_process(&p, run, m->repeats[i].process))
+                vec_push(&p, ((struct process){ run, m->repeats[i].process }));
+        if (!m->nrepeats) vec_push(&p, ((struct process){ run, 1 }));
+    }
+    return p;
+}
+
+/* ---- the values of a row */
+
+/* Repeats of one run; steps of a trace, or its one time, if the stage was not timed. */
+struct values {
+    double *v; /* [n], owned */
+    size_t n;
+    bool repeats; /* v[i] is of repeat i */
+};
+
+/* What a row has on one side. */
+struct sample {
+    double *medians; /* [processes], owned; NaN: the process has no value */
+    size_t n;        /* values */
+    size_t with;     /* processes with a value */
+    double min, max, cv;
+};
+
+/* Medians per process of one run. */
+static void add_run(struct sample *s, const struct processes *p, size_t run, const struct saved_metrics *m,
+                    const struct values *x) {
+    bool numbered = x->repeats && m->nrepeats == x->n;
+    double *of_process = xcalloc(x->n + 1, sizeof *of_process);
+    bool first = true;
+    for (size_t k = 0; k < p->n; k++) {
+        size_t n = 0;
+        if (p->v[k].run != run) continue;
+        for (size_t i = 0; i < x->n; i++)
+            if (numbered ? m->repeats[i].process == p->v[k].number : first) of_process[n++] = x->v[i];
+        first = false;
+        struct stats st = stats_of_sorting(of_process, n);
+        s->medians[k] = st.median;
+        s->n += st.n;
+        s->with += st.n > 0;
+        s->min = fmin(s->min, st.min);
+        s->max = fmax(s->max, st.max);
+    }
+    s->cv = fmax(s->cv, stats_grouped_cv(x->v, numbered ? m->inputs : NULL, x->n));
+    free(of_process);
+}
+
+typedef struct values (*values_of)(const struct saved_metrics *m, const void *row);
+
+static struct sample sample_of(const struct compare_side *side, const struct processes *p, values_of get,
+                               const void *row) {
+    struct sample s = { .medians = xcalloc(p->n + 1, sizeof *s.medians), .min = NAN, .max = NAN, .cv = NAN };
+    for (size_t i = 0; i < p->n; i++) s.medians[i] = NAN;
+    for (size_t run = 0; run < side->n; run++) {
+        struct values x = get(side->runs[run], row);
+        add_run(&s, p, run, side->runs[run], &x);
+        free(x.v);
+    }
+    return s;
+}
+
+static struct values stage_values(const struct saved_metrics *m, const void *row) {
+    const struct compare_row *r = row;
+    const json_t *o = compare_find_stage(jsonr_array(m->root, "stages"), r->name, r->parent);
+    struct values x = { NULL, 0, true };
+    if (!o) return x;
+    x.v = jsonr_numbers(jsonr_array(o, "repeats_ms"), &x.n);
+    if (stats_of(x.v, x.n).n || isnan(jsonr_number(o, "time_ms"))) return x;
+    free(x.v);
+    x.repeats = false;
+    x.v = jsonr_numbers(jsonr_array(json_object_get(o, "trace"), "steps_ms"), &x.n);
+    if (x.n > 1) return x;
+    free(x.v);
+    x.v = xcalloc(1, sizeof *x.v);
+    x.v[0] = jsonr_number(o, "time_ms");
+    x.n = 1;
+    return x;
+}
+
+static struct values figure_values(const struct saved_metrics *m, const void *row) {
+    struct values x = { NULL, 0, true };
+    for (size_t i = 0; i < m->nfigures; i++) {
+        const struct run_figure *f = &m->figures[i];
+        if (strcmp(f->key, row) != 0) continue;
+        x.v = xcalloc(f->n + 1, sizeof *x.v);
+        for (size_t k = 0; k < f->n; k++) x.v[k] = f->values[k];
+        x.n = f->n;
+        break;
+    }
+    return x;
+}
+
+/* ---- the rows */
+
+struct pending { /* a row and what it is judged by */
+    struct compare_row row;
+    struct sample a, b;
+    bool figure, larger_is_better;
+};
+struct rows {
+    const struct compare_side *a, *b;
+    struct processes pa, pb;
+    struct {
+        struct pending *v;
+        size_t n, cap;
+    } list;
+};
+
+static void add_row(struct rows *rows, const struct compare_row *row, values_of get, const void *key) {
+    struct pending p = { .row = *row, .a = sample_of(rows->a, &rows->pa, get, key) };
+    p.b = sample_of(rows->b, &rows->pb, get, key);
+    vec_push(&rows->list, p);
+}
+
+static bool is_wanted_stage(const json_t *o) {
+    return jsonr_text(o, "name") && !json_is_true(json_object_get(o, "outside"));
+}
+
+static bool is_listed(const struct rows *rows, const struct compare_row *r) {
+    for (size_t i = 0; i < rows->list.n; i++)
+        if (compare_same(rows->list.v[i].row.name, r->name) &&
+            compare_same(rows->list.v[i].row.parent, r->parent))
+            return true;
+    return false;
+}
+
+static bool side_has_stage(const struct compare_side *side, const struct compare_row *r) {
+    for (size_t i = 0; i < side->n; i++) {
+        const json_t *o = compare_find_stage(jsonr_array(side->runs[i]->root, "stages"), r->name, r->parent);
+        if (o && is_wanted_stage(o)) return true;
+    }
+    return false;
+}
+
+static void add_stages(struct rows *rows, const struct compare_side *side) {
+    for (size_t run = 0; run < side->n; run++) {
+        const json_t *stages = jsonr_array(side->runs[run]->root, "stages");
+        for (size_t i = 0; i < json_array_size(stages); i++) {
+            const json_t *o = json_array_get(stages, i);
+            struct compare_row r = { .name = jsonr_text(o, "name"), .parent = jsonr_text(o, "parent") };
+            if (!is_wanted_stage(o) || is_listed(rows, &r)) continue;
+            r.unit = "ms";
+            r.verdict = !side_has_stage(rows->a, &r)   ? COMPARE_ONLY_B
+                        : !side_has_stage(rows->b, &r) ? COMPARE_ONLY_A
+                                                       : COMPARE_UNKNOWN;
+            add_row(rows, &r, stage_values, &r);
+        }
+    }
+}
+
+static bool has_figure(const struct saved_metrics *m, const char *key) {
+    for (size_t i = 0; i < m->nfigures; i++)
+        if (strcmp(m->figures[i].key, key) == 0) return true;
+    return false;
+}
+
+static void add_figures(struct rows *rows) {
+    const struct saved_metrics *m = rows->a->runs[0];
+    for (size_t i = 0; i < m->nfigures; i++) {
+        const struct run_figure *f = &m->figures[i];
+        if (!has_figure(rows->b->runs[0], f->key)) continue;
+        struct compare_row r = { .name = f->name, .unit = f->unit ? f->unit : "" };
+        r.verdict = COMPARE_UNKNOWN;
+        add_row(rows, &r, figure_values, f->key);
+        rows->list.v[rows->list.n - 1].figure = true;
+        rows->list.v[rows->list.n - 1].larger_is_better = f->larger_is_better;
+    }
+}
+
+/* ---- verdicts */
+
+static enum compare_verdict verdict_of(const struct pending *p, const struct difference_row *d) {
+    if (p->row.verdict == COMPARE_ONLY_A || p->row.verdict == COMPARE_ONLY_B) return p->row.verdict;
+    switch (d->verdict) {
+    case DIFFERENCE_UNKNOWN: return COMPARE_UNKNOWN;
+    case DIFFERENCE_NONE: return COMPARE_SAME;
+    case DIFFERENCE_CANNOT_TELL: return COMPARE_CANNOT_TELL;
+    case DIFFERENCE_SHOWN: break;
+    }
+    return (d->change > 0) == p->larger_is_better ? COMPARE_FASTER : COMPARE_SLOWER;
+}
+
+static const char *reason_of(const struct compare_row *r, bool tested) {
+    if (r->verdict != COMPARE_CANNOT_TELL) return NULL;
+    if (tested) return "unstable";
+    if (r->a_processes <= 1 && r->b_processes <= 1) return "one process per side; run with processes=5";
+    return "too few processes; run with processes=5";
+}
+
+static void finish_row(struct pending *p, const struct difference_row *d) {
+    struct compare_row *r = &p->row;
+    r->a = d->a_median;
+    r->b = d->b_median;
+    r->change = d->change;
+    r->low = d->low;
+    r->high = d->high;
+    r->believable = d->believable;
+    r->p = d->p;
+    r->unstable = d->unstable;
+    r->a_repeats = p->a.n;
+    r->b_repeats = p->b.n;
+    r->a_processes = p->a.with;
+    r->b_processes = p->b.with;
+    r->verdict = verdict_of(p, d);
+    r->reason = reason_of(r, !isnan(d->p));
+}
+
+/* One test over all rows of the table, so that its level holds for the table. */
+static void judge_rows(struct rows *rows, struct comparison *c) {
+    struct difference_row *d = xcalloc(rows->list.n + 1, sizeof *d);
+    for (size_t i = 0; i < rows->list.n; i++) {
+        const struct sample *a = &rows->list.v[i].a, *b = &rows->list.v[i].b;
+        d[i] = (struct difference_row){ .a = a->medians,
+                                        .b = b->medians,
+                                        .a_min = a->min,
+                                        .a_max = a->max,
+                                        .b_min = b->min,
+                                        .b_max = b->max,
+                                        .a_cv = a->cv,
+                                        .b_cv = b->cv };
+    }
+    difference_test(d, rows->list.n, rows->pa.n, rows->pb.n);
+    for (size_t i = 0; i < rows->list.n; i++) {
+        finish_row(&rows->list.v[i], &d[i]);
+        if (rows->list.v[i].figure)
+            vec_push(&c->figures, rows->list.v[i].row);
+        else
+            vec_push(&c->stages, rows->list.v[i].row);
+    }
+    free(d);
+}
+
+void compare_rows(const struct compare_side *a, const struct compare_side *b, struct comparison *c) {
+    struct rows rows = { .a = a, .b = b, .pa = processes_of(a), .pb = processes_of(b) };
+    add_stages(&rows, a);
+    add_stages(&rows, b);
+    add_figures(&rows);
+    c->a_processes = rows.pa.n;
+    c->b_processes = rows.pb.n;
+    judge_rows(&rows, c);
+    for (size_t i = 0; i < rows.list.n; i++) {
+        free(rows.list.v[i].a.medians);
+        free(rows.list.v[i].b.medians);
+    }
+    free(rows.list.v);
+    free(rows.pa.v);
+    free(rows.pb.v);
+}

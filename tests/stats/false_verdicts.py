@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""How often is `inferprof compare` wrong about equal sides, and how often does it see a known slowdown?
+
+    false_verdicts.py INFERPROF                 simulated processes, fixed seeds (seconds; part of `make test`)
+    false_verdicts.py INFERPROF --real N        N real processes of the embedded model (`make test-long`)
+    false_verdicts.py INFERPROF --files FILE... metrics.json files of single processes, in the order in which they ran
+
+A verdict counts as false if any row of the table says faster, slower, better or worse although both sides are the
+same binary. The slowdown is made by multiplying every time of side B (rates: dividing) by 1.05.
+Real processes are assigned to the sides in three ways: interleaved (ABAB...), in blocks (AAAAABBBBB, as two calls of
+`profile processes=5` do), and drawn at random from all.
+The last lines print each rate with its limit; the exit status is 1 if a limit is broken.
+"""
+import argparse
+import json
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+CLAIMS = {"faster", "slower", "better", "worse"}
+LIMIT = 0.05      # false verdicts per table
+POWER = 0.80      # slowdowns of 5% that must be seen, if the machine is idle
+SLOWDOWN = 1.05
+
+
+class Bench:
+    def __init__(self, program, work):
+        self.program, self.work, self.runs = program, Path(work), 0
+
+    def write(self, metrics):
+        self.runs += 1
+        path = self.work / f"m{self.runs}.json"
+        path.write_text(json.dumps(metrics))
+        return str(path)
+
+    def verdicts(self, a, b):
+        """Rows of the table of two lists of metrics files."""
+        out = subprocess.run([self.program, "compare", "--json", "--runs", *a, "--", *b],
+                             capture_output=True, text=True, check=True).stdout
+        c = json.loads(out)
+        return c["stages"] + c["figures"]
+
+
+def claims(rows):
+    return [r["name"] for r in rows if r["verdict"] in CLAIMS]
+
+
+def slower(metrics, factor):
+    m = json.loads(json.dumps(metrics))
+    for s in m["stages"]:
+        if s.get("repeats_ms"):
+            s["repeats_ms"] = [x and x * factor for x in s["repeats_ms"]]
+    for f in m["figures"]:
+        scale = factor if f["unit"] == "ms" else 1 / factor if f["unit"] == "tok/s" else 1
+        f["repeats"] = [x and x * scale for x in f["repeats"]]
+    return m
+
+
+def simulated(rng, spread, noise, bursts):
+    """One process: its own speed, noise over 5 repeats, and bursts of foreign load that slow single repeats."""
+    speed = rng.gauss(1, spread)
+    rows = {}
+    for name, ms in (("prefill", 40.0), ("sam", 16.0), ("decode", 600.0)):
+        own = speed * rng.gauss(1, spread / 2)
+        rows[name] = [ms * own * rng.gauss(1, noise) * (rng.uniform(1.2, 3) if rng.random() < bursts else 1)
+                      for _ in range(5)]
+    return {"schema": "inferprof-metrics", "schema_version": 1, "run": {"id": "simulated"},
+            "stages": [{"name": n, "parent": "prefill" if n == "sam" else None, "repeats_ms": v} for n, v in rows.items()],
+            "figures": [{"key": "decode_rate", "name": "Decode rate", "unit": "tok/s", "larger_is_better": True,
+                         "repeats": [64e3 / x for x in rows["decode"]]},
+                        {"key": "prefill_rate", "name": "Prefill rate", "unit": "tok/s", "larger_is_better": True,
+                         "repeats": [256e3 / x for x in rows["prefill"]]},
+                        {"key": "energy", "name": "Energy", "unit": "J", "larger_is_better": False,
+                         "repeats": [x / 70 for x in rows["decode"]]}]}
+
+
+def rate(label, hits, n, limit=None, least=None):
+    share = hits / n
+    ok = (limit is None or share <= limit) and (least is None or share >= least)
+    bound = f", at most {limit:.0%}" if limit is not None else f", at least {least:.0%}" if least is not None else ""
+    print(f"{'' if ok else 'BROKEN '}{label}: {hits} of {n} ({share:.1%}{bound})")
+    return ok
+
+
+def simulate(bench, trials):
+    ok = True
+    for label, spread, noise, bursts in (("quiet", 0.005, 0.01, 0.0), ("noisy", 0.02, 0.05, 0.1), ("loaded", 0.2, 0.1, 0.3)):
+        rng = random.Random(7)
+        made = lambda: simulated(rng, spread, noise, bursts)
+        five = [bool(claims(bench.verdicts([bench.write(made()) for _ in range(5)], [bench.write(made()) for _ in range(5)])))
+                for _ in range(trials)]
+        ok &= rate(f"simulated, {label}: false verdicts, 5 processes per side", sum(five), trials, limit=LIMIT + 0.025)
+        one = [bool(claims(bench.verdicts([bench.write(made())], [bench.write(made())]))) for _ in range(trials)]
+        ok &= rate(f"simulated, {label}: false verdicts, 1 process per side", sum(one), trials, limit=LIMIT)
+        if label != "quiet":
+            continue
+        seen = 0
+        for _ in range(trials):
+            a, b = ([bench.write(made()) for _ in range(5)], [bench.write(slower(made(), SLOWDOWN)) for _ in range(5)])
+            seen += "decode" in claims(bench.verdicts(a, b))
+        ok &= rate("simulated, quiet: slowdowns of 5% seen", seen, trials, least=POWER)
+    return ok
+
+
+def profile(program, work, n):
+    prompts = Path(work) / "prompts.jsonl"
+    prompts.write_text('{"id":"one","prompt":"The quick brown fox jumps over the lazy dog and runs away from it, over '
+                       'the hills and far into the woods."}\n')
+    for i in range(n):
+        folder = Path(work) / "runs" / f"p{i}"
+        subprocess.run([program, "profile", "-q", "dataset=prompts", f"dataset.prompts={prompts}", "repeats=7",
+                        "infer.max_new_tokens=16", "peak.tflops=0.1", "peak.gbps=10", "profiling=min",
+                        f"output.dir={folder.parent}", f"output.run_id=p{i}", "output.predictions=false"],
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+        yield folder / "metrics.json"
+
+
+def real(bench, files, trials):
+    load = [json.loads(Path(f).read_text()) for f in files]
+    strip = [{k: m[k] for k in ("schema", "schema_version", "run", "stages", "figures")} for m in load]
+    paths, slow = [bench.write(m) for m in strip], [bench.write(slower(m, SLOWDOWN)) for m in strip]
+    medians = [statistics.median(x for x in m["stages"][0]["repeats_ms"] if x) for m in strip]
+    cv = statistics.stdev(medians) / statistics.mean(medians)
+    print(f"{len(files)} processes; {strip[0]['stages'][0]['name']} varies by {cv:.1%} (CV) between processes")
+    n, rng, ok = len(files), random.Random(11), True
+    starts = [int(i * (n - 10) / max(1, trials - 1)) for i in range(trials)]
+    orders = {"interleaved": [[s + k for k in range(10)] for s in starts],
+              "in blocks": [[s + k for k in (0, 5, 1, 6, 2, 7, 3, 8, 4, 9)] for s in starts],
+              "at random": [rng.sample(range(n), 10) for _ in range(trials)]}
+    for order, sets in orders.items():
+        false = seen = 0
+        for chosen in sets:
+            a, b = [paths[i] for i in chosen[0::2]], chosen[1::2]
+            false += bool(claims(bench.verdicts(a, [paths[i] for i in b])))
+            seen += bool(claims(bench.verdicts(a, [slow[i] for i in b])))
+        # in blocks, the load of the machine can change between the sides: no test can separate that from a difference
+        ok &= rate(f"real, {order}: false verdicts, 5 processes per side", false, trials,
+                   limit=None if order == "in blocks" else LIMIT)
+        rate(f"real, {order}: slowdowns of 5% seen", seen, trials)
+    pairs = [(i, i + 1) for i in range(n - 1)]
+    false = sum(bool(claims(bench.verdicts([paths[i]], [paths[j]]))) for i, j in pairs)
+    return ok & rate("real, neighbours: false verdicts, 1 process per side", false, len(pairs), limit=LIMIT)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("inferprof")
+    parser.add_argument("--real", type=int, metavar="N")
+    parser.add_argument("--files", nargs="+", metavar="FILE")
+    parser.add_argument("--trials", type=int, default=200)
+    o = parser.parse_args()
+    with tempfile.TemporaryDirectory() as work:
+        bench = Bench(o.inferprof, work)
+        if o.files:
+            ok = real(bench, o.files, o.trials)
+        elif o.real:
+            ok = real(bench, list(profile(o.inferprof, work, o.real)), o.trials)
+        else:
+            ok = simulate(bench, o.trials)
+    sys.exit(0 if ok else 1)
+
+
+main()
