@@ -56,7 +56,7 @@ $(B)/pic/collect/callbacks.o $(B)/pic/collect/thread.o: \
 counters_src := $(wildcard src/counters/*.c) $(filter-out src/collect/%,$(collect_src))
 counters_obj := $(counters_src:src/%.c=$(B)/pic/%.o)
 
-.PHONY: all demo test bench fuzz lint install deps clean dist help test-build format
+.PHONY: all demo test test-long bench fuzz lint install deps clean dist help test-build format
 all: $(B)/inferprof $(if $(wildcard src/collect/*.c),$(B)/libinferprof-collector.so) $(B)/inferprof-counters
 
 $(B)/inferprof: $(B)/obj/main.o $(B)/libinferprof.a
@@ -168,6 +168,11 @@ test-build: all $(unit_bins) $(test_programs) $(mock_bins) $(unrun_objects)
 test: test-build
 	@BUILD='$(B)' sh tests/run.sh $(TESTS)
 
+# ---- long tests: not part of CI. LONG_PROCESSES real processes take about half a second each
+LONG_PROCESSES ?= 400
+test-long: all
+	python3 tests/stats/false_verdicts.py $(B)/inferprof --real $(LONG_PROCESSES)
+
 # ---- benchmarks: they print numbers and never fail on them
 bench_bins := $(patsubst tests/bench/%.c,$(B)/bench/%,$(wildcard tests/bench/*.c))
 $(B)/bench/obj/%.o: tests/bench/%.c | $(B)/deps-build
@@ -235,6 +240,6 @@ clean:
 	rm -rf build
 
 help:
-	@echo "all demo test bench fuzz lint format install dist deps clean; see the top of the Makefile for switches"
+	@echo "all demo test test-long bench fuzz lint format install dist deps clean; see the top of the Makefile for switches"
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
