@@ -85,6 +85,9 @@ struct analyze_input {
     /* replaces `costs`, and the work of `timings`, by its own at the token counts of the trace, if it has
      * any */
     const struct llm_model *llm;
+    /* How many GPUs share `llm`: layers split (tp), layers spread (pp), experts spread (ep). 0: not given.
+     * Each GPU is charged its own share. */
+    uint64_t tp, pp, ep;
     const struct kernel_profile *profiles; /* kernel_profile.h: what Nsight Compute measured */
     size_t nprofiles;
     bool totals; /* fill analysis.totals: about 40 ns per kernel for numbers that a report does not print */

@@ -1,5 +1,5 @@
-/* What the input's model must cost in the stages of the trace: its formulas at the token counts that the
- * trace has. One sequence at a time is assumed. */
+/* What the input's model must cost one GPU in the stages of the trace: its formulas at the token counts that
+ * the trace has, divided by the GPUs that share it. One sequence at a time is assumed. */
 #include <math.h>
 #include <string.h>
 
@@ -16,29 +16,88 @@ static uint64_t per_occurrence(double tokens, const struct analysis_stage *s) {
     return tokens > 0 && s->occurrences ? (uint64_t)(tokens / (double)s->occurrences + 0.5) : 0;
 }
 
+/* Shares of the GPUs: of the layers, and of the experts. */
+struct split {
+    double dense, experts;
+};
+
+/* Experts are split like everything else, unless the input says over how many GPUs they are spread. */
+static struct split split_of(const struct analyze_input *in) {
+    double tp = in->tp ? (double)in->tp : 1, pp = in->pp ? (double)in->pp : 1,
+           ep = in->ep ? (double)in->ep : tp;
+    return (struct split){ 1 / (tp * pp), 1 / (ep * pp) };
+}
+
+/* The part of one GPU in a cost over `steps` passes of `tokens` tokens each. */
+static struct llm_cost share_of_gpu(const struct llm_model *m, const struct llm_setup *setup,
+                                    struct llm_cost all, uint64_t tokens, double steps, struct split split) {
+    struct llm_pass pass = llm_pass_decoder(setup, 1, tokens, 0);
+    double flops = 0, bytes = 0, floor_s = 0;
+    for (size_t i = 0; i < m->nops; i++) {
+        if (m->ops[i].kind != LLM_OP_EXPERTS || m->ops[i].stage != LLM_STAGE_DECODER) continue;
+        struct llm_cost c = llm_cost_op(m, setup, &m->ops[i], &pass);
+        flops += c.flops * steps;
+        bytes += c.bytes * steps;
+        floor_s += c.floor_s * steps;
+    }
+    all.flops = (all.flops - flops) * split.dense + flops * split.experts;
+    all.bytes = (all.bytes - bytes) * split.dense + bytes * split.experts;
+    all.floor_s = (all.floor_s - floor_s) * split.dense + floor_s * split.experts;
+    return all;
+}
+
 /* Decode, per token. An occurrence may be a single step; the context still grows over all steps of a
  * request, of which there are as many as prefills. */
 static struct analyze_cost decode_cost(const struct llm_model *m, const struct llm_setup *setup,
                                        uint64_t prompt, const struct analysis_stage *decode,
-                                       uint64_t requests) {
+                                       uint64_t requests, struct split split) {
     uint64_t steps = (uint64_t)decode->tokens_out, each = per_occurrence(decode->tokens_out, decode);
     if (each <= 1 && steps > requests) each = steps / requests;
     struct llm_cost cost = llm_cost_generate(m, setup, 1, prompt + 1, each ? each : 1);
     double n = each ? (double)each : 1;
+    cost = share_of_gpu(m, setup, cost, 1, n, split);
     return (struct analyze_cost){ "decode", true, cost.flops / n, cost.bytes / n, cost.floor_s * 1e9 / n };
 }
 
-static size_t model_rows(const struct analysis *a, const struct llm_model *m, struct analyze_cost *out) {
+static size_t model_rows(const struct analysis *a, const struct llm_model *m, struct split split,
+                         struct analyze_cost *out) {
     struct llm_setup setup = { .peak = { a->peak_flops_per_s, a->peak_bytes_per_s } };
     const struct analysis_stage *prefill = find_stage(a, "prefill"), *decode = find_stage(a, "decode");
     uint64_t prompt = prefill ? per_occurrence(prefill->tokens_in, prefill) : 0;
     size_t n = 0;
     if (!prompt) return 0;
-    struct llm_cost cost = llm_cost_prefill(m, &setup, 1, prompt, 0);
+    struct llm_cost cost =
+        share_of_gpu(m, &setup, llm_cost_prefill(m, &setup, 1, prompt, 0), prompt, 1, split);
     out[n++] = (struct analyze_cost){ "prefill", false, cost.flops, cost.bytes, cost.floor_s * 1e9 };
     if (decode && decode->tokens_out >= 1)
-        out[n++] = decode_cost(m, &setup, prompt, decode, prefill->occurrences ? prefill->occurrences : 1);
+        out[n++] =
+            decode_cost(m, &setup, prompt, decode, prefill->occurrences ? prefill->occurrences : 1, split);
     return n;
+}
+
+/* The largest world size that a process states; 0: none does. */
+static uint32_t world_size(const struct timeline *tl) {
+    uint32_t n = 0;
+    for (size_t i = 0; i < tl->nprocesses; i++)
+        if (tl->processes[i].world_size != TIMELINE_NONE && tl->processes[i].world_size > n)
+            n = tl->processes[i].world_size;
+    return n;
+}
+
+/* GPUs that communicate may share the model, or each hold all of it. The trace does not say which. */
+static const char *unknown_split(struct context *c) {
+    const struct analyze_input *in = c->in;
+    double communication = 0;
+    if (in->tp || in->pp || in->ep || !c->tl) return NULL;
+    for (size_t i = 0; i < c->a->ndevices; i++) communication += c->a->devices[i].communication_ns;
+    uint32_t ranks = world_size(c->tl);
+    if (!(communication > 0) || ranks == 1) return NULL;
+    return ranks ? analysis_text(c,
+                                 "the trace is of a job with %u ranks that communicate, and does not say how "
+                                 "they share the model: give --tp, --pp or --ep",
+                                 ranks)
+                 : "GPUs communicate in the trace, which does not say how they share the model: give --tp, "
+                   "--pp or --ep";
 }
 
 void analyze_costs(struct context *c) {
@@ -48,8 +107,13 @@ void analyze_costs(struct context *c) {
     a->ncosts = c->in->ncosts;
     a->model = c->in->model;
     if (!m) return;
+    a->no_model_costs = unknown_split(c);
+    if (a->no_model_costs) {
+        analysis_note(c, ANALYSIS_WARNING, "no MFU, MBU or floor: %s", a->no_model_costs);
+        return;
+    }
     struct analyze_cost *rows = analysis_alloc(c, 2, sizeof *rows);
-    size_t n = m->decodes ? model_rows(a, m, rows) : 0;
+    size_t n = m->decodes ? model_rows(a, m, split_of(c->in), rows) : 0;
     if (!n) {
         a->no_model_costs = m->decodes ? "the trace does not say how many tokens prefill and decode took"
                                        : "the model has no decoder";

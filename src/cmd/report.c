@@ -20,6 +20,7 @@ struct report_opts {
     const char *output, *model;
     struct opt_list stages;
     double peak_tflops, peak_gbps;
+    uint64_t tp, pp, ep;
     bool slim;
 };
 
@@ -66,6 +67,9 @@ static int run(const void *opts, int argc, char **argv) {
     struct run_options options = { .rules = rules.v,
                                    .nrules = rules.n,
                                    .model = model,
+                                   .tp = o->tp,
+                                   .pp = o->pp,
+                                   .ep = o->ep,
                                    .peak_flops_per_s = o->peak_tflops * 1e12,
                                    .peak_bytes_per_s = o->peak_gbps * 1e9 };
     int rc = o->model && !model ? -1 : run_load(&r, (const char *const *)argv, (size_t)argc, &options, &err);
@@ -87,6 +91,12 @@ static const struct opt options[] = {
       "folder for the files (the run folder)", NULL },
     { 'm', "model", OPT_STR, offsetof(struct report_opts, model), "PATH",
       "folder or config.json of the model: adds MFU, MBU, floor and distance", NULL },
+    { 0, "tp", OPT_UINT, offsetof(struct report_opts, tp), "N",
+      "GPUs that split each layer of the model (tensor parallel): each is charged its share", "1..65536" },
+    { 0, "pp", OPT_UINT, offsetof(struct report_opts, pp), "N",
+      "groups of GPUs that hold different layers (pipeline parallel)", "1..65536" },
+    { 0, "ep", OPT_UINT, offsetof(struct report_opts, ep), "N",
+      "GPUs that hold different experts (expert parallel; default: as --tp)", "1..65536" },
     { 's', "stage", OPT_LIST, offsetof(struct report_opts, stages), "NAME=GLOB",
       "ranges with matching names are this stage; may be repeated", NULL },
     { 0, "peak-tflops", OPT_DOUBLE, offsetof(struct report_opts, peak_tflops), "T",

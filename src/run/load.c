@@ -106,6 +106,9 @@ static void analyze(struct loaded_run *r, const struct run_options *o) {
     if (r->saved && (o->peak_flops_per_s > 0 || o->peak_bytes_per_s > 0)) saved_metrics_drop_floors(r->saved);
     if (r->saved) input = saved_metrics_input(r->saved);
     input.llm = o->model;
+    input.tp = o->tp;
+    input.pp = o->pp;
+    input.ep = o->ep;
     if (o->nrules) {
         input.rules = o->rules;
         input.nrules = o->nrules;

@@ -35,6 +35,7 @@ struct run_options {
     size_t nrules;
     double peak_flops_per_s, peak_bytes_per_s; /* 0 or NaN: looked up */
     const struct llm_model *model; /* replaces the costs that the run kept; must live until unload */
+    uint64_t tp, pp, ep;           /* how many GPUs share the model (analyze_input); 0: not given */
     bool whole;                    /* also what the program of a recorded request did before and after it */
     bool fresh; /* the traces are new: an older metrics.json in the folder is not about them */
 };

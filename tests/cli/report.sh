@@ -108,6 +108,20 @@ weights = 2 * (16 * layer / 2 + 2048 * 128256)  # bytes a token must read, the c
 assert weights * 12 < d["bytes"] < weights * 12 * 1.05, (d["bytes"], weights * 12)
 assert abs(d["mbu"] - d["bytes"] / (d["time_ms"] * 1e-3 * bandwidth)) < 1e-9
 END
+run "$INFERPROF" report -q "$work/run" -o "$work/split" --model "$config" --tp 4 --pp 2
+expect "--tp and --pp are options of report" 0
+check "each GPU is charged its share of the model" python3 - "$work/model/metrics.json" "$work/split/metrics.json" <<'END'
+import json, sys
+whole, part = ({s["name"]: s for s in json.load(open(p))["stages"]} for p in sys.argv[1:])
+for name in ("prefill", "decode"):
+    for key in ("flops", "bytes", "floor_ms", "mfu", "mbu"):
+        assert abs(part[name][key] * 8 / whole[name][key] - 1) < 1e-9, (name, key)
+END
+run "$INFERPROF" import -q -o "$work/ranks" tests/data/kineto/hta_rank0_a100.json.gz
+run "$INFERPROF" report "$work/ranks" --model "$config"
+expect "a rank that communicates is not charged the whole model" 0 err 'does not say how they share the model|which does not say how they share'
+run "$INFERPROF" report -q "$work/run" -o "$work/split" --model "$config" --tp 0
+expect "--tp 0 is an error" 2 err 'expected 1 to 65536'
 run "$INFERPROF" report "$work/run" -o "$work/other" --model tests/data/PROFILES.md
 expect "--model with a file that is not JSON is an error" 1 err 'PROFILES.md: not JSON'
 run "$INFERPROF" report "$work/ruled" --model "$config"
