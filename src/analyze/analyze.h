@@ -216,6 +216,9 @@ struct analysis_occurrence {            /* sorted by start */
     uint64_t gpu_launched_ns;           /* launch call of its first kernel; 0: unknown */
     double busy_ns, idle_ns;            /* mean over the devices it has work on */
     uint32_t kernels;
+    uint32_t launches; /* of kernels and graphs */
+    /* Recording ended in it: its range was open, or kernels of it had not run. Not in figures per token. */
+    bool unfinished;
     uint64_t device_bits; /* bit d: it has kernels on device d; those past 63 do not count */
     uint32_t devices;     /* with its work; 0: its time is that of the range, unless it has idle time */
     double tokens_in, tokens_out; /* NaN: unknown */

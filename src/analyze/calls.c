@@ -42,6 +42,17 @@ static uint32_t *last_met(const struct context *c) {
     return last;
 }
 
+/* After the last launch of the thread whose kernel was recorded, kernels are missing because recording
+ * ended. */
+static void count_in_occurrences(struct context *c, size_t launch, uint32_t last_met) {
+    const struct timeline_launches *l = &c->tl->launches;
+    bool cut_off = !l->kernels[launch] && launch > last_met && l->kernels[last_met];
+    for (uint32_t o = c->launch_occurrence[launch]; o != ANALYSIS_NONE; o = c->a->occurrences[o].parent) {
+        c->a->occurrences[o].launches++;
+        c->a->occurrences[o].unfinished |= cut_off;
+    }
+}
+
 static void count_launches(struct context *c) {
     const struct timeline_launches *l = &c->tl->launches;
     size_t bytes = (c->tl->nthreads + 1) * sizeof(uint32_t);
@@ -62,6 +73,7 @@ static void count_launches(struct context *c) {
         asked[thread] = (uint32_t)i;
         c->a->launches_total++;
         FOR_ROWS(c, occurrence, row) count_launch(c, i, row, interval, missing);
+        count_in_occurrences(c, i, met[thread]);
     }
     free(last);
     free(asked);

@@ -92,7 +92,4 @@ void analyze_captured(struct context *c) {
     if (!c->tl->nwindows) return;
     a->missed = 1 - captured_share(c->tl);
     set_stage_shares(c);
-    for (size_t i = 0; i < a->nstages; i++)
-        if (a->stages[i].missed > MISSED_LIMIT)
-            a->stages[i].kernels_per_token = a->stages[i].launches_per_token = NAN;
 }

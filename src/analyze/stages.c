@@ -121,6 +121,7 @@ static uint32_t add_occurrence(struct context *c, struct building *b, uint32_t s
                                      .tokens_in = m ? m->tokens_in : NAN,
                                      .tokens_out = m ? m->tokens_out : NAN };
     o.wall_end_ns = o.end_ns;
+    o.unfinished = !whole && tl->ranges.flags[range] & TRACE_RANGE_OPEN;
     vec_push(&b->occurrences, o);
     b->stages.v[stage].occurrences++;
     return (uint32_t)b->occurrences.n - 1;

@@ -149,13 +149,43 @@ static void set_tokens(struct context *c, struct analysis_stage *s) {
     s->tokens = pick(t && t->work ? t->work->tokens : NAN, traced);
 }
 
+/* Kernels, launches and tokens of the finished occurrences of a stage. */
+struct finished {
+    double kernels, launches, tokens_out;
+    size_t unfinished;
+};
+
+static struct finished finished_work(const struct context *c, const struct analysis_stage *s) {
+    struct finished f = { 0 };
+    for (size_t i = 0; i < c->a->noccurrences; i++) {
+        const struct analysis_occurrence *o = &c->a->occurrences[i];
+        if (&c->a->stages[o->stage] != s) continue;
+        f.unfinished += o->unfinished;
+        if (o->unfinished) continue;
+        f.kernels += o->kernels;
+        f.launches += o->launches;
+        if (!isnan(o->tokens_out)) f.tokens_out += o->tokens_out;
+    }
+    return f;
+}
+
 /* Sums of the recorded run by its tokens. A prefill launches once for all tokens that it reads, so launches
- * per token mean nothing there. */
-static void set_per_token(struct analysis_stage *s) {
-    double made = s->tokens_out > 0 && s->occurrences ? s->tokens_out : NAN;
+ * per token mean nothing there. If recording ended in a step, neither its kernels nor its tokens count. */
+static void set_per_token(struct context *c, struct analysis_stage *s) {
+    struct finished f = { (double)s->kernels, (double)s->launches, s->tokens_out, 0 };
+    bool by_occurrence = s->token_source && (strcmp(s->token_source, "range labels") == 0 ||
+                                             strcmp(s->token_source, "token records") == 0);
+    if (by_occurrence) f = finished_work(c, s);
+    if (f.unfinished)
+        analysis_note(c, ANALYSIS_INFO,
+                      "%s: recording ended in %zu of %s occurrences, which count in no figure per token",
+                      s->path, f.unfinished, analysis_count(c, s->occurrences));
+    else
+        f = (struct finished){ (double)s->kernels, (double)s->launches, s->tokens_out, 0 };
+    double made = f.tokens_out > 0 && s->occurrences && !(s->missed > MISSED_LIMIT) ? f.tokens_out : NAN;
     double worked_on = analysis_stage_tokens(s);
-    s->kernels_per_token = (double)s->kernels / made;
-    if (!s->on_cpu && !(s->tokens_in > s->tokens_out)) s->launches_per_token = (double)s->launches / made;
+    s->kernels_per_token = f.kernels / made;
+    if (!s->on_cpu && !(s->tokens_in > s->tokens_out)) s->launches_per_token = f.launches / made;
     s->joules_per_token = worked_on > 0 ? s->joules / worked_on : NAN;
     s->tokens_per_joule = s->joules > 0 ? worked_on / s->joules : NAN;
 }
@@ -166,7 +196,7 @@ void analyze_times(struct context *c) {
         if (s->outside) continue;
         set_time(c, s);
         set_tokens(c, s);
-        set_per_token(s);
+        set_per_token(c, s);
     }
 }
 

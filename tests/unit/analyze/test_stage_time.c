@@ -261,3 +261,32 @@ TEST(energy_outside_of_the_samples_is_unknown) {
     analysis_free(&a);
     timeline_close(tl);
 }
+
+/* Three steps of 10 kernels and a token each; of a fourth, recording held the launches and 4 kernels. */
+TEST(a_step_in_which_recording_ended_is_in_no_figure_per_token) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    for (uint64_t i = 0; i < 4; i++) {
+        uint64_t t = i * 200 * US;
+        scene_range(&s, TRACE_CATEGORY_USER, "step[DECODE bs=1]", 1, t, t + 200 * US);
+        for (uint64_t k = 0; k < (i < 3 ? 10 : 4); k++)
+            scene_kernel(&s, "k", 1, t + k * 10 * US, t + k * 10 * US + 2 * US, 7, t + k * 10 * US + 4 * US,
+                         t + k * 10 * US + 9 * US);
+    }
+    timeline_builder_launch(s.b, /* its kernel did not run before the end */
+                            &(struct trace_launch){ .start_ns = 700 * US,
+                                                    .end_ns = 702 * US,
+                                                    .thread = 1,
+                                                    .correlation = 999,
+                                                    .api = timeline_builder_text(s.b, "cudaLaunchKernel") },
+                            1);
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    const struct analysis_stage *d = scene_stage(&a, "decode");
+    CHECK_NEAR(d->tokens_out, 4, 0);
+    CHECK_NEAR(d->kernels_per_token, 10, 1e-9);
+    CHECK_NEAR(d->launches_per_token, 10, 1e-9);
+    analysis_free(&a);
+    timeline_close(tl);
+}
