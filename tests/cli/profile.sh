@@ -138,6 +138,7 @@ same_report "a second report of inputs of different size changes nothing" "$dir"
 profile_fake "2=error, 3=error, 4=error, 5=error"
 check "without a repeat that worked no stage has a time" json_is "$dir/metrics.json" \
     '[(s["name"], s["time_ms"], s["time_source"]) for s in d["stages"] if s["name"] == "decode"]' "[('decode', None, 'none: 4 timed repeats failed')]"
+check "without a repeat that worked no finding promises a saving" json_is "$dir/metrics.json" '[f["rule"] for f in d["findings"] if f["saving_ms"]]' "[]"
 run "$INFERPROF" compare "$dir" "$first"
 expect "compare takes no time from a run whose repeats all failed" 0 out '^decode .* unknown' out '^prefill .* unknown'
 profile_fake 3=crash

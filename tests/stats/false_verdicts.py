@@ -126,8 +126,7 @@ def real(bench, files, trials):
     cv = statistics.stdev(medians) / statistics.mean(medians)
     print(f"{len(files)} processes; {strip[0]['stages'][0]['name']} varies by {cv:.1%} (CV) between processes")
     n, rng, ok = len(files), random.Random(11), True
-    trials = min(trials, n // 10)  # no process is in two trials, except those at random
-    starts = range(0, 10 * trials, 10)
+    starts = range(0, 10 * min(trials, n // 10), 10)  # no process is in two trials, except those at random
     orders = {"interleaved": [[s + k for k in range(10)] for s in starts],
               "in blocks": [[s + k for k in (0, 5, 1, 6, 2, 7, 3, 8, 4, 9)] for s in starts],
               "at random": [rng.sample(range(n), 10) for _ in range(trials)]}
@@ -138,9 +137,9 @@ def real(bench, files, trials):
             false += bool(claims(bench.verdicts(a, [paths[i] for i in b])))
             seen += bool(claims(bench.verdicts(a, [slow[i] for i in b])))
         # in blocks, the load of the machine can change between the sides: no test can separate that from a difference
-        ok &= rate(f"real, {order}: false verdicts, 5 processes per side", false, trials,
+        ok &= rate(f"real, {order}: false verdicts, 5 processes per side", false, len(sets),
                    limit=None if order == "in blocks" else LIMIT)
-        rate(f"real, {order}: slowdowns of 5% seen", seen, trials)
+        rate(f"real, {order}: slowdowns of 5% seen", seen, len(sets))
     pairs = [(i, i + 1) for i in range(n - 1)]
     false = sum(bool(claims(bench.verdicts([paths[i]], [paths[j]]))) for i, j in pairs)
     return ok & rate("real, neighbours: false verdicts, 1 process per side", false, len(pairs), limit=LIMIT)
