@@ -57,11 +57,15 @@ counters_src := $(wildcard src/counters/*.c) $(filter-out src/collect/%,$(collec
 counters_obj := $(counters_src:src/%.c=$(B)/pic/%.o)
 
 .PHONY: all demo test test-long bench fuzz lint install deps clean dist help test-build format
-all: $(B)/inferprof $(if $(wildcard src/collect/*.c),$(B)/libinferprof-collector.so) $(B)/inferprof-counters
+all: $(B)/inferprof $(B)/.inferprof-build $(if $(wildcard src/collect/*.c),$(B)/libinferprof-collector.so) $(B)/inferprof-counters
 
 $(B)/inferprof: $(B)/obj/main.o $(B)/libinferprof.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(SAN_LD) $(LDFLAGS) $(RUNPATH) -o $@ $^ -Wl,--as-needed $(LIBS)
+
+# Marks the build folder: a program in it may use files of the source tree (src/base/installed.h).
+$(B)/.inferprof-build: | $(B)/deps-build
+	@touch $@
 
 $(B)/inferprof-counters: $(counters_obj)
 	$(call say,LINK,$@)

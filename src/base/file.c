@@ -163,18 +163,3 @@ char *file_self_dir(void) {
     free(path);
     return dir;
 }
-
-char *file_beside_program(const char *name) {
-    static const char *const places[] = { "", "..", "../..", "../lib/inferprof", "../share/inferprof" };
-    char *self = file_self_dir();
-    for (size_t i = 0; self && i < COUNTOF(places); i++) {
-        char *path = xasprintf("%s/%s%s%s", self, places[i], places[i][0] ? "/" : "", name);
-        if (file_exists(path)) {
-            free(self);
-            return path;
-        }
-        free(path);
-    }
-    free(self);
-    return NULL;
-}

@@ -41,9 +41,6 @@ const char *file_basename(const char *path);                /* borrowed from pat
 bool file_has_ending(const char *path, const char *ending); /* "a.json" has ".json"; ".json" has not */
 /* Length of path without `ending`; the full length if it does not have that ending. */
 size_t file_stem_bytes(const char *path, const char *ending);
-/* A file shipped with the program, searched relative to it in a build, an unpacked archive or an
- * installation. Caller frees; NULL: not found. */
-char *file_beside_program(const char *name);
 char *file_self(void);     /* path of the running program; caller frees; NULL: unknown */
 char *file_self_dir(void); /* its folder */
 

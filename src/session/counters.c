@@ -7,6 +7,7 @@
 
 #include "base/die.h"
 #include "base/file.h"
+#include "base/installed.h"
 
 #define READY_LIMIT_S 20.0 /* CUDA and CUPTI start slowly on machines with many GPUs */
 #define STOP_LIMIT_S 10.0
@@ -29,12 +30,8 @@ static int await_ready(struct engine_proc *p, struct err *err) {
 
 struct engine_proc *counters_start(const char *trace_path, unsigned interval_us, const char *device,
                                    struct err *err) {
-    char *program = file_beside_program("inferprof-counters"), interval[32];
-    if (!program) {
-        err_set(err, "inferprof-counters was not found next to this program; install both, or run from the "
-                     "build folder");
-        return NULL;
-    }
+    char *program = installed_find("inferprof-counters", err), interval[32];
+    if (!program) return NULL;
     char *visible = device ? xasprintf("CUDA_VISIBLE_DEVICES=%s", device) : NULL;
     const char *set[] = { visible, NULL };
     snprintf(interval, sizeof interval, "%llu", 1000ull * interval_us);

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/die.h"
 #include "base/file.h"
+#include "base/installed.h"
 #include "base/strbuf.h"
 #include "base/util.h"
 #include "base/vec.h"
@@ -41,19 +42,9 @@ char *inject_find_collector(struct err *err) {
         if (!full) err_set(err, "INFERPROF_COLLECTOR=%s: %s", from_env, strerror(errno));
         return full;
     }
-    static const char *const places[] = { COLLECTOR_NAME, "../lib/inferprof/" COLLECTOR_NAME };
-    char *dir = file_self_dir(), *found = NULL;
-    for (size_t i = 0; dir && !found && i < COUNTOF(places); i++) {
-        char *path = file_join(dir, places[i]);
-        if (access(path, R_OK) == 0) found = realpath(path, NULL);
-        free(path);
-    }
-    if (!found)
-        err_set(err,
-                COLLECTOR_NAME " was not found in %s or %s/../lib/inferprof; build or install it (make, make "
-                               "install), or set INFERPROF_COLLECTOR to its path",
-                dir ? dir : "?", dir ? dir : "?");
-    free(dir);
+    struct err why;
+    char *found = installed_find(COLLECTOR_NAME, &why);
+    if (!found) err_set(err, "%s; or set INFERPROF_COLLECTOR to its path", why.msg);
     return found;
 }
 

@@ -9,6 +9,7 @@
 #include "base/die.h"
 #include "base/embed.h"
 #include "base/file.h"
+#include "base/installed.h"
 #include "base/program.h"
 #include "base/units.h"
 #include "base/utf8.h"
@@ -18,24 +19,24 @@
 #include "session/run_dir.h"
 
 #define EMBEDDED_CONFIG "samples/deepseek-ocr-small/config.json"
-#define INSTALLED_PREFIX "inferprof:" /* in engine.command: a file beside this program */
+#define INSTALLED_PREFIX "inferprof:" /* in engine.command: a file installed with this program */
 
 /* ---- the engine's command */
 
 static void plan_command(struct profile_plan *p, struct strlist *problems) {
     const struct conf_node *command = p->s.engine.command;
+    struct err why;
     p->argv = xcalloc(command->n + 1, sizeof *p->argv);
     if (!command->n) strlist_add(problems, "engine.command is empty");
     for (size_t i = 0; i < command->n; i++) {
         const char *word = command->v[i]->text;
         if (i == 0 && strcmp(word, "inferprof") == 0 && (p->argv[i] = file_self())) continue;
         if (strncmp(word, INSTALLED_PREFIX, strlen(INSTALLED_PREFIX)) == 0)
-            p->argv[i] = file_beside_program(word + strlen(INSTALLED_PREFIX));
+            p->argv[i] = installed_find(word + strlen(INSTALLED_PREFIX), &why);
         else
             p->argv[i] = xstrdup(word);
         if (!p->argv[i]) {
-            strlist_add(problems, "engine.command: %s is not beside this program; is the installation whole?",
-                        word);
+            strlist_add(problems, "engine.command: %s", why.msg);
             p->argv[i] = xstrdup(word);
         }
     }
