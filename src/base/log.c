@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/progress.h"
+#include "base/secret.h"
 
 static const struct {
     const char *prefix, *file_tag, *color;
@@ -53,32 +54,31 @@ void log_close_file(void) {
     state.file = NULL;
 }
 
-static void write_to_file(enum log_level level, const char *fmt, va_list ap) {
+static void write_to_file(enum log_level level, const char *text) {
     char when[32];
     uint64_t now = clock_wall_ns();
-    fprintf(state.file, "%s.%03uZ %s ", clock_format(now, "%Y-%m-%dT%H:%M:%S", 1, when, sizeof when),
-            (unsigned)(now / 1000000 % 1000), levels[level].file_tag);
-    vfprintf(state.file, fmt, ap);
-    fputc('\n', state.file);
+    fprintf(state.file, "%s.%03uZ %s %s\n", clock_format(now, "%Y-%m-%dT%H:%M:%S", 1, when, sizeof when),
+            (unsigned)(now / 1000000 % 1000), levels[level].file_tag, text);
     fflush(state.file);
 }
 
 void log_at(enum log_level level, const char *fmt, ...) {
     va_list ap;
+    char *text = NULL;
+    if (level > state.level && !state.file) return;
+    va_start(ap, fmt);
+    if (vasprintf(&text, fmt, ap) < 0) text = NULL; /* out of memory: the message without its values */
+    va_end(ap);
+    if (text) secret_mask(text);
+    const char *shown = text ? text : fmt;
     pthread_mutex_lock(&state.lock);
     if (level <= state.level) {
         bool color = levels[level].color[0] && use_color();
         progress_clear_line();
-        fprintf(stderr, "%s%s", color ? levels[level].color : "", levels[level].prefix);
-        va_start(ap, fmt);
-        vfprintf(stderr, fmt, ap);
-        va_end(ap);
-        fprintf(stderr, "%s\n", color ? "\033[0m" : "");
+        fprintf(stderr, "%s%s%s%s\n", color ? levels[level].color : "", levels[level].prefix, shown,
+                color ? "\033[0m" : "");
     }
-    if (state.file) {
-        va_start(ap, fmt);
-        write_to_file(level, fmt, ap);
-        va_end(ap);
-    }
+    if (state.file) write_to_file(level, shown);
     pthread_mutex_unlock(&state.lock);
+    free(text);
 }

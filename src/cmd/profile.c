@@ -13,24 +13,29 @@
 #include "base/file.h"
 #include "base/interrupt.h"
 #include "base/log.h"
+#include "base/secret.h"
 #include "base/util.h"
 #include "cmd/build_info.h"
 #include "cmd/commands.h"
 #include "cmd/tools.h"
 #include "conf/interp.h"
+#include "conf/secrets.h"
 #include "conf/yaml.h"
 #include "report/report.h"
 #include "report/static_compute.h"
 #include "run/predictions.h"
 #include "run/profiled.h"
 #include "session/profile_folder.h"
+#include "session/rerun.h"
 #include "session/run_dir.h"
+
+#define MAX_CONFIG_BYTES (4u << 20)
 
 struct profile_opts {
     const char *config, *rerun;
     struct opt_list conf_dirs;
     struct tools_opts tools;
-    bool show_config, dry_run;
+    bool show_config, dry_run, trust;
 };
 
 static const struct opt options[] = {
@@ -39,6 +44,8 @@ static const struct opt options[] = {
     { 0, "conf-dir", OPT_LIST, offsetof(struct profile_opts, conf_dirs), "DIR",
       "folder of configuration groups, searched before the built-in ones", NULL },
     { 0, "rerun", OPT_STR, offsetof(struct profile_opts, rerun), "RUN_DIR", "repeat a finished run", NULL },
+    { 0, "trust", OPT_FLAG, offsetof(struct profile_opts, trust), NULL,
+      "with --rerun: also run a command that is not a built-in engine's", NULL },
     { 0, "ncu", OPT_FLAG, offsetof(struct profile_opts, tools.ncu), NULL,
       "repeat the representative request under Nsight Compute, for the kernels with the most time", NULL },
     { 0, "ncu-top", OPT_UINT, offsetof(struct profile_opts, tools.top), "K", "how many kernels (10)",
@@ -103,6 +110,19 @@ static int check_folders(const struct profile_opts *o, struct err *err) {
     return 0;
 }
 
+/* A stored configuration refers to environment variables in place of secrets: names all that are not set. */
+static void name_missing_variables(const char *config, struct err *err) {
+    struct strbuf yaml = STRBUF_INIT, missing = STRBUF_INIT;
+    struct err ignored;
+    if (file_read(config, MAX_CONFIG_BYTES, &yaml, &ignored) == 0) conf_missing_variables(yaml.buf, &missing);
+    if (missing.len) {
+        const struct err first = *err;
+        err_set(err, "%s; a run folder does not keep secrets: set %s and repeat", first.msg, missing.buf);
+    }
+    strbuf_free(&yaml);
+    strbuf_free(&missing);
+}
+
 static struct conf *compose_config(const struct profile_opts *o, int argc, char **argv, struct err *err) {
     char *rerun = o->rerun ? file_join(o->rerun, "config.yaml") : NULL;
     struct conf_request req = { .store = { .dirs = o->conf_dirs.v, .ndirs = o->conf_dirs.n },
@@ -112,6 +132,7 @@ static struct conf *compose_config(const struct profile_opts *o, int argc, char 
                                 .now_wall_ns = clock_wall_ns() };
     req.store.builtin = conf_builtin_files(&req.store.nbuiltin);
     struct conf *c = conf_compose(&req, err);
+    if (!c && rerun) name_missing_variables(rerun, err);
     free(rerun);
     return c;
 }
@@ -124,21 +145,26 @@ static int refuse_plan(struct strlist *problems, int status) {
 
 static int show_config(struct conf *c) {
     struct strbuf out = STRBUF_INIT, choices = STRBUF_INIT;
+    struct conf_node *copy = conf_copy(conf_root(c));
+    conf_hide_secrets(copy);
     conf_choices_text(c, &choices);
     strbuf_addf(&out, "# composed from %s\n", choices.buf);
-    conf_yaml_write(conf_root(c), CONF_YAML_ORIGINS, &out);
+    conf_yaml_write(copy, CONF_YAML_ORIGINS, &out);
+    conf_node_free(copy);
     fputs(out.buf, stdout);
     strbuf_free(&out);
     strbuf_free(&choices);
     return EXIT_DONE;
 }
 
-/* Runnable again: references are resolved, paths absolute. Caller frees. */
+/* Runnable again: references are resolved, paths absolute; secrets are references to environment variables.
+ * Caller frees. */
 static char *config_text(struct conf *c) {
     struct strbuf out = STRBUF_INIT, choices = STRBUF_INIT;
     struct conf_node *copy = conf_copy(conf_root(c));
     conf_choices_text(c, &choices);
     conf_escape_references(copy);
+    conf_hide_secrets(copy);
     strbuf_addf(
         &out,
         "# The configuration of this run, composed from %s.\n# Again: inferprof profile --rerun RUN_DIR\n",
@@ -154,16 +180,19 @@ static void add_option(struct strbuf *out, const char *option, const char *value
     strbuf_add_shell_word(out, value);
 }
 
-/* The command line as typed, quoted for a shell. Caller frees. */
+/* The command line as typed, quoted for a shell, secrets masked. Caller frees. */
 static char *command_line(const struct profile_opts *o, int argc, char **argv) {
     struct strbuf out = STRBUF_INIT;
     strbuf_addstr(&out, "inferprof profile");
     if (o->config) add_option(&out, "--config", o->config);
     if (o->rerun) add_option(&out, "--rerun", o->rerun);
+    if (o->trust) strbuf_addstr(&out, " --trust");
     for (size_t i = 0; i < o->conf_dirs.n; i++) add_option(&out, "--conf-dir", o->conf_dirs.v[i]);
     if (argc) strbuf_addch(&out, ' ');
     strbuf_add_shell_words(&out, argv, (size_t)argc);
-    return strbuf_detach(&out);
+    char *text = strbuf_detach(&out);
+    secret_mask(text);
+    return text;
 }
 
 /* ---- the report */
@@ -284,6 +313,9 @@ static bool use_tools(struct job *j, const struct profile_opts *o, const struct 
                        .problems = &problems };
     if (ok) ok = run_tools(j, o, &t);
     unlink(trace);
+    secret_mask(lines.buf); /* the tools have read the file: it stays for the reader */
+    if (ok && run_dir_write(j->folder.dir, "engine_requests.jsonl", lines.buf, strlen(lines.buf), &err) < 0)
+        log_warn("%s", err.msg);
     report_again(j, &problems);
     free(set);
     free(trace);
@@ -351,10 +383,15 @@ static int run(const void *opts, int argc, char **argv) {
     struct err err;
     int status;
     if (o->config && o->rerun) return command_usage("profile: --config and --rerun exclude each other");
+    if (o->trust && !o->rerun) return command_usage("profile: --trust requires --rerun");
     if (tools_misused(&o->tools)) return command_usage("profile: %s", tools_misused(&o->tools));
     if (check_folders(o, &err) < 0) return command_fail(&err);
     j.conf = compose_config(o, argc, argv, &err);
     if (!j.conf) return command_usage("profile: %s", err.msg);
+    if (o->rerun && !o->show_config && rerun_check(o->rerun, conf_root(j.conf), o->trust, &err) < 0) {
+        conf_close(j.conf);
+        return command_fail(&err);
+    }
     profile_plan_open(&j.plan, j.conf, &problems);
     if ((o->tools.ncu || o->tools.nsys) && j.plan.settings_ok && !j.plan.device.cuda)
         strlist_add(&problems, "--ncu and --nsys need a GPU, and this run would be on the CPU");

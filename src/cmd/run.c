@@ -14,6 +14,7 @@
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "base/program.h"
+#include "base/secret.h"
 #include "base/units.h"
 #include "base/util.h"
 #include "base/vec.h"
@@ -158,6 +159,7 @@ static void join_command(struct run *r) {
     while (r->argv[n]) n++;
     strbuf_add_shell_words(&s, r->argv, n);
     r->command = strbuf_detach(&s);
+    secret_mask(r->command);
 }
 
 /* Stores the stage rules beside the traces, so that later reports use them. */

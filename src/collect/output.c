@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/secret.h"
 #include "base/clock.h"
 #include "base/util.h"
 
@@ -48,7 +49,7 @@ static void read_command(char *text, size_t cap) {
     int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? 0 : read(fd, text, cap - 1);
     if (fd >= 0) close(fd);
-    n = MAX(n, 0);
+    n = (ssize_t)secret_mask_args(text, (size_t)MAX(n, 0));
     while (n > 0 && text[n - 1] == '\0') n--;
     for (ssize_t i = 0; i < n; i++)
         text[i] = text[i] == '\0' ? ' ' : (unsigned char)text[i] < ' ' ? '?' : text[i];

@@ -273,7 +273,7 @@ static int apply_group_choice(struct conf *c, const struct conf_override *o, str
     if (o->op == CONF_OP_ADD && chosen)
         return err_set(err, "%s: group %s is already chosen; write %s=%s", o->word, o->key, o->key, o->value);
     bool none = o->op == CONF_OP_DELETE || strcmp(o->value, "null") == 0;
-    set_choice(&c->choices, o->key, none ? NULL : o->value, "command line");
+    set_choice(&c->choices, o->key, none ? NULL : o->value, CONF_COMMAND_LINE);
     return 0;
 }
 

@@ -15,6 +15,8 @@
 #include "base/err.h"
 #include "base/strbuf.h"
 
+#define CONF_COMMAND_LINE "command line" /* origin of values given as arguments */
+
 enum conf_kind { CONF_SCALAR, CONF_LIST, CONF_MAP };
 
 struct conf_node {
@@ -24,7 +26,7 @@ struct conf_node {
     char *written;    /* text before interpolation; NULL: not interpolated */
     bool quoted;      /* was in quotes: always text */
     char mark;        /* state of tree walks: see interp.c */
-    const char *file; /* "conf/config.yaml", "command line"; NULL: unknown */
+    const char *file; /* "conf/config.yaml", CONF_COMMAND_LINE; NULL: unknown */
     unsigned line;    /* 0: none */
     struct conf_node **v;
     size_t n, cap;

@@ -7,7 +7,7 @@
 #include "base/utf8.h"
 #include "conf/yaml.h"
 
-#define ORIGIN "command line"
+#define ORIGIN CONF_COMMAND_LINE
 
 int conf_override_parse(const char *word, struct conf_override *out, struct err *err) {
     *out = (struct conf_override){ .word = word };

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/units.h"
 #include "base/util.h"
+#include "conf/secrets.h"
 #include "llm/gpus.h"
 #include "run/ncu_profiles.h"
 #include "run/saved_metrics.h"
@@ -146,7 +147,8 @@ static void read_config(struct loaded_run *r) {
     char *path = file_join(r->dir, "config.yaml");
     struct err ignored;
     if (file_exists(path) && file_read(path, MAX_CONFIG_BYTES, &r->config, &ignored) == 0)
-        r->info.config = r->config.buf;
+        conf_hide_secrets_in_text(&r->config);
+    if (r->config.len) r->info.config = r->config.buf;
     free(path);
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/die.h"
 #include "base/jsonr.h"
+#include "base/secret.h"
 #include "run/saved_input.h"
 
 #define MAX_METRICS_BYTES (256u << 20)
@@ -103,6 +104,26 @@ static void set_inputs(const struct saved_metrics *m, struct analyze_timing *v, 
     for (size_t i = 0; i < n; i++) v[i].input = m->nrepeats && v[i].n == m->nrepeats ? m->inputs : NULL;
 }
 
+/* ---- secrets: older versions stored command lines as they were typed */
+
+static void mask_text(json_t *text) {
+    if (!json_is_string(text)) return;
+    char *copy = xstrdup(json_string_value(text));
+    secret_mask(copy);
+    if (strcmp(copy, json_string_value(text)) != 0) json_string_set(text, copy);
+    free(copy);
+}
+
+static void mask_saved_secrets(json_t *root) {
+    const json_t *run = json_object_get(root, "run"), *env = jsonr_array(root, "environment"),
+                 *problems = jsonr_array(root, "problems");
+    mask_text(json_object_get(run, "command"));
+    mask_text(json_object_get(run, "title"));
+    for (size_t i = 0; i < json_array_size(env); i++)
+        mask_text(json_object_get(json_array_get(env, i), "value"));
+    for (size_t i = 0; i < json_array_size(problems); i++) mask_text(json_array_get(problems, i));
+}
+
 static void read_members(struct saved_metrics *m) {
     const json_t *stages = jsonr_array(m->root, "stages"), *figures = jsonr_array(m->root, "figures");
     const json_t *env = jsonr_array(m->root, "environment");
@@ -140,6 +161,7 @@ static struct saved_metrics *metrics_from_json(json_t *root, const char *what, s
     else {
         struct saved_metrics *m = xcalloc(1, sizeof *m);
         m->root = root;
+        mask_saved_secrets(root);
         read_members(m);
         return m;
     }

@@ -18,6 +18,7 @@
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "base/program.h"
+#include "base/secret.h"
 #include "base/util.h"
 
 #define STDERR_TAIL_BYTES 600u
@@ -121,6 +122,7 @@ static void log_stderr_line(struct engine_proc *p, const char *line, size_t n) {
     strbuf_add_printable(&clean, line, n);
     if (clean.len) {
         log_debug("engine: %s", clean.buf);
+        secret_mask(clean.buf);
         keep_last_words(p, clean.buf);
     }
     strbuf_free(&clean);

@@ -11,6 +11,7 @@
 #include "base/die.h"
 #include "base/file.h"
 #include "base/jsonw.h"
+#include "base/secret.h"
 #include "base/units.h"
 #include "base/vec.h"
 #include "session/cpu_peak.h"
@@ -25,7 +26,9 @@ void env_add(struct env *e, const char *group, const char *key, const char *fmt,
         strbuf_free(&s);
         return;
     }
-    vec_push(e, ((struct env_row){ group, xstrdup(key), strbuf_detach(&s) }));
+    char *value = strbuf_detach(&s);
+    secret_mask(value);
+    vec_push(e, ((struct env_row){ group, xstrdup(key), value }));
 }
 
 void env_free(struct env *e) {

@@ -7,6 +7,7 @@
 #include "base/die.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/secret.h"
 #include "conf/yaml.h"
 #include "session/run_dir.h"
 #include "session/synthetic_page.h"
@@ -67,9 +68,15 @@ int profile_folder_write_inputs(const struct profile_folder *f, const struct pro
 /* engine.load as it was given: two runs of one model differ by it. */
 static void add_engine_options(const struct conf_node *load, struct env *env) {
     struct strbuf text = STRBUF_INIT;
+    bool is_switch;
     for (size_t i = 0; load && i < load->n; i++) {
         const struct conf_node *o = load->v[i];
-        strbuf_addf(&text, "%s%s=%s", text.len ? ", " : "", o->key, o->kind == CONF_SCALAR ? o->text : "...");
+        bool secret =
+            o->kind == CONF_SCALAR && secret_is_name(o->key, strlen(o->key)) && !conf_as_bool(o, &is_switch);
+        strbuf_addf(&text, "%s%s=%s", text.len ? ", " : "", o->key,
+                    o->kind != CONF_SCALAR ? "..."
+                    : secret               ? SECRET_MASK
+                                           : o->text);
     }
     if (text.len) env_add(env, "Engine", "engine options", "%s", text.buf);
     strbuf_free(&text);

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/installed.h"
 #include "base/program.h"
+#include "base/secret.h"
 #include "base/units.h"
 #include "base/utf8.h"
 #include "base/util.h"
@@ -132,9 +133,13 @@ void profile_plan_close(struct profile_plan *p) {
 }
 
 static void add_command(char *const *argv, struct strbuf *out) {
+    struct strbuf words = STRBUF_INIT;
     size_t n = 0;
     while (argv[n]) n++;
-    strbuf_add_shell_words(out, argv, n);
+    strbuf_add_shell_words(&words, argv, n);
+    secret_mask(words.buf);
+    strbuf_addstr(out, words.buf);
+    strbuf_free(&words);
 }
 
 static void add_model(const struct profile_plan *p, struct strbuf *out) {

@@ -102,6 +102,8 @@ enum trace_range_flags {
 #define TRACE_UNKNOWN_U32 UINT32_MAX /* in power records */
 #define TRACE_SAMPLE_VALUES 16
 
+#define TRACE_META_COMMAND "process.command" /* meta key of the command line; its secrets are masked */
+
 /* The fields of each kind: F(kind, type, field, column number). `kind` is only passed through to F. A column
  * number identifies the field on disk and is never reused. A new field takes the next number. */
 #define TRACE_META_FIELDS(F, kind) \

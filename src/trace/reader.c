@@ -272,6 +272,14 @@ static int open_file(struct trace_reader *r, struct err *err) {
     return 0;
 }
 
+/* Traces of older versions contain the command line as it was typed. */
+static void mask_commands(struct trace_reader *r) {
+    for (size_t i = 0; i < r->meta.n; i++) {
+        const char *key = trace_reader_string(r, r->meta.v[i].key, NULL);
+        if (key && strcmp(key, TRACE_META_COMMAND) == 0) reader_strings_mask(&r->strings, r->meta.v[i].value);
+    }
+}
+
 struct trace_reader *trace_reader_open(const char *path, struct err *err) {
     struct trace_reader *r = xcalloc(1, sizeof *r);
     struct trace_file_header h;
@@ -287,6 +295,7 @@ struct trace_reader *trace_reader_open(const char *path, struct err *err) {
     r->search_budget = 8 * r->summary.file_bytes + (16u << 20);
     r->scratch = xmalloc(TRACE_MAX_PAYLOAD);
     scan_chunks(r, h.header_bytes);
+    mask_commands(r);
     const char *shift = trace_reader_meta(r, "clock.offset_ns");
     if (shift) r->shift_ns = strtoull(shift, NULL, 10);
     free(r->scratch);

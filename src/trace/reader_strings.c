@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/die.h"
+#include "base/secret.h"
 #include "base/vec.h"
 
 uint32_t reader_strings_end(const struct reader_strings *t) {
@@ -22,9 +23,9 @@ static int read_texts(struct reader_string_run *run, struct bytes raw, struct er
         memcpy(run->text + at, text.p, (size_t)len);
         run->offsets[i] = at;
         at += (uint32_t)len;
+        run->ends[i] = at;
         run->text[at++] = '\0';
     }
-    run->offsets[run->n] = at;
     return bytes_left(&raw) ? err_set(err, "string chunk has %zu bytes too many", bytes_left(&raw)) : 0;
 }
 
@@ -35,9 +36,11 @@ int reader_strings_add(struct reader_strings *t, struct bytes raw, uint32_t coun
         return err_set(err, "string chunk whose numbers are out of order");
     struct reader_string_run run = { .first = (uint32_t)first, .n = count };
     run.offsets = xmalloc(((size_t)count + 1) * sizeof *run.offsets);
+    run.ends = xmalloc(((size_t)count + 1) * sizeof *run.ends);
     run.text = xmalloc(bytes_left(&raw) + count); /* each NUL replaces a length of at least one byte */
     if (read_texts(&run, raw, err) < 0) {
         free(run.offsets);
+        free(run.ends);
         free(run.text);
         return -1;
     }
@@ -46,10 +49,9 @@ int reader_strings_add(struct reader_strings *t, struct bytes raw, uint32_t coun
     return 0;
 }
 
-const char *reader_strings_get(const struct reader_strings *t, uint32_t id, size_t *len) {
+/* The run that holds string `id`, and its index there; NULL: no such string. */
+static struct reader_string_run *find_run(const struct reader_strings *t, uint32_t id, uint32_t *index) {
     size_t lo = 0, hi = t->runs.n;
-    if (len) *len = 0;
-    if (id == 0) return "";
     while (lo < hi) {
         size_t mid = (lo + hi) / 2;
         if (t->runs.v[mid].first <= id)
@@ -58,16 +60,32 @@ const char *reader_strings_get(const struct reader_strings *t, uint32_t id, size
             hi = mid;
     }
     if (lo == 0) return NULL;
-    const struct reader_string_run *run = &t->runs.v[lo - 1];
-    if (id - run->first >= run->n) return NULL;
-    uint32_t i = id - run->first;
-    if (len) *len = run->offsets[i + 1] - run->offsets[i] - 1;
-    return run->text + run->offsets[i];
+    struct reader_string_run *run = &t->runs.v[lo - 1];
+    *index = id - run->first;
+    return *index < run->n ? run : NULL;
+}
+
+const char *reader_strings_get(const struct reader_strings *t, uint32_t id, size_t *len) {
+    uint32_t i;
+    const struct reader_string_run *run = id ? find_run(t, id, &i) : NULL;
+    if (len) *len = run ? run->ends[i] - run->offsets[i] : 0;
+    if (run) return run->text + run->offsets[i];
+    return id == 0 ? "" : NULL;
+}
+
+void reader_strings_mask(struct reader_strings *t, uint32_t id) {
+    uint32_t i;
+    struct reader_string_run *run = id ? find_run(t, id, &i) : NULL;
+    if (!run) return;
+    char *text = run->text + run->offsets[i];
+    secret_mask(text);
+    run->ends[i] = run->offsets[i] + (uint32_t)strlen(text);
 }
 
 void reader_strings_free(struct reader_strings *t) {
     for (size_t i = 0; i < t->runs.n; i++) {
         free(t->runs.v[i].offsets);
+        free(t->runs.v[i].ends);
         free(t->runs.v[i].text);
     }
     free(t->runs.v);

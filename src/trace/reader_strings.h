@@ -10,7 +10,7 @@
 
 struct reader_string_run {
     uint32_t first, n;
-    uint32_t *offsets; /* [n + 1] into text; each string ends with a NUL, which the next offset includes */
+    uint32_t *offsets, *ends; /* [n], into text; each text has a NUL at its end */
     char *text;
 };
 
@@ -25,6 +25,8 @@ struct reader_strings {
 int reader_strings_add(struct reader_strings *t, struct bytes raw, uint32_t count, uint32_t disk_bytes,
                        struct err *err);
 const char *reader_strings_get(const struct reader_strings *t, uint32_t id, size_t *len);
+/* Masks secrets in one string (base/secret.h). */
+void reader_strings_mask(struct reader_strings *t, uint32_t id);
 uint32_t reader_strings_end(const struct reader_strings *t);
 void reader_strings_free(struct reader_strings *t);
 

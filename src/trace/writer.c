@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/secret.h"
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/hash.h"
@@ -165,6 +166,7 @@ void trace_writer_meta(struct trace_writer *w, const char *key, const char *fmt,
     va_start(ap, fmt);
     vsnprintf(value, sizeof value, fmt, ap);
     va_end(ap);
+    if (strcmp(key, TRACE_META_COMMAND) == 0) secret_mask(value);
     struct trace_meta m = { trace_writer_str(w, key), trace_writer_str(w, value) };
     trace_writer_put(w, TRACE_META, &m, 1);
 }

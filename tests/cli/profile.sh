@@ -87,15 +87,17 @@ check "the log holds the time of the last repeat" grep -q 'repeat 4 of 4: prefil
 printf '{"prompt": "changed", "id": "a|b"}\n{"prompt": "<b>", "id": "c"}\n' >"$work/data/p.jsonl"
 rm -f "$work/state"
 run "$INFERPROF" profile --rerun "$first"
+expect "--rerun asks before it runs a program that the folder names" 1 err "runs the program: $fake $work/state; add --trust"
+run "$INFERPROF" profile --rerun "$first" --trust
 dir=$(tail -n 1 "$work/out")
 expect "--rerun warns about an input that has changed" 0 err 'a\|b is not the file it was in '
 grep -v "^#" "$first/config.yaml" >"$work/a" && grep -v "^#" "$dir/config.yaml" >"$work/b"
 check "--rerun has the same configuration" cmp "$work/a" "$work/b"
 
-run "$INFERPROF" profile --rerun "$first" output.run_id=same
+run "$INFERPROF" profile --trust --rerun "$first" output.run_id=same
 expect "output.run_id sets the name of the folder" 0 out "^$work/runs/same\$"
 rm -f "$work/state"
-run "$INFERPROF" profile --rerun "$first" output.run_id=same
+run "$INFERPROF" profile --trust --rerun "$first" output.run_id=same
 expect "a second run with the same id gets the next free name" 0 out "^$work/runs/same-2\$"
 check "two runs with the same id get two folders" test -s "$work/runs/same/report.md" -a -s "$work/runs/same-2/report.md"
 
@@ -133,6 +135,51 @@ roof = [f for f in m["findings"] if f["rule"] == "roof-distance" and f["stage"] 
 assert roof and f"{s['distance']:.1f}x" in roof[0]["title"] and f"distance to the floor {s['distance']:.1f}x" in roof[0]["evidence"], roof
 END
 same_report "a second report of inputs of different size changes nothing" "$dir"
+# ---- --rerun of a folder from somebody else
+# rerun_with LINE: --rerun of a folder with this line below `engine:`
+rerun_with() {
+    rm -rf "$work/given" && mkdir "$work/given"
+    printf 'engine:\n  name: hf\n  %s\n' "$1" >"$work/given/config.yaml"
+    shift
+    run "$INFERPROF" profile --rerun "$work/given" engine=hf output.dir="$work/runs" "$@"
+}
+rerun_with 'python: /tmp/own/python'
+expect "--rerun refuses an interpreter that the folder names" 1 err 'runs the program: /tmp/own/python inferprof:engines/hf/worker.py'
+rerun_with 'env: {LD_PRELOAD: /tmp/own.so}'
+expect "--rerun refuses variables that the folder sets" 1 err 'sets engine.env.LD_PRELOAD; add --trust'
+rerun_with 'load: {trust_remote_code: true}'
+expect "--rerun refuses remote code that the folder allows" 1 err 'runs the code in the model.s folder'
+if [ "$(id -u)" -eq 0 ]; then
+    chown 12345 "$work/given"
+    run "$INFERPROF" profile --trust --rerun "$work/given" engine=hf
+    expect "--trust does not hold for a folder of another user" 1 err 'belongs to another user and runs the code'
+else skip "--trust does not hold for a folder of another user" "only root can give a folder away"; fi
+
+# ---- secrets
+# leaks FOLDER: prints the files below it with the value of a secret
+leaks() { grep -rl 'hunter2' "$1"; }
+profile_fake "" output.run_id=secret +engine.env.HF_TOKEN=hunter2-token +engine.env.PRIVATE=hunter2-env +engine.env.OMP_NUM_THREADS=3 \
+    "engine.command=[$fake, $work/state, --api-key, hunter2-key]"
+expect "a run with secrets succeeds" 0
+check "the secrets are in no file of the run folder" test -z "$(leaks "$dir")"
+check "config.yaml keeps the names of secrets and the settings" sh -c "grep -q 'HF_TOKEN: .*oc.env:HF_TOKEN' '$dir/config.yaml' && grep -q 'OMP_NUM_THREADS: 3' '$dir/config.yaml'"
+same_report "a second report of a run with secrets changes nothing" "$dir"
+rm -f "$work/state"
+run env -u HF_TOKEN "$INFERPROF" profile --trust --rerun "$dir" output.run_id=secret-again
+expect "--rerun names the secrets that are missing" 2 err 'a run folder does not keep secrets: set .*HF_TOKEN, PRIVATE'
+run env HF_TOKEN=hunter2 PRIVATE=hunter2 INFERPROF_ENGINE_COMMAND_3=hunter2 "$INFERPROF" profile --trust --rerun "$dir" output.run_id=secret-again
+expect "--rerun takes secrets from the environment" 0 out 'secret-again$'
+check "the repeated run has no secrets either" test -z "$(leaks "$work/runs/secret-again")"
+sed -i 's/"[$]{oc.env:HF_TOKEN}"/hunter2-old/' "$dir/config.yaml"
+python3 - "$dir/metrics.json" <<'END'
+import json, sys
+d = json.load(open(sys.argv[1]))
+d["run"]["command"] += " --token hunter2-old"
+json.dump(d, open(sys.argv[1], "w"))
+END
+run "$INFERPROF" report -q "$dir"
+rm "$dir/config.yaml"
+check "the report of an older run is masked" test -z "$(leaks "$dir")"
 
 # ---- failures
 profile_fake "2=error, 3=error, 4=error, 5=error"
@@ -158,7 +205,7 @@ check "a run ended before the first repeat has a report" grep -q 'stopped by Ter
 
 # ---- a full disk: writes beyond 4 KiB fail (SIGXFSZ is ignored, because a full disk sends no signal)
 rm -f "$work/state"
-run sh -c 'trap "" XFSZ; ulimit -f 8; exec "$@"' sh "$INFERPROF" profile --rerun "$first" output.run_id=full
+run sh -c 'trap "" XFSZ; ulimit -f 8; exec "$@"' sh "$INFERPROF" profile --trust --rerun "$first" output.run_id=full
 expect "a full disk is an error that names the file" 1 err 'full/.*: File too large'
 check "the run folder has an INCOMPLETE file after a full disk" test -s "$work/runs/full/INCOMPLETE"
 

@@ -20,6 +20,10 @@ expect "NVML is sampled; values that a GPU does not support are unknown" 0 out '
 run "$INFERPROF" run -o one -- "$app" init
 expect "a folder that is not empty is refused" 1 err 'one is not empty'
 
+run "$INFERPROF" run -o secret -- "$app" init kernels=10 exit=0 --password 'hunter2 two words' HF_TOKEN=hunter2 https://me:hunter2@host
+check "secrets in the arguments are in no file of the run folder" sh -c '[ -s secret/report.md ] && ! grep -rl hunter2 secret'
+run "$INFERPROF" trace info secret/trace/*.ipt
+expect "a trace holds the command line with its secrets masked" 0 out '--password [*]{3} HF_TOKEN=[*]{3} https://me:[*]{3}@host'
 run "$INFERPROF" run -o two -- "$app" init kernels=10 exit=7
 expect "the exit status is the program's" 7 err 'exit status 7'
 run "$INFERPROF" run -o three -- "$app" init kernels=10 sleep=1900 kill

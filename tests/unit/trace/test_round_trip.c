@@ -92,6 +92,29 @@ TEST(trace_returns_meta_records_in_order_and_by_key) {
     free(path);
 }
 
+TEST(trace_masks_secrets_of_the_command_line_when_written_and_when_read) {
+    char *path = trace_path();
+    struct err err;
+    size_t len;
+    struct trace_writer *w = trace_writer_open(path, NULL, &err);
+    trace_writer_meta(w, "process.command", "%s", "new --token abcd");
+    struct trace_meta old = { trace_writer_str(w, "process.command"),
+                              trace_writer_str(w, "old --token abcd x") };
+    trace_writer_put(w, TRACE_META, &old, 1); /* as older versions wrote it */
+    trace_writer_meta(w, "other", "%s", "--token abcd");
+    CHECK_INT(trace_writer_close(w, &err), 0);
+    struct trace_reader *r = trace_reader_open(path, &err);
+    const char *k, *v;
+    CHECK_STR(trace_reader_meta(r, "process.command"), "new --token ***");
+    CHECK(trace_reader_meta_at(r, 1, &k, &v));
+    CHECK_STR(v, "old --token *** x");
+    CHECK_STR(trace_reader_meta(r, "other"), "--token abcd");
+    CHECK_STR(trace_reader_string(r, old.value, &len), "old --token *** x");
+    CHECK_INT(len, strlen("old --token *** x"));
+    trace_reader_close(r);
+    free(path);
+}
+
 TEST(trace_truncates_a_text_over_the_length_limit) {
     char *path = trace_path(), *text = xmalloc(100000);
     struct err err;

@@ -1,0 +1,109 @@
+#include "session/rerun.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/die.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/secret.h"
+#include "base/strbuf.h"
+#include "conf/compose.h"
+
+/* The user typed this value. Everything else may depend on the folder, also through a reference in a built-in
+ * file: engine.command of engine=hf starts with ${engine.python}. */
+static bool is_typed(const struct conf_node *n) { return n->file && strcmp(n->file, CONF_COMMAND_LINE) == 0; }
+
+static bool same_text(const struct conf_node *a, const struct conf_node *b) {
+    return a && b && a->kind == CONF_SCALAR && b->kind == CONF_SCALAR && strcmp(a->text, b->text) == 0;
+}
+
+static bool same_list(const struct conf_node *a, const struct conf_node *b) {
+    if (!a || !b || a->kind != CONF_LIST || b->kind != CONF_LIST || a->n != b->n) return false;
+    for (size_t i = 0; i < a->n; i++)
+        if (!same_text(a->v[i], b->v[i])) return false;
+    return true;
+}
+
+/* The configuration of the built-in engine with this name; NULL: there is none. */
+static struct conf *compose_builtin(const char *engine) {
+    char *word = xasprintf("engine=%s", engine);
+    const char *words[] = { word };
+    struct conf_request req = { .words = words, .nwords = 1 };
+    struct err ignored;
+    req.store.builtin = conf_builtin_files(&req.store.nbuiltin);
+    struct conf *c = conf_compose(&req, &ignored);
+    free(word);
+    return c;
+}
+
+/* A value that config.yaml takes from the user's own environment: HF_TOKEN: ${oc.env:HF_TOKEN}. */
+static bool is_users_own(const struct conf_node *n) {
+    char *own = xasprintf("${oc.env:%s}", n->key);
+    bool yes = n->written && strcmp(n->written, own) == 0;
+    free(own);
+    return yes;
+}
+
+/* The first variable that the folder sets; NULL: none. */
+static const char *foreign_variable(const struct conf_node *env, const struct conf_node *builtin) {
+    for (size_t i = 0; env && i < env->n; i++) {
+        const struct conf_node *n = env->v[i];
+        const struct conf_node *own = builtin ? conf_child(builtin, n->key, strlen(n->key)) : NULL;
+        bool harmless = strncmp(n->key, "INFERPROF_", 10) == 0 || strncmp(n->key, "OMP_", 4) == 0;
+        if (!is_typed(n) && !harmless && !same_text(n, own) && !is_users_own(n)) return n->key;
+    }
+    return NULL;
+}
+
+/* Appends what the folder would run; nothing if that is only what a built-in engine runs. */
+static void describe_foreign_code(const struct conf_node *root, struct strbuf *out) {
+    const struct conf_node *command = conf_get(root, "engine.command"), *name = conf_get(root, "engine.name"),
+                           *trust = conf_get(root, "engine.load.trust_remote_code");
+    struct conf *c = name && name->kind == CONF_SCALAR ? compose_builtin(name->text) : NULL;
+    const struct conf_node *builtin = c ? conf_root(c) : NULL;
+    const char *variable =
+        foreign_variable(conf_get(root, "engine.env"), builtin ? conf_get(builtin, "engine.env") : NULL);
+    bool remote_code = false;
+    if (command && !is_typed(command) &&
+        !(builtin && same_list(command, conf_get(builtin, "engine.command")))) {
+        struct strbuf words = STRBUF_INIT;
+        for (size_t i = 0; i < command->n; i++) {
+            if (i) strbuf_addch(&words, ' ');
+            if (command->v[i]->kind == CONF_SCALAR) strbuf_add_shell_word(&words, command->v[i]->text);
+        }
+        secret_mask(words.buf);
+        strbuf_addf(out, "runs the program: %s", words.buf);
+        strbuf_free(&words);
+    }
+    if (variable) strbuf_addf(out, "%ssets engine.env.%s", out->len ? "; it " : "", variable);
+    if (trust && !is_typed(trust) && conf_as_bool(trust, &remote_code) && remote_code)
+        strbuf_addf(out, "%sruns the code in the model's folder (trust_remote_code)",
+                    out->len ? "; it " : "");
+    conf_close(c);
+}
+
+static bool belongs_to_user(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0 && st.st_uid == geteuid();
+}
+
+int rerun_check(const char *folder, const struct conf_node *root, bool trusted, struct err *err) {
+    struct strbuf code = STRBUF_INIT;
+    char *config = file_join(folder, "config.yaml");
+    int rc = 0;
+    describe_foreign_code(root, &code);
+    if (code.len && !(belongs_to_user(folder) && belongs_to_user(config)))
+        rc =
+            err_set(err, "%s belongs to another user and %s; read its config.yaml and use a copy of your own",
+                    folder, code.buf);
+    else if (code.len && !trusted)
+        rc = err_set(err, "%s %s; add --trust to run it", folder, code.buf);
+    else if (code.len)
+        log_info("%s %s", folder, code.buf);
+    strbuf_free(&code);
+    free(config);
+    return rc;
+}
