@@ -54,12 +54,51 @@ static void find_rows(struct context *c, struct row_set *set) {
     }
 }
 
-/* True: the outermost call of a recursion, with no range of the same row around it. */
-static bool outermost(const struct context *c, const struct row_set *set, size_t range) {
-    const uint32_t *parent = c->tl->ranges.parent;
-    for (uint32_t p = parent[range]; p != TIMELINE_NONE; p = parent[p])
-        if (set->of_range[p] == set->of_range[range]) return false;
-    return true;
+/* The tree of ranges as child lists, to walk it from parents to children. */
+struct range_tree {
+    uint32_t first_root, *first_child, *next_sibling; /* [ranges.n]; TIMELINE_NONE: none */
+};
+
+static void range_tree_build(struct range_tree *t, const struct timeline_ranges *r) {
+    t->first_root = TIMELINE_NONE;
+    t->first_child = xmalloc((r->n + 1) * sizeof *t->first_child);
+    t->next_sibling = xmalloc((r->n + 1) * sizeof *t->next_sibling);
+    for (size_t i = 0; i < r->n; i++) t->first_child[i] = TIMELINE_NONE;
+    for (size_t i = r->n; i-- > 0;) {
+        uint32_t *head = r->parent[i] == TIMELINE_NONE ? &t->first_root : &t->first_child[r->parent[i]];
+        t->next_sibling[i] = *head;
+        *head = (uint32_t)i;
+    }
+}
+
+static void range_tree_free(struct range_tree *t) {
+    free(t->first_child);
+    free(t->next_sibling);
+}
+
+/* Marks the outermost calls of recursions: ranges without a range of the same row around them. One walk over
+ * the tree with a count of open ranges per row, because looking up every parent of every range takes minutes
+ * for 180,000 nested ranges. Returns flags by range; caller frees. */
+static bool *find_outermost(const struct context *c, const struct row_set *set) {
+    const struct timeline_ranges *r = &c->tl->ranges;
+    bool *outermost = xcalloc(r->n + 1, sizeof *outermost);
+    uint32_t *open = xcalloc(set->rows.n + 1, sizeof *open);
+    struct range_tree tree;
+    range_tree_build(&tree, r);
+    for (uint32_t at = tree.first_root; at != TIMELINE_NONE;) {
+        uint32_t row = set->of_range[at];
+        if (row != ANALYSIS_NONE) outermost[at] = open[row]++ == 0;
+        uint32_t next = tree.first_child[at];
+        while (next == TIMELINE_NONE && at != TIMELINE_NONE) { /* leave ranges until one has a sibling */
+            if (set->of_range[at] != ANALYSIS_NONE) open[set->of_range[at]]--;
+            next = tree.next_sibling[at];
+            at = r->parent[at];
+        }
+        at = next;
+    }
+    range_tree_free(&tree);
+    free(open);
+    return outermost;
 }
 
 static void add_known(double *sum, double value) {
@@ -77,6 +116,7 @@ static void add_work(const struct context *c, struct analysis_operator *o, size_
 
 static void sum_rows(struct context *c, struct row_set *set, const double *children_ns) {
     const struct timeline_ranges *r = &c->tl->ranges;
+    bool *outermost = find_outermost(c, set);
     for (size_t i = 0; i < r->n; i++) {
         if (set->of_range[i] == ANALYSIS_NONE) continue;
         struct analysis_operator *o = &set->rows.v[set->of_range[i]];
@@ -85,11 +125,12 @@ static void sum_rows(struct context *c, struct row_set *set, const double *child
         o->self_ns += ns > children_ns[i] ? ns - children_ns[i] : 0;
         o->gpu_self_ns += c->range_gpu_ns[i];
         add_work(c, o, i, ns);
-        if (outermost(c, set, i)) {
+        if (outermost[i]) {
             o->total_ns += ns;
             o->gpu_ns += c->range_total_ns[i];
         }
     }
+    free(outermost);
     for (size_t i = 0; i < set->rows.n; i++)
         set->rows.v[i].mean_ns = set->rows.v[i].total_ns / (double)set->rows.v[i].calls;
 }

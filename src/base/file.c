@@ -2,15 +2,20 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/die.h"
 #include "base/scratch.h"
 #include "base/util.h"
+
+#define TEMPORARY_NAMES 100 /* random names to try */
 
 /* file_read rejects regular files by their size before reading; this check covers pipes. */
 static int read_fd(int fd, const char *path, size_t max_bytes, struct strbuf *out, struct err *err) {
@@ -26,8 +31,26 @@ static int read_fd(int fd, const char *path, size_t max_bytes, struct strbuf *ou
     }
 }
 
+/* O_NONBLOCK: opening a named pipe without a writer would wait for one. */
+static int open_without_waiting(const char *path) { return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); }
+
+int file_open_regular(const char *path, struct err *err) {
+    struct stat st;
+    int fd = open_without_waiting(path);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        err_set(err, "%s: %s", path, strerror(errno));
+    else if (S_ISDIR(st.st_mode))
+        err_set(err, "%s: is a folder, expected a file", path);
+    else if (!S_ISREG(st.st_mode))
+        err_set(err, "%s: a pipe or device, expected a regular file; write the data to a file first", path);
+    else
+        return fd;
+    if (fd >= 0) close(fd);
+    return -1;
+}
+
 int file_read(const char *path, size_t max_bytes, struct strbuf *out, struct err *err) {
-    int rc = -1, fd = open(path, O_RDONLY | O_CLOEXEC);
+    int rc = -1, fd = open_without_waiting(path);
     struct stat st;
     if (fd < 0 || fstat(fd, &st) < 0)
         err_set(err, "%s: %s", path, strerror(errno));
@@ -35,6 +58,8 @@ int file_read(const char *path, size_t max_bytes, struct strbuf *out, struct err
         err_set(err, "%s: is a folder, expected a file", path);
     else if (S_ISREG(st.st_mode) && (size_t)st.st_size > max_bytes)
         err_set(err, "%s: %zu bytes, the limit is %zu", path, (size_t)st.st_size, max_bytes);
+    else if (fcntl(fd, F_SETFL, 0) < 0)
+        err_set(err, "%s: %s", path, strerror(errno));
     else
         rc = read_fd(fd, path, max_bytes, out, err);
     if (fd >= 0) close(fd);
@@ -48,6 +73,47 @@ int file_may_replace(const char *path, struct err *err) {
     return err_set(err, "%s: a device or pipe, expected the name of a file to write", path);
 }
 
+/* Creates a file (the result is its descriptor) or a folder (0). The user's umask applies to files. */
+static int create_new(const char *path, bool folder) {
+    return folder ? mkdir(path, 0700) : open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+}
+
+static int make_temporary(const char *prefix, bool folder, char **path, int *scratch) {
+    for (int i = 0; i < TEMPORARY_NAMES; i++) {
+        uint64_t random;
+        if (getrandom(&random, sizeof random, 0) != sizeof random) random = clock_mono_ns() + (uint64_t)i;
+        *path = xasprintf("%s%08" PRIx32, prefix, (uint32_t)(random ^ random >> 32));
+        /* Registered before it exists: a signal between the two calls would leave it behind. A file of another
+         * program with this name must not be deleted, hence the check. */
+        bool taken = file_exists(*path);
+        *scratch = taken ? -1 : scratch_add(*path);
+        int made = taken ? -1 : create_new(*path, folder), why = taken ? EEXIST : errno;
+        if (made >= 0) return made;
+        scratch_forget(*scratch);
+        *scratch = -1;
+        free(*path);
+        *path = NULL;
+        errno = why;
+        if (why != EEXIST) break;
+    }
+    return -1;
+}
+
+int file_make_temporary(const char *path, char **temporary, int *scratch) {
+    char *prefix = xasprintf("%s.tmp.", path);
+    int fd = make_temporary(prefix, false, temporary, scratch);
+    free(prefix);
+    return fd;
+}
+
+int file_make_temporary_dir(const char *prefix, char **dir, int *scratch) {
+    const char *tmp = getenv("TMPDIR");
+    char *path = xasprintf("%s/%s-", tmp && *tmp ? tmp : "/tmp", prefix);
+    int rc = make_temporary(path, true, dir, scratch);
+    free(path);
+    return rc;
+}
+
 static void file_atomic_free(struct file_atomic *f) {
     scratch_forget(f->scratch);
     free(f->path);
@@ -58,34 +124,23 @@ static void file_atomic_free(struct file_atomic *f) {
 int file_atomic_open(struct file_atomic *f, const char *path, struct err *err) {
     *f = (struct file_atomic){ 0 };
     if (file_may_replace(path, err) < 0) return -1;
-    *f = (struct file_atomic){ .path = xstrdup(path), .temporary = xasprintf("%s.tmp.XXXXXX", path) };
-    int fd = mkstemp(f->temporary);
-    if (fd >= 0 && (f->out = fdopen(fd, "w"))) {
-        f->scratch = scratch_add(f->temporary);
-        return 0;
-    }
+    *f = (struct file_atomic){ .path = xstrdup(path) };
+    int fd = file_make_temporary(path, &f->temporary, &f->scratch);
+    if (fd >= 0 && (f->out = fdopen(fd, "w"))) return 0;
     err_set(err, "%s: %s", path, strerror(errno));
     if (fd >= 0) {
         close(fd);
         unlink(f->temporary);
     }
-    f->scratch = -1;
     file_atomic_free(f);
     return -1;
-}
-
-/* mkstemp creates files with mode 0600; the finished file gets the mode of the user's umask. */
-static int apply_umask(const char *path) {
-    mode_t mask = umask(0);
-    umask(mask);
-    return chmod(path, 0666 & ~mask);
 }
 
 int file_atomic_commit(struct file_atomic *f, struct err *err) {
     int failed = ferror(f->out);
     failed |= fclose(f->out);
     if (failed && errno == 0) errno = EIO;
-    if (failed || apply_umask(f->temporary) < 0 || rename(f->temporary, f->path) < 0) {
+    if (failed || rename(f->temporary, f->path) < 0) {
         err_set(err, "%s: %s", f->path, strerror(errno));
         unlink(f->temporary);
         failed = 1;

@@ -9,11 +9,21 @@
 #include "base/err.h"
 #include "base/strbuf.h"
 
-/* Appends the whole file to `out`. Fails for folders, unreadable files and files larger than max_bytes. */
+/* Appends the whole file to `out`. A pipe without a writer is an empty file. Fails for folders, unreadable files and files larger than max_bytes. */
 int file_read(const char *path, size_t max_bytes, struct strbuf *out, struct err *err);
+
+/* Opens a regular file for reading. Fails for folders, pipes and devices, and never waits for the writer of a
+ * named pipe. Returns the descriptor, or -1. */
+int file_open_regular(const char *path, struct err *err);
 
 /* Fails if renaming a finished file onto `path` would replace a device, pipe or socket. */
 int file_may_replace(const char *path, struct err *err);
+
+/* Creates PATH.tmp.<random>, which a signal deletes (scratch.h), with the user's umask. Returns the descriptor,
+ * or -1 with errno set. The caller frees *temporary and ends *scratch with scratch_forget. */
+int file_make_temporary(const char *path, char **temporary, int *scratch);
+/* The same for a folder $TMPDIR/PREFIX-<random> that only the user can read. Returns 0 or -1. */
+int file_make_temporary_dir(const char *prefix, char **dir, int *scratch);
 
 /* Writes a temporary file in the same folder and renames it to `path`. On failure the temporary is
  * removed. */

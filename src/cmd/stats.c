@@ -57,14 +57,10 @@ static void add_trace(struct stats_sources *s, const char *trace, const char *na
 
 static int make_temporary_dir(struct stats_sources *s, const char *path, struct err *err) {
     if (s->temporary_dir) return 0;
-    const char *tmp = getenv("TMPDIR");
-    char *dir = xasprintf("%s/inferprof-stats-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    if (!mkdtemp(dir)) {
-        free(dir);
+    int slot;
+    if (file_make_temporary_dir("inferprof-stats", &s->temporary_dir, &slot) < 0)
         return err_set(err, "%s: cannot make a temporary folder; set TMPDIR to a writable one", path);
-    }
-    s->temporary_dir = dir;
-    vec_push(&s->scratch, scratch_add(dir));
+    vec_push(&s->scratch, slot);
     return 0;
 }
 

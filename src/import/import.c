@@ -3,11 +3,13 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/die.h"
 #include "base/file.h"
 #include "base/scratch.h"
+#include "base/units.h"
 #include "import/kineto.h"
 #include "import/nsys.h"
 #include "import/source.h"
@@ -15,6 +17,9 @@
 
 #define WRITER_MEMORY_BYTES (160ull << 20) /* total with window, caches and blocks: under 256 MiB */
 #define COPY_BYTES (1u << 20)
+/* Limit of an unpacked database. Real exports shrink to a tenth; gzip can shrink zeros to a thousandth. */
+#define INFLATE_MAX_RATIO 100u
+#define INFLATE_FREE_BYTES (64ull << 20)
 
 struct job {
     const char *path, *trace_path;
@@ -91,18 +96,27 @@ static void temp_file_remove(struct temp_file *h) {
 }
 
 /* SQLite needs a seekable file, so a compressed one is first unpacked next to the trace. */
-static int inflate_to(struct source *from, const char *path, const char *to, struct err *err) {
+static int inflate_to(struct job *job, struct source *from, const char *to, struct err *err) {
     struct file_atomic f;
+    struct stat st;
+    uint64_t limit = INFLATE_FREE_BYTES, total = 0;
+    if (stat(job->path, &st) == 0) limit += INFLATE_MAX_RATIO * (uint64_t)st.st_size;
     if (file_atomic_open(&f, to, err) < 0) return -1;
     char *buf = xmalloc(COPY_BYTES);
     size_t n;
-    while ((n = source_read(from, buf, COPY_BYTES)) > 0 && fwrite(buf, 1, n, f.out) == n) {}
-    free(buf);
-    if (source_problem(from)) {
-        file_atomic_abort(&f);
-        return err_set(err, "%s: %s", path, source_problem(from));
+    while (total <= limit && (n = source_read(from, buf, COPY_BYTES)) > 0 && fwrite(buf, 1, n, f.out) == n) {
+        total += n;
+        if (job->options->progress) job->options->progress(total, 0);
     }
-    return file_atomic_commit(&f, err);
+    free(buf);
+    if (total <= limit && !source_problem(from)) return file_atomic_commit(&f, err);
+    file_atomic_abort(&f);
+    char shown[32];
+    if (total > limit)
+        return err_set(err,
+                       "%s: unpacks to more than %s; if it really is that large, unpack it first (gunzip)",
+                       job->path, units_bytes((double)limit, shown, sizeof shown));
+    return err_set(err, "%s: %s", job->path, source_problem(from));
 }
 
 static int import_nsys(struct job *job, struct err *err) {
@@ -113,7 +127,7 @@ static int import_nsys(struct job *job, struct err *err) {
         return import_database(job, job->path, err);
     }
     struct temp_file database = temp_file_make(job, "sqlite");
-    int rc = inflate_to(s, job->path, database.path, err);
+    int rc = inflate_to(job, s, database.path, err);
     source_close(s);
     if (rc == 0) rc = import_database(job, database.path, err);
     temp_file_remove(&database);

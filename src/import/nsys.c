@@ -348,32 +348,56 @@ static bool is_nsys(sqlite3 *db) {
     return false;
 }
 
+/* Reads the list of tables once: fails if the file is damaged there. */
+static int check_schema(sqlite3 *db, const char *name, struct err *err) {
+    sqlite3_stmt *s = NULL;
+    bool ok = sqlite3_prepare_v2(db, "SELECT count(*) FROM sqlite_master", -1, &s, NULL) == SQLITE_OK &&
+              sqlite3_step(s) == SQLITE_ROW;
+    if (!ok) err_set(err, "%s: the SQLite file is damaged: %s", name, sqlite3_errmsg(db));
+    sqlite3_finalize(s);
+    if (!ok) return -1;
+    if (is_nsys(db)) return 0;
+    return err_set(err,
+                   "%s: a SQLite file, but not from `nsys export --type sqlite`: it has none of the tables "
+                   "(views and virtual tables do not count)",
+                   name);
+}
+
+static void read_tables(struct nsys *n) {
+    read_strings(n);
+    read_epoch(n);
+    read_devices(n);
+    nsys_read_gpus(n);
+    read_calls(n);
+    read_kernels(n);
+    read_graphs(n);
+    read_copies(n, "CUPTI_ACTIVITY_KIND_MEMCPY", false);
+    read_copies(n, "CUPTI_ACTIVITY_KIND_MEMSET", true);
+    read_syncs(n);
+    nsys_read_nvtx(n);
+    nsys_read_metrics(n);
+    nsys_read_own(n);
+    count_rows(n, "CUPTI_ACTIVITY_KIND_CUDA_EVENT", SINK_EVENT_CUDA_EVENT);
+    count_rows(n, "PROFILER_OVERHEAD", SINK_EVENT_OVERHEAD);
+}
+
 int nsys_import_db(sqlite3 *db, const char *name, struct sink *sink, struct err *err) {
-    if (!is_nsys(db))
-        return err_set(
-            err, "%s: a SQLite file, but not from `nsys export --type sqlite`: it has none of the tables",
-            name);
     struct nsys n = { .db = db, .sink = sink };
-    read_strings(&n);
-    read_epoch(&n);
-    read_devices(&n);
-    nsys_read_gpus(&n);
-    read_calls(&n);
-    read_kernels(&n);
-    read_graphs(&n);
-    read_copies(&n, "CUPTI_ACTIVITY_KIND_MEMCPY", false);
-    read_copies(&n, "CUPTI_ACTIVITY_KIND_MEMSET", true);
-    read_syncs(&n);
-    nsys_read_nvtx(&n);
-    nsys_read_metrics(&n);
-    nsys_read_own(&n);
-    count_rows(&n, "CUPTI_ACTIVITY_KIND_CUDA_EVENT", SINK_EVENT_CUDA_EVENT);
-    count_rows(&n, "PROFILER_OVERHEAD", SINK_EVENT_OVERHEAD);
+    struct nsys_limit limit;
+    nsys_limit_start(&limit, db);
+    int rc = check_schema(db, name, err);
+    if (rc == 0) read_tables(&n);
+    nsys_limit_end(db);
+    if (limit.exceeded)
+        rc = err_set(err,
+                     "%s: reading it takes more steps than a file of its size needs: it is damaged or made "
+                     "to waste time",
+                     name);
     free(n.strings.v);
     free(n.text.v);
     free(n.processes.v);
     free(n.devices.v);
-    return 0;
+    return rc;
 }
 
 int nsys_import(const char *path, const char *name, struct sink *sink, struct err *err) {

@@ -6,11 +6,43 @@
 
 #include "base/strbuf.h"
 
+/* An honest row has tens of bytes and takes about 100 steps; tables are read up to twice. */
+#define STEPS_PER_BYTE 100
+#define STEPS_FREE 20000000u /* 1 to 2 s, also for the smallest file */
+#define STEPS_PER_CALL 100000
+
+static int count_steps(void *ctx) {
+    struct nsys_limit *limit = ctx;
+    limit->steps += STEPS_PER_CALL;
+    limit->exceeded |= limit->steps > limit->max_steps;
+    return limit->exceeded;
+}
+
+static uint64_t pragma_number(sqlite3 *db, const char *pragma) {
+    sqlite3_stmt *s = NULL;
+    sqlite3_int64 v = 0;
+    if (sqlite3_prepare_v2(db, pragma, -1, &s, NULL) == SQLITE_OK && sqlite3_step(s) == SQLITE_ROW)
+        v = sqlite3_column_int64(s, 0);
+    sqlite3_finalize(s);
+    return v > 0 ? (uint64_t)v : 0;
+}
+
+void nsys_limit_start(struct nsys_limit *limit, sqlite3 *db) {
+    uint64_t bytes = pragma_number(db, "PRAGMA page_count") * pragma_number(db, "PRAGMA page_size");
+    *limit = (struct nsys_limit){ .max_steps = STEPS_FREE + STEPS_PER_BYTE * bytes };
+    sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    sqlite3_progress_handler(db, STEPS_PER_CALL, count_steps, limit);
+}
+
+void nsys_limit_end(sqlite3 *db) { sqlite3_progress_handler(db, 0, NULL, NULL); }
+
 bool nsys_table_exists(sqlite3 *db, const char *name) {
     sqlite3_stmt *s = NULL;
     bool yes = false;
-    if (sqlite3_prepare_v2(db, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?1", -1, &s,
-                           NULL) == SQLITE_OK) {
+    /* a virtual table has type 'table' too, but no pages, and its SQL starts with CREATE VIRTUAL TABLE */
+    static const char query[] = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND rootpage > 0"
+                                " AND sql LIKE 'CREATE TABLE%' AND name = ?1";
+    if (sqlite3_prepare_v2(db, query, -1, &s, NULL) == SQLITE_OK) {
         sqlite3_bind_text(s, 1, name, -1, SQLITE_STATIC);
         yes = sqlite3_step(s) == SQLITE_ROW;
     }

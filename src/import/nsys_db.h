@@ -20,7 +20,17 @@ struct nsys_rows {
     uint64_t found; /* bit i: column i exists */
 };
 
-/* Ignores views: a malicious view could run forever. */
+/* Limits the work that a file can cause: SQLite stops with an error when reading has taken more steps than an
+ * honest file of this size needs. Functions in the schema are not trusted. Call nsys_limit_end before closing
+ * the database. */
+struct nsys_limit {
+    uint64_t steps, max_steps;
+    bool exceeded;
+};
+void nsys_limit_start(struct nsys_limit *limit, struct sqlite3 *db);
+void nsys_limit_end(struct sqlite3 *db);
+
+/* Ignores views and virtual tables: their rows are computed, and there may be 10^15 of them. */
 bool nsys_table_exists(struct sqlite3 *db, const char *name);
 
 /* Returns false if there is no such table, or it has none of the columns. At most 64 columns. `order`:

@@ -1,15 +1,14 @@
 #include "import/source.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
 #include "base/die.h"
+#include "base/file.h"
 #include "base/util.h"
 
 #define BLOCK_BYTES (1u << 20)
@@ -123,16 +122,13 @@ static int start_inflating(struct source *s, const char *path, struct err *err) 
 
 struct source *source_open(const char *path, struct err *err) {
     struct source *s = xcalloc(1, sizeof *s);
-    struct stat st;
-    s->fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (s->fd < 0 || fstat(s->fd, &st) < 0) {
-        err_set(err, "%s: %s", path, strerror(errno));
-        goto failed;
-    }
-    if (S_ISDIR(st.st_mode)) {
+    if (file_is_dir(path)) {
         err_set(err, "%s: is a folder; give the files in it", path);
-        goto failed;
+        s->fd = -1;
+    } else {
+        s->fd = file_open_regular(path, err);
     }
+    if (s->fd < 0) goto failed;
     ssize_t n = read(s->fd, s->head, sizeof s->head);
     s->head_n = n > 0 ? (size_t)n : 0;
     s->gzip = n == 2 && s->head[0] == '\x1f' && s->head[1] == '\x8b';

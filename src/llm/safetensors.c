@@ -2,7 +2,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -196,8 +195,8 @@ static int add_open_file(struct safetensors *st, int fd, const char *path, struc
 }
 
 static int add_file(struct safetensors *st, const char *path, struct err *err) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return err_set(err, "%s: %s", path, strerror(errno));
+    int fd = file_open_regular(path, err);
+    if (fd < 0) return -1;
     int rc = add_open_file(st, fd, path, err);
     close(fd);
     return rc;

@@ -1,6 +1,7 @@
 /* An SQLite database with the tables and columns of an Nsight Systems export, so that scripts for those
  * work. Times are ns from TARGET_INFO_SESSION_START_TIME; a thread is (process << 24 | thread). Data
  * without a table in Nsight Systems is in additional tables, INFERPROF_*. */
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <sqlite3.h>
@@ -485,10 +486,11 @@ static uint64_t first_moment(const struct timeline *tl) {
 
 int export_sqlite(struct export_job *x, const char *path, struct err *err) {
     if (file_may_replace(path, err) < 0) return -1;
-    char *temporary = xasprintf("%s.tmp-%ld", path, (long)getpid());
     struct database d = { .x = x, .base = first_moment(x->tl) };
-    int rc = -1, scratch = scratch_add(temporary);
-    unlink(temporary);
+    char *temporary;
+    int rc = -1, scratch, fd = file_make_temporary(path, &temporary, &scratch);
+    if (fd < 0) return err_set(err, "%s: %s", path, strerror(errno));
+    close(fd); /* SQLite fills the empty file */
     d.strings = intern_open();
     if (sqlite3_open(temporary, &d.db) != SQLITE_OK) {
         err_set(err, "%s: %s", path, d.db ? sqlite3_errmsg(d.db) : "out of memory");

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/util.h"
 
 static const uint32_t k[64] = {
@@ -74,7 +75,9 @@ void sha256_hex(struct sha256 *s, char out[65]) {
 }
 
 int sha256_file(const char *path, char out[65], uint64_t *bytes, struct err *err) {
-    FILE *f = fopen(path, "re");
+    int fd = file_open_regular(path, err);
+    if (fd < 0) return -1;
+    FILE *f = fdopen(fd, "r");
     if (!f) return err_set(err, "%s: %s", path, strerror(errno));
     struct sha256 s;
     char block[65536];

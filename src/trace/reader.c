@@ -265,7 +265,7 @@ static int read_header(struct trace_reader *r, struct trace_file_header *h, stru
 
 static int open_file(struct trace_reader *r, struct err *err) {
     struct stat st;
-    r->fd = open(r->path, O_RDONLY | O_CLOEXEC);
+    r->fd = open(r->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* does not wait for the writer of a pipe */
     if (r->fd < 0 || fstat(r->fd, &st) < 0) return err_set(err, "%s: %s", r->path, strerror(errno));
     if (!S_ISREG(st.st_mode)) return err_set(err, "%s: not a regular file", r->path);
     r->summary.file_bytes = (uint64_t)st.st_size;

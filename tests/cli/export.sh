@@ -53,7 +53,7 @@ expect "an occurrence above the count is an error" 1 err "occurs 1 time"
 run "$INFERPROF" export "$work/run" --format parquet
 expect "an unknown format is misuse" 2 err "'parquet' is not one of perfetto.chrome.csv.sqlite"
 run "$INFERPROF" export "$work/run" -f sqlite -o "$work/no/such/x.sqlite"
-expect "an output path in a missing folder is an error" 1 err "no/such/x.sqlite: unable to open"
+expect "an output path in a missing folder is an error" 1 err "no/such/x.sqlite: No such file or directory"
 
 # Importing an export gives the same totals.
 "$INFERPROF" report -q "$work/run" >/dev/null

@@ -189,3 +189,22 @@ check "an interrupted import ends by the signal" test $? -eq 143
 check "an interrupted import ends nsys" gone "$(cat "$work/slow/pid")"
 check "an interrupted import ends the children of nsys" gone "$(cat "$work/slow/child")"
 check "an interrupted import leaves no folder" test ! -e "$work/never"
+
+# ---- files that are made to exhaust time, memory or disk
+python3 tests/tools/hostile_files.py "$work/hostile"
+command_seconds=60
+run "$INFERPROF" stats "$work/hostile/virtual.sqlite"
+expect "a virtual table with 10^15 rows is not read" 1 err 'none of the tables \(views and virtual tables do not count\)'
+run "$INFERPROF" stats "$work/hostile/shared.sqlite"
+expect "a table that refers to its own pages is stopped" 1 err 'takes more steps than a file of its size needs'
+run "$INFERPROF" stats "$work/hostile/damaged.sqlite"
+expect "a damaged database is called damaged" 1 err 'damaged.sqlite: the SQLite file is damaged: .*malformed'
+run "$INFERPROF" stats "$work/hostile/bomb.sqlite.gz"
+expect "a compressed database that unpacks to 1 GB is refused" 1 err 'bomb.sqlite.gz: unpacks to more than 1[0-9]+ MB; .*gunzip'
+run timeout 20 "$INFERPROF" stats "$work/hostile/nested.json"
+expect "180,000 nested annotations are read in linear time" 0 out '^Events: cpu_op 180000$'
+for command in stats import "trace info" report static; do
+    # shellcheck disable=SC2086
+    run timeout 10 "$INFERPROF" $command "$work/hostile/fifo"
+    expect "$command does not wait for the writer of a named pipe" 1 err 'fifo: (a pipe or device|not a regular file|empty)'
+done

@@ -1,7 +1,6 @@
 #include "engine/weights/files.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -9,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/die.h"
+#include "base/file.h"
 #include "base/strbuf.h"
 #include "llm/safetensors.h"
 
@@ -23,9 +23,10 @@ struct weight_files {
 };
 
 static int map_file(const char *path, struct mapping *out, struct err *err) {
-    int rc = -1, fd = open(path, O_RDONLY | O_CLOEXEC);
+    int rc = -1, fd = file_open_regular(path, err);
     struct stat st;
-    if (fd < 0 || fstat(fd, &st) < 0) {
+    if (fd < 0) return -1;
+    if (fstat(fd, &st) < 0) {
         err_set(err, "%s: %s", path, strerror(errno));
         goto done;
     }
@@ -37,7 +38,7 @@ static int map_file(const char *path, struct mapping *out, struct err *err) {
     *out = (struct mapping){ p, (size_t)st.st_size };
     rc = 0;
 done:
-    if (fd >= 0) close(fd); /* the mapping outlives the descriptor */
+    close(fd); /* the mapping outlives the descriptor */
     return rc;
 }
 

@@ -1,4 +1,5 @@
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -8,6 +9,7 @@
 #include "base/crc32.h"
 #include "base/err.h"
 #include "base/file.h"
+#include "base/scratch.h"
 #include "unit/test.h"
 
 static int count_entries(const char *dir) {
@@ -16,6 +18,41 @@ static int count_entries(const char *dir) {
     while (readdir(d)) n++;
     closedir(d);
     return n - 2;
+}
+
+TEST(temporary_file_is_closed_on_exec_and_has_the_users_umask) {
+    char *dir = test_tmpdir(), *path = file_join(dir, "out"), *temporary;
+    struct stat st;
+    int scratch;
+    mode_t before = umask(027);
+    int fd = file_make_temporary(path, &temporary, &scratch);
+    umask(before);
+    CHECK(fd >= 0 && scratch >= 0);
+    CHECK(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+    CHECK_INT(fstat(fd, &st), 0);
+    CHECK_INT(st.st_mode & 0777, 0640);
+    close(fd);
+    unlink(temporary);
+    free(temporary);
+    scratch_forget(scratch);
+    CHECK_INT(file_make_temporary("/no/such/folder/out", &temporary, &scratch), -1);
+    CHECK(temporary == NULL && scratch == -1);
+    free(path);
+    free(dir);
+}
+
+TEST(reading_a_named_pipe_without_a_writer_does_not_wait) {
+    char *dir = test_tmpdir(), *path = file_join(dir, "fifo");
+    struct strbuf s = STRBUF_INIT;
+    struct err err;
+    CHECK_INT(mkfifo(path, 0600), 0);
+    CHECK_INT(file_open_regular(path, &err), -1);
+    CHECK(strstr(err.msg, "a pipe or device") != NULL);
+    CHECK_INT(file_read(path, 100, &s, &err), 0);
+    CHECK_INT(s.len, 0);
+    strbuf_free(&s);
+    free(path);
+    free(dir);
 }
 
 TEST(file_is_replaced_atomically) {

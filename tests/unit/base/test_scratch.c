@@ -35,6 +35,23 @@ static void write_partial_file(const char *dir) {
     }
 }
 
+/* A signal at any time while files are made: none is left behind. */
+static void make_files_until_killed(const char *dir) {
+    char *path = file_join(dir, "result");
+    pid_t self = getpid();
+    if (fork() == 0) {
+        usleep((useconds_t)(getpid() % 7) * 1000 + 500);
+        kill(self, SIGTERM);
+        _exit(0);
+    }
+    for (;;) {
+        struct file_atomic f;
+        struct err err;
+        if (file_atomic_open(&f, path, &err) < 0) break;
+        file_atomic_abort(&f);
+    }
+}
+
 static void write_folder(const char *dir) {
     char *sub = file_join(dir, "sub"), *a = file_join(sub, "a"), *kept = file_join(dir, "kept");
     struct err err;
@@ -70,4 +87,13 @@ TEST(scratch_removes_files_then_folders_and_keeps_forgotten_paths) {
     free(dir);
     free(sub);
     free(kept);
+}
+
+TEST(no_temporary_file_is_left_by_a_signal_at_any_moment) {
+    for (int i = 0; i < 20; i++) {
+        char *dir = new_folder();
+        CHECK_INT(terminated(make_files_until_killed, dir), SIGTERM);
+        CHECK_INT(rmdir(dir), 0);
+        free(dir);
+    }
 }
