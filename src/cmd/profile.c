@@ -218,8 +218,9 @@ static int write_static_compute(const struct job *j, struct err *err) {
 static int write_files(const struct job *j, const struct view *v, struct err *err) {
     int rc = report_write_assumptions(j->folder.dir, v, err);
     if (rc == 0) rc = write_static_compute(j, err);
+    if (rc == 0) rc = report_write_all(j->folder.dir, v, err);
     if (rc == 0 && j->plan.s.output.predictions) rc = predictions_write(&j->session, err);
-    return rc == 0 ? report_write_all(j->folder.dir, v, err) : rc;
+    return rc;
 }
 
 /* Our own time, outside the engine, and memory. */

@@ -50,8 +50,9 @@ static int load_images(struct job *j, struct err *err) {
         struct image im;
         if (image_load(j->r->images[i], &im, err) < 0) return -1;
         dsocr_plan_make(&settings, im.width, im.height, &j->plans[i]);
-        dsocr_views_make(&j->plans[i], &im, &j->views[i]);
+        int rc = dsocr_views_make(&j->plans[i], &im, &j->views[i], err);
         image_free(&im);
+        if (rc < 0) return err_wrap(err, "%s", j->r->images[i]);
         dsocr_drop_blank(&j->plans[i], &j->views[i]);
     }
     return 0;

@@ -6,16 +6,19 @@
 
 #include "base/die.h"
 #include "base/file.h"
+#include "base/intern.h"
 #include "base/jsonw.h"
 #include "base/log.h"
-#include "base/table.h"
 #include "base/util.h"
+#include "base/vec.h"
 #include "engine/ocr/output.h"
 #include "engine/image/image.h"
 #include "session/run_dir.h"
 
 #define THUMB_WIDTH 240
+#define THUMB_MAX_HEIGHT 2400
 #define THUMB_QUALITY 80
+#define MAX_STEM 100u    /* bytes; file systems allow 255 for a name */
 #define SHOWN_TEXT 4000u /* bytes of an answer in the gallery; the whole is in the .jsonl */
 
 static const char *input_prompt(const struct profiled_session *session, const struct dataset_item *it) {
@@ -62,19 +65,93 @@ static int write_jsonl(const struct profiled_session *session, struct err *err) 
     return rc;
 }
 
-/* The file name without folders and ending; the whole path, flattened, if two inputs would share it. */
-static char *input_stem(const struct dataset *d, size_t item) {
-    const char *name = d->v[item].name;
-    bool shared = false;
-    for (size_t i = 0; i < d->n; i++)
-        shared |= i != item && d->v[i].used && strcmp(file_basename(d->v[i].name), file_basename(name)) == 0;
-    char *stem = xstrdup(shared ? name : file_basename(name)), *dot = strrchr(stem, '.');
+/* ---- names of an input's files */
+
+/* Stems of all inputs, by item; NULL: not used. A stem is the file name without folders and ending, or the
+ * whole path, flattened, if two inputs have the same file name. Equal stems (page.png, page.jpg) are numbered. */
+struct stems {
+    char **v;
+    size_t n;
+};
+
+/* Safe in a file name and in a Markdown link. Long names are cut, not inside a character. */
+static char *make_stem(const char *name) {
+    char *stem = xstrdup(name), *dot = strrchr(stem, '.');
     if (dot && dot != stem) *dot = '\0';
     for (char *p = stem; *p; p++)
-        if (strchr("/\\ ()[]<>\"'|", *p) || (unsigned char)*p < 0x20) *p = '_';
+        if (strchr("/\\ ()[]<>\"'|", *p) || (unsigned char)*p < 0x20 || *p == 0x7f) *p = '_';
     if (stem[0] == '.') stem[0] = '_';
+    size_t n = strlen(stem);
+    if (n > MAX_STEM) {
+        for (n = MAX_STEM; n && ((unsigned char)stem[n] & 0xc0) == 0x80;) n--;
+        stem[n] = '\0';
+    }
     return stem;
 }
+
+/* How often each text was counted. */
+struct tally {
+    struct intern *texts;
+    struct {
+        size_t *v;
+        size_t n, cap;
+    } counts; /* by id */
+};
+
+static size_t *tally_count(struct tally *t, const char *text) {
+    uint32_t id = intern_str(t->texts, text);
+    while (t->counts.n <= id) vec_push(&t->counts, (size_t)0);
+    return &t->counts.v[id];
+}
+
+static void tally_free(struct tally *t) {
+    intern_close(t->texts);
+    free(t->counts.v);
+}
+
+/* Two stems that differ only in case are one file on some systems. */
+static size_t *tally_stem(struct tally *t, const char *stem) {
+    char *lower = xstrdup(stem);
+    for (char *p = lower; *p; p++) *p = (char)(*p >= 'A' && *p <= 'Z' ? *p - 'A' + 'a' : *p);
+    size_t *count = tally_count(t, lower);
+    free(lower);
+    return count;
+}
+
+static char *number_stem(struct tally *taken, char *stem) {
+    size_t number = ++*tally_stem(taken, stem);
+    while (number > 1) {
+        char *numbered = xasprintf("%s-%zu", stem, number);
+        if (++*tally_stem(taken, numbered) == 1) {
+            free(stem);
+            return numbered;
+        }
+        free(numbered); /* an input has this name */
+        number = ++*tally_stem(taken, stem);
+    }
+    return stem;
+}
+
+static void stems_make(struct stems *s, const struct dataset *d) {
+    struct tally names = { .texts = intern_open() }, taken = { .texts = intern_open() };
+    *s = (struct stems){ xcalloc(d->n + 1, sizeof *s->v), d->n };
+    for (size_t i = 0; i < d->n; i++)
+        if (d->v[i].used) ++*tally_count(&names, file_basename(d->v[i].name));
+    for (size_t i = 0; i < d->n; i++) {
+        if (!d->v[i].used) continue;
+        const char *name = file_basename(d->v[i].name);
+        s->v[i] = number_stem(&taken, make_stem(*tally_count(&names, name) > 1 ? d->v[i].name : name));
+    }
+    tally_free(&names);
+    tally_free(&taken);
+}
+
+static void stems_free(struct stems *s) {
+    for (size_t i = 0; i < s->n; i++) free(s->v[i]);
+    free(s->v);
+}
+
+/* ---- pictures: decoration, whose failure costs nothing but the picture */
 
 /* The first repeat that answered the input, else the first that failed; NULL: it was never reached. */
 static const struct session_repeat *answer_for(const struct session_result *res, size_t item) {
@@ -86,12 +163,21 @@ static const struct session_repeat *answer_for(const struct session_result *res,
     return best;
 }
 
+static void thumb_size(const struct image *im, int *width, int *height) {
+    *width = MIN(THUMB_WIDTH, im->width);
+    *height = MAX(1, (int)((int64_t)im->height * *width / im->width));
+    if (*height <= THUMB_MAX_HEIGHT) return;
+    *height = THUMB_MAX_HEIGHT;
+    *width = MAX(1, (int)((int64_t)im->width * *height / im->height));
+}
+
 static int write_thumb(const struct profiled_session *session, const struct image *im, const char *stem,
                        struct err *err) {
-    char *path = xasprintf("%s/thumbs/%s.jpg", session->run_dir, stem);
-    int width = MIN(THUMB_WIDTH, im->width);
     struct image small;
-    image_resize(im, width, MAX(1, (int)((int64_t)im->height * width / im->width)), &small);
+    int width, height;
+    thumb_size(im, &width, &height);
+    if (image_resize(im, width, height, &small, err) < 0) return -1;
+    char *path = xasprintf("%s/thumbs/%s.jpg", session->run_dir, stem);
     int rc = image_write_jpeg(path, &small, THUMB_QUALITY, err);
     image_free(&small);
     free(path);
@@ -146,23 +232,28 @@ static void add_escaped(struct strbuf *out, const char *name) {
     strbuf_free(&clean);
 }
 
-static int gallery_entry(const struct profiled_session *session, size_t item, struct strbuf *out,
-                         struct err *err) {
+static bool warn_unless_written(const char *what, const char *input, int rc, const struct err *err) {
+    if (rc < 0) log_warn("no %s for %s: %s", what, input, err->msg);
+    return rc == 0;
+}
+
+static void gallery_entry(const struct profiled_session *session, size_t item, const char *stem,
+                          struct strbuf *out) {
     const struct dataset_item *it = &session->plan->dataset.v[item];
     const struct session_repeat *rep = answer_for(session->result, item);
-    if (!rep) return 0;
-    char *stem = input_stem(&session->plan->dataset, item);
+    if (!rep) return;
     struct image im = { 0 };
-    struct err ignored;
-    bool has_image = it->path && image_load(it->path, &im, &ignored) == 0;
+    struct err err;
+    bool has_image = it->path && image_load(it->path, &im, &err) == 0;
     bool viz = has_image && rep->done && rep->answer.text && session->plan->s.output.viz &&
                session->plan->s.model.ocr;
-    int rc = has_image ? write_thumb(session, &im, stem, err) : 0;
-    if (rc == 0 && viz) rc = write_viz(session, &im, rep, stem, err);
+    bool thumb =
+        has_image && warn_unless_written("thumbnail", it->name, write_thumb(session, &im, stem, &err), &err);
+    viz = viz && warn_unless_written("boxes", it->name, write_viz(session, &im, rep, stem, &err), &err);
     strbuf_addstr(out, "## ");
     add_escaped(out, it->name);
     strbuf_addstr(out, "\n\n");
-    if (has_image) strbuf_addf(out, "![input](thumbs/%s.jpg)\n\n", stem);
+    if (thumb) strbuf_addf(out, "![input](thumbs/%s.jpg)\n\n", stem);
     if (input_prompt(session, it)) {
         strbuf_addstr(out, "Prompt:\n\n");
         add_fenced(out, input_prompt(session, it));
@@ -179,20 +270,28 @@ static int gallery_entry(const struct profiled_session *session, size_t item, st
                         stem);
     }
     image_free(&im);
-    free(stem);
-    return rc;
+}
+
+static void write_gallery(const struct profiled_session *session) {
+    const struct dataset *d = &session->plan->dataset;
+    struct strbuf out = STRBUF_INIT;
+    struct stems stems;
+    struct err err;
+    char *thumbs = file_join(session->run_dir, "thumbs");
+    stems_make(&stems, d);
+    int rc = file_mkdirs(thumbs, &err);
+    strbuf_addstr(&out, "# What the model answered\n\n");
+    for (size_t i = 0; i < d->n && rc == 0; i++)
+        if (d->v[i].used) gallery_entry(session, i, stems.v[i], &out);
+    if (rc == 0) rc = run_dir_write(session->run_dir, "predictions.md", out.buf, out.len, &err);
+    if (rc < 0) log_warn("no gallery of the answers: %s", err.msg);
+    free(thumbs);
+    stems_free(&stems);
+    strbuf_free(&out);
 }
 
 int predictions_write(const struct profiled_session *session, struct err *err) {
-    struct strbuf out = STRBUF_INIT;
-    char *thumbs = file_join(session->run_dir, "thumbs");
-    int rc = write_jsonl(session, err);
-    if (rc == 0) rc = file_mkdirs(thumbs, err);
-    strbuf_addstr(&out, "# What the model answered\n\n");
-    for (size_t i = 0; i < session->plan->dataset.n && rc == 0; i++)
-        if (session->plan->dataset.v[i].used) rc = gallery_entry(session, i, &out, err);
-    if (rc == 0) rc = run_dir_write(session->run_dir, "predictions.md", out.buf, out.len, err);
-    free(thumbs);
-    strbuf_free(&out);
-    return rc;
+    if (write_jsonl(session, err) < 0) return -1;
+    write_gallery(session);
+    return 0;
 }

@@ -143,3 +143,26 @@ run "$INFERPROF" engine --prompt hello -n 60 --ignore-eos --trace "$work/long.ip
 expect "the engine records a long answer" 0
 "$INFERPROF" trace dump --kind range "$work/long.ipt" | grep -o 'q\[1,256\]f32 kv\[[^ "]*' | sort -u >"$work/out"
 check "key shapes of decode steps are rounded up to a power of two" test "$(cat "$work/out")" = 'q[1,256]f32 kv[<=64,256]f32'
+
+# ---- images that are made to exhaust memory
+python3 - "$work" <<'END'
+import struct, sys, zlib
+def chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+def png(name, width, height):
+    packer = zlib.compressobj(9)
+    row = bytes(1 + width)
+    rows = max(1, (1 << 20) // len(row))
+    data = b"".join(packer.compress(row * min(rows, height - y)) for y in range(0, height, rows)) + packer.flush()
+    with open(f"{sys.argv[1]}/{name}.png", "wb") as f:
+        f.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)))
+        f.write(chunk(b"IDAT", data) + chunk(b"IEND", b""))
+png("tall", 1, 4000000)
+png("wide", 40000000, 1)
+END
+say '{"op":"load","threads":1}' "{\"op\":\"infer\",\"inputs\":[\"$work/tall.png\"],\"max_new_tokens\":1,\"id\":1}" \
+    "{\"op\":\"infer\",\"inputs\":[\"$work/wide.png\"],\"max_new_tokens\":1,\"id\":2}" \
+    '{"op":"infer","prompt_ids":[0,65],"max_new_tokens":2,"ignore_eos":true}'
+expect "images that would need gigabytes are answered with an error" 0 \
+    out 'tall.png: an image of 1 x 4000000 pixels cannot be resized to .* too long and narrow' \
+    out 'wide.png: an image of 40000000 x 1 pixels cannot be resized' out '"new_tokens":2'

@@ -181,6 +181,29 @@ run "$INFERPROF" report -q "$dir"
 rm "$dir/config.yaml"
 check "the report of an older run is masked" test -z "$(leaks "$dir")"
 
+# ---- pictures of the inputs are decoration
+mkdir -p "$work/pages"
+cp tests/data/image/grey8.png "$work/pages/page.png"
+cp tests/data/image/grey.jpg "$work/pages/page.jpg"
+cp tests/data/image/grey8.png "$work/pages/page-2.png"
+python3 - "$work/pages/long.png" "$work/data/pages.jsonl" "$work/pages" <<'END'
+import json, struct, sys, zlib
+width, height = 200, 70000
+def chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+open(sys.argv[1], "wb").write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)) +
+                              chunk(b"IDAT", zlib.compress(bytes((width + 1) * height), 9)) + chunk(b"IEND", b""))
+with open(sys.argv[2], "w") as f:
+    for page, name in ("page.png", "page.png"), ("page.jpg", "page.jpg"), ("page-2.png", "page-2.png"), ("long.png", "i" * 300):
+        f.write(json.dumps({"prompt": "<image>x", "image": sys.argv[3] + "/" + page, "id": name}) + "\n")
+END
+profile_fake "" dataset.prompts="$work/data/pages.jsonl" model.ocr=true output.run_id=pages
+expect "a run with long names and pages is finished" 0 out 'runs/pages$'
+check "each input has its own thumbnail" test "$(find "$dir/thumbs" -name '*.jpg' | wc -l)" -eq 4
+check "inputs that differ in their ending have different names" test -s "$dir/thumbs/page.jpg" -a -s "$dir/thumbs/page-2.jpg" -a -d "$dir/viz/page" -a -d "$dir/viz/page-2"
+check "a picture that cannot be written is a warning" grep -q 'no boxes for i*: .*200 x 70000 pixels are more than JPEG can hold' "$work/err"
+check "the run with a failed picture has its report" test -s "$dir/report.md" -a -s "$dir/predictions.md" -a ! -e "$dir/INCOMPLETE"
+
 # ---- failures
 profile_fake "2=error, 3=error, 4=error, 5=error"
 check "without a repeat that worked no stage has a time" json_is "$dir/metrics.json" \

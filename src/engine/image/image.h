@@ -27,10 +27,12 @@ int image_decode(const void *data, size_t n, const char *what, struct image *out
 void image_init(struct image *im, int width, int height, uint8_t grey); /* dies if out of memory */
 void image_free(struct image *im);
 
-/* Bicubic, bit for bit as Pillow's Image.resize(..., BICUBIC) on 8-bit pixels. Sides are at least 1. */
-void image_resize(const struct image *in, int width, int height, struct image *out);
+/* Bicubic, bit for bit as Pillow's Image.resize(..., BICUBIC) on 8-bit pixels. Sides are at least 1. Fails if
+ * the result or the image between the two passes (new width, old height) has more than IMAGE_MAX_PIXELS, which
+ * happens to long and narrow images, or if memory is short. */
+int image_resize(const struct image *in, int width, int height, struct image *out, struct err *err);
 /* ImageOps.pad: the largest size of the same shape that fits side x side, centred on grey 127. */
-void image_fit_pad(const struct image *in, int side, struct image *out);
+int image_fit_pad(const struct image *in, int side, struct image *out, struct err *err);
 /* The part [x, x+width) x [y, y+height), which must be inside of the image. */
 void image_crop(const struct image *in, int x, int y, int width, int height, struct image *out);
 

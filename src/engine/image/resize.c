@@ -2,17 +2,18 @@
  * first the horizontal pass, stored as bytes, then the vertical one. An axis that keeps its size is
  * skipped. */
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/die.h"
 #include "base/util.h"
 #include "engine/image/image.h"
 
 #define FRACTION_BITS 22 /* 32 - 8 for the value - 2 for the overshoot of the filter */
 #define CUBIC_SUPPORT 2.0
 #define CUBIC_A (-0.5)
-#define PAD_GREY 127 /* 0.5 * 255, truncated */
+#define MAX_WEIGHTS (128u << 20) /* 512 MB; reached by sides of about 30 million pixels */
+#define PAD_GREY 127             /* 0.5 * 255, truncated */
 
 /* For each output position: the first input tap, how many, and their weights. */
 struct taps {
@@ -30,14 +31,30 @@ static double cubic_weight(double x) {
 
 static int32_t to_fixed(double w) { return (int32_t)((w < 0 ? -0.5 : 0.5) + w * (1 << FRACTION_BITS)); }
 
-static void taps_init(struct taps *t, int in, int out) {
+static void taps_free(struct taps *t) {
+    free(t->first);
+    free(t->count);
+    free(t->weight);
+}
+
+static int tap_stride(int in, int out) {
+    return (int)ceil(CUBIC_SUPPORT * MAX((double)in / out, 1.0)) * 2 + 1;
+}
+
+/* False: not enough memory. The weights take about 16 bytes per input position. */
+static bool taps_init(struct taps *t, int in, int out) {
     double scale = (double)in / out, filter_scale = MAX(scale, 1.0), support = CUBIC_SUPPORT * filter_scale;
     double inverse = 1.0 / filter_scale;
-    t->stride = (int)ceil(support) * 2 + 1;
-    t->first = xcalloc((size_t)out, sizeof *t->first);
-    t->count = xcalloc((size_t)out, sizeof *t->count);
-    t->weight = xcalloc((size_t)out * (size_t)t->stride, sizeof *t->weight);
-    double *w = xcalloc((size_t)t->stride, sizeof *w);
+    *t = (struct taps){ .stride = tap_stride(in, out) };
+    t->first = calloc((size_t)out, sizeof *t->first);
+    t->count = calloc((size_t)out, sizeof *t->count);
+    t->weight = calloc((size_t)out * (size_t)t->stride, sizeof *t->weight);
+    double *w = calloc((size_t)t->stride, sizeof *w);
+    if (!t->first || !t->count || !t->weight || !w) {
+        taps_free(t);
+        free(w);
+        return false;
+    }
     for (int x = 0; x < out; x++) {
         double centre = (x + 0.5) * scale, sum = 0;
         int first = MAX((int)(centre - support + 0.5), 0);
@@ -49,12 +66,7 @@ static void taps_init(struct taps *t, int in, int out) {
         t->count[x] = count;
     }
     free(w);
-}
-
-static void taps_free(struct taps *t) {
-    free(t->first);
-    free(t->count);
-    free(t->weight);
+    return true;
 }
 
 static uint8_t clip8(int32_t v) {
@@ -62,8 +74,9 @@ static uint8_t clip8(int32_t v) {
     return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
 }
 
-static void alloc_pixels(struct image *out, int width, int height) { /* every pixel will be written */
-    *out = (struct image){ width, height, xmalloc((size_t)width * (size_t)height * 3) };
+static bool alloc_pixels(struct image *out, int width, int height) { /* every pixel will be written */
+    *out = (struct image){ width, height, malloc((size_t)width * (size_t)height * 3) };
+    return out->rgb != NULL;
 }
 
 static void resize_row(const uint8_t *in, uint8_t *out, int width, const struct taps *t) {
@@ -82,63 +95,95 @@ static void resize_row(const uint8_t *in, uint8_t *out, int width, const struct 
     }
 }
 
-static void resize_across(const struct image *in, int width, struct image *out) {
+static bool resize_across(const struct image *in, int width, struct image *out) {
     struct taps t;
-    taps_init(&t, in->width, width);
-    alloc_pixels(out, width, in->height);
-    for (int y = 0; y < in->height; y++)
+    if (!taps_init(&t, in->width, width)) return false;
+    bool ok = alloc_pixels(out, width, in->height);
+    for (int y = 0; ok && y < in->height; y++)
         resize_row(in->rgb + (size_t)y * (size_t)in->width * 3, out->rgb + (size_t)y * (size_t)width * 3,
                    width, &t);
     taps_free(&t);
+    return ok;
 }
 
-/* Row by row over all its taps, so that memory is read in order. */
-static void resize_down(const struct image *in, int height, struct image *out) {
+/* One output row, input row by row over all its taps, so that memory is read in order. */
+static void resize_column_sums(const struct image *in, const struct taps *t, int y, int32_t *sum,
+                               uint8_t *out) {
+    size_t row = (size_t)in->width * 3;
+    for (size_t x = 0; x < row; x++) sum[x] = 1 << (FRACTION_BITS - 1);
+    for (int i = 0; i < t->count[y]; i++) {
+        const uint8_t *p = in->rgb + (size_t)(t->first[y] + i) * row;
+        int32_t w = t->weight[(size_t)y * (size_t)t->stride + (size_t)i];
+        for (size_t x = 0; x < row; x++) sum[x] += p[x] * w;
+    }
+    for (size_t x = 0; x < row; x++) out[x] = clip8(sum[x]);
+}
+
+static bool resize_down(const struct image *in, int height, struct image *out) {
     struct taps t;
     size_t row = (size_t)in->width * 3;
-    int32_t *sum = xcalloc(row, sizeof *sum);
-    taps_init(&t, in->height, height);
-    alloc_pixels(out, in->width, height);
-    for (int y = 0; y < height; y++) {
-        for (size_t x = 0; x < row; x++) sum[x] = 1 << (FRACTION_BITS - 1);
-        for (int i = 0; i < t.count[y]; i++) {
-            const uint8_t *p = in->rgb + (size_t)(t.first[y] + i) * row;
-            int32_t w = t.weight[(size_t)y * (size_t)t.stride + (size_t)i];
-            for (size_t x = 0; x < row; x++) sum[x] += p[x] * w;
-        }
-        for (size_t x = 0; x < row; x++) out->rgb[(size_t)y * row + x] = clip8(sum[x]);
-    }
+    if (!taps_init(&t, in->height, height)) return false;
+    int32_t *sum = calloc(row, sizeof *sum);
+    bool ok = sum && alloc_pixels(out, in->width, height);
+    for (int y = 0; ok && y < height; y++) resize_column_sums(in, &t, y, sum, out->rgb + (size_t)y * row);
     taps_free(&t);
     free(sum);
+    return ok;
 }
 
-void image_resize(const struct image *in, int width, int height, struct image *out) {
-    struct image wide;
-    if (in->width == width && in->height == height) {
+static bool resize_both(const struct image *in, int width, int height, struct image *out) {
+    struct image wide = { 0 };
+    bool ok = resize_across(in, width, &wide) && resize_down(&wide, height, out);
+    image_free(&wide);
+    return ok;
+}
+
+static bool is_too_large(int width, int height) {
+    return (uint64_t)width * (uint64_t)height > IMAGE_MAX_PIXELS;
+}
+
+static bool has_too_many_weights(int in, int out) {
+    return in != out && (uint64_t)out * (uint64_t)tap_stride(in, out) > MAX_WEIGHTS;
+}
+
+int image_resize(const struct image *in, int width, int height, struct image *out, struct err *err) {
+    bool same_width = in->width == width, same_height = in->height == height;
+    *out = (struct image){ 0 };
+    if (is_too_large(width, height) || (!same_height && is_too_large(width, in->height)) ||
+        has_too_many_weights(in->width, width) || has_too_many_weights(in->height, height))
+        return err_set(err,
+                       "an image of %d x %d pixels cannot be resized to %d x %d: it is too long and narrow; "
+                       "split it first",
+                       in->width, in->height, width, height);
+    bool ok = true;
+    if (same_width && same_height)
         image_crop(in, 0, 0, width, height, out);
-    } else if (in->height == height) {
-        resize_across(in, width, out);
-    } else if (in->width == width) {
-        resize_down(in, height, out);
-    } else {
-        resize_across(in, width, &wide);
-        resize_down(&wide, height, out);
-        image_free(&wide);
-    }
+    else if (same_height)
+        ok = resize_across(in, width, out);
+    else if (same_width)
+        ok = resize_down(in, height, out);
+    else
+        ok = resize_both(in, width, height, out);
+    if (ok) return 0;
+    image_free(out);
+    return err_set(err, "not enough memory to resize an image of %d x %d pixels to %d x %d", in->width,
+                   in->height, width, height);
 }
 
 /* Python's round() is half to even, and so is rint() in the default mode. */
-void image_fit_pad(const struct image *in, int side, struct image *out) {
+int image_fit_pad(const struct image *in, int side, struct image *out, struct err *err) {
     double shape = (double)in->width / in->height;
     int width = side, height = side;
     if (shape > 1) height = (int)rint((double)in->height / in->width * side);
     if (shape < 1) width = (int)rint(shape * side);
     struct image small;
-    image_resize(in, MAX(width, 1), MAX(height, 1), &small);
+    *out = (struct image){ 0 };
+    if (image_resize(in, MAX(width, 1), MAX(height, 1), &small, err) < 0) return -1;
     image_init(out, side, side, PAD_GREY);
     int x = (int)rint((side - small.width) * 0.5), y = (int)rint((side - small.height) * 0.5);
     for (int row = 0; row < small.height; row++)
         memcpy(out->rgb + ((size_t)(y + row) * (size_t)side + (size_t)x) * 3,
                small.rgb + (size_t)row * (size_t)small.width * 3, (size_t)small.width * 3);
     image_free(&small);
+    return 0;
 }

@@ -99,30 +99,33 @@ static float *view_alloc(size_t views, int side) {
     return xmalloc(views * 3 * (size_t)side * (size_t)side * sizeof(float));
 }
 
-static void make_tiles(const struct dsocr_plan *plan, const struct image *im, float *out) {
+static int make_tiles(const struct dsocr_plan *plan, const struct image *im, float *out, struct err *err) {
     struct image all;
     int side = plan->tile_side;
-    image_resize(im, side * plan->grid_w, side * plan->grid_h, &all);
+    if (image_resize(im, side * plan->grid_w, side * plan->grid_h, &all, err) < 0) return -1;
     for (int i = 0; i < plan->grid_w * plan->grid_h; i++) {
         normalise(&all, i % plan->grid_w * side, i / plan->grid_w * side, side, out);
         out += 3 * (size_t)side * (size_t)side;
     }
     image_free(&all);
+    return 0;
 }
 
-void dsocr_views_make(const struct dsocr_plan *plan, const struct image *im, struct dsocr_views *out) {
+int dsocr_views_make(const struct dsocr_plan *plan, const struct image *im, struct dsocr_views *out,
+                     struct err *err) {
     struct image view;
-    *out = (struct dsocr_views){ .global = view_alloc(1, plan->view_side) };
-    if (plan->stretch) {
-        image_resize(im, plan->view_side, plan->view_side, &view);
-    } else {
-        image_fit_pad(im, plan->view_side, &view);
-    }
+    *out = (struct dsocr_views){ 0 };
+    int rc = plan->stretch ? image_resize(im, plan->view_side, plan->view_side, &view, err)
+                           : image_fit_pad(im, plan->view_side, &view, err);
+    if (rc < 0) return -1;
+    out->global = view_alloc(1, plan->view_side);
     normalise(&view, 0, 0, plan->view_side, out->global);
     image_free(&view);
-    if (plan->grid_w == 0) return;
+    if (plan->grid_w == 0) return 0;
     out->tiles = view_alloc((size_t)(plan->grid_w * plan->grid_h), plan->tile_side);
-    make_tiles(plan, im, out->tiles);
+    if (make_tiles(plan, im, out->tiles, err) == 0) return 0;
+    dsocr_views_free(out);
+    return -1;
 }
 
 static bool sums_to_nothing(const float *x, size_t n) {

@@ -2,7 +2,7 @@
  * of image tokens per image. dsocr_layout() describes the embeddings of that run row by row.
  *     struct dsocr_plan plan;                       -- sizes only, no pixels
  *     dsocr_plan_make(&settings, width, height, &plan);
- *     dsocr_views_make(&plan, &image, &views);      -- fp32, normalised to -1..1 */
+ *     dsocr_views_make(&plan, &image, &views, &err); -- fp32, normalised to -1..1 */
 #ifndef ENGINE_OCR_PREPROCESS_H
 #define ENGINE_OCR_PREPROCESS_H
 
@@ -45,7 +45,9 @@ struct dsocr_views {
     float *tiles;  /* [grid_h * grid_w][3][tile_side][tile_side], row by row of the grid; NULL: none */
     bool blank;    /* see dsocr_drop_blank() */
 };
-void dsocr_views_make(const struct dsocr_plan *plan, const struct image *im, struct dsocr_views *out);
+/* Fails if the image cannot be resized; `out` is then empty. */
+int dsocr_views_make(const struct dsocr_plan *plan, const struct image *im, struct dsocr_views *out,
+                     struct err *err);
 /* The original code treats views whose numbers sum to exactly 0 (half black and half white, for example) as
  * absent: such tiles are removed from the plan, and an image with such a global view is skipped (`blank`). */
 void dsocr_drop_blank(struct dsocr_plan *plan, struct dsocr_views *v);

@@ -51,14 +51,15 @@ TEST(resize_and_pad_equal_pillow_bit_for_bit) {
     unsigned crc;
     while (fscanf(f, "%15s %d %d %d", kind, &width, &height, &a) == 4) {
         struct image in, out;
+        struct err err;
         bool pad = strcmp(kind, "pad") == 0;
         CHECK(pad || fscanf(f, "%d", &b) == 1);
         CHECK_INT(fscanf(f, "%x", &crc), 1);
         noise_image(width, height, &in);
         if (pad) {
-            image_fit_pad(&in, a, &out);
+            CHECK_INT(image_fit_pad(&in, a, &out, &err), 0);
         } else {
-            image_resize(&in, a, b, &out);
+            CHECK_INT(image_resize(&in, a, b, &out, &err), 0);
         }
         if (pixels_crc(&out) != crc) fail_msg("%s %d x %d to %d %d differs", kind, width, height, a, b);
         image_free(&in);
@@ -160,4 +161,16 @@ TEST(other_formats_are_rejected_by_name) {
     CHECK_STR(err.msg, "x.gif: neither PNG nor JPEG: convert the image first");
     CHECK_INT(image_load("no/such.png", &im, &err), -1);
     CHECK(strstr(err.msg, "no/such.png"));
+}
+
+TEST(long_and_narrow_image_is_an_error_instead_of_an_endless_resize) {
+    struct image tall, out;
+    struct err err;
+    image_init(&tall, 1, 4000000, 100);
+    CHECK_INT(image_resize(&tall, 640, 5760, &out, &err), -1); /* 640 x 4000000 between the passes: 7.7 GB */
+    CHECK(strstr(err.msg, "an image of 1 x 4000000 pixels cannot be resized to 640 x 5760") != NULL);
+    CHECK(out.rgb == NULL);
+    CHECK_INT(image_fit_pad(&tall, 64, &out, &err), 0);
+    image_free(&out);
+    image_free(&tall);
 }

@@ -81,7 +81,7 @@ TEST(deepseek_ocr_image_rows_and_logits_agree_with_torch) {
     struct decoder *d = engine_decoder(e);
     if (image_load("tests/data/engine/dsocr_page.png", &im, &err) < 0) fail_msg("%s", err.msg);
     dsocr_plan_make(dsocr_mode("gundam", &err), im.width, im.height, &plan);
-    dsocr_views_make(&plan, &im, &views);
+    CHECK_INT(dsocr_views_make(&plan, &im, &views, &err), 0);
     size_t hidden = (size_t)d->hidden, n = (size_t)plan.image_tokens + 1, kept = 0;
     struct ops *o = engine_ops(e);
     struct tensor *rows = fixture_upload(o, NULL, n * hidden), *sample = fixture_upload(o, NULL, n * hidden);

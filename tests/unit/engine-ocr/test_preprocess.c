@@ -121,7 +121,7 @@ TEST(views_equal_the_reference_bit_for_bit) {
         noise_image(width, height, &im);
         dsocr_plan_make(dsocr_mode(mode, &err), width, height, &plan);
         CHECK_INT(plan.grid_w * 100 + plan.grid_h, grid_w * 100 + grid_h);
-        dsocr_views_make(&plan, &im, &views);
+        CHECK_INT(dsocr_views_make(&plan, &im, &views, &err), 0);
         size_t view = 3 * (size_t)plan.view_side * (size_t)plan.view_side * sizeof(float);
         size_t tile = 3 * (size_t)plan.tile_side * (size_t)plan.tile_side * sizeof(float);
         CHECK_INT(crc32_update(0, views.global, view), global_crc);
@@ -141,7 +141,7 @@ TEST(padding_is_grey_127) {
     struct dsocr_views views;
     noise_image(64, 4, &im);
     dsocr_plan_make(dsocr_mode("base", &err), 64, 4, &plan);
-    dsocr_views_make(&plan, &im, &views);
+    CHECK_INT(dsocr_views_make(&plan, &im, &views, &err), 0);
     CHECK_NEAR(views.global[0], -0.00392157, 1e-8);
     dsocr_views_free(&views);
     image_free(&im);
@@ -168,7 +168,7 @@ TEST(views_whose_sum_is_zero_count_as_absent) {
         image_init(&im, cases[i].side, cases[i].side, 0);
         memset(im.rgb, 255, (size_t)cases[i].white * row);
         dsocr_plan_make(dsocr_mode(cases[i].mode, &err), im.width, im.height, &plan);
-        dsocr_views_make(&plan, &im, &views);
+        CHECK_INT(dsocr_views_make(&plan, &im, &views, &err), 0);
         dsocr_drop_blank(&plan, &views);
         CHECK_INT(plan.image_tokens, cases[i].tokens);
         CHECK_INT(views.blank, cases[i].blank);
