@@ -1,16 +1,9 @@
 #include "base/html.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "base/utf8.h"
-
-static bool is_unsafe_char(uint32_t c) {
-    if (c == UTF8_BAD || c < 0x20 || (c >= 0x7f && c <= 0x9f)) return true;
-    return (c >= 0x202a && c <= 0x202e) ||
-           (c >= 0x2066 && c <= 0x2069); /* bidirectional overrides and isolates */
-}
 
 void html_escape(struct strbuf *out, const char *s) {
     if (!s) return;
@@ -26,7 +19,7 @@ void html_escape(struct strbuf *out, const char *s) {
         case '\n':
         case '\t': strbuf_addch(out, (char)c); break;
         default:
-            if (is_unsafe_char(c))
+            if (utf8_is_unsafe(c))
                 strbuf_addstr(out, UTF8_REPLACEMENT);
             else
                 strbuf_add(out, from, (size_t)(p - from));

@@ -84,7 +84,7 @@ void jsonw_quote(struct strbuf *out, const char *text, size_t n) {
             strbuf_addf(out, "\\%c", (char)c);
         else if (c < 0x20 && named[c])
             strbuf_addstr(out, named[c]);
-        else if (c < 0x20 || c == 0x7f || c == 0x2028 || c == 0x2029)
+        else if (utf8_is_unsafe(c) && c < 0x10000)
             strbuf_addf(out, "\\u%04x", (unsigned)c);
         else
             strbuf_add(out, from, (size_t)(p - from));

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/escape.h"
 #include "base/progress.h"
 #include "base/secret.h"
 
@@ -69,7 +70,10 @@ void log_at(enum log_level level, const char *fmt, ...) {
     va_start(ap, fmt);
     if (vasprintf(&text, fmt, ap) < 0) text = NULL; /* out of memory: the message without its values */
     va_end(ap);
-    if (text) secret_mask(text);
+    if (text) {
+        secret_mask(text);
+        escape_in_place(text);
+    }
     const char *shown = text ? text : fmt;
     pthread_mutex_lock(&state.lock);
     if (level <= state.level) {

@@ -76,7 +76,7 @@ void strbuf_add_printable(struct strbuf *s, const char *text, size_t n) {
     while (p < end) {
         const char *from = p;
         uint32_t c = utf8_next(&p, end);
-        if (c == UTF8_BAD || c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029)
+        if (utf8_is_unsafe(c))
             strbuf_addstr(s, UTF8_REPLACEMENT);
         else
             strbuf_add(s, from, (size_t)(p - from));

@@ -1,12 +1,12 @@
 #include "base/table.h"
 
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/die.h"
+#include "base/escape.h"
 #include "base/utf8.h"
 #include "base/util.h"
 #include "base/vec.h"
@@ -150,26 +150,10 @@ size_t table_text_width(const struct table *t) {
     return line;
 }
 
-/* A pipe ends a cell and a line break ends the table; < and & could become HTML. */
-static void markdown_cell(struct strbuf *out, const char *text) {
-    struct strbuf s = STRBUF_INIT;
-    strbuf_add_printable(&s, text, strlen(text));
-    for (const char *p = s.buf; *p; p++) {
-        if (*p == '|' || *p == '\\' || *p == '`' || *p == '*' || *p == '_') strbuf_addch(out, '\\');
-        if (*p == '<')
-            strbuf_addstr(out, "&lt;");
-        else if (*p == '&')
-            strbuf_addstr(out, "&amp;");
-        else
-            strbuf_addch(out, *p);
-    }
-    strbuf_free(&s);
-}
-
 static void markdown_row(struct strbuf *out, char *const *cells, size_t n) {
     for (size_t c = 0; c < n; c++) {
         strbuf_addstr(out, "| ");
-        markdown_cell(out, cells[c]);
+        escape_markdown(out, cells[c]);
         strbuf_addch(out, ' ');
     }
     strbuf_addstr(out, "|\n");
@@ -183,29 +167,10 @@ void table_markdown(const struct table *t, struct strbuf *out) {
     for (size_t r = 0; r < table_rows(t); r++) markdown_row(out, t->cells.v + r * t->heads.n, t->heads.n);
 }
 
-/* Spreadsheets run cells that start with = + - or @ as formulas, so these are escaped; signed numbers are
- * kept. */
-static void csv_cell(struct strbuf *out, const char *text) {
-    char *end;
-    strtod(text, &end);
-    bool number = *text && *end == '\0';
-    bool formula = !number && *text && strchr("=+-@\t\r", *text);
-    if (!formula && !strpbrk(text, ",\"\r\n")) {
-        strbuf_addstr(out, text);
-        return;
-    }
-    strbuf_addstr(out, formula ? "\"'" : "\"");
-    for (; *text; text++) {
-        if (*text == '"') strbuf_addch(out, '"');
-        strbuf_addch(out, *text);
-    }
-    strbuf_addch(out, '"');
-}
-
 static void csv_row(struct strbuf *out, char *const *cells, size_t n) {
     for (size_t c = 0; c < n; c++) {
         if (c) strbuf_addch(out, ',');
-        csv_cell(out, cells[c]);
+        escape_csv(out, cells[c]);
     }
     strbuf_addch(out, '\n');
 }

@@ -38,6 +38,12 @@ bool utf8_valid(const char *s, size_t n) {
     return true;
 }
 
+bool utf8_is_unsafe(uint32_t c) {
+    if (c < 0x20 || (c >= 0x7f && c < 0xa0) || c == UTF8_BAD) return true;
+    if (c == 0x61c || c == 0x200e || c == 0x200f) return true; /* marks of direction */
+    return (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) || (c >= 0xe0000 && c <= 0xe007f);
+}
+
 static bool is_wide(uint32_t c) {
     return (c >= 0x1100 && c <= 0x115f) || (c >= 0x2e80 && c <= 0xa4cf) || (c >= 0xac00 && c <= 0xd7a3) ||
            (c >= 0xf900 && c <= 0xfaff) || (c >= 0xfe30 && c <= 0xfe6f) || (c >= 0xff00 && c <= 0xff60) ||

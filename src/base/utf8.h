@@ -14,6 +14,10 @@
 uint32_t utf8_next(const char **p, const char *end);
 size_t utf8_put(uint32_t code_point, char out[4]); /* bytes written; 0: not a code point */
 bool utf8_valid(const char *s, size_t n);
+/* True for characters that act on what is around them: control characters, line and paragraph separators,
+ * marks, overrides and isolates of text direction (they reverse the text after them), invisible tags, and
+ * UTF8_BAD. */
+bool utf8_is_unsafe(uint32_t code_point);
 size_t utf8_width(const char *s, size_t n); /* terminal columns: wide East Asian characters count 2 */
 
 /* Size of the character at p in valid UTF-8; never past end. */

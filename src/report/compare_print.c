@@ -1,6 +1,7 @@
 /* A comparison as text, as Markdown and as JSON. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/jsonw.h"
 #include "base/table.h"
@@ -140,7 +141,8 @@ static void print_side(const char *letter, const char *name, size_t runs, enum c
                        struct strbuf *out) {
     bool md = form == COMPARE_MARKDOWN;
     strbuf_addf(out, md ? "%s: " : "%s  ", letter);
-    md ? text_markdown(out, text_or_dash(name)) : strbuf_addstr(out, text_or_dash(name));
+    md ? text_markdown(out, text_or_dash(name))
+       : strbuf_add_printable(out, text_or_dash(name), strlen(text_or_dash(name)));
     if (runs > 1) strbuf_addf(out, " and %zu more run%s", runs - 1, runs == 2 ? "" : "s");
 }
 

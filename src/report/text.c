@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/escape.h"
 #include "base/units.h"
 
 #define DASH "\xe2\x80\x93"
@@ -100,37 +101,8 @@ struct text text_date(uint64_t wall_ns) {
 
 const char *text_or_dash(const char *s) { return s && *s ? s : DASH; }
 
-void text_markdown(struct strbuf *out, const char *s) {
-    struct strbuf clean = STRBUF_INIT;
-    if (!s) return;
-    strbuf_add_printable(&clean, s, strlen(s));
-    for (const char *p = clean.buf; *p; p++) {
-        if (*p == '<')
-            strbuf_addstr(out, "&lt;");
-        else if (*p == '&')
-            strbuf_addstr(out, "&amp;");
-        else {
-            if (strchr("\\`*_[]|!~", *p) || (*p == '#' && p == clean.buf)) strbuf_addch(out, '\\');
-            strbuf_addch(out, *p);
-        }
-    }
-    strbuf_free(&clean);
-}
+void text_markdown(struct strbuf *out, const char *s) { escape_markdown(out, s); }
 
 void text_markdown_block(struct strbuf *out, const char *language, const char *s) {
-    size_t longest = 2, run = 0;
-    for (const char *p = s; *p; p++) {
-        run = *p == '`' ? run + 1 : 0;
-        if (run > longest) longest = run;
-    }
-    strbuf_addchars(out, '`', longest + 1);
-    strbuf_addf(out, "%s\n", language);
-    for (const char *p = s; *p;) {
-        size_t line = strcspn(p, "\n");
-        strbuf_add_printable(out, p, line);
-        strbuf_addch(out, '\n');
-        p += line + (p[line] == '\n');
-    }
-    strbuf_addchars(out, '`', longest + 1);
-    strbuf_addch(out, '\n');
+    escape_markdown_block(out, language, s, strlen(s));
 }

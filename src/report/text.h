@@ -27,9 +27,8 @@ struct text text_date(uint64_t wall_ns); /* 2026-11-15 02:24 UTC; a dash for 0 *
 
 const char *text_or_dash(const char *s); /* NULL and "" give a dash */
 
-/* For Markdown outside of tables: escapes all markup, and writes one line. */
+/* The rules of base/escape.h. */
 void text_markdown(struct strbuf *out, const char *s);
-/* A code block, fenced with more backticks than the text contains. */
 void text_markdown_block(struct strbuf *out, const char *language, const char *s);
 
 #endif

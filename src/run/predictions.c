@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/die.h"
+#include "base/escape.h"
 #include "base/file.h"
 #include "base/intern.h"
 #include "base/jsonw.h"
@@ -196,21 +197,12 @@ static int write_viz(const struct profiled_session *session, const struct image 
     return rc;
 }
 
-/* Fenced with more backticks than the text has in a row: any answer stays inside. */
 static void add_fenced(struct strbuf *out, const char *text) {
-    size_t longest = 2, run_length = 0, n = strlen(text), shown = MIN(n, SHOWN_TEXT);
-    for (const char *p = text; *p; p++) {
-        run_length = *p == '`' ? run_length + 1 : 0;
-        longest = MAX(longest, run_length);
-    }
+    size_t n = strlen(text), shown = MIN(n, SHOWN_TEXT);
     while (shown < n && shown && ((unsigned char)text[shown] & 0xc0) == 0x80)
         shown--; /* not inside a character */
-    strbuf_addchars(out, '`', longest + 1);
-    strbuf_addch(out, '\n');
-    strbuf_add(out, text, shown);
-    strbuf_addstr(out, shown && text[shown - 1] == '\n' ? "" : "\n");
-    strbuf_addchars(out, '`', longest + 1);
-    strbuf_addstr(out, shown < n ? "\n(shortened; the whole is in predictions.jsonl)\n\n" : "\n\n");
+    escape_markdown_block(out, "", text, shown);
+    strbuf_addstr(out, shown < n ? "(shortened; the whole is in predictions.jsonl)\n\n" : "\n");
 }
 
 static void add_counts(struct strbuf *out, const struct session_repeat *rep) {
@@ -219,17 +211,6 @@ static void add_counts(struct strbuf *out, const struct session_repeat *rep) {
     if (isfinite(a->prefill_ms)) strbuf_addf(out, ", prefill %.1f ms", a->prefill_ms);
     if (isfinite(a->decode_ms)) strbuf_addf(out, ", decode %.1f ms", a->decode_ms);
     strbuf_addf(out, ", ended by %s\n\n", a->stop ? a->stop : "-");
-}
-
-/* A file name in a heading must not become markup. */
-static void add_escaped(struct strbuf *out, const char *name) {
-    struct strbuf clean = STRBUF_INIT;
-    strbuf_add_printable(&clean, name, strlen(name));
-    for (const char *p = clean.buf; *p; p++) {
-        if (strchr("\\`*_{}[]<>#|", *p)) strbuf_addch(out, '\\');
-        strbuf_addch(out, *p);
-    }
-    strbuf_free(&clean);
 }
 
 static bool warn_unless_written(const char *what, const char *input, int rc, const struct err *err) {
@@ -251,7 +232,7 @@ static void gallery_entry(const struct profiled_session *session, size_t item, c
         has_image && warn_unless_written("thumbnail", it->name, write_thumb(session, &im, stem, &err), &err);
     viz = viz && warn_unless_written("boxes", it->name, write_viz(session, &im, rep, stem, &err), &err);
     strbuf_addstr(out, "## ");
-    add_escaped(out, it->name);
+    escape_markdown(out, it->name);
     strbuf_addstr(out, "\n\n");
     if (thumb) strbuf_addf(out, "![input](thumbs/%s.jpg)\n\n", stem);
     if (input_prompt(session, it)) {
@@ -260,7 +241,7 @@ static void gallery_entry(const struct profiled_session *session, size_t item, c
     }
     if (rep->error) {
         strbuf_addstr(out, "Failed: ");
-        add_escaped(out, rep->error);
+        escape_markdown(out, rep->error);
         strbuf_addstr(out, "\n\n");
     } else {
         add_counts(out, rep);

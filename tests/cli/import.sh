@@ -208,3 +208,25 @@ for command in stats import "trace info" report static; do
     run timeout 10 "$INFERPROF" $command "$work/hostile/fifo"
     expect "$command does not wait for the writer of a named pipe" 1 err 'fifo: (a pipe or device|not a regular file|empty)'
 done
+
+# ---- hostile names
+python3 - "$work/names.json" <<'END'
+import json, sys
+evil = "![p](http://evil/p.png)[x](javascript:alert(1))<img src=q onerror=r>\x1b[31m\u202e|`=cmd()"
+events = [{"ph": "X", "cat": "user_annotation", "name": "prefill", "pid": 1, "tid": 1, "ts": 0, "dur": 100},
+          {"ph": "X", "cat": "cpu_op", "name": evil, "pid": 1, "tid": 1, "ts": 1, "dur": 90},
+          {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 2, "dur": 5, "args": {"correlation": 1}},
+          {"ph": "X", "cat": "kernel", "name": evil, "pid": 0, "tid": 7, "ts": 10, "dur": 40,
+           "args": {"correlation": 1, "device": 0, "stream": 7}}]
+json.dump({"traceEvents": events}, open(sys.argv[1], "w"))
+END
+run "$INFERPROF" import -o "$work/names" "$work/names.json"
+expect "a file with hostile names is imported" 0
+"$INFERPROF" export -q "$work/names" -f csv -o "$work/names/csv" >/dev/null
+"$INFERPROF" stats "$work/names.json" >"$work/names/stats.txt"
+esc=$(printf '\033') override=$(printf '\342\200\256')
+check "no document has control characters or overrides of the text direction" \
+    sh -c "! grep -rlI --exclude='*.ipt' -e '$esc' -e '$override' '$work/names'"
+check "no Markdown document has a link, an image or HTML from a name" \
+    sh -c "! grep -rlE --include='*.md' -e '[^\\\\]\]\(http://evil' -e '[^\\\\]\]\(javascript' -e '<img src=q' '$work/names'"
+check "no page has HTML from a name" sh -c "! grep -l '<img src=q' '$work/names/report.html'"
