@@ -104,7 +104,7 @@ static void apply_rule(struct context *c, const struct finding_rule *rule, uint3
     const struct analysis_stage *s = &c->a->stages[row];
     bool on_gpu = s->kernels && !s->on_cpu;
     if (s->outside || s->parent != ANALYSIS_NONE)
-        return; /* savings of sub-stages are part of their parent's */
+        return;                                 /* savings of sub-stages are part of their parent's */
     if (s->timing && isnan(s->time_ms)) return; /* all repeats failed: the recorded request is broken, too */
     if (rule->about == FINDING_GPU_STAGE && !on_gpu) return;
     if (rule->needs_idle && !s->idle_known) return;
