@@ -26,10 +26,10 @@
 
 /* ---- Inputs beside the trace. All optional, all borrowed until analysis_free(). */
 
-/* What a model must cost in a stage. */
+/* Work that the model requires in a stage: the minimum, from its configuration. */
 struct analyze_cost {
-    const char *stage; /* name ("decode") or path ("prefill/sam") */
-    bool per_token;    /* the numbers are for one token made (decode), else for one occurrence of the stage */
+    const char *stage;   /* name ("decode") or path ("prefill/sam") */
+    bool per_token;      /* numbers are per output token (decode), else per occurrence of the stage */
     double flops, bytes; /* NaN: unknown */
     double floor_ns;     /* no implementation on this device is faster; NaN: unknown */
 };
@@ -39,14 +39,14 @@ struct analyze_work {
     double flops, bytes, floor_ms;
     double recorded_ms; /* of the recorded request itself */
 };
-/* Times of a stage over the timed repeats, in which nothing was recorded but the clock. */
+/* Times of a stage over the timed repeats, which run without recording. */
 struct analyze_timing {
     const char *stage;  /* name ("sam") or path ("prefill/sam") */
     const char *parent; /* name of the stage it is part of; NULL: top level, or see the path */
     size_t n;           /* repeats */
     const double *ms;   /* [n]; NaN: this repeat has none */
-    const double *tokens_in, *tokens_out; /* [n] each, tokens read and made; NULL: unknown */
-    const bool *failed;      /* [n]; NULL: none failed. Failed repeats are counted and left out */
+    const double *tokens_in, *tokens_out; /* [n] each, input and output tokens; NULL: unknown */
+    const bool *failed;      /* [n]; NULL: none failed. Failed repeats are counted and otherwise ignored */
     const uint32_t *input;   /* [n]: which input the repeat had; NULL: all had the same */
     uint32_t recorded_input; /* of the recorded request; with `input` */
     /* [n] each: what the model costs in that repeat, with its own input; NULL: unknown, then `work` */
@@ -198,7 +198,8 @@ struct analysis_stage {
     double flops, bytes, floor_ms; /* the model's (per_token costs times its tokens) */
     /* fractions; distance = time / floor. Medians of the ratios of the repeats, each with its own cost */
     double mfu, mbu, distance;
-    double recorded_mfu, recorded_mbu; /* of the recorded request over its recorded time: what counters see */
+    /* work of the recorded request over its recorded time, comparable with counters */
+    double recorded_mfu, recorded_mbu;
 
     /* ---- power.c. Of the recorded run, over all occurrences and all GPUs on which it has kernels, with
      * everything else that these did meanwhile. Tokens are those the stage works on: read if it reads more
@@ -233,9 +234,9 @@ struct analysis_operator {
     bool outside; /* the row for kernels launched outside of ranges other than stages */
     uint64_t calls, kernels;
     double total_ns, self_ns, mean_ns; /* on the host; a recursive call counts once in total */
-    double gpu_ns;                     /* owned by what it and its children launched */
-    double gpu_self_ns;                /* launched by itself; all rows add up to busy time */
-    double flops, bytes;               /* summed; NaN */
+    double gpu_ns;                     /* owned by kernels that it or its children launched */
+    double gpu_self_ns;      /* owned by kernels that it launched itself; all rows add up to busy time */
+    double flops, bytes;     /* summed; NaN */
     double work_ns;          /* of the calls whose FLOPs or bytes are known: on the GPU, else on the host */
     const char *work_source; /* of FLOPs and bytes: "engine", "operator shapes"; NULL */
     uint32_t stage;          /* where most of its time is; ANALYSIS_NONE */
@@ -255,7 +256,7 @@ struct analysis_kernel {
     const char *short_name;
     enum kernel_library library;
     enum kernel_category category;
-    bool whole_graph; /* a graph seen as one block */
+    bool whole_graph; /* a graph recorded as one kernel */
     uint64_t calls;
     double total_ns, owned_ns, share; /* share of busy time, 0..1 */
     double mean_ns, min_ns, p50_ns, max_ns;
@@ -376,14 +377,14 @@ struct analysis {
     const char *peak_source;                   /* NULL */
     /* (F_prefill + F_decode) / ((t_prefill + t_decode) P) over stages without parent; NaN */
     double model_mfu;
-    /* likewise of bytes, over timed stages: a trace alone does not say how many sequences shared a pass */
+    /* the same for bytes, over timed stages: a trace does not contain the number of sequences per pass */
     double model_mbu;
     bool cpu_only; /* every kernel ran on a cpu device, or there is none */
-    /* as used: the input's, or those of its model */
+    /* the costs in use: those of the input, or computed from its model */
     const struct analyze_cost *costs;
     size_t ncosts;
-    bool costs_replaced;        /* by the input's `llm` */
-    const char *model;          /* whose costs these are; NULL */
+    bool costs_replaced;        /* the input's `llm` replaced its costs */
+    const char *model;          /* name of the model that the costs are for; NULL: unknown */
     const char *no_model_costs; /* why the input's `llm` gave none; NULL */
 
     /* a parent before its children, in order of first occurrence; outside last */

@@ -9,10 +9,10 @@
 #include "base/die.h"
 #include "base/util.h"
 
-#define MAX_UNKNOWNS 512 /* the least exposed classes beyond it share one unknown */
-#define MAX_EDGES 256    /* heads and tails; more of them count as part of their kernel */
+#define MAX_UNKNOWNS 512 /* above this, the least exposed classes share one unknown */
+#define MAX_EDGES 256    /* heads and tails; further ones count as part of their kernel */
 #define EDGE_NS 1000
-#define EDGE_EXPOSURE 1.0 /* an edge needs so many sample intervals of cut time to get an unknown */
+#define EDGE_EXPOSURE 1.0 /* least time of an edge, in sample intervals, to get its own unknown */
 #define EDGE_RIDGE \
     1e-3 /* pulls an edge to the mean of its kernel; balances 1 point of noise against 30 points */
 #define ROBUST_ROUNDS 3
@@ -25,8 +25,8 @@
 #define LAG_WORTH 0.98    /* of the sum of squares without lag; otherwise no lag is used */
 #define LAG_SAMPLES 20000 /* used for the search */
 #define LAG_SLACK_NS 50000000u
-#define LAG_DOUBT_NS 500 /* error of the lag, found by experiment; differs between kernels */
-#define BUSY 0.05        /* least fraction of kernels for a sample to count in the residuals */
+#define LAG_DOUBT_NS 500 /* error of the lag in experiments; differs between kernels */
+#define BUSY 0.05        /* a sample counts in the residuals if kernels cover at least this fraction of it */
 
 /* ---- classes to unknowns */
 
@@ -132,7 +132,7 @@ static void add_row(const struct fit *f, size_t row, double w, double *g) {
         double wa = w * a->fraction;
         for (const struct counter_term *c = a; c < end; c++) {
             uint32_t low = MIN(a->unknown, c->unknown), high = MAX(a->unknown, c->unknown);
-            /* two terms of the same (shared) unknown meet twice */
+            /* two terms of the same (shared) unknown: both products add to the diagonal */
             double twice = low == high && a != c ? 2 : 1;
             g[(size_t)low * f->eq.n + high] += twice * wa * c->fraction;
         }
@@ -179,7 +179,7 @@ static double busy_fraction(const struct fit *f, size_t row) {
     return busy;
 }
 
-/* The k-th smallest, by partitioning. */
+/* The k-th smallest value, by partitioning. */
 static double nth(double *v, size_t n, size_t k) {
     size_t low = 0, high = n - 1;
     while (low < high) {
@@ -361,7 +361,7 @@ static size_t first_from(const uint64_t *sorted, size_t n, uint64_t at) {
     return low;
 }
 
-/* The samples around the middle kernel, and the kernels around them. */
+/* Selects the LAG_SAMPLES samples around the middle kernel, and the kernels at their time. */
 static struct counter_fit_input middle_of(const struct counter_fit_input *in) {
     struct counter_fit_input part = *in;
     size_t at = first_from(in->sample_start_ns, in->nsamples, in->start_ns[in->nkernels / 2]),

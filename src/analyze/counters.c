@@ -18,7 +18,7 @@
 #define FAIR_ERROR 8.0
 #define SHORT_NS \
     3000.0 /* estimates of shorter kernels depend on the lag between the two clocks: never "good" */
-#define LEAST_SM_PCT 0.2 /* one of a few hundred multiprocessors, all the time */
+#define LEAST_SM_PCT 0.2 /* one multiprocessor of a few hundred, all the time */
 /* Limits for the bound: which resource is near its peak. */
 #define COMPUTE_PCT 60.0
 #define MEMORY_PCT 60.0
@@ -165,8 +165,8 @@ static enum counter_bound bound_of(const double *v) {
  * reported for good rows only. */
 static void fill_row(struct counter_row *row, const struct counter_fit *f, uint32_t class) {
     size_t stride = (size_t)f->nclasses + 1;
-    /* No kernel runs without a multiprocessor. If the value is lower, the fit gave its share to its
-     * neighbours. */
+    /* A kernel uses at least one multiprocessor. If the value is lower, the fit attributed its share to
+     * neighbouring kernels. */
     double exposure = f->rate[COUNTER_SM * stride + class] < LEAST_SM_PCT ? 0 : f->exposure[class];
     row->quality = judge(exposure, f->error[COUNTER_SM * stride + class]);
     for (size_t s = 0; s < COUNTER_SLOTS; s++) {
@@ -398,11 +398,11 @@ static int by_exposure(const void *x, const void *y) {
     return (a < b) - (a > b);
 }
 
-/* Time in which several kernels run over time in which any runs. Kernels of a device are sorted by start. */
+/* Fraction of the busy time in which at least two kernels run. Kernels of a device are sorted by start. */
 static double concurrent(const struct timeline *tl) {
     double busy_ns = 0, shared_ns = 0;
     for (uint32_t d = 0; d < tl->ndevices; d++) {
-        uint64_t one_until = 0, two_until = 0; /* until then, at least one kernel runs; at least two */
+        uint64_t one_until = 0, two_until = 0; /* at least one kernel (two kernels) runs until then */
         for (size_t i = 0; i < tl->devices[d].kernel_count; i++) {
             size_t k = tl->devices[d].first_kernel + i;
             uint64_t from = tl->kernels.start_ns[k], to = tl->kernels.end_ns[k], second = MIN(to, one_until);

@@ -32,7 +32,7 @@ struct counter_row {
     uint32_t kernel, stage; /* rows of the analysis; stage ANALYSIS_NONE: outside stages */
     uint64_t calls;         /* in this stage */
     double mean_ns;         /* of a call */
-    double exposure;        /* its own time, in sample intervals */
+    double exposure;        /* time attributed to this row, in sample intervals */
     double exposure_ns;
     double value[COUNTER_SLOTS], error[COUNTER_SLOTS]; /* error: standard error */
     double dram_pct, dram_bytes_per_s; /* read and write; NaN: not measured, or the peak is unknown */
@@ -46,7 +46,7 @@ struct counter_row {
 /* Means over the samples inside a stage, weighted by time. */
 struct counter_means {
     uint32_t stage;    /* row of the analysis */
-    double covered_ns; /* of its wall time, by samples */
+    double covered_ns; /* part of its wall time that samples cover */
     double covered;    /* the same as a fraction of it, 0..1 */
     double mean[COUNTER_SLOTS];
     double dram_pct, dram_bytes_per_s; /* as above */
@@ -62,14 +62,14 @@ struct analysis_counters {
     double interval_ns; /* mean */
     double lag_ns;      /* shift of the samples that fits the kernels best */
     double clock_hz;    /* mean SM clock of all samples */
-    /* share of the kernels' time in which several run, 0..1; each then counts evenly */
+    /* fraction of the busy time in which several kernels run, 0..1; it is split evenly between them */
     double concurrent;
 };
 
 /* NULL: the timeline has no samples. */
 struct analysis_counters *counters_make(const struct analysis *a);
 void counters_free(struct analysis_counters *c); /* NULL is fine */
-/* The row of a kernel class with the most exposure; NULL: none. */
+/* Of the rows of this kernel class (one per stage), the one with the most exposure; NULL: none. */
 const struct counter_row *counters_of_kernel(const struct analysis_counters *c, uint32_t kernel);
 
 #endif

@@ -11,7 +11,7 @@ struct memory { /* blocks that live as long as the analysis */
     size_t n, cap;
 };
 
-/* What passes gather per stage row and drop at the end. */
+/* Per-stage working data of the passes, freed at the end of the analysis. */
 struct stage_scratch {
     struct stream_stats gaps, launch_delay, launch_cost, launch_interval;
     double queue_depth_sum;
@@ -50,13 +50,13 @@ struct context {
     double *range_gpu_ns;        /* [ranges.n + 1] owned by kernels whose innermost range it is; last: none */
     double *shape_owned_ns;      /* [nshapes] */
     double *shape_alone_ns;      /* [nshapes] of it, while no other kernel ran on the device */
-    double *shape_stage_ns;      /* [nshapes x nstages], by innermost stage; NULL: that would be too many */
-    double *range_total_ns;      /* [ranges.n] with what is inside it; by operators_finish */
+    double *shape_stage_ns; /* [nshapes x nstages], by innermost stage; NULL: the table would be too large */
+    double *range_total_ns; /* [ranges.n] including nested ranges; set by operators_finish */
     double *range_flops, *range_bytes; /* [ranges.n] by operator_work.c; NaN */
     uint8_t *range_counted;            /* [ranges.n] 1: these come from the operator's shapes */
-    uint32_t *previous_launch;         /* [launches.n] before it on its thread */
+    uint32_t *previous_launch;         /* [launches.n] the launch before it on its thread */
     struct power_index *power;         /* [ndevices], by power.c */
-    double *stage_chain_ns; /* [nstages] what fusing chains of element-wise kernels could save; chains.c */
+    double *stage_chain_ns; /* [nstages] possible saving by fusing chains of element-wise kernels; chains.c */
     uint64_t *stage_chain_kernels;
 };
 

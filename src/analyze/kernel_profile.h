@@ -9,7 +9,7 @@
 
 #include "analyze/analyze.h"
 
-/* id, key in ncu.json, metrics.json and (behind "ncu_") kernels.csv */
+/* X(id, key in ncu.json and metrics.json; with the prefix "ncu_" in kernels.csv) */
 #define KERNEL_PROFILE_METRICS(X)             \
     X(DURATION, "duration_ns")                \
     X(SM, "sm_pct")                           \
@@ -31,20 +31,21 @@ enum kernel_profile_metric {
 };
 const char *kernel_profile_key(enum kernel_profile_metric m);
 
-struct kernel_profile { /* launches that look the same, averaged */
+struct kernel_profile { /* mean over identical launches */
     const char *name;
     uint32_t grid[3], block[3]; /* [0] 0: unknown; [1] 0: only their product is known, in [0] */
     uint64_t launches;
     double value[KERNEL_PROFILE_METRIC_END];
-    const char *stall; /* what its warps waited for most: "long_scoreboard" */
+    const char *stall; /* most frequent stall reason of its warps: "long_scoreboard" */
     const char *bound; /* "memory" */
 };
 
 enum kernel_profile_match {
     KERNEL_PROFILE_NO_MATCH,
-    /* the function agrees and no other has it at this geometry: template arguments are printed differently */
+    /* The function name matches without template arguments, which tools print differently. No other kernel
+     * with this geometry has this function name. */
     KERNEL_PROFILE_FUNCTION,
-    /* the name agrees except for namespaces and the like; the geometry too if the profile has it */
+    /* the normalised name matches; the geometry too if the profile has one */
     KERNEL_PROFILE_NAME,
 };
 const char *kernel_profile_match_name(enum kernel_profile_match m); /* "name" */
@@ -54,7 +55,7 @@ struct analysis_profiles {
     enum kernel_profile_match *matches;    /* [n] best match of each profile */
     uint32_t *of_kernel;                   /* [nkernels] profile, or ANALYSIS_NONE */
     size_t n, unmatched;
-    double covered_share; /* of the run's busy time, 0..1: what the matched classes own */
+    double covered_share; /* share of the run's busy time owned by matched classes, 0..1 */
 };
 
 /* NULL: there are no profiles. */

@@ -7,9 +7,9 @@
 #include "base/die.h"
 #include "base/util.h"
 
-#define FULL_EXCHANGES 3 /* without progress, before one unknown at a time changes sides */
-#define EXCHANGES 200    /* in all; then what is negative is cut off */
-#define SLACK 1e-9       /* of the largest entry: rounding is no reason to change sides */
+#define FULL_EXCHANGES 3 /* exchanges without progress before only one unknown is exchanged at a time */
+#define EXCHANGES 200    /* limit of exchanges; negative unknowns are then set to 0 */
+#define SLACK 1e-9       /* relative to the largest entry; smaller violations are rounding errors */
 
 void nnls_init(struct nnls *s, uint32_t n) {
     size_t cells = MAX((size_t)n * n, 1), one = MAX(n, 1);
@@ -38,7 +38,7 @@ static double entry(const struct nnls *s, uint32_t i, uint32_t k) {
     return i <= k ? s->g[(size_t)i * s->n + k] : s->g[(size_t)k * s->n + i];
 }
 
-/* G of the free unknowns as U'U; returns how many there are. */
+/* Factorises G of the free unknowns into U'U. Returns the number of free unknowns. */
 static uint32_t factorise(struct nnls *s) {
     uint32_t m = 0;
     for (uint32_t i = 0; i < s->n; i++)
@@ -72,10 +72,10 @@ static void back_substitute(const double *u, uint32_t m, double *v, uint32_t fro
     }
 }
 
-/* The free ones solved for, the others zero; slope of the target for each that rests. */
+/* Solves for the free unknowns and sets the others to 0; computes the gradient for those at 0. */
 static void solve_free(struct nnls *s) {
     uint32_t m = factorise(s);
-    double *v = s->slope; /* borrowed until the slopes are known */
+    double *v = s->slope; /* scratch memory; overwritten with the slopes below */
     for (uint32_t i = 0; i < m; i++) v[i] = s->b[s->index[i]];
     back_substitute(s->factor, m, v, 0);
     memset(s->x, 0, s->n * sizeof *s->x);
@@ -93,8 +93,8 @@ static double largest(const double *v, uint32_t n) {
     return most;
 }
 
-/* Unknowns on the wrong side: free but negative, or at rest though more would be better. *last: the
- * highest of them. */
+/* Counts misplaced unknowns: free but negative, or at 0 although increasing it would improve the solution.
+ * *last: the highest of them. */
 static uint32_t misplaced(struct nnls *s, bool exchange, uint32_t *last) {
     double least = -SLACK * largest(s->x, s->n), flat = -SLACK * largest(s->b, s->n);
     uint32_t n = 0;

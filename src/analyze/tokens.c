@@ -126,7 +126,7 @@ static void step_intervals(struct context *c, struct intervals *by_stage) {
     }
 }
 
-/* If the trace has no tokens, those of the engine's answer. */
+/* Takes the token counts from the engine's answer if the trace has none. */
 static void take_engine_tokens(const struct context *c, struct analysis_stage *s) {
     for (size_t i = 0; i < c->in->ntokens && !s->token_source; i++) {
         const struct analyze_tokens *t = &c->in->tokens[i];

@@ -113,7 +113,7 @@ static int unknown_long(const struct opt_set *sets, size_t nsets, const char *na
     for (size_t s = 0; s < nsets; s++)
         for (size_t i = 0; i < sets[s].n; i++) suggest_try(&near, sets[s].rows[i].name);
     if (near.best) return err_set(err, "unknown option --%s; did you mean --%s?", word, near.best);
-    return err_set(err, "unknown option --%s; --help lists them", word);
+    return err_set(err, "unknown option --%s; see --help", word);
 }
 
 static void *field_of(const struct opt *o, void *into) { return (char *)into + o->offset; }
@@ -146,7 +146,7 @@ static int parse_letters(const struct opt_set *sets, size_t nsets, int argc, cha
     for (const char *p = argv[*i] + 1; *p; p++) {
         void *into;
         const struct opt *o = find_letter(sets, nsets, *p, &into);
-        if (!o) return err_set(err, "unknown option -%c; --help lists them", *p);
+        if (!o) return err_set(err, "unknown option -%c; see --help", *p);
         if (o->type == OPT_FLAG) {
             *(bool *)field_of(o, into) = true;
             continue;

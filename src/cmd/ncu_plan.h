@@ -1,6 +1,6 @@
-/* Which launches Nsight Compute should look at: those of our own table's first kernels, in their stage.
- * ncu filters by name and by NVTX range and then counts; what it must skip to be in the right place is
- * known from the trace. One plan a stage: ncu runs the program once for each. */
+/* Selects the launches that Nsight Compute profiles: those of the kernels with the most time, in their stage.
+ * ncu filters launches by name and NVTX range, then skips and counts them. The number to skip is computed
+ * from the trace. There is one plan per stage, and ncu runs the program once per plan. */
 #ifndef CMD_NCU_PLAN_H
 #define CMD_NCU_PLAN_H
 
@@ -10,8 +10,8 @@
 struct ncu_plan {
     const char *stage;          /* name; NULL: outside of stages */
     struct strbuf names;        /* regex over mangled names */
-    char *range, *marked_range; /* for --nvtx-include, either; NULL: none */
-    uint64_t skip, count;       /* of the launches that pass both */
+    char *range, *marked_range; /* two alternatives for --nvtx-include; NULL: none */
+    uint64_t skip, count;       /* of the launches that match name and range */
     struct {
         uint32_t *v; /* rows of the analysis */
         size_t n, cap;
@@ -23,7 +23,7 @@ struct ncu_plans {
     size_t n, cap;
 };
 
-/* For the `top` kernels with the most time; of one stage alone if named. Empty: there is none. */
+/* Plans for the `top` kernels with the most time, of one stage if given. Empty: there are no kernels. */
 void ncu_plan_make(const struct analysis *a, size_t top, const char *stage, struct ncu_plans *out);
 void ncu_plan_free(struct ncu_plans *p);
 

@@ -91,7 +91,7 @@ static void job_free(struct job *j) {
 
 /* ---- configuration */
 
-/* A missing --conf-dir would silently leave the built-in configuration in its place. */
+/* Without this check, a wrong --conf-dir would silently use the built-in configuration. */
 static int check_folders(const struct profile_opts *o, struct err *err) {
     for (size_t i = 0; i < o->conf_dirs.n; i++)
         if (!file_is_dir(o->conf_dirs.v[i]))
@@ -157,8 +157,8 @@ static int show_config(struct conf *c) {
     return EXIT_DONE;
 }
 
-/* Runnable again: references are resolved, paths absolute; secrets are references to environment variables.
- * Caller frees. */
+/* The configuration as text for --rerun: references are resolved, paths are absolute, secrets are references
+ * to environment variables. Caller frees. */
 static char *config_text(struct conf *c) {
     struct strbuf out = STRBUF_INIT, choices = STRBUF_INIT;
     struct conf_node *copy = conf_copy(conf_root(c));
@@ -223,7 +223,7 @@ static int write_files(const struct job *j, const struct view *v, struct err *er
     return rc;
 }
 
-/* Our own time, outside the engine, and memory. */
+/* Logs the time spent outside the engine, and the memory used. */
 static void log_own_cost(const struct job *j, uint64_t report_from_ns) {
     uint64_t now = clock_mono_ns();
     struct rusage self;
@@ -282,7 +282,7 @@ static bool run_tools(const struct job *j, const struct profile_opts *o, const s
     return ok;
 }
 
-/* The report again, with the results and the failures of the tools. */
+/* Writes the report again, with the results and failures of the tools. */
 static void report_again(struct job *j, const struct strlist *more) {
     struct view v;
     struct err err;
@@ -292,8 +292,8 @@ static void report_again(struct job *j, const struct strlist *more) {
     view_free(&v);
 }
 
-/* Runs the engine with the requests of the representative run under the tools. False: a tool that was asked
- * for found nothing. */
+/* Runs the engine with the requests of the representative run under the tools. Returns false if a
+ * requested tool has no result. */
 static bool use_tools(struct job *j, const struct profile_opts *o, const struct session_plan *plan) {
     if (!o->tools.ncu && !o->tools.nsys) return true;
     struct strbuf lines = STRBUF_INIT;

@@ -25,9 +25,8 @@ static void warn_newest(const struct tools *t) { log_warn("%s", t->problems->v[t
 #define LIMIT_S 900.0
 
 const char *tools_misused(const struct tools_opts *o) {
-    if ((o->top || o->stage) && !o->ncu)
-        return "--ncu-top and --ncu-stage choose kernels for --ncu; give that too";
-    if (o->limit_s > 0 && !o->ncu && !o->nsys) return "--tool-limit is of --ncu and --nsys; give one of them";
+    if ((o->top || o->stage) && !o->ncu) return "--ncu-top and --ncu-stage require --ncu";
+    if (o->limit_s > 0 && !o->ncu && !o->nsys) return "--tool-limit requires --ncu or --nsys";
     return NULL;
 }
 
@@ -52,7 +51,7 @@ static void add_program(struct words *w, char *const *argv) {
     vec_push(w, NULL);
 }
 
-/* Makes DIR/NAME; caller frees. NULL: failed, and the reason is in the problems. */
+/* Creates DIR/NAME; caller frees. Returns NULL on failure, with the reason added to the problems. */
 static char *make_folder(const struct tools *t, const char *name) {
     struct err err;
     char *dir = file_join(t->dir, name);
@@ -137,7 +136,7 @@ static void ncu_words(const char *csv, struct strbuf *out) {
     if (out->len && strncmp(out->buf, "==", 2) != 0) strbuf_reset(out);
 }
 
-/* One run under ncu. True: its CSV holds launches that were asked for. */
+/* One run under ncu. Returns true if its CSV contains requested launches. */
 static bool profile_stage(const struct tools *t, const struct analysis *a, const char *ncu,
                           const struct ncu_plan *p, const char *csv, const char *log_path) {
     struct words w = { 0 };
@@ -158,9 +157,9 @@ static bool profile_stage(const struct tools *t, const struct analysis *a, const
     ncu_words(csv, &words);
     if (rc < 0)
         SAY(t, "%s: %s%s%s%s", where, err.msg, words.len ? ": " : "", words.buf,
-            met ? "; what it had measured by then is shown" : "");
+            met ? "; partial results are shown" : "");
     if (read && found.launches.n && !met)
-        SAY(t, "%s: Nsight Compute measured %zu launches, none of them of the kernels asked for", where,
+        SAY(t, "%s: Nsight Compute measured %zu launches, none of the requested kernels", where,
             found.launches.n);
     else if (!met && rc < 0)
         SAY(t, "%s: Nsight Compute measured nothing before it ended", where);
@@ -209,7 +208,7 @@ bool tools_ncu(const struct tools *t, const struct analysis *a) {
     ncu_plan_make(a, t->o->top ? t->o->top : TOP, stage, &plans);
     if (!ncu)
         SAY(t, "Nsight Compute (ncu) is neither in PATH nor under /usr/local/cuda or /opt/nvidia: install it "
-               "or leave --ncu out");
+               "or omit --ncu");
     else if (!plans.n && stage)
         SAY(t, "Nsight Compute was not run: no kernel of a stage '%s' was recorded", stage);
     else if (!plans.n)
@@ -234,7 +233,7 @@ bool tools_nsys(const struct tools *t) {
     bool kept = false;
     if (!nsys)
         SAY(t, "Nsight Systems (nsys) is neither in PATH nor under /usr/local/cuda or /opt/nvidia: install "
-               "it or leave --nsys out");
+               "it or omit --nsys");
     if (dir) {
         struct words w = { 0 };
         struct err err;

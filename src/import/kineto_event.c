@@ -132,7 +132,7 @@ static enum field field_of(const char *key, size_t n) {
 #undef IS
 }
 
-/* `text`: a string or a number, in stable memory. */
+/* `text` is a string or number. It is not copied and must stay valid while the event is used. */
 static void take_scalar(struct kineto_event *ev, enum field field, struct span text, bool quoted) {
     switch (field) {
     case FIELD_PH:

@@ -32,7 +32,7 @@ static void put_kernels(const struct sums *s, struct jsonw *j) {
     jsonw_end(j);
 }
 
-/* One file: the device's number. Several: after the rank of its file, or the file's number. */
+/* With one file, the device index: "0". With several, with rank or file number: "rank1:0", "file2:0". */
 static void device_key(const struct analysis_totals *t, const struct totals_device *d, char *out,
                        size_t cap) {
     uint32_t rank = t->ranks[d->file].rank;

@@ -14,7 +14,7 @@
 struct analysis;
 struct timeline;
 
-/* A figure over the repeats that is not a stage: time to first token, time per token, tokens/s. */
+/* A metric of each repeat that is not the time of a stage: time to first token, time per token, tokens/s. */
 struct run_figure {
     const char *key;  /* "time_to_first_token" */
     const char *name; /* "Time to first token" */
@@ -60,7 +60,7 @@ struct run_info {
     bool incomplete;            /* ended early; `problems` say why */
 
     const struct analysis *analysis; /* of the trace, the timed repeats or both; NULL: there is neither */
-    /* what the analysis was made of, for the drawn window; NULL: not drawn */
+    /* timeline of the analysis, to draw a window of it; NULL: not drawn */
     const struct timeline *timeline;
     bool slim; /* for the page: a short timeline and no CSV files */
 

@@ -76,7 +76,7 @@ static void take_peak_option(double option, double *peak, const char **source) {
     *source = "given by the user";
 }
 
-/* The device's peaks: of the options, else as the run kept them, else of the device table, else unknown. */
+/* The device's peaks: from the options, else from metrics.json, else from the device table, else unknown. */
 static void find_peaks(struct loaded_run *r, const struct run_options *o, struct analyze_input *input) {
     struct err ignored;
     struct run_peak *kept = &r->info.peak;
@@ -139,7 +139,7 @@ void run_add_profiles(struct loaded_run *r) {
     r->info.nproblems = r->problems.n;
 }
 
-/* ---- what the folder keeps beside the traces */
+/* ---- other files of the run folder */
 
 #define MAX_CONFIG_BYTES (4u << 20)
 
@@ -160,8 +160,8 @@ static int read_saved(struct loaded_run *r, struct err *err) {
         if (r->saved)
             saved_metrics_fill(r->saved, &r->info);
         else
-            rc = err_wrap(
-                err, "what the run kept cannot be read (without that file the traces alone are reported)");
+            rc = err_wrap(err,
+                          "cannot read the results of the run (delete that file to report only the traces)");
     }
     free(path);
     if (rc == 0) read_config(r);

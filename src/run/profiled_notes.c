@@ -1,4 +1,4 @@
-/* What the numbers of a profiled run assume, and what went wrong in it, in words. */
+/* Texts about a profiled run: assumptions of its numbers, and problems during the run. */
 #include <math.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "base/stats.h"
 #include "run/profiled_internal.h"
 
-#define ADVISE_ABOVE 0.25 /* share that recording may cost before a lighter preset is advised */
+#define ADVISE_ABOVE 0.25 /* recording overhead above which a lighter preset is recommended */
 #define UNSTABLE_CV 0.05
 
 static void note_recording_cost(struct profiled_run *r) {
@@ -36,11 +36,11 @@ static void note_assumptions(struct profiled_run *r, const struct profiled_sessi
     struct strlist *a = &r->assumptions;
     strlist_add(a, "Peaks: %s%s%s.",
                 session->peak->source[0] ? session->peak->source
-                                         : "none known, so MFU, MBU and floors are not given",
+                                         : "unknown, so MFU, MBU and floors are not reported",
                 session->peak->detail[0] ? "; " : "", session->peak->detail);
     strlist_add(a, "A multiply-add counts 2 FLOPs; matrix products, convolutions and attention count, "
                    "causal attention by its real context.");
-    strlist_add(a, "Bytes are the fewest that must move: each weight touched once a forward pass, the KV "
+    strlist_add(a, "Bytes are the fewest that must move: each weight read once per forward pass, the KV "
                    "cache read and written, inputs and outputs once.");
     if (p->model && p->model->text.experts)
         strlist_add(a, "Bytes of experts: E(1-(1-k/E)^T) of E experts are touched by T tokens, on average, "
@@ -54,7 +54,7 @@ static void note_assumptions(struct profiled_run *r, const struct profiled_sessi
                     session->result->info.weights);
     strlist_add(a, "Image stages are parts of prefill and are never added to it.");
     for (size_t i = 0; p->model && i < p->model->nnotes; i++) strlist_add(a, "%s", p->model->notes[i]);
-    if (!p->model) strlist_add(a, "What the model must cost is not known: %s.", p->model_note.msg);
+    if (!p->model) strlist_add(a, "The cost of the model is unknown: %s.", p->model_note.msg);
 }
 
 static void note_problems(struct profiled_run *r, const struct profiled_session *session) {

@@ -45,7 +45,7 @@ static bool has_stage(const struct strlist *names, const char *name) {
     return false;
 }
 
-/* Those that the engine announced, then others that its answers have. */
+/* Lists the stages that the engine announced, then others that occur in its answers. */
 static void stage_names(const struct session_result *res, struct strlist *names) {
     strlist_add(names, "prefill");
     for (size_t i = 0; res->loaded && i < res->info.stages.n; i++) {
@@ -111,7 +111,7 @@ static double representative_ratio(const struct profiled_session *session, const
     return isfinite(ratio) ? ratio : NAN;
 }
 
-/* Reads tokens: prefill. The others make them, or have none. */
+/* True for prefill, which reads tokens. Other stages generate tokens or have none. */
 static bool reads_tokens(const char *stage) { return strcmp(stage, "prefill") == 0; }
 
 static bool is_top_level(const char *stage) {

@@ -47,15 +47,15 @@ static void find_cpu_peak(const struct profile_plan *p, struct device_peak *out)
              "measured on this CPU%s: %s matrix product and read sweep, %u cores",
              doubtful ? " while it was busy" : "", c.kernel, c.threads);
     if (doubtful)
-        log_warn(
-            "the CPU's peaks were measured while other programs used it (%.0f%% of the cores were ours) and "
-            "may be too low; `inferprof calibrate` on an idle machine measures and keeps them",
-            c.cpu_share * 100);
+        log_warn("the CPU's peaks were measured while other programs used it (inferprof got %.0f%% of the "
+                 "cores) and may be too low; run `inferprof calibrate` on an idle machine to measure and "
+                 "cache them",
+                 c.cpu_share * 100);
     log_debug("peaks of the CPU: %.1f GFLOP/s, %.1f GB/s, %s", c.flops_per_s * 1e-9, c.bytes_per_s * 1e-9,
-              c.cached ? "kept from an earlier measurement" : "measured now");
+              c.cached ? "cached from an earlier measurement" : "measured now");
 }
 
-/* A number of the user replaces ours; the source is extended by it. */
+/* A value given by the user replaces the known one, and is added to the source text. */
 static void take_given_peak(double value, double unit, const char *by, double *field,
                             struct device_peak *out) {
     if (isnan(value)) return;

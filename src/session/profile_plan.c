@@ -70,7 +70,7 @@ static void plan_model(struct profile_plan *p, struct strlist *problems) {
     } else {
         char *config = file_join(path, "config.json");
         if (!file_exists(config))
-            strlist_add(problems, "model.path=%s: holds no config.json", path);
+            strlist_add(problems, "model.path=%s: contains no config.json", path);
         else
             p->model = llm_model_load(path, &how, &p->model_note);
         free(config);
@@ -151,7 +151,7 @@ static void add_model(const struct profile_plan *p, struct strbuf *out) {
                     units_bytes(llm_weight_bytes(p->model), bytes, sizeof bytes),
                     llm_dtype_name(p->model->dtype));
     strbuf_addstr(out, ")\n");
-    if (!p->model) strbuf_addf(out, "          costs are not known: %s\n", p->model_note.msg);
+    if (!p->model) strbuf_addf(out, "          costs are unknown: %s\n", p->model_note.msg);
 }
 
 void profile_plan_text(const struct profile_plan *p, struct strbuf *out) {

@@ -57,9 +57,9 @@ misuse "--limit: $huge is too large; at most 18446744073709551615" trace dump --
 misuse '--top: -1 is negative; expected 0 or more' stats --top -1 x
 
 # options that would have no effect
-misuse '--ncu-top and --ncu-stage choose kernels for --ncu' run --ncu-top 3 -- true
-misuse '--ncu-top and --ncu-stage choose kernels for --ncu' profile --ncu-stage decode
-misuse '--tool-limit is of --ncu and --nsys' run --tool-limit 3 -- true
+misuse '--ncu-top and --ncu-stage require --ncu' run --ncu-top 3 -- true
+misuse '--ncu-top and --ncu-stage require --ncu' profile --ncu-stage decode
+misuse '--tool-limit requires --ncu or --nsys' run --tool-limit 3 -- true
 misuse '--counter-interval requires --counters' run --counter-interval 50 -- true
 misuse '--gpu all cannot be combined with --sweep or --operators' static --gpu all --operators $model
 misuse '--gpu all uses the peaks of each device' static --gpu all --peak-tflops 3 $model

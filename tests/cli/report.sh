@@ -156,7 +156,7 @@ run "$INFERPROF" report "$work/killed"
 expect "a run with unreadable traces is reported from its metrics.json" 0 out "^! The trace could not be read: "
 echo '{' >"$work/killed/metrics.json"
 run "$INFERPROF" report "$work/killed"
-expect "an unreadable metrics.json is an error that says what to do" 1 err "without that file the traces alone are reported.*metrics.json: line"
+expect "an unreadable metrics.json is an error that says what to do" 1 err "delete that file to report only the traces.*metrics.json: line"
 
 # A truncated trace, and a trace with only a header.
 "$BUILD/tests/make_trace" "$work/whole.ipt" 8

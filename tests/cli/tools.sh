@@ -87,10 +87,10 @@ expect "a failing ncu is reported with its last error, and its results are kept"
     err 'ncu ended with exit status 1: ==ERROR== Failed to profile' err 'measured 1 of 3 kernels'
 check "metrics.json holds the kernel that ncu measured" json_is r/metrics.json "$counters" "[(55.5, 33.25, 77.5, 'long_scoreboard')]"
 tool wrong --ncu
-expect "results for other kernels are an error" 1 err 'measured 1 launches, none of them of the kernels asked for'
+expect "results for other kernels are an error" 1 err 'measured 1 launches, none of the requested kernels'
 check "results for other kernels are not in metrics.json" lacks somebody r/metrics.json
 tool other_grid --ncu
-expect "the same kernel name with another grid is another kernel" 1 err 'none of them of the kernels asked for'
+expect "the same kernel name with another grid is another kernel" 1 err 'none of the requested kernels'
 tool empty --ncu
 expect "an ncu that matches no launch is an error with the reason" 1 err 'measured nothing: no launch matched' err 'No kernels were profiled'
 check "the report states that ncu measured nothing" grep -q 'measured nothing' r/report.md

@@ -4,7 +4,7 @@
 
 enum { FEW_ROWS = 8 };
 /* Blocks of the large products, in bytes, so that they fit for any width of a tile. The columns of a panel
- * stay in the first-level cache while the weights of a block pass by. The weights, and the sums of the
+ * stay in the first-level cache while the weights of a block are read. The weights, and the sums of the
  * PART_TOKENS tokens of a task, stay in the second-level cache. All features of these tokens come before
  * the next tokens, so that the tokens stay in the last-level cache. */
 enum { PANEL_BYTES = 24 << 10, BLOCK_BYTES = 144 << 10, PART_TOKENS = 512 };
@@ -17,7 +17,7 @@ struct few_job {
     const float *x;
     ptrdiff_t ldx, ldy;
     enum ops_store store;
-    struct parts parts; /* of all output rows, layer by layer */
+    struct parts parts; /* splits the output rows of all layers, in order, into tasks */
 };
 
 static void few_rows(const struct few_job *j, const struct linear_out *l, int r0, int r1) {

@@ -132,7 +132,7 @@ void ops_experts_one(struct ops *o, const char *name, const struct expert *const
                                     .bytes = bytes });
 }
 
-/* Operators on rows or single numbers: `floats` are read and written. */
+/* Records an operator on rows or elements. `floats`: how many numbers it reads and writes. */
 static void record_rows(struct ops *o, uint64_t start, const char *name, const char *kernel, size_t items,
                         int n, double floats) {
     record_end(o, start,

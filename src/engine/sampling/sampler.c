@@ -23,7 +23,7 @@ uint32_t sampler_argmax(const float *logits, size_t vocab) {
     uint32_t best = 0;
     float most = -INFINITY;
     for (size_t i = 0; i < vocab; i++) {
-        if (logits[i] > most) { /* false for NaN, and for an equal one that comes later */
+        if (logits[i] > most) { /* false for NaN; of equal logits the lowest id is taken */
             most = logits[i];
             best = (uint32_t)i;
         }
@@ -58,12 +58,12 @@ static uint64_t next_u64(struct sampler *s) {
 
 static double next_unit(struct sampler *s) { return (double)(next_u64(s) >> 11) * 0x1p-53; }
 
-/* The more likely first; among equals the lower id. */
+/* Order: more likely first; if equal, lower id first. */
 static bool before(const struct candidate *a, const struct candidate *b) {
     return a->logit > b->logit || (a->logit == b->logit && a->id < b->id);
 }
 
-/* A heap with the first of `before` at the root: the top few cost O(vocab + few log vocab). */
+/* Heap with the first candidate, by `before`, at the root. Taking the best k costs O(vocab + k log vocab). */
 static void sift_down(struct candidate *v, size_t n, size_t i) {
     for (;;) {
         size_t top = i, left = 2 * i + 1, right = left + 1;

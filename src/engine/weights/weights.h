@@ -22,13 +22,13 @@ struct weights *weights_open_files(struct ops *o, const char *dir, struct err *e
  * Uniform; matrices with variance 1/columns, so that activations keep their size. tests/oracle/synthetic.py
  * is the same generator. */
 struct weights *weights_open_synthetic(struct ops *o, uint64_t seed, enum dtype type);
-void weights_close(struct weights *w); /* NULL: nothing */
+void weights_close(struct weights *w); /* NULL is ignored */
 
 /* Contents of a synthetic vector; not used for files. */
 enum weights_fill { WEIGHTS_NORM /* 1 +- 0.1 */, WEIGHTS_BIAS /* +- 0.1 */, WEIGHTS_ROWS /* +- 1 */ };
 
-/* [rows][cols], in the type it is stored in. In a file its shape may be any of as many numbers whose first
- * side is `rows` or whose last side is `cols`. */
+/* A matrix [rows][cols] in its stored type. In a file, any shape with rows * cols elements is accepted if its
+ * first dimension is `rows` or its last is `cols`. */
 struct matrix weights_matrix(struct weights *w, int rows, int cols, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 /* A small tensor, as floats. */

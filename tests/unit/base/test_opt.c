@@ -77,8 +77,8 @@ TEST(opt_reports_each_mistake) {
         const char *want;
     } bad[] = {
         { { "--nmber", "3" }, "unknown option --nmber; did you mean --number?" },
-        { { "--qqqqqq", "" }, "unknown option --qqqqqq; --help lists them" },
-        { { "-z", "" }, "unknown option -z; --help lists them" },
+        { { "--qqqqqq", "" }, "unknown option --qqqqqq; see --help" },
+        { { "-z", "" }, "unknown option -z; see --help" },
         { { "--number", "-3" }, "--number: -3 is negative; expected 0 or more" },
         { { "--number", "-x" }, "--number: '-x' is not a whole number" },
         { { "--number", "99999999999999999999999" },
