@@ -14,7 +14,7 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-/* What lives as long as the analysis. */
+/* Memory that is freed with the analysis. */
 struct owner {
     struct memory memory;
     struct intern *texts;
@@ -103,7 +103,7 @@ static void open_context(struct context *c, const struct timeline *tl, const str
         if (tl->devices[i].kernel_count && !tl->devices[i].is_cpu) a->cpu_only = false;
 }
 
-/* Frees what only the passes needed. */
+/* Frees the working data of the passes. */
 static void close_context(struct context *c) {
     void *scratch[] = { c->stage_scratch,     c->occ_scratch,    c->shape_category,      c->range_gpu_ns,
                         c->shape_owned_ns,    c->shape_stage_ns, c->previous_launch,     c->range_total_ns,

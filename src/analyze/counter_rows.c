@@ -45,7 +45,7 @@ static void start_kernels(struct sweep *w, uint64_t now) {
                                                    .end_ns = in->end_ns[w->next] }));
 }
 
-/* Head and tail leave a middle. */
+/* Limits head and tail so that a middle part remains. */
 static uint64_t edge_of(const struct sweep *w, const struct active *a) {
     return MIN(w->edge_ns, (a->end_ns - a->start_ns) * 2 / 5);
 }

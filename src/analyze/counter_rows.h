@@ -17,7 +17,7 @@ static inline uint32_t counter_rows_head(uint32_t nclasses, uint32_t class) {
 static inline size_t counter_rows_width(uint32_t nclasses) { return 3 * (size_t)nclasses + 1; }
 
 struct counter_term {
-    uint32_t unknown; /* first one of these numbers; counter_fit.c renumbers */
+    uint32_t unknown; /* at first a number as above; counter_fit.c replaces it by the number of the unknown */
     float fraction;
 };
 

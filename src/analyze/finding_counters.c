@@ -1,4 +1,4 @@
-/* What the model must cost against what the hardware counted. */
+/* Compares the model's estimate with hardware counters. */
 #include <math.h>
 
 #include "analyze/counters.h"
@@ -16,21 +16,20 @@ static bool differs(double modelled_pct, double measured_pct) {
 
 static const char *advice(double modelled_pct, double measured_pct, bool memory) {
     if (!(measured_pct > modelled_pct))
-        return memory ? "Less was moved than the model must: a smaller weight type than its file says, "
-                        "weights that stay in "
-                        "the L2 cache, or the wrong model file."
-                      : "Less was multiplied on tensor cores than the model must: products that run "
-                        "elsewhere (fp32, GEMV), a "
-                        "type with a higher rate than assumed, or the wrong model file.";
-    return memory ? "More was moved than the model must: weights read twice, activations that go through "
-                    "memory between "
-                    "unfused kernels, padding, a larger type than assumed, or the wrong model file."
-                  : "More was multiplied than the model must: padding to tiles or to the longest sequence, "
-                    "work done twice, a "
-                    "type with a lower rate than assumed, or the wrong model file.";
+        return memory ? "Less data was moved than the model requires. Possible causes: weights smaller than "
+                        "in the model file, weights that stay in the L2 cache, or the wrong model file."
+                      : "Tensor cores did less work than the model requires. Possible causes: products that "
+                        "run elsewhere (fp32, GEMV), a type with a higher rate than assumed, or the wrong "
+                        "model file.";
+    return memory ? "More data was moved than the model requires. Possible causes: weights read twice, "
+                    "activations written to memory between unfused kernels, padding, a larger type than "
+                    "assumed, or the wrong model file."
+                  : "Tensor cores did more work than the model requires. Possible causes: padding to tiles "
+                    "or to the longest sequence, repeated work, a type with a lower rate than assumed, or "
+                    "the wrong model file.";
 }
 
-/* Of bandwidth and arithmetic the one that is further off, in points. */
+/* Reports bandwidth or arithmetic, whichever differs more, in percentage points. */
 void find_model_differs(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     const struct counter_means *m = f->s->counters;
     if (!m || !(m->covered >= ENOUGH_COVERED)) return;
@@ -40,8 +39,8 @@ void find_model_differs(struct context *c, const struct finding_rule *rule, cons
     bool memory = bytes && !(flops && fabs(mfu_pct - m->tensor_at_peak_pct) > fabs(mbu_pct - m->dram_pct));
     double modelled = memory ? mbu_pct : mfu_pct, measured = memory ? m->dram_pct : m->tensor_at_peak_pct;
     const char *title =
-        analysis_text(c, "%s: the counters saw %.1f%% of the %s, the model says %.1f%%", f->s->name, measured,
-                      memory ? "memory bandwidth" : "tensor peak", modelled);
+        analysis_text(c, "%s: counters measured %.1f%% of the %s, the model predicts %.1f%%", f->s->name,
+                      measured, memory ? "memory bandwidth" : "tensor peak", modelled);
     const char *evidence =
         analysis_text(c,
                       "over the recorded run, of which samples cover %.0f%%: DRAM %.1f%% against %.1f%% "

@@ -78,7 +78,7 @@ void find_host_copies(struct context *c, const struct finding_rule *rule, const 
     if (ms < 0.02 * f->wall_ms) return;
     const char *title = analysis_text(c, "%s waits %s for copies", f->s->name, finding_time(c, ms));
     const char *evidence = analysis_text(
-        c, "%s copies and memsets; %.2f MB to the device, %.2f MB back; no kernel ran beside them",
+        c, "%s copies and memsets; %.2f MB to the device, %.2f MB back; no kernel ran at the same time",
         analysis_count(c, f->s->copies), f->s->htod_bytes * 1e-6, f->s->dtoh_bytes * 1e-6);
     finding_emit(c, rule, f, ms, ANALYSIS_MEDIUM, title, evidence,
                  "Keep the data on the device, copy from pinned memory on a stream of its own, and overlap "
@@ -153,8 +153,9 @@ void find_unexplained_idle(struct context *c, const struct finding_rule *rule,
                            const struct finding_scope *f) {
     double ms = cause_ms(f, ANALYSIS_IDLE_UNKNOWN);
     if (ms < 0.15 * f->wall_ms) return;
-    const char *title = analysis_text(c, "%s leaves the GPU idle for %s, for reasons the trace does not hold",
-                                      f->s->name, finding_time(c, ms));
+    const char *title =
+        analysis_text(c, "%s leaves the GPU idle for %s, for reasons not visible in the trace", f->s->name,
+                      finding_time(c, ms));
     const char *evidence = analysis_text(
         c, "%s gaps between kernels of %.1f us on average; no launches were recorded to explain them",
         analysis_count(c, f->s->idle.gaps), f->s->kernel_mean_ns * 1e-3);

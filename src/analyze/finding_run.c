@@ -37,12 +37,12 @@ void find_communication(struct context *c, const struct finding_rule *rule, cons
     for (size_t i = 0; i < c->a->ndevices; i++) devices += c->a->devices[i].communication_ns > 0;
     finding_emit(
         c, rule, f, (all - hidden) * 1e-6 / devices, ANALYSIS_LOW,
-        analysis_text(c, "Communication is exposed for %s a device",
+        analysis_text(c, "Communication is exposed for %s per device",
                       finding_time(c, (all - hidden) * 1e-6 / devices)),
         analysis_text(
             c,
-            "%s of communication kernels a device, %.0f%% of it beside other kernels; waiting for the "
-            "slowest rank is part of it",
+            "%s of communication kernels per device, %.0f%% of it overlapped by other kernels; includes "
+            "waiting for the slowest rank",
             finding_time(c, all * 1e-6 / devices), 100 * hidden / all),
         "Overlap it with computation, fuse all-reduce with its neighbours, or split the model over fewer "
         "devices.");
@@ -128,7 +128,7 @@ void find_outside(struct context *c, const struct finding_rule *rule, const stru
         analysis_text(c, "%s of %s%s", finding_time(c, v->outside_stages * 1e-6),
                       finding_time(c, v->busy * 1e-6), unmatched),
         c->in->one_run
-            ? "It ran beside the measured request (loading, making weights, warming up) and is in no "
+            ? "It ran outside the measured request (loading, making weights, warming up) and is in no "
               "stage's time; tables of kernels include it."
             : "Name more ranges as stages (NAME=GLOB), or record from the start of the program.");
 }

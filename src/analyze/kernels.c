@@ -101,7 +101,7 @@ static void distribution(struct analysis_kernel *row, uint64_t *ns, size_t n) {
     if (n >= STATS_P99_LEAST) row->p99_ns = percentile_u64(ns, n, 0.99);
 }
 
-/* Durations sorted by class: a counting sort, then each class on its own. */
+/* Sorts durations by class (counting sort), then within each class. */
 static void distributions(struct context *c, struct analysis_kernel *rows) {
     const struct timeline_kernels *k = &c->tl->kernels;
     size_t *first = xcalloc(c->tl->nshapes + 2, sizeof *first);

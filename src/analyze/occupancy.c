@@ -41,5 +41,5 @@ double occupancy_theoretical(const struct timeline_device *d, const struct timel
     }
     *blocks_per_sm = (uint32_t)MIN(blocks, UINT32_MAX);
     return blocks ? (double)(blocks * warps) / (double)max_warps
-                  : NAN; /* it ran, so one of our limits is wrong */
+                  : NAN; /* the kernel ran, so one of our limits is wrong */
 }

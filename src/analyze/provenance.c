@@ -88,8 +88,8 @@ static void note_windows(struct context *c) {
     analysis_note(c, whole ? ANALYSIS_INFO : ANALYSIS_WARNING,
                   "kernels were recorded in %.3g%% of the time (%s window%s): %s", 100 * (1 - c->a->missed),
                   analysis_count(c, c->tl->nwindows), c->tl->nwindows == 1 ? "" : "s",
-                  whole ? "all of every stage, and what lies between them is not shown"
-                        : "their counts and times are of that part, nothing is scaled up");
+                  whole ? "stages are complete, the time between them is not shown"
+                        : "counts and times cover only that part and are not scaled up");
 }
 
 static void note_attribution(struct context *c) {
@@ -98,7 +98,8 @@ static void note_attribution(struct context *c) {
     if (c->a->stages[0].implicit)
         analysis_note(
             c, ANALYSIS_INFO,
-            "no range of the trace is a stage: all of it is one (rules NAME=GLOB name stages after ranges)");
+            "no range of the trace is a stage: all its time counts as one stage (rules NAME=GLOB name "
+            "stages after ranges)");
     if (tl->containment && !c->a->cpu_only)
         analysis_note(c, ANALYSIS_WARNING,
                       "no launches were recorded: kernels belong to the range that was open when they ran");

@@ -103,7 +103,7 @@ static void add_work(struct range_set *s, uint32_t range, uint64_t launched_ns, 
     }
 }
 
-/* Work of a file without launches was launched when it started, as far as anyone can tell. */
+/* Without launches in the file, the start time of the work is used: its launch time is unknown. */
 static uint64_t launched_ns(const struct timeline *tl, uint32_t launch, uint64_t start_ns) {
     return launch == TIMELINE_NONE ? start_ns : tl->launches.start_ns[launch];
 }

@@ -8,7 +8,7 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-/* What one rank does on the device being walked. */
+/* State of one rank on the device being walked. */
 struct rank_device {
     struct interval_union work, kernels, compute, communication;
     uint64_t first_ns; /* start of its first work here */

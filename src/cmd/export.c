@@ -68,7 +68,7 @@ static const struct opt options[] = {
     { 'o', "output", OPT_STR, offsetof(struct export_opts, output), "FILE", "where to; for csv a folder",
       NULL },
     { 'w', "window", OPT_STR, offsetof(struct export_opts, window), "STAGE[:FROM..TO]",
-      "only this stretch: occurrences (2..5) or times (10ms..25ms) of a stage", NULL },
+      "only this part: occurrences (2..5) or times (10ms..25ms) of a stage", NULL },
 };
 
 static const struct export_opts defaults = { .format = "perfetto" };

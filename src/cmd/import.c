@@ -257,7 +257,8 @@ static int renew_report(const char *dir, struct err *err) {
     int rc = report_write_all(dir, &v, err);
     view_free(&v);
     rows_profiles_note(r.info.analysis, &note);
-    if (rc == 0) log_info("%s: %s", dir, note.len ? note.buf : "no trace in it whose kernels could be met");
+    if (rc == 0)
+        log_info("%s: %s", dir, note.len ? note.buf : "its trace has no kernels to match the profiles with");
     strbuf_free(&note);
     run_unload(&r);
     return rc;

@@ -95,8 +95,7 @@ static void job_free(struct job *j) {
 static int check_folders(const struct profile_opts *o, struct err *err) {
     for (size_t i = 0; i < o->conf_dirs.n; i++)
         if (!file_is_dir(o->conf_dirs.v[i]))
-            return err_set(err,
-                           "%s: not a folder; --conf-dir takes one that holds model/, engine/ and the like",
+            return err_set(err, "%s: not a folder; --conf-dir expects a folder with model/, engine/ etc.",
                            o->conf_dirs.v[i]);
     char *rerun = o->rerun ? file_join(o->rerun, "config.yaml") : NULL;
     bool there = !rerun || file_exists(rerun);

@@ -75,7 +75,7 @@ static int run(const void *opts, int argc, char **argv) {
     int rc = o->model && !model ? -1 : run_load(&r, (const char *const *)argv, (size_t)argc, &options, &err);
     if (rc == 0) {
         if (model && !r.timeline)
-            rc = err_set(&err, "--model: the run has no trace to hold the model against");
+            rc = err_set(&err, "--model: the run has no trace to compare the model with");
         if (rc == 0 && r.analysis.no_model_costs)
             log_warn("--model: %s; no MFU, MBU or floor", r.analysis.no_model_costs);
         if (rc == 0) rc = write_and_print(&r, o, argv[0], &err);

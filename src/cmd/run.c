@@ -207,8 +207,7 @@ static int start_program(struct run *r, struct err *err) {
     if (inject_env_make(&env, &inject, err) < 0) return -1;
     for (size_t i = 0; i < COUNTOF(env.kept); i++) {
         if (!env.kept[i]) continue;
-        strlist_add(&r->problems,
-                    "%s was already set and is kept: the collector is not loaded through it; unset it",
+        strlist_add(&r->problems, "%s is already set, so the collector is not loaded through it; unset it",
                     env.kept[i]);
         log_newest_problem(r);
     }

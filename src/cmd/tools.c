@@ -165,7 +165,7 @@ static bool profile_stage(const struct tools *t, const struct analysis *a, const
         SAY(t, "%s: Nsight Compute measured nothing before it ended", where);
     else if (!met)
         SAY(t,
-            "%s: Nsight Compute measured nothing: no launch matched (the program may take another course "
+            "%s: Nsight Compute measured nothing: no launch matched (the program may behave differently "
             "when it is run again, "
             "or open no NVTX range '%s' under ncu)%s%s",
             where, p->range ? p->range : "", words.len ? "; it says: " : "", words.buf);

@@ -7,8 +7,8 @@
 #include "report/columns.h"
 #include "report/view.h"
 
-/* Kernels, then hardware counters, Nsight Compute profiles, rates (TFLOP/s) and the device, each if it exists.
- * The items are struct analysis_kernel. */
+/* Kernels, then hardware counters, Nsight Compute profiles, rates (TFLOP/s) and the device, each only if
+ * the data has it. The items are struct analysis_kernel. */
 extern const struct column_group kernel_columns[5];
 bool kernel_columns_have_counters(const struct view *v);
 bool kernel_columns_have_profiles(const struct view *v);

@@ -97,15 +97,14 @@ static void static_table(const struct static_compute *s, struct strbuf *out) {
 void static_compute_markdown(const struct static_compute *s, struct strbuf *out) {
     const struct llm_model *m = s->model;
     char a[32], b[32], c[32], d[32];
-    strbuf_addstr(out, "# What the model must cost\n\n");
+    strbuf_addstr(out, "# Cost of the model\n\n");
     if (m)
-        strbuf_addf(out,
-                    "%s: %s parameters (%s pass through for one token), %s of weights as %s, %s of KV cache "
-                    "a token.\n\n",
-                    s->model_name, units_count((double)m->params.total, a, sizeof a),
-                    units_count((double)m->params.active, b, sizeof b),
-                    units_bytes(llm_weight_bytes(m), c, sizeof c), llm_dtype_name(m->dtype),
-                    units_bytes(llm_kv_bytes_per_token(m, LLM_DTYPE_UNKNOWN), d, sizeof d));
+        strbuf_addf(
+            out,
+            "%s: %s parameters (%s active per token), %s of weights as %s, %s of KV cache per token.\n\n",
+            s->model_name, units_count((double)m->params.total, a, sizeof a),
+            units_count((double)m->params.active, b, sizeof b), units_bytes(llm_weight_bytes(m), c, sizeof c),
+            llm_dtype_name(m->dtype), units_bytes(llm_kv_bytes_per_token(m, LLM_DTYPE_UNKNOWN), d, sizeof d));
     else
         strbuf_addf(out, "Not known: %s\n\n", s->unknown_because);
     strbuf_addstr(out,

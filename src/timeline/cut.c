@@ -1,5 +1,4 @@
-/* Cuts a finished timeline to a window, in place: drops rows, then counts and nests again what depends on
- * them. */
+/* Cuts a finished timeline to a window, in place: drops rows, then recomputes counts and nesting. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -64,7 +64,7 @@ expect "--preset min runs" 0
 run "$INFERPROF" trace info nine/trace/*-*.ipt
 check "--preset min records no kernels" sh -c '! grep -q "^ *kernel " out'
 run env NVTX_INJECTION64_PATH=/opt/other.so "$INFERPROF" run -o ten -- "$app" init kernels=10
-expect "an injection variable set by the user is kept, with a warning" 0 err 'NVTX_INJECTION64_PATH=/opt/other.so was already set'
+expect "an injection variable set by the user is kept, with a warning" 0 err 'NVTX_INJECTION64_PATH=/opt/other.so is already set'
 run "$INFERPROF" run --counters -o counters -- "$app" init push=r kernels=10 pop exit=0
 expect "counters that cannot be sampled: one warning with the remedy, the run continues" 0 err 'hardware counters are not sampled: .*inferprof doctor' \
     err 'run folder: counters'

@@ -168,7 +168,7 @@ static int compress(struct writer *w, const struct image *im, int quality) {
 int image_write_jpeg(const char *path, const struct image *im, int quality, struct err *err) {
     struct writer w = { 0 };
     if (MAX(im->width, im->height) > JPEG_MAX_DIMENSION)
-        return err_set(err, "%s: %d x %d pixels are more than JPEG can hold", path, im->width, im->height);
+        return err_set(err, "%s: %d x %d pixels exceed the limit of JPEG", path, im->width, im->height);
     w.jpeg.err = error_init(&w.error, path, err);
     int rc = compress(&w, im, quality);
     if (rc == 0) rc = file_write_atomic(path, w.file, w.bytes, err);

@@ -23,7 +23,7 @@ static int get_str(const json_t *o, const char *key, const char **out, struct er
     if (!v || json_is_null(v)) return 0;
     if (!json_is_string(v)) return err_set(err, "\"%s\" must be a string", key);
     if (strlen(json_string_value(v)) != json_string_length(v))
-        return err_set(err, "\"%s\" must not hold a NUL character", key);
+        return err_set(err, "\"%s\" must not contain a NUL character", key);
     *out = json_string_value(v);
     return 0;
 }

@@ -109,7 +109,7 @@ static double weight_sum(const struct candidate *v, size_t n) {
     return sum;
 }
 
-/* The number of most likely candidates among the last `taken` of the pool that together reach that weight. */
+/* How many of the most likely candidates (the last `taken` of the pool) are needed to reach that weight. */
 static size_t trim(const struct sampler *s, size_t end, size_t taken, double reach) {
     double sum = 0;
     size_t keep = 0;

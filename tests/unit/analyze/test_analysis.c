@@ -678,7 +678,7 @@ TEST(kernels_recorded_in_windows_are_a_share_that_is_told_and_nothing_is_scaled_
     CHECK_INT(decode->kernels, 1000);
     CHECK(isnan(decode->launches_per_token));
     const struct analysis_note *n = note_with(&a, "50% of the time (2 windows)");
-    CHECK(n && n->severity == ANALYSIS_WARNING && strstr(n->text, "nothing is scaled up"));
+    CHECK(n && n->severity == ANALYSIS_WARNING && strstr(n->text, "are not scaled up"));
     analysis_free(&a);
     timeline_close(tl);
 }
@@ -698,7 +698,7 @@ TEST(windows_that_hold_every_stage_are_no_reason_for_doubt) {
     CHECK_NEAR(a.missed, 0.5, 0.01);
     CHECK_NEAR(scene_stage(&a, "decode")->missed, 0, 1e-9);
     const struct analysis_note *n = note_with(&a, "50% of the time (1 window)");
-    CHECK(n && n->severity == ANALYSIS_INFO && strstr(n->text, "all of every stage"));
+    CHECK(n && n->severity == ANALYSIS_INFO && strstr(n->text, "stages are complete"));
     analysis_free(&a);
     timeline_close(tl);
 }

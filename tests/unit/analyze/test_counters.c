@@ -205,7 +205,7 @@ TEST(a_contradicted_model_is_never_cut_from_the_findings) {
     const struct analysis_finding *f = compare_with(DRAM_PCT / 32, TENSOR_PCT / 16, STEPS, &a, &tl);
     nstages = 1;
     with_chip = false;
-    CHECK(f && strstr(f->title, "decode: the counters saw"));
+    CHECK(f && strstr(f->title, "decode: counters measured"));
     CHECK_INT(a.nfindings, 12); /* others were cut */
     for (size_t i = 0; i < a.nfindings; i++) others += a.findings[i].saving_ms > 0;
     CHECK_INT(others, 11);
