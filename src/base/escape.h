@@ -1,5 +1,5 @@
-/* Writes untrusted text (names of kernels, ranges and files, prompts, answers) into documents. There is one rule
- * per format, and every writer of that format uses it:
+/* Writes untrusted text (names of kernels, ranges and files, prompts, answers) into documents. There is one
+ * rule per format, and every writer of that format uses it:
  *     terminal, one line   strbuf_add_printable (strbuf.h)
  *     Markdown             escape_markdown, escape_markdown_block
  *     CSV                  escape_csv

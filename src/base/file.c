@@ -83,8 +83,8 @@ static int make_temporary(const char *prefix, bool folder, char **path, int *scr
         uint64_t random;
         if (getrandom(&random, sizeof random, 0) != sizeof random) random = clock_mono_ns() + (uint64_t)i;
         *path = xasprintf("%s%08" PRIx32, prefix, (uint32_t)(random ^ random >> 32));
-        /* Registered before it exists: a signal between the two calls would leave it behind. A file of another
-         * program with this name must not be deleted, hence the check. */
+        /* Registered before it exists: a signal between the two calls would leave it behind. A file of
+         * another program with this name must not be deleted, hence the check. */
         bool taken = file_exists(*path);
         *scratch = taken ? -1 : scratch_add(*path);
         int made = taken ? -1 : create_new(*path, folder), why = taken ? EEXIST : errno;
@@ -210,11 +210,4 @@ char *file_self(void) {
     char path[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", path, sizeof path);
     return n > 0 && n < (ssize_t)sizeof path ? xstrndup(path, (size_t)n) : NULL;
-}
-
-char *file_self_dir(void) {
-    char *path = file_self(), *slash = path ? strrchr(path, '/') : NULL;
-    char *dir = slash ? xstrndup(path, (size_t)(slash - path)) : NULL;
-    free(path);
-    return dir;
 }

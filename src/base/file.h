@@ -9,7 +9,8 @@
 #include "base/err.h"
 #include "base/strbuf.h"
 
-/* Appends the whole file to `out`. A pipe without a writer is an empty file. Fails for folders, unreadable files and files larger than max_bytes. */
+/* Appends the whole file to `out`. A pipe without a writer is an empty file. Fails for folders, unreadable
+ * files and files larger than max_bytes. */
 int file_read(const char *path, size_t max_bytes, struct strbuf *out, struct err *err);
 
 /* Opens a regular file for reading. Fails for folders, pipes and devices, and never waits for the writer of a
@@ -19,8 +20,8 @@ int file_open_regular(const char *path, struct err *err);
 /* Fails if renaming a finished file onto `path` would replace a device, pipe or socket. */
 int file_may_replace(const char *path, struct err *err);
 
-/* Creates PATH.tmp.<random>, which a signal deletes (scratch.h), with the user's umask. Returns the descriptor,
- * or -1 with errno set. The caller frees *temporary and ends *scratch with scratch_forget. */
+/* Creates PATH.tmp.<random>, which a signal deletes (scratch.h), with the user's umask. Returns the
+ * descriptor, or -1 with errno set. The caller frees *temporary and ends *scratch with scratch_forget. */
 int file_make_temporary(const char *path, char **temporary, int *scratch);
 /* The same for a folder $TMPDIR/PREFIX-<random> that only the user can read. Returns 0 or -1. */
 int file_make_temporary_dir(const char *prefix, char **dir, int *scratch);
@@ -51,7 +52,6 @@ const char *file_basename(const char *path);                /* borrowed from pat
 bool file_has_ending(const char *path, const char *ending); /* "a.json" has ".json"; ".json" has not */
 /* Length of path without `ending`; the full length if it does not have that ending. */
 size_t file_stem_bytes(const char *path, const char *ending);
-char *file_self(void);     /* path of the running program; caller frees; NULL: unknown */
-char *file_self_dir(void); /* its folder */
+char *file_self(void); /* path of the running program; caller frees; NULL: unknown */
 
 #endif

@@ -7,8 +7,8 @@
 
 #define INSTALLED_BUILD_MARKER ".inferprof-build" /* written by the Makefile into the build folder */
 
-/* Searches ../lib/inferprof, then the folder of the program, both relative to the program's real path. A build
- * folder (one with INSTALLED_BUILD_MARKER) is searched first, and its two parent folders last.
+/* Searches ../lib/inferprof, then the folder of the program, both relative to the program's real path. A
+ * build folder (one with INSTALLED_BUILD_MARKER) is searched first, and its two parent folders last.
  *
  * Skips a file if it, or a folder between it and the program's own folders, is writable for all users or
  * belongs to a user other than root, the current user and the owner of the program.

@@ -28,7 +28,7 @@ static void end_word(struct name_words *w, size_t *len) {
     *len = 0;
 }
 
-/* Of a long name, the last words count: they name the value. */
+/* Of a long name, the end counts: it names the value. */
 static void split_name(const char *name, size_t n, struct name_words *w) {
     size_t len = 0;
     w->n = 0;

@@ -69,7 +69,8 @@ static int write_jsonl(const struct profiled_session *session, struct err *err) 
 /* ---- names of an input's files */
 
 /* Stems of all inputs, by item; NULL: not used. A stem is the file name without folders and ending, or the
- * whole path, flattened, if two inputs have the same file name. Equal stems (page.png, page.jpg) are numbered. */
+ * whole path, flattened, if two inputs have the same file name. Equal stems (page.png, page.jpg) are
+ * numbered. */
 struct stems {
     char **v;
     size_t n;

@@ -89,7 +89,9 @@ static double in_child(enum arm arm, bool cold, const char *folder, const char *
 
 int main(void) {
     char folder[] = "/tmp/inferprof-bench-XXXXXX", command[64];
-    char *here = file_self_dir(), *build = file_join(here ? here : ".", "..");
+    char *here = file_self(), *slash = here ? strrchr(here, '/') : NULL;
+    if (slash) *slash = '\0';
+    char *build = file_join(here ? here : ".", "..");
     if (!mkdtemp(folder)) die("mkdtemp failed");
     for (int cold = 0; cold < 2; cold++) {
         double ns[NARMS][TURNS], over[TURNS];

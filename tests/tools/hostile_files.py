@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""hostile_files.py FOLDER: writes small files that are made to exhaust time, memory or disk of whoever reads them."""
+"""hostile_files.py FOLDER: writes small files that are made to exhaust the time, memory or disk of their reader."""
 import gzip
 import json
 import os

@@ -28,8 +28,8 @@ void image_init(struct image *im, int width, int height, uint8_t grey); /* dies 
 void image_free(struct image *im);
 
 /* Bicubic, bit for bit as Pillow's Image.resize(..., BICUBIC) on 8-bit pixels. Sides are at least 1. Fails if
- * the result or the image between the two passes (new width, old height) has more than IMAGE_MAX_PIXELS, which
- * happens to long and narrow images, or if memory is short. */
+ * the result or the image between the two passes (new width, old height) has more than IMAGE_MAX_PIXELS,
+ * which happens to long and narrow images, or if memory is short. */
 int image_resize(const struct image *in, int width, int height, struct image *out, struct err *err);
 /* ImageOps.pad: the largest size of the same shape that fits side x side, centred on grey 127. */
 int image_fit_pad(const struct image *in, int side, struct image *out, struct err *err);

@@ -74,7 +74,7 @@ TEST(secret_names_are_recognised_by_whole_words) {
     for (size_t i = 0; i < sizeof secret / sizeof *secret; i++)
         if (!secret_is_name(secret[i], strlen(secret[i]))) fail_msg("%s is not recognised", secret[i]);
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
-        if (secret_is_name(plain[i], strlen(plain[i]))) fail_msg("%s is taken for a secret", plain[i]);
+        if (secret_is_name(plain[i], strlen(plain[i]))) fail_msg("%s is treated as a secret", plain[i]);
 }
 
 TEST(secrets_are_masked_in_every_form_of_a_command_line) {
