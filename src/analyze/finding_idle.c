@@ -24,8 +24,8 @@ static const char *scaled_from(struct context *c, const struct finding_scope *f,
 static const char *per_token(struct context *c, const struct finding_scope *f) {
     if (isnan(f->s->launches_per_token)) return "";
     if (f->s->launches_per_token < 10)
-        return analysis_text(c, ", %.2g launches a token", f->s->launches_per_token);
-    return analysis_text(c, ", %s launches a token",
+        return analysis_text(c, ", %.2g launches per token", f->s->launches_per_token);
+    return analysis_text(c, ", %s launches per token",
                          analysis_count(c, (uint64_t)llround(f->s->launches_per_token)));
 }
 

@@ -15,7 +15,7 @@
 
 struct row {
     char *name;
-    unsigned long each; /* launches a token */
+    unsigned long each; /* launches per token */
     double mean_ns;
 };
 
@@ -124,7 +124,7 @@ TEST(dsocr_decode_is_launch_bound_first_and_far_from_the_memory_roof_second) {
     CHECK_NEAR(a.findings[0].saving_percent, 71.5, 0.7);
     CHECK_INT(a.findings[0].confidence, ANALYSIS_HIGH);
     CHECK(strstr(a.findings[0].title, "decode is launch-bound") != NULL);
-    CHECK(strstr(a.findings[0].evidence, "1,219 launches a token") != NULL);
+    CHECK(strstr(a.findings[0].evidence, "1,219 launches per token") != NULL);
     CHECK(strstr(a.findings[0].evidence, "78,016 kernels of 2.3 us") != NULL);
     CHECK_STR(a.findings[1].rule, "roof-distance");
     CHECK_NEAR(a.findings[1].saving_ms, 179.07 - 42.86, 0.1);

@@ -316,7 +316,7 @@ static void fill_rest(struct sample *s, const uint64_t b[4]) {
     };
     static struct analysis_finding findings[] = {
         { "launch-bound", "Decode is launch-bound: the GPU waits 451 ms of 630 ms",
-          "1,219 launches a token at 0.37 ms between tokens; mean kernel 2.3 us, queue empty before 96% of "
+          "1,219 launches per token at 0.37 ms between tokens; mean kernel 2.3 us, queue empty before 96% of "
           "them.",
           "Capture the decode step in a CUDA graph, or compile it: the launches of a token become one.", 2,
           451, 71.6, ANALYSIS_HIGH },
