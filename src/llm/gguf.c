@@ -379,7 +379,7 @@ static int index_tensors(struct gguf *g, struct err *err) {
 static int map_part(struct gguf *g, const char *path, struct err *err) {
     struct part part = { 0 };
     struct stat st;
-    int rc = -1, fd = open(path, O_RDONLY | O_CLOEXEC);
+    int rc = -1, fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* no wait for the writer of a pipe */
     if (fd < 0 || fstat(fd, &st) < 0) {
         err_set(err, "%s: %s", path, strerror(errno));
         goto done;
