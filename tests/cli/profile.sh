@@ -201,7 +201,7 @@ profile_fake "" dataset.prompts="$work/data/pages.jsonl" model.ocr=true output.r
 expect "a run with long names and pages is finished" 0 out 'runs/pages$'
 check "each input has its own thumbnail" test "$(find "$dir/thumbs" -name '*.jpg' | wc -l)" -eq 4
 check "inputs that differ in their ending have different names" test -s "$dir/thumbs/page.jpg" -a -s "$dir/thumbs/page-2.jpg" -a -d "$dir/viz/page" -a -d "$dir/viz/page-2"
-check "a picture that cannot be written is a warning" grep -q 'no boxes for i*: .*200 x 70000 pixels are more than JPEG can hold' "$work/err"
+check "a picture that cannot be written is a warning" grep -q 'no boxes for i*: .*200 x 70000 pixels exceed the limit of JPEG' "$work/err"
 check "the run with a failed picture has its report" test -s "$dir/report.md" -a -s "$dir/predictions.md" -a ! -e "$dir/INCOMPLETE"
 
 # ---- failures
