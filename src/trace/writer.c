@@ -1,21 +1,20 @@
 #include "trace/writer.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base/secret.h"
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/event.h"
 #include "base/hash.h"
+#include "base/lock.h"
+#include "base/own_thread.h"
 #include "base/util.h"
 #include "trace/columns.h"
 #include "trace/layout.h"
@@ -29,6 +28,7 @@
 #define MIN_BLOCKS 32
 #define MAX_SHARDS 16
 #define STRING_CHUNK_BYTES ((size_t)256 << 10)
+#define MAX_META ((size_t)4096) /* bytes of a value of trace_writer_meta(), with its closing 0 */
 
 /* Records of one kind. A block is filled by one shard, queued, encoded and returned to the pool. */
 struct block {
@@ -41,6 +41,7 @@ struct block {
 struct shard {
     _Alignas(64) pthread_mutex_t lock;
     struct block *open[TRACE_KIND_END];
+    atomic_uint_fast64_t appended[TRACE_KIND_END]; /* records so far; changed with the lock held */
 };
 
 struct trace_writer {
@@ -56,14 +57,21 @@ struct trace_writer {
     struct block *pool;
 
     pthread_mutex_t queue_lock;
-    pthread_cond_t queue_wake, flushed;
     struct block *queue_head, **queue_tail;
-    uint64_t flush_requested, flush_done;
-    bool stop;
+    lock_limit lock_limit; /* of all locks: when waiting for them is given up; set at the end */
+    struct event wake;     /* work for the writer's thread */
+    struct event progress; /* opened, flushed, ended */
+    atomic_uint_fast64_t flush_requested, flush_done;
+    atomic_bool stop, ended;
 
     pthread_t thread;
-    /* used by the writer thread only */
-    uint32_t strings_written;
+    const char *path; /* of trace_writer_open(), while the thread opens the file */
+    struct writer_file_options file_options;
+    struct err *open_err;
+    atomic_int open_state;            /* enum open_state */
+    int failed_errno;                 /* when ended: of the first write that failed; 0: none did */
+    uint32_t strings_written;         /* from here on: used by the writer thread only */
+    uint64_t settled[TRACE_KIND_END]; /* records written, or counted as lost after they were appended */
     uint64_t *values;
     uint8_t *raw;
     size_t raw_cap;
@@ -73,15 +81,22 @@ struct trace_writer {
     atomic_uint_fast64_t lost[TRACE_KIND_END][TRACE_LOST_REASON_END];
 };
 
+static void *map_pages(size_t bytes) {
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
 static size_t block_capacity(unsigned kind) {
     size_t fit = (BLOCK_BYTES - sizeof(struct block)) / trace_schema(kind)->record_bytes;
     return MIN(fit, TRACE_MAX_RECORDS);
 }
 
+enum open_state { OPENING, OPEN, OPEN_FAILED };
+
 /* ---- blocks: taken by appending threads, returned by the writer thread */
 
 static struct block *take_block(struct trace_writer *w, unsigned kind) {
-    pthread_mutex_lock(&w->pool_lock);
+    if (!lock_take(&w->pool_lock, &w->lock_limit)) return NULL;
     struct block *b = w->pool;
     if (b)
         w->pool = b->next;
@@ -93,19 +108,20 @@ static struct block *take_block(struct trace_writer *w, unsigned kind) {
 }
 
 static void give_block(struct trace_writer *w, struct block *b) {
-    pthread_mutex_lock(&w->pool_lock);
+    if (!lock_take(&w->pool_lock, &w->lock_limit)) return;
     b->next = w->pool;
     w->pool = b;
     pthread_mutex_unlock(&w->pool_lock);
 }
 
+/* If the lock is held for good, the block is dropped: count_unsettled() counts its records. */
 static void enqueue_block(struct trace_writer *w, struct block *b) {
     b->next = NULL;
-    pthread_mutex_lock(&w->queue_lock);
+    if (!lock_take(&w->queue_lock, &w->lock_limit)) return;
     *w->queue_tail = b;
     w->queue_tail = &b->next;
-    pthread_cond_signal(&w->queue_wake);
     pthread_mutex_unlock(&w->queue_lock);
+    event_set(&w->wake);
 }
 
 /* ---- appending */
@@ -129,15 +145,19 @@ static size_t put_locked(struct trace_writer *w, struct shard *s, unsigned kind,
             s->open[kind] = NULL;
         }
     }
+    uint64_t before = atomic_load_explicit(&s->appended[kind], memory_order_relaxed);
+    atomic_store_explicit(&s->appended[kind], before + done, memory_order_relaxed);
     return done;
 }
 
 size_t trace_writer_put(struct trace_writer *w, enum trace_kind kind, const void *records, size_t n) {
     if (!w || !trace_schema(kind) || n == 0) return 0;
     struct shard *s = my_shard(w);
-    pthread_mutex_lock(&s->lock);
-    size_t done = put_locked(w, s, kind, records, n);
-    pthread_mutex_unlock(&s->lock);
+    size_t done = 0;
+    if (lock_take(&s->lock, &w->lock_limit)) {
+        done = put_locked(w, s, kind, records, n);
+        pthread_mutex_unlock(&s->lock);
+    }
     if (done < n) trace_writer_lost(w, kind, TRACE_LOST_MEMORY, n - done);
     return done;
 }
@@ -160,22 +180,37 @@ uint32_t trace_writer_str(struct trace_writer *w, const char *text) {
     return text ? trace_writer_string(w, text, strlen(text)) : 0;
 }
 
-void trace_writer_meta(struct trace_writer *w, const char *key, const char *fmt, ...) {
-    char value[4096];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(value, sizeof value, fmt, ap);
-    va_end(ap);
-    if (strcmp(key, TRACE_META_COMMAND) == 0) secret_mask(value);
+static void put_meta(struct trace_writer *w, const char *key, const char *value) {
     struct trace_meta m = { trace_writer_str(w, key), trace_writer_str(w, value) };
     trace_writer_put(w, TRACE_META, &m, 1);
 }
 
+/* Long values take pages instead of stack: the calling thread may have little. */
+void trace_writer_meta(struct trace_writer *w, const char *key, const char *fmt, ...) {
+    char value[256];
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(value, sizeof value, fmt, ap);
+    va_end(ap);
+    char *pages = n >= (int)sizeof value ? map_pages(MAX_META) : NULL;
+    if (pages) {
+        va_start(ap, fmt);
+        vsnprintf(pages, MAX_META, fmt, ap);
+        va_end(ap);
+    }
+    char *text = pages ? pages : value;
+    if (strcmp(key, TRACE_META_COMMAND) == 0) secret_mask(text);
+    put_meta(w, key, text);
+    if (pages) munmap(pages, MAX_META);
+}
+
 /* ---- the writer thread */
 
-/* A string chunk holds consecutive numbers: the first number, then the length and bytes of each string. */
-static void write_strings(struct trace_writer *w) {
-    uint32_t end = writer_strings_count(&w->strings), next = w->strings_written;
+/* A string chunk holds consecutive numbers: the first number, then the length and bytes of each string. False:
+ * the strings are locked for good, so the texts of the next records are unknown. */
+static bool write_strings(struct trace_writer *w) {
+    uint32_t end, next = w->strings_written;
+    if (!writer_strings_count(&w->strings, &end)) return false;
     while (next < end) {
         uint32_t first = next;
         uint8_t *p = bytes_put_varint(w->raw, first + 1),
@@ -188,9 +223,10 @@ static void write_strings(struct trace_writer *w) {
             p += e->len;
         }
         if (!writer_file_chunk(&w->file, TRACE_STRING, next - first, w->raw, (size_t)(p - w->raw)))
-            return; /* retried at the next flush */
+            return true; /* retried at the next flush */
         w->strings_written = next;
     }
+    return true;
 }
 
 static void write_block(struct trace_writer *w, struct block *b) {
@@ -199,41 +235,59 @@ static void write_block(struct trace_writer *w, struct block *b) {
         atomic_fetch_add(&w->records, b->n);
     else
         trace_writer_lost(w, b->kind, TRACE_LOST_DISK, b->n);
+    w->settled[b->kind] += b->n;
     give_block(w, b);
 }
 
 /* Strings are written first: every text that a queued record uses was interned before. */
 static void write_list(struct trace_writer *w, struct block *list) {
-    write_strings(w);
-    while (list) {
+    bool texts = write_strings(w);
+    while (list && texts) {
         struct block *b = list;
         list = b->next;
         write_block(w, b);
     }
 }
 
-static struct block *take_queue(struct trace_writer *w) { /* needs queue_lock */
+static struct block *take_queue(struct trace_writer *w) {
+    if (!lock_take(&w->queue_lock, &w->lock_limit)) return NULL;
     struct block *list = w->queue_head;
     w->queue_head = NULL;
     w->queue_tail = &w->queue_head;
+    pthread_mutex_unlock(&w->queue_lock);
     return list;
 }
 
-/* Partly filled blocks pass through the queue like full ones, so they never overtake an earlier block of
- * their shard. */
+/* The open blocks of a shard, behind the queue: one never overtakes an earlier block of its shard. */
+static struct block *take_open_blocks(struct trace_writer *w, struct shard *s) {
+    if (!lock_take(&s->lock, &w->lock_limit)) return NULL;
+    struct block *list = take_queue(w), **end = &list;
+    while (*end) end = &(*end)->next;
+    for (unsigned kind = 0; kind < TRACE_KIND_END; kind++) {
+        struct block *b = s->open[kind];
+        if (!b) continue;
+        s->open[kind] = NULL;
+        b->next = NULL;
+        *end = b;
+        end = &b->next;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return list;
+}
+
 static void write_open_blocks(struct trace_writer *w) {
-    for (unsigned i = 0; i < w->nshards; i++) {
-        struct shard *s = &w->shards[i];
-        pthread_mutex_lock(&s->lock);
-        for (unsigned kind = 0; kind < TRACE_KIND_END; kind++) {
-            if (s->open[kind]) enqueue_block(w, s->open[kind]);
-            s->open[kind] = NULL;
-        }
-        pthread_mutex_unlock(&s->lock);
-        pthread_mutex_lock(&w->queue_lock);
-        struct block *list = take_queue(w);
-        pthread_mutex_unlock(&w->queue_lock);
-        write_list(w, list);
+    for (unsigned i = 0; i < w->nshards; i++) write_list(w, take_open_blocks(w, &w->shards[i]));
+}
+
+/* At the end: what was appended and could not be reached, because a thread was stopped for good while it
+ * held a lock. */
+static void count_unsettled(struct trace_writer *w) {
+    for (unsigned kind = 0; kind < TRACE_KIND_END; kind++) {
+        uint64_t appended = 0;
+        for (unsigned i = 0; i < w->nshards; i++) appended += atomic_load(&w->shards[i].appended[kind]);
+        if (appended > w->settled[kind])
+            trace_writer_lost(w, kind, TRACE_LOST_DISK, appended - w->settled[kind]);
+        w->settled[kind] = appended;
     }
 }
 
@@ -245,65 +299,71 @@ static void write_losses(struct trace_writer *w) {
     if (writer_file_losses(&w->file, lost)) w->lost_written = total;
 }
 
-static struct timespec deadline_after(uint64_t from_ns, uint32_t ms) {
-    uint64_t t = from_ns + (uint64_t)ms * 1000000u;
-    return (struct timespec){ .tv_sec = (time_t)(t / 1000000000u), .tv_nsec = (long)(t % 1000000000u) };
-}
+static uint64_t deadline_after(uint64_t from_ns, uint32_t ms) { return from_ns + (uint64_t)ms * 1000000u; }
 
 /* Sleeps until a block is full, a flush is due or requested, or the writer is closed. */
-static struct block *wait_for_work(struct trace_writer *w, uint64_t last_flush_ns, uint64_t *flush,
-                                   bool *stop) {
-    struct timespec until = deadline_after(last_flush_ns, w->flush_ms);
-    int timed_out = 0;
-    pthread_mutex_lock(&w->queue_lock);
-    while (!w->queue_head && !w->stop && w->flush_requested == w->flush_done && !timed_out)
-        timed_out = pthread_cond_timedwait(&w->queue_wake, &w->queue_lock, &until) == ETIMEDOUT;
-    struct block *list = take_queue(w);
-    *stop = w->stop;
-    *flush = w->flush_requested;
-    pthread_mutex_unlock(&w->queue_lock);
-    return list;
+static struct block *wait_for_work(struct trace_writer *w, uint64_t last_flush_ns) {
+    uint64_t until = deadline_after(last_flush_ns, w->flush_ms);
+    for (;;) {
+        unsigned seen = event_count(&w->wake);
+        struct block *list = take_queue(w);
+        bool wanted = atomic_load(&w->flush_requested) != atomic_load(&w->flush_done);
+        if (list || wanted || atomic_load(&w->stop) || clock_mono_ns() >= until) return list;
+        event_wait(&w->wake, seen, until);
+    }
 }
 
-static void report_flushed(struct trace_writer *w, uint64_t flush) {
-    pthread_mutex_lock(&w->queue_lock);
-    w->flush_done = flush;
-    pthread_cond_broadcast(&w->flushed);
-    pthread_mutex_unlock(&w->queue_lock);
+static void flush_all(struct trace_writer *w, uint64_t wanted, bool stop) {
+    write_open_blocks(w);
+    if (stop) count_unsettled(w);
+    write_losses(w);
+    atomic_store(&w->flush_done, wanted);
+    event_set(&w->progress);
 }
 
-static void *writer_thread(void *arg) {
-    struct trace_writer *w = arg;
-    uint64_t last_flush_ns = clock_mono_ns(), flush;
+static void write_until_stopped(struct trace_writer *w) {
+    uint64_t last_flush_ns = clock_mono_ns();
     bool stop = false;
     while (!stop) {
-        write_list(w, wait_for_work(w, last_flush_ns, &flush, &stop));
-        bool due = clock_mono_ns() - last_flush_ns >= (uint64_t)w->flush_ms * 1000000u;
-        if (stop || due || flush != w->flush_done) {
-            write_open_blocks(w);
-            write_losses(w);
+        struct block *list = wait_for_work(w, last_flush_ns);
+        stop = atomic_load(&w->stop);
+        uint64_t wanted = atomic_load(&w->flush_requested);
+        write_list(w, list);
+        bool due = clock_mono_ns() >= deadline_after(last_flush_ns, w->flush_ms);
+        if (stop || due || wanted != atomic_load(&w->flush_done)) {
+            flush_all(w, wanted, stop);
             last_flush_ns = clock_mono_ns();
-            report_flushed(w, flush);
         }
         atomic_store(&w->file_bytes, w->file.offset);
     }
-    writer_file_end(&w->file); /* on this thread, which blocks all signals, SIGXFSZ included */
+}
+
+/* The file is opened, written and closed on this thread alone: a file-size limit sends SIGXFSZ to the thread
+ * that writes, and here it is blocked. */
+static void *writer_thread(void *arg) {
+    struct trace_writer *w = arg;
+    own_thread_name("inferprof-write");
+    bool opened = writer_file_open(&w->file, w->path, &w->file_options, w->open_err) == 0;
+    if (opened) atomic_store(&w->file_bytes, w->file.offset);
+    atomic_store(&w->open_state, opened ? OPEN : OPEN_FAILED);
+    event_set(&w->progress);
+    if (!opened) return NULL;
+    write_until_stopped(w);
+    writer_file_end(&w->file);
+    w->failed_errno = w->file.first_errno;
+    writer_file_close(&w->file);
+    atomic_store(&w->ended, true);
+    event_set(&w->progress);
     return NULL;
 }
 
 /* ---- open and close */
 
 static void free_memory(struct trace_writer *w) {
-    writer_file_close(&w->file);
     writer_strings_free(&w->strings);
     if (w->memory) munmap(w->memory, w->nblocks * BLOCK_BYTES);
     if (w->raw) munmap(w->raw, w->raw_cap + TRACE_MAX_RECORDS * sizeof *w->values);
     munmap(w, sizeof *w);
-}
-
-static void *map_pages(size_t bytes) {
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return p == MAP_FAILED ? NULL : p;
 }
 
 static size_t largest_raw(void) {
@@ -322,46 +382,31 @@ static bool allocate(struct trace_writer *w, uint64_t memory_bytes) {
     w->raw = map_pages(w->raw_cap + TRACE_MAX_RECORDS * sizeof *w->values);
     if (!w->memory || !w->raw) return false;
     w->values = (void *)(w->raw + w->raw_cap);
-    return writer_strings_init(&w->strings, memory_bytes / 8);
+    return writer_strings_init(&w->strings, memory_bytes / 8, &w->lock_limit);
 }
 
 static void init_locks(struct trace_writer *w) {
-    pthread_condattr_t attr;
     for (unsigned i = 0; i < w->nshards; i++) pthread_mutex_init(&w->shards[i].lock, NULL);
     pthread_mutex_init(&w->pool_lock, NULL);
     pthread_mutex_init(&w->queue_lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&w->queue_wake, &attr);
-    pthread_cond_init(&w->flushed, &attr);
-    pthread_condattr_destroy(&attr);
     w->queue_tail = &w->queue_head;
 }
 
-/* The thread blocks all signals: they belong to the host program. That includes SIGXFSZ (file size limit). */
-static int start_thread(struct trace_writer *w) {
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    int rc = pthread_create(&w->thread, NULL, writer_thread, w);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return rc;
-}
-
-/* The caller's thread writes the header. If a file size limit raises SIGXFSZ here, the host program must not
- * receive it. */
-static int open_file(struct trace_writer *w, const char *path, const struct trace_writer_options *o,
-                     struct err *err) {
-    sigset_t limit, old, waiting;
-    sigemptyset(&limit);
-    sigaddset(&limit, SIGXFSZ);
-    pthread_sigmask(SIG_BLOCK, &limit, &old);
-    sigpending(&waiting);
-    bool was_waiting = sigismember(&waiting, SIGXFSZ);
-    int rc = writer_file_open(&w->file, path, o->file_id, o->max_file_bytes, o->store, w->raw_cap, err);
-    if (!was_waiting) sigtimedwait(&limit, NULL, &(struct timespec){ 0 });
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return rc;
+/* Starts the thread and waits until it has opened the file. */
+static int open_on_thread(struct trace_writer *w, const char *path, struct err *err) {
+    w->path = path;
+    w->open_err = err;
+    int rc = own_thread_start(&w->thread, OWN_THREAD_STACK, writer_thread, w);
+    if (rc != 0) return err_set(err, "%s: no thread to write with: %s", path, strerror(rc));
+    for (;;) {
+        unsigned seen = event_count(&w->progress);
+        int state = atomic_load(&w->open_state);
+        if (state == OPEN) return 0;
+        if (state == OPEN_FAILED) break;
+        event_wait(&w->progress, seen, UINT64_MAX);
+    }
+    pthread_join(w->thread, NULL);
+    return -1;
 }
 
 struct trace_writer *trace_writer_open(const char *path, const struct trace_writer_options *options,
@@ -379,30 +424,38 @@ struct trace_writer *trace_writer_open(const char *path, const struct trace_writ
         free_memory(w);
         return NULL;
     }
-    if (open_file(w, path, &o, err) < 0) {
-        free_memory(w);
-        return NULL;
-    }
+    w->file_options = (struct writer_file_options){
+        .id = o.file_id, .max_bytes = o.max_file_bytes, .store = o.store, .max_raw = w->raw_cap
+    };
     init_locks(w);
-    atomic_store(&w->file_bytes, w->file.offset);
-    int rc = start_thread(w);
-    if (rc != 0) {
-        err_set(err, "%s: cannot start the writer thread: %s", path, strerror(rc));
-        unlink(path);
+    if (open_on_thread(w, path, err) < 0) {
         free_memory(w);
         return NULL;
     }
     return w;
 }
 
+void trace_writer_limit_locks(struct trace_writer *w, uint64_t mono_ns) {
+    if (w) atomic_store(&w->lock_limit, mono_ns);
+}
+
+bool trace_writer_end(struct trace_writer *w, uint64_t until_ns) {
+    if (!w) return true;
+    atomic_store(&w->stop, true);
+    event_set(&w->wake);
+    for (;;) {
+        unsigned seen = event_count(&w->progress);
+        if (atomic_load(&w->ended)) return true;
+        if (clock_mono_ns() >= until_ns) return false;
+        event_wait(&w->progress, seen, until_ns);
+    }
+}
+
 int trace_writer_close(struct trace_writer *w, struct err *err) {
     if (!w) return 0;
-    pthread_mutex_lock(&w->queue_lock);
-    w->stop = true;
-    pthread_cond_signal(&w->queue_wake);
-    pthread_mutex_unlock(&w->queue_lock);
+    trace_writer_end(w, UINT64_MAX);
     pthread_join(w->thread, NULL);
-    int failed = w->file.first_errno;
+    int failed = w->failed_errno;
     uint64_t lost = atomic_load(&w->lost_total);
     free_memory(w);
     if (failed)
@@ -411,23 +464,23 @@ int trace_writer_close(struct trace_writer *w, struct err *err) {
     return 0;
 }
 
-/* The writer thread does not exist in the child, and locks may stay held for ever. Therefore only the file is
- * closed. The memory is a copy-on-write copy and is released with the process. */
+/* The thread does not exist in the child, and locks may be held by threads that do not exist either: only
+ * what belongs to the file is freed. The rest is a copy-on-write twin of the parent's memory. */
 void trace_writer_abandon(struct trace_writer *w) {
     if (w) writer_file_close(&w->file);
 }
 
 bool trace_writer_flush(struct trace_writer *w, uint32_t timeout_ms) {
     if (!w) return true;
-    struct timespec until = deadline_after(clock_mono_ns(), timeout_ms);
-    pthread_mutex_lock(&w->queue_lock);
-    uint64_t mine = ++w->flush_requested;
-    int rc = 0;
-    pthread_cond_signal(&w->queue_wake);
-    while (w->flush_done < mine && rc == 0) rc = pthread_cond_timedwait(&w->flushed, &w->queue_lock, &until);
-    bool done = w->flush_done >= mine;
-    pthread_mutex_unlock(&w->queue_lock);
-    return done;
+    uint64_t until = deadline_after(clock_mono_ns(), timeout_ms);
+    uint64_t mine = atomic_fetch_add(&w->flush_requested, 1) + 1;
+    event_set(&w->wake);
+    for (;;) {
+        unsigned seen = event_count(&w->progress);
+        if (atomic_load(&w->flush_done) >= mine) return true;
+        if (clock_mono_ns() >= until) return false;
+        event_wait(&w->progress, seen, until);
+    }
 }
 
 void trace_writer_stats(struct trace_writer *w, struct trace_writer_stats *out) {
@@ -435,7 +488,9 @@ void trace_writer_stats(struct trace_writer *w, struct trace_writer_stats *out) 
     if (!w) return;
     out->records = atomic_load(&w->records);
     out->file_bytes = atomic_load(&w->file_bytes);
-    out->strings = writer_strings_count(&w->strings);
+    uint32_t strings = 0;
+    writer_strings_count(&w->strings, &strings);
+    out->strings = strings;
     for (unsigned k = 0; k < TRACE_KIND_END; k++)
         for (unsigned r = 0; r < TRACE_LOST_REASON_END; r++) out->lost[k][r] = atomic_load(&w->lost[k][r]);
 }

@@ -33,6 +33,12 @@ struct trace_writer *trace_writer_open(const char *path, const struct trace_writ
 /* Writes the remaining records, the loss counts and the end mark. Returns -1 if the file is incomplete (disk
  * full), see err. No other thread may be inside a call. Always frees w. */
 int trace_writer_close(struct trace_writer *w, struct err *err);
+/* For a process that must end in bounded time; the limits are times of CLOCK_MONOTONIC. After the limit of
+ * trace_writer_limit_locks(), a lock that another thread still holds is given up: what it protects is lost
+ * and counted. trace_writer_end() does the work of trace_writer_close() but frees nothing; false: not done
+ * at `until_ns` (a disk that hangs), abandon the writer and exit. */
+void trace_writer_limit_locks(struct trace_writer *w, uint64_t mono_ns);
+bool trace_writer_end(struct trace_writer *w, uint64_t until_ns);
 /* For the child after fork(): discards the writer without touching locks or the parent's file. */
 void trace_writer_abandon(struct trace_writer *w);
 /* Waits until all records appended before the call have been written. Returns false after timeout_ms. */

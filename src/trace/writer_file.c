@@ -2,9 +2,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 #include <zstd.h>
@@ -16,8 +19,48 @@
 #define ZSTD_LEVEL 1 /* level 3 saves 4% of the bytes and takes 1.6 times as long */
 #define LOST_ROWS (TRACE_KIND_END * TRACE_LOST_REASON_END)
 
+/* ---- the descriptor */
+
+/* The file takes a high number: programs close and reuse the low ones. Not higher than this: the kernel's
+ * table grows with the number. */
+#define HIGH_FD 4096
+
+static int lowest_fd(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > HIGH_FD) return HIGH_FD - 16;
+    return limit.rlim_cur > 64 ? (int)limit.rlim_cur - 16 : STDERR_FILENO + 1;
+}
+
+static int open_high(const char *path, int flags) {
+    int low = open(path, flags | O_RDWR | O_CLOEXEC, 0666);
+    int high = low < 0 ? -1 : fcntl(low, F_DUPFD_CLOEXEC, lowest_fd());
+    if (high < 0) return low;
+    close(low);
+    return high;
+}
+
+static bool is_same_file(const struct writer_file *f, int fd) {
+    struct stat s;
+    return fd >= 0 && fstat(fd, &s) == 0 && s.st_dev == f->device && s.st_ino == f->inode;
+}
+
+/* The descriptor, checked; -1: it is not ours any more, and the path does not lead to the file either. */
+static int own_fd(struct writer_file *f) {
+    if (is_same_file(f, f->fd)) return f->fd;
+    f->fd = f->path ? open_high(f->path, O_NOFOLLOW) : -1;
+    if (f->fd >= 0 && !is_same_file(f, f->fd)) {
+        close(f->fd);
+        f->fd = -1;
+    }
+    if (f->fd < 0 && !f->first_errno) f->first_errno = EBADF;
+    return f->fd;
+}
+
+/* ---- chunks */
+
 static bool write_at(struct writer_file *f, uint64_t offset, const void *data, size_t n) {
     const uint8_t *p = data;
+    if (own_fd(f) < 0) return false;
     while (n) {
         ssize_t k = pwrite(f->fd, p, n, (off_t)offset);
         if (k < 0 && errno == EINTR) continue;
@@ -40,6 +83,7 @@ static bool append_chunk(struct writer_file *f, const struct trace_chunk_header 
         if (!f->first_errno) f->first_errno = EFBIG;
         return false;
     }
+    if (own_fd(f) < 0) return false;
     struct iovec parts[] = { { (void *)(uintptr_t)h, sizeof *h }, { (void *)(uintptr_t)payload, h->bytes } };
     ssize_t k = pwritev(f->fd, parts, 2, (off_t)f->offset); /* one system call, so a kill cannot split it */
     if (k == (ssize_t)bytes) {
@@ -128,31 +172,45 @@ static uint64_t random_id(void) {
     return id ? id : 1;
 }
 
-int writer_file_open(struct writer_file *f, const char *path, uint64_t id, uint64_t max_bytes, bool store,
-                     size_t max_raw, struct err *err) {
-    *f = (struct writer_file){ .id = id ? id : random_id(), .max_bytes = max_bytes };
-    f->fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (f->fd < 0) return err_set(err, "%s: %s", path, strerror(errno));
-    f->packed_cap = ZSTD_compressBound(max_raw);
-    f->packed =
+/* ---- open and close */
+
+static int describe_file(struct writer_file *f, const char *path) {
+    struct stat s;
+    f->path = realpath(path, NULL);
+    if (fstat(f->fd, &s) != 0) return -1;
+    f->device = s.st_dev;
+    f->inode = s.st_ino;
+    return 0;
+}
+
+static int prepare_file(struct writer_file *f, const char *path, const struct writer_file_options *o,
+                        struct err *err) {
+    if (describe_file(f, path) < 0) return err_set(err, "%s: %s", path, strerror(errno));
+    f->packed_cap = ZSTD_compressBound(o->max_raw);
+    void *packed =
         mmap(NULL, f->packed_cap, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (f->packed == MAP_FAILED) {
-        f->packed = NULL;
-        err_set(err, "%s: no memory for %zu bytes", path, f->packed_cap);
-    } else if (write_header(f)) {
-        if (!store) f->zstd = ZSTD_createCCtx(); /* NULL: chunks are stored uncompressed */
-        return 0;
-    } else {
-        err_set(err, "%s: %s", path, strerror(f->first_errno));
-    }
+    f->packed = packed == MAP_FAILED ? NULL : packed;
+    if (!f->packed) return err_set(err, "%s: no memory for %zu bytes", path, f->packed_cap);
+    if (!write_header(f)) return err_set(err, "%s: %s", path, strerror(f->first_errno));
+    if (!o->store) f->zstd = ZSTD_createCCtx(); /* NULL: chunks are stored uncompressed */
+    return 0;
+}
+
+int writer_file_open(struct writer_file *f, const char *path, const struct writer_file_options *o,
+                     struct err *err) {
+    *f = (struct writer_file){ .id = o->id ? o->id : random_id(), .max_bytes = o->max_bytes };
+    f->fd = open_high(path, O_CREAT | O_EXCL);
+    if (f->fd < 0) return err_set(err, "%s: %s", path, strerror(errno));
+    if (prepare_file(f, path, o, err) == 0) return 0;
     unlink(path);
     writer_file_close(f);
     return -1;
 }
 
 void writer_file_close(struct writer_file *f) {
-    if (f->fd >= 0) close(f->fd);
+    if (is_same_file(f, f->fd)) close(f->fd);
     if (f->packed) munmap(f->packed, f->packed_cap);
     ZSTD_freeCCtx(f->zstd);
+    free(f->path);
     *f = (struct writer_file){ .fd = -1 };
 }

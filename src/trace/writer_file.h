@@ -1,5 +1,10 @@
 /* The file of a writer: header, chunks with checksums, and the table of losses. The table is rewritten in
- * place, so losses can be recorded even if the disk is full. One thread at a time. */
+ * place, so losses can be recorded even if the disk is full. One thread at a time: the one that opened it.
+ *
+ * The program around us may close our descriptor, or put another file in its place (daemons close all
+ * descriptors; dup2). So the file is identified by device and inode, which are checked before every write
+ * and before closing; if the descriptor is not ours any more, it is left alone and the file is opened again
+ * by its path. */
 #ifndef TRACE_WRITER_FILE_H
 #define TRACE_WRITER_FILE_H
 
@@ -11,7 +16,9 @@
 #include "trace/format.h"
 
 struct writer_file {
-    int fd;
+    int fd;                 /* -1: none */
+    uint64_t device, inode; /* identity of the file */
+    char *path;             /* absolute; NULL: out of memory, the file cannot be opened again */
     uint64_t id, offset, max_bytes;
     int first_errno; /* of the first failed write; 0: none */
     void *zstd;      /* compression context; NULL: chunks are stored */
@@ -19,9 +26,14 @@ struct writer_file {
     size_t packed_cap;
 };
 
-int writer_file_open(struct writer_file *f, const char *path, uint64_t id, uint64_t max_bytes, bool store,
-                     size_t max_raw, struct err *err);
-void writer_file_close(struct writer_file *f);
+struct writer_file_options {
+    uint64_t id, max_bytes; /* 0: random; no limit */
+    bool store;             /* do not compress */
+    size_t max_raw;         /* largest payload */
+};
+int writer_file_open(struct writer_file *f, const char *path, const struct writer_file_options *o,
+                     struct err *err);
+void writer_file_close(struct writer_file *f); /* also in the child after fork: the descriptor is checked */
 /* Returns false if the chunk was not written; the file then contains no part of it. */
 bool writer_file_chunk(struct writer_file *f, enum trace_kind kind, uint32_t count, const uint8_t *raw,
                        size_t raw_bytes);

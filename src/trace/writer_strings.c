@@ -8,9 +8,10 @@
 
 #define BYTES_PER_STRING 64 /* expected average; kernel names have 20 to 2000 */
 
-bool writer_strings_init(struct writer_strings *t, size_t memory_bytes) {
+bool writer_strings_init(struct writer_strings *t, size_t memory_bytes, const lock_limit *limit) {
     uint32_t nslots = 1024;
     memset(t, 0, sizeof *t);
+    t->limit = limit;
     while ((size_t)nslots * BYTES_PER_STRING / 2 < memory_bytes && nslots < 1u << 24) nslots *= 2;
     t->nslots = nslots;
     t->max_strings = nslots / 2;
@@ -20,7 +21,10 @@ bool writer_strings_init(struct writer_strings *t, size_t memory_bytes) {
     t->memory_bytes = slots_bytes + entries_bytes + t->text_cap;
     t->memory = mmap(NULL, t->memory_bytes, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (t->memory == MAP_FAILED) return false;
+    if (t->memory == MAP_FAILED) {
+        t->memory = NULL;
+        return false;
+    }
     t->slots = (void *)t->memory;
     t->entries = (void *)(t->memory + slots_bytes);
     t->text = (char *)t->memory + slots_bytes + entries_bytes;
@@ -60,15 +64,15 @@ uint32_t writer_strings_id(struct writer_strings *t, const char *text, size_t le
     if (len == 0) return 0;
     if (len > TRACE_MAX_STRING) len = TRACE_MAX_STRING;
     uint64_t hash = hash_bytes(text, len);
-    pthread_mutex_lock(&t->lock);
+    if (!lock_take(&t->lock, t->limit)) return 0;
     uint32_t id = find_or_add(t, text, len, hash);
     pthread_mutex_unlock(&t->lock);
     return id;
 }
 
-uint32_t writer_strings_count(struct writer_strings *t) {
-    pthread_mutex_lock(&t->lock);
-    uint32_t n = t->n;
+bool writer_strings_count(struct writer_strings *t, uint32_t *n) {
+    if (!lock_take(&t->lock, t->limit)) return false;
+    *n = t->n;
     pthread_mutex_unlock(&t->lock);
-    return n;
+    return true;
 }

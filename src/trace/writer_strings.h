@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/lock.h"
+
 struct writer_string {
     uint64_t hash;
     uint32_t offset, len; /* in the text area */
@@ -14,7 +16,8 @@ struct writer_string {
 
 struct writer_strings {
     pthread_mutex_t lock;
-    uint8_t *memory; /* one mapping: slots, entries, text; unused pages take no memory */
+    const lock_limit *limit; /* when waiting for the lock is given up */
+    uint8_t *memory;         /* one mapping: slots, entries, text; unused pages take no memory */
     size_t memory_bytes;
     uint32_t *slots; /* string number; 0: empty; open addressing */
     uint32_t nslots, max_strings;
@@ -25,10 +28,10 @@ struct writer_strings {
     uint64_t refused; /* texts rejected because the memory was full */
 };
 
-bool writer_strings_init(struct writer_strings *t, size_t memory_bytes);
+bool writer_strings_init(struct writer_strings *t, size_t memory_bytes, const lock_limit *limit);
 void writer_strings_free(struct writer_strings *t);
 /* 0: empty text, or the memory is full. */
 uint32_t writer_strings_id(struct writer_strings *t, const char *text, size_t len);
-uint32_t writer_strings_count(struct writer_strings *t);
+bool writer_strings_count(struct writer_strings *t, uint32_t *n); /* false: the lock is held for good */
 
 #endif

@@ -1,0 +1,23 @@
+/* A counter to wait for, without a lock: safe in signal handlers and after fork, no cancellation point, and
+ * every wait has a deadline.
+ *     unsigned seen = event_count(&e);
+ *     if (nothing_to_do()) event_wait(&e, seen, until_ns);
+ * The waiter reads the counter before it checks its condition, so that no event_set() is missed. */
+#ifndef BASE_EVENT_H
+#define BASE_EVENT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct event {
+    atomic_uint count, waiters;
+};
+
+static inline unsigned event_count(struct event *e) { return atomic_load(&e->count); }
+void event_set(struct event *e); /* wakes all waiters */
+/* Returns when the counter is not `seen`, or at the deadline (CLOCK_MONOTONIC), or earlier: check again. */
+void event_wait(struct event *e, unsigned seen, uint64_t until_ns);
+void event_reset(struct event *e); /* in the child after fork, where nobody waits */
+
+#endif

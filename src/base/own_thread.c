@@ -1,0 +1,30 @@
+#include "base/own_thread.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/prctl.h>
+
+static int create(pthread_t *thread, size_t stack_bytes, void *(*run)(void *), void *arg) {
+    pthread_attr_t attr;
+    int rc = pthread_attr_init(&attr);
+    if (rc != 0) return rc;
+    pthread_attr_setstacksize(&attr, stack_bytes);
+    rc = pthread_create(thread, &attr, run, arg);
+    pthread_attr_destroy(&attr);
+    return rc;
+}
+
+int own_thread_start(pthread_t *thread, size_t stack_bytes, void *(*run)(void *), void *arg) {
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int rc = create(thread, stack_bytes, run, arg);
+    /* The thread-local variables of the program's libraries may need more than this stack. */
+    for (size_t bytes = stack_bytes * 4; rc == EINVAL && bytes <= (size_t)64 << 20; bytes *= 4)
+        rc = create(thread, bytes, run, arg);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return rc;
+}
+
+/* Not pthread_setname_np() from outside: it opens a file, and the thread may have ended. */
+void own_thread_name(const char *name) { prctl(PR_SET_NAME, name); }
