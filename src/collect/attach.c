@@ -68,7 +68,7 @@ const char *attach_no_detach_reason(void) {
                : "the program never synchronised with its stream while every launch had its kernel record";
 }
 
-bool attach_needs_syncs(void) { return settings.budget_pct > 0 || settings.duration_s > 0; }
+bool attach_needs_syncs(void) { return settings.budget_ppm || settings.duration_us; }
 
 void attach_window_closed(void) { callbacks_report_ends(!no_detach_reason()); }
 

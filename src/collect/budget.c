@@ -2,6 +2,7 @@
 
 #include <stdatomic.h>
 
+#include "base/fixed.h"
 #include "base/util.h"
 #include "collect/attach.h"
 #include "collect/calls.h"
@@ -41,7 +42,7 @@ void budget_charge_switch(uint64_t ns) { atomic_fetch_add(&account.switch_ns, ns
 
 void budget_note_launches(const struct trace_launch *l, unsigned n) {
     uint64_t ns = 0, count = 0;
-    for (unsigned i = 0; settings.budget_pct > 0 && i < n; i++) {
+    for (unsigned i = 0; settings.budget_ppm && i < n; i++) {
         uint64_t took = l[i].end_ns - l[i].start_ns;
         if (!call_launches_kernel(l[i].api) || took > MAX_LAUNCH_NS) continue;
         ns += took;
@@ -61,7 +62,7 @@ static void charge(uint64_t now) {
     struct record_counts c = records_counts();
     uint64_t calls = settings.launches ? thread_recorded_calls() : c.kernels - c.graph_kernels;
     uint64_t unrecorded = thread_unrecorded_calls(), detach_ns = attach_detach_ns();
-    double share = settings.budget_pct / 100, slower = cost_scale();
+    double share = (double)settings.budget_ppm / 1e6, slower = cost_scale();
     account.credit_ns += (double)(now - account.last_ns) * share;
     account.credit_ns -= slower * ((double)(calls - account.calls) * RECORDED_COST_NS +
                                    (double)(unrecorded - account.unrecorded) * UNRECORDED_COST_NS +
@@ -94,6 +95,7 @@ static bool must_close(uint64_t now) {
 }
 
 bool budget_allows(uint64_t now) {
+    char pct[FIXED_MAX];
     charge(now);
     if (account.open && must_close(now)) {
         account.open = false;
@@ -107,9 +109,9 @@ bool budget_allows(uint64_t now) {
                account.credit_ns <= account.closed_credit_ns) {
         report_problem(
             "capture did not resume: CUPTI stays attached between windows (%s), and at this launch "
-            "rate that alone costs more than the budget of %g%%; raise the budget, or use "
+            "rate that alone costs more than the budget of %s%%; raise the budget, or use "
             "--duration or --range",
-            attach_no_detach_reason(), settings.budget_pct);
+            attach_no_detach_reason(), fixed_text((double)settings.budget_ppm / 1e4, 2, pct));
     }
     return account.open;
 }

@@ -1,6 +1,7 @@
 #include "collect/clocks.h"
 
 #include "base/clock.h"
+#include "base/fixed.h"
 #include "base/util.h"
 #include "collect/attach.h"
 #include "collect/cupti.h"
@@ -90,7 +91,8 @@ void clocks_finish(void) {
     if (!w) return;
     fit_line(&a, &b, &residual);
     trace_writer_meta(w, "clock.shift_ns", "%lld", (long long)clocks_shift_ns);
-    trace_writer_meta(w, "clock.fit", "offset_ns %.0f drift_ppm %.4f residual_ns %.0f pairs %u", a, b * 1e6,
-                      residual, pairs.n);
+    char drift[FIXED_MAX];
+    trace_writer_meta(w, "clock.fit", "offset_ns %.0f drift_ppm %s residual_ns %.0f pairs %u", a,
+                      fixed_text(b * 1e6, 4, drift), residual, pairs.n);
     output_give();
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fixed.h"
 #include "collect/abi.h"
 #include "collect/activity.h"
 #include "collect/attach.h"
@@ -91,7 +92,9 @@ static void collector_finish(void) {
     if (gpu) write_counts();
     struct trace_writer *w = output_take();
     if (w) {
-        trace_writer_meta(w, "collector.stop_ms", "%.1f", (double)(clock_mono_ns() - start_ns) / 1e6);
+        char ms[FIXED_MAX];
+        trace_writer_meta(w, "collector.stop_ms", "%s",
+                          fixed_text((double)(clock_mono_ns() - start_ns) / 1e6, 1, ms));
         output_give();
     }
     output_close(50);

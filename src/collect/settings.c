@@ -1,7 +1,5 @@
 #include "collect/settings.h"
 
-#include <ctype.h>
-#include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,10 +9,12 @@
 #include "base/util.h"
 
 #define PREFIX "INFERPROF_COLLECT_"
+#define MAX_DIGITS 18 /* sums of two values fit 64 bits */
 
-enum type { TEXT, COUNT, NUMBER, SWITCH };
+enum type { TEXT, COUNT, SWITCH };
 
-/* name without the prefix, type, field offset and size, default value */
+/* Numbers are whole: the program's locale may read and write a decimal comma.
+ * name without the prefix, type, field offset and size, default value */
 static const struct row {
     const char *name;
     enum type type;
@@ -26,9 +26,9 @@ static const struct row {
     { "WHAT", TEXT, FIELD(what), "kernels,copies,launches,syncs,nvtx" },
     { "RANGE", TEXT, FIELD(range), "" },
     { "START", COUNT, FIELD(start_mono_ns), "0" },
-    { "DELAY", NUMBER, FIELD(delay_s), "0" },
-    { "DURATION", NUMBER, FIELD(duration_s), "0" },
-    { "BUDGET", NUMBER, FIELD(budget_pct), "0" },
+    { "DELAY_US", COUNT, FIELD(delay_us), "0" },
+    { "DURATION_US", COUNT, FIELD(duration_us), "0" },
+    { "BUDGET_PPM", COUNT, FIELD(budget_ppm), "0" },
     { "MEMORY", COUNT, FIELD(memory_bytes), "67108864" },
     { "MAX_SIZE", COUNT, FIELD(max_file_bytes), "0" },
     { "BUFFER", COUNT, FIELD(buffer_bytes), "131072" },
@@ -41,21 +41,15 @@ static const struct row {
 
 /* 0: the value was set; -1: it is invalid. */
 static int set_value(const struct row *r, struct settings *s, const char *text) {
-    char *at = (char *)s + r->offset, *end = NULL;
-    errno = 0;
+    char *at = (char *)s + r->offset;
     if (r->type == TEXT) return (size_t)snprintf(at, r->cap, "%s", text) < r->cap ? 0 : -1;
-    if (r->type == COUNT) {
-        unsigned long long v = strtoull(text, &end, 10);
-        if (errno || end == text || *end || text[0] == '-') return -1;
-        *(uint64_t *)(void *)at = v;
-        return 0;
-    }
-    double v = strtod(text, &end);
-    if (errno || end == text || *end || !(v >= 0) || v > 1e12) return -1;
+    size_t digits = strspn(text, "0123456789");
+    if (digits == 0 || digits > MAX_DIGITS || text[digits]) return -1;
+    uint64_t v = strtoull(text, NULL, 10);
     if (r->type == SWITCH)
         *(bool *)at = v != 0;
     else
-        *(double *)(void *)at = v;
+        *(uint64_t *)(void *)at = v;
     return 0;
 }
 
@@ -131,14 +125,13 @@ bool settings_at(const struct settings *s, unsigned i, char *name, unsigned long
     const struct row *r = &rows[i];
     const char *at = (const char *)s + r->offset;
     size_t n = 0;
-    for (; r->name[n] && n + 1 < name_cap; n++) name[n] = (char)tolower((unsigned char)r->name[n]);
+    for (; r->name[n] && n + 1 < name_cap; n++) name[n] = r->name[n] == '_' ? '_' : (char)(r->name[n] | 0x20);
     name[n] = '\0';
     switch (r->type) {
     case TEXT: snprintf(value, value_cap, "%s", at); break;
     case COUNT:
         snprintf(value, value_cap, "%llu", (unsigned long long)*(const uint64_t *)(const void *)at);
         break;
-    case NUMBER: snprintf(value, value_cap, "%g", *(const double *)(const void *)at); break;
     case SWITCH: snprintf(value, value_cap, "%d", *(const bool *)at); break;
     }
     return true;

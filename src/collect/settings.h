@@ -20,8 +20,8 @@ struct settings {
     bool passing;      /* calls are watched but not recorded, as between windows */
     bool arms;         /* for overhead measurements: the words after a range's name replace `what` */
     uint64_t memory_bytes, max_file_bytes, buffer_bytes, flush_ms;
-    uint64_t start_mono_ns; /* start of the program; 0: unknown */
-    double delay_s, duration_s, budget_pct;
+    uint64_t start_mono_ns;                     /* start of the program; 0: unknown */
+    uint64_t delay_us, duration_us, budget_ppm; /* 0: none */
 };
 
 /* Fills in the defaults and the values from the environment. Calls `warn` with one sentence per invalid

@@ -1,17 +1,18 @@
 #include "collect/window.h"
 
-#include <fnmatch.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/fixed.h"
 #include "collect/activity.h"
 #include "collect/attach.h"
 #include "collect/budget.h"
 #include "collect/callbacks.h"
 #include "collect/cupti.h"
 #include "collect/gemm.h"
+#include "collect/glob.h"
 #include "collect/output.h"
 #include "collect/records.h"
 
@@ -45,7 +46,7 @@ static bool capture_wanted(void) {
 }
 
 bool window_is_partial(void) {
-    return settings.range[0] || settings.delay_s > 0 || settings.duration_s > 0 || settings.budget_pct > 0;
+    return settings.range[0] || settings.delay_us || settings.duration_us || settings.budget_ppm;
 }
 
 /* A window is written when it opens, in case the program crashes in it, and again with its end. */
@@ -75,9 +76,10 @@ static bool is_drained(uint64_t now) {
     return records_counts().outside > win.closed_outside || now - win.closed_mono_ns >= DRAIN_MAX_NS;
 }
 
+static uint64_t passed_us(uint64_t now) { return (now - win.start_mono_ns) / 1000; }
+
 static bool is_over(uint64_t now) {
-    double passed_s = (double)(now - win.start_mono_ns) / 1e9;
-    return settings.duration_s > 0 && passed_s >= settings.delay_s + settings.duration_s;
+    return settings.duration_us && passed_us(now) >= settings.delay_us + settings.duration_us;
 }
 
 /* Flushes CUPTI, then runs `step`. The flush may hang in the driver, so no lock is held during it. */
@@ -100,7 +102,7 @@ static void stop_kernels(void) {
     activity_capture(false);
     atomic_store(&win.draining, false);
     win.detach_tries = DETACH_TRIES;
-    atomic_store(&win.detaching, settings.budget_pct > 0 || is_over(before));
+    atomic_store(&win.detaching, settings.budget_ppm || is_over(before));
     budget_charge_switch(clock_mono_ns() - before);
 }
 
@@ -178,14 +180,13 @@ static void apply_state(void) {
 }
 
 static void update_time(uint64_t now) {
-    double passed_s = (double)(now - win.start_mono_ns) / 1e9;
-    atomic_store(&win.time_ok, passed_s >= settings.delay_s && !is_over(now));
+    atomic_store(&win.time_ok, passed_us(now) >= settings.delay_us && !is_over(now));
 }
 
 /* The first window of a budget waits for the first call, so callbacks are enabled first, but not before the
  * delay is over. */
 static void update_budget(void) {
-    if (settings.budget_pct <= 0 || !atomic_load(&win.time_ok)) return;
+    if (!settings.budget_ppm || !atomic_load(&win.time_ok)) return;
     if (pthread_mutex_trylock(&win.switching) != 0) return; /* at the next tick */
     if (!win.watched) callbacks_watch();
     win.watched = true;
@@ -194,6 +195,7 @@ static void update_budget(void) {
 }
 
 void window_start(void) {
+    char seconds[FIXED_MAX];
     uint64_t now = clock_mono_ns();
     bool known = settings.start_mono_ns && settings.start_mono_ns <= now;
     win.start_mono_ns = known ? settings.start_mono_ns : now;
@@ -201,9 +203,9 @@ void window_start(void) {
     update_time(now);
     if (is_over(now))
         report_problem("nothing was captured: --delay and --duration count from the program's start and were "
-                       "over when it first used CUDA, %.1f s after its start",
-                       (double)(now - win.start_mono_ns) / 1e9);
-    atomic_store(&win.budget_ok, settings.budget_pct <= 0);
+                       "over when it first used CUDA, %s s after its start",
+                       fixed_text((double)passed_us(now) / 1e6, 1, seconds));
+    atomic_store(&win.budget_ok, settings.budget_ppm == 0);
     atomic_store(&win.started, true);
     write_times("capture.from", clock_wall_ns(), 0);
     gemm_capture(capture_wanted());
@@ -223,7 +225,7 @@ void window_tick(uint64_t now) {
 }
 
 bool window_matches(const char *range_name) {
-    bool yes = settings.range[0] && fnmatch(settings.range, range_name, 0) == 0;
+    bool yes = settings.range[0] && glob_match(settings.range, range_name);
     const char *words = yes && settings.arms ? strchr(range_name, ' ') : NULL;
     if (words) settings_set_what(&settings, words + 1, report_problem);
     return yes;

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/fixed.h"
 #include "base/util.h"
 #include "counters/sampler.h"
 
@@ -113,21 +114,21 @@ static void abandon_sampler(struct trace_writer *trace, size_t device) {
 }
 
 static void finish_worker(struct worker *w, const struct timespec *until) {
-    char key[64];
+    char key[64], decode[FIXED_MAX], evaluate[FIXED_MAX];
     struct sampler *s = &w->sampler;
     const struct evaluators *e = &s->evaluators;
     if (w->running && pthread_timedjoin_np(w->thread, NULL, until) != 0) abandon_sampler(s->trace, s->device);
     snprintf(key, sizeof key, "counters.%zu", s->device);
     if (w->running)
-        trace_writer_meta(s->trace, key,
-                          "samples %llu, missing %llu, overflows %llu, out of order %llu, trigger by %s, "
-                          "chip %s; metrics %zu, "
-                          "us to decode a sample %.1f, to evaluate it %.1f on each of %zu threads",
-                          (unsigned long long)e->samples, (unsigned long long)e->missing,
-                          (unsigned long long)s->overflows, (unsigned long long)e->out_of_order,
-                          s->by_clock ? "clock" : "time", s->chip, s->metrics.n,
-                          1e-3 * (double)s->decode_ns / (double)MAX(s->decoded, 1),
-                          1e-3 * (double)e->busy_ns / (double)MAX(s->decoded, 1), e->nthreads);
+        trace_writer_meta(
+            s->trace, key,
+            "samples %llu, missing %llu, overflows %llu, out of order %llu, trigger by %s, "
+            "chip %s; metrics %zu, "
+            "us to decode a sample %s, to evaluate it %s on each of %zu threads",
+            (unsigned long long)e->samples, (unsigned long long)e->missing, (unsigned long long)s->overflows,
+            (unsigned long long)e->out_of_order, s->by_clock ? "clock" : "time", s->chip, s->metrics.n,
+            fixed_text(1e-3 * (double)s->decode_ns / (double)MAX(s->decoded, 1), 1, decode),
+            fixed_text(1e-3 * (double)e->busy_ns / (double)MAX(s->decoded, 1), 1, evaluate), e->nthreads);
     sampler_close(s);
 }
 

@@ -63,6 +63,11 @@ static bool put_injection(struct strings *out, const char *name, const char *col
     return false;
 }
 
+/* At least 1 if it is above 0: 0 would mean that the option was not given. */
+static uint64_t to_whole(double v) {
+    return v <= 0 ? 0 : v < 1 ? 1 : v > 1e17 ? (uint64_t)1e17 : (uint64_t)(v + 0.5);
+}
+
 static void set_collector_settings(struct strings *out, const struct inject_options *o) {
     char text[64];
     struct strbuf what = STRBUF_INIT;
@@ -70,17 +75,18 @@ static void set_collector_settings(struct strings *out, const struct inject_opti
         if (o->what & what_words[i].bit) strbuf_addf(&what, "%s%s", what.len ? "," : "", what_words[i].word);
     set_variable(out, "INFERPROF_COLLECT_WHAT", what.len ? what.buf : "none");
     strbuf_free(&what);
+    /* whole numbers: the program may have another locale, with a decimal comma */
     const struct {
         const char *name;
-        double v;
-    } numbers[] = { { "INFERPROF_COLLECT_DELAY", o->delay_s },
-                    { "INFERPROF_COLLECT_DURATION", o->duration_s },
-                    { "INFERPROF_COLLECT_BUDGET", o->budget_pct },
-                    { "INFERPROF_COLLECT_MAX_SIZE", (double)o->max_file_bytes },
-                    { "INFERPROF_COLLECT_MEMORY", (double)o->memory_bytes } };
+        uint64_t v;
+    } numbers[] = { { "INFERPROF_COLLECT_DELAY_US", to_whole(o->delay_s * 1e6) },
+                    { "INFERPROF_COLLECT_DURATION_US", to_whole(o->duration_s * 1e6) },
+                    { "INFERPROF_COLLECT_BUDGET_PPM", to_whole(o->budget_pct * 1e4) },
+                    { "INFERPROF_COLLECT_MAX_SIZE", o->max_file_bytes },
+                    { "INFERPROF_COLLECT_MEMORY", o->memory_bytes } };
     for (size_t i = 0; i < COUNTOF(numbers); i++) {
-        if (numbers[i].v <= 0) continue;
-        snprintf(text, sizeof text, "%.15g", numbers[i].v);
+        if (!numbers[i].v) continue;
+        snprintf(text, sizeof text, "%llu", (unsigned long long)numbers[i].v);
         set_variable(out, numbers[i].name, text);
     }
     if (o->delay_s > 0 || o->duration_s > 0) { /* one start time for all processes of the run */

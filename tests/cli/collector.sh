@@ -148,11 +148,11 @@ expect_trace "a flush that hangs after a window does not block the exit" "len(wi
 # ---- windows
 record INFERPROF_COLLECT_RANGE='dec*' "$app" init push=prefill kernels=100 pop push=decode kernels=50 pop kernels=30 push=decode kernels=7 pop
 expect_trace "--range: only kernels in matching ranges, but all ranges" "len(kernel)" 57 "len(launch)" 57 "len(range_)" 3 "len(windows())" 2
-record INFERPROF_COLLECT_DELAY=0.2 INFERPROF_COLLECT_DURATION=0.3 "$app" init kernels=10 sleep=350 kernels=20 sleep=350 kernels=40
+record INFERPROF_COLLECT_DELAY_US=200000 INFERPROF_COLLECT_DURATION_US=300000 "$app" init kernels=10 sleep=350 kernels=20 sleep=350 kernels=40
 expect_trace "delay and duration limit the capture" "len(windows())" 1 "inside()" True
-record INFERPROF_COLLECT_START=1 INFERPROF_COLLECT_DELAY=1 "$app" init kernels=10
+record INFERPROF_COLLECT_START=1 INFERPROF_COLLECT_DELAY_US=1000000 "$app" init kernels=10
 expect_trace "a delay counts from the start of the program, not from the first use of CUDA" "len(kernel)" 10
-record INFERPROF_COLLECT_START=1 INFERPROF_COLLECT_DELAY=1 INFERPROF_COLLECT_DURATION=1 "$app" init push=r kernels=10 pop
+record INFERPROF_COLLECT_START=1 INFERPROF_COLLECT_DELAY_US=1000000 INFERPROF_COLLECT_DURATION_US=1000000 "$app" init push=r kernels=10 pop
 expect_trace "a duration that is over before the first use of CUDA is reported" "len(kernel)" 0 "len(range_)" 1 "problem('count from the program\'s start and were over')" True
 record MOCK_CUPTI=hasty INFERPROF_COLLECT_RANGE=work "$app" init push=work kernels=100 pop kernels=50 sleep=300 push=work kernels=7 pop sleep=300
 expect_trace "the last kernels of a window have times; later kernels are discarded" "len(kernel)" 107 "orphans()" 0 \
@@ -161,44 +161,44 @@ record MOCK_CUPTI=fragile INFERPROF_COLLECT_RANGE=work "$app" init push=work ker
 expect_trace "kernels are delivered after a disable and enable, because callbacks were enabled first" "len(kernel)" 510 "orphans()" 0
 record MOCK_CUPTI=once INFERPROF_COLLECT_RANGE=work "$app" init push=work kernels=10 pop sleep=1000 push=work kernels=500 pop
 expect_trace "missing kernels after a disable and enable are reported" "len(kernel)" 10 "problem('only 10 of 510 launches and copies have a record')" True
-record INFERPROF_COLLECT_BUDGET=2 "$app" init sleep=300 kernels=1 sleep=300 kernels=100000 push=range pop sleep=700 kernels=50000 kernels=50000
+record INFERPROF_COLLECT_BUDGET_PPM=20000 "$app" init sleep=300 kernels=1 sleep=300 kernels=100000 push=range pop sleep=700 kernels=50000 kernels=50000
 expect_trace "a budget captures some kernels, records its windows, and all NVTX ranges" "0 < len(kernel) < 200000" True "len(windows()) >= 1" True "len(range_)" 1 "orphans()" 0
-record INFERPROF_COLLECT_BUDGET=50 "$app" init kernels=1 sleep=300 kernels=1 sleep=300 kernels=1 sleep=300 kernels=5 sleep=300
+record INFERPROF_COLLECT_BUDGET_PPM=500000 "$app" init kernels=1 sleep=300 kernels=1 sleep=300 kernels=1 sleep=300 kernels=5 sleep=300
 expect_trace "the first window of a budget opens at the first call" "len(kernel) > 0" True "orphans()" 0
 # shellcheck disable=SC2046
-record INFERPROF_COLLECT_BUDGET=2 "$app" init $(for _ in 1 2 3 4 5 6 7 8 9; do printf 'kernels=60000 sleep=300 '; done)
+record INFERPROF_COLLECT_BUDGET_PPM=20000 "$app" init $(for _ in 1 2 3 4 5 6 7 8 9; do printf 'kernels=60000 sleep=300 '; done)
 expect_trace "a budget on a busy program captures; why CUPTI cannot be detached is reported" "len(kernel) > 0" True "orphans()" 0 \
     "problem('CUPTI stays attached between windows (the program\'s kernels run on several streams)')" True
 burst="kernels=20000 sleep=100 kernels=20 syncs=1 sleep=300 syncs=1"
 # shellcheck disable=SC2086  # split $burst into words
-record INFERPROF_COLLECT_BUDGET=5 "$app" init streams=1 kernels=5 sleep=100 $burst kernels=5 sleep=1000 $burst kernels=5 sleep=300
+record INFERPROF_COLLECT_BUDGET_PPM=50000 "$app" init streams=1 kernels=5 sleep=100 $burst kernels=5 sleep=1000 $burst kernels=5 sleep=300
 expect_trace "CUPTI is detached between windows when the program synchronises, and attached again" "counts['left'] > 0" True "len(windows()) > 1" True "orphans()" 0 \
     "len(set(l['correlation'] for l in launch)) == len(launch)" True "counts['kernels'] == counts['calls']" True
 last="kernels=100 sleep=300 kernels=1 sleep=300 kernels=50 syncs=1 sleep=100 syncs=1 kernels=50"
 stays_attached() { # NAME [VARIABLE...] PROGRAM...: the window's 100 kernels are recorded, and CUPTI was not detached
     name=$1
     shift
-    record INFERPROF_COLLECT_DURATION=0.2 "$@"
+    record INFERPROF_COLLECT_DURATION_US=200000 "$@"
     expect_trace "$name" "counts['left']" 0 "len(kernel) >= 100" True "'problem' in meta" False
 }
 # shellcheck disable=SC2086
 {
-    record INFERPROF_COLLECT_DURATION=0.2 "$app" init streams=1 $last
+    record INFERPROF_COLLECT_DURATION_US=200000 "$app" init streams=1 $last
     expect_trace "CUPTI is detached after the last window" "counts['left']" 1 "len(kernel)" 100
-    record INFERPROF_COLLECT_DURATION=0.2 INFERPROF_COLLECT_WHAT=kernels,launches "$app" init streams=1 $last
+    record INFERPROF_COLLECT_DURATION_US=200000 INFERPROF_COLLECT_WHAT=kernels,launches "$app" init streams=1 $last
     expect_trace "CUPTI is detached even if synchronisations are not recorded" "counts['left']" 1 "len(sync)" 0
-    record INFERPROF_COLLECT_DURATION=0.2 "$app" init streams=1 kernels=100 sleep=300 kernels=1 sleep=300 kernels=50 sleep=100
+    record INFERPROF_COLLECT_DURATION_US=200000 "$app" init streams=1 kernels=100 sleep=300 kernels=1 sleep=300 kernels=50 sleep=100
     expect_trace "CUPTI is not detached if the program does not synchronise" "counts['left']" 0
     stays_attached "CUPTI is not detached if a reattach would crash" MOCK_CUPTI_VERSION=23 "$app" init streams=1 $last
     stays_attached "CUPTI is not detached after a recorded graph" "$app" init streams=1 graphs=1 $last
     stays_attached "CUPTI is not detached after a graph launch just after the window" "$app" init streams=1 kernels=100 sleep=210 graphs=1 $last
     stays_attached "CUPTI is not detached if there is work on another stream" "$app" init streams=2 kernels=2 streams=1 $last
-    record MOCK_CUPTI=zero INFERPROF_COLLECT_DURATION=0.2 "$app" init streams=1 $last
+    record MOCK_CUPTI=zero INFERPROF_COLLECT_DURATION_US=200000 "$app" init streams=1 $last
     expect_trace "CUPTI is not detached if a launch has no kernel record" "counts['left']" 0
-    record INFERPROF_COLLECT_BUDGET=5 "$app" init hold streams=1 kernels=5 sleep=100 $burst kernels=5 sleep=1000 $burst kernels=5 sleep=300
+    record INFERPROF_COLLECT_BUDGET_PPM=50000 "$app" init hold streams=1 kernels=5 sleep=100 $burst kernels=5 sleep=1000 $burst kernels=5 sleep=300
     expect_trace "a tool that subscribes while CUPTI is detached keeps it, and that is reported" "counts['left']" 1 "len(kernel) > 0" True "problem('no more kernels were recorded')" True
     lossy=$(for _ in $(seq 16); do printf 'kernels=4000 sleep=110 kernels=4000 sleep=20 kernels=1 sleep=20 syncs=1 sleep=100 '; done)
-    record INFERPROF_COLLECT_BUDGET=3 INFERPROF_COLLECT_MEMORY=4194304 INFERPROF_COLLECT_BUFFER=524288 "$app" init streams=1 $lossy
+    record INFERPROF_COLLECT_BUDGET_PPM=30000 INFERPROF_COLLECT_MEMORY=4194304 INFERPROF_COLLECT_BUFFER=524288 "$app" init streams=1 $lossy
     expect_trace "buffers lost by a detach are reused" "counts['left'] > 5" True "len(lost)" 0 "counts['kernels'] == counts['calls']" True
 }
 record INFERPROF_COLLECT_RANGE='arm*' INFERPROF_COLLECT_ARMS=1 "$app" init "push=arm kernels,launches" kernels=10 pop kernels=20 \
@@ -254,8 +254,8 @@ rm -rf "$work/t" && mkdir "$work/t"
 status=$?
 : >"$work/dump"
 expect_trace "the program runs if the disk is full"
-record INFERPROF_COLLECT_BUDGET=lots INFERPROF_COLLECT_BUGDET=2 INFERPROF_COLLECT_WHAT=kernels,dreams "$app" init kernels=10
-expect_trace "invalid settings are reported" "len(kernel)" 10 "problem('INFERPROF_COLLECT_BUDGET=lots is invalid')" True \
+record INFERPROF_COLLECT_BUDGET_PPM=lots INFERPROF_COLLECT_BUGDET=2 INFERPROF_COLLECT_WHAT=kernels,dreams "$app" init kernels=10
+expect_trace "invalid settings are reported" "len(kernel)" 10 "problem('INFERPROF_COLLECT_BUDGET_PPM=lots is invalid')" True \
     "problem('unknown variable INFERPROF_COLLECT_BUGDET')" True "problem(\"'dreams' is not one of\")" True
 
 # ---- tapes: CUPTI's buffers recorded on a real GPU

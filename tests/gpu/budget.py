@@ -58,7 +58,7 @@ def main():
     seconds, collector, inferprof, folder, program, pct = sys.argv[1:]
     seen, dumps = [], []
     for i in range(max(1, round(float(seconds) / (END_S + 2)))):
-        ends = injected.round_ends(collector, f"{folder}/{i}", program, END_S, {"BUDGET": pct, "DELAY": QUIET_S})
+        ends = injected.round_ends(collector, f"{folder}/{i}", program, END_S, {"BUDGET_PPM": round(float(pct) * 10**4), "DELAY_US": round(QUIET_S * 10**6)})
         dumps.append(dump(inferprof, f"{folder}/{i}"))
         spans = windows.read(dumps[-1], RANGE).windows
         here = list(figures(ends, spans))

@@ -13,7 +13,7 @@ import time
 import injected
 
 DELAY_S, END_S = 4, 14  # seconds after the first use of CUDA; seconds after the start of the process
-ARMS = {"collector": {"DELAY": DELAY_S}, "floor": {"DELAY": DELAY_S, "WHAT": "kernels,empty"}, "nothing": {"DELAY": 1000}}
+ARMS = {"collector": {"DELAY_US": DELAY_S * 10**6}, "floor": {"DELAY_US": DELAY_S * 10**6, "WHAT": "kernels,empty"}, "nothing": {"DELAY_US": 10**9}}
 
 
 def overhead_pct(ends):

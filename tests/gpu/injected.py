@@ -8,7 +8,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def run(collector, folder, arguments, settings=None):
-    """Returns its standard output. `collector` None: not injected; `settings`: {"DELAY": 4, ...}."""
+    """Returns its standard output. `collector` None: not injected; `settings`: {"DELAY_US": 4000000, ...}."""
     env = dict(os.environ)
     if collector:
         os.makedirs(folder, exist_ok=True)

@@ -1,0 +1,10 @@
+/* Matches a name with a pattern of *, ?, [...] and \\, byte by byte. Unlike fnmatch() it does not depend on
+ * the program's locale, and needs no memory: it runs on the program's threads. */
+#ifndef COLLECT_GLOB_H
+#define COLLECT_GLOB_H
+
+#include <stdbool.h>
+
+bool glob_match(const char *pattern, const char *text);
+
+#endif
