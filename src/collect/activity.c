@@ -1,9 +1,11 @@
 #include "collect/activity.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>
 
 #include "collect/cupti.h"
+#include "collect/host.h"
 #include "collect/output.h"
 #include "collect/pool.h"
 #include "collect/raw.h"
@@ -12,12 +14,17 @@
 static atomic_ullong buffers_returned;
 static bool graphs_from_start;
 
+/* May run inside another callback of ours, so they do not refuse to (host.h). */
 static void on_buffer_requested(uint8_t **buffer, size_t *bytes, size_t *max_records) {
+    int saved_errno = errno;
+    host_depth++;
     *buffer = pool_take(bytes);
     *max_records = 0;
+    host_depth--;
+    errno = saved_errno;
 }
 
-static void on_buffer_returned(void *context, uint32_t stream, uint8_t *buffer, size_t bytes, size_t valid) {
+static void read_buffer(void *context, uint32_t stream, uint8_t *buffer, size_t bytes, size_t valid) {
     size_t dropped = 0;
     struct trace_writer *w = buffer && valid > 0 && valid <= bytes && !settings.empty ? output_take() : NULL;
     atomic_fetch_add(&buffers_returned, 1);
@@ -28,6 +35,14 @@ static void on_buffer_returned(void *context, uint32_t stream, uint8_t *buffer, 
         output_give();
     }
     if (buffer) pool_give(buffer);
+}
+
+static void on_buffer_returned(void *context, uint32_t stream, uint8_t *buffer, size_t bytes, size_t valid) {
+    int saved_errno = errno;
+    host_depth++;
+    read_buffer(context, stream, buffer, bytes, valid);
+    host_depth--;
+    errno = saved_errno;
 }
 
 uint64_t activity_buffers(void) { return atomic_load(&buffers_returned); }
@@ -74,3 +89,5 @@ void activity_capture(bool on) {
     set_kind(KIND_MEMCPY2, "peer copies", on);
     set_kind(KIND_MEMSET, "memsets", on);
 }
+
+void activity_after_fork(void) { atomic_store(&buffers_returned, 0); }

@@ -10,5 +10,6 @@
 bool activity_start(void); /* registers the buffer callbacks; false: report_problem() was called */
 void activity_capture(bool on);
 uint64_t activity_buffers(void); /* buffers that CUPTI has returned so far */
+void activity_after_fork(void);
 
 #endif

@@ -22,8 +22,8 @@
 static struct {
     pthread_mutex_t lock; /* held while attaching or detaching; only ever taken with trylock */
     atomic_bool attached, detach_requested;
-    atomic_bool graph_seen, detach_slow; /* once set, CUPTI is never detached again */
-    atomic_uint users;                   /* threads between attach_enter() and attach_exit() */
+    atomic_bool graph_seen, detach_slow, detach_failed; /* once set, CUPTI is never detached again */
+    atomic_uint users;                                  /* threads between attach_enter() and attach_exit() */
     atomic_uint detaches;
     _Atomic uint64_t detach_ns;
     uint64_t attach_calls, attach_records; /* totals at the last attach */
@@ -59,6 +59,7 @@ static const char *no_detach_reason(void) { /* NULL: CUPTI may be detached */
     if (!settings.launches) return "launches are not recorded";
     if (devices_saw_several_streams()) return "the program's kernels run on several streams";
     if (atomic_load(&state.detach_slow)) return "an earlier detach took too long";
+    if (atomic_load(&state.detach_failed)) return "an earlier detach failed";
     return NULL;
 }
 
@@ -82,17 +83,22 @@ bool attach_request_detach(void) {
 
 void attach_note_graph_launch(void) { atomic_store(&state.graph_seen, true); }
 
-static void detach_now(void) {
+/* False: CUPTI is still attached, with its subscription. */
+static bool detach_now(void) {
     uint64_t before = clock_mono_ns();
     int rc = cupti.finalize();
     uint64_t took_ns = clock_mono_ns() - before;
-    callbacks_detached();
-    atomic_fetch_add(&state.detaches, 1);
     atomic_fetch_add(&state.detach_ns, took_ns);
     if (took_ns > MAX_DETACH_NS) atomic_store(&state.detach_slow, true);
-    if (rc != CUPTI_OK)
+    if (rc != CUPTI_OK) {
+        atomic_store(&state.detach_failed, true);
         report_problem("CUPTI could not be detached between windows (%s): launches stay slower",
                        cupti_error(rc));
+        return false;
+    }
+    callbacks_detached();
+    atomic_fetch_add(&state.detaches, 1);
+    return true;
 }
 
 /* `attached` becomes false before `users` is read. A thread that enters later sees `attached` and backs
@@ -102,12 +108,9 @@ void attach_try_detach(uint32_t context, uint32_t stream) {
     if (atomic_load(&state.detach_requested) && !no_detach_reason() &&
         devices_only_stream_is(context, stream)) {
         atomic_store(&state.attached, false);
-        if (atomic_load(&state.users) == 0) {
-            detach_now();
-            atomic_store(&state.detach_requested, false);
-        } else {
-            atomic_store(&state.attached, true);
-        }
+        bool alone = atomic_load(&state.users) == 0;
+        if (!alone || !detach_now()) atomic_store(&state.attached, true);
+        if (alone) atomic_store(&state.detach_requested, false);
     }
     pthread_mutex_unlock(&state.lock);
 }
@@ -135,4 +138,10 @@ void attach_after_fork(void) {
     atomic_store(&state.attached, false);
     atomic_store(&state.detach_requested, false);
     atomic_store(&state.users, 0);
+    atomic_store(&state.detaches, 0);
+    atomic_store(&state.detach_ns, 0);
+    atomic_store(&state.graph_seen, false);
+    atomic_store(&state.detach_slow, false);
+    atomic_store(&state.detach_failed, false);
+    callbacks_detached();
 }

@@ -1,6 +1,7 @@
 #include "collect/budget.h"
 
 #include <stdatomic.h>
+#include <string.h>
 
 #include "base/fixed.h"
 #include "base/util.h"
@@ -115,3 +116,5 @@ bool budget_allows(uint64_t now) {
     }
     return account.open;
 }
+
+void budget_after_fork(void) { memset(&account, 0, sizeof account); }

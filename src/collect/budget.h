@@ -15,5 +15,6 @@ void budget_charge_switch(uint64_t ns); /* any thread: switching capture on or o
 void budget_note_launches(const struct trace_launch *l, unsigned n); /* any thread; `api` is the call's id */
 /* Background thread, every few ms: may kernels be captured now? */
 bool budget_allows(uint64_t mono_ns);
+void budget_after_fork(void);
 
 #endif

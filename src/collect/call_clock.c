@@ -44,18 +44,26 @@ static bool has_jumped(const struct point *p) {
     return off > JUMP_NS || off < -JUMP_NS;
 }
 
+static struct point last_point; /* background thread only */
+
 void call_clock_tick(void) {
-    static struct point last;
     if (!counter_is_steady()) return;
     struct point p = read_point();
-    if (has_jumped(&p) || p.wall_ns <= last.wall_ns || p.ticks <= last.ticks) {
+    if (has_jumped(&p) || p.wall_ns <= last_point.wall_ns || p.ticks <= last_point.ticks) {
         atomic_store(&call_clock.version, 0);
-        last = p;
+        last_point = p;
         return;
     }
-    if (last.wall_ns && p.wall_ns - last.wall_ns < BASELINE_NS) return;
-    if (last.wall_ns)
-        publish_line(
-            &p, (uint64_t)((double)(p.wall_ns - last.wall_ns) / (double)(p.ticks - last.ticks) * 0x1p32));
-    last = p;
+    if (last_point.wall_ns && p.wall_ns - last_point.wall_ns < BASELINE_NS) return;
+    if (last_point.wall_ns)
+        publish_line(&p, (uint64_t)((double)(p.wall_ns - last_point.wall_ns) /
+                                    (double)(p.ticks - last_point.ticks) * 0x1p32));
+    last_point = p;
+}
+
+/* The parent may have been writing the line. */
+void call_clock_after_fork(void) {
+    atomic_store(&call_clock.version, 0);
+    atomic_store(&call_clock.flags, CALLS_COUNT_FIRST);
+    last_point = (struct point){ 0 };
 }

@@ -29,6 +29,7 @@ enum call_flags {
 extern struct call_clock call_clock;
 
 void call_clock_tick(void); /* background thread, a few times per second */
+void call_clock_after_fork(void);
 
 /* CUPTI's correlation id, made unique over reattaches, as it is written to the trace. */
 static inline uint64_t call_clock_id(uint32_t correlation) {

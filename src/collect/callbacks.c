@@ -1,5 +1,6 @@
 #include "collect/callbacks.h"
 
+#include <errno.h>
 #include <link.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "collect/calls.h"
 #include "collect/cupti.h"
 #include "collect/devices.h"
+#include "collect/host.h"
 #include "collect/output.h"
 #include "collect/raw.h"
 #include "collect/records.h"
@@ -67,15 +69,19 @@ static inline void put_launch(struct thread_state *t, struct call c) {
 
 __attribute__((cold, noinline)) static void put_other_call(struct thread_state *t, struct call c) {
     enum call_class class = call_class(c.id);
+    int saved_errno = errno;
     if (call_submits_work(class))
         put_launch(t, c);
     else if (class != CALL_NONE)
         put_sync(t, class, &c);
+    errno = saved_errno;
 }
 
 __attribute__((cold, noinline)) static void write_tape(const struct thread_state *t, struct call c) {
+    int saved_errno = errno;
     raw_call(&(struct raw_call){ DOMAIN_DRIVER, c.id, c.d->correlation, t->tid, c.start_ns, c.end_ns,
                                  (uint64_t)(uintptr_t)c.d->function });
+    errno = saved_errno;
 }
 
 /* The overhead per launch is the code from here to the end of on_callback(). The program's own work evicts
@@ -99,9 +105,11 @@ __attribute__((cold, noinline)) static void count_unrecorded(void) {
 
 __attribute__((cold, noinline)) static void report_end(uint32_t id, const struct cupti_callback_data *d) {
     enum call_class class = call_class(id);
+    int saved_errno = errno;
     if (call_launches_graph(id)) attach_note_graph_launch();
     if (class == CALL_SYNC_STREAM) attach_try_detach(d->context_uid, stream_of(d));
     if (class == CALL_SYNC_CONTEXT) attach_try_detach(d->context_uid, DEVICES_ALL_STREAMS);
+    errno = saved_errno;
 }
 
 /* CUPTI keeps *correlation_data from the start to the end of the call: the start time, 0 if not recorded. */
@@ -133,15 +141,34 @@ static void on_call_exit(uint32_t id, const struct cupti_callback_data *d) {
     if (has_flag(CALLS_TAPED)) write_tape(t, c);
 }
 
+/* A signal handler has interrupted our code and makes CUDA calls itself; see host.h. */
+__attribute__((cold, noinline)) static void refuse_call(uint32_t id, const struct cupti_callback_data *d) {
+    if (d->site == SITE_ENTER)
+        *d->correlation_data = 0;
+    else if (has_flag(CALLS_RECORDED) && call_submits_work(call_class(id)))
+        output_lost(TRACE_LAUNCH, TRACE_LOST_MEMORY, 1);
+}
+
 static void on_callback(void *user, int domain, uint32_t id, const void *data) {
     const struct cupti_callback_data *d = data;
     (void)user;
-    if (domain != DOMAIN_DRIVER)
+    if (domain != DOMAIN_DRIVER) {
         devices_request(); /* a context was created */
-    else if (d->correlation_data && d->site == SITE_ENTER)
+        return;
+    }
+    if (!d->correlation_data) return;
+    if (__builtin_expect(host_depth != 0, 0)) {
+        refuse_call(id, d);
+        return;
+    }
+    host_depth = 1;
+    atomic_signal_fence(memory_order_seq_cst);
+    if (d->site == SITE_ENTER)
         on_call_enter(d);
-    else if (d->correlation_data)
+    else
         on_call_exit(id, d);
+    atomic_signal_fence(memory_order_seq_cst);
+    host_depth = 0;
 }
 
 /* ---- which other tool may be subscribed */

@@ -96,3 +96,5 @@ void clocks_finish(void) {
                       fixed_text(b * 1e6, 4, drift), residual, pairs.n);
     output_give();
 }
+
+void clocks_after_fork(void) { pairs.n = 0; }

@@ -11,6 +11,7 @@ extern int64_t clocks_shift_ns; /* CUPTI minus wall clock at the start; 0 if the
 void clocks_start(void);  /* measures the shift */
 void clocks_pair(void);   /* takes one pair of readings */
 void clocks_finish(void); /* takes the last pair and writes the fitted line */
+void clocks_after_fork(void);
 
 static inline uint64_t clocks_to_wall(uint64_t cupti_ns) { return cupti_ns - (uint64_t)clocks_shift_ns; }
 

@@ -157,3 +157,11 @@ void devices_note_stream(uint32_t device, uint32_t context, uint32_t stream) {
     trace_writer_meta(w, key, "%u", context);
     output_give();
 }
+
+void devices_after_fork(void) {
+    atomic_store(&requested, false);
+    atomic_store(&described, false);
+    atomic_store(&only_stream, NO_STREAM);
+    for (size_t i = 0; i < COUNTOF(seen_streams); i++) atomic_store(&seen_streams[i], 0);
+    for (size_t i = 0; i < COUNTOF(seen_contexts); i++) atomic_store(&seen_contexts[i], 0);
+}

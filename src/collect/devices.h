@@ -19,5 +19,6 @@ void devices_note_stream(uint32_t device, uint32_t context, uint32_t stream);
 bool devices_only_stream_is(uint32_t context, uint32_t stream);
 bool devices_saw_several_streams(void);
 void devices_reset_stream(void);
+void devices_after_fork(void);
 
 #endif

@@ -10,6 +10,7 @@
 #include "base/util.h"
 #include "collect/abi.h"
 #include "collect/gemm_log.h"
+#include "collect/host.h"
 #include "collect/output.h"
 #include "collect/thread.h"
 
@@ -18,11 +19,10 @@
 static atomic_bool attached, paused;   /* paused: outside of capture windows */
 static _Atomic(int (*)(int)) set_mask; /* NULL: our callback is not installed */
 
-static void on_log_line(int level, const char *function, const char *message) {
+static void put_line(const char *function, const char *message) {
     struct trace_gemm g = { 0 };
     struct gemm_text t;
-    (void)level;
-    if (!function || !message || !gemm_parse(function, message, &g, &t)) return;
+    if (!gemm_parse(function, message, &g, &t)) return;
     struct trace_writer *w = output_take();
     if (!w) return;
     g.start_ns = clock_wall_ns();
@@ -32,6 +32,14 @@ static void on_log_line(int level, const char *function, const char *message) {
     g.algorithm = trace_writer_str(w, t.algorithm);
     trace_writer_gemm(w, &g, 1);
     output_give();
+}
+
+static void on_log_line(int level, const char *function, const char *message) {
+    int saved_errno;
+    (void)level;
+    if (!function || !message || !host_enter(&saved_errno)) return;
+    put_line(function, message);
+    host_leave(saved_errno);
 }
 
 /* If the user has configured the logger, leave it alone. */
@@ -83,3 +91,6 @@ void gemm_tick(void) {
     if (rc < 0) report_problem("no GEMM shapes: this cuBLASLt has no logger; use CUDA 11.4 or newer");
     if (rc > 0) report_problem("no GEMM shapes: setting up cuBLASLt's logger failed (status %d)", rc);
 }
+
+/* The logger stays set up in the child, and records there what it can. */
+void gemm_after_fork(void) { atomic_store(&paused, !settings.gemms); }

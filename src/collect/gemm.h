@@ -8,5 +8,6 @@
 
 void gemm_tick(void);       /* background thread: attaches to the logger once cuBLASLt is loaded */
 void gemm_capture(bool on); /* a capture window opened or closed */
+void gemm_after_fork(void);
 
 #endif

@@ -1,7 +1,16 @@
 /* Start and end of the collector in a process. CUDA calls InitializeInjection() in cuInit(), NVTX calls
  * InitializeInjectionNvtx2() at its first use; the first of the two opens the trace. The end runs at exit.
- * Nothing here may print, exit or make the program fail: on any error the program runs on without the
- * collector, and the trace holds the reason. */
+ *
+ * The collector is a guest in somebody's program. What it promises (README.md; docs/collector-promises.md
+ * names the test of each promise):
+ *   - It does not print, exit, fail or change what the program does: on any error the program runs on without
+ *     it, and the trace holds the reason.
+ *   - Identity is checked, not assumed: the trace's descriptor by device and inode before each write, the
+ *     process before each use.
+ *   - The program's context neither leaks in nor out: errno, signal mask and handlers, locale, stack,
+ *     descriptors.
+ *   - The end is bounded: exit waits at most END_MS for us. What is not written by then is abandoned. */
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -11,32 +20,42 @@
 
 #include "base/clock.h"
 #include "base/fixed.h"
+#include "base/util.h"
 #include "collect/abi.h"
 #include "collect/activity.h"
 #include "collect/attach.h"
-#include "collect/callbacks.h"
+#include "collect/background.h"
+#include "collect/budget.h"
+#include "collect/call_clock.h"
 #include "collect/clocks.h"
 #include "collect/cupti.h"
 #include "collect/devices.h"
-#include "collect/background.h"
+#include "collect/gemm.h"
+#include "collect/host.h"
 #include "collect/layout.h"
 #include "collect/nvtx.h"
+#include "collect/nvtx_ranges.h"
 #include "collect/output.h"
 #include "collect/pool.h"
 #include "collect/raw.h"
 #include "collect/records.h"
+#include "collect/service.h"
 #include "collect/thread.h"
 #include "collect/window.h"
 
 #define EXPORT __attribute__((visibility("default")))
-#define FLUSH_TIMEOUT_MS 600 /* together with the rest, the end takes less than a second */
-#define MIN_CALLS 100        /* with fewer calls, missing records are not worth a warning */
+/* The end of the process waits at most this long for us, whatever hangs: CUPTI, the disk, a lock. */
+#define END_MS 1000
+#define FLUSH_MS 600     /* of it, for CUPTI's last records */
+#define LOCK_MS 800      /* of it, for locks that other threads hold */
+#define STUCK_LOCK_MS 50 /* the same, if this thread may hold one itself */
+#define MIN_CALLS 100    /* with fewer calls, missing records are not worth a warning */
 
 EXPORT int InitializeInjection(void);
 EXPORT int InitializeInjectionNvtx2(nvtx_get_table get_table);
 
 static pthread_once_t start_once = PTHREAD_ONCE_INIT, start_gpu_once = PTHREAD_ONCE_INIT;
-static atomic_bool trace_opened, gpu_on, finished;
+static atomic_bool active, gpu_on, ended;
 
 static void write_thread_name(uint32_t tid) {
     char path[64], name[32] = "";
@@ -77,47 +96,73 @@ static void write_counts(void) {
     output_give();
 }
 
-static void collector_finish(void) {
-    uint64_t start_ns = clock_mono_ns();
-    if (!atomic_load(&trace_opened) || atomic_exchange(&finished, true)) return;
-    bool gpu = atomic_load(&gpu_on);
-    if (gpu) window_finish();
-    if (!background_stop(FLUSH_TIMEOUT_MS))
-        report_problem(
-            "the last kernels may be missing: CUPTI did not deliver them within %d ms of the program's end",
-            FLUSH_TIMEOUT_MS);
-    thread_drain_all();
-    nvtx_finish();
-    thread_each(write_thread_name);
-    if (gpu) write_counts();
+static void write_end_time(uint64_t start_ns) {
+    char ms[FIXED_MAX];
     struct trace_writer *w = output_take();
-    if (w) {
-        char ms[FIXED_MAX];
-        trace_writer_meta(w, "collector.stop_ms", "%s",
-                          fixed_text((double)(clock_mono_ns() - start_ns) / 1e6, 1, ms));
-        output_give();
-    }
-    output_close(50);
+    if (!w) return;
+    trace_writer_meta(w, "collector.stop_ms", "%s",
+                      fixed_text((double)(clock_mono_ns() - start_ns) / 1e6, 1, ms));
+    output_give();
 }
 
-/* In the child: nothing of the parent's trace is kept. CUDA does not work there, NVTX does. */
+/* Service thread. Every wait below ends at its own limit, `host_locks` or `until_ns`. */
+static void end_trace(uint64_t until_ns) {
+    uint64_t start_ns = clock_mono_ns();
+    bool gpu = atomic_load(&gpu_on);
+    struct trace_writer *w = output_take();
+    if (w) {
+        trace_writer_limit_locks(w, atomic_load(&host_locks));
+        output_give();
+    }
+    if (gpu) window_finish();
+    if (!background_stop(MIN(until_ns, start_ns + FLUSH_MS * (uint64_t)1000000)))
+        report_problem(
+            "the last kernels may be missing: CUPTI did not deliver them within %d ms of the program's end",
+            FLUSH_MS);
+    thread_drain_rest();
+    nvtx_ranges_finish();
+    thread_each(write_thread_name);
+    if (gpu) write_counts();
+    write_end_time(start_ns);
+    output_close(until_ns);
+}
+
+/* At exit, on the thread that called it. If a signal handler called exit() while our own code ran on this
+ * thread, the interrupted frame never goes on, and its locks stay held: they are given up soon. */
+static void collector_end(void) {
+    int saved_errno = errno;
+    uint64_t now = clock_mono_ns();
+    if (!host_is_exactly_our_process() || atomic_exchange(&ended, true)) return;
+    atomic_store(&host_locks, now + (host_depth ? STUCK_LOCK_MS : LOCK_MS) * (uint64_t)1000000);
+    service_run(SERVICE_END, now + END_MS * (uint64_t)1000000);
+    errno = saved_errno;
+}
+
+static void forget_gpu(void) { atomic_store(&gpu_on, false); }
+
+/* In the child: nothing of the parent's trace is kept. Every file with state of the process is in this list.
+ * CUDA does not work in the child of a process that used it; NVTX does. */
 static void after_fork(void) {
-    atomic_store(&gpu_on, false);
-    output_after_fork();
-    background_after_fork();
-    thread_after_fork();
-    attach_after_fork();
-    pool_after_fork();
-    nvtx_after_fork();
+    static void (*const modules[])(void) = {
+        host_after_fork,    service_after_fork, output_after_fork,     background_after_fork,
+        thread_after_fork,  nvtx_after_fork,    attach_after_fork,     window_after_fork,
+        budget_after_fork,  records_after_fork, pool_after_fork,       activity_after_fork,
+        devices_after_fork, clocks_after_fork,  call_clock_after_fork, gemm_after_fork,
+        raw_after_fork,     forget_gpu,
+    };
+    int saved_errno = errno;
+    for (size_t i = 0; i < COUNTOF(modules); i++) modules[i]();
+    errno = saved_errno;
 }
 
 static void collector_start(void) {
     settings_load(&settings, report_problem);
-    if (!settings.dir[0] || !output_open()) return;
-    atomic_store(&trace_opened, true);
+    if (!settings.dir[0]) return;
+    host_start();
+    service_set(output_open, end_trace);
     pthread_atfork(NULL, NULL, after_fork);
-    background_start();
-    atexit(collector_finish);
+    atomic_store(&active, output_start());
+    if (atomic_load(&active)) atexit(collector_end);
 }
 
 static void describe_cupti(void) {
@@ -134,8 +179,12 @@ static void describe_cupti(void) {
 }
 
 static void collector_start_gpu(void) {
-    if (!atomic_load(&trace_opened)) return;
+    if (!atomic_load(&active)) return;
     devices_request();
+    if (!background_start()) {
+        report_problem("no kernels were recorded: no thread could be started for CUPTI");
+        return;
+    }
     bool any = settings.kernels || settings.copies || settings.launches || settings.syncs;
     if (!any || !cupti_load()) return;
     describe_cupti();
@@ -143,18 +192,24 @@ static void collector_start_gpu(void) {
     clocks_start();
     if (!attach_start()) return;
     atomic_store(&gpu_on, true);
-    background_start(); /* a forked child has no background thread yet */
     window_start();
     background_watch_gpu();
 }
 
 int InitializeInjection(void) {
+    int saved_errno;
+    if (!host_enter(&saved_errno)) return 1;
     pthread_once(&start_once, collector_start);
     pthread_once(&start_gpu_once, collector_start_gpu);
+    host_leave(saved_errno);
     return 1;
 }
 
 int InitializeInjectionNvtx2(nvtx_get_table get_table) {
+    int saved_errno;
+    if (!host_enter(&saved_errno)) return 0;
     pthread_once(&start_once, collector_start);
-    return atomic_load(&trace_opened) && settings.nvtx && nvtx_attach(get_table);
+    int attached = atomic_load(&active) && settings.nvtx && nvtx_attach(get_table);
+    host_leave(saved_errno);
+    return attached;
 }

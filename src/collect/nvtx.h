@@ -11,7 +11,6 @@
 #include "collect/abi.h"
 
 bool nvtx_attach(nvtx_get_table get_table); /* false: not a known NVTX */
-void nvtx_finish(void);                     /* writes the ranges that are still open */
 void nvtx_after_fork(void);
 
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "collect/host.h"
 #include "collect/output.h"
 
 struct name {
@@ -35,7 +36,7 @@ static uint32_t find_text(enum nvtx_table table, const char *text) {
 /* Registration is rare, so a linear search is enough. Strings are not searched: a program registers each
  * one once, and two numbers for the same text do no harm. */
 uint32_t nvtx_name_add(enum nvtx_table table, const char *text) {
-    pthread_mutex_lock(&lock);
+    if (!lock_take(&lock, &host_locks)) return 0;
     uint32_t number = table == NVTX_STRINGS ? 0 : find_text(table, text);
     unsigned n = tables[table].n;
     if (!tables[table].v) tables[table].v = calloc(tables[table].cap, sizeof *tables[table].v);

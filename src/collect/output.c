@@ -1,25 +1,28 @@
 #include "collect/output.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/secret.h"
 #include "base/clock.h"
 #include "base/util.h"
+#include "collect/host.h"
+#include "collect/service.h"
 
 #ifndef INFERPROF_VERSION
 #define INFERPROF_VERSION "unknown"
 #endif
 #define MAX_PROBLEMS 32
+#define OPEN_MS 1000 /* how long the program waits until its trace is open */
+#define GRACE_MS 50  /* how long the end waits for threads that have taken the writer */
 #define FLUSH_MS 200 /* a crash loses at most this, besides what CUPTI holds in buffers that are not full */
 
 struct settings settings;
@@ -27,21 +30,39 @@ struct settings settings;
 static struct {
     _Atomic(struct trace_writer *) writer;
     atomic_int inside;      /* threads between take and give */
+    atomic_bool wanted;     /* a file was opened or is to be */
     atomic_bool lazy;       /* after fork: open the file at the first record */
     atomic_uint generation; /* counts the files opened by this process */
-    pthread_mutex_t lock;   /* for opening and `problems`; never held during a write */
+    atomic_ullong lost[TRACE_KIND_END][TRACE_LOST_REASON_END]; /* while no file was open */
+    pthread_mutex_t lock;                                      /* for `problems` */
     char problems[MAX_PROBLEMS][512];
     unsigned nproblems;
 } out = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-static void trace_path(char *path, size_t cap) {
+/* <dir>/<host>-<pid>, without a suffix. The process id is behind the last dash: `inferprof run` reads it. */
+static void trace_stem(char *path, size_t cap) {
     char host[65] = "host";
     gethostname(host, sizeof host - 1);
     host[strcspn(host, ". /")] = '\0';
-    snprintf(path, cap, "%s/%s-%d.ipt", settings.dir, host, (int)getpid());
-    /* After exec() the pid is the same: keep the earlier file. */
-    for (int n = 2; access(path, F_OK) == 0 && n < 1000; n++)
-        snprintf(path, cap, "%s/%s-%d-%d.ipt", settings.dir, host, (int)getpid(), n);
+    snprintf(path, cap, "%s/%s-%d", settings.dir, host, (int)getpid());
+}
+
+/* After exec() the pid is the same: the earlier file is kept, the next is <host>-<pid>.2.ipt. */
+static void trace_path(const char *stem, char *path, size_t cap) {
+    snprintf(path, cap, "%s.ipt", stem);
+    for (int n = 2; access(path, F_OK) == 0 && n < 1000; n++) snprintf(path, cap, "%s.%d.ipt", stem, n);
+}
+
+/* Without a trace, the reason goes where `inferprof run` looks for it. */
+static void write_problem_file(const char *stem, const char *reason) {
+    char path[PATH_MAX + 128];
+    snprintf(path, sizeof path, "%s.problem", stem);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0) return;
+    ssize_t n = write(fd, reason, strlen(reason));
+    if (n >= 0) n = write(fd, "\n", 1);
+    if (n < 0) unlink(path);
+    close(fd);
 }
 
 /* The command line, words separated by spaces; control characters become '?'. */
@@ -91,42 +112,67 @@ static void describe_process(struct trace_writer *w) {
     }
 }
 
-/* Called with the lock held. */
-static bool open_locked(void) {
-    char path[PATH_MAX + 128];
+/* With the problems so far. Problems that other threads report meanwhile find the writer set or their own
+ * entry copied: the lock orders the two. */
+static void publish(struct trace_writer *w) {
+    bool locked = lock_take(&out.lock, &host_locks);
+    for (unsigned i = 0; locked && i < out.nproblems; i++)
+        trace_writer_meta(w, "problem", "%s", out.problems[i]);
+    atomic_fetch_add(&out.generation, 1);
+    atomic_store(&out.writer, w);
+    if (locked) pthread_mutex_unlock(&out.lock);
+}
+
+static void move_losses(struct trace_writer *w) {
+    for (unsigned k = 0; k < TRACE_KIND_END; k++)
+        for (unsigned r = 0; r < TRACE_LOST_REASON_END; r++)
+            trace_writer_lost(w, k, r, atomic_exchange(&out.lost[k][r], 0));
+}
+
+/* A program with little memory to its name keeps most of it. */
+static uint64_t memory_limit(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return settings.memory_bytes;
+    return MIN(settings.memory_bytes, limit.rlim_cur / 16);
+}
+
+void output_open(uint64_t until_ns) {
+    char stem[PATH_MAX + 80], path[PATH_MAX + 128];
     struct err err;
-    trace_path(path, sizeof path);
+    (void)until_ns;
+    trace_stem(stem, sizeof stem);
+    trace_path(stem, path, sizeof path);
     const struct trace_writer_options o = {
         /* of 16 parts: 11 here, 4 for CUPTI's buffers (pool.c), 1 for launch rings (thread.c) */
-        .memory_bytes = settings.memory_bytes / 16 * 11,
+        .memory_bytes = memory_limit() / 16 * 11,
         .max_file_bytes = settings.max_file_bytes,
         .flush_ms = FLUSH_MS,
     };
     struct trace_writer *w = trace_writer_open(path, &o, &err);
-    if (!w) return false;
+    if (!w) {
+        atomic_store(&out.wanted, false);
+        write_problem_file(stem, err.msg);
+        return;
+    }
     describe_process(w);
-    for (unsigned i = 0; i < out.nproblems; i++) trace_writer_meta(w, "problem", "%s", out.problems[i]);
-    atomic_fetch_add(&out.generation, 1);
-    atomic_store(&out.writer, w);
-    return true;
+    publish(w);
+    move_losses(w);
 }
 
-bool output_open(void) {
-    pthread_mutex_lock(&out.lock);
-    bool ok = atomic_load(&out.writer) || open_locked();
-    pthread_mutex_unlock(&out.lock);
-    return ok;
+bool output_start(void) {
+    atomic_store(&out.wanted, true);
+    service_run(SERVICE_OPEN, clock_mono_ns() + OPEN_MS * (uint64_t)1000000);
+    return atomic_load(&out.wanted);
 }
 
+/* One thread waits for the file, the records of others are lost meanwhile, and counted. */
 static void open_in_child(void) {
-    if (pthread_mutex_trylock(&out.lock) != 0)
-        return; /* another thread is opening it; this record is dropped */
-    if (atomic_exchange(&out.lazy, false)) open_locked();
-    pthread_mutex_unlock(&out.lock);
+    if (!atomic_exchange(&out.lazy, false)) return;
+    service_run(SERVICE_OPEN, clock_mono_ns() + OPEN_MS * (uint64_t)1000000);
 }
 
-struct trace_writer *output_take(void) {
-    if (atomic_load_explicit(&out.lazy, memory_order_relaxed)) open_in_child();
+/* Does not open a file. */
+static struct trace_writer *take_open(void) {
     if (!atomic_load_explicit(&out.writer, memory_order_relaxed)) return NULL;
     atomic_fetch_add(&out.inside, 1);
     struct trace_writer *w = atomic_load(&out.writer);
@@ -134,7 +180,24 @@ struct trace_writer *output_take(void) {
     return w;
 }
 
+struct trace_writer *output_take(void) {
+    if (!host_is_our_process()) return NULL;
+    if (atomic_load_explicit(&out.lazy, memory_order_relaxed)) open_in_child();
+    return take_open();
+}
+
 void output_give(void) { atomic_fetch_sub(&out.inside, 1); }
+
+void output_lost(enum trace_kind kind, enum trace_lost_reason reason, uint64_t n) {
+    if (!host_is_our_process()) return;
+    struct trace_writer *w = take_open();
+    if (w) {
+        trace_writer_lost(w, kind, reason, n);
+        output_give();
+    } else {
+        atomic_fetch_add(&out.lost[kind][reason], n);
+    }
+}
 
 /* A slot holds generation << 32 | number. */
 uint32_t output_string(struct trace_writer *w, const char *text, _Atomic uint64_t *slot) {
@@ -146,20 +209,22 @@ uint32_t output_string(struct trace_writer *w, const char *text, _Atomic uint64_
     return number;
 }
 
-void output_close(unsigned grace_ms) {
-    atomic_store(&out.lazy, false);
-    struct trace_writer *w = atomic_exchange(&out.writer, NULL);
-    uint64_t deadline = clock_mono_ns() + grace_ms * (uint64_t)1000000;
+static bool wait_for_takers(uint64_t until_ns) {
+    while (atomic_load(&out.inside) > 0 && clock_mono_ns() < until_ns)
+        nanosleep(&(struct timespec){ .tv_nsec = 200000 }, NULL);
+    return atomic_load(&out.inside) == 0;
+}
+
+/* The writer's memory is freed only if no thread can be inside it. */
+void output_close(uint64_t until_ns) {
     struct err err;
+    atomic_store(&out.lazy, false);
+    atomic_store(&out.wanted, false);
+    struct trace_writer *w = atomic_exchange(&out.writer, NULL);
     if (!w) return;
-    while (atomic_load(&out.inside) > 0 && clock_mono_ns() < deadline) {
-        struct timespec t = { 0, 200000 };
-        nanosleep(&t, NULL);
-    }
-    if (atomic_load(&out.inside) == 0)
-        trace_writer_close(w, &err);
-    else
-        trace_writer_flush(w, 100);
+    wait_for_takers(MIN(until_ns, clock_mono_ns() + GRACE_MS * (uint64_t)1000000));
+    move_losses(w);
+    if (trace_writer_end(w, until_ns) && wait_for_takers(0)) trace_writer_close(w, &err);
 }
 
 void output_after_fork(void) {
@@ -168,7 +233,9 @@ void output_after_fork(void) {
     atomic_store(&out.inside, 0);
     if (w) trace_writer_abandon(w);
     out.nproblems = 0;
-    atomic_store(&out.lazy, w != NULL);
+    for (unsigned k = 0; k < TRACE_KIND_END; k++)
+        for (unsigned r = 0; r < TRACE_LOST_REASON_END; r++) atomic_store(&out.lost[k][r], 0);
+    atomic_store(&out.lazy, atomic_load(&out.wanted));
 }
 
 void report_problem(const char *fmt, ...) {
@@ -177,14 +244,15 @@ void report_problem(const char *fmt, ...) {
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    pthread_mutex_lock(&out.lock);
+    struct trace_writer *w = NULL;
+    if (!lock_take(&out.lock, &host_locks)) return;
     unsigned i = 0;
     while (i < out.nproblems && strcmp(out.problems[i], text) != 0) i++;
-    bool fresh = i == out.nproblems && i < MAX_PROBLEMS;
-    if (fresh) memcpy(out.problems[out.nproblems++], text, sizeof text);
+    if (i == out.nproblems && i < MAX_PROBLEMS) {
+        memcpy(out.problems[out.nproblems++], text, sizeof text);
+        w = take_open(); /* without one, the problem is written when the file is opened */
+    }
     pthread_mutex_unlock(&out.lock);
-    if (!fresh) return;
-    struct trace_writer *w = output_take();
     if (!w) return;
     trace_writer_meta(w, "problem", "%s", text);
     output_give();

@@ -2,7 +2,8 @@
  * of the program are about to write to it, so every use is bracketed:
  *     struct trace_writer *w = output_take();       -- NULL: closed or never opened; do not give back
  *     if (w) { trace_writer_put(w, ...); output_give(); }
- * Any thread. A thread that has taken the writer must not wait for anything: output_close() waits for it. */
+ * Any thread. A thread that has taken the writer must not wait for anything: output_close() waits for it. In
+ * a process that is not ours (host.h) there is no writer. */
 #ifndef COLLECT_OUTPUT_H
 #define COLLECT_OUTPUT_H
 
@@ -15,13 +16,20 @@
 
 extern struct settings settings; /* filled before the trace is opened */
 
-/* Opens <dir>/<host>-<pid>.ipt and describes the process in it. */
-bool output_open(void);
+/* Has the trace opened by the service thread, and waits for it, but not for a disk that hangs: records are
+ * then lost, and counted, until it is open. False: there is no trace. */
+bool output_start(void);
+/* Service thread only: opens <dir>/<host>-<pid>.ipt and describes the process in it. If that fails, a file
+ * <host>-<pid>.problem beside it holds the reason, where that can be written. */
+void output_open(uint64_t until_ns);
 struct trace_writer *output_take(void);
 void output_give(void);
-/* Waits up to grace_ms for threads that have taken the writer, then closes. If one is still there, the file
- * is flushed but left without its closing mark. */
-void output_close(unsigned grace_ms);
+/* Counts records that cannot be kept; without an open file they are added to the next one. Any thread, also in a
+ * signal handler. */
+void output_lost(enum trace_kind kind, enum trace_lost_reason reason, uint64_t n);
+/* Service thread only. Waits a moment for threads that have taken the writer, then writes the rest and closes
+ * the file. What is not done at the deadline is abandoned. */
+void output_close(uint64_t until_ns);
 /* In the child after fork: abandons the parent's file. The next output_take() opens a new one. */
 void output_after_fork(void);
 /* String id of a text in the open file, cached in *slot (initially 0). Ids are valid within one file. */

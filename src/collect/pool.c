@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "collect/cupti.h"
+#include "collect/host.h"
 #include "collect/output.h"
 
 #define SMALL_BYTES (64u << 10)
@@ -52,15 +53,15 @@ static struct slot *slot_find(size_t bytes, unsigned limit) {
 
 uint8_t *pool_take(size_t *bytes) {
     uint8_t *b = NULL;
-    pthread_mutex_lock(&pool.lock);
-    struct slot *p = slot_find(settings.buffer_bytes, large_limit());
-    if (!p) p = slot_find(SMALL_BYTES, small_limit());
+    bool locked = lock_take(&pool.lock, &host_locks);
+    struct slot *p = locked ? slot_find(settings.buffer_bytes, large_limit()) : NULL;
+    if (!p && locked) p = slot_find(SMALL_BYTES, small_limit());
     if (p) {
         p->lent = true;
         b = p->buffer;
         *bytes = p->bytes;
     }
-    pthread_mutex_unlock(&pool.lock);
+    if (locked) pthread_mutex_unlock(&pool.lock);
     if (!b && cupti.version < MIN_VERSION_NO_BUFFER) b = malloc(*bytes = FALLBACK_BYTES);
     if (!b) *bytes = 0;
     return b;
@@ -68,7 +69,7 @@ uint8_t *pool_take(size_t *bytes) {
 
 void pool_give(uint8_t *b) {
     bool ours = false;
-    pthread_mutex_lock(&pool.lock);
+    if (!lock_take(&pool.lock, &host_locks)) return;
     for (unsigned i = 0; i < pool.n && !ours; i++) {
         ours = pool.slots[i].buffer == b;
         if (ours) pool.slots[i].lent = false;
@@ -78,9 +79,12 @@ void pool_give(uint8_t *b) {
 }
 
 void pool_reclaim(void) {
-    pthread_mutex_lock(&pool.lock);
+    if (!lock_take(&pool.lock, &host_locks)) return;
     for (unsigned i = 0; i < pool.n; i++) pool.slots[i].lent = false;
     pthread_mutex_unlock(&pool.lock);
 }
 
-void pool_after_fork(void) { pthread_mutex_init(&pool.lock, NULL); }
+void pool_after_fork(void) {
+    pthread_mutex_init(&pool.lock, NULL);
+    for (unsigned i = 0; i < pool.n; i++) pool.slots[i].lent = false;
+}

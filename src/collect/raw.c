@@ -2,10 +2,12 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <string.h>
 
 #include "collect/abi.h"
 #include "collect/cupti.h"
+#include "collect/host.h"
 #include "collect/layout.h"
 #include "collect/output.h"
 
@@ -46,8 +48,7 @@ static void write_text(uint64_t address) {
 void raw_buffer(uint8_t *buffer, size_t valid) {
     const struct layout *l = tape ? layout_find(cupti.version) : NULL;
     uint8_t *r = NULL;
-    if (!l) return;
-    pthread_mutex_lock(&lock);
+    if (!l || !lock_take(&lock, &host_locks)) return;
     while (cupti.next_record(buffer, valid, &r) == CUPTI_OK)
         if (field_u32(r, 0) == KIND_CONCURRENT_KERNEL) write_text(field_u64(r, l->kernel->name));
     write_block(RAW_BUFFER, buffer, valid, NULL, 0);
@@ -56,8 +57,15 @@ void raw_buffer(uint8_t *buffer, size_t valid) {
 }
 
 void raw_call(const struct raw_call *c) {
-    pthread_mutex_lock(&lock);
+    if (!tape || !lock_take(&lock, &host_locks)) return;
     write_text(c->name);
     write_block(RAW_CALL, c, sizeof *c, NULL, 0);
     pthread_mutex_unlock(&lock);
+}
+
+/* What the parent has not flushed yet must not be written twice. The file itself is the parent's. */
+void raw_after_fork(void) {
+    pthread_mutex_init(&lock, NULL);
+    if (tape) __fpurge(tape);
+    tape = NULL;
 }

@@ -23,5 +23,6 @@ void raw_start(uint32_t cupti_version);
 bool raw_on(void);
 void raw_buffer(uint8_t *buffer, size_t valid);
 void raw_call(const struct raw_call *c);
+void raw_after_fork(void);
 
 #endif

@@ -13,7 +13,7 @@
 #include "collect/output.h"
 #include "collect/window.h"
 
-#define BATCH 64
+#define BATCH 16        /* on the stack, which may be that of a thread of the program: 3.5 KiB */
 #define EARLY_NS 100000 /* accepted clock error between a launch and its kernel */
 
 static const struct layout *layout;
@@ -216,4 +216,9 @@ struct record_counts records_counts(void) {
         .unknown = atomic_load(&totals.unknown),
         .outside = atomic_load(&totals.outside),
     };
+}
+
+void records_after_fork(void) {
+    memset(&totals, 0, sizeof totals);
+    records_reset_calls();
 }

@@ -38,5 +38,6 @@ static inline bool records_has_call(uint32_t correlation) {
 }
 void records_reset_calls(void);            /* before a reattach: CUPTI may restart its ids at 1 */
 struct record_counts records_counts(void); /* so far */
+void records_after_fork(void);
 
 #endif

@@ -1,14 +1,19 @@
 #include "collect/thread.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/util.h"
 #include "collect/budget.h"
 #include "collect/calls.h"
+#include "collect/host.h"
 #include "collect/output.h"
 
 #define MAX_THREADS 4096 /* states ever allocated; they are reused, not freed */
@@ -20,6 +25,7 @@ static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static bool have_key;
 __thread struct thread_state *thread_current;
 static __thread bool register_failed;
+thread_visit thread_end_ranges;
 
 static void write_launches(struct trace_writer *w, struct trace_launch *l, unsigned n) {
     static _Atomic uint64_t names[CALLS_MAX_ID];
@@ -46,13 +52,16 @@ void thread_add_launch_slow(struct thread_state *t, struct trace_launch l) {
         return;
     }
     struct trace_writer *w = output_take();
-    if (!w) return;
+    if (!w) {
+        output_lost(TRACE_LAUNCH, TRACE_LOST_MEMORY, 1);
+        return;
+    }
     write_launches(w, &l, 1);
     output_give();
 }
 
 /* Writes the launches from tail to head, in two parts where the ring wraps around. Without an open file
- * they are dropped. */
+ * they are lost, and counted. */
 static void drain_ring(struct thread_state *t) {
     unsigned tail = atomic_load_explicit(&t->tail, memory_order_relaxed);
     unsigned head = atomic_load_explicit(&t->head, memory_order_acquire);
@@ -62,23 +71,52 @@ static void drain_ring(struct thread_state *t) {
         write_launches(w, t->ring + tail % THREAD_RING, first);
         write_launches(w, t->ring, n - first);
         output_give();
+    } else if (head != tail) {
+        output_lost(TRACE_LAUNCH, TRACE_LOST_MEMORY, head - tail);
     }
     atomic_store_explicit(&t->tail, head, memory_order_release);
 }
 
-void thread_drain(struct thread_state *t) {
-    if (atomic_flag_test_and_set_explicit(&t->draining, memory_order_acquire))
-        return; /* another thread drains it */
+static bool drain_unless_busy(struct thread_state *t) {
+    if (atomic_flag_test_and_set_explicit(&t->draining, memory_order_acquire)) return false;
     drain_ring(t);
     atomic_flag_clear_explicit(&t->draining, memory_order_release);
+    return true;
 }
 
+/* Another thread may be draining it. */
+void thread_drain(struct thread_state *t) {
+    int saved_errno = errno;
+    drain_unless_busy(t);
+    errno = saved_errno;
+}
+
+/* ---- the open ranges */
+bool thread_take_ranges(struct thread_state *t) {
+    return !atomic_flag_test_and_set_explicit(&t->ranges_busy, memory_order_acquire);
+}
+
+void thread_give_ranges(struct thread_state *t) {
+    atomic_flag_clear_explicit(&t->ranges_busy, memory_order_release);
+}
+
+/* ---- the end of a thread */
+
+/* If the thread ends inside our own code (pthread_exit() in a signal handler), the state stays with it. */
 static void on_thread_end(void *arg) {
     struct thread_state *t = arg;
+    int saved_errno;
+    if (!host_enter(&saved_errno)) return;
+    if (thread_take_ranges(t)) { /* else: the process ends, and they are being written */
+        if (thread_end_ranges) thread_end_ranges(t);
+        atomic_store(&t->nopen, 0);
+        t->too_deep = 0;
+        thread_give_ranges(t);
+    }
     thread_drain(t);
-    t->nopen = t->too_deep = 0;
     thread_current = NULL;
     atomic_store(&t->in_use, false);
+    host_leave(saved_errno);
 }
 
 static void make_key(void) { have_key = pthread_key_create(&key, on_thread_end) == 0; }
@@ -100,8 +138,9 @@ static struct thread_state *make_state(void) {
     if (atomic_fetch_add(&allocated, 1) >= MAX_THREADS) return NULL;
     struct thread_state *t = aligned_alloc(_Alignof(struct thread_state), sizeof *t);
     if (!t) return NULL;
-    memset(t, 0, sizeof *t);
+    memset(t, 0, offsetof(struct thread_state, open));
     atomic_flag_clear(&t->draining);
+    atomic_flag_clear(&t->ranges_busy);
     atomic_store(&t->in_use, true);
     t->next = atomic_load(&all);
     while (!atomic_compare_exchange_weak(&all, &t->next, t)) {}
@@ -110,25 +149,49 @@ static struct thread_state *make_state(void) {
 
 struct thread_state *thread_register(void) {
     if (register_failed) return NULL;
+    int saved_errno = errno;
     pthread_once(&key_once, make_key);
     struct thread_state *t = reuse_state();
     if (!t) t = make_state();
     register_failed = !t;
-    if (!t) return NULL;
-    t->tid = (uint32_t)syscall(SYS_gettid);
-    if (have_key) pthread_setspecific(key, t);
-    return thread_current = t;
+    if (t) {
+        atomic_store(&t->tid, (uint32_t)syscall(SYS_gettid));
+        if (have_key) pthread_setspecific(key, t);
+        thread_current = t;
+    }
+    errno = saved_errno;
+    return t;
 }
 
 void thread_drain_all(void) {
     for (struct thread_state *t = atomic_load(&all); t; t = t->next) thread_drain(t);
 }
 
-void thread_each_open(void (*visit)(uint32_t tid, uint32_t depth, const struct open_range *r)) {
+/* True: `step` succeeded before the locks of the process are given up. */
+static bool try_until_limit(bool (*step)(struct thread_state *), struct thread_state *t) {
+    while (!step(t)) {
+        uint64_t limit = atomic_load(&host_locks);
+        if (limit && clock_mono_ns() >= limit) return false;
+        nanosleep(&(struct timespec){ .tv_nsec = 200000 }, NULL);
+    }
+    return true;
+}
+
+void thread_drain_rest(void) {
+    for (struct thread_state *t = atomic_load(&all); t; t = t->next)
+        if (!try_until_limit(drain_unless_busy, t))
+            output_lost(TRACE_LAUNCH, TRACE_LOST_MEMORY, atomic_load(&t->head) - atomic_load(&t->tail));
+}
+
+void thread_each_open(thread_visit visit) {
     for (struct thread_state *t = atomic_load(&all); t; t = t->next) {
         if (!atomic_load(&t->in_use)) continue;
-        uint32_t n = MIN(t->nopen, (uint32_t)THREAD_MAX_OPEN);
-        for (uint32_t i = 0; i < n; i++) visit(t->tid, i, &t->open[i]);
+        if (!try_until_limit(thread_take_ranges, t)) {
+            output_lost(TRACE_RANGE, TRACE_LOST_MEMORY, atomic_load(&t->nopen));
+            continue;
+        }
+        visit(t);
+        thread_give_ranges(t);
     }
 }
 
@@ -154,9 +217,13 @@ void thread_each(void (*visit)(uint32_t tid)) {
 void thread_after_fork(void) {
     for (struct thread_state *t = atomic_load(&all); t; t = t->next) {
         atomic_flag_clear(&t->draining);
+        atomic_flag_clear(&t->ranges_busy);
         atomic_store(&t->tail, atomic_load(&t->head));
-        t->nopen = t->too_deep = 0;
+        atomic_store(&t->calls, 0);
+        atomic_store(&t->unrecorded, 0);
+        atomic_store(&t->nopen, 0);
+        t->too_deep = 0;
         if (t != thread_current) atomic_store(&t->in_use, false);
     }
-    if (thread_current) thread_current->tid = (uint32_t)syscall(SYS_gettid);
+    if (thread_current) atomic_store(&thread_current->tid, (uint32_t)syscall(SYS_gettid));
 }

@@ -1,7 +1,7 @@
 /* Per-thread state of the program's threads: the open NVTX ranges, and a ring of launches that are written
  * to the file in batches. The owner appends to its ring without a lock, and drains it when it is half full;
  * the background thread drains it every 200 ms. Neither waits for the other: a thread that finds the ring
- * being drained writes its launch directly. */
+ * full while it is being drained writes its launch directly. */
 #ifndef COLLECT_THREAD_H
 #define COLLECT_THREAD_H
 
@@ -28,7 +28,7 @@ struct open_range {
 
 /* A launch touches two cache lines: the first one of this struct and its entry in the ring. */
 struct thread_state {
-    _Alignas(64) uint32_t tid;
+    _Alignas(64) atomic_uint tid;
     uint32_t ring_slots;         /* THREAD_RING; 0: no ring yet */
     struct trace_launch *ring;   /* `api` is the call's id until the entry is drained */
     atomic_uint head, tail;      /* launches appended and drained so far */
@@ -36,9 +36,11 @@ struct thread_state {
     _Atomic uint64_t unrecorded; /* calls outside of windows so far, estimated; written by the owner only */
     atomic_flag draining;        /* a thread is draining the ring */
     atomic_bool in_use;          /* false: its thread has ended, and a new thread may reuse the state */
-    uint32_t nopen, too_deep;    /* open ranges; pushes beyond THREAD_MAX_OPEN */
-    struct open_range open[THREAD_MAX_OPEN];
     struct thread_state *next;
+    atomic_flag ranges_busy; /* held while the fields below are used; their owner never waits for it */
+    atomic_uint nopen;       /* open ranges */
+    uint32_t too_deep;       /* pushes beyond THREAD_MAX_OPEN */
+    struct open_range open[THREAD_MAX_OPEN]; /* last: pages that are never used take no memory */
 };
 
 extern __thread struct thread_state *thread_current;
@@ -67,7 +69,17 @@ static inline void thread_add_launch(struct thread_state *t, struct trace_launch
     if (waiting + 1 >= THREAD_RING / 2) thread_drain(t);
 }
 void thread_drain_all(void); /* background thread */
-void thread_each_open(void (*visit)(uint32_t tid, uint32_t depth, const struct open_range *r));
+/* At the end of the process: waits for threads that drain their own ring, up to host_locks (host.h); what
+ * cannot be drained is counted as lost. */
+void thread_drain_rest(void);
+/* The open ranges of a thread. False: they are in use. */
+bool thread_take_ranges(struct thread_state *t);
+void thread_give_ranges(struct thread_state *t);
+/* Calls `visit` with the ranges taken, for each live thread; those of a thread that was stopped while it used
+ * them are counted as lost. */
+typedef void (*thread_visit)(struct thread_state *t);
+void thread_each_open(thread_visit visit);
+extern thread_visit thread_end_ranges;         /* set by nvtx.c: a thread ends; its ranges are taken */
 uint64_t thread_unrecorded_calls(void);        /* of all threads so far */
 uint64_t thread_recorded_calls(void);          /* of all threads so far */
 void thread_each(void (*visit)(uint32_t tid)); /* live threads */

@@ -13,6 +13,7 @@
 #include "collect/cupti.h"
 #include "collect/gemm.h"
 #include "collect/glob.h"
+#include "collect/host.h"
 #include "collect/output.h"
 #include "collect/records.h"
 
@@ -82,6 +83,8 @@ static bool is_over(uint64_t now) {
     return settings.duration_us && passed_us(now) >= settings.delay_us + settings.duration_us;
 }
 
+static void apply_state(void);
+
 /* Flushes CUPTI, then runs `step`. The flush may hang in the driver, so no lock is held during it. */
 static void after_flush(const atomic_bool *due, uint32_t how, void (*step)(void)) {
     if (!atomic_load(due) || !attach_enter()) return;
@@ -91,6 +94,7 @@ static void after_flush(const atomic_bool *due, uint32_t how, void (*step)(void)
         pthread_mutex_unlock(&win.switching);
     }
     attach_exit();
+    apply_state();
 }
 
 /* If kernel records are disabled too early, CUPTI delivers the last kernels without timestamps. They are
@@ -134,7 +138,7 @@ static void close_window(uint64_t now) {
 /* For overhead measurements (settings.arms), while the GPU is idle and no thread is inside a call: flushes
  * and disables everything, so that the next block does not pay for this one. */
 static void switch_all_off(void) {
-    pthread_mutex_lock(&win.switching); /* a switch takes microseconds */
+    if (!lock_take(&win.switching, &host_locks)) return; /* a switch takes microseconds */
     if (attach_enter()) {
         cupti.flush_all(0);
         activity_capture(false);
@@ -143,6 +147,7 @@ static void switch_all_off(void) {
     }
     atomic_store(&win.draining, false);
     pthread_mutex_unlock(&win.switching);
+    apply_state();
 }
 
 /* False: a detach is in progress (try again later), or the attach failed (no more windows). */
@@ -167,8 +172,8 @@ static bool switch_capture(bool on) {
     return true;
 }
 
-/* Opens or closes the window as needed. No thread waits: if another thread is switching, that thread checks
- * again when it is done. */
+/* Opens or closes the window as needed. No thread waits: one that finds the lock taken goes on, so every
+ * holder calls this again. After the release: before it, another thread could still come too late. */
 static void apply_state(void) {
     bool again = true;
     while (again && capture_wanted() != atomic_load(&win.on)) {
@@ -192,6 +197,7 @@ static void update_budget(void) {
     win.watched = true;
     atomic_store(&win.budget_ok, budget_allows(clock_mono_ns()));
     pthread_mutex_unlock(&win.switching);
+    apply_state();
 }
 
 void window_start(void) {
@@ -241,8 +247,25 @@ void window_range(int by, uint64_t wall_ns) {
 
 void window_finish(void) {
     atomic_store(&win.closed, true);
-    pthread_mutex_lock(&win.switching); /* a switch takes microseconds */
-    if (atomic_exchange(&win.on, false)) write_window_end();
+    if (lock_take(&win.switching, &host_locks)) { /* a switch takes microseconds */
+        if (atomic_exchange(&win.on, false)) write_window_end();
+        pthread_mutex_unlock(&win.switching);
+    }
     write_times("capture.to", clock_wall_ns(), 0);
-    pthread_mutex_unlock(&win.switching);
+}
+
+/* No window opens in the child: CUDA does not work there. If the parent had not used CUDA, the child may, and
+ * window_start() follows. */
+void window_after_fork(void) {
+    pthread_mutex_init(&win.switching, NULL);
+    atomic_store(&win.started, false);
+    atomic_store(&win.closed, false);
+    atomic_store(&win.ranges, 0);
+    atomic_store(&win.time_ok, false);
+    atomic_store(&win.budget_ok, false);
+    atomic_store(&win.on, false);
+    atomic_store(&win.draining, false);
+    atomic_store(&win.detaching, false);
+    atomic_store(&win.range_wall_ns, 0);
+    win.watched = false;
 }

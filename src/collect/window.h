@@ -17,5 +17,6 @@ bool window_matches(const char *range_name); /* does this range open the window?
  * the whole range is inside the window. */
 void window_range(int by, uint64_t wall_ns);
 void window_finish(void);
+void window_after_fork(void);
 
 #endif

@@ -1,0 +1,73 @@
+#include "collect/service.h"
+
+#include <stdatomic.h>
+
+#include "base/clock.h"
+#include "base/event.h"
+#include "base/own_thread.h"
+#include "base/private_fds.h"
+
+static struct {
+    service_work open, end;
+    atomic_bool running;
+    atomic_uint requested, done; /* sets of enum service_job */
+    _Atomic uint64_t until_ns;   /* of the last request */
+    struct event wake, progress;
+} service;
+
+void service_set(service_work open, service_work end) {
+    service.open = open;
+    service.end = end;
+}
+
+static void do_job(enum service_job job, service_work work) {
+    if (!(atomic_load(&service.requested) & ~atomic_load(&service.done) & job)) return;
+    work(atomic_load(&service.until_ns));
+    atomic_fetch_or(&service.done, job);
+    event_set(&service.progress);
+}
+
+static void *service_main(void *arg) {
+    (void)arg;
+    own_thread_name("inferprof");
+    private_fds();
+    while (!(atomic_load(&service.done) & SERVICE_END)) {
+        unsigned seen = event_count(&service.wake);
+        do_job(SERVICE_OPEN, service.open);
+        do_job(SERVICE_END, service.end);
+        event_wait(&service.wake, seen, UINT64_MAX);
+    }
+    return NULL;
+}
+
+static bool start_thread(void) {
+    pthread_t thread;
+    if (atomic_exchange(&service.running, true)) return true;
+    if (own_thread_start(&thread, OWN_THREAD_STACK, service_main, NULL) == 0) {
+        pthread_detach(thread);
+        return true;
+    }
+    atomic_store(&service.running, false);
+    return false;
+}
+
+bool service_run(enum service_job job, uint64_t until_ns) {
+    atomic_store(&service.until_ns, until_ns);
+    atomic_fetch_or(&service.requested, job);
+    if (job == SERVICE_OPEN ? !start_thread() : !atomic_load(&service.running)) return false;
+    event_set(&service.wake);
+    for (;;) {
+        unsigned seen = event_count(&service.progress);
+        if (atomic_load(&service.done) & job) return true;
+        if (clock_mono_ns() >= until_ns) return false;
+        event_wait(&service.progress, seen, until_ns);
+    }
+}
+
+void service_after_fork(void) {
+    atomic_store(&service.running, false);
+    atomic_store(&service.requested, 0);
+    atomic_store(&service.done, 0);
+    event_reset(&service.wake);
+    event_reset(&service.progress);
+}
