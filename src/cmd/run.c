@@ -218,14 +218,14 @@ static int start_program(struct run *r, struct err *err) {
     return rc;
 }
 
-/* How many other processes are still writing. Traces are named <host>-<pid>.ipt. */
+/* How many other processes are still writing. */
 static unsigned count_writers(const struct run *r) {
     DIR *d = opendir(r->trace_dir);
     unsigned n = 0;
     for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d)) {
-        const char *dash = strchr(e->d_name, '-');
-        long pid = dash ? strtol(dash + 1, NULL, 10) : 0;
-        n += pid > 0 && pid != r->program.pid && kill((pid_t)pid, 0) == 0;
+        long pid = inject_trace_pid(e->d_name);
+        bool alive = pid > 0 && (kill((pid_t)pid, 0) == 0 || errno == EPERM);
+        n += alive && pid != r->program.pid;
     }
     if (d) closedir(d);
     return n;
@@ -342,6 +342,7 @@ static int run_program(struct run *r, struct err *err) {
     if (r->o->power_ms && !nvml) log_debug("%s", nvml_err.msg);
     int status = spawn_wait(&r->program);
     wait_for_workers(r);
+    inject_add_problems(r->trace_dir, &r->problems);
     counters_stop(r->counters);
     if (nvml_sampler_stop(nvml, &late) < 0) strlist_add(&r->problems, "%s", late.msg);
     free(power);

@@ -1,7 +1,7 @@
 /* inferprof-counters FILE.ipt INTERVAL_NS [DEVICE...]: samples hardware counters until end of file on
  * standard input, or SIGTERM. Started by `inferprof run --counters` and `inferprof profile`; a separate
  * program because the inferprof process does not load CUDA. Writes to standard output
- *     ready METRICS        once every device is sampling, or
+ *     ready METRICS        once the devices that can be sampled are; the metrics of the first of them, or
  *     failed REASON        if none can be sampled.
  * The lines "pause" and "resume" on standard input pause and resume sampling; the answers "paused" and
  * "ready" follow when that is done (used by tests/gpu/counters_overhead.py to measure the overhead of
@@ -132,6 +132,13 @@ static void finish_worker(struct worker *w, const struct timespec *until) {
     sampler_close(s);
 }
 
+/* The metrics may differ by chip; those of a device that is not sampled say nothing. */
+static const char *metrics_of_first_running(const struct worker *workers, size_t n) {
+    size_t i = 0;
+    while (i < n && !workers[i].running) i++;
+    return i < n && workers[i].sampler.metrics.listed ? workers[i].sampler.metrics.listed : "";
+}
+
 static int sample_devices(const struct pm_api *api, struct trace_writer *trace, uint64_t interval_ns,
                           const size_t *devices, size_t n) {
     static struct worker workers[MAX_DEVICES];
@@ -154,7 +161,7 @@ static int sample_devices(const struct pm_api *api, struct trace_writer *trace, 
         if (!first.msg[0]) first = w->err;
     }
     if (running)
-        printf("ready %s\n", workers[0].sampler.metrics.listed ? workers[0].sampler.metrics.listed : "");
+        printf("ready %s\n", metrics_of_first_running(workers, n));
     else
         printf("failed %s\n", first.msg);
     fflush(stdout);

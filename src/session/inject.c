@@ -1,5 +1,6 @@
 #include "session/inject.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -125,4 +126,34 @@ void inject_env_free(struct inject_env *env) {
     free(env->kept[0]);
     free(env->kept[1]);
     *env = (struct inject_env){ 0 };
+}
+
+static bool ends_with(const char *text, const char *end) {
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+long inject_trace_pid(const char *file_name) {
+    const char *dash = strrchr(file_name, '-');
+    char *end = NULL;
+    long pid = dash && ends_with(file_name, ".ipt") ? strtol(dash + 1, &end, 10) : 0;
+    return pid > 0 && *end == '.' ? pid : 0;
+}
+
+void inject_add_problems(const char *trace_dir, struct strlist *problems) {
+    DIR *d = opendir(trace_dir);
+    for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d)) {
+        struct strbuf text = STRBUF_INIT;
+        struct err ignored;
+        if (!ends_with(e->d_name, ".problem")) continue;
+        char *path = file_join(trace_dir, e->d_name);
+        if (file_read(path, 4096, &text, &ignored) == 0 && text.len) {
+            text.buf[strcspn(text.buf, "\n")] = '\0';
+            strlist_add(problems, "process %.*s was not recorded: %s", (int)(strlen(e->d_name) - 8),
+                        e->d_name, text.buf);
+        }
+        strbuf_free(&text);
+        free(path);
+    }
+    if (d) closedir(d);
 }

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/strlist.h"
 
 /* Activities to record; each bit is a word of INFERPROF_COLLECT_WHAT. */
 enum inject_what {
@@ -43,6 +44,11 @@ struct inject_env {
 
 int inject_env_make(struct inject_env *env, const struct inject_options *o, struct err *err);
 void inject_env_free(struct inject_env *env);
+/* The process id in the name of a collector's file, <host>-<pid>.ipt or <host>-<pid>.<n>.ipt (after exec). The
+ * host's name may hold dashes. 0: not such a file. */
+long inject_trace_pid(const char *file_name);
+/* Adds why processes have no trace: the collector leaves a file <host>-<pid>.problem for each. */
+void inject_add_problems(const char *trace_dir, struct strlist *problems);
 /* Finds the collector: $INFERPROF_COLLECTOR, next to the program, or ../lib/inferprof. Caller frees; NULL:
  * not found, err lists the searched folders. */
 char *inject_find_collector(struct err *err);

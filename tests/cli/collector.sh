@@ -210,6 +210,16 @@ expect_trace "the empty collector discards its records" "len(kernel)" 0 "counts[
 record INFERPROF_COLLECT_WHAT=nvtx "$app" init push=r kernels=10 pop
 expect_trace "WHAT=nvtx records only ranges" "len(kernel) + len(launch)" 0 "len(range_)" 1
 
+record MOCK_CUPTI=clings INFERPROF_COLLECT_DURATION_US=200000 "$app" init streams=1 kernels=100 sleep=300 kernels=1 sleep=300 kernels=50 syncs=1 sleep=100 syncs=1
+expect_trace "a detach that fails leaves CUPTI attached, is reported and not repeated" "counts['left']" 0 "len(kernel)" 100 \
+    "problem('CUPTI could not be detached between windows')" True
+record MOCK_CUPTI=slowoff INFERPROF_COLLECT_RANGE=r INFERPROF_COLLECT_BUDGET_PPM=500000 "$app" init streams=1 kernels=1 sleep=50 push=r kernels=10 sleep=50 pop \
+    await push=r release sleep=100 kernels=50 sleep=50 pop
+expect_trace "a range pushed while the window is being switched is captured as soon as that is done" "len(launch)" 60 "len(windows()) >= 1" True
+record INFERPROF_COLLECT_RANGE=left "$app" init leave=left kernels=10
+expect_trace "a range that its thread leaves open is written, and closes its window" "[(r['name'], r['flags']) for r in range_]" "[('left', 4)]" \
+    "len(kernel)" 0 "len(windows())" 1
+
 # ---- large numbers
 record "$app" init threads=64:500
 expect_trace "launches of 64 threads are recorded" "counts['kernels']" 32000 "len(kernel) + lost_of('kernel', 'memory')" 32000 \
@@ -227,6 +237,8 @@ expect_trace "a size limit stops the file; the rest is counted as lost" "lost_of
 record "$app" init push=parent kernels=100 sleep=100 fork pop
 expect_trace "a forked child has its own file" "sorted(r['name'] for r in range_)" "['in the child', 'parent']" "len(kernel)" 100
 check "one file per process" test "$(file_count)" = 2
+record INFERPROF_COLLECT_RANGE='in the*' "$app" init push=before kernels=10 pop fork push='in the parent' kernels=5 pop
+expect_trace "a forked child of a CUDA program does not attach to CUPTI again" "len(kernel)" 5 "len(meta['cupti.version'])" 1 "len(windows())" 1 "len(range_)" 3
 record "$app" push=before pop exec=init,kernels=50,push=after,pop
 expect_trace "after exec, the traces of both programs are kept" "len(kernel)" 50 "[r['name'] for r in range_ if r['name'] == 'after']" "['after']"
 record "$app" init kernels=10 dlclose kernels=10 push=still pop

@@ -33,6 +33,9 @@ sample on
 expect "every GPU is sampled" 0 out 'counters.0.*samples [1-9][0-9]+, missing 0,' out 'counters.1.*samples [1-9][0-9]+, missing 0,'
 sample on,second=43
 expect "if one GPU cannot be sampled, the other is" 0 out 'counters.0.*samples [1-9]' out 'problem.*counters of GPU 1: .*MIG.*use the whole GPU'
+sample on,first=43
+expect "if the first GPU cannot be sampled, the second is" 0 out 'counters.1.*samples [1-9]' out 'problem.*counters of GPU 0: .*MIG.*use the whole GPU'
+check "the ready line lists the metrics of a GPU that is sampled" grep -q '^ready sm__cycles_active' answers
 sample on,die=999 0
 expect "if sampling fails midway, earlier samples are kept and the error is reported" 0 out 'problem.*counters of GPU 0: decoding samples.*999' out 'samples [1-9]'
 sample on,clock 0

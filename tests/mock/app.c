@@ -12,7 +12,9 @@
  *     streams=N          later work is spread over N streams (2)
  *     takeover           registers other CUPTI buffers, as another tool would
  *     hold               another tool subscribes to CUPTI as soon as it is free
+ *     await release      waits until CUPTI is disabling kernels (fault slowoff); lets it go on
  *     fork               a child process with a range
+ *     leave=NAME         a thread opens a range and ends
  *     exec=A,B,..        restarts itself with these arguments
  *     dlclose            closes the collector library
  *     sleep=MS say=TEXT  TEXT goes to standard output; nothing else is printed
@@ -35,6 +37,7 @@
 static mock_work_fn work_fn;
 static mock_tape_fn tape_fn;
 static mock_takeover_fn takeover_fn, hold_fn;
+static mock_await_fn await_fn, release_fn;
 static mock_device_fn device_fn;
 
 static void *symbol(void *lib, const char *name) { return lib ? dlsym(lib, name) : NULL; }
@@ -54,6 +57,10 @@ static void init(void) {
     memcpy(&takeover_fn, &f, sizeof f);
     f = symbol(cupti, "mock_hold");
     memcpy(&hold_fn, &f, sizeof f);
+    f = symbol(cupti, "mock_await");
+    memcpy(&await_fn, &f, sizeof f);
+    f = symbol(cupti, "mock_release");
+    memcpy(&release_fn, &f, sizeof f);
     f = symbol(cupti, "mock_device");
     memcpy(&device_fn, &f, sizeof f);
 }
@@ -196,6 +203,17 @@ static void child_with_range(void) {
     waitpid(pid, NULL, 0);
 }
 
+static void *leave_range_open(void *name) {
+    CORE(9, f_text, name);
+    return NULL;
+}
+
+static void thread_with_open_range(char *name) {
+    pthread_t t;
+    nvtx_init();
+    if (pthread_create(&t, NULL, leave_range_open, name) == 0) pthread_join(t, NULL);
+}
+
 static void restart(char *spec, char *self) {
     char *argv[64] = { self };
     int n = 1;
@@ -268,12 +286,18 @@ static bool process_verb(const char *verb, char *value, char *self) {
         if (takeover_fn) takeover_fn();
     } else if (strcmp(verb, "hold") == 0) {
         if (hold_fn) hold_fn();
+    } else if (strcmp(verb, "await") == 0) {
+        if (await_fn) await_fn();
+    } else if (strcmp(verb, "release") == 0) {
+        if (release_fn) release_fn();
     } else if (strcmp(verb, "device") == 0) {
         if (device_fn) device_fn((uint32_t)atol(value));
     } else if (strcmp(verb, "streams") == 0)
         nstreams = (uint32_t)atol(value);
     else if (strcmp(verb, "fork") == 0)
         child_with_range();
+    else if (strcmp(verb, "leave") == 0)
+        thread_with_open_range(value);
     else if (strcmp(verb, "exec") == 0)
         restart(value, self);
     else if (strcmp(verb, "dlclose") == 0)

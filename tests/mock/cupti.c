@@ -9,6 +9,8 @@
  *     once      after a disable, kernels are never delivered again
  *     fragile   the same, if kernels were enabled before any callback
  *     hasty     kernels that were not flushed before a disable lose their times
+ *     slowoff   disabling kernels takes until mock_release(); a forced flush after it never returns
+ *     clings    cuptiFinalize() fails and detaches nothing
  * MOCK_CUPTI_VERSION=N sets the reported version; MOCK_CLOCK_SHIFT=NS shifts CUPTI's clock. */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -173,6 +175,7 @@ EXPORT int cuptiFinalize(void);
 int cuptiFinalize(void) {
     size_t max_records;
     if (!has_waited || graphs) abort();
+    if (has_fault("clings")) return 1;
     pthread_mutex_lock(&lock);
     if (!buffer && request) request(&buffer, &buffer_bytes, &max_records);
     callback = NULL;
@@ -212,8 +215,23 @@ static void clear_times(void) {
         }
     pthread_mutex_unlock(&lock);
 }
+/* ---- slowoff: the program waits until a disable is under way, and lets it go on */
+static atomic_bool disabling, released;
+EXPORT void mock_await(void);
+void mock_await(void) {
+    while (!atomic_load(&disabling)) usleep(500);
+}
+EXPORT void mock_release(void);
+void mock_release(void) { atomic_store(&released, true); }
+
+static void disable_slowly(void) {
+    atomic_store(&disabling, true);
+    while (!atomic_load(&released)) usleep(500);
+}
+
 EXPORT int cuptiActivityDisable(int kind);
 int cuptiActivityDisable(int kind) {
+    if (kind == KIND_CONCURRENT_KERNEL && has_fault("slowoff")) disable_slowly();
     if (hasty && kind == KIND_CONCURRENT_KERNEL && enabled_kinds[kind]) clear_times();
     if (kind == KIND_CONCURRENT_KERNEL && (fragile || has_fault("once"))) kernels_dead = true;
     enabled_kinds[kind] = 0;
@@ -276,7 +294,7 @@ static void buffer_full(bool flushing) {
 
 EXPORT int cuptiActivityFlushAll(uint32_t flag);
 int cuptiActivityFlushAll(uint32_t flag) {
-    while (has_fault("hang")) pause();
+    while (has_fault("hang") || (flag && atomic_load(&released))) pause();
     pthread_mutex_lock(&lock);
     if (flag || !late) buffer_full(true);
     while (flag && late_buffers) {

@@ -3,6 +3,7 @@
  *     on            delivers one sample per interval since the start
  *     fail=CODE     acquiring the counters fails with this error
  *     ask=CODE      querying the available counters fails, as while another tool samples
+ *     first=CODE    querying the available counters of the first GPU fails
  *     second=CODE   acquiring the counters of the second GPU fails
  *     die=CODE      the third decode fails with this error
  *     clock         no trigger by time, as on GA100
@@ -54,7 +55,8 @@ CALL(cuptiDeviceGetChipName, struct pm_chip_name) {
     return behaviour("on") || behaviour("fail=") ? PM_OK : PM_NOT_SUPPORTED;
 }
 CALL(cuptiPmSamplingGetCounterAvailability, struct pm_availability) {
-    const char *code = behaviour("ask=");
+    const char *code = behaviour("ask="), *first = behaviour("first=");
+    if (first && p->device == 0) return atoi(first);
     if (p->image) memset(p->image, 0, p->bytes);
     p->bytes = 8;
     return code ? atoi(code) : PM_OK;

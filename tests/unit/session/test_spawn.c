@@ -102,3 +102,13 @@ TEST(inject_keeps_variables_set_by_the_user) {
     inject_env_free(&env);
     unsetenv("CUDA_INJECTION64_PATH");
 }
+
+TEST(the_process_of_a_trace_is_behind_the_last_dash_of_its_name) {
+    CHECK_INT(inject_trace_pid("node-1234.ipt"), 1234);
+    CHECK_INT(inject_trace_pid("gpu-node-17-1234.ipt"), 1234);
+    CHECK_INT(inject_trace_pid("gpu-node-17-1234.2.ipt"), 1234);
+    CHECK_INT(inject_trace_pid("node-1234.problem"), 0);
+    CHECK_INT(inject_trace_pid("nvml.ipt"), 0);
+    CHECK_INT(inject_trace_pid("gpu-node.ipt"), 0);
+    CHECK_INT(inject_trace_pid("gpu-17x.ipt"), 0);
+}
