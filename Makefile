@@ -1,11 +1,13 @@
 # inferprof. `make` builds, `make demo` runs an example, `make test` runs the tests; each installs the packages it needs.
 #   make SAN=1 ...        address and undefined-behaviour sanitizers      make CC=clang ...   the other compiler
+#   make TSAN=1 ...       thread sanitizer
 #   make WERROR=1 ...     warnings are errors (as in CI)                  make V=1 ...        show the commands
 VERSION := 0.1.0
 ifeq ($(origin CC),default)
 CC := gcc
 endif
 SAN ?= 0
+TSAN ?= 0
 WERROR ?= 0
 STATIC ?= 0
 V ?= 0
@@ -15,7 +17,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 
 # Each variant has its own object folder, so that switching between variants rebuilds nothing.
-variant := $(if $(findstring clang,$(CC)),-clang)$(if $(filter 1,$(SAN)),-san)$(if $(filter 1,$(STATIC)),-static)
+variant := $(if $(findstring clang,$(CC)),-clang)$(if $(filter 1,$(SAN)),-san)$(if $(filter 1,$(TSAN)),-tsan)$(if $(filter 1,$(STATIC)),-static)
 B := build$(if $(variant),/$(patsubst -%,%,$(variant)))
 
 # The build does not need CUDA. If its headers are installed, the collector's own declarations are checked against them
@@ -31,6 +33,9 @@ ALL_CFLAGS := -std=c11 $(CFLAGS) $(WARN) -fno-strict-aliasing
 ifeq ($(SAN),1)
 ALL_CFLAGS += -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 SAN_LD := -fsanitize=address,undefined
+else ifeq ($(TSAN),1)
+ALL_CFLAGS += -fsanitize=thread -fno-omit-frame-pointer
+SAN_LD := -fsanitize=thread
 endif
 
 , := ,
@@ -166,9 +171,19 @@ $(M)/mock_app: tests/mock/app.c $(mock_h) | $(B)/deps-build
 	$(call say,LINK,$@)
 	@mkdir -p $(M) && $(mock_cc) -o $@ $(filter %.c,$^) -lpthread -ldl
 
+# ---- programs that mistreat the collector (tests/guests), and a disk that hangs
+G := $(B)/tests/guests
+guest_bins := $(patsubst tests/guests/%.c,$(G)/%,$(filter-out %/guest.c %/stuck.c,$(wildcard tests/guests/*.c))) $(G)/libstuck.so
+$(G)/%: tests/guests/%.c tests/guests/guest.c tests/guests/guest.h $(mock_h) | $(B)/deps-build
+	$(call say,LINK,$@)
+	@mkdir -p $(G) && $(mock_cc) -o $@ $(filter %.c,$^) -lpthread -ldl
+$(G)/libstuck.so: tests/guests/stuck.c | $(B)/deps-build
+	$(call say,LINK,$@)
+	@mkdir -p $(G) && $(CC) $(CPPFLAGS) $(filter-out -fsanitize=%,$(ALL_CFLAGS)) -fPIC -shared -o $@ $< -ldl
+
 # Fuzz targets and benchmarks are compiled, not run, so that a changed function breaks them here.
 unrun_objects := $(patsubst tests/%.c,$(B)/tests/obj/%.o,$(wildcard tests/fuzz/fuzz_*.c tests/bench/*.c))
-test-build: all $(unit_bins) $(test_programs) $(mock_bins) $(unrun_objects)
+test-build: all $(unit_bins) $(test_programs) $(mock_bins) $(guest_bins) $(unrun_objects)
 test: test-build
 	@BUILD='$(B)' sh tests/run.sh $(TESTS)
 

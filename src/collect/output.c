@@ -1,5 +1,6 @@
 #include "collect/output.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -53,9 +54,11 @@ static void trace_path(const char *stem, char *path, size_t cap) {
     for (int n = 2; access(path, F_OK) == 0 && n < 1000; n++) snprintf(path, cap, "%s.%d.ipt", stem, n);
 }
 
-/* Without a trace, the reason goes where `inferprof run` looks for it. */
-static void write_problem_file(const char *stem, const char *reason) {
-    char path[PATH_MAX + 128];
+/* Without a trace, the reason goes where `inferprof run` looks for it. Buffers are static: without a thread
+ * of our own, this runs on one of the program's, whose stack may be small. */
+static void write_problem_file(const char *reason) {
+    static char stem[PATH_MAX + 80], path[PATH_MAX + 128];
+    trace_stem(stem, sizeof stem);
     snprintf(path, sizeof path, "%s.problem", stem);
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0) return;
@@ -151,7 +154,7 @@ void output_open(uint64_t until_ns) {
     struct trace_writer *w = trace_writer_open(path, &o, &err);
     if (!w) {
         atomic_store(&out.wanted, false);
-        write_problem_file(stem, err.msg);
+        write_problem_file(err.msg);
         return;
     }
     describe_process(w);
@@ -159,16 +162,27 @@ void output_open(uint64_t until_ns) {
     move_losses(w);
 }
 
+/* Waits for the file, but not for a disk that hangs. */
+static void open_on_service(void) {
+    int rc = service_start();
+    if (rc == 0) {
+        service_run(SERVICE_OPEN, clock_mono_ns() + OPEN_MS * (uint64_t)1000000);
+        return;
+    }
+    atomic_store(&out.wanted, false);
+    write_problem_file(rc == EAGAIN ? "no thread could be started: the limit of processes is reached"
+                                    : "no thread could be started");
+}
+
 bool output_start(void) {
     atomic_store(&out.wanted, true);
-    service_run(SERVICE_OPEN, clock_mono_ns() + OPEN_MS * (uint64_t)1000000);
+    open_on_service();
     return atomic_load(&out.wanted);
 }
 
 /* One thread waits for the file, the records of others are lost meanwhile, and counted. */
 static void open_in_child(void) {
-    if (!atomic_exchange(&out.lazy, false)) return;
-    service_run(SERVICE_OPEN, clock_mono_ns() + OPEN_MS * (uint64_t)1000000);
+    if (atomic_exchange(&out.lazy, false)) open_on_service();
 }
 
 /* Does not open a file. */

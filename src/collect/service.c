@@ -40,21 +40,21 @@ static void *service_main(void *arg) {
     return NULL;
 }
 
-static bool start_thread(void) {
+int service_start(void) {
     pthread_t thread;
-    if (atomic_exchange(&service.running, true)) return true;
-    if (own_thread_start(&thread, OWN_THREAD_STACK, service_main, NULL) == 0) {
+    if (atomic_exchange(&service.running, true)) return 0;
+    int rc = own_thread_start(&thread, OWN_THREAD_STACK, service_main, NULL);
+    if (rc == 0)
         pthread_detach(thread);
-        return true;
-    }
-    atomic_store(&service.running, false);
-    return false;
+    else
+        atomic_store(&service.running, false);
+    return rc;
 }
 
 bool service_run(enum service_job job, uint64_t until_ns) {
     atomic_store(&service.until_ns, until_ns);
     atomic_fetch_or(&service.requested, job);
-    if (job == SERVICE_OPEN ? !start_thread() : !atomic_load(&service.running)) return false;
+    if (!atomic_load(&service.running)) return false;
     event_set(&service.wake);
     for (;;) {
         unsigned seen = event_count(&service.progress);

@@ -12,8 +12,9 @@ enum service_job { SERVICE_OPEN = 1, SERVICE_END = 2 };
 typedef void (*service_work)(uint64_t until_ns); /* a deadline on CLOCK_MONOTONIC */
 
 void service_set(service_work open, service_work end); /* before the first job */
-/* Has the job done, and waits for it up to the deadline. SERVICE_OPEN starts the thread if needed, SERVICE_END
- * does not. True: done. False: there is no thread, or the job is still under way. Each job is done once. */
+int service_start(void); /* starts the thread; returns an error number, 0: it runs */
+/* Has the job done, and waits for it up to the deadline. True: done. False: there is no thread, or the job is
+ * still under way. Each job is done once. */
 bool service_run(enum service_job job, uint64_t until_ns);
 void service_after_fork(void);
 
