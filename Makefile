@@ -34,7 +34,7 @@ ifeq ($(SAN),1)
 ALL_CFLAGS += -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 SAN_LD := -fsanitize=address,undefined
 else ifeq ($(TSAN),1)
-ALL_CFLAGS += -fsanitize=thread -fno-omit-frame-pointer
+ALL_CFLAGS += -fsanitize=thread -fno-omit-frame-pointer $(if $(findstring clang,$(CC)),,-Wno-tsan) # no fences: their data is atomic
 SAN_LD := -fsanitize=thread
 endif
 
@@ -81,11 +81,12 @@ $(B)/libinferprof.a: $(cli_obj)
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $^
 
-# Links only libc: zstd is linked as an archive. Only the injection entry points are exported.
+# Links only libc: zstd is linked as an archive. Only the injection entry points are exported. Symbols are bound at load
+# time (-z now): binding at the first call needs several KiB of the program's stack.
 $(B)/libinferprof-collector.so: $(collect_obj)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(SAN_LD) $(LDFLAGS) -shared -o $@ $^ -Wl,-Bstatic -lzstd -Wl,-Bdynamic -lpthread -ldl \
-	    -Wl,--exclude-libs,ALL -Wl,-z,defs -Wl,-z,nodelete
+	    -Wl,--exclude-libs,ALL -Wl,-z,defs -Wl,-z,nodelete -Wl,-z,now
 
 $(B)/obj/%.o: src/%.c | $(B)/deps-build
 	@mkdir -p $(@D)

@@ -7,7 +7,7 @@ set -eu
 packages() {
     case $1 in
     build) echo gcc g++ make libc6-dev libzstd-dev zlib1g-dev libjansson-dev libpng-dev libjpeg-dev libpcre2-dev libyaml-dev libsqlite3-dev libutf8proc-dev ;;
-    test) echo libcmocka-dev python3 groff-base ;;
+    test) echo libcmocka-dev python3 groff-base locales ;;
     browser) echo chromium ;;
     lint) echo clang-format cppcheck shellcheck ;;
     fuzz) echo clang "$(fuzz_runtime)" ;;

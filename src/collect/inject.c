@@ -155,9 +155,23 @@ static void after_fork(void) {
     errno = saved_errno;
 }
 
+/* The program may change its folder before a child opens a trace. */
+static void make_dir_absolute(void) {
+    static char here[sizeof settings.dir], name[sizeof settings.dir]; /* stacks are small */
+    if (settings.dir[0] == '/' || !getcwd(here, sizeof here)) return;
+    memcpy(name, settings.dir, sizeof name);
+    size_t n = strlen(here);
+    if (n + 1 + strlen(name) < sizeof settings.dir) {
+        memcpy(settings.dir, here, n);
+        settings.dir[n] = '/';
+        strcpy(settings.dir + n + 1, name);
+    }
+}
+
 static void collector_start(void) {
     settings_load(&settings, report_problem);
     if (!settings.dir[0]) return;
+    make_dir_absolute();
     host_start();
     service_set(output_open, end_trace);
     pthread_atfork(NULL, NULL, after_fork);

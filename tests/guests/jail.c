@@ -29,7 +29,9 @@ int main(int argc, char **argv) {
     }
     waitpid(pid, &status, 0);
     FILE *f = fopen("/from-the-jail.txt", "wx");
-    if (!f || fprintf(f, "child ended with %d\n", WEXITSTATUS(status)) < 0) guest_fail("%s", strerror(errno));
-    fclose(f);
-    return 0;
+    if (f) {
+        fprintf(f, "child ended with %d\n", WEXITSTATUS(status));
+        fclose(f);
+    }
+    return f ? 0 : 1;
 }

@@ -50,24 +50,24 @@ static const struct pair {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t returned = PTHREAD_COND_INITIALIZER;
 static unsigned returning; /* buffers being returned to their owner */
-static cupti_buffer_request request;
-static cupti_buffer_complete complete;
-static cupti_callback callback;
-static void *callback_user;
-static uint8_t enabled_calls[4][1024], enabled_kinds[64];
+static _Atomic(cupti_buffer_request) request;
+static _Atomic(cupti_buffer_complete) complete;
+static _Atomic(cupti_callback) callback;
+static _Atomic(void *) callback_user;
+static atomic_uchar enabled_calls[4][1024], enabled_kinds[64];
 static uint8_t *buffer;
 static size_t buffer_bytes, buffer_used;
 static atomic_uint correlations, records;
-static bool dropped_reported;
-static bool ids_stuck; /* all calls get the same correlation id */
-static bool held;      /* another tool is subscribed */
+static atomic_bool dropped_reported;
+static atomic_bool ids_stuck; /* all calls get the same correlation id */
+static atomic_bool held;      /* another tool is subscribed */
 /* Static TLS. TLS that is allocated at first use confuses LeakSanitizer: it guesses the size of such blocks,
  * and failed when one started 16 bytes after a page boundary. */
 #define THREAD_LOCAL static __thread __attribute__((tls_model("initial-exec")))
-THREAD_LOCAL bool has_waited;               /* inside the end callback of a synchronisation */
-static bool graphs;                         /* a graph was launched */
-static bool watched, fragile, kernels_dead; /* a call has a callback; see the faults above */
-static uint32_t device;                     /* as the program numbers it; its context is device + 1 */
+THREAD_LOCAL bool has_waited;                      /* inside the end callback of a synchronisation */
+static atomic_bool graphs;                         /* a graph was launched */
+static atomic_bool watched, fragile, kernels_dead; /* a call has a callback; see the faults above */
+static atomic_uint device;                         /* as the program numbers it; its context is device + 1 */
 
 struct full {
     struct full *next;
@@ -148,14 +148,15 @@ int cuptiEnableCallback(uint32_t on, void *subscriber, int domain, uint32_t id) 
     if (!subscriber || domain > 3 || id >= 1024) return 1;
     if (!on && domain == DOMAIN_RUNTIME)
         ids_stuck = true; /* as CUPTI 13.0.1 does when a thread is inside the call */
-    watched |= on && domain == DOMAIN_DRIVER;
+    if (on && domain == DOMAIN_DRIVER) watched = true;
     enabled_calls[domain][id] = (uint8_t)on;
     return 0;
 }
 
 static void call(int domain, uint32_t id, int site, const char *function, uint32_t correlation,
                  const void *params) {
-    if (!callback || !enabled_calls[domain][id]) return;
+    cupti_callback f = callback;
+    if (!f || !enabled_calls[domain][id]) return;
     THREAD_LOCAL uint64_t carried[4]; /* calls of one domain are never nested */
     struct cupti_callback_data d = { .site = site,
                                      .function = function,
@@ -164,7 +165,7 @@ static void call(int domain, uint32_t id, int site, const char *function, uint32
                                      .correlation_data = &carried[domain],
                                      .correlation = correlation };
     has_waited = site == SITE_EXIT && domain == DOMAIN_DRIVER && (id == 126 || id == 17);
-    callback(callback_user, domain, id, &d);
+    f(callback_user, domain, id, &d);
     has_waited = false;
 }
 
@@ -179,8 +180,9 @@ int cuptiFinalize(void) {
     pthread_mutex_lock(&lock);
     if (!buffer && request) request(&buffer, &buffer_bytes, &max_records);
     callback = NULL;
-    memset(enabled_calls, 0, sizeof enabled_calls);
-    memset(enabled_kinds, 0, sizeof enabled_kinds);
+    for (int d = 0; d < 4; d++)
+        for (int i = 0; i < 1024; i++) enabled_calls[d][i] = 0;
+    for (int i = 0; i < 64; i++) enabled_kinds[i] = 0;
     request = NULL;
     complete = NULL;
     buffer = NULL;
@@ -432,7 +434,7 @@ static void work_records(enum mock_work work, const char *name, uint32_t correla
 EXPORT void mock_work(enum mock_work work, const char *name, uint32_t stream);
 void mock_work(enum mock_work work, const char *name, uint32_t stream) {
     const struct pair *p = &pairs[work];
-    graphs |= work == MOCK_GRAPH;
+    if (work == MOCK_GRAPH) graphs = true;
     uint32_t correlation = ids_stuck ? 1 : atomic_fetch_add(&correlations, 1) + 1;
     void *params[1] = { (void *)(uintptr_t)stream };
     call(DOMAIN_RUNTIME, p->runtime, SITE_ENTER, p->runtime_name, correlation, params);
