@@ -147,7 +147,7 @@ TEST(the_host_crashes_when_it_reads_guarded_memory) {
     fixture_open(&f, "llama");
     struct engine *e = fixture_engine_on(&f, "f32", guarded_open);
     const volatile float *memory = guarded_memory(engine_ops(e));
-    int status;
+    int status = 0;
     pid_t child = fork();
     if (child == 0) {
         signal(SIGSEGV, SIG_DFL);
