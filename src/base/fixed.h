@@ -4,7 +4,8 @@
 
 #define FIXED_MAX 40
 
-/* Rounded to `decimals` (at most 6) places, into text[FIXED_MAX]; returns text. Not finite or beyond 9e12: "?". */
+/* Rounded to `decimals` (at most 6) places, into text[FIXED_MAX]; returns text. "?": not finite, or beyond
+ * 9e12. */
 const char *fixed_text(double v, unsigned decimals, char *text);
 
 #endif

@@ -1,8 +1,6 @@
 #include "base/secret.h"
 
-#include <ctype.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/util.h"
 
@@ -13,6 +11,20 @@
 #define MAX_MASKS 64          /* per word; the rest of a word with more is masked whole, to stay linear */
 #define MIN_USER_TOKEN 20     /* https://TOKEN@host: shorter users are names */
 
+/* ---- characters: ASCII, because the collector runs in programs with any locale */
+
+static bool is_digit(unsigned char c) { return c >= '0' && c <= '9'; }
+static bool is_upper(unsigned char c) { return c >= 'A' && c <= 'Z'; }
+static bool is_lower(unsigned char c) { return c >= 'a' && c <= 'z'; }
+static bool is_letter_or_digit(unsigned char c) { return is_digit(c) || is_upper(c) || is_lower(c); }
+static unsigned char to_lower(unsigned char c) { return is_upper(c) ? c | 0x20 : c; }
+
+static bool same_word(const char *a, const char *b, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (to_lower((unsigned char)a[i]) != to_lower((unsigned char)b[i])) return false;
+    return true;
+}
+
 /* ---- names */
 
 struct name_words {
@@ -22,7 +34,7 @@ struct name_words {
 
 static void end_word(struct name_words *w, size_t *len) {
     char *word = w->v[w->n];
-    while (*len && isdigit((unsigned char)word[*len - 1])) --*len;
+    while (*len && is_digit((unsigned char)word[*len - 1])) --*len;
     word[*len] = '\0';
     if (*len && w->n + 1 < MAX_NAME_WORDS) w->n++;
     *len = 0;
@@ -34,13 +46,13 @@ static void split_name(const char *name, size_t n, struct name_words *w) {
     w->n = 0;
     for (size_t i = 0; i < n; i++) {
         unsigned char c = (unsigned char)name[i];
-        bool capital_after_small = i && isupper(c) && islower((unsigned char)name[i - 1]);
-        if (!isalnum(c) || capital_after_small) end_word(w, &len);
+        bool capital_after_small = i && is_upper(c) && is_lower((unsigned char)name[i - 1]);
+        if (!is_letter_or_digit(c) || capital_after_small) end_word(w, &len);
         if (w->n + 1 == MAX_NAME_WORDS) {
             memmove(w->v[0], w->v[1], sizeof w->v - sizeof w->v[0]);
             w->n--;
         }
-        if (isalnum(c) && len + 1 < MAX_WORD) w->v[w->n][len++] = (char)tolower(c);
+        if (is_letter_or_digit(c) && len + 1 < MAX_WORD) w->v[w->n][len++] = (char)to_lower(c);
     }
     end_word(w, &len);
 }
@@ -79,13 +91,13 @@ bool secret_is_name(const char *name, size_t len) {
 static bool is_switch(const char *value, size_t n) {
     static const char *const words[] = { "true", "false", "null", "none", "yes", "no", "on", "off", "" };
     for (size_t i = 0; i < COUNTOF(words); i++)
-        if (strlen(words[i]) == n && strncasecmp(value, words[i], n) == 0) return true;
+        if (strlen(words[i]) == n && same_word(value, words[i], n)) return true;
     return false;
 }
 
 static bool is_number(const char *value, size_t n) {
     for (size_t i = 0; i < n; i++)
-        if (!isdigit((unsigned char)value[i]) && !memchr(".,:-", value[i], 4)) return false;
+        if (!is_digit((unsigned char)value[i]) && !memchr(".,:-", value[i], 4)) return false;
     return n <= MAX_NUMBER;
 }
 
@@ -113,7 +125,9 @@ bool secret_is_env(const char *name, const char *value) {
 
 enum pending { NOTHING, VALUE, HEADER }; /* what the next word is: --token V; Authorization: Bearer V */
 
-static bool is_name_char(char c) { return isalnum((unsigned char)c) || c == '_' || c == '.' || c == '-'; }
+static bool is_name_char(char c) {
+    return is_letter_or_digit((unsigned char)c) || c == '_' || c == '.' || c == '-';
+}
 
 /* Replaces n bytes at `at` of a word that ends at `end`. Returns the new end. */
 static char *mask_value(char *at, size_t n, char *end) {
@@ -130,7 +144,7 @@ static bool is_kept_value(const char *value, size_t n) {
 static bool is_scheme(const char *word, size_t n) {
     static const char *const schemes[] = { "bearer", "basic", "digest", "token" };
     for (size_t i = 0; i < COUNTOF(schemes); i++)
-        if (strlen(schemes[i]) == n && strncasecmp(word, schemes[i], n) == 0) return true;
+        if (strlen(schemes[i]) == n && same_word(word, schemes[i], n)) return true;
     return false;
 }
 
@@ -167,9 +181,9 @@ static size_t prefix_length(const char *run, size_t n) {
 static bool looks_random(const char *p, size_t n) {
     bool digit = false, upper = false, lower = false;
     for (size_t i = 0; i < n; i++) {
-        digit |= isdigit((unsigned char)p[i]) != 0;
-        upper |= isupper((unsigned char)p[i]) != 0;
-        lower |= islower((unsigned char)p[i]) != 0;
+        digit |= is_digit((unsigned char)p[i]);
+        upper |= is_upper((unsigned char)p[i]);
+        lower |= is_lower((unsigned char)p[i]);
     }
     return digit && upper && lower;
 }
@@ -218,7 +232,7 @@ static char *mask_after_name(char *value, char **end, const struct word_state *s
 static bool is_prose(const char *word, const char *name, size_t n) {
     static const char *const nouns[] = { "token", "auth", "secret", "secrets", "credential", "credentials" };
     for (size_t i = 0; i < COUNTOF(nouns); i++)
-        if (n == strlen(nouns[i]) && strncasecmp(name, nouns[i], n) == 0) return true;
+        if (n == strlen(nouns[i]) && same_word(name, nouns[i], n)) return true;
     return name > word && name[-1] == '/';
 }
 

@@ -1,6 +1,6 @@
 /* NVTX ranges and marks, from the events of nvtx.c to records of the trace. Pushed ranges belong to their
- * thread; started ones may end on any. Called on the program's threads (host.h), and at the end of a thread or
- * of the process, which write the ranges that are still open. */
+ * thread; started ones may end on any. Called on the program's threads (host.h), and at the end of a thread
+ * or of the process, which write the ranges that are still open. */
 #ifndef COLLECT_NVTX_RANGES_H
 #define COLLECT_NVTX_RANGES_H
 

@@ -24,8 +24,8 @@ bool output_start(void);
 void output_open(uint64_t until_ns);
 struct trace_writer *output_take(void);
 void output_give(void);
-/* Counts records that cannot be kept; without an open file they are added to the next one. Any thread, also in a
- * signal handler. */
+/* Counts records that cannot be kept; without an open file they are added to the next one. Any thread, also
+ * in a signal handler. */
 void output_lost(enum trace_kind kind, enum trace_lost_reason reason, uint64_t n);
 /* Service thread only. Waits a moment for threads that have taken the writer, then writes the rest and closes
  * the file. What is not done at the deadline is abandoned. */

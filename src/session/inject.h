@@ -44,8 +44,8 @@ struct inject_env {
 
 int inject_env_make(struct inject_env *env, const struct inject_options *o, struct err *err);
 void inject_env_free(struct inject_env *env);
-/* The process id in the name of a collector's file, <host>-<pid>.ipt or <host>-<pid>.<n>.ipt (after exec). The
- * host's name may hold dashes. 0: not such a file. */
+/* The process id in the name of a collector's file, <host>-<pid>.ipt or <host>-<pid>.<n>.ipt (after exec).
+ * The host's name may hold dashes. 0: not such a file. */
 long inject_trace_pid(const char *file_name);
 /* Adds why processes have no trace: the collector leaves a file <host>-<pid>.problem for each. */
 void inject_add_problems(const char *trace_dir, struct strlist *problems);

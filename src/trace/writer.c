@@ -206,8 +206,8 @@ void trace_writer_meta(struct trace_writer *w, const char *key, const char *fmt,
 
 /* ---- the writer thread */
 
-/* A string chunk holds consecutive numbers: the first number, then the length and bytes of each string. False:
- * the strings are locked for good, so the texts of the next records are unknown. */
+/* A string chunk holds consecutive numbers: the first number, then the length and bytes of each string.
+ * False: the strings are locked for good, so the texts of the next records are unknown. */
 static bool write_strings(struct trace_writer *w) {
     uint32_t end, next = w->strings_written;
     if (!writer_strings_count(&w->strings, &end)) return false;

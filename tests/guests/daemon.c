@@ -1,5 +1,5 @@
-/* daemon: becomes a daemon by the book (two forks, a session, chdir, all descriptors closed), then works for a
- * second and writes daemon.txt into the folder where it was started. */
+/* daemon: becomes a daemon by the book (two forks, a session, chdir, all descriptors closed), then works for
+ * a second and writes daemon.txt into the folder where it was started. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

@@ -1,4 +1,4 @@
-/* descriptors close_range|loop|dup2: takes every descriptor from whoever holds it, puts a file of its own in
+/* descriptors close_range|loop|dup2: closes or replaces every descriptor, puts a file of its own in
  * all their places, and goes on working. The file must hold what was written to it and nothing else. */
 #include <dirent.h>
 #include <errno.h>
