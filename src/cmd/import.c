@@ -287,6 +287,7 @@ static int write_report(struct session *s, struct err *err) {
                             .write_files = true,
                             .print = log_get_level() >= LOG_INFO };
     int rc = run_report(&r, err);
+    run_report_close(&r);
     s->problems = r.problems;
     free(title);
     return rc;
