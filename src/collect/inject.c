@@ -44,8 +44,13 @@
 #include "collect/window.h"
 
 #define EXPORT __attribute__((visibility("default")))
-/* The end of the process waits at most this long for us, whatever hangs: CUPTI, the disk, a lock. */
+/* The end of the process waits at most this long for us, whatever hangs: CUPTI, the disk, a lock. Under a
+ * sanitizer, writing takes many times longer. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define END_MS 4000
+#else
 #define END_MS 1000
+#endif
 #define FLUSH_MS 600     /* of it, for CUPTI's last records */
 #define LOCK_MS 800      /* of it, for locks that other threads hold */
 #define STUCK_LOCK_MS 50 /* the same, if this thread may hold one itself */

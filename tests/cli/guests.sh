@@ -152,7 +152,7 @@ if [ $sanitized = 0 ]; then
     for stuck in open 1 2 3 6; do
         guest env STUCK=$stuck LD_PRELOAD="$guests/libstuck.so" "$app" init say=hello push=r kernels=20000 pop sleep=300 exit=5
         unchanged "a disk that hangs (STUCK=$stuck) does not keep the program from ending"
-        check "it costs at most a second at each end ($took_ms ms)" test "$took_ms" -lt 4000
+        [ $sanitized = 1 ] || check "it costs at most a second at each end ($took_ms ms)" test "$took_ms" -lt 4000
     done
 fi
 
