@@ -32,14 +32,12 @@ allowed_sub() {
     engine/sampling) echo "engine/sampling" ;;
     engine/record) echo "engine/compute engine/record" ;;
     engine/ops) echo "engine/compute engine/record engine/ops" ;;
-    engine/cpu) echo "engine/compute engine/ops engine/cpu" ;;
     engine/weights) echo "engine/compute engine/ops engine/weights" ;;
     engine/decoder) echo "engine/compute engine/record engine/ops engine/weights engine/decoder" ;;
     engine/ocr) echo "engine/compute engine/record engine/ops engine/weights engine/image engine/tokenizer engine/ocr" ;;
-    engine) echo "engine/compute engine/image engine/tokenizer engine/sampling engine/record engine/ops engine/cpu" \
-        "engine/weights engine/decoder engine/ocr engine" ;;
+    engine) (cd "$root" && printf '%s\n' engine engine/*/) | sed -e 's|/$||' -e '/protocol$/d' | tr '\n' ' ' ;;
     engine/protocol) echo "engine engine/record engine/protocol" ;;
-    engine/*) echo "none" ;;
+    engine/*) echo "engine/compute engine/ops $1" ;; # a backend
     *) echo "" ;;
     esac
 }

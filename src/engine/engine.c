@@ -9,7 +9,6 @@
 #include "base/file.h"
 #include "base/util.h"
 #include "engine/compute/kernels.h"
-#include "engine/cpu/cpu.h"
 #include "engine/internal.h"
 
 #define EMBEDDED_CONFIG "samples/deepseek-ocr-small/config.json"
@@ -126,13 +125,19 @@ static void find_special_tokens(struct engine *e) {
     e->image_token = e->tokenizer ? tokenizer_find(e->tokenizer, "<image>") : TOKENIZER_NONE;
 }
 
+static int open_device(struct engine *e, const struct engine_load *l, struct err *err) {
+    if (engine_device_find(l->device, &e->device, err) < 0) return -1;
+    if (l->backend) e->device.backend = l->backend;
+    e->ops = e->device.backend->open(e->threads, e->device.index, err);
+    return e->ops ? 0 : -1;
+}
+
 struct engine *engine_open(const struct engine_load *l, struct err *err) {
     struct engine *e = xcalloc(1, sizeof *e);
     e->path = xstrdup(is_embedded(l) ? "embedded" : l->model);
     e->threads = threads_open(l->threads);
-    e->ops = l->backend ? l->backend(e->threads) : cpu_open(e->threads, NULL);
-    if (read_model(e, l, err) < 0 || open_weights(e, l, err) < 0 || build_model(e, l, err) < 0 ||
-        open_tokenizer(e, l, err) < 0) {
+    if (open_device(e, l, err) < 0 || read_model(e, l, err) < 0 || open_weights(e, l, err) < 0 ||
+        build_model(e, l, err) < 0 || open_tokenizer(e, l, err) < 0) {
         engine_close(e);
         return NULL;
     }
@@ -157,7 +162,8 @@ void engine_close(struct engine *e) {
     free(e);
 }
 
-const char *engine_isa(void) { return kernels_pick()->name; }
+const char *engine_device(const struct engine *e) { return e ? e->device.label : engine_default_device(); }
+const char *engine_isa(const struct engine *e) { return e ? ops_device(e->ops) : kernels_pick()->name; }
 int engine_threads(const struct engine *e) { return threads_count(e->threads); }
 struct decoder *engine_decoder(struct engine *e) {
     return e->decoder;

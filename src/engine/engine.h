@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/jsonw.h"
 #include "base/strbuf.h"
+#include "engine/backends.h"
 #include "engine/ops/ops.h"
 #include "engine/record/record.h"
 #include "engine/sampling/sampler.h"
@@ -21,17 +22,15 @@
 
 /* Progress: "weights" in bytes, "vision" in pixels, "prompt" and "tokens" in tokens. */
 typedef void engine_progress(void *context, const char *what, uint64_t done, uint64_t total);
-/* Opens a backend. Threads are lent until ops_close(). */
-struct threads;
-typedef struct ops *engine_backend(struct threads *threads);
 
 struct engine_load {
-    const char *model;       /* a folder; "embedded" or NULL: the built-in small model */
-    const char *weights;     /* "auto" or NULL: the folder's; "synthetic:SEED" */
-    const char *dtype;       /* of synthetic weights: "bf16", "f16", "f32"; "auto" or NULL: the config's */
-    int threads;             /* 0: one per usable core */
-    int max_context;         /* 0: the model's maximum, at most 8192 */
-    engine_backend *backend; /* NULL: the CPU */
+    const char *model;   /* a folder; "embedded" or NULL: the built-in small model */
+    const char *weights; /* "auto" or NULL: the folder's; "synthetic:SEED" */
+    const char *dtype;   /* of synthetic weights: "bf16", "f16", "f32"; "auto" or NULL: the config's */
+    int threads;         /* 0: one per usable core */
+    int max_context;     /* 0: the model's maximum, at most 8192 */
+    const char *device;  /* "cpu", "cuda:0"; "auto" or NULL: the default (backends.h) */
+    const struct engine_backend *backend; /* for tests: instead of the one that `device` selects; else NULL */
     engine_progress *progress;
     void *context;
 };
@@ -40,7 +39,8 @@ struct engine;
 struct engine *engine_open(const struct engine_load *load, struct err *err); /* NULL: see err */
 void engine_close(struct engine *e);                                         /* NULL: nothing */
 
-const char *engine_isa(void); /* "avx2": the instruction set in use */
+const char *engine_device(const struct engine *e); /* "cpu", "cuda:0"; e NULL: the default */
+const char *engine_isa(const struct engine *e); /* "avx2": free text about the device; e NULL: of the CPU */
 int engine_threads(const struct engine *e);
 size_t engine_stages(const struct engine *e, const char *out[8]); /* in order; returns their number */
 void engine_describe(const struct engine *e, struct jsonw *j);    /* the object "model" of the protocol */

@@ -285,8 +285,9 @@ static int open_record(struct job *j, struct err *err) {
     const struct engine_request *r = j->r;
     if (r->detail == RECORD_NONE) return 0;
     struct record_info info = { .model = j->e->path,
-                                .device = ops_device(j->e->ops),
-                                .threads = threads_count(j->e->threads),
+                                .device = ops_name(j->e->ops),
+                                .isa = ops_device(j->e->ops),
+                                .units = ops_units(j->e->ops),
                                 .no_shapes = r->no_shapes };
     j->rec = record_open(r->trace, r->detail, &info, err);
     j->e->ops->rec = j->rec;

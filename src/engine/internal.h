@@ -12,6 +12,7 @@ struct engine {
     struct llm_model *model;
     struct weights *weights;
     struct threads *threads;
+    struct engine_device device;
     struct ops *ops;
     struct decoder *decoder;
     struct vision *vision; /* NULL: text only */

@@ -113,7 +113,7 @@ static void bench_decode(void) {
     struct threads *threads = threads_open(0);
     double read = read_bytes_per_s(threads);
     threads_close(threads);
-    printf("read      %6.2f GB/s with %d threads (%s)\n", read / 1e9, engine_threads(e), engine_isa());
+    printf("read      %6.2f GB/s with %d threads (%s)\n", read / 1e9, engine_threads(e), engine_isa(e));
     printf("decode    %6.2f GB/s of weights, %.1f ms per token: %.0f%% of plain read\n", bytes / step / 1e9,
            step * 1e3, 100 * bytes / step / read);
     engine_close(e);

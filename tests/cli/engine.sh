@@ -14,6 +14,15 @@ expect "the engine answers every request in order" 0 \
     out '^\{"op":"bye"\}$'
 check "the engine writes one line per request" test "$(wc -l <"$work/out")" -eq 4
 
+say '{"op":"load","threads":1,"device":"cpu"}' '{"op":"load","device":"tpu:0"}' '{"op":"load","device":"cpu:1"}' \
+    '{"op":"load","device":7}' '{"op":"infer"}'
+expect "the device of a load request selects the backend" 0 \
+    out '^\{"op":"load",.*"device":"cpu","isa":"(portable|avx2|avx512)"' \
+    out "device 'tpu:0': the native engine runs on cpu" \
+    out "device 'cpu:1': the native engine runs on cpu" \
+    out '\\"device\\" must be a string' \
+    out 'no model is loaded'
+
 say '{"op":"infer"}' 'no json' '{"op":"infr"}' '[]' '{"op":"load","model":"/nowhere"}' '{"op":"load","weights":"synthetic:x"}' \
     '{"op":"load","weights":"guess"}' '{"op":"load","dtype":"f8"}' '{"op":"load","threads":1,"max_context":32}' \
     '{"op":"infer","prompt_ids":[99999]}' \

@@ -17,6 +17,11 @@ static void backend_close(void *context) {
 }
 
 static const char *backend_device(void *context) { return ((struct cpu *)context)->k->name; }
+static const char *backend_name(void *context) {
+    (void)context;
+    return "cpu";
+}
+static int backend_units(void *context) { return threads_count(((struct cpu *)context)->threads); }
 static void backend_finish(void *context) { (void)context; /* operators are done when they return */ }
 
 /* ---- scratch */
@@ -112,6 +117,8 @@ static void resample_rows(void *context, struct view in, int from, int to, int c
 static const struct ops_backend cpu_backend = {
     .close = backend_close,
     .device = backend_device,
+    .name = backend_name,
+    .units = backend_units,
     .finish = backend_finish,
     .alloc = tensor_alloc,
     .wrap = tensor_wrap,

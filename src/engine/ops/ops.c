@@ -20,6 +20,8 @@ void ops_close(struct ops *o) {
 }
 
 const char *ops_device(const struct ops *o) { return o->backend->device(o->context); }
+const char *ops_name(const struct ops *o) { return o->backend->name(o->context); }
+int ops_units(const struct ops *o) { return o->backend->units(o->context); }
 void ops_finish(struct ops *o) { o->backend->finish(o->context); }
 
 /* ---- memory */

@@ -153,6 +153,8 @@ enum tensor_content { TENSOR_ANY, TENSOR_ZERO };
 struct ops_backend {
     void (*close)(void *context);
     const char *(*device)(void *context); /* "avx2": free text for the record */
+    const char *(*name)(void *context);   /* of the device in traces: "cpu", "NVIDIA H200" */
+    int (*units)(void *context);          /* threads of a CPU, multiprocessors of a GPU */
     void (*finish)(void *context);        /* returns when all operators called so far are done */
 
     struct tensor *(*alloc)(void *context, size_t floats, enum tensor_content content);
@@ -213,6 +215,8 @@ struct ops {
 struct ops *ops_open(const struct ops_backend *backend, void *context);
 void ops_close(struct ops *o); /* closes the backend too; NULL: nothing */
 const char *ops_device(const struct ops *o);
+const char *ops_name(const struct ops *o);
+int ops_units(const struct ops *o);
 void ops_finish(struct ops *o);
 
 /* Reports one finished layer: `part` of the current view or piece of the prompt, 0..1. */

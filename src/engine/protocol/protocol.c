@@ -67,8 +67,8 @@ static void reply_hello(const struct protocol *p, struct strbuf *out, const stru
     jsonw_ku64(&j, "protocol", PROTOCOL_VERSION);
     jsonw_kstr(&j, "name", "native");
     jsonw_kstr(&j, "version", p->version);
-    jsonw_kstr(&j, "device", "cpu");
-    jsonw_kstr(&j, "isa", engine_isa());
+    jsonw_kstr(&j, "device", engine_device(p->engine));
+    jsonw_kstr(&j, "isa", engine_isa(p->engine));
     jsonw_key(&j, "threads");
     if (p->engine)
         jsonw_u64(&j, (uint64_t)engine_threads(p->engine));

@@ -77,6 +77,7 @@ static int parse_load(struct protocol_request *r, struct err *err) {
     if (get_str(r->root, "model", &r->load.model, err) < 0 ||
         get_str(r->root, "weights", &r->load.weights, err) < 0 ||
         get_str(r->root, "dtype", &r->load.dtype, err) < 0 ||
+        get_str(r->root, "device", &r->load.device, err) < 0 ||
         get_int(r->root, "threads", 0, 256, &threads, err) < 0 ||
         get_int(r->root, "max_context", 0, 1 << 24, &context, err) < 0)
         return -1;

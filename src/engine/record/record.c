@@ -64,9 +64,9 @@ static void write_meta(struct recorder *r, const struct record_info *info) {
     trace_writer_meta(r->writer, "process.pid", "%d", (int)getpid());
     trace_writer_meta(r->writer, "process.command", "inferprof engine");
     trace_writer_meta(r->writer, "host", "%s", host);
-    trace_writer_meta(r->writer, "device.0.name", "cpu");
-    trace_writer_meta(r->writer, "device.0.sms", "%d", info->threads);
-    trace_writer_meta(r->writer, "setting.isa", "%s", info->device);
+    trace_writer_meta(r->writer, "device.0.name", "%s", info->device);
+    trace_writer_meta(r->writer, "device.0.sms", "%d", info->units);
+    trace_writer_meta(r->writer, "setting.isa", "%s", info->isa);
     trace_writer_meta(r->writer, "model.name", "%s", info->model);
 }
 
@@ -75,7 +75,7 @@ static void fill_constants(struct recorder *r, const struct record_info *info) {
     r->domain = trace_writer_str(r->writer, "inferprof");
     for (size_t i = 0; i < EVENTS; i++) {
         r->launches[i] = (struct trace_launch){ .thread = r->thread, .api = api };
-        r->kernels[i] = (struct trace_kernel){ .grid_x = (uint32_t)info->threads,
+        r->kernels[i] = (struct trace_kernel){ .grid_x = (uint32_t)info->units,
                                                .grid_y = 1,
                                                .grid_z = 1,
                                                .block_x = 1,

@@ -1,5 +1,5 @@
 /* Records the work of the engine: stages, modules and operators as nested ranges, one kernel record per
- * operator (device 0 is "cpu"), tokens. They go into a trace file and, if an NVTX tool is attached, to the
+ * operator (all on device 0), tokens. They go into a trace file and, if an NVTX tool is attached, to the
  * tool as NVTX ranges. Every call with a NULL recorder does nothing.
  *     struct recorder *r = record_open(path, RECORD_OPERATORS, &info, &err);
  *     record_push(r, RECORD_STAGES, "prefill", -1);
@@ -18,9 +18,11 @@
 enum record_detail { RECORD_NONE, RECORD_STAGES, RECORD_MODULES, RECORD_OPERATORS };
 
 struct record_info {
-    const char *model, *device; /* device: "cpu (avx2, 2 threads)" */
-    int threads;
-    bool no_shapes; /* operators of one name get the same texts, whatever their shapes */
+    const char *model;
+    const char *device; /* "cpu", "NVIDIA H200" */
+    const char *isa;    /* "avx2": free text about the device */
+    int units;          /* threads of a CPU, multiprocessors of a GPU */
+    bool no_shapes;     /* operators of one name get the same texts, whatever their shapes */
 };
 
 struct recorder;

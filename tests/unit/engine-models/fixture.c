@@ -51,7 +51,7 @@ void fixture_close(struct fixture *f) {
 }
 
 static struct engine *open_engine(const struct fixture *f, const char *weights, const char *dtype,
-                                  engine_backend *backend) {
+                                  const struct engine_backend *backend) {
     struct err err;
     struct engine *e = engine_open(
         &(struct engine_load){
@@ -61,7 +61,8 @@ static struct engine *open_engine(const struct fixture *f, const char *weights, 
     return e;
 }
 
-struct engine *fixture_engine_on(const struct fixture *f, const char *dtype, engine_backend *backend) {
+struct engine *fixture_engine_on(const struct fixture *f, const char *dtype,
+                                 const struct engine_backend *backend) {
     char source[64];
     snprintf(source, sizeof source, "synthetic:%lld", fixture_int(f, "seed"));
     return open_engine(f, source, dtype, backend);

@@ -19,7 +19,8 @@ void fixture_each(const char *name, void (*check)(const struct fixture *f));
 void fixture_close(struct fixture *f);
 /* The fixture's model with its synthetic weights of that type, two threads. */
 struct engine *fixture_engine(const struct fixture *f, const char *dtype);
-struct engine *fixture_engine_on(const struct fixture *f, const char *dtype, engine_backend *backend);
+struct engine *fixture_engine_on(const struct fixture *f, const char *dtype,
+                                 const struct engine_backend *backend);
 struct engine *fixture_engine_files(const struct fixture *f); /* with the folder's own weights */
 
 size_t fixture_floats(const struct fixture *f, const char *key, float **out); /* caller frees */

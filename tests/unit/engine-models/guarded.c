@@ -91,6 +91,8 @@ static void guarded_close(void *context) {
 }
 
 static const char *guarded_device(void *context) { return ops_device(((struct guarded *)context)->cpu); }
+static const char *guarded_name(void *context) { return ops_name(((struct guarded *)context)->cpu); }
+static int guarded_units(void *context) { return ops_units(((struct guarded *)context)->cpu); }
 static void guarded_finish(void *context) { ops_finish(((struct guarded *)context)->cpu); }
 
 /* Operators: access to the arena, the CPU's operator, no access. */
@@ -170,9 +172,11 @@ VOID_OPERATOR(resample_grid, (void *context, struct view in, int from, int to, i
 VOID_OPERATOR(resample_rows, (void *context, struct view in, int from, int to, int channels, struct view out),
               in, from, to, channels, out)
 
-static const struct ops_backend guarded_backend = {
+static const struct ops_backend guarded_operators = {
     .close = guarded_close,
     .device = guarded_device,
+    .name = guarded_name,
+    .units = guarded_units,
     .finish = guarded_finish,
     .alloc = guarded_alloc,
     .wrap = guarded_wrap,
@@ -208,13 +212,17 @@ static const struct ops_backend guarded_backend = {
     .resample_rows = guarded_resample_rows,
 };
 
-struct ops *guarded_open(struct threads *threads) {
+static struct ops *guarded_open(struct threads *threads, int index, struct err *err) {
+    (void)index;
+    (void)err;
     struct guarded *g = xcalloc(1, sizeof *g);
     g->cpu = cpu_open(threads, NULL);
     g->arena = mmap(NULL, ARENA_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (g->arena == MAP_FAILED) die("no address space for the arena");
-    return ops_open(&guarded_backend, g);
+    return ops_open(&guarded_operators, g);
 }
+
+const struct engine_backend guarded_backend = { .name = "cpu", .open = guarded_open };
 
 size_t guarded_calls(const struct ops *o) { return ((const struct guarded *)o->context)->calls; }
 const void *guarded_memory(const struct ops *o) { return ((const struct guarded *)o->context)->arena; }

@@ -5,8 +5,8 @@
 
 #include "engine/engine.h"
 
-engine_backend guarded_open;                     /* for struct engine_load */
-size_t guarded_calls(const struct ops *o);       /* operators so far */
-const void *guarded_memory(const struct ops *o); /* where the tensors are */
+extern const struct engine_backend guarded_backend; /* for struct engine_load */
+size_t guarded_calls(const struct ops *o);          /* operators so far */
+const void *guarded_memory(const struct ops *o);    /* where the tensors are */
 
 #endif

@@ -18,7 +18,7 @@
 static void check_same_tokens(const struct fixture *f, const char *dtype, const struct engine_request *r) {
     struct err err;
     struct engine_result plain, guarded;
-    struct engine *a = fixture_engine(f, dtype), *b = fixture_engine_on(f, dtype, guarded_open);
+    struct engine *a = fixture_engine(f, dtype), *b = fixture_engine_on(f, dtype, &guarded_backend);
     if (engine_infer(a, r, &plain, &err) < 0) fail_msg("%s", err.msg);
     if (engine_infer(b, r, &guarded, &err) < 0) fail_msg("%s", err.msg);
     CHECK_INT(plain.ids.n, r->max_new_tokens);
@@ -46,7 +46,7 @@ static void last_logits(struct engine *e, float *logits) {
 }
 
 static void check_same_logits(const struct fixture *f, const char *dtype) {
-    struct engine *a = fixture_engine(f, dtype), *b = fixture_engine_on(f, dtype, guarded_open);
+    struct engine *a = fixture_engine(f, dtype), *b = fixture_engine_on(f, dtype, &guarded_backend);
     size_t vocab = (size_t)engine_decoder(a)->vocab;
     float *plain = xcalloc(vocab, sizeof *plain), *guarded = xcalloc(vocab, sizeof *guarded);
     last_logits(a, plain);
@@ -85,7 +85,7 @@ TEST(latent_attention_runs_on_memory_that_the_host_cannot_read) {
 }
 
 /* SAM's output, CLIP's output and the projected rows of a view of random pixels, one after the other. */
-static float *view_outputs(const struct fixture *f, engine_backend *backend, size_t *n) {
+static float *view_outputs(const struct fixture *f, const struct engine_backend *backend, size_t *n) {
     struct engine *e = fixture_engine_on(f, "f32", backend);
     struct ops *o = engine_ops(e);
     struct vision *v = engine_vision(e);
@@ -112,7 +112,7 @@ static void check_view(const char *name) {
     struct fixture f;
     size_t n, guarded_n;
     fixture_open(&f, name);
-    float *plain = view_outputs(&f, NULL, &n), *guarded = view_outputs(&f, guarded_open, &guarded_n);
+    float *plain = view_outputs(&f, NULL, &n), *guarded = view_outputs(&f, &guarded_backend, &guarded_n);
     CHECK_INT(guarded_n, n);
     CHECK_MEM(guarded, plain, n * sizeof *plain);
     free(plain);
@@ -145,7 +145,7 @@ TEST(a_page_is_read_on_memory_that_the_host_cannot_read) {
 TEST(the_host_crashes_when_it_reads_guarded_memory) {
     struct fixture f;
     fixture_open(&f, "llama");
-    struct engine *e = fixture_engine_on(&f, "f32", guarded_open);
+    struct engine *e = fixture_engine_on(&f, "f32", &guarded_backend);
     const volatile float *memory = guarded_memory(engine_ops(e));
     int status = 0;
     pid_t child = fork();

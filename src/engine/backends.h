@@ -1,0 +1,31 @@
+/* The backends of the engine: the `device` of a load request selects a row of the table in backends.c. To add
+ * a backend, add its folder and one row. */
+#ifndef ENGINE_BACKENDS_H
+#define ENGINE_BACKENDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "engine/compute/threads.h"
+#include "engine/ops/ops.h"
+
+struct engine_backend {
+    const char *name; /* of its devices: "cpu", "cuda" */
+    bool numbered;    /* it has several devices: "cuda:0", "cuda:1"; "cuda" is the first */
+    /* Opens device `index` (0 if not numbered). Threads are borrowed until ops_close(). NULL: see err. */
+    struct ops *(*open)(struct threads *threads, int index, struct err *err);
+};
+
+/* A device of a load request: the row, and the number of the device. */
+struct engine_device {
+    const struct engine_backend *backend;
+    int index;
+    char label[32]; /* "cpu", "cuda:0" */
+};
+
+/* `device` is "cpu", "cuda:1", ...; NULL or "auto": the first row. */
+const char *engine_default_device(void);
+int engine_device_find(const char *device, struct engine_device *out, struct err *err);
+
+#endif
