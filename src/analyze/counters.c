@@ -415,7 +415,8 @@ static double concurrent(const struct timeline *tl) {
     return busy_ns > 0 ? shared_ns / busy_ns : 0;
 }
 
-struct analysis_counters *counters_make(const struct analysis *a) {
+/* NULL: the timeline has no samples. */
+static struct analysis_counters *make_counters(const struct analysis *a) {
     size_t cap = 0;
     if (a->timeline->samples.n == 0) return NULL;
     struct analysis_counters *out = xcalloc(1, sizeof *out);
@@ -444,7 +445,7 @@ const struct counter_row *counters_of_kernel(const struct analysis_counters *c, 
 
 void analyze_counters(struct context *c) {
     struct analysis *a = c->a;
-    a->counters = counters_make(a);
+    a->counters = make_counters(a);
     for (size_t i = 0; a->counters && i < a->counters->nmeans; i++)
         a->stages[a->counters->means[i].stage].counters = &a->counters->means[i];
 }

@@ -66,8 +66,6 @@ struct analysis_counters {
     double concurrent;
 };
 
-/* NULL: the timeline has no samples. */
-struct analysis_counters *counters_make(const struct analysis *a);
 void counters_free(struct analysis_counters *c); /* NULL is fine */
 /* Of the rows of this kernel class (one per stage), the one with the most exposure; NULL: none. */
 const struct counter_row *counters_of_kernel(const struct analysis_counters *c, uint32_t kernel);

@@ -97,8 +97,6 @@ void analyze_findings(struct context *c);         /* findings.c */
 
 bool analysis_names_stage(const char *text, const struct analysis_stage *s); /* its name or its path */
 bool analysis_timing_is_of(const struct analyze_timing *t, const struct analysis_stage *s);
-/* Statistics of the repeats that did not fail: of the times, or of another column of the timing. */
-struct stats analysis_timing_stats(struct context *c, const struct analyze_timing *t, const double *values);
 double analysis_timing_cv(struct context *c,
                           const struct analyze_timing *t); /* stability.c: within an input */
 
@@ -122,9 +120,6 @@ void idle_close(struct idle_walk *w);
 bool captured_at(const struct timeline *tl, uint32_t process, uint64_t time_ns);
 /* Likewise; the answer holds until *until_ns. */
 bool captured_until(const struct timeline *tl, uint32_t process, uint64_t time_ns, uint64_t *until_ns);
-
-/* power.c: energy of a device between two times in J, NaN if the samples do not cover it. */
-double power_joules(const struct context *c, uint32_t device, uint64_t from_ns, uint64_t to_ns);
 
 /* occupancy.c */
 double occupancy_theoretical(const struct timeline_device *d, const struct timeline_shape *s,

@@ -61,7 +61,8 @@ static double joules_at(const struct power_index *x, uint64_t time_ns) {
     return x->joules[lo - 1] + part * (x->joules[lo] - x->joules[lo - 1]);
 }
 
-double power_joules(const struct context *c, uint32_t device, uint64_t from_ns, uint64_t to_ns) {
+/* Energy of a device between two times in J, NaN if the samples do not cover it. */
+static double joules_between(const struct context *c, uint32_t device, uint64_t from_ns, uint64_t to_ns) {
     const struct power_index *x = &c->power[device];
     if (x->n < 2 || to_ns <= from_ns) return NAN;
     uint64_t step = (x->time_ns[x->n - 1] - x->time_ns[0]) / (x->n - 1);
@@ -187,7 +188,7 @@ static double occurrence_joules(const struct context *c, size_t i) {
     uint64_t devices = devices_of(c, i);
     double sum = devices && !c->a->stages[o->stage].on_cpu ? 0 : NAN;
     for (uint32_t d = 0; d < MIN(c->tl->ndevices, 64); d++)
-        if (devices >> d & 1) sum += power_joules(c, d, o->start_ns, o->wall_end_ns);
+        if (devices >> d & 1) sum += joules_between(c, d, o->start_ns, o->wall_end_ns);
     return sum;
 }
 

@@ -35,7 +35,8 @@ static bool repeat_counts(const struct analyze_timing *t, size_t repeat) {
     return !(t->failed && t->failed[repeat]) && !isnan(t->ms[repeat]);
 }
 
-struct stats analysis_timing_stats(struct context *c, const struct analyze_timing *t, const double *values) {
+/* Statistics of the repeats that did not fail: of the times, or of another column of the timing. */
+static struct stats timing_stats(struct context *c, const struct analyze_timing *t, const double *values) {
     double *v = analysis_alloc(c, t->n, sizeof *v);
     size_t n = 0;
     for (size_t i = 0; i < t->n; i++)
@@ -48,15 +49,15 @@ struct stats analysis_timing_stats(struct context *c, const struct analyze_timin
 static double ms_per_unit(struct context *c, const struct analyze_timing *t, const double *work) {
     double *ratio = analysis_alloc(c, t->n, sizeof *ratio);
     for (size_t i = 0; i < t->n; i++) ratio[i] = work[i] > 0 ? t->ms[i] / work[i] : NAN;
-    return analysis_timing_stats(c, t, ratio).median;
+    return timing_stats(c, t, ratio).median;
 }
 
 /* Median over the repeats that had the input of the recorded request; over all if none had. */
 static double same_input_median(struct context *c, const struct analyze_timing *t, const double *values) {
     double *v = analysis_alloc(c, t->n, sizeof *v);
     for (size_t i = 0; i < t->n; i++) v[i] = !t->input || t->input[i] == t->recorded_input ? values[i] : NAN;
-    struct stats s = analysis_timing_stats(c, t, v);
-    return s.n ? s.median : analysis_timing_stats(c, t, values).median;
+    struct stats s = timing_stats(c, t, v);
+    return s.n ? s.median : timing_stats(c, t, values).median;
 }
 
 /* ---- time and tokens */
@@ -98,7 +99,7 @@ static void set_time(struct context *c, struct analysis_stage *s) {
     s->requests = c->in->one_run || !s->occurrences ? 1 : (double)s->occurrences;
     if (s->occurrences) s->device_requests = s->device_steps * s->requests / (double)s->occurrences;
     double traced = traced_time(s);
-    if (t) s->timing_ms = analysis_timing_stats(c, t, t->ms);
+    if (t) s->timing_ms = timing_stats(c, t, t->ms);
     if (s->timing_ms.n) {
         s->timing_ms.cv = analysis_timing_cv(c, t);
         s->same_input_ms = same_input_median(c, t, t->ms);
@@ -124,7 +125,7 @@ static double stage_seconds(const struct analysis_stage *s) {
 
 /* Median over the timed repeats. */
 static double timed_tokens(struct context *c, const struct analysis_stage *s, const double *tokens) {
-    return s->timing_ms.n && tokens ? analysis_timing_stats(c, s->timing, tokens).median : NAN;
+    return s->timing_ms.n && tokens ? timing_stats(c, s->timing, tokens).median : NAN;
 }
 
 /* A trace without tokens is taken to have as many as the repeats. */

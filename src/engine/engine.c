@@ -165,15 +165,6 @@ void engine_close(struct engine *e) {
 const char *engine_device(const struct engine *e) { return e ? e->device.label : engine_default_device(); }
 const char *engine_isa(const struct engine *e) { return e ? ops_device(e->ops) : kernels_pick()->name; }
 int engine_threads(const struct engine *e) { return threads_count(e->threads); }
-struct decoder *engine_decoder(struct engine *e) {
-    return e->decoder;
-}
-struct vision *engine_vision(struct engine *e) {
-    return e->vision;
-}
-struct ops *engine_ops(struct engine *e) {
-    return e->ops;
-}
 
 size_t engine_stages(const struct engine *e, const char *out[8]) {
     static const char *const with_vision[] = { "prefill", "sam", "clip", "projector", "decode" };

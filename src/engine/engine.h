@@ -88,11 +88,4 @@ int engine_infer(struct engine *e, const struct engine_request *r, struct engine
                  struct err *err);
 void engine_result_free(struct engine_result *r);
 
-/* The parts, for tests and benchmarks. */
-struct decoder;
-struct vision;
-struct decoder *engine_decoder(struct engine *e);
-struct vision *engine_vision(struct engine *e); /* NULL: a text model */
-struct ops *engine_ops(struct engine *e);
-
 #endif

@@ -53,8 +53,7 @@ bool chart_power_of(const struct analysis_power *p, const struct chart_form *for
                       .bottom = 108,
                       .t0 = (double)p->series[0].time_ns,
                       .t1 = (double)p->series[p->n - 1].time_ns };
-    svg_open(out, form->width, 250, form->css_class, "Power and SM clock over time");
-    if (form->alone) svg_style(out, chart_alone_css());
+    chart_open(form, 250, "Power and SM clock over time", out);
     l.most = p->watts_max > 0 ? ceil(p->watts_max / 50) * 50 : 1;
     draw_lane(&l, p, true, out);
     l.top = 126;

@@ -138,9 +138,7 @@ bool chart_roofline(const struct view *v, const struct chart_form *form, struct 
     p.right = form->width - 12;
     p.top = 24;
     p.bottom = height - 44;
-    svg_open(out, form->width, height, form->css_class,
-             "Roofline: what each kernel and stage reaches of the device");
-    if (form->alone) svg_style(out, chart_alone_css());
+    chart_open(form, height, "Roofline: what each kernel and stage reaches of the device", out);
     draw_axes(&p, out);
     draw_roof(&p, peak_flops, peak_bytes, out);
     for (size_t i = 0; i < v->a->nroofline; i++)

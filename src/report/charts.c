@@ -1,12 +1,7 @@
 #include "report/charts.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "base/svg.h"
 #include "base/util.h"
-#include "report/text.h"
 
 /* The colours of web/report.css, for standalone files. */
 static const char alone_css[] =
@@ -53,64 +48,7 @@ int chart_category_color(enum kernel_category category) {
     }
 }
 
-static void start(const struct chart_form *form, double height, const char *title, struct strbuf *out) {
+void chart_open(const struct chart_form *form, double height, const char *title, struct strbuf *out) {
     svg_open(out, form->width, height, form->css_class, title);
     if (form->alone) svg_style(out, alone_css);
-}
-
-const char *chart_alone_css(void) { return alone_css; }
-
-/* ---- stages: time, GPU busy time, and the floor as a tick */
-static double longest_stage(const struct view *v) {
-    double most = 0;
-    for (size_t i = 0; i < v->nstages; i++)
-        if (isfinite(v->stages[i]->time_ms)) most = fmax(most, v->stages[i]->time_ms);
-    return most;
-}
-
-bool chart_stages(const struct view *v, const struct chart_form *form, struct strbuf *out) {
-    double most = longest_stage(v), left = 110, right = 220, row = 30, y = 12;
-    if (!(most > 0)) return false;
-    double scale = (form->width - left - right) / most;
-    start(form, row * (double)v->nstages + 24,
-          view_on_cpu(v) ? "Time of each stage, busy time and floor"
-                         : "Time of each stage, GPU busy time and floor",
-          out);
-    for (size_t i = 0; i < v->nstages; i++) {
-        const struct analysis_stage *s = v->stages[i];
-        if (!isfinite(s->time_ms)) continue;
-        char label[128];
-        snprintf(label, sizeof label, "%s%s", text_ms(s->time_ms).s, isfinite(s->distance) ? ", " : "");
-        if (isfinite(s->distance))
-            snprintf(label + strlen(label), sizeof label - strlen(label), "%s the floor",
-                     text_times(s->distance).s);
-        svg_text(out, s->depth ? 14 : 0, y + 14, SVG_START, s->depth ? "" : "ink", s->name);
-        svg_rect(out, left, y, s->time_ms * scale, 20, "idle");
-        if (isfinite(s->busy_ms)) svg_rect(out, left, y, fmin(s->busy_ms, s->time_ms) * scale, 20, "busy");
-        if (isfinite(s->floor_ms)) svg_rect(out, left + s->floor_ms * scale - 1, y - 4, 2, 28, "tick");
-        svg_text(out, form->width - right + 10, y + 14, SVG_START, "ink", label);
-        y += row;
-    }
-    svg_close(out);
-    return true;
-}
-
-/* ---- kernels: the ten classes with most time */
-bool chart_kernels(const struct view *v, const struct chart_form *form, struct strbuf *out) {
-    size_t n = v->a ? MIN(v->a->nkernels, 10) : 0;
-    if (n == 0 || !(v->a->kernels[0].share > 0)) return false;
-    double left = form->width * 0.42, right = 70, y = 10;
-    double scale = (form->width - left - right) / v->a->kernels[0].share;
-    start(form, 24 * (double)n + 20,
-          view_on_cpu(v) ? "Kernels by share of busy time" : "Kernels by share of GPU busy time", out);
-    for (size_t i = 0; i < n; i++, y += 24) {
-        const struct analysis_kernel *k = &v->a->kernels[i];
-        char name[48];
-        snprintf(name, sizeof name, "%.44s", k->short_name);
-        svg_text(out, left - 10, y + 13, SVG_END, "ink", name);
-        svg_rect(out, left, y, k->share * scale, 16, "busy");
-        svg_text(out, left + k->share * scale + 6, y + 13, SVG_START, "", text_percent(k->share).s);
-    }
-    svg_close(out);
-    return true;
 }

@@ -42,9 +42,9 @@ void html_table(struct strbuf *out, struct table *t) {
     table_free(t);
 }
 
-void html_chart(const struct view *v,
-                bool (*draw)(const struct view *, const struct chart_form *, struct strbuf *),
-                struct strbuf *out) {
+static void html_chart(const struct view *v,
+                       bool (*draw)(const struct view *, const struct chart_form *, struct strbuf *),
+                       struct strbuf *out) {
     strbuf_addstr(out, "<div class=\"chart\">\n");
     draw(v, &(struct chart_form){ 1072, "wide", false }, out);
     draw(v, &(struct chart_form){ 340, "narrow", false }, out);

@@ -22,9 +22,6 @@ void html_columns(struct strbuf *out, const char *what, const struct column_grou
                   const struct view *v, struct column_items items, size_t limit);
 /* A plain table of rows.h. Frees the table. */
 void html_table(struct strbuf *out, struct table *t);
-void html_chart(const struct view *v,
-                bool (*draw)(const struct view *, const struct chart_form *, struct strbuf *),
-                struct strbuf *out);
 bool html_has_kernels(const struct view *v);
 bool html_has_operators(const struct view *v);
 

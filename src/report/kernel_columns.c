@@ -236,7 +236,7 @@ static const struct column counter_columns[] = {
 
 /* ---- Nsight Compute profiles of a kernel */
 
-bool kernel_columns_have_profiles(const struct view *v) {
+static bool have_profiles(const struct view *v) {
     return v->a && v->a->profiles && v->a->profiles->unmatched < v->a->profiles->n;
 }
 
@@ -316,7 +316,7 @@ const struct column_group kernel_columns[5] = {
                    .item = counters_item },
     [PROFILES] = { .columns = profile_columns,
                    .n = COUNTOF(profile_columns),
-                   .exists = kernel_columns_have_profiles,
+                   .exists = have_profiles,
                    .item = profile_item,
                    .csv_prefix = "ncu_" },
     [WORK] = { .columns = work_columns, .n = COUNTOF(work_columns), .exists = have_work },

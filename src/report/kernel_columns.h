@@ -11,7 +11,6 @@
  * the data has it. The items are struct analysis_kernel. */
 extern const struct column_group kernel_columns[5];
 bool kernel_columns_have_counters(const struct view *v);
-bool kernel_columns_have_profiles(const struct view *v);
 
 /* One kernel as a JSON object: its columns, and the objects "counters" and "ncu". */
 void kernel_columns_json(const struct column_row *r, struct jsonw *j);

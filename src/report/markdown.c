@@ -21,7 +21,7 @@ bool markdown_section(struct strbuf *out, const char *heading, struct table *t) 
     return any;
 }
 
-void markdown_list(struct strbuf *out, const char *const *lines, size_t n) {
+static void markdown_list(struct strbuf *out, const char *const *lines, size_t n) {
     for (size_t i = 0; i < n; i++) {
         strbuf_addstr(out, "- ");
         text_markdown(out, lines[i]);

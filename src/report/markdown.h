@@ -11,6 +11,5 @@ void markdown_findings(const struct view *v, size_t limit, struct strbuf *out);
 /* "## Heading" and the table. Frees the table. Returns false and writes nothing if it has no rows. */
 bool markdown_section(struct strbuf *out, const char *heading, struct table *t);
 void markdown_stages(const struct view *v, const char *heading, struct strbuf *out);
-void markdown_list(struct strbuf *out, const char *const *lines, size_t n);
 
 #endif

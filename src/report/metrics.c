@@ -296,7 +296,8 @@ static void write_trace(struct jsonw *j, const struct view *v) {
     write_roofline(j, a);
 }
 
-void metrics_findings(struct jsonw *j, const struct analysis *a) {
+/* "findings": [...] */
+static void add_findings(struct jsonw *j, const struct analysis *a) {
     jsonw_karray(j, "findings");
     for (size_t i = 0; a && i < a->nfindings; i++) {
         const struct analysis_finding *f = &a->findings[i];
@@ -378,7 +379,7 @@ void report_metrics_json(const struct view *v, struct strbuf *out) {
     jsonw_end(&j);
     write_figures(&j, v->run);
     write_repeats(&j, v->run);
-    metrics_findings(&j, v->a);
+    add_findings(&j, v->a);
     if (v->a) write_trace(&j, v);
     write_environment(&j, v->run);
     write_texts(&j, "assumptions", v->run->assumptions, v->run->nassumptions);
@@ -397,7 +398,7 @@ void metrics_findings_json(const struct view *v, struct strbuf *out) {
     jsonw_kstr(&j, "schema", "inferprof-findings");
     jsonw_ku64(&j, "schema_version", METRICS_SCHEMA);
     jsonw_kstr(&j, "run", v->run->run_id);
-    metrics_findings(&j, v->a);
+    add_findings(&j, v->a);
     jsonw_end(&j);
     jsonw_finish(&j);
 }

@@ -5,7 +5,6 @@
 #include "base/jsonw.h"
 #include "report/view.h"
 
-void metrics_findings(struct jsonw *j, const struct analysis *a); /* "findings": [...] */
 void metrics_findings_json(const struct view *v, struct strbuf *out);
 /* "analysis_input"; nothing if the analysis has no input */
 void metrics_input(struct jsonw *j, const struct analysis *a);

@@ -10,9 +10,7 @@
 
 void rows_stages_md(const struct view *v, struct table *t);    /* top level only, so that rows add up */
 void rows_substages_md(const struct view *v, struct table *t); /* may have no rows */
-/* Removes the columns in which every value is unknown, except the first column. */
-void rows_drop_unknown(struct table *t);
-extern const char rows_no_model_note[]; /* how to get floors, MFU and MBU */
+extern const char rows_no_model_note[];                        /* how to get floors, MFU and MBU */
 void rows_stages_csv(const struct view *v, struct table *t);
 void rows_stages_terminal(const struct view *v, size_t limit, struct table *t);
 struct column_items rows_kernel_items(const struct view *v); /* none without a trace */

@@ -65,7 +65,8 @@ static void report_state(struct loading *l, const char *path) {
     p->finished = s->finished;
     p->damaged_places = s->damaged_places;
     for (size_t k = 0; k < TRACE_KIND_END; k++)
-        for (size_t why = 0; why < TRACE_LOST_REASON_END; why++) p->lost[k] += s->lost[k][why];
+        for (size_t why = 0; why < TRACE_LOST_REASON_END; why++)
+            timeline_builder_lost(l->b, (enum trace_kind)k, s->lost[k][why]);
     if (s->damaged_places)
         timeline_builder_problem(
             l->b, "%s: damaged at byte %llu (%s), %llu bytes in %llu place%s; the intact part was used", file,

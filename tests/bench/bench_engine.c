@@ -17,7 +17,7 @@
 #include "base/util.h"
 #include "engine/cpu/cpu.h"
 #include "engine/decoder/decoder.h"
-#include "engine/engine.h"
+#include "engine/internal.h"
 
 /* ---- plain read of memory */
 struct read_job {
@@ -88,7 +88,7 @@ static double median_of(double *v, int n) {
 }
 
 static double decode_step_s(struct engine *e, int context) {
-    struct decoder *d = engine_decoder(e);
+    struct decoder *d = e->decoder;
     struct tensor *x = ops_alloc(d->ops, (size_t)d->hidden, TENSOR_ZERO),
                   *logits = ops_alloc(d->ops, (size_t)d->vocab, TENSOR_ZERO);
     double t[15];
@@ -107,7 +107,7 @@ static double decode_step_s(struct engine *e, int context) {
 
 static void bench_decode(void) {
     struct engine *e = open_model();
-    const struct decoder *d = engine_decoder(e);
+    const struct decoder *d = e->decoder;
     const double layer = 2.0 * 2048 * 2048 + 2.0 * 512 * 2048 + 3.0 * 2048 * 8192;
     double bytes = 2 * (7 * layer + 32000.0 * d->hidden), step = decode_step_s(e, 128);
     struct threads *threads = threads_open(0);

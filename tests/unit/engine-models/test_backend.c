@@ -8,6 +8,7 @@
 
 #include "base/die.h"
 #include "base/util.h"
+#include "engine/internal.h"
 #include "engine/decoder/decoder.h"
 #include "engine/ocr/vision.h"
 #include "unit/engine-models/fixture.h"
@@ -24,7 +25,7 @@ static void check_same_tokens(const struct fixture *f, const char *dtype, const 
     CHECK_INT(plain.ids.n, r->max_new_tokens);
     CHECK_INT(guarded.ids.n, plain.ids.n);
     CHECK_MEM(guarded.ids.v, plain.ids.v, plain.ids.n * sizeof *plain.ids.v);
-    CHECK(guarded_calls(engine_ops(b)) > 10 * plain.ids.n);
+    CHECK(guarded_calls(b->ops) > 10 * plain.ids.n);
     engine_result_free(&plain);
     engine_result_free(&guarded);
     engine_close(a);
@@ -33,7 +34,7 @@ static void check_same_tokens(const struct fixture *f, const char *dtype, const 
 
 /* Logits of a prompt of 8 tokens and one more. */
 static void last_logits(struct engine *e, float *logits) {
-    struct decoder *d = engine_decoder(e);
+    struct decoder *d = e->decoder;
     const uint32_t ids[] = { 5, 9, 200, 31, 7, 7, 42, 11, 3 };
     struct tensor *x = fixture_upload(d->ops, NULL, COUNTOF(ids) * (size_t)d->hidden);
     struct tensor *last = fixture_upload(d->ops, NULL, (size_t)d->vocab);
@@ -47,7 +48,7 @@ static void last_logits(struct engine *e, float *logits) {
 
 static void check_same_logits(const struct fixture *f, const char *dtype) {
     struct engine *a = fixture_engine(f, dtype), *b = fixture_engine_on(f, dtype, &guarded_backend);
-    size_t vocab = (size_t)engine_decoder(a)->vocab;
+    size_t vocab = (size_t)a->decoder->vocab;
     float *plain = xcalloc(vocab, sizeof *plain), *guarded = xcalloc(vocab, sizeof *guarded);
     last_logits(a, plain);
     last_logits(b, guarded);
@@ -87,8 +88,8 @@ TEST(latent_attention_runs_on_memory_that_the_host_cannot_read) {
 /* SAM's output, CLIP's output and the projected rows of a view of random pixels, one after the other. */
 static float *view_outputs(const struct fixture *f, const struct engine_backend *backend, size_t *n) {
     struct engine *e = fixture_engine_on(f, "f32", backend);
-    struct ops *o = engine_ops(e);
-    struct vision *v = engine_vision(e);
+    struct ops *o = e->ops;
+    struct vision *v = e->vision;
     struct vision_times times = { 0 };
     int side = (int)fixture_int(f, "side"), along = sam_tokens(v->sam, side);
     size_t tokens = (size_t)(along * along), sam_floats = tokens * (size_t)v->sam->out_width,
@@ -146,7 +147,7 @@ TEST(the_host_crashes_when_it_reads_guarded_memory) {
     struct fixture f;
     fixture_open(&f, "llama");
     struct engine *e = fixture_engine_on(&f, "f32", &guarded_backend);
-    const volatile float *memory = guarded_memory(engine_ops(e));
+    const volatile float *memory = guarded_memory(e->ops);
     int status = 0;
     pid_t child = fork();
     if (child == 0) {

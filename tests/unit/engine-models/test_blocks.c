@@ -5,7 +5,7 @@
 #include "base/die.h"
 #include "base/util.h"
 #include "engine/decoder/decoder.h"
-#include "engine/engine.h"
+#include "engine/internal.h"
 #include "unit/engine-models/fixture.h"
 #include "unit/test.h"
 
@@ -15,7 +15,7 @@ static const double most = 1e-4;
 /* The difference that attention makes to the rows, if they are processed in these portions: later portions
  * need the cache of the earlier ones. */
 static void check_portions(const struct fixture *f, struct engine *e, const int *portions, size_t n) {
-    struct decoder *d = engine_decoder(e);
+    struct decoder *d = e->decoder;
     size_t floats = (size_t)fixture_int(f, "tokens") * HIDDEN;
     float *before = fixture_rows(f, "x", floats), *after = xcalloc(floats, sizeof *after);
     struct tensor *x = fixture_upload(d->ops, before, floats);
@@ -45,7 +45,7 @@ TEST(attention_blocks_agree_with_transformers) { fixture_each("block_attention",
 
 static void check_rope(const struct fixture *f) {
     struct engine *e = fixture_engine(f, "f32");
-    struct decoder *d = engine_decoder(e);
+    struct decoder *d = e->decoder;
     uint32_t *positions;
     size_t n = fixture_ids(f, "positions", &positions);
     int heads = (int)fixture_int(f, "heads");
@@ -107,8 +107,8 @@ static void check_experts(const struct fixture *f, struct decoder *d, int portio
 
 static void check_moe(const struct fixture *f) {
     struct engine *e = fixture_engine(f, "f32");
-    check_experts(f, engine_decoder(e), (int)fixture_int(f, "tokens"));
-    check_experts(f, engine_decoder(e), 1);
+    check_experts(f, e->decoder, (int)fixture_int(f, "tokens"));
+    check_experts(f, e->decoder, 1);
     engine_close(e);
 }
 TEST(routers_and_experts_agree_with_transformers) { fixture_each("block_moe", check_moe); }

@@ -4,7 +4,7 @@
 
 #include "base/die.h"
 #include "engine/decoder/decoder.h"
-#include "engine/engine.h"
+#include "engine/internal.h"
 #include "engine/ocr/vision.h"
 #include "unit/engine-models/fixture.h"
 #include "unit/test.h"
@@ -15,11 +15,11 @@ static void check_blocks(const char *name) {
     struct fixture f;
     fixture_open(&f, name);
     struct engine *e = fixture_engine(&f, "f32");
-    struct vision *v = engine_vision(e);
+    struct vision *v = e->vision;
     int side = (int)fixture_int(&f, "side"), n = sam_tokens(v->sam, side);
     size_t tokens = (size_t)(n * n), sam_floats = tokens * (size_t)v->sam->out_width;
     size_t clip_floats = tokens * (size_t)v->clip->width, row_floats = tokens * (size_t)v->hidden;
-    struct ops *o = engine_ops(e);
+    struct ops *o = e->ops;
     float *x = fixture_rows(&f, "pixels", 3 * (size_t)side * (size_t)side);
     struct tensor *sam = fixture_upload(o, NULL, sam_floats), *clip = fixture_upload(o, NULL, clip_floats),
                   *rows = fixture_upload(o, NULL, row_floats);
@@ -78,17 +78,17 @@ TEST(deepseek_ocr_image_rows_and_logits_agree_with_torch) {
     struct vision_times times = { 0 };
     fixture_open(&f, "dsocr_whole");
     struct engine *e = fixture_engine(&f, "f32");
-    struct decoder *d = engine_decoder(e);
+    struct decoder *d = e->decoder;
     if (image_load("tests/data/engine/dsocr_page.png", &im, &err) < 0) fail_msg("%s", err.msg);
     dsocr_plan_make(dsocr_mode("gundam", &err), im.width, im.height, &plan);
     CHECK_INT(dsocr_views_make(&plan, &im, &views, &err), 0);
     size_t hidden = (size_t)d->hidden, n = (size_t)plan.image_tokens + 1, kept = 0;
-    struct ops *o = engine_ops(e);
+    struct ops *o = e->ops;
     struct tensor *rows = fixture_upload(o, NULL, n * hidden), *sample = fixture_upload(o, NULL, n * hidden);
     struct tensor *logits = fixture_upload(o, NULL, (size_t)d->vocab);
     struct view x = view_of(rows);
     decoder_embed(d, &(uint32_t){ 0 }, 1, x);
-    vision_image(engine_vision(e), o, &plan, &views, view_at(x, hidden), &times, NULL, NULL);
+    vision_image(e->vision, o, &plan, &views, view_at(x, hidden), &times, NULL, NULL);
     for (size_t i = 0; i < n - 1; i += 37, kept++)
         ops_copy(o, view_at(view_of(sample), kept * hidden), view_at(x, (i + 1) * hidden), hidden);
     fixture_check_tensor(&f, "rows", o, sample, kept * hidden, most);

@@ -6,12 +6,12 @@
 #include "base/util.h"
 #include "engine/cpu/cpu.h"
 #include "engine/decoder/decoder.h"
-#include "engine/engine.h"
+#include "engine/internal.h"
 #include "unit/engine-models/fixture.h"
 #include "unit/test.h"
 
 static void prompt_logits(struct engine *e, const uint32_t *ids, size_t n, float *logits) {
-    struct decoder *d = engine_decoder(e);
+    struct decoder *d = e->decoder;
     struct tensor *x = fixture_upload(d->ops, NULL, n * (size_t)d->hidden);
     struct tensor *last = fixture_upload(d->ops, NULL, (size_t)d->vocab);
     decoder_embed(d, ids, (int)n, view_of(x));
@@ -30,7 +30,7 @@ static double logits_error(const struct fixture *f, const char *dtype, const cha
     uint32_t *ids;
     struct engine *e = fixture_engine(f, dtype);
     size_t vocab = fixture_floats(f, key, &want), n = fixture_ids(f, "prompt_ids", &ids);
-    CHECK_INT(vocab, engine_decoder(e)->vocab);
+    CHECK_INT(vocab, e->decoder->vocab);
     float *got = xcalloc(vocab, sizeof *got);
     prompt_logits(e, ids, n, got);
     double error = relative_error(got, want, vocab);
@@ -95,8 +95,8 @@ TEST(decoding_allocates_no_scratch_as_the_context_grows) {
         struct engine_request r = { .ids = ids, .nids = 4, .max_new_tokens = tokens, .ignore_eos = true };
         if (engine_infer(e, &r, &got, &err) < 0) fail_msg("%s", err.msg);
         engine_result_free(&got);
-        if (tokens > 2) CHECK_INT(cpu_scratch_bytes(engine_ops(e)), scratch);
-        scratch = cpu_scratch_bytes(engine_ops(e));
+        if (tokens > 2) CHECK_INT(cpu_scratch_bytes(e->ops), scratch);
+        scratch = cpu_scratch_bytes(e->ops);
     }
     CHECK(scratch > 0);
     engine_close(e);

@@ -1,0 +1,42 @@
+/* Stages: time, busy time, and the floor as a tick. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/svg.h"
+#include "report/charts.h"
+#include "report/text.h"
+
+static double longest_stage(const struct view *v) {
+    double most = 0;
+    for (size_t i = 0; i < v->nstages; i++)
+        if (isfinite(v->stages[i]->time_ms)) most = fmax(most, v->stages[i]->time_ms);
+    return most;
+}
+
+bool chart_stages(const struct view *v, const struct chart_form *form, struct strbuf *out) {
+    double most = longest_stage(v), left = 110, right = 220, row = 30, y = 12;
+    if (!(most > 0)) return false;
+    double scale = (form->width - left - right) / most;
+    chart_open(form, row * (double)v->nstages + 24,
+               view_on_cpu(v) ? "Time of each stage, busy time and floor"
+                              : "Time of each stage, GPU busy time and floor",
+               out);
+    for (size_t i = 0; i < v->nstages; i++) {
+        const struct analysis_stage *s = v->stages[i];
+        if (!isfinite(s->time_ms)) continue;
+        char label[128];
+        snprintf(label, sizeof label, "%s%s", text_ms(s->time_ms).s, isfinite(s->distance) ? ", " : "");
+        if (isfinite(s->distance))
+            snprintf(label + strlen(label), sizeof label - strlen(label), "%s the floor",
+                     text_times(s->distance).s);
+        svg_text(out, s->depth ? 14 : 0, y + 14, SVG_START, s->depth ? "" : "ink", s->name);
+        svg_rect(out, left, y, s->time_ms * scale, 20, "idle");
+        if (isfinite(s->busy_ms)) svg_rect(out, left, y, fmin(s->busy_ms, s->time_ms) * scale, 20, "busy");
+        if (isfinite(s->floor_ms)) svg_rect(out, left + s->floor_ms * scale - 1, y - 4, 2, 28, "tick");
+        svg_text(out, form->width - right + 10, y + 14, SVG_START, "ink", label);
+        y += row;
+    }
+    svg_close(out);
+    return true;
+}
