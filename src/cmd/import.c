@@ -37,8 +37,8 @@ struct import_opts {
 
 struct input {
     const char *path;
-    enum import_format format;
-    struct err err; /* if the format is unknown */
+    const struct import_format *format; /* NULL: see err */
+    struct err err;
 };
 
 struct session {
@@ -113,14 +113,14 @@ static void log_problems(struct session *s, const char *path, const struct impor
     }
 }
 
-static void log_imported(const char *path, enum import_format f, const struct import_result *r) {
+static void log_imported(const char *path, const struct import_format *f, const struct import_result *r) {
     struct strbuf text = STRBUF_INIT;
     uint64_t events = 0;
     char grouped[32];
     for (unsigned i = 0; i < SINK_EVENT_END; i++) events += r->events[i];
     units_grouped(events, grouped, sizeof grouped);
-    strbuf_addf(&text, "%s: %s, %s events (%llu kernels, %llu operators)", path, import_format_name(f),
-                grouped, (unsigned long long)r->events[SINK_EVENT_KERNEL],
+    strbuf_addf(&text, "%s: %s, %s events (%llu kernels, %llu operators)", path, f->name, grouped,
+                (unsigned long long)r->events[SINK_EVENT_KERNEL],
                 (unsigned long long)r->events[SINK_EVENT_CPU_OP]);
     if (r->rank >= 0) strbuf_addf(&text, ", rank %lld", (long long)r->rank);
     log_info("%s", text.buf);
@@ -150,7 +150,8 @@ static void drop_empty_folder(struct session *s) {
     s->dir = NULL;
 }
 
-static int import_timeline(struct session *s, const char *path, enum import_format f, struct err *err) {
+static int import_timeline(struct session *s, const char *path, const struct import_format *f,
+                           struct err *err) {
     if (make_folder(s, path, err) < 0) return -1;
     char *trace = trace_path(s, path), *traces = file_join(s->dir, "trace");
     struct import_options options = { .rank = -1, .progress = show_progress };
@@ -178,9 +179,9 @@ static void add_sum(void *sums, const char *name, size_t len, uint64_t calls, ui
     sums_add_event(sums, "kernel", calls);
 }
 
-static int read_summary(struct session *s, const char *path, struct err *err) {
+static int read_summary(struct session *s, const char *path, const struct import_format *f, struct err *err) {
     uint64_t bad_rows = 0;
-    int rc = nsys_summary_read(path, add_sum, &s->sums, &bad_rows, err);
+    int rc = f->read_sums(path, add_sum, &s->sums, &bad_rows, err);
     s->summaries += rc == 0;
     sums_add_problem(&s->sums, "bad_row", bad_rows);
     return rc;
@@ -203,22 +204,27 @@ static void print_summaries(struct session *s) {
 
 static int import_one(struct session *s, const struct input *in, struct err *err) {
     const char *path = in->path;
-    if (import_is_timeline(in->format)) return import_timeline(s, path, in->format, err);
-    switch (in->format) {
-    case IMPORT_NCU_CSV: s->ncu_files++; return ncu_read(&s->ncu, path, err);
-    case IMPORT_TRACE: return err_set(err, "%s: already an inferprof trace; use 'inferprof report'", path);
-    case IMPORT_NSYS_SUMMARY: return read_summary(s, path, err);
-    default: *err = in->err; return -1;
+    const struct import_format *f = in->format;
+    if (!f) {
+        *err = in->err;
+        return -1;
     }
+    if (f->read) return import_timeline(s, path, f, err);
+    if (f == &import_trace_format)
+        return err_set(err, "%s: already an inferprof trace; use 'inferprof report'", path);
+    if (f != &ncu_format) return read_summary(s, path, f, err);
+    s->ncu_files++;
+    return ncu_read(&s->ncu, path, err);
 }
 
 /* Rejects options without effect before any work. NULL: no misuse. */
 static const char *misused(const struct import_opts *o, const struct input *in, size_t n) {
     size_t timelines = 0, counters = 0, sums = 0;
     for (size_t i = 0; i < n; i++) {
-        timelines += import_is_timeline(in[i].format);
-        counters += in[i].format == IMPORT_NCU_CSV;
-        sums += in[i].format == IMPORT_NSYS_SUMMARY;
+        const struct import_format *f = in[i].format;
+        timelines += f && f->read;
+        counters += f == &ncu_format;
+        sums += f && f->read_sums && f != &ncu_format;
     }
     if (timelines + counters + sums == 0) return NULL; /* no readable file: reported later */
     if (o->json && timelines)

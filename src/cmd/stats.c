@@ -64,7 +64,8 @@ static int make_temporary_dir(struct stats_sources *s, const char *path, struct 
     return 0;
 }
 
-static int add_foreign(struct stats_sources *s, const char *path, enum import_format f, struct err *err) {
+static int add_foreign(struct stats_sources *s, const char *path, const struct import_format *f,
+                       struct err *err) {
     if (make_temporary_dir(s, path, err) < 0) return -1;
     char *trace = xasprintf("%s/%zu.ipt", s->temporary_dir, s->traces.n);
     struct import_options options = { .rank = -1 };
@@ -95,18 +96,14 @@ static void add_sum(void *sums, const char *name, size_t len, uint64_t calls, ui
 
 static int add_file(struct stats_sources *s, const char *path, struct err *err) {
     uint64_t bad_rows = 0;
-    enum import_format f = import_detect(path, err);
-    switch (f) {
-    case IMPORT_UNKNOWN: return -1;
-    case IMPORT_TRACE: add_trace(s, path, path); return 0;
-    case IMPORT_NSYS_SUMMARY:
-        if (nsys_summary_read(path, add_sum, &s->sums, &bad_rows, err) < 0) return -1;
-        break;
-    case IMPORT_NCU_CSV:
-        if (ncu_read_sums(path, add_sum, &s->sums, &bad_rows, err) < 0) return -1;
-        break;
-    default: return add_foreign(s, path, f, err);
+    const struct import_format *f = import_detect(path, err);
+    if (!f) return -1;
+    if (f == &import_trace_format) {
+        add_trace(s, path, path);
+        return 0;
     }
+    if (f->read) return add_foreign(s, path, f, err);
+    if (f->read_sums(path, add_sum, &s->sums, &bad_rows, err) < 0) return -1;
     sums_add_problem(&s->sums, "bad_row", bad_rows);
     s->any_sums = true;
     return 0;

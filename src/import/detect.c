@@ -1,28 +1,28 @@
-/* Detects the format of a file from its first bytes. */
+/* The table of formats, and which one a file has, by its first bytes. */
 #include <string.h>
 
 #include "base/file.h"
+#include "base/strbuf.h"
 #include "base/util.h"
 #include "import/import.h"
+#include "import/kineto.h"
+#include "import/ncu.h"
+#include "import/nsys.h"
+#include "import/nsys_summary.h"
 #include "import/source.h"
 #include "trace/layout.h"
 
-const char *import_format_name(enum import_format f) {
-    static const char *const names[] = {
-        [IMPORT_UNKNOWN] = "unknown",
-        [IMPORT_TRACE] = "inferprof trace",
-        [IMPORT_KINETO] = "torch.profiler (Kineto) JSON",
-        [IMPORT_NSYS_SQLITE] = "Nsight Systems SQLite",
-        [IMPORT_NSYS_REPORT] = "Nsight Systems report",
-        [IMPORT_NSYS_SUMMARY] = "Nsight Systems summary CSV",
-        [IMPORT_NCU_CSV] = "Nsight Compute CSV",
-    };
-    return names[f];
+static bool is_trace(const struct import_head *h) {
+    return h->n >= 8 && memcmp(h->bytes, TRACE_MAGIC, 8) == 0;
 }
 
-bool import_is_timeline(enum import_format f) {
-    return f == IMPORT_KINETO || f == IMPORT_NSYS_SQLITE || f == IMPORT_NSYS_REPORT;
-}
+const struct import_format import_trace_format = { .name = "inferprof trace", .detect = is_trace };
+
+/* The first row that recognises the file decides. */
+static const struct import_format *const formats[] = {
+    &import_trace_format, &nsys_sqlite_format, &nsys_report_format,
+    &kineto_format,       &ncu_format,         &nsys_summary_format,
+};
 
 static size_t read_head(struct source *s, char *buf, size_t cap) {
     size_t n = 0, got;
@@ -30,39 +30,34 @@ static size_t read_head(struct source *s, char *buf, size_t cap) {
     return n;
 }
 
-enum import_format import_detect_head(const char *path, const char *head, size_t n) {
-    if (n >= 8 && memcmp(head, TRACE_MAGIC, 8) == 0) return IMPORT_TRACE;
-    if (n >= 16 && memcmp(head, "SQLite format 3", 16) == 0) return IMPORT_NSYS_SQLITE;
-    if (file_has_ending(path, ".nsys-rep") || file_has_ending(path, ".qdrep")) return IMPORT_NSYS_REPORT;
-    const char *p = head;
-    if (n >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0) p += 3;
-    p += strspn(p, " \t\r\n");
-    if (*p == '{' || *p == '[') return IMPORT_KINETO;
-    if (strstr(head, "Kernel Name") && (strstr(head, "Metric Name") || strstr(head, "__")))
-        return IMPORT_NCU_CSV;
-    if (strstr(head, "Total Time") &&
-        (strstr(head, "Instances") || strstr(head, "Num Calls") || strstr(head, "Count")))
-        return IMPORT_NSYS_SUMMARY;
-    return IMPORT_UNKNOWN;
+const struct import_format *import_detect_head(const char *path, const char *head, size_t n) {
+    struct import_head h = { path, head, n, head };
+    if (n >= 3 && memcmp(h.text, "\xef\xbb\xbf", 3) == 0) h.text += 3;
+    h.text += strspn(h.text, " \t\r\n");
+    for (size_t i = 0; i < COUNTOF(formats); i++)
+        if (formats[i]->detect(&h)) return formats[i];
+    return NULL;
 }
 
-enum import_format import_detect(const char *path, struct err *err) {
-    static const char *const known =
-        "expected torch.profiler JSON (.json, .json.gz), an Nsight Systems SQLite export or "
-        "summary CSV, an Nsight Compute CSV, or an inferprof trace";
+static void set_unknown(struct err *err, const char *path, const char *problem) {
+    struct strbuf known = STRBUF_INIT;
+    for (size_t i = 0; i < COUNTOF(formats); i++)
+        strbuf_addf(&known, "%s%s", i ? ", " : "", formats[i]->name);
+    err_set(err, "%s: %s; known formats, plain or gzip: %s", path, problem, known.buf);
+    strbuf_free(&known);
+}
+
+const struct import_format *import_detect(const char *path, struct err *err) {
     struct source *s = source_open(path, err);
-    if (!s) return IMPORT_UNKNOWN;
+    if (!s) return NULL;
     static char head[IMPORT_HEAD_BYTES + 1];
     size_t n = read_head(s, head, IMPORT_HEAD_BYTES);
     head[n] = 0;
     const char *problem = source_problem(s);
-    enum import_format f = import_detect_head(path, head, n);
-    if (n == 0)
-        err_set(err, "%s: %s; %s", path, problem ? problem : "the file is empty", known);
-    else if (f == IMPORT_UNKNOWN)
-        err_set(err, "%s: unknown format; %s", path, known);
+    const struct import_format *f = n ? import_detect_head(path, head, n) : NULL;
+    if (!f) set_unknown(err, path, n ? "unknown format" : problem ? problem : "the file is empty");
     source_close(s);
-    return n ? f : IMPORT_UNKNOWN;
+    return f;
 }
 
 int64_t import_rank_from_name(const char *path) {

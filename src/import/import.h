@@ -1,8 +1,8 @@
 /* Converts files of other tools to our trace format; the input format is detected from the content.
- *     enum import_format f = import_detect(path, &err);
- *     if (import_is_timeline(f)) rc = import_to_trace(path, f, "out.ipt", &options, &result, &err);
- * Tables without timestamps (Nsight Compute, nsys summaries) are not traces; ncu.h and nsys_summary.h read
- * them. */
+ *     const struct import_format *f = import_detect(path, &err);
+ *     if (f && f->read) rc = import_to_trace(path, f, "out.ipt", &options, &result, &err);
+ * Tables without timestamps (Nsight Compute, nsys summaries) are not traces; their formats have read_sums instead of
+ * read. */
 #ifndef IMPORT_IMPORT_H
 #define IMPORT_IMPORT_H
 
@@ -10,23 +10,14 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "import/format.h"
 #include "import/sink.h"
 
-enum import_format {
-    IMPORT_UNKNOWN, /* see err */
-    IMPORT_TRACE,   /* our own .ipt */
-    IMPORT_KINETO,
-    IMPORT_NSYS_SQLITE,
-    IMPORT_NSYS_REPORT, /* .nsys-rep: converted to SQLite by nsys */
-    IMPORT_NSYS_SUMMARY,
-    IMPORT_NCU_CSV,
-};
-#define IMPORT_HEAD_BYTES 65536 /* bytes examined, after decompression */
-enum import_format import_detect(const char *path, struct err *err);
-/* The same from the name and the first bytes, which must be followed by a NUL. */
-enum import_format import_detect_head(const char *path, const char *head, size_t n);
-const char *import_format_name(enum import_format f); /* "torch.profiler (Kineto) JSON" */
-bool import_is_timeline(enum import_format f);
+#define IMPORT_HEAD_BYTES 65536                        /* bytes examined, after decompression */
+extern const struct import_format import_trace_format; /* our own .ipt */
+const struct import_format *import_detect(const char *path, struct err *err); /* NULL: see err */
+/* The same from the name and the first bytes, which must be followed by a NUL. NULL: unknown. */
+const struct import_format *import_detect_head(const char *path, const char *head, size_t n);
 
 struct import_options {
     int64_t rank; /* -1: from the file or its name */
@@ -39,7 +30,7 @@ struct import_result {
     int64_t rank; /* -1: unknown */
 };
 
-int import_to_trace(const char *path, enum import_format f, const char *trace_path,
+int import_to_trace(const char *path, const struct import_format *f, const char *trace_path,
                     const struct import_options *options, struct import_result *result, struct err *err);
 
 int64_t import_rank_from_name(const char *path); /* "rank-3.json.gz", "rank_3", "rank3": 3; -1: none */

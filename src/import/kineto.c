@@ -416,3 +416,19 @@ int kineto_import(const char *path, struct sink *sink, const struct kineto_optio
     source_close(s);
     return rc;
 }
+
+static bool is_kineto(const struct import_head *h) { return *h->text == '{' || *h->text == '['; }
+
+static int read_kineto(struct import_job *job, struct err *err) {
+    struct kineto_options o = { .progress = job->progress };
+    struct kineto_info info;
+    int rc = kineto_import(job->path, job->sink, &o, &info, err);
+    job->rank = info.rank;
+    job->read_bytes = info.read_bytes;
+    return rc;
+}
+
+const struct import_format kineto_format = { .name = "torch.profiler (Kineto) JSON",
+                                             .source = "import:kineto",
+                                             .detect = is_kineto,
+                                             .read = read_kineto };

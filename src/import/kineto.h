@@ -10,8 +10,11 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "import/format.h"
 #include "import/json_pull.h"
 #include "import/sink.h"
+
+extern const struct import_format kineto_format;
 
 struct kineto_options {
     size_t window_bytes;                                       /* 0: default of json_pull_open */

@@ -338,7 +338,7 @@ int ncu_into_run(const char *const *csv_paths, size_t n, const char *run_dir, st
     return rc;
 }
 
-int ncu_read_sums(const char *path, nsys_summary_fn *row, void *ctx, uint64_t *bad_rows, struct err *err) {
+static int read_sums(const char *path, import_sum_fn *row, void *ctx, uint64_t *bad_rows, struct err *err) {
     struct ncu n;
     ncu_init(&n);
     int rc = ncu_read(&n, path, err);
@@ -352,3 +352,11 @@ int ncu_read_sums(const char *path, nsys_summary_fn *row, void *ctx, uint64_t *b
     ncu_free(&n);
     return rc;
 }
+
+static bool is_ncu(const struct import_head *h) {
+    return strstr(h->bytes, "Kernel Name") && (strstr(h->bytes, "Metric Name") || strstr(h->bytes, "__"));
+}
+
+const struct import_format ncu_format = { .name = "Nsight Compute CSV",
+                                          .detect = is_ncu,
+                                          .read_sums = read_sums };

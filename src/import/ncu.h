@@ -16,8 +16,10 @@
 #include "base/err.h"
 #include "base/intern.h"
 #include "base/strbuf.h"
+#include "import/format.h"
 #include "import/ncu_stall.h"
-#include "import/nsys_summary.h"
+
+extern const struct import_format ncu_format; /* its sums are durations by kernel name */
 
 /* id, key in JSON */
 #define NCU_METRICS(X)                        \
@@ -87,8 +89,5 @@ int ncu_write_run(const struct ncu *n, const char *run_dir, struct err *err); /*
 /* Converts CSV files of ncu to RUN/ncu.json, which reports of the run show with its kernels. One call per
  * run: replaces the file of an earlier call. */
 int ncu_into_run(const char *const *csv_paths, size_t n, const char *run_dir, struct err *err);
-
-/* Durations by kernel name, for `stats`. */
-int ncu_read_sums(const char *path, nsys_summary_fn *row, void *ctx, uint64_t *bad_rows, struct err *err);
 
 #endif

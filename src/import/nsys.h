@@ -4,9 +4,11 @@
 #define IMPORT_NSYS_H
 
 #include "base/err.h"
+#include "import/format.h"
 #include "import/sink.h"
 
 struct sqlite3;
+extern const struct import_format nsys_sqlite_format, nsys_report_format; /* nsys_formats.c */
 
 /* name: file name for messages. */
 int nsys_import(const char *path, const char *name, struct sink *sink, struct err *err);

@@ -25,7 +25,7 @@ static int time_column(const struct csv *c, double *to_ns) {
     return -1;
 }
 
-int nsys_summary_read_text(char *text, size_t len, const char *name, nsys_summary_fn *row, void *ctx,
+int nsys_summary_read_text(char *text, size_t len, const char *name, import_sum_fn *row, void *ctx,
                            uint64_t *bad_rows, struct err *err) {
     struct csv c;
     double to_ns = 1, total, calls;
@@ -56,11 +56,19 @@ int nsys_summary_read_text(char *text, size_t len, const char *name, nsys_summar
     return 0;
 }
 
-int nsys_summary_read(const char *path, nsys_summary_fn *row, void *ctx, uint64_t *bad_rows,
-                      struct err *err) {
+static int read_sums(const char *path, import_sum_fn *row, void *ctx, uint64_t *bad_rows, struct err *err) {
     struct strbuf text = STRBUF_INIT;
     int rc = file_read(path, SUMMARY_BYTES_MAX, &text, err);
     if (rc == 0) rc = nsys_summary_read_text(text.buf, text.len, path, row, ctx, bad_rows, err);
     strbuf_free(&text);
     return rc;
 }
+
+static bool is_summary(const struct import_head *h) {
+    return strstr(h->bytes, "Total Time") &&
+           (strstr(h->bytes, "Instances") || strstr(h->bytes, "Num Calls") || strstr(h->bytes, "Count"));
+}
+
+const struct import_format nsys_summary_format = { .name = "Nsight Systems summary CSV",
+                                                   .detect = is_summary,
+                                                   .read_sums = read_sums };

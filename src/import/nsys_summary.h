@@ -6,11 +6,12 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "import/format.h"
 
-typedef void nsys_summary_fn(void *ctx, const char *name, size_t len, uint64_t calls, uint64_t total_ns);
+extern const struct import_format nsys_summary_format;
+
 /* Calls back for each kernel; *bad_rows counts unreadable rows. */
-int nsys_summary_read(const char *path, nsys_summary_fn *row, void *ctx, uint64_t *bad_rows, struct err *err);
-int nsys_summary_read_text(char *text, size_t len, const char *name, nsys_summary_fn *row, void *ctx,
+int nsys_summary_read_text(char *text, size_t len, const char *name, import_sum_fn *row, void *ctx,
                            uint64_t *bad_rows, struct err *err);
 
 #endif

@@ -112,7 +112,7 @@ static uint64_t import_ns(const char *path, const char *trace) {
     struct import_result result;
     unlink(trace);
     uint64_t start = clock_mono_ns();
-    if (import_to_trace(path, IMPORT_KINETO, trace, &(struct import_options){ .rank = -1 }, &result, &err) <
+    if (import_to_trace(path, &kineto_format, trace, &(struct import_options){ .rank = -1 }, &result, &err) <
         0)
         fprintf(stderr, "%s\n", err.msg);
     return clock_mono_ns() - start;

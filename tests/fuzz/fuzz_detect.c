@@ -15,13 +15,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char *head = xmalloc(size);
     memcpy(head, data + 1, size - 1);
     head[size - 1] = 0;
-    enum import_format f = import_detect_head(name, head, size - 1);
-    if (!import_format_name(f)) abort();
+    const struct import_format *f = import_detect_head(name, head, size - 1);
+    if (f && !f->name) abort();
     free(head);
     struct memory_file file = memory_file_open(data + 1, size - 1);
     struct err err = { "" };
-    enum import_format as_file = import_detect(file.path, &err);
-    if ((as_file == IMPORT_UNKNOWN) != (err.msg[0] != 0)) abort();
+    const struct import_format *as_file = import_detect(file.path, &err);
+    if ((as_file == NULL) != (err.msg[0] != 0)) abort();
     bool by_name = strcmp(name, "a.nsys-rep") == 0 || strcmp(name, "a.qdrep") == 0;
     bool gzip = size >= 3 && data[1] == 0x1f && data[2] == 0x8b;
     if (!by_name && !gzip && size - 1 <= IMPORT_HEAD_BYTES && f != as_file) abort();

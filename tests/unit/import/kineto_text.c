@@ -35,7 +35,8 @@ struct trace_reader *kineto_trace(const char *text, struct import_result *result
     struct err err;
     CHECK_INT(file_write_atomic(json, text, strlen(text), &err), 0);
     CHECK_INT(
-        import_to_trace(json, IMPORT_KINETO, trace, &(struct import_options){ .rank = -1 }, result, &err), 0);
+        import_to_trace(json, &kineto_format, trace, &(struct import_options){ .rank = -1 }, result, &err),
+        0);
     struct trace_reader *r = trace_reader_open(trace, &err);
     CHECK(r != NULL);
     free(dir);

@@ -149,9 +149,9 @@ TEST(kineto_records_carry_what_the_event_says) {
     struct err err;
     struct import_result result;
     CHECK_INT(file_write_atomic(json, text, sizeof text - 1, &err), 0);
-    CHECK_INT(import_detect(json, &err), IMPORT_KINETO);
+    CHECK(import_detect(json, &err) == &kineto_format);
     CHECK_INT(
-        import_to_trace(json, IMPORT_KINETO, trace, &(struct import_options){ .rank = -1 }, &result, &err),
+        import_to_trace(json, &kineto_format, trace, &(struct import_options){ .rank = -1 }, &result, &err),
         0);
     struct trace_reader *r = trace_reader_open(trace, &err);
     struct trace_batch b = { 0 };

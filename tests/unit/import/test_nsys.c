@@ -74,10 +74,10 @@ TEST(nsys_reads_available_tables_and_columns) {
     struct found f;
     const uint64_t epoch = 1700000000000000000;
     make_db(db, sql);
-    CHECK_INT(import_detect(db, &err), IMPORT_NSYS_SQLITE);
-    CHECK_INT(
-        import_to_trace(db, IMPORT_NSYS_SQLITE, trace, &(struct import_options){ .rank = -1 }, &result, &err),
-        0);
+    CHECK(import_detect(db, &err) == &nsys_sqlite_format);
+    CHECK_INT(import_to_trace(db, &nsys_sqlite_format, trace, &(struct import_options){ .rank = -1 }, &result,
+                              &err),
+              0);
     CHECK_INT(result.events[SINK_EVENT_KERNEL], 2);
     CHECK_INT(result.problems[SINK_PROBLEM_NEGATIVE_DURATION], 1);
     CHECK_INT(result.problems[SINK_PROBLEM_NO_TIME], 1);
@@ -123,9 +123,9 @@ TEST(nsys_keeps_the_samples_of_two_gpus_apart) {
         "(1000, 257, 2, 3), (2000, 256, 1, 60), (2000, 257, 1, 8), (3000, 256, 1, 61), (3000, 257, 1, 9);",
         sql);
     make_db(db, text);
-    CHECK_INT(
-        import_to_trace(db, IMPORT_NSYS_SQLITE, trace, &(struct import_options){ .rank = -1 }, &result, &err),
-        0);
+    CHECK_INT(import_to_trace(db, &nsys_sqlite_format, trace, &(struct import_options){ .rank = -1 }, &result,
+                              &err),
+              0);
     struct trace_reader *r = trace_reader_open(trace, &err);
     read_back(r, &f);
     CHECK_INT(f.nsamples, 6);
@@ -149,9 +149,9 @@ TEST(nsys_rejects_other_databases) {
     struct err err;
     struct import_result result;
     make_db(db, "create table t(x);");
-    CHECK_INT(
-        import_to_trace(db, IMPORT_NSYS_SQLITE, trace, &(struct import_options){ .rank = -1 }, &result, &err),
-        -1);
+    CHECK_INT(import_to_trace(db, &nsys_sqlite_format, trace, &(struct import_options){ .rank = -1 }, &result,
+                              &err),
+              -1);
     CHECK(strstr(err.msg, "none of the tables") != NULL);
     CHECK(!file_exists(trace));
     free(dir);
@@ -175,9 +175,9 @@ TEST(nsys_reads_graphs_traced_as_a_whole) {
         "globalPid, graphId, graphExecId);"
         "insert into CUPTI_ACTIVITY_KIND_GRAPH_TRACE values (100, 200, 0, 1, 7, 5, 16777216, 3, 4),"
         " (300, 450, 0, 1, 7, 6, 16777216, 3, 4), (500, NULL, 0, 1, 7, 7, 16777216, 3, 4);");
-    CHECK_INT(
-        import_to_trace(db, IMPORT_NSYS_SQLITE, trace, &(struct import_options){ .rank = -1 }, &result, &err),
-        0);
+    CHECK_INT(import_to_trace(db, &nsys_sqlite_format, trace, &(struct import_options){ .rank = -1 }, &result,
+                              &err),
+              0);
     CHECK_INT(result.events[SINK_EVENT_KERNEL], 2);
     CHECK_INT(result.problems[SINK_PROBLEM_NO_DURATION], 1);
     struct trace_reader *r = trace_reader_open(trace, &err);
@@ -215,9 +215,9 @@ TEST(nsys_reads_copies_syncs_events_and_gpus) {
         "insert into CUPTI_ACTIVITY_KIND_CUDA_EVENT values (9, 1), (10, 2);"
         "create table TARGET_INFO_GPU(id, name, smCount, computeMajor, computeMinor, memoryBandwidth);"
         "insert into TARGET_INFO_GPU values (0, 'Tesla T4', 40, 7, 5, 320064000000);");
-    CHECK_INT(
-        import_to_trace(db, IMPORT_NSYS_SQLITE, trace, &(struct import_options){ .rank = -1 }, &result, &err),
-        0);
+    CHECK_INT(import_to_trace(db, &nsys_sqlite_format, trace, &(struct import_options){ .rank = -1 }, &result,
+                              &err),
+              0);
     CHECK_INT(result.events[SINK_EVENT_MEMCPY], 1);
     CHECK_INT(result.events[SINK_EVENT_MEMSET], 1);
     CHECK_INT(result.events[SINK_EVENT_SYNC], 2);
@@ -256,9 +256,9 @@ TEST(nsys_ignores_views) {
                 "create view CUPTI_ACTIVITY_KIND_KERNEL as with recursive n(start) as (select 1 union all "
                 "select start + 1 "
                 "from n) select start, start + 1 as end from n;"); /* infinite */
-    CHECK_INT(
-        import_to_trace(db, IMPORT_NSYS_SQLITE, trace, &(struct import_options){ .rank = -1 }, &result, &err),
-        0);
+    CHECK_INT(import_to_trace(db, &nsys_sqlite_format, trace, &(struct import_options){ .rank = -1 }, &result,
+                              &err),
+              0);
     CHECK_INT(result.events[SINK_EVENT_KERNEL], 0);
     free(dir);
     free(db);
