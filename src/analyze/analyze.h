@@ -162,33 +162,34 @@ struct analysis_stage {
     uint64_t kernels, launches, graph_launches, copies, syncs;
     double copied_bytes, htod_bytes, dtoh_bytes, copy_ns, sync_ns;
     double category_ns[KERNEL_CATEGORY_END]; /* owned, with sub-stages */
-    double kernel_mean_ns;                   /* mean duration of a kernel */
     double missed;   /* share of its time in which neither kernels nor launches were recorded, 0..1 */
     bool idle_known; /* false: the data cannot support idle verdicts */
     const char *idle_refused; /* why not; NULL */
     struct analysis_idle idle;
 
-    /* ---- tokens of the recorded run: tokens.c, utilization.c */
-    double tokens_in, tokens_out; /* NaN: unknown */
+    /* ---- tokens, timed repeats and requests: tokens.c, utilization.c */
     const char *token_source; /* "token records", "range labels", "engine's answer", "timing phase"; NULL */
     struct stats token_ns;    /* time from token to token (or step to step) in the trace */
-    double kernels_per_token;
-    /* NaN also if more tokens are read than made: prefill launches once for all of them */
-    double launches_per_token;
-
-    /* ---- the timed repeats: utilization.c */
     const struct analyze_timing *timing; /* NULL: not timed */
-    struct stats timing_ms; /* over the repeats that did not fail; n == 0: none. cv: within an input */
-    double same_input_ms;   /* median of the repeats that had the recorded input; all, if one had; NaN */
-    double same_input_floor_ms;
-    double overhead_ratio; /* trace wall over timing median; NaN */
-    double recording_cost; /* the same for one input if the timing has it: what recording cost; NaN */
-
-    /* ---- one request (the input says that the trace holds one), else one occurrence: utilization.c */
+    struct stats timing_ms;  /* over the repeats that did not fail; n == 0: none. cv: within an input */
+    const char *time_source; /* "median of 10 timed repeats", "mean of 3 occurrences in the trace"; NULL */
     double requests;         /* how many the trace holds, at least 1 */
     double device_requests;  /* sums over devices and occurrences divided by it are per request and device */
-    double time_ms;          /* median of the timed repeats, else the mean in the trace; NaN: unknown */
-    const char *time_source; /* "median of 10 timed repeats", "mean of 3 occurrences in the trace"; NULL */
+    const struct counter_means *counters; /* counters.h; NULL: no sample covers it */
+
+    /* ---- figures, all double, to the end of the struct: NaN until a pass sets them */
+    double tokens_in, tokens_out; /* of the recorded run */
+    double kernels_per_token;
+    double launches_per_token; /* none if more tokens are read than made: prefill launches once for all */
+    double kernel_mean_ns;     /* mean duration of a kernel */
+
+    double same_input_ms; /* median of the repeats that had the recorded input; all, if one had */
+    double same_input_floor_ms;
+    double overhead_ratio; /* trace wall over timing median */
+    double recording_cost; /* the same for one input if the timing has it: what recording cost */
+
+    /* one request (the input says that the trace holds one), else one occurrence */
+    double time_ms; /* median of the timed repeats, else the mean in the trace */
     /* device busy in time_ms, mean over devices: a GPU's kernels as recorded. Recording slows a CPU's
      * kernels like everything else, so their share is used, not their time */
     double busy_ms, busy_share;
@@ -201,12 +202,10 @@ struct analysis_stage {
     /* work of the recorded request over its recorded time, comparable with counters */
     double recorded_mfu, recorded_mbu;
 
-    /* ---- power.c. Of the recorded run, over all occurrences and all GPUs on which it has kernels, with
+    /* power.c. Of the recorded run, over all occurrences and all GPUs on which it has kernels, with
      * everything else that these did meanwhile. Tokens are those the stage works on: read if it reads more
      * than it makes (prefill), else made. */
     double joules, joules_per_token, tokens_per_joule, watts;
-
-    const struct counter_means *counters; /* counters.h; NULL: no sample covers it */
 };
 
 struct analysis_occurrence {            /* sorted by start */
@@ -236,10 +235,11 @@ struct analysis_operator {
     double total_ns, self_ns, mean_ns; /* on the host; a recursive call counts once in total */
     double gpu_ns;                     /* owned by kernels that it or its children launched */
     double gpu_self_ns;      /* owned by kernels that it launched itself; all rows add up to busy time */
-    double flops, bytes;     /* summed; NaN */
     double work_ns;          /* of the calls whose FLOPs or bytes are known: on the GPU, else on the host */
     const char *work_source; /* of FLOPs and bytes: "engine", "operator shapes"; NULL */
     uint32_t stage;          /* where most of its time is; ANALYSIS_NONE */
+    /* figures, all double, to the end of the struct: NaN until a pass sets them */
+    double flops, bytes; /* summed */
 };
 
 enum analysis_limiter { /* of theoretical occupancy */
@@ -266,9 +266,10 @@ struct analysis_kernel {
     double waves;            /* blocks over what the device holds at once; NaN */
     uint64_t blocks;         /* of the grid; 0: unknown */
     uint32_t stage;          /* where most of its time is; ANALYSIS_NONE: outside */
-    double flops, bytes;     /* of one call; NaN */
-    double work_ns;          /* mean duration of the calls whose FLOPs are known; NaN */
     const char *work_source; /* of FLOPs and bytes: "gemm records", "operator shapes"; NULL */
+    /* figures, all double, to the end of the struct: NaN until a pass sets them */
+    double flops, bytes; /* of one call */
+    double work_ns;      /* mean duration of the calls whose FLOPs are known */
 };
 struct analysis_group { /* kernels by category or by library; sorted by owned_ns */
     int id;             /* enum kernel_category or kernel_library */

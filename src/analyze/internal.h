@@ -2,6 +2,8 @@
 #ifndef ANALYZE_INTERNAL_H
 #define ANALYZE_INTERNAL_H
 
+#include <math.h>
+
 #include "analyze/analyze.h"
 #include "analyze/stream_stats.h"
 #include "base/intern.h"
@@ -59,6 +61,13 @@ struct context {
     double *stage_chain_ns; /* [nstages] possible saving by fusing chains of element-wise kernels; chains.c */
     uint64_t *stage_chain_kernels;
 };
+
+/* Sets every double from member `first` to the end of the struct to NaN. */
+#define FIGURES_UNKNOWN(row, first)                                                                      \
+    do {                                                                                                 \
+        size_t from_ = (size_t)((char *)&(row)->first - (char *)(row));                                  \
+        for (; from_ < sizeof *(row); from_ += sizeof(double)) *(double *)((char *)(row) + from_) = NAN; \
+    } while (0)
 
 /* analyze.c */
 void *analysis_keep(struct context *c, void *block);                  /* freed with the analysis */

@@ -61,9 +61,8 @@ void analyze_kernel_names(struct context *c) {
     c->shape_owned_ns = xcalloc(tl->nshapes + 1, sizeof *c->shape_owned_ns);
     c->shape_alone_ns = xcalloc(tl->nshapes + 1, sizeof *c->shape_alone_ns);
     for (size_t i = 0; i < tl->nshapes; i++) {
-        rows[i] = (struct analysis_kernel){
-            .shape = (uint32_t)i, .flops = NAN, .bytes = NAN, .work_ns = NAN, .stage = ANALYSIS_NONE
-        };
+        rows[i] = (struct analysis_kernel){ .shape = (uint32_t)i, .stage = ANALYSIS_NONE };
+        FIGURES_UNKNOWN(&rows[i], flops);
         name_row(c, &rows[i], tl->shapes[i].name, &by_name[tl->shapes[i].name]);
         if (tl->devices[tl->shapes[i].device].is_cpu) rows[i].library = KERNEL_LIBRARY_NATIVE;
         set_geometry(c, &rows[i]);

@@ -28,18 +28,22 @@ struct row_set {
     bool by_detail;
 };
 
+static struct analysis_operator new_row(const char *name, const char *detail,
+                                        enum trace_range_category category) {
+    struct analysis_operator o = {
+        .name = name, .detail = detail, .category = category, .stage = ANALYSIS_NONE
+    };
+    FIGURES_UNKNOWN(&o, flops);
+    return o;
+}
+
 static uint32_t row_of(struct context *c, struct row_set *set, size_t range) {
     const struct timeline_ranges *r = &c->tl->ranges;
     uint32_t key[3] = { r->name[range], r->category[range], set->by_detail ? r->detail[range] : 0 };
     uint32_t id = intern_id(set->ids, (const char *)key, sizeof key);
     if (id == set->rows.n)
-        vec_push(&set->rows,
-                 ((struct analysis_operator){ .name = shown_name(timeline_text(c->tl, key[0])),
-                                              .detail = key[2] ? timeline_text(c->tl, key[2]) : NULL,
-                                              .category = key[1],
-                                              .flops = NAN,
-                                              .bytes = NAN,
-                                              .stage = ANALYSIS_NONE }));
+        vec_push(&set->rows, new_row(shown_name(timeline_text(c->tl, key[0])),
+                                     key[2] ? timeline_text(c->tl, key[2]) : NULL, key[1]));
     return id;
 }
 
@@ -194,15 +198,10 @@ static double *range_times(struct context *c) {
 }
 
 static struct analysis_operator outside_row(struct context *c, const struct row_set *set, uint64_t kernels) {
-    struct analysis_operator o = { .name = "(no operator)",
-                                   .outside = true,
-                                   .kernels = kernels,
-                                   .flops = NAN,
-                                   .bytes = NAN,
-                                   .stage = ANALYSIS_NONE,
-                                   .total_ns = NAN,
-                                   .self_ns = NAN,
-                                   .mean_ns = NAN };
+    struct analysis_operator o = new_row("(no operator)", NULL, 0);
+    o.outside = true;
+    o.kernels = kernels;
+    o.total_ns = o.self_ns = o.mean_ns = NAN;
     o.gpu_self_ns = c->range_gpu_ns[c->tl->ranges.n];
     for (size_t i = 0; i < c->tl->ranges.n; i++)
         if (set->of_range[i] == ANALYSIS_NONE) o.gpu_self_ns += c->range_gpu_ns[i];
