@@ -65,13 +65,10 @@ void analysis_note(struct context *c, enum analysis_severity severity, const cha
 }
 
 const char *analysis_idle_cause_name(enum analysis_idle_cause cause) {
-    static const char *const names[ANALYSIS_IDLE_CAUSES] = {
-        [ANALYSIS_IDLE_LAUNCH] = "launch gap",
-        [ANALYSIS_IDLE_SYNC] = "host synchronisation",
-        [ANALYSIS_IDLE_DEPENDENCY] = "dependency between streams",
-        [ANALYSIS_IDLE_DEVICE] = "kernel-to-kernel latency",
-        [ANALYSIS_IDLE_NO_WORK] = "no work",
-        [ANALYSIS_IDLE_UNKNOWN] = "unknown",
+    static const char *const names[] = {
+#define X(id, name) [ANALYSIS_IDLE_##id] = name,
+        ANALYSIS_IDLE(X)
+#undef X
     };
     return (unsigned)cause < ANALYSIS_IDLE_CAUSES ? names[cause] : "";
 }

@@ -95,14 +95,25 @@ struct analyze_input {
 
 /* ---- Results. */
 
+/* Why a device had no work.
+ * LAUNCH: the launch queue was empty while the host was still launching
+ * SYNC: the host was inside a synchronisation, or just after one
+ * DEPENDENCY: work was queued, but waited for another stream
+ * DEVICE: work was queued on the same stream: latency from kernel to kernel
+ * NO_WORK: the host did something else (no launch for a while)
+ * UNKNOWN: the trace has no launches */
+#define ANALYSIS_IDLE(X)                        \
+    X(LAUNCH, "launch gap")                     \
+    X(SYNC, "host synchronisation")             \
+    X(DEPENDENCY, "dependency between streams") \
+    X(DEVICE, "kernel-to-kernel latency")       \
+    X(NO_WORK, "no work")                       \
+    X(UNKNOWN, "unknown")
 enum analysis_idle_cause {
-    ANALYSIS_IDLE_LAUNCH,     /* the launch queue was empty while the host was still launching */
-    ANALYSIS_IDLE_SYNC,       /* the host was inside a synchronisation, or just after one */
-    ANALYSIS_IDLE_DEPENDENCY, /* work was queued, but waited for another stream */
-    ANALYSIS_IDLE_DEVICE,     /* work was queued on the same stream: latency from kernel to kernel */
-    ANALYSIS_IDLE_NO_WORK,    /* the host did something else (no launch for a while) */
-    ANALYSIS_IDLE_UNKNOWN,    /* the trace has no launches */
-    ANALYSIS_IDLE_CAUSES
+#define X(id, name) ANALYSIS_IDLE_##id,
+    ANALYSIS_IDLE(X)
+#undef X
+        ANALYSIS_IDLE_CAUSES
 };
 const char *analysis_idle_cause_name(enum analysis_idle_cause cause); /* "launch gap" */
 

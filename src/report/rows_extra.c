@@ -1,8 +1,10 @@
 /* The smaller tables: idle time, launch queue, tokens, overhead, communication, categories, stability,
  * power. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "base/util.h"
+#include "base/vec.h"
 #include "report/rows.h"
 #include "report/stage_columns.h"
 #include "report/text.h"
@@ -14,66 +16,75 @@ struct column_items rows_trace_stages(const struct view *v, bool (*keep)(const v
 
 /* ---- stages */
 
-/* Only causes that occur have a column. */
-static bool has_cause(const struct view *v, int cause) {
-    for (size_t i = 0; v->a && i < v->a->nstages; i++)
-        if (v->a->stages[i].idle_known && v->a->stages[i].idle.ns[cause] > 0) return true;
-    return false;
-}
-
 /* The data supports conclusions about the idle time of the stage. */
-static bool has_idle(const struct analysis_stage *s) { return !s->outside && s->idle_known && s->kernels; }
+static bool has_idle(const void *item) {
+    const struct analysis_stage *s = item;
+    return !s->outside && s->idle_known && s->kernels;
+}
 
 void rows_idle_md(const struct view *v, struct table *t) {
-    table_init(t);
-    table_column(t, "stage", TABLE_LEFT);
-    table_column(t, "idle ms", TABLE_RIGHT);
-    for (int c = 0; c < ANALYSIS_IDLE_CAUSES; c++)
-        if (has_cause(v, c))
-            table_column(t, analysis_idle_cause_name((enum analysis_idle_cause)c), TABLE_RIGHT);
-    table_column(t, "removable by CUDA graph", TABLE_RIGHT);
-    for (size_t i = 0; v->a && i < v->a->nstages; i++) {
-        const struct analysis_stage *s = &v->a->stages[i];
-        if (!has_idle(s)) continue;
-        double to_ms = 1e-6 / s->device_requests, time_ns = s->gpu_busy_ns + s->idle_ns;
-        table_cell(t, "%s", s->path ? s->path : s->name);
-        table_cell(t, "%s", text_ms_number(s->idle_ns * to_ms).s);
-        for (int c = 0; c < ANALYSIS_IDLE_CAUSES; c++)
-            if (has_cause(v, c)) table_cell(t, "%s", text_ms_number(s->idle.ns[c] * to_ms).s);
-        table_cell(t, "%s (%s)", text_ms_number(s->idle.graph_removable_ns * to_ms).s,
-                   text_percent(s->idle.graph_removable_ns / time_ns).s);
-    }
+    columns_table(stage_cause_columns, STAGE_CAUSE_GROUPS, COLUMN_DOC_MARKDOWN, v,
+                  rows_trace_stages(v, has_idle), t);
 }
 
-static void timeline_row(struct table *t, size_t device, const char *part, uint64_t steps, double time_ns,
-                         double busy_ns, double timeline_ns) {
-    table_cell(t, "%zu", device);
-    table_cell(t, "%s", part);
-    table_cell(t, "%s", steps ? text_count(steps).s : text_or_dash(NULL));
-    table_cell(t, "%s", text_ms_number(time_ns / 1e6).s);
-    table_cell(t, "%s", text_percent(time_ns / timeline_ns).s);
-    table_cell(t, "%s", text_ms_number(busy_ns / 1e6).s);
-    table_cell(t, "%s", text_percent(busy_ns / time_ns).s);
+/* A part of a device's timeline: a top-level stage, the time between steps, or unrecorded time. */
+struct timeline_part {
+    uint32_t device;
+    const char *name;
+    uint64_t steps; /* 0: it has none */
+    double time_ns, busy_ns, timeline_ns;
+};
+struct timeline_parts {
+    struct timeline_part *v;
+    size_t n, cap;
+};
+
+static const struct timeline_part *part_of(const struct column_row *r) { return r->item; }
+static void show_part_device(const struct column_row *r, struct strbuf *out) {
+    strbuf_addf(out, "%u", part_of(r)->device);
+}
+static struct column_value get_part_steps(const struct column_row *r) {
+    return part_of(r)->steps ? column_u64(part_of(r)->steps) : column_f64(NAN);
+}
+static struct column_value get_part_share(const struct column_row *r) {
+    return column_f64(part_of(r)->time_ns / part_of(r)->timeline_ns);
+}
+static struct column_value get_part_busy(const struct column_row *r) {
+    return column_f64(part_of(r)->busy_ns / part_of(r)->time_ns);
+}
+
+static const struct column part_columns[] = {
+    { NULL, "device", COLUMN_TEXT, .at = { .md = 10 }, .show = show_part_device },
+    { NULL, "part", COLUMN_TEXT, FIELD(struct timeline_part, name), .at = { .md = 20 } },
+    { NULL, "steps", COLUMN_COUNT, GET(get_part_steps), .at = { .md = 30 } },
+    { NULL, "time ms", COLUMN_NS_MS, FIELD(struct timeline_part, time_ns), .at = { .md = 40 } },
+    { NULL, "share", COLUMN_PERCENT, GET(get_part_share), .at = { .md = 50 } },
+    { NULL, "busy ms", COLUMN_NS_MS, FIELD(struct timeline_part, busy_ns), .at = { .md = 60 } },
+    { NULL, "busy", COLUMN_PERCENT, GET(get_part_busy), .at = { .md = 70 } },
+};
+static const struct column_group part_group = { .columns = part_columns, .n = COUNTOF(part_columns) };
+
+static void add_parts(const struct analysis *a, uint32_t device, struct timeline_parts *parts) {
+    const struct analysis_device *dev = &a->devices[device];
+    for (size_t i = 0; i < a->nstages; i++) {
+        const struct analysis_stage_device *on = analysis_stage_on(a, i, device);
+        double time_ns = on->busy_ns + on->idle_ns;
+        if (a->stages[i].parent == ANALYSIS_NONE && time_ns > 0)
+            vec_push(parts, ((struct timeline_part){ device, a->stages[i].name, on->steps, time_ns,
+                                                     on->busy_ns, dev->timeline_ns }));
+    }
+    if (dev->unrecorded_ns > 0)
+        vec_push(parts, ((struct timeline_part){ device, "unrecorded", 0, dev->unrecorded_ns, NAN,
+                                                 dev->timeline_ns }));
 }
 
 void rows_timeline_md(const struct view *v, struct table *t) {
-    static const char *const heads[] = { "steps", "time ms", "share", "busy ms", "busy" };
-    table_init(t);
-    table_column(t, "device", TABLE_LEFT);
-    table_column(t, "part", TABLE_LEFT);
-    for (size_t i = 0; i < COUNTOF(heads); i++) table_column(t, heads[i], TABLE_RIGHT);
-    for (size_t d = 0; v->a && d < v->a->ndevices; d++) {
-        const struct analysis_device *dev = &v->a->devices[d];
-        if (!dev->kernels) continue;
-        for (size_t i = 0; i < v->a->nstages; i++) {
-            const struct analysis_stage_device *on = analysis_stage_on(v->a, i, d);
-            double time_ns = on->busy_ns + on->idle_ns;
-            if (v->a->stages[i].parent == ANALYSIS_NONE && time_ns > 0)
-                timeline_row(t, d, v->a->stages[i].name, on->steps, time_ns, on->busy_ns, dev->timeline_ns);
-        }
-        if (dev->unrecorded_ns > 0)
-            timeline_row(t, d, "unrecorded", 0, dev->unrecorded_ns, NAN, dev->timeline_ns);
-    }
+    struct timeline_parts parts = { 0 };
+    for (uint32_t d = 0; v->a && d < v->a->ndevices; d++)
+        if (v->a->devices[d].kernels) add_parts(v->a, d, &parts);
+    struct column_items items = { parts.v, parts.n, sizeof *parts.v, NULL };
+    columns_table(&part_group, 1, COLUMN_DOC_MARKDOWN, v, items, t);
+    free(parts.v);
 }
 
 static bool has_queue(const void *item) {

@@ -153,6 +153,55 @@ static const struct column idle_columns[] = {
 
 const struct column_group stage_idle_columns[1] = { { .columns = idle_columns, .n = COUNTOF(idle_columns) } };
 
+/* ---- idle time by cause; only causes that occur have a column */
+
+/* ns over the trace to ms per request and device */
+static struct column_value per_request_ms(const struct column_row *r, double ns) {
+    return column_f64(ns * 1e-6 / stage_of(r)->device_requests);
+}
+
+static struct column_value get_idle_ms(const struct column_row *r) {
+    return per_request_ms(r, stage_of(r)->idle_ns);
+}
+static struct column_value get_removable_ms(const struct column_row *r) {
+    return per_request_ms(r, stage_of(r)->idle.graph_removable_ns);
+}
+static void show_removable(const struct column_row *r, struct strbuf *out) {
+    const struct analysis_stage *s = stage_of(r);
+    strbuf_addf(out, "%s (%s)", text_ms_number(get_removable_ms(r).f64).s,
+                text_percent(s->idle.graph_removable_ns / (s->gpu_busy_ns + s->idle_ns)).s);
+}
+
+static bool any_idle(const struct view *v, enum analysis_idle_cause cause) {
+    for (size_t i = 0; v->a && i < v->a->nstages; i++)
+        if (v->a->stages[i].idle_known && v->a->stages[i].idle.ns[cause] > 0) return true;
+    return false;
+}
+
+#define X(id, name)                                                                             \
+    static bool any_idle_##id(const struct view *v) { return any_idle(v, ANALYSIS_IDLE_##id); } \
+    static struct column_value get_idle_##id(const struct column_row *r) {                      \
+        return per_request_ms(r, stage_of(r)->idle.ns[ANALYSIS_IDLE_##id]);                     \
+    }                                                                                           \
+    static const struct column idle_##id[] = { { NULL, name, COLUMN_MS, GET(get_idle_##id),     \
+                                                 .at = { .md = 30 } } };
+ANALYSIS_IDLE(X)
+#undef X
+
+static const struct column removable_columns[] = {
+    { NULL, "stage", COLUMN_TEXT, GET(get_path), .at = { .md = 10 } },
+    { NULL, "idle ms", COLUMN_MS, GET(get_idle_ms), .at = { .md = 20 } },
+    { NULL, "removable by CUDA graph", COLUMN_MS, GET(get_removable_ms), .at = { .md = 40 },
+      .show = show_removable },
+};
+
+const struct column_group stage_cause_columns[STAGE_CAUSE_GROUPS] = {
+#define X(id, name) { .columns = idle_##id, .n = 1, .exists = any_idle_##id },
+    ANALYSIS_IDLE(X)
+#undef X
+        { .columns = removable_columns, .n = COUNTOF(removable_columns) },
+};
+
 /* ---- hardware counters */
 
 static const void *means_of_stage(const struct column_row *r) { return stage_of(r)->counters; }
