@@ -9,23 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/end_heap.h"
 #include "analyze/internal.h"
 #include "analyze/interval_union.h"
 #include "analyze/open_stage.h"
 #include "analyze/work_walk.h"
 #include "base/die.h"
 #include "base/util.h"
-#include "base/vec.h"
 
 #define UNRECORDED_DELAYS 10.0      /* times the median delay from a launch call to the start of its work */
 #define UNRECORDED_LEAST_NS 50000.0 /* shorter waits are never called unrecorded */
-
-struct running_work {
-    uint64_t end_ns;
-    double shared_ns, copying_ns; /* of the walk when it started */
-    uint32_t occurrence;
-    bool is_kernel;
-};
 
 /* Busy and idle time of an occurrence on the device at hand. */
 struct occurrence_time {
@@ -40,10 +33,7 @@ struct time_walk {
     struct occurrence_time *times; /* [noccurrences] */
     struct idle_walk *idle;
     uint32_t device;
-    struct { /* heap; the work that ends first is on top */
-        struct running_work *v;
-        size_t n, cap;
-    } running;
+    struct end_heap running; /* id: the occurrence */
     size_t kernels_running;
     double shared_ns;  /* what work that ran from the beginning would have been given so far */
     double copying_ns; /* the part of it in which no kernel ran */
@@ -58,28 +48,6 @@ static struct analysis_stage_device *row_on(const struct time_walk *w, uint32_t 
 
 /* ---- busy time */
 
-static void push_running(struct time_walk *w, struct running_work r) {
-    vec_push(&w->running, r);
-    struct running_work *h = w->running.v;
-    size_t i = w->running.n - 1;
-    for (; i && h[(i - 1) / 2].end_ns > r.end_ns; i = (i - 1) / 2) h[i] = h[(i - 1) / 2];
-    h[i] = r;
-    w->kernels_running += r.is_kernel;
-}
-
-static struct running_work pop_running(struct time_walk *w) {
-    struct running_work *h = w->running.v, top = h[0], last = h[--w->running.n];
-    size_t n = w->running.n, i = 0;
-    for (size_t child; (child = 2 * i + 1) < n; i = child) {
-        if (child + 1 < n && h[child + 1].end_ns < h[child].end_ns) child++;
-        if (h[child].end_ns >= last.end_ns) break;
-        h[i] = h[child];
-    }
-    h[i] = last;
-    w->kernels_running -= top.is_kernel;
-    return top;
-}
-
 static void advance_to(struct time_walk *w, uint64_t time_ns) {
     if (w->running.n) {
         double each = (double)(time_ns - w->now_ns) / (double)w->running.n;
@@ -89,10 +57,10 @@ static void advance_to(struct time_walk *w, uint64_t time_ns) {
     w->now_ns = time_ns;
 }
 
-static void give_busy(struct time_walk *w, const struct running_work *r) {
+static void give_busy(struct time_walk *w, const struct running *r) {
     const struct analysis *a = w->c->a;
     double ns = w->shared_ns - r->shared_ns, alone_ns = r->is_kernel ? 0 : w->copying_ns - r->copying_ns;
-    uint32_t o = r->occurrence;
+    uint32_t o = r->id;
     do {
         struct analysis_stage_device *row =
             row_on(w, o == ANALYSIS_NONE ? w->c->outside : a->occurrences[o].stage);
@@ -110,7 +78,8 @@ static void give_busy(struct time_walk *w, const struct running_work *r) {
 static void end_work_until(struct time_walk *w, uint64_t time_ns) {
     while (w->running.n && w->running.v[0].end_ns <= time_ns) {
         advance_to(w, w->running.v[0].end_ns);
-        struct running_work r = pop_running(w);
+        struct running r = end_heap_pop(&w->running);
+        w->kernels_running -= r.is_kernel;
         give_busy(w, &r);
         if (!w->running.n) w->shared_ns = w->copying_ns = 0; /* keeps the sums small, so they stay exact */
     }
@@ -326,8 +295,9 @@ static void walk_work(struct time_walk *w, struct bounds b) {
         end_work_until(w, k.start_ns);
         if (k.start_ns > w->frontier_ns) end_idleness(w, w->frontier_ns, k.start_ns, &k);
         advance_to(w, k.start_ns);
-        push_running(w, (struct running_work){ k.end_ns, w->shared_ns, w->copying_ns,
-                                               occurrence_of_work(c, &k), k.is_kernel });
+        end_heap_push(&w->running, (struct running){ k.end_ns, w->shared_ns, w->copying_ns,
+                                                     occurrence_of_work(c, &k), k.is_kernel });
+        w->kernels_running += k.is_kernel;
         interval_union_add(&work, k.start_ns, k.end_ns);
         idle_started(w->idle, work_launch(c->tl, &k));
         if (k.end_ns >= w->frontier_ns) {

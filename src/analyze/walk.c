@@ -7,26 +7,17 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "analyze/end_heap.h"
 #include "analyze/internal.h"
 #include "analyze/interval_union.h"
 #include "base/die.h"
 #include "base/util.h"
-#include "base/vec.h"
-
-struct running {
-    uint64_t end_ns;
-    double v_at_start_ns;
-    uint32_t kernel;
-};
 
 struct walk {
     struct context *c;
     struct analysis_device *out;
     uint32_t device;
-    struct { /* heap; the kernel that ends first is on top */
-        struct running *v;
-        size_t n, cap;
-    } running;
+    struct end_heap running;
     double v_ns;
     uint64_t now_ns;
     struct interval_union kernels; /* end_ns is the frontier: the latest end of a kernel so far */
@@ -35,30 +26,10 @@ struct walk {
 
 /* ---- sharing */
 
-static void heap_push(struct walk *w, struct running r) {
-    vec_push(&w->running, r);
-    struct running *h = w->running.v;
-    size_t i = w->running.n - 1;
-    for (; i && h[(i - 1) / 2].end_ns > r.end_ns; i = (i - 1) / 2) h[i] = h[(i - 1) / 2];
-    h[i] = r;
-}
-
-static struct running heap_pop(struct walk *w) {
-    struct running *h = w->running.v, top = h[0], last = h[--w->running.n];
-    size_t n = w->running.n, i = 0;
-    for (size_t child; (child = 2 * i + 1) < n; i = child) {
-        if (child + 1 < n && h[child + 1].end_ns < h[child].end_ns) child++;
-        if (h[child].end_ns >= last.end_ns) break;
-        h[i] = h[child];
-    }
-    h[i] = last;
-    return top;
-}
-
 static void advance(struct walk *w, uint64_t to_ns) {
     double ns = (double)(to_ns - w->now_ns);
     if (w->running.n) w->v_ns += ns / (double)w->running.n;
-    if (w->running.n == 1) w->c->shape_alone_ns[w->c->tl->kernels.shape[w->running.v[0].kernel]] += ns;
+    if (w->running.n == 1) w->c->shape_alone_ns[w->c->tl->kernels.shape[w->running.v[0].id]] += ns;
     w->now_ns = to_ns;
 }
 
@@ -83,8 +54,8 @@ static void add_owned_time(struct context *c, uint32_t kernel, double owned_ns) 
 static void end_until(struct walk *w, uint64_t time_ns) {
     while (w->running.n && w->running.v[0].end_ns <= time_ns) {
         advance(w, w->running.v[0].end_ns);
-        struct running r = heap_pop(w);
-        add_owned_time(w->c, r.kernel, w->v_ns - r.v_at_start_ns);
+        struct running r = end_heap_pop(&w->running);
+        add_owned_time(w->c, r.id, w->v_ns - r.shared_ns);
     }
 }
 
@@ -133,7 +104,7 @@ static void start_kernel(struct walk *w, size_t i) {
     uint64_t start = k->start_ns[i], end = k->end_ns[i];
     end_until(w, start);
     advance(w, start);
-    heap_push(w, (struct running){ end, w->v_ns, (uint32_t)i });
+    end_heap_push(&w->running, (struct running){ .end_ns = end, .shared_ns = w->v_ns, .id = (uint32_t)i });
     interval_union_add(&w->kernels, start, end);
     bool communicates = c->shape_category[k->shape[i]] == KERNEL_CATEGORY_COMMUNICATION;
     interval_union_add(communicates ? &w->communication : &w->computation, start, end);
