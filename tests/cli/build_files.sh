@@ -33,4 +33,16 @@ if [ "$BUILD" = build ]; then
     for page in inferprof inferprof-profile inferprof-trace-info; do
         check "$page(1) is installed" gzip -t "$work/de st/usr/share/man/man1/$page.1.gz"
     done
+    check "the marker of a build folder is not installed" test -z "$(find "$work/de st" -name .inferprof-build)"
+    # Copies where only a build folder is searched, and none in lib.
+    lib="$work/de st/usr/lib/inferprof"
+    cp "$lib/libinferprof-collector.so" "$work/de st/usr/"
+    mv "$lib/libinferprof-collector.so" "$work/de st/"
+    run "$work/de st/usr/bin/inferprof" run -o "$work/none" -- true
+    expect "an installed program does not search the folders above it" 1 \
+        err 'libinferprof-collector.so was not found in .*/usr/bin/../lib/inferprof'
+    mv "$work/de st/libinferprof-collector.so" "$lib/"
+    run "$work/de st/usr/bin/inferprof" run -o "$work/some" -- true
+    expect "an installed program finds the collector in its lib folder" 1 \
+        err 'nothing was recorded from true'
 fi

@@ -680,6 +680,14 @@ TEST(kernels_recorded_in_windows_are_a_share_that_is_told_and_nothing_is_scaled_
     const struct analysis_note *n = note_with(&a, "50% of the time (2 windows)");
     CHECK(n && n->severity == ANALYSIS_WARNING && strstr(n->text, "are not scaled up"));
     analysis_free(&a);
+
+    /* Half of the kernels over all tokens would be a wrong figure. */
+    struct analyze_tokens made = { .stage = "decode", .in = NAN, .out = 10 };
+    analyze_run(tl, &(struct analyze_input){ .tokens = &made, .ntokens = 1, .one_run = true }, &a);
+    decode = scene_stage(&a, "decode");
+    CHECK_NEAR(decode->tokens_out, 10, 0);
+    CHECK(isnan(decode->kernels_per_token) && isnan(decode->launches_per_token));
+    analysis_free(&a);
     timeline_close(tl);
 }
 
