@@ -14,7 +14,7 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-/* Memory that is freed with the analysis. */
+/* Memory blocks that are freed together with the analysis. */
 struct owner {
     struct memory memory;
     struct intern *texts;
@@ -118,11 +118,11 @@ static void analyze_totals(struct context *c) {
     if (c->in->totals) c->a->totals = totals_make(c->a);
 }
 
-/* Every pass in the order in which they run. A pass reads the timeline (or the input) and what passes above
- * it wrote; "stages." are fields of struct analysis_stage, "c." of struct context. */
+/* All passes, in the order in which they run. A pass reads the timeline (or the input) and the results of
+ * earlier passes. "stages.x" is a field of struct analysis_stage, "c.x" of struct context. */
 static const struct pass {
     void (*run)(struct context *c);
-    bool without_trace; /* also runs when there is no timeline */
+    bool without_trace; /* this pass also runs without a timeline */
 } passes[] = {
     /* shapes -> kernels (one row per shape, unsorted), c.shape_category */
     { analyze_kernel_names, false },

@@ -3,14 +3,15 @@
  *     analyze_run(tl, &input, &a);          -- input NULL: the trace alone; tl NULL: the timed stages alone
  *     ...
  *     analysis_free(&a);
- * No I/O, no printing. The analysis borrows from the timeline and from the input: free it first. Unknown
- * values are NaN, ANALYSIS_NONE or NULL, never 0. Definitions of all numbers: docs/analysis.md.
+ * No I/O, no printing. The analysis points into the timeline and the input, so free the analysis first.
+ * Unknown values are NaN, ANALYSIS_NONE or NULL, never 0. Definitions of all numbers: docs/analysis.md.
  *
- * Conservation: at every moment a device's time is split evenly between the kernels running on it (an
- * `owned` time; without overlap it is the duration). Owned times of stages (with the row outside), of
- * operators (likewise), of kernel classes, of categories and of libraries each add up to the devices' busy
- * time; `conservation` has the residuals. Sub-stages are inside their parents: add `gpu_owned_self_ns`, or
- * the rows without parent. */
+ * Conservation: at every moment a device's time is split evenly between the kernels running on it. The
+ * part of a kernel is its `owned` time; without overlap it equals the duration. The owned times of all
+ * stages add up to the devices' busy time, and so do those of all operators, kernel classes, categories
+ * and libraries (stages and operators each have a row for work outside of them). `conservation` contains
+ * the residuals. The time of a sub-stage is also part of its parent's time: add `gpu_owned_self_ns` of all
+ * rows, or `gpu_owned_ns` of the rows without parent. */
 #ifndef ANALYZE_ANALYZE_H
 #define ANALYZE_ANALYZE_H
 
@@ -24,45 +25,45 @@
 
 #define ANALYSIS_NONE UINT32_MAX
 
-/* ---- Inputs beside the trace. All optional, all borrowed until analysis_free(). */
+/* ---- Inputs in addition to the trace. All are optional and must stay valid until analysis_free(). */
 
-/* Work that the model requires in a stage: the minimum, from its configuration. */
+/* The minimum work of a stage, computed from the model's configuration. */
 struct analyze_cost {
     const char *stage;   /* name ("decode") or path ("prefill/sam") */
-    bool per_token;      /* numbers are per output token (decode), else per occurrence of the stage */
+    bool per_token;      /* true: numbers are per output token (decode); false: per occurrence of the stage */
     double flops, bytes; /* NaN: unknown */
-    double floor_ns;     /* no implementation on this device is faster; NaN: unknown */
+    /* roofline time: sum over operators of max(compute time, memory time); NaN: unknown */
+    double floor_ns;
 };
 /* The work of one timed repeat in a stage: medians over the repeats. NaN: unknown. */
 struct analyze_work {
-    double tokens; /* read (prefill) or made (decode) */
+    double tokens; /* tokens read (prefill) or generated (decode) */
     double flops, bytes, floor_ms;
-    double recorded_ms; /* of the recorded request itself */
+    double recorded_ms; /* duration of the recorded request */
 };
-/* Times of a stage over the timed repeats, which run without recording. */
+/* Times of a stage in the timed repeats, which run without recording. */
 struct analyze_timing {
     const char *stage;  /* name ("sam") or path ("prefill/sam") */
-    const char *parent; /* name of the stage it is part of; NULL: top level, or see the path */
+    const char *parent; /* name of the enclosing stage; NULL: top level, or given by the path */
     size_t n;           /* repeats */
-    const double *ms;   /* [n]; NaN: this repeat has none */
+    const double *ms;   /* [n]; NaN: no time for this repeat */
     const double *tokens_in, *tokens_out; /* [n] each, input and output tokens; NULL: unknown */
-    const bool *failed;      /* [n]; NULL: none failed. Failed repeats are counted and otherwise ignored */
-    const uint32_t *input;   /* [n]: which input the repeat had; NULL: all had the same */
-    uint32_t recorded_input; /* of the recorded request; with `input` */
-    /* [n] each: what the model costs in that repeat, with its own input; NULL: unknown, then `work` */
+    const bool *failed;      /* [n]; NULL: none failed. Failed repeats are counted but not used */
+    const uint32_t *input;   /* [n]: index of the repeat's input; NULL: all repeats had the same input */
+    uint32_t recorded_input; /* input of the recorded request; only valid with `input` */
+    /* [n] each: the model's cost for the input of that repeat; NULL: unknown, `work` is used instead */
     const double *flops, *bytes, *floor_ms;
-    /* recorded time over timed time of the same input; 0 or NaN: unknown, then taken from the trace */
+    /* recorded time / timed time for the same input; 0 or NaN: unknown, computed from the trace instead */
     double recording_cost;
-    /* NULL: unknown; then the cost of the recorded request is used (struct analyze_cost) */
+    /* NULL: unknown; the cost of the recorded request is used instead (struct analyze_cost) */
     const struct analyze_work *work;
 };
-/* Tokens that the recorded run read and made in a stage, as the engine answered. For traces without token
- * records. */
+/* Token counts of a stage in the recorded run, from the engine's answer. For traces without token records. */
 struct analyze_tokens {
     const char *stage;
-    double in, out; /* over all its occurrences; NaN: unknown */
+    double in, out; /* sum over all occurrences of the stage; NaN: unknown */
 };
-struct analyze_rule { /* ranges whose name matches the glob become occurrences of the stage */
+struct analyze_rule { /* a range whose name matches the glob is an occurrence of the stage */
     const char *stage, *glob;
 };
 struct kernel_profile;
@@ -74,33 +75,35 @@ struct analyze_input {
     size_t ntimings;
     const struct analyze_tokens *tokens;
     size_t ntokens;
-    const struct analyze_rule *rules; /* before the presets, first match wins */
+    const struct analyze_rule *rules; /* tried before the presets; the first match wins */
     size_t nrules;
-    /* the trace holds one run of the model; costs and timings are for all occurrences of a stage in it */
+    /* The trace contains one run of the model: costs and timings apply to the sum of a stage's
+     * occurrences. */
     bool one_run;
-    bool no_presets;                           /* only the rules, and ranges that are stages already */
-    double peak_flops_per_s, peak_bytes_per_s; /* of one device; NaN or 0: unknown */
+    /* use only the rules and ranges that the program marked as stages */
+    bool no_presets;
+    double peak_flops_per_s, peak_bytes_per_s; /* per device; NaN or 0: unknown */
     const char *peak_source;                   /* "datasheet, dense bf16", "calibrated", "user" */
     const char *model;                         /* name, for texts; NULL */
-    /* replaces `costs`, and the work of `timings`, by its own at the token counts of the trace, if it has
-     * any */
+    /* If set, costs computed from this model and the trace's token counts replace `costs` and the work of
+     * `timings`. Ignored if the trace has no token counts. */
     const struct llm_model *llm;
-    /* How many GPUs share `llm`: layers split (tp), layers spread (pp), experts spread (ep). 0: not given.
-     * Each GPU is charged its own share. */
+    /* Number of GPUs that share `llm`: tensor parallel (tp), pipeline parallel (pp), expert parallel (ep).
+     * 0: not given. The cost per GPU is its share. */
     uint64_t tp, pp, ep;
-    const struct kernel_profile *profiles; /* kernel_profile.h: what Nsight Compute measured */
+    const struct kernel_profile *profiles; /* measurements by Nsight Compute; see kernel_profile.h */
     size_t nprofiles;
-    bool totals; /* fill analysis.totals: about 40 ns per kernel for numbers that a report does not print */
+    bool totals; /* Also fill analysis.totals. Costs about 40 ns per kernel; reports do not need it. */
 };
 
 /* ---- Results. */
 
 /* Why a device had no work.
  * LAUNCH: the launch queue was empty while the host was still launching
- * SYNC: the host was inside a synchronisation, or just after one
- * DEPENDENCY: work was queued, but waited for another stream
- * DEVICE: work was queued on the same stream: latency from kernel to kernel
- * NO_WORK: the host did something else (no launch for a while)
+ * SYNC: the host was inside a synchronisation or had just returned from one
+ * DEPENDENCY: work was queued, but it waited for another stream
+ * DEVICE: work was queued on the same stream: kernel-to-kernel latency
+ * NO_WORK: the host was busy elsewhere (no launch for a while)
  * UNKNOWN: the trace has no launches */
 #define ANALYSIS_IDLE(X)                        \
     X(LAUNCH, "launch gap")                     \
@@ -120,135 +123,155 @@ const char *analysis_idle_cause_name(enum analysis_idle_cause cause); /* "launch
 /* Idle time of a stage; the causes add up to idle_ns. */
 struct analysis_idle {
     double ns[ANALYSIS_IDLE_CAUSES];
-    uint64_t gaps;       /* periods in which the device had nothing to do */
-    struct stats gap_ns; /* percentiles are over at most 100,000 gaps, evenly chosen */
-    /* launch gaps and kernel-to-kernel latency of kernels not launched by a graph */
+    uint64_t gaps;       /* periods in which the device had no work */
+    struct stats gap_ns; /* percentiles use at most 100,000 evenly chosen gaps */
+    /* idle time that a CUDA graph could remove: launch gaps and kernel-to-kernel latency before kernels
+     * that no graph launched */
     double graph_removable_ns;
-    double queue_depth_mean; /* launches waiting when a kernel starts; NaN: no launches */
-    double
-        queue_empty_share;  /* share of kernels with no other launch queued behind them: the host is behind */
-    double launch_delay_ns; /* median, end of the launch call to start of the kernel; NaN */
+    double queue_depth_mean; /* mean number of launches waiting when a kernel starts; NaN: no launches */
+    /* share of kernels that start with no other launch queued, because the host is too slow */
+    double queue_empty_share;
+    double launch_delay_ns; /* median time from the end of the launch call to the start of the kernel; NaN */
     double launch_cost_ns;  /* median duration of a launch call; NaN */
-    double launch_interval_ns; /* median from one launch call to the next on its thread; NaN */
+    double launch_interval_ns; /* median time between the starts of two launch calls of a thread; NaN */
 };
 
-/* A stage with a larger share of its time outside of capture windows was recorded only in part. */
+/* If a larger share of a stage's time is outside of capture windows, the stage counts as partly recorded. */
 #define MISSED_LIMIT 0.001
 
-/* The time of a stage on one device: its part of the device's timeline (docs/analysis.md). */
+/* The part of one device's timeline that belongs to a stage (docs/analysis.md). */
 struct analysis_stage_device {
     double busy_ns, idle_ns; /* with sub-stages */
-    double copy_alone_ns;    /* the part of busy_ns in which copies ran and no kernel */
+    double copy_alone_ns;    /* the part of busy_ns in which only copies ran */
     double cause_ns[ANALYSIS_IDLE_CAUSES], graph_removable_ns;
     uint64_t kernels, copies;
-    uint64_t steps; /* occurrences of the stage in processes with work on the device */
+    uint64_t steps; /* occurrences of the stage in processes that use the device */
 };
 
-/* A stage: what the trace, the timed repeats and the model say about it. Sums are over all its occurrences
- * in the trace, 0 if it has none. */
+/* A stage, as seen in the trace, in the timed repeats and by the model. Sums are over all occurrences in
+ * the trace, 0 if there are none. */
 struct analysis_stage {
     const char *name;        /* "sam"; "between steps"; "whole trace" */
     const char *path;        /* "prefill/sam" */
     const char *parent_name; /* NULL: top level */
     uint32_t parent;         /* row; ANALYSIS_NONE */
     uint32_t depth;
-    bool implicit; /* the trace marks no stage: this row is all of it */
-    bool outside;  /* the row "between steps": work launched in no stage, idle time with none open */
-    bool on_cpu;   /* its kernels ran on the native engine's cpu device */
+    bool implicit; /* the trace marks no stages; this row is the whole trace */
+    /* the row "between steps": work launched outside of stages, and idle time while no stage is open */
+    bool outside;
+    bool on_cpu; /* its kernels ran on the native engine's CPU device */
 
     /* ---- the trace: stages.c, calls.c, walk.c, queue.c */
     uint64_t occurrences; /* 0: only timed */
-    /* Over occurrences. Time: busy and idle, mean over the devices it has work on; without work, of the
-     * range. */
+    /* Statistics over occurrences. wall_ns: busy plus idle time, the mean over the devices with work of
+     * the occurrence; for an occurrence without work, the duration of its range. */
     struct stats wall_ns, busy_ns;
-    /* The range; launch call of its first kernel to the start of that; its first kernel to its last. */
+    /* Duration of the range; time from the launch call of the first kernel to its start; time from the
+     * start of the first kernel to the end of the last. */
     struct stats host_each_ns, queue_ns, span_ns;
     double host_ns;                                          /* sum of range durations */
     double wall_total_ns;                                    /* time of all occurrences */
-    double gpu_busy_ns, idle_ns, copy_alone_ns, gpu_span_ns; /* sums over occurrences and `devices` */
-    double gpu_owned_ns;      /* with sub-stages; rows without parent and the outside row add up */
-    double gpu_owned_self_ns; /* without sub-stages; all rows add up */
-    uint32_t devices;         /* on which it runs, at least 1: those with its kernels, else with its copies */
-    double device_steps;      /* steps, summed over these devices; at least 1 */
+    double gpu_busy_ns, idle_ns, copy_alone_ns, gpu_span_ns; /* sums over occurrences and over `devices` */
+    /* includes sub-stages; rows without parent and the outside row add up to the busy time */
+    double gpu_owned_ns;
+    double gpu_owned_self_ns; /* excludes sub-stages; all rows add up to the busy time */
+    /* devices that run its kernels, or its copies if it has no kernels; at least 1 */
+    uint32_t devices;
+    double device_steps; /* sum of `steps` over these devices; at least 1 */
     uint64_t kernels, launches, graph_launches, copies, syncs;
     double copied_bytes, htod_bytes, dtoh_bytes, copy_ns, sync_ns;
     double category_ns[KERNEL_CATEGORY_END]; /* owned, with sub-stages */
-    double missed;   /* share of its time in which neither kernels nor launches were recorded, 0..1 */
-    bool idle_known; /* false: the data cannot support idle verdicts */
+    double missed;            /* share of its time in which no kernels or launches were recorded, 0..1 */
+    bool idle_known;          /* false: the data is not sufficient to explain idle time */
     const char *idle_refused; /* why not; NULL */
     struct analysis_idle idle;
 
     /* ---- tokens, timed repeats and requests: tokens.c, utilization.c */
-    const char *token_source; /* "token records", "range labels", "engine's answer", "timing phase"; NULL */
-    struct stats token_ns;    /* time from token to token (or step to step) in the trace */
+    /* "token records", "range labels", "engine's answer", "timing phase"; NULL: unknown */
+    const char *token_source;
+    struct stats token_ns;               /* time between two tokens (or steps) in the trace */
     const struct analyze_timing *timing; /* NULL: not timed */
-    struct stats timing_ms;  /* over the repeats that did not fail; n == 0: none. cv: within an input */
+    /* over the repeats that did not fail; n == 0: none. cv: computed within each input */
+    struct stats timing_ms;
     const char *time_source; /* "median of 10 timed repeats", "mean of 3 occurrences in the trace"; NULL */
-    double requests;         /* how many the trace holds, at least 1 */
-    double device_requests;  /* sums over devices and occurrences divided by it are per request and device */
-    const struct counter_means *counters; /* counters.h; NULL: no sample covers it */
+    double requests;         /* number of requests in the trace, at least 1 */
+    /* divide sums over devices and occurrences by this to get the value per request and device */
+    double device_requests;
+    const struct counter_means *counters; /* counters.h; NULL: no sample falls into the stage */
 
     /* ---- figures, all double, to the end of the struct: NaN until a pass sets them */
     double tokens_in, tokens_out; /* of the recorded run */
     double kernels_per_token;
-    double launches_per_token; /* none if more tokens are read than made: prefill launches once for all */
-    double kernel_mean_ns;     /* mean duration of a kernel */
+    /* NaN also for stages that read more tokens than they generate: prefill launches once for all of them */
+    double launches_per_token;
+    double kernel_mean_ns; /* mean duration of its kernels */
 
-    double same_input_ms; /* median of the repeats that had the recorded input; all, if one had */
+    /* median over the repeats with the recorded input; over all repeats if there are none */
+    double same_input_ms;
     double same_input_floor_ms;
-    double overhead_ratio; /* trace wall over timing median */
-    double recording_cost; /* the same for one input if the timing has it: what recording cost */
+    double overhead_ratio; /* wall time in the trace / median of the timed repeats */
+    /* slowdown by recording: the same ratio for the recorded input only, if the timings name inputs */
+    double recording_cost;
 
-    /* one request (the input says that the trace holds one), else one occurrence */
+    /* per request if the input has `one_run`, else per occurrence: utilization.c */
     double time_ms; /* median of the timed repeats, else the mean in the trace */
-    /* device busy in time_ms, mean over devices: a GPU's kernels as recorded. Recording slows a CPU's
-     * kernels like everything else, so their share is used, not their time */
+    /* Busy time of the device within time_ms, mean over devices. For a GPU this is the recorded kernel
+     * time. Recording slows down kernels on a CPU, so there the recorded busy share is applied to time_ms. */
     double busy_ms, busy_share;
-    double kernels_each;           /* kernels */
-    double tokens;                 /* read or made */
-    double tokens_per_s;           /* read or made, whichever is more, in time_ms */
-    double flops, bytes, floor_ms; /* the model's (per_token costs times its tokens) */
-    /* fractions; distance = time / floor. Medians of the ratios of the repeats, each with its own cost */
+    double kernels_each; /* kernels */
+    double tokens;       /* read or made */
+    /* the larger of the tokens read and the tokens generated, per second of time_ms */
+    double tokens_per_s;
+    double flops, bytes, floor_ms; /* cost by the model (per_token costs are multiplied by the token count) */
+    /* Fractions; distance = time / roofline time. Each is the median over the repeats of the ratio with
+     * the repeat's own cost. */
     double mfu, mbu, distance;
-    /* work of the recorded request over its recorded time, comparable with counters */
+    /* model work of the recorded request / its recorded time; comparable with counters */
     double recorded_mfu, recorded_mbu;
 
-    /* power.c. Of the recorded run, over all occurrences and all GPUs on which it has kernels, with
-     * everything else that these did meanwhile. Tokens are those the stage works on: read if it reads more
-     * than it makes (prefill), else made. */
+    /* power.c. Energy of the recorded run, over all occurrences and all GPUs on which the stage has
+     * kernels. Other work of these GPUs at the same time is included. Tokens: the larger of the tokens
+     * read (prefill) and the tokens generated. */
     double joules, joules_per_token, tokens_per_joule, watts;
 };
 
-struct analysis_occurrence {            /* sorted by start */
-    uint32_t stage, range, parent;      /* parent: occurrence; range: TIMELINE_NONE for the implicit stage */
-    uint64_t start_ns, end_ns;          /* of the range */
-    uint64_t wall_end_ns;               /* end_ns, or the end of its last kernel */
-    uint64_t gpu_first_ns, gpu_last_ns; /* of its kernels; first == 0: no kernel */
-    uint64_t gpu_launched_ns;           /* launch call of its first kernel; 0: unknown */
-    double busy_ns, idle_ns;            /* mean over the devices it has work on */
+struct analysis_occurrence { /* sorted by start */
+    /* parent: an occurrence; range: TIMELINE_NONE for the implicit stage */
+    uint32_t stage, range, parent;
+    uint64_t start_ns, end_ns; /* of the range */
+    uint64_t wall_end_ns;      /* end_ns or the end of its last kernel, whichever is later */
+    /* start of its first and end of its last kernel; first == 0: no kernel */
+    uint64_t gpu_first_ns, gpu_last_ns;
+    uint64_t gpu_launched_ns; /* launch call of its first kernel; 0: unknown */
+    double busy_ns, idle_ns;  /* mean over the devices with work of this occurrence */
     uint32_t kernels;
     uint32_t launches; /* of kernels and graphs */
-    /* Recording ended in it: its range was open, or kernels of it had not run. Not in figures per token. */
+    /* Recording ended during this occurrence: its range was open, or some of its kernels had not run. It
+     * is not used for figures per token. */
     bool unfinished;
-    uint64_t device_bits; /* bit d: it has kernels on device d; those past 63 do not count */
-    uint32_t devices;     /* with its work; 0: its time is that of the range, unless it has idle time */
+    uint64_t device_bits; /* bit d: it has kernels on device d; devices above 63 are not represented */
+    /* devices with work of this occurrence; 0: its time is that of the range, unless it has idle time */
+    uint32_t devices;
     double tokens_in, tokens_out; /* NaN: unknown */
 };
 
-/* One row per name; in operators_by_shape per name and detail (shapes). Sorted by gpu_self_ns, then
- * self_ns */
+/* One row per name; in operators_by_shape one row per name and detail (shapes). Sorted by gpu_self_ns,
+ * then self_ns */
 struct analysis_operator {
     const char *name;
     const char *detail; /* NULL in `operators` */
     enum trace_range_category category;
-    bool outside; /* the row for kernels launched outside of ranges other than stages */
+    bool outside; /* the row for kernels that were launched outside of operators */
     uint64_t calls, kernels;
-    double total_ns, self_ns, mean_ns; /* on the host; a recursive call counts once in total */
-    double gpu_ns;                     /* owned by kernels that it or its children launched */
-    double gpu_self_ns;      /* owned by kernels that it launched itself; all rows add up to busy time */
-    double work_ns;          /* of the calls whose FLOPs or bytes are known: on the GPU, else on the host */
-    const char *work_source; /* of FLOPs and bytes: "engine", "operator shapes"; NULL */
-    uint32_t stage;          /* where most of its time is; ANALYSIS_NONE */
+    double total_ns, self_ns, mean_ns; /* time on the host; total_ns counts recursive calls once */
+    /* GPU time owned by kernels that this operator or its children launched */
+    double gpu_ns;
+    /* GPU time owned by kernels that this operator launched itself; all rows add up to the busy time */
+    double gpu_self_ns;
+    /* time of the calls whose FLOPs or bytes are known: on the GPU if there are kernels, else on the host */
+    double work_ns;
+    const char *work_source; /* source of FLOPs and bytes: "engine", "operator shapes"; NULL */
+    uint32_t stage;          /* the stage with most of its time; ANALYSIS_NONE */
     /* figures, all double, to the end of the struct: NaN until a pass sets them */
     double flops, bytes; /* summed */
 };
@@ -262,115 +285,122 @@ enum analysis_limiter { /* of theoretical occupancy */
 };
 /* A class of kernels: same name, grid, block, registers, shared memory, device. Sorted by owned_ns */
 struct analysis_kernel {
-    uint32_t shape;   /* of the timeline: geometry, registers, shared memory */
+    uint32_t shape;   /* row of timeline.shapes: geometry, registers, shared memory */
     const char *name; /* demangled */
     const char *short_name;
     enum kernel_library library;
     enum kernel_category category;
-    bool whole_graph; /* a graph recorded as one kernel */
+    bool whole_graph; /* a CUDA graph that was recorded as one kernel */
     uint64_t calls;
     double total_ns, owned_ns, share; /* share of busy time, 0..1 */
     double mean_ns, min_ns, p50_ns, max_ns;
     double p99_ns;    /* NaN: fewer than STATS_P99_LEAST calls */
     double occupancy; /* theoretical, 0..1; NaN */
     enum analysis_limiter limiter;
-    double waves;            /* blocks over what the device holds at once; NaN */
+    double waves;            /* blocks / blocks that the device can run at once; NaN */
     uint64_t blocks;         /* of the grid; 0: unknown */
-    uint32_t stage;          /* where most of its time is; ANALYSIS_NONE: outside */
-    const char *work_source; /* of FLOPs and bytes: "gemm records", "operator shapes"; NULL */
+    uint32_t stage;          /* the stage with most of its time; ANALYSIS_NONE: outside of stages */
+    const char *work_source; /* source of FLOPs and bytes: "gemm records", "operator shapes"; NULL */
     /* figures, all double, to the end of the struct: NaN until a pass sets them */
     double flops, bytes; /* of one call */
     double work_ns;      /* mean duration of the calls whose FLOPs are known */
 };
-struct analysis_group { /* kernels by category or by library; sorted by owned_ns */
-    int id;             /* enum kernel_category or kernel_library */
+struct analysis_group { /* kernels of a category or a library; sorted by owned_ns */
+    int id;             /* a value of enum kernel_category or enum kernel_library */
     const char *name;
     uint64_t calls, classes;
     double owned_ns, share;
 };
 struct analysis_device {
     uint32_t device;
-    uint32_t process; /* the first with work on it; ANALYSIS_NONE: none */
+    uint32_t process; /* first process with work on the device; ANALYSIS_NONE: none */
     uint64_t kernels;
-    /* First to last record of the processes with work on the device. Top-level stages, the row between steps
-     * and the unrecorded time add up to it. 0: no work */
+    /* From the first to the last record of the processes with work on the device. Equals the sum of the
+     * top-level stages, the row between steps and the unrecorded time. 0: no work */
     double timeline_ns;
-    double work_ns;       /* union of kernels, copies and memsets */
-    double unrecorded_ns; /* launched work waited, and nothing that was recorded ran */
-    /* Longer waits after the launch call are unrecorded time; the median delay it was derived from, NaN: no
-     * kernel was launched while the device was idle. */
+    double work_ns;       /* union of its kernels, copies and memsets */
+    double unrecorded_ns; /* time in which launched work was waiting while nothing recorded was running */
+    /* A longer wait after the launch call counts as unrecorded time. The limit is derived from the median
+     * launch delay; NaN: no kernel was launched while the device was idle. */
     double unrecorded_limit_ns, launch_delay_ns;
     double busy_ns, span_ns, copy_ns; /* union of kernels; first start to last end; union of copies */
-    /* union of communication kernels; the part of it that overlaps other kernels */
+    /* Union of communication kernels, and the part of it that overlaps other kernels. */
     double communication_ns, communication_hidden_ns;
 };
 
 struct analysis_point { /* of the roofline */
     const char *label;
-    uint32_t stage, kernel; /* row; the other is ANALYSIS_NONE */
+    uint32_t stage, kernel; /* row of the stage or the kernel; the other field is ANALYSIS_NONE */
     double flops, bytes, time_ns;
     double intensity; /* FLOP per byte */
     double flop_per_s, byte_per_s;
     double roof_flop_per_s; /* at this intensity */
-    double attained;        /* flop_per_s / roof (without FLOPs: byte_per_s / peak) */
+    double attained;        /* flop_per_s / roof (if FLOPs are unknown: byte_per_s / peak) */
     bool memory_bound;      /* left of the ridge */
-    const char
-        *source; /* of FLOPs and bytes: "model", "engine", "gemm records", "operator shapes", "counters" */
+    /* source of FLOPs and bytes: "model", "engine", "gemm records", "operator shapes", "counters" */
+    const char *source;
 };
 
 struct analysis_power_point {
     uint64_t time_ns;
     float watts, sm_mhz, memory_mhz, temperature_c; /* NaN: unknown */
-    uint64_t throttle_reasons;                      /* NVML's bits, of any sample in this point */
+    /* bits as defined by NVML, from all samples merged into this point */
+    uint64_t throttle_reasons;
 };
 struct analysis_power { /* one per device */
     uint32_t device;
     struct analysis_power_point *series; /* at most 2,000 points */
     size_t n;
     double joules, watts_mean, watts_max, sm_mhz_max, sm_mhz_busy_mean;
-    double covered_ns; /* between first and last sample */
-    /* by power, heat or hardware while the device was busy; idle and application clocks do not count */
+    double covered_ns; /* time from the first to the last sample */
+    /* Time with reduced clocks (power, thermal or hardware limits) while the device was busy. Idle and
+     * application clocks do not count. */
     double throttled_ns;
     const char *throttled_by; /* "power cap, thermal"; NULL */
-    double idle_joules;       /* energy used while no kernel ran */
+    double idle_joules;       /* energy consumed while no kernel ran */
 };
 
 struct analysis_stability {
     const char *stage;
     struct stats ms;
     size_t failed;
-    double cv;            /* within an input; NaN: no input was repeated */
-    double drift_percent; /* first to last repeat along the fitted line, of the mean; NaN for n < 4 */
-    bool drift_shown;     /* the 95% interval of the slope excludes 0 */
-    size_t outliers;      /* too far from the median of their input */
-    bool unstable;        /* CV over 5% */
+    double cv; /* spread within each input; NaN: no input was repeated */
+    /* change along the fitted line from the first to the last repeat, as a percentage of the mean; NaN for
+     * n < 4 */
+    double drift_percent;
+    bool drift_shown; /* true if the 95% interval of the slope excludes 0 */
+    size_t outliers;  /* repeats too far from the median of their input */
+    bool unstable;    /* CV over 5% */
 };
 
 enum analysis_confidence { ANALYSIS_LOW, ANALYSIS_MEDIUM, ANALYSIS_HIGH };
 const char *analysis_confidence_name(enum analysis_confidence c);
 struct analysis_finding { /* sorted by saving_ms, largest first; informative ones (NaN) last */
-    const char *rule;     /* "launch-bound": stable, for scripts */
+    const char *rule;     /* "launch-bound": a stable id for scripts */
     const char *title;    /* "Decode is launch-bound: the GPU waits 451 ms of 630 ms" */
     const char *evidence; /* the numbers */
     const char *advice;   /* what to do */
-    uint32_t stage;       /* row; ANALYSIS_NONE: the whole run */
-    /* upper bound, over all occurrences of the stage in one run; NaN: informative only */
+    uint32_t stage;       /* row of the stage; ANALYSIS_NONE: the whole run */
+    /* Upper bound of the saving over all occurrences of the stage in one run; NaN: informative only. */
     double saving_ms;
-    double saving_percent; /* of the stage's time */
+    double saving_percent; /* saving_ms as a percentage of the stage's time */
     enum analysis_confidence confidence;
 };
 
 enum analysis_severity { ANALYSIS_INFO, ANALYSIS_WARNING };
-struct analysis_note { /* where numbers come from and what is missing: "no launches: time containment used" */
+struct analysis_note { /* source of a number, or missing data: "no launches: time containment used" */
     enum analysis_severity severity;
     const char *text;
 };
 
-struct analysis_conservation {                                 /* ns */
-    double busy;                                               /* sum over devices of the union of kernels */
-    double kernel_residual, stage_residual, operator_residual; /* busy minus the sum of owned times */
-    double outside_stages, outside_operators; /* owned by work outside of stages, outside of other ranges */
-    double unmatched; /* owned by kernels without a launch in files that have launches */
+struct analysis_conservation { /* ns */
+    /* sum over devices of the union of their kernels */
+    double busy;
+    /* busy time minus the sum of the owned times */
+    double kernel_residual, stage_residual, operator_residual;
+    /* GPU time owned by work outside of stages, and outside of operators */
+    double outside_stages, outside_operators;
+    double unmatched; /* GPU time owned by kernels without a launch, in files that contain launches */
     uint64_t unmatched_kernels;
 };
 
@@ -383,23 +413,24 @@ struct analysis {
     const struct analyze_input *input; /* NULL: none */
     double wall_ns;                    /* first to last record */
     double lost_share;                 /* kernels lost, of all; 0..1 */
-    double missed;                     /* share of the time in which no kernels were recorded, 0..1 */
+    double missed;                     /* share of the time in which kernels were not recorded, 0..1 */
     uint64_t kernels_total, launches_total;
     double peak_flops_per_s, peak_bytes_per_s; /* NaN */
     const char *peak_source;                   /* NULL */
-    /* (F_prefill + F_decode) / ((t_prefill + t_decode) P) over stages without parent; NaN */
+    /* (F_prefill + F_decode) / ((t_prefill + t_decode) P), over stages without parent; NaN */
     double model_mfu;
-    /* the same for bytes, over timed stages: a trace does not contain the number of sequences per pass */
+    /* The same for bytes, only for timed stages: a trace does not contain the number of sequences per
+     * pass. */
     double model_mbu;
-    bool cpu_only; /* every kernel ran on a cpu device, or there is none */
-    /* the costs in use: those of the input, or computed from its model */
+    bool cpu_only; /* all kernels ran on a CPU device, or there are no kernels */
+    /* The costs that were used: those of the input, or computed from its model. */
     const struct analyze_cost *costs;
     size_t ncosts;
-    bool costs_replaced;        /* the input's `llm` replaced its costs */
-    const char *model;          /* name of the model that the costs are for; NULL: unknown */
-    const char *no_model_costs; /* why the input's `llm` gave none; NULL */
+    bool costs_replaced;        /* costs computed from the input's `llm` replaced the input's costs */
+    const char *model;          /* name of the model for which the costs were computed; NULL: unknown */
+    const char *no_model_costs; /* why no costs could be computed from the input's `llm`; NULL */
 
-    /* a parent before its children, in order of first occurrence; outside last */
+    /* Parents before their children, in order of first occurrence; the row between steps is last. */
     struct analysis_stage *stages;
     struct analysis_occurrence *occurrences;
     struct analysis_operator *operators, *operators_by_shape;
@@ -415,18 +446,19 @@ struct analysis {
     size_t nstages, noccurrences, noperators, noperators_by_shape, nkernels, ncategories, nlibraries,
         ndevices, nroofline, npowers, nstability, nfindings, nnotes;
     struct analysis_conservation conservation;
-    struct analysis_counters *counters; /* hardware counters of stages and kernels; NULL: no samples */
-    struct analysis_profiles *profiles; /* Nsight Compute's measurements of kernels; NULL: none */
-    struct analysis_totals *totals;     /* plain sums, for `inferprof stats`; NULL: input did not ask */
+    struct analysis_counters *counters; /* hardware counters per stage and kernel; NULL: no samples */
+    struct analysis_profiles *profiles; /* Nsight Compute's measurements per kernel; NULL: none */
+    struct analysis_totals *totals;     /* plain sums for `inferprof stats`; NULL: not requested */
 
-    /* For drawing and export: owner of each timeline record. */
+    /* For drawing and export: the owner of each timeline record. */
     const uint32_t *kernel_occurrence; /* [timeline.kernels.n]: innermost occurrence; ANALYSIS_NONE */
     const uint32_t *shape_kernel;      /* [timeline.nshapes]: row of `kernels` */
-    const uint32_t *range_occurrence;  /* [timeline.ranges.n]: innermost occurrence around or at it */
-    void *owner;                       /* private */
+    /* [timeline.ranges.n]: the innermost occurrence that contains the range or is the range */
+    const uint32_t *range_occurrence;
+    void *owner; /* private */
 };
 
-/* Time of an occurrence, ns. */
+/* Duration of an occurrence, ns. */
 static inline double analysis_occurrence_time(const struct analysis_occurrence *o) {
     return o->devices || o->idle_ns > 0 ? o->busy_ns + o->idle_ns : (double)(o->end_ns - o->start_ns);
 }
@@ -436,29 +468,30 @@ static inline const struct analysis_stage_device *analysis_stage_on(const struct
     return &a->stage_devices[stage * a->ndevices + device];
 }
 
-/* Tokens that the stage works on: those it reads if it reads more than it makes (prefill), else those it
- * makes. */
+/* The tokens that the stage processes: tokens read if it reads more than it generates (prefill), else
+ * tokens generated. */
 static inline double analysis_stage_tokens(const struct analysis_stage *s) {
     return s->tokens_in > s->tokens_out || s->tokens_out != s->tokens_out ? s->tokens_in : s->tokens_out;
 }
 
 void analyze_run(const struct timeline *tl, const struct analyze_input *input, struct analysis *a);
-void analysis_free(struct analysis *a); /* and ready for reuse; zeroed is fine */
+void analysis_free(struct analysis *a); /* may be reused afterwards; a zeroed struct is fine */
 
-/* Means over the devices that ran kernels; NaN: none did. */
+/* Means over the devices that ran kernels; NaN: no device did. */
 struct analysis_timeline {
     size_t devices;
     double timeline_ns, between_ns, between_busy_ns, unrecorded_ns;
 };
 struct analysis_timeline analysis_timeline(const struct analysis *a);
 
-/* From the start of the first stage to the end of the last one or of its last kernel. False: the trace marks
- * no stage, or no kernel ran outside of them. For timeline_cut(), before the analysis. */
+/* From the start of the first stage to the end of the last stage or of its last kernel, whichever is
+ * later. Returns false if the trace marks no stage or no kernel ran outside of the stages. Called before
+ * the analysis, for timeline_cut(). */
 bool analyze_request_window(const struct timeline *tl, const struct analyze_input *input, uint64_t *from_ns,
                             uint64_t *to_ns);
 
-/* A representative window for drawing: the occurrence of the stage whose wall time is nearest to the median,
- * cut to at most max_kernels kernels. False: the stage has no occurrence. */
+/* A representative window for drawing: the occurrence of the stage with the wall time closest to the
+ * median, cut to at most max_kernels kernels. Returns false if the stage has no occurrence. */
 bool analysis_window(const struct analysis *a, uint32_t stage, size_t max_kernels, uint64_t *start_ns,
                      uint64_t *end_ns);
 

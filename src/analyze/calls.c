@@ -1,4 +1,4 @@
-/* What the host did in each stage: launches, copies, synchronisations. */
+/* Host calls per stage: launches, copies, synchronisations. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,20 +19,21 @@ static void count_launch(struct context *c, size_t i, uint32_t row, double inter
     s->launches++;
     s->graph_launches += graph;
     w->graph_nodes +=
-        graph && l->kernels[i] > 1 ? l->kernels[i] : 0; /* 1: the graph was recorded as a whole */
+        graph && l->kernels[i] > 1 ? l->kernels[i] : 0; /* 1: the whole graph was recorded as one kernel */
     w->unmatched_launches += missing;
     stream_stats_add(&w->launch_cost, (double)(l->end_ns[i] - l->start_ns[i]));
     if (interval_ns > 0) stream_stats_add(&w->launch_interval, interval_ns);
 }
 
-/* Rows from the innermost outwards; the outside row for records in no stage. */
+/* Visits the rows of a record's stages from the innermost outwards; the outside row for records in no
+ * stage. */
 #define FOR_ROWS(c, occurrence, row)                                                           \
     for (uint32_t o_ = (occurrence),                                                           \
                   row = o_ == ANALYSIS_NONE ? (c)->outside : (c)->a->occurrences[o_].stage;    \
          row != ANALYSIS_NONE; o_ = o_ == ANALYSIS_NONE ? o_ : (c)->a->occurrences[o_].parent, \
                   row = o_ == ANALYSIS_NONE ? ANALYSIS_NONE : (c)->a->occurrences[o_].stage)
 
-/* Per thread, the last launch whose kernel was recorded. Later launches may still have been queued when
+/* Per thread, the last launch with a recorded kernel. Later launches may still have been queued when
  * recording ended. */
 static uint32_t *last_met(const struct context *c) {
     const struct timeline_launches *l = &c->tl->launches;
@@ -42,8 +43,7 @@ static uint32_t *last_met(const struct context *c) {
     return last;
 }
 
-/* After the last launch of the thread whose kernel was recorded, kernels are missing because recording
- * ended. */
+/* Launches after `last_met` have no kernel because recording ended. */
 static void count_in_occurrences(struct context *c, size_t launch, uint32_t last_met) {
     const struct timeline_launches *l = &c->tl->launches;
     bool cut_off = !l->kernels[launch] && launch > last_met && l->kernels[last_met];
@@ -99,7 +99,7 @@ static void count_copies(struct context *c) {
 static void count_syncs(struct context *c) {
     const struct timeline_syncs *y = &c->tl->syncs;
     for (size_t i = 0; i < y->n; i++) {
-        if (y->kind[i] == TRACE_SYNC_STREAM_WAIT) continue; /* the device waits, not the host */
+        if (y->kind[i] == TRACE_SYNC_STREAM_WAIT) continue; /* this call blocks the device, not the host */
         FOR_ROWS(c, occurrence_of(c, y->range[i]), row) {
             c->a->stages[row].syncs++;
             c->a->stages[row].sync_ns += (double)(y->end_ns[i] - y->start_ns[i]);

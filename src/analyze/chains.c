@@ -1,6 +1,6 @@
-/* Chains of element-wise kernels: consecutive on a stream with nothing else between them. Fused, a chain
- * takes about as long as its longest kernel (the data is read and written once), so fusion could save the
- * rest. */
+/* Chains of element-wise kernels that follow one another on a stream. A fused chain takes about as long as
+ * its longest kernel, because the data is read and written once. The other kernels' time is the possible
+ * saving. */
 #include <stdlib.h>
 
 #include "analyze/internal.h"

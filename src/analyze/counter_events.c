@@ -10,12 +10,12 @@ static void add(struct counter_events *e, uint64_t start_ns, uint64_t end_ns, ui
     if (end_ns > start_ns) vec_push(e, ((struct counter_event){ start_ns, end_ns, class }));
 }
 
-/* The parts of copies outside all kernels. Both are sorted by start. */
+/* Adds the parts of copies that no kernel overlaps. Kernels and copies are sorted by start. */
 static void add_copies(const struct timeline *tl, const struct timeline_device *d, uint32_t first_class,
                        struct counter_events *e) {
     const uint64_t *start = tl->kernels.start_ns + d->first_kernel,
                    *end = tl->kernels.end_ns + d->first_kernel;
-    uint64_t busy_until = 0; /* over kernels that begin before the copy at hand */
+    uint64_t busy_until = 0; /* latest end of the kernels that start before the current copy */
     size_t next = 0;
     for (size_t i = d->first_copy; i < d->first_copy + d->copy_count; i++) {
         uint64_t from = tl->copies.start_ns[i], to = tl->copies.end_ns[i];

@@ -1,5 +1,5 @@
-/* What runs on a device, as input of counter_fit.h: kernels, and copies and memsets while no kernel runs (a
- * busy copy engine reads and writes memory, so the device is not idle). Sorted by start. */
+/* The work on a device as input for counter_fit.h: kernels, plus copies and memsets while no kernel runs.
+ * A copy engine reads and writes memory, so the device is not idle during a copy. Sorted by start. */
 #ifndef ANALYZE_COUNTER_EVENTS_H
 #define ANALYZE_COUNTER_EVENTS_H
 
@@ -15,7 +15,8 @@ struct counter_events {
     uint32_t *class_of;
 };
 
-/* Kernels have the classes given, [d->kernel_count]; copies of kind k have class first_copy_class + k. */
+/* `classes` [d->kernel_count] are the classes of the kernels; copies of kind k get class first_copy_class
+ * + k. */
 void counter_events_make(const struct timeline *tl, const struct timeline_device *d,
                          const uint32_t *class_of_kernel, uint32_t first_copy_class,
                          struct counter_events *out);

@@ -9,28 +9,29 @@
 #include "base/die.h"
 #include "base/util.h"
 
-#define MAX_UNKNOWNS 512 /* above this, the least exposed classes share one unknown */
-#define MAX_EDGES 256    /* heads and tails; further ones count as part of their kernel */
+#define MAX_UNKNOWNS 512 /* if there are more classes, the least exposed ones share one unknown */
+#define MAX_EDGES 256    /* maximum number of heads and tails; the rest count as part of their kernels */
 #define EDGE_NS 1000
-#define EDGE_EXPOSURE 1.0 /* least time of an edge, in sample intervals, to get its own unknown */
-#define EDGE_RIDGE \
-    1e-3 /* pulls an edge to the mean of its kernel; balances 1 point of noise against 30 points */
+#define EDGE_EXPOSURE 1.0 /* minimum exposure of an edge, in sample intervals, to get its own unknown */
+/* Penalty that pulls an edge to the mean of its kernel: 1 point of noise weighs as much as 30 points of
+ * difference. */
+#define EDGE_RIDGE 1e-3
 #define ROBUST_ROUNDS 3
-#define DEVIATIONS 8.0   /* outlier: this many deviations off, and outside of the range of all classes */
-#define RIDGE 1e-6       /* of a sample: makes a solution exist for classes that always run together */
-#define MIN_EXPOSURE 2.0 /* sample intervals; below it, the rate is unknown */
-/* The two clocks: samples are shifted against the kernels so that the fit is best. */
+#define DEVIATIONS 8.0   /* an outlier is this many deviations off and outside of the range of all classes */
+#define RIDGE 1e-6       /* in samples; makes the system solvable if two classes always run together */
+#define MIN_EXPOSURE 2.0 /* in sample intervals; below this, the rate is unknown */
+/* Clock difference: the samples are shifted in time against the kernels until the fit is best. */
 #define LAG_STEP_NS 1000
 #define LAG_STEPS 6       /* in each direction */
-#define LAG_WORTH 0.98    /* of the sum of squares without lag; otherwise no lag is used */
+#define LAG_WORTH 0.98    /* a lag is used only if it reduces the sum of squares to this fraction */
 #define LAG_SAMPLES 20000 /* used for the search */
 #define LAG_SLACK_NS 50000000u
-#define LAG_DOUBT_NS 500 /* error of the lag in experiments; differs between kernels */
-#define BUSY 0.05        /* a sample counts in the residuals if kernels cover at least this fraction of it */
+#define LAG_DOUBT_NS 500 /* error of the lag in experiments; it differs between kernels */
+#define BUSY 0.05        /* a sample counts for the residuals if kernels cover at least this fraction of it */
 
-/* ---- classes to unknowns */
+    /* ---- classes to unknowns */
 
-struct ranked {
+    struct ranked {
     double exposure;
     uint32_t class;
 };
@@ -40,11 +41,11 @@ static int by_exposure(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-/* Maps the numbers of counter_rows.h to unknowns: first classes and idle, then edges. */
+/* Maps the indices of counter_rows.h to unknowns: first classes and idle, then edges. */
 struct naming {
     uint32_t *of;         /* UINT32_MAX: none */
     uint32_t nclasses, n; /* unknowns of classes; all */
-    double *exposure;     /* by number; of edges, the sum of sizes */
+    double *exposure;     /* by index; for edges, the sum of the absolute values */
 };
 
 static struct ranked *rank(const double *exposure, uint32_t from, uint32_t to) {
@@ -54,7 +55,7 @@ static struct ranked *rank(const double *exposure, uint32_t from, uint32_t to) {
     return order;
 }
 
-/* Idle and the most exposed classes have their own unknown; the rest share the last. */
+/* Idle and the most exposed classes get their own unknown; the others share the last unknown. */
 static void name_classes(struct naming *names, uint32_t idle) {
     names->of[idle] = names->n++;
     struct ranked *order = rank(names->exposure, 0, idle);
@@ -66,7 +67,7 @@ static void name_classes(struct naming *names, uint32_t idle) {
     free(order);
 }
 
-/* For edges of classes that have their own unknown. */
+/* Only classes with their own unknown get edges. */
 static void name_edges(struct naming *names, uint32_t idle, uint32_t width) {
     struct ranked *order = rank(names->exposure, idle + 1, width);
     uint32_t until = names->n + MAX_EDGES;
@@ -111,11 +112,12 @@ static void rename_terms(struct counter_rows *rows, const struct naming *names) 
 /* ---- normal equations */
 
 struct fit {
-    const struct counter_rows *rows, *moved; /* moved: with a slightly longer lag */
+    const struct counter_rows *rows, *moved; /* moved: the rows for a slightly longer lag */
     const struct counter_fit_input *in;
     struct nnls eq;
-    double *plain, *spread, *inverse; /* [n][n]: every row once; squared residuals; inverse of the matrix */
-    float *weight;                    /* of rows, 0..1 */
+    /* [n][n]: sum over all rows with weight 1; sum weighted by squared residuals; inverse of the matrix */
+    double *plain, *spread, *inverse;
+    float *weight; /* of rows, 0..1 */
     double *scratch;
     size_t metric;
 };
@@ -124,7 +126,7 @@ static double value_of(const struct fit *f, size_t row) {
     return f->in->values[f->rows->sample.v[row] * f->in->nmetrics + f->metric];
 }
 
-/* g += w a a' for one row a; the upper triangle. */
+/* Computes g += w a a' for one row a; upper triangle only. */
 static void add_row(const struct fit *f, size_t row, double w, double *g) {
     const struct counter_term *t = f->rows->terms.v + f->rows->first.v[row],
                               *end = f->rows->terms.v + f->rows->first.v[row + 1];
@@ -132,14 +134,15 @@ static void add_row(const struct fit *f, size_t row, double w, double *g) {
         double wa = w * a->fraction;
         for (const struct counter_term *c = a; c < end; c++) {
             uint32_t low = MIN(a->unknown, c->unknown), high = MAX(a->unknown, c->unknown);
-            /* two terms of the same (shared) unknown: both products add to the diagonal */
+            /* two terms of one (shared) unknown: both products go to the diagonal */
             double twice = low == high && a != c ? 2 : 1;
             g[(size_t)low * f->eq.n + high] += twice * wa * c->fraction;
         }
     }
 }
 
-/* Most rows have weight 1: all are added once for all metrics, then rows with less weight are subtracted. */
+/* Most rows have weight 1. All rows are added once for all metrics; then rows with less weight are
+ * corrected. */
 static void accumulate(struct fit *f) {
     size_t cells = (size_t)f->eq.n * f->eq.n;
     memcpy(f->eq.g, f->plain, cells * sizeof *f->plain);
@@ -179,7 +182,7 @@ static double busy_fraction(const struct fit *f, size_t row) {
     return busy;
 }
 
-/* The k-th smallest value, by partitioning. */
+/* The k-th smallest value; reorders v. */
 static double nth(double *v, size_t n, size_t k) {
     size_t low = 0, high = n - 1;
     while (low < high) {
@@ -205,8 +208,8 @@ static double nth(double *v, size_t n, size_t k) {
     return v[k];
 }
 
-/* 1.4826 times the median absolute residual: a deviation that is robust against outliers. Only samples with
- * kernels count: a long pause fits perfectly and would make everything else an outlier. */
+/* 1.4826 times the median absolute residual: a standard deviation that is robust against outliers. Only
+ * samples with kernels count: a long pause fits perfectly and would turn everything else into an outlier. */
 static double deviation(const struct fit *f) {
     size_t n = 0;
     for (size_t r = 0; r < f->rows->sample.n; r++) {
@@ -216,8 +219,9 @@ static double deviation(const struct fit *f) {
     return n ? 1.4826 * nth(f->scratch, n, n / 2) : NAN;
 }
 
-/* Values outside of the range of all kernels are not measurements. Values inside must count in full: the tail
- * of a kernel, with half of the multiprocessors done, is far from its mean and part of it. */
+/* Values outside of the range of all kernels cannot be measurements, so their weight is reduced. Values
+ * inside the range keep full weight: the tail of a kernel, with half of the multiprocessors idle, is far
+ * from the kernel's mean but belongs to it. */
 static void reweigh(struct fit *f, double sigma) {
     double most = 1e-30;
     for (uint32_t i = 0; i < f->eq.signed_from; i++) most = MAX(most, f->eq.x[i]);
@@ -228,9 +232,9 @@ static void reweigh(struct fit *f, double sigma) {
     }
 }
 
-/* ---- standard errors: residuals are larger for some kernels than for others, so each class is judged by the
- * samples that contain it: the diagonal of inverse(G) (sum of w^2 e^2 a a') inverse(G). That covers random
- * errors. A wrong lag has the same effect in every sample, so its effect on the rates is added. */
+/* ---- Standard errors. Residuals differ between kernels, so the error of a class is computed from the
+ * samples that contain it: the diagonal of inverse(G) (sum of w^2 e^2 a a') inverse(G). This covers random
+ * errors. A wrong lag changes all samples in the same way, so its effect on the rates is added. */
 
 /* The change of each unknown if the lag were LAG_DOUBT_NS longer: inverse(G) A'(A_moved - A) x. */
 static void doubts(const struct fit *f, double *doubt) {
@@ -251,7 +255,7 @@ static void doubts(const struct fit *f, double *doubt) {
     free(slope);
 }
 
-/* c'Sc; only the upper triangle of S is stored. */
+/* Returns c'Sc; only the upper triangle of S is stored. */
 static double quadratic(const double *spread, const double *c, uint32_t n) {
     double sum = 0;
     for (uint32_t j = 0; j < n; j++) {
@@ -281,7 +285,8 @@ static void errors(struct fit *f, double *variance) {
     free(doubt);
 }
 
-/* For a rate held at zero the slope gives no error: the spread between samples over the exposure is used. */
+/* If a rate is constrained to zero, the fit gives no error. Then the spread between samples, divided by
+ * the exposure, is used. */
 static double error_of(double variance, double sigma, double exposure) {
     return isnan(variance) ? sigma / sqrt(MAX(exposure, 1)) : sqrt(variance);
 }
@@ -323,7 +328,7 @@ static double *unknowns(size_t n) {
 
 /* ---- lag */
 
-/* Residual sum of squares of a plain fit of one metric, with the samples shifted by shift_ns. */
+/* Residual sum of squares of an unweighted fit of one metric, with the samples shifted by shift_ns. */
 static double misfit(const struct counter_fit_input *in, size_t metric, int64_t shift_ns) {
     struct counter_rows rows;
     counter_rows_make(in, shift_ns, 0, &rows);
@@ -361,7 +366,7 @@ static size_t first_from(const uint64_t *sorted, size_t n, uint64_t at) {
     return low;
 }
 
-/* Selects the LAG_SAMPLES samples around the middle kernel, and the kernels at their time. */
+/* Selects LAG_SAMPLES samples around the middle kernel, and the kernels of the same period. */
 static struct counter_fit_input middle_of(const struct counter_fit_input *in) {
     struct counter_fit_input part = *in;
     size_t at = first_from(in->sample_start_ns, in->nsamples, in->start_ns[in->nkernels / 2]),
@@ -390,7 +395,7 @@ int64_t counter_fit_lag(const struct counter_fit_input *in, size_t metric) {
         if (sum[i + LAG_STEPS] < sum[best + LAG_STEPS]) best = i;
     bool edge = abs(best) == LAG_STEPS, worth = sum[best + LAG_STEPS] < LAG_WORTH * sum[LAG_STEPS];
     if (edge || !worth) return 0; /* also for NaN */
-    /* the parabola through the three best */
+    /* minimum of the parabola through the three best points */
     const double *s = sum + best + LAG_STEPS;
     double curve = s[-1] - 2 * s[0] + s[1], off = curve > 0 ? (s[-1] - s[1]) / (2 * curve) : 0;
     return (int64_t)((best + off) * LAG_STEP_NS);

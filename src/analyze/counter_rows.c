@@ -13,7 +13,7 @@ struct active {
     uint32_t class;
     uint64_t start_ns, end_ns;
     double inside_ns, head_ns,
-        tail_ns; /* its share of the current sample; the parts of it in its head and tail */
+        tail_ns; /* its share of the current sample, and the parts of that share in its head and tail */
 };
 
 struct sweep {
@@ -24,7 +24,7 @@ struct sweep {
         struct active *v;
         size_t n, cap;
     } active;
-    double *share;     /* of the current sample, ns: by class, idle, then heads and tails */
+    double *share;     /* shares of the current sample in ns: classes, idle, then heads and tails */
     bool *has;         /* likewise: is touched */
     uint32_t *touched; /* those with a share */
     size_t ntouched;
@@ -45,12 +45,12 @@ static void start_kernels(struct sweep *w, uint64_t now) {
                                                    .end_ns = in->end_ns[w->next] }));
 }
 
-/* Limits head and tail so that a middle part remains. */
+/* Length of head and tail, limited so that a middle part remains. */
 static uint64_t edge_of(const struct sweep *w, const struct active *a) {
     return MIN(w->edge_ns, (a->end_ns - a->start_ns) * 2 / 5);
 }
 
-/* Time in an edge beyond an even share of the kernel; 0 if the whole kernel is in the sample. */
+/* Time in the head and tail beyond their even share of the kernel; 0 if the whole kernel is in the sample. */
 static void count_edges(struct sweep *w, struct active *a) {
     uint64_t length_ns = a->end_ns - a->start_ns, edge_ns = edge_of(w, a);
     if (edge_ns) {
@@ -92,7 +92,7 @@ static uint64_t next_change(const struct sweep *w, uint64_t limit) {
     return limit;
 }
 
-/* Splits [from, to) between the kernels that run and idle. */
+/* Splits [from, to) between the running kernels; idle gets it if there are none. */
 static void share_out(struct sweep *w, uint64_t from, uint64_t to) {
     for (uint64_t now = from; now < to;) {
         end_kernels(w, now);

@@ -11,22 +11,22 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-/* Quality of an estimate, by its own standard error in percentage points and by exposure. */
+/* Limits for the quality of an estimate: its standard error in percentage points, and its exposure. */
 #define GOOD_EXPOSURE 20.0
 #define GOOD_ERROR 2.5
 #define FAIR_EXPOSURE 5.0
 #define FAIR_ERROR 8.0
-#define SHORT_NS \
-    3000.0 /* estimates of shorter kernels depend on the lag between the two clocks: never "good" */
-#define LEAST_SM_PCT 0.2 /* one multiprocessor of a few hundred, all the time */
-/* Limits for the bound: which resource is near its peak. */
+/* estimates for shorter kernels depend on the lag between the two clocks, so they are never "good" */
+#define SHORT_NS 3000.0
+#define LEAST_SM_PCT 0.2 /* value if one of a few hundred multiprocessors is active */
+/* Thresholds that decide which resource bounds a kernel. */
 #define COMPUTE_PCT 60.0
 #define MEMORY_PCT 60.0
-/* Clocks at which a peak may be stated, as shares of the highest clock. */
+/* Range of clocks at which a peak may be specified, as fractions of the highest clock. */
 #define NEAR_LOW 0.85
 #define NEAR_HIGH 1.05
 
-static const struct {
+    static const struct {
     const char *name, *prefix[2];
 } slots[COUNTER_SLOTS] = {
     [COUNTER_SM] = { "sm_pct", { "sm__cycles_active." } },
@@ -75,7 +75,7 @@ static void take_values(const struct timeline *tl, size_t i, float *out) {
     }
 }
 
-/* In order and without overlap: a sample that starts before the end of the last one is left out. */
+/* Samples in time order. A sample that starts before the end of the previous one is dropped. */
 static void gather_samples(const struct timeline *tl, uint32_t device, struct table_of_samples *t) {
     size_t n = tl->samples.n;
     *t = (struct table_of_samples){ xmalloc(n * sizeof(uint64_t)), xmalloc(n * sizeof(uint64_t)),
@@ -96,16 +96,16 @@ static void free_samples(struct table_of_samples *t) {
     free(t->values);
 }
 
-/* ---- classes: a kernel row within a stage */
+/* ---- classes: one per kernel row and stage */
 
 static uint32_t stage_of(const struct analysis *a, size_t kernel) {
     uint32_t occurrence = a->kernel_occurrence[kernel];
     return occurrence == ANALYSIS_NONE ? (uint32_t)a->nstages : a->occurrences[occurrence].stage;
 }
 
-/* Numbers the pairs that occur; pairs[class] = kernel * (nstages + 1) + stage. */
+/* Assigns a class to each pair that occurs; pairs[class] = kernel * (nstages + 1) + stage. */
 struct classes {
-    uint32_t *of_pair; /* ANALYSIS_NONE: does not occur */
+    uint32_t *of_pair; /* ANALYSIS_NONE: the pair does not occur */
     struct {
         uint64_t *v;
         size_t n, cap;
@@ -117,7 +117,7 @@ struct classes {
         } * v;
         size_t n, cap;
     } sums;              /* like pairs */
-    uint32_t *of_kernel; /* of the device's slice */
+    uint32_t *of_kernel; /* [kernels of the device] */
 };
 
 static void number_classes(const struct analysis *a, const struct timeline_device *d, struct classes *c) {
@@ -161,11 +161,11 @@ static enum counter_bound bound_of(const double *v) {
     return isnan(dram) || isnan(v[COUNTER_TENSOR]) ? COUNTER_BOUND_UNKNOWN : COUNTER_BOUND_LATENCY;
 }
 
-/* A percentage is judged by its own error. The clock hardly varies, so its fit is mostly noise and is
- * reported for good rows only. */
+/* The quality of a percentage depends on its own error. The clock hardly varies, so its fit is mostly
+ * noise; it is reported only for rows of quality "good". */
 static void fill_row(struct counter_row *row, const struct counter_fit *f, uint32_t class) {
     size_t stride = (size_t)f->nclasses + 1;
-    /* A kernel uses at least one multiprocessor. If the value is lower, the fit attributed its share to
+    /* A kernel uses at least one multiprocessor. A lower value means that the fit attributed its share to
      * neighbouring kernels. */
     double exposure = f->rate[COUNTER_SM * stride + class] < LEAST_SM_PCT ? 0 : f->exposure[class];
     row->quality = judge(exposure, f->error[COUNTER_SM * stride + class]);
@@ -246,7 +246,7 @@ static void fit_device(const struct analysis *a, uint32_t device, struct analysi
 
 static double dram_sum(const double *slot) { return slot[COUNTER_DRAM_READ] + slot[COUNTER_DRAM_WRITE]; }
 
-/* From the trace if it has one, else the peak that MBU uses. */
+/* The bandwidth recorded in the trace, else the peak that MBU uses. */
 static double peak_bandwidth(const struct analysis *a, uint32_t device) {
     double own = device < a->timeline->ndevices ? a->timeline->devices[device].peak_bytes_per_s : NAN;
     return own > 0 ? own : a->peak_bytes_per_s;
@@ -264,9 +264,10 @@ static double tensor_flops_a_cycle(const struct timeline_device *d) {
     }
 }
 
-/* The clock at which the peak of MFU is stated. Datasheets often use less than the highest clock: 989 TFLOP/s
- * of an H200 are at 1.83 GHz, and its highest clock is 1.98 GHz. Other types are faster or slower by a power
- * of two. If no such clock is near the highest (an unknown chip, a measured peak), the highest is used. */
+/* The clock for which the peak used by MFU is specified. Datasheets often use less than the highest clock:
+ * the 989 TFLOP/s of an H200 are for 1.83 GHz, and its highest clock is 1.98 GHz. Other types are faster
+ * or slower by a power of two. If no such clock is near the highest (unknown chip, measured peak), the
+ * highest clock is used. */
 static double peak_clock_hz(const struct analysis *a, uint32_t device) {
     const struct timeline_device *d = &a->timeline->devices[device];
     double highest_hz = (double)d->sm_clock_khz * 1e3;
@@ -277,7 +278,7 @@ static double peak_clock_hz(const struct analysis *a, uint32_t device) {
     return highest_hz > 0 ? highest_hz : NAN;
 }
 
-/* Converts percent of tensor cycles at one clock to percent of the peak. */
+/* Converts the percentage of tensor cycles at one clock into the percentage of the peak. */
 static double at_peak_clock(const struct analysis *a, uint32_t device, double pct, double clock_hz) {
     return pct * clock_hz / peak_clock_hz(a, device);
 }
@@ -313,8 +314,8 @@ static bool is_sampled(const struct timeline *tl, uint32_t device) {
     return false;
 }
 
-/* The sampled GPUs, one bit each. *only: there is one, and one GPU runs kernels: they are the same, whatever
- * the tools call it. */
+/* Bit set of the sampled GPUs. *only is set if one GPU was sampled and one GPU ran kernels: then they are
+ * the same device, even if the two tools number it differently. */
 static uint64_t sampled_devices(const struct timeline *tl, bool *only) {
     uint64_t bits = 0;
     size_t sampled = 0, working = 0;
@@ -336,7 +337,7 @@ static void derive_means(const struct analysis *a, uint32_t device, double all_n
     row->tensor_at_peak_pct = at_peak_clock(a, device, row->mean[COUNTER_TENSOR], row->mean[COUNTER_CLOCK]);
 }
 
-/* ---- stages: the mean over the samples inside, weighted by time */
+/* ---- stages: time-weighted means of the samples inside */
 
 static size_t first_sample_after(const struct timeline *tl, uint64_t ns) {
     size_t lo = 0, hi = tl->samples.n;
@@ -369,7 +370,7 @@ static void add_occurrence(const struct timeline *tl, const struct analysis_occu
     }
 }
 
-/* Of each occurrence, the samples of the GPUs on which it has kernels. */
+/* Uses the samples of the GPUs on which the occurrence has kernels. */
 static void stage_means(const struct analysis *a, struct analysis_counters *out) {
     bool only;
     uint64_t sampled = sampled_devices(a->timeline, &only);
@@ -402,7 +403,7 @@ static int by_exposure(const void *x, const void *y) {
 static double concurrent(const struct timeline *tl) {
     double busy_ns = 0, shared_ns = 0;
     for (uint32_t d = 0; d < tl->ndevices; d++) {
-        uint64_t one_until = 0, two_until = 0; /* at least one kernel (two kernels) runs until then */
+        uint64_t one_until = 0, two_until = 0; /* end of the period with at least one (two) running kernels */
         for (size_t i = 0; i < tl->devices[d].kernel_count; i++) {
             size_t k = tl->devices[d].first_kernel + i;
             uint64_t from = tl->kernels.start_ns[k], to = tl->kernels.end_ns[k], second = MIN(to, one_until);
@@ -438,7 +439,7 @@ void counters_free(struct analysis_counters *c) {
 }
 
 const struct counter_row *counters_of_kernel(const struct analysis_counters *c, uint32_t kernel) {
-    for (size_t i = 0; i < c->nrows; i++) /* sorted: the first is the most exposed */
+    for (size_t i = 0; i < c->nrows; i++) /* rows are sorted: the first match has the most exposure */
         if (c->rows[i].kernel == kernel) return &c->rows[i];
     return NULL;
 }

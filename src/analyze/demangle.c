@@ -10,10 +10,11 @@
 #include "base/strbuf.h"
 #include "base/util.h"
 
-#define DEMANGLED_MAX 32768 /* a few bytes of mangled name can stand for gigabytes */
+#define DEMANGLED_MAX 32768 /* a mangled name of a few bytes can expand to gigabytes */
 #define MANGLED_MAX 16384
 
-/* libstdc++'s demangler, in the variant that passes text to a callback in pieces. It allocates nothing. */
+/* libstdc++'s demangler in the variant that passes its output to a callback piece by piece. It does not
+ * allocate. */
 int __gcclibcxx_demangle_callback(const char *mangled, void (*piece)(const char *, size_t, void *),
                                   void *opaque);
 
@@ -46,7 +47,8 @@ char *demangle(const char *name) {
 
 static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
-/* A length and an identifier of that length, as in "6kentry"; returns the length, 0 if there is none at p. */
+/* Parses a length followed by an identifier of that length, as in "6kentry". Returns the length, or 0 if
+ * there is none at p. */
 static size_t mangled_word(const char *p, const char **word) {
     char *end;
     if (!isdigit((unsigned char)*p)) return 0;
@@ -58,8 +60,8 @@ static size_t mangled_word(const char *p, const char **word) {
     return n;
 }
 
-/* The value of a template argument, whose digits are no length: "Li128E" at p, or "E1E" after the name of
- * an enumeration. Returns how many characters to skip, 0 if there is no value at p. */
+/* Parses the value of a template argument, whose digits are not a length: "Li128E" at p, or "E1E" after
+ * the name of an enumeration. Returns the number of characters to skip, or 0 if there is no value at p. */
 static size_t mangled_value(const char *p, bool after_enumeration) {
     size_t n = 0;
     if (p[0] == 'L' && islower((unsigned char)p[1])) n = 2;

@@ -1,11 +1,11 @@
-/* C++ names of the Itanium ABI ("_ZN2at6native...") as text. The caller frees what is returned. */
+/* Demangles C++ names of the Itanium ABI ("_ZN2at6native..."). The caller frees the result. */
 #ifndef ANALYZE_DEMANGLE_H
 #define ANALYZE_DEMANGLE_H
 
-/* NULL if the name is not mangled, too long, or uses a newer ABI than libstdc++'s demangler. */
+/* Returns NULL if the name is not mangled, too long, or uses a newer ABI than libstdc++'s demangler. */
 char *demangle(const char *name);
-/* For mangled names that demangle() refuses, such as those with bf16 (DF16b): collects the identifiers,
- * each of which follows its length. "_ZN5aiter4normIDF16b3fooE" becomes "aiter::norm<foo>". */
+/* For mangled names that demangle() cannot handle, such as names with bf16 (DF16b). Collects the
+ * identifiers, each of which follows its length: "_ZN5aiter4normIDF16b3fooE" becomes "aiter::norm<foo>". */
 char *demangle_roughly(const char *mangled);
 
 #endif

@@ -1,32 +1,37 @@
-/* Rules that turn an analysis into findings. A rule examines one stage (or, with NULL, the run) and emits at
- * most one finding: the numbers, an upper bound on the saving, and what to do. No evidence, no finding. */
+/* Rules that turn an analysis into findings. A rule examines one stage (or, with NULL, the run) and emits
+ * at most one finding: the numbers, an upper bound of the saving, and a recommendation. A rule without
+ * evidence emits nothing. */
 #ifndef ANALYZE_FINDING_H
 #define ANALYZE_FINDING_H
 
 #include "analyze/internal.h"
 
-/* A stage with its times in ms, per request (occurrence) and device. Made for each rule from the stage. */
+/* A stage with its times in ms, per request (occurrence) and device. Computed from the stage for each
+ * rule. */
 struct finding_scope {
     const struct analysis_stage *s;
     uint32_t row;
-    double shares;  /* sums over devices and occurrences are divided by it */
-    double wall_ms; /* savings are percentages of it: of the timed repeats if there are any */
+    double shares; /* number of (occurrence, device) pairs; sums are divided by it */
+    /* time of the stage in the timed repeats, else in the trace; savings are percentages of it */
+    double wall_ms;
     double traced_wall_ms, busy_ms, floor_ms; /* floor: NaN unknown */
-    /* share of the recorded idle time that fits into the timed run: recording slows the host, not the GPU */
+    /* The part of the recorded idle time that fits into the timed run: recording slows down the host, not
+     * the GPU. */
     double idle_scale;
 };
 struct finding_rule {
     const char *id;
     enum { FINDING_GPU_STAGE, FINDING_ANY_STAGE, FINDING_RUN } about;
-    bool needs_idle; /* only for stages whose idle time is known */
+    bool needs_idle; /* the rule applies only to stages whose idle time is known */
     void (*find)(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 };
-/* f: the stage; NULL: the run. saving_ms NaN: informative only. Texts must live as long as the analysis. */
+/* f: the stage; NULL: the run. saving_ms NaN: informative only. The texts must live as long as the
+ * analysis. */
 void finding_emit(struct context *c, const struct finding_rule *rule, const struct finding_scope *f,
                   double saving_ms, enum analysis_confidence confidence, const char *title,
                   const char *evidence, const char *advice);
 
-/* "3.05 s"; never with an exponent. */
+/* "3.05 s"; no exponents. */
 const char *finding_time(struct context *c, double ms);
 
 /* finding_idle.c */

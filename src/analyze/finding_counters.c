@@ -5,9 +5,9 @@
 #include "analyze/finding.h"
 #include "base/util.h"
 
-#define DIFFERS_RELATIVE 0.20 /* of the larger of the two */
-#define DIFFERS_POINTS 2.0    /* and by percentage points: small shares differ by chance */
-#define ENOUGH_COVERED 0.50   /* of the stage's recorded wall time */
+#define DIFFERS_RELATIVE 0.20 /* difference as a fraction of the larger of the two values */
+#define DIFFERS_POINTS 2.0    /* minimum difference in percentage points: small shares differ by chance */
+#define ENOUGH_COVERED 0.50   /* minimum fraction of the stage's recorded wall time that samples cover */
 
 static bool differs(double modelled_pct, double measured_pct) {
     double points = fabs(modelled_pct - measured_pct);
@@ -18,9 +18,9 @@ static const char *advice(double modelled_pct, double measured_pct, bool memory)
     if (!(measured_pct > modelled_pct))
         return memory ? "Less data was moved than the model requires. Possible causes: weights smaller than "
                         "in the model file, weights that stay in the L2 cache, or the wrong model file."
-                      : "Tensor cores did less work than the model requires. Possible causes: products that "
-                        "run elsewhere (fp32, GEMV), a type with a higher rate than assumed, or the wrong "
-                        "model file.";
+                      : "Tensor cores did less work than the model requires. Possible causes: matrix "
+                        "products that do not use tensor cores (fp32, GEMV), a type with a higher rate than "
+                        "assumed, or the wrong model file.";
     return memory ? "More data was moved than the model requires. Possible causes: weights read twice, "
                     "activations written to memory between unfused kernels, padding, a larger type than "
                     "assumed, or the wrong model file."
@@ -29,7 +29,7 @@ static const char *advice(double modelled_pct, double measured_pct, bool memory)
                     "the wrong model file.";
 }
 
-/* Reports bandwidth or arithmetic, whichever differs more, in percentage points. */
+/* Reports memory bandwidth or arithmetic, whichever difference is larger in percentage points. */
 void find_model_differs(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     const struct counter_means *m = f->s->counters;
     if (!m || !(m->covered >= ENOUGH_COVERED)) return;
@@ -41,11 +41,10 @@ void find_model_differs(struct context *c, const struct finding_rule *rule, cons
     const char *title =
         analysis_text(c, "%s: counters measured %.1f%% of the %s, the model predicts %.1f%%", f->s->name,
                       measured, memory ? "memory bandwidth" : "tensor peak", modelled);
-    const char *evidence =
-        analysis_text(c,
-                      "over the recorded run, of which samples cover %.0f%%: DRAM %.1f%% against %.1f%% "
-                      "modelled, tensor pipes %.1f%% "
-                      "(at the clock of their peak) against %.1f%%",
-                      100 * m->covered, m->dram_pct, mbu_pct, m->tensor_at_peak_pct, mfu_pct);
+    const char *evidence = analysis_text(
+        c,
+        "over the recorded run, of which samples cover %.0f%%: DRAM %.1f%% measured and %.1f%% modelled, "
+        "tensor pipes %.1f%% measured (at the clock of their peak) and %.1f%% modelled",
+        100 * m->covered, m->dram_pct, mbu_pct, m->tensor_at_peak_pct, mfu_pct);
     finding_emit(c, rule, f, NAN, ANALYSIS_MEDIUM, title, evidence, advice(modelled, measured, memory));
 }

@@ -1,4 +1,4 @@
-/* Findings about a GPU that waits. */
+/* Findings about idle GPU time. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,17 +7,18 @@
 #include "base/die.h"
 #include "base/util.h"
 
-#define LONGEST_STEP_GAP_NS 100000000 /* in a longer gap there was no request */
-#define SHORT_KERNEL_NS 50000.0 /* longer kernels hide the launch of the next one, unless the host stalls */
+#define LONGEST_STEP_GAP_NS 100000000 /* a longer gap means that there was no request */
+/* the host can launch the next kernel while a longer one runs, unless it stalls */
+#define SHORT_KERNEL_NS 50000.0
 
 static double cause_ms(const struct finding_scope *f, enum analysis_idle_cause cause) {
     return f->s->idle.ns[cause] * 1e-6 / f->shares * f->idle_scale;
 }
 
-/* For stages that were slower while recorded than timed. */
+/* For stages that took longer in the recorded run than in the timed one. */
 static const char *scaled_from(struct context *c, const struct finding_scope *f, double recorded_ms) {
     if (f->idle_scale > 0.99) return "";
-    return analysis_text(c, "; scaled to the timed run from %s in the recorded one, which took %.2fx as long",
+    return analysis_text(c, "; scaled to the timed run from %s in the recorded run, which took %.2fx as long",
                          finding_time(c, recorded_ms), f->traced_wall_ms / f->wall_ms);
 }
 
@@ -31,7 +32,7 @@ static const char *per_token(struct context *c, const struct finding_scope *f) {
 
 static const char *empty_queue(struct context *c, const struct finding_scope *f) {
     if (isnan(f->s->idle.queue_empty_share)) return "";
-    return analysis_text(c, "; %.0f%% of the launches found the queue empty",
+    return analysis_text(c, "; the queue was empty at %.0f%% of the launches",
                          100 * f->s->idle.queue_empty_share);
 }
 
@@ -40,16 +41,15 @@ void find_launch_bound(struct context *c, const struct finding_rule *rule, const
     double recorded = s->idle.graph_removable_ns * 1e-6 / f->shares, removable = recorded * f->idle_scale,
            late = cause_ms(f, ANALYSIS_IDLE_LAUNCH);
     if (removable < 0.15 * f->wall_ms || s->kernel_mean_ns > SHORT_KERNEL_NS || late < removable / 3) return;
-    const char *title =
-        analysis_text(c, "%s is launch-bound: the GPU works %s of %s and waits %s for launches", s->name,
-                      finding_time(c, f->busy_ms), finding_time(c, f->wall_ms), finding_time(c, removable));
-    const char *evidence =
-        analysis_text(c,
-                      "%s kernels of %.1f us on average%s; a launch call every %.1f us (median), the call "
-                      "itself %.1f us%s%s",
-                      analysis_count(c, s->kernels), s->kernel_mean_ns * 1e-3, per_token(c, f),
-                      s->idle.launch_interval_ns * 1e-3, s->idle.launch_cost_ns * 1e-3, empty_queue(c, f),
-                      scaled_from(c, f, recorded));
+    const char *title = analysis_text(
+        c, "%s is launch-bound: the GPU is busy for %s of %s and waits %s for launches", s->name,
+        finding_time(c, f->busy_ms), finding_time(c, f->wall_ms), finding_time(c, removable));
+    const char *evidence = analysis_text(
+        c,
+        "%s kernels of %.1f us on average%s; one launch call every %.1f us (median), each taking %.1f us%s%s",
+        analysis_count(c, s->kernels), s->kernel_mean_ns * 1e-3, per_token(c, f),
+        s->idle.launch_interval_ns * 1e-3, s->idle.launch_cost_ns * 1e-3, empty_queue(c, f),
+        scaled_from(c, f, recorded));
     finding_emit(c, rule, f, removable,
                  late > 0.5 * s->idle_ns * 1e-6 / f->shares * f->idle_scale ? ANALYSIS_HIGH : ANALYSIS_MEDIUM,
                  title, evidence,
@@ -61,10 +61,11 @@ void find_launch_bound(struct context *c, const struct finding_rule *rule, const
 void find_sync(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     double ms = cause_ms(f, ANALYSIS_IDLE_SYNC);
     if (ms < 0.03 * f->wall_ms) return;
-    const char *title = analysis_text(c, "%s stops for the host: the GPU waits %s after synchronisations",
-                                      f->s->name, finding_time(c, ms));
+    const char *title =
+        analysis_text(c, "%s waits for the host: the GPU is idle for %s after synchronisations", f->s->name,
+                      finding_time(c, ms));
     const char *evidence =
-        analysis_text(c, "%s synchronisations hold the host for %s; %s of idle GPU follow them%s",
+        analysis_text(c, "%s synchronisations block the host for %s; the GPU is idle for %s after them%s",
                       analysis_count(c, f->s->syncs), finding_time(c, f->s->sync_ns * 1e-6),
                       finding_time(c, ms), scaled_from(c, f, f->idle_scale > 0 ? ms / f->idle_scale : NAN));
     finding_emit(c, rule, f, ms, ANALYSIS_MEDIUM, title, evidence,
@@ -81,8 +82,8 @@ void find_host_copies(struct context *c, const struct finding_rule *rule, const 
         c, "%s copies and memsets; %.2f MB to the device, %.2f MB back; no kernel ran at the same time",
         analysis_count(c, f->s->copies), f->s->htod_bytes * 1e-6, f->s->dtoh_bytes * 1e-6);
     finding_emit(c, rule, f, ms, ANALYSIS_MEDIUM, title, evidence,
-                 "Keep the data on the device, copy from pinned memory on a stream of its own, and overlap "
-                 "it with kernels.");
+                 "Keep the data on the device, copy from pinned memory on a separate stream, and overlap "
+                 "copies with kernels.");
 }
 
 void find_no_work(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
@@ -91,12 +92,11 @@ void find_no_work(struct context *c, const struct finding_rule *rule, const stru
     const char *title =
         analysis_text(c, "%s leaves the GPU without work for %s", f->s->name, finding_time(c, ms));
     const char *evidence = analysis_text(
-        c, "gaps in which the launching thread made no call for over 200 us; the longest gap is %s",
+        c, "gaps in which the launching thread made no call for more than 200 us; the longest gap is %s",
         finding_time(c, f->s->idle.gap_ns.max * 1e-6));
     finding_emit(c, rule, f, ms, ANALYSIS_LOW, title, evidence,
-                 "Look at what the host does there (tokenising, image preparation, scheduling, garbage "
-                 "collection) and move "
-                 "it off the launching thread.");
+                 "Check the host's activity in these gaps (tokenising, image preparation, scheduling, "
+                 "garbage collection) and move it off the launching thread.");
 }
 
 void find_dependency(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
@@ -104,14 +104,14 @@ void find_dependency(struct context *c, const struct finding_rule *rule, const s
     if (ms < 0.05 * f->wall_ms) return;
     const char *title = analysis_text(c, "%s waits %s for other streams", f->s->name, finding_time(c, ms));
     finding_emit(c, rule, f, ms, ANALYSIS_LOW, title,
-                 "the kernels had been launched, but started only after other work (of another stream, or "
-                 "not in this trace), with "
-                 "the GPU idle in between",
-                 "Check events and stream waits; dependent work is cheapest on one stream or in one graph.");
+                 "the kernels had been launched, but started only after other work (on another stream, or "
+                 "not in this trace), with the GPU idle in between",
+                 "Check events and stream waits. Dependent work has the least overhead on one stream or in "
+                 "one graph.");
 }
 
-/* From the last kernel of an occurrence to the first of the next in its process, if both are of the stage.
- * Returns how many such waits there are. */
+/* Sums the time from the last kernel of an occurrence to the first kernel of the next one in its process,
+ * if both belong to the stage. Returns the number of such waits. */
 static size_t waits_between_steps(const struct context *c, uint32_t row, double *sum_ns) {
     const struct timeline *tl = c->tl;
     const struct analysis_occurrence **last = xcalloc(tl->nprocesses + 1, sizeof(*last));
@@ -132,7 +132,7 @@ static size_t waits_between_steps(const struct context *c, uint32_t row, double 
     return n;
 }
 
-/* Steps that are occurrences of one stage: the device waits from one to the next. */
+/* For steps that are occurrences of one stage: the time in which the device waits for the next step. */
 void find_between_steps(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     double ns = 0;
     size_t steps = waits_between_steps(c, f->row, &ns);
@@ -141,12 +141,11 @@ void find_between_steps(struct context *c, const struct finding_rule *rule, cons
     const char *title =
         analysis_text(c, "The GPU waits %s between steps of %s", finding_time(c, ms), f->s->name);
     const char *evidence = analysis_text(
-        c, "%.1f us on average from the last kernel of a step to the first of the next, over %s steps",
+        c, "%.1f us on average from the last kernel of a step to the first kernel of the next, over %s steps",
         ns * 1e-3 / (double)steps, analysis_count(c, steps));
     finding_emit(c, rule, f, ms, ANALYSIS_MEDIUM, title, evidence,
-                 "Scheduling, sampling and detokenising run between the steps: overlap them with the GPU "
-                 "(asynchronous "
-                 "scheduling), or make them cheaper.");
+                 "Scheduling, sampling and detokenising run between the steps: overlap them with GPU work "
+                 "(asynchronous scheduling), or make them cheaper.");
 }
 
 void find_unexplained_idle(struct context *c, const struct finding_rule *rule,
@@ -165,7 +164,7 @@ void find_unexplained_idle(struct context *c, const struct finding_rule *rule,
                  "are usually launch-bound.");
 }
 
-#define ALWAYS_EXPLAINED 0.15 /* of the stage's time */
+#define ALWAYS_EXPLAINED 0.15 /* fraction of the stage's time above which idle time is always reported */
 
 static bool has_finding_on_idle(const struct context *c, uint32_t row) {
     static const char *const rules[] = { "launch-bound",  "synchronisation",   "host-busy-elsewhere",
@@ -176,7 +175,7 @@ static bool has_finding_on_idle(const struct context *c, uint32_t row) {
     return false;
 }
 
-/* Every device that idles for long gets an explanation: the largest causes, where no rule names one. */
+/* Fallback: lists the largest causes of long idle time that no other rule reports. */
 void find_other_idle(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     double ms = f->s->idle_ns * 1e-6 / f->shares * f->idle_scale;
     if (ms < ALWAYS_EXPLAINED * f->wall_ms || has_finding_on_idle(c, f->row)) return;
@@ -197,6 +196,6 @@ void find_other_idle(struct context *c, const struct finding_rule *rule, const s
                       f->s->kernel_mean_ns * 1e-3,
                       finding_time(c, f->s->idle.graph_removable_ns * 1e-6 / f->shares * f->idle_scale));
     finding_emit(c, rule, f, ms, ANALYSIS_LOW, title, evidence,
-                 "No single cause stands out: look at the longest gaps in the timeline, and at what the "
-                 "launching thread does in them.");
+                 "No single cause dominates: check the longest gaps in the timeline and the launching "
+                 "thread's activity in them.");
 }

@@ -14,12 +14,12 @@ void find_throttle(struct context *c, const struct finding_rule *rule, const str
         double slower = 1 - p->sm_mhz_busy_mean / p->sm_mhz_max;
         finding_emit(
             c, rule, f, slower > 0 ? busy * slower * 1e-6 : NAN, ANALYSIS_MEDIUM,
-            analysis_text(c, "The GPU ran below its clocks for %s: %s",
+            analysis_text(c, "The GPU ran at reduced clocks for %s: %s",
                           finding_time(c, p->throttled_ns * 1e-6), p->throttled_by),
             analysis_text(c,
                           "SM clock %.0f MHz while busy, %.0f MHz at most; %.0f W on average, %.0f W at most",
                           p->sm_mhz_busy_mean, p->sm_mhz_max, p->watts_mean, p->watts_max),
-            "Check power limit and cooling; compare runs only at equal clocks (nvidia-smi -lgc).");
+            "Check the power limit and cooling; compare runs only at equal clocks (nvidia-smi -lgc).");
     }
 }
 
@@ -37,18 +37,17 @@ void find_communication(struct context *c, const struct finding_rule *rule, cons
     for (size_t i = 0; i < c->a->ndevices; i++) devices += c->a->devices[i].communication_ns > 0;
     finding_emit(
         c, rule, f, (all - hidden) * 1e-6 / devices, ANALYSIS_LOW,
-        analysis_text(c, "Communication is exposed for %s per device",
+        analysis_text(c, "Communication is not overlapped with other kernels for %s per device",
                       finding_time(c, (all - hidden) * 1e-6 / devices)),
-        analysis_text(
-            c,
-            "%s of communication kernels per device, %.0f%% of it overlapped by other kernels; includes "
-            "waiting for the slowest rank",
-            finding_time(c, all * 1e-6 / devices), 100 * hidden / all),
+        analysis_text(c,
+                      "%s of communication kernels per device, %.0f%% of it overlapped by other kernels; "
+                      "includes waiting for the slowest rank",
+                      finding_time(c, all * 1e-6 / devices), 100 * hidden / all),
         "Overlap it with computation, fuse all-reduce with its neighbours, or split the model over fewer "
         "devices.");
 }
 
-/* Sub-stages vary with their stage. */
+/* True for sub-stages: their variation is already reported for their parent. */
 static bool is_part(const struct context *c, const char *name) {
     for (size_t i = 0; i < c->a->nstages; i++)
         if (c->a->stages[i].parent != ANALYSIS_NONE &&
@@ -66,13 +65,13 @@ void find_variance(struct context *c, const struct finding_rule *rule, const str
                                 : "";
         finding_emit(
             c, rule, f, NAN, ANALYSIS_HIGH,
-            s->unstable ? analysis_text(c, "%s varies too much to conclude from small differences: CV %.1f%%",
+            s->unstable ? analysis_text(c, "%s varies too much to compare small differences: CV %.1f%%",
                                         s->stage, 100 * s->cv)
                         : analysis_text(c, "%s failed in %zu repeats", s->stage, s->failed),
             analysis_text(c, "%zu repeats, median %s, %s to %s, outliers: %zu, failed: %zu%s", s->ms.n,
                           finding_time(c, s->ms.median), finding_time(c, s->ms.min),
                           finding_time(c, s->ms.max), s->outliers, s->failed, drift),
-            "Lock clocks, pin the process to cores, keep other work off the machine, and run more repeats.");
+            "Lock clocks, pin the process to cores, stop other work on the machine, and run more repeats.");
     }
 }
 
@@ -80,20 +79,20 @@ void find_overhead(struct context *c, const struct finding_rule *rule, const str
     for (uint32_t i = 0; i < c->a->nstages; i++) {
         const struct analysis_stage *s = &c->a->stages[i];
         if (s->parent != ANALYSIS_NONE || !(s->recording_cost > 1.25)) continue;
-        const char *consequence = s->on_cpu ? "shares hold, times of single operators are too large"
-                                            : "times of kernels hold, idle times are too large";
-        finding_emit(
-            c, rule, f, NAN, ANALYSIS_HIGH,
-            analysis_text(c, "The recorded run of %s was %.0f%% slower than the timed ones", s->name,
-                          100 * (s->recording_cost - 1)),
-            analysis_text(c, "%s while recorded, %s in the timing phase: %s",
-                          finding_time(c, s->recording_cost * s->same_input_ms),
-                          finding_time(c, s->same_input_ms), consequence),
-            "Record less for times of single kernels and gaps: profiling=min (profile), --preset min (run).");
+        const char *consequence = s->on_cpu ? "shares are valid, times of single operators are too large"
+                                            : "kernel times are valid, idle times are too large";
+        finding_emit(c, rule, f, NAN, ANALYSIS_HIGH,
+                     analysis_text(c, "The recorded run of %s was %.0f%% slower than the timed ones", s->name,
+                                   100 * (s->recording_cost - 1)),
+                     analysis_text(c, "%s while recorded, %s in the timing phase: %s",
+                                   finding_time(c, s->recording_cost * s->same_input_ms),
+                                   finding_time(c, s->same_input_ms), consequence),
+                     "Record less if you need times of single kernels and gaps: profiling=min (profile), "
+                     "--preset min (run).");
     }
 }
 
-/* Idle time in which no stage was open, mean over the devices. */
+/* Idle time while no stage is open, mean over the devices. */
 void find_idle_between(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     const struct analysis *a = c->a;
     double idle = 0, timeline = 0, devices = 0;
@@ -105,30 +104,28 @@ void find_idle_between(struct context *c, const struct finding_rule *rule, const
     }
     if (!(idle > 0.15 * timeline)) return;
     finding_emit(c, rule, f, NAN, ANALYSIS_MEDIUM,
-                 analysis_text(c, "The GPU is idle for %.0f%% of the recorded time with no stage open",
+                 analysis_text(c, "The GPU is idle for %.0f%% of the recorded time while no stage is open",
                                100 * idle / timeline),
-                 analysis_text(c, "%s of %s%s; it counts in no stage's time",
+                 analysis_text(c, "%s of %s%s; not included in any stage",
                                finding_time(c, idle * 1e-6 / devices),
                                finding_time(c, timeline * 1e-6 / devices), devices > 1 ? " per device" : ""),
-                 "If the program worked on requests at that time, mark that work as a stage too "
-                 "(NAME=GLOB); if it waited for requests, nothing is wrong.");
+                 "If the program was processing requests in that time, mark the work as a stage too "
+                 "(NAME=GLOB). If it was waiting for requests, ignore this.");
 }
 
 void find_outside(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     const struct analysis_conservation *v = &c->a->conservation;
     if (!(v->outside_stages > 0.2 * v->busy) || c->a->stages[0].implicit) return;
-    const char *unmatched = v->unmatched > 0
-                                ? analysis_text(c, "; %s of it because its launch was not recorded",
-                                                finding_time(c, v->unmatched * 1e-6))
-                                : "";
-    finding_emit(
-        c, rule, f, NAN, ANALYSIS_HIGH,
-        analysis_text(c, "%.0f%% of the %s time belongs to no stage", 100 * v->outside_stages / v->busy,
-                      c->a->cpu_only ? "busy" : "GPU"),
-        analysis_text(c, "%s of %s%s", finding_time(c, v->outside_stages * 1e-6),
-                      finding_time(c, v->busy * 1e-6), unmatched),
-        c->in->one_run
-            ? "It ran outside the measured request (loading, making weights, warming up) and is in no "
-              "stage's time; tables of kernels include it."
-            : "Name more ranges as stages (NAME=GLOB), or record from the start of the program.");
+    const char *unmatched = v->unmatched > 0 ? analysis_text(c, "; for %s of it the launch was not recorded",
+                                                             finding_time(c, v->unmatched * 1e-6))
+                                             : "";
+    finding_emit(c, rule, f, NAN, ANALYSIS_HIGH,
+                 analysis_text(c, "%.0f%% of the %s time belongs to no stage",
+                               100 * v->outside_stages / v->busy, c->a->cpu_only ? "busy" : "GPU"),
+                 analysis_text(c, "%s of %s%s", finding_time(c, v->outside_stages * 1e-6),
+                               finding_time(c, v->busy * 1e-6), unmatched),
+                 c->in->one_run
+                     ? "This work ran outside the measured request (loading, creating weights, warm-up) and "
+                       "is not part of any stage; the kernel tables include it."
+                     : "Define more ranges as stages (NAME=GLOB), or record from the start of the program.");
 }

@@ -1,4 +1,4 @@
-/* Findings about the work the GPU (or the CPU) does. */
+/* Findings about the work of the GPU (or the CPU). */
 #include <math.h>
 #include <stdlib.h>
 
@@ -12,7 +12,7 @@ static double category_ms(const struct finding_scope *f, enum kernel_category ca
     return f->s->category_ns[category] * 1e-6 / f->shares;
 }
 
-/* At most the busy time above the floor can be saved. */
+/* Limits the saving to the busy time above the roofline time. */
 static double bounded(const struct finding_scope *f, double saving_ms) {
     return isnan(f->floor_ms) ? saving_ms : MAX(0, MIN(saving_ms, f->busy_ms - f->floor_ms));
 }
@@ -31,7 +31,7 @@ static bool memory_bound(const struct context *c, const struct analysis_stage *s
     return !(s->flops / c->a->peak_flops_per_s > s->bytes / c->a->peak_bytes_per_s);
 }
 
-/* About the roof that bounds the stage: bytes/s for memory, FLOP/s for compute. */
+/* Achieved and peak rate of the resource that bounds the stage: bytes/s for memory, FLOP/s for compute. */
 static const char *roof_evidence(struct context *c, const struct finding_scope *f, bool memory, bool on_gpu,
                                  double work_ms, const char *source) {
     double amount = memory ? f->s->bytes : f->s->flops,
@@ -39,31 +39,29 @@ static const char *roof_evidence(struct context *c, const struct finding_scope *
            reached = memory ? f->s->mbu : f->s->mfu, rate = reached * peak * f->wall_ms / work_ms;
     const char *(*text)(struct context *, double) = memory ? bytes_text : flops_text;
     const char *whole =
-        on_gpu ? analysis_text(c, " while the GPU works, %.1f%% over the whole time", 100 * reached) : "";
-    return analysis_text(c, "%s must be %s: %s/s of %s/s reached, %.1f%%%s; distance to the floor %.1fx (%s)",
+        on_gpu ? analysis_text(c, " while the GPU is busy, %.1f%% over the whole time", 100 * reached) : "";
+    return analysis_text(c, "%s must be %s: %s/s of %s/s achieved, %.1f%%%s; %.1fx the roofline time (%s)",
                          text(c, amount), memory ? "moved" : "done", text(c, rate), text(c, peak),
                          100 * rate / peak, whole, f->s->distance, source);
 }
 
 static const char *roof_advice(bool memory, bool on_gpu) {
     if (!on_gpu)
-        return memory ? "Read less and faster: smaller weight types, more threads until the memory is "
-                        "saturated, "
-                        "weights near their cores (NUMA), more sequences at once."
-                      : "Use every core (threads) and the widest SIMD product that the CPU has, with blocks "
-                        "that stay "
-                        "in its caches; see the operators furthest from the roof.";
-    return memory ? "Raise the bandwidth that the big kernels reach: fewer and larger reads, weights in one "
-                    "pass, fused "
-                    "element-wise work, grouped expert GEMMs, more sequences at once."
-                  : "Raise the rate of the big kernels: tensor-core types, larger tiles, fused attention, "
-                    "less work beside the products; "
-                    "see the kernels furthest from the roof.";
+        return memory
+                   ? "Read less data, faster: smaller weight types, more threads until the memory is "
+                     "saturated, weights on the NUMA node of the cores that use them, more sequences at once."
+                   : "Use every core (threads) and the widest SIMD instructions of the CPU, with blocks that "
+                     "fit its caches; see the operators furthest from the roof.";
+    return memory
+               ? "Raise the bandwidth of the large kernels: fewer and larger reads, weights read in one "
+                 "pass, fused element-wise work, grouped expert GEMMs, more sequences at once."
+               : "Raise the FLOP rate of the large kernels: tensor-core types, larger tiles, fused "
+                 "attention, less work outside the matrix products; see the kernels furthest from the roof.";
 }
 
-/* Real kernels reach about 1.25 times the floor. */
+/* Real kernels reach about 1.25 times the roofline time. */
 #define NEAR_THE_ROOF 1.25
-/* The stage as the table of stages has it: over all inputs. The other findings are about the recorded
+/* The scope with the times of the stage table: over all inputs. The other findings are about the recorded
  * request. */
 static struct finding_scope all_inputs(const struct finding_scope *f) {
     const struct analysis_stage *s = f->s;
@@ -86,14 +84,14 @@ void find_roof(struct context *c, const struct finding_rule *rule, const struct 
     const char *roof = memory ? "memory" : "compute", *what = on_gpu ? "GPU work" : "time";
     const char *source = c->a->peak_source ? c->a->peak_source : "peaks given";
     if (distance < NEAR_THE_ROOF) {
-        finding_emit(
-            c, rule, f, NAN, ANALYSIS_HIGH,
-            analysis_text(c, "%s runs at the %s roof: %.2fx its floor of %s", s->name, roof, distance,
-                          finding_time(c, f->floor_ms)),
-            analysis_text(c, "%s must be moved and %s done (%s)", bytes_text(c, s->bytes),
-                          flops_text(c, s->flops), source),
-            memory ? "Only less data helps: smaller weight or KV types, larger batches, speculative decoding."
-                   : "Only less arithmetic or a smaller type helps.");
+        finding_emit(c, rule, f, NAN, ANALYSIS_HIGH,
+                     analysis_text(c, "%s runs at the %s roof: %.2fx its roofline time of %s", s->name, roof,
+                                   distance, finding_time(c, f->floor_ms)),
+                     analysis_text(c, "%s must be moved and %s computed (%s)", bytes_text(c, s->bytes),
+                                   flops_text(c, s->flops), source),
+                     memory ? "Only moving less data helps: smaller weight or KV types, larger batches, "
+                              "speculative decoding."
+                            : "Only less arithmetic or a smaller type helps.");
         return;
     }
     double saving = work_ms - work_ms / work_distance;
@@ -111,13 +109,13 @@ static uint32_t root_of(const struct context *c, uint32_t row) {
 }
 
 /* Share of the class's owned time in which no other kernel ran on the device. Concurrent kernels use the
- * multiprocessors that it leaves idle, so only this time could be saved. */
+ * multiprocessors that the class leaves idle, so only this time could be saved. */
 static double alone_share(const struct context *c, const struct analysis_kernel *k) {
     double owned = c->shape_owned_ns[k->shape];
     return owned > 0 ? c->shape_alone_ns[k->shape] / owned : 0;
 }
 
-/* Sum over the kernel classes of the stage, with a weight per class from the rule. */
+/* Sum over the kernel classes of the stage, each weighted by the rule's function. */
 static double sum_classes(const struct context *c, const struct finding_scope *f,
                           double (*weight)(const struct context *, const struct analysis_kernel *),
                           double *all_ms, const struct analysis_kernel **largest) {
@@ -142,7 +140,8 @@ static double sum_classes(const struct context *c, const struct finding_scope *f
     return sum;
 }
 
-#define DRAM_BUSY_PCT 60 /* of the peak: few blocks keep the memory busy, more would not be faster */
+/* % of the peak: above this, few blocks already saturate the memory and more blocks would not help */
+#define DRAM_BUSY_PCT 60
 static bool keeps_dram_busy(const struct context *c, const struct analysis_kernel *k) {
     uint32_t row = (uint32_t)(k - c->a->kernels);
     const struct counter_row *r = c->a->counters ? counters_of_kernel(c->a->counters, row) : NULL;
@@ -152,7 +151,7 @@ static bool keeps_dram_busy(const struct context *c, const struct analysis_kerne
 
 static double idle_sms(const struct context *c, const struct analysis_kernel *k) {
     uint32_t sms = c->tl->devices[c->tl->shapes[k->shape].device].sms;
-    /* communication and waiting kernels have few blocks on purpose */
+    /* communication and waiting kernels use few blocks on purpose */
     if (k->category == KERNEL_CATEGORY_COMMUNICATION || k->category == KERNEL_CATEGORY_WAIT) return 0;
     if (keeps_dram_busy(c, k)) return 0;
     return k->blocks && sms && k->blocks < sms ? 1 - (double)k->blocks / sms : 0;
@@ -164,17 +163,18 @@ void find_small_grids(struct context *c, const struct finding_rule *rule, const 
     if (!k || ms < 0.05 * f->busy_ms) return;
     uint32_t sms = c->tl->devices[c->tl->shapes[k->shape].device].sms;
     const char *title =
-        analysis_text(c, "%s: %s run in grids smaller than the GPU", f->s->name, finding_time(c, all));
+        analysis_text(c, "%s: %s in grids that do not fill the GPU", f->s->name, finding_time(c, all));
     const char *evidence =
         analysis_text(c, "most of it in %s: %s block%s on %u multiprocessors, %s calls of %.1f us",
                       k->short_name, analysis_count(c, k->blocks), k->blocks == 1 ? "" : "s", sms,
                       analysis_count(c, k->calls), k->mean_ns * 1e-3);
     finding_emit(c, rule, f, bounded(f, ms), ANALYSIS_LOW, title, evidence,
-                 "Give the GPU more at once: larger batches, split-K or split-KV variants, grouped GEMMs, "
-                 "fusion with neighbours.");
+                 "Give the GPU more work at once: larger batches, split-K or split-KV variants, grouped "
+                 "GEMMs, fusion with neighbouring kernels.");
 }
 
-/* Blocks beyond full waves run in a last wave that leaves most of the GPU idle. */
+/* The blocks left after the full waves run in a last wave, which leaves a part of the GPU idle. Returns
+ * the fraction of the time lost this way. */
 static double wave_tail(const struct context *c, const struct analysis_kernel *k) {
     (void)c;
     if (k->category != KERNEL_CATEGORY_GEMM || !(k->waves > 1)) return 0;
@@ -185,10 +185,11 @@ void find_wave_tails(struct context *c, const struct finding_rule *rule, const s
     const struct analysis_kernel *k = NULL;
     double all, ms = sum_classes(c, f, wave_tail, &all, &k);
     if (!k || ms < 0.03 * f->busy_ms) return;
-    const char *title = analysis_text(c, "%s: GEMM tiles do not fill the GPU evenly: up to %s in last waves",
-                                      f->s->name, finding_time(c, ms));
+    const char *title = analysis_text(
+        c, "%s: GEMM tiles do not fill the GPU evenly: up to %s lost in partially filled last waves",
+        f->s->name, finding_time(c, ms));
     const char *evidence = analysis_text(
-        c, "most of it in %s: %s blocks are %.2f waves, so %.0f%% of %.0f are used", k->short_name,
+        c, "most of it in %s: %s blocks make %.2f waves, so %.0f%% of %.0f waves is used", k->short_name,
         analysis_count(c, k->blocks), k->waves, 100 * k->waves / ceil(k->waves), ceil(k->waves));
     finding_emit(c, rule, f, bounded(f, ms), ANALYSIS_LOW, title, evidence,
                  "Pad or batch the shapes to whole tiles and waves, or let the library search for another "
@@ -199,15 +200,14 @@ void find_chains(struct context *c, const struct finding_rule *rule, const struc
     double ms = c->stage_chain_ns[f->row] * 1e-6 / f->shares,
            all = category_ms(f, KERNEL_CATEGORY_ELEMENTWISE);
     if (ms < 0.05 * f->busy_ms) return;
-    const char *title =
-        analysis_text(c, "%s: element-wise kernels run one after the other: fusing them saves up to %s",
-                      f->s->name, finding_time(c, ms));
+    const char *title = analysis_text(c, "%s: consecutive element-wise kernels: fusing them saves up to %s",
+                                      f->s->name, finding_time(c, ms));
     const char *evidence = analysis_text(
-        c, "%s kernels stand in such chains; element-wise work is %s, %.0f%% of the GPU's",
+        c, "%s kernels are in such chains; element-wise work takes %s, %.0f%% of the GPU time",
         analysis_count(c, c->stage_chain_kernels[f->row]), finding_time(c, all), 100 * all / f->busy_ms);
     finding_emit(c, rule, f, bounded(f, ms), ANALYSIS_MEDIUM, title, evidence,
-                 "Fuse them: torch.compile, or fused kernels for norm, rotary embedding and activation. "
-                 "Their launches go too.");
+                 "Fuse them: torch.compile, or fused kernels for norm, rotary embedding and activation. This "
+                 "also removes their launches.");
 }
 
 void find_casts(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
@@ -215,9 +215,9 @@ void find_casts(struct context *c, const struct finding_rule *rule, const struct
     if (ms < 0.05 * f->busy_ms) return;
     const char *title =
         analysis_text(c, "%s spends %s in copies and casts on the device", f->s->name, finding_time(c, ms));
-    const char *evidence = analysis_text(
-        c, "%.0f%% of its GPU time computes nothing: casts between types, concatenation, reordering",
-        100 * ms / f->busy_ms);
+    const char *evidence =
+        analysis_text(c, "%.0f%% of its GPU time computes nothing: type casts, concatenation, reordering",
+                      100 * ms / f->busy_ms);
     finding_emit(c, rule, f, bounded(f, ms), ANALYSIS_MEDIUM, title, evidence,
                  "Keep one type from end to end (no autocast around bf16 weights), write the KV cache in "
                  "place instead of "
@@ -229,13 +229,14 @@ void find_attention(struct context *c, const struct finding_rule *rule, const st
            fused = category_ms(f, KERNEL_CATEGORY_ATTENTION);
     if (fused > 0 || softmax < 0.03 * f->busy_ms || !(category_ms(f, KERNEL_CATEGORY_GEMM) > 0)) return;
     finding_emit(c, rule, f, bounded(f, softmax), ANALYSIS_MEDIUM,
-                 analysis_text(c, "%s computes attention in separate kernels: %s of softmax alone",
+                 analysis_text(c, "%s computes attention in separate kernels: %s in softmax alone",
                                f->s->name, finding_time(c, softmax)),
-                 "softmax kernels run, and no fused attention kernel does: the scores go through memory",
+                 "there are softmax kernels but no fused attention kernel, so the scores are written to "
+                 "memory and read back",
                  "Use a fused attention kernel (FlashAttention, scaled_dot_product_attention, FlashInfer).");
 }
 
-/* Experts one by one: hundreds of small products per token. A prefill makes one token per pass. */
+/* Experts that run one by one cause hundreds of small GEMMs per token. A prefill counts as one pass. */
 void find_experts(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     double calls = 0, ms = 0;
     if (!(f->s->tokens_out > 0) ||
@@ -254,13 +255,12 @@ void find_experts(struct context *c, const struct finding_rule *rule, const stru
                   (double)MAX(f->s->kernels, 1);
     if (each < 100 || mean_us > 20) return;
     const char *title =
-        analysis_text(c, "%s runs its experts one by one: %.0f small products a %s", f->s->name, each,
+        analysis_text(c, "%s runs its experts one by one: %.0f small GEMMs per %s", f->s->name, each,
                       f->s->tokens_in > f->s->tokens_out ? "pass" : "token");
-    const char *evidence =
-        analysis_text(c,
-                      "%.1f us each on average, %s in all; %s of launch gaps lie before them (part of "
-                      "what a graph would remove)",
-                      mean_us, finding_time(c, ms), finding_time(c, gaps));
+    const char *evidence = analysis_text(
+        c,
+        "%.1f us each on average, %s in total; launch gaps of %s before them (part of the saving by a graph)",
+        mean_us, finding_time(c, ms), finding_time(c, gaps));
     finding_emit(c, rule, f, gaps, ANALYSIS_MEDIUM, title, evidence,
                  "Use a grouped or fused MoE kernel: one launch for all experts of a layer.");
 }

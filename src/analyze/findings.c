@@ -10,8 +10,8 @@
 #include "base/vec.h"
 
 #define FINDINGS_MAX 12               /* one page */
-#define NEVER_CUT "model-vs-counters" /* saves nothing by itself, but the other figures may be wrong */
-#define LEAST_SAVING 0.01             /* of the stage's time */
+#define NEVER_CUT "model-vs-counters" /* no saving of its own, but shows that other figures may be wrong */
+#define LEAST_SAVING 0.01             /* minimum saving as a fraction of the stage's time */
 
 static const struct finding_rule rules[] = {
     { "launch-bound", FINDING_GPU_STAGE, true, find_launch_bound },
@@ -22,7 +22,7 @@ static const struct finding_rule rules[] = {
     { "between-steps", FINDING_GPU_STAGE, true, find_between_steps },
     { "stream-dependency", FINDING_GPU_STAGE, true, find_dependency },
     { "unexplained-idle", FINDING_GPU_STAGE, true, find_unexplained_idle },
-    { "idle", FINDING_GPU_STAGE, true, find_other_idle }, /* after all rules about idle time */
+    { "idle", FINDING_GPU_STAGE, true, find_other_idle }, /* must come after all rules about idle time */
     { "small-grids", FINDING_GPU_STAGE, false, find_small_grids },
     { "gemm-tiles", FINDING_GPU_STAGE, false, find_wave_tails },
     { "unfused-elementwise", FINDING_GPU_STAGE, false, find_chains },
@@ -64,7 +64,7 @@ void finding_emit(struct context *c, const struct finding_rule *rule, const stru
     a->nfindings = all.n;
 }
 
-/* By saving; informative findings come last. */
+/* Sorts by saving; informative findings come last. */
 static int by_saving(const void *a, const void *b) {
     const struct analysis_finding *x = a, *y = b;
     double sx = isnan(x->saving_ms) ? -1 : x->saving_ms, sy = isnan(y->saving_ms) ? -1 : y->saving_ms;
@@ -104,15 +104,17 @@ static void apply_rule(struct context *c, const struct finding_rule *rule, uint3
     const struct analysis_stage *s = &c->a->stages[row];
     bool on_gpu = s->kernels && !s->on_cpu;
     if (s->outside || s->parent != ANALYSIS_NONE)
-        return;                                 /* savings of sub-stages are part of their parent's */
-    if (s->timing && isnan(s->time_ms)) return; /* all repeats failed: the recorded request is broken, too */
+        /* savings of sub-stages are already part of their parent's saving */
+        return;
+    /* all repeats failed, so the recorded request is broken too */
+    if (s->timing && isnan(s->time_ms)) return;
     if (rule->about == FINDING_GPU_STAGE && !on_gpu) return;
     if (rule->needs_idle && !s->idle_known) return;
     struct finding_scope f = stage_scope(s, row);
     if (f.wall_ms > 0) rule->find(c, rule, &f);
 }
 
-/* Limits the list to a page. Findings that are never cut replace the last of the others. */
+/* Limits the list to one page. Findings that must not be cut replace the last of the others. */
 static size_t limit_findings(struct analysis_finding *v, size_t n) {
     size_t kept = MIN(n, FINDINGS_MAX), low = kept;
     for (size_t i = kept; i < n; i++) {

@@ -1,5 +1,5 @@
-/* Joins GEMM records (shapes as passed to the library) to the kernels they launched: FLOPs and bytes per
- * call. */
+/* Joins GEMM records (shapes as passed to the library) with the kernels that they launched: FLOPs and
+ * bytes per call. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #define NEAR_NS \
     1000000 /* a record without correlation id belongs to the next launch of its thread within this time */
 
-/* "bf16,bf16->bf16 compute f32": each matrix once. NaN: a type is unknown. */
+/* "bf16,bf16->bf16 compute f32": counts each matrix once. NaN: a type is unknown. */
 static double gemm_bytes(const struct trace_gemm *g, const char *types) {
     const char *comma = strchr(types, ','), *arrow = strstr(types, "->");
     if (!comma || !arrow || comma > arrow) return NAN;
@@ -25,7 +25,7 @@ static double gemm_bytes(const struct trace_gemm *g, const char *types) {
     return (m * k * a + k * n * b + m * n * d) * (double)MAX(g->batch, 1);
 }
 
-/* [launches.n]: record of each launch, TIMELINE_NONE: none. Both lists are sorted by start. */
+/* [launches.n]: GEMM record of each launch; TIMELINE_NONE: none. Both lists are sorted by start. */
 static uint32_t *gemm_of_launch(const struct context *c) {
     const struct timeline *tl = c->tl;
     uint32_t *of = xmalloc(tl->launches.n * sizeof *of),
@@ -50,7 +50,7 @@ void analyze_gemms(struct context *c) {
     const struct timeline *tl = c->tl;
     if (!tl->gemms.n || !tl->launches.n) return;
     uint32_t *of = gemm_of_launch(c);
-    double *sums = xcalloc(tl->nshapes * 4 + 1, sizeof *sums); /* flops, bytes, ns, calls of each shape */
+    double *sums = xcalloc(tl->nshapes * 4 + 1, sizeof *sums); /* per shape: flops, bytes, ns, calls */
     for (size_t i = 0; i < tl->kernels.n; i++) {
         uint32_t launch = tl->kernels.launch[i];
         if (launch == TIMELINE_NONE || of[launch] == TIMELINE_NONE || tl->launches.kernels[launch] > 1)

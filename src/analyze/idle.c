@@ -1,11 +1,11 @@
-/* Why a device waited. For a gap that ends with a kernel or a copy, in this order:
- *   1. Is there no launch, or is the device the CPU? Unknown.
- *   2. Was the work launched before the gap began (or is it a later node of a running graph)? Then the
- *      host was not late: it is the latency from kernel to kernel on one stream or, over LATENCY_NS, a wait
- *      for another stream. The same holds for the time that follows the launch call by more than LATENCY_NS.
- *   3. Else the host was late. Was it in a synchronisation after the device became idle, or for most of the
- *      gap in calls that launch nothing (a blocking copy)? Synchronisation. Had it launched nothing for
- *      QUIET_NS before? No work. Else: launch gap. */
+/* Classifies why a device waited. For a gap that ends with a kernel or a copy, in this order:
+ *   1. No launch is known, or the device is the CPU: unknown.
+ *   2. The work was launched before the gap began, or it is a later node of a running graph. The host was
+ *      not late. The cause is kernel-to-kernel latency on one stream or, above LATENCY_NS, a wait for another
+ *      stream. The same applies to the time later than LATENCY_NS after the launch call.
+ *   3. Otherwise the host was late. If it was in a synchronisation after the device became idle, or in calls
+ *      that launch nothing (a blocking copy) for most of the gap: synchronisation. If it had launched nothing
+ *      for QUIET_NS before: no work. Otherwise: launch gap. */
 #include <stdlib.h>
 
 #include "analyze/internal.h"
@@ -13,15 +13,15 @@
 #include "base/util.h"
 
 #define LATENCY_NS \
-    20000 /* more than any GPU takes from a launch call, or from the end of a kernel, to the next start */
-#define QUIET_NS 200000 /* a launching host needs 2 to 50 us per call, including Python */
+    20000 /* longer than any GPU needs from a launch call, or from the end of a kernel, to the next start */
+#define QUIET_NS 200000 /* a host that is launching needs 2 to 50 us per call, including Python */
 
 struct idle_walk {
     const struct context *c;
     bool on_cpu;       /* nothing is launched there */
-    uint8_t *started;  /* [launches.n] whether work of it has run */
-    uint32_t *sync_at; /* [nthreads + 1] first of the thread's synchronisations in `syncs` */
-    uint32_t *syncs;   /* those that block the host, by thread, then start */
+    uint8_t *started;  /* [launches.n]: 1 if some of its work has started */
+    uint32_t *sync_at; /* [nthreads + 1]: index in `syncs` of the thread's first synchronisation */
+    uint32_t *syncs;   /* synchronisations that block the host, sorted by thread, then start */
 };
 
 static bool holds_host(const struct timeline *tl, size_t sync) {
@@ -55,7 +55,7 @@ void idle_close(struct idle_walk *w) {
     free(w);
 }
 
-/* True: the last synchronisation that the thread entered before `before` ended after `after`. */
+/* True if the last synchronisation that the thread entered before `before` ended after `after`. */
 static bool was_held(const struct idle_walk *w, uint32_t thread, uint64_t after, uint64_t before) {
     const struct timeline_syncs *y = &w->c->tl->syncs;
     size_t lo = w->sync_at[thread], hi = w->sync_at[thread + 1], first = lo;
@@ -69,8 +69,7 @@ static bool was_held(const struct idle_walk *w, uint32_t thread, uint64_t after,
     return lo > first && y->end_ns[w->syncs[lo - 1]] > after;
 }
 
-/* Time in [from, to) that the thread spent inside calls that launch nothing: blocking copies, waits,
- * loading. */
+/* Time in [from, to) that the thread spent in calls that launch nothing: blocking copies, waits, loading. */
 #define CALLS_BACK 64
 static uint64_t in_calls(const struct idle_walk *w, uint32_t launch, uint64_t from, uint64_t to) {
     const struct timeline_launches *l = &w->c->tl->launches;
@@ -96,8 +95,8 @@ static enum analysis_idle_cause host_cause(const struct idle_walk *w, uint32_t l
     return ANALYSIS_IDLE_LAUNCH;
 }
 
-/* The work was launched but had not started. A short wait after the work before it is latency; a longer one
- * is a wait for another stream. */
+/* The work was launched but had not started. A short wait after the preceding work is latency; a longer
+ * one is a wait for another stream. */
 static enum analysis_idle_cause queued_cause(uint64_t waited_ns, bool same_lane) {
     return same_lane && waited_ns <= LATENCY_NS ? ANALYSIS_IDLE_DEVICE : ANALYSIS_IDLE_DEPENDENCY;
 }

@@ -6,8 +6,7 @@
 
 #include "base/util.h"
 
-/* Operators that move or cast data, and operators whose result the kernel reads. Longer names come before
- * those that they begin with. */
+/* Operators that only move or cast data. If one name is a prefix of another, the longer name comes first. */
 static const char *const moves[] = {
     "_scaled_dot_product_efficient_attention",
     "_scaled_dot_product_flash_attention",
@@ -46,7 +45,7 @@ static const char *const moves[] = {
     "view",
 };
 
-/* The operator at p is one of the table, followed by '_' or the end: how long its name is. */
+/* Length of the operator name at p if it is in the table and followed by '_' or the end; 0 if not. */
 static size_t move_at(const char *p) {
     for (size_t i = 0; i < COUNTOF(moves); i++) {
         size_t n = strlen(moves[i]);
@@ -55,12 +54,13 @@ static size_t move_at(const char *p) {
     return 0;
 }
 
-/* `operators` is "_to_copy_transpose_view_3": true if there is at least one and none computes anything. */
+/* `operators` is "_to_copy_transpose_view_3". True if there is at least one operator and none of them
+ * computes anything. */
 static bool only_moves(const char *operators) {
     bool any = false;
     for (const char *p = operators; *p;) {
         size_t n = move_at(p);
-        if (!n && isdigit((unsigned char)*p)) n = strcspn(p, "_"); /* the number of the kernel */
+        if (!n && isdigit((unsigned char)*p)) n = strcspn(p, "_"); /* the index of the kernel */
         if (!n) return false;
         any = any || !isdigit((unsigned char)*p);
         p += n;

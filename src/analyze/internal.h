@@ -1,4 +1,4 @@
-/* Shared by the files of analyze/: the working state of one analysis. */
+/* Internal to analyze/: the working state of one analysis. */
 #ifndef ANALYZE_INTERNAL_H
 #define ANALYZE_INTERNAL_H
 
@@ -8,7 +8,7 @@
 #include "analyze/stream_stats.h"
 #include "base/intern.h"
 
-struct memory { /* blocks that live as long as the analysis */
+struct memory { /* blocks that are freed with the analysis */
     void **v;
     size_t n, cap;
 };
@@ -18,18 +18,19 @@ struct stage_scratch {
     struct stream_stats gaps, launch_delay, launch_cost, launch_interval;
     double queue_depth_sum;
     uint64_t queue_seen, queue_empty;
-    double kernel_sum_ns;                     /* durations, not owned */
-    uint64_t unmatched_launches, graph_nodes; /* nodes: kernels of graphs, recorded one by one */
-    double tokens_out_each;                   /* made in one request; NaN */
+    double kernel_sum_ns; /* durations, not owned */
+    /* graph_nodes: kernels of graphs that were recorded one by one */
+    uint64_t unmatched_launches, graph_nodes;
+    double tokens_out_each; /* tokens generated per request; NaN */
 };
-/* Of an occurrence, on the device being walked. */
+/* State of an occurrence on the device that is being walked. */
 struct occurrence_scratch {
     uint64_t first_ns, last_ns; /* start of its first and end of its last kernel */
     uint32_t first_kernel;
     uint32_t device; /* ANALYSIS_NONE: no kernel yet */
 };
 
-/* Energy of a device as a function of time. */
+/* Accumulated energy of a device over time. */
 struct power_index {
     uint64_t *time_ns;
     double *joules; /* since the first sample */
@@ -46,17 +47,21 @@ struct context {
     struct occurrence_scratch *occ_scratch; /* [noccurrences] */
     uint32_t *kernel_occurrence, *range_occurrence;
     uint32_t *launch_occurrence; /* [launches.n] */
-    uint64_t lent_kernels;       /* of threads without stages, counted in the stage open in their process */
-    uint8_t *shape_category;     /* [nshapes] */
-    uint32_t outside;            /* row of the stage table */
-    double *range_gpu_ns;        /* [ranges.n + 1] owned by kernels whose innermost range it is; last: none */
-    double *shape_owned_ns;      /* [nshapes] */
-    double *shape_alone_ns;      /* [nshapes] of it, while no other kernel ran on the device */
-    double *shape_stage_ns; /* [nshapes x nstages], by innermost stage; NULL: the table would be too large */
-    double *range_total_ns; /* [ranges.n] including nested ranges; set by operators_finish */
-    double *range_flops, *range_bytes; /* [ranges.n] by operator_work.c; NaN */
-    uint8_t *range_counted;            /* [ranges.n] 1: these come from the operator's shapes */
-    uint32_t *previous_launch;         /* [launches.n] the launch before it on its thread */
+    /* kernels of threads without stages, counted in the stage that is open in their process */
+    uint64_t lent_kernels;
+    uint8_t *shape_category; /* [nshapes] */
+    uint32_t outside;        /* index of the outside row in the stage table */
+    /* [ranges.n + 1]: GPU time owned by kernels with this innermost range; last element: no range */
+    double *range_gpu_ns;
+    double *shape_owned_ns; /* [nshapes] */
+    /* [nshapes]: the part of shape_owned_ns in which no other kernel ran on the device */
+    double *shape_alone_ns;
+    /* [nshapes x nstages]: owned time by innermost stage; NULL: the table would be too large */
+    double *shape_stage_ns;
+    double *range_total_ns; /* [ranges.n]: GPU time including nested ranges; set by operators_finish */
+    double *range_flops, *range_bytes; /* [ranges.n]: set by operator_work.c; NaN: unknown */
+    uint8_t *range_counted;            /* [ranges.n]: 1 if FLOPs and bytes come from the operator's shapes */
+    uint32_t *previous_launch;         /* [launches.n]: the previous launch of the same thread */
     struct power_index *power;         /* [ndevices], by power.c */
     double *stage_chain_ns; /* [nstages] possible saving by fusing chains of element-wise kernels; chains.c */
     uint64_t *stage_chain_kernels;
@@ -77,7 +82,8 @@ const char *analysis_count(struct context *c, uint64_t n); /* "1,219" */
 void analysis_note(struct context *c, enum analysis_severity severity, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The passes, in the order of the table in analyze.c, which says what each reads and writes. */
+/* The passes, in the order of the table in analyze.c. That table lists the inputs and outputs of each
+ * pass. */
 void analyze_kernel_names(struct context *c);     /* kernels.c */
 void analyze_stages(struct context *c);           /* stages.c */
 void analyze_calls(struct context *c);            /* calls.c */
@@ -104,37 +110,40 @@ void analyze_profiles(struct context *c);         /* kernel_profile.c */
 void analyze_roofline(struct context *c);         /* roofline.c */
 void analyze_findings(struct context *c);         /* findings.c */
 
-bool analysis_names_stage(const char *text, const struct analysis_stage *s); /* its name or its path */
+/* true if `text` is the name or the path of the stage */
+bool analysis_names_stage(const char *text, const struct analysis_stage *s);
 bool analysis_timing_is_of(const struct analyze_timing *t, const struct analysis_stage *s);
 double analysis_timing_cv(struct context *c,
-                          const struct analyze_timing *t); /* stability.c: within an input */
+                          const struct analyze_timing *t); /* stability.c: spread within each input */
 
-/* idle.c: why a device waited. One walk per device. */
+/* idle.c: classifies why a device waited. One walk per device. */
 struct idle_walk;
 struct idle_verdict {
-    enum analysis_idle_cause cause, cause_after; /* until change_ns, and from then on */
+    enum analysis_idle_cause cause, cause_after; /* cause up to change_ns, and cause from then on */
     uint64_t change_ns;
-    /* a CUDA graph would remove launch gaps and latency before this work: a kernel with its own launch */
+    /* The work is a kernel with its own launch, so a CUDA graph would remove launch gaps and latency
+     * before it. */
     bool graph_removes;
 };
 struct idle_walk *idle_open(const struct context *c, uint32_t device);
-/* The device had no work in [from, to), until work of `launch` (TIMELINE_NONE: unknown) began. same_lane: it
- * runs on the stream whose work ended last. */
+/* The device had no work in [from, to); then work of `launch` (TIMELINE_NONE: unknown) began. same_lane:
+ * that work runs on the stream whose work ended last. */
 struct idle_verdict idle_classify(const struct idle_walk *w, uint64_t from_ns, uint64_t to_ns,
                                   uint32_t launch, bool same_lane);
-void idle_started(struct idle_walk *w, uint32_t launch); /* after its gap was classified */
+/* call this after the gap before the launch's work was classified */
+void idle_started(struct idle_walk *w, uint32_t launch);
 void idle_close(struct idle_walk *w);
 
-/* captured.c: whether kernels launched at that time were recorded. */
+/* captured.c: true if kernels launched at that time were recorded. */
 bool captured_at(const struct timeline *tl, uint32_t process, uint64_t time_ns);
-/* Likewise; the answer holds until *until_ns. */
+/* The same; the result is valid until *until_ns. */
 bool captured_until(const struct timeline *tl, uint32_t process, uint64_t time_ns, uint64_t *until_ns);
 
 /* occupancy.c */
 double occupancy_theoretical(const struct timeline_device *d, const struct timeline_shape *s,
                              enum analysis_limiter *limiter, uint32_t *blocks_per_sm);
 
-/* Kineto repeats annotations on the device's side. Such a copy is not a second occurrence of its range. */
+/* Kineto copies annotations to the device's track. Such a copy is not a second occurrence of its range. */
 bool analysis_is_mirror(const char *domain); /* stages.c */
 
 static inline bool analysis_is_gpu(const struct context *c, uint32_t device) {

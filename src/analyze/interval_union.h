@@ -1,5 +1,5 @@
-/* The time that intervals cover, each moment counted once. Intervals are added in order of their start.
- * Zeroed to start. */
+/* Length of the union of intervals. Intervals must be added in order of their start. Initialise with
+ * zeros. */
 #ifndef ANALYZE_INTERVAL_UNION_H
 #define ANALYZE_INTERVAL_UNION_H
 

@@ -16,10 +16,10 @@
 
 static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
-/* ---- taking a C++ name apart */
+/* ---- parsing C++ names */
 
-/* Removes "(anonymous namespace)::" and "<unnamed>::", whose brackets are no template arguments. One tool
- * prints "f<unnamed>::T" for f<<unnamed>::T: that becomes "f<T". */
+/* Removes "(anonymous namespace)::" and "<unnamed>::", whose brackets are not template arguments. One tool
+ * prints "f<unnamed>::T" for f<<unnamed>::T; this becomes "f<T". */
 static char *without_anonymous(const char *name) {
     static const char *const noise[] = { "(anonymous namespace)::", "<unnamed>::", "unnamed>::" };
     struct strbuf s = STRBUF_INIT;
@@ -36,8 +36,8 @@ static char *without_anonymous(const char *name) {
     return strbuf_detach(&s);
 }
 
-/* Follows the brackets of template arguments. A '<' or '>' inside parentheses, as in enable_if<((8)>(0))>,
- * is an operator or balanced, and does not count. */
+/* Tracks the brackets of template arguments. A '<' or '>' inside parentheses, as in enable_if<((8)>(0))>,
+ * is an operator or is balanced, and is ignored. */
 struct brackets {
     int angle, round;
 };
@@ -50,7 +50,7 @@ static void brackets_follow(struct brackets *b, char c) {
     if (c == '>' && b->angle) b->angle--;
 }
 
-/* Cuts the parameter list and the return type: "void f<int>(float*)" becomes "f<int>". */
+/* Removes the parameter list and the return type: "void f<int>(float*)" becomes "f<int>". */
 static void cut_signature(char *name) {
     struct brackets b = { 0 };
     char *begin = name, *p = name;
@@ -64,7 +64,7 @@ static void cut_signature(char *name) {
     if (*begin) memmove(name, begin, strlen(begin) + 1);
 }
 
-/* The same without template arguments: "a::b<c::d>::e<int>" becomes "a::b::e". */
+/* Removes template arguments: "a::b<c::d>::e<int>" becomes "a::b::e". */
 static char *without_templates(const char *whole) {
     struct strbuf s = STRBUF_INIT;
     struct brackets b = { 0 };
@@ -89,8 +89,8 @@ static bool ends_with(const char *s, size_t n, const char *end) {
     return n > len && strncmp(s + n - len, end, len) == 0;
 }
 
-/* "silu_kernel" -> silu, "MulFunctor" -> mul, "CUDAFunctor_add" -> add, "MeanOps" -> mean; false: no such
- * word. */
+/* Maps a word to an operation: "silu_kernel" -> silu, "MulFunctor" -> mul, "CUDAFunctor_add" -> add,
+ * "MeanOps" -> mean. Returns false if the word is none. */
 static bool operation(const char *word, size_t n, struct strbuf *out) {
     static const char *const ends[] = { "_kernel_cuda",   "_kernel_impl", "_scalar_kernel_impl",
                                         "CUDAKernelImpl", "_functor",     "_kernel",
@@ -126,7 +126,7 @@ static bool operation(const char *word, size_t n, struct strbuf *out) {
     return false;
 }
 
-/* The operation of a generic wrapper (elementwise_kernel, reduce_kernel): the first in its arguments. */
+/* The operation of a generic wrapper (elementwise_kernel, reduce_kernel): the first one in its arguments. */
 static bool wrapped_operation(const char *arguments, struct strbuf *out) {
     for (const char *p = arguments; *p;) {
         if (!is_word(*p)) {
@@ -167,7 +167,8 @@ static bool is_shell(const char *part) {
 }
 
 /* The first template argument that is a name: "ck_tile::Rmsnorm2dFwd" of "ck_tile::kentry<1, ck_tile::
- * Rmsnorm2dFwd<...>>". NULL if the function is no shell or its arguments are numbers and plain types. */
+ * Rmsnorm2dFwd<...>>". Returns NULL if the function is not a shell or its arguments are only numbers and
+ * plain types. */
 static char *shell_argument(const char *function, const char *whole) {
     const char *p = strchr(whole, '<');
     if (!p || !is_shell(last_part(function))) return NULL;
@@ -190,12 +191,12 @@ static char *shell_argument(const char *function, const char *whole) {
 
 static void add_shell(struct strbuf *out, const char *function, const char *arguments, const char *argument) {
     if (strstr(function, "gemvx") || strstr(arguments, "cublasGemvParams"))
-        strbuf_addstr(out, "gemvx"); /* its arguments are plain types */
+        strbuf_addstr(out, "gemvx"); /* all its arguments are plain types */
     else
         strbuf_addstr(out, argument ? last_part(argument) : function);
 }
 
-/* Cuts at most `max` bytes in, between two UTF-8 characters. */
+/* Truncates to at most `max` bytes, at a UTF-8 character boundary. */
 static void cut_to(struct strbuf *s, size_t max) {
     if (s->len <= max) return;
     size_t n = max;
@@ -226,7 +227,7 @@ static char *short_name(const char *function, const char *whole, const char *arg
     return strbuf_detach(&s);
 }
 
-/* The rules match the qualified name; for a shell, followed by the name of the function that it calls. */
+/* The rules match the qualified name. For a shell, the name of the function that it calls is appended. */
 static void classify(struct kernel_name *kn, const char *function, const char *whole, const char *argument) {
     struct strbuf name = STRBUF_INIT;
     strbuf_addstr(&name, function);

@@ -1,5 +1,5 @@
-/* What a kernel's name says: demangled, a short name for people, the library it comes from, what it does.
- * One table of patterns (kernel_rules.c) decides library and category.
+/* Parses a kernel's name: demangled name, short name for tables, library, and category. One table of patterns
+ * (kernel_rules.c) determines library and category.
  *     struct kernel_name kn;
  *     kernel_name_parse(&kn, "_ZN2at6native...");
  *     use(kn.short_name, kernel_library_name(kn.library));
@@ -7,7 +7,7 @@
 #ifndef ANALYZE_KERNEL_NAME_H
 #define ANALYZE_KERNEL_NAME_H
 
-/* id, name in tables and files */
+/* X(id, name in tables and files) */
 #define KERNEL_LIBRARIES(X)              \
     X(USER, "user")                      \
     X(CUBLAS, "cuBLAS")                  \
@@ -65,16 +65,16 @@ enum kernel_category {
 };
 
 struct kernel_name {
-    char *demangled;  /* equals the input where it is not mangled */
+    char *demangled;  /* equals the input if that is not mangled */
     char *short_name; /* "gemv bf16", "elementwise add", "flash_fwd_splitkv": at most 60 bytes */
     enum kernel_library library;
     enum kernel_category category;
 };
 void kernel_name_parse(struct kernel_name *kn, const char *name);
 void kernel_name_free(struct kernel_name *kn);
-/* What stays the same however a tool prints a kernel's name: no return type, parameters, namespaces,
- * blanks, casts or suffixes of numbers; true and false are 1 and 0. To compare, not to show. The caller
- * frees. */
+/* A form of the name that is the same for all tools: without return type, parameters, namespaces, blanks,
+ * casts and suffixes of numbers; true and false become 1 and 0. For comparison, not for display. The
+ * caller frees it. */
 char *kernel_name_normalize(const char *name);
 const char *kernel_library_name(enum kernel_library library);
 const char *kernel_category_name(enum kernel_category category);

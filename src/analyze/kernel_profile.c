@@ -25,7 +25,7 @@ static uint64_t product(const uint32_t d[3]) {
     return (uint64_t)d[0] * (d[1] ? d[1] : 1) * (d[2] ? d[2] : 1);
 }
 
-/* Fields missing in the profile match anything. */
+/* Fields that are missing in the profile match any value. */
 static bool same_dims(const uint32_t profile[3], const uint32_t run[3]) {
     if (!profile[0] || !run[0]) return true;
     if (!profile[1]) return product(profile) == product(run);
@@ -52,8 +52,8 @@ static bool same_function(const char *a, const char *b) {
     return n == strcspn(b, "<") && memcmp(a, b, n) == 0;
 }
 
-/* True: another kernel of the run, or another profile, has the same function and geometry, so the match is
- * ambiguous. */
+/* True if another kernel of the run, or another profile, has the same function and geometry, so that the
+ * match is ambiguous. */
 static bool ambiguous(const struct matching *m, size_t profile, size_t kernel) {
     const struct timeline_shape *s = shape_of(m->a, kernel);
     for (size_t i = 0; i < m->a->nkernels; i++)
@@ -77,7 +77,8 @@ static enum kernel_profile_match compare(const struct matching *m, size_t profil
                                                                        : KERNEL_PROFILE_NO_MATCH;
 }
 
-/* The best profile of a class; among equals the first, which has the most time. */
+/* Selects the best profile for a kernel class. Among equal matches it is the first, which has the most
+ * time. */
 static void match_kernel(const struct matching *m, size_t kernel, struct analysis_profiles *out) {
     enum kernel_profile_match best = KERNEL_PROFILE_NO_MATCH;
     for (size_t i = 0; i < m->n; i++) {

@@ -1,5 +1,5 @@
 /* Measurements of single kernels by Nsight Compute, matched with the kernel classes of a run by name, grid
- * and block. Percentages are 0..100; NaN, NULL or 0: not measured. */
+ * and block. Percentages are 0..100. NaN, NULL and 0 mean not measured. */
 #ifndef ANALYZE_KERNEL_PROFILE_H
 #define ANALYZE_KERNEL_PROFILE_H
 
@@ -9,7 +9,7 @@
 
 #include "analyze/analyze.h"
 
-/* X(id, key in ncu.json and metrics.json; with the prefix "ncu_" in kernels.csv) */
+/* X(id, key in ncu.json and metrics.json); kernels.csv adds the prefix "ncu_" to the key */
 #define KERNEL_PROFILE_METRICS(X)             \
     X(DURATION, "duration_ns")                \
     X(SM, "sm_pct")                           \
@@ -33,32 +33,32 @@ const char *kernel_profile_key(enum kernel_profile_metric m);
 
 struct kernel_profile { /* mean over identical launches */
     const char *name;
-    uint32_t grid[3], block[3]; /* [0] 0: unknown; [1] 0: only their product is known, in [0] */
+    uint32_t grid[3], block[3]; /* [0] is 0: unknown; [1] is 0: only the product is known, stored in [0] */
     uint64_t launches;
     double value[KERNEL_PROFILE_METRIC_END];
-    const char *stall; /* most frequent stall reason of its warps: "long_scoreboard" */
+    const char *stall; /* most frequent stall reason of the warps: "long_scoreboard" */
     const char *bound; /* "memory" */
 };
 
 enum kernel_profile_match {
     KERNEL_PROFILE_NO_MATCH,
-    /* The function name matches without template arguments, which tools print differently. No other kernel
-     * with this geometry has this function name. */
+    /* The function name matches without template arguments, which tools print differently. It is unique
+     * among the kernels with this geometry. */
     KERNEL_PROFILE_FUNCTION,
-    /* the normalised name matches; the geometry too if the profile has one */
+    /* The normalised name matches, and the geometry if the profile has one. */
     KERNEL_PROFILE_NAME,
 };
 const char *kernel_profile_match_name(enum kernel_profile_match m); /* "name" */
 
 struct analysis_profiles {
     const struct kernel_profile *profiles; /* the input's */
-    enum kernel_profile_match *matches;    /* [n] best match of each profile */
-    uint32_t *of_kernel;                   /* [nkernels] profile, or ANALYSIS_NONE */
+    enum kernel_profile_match *matches;    /* [n]: best match of each profile */
+    uint32_t *of_kernel;                   /* [nkernels]: index of the profile, or ANALYSIS_NONE */
     size_t n, unmatched;
     double covered_share; /* share of the run's busy time owned by matched classes, 0..1 */
 };
 
-/* NULL: there are no profiles. */
+/* Returns NULL if there are no profiles. */
 struct analysis_profiles *kernel_profiles_match(const struct analysis *a, const struct kernel_profile *v,
                                                 size_t n);
 void kernel_profiles_free(struct analysis_profiles *p);                                    /* NULL is fine */

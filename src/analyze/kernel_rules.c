@@ -8,10 +8,10 @@
 
 #define ANY (-1)
 
-/* Ordered by priority. The first matching row with a library decides the library; the first matching row
- * with a category decides the category. A pattern matches anywhere in the function's qualified name, without
- * regard to case. '*' matches any text and '^' the beginning. With '=' in front it must match the last part
- * of the name; with '~' in front it may match template arguments too. */
+/* Rules in order of priority. The first matching row with a library determines the library; the first
+ * matching row with a category determines the category. A pattern matches anywhere in the function's
+ * qualified name, ignoring case. '*' matches any text and '^' the beginning. A pattern with the prefix '='
+ * must match the last part of the name; a pattern with the prefix '~' may also match template arguments. */
 static const struct rule {
     const char *pattern;
     int library, category;
@@ -59,7 +59,7 @@ static const struct rule {
     { "^attn_fwd", L(TRITON), C(ATTENTION) },
     { "^_attn_fwd", L(TRITON), C(ATTENTION) },
     { "^_fwd_kernel", L(TRITON), C(ATTENTION) },
-    { "^reduce_segments", L(TRITON), C(ATTENTION) }, /* of kernel_unified_attention_3d */
+    { "^reduce_segments", L(TRITON), C(ATTENTION) }, /* second kernel of kernel_unified_attention_3d */
     { "gated_delta_rule", ANY, C(ATTENTION) },
     { "~flashinfer::", L(FLASHINFER), ANY },
     { "BatchDecodeWithPagedKVCache", L(FLASHINFER), C(ATTENTION) },
@@ -92,7 +92,7 @@ static const struct rule {
     { "gather_cache", ANY, C(KV_CACHE) },
     { "dequant_cache", ANY, C(KV_CACHE) },
 
-    /* mixture of experts: its products are GEMMs, the rest is routing */
+    /* mixture of experts: matrix products are GEMMs, the rest is routing */
     { "fused_moe_kernel", L(TRITON), C(GEMM) },
     { "fused_moe_lora", L(TRITON), C(GEMM) },
     { "moe_gemm", ANY, C(GEMM) },
@@ -123,7 +123,7 @@ static const struct rule {
     { "convert_unary", L(GGML), C(COPY) },
     { "convert", ANY, C(COPY) },
 
-    /* convolution (its products before the GEMMs) */
+    /* convolution; these rows must come before the GEMM rows */
     { "~xmma_fprop", L(CUDNN), C(CONV) },
     { "~xmma_dgrad", L(CUDNN), C(CONV) },
     { "~xmma_wgrad", L(CUDNN), C(CONV) },
@@ -154,7 +154,7 @@ static const struct rule {
     { "conv_depthwise", ANY, C(CONV) },
     { "conv", ANY, C(CONV) },
 
-    /* norms: before the quantisation that some of them fuse */
+    /* norms; before the rows for quantisation, because some norm kernels include it */
     { "~NormTwoOps", L(ATEN), C(REDUCTION) },
     { "rmsnorm", ANY, C(NORM) },
     { "rms_norm", ANY, C(NORM) },
@@ -185,17 +185,18 @@ static const struct rule {
     { "upsample", ANY, C(ELEMENTWISE) },
     { "downsample", ANY, C(ELEMENTWISE) },
     { "grid_sampler", ANY, C(ELEMENTWISE) },
-    { "silu*quant", ANY, C(ELEMENTWISE) }, /* before the GEMM that one is named after */
+    /* before the GEMM row, because one such kernel has a GEMM in its name */
+    { "silu*quant", ANY, C(ELEMENTWISE) },
 
     /* products */
-    { "^bmm_*_t*x*_cga", L(TENSORRT), C(GEMM) }, /* trtllm-gen; an activation may be fused */
+    { "^bmm_*_t*x*_cga", L(TENSORRT), C(GEMM) }, /* trtllm-gen; may include an activation */
     { "^gemm_*_t*x*_cga", L(TENSORRT), C(GEMM) },
     { "^_matmul_ogs", L(TRITON), C(GEMM) },
     { "^_lora_", L(TRITON), C(GEMM) },
     { "scaled_mm", ANY, C(GEMM) },
     { "machete", L(VLLM), C(GEMM) },
     { "magma_*gemm", L(CUBLAS), C(GEMM) },
-    { "fill_tensormaps", ANY, C(GEMM) }, /* descriptors of a grouped GEMM */
+    { "fill_tensormaps", ANY, C(GEMM) }, /* writes the descriptors of a grouped GEMM */
     { "gemmk1", L(CUBLAS), C(GEMM) },
     { "gemvx", L(CUBLAS), C(GEMV) },
     { "gemv2", L(CUBLAS), C(GEMV) },
@@ -261,7 +262,7 @@ static const struct rule {
     { "linearize_index", L(FBGEMM), C(EMBEDDING) },
     { "linear", ANY, C(GEMM) },
     { "bounds_check_indices", L(FBGEMM), C(EMBEDDING) },
-    /* activations that some kernels fuse with quantisation */
+    /* activations; some kernels include quantisation */
     { "act_and_mul", ANY, C(ELEMENTWISE) },
     { "doActivation", L(TENSORRT), C(ELEMENTWISE) },
     { "swiglu", ANY, C(ELEMENTWISE) },
@@ -349,13 +350,13 @@ static const struct rule {
     { "scalePackedTensor", L(CUDNN), C(ELEMENTWISE) },
     { "TensorOp", L(ROCM), C(ELEMENTWISE) },
     { "cupy_", ANY, C(ELEMENTWISE) },
-    { "^fused__autocast_to__", L(ATEN), C(COPY) }, /* the number follows: nothing but the cast */
+    { "^fused__autocast_to__", L(ATEN), C(COPY) }, /* a number follows the prefix: the kernel only casts */
     { "^fused_", L(ATEN), C(ELEMENTWISE) },
     { "clamp", ANY, C(ELEMENTWISE) },
     { "saxpy", ANY, C(ELEMENTWISE) },
     { "pointwise", ANY, C(ELEMENTWISE) },
 
-    /* libraries, for those that a row above left open */
+    /* libraries, for kernels without one from the rows above */
     { "^nvfuser", L(ATEN), C(ELEMENTWISE) },
     { "at_cuda_detail::cub", L(CUB), ANY },
     { "cub::", L(CUB), ANY },
@@ -394,12 +395,12 @@ static const struct rule {
     { "~cutlass", L(CUTLASS), ANY },
     { "^triton", L(TRITON), ANY },
     { "_triton", L(TRITON), ANY },
-    { "^_", L(TRITON), ANY }, /* names of Python functions, which C++ libraries do not use */
+    { "^_", L(TRITON), ANY }, /* names of Python functions; C++ libraries do not use this form */
 #undef L
 #undef C
 };
 
-/* The piece of a pattern up to its next '*', anywhere in text; NULL: not there. */
+/* Finds the part of a pattern up to its next '*' anywhere in the text; NULL: not found. */
 static const char *find_piece(const char *text, const char *piece, size_t len) {
     for (; *text; text++)
         if (strncasecmp(text, piece, len) == 0) return text;

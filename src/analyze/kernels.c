@@ -1,4 +1,4 @@
-/* Kernels by class: one row per shape (name, geometry, registers, shared memory, device). */
+/* Kernel classes: one row per shape (name, geometry, registers, shared memory, device). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "base/die.h"
 #include "base/util.h"
 
-/* Rows are first in the order of shapes; kernels_finish sorts them. */
+/* Rows are in the order of shapes until kernels_finish sorts them. */
 static void name_row(struct context *c, struct analysis_kernel *row, uint32_t name,
                      struct analysis_kernel *by_name) {
     if (!by_name->name) {
@@ -100,7 +100,7 @@ static void distribution(struct analysis_kernel *row, uint64_t *ns, size_t n) {
     if (n >= STATS_P99_LEAST) row->p99_ns = percentile_u64(ns, n, 0.99);
 }
 
-/* Sorts durations by class (counting sort), then within each class. */
+/* Groups durations by class (counting sort), then sorts within each class. */
 static void distributions(struct context *c, struct analysis_kernel *rows) {
     const struct timeline_kernels *k = &c->tl->kernels;
     size_t *first = xcalloc(c->tl->nshapes + 2, sizeof *first);
@@ -135,7 +135,7 @@ static int group_by_owned(const void *a, const void *b) {
     return x->id - y->id;
 }
 
-/* Sums over rows of the same category (or library); empty groups are left out. */
+/* Sums the rows of each category (or library); groups without rows are omitted. */
 static struct analysis_group *group(struct context *c, size_t count, bool by_library, size_t *n) {
     struct analysis_group *all = analysis_alloc(c, count, sizeof *all);
     for (size_t i = 0; i < c->a->nkernels; i++) {

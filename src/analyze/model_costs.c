@@ -1,5 +1,5 @@
-/* What the input's model must cost one GPU in the stages of the trace: its formulas at the token counts that
- * the trace has, divided by the GPUs that share it. One sequence at a time is assumed. */
+/* The cost per GPU of the input's model in the stages of the trace: the model's formulas with the trace's
+ * token counts, divided by the number of GPUs that share the model. Assumes one sequence at a time. */
 #include <math.h>
 #include <string.h>
 
@@ -16,19 +16,19 @@ static uint64_t per_occurrence(double tokens, const struct analysis_stage *s) {
     return tokens > 0 && s->occurrences ? (uint64_t)(tokens / (double)s->occurrences + 0.5) : 0;
 }
 
-/* Shares of the GPUs: of the layers, and of the experts. */
+/* A GPU's share of the layers, and its share of the experts. */
 struct split {
     double dense, experts;
 };
 
-/* Experts are split like everything else, unless the input says over how many GPUs they are spread. */
+/* Experts are split like the layers, unless the input gives a number of GPUs for the experts. */
 static struct split split_of(const struct analyze_input *in) {
     double tp = in->tp ? (double)in->tp : 1, pp = in->pp ? (double)in->pp : 1,
            ep = in->ep ? (double)in->ep : tp;
     return (struct split){ 1 / (tp * pp), 1 / (ep * pp) };
 }
 
-/* The part of one GPU in a cost over `steps` passes of `tokens` tokens each. */
+/* One GPU's part of the cost of `steps` passes of `tokens` tokens each. */
 static struct llm_cost share_of_gpu(const struct llm_model *m, const struct llm_setup *setup,
                                     struct llm_cost all, uint64_t tokens, double steps, struct split split) {
     struct llm_pass pass = llm_pass_decoder(setup, 1, tokens, 0);
@@ -46,8 +46,8 @@ static struct llm_cost share_of_gpu(const struct llm_model *m, const struct llm_
     return all;
 }
 
-/* Decode, per token. An occurrence may be a single step; the context still grows over all steps of a
- * request, of which there are as many as prefills. */
+/* The cost of decode per token. An occurrence may be a single step. The context grows over all steps of a
+ * request, and the number of requests equals the number of prefills. */
 static struct analyze_cost decode_cost(const struct llm_model *m, const struct llm_setup *setup,
                                        uint64_t prompt, const struct analysis_stage *decode,
                                        uint64_t requests, struct split split) {
@@ -75,7 +75,7 @@ static size_t model_rows(const struct analysis *a, const struct llm_model *m, st
     return n;
 }
 
-/* The largest world size that a process states; 0: none does. */
+/* The largest world size in the records of the processes; 0: none has one. */
 static uint32_t world_size(const struct timeline *tl) {
     uint32_t n = 0;
     for (size_t i = 0; i < tl->nprocesses; i++)
@@ -84,7 +84,8 @@ static uint32_t world_size(const struct timeline *tl) {
     return n;
 }
 
-/* GPUs that communicate may share the model, or each hold all of it. The trace does not say which. */
+/* GPUs that communicate may share the model, or each may have a complete copy. The trace does not contain
+ * this information. */
 static const char *unknown_split(struct context *c) {
     const struct analyze_input *in = c->in;
     double communication = 0;
@@ -93,11 +94,11 @@ static const char *unknown_split(struct context *c) {
     uint32_t ranks = world_size(c->tl);
     if (!(communication > 0) || ranks == 1) return NULL;
     return ranks ? analysis_text(c,
-                                 "the trace is of a job with %u ranks that communicate, and does not say how "
-                                 "they share the model: give --tp, --pp or --ep",
+                                 "the trace is of a job with %u ranks that communicate, but does not contain "
+                                 "how they share the model: give --tp, --pp or --ep",
                                  ranks)
-                 : "GPUs communicate in the trace, which does not say how they share the model: give --tp, "
-                   "--pp or --ep";
+                 : "GPUs communicate in the trace, which does not contain how they share the model: give "
+                   "--tp, --pp or --ep";
 }
 
 void analyze_costs(struct context *c) {
@@ -109,14 +110,15 @@ void analyze_costs(struct context *c) {
     if (!m) return;
     a->no_model_costs = unknown_split(c);
     if (a->no_model_costs) {
-        analysis_note(c, ANALYSIS_WARNING, "no MFU, MBU or floor: %s", a->no_model_costs);
+        analysis_note(c, ANALYSIS_WARNING, "no MFU, MBU or roofline time: %s", a->no_model_costs);
         return;
     }
     struct analyze_cost *rows = analysis_alloc(c, 2, sizeof *rows);
     size_t n = m->decodes ? model_rows(a, m, split_of(c->in), rows) : 0;
     if (!n) {
-        a->no_model_costs = m->decodes ? "the trace does not say how many tokens prefill and decode took"
-                                       : "the model has no decoder";
+        a->no_model_costs = m->decodes
+                                ? "the trace does not contain the number of tokens of prefill and decode"
+                                : "the model has no decoder";
         return;
     }
     a->costs = rows;

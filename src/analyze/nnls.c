@@ -7,8 +7,8 @@
 #include "base/die.h"
 #include "base/util.h"
 
-#define FULL_EXCHANGES 3 /* exchanges without progress before only one unknown is exchanged at a time */
-#define EXCHANGES 200    /* limit of exchanges; negative unknowns are then set to 0 */
+#define FULL_EXCHANGES 3 /* exchanges without progress before switching to one exchange at a time */
+#define EXCHANGES 200    /* maximum number of exchanges; unknowns that are still negative are then set to 0 */
 #define SLACK 1e-9       /* relative to the largest entry; smaller violations are rounding errors */
 
 void nnls_init(struct nnls *s, uint32_t n) {
@@ -38,7 +38,7 @@ static double entry(const struct nnls *s, uint32_t i, uint32_t k) {
     return i <= k ? s->g[(size_t)i * s->n + k] : s->g[(size_t)k * s->n + i];
 }
 
-/* Factorises G of the free unknowns into U'U. Returns the number of free unknowns. */
+/* Factorises the part of G for the free unknowns into U'U. Returns the number of free unknowns. */
 static uint32_t factorise(struct nnls *s) {
     uint32_t m = 0;
     for (uint32_t i = 0; i < s->n; i++)
@@ -57,7 +57,7 @@ static uint32_t factorise(struct nnls *s) {
     return m;
 }
 
-/* v := inverse(U'U) v, both of m; entries before `from` are zero. */
+/* Computes v := inverse(U'U) v for m unknowns; entries before `from` are zero. */
 static void back_substitute(const double *u, uint32_t m, double *v, uint32_t from) {
     for (uint32_t i = from; i < m; i++) {
         const double *row = u + (size_t)i * m;
@@ -72,10 +72,10 @@ static void back_substitute(const double *u, uint32_t m, double *v, uint32_t fro
     }
 }
 
-/* Solves for the free unknowns and sets the others to 0; computes the gradient for those at 0. */
+/* Solves for the free unknowns and sets the others to 0. Computes the gradient of the unknowns at 0. */
 static void solve_free(struct nnls *s) {
     uint32_t m = factorise(s);
-    double *v = s->slope; /* scratch memory; overwritten with the slopes below */
+    double *v = s->slope; /* used as scratch memory; overwritten with the slopes below */
     for (uint32_t i = 0; i < m; i++) v[i] = s->b[s->index[i]];
     back_substitute(s->factor, m, v, 0);
     memset(s->x, 0, s->n * sizeof *s->x);
@@ -93,8 +93,8 @@ static double largest(const double *v, uint32_t n) {
     return most;
 }
 
-/* Counts misplaced unknowns: free but negative, or at 0 although increasing it would improve the solution.
- * *last: the highest of them. */
+/* Counts misplaced unknowns: free and negative, or at 0 although increasing it would improve the solution.
+ * *last is set to the highest of them. */
 static uint32_t misplaced(struct nnls *s, bool exchange, uint32_t *last) {
     double least = -SLACK * largest(s->x, s->n), flat = -SLACK * largest(s->b, s->n);
     uint32_t n = 0;

@@ -7,9 +7,9 @@
  *     nnls_solve(&s);                  -- sets s.x; a second call starts from the last solution
  *     nnls_inverse(&s, c);             -- inverse of G over the free unknowns; 0 elsewhere
  *     nnls_free(&s);
- * Method: block principal pivoting. It guesses the set of unknowns that are zero, solves for the others and
- * corrects the whole set at once. A solution takes a few factorisations (n^3 / 6 multiplications each), also
- * if columns are almost collinear. */
+ * Method: block principal pivoting. It guesses the set of unknowns that are zero, solves for the others
+ * and corrects the whole set at once. A solution takes a few factorisations (n^3 / 6 multiplications
+ * each), even if columns are almost collinear. */
 #ifndef ANALYZE_NNLS_H
 #define ANALYZE_NNLS_H
 
@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 struct nnls {
-    uint32_t n, signed_from; /* unknowns from here on may be negative */
+    uint32_t n, signed_from; /* unknowns from signed_from on may be negative */
     double *g, *b, *x;
     bool *free; /* not at zero */
     double *factor, *slope;

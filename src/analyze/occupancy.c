@@ -1,6 +1,7 @@
-/* Theoretical occupancy: warps that fit on a multiprocessor at once over the warps it can hold, from the
- * block's threads, registers and shared memory. Registers are allocated per warp in units of 256,
- * shared memory in units of 128 bytes, plus 1 KiB per block for the system from compute capability 8.0 on. */
+/* Theoretical occupancy: warps that fit on a multiprocessor at once / warps that it supports, from the
+ * block's threads, registers and shared memory. Registers are allocated per warp in units of 256, shared
+ * memory in units of 128 bytes, plus 1 KiB per block reserved by the system from compute capability 8.0
+ * on. */
 #include <math.h>
 
 #include "analyze/internal.h"
@@ -41,5 +42,5 @@ double occupancy_theoretical(const struct timeline_device *d, const struct timel
     }
     *blocks_per_sm = (uint32_t)MIN(blocks, UINT32_MAX);
     return blocks ? (double)(blocks * warps) / (double)max_warps
-                  : NAN; /* the kernel ran, so one of our limits is wrong */
+                  : NAN; /* the kernel ran, so one of these limits must be wrong */
 }

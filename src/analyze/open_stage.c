@@ -6,7 +6,7 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-/* From its time to that of the next step, `occurrence` is open. */
+/* `occurrence` is open from this step's time to the time of the next step. */
 struct open_step {
     uint64_t time_ns;
     uint32_t occurrence; /* ANALYSIS_NONE: none */
@@ -22,11 +22,11 @@ struct open_stages {
     bool implicit; /* the whole trace is one stage: occurrence 0 is open everywhere */
 };
 
-/* While the occurrences of one thread or process are followed in time. */
+/* State while following the occurrences of one thread or process in time. */
 struct sweep {
     const struct analysis_occurrence *occurrences;
     struct open_list *out;
-    bool only; /* a stage counts only while no other is open */
+    bool only; /* a stage counts only if it is the only open one */
     struct {   /* in order of start */
         uint32_t *v;
         size_t n, cap;
@@ -42,7 +42,7 @@ static void add_step(struct sweep *s, uint64_t time_ns) {
         vec_push(s->out, ((struct open_step){ time_ns, o }));
 }
 
-/* Closes what ends until `time_ns`, in order of end. */
+/* Closes the occurrences that end until `time_ns`, in order of their end. */
 static void close_until(struct sweep *s, uint64_t time_ns) {
     while (s->open.n) {
         uint64_t first = UINT64_MAX;

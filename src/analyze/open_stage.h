@@ -1,4 +1,4 @@
-/* Which stage is open at a time on a thread.
+/* Finds the stage that is open at a given time on a thread.
  *     struct open_stages *s = open_stages_make(c);
  *     uint32_t o = open_stage_at(s, thread, process, time_ns, &until_ns);
  *     open_stages_free(s); */
@@ -11,9 +11,9 @@ struct open_stages;
 struct open_stages *open_stages_make(const struct context *c);
 void open_stages_free(struct open_stages *s);
 
-/* The innermost occurrence open on the thread. For a thread that never marks a stage, or TIMELINE_NONE: the
- * outermost one open in its process, if there is exactly one. ANALYSIS_NONE: none. The answer holds until
- * *until_ns. */
+/* Returns the innermost occurrence that is open on the thread. For a thread that never marks a stage, or
+ * TIMELINE_NONE, returns the outermost one that is open in its process if there is exactly one.
+ * ANALYSIS_NONE: none. The result is valid until *until_ns. */
 uint32_t open_stage_at(const struct open_stages *s, uint32_t thread, uint32_t process, uint64_t time_ns,
                        uint64_t *until_ns);
 

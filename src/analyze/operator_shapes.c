@@ -20,20 +20,22 @@ struct tensor {
     double element_bytes; /* 0: unknown */
 };
 
-/* The inputs of one call. */
+/* The inputs of one operator call. */
 struct call {
     struct tensor tensors[TENSORS_MAX];
-    double lists[LISTS_MAX][DIMS_MAX]; /* "[2,2]": stride, padding; booleans are 1 and 0 */
+    /* values of lists such as "[2,2]" (stride, padding); booleans are 1 and 0 */
+    double lists[LISTS_MAX][DIMS_MAX];
     size_t list_lens[LISTS_MAX];
-    bool flags[FLAGS_MAX]; /* True and False, in order */
-    double mask_type;      /* the number after the first fraction (dropout); NaN */
+    bool flags[FLAGS_MAX]; /* values of True and False arguments, in order */
+    double mask_type;      /* the number after the first fraction, which is the dropout; NaN */
     size_t ntensors, nlists, nflags;
-    bool has_values; /* the file records arguments that are no tensors */
+    bool has_values; /* the file contains arguments that are not tensors */
 };
 
 /* ---- reading the text */
 
-/* "[8944,1024]", also of True and False: returns the end, NULL if it is no flat list of numbers. */
+/* Parses "[8944,1024]", also with True and False. Returns the end, or NULL if it is not a flat list of
+ * numbers. */
 static const char *read_list(const char *p, double *out, size_t *n) {
     *n = 0;
     for (p++; *p != ']'; p += *p == ',' || *p == ' ') {
@@ -48,7 +50,8 @@ static const char *read_list(const char *p, double *out, size_t *n) {
     return p + 1;
 }
 
-/* One tensor at p, which is a '['. Empty lists of emit_nvtx are arguments that are no tensors. */
+/* Parses one tensor at p, which points to '['. Empty lists in the emit_nvtx format are arguments that are
+ * not tensors. */
 static const char *read_tensor(const char *p, struct call *c) {
     struct tensor t = { 0 };
     p = read_list(p, t.dims, &t.ndims);
@@ -122,8 +125,8 @@ struct work {
     double flops, bytes;
 };
 
-/* a [..., M, K] times b [..., K, N], or b [N, K] if `transposed`; the leading dimensions are broadcast. A
- * vector counts as a matrix of one row or column. */
+/* a [..., M, K] times b [..., K, N], or b [N, K] if `transposed`. The leading dimensions are broadcast. A
+ * vector counts as a matrix with one row or column. */
 static bool product(const struct tensor *a, const struct tensor *b, bool transposed, struct work *w) {
     if (!a->ndims || !b->ndims) return false;
     double m = a->ndims > 1 ? a->dims[a->ndims - 2] : 1, k = a->dims[a->ndims - 1],
@@ -144,7 +147,7 @@ static bool product(const struct tensor *a, const struct tensor *b, bool transpo
 static bool count_product(const struct call *c, size_t first, bool transposed, struct work *w) {
     if (c->ntensors < first + 2) return false;
     if (!product(&c->tensors[first], &c->tensors[first + 1], transposed, w)) return false;
-    size_t bias = first ? 0 : 2; /* addmm has it first, linear last */
+    size_t bias = first ? 0 : 2; /* the bias is the first argument of addmm and the last of linear */
     if ((first || transposed) && bias < c->ntensors) w->bytes += bytes_of(&c->tensors[bias]);
     return true;
 }
@@ -153,7 +156,7 @@ static bool count_mm(const struct call *c, struct work *w) { return count_produc
 static bool count_addmm(const struct call *c, struct work *w) { return count_product(c, 1, false, w); }
 static bool count_linear(const struct call *c, struct work *w) { return count_product(c, 0, true, w); }
 
-/* 8-bit inputs; the type of the result is not recorded. */
+/* The inputs are 8-bit. The type of the result is not recorded. */
 static bool count_scaled_mm(const struct call *c, struct work *w) {
     if (!count_product(c, 0, false, w)) return false;
     w->bytes = NAN;
@@ -165,7 +168,8 @@ static double spatial(const struct call *c, size_t list, size_t axis) {
     return n ? c->lists[list][axis < n ? axis : n - 1] : NAN;
 }
 
-/* input [N, C, ...], weight [K, C/groups, ...]; lists: where stride, padding and dilation are. */
+/* input [N, C, ...], weight [K, C/groups, ...]. stride, padding and dilation are indices of argument
+ * lists. */
 static bool count_conv(const struct call *c, size_t stride, size_t padding, size_t dilation, bool transposed,
                        struct work *w) {
     const struct tensor *in = &c->tensors[0], *weight = &c->tensors[1];
@@ -189,7 +193,8 @@ static bool count_conv(const struct call *c, size_t stride, size_t padding, size
 
 /* stride, padding, dilation */
 static bool count_conv_nd(const struct call *c, struct work *w) { return count_conv(c, 0, 1, 2, false, w); }
-/* the same, and then whether it is transposed. Output padding and groups do not matter for the FLOPs. */
+/* The same with one more argument: whether it is transposed. Output padding and groups do not matter for
+ * the FLOPs. */
 static bool count_convolution(const struct call *c, struct work *w) {
     return c->nflags && count_conv(c, 0, 1, 2, c->flags[0], w);
 }
@@ -198,8 +203,8 @@ static bool count_conv_library(const struct call *c, struct work *w) {
     return count_conv(c, 1, 0, 2, false, w);
 }
 
-/* grad_output [N, K, ...], input, weight; the last list says which gradients are computed. Each costs as many
- * FLOPs as the forward pass. */
+/* grad_output [N, K, ...], input, weight. The last list selects the gradients to compute. Each costs as
+ * many FLOPs as the forward pass. */
 static bool count_conv_backward(const struct call *c, struct work *w) {
     if (c->ntensors < 3 || !c->nlists || c->list_lens[c->nlists - 1] != 3) return false;
     const struct tensor *grad = &c->tensors[0], *in = &c->tensors[1], *weight = &c->tensors[2];
@@ -214,13 +219,13 @@ static bool count_conv_backward(const struct call *c, struct work *w) {
 
 enum mask { MASK_NONE, MASK_TOP_LEFT, MASK_BOTTOM_RIGHT };
 
-/* Pairs of query and key that are computed. A causal mask leaves query i the keys up to i, counted from the
- * first (top left) or so that the last query sees the last key (bottom right). */
+/* Number of (query, key) pairs that are computed. With a causal mask, query i uses the keys up to i. Keys
+ * are counted from the first one (top left), or so that the last query uses the last key (bottom right). */
 static double attended(double queries, double keys, enum mask mask) {
     if (mask == MASK_NONE) return queries * keys;
     double before = mask == MASK_BOTTOM_RIGHT ? MAX(keys - queries, 0) : 0;
     double rows = MIN(queries, keys - before);
-    double rest = mask == MASK_TOP_LEFT ? queries - rows : 0; /* queries past the last key see all keys */
+    double rest = mask == MASK_TOP_LEFT ? queries - rows : 0; /* queries after the last key use all keys */
     return rows * before + rows * (rows + 1) / 2 + rest * keys;
 }
 
@@ -239,14 +244,14 @@ static bool count_attention(const struct call *c, bool heads_first, enum mask ma
 static bool count_sdpa(const struct call *c, struct work *w) {
     return c->nflags && count_attention(c, true, c->flags[0] ? MASK_TOP_LEFT : MASK_NONE, w);
 }
-/* its first flag is compute_log_sumexp */
+/* The first flag is compute_log_sumexp. */
 static bool count_sdpa_logsumexp(const struct call *c, struct work *w) {
     return c->nflags > 1 && count_attention(c, true, c->flags[1] ? MASK_TOP_LEFT : MASK_NONE, w);
 }
 static bool count_flash(const struct call *c, struct work *w) {
     return c->nflags && count_attention(c, false, c->flags[0] ? MASK_BOTTOM_RIGHT : MASK_NONE, w);
 }
-/* custom_mask_type follows the dropout: 0 none, 1 top left, 2 bottom right */
+/* custom_mask_type follows the dropout: 0 none, 1 top left, 2 bottom right. */
 static bool count_efficient(const struct call *c, struct work *w) {
     if (isnan(c->mask_type) || c->mask_type > 2) return false;
     return count_attention(c, false, (enum mask)c->mask_type, w);

@@ -1,15 +1,15 @@
 /* FLOPs and bytes of one call of a PyTorch operator, from the shapes that the profiler recorded:
  *     operator_shapes_work("aten::mm", "[8944,1024]bf16 [1024,2816]bf16", &flops, &bytes)
- * `detail` lists the tensors, and after a ';' the arguments that are no tensors (import/kineto_args.h). The
- * format of PyTorch's emit_nvtx, "sizes = [[8944, 1024], [1024, 2816]]", is accepted too; it has no types.
- * Formulas: docs/metrics.md. */
+ * `detail` lists the tensors, then after a ';' the arguments that are not tensors (import/kineto_args.h).
+ * The format of PyTorch's emit_nvtx, "sizes = [[8944, 1024], [1024, 2816]]", is accepted too; it has no
+ * types. Formulas: docs/metrics.md. */
 #ifndef ANALYZE_OPERATOR_SHAPES_H
 #define ANALYZE_OPERATOR_SHAPES_H
 
 #include <stdbool.h>
 
-/* False if the operator is none of those counted here, or its shapes do not fit it. Bytes are NaN if a type
- * or the size of the result is unknown. */
+/* Returns false if the operator is not supported or its shapes are not valid for it. Bytes are NaN if a
+ * type or the size of the result is unknown. */
 bool operator_shapes_work(const char *name, const char *detail, double *flops, double *bytes);
 
 #endif

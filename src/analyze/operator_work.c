@@ -1,6 +1,7 @@
-/* FLOPs and bytes of operators and of their kernels: the engine's own count where the trace has one, else
- * from the shapes of PyTorch's operators. An operator that calls another counted one (aten::linear calls
- * aten::addmm) is not counted itself. On a GPU, a call counts only if its kernels are in the trace. */
+/* FLOPs and bytes of operators and of their kernels: the engine's own count if the trace has one, else
+ * computed from the shapes of PyTorch's operators. If an operator calls another counted one (aten::linear
+ * calls aten::addmm), only the inner one is counted. On a GPU, a call counts only if its kernels are in
+ * the trace. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,8 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-#define DOMINANT 0.8 /* share of its operator's kernel time from which a kernel gets the operator's FLOPs */
+/* a kernel gets its operator's FLOPs if it takes at least this share of the operator's kernel time */
+#define DOMINANT 0.8
 
 /* The kernels of one call. */
 struct call_kernels {
@@ -22,7 +24,7 @@ struct call_kernels {
 struct call_work {
     double flops, bytes;
 };
-/* Work by (name, detail): shapes repeat. */
+/* Cache of FLOPs and bytes by (name, detail): the same shapes occur many times. */
 struct shape_cache {
     struct intern *ids;
     struct {
@@ -35,7 +37,7 @@ static bool has_own_count(const struct timeline_ranges *r, size_t i) {
     return (r->flops && !isnan(r->flops[i])) || (r->bytes && !isnan(r->bytes[i]));
 }
 
-/* Sets the work of range i from its shapes; false if there is none. */
+/* Sets FLOPs and bytes of range i from its shapes; returns false if that is not possible. */
 static bool work_from_shapes(struct context *c, struct shape_cache *cache, size_t i) {
     const struct timeline_ranges *r = &c->tl->ranges;
     if (!r->detail[i] || (r->flags[i] & TRACE_RANGE_MARK)) return false;
@@ -50,11 +52,11 @@ static bool work_from_shapes(struct context *c, struct shape_cache *cache, size_
     return !isnan(c->range_flops[i]);
 }
 
-/* counted[i]: 1 if the range's work comes from its shapes. Children come after their parents. */
+/* Sets counted[i] to 1 if the FLOPs of the range come from its shapes. Children come after their parents. */
 static void count_innermost(struct context *c, uint8_t *counted) {
     const struct timeline_ranges *r = &c->tl->ranges;
     struct shape_cache cache = { .ids = intern_open() };
-    uint8_t *inside = xcalloc(r->n + 1, 1); /* a range within it is counted */
+    uint8_t *inside = xcalloc(r->n + 1, 1); /* 1 if a nested range is counted */
     for (size_t i = r->n; i-- > 0;) {
         if (has_own_count(r, i)) {
             c->range_flops[i] = r->flops ? r->flops[i] : NAN;
@@ -69,7 +71,8 @@ static void count_innermost(struct context *c, uint8_t *counted) {
     intern_close(cache.ids);
 }
 
-/* of[i]: the counted range at or around range i, TIMELINE_NONE if there is none. */
+/* of[i]: range i if it is counted, else the nearest counted range around it; TIMELINE_NONE if there is
+ * none. */
 static uint32_t *counted_around(const struct timeline_ranges *r, const uint8_t *counted) {
     uint32_t *of = xmalloc((r->n + 1) * sizeof *of);
     for (size_t i = 0; i < r->n; i++)

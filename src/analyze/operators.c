@@ -1,5 +1,5 @@
-/* Operators: ranges that are not stages, by name, and by name and shapes. A kernel counts in the innermost
- * range at its launch. */
+/* Operators: ranges that are not stages, by name, and by name and shapes. A kernel belongs to the
+ * innermost range that is open at its launch. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static bool is_stage_range(const struct context *c, size_t range) {
     return o != ANALYSIS_NONE && c->a->occurrences[o].range == range;
 }
 
-/* The name is empty if the recorder had no room for it. */
+/* The name is empty if the recorder had no memory left for it. */
 static const char *shown_name(const char *name) { return *name ? name : "(name lost)"; }
 
 /* Rows by (name, category) or (name, category, detail). */
@@ -80,9 +80,9 @@ static void range_tree_free(struct range_tree *t) {
     free(t->next_sibling);
 }
 
-/* Marks the outermost calls of recursions: ranges without a range of the same row around them. One walk over
- * the tree with a count of open ranges per row, because looking up every parent of every range takes minutes
- * for 180,000 nested ranges. Returns flags by range; caller frees. */
+/* Marks the outermost calls of recursions: ranges that are not inside a range of the same row. One walk
+ * over the tree with a count of open ranges per row, because looking up every parent of every range takes
+ * minutes for 180,000 nested ranges. Returns one flag per range; the caller frees them. */
 static bool *find_outermost(const struct context *c, const struct row_set *set) {
     const struct timeline_ranges *r = &c->tl->ranges;
     bool *outermost = xcalloc(r->n + 1, sizeof *outermost);
@@ -109,7 +109,7 @@ static void add_known(double *sum, double value) {
     if (!isnan(value)) *sum = isnan(*sum) ? value : *sum + value;
 }
 
-/* FLOPs and bytes of range i, which took `ns` on the host. */
+/* Adds FLOPs and bytes of range i, which took `ns` on the host. */
 static void add_work(const struct context *c, struct analysis_operator *o, size_t i, double ns) {
     if (isnan(c->range_flops[i]) && isnan(c->range_bytes[i])) return;
     add_known(&o->flops, c->range_flops[i]);
@@ -139,7 +139,7 @@ static void sum_rows(struct context *c, struct row_set *set, const double *child
         set->rows.v[i].mean_ns = set->rows.v[i].total_ns / (double)set->rows.v[i].calls;
 }
 
-/* Counts kernels per row. Returns the number of those outside of all ranges but stages. */
+/* Counts kernels per row. Returns the number of kernels outside of operators. */
 static uint64_t count_kernels(struct context *c, struct row_set *set) {
     const struct timeline_kernels *k = &c->tl->kernels;
     uint64_t outside = 0;
@@ -153,7 +153,7 @@ static uint64_t count_kernels(struct context *c, struct row_set *set) {
     return outside;
 }
 
-/* The stage with most of a row's time: GPU time if it has any, else host time. */
+/* Finds the stage with most of a row's time: GPU time if there is any, else host time. */
 static void main_stages(struct context *c, struct row_set *set) {
     size_t nstages = c->a->nstages;
     if (!set->rows.n || nstages > ((size_t)16 << 20) / set->rows.n) return;
@@ -181,8 +181,8 @@ static int by_time(const void *a, const void *b) {
     return strcmp(x->name, y->name);
 }
 
-/* Self times of ranges, and the GPU time of what each and its children launched. Parents come before their
- * children. */
+/* Computes the self time of each range, and the GPU time launched by it and its children. Parents come
+ * before their children. */
 static double *range_times(struct context *c) {
     const struct timeline_ranges *r = &c->tl->ranges;
     double *children = xcalloc(r->n + 1, sizeof *children);

@@ -1,4 +1,4 @@
-/* Power, clocks and energy: series to draw, energy of stages, time at reduced clocks. */
+/* Power, clocks and energy: time series for drawing, energy of stages, time at reduced clocks. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@ static const struct {
     uint64_t bit;
     const char *name;
 } slowdowns[] = {
-    /* NVML's bits; idle, application clocks and sync boost do not count as slowdown */
+    /* NVML's bits; idle, application clocks and sync boost are not slowdowns */
     { 0x04, "power cap" },        { 0x08, "hardware slowdown" }, { 0x20, "software thermal slowdown" },
     { 0x40, "thermal slowdown" }, { 0x80, "power brake" },
 };
@@ -21,7 +21,7 @@ static const struct {
 
 static double scaled_or_nan(uint32_t v, double scale) { return v == TRACE_UNKNOWN_U32 ? NAN : v * scale; }
 
-/* Energy since the first sample: from the device's energy counter if it has one, else power times time. */
+/* Energy since the first sample: from the device's energy counter if there is one, else power times time. */
 static void index_device(struct context *c, uint32_t device, size_t n) {
     const struct timeline_powers *p = &c->tl->powers;
     struct power_index *x = &c->power[device];
@@ -86,7 +86,7 @@ static void add_point(struct analysis_power *out, const struct timeline_powers *
     out->series[out->n - 1].throttle_reasons |= p->throttle_reasons[i];
 }
 
-/* Whether the device is busy, at times that only increase. */
+/* Tests whether the device is busy; the queried times must be ascending. */
 struct busy_probe {
     const struct timeline_kernels *k;
     size_t next, end;
@@ -135,7 +135,7 @@ static void summarise(struct context *c, struct analysis_power *out, size_t n) {
     name_slowdowns(c, out, reasons);
 }
 
-/* Energy in the gaps of the device, as far as the samples cover them. */
+/* Energy during the device's gaps, as far as samples cover them. */
 static double idle_joules(struct context *c, uint32_t device) {
     const struct timeline_device *d = &c->tl->devices[device];
     const struct timeline_kernels *k = &c->tl->kernels;
@@ -171,8 +171,8 @@ static void power_row(struct context *c, uint32_t device, size_t n) {
 
 /* ---- energy of stages */
 
-/* If only one GPU has power samples and one GPU ran kernels, they are the same, whatever the two files call
- * it. */
+/* If only one GPU has power samples and one GPU ran kernels, they are the same device, even if the two
+ * files number it differently. */
 static uint64_t devices_of(const struct context *c, size_t occurrence) {
     const struct analysis *a = c->a;
     size_t gpus = 0;
@@ -182,7 +182,8 @@ static uint64_t devices_of(const struct context *c, size_t occurrence) {
     return a->occurrences[occurrence].device_bits;
 }
 
-/* Over all GPUs of the occurrence, from its start to its end. NaN if the energy of one is unknown. */
+/* Energy of all GPUs of the occurrence, from its start to its end. NaN if the energy of one GPU is
+ * unknown. */
 static double occurrence_joules(const struct context *c, size_t i) {
     const struct analysis_occurrence *o = &c->a->occurrences[i];
     uint64_t devices = devices_of(c, i);
@@ -192,8 +193,8 @@ static double occurrence_joules(const struct context *c, size_t i) {
     return sum;
 }
 
-/* Power is assumed constant between samples, so a stage shorter than two intervals cannot be separated from
- * its surroundings. */
+/* Power is assumed constant between samples, so the energy of a stage shorter than two intervals cannot be
+ * separated from its surroundings. */
 static bool is_long_enough(const struct context *c, double stage_ns) {
     double longest = 0;
     for (size_t i = 0; i < c->a->npowers; i++) {

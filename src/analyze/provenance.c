@@ -1,16 +1,15 @@
-/* Where the numbers come from, and what they cannot support. */
+/* Notes about the sources of the numbers and about their limits. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "analyze/internal.h"
 
-#define LOST_LIMIT \
-    0.001 /* above this share of missing kernels, idle time may be work that was not recorded */
+#define LOST_LIMIT 0.001 /* if a larger share of kernels is missing, idle time may be unrecorded work */
 
-/* Overhead of the collector per launch, measured on an H200 against an unprofiled process. The second is per
- * kernel of a graph if the program waits for the end of the graph; back to back it is a fifth of that
- * (docs/overhead.md). */
+/* Overhead of the collector per launch, measured on an H200 against an unprofiled process. The second
+ * value is per kernel of a graph if the program waits for the end of the graph; for graphs launched back
+ * to back it is a fifth of that (docs/overhead.md). */
 #define RECORDED_LAUNCH_NS 2200.0
 #define RECORDED_NODE_NS 900.0
 #define NOTED_COST 0.02 /* a smaller overhead is not reported */
@@ -43,12 +42,12 @@ static void check_idle(struct context *c, size_t stage) {
     if (!s->kernels)
         s->idle_refused = "no kernels were recorded";
     else if (s->on_cpu)
-        s->idle_refused = "it ran on the CPU, where nothing is launched";
+        s->idle_refused = "it ran on the CPU, which has no kernel launches";
     else if (has_whole_graphs(c, stage))
-        s->idle_refused = "CUDA graphs were recorded as a whole: gaps between their kernels do not show";
+        s->idle_refused = "CUDA graphs were recorded as a whole: gaps between their kernels are not visible";
     else if (s->missed > MISSED_LIMIT)
         s->idle_refused =
-            analysis_text(c, "kernels were recorded in %.3g%% of its time only", 100 * (1 - s->missed));
+            analysis_text(c, "kernels were recorded in only %.3g%% of its time", 100 * (1 - s->missed));
     else if (c->a->lost_share > LOST_LIMIT)
         s->idle_refused = analysis_text(c, "%.2g%% of the kernel records were lost", 100 * c->a->lost_share);
     else if (unmatched > LOST_LIMIT)
@@ -57,7 +56,7 @@ static void check_idle(struct context *c, size_t stage) {
                           analysis_count(c, w->unmatched_launches), analysis_count(c, s->launches));
     s->idle_known = !s->idle_refused;
     if (!s->idle_known && s->kernels && !s->on_cpu && !s->outside)
-        analysis_note(c, ANALYSIS_WARNING, "%s: no verdict on idle time: %s", s->path, s->idle_refused);
+        analysis_note(c, ANALYSIS_WARNING, "%s: idle time not classified: %s", s->path, s->idle_refused);
 }
 
 static void note_losses(struct context *c) {
@@ -68,7 +67,7 @@ static void note_losses(struct context *c) {
                           analysis_count(c, tl->lost[k]),
                           trace_kind_name(k) ? trace_kind_name(k) : "unknown");
     if (tl->bad_records)
-        analysis_note(c, ANALYSIS_WARNING, "%s records end before they start and were left out",
+        analysis_note(c, ANALYSIS_WARNING, "%s records end before they start and were ignored",
                       analysis_count(c, tl->bad_records));
     for (size_t i = 0; i < tl->nproblems; i++)
         analysis_note(c, ANALYSIS_WARNING, "%s", timeline_text(tl, tl->problems[i]));
@@ -81,7 +80,7 @@ static bool all_stages_are_whole(const struct analysis *a) {
     return true;
 }
 
-/* Time between stages (loading a model, warming up) does not matter to them. */
+/* Unrecorded time between stages (loading a model, warm-up) does not affect the stages. */
 static void note_windows(struct context *c) {
     if (!c->tl->nwindows) return;
     bool whole = all_stages_are_whole(c->a);
@@ -96,28 +95,26 @@ static void note_attribution(struct context *c) {
     const struct timeline *tl = c->tl;
     const struct analysis_conservation *v = &c->a->conservation;
     if (c->a->stages[0].implicit)
-        analysis_note(
-            c, ANALYSIS_INFO,
-            "no range of the trace is a stage: all its time counts as one stage (rules NAME=GLOB name "
-            "stages after ranges)");
+        analysis_note(c, ANALYSIS_INFO,
+                      "no range of the trace is a stage: all its time counts as one stage (define stages "
+                      "with rules NAME=GLOB)");
     if (tl->containment && !c->a->cpu_only)
         analysis_note(c, ANALYSIS_WARNING,
-                      "no launches were recorded: kernels belong to the range that was open when they ran");
+                      "no launches were recorded: a kernel belongs to the range that was open when it ran");
     if (v->unmatched_kernels)
         analysis_note(c, ANALYSIS_WARNING,
-                      "%s of %s kernels (%.2f%% of GPU time) have no launch: they belong to no range",
+                      "%s of %s kernels (%.2f%% of GPU time) have no launch: they do not belong to a range",
                       analysis_count(c, v->unmatched_kernels), analysis_count(c, tl->kernels.n),
                       100 * v->unmatched / v->busy);
     if (c->lent_kernels)
         analysis_note(c, ANALYSIS_INFO,
-                      "%s kernels were launched by threads that mark no stage: they count in the stage open "
+                      "%s kernels were launched by threads that mark no stages: they count in the stage open "
                       "in their process",
                       analysis_count(c, c->lent_kernels));
     if (tl->cut_kernels)
         analysis_note(c, ANALYSIS_INFO,
-                      "%s kernels (%.1f ms) that ran before and after the recorded request (making weights, "
-                      "warming up) are "
-                      "left out of every table",
+                      "%s kernels (%.1f ms) that ran before and after the recorded request (creating "
+                      "weights, warm-up) are not in the tables",
                       analysis_count(c, tl->cut_kernels), tl->cut_ns * 1e-6);
     note_windows(c);
     if (!tl->kernels.n)
@@ -128,17 +125,16 @@ static void note_unrecorded(struct context *c) {
     for (size_t i = 0; i < c->a->ndevices; i++) {
         const struct analysis_device *d = &c->a->devices[i];
         if (!(d->unrecorded_ns > 0)) continue;
-        analysis_note(
-            c, ANALYSIS_INFO,
-            "device %zu: %.3g%% of its time (%.3f ms) is unrecorded, not idle: work had been launched "
-            "and waited for more than %.0f us while nothing recorded ran (%s), or the time is "
-            "outside of the recorded windows",
-            i, 100 * d->unrecorded_ns / d->timeline_ns, d->unrecorded_ns * 1e-6,
-            d->unrecorded_limit_ns * 1e-3,
-            isnan(d->launch_delay_ns)
-                ? "the least that counts"
-                : analysis_text(c, "the larger of 50 us and 10 times the median delay of %.1f us",
-                                d->launch_delay_ns * 1e-3));
+        analysis_note(c, ANALYSIS_INFO,
+                      "device %zu: %.3g%% of its time (%.3f ms) is unrecorded, not idle: launched work "
+                      "waited for more than %.0f us while nothing recorded was running (%s), or the time is "
+                      "outside of the recorded windows",
+                      i, 100 * d->unrecorded_ns / d->timeline_ns, d->unrecorded_ns * 1e-6,
+                      d->unrecorded_limit_ns * 1e-3,
+                      isnan(d->launch_delay_ns)
+                          ? "the minimum"
+                          : analysis_text(c, "the larger of 50 us and 10 times the median delay of %.1f us",
+                                          d->launch_delay_ns * 1e-3));
     }
 }
 
@@ -148,7 +144,7 @@ static bool is_collected(const struct timeline *tl) {
     return false;
 }
 
-/* Without timed repeats, times are those of the recorded program. */
+/* Without timed repeats, all times include the overhead of recording. */
 static void note_recording(struct context *c) {
     if (c->in->ntimings || !is_collected(c->tl)) return;
     for (size_t i = 0; i < c->a->nstages; i++) {
@@ -158,9 +154,8 @@ static void note_recording(struct context *c) {
                rest = s->wall_total_ns - cost;
         if (s->outside || s->parent != ANALYSIS_NONE || !(cost > NOTED_COST * rest) || rest <= 0) continue;
         analysis_note(c, ANALYSIS_INFO,
-                      "%s: being recorded may have made it up to %.0f%% slower: times of kernels hold, wall "
-                      "and idle times are "
-                      "those of the recorded program; %s costs less",
+                      "%s: recording may have slowed it down by up to %.0f%%: kernel times are valid, wall "
+                      "and idle times are those of the recorded program; %s has less overhead",
                       s->path, 100 * cost / rest,
                       s->graph_launches * 2 > s->launches ? "--graphs graph" : "--budget");
     }

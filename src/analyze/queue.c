@@ -1,5 +1,5 @@
-/* The launch queue: how many launches wait when a kernel starts. If the host is ahead, the queue is filled;
- * if it is behind, each kernel is alone in it. */
+/* The launch queue: the number of launches that wait when a kernel starts. If the host is ahead, the queue
+ * is filled; if it is behind, the queue contains only the starting kernel. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,8 @@ static void count(struct context *c, size_t kernel, uint64_t depth) {
     uint32_t launch = tl->kernels.launch[kernel];
     uint64_t called = tl->launches.end_ns[launch], started = tl->kernels.start_ns[kernel];
     double delay =
-        started > called ? (double)(started - called) : 0; /* it may start before the call returns */
+        /* a kernel may start before its launch call returns */
+        started > called ? (double)(started - called) : 0;
     uint32_t o = c->kernel_occurrence[kernel];
     uint32_t row = o == ANALYSIS_NONE ? c->outside : c->a->occurrences[o].stage;
     for (; row != ANALYSIS_NONE; row = c->a->stages[row].parent) {
@@ -23,7 +24,7 @@ static void count(struct context *c, size_t kernel, uint64_t depth) {
     }
 }
 
-/* Two sorted lists side by side: launches of the device's kernels, and the first kernel of each launch. */
+/* Merges two sorted lists: the launches of the device's kernels, and the first kernel of each launch. */
 static void queue_device(struct context *c, const struct timeline_device *d, const uint32_t *device_of,
                          uint8_t *seen, uint32_t device) {
     const struct timeline *tl = c->tl;

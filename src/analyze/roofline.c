@@ -1,5 +1,5 @@
-/* The roofline: FLOPs and bytes of stages come from the model, of kernels from GEMM records, operator shapes
- * or hardware counters, of operators from the engine or their shapes. */
+/* The roofline. FLOPs and bytes of stages come from the model; of kernels, from GEMM records, operator
+ * shapes or hardware counters; of operators, from the engine or their shapes. */
 #include <math.h>
 
 #include "analyze/counters.h"
@@ -8,7 +8,7 @@
 #include "base/vec.h"
 
 #define OPERATOR_POINTS 40
-#define COUNTER_LEAST_PCT 1.0 /* of the peak: below it, the point would show the counter's noise */
+#define COUNTER_LEAST_PCT 1.0 /* % of the peak; a lower value is mostly counter noise */
 
 struct points {
     struct analysis_point *v;
@@ -37,8 +37,8 @@ static struct analysis_point stage_point(const struct analysis_stage *s, uint32_
                                     .source = "model" };
 }
 
-/* From GEMM records or operator shapes, else from counters: bytes from DRAM, FLOPs from the tensor pipes as a
- * share of the peak. A kernel that does not use tensor cores is not placed under their roof. */
+/* Uses GEMM records or operator shapes, else counters: bytes from DRAM, FLOPs from the tensor pipes' share
+ * of the peak. A kernel that does not use tensor cores is not compared with the tensor-core roof. */
 static struct analysis_point kernel_point(const struct analysis *a, uint32_t row) {
     const struct analysis_kernel *k = &a->kernels[row];
     const struct counter_row *r =

@@ -1,5 +1,5 @@
-/* Spread, drift and outliers over the timed repeats. Repeats of different inputs differ by their work, so all
- * three are within an input. */
+/* Spread, drift and outliers over the timed repeats. Different inputs cause different work, so all three
+ * are computed within each input. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -8,13 +8,13 @@
 #include "base/util.h"
 
 #define UNSTABLE_CV 0.05
-#define OUTLIER_REPEATS 5 /* with fewer repeats, one always looks like an outlier */
+#define OUTLIER_REPEATS 5 /* with fewer repeats, one of them always looks like an outlier */
 
 /* The repeats that count. */
 struct repeats {
     double *ms;       /* [n] */
     uint32_t *input;  /* [n]; all 0 if unknown */
-    double *relative; /* [n]: ms over the mean of its input */
+    double *relative; /* [n]: ms / mean of the repeat's input */
     size_t n, inputs;
 };
 
@@ -23,9 +23,10 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* How many times 1.4826 median absolute deviations a value may be away from the median of n. The 99% quantile
- * of the largest such distance in a normal sample, from 100,000 samples per n: at most 1% of samples have an
- * outlier. The usual 3.5 (Iglewicz and Hoaglin) flags 10 to 21% of normal samples of 5 to 20 values. */
+/* Limit for the distance of a value from the median of n values, in units of 1.4826 median absolute
+ * deviations. It is the 99% quantile of the largest distance in normal samples (100,000 samples per n), so
+ * at most 1% of normal samples contain an outlier. The usual limit of 3.5 (Iglewicz and Hoaglin) flags 10
+ * to 21% of normal samples of 5 to 20 values. */
 static double outlier_limit(size_t n) {
     static const double limits[] = { 18.6, 10.0, 10.9, 8.2, 8.3, 6.9, 7.1, 6.4,
                                      6.5,  5.9,  6.1,  5.7, 5.8, 5.4, 5.5, 5.3 };
@@ -65,7 +66,7 @@ static size_t outliers_by_input(struct context *c, const struct repeats *r) {
     return outliers;
 }
 
-/* Least squares of the relative times over the index of the repeat. */
+/* Fits a line to the relative times over the index of the repeat. */
 static void fit_drift(struct analysis_stability *s, const struct repeats *r) {
     double mean_x = ((double)r->n - 1) / 2, sxx = 0, sxy = 0, residual = 0;
     s->drift_percent = NAN;
@@ -132,7 +133,7 @@ void analyze_stability(struct context *c) {
         struct analysis_stability *s = &c->a->stability[c->a->nstability];
         fill_stability(c, s, &c->in->timings[i]);
         if (s->ms.n || s->failed)
-            c->a->nstability++; /* else the stage did not occur */
+            c->a->nstability++; /* without any time the stage did not occur */
         else
             *s = (struct analysis_stability){ 0 };
     }

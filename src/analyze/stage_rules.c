@@ -35,7 +35,7 @@ static void set(struct stage_match *m, const char *stage, double tokens_in, doub
     m->tokens_out = tokens_out;
 }
 
-/* The number after `key`, or NaN: label_number("step[DECODE bs=64 ...]", "bs=") is 64. */
+/* Returns the number after `key`, or NaN: label_number("step[DECODE bs=64 ...]", "bs=") is 64. */
 static double label_number(const char *label, const char *key) {
     const char *at = label ? strstr(label, key) : NULL;
     char *end;
@@ -45,7 +45,7 @@ static double label_number(const char *label, const char *key) {
     return end == at || !isfinite(v) || v < 0 ? NAN : v;
 }
 
-/* Requests in "context_2(1030)" or "context_2(sq1030sk...)": how many, and their tokens. */
+/* Parsed from "context_2(1030)" or "context_2(sq1030sk...)": the number of requests and of their tokens. */
 struct vllm_part {
     double requests, tokens;
 };
@@ -57,9 +57,9 @@ static struct vllm_part vllm_part(const char *label, const char *key) {
     return p;
 }
 
-/* execute_context_R(T)_generation_R(T), or execute_N_context_R(sq..sk..)_generation_R(sq..). A step makes one
- * token per request. A generating request with more than one token is speculating: its tokens are not made
- * yet. */
+/* execute_context_R(T)_generation_R(T), or execute_N_context_R(sq..sk..)_generation_R(sq..). A step
+ * generates one token per request. A generating request with more than one token is speculative: its
+ * tokens are not accepted yet, so they do not count. */
 static bool match_vllm(const char *name, struct stage_match *m) {
     if (strncmp(name, "execute_", 8) != 0 || !strstr(name, "context_") || !strstr(name, "generation_"))
         return false;
@@ -103,7 +103,7 @@ static bool match_sglang(const char *name, struct stage_match *m) {
     return false;
 }
 
-/* Common names of stages. Ambiguous names count only inside a stage. */
+/* Common stage names. Ambiguous names count only inside another stage. */
 static bool match_common(const char *name, struct stage_match *m) {
     static const struct {
         const char *glob, *stage;

@@ -1,10 +1,10 @@
-/* The time of stages: every nanosecond of a device's timeline belongs to one stage, to the row between steps,
- * or to nobody because it was not recorded (docs/analysis.md). Work is kernels, copies and memsets.
- *   busy: the stage whose launch made the running work; while n pieces of work run, each gets 1/n.
- *   idle: the stage open at that moment on the thread whose launch ends the idleness. Before the first work
- *         the thread is that of its launch, after the last work that of its launch.
- *   unrecorded: the work that ends the idleness had been launched and waited for longer than a launch takes
- *         (UNRECORDED_DELAYS medians), or nothing was recorded at that time (outside of windows). */
+/* The time of stages. Every nanosecond of a device's timeline belongs to one stage, to the row between steps,
+ * or is unrecorded (docs/analysis.md). Work is kernels, copies and memsets.
+ *   busy: belongs to the stage that launched the running work; while n pieces of work run, each gets 1/n.
+ *   idle: belongs to the stage open at that moment on the thread that launched the next work. After the
+ *         last work it is the thread that launched the last work.
+ *   unrecorded: the next work had been launched and waited for longer than a launch takes (UNRECORDED_DELAYS
+ *         medians), or nothing was recorded at that time (outside of windows). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +17,9 @@
 #include "base/die.h"
 #include "base/util.h"
 
-#define UNRECORDED_DELAYS 10.0      /* times the median delay from a launch call to the start of its work */
-#define UNRECORDED_LEAST_NS 50000.0 /* shorter waits are never called unrecorded */
+/* multiple of the median delay from a launch call to the start of its work */
+#define UNRECORDED_DELAYS 10.0
+#define UNRECORDED_LEAST_NS 50000.0 /* shorter waits never count as unrecorded */
 
 /* Busy and idle time of an occurrence on the device at hand. */
 struct occurrence_time {
@@ -35,10 +36,10 @@ struct time_walk {
     uint32_t device;
     struct end_heap running; /* id: the occurrence */
     size_t kernels_running;
-    double shared_ns;  /* what work that ran from the beginning would have been given so far */
-    double copying_ns; /* the part of it in which no kernel ran */
+    double shared_ns;  /* time that work running from the beginning would have received so far */
+    double copying_ns; /* the part of shared_ns in which no kernel ran */
     uint64_t now_ns;
-    uint64_t frontier_ns; /* latest end of work so far */
+    uint64_t frontier_ns; /* latest end of all work so far */
     uint32_t frontier_lane;
 };
 
@@ -81,13 +82,14 @@ static void end_work_until(struct time_walk *w, uint64_t time_ns) {
         struct running r = end_heap_pop(&w->running);
         w->kernels_running -= r.is_kernel;
         give_busy(w, &r);
-        if (!w->running.n) w->shared_ns = w->copying_ns = 0; /* keeps the sums small, so they stay exact */
+        /* keeps the sums small to avoid rounding errors */
+        if (!w->running.n) w->shared_ns = w->copying_ns = 0;
     }
 }
 
 /* ---- idle time */
 
-/* The thread whose open stage gets idle time. */
+/* The thread whose open stage receives the idle time. */
 struct idle_thread {
     uint32_t thread; /* TIMELINE_NONE: unknown */
     uint32_t process;
@@ -164,8 +166,8 @@ static uint32_t occurrence_of_work(const struct context *c, const struct work *w
     return range == TIMELINE_NONE ? ANALYSIS_NONE : c->range_occurrence[range];
 }
 
-/* Median delay from the end of a launch call to the start of its kernel, of kernels that were launched while
- * the device had no work. */
+/* Sets the limit from the median delay between the end of a launch call and the start of its kernel, over
+ * kernels that were launched while the device had no work. */
 static void set_unrecorded_limit(struct time_walk *w) {
     const struct timeline *tl = w->c->tl;
     struct work_walk walk = work_walk_device(tl, w->device);
@@ -196,8 +198,8 @@ static void extend_bounds(struct bounds *b, uint64_t start_ns, uint64_t end_ns) 
     b->end_ns = MAX(b->end_ns, end_ns);
 }
 
-/* Ranges of a profiler about itself, or about the device, are no records of the program. Neither are marks:
- * profilers set them when they start. */
+/* Ranges of a profiler about itself or about the device do not count as records of the program, and
+ * neither do marks: profilers set marks when they start. */
 static bool is_recorders(const char *domain) {
     return strcmp(domain, "Trace") == 0 || strcmp(domain, "overhead") == 0 || analysis_is_mirror(domain);
 }
@@ -232,7 +234,8 @@ static struct bounds *process_bounds(const struct context *c) {
     return b;
 }
 
-/* The processes with work on the device. One process may have its kernels and its ranges in two files. */
+/* Marks the processes with work on the device. One process may have its kernels and its ranges in two
+ * files. */
 static void mark_processes(const struct time_walk *w, bool *uses) {
     const struct timeline *tl = w->c->tl;
     struct work_walk walk = work_walk_device(tl, w->device);
@@ -250,7 +253,7 @@ static struct bounds device_bounds(const struct context *c, const struct bounds 
     struct bounds b = { UINT64_MAX, 0 };
     for (size_t p = 0; p < tl->nprocesses; p++)
         if (uses[p]) extend_bounds(&b, of_process[p].start_ns, of_process[p].end_ns);
-    if (tl->cut_to_ns) { /* ranges and work may reach out of the window that was cut out */
+    if (tl->cut_to_ns) { /* ranges and work may extend beyond the cut window */
         b.start_ns = MAX(b.start_ns, tl->cut_from_ns);
         b.end_ns = MIN(b.end_ns, tl->cut_to_ns);
     }
@@ -267,7 +270,7 @@ static void count_steps(struct time_walk *w, const bool *uses) {
     }
 }
 
-/* An occurrence without work anywhere has the idle time of the first device on which it has any. */
+/* An occurrence without any work gets the idle time of the first device on which it has idle time. */
 static void close_times(struct time_walk *w) {
     for (size_t i = 0; i < w->c->a->noccurrences; i++) {
         struct analysis_occurrence *o = &w->c->a->occurrences[i];
@@ -288,7 +291,7 @@ static void walk_work(struct time_walk *w, struct bounds b) {
     struct work_walk walk = work_walk_device(c->tl, w->device);
     struct interval_union work = { 0 };
     struct idle_thread last = { TIMELINE_NONE, 0 };
-    bool launched = false; /* the launch of the last work is known */
+    bool launched = false; /* true if the launch of the last work is known */
     w->now_ns = w->frontier_ns = b.start_ns;
     w->frontier_lane = TIMELINE_NONE;
     for (struct work k; work_walk_next(&walk, &k);) {

@@ -1,4 +1,4 @@
-/* Finds the ranges that are occurrences of stages, and sums up what happened in them. */
+/* Finds the ranges that are occurrences of stages, and computes their sums. */
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -10,13 +10,13 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-/* Rules are matched once per name: names repeat by the thousand. */
+/* Cache: rules are matched once per name, because the same name occurs thousands of times. */
 struct match_cache {
     struct {
         struct stage_match *v;
         size_t n, cap;
     } matches;
-    uint32_t *at; /* [texts x categories] 0: not matched yet; 1: no stage; else index + 2 */
+    uint32_t *at; /* [texts x categories] 0: not matched yet; 1: not a stage; else index + 2 */
 };
 
 static const struct stage_match *match_of(struct context *c, struct match_cache *cache, size_t range) {
@@ -77,7 +77,7 @@ static uint32_t stage_row(struct context *c, struct building *b, const char *nam
     return (uint32_t)b->stages.n - 1;
 }
 
-/* A stage inside itself (a glob that matches both the loop and its steps) is one stage. */
+/* A stage nested in itself (a glob that matches both the loop and its steps) is one stage. */
 static bool inside_itself(const struct building *b, uint32_t occurrence, const char *name) {
     for (; occurrence != ANALYSIS_NONE; occurrence = b->occurrences.v[occurrence].parent)
         if (strcmp(b->stages.v[b->occurrences.v[occurrence].stage].name, name) == 0) return true;
@@ -102,8 +102,8 @@ static uint32_t add_occurrence(struct context *c, struct building *b, uint32_t s
     return (uint32_t)b->occurrences.n - 1;
 }
 
-/* If the program marks its stages, or was timed by stage, these are all there are. Modules inside them whose
- * names look like stages (lm_head, vision_model) are not stages. */
+/* If the program marks its stages or was timed by stage, there are no further stages: modules inside them
+ * with names like stages (lm_head, vision_model) do not count. */
 static bool is_module(const struct context *c, const struct building *b, uint32_t around,
                       const struct stage_match *m) {
     if (!m->guessed) return false;
@@ -119,8 +119,8 @@ static bool is_module(const struct context *c, const struct building *b, uint32_
 
 bool analysis_is_mirror(const char *domain) { return strcmp(domain, "gpu_user_annotation") == 0; }
 
-/* The occurrence or the nearest one around it that is still open at that time: a range that began in a stage
- * may outlast it. */
+/* Returns the occurrence, or the nearest one around it that is still open at that time: a range that began
+ * in a stage may end after it. */
 static uint32_t still_open(const struct analysis_occurrence *v, uint32_t occurrence, uint64_t time_ns) {
     while (occurrence != ANALYSIS_NONE && v[occurrence].end_ns < time_ns) occurrence = v[occurrence].parent;
     return occurrence;
@@ -151,7 +151,7 @@ static void add_whole_trace(struct context *c, struct building *b) {
     for (size_t i = 0; i < c->tl->ranges.n; i++) c->range_occurrence[i] = 0;
 }
 
-/* The row that a timing says it is part of: by the name of the parent, else by the path. */
+/* Finds the parent row of a timing: by the name of the parent, else by the path. */
 static uint32_t timing_parent(const struct building *b, const struct analyze_timing *t) {
     const char *slash = strrchr(t->stage, '/');
     size_t length = slash ? (size_t)(slash - t->stage) : 0;
@@ -163,12 +163,12 @@ static uint32_t timing_parent(const struct building *b, const struct analyze_tim
     return ANALYSIS_NONE;
 }
 
-/* False: nothing is known of it, as of an image stage in a run without images. */
+/* False if the timing has no values, like that of an image stage in a run without images. */
 static bool timing_says_anything(const struct analyze_timing *t) {
     return stats_of(t->ms, t->n).n || (t->work && !(isnan(t->work->floor_ms) && isnan(t->work->flops)));
 }
 
-/* Stages that were timed but are not in the trace get a row without occurrences. */
+/* Adds rows without occurrences for stages that were timed but are not in the trace. */
 static void add_timed_stages(struct context *c, struct building *b) {
     for (size_t i = 0; i < c->in->ntimings; i++) {
         const struct analyze_timing *t = &c->in->timings[i];
@@ -181,7 +181,7 @@ static void add_timed_stages(struct context *c, struct building *b) {
     }
 }
 
-/* Rows were made in order of first occurrence; children must follow their parents directly. */
+/* Rows were created in order of first occurrence; children must follow their parents directly. */
 static void order_rows(struct building *b, uint32_t parent, uint32_t *order, size_t *n) {
     for (uint32_t i = 0; i < b->stages.n; i++) {
         if (b->stages.v[i].parent != parent) continue;
@@ -212,9 +212,9 @@ static void order_stages(struct context *c, struct building *b) {
     free(now);
 }
 
-/* Threads that never mark a stage (autograd, workers) work for the stage that is open in their process, if
- * there is exactly one. Lists the outermost occurrences of each process, sorted by start, with the latest end
- * of those before. */
+/* Threads that never mark a stage (autograd, workers) are assigned to the stage that is open in their
+ * process, if there is exactly one. Lists the outermost occurrences of each process, sorted by start, with
+ * the latest end of the preceding ones. */
 struct process_stages {
     struct {
         uint32_t occurrence;
@@ -301,7 +301,8 @@ static void alloc_scratch(struct context *c) {
         c->shape_stage_ns = xcalloc(c->tl->nshapes * a->nstages, sizeof *c->shape_stage_ns);
 }
 
-/* Rows and occurrences of the trace's own stages. True: it marks none, so all of it is one. */
+/* Creates rows and occurrences for the stages marked in the trace. Returns true if it marks none, so that
+ * the whole trace is one stage. */
 static bool find_traced_stages(struct context *c, struct building *b) {
     const struct timeline_ranges *r = &c->tl->ranges;
     struct match_cache cache = { 0 };
@@ -335,9 +336,9 @@ void analyze_stages(struct context *c) {
     alloc_scratch(c);
 }
 
-/* ---- sums, after the walk over kernels */
+/* ---- sums, computed after the walk over kernels */
 
-/* One figure per occurrence; NaN: it has none. */
+/* One figure per occurrence; NaN: not available. */
 typedef double occurrence_figure(const struct analysis_occurrence *o);
 
 static double busy_figure(const struct analysis_occurrence *o) { return o->busy_ns; }
@@ -350,7 +351,8 @@ static double queue_figure(const struct analysis_occurrence *o) {
     return o->gpu_first_ns > o->gpu_launched_ns ? (double)(o->gpu_first_ns - o->gpu_launched_ns) : 0;
 }
 
-/* Statistics of the figure over the occurrences of each stage. first[s + 1]: where those of stage s begin. */
+/* Statistics of the figure over the occurrences of each stage. first[s + 1] is the index of the first
+ * occurrence of stage s. */
 static void figure_stats(struct context *c, occurrence_figure *figure, const size_t *first,
                          size_t field_offset) {
     struct analysis *a = c->a;
@@ -385,8 +387,8 @@ static void occurrence_stats(struct context *c) {
     free(first);
 }
 
-/* How a stage is present on a device. The devices that it runs on are those with the highest presence that it
- * has anywhere. */
+/* Rank of a stage's activity on a device: kernels, copies only, or idle time only. A stage runs on the
+ * devices with its highest rank. */
 static int presence(const struct analysis_stage_device *d) {
     return d->kernels ? 3 : d->copies ? 2 : d->idle_ns > 0 ? 1 : 0;
 }
@@ -401,7 +403,7 @@ static void add_device(struct analysis_stage *s, const struct analysis_stage_dev
     s->devices++;
 }
 
-/* The times of a stage, over the devices that it runs on. */
+/* Sums the times of a stage over the devices that it runs on. */
 static void sum_devices(struct context *c, size_t stage) {
     const struct analysis *a = c->a;
     struct analysis_stage *s = &a->stages[stage];
@@ -419,7 +421,7 @@ static void sum_devices(struct context *c, size_t stage) {
     s->device_steps = MAX(s->device_steps, 1);
 }
 
-/* On the CPU an operator is called, not launched. */
+/* CPU operators are called, not launched. */
 static void clear_launches(struct analysis_stage *s) {
     s->launches = s->graph_launches = 0;
     s->idle.launch_cost_ns = s->idle.launch_interval_ns = s->idle.launch_delay_ns = NAN;

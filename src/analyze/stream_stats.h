@@ -1,5 +1,5 @@
-/* Statistics of more values than memory should hold. Count, sum and mean are over all values; deviation and
- * percentiles are over at most STREAM_STATS_MAX of them, evenly spaced in order of arrival.
+/* Statistics of more values than should be kept in memory. Count, sum and mean are over all values; deviation
+ * and percentiles are over at most STREAM_STATS_MAX of them, evenly spaced in order of arrival.
  *     struct stream_stats s = { 0 };
  *     stream_stats_add(&s, v);
  *     struct stats r = stream_stats_take(&s);     -- frees the values; s can be used again */
@@ -12,9 +12,9 @@
 
 #define STREAM_STATS_MAX 65536
 struct stream_stats {
-    double *v; /* the values that are kept */
+    double *v; /* the kept values */
     size_t n;
-    uint64_t seen, stride; /* all values added; every stride-th is kept */
+    uint64_t seen, stride; /* number of values added; every stride-th value is kept */
     double sum;            /* of all values */
 };
 void stream_stats_add(struct stream_stats *s, double v);

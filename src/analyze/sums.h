@@ -1,11 +1,11 @@
-/* Kernels by name, and events and problems by kind. Every source of `inferprof stats` has these, also a table
+/* Kernels by name, and events and problems by kind. All inputs of `inferprof stats` have these, even a table
  * of sums without times.
  *     struct sums s;
  *     sums_init(&s);
  *     sums_add_kernel(&s, name, strlen(name), calls, total_ns);     -- adds to the row of that name
  *     sums_sort(&s);                                                -- last: nothing can be added afterwards
  *     sums_free(&s);
- * Names are copied. Times are ns. */
+ * Names are copied. Times are in ns. */
 #ifndef ANALYZE_SUMS_H
 #define ANALYZE_SUMS_H
 
@@ -28,12 +28,13 @@ struct sums_counts {
 };
 struct sums {
     struct {
-        struct sums_kernel *v; /* by total_ns, then name */
+        struct sums_kernel *v; /* sorted by total_ns, then name */
         size_t n, cap;
     } kernels;
     uint64_t kernel_calls, kernel_ns;    /* over all rows */
     struct sums_counts events, problems; /* by name */
-    struct intern *kernel_names;         /* number of a name: its row in `kernels`, until they are sorted */
+    /* maps a name to its row in `kernels`; valid until they are sorted */
+    struct intern *kernel_names;
     struct intern *count_names;
 };
 

@@ -1,4 +1,4 @@
-/* Tokens of stages: from token records, from the labels of ranges, or from the engine's answer. */
+/* Token counts of stages: from token records, from the labels of ranges, or from the engine's answer. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -22,8 +22,8 @@ static bool same_process(const struct context *c, uint32_t occurrence, uint32_t 
     return process == TIMELINE_NONE || process == c->tl->threads[thread].process;
 }
 
-/* The innermost stage of the token's process at its time. A token made just after a stage ended belongs to
- * that stage. */
+/* The innermost stage that is open in the token's process at its time. A token generated just after a
+ * stage ended belongs to that stage. */
 static uint32_t occurrence_at(const struct context *c, const struct open_occurrences *open, size_t token) {
     const struct timeline_tokens *t = &c->tl->tokens;
     uint32_t after = ANALYSIS_NONE;
@@ -67,7 +67,7 @@ static void add_known(double *sum, double v) { *sum = isnan(*sum) ? v : *sum + v
 
 static void add_tokens(struct context *c, const uint32_t *owner) {
     const struct timeline_tokens *t = &c->tl->tokens;
-    for (size_t i = 0; i < t->n; i++) /* records replace the counts of labels */
+    for (size_t i = 0; i < t->n; i++) /* token records replace counts from labels */
         for (uint32_t o = owner[i]; o != ANALYSIS_NONE; o = c->a->occurrences[o].parent)
             c->a->occurrences[o].tokens_in = c->a->occurrences[o].tokens_out = NAN;
     for (size_t i = 0; i < t->n; i++)
@@ -78,7 +78,7 @@ static void add_tokens(struct context *c, const uint32_t *owner) {
         }
 }
 
-/* ---- time from token to token */
+/* ---- time between tokens */
 
 struct made {
     uint64_t request, time_ns;
@@ -96,8 +96,8 @@ struct intervals {
     size_t n, cap;
 };
 
-/* Within an occurrence; the interval of the first token begins with the occurrence. A record of several
- * tokens counts as one interval, their mean. */
+/* Intervals within an occurrence; the interval of the first token begins at the start of the occurrence. A
+ * record of several tokens counts as one interval with their mean. */
 static void token_intervals(struct context *c, const uint32_t *owner, struct intervals *by_stage) {
     const struct timeline_tokens *t = &c->tl->tokens;
     struct made *made = xmalloc((t->n + 1) * sizeof *made);
@@ -116,7 +116,7 @@ static void token_intervals(struct context *c, const uint32_t *owner, struct int
     free(made);
 }
 
-/* Labels give the tokens of a step, so a token takes as long as its step. */
+/* Labels give the number of tokens per step, so the time per token is the duration of its step. */
 static void step_intervals(struct context *c, struct intervals *by_stage) {
     for (size_t i = 0; i < c->a->noccurrences; i++) {
         const struct analysis_occurrence *o = &c->a->occurrences[i];

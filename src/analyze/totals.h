@@ -1,23 +1,23 @@
-/* Plain totals of a timeline, for `inferprof stats`. Each number is the sum or the union that its name says:
- * no stage is guessed and no time is split between kernels that overlap. Definitions: docs/stats.md.
- * Times are ns. Texts belong to the analysis. A file is one trace; its number is its index in
- * timeline.processes. */
+/* Plain totals of a timeline, for `inferprof stats`. Each number is a plain sum or union: no stages are
+ * inferred and overlapping kernels do not share time. Definitions: docs/stats.md. Times are in ns. Texts
+ * belong to the analysis. A file is one trace; its number is its index in timeline.processes. */
 #ifndef ANALYZE_TOTALS_H
 #define ANALYZE_TOTALS_H
 
 #include "analyze/analyze.h"
 #include "analyze/sums.h"
 
-/* Operators, or annotations, of one name. */
+/* All operators, or all annotations, with one name. */
 struct totals_range {
     const char *name;
     uint64_t calls, total_ns;
-    uint64_t self_ns;   /* without the children of the same kind on the same thread */
-    uint64_t device_ns; /* work launched while it was open on its thread; nested in itself: counts once */
-    uint64_t self_device_ns; /* work for which it was the innermost of its kind */
+    uint64_t self_ns; /* time excluding children of the same kind on the same thread */
+    /* device work launched while it was open on its thread; counted once if nested in itself */
+    uint64_t device_ns;
+    uint64_t self_device_ns; /* device work for which it was the innermost range of its kind */
 };
 struct totals_ranges {
-    struct totals_range *v; /* by total_ns, then name */
+    struct totals_range *v; /* sorted by total_ns, then name */
     size_t n, cap;
 };
 
@@ -25,38 +25,39 @@ struct totals_copy {
     uint64_t count, bytes, total_ns;
 };
 
-/* "Work" is kernels, memcpys and memsets. Only devices that have some are listed. */
+/* "Work" means kernels, memcpys and memsets. Only devices with work are listed. */
 struct totals_device {
-    uint32_t file;    /* the first that has work on it */
-    uint32_t index;   /* its number in that file */
+    uint32_t file;    /* the first file with work on this device */
+    uint32_t index;   /* index of the device in that file */
     const char *name; /* NULL: unknown */
     uint64_t kernels, copies;
-    uint64_t span_ns;        /* first start to last end of its work */
+    uint64_t span_ns;        /* from the first start to the last end of its work */
     uint64_t busy_ns;        /* union of its work */
-    uint64_t kernel_busy_ns; /* union of its kernels: the busy time of the report */
+    uint64_t kernel_busy_ns; /* union of its kernels; equals the busy time in the report */
 };
 
 struct totals_stream {
-    uint32_t file, device, stream; /* device: its number in the file */
+    uint32_t file, device, stream; /* device: its index in the file */
     uint64_t kernels, copies, busy_ns;
 };
 
-/* One file: the files are taken as ranks of one job. Unions and spans are summed over its devices. */
+/* One file, treated as one rank of a job. Unions and spans are summed over its devices. */
 struct totals_rank {
     const char *path;
     uint32_t rank, world_size; /* TIMELINE_NONE: unknown */
     uint64_t kernels, kernel_ns, span_ns, busy_ns;
-    uint64_t compute_ns;     /* union of kernels that do not communicate */
+    uint64_t compute_ns;     /* union of all kernels except communication */
     uint64_t comm_ns;        /* union of communication kernels */
-    uint64_t comm_hidden_ns; /* of that, while another kernel ran */
-    double late_ns;          /* mean start of its collectives after the first rank's; NaN: not comparable */
+    uint64_t comm_hidden_ns; /* the part of comm_ns that overlaps other kernels */
+    /* mean delay of its collectives relative to the first rank; NaN: not comparable */
+    double late_ns;
 };
 
-/* The n-th collectives of all ranks, compared. */
+/* Comparison of the n-th collectives of all ranks. */
 struct totals_skew {
-    size_t matched; /* 0: not comparable, and both times are NaN */
+    size_t matched; /* 0: not comparable; then both times are NaN */
     double mean_ns, max_ns;
-    size_t slowest; /* row of ranks with the largest compute_ns; SIZE_MAX: fewer than two ranks */
+    size_t slowest; /* row of the rank with the largest compute_ns; SIZE_MAX: fewer than two ranks */
 };
 
 struct analysis_totals {
@@ -71,7 +72,7 @@ struct analysis_totals {
     struct intern *operator_names, *annotation_names;
 };
 
-/* After the kernels and the devices of the analysis are complete. */
+/* Call this after the kernels and devices of the analysis are complete. */
 struct analysis_totals *totals_make(const struct analysis *a);
 void totals_free(struct analysis_totals *t); /* NULL is fine */
 

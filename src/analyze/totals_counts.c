@@ -1,5 +1,5 @@
-/* Events and problems by kind. An importer counts the events of its source in the source's own terms and
- * leaves the counts in the trace; for traces of our own the records are counted. */
+/* Events and problems by kind. An importer counts the events of its source in the source's terms and
+ * stores the counts in the trace; in our own traces the records are counted. */
 #include <stdlib.h>
 #include <string.h>
 

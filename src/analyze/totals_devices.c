@@ -1,4 +1,4 @@
-/* How long each device worked: kernels, memcpys and memsets together, and kernels alone. */
+/* Busy time per device: kernels, memcpys and memsets together, and kernels alone. */
 #include <stdlib.h>
 
 #include "analyze/totals_internal.h"

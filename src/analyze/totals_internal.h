@@ -1,4 +1,4 @@
-/* Shared by the passes behind totals.h. */
+/* Internal to the files behind totals.h. */
 #ifndef ANALYZE_TOTALS_INTERNAL_H
 #define ANALYZE_TOTALS_INTERNAL_H
 

@@ -1,4 +1,4 @@
-/* Kernels by name: the classes of the analysis (name, geometry, device), summed over all but the name. */
+/* Kernels by name: the kernel classes of the analysis (name, geometry, device), summed per name. */
 #include <string.h>
 
 #include "analyze/totals_internal.h"

@@ -1,6 +1,6 @@
 /* Operators and annotations by name: their time on the host, and the device work launched inside them.
- * Nesting is the timeline's. Operators nest in operators only and annotations in annotations only: what lies
- * between two of them (Python functions, say) takes no time from the outer one. */
+ * Uses the nesting of the timeline. Operators nest only in operators and annotations only in annotations:
+ * other ranges between two of them (such as Python functions) do not reduce the outer one's self time. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,8 +10,8 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-/* Annotations are what people mark: torch's user_annotation and NVTX ranges. A profiler's ranges about itself
- * and the Python stack are not. */
+/* Annotations are ranges marked by people: torch's user_annotation and NVTX ranges. A profiler's ranges
+ * about itself and the Python stack do not count. */
 static bool marked_by_people(const char *domain) {
     static const char *const others[] = { "python_function", "overhead", "Trace", "gpu_user_annotation" };
     for (size_t i = 0; i < COUNTOF(others); i++)
@@ -34,13 +34,15 @@ enum totals_range_kind totals_range_kind(const struct timeline *tl, size_t range
 struct range_set {
     const struct timeline *tl;
     struct totals_ranges *rows;
-    uint32_t *row;     /* [ranges.n]: ANALYSIS_NONE where the range is of another kind */
-    uint32_t *nearest; /* [ranges.n]: the range itself or its nearest ancestor of this kind; TIMELINE_NONE */
-    uint64_t *counted; /* [rows.n]: number of the last device work counted for the row, from 1 */
+    uint32_t *row; /* [ranges.n]: row of the range; ANALYSIS_NONE: range of another kind */
+    /* [ranges.n]: the range itself if it is of this kind, else its nearest ancestor of this kind;
+     * TIMELINE_NONE */
+    uint32_t *nearest;
+    uint64_t *counted; /* [rows.n]: number of the last device work counted for the row, starting at 1 */
     uint64_t works;
 };
 
-/* Steps of a loop are one annotation: "ProfilerStep#12" is "ProfilerStep". */
+/* All steps of a loop are one annotation: "ProfilerStep#12" becomes "ProfilerStep". */
 static size_t name_length(const char *name, enum totals_range_kind kind) {
     const char *hash = kind == TOTALS_RANGE_ANNOTATION ? strrchr(name, '#') : NULL;
     if (!hash || hash == name || !hash[1] || hash[1 + strspn(hash + 1, "0123456789")]) return strlen(name);
@@ -51,7 +53,7 @@ static void find_ranges(struct range_set *s, enum totals_range_kind kind, struct
     const struct timeline_ranges *r = &s->tl->ranges;
     s->row = xmalloc((r->n + 1) * sizeof *s->row);
     s->nearest = xmalloc((r->n + 1) * sizeof *s->nearest);
-    for (size_t i = 0; i < r->n; i++) { /* a parent comes before its children */
+    for (size_t i = 0; i < r->n; i++) { /* parents come before their children */
         s->row[i] = ANALYSIS_NONE;
         s->nearest[i] = r->parent[i] == TIMELINE_NONE ? TIMELINE_NONE : s->nearest[r->parent[i]];
         if (totals_range_kind(s->tl, i) != kind) continue;
@@ -64,8 +66,8 @@ static void find_ranges(struct range_set *s, enum totals_range_kind kind, struct
     }
 }
 
-/* `range` and its ancestors hold the stack of open ranges and those that ended beneath one still open: the
- * first of this kind, from `range` upwards, that had not ended at the time. */
+/* Finds the first range of this kind, from `range` upwards, that had not ended at the given time. The
+ * ancestors of `range` are open ranges, or ranges that ended while a range around them was still open. */
 static uint32_t open_at(const struct range_set *s, uint32_t range, uint64_t time_ns) {
     const struct timeline_ranges *r = &s->tl->ranges;
     while (range != TIMELINE_NONE) {
@@ -76,7 +78,7 @@ static uint32_t open_at(const struct range_set *s, uint32_t range, uint64_t time
     return TIMELINE_NONE;
 }
 
-/* A child that ends after its parent takes only the common part from the parent's self time. */
+/* If a child ends after its parent, only the common part is subtracted from the parent's self time. */
 static void sum_host_time(struct range_set *s) {
     const struct timeline_ranges *r = &s->tl->ranges;
     for (size_t i = 0; i < r->n; i++) {
@@ -103,7 +105,7 @@ static void add_work(struct range_set *s, uint32_t range, uint64_t launched_ns, 
     }
 }
 
-/* Without launches in the file, the start time of the work is used: its launch time is unknown. */
+/* If the file has no launches, the launch time is unknown and the start time of the work is used. */
 static uint64_t launched_ns(const struct timeline *tl, uint32_t launch, uint64_t start_ns) {
     return launch == TIMELINE_NONE ? start_ns : tl->launches.start_ns[launch];
 }

@@ -1,4 +1,4 @@
-/* The ranks of a job side by side: computation and communication of each, which rank computes longest, and
+/* Compares the ranks of a job: computation and communication per rank, the rank that computes longest, and
  * how far apart the ranks start the same collective. */
 #include <math.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 /* State of one rank on the device being walked. */
 struct rank_device {
     struct interval_union work, kernels, compute, communication;
-    uint64_t first_ns; /* start of its first work here */
+    uint64_t first_ns; /* start of its first work on this device */
     bool used;
 };
 
@@ -58,8 +58,8 @@ static void sum_ranks(struct analysis_totals *t, const struct analysis *a, struc
     }
 }
 
-/* The n-th collective of a rank is taken as the n-th of every other rank. That needs one clock and the same
- * number of collectives on all ranks. */
+/* The n-th collective of a rank is matched with the n-th collective of every other rank. This requires a
+ * common clock and the same number of collectives on all ranks. */
 static bool ranks_comparable(const struct timeline *tl, const struct rank_starts *starts) {
     if (tl->nprocesses < 2 || !starts[0].n) return false;
     for (size_t i = 0; i < tl->nprocesses; i++)

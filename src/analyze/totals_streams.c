@@ -1,4 +1,4 @@
-/* How long each stream worked. Streams of two contexts that have the same number are one row. */
+/* Busy time per stream. Streams with the same number in two contexts share one row. */
 #include <stdlib.h>
 
 #include "analyze/totals_internal.h"

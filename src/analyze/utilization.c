@@ -1,5 +1,5 @@
-/* Each stage as one request sees it: its time, its tokens, how busy the device is, and how far all that is
- * from what the model must cost (MFU, MBU, floor, distance). The only place that computes these. */
+/* The values of each stage per request: time, tokens, device busy time, and the comparison with the
+ * model's cost (MFU, MBU, roofline time, distance). All of these are computed only here. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,8 @@ static const struct analyze_cost *find_cost(const struct context *c, const struc
     for (size_t i = 0; i < c->a->ncosts; i++) {
         if (!analysis_names_stage(c->a->costs[i].stage, s)) continue;
         found = &c->a->costs[i];
-        if (strcmp(found->stage, s->path) == 0) break; /* the path is more precise than the name */
+        /* a match of the path takes precedence over a match of the name */
+        if (strcmp(found->stage, s->path) == 0) break;
     }
     return found;
 }
@@ -44,15 +45,15 @@ static struct stats timing_stats(struct context *c, const struct analyze_timing 
     return stats_of_sorting(v, n);
 }
 
-/* Median over the repeats of the time per unit of work, ms. NaN: no repeat has any. Rates are its inverse, so
- * that they agree with the median time if all repeats do the same work. */
+/* Median over the repeats of the time per unit of work, ms. NaN: no repeat has a value. Rates are computed
+ * as its inverse, so that they agree with the median time if all repeats do the same work. */
 static double ms_per_unit(struct context *c, const struct analyze_timing *t, const double *work) {
     double *ratio = analysis_alloc(c, t->n, sizeof *ratio);
     for (size_t i = 0; i < t->n; i++) ratio[i] = work[i] > 0 ? t->ms[i] / work[i] : NAN;
     return timing_stats(c, t, ratio).median;
 }
 
-/* Median over the repeats that had the input of the recorded request; over all if none had. */
+/* Median over the repeats with the input of the recorded request; over all repeats if there are none. */
 static double same_input_median(struct context *c, const struct analyze_timing *t, const double *values) {
     double *v = analysis_alloc(c, t->n, sizeof *v);
     for (size_t i = 0; i < t->n; i++) v[i] = !t->input || t->input[i] == t->recorded_input ? values[i] : NAN;
@@ -65,13 +66,12 @@ static double same_input_median(struct context *c, const struct analyze_timing *
 /* The first finite value. */
 static double pick(double first, double second) { return isfinite(first) ? first : second; }
 
-/* The recorded time of one request, ns. NaN: the trace does not hold the stage. While only a part of its
- * kernels was recorded, the time on the device is not known, and that of the range is taken. */
+/* The recorded time of one request, ns. NaN: the trace does not contain the stage. If only a part of its
+ * kernels was recorded, the time on the device is unknown and the duration of the range is used. */
 static double traced_time(const struct analysis_stage *s) {
     double all = s->missed > MISSED_LIMIT && !s->implicit ? s->host_ns : s->wall_total_ns;
     double ns = s->occurrences ? all / s->requests : NAN;
-    return s->implicit && ns == 0 ? NAN
-                                  : ns; /* nothing was recorded, which does not mean that it took no time */
+    return s->implicit && ns == 0 ? NAN : ns; /* nothing was recorded; the real duration is unknown, not 0 */
 }
 
 static const char *trace_source(struct context *c, const struct analysis_stage *s) {
@@ -89,7 +89,7 @@ static size_t failed_repeats(const struct analyze_timing *t) {
     return n;
 }
 
-/* Repeats failed and none succeeded: the recorded request is no better, so the stage has no time. */
+/* All timed repeats failed. The recorded request probably failed too, so the stage has no time. */
 static bool all_failed(const struct analysis_stage *s) {
     return s->timing && !s->timing_ms.n && failed_repeats(s->timing) > 0;
 }
@@ -117,18 +117,18 @@ static void set_time(struct context *c, struct analysis_stage *s) {
     }
 }
 
-/* Seconds of time_ms, from the unit in which it was measured. */
+/* time_ms in seconds, computed from the original unit to avoid rounding. */
 static double stage_seconds(const struct analysis_stage *s) {
     if (all_failed(s)) return NAN;
     return s->timing_ms.n ? s->time_ms * 1e-3 : traced_time(s) * 1e-9;
 }
 
-/* Median over the timed repeats. */
+/* Median of the token count over the timed repeats. */
 static double timed_tokens(struct context *c, const struct analysis_stage *s, const double *tokens) {
     return s->timing_ms.n && tokens ? timing_stats(c, s->timing, tokens).median : NAN;
 }
 
-/* A trace without tokens is taken to have as many as the repeats. */
+/* If the trace has no token counts, those of the timed repeats are used. */
 static void set_tokens(struct context *c, struct analysis_stage *s) {
     const struct analyze_timing *t = s->timing;
     double in = timed_tokens(c, s, t ? t->tokens_in : NULL),
@@ -170,8 +170,9 @@ static struct finished finished_work(const struct context *c, const struct analy
     return f;
 }
 
-/* Sums of the recorded run by its tokens. A prefill launches once for all tokens that it reads, so launches
- * per token mean nothing there. If recording ended in a step, neither its kernels nor its tokens count. */
+/* Divides sums of the recorded run by its tokens. A prefill launches once for all tokens that it reads, so
+ * launches per token are meaningless there. If recording ended during a step, neither its kernels nor its
+ * tokens count. */
 static void set_per_token(struct context *c, struct analysis_stage *s) {
     struct finished f = { (double)s->kernels, (double)s->launches, s->tokens_out, 0 };
     bool by_occurrence = s->token_source && (strcmp(s->token_source, "range labels") == 0 ||
@@ -179,8 +180,8 @@ static void set_per_token(struct context *c, struct analysis_stage *s) {
     if (by_occurrence) f = finished_work(c, s);
     if (f.unfinished)
         analysis_note(c, ANALYSIS_INFO,
-                      "%s: recording ended in %zu of %s occurrences, which count in no figure per token",
-                      s->path, f.unfinished, analysis_count(c, s->occurrences));
+                      "%s: recording ended in %zu of %s occurrences; figures per token exclude them", s->path,
+                      f.unfinished, analysis_count(c, s->occurrences));
     else
         f = (struct finished){ (double)s->kernels, (double)s->launches, s->tokens_out, 0 };
     double made = f.tokens_out > 0 && s->occurrences && !(s->missed > MISSED_LIMIT) ? f.tokens_out : NAN;
@@ -203,14 +204,14 @@ void analyze_times(struct context *c) {
 
 /* ---- the device */
 
-/* NaN over 1, but for rounding: the parts are not of one run. */
+/* Returns NaN for a ratio above 1 (beyond rounding): the two values are then not from the same run. */
 static double share_of(double part, double whole) {
     double v = part / whole;
     return v >= 0 && v <= 1.001 ? fmin(v, 1) : NAN;
 }
 
-/* A GPU is as busy in the timed repeats as in the recorded run. Recording slows a CPU's kernels down like
- * everything else, so there the share of the recorded time holds. */
+/* A GPU is busy for the same time in the timed repeats as in the recorded run. Recording slows down
+ * kernels on a CPU, so there the busy share of the recorded run is used. */
 static void set_busy(const struct context *c, struct analysis_stage *s) {
     double busy_ms = s->gpu_busy_ns / 1e6 / s->device_requests;
     double recorded = share_of(s->gpu_busy_ns, s->gpu_busy_ns + s->idle_ns),
@@ -222,7 +223,7 @@ static void set_busy(const struct context *c, struct analysis_stage *s) {
     s->kernels_each = s->occurrences ? (double)s->kernels / s->requests : NAN;
 }
 
-/* Only if all kernels of the stage were recorded: a part of them cannot be set against the whole time. */
+/* Only if all kernels of the stage were recorded: the busy time would otherwise be incomplete. */
 void analyze_busy(struct context *c) {
     for (size_t i = 0; i < c->a->nstages; i++) {
         struct analysis_stage *s = &c->a->stages[i];
@@ -232,7 +233,8 @@ void analyze_busy(struct context *c) {
 
 /* ---- the model */
 
-/* The cost of the recorded request; into the stage unless the timed repeats have their own. */
+/* Sets the cost of the recorded request. It is also the cost of the stage unless the timed repeats have
+ * their own. */
 static void set_recorded_cost(struct context *c, struct analysis_stage *s) {
     const struct analyze_cost *cost = find_cost(c, s);
     if (!cost) return;
@@ -245,8 +247,8 @@ static void set_recorded_cost(struct context *c, struct analysis_stage *s) {
         s->bytes = s->floor_ms = NAN; /* a batch reads the weights once, not once per token */
         analysis_note(
             c, ANALYSIS_INFO,
-            "%s: steps make %.1f tokens together, so bytes and floor of a single token do not apply", s->path,
-            out_each);
+            "%s: one step generates %.1f tokens, so bytes and roofline time of a single token do not apply",
+            s->path, out_each);
     }
     double seconds = s->timing_ms.n ? traced_time(s) * 1e-9 : stage_seconds(s);
     if (!(seconds > 0)) return;
@@ -254,7 +256,7 @@ static void set_recorded_cost(struct context *c, struct analysis_stage *s) {
     s->recorded_mbu = s->bytes / (seconds * c->a->peak_bytes_per_s);
 }
 
-/* Each repeat against the cost of its own input. */
+/* Compares each repeat with the cost of its own input. */
 static void set_ratios_of_repeats(struct context *c, struct analysis_stage *s) {
     const struct analyze_timing *t = s->timing;
     if (t->flops) s->mfu = pick(1e3 / (ms_per_unit(c, t, t->flops) * c->a->peak_flops_per_s), s->mfu);
@@ -280,7 +282,7 @@ static void set_utilization(struct context *c, struct analysis_stage *s) {
     if (work && s->timing_ms.n) set_ratios_of_repeats(c, s);
 }
 
-/* Prefill and decode together. The image stages are parts of prefill. */
+/* Prefill plus decode. The image stages are parts of prefill. */
 static void set_model_utilization(struct analysis *a) {
     double mfu_seconds = 0, flops_seconds = 0, mbu_seconds = 0, timed_seconds = 0;
     for (size_t i = 0; i < a->nstages; i++) {

@@ -1,8 +1,8 @@
-/* The pass over the kernels of a device, in order of their start: which kernel owns each nanosecond, and from
- * when to when the kernels of each occurrence ran.
+/* The pass over the kernels of a device, in order of their start. It determines which kernel owns each
+ * nanosecond, and the time of each occurrence from its first to its last kernel.
  *
  * Sharing: while n kernels run, each owns 1/n of the time. `v` is the time that a kernel running from the
- * beginning would own, so a kernel owns v at its end minus v at its start. One pass is enough for any
+ * beginning would own, so a kernel owns v at its end minus v at its start. One pass is sufficient for any
  * overlap. */
 #include <math.h>
 #include <stdlib.h>
@@ -20,8 +20,8 @@ struct walk {
     struct end_heap running;
     double v_ns;
     uint64_t now_ns;
-    struct interval_union kernels; /* end_ns is the frontier: the latest end of a kernel so far */
-    struct interval_union communication, computation; /* kernels that communicate, and all others */
+    struct interval_union kernels;                    /* end_ns is the latest end of a kernel so far */
+    struct interval_union communication, computation; /* communication kernels, and all other kernels */
 };
 
 /* ---- sharing */
@@ -77,7 +77,7 @@ static void extend_occurrence(struct walk *w, uint32_t occurrence, size_t kernel
     s->on_cpu |= w->c->tl->devices[w->device].is_cpu;
 }
 
-/* Takes over what the walk found for each occurrence, before the next device starts. */
+/* Stores the walk's results per occurrence before the next device starts. */
 static void close_occurrences(struct walk *w) {
     struct context *c = w->c;
     for (size_t i = 0; i < c->a->noccurrences; i++) {
@@ -96,7 +96,7 @@ static void close_occurrences(struct walk *w) {
     }
 }
 
-/* ---- the device as a whole */
+/* ---- the whole device */
 
 static void start_kernel(struct walk *w, size_t i) {
     struct context *c = w->c;

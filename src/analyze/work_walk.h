@@ -10,7 +10,7 @@ struct work {
     uint64_t start_ns, end_ns;
     uint32_t lane;
     bool is_kernel;
-    size_t index; /* into timeline.kernels or timeline.copies */
+    size_t index; /* index in timeline.kernels or timeline.copies */
 };
 struct work_walk {
     const struct timeline *tl;
@@ -19,7 +19,7 @@ struct work_walk {
 struct work_walk work_walk_device(const struct timeline *tl, size_t device);
 bool work_walk_next(struct work_walk *walk, struct work *w);
 
-/* The call that launched it, and the range it belongs to; TIMELINE_NONE. */
+/* The call that launched the work, and the range that the work belongs to; TIMELINE_NONE. */
 static inline uint32_t work_launch(const struct timeline *tl, const struct work *w) {
     return w->is_kernel ? tl->kernels.launch[w->index] : tl->copies.launch[w->index];
 }

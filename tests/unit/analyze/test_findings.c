@@ -112,7 +112,7 @@ TEST(finding_small_grids) {
     struct verdict v = JUDGE("small-grids", NAN, { gemm, 10, 100, 33, 128 }, { gemm, 10, 100, 1320, 128 });
     CHECK(v.found);
     CHECK_NEAR(v.ms, 10 * 0.75, 1e-6);
-    CHECK(strstr(v.title, "10.0 ms run in grids smaller than the GPU") != NULL);
+    CHECK(strstr(v.title, "10.0 ms in grids that do not fill the GPU") != NULL);
     CHECK(strstr(v.evidence, "33 blocks on 132 multiprocessors, 100 calls of 100.0 us") != NULL);
     CHECK(!JUDGE("small-grids", NAN, { gemm, 20, 100, 1320, 128 }).found); /* grids that fill it */
     CHECK(!JUDGE("small-grids", NAN, { gemm, 20, 100, 0, 0 }).found);      /* grids nobody knows */
@@ -166,7 +166,7 @@ TEST(finding_gemm_tiles) {
     struct verdict v = JUDGE("gemm-tiles", NAN, { gemm, 10, 100, 400, 128 });
     CHECK(v.found);
     CHECK_NEAR(v.ms, 10 * (1 - 400.0 / 396 / 2), 1e-6);
-    CHECK(strstr(v.evidence, "400 blocks are 1.01 waves, so 51% of 2 are used") != NULL);
+    CHECK(strstr(v.evidence, "400 blocks make 1.01 waves, so 51% of 2 waves is used") != NULL);
     CHECK(!JUDGE("gemm-tiles", NAN, { gemm, 10, 100, 792, 128 }).found); /* two whole waves */
     CHECK(!JUDGE("gemm-tiles", NAN, { gemm, 10, 100, 300, 128 }).found); /* less than one: another rule's */
     CHECK(!JUDGE("gemm-tiles", NAN, { add, 10, 100, 400, 128 }).found);  /* not a product */
@@ -178,7 +178,7 @@ TEST(finding_unfused_elementwise) {
                              { cat, 1, 20, 0, 0 }, { add, 1, 30, 0, 0 });
     CHECK(v.found);
     CHECK_NEAR(v.ms, 10 * 0.030, 1e-6);
-    CHECK(strstr(v.evidence, "30 kernels stand in such chains; element-wise work is 400 us, 25% of") != NULL);
+    CHECK(strstr(v.evidence, "30 kernels are in such chains; element-wise work takes 400 us, 25%") != NULL);
     CHECK(!JUDGE("unfused-elementwise", NAN, { gemm, 1, 100, 0, 0 }, { add, 1, 60, 0, 0 }).found); /* alone */
 }
 
@@ -235,8 +235,8 @@ TEST(finding_small_experts) {
     CHECK(v.found);
     /* gaps between 1,210 kernels and before the first; 1,200 of the kernels are products */
     CHECK_NEAR(v.ms, (0.010 + 1209 * 0.005) * 1200 / 1210, 1e-6);
-    CHECK(strstr(v.title, "120 small products a token") != NULL);
-    CHECK(strstr(v.evidence, "5.0 us each on average, 6.00 ms in all") != NULL);
+    CHECK(strstr(v.title, "120 small GEMMs per token") != NULL);
+    CHECK(strstr(v.evidence, "5.0 us each on average, 6.00 ms in total") != NULL);
     CHECK(!experts(120, 5, false).found); /* no router: a dense model */
     CHECK(!experts(80, 5, true).found);   /* as many as layers have */
     CHECK(!experts(120, 30, true).found); /* not small */
