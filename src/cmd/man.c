@@ -223,7 +223,7 @@ static void add_main_page(struct strbuf *out) {
         out, ".SH SYNOPSIS\n\\fBinferprof\\fR \\fICOMMAND\\fR [\\fIoptions\\fR] [\\fIarguments\\fR]\n"
              ".SH DESCRIPTION\n"
              "inferprof runs a model, or records a program that runs one, and reports the time per stage, "
-             "the distance to the roofline floor, MFU and MBU, kernels and operators, and findings ranked "
+             "the ratio to the roofline time, MFU and MBU, kernels and operators, and findings ranked "
              "by the time they could save.\n"
              "Results go to standard output, messages to standard error.\n"
              ".SH COMMANDS\n");

@@ -77,7 +77,7 @@ static int run(const void *opts, int argc, char **argv) {
         if (model && !r.timeline)
             rc = err_set(&err, "--model: the run has no trace to compare the model with");
         if (rc == 0 && r.analysis.no_model_costs)
-            log_warn("--model: %s; no MFU, MBU or floor", r.analysis.no_model_costs);
+            log_warn("--model: %s; no MFU, MBU or roofline time", r.analysis.no_model_costs);
         if (rc == 0) rc = write_and_print(&r, o, argv[0], &err);
         run_unload(&r);
     }
@@ -90,7 +90,7 @@ static const struct opt options[] = {
     { 'o', "output", OPT_STR, offsetof(struct report_opts, output), "DIR",
       "folder for the files (the run folder)", NULL },
     { 'm', "model", OPT_STR, offsetof(struct report_opts, model), "PATH",
-      "folder or config.json of the model: adds MFU, MBU, floor and distance", NULL },
+      "folder or config.json of the model: adds MFU, MBU, roofline time and distance", NULL },
     { 0, "tp", OPT_UINT, offsetof(struct report_opts, tp), "N",
       "GPUs that split each layer of the model (tensor parallel): each is charged its share", "1..65536" },
     { 0, "pp", OPT_UINT, offsetof(struct report_opts, pp), "N",
@@ -110,7 +110,7 @@ static const struct opt options[] = {
 const struct command cmd_report = {
     .name = "report",
     .args = "RUN_DIR|FILE.ipt...",
-    .summary = "report where the time of a trace went, how far it is from the floor, and what to do first",
+    .summary = "report where the time of a trace went, compare it with the roofline, and list what to change",
     .details = "Writes report.html, report.md, stakeholder_summary.md, metrics.json, findings.json, the "
                "tables as CSV and\n"
                "Markdown, and charts/. Several files of one job are merged.",

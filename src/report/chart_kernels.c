@@ -1,4 +1,4 @@
-/* The ten kernel classes with most time. */
+/* The ten kernel classes with the most time. */
 #include <stdio.h>
 
 #include "base/svg.h"

@@ -1,4 +1,4 @@
-/* Power and SM clock over time. Shaded: the clock was throttled. */
+/* Power and SM clock over time. The chart shades periods with a throttled clock. */
 #include <math.h>
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-/* Kernels and stages under the device's roof: FLOP/s over FLOP per byte, both logarithmic. */
+/* Draws kernels and stages under the device's roof: FLOP/s over FLOP per byte, both logarithmic. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "report/text.h"
 
 struct plane {
-    double x0, x1, y0, y1;           /* bounds of the data, log10 */
+    double x0, x1, y0, y1;           /* bounds of the data, as log10 */
     double left, right, top, bottom; /* in the drawing */
 };
 
@@ -138,7 +138,7 @@ bool chart_roofline(const struct view *v, const struct chart_form *form, struct 
     p.right = form->width - 12;
     p.top = 24;
     p.bottom = height - 44;
-    chart_open(form, height, "Roofline: what each kernel and stage reaches of the device", out);
+    chart_open(form, height, "Roofline: performance of each kernel and stage compared with the device limit", out);
     draw_axes(&p, out);
     draw_roof(&p, peak_flops, peak_bytes, out);
     for (size_t i = 0; i < v->a->nroofline; i++)

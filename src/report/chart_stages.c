@@ -1,4 +1,4 @@
-/* Stages: time, busy time, and the floor as a tick. */
+/* Stages: time, busy time, and the roofline time as a tick. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,8 +19,8 @@ bool chart_stages(const struct view *v, const struct chart_form *form, struct st
     if (!(most > 0)) return false;
     double scale = (form->width - left - right) / most;
     chart_open(form, row * (double)v->nstages + 24,
-               view_on_cpu(v) ? "Time of each stage, busy time and floor"
-                              : "Time of each stage, GPU busy time and floor",
+               view_on_cpu(v) ? "Time of each stage, busy time and roofline time"
+                              : "Time of each stage, GPU busy time and roofline time",
                out);
     for (size_t i = 0; i < v->nstages; i++) {
         const struct analysis_stage *s = v->stages[i];
@@ -28,7 +28,7 @@ bool chart_stages(const struct view *v, const struct chart_form *form, struct st
         char label[128];
         snprintf(label, sizeof label, "%s%s", text_ms(s->time_ms).s, isfinite(s->distance) ? ", " : "");
         if (isfinite(s->distance))
-            snprintf(label + strlen(label), sizeof label - strlen(label), "%s the floor",
+            snprintf(label + strlen(label), sizeof label - strlen(label), "%s the roofline time",
                      text_times(s->distance).s);
         svg_text(out, s->depth ? 14 : 0, y + 14, SVG_START, s->depth ? "" : "ink", s->name);
         svg_rect(out, left, y, s->time_ms * scale, 20, "idle");

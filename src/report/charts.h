@@ -7,10 +7,10 @@
 struct chart_form {
     double width;
     const char *css_class; /* "wide", "narrow" */
-    bool alone;            /* a standalone file: includes its style */
+    bool alone;            /* true: a standalone file, which includes its style */
 };
 
-/* Each returns false and writes nothing if it has nothing to draw. */
+/* Each function returns false and writes nothing if there is nothing to draw. */
 bool chart_stages(const struct view *v, const struct chart_form *form, struct strbuf *out);
 bool chart_roofline(const struct view *v, const struct chart_form *form, struct strbuf *out);
 bool chart_power(const struct view *v, const struct chart_form *form, struct strbuf *out);
@@ -27,7 +27,8 @@ struct chart {
 extern const struct chart charts[];
 extern const size_t charts_n;
 
-/* The colour of a kernel category, one of eight. The page, the charts and the timeline use the same. */
+/* The colour of a kernel category, one of eight. The page, the charts and the timeline use the same
+ * colours. */
 int chart_category_color(enum kernel_category category);
 
 #endif

@@ -25,7 +25,7 @@ enum column_type {
     COLUMN_U32, /* of fields only */
     COLUMN_BOOL,
     COLUMN_STR,
-    COLUMN_DIMS, /* uint32_t[3], unknown if the first is 0: "8x1x1" in CSV, [8, 1, 1] in JSON */
+    COLUMN_DIMS, /* uint32_t[3], unknown if the first is 0; "8x1x1" in CSV, [8, 1, 1] in JSON */
 };
 struct column_value {
     enum column_type type;
@@ -38,18 +38,18 @@ struct column_value {
     };
 };
 
-/* How people see a value. Text is left-aligned, everything else right-aligned. */
+/* How a value is shown to people. Text is left-aligned, everything else right-aligned. */
 enum column_format {
     COLUMN_TEXT,
-    COLUMN_NAME,    /* text; in HTML `below` is the full name */
+    COLUMN_NAME,    /* text; in HTML, `below` shows the full name */
     COLUMN_COUNT,   /* 1,234 */
     COLUMN_NUMBER,  /* with `decimals` */
-    COLUMN_MS,      /* milliseconds of a value in ms */
-    COLUMN_NS_MS,   /* milliseconds of a value in ns */
-    COLUMN_NS_US,   /* microseconds of a value in ns */
-    COLUMN_SHARE,   /* percent of a fraction; a bar in HTML */
+    COLUMN_MS,      /* value in ms, shown as milliseconds */
+    COLUMN_NS_MS,   /* value in ns, shown as milliseconds */
+    COLUMN_NS_US,   /* value in ns, shown as microseconds */
+    COLUMN_SHARE,   /* fraction, shown as percent; with a bar in HTML */
     COLUMN_PERCENT, /* percent of a fraction */
-    COLUMN_PCT,     /* percent of a value from 0 to 100 */
+    COLUMN_PCT,     /* value from 0 to 100, shown as percent */
     COLUMN_TIMES,   /* 3.4x */
     COLUMN_FLOPS,
     COLUMN_BYTES,
@@ -59,19 +59,19 @@ enum column_format {
 /* One row of a table. */
 struct column_row {
     const struct view *view;
-    const void *item; /* what FIELD reads; NULL: all unknown */
+    const void *item; /* the struct that FIELD reads; NULL: all values are unknown */
     size_t index;
 };
 
 enum column_data { CSV = 1, JSON = 2 };
 
-/* Where a value comes from: a field of the item, or a function. */
+/* The source of a value: a field of the item, or a function. */
 struct column_source {
     size_t offset;
     enum column_type type;
     struct column_value (*get)(const struct column_row *r);
 };
-/* The type follows from that of the field. */
+/* Derives the type of the value from the type of the field. */
 #define FIELD(item, field) \
     { .offset = offsetof(item, field), .type = COLUMN_TYPE_OF(((item *)0)->field) }
 #define GET(function) \
@@ -83,29 +83,30 @@ struct column_source {
 typedef void column_writer(const struct column_row *r, struct strbuf *out);
 struct column {
     const char *key;     /* CSV heading and JSON key */
-    const char *heading; /* for people, with the unit */
+    const char *heading; /* heading for people, with the unit */
     enum column_format format;
     struct column_source source;
-    unsigned data; /* enum column_data: where the value itself is written */
+    unsigned data; /* enum column_data: the data files that contain the value */
     /* positions in documents for people, ascending; 0: not shown */
     struct {
         uint8_t md, html, terminal, summary;
     } at;
-    const char *help;        /* HTML: title of the heading */
-    const char *cpu_heading; /* the heading if all kernels ran on the CPU; NULL: the same */
-    column_writer *show;     /* for people, instead of the formatted value; HTML still sorts by the value */
-    column_writer *below;    /* HTML: a second, smaller line */
-    column_writer *tooltip;  /* HTML */
+    const char *help;        /* HTML: tooltip of the heading */
+    const char *cpu_heading; /* heading if all kernels ran on the CPU; NULL: the same */
+    /* writes the text for people instead of the formatted value; HTML still sorts by the value */
+    column_writer *show;
+    column_writer *below;   /* HTML: writes a second, smaller line */
+    column_writer *tooltip; /* HTML */
     int decimals;
 };
 
-/* Columns that exist together, only if the data for them exists. */
+/* Columns that are shown together, only if their data exists. */
 struct column_group {
     const struct column *columns;
     size_t n;
     bool (*exists)(const struct view *v);              /* NULL: always */
     const void *(*item)(const struct column_row *row); /* NULL: the item of the row itself */
-    const char *csv_prefix;                            /* of its keys in CSV headings; NULL: none */
+    const char *csv_prefix;                            /* prefix of its keys in CSV headings; NULL: none */
 };
 
 static inline struct column_value column_f64(double v) {
@@ -146,7 +147,7 @@ void column_set_init(struct column_set *set, const struct column_group *groups, 
 void column_set_heads(const struct column_set *set, struct table *t);
 void column_set_cells(const struct column_set *set, const struct column_row *r, struct table *t);
 
-/* The rows of a table: an array of items, or of pointers to them (bytes 0). */
+/* The rows of a table: an array of items, or an array of pointers to them (bytes == 0). */
 struct column_items {
     const void *v;
     size_t n, bytes;
@@ -155,10 +156,10 @@ struct column_items {
 const void *column_item(const struct column_items *items, size_t i); /* NULL: not kept */
 void columns_table(const struct column_group *groups, size_t ngroups, enum column_document document,
                    const struct view *v, struct column_items items, struct table *t);
-/* "key": [ { ... }, ... ], at most `limit` items. */
+/* Writes "key": [ { ... }, ... ] with at most `limit` items. */
 void columns_json_array(const char *key, const struct column_group *group, const struct view *v,
                         struct column_items items, size_t limit, struct jsonw *j);
-/* The members of a JSON object. */
+/* Writes the members of a JSON object. */
 void columns_json(const struct column_group *group, const struct column_row *r, struct jsonw *j);
 
 /* For writers of documents. */

@@ -11,7 +11,7 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-/* Joules and bytes are not fast or slow. */
+/* Only times and rates can be faster or slower; joules and bytes cannot. */
 static bool is_of_time(const char *unit) { return strcmp(unit, "ms") == 0 || strcmp(unit, "tok/s") == 0; }
 
 const char *compare_verdict_name(const struct compare_row *r) {
@@ -37,7 +37,7 @@ const json_t *compare_find_stage(const json_t *stages, const char *name, const c
     return NULL;
 }
 
-/* ---- kernels and operators: summed by class, then laid side by side */
+/* ---- kernels and operators: summed by class, then compared */
 struct side {
     const char *name_key, *time_key; /* "short_name", "owned_ns" */
     bool with_category;
@@ -116,12 +116,14 @@ static const char *env_value(const struct saved_metrics *m, const char *key) {
     return NULL;
 }
 
-/* What was run, and on what. Another model or device is no better or worse version of the same thing. */
+/* Compares what was run and on which device. Different models or devices cannot be compared as versions of
+ * each other. */
 static void compare_subject(const struct saved_metrics *a, const struct saved_metrics *b,
                             struct comparison *c) {
     static const struct {
         const char *object, *key, *name;
-        bool subject; /* else only what it is measured by */
+        /* true: a difference makes the runs incomparable; false: only the measurement differs */
+        bool subject;
     } rows[] = { { "run", "model", "model", true },
                  { "run", "engine", "engine", true },
                  { "device", "name", "device", true },
@@ -135,7 +137,7 @@ static void compare_subject(const struct saved_metrics *a, const struct saved_me
     }
 }
 
-/* A stage that did more or less work is not slower or faster for it. */
+/* A stage that processed a different number of tokens is not faster or slower because of that. */
 static void compare_tokens(const json_t *a, const json_t *b, struct comparison *c) {
     for (size_t i = 0; i < json_array_size(a); i++) {
         const char *name = jsonr_text(json_array_get(a, i), "name");
@@ -166,7 +168,7 @@ static void compare_environment(const struct saved_metrics *a, const struct save
             vec_push(&c->env, ((struct compare_env){ b->env[i].key, NULL, b->env[i].value }));
 }
 
-/* ---- what A's findings promised */
+/* ---- predicted and measured savings of A's findings */
 static bool has_finding(const json_t *findings, const char *rule, const char *stage) {
     for (size_t i = 0; i < json_array_size(findings); i++) {
         const json_t *f = json_array_get(findings, i);
@@ -182,7 +184,8 @@ static const struct compare_row *top_stage(const struct comparison *c, const cha
     return NULL;
 }
 
-/* Only where both runs have findings: without a trace there are none, and nothing is mended by that. */
+/* Only if both runs have findings: a run without a trace has none, which does not mean that they were
+ * fixed. */
 static void compare_promises(const json_t *a, const json_t *b, struct comparison *c) {
     for (size_t i = 0; i < json_array_size(a) && json_array_size(b); i++) {
         const json_t *f = json_array_get(a, i);
@@ -199,7 +202,8 @@ static void compare_promises(const json_t *a, const json_t *b, struct comparison
     }
 }
 
-/* Every run is compared with the first of A: the runs of one side should be of one configuration, too. */
+/* Every run is compared with the first run of A, because the runs of one side should have the same
+ * configuration too. */
 static void compare_all_environments(const struct compare_side *a, const struct compare_side *b,
                                      struct comparison *c) {
     compare_environment(a->runs[0], b->runs[0], c);

@@ -1,5 +1,5 @@
-/* Two sides: stages and figures judged over processes (base/difference.h), kernels by class, operators, and
- * differences in the environment. A side is one run or several. B is compared with A: a positive change means
+/* Compares two sides: stages and figures tested over processes (base/difference.h), kernels by class,
+ * operators, and the environment. A side is one or more runs. B is compared with A: a positive change means
  * that B takes longer.
  *     struct comparison c;
  *     compare_sides(&(struct compare_side){ a, na }, &(struct compare_side){ b, nb }, &c);
@@ -19,22 +19,22 @@ struct compare_side {
 enum compare_verdict {
     COMPARE_ONLY_A,
     COMPARE_ONLY_B,
-    COMPARE_UNKNOWN,     /* a side has no value */
+    COMPARE_UNKNOWN,     /* one side has no value */
     COMPARE_SAME,        /* tested; no difference shown */
-    COMPARE_FASTER,      /* shown; for figures that are not times: better */
+    COMPARE_FASTER,      /* significantly faster; for figures that are not times: better */
     COMPARE_SLOWER,      /* shown; worse */
-    COMPARE_CANNOT_TELL, /* too few processes, or unstable: `reason` */
+    COMPARE_CANNOT_TELL, /* too few processes, or unstable; see `reason` */
 };
 struct compare_row { /* a stage or a figure */
     const char *name, *parent, *unit;
-    double a, b;      /* median over processes of the median of their repeats, or the one value */
+    double a, b;      /* median over processes of each process's median over repeats, or the single value */
     double change;    /* b / a - 1 */
-    double low, high; /* 95% interval of the change, for all rows together; NaN: not tested */
+    double low, high; /* 95% interval of the change, valid for all rows together; NaN: not tested */
     double believable, p;
     size_t a_repeats, b_repeats, a_processes, b_processes; /* with a value */
     bool unstable;
     enum compare_verdict verdict;
-    const char *reason; /* of COMPARE_CANNOT_TELL; else NULL */
+    const char *reason; /* reason for COMPARE_CANNOT_TELL; else NULL */
 };
 /* "slower", "cannot tell"; without the reason. */
 const char *compare_verdict_name(const struct compare_row *r);
@@ -49,12 +49,12 @@ struct compare_env {
     const char *key, *a, *b; /* NULL: not there */
 };
 
-/* A finding of A that B does not have: its predicted saving (upper bound), and the measured one of its
+/* A finding of A that B does not have: its predicted saving (upper bound) and the measured saving of its
  * stage. */
 struct compare_promise {
     const char *stage, *rule;
     double bound_ms;
-    double gain_ms, low_ms, high_ms; /* A - B with its 95% interval: larger is faster; NaN: not tested */
+    double gain_ms, low_ms, high_ms; /* A - B with its 95% interval; positive: B is faster; NaN: not tested */
 };
 
 struct comparison {
@@ -65,7 +65,7 @@ struct comparison {
         size_t n, cap;
     } stages, figures;
     struct {
-        struct compare_work *v; /* by the size of the change */
+        struct compare_work *v; /* sorted by the size of the change */
         size_t n, cap;
     } kernels, operators;
     struct {
@@ -76,22 +76,23 @@ struct comparison {
         struct compare_promise *v; /* in the order of A's findings */
         size_t n, cap;
     } promises;
-    bool other_subject; /* another model, engine or device */
-    bool other_work;    /* a stage of both read or made another number of tokens */
+    bool other_subject; /* the model, engine or device differs */
+    bool other_work;    /* a common stage read or generated a different number of tokens */
     struct {
         char **v;
         size_t n, cap;
     } texts; /* private */
 };
 
-/* Kernels, operators and findings are those of the first run of each side. */
+/* Kernels, operators and findings are taken from the first run of each side. */
 void compare_sides(const struct compare_side *a, const struct compare_side *b, struct comparison *c);
 void compare_free(struct comparison *c);
-bool compare_has_common_stage(const struct comparison *c); /* with a time on both sides */
-/* A top-level stage that was judged; NULL if there is none: the reason is that of the first stage. */
+bool compare_has_common_stage(const struct comparison *c); /* true if a stage has a time on both sides */
+/* Returns a top-level stage with a test result, or NULL. If NULL, *reason is set to the reason for the
+ * first stage. */
 const struct compare_row *compare_judged_stage(const struct comparison *c, const char **reason);
-/* The top-level stage that is slower by more than this (0.05: 5%): the lower end of its interval is above, or
- * the change itself if too few processes were run for an interval. The worst one; NULL: none. */
+/* Returns the top-level stage with the worst slowdown above `allowed` (0.05: 5%), or NULL. Tests the lower
+ * end of its interval, or the change itself if too few processes were run for an interval. */
 const struct compare_row *compare_regression(const struct comparison *c, double allowed);
 
 enum compare_form { COMPARE_TEXT, COMPARE_MARKDOWN };

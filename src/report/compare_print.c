@@ -1,4 +1,4 @@
-/* A comparison as text, as Markdown and as JSON. */
+/* Writes a comparison as text, Markdown or JSON. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -210,7 +210,8 @@ void compare_json(const struct comparison *c, struct strbuf *out) {
     jsonw_start(&j, out, JSONW_PRETTY);
     jsonw_object(&j);
     jsonw_kstr(&j, "schema", "inferprof-compare");
-    jsonw_ku64(&j, "schema_version", 2); /* 2: over processes; "difference" is of medians */
+    /* version 2: values over processes; "difference" is the difference of medians */
+    jsonw_ku64(&j, "schema_version", 2);
     jsonw_kstr(&j, "a", c->a_name);
     jsonw_kstr(&j, "b", c->b_name);
     jsonw_ku64(&j, "a_runs", c->a_runs);

@@ -1,5 +1,5 @@
-/* Stages and figures of two sides. A side is one or more runs; its unit is the process (base/difference.h).
- * */
+/* Stages and figures of two sides. A side is one or more runs; the statistical unit is the process
+ * (base/difference.h). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static bool has_process(const struct processes *p, size_t run, uint32_t number) 
     return false;
 }
 
-/* A run that does not name its processes is one process. */
+/* A run that does not identify its processes counts as one process. */
 static struct processes processes_of(const struct compare_side *side) {
     struct processes p = { 0 };
     for (size_t run = 0; run < side->n; run++) {
@@ -43,14 +43,15 @@ static struct processes processes_of(const struct compare_side *side) {
 
 /* ---- the values of a row */
 
-/* Repeats of one run; steps of a trace, or its one time, if the stage was not timed. */
+/* Values of one run: its repeats or, if the stage was not timed, the steps of its trace or its single
+ * time. */
 struct values {
     double *v; /* [n], owned */
     size_t n;
-    bool repeats; /* v[i] is of repeat i */
+    bool repeats; /* v[i] belongs to repeat i */
 };
 
-/* What a row has on one side. */
+/* The data of a row on one side. */
 struct sample {
     double *medians; /* [processes], owned; NaN: the process has no value */
     size_t n;        /* values */
@@ -58,7 +59,7 @@ struct sample {
     double min, max, cv;
 };
 
-/* Medians per process of one run. */
+/* Adds the medians per process of one run. */
 static void add_run(struct sample *s, const struct processes *p, size_t run, const struct saved_metrics *m,
                     const struct values *x) {
     bool numbered = x->repeats && m->nrepeats == x->n;
@@ -128,7 +129,7 @@ static struct values figure_values(const struct saved_metrics *m, const void *ro
 
 /* ---- the rows */
 
-struct pending { /* a row and what it is judged by */
+struct pending { /* a row and the samples to be tested */
     struct compare_row row;
     struct sample a, b;
     bool figure, larger_is_better;
@@ -241,7 +242,7 @@ static void finish_row(struct pending *p, const struct difference_row *d) {
     r->reason = reason_of(r, !isnan(d->p));
 }
 
-/* One test over all rows of the table, so that its level holds for the table. */
+/* One test over all rows of the table, so that the significance level applies to the whole table. */
 static void judge_rows(struct rows *rows, struct comparison *c) {
     struct difference_row *d = xcalloc(rows->list.n + 1, sizeof *d);
     for (size_t i = 0; i < rows->list.n; i++) {

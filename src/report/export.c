@@ -38,7 +38,7 @@ const char *export_kernel_name(const struct export_job *x, size_t kernel) {
     return timeline_text(x->tl, x->tl->shapes[shape].name);
 }
 
-/* A launch is written if it, or something that it launched, overlaps the window. */
+/* A launch is exported if it overlaps the window, or if work that it launched does. */
 static void mark_launches(struct export_job *x) {
     const struct timeline *tl = x->tl;
     x->has_launch = xcalloc(tl->launches.n + 1, 1);
@@ -74,7 +74,7 @@ static uint32_t find_stage(const struct analysis *a, const char *name, size_t le
     return ANALYSIS_NONE;
 }
 
-/* A number with or without a unit of time (*is_time). */
+/* Parses a number with or without a unit of time (*is_time). */
 static bool parse_bound(const char **p, double *value, bool *is_time) {
     static const struct {
         const char *unit;
@@ -134,7 +134,7 @@ int export_window_parse(const char *text, struct export_stretch *out, struct err
     bool to_time;
     *out = (struct export_stretch){ .stage_len = strcspn(text, ":") };
     if (!out->stage_len)
-        return err_set(err, "--window: '%s' names no stage; expected STAGE[:FROM..TO]", text);
+        return err_set(err, "--window: '%s' does not name a stage; expected STAGE[:FROM..TO]", text);
     if (!p) return 0;
     bool good = out->bounded = parse_bound(&p, &out->from, &out->is_time);
     if (good && strncmp(p, "..", 2) == 0) {
@@ -146,9 +146,9 @@ int export_window_parse(const char *text, struct export_stretch *out, struct err
         good = good && !to_time;
     } /* a single occurrence */
     if (!good || *p || out->is_time != to_time || out->to < out->from || out->to > 1e18)
-        return err_set(err,
-                       "--window: '%s' is not a stretch; expected occurrences (2..5) or times (10ms..25ms)",
-                       colon + 1);
+        return err_set(
+            err, "--window: '%s' is not a valid window; expected occurrences (2..5) or times (10ms..25ms)",
+            colon + 1);
     return 0;
 }
 
@@ -174,5 +174,5 @@ int export_write(struct export_job *x, const char *format, const char *path, str
     if (strcmp(format, "chrome") == 0) return export_chrome(x, path, err);
     if (strcmp(format, "csv") == 0) return export_csv(x, path, err);
     if (strcmp(format, "sqlite") == 0) return export_sqlite(x, path, err);
-    return err_set(err, "no format '%s'; there are %s", format, EXPORT_FORMATS);
+    return err_set(err, "unknown format '%s'; expected one of %s", format, EXPORT_FORMATS);
 }

@@ -1,12 +1,12 @@
 /* Writes a timeline in formats of other tools: Perfetto's protobuf, Chrome's trace events (as PyTorch's
- * profiler writes them), CSV files, and an SQLite database with the tables and columns of an Nsight
- * Systems export.
+ * profiler writes them), CSV files, and an SQLite database with the tables and columns of an Nsight Systems
+ * export.
  *     struct export_job x;
  *     export_open(&x, timeline, analysis);
- *     if (export_window(&x, "decode:0..3", &err) < 0) ...           -- all of it when not called
+ *     if (export_window(&x, "decode:0..3", &err) < 0) ...           -- without this call: the whole timeline
  *     export_write(&x, "perfetto", path, &err);
  *     export_close(&x);
- * Correlation ids are assigned again, so that they are unique across processes. */
+ * Correlation ids are renumbered, so that they are unique across processes. */
 #ifndef REPORT_EXPORT_H
 #define REPORT_EXPORT_H
 
@@ -16,8 +16,8 @@
 struct export_job {
     const struct timeline *tl;
     const struct analysis *a;
-    uint64_t from_ns, to_ns;   /* records that overlap this are written */
-    unsigned char *has_launch; /* [launches.n]: to be written; NULL: all */
+    uint64_t from_ns, to_ns;   /* records that overlap this window are written */
+    unsigned char *has_launch; /* [launches.n]: nonzero if the launch is written; NULL: all are */
     uint64_t written;          /* number of records */
 };
 
@@ -27,18 +27,18 @@ void export_open(struct export_job *x, const struct timeline *tl, const struct a
 void export_close(struct export_job *x);
 
 /* "STAGE": its typical occurrence. "STAGE:2..5": occurrences 2 to 5, counted from 0. "STAGE:10ms..25ms":
- * that much after the start of its first occurrence. */
+ * that time range, relative to the start of its first occurrence. */
 int export_window(struct export_job *x, const char *text, struct err *err);
 
 /* Parses the text without a trace. Returns -1 if it is invalid. */
 struct export_stretch {
-    size_t stage_len; /* of the stage name, at the start of the text */
+    size_t stage_len; /* length of the stage name at the start of the text */
     bool bounded, is_time;
     double from, to; /* occurrences, or nanoseconds */
 };
 int export_window_parse(const char *text, struct export_stretch *out, struct err *err);
 
-/* `path` is a file, written completely or not at all; for csv a folder, which is created. */
+/* `path` is a file, written completely or not at all; for csv it is a folder, which is created. */
 int export_write(struct export_job *x, const char *format, const char *path, struct err *err);
 
 int export_perfetto(struct export_job *x, const char *path, struct err *err);
@@ -54,7 +54,7 @@ static inline bool export_has_launch(const struct export_job *x, size_t i) {
     return !x->has_launch || x->has_launch[i];
 }
 uint32_t export_pid(const struct export_job *x, uint32_t process); /* unknown: 1, 2, 3 ... */
-const char *export_copy_name(unsigned copy_kind); /* as other tools spell it: "HtoD", "Memset" */
+const char *export_copy_name(unsigned copy_kind); /* the spelling of other tools: "HtoD", "Memset" */
 const char *export_kernel_name(const struct export_job *x, size_t kernel); /* demangled */
 
 #endif

@@ -1,6 +1,6 @@
-/* Chrome trace events with the categories and arguments of PyTorch's profiler, so that its readers (and
- * ours) understand them. Times are microseconds from baseTimeNanoseconds with three decimals: nothing is
- * rounded. */
+/* Chrome trace events with the categories and arguments of PyTorch's profiler, so that tools for its
+ * traces can read them. Times are microseconds since baseTimeNanoseconds with three decimals, so nothing
+ * is rounded. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ static void micros(struct chrome *c, const char *key, uint64_t ns) {
     strbuf_addf(&c->text, ",\"%s\":%" PRIu64 ".%03u", key, ns / 1000, (unsigned)(ns % 1000));
 }
 
-/* Writes {"ph":"X","cat":...,"dur":...,"args":{ and leaves the arguments open. */
+/* Writes {"ph":"X","cat":...,"dur":...,"args":{ without the closing brackets; the caller adds arguments. */
 static void slice(struct chrome *c, const char *cat, const char *name, uint64_t pid, uint64_t tid,
                   uint64_t start, uint64_t end) {
     strbuf_addstr(&c->text, c->first ? "\n" : ",\n");
@@ -59,7 +59,7 @@ static void name_event(struct chrome *c, const char *what, uint64_t pid, uint64_
     slice_end(c);
 }
 
-/* The arrow from a launch to the kernel or copy. */
+/* Writes one end of the arrow from a launch to its kernel or copy. */
 static void flow(struct chrome *c, char phase, uint64_t id, uint64_t pid, uint64_t tid, uint64_t at) {
     strbuf_addf(&c->text,
                 ",\n{\"ph\":\"%c\",\"cat\":\"ac2g\",\"name\":\"ac2g\",\"id\":%" PRIu64 ",\"pid\":%" PRIu64

@@ -1,4 +1,4 @@
-/* One CSV file per record kind, with what the analysis found out about each record. */
+/* One CSV file per record kind, with the results of the analysis for each record. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,14 +12,15 @@
 #include "report/export.h"
 #include "report/view.h"
 
-#define FLUSH_ROWS 4096 /* a table holds its cells as texts, so it is written and emptied this often */
+/* a table keeps its cells as text, so it is written and cleared after this many rows */
+#define FLUSH_ROWS 4096
 
 struct csv {
     struct export_job *x;
     struct file_atomic f;
     struct table t;
-    bool has_heads;  /* the headings are in the file */
-    uint32_t metric; /* of the counter that is written */
+    bool has_heads;  /* the heading line has been written */
+    uint32_t metric; /* index of the counter being written */
 };
 
 static void csv_flush(struct csv *c, bool all) {
@@ -40,7 +41,7 @@ static void csv_flush(struct csv *c, bool all) {
 static struct column_value name_of_range(const struct timeline *tl, uint32_t range) {
     return column_str(range == TIMELINE_NONE ? "" : timeline_text(tl, tl->ranges.name[range]));
 }
-/* Correlation ids are those of the export: index of the launch + 1; 0: no launch. */
+/* Correlation ids as in the other exports: index of the launch + 1; 0: no launch. */
 static struct column_value correlation_of(uint32_t launch) {
     return column_u64(launch == TIMELINE_NONE ? 0 : (uint64_t)launch + 1);
 }
@@ -68,7 +69,7 @@ static const char *stage_of(const struct csv *c, size_t i) {
     return o == ANALYSIS_NONE ? NULL : view_stage_name(a, a->occurrences[o].stage);
 }
 
-/* ---- the columns of each file: X(kind, heading, value). `i` is the record, `c` the struct csv. */
+/* ---- columns of each file: X(kind, heading, value). `i` is the record, `c` the struct csv. */
 
 #define KERNEL_COLUMNS(X)                                                               \
     X(kernel, start_ns, column_u64(tl->kernels.start_ns[i]))                            \
@@ -212,7 +213,7 @@ static bool has_launch(const struct csv *c, size_t i) { return export_has_launch
 static bool has_gemm(const struct csv *c, size_t i) {
     return export_has(c->x, c->x->tl->gemms.v[i].start_ns, c->x->tl->gemms.v[i].start_ns);
 }
-/* A sample has one row per metric. */
+/* A counter sample has one row per metric. */
 static uint32_t sample_rows(const struct csv *c, size_t i) {
     return c->x->tl->metric_sets[c->x->tl->samples.set[i]].n;
 }
@@ -222,7 +223,7 @@ static uint32_t sample_rows(const struct csv *c, size_t i) {
 static const struct csv_file {
     const char *name;
     struct column_group columns;
-    size_t count; /* offset of the number of records in the timeline */
+    size_t count; /* offset in the timeline of the number of records */
     bool (*has)(const struct csv *c, size_t i);
     uint32_t (*rows)(const struct csv *c, size_t i); /* NULL: one per record */
 } files[] = {
@@ -269,6 +270,6 @@ int export_csv(struct export_job *x, const char *dir, struct err *err) {
         rc = file_atomic_commit(&c.f, err);
     }
     scratch_forget(scratch);
-    if (rc < 0 && made) rmdir(dir); /* fails, as it should, if a file was written */
+    if (rc < 0 && made) rmdir(dir); /* rmdir fails, as intended, if a file was written */
     return rc;
 }

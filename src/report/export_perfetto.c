@@ -52,7 +52,7 @@ enum {
 };
 enum { SLICE_BEGIN = 1, SLICE_END = 2, COUNTER = 4 };
 enum { STATE_CLEARED = 1, STATE_NEEDED = 2 };
-/* The uuid of a track starts with what it shows. */
+/* The high bits of a track's uuid are the kind of the track. */
 #define UUID_PROCESS (1ull << 40)
 #define UUID_THREAD (2ull << 40)
 #define UUID_DEVICE (3ull << 40)
@@ -115,7 +115,7 @@ static void start_state(struct perfetto *p) {
     packet_end(p);
 }
 
-/* The number of a name. A new name is written in its own packet first. */
+/* Returns the id of a name. A new name is first written in its own packet. */
 static uint64_t name_iid(struct perfetto *p, const char *name) {
     uint32_t before = intern_count(p->names), id = intern_str(p->names, name);
     if (id < before) return (uint64_t)id + 1;
@@ -191,8 +191,8 @@ static bool fits(const struct stack *s, const struct slice *one, bool nest) {
     return nest && s->depth < COUNTOF(s->end_ns) && s->end_ns[s->depth - 1] >= one->end_ns;
 }
 
-/* Writes the collected slices to the track, and those that cross to further ones, which are made as
- * needed. */
+/* Writes the collected slices to the track. Slices that cross others go to further tracks, which are
+ * created on demand. */
 static void flush_slices(struct perfetto *p, uint64_t base, uint64_t parent, const char *name, bool nest) {
     struct stack *stacks = xcalloc(FURTHER_TRACKS, sizeof *stacks);
     stacks[0].used = true;

@@ -1,6 +1,6 @@
-/* An SQLite database with the tables and columns of an Nsight Systems export, so that scripts for those
- * work. Times are ns from TARGET_INFO_SESSION_START_TIME; a thread is (process << 24 | thread). Data
- * without a table in Nsight Systems is in additional tables, INFERPROF_*. */
+/* An SQLite database with the tables and columns of an Nsight Systems export, so that scripts for such
+ * exports work. Times are ns since TARGET_INFO_SESSION_START_TIME; a thread is (process << 24 | thread).
+ * Data without a table in Nsight Systems is in additional tables named INFERPROF_*. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -260,7 +260,8 @@ static void ranges(struct database *d) {
     }
 }
 
-/* A type is a set of metrics on a GPU, whose number is the low byte. The timestamp of a sample is its end. */
+/* A type is a set of metrics on a GPU; the low byte is the GPU's index. The timestamp of a sample is its
+ * end. */
 static uint64_t metric_type(uint32_t set, uint32_t device) { return (uint64_t)set << 8 | (device & 0xff); }
 
 static void metric_names(struct database *d) {
@@ -473,7 +474,8 @@ static void fill(struct database *d) {
     run(d, "COMMIT");
 }
 
-/* Samplers start before the program. No record may have a negative time. */
+/* The earliest time in the timeline, so that no record gets a negative time. Samplers start before the
+ * program. */
 static uint64_t first_moment(const struct timeline *tl) {
     uint64_t first = tl->start_ns;
     if (tl->samples.n) first = MIN(first, tl->samples.start_ns[0]);
@@ -490,7 +492,7 @@ int export_sqlite(struct export_job *x, const char *path, struct err *err) {
     char *temporary;
     int rc = -1, scratch, fd = file_make_temporary(path, &temporary, &scratch);
     if (fd < 0) return err_set(err, "%s: %s", path, strerror(errno));
-    close(fd); /* SQLite fills the empty file */
+    close(fd); /* SQLite will fill the empty file */
     d.strings = intern_open();
     if (sqlite3_open(temporary, &d.db) != SQLITE_OK) {
         err_set(err, "%s: %s", path, d.db ? sqlite3_errmsg(d.db) : "out of memory");
@@ -504,7 +506,7 @@ int export_sqlite(struct export_job *x, const char *path, struct err *err) {
 done:
     sqlite3_close(d.db);
     intern_close(d.strings);
-    if (rc == 0 && rename(temporary, path) < 0) rc = err_set(err, "%s: cannot be written here", path);
+    if (rc == 0 && rename(temporary, path) < 0) rc = err_set(err, "%s: cannot write here", path);
     if (rc < 0) unlink(temporary);
     scratch_forget(scratch);
     free(temporary);

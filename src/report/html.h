@@ -1,4 +1,4 @@
-/* Sections of report.html. Each writes nothing if it has nothing to show. */
+/* Sections of report.html. Each function writes nothing if there is nothing to show. */
 #ifndef REPORT_HTML_H
 #define REPORT_HTML_H
 
@@ -17,10 +17,10 @@ void html_provenance(const struct view *v, struct strbuf *out);
 
 void html_section(struct strbuf *out, const char *id, const char *heading, const char *lede); /* opens */
 void html_section_end(struct strbuf *out);
-/* A sortable table; `what` names its rows. At most `limit` rows. */
+/* Writes a sortable table with at most `limit` rows; `what` names the rows. */
 void html_columns(struct strbuf *out, const char *what, const struct column_group *groups, size_t ngroups,
                   const struct view *v, struct column_items items, size_t limit);
-/* A plain table of rows.h. Frees the table. */
+/* Writes a plain table of rows.h and frees it. */
 void html_table(struct strbuf *out, struct table *t);
 bool html_has_kernels(const struct view *v);
 bool html_has_operators(const struct view *v);

@@ -18,7 +18,7 @@ static void write_attribute(struct strbuf *out, const char *name, const char *va
     strbuf_addch(out, '"');
 }
 
-/* "mean us" with a real micro sign. */
+/* Writes "mean us" with a real micro sign. */
 static void write_heading(struct strbuf *out, const char *heading) {
     size_t n = strlen(heading);
     char stem[64];
@@ -95,7 +95,7 @@ static void write_column(struct strbuf *out, const struct column *c, const struc
     strbuf_free(&below);
 }
 
-/* The largest value of each column of shares: its bar has the full length. */
+/* Finds the largest value of each column with shares; its bar gets the full length. */
 static void find_most(const struct column_set *set, const struct view *v, struct column_items items,
                       double *most) {
     for (size_t k = 0; k < set->n; k++) {

@@ -1,4 +1,4 @@
-/* The upper half of the page: verdict, key figures, stages, idle time. */
+/* The upper half of the page: summary, key figures, stages, idle time. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,7 +29,7 @@ static void finding(const struct analysis *a, const struct analysis_finding *f, 
                 analysis_confidence_name(f->confidence));
 }
 
-/* Frees the sentence. Writes nothing if it is empty. */
+/* Writes and frees the sentence. Writes nothing if it is empty. */
 static void paragraph(const char *css_class, struct strbuf *sentence, struct strbuf *out) {
     if (sentence->len) strbuf_addf(out, "<p class=\"%s\">%s</p>\n", css_class, sentence->buf);
     strbuf_free(sentence);
@@ -118,7 +118,8 @@ static void stage_bar(const struct analysis_stage *s, double most, struct strbuf
         strbuf_addf(out, "<i class=\"floor\" style=\"left:calc(%.3f%% - 1px)\"></i>",
                     fmin(100, s->floor_ms / most * 100));
     strbuf_addf(out, "</div><div class=\"val\">%s", text_ms(s->time_ms).s);
-    if (isfinite(s->distance)) strbuf_addf(out, " <span>%s the floor</span>", text_times(s->distance).s);
+    if (isfinite(s->distance))
+        strbuf_addf(out, " <span>%s the roofline time</span>", text_times(s->distance).s);
     strbuf_addstr(out, "</div></div>\n");
 }
 
@@ -138,7 +139,8 @@ static void stage_bars(const struct view *v, struct strbuf *out) {
                                : "<span><i style=\"background:var(--accent)\"></i>GPU busy</span>");
     strbuf_addstr(out, "<span><i style=\"background:var(--idle)\"></i>not busy</span>");
     if (floors)
-        strbuf_addstr(out, "<span><i class=\"tick\"></i>floor: the roofline minimum on this device</span>");
+        strbuf_addstr(out, "<span><i class=\"tick\"></i>roofline time: sum over operators of the larger of "
+                           "compute time and memory time</span>");
     strbuf_addstr(out, "</div>\n<div class=\"bars\">\n");
     for (size_t i = 0; i < v->nstages; i++)
         if (isfinite(v->stages[i]->time_ms)) stage_bar(v->stages[i], most, out);
@@ -153,7 +155,7 @@ static void refusals(const struct view *v, struct strbuf *out) {
     }
 }
 
-/* A table with its own heading and remark. Frees the table. Writes nothing if it has no rows. */
+/* Writes a table with its heading and remark, and frees it. Writes nothing if it has no rows. */
 static void part(struct table *t, const char *heading, const char *remark, struct strbuf *out) {
     if (table_rows(t) == 0) {
         table_free(t);
@@ -218,7 +220,7 @@ void html_idle(const struct view *v, struct strbuf *out) {
          out);
     rows_timeline_md(v, &t);
     part(&t, "Timeline of each device",
-         "Every moment belongs to one stage, to the time between steps, or was not recorded.", out);
+         "Every moment belongs to one stage, to the time between steps, or is unrecorded.", out);
     rows_communication_md(v, &t);
     part(&t, "Communication", "Communication kernels, and how much of their time overlapped other kernels.",
          out);

@@ -13,9 +13,10 @@
 #include "report/text.h"
 
 #define MAX_TABLE_ROWS 300
-#define MAX_EMBEDDED_CSV (600u << 10) /* larger ones are linked as files in the same folder */
+#define MAX_EMBEDDED_CSV (600u << 10) /* larger files are linked as files in the same folder */
 
-/* A download link that contains the file itself, so it needs no server. Frees the table. */
+/* Writes a download link that contains the file itself, so that it works without a server. Frees the
+ * table. */
 static void download(const struct view *v, struct strbuf *out, const char *name, struct table *t) {
     struct strbuf csv = STRBUF_INIT;
     if (!v->run->slim) {

@@ -51,7 +51,7 @@ static struct column_value get_limiter(const struct column_row *r) {
     return column_str(limiter < COUNTOF(names) ? names[limiter] : "");
 }
 
-/* FLOP per ns is GFLOP/s. */
+/* FLOP per ns equals GFLOP/s. */
 static struct column_value get_flop_per_s(const struct column_row *r) {
     return column_f64(kernel_of(r)->flops / kernel_of(r)->work_ns * 1e9);
 }
@@ -61,7 +61,7 @@ static struct column_value get_byte_per_s(const struct column_row *r) {
 static struct column_value get_tflops(const struct column_row *r) {
     return column_f64(kernel_of(r)->flops / kernel_of(r)->work_ns * 1e-3);
 }
-/* Of fewer than 100 calls, the 99th percentile is not known. */
+/* With fewer than 100 calls the 99th percentile is unknown, and the maximum is shown. */
 static struct column_value get_p99_or_max(const struct column_row *r) {
     return column_f64(isnan(kernel_of(r)->p99_ns) ? kernel_of(r)->max_ns : kernel_of(r)->p99_ns);
 }
@@ -101,7 +101,7 @@ static const struct column columns[] = {
       .below = show_full_name },
     { "library", "library", COLUMN_TEXT, GET(get_library), .data = CSV | JSON, .at = { .md = 20 } },
     { "category", "category", COLUMN_TEXT, GET(get_category), .data = CSV | JSON, .at = { 30, 200, 20 },
-      .help = "kind of work; below it, the library of the kernel", .below = show_library },
+      .help = "category of the kernel; below it, its library", .below = show_library },
     { "stage", "stage", COLUMN_TEXT, GET(get_stage), .data = CSV | JSON, .at = { 40, 210, 0 },
       .help = "the stage where the kernel takes most time" },
     { "calls", "calls", COLUMN_COUNT, K(calls), .data = CSV | JSON, .at = { 70, 40, 40 } },
@@ -109,7 +109,7 @@ static const struct column columns[] = {
       .help = "sum of the durations of all calls" },
     { "owned_ns", .source = K(owned_ns), .data = CSV | JSON },
     { "share", "share", COLUMN_SHARE, K(share), .data = CSV | JSON, .at = { 50, 20, 30 },
-      .help = "share of the busy time; kernels that run at the same time share it" },
+      .help = "share of the busy time; concurrent kernels share it evenly" },
     { "mean_ns", "mean us", COLUMN_NS_US, K(mean_ns), .data = CSV | JSON, .at = { 80, 50, 50 },
       .help = "mean duration of a call" },
     { "min_ns", .source = K(min_ns), .data = CSV | JSON },
@@ -129,7 +129,7 @@ static const struct column columns[] = {
     { "smem_bytes", .source = GET(get_smem), .data = JSON },
     { "occupancy", "theoretical occupancy", COLUMN_PERCENT, K(occupancy), .data = CSV | JSON,
       .at = { 110, 230, 0 },
-      .help = "share of the warps of an SM that fit; below it, the share that was active",
+      .help = "warps that fit on an SM / warps it supports; below it, the measured share",
       .below = show_achieved_occupancy },
     { "occupancy_limiter", .source = GET(get_limiter), .data = CSV | JSON },
     { "waves", .source = K(waves), .data = CSV | JSON },
@@ -142,10 +142,10 @@ static const struct column columns[] = {
 
 static const struct column work_columns[] = {
     { NULL, "TFLOP/s", COLUMN_NUMBER, GET(get_tflops), .at = { 112, 70, 0 }, .decimals = 1,
-      .help = "FLOPs of a call over its duration; below it, where the FLOPs come from",
+      .help = "FLOPs of a call / its duration; below it, the source of the FLOPs",
       .below = show_work_source },
     { NULL, "GB/s", COLUMN_GIGA, GET(get_byte_per_s), .at = { 114, 72, 0 },
-      .help = "bytes that a call has to move at least, over its duration" },
+      .help = "minimum bytes that a call has to move / its duration" },
 };
 /* clang-format on */
 
@@ -204,7 +204,7 @@ static void show_roof_and_quality(const struct column_row *r, struct strbuf *out
 /* clang-format off */
 static const struct column counter_columns[] = {
     { "sm_pct", "SM", COLUMN_PCT, C(value[COUNTER_SM]), .data = CSV | JSON, .at = { 120, 100, 0 },
-      .help = "time in which an SM had work; below it, the SM clock", .below = show_clock },
+      .help = "share of the time in which an SM had work; below it, the SM clock", .below = show_clock },
     { "tensor_pct", "tensor", COLUMN_PCT, C(value[COUNTER_TENSOR]), .data = CSV | JSON, .at = { 122, 102, 0 },
       .help = "activity of the tensor pipe" },
     { "dram_read_pct", "DRAM read", COLUMN_PCT, C(value[COUNTER_DRAM_READ]), .data = CSV | JSON,

@@ -37,7 +37,7 @@ static void add_fact(struct strbuf *out, const char *what, const char *value) {
     strbuf_addstr(out, "  \n");
 }
 
-/* Frees the sentence. Writes nothing if it is empty. */
+/* Writes and frees the sentence. Writes nothing if it is empty. */
 static void paragraph(struct strbuf *sentence, struct strbuf *out) {
     if (sentence->len) strbuf_addf(out, "%s\n\n", sentence->buf);
     strbuf_free(sentence);
@@ -102,7 +102,7 @@ void markdown_findings(const struct view *v, size_t limit, struct strbuf *out) {
     strbuf_addch(out, '\n');
 }
 
-/* Times and busy times of `profile` come from different runs. The note explains how they are combined. */
+/* With `profile`, times and busy times come from different runs. This note explains how they are combined. */
 static void busy_note(const struct view *v, struct strbuf *out) {
     bool any = false;
     for (size_t i = 0; i < v->nstages; i++)
@@ -115,7 +115,7 @@ static void busy_note(const struct view *v, struct strbuf *out) {
                         "run; GPU idle is the timed median minus that.\n\n");
 }
 
-/* Substages are a note below the table, not rows: rows might be added up. */
+/* Substages are listed in a note below the table, not in rows, because their times must not be added. */
 void markdown_stages(const struct view *v, const char *heading, struct strbuf *out) {
     struct table t;
     rows_stages_md(v, &t);

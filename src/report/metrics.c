@@ -12,7 +12,7 @@
 #include "report/stage_columns.h"
 #include "run/saved_metrics.h"
 
-/* All of them are in kernels.csv and operators.csv. */
+/* The full lists are in kernels.csv and operators.csv. */
 #define MAX_KERNELS 2000
 #define MAX_OPERATORS 2000
 
@@ -83,7 +83,7 @@ static void write_idle(struct jsonw *j, const struct analysis_stage *s) {
     jsonw_end(j);
 }
 
-/* The stage's part of the timeline of each device on which it has any. */
+/* The time of a stage on each device where it has any. */
 static void write_device_time(struct jsonw *j, const struct analysis *a, const struct analysis_stage *s) {
     jsonw_karray(j, "device_time");
     for (size_t d = 0; d < a->ndevices && a->stage_devices; d++) {
@@ -104,7 +104,7 @@ static void write_device_time(struct jsonw *j, const struct analysis *a, const s
 
 #define MAX_STEPS 1000
 
-/* Times of single steps, evenly chosen, if the stage has no timed repeats: `compare` takes their median. */
+/* Times of single steps, evenly chosen, if the stage has no timed repeats. `compare` uses their median. */
 static void write_steps(struct jsonw *j, const struct analysis *a, const struct analysis_stage *s) {
     if (s->timing_ms.n || s->outside || s->occurrences < 2 || (a->input && a->input->one_run)) return;
     uint64_t every = (s->occurrences + MAX_STEPS - 1) / MAX_STEPS, seen = 0;
@@ -170,7 +170,7 @@ static void write_figures(struct jsonw *j, const struct run_info *in) {
     jsonw_end(j);
 }
 
-/* Per kernel and stage; "kernel" is an index into the list of kernels. */
+/* One row per kernel and stage; "kernel" is an index into the list of kernels. */
 static void write_counter_rows(struct jsonw *j, const struct analysis *a) {
     jsonw_karray(j, "kernels");
     for (size_t i = 0; i < a->counters->nrows; i++) {
@@ -198,7 +198,7 @@ static void write_profiles(struct jsonw *j, const struct analysis_profiles *p) {
     jsonw_end(j);
 }
 
-/* Counters of stages, with the model's MFU and MBU over the same time. */
+/* Counters per stage, with the model's MFU and MBU for the same time. */
 static void write_counters(struct jsonw *j, const struct analysis *a) {
     const struct analysis_counters *c = a->counters;
     if (!c) return;

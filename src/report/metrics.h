@@ -1,4 +1,4 @@
-/* The JSON documents of a run; report.h has metrics.json itself. */
+/* The JSON documents of a run. metrics.json itself is declared in report.h. */
 #ifndef REPORT_METRICS_H
 #define REPORT_METRICS_H
 
@@ -6,7 +6,7 @@
 #include "report/view.h"
 
 void metrics_findings_json(const struct view *v, struct strbuf *out);
-/* "analysis_input"; nothing if the analysis has no input */
+/* Writes "analysis_input"; nothing if the analysis has no input. */
 void metrics_input(struct jsonw *j, const struct analysis *a);
 
 #endif

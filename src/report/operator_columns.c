@@ -45,7 +45,7 @@ static const struct column columns[] = {
     { "calls", "calls", COLUMN_COUNT, O(calls), .data = CSV | JSON, .at = { 70, 70, 0 } },
     { "kernels", "kernels", COLUMN_COUNT, O(kernels), .data = CSV | JSON, .at = { 90, 90, 0 } },
     { "total_ns", "total ms", COLUMN_NS_MS, O(total_ns), .data = CSV | JSON, .at = { 30, 30, 0 },
-      .help = "host time, nested operators included" },
+      .help = "host time including nested operators" },
     { "self_ns", "self ms", COLUMN_NS_MS, O(self_ns), .data = CSV | JSON, .at = { 40, 40, 0 },
       .help = "host time without nested operators" },
     { "mean_ns", "mean us", COLUMN_NS_US, O(mean_ns), .data = CSV | JSON, .at = { 80, 80, 0 },
@@ -63,9 +63,9 @@ static const struct column columns[] = {
 
 static const struct column work_columns[] = {
     { NULL, "TFLOP/s", COLUMN_NUMBER, GET(get_tflops), .at = { 92, 92, 0 }, .decimals = 2,
-      .help = "FLOPs over the device time (host time without a device) of the calls whose FLOPs are known" },
+      .help = "FLOPs / device time (host time without a device) of the calls whose FLOPs are known" },
     { NULL, "GB/s", COLUMN_GIGA, GET(get_byte_per_s), .at = { 94, 94, 0 },
-      .help = "bytes that these calls have to move at least, over the same time" },
+      .help = "minimum bytes that these calls have to move / the same time" },
 };
 /* clang-format on */
 

@@ -1,5 +1,5 @@
-/* Writes the files of a run folder and the summary on the terminal from a finished run. Computes nothing: an
- * unknown value is shown as a dash, or null in JSON.
+/* Writes the files of a run folder, and the summary on the terminal, from a finished run. Computes nothing.
+ * An unknown value is shown as a dash, or null in JSON.
  *     struct view v;
  *     view_init(&v, &info);                                  -- once per run
  *     if (report_write_all(dir, &v, &err) < 0) ...
@@ -12,15 +12,15 @@
 #include "base/strbuf.h"
 #include "report/view.h"
 
-/* report.html report.md stakeholder_summary.md metrics.json findings.json stages.csv operators.md|csv
- * kernels.md|csv charts/ (SVG), each written completely or not at all. The folder must exist. */
+/* Writes report.html report.md stakeholder_summary.md metrics.json findings.json stages.csv
+ * operators.md|csv kernels.md|csv charts/ (SVG), each completely or not at all. The folder must exist. */
 int report_write_all(const char *dir, const struct view *v, struct err *err);
 
 int report_write_assumptions(const char *dir, const struct view *v, struct err *err); /* assumptions.md */
 
 /* The summary on one screen (about 40 lines). */
 void report_terminal(const struct view *v, size_t width, struct strbuf *out);
-#define REPORT_TERMINAL_PROBLEMS 4 /* it shows the first problems */
+#define REPORT_TERMINAL_PROBLEMS 4 /* maximum number of problems in the summary */
 
 /* Single documents. */
 void report_html(const struct view *v, struct strbuf *out);

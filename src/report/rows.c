@@ -11,8 +11,8 @@
 #include "report/stage_columns.h"
 #include "report/text.h"
 
-const char rows_no_model_note[] =
-    "No floor, MFU or MBU: the model's cost is unknown. inferprof report RUN --model PATH adds them.";
+const char rows_no_model_note[] = "No roofline time, MFU or MBU: the model's cost is unknown. Use inferprof "
+                                  "report RUN --model PATH to add them.";
 
 static bool all_unknown(const struct table *t, size_t column) {
     for (size_t r = 0; r < table_rows(t); r++)
@@ -92,7 +92,7 @@ void rows_operators_md(const struct view *v, size_t limit, struct table *t) {
                   first_items(rows_operator_items(v), limit), t);
 }
 
-/* All operators, then those with a detail again per shape. */
+/* All operators, followed by one row per shape for operators with a detail. */
 void rows_operators_csv(const struct view *v, struct table *t) {
     struct column_set set;
     column_set_init(&set, operator_columns, COUNTOF(operator_columns), COLUMN_DOC_CSV, v);

@@ -8,9 +8,10 @@
 #include "report/columns.h"
 #include "report/view.h"
 
-void rows_stages_md(const struct view *v, struct table *t);    /* top level only, so that rows add up */
+/* top-level stages only, so that rows add up */
+void rows_stages_md(const struct view *v, struct table *t);
 void rows_substages_md(const struct view *v, struct table *t); /* may have no rows */
-extern const char rows_no_model_note[];                        /* how to get floors, MFU and MBU */
+extern const char rows_no_model_note[]; /* explains how to get roofline times, MFU and MBU */
 void rows_stages_csv(const struct view *v, struct table *t);
 void rows_stages_terminal(const struct view *v, size_t limit, struct table *t);
 struct column_items rows_kernel_items(const struct view *v); /* none without a trace */
@@ -27,24 +28,26 @@ void rows_timeline_md(const struct view *v, struct table *t);
 void rows_idle_md(const struct view *v, struct table *t);  /* GPU idle time by cause, ms over the trace */
 void rows_queue_md(const struct view *v, struct table *t); /* launch queue per stage */
 void rows_communication_md(const struct view *v,
-                           struct table *t);                /* per device; no rows without communication */
+                           /* per device; no rows if there is no communication */
+                           struct table *t);
 void rows_tokens_md(const struct view *v, struct table *t); /* percentiles of the time per output token */
 void rows_categories_md(const struct view *v, struct table *t);
 void rows_overhead_md(const struct view *v, struct table *t); /* profiling overhead */
 void rows_stability_md(const struct view *v, struct table *t);
 void rows_power_md(const struct view *v, struct table *t);
 void rows_environment_md(const struct view *v, struct table *t);
-void rows_counters_md(const struct view *v, struct table *t); /* stages; no rows without counters */
+/* per stage; no rows if there are no counters */
+void rows_counters_md(const struct view *v, struct table *t);
 void rows_counters_note(const struct view *v,
-                        struct strbuf *out); /* how counters were sampled; may be empty */
+                        struct strbuf *out); /* explains how counters were sampled; may be empty */
 
-/* A note about the Nsight Compute profiles: what was profiled, and which of it is not in the run. Empty
- * without profiles. `a` may be NULL. */
+/* A note about the Nsight Compute profiles: how many kernels were profiled, and which of them are not in
+ * the run. Empty without profiles. `a` may be NULL. */
 void rows_profiles_note(const struct analysis *a, struct strbuf *out);
 
-/* Stages of the trace for which `keep` returns true; none without a trace. */
+/* The stages of the trace for which `keep` returns true; empty without a trace. */
 struct column_items rows_trace_stages(const struct view *v, bool (*keep)(const void *item));
-/* Columns that metrics.json has too. Items: struct analysis_device, _group, _stability, _power. */
+/* Columns that are also in metrics.json. Items: struct analysis_device, _group, _stability, _power. */
 extern const struct column_group rows_device_columns, rows_group_columns, rows_stability_columns,
     rows_power_columns;
 

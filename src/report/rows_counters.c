@@ -1,11 +1,11 @@
-/* The table of hardware counters per stage, next to the utilization that the model predicts. */
+/* The table of hardware counters per stage, next to the utilization computed from the model. */
 #include "analyze/counters.h"
 #include "base/util.h"
 #include "report/rows.h"
 #include "report/stage_columns.h"
 #include "report/text.h"
 
-#define CONCURRENT_MIN 0.001 /* share of the kernel time from which concurrency is mentioned */
+#define CONCURRENT_MIN 0.001 /* minimum share of the kernel time for which concurrency is mentioned */
 
 static bool has_counters(const void *item) {
     const struct analysis_stage *s = item;

@@ -63,7 +63,7 @@ static const struct column columns[] = {
     { "tokens_per_s", .source = S(tokens_per_s), .data = JSON },
     { "flops", "FLOPs", COLUMN_FLOPS, S(flops), .data = CSV | JSON, .at = { .summary = 20 } },
     { "bytes", "bytes", COLUMN_BYTES, S(bytes), .data = CSV | JSON, .at = { .summary = 30 } },
-    { "floor_ms", "floor ms", COLUMN_MS, S(floor_ms), .data = CSV | JSON,
+    { "floor_ms", "roofline ms", COLUMN_MS, S(floor_ms), .data = CSV | JSON,
       .at = { .md = 50, .terminal = 50, .summary = 70 } },
     { "distance", "distance", COLUMN_TIMES, S(distance), .data = CSV | JSON,
       .at = { .md = 60, .terminal = 60, .summary = 80 } },

@@ -75,7 +75,7 @@ static void static_table(const struct static_compute *s, struct strbuf *out) {
     table_column(&t, "FLOPs", TABLE_RIGHT);
     table_column(&t, "bytes", TABLE_RIGHT);
     table_column(&t, "FLOPs/byte", TABLE_RIGHT);
-    table_column(&t, "floor (ms)", TABLE_RIGHT);
+    table_column(&t, "roofline (ms)", TABLE_RIGHT);
     table_column(&t, "bound", TABLE_LEFT);
     for (size_t i = 0; i < s->nstages; i++) {
         const struct analyze_timing *stage = &s->stages[i];
@@ -107,9 +107,9 @@ void static_compute_markdown(const struct static_compute *s, struct strbuf *out)
             llm_dtype_name(m->dtype), units_bytes(llm_kv_bytes_per_token(m, LLM_DTYPE_UNKNOWN), d, sizeof d));
     else
         strbuf_addf(out, "Not known: %s\n\n", s->unknown_because);
-    strbuf_addstr(out,
-                  "For one inference of this run (medians over the repeats), at the counts that really were. "
-                  "Image stages are inside prefill.\n\n");
+    strbuf_addstr(out, "For one inference of this run (medians over the repeats), with the actual token "
+                       "counts. Image stages are inside prefill.\n"
+                       "\n");
     static_table(s, out);
     strbuf_addf(out, "\nPeaks of %s: %s FLOP/s (%s), %s/s: %s.\n", s->peak->device,
                 units_count(s->peak->flops_per_s, a, sizeof a), s->peak->type,

@@ -1,4 +1,5 @@
-/* static_compute.json and static_compute.md: what the model must cost, at the counts of this run. */
+/* static_compute.json and static_compute.md: the minimum cost of the model for the token counts of this
+ * run. */
 #ifndef REPORT_STATIC_COMPUTE_H
 #define REPORT_STATIC_COMPUTE_H
 
@@ -12,7 +13,7 @@ struct static_compute {
     const struct llm_model *model; /* NULL: unknown */
     const char *unknown_because;
     const struct run_peak *peak;
-    const struct analyze_timing *stages; /* [nstages], each with its work */
+    const struct analyze_timing *stages; /* [nstages], each with its `work` */
     const struct llm_cost *costs;        /* [nstages] */
     size_t nstages;
 };

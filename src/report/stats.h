@@ -1,4 +1,4 @@
-/* What `inferprof stats` prints, as JSON and for a terminal. Computes nothing. */
+/* Writes the output of `inferprof stats` as JSON and for a terminal. Computes nothing. */
 #ifndef REPORT_STATS_H
 #define REPORT_STATS_H
 
@@ -8,12 +8,13 @@
 #include "base/strbuf.h"
 
 struct stats_view {
-    const struct sums *sums;                     /* sorted; of all sources */
-    const struct analysis_totals *totals;        /* NULL: no source has times */
-    const char *const *files;                    /* [totals->nranks]: what to call each file */
-    size_t top;                                  /* text: rows of each table, the largest */
-    size_t line_width;                           /* text: of the terminal; 0: no limit */
-    const char *(*explain)(const char *problem); /* text: what a problem's name means, or NULL */
+    const struct sums *sums;              /* sorted; of all sources */
+    const struct analysis_totals *totals; /* NULL: no input has times */
+    const char *const *files;             /* [totals->nranks]: display name of each file */
+    size_t top;                           /* text output: maximum rows per table */
+    size_t line_width;                    /* text output: width of the terminal; 0: no limit */
+    /* text output: returns the meaning of a problem's name, or NULL */
+    const char *(*explain)(const char *problem);
 };
 
 void stats_json(const struct stats_view *v, struct strbuf *out);

@@ -32,7 +32,8 @@ static void put_kernels(const struct sums *s, struct jsonw *j) {
     jsonw_end(j);
 }
 
-/* With one file, the device index: "0". With several, with rank or file number: "rank1:0", "file2:0". */
+/* The key of a device. With one file, the device index: "0". With several files, it includes the rank or
+ * file number: "rank1:0", "file2:0". */
 static void device_key(const struct analysis_totals *t, const struct totals_device *d, char *out,
                        size_t cap) {
     uint32_t rank = t->ranks[d->file].rank;
@@ -184,7 +185,7 @@ void stats_json(const struct stats_view *v, struct strbuf *out) {
     static const struct analysis_totals none;
     struct stats_view with_totals = *v;
     struct jsonw j;
-    if (!v->totals) with_totals.totals = &none; /* the same keys, without rows */
+    if (!v->totals) with_totals.totals = &none; /* write the same keys, without rows */
     const struct analysis_totals *t = with_totals.totals;
     jsonw_start(&j, out, JSONW_PRETTY);
     jsonw_object(&j);

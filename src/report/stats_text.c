@@ -120,7 +120,7 @@ static void print_ranks(const struct stats_view *v, struct strbuf *out) {
     }
     print_table(&t, "Ranks", v, out);
     if (skew->slowest < v->totals->nranks)
-        strbuf_addf(out, "Slowest outside communication: %s\n", v->files[skew->slowest]);
+        strbuf_addf(out, "Slowest rank, excluding communication: %s\n", v->files[skew->slowest]);
     if (skew->matched)
         strbuf_addf(out, "Collectives start %.3f ms apart on average, %.3f ms at most (%zu matched)\n",
                     skew->mean_ns / 1e6, skew->max_ns / 1e6, skew->matched);

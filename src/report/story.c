@@ -18,7 +18,7 @@ const char story_incomplete[] = "The run ended early. The report covers the data
 const char story_unstable[] =
     "Unstable: the repeats of a stage vary by more than 5% (CV). Small differences are not significant.";
 
-/* True: more than half of the stage is waiting for launches. */
+/* True if the stage waits for launches for more than half of its time. */
 static bool is_launch_bound(const struct view *v, const struct analysis_stage *s) {
     const struct analysis_finding *f;
     for (size_t i = 0, n = view_findings(v, &f); i < n; i++) {
@@ -39,7 +39,7 @@ static void stage_phrase(const struct view *v, const struct analysis_stage *s, c
         if (s->devices > 1) strbuf_addf(out, " on %u devices", s->devices);
         strbuf_addch(out, ')');
     }
-    if (isfinite(s->distance)) strbuf_addf(out, ", %s the hardware limit", text_times(s->distance).s);
+    if (isfinite(s->distance)) strbuf_addf(out, ", %s the roofline time", text_times(s->distance).s);
     if (isfinite(s->distance) && isfinite(s->mfu) && isfinite(s->mbu))
         strbuf_addf(out, " (the %s roof)", s->mbu > s->mfu ? "memory" : "compute");
     if (is_launch_bound(v, s)) strbuf_addstr(out, ": launch-bound");
@@ -47,7 +47,7 @@ static void stage_phrase(const struct view *v, const struct analysis_stage *s, c
         strbuf_addf(out, ", the GPU is busy %s of it", text_percent(s->busy_share).s);
 }
 
-/* The next shorter stage that gets a phrase; NULL: none. */
+/* Returns the next shorter stage that gets its own phrase; NULL: none. */
 static const struct analysis_stage *longest_after(const struct view *v, const struct analysis_stage *last) {
     const struct analysis_stage *best = NULL;
     for (size_t i = 0; i < v->nstages; i++) {

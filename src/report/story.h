@@ -1,4 +1,4 @@
-/* Sentences that several documents share, with the markup of each document. */
+/* Sentences that several documents share, each with its own markup. */
 #ifndef REPORT_STORY_H
 #define REPORT_STORY_H
 
@@ -10,14 +10,14 @@ struct story_form {
 };
 extern const struct story_form story_html, story_markdown, story_plain;
 
-/* The result in one sentence, the longest stage first: how long it takes, how busy the GPU is, and how far it
- * is from the hardware limit. Adds nothing if no stage has a time. */
+/* The result in one sentence, the longest stage first: its duration, how busy the GPU is, and the ratio to
+ * the roofline time. Adds nothing if no stage has a time. */
 void story_answer(const struct view *v, const struct story_form *form, struct strbuf *out);
-/* "No idle-time analysis for decode: ..."; adds nothing if the idle time is known. */
+/* Adds "No idle-time analysis for decode: ..."; nothing if the idle time is known. */
 void story_refusal(const struct analysis_stage *s, const struct story_form *form, struct strbuf *out);
 
 const char *story_no_finding(const struct view *v);
-const char *story_reply(const struct run_answer *a); /* the text of the answer or of the error, never empty */
+const char *story_reply(const struct run_answer *a); /* the answer or the error message; never empty */
 extern const char story_incomplete[], story_unstable[];
 
 #endif

@@ -1,4 +1,4 @@
-/* The summary on the terminal: stages, three findings, the kernels with most time, caveats. */
+/* The summary on the terminal: stages, three findings, the kernels with the most time, caveats. */
 #include <math.h>
 #include <string.h>
 
@@ -35,7 +35,7 @@ static void wrap_text(struct strbuf *out, const char *text, size_t at, size_t wi
 
 /* Drops the least important columns until the table fits. */
 static void drop_columns(struct table *t, size_t width) {
-    static const char *const least[] = { "+-", "floor ms", "launches/tok" };
+    static const char *const least[] = { "+-", "roofline ms", "launches/tok" };
     for (size_t i = 0; i < COUNTOF(least) && table_text_width(t) > width; i++) {
         size_t column = table_find(t, least[i]);
         if (column < t->heads.n) table_drop(t, column);
@@ -52,7 +52,7 @@ static void stages(const struct view *v, size_t width, struct strbuf *out) {
     table_free(&t);
 }
 
-/* As many per line as fit. */
+/* Prints as many figures per line as fit. */
 static void figures(const struct view *v, size_t width, struct strbuf *out) {
     struct strbuf one = STRBUF_INIT;
     size_t at = 0;

@@ -22,12 +22,13 @@ struct text text_times(double ratio);      /* 3.4x */
 struct text text_count(uint64_t n);        /* 1,234 */
 struct text text_bytes(double bytes);
 struct text text_flops(double flops);
-struct text text_raw(double v);          /* for CSV: the shortest text that reads back; empty if unknown */
+/* for CSV: the shortest text that parses to the same number; empty if unknown */
+struct text text_raw(double v);
 struct text text_date(uint64_t wall_ns); /* 2026-11-15 02:24 UTC; a dash for 0 */
 
-const char *text_or_dash(const char *s); /* NULL and "" give a dash */
+const char *text_or_dash(const char *s); /* returns a dash for NULL and "" */
 
-/* The rules of base/escape.h. */
+/* Escape according to base/escape.h. */
 void text_markdown(struct strbuf *out, const char *s);
 void text_markdown_block(struct strbuf *out, const char *language, const char *s);
 

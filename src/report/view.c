@@ -10,7 +10,7 @@
 
 static double pick(double first, double second) { return isfinite(first) ? first : second; }
 
-/* A trace in which nothing happened (the engine did not start) is not a stage that took no time. */
+/* True for an empty trace (the engine did not start): its time is unknown, not zero. */
 static bool says_nothing(const struct analysis_stage *s) {
     return s->implicit && !s->kernels && !(s->time_ms > 0);
 }

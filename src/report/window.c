@@ -1,5 +1,5 @@
-/* Chooses the part of the timeline to draw, collects its slices track by track, and writes them as columns.
- * Starts are written as differences, so that a slice takes about a dozen bytes. */
+/* Chooses the part of the timeline to draw, collects its slices track by track, and writes them as
+ * columns. Start times are delta-encoded, so that a slice takes about a dozen bytes. */
 #include "report/window.h"
 
 #include <inttypes.h>
@@ -16,7 +16,7 @@
 #include "report/charts.h"
 #include "report/text.h"
 
-#define MAX_ROWS 14   /* per track; deeper slices are counted but not drawn */
+#define MAX_ROWS 14   /* rows per track; deeper slices are counted but not drawn */
 #define MAX_TRACKS 12 /* streams, and threads */
 #define MAX_NAME 120
 #define MAX_POINTS 2000 /* per counter */
@@ -64,7 +64,7 @@ static void add(struct window *w, uint64_t start, uint64_t end, const char *name
 static int by_start(const void *a, const void *b) {
     const struct slice *x = a, *y = b;
     if (x->start_ns != y->start_ns) return x->start_ns < y->start_ns ? -1 : 1;
-    return (x->end_ns < y->end_ns) - (x->end_ns > y->end_ns); /* the longer one is the parent */
+    return (x->end_ns < y->end_ns) - (x->end_ns > y->end_ns); /* longer slices first: they are the parents */
 }
 
 static void column(struct strbuf *out, const char *name, const struct slice *s, size_t n, const uint8_t *row,
@@ -105,7 +105,7 @@ static void stack(struct window *w, uint8_t *row) {
     }
 }
 
-/* Writes the collected slices as one track, and empties the collection. */
+/* Writes the collected slices as one track and clears the collection. */
 static void flush_track(struct window *w, const char *label, const char *kind) {
     if (w->slices.n == 0) return;
     struct slice *s = w->slices.v;
@@ -163,8 +163,8 @@ static bool is_stage_range(const struct window *w, size_t i) {
     return o != ANALYSIS_NONE && w->a->occurrences[o].range == i;
 }
 
-/* Python frames ("model.py(12): forward") would put the operators that they call a dozen rows deep. They are
- * not drawn if there are operators. */
+/* True for Python frames ("model.py(12): forward"). They would move the operators that they call a dozen
+ * rows down, so they are not drawn if there are operators. */
 static bool is_frame(const struct window *w, size_t i) {
     const char *name = timeline_text(w->tl, w->tl->ranges.name[i]);
     return w->tl->ranges.category[i] == TRACE_CATEGORY_USER && w->has_ops &&
@@ -280,7 +280,7 @@ static void flush_counter(struct counter *c, const char *label, const char *unit
 /* Readable names and units of known metrics. Other metrics keep their name. */
 struct metric_words {
     const char *prefix, *label, *unit;
-    double scale, most; /* most: the end of the axis; 0: the largest value */
+    double scale, most; /* most: upper end of the axis; 0: the largest value */
 };
 
 static struct metric_words words_of(const char *name) {

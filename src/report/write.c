@@ -63,7 +63,7 @@ static int write_charts(const char *dir, const struct view *v, struct err *err) 
     return rc;
 }
 
-/* Numbers first: they are worth the most if the disk fills up. */
+/* Numbers first: they are the most important files if the disk fills up. */
 int report_write_all(const char *dir, const struct view *v, struct err *err) {
     int rc = write_document(dir, "metrics.json", v, report_metrics_json, err);
     if (rc == 0) rc = write_document(dir, "findings.json", v, metrics_findings_json, err);
@@ -81,7 +81,8 @@ int report_write_all(const char *dir, const struct view *v, struct err *err) {
 
 int report_write_assumptions(const char *dir, const struct view *v, struct err *err) {
     struct strbuf s = STRBUF_INIT;
-    strbuf_addstr(&s, "# What these numbers take for granted\n\n");
+    strbuf_addstr(&s, "# Assumptions of these numbers\n"
+                      "\n");
     for (size_t i = 0; i < v->run->nassumptions; i++) {
         strbuf_addstr(&s, "- ");
         strbuf_add_printable(&s, v->run->assumptions[i], strlen(v->run->assumptions[i]));

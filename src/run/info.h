@@ -1,7 +1,7 @@
-/* A finished run as its report needs it: where and how it ran, its analysis, and what is not in the
- * analysis. load.h fills it from a run folder, profiled.h from a session that has just ended.
- * Everything is borrowed and only read. Doubles are NaN when unknown (the init function sets them so); texts
- * may be NULL. Names, paths and answers come from outside: each format escapes them. */
+/* A finished run as input of its report: where and how it ran, its analysis, and further results. load.h
+ * fills it from a run folder, profiled.h from a session that has just ended. All pointers are borrowed and
+ * read-only. Unknown doubles are NaN (set by the init function); texts may be NULL. Names, paths and
+ * answers are untrusted: each output format escapes them. */
 #ifndef RUN_INFO_H
 #define RUN_INFO_H
 
@@ -14,7 +14,7 @@
 struct analysis;
 struct timeline;
 
-/* A metric of each repeat that is not the time of a stage: time to first token, time per token, tokens/s. */
+/* A metric per repeat other than the time of a stage: time to first token, time per token, tokens/s. */
 struct run_figure {
     const char *key;  /* "time_to_first_token" */
     const char *name; /* "Time to first token" */
@@ -26,18 +26,18 @@ struct run_figure {
 
 /* A timed repeat. */
 struct run_repeat {
-    uint32_t process; /* of the engine, from 1: repeats of one process are correlated */
-    uint32_t input;   /* index of its input, from 0 */
+    uint32_t process; /* engine process of the repeat, starting at 1: repeats of one process are correlated */
+    uint32_t input;   /* index of the repeat's input, starting at 0 */
     const char *name; /* of the input; NULL */
 };
 
 struct run_kv {
-    const char *group; /* "GPU", "Software"; NULL: same as the row before */
+    const char *group; /* "GPU", "Software"; NULL: same as the previous row */
     const char *key, *value;
 };
 
 struct run_peak {
-    const char *device; /* "NVIDIA H200"; the CPU's name */
+    const char *device; /* "NVIDIA H200", or the name of the CPU */
     const char *type;   /* "bf16 dense" */
     const char *source; /* "datasheet", "measured", "given by peak.tflops" */
     double flops_per_s, bytes_per_s;
@@ -53,16 +53,17 @@ struct run_answer {
 
 struct run_info {
     const char *run_id, *title; /* title: "DeepSeek-OCR (bf16) on NVIDIA H200" */
-    const char *model, *engine; /* NULL: a foreign program or an import */
+    const char *model, *engine; /* NULL: any other program, or an import */
     const char *command;        /* repeats this run */
     const char *version;        /* of inferprof */
     uint64_t started_wall_ns;   /* 0: unknown */
-    bool incomplete;            /* ended early; `problems` say why */
+    bool incomplete;            /* the run ended early; `problems` contains the reason */
 
-    const struct analysis *analysis; /* of the trace, the timed repeats or both; NULL: there is neither */
-    /* timeline of the analysis, to draw a window of it; NULL: not drawn */
+    /* analysis of the trace, the timed repeats or both; NULL: there is neither */
+    const struct analysis *analysis;
+    /* timeline of the analysis, for drawing; NULL: not drawn */
     const struct timeline *timeline;
-    bool slim; /* for the page: a short timeline and no CSV files */
+    bool slim; /* write a smaller page: a short timeline and no CSV files */
 
     const struct run_figure *figures;
     size_t nfigures;
@@ -76,15 +77,15 @@ struct run_info {
     const char *config; /* the composed configuration, YAML */
     const char *const *assumptions;
     size_t nassumptions;
-    const char *const *problems; /* what failed, is missing or is doubtful, in words */
+    const char *const *problems; /* texts about failures, missing data and doubtful results */
     size_t nproblems;
-    const struct run_answer *answers; /* the first RUN_ANSWERS_MAX are shown and kept */
+    const struct run_answer *answers; /* the first RUN_ANSWERS_MAX are shown and stored */
     size_t nanswers, answers_total;
-    size_t top; /* rows of operators.md and kernels.md; 0: 50 */
+    size_t top; /* maximum rows of operators.md and kernels.md; 0: 50 */
 };
 
 void run_info_init(struct run_info *in); /* all unknown */
-/* Over the repeats; the CV is within an input. */
+/* Statistics over the repeats; the CV is computed within each input. */
 struct stats run_figure_stats(const struct run_info *in, const struct run_figure *f);
 
 #endif

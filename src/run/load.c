@@ -28,7 +28,7 @@ static int add_operand(struct loaded_run *r, const char *operand, struct err *er
     if (!r->dir) r->dir = xstrdup(operand);
     free(metrics);
     if (!has_traces && !has_metrics)
-        return err_set(err, "%s: neither traces (trace/*.ipt, *.ipt) nor a metrics.json in it", operand);
+        return err_set(err, "%s: contains neither traces (trace/*.ipt, *.ipt) nor a metrics.json", operand);
     return 0;
 }
 
@@ -76,7 +76,7 @@ static void take_peak_option(double option, double *peak, const char **source) {
     *source = "given by the user";
 }
 
-/* The device's peaks: from the options, else from metrics.json, else from the device table, else unknown. */
+/* The device's peaks: from the options, else from metrics.json, else from the table of GPUs, else unknown. */
 static void find_peaks(struct loaded_run *r, const struct run_options *o, struct analyze_input *input) {
     struct err ignored;
     struct run_peak *kept = &r->info.peak;
@@ -95,7 +95,7 @@ static void find_peaks(struct loaded_run *r, const struct run_options *o, struct
     }
     take_peak_option(o->peak_flops_per_s, &input->peak_flops_per_s, &input->peak_source);
     take_peak_option(o->peak_bytes_per_s, &input->peak_bytes_per_s, &input->peak_source);
-    if (!r->timeline && !input->peak_source) return; /* as the run kept them */
+    if (!r->timeline && !input->peak_source) return; /* keep the peaks stored in metrics.json */
     kept->flops_per_s = input->peak_flops_per_s;
     kept->bytes_per_s = input->peak_bytes_per_s;
     kept->source = input->peak_source;
@@ -168,7 +168,7 @@ static int read_saved(struct loaded_run *r, struct err *err) {
     return rc;
 }
 
-/* INCOMPLETE marks a run that was killed or has not finished; its first line says which. */
+/* A file named INCOMPLETE marks a run that was killed or has not finished; its first line says which. */
 static void read_mark(struct loaded_run *r) {
     struct strbuf text = STRBUF_INIT;
     struct err ignored;
@@ -209,7 +209,7 @@ int run_load(struct loaded_run *r, const char *const *operands, size_t n, const 
     if (r->paths.n) {
         r->timeline = timeline_load((const char *const *)r->paths.v, r->paths.n, err);
         if (!r->timeline && !r->saved) goto failed;
-        if (!r->timeline) strlist_add(&r->problems, "The trace could not be read: %s", err->msg);
+        if (!r->timeline) strlist_add(&r->problems, "Cannot read the trace: %s", err->msg);
     }
     if (r->timeline && n == 1 && r->dir) r->profiles = ncu_profiles_load(r->dir, &r->problems);
     analyze(r, o);

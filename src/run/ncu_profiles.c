@@ -9,7 +9,7 @@
 
 #define MAX_PROFILES_BYTES (256u << 20)
 
-/* Parses "(72, 4, 1)"; a single number is the product. */
+/* Parses "(72, 4, 1)". A single number is the product of the dimensions. */
 static void parse_dims(const char *text, uint32_t out[3]) {
     memset(out, 0, 3 * sizeof out[0]);
     if (!text) return;
@@ -40,7 +40,7 @@ static struct ncu_profiles *profiles_from_json(json_t *root, const char *what, s
     if (!root) return NULL;
     const char *schema = jsonr_text(root, "schema");
     if (!schema || strcmp(schema, "inferprof.ncu/1") != 0) {
-        err_set(err, "%s: not what `inferprof import --into` writes (no \"schema\": \"inferprof.ncu/1\")",
+        err_set(err, "%s: not written by `inferprof import --into` (no \"schema\": \"inferprof.ncu/1\")",
                 what);
         json_decref(root);
         return NULL;

@@ -1,9 +1,9 @@
-/* ncu.json of a run folder: what Nsight Compute measured of single kernels (`inferprof import --into`,
- * `run --ncu`). The file is untrusted: members of the wrong type count as unknown.
- *     struct ncu_profiles *p = ncu_profiles_load(dir, &problems);   -- NULL: none, or problems says why
+/* Reads ncu.json of a run folder: Nsight Compute's measurements of single kernels (written by `inferprof
+ * import --into` and `run --ncu`). The file is untrusted: members of the wrong type count as unknown.
+ *     struct ncu_profiles *p = ncu_profiles_load(dir, &problems);   -- NULL: none, or see problems
  *     input.profiles = p->v;
  *     input.nprofiles = p->n;
- *     ncu_profiles_close(p);                                        -- after the analysis, which borrows */
+ *     ncu_profiles_close(p);                                        -- only after the analysis was freed */
 #ifndef RUN_NCU_PROFILES_H
 #define RUN_NCU_PROFILES_H
 

@@ -19,8 +19,8 @@
 #define THUMB_WIDTH 240
 #define THUMB_MAX_HEIGHT 2400
 #define THUMB_QUALITY 80
-#define MAX_STEM 100u    /* bytes; file systems allow 255 for a name */
-#define SHOWN_TEXT 4000u /* bytes of an answer in the gallery; the whole is in the .jsonl */
+#define MAX_STEM 100u    /* in bytes; file systems allow 255 for a name */
+#define SHOWN_TEXT 4000u /* bytes of an answer shown in the gallery; the .jsonl contains the full text */
 
 static const char *input_prompt(const struct profiled_session *session, const struct dataset_item *it) {
     return it->prompt ? it->prompt : session->plan->s.prompt;
@@ -66,17 +66,17 @@ static int write_jsonl(const struct profiled_session *session, struct err *err) 
     return rc;
 }
 
-/* ---- names of an input's files */
+/* ---- file names for the results of an input */
 
-/* Stems of all inputs, by item; NULL: not used. A stem is the file name without folders and ending, or the
- * whole path, flattened, if two inputs have the same file name. Equal stems (page.png, page.jpg) are
- * numbered. */
+/* Stems of all inputs, by item; NULL: not used. A stem is the file name without folder and extension. If
+ * two inputs have the same file name, it is the whole path with separators replaced. Equal stems
+ * (page.png, page.jpg) are numbered. */
 struct stems {
     char **v;
     size_t n;
 };
 
-/* Safe in a file name and in a Markdown link. Long names are cut, not inside a character. */
+/* Makes a name safe for file names and Markdown links. Long names are cut at a character boundary. */
 static char *make_stem(const char *name) {
     char *stem = xstrdup(name), *dot = strrchr(stem, '.');
     if (dot && dot != stem) *dot = '\0';
@@ -91,7 +91,7 @@ static char *make_stem(const char *name) {
     return stem;
 }
 
-/* How often each text was counted. */
+/* Counts occurrences of texts. */
 struct tally {
     struct intern *texts;
     struct {
@@ -111,7 +111,7 @@ static void tally_free(struct tally *t) {
     free(t->counts.v);
 }
 
-/* Two stems that differ only in case are one file on some systems. */
+/* Ignores case: on some systems, stems that differ only in case are the same file. */
 static size_t *tally_stem(struct tally *t, const char *stem) {
     char *lower = xstrdup(stem);
     for (char *p = lower; *p; p++) *p = (char)(*p >= 'A' && *p <= 'Z' ? *p - 'A' + 'a' : *p);
@@ -128,7 +128,7 @@ static char *number_stem(struct tally *taken, char *stem) {
             free(stem);
             return numbered;
         }
-        free(numbered); /* an input has this name */
+        free(numbered); /* another input has this name */
         number = ++*tally_stem(taken, stem);
     }
     return stem;
@@ -153,9 +153,9 @@ static void stems_free(struct stems *s) {
     free(s->v);
 }
 
-/* ---- pictures: decoration, whose failure costs nothing but the picture */
+/* ---- pictures: optional; a failure only omits the picture */
 
-/* The first repeat that answered the input, else the first that failed; NULL: it was never reached. */
+/* Returns the first successful repeat of the input, else the first failed one; NULL: none was run. */
 static const struct session_repeat *answer_for(const struct session_result *res, size_t item) {
     const struct session_repeat *best = NULL;
     for (size_t i = 0; i < res->nrepeats; i++) {
@@ -203,7 +203,9 @@ static void add_fenced(struct strbuf *out, const char *text) {
     while (shown < n && shown && ((unsigned char)text[shown] & 0xc0) == 0x80)
         shown--; /* not inside a character */
     escape_markdown_block(out, "", text, shown);
-    strbuf_addstr(out, shown < n ? "(shortened; the whole is in predictions.jsonl)\n\n" : "\n");
+    strbuf_addstr(out, shown < n ? "(shortened; full text in predictions.jsonl)\n"
+                                   "\n"
+                                 : "\n");
 }
 
 static void add_counts(struct strbuf *out, const struct session_repeat *rep) {
@@ -262,11 +264,12 @@ static void write_gallery(const struct profiled_session *session) {
     char *thumbs = file_join(session->run_dir, "thumbs");
     stems_make(&stems, d);
     int rc = file_mkdirs(thumbs, &err);
-    strbuf_addstr(&out, "# What the model answered\n\n");
+    strbuf_addstr(&out, "# Answers of the model\n"
+                        "\n");
     for (size_t i = 0; i < d->n && rc == 0; i++)
         if (d->v[i].used) gallery_entry(session, i, stems.v[i], &out);
     if (rc == 0) rc = run_dir_write(session->run_dir, "predictions.md", out.buf, out.len, &err);
-    if (rc < 0) log_warn("no gallery of the answers: %s", err.msg);
+    if (rc < 0) log_warn("no gallery of answers: %s", err.msg);
     free(thumbs);
     stems_free(&stems);
     strbuf_free(&out);

@@ -1,4 +1,4 @@
-/* What the model answered: predictions.jsonl (every repeat), predictions.md (a gallery, one entry per input,
+/* The model's answers: predictions.jsonl (every repeat), predictions.md (a gallery, one entry per input,
  * with thumbs/) and viz/<stem>/ for OCR models. */
 #ifndef RUN_PREDICTIONS_H
 #define RUN_PREDICTIONS_H

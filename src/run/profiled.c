@@ -19,10 +19,10 @@ static struct timeline *load_traces(const char *run_dir, struct profiled_run *r)
     struct err err;
     trace_files_add(&paths, dir);
     struct timeline *tl = paths.n ? timeline_load((const char *const *)paths.v, paths.n, &err) : NULL;
-    if (paths.n && !tl) strlist_add(&r->problems, "The trace could not be read: %s", err.msg);
+    if (paths.n && !tl) strlist_add(&r->problems, "Cannot read the trace: %s", err.msg);
     if (!paths.n)
         strlist_add(&r->problems,
-                    "The representative run left no trace: there are no operators and kernels to show.");
+                    "The representative run wrote no trace, so there are no operators and kernels to show.");
     strlist_free(&paths);
     free(dir);
     return tl;
@@ -62,7 +62,7 @@ static void fill_env(struct profiled_run *r, const struct env *env) {
     r->info.nenv = env->n;
 }
 
-/* One per input: the first repeat that worked, else the first that failed. */
+/* One answer per input: the first repeat that succeeded, else the first that failed. */
 static void fill_answers(struct profiled_run *r, const struct profiled_session *session) {
     const struct session_result *res = session->result;
     const struct dataset *d = &session->plan->dataset;

@@ -1,5 +1,5 @@
-/* From the answers of a session to a finished run: times by stage and repeat, figures, costs, what recording
- * cost, assumptions and problems.
+/* Turns the answers of a session into a finished run: times per stage and repeat, figures, costs, recording
+ * overhead, assumptions and problems.
  *     struct profiled_run r;
  *     profiled_run_open(&r, &session);
  *     view_init(&v, &r.info); report_write_all(dir, &v, &err); view_free(&v);
@@ -32,7 +32,8 @@ struct profiled_run {
     struct run_info info;
     struct analyze_timing *timings; /* [nstages] */
     struct analyze_work *works;     /* [nstages], of the timings */
-    struct llm_cost *timed_costs;   /* [nstages] of the last repeat that has one: which roof bounds it */
+    /* [nstages]: cost from the last repeat that has one; used to determine the bounding roof */
+    struct llm_cost *timed_costs;
     size_t nstages;
     struct run_figure *figures;
     struct run_kv *env;
@@ -43,7 +44,7 @@ struct profiled_run {
     struct analyze_cost *costs;
     struct analyze_tokens *tokens;
     bool *failed;               /* [repeats] */
-    uint32_t *inputs;           /* [repeats]: index of the input */
+    uint32_t *inputs;           /* [repeats]: index of each repeat's input */
     struct run_repeat *repeats; /* [repeats] */
     struct analyze_input input;
     struct ncu_profiles *profiles; /* NULL: Nsight Compute was not run */
@@ -52,7 +53,7 @@ struct profiled_run {
 
 void profiled_run_open(struct profiled_run *r, const struct profiled_session *session);
 void profiled_run_close(struct profiled_run *r);
-/* After Nsight ran: analyses again with the folder's ncu.json and adds problems. */
+/* Call this after the Nsight tools ran: repeats the analysis with the folder's ncu.json and adds problems. */
 void profiled_run_add_tools(struct profiled_run *r, const char *run_dir, const struct strlist *more);
 
 #endif

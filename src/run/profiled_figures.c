@@ -27,7 +27,7 @@ static double decode_rate(const struct engine_answer *a) {
 static double prefill_rate(const struct engine_answer *a) {
     return a->prefill_ms > 0 ? a->prompt_tokens / a->prefill_ms * 1e3 : NAN;
 }
-/* A figure that not every run has: added if a repeat has a value. Takes ownership of the values. */
+/* Adds an optional figure if at least one repeat has a value. Takes ownership of the values. */
 static void add_if_known(struct profiled_run *r, struct run_figure f) {
     bool known = false;
     for (size_t i = 0; i < f.n; i++) known |= isfinite(f.values[i]);
@@ -35,7 +35,8 @@ static void add_if_known(struct profiled_run *r, struct run_figure f) {
     if (known) r->figures[r->info.nfigures++] = f;
 }
 
-/* Of the whole request: a GPU's counter is too slow to tell prefill from decode. */
+/* Energy of the whole request: the update rate of a GPU's energy counter is too low to separate prefill
+ * from decode. */
 static void fill_energy(struct profiled_run *r, const struct profiled_session *session) {
     const struct session_result *res = session->result;
     double *v = xcalloc(res->nrepeats + 1, sizeof *v);

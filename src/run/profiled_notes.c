@@ -17,15 +17,15 @@ static void note_recording_cost(struct profiled_run *r) {
         strbuf_addf(&line, "%s%s %+.1f%%", line.len ? ", " : "", r->timings[i].stage, over * 100);
         if (over > ADVISE_ABOVE && !r->timings[i].parent)
             strlist_add(&r->problems,
-                        "The recorded run of %s was %.0f%% slower than the timed repeats: gaps and times of "
-                        "operators in it are too large. profiling=min records less.",
+                        "The recorded run of %s was %.0f%% slower than the timed repeats: its gaps and "
+                        "operator times are too large. profiling=min records less.",
                         r->timings[i].stage, over * 100);
     }
     if (line.len) {
-        log_info("recording cost (representative run against timed median): %s", line.buf);
+        log_info("recording overhead (representative run compared with timed median): %s", line.buf);
         strlist_add(&r->assumptions,
-                    "The representative run against the timed median, same input: %s. Latencies come from "
-                    "the timed repeats alone.",
+                    "The representative run compared with the timed median for the same input: %s. Latencies "
+                    "come only from the timed repeats.",
                     line.buf);
     }
     strbuf_free(&line);
@@ -36,23 +36,26 @@ static void note_assumptions(struct profiled_run *r, const struct profiled_sessi
     struct strlist *a = &r->assumptions;
     strlist_add(a, "Peaks: %s%s%s.",
                 session->peak->source[0] ? session->peak->source
-                                         : "unknown, so MFU, MBU and floors are not reported",
+                                         : "unknown, so MFU, MBU and roofline times are not reported",
                 session->peak->detail[0] ? "; " : "", session->peak->detail);
-    strlist_add(a, "A multiply-add counts 2 FLOPs; matrix products, convolutions and attention count, "
-                   "causal attention by its real context.");
-    strlist_add(a, "Bytes are the fewest that must move: each weight read once per forward pass, the KV "
-                   "cache read and written, inputs and outputs once.");
+    strlist_add(a, "A multiply-add counts as 2 FLOPs. Only matrix products, convolutions and attention are "
+                   "counted; causal attention uses the actual context length.");
+    strlist_add(a, "Bytes are the minimum: each weight is read once per forward pass, the KV cache is read "
+                   "and written, inputs and outputs are moved once.");
     if (p->model && p->model->text.experts)
-        strlist_add(a, "Bytes of experts: E(1-(1-k/E)^T) of E experts are touched by T tokens, on average, "
-                       "if routing is even.");
+        strlist_add(
+            a,
+            "Bytes of experts: T tokens use E(1-(1-k/E)^T) of E experts on average, assuming even routing.");
     if (p->s.infer.ignore_eos)
-        strlist_add(a, "End tokens were ignored, so that every repeat makes the same number of tokens.");
-    if (!p->s.infer.do_sample) strlist_add(a, "Tokens were chosen greedily.");
+        strlist_add(
+            a,
+            "End-of-sequence tokens were ignored, so that every repeat generates the same number of tokens.");
+    if (!p->s.infer.do_sample) strlist_add(a, "Sampling is greedy.");
     if (session->result->loaded && session->result->info.weights &&
         strncmp(session->result->info.weights, "synthetic", 9) == 0)
-        strlist_add(a, "Weights are random (%s): times are real, answers mean nothing.",
+        strlist_add(a, "Weights are random (%s): times are real, answers are meaningless.",
                     session->result->info.weights);
-    strlist_add(a, "Image stages are parts of prefill and are never added to it.");
+    strlist_add(a, "Image stages are parts of prefill; their time is included in it.");
     for (size_t i = 0; p->model && i < p->model->nnotes; i++) strlist_add(a, "%s", p->model->notes[i]);
     if (!p->model) strlist_add(a, "The cost of the model is unknown: %s.", p->model_note.msg);
 }
@@ -68,10 +71,10 @@ static void note_problems(struct profiled_run *r, const struct profiled_session 
     for (size_t i = 0; i < r->nstages; i++) {
         double cv = stats_grouped_cv(r->timings[i].ms, r->inputs, r->timings[i].n);
         if (!r->timings[i].parent && cv > UNSTABLE_CV)
-            strlist_add(
-                &r->problems,
-                "Unstable: %s varies by %.1f%% (CV) over the repeats; differences of that size mean nothing.",
-                r->timings[i].stage, cv * 100);
+            strlist_add(&r->problems,
+                        "Unstable: %s varies by %.1f%% (CV) over the repeats; differences of that size are "
+                        "not significant.",
+                        r->timings[i].stage, cv * 100);
     }
 }
 

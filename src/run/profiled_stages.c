@@ -66,7 +66,7 @@ static bool stage_cost(const struct profiled_session *s, const struct session_re
     return request_cost(s->plan->model, &s->peak->peak, &s->images[rep->item], stage, &rep->answer, out);
 }
 
-/* What the model costs in a stage of each repeat, with the repeat's own input and token counts. */
+/* The model's cost of a stage in each repeat, with the repeat's own input and token counts. */
 struct repeat_costs {
     double *flops, *bytes, *floor_ms; /* [repeats] */
     struct llm_cost last;             /* which roof bounds it */
@@ -92,7 +92,7 @@ static struct repeat_costs costs_of_repeats(const struct profiled_session *sessi
     return out;
 }
 
-/* Recorded time over timed time for the input of the representative run; per token if the lengths differ. */
+/* Recorded time / timed time for the input of the representative run; per token if the lengths differ. */
 static double representative_ratio(const struct profiled_session *session, const char *stage) {
     const struct session_result *res = session->result;
     const struct session_repeat *rep = &res->representative;
@@ -118,7 +118,7 @@ static bool is_top_level(const char *stage) {
     return strcmp(stage, "prefill") == 0 || strcmp(stage, "decode") == 0;
 }
 
-/* Times, tokens and costs of the timed repeats. Takes the name over. */
+/* Fills times, tokens and costs of the timed repeats. Takes ownership of the name. */
 static void fill_timing(struct profiled_run *r, const struct profiled_session *session, size_t i,
                         char *name) {
     const struct session_result *res = session->result;
@@ -158,8 +158,8 @@ static void fill_timing(struct profiled_run *r, const struct profiled_session *s
     vec_push(&r->owned, (char *)costs.floor_ms);
 }
 
-/* A repeat that was not reached because the recorded request failed counts as failed: without it, the broken
- * trace would pass for the time of the stage. */
+/* A repeat that was not run because the recorded request failed counts as failed. Otherwise the time of
+ * the broken trace would be used as the time of the stage. */
 static void fill_repeats(struct profiled_run *r, const struct profiled_session *session) {
     const struct session_result *res = session->result;
     r->failed = xcalloc(res->nrepeats + 1, sizeof *r->failed);

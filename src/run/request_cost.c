@@ -32,7 +32,7 @@ struct request_image *request_images(const struct profile_plan *p) {
     return images;
 }
 
-/* Every sequence of a batch has its own copy of the page. */
+/* Every sequence of a batch has its own copy of the image. */
 static struct llm_counts batch_counts(const struct llm_counts *one, double batch) {
     struct llm_counts all = *one;
     for (size_t i = 0; i < COUNTOF(all.rows); i++) all.rows[i] *= batch;

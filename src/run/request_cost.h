@@ -1,5 +1,5 @@
-/* What the model had to do in each stage of a request, at the counts of tokens and image tiles that it
- * had. */
+/* The minimum work of the model in each stage of a request, for its actual counts of tokens and image
+ * tiles. */
 #ifndef RUN_REQUEST_COST_H
 #define RUN_REQUEST_COST_H
 
@@ -7,18 +7,18 @@
 #include "session/engine_reply.h"
 #include "session/profile_plan.h"
 
-/* An input as the image side of the model sees it. */
+/* An input, as processed by the image part of the model. */
 struct request_image {
     int width, height; /* 0: not an image, or unreadable */
     struct llm_image_plan plan;
     bool planned;
 };
 
-/* [dataset.n], caller frees. Reads only inputs in use. */
+/* Returns [dataset.n]; the caller frees it. Reads only inputs in use. */
 struct request_image *request_images(const struct profile_plan *p);
 
-/* The cost of a stage in the request that was answered with `a`. False: the model (may be NULL) or the stage
- * is not known. "prefill" includes the image stages, as its time does. */
+/* The cost of a stage in the request with answer `a`. Returns false if the model (may be NULL) or the
+ * stage is unknown. "prefill" includes the image stages, as its time does. */
 bool request_cost(const struct llm_model *m, const struct llm_peak *peak, const struct request_image *image,
                   const char *stage, const struct engine_answer *a, struct llm_cost *out);
 

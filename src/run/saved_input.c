@@ -5,7 +5,7 @@
 #include "base/die.h"
 #include "base/jsonr.h"
 
-/* Rows without a stage are left out. */
+/* Ignores rows without a stage. */
 
 static void read_cost(struct saved_input *k, const json_t *o) {
     const char *stage = jsonr_text(o, "stage");
@@ -18,7 +18,7 @@ static void read_cost(struct saved_input *k, const json_t *o) {
                                .floor_ns = jsonr_number(o, "floor_ns") };
 }
 
-/* NULL unless the column has as many values as there are repeats. */
+/* Returns NULL unless the column has one value per repeat. */
 static const double *column(const json_t *o, const char *key, size_t n) {
     const json_t *array = jsonr_array(o, key);
     size_t there = 0;

@@ -1,8 +1,8 @@
-/* The input of an analysis, as metrics.json keeps it: so that the analysis of a finished run can be repeated.
+/* The input of an analysis as stored in metrics.json, to repeat the analysis of a finished run.
  *     struct saved_input *kept = saved_input_read(member);        -- NULL: there is none
  *     analyze_run(tl, &kept->input, &a);                          -- kept must live as long as a
  *     saved_input_free(kept);
- * Texts of `kept` belong to the document it was read from. */
+ * Texts of `kept` belong to the JSON document. */
 #ifndef RUN_SAVED_INPUT_H
 #define RUN_SAVED_INPUT_H
 

@@ -38,7 +38,7 @@ static void read_stage(struct saved_metrics *m, const json_t *o) {
     m->timings[m->ntimings++] = t;
 }
 
-/* analysis_input names the stages that were timed; their parents and their work are with the stages. */
+/* analysis_input names the timed stages; their parents and work are stored with the stages. */
 static void complete_kept_timings(struct saved_metrics *m) {
     for (size_t i = 0; m->kept && i < m->kept->input.ntimings; i++)
         for (size_t k = 0; k < m->ntimings; k++) {
@@ -79,7 +79,7 @@ static void read_answers(struct saved_metrics *m) {
     for (size_t i = 0; i < n; i++) read_answer(m, json_array_get(answers, i));
 }
 
-/* Anything but a whole number from `least` to a million counts as `least`. */
+/* Returns `least` for anything but a whole number from `least` to a million. */
 static uint32_t read_index(const json_t *o, const char *key, uint32_t least) {
     double v = jsonr_number(o, key);
     return v >= least && v <= 1e6 ? (uint32_t)v : least;
@@ -99,12 +99,12 @@ static void read_repeats(struct saved_metrics *m) {
     }
 }
 
-/* The repeats of a timing have inputs only if there is a row for each. */
+/* Sets the inputs of a timing only if there is one row per repeat. */
 static void set_inputs(const struct saved_metrics *m, struct analyze_timing *v, size_t n) {
     for (size_t i = 0; i < n; i++) v[i].input = m->nrepeats && v[i].n == m->nrepeats ? m->inputs : NULL;
 }
 
-/* ---- secrets: older versions stored command lines as they were typed */
+/* ---- secrets: older versions stored command lines unmasked */
 
 static void mask_text(json_t *text) {
     if (!json_is_string(text)) return;
@@ -157,7 +157,8 @@ static struct saved_metrics *metrics_from_json(json_t *root, const char *what, s
     if (!schema || strcmp(schema, "inferprof-metrics") != 0)
         err_set(err, "%s: not the metrics.json of a run (no \"schema\": \"inferprof-metrics\")", what);
     else if (!(version >= 1 && version <= METRICS_SCHEMA))
-        err_set(err, "%s: schema version %g; this program reads up to %d", what, version, METRICS_SCHEMA);
+        err_set(err, "%s: schema version %g is not supported; this program reads versions up to %d", what,
+                version, METRICS_SCHEMA);
     else {
         struct saved_metrics *m = xcalloc(1, sizeof *m);
         m->root = root;
@@ -219,7 +220,7 @@ void saved_metrics_drop_floors(struct saved_metrics *m) {
     for (size_t i = 0; i < ncosts; i++) costs[i].floor_ns = NAN;
 }
 
-/* 0 if the file holds nothing sensible. */
+/* Returns 0 if the value is missing or invalid. */
 static size_t read_count(const json_t *object, const char *key) {
     double v = jsonr_number(object, key);
     return v > 0 && v < 1e9 ? (size_t)v : 0;

@@ -1,8 +1,8 @@
-/* What metrics.json keeps of a run, read back. The file is untrusted: members of the wrong type count as
+/* The contents of metrics.json of a finished run. The file is untrusted: members of the wrong type count as
  * unknown.
  *     struct saved_metrics *m = saved_metrics_load(path, &err);           -- NULL: err
  *     saved_metrics_close(m);
- * Texts belong to the document and live until close. */
+ * Texts belong to the document and are valid until close. */
 #ifndef RUN_SAVED_METRICS_H
 #define RUN_SAVED_METRICS_H
 
@@ -13,7 +13,7 @@
 #include "base/jsonr.h"
 #include "run/info.h"
 
-#define METRICS_SCHEMA 1 /* of the files that this version reads and writes */
+#define METRICS_SCHEMA 1 /* schema version that this program reads and writes */
 
 struct saved_input;
 struct saved_metrics {
@@ -26,14 +26,14 @@ struct saved_metrics {
     size_t nassumptions, nproblems;
     struct run_answer *answers;
     size_t nanswers;
-    struct run_repeat *repeats; /* one per timed repeat; none in files of older versions */
+    struct run_repeat *repeats; /* one per timed repeat; empty in files of older versions */
     size_t nrepeats;
-    /* the input of the analysis; NULL: there was no trace, or an older version wrote the file */
+    /* Input of the analysis; NULL: there was no trace, or an older version wrote the file. */
     struct saved_input *kept;
-    /* the same as far as the stages hold it: those that were timed, and those with a cost */
+    /* The same data as far as it is stored with the stages: timed stages, and stages with a cost. */
     struct analyze_timing *timings;
     struct analyze_work *works; /* [ntimings] */
-    uint32_t *inputs;           /* [nrepeats]: of the repeats, for the timings */
+    uint32_t *inputs;           /* [nrepeats]: inputs of the repeats, for the timings */
     size_t ntimings;
     struct analyze_cost *costs;
     size_t ncosts;
@@ -45,7 +45,8 @@ void saved_metrics_close(struct saved_metrics *m);
 /* Fills run, device, figures, environment, answers and texts. */
 void saved_metrics_fill(const struct saved_metrics *m, struct run_info *in);
 struct analyze_input saved_metrics_input(const struct saved_metrics *m); /* borrows from m */
-/* Drops the floors, which hold for the peaks of that time only; FLOPs and bytes hold for any. */
+/* Drops the roofline times, which are valid only for the peaks of that run. FLOPs and bytes do not depend
+ * on peaks. */
 void saved_metrics_drop_floors(struct saved_metrics *m);
 
 #endif

@@ -47,7 +47,7 @@ check "the occurrence holds its kernels" test "$(wc -l <"$work/prefill/kernels.c
 run "$INFERPROF" export "$work/run" --window decod
 expect "an unknown stage gets the known ones as a suggestion" 1 err "no stage 'decod' in the trace; there is 'decode'"
 run "$INFERPROF" export "$work/run" --window decode:5..1
-expect "a reversed range is misuse" 2 err "is not a stretch"
+expect "a reversed range is misuse" 2 err "is not a valid window"
 run "$INFERPROF" export "$work/run" --window decode:7
 expect "an occurrence above the count is an error" 1 err "occurs 1 time"
 run "$INFERPROF" export "$work/run" --format parquet

@@ -132,7 +132,7 @@ assert s["timed"]["cv"] < 0.05 and not m["run"]["unstable"], s["timed"]
 assert s["representative_ms"] == 2001 and abs(s["recording_overhead_ratio"] - 1) < 0.01, s
 assert s["tokens"] == 5600, s["tokens"]
 roof = [f for f in m["findings"] if f["rule"] == "roof-distance" and f["stage"] == "prefill"]
-assert roof and f"{s['distance']:.1f}x" in roof[0]["title"] and f"distance to the floor {s['distance']:.1f}x" in roof[0]["evidence"], roof
+assert roof and f"{s['distance']:.1f}x" in roof[0]["title"] and f"{s['distance']:.1f}x the roofline time" in roof[0]["evidence"], roof
 END
 same_report "a second report of inputs of different size changes nothing" "$dir"
 # ---- --rerun of a folder from somebody else

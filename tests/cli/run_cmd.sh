@@ -51,7 +51,7 @@ run "$INFERPROF" run -o eight --stage 'step=it *' -- "$app" init push="it 1" ker
 expect "--stage makes stages" 0 err '^step '
 same_report "a second report of the run is the same, stage rules included" eight
 run "$INFERPROF" run -o graphs --graphs graph -- "$app" init push=decode graphs=50 pop
-expect "whole graphs: no verdict on idle time, with the reason" 0 err 'no verdict on idle time: CUDA graphs were recorded as a whole'
+expect "whole graphs: idle time is not classified, with the reason" 0 err 'idle time not classified: CUDA graphs were recorded as a whole'
 run "$INFERPROF" run -o part --range 'decode*' -- "$app" init push=prefill kernels=50 sleep=20 pop push=decode kernels=50 pop
 expect "a partial capture: its share is reported, nothing is extrapolated" 0 err 'kernels were recorded in [0-9.]+% of the time \(1 window\)' \
     err '^prefill .*–'
