@@ -6,8 +6,9 @@
 #include "session/env.h"
 
 const char *build_version(void); /* "0.1.0" */
-const char *build_commit(void);  /* short hash, with "-dirty" if modified; "unknown" outside a checkout */
+/* short hash, with "-dirty" if files are modified; "unknown" outside a checkout */
+const char *build_commit(void);
 void build_info_text(struct strbuf *out); /* for --version */
-void build_info_env(struct env *e);       /* the same for env.json */
+void build_info_env(struct env *e);       /* adds the same information to env.json */
 
 #endif

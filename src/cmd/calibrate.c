@@ -64,7 +64,8 @@ static int run_calibrate(const void *opts, int argc, char **argv) {
     if (p.kept)
         printf("cached in %s\n", path);
     else if (cpu_peak_is_stable(&p))
-        log_warn("not cached: %s cannot be written", path ? path : "neither XDG_CACHE_HOME nor HOME is set");
+        log_warn("cannot write %s: the peaks are not cached",
+                 path ? path : "neither XDG_CACHE_HOME nor HOME is set");
     free(path);
     return EXIT_DONE;
 }
@@ -73,10 +74,11 @@ const struct command cmd_calibrate = {
     .name = "calibrate",
     .args = "",
     .summary = "measure the peak performance of this CPU, for MFU and MBU",
-    .details = "Measures a single-precision matrix product and reading memory on all usable cores, in CPU "
-               "time: the best of\nthree to nine rounds, until two agree. On a busy machine it warns and "
-               "does not cache the result. `profile` runs\nthis once automatically. Peaks of GPUs come from "
-               "the table of `inferprof static`.",
+    .details = "Measures a single-precision matrix product and memory reads on all usable cores, in CPU "
+               "time: the best of\n"
+               "three to nine rounds, until two agree. On a busy machine it warns and does not cache the "
+               "result. `profile` runs\n"
+               "this once automatically. Peaks of GPUs come from the table of `inferprof static`.",
     .opts = options,
     .nopts = COUNTOF(options),
     .opts_bytes = sizeof(struct calibrate_opts),

@@ -21,25 +21,27 @@ enum complete {
 };
 
 struct command {
-    const char *name;    /* "trace info": two words make a family */
+    const char *name;    /* "trace info": a name of two words belongs to a family of commands */
     const char *args;    /* "FILE..."; "" for none */
     const char *summary; /* one line, lower case, no full stop */
-    const char *details; /* paragraphs under the usage line; NULL for none */
+    const char *details; /* paragraphs after the usage line; NULL: none */
     const struct opt *opts;
     size_t nopts;
     const void *defaults;   /* initial option struct; NULL: all zero */
     size_t opts_bytes;      /* sizeof the option struct */
     int min_args, max_args; /* operands; max -1: any number */
     bool runs_program;      /* the first operand is a program; the rest are its arguments */
-    bool keeps_marker;      /* "--" is passed on as an operand: it separates two lists */
+    bool keeps_marker;      /* "--" is passed on as an operand, because it separates two lists */
     enum complete complete;
-    int (*run)(const void *opts, int argc, char **argv); /* operands only; returns an exit status */
+    /* argv contains only the operands; returns an exit status */
+    int (*run)(const void *opts, int argc, char **argv);
 };
 
 extern const struct command *const commands[]; /* main.c */
 extern const size_t commands_n;
 
-int command_main(int argc, char **argv);              /* finds the row, parses, runs, checks stdout */
+/* finds the command, parses its options, runs it and checks stdout */
+int command_main(int argc, char **argv);
 const struct command *command_find(const char *name); /* NULL: not found */
 const struct opt *command_global_options(size_t *n);  /* options that every command accepts, like --help */
 int command_usage(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* prints; EXIT_MISUSED */
@@ -47,6 +49,7 @@ int command_fail(const struct err *err);                                       /
 size_t command_width(int fd);    /* width of the terminal at fd, at most 160; 100: not a terminal */
 size_t command_line_width(void); /* width of stdout if it is a terminal; otherwise 0: no limit */
 void command_hint(struct err *err, const char *remedy); /* adds "; remedy" */
-int command_no_traces(const char *folder);              /* prints "no traces in FOLDER"; EXIT_FAILED */
+/* prints "no traces in FOLDER" and returns EXIT_FAILED */
+int command_no_traces(const char *folder);
 
 #endif

@@ -1,4 +1,4 @@
-/* inferprof compare: did it get faster, and is that certain? */
+/* inferprof compare: compares runs and tests whether the differences are significant. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ struct compare_opts {
     double fail_above;
 };
 
-/* A run's metrics: from its metrics.json, or made here from its traces. */
+/* Loads a run's metrics from its metrics.json, or computes them from its traces. */
 static struct saved_metrics *open_run(const char *operand, struct err *err) {
     char *path = file_join(operand, "metrics.json");
     struct saved_metrics *m = NULL;
@@ -63,7 +63,7 @@ static void close_side(struct side *s) {
     free(s->v);
 }
 
-/* A check that judged nothing must not pass. */
+/* --fail-above must not succeed if no stage could be tested. */
 static int check_judged(const struct comparison *c) {
     struct err err;
     const char *reason;
@@ -72,7 +72,7 @@ static int check_judged(const struct comparison *c) {
         return command_fail(&err);
     }
     if (compare_judged_stage(c, &reason)) return EXIT_DONE;
-    err_set(&err, "no stage can be judged%s%s", reason ? ": " : "", reason ? reason : "");
+    err_set(&err, "no stage could be tested%s%s", reason ? ": " : "", reason ? reason : "");
     return command_fail(&err);
 }
 
@@ -102,7 +102,7 @@ static int print_comparison(const struct side *a, const struct side *b, const st
     return status;
 }
 
-/* Where the operands of A and B start and end. A leading "--" only ends the options. */
+/* Index ranges of the operands of A and B. A leading "--" only ends the options. */
 struct split {
     size_t a_from, a_n, b_from, b_n;
 };
@@ -146,7 +146,7 @@ static const struct opt options[] = {
     { 0, "markdown", OPT_FLAG, offsetof(struct compare_opts, markdown), NULL,
       "print Markdown, for a merge request", NULL },
     { 0, "fail-above", OPT_DOUBLE, offsetof(struct compare_opts, fail_above), "PCT",
-      "exit with 3 when a stage of B is certainly slower than A's by more than this", "0.." },
+      "exit with status 3 if a stage of B is significantly slower than in A by more than this", "0.." },
 };
 
 static const struct compare_opts defaults = { .fail_above = NAN };
@@ -154,15 +154,14 @@ static const struct compare_opts defaults = { .fail_above = NAN };
 const struct command cmd_compare = {
     .name = "compare",
     .args = "A B",
-    .summary = "compare two runs, or two sets of runs, and say which differences can be believed",
-    .details =
-        "A and B are run folders, metrics.json files or traces; --runs A1 A2 A3 -- B1 B2 B3 compares two "
-        "sets of them.\n"
-        "Processes are compared, not repeats: processes of one binary differ by more than their repeats "
-        "do. A difference is\n"
-        "shown if an exact permutation test over the processes of both sides, corrected for the number "
-        "of rows, excludes\n"
-        "chance at 95%. That takes 4 processes per side: run 'inferprof profile processes=5'.",
+    .summary = "compare two runs, or two sets of runs, and report which differences are significant",
+    .details = "A and B are run folders, metrics.json files or traces; --runs A1 A2 A3 -- B1 B2 B3 compares "
+               "two sets of them.\n"
+               "The test compares processes, not repeats: processes of one binary differ by more than their "
+               "repeats do. A difference\n"
+               "is significant if an exact permutation test over the processes of both sides, corrected for "
+               "the number of rows, rejects\n"
+               "chance at 95%. This requires 4 processes per side: run 'inferprof profile processes=5'.",
     .opts = options,
     .nopts = COUNTOF(options),
     .defaults = &defaults,

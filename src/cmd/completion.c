@@ -12,7 +12,7 @@
 static const char *const global_words = "--help --quiet --verbose";
 static const char *const groups[] = { "model", "dataset", "engine", "profiling", "hardware", "output", NULL };
 
-/* Value names in the help that denote paths. */
+/* Names of option values that are paths. */
 #define FILE_ARGS "FILE|PATH"
 #define FOLDER_ARGS "DIR|RUN_DIR|RUN"
 
@@ -33,7 +33,7 @@ static const char *bash_operands(enum complete kind) {
     return ":";
 }
 
-/* First words of all commands, or second words of a family, without duplicates. */
+/* Adds the first words of all commands, or the second words of a family, without duplicates. */
 static void add_names(struct strbuf *out, const char *family) {
     char last[64] = "";
     size_t skip = family ? strlen(family) + 1 : 0;
@@ -51,7 +51,7 @@ static void add_choices(struct strbuf *out, const char *choices) {
     for (const char *p = choices; *p; p++) strbuf_addch(out, *p == '|' ? ' ' : *p);
 }
 
-/* Completion of an option's value: its choices, a file or folder, or nothing. */
+/* Completes an option's value: its choices, a file or folder, or nothing. */
 static void bash_case_values(struct strbuf *out, const struct command *c) {
     for (size_t i = 0; i < c->nopts; i++) {
         const struct opt *o = &c->opts[i];
@@ -73,8 +73,8 @@ static void bash_case_values(struct strbuf *out, const struct command *c) {
 
 static void add_word(void *ctx, const char *word) { strbuf_addf(ctx, "%s ", word); }
 
-/* bash splits words at '=': "model", "=", "emb". The completion after it is a choice, true or false, or a
- * file. */
+/* bash splits words at '=': "model", "=", "emb". The value is completed with the choices of a group, with
+ * true and false, or with files. */
 static void bash_settings(struct strbuf *out) {
     struct conf_store store = { 0 };
     struct strbuf words = STRBUF_INIT;
@@ -146,7 +146,7 @@ static void bash_script(struct strbuf *out) {
     strbuf_addstr(out, "    esac\n}\ncomplete -F _inferprof inferprof\n");
 }
 
-/* Quotes for zsh: ' ends a string; [ ] : are special for _arguments. */
+/* Quotes text for zsh: ' ends a string; [ ] : are special for _arguments. */
 static void zsh_text(struct strbuf *out, const char *text) {
     for (; *text; text++) {
         if (strchr("[]:\\", *text)) strbuf_addch(out, '\\');
@@ -157,7 +157,8 @@ static void zsh_text(struct strbuf *out, const char *text) {
     }
 }
 
-/* '(-o --output)'{-o+,--output=}'[help]:DIR:_files': the forms exclude each other, except for lists. */
+/* Writes '(-o --output)'{-o+,--output=}'[help]:DIR:_files'. The short and long form exclude each other,
+ * except for list options. */
 static void zsh_names(struct strbuf *out, const struct opt *o) {
     const char *value = o->type == OPT_FLAG ? "" : "=", *joined = o->type == OPT_FLAG ? "" : "+";
     if (o->letter && o->type == OPT_LIST)

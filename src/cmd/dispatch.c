@@ -78,7 +78,7 @@ const struct command *command_find(const char *name) {
     return NULL;
 }
 
-/* "trace" is not a command, but the first word of several. */
+/* "trace" is not a command, but the first word of several commands. */
 static bool is_family(const char *word) {
     size_t n = strlen(word);
     for (size_t i = 0; i < commands_n; i++)
@@ -87,7 +87,7 @@ static bool is_family(const char *word) {
 }
 
 static int unknown_command(const char *name) {
-    char first_words[64][32]; /* "trac" should suggest "trace", the first word of commands */
+    char first_words[64][32]; /* so that "trac" suggests "trace", the first word of several commands */
     struct suggest near;
     suggest_start(&near, name);
     for (size_t i = 0; i < commands_n; i++) suggest_try(&near, commands[i]->name);
@@ -97,10 +97,10 @@ static int unknown_command(const char *name) {
         suggest_try(&near, first_words[i]);
     }
     if (near.best) return command_usage("unknown command '%s'; did you mean '%s'?", name, near.best);
-    return command_usage("unknown command '%s'; 'inferprof --help' lists them", name);
+    return command_usage("unknown command '%s'; see 'inferprof --help' for the list", name);
 }
 
-/* Command names have one word, or two in a family. *used: words of argv in the name. */
+/* Command names have one word, or two in a family. *used: number of words of argv in the name. */
 static const struct command *pick(int argc, char **argv, int *used) {
     char two[128];
     const struct command *c = NULL;
@@ -210,8 +210,8 @@ static int dispatch(int argc, char **argv) {
     return run_command(c, argc - used, argv + used);
 }
 
-/* If a standard stream is closed, the next opened file would get its descriptor, and output would go into
- * that file. Opens /dev/null instead, read-only, so that writing still fails and is reported. */
+/* If a standard stream is closed, the next opened file gets its descriptor, and output goes into that
+ * file. To prevent this, opens /dev/null read-only on it, so that writing still fails and is reported. */
 static void occupy_standard_streams(void) {
     int fd;
     while ((fd = open("/dev/null", O_RDONLY)) >= 0 && fd <= STDERR_FILENO) {}
@@ -220,6 +220,6 @@ static void occupy_standard_streams(void) {
 
 int command_main(int argc, char **argv) {
     occupy_standard_streams();
-    signal(SIGPIPE, SIG_IGN); /* a closed pipe gives an error message and status 1 */
+    signal(SIGPIPE, SIG_IGN); /* writing to a closed pipe must give an error message and status 1 */
     return close_stdout(dispatch(argc - 1, argv + 1));
 }

@@ -78,9 +78,8 @@ static int run_doctor(const void *opts, int argc, char **argv) {
 const struct command cmd_doctor = {
     .name = "doctor",
     .args = "",
-    .summary = "check what can be profiled on this machine, and how to fix what is missing",
-    .details =
-        "Exit status 0 if the native path works: the built-in engine, the collector and a writable folder.",
+    .summary = "check what can be profiled on this machine, and how to install missing parts",
+    .details = "Exit status 0 if the native path works: built-in engine, collector and a writable folder.",
     .opts = options,
     .nopts = COUNTOF(options),
     .defaults = &defaults,

@@ -1,4 +1,4 @@
-/* `inferprof engine`: the native engine, by hand or for `profile`. */
+/* `inferprof engine`: the native engine, used directly or by `profile`. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,28 +27,31 @@ static const struct engine_opts defaults = { .max_new_tokens = 128, .top_p = 1, 
 static const struct opt options[] = {
     { 'm', "model", OPT_STR, AT(model), "DIR", "folder with config.json; default: the embedded small model",
       NULL },
-    { 'p', "prompt", OPT_STR, AT(prompt), "TEXT", "generate an answer to this; default: serve the protocol",
-      NULL },
+    { 'p', "prompt", OPT_STR, AT(prompt), "TEXT",
+      "generate an answer to this prompt; default: serve the protocol", NULL },
     { 'i', "image", OPT_LIST, AT(images), "FILE", "PNG or JPEG for the prompt; may be repeated", NULL },
     { 'w', "weights", OPT_STR, AT(weights), "SOURCE", "auto, or synthetic:SEED for random weights", NULL },
-    { 0, "dtype", OPT_CHOICE, AT(dtype), "TYPE", "of synthetic weights", "auto|bf16|f16|f32" },
+    { 0, "dtype", OPT_CHOICE, AT(dtype), "TYPE", "type of synthetic weights", "auto|bf16|f16|f32" },
     { 'n', "max-new-tokens", OPT_UINT, AT(max_new_tokens), "N", "stop after N tokens (128)", "1..16777216" },
     { 't', "threads", OPT_UINT, AT(threads), "N", "threads (default 0: one per core)", "0..256" },
     { 0, "max-context", OPT_UINT, AT(max_context), "N", "positions of the KV cache", "1..16777216" },
-    { 0, "temperature", OPT_DOUBLE, AT(temperature), "T", "0, the default: greedy", "0.." },
-    { 0, "top-k", OPT_UINT, AT(top_k), "K", "sample among the K best; 0: all", "0..1073741824" },
-    { 0, "top-p", OPT_DOUBLE, AT(top_p), "P", "sample among the best that together reach P", "0..1" },
-    { 0, "seed", OPT_UINT, AT(seed), "N", "of the sampler", NULL },
+    { 0, "temperature", OPT_DOUBLE, AT(temperature), "T", "sampling temperature; 0, the default: greedy",
+      "0.." },
+    { 0, "top-k", OPT_UINT, AT(top_k), "K", "sample among the K most likely tokens; 0: all",
+      "0..1073741824" },
+    { 0, "top-p", OPT_DOUBLE, AT(top_p), "P",
+      "sample among the most likely tokens with a total probability of P", "0..1" },
+    { 0, "seed", OPT_UINT, AT(seed), "N", "seed of the sampler", NULL },
     { 0, "no-repeat-ngram", OPT_UINT, AT(ngram), "N", "never repeat a sequence of N tokens; 0: off",
       "0..1048576" },
-    { 0, "ngram-window", OPT_UINT, AT(window), "N", "apply that only to the last N generated tokens",
-      "0..16777216" },
+    { 0, "ngram-window", OPT_UINT, AT(window), "N",
+      "apply --no-repeat-ngram only to the last N generated tokens", "0..16777216" },
     { 0, "ignore-eos", OPT_FLAG, AT(ignore_eos), NULL, "continue after the end token", NULL },
-    { 0, "image-mode", OPT_CHOICE, AT(image_mode), "MODE", "how DeepSeek-OCR views a page",
+    { 0, "image-mode", OPT_CHOICE, AT(image_mode), "MODE", "how DeepSeek-OCR splits a page into views",
       "tiny|small|base|large|gundam" },
-    { 0, "max-tiles", OPT_UINT, AT(max_tiles), "N", "most tiles per page (9)", "1..64" },
+    { 0, "max-tiles", OPT_UINT, AT(max_tiles), "N", "maximum tiles per page (9)", "1..64" },
     { 0, "trace", OPT_STR, AT(trace), "FILE", "record stages, modules and operators into FILE", NULL },
-    { 0, "detail", OPT_CHOICE, AT(detail), "LEVEL", "level of detail of the record (operators)",
+    { 0, "detail", OPT_CHOICE, AT(detail), "LEVEL", "level of detail of the trace (operators)",
       "stages|modules|operators" },
 };
 
@@ -56,11 +59,12 @@ static const char *unit_of(const char *what) {
     return strcmp(what, "weights") == 0 ? "bytes" : strcmp(what, "tokens") == 0 ? "tokens" : NULL;
 }
 
-/* One progress line at a time; a new kind of work starts a new line. */
+/* Shows one progress line at a time; a new kind of work starts a new line. */
 static void show_progress(void *context, const char *what, uint64_t done, uint64_t total) {
     static const char *current;
     (void)context;
-    if (strcmp(what, "tokens") == 0 && isatty(STDOUT_FILENO)) { /* the text itself shows the progress */
+    /* the generated text on the terminal already shows the progress */
+    if (strcmp(what, "tokens") == 0 && isatty(STDOUT_FILENO)) {
         if (current) progress_finish();
         current = NULL;
         return;
@@ -160,7 +164,7 @@ static int run_engine(const void *opts, int argc, char **argv) {
     if (!o->prompt && !o->images.n) {
         if (memcmp(o, &defaults, sizeof defaults) == 0) return serve_protocol();
         return command_usage("engine: without --prompt or --image the engine serves its protocol on standard "
-                             "input and takes no options: `load` and `infer` requests set them");
+                             "input and accepts no options: `load` and `infer` requests set them");
     }
     if (o->detail && !o->trace) return command_usage("engine: --detail needs --trace");
     if ((o->image_mode || o->max_tiles) && !o->images.n)
@@ -171,7 +175,7 @@ static int run_engine(const void *opts, int argc, char **argv) {
 const struct command cmd_engine = {
     .name = "engine",
     .args = "",
-    .summary = "run a model on the CPU: by hand, or for `profile` over a protocol",
+    .summary = "run a model on the CPU, directly or as a server for `profile`",
     .details =
         "With --prompt or --image: prints the answer as it is generated, and the speed on standard error.\n"
         "Otherwise: reads one JSON request per line and answers each with one line (docs/engine.md).",

@@ -1,4 +1,4 @@
-/* inferprof export: the trace for other tools. */
+/* inferprof export: writes traces in formats of other tools. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +36,7 @@ static int export_run(struct loaded_run *r, const struct export_opts *o, const c
     export_open(&x, r->timeline, &r->analysis);
     int rc = o->window ? export_window(&x, o->window, err) : 0;
     if (rc == 0 && (rc = export_write(&x, o->format, path, err)) < 0 && !o->output)
-        command_hint(err, "--output FILE writes it elsewhere");
+        command_hint(err, "use --output FILE to write it elsewhere");
     if (rc == 0) {
         printf("%s\n", path);
         log_info("%s records", text_count(x.written).s);
@@ -65,7 +65,7 @@ static int run(const void *opts, int argc, char **argv) {
 static const struct opt options[] = {
     { 'f', "format", OPT_CHOICE, offsetof(struct export_opts, format), "FORMAT",
       "output format (default: perfetto)", EXPORT_FORMATS },
-    { 'o', "output", OPT_STR, offsetof(struct export_opts, output), "FILE", "where to; for csv a folder",
+    { 'o', "output", OPT_STR, offsetof(struct export_opts, output), "FILE", "output file; for csv a folder",
       NULL },
     { 'w', "window", OPT_STR, offsetof(struct export_opts, window), "STAGE[:FROM..TO]",
       "only this part: occurrences (2..5) or times (10ms..25ms) of a stage", NULL },
@@ -77,9 +77,9 @@ const struct command cmd_export = {
     .name = "export",
     .args = "RUN_DIR|FILE.ipt...",
     .summary = "write the trace for other tools: Perfetto, Chrome JSON, CSV, Nsight-shaped SQLite",
-    .details = "perfetto opens in ui.perfetto.dev; chrome in chrome://tracing and everything that reads "
+    .details = "perfetto opens in ui.perfetto.dev; chrome in chrome://tracing and all tools that read "
                "PyTorch's traces; sqlite has\n"
-               "the tables and columns of an Nsight Systems export. Prints the path of what was written.",
+               "the tables and columns of an Nsight Systems export. Prints the path of the written file.",
     .opts = options,
     .nopts = COUNTOF(options),
     .defaults = &defaults,

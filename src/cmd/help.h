@@ -7,7 +7,7 @@
 #include "cmd/command.h"
 
 int help_all(FILE *to, const struct opt *global, size_t nglobal);
-int help_family(FILE *to, const char *word); /* lists the commands that start with the word */
+int help_family(FILE *to, const char *word); /* lists the commands of the family `word` */
 int help_command(const struct command *c, const struct opt *global, size_t nglobal);
 int help_version(void);
 

@@ -54,7 +54,7 @@ struct session {
     struct strbuf command;   /* command line that repeats the import */
 };
 
-/* Up to the first dot after the start of the name: ".trace.json.gz" gives "trace". */
+/* The file name up to the first dot that is not its first character: ".trace.json.gz" gives "trace". */
 static void stem_of(const char *path, char *stem, size_t cap) {
     const char *name = file_basename(path);
     name += strspn(name, ".");
@@ -68,7 +68,8 @@ static char *run_name(const char *path) {
     return xasprintf("%s-%s", clock_format(clock_wall_ns(), "%Y%m%d-%H%M%S", 0, stamp, sizeof stamp), stem);
 }
 
-/* Traces of two imports in one folder would be read as ranks of one job. */
+/* True if the folder contains traces. Traces of two imports in one folder would be read as ranks of one
+ * job. */
 static bool holds_traces(const char *dir) {
     struct strlist found = { 0 };
     bool any = file_is_dir(dir) && trace_files_add(&found, dir);
@@ -90,7 +91,7 @@ static int make_folder(struct session *s, const char *path, struct err *err) {
     return rc;
 }
 
-/* trace/<stem>.ipt, with a number if two files have the same stem. */
+/* trace/<stem>.ipt, numbered if two files have the same stem. */
 static char *trace_path(const struct session *s, const char *path) {
     char stem[128];
     stem_of(path, stem, sizeof stem);
@@ -217,7 +218,7 @@ static int import_one(struct session *s, const struct input *in, struct err *err
     return ncu_read(&s->ncu, path, err);
 }
 
-/* Rejects options without effect before any work. NULL: no misuse. */
+/* Rejects options without effect before any work. Returns NULL if the options are valid. */
 static const char *misused(const struct import_opts *o, const struct input *in, size_t n) {
     size_t timelines = 0, counters = 0, sums = 0;
     for (size_t i = 0; i < n; i++) {
@@ -226,7 +227,7 @@ static const char *misused(const struct import_opts *o, const struct input *in, 
         counters += f == &ncu_format;
         sums += f && f->read_sums && f != &ncu_format;
     }
-    if (timelines + counters + sums == 0) return NULL; /* no readable file: reported later */
+    if (timelines + counters + sums == 0) return NULL; /* no file is readable; this is reported later */
     if (o->json && timelines)
         return "--json is for tables without timestamps (Nsight Compute, summaries); for a timeline use "
                "'inferprof stats --json' or metrics.json of its run folder";

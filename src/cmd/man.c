@@ -1,4 +1,4 @@
-/* `inferprof man [COMMAND]`: manual pages in roff, made from the command and option tables. */
+/* `inferprof man [COMMAND]`: manual pages in roff, generated from the command and option tables. */
 #include <ctype.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@ struct man_opts {
     const char *output;
 };
 
-/* What the option tables do not hold: exit statuses, files and environment variables. */
+/* Contents that are not in the option tables: exit statuses, files and environment variables. */
 enum man_section { MAN_EXIT, MAN_FILES, MAN_ENVIRONMENT };
 
 struct man_item {
@@ -24,17 +24,17 @@ struct man_item {
     const char *term, *text;
 };
 
-/* Ordered as printed within a section. */
+/* In the order in which they are printed within a section. */
 static const struct man_item man_items[] = {
-    { MAN_EXIT, "run", "status of PROGRAM", "PROGRAM ended; 128 + N if signal N ended it." },
+    { MAN_EXIT, "run", "status of PROGRAM", "PROGRAM has exited; 128 + N if signal N ended it." },
     { MAN_EXIT, "*", "0", "Success." },
-    { MAN_EXIT, "*", "1", "The command failed. A message on standard error says why." },
+    { MAN_EXIT, "*", "1", "The command failed. A message on standard error contains the reason." },
     { MAN_EXIT, "*", "2", "Wrong usage: nothing was started." },
     { MAN_EXIT, "compare", "3", "A stage of B is slower than allowed by `--fail-above`." },
     { MAN_EXIT, "profile", "130, 143", "Ended by SIGINT (Ctrl-C) or SIGTERM. The report is complete." },
 
     { MAN_FILES, "profile|run|report|import|compare|export", "RUN_DIR/report.html",
-      "The report as one self-contained page. `report.md` has the same content as text." },
+      "The report as one self-contained page. `report.md` is the same content as text." },
     { MAN_FILES, "profile|run|report|import|compare|export", "RUN_DIR/metrics.json",
       "All numbers of the run, for scripts." },
     { MAN_FILES, "profile|run|report|import|export|stats|trace info|trace dump|trace cut",
@@ -58,15 +58,15 @@ static const struct man_item man_items[] = {
       "Set by inferprof to load the collector. A value that is already set is kept, and the collector is not "
       "loaded through it." },
     { MAN_ENVIRONMENT, "engine|profile", "INFERPROF_ISA",
-      "Instruction set of the native engine: `portable`, `avx2` or `avx512`. Default: the best one the CPU "
-      "has." },
+      "Instruction set of the native engine: `portable`, `avx2` or `avx512`. Default: the best one that the "
+      "CPU supports." },
     { MAN_ENVIRONMENT, "stats", "TMPDIR", "Folder for temporary files. Default: `/tmp`." },
     { MAN_ENVIRONMENT, "*", "NO_COLOR", "If set and not empty, messages have no color." },
 };
 
 /* ---- roff text */
 
-/* Escapes what roff would interpret. Pairs of backticks become bold. */
+/* Escapes characters that are special in roff. Text in backticks becomes bold. */
 static void roff_text(struct strbuf *out, const char *text) {
     bool bold = false, line_start = true;
     for (; *text; text++) {
@@ -123,7 +123,7 @@ static void roff_details(struct strbuf *out, const char *text) {
 
 /* ---- pages */
 
-/* "inferprof-trace-info" for "trace info"; free() it. */
+/* Returns "inferprof-trace-info" for "trace info"; the caller frees it. */
 static char *man_page_name(const struct command *c) {
     char *name = c ? xasprintf("inferprof-%s", c->name) : xasprintf("inferprof");
     for (char *p = name; *p; p++)
@@ -288,7 +288,7 @@ static int man_run(const void *opts, int argc, char **argv) {
     const struct command *c = name ? command_find(name) : NULL;
     int status = EXIT_DONE;
     if (name && !c) {
-        status = command_usage("man: unknown command '%s'; 'inferprof --help' lists them", name);
+        status = command_usage("man: unknown command '%s'; see 'inferprof --help' for the list", name);
     } else {
         struct strbuf page = STRBUF_INIT;
         add_page(&page, c);
@@ -308,7 +308,7 @@ const struct command cmd_man = {
     .name = "man",
     .args = "[COMMAND]",
     .summary = "print the manual page of a command (roff)",
-    .details = "Without COMMAND: the page of inferprof itself. To read one that is not installed:\n"
+    .details = "Without COMMAND: the page of inferprof itself. To read a page that is not installed:\n"
                "  inferprof man profile | man -l -",
     .opts = options,
     .nopts = COUNTOF(options),

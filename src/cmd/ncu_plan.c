@@ -7,7 +7,7 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-#define MAX_LAUNCHES 400 /* of one stage; each is replayed dozens of times */
+#define MAX_LAUNCHES 400 /* maximum per stage; ncu replays each launch dozens of times */
 
 static uint32_t occurrence_of(const struct analysis *a, size_t kernel) {
     return a->kernel_occurrence[kernel];
@@ -28,7 +28,7 @@ static struct ncu_plan *plan_of(struct ncu_plans *p, const char *stage) {
     return &p->v[p->n - 1];
 }
 
-/* In the stage, or in one nested in it. */
+/* True if the occurrence belongs to the stage or to one nested in it. */
 static bool in_stage(const struct analysis *a, uint32_t occurrence, const char *stage) {
     for (uint32_t o = occurrence; o != ANALYSIS_NONE; o = a->occurrences[o].parent)
         if (same_text(stage_name(a, a->occurrences[o].stage), stage)) return true;
@@ -46,7 +46,7 @@ static int by_time_spent(const void *x, const void *y) {
     return (a->row > b->row) - (a->row < b->row);
 }
 
-/* Time of each row, of the stage alone where one is asked for. */
+/* Sums the time of each kernel row, over one stage if given. */
 static struct ranked *rank(const struct analysis *a, const char *stage) {
     const struct timeline_kernels *k = &a->timeline->kernels;
     struct ranked *v = xcalloc(a->nkernels + 1, sizeof *v);
@@ -97,7 +97,7 @@ static void make_regex(const struct analysis *a, struct ncu_plan *p) {
     strbuf_addstr(&p->names, ")$");
 }
 
-/* "domain@name/": push and pop; a start/end range has no slash. */
+/* ncu's syntax for push/pop ranges is "domain@name/"; start/end ranges have no slash. */
 static char *range_filter(const struct analysis *a, uint32_t range, const char *before) {
     static const char special[] = "@,[]/*+\\";
     const struct timeline_ranges *r = &a->timeline->ranges;
@@ -113,7 +113,8 @@ static char *range_filter(const struct analysis *a, uint32_t range, const char *
     return strbuf_detach(&out);
 }
 
-/* Engines say what a range is in its text, and the collector keeps the name alone: ncu sees the whole. */
+/* Engines append details to the text of a range and the collector stores only the name, but ncu compares
+ * the whole text. So both forms are generated. */
 static void make_range(const struct analysis *a, uint32_t range, struct ncu_plan *p) {
     p->range = range_filter(a, range, "");
     p->marked_range = range_filter(a, range, "inferprof:stage ");
@@ -121,8 +122,9 @@ static void make_range(const struct analysis *a, uint32_t range, struct ncu_plan
 
 /* ---- where in the run */
 
-struct passing {              /* a launch that passes the filters */
-    uint64_t at_ns, start_ns; /* called; began: nodes of a graph share a call */
+struct passing { /* a launch that passes ncu's filters */
+    /* times of the launch call and of the kernel's start; nodes of a graph have one call in common */
+    uint64_t at_ns, start_ns;
     uint32_t row, occurrence;
 };
 
@@ -138,7 +140,7 @@ static bool wanted_name(const struct analysis *a, const struct ncu_plan *p, uint
     return false;
 }
 
-/* The middle occurrence of the stage: warm-up is over, and it is whole. */
+/* The middle occurrence of the stage: it is complete, and warm-up is over by then. */
 static uint32_t middle_occurrence(const struct analysis *a, const char *stage) {
     size_t n = 0, i = 0;
     for (int counting = 1; counting >= 0; counting--)
@@ -153,7 +155,7 @@ static uint32_t middle_occurrence(const struct analysis *a, const char *stage) {
     return ANALYSIS_NONE;
 }
 
-/* Does the launch lie in a range that ncu takes for the chosen one? */
+/* True if the launch is in a range that ncu's filter cannot distinguish from the chosen one. */
 static bool in_range(const struct analysis *a, uint32_t chosen, uint32_t occurrence) {
     const struct timeline_ranges *r = &a->timeline->ranges;
     for (uint32_t o = occurrence; o != ANALYSIS_NONE; o = a->occurrences[o].parent) {
@@ -170,8 +172,8 @@ static uint64_t launched_ns(const struct timeline *tl, size_t kernel) {
     return launch == TIMELINE_NONE ? tl->kernels.start_ns[kernel] : tl->launches.start_ns[launch];
 }
 
-/* Skips to the first launch inside the chosen occurrence (or to the middle of all); counts until every
- * kernel was met. */
+/* Sets the number of launches to skip, up to the first launch inside the chosen occurrence (or the middle
+ * of all launches), and the number to profile, until every kernel occurred. */
 static void place(const struct analysis *a, const struct passing *v, size_t n, uint32_t chosen,
                   struct ncu_plan *p) {
     size_t first = chosen == ANALYSIS_NONE ? n / 2 : n, met = 0;

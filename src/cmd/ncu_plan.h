@@ -8,10 +8,10 @@
 #include "base/strbuf.h"
 
 struct ncu_plan {
-    const char *stage;          /* name; NULL: outside of stages */
+    const char *stage;          /* name of the stage; NULL: outside of stages */
     struct strbuf names;        /* regex over mangled names */
     char *range, *marked_range; /* two alternatives for --nvtx-include; NULL: none */
-    uint64_t skip, count;       /* of the launches that match name and range */
+    uint64_t skip, count;       /* counted over the launches that match name and range */
     struct {
         uint32_t *v; /* rows of the analysis */
         size_t n, cap;
@@ -23,7 +23,8 @@ struct ncu_plans {
     size_t n, cap;
 };
 
-/* Plans for the `top` kernels with the most time, of one stage if given. Empty: there are no kernels. */
+/* Makes plans for the `top` kernels with the most time, of one stage if given. Empty if there are no
+ * kernels. */
 void ncu_plan_make(const struct analysis *a, size_t top, const char *stage, struct ncu_plans *out);
 void ncu_plan_free(struct ncu_plans *p);
 

@@ -45,24 +45,24 @@ static const struct opt options[] = {
       "folder of configuration groups, searched before the built-in ones", NULL },
     { 0, "rerun", OPT_STR, offsetof(struct profile_opts, rerun), "RUN_DIR", "repeat a finished run", NULL },
     { 0, "trust", OPT_FLAG, offsetof(struct profile_opts, trust), NULL,
-      "with --rerun: also run a command that is not a built-in engine's", NULL },
+      "with --rerun: allow commands other than those of built-in engines", NULL },
     { 0, "ncu", OPT_FLAG, offsetof(struct profile_opts, tools.ncu), NULL,
       "repeat the representative request under Nsight Compute, for the kernels with the most time", NULL },
-    { 0, "ncu-top", OPT_UINT, offsetof(struct profile_opts, tools.top), "K", "how many kernels (10)",
-      "1..1000" },
+    { 0, "ncu-top", OPT_UINT, offsetof(struct profile_opts, tools.top), "K",
+      "number of kernels for --ncu (10)", "1..1000" },
     { 0, "ncu-stage", OPT_STR, offsetof(struct profile_opts, tools.stage), "STAGE",
-      "only kernels of this stage", NULL },
+      "only kernels of this stage for --ncu", NULL },
     { 0, "nsys", OPT_FLAG, offsetof(struct profile_opts, tools.nsys), NULL,
-      "repeat it under Nsight Systems and keep its report", NULL },
+      "repeat the representative request under Nsight Systems and keep its report", NULL },
     { 0, "tool-limit", OPT_DOUBLE, offsetof(struct profile_opts, tools.limit_s), "S",
-      "time limit in seconds for a run under one of these (900)", "1..1000000" },
+      "time limit for a run under Nsight, in seconds (900)", "1..1000000" },
     { 0, "show-config", OPT_FLAG, offsetof(struct profile_opts, show_config), NULL,
       "print the composed configuration with the origin of every value", NULL },
     { 0, "dry-run", OPT_FLAG, offsetof(struct profile_opts, dry_run), NULL,
-      "check everything and print the plan", NULL },
+      "check the configuration and print the plan", NULL },
 };
 
-/* Everything that belongs to one run, released in one place. */
+/* The state of one run, released in one place. */
 struct job {
     struct conf *conf;
     struct profile_plan plan;
@@ -101,22 +101,25 @@ static int check_folders(const struct profile_opts *o, struct err *err) {
     bool there = !rerun || file_exists(rerun);
     free(rerun);
     if (!there)
-        return err_set(
-            err, "%s: not a run folder: no config.yaml in it; --rerun takes the folder 'profile' printed",
-            o->rerun);
+        return err_set(err,
+                       "%s: not a run folder: contains no config.yaml; --rerun expects the folder that "
+                       "'profile' printed",
+                       o->rerun);
     if (o->config && access(o->config, R_OK) < 0)
         return err_set(err, "--config %s: %s", o->config, strerror(errno));
     return 0;
 }
 
-/* A stored configuration refers to environment variables in place of secrets: names all that are not set. */
+/* A stored configuration contains references to environment variables instead of secrets. Lists the
+ * variables that are not set. */
 static void name_missing_variables(const char *config, struct err *err) {
     struct strbuf yaml = STRBUF_INIT, missing = STRBUF_INIT;
     struct err ignored;
     if (file_read(config, MAX_CONFIG_BYTES, &yaml, &ignored) == 0) conf_missing_variables(yaml.buf, &missing);
     if (missing.len) {
         const struct err first = *err;
-        err_set(err, "%s; a run folder does not keep secrets: set %s and repeat", first.msg, missing.buf);
+        err_set(err, "%s; a run folder does not contain secrets: set %s and try again", first.msg,
+                missing.buf);
     }
     strbuf_free(&yaml);
     strbuf_free(&missing);
@@ -164,10 +167,10 @@ static char *config_text(struct conf *c) {
     conf_choices_text(c, &choices);
     conf_escape_references(copy);
     conf_hide_secrets(copy);
-    strbuf_addf(
-        &out,
-        "# The configuration of this run, composed from %s.\n# Again: inferprof profile --rerun RUN_DIR\n",
-        choices.buf);
+    strbuf_addf(&out,
+                "# The configuration of this run, composed from %s.\n"
+                "# To reproduce: inferprof profile --rerun RUN_DIR\n",
+                choices.buf);
     conf_yaml_write(copy, CONF_YAML_PLAIN, &out);
     conf_node_free(copy);
     strbuf_free(&choices);
@@ -271,7 +274,7 @@ static int write_report(struct job *j, struct err *err) {
 static bool run_tools(const struct job *j, const struct profile_opts *o, const struct tools *t) {
     bool ok = true;
     if (o->tools.ncu && !j->run.timeline) {
-        strlist_add(t->problems, "Nsight Compute was not run: the run left no trace");
+        strlist_add(t->problems, "Nsight Compute was not run: the run wrote no trace");
         log_warn("%s", t->problems->v[t->problems->n - 1]);
         ok = false;
     } else if (o->tools.ncu) {
@@ -313,7 +316,8 @@ static bool use_tools(struct job *j, const struct profile_opts *o, const struct 
                        .problems = &problems };
     if (ok) ok = run_tools(j, o, &t);
     unlink(trace);
-    secret_mask(lines.buf); /* the tools have read the file: it stays for the reader */
+    /* the tools no longer need the file; it stays in the folder, so secrets are masked */
+    secret_mask(lines.buf);
     if (ok && run_dir_write(j->folder.dir, "engine_requests.jsonl", lines.buf, strlen(lines.buf), &err) < 0)
         log_warn("%s", err.msg);
     report_again(j, &problems);
@@ -358,15 +362,14 @@ static int run_job(struct job *j, const struct profile_opts *o) {
     session_run(&plan, &j->result);
     if (write_report(j, &err) < 0) {
         struct err ignored;
-        run_dir_mark(j->folder.dir,
-                     "The report of this run could not be written. The other files are complete.\n",
+        run_dir_mark(j->folder.dir, "Cannot write the report of this run. The other files are complete.\n",
                      &ignored);
         command_fail(&err);
         goto done;
     }
     status = exit_status(&j->result);
     if (status == EXIT_FAILED)
-        log_error("the run did not finish; %s/report.md has the reason and the results so far",
+        log_error("the run did not finish; see %s/report.md for the reason and the results so far",
                   j->folder.dir);
     else if (status == EXIT_DONE && !use_tools(j, o, &plan))
         status = EXIT_FAILED;
@@ -394,10 +397,10 @@ static int run(const void *opts, int argc, char **argv) {
     }
     profile_plan_open(&j.plan, j.conf, &problems);
     if ((o->tools.ncu || o->tools.nsys) && j.plan.settings_ok && !j.plan.device.cuda)
-        strlist_add(&problems, "--ncu and --nsys need a GPU, and this run would be on the CPU");
+        strlist_add(&problems, "--ncu and --nsys need a GPU, but this run uses the CPU");
     j.command = command_line(o, argc, argv);
     if (o->show_config && !(problems.n && !j.plan.argv)) {
-        strlist_free(&problems); /* the configuration can be shown even if this machine cannot run it */
+        strlist_free(&problems); /* the configuration can be printed even if this machine cannot run it */
         status = show_config(j.conf);
     } else if (problems.n) {
         status = refuse_plan(&problems, j.plan.settings_ok ? EXIT_FAILED : EXIT_MISUSED);
@@ -417,7 +420,7 @@ static int run(const void *opts, int argc, char **argv) {
 const struct command cmd_profile = {
     .name = "profile",
     .args = "[key=value ...]",
-    .summary = "run a model on inputs and report how far each stage is from what the hardware allows",
+    .summary = "run a model on inputs and compare each stage with the hardware limits",
     .details =
         "Without arguments it profiles the embedded model on the CPU. Settings are group=choice, "
         "key.path=value,\n"

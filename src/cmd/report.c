@@ -1,4 +1,4 @@
-/* inferprof report: from traces to the files of a report. */
+/* inferprof report: writes the files of a report from traces. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +40,7 @@ static int write_and_print(struct loaded_run *r, const struct report_opts *o, co
     view_init(&v, &r->info);
     int rc = file_mkdirs(dir, err);
     if (rc == 0) rc = report_write_all(dir, &v, err);
-    if (rc < 0 && !o->output) command_hint(err, "--output DIR writes the files elsewhere");
+    if (rc < 0 && !o->output) command_hint(err, "use --output DIR to write the files elsewhere");
     if (rc == 0) {
         report_terminal(&v, command_width(STDOUT_FILENO), &screen);
         fputs(screen.buf, stdout);
@@ -88,17 +88,18 @@ static int run(const void *opts, int argc, char **argv) {
 
 static const struct opt options[] = {
     { 'o', "output", OPT_STR, offsetof(struct report_opts, output), "DIR",
-      "folder for the files (the run folder)", NULL },
+      "folder for the files (default: the run folder)", NULL },
     { 'm', "model", OPT_STR, offsetof(struct report_opts, model), "PATH",
       "folder or config.json of the model: adds MFU, MBU, roofline time and distance", NULL },
     { 0, "tp", OPT_UINT, offsetof(struct report_opts, tp), "N",
-      "GPUs that split each layer of the model (tensor parallel): each is charged its share", "1..65536" },
+      "number of GPUs that split each layer of the model (tensor parallel); costs are divided by it",
+      "1..65536" },
     { 0, "pp", OPT_UINT, offsetof(struct report_opts, pp), "N",
-      "groups of GPUs that hold different layers (pipeline parallel)", "1..65536" },
+      "number of GPU groups with different layers (pipeline parallel)", "1..65536" },
     { 0, "ep", OPT_UINT, offsetof(struct report_opts, ep), "N",
-      "GPUs that hold different experts (expert parallel; default: as --tp)", "1..65536" },
+      "number of GPUs with different experts (expert parallel; default: as --tp)", "1..65536" },
     { 's', "stage", OPT_LIST, offsetof(struct report_opts, stages), "NAME=GLOB",
-      "ranges with matching names are this stage; may be repeated", NULL },
+      "ranges with matching names belong to this stage; may be repeated", NULL },
     { 0, "peak-tflops", OPT_DOUBLE, offsetof(struct report_opts, peak_tflops), "T",
       "compute peak of the device, instead of the built-in table", ">0" },
     { 0, "peak-gbps", OPT_DOUBLE, offsetof(struct report_opts, peak_gbps), "G",

@@ -1,5 +1,5 @@
-/* `inferprof run -- PROGRAM ARGS...`: runs an unmodified program with the collector injected, samples power
- * and counters beside it, and writes the report. */
+/* `inferprof run -- PROGRAM ARGS...`: runs an unmodified program with the collector injected, samples
+ * power and counters during the run, and writes the report. */
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
@@ -74,7 +74,7 @@ static const struct opt options[] = {
         "overhead",
         "node|graph"),
     ROW(0, "gemm-shapes", OPT_FLAG, gemm_shapes, NULL,
-        "record M, N, K, types and algorithm of each cuBLAS product", NULL),
+        "record M, N, K, types and algorithm of each cuBLAS GEMM", NULL),
     ROW(0, "max-size", OPT_BYTES, max_size, "BYTES", "maximum size of a process's trace", NULL),
     ROW(0, "memory", OPT_BYTES, memory, "BYTES", "memory of the collector per process (64MiB)", NULL),
     ROW(0, "power-interval", OPT_UINT, power_ms, "MS", "NVML sampling interval (100); 0: no sampling",
@@ -133,7 +133,7 @@ static int make_folder(struct run *r, struct err *err) {
         if (!is_empty_dir(r->o->out))
             err_set(err, "%s is not empty: choose another folder for this run", r->o->out);
         else if (run_dir_mark(r->o->out,
-                              "This run has not finished: it is still going on, or it was killed.\n",
+                              "This run has not finished: it is still running, or it was killed.\n",
                               err) == 0)
             r->dir = xstrdup(r->o->out);
     }
@@ -144,7 +144,7 @@ static int make_folder(struct run *r, struct err *err) {
     return file_mkdirs(r->trace_dir, err);
 }
 
-/* The program was not started: removes the folder. rmdir() fails if it holds files of others. */
+/* Removes the folder if the program was not started. rmdir() fails if the folder contains other files. */
 static void drop_folder(struct run *r) {
     struct err ignored;
     char *rules = file_join(r->trace_dir, RULES_FILE);
@@ -162,7 +162,7 @@ static void join_command(struct run *r) {
     secret_mask(r->command);
 }
 
-/* Stores the stage rules beside the traces, so that later reports use them. */
+/* Stores the stage rules in the run folder, so that later reports use them. */
 static void write_rules(const struct run *r) {
     struct err err;
     if (!r->rules.n) return;
@@ -218,7 +218,7 @@ static int start_program(struct run *r, struct err *err) {
     return rc;
 }
 
-/* How many other processes are still writing. */
+/* Counts the other processes that are still writing traces. */
 static unsigned count_writers(const struct run *r) {
     DIR *d = opendir(r->trace_dir);
     unsigned n = 0;
@@ -287,7 +287,8 @@ static bool use_tools(struct run *r, struct run_report *report, int status) {
     return ok;
 }
 
-/* Returns the exit status: the program's own, but EXIT_FAILED if it succeeded and something is missing. */
+/* Returns the exit status: the program's own, or EXIT_FAILED if the program succeeded but a result is
+ * missing. */
 static int finish_run(struct run *r, struct run_report *report, int status, struct err *err) {
     struct strbuf how = STRBUF_INIT;
     program_add_end(&how, r->program.wait_status);
@@ -302,8 +303,7 @@ static int finish_run(struct run *r, struct run_report *report, int status, stru
     bool complete = use_tools(r, report, status != 0 ? status : nothing);
     log_info("run folder: %s", r->dir);
     if (unwritten)
-        run_dir_mark(r->dir,
-                     "The report of this run could not be written; `inferprof report` writes it again.\n",
+        run_dir_mark(r->dir, "Cannot write the report of this run; `inferprof report` writes it again.\n",
                      err);
     else if (run_dir_complete(r->dir, err) < 0)
         log_warn("%s", err->msg);
@@ -424,10 +424,10 @@ static int run(const void *opts, int argc, char **argv) {
 const struct command cmd_run = {
     .name = "run",
     .args = "-- PROGRAM ARGS...",
-    .summary = "run a CUDA program unmodified and report where its GPU time went",
+    .summary = "run a CUDA program unmodified and report its GPU time",
     .details =
         "The program is not modified: it keeps its standard streams, its signals and its exit status. The\n"
-        "collector is loaded through the injection interfaces of CUDA and NVTX. The run folder holds one\n"
+        "collector is loaded through the injection interfaces of CUDA and NVTX. The run folder contains one\n"
         "trace per process and the report. Exit status: the program's own (128 + n after signal n); 1 if it\n"
         "succeeded but nothing was recorded, the report could not be written, or a requested tool (--ncu,\n"
         "--nsys) has no result.",

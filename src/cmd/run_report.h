@@ -1,4 +1,4 @@
-/* From the traces of a finished run to its report: what `inferprof run` does once the program has ended. */
+/* Reports a finished run from its traces: the part of `inferprof run` after the program has ended. */
 #ifndef CMD_RUN_REPORT_H
 #define CMD_RUN_REPORT_H
 
@@ -17,20 +17,20 @@ struct run_report {
     const struct analyze_rule *rules;
     size_t nrules;
     const struct env *env;
-    struct strlist problems; /* the caller's; those of the traces are added */
+    struct strlist problems; /* set by the caller; problems of the traces are added */
     bool write_files, print;
     /* results */
-    bool loaded; /* `run` holds the traces and their analysis */
+    bool loaded; /* `run` contains the traces and their analysis */
     struct loaded_run run;
     size_t files;                     /* traces of processes */
-    size_t on_screen;                 /* how many problems, the first ones, the printed screen shows */
+    size_t on_screen;                 /* number of problems (the first ones) that the printed summary shows */
     uint64_t kernels, ranges, tokens; /* recorded in them */
 };
 
-/* Reads and analyses <dir>/trace, once. 0: done, even when there are no traces (then `loaded` is false). */
+/* Reads and analyses <dir>/trace, once. Returns 0 also if there are no traces; `loaded` is then false. */
 int run_report_load(struct run_report *r, struct err *err);
-/* Loads, writes the report's files into <dir> and prints the closing screen on stderr. 0: done, even when
- * nothing was recorded (then nothing is written). */
+/* Loads the traces, writes the report's files to <dir> and prints the summary on stderr. Returns 0 also if
+ * nothing was recorded; then it writes nothing. */
 int run_report(struct run_report *r, struct err *err);
 void run_report_close(struct run_report *r); /* all but the problems */
 

@@ -1,4 +1,4 @@
-/* --stage NAME=GLOB of the commands that have it, as rules. */
+/* Converts the option --stage NAME=GLOB to rules. */
 #ifndef CMD_STAGE_OPTION_H
 #define CMD_STAGE_OPTION_H
 
@@ -11,7 +11,7 @@ struct stage_option {
     size_t n, cap;
 };
 
-/* -1: one is not NAME=GLOB. Free in any case; globs are borrowed from the list. */
+/* Returns -1 if one is not NAME=GLOB. The result must be freed in any case; its globs point into the list. */
 int stage_option_parse(const struct opt_list *in, struct stage_option *out, struct err *err);
 void stage_option_free(struct stage_option *rules);
 

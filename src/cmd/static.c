@@ -50,23 +50,23 @@ static const struct opt static_rows[] = {
     { 0, "max-tiles", OPT_UINT, offsetof(struct static_opts, max_tiles), "N",
       "maximum tiles per image (default: from the model)", "1..1024" },
     { 0, "dtype", OPT_STR, offsetof(struct static_opts, dtype), "TYPE",
-      "weights and arithmetic: bf16, fp16, fp32, tf32, fp8, ...", NULL },
+      "type of weights and arithmetic: bf16, fp16, fp32, tf32, fp8, ...", NULL },
     { 0, "kv-dtype", OPT_STR, offsetof(struct static_opts, kv_dtype), "TYPE",
       "type of the KV cache (default: as --dtype)", NULL },
     { 0, "lm-head", OPT_CHOICE, offsetof(struct static_opts, lm_head), NULL,
       "compute logits for the last prompt row, or for all", "last|all" },
     { 0, "peak-tflops", OPT_DOUBLE, offsetof(struct static_opts, peak_tflops), "T",
-      "dense peak TFLOP/s instead of the table's; also " PEAK_ENV, ">0" },
+      "dense peak TFLOP/s instead of the table's value; also " PEAK_ENV, ">0" },
     { 0, "peak-gbps", OPT_DOUBLE, offsetof(struct static_opts, peak_gbps), "G",
-      "memory bandwidth in GB/s instead of the table's", ">0" },
+      "memory bandwidth in GB/s instead of the table's value", ">0" },
     { 0, "price", OPT_DOUBLE, offsetof(struct static_opts, price), "USD",
-      "price of the device per hour: gives dollars per million tokens", ">0" },
+      "price of the device per hour, for the cost per million tokens", ">0" },
     { 0, "mfu", OPT_DOUBLE, offsetof(struct static_opts, mfu), "F",
       "with --price: also at this fraction of the peak FLOP/s (0 to 1)", ">0" },
     { 0, "mbu", OPT_DOUBLE, offsetof(struct static_opts, mbu), "F",
       "with --price: also at this fraction of the bandwidth (0 to 1)", ">0" },
-    { 0, "assume", OPT_STR, offsetof(struct static_opts, assume), "FAMILY", "read the model as this family",
-      NULL },
+    { 0, "assume", OPT_STR, offsetof(struct static_opts, assume), "FAMILY",
+      "interpret the model as this family", NULL },
     { 0, "sweep", OPT_STR, offsetof(struct static_opts, sweep), "WHAT=A..B",
       "vary batch, prompt or context; A..B:STEP, A..B:xFACTOR", NULL },
     { 0, "svg", OPT_STR, offsetof(struct static_opts, svg), "FILE",
@@ -184,7 +184,7 @@ static int parse_workload(const struct static_opts *o, struct llm_workload *w, s
     return 0;
 }
 
-/* --peak-tflops, or the environment variable. 0: neither. */
+/* The peak from --peak-tflops or the environment variable; 0: neither is given. */
 static int told_peak(const struct static_opts *o, double *tflops, const char **source, struct err *err) {
     const char *env = getenv(PEAK_ENV);
     *tflops = o->peak_tflops;
@@ -202,7 +202,7 @@ static int told_peak(const struct static_opts *o, double *tflops, const char **s
 struct comparison {
     const struct static_opts *o;
     const struct llm_model *m;
-    struct llm_static *each; /* one per row of the table */
+    struct llm_static *each; /* one per GPU of the table */
     struct llm_device *devices;
 };
 
@@ -354,7 +354,7 @@ static struct safetensors *open_weights(const char *path) {
     return st;
 }
 
-/* Weight files of the model, as far as found. */
+/* Weight files of the model, if found. */
 struct weights {
     struct safetensors *safetensors;
     struct gguf *gguf;

@@ -28,13 +28,13 @@ struct stats_opts {
 
 /* What the operands hold. */
 struct stats_sources {
-    struct strlist traces; /* to load; those of other tools are imported into temporary ones first */
-    struct strlist named;  /* [traces.n]: the file that the user named */
+    struct strlist traces; /* traces to load; files of other tools are first imported into temporary traces */
+    struct strlist named;  /* [traces.n]: the file name given by the user */
     struct sums sums;      /* of tables without times */
     bool any_sums;
     char *temporary_dir; /* NULL: none was needed */
     struct {
-        int *v; /* scratch slots of the folder and its traces */
+        int *v; /* descriptors of the temporary folder and its traces */
         size_t n, cap;
     } scratch;
 };
@@ -59,7 +59,7 @@ static int make_temporary_dir(struct stats_sources *s, const char *path, struct 
     if (s->temporary_dir) return 0;
     int slot;
     if (file_make_temporary_dir("inferprof-stats", &s->temporary_dir, &slot) < 0)
-        return err_set(err, "%s: cannot make a temporary folder; set TMPDIR to a writable one", path);
+        return err_set(err, "%s: cannot create a temporary folder; set TMPDIR to a writable one", path);
     vec_push(&s->scratch, slot);
     return 0;
 }
@@ -116,9 +116,9 @@ static const char *explain_problem(const char *name) {
         { "overlap_on_stream",
           "kernels and copies that start before the previous one on their stream ended" },
         { "lost_records", "records dropped while recording" },
-        { "damaged_places", "places in a trace that cannot be read, skipped" },
+        { "damaged_places", "unreadable parts of a trace, skipped" },
         { "damaged_chunks", "chunks of a trace that cannot be decoded, skipped" },
-        { "end_before_start", "records that end before they start, left out" },
+        { "end_before_start", "records that end before they start, ignored" },
         { "unfinished_trace", "traces that their writer did not close" },
     };
     for (size_t i = 0; i < COUNTOF(own); i++)
@@ -126,7 +126,7 @@ static const char *explain_problem(const char *name) {
     return sink_problem_words(name);
 }
 
-/* The files behind the processes of the timeline, in their order. */
+/* The file names for the processes of the timeline, in the same order. */
 static const char **named_files(const struct stats_sources *s, const struct timeline *tl) {
     const char **files = xcalloc(tl->nprocesses + 1, sizeof *files);
     for (size_t p = 0; p < tl->nprocesses; p++) {
@@ -144,13 +144,14 @@ static bool holds_file(const struct timeline *tl, const char *path) {
     return false;
 }
 
-/* NULL: no trace could be read. Prints why for each that could not. */
+/* Returns NULL if no trace could be read. Prints an error for each unreadable trace. */
 static struct timeline *load_traces(struct stats_sources *s, int *status) {
     struct err err;
     struct timeline *tl = timeline_load((const char *const *)s->traces.v, s->traces.n, &err);
     for (size_t i = 0; i < s->traces.n; i++) {
         if (holds_file(tl, s->traces.v[i])) continue;
-        struct trace_reader *r = trace_reader_open(s->traces.v[i], &err); /* once more, for its message */
+        /* opened again to get the error message */
+        struct trace_reader *r = trace_reader_open(s->traces.v[i], &err);
         if (!r) *status = command_fail(&err);
         trace_reader_close(r);
     }
@@ -213,8 +214,7 @@ const struct command cmd_stats = {
     .args = "FILE...",
     .summary = "plain totals of a trace or of any file that can be imported",
     .details = "FILE is a trace (.ipt), a run folder, torch.profiler JSON, an Nsight Systems SQLite export "
-               "or summary CSV, or "
-               "an Nsight Compute CSV. Several files are taken as the ranks of one job.",
+               "or summary CSV, or an Nsight Compute CSV. Several files are treated as the ranks of one job.",
     .opts = options,
     .nopts = COUNTOF(options),
     .defaults = &defaults,

@@ -111,7 +111,7 @@ static void ncu_command(const char *ncu, const struct ncu_plan *p, const char *c
     add_program(w, argv);
 }
 
-/* How many kernels of the plan match a profile of ncu. */
+/* Counts the kernels of the plan that match a profile of ncu. */
 static size_t count_met(const struct analysis *a, const struct ncu_plan *p, const struct ncu *n) {
     struct ncu_launches classes;
     struct strbuf json = STRBUF_INIT;
@@ -130,7 +130,7 @@ static size_t count_met(const struct analysis *a, const struct ncu_plan *p, cons
     return met;
 }
 
-/* Messages of ncu are lines of its CSV that begin with "==". */
+/* Collects ncu's messages: lines of its CSV that begin with "==". */
 static void ncu_words(const char *csv, struct strbuf *out) {
     if (file_exists(csv)) tool_last_words(csv, out);
     if (out->len && strncmp(out->buf, "==", 2) != 0) strbuf_reset(out);
@@ -207,7 +207,7 @@ bool tools_ncu(const struct tools *t, const struct analysis *a) {
     bool any = false;
     ncu_plan_make(a, t->o->top ? t->o->top : TOP, stage, &plans);
     if (!ncu)
-        SAY(t, "Nsight Compute (ncu) is neither in PATH nor under /usr/local/cuda or /opt/nvidia: install it "
+        SAY(t, "Nsight Compute (ncu) found neither in PATH nor in /usr/local/cuda or /opt/nvidia: install it "
                "or omit --ncu");
     else if (!plans.n && stage)
         SAY(t, "Nsight Compute was not run: no kernel of a stage '%s' was recorded", stage);
@@ -232,7 +232,7 @@ bool tools_nsys(const struct tools *t) {
     char *nsys = tool_find("nsys"), *dir = nsys ? make_folder(t, "nsys") : NULL;
     bool kept = false;
     if (!nsys)
-        SAY(t, "Nsight Systems (nsys) is neither in PATH nor under /usr/local/cuda or /opt/nvidia: install "
+        SAY(t, "Nsight Systems (nsys) found neither in PATH nor in /usr/local/cuda or /opt/nvidia: install "
                "it or omit --nsys");
     if (dir) {
         struct words w = { 0 };
@@ -252,7 +252,7 @@ bool tools_nsys(const struct tools *t) {
         kept = holds_bytes(report);
         if (rc < 0) SAY(t, "%s%s", err.msg, kept ? "; its report is kept" : "");
         if (!kept)
-            SAY(t, "Nsight Systems left no report%s",
+            SAY(t, "Nsight Systems wrote no report%s",
                 holds_bytes(raw) ? ", only its raw data in nsys/report.qdstrm" : "");
         free_words(&w);
         free(base);

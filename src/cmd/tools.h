@@ -1,6 +1,6 @@
-/* Nsight Compute and Nsight Systems on a finished run: the program (or engine) runs once more under them,
- * and the results go into the run folder. Failures are logged and added to `problems`; partial results are
- * kept. */
+/* Runs Nsight Compute and Nsight Systems for a finished run: the program (or engine) runs once more under
+ * them, and the results are stored in the run folder. Failures are logged and added to `problems`; partial
+ * results are kept. */
 #ifndef CMD_TOOLS_H
 #define CMD_TOOLS_H
 
@@ -10,14 +10,14 @@
 #include "analyze/analyze.h"
 #include "base/strlist.h"
 
-/* --ncu, --nsys and the options that go with them; 0: not given. */
+/* --ncu, --nsys and their options; 0: not given. */
 struct tools_opts {
     bool ncu, nsys;
     uint64_t top;
     const char *stage;
     double limit_s;
 };
-const char *tools_misused(const struct tools_opts *o); /* NULL: the options are consistent */
+const char *tools_misused(const struct tools_opts *o); /* returns NULL if the options are consistent */
 
 struct tools {
     const char *dir;   /* the run folder */
@@ -28,10 +28,10 @@ struct tools {
     struct strlist *problems;
 };
 
-/* The kernels with the most time of the analysis, of one stage or of all. True: at least one of them was
- * measured, and DIR/ncu.json holds it; the files of ncu are in DIR/ncu. */
+/* Profiles the kernels with the most time, of one stage or of all. Returns true if at least one of them
+ * was measured; DIR/ncu.json contains the results, and ncu's files are in DIR/ncu. */
 bool tools_ncu(const struct tools *t, const struct analysis *a);
-/* True: DIR/nsys holds its report. */
+/* Returns true if DIR/nsys contains a report. */
 bool tools_nsys(const struct tools *t);
 
 #endif

@@ -63,7 +63,7 @@ static void text_value(struct strbuf *out, const struct trace_reader *r, const s
     const char *text = trace_reader_string(r, (uint32_t)v, &len);
     strbuf_addf(out, " %s=", f->name);
     if (!text)
-        strbuf_addf(out, "?%" PRIu64, v); /* the chunk with this text is missing */
+        strbuf_addf(out, "?%" PRIu64, v); /* the chunk that contains this text is missing */
     else
         jsonw_quote(out, text, len);
 }
@@ -95,7 +95,7 @@ static void print_record(const struct dump_opts *o, const struct trace_reader *r
     fwrite(line->buf, 1, line->len, stdout);
 }
 
-/* The loss table has a row per kind and reason; only nonzero rows are printed. */
+/* True for rows of the loss table that are zero; they are not printed. It has one row per kind and reason. */
 static bool says_nothing(const struct trace_batch *b, size_t i) {
     return b->kind == TRACE_LOST && b->lost[i].count == 0;
 }

@@ -24,7 +24,7 @@ struct kind_totals {
 struct info {
     struct kind_totals kinds[TRACE_KIND_END];
     uint64_t first_ns, last_ns; /* 0, 0: no record has a time */
-    uint64_t malformed;         /* chunks with valid checksum and invalid content */
+    uint64_t malformed;         /* chunks with a valid checksum but invalid content */
     struct err malformed_first;
 };
 
@@ -34,7 +34,7 @@ static void note_time(struct info *in, uint64_t t) {
     in->last_ns = MAX(in->last_ns, t);
 }
 
-/* In every kind with times they are the first fields: the start, then the end. */
+/* Kinds with times have them as their first fields: start, then end. */
 static void note_times(struct info *in, const struct trace_batch *b) {
     const struct trace_schema *s = trace_schema(b->kind);
     if (s->fields[0].type != TRACE_FIELD_TIME) return;
@@ -115,7 +115,7 @@ static void json_kinds(struct jsonw *j, const struct info *in) {
 
 static void json_meta(struct jsonw *j, const struct trace_reader *r) {
     const char *key, *value;
-    jsonw_karray(j, "meta"); /* pairs, since keys may repeat */
+    jsonw_karray(j, "meta"); /* an array of pairs, because keys may repeat */
     for (size_t i = 0; trace_reader_meta_at(r, i, &key, &value); i++) {
         jsonw_array(j);
         jsonw_str(j, key);

@@ -13,10 +13,10 @@
 #define COUNTERS_DEFAULT_US 100
 #define COUNTERS_MAX_US 20
 
-/* `device`: as in CUDA_VISIBLE_DEVICES; NULL: all devices visible to this process. Returns after sampling has
- * started. */
+/* `device`: as in CUDA_VISIBLE_DEVICES; NULL: all devices visible to this process. Returns when sampling
+ * has started. */
 struct engine_proc *counters_start(const char *trace_path, unsigned interval_us, const char *device,
                                    struct err *err);
-void counters_stop(struct engine_proc *c); /* returns after the file is complete */
+void counters_stop(struct engine_proc *c); /* returns when the file is complete */
 
 #endif

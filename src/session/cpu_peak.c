@@ -29,8 +29,9 @@
 #define MEASURE_SECONDS 0.12
 #define MIN_ROUNDS 3
 #define MAX_ROUNDS 9
-#define STABLE_SPREAD 0.05 /* idle machines: 0.01 to 0.03; with other load on the memory bus: 0.1 and more */
-#define STABLE_SHARE 0.9   /* idle machines: above 0.98 */
+/* idle machines have 0.01 to 0.03; with other load on the memory bus it is 0.1 or more */
+#define STABLE_SPREAD 0.05
+#define STABLE_SHARE 0.9 /* idle machines: above 0.98 */
 #define MAX_THREADS 1024u
 
 void cpu_name(char *out, unsigned long cap) {
@@ -56,7 +57,7 @@ unsigned cpu_usable(void) {
 
 struct worker {
     const struct cpu_kernels *kernels;
-    const uint64_t *memory; /* its part of the memory to read; NULL: run the matrix product */
+    const uint64_t *memory; /* this thread's part of the memory; NULL: run the matrix product */
     size_t words;
     double seconds;
     double amount_per_s; /* FLOP/s or bytes/s per CPU time */
@@ -76,7 +77,7 @@ static void gemm(const struct cpu_kernels *kn, const float *a, const float *b, f
                       c + (m * (GEMM_N / PANEL_N) + n) * PANEL_M * PANEL_N, GEMM_K);
 }
 
-/* CPU time, not wall time: other programs must not make the CPU look slower than it is. */
+/* CPU time instead of wall time, so that other programs do not lower the result. */
 static uint64_t thread_cpu_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);

@@ -18,7 +18,7 @@
 #include "session/sha256.h"
 
 #define MAX_LIST_BYTES (64u << 20)
-#define MAX_REPORTED 3 /* missing files and bad lines reported individually */
+#define MAX_REPORTED 3 /* maximum number of missing files and bad lines that are reported individually */
 
 static void add_item(struct dataset *d, struct dataset_item item) { vec_push(d, item); }
 

@@ -1,4 +1,5 @@
-/* Chooses the device of a run from the request, the available devices and those the engine supports. */
+/* Chooses the device of a run from the request, the available devices and the devices that the engine
+ * supports. */
 #ifndef SESSION_DEVICE_H
 #define SESSION_DEVICE_H
 

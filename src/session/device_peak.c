@@ -55,7 +55,7 @@ static void find_cpu_peak(const struct profile_plan *p, struct device_peak *out)
               c.cached ? "cached from an earlier measurement" : "measured now");
 }
 
-/* A value given by the user replaces the known one, and is added to the source text. */
+/* Replaces the known value by the user's and adds that to the source text. */
 static void take_given_peak(double value, double unit, const char *by, double *field,
                             struct device_peak *out) {
     if (isnan(value)) return;

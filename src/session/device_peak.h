@@ -1,4 +1,4 @@
-/* The peaks that a run is measured against: of the settings, the environment, the GPU table, or measured on
+/* The peaks to which a run is compared: from the settings, the environment, the GPU table, or measured on
  * this CPU. */
 #ifndef SESSION_DEVICE_PEAK_H
 #define SESSION_DEVICE_PEAK_H
@@ -8,9 +8,9 @@
 
 struct device_peak {
     struct llm_peak peak; /* NaN: unknown */
-    char device[160];     /* "NVIDIA H200"; the CPU's name */
+    char device[160];     /* "NVIDIA H200", or the name of the CPU */
     char type[64];        /* "bf16 dense"; "f32" */
-    char source[320];     /* where both numbers come from; "": unknown */
+    char source[320];     /* source of both numbers; "": unknown */
     char detail[160];     /* more about the source, for assumptions.md; "" */
 };
 

@@ -68,7 +68,7 @@ static enum engine_result judge(struct engine_client *c, enum engine_verdict v, 
     if (v == ENGINE_REFUSED) return ENGINE_NO;
     struct err ignored;
     engine_failed(c, "was stopped", 0, &ignored);
-    (void)err; /* already has the invalid reply */
+    (void)err; /* err already describes the invalid reply */
     return ENGINE_BROKEN;
 }
 

@@ -64,7 +64,7 @@ static bool put_injection(struct strings *out, const char *name, const char *col
     return false;
 }
 
-/* At least 1 if it is above 0: 0 would mean that the option was not given. */
+/* Returns at least 1 for values above 0, because 0 means that the option was not given. */
 static uint64_t to_whole(double v) {
     return v <= 0 ? 0 : v < 1 ? 1 : v > 1e17 ? (uint64_t)1e17 : (uint64_t)(v + 0.5);
 }
@@ -76,7 +76,7 @@ static void set_collector_settings(struct strings *out, const struct inject_opti
         if (o->what & what_words[i].bit) strbuf_addf(&what, "%s%s", what.len ? "," : "", what_words[i].word);
     set_variable(out, "INFERPROF_COLLECT_WHAT", what.len ? what.buf : "none");
     strbuf_free(&what);
-    /* whole numbers: the program may have another locale, with a decimal comma */
+    /* whole numbers, because the program's locale may use a decimal comma */
     const struct {
         const char *name;
         uint64_t v;

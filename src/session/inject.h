@@ -33,7 +33,8 @@ struct inject_options {
     unsigned what;         /* enum inject_what */
     const char *range;     /* record kernels only inside NVTX ranges that match this glob; NULL: always */
     double delay_s, duration_s, budget_pct; /* 0: none */
-    uint64_t max_file_bytes, memory_bytes;  /* 0: no limit; 0: default of the collector */
+    /* max_file_bytes 0: no limit; memory_bytes 0: default of the collector */
+    uint64_t max_file_bytes, memory_bytes;
 };
 
 struct inject_env {
@@ -45,9 +46,9 @@ struct inject_env {
 int inject_env_make(struct inject_env *env, const struct inject_options *o, struct err *err);
 void inject_env_free(struct inject_env *env);
 /* The process id in the name of a collector's file, <host>-<pid>.ipt or <host>-<pid>.<n>.ipt (after exec).
- * The host's name may hold dashes. 0: not such a file. */
+ * The host name may contain dashes. Returns 0 for other files. */
 long inject_trace_pid(const char *file_name);
-/* Adds why processes have no trace: the collector leaves a file <host>-<pid>.problem for each. */
+/* Adds the reasons why processes have no trace: the collector writes a file <host>-<pid>.problem for each. */
 void inject_add_problems(const char *trace_dir, struct strlist *problems);
 /* Finds the collector: $INFERPROF_COLLECTOR, next to the program, or ../lib/inferprof. Caller frees; NULL:
  * not found, err lists the searched folders. */

@@ -14,7 +14,7 @@
 static const struct {
     size_t offset;
     bool needed;
-    const char *names[2]; /* the first one found is used */
+    const char *names[2]; /* aliases; the first one found is used */
 } rows[] = {
     ROW(init, true, "nvmlInit_v2"),
     ROW(shutdown, true, "nvmlShutdown"),

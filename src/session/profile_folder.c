@@ -65,7 +65,7 @@ int profile_folder_write_inputs(const struct profile_folder *f, const struct pro
     return rc;
 }
 
-/* engine.load as it was given: two runs of one model differ by it. */
+/* Records engine.load as given, because it may be the only difference between two runs of a model. */
 static void add_engine_options(const struct conf_node *load, struct env *env) {
     struct strbuf text = STRBUF_INIT;
     bool is_switch;
@@ -110,7 +110,7 @@ void profile_folder_compare_inputs(const char *old_run, const struct dataset *d)
                                    *sum = conf_get(list->v[k], "sha256");
             if (name && sum && name->text && sum->text && strcmp(name->text, d->v[i].name) == 0 &&
                 strcmp(sum->text, d->v[i].sha256) != 0)
-                log_warn("%s is not the file it was in %s", d->v[i].name, old_run);
+                log_warn("%s has changed since %s", d->v[i].name, old_run);
         }
     conf_node_free(old);
     strbuf_free(&text);

@@ -1,5 +1,5 @@
-/* The run folder of `inferprof profile` up to the start of the engine, and what is added to it afterwards:
- * config.yaml, env.json, inputs.yaml, trace/ and the log. */
+/* The run folder of `inferprof profile`: config.yaml, env.json, inputs.yaml, trace/ and the log. Created
+ * before the engine starts; some files are completed afterwards. */
 #ifndef SESSION_PROFILE_FOLDER_H
 #define SESSION_PROFILE_FOLDER_H
 
@@ -13,15 +13,16 @@ struct profile_folder {
     uint64_t started_wall_ns;
 };
 
-/* Makes the folder, opens the log in it, and extracts and hashes the inputs. Free it also after an error. */
+/* Creates the folder, opens the log in it, and extracts and hashes the inputs. Must be freed also after an
+ * error. */
 int profile_folder_open(struct profile_folder *f, struct profile_plan *p, struct err *err);
 void profile_folder_free(struct profile_folder *f);
 
-/* Where and how the run takes place. Written before it starts, so that a killed run has it. Adds the device
- * to the environment. */
+/* Writes the configuration and environment of the run. Called before the run starts, so that they exist
+ * even if it is killed. Adds the device to the environment. */
 int profile_folder_write_inputs(const struct profile_folder *f, const struct profile_plan *p,
                                 const char *config_yaml, struct env *env, struct err *err);
-/* env.json again, with what is known only after the engine has run. */
+/* Rewrites env.json with information that is known only after the engine has run. */
 int profile_folder_add_engine(const struct profile_folder *f, const struct profile_plan *p,
                               const struct session_result *result, struct env *env, struct err *err);
 

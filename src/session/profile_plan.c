@@ -20,7 +20,7 @@
 #include "session/run_dir.h"
 
 #define EMBEDDED_CONFIG "samples/deepseek-ocr-small/config.json"
-#define INSTALLED_PREFIX "inferprof:" /* in engine.command: a file installed with this program */
+#define INSTALLED_PREFIX "inferprof:" /* prefix in engine.command for a file installed with this program */
 
 /* ---- the engine's command */
 
@@ -79,7 +79,7 @@ static void plan_model(struct profile_plan *p, struct strlist *problems) {
 
 /* ---- the rest */
 
-/* Engines get paths in JSON, which cannot express such a name. */
+/* Engines receive paths in JSON, which must be valid UTF-8. */
 static void check_utf8(const char *what, const char *path, struct strlist *problems) {
     struct strbuf name = STRBUF_INIT;
     if (utf8_valid(path, strlen(path))) return;
@@ -113,7 +113,7 @@ void profile_plan_open(struct profile_plan *p, struct conf *conf, struct strlist
     *p = (struct profile_plan){ .conf = conf };
     schema_apply(conf_root(conf), &p->s, problems);
     p->settings_ok = problems->n == before;
-    if (!p->settings_ok) return; /* what follows needs valid values */
+    if (!p->settings_ok) return; /* the rest requires valid settings */
     p->has_nvml = nvml_inventory(&p->inventory, &why) == 0;
     device_choose(&p->s, p->has_nvml ? &p->inventory : NULL, why.msg, &p->device, problems);
     plan_command(p, problems);

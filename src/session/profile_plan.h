@@ -1,4 +1,4 @@
-/* What `inferprof profile` is going to do, checked: every problem is found before any work is done. */
+/* The checked plan of `inferprof profile`. Every problem is found before any work is done. */
 #ifndef SESSION_PROFILE_PLAN_H
 #define SESSION_PROFILE_PLAN_H
 
@@ -13,16 +13,16 @@
 
 struct profile_plan {
     struct conf *conf; /* borrowed */
-    bool settings_ok;  /* every key is known and its value is valid; else nothing below is filled */
+    bool settings_ok;  /* every key is known and has a valid value; otherwise nothing below is set */
     struct settings s;
     struct nvml_inventory inventory;
     bool has_nvml;
     struct device_choice device;
     struct dataset dataset;
-    struct llm_model *model; /* NULL: its costs are unknown, and model_note says why */
+    struct llm_model *model; /* NULL: its costs are unknown; model_note contains the reason */
     struct err model_note;
     char *model_name; /* for titles and folders */
-    char **argv;      /* of the engine, ends with NULL */
+    char **argv;      /* command line of the engine, NULL-terminated */
 };
 
 /* Fills the plan from the configuration; adds to problems. */

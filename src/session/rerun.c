@@ -12,8 +12,8 @@
 #include "base/strbuf.h"
 #include "conf/compose.h"
 
-/* The user typed this value. Everything else may depend on the folder, also through a reference in a built-in
- * file: engine.command of engine=hf starts with ${engine.python}. */
+/* True if the user typed this value. All other values may depend on the folder, even through a reference
+ * in a built-in file: engine.command of engine=hf starts with ${engine.python}. */
 static bool is_typed(const struct conf_node *n) { return n->file && strcmp(n->file, CONF_COMMAND_LINE) == 0; }
 
 static bool same_text(const struct conf_node *a, const struct conf_node *b) {
@@ -39,7 +39,7 @@ static struct conf *compose_builtin(const char *engine) {
     return c;
 }
 
-/* A value that config.yaml takes from the user's own environment: HF_TOKEN: ${oc.env:HF_TOKEN}. */
+/* True for a value that config.yaml takes from the user's environment: HF_TOKEN: ${oc.env:HF_TOKEN}. */
 static bool is_users_own(const struct conf_node *n) {
     char *own = xasprintf("${oc.env:%s}", n->key);
     bool yes = n->written && strcmp(n->written, own) == 0;
@@ -47,7 +47,7 @@ static bool is_users_own(const struct conf_node *n) {
     return yes;
 }
 
-/* The first variable that the folder sets; NULL: none. */
+/* Returns the first variable whose value the folder sets; NULL: none. */
 static const char *foreign_variable(const struct conf_node *env, const struct conf_node *builtin) {
     for (size_t i = 0; env && i < env->n; i++) {
         const struct conf_node *n = env->v[i];
@@ -58,7 +58,7 @@ static const char *foreign_variable(const struct conf_node *env, const struct co
     return NULL;
 }
 
-/* Appends what the folder would run; nothing if that is only what a built-in engine runs. */
+/* Describes the code that the folder would run; appends nothing if only a built-in engine would run. */
 static void describe_foreign_code(const struct conf_node *root, struct strbuf *out) {
     const struct conf_node *command = conf_get(root, "engine.command"), *name = conf_get(root, "engine.name"),
                            *trust = conf_get(root, "engine.load.trust_remote_code");
@@ -96,9 +96,8 @@ int rerun_check(const char *folder, const struct conf_node *root, bool trusted, 
     int rc = 0;
     describe_foreign_code(root, &code);
     if (code.len && !(belongs_to_user(folder) && belongs_to_user(config)))
-        rc =
-            err_set(err, "%s belongs to another user and %s; read its config.yaml and use a copy of your own",
-                    folder, code.buf);
+        rc = err_set(err, "%s belongs to another user and %s; read its config.yaml, then use your own copy",
+                     folder, code.buf);
     else if (code.len && !trusted)
         rc = err_set(err, "%s %s; add --trust to run it", folder, code.buf);
     else if (code.len)

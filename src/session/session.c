@@ -25,14 +25,14 @@ struct run {
     struct session_result *out;
     struct engine_client *engine; /* NULL: not running */
     bool recording;               /* the engine runs with the collector loaded */
-    bool good_since_start;        /* has answered since the last start */
+    bool good_since_start;        /* the engine has answered since its last start */
     uint64_t shown;               /* for the progress line */
     unsigned starts;              /* of the engine */
     unsigned starts_before_timing;
     struct {
         const char **v;
         size_t n, cap;
-    } env; /* for the engine; NULL-terminated */
+    } env; /* environment of the engine, NULL-terminated */
     struct {
         char **v;
         size_t n, cap;

@@ -23,19 +23,19 @@ struct session_plan {
     const struct settings *settings;
     const struct dataset *dataset; /* ordered; every used item has a path */
     const struct device_choice *device;
-    char *const *argv;          /* of the engine, NULL-terminated */
+    char *const *argv;          /* command line of the engine, NULL-terminated */
     const char *trace_dir;      /* must exist */
     const char *synthetic_page; /* image for the warmup; NULL: the first input */
 };
 
 struct session_repeat {
     size_t item;      /* index into the dataset */
-    unsigned process; /* of the engine, from 1 with the first timed one; 0: not started */
+    unsigned process; /* number of the engine process; the first timed one is 1; 0: not started */
     bool done;        /* `answer` is valid */
-    char *error;      /* if not done: the error; NULL: not started */
+    char *error;      /* the error if not done; NULL: not started */
     struct engine_answer answer;
     double request_ms; /* from sending the request to the reply, measured here */
-    double joules;     /* GPU energy in that time; NaN: unknown. Timed repeats only */
+    double joules;     /* GPU energy during request_ms; NaN: unknown. Timed repeats only */
 };
 
 struct session_result {
@@ -43,18 +43,18 @@ struct session_result {
     struct engine_info info;
     double warmup_ms;
     struct session_repeat representative;
-    struct session_repeat *repeats; /* [nrepeats], as planned: the order once per process */
+    struct session_repeat *repeats; /* [nrepeats], as planned: the whole order once per process */
     size_t nrepeats, done, failed;
     unsigned restarts;
     int interrupted;         /* signal; 0: none */
     bool gave_up;            /* the engine failed too often */
-    uint64_t engine_ns;      /* spent in the engine or waiting for it */
+    uint64_t engine_ns;      /* time spent in the engine or waiting for it */
     struct strlist problems; /* failures, for the report */
 };
 
 void session_run(const struct session_plan *plan, struct session_result *out);
-/* Data to repeat the representative run with another tool: the lines sent to the engine, from hello to bye,
- * and its environment, without the collector. `trace`: output file for the engine's own records. */
+/* Data for repeating the representative run under another tool: the lines sent to the engine, from hello
+ * to bye, and its environment without the collector. `trace`: output file for the engine's own records. */
 void session_replay(const struct session_plan *plan, const char *trace, struct strbuf *lines,
                     struct strlist *env);
 void session_result_free(struct session_result *r);

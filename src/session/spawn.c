@@ -35,7 +35,7 @@ static _Noreturn void become(const struct spawn *s, const struct spawn_options *
 }
 
 static void restore_mask(const struct spawn *s) {
-    /* Discards pending signals: a Ctrl-C that ended the program was also delivered to us. */
+    /* Discards pending signals: a Ctrl-C that ended the program was also delivered to this process. */
     sigset_t set;
     struct timespec now = { 0 };
     watched_set(&set);
@@ -95,7 +95,7 @@ static void forward(const struct spawn *s, const siginfo_t *info) {
 }
 
 int spawn_wait(struct spawn *s) {
-    static const struct timespec recheck = { .tv_nsec = 200000000 }; /* in case SIGCHLD was lost */
+    static const struct timespec recheck = { .tv_nsec = 200000000 }; /* in case a SIGCHLD was missed */
     sigset_t set;
     watched_set(&set);
     while (!reap(s)) {

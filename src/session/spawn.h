@@ -21,7 +21,7 @@ struct spawn_options {
     char *const *argv;      /* argv[0] is looked up in PATH; NULL-terminated */
     const char *const *set; /* "NAME=VALUE" strings to set, NULL-terminated; NULL: none */
     const char *dir;        /* working folder; NULL: ours */
-    int in, out, err;       /* descriptors that become 0, 1 and 2; -1: ours */
+    int in, out, err;       /* descriptors for the program's 0, 1 and 2; -1: inherit ours */
 };
 #define SPAWN_OPTIONS_INIT \
     { .in = -1, .out = -1, .err = -1 }

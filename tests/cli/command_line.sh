@@ -75,7 +75,7 @@ check "the bash completion completes commands, options and keys" bash "$work/try
 run "$INFERPROF" completion zsh
 expect "the zsh completion lists the options" 0 out "^#compdef inferprof" \
     out "'\(-n --limit\)'\{-n\+,--limit=\}'\[print at most N records\]:limit: '" out "'\*'\{-s\+,--stage=\}" \
-    out "'\(-j --json\)'\{-j,--json\}'" out "'--detail=\[level of detail of the record .operators.\]:detail:\(stages modules operators\)'"
+    out "'\(-j --json\)'\{-j,--json\}'" out "'--detail=\[level of detail of the trace .operators.\]:detail:\(stages modules operators\)'"
 run "$INFERPROF" completion fish
 expect "an unknown shell is misuse" 2 err 'expected bash or zsh'
 run "$INFERPROF" report --peak-tflops -1 "$work/t.ipt"

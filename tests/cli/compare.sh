@@ -64,7 +64,7 @@ expect "one process per side cannot show a small difference" 0 \
     out "^decode .*\+4\.9.* 1 / 1 +5 / 5 +cannot tell: one process per side; run with processes=5"
 sed 's/41.0,41.2,41.1/41.3,41.2,41.1/' "$work/b.json" >"$work/b2.json"
 run "$INFERPROF" compare "$work/a.json" "$work/b2.json" --fail-above 4
-expect "--fail-above does not pass if no stage can be judged" 1 err "no stage can be judged: one process per side; run with processes=5"
+expect "--fail-above does not pass if no stage could be tested" 1 err "no stage could be tested: one process per side; run with processes=5"
 metrics "$work/double.json" "1260,1262,1261,1259,1260" 580.1
 run "$INFERPROF" compare "$work/a.json" "$work/double.json" --fail-above 4
 expect "one process per side shows a difference far beyond that of processes of one binary" 3 out "^decode .*\+100.* 1 / 1 .*slower"
@@ -99,7 +99,7 @@ expect "compare --json has the finding's upper bound" 0 out '"bound_ms": 33.5'
 "$make_run" "$work/x.ipt" 12 40
 "$make_run" "$work/y.ipt" 12 40 30
 run "$INFERPROF" compare "$work/x.ipt" "$work/y.ipt" --fail-above 20
-expect "two traces cannot show a difference" 1 out "^decode .*\+[23][0-9.]+%.*cannot tell: one process per side" err "no stage can be judged"
+expect "two traces cannot show a difference" 1 out "^decode .*\+[23][0-9.]+%.*cannot tell: one process per side" err "no stage could be tested"
 run "$INFERPROF" compare "$work/a.json"
 expect "a single run is misuse" 2 err "expected A B"
 run "$INFERPROF" compare "$work/a.json" "$work/none"

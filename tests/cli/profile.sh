@@ -90,7 +90,7 @@ run "$INFERPROF" profile --rerun "$first"
 expect "--rerun asks before it runs a program that the folder names" 1 err "runs the program: $fake $work/state; add --trust"
 run "$INFERPROF" profile --rerun "$first" --trust
 dir=$(tail -n 1 "$work/out")
-expect "--rerun warns about an input that has changed" 0 err 'a\|b is not the file it was in '
+expect "--rerun warns about an input that has changed" 0 err 'a\|b has changed since '
 grep -v "^#" "$first/config.yaml" >"$work/a" && grep -v "^#" "$dir/config.yaml" >"$work/b"
 check "--rerun has the same configuration" cmp "$work/a" "$work/b"
 
@@ -166,7 +166,7 @@ check "config.yaml keeps the names of secrets and the settings" sh -c "grep -q '
 same_report "a second report of a run with secrets changes nothing" "$dir"
 rm -f "$work/state"
 run env -u HF_TOKEN "$INFERPROF" profile --trust --rerun "$dir" output.run_id=secret-again
-expect "--rerun names the secrets that are missing" 2 err 'a run folder does not keep secrets: set .*HF_TOKEN, PRIVATE'
+expect "--rerun names the secrets that are missing" 2 err 'a run folder does not contain secrets: set .*HF_TOKEN, PRIVATE'
 run env HF_TOKEN=hunter2 PRIVATE=hunter2 INFERPROF_ENGINE_COMMAND_3=hunter2 "$INFERPROF" profile --trust --rerun "$dir" output.run_id=secret-again
 expect "--rerun takes secrets from the environment" 0 out 'secret-again$'
 check "the repeated run has no secrets either" test -z "$(leaks "$work/runs/secret-again")"

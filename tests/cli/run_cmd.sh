@@ -83,7 +83,7 @@ expect "signals are forwarded, and the run is finished" 9 err 'run folder: eleve
 # ---- a full disk while the report is written: files over 8 KiB fail (SIGXFSZ is ignored, as a full disk sends no signal)
 run sh -c 'trap "" XFSZ; ulimit -f 16; exec "$@"' sh "$INFERPROF" run -o "$work/full" -- "$app" init push=decode kernels=20 pop
 expect "a report that cannot be written is a failure" 1 err 'full/[^ ]*: File too large'
-check "INCOMPLETE says that the report could not be written" grep -q 'could not be written' "$work/full/INCOMPLETE"
+check "INCOMPLETE says that the report could not be written" grep -q 'Cannot write the report' "$work/full/INCOMPLETE"
 run "$INFERPROF" report "$work/full"
 expect "the report can be made later" 0
 

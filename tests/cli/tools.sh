@@ -102,18 +102,18 @@ tool hang --ncu --tool-limit 1
 expect "an ncu that hangs is ended, and its results are kept" 0 err 'timed out after 1 s and was stopped' err 'measured 1 of 3'
 check "the children of an ncu that hangs are ended" gone "$(cat child)"
 run env PATH="$work/nothing:/usr/bin:/bin" "$INFERPROF" run --ncu --nsys -o none -- "$app" init push=decode kernels=10 pop
-expect "missing tools are an error, and the run is kept" 1 err 'Nsight Compute \(ncu\) is neither' err 'Nsight Systems \(nsys\) is neither' err 'run folder: none'
+expect "missing tools are an error, and the run is kept" 1 err 'Nsight Compute \(ncu\) found neither' err 'Nsight Systems \(nsys\) found neither' err 'run folder: none'
 check "a run with missing tools has a report" test -s none/report.html
 tool good --nsys
 expect "--nsys runs the program under Nsight Systems" 0 err 'running it again under Nsight Systems'
 check "the run folder holds the report of nsys" test -s r/nsys/report.nsys-rep
 check "nsys records CUDA and NVTX" grep -q '^cuda,nvtx' nsys.args
 tool raw --nsys
-expect "an nsys that leaves only raw data is an error" 1 err 'left no report, only its raw data'
+expect "an nsys that leaves only raw data is an error" 1 err 'wrote no report, only its raw data'
 tool broken --nsys
 expect "the report of a failing nsys is kept" 0 err 'nsys ended with exit status 3: some error: it broke; its report is kept'
 tool silent --nsys
-expect "an nsys that leaves nothing is an error" 1 err 'Nsight Systems left no report'
+expect "an nsys that leaves nothing is an error" 1 err 'Nsight Systems wrote no report'
 rm -rf f
 run env FAKE=good PATH="$work/tools:$PATH" "$INFERPROF" run --ncu -o f -- "$app" init push=decode kernels=10 pop exit=3
 expect "a program that failed is not run again under ncu" 3 err 'not run again under Nsight'
