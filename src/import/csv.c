@@ -27,12 +27,12 @@ static struct csv_field take_field(struct csv *c) {
     while (c->p < c->end) {
         if (*c->p == '"') {
             if (c->p + 1 >= c->end || c->p[1] != '"') break;
-            c->p++; /* a doubled quote means one quote */
+            c->p++; /* a doubled quote stands for one quote */
         }
         *out++ = *c->p++;
     }
     while (c->p < c->end && *c->p != ',' && *c->p != '\n' && *c->p != '\r')
-        c->p++; /* the quote, and invalid bytes after it */
+        c->p++; /* skip the quote and any invalid bytes after it */
     return (struct csv_field){ from, (size_t)(out - from) };
 }
 

@@ -24,10 +24,11 @@ bool csv_next(struct csv *c); /* false at the end; skips empty lines */
 void csv_free(struct csv *c);
 
 bool csv_is(const struct csv_field *f, const char *text);
-int csv_find(const struct csv *c, const char *head); /* column of the current row with this text; -1: none */
+/* index of the column with this text in the current row; -1: none */
+int csv_find(const struct csv *c, const char *head);
 const struct csv_field *csv_at(const struct csv *c,
-                               int column); /* empty if the row is too short or column < 0 */
-/* "12,904", "4,963,609,951.19", "2.33"; false for "n/a", "" and other text. */
+                               int column); /* the field is empty if the row is too short or column < 0 */
+/* Parses "12,904", "4,963,609,951.19", "2.33". Returns false for "n/a", "" and other text. */
 bool csv_number(const struct csv_field *f, double *out);
 
 #endif

@@ -15,7 +15,7 @@
 enum json_members_result { JSON_MEMBERS_ONE, JSON_MEMBERS_END, JSON_MEMBERS_ODD };
 
 struct json_members {
-    const char *p, *end; /* p: first the opening brace, then the byte after a member */
+    const char *p, *end; /* p points to the opening brace at first, later to the byte after a member */
     const char *key, *value;
     size_t key_len, value_len;
     /* '"': string without escapes (value without quotes), '\\': string with escapes, '{', '[', '0': number or

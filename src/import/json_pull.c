@@ -9,7 +9,7 @@
 #include "import/json_scan.h"
 
 #define WINDOW_DEFAULT (4u << 20)
-#define FILL_BYTES (256u << 10) /* per read: small enough to be still in the CPU cache when parsed */
+#define FILL_BYTES (256u << 10) /* bytes per read: small enough to stay in the CPU cache until parsed */
 
 struct json_pull *json_pull_open(json_fill_fn *fill, void *source, size_t window_bytes) {
     struct json_pull *j = xcalloc(1, sizeof *j);
@@ -30,7 +30,7 @@ void json_pull_close(struct json_pull *j) {
     free(j);
 }
 
-/* Scratch buffer of json_pull_memory(), shared by all parsers of a thread: texts are only valid until the
+/* Scratch buffer of json_pull_memory(), shared by all parsers of a thread. Texts are only valid until the
  * next call. */
 static _Thread_local char memory_scratch[JSON_TEXT_MAX + 8];
 
@@ -295,7 +295,7 @@ static enum json_token next_item(struct json_pull *j, bool *arrived) {
     *arrived = false;
     if (!skip_space(j)) return end_of_input(j);
     if (j->depth == 0) {
-        if (j->seen_item) return parse_error(j, "something after the end of the value");
+        if (j->seen_item) return parse_error(j, "extra data after the end of the value");
         *arrived = true;
         return JSON_END;
     }
@@ -333,8 +333,8 @@ enum json_token json_pull_next(struct json_pull *j) {
     return take_value(j);
 }
 
-/* Skips the bracketed value at j->p. With `keep`, its bytes stay in the window from *start on. Returns 0:
- * done; -1: end of input; 1: the window is full. */
+/* Skips the bracketed value at j->p. If `keep` is set, its bytes stay in the window from *start on.
+ * Returns 0: done; -1: end of input; 1: the window is full. */
 static int pass_value(struct json_pull *j, const char **start, bool keep) {
     struct json_skip skip = JSON_SKIP_START;
     for (;;) {

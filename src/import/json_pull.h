@@ -17,8 +17,8 @@
 #define JSON_DEPTH_MAX 256
 
 enum json_token {
-    JSON_ERROR = -1, /* see j->error; position: json_pull_position() */
-    JSON_END = 0,    /* end of input; j->cut_short: inside a value */
+    JSON_ERROR = -1, /* see j->error and json_pull_position() */
+    JSON_END = 0,    /* end of input; j->cut_short is set if it ended inside a value */
     JSON_OBJECT,
     JSON_OBJECT_END,
     JSON_ARRAY,
@@ -31,7 +31,7 @@ enum json_token {
     JSON_NULL,
 };
 
-/* Copies up to cap bytes to buf; returns 0 at the end or on failure (the source knows which). */
+/* Copies up to cap bytes to buf. Returns 0 at the end or on failure; the source can tell which. */
 typedef size_t json_fill_fn(void *source, char *buf, size_t cap);
 
 struct json_pull {
@@ -61,14 +61,14 @@ enum json_token json_pull_next(struct json_pull *j);
 /* Position in the input, in bytes. */
 uint64_t json_pull_position(const struct json_pull *j);
 
-/* Returns the whole next value: an object or array as raw bytes, other values as from json_pull_next. The
- * bytes are valid until the next call. The end of the enclosing container is returned as from json_pull_next.
- * If the value is longer than the window, or the input ends inside it, returns JSON_ERROR and stays before
- * the value, so that the caller can skip or resync. */
+/* Returns the whole next value: an object or array as raw bytes, other values as json_pull_next does. The
+ * bytes are valid until the next call. At the end of the enclosing container it returns the same as
+ * json_pull_next. If the value is longer than the window, or the input ends inside it, it returns
+ * JSON_ERROR and stays before the value, so that the caller can skip or resync. */
 enum json_token json_pull_raw(struct json_pull *j);
 /* Skips the next value, of any size. */
 enum json_token json_pull_skip(struct json_pull *j);
-/* Goes back to before the value that json_pull_raw has just returned. */
+/* Goes back to the start of the value that json_pull_raw has just returned. */
 void json_pull_rewind(struct json_pull *j, const char *text);
 
 /* After JSON_ERROR in an array: skips at least one byte, up to the next "{" after a comma. Returns false at
@@ -77,7 +77,7 @@ bool json_pull_resync(struct json_pull *j);
 
 /* Number conversion, for the text of a JSON_NUMBER or of a string that contains a number. */
 bool json_to_double(const char *text, size_t len, double *out);
-bool json_to_u64(const char *text, size_t len, uint64_t *out); /* integer and in range; "7.0" is 7 */
+bool json_to_u64(const char *text, size_t len, uint64_t *out); /* must be an integer in range; "7.0" is 7 */
 /* Multiplies a decimal by 10^scale: "12.3456" with scale 3 gives 12346 (rounded half up). */
 bool json_to_scaled(const char *text, size_t len, unsigned scale, int64_t *out);
 

@@ -12,14 +12,14 @@ struct block {
     uint64_t quote, backslash, open, close;
 };
 
-/* Bit i is set if there is an odd number of quotes at or before it: inside a string, without its closing
- * quote. */
+/* Bit i of the result is set if an odd number of quotes is at or before it: the byte is the opening quote
+ * or inside the string. */
 static inline uint64_t prefix_xor(uint64_t x) {
     for (int shift = 1; shift < 64; shift <<= 1) x ^= x << shift;
     return x;
 }
 
-/* Removes escaped quotes from `quote`; a backslash may escape a backslash. */
+/* Removes escaped quotes from `quote`. A backslash may itself be escaped. */
 static inline uint64_t unescaped_quotes(struct json_skip *s, uint64_t quote, uint64_t backslash) {
     uint64_t escaped = s->escaped;
     backslash &= ~escaped;

@@ -17,7 +17,7 @@
 #include "import/kineto_record.h"
 #include "import/source.h"
 
-#define RESYNC_MAX 1000 /* syntax errors before the import gives up */
+#define RESYNC_MAX 1000 /* maximum number of syntax errors before the import fails */
 #define SYNC_CALLS_MAX (1u << 18)
 #define PROCESS_NAMES_MAX 256
 
@@ -27,14 +27,14 @@ struct importer {
     int64_t base_ns; /* added to every time */
     struct json_pull *j;
     struct kineto_scratch scratch;
-    struct kineto_open open; /* begin events without their end */
-    /* calls and device work without a correlation id: a later flow event may have it */
+    struct kineto_open open; /* begin events that have no end event yet */
+    /* calls and device work without a correlation id; a later flow event may contain it */
     struct kineto_open unlinked;
     struct kineto_maker maker;
     struct strbuf text; /* reused */
     uint64_t resyncs, items;
-    bool in_events; /* found "traceEvents" or a top-level array */
-    struct {        /* calls that wait for the device: become sync records if the trace has none */
+    bool in_events; /* "traceEvents" or a top-level array was found */
+    struct {        /* calls that wait for the device; they become sync records if the trace has none */
         struct trace_sync *v;
         size_t n, cap;
     } sync_calls;
@@ -76,7 +76,7 @@ static void emit_record(struct importer *im, const struct kineto_record *r) {
     }
 }
 
-/* The correlation id field of a record; NULL: flows do not apply to its kind. */
+/* Returns the correlation id field of a record; NULL: flows do not apply to its kind. */
 static uint64_t *correlation_in(struct kineto_record *r) {
     switch (r->kind) {
     case TRACE_KERNEL: return &r->kernel.correlation;
@@ -252,7 +252,7 @@ static void on_event(struct importer *im, const struct kineto_event *ev) {
 
 /* ---- File */
 
-/* A second "ph" in one event: a quote or bracket is missing, so it contains following events. */
+/* True if the event has a second "ph": a quote or bracket is missing, so it includes the following events. */
 static bool looks_lost(const char *p, size_t n) {
     const char *first = memmem(p, n, "\"ph\"", 4);
     if (!first) return false;
@@ -362,7 +362,7 @@ static void write_info(struct importer *im) {
             sink_meta(im->sink, "process.command", "%s", im->processes.v[i].name);
     if (info->pid != UINT64_MAX) sink_meta(im->sink, "process.pid", "%llu", (unsigned long long)info->pid);
     if (info->world_size >= 0) sink_meta(im->sink, "world_size", "%lld", (long long)info->world_size);
-    /* without a base, times after 2001 are since the epoch */
+    /* without a base, a first time after 2001 means that times are since the epoch */
     bool based = im->base_ns != 0 || info->late_base || im->sink->first_ns > 1000000000ull * 1000000000ull;
     sink_meta(im->sink, "clock", "%s", based && im->sink->first_ns != UINT64_MAX ? "unix" : "relative");
     if (info->late_base)

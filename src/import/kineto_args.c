@@ -11,7 +11,7 @@ static bool key_is(const struct json_pull *j, const char *text) {
     return j->len == n && memcmp(j->text, text, n) == 0;
 }
 
-/* Meaning of a member of args. */
+/* The members of args that are used. */
 enum member {
     MEMBER_OTHER,
     MEMBER_NUMBER,
@@ -89,7 +89,8 @@ static void take_member(struct kineto_args *a, const struct json_members *m) {
     }
 }
 
-/* A key with escapes is never one we use, but stops the fast iterator; the rest is parsed with json_pull. */
+/* Keys with escapes are never among those we use, but the fast iterator stops at them. The rest is parsed
+ * with json_pull. */
 static void parse_slow(struct span args, struct kineto_args *out) {
     struct json_pull j;
     enum json_token tok;

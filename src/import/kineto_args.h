@@ -16,21 +16,22 @@ struct kineto_args {
     uint64_t grid[3], block[3];
     struct span dims, types; /* raw "Input Dims" and "Input type" */
     struct span values;      /* raw "Concrete Inputs" */
-    struct span kind;        /* "HtoD"; "Stream Sync"; empty if it has escapes */
-    bool valid;              /* false: invalid JSON; fields before the error are set */
+    struct span kind;        /* "HtoD", "Stream Sync"; empty if the text contains escapes */
+    bool valid;              /* false: invalid JSON; only fields before the error are set */
 };
 void kineto_args_parse(struct span args, struct kineto_args *out);
 
-/* The text of `key` in an object; false: none. For metadata events. */
+/* Gets the text of `key` in an object; returns false if there is none. For metadata events. */
 bool kineto_args_text(struct span args, const char *key, struct strbuf *out);
 
-/* "[16,559]i64 [151936,1024]bf16" from dims and types; without scalars. */
+/* Formats dims and types as "[16,559]i64 [151936,1024]bf16"; omits scalars. */
 void kineto_args_detail(struct span dims, struct span types, struct strbuf *out);
 
-/* Adds the inputs that are no tensors, "; [2,2] [1,1] False 1"; nothing if the file does not record them. */
+/* Appends the inputs that are not tensors, "; [2,2] [1,1] False 1"; nothing if the file does not contain
+ * them. */
 void kineto_args_values(struct span values, struct strbuf *out);
 
-/* Counter events: names joined with ';' and up to `max` values. Returns the count. */
+/* For counter events: joins the names with ';' and gets up to `max` values. Returns the count. */
 size_t kineto_args_counters(struct span args, struct span event_name, struct strbuf *names, double *values,
                             size_t max);
 

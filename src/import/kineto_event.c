@@ -13,7 +13,7 @@
 
 void kineto_scratch_init(struct kineto_scratch *s) {
     *s = (struct kineto_scratch){ .cap = 8 *
-                                         /* for name, cat, id, pid, tid and ph of maximum length */
+                                         /* space for name, cat, id, pid, tid and ph of maximum length */
                                          JSON_TEXT_MAX };
 }
 
@@ -76,7 +76,7 @@ static enum kineto_category category_of(struct span cat) {
     return KINETO_OTHER;
 }
 
-/* The number at the end of a text: "stream 7" -> 7. */
+/* Parses the number at the end of a text: "stream 7" -> 7. */
 static uint64_t trailing_number(const char *p, size_t n) {
     size_t from = n;
     uint64_t v;
@@ -87,7 +87,7 @@ static uint64_t trailing_number(const char *p, size_t n) {
 static struct kineto_id id_of(const char *text, size_t len) {
     struct kineto_id id = { 0, UINT64_MAX };
     int64_t v;
-    if (json_to_scaled(text, len, 0, &v)) { /* also numbers in texts, and negative numbers */
+    if (json_to_scaled(text, len, 0, &v)) { /* also accepts numbers in quotes, and negative numbers */
         id.key = (uint64_t)v & ~ID_IS_TEXT;
         if (v >= 0) id.number = (uint64_t)v;
     } else {

@@ -8,7 +8,7 @@
 #include <string.h>
 
 struct span {
-    const char *p; /* never NULL, not even when empty */
+    const char *p; /* never NULL, even if empty */
     size_t n;
 };
 
@@ -39,7 +39,7 @@ enum kineto_category {              /* meaning of `cat`; kineto_event.c has the 
 /* pid and tid may be numbers, texts or texts that contain numbers. */
 struct kineto_id {
     uint64_t key;    /* the number, or a hash of the text with the top bit set */
-    uint64_t number; /* UINT64_MAX: none. 7 for "stream 7", whose key is the hash */
+    uint64_t number; /* UINT64_MAX: none. For "stream 7" it is 7, while the key is the hash */
 };
 
 struct kineto_event {
@@ -53,7 +53,7 @@ struct kineto_event {
     bool cut_text;
 };
 
-/* Copies of decoded texts, which the parser does not keep; one per event reader. Allocated on first use. */
+/* Copies of decoded texts that the parser does not keep; one per event reader. Allocated on first use. */
 struct kineto_scratch {
     char *buf;
     size_t used, cap;

@@ -47,7 +47,7 @@ static void write_device(struct sink *sink, const struct device *d) {
     if (d->major[0]) sink_meta(sink, key, "%s.%s", d->major, d->minor[0] ? d->minor : "0");
 }
 
-/* j is inside an object: calls back for its scalars, skips other values. */
+/* j is inside an object: calls `call` for its scalars and skips other values. */
 static void each_scalar(struct json_pull *j, void (*call)(void *, const char *, const struct json_pull *),
                         void *ctx) {
     char key[64];

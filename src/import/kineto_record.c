@@ -6,7 +6,7 @@
 #include "base/util.h"
 #include "import/kineto_args.h"
 
-#define DETAIL_BYTES (8u << 20) /* limit for shapes, so that they do not use up the space for names */
+#define DETAIL_BYTES (8u << 20) /* limit for the total size of shapes, so that they leave space for names */
 
 void kineto_maker_init(struct kineto_maker *mk, struct sink *sink) {
     *mk = (struct kineto_maker){ .sink = sink, .pid = UINT64_MAX, .text = STRBUF_INIT };
@@ -121,10 +121,11 @@ static void make_sync(const struct kineto_event *ev, struct kineto_record *r) {
     };
 }
 
-/* The FLOPs of these depend on arguments that are no tensors: stride and padding, a causal mask. */
+/* True for operators whose FLOPs depend on arguments that are not tensors: stride and padding, a causal
+ * mask. */
 static bool needs_values(struct span name) { return span_has(name, "conv") || span_has(name, "att"); }
 
-/* Shapes repeat in every step, so the text is cached per set of raw arrays. */
+/* The same shapes occur in every step, so the text is cached per set of raw arrays. */
 static uint32_t detail_of(struct kineto_maker *mk, const struct kineto_event *ev) {
     struct kineto_args a;
     kineto_args_parse(ev->args, &a);

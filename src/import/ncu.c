@@ -77,7 +77,7 @@ static const struct {
     { "smsp__average_warp_latency_per_inst_issued.ratio", NCU_WARP_CYCLES, NCU_PLAIN },
 };
 
-/* The metric with this name and unit; NCU_METRIC_END: not used. */
+/* Finds the metric with this name and unit; NCU_METRIC_END: the metric is not used. */
 static enum ncu_metric metric_of(const struct csv_field *name, enum ncu_dimension dimension) {
     for (size_t i = 0; i < COUNTOF(metric_names); i++)
         if (metric_names[i].dimension == dimension && csv_is(name, metric_names[i].name))
@@ -121,7 +121,7 @@ static uint32_t text_of(struct ncu *n, const struct csv *c, int column) {
     return intern_id(n->texts, f->p, f->n);
 }
 
-/* The launch of a row. Rows of a launch are adjacent, so the search begins at the end. */
+/* Finds the launch of a row. Rows of a launch are adjacent, so the search begins at the end. */
 static struct ncu_launch *launch_of(struct ncu *n, const struct csv *c, const struct columns *at) {
     struct ncu_launch k = { .name = text_of(n, c, at->name),
                             .process = text_of(n, c, at->process),
@@ -134,7 +134,7 @@ static struct ncu_launch *launch_of(struct ncu *n, const struct csv *c, const st
     for (size_t i = n->launches.n; i-- > 0;) {
         struct ncu_launch *have = &n->launches.v[i];
         if (have->id == k.id && have->name == k.name && have->process == k.process) return have;
-        if (n->launches.n - i > 4096) break; /* only small files are split */
+        if (n->launches.n - i > 4096) break; /* only in small files are the rows of a launch apart */
     }
     for (int m = 0; m < NCU_METRIC_END; m++) k.value[m] = NAN;
     for (int m = 0; m < NCU_STALL_END; m++) k.stall[m] = NAN;
@@ -245,8 +245,8 @@ int ncu_read(struct ncu *n, const char *path, struct err *err) {
 
 /* ---- Evaluation */
 
-/* Speed of light: NVIDIA considers 60% of a peak as well utilised. If both are below, the kernel is
- * latency-bound. */
+/* NVIDIA's speed-of-light rule: 60% of a peak counts as well utilised. If both values are below, the
+ * kernel is latency-bound. */
 const char *ncu_bound(const struct ncu_launch *k) {
     double sm = k->value[NCU_SM],
            memory = fmax(k->value[NCU_MEMORY], k->value[NCU_DRAM]); /* fmax ignores NaN */
@@ -256,7 +256,8 @@ const char *ncu_bound(const struct ncu_launch *k) {
     return sm > memory ? "compute" : "memory";
 }
 
-/* Samples and breakdowns add up to the total; advice only has the largest reasons and a separate total. */
+/* Samples and breakdowns add up to the total. Advice texts contain only the largest reasons and a separate
+ * total. */
 const char *ncu_top_stall(const struct ncu_launch *k, double *pct) {
     double sum = 0;
     int top = -1;
@@ -298,7 +299,7 @@ static void mean_add(struct mean *m, double v) {
 }
 static double mean_of(const struct mean *m) { return m->n ? m->sum / (double)m->n : NAN; }
 
-/* Mean over the launches of v[0..n) in which a metric was measured; for stalls, over launches with the same
+/* Mean over those of v[0..n) in which a metric was measured; for stalls, over launches with the same
  * source as the first. */
 static struct ncu_launch average(const struct ncu_launch *v, size_t n) {
     struct ncu_launch out = v[0];

@@ -52,7 +52,7 @@ const char *ncu_metric_key(enum ncu_metric m);
 
 struct ncu_launch {
     uint32_t name, process, id, grid, block, device, cc; /* text ids */
-    uint64_t launches;                                   /* 1; in classes: number of averaged launches */
+    uint64_t launches;                                   /* 1; in classes, the number of averaged launches */
     double value[NCU_METRIC_END];
     double stall[NCU_STALL_END]; /* from stall_source; NaN: not measured */
     enum ncu_stall_source stall_source;
@@ -64,7 +64,7 @@ struct ncu_launches {
 struct ncu {
     struct intern *texts;
     struct ncu_launches launches;
-    uint64_t rows, rules, bad_rows, not_measured; /* not_measured: "n/a" values */
+    uint64_t rows, rules, bad_rows, not_measured; /* not_measured: number of "n/a" values */
 };
 
 void ncu_init(struct ncu *n);

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* id, name in metrics, text in the advice (NULL: unknown) */
+/* X(id, name in metrics, text in the advice (NULL: unknown)) */
 #define NCU_STALLS(X)                                                         \
     X(BARRIER, "barrier", "sibling warps at a CTA barrier")                   \
     X(BRANCH, "branch_resolving", "branch target to be computed")             \
@@ -45,11 +45,11 @@ enum ncu_stall_source {
     NCU_STALL_LABEL,   /* "Stall Long Scoreboard" */
     NCU_STALL_RULE,    /* the advice "CPIStall" */
 };
-/* NCU_STALL_END: not a stall metric. */
+/* Returns NCU_STALL_END if it is not a stall metric. */
 enum ncu_stall ncu_stall_of_metric(const char *name, size_t len, enum ncu_stall_source *source);
-/* "... each warp of this kernel spends 491.9 cycles being stalled waiting for a scoreboard dependency on a
- * L1TEX ... represents about 52.7% of the total average of 933.1 cycles ..."; NCU_STALL_END: not found. total
- * may be NaN. */
+/* Parses advice such as "... each warp of this kernel spends 491.9 cycles being stalled waiting for a
+ * scoreboard dependency on a L1TEX ... represents about 52.7% of the total average of 933.1 cycles ...".
+ * Returns NCU_STALL_END if no reason is found. total may be NaN. */
 enum ncu_stall ncu_stall_of_rule(const char *text, size_t len, double *cycles, double *total);
 
 #endif

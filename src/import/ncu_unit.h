@@ -1,4 +1,4 @@
-/* Units of Nsight Compute, which vary per row with the size of the number. */
+/* Units of Nsight Compute. They vary from row to row with the size of the number. */
 #ifndef IMPORT_NCU_UNIT_H
 #define IMPORT_NCU_UNIT_H
 

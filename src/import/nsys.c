@@ -28,7 +28,7 @@ bool nsys_interval(struct nsys *n, const struct nsys_rows *r, int start, int end
     return true;
 }
 
-/* Process bits of a globalTid or globalPid: all except the low 24. */
+/* Index of the process. Its id is a globalTid or globalPid without the low 24 bits. */
 static size_t process_index(struct nsys *n, uint64_t global_id) {
     uint64_t process = global_id >> 24;
     for (size_t i = n->processes.n; i-- > 0;)
@@ -202,7 +202,8 @@ static void read_kernels(struct nsys *n) {
     nsys_end(n, &r);
 }
 
-/* A graph traced as a whole (--cuda-graph-trace=graph): one row per launch, without its kernels. */
+/* Reads graphs that were traced as a whole (--cuda-graph-trace=graph): one row per launch, without its
+ * kernels. */
 static void read_graphs(struct nsys *n) {
     enum { START, END, DEVICE, CONTEXT, STREAM, CORRELATION, PID, GRAPH };
     static const char *const columns[] = { "start",         "end",       "deviceId", "contextId", "streamId",
@@ -227,7 +228,7 @@ static void read_graphs(struct nsys *n) {
     nsys_end(n, &r);
 }
 
-/* ENUM_CUDA_MEMCPY_OPER is CUpti_ActivityMemcpyKind, whose values never changed. */
+/* ENUM_CUDA_MEMCPY_OPER is CUpti_ActivityMemcpyKind, whose values are the same in all versions. */
 static enum trace_copy_kind copy_kind(int64_t kind) {
     static const enum trace_copy_kind kinds[] = {
         [1] = TRACE_COPY_HTOD,  [2] = TRACE_COPY_DTOH,  [3] = TRACE_COPY_HTOD,  [4] = TRACE_COPY_DTOH,
@@ -273,7 +274,7 @@ static size_t without_version(const char *name, size_t len) {
 }
 
 /* Some versions list a call twice, under two event classes. Rows are sorted by correlation id to find
- * these. */
+ * duplicates. */
 static void read_calls(struct nsys *n) {
     enum { START, END, TID, CORRELATION, NAME };
     static const char *const columns[] = { "start", "end", "globalTid", "correlationId", "nameId", NULL };
@@ -348,7 +349,7 @@ static bool is_nsys(sqlite3 *db) {
     return false;
 }
 
-/* Reads the list of tables once: fails if the file is damaged there. */
+/* Reads the list of tables once, to detect damage in it. */
 static int check_schema(sqlite3 *db, const char *name, struct err *err) {
     sqlite3_stmt *s = NULL;
     bool ok = sqlite3_prepare_v2(db, "SELECT count(*) FROM sqlite_master", -1, &s, NULL) == SQLITE_OK &&
@@ -358,8 +359,8 @@ static int check_schema(sqlite3 *db, const char *name, struct err *err) {
     if (!ok) return -1;
     if (is_nsys(db)) return 0;
     return err_set(err,
-                   "%s: a SQLite file, but not from `nsys export --type sqlite`: it has none of the tables "
-                   "(views and virtual tables do not count)",
+                   "%s: a SQLite file, but not from `nsys export --type sqlite`: it contains none of its "
+                   "tables (views and virtual tables are ignored)",
                    name);
 }
 
@@ -389,10 +390,9 @@ int nsys_import_db(sqlite3 *db, const char *name, struct sink *sink, struct err 
     if (rc == 0) read_tables(&n);
     nsys_limit_end(db);
     if (limit.exceeded)
-        rc = err_set(err,
-                     "%s: reading it takes more steps than a file of its size needs: it is damaged or made "
-                     "to waste time",
-                     name);
+        rc = err_set(
+            err, "%s: reading takes more steps than a file of this size needs: it is damaged or malicious",
+            name);
     free(n.strings.v);
     free(n.text.v);
     free(n.processes.v);
@@ -404,7 +404,7 @@ int nsys_import(const char *path, const char *name, struct sink *sink, struct er
     sqlite3 *db = NULL;
     int rc = -1;
     if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK)
-        err_set(err, "%s: %s", name, db ? sqlite3_errmsg(db) : "no memory to open it");
+        err_set(err, "%s: %s", name, db ? sqlite3_errmsg(db) : "out of memory while opening it");
     else
         rc = nsys_import_db(db, name, sink, err);
     sqlite3_close(db);

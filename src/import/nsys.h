@@ -10,7 +10,7 @@
 struct sqlite3;
 extern const struct import_format nsys_sqlite_format, nsys_report_format; /* nsys_formats.c */
 
-/* name: file name for messages. */
+/* `name` is the file name used in messages. */
 int nsys_import(const char *path, const char *name, struct sink *sink, struct err *err);
 int nsys_import_db(struct sqlite3 *db, const char *name, struct sink *sink, struct err *err);
 /* Runs `nsys export` on a .nsys-rep; its output goes to the log. Returns -1 on failure (see err), usually

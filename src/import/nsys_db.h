@@ -1,4 +1,4 @@
-/* Reads tables of which some columns may be missing.
+/* Reads tables in which some columns may be missing.
  *     static const char *const columns[] = { "start", "end", "deviceId", NULL };
  *     struct nsys_rows rows;
  *     if (nsys_rows_open(&rows, db, "CUPTI_ACTIVITY_KIND_KERNEL", columns, NULL))
@@ -20,9 +20,9 @@ struct nsys_rows {
     uint64_t found; /* bit i: column i exists */
 };
 
-/* Limits the work that a file can cause: SQLite stops with an error when reading has taken more steps than an
- * honest file of this size needs. Functions in the schema are not trusted. Call nsys_limit_end before closing
- * the database. */
+/* Limits the work that a file can cause: SQLite fails if reading takes more steps than a normal file of
+ * this size needs. Functions in the schema are not trusted. Call nsys_limit_end before closing the
+ * database. */
 struct nsys_limit {
     uint64_t steps, max_steps;
     bool exceeded;
@@ -46,6 +46,6 @@ int64_t nsys_i64(const struct nsys_rows *r, int column,
 uint64_t nsys_u64(const struct nsys_rows *r, int column, uint64_t otherwise); /* also for negative numbers */
 double nsys_double(const struct nsys_rows *r, int column);                    /* NaN for NULL */
 const char *nsys_text(const struct nsys_rows *r, int column,
-                      size_t *len); /* NULL for NULL; valid until the next row */
+                      size_t *len); /* returns NULL for SQL NULL; valid until the next row */
 
 #endif

@@ -1,4 +1,4 @@
-/* Shared by the files behind nsys.h. */
+/* Internal to the files behind nsys.h. */
 #ifndef IMPORT_NSYS_INTERNAL_H
 #define IMPORT_NSYS_INTERNAL_H
 
@@ -10,7 +10,7 @@
 struct nsys {
     struct sqlite3 *db;
     struct sink *sink;
-    int64_t epoch_ns; /* epoch time of the file's time 0; 0: unknown */
+    int64_t epoch_ns; /* unix time of the file's time 0; 0: unknown */
     struct {          /* StringIds, sorted by id */
         struct nsys_string {
             int64_t id;
@@ -40,8 +40,9 @@ bool nsys_interval(struct nsys *n, const struct nsys_rows *r, int start, int end
 uint64_t nsys_correlation(struct nsys *n, uint64_t global_id, uint64_t correlation);
 uint32_t nsys_thread(struct nsys *n, uint64_t global_tid);
 const char *nsys_string(const struct nsys *n, int64_t id, size_t *len); /* NULL: not found */
-uint32_t nsys_string_text(struct nsys *n, int64_t id);                  /* its text id in the trace */
-/* closes; counts a table that could not be read completely */
+/* returns the text's id in the trace */
+uint32_t nsys_string_text(struct nsys *n, int64_t id);
+/* Closes the rows. Counts a table that could not be read completely. */
 void nsys_end(struct nsys *n, struct nsys_rows *r);
 
 void nsys_read_nvtx(struct nsys *n);

@@ -83,7 +83,7 @@ static void take_range(struct nsys *n, const struct nsys_rows *r, const struct d
     g.thread = nsys_thread(n, tid);
     g.category = op ? TRACE_CATEGORY_OP : TRACE_CATEGORY_USER;
     g.flags = mark ? TRACE_RANGE_MARK : type == NVTX_START_END ? TRACE_RANGE_FREE : 0;
-    if (!mark && nsys_null(r, END)) { /* not closed when recording stopped */
+    if (!mark && nsys_null(r, END)) { /* the range was still open when recording stopped */
         g.flags |= TRACE_RANGE_OPEN;
         g.end_ns = MAX(g.start_ns, n->sink->last_ns);
         n->sink->problems[SINK_PROBLEM_UNCLOSED]++;

@@ -9,7 +9,7 @@
 
 #define SUMMARY_BYTES_MAX (256u << 20)
 
-/* The heading has the unit: "Total Time (ns)"; other units come from `nsys stats --timeunit`. */
+/* The heading contains the unit: "Total Time (ns)". `nsys stats --timeunit` selects other units. */
 static int time_column(const struct csv *c, double *to_ns) {
     static const struct {
         const char *head;

@@ -124,12 +124,12 @@ static void read_metric_names(struct nsys *n, struct metrics *m) {
     nsys_end(n, &r);
 }
 
-/* The samples of one GPU. Rows of several GPUs are mixed: by time, or by time and metric. */
+/* The samples of one GPU. Rows of several GPUs are interleaved: sorted by time, or by time and metric. */
 struct sample_series {
     struct strbuf names;
     struct trace_sample s;
     size_t count;
-    uint64_t type, before_ns; /* before_ns: time of the previous sample, the start of the interval */
+    uint64_t type, before_ns; /* before_ns: time of the previous sample, which is the start of the interval */
 };
 struct sampling {
     struct nsys *n;
@@ -150,7 +150,7 @@ static void flush_sample(struct nsys *n, struct sample_series *g) {
     strbuf_reset(&g->names);
 }
 
-#define MAX_SERIES 1024 /* more than any machine has GPUs */
+#define MAX_SERIES 1024 /* more GPUs than any machine has */
 
 /* NULL: too many. */
 static struct sample_series *series_of(struct sampling *g, uint64_t type) {

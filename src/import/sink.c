@@ -60,7 +60,8 @@ void sink_free(struct sink *s) {
 
 /* ---- Records */
 
-/* The writer drops records when its memory is full. An importer can wait, so it flushes before that. */
+/* The writer drops records when its memory is full. An importer can wait, so it flushes before that
+ * happens. */
 static void write_records(struct sink *s, enum trace_kind kind, const void *records, size_t n,
                           size_t record_bytes) {
     if (!s->writer || !n) return;
@@ -71,7 +72,7 @@ static void write_records(struct sink *s, enum trace_kind kind, const void *reco
     s->unflushed_bytes = 0;
 }
 
-/* Power samples, tokens and GEMMs have no end: they do not extend the bounds of the trace. */
+/* Power samples, tokens and GEMMs have no end, so they do not extend the bounds of the trace. */
 static void extend_bounds(struct sink *s, enum trace_kind kind, const void *record) {
     const struct trace_field *f = trace_schema(kind)->fields;
     if (f[0].type != TRACE_FIELD_TIME || f[1].type != TRACE_FIELD_AFTER) return;
@@ -116,7 +117,7 @@ int sink_finish(struct sink *s, const char *source, struct err *err) {
         snprintf(key, sizeof key, "import.problem.%s", sink_problem_name(i));
         if (s->problems[i]) sink_meta(s, key, "%llu", (unsigned long long)s->problems[i]);
     }
-    if (s->failed) return err_set(err, "the trace could not be written completely: is the disk full?");
+    if (s->failed) return err_set(err, "the trace is incomplete: is the disk full?");
     return 0;
 }
 
@@ -171,7 +172,7 @@ static void grow_threads(struct sink *s) {
 }
 
 static bool number_taken(const struct sink *s, uint32_t number) {
-    if (s->thread_count > 4096) return true; /* too many to search: use generated numbers */
+    if (s->thread_count > 4096) return true; /* too many threads to search: use generated numbers */
     for (size_t i = 0; i < s->thread_slots; i++)
         if (s->threads[i].used && s->threads[i].number == number) return true;
     return false;

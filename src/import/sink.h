@@ -81,7 +81,7 @@ const char *sink_problem_words(const char *name); /* NULL: no such */
 struct sink {
     struct trace_writer *writer;
     uint64_t events[SINK_EVENT_END], problems[SINK_PROBLEM_END];
-    /* of all records with a start and an end; first_ns is UINT64_MAX if there are none */
+    /* first and last time of all records with a start and an end; first_ns is UINT64_MAX if there are none */
     uint64_t first_ns, last_ns;
     struct text_cache texts;
     uint64_t unflushed_bytes;
@@ -95,7 +95,7 @@ struct sink {
     size_t thread_slots, thread_count;
     struct sink_thread last_thread;
 
-    /* records of each kind on their way to the writer */
+    /* batches of records that will be passed to the writer, per kind */
 #define X(ID, name, number) struct trace_##name name[SINK_BATCH];
     TRACE_EVENTS(X)
 #undef X
@@ -107,7 +107,7 @@ void sink_free(struct sink *s);
 /* Writes pending records and the counts. */
 int sink_finish(struct sink *s, const char *source, struct err *err);
 
-/* sink_kernel(s, &kernel) and so on. */
+/* Declares sink_kernel(s, &kernel) and so on. */
 #define X(ID, name, number) void sink_##name(struct sink *s, const struct trace_##name *r);
 TRACE_EVENTS(X)
 #undef X
@@ -118,12 +118,13 @@ static inline double *sink_values(struct trace_sample *s) {
     return (double *)(void *)((char *)s + offsetof(struct trace_sample, v0));
 }
 
-/* Ids and sizes of other tools in 32 bits; 0 (unknown) if they do not fit. */
+/* Converts ids and sizes of other tools to 32 bits; 0 (unknown) if they do not fit. */
 static inline uint32_t sink_u32(uint64_t v) { return v < UINT32_MAX ? (uint32_t)v : 0; }
 
-uint32_t sink_text(struct sink *s, const char *text, size_t len); /* id of a text; repairs UTF-8 */
+/* returns the id of a text; repairs invalid UTF-8 */
+uint32_t sink_text(struct sink *s, const char *text, size_t len);
 
-/* Number of a thread: its tid if that is unused and fits, otherwise a generated number. */
+/* Returns the number of a thread: its tid if that is unused and fits, otherwise a generated number. */
 uint32_t sink_thread_number(struct sink *s, uint64_t pid, uint64_t tid);
 
 #endif

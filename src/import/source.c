@@ -18,7 +18,7 @@ struct source {
     int fd;
     bool gzip;
     const char *problem;
-    char head[2]; /* read for format detection, returned first */
+    char head[2]; /* bytes read for format detection, returned by the first read */
     size_t head_n, head_at;
 
     /* gzip: ring of decompressed blocks between the decompression thread and the reader */
@@ -80,7 +80,7 @@ static bool fill_block(struct source *s, z_stream *z, char *in, const char **pro
             inflateReset(z); /* also resets total_in */
         } else if (rc != Z_OK && rc != Z_BUF_ERROR) {
             if (z->total_in > 2 || z->total_out)
-                *problem = "the gzip data is damaged"; /* otherwise: padding after the end */
+                *problem = "the gzip data is damaged"; /* other trailing bytes are padding and are ignored */
             return false;
         }
     }

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define TEXT_CACHE_SLOTS_FIRST (1u << 11)
-#define TEXT_CACHE_SLOTS (1u << 17)       /* maximum; at most half are used */
+#define TEXT_CACHE_SLOTS (1u << 17)       /* maximum number of slots; at most half of them are used */
 #define TEXT_CACHE_TEXT_BYTES (24u << 20) /* maximum size of all texts */
 
 struct text_cache {

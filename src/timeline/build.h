@@ -22,7 +22,7 @@ struct columns {
     size_t count;
 };
 
-/* struct kernel_columns { size_t n, cap; uint64_t *start_ns; ... }; and so on. */
+/* Declares struct kernel_columns { size_t n, cap; uint64_t *start_ns; ... }; and so on. */
 #define BUILD_DECLARE(type, name) type *name;
 #define X(KIND, record, columns)                                               \
     struct record##_columns {                                                  \
@@ -40,9 +40,9 @@ struct build_segment {
 
 #define SHAPE_CACHE 512
 struct timeline_builder {
-    struct timeline tl; /* filled by timeline_builder_finish; its `owner` is this struct */
+    struct timeline tl; /* filled by timeline_builder_finish; its `owner` points to this struct */
     struct intern *texts;
-    /* Keys are the bytes of a row. Equal rows have one number, which is their index in the vector. */
+    /* Keys are the bytes of a row. Equal rows get the same number, which is their index in the vector. */
     struct intern *shape_ids, *lane_ids, *thread_ids, *device_ids, *set_ids;
 #define X(KIND, record, columns) struct record##_columns columns;
     TIMELINE_KINDS(X)
@@ -92,7 +92,7 @@ struct timeline_builder {
         size_t n, cap;
     } problems;
     struct build_segment segment;
-    /* [processes.n], set by finish: all files of one process have the lowest of their numbers */
+    /* [processes.n], set by finish: the lowest number of all files of the same process */
     uint32_t *process_group;
     struct {
         struct timeline_shape shape;
@@ -103,35 +103,38 @@ struct timeline_builder {
 };
 
 /* columns.c */
-/* The columns of a record kind; count 0 if the timeline has none. */
+/* Returns the columns of a record kind; count 0 if the timeline has none for it. */
 struct columns build_columns(struct timeline_builder *b, enum trace_kind kind);
 void columns_reserve(struct columns *c, size_t more);
 void columns_free(struct columns *c);
-/* Removes the columns that only building needed, and optional ones in which all values are unknown. */
+/* Removes columns that are only used while building, and optional columns in which all values are unknown. */
 void columns_drop_unused(struct columns *c);
 void columns_permute(struct columns *c, const uint32_t *order); /* NULL: already in order */
-/* In every uint32_t column of that name, of every kind: value = now[value]. Leaves TIMELINE_NONE alone. */
+/* Replaces each value by now[value] in every uint32_t column of that name, of every kind. TIMELINE_NONE
+ * stays. */
 void build_renumber(struct timeline_builder *b, const char *name, const uint32_t *now);
-/* The order that sorts keys ascending, equal keys in their old order. NULL: they are sorted already. */
+/* Returns the order that sorts keys ascending; equal keys keep their order. NULL: the keys are already
+ * sorted. */
 uint32_t *columns_order(const uint64_t *keys, size_t n);
-/* Sorts the order of columns_order by a second, more important key with few values (0 .. nvalues). */
+/* Refines the order of columns_order by a second, more significant key with few values (0 .. nvalues). */
 uint32_t *columns_order_by(uint32_t *order, const uint32_t *major, size_t n, size_t nvalues);
 
 /* builder.c */
-void build_end_process(struct timeline_builder *b); /* reads its meta records, links its records */
+/* reads the process's meta records and links its records */
+void build_end_process(struct timeline_builder *b);
 uint32_t build_device(struct timeline_builder *b, uint32_t process, uint32_t index);
 uint32_t build_thread(struct timeline_builder *b, uint32_t tid);
-/* devices.c: reads the meta records of the open process; merges equal devices, and files of one process. */
+/* devices.c: reads the meta records of the open process; merges equal devices, and files of the same
+ * process. */
 void build_process_meta(struct timeline_builder *b);
 void build_merge_devices(struct timeline_builder *b);
 void build_merge_processes(struct timeline_builder *b);
 /* link.c: links kernels, copies and GEMMs of the open process to its launches. */
 void build_link_process(struct timeline_builder *b);
-/* finish.c: finds the rows of the sorted kernels and copies that belong to each device; fills the
- * timeline. */
+/* finish.c: finds each device's part of the sorted kernels and copies, and stores it in the timeline. */
 void build_slice_devices(struct timeline_builder *b);
 void build_publish(struct timeline_builder *b);
-/* nest.c: finds the parents of ranges and the ranges of launches, kernels, copies and syncs. After
+/* nest.c: finds the parents of ranges, and the ranges of launches, kernels, copies and syncs. Called after
  * sorting. */
 void build_nest(struct timeline_builder *b);
 

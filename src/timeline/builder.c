@@ -77,7 +77,7 @@ void timeline_builder_lost(struct timeline_builder *b, enum trace_kind kind, uin
     if ((unsigned)kind < TRACE_KIND_END) b->processes.v[open_process(b)].lost[kind] += count;
 }
 
-/* ---- rows shared by many records */
+/* ---- rows that many records refer to */
 
 uint32_t build_device(struct timeline_builder *b, uint32_t process, uint32_t index) {
     uint32_t key[2] = { process, index };
@@ -131,7 +131,7 @@ static uint32_t build_shape(struct timeline_builder *b, const struct trace_kerne
 
 /* ---- records */
 
-/* Makes room for n more records of a kind and counts them. Returns the number of their process. */
+/* Makes room for n more records of a kind and counts them. Returns the index of their process. */
 static uint32_t take_records(struct timeline_builder *b, enum trace_kind kind, size_t n) {
     uint32_t process = open_process(b);
     struct columns c = build_columns(b, kind);
@@ -140,7 +140,7 @@ static uint32_t take_records(struct timeline_builder *b, enum trace_kind kind, s
     return process;
 }
 
-/* A record that ends before it starts is excluded and counted. */
+/* Returns false, and counts the record, if it ends before it starts. */
 static bool check_times(struct timeline_builder *b, uint64_t start_ns, uint64_t end_ns) {
     b->bad_records += end_ns < start_ns;
     return end_ns >= start_ns;
@@ -173,7 +173,8 @@ void timeline_builder_range(struct timeline_builder *b, const struct trace_range
     for (size_t i = 0; i < n; i++) add_range(b, &r[i]);
 }
 
-/* cudaLaunchKernelExC, cuLaunchKernel, hipGraphLaunch, cudaMemcpyAsync, cuMemsetD8_v2 ... */
+/* Classifies names such as cudaLaunchKernelExC, cuLaunchKernel, hipGraphLaunch, cudaMemcpyAsync,
+ * cuMemsetD8_v2. */
 static enum timeline_api api_kind(const char *api) {
     if (strstr(api, "GraphLaunch")) return TIMELINE_API_GRAPH;
     if (strstr(api, "Launch") && !strstr(api, "HostFunc")) return TIMELINE_API_KERNEL;
@@ -259,7 +260,7 @@ void timeline_builder_sync(struct timeline_builder *b, const struct trace_sync *
     }
 }
 
-/* "a;b;c" to a set of metrics. Equal texts give the same set. */
+/* Converts "a;b;c" to a set of metrics. Equal texts give the same set. */
 static uint32_t build_set(struct timeline_builder *b, uint32_t metrics) {
     uint32_t id = intern_id(b->set_ids, (const char *)&metrics, sizeof metrics);
     if (id < b->sets.n) return id;

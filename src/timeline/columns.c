@@ -116,7 +116,8 @@ struct keyed {
     uint32_t index;
 };
 
-/* One pass of a radix sort over 11 bits. Returns false, with nothing done, if all keys have the same bits. */
+/* One pass of a radix sort over 11 bits. Returns false without changes if all keys are equal in these
+ * bits. */
 #define DIGIT_BITS 11
 static bool radix_pass(struct keyed *to, const struct keyed *from, size_t n, unsigned shift) {
     size_t counts[1 << DIGIT_BITS] = { 0 }, at = 0;

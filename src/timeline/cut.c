@@ -9,7 +9,8 @@ struct window {
     uint64_t from_ns, to_ns;
 };
 
-/* The rows to keep, in order; the caller frees. Sets the number of records to theirs. */
+/* Returns the indices of the rows to keep, in order, and sets the number of records. The caller frees
+ * them. */
 static uint32_t *rows_to_keep(const struct columns *c, struct window w, bool by_overlap) {
     const uint64_t *start_ns = *c->list[0].data, *end_ns = *c->list[1].data;
     uint32_t *kept = xmalloc((*c->n + 1) * sizeof *kept);
@@ -22,7 +23,7 @@ static uint32_t *rows_to_keep(const struct columns *c, struct window w, bool by_
     return kept;
 }
 
-/* Keeps the records that start in the window or, by_overlap, that overlap it. */
+/* Keeps the records that start in the window or, if by_overlap is set, that overlap it. */
 static void cut_kind(struct timeline_builder *b, enum trace_kind kind, struct window w, bool by_overlap) {
     struct columns c = build_columns(b, kind);
     uint32_t *kept = rows_to_keep(&c, w, by_overlap);
@@ -30,7 +31,7 @@ static void cut_kind(struct timeline_builder *b, enum trace_kind kind, struct wi
     free(kept);
 }
 
-/* Counts what is dropped: the analysis reports it. */
+/* Counts the dropped kernels, because the analysis reports them. */
 static void cut_kernels(struct timeline_builder *b, struct window w) {
     struct kernel_columns *k = &b->kernels;
     for (size_t i = 0; i < k->n; i++) {
@@ -41,12 +42,12 @@ static void cut_kernels(struct timeline_builder *b, struct window w) {
     cut_kind(b, TRACE_KERNEL, w, false);
 }
 
-/* build_nest() finds the ranges again. */
+/* Clears the ranges; build_nest() will set them again. */
 static void forget_ranges(uint32_t *range, size_t n) {
     for (size_t i = 0; i < n; i++) range[i] = TIMELINE_NONE;
 }
 
-/* Work whose launch is dropped has no launch. */
+/* Work loses its launch if that is dropped. */
 static void cut_launches(struct timeline_builder *b, struct window w) {
     struct launch_columns *l = &b->launches;
     struct columns c = build_columns(b, TRACE_LAUNCH);
@@ -80,7 +81,8 @@ static void drop_unused_shapes(struct timeline_builder *b) {
     free(now);
 }
 
-/* Launch counts remain those of the whole file: they decide how its kernels are matched to ranges. */
+/* Launch counts stay those of the whole file, because they determine how its kernels are matched to
+ * ranges. */
 static void count_kernels_again(struct timeline_builder *b) {
     b->tl.unmatched_kernels = 0;
     for (size_t i = 0; i < b->processes.n; i++)

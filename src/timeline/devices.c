@@ -123,7 +123,8 @@ void build_process_meta(struct timeline_builder *b) {
 
 /* ---- one device in several files */
 
-/* A text that is equal for equal devices. Without uuid and host, a device exists in its file only. */
+/* A text that is equal for equal devices. Without uuid and host, a device is never merged with that of
+ * another file. */
 static void device_key(const struct timeline_builder *b, size_t device, struct strbuf *key) {
     const struct timeline_device *d = &b->devices.v[device];
     const struct timeline_process *p = &b->processes.v[b->device_process.v[device]];
@@ -196,8 +197,8 @@ void build_merge_devices(struct timeline_builder *b) {
     free(now);
 }
 
-/* ---- several files of one process, for example of the collector and of the engine: their threads are
- * equal */
+/* ---- several files of one process, such as those of the collector and of the engine: they have common
+ * threads */
 
 static void group_processes(struct timeline_builder *b) {
     b->process_group = xmalloc((b->processes.n + 1) * sizeof *b->process_group);

@@ -1,4 +1,4 @@
-/* The last step of building: sort, link, and publish the columns as a timeline. */
+/* The last step of building: sorts, links, and publishes the columns as a timeline. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "base/util.h"
 #include "timeline/build.h"
 
-/* Sorts the records of a kind by their first column, their time. Returns the order; NULL: nothing moved. */
+/* Sorts the records of a kind by time, their first column. Returns the order; NULL: nothing moved. */
 static uint32_t *sort_by_time(struct timeline_builder *b, enum trace_kind kind) {
     struct columns c = build_columns(b, kind);
     uint32_t *order = columns_order(*c.list[0].data, *c.n);
@@ -61,7 +61,7 @@ void build_slice_devices(struct timeline_builder *b) {
     }
 }
 
-/* For ranges with equal starts: the longer first, then the one with the lower recorded depth. */
+/* For ranges with equal starts: the longer one first, then the one with the lower recorded depth. */
 static int range_order(const void *a, const void *b, void *ranges) {
     const struct range_columns *r = ranges;
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
@@ -87,7 +87,7 @@ static void sort_ranges(struct timeline_builder *b) {
     free(order);
 }
 
-/* The kinds that no other record points into. */
+/* Sorts the kinds that no other record refers to. */
 static void sort_others(struct timeline_builder *b) {
     for (unsigned kind = 0; kind < TRACE_KIND_END; kind++) {
         bool done = kind == TRACE_LAUNCH || kind == TRACE_KERNEL || kind == TRACE_COPY || kind == TRACE_RANGE;
@@ -102,7 +102,7 @@ static int window_order(const void *a, const void *b) {
     return (x->end_ns > y->end_ns) - (x->end_ns < y->end_ns);
 }
 
-/* A window is recorded when it opens, without an end, and again when it closes. */
+/* A window is recorded when it opens, without an end, and again when it closes. Merges the two. */
 static void merge_windows(struct timeline_builder *b) {
     struct timeline_window *w = b->windows.v;
     size_t n = 0;
@@ -117,7 +117,7 @@ static void merge_windows(struct timeline_builder *b) {
         if (w[i].end_ns == UINT64_MAX) w[i].end_ns = MAX(b->tl.end_ns, w[i].start_ns);
 }
 
-/* Frees what only linking and sorting needed. */
+/* Frees data that is only used for linking and sorting. */
 static void drop_scaffolding(struct timeline_builder *b) {
     for (unsigned kind = 0; kind < TRACE_KIND_END; kind++) {
         struct columns c = build_columns(b, kind);
@@ -207,8 +207,7 @@ static void check_clocks(struct timeline_builder *b) {
     for (size_t i = 0; i < b->processes.n; i++) relative += b->processes.v[i].relative_clock;
     if (relative && b->processes.n > 1)
         timeline_builder_problem(
-            b,
-            "%zu of %zu files use a relative clock: their times cannot be compared with those of the others",
+            b, "%zu of %zu files use a relative clock: their times cannot be compared with other files",
             relative, b->processes.n);
 }
 

@@ -1,5 +1,5 @@
 /* Links device work to the API call that launched it, by correlation id, within one process. Ids usually
- * count up on both sides, so a search starts where the previous one ended. */
+ * ascend on both sides, so a search starts where the previous one ended. */
 #include <stdlib.h>
 
 #include "base/util.h"
@@ -7,7 +7,7 @@
 
 /* The launches of one process by correlation id. */
 struct by_correlation {
-    const uint64_t *correlation; /* of the process's launches */
+    const uint64_t *correlation; /* correlation ids of the process's launches */
     uint32_t *order;             /* NULL: already in order */
     size_t n, hint;
 };
@@ -48,7 +48,7 @@ static bool launches_kernels(uint8_t kind) {
     return kind == TIMELINE_API_KERNEL || kind == TIMELINE_API_GRAPH;
 }
 
-/* Some sources list a call twice under one id, as runtime and as driver API. Only one of them counts. */
+/* Some sources list a call twice with one id, as runtime and as driver API. Only one of them counts. */
 static void ignore_duplicates(struct timeline_builder *b, struct by_correlation *s,
                               struct timeline_process *p) {
     uint8_t *kind = b->launches.api_kind + b->segment.launch;
@@ -108,5 +108,5 @@ void build_link_process(struct timeline_builder *b) {
     free(s.order);
     count_launches(b, p);
     p->has_launches = p->launches > 0;
-    if (!p->has_launches) p->unmatched_kernels = 0; /* all are matched by time instead */
+    if (!p->has_launches) p->unmatched_kernels = 0; /* kernels of this file are matched by time instead */
 }

@@ -13,7 +13,7 @@
 struct loading {
     struct timeline_builder *b;
     struct trace_reader *r;
-    uint32_t *texts; /* [string_end] number in the timeline; TIMELINE_NONE: not used yet */
+    uint32_t *texts; /* [string_end]: number of the text in the timeline; TIMELINE_NONE: not used yet */
     uint32_t string_end;
     uint64_t missing_texts;
 };
@@ -30,7 +30,7 @@ static uint32_t timeline_number(struct loading *l, uint32_t file_text) {
     return l->texts[file_text] = s ? timeline_builder_textn(l->b, s, len) : 0;
 }
 
-/* In place: the batch is used by the caller only. */
+/* Changes the batch in place; nothing else uses it. */
 static void renumber_texts(struct loading *l, const struct trace_batch *batch) {
     const struct trace_schema *schema = trace_schema(batch->kind);
     for (size_t f = 0; schema && f < schema->nfields; f++) {
@@ -54,12 +54,12 @@ static void add_batch(struct loading *l, const struct trace_batch *batch) {
     case TRACE_##KIND: timeline_builder_##record(b, batch->record, batch->n); break;
         TIMELINE_KINDS(X)
 #undef X
-    default: break; /* losses are in the summary */
+    default: break; /* losses are counted in the summary */
     }
 }
 
 static void report_state(struct loading *l, const char *path) {
-    const char *file = file_basename(path); /* without the folder, which may be moved */
+    const char *file = file_basename(path); /* file name without the folder, because that may be moved */
     const struct trace_summary *s = trace_reader_summary(l->r);
     struct timeline_process *p = &l->b->processes.v[l->b->processes.n - 1];
     p->finished = s->finished;

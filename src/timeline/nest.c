@@ -1,6 +1,6 @@
-/* Finds the innermost range at a time: of all ranges open on a thread, the one that started last. Ranges and
- * events are sorted by start, so one sweep with one stack per thread is enough. Ranges may cross: a range
- * that ends below one that is still open stays on the stack until it is on top. */
+/* Finds the innermost range at a time: of all ranges open on a thread, the one that started last. Ranges
+ * and events are sorted by start, so one sweep with one stack per thread is sufficient. Ranges may cross:
+ * a range that has ended stays on the stack until all ranges above it have ended. */
 #include <stdlib.h>
 
 #include "base/die.h"
@@ -44,15 +44,15 @@ static void sweep_open(struct sweep *s, uint32_t *parent) {
     const struct range_columns *r = &s->b->ranges;
     uint32_t i = (uint32_t)s->next++;
     struct open_ranges *stack = &s->stacks[stack_of(s, r->thread[i])];
-    /* a range that ends where this one starts is over, unless this one is an instant */
+    /* a range that ends where this one starts is closed, unless this one is an instant */
     uint64_t start = r->start_ns[i];
     drop_ended(stack, r->end_ns, start + (r->end_ns[i] > start));
     if (parent) parent[i] = stack->n ? stack->v[stack->n - 1] : TIMELINE_NONE;
     if (!(r->flags[i] & TRACE_RANGE_MARK)) vec_push(stack, i);
 }
 
-/* Innermost range at a time. Times must not decrease. A call at the very end of a range is inside it: with a
- * 1 us clock, short calls have no duration. */
+/* Returns the innermost range at a time. Times must not decrease. A call at the very end of a range is
+ * inside it, because with a 1 us clock short calls have no duration. */
 static uint32_t sweep_at(struct sweep *s, uint32_t stack, uint64_t time_ns) {
     const struct range_columns *r = &s->b->ranges;
     while (s->next < r->n && r->start_ns[s->next] <= time_ns) sweep_open(s, NULL);
@@ -79,8 +79,8 @@ static void nest_calls(struct timeline_builder *b) {
     sweep_end(&s);
 }
 
-/* Matches work of processes without launches by time only. [first, first + n) is one device, sorted by
- * start. */
+/* Matches work of processes without launches by time only. [first, first + n) are the rows of one device,
+ * sorted by start. */
 static void nest_contained(const struct timeline_builder *b, const bool *has_launches,
                            const uint64_t *start_ns, const uint32_t *lane, uint32_t *range, size_t first,
                            size_t n) {

@@ -1,5 +1,5 @@
-/* One or more traces as one timeline: sorted, linked, then const. Holds what happened and how records
- * relate; analysis is done elsewhere.
+/* One or more traces as one timeline: sorted, linked, then const. It contains records and their relations;
+ * analysis is done elsewhere.
  *     struct timeline *tl = timeline_load(paths, n, &err);        -- NULL: no file could be read, see err
  *     for (size_t i = 0; i < tl->kernels.n; i++) use(tl->kernels.start_ns[i], ...);
  *     timeline_close(tl);
@@ -22,7 +22,7 @@
 
 /* Launch parameters of a kernel. Kernels with equal parameters share one shape. */
 struct timeline_shape {
-    uint32_t name; /* text, as recorded, usually mangled */
+    uint32_t name; /* text number; as recorded, usually mangled */
     uint32_t device;
     uint32_t grid[3], block[3]; /* 0: unknown */
     uint32_t registers;         /* per thread */
@@ -34,17 +34,17 @@ struct timeline_metric_set {
     uint32_t n;
 };
 
-/* The columns of each record kind, stated once. The structs below, the builder's growing columns, sorting,
+/* The columns of each record kind, defined once. The structs below, the builder's growing columns, sorting,
  * renumbering and freeing are generated from these lists.
  *     C(type, name)  a column
  *     O(type, name)  a column that is NULL if it is unknown (0, NaN) for all records
- *     B(type, name)  only exists while the timeline is built
- * The first column is the time to sort by. Columns of the same name hold indices into the same table (thread,
- * device, shape, launch, range): merging and sorting renumber them by that name. */
+ *     B(type, name)  a column that only exists while the timeline is built
+ * Records are sorted by the first column, a time. Columns with the same name contain indices into the same
+ * table (thread, device, shape, launch, range): merging and sorting renumber them by that name. */
 
-/* Sorted by device, then start. All kernels of a graph have the same launch. `range` is the innermost range
- * open on the launching thread at launch (see timeline.containment). A kernel with a graph but without a
- * graph_node stands for a whole graph. */
+/* Sorted by device, then start. All kernels of a graph have the same launch. `range` is the innermost
+ * range open on the launching thread at the launch (see timeline.containment). A kernel with a graph but
+ * without a graph_node represents a whole graph. */
 #define TIMELINE_KERNEL_COLUMNS(C, O, B)                       \
     C(uint64_t, start_ns)                                      \
     C(uint64_t, end_ns)                                        \
@@ -74,20 +74,21 @@ struct timeline_metric_set {
     C(uint32_t, api)     /* text */                            \
     C(uint8_t, api_kind) /* enum timeline_api */               \
     C(uint32_t, kernels) /* number of kernels with this launch */
-/* Among equal starts the longer range comes first: a parent has a lower index than its children. */
-#define TIMELINE_RANGE_COLUMNS(C, O, B)                                         \
-    C(uint64_t, start_ns)                                                       \
-    C(uint64_t, end_ns)                                                         \
-    C(uint32_t, thread)                                                         \
-    C(uint32_t, parent) /* innermost other range open on the thread at start */ \
-    C(uint32_t, name)   /* this and the next two: texts */                      \
-    C(uint32_t, domain)                                                         \
-    C(uint32_t, detail)                                                         \
-    C(uint8_t, category) /* enum trace_range_category */                        \
-    C(uint8_t, flags)    /* enum trace_range_flags */                           \
-    O(double, flops)                                                            \
-    O(double, bytes)                                                            \
-    O(double, payload)                                                          \
+/* Of ranges with equal starts, the longer one comes first, so a parent has a lower index than its
+ * children. */
+#define TIMELINE_RANGE_COLUMNS(C, O, B)                                                     \
+    C(uint64_t, start_ns)                                                                   \
+    C(uint64_t, end_ns)                                                                     \
+    C(uint32_t, thread)                                                                     \
+    C(uint32_t, parent) /* innermost other range that is open on the thread at the start */ \
+    C(uint32_t, name)   /* this column and the next two are texts */                        \
+    C(uint32_t, domain)                                                                     \
+    C(uint32_t, detail)                                                                     \
+    C(uint8_t, category) /* enum trace_range_category */                                    \
+    C(uint8_t, flags)    /* enum trace_range_flags */                                       \
+    O(double, flops)                                                                        \
+    O(double, bytes)                                                                        \
+    O(double, payload)                                                                      \
     B(uint16_t, depth)
 #define TIMELINE_SYNC_COLUMNS(C, O, B) \
     C(uint64_t, start_ns)              \
@@ -104,14 +105,14 @@ struct timeline_metric_set {
     C(uint32_t, device)                  \
     C(uint32_t, set)                     \
     C(uint64_t, first)
-#define TIMELINE_POWER_COLUMNS(C, O, B)                                  \
-    C(uint64_t, time_ns)                                                 \
-    C(uint64_t, energy_mj) /* since the driver was loaded; 0: unknown */ \
-    C(uint64_t, throttle_reasons)                                        \
-    C(uint32_t, device)                                                  \
-    C(uint32_t, sm_mhz) /* this and the next three: TRACE_UNKNOWN_U32 */ \
-    C(uint32_t, memory_mhz)                                              \
-    C(uint32_t, temperature_c)                                           \
+#define TIMELINE_POWER_COLUMNS(C, O, B)                                                    \
+    C(uint64_t, time_ns)                                                                   \
+    C(uint64_t, energy_mj) /* since the driver was loaded; 0: unknown */                   \
+    C(uint64_t, throttle_reasons)                                                          \
+    C(uint32_t, device)                                                                    \
+    C(uint32_t, sm_mhz) /* TRACE_UNKNOWN_U32 if unknown, also in the next three columns */ \
+    C(uint32_t, memory_mhz)                                                                \
+    C(uint32_t, temperature_c)                                                             \
     C(uint32_t, power_mw)
 /* The texts of `v` are timeline texts; its thread is an index into threads. */
 #define TIMELINE_GEMM_COLUMNS(C, O, B) \
@@ -137,7 +138,7 @@ struct timeline_metric_set {
     X(GEMM, gemm, gemms)        \
     X(TOKEN, token, tokens)
 
-/* struct timeline_kernels { size_t n; const uint64_t *start_ns; ... }; and so on. */
+/* Declares struct timeline_kernels { size_t n; const uint64_t *start_ns; ... }; and so on. */
 #define TIMELINE_DECLARE(type, name) const type *name;
 #define TIMELINE_SKIP(type, name)
 #define X(KIND, record, columns)                                                     \
@@ -153,13 +154,13 @@ TIMELINE_KINDS(X)
  * equal. 0: unknown. */
 struct timeline_device {
     uint32_t name, uuid;
-    uint32_t index; /* its number in the first file that contains it */
-    bool is_cpu;    /* the native engine's "kernels" */
+    uint32_t index; /* its index in the first file that contains it */
+    bool is_cpu;    /* the native engine's CPU device, with operators as kernels */
     uint32_t cc_major, cc_minor;
     uint32_t sms, max_threads_per_sm, max_blocks_per_sm, regs_per_sm, smem_per_sm_bytes, warp_size;
     uint64_t memory_bytes, l2_bytes, sm_clock_khz;
     double peak_bytes_per_s;                                   /* NaN: not in the trace */
-    size_t first_kernel, kernel_count, first_copy, copy_count; /* its slices of the sorted columns */
+    size_t first_kernel, kernel_count, first_copy, copy_count; /* its parts of the sorted columns */
 };
 struct timeline_lane { /* one stream */
     uint32_t process, device, context, stream;
@@ -176,15 +177,15 @@ struct timeline_process {
     bool finished;                  /* the writer closed the file */
     bool relative_clock;            /* its times cannot be compared with other files */
     bool has_launches;              /* false: its kernels are matched to ranges by time only */
-    /* when capture windows could be open; 0: from the start, to the end of the trace */
+    /* Time in which capture windows could be open; 0: from the start, or to the end, of the trace. */
     uint64_t capture_from_ns, capture_to_ns;
     uint64_t kernels, unmatched_kernels;
-    /* of the whole file, also after a cut */
+    /* Counts of the whole file, even after a cut. */
     uint64_t launches, unmatched_launches; /* calls that launch kernels or graphs */
     uint64_t lost[TRACE_KIND_END];         /* dropped records, all reasons */
-    uint64_t records[TRACE_KIND_END];      /* read from the file, bad records included */
-    uint64_t repeated_correlations;        /* launches whose correlation id an earlier launch has */
-    uint64_t damaged_places;               /* runs of bytes outside any intact chunk */
+    uint64_t records[TRACE_KIND_END];      /* records read from the file, including invalid ones */
+    uint64_t repeated_correlations;        /* launches with the correlation id of an earlier launch */
+    uint64_t damaged_places;               /* contiguous regions outside of intact chunks */
     uint64_t damaged_chunks;               /* intact chunks that cannot be decoded */
 };
 struct timeline_meta {
@@ -213,27 +214,28 @@ struct timeline {
     const struct timeline_window *windows; /* sorted by process, then start */
     size_t nshapes, ndevices, nlanes, nthreads, nprocesses, nmetric_sets, nmeta, nwindows;
 
-    uint64_t start_ns, end_ns;       /* of all ranges, launches, kernels and copies */
+    uint64_t start_ns, end_ns;       /* first and last time of all ranges, launches, kernels and copies */
     uint64_t lost[TRACE_KIND_END];   /* over all files */
-    uint64_t unmatched_kernels;      /* no launch found, in a process that has launches */
+    uint64_t unmatched_kernels;      /* kernels without a launch, in processes that have launches */
     uint64_t bad_records;            /* end before start: excluded */
     uint64_t cut_kernels;            /* excluded by timeline_cut() */
     double cut_ns;                   /* sum of their durations */
-    uint64_t cut_from_ns, cut_to_ns; /* the window of timeline_cut(); both 0: it was not cut */
-    bool containment;         /* some kernels were matched to ranges by time: their file has no launches */
-    const uint32_t *problems; /* texts for the user: what could not be collected or read */
+    uint64_t cut_from_ns, cut_to_ns; /* the window passed to timeline_cut(); both 0: not cut */
+    /* some kernels were matched to ranges by time, because their file has no launches */
+    bool containment;
+    const uint32_t *problems; /* texts for the user about data that could not be collected or read */
     size_t nproblems;
     void *owner; /* private */
 };
 
 struct timeline *timeline_load(const char *const *paths, size_t n, struct err *err);
-/* Keeps the ranges that overlap [from, to) and the launches, kernels, copies, synchronisations and GEMMs that
- * start in it. Kernels outside are counted (cut_kernels). Samples, power and tokens are always kept. Must be
- * called before anything borrows from the timeline. */
+/* Keeps the ranges that overlap [from, to) and the launches, kernels, copies, synchronisations and GEMMs
+ * that start in it. Other kernels are counted (cut_kernels). Samples, power and tokens are always kept.
+ * Must be called while no other code points into the timeline. */
 void timeline_cut(struct timeline *tl, uint64_t from_ns, uint64_t to_ns);
 void timeline_close(struct timeline *tl);                            /* NULL: does nothing */
 const char *timeline_text(const struct timeline *tl, uint32_t text); /* never NULL; valid until close */
-/* The first of any process; NULL if none. */
+/* The first value in any process; NULL if there is none. */
 const char *timeline_meta_value(const struct timeline *tl, const char *key);
 
 /* ---- Building a timeline in memory. Used by the loader, file by file, and by tests.
@@ -252,13 +254,13 @@ uint32_t timeline_builder_textn(struct timeline_builder *b, const char *text, si
 void timeline_builder_meta(struct timeline_builder *b, const char *key, const char *value);
 void timeline_builder_problem(struct timeline_builder *b, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
-/* timeline_builder_kernel(b, kernels, n) and so on. */
+/* Declares timeline_builder_kernel(b, kernels, n) and so on. */
 #define X(KIND, record, columns) \
     void timeline_builder_##record(struct timeline_builder *b, const struct trace_##record *r, size_t n);
 TIMELINE_KINDS(X)
 #undef X
 void timeline_builder_lost(struct timeline_builder *b, enum trace_kind kind, uint64_t count);
 struct timeline *timeline_builder_finish(struct timeline_builder *b);
-void timeline_builder_close(struct timeline_builder *b); /* discards it; NULL: does nothing */
+void timeline_builder_close(struct timeline_builder *b); /* discards the builder; accepts NULL */
 
 #endif

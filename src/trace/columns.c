@@ -28,8 +28,8 @@ static void gather(const struct trace_field *f, const uint8_t *records, size_t n
         for (size_t i = 0; i < n; i++, p += stride) v[i] = *(const uint64_t *)(const void *)p;
 }
 
-/* Turns an end into a duration. Differences wrap around, so the decoder restores any pair of numbers
- * exactly. */
+/* Subtracts the start from the end, so that a duration is stored. Differences wrap around, so the decoder
+ * restores any pair of numbers exactly. */
 static void subtract_before(const struct trace_field *before, const uint8_t *records, size_t n, size_t stride,
                             uint64_t *v) {
     const uint8_t *p = records + before->offset;
@@ -68,8 +68,8 @@ static uint8_t *put_deltas(uint8_t *p, const uint64_t *v, size_t n) {
     return p;
 }
 
-/* Returns NULL if there are more than 256 distinct values. The indexes are built behind the largest possible
- * table, then moved up to the real one. */
+/* Returns NULL if there are more than 256 distinct values. The indices are built after the largest
+ * possible table, then moved next to the actual one. */
 static uint8_t *put_dict(uint8_t *p, const uint64_t *v, size_t n) {
     uint16_t slots[DICT_SLOTS] = { 0 }; /* index + 1; 0: empty */
     uint64_t values[DICT_MAX];
@@ -126,7 +126,7 @@ static uint8_t *put_column(uint8_t *p, enum trace_field_type type, const uint64_
     return type == TRACE_FIELD_F64 ? put_raw(p, v, n) : put_varints(p, v, n);
 }
 
-/* True if all values are what a reader assumes for a missing column. */
+/* True if all values equal the value that a reader assumes for a missing column. */
 static bool is_default(const struct trace_field *f, const uint64_t *v, size_t n) {
     double nan_value = NAN;
     uint64_t bits = 0;

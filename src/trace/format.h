@@ -1,18 +1,18 @@
-/* The record kinds of a trace, stated once: number, name, fields, and how each field is stored. Structs,
+/* The record kinds of a trace, defined once: number, name, fields, and how each field is stored. Structs,
  * schemas, writer calls and reader batches are generated from the lists below. docs/trace-format.md describes
  * the bytes on disk.
  *
  * Times are nanoseconds on one clock per file. The clock is unix time (nanoseconds since the epoch) unless
- * the meta record "clock" names another. Texts are string numbers (0: none), valid within their file only. A
- * field that a file does not contain reads as 0, or as NaN if it is a double: unknown. */
+ * the meta record "clock" names another. Texts are string numbers (0: none), valid only within their file.
+ * A field that a file does not contain reads as 0, or as NaN if it is a double; both mean unknown. */
 #ifndef TRACE_FORMAT_H
 #define TRACE_FORMAT_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Records that describe what happened: X(ID, name, number on disk). Each has a struct trace_NAME and a list
- * TRACE_ID_FIELDS. Numbers are never reused; a new kind takes the next number, at the end. */
+/* Kinds of events: X(ID, name, number on disk). Each has a struct trace_NAME and a list TRACE_ID_FIELDS.
+ * Numbers are never reused; a new kind gets the next number, at the end. */
 #define TRACE_EVENTS(X)  \
     X(RANGE, range, 3)   \
     X(LAUNCH, launch, 4) \
@@ -23,12 +23,12 @@
     X(POWER, power, 9)   \
     X(GEMM, gemm, 10)    \
     X(TOKEN, token, 11)
-/* All kinds with fields: the events, and two kinds about the file itself. */
+/* All kinds with fields: the events, and two kinds that describe the file itself. */
 #define TRACE_RECORDS(X) \
     X(META, meta, 1)     \
     X(LOST, lost, 12)    \
     TRACE_EVENTS(X)
-/* All kinds. A chunk of strings has no records. */
+/* All kinds, including chunks of strings, which have no records. */
 #define TRACE_KINDS(X)   \
     X(STRING, string, 2) \
     TRACE_RECORDS(X)
@@ -41,10 +41,10 @@ enum trace_kind { TRACE_KINDS(X) TRACE_KIND_END = 13 };
 enum trace_field_type {
     TRACE_FIELD_TIME,  /* uint64_t ns, stored as the difference to the previous record */
     TRACE_FIELD_AFTER, /* uint64_t ns, stored as the difference to the field before it (a duration) */
-    TRACE_FIELD_SEQ,   /* uint64_t that usually counts up */
+    TRACE_FIELD_SEQ,   /* uint64_t that usually ascends */
     TRACE_FIELD_U64,
     TRACE_FIELD_U32,
-    TRACE_FIELD_STR, /* uint32_t: number of a string */
+    TRACE_FIELD_STR, /* uint32_t: a string number */
     TRACE_FIELD_F64,
 };
 
@@ -96,7 +96,7 @@ enum trace_copy_kind { TRACE_COPY_KINDS(X) TRACE_COPY_KIND_END };
 
 enum trace_range_flags {
     TRACE_RANGE_MARK = 1, /* an instant: end == start */
-    TRACE_RANGE_FREE = 2, /* start/end pair: need not nest, may end on another thread */
+    TRACE_RANGE_FREE = 2, /* range of a start/end pair: need not nest, may end on another thread */
     TRACE_RANGE_OPEN = 4, /* was still open when the writer closed the file; end is that time */
 };
 #define TRACE_UNKNOWN_U32 UINT32_MAX /* in power records */
@@ -104,23 +104,23 @@ enum trace_range_flags {
 
 #define TRACE_META_COMMAND "process.command" /* meta key of the command line; its secrets are masked */
 
-/* The fields of each kind: F(kind, type, field, column number). `kind` is only passed through to F. A column
- * number identifies the field on disk and is never reused. A new field takes the next number. */
+/* The fields of each kind: F(kind, type, field, column number). `kind` is only passed through to F. A
+ * column number identifies the field on disk and is never reused. A new field gets the next number. */
 #define TRACE_META_FIELDS(F, kind) \
     F(kind, STR, key, 1)           \
     F(kind, STR, value, 2)
-#define TRACE_RANGE_FIELDS(F, kind)                                                           \
-    F(kind, TIME, start_ns, 1)                                                                \
-    F(kind, AFTER, end_ns, 2)                                                                 \
-    F(kind, U32, thread, 3)   /* kernel thread id */                                          \
-    F(kind, U32, depth, 4)    /* ranges open around it on its thread, 0 outermost */          \
-    F(kind, U32, category, 5) /* enum trace_range_category */                                 \
-    F(kind, U32, flags, 6)    /* enum trace_range_flags */                                    \
-    F(kind, STR, domain, 7)                                                                   \
-    F(kind, STR, name, 8)                                                                     \
-    F(kind, STR, detail, 9) /* shapes and types of an operator: "x[1,512,1280]bf16 w[...]" */ \
-    F(kind, F64, flops, 10) /* as counted by the engine; NaN: unknown */                      \
-    F(kind, F64, bytes, 11)                                                                   \
+#define TRACE_RANGE_FIELDS(F, kind)                                                             \
+    F(kind, TIME, start_ns, 1)                                                                  \
+    F(kind, AFTER, end_ns, 2)                                                                   \
+    F(kind, U32, thread, 3)   /* kernel thread id */                                            \
+    F(kind, U32, depth, 4)    /* number of ranges open around it on its thread; 0: outermost */ \
+    F(kind, U32, category, 5) /* enum trace_range_category */                                   \
+    F(kind, U32, flags, 6)    /* enum trace_range_flags */                                      \
+    F(kind, STR, domain, 7)                                                                     \
+    F(kind, STR, name, 8)                                                                       \
+    F(kind, STR, detail, 9) /* shapes and types of an operator: "x[1,512,1280]bf16 w[...]" */   \
+    F(kind, F64, flops, 10) /* counted by the engine; NaN: unknown */                           \
+    F(kind, F64, bytes, 11)                                                                     \
     F(kind, F64, payload, 12) /* NVTX payload; NaN: none */
 #define TRACE_LAUNCH_FIELDS(F, kind) \
     F(kind, TIME, start_ns, 1)       \
@@ -128,24 +128,24 @@ enum trace_range_flags {
     F(kind, SEQ, correlation, 3)     \
     F(kind, U32, thread, 4)          \
     F(kind, STR, api, 5) /* "cudaLaunchKernel" */
-#define TRACE_KERNEL_FIELDS(F, kind)                                    \
-    F(kind, TIME, start_ns, 1)                                          \
-    F(kind, AFTER, end_ns, 2)                                           \
-    F(kind, SEQ, correlation, 3)                                        \
-    F(kind, SEQ, graph_node, 4) /* 0: not from a graph */               \
-    F(kind, U32, graph, 5)      /* id of the executed graph; 0: none */ \
-    F(kind, U32, device, 6)     /* index into the meta's devices */     \
-    F(kind, U32, context, 7)                                            \
-    F(kind, U32, stream, 8)                                             \
-    F(kind, STR, name, 9) /* as the source gave it, usually mangled */  \
-    F(kind, U32, grid_x, 10)                                            \
-    F(kind, U32, grid_y, 11)                                            \
-    F(kind, U32, grid_z, 12)                                            \
-    F(kind, U32, block_x, 13)                                           \
-    F(kind, U32, block_y, 14)                                           \
-    F(kind, U32, block_z, 15)                                           \
-    F(kind, U32, registers, 16) /* per thread */                        \
-    F(kind, U32, static_smem_bytes, 17)                                 \
+#define TRACE_KERNEL_FIELDS(F, kind)                                              \
+    F(kind, TIME, start_ns, 1)                                                    \
+    F(kind, AFTER, end_ns, 2)                                                     \
+    F(kind, SEQ, correlation, 3)                                                  \
+    F(kind, SEQ, graph_node, 4) /* 0: not from a graph */                         \
+    F(kind, U32, graph, 5)      /* id of the executed graph; 0: none */           \
+    F(kind, U32, device, 6)     /* index of the device, as in the meta records */ \
+    F(kind, U32, context, 7)                                                      \
+    F(kind, U32, stream, 8)                                                       \
+    F(kind, STR, name, 9) /* as given by the source, usually mangled */           \
+    F(kind, U32, grid_x, 10)                                                      \
+    F(kind, U32, grid_y, 11)                                                      \
+    F(kind, U32, grid_z, 12)                                                      \
+    F(kind, U32, block_x, 13)                                                     \
+    F(kind, U32, block_y, 14)                                                     \
+    F(kind, U32, block_z, 15)                                                     \
+    F(kind, U32, registers, 16) /* per thread */                                  \
+    F(kind, U32, static_smem_bytes, 17)                                           \
     F(kind, U32, dynamic_smem_bytes, 18)
 #define TRACE_COPY_FIELDS(F, kind) \
     F(kind, TIME, start_ns, 1)     \
@@ -178,25 +178,25 @@ enum trace_range_flags {
     F(kind, F64, v8, 13) F(kind, F64, v9, 14) F(kind, F64, v10, 15) F(kind, F64, v11, 16)   \
     F(kind, F64, v12, 17) F(kind, F64, v13, 18) F(kind, F64, v14, 19) F(kind, F64, v15, 20)
 /* clang-format on */
-#define TRACE_POWER_FIELDS(F, kind)                                                 \
-    F(kind, TIME, time_ns, 1)                                                       \
-    F(kind, SEQ, energy_mj, 2)        /* since the driver was loaded; 0: unknown */ \
-    F(kind, U64, throttle_reasons, 3) /* NVML's bits */                             \
-    F(kind, U32, device, 4)                                                         \
-    F(kind, U32, sm_mhz, 5) /* this and the next three: TRACE_UNKNOWN_U32 */        \
-    F(kind, U32, memory_mhz, 6)                                                     \
-    F(kind, U32, temperature_c, 7)                                                  \
+#define TRACE_POWER_FIELDS(F, kind)                                                           \
+    F(kind, TIME, time_ns, 1)                                                                 \
+    F(kind, SEQ, energy_mj, 2)        /* since the driver was loaded; 0: unknown */           \
+    F(kind, U64, throttle_reasons, 3) /* NVML's bits */                                       \
+    F(kind, U32, device, 4)                                                                   \
+    F(kind, U32, sm_mhz, 5) /* TRACE_UNKNOWN_U32 if unknown, also in the next three fields */ \
+    F(kind, U32, memory_mhz, 6)                                                               \
+    F(kind, U32, temperature_c, 7)                                                            \
     F(kind, U32, power_mw, 8)
-#define TRACE_GEMM_FIELDS(F, kind)                                 \
-    F(kind, TIME, start_ns, 1)                                     \
-    F(kind, SEQ, correlation, 2) /* 0: match by time and thread */ \
-    F(kind, U64, m, 3)                                             \
-    F(kind, U64, n, 4)                                             \
-    F(kind, U64, k, 5)                                             \
-    F(kind, U64, batch, 6)                                         \
-    F(kind, U32, thread, 7)                                        \
-    F(kind, STR, types, 8)  /* "bf16,bf16->bf16 compute f32" */    \
-    F(kind, STR, layout, 9) /* "TN" */                             \
+#define TRACE_GEMM_FIELDS(F, kind)                                            \
+    F(kind, TIME, start_ns, 1)                                                \
+    F(kind, SEQ, correlation, 2) /* 0: unknown; matched by time and thread */ \
+    F(kind, U64, m, 3)                                                        \
+    F(kind, U64, n, 4)                                                        \
+    F(kind, U64, k, 5)                                                        \
+    F(kind, U64, batch, 6)                                                    \
+    F(kind, U32, thread, 7)                                                   \
+    F(kind, STR, types, 8)  /* "bf16,bf16->bf16 compute f32" */               \
+    F(kind, STR, layout, 9) /* "TN" */                                        \
     F(kind, STR, algorithm, 10)
 #define TRACE_TOKEN_FIELDS(F, kind)                         \
     F(kind, TIME, time_ns, 1)                               \
@@ -217,7 +217,8 @@ enum trace_range_flags {
 #define TRACE_C_STR uint32_t
 #define TRACE_C_F64 double
 
-/* struct trace_kernel { uint64_t start_ns, end_ns, ... }; and so on. &sample->v0 is an array of 16 values. */
+/* Declares struct trace_kernel { uint64_t start_ns, end_ns, ... }; and so on. &sample->v0 is an array of
+ * 16 values. */
 #define TRACE_DECLARE(kind, type, field, column) TRACE_C_##type field;
 #define X(ID, name, number)                      \
     struct trace_##name {                        \
@@ -227,19 +228,19 @@ TRACE_RECORDS(X)
 #undef X
 #undef TRACE_DECLARE
 
-/* A record of any kind. */
+/* Large enough for a record of any kind. */
 #define X(ID, name, number) struct trace_##name name;
 union trace_record {
     TRACE_RECORDS(X)
 };
 #undef X
 
-/* The same lists as data, for code that handles every kind alike: encoder, decoder, `trace dump`. */
+/* The same lists as data, for code that handles all kinds alike: encoder, decoder, `trace dump`. */
 struct trace_field {
     const char *name;
     enum trace_field_type type;
     uint8_t column;
-    uint16_t offset; /* in the record's struct */
+    uint16_t offset; /* offset in the record's struct */
 };
 struct trace_schema {
     const char *name; /* "kernel" */
@@ -257,7 +258,7 @@ const char *trace_sync_kind_name(unsigned sync_kind);
 const char *trace_token_kind_name(unsigned token_kind);
 const char *trace_lost_reason_name(unsigned reason);
 
-/* A double is returned as its bits. */
+/* Returns the value of a field; doubles as their bits. */
 static inline uint64_t trace_field_get(const void *record, const struct trace_field *f) {
     const char *p = (const char *)record + f->offset;
     if (f->type == TRACE_FIELD_U32 || f->type == TRACE_FIELD_STR) return *(const uint32_t *)(const void *)p;

@@ -15,7 +15,7 @@
 #define TRACE_CHUNK_HEADER_BYTES 24
 #define TRACE_SYNC_WORD 0x31435049u /* "IPC1": marks the next chunk after damage */
 
-/* Limits: no writer exceeds them, no reader accepts more. */
+/* Limits of the format: writers stay below them, and readers reject larger values. */
 #define TRACE_MAX_RECORDS 16384u
 #define TRACE_MAX_PAYLOAD (1u << 20)
 #define TRACE_MAX_RAW (4u << 20)
@@ -36,9 +36,9 @@ _Static_assert(sizeof(struct trace_chunk_header) == TRACE_CHUNK_HEADER_BYTES, "c
 struct trace_file_header {
     char magic[8];
     uint16_t major, minor;
-    uint32_t header_bytes; /* 32; a newer minor version may have more: skip the rest */
+    uint32_t header_bytes; /* 32; a newer minor version may have a longer header, whose rest is skipped */
     uint64_t file_id;
-    uint32_t reserved, crc; /* crc of the 28 bytes before it */
+    uint32_t reserved, crc; /* crc: of the 28 bytes before it */
 };
 _Static_assert(sizeof(struct trace_file_header) == TRACE_FILE_HEADER_BYTES, "file header is 32 bytes");
 
@@ -55,8 +55,9 @@ static inline uint32_t trace_chunk_crc(const struct trace_chunk_header *h, const
 enum trace_encoding {
     TRACE_ENC_CONST,  /* one varint, the value of every record */
     TRACE_ENC_VARINT, /* one varint per value */
-    TRACE_ENC_DELTA,  /* zigzag varint of the difference to the previous value; the first to 0 */
-    TRACE_ENC_STRIDE, /* the first as varint, then the constant difference as zigzag varint */
+    /* zigzag varint of the difference to the previous value; the first value is relative to 0 */
+    TRACE_ENC_DELTA,
+    TRACE_ENC_STRIDE, /* the first value as varint, then the constant difference as zigzag varint */
     TRACE_ENC_DICT, /* number of values - 1 (1 byte), the values as varints, then one index byte per record */
     TRACE_ENC_RAW,  /* 8 bytes per value */
     TRACE_ENC_END

@@ -32,12 +32,13 @@ struct trace_reader {
         struct trace_meta *v;
         size_t n, cap;
     } meta;
-    uint64_t shift_ns;      /* meta clock.offset_ns, added to every time */
-    uint8_t *scratch;       /* one payload; only while opening */
-    uint64_t search_budget; /* bytes left to check after damage: bounds the time for hostile files */
+    uint64_t shift_ns; /* from meta clock.offset_ns; added to every time */
+    uint8_t *scratch;  /* buffer for one payload; only used while opening */
+    /* number of bytes that may still be searched after damage; limits the time for malicious files */
+    uint64_t search_budget;
 };
 
-/* pread, not mmap: a file that shrinks while it is read gives a short read instead of SIGBUS. */
+/* Uses pread instead of mmap: a file that shrinks while it is read gives a short read instead of SIGBUS. */
 static bool read_at(int fd, uint64_t offset, void *out, size_t n) {
     uint8_t *p = out;
     while (n) {
@@ -56,13 +57,13 @@ static bool read_at(int fd, uint64_t offset, void *out, size_t n) {
 static const char *header_fault(const struct trace_chunk_header *h, uint64_t left) {
     if (h->sync != TRACE_SYNC_WORD) return "no chunk starts here";
     if (h->bytes > TRACE_MAX_PAYLOAD || h->raw_bytes > TRACE_MAX_RAW)
-        return "chunk claims more bytes than any writer makes";
-    if (h->count > TRACE_MAX_RECORDS) return "chunk claims more records than any writer makes";
+        return "chunk claims more bytes than any writer produces";
+    if (h->count > TRACE_MAX_RECORDS) return "chunk claims more records than any writer produces";
     if (h->bytes > left) return "file ends inside a chunk";
     return NULL;
 }
 
-/* Returns NULL if an intact chunk is at `offset` (its payload is then in scratch), else the fault. */
+/* Returns NULL if there is an intact chunk at `offset`, with its payload in scratch; otherwise the fault. */
 static const char *check_chunk(struct trace_reader *r, uint64_t offset, struct trace_chunk_header *h) {
     uint64_t left = r->summary.file_bytes - offset;
     if (left < sizeof *h) return "file ends inside a chunk header";
@@ -75,7 +76,7 @@ static const char *check_chunk(struct trace_reader *r, uint64_t offset, struct t
                : "checksum of a chunk does not match";
 }
 
-/* Next offset at or after `offset` with a sync word; file_bytes if there is none. */
+/* Returns the next offset at or after `offset` with a sync word; file_bytes if there is none. */
 static uint64_t find_sync(struct trace_reader *r, uint64_t offset) {
     uint8_t window[SCAN_BYTES];
     const uint32_t word = TRACE_SYNC_WORD;
@@ -103,7 +104,7 @@ static void note_damage(struct trace_summary *s, uint64_t offset, uint64_t bytes
     s->damaged_bytes += bytes;
 }
 
-/* Offset of the next intact chunk after damage, or the end of the file. */
+/* Returns the offset of the next intact chunk after damage, or the end of the file. */
 static uint64_t after_damage(struct trace_reader *r, uint64_t offset, const char *fault) {
     uint64_t end = r->summary.file_bytes, next = find_sync(r, offset + 1);
     while (next < end) {
@@ -207,7 +208,7 @@ void trace_batch_free(struct trace_batch *b) {
     *b = (struct trace_batch){ 0 };
 }
 
-/* Strings, losses and meta records are read while opening: every user needs them, and they are few. */
+/* Strings, losses and meta records are read while opening: all callers need them, and there are few. */
 static int read_index_chunk(struct trace_reader *r, const struct trace_chunk_header *h, struct trace_batch *b,
                             struct err *err) {
     struct bytes raw;
@@ -265,14 +266,15 @@ static int read_header(struct trace_reader *r, struct trace_file_header *h, stru
 
 static int open_file(struct trace_reader *r, struct err *err) {
     struct stat st;
-    r->fd = open(r->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* does not wait for the writer of a pipe */
+    /* O_NONBLOCK: do not wait for the writer of a pipe */
+    r->fd = open(r->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (r->fd < 0 || fstat(r->fd, &st) < 0) return err_set(err, "%s: %s", r->path, strerror(errno));
     if (!S_ISREG(st.st_mode)) return err_set(err, "%s: not a regular file", r->path);
     r->summary.file_bytes = (uint64_t)st.st_size;
     return 0;
 }
 
-/* Traces of older versions contain the command line as it was typed. */
+/* Masks secrets: traces of older versions contain the command line as it was typed. */
 static void mask_commands(struct trace_reader *r) {
     for (size_t i = 0; i < r->meta.n; i++) {
         const char *key = trace_reader_string(r, r->meta.v[i].key, NULL);

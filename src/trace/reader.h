@@ -8,8 +8,8 @@
  *     trace_reader_close(r);
  * Opening verifies the checksum of every chunk and lists only intact ones. Chunks are independent: several
  * threads may decode from one reader, each with its own batch. The records of a batch are valid until the
- * batch is used again. If a writer learned the base of its clock late, the meta record clock.offset_ns holds
- * the offset, and the reader adds it to all times. */
+ * batch is used again. If the base of the clock was unknown when the first records were written, the meta
+ * record clock.offset_ns contains the offset, and the reader adds it to all times. */
 #ifndef TRACE_READER_H
 #define TRACE_READER_H
 
@@ -23,7 +23,7 @@
 struct trace_reader;
 
 struct trace_chunk {
-    uint64_t offset;    /* of its header in the file */
+    uint64_t offset;    /* file offset of its header */
     uint32_t bytes;     /* on disk, header included */
     uint32_t raw_bytes; /* payload before compression */
     uint32_t count;     /* records */
@@ -34,11 +34,11 @@ struct trace_chunk {
 struct trace_summary {
     uint64_t file_bytes, file_id;
     uint16_t major, minor;
-    bool finished;           /* the writer closed it; false: it was killed or is still writing */
-    uint64_t damaged_places; /* runs of bytes outside any intact chunk */
+    bool finished;           /* the writer closed the file; false: it was killed or is still writing */
+    uint64_t damaged_places; /* contiguous regions outside of intact chunks */
     uint64_t damaged_bytes;
     uint64_t damage_offset;  /* of the first */
-    char damage[128];        /* description of the first; "" if none */
+    char damage[128];        /* description of the first damage; "" if none */
     uint64_t unknown_chunks; /* intact chunks of kinds that this program does not support */
     uint64_t lost[TRACE_KIND_END][TRACE_LOST_REASON_END];
 };
@@ -59,22 +59,24 @@ struct trace_batch {
     void *unpacker;            /* zstd context: creating one per chunk takes as long as unpacking the chunk */
 };
 
-/* NULL: not a trace, see err. */
+/* Returns NULL if the file is not a trace; see err. */
 struct trace_reader *trace_reader_open(const char *path, struct err *err);
 void trace_reader_close(struct trace_reader *r);
 const struct trace_summary *trace_reader_summary(const struct trace_reader *r);
-size_t trace_reader_chunks(const struct trace_reader *r); /* without string chunks and unknown kinds */
+/* number of chunks, excluding string chunks and unknown kinds */
+size_t trace_reader_chunks(const struct trace_reader *r);
 const struct trace_chunk *trace_reader_chunk(const struct trace_reader *r, size_t i);
 /* Returns 0, or -1 if the content does not match the kind (err names the offset) or the file changed. */
 int trace_reader_decode(const struct trace_reader *r, size_t i, struct trace_batch *b, struct err *err);
 void trace_batch_free(struct trace_batch *b);
 
-/* Text of a string number; "" for 0, NULL if its chunk is lost. `len` may be NULL. Valid until close. */
+/* Returns the text of a string number; "" for 0, NULL if its chunk is lost. `len` may be NULL. Valid until
+ * close. */
 const char *trace_reader_string(const struct trace_reader *r, uint32_t id, size_t *len);
-uint32_t trace_reader_string_end(const struct trace_reader *r);   /* one past the largest number */
-uint64_t trace_reader_string_bytes(const struct trace_reader *r); /* of string chunks on disk */
-/* Value of the first meta record with this key; NULL if none. trace_reader_meta_at returns the i-th
- * record. */
+uint32_t trace_reader_string_end(const struct trace_reader *r);   /* one past the largest string number */
+uint64_t trace_reader_string_bytes(const struct trace_reader *r); /* size of the string chunks on disk */
+/* Returns the value of the first meta record with this key; NULL if none. trace_reader_meta_at returns the
+ * i-th record. */
 const char *trace_reader_meta(const struct trace_reader *r, const char *key);
 bool trace_reader_meta_at(const struct trace_reader *r, size_t i, const char **key, const char **value);
 

@@ -7,7 +7,8 @@
 #include "base/util.h"
 #include "trace/layout.h"
 
-/* Fast path for varints of 1 to 3 bytes, nearly all there are, while at least 16 bytes are left. */
+/* Has a fast path for varints of 1 to 3 bytes, which are the most common, while at least 16 bytes are
+ * left. */
 static bool get_varints(struct bytes *in, uint64_t *v, size_t n) {
     size_t i = 0;
     const uint8_t *p = in->p;
@@ -117,8 +118,8 @@ struct column {
     struct bytes data;
 };
 
-/* The columns we know, in rising order; those of a newer version are stepped over. Returns how many, or
- * -1. */
+/* Finds the known columns, which must have ascending numbers; skips columns of newer versions. Returns
+ * their number, or -1. */
 static int split_columns(const struct trace_schema *s, struct bytes in, struct column *out, struct err *err) {
     unsigned last = 0;
     int n = 0;
@@ -163,7 +164,7 @@ static int fill_template(const struct trace_schema *s, struct column *columns, i
         if (s->fields[k].type == TRACE_FIELD_F64) *(double *)(void *)(out + s->fields[k].offset) = NAN;
     for (int i = 0; i < ncolumns; i++)
         if (is_constant(&columns[i]) && decode_column(s, &columns[i], 1, &value, out, err) < 0) return -1;
-    /* doubles the copied part: faster than one copy per record */
+    /* double the copied part each time: faster than one copy per record */
     for (size_t done = s->record_bytes, all = n * s->record_bytes; done < all; done *= 2)
         memcpy(out + done, out, MIN(done, all - done));
     return 0;

@@ -9,7 +9,7 @@
 #include "base/util.h"
 #include "trace/writer.h"
 
-/* The writer drops records that do not fit its memory instead of waiting, so wait for it regularly. */
+/* The writer drops records that do not fit its memory instead of waiting, so it is flushed regularly. */
 #define RECORDS_PER_FLUSH 20000
 #define FLUSH_MS 60000
 
@@ -17,7 +17,7 @@ struct cut {
     const struct trace_reader *in;
     struct trace_writer *out;
     struct trace_cut what;
-    uint32_t *strings; /* input string number to output number; UINT32_MAX: not written yet */
+    uint32_t *strings; /* maps input string numbers to output numbers; UINT32_MAX: not written yet */
     size_t since_flush;
 };
 
@@ -59,7 +59,7 @@ static bool identifies_machine(const struct cut *c, const struct trace_meta *m) 
     return key && file_has_ending(key, ".uuid");
 }
 
-/* A kind without a time describes the whole trace. Ranges are kept if they overlap the span. */
+/* Records without a time describe the whole trace and are kept. Ranges are kept if they overlap the span. */
 static bool is_inside(const struct cut *c, unsigned kind, const struct trace_schema *s, const void *record) {
     if (kind == TRACE_META) return !c->what.anonymous || !identifies_machine(c, record);
     if (s->fields[0].type != TRACE_FIELD_TIME) return true;

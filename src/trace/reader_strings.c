@@ -49,7 +49,7 @@ int reader_strings_add(struct reader_strings *t, struct bytes raw, uint32_t coun
     return 0;
 }
 
-/* The run that holds string `id`, and its index there; NULL: no such string. */
+/* Finds the run that contains string `id`, and the index in it; NULL: no such string. */
 static struct reader_string_run *find_run(const struct reader_strings *t, uint32_t id, uint32_t *index) {
     size_t lo = 0, hi = t->runs.n;
     while (lo < hi) {

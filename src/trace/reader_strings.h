@@ -1,4 +1,4 @@
-/* The strings of a trace by number. String chunks have ascending numbers; a lost chunk leaves a gap. */
+/* The strings of a trace by number. The numbers in string chunks ascend; a lost chunk leaves a gap. */
 #ifndef TRACE_READER_STRINGS_H
 #define TRACE_READER_STRINGS_H
 
@@ -10,7 +10,7 @@
 
 struct reader_string_run {
     uint32_t first, n;
-    uint32_t *offsets, *ends; /* [n], into text; each text has a NUL at its end */
+    uint32_t *offsets, *ends; /* [n]: offsets into text; each string is followed by a NUL */
     char *text;
 };
 

@@ -28,7 +28,8 @@
 #define MIN_BLOCKS 32
 #define MAX_SHARDS 16
 #define STRING_CHUNK_BYTES ((size_t)256 << 10)
-#define MAX_META ((size_t)4096) /* bytes of a value of trace_writer_meta(), with its closing 0 */
+/* maximum bytes of a value of trace_writer_meta(), including the terminating NUL */
+#define MAX_META ((size_t)4096)
 
 /* Records of one kind. A block is filled by one shard, queued, encoded and returned to the pool. */
 struct block {
@@ -41,7 +42,8 @@ struct block {
 struct shard {
     _Alignas(64) pthread_mutex_t lock;
     struct block *open[TRACE_KIND_END];
-    atomic_uint_fast64_t appended[TRACE_KIND_END]; /* records so far; changed with the lock held */
+    /* number of records so far; changed only while holding the lock */
+    atomic_uint_fast64_t appended[TRACE_KIND_END];
 };
 
 struct trace_writer {
@@ -51,27 +53,28 @@ struct trace_writer {
     unsigned nshards;
     uint32_t flush_ms;
 
-    uint8_t *memory; /* the blocks; unused pages take no memory */
+    uint8_t *memory; /* memory of the blocks; unused pages take no space */
     size_t nblocks, blocks_touched;
     pthread_mutex_t pool_lock;
     struct block *pool;
 
     pthread_mutex_t queue_lock;
     struct block *queue_head, **queue_tail;
-    lock_limit lock_limit; /* of all locks: when waiting for them is given up; set at the end */
-    struct event wake;     /* work for the writer's thread */
+    lock_limit lock_limit; /* deadline for waiting on any lock; set at the end */
+    struct event wake;     /* signals work to the writer's thread */
     struct event progress; /* opened, flushed, ended */
     atomic_uint_fast64_t flush_requested, flush_done;
     atomic_bool stop, ended;
 
     pthread_t thread;
-    const char *path; /* of trace_writer_open(), while the thread opens the file */
+    const char *path; /* argument of trace_writer_open(), used while the thread opens the file */
     struct writer_file_options file_options;
     struct err *open_err;
-    atomic_int open_state;            /* enum open_state */
-    int failed_errno;                 /* when ended: of the first write that failed; 0: none did */
-    uint32_t strings_written;         /* from here on: used by the writer thread only */
-    uint64_t settled[TRACE_KIND_END]; /* records written, or counted as lost after they were appended */
+    atomic_int open_state;    /* enum open_state */
+    int failed_errno;         /* errno of the first write that failed, valid after the end; 0: none */
+    uint32_t strings_written; /* fields from here on are used only by the writer thread */
+    /* number of records that were written, or counted as lost after they were appended */
+    uint64_t settled[TRACE_KIND_END];
     uint64_t *values;
     uint8_t *raw;
     size_t raw_cap;
@@ -114,7 +117,7 @@ static void give_block(struct trace_writer *w, struct block *b) {
     pthread_mutex_unlock(&w->pool_lock);
 }
 
-/* If the lock is held for good, the block is dropped: count_unsettled() counts its records. */
+/* If the lock cannot be acquired, the block is dropped; count_unsettled() counts its records. */
 static void enqueue_block(struct trace_writer *w, struct block *b) {
     b->next = NULL;
     if (!lock_take(&w->queue_lock, &w->lock_limit)) return;
@@ -185,7 +188,7 @@ static void put_meta(struct trace_writer *w, const char *key, const char *value)
     trace_writer_put(w, TRACE_META, &m, 1);
 }
 
-/* Long values take pages instead of stack: the calling thread may have little. */
+/* Long values use mapped pages instead of the stack, because the calling thread may have a small stack. */
 void trace_writer_meta(struct trace_writer *w, const char *key, const char *fmt, ...) {
     char value[256];
     va_list ap;
@@ -206,8 +209,9 @@ void trace_writer_meta(struct trace_writer *w, const char *key, const char *fmt,
 
 /* ---- the writer thread */
 
-/* A string chunk holds consecutive numbers: the first number, then the length and bytes of each string.
- * False: the strings are locked for good, so the texts of the next records are unknown. */
+/* A string chunk contains consecutive numbers: the first number, then the length and bytes of each string.
+ * Returns false if the lock of the strings cannot be acquired; the texts of the next records are then
+ * unknown. */
 static bool write_strings(struct trace_writer *w) {
     uint32_t end, next = w->strings_written;
     if (!writer_strings_count(&w->strings, &end)) return false;
@@ -223,7 +227,7 @@ static bool write_strings(struct trace_writer *w) {
             p += e->len;
         }
         if (!writer_file_chunk(&w->file, TRACE_STRING, next - first, w->raw, (size_t)(p - w->raw)))
-            return true; /* retried at the next flush */
+            return true; /* will be retried at the next flush */
         w->strings_written = next;
     }
     return true;
@@ -239,7 +243,7 @@ static void write_block(struct trace_writer *w, struct block *b) {
     give_block(w, b);
 }
 
-/* Strings are written first: every text that a queued record uses was interned before. */
+/* Writes strings first: every text that a queued record uses was interned before. */
 static void write_list(struct trace_writer *w, struct block *list) {
     bool texts = write_strings(w);
     while (list && texts) {
@@ -258,7 +262,8 @@ static struct block *take_queue(struct trace_writer *w) {
     return list;
 }
 
-/* The open blocks of a shard, behind the queue: one never overtakes an earlier block of its shard. */
+/* Takes the open blocks of a shard after the queue, so that they do not overtake earlier blocks of that
+ * shard. */
 static struct block *take_open_blocks(struct trace_writer *w, struct shard *s) {
     if (!lock_take(&s->lock, &w->lock_limit)) return NULL;
     struct block *list = take_queue(w), **end = &list;
@@ -279,8 +284,8 @@ static void write_open_blocks(struct trace_writer *w) {
     for (unsigned i = 0; i < w->nshards; i++) write_list(w, take_open_blocks(w, &w->shards[i]));
 }
 
-/* At the end: what was appended and could not be reached, because a thread was stopped for good while it
- * held a lock. */
+/* At the end: counts records that were appended but are unreachable, because a thread stopped while
+ * holding a lock. */
 static void count_unsettled(struct trace_writer *w) {
     for (unsigned kind = 0; kind < TRACE_KIND_END; kind++) {
         uint64_t appended = 0;
@@ -338,8 +343,8 @@ static void write_until_stopped(struct trace_writer *w) {
     }
 }
 
-/* The file is opened, written and closed on this thread alone: a file-size limit sends SIGXFSZ to the thread
- * that writes, and here it is blocked. */
+/* The file is opened, written and closed only on this thread. If a file-size limit is exceeded, the kernel
+ * sends SIGXFSZ to the writing thread, and this thread blocks that signal. */
 static void *writer_thread(void *arg) {
     struct trace_writer *w = arg;
     own_thread_name("inferprof-write");
@@ -373,7 +378,7 @@ static size_t largest_raw(void) {
     return most;
 }
 
-/* A quarter of the memory is for strings, the rest for blocks. Few blocks mean few shards. */
+/* A quarter of the memory is for strings, the rest for blocks. With few blocks there are also few shards. */
 static bool allocate(struct trace_writer *w, uint64_t memory_bytes) {
     w->nblocks = MAX((size_t)(memory_bytes - memory_bytes / 4) / BLOCK_BYTES, MIN_BLOCKS);
     w->nshards = (unsigned)MIN(MAX(w->nblocks / 16, 1), MAX_SHARDS);
@@ -397,7 +402,7 @@ static int open_on_thread(struct trace_writer *w, const char *path, struct err *
     w->path = path;
     w->open_err = err;
     int rc = own_thread_start(&w->thread, OWN_THREAD_STACK, writer_thread, w);
-    if (rc != 0) return err_set(err, "%s: no thread to write with: %s", path, strerror(rc));
+    if (rc != 0) return err_set(err, "%s: cannot start the writer thread: %s", path, strerror(rc));
     for (;;) {
         unsigned seen = event_count(&w->progress);
         int state = atomic_load(&w->open_state);
@@ -464,8 +469,8 @@ int trace_writer_close(struct trace_writer *w, struct err *err) {
     return 0;
 }
 
-/* The thread does not exist in the child, and locks may be held by threads that do not exist either: only
- * what belongs to the file is freed. The rest is a copy-on-write twin of the parent's memory. */
+/* The writer's thread does not exist in the child, and neither do threads that may hold locks. So this
+ * frees only resources of the file. The rest is copy-on-write memory shared with the parent. */
 void trace_writer_abandon(struct trace_writer *w) {
     if (w) writer_file_close(&w->file);
 }

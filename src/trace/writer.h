@@ -1,13 +1,13 @@
 /* Writes a trace from any process and from any of its threads. Appending copies the record and returns; the
  * writer's own thread encodes and writes. Memory is bounded: records that do not fit are dropped and counted
- * by kind and reason, the caller never waits. Written chunks survive SIGKILL of the process. Records reach
- * the file within about flush_ms.
+ * by kind and reason, and the caller never waits. Written chunks survive SIGKILL of the process. Records
+ * reach the file within about flush_ms.
  *     struct trace_writer *w = trace_writer_open(path, NULL, &err);
  *     struct trace_kernel k = { .name = trace_writer_string(w, "gemm", 4), ... };
  *     trace_writer_kernel(w, &k, 1);
  *     trace_writer_close(w, &err);
- * Never exits, prints or blocks on the disk. All calls are thread-safe until close. Every call with w == NULL
- * does nothing, so a program can continue if open failed. */
+ * Never exits, prints or blocks on the disk. All calls are thread-safe until close. Every call with w ==
+ * NULL does nothing, so a program can continue if open failed. */
 #ifndef TRACE_WRITER_H
 #define TRACE_WRITER_H
 
@@ -22,7 +22,7 @@ struct trace_writer;
 
 struct trace_writer_options {
     uint64_t memory_bytes;   /* limit for records waiting to be encoded, and for strings; 0: 64 MiB */
-    uint64_t max_file_bytes; /* the file stops growing here and the rest is lost; 0: no limit */
+    uint64_t max_file_bytes; /* maximum file size; records beyond it are lost; 0: no limit */
     uint32_t flush_ms;       /* 0: 500 */
     bool store;              /* do not compress */
     uint64_t file_id;        /* part of every chunk's checksum; 0: random */
@@ -33,10 +33,11 @@ struct trace_writer *trace_writer_open(const char *path, const struct trace_writ
 /* Writes the remaining records, the loss counts and the end mark. Returns -1 if the file is incomplete (disk
  * full), see err. No other thread may be inside a call. Always frees w. */
 int trace_writer_close(struct trace_writer *w, struct err *err);
-/* For a process that must end in bounded time; the limits are times of CLOCK_MONOTONIC. After the limit of
- * trace_writer_limit_locks(), a lock that another thread still holds is given up: what it protects is lost
- * and counted. trace_writer_end() does the work of trace_writer_close() but frees nothing; false: not done
- * at `until_ns` (a disk that hangs), abandon the writer and exit. */
+/* For a process that must end in bounded time. The limits are CLOCK_MONOTONIC times. After the limit of
+ * trace_writer_limit_locks(), the writer no longer waits for a lock that another thread holds; the data it
+ * protects is lost and counted. trace_writer_end() does the work of trace_writer_close() but frees
+ * nothing. It returns false if it is not done at `until_ns` (the disk hangs); then abandon the writer and
+ * exit. */
 void trace_writer_limit_locks(struct trace_writer *w, uint64_t mono_ns);
 bool trace_writer_end(struct trace_writer *w, uint64_t until_ns);
 /* For the child after fork(): discards the writer without touching locks or the parent's file. */
@@ -49,14 +50,15 @@ bool trace_writer_flush(struct trace_writer *w, uint32_t timeout_ms);
 uint32_t trace_writer_string(struct trace_writer *w, const char *text, size_t len);
 uint32_t trace_writer_str(struct trace_writer *w, const char *text); /* NULL: 0 */
 
-/* Appends n records of a kind, given as an array of its struct. Returns how many were kept. */
+/* Appends n records of a kind, given as an array of its struct. Returns the number of records that were
+ * kept. */
 size_t trace_writer_put(struct trace_writer *w, enum trace_kind kind, const void *records, size_t n);
 void trace_writer_lost(struct trace_writer *w, enum trace_kind kind, enum trace_lost_reason reason,
                        uint64_t n);
 void trace_writer_meta(struct trace_writer *w, const char *key, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* trace_writer_kernel(w, kernels, n) and so on: trace_writer_put with the type checked. */
+/* Declares trace_writer_kernel(w, kernels, n) and so on: trace_writer_put with a type check. */
 #define X(ID, name, number)                                                                        \
     static inline size_t trace_writer_##name(struct trace_writer *w, const struct trace_##name *r, \
                                              size_t n) {                                           \

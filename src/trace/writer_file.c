@@ -21,8 +21,8 @@
 
 /* ---- the descriptor */
 
-/* The file takes a high number: programs close and reuse the low ones. Not higher than this: the kernel's
- * table grows with the number. */
+/* The file uses a high descriptor number, because programs close and reuse low ones. A higher number than
+ * this would enlarge the kernel's descriptor table. */
 #define HIGH_FD 4096
 
 static int lowest_fd(void) {
@@ -44,7 +44,8 @@ static bool is_same_file(const struct writer_file *f, int fd) {
     return fd >= 0 && fstat(fd, &s) == 0 && s.st_dev == f->device && s.st_ino == f->inode;
 }
 
-/* The descriptor, checked; -1: it is not ours any more, and the path does not lead to the file either. */
+/* Returns the descriptor after checking it; -1: it no longer refers to our file, and neither does the
+ * path. */
 static int own_fd(struct writer_file *f) {
     if (is_same_file(f, f->fd)) return f->fd;
     f->fd = f->path ? open_high(f->path, O_NOFOLLOW) : -1;

@@ -1,9 +1,9 @@
 /* The file of a writer: header, chunks with checksums, and the table of losses. The table is rewritten in
- * place, so losses can be recorded even if the disk is full. One thread at a time: the one that opened it.
+ * place, so losses can be recorded even if the disk is full. Used only by the thread that opened it.
  *
- * The program around us may close our descriptor, or put another file in its place (daemons close all
- * descriptors; dup2). So the file is identified by device and inode, which are checked before every write
- * and before closing; if the descriptor is not ours any more, it is left alone and the file is opened again
+ * The program may close our descriptor, or replace it by another file (daemons close all descriptors;
+ * dup2). So the file is identified by device and inode, which are checked before every write and before
+ * closing. If the descriptor no longer refers to our file, it is not touched, and the file is opened again
  * by its path. */
 #ifndef TRACE_WRITER_FILE_H
 #define TRACE_WRITER_FILE_H
@@ -18,10 +18,10 @@
 struct writer_file {
     int fd;                 /* -1: none */
     uint64_t device, inode; /* identity of the file */
-    char *path;             /* absolute; NULL: out of memory, the file cannot be opened again */
+    char *path;             /* absolute path; NULL: out of memory, so the file cannot be reopened */
     uint64_t id, offset, max_bytes;
-    int first_errno; /* of the first failed write; 0: none */
-    void *zstd;      /* compression context; NULL: chunks are stored */
+    int first_errno; /* errno of the first failed write; 0: none */
+    void *zstd;      /* compression context; NULL: chunks are stored uncompressed */
     uint8_t *packed; /* buffer for a compressed payload */
     size_t packed_cap;
 };
@@ -33,7 +33,8 @@ struct writer_file_options {
 };
 int writer_file_open(struct writer_file *f, const char *path, const struct writer_file_options *o,
                      struct err *err);
-void writer_file_close(struct writer_file *f); /* also in the child after fork: the descriptor is checked */
+/* also safe in the child after fork, because the descriptor is checked */
+void writer_file_close(struct writer_file *f);
 /* Returns false if the chunk was not written; the file then contains no part of it. */
 bool writer_file_chunk(struct writer_file *f, enum trace_kind kind, uint32_t count, const uint8_t *raw,
                        size_t raw_bytes);

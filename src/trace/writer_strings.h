@@ -16,10 +16,10 @@ struct writer_string {
 
 struct writer_strings {
     pthread_mutex_t lock;
-    const lock_limit *limit; /* when waiting for the lock is given up */
+    const lock_limit *limit; /* deadline for waiting on the lock */
     uint8_t *memory;         /* one mapping: slots, entries, text; unused pages take no memory */
     size_t memory_bytes;
-    uint32_t *slots; /* string number; 0: empty; open addressing */
+    uint32_t *slots; /* open addressing; values are string numbers; 0: empty slot */
     uint32_t nslots, max_strings;
     struct writer_string *entries; /* by number - 1 */
     char *text;
@@ -30,8 +30,9 @@ struct writer_strings {
 
 bool writer_strings_init(struct writer_strings *t, size_t memory_bytes, const lock_limit *limit);
 void writer_strings_free(struct writer_strings *t);
-/* 0: empty text, or the memory is full. */
+/* Returns 0 for an empty text, or if the memory is full. */
 uint32_t writer_strings_id(struct writer_strings *t, const char *text, size_t len);
-bool writer_strings_count(struct writer_strings *t, uint32_t *n); /* false: the lock is held for good */
+/* returns false if the lock cannot be acquired */
+bool writer_strings_count(struct writer_strings *t, uint32_t *n);
 
 #endif
