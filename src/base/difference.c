@@ -10,11 +10,12 @@
 #include "base/util.h"
 
 #define LEVEL 0.05
-#define LEAST 0.002 /* smaller changes are not reported: rebuilding the same source moves times by more */
-#define MAX_SPLITS 20000  /* above: as many random splits instead of all */
-#define RESOLUTION 0.0005 /* two processes that agree better than this agree by chance (log scale) */
+/* smaller changes are not reported, because even a rebuild of the same source changes times by more */
+#define LEAST 0.002
+#define MAX_SPLITS 20000  /* with more splits than this, as many random splits are used instead of all */
+#define RESOLUTION 0.0005 /* on a log scale; two processes that agree better than this do so by chance */
 
-/* The number of ways to choose k of n, at most `limit`. */
+/* The number of ways to choose k of n, limited to `limit`. */
 static double choose(size_t n, size_t k, double limit) {
     double c = 1;
     for (size_t i = 1; i <= k && c <= limit; i++) c = c * (double)(n - k + i) / (double)i;
@@ -23,7 +24,8 @@ static double choose(size_t n, size_t k, double limit) {
 
 bool difference_can_test(size_t na, size_t nb) {
     if (na < 1 || nb < 1 || na + nb < 4) return false;
-    double splits = choose(na + nb, na, 1e9), equal = na == nb ? 2 : 1; /* a mirrored split is as extreme */
+    /* with equal sides, the mirrored split is as extreme */
+    double splits = choose(na + nb, na, 1e9), equal = na == nb ? 2 : 1;
     return equal / splits <= LEVEL;
 }
 
@@ -57,7 +59,7 @@ static double standard_error(const struct side *a, const struct side *b) {
 /* ---- all rows */
 
 struct test {
-    const double *logs; /* [nrows][n]: A's processes, then B's; NaN: none */
+    const double *logs; /* [nrows][n]: A's processes, then B's; NaN: no value */
     size_t nrows, na, n;
     size_t *order;        /* [n]: the first na are side A */
     double *left, *right; /* [n] each: scratch */
@@ -136,7 +138,7 @@ static void fill_tested(struct test *t, struct difference_row *rows, const doubl
         double difference, error, observed = statistic(t, r, &difference, &error);
         size_t as_large = 0;
         if (row->verdict == DIFFERENCE_UNKNOWN || isnan(difference)) continue;
-        /* the same split in another order differs by rounding */
+        /* the same split in another order may differ by rounding */
         while (as_large < nsplits && largest[as_large] >= observed * (1 - 1e-9)) as_large++;
         double half = fmax(critical * error, LEAST) * (1 + 1e-9);
         row->p = (double)as_large / (double)nsplits;
@@ -154,8 +156,8 @@ static bool is_far_apart(const struct difference_row *r) {
     return apart && fabs(log1p(r->change)) > log1p(DIFFERENCE_FLOOR);
 }
 
-/* Repeats of one process do not show how processes differ. If they vary themselves, the machine is loaded,
- * and its load can change between two processes by any amount. */
+/* Repeats within one process do not show how processes differ. If they vary themselves, the machine is
+ * loaded, and the load can change between two processes by any amount. */
 static void judge_untested(struct difference_row *r) {
     bool steady = r->a_cv <= DIFFERENCE_UNSTABLE_CV && r->b_cv <= DIFFERENCE_UNSTABLE_CV && !r->unstable;
     r->unstable |= r->a_cv > DIFFERENCE_UNSTABLE_CV || r->b_cv > DIFFERENCE_UNSTABLE_CV;

@@ -1,12 +1,12 @@
-/* Does side B differ from side A? The unit is the process: repeats within a process are correlated, and two
- * processes of the same binary differ by more than their repeats do (memory layout, page placement, clocks).
- * Each process contributes one value per row, the median of its repeats.
+/* Tests whether side B differs from side A. The statistical unit is the process: repeats within a process are
+ * correlated, and two processes of the same binary differ by more than their repeats do (memory layout, page
+ * placement, clocks). Each process contributes one value per row, the median of its repeats.
  *
  * Test: exact permutation of the processes over the two sides. The statistic of a row is the difference of
  * the sides' medians of log(value), divided by its standard error. The critical value is the 95% quantile of
  * the largest statistic over all rows (Westfall and Young), so that a table of equal sides contains any false
- * difference in at most 5% of cases. Holm's correction of exact p-values would need more than 5 processes per
- * side from 7 rows on: the smallest p-value of 5 against 5 processes is 2/252.
+ * difference in at most 5% of cases. Holm's correction of exact p-values would require more than 5 processes
+ * per side from 7 rows on: the smallest p-value of 5 against 5 processes is 2/252.
  *     struct difference_row rows[2] = { { .a = a0, .b = b0 }, { .a = a1, .b = b1 } };
  *     difference_test(rows, 2, 5, 5); */
 #ifndef BASE_DIFFERENCE_H
@@ -16,34 +16,36 @@
 #include <stddef.h>
 
 #define DIFFERENCE_UNSTABLE_CV 0.05
-/* The smallest change that is reported if the processes are too few to test, or unstable. On a machine with 4
- * times more runnable threads than cores, pairs of single processes of one binary with stable repeats
- * differed by more than this in 0.9% of 220 pairs (any of 8 rows). */
+/* The smallest change that is reported if there are too few processes to test, or they are unstable. On a
+ * machine with 4 times more runnable threads than cores, pairs of single processes of one binary with
+ * stable repeats differed by more than this in 0.9% of 220 pairs (any of 8 rows). */
 #define DIFFERENCE_FLOOR 0.10
-/* Processes per side that `compare` asks for. */
+/* Processes per side that `compare` recommends. */
 #define DIFFERENCE_PROCESSES 5
 
 enum difference_verdict {
-    DIFFERENCE_UNKNOWN,     /* a side has no value, or one that is not above 0 */
+    DIFFERENCE_UNKNOWN,     /* a side has no value, or a value that is not above 0 */
     DIFFERENCE_NONE,        /* tested; not shown */
-    DIFFERENCE_SHOWN,       /* tested; or far beyond what processes of one binary differ by */
+    DIFFERENCE_SHOWN,       /* significant; or far larger than differences between processes of one binary */
     DIFFERENCE_CANNOT_TELL, /* too few processes, or unstable */
 };
 
 struct difference_row {
     const double *a, *b; /* [na], [nb]: one value per process; NaN: this process has none */
-    /* Lowest and highest single repeat of each side, for sides that are too small to test; NaN: taken from
-     * the processes */
+    /* Lowest and highest single repeat of each side, for sides that are too small to test; NaN: computed
+     * from the processes. */
     double a_min, a_max, b_min, b_max;
-    double a_cv, b_cv; /* of the repeats; NaN: unknown, then a side that is too small to test shows nothing */
+    /* CV of the repeats; NaN: unknown, so a side that is too small to test shows no difference */
+    double a_cv, b_cv;
 
     double a_median, b_median; /* over processes */
     double change;             /* b_median / a_median - 1 */
-    double low, high;          /* 95% interval of the change, for all rows together; NaN: not tested */
-    double believable;         /* smallest change that these processes can show; the floor if not tested */
-    double p;                  /* adjusted for the number of rows; NaN: not tested */
-    /* The CV of a side's processes is above DIFFERENCE_UNSTABLE_CV; or of its repeats, if it was not tested.
-     * */
+    double low, high;          /* 95% interval of the change, valid for all rows together; NaN: not tested */
+    /* smallest change that these processes can show; DIFFERENCE_FLOOR if not tested */
+    double believable;
+    double p; /* p-value, adjusted for the number of rows; NaN: not tested */
+    /* The CV of a side's processes, or of its repeats if it was not tested, is above
+     * DIFFERENCE_UNSTABLE_CV. */
     bool unstable;
     enum difference_verdict verdict;
 };

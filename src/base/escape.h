@@ -13,13 +13,14 @@
 
 #include "base/strbuf.h"
 
-/* Plain text on one line, in a table cell or elsewhere: no markup, link, image or HTML. NULL adds nothing. */
+/* Adds plain text on one line, in a table cell or elsewhere: no markup, link, image or HTML. NULL adds
+ * nothing. */
 void escape_markdown(struct strbuf *out, const char *text);
-/* A code block of several lines, fenced with more backticks than the text contains. */
+/* Adds a code block of several lines, fenced with more backticks than the text contains. */
 void escape_markdown_block(struct strbuf *out, const char *language, const char *text, size_t n);
 
-/* One field by RFC 4180. Spreadsheets run fields that start with = + - or @ as formulas, so these get an
- * apostrophe; signed numbers are kept. */
+/* Adds one field by RFC 4180. Spreadsheets run fields that start with = + - or @ as formulas, so these get
+ * an apostrophe; signed numbers are kept. */
 void escape_csv(struct strbuf *out, const char *text);
 
 /* For messages: replaces unsafe characters except line breaks and tabs. The text keeps its length or gets

@@ -16,8 +16,9 @@ struct event {
 
 static inline unsigned event_count(struct event *e) { return atomic_load(&e->count); }
 void event_set(struct event *e); /* wakes all waiters */
-/* Returns when the counter is not `seen`, or at the deadline (CLOCK_MONOTONIC), or earlier: check again. */
+/* Returns when the counter is not `seen`, at the deadline (CLOCK_MONOTONIC), or spuriously earlier, so the
+ * caller must check again. */
 void event_wait(struct event *e, unsigned seen, uint64_t until_ns);
-void event_reset(struct event *e); /* in the child after fork, where nobody waits */
+void event_reset(struct event *e); /* for the child after fork, where no thread waits */
 
 #endif

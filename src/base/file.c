@@ -31,7 +31,7 @@ static int read_fd(int fd, const char *path, size_t max_bytes, struct strbuf *ou
     }
 }
 
-/* O_NONBLOCK: opening a named pipe without a writer would wait for one. */
+/* O_NONBLOCK: otherwise, opening a named pipe without a writer would block. */
 static int open_without_waiting(const char *path) { return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); }
 
 int file_open_regular(const char *path, struct err *err) {
@@ -69,11 +69,12 @@ int file_read(const char *path, size_t max_bytes, struct strbuf *out, struct err
 int file_may_replace(const char *path, struct err *err) {
     struct stat st;
     if (stat(path, &st) < 0 || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))
-        return 0; /* rename() itself fails for folders */
+        return 0; /* rename() fails for folders by itself */
     return err_set(err, "%s: a device or pipe, expected the name of a file to write", path);
 }
 
-/* Creates a file (the result is its descriptor) or a folder (0). The user's umask applies to files. */
+/* Creates a file and returns its descriptor, or creates a folder and returns 0. The user's umask applies
+ * to files. */
 static int create_new(const char *path, bool folder) {
     return folder ? mkdir(path, 0700) : open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 }
@@ -83,8 +84,8 @@ static int make_temporary(const char *prefix, bool folder, char **path, int *scr
         uint64_t random;
         if (getrandom(&random, sizeof random, 0) != sizeof random) random = clock_mono_ns() + (uint64_t)i;
         *path = xasprintf("%s%08" PRIx32, prefix, (uint32_t)(random ^ random >> 32));
-        /* Registered before it exists: a signal between the two calls would leave it behind. A file of
-         * another program with this name must not be deleted, hence the check. */
+        /* Registered before it exists, because a signal between the two calls would leave the file behind.
+         * A file of another program with this name must not be deleted; this is what the check is for. */
         bool taken = file_exists(*path);
         *scratch = taken ? -1 : scratch_add(*path);
         int made = taken ? -1 : create_new(*path, folder), why = taken ? EEXIST : errno;

@@ -15,7 +15,7 @@
  * Returns the real path; caller frees. NULL: not found, err lists what was searched or skipped. */
 char *installed_find(const char *name, struct err *err);
 
-/* The same with the path of the program as an argument, for tests. */
+/* The same with the path of the program as an argument; for tests. */
 char *installed_find_for(const char *program, const char *name, struct err *err);
 
 #endif

@@ -69,7 +69,7 @@ static const char *arena_copy(struct intern *t, const char *text, size_t len) {
     return to;
 }
 
-/* The slot that holds the text, or the empty slot to insert it into. */
+/* Returns the slot that contains the text, or the empty slot to insert it into. */
 static size_t find_slot(const struct intern *t, const char *text, size_t len, uint64_t hash) {
     for (size_t i = hash & (t->nslots - 1);; i = (i + 1) & (t->nslots - 1)) {
         if (t->slots[i] == INTERN_NONE) return i;

@@ -7,15 +7,18 @@
 
 #include "base/err.h"
 
-/* Caller json_decref()s. Files over max_bytes are rejected before they are read; duplicate keys are
- * errors. */
+/* The caller calls json_decref(). Files over max_bytes are rejected before they are read; duplicate keys
+ * are errors. */
 json_t *jsonr_load_path(const char *path, size_t max_bytes, struct err *err);
 json_t *jsonr_load_text(const char *text, size_t n, const char *what, struct err *err);
 
-/* Members with their types checked: NULL, NaN or an array of no elements if there is none of that type. */
+/* Type-checked access to members. A missing member or one of another type gives NULL, NaN or an empty
+ * array. */
 const char *jsonr_text(const json_t *object, const char *key);
 double jsonr_number(const json_t *object, const char *key);
-const json_t *jsonr_array(const json_t *object, const char *key); /* may be NULL: json_array_size() is 0 */
-double *jsonr_numbers(const json_t *array, size_t *n); /* anything but a number is NaN. Caller frees */
+/* may be NULL, for which json_array_size() is 0 */
+const json_t *jsonr_array(const json_t *object, const char *key);
+/* elements that are not numbers become NaN. The caller frees it */
+double *jsonr_numbers(const json_t *array, size_t *n);
 
 #endif

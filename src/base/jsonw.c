@@ -27,7 +27,8 @@ static void next_item(struct jsonw *j) {
     write_newline(j);
 }
 
-/* Checks and writes what precedes a value: a key in objects, a comma in arrays, nothing at the top level. */
+/* Checks and writes the text before a value: a key in objects, a comma in arrays, nothing at the top
+ * level. */
 static void before_value(struct jsonw *j) {
     if (j->depth == 0) {
         if (j->done) die("jsonw: a second top-level value");

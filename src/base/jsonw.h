@@ -23,14 +23,14 @@ struct jsonw {
     struct strbuf *out;
     enum jsonw_style style;
     int depth;     /* open objects and arrays */
-    bool have_key; /* a key was written, its value was not */
+    bool have_key; /* a key was written, but not yet its value */
     bool done;     /* the top-level value is complete */
     char kind[64]; /* '{' or '[' by depth */
     bool has_items[64];
 };
 
 void jsonw_start(struct jsonw *j, struct strbuf *out, enum jsonw_style style);
-void jsonw_finish(struct jsonw *j); /* adds a newline when pretty */
+void jsonw_finish(struct jsonw *j); /* adds a newline in pretty mode */
 
 void jsonw_object(struct jsonw *j);
 void jsonw_array(struct jsonw *j);
@@ -40,11 +40,11 @@ void jsonw_str(struct jsonw *j, const char *text); /* NULL writes null */
 void jsonw_strn(struct jsonw *j, const char *text, size_t n);
 void jsonw_u64(struct jsonw *j, uint64_t v);
 void jsonw_i64(struct jsonw *j, int64_t v);
-void jsonw_num(struct jsonw *j, double v); /* shortest text that reads back as v */
+void jsonw_num(struct jsonw *j, double v); /* writes the shortest text that parses to the same number */
 void jsonw_bool(struct jsonw *j, bool v);
 void jsonw_null(struct jsonw *j);
 
-/* Key and value in one call. */
+/* These write key and value in one call. */
 void jsonw_kstr(struct jsonw *j, const char *key, const char *text);
 void jsonw_ku64(struct jsonw *j, const char *key, uint64_t v);
 void jsonw_knum(struct jsonw *j, const char *key, double v);

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 
-#define SLICE_NS 20000000 /* the limit may be set while a thread waits: it looks again this often */
+#define SLICE_NS 20000000 /* the limit may be set while a thread waits, so it is checked at this interval */
 
 bool lock_wait(pthread_mutex_t *m, const lock_limit *limit) {
     for (;;) {

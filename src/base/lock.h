@@ -1,6 +1,6 @@
-/* Locks with a way out. A thread may be stopped for good while it holds a lock: a signal handler that
- * interrupted it has called exit(), which never returns. Those who wait for such a lock must not wait
- * forever, so each group of locks has a time at which its waiters give up. */
+/* Locks with a deadline. A thread may stop forever while it holds a lock: a signal handler that
+ * interrupted it has called exit(), which never returns. Other threads must not wait forever for such a
+ * lock, so each group of locks has a time after which waiting fails. */
 #ifndef BASE_LOCK_H
 #define BASE_LOCK_H
 
@@ -9,12 +9,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* On CLOCK_MONOTONIC; 0: not yet set, wait. */
+/* A CLOCK_MONOTONIC time; 0: not set, wait without limit. */
 typedef atomic_uint_fast64_t lock_limit;
 
 bool lock_wait(pthread_mutex_t *m, const lock_limit *limit); /* the slow part of lock_take() */
 
-/* False: not taken, and the limit has passed. */
+/* Returns false if the lock was not taken and the limit has passed. */
 static inline bool lock_take(pthread_mutex_t *m, const lock_limit *limit) {
     return pthread_mutex_trylock(m) == 0 || lock_wait(m, limit);
 }

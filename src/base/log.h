@@ -11,9 +11,9 @@ enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
 void log_set_level(enum log_level max_level); /* most verbose level shown on stderr (default: INFO) */
 enum log_level log_get_level(void);
-int log_open_file(const char *path, struct err *err); /* receives all levels, with timestamps */
+int log_open_file(const char *path, struct err *err); /* the file receives all levels, with timestamps */
 void log_close_file(void);
-bool log_is_terminal(void); /* stderr is a terminal that can redraw a line */
+bool log_is_terminal(void); /* true if stderr is a terminal that can redraw a line */
 
 void log_at(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 #define log_error(...) log_at(LOG_ERROR, __VA_ARGS__)

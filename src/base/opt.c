@@ -30,7 +30,7 @@ static bool in_range(const char *range, double v) {
     return v >= (double)strtoull(range, &end, 10) && (!end[2] || v <= (double)strtoull(end + 2, NULL, 10));
 }
 
-/* "--batch: 0 is out of range; expected 1 to 64" */
+/* Formats "--batch: 0 is out of range; expected 1 to 64". */
 static int range_error(const struct opt *o, const char *value, const char *what, struct err *err) {
     const char *range = o->choices ? o->choices : "0..", *dots = strstr(range, "..");
     if (!dots) return err_set(err, "--%s: %s %s; expected more than %s", o->name, value, what, range + 1);
@@ -118,7 +118,8 @@ static int unknown_long(const struct opt_set *sets, size_t nsets, const char *na
 
 static void *field_of(const struct opt *o, void *into) { return (char *)into + o->offset; }
 
-/* --name, --name=value, --name value, --no-name. *i is the index in argv; advanced past a separate value. */
+/* Parses --name, --name=value, --name value and --no-name. *i is the index in argv; it is advanced past a
+ * separate value. */
 static int parse_long(const struct opt_set *sets, size_t nsets, int argc, char **argv, int *i,
                       struct err *err) {
     const char *name = argv[*i] + 2, *eq = strchr(name, '=');

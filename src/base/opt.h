@@ -38,13 +38,13 @@ struct opt {
 struct opt_list {
     const char **v;
     size_t n, cap;
-    bool keep_marker; /* of operands: "--" is kept as an operand, as it separates two lists */
+    bool keep_marker; /* keep "--" as an operand, because it separates two lists of operands */
 };
 
-/* Splits argv[0..argc) (without the command name) into options and operands. Options and operands may be
- * mixed. With program_follows, parsing stops at the first operand: it is a program, and its own options
- * follow. After "--" everything is an operand. Options are looked up in all sets (the command's and the
- * global ones). Returns -1 on misuse; err then names the mistake and the nearest valid name. */
+/* Splits argv[0..argc) (without the command name) into options and operands, in any order. With
+ * program_follows, parsing stops at the first operand: it is a program, and its own options follow. After
+ * "--" everything is an operand. Options are looked up in all sets (the command's and the global ones).
+ * Returns -1 on misuse; err then contains the mistake and the nearest valid name. */
 struct opt_set {
     const struct opt *rows;
     size_t n;
@@ -55,6 +55,6 @@ int opt_parse(const struct opt_set *sets, size_t nsets, bool program_follows, in
 
 bool opt_is_choice(const char *choices, const char *value); /* choices: "csv|json|md" */
 
-void opt_help(const struct opt *rows, size_t n, struct strbuf *out); /* one aligned line per option */
+void opt_help(const struct opt *rows, size_t n, struct strbuf *out); /* appends one aligned line per option */
 
 #endif

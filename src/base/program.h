@@ -10,8 +10,9 @@
  * permission. Caller frees; NULL: not found. */
 char *program_find(const char *name);
 
-/* Our environment, with the "NAME=VALUE" strings of `set` (NULL-terminated array; may be NULL) added or
- * replacing; the last of equal names wins. Caller frees the array; the strings are borrowed. */
+/* Our environment, extended by the "NAME=VALUE" strings of `set` (NULL-terminated array; may be NULL),
+ * which replace variables of the same name. Of equal names the last one wins. The caller frees the array;
+ * the strings are borrowed. */
 char **program_environment(const char *const *set);
 
 void program_add_end(struct strbuf *out, int wait_status); /* "exit status 3", "signal 9 (Killed)" */

@@ -10,7 +10,7 @@
 
 void progress_start(const char *what, const char *unit, uint64_t total);
 void progress_update(uint64_t done);
-/* free text at the end of the line */
+/* sets a text that is shown at the end of the line */
 void progress_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void progress_finish(void);
 void progress_clear_line(void); /* call before printing between updates */

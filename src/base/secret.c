@@ -6,12 +6,14 @@
 
 #define MAX_NAME_WORDS 12
 #define MAX_WORD 24
-#define MIN_PREFIXED_TOKEN 20 /* characters after "hf_", "sk-", ...: shorter ones are ordinary names */
-#define MAX_NUMBER 16         /* "0,1,2,3"; longer ones may be keys */
-#define MAX_MASKS 64          /* per word; the rest of a word with more is masked whole, to stay linear */
-#define MIN_USER_TOKEN 20     /* https://TOKEN@host: shorter users are names */
+/* minimum number of characters after "hf_", "sk-", ...; shorter words are ordinary names */
+#define MIN_PREFIXED_TOKEN 20
+#define MAX_NUMBER 16 /* maximum length of lists like "0,1,2,3"; longer numbers may be keys */
+/* maximum per word; the rest of a longer word is masked completely, so that the time stays linear */
+#define MAX_MASKS 64
+#define MIN_USER_TOKEN 20 /* https://TOKEN@host: shorter user parts are user names */
 
-/* ---- characters: ASCII, because the collector runs in programs with any locale */
+/* ---- character classes: ASCII only, because the collector runs in programs with any locale */
 
 static bool is_digit(unsigned char c) { return c >= '0' && c <= '9'; }
 static bool is_upper(unsigned char c) { return c >= 'A' && c <= 'Z'; }
@@ -40,7 +42,7 @@ static void end_word(struct name_words *w, size_t *len) {
     *len = 0;
 }
 
-/* Of a long name, the end counts: it names the value. */
+/* Splits a name into words. If there are too many, the last ones are kept, because they name the value. */
 static void split_name(const char *name, size_t n, struct name_words *w) {
     size_t len = 0;
     w->n = 0;
@@ -70,7 +72,7 @@ bool secret_is_name(const char *name, size_t len) {
     };
     static const char *const key_owners[] = { "api", "access" };
     static const char *const pass_owners[] = { "db", "user", "smtp", "redis", "mysql", "admin" };
-    /* these tokens are part of a text, not a credential */
+    /* words before "token" that denote a token of a text, not a credential */
     static const char *const text_tokens[] = { "pad",  "eos",   "bos",   "unk", "sep",   "cls",
                                                "mask", "stop",  "start", "end", "image", "special",
                                                "per",  "first", "next",  "last" };
@@ -101,7 +103,7 @@ static bool is_number(const char *value, size_t n) {
     return n <= MAX_NUMBER;
 }
 
-/* Variables of libraries and of this program that select how something runs. */
+/* True for variables of libraries and of this program that only configure how it runs. */
 static bool is_setting(const char *name, size_t n) {
     static const char *const prefixes[] = { "INFERPROF_",  "OMP_",          "MKL_",    "CUDA_",    "CUBLAS",
                                             "NCCL_",       "NVIDIA_",       "TORCH",   "PYTORCH_", "PYTHON",
@@ -123,7 +125,7 @@ bool secret_is_env(const char *name, const char *value) {
 
 /* ---- one word of a command line */
 
-enum pending { NOTHING, VALUE, HEADER }; /* what the next word is: --token V; Authorization: Bearer V */
+enum pending { NOTHING, VALUE, HEADER }; /* meaning of the next word: --token V; Authorization: Bearer V */
 
 static bool is_name_char(char c) {
     return is_letter_or_digit((unsigned char)c) || c == '_' || c == '.' || c == '-';
@@ -177,7 +179,7 @@ static size_t prefix_length(const char *run, size_t n) {
     return 0;
 }
 
-/* A random token has digits, capitals and small letters. */
+/* True if there are digits, capitals and small letters, as in a random token. */
 static bool looks_random(const char *p, size_t n) {
     bool digit = false, upper = false, lower = false;
     for (size_t i = 0; i < n; i++) {
@@ -188,7 +190,7 @@ static bool looks_random(const char *p, size_t n) {
     return digit && upper && lower;
 }
 
-/* What surrounds the place in a word: a value ends earlier in the query of a URL, a map or a list. */
+/* The context in a word: inside the query of a URL, a map or a list, a value ends earlier. */
 struct word_state {
     bool in_query, in_braces, in_list;
 };
@@ -203,7 +205,7 @@ static char *value_end(char *value, char *end, const struct word_state *s) {
     return p;
 }
 
-/* After a name with a separator: masks the value at `value`. Returns the place to continue at. */
+/* Masks the value at `value`, which follows a name and a separator. Returns where to continue. */
 static char *mask_after_name(char *value, char **end, const struct word_state *s, bool is_header,
                              enum pending *next) {
     if (value < *end && (*value == '"' || *value == '\'')) {
@@ -236,7 +238,7 @@ static bool is_prose(const char *word, const char *name, size_t n) {
     return name > word && name[-1] == '/';
 }
 
-/* Masks the value after the name [name, after). Returns the place to continue at. */
+/* Masks the value after the name [name, after). Returns where to continue. */
 static char *mask_named(char *word, char *name, char *after, char **end, const struct word_state *s,
                         enum pending *next) {
     size_t n = (size_t)(after - name);
@@ -252,7 +254,8 @@ static char *mask_named(char *word, char *name, char *after, char **end, const s
         secret = secret || is_env_secret(name + 11, n - 11, sep + 1, (size_t)(*end - sep) - 1);
         return secret ? mask_after_name(sep + 1, end, s, false, next) : sep;
     }
-    if (*sep == ',' && s->in_list && *name == '-' && secret) { /* engine.command=[serve, --token, V] */
+    /* for example engine.command=[serve, --token, V] */
+    if (*sep == ',' && s->in_list && *name == '-' && secret) {
         char *value = sep + 1;
         while (value < *end && *value == ' ') value++;
         return value < *end && *value == '-' ? after : mask_after_name(value, end, s, false, next);
@@ -308,8 +311,8 @@ static char *mask_word(char *word, char *end, enum pending *next) {
 
 static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
-/* The end of a shell word: blanks inside quotes belong to it. A quote that is never closed is an ordinary
- * character. */
+/* Finds the end of a shell word, which may contain blanks inside quotes. A quote without a closing one is
+ * an ordinary character. */
 static char *word_end(char *p) {
     while (*p && !is_blank(*p)) {
         char *close = *p == '\'' || *p == '"' ? strchr(p + 1, *p) : NULL;

@@ -1,5 +1,5 @@
-/* Statistics of a sample of numbers; base/difference.h compares two. NaN in the input means "not
- * measured" and is skipped. Results that need more values (the deviation of a single value) are NaN. */
+/* Statistics of a sample of numbers; base/difference.h compares two samples. NaN in the input means "not
+ * measured" and is skipped. Results that require more values (the deviation of a single value) are NaN. */
 #ifndef BASE_STATS_H
 #define BASE_STATS_H
 
@@ -7,25 +7,26 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define STATS_P99_LEAST 100 /* values: of fewer, the 99th percentile would be near the maximum */
+/* minimum number of values; with fewer, the 99th percentile would be close to the maximum */
+#define STATS_P99_LEAST 100
 
 struct stats {
-    size_t n; /* values that are not NaN */
+    size_t n; /* number of values that are not NaN */
     double sum, mean;
     double std; /* sample standard deviation (divides by n - 1) */
     double min, median, max;
     double p90;                 /* linear interpolation between order statistics */
-    double p99;                 /* likewise; NaN for n < STATS_P99_LEAST */
+    double p99;                 /* interpolated like p90; NaN for n < STATS_P99_LEAST */
     double cv;                  /* std / mean */
-    double ci95_low, ci95_high; /* of the mean, Student's t */
+    double ci95_low, ci95_high; /* 95% interval of the mean, Student's t */
 };
 
 /* `stats_of` copies; `stats_of_sorting` sorts v in place (and drops its NaNs). */
 struct stats stats_of(const double *v, size_t n);
 struct stats stats_of_sorting(double *v, size_t n);
 struct stats stats_none(void); /* n = 0, the rest NaN */
-/* CV within groups, pooled: repeats of different inputs differ by their work, not by noise. `group` NULL: one
- * group. NaN if no group has two values. */
+/* Pooled CV within groups: repeats of different inputs differ because of their work, which is not noise.
+ * `group` NULL: one group. NaN if no group has two values. */
 double stats_grouped_cv(const double *v, const uint32_t *group, size_t n);
 double stats_percentile(const double *sorted, size_t n, double p); /* p in 0..1; NaN for n = 0 */
 double stats_t_quantile(double p, double df); /* Student's t: P(T <= result) = p; df > 0, may be fractional */

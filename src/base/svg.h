@@ -13,7 +13,8 @@
 enum svg_anchor { SVG_START, SVG_MIDDLE, SVG_END };
 
 void svg_open(struct strbuf *out, double width, double height, const char *css_class, const char *title);
-void svg_style(struct strbuf *out, const char *css); /* right after open; the css is trusted */
+/* call directly after svg_open(); the CSS must be trusted */
+void svg_style(struct strbuf *out, const char *css);
 void svg_close(struct strbuf *out);
 void svg_rect(struct strbuf *out, double x, double y, double w, double h, const char *css_class);
 void svg_line(struct strbuf *out, double x1, double y1, double x2, double y2, const char *css_class);
@@ -22,7 +23,7 @@ void svg_text(struct strbuf *out, double x, double y, enum svg_anchor anchor, co
 void svg_circle(struct strbuf *out, double x, double y, double r, const char *css_class,
                 const char *title); /* title: tooltip; may be NULL */
 
-/* Polylines, point by point; an unknown value interrupts the line. */
+/* A polyline, drawn point by point; an unknown value interrupts the line. */
 struct svg_path {
     struct strbuf *out;
     int down, open;

@@ -7,7 +7,7 @@
  *     table_cell(&t, "%u", calls);
  *     table_text(&t, &out);
  *     table_free(&t);
- * Cells may hold any text: each output format escapes it. */
+ * Cells may contain any text: each output format escapes it. */
 #ifndef BASE_TABLE_H
 #define BASE_TABLE_H
 
@@ -27,7 +27,7 @@ struct table {
         size_t n, cap;
     } aligns;
     size_t text_max_width; /* terminal cells wider than this are truncated with an ellipsis; 0: never */
-    /* if a line would be longer, the first column is truncated (to 12 columns at least); 0: never */
+    /* if a line would be longer, the first column is truncated (to at least 12 columns); 0: never */
     size_t text_line_width;
 };
 

@@ -37,7 +37,8 @@ char *tool_find(const char *name) {
     return found;
 }
 
-/* Runs in its own process group, so that its children can be killed too; receives SIGTERM when we exit. */
+/* The tool runs in its own process group, so that its children can be killed too. It receives SIGTERM when
+ * we exit. */
 static _Noreturn void exec_tool(const struct tool_run *t, char *const *env, int in, int log) {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGTERM);

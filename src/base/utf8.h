@@ -12,13 +12,13 @@
 /* Decodes the code point at *p (*p < end) and advances *p past it. For an invalid byte, advances by one and
  * returns UTF8_BAD. */
 uint32_t utf8_next(const char **p, const char *end);
-size_t utf8_put(uint32_t code_point, char out[4]); /* bytes written; 0: not a code point */
+/* returns the number of bytes written; 0: not a code point */
+size_t utf8_put(uint32_t code_point, char out[4]);
 bool utf8_valid(const char *s, size_t n);
-/* True for characters that act on what is around them: control characters, line and paragraph separators,
- * marks, overrides and isolates of text direction (they reverse the text after them), invisible tags, and
- * UTF8_BAD. */
+/* True for characters that affect the surrounding text: control characters, line and paragraph separators,
+ * direction marks, overrides and isolates (they reverse the following text), invisible tags, and UTF8_BAD. */
 bool utf8_is_unsafe(uint32_t code_point);
-size_t utf8_width(const char *s, size_t n); /* terminal columns: wide East Asian characters count 2 */
+size_t utf8_width(const char *s, size_t n); /* in terminal columns; wide East Asian characters count as 2 */
 
 /* Size of the character at p in valid UTF-8; never past end. */
 static inline size_t utf8_step(const char *p, const char *end) {

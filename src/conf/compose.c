@@ -94,7 +94,8 @@ static struct conf_node *parse_map(struct conf *c, const char *text, size_t n, c
     return tree;
 }
 
-/* The package of a "# @package _global_" comment at the top of the file; NULL: none. Caller frees. */
+/* Returns the package of a "# @package _global_" comment at the top of the file; NULL: none. The caller
+ * frees it. */
 static char *package_line(const char *text) {
     for (const char *p = text; *p == '#' || *p == '\n'; p++) {
         const char *at = p + 1 + strspn(p + 1, " \t");
@@ -119,7 +120,7 @@ static void list_choice(void *ctx, const char *choice) {
     const char *before = l->near.best;
     strbuf_addf(l->out, "%s%s", l->out->len ? ", " : "", choice);
     suggest_try(&l->near, choice);
-    if (l->near.best != before) { /* copy: the name is only valid during this call */
+    if (l->near.best != before) { /* copied, because the name is only valid during this call */
         free(l->best);
         l->near.best = l->best = xstrdup(choice);
     }
@@ -262,8 +263,8 @@ static int merge_group(struct conf *c, const char *group, const struct choice *c
 
 /* ---- Command line */
 
-/* group=choice, +group=choice and ~group change the list of choices; all others are applied later, as
- * values. */
+/* True for group=choice, +group=choice and ~group, which change the list of choices. All other overrides
+ * are applied later, as values. */
 static bool names_a_group(const struct conf *c, const struct conf_override *o) {
     return !strchr(o->key, '.') && conf_store_is_group(&c->store, o->key);
 }
@@ -320,7 +321,8 @@ static struct conf_node *load_file(struct conf *c, const char *path, struct err 
     return tree;
 }
 
-/* Choices come from three sources, later ones win: config.yaml, --config FILE, the command line. */
+/* Choices come from three sources: config.yaml, --config FILE, the command line. Later ones take
+ * precedence. */
 static int decide(struct conf *c, struct conf_node *primary, struct conf_node *file,
                   const struct conf_override *list, size_t n, struct err *err) {
     struct choices extra = { 0 };

@@ -8,7 +8,7 @@
 #include "base/vec.h"
 
 #define MAX_DEPTH 40
-#define MAX_BYTES (1u << 20) /* total of all replacements: ${a}${a} doubles at every step */
+#define MAX_BYTES (1u << 20) /* maximum total size of all replacements: ${a}${a} doubles at every step */
 
 enum { UNSEEN, OPEN, DONE }; /* conf_node.mark */
 
@@ -32,7 +32,7 @@ static int interp_error(struct interp *in, const struct conf_node *at, const cha
     return -1;
 }
 
-/* The length of "${...}" at p, with balanced braces; 0: not closed. */
+/* Returns the length of "${...}" at p, with balanced braces; 0: not closed. */
 static size_t expression_length(const char *p) {
     int depth = 0;
     for (size_t i = 0; p[i]; i++) {
@@ -60,7 +60,7 @@ static int add_time(struct interp *in, const char *format, struct strbuf *out) {
     return 0;
 }
 
-/* The resolved node that an expression refers to; NULL: see err. */
+/* Returns the resolved node that an expression refers to; NULL: see err. */
 static struct conf_node *target(struct interp *in, const struct conf_node *at, const char *key) {
     struct conf_node *to = *key ? conf_get(in->root, key) : NULL;
     if (!to) {
@@ -168,7 +168,8 @@ static int resolve_scalar(struct interp *in, struct conf_node *n) {
         rc = expand(in, n, written, &out);
         free(n->text);
         n->text = strbuf_detach(&out);
-        n->quoted = expression_length(written) != strlen(written); /* assembled from parts: always text */
+        /* a value assembled from parts is always text */
+        n->quoted = expression_length(written) != strlen(written);
     }
     free(n->written);
     n->written = written;

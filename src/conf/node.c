@@ -112,7 +112,7 @@ struct conf_node *conf_get(const struct conf_node *root, const char *path) {
     return (struct conf_node *)at;
 }
 
-/* The map that holds the last component of the path; created if necessary. NULL: see err. */
+/* Returns the map that contains the last component of the path, creating it if necessary. NULL: see err. */
 static struct conf_node *holder(struct conf_node *root, const char *path, struct err *err) {
     struct conf_node *at = root;
     for (const char *p = path;; p++) {
@@ -123,7 +123,7 @@ static struct conf_node *holder(struct conf_node *root, const char *path, struct
         }
         if (!p[len]) return at;
         struct conf_node *next = conf_child(at, p, len);
-        if (next && conf_is_null(next)) { /* `model: null`, then model.path=...: becomes a map */
+        if (next && conf_is_null(next)) { /* model.path=... after `model: null` turns it into a map */
             replace(at, next, conf_map());
             next = conf_child(at, p, len);
         }

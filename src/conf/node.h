@@ -21,10 +21,10 @@ enum conf_kind { CONF_SCALAR, CONF_LIST, CONF_MAP };
 
 struct conf_node {
     enum conf_kind kind;
-    char *key;        /* in a map; otherwise NULL */
+    char *key;        /* key in a map; otherwise NULL */
     char *text;       /* scalars only */
     char *written;    /* text before interpolation; NULL: not interpolated */
-    bool quoted;      /* was in quotes: always text */
+    bool quoted;      /* the scalar was in quotes, so it is always text */
     char mark;        /* state of tree walks: see interp.c */
     const char *file; /* "conf/config.yaml", CONF_COMMAND_LINE; NULL: unknown */
     unsigned line;    /* 0: none */
@@ -45,8 +45,8 @@ struct conf_node *conf_child(const struct conf_node *map, const char *key, size_
 void conf_add(struct conf_node *parent, const char *key, struct conf_node *child);
 void conf_remove(struct conf_node *parent, const struct conf_node *child);
 
-/* Dotted paths. conf_put creates intermediate maps, replaces an existing value and always takes ownership of
- * `value`, also on failure. It fails if the path leads through a node that is not a map. */
+/* Access by dotted path. conf_put creates intermediate maps, replaces an existing value and always takes
+ * ownership of `value`, even on failure. It fails if the path leads through a node that is not a map. */
 struct conf_node *conf_get(const struct conf_node *root, const char *path);
 int conf_put(struct conf_node *root, const char *path, struct conf_node *value, struct err *err);
 bool conf_delete(struct conf_node *root, const char *path); /* false: not found */

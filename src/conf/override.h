@@ -8,7 +8,7 @@
 enum conf_op {
     CONF_OP_SET,    /* key=value */
     CONF_OP_ADD,    /* +key=value: the key must be new */
-    CONF_OP_FORCE,  /* ++key=value: new or existing */
+    CONF_OP_FORCE,  /* ++key=value: the key may be new or existing */
     CONF_OP_DELETE, /* ~key */
 };
 
@@ -23,7 +23,7 @@ int conf_override_parse(const char *word, struct conf_override *out, struct err 
 void conf_override_free(struct conf_override *o);
 
 /* The value as a tree: [a, b], {a: 1} and quotes are parsed as YAML, anything else is one literal scalar.
- * With `is_text` the key holds text, and only quotes are parsed. NULL: see err. */
+ * With `is_text` the key expects text, so only quotes are parsed. NULL: see err. */
 struct conf_node *conf_override_value(const struct conf_override *o, bool is_text, struct err *err);
 
 #endif

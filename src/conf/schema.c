@@ -17,7 +17,7 @@
 static const struct schema_row rows[] = {
     { "repeats", SCHEMA_INT, false, AT(repeats), 1, 1e6, NULL, "timed requests, cycling over the inputs" },
     { "processes", SCHEMA_INT, false, AT(processes), 1, 1000, NULL,
-      "processes of the engine, each with that many repeats; `compare` needs 5" },
+      "engine processes, each with `repeats` repeats; `compare` requires 5" },
     { "device", SCHEMA_TEXT, false, AT(device), 0, 0, NULL,
       "`auto`, `cpu`, `cuda:N`, a GPU UUID or a MIG id" },
     { "prompt", SCHEMA_TEXT, true, AT(prompt), 0, 0, NULL,
@@ -35,7 +35,7 @@ static const struct schema_row rows[] = {
     { "model.no_repeat_ngram_size", SCHEMA_INT, false, AT(model.no_repeat_ngram_size), 0, 4096, NULL,
       "value used by the model's own code; 0: off" },
     { "model.ngram_window", SCHEMA_INT, false, AT(model.ngram_window), 0, 1e6, NULL,
-      "tokens that the n-gram check looks back; 0: the whole sequence" },
+      "number of previous tokens for the n-gram check; 0: the whole sequence" },
     { "model.ocr", SCHEMA_BOOL, false, AT(model.ocr), 0, 0, NULL, "answers contain Markdown and page boxes" },
     { "model.stages", SCHEMA_MAP, true, AT(model.stages), 0, 0, NULL,
       "parts of prefill timed by engine hf, and their modules: `{vision: model.visual}`" },
@@ -57,7 +57,7 @@ static const struct schema_row rows[] = {
     { "infer.no_repeat_ngram_size", SCHEMA_INT, false, AT(infer.no_repeat_ngram_size), 0, 4096, NULL,
       "never generate an n-gram of this size twice; 0: off" },
     { "infer.ngram_window", SCHEMA_INT, false, AT(infer.ngram_window), 0, 1e6, NULL,
-      "tokens that the n-gram check looks back; 0: the whole sequence" },
+      "number of previous tokens for the n-gram check; 0: the whole sequence" },
     { "infer.ignore_eos", SCHEMA_BOOL, false, AT(infer.ignore_eos), 0, 0, NULL,
       "continue past the end token, so that all repeats do the same work" },
     { "infer.context_len_mode", SCHEMA_CHOICE, false, AT(infer.context_len_mode), 0, 0, "auto|fixed",
@@ -102,7 +102,7 @@ static const struct schema_row rows[] = {
     { "engine.load_timeout_s", SCHEMA_NUM, false, AT(engine.load_timeout_s), 0.01, 1e6, NULL,
       "time limit for `load`, in seconds" },
     { "engine.request_timeout_s", SCHEMA_NUM, false, AT(engine.request_timeout_s), 0.01, 1e6, NULL,
-      "time limit for one request, in seconds; after it the engine is considered hung" },
+      "time limit for one request, in seconds; after it the engine is stopped" },
 
     { "profiling.preset", SCHEMA_TEXT, false, AT(profiling.preset), 0, 0, NULL, "name in reports" },
     { "profiling.warmup_rounds", SCHEMA_INT, false, AT(profiling.warmup_rounds), 0, 10000, NULL,
@@ -154,7 +154,7 @@ const struct schema_row *schema_rows(size_t *n) {
     return rows;
 }
 
-/* NULL: unknown; a key inside a MAP returns the map's row. */
+/* Returns NULL for an unknown key. A key inside a MAP returns the map's row. */
 static const struct schema_row *schema_find(const char *key) {
     for (size_t i = 0; i < COUNTOF(rows); i++) {
         size_t n = strlen(rows[i].key);
@@ -188,7 +188,7 @@ static const char *nearest(const char *key) {
     struct suggest whole, last;
     suggest_start(&whole, key);
     for (size_t i = 0; i < COUNTOF(rows); i++) suggest_try(&whole, rows[i].key);
-    /* a matching group alone, with a different last part, is not a good suggestion */
+    /* if only the group matches and the last part differs, it is not a good suggestion */
     if (whole.best && whole.best_distance <= MAX(strlen(last_word(key)) / 3, 1)) return whole.best;
     whole.best = NULL;
     suggest_start(&last, last_word(key));
@@ -262,7 +262,7 @@ static bool in_bounds(const struct schema_row *r, double v) {
     return (r->min == 0 && r->max == 0) || (v >= r->min && v <= r->max);
 }
 
-/* ~/x is relative to the home folder; other relative paths to the current folder. */
+/* Makes a path absolute: ~/x is in the home folder, other relative paths are in the current folder. */
 static void make_absolute(const struct schema_row *r, struct conf_node *n) {
     char here[4096], *path = NULL;
     const char *home = getenv("HOME");

@@ -1,5 +1,5 @@
 /* All keys of `inferprof profile`: type, bounds, meaning and the field of `struct settings` that each key
- * fills. Validation, --show-config and the table of docs/configuration.md all use this list. */
+ * sets. Validation, --show-config and the table of docs/configuration.md all use this list. */
 #ifndef CONF_SCHEMA_H
 #define CONF_SCHEMA_H
 
@@ -31,7 +31,7 @@ struct schema_row {
 };
 
 const struct schema_row *schema_rows(size_t *n);
-bool schema_is_text(const char *key); /* text or path: values are used literally */
+bool schema_is_text(const char *key); /* true for texts and paths, whose values are used literally */
 
 /* Checks the whole tree and fills `out`; adds every problem found to the list. Makes paths absolute in the
  * tree. */

@@ -5,17 +5,17 @@
 #include "base/strbuf.h"
 #include "conf/node.h"
 
-/* Replaces every secret value (base/secret.h) by a reference to
- * an environment variable, so that the stored file can be run again: ${oc.env:HF_TOKEN} for
- * engine.env.HF_TOKEN, ${oc.env:INFERPROF_ENGINE_LOAD_TOKEN} for engine.load.token. Returns how many. */
+/* Replaces every secret value (base/secret.h) by a reference to an environment variable, so that the
+ * stored file can be run again: ${oc.env:HF_TOKEN} for engine.env.HF_TOKEN,
+ * ${oc.env:INFERPROF_ENGINE_LOAD_TOKEN} for engine.load.token. Returns the number of replacements. */
 size_t conf_hide_secrets(struct conf_node *root);
 
-/* The same for the text of a config.yaml that an older version wrote with secrets. Unchanged if there are
- * none, or if it is not valid YAML. */
+/* The same for the text of a config.yaml that an older version wrote with secrets. The text does not
+ * change if there are none or it is not valid YAML. */
 void conf_hide_secrets_in_text(struct strbuf *yaml);
 
-/* Appends the names of the environment variables that such a text refers to and that are not set, separated
- * by ", ". */
+/* Appends the names of environment variables that the text refers to and that are not set, separated by ",
+ * ". */
 void conf_missing_variables(const char *yaml, struct strbuf *out);
 
 #endif

@@ -1,5 +1,5 @@
 /* The settings of `inferprof profile` as a C struct. schema.c binds every key to a field. Texts and lists
- * point into the configuration tree and are valid as long as it is. NULL or NaN: not set. */
+ * point into the configuration tree and are valid as long as the tree. NULL or NaN: not set. */
 #ifndef CONF_SETTINGS_H
 #define CONF_SETTINGS_H
 
@@ -51,7 +51,7 @@ struct settings {
         const struct conf_node *activities;
     } profiling;
     struct {
-        const char *gpu; /* row of the GPU table; NULL: by the device's name */
+        const char *gpu; /* row of the GPU table; NULL: found by the device's name */
         bool power, calibrate;
         int64_t power_interval_ms;
     } hardware;

@@ -30,7 +30,7 @@ struct conf_store {
 int conf_store_read(const struct conf_store *s, const char *name, struct strbuf *text, struct strbuf *origin,
                     struct err *err);
 bool conf_store_is_group(const struct conf_store *s, const char *group);
-/* Calls back once per choice of the group, sorted, without duplicates. */
+/* Calls `each` once per choice of the group, sorted, without duplicates. */
 void conf_store_choices(const struct conf_store *s, const char *group,
                         void (*each)(void *ctx, const char *choice), void *ctx);
 

@@ -51,7 +51,7 @@ static struct conf_node *read_alias(struct reader *r, const yaml_event_t *e) {
     for (size_t i = r->anchors.n; i-- > 0;) {
         if (strcmp(r->anchors.v[i].name, name) != 0) continue;
         const struct conf_node *from = r->anchors.v[i].node;
-        if (from->mark) { /* still open: it would contain itself */
+        if (from->mark) { /* still open, so the value would contain itself */
             err_set(r->err, "%s:%u: *%s is inside &%s", r->file, line_of(e), name, name);
             return NULL;
         }

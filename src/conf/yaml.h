@@ -8,8 +8,8 @@
 #include "base/strbuf.h"
 #include "conf/node.h"
 
-/* Returns the tree, with `file` (borrowed) and lines as origins; an empty document is an empty map. NULL: see
- * err, which has file and line. */
+/* Returns the tree; nodes have `file` (borrowed) and line as origin. An empty document is an empty map.
+ * NULL: see err, which contains file and line. */
 struct conf_node *conf_yaml_parse(const char *text, size_t n, const char *file, struct err *err);
 
 enum conf_yaml_style {
