@@ -240,8 +240,11 @@ install: all
 	install -d '$(DESTDIR)$(PREFIX)/share/bash-completion/completions' '$(DESTDIR)$(PREFIX)/share/zsh/site-functions'
 	$(B)/inferprof completion bash > $(B)/gen/completion.bash
 	$(B)/inferprof completion zsh > $(B)/gen/completion.zsh
+	$(B)/inferprof completion fish > $(B)/gen/completion.fish
 	install -m 644 $(B)/gen/completion.bash '$(DESTDIR)$(PREFIX)/share/bash-completion/completions/inferprof'
 	install -m 644 $(B)/gen/completion.zsh '$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_inferprof'
+	install -d '$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d'
+	install -m 644 $(B)/gen/completion.fish '$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/inferprof.fish'
 	rm -rf $(B)/gen/man
 	$(B)/inferprof man --output $(B)/gen/man
 	gzip -n9 $(B)/gen/man/*.1
@@ -256,10 +259,18 @@ dist-test: test-build
 dist-pack: all
 	+@BUILD='$(B)' VERSION='$(VERSION)' sh scripts/dist.sh
 
+# A wheel and a Debian package from the same files as the tarball.
+wheel deb: dist
+	+@VERSION='$(VERSION)' sh scripts/$@.sh
+.PHONY: wheel deb packages-test
+packages-test: wheel deb
+	@sh scripts/deps.sh packages
+	@VERSION='$(VERSION)' sh tests/packages/run.sh
+
 clean:
 	rm -rf build
 
 help:
-	@echo "all demo test test-long bench fuzz lint format install dist deps clean; see the top of the Makefile for switches"
+	@echo "all demo test test-long bench fuzz lint format install dist wheel deb deps clean; see the top of the Makefile for switches"
 
--include $(shell find $(B) -name '*.d' 2>/dev/null)
+-include $(shell find $(B) -type f -name '*.d' 2>/dev/null)

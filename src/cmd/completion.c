@@ -1,4 +1,4 @@
-/* `inferprof completion bash|zsh`: generates a completion script from the command tables. */
+/* `inferprof completion bash|zsh|fish`: generates a completion script from the command tables. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static const char *bash_operands(enum complete kind) {
     case COMPLETE_FILES: return "compopt -o filenames 2>/dev/null; COMPREPLY+=($(compgen -f -- \"$cur\"))";
     case COMPLETE_FOLDERS: return "compopt -o filenames 2>/dev/null; COMPREPLY+=($(compgen -d -- \"$cur\"))";
     case COMPLETE_COMMANDS: return "COMPREPLY+=($(compgen -c -- \"$cur\"))";
-    case COMPLETE_SHELLS: return "COMPREPLY+=($(compgen -W 'bash zsh' -- \"$cur\"))";
+    case COMPLETE_SHELLS: return "COMPREPLY+=($(compgen -W 'bash zsh fish' -- \"$cur\"))";
     case COMPLETE_SETTINGS: return "_inferprof_settings";
     case COMPLETE_NOTHING: break;
     }
@@ -192,7 +192,7 @@ static const char *zsh_operands(enum complete kind) {
     case COMPLETE_FILES: return "'*:file:_files'";
     case COMPLETE_FOLDERS: return "'*:folder:_files -/'";
     case COMPLETE_COMMANDS: return "'*::program:_normal'";
-    case COMPLETE_SHELLS: return "'*:shell:(bash zsh)'";
+    case COMPLETE_SHELLS: return "'*:shell:(bash zsh fish)'";
     case COMPLETE_SETTINGS:
     case COMPLETE_NOTHING: break;
     }
@@ -231,6 +231,83 @@ static void zsh_script(struct strbuf *out) {
     strbuf_addstr(out, "compdef _inferprof inferprof\n");
 }
 
+/* Quotes for fish: inside '...' only ' and \\ are special. */
+static void fish_text(struct strbuf *out, const char *text) {
+    for (; *text; text++) {
+        if (strchr("'\\", *text)) strbuf_addch(out, '\\');
+        strbuf_addch(out, *text);
+    }
+}
+
+/* The condition under which a line applies: the first words of the command line are this command. */
+static void fish_condition(struct strbuf *out, const char *command) {
+    strbuf_addf(out, "complete -c inferprof -n '__inferprof_is %s'", command);
+}
+
+static void fish_option(struct strbuf *out, const struct command *c, const struct opt *o) {
+    fish_condition(out, c->name);
+    if (o->letter) strbuf_addf(out, " -s %c", o->letter);
+    strbuf_addf(out, " -l %s -d '", o->name);
+    fish_text(out, o->help);
+    strbuf_addch(out, '\'');
+    if (o->type == OPT_CHOICE) {
+        strbuf_addstr(out, " -x -a '");
+        add_choices(out, o->choices);
+        strbuf_addch(out, '\'');
+    } else if (o->type != OPT_FLAG) {
+        bool folder = opt_is_choice(FOLDER_ARGS, o->arg), file = opt_is_choice(FILE_ARGS, o->arg);
+        strbuf_addstr(out, folder ? " -x -a '(__fish_complete_directories)'" : file ? " -r -F" : " -x");
+    }
+    strbuf_addch(out, '\n');
+}
+
+static void fish_operands(struct strbuf *out, const struct command *c) {
+    const char *words = c->complete == COMPLETE_FILES      ? " -F"
+                        : c->complete == COMPLETE_FOLDERS  ? " -a '(__fish_complete_directories)'"
+                        : c->complete == COMPLETE_COMMANDS ? " -a '(__fish_complete_command)'"
+                        : c->complete == COMPLETE_SHELLS   ? " -a 'bash zsh fish'"
+                                                           : NULL;
+    if (!words) return;
+    fish_condition(out, c->name);
+    strbuf_addf(out, "%s\n", words);
+}
+
+static void fish_names(struct strbuf *out) {
+    for (size_t i = 0; i < commands_n; i++) {
+        const char *name = commands[i]->name, *space = strchr(name, ' ');
+        const char *condition = space ? "__inferprof_is" : "__inferprof_is_first";
+        strbuf_addf(out, "complete -c inferprof -n '%s", condition);
+        if (space) strbuf_addf(out, " %.*s", (int)(space - name), name);
+        strbuf_addf(out, "' -a %s -d '", space ? space + 1 : name);
+        fish_text(out, commands[i]->summary);
+        strbuf_addstr(out, "'\n");
+        if (space)
+            strbuf_addf(out, "complete -c inferprof -n __inferprof_is_first -a %.*s\n", (int)(space - name),
+                        name);
+    }
+}
+
+static void fish_script(struct strbuf *out) {
+    strbuf_addstr(out, "# fish completion for inferprof: put this file as inferprof.fish into\n"
+                       "# ~/.config/fish/completions\n"
+                       "function __inferprof_is_first\n    test (count (commandline -opc)) -eq 1\nend\n"
+                       "# True if the words after `inferprof` begin with the given ones.\n"
+                       "function __inferprof_is\n    set -l words (commandline -opc)\n"
+                       "    set -l wanted (string split ' ' -- $argv)\n"
+                       "    set -l last (math (count $wanted) + 1)\n"
+                       "    test (count $words) -ge $last\n"
+                       "    and test \"$words[2..$last]\" = \"$wanted\"\nend\n"
+                       "complete -c inferprof -f\n"
+                       "complete -c inferprof -s h -l help -d 'print the help of the command'\n"
+                       "complete -c inferprof -s q -l quiet -d 'only errors'\n"
+                       "complete -c inferprof -s v -l verbose -d 'more messages'\n");
+    fish_names(out);
+    for (size_t i = 0; i < commands_n; i++) {
+        for (size_t k = 0; k < commands[i]->nopts; k++) fish_option(out, commands[i], &commands[i]->opts[k]);
+        fish_operands(out, commands[i]);
+    }
+}
+
 static int run_completion(const void *opts, int argc, char **argv) {
     (void)opts;
     (void)argc;
@@ -239,8 +316,10 @@ static int run_completion(const void *opts, int argc, char **argv) {
         bash_script(&out);
     else if (strcmp(argv[0], "zsh") == 0)
         zsh_script(&out);
+    else if (strcmp(argv[0], "fish") == 0)
+        fish_script(&out);
     else
-        return command_usage("completion: unknown shell '%s'; expected bash or zsh", argv[0]);
+        return command_usage("completion: unknown shell '%s'; expected bash, zsh or fish", argv[0]);
     fputs(out.buf, stdout);
     strbuf_free(&out);
     return EXIT_DONE;
@@ -248,10 +327,11 @@ static int run_completion(const void *opts, int argc, char **argv) {
 
 const struct command cmd_completion = {
     .name = "completion",
-    .args = "bash|zsh",
+    .args = "bash|zsh|fish",
     .summary = "print a completion script for your shell",
     .details = "In bash:\n  source <(inferprof completion bash)\n"
-               "In zsh:\n  inferprof completion zsh > ~/.zfunc/_inferprof",
+               "In zsh:\n  inferprof completion zsh > ~/.zfunc/_inferprof\n"
+               "In fish:\n  inferprof completion fish > ~/.config/fish/completions/inferprof.fish",
     .opts_bytes = 1,
     .min_args = 1,
     .max_args = 1,

@@ -76,8 +76,18 @@ run "$INFERPROF" completion zsh
 expect "the zsh completion lists the options" 0 out "^#compdef inferprof" \
     out "'\(-n --limit\)'\{-n\+,--limit=\}'\[print at most N records\]:limit: '" out "'\*'\{-s\+,--stage=\}" \
     out "'\(-j --json\)'\{-j,--json\}'" out "'--detail=\[level of detail of the trace .operators.\]:detail:\(stages modules operators\)'"
-run "$INFERPROF" completion fish
-expect "an unknown shell is misuse" 2 err 'expected bash or zsh'
+"$INFERPROF" completion fish >"$work/fish"
+# fish_completes LINE WORD: the completion of LINE offers WORD
+fish_completes() {
+    HOME=$work XDG_CONFIG_HOME=$work/fishconf fish --no-config -c "source $work/fish; complete -C '$1'" | cut -f 1 | grep -qxF -- "$2"
+}
+check "the fish completion completes commands" fish_completes 'inferprof rep' report
+check "the fish completion completes second words" fish_completes 'inferprof trace ' dump
+check "the fish completion completes options" fish_completes 'inferprof report --pe' --peak-tflops
+check "the fish completion completes choices" fish_completes 'inferprof export --format ' perfetto
+check "the fish completion keeps options of other commands out" sh -c "! HOME=$work fish --no-config -c \"source $work/fish; complete -C 'inferprof stats --pe'\" | grep peak"
+run "$INFERPROF" completion tcsh
+expect "an unknown shell is misuse" 2 err 'expected bash, zsh or fish'
 run "$INFERPROF" report --peak-tflops -1 "$work/t.ipt"
 expect "a negative peak is misuse" 2 err "--peak-tflops: -1 is out of range; expected more than 0"
 run "$INFERPROF" engine -p x --temperature -1
