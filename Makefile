@@ -61,7 +61,7 @@ $(B)/pic/collect/callbacks.o $(B)/pic/collect/thread.o: \
 counters_src := $(wildcard src/counters/*.c) $(filter-out src/collect/%,$(collect_src))
 counters_obj := $(counters_src:src/%.c=$(B)/pic/%.o)
 
-.PHONY: all demo test test-long bench fuzz lint install deps clean dist help test-build format
+.PHONY: all demo test test-long soak bench fuzz lint install deps clean dist help test-build format
 all: $(B)/inferprof $(B)/.inferprof-build $(if $(wildcard src/collect/*.c),$(B)/libinferprof-collector.so) $(B)/inferprof-counters
 
 $(B)/inferprof: $(B)/obj/main.o $(B)/libinferprof.a
@@ -182,9 +182,17 @@ $(G)/libstuck.so: tests/guests/stuck.c | $(B)/deps-build
 	$(call say,LINK,$@)
 	@mkdir -p $(G) && $(CC) $(CPPFLAGS) $(filter-out -fsanitize=%,$(ALL_CFLAGS)) -fPIC -shared -o $@ $< -ldl
 
+# ---- a disk with faults, and random guests on it for SOAK_MINUTES (tests/soak): not part of CI
+SOAK_MINUTES ?= 5
+$(B)/tests/soak/libfaults.so: tests/soak/faults.c | $(B)/deps-build
+	$(call say,LINK,$@)
+	@mkdir -p $(@D) && $(CC) $(CPPFLAGS) $(filter-out -fsanitize=%,$(ALL_CFLAGS)) -fPIC -shared -o $@ $< -ldl
+soak: all $(mock_bins) $(guest_bins) $(B)/tests/soak/libfaults.so
+	python3 tests/soak/soak.py --build $(B) --minutes $(SOAK_MINUTES)
+
 # Fuzz targets and benchmarks are compiled, not run, so that a changed function breaks them here.
 unrun_objects := $(patsubst tests/%.c,$(B)/tests/obj/%.o,$(wildcard tests/fuzz/fuzz_*.c tests/bench/*.c))
-test-build: all $(unit_bins) $(test_programs) $(mock_bins) $(guest_bins) $(unrun_objects)
+test-build: all $(unit_bins) $(test_programs) $(mock_bins) $(guest_bins) $(unrun_objects) $(B)/tests/soak/libfaults.so
 test: test-build
 	@BUILD='$(B)' sh tests/run.sh $(TESTS)
 
@@ -271,6 +279,6 @@ clean:
 	rm -rf build
 
 help:
-	@echo "all demo test test-long bench fuzz lint format install dist wheel deb deps clean; see the top of the Makefile for switches"
+	@echo "all demo test test-long soak bench fuzz lint format install dist wheel deb deps clean; see the top of the Makefile for switches"
 
 -include $(shell find $(B) -type f -name '*.d' 2>/dev/null)

@@ -1,4 +1,4 @@
-/* copies _Fork|clone|vfork|fork: copies its process while other threads work, so that locks of the collector
+/* copies _Fork|clone|vfork|fork [N]: copies its process N times (40) while other threads work, so that locks of the collector
  * are held by threads that the copy does not have. The copy works, and ends by exit(). */
 #include <pthread.h>
 #include <sched.h>
@@ -14,7 +14,6 @@
 
 #include "guests/guest.h"
 
-#define COPIES 40
 #define THREADS 4
 
 static atomic_bool stop;
@@ -67,12 +66,13 @@ static void copy_once(const char *how) {
 
 int main(int argc, char **argv) {
     const char *how = argc > 1 ? argv[1] : "fork";
+    int copies = argc > 2 ? atoi(argv[2]) : 40;
     pthread_t threads[THREADS];
     guest_cuda();
     guest_push("first");
     guest_pop();
     for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, work, NULL);
-    for (int i = 0; i < COPIES; i++)
+    for (int i = 0; i < copies; i++)
         if (strcmp(how, "vfork") == 0)
             spawn_nothing();
         else
