@@ -218,12 +218,20 @@ FUZZ_SECONDS ?= 30
 fuzz:
 	@sh scripts/deps.sh fuzz
 	@$(MAKE) --no-print-directory CC=clang SAN=1 CFLAGS='-O1 -g -fsanitize=fuzzer-no-link' fuzz-run FUZZ_SECONDS=$(FUZZ_SECONDS)
+FUZZ_PACK ?= 0
+FUZZ_LD := $(if $(filter 1,$(FUZZ_PACK)),-Wl$(,)--dynamic-linker=lib/ld-linux-x86-64.so.2 -Wl$(,)--disable-new-dtags -Wl$(,)-rpath$(,)'$$ORIGIN/../lib')
 fuzz_bins := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 $(B)/fuzz/%: tests/fuzz/%.c $(B)/libinferprof.a
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(CPPFLAGS) -Itests $(ALL_CFLAGS) -fsanitize=fuzzer -o $@ $^ -Wl,--as-needed $(LIBS)
-.PHONY: fuzz-run
+	$(Q)$(CC) $(CPPFLAGS) -Itests $(ALL_CFLAGS) -fsanitize=fuzzer -o $@ $^ -Wl,--as-needed $(LIBS) $(FUZZ_LD)
+# A folder to run on another machine (tests/fuzz/campaign.sh), with the loader and libraries in lib/.
+fuzz-pack:
+	@sh scripts/deps.sh fuzz
+	@$(MAKE) --no-print-directory STATIC=1 CC=clang SAN=1 CFLAGS='-O1 -g1 -fsanitize=fuzzer-no-link' FUZZ_PACK=1 fuzz-pack-bins
+fuzz-pack-bins: $(fuzz_bins)
+	@BUILD='$(B)' sh scripts/fuzz_pack.sh $(notdir $(fuzz_bins))
+.PHONY: fuzz-run fuzz-pack fuzz-pack-bins
 fuzz-run: $(fuzz_bins)
 	@BUILD='$(B)' FUZZ_SECONDS='$(FUZZ_SECONDS)' sh scripts/fuzz.sh $(notdir $(fuzz_bins))
 
