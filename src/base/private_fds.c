@@ -1,11 +1,17 @@
 #include "base/private_fds.h"
 
+#include <fcntl.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #ifndef SYS_close_range
 #define SYS_close_range 436
 #endif
+#define MOST_FDS (1u << 20)
 #define UNSHARE 2u /* CLOSE_RANGE_UNSHARE; older headers do not define it */
 
 /* Sanitizers report to standard error from any thread, so it stays open in their builds. */
@@ -17,12 +23,44 @@
 #endif
 #endif
 
-/* One system call copies the table and closes the copies, so that we do not keep any pipe or socket of the
- * program open. */
-bool private_fds(void) {
 #ifdef KEEP_STDERR
-    return syscall(SYS_close_range, 3u, ~0u, UNSHARE) == 0 && syscall(SYS_close_range, 0u, 1u, 0u) == 0;
+static bool is_kept(unsigned fd) { return fd == STDERR_FILENO; }
 #else
-    return syscall(SYS_close_range, 0u, ~0u, UNSHARE) == 0;
-#endif
+static bool is_kept(unsigned fd) {
+    (void)fd;
+    return false;
 }
+#endif
+
+/* One system call copies the table and closes the copies, so that we do not keep any pipe
+ * or socket of the program open. */
+static bool unshare_and_close(void) {
+    if (is_kept(STDERR_FILENO))
+        return syscall(SYS_close_range, 3u, ~0u, UNSHARE) == 0 && syscall(SYS_close_range, 0u, 1u, 0u) == 0;
+    return syscall(SYS_close_range, 0u, ~0u, UNSHARE) == 0;
+}
+
+/* An upper limit of the numbers in use: the size of the kernel's table, a line "FDSize:\t256". */
+static unsigned table_size(void) {
+    char text[4096];
+    struct rlimit limit;
+    int fd = open("/proc/thread-self/status", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+    if (fd >= 0) close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    const char *line = strstr(text, "\nFDSize:");
+    if (line) return (unsigned)strtoul(line + sizeof "\nFDSize:" - 1, NULL, 10);
+    return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < MOST_FDS ? (unsigned)limit.rlim_cur
+                                                                              : MOST_FDS;
+}
+
+/* Before Linux 5.9, or where a filter does not know close_range(). */
+static bool unshare_then_close(void) {
+    if (unshare(CLONE_FILES) != 0) return false;
+    unsigned n = table_size();
+    for (unsigned fd = 0; fd < n; fd++)
+        if (!is_kept(fd)) close((int)fd);
+    return true;
+}
+
+bool private_fds(void) { return unshare_and_close() || unshare_then_close(); }

@@ -6,7 +6,6 @@
 
 #include <stdbool.h>
 
-/* false: not supported (before Linux 5.9) or not permitted; the table is then still shared */
-bool private_fds(void);
+bool private_fds(void); /* false: forbidden (by a system call filter); the table is still shared */
 
 #endif

@@ -84,15 +84,19 @@ static bool append_chunk(struct writer_file *f, const struct trace_chunk_header 
         if (!f->first_errno) f->first_errno = EFBIG;
         return false;
     }
-    if (own_fd(f) < 0) return false;
     struct iovec parts[] = { { (void *)(uintptr_t)h, sizeof *h }, { (void *)(uintptr_t)payload, h->bytes } };
-    ssize_t k = pwritev(f->fd, parts, 2, (off_t)f->offset); /* one system call, so a kill cannot split it */
+    ssize_t k; /* one system call, so a kill cannot split it */
+    do {
+        if (own_fd(f) < 0) return false;
+        k = pwritev(f->fd, parts, 2, (off_t)f->offset);
+    } while (k < 0 && errno == EINTR);
     if (k == (ssize_t)bytes) {
         f->offset += bytes;
         return true;
     }
     if (!f->first_errno) f->first_errno = k < 0 ? errno : ENOSPC;
-    if (k > 0 && ftruncate(f->fd, (off_t)f->offset) < 0) return false; /* readers skip the partial chunk */
+    /* If this fails, readers skip the partial chunk. */
+    if (k > 0 && own_fd(f) >= 0 && ftruncate(f->fd, (off_t)f->offset) < 0) return false;
     return false;
 }
 

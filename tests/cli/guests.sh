@@ -66,12 +66,16 @@ unchanged() {
 for how in close_range loop dup2; do
     guest "$guests/descriptors" $how
     unchanged "a program that takes all descriptors ($how) keeps its file, and is recorded to the end" "len(range_)" 100 "len(kernel)" 100 "len(lost)" 0
-    [ $how = close_range ] && continue # the next system does not have it
+    [ $how = close_range ] && continue # the next systems do not have it
     guest "$guests/sandbox" noclose_range -- "$guests/descriptors" $how
+    unchanged "the same before Linux 5.9 ($how): without close_range()" "len(range_)" 100 "len(kernel)" 100 "len(lost)" 0
+    guest "$guests/sandbox" noclose_range nounshare -- "$guests/descriptors" $how
     unchanged "the same where descriptors cannot be private ($how): the trace is opened again" "len(range_)" 100 "len(kernel)" 100 "len(lost)" 0
 done
 guest "$guests/context"
 unchanged "errno, signals, open descriptors and the next one are as without us" "len(range_) >= 5" True
+guest "$guests/sandbox" noclose_range -- "$guests/context"
+unchanged "the same before Linux 5.9" "len(range_) >= 5" True
 
 # ---- exit in a signal handler
 failed_runs=0 slowest=0

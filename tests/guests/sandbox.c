@@ -1,4 +1,4 @@
-/* sandbox [nofile=N] [fsize=N] [as=N] [noclose_range] [nothreads] -- PROGRAM ARGS: runs it with these limits;
+/* sandbox [nofile=N] [fsize=N] [as=N] [noclose_range] [nounshare] [nothreads] -- PROGRAM ARGS: runs it with these limits;
  * "no" ones are system calls that fail, as in a container's filter. */
 #include <errno.h>
 #include <linux/filter.h>
@@ -45,6 +45,8 @@ int main(int argc, char **argv) {
     for (; i < argc && strcmp(argv[i], "--") != 0; i++) {
         if (strcmp(argv[i], "noclose_range") == 0) {
             forbid(SYS_close_range, ENOSYS);
+        } else if (strcmp(argv[i], "nounshare") == 0) {
+            forbid(SYS_unshare, EPERM);
         } else if (strcmp(argv[i], "nothreads") == 0) {
             forbid(SYS_clone3, ENOSYS);
             forbid(SYS_clone, EAGAIN);

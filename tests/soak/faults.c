@@ -70,20 +70,32 @@ static bool fd_is_below(int fd) {
     return is_below(path);
 }
 
-static void delay(uint64_t r) {
+/* A slow disk delays a call after the kernel has found the file of its descriptor. So delays come after the
+ * real call. */
+static __thread long delay_ns;
+
+static void choose_delay(uint64_t r) {
     if (r % 1000000 < hang_ppm)
         for (;;) pause();
-    nanosleep(&(struct timespec){ .tv_nsec = (long)(mix(r) % 40000000) }, NULL);
+    delay_ns = (long)(mix(r) % 40000000);
 }
 
-/* The next call's fault: NONE, an errno or CUT_SHORT. Delays here. */
+static ssize_t late(ssize_t result) {
+    int saved = errno;
+    if (delay_ns) nanosleep(&(struct timespec){ .tv_nsec = delay_ns }, NULL);
+    delay_ns = 0;
+    errno = saved;
+    return result;
+}
+
+/* The next call's fault: NONE (it may be late), an errno or CUT_SHORT. */
 static int next_fault(void) {
     static const int faults[] = { EIO, ENOSPC, EINTR, EDQUOT, CUT_SHORT, CUT_SHORT, NONE, NONE };
     uint64_t r = mix(seed + atomic_fetch_add(&calls, 1) * 3);
     if (!ppm || r % 1000000 >= ppm) return NONE;
     if (count) atomic_fetch_add(count, 1);
     int fault = faults[mix(r) % (sizeof faults / sizeof faults[0])];
-    if (fault == NONE) delay(mix(r + 1));
+    if (fault == NONE) choose_delay(mix(r + 1));
     return fault;
 }
 
@@ -123,7 +135,7 @@ static mode_t mode_of(int flags, va_list ap) { return flags & O_CREAT ? va_arg(a
         mode_t mode = mode_of(flags, ap);                 \
         va_end(ap);                                       \
         if (fails(ppm != 0 && is_below(path))) return -1; \
-        return real_##name(path, flags, mode);            \
+        return late(real_##name(path, flags, mode));      \
     }
 OPEN(open)
 OPEN(open64)
@@ -131,14 +143,14 @@ OPEN(open64)
 EXPORT ssize_t write(int fd, const void *data, size_t n) {
     REAL(ssize_t, write, int, const void *, size_t);
     ssize_t some = allowed(fd, n);
-    return some < 0 ? -1 : real_write(fd, data, (size_t)some);
+    return some < 0 ? -1 : late(real_write(fd, data, (size_t)some));
 }
 
-#define PWRITE(name)                                                    \
-    EXPORT ssize_t name(int fd, const void *data, size_t n, off_t at) { \
-        REAL(ssize_t, name, int, const void *, size_t, off_t);          \
-        ssize_t some = allowed(fd, n);                                  \
-        return some < 0 ? -1 : real_##name(fd, data, (size_t)some, at); \
+#define PWRITE(name)                                                          \
+    EXPORT ssize_t name(int fd, const void *data, size_t n, off_t at) {       \
+        REAL(ssize_t, name, int, const void *, size_t, off_t);                \
+        ssize_t some = allowed(fd, n);                                        \
+        return some < 0 ? -1 : late(real_##name(fd, data, (size_t)some, at)); \
     }
 PWRITE(pwrite)
 PWRITE(pwrite64)
@@ -149,45 +161,45 @@ PWRITE(pwrite64)
         REAL(ssize_t, name, int, const struct iovec *, int, off_t);                                 \
         ssize_t last = n > 0 ? (ssize_t)parts[n - 1].iov_len : 0, some = allowed(fd, (size_t)last); \
         if (some < 0) return -1;                                                                    \
-        if (some == last || n > 8) return real_##name(fd, parts, n, at);                            \
+        if (some == last || n > 8) return late(real_##name(fd, parts, n, at));                      \
         struct iovec cut[8];                                                                        \
         memcpy(cut, parts, (size_t)n * sizeof *cut);                                                \
         cut[n - 1].iov_len = (size_t)some;                                                          \
-        return real_##name(fd, cut, n, at);                                                         \
+        return late(real_##name(fd, cut, n, at));                                                   \
     }
 PWRITEV(pwritev)
 PWRITEV(pwritev64)
 
 EXPORT int fsync(int fd) {
     REAL(int, fsync, int);
-    return fails(fd_is_below(fd)) ? -1 : real_fsync(fd);
+    return fails(fd_is_below(fd)) ? -1 : (int)late(real_fsync(fd));
 }
 
 EXPORT int fdatasync(int fd) {
     REAL(int, fdatasync, int);
-    return fails(fd_is_below(fd)) ? -1 : real_fdatasync(fd);
+    return fails(fd_is_below(fd)) ? -1 : (int)late(real_fdatasync(fd));
 }
 
 EXPORT int ftruncate(int fd, off_t n) {
     REAL(int, ftruncate, int, off_t);
-    return fails(fd_is_below(fd)) ? -1 : real_ftruncate(fd, n);
+    return fails(fd_is_below(fd)) ? -1 : (int)late(real_ftruncate(fd, n));
 }
 
 EXPORT int rename(const char *from, const char *to) {
     REAL(int, rename, const char *, const char *);
-    return fails(is_below(to)) ? -1 : real_rename(from, to);
+    return fails(is_below(to)) ? -1 : (int)late(real_rename(from, to));
 }
 
 EXPORT int mkdir(const char *path, mode_t mode) {
     REAL(int, mkdir, const char *, mode_t);
-    return fails(is_below(path)) ? -1 : real_mkdir(path, mode);
+    return fails(is_below(path)) ? -1 : (int)late(real_mkdir(path, mode));
 }
 
 /* The file is closed in any case, as by a real fclose() that could not write its buffer. */
 EXPORT int fclose(FILE *f) {
     REAL(int, fclose, FILE *);
     bool ours = fd_is_below(fileno(f)), failed = fails(ours);
-    int fault = errno, rc = real_fclose(f);
+    int fault = errno, rc = (int)late(real_fclose(f));
     if (!failed) return rc;
     errno = fault;
     return EOF;
@@ -195,5 +207,5 @@ EXPORT int fclose(FILE *f) {
 
 EXPORT int mkostemp(char *path, int flags) {
     REAL(int, mkostemp, char *, int);
-    return fails(is_below(path)) ? -1 : real_mkostemp(path, flags);
+    return fails(is_below(path)) ? -1 : (int)late(real_mkostemp(path, flags));
 }

@@ -42,7 +42,7 @@ def choose_guest(rng, bins):
     g = lambda name: f"{bins}/guests/{name}"
     app = [f"{bins}/mock/mock_app", *mock_words(rng)]
     limit = rng.choice([f"nofile={rng.choice([8, 12, 16, 64])}", f"fsize={rng.choice([64, 4096, 65536, 1 << 20])}",
-                        f"as={rng.choice([16, 24, 40, 80, 200]) << 20}", "nothreads", "noclose_range"])
+                        f"as={rng.choice([16, 24, 40, 80, 200]) << 20}", "nothreads", "noclose_range", "nounshare"])
     # A program that cannot start a thread or lacks memory may behave otherwise by itself: one with few words.
     plain = [f"{bins}/mock/mock_app", "say=hello", "init", "push=r", f"kernels={rng.randrange(1, 5000)}", "pop", "sleep=150"]
     return rng.choice([
