@@ -140,20 +140,38 @@ long inject_trace_pid(const char *file_name) {
     return pid > 0 && *end == '.' ? pid : 0;
 }
 
-void inject_add_problems(const char *trace_dir, struct strlist *problems) {
-    DIR *d = opendir(trace_dir);
-    for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d)) {
-        struct strbuf text = STRBUF_INIT;
-        struct err ignored;
-        if (!ends_with(e->d_name, ".problem")) continue;
-        char *path = file_join(trace_dir, e->d_name);
-        if (file_read(path, 4096, &text, &ignored) == 0 && text.len) {
-            text.buf[strcspn(text.buf, "\n")] = '\0';
-            strlist_add(problems, "process %.*s was not recorded: %s", (int)(strlen(e->d_name) - 8),
-                        e->d_name, text.buf);
-        }
-        strbuf_free(&text);
-        free(path);
+static int is_problem_file(const struct dirent *e) { return ends_with(e->d_name, ".problem"); }
+
+/* Adds the reason in the file, unless it was added for another process. */
+static void add_problem_file(const char *trace_dir, const char *name, struct strlist *seen,
+                             struct strlist *problems) {
+    struct strbuf text = STRBUF_INIT;
+    struct err ignored;
+    char *path = file_join(trace_dir, name);
+    if (file_read(path, 4096, &text, &ignored) == 0 && text.len) {
+        size_t i = 0;
+        text.buf[strcspn(text.buf, "\n")] = '\0';
+        while (i < seen->n && strcmp(seen->v[i], text.buf) != 0) i++;
+        strlist_add(seen, "%s", text.buf);
+        if (i == seen->n - 1)
+            strlist_add(problems, "process %.*s was not recorded: %s", (int)(strlen(name) - 8), name,
+                        text.buf);
     }
-    if (d) closedir(d);
+    strbuf_free(&text);
+    free(path);
+}
+
+void inject_add_problems(const char *trace_dir, struct strlist *problems) {
+    struct dirent **files = NULL;
+    struct strlist seen = { 0 };
+    size_t before = problems->n;
+    int n = scandir(trace_dir, &files, is_problem_file, alphasort);
+    for (int i = 0; i < n; i++) {
+        add_problem_file(trace_dir, files[i]->d_name, &seen, problems);
+        free(files[i]);
+    }
+    size_t more = seen.n - (problems->n - before);
+    if (more) strlist_add(problems, "not recorded for the same reason: %zu more", more);
+    free(files);
+    strlist_free(&seen);
 }

@@ -332,6 +332,14 @@ static void run_timing(struct run *r) {
     nvml_meter_close(meter);
 }
 
+/* Processes of the engine in which the collector could not open a trace. */
+static void add_unrecorded(struct run *r) {
+    struct strlist *problems = &r->out->problems;
+    size_t before = problems->n;
+    inject_add_problems(r->plan->trace_dir, problems);
+    for (size_t i = before; i < problems->n; i++) log_warn("%s", problems->v[i]);
+}
+
 static void run_phases(struct run *r) {
     struct err err;
     bool gpu = r->plan->device->cuda;
@@ -353,6 +361,7 @@ static void run_phases(struct run *r) {
     if (!is_stopped(r) && (gpu || r->s->processes > 1)) start_timed_process(r);
     if (!is_stopped(r)) run_timing(r);
     stop_engine(r);
+    if (gpu) add_unrecorded(r);
 }
 
 void session_run(const struct session_plan *plan, struct session_result *out) {

@@ -263,6 +263,14 @@ LD_LIBRARY_PATH=$mock${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} profile_fake "" engin
 expect "a run with short repeats succeeds" 0
 check "repeats shorter than the counter's update interval have no energy" \
     json_is "$dir/metrics.json" '"joules_per_new_token" in [f["key"] for f in d["figures"]]' False
+printf '#!/bin/sh\nfor i in 1 2; do "%s" nothreads -- "%s" push=r pop; done\nexec "%s" "$@"\n' "$PWD/$BUILD/tests/guests/sandbox" "$mock/mock_app" \
+    "$fake" >"$work/unrecorded.sh" && chmod +x "$work/unrecorded.sh"
+LD_LIBRARY_PATH=$mock${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} profile_fake "" engine.devices='[cpu, cuda]' device=cuda:0 \
+    "engine.command=[$work/unrecorded.sh, $work/state]"
+expect "profile reports why processes of the engine were not recorded" 0 err 'process .*-[0-9]+ was not recorded: no thread could be started' \
+    err 'not recorded for the same reason: 1 more'
+check "the reason is given once, on the screen and in the report" \
+    sh -c 'test "$(grep -c "no thread could be started" "$0")" = 1 && test "$(grep -c "no thread could be started" "$1")" = 1' "$work/err" "$dir/report.md"
 check "every Markdown table of all runs is valid" python3 tests/tools/markdown_tables.py "$work/runs"
 bad=$(printf 'x\377y')
 if mkdir "$work/$bad" 2>/dev/null; then
