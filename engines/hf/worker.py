@@ -141,6 +141,7 @@ class Model:
         self.trust = bool(request.get("trust_remote_code"))
         self.batch = int(request.get("batch") or 1)
         self.device_map = request.get("device_map")
+        self.max_context = int(request.get("max_context") or 0)  # 0: no limit
         self.dsocr = is_dsocr(self.raw)
         self.remote_dsocr = self.dsocr and self.trust
         self.tokenizer = self.processor = None
@@ -327,9 +328,20 @@ class Model:
 
 # ---- running
 
+def new_token_limit(model, request, prompt_tokens):
+    limit = int(request.get("max_new_tokens", 128))
+    room = model.max_context - prompt_tokens
+    if not model.max_context:
+        return limit
+    if room < 1:
+        raise Refusal(f"the prompt has {prompt_tokens} tokens, but engine.max_context is {model.max_context}: use a shorter prompt, or "
+                      "a larger engine.max_context")
+    return min(limit, room)
+
+
 def generate_options(model, request, prompt_tokens):
     s = request.get("sampling") or {}
-    limit = int(request.get("max_new_tokens", 128))
+    limit = new_token_limit(model, request, prompt_tokens)
     options = {"max_new_tokens": limit, "do_sample": float(s.get("temperature") or 0) > 0, "use_cache": True}
     if options["do_sample"]:
         options.update(temperature=float(s["temperature"]), top_k=int(s.get("top_k") or 0), top_p=float(s.get("top_p") or 1))
@@ -375,6 +387,12 @@ def infer(model, request):
     return reply_of(model, request, steps, parts, ids, prompt_tokens, (ready - began) * 1e3)
 
 
+def stop_reason(model, made, asked, prompt_tokens):
+    if made >= asked:
+        return "length"
+    return "context" if model.max_context and prompt_tokens + made >= model.max_context else "eos"
+
+
 def reply_of(model, request, steps, parts, ids, prompt_tokens, preprocess_ms):
     token_ms = steps.token_ms()
     asked = int(request.get("max_new_tokens", 128))
@@ -384,7 +402,7 @@ def reply_of(model, request, steps, parts, ids, prompt_tokens, preprocess_ms):
             "stages": parts.ms, "preprocess_ms": preprocess_ms, "prompt_tokens": prompt_tokens * model.batch,
             "new_tokens": len(ids) * model.batch, "batch": model.batch, "text": text, "ids": ids, "token_ms": token_ms,
             "ttft_ms": preprocess_ms + token_ms[0] if token_ms else None,
-            "stop": "length" if len(ids) >= asked else "eos",
+            "stop": stop_reason(model, len(ids), asked, prompt_tokens),
             "peak_memory_bytes": torch.cuda.max_memory_allocated(model.device) if cuda else None}
 
 

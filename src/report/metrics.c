@@ -373,6 +373,8 @@ void report_metrics_json(const struct view *v, struct strbuf *out) {
     jsonw_kobject(&j, "model");
     jsonw_knum(&j, "mfu", view_model_mfu(v));
     jsonw_knum(&j, "mbu", view_model_mbu(v));
+    jsonw_kstr(&j, "context_len_mode", v->run->context.mode);
+    jsonw_knum(&j, "context_len", v->run->context.tokens);
     jsonw_end(&j);
     jsonw_karray(&j, "stages");
     for (size_t i = 0; i < v->nstages; i++) write_stage(&j, v, v->stages[i]);

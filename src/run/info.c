@@ -8,7 +8,7 @@
 
 void run_info_init(struct run_info *in) {
     memset(in, 0, sizeof *in);
-    in->peak.flops_per_s = in->peak.bytes_per_s = NAN;
+    in->peak.flops_per_s = in->peak.bytes_per_s = in->context.tokens = NAN;
 }
 
 struct stats run_figure_stats(const struct run_info *in, const struct run_figure *f) {

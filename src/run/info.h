@@ -43,6 +43,12 @@ struct run_peak {
     double flops_per_s, bytes_per_s;
 };
 
+/* Context length of the decode FLOPs, in tokens of one sequence. */
+struct run_context {
+    const char *mode; /* "auto", "max", "fixed"; NULL: unknown */
+    double tokens;    /* median over the repeats */
+};
+
 /* An answer of the model, for the gallery. */
 struct run_answer {
     const char *input, *prompt, *text, *error; /* error: NULL: none */
@@ -71,6 +77,7 @@ struct run_info {
     const struct run_repeat *each_repeat; /* [neach_repeat] */
     size_t neach_repeat;
     struct run_peak peak;
+    struct run_context context;
 
     const struct run_kv *env;
     size_t nenv;

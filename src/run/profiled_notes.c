@@ -1,7 +1,9 @@
 /* Texts about a profiled run: assumptions of its numbers, and problems during the run. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/die.h"
 #include "base/log.h"
 #include "base/stats.h"
 #include "run/profiled_internal.h"
@@ -31,6 +33,34 @@ static void note_recording_cost(struct profiled_run *r) {
     strbuf_free(&line);
 }
 
+/* The median over the repeats, as for the FLOPs. */
+static double decode_context(const struct profiled_session *session) {
+    const struct session_result *res = session->result;
+    double *v = xcalloc(res->nrepeats + 1, sizeof *v);
+    for (size_t i = 0; i < res->nrepeats; i++)
+        v[i] = request_context(&session->plan->s, session->plan->model, &res->info,
+                               profiled_answer(&res->repeats[i]));
+    double median = stats_of(v, res->nrepeats).median;
+    free(v);
+    return median;
+}
+
+static void note_context(struct profiled_run *r, const struct profiled_session *session) {
+    const char *mode = session->plan->s.infer.context_len_mode;
+    r->info.context = (struct run_context){ .mode = mode, .tokens = decode_context(session) };
+    if (!isfinite(r->info.context.tokens)) return;
+    if (strcmp(mode, "auto") == 0)
+        strlist_add(&r->assumptions,
+                    "Decode FLOPs use the real context of every step: %.0f tokens on average (prompt + half "
+                    "of the new tokens; infer.context_len_mode=auto).",
+                    r->info.context.tokens);
+    else
+        strlist_add(&r->assumptions,
+                    "Decode FLOPs and MFU use a context of %.0f tokens (infer.context_len_mode=%s). Bytes, "
+                    "MBU and floors use the real context.",
+                    r->info.context.tokens, mode);
+}
+
 static void note_assumptions(struct profiled_run *r, const struct profiled_session *session) {
     const struct profile_plan *p = session->plan;
     struct strlist *a = &r->assumptions;
@@ -38,10 +68,11 @@ static void note_assumptions(struct profiled_run *r, const struct profiled_sessi
                 session->peak->source[0] ? session->peak->source
                                          : "unknown, so MFU, MBU and roofline times are not reported",
                 session->peak->detail[0] ? "; " : "", session->peak->detail);
-    strlist_add(a, "A multiply-add counts as 2 FLOPs. Only matrix products, convolutions and attention are "
-                   "counted; causal attention uses the actual context length.");
-    strlist_add(a, "Bytes are the minimum: each weight is read once per forward pass, the KV cache is read "
-                   "and written, inputs and outputs are moved once.");
+    strlist_add(a, "A multiply-add counts 2 FLOPs; matrix products, convolutions and attention count, "
+                   "causal attention by its real context.");
+    strlist_add(a, "Bytes are the fewest that must move: each weight read once per forward pass, the KV "
+                   "cache read and written, inputs and outputs once.");
+    note_context(r, session);
     if (p->model && p->model->text.experts)
         strlist_add(
             a,

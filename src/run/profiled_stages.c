@@ -63,7 +63,12 @@ static void stage_names(const struct session_result *res, struct strlist *names)
 
 static bool stage_cost(const struct profiled_session *s, const struct session_repeat *rep, const char *stage,
                        struct llm_cost *out) {
-    return request_cost(s->plan->model, &s->peak->peak, &s->images[rep->item], stage, &rep->answer, out);
+    const struct settings *settings = &s->plan->s;
+    double context = strcmp(settings->infer.context_len_mode, "auto") == 0
+                         ? NAN
+                         : request_context(settings, s->plan->model, &s->result->info, &rep->answer);
+    return request_cost(s->plan->model, &s->peak->peak, &s->images[rep->item], stage, &rep->answer, context,
+                        out);
 }
 
 /* The model's cost of a stage in each repeat, with the repeat's own input and token counts. */

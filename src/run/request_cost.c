@@ -1,5 +1,6 @@
 #include "run/request_cost.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,8 +49,27 @@ static void add_vision(const struct llm_model *m, const struct llm_setup *setup,
     }
 }
 
+double request_context(const struct settings *s, const struct llm_model *m, const struct engine_info *info,
+                       const struct engine_answer *a) {
+    double prompt = a->prompt_tokens / a->batch, made = a->new_tokens / a->batch;
+    if (!(made >= 2)) return NAN;
+    if (strcmp(s->infer.context_len_mode, "fixed") == 0) return (double)s->infer.context_len_fixed;
+    if (strcmp(s->infer.context_len_mode, "auto") == 0) return prompt + made / 2;
+    if (m && m->text.max_positions) return (double)m->text.max_positions;
+    return info->max_context > 0 ? info->max_context : prompt + made;
+}
+
+/* Decode FLOPs as if every step had the same context. */
+static void set_decode_flops(const struct llm_model *m, const struct llm_setup *setup, uint64_t batch,
+                             uint64_t context, uint64_t steps, struct llm_cost *out) {
+    struct llm_cost step = llm_cost_decode(m, setup, batch, context);
+    out->attention_flops = step.attention_flops * (double)steps;
+    out->full_attention_flops = step.full_attention_flops * (double)steps;
+    out->flops = step.flops * (double)steps;
+}
+
 bool request_cost(const struct llm_model *m, const struct llm_peak *peak, const struct request_image *image,
-                  const char *stage, const struct engine_answer *a, struct llm_cost *out) {
+                  const char *stage, const struct engine_answer *a, double context, struct llm_cost *out) {
     struct llm_setup setup = { .peak = *peak };
     if (!m || !m->decodes || !(a->prompt_tokens >= 1) || !(a->new_tokens >= 1)) return false;
     uint64_t batch = (uint64_t)a->batch, prompt = (uint64_t)(a->prompt_tokens / a->batch),
@@ -60,6 +80,7 @@ bool request_cost(const struct llm_model *m, const struct llm_peak *peak, const 
     if (strcmp(stage, "decode") == 0) {
         if (made < 2) return false;
         *out = llm_cost_generate(m, &setup, batch, prompt + 1, made - 1);
+        if (context >= 1) set_decode_flops(m, &setup, batch, (uint64_t)context, made - 1, out);
         return true;
     }
     if (strcmp(stage, "prefill") == 0) {

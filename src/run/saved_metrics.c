@@ -227,7 +227,8 @@ static size_t read_count(const json_t *object, const char *key) {
 }
 
 void saved_metrics_fill(const struct saved_metrics *m, struct run_info *in) {
-    const json_t *run = json_object_get(m->root, "run"), *device = json_object_get(m->root, "device");
+    const json_t *run = json_object_get(m->root, "run"), *device = json_object_get(m->root, "device"),
+                 *model = json_object_get(m->root, "model");
     in->run_id = jsonr_text(run, "id");
     in->title = jsonr_text(run, "title");
     in->model = jsonr_text(run, "model");
@@ -251,6 +252,8 @@ void saved_metrics_fill(const struct saved_metrics *m, struct run_info *in) {
     in->peak.source = jsonr_text(device, "peak_source");
     in->peak.flops_per_s = jsonr_number(device, "peak_flop_per_s");
     in->peak.bytes_per_s = jsonr_number(device, "peak_byte_per_s");
+    in->context.mode = jsonr_text(model, "context_len_mode");
+    in->context.tokens = jsonr_number(model, "context_len");
     in->figures = m->figures;
     in->nfigures = m->nfigures;
     in->env = m->env;

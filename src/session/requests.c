@@ -41,14 +41,13 @@ static void set_int(json_t *o, const char *key, int64_t v) { json_object_set_new
 
 json_t *request_load(const struct settings *s, const char *device) {
     json_t *r = json_object();
-    bool fixed = strcmp(s->infer.context_len_mode, "fixed") == 0;
     set_text(r, "op", "load");
     set_text(r, "model", s->model.path);
     set_text(r, "weights", s->model.weights);
     set_text(r, "dtype", s->model.dtype);
     set_text(r, "device", device);
     set_int(r, "threads", s->engine.threads);
-    set_int(r, "max_context", fixed ? s->infer.context_len_fixed : 0);
+    set_int(r, "max_context", s->engine.max_context);
     if (s->model.stages) json_object_set_new(r, "stages", to_json(s->model.stages));
     return with_extra(r, s->engine.load);
 }

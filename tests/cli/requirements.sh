@@ -1,0 +1,56 @@
+#!/bin/sh
+# The requirements of docs/requirements.md: one check per point, named after it. Most runs use the fake engine, whose
+# numbers are fixed (tests/programs/fake_engine.c).
+. tests/cli/lib.sh
+fake=$PWD/$BUILD/tests/fake_engine
+export XDG_CACHE_HOME="$work/cache"
+mkdir -p "$work/conf/engine" "$work/data"
+cat >"$work/conf/engine/fake.yaml" <<END_OF_YAML
+defaults: [native, _self_]
+name: fake
+command: [$fake, $work/state]
+END_OF_YAML
+printf '{"prompt": "one", "id": "a"}\n{"prompt": "two", "id": "b"}\n' >"$work/data/p.jsonl"
+
+# profile_fake FAULTS ARGUMENTS...: a run of 4 repeats over two prompts; $dir is its folder
+profile_fake() {
+    faults=$1
+    shift
+    rm -f "$work/state"
+    run "$INFERPROF" profile --conf-dir "$work/conf" engine=fake dataset=prompts dataset.prompts="$work/data/p.jsonl" \
+        repeats=4 infer.max_new_tokens=5 peak.tflops=0.1 peak.gbps=10 output.dir="$work/runs" \
+        "engine.command=[$fake, $work/state${faults:+, $faults}]" "$@"
+    dir=$(tail -n 1 "$work/out")
+}
+
+# native ARGUMENTS...: one repeat of the native engine over a built-in page
+native() {
+    run "$INFERPROF" profile device=cpu repeats=1 infer.max_new_tokens=4 profiling.warmup_rounds=0 model.preprocess.mode=tiny \
+        peak.tflops=0.1 peak.gbps=10 output.dir="$work/native" "$@"
+    dir=$(tail -n 1 "$work/out")
+}
+
+# ---- context length of decode FLOPs
+stage() { echo "[s for s in d[\"stages\"] if s[\"name\"] == \"$1\"][0]"; }
+profile_fake ""
+auto=$dir
+check "context_len_mode=auto: prompt and half of the new tokens" json_is "$auto/metrics.json" \
+    'd["model"]["context_len_mode"], d["model"]["context_len"]' "('auto', 282.5)"
+check "context_len_mode=auto is in the report" grep -q '28[23] tokens on average .prompt + half of the new tokens' "$auto/assumptions.md"
+profile_fake "" infer.context_len_mode=max
+check "context_len_mode=max: the context window of the model" json_is "$dir/metrics.json" 'd["model"]["context_len"]' 4096
+check "context_len_mode=max raises the decode FLOPs and MFU, and nothing else" python3 - "$auto" "$dir" <<'END_OF_CODE'
+import json, sys
+a, b = ({s["name"]: s for s in json.load(open(f"{p}/metrics.json"))["stages"]} for p in sys.argv[1:])
+assert b["decode"]["flops"] > 1.5 * a["decode"]["flops"] and b["decode"]["mfu"] > 1.5 * a["decode"]["mfu"]
+assert all(a["decode"][k] == b["decode"][k] for k in ("bytes", "floor_ms")), (a["decode"], b["decode"])
+assert a["prefill"]["flops"] == b["prefill"]["flops"]
+END_OF_CODE
+same_report "a second report keeps the context length" "$dir"
+profile_fake "" infer.context_len_mode=fixed infer.context_len_fixed=512
+check "context_len_mode=fixed: infer.context_len_fixed" json_is "$dir/metrics.json" 'd["model"]["context_len"]' 512
+check "the report names the context length in use" grep -q 'context of 512 tokens .infer.context_len_mode=fixed' "$dir/assumptions.md"
+native infer.context_len_mode=fixed infer.context_len_fixed=8
+expect "context_len_mode=fixed does not limit the KV cache" 0
+native engine.max_context=8
+expect "engine.max_context limits the KV cache" 1 err 'but the context only 8 positions'
