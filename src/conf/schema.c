@@ -70,8 +70,9 @@ static const struct schema_row rows[] = {
     { "dataset.kind", SCHEMA_CHOICE, false, AT(dataset.kind), 0, 0, "images|prompts", "type of the inputs" },
     { "dataset.root", SCHEMA_PATH, true, AT(dataset.root), 0, 0, "samples",
       "folder of inputs; `samples`: built-in pages" },
-    { "dataset.subset_filelist", SCHEMA_PATH, true, AT(dataset.subset_filelist), 0, 0, NULL,
-      "text file with one path per line, relative to `dataset.root`" },
+    { "dataset.subset_filelist", SCHEMA_TEXT, true, AT(dataset.subset_filelist), 0, 0, NULL,
+      "file with one path per line; it and its paths are relative to `dataset.root`, it also to the current "
+      "folder" },
     { "dataset.fallback_patterns", SCHEMA_LIST, true, AT(dataset.fallback_patterns), 0, 0, NULL,
       "globs under `dataset.root`, used if there is no file list; all matches are used" },
     { "dataset.prompts", SCHEMA_PATH, true, AT(dataset.prompts), 0, 0, NULL,
@@ -264,16 +265,17 @@ static bool in_bounds(const struct schema_row *r, double v) {
     return (r->min == 0 && r->max == 0) || (v >= r->min && v <= r->max);
 }
 
-/* Makes a path absolute: ~/x is in the home folder, other relative paths are in the current folder. */
-static void make_absolute(const struct schema_row *r, struct conf_node *n) {
-    char here[4096], *path = NULL;
+char *schema_absolute_path(const char *path) {
+    char here[4096];
     const char *home = getenv("HOME");
-    if (n->text[0] == '/' || (r->choices && opt_is_choice(r->choices, n->text))) return;
-    if (strncmp(n->text, "~/", 2) == 0 && home)
-        path = file_join(home, n->text + 2);
-    else if (getcwd(here, sizeof here))
-        path = file_join(here, strncmp(n->text, "./", 2) == 0 ? n->text + 2 : n->text);
-    if (!path) return;
+    if (strncmp(path, "~/", 2) == 0 && home) return file_join(home, path + 2);
+    if (path[0] == '/' || !getcwd(here, sizeof here)) return xstrdup(path);
+    return file_join(here, strncmp(path, "./", 2) == 0 ? path + 2 : path);
+}
+
+static void make_absolute(const struct schema_row *r, struct conf_node *n) {
+    if (r->choices && opt_is_choice(r->choices, n->text)) return;
+    char *path = schema_absolute_path(n->text);
     free(n->text);
     n->text = path;
 }

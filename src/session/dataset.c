@@ -133,7 +133,8 @@ static void open_filelist(struct dataset *d, const struct settings *s, struct st
     struct err err;
     size_t missing = 0, line_no = 0;
     if (file_read(s->dataset.subset_filelist, MAX_LIST_BYTES, &text, &err) < 0) {
-        strlist_add(problems, "dataset.subset_filelist: %s", err.msg);
+        strlist_add(problems, "dataset.subset_filelist: %s (looked in dataset.root=%s first)", err.msg,
+                    s->dataset.root);
         strbuf_free(&text);
         return;
     }
@@ -141,7 +142,7 @@ static void open_filelist(struct dataset *d, const struct settings *s, struct st
     while ((line = strsep(&rest, "\n"))) {
         line_no++;
         line += strspn(line, " \t");
-        line[strcspn(line, "\r")] = '\0';
+        for (size_t n = strlen(line); n && strchr(" \t\r", line[n - 1]);) line[--n] = '\0';
         if (!*line || *line == '#') continue;
         char *path = line[0] == '/' ? xstrdup(line) : file_join(s->dataset.root, line);
         if (access(path, R_OK) == 0)
@@ -212,12 +213,18 @@ static void open_prompts(struct dataset *d, const struct settings *s, struct str
 }
 
 void dataset_open(struct dataset *d, const struct settings *s, struct strlist *problems) {
+    bool prompts = strcmp(s->dataset.kind, "prompts") == 0,
+         builtin = s->dataset.root && strcmp(s->dataset.root, "samples") == 0;
     *d = (struct dataset){ 0 };
-    if (strcmp(s->dataset.kind, "prompts") == 0)
+    if (s->dataset.subset_filelist && (prompts || builtin))
+        strlist_add(problems, "dataset.subset_filelist=%s: %s", s->dataset.subset_filelist,
+                    prompts ? "a list of pages cannot be used with dataset.kind=prompts; leave it out"
+                            : "the built-in pages cannot be listed; give dataset.root=DIR, or leave it out");
+    if (prompts)
         open_prompts(d, s, problems);
     else if (!s->dataset.root)
         strlist_add(problems, "dataset.root is not set: give dataset.root=DIR, or dataset=samples");
-    else if (strcmp(s->dataset.root, "samples") == 0)
+    else if (builtin)
         open_samples(d, problems);
     else if (!file_is_dir(s->dataset.root))
         strlist_add(problems, "dataset.root=%s: no such folder", s->dataset.root);

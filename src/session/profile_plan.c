@@ -107,6 +107,20 @@ static void check_settings(struct profile_plan *p, struct strlist *problems) {
     }
 }
 
+/* A list in dataset.root comes before one in the current folder. The path becomes absolute in the tree too,
+ * because config.yaml must be usable in another folder. */
+static void find_filelist(struct profile_plan *p) {
+    struct conf_node *n = conf_get(conf_root(p->conf), "dataset.subset_filelist");
+    if (!p->s.dataset.subset_filelist || !n) return;
+    char *path = p->s.dataset.root ? file_join(p->s.dataset.root, n->text) : NULL;
+    if (!path || n->text[0] == '/' || !file_exists(path)) {
+        free(path);
+        path = schema_absolute_path(n->text);
+    }
+    free(n->text);
+    p->s.dataset.subset_filelist = n->text = path;
+}
+
 void profile_plan_open(struct profile_plan *p, struct conf *conf, struct strlist *problems) {
     struct err why;
     size_t before = problems->n;
@@ -118,6 +132,7 @@ void profile_plan_open(struct profile_plan *p, struct conf *conf, struct strlist
     device_choose(&p->s, p->has_nvml ? &p->inventory : NULL, why.msg, &p->device, problems);
     plan_command(p, problems);
     plan_model(p, problems);
+    find_filelist(p);
     dataset_open(&p->dataset, &p->s, problems);
     dataset_order(&p->dataset, &p->s, (size_t)p->s.repeats);
     run_dir_check(p->s.output.dir, (uint64_t)p->s.output.min_free_mb * 1000000u, problems);

@@ -54,3 +54,25 @@ native infer.context_len_mode=fixed infer.context_len_fixed=8
 expect "context_len_mode=fixed does not limit the KV cache" 0
 native engine.max_context=8
 expect "engine.max_context limits the KV cache" 1 err 'but the context only 8 positions'
+
+# ---- subset_filelist
+mkdir -p "$work/pages/images" "$work/pages/subsets"
+page=page-text.png
+cp "samples/$page" "$work/pages/images/"
+printf 'images/%s \t\r\n' "$page" >"$work/pages/subsets/dev-1.txt"
+printf 'images/%s\nimages/%s\n' "$page" "$page" >"$work/list-in-current-folder.txt"
+plan() { (cd "$work" && limited "$INFERPROF" profile --dry-run device=cpu dataset=omnidocbench dataset.root="$work/pages" "$@"); }
+plan dataset.subset_filelist=subsets/dev-1.txt >"$work/out" 2>"$work/err"
+status=$?
+expect "subset_filelist is relative to dataset.root; trailing blanks are trimmed" 0 \
+    out "pages in $work/pages listed in $work/pages/subsets/dev-1.txt: 1, of which 1 are used"
+plan dataset.subset_filelist=list-in-current-folder.txt >"$work/out" 2>"$work/err"
+status=$?
+expect "subset_filelist: then the current folder" 0 out "listed in $work/list-in-current-folder.txt: 2"
+plan dataset.subset_filelist=no-such-list.txt >"$work/out" 2>"$work/err"
+status=$?
+expect "a missing subset_filelist is an error that names both folders" 1 err 'no-such-list.txt.*looked in dataset.root='
+run "$INFERPROF" profile --dry-run device=cpu dataset.subset_filelist=no-such-list.txt
+expect "subset_filelist is refused with the built-in pages" 1 err 'the built-in pages cannot be listed'
+profile_fake "" --dry-run dataset.subset_filelist=x.txt
+expect "subset_filelist is refused with prompts" 1 err 'cannot be used with dataset.kind=prompts'
