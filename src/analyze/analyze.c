@@ -183,7 +183,7 @@ static const struct pass {
     /* stages.flops, kernels.flops, counters, operators.flops, peaks -> roofline */
     { analyze_roofline, false },
     /* everything -> findings */
-    { analyze_findings, false },
+    { analyze_findings, true },
 };
 
 void analyze_run(const struct timeline *tl, const struct analyze_input *input, struct analysis *a) {

@@ -56,6 +56,7 @@ void find_model_differs(struct context *c, const struct finding_rule *rule, cons
 /* finding_run.c */
 void find_throttle(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 void find_communication(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
+void find_failures(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 void find_variance(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 void find_overhead(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 void find_idle_between(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);

@@ -56,18 +56,29 @@ static bool is_part(const struct context *c, const char *name) {
     return false;
 }
 
+void find_failures(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
+    const struct analyze_input *in = c->in;
+    if (!in->failure || !in->nfailed) return;
+    bool all = in->nfailed >= in->nrequests;
+    finding_emit(c, rule, f, NAN, ANALYSIS_HIGH,
+                 all ? analysis_text(c, "All %zu requests failed", in->nfailed)
+                     : analysis_text(c, "%zu of %zu requests failed", in->nfailed, in->nrequests),
+                 in->failure,
+                 all ? "Correct the cause that the message names, and run again: there are no times to report."
+                     : "Correct the cause that the message names. The times are those of the other requests.");
+}
+
 void find_variance(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     for (size_t i = 0; i < c->a->nstability; i++) {
         const struct analysis_stability *s = &c->a->stability[i];
-        if ((!s->unstable && !s->failed) || is_part(c, s->stage)) continue;
+        if (!s->unstable || is_part(c, s->stage)) continue;
         const char *drift = s->drift_shown
                                 ? analysis_text(c, "; drifts by %+.1f%% from first to last", s->drift_percent)
                                 : "";
         finding_emit(
             c, rule, f, NAN, ANALYSIS_HIGH,
-            s->unstable ? analysis_text(c, "%s varies too much to compare small differences: CV %.1f%%",
-                                        s->stage, 100 * s->cv)
-                        : analysis_text(c, "%s failed in %zu repeats", s->stage, s->failed),
+            analysis_text(c, "%s varies too much to conclude from small differences: CV %.1f%%", s->stage,
+                          100 * s->cv),
             analysis_text(c, "%zu repeats, median %s, %s to %s, outliers: %zu, failed: %zu%s", s->ms.n,
                           finding_time(c, s->ms.median), finding_time(c, s->ms.min),
                           finding_time(c, s->ms.max), s->outliers, s->failed, drift),

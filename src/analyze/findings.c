@@ -13,7 +13,10 @@
 #define NEVER_CUT "model-vs-counters" /* no saving of its own, but shows that other figures may be wrong */
 #define LEAST_SAVING 0.01             /* minimum saving as a fraction of the stage's time */
 
+#define FAILED_REQUESTS "failed-requests"
+
 static const struct finding_rule rules[] = {
+    { FAILED_REQUESTS, FINDING_RUN, false, find_failures },
     { "launch-bound", FINDING_GPU_STAGE, true, find_launch_bound },
     { "roof-distance", FINDING_ANY_STAGE, false, find_roof },
     { "synchronisation", FINDING_GPU_STAGE, true, find_sync },
@@ -64,9 +67,11 @@ void finding_emit(struct context *c, const struct finding_rule *rule, const stru
     a->nfindings = all.n;
 }
 
-/* Sorts by saving; informative findings come last. */
+/* By saving; informative findings come last, except for failures, which come first. */
 static int by_saving(const void *a, const void *b) {
     const struct analysis_finding *x = a, *y = b;
+    bool failed_x = strcmp(x->rule, FAILED_REQUESTS) == 0, failed_y = strcmp(y->rule, FAILED_REQUESTS) == 0;
+    if (failed_x != failed_y) return failed_x ? -1 : 1;
     double sx = isnan(x->saving_ms) ? -1 : x->saving_ms, sy = isnan(y->saving_ms) ? -1 : y->saving_ms;
     if (sx != sy) return sx < sy ? 1 : -1;
     if (x->confidence != y->confidence) return x->confidence < y->confidence ? 1 : -1;
@@ -128,7 +133,10 @@ static size_t limit_findings(struct analysis_finding *v, size_t n) {
 
 void analyze_findings(struct context *c) {
     struct analysis *a = c->a;
+    bool all_failed = c->in && c->in->failure && c->in->nfailed >= c->in->nrequests;
     for (size_t i = 0; i < COUNTOF(rules); i++) {
+        /* without a trace or a good answer there is nothing else to say */
+        if ((all_failed || !a->timeline) && rules[i].find != find_failures) continue;
         if (rules[i].about == FINDING_RUN)
             rules[i].find(c, &rules[i], NULL);
         else

@@ -381,14 +381,15 @@ void report_metrics_json(const struct view *v, struct strbuf *out) {
     jsonw_end(&j);
     write_figures(&j, v->run);
     write_repeats(&j, v->run);
-    add_findings(&j, v->a);
+    metrics_findings(&j, v->run->analysis);
     if (v->a) write_trace(&j, v);
     write_environment(&j, v->run);
     write_texts(&j, "assumptions", v->run->assumptions, v->run->nassumptions);
     write_texts(&j, "problems", v->run->problems, v->run->nproblems);
     write_notes(&j, v->a);
     write_answers(&j, v->run);
-    if (v->a) metrics_input(&j, v->a);
+    const struct analysis *a = v->run->analysis;
+    if (a && (v->a || a->nfindings)) metrics_input(&j, a);
     jsonw_end(&j);
     jsonw_finish(&j);
 }
@@ -400,7 +401,7 @@ void metrics_findings_json(const struct view *v, struct strbuf *out) {
     jsonw_kstr(&j, "schema", "inferprof-findings");
     jsonw_ku64(&j, "schema_version", METRICS_SCHEMA);
     jsonw_kstr(&j, "run", v->run->run_id);
-    add_findings(&j, v->a);
+    metrics_findings(&j, v->run->analysis);
     jsonw_end(&j);
     jsonw_finish(&j);
 }

@@ -78,6 +78,11 @@ void metrics_input(struct jsonw *j, const struct analysis *a) {
     jsonw_knum(j, "peak_flop_per_s", in->peak_flops_per_s);
     jsonw_knum(j, "peak_byte_per_s", in->peak_bytes_per_s);
     jsonw_kstr(j, "peak_source", in->peak_source);
+    if (in->failure) {
+        jsonw_ku64(j, "failed_requests", in->nfailed);
+        jsonw_ku64(j, "requests", in->nrequests);
+        jsonw_kstr(j, "failure", in->failure);
+    }
     write_costs(j, a->costs, a->ncosts);
     write_lists(j, in);
     jsonw_end(j);

@@ -51,8 +51,9 @@ const char *view_stage_name(const struct analysis *a, uint32_t stage) {
 }
 
 size_t view_findings(const struct view *v, const struct analysis_finding **first) {
-    *first = v->a ? v->a->findings : NULL;
-    return v->a ? v->a->nfindings : 0;
+    const struct analysis *a = v->run->analysis; /* failures are findings even without a trace */
+    *first = a ? a->findings : NULL;
+    return a ? a->nfindings : 0;
 }
 
 bool view_unstable(const struct view *v) {

@@ -28,6 +28,22 @@ static struct timeline *load_traces(const char *run_dir, struct profiled_run *r)
     return tl;
 }
 
+/* The recorded request and the timed repeats that were started. */
+static void fill_failures(struct profiled_run *r, const struct session_result *res) {
+    const struct session_repeat *first = res->representative.error ? &res->representative : NULL;
+    size_t failed = first != NULL, started = res->representative.done || first;
+    for (size_t i = 0; i < res->nrepeats; i++) {
+        const struct session_repeat *rep = &res->repeats[i];
+        if (rep->error && !first) first = rep;
+        failed += rep->error != NULL;
+        started += rep->done || rep->error;
+    }
+    if (!first) return;
+    r->input.nfailed = failed;
+    r->input.nrequests = started;
+    r->input.failure = first->error;
+}
+
 static void fill_analysis(struct profiled_run *r, const struct profiled_session *session) {
     uint64_t from_ns, to_ns;
     r->timeline = load_traces(session->run_dir, r);
@@ -44,6 +60,7 @@ static void fill_analysis(struct profiled_run *r, const struct profiled_session 
                                        .peak_bytes_per_s = session->peak->peak.bytes_per_s,
                                        .peak_source = session->peak->source,
                                        .model = session->plan->model_name };
+    fill_failures(r, session->result);
     if (r->timeline && analyze_request_window(r->timeline, &r->input, &from_ns, &to_ns))
         timeline_cut(r->timeline, from_ns, to_ns);
     analyze_run(r->timeline, &r->input, &r->analysis);

@@ -19,6 +19,13 @@
 #include "session/nvml_meter.h"
 #include "session/requests.h"
 
+/* An error message of the engine, listed once. */
+struct failure {
+    char *message;
+    size_t requests; /* that failed with it */
+    size_t problem;  /* its index in the list of problems */
+};
+
 struct run {
     const struct session_plan *plan;
     const struct settings *s;
@@ -29,6 +36,10 @@ struct run {
     uint64_t shown;               /* for the progress line */
     unsigned starts;              /* of the engine */
     unsigned starts_before_timing;
+    struct {
+        struct failure *v;
+        size_t n, cap;
+    } failures;
     struct {
         const char **v;
         size_t n, cap;
@@ -145,6 +156,47 @@ static void give_up(struct run *r, const char *fmt, const char *why) {
     strlist_add(&r->out->problems, fmt, why);
 }
 
+#define ALIKE_MAX 2 /* equal failures without a success after which the run stops */
+
+static bool any_done(const struct run *r) {
+    bool any = r->out->representative.done;
+    for (size_t i = 0; i < r->out->nrepeats && !any; i++) any = r->out->repeats[i].done;
+    return any;
+}
+
+/* Lists each message once. */
+static void note_failure(struct run *r, const char *what, const char *message) {
+    size_t i = 0;
+    while (i < r->failures.n && strcmp(r->failures.v[i].message, message) != 0) i++;
+    if (i == r->failures.n) {
+        log_warn("%s failed: %s", what, message);
+        vec_push(&r->failures, ((struct failure){ xstrdup(message), 1, r->out->problems.n }));
+        strlist_add(&r->out->problems, "%c%s failed: %s", what[0] & ~0x20, what + 1, message);
+        return;
+    }
+    log_warn("%s failed with the same message", what);
+    r->failures.v[i].requests++;
+}
+
+/* Further requests would fail too. */
+static void stop_if_alike(struct run *r) {
+    if (r->failures.n == 1 && r->failures.v[0].requests >= ALIKE_MAX && !any_done(r))
+        give_up(r, "%s", "Every request failed with the same message; the run stops here.");
+}
+
+static void end_failures(struct run *r) {
+    for (size_t i = 0; i < r->failures.n; i++) {
+        const struct failure *f = &r->failures.v[i];
+        char **text = &r->out->problems.v[f->problem], *before = *text;
+        if (f->requests > 1) {
+            *text = xasprintf("%s (%zu more failed with the same message)", before, f->requests - 1);
+            free(before);
+        }
+        free(f->message);
+    }
+    free(r->failures.v);
+}
+
 /* Runs the warmup rounds and discards the answers. Returns -1 if the engine is not running, or on
  * interrupt. */
 static int warm_up(struct run *r, const char *why) {
@@ -163,8 +215,8 @@ static int warm_up(struct run *r, const char *why) {
     json_decref(request);
     if (result == ENGINE_STOPPED) note_interrupt(r, "warm-up");
     if (result == ENGINE_NO) {
-        log_warn("warmup: %s", err.msg);
-        strlist_add(&r->out->problems, "Warmup failed: %s", err.msg);
+        note_failure(r, "the warm-up", err.msg);
+        stop_if_alike(r);
         return 0;
     }
     if (result == ENGINE_BROKEN) {
@@ -218,9 +270,11 @@ static void infer(struct run *r, struct session_repeat *to, json_t *request, con
         return;
     }
     to->error = xstrdup(err.msg);
-    log_warn("%s failed: %s", what, err.msg);
-    strlist_add(&r->out->problems, "%c%s failed: %s", what[0] & ~0x20, what + 1, err.msg);
-    if (result == ENGINE_BROKEN) restart(r);
+    note_failure(r, what, err.msg);
+    if (result == ENGINE_BROKEN)
+        restart(r);
+    else
+        stop_if_alike(r);
 }
 
 static int64_t tokens_for(const struct run *r, const struct dataset_item *it) {
@@ -374,6 +428,7 @@ void session_run(const struct session_plan *plan, struct session_result *out) {
         out->repeats[i].joules = NAN;
     }
     run_phases(&r);
+    end_failures(&r);
     clear_env(&r);
     free(r.env.v);
     free(r.owned.v);

@@ -76,3 +76,19 @@ run "$INFERPROF" profile --dry-run device=cpu dataset.subset_filelist=no-such-li
 expect "subset_filelist is refused with the built-in pages" 1 err 'the built-in pages cannot be listed'
 profile_fake "" --dry-run dataset.subset_filelist=x.txt
 expect "subset_filelist is refused with prompts" 1 err 'cannot be used with dataset.kind=prompts'
+
+# ---- failures
+profile_fake 0=error
+expect "equal failures of every request stop the run after the second" 1 err 'Every request failed with the same message' \
+    err 'repeat 1 of 4 failed with the same message'
+check "the engine was asked twice" grep -qx 2 "$work/state"
+check "failures have their own finding, and there is no other" json_is "$dir/metrics.json" \
+    '[(f["rule"], f["title"]) for f in d["findings"]]' "[('failed-requests', 'All 2 requests failed')]"
+check "a run of failures gets no advice about tuning" lacks 'Lock clocks|pin the process' "$dir/report.md"
+check "the engine's message is listed once among the caveats" sh -c \
+    "test \$(sed -n '/^## Caveats/,/^## [^C]/p' '$dir/report.md' | grep -c 'too dark to read') = 1"
+same_report "a second report keeps the failures" "$dir"
+profile_fake 2=error
+expect "one failure does not stop the run" 0
+check "a single failure is a finding with the engine's message" json_is "$dir/metrics.json" \
+    '[f["title"] for f in d["findings"] if f["rule"] == "failed-requests" and "too dark" in f["evidence"]]' "['1 of 5 requests failed']"
