@@ -121,7 +121,6 @@ static int open_tokenizer(struct engine *e, const struct engine_load *l, struct 
 static void find_special_tokens(struct engine *e) {
     const struct llm_text *t = &e->model->text;
     e->bos = t->bos_id < 0 ? TOKENIZER_NONE : (uint32_t)t->bos_id;
-    e->eos = t->eos_id < 0 ? TOKENIZER_NONE : (uint32_t)t->eos_id;
     e->image_token = e->tokenizer ? tokenizer_find(e->tokenizer, "<image>") : TOKENIZER_NONE;
 }
 

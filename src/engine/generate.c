@@ -215,13 +215,20 @@ static void emit_text(struct job *j, size_t from) {
         j->r->on_text(j->r->context, j->out->text.buf + from, j->out->text.len - from);
 }
 
+static bool is_end_token(const struct engine *e, uint32_t id) {
+    const struct llm_text *t = &e->model->text;
+    for (uint32_t i = 0; i < t->neos; i++)
+        if (t->eos_ids[i] == id) return true;
+    return false;
+}
+
 /* Appends the token to the result. Returns false if it was the last. */
 static bool take_token(struct job *j, uint32_t id, double ms) {
     struct engine_result *out = j->out;
     size_t from = out->text.len;
     out->token_ms[out->ids.n] = ms;
     vec_push(&out->ids, id);
-    bool ended = id == j->e->eos && !j->r->ignore_eos;
+    bool ended = !j->r->ignore_eos && is_end_token(j->e, id);
     if (!ended && j->e->tokenizer) token_stream_next(&j->stream, id, &out->text);
     emit_text(j, from);
     report_progress(j, "tokens", out->ids.n, j->r->max_new_tokens);

@@ -17,11 +17,11 @@ struct engine {
     struct decoder *decoder;
     struct vision *vision; /* NULL: text only */
     struct tokenizer *tokenizer;
-    char *path, *source;            /* "embedded" or the folder; "files" or "synthetic:0" */
-    uint32_t bos, eos, image_token; /* TOKENIZER_NONE: none */
-    struct tensor *device_logits;   /* [vocab] */
-    float *logits;                  /* the same on the host, for sampling */
-    struct tensor *row;             /* [hidden]: the token being decoded */
+    char *path, *source;          /* "embedded" or the folder; "files" or "synthetic:0" */
+    uint32_t bos, image_token;    /* TOKENIZER_NONE: none */
+    struct tensor *device_logits; /* [vocab] */
+    float *logits;                /* the same on the host, for sampling */
+    struct tensor *row;           /* [hidden]: the token being decoded */
     uint64_t requests;
 };
 

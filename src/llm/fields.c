@@ -206,10 +206,30 @@ const json_t *fields_section(struct llm_fields *f, const char *names) {
 }
 
 /* Some files write -1 for "none". */
+static bool is_one_id(const json_t *v) {
+    return json_is_integer(v) && json_integer_value(v) >= -1 && json_integer_value(v) < UINT32_MAX;
+}
+
 static bool is_id(const json_t *v) {
-    const json_t *one = json_array_size(v) ? json_array_get(v, 0) : v;
-    return (json_is_integer(one) && json_integer_value(one) >= -1) ||
-           (json_is_array(v) && !json_array_size(v));
+    if (!json_is_array(v)) return is_one_id(v);
+    for (size_t i = 0; i < json_array_size(v); i++)
+        if (!is_one_id(json_array_get(v, i))) return false;
+    return true;
+}
+
+uint32_t fields_ids(struct llm_fields *f, const char *names, uint32_t *out, uint32_t max) {
+    const json_t *v = get_of_type(f, names, is_id, "a token id, or a list of token ids");
+    uint32_t n = 0;
+    size_t count = json_is_array(v) ? json_array_size(v) : v ? 1 : 0;
+    if (count > max) {
+        fields_fail(f, "%s lists %zu token ids; at most %u are supported", label(f, names), count, max);
+        return 0;
+    }
+    for (size_t i = 0; i < count; i++) {
+        json_int_t id = json_integer_value(json_is_array(v) ? json_array_get(v, i) : v);
+        if (id >= 0) out[n++] = (uint32_t)id;
+    }
+    return n;
 }
 
 int64_t fields_id(struct llm_fields *f, const char *names) {

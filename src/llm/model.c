@@ -531,6 +531,28 @@ static void read_processor(struct llm_model *m, const char *config) {
     free(path);
 }
 
+/* The end tokens of generation_config.json, if it is in the same folder and names some: chat models list the
+ * end of a turn there and only the end of a text in config.json. */
+static int read_generation(struct llm_model *m, const char *config, struct err *err) {
+    char *folder = folder_of(config), *path = file_join(folder, "generation_config.json");
+    bool own_folder = strcmp(file_basename(config), "config.json") == 0;
+    int rc = 0;
+    if (own_folder && file_exists(path)) {
+        json_t *root = jsonr_load_path(path, CONFIG_BYTES_MAX, err);
+        struct llm_fields f = { .section = root, .what = path, .prefix = "", .err = err };
+        uint32_t ids[LLM_EOS_MAX], n = root ? fields_ids(&f, "eos_token_id", ids, LLM_EOS_MAX) : 0;
+        if (!root || f.failed) rc = -1;
+        if (n) {
+            memcpy(m->text.eos_ids, ids, sizeof ids[0] * n);
+            m->text.neos = n;
+        }
+        json_decref(root);
+    }
+    free(folder);
+    free(path);
+    return rc;
+}
+
 static char *config_path(const char *path) {
     if (file_is_dir(path)) return file_join(path, "config.json");
     if (file_has_ending(path, ".safetensors")) {
@@ -570,6 +592,10 @@ struct llm_model *llm_model_load(const char *path, const struct llm_load *how, s
     if (m) {
         m->name = name_of(config);
         read_processor(m, config);
+        if (read_generation(m, config, err) < 0) {
+            llm_model_free(m);
+            m = NULL;
+        }
     }
     json_decref(quant);
     json_decref(root);

@@ -18,6 +18,7 @@
 
 #define LLM_LAYERS_MAX 4096
 #define LLM_STAGES_MAX 4
+#define LLM_EOS_MAX 32
 
 /* ---- Decoder */
 enum llm_rope_kind {
@@ -71,8 +72,10 @@ struct llm_text {
     /* multi-head latent attention; kv_lora_rank 0: plain heads */
     uint64_t q_lora_rank, kv_lora_rank, qk_nope_dim, qk_rope_dim;
 
-    int64_t bos_id, eos_id; /* the first one of a list; -1: not given */
-    bool tied_head;         /* lm_head is the embedding matrix */
+    int64_t bos_id;                /* the first one of a list; -1: not given */
+    uint32_t eos_ids[LLM_EOS_MAX]; /* tokens that end a generation; generation_config.json comes first */
+    uint32_t neos;
+    bool tied_head; /* lm_head is the embedding matrix */
     bool qkv_bias, o_bias, mlp_bias;
     bool layer_norm;        /* LayerNorm with bias; otherwise RMSNorm */
     bool gated_mlp;         /* gate, up, down; otherwise fc1, fc2 */

@@ -288,7 +288,7 @@ int text_read(struct llm_text *t, const struct text_family *fam, struct llm_fiel
     t->activation =
         activation_named(fields_str(f, "hidden_act|hidden_activation|activation_function", fam->activation));
     t->bos_id = fields_id(f, "bos_token_id");
-    t->eos_id = fields_id(f, "eos_token_id");
+    t->neos = fields_ids(f, "eos_token_id", t->eos_ids, LLM_EOS_MAX);
     t->layer_norm = fam->traits & TEXT_LAYER_NORM;
     t->gated_mlp = !(fam->traits & TEXT_PLAIN_MLP);
     t->qk_norm = fam->traits & TEXT_QK_NORM;

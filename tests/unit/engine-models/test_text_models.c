@@ -1,8 +1,10 @@
 /* Whole decoders compared with transformers: logits of a prompt and 64 greedy tokens, in float and bf16. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/die.h"
+#include "base/file.h"
 #include "base/util.h"
 #include "engine/cpu/cpu.h"
 #include "engine/decoder/decoder.h"
@@ -100,5 +102,32 @@ TEST(decoding_allocates_no_scratch_as_the_context_grows) {
     }
     CHECK(scratch > 0);
     engine_close(e);
+    fixture_close(&f);
+}
+
+/* The second id of generation_config.json's list comes first in the text and must stop it. */
+TEST(every_end_token_of_generation_config_stops_generation) {
+    struct fixture f;
+    uint32_t *ids, *greedy;
+    struct err err;
+    struct engine_result got;
+    char text[64];
+    fixture_open(&f, "llama");
+    size_t n = fixture_ids(&f, "prompt_ids", &ids), steps = fixture_ids(&f, "greedy", &greedy), stop = 0;
+    while (greedy[stop] != greedy[4]) stop++;
+    snprintf(text, sizeof text, "{\"eos_token_id\":[319,%u]}", greedy[4]);
+    for (size_t i = 0; i <= stop; i++) CHECK(greedy[i] != 319);
+    char *path = file_join(f.dir, "generation_config.json");
+    if (file_write_atomic(path, text, strlen(text), &err) < 0) fail_msg("%s", err.msg);
+    struct engine *e = fixture_engine(&f, "f32");
+    struct engine_request r = { .ids = ids, .nids = n, .max_new_tokens = (uint32_t)steps };
+    if (engine_infer(e, &r, &got, &err) < 0) fail_msg("%s", err.msg);
+    CHECK_INT(got.ids.n, stop + 1);
+    CHECK_INT(got.stop, ENGINE_STOP_EOS);
+    engine_result_free(&got);
+    engine_close(e);
+    free(path);
+    free(ids);
+    free(greedy);
     fixture_close(&f);
 }

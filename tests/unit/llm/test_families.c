@@ -164,7 +164,8 @@ TEST(rope_is_read_from_old_and_new_fields) {
     CHECK(m->text.rope.theta == 10000);
     CHECK_INT(m->text.rope.dims, 128);
     CHECK_INT(m->text.bos_id, 0);
-    CHECK_INT(m->text.eos_id, 1);
+    CHECK_INT(m->text.neos, 1);
+    CHECK_INT(m->text.eos_ids[0], 1);
     llm_model_free(m);
     m = test_model_text(
         "{\"model_type\":\"llama\",\"hidden_size\":64,\"num_hidden_layers\":1,\"num_attention_heads\":2,"
@@ -265,7 +266,9 @@ TEST(edges_may_be_pairs_and_ids_may_be_lists) {
     CHECK_INT(m->vision.tower.patch, 14);
     llm_model_free(m);
     m = test_model_text(LLAMA(",\"eos_token_id\":[7,8],\"bos_token_id\":null,\"num_key_value_heads\":null"));
-    CHECK_INT(m->text.eos_id, 7);
+    CHECK_INT(m->text.neos, 2);
+    CHECK_INT(m->text.eos_ids[0], 7);
+    CHECK_INT(m->text.eos_ids[1], 8);
     CHECK_INT(m->text.bos_id, -1);
     CHECK_INT(m->text.kv_heads, 4);
     llm_model_free(m);
