@@ -96,8 +96,6 @@ static int build_model(struct engine *e, const struct engine_load *l, struct err
     if (e->model->vision.family) e->vision = vision_open(&e->model->vision, e->decoder->hidden, e->weights);
     if (weights_finish(e->weights, e->threads, on_weights, &l, err) < 0) return -1;
     e->logits = xcalloc((size_t)e->decoder->vocab, sizeof *e->logits);
-    e->device_logits = ops_alloc(e->ops, (size_t)e->decoder->vocab, TENSOR_ZERO);
-    e->row = ops_alloc(e->ops, (size_t)e->decoder->hidden, TENSOR_ZERO);
     return 0;
 }
 
@@ -152,7 +150,7 @@ void engine_close(struct engine *e) {
     weights_close(e->weights);
     llm_model_free(e->model);
     ops_free(e->ops, e->device_logits);
-    ops_free(e->ops, e->row);
+    ops_free(e->ops, e->rows);
     ops_close(e->ops);
     threads_close(e->threads);
     free(e->logits);

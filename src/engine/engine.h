@@ -45,13 +45,15 @@ int engine_threads(const struct engine *e);
 size_t engine_stages(const struct engine *e, const char *out[8]); /* in order; returns their number */
 void engine_describe(const struct engine *e, struct jsonw *j);    /* the object "model" of the protocol */
 
-enum { ENGINE_MODEL_NGRAM = -1 };
+enum { ENGINE_MODEL_NGRAM = -1, ENGINE_MAX_BATCH = 256 };
 
 struct engine_request {
     const char *prompt; /* NULL: the model's default; not used with ids */
     size_t prompt_len;
     const uint32_t *ids;
     size_t nids;
+    const struct token_ids *batch; /* several sequences at once, instead of ids; NULL: one sequence */
+    size_t nbatch;
     const char *const *images;
     size_t nimages;
     uint32_t max_new_tokens;
@@ -75,6 +77,8 @@ struct engine_request {
 enum engine_stop { ENGINE_STOP_EOS, ENGINE_STOP_LENGTH, ENGINE_STOP_CONTEXT };
 const char *engine_stop_name(enum engine_stop s);
 
+/* Of one sequence. In a batch prefill_ms, decode_ms and ttft_ms are those of the whole batch, and token_ms are
+ * those of the batch's steps. */
 struct engine_result {
     double preprocess_ms, prefill_ms, decode_ms, ttft_ms;
     double sam_ms, clip_ms, projector_ms; /* NaN: the request had no image */
@@ -84,6 +88,7 @@ struct engine_result {
     struct strbuf text;
     enum engine_stop stop;
 };
+/* Fills out[max(1, nbatch)]. */
 int engine_infer(struct engine *e, const struct engine_request *r, struct engine_result *out,
                  struct err *err);
 void engine_result_free(struct engine_result *r);

@@ -1,4 +1,4 @@
-/* Serving a request: images and prompt, prefill, decode. */
+/* Serving a request: prefill and decode of one sequence, or of a batch of sequences together. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,22 +8,31 @@
 #include "base/util.h"
 #include "base/vec.h"
 #include "engine/internal.h"
+#include "engine/prompt.h"
 #include "engine/sampling/ngram.h"
+
+/* One sequence of a running request. */
+struct sequence {
+    struct prompt prompt;
+    struct engine_result *out;
+    struct sampler *sampler;
+    struct ngram *ngram;
+    struct token_stream stream;
+    uint64_t request; /* its number in the record */
+    bool more;        /* not yet stopped */
+};
 
 /* The state of a running request. */
 struct job {
     struct engine *e;
     const struct engine_request *r;
-    struct engine_result *out;
-    struct token_ids ids;    /* the prompt */
-    struct token_ids starts; /* first token of each image */
-    struct dsocr_plan *plans;
-    struct dsocr_views *views;
-    struct tensor *x; /* [prompt, hidden] */
-    struct sampler *sampler;
-    struct ngram *ngram;
+    struct sequence *v; /* [n] */
+    int n;
+    size_t tokens;             /* of all prompts */
+    struct tensor *x;          /* [tokens, hidden] */
+    struct decoder_rows *rows; /* [n]: the segments of the next pass */
+    uint32_t *ids;             /* [n]: the tokens of the next step */
     struct recorder *rec;
-    struct token_stream stream;
     struct vision_times times;
     struct { /* progress of the current work, in pixels of views or tokens of the prompt */
         const char *what;
@@ -38,107 +47,30 @@ const char *engine_stop_name(enum engine_stop s) {
     return s == ENGINE_STOP_EOS ? "eos" : s == ENGINE_STOP_LENGTH ? "length" : "context";
 }
 
-/* ---- input */
-static int load_images(struct job *j, struct err *err) {
-    const struct dsocr_settings *mode = dsocr_mode(j->r->image_mode ? j->r->image_mode : "gundam", err);
-    if (!mode) return -1;
-    struct dsocr_settings settings = *mode;
-    if (j->r->max_tiles > 0) settings.max_tiles = MAX(settings.min_tiles, j->r->max_tiles);
-    j->plans = xcalloc(j->r->nimages, sizeof *j->plans);
-    j->views = xcalloc(j->r->nimages, sizeof *j->views);
-    for (size_t i = 0; i < j->r->nimages; i++) {
-        struct image im;
-        if (image_load(j->r->images[i], &im, err) < 0) return -1;
-        dsocr_plan_make(&settings, im.width, im.height, &j->plans[i]);
-        int rc = dsocr_views_make(&j->plans[i], &im, &j->views[i], err);
-        image_free(&im);
-        if (rc < 0) return err_wrap(err, "%s", j->r->images[i]);
-        dsocr_drop_blank(&j->plans[i], &j->views[i]);
-    }
-    return 0;
-}
-
-static int ocr_prompt(struct job *j, struct err *err) {
-    const struct engine_request *r = j->r;
-    static const char usual[] = "<image>\n<|grounding|>Convert the document to markdown.", bare[] = "Hello";
-    const char *given = r->prompt ? r->prompt : r->nimages ? usual : bare;
-    size_t len = r->prompt ? r->prompt_len : strlen(given);
-    struct strbuf text = STRBUF_INIT;
-    if (r->nimages && !memmem(given, len, "<image>", 7))
-        for (size_t i = 0; i < r->nimages; i++) strbuf_addstr(&text, "<image>\n");
-    strbuf_add(&text, given, len);
-    struct dsocr_prompt p = { .text = text.buf,
-                              .len = text.len,
-                              .bos_id = j->e->bos,
-                              .image_id = j->e->image_token,
-                              .plans = j->plans,
-                              .nplans = r->nimages };
-    int rc = dsocr_prompt_ids(j->e->tokenizer, &p, &j->ids, &j->starts, err);
-    strbuf_free(&text);
-    return rc;
-}
-
-static int text_prompt(struct job *j, struct err *err) {
-    const char *given = j->r->prompt ? j->r->prompt : "Hello";
-    size_t len = j->r->prompt ? j->r->prompt_len : strlen(given);
-    if (tokenizer_encode(j->e->tokenizer, given, len, TOKENIZER_ADD_SPECIAL, &j->ids, err) < 0) return -1;
-    if (j->ids.n == 0 && j->e->bos != TOKENIZER_NONE) vec_push(&j->ids, j->e->bos);
-    return 0;
-}
-
-static int make_prompt(struct job *j, struct err *err) {
-    const struct engine_request *r = j->r;
-    if (r->nids) {
-        if (r->nimages)
-            return err_set(err, "prompt_ids cannot be combined with inputs: give a prompt instead");
-        for (size_t i = 0; i < r->nids; i++) vec_push(&j->ids, r->ids[i]);
-        return 0;
-    }
-    if (!j->e->tokenizer)
-        return err_set(err, "%s has no tokenizer.json: give prompt_ids instead of a prompt", j->e->path);
-    if (r->nimages && !j->e->vision)
-        return err_set(err, "%s does not support images: leave inputs empty", j->e->path);
-    if (r->nimages && load_images(j, err) < 0) return -1;
-    if (r->nimages && j->e->image_token == TOKENIZER_NONE)
-        return err_set(err, "%s: its tokenizer has no <image> token", j->e->path);
-    return j->e->vision ? ocr_prompt(j, err) : text_prompt(j, err);
-}
-
-static int check_prompt(const struct job *j, struct err *err) {
-    const struct decoder *d = j->e->decoder;
-    if (j->ids.n == 0) return err_set(err, "the prompt is empty");
-    if (j->ids.n > (size_t)d->max_context)
-        return err_set(err,
-                       "the prompt has %zu tokens, but the context only %d positions: shorten it, choose a "
-                       "smaller image mode"
-                       " or load with a larger max_context",
-                       j->ids.n, d->max_context);
-    for (size_t i = 0; i < j->ids.n; i++)
-        if (j->ids.v[i] >= (uint32_t)d->vocab)
-            return err_set(err, "token id %u at position %zu: the vocabulary has %d", j->ids.v[i], i,
-                           d->vocab);
-    return 0;
-}
-
-static void make_samplers(struct job *j) {
+static void make_samplers(struct job *j, struct sequence *s, uint64_t index) {
     const struct engine_request *r = j->r;
     struct engine *e = j->e;
+    struct sampler_settings sampling = r->sampling;
     int n = r->no_repeat_ngram;
     if (n == ENGINE_MODEL_NGRAM) n = e->vision ? 20 : 0;
-    j->sampler = sampler_open(&r->sampling, (size_t)e->decoder->vocab);
+    sampling.seed += index; /* equal prompts of a batch get different tokens if they are sampled */
+    s->sampler = sampler_open(&sampling, (size_t)e->decoder->vocab);
     uint32_t cells[2];
     size_t ncells = 0;
     static const char *const names[] = { "<td>", "</td>" };
     for (size_t i = 0; e->tokenizer && r->ngram_window && i < COUNTOF(names); i++)
         if ((cells[ncells] = tokenizer_find(e->tokenizer, names[i])) != TOKENIZER_NONE) ncells++;
-    j->ngram = ngram_open(&(struct ngram_rule){
+    s->ngram = ngram_open(&(struct ngram_rule){
         .n = (uint32_t)MAX(n, 0), .window = r->ngram_window, .allow = cells, .nallow = ncells });
-    ngram_reserve(j->ngram, (size_t)e->decoder->max_context + 1);
+    ngram_reserve(s->ngram, (size_t)e->decoder->max_context + 1);
     if (r->ngram_window == 0)
-        for (size_t i = 0; i < j->ids.n; i++) ngram_push(j->ngram, j->ids.v[i]);
+        for (size_t i = 0; i < s->prompt.ids.n; i++) ngram_push(s->ngram, s->prompt.ids.v[i]);
+    if (e->tokenizer)
+        token_stream_init(&s->stream, e->tokenizer,
+                          e->vision ? TOKENIZER_KEEP_SPECIAL : TOKENIZER_SKIP_SPECIAL);
 }
 
-/* ---- prefill and decode */
+/* ---- progress */
 static bool is_cancelled(const struct job *j) { return j->r->wanted && !j->r->wanted(j->r->context); }
 
 static void report_progress(const struct job *j, const char *what, uint64_t done, uint64_t total) {
@@ -165,54 +97,18 @@ static bool on_view(void *context, uint64_t done, uint64_t next, uint64_t total)
     return !is_cancelled(context);
 }
 
-/* Computes e->logits of the last position. Returns false if the request was cancelled. */
-static bool run_prompt(struct job *j) {
-    struct engine *e = j->e;
-    struct decoder *d = e->decoder;
-    int n = (int)j->ids.n;
-    decoder_embed(d, j->ids.v, n, view_of(j->x));
-    for (size_t i = 0; i < j->r->nimages; i++)
-        if (!vision_image(e->vision, e->ops, &j->plans[i], &j->views[i],
-                          view_at(view_of(j->x), (size_t)j->starts.v[i] * (size_t)d->hidden), &j->times,
-                          on_view, j))
-            return false;
-    for (int at = 0; at < n; at += DECODER_CHUNK) {
-        int rows = MIN(DECODER_CHUNK, n - at);
-        begin_work(j, "prompt", (uint64_t)at, (uint64_t)rows, (uint64_t)n);
-        if (is_cancelled(j)) return false;
-        decoder_forward(d, view_at(view_of(j->x), (size_t)at * (size_t)d->hidden), rows, at,
-                        at + rows == n ? e->device_logits : NULL);
-    }
-    ops_download(e->ops, e->logits, view_of(e->device_logits), (size_t)d->vocab);
-    return true;
-}
-
-static bool prefill(struct job *j) {
-    record_push(j->rec, RECORD_STAGES, "prefill", -1);
-    record_tokens(j->rec, j->e->requests, (uint32_t)j->ids.n, 0);
-    struct ops *o = j->e->ops;
-    if (j->r->progress) {
-        o->on_step = on_step;
-        o->step_context = j;
-    }
-    bool done = run_prompt(j);
-    o->on_step = NULL;
-    record_pop(j->rec, RECORD_STAGES);
-    return done;
-}
-
-static uint32_t next_token(struct job *j) {
-    struct engine *e = j->e;
-    ngram_ban(j->ngram, e->logits, (size_t)e->decoder->vocab);
-    uint32_t id = sampler_pick(j->sampler, e->logits);
-    ngram_push(j->ngram, id);
-    record_tokens(j->rec, e->requests, 1, 1);
+/* ---- tokens */
+static uint32_t next_token(struct job *j, struct sequence *s, float *logits) {
+    ngram_ban(s->ngram, logits, (size_t)j->e->decoder->vocab);
+    uint32_t id = sampler_pick(s->sampler, logits);
+    ngram_push(s->ngram, id);
+    record_tokens(j->rec, s->request, 1, 1);
     return id;
 }
 
-static void emit_text(struct job *j, size_t from) {
-    if (j->r->on_text && j->out->text.len > from)
-        j->r->on_text(j->r->context, j->out->text.buf + from, j->out->text.len - from);
+static void emit_text(const struct job *j, const struct sequence *s, size_t from) {
+    if (j->r->on_text && s->out->text.len > from)
+        j->r->on_text(j->r->context, s->out->text.buf + from, s->out->text.len - from);
 }
 
 static bool is_end_token(const struct engine *e, uint32_t id) {
@@ -222,72 +118,189 @@ static bool is_end_token(const struct engine *e, uint32_t id) {
     return false;
 }
 
-/* Appends the token to the result. Returns false if it was the last. */
-static bool take_token(struct job *j, uint32_t id, double ms) {
-    struct engine_result *out = j->out;
+/* Appends the token to the result of its sequence. */
+static void take_token(struct job *j, struct sequence *s, uint32_t id) {
+    struct engine_result *out = s->out;
     size_t from = out->text.len;
-    out->token_ms[out->ids.n] = ms;
     vec_push(&out->ids, id);
     bool ended = !j->r->ignore_eos && is_end_token(j->e, id);
-    if (!ended && j->e->tokenizer) token_stream_next(&j->stream, id, &out->text);
-    emit_text(j, from);
-    report_progress(j, "tokens", out->ids.n, j->r->max_new_tokens);
+    if (!ended && j->e->tokenizer) token_stream_next(&s->stream, id, &out->text);
+    emit_text(j, s, from);
+    s->more = false;
     if (ended)
         out->stop = ENGINE_STOP_EOS;
     else if (out->ids.n >= j->r->max_new_tokens)
         out->stop = ENGINE_STOP_LENGTH;
-    else if (j->ids.n + out->ids.n > (size_t)j->e->decoder->max_context)
+    else if (s->prompt.ids.n + out->ids.n > (size_t)j->e->decoder->positions)
         out->stop = ENGINE_STOP_CONTEXT;
     else
-        return true;
+        s->more = true;
+}
+
+/* Downloads one row of logits and picks the sequence's next token. */
+static void sample_row(struct job *j, struct sequence *s, int row) {
+    struct engine *e = j->e;
+    size_t vocab = (size_t)e->decoder->vocab;
+    ops_download(e->ops, e->logits, view_at(view_of(e->device_logits), (size_t)row * vocab), vocab);
+    take_token(j, s, next_token(j, s, e->logits));
+}
+
+/* Tokens of a step get the time from `start_ns` until all sequences have theirs. */
+static void stamp_tokens(struct job *j, const bool *stepped, uint64_t start_ns) {
+    double ms = ms_since(start_ns);
+    size_t most = 0;
+    for (int i = 0; i < j->n; i++) {
+        struct engine_result *out = j->v[i].out;
+        if (!stepped || stepped[i]) out->token_ms[out->ids.n - 1] = ms;
+        most = MAX(most, out->ids.n);
+    }
+    report_progress(j, "tokens", most, j->r->max_new_tokens);
+}
+
+/* ---- prefill */
+
+/* The rows [at, at + rows) of all prompts in order, as segments. Returns their number. */
+static int prompt_segments(struct job *j, size_t at, size_t rows) {
+    size_t first = 0;
+    int n = 0;
+    for (int i = 0; i < j->n; i++) {
+        size_t len = j->v[i].prompt.ids.n, from = MAX(at, first), to = MIN(at + rows, first + len);
+        if (from < to)
+            j->rows[n++] = (struct decoder_rows){ .sequence = i,
+                                                  .position = (int)(from - first),
+                                                  .n = (int)(to - from),
+                                                  .logits = to == first + len };
+        first += len;
+    }
+    return n;
+}
+
+static bool embed_prompts(struct job *j) {
+    struct engine *e = j->e;
+    struct decoder *d = e->decoder;
+    size_t first = 0;
+    for (int i = 0; i < j->n; i++) {
+        const struct prompt *p = &j->v[i].prompt;
+        struct view x = view_at(view_of(j->x), first * (size_t)d->hidden);
+        decoder_embed(d, p->ids.v, (int)p->ids.n, x);
+        for (size_t k = 0; k < j->r->nimages; k++)
+            if (!vision_image(e->vision, e->ops, &p->plans[k], &p->views[k],
+                              view_at(x, (size_t)p->starts.v[k] * (size_t)d->hidden), &j->times, on_view, j))
+                return false;
+        first += p->ids.n;
+    }
+    return true;
+}
+
+/* Prefills all prompts, DECODER_CHUNK rows at a time. Row i of the logits belongs to sequence i afterwards.
+ * Returns false if the request was cancelled. */
+static bool run_prompts(struct job *j) {
+    struct decoder *d = j->e->decoder;
+    size_t complete = 0; /* prompts */
+    if (!embed_prompts(j)) return false;
+    for (size_t at = 0; at < j->tokens; at += DECODER_CHUNK) {
+        size_t rows = MIN((size_t)DECODER_CHUNK, j->tokens - at);
+        begin_work(j, "prompt", at, rows, j->tokens);
+        if (is_cancelled(j)) return false;
+        struct decoder_pass pass = { j->rows, prompt_segments(j, at, rows) };
+        decoder_forward_rows(d, view_at(view_of(j->x), at * (size_t)d->hidden), pass,
+                             view_at(view_of(j->e->device_logits), complete * (size_t)d->vocab));
+        for (int i = 0; i < pass.n; i++) complete += pass.v[i].logits;
+    }
+    ops_finish(j->e->ops);
+    return true;
+}
+
+static bool prefill(struct job *j) {
+    record_push(j->rec, RECORD_STAGES, "prefill", -1);
+    for (int i = 0; i < j->n; i++) record_tokens(j->rec, j->v[i].request, (uint32_t)j->v[i].prompt.ids.n, 0);
+    struct ops *o = j->e->ops;
+    if (j->r->progress) {
+        o->on_step = on_step;
+        o->step_context = j;
+    }
+    bool done = run_prompts(j);
+    o->on_step = NULL;
+    record_pop(j->rec, RECORD_STAGES);
+    return done;
+}
+
+/* ---- decode */
+
+/* One token of every sequence that has not stopped. */
+static void decode_step(struct job *j, bool *stepped) {
+    struct engine *e = j->e;
+    uint64_t start = clock_mono_ns();
+    int n = 0;
+    for (int i = 0; i < j->n; i++) {
+        const struct sequence *s = &j->v[i];
+        stepped[i] = s->more;
+        if (!s->more) continue;
+        j->ids[n] = s->out->ids.v[s->out->ids.n - 1];
+        j->rows[n++] = (struct decoder_rows){
+            .sequence = i, .position = (int)(s->prompt.ids.n + s->out->ids.n) - 1, .n = 1, .logits = true
+        };
+    }
+    decoder_embed(e->decoder, j->ids, n, view_of(e->rows));
+    decoder_forward_rows(e->decoder, view_of(e->rows), (struct decoder_pass){ j->rows, n },
+                         view_of(e->device_logits));
+    for (int i = 0; i < n; i++) sample_row(j, &j->v[j->rows[i].sequence], i);
+    stamp_tokens(j, stepped, start);
+}
+
+static bool any_more(const struct job *j) {
+    for (int i = 0; i < j->n; i++)
+        if (j->v[i].more) return true;
     return false;
 }
 
 /* Returns false if the request was cancelled. */
 static bool decode(struct job *j) {
-    struct engine *e = j->e;
-    uint64_t start = clock_mono_ns(), step = start;
+    bool *stepped = xcalloc((size_t)j->n, sizeof *stepped), cancelled = false;
+    uint64_t start = clock_mono_ns();
     record_push(j->rec, RECORD_STAGES, "decode", -1);
-    bool more = true, cancelled = false;
-    while (more && !cancelled) {
-        int position = (int)(j->ids.n + j->out->ids.n) - 1;
-        decoder_embed(e->decoder, &j->out->ids.v[j->out->ids.n - 1], 1, view_of(e->row));
-        decoder_forward(e->decoder, view_of(e->row), 1, position, e->device_logits);
-        ops_download(e->ops, e->logits, view_of(e->device_logits), (size_t)e->decoder->vocab);
-        uint32_t id = next_token(j);
-        uint64_t now = clock_mono_ns();
-        more = take_token(j, id, (double)(now - step) / 1e6);
-        step = now;
+    while (any_more(j) && !cancelled) {
+        decode_step(j, stepped);
         cancelled = is_cancelled(j);
     }
     record_pop(j->rec, RECORD_STAGES);
-    j->out->decode_ms = ms_since(start);
-    return !cancelled || !more;
+    for (int i = 0; i < j->n; i++) j->v[i].out->decode_ms = ms_since(start);
+    free(stepped);
+    return !cancelled || !any_more(j);
 }
 
-static void take_times(struct job *j) {
-    if (!j->r->nimages) return;
-    j->out->sam_ms = (double)j->times.sam_ns / 1e6;
-    j->out->clip_ms = (double)j->times.clip_ns / 1e6;
-    j->out->projector_ms = (double)j->times.projector_ns / 1e6;
+static void take_times(struct job *j, double prefill_ms, double ttft_ms) {
+    for (int i = 0; i < j->n; i++) {
+        struct engine_result *out = j->v[i].out;
+        out->prefill_ms = prefill_ms;
+        out->ttft_ms = ttft_ms;
+        if (!j->r->nimages) continue;
+        out->sam_ms = (double)j->times.sam_ns / 1e6;
+        out->clip_ms = (double)j->times.clip_ns / 1e6;
+        out->projector_ms = (double)j->times.projector_ns / 1e6;
+    }
 }
 
 static int generate(struct job *j, uint64_t request_ns, struct err *err) {
     uint64_t start = clock_mono_ns();
     if (!prefill(j)) return err_set(err, "cancelled during prefill: nobody reads the answer any more");
-    j->out->prefill_ms = ms_since(start);
-    uint32_t id = next_token(j);
-    j->out->ttft_ms = ms_since(request_ns);
-    take_times(j);
-    if (take_token(j, id, ms_since(start)) && !decode(j))
+    double prefill_ms = ms_since(start);
+    for (int i = 0; i < j->n; i++) sample_row(j, &j->v[i], i);
+    take_times(j, prefill_ms, ms_since(request_ns));
+    stamp_tokens(j, NULL, start);
+    if (any_more(j) && !decode(j))
         return err_set(err, "cancelled after %zu of %u tokens: nobody reads the answer any more",
-                       j->out->ids.n, j->r->max_new_tokens);
-    size_t from = j->out->text.len;
-    if (j->e->tokenizer) token_stream_finish(&j->stream, &j->out->text);
-    emit_text(j, from);
+                       j->v[0].out->ids.n, j->r->max_new_tokens);
+    for (int i = 0; i < j->n; i++) {
+        struct sequence *s = &j->v[i];
+        size_t from = s->out->text.len;
+        if (j->e->tokenizer) token_stream_finish(&s->stream, &s->out->text);
+        emit_text(j, s, from);
+    }
     return 0;
 }
 
+/* ---- requests */
 static int open_record(struct job *j, struct err *err) {
     const struct engine_request *r = j->r;
     if (r->detail == RECORD_NONE) return 0;
@@ -309,14 +322,15 @@ static int close_record(struct job *j, struct err *err) {
 }
 
 static void job_free(struct job *j) {
-    for (size_t i = 0; j->views && i < j->r->nimages; i++) dsocr_views_free(&j->views[i]);
-    free(j->views);
-    free(j->plans);
-    free(j->ids.v);
-    free(j->starts.v);
+    for (int i = 0; i < j->n; i++) {
+        prompt_free(&j->v[i].prompt);
+        sampler_close(j->v[i].sampler);
+        ngram_close(j->v[i].ngram);
+    }
     ops_free(j->e->ops, j->x);
-    sampler_close(j->sampler);
-    ngram_close(j->ngram);
+    free(j->rows);
+    free(j->ids);
+    free(j->v);
 }
 
 static void result_init(struct engine_result *out, uint32_t max_new, int max_context) {
@@ -326,32 +340,67 @@ static void result_init(struct engine_result *out, uint32_t max_new, int max_con
     vec_reserve(&out->ids, room);
 }
 
+/* Memory for n sequences: logits, rows of a step, and a cache with the positions they can reach. One sequence
+ * gets the whole context, so that requests of different length share one cache. */
+static int reserve_batch(struct job *j, struct err *err) {
+    struct engine *e = j->e;
+    struct decoder *d = e->decoder;
+    size_t n = (size_t)j->n, positions = 0;
+    for (int i = 0; i < j->n; i++) positions = MAX(positions, j->v[i].prompt.ids.n);
+    positions = MIN(positions + j->r->max_new_tokens, (size_t)d->max_context);
+    if (decoder_reserve(d, j->n, j->n == 1 ? d->max_context : (int)positions, err) < 0) return -1;
+    if (j->n <= e->batch) return 0;
+    ops_free(e->ops, e->device_logits);
+    ops_free(e->ops, e->rows);
+    e->device_logits = ops_alloc(e->ops, n * (size_t)d->vocab, TENSOR_ZERO);
+    e->rows = ops_alloc(e->ops, n * (size_t)d->hidden, TENSOR_ZERO);
+    e->batch = j->n;
+    return 0;
+}
+
+static int prepare(struct job *j, struct err *err) {
+    struct engine *e = j->e;
+    if (j->r->max_new_tokens == 0) return err_set(err, "max_new_tokens must be at least 1");
+    for (int i = 0; i < j->n; i++)
+        if (prompt_make(&j->v[i].prompt, e, j->r, (size_t)i, err) < 0) return -1;
+    for (int i = 0; i < j->n; i++) {
+        j->tokens += j->v[i].prompt.ids.n;
+        j->v[i].out->prompt_tokens = j->v[i].prompt.ids.n;
+    }
+    if (reserve_batch(j, err) < 0) return -1;
+    j->x = ops_alloc(e->ops, j->tokens * (size_t)e->decoder->hidden, TENSOR_ANY);
+    for (int i = 0; i < j->n; i++) make_samplers(j, &j->v[i], (uint64_t)i);
+    return 0;
+}
+
+static int serve(struct job *j, uint64_t start, struct err *err) {
+    if (prepare(j, err) < 0) return -1;
+    for (int i = 0; i < j->n; i++) j->v[i].out->preprocess_ms = ms_since(start);
+    if (open_record(j, err) < 0) return -1;
+    for (int i = 0; i < j->n; i++) j->v[i].request = ++j->e->requests;
+    int rc = generate(j, start, err);
+    struct err late; /* if the request failed already, its message stays */
+    return close_record(j, rc < 0 ? &late : err) < 0 ? -1 : rc;
+}
+
 int engine_infer(struct engine *e, const struct engine_request *r, struct engine_result *out,
                  struct err *err) {
-    struct job j = { .e = e, .r = r, .out = out };
     uint64_t start = clock_mono_ns();
-    int rc = -1;
-    result_init(out, r->max_new_tokens, e->decoder->max_context);
-    if (r->max_new_tokens == 0) {
-        err_set(err, "max_new_tokens must be at least 1");
-        goto done;
+    size_t n = MAX(r->nbatch, (size_t)1);
+    if (n > ENGINE_MAX_BATCH)
+        return err_set(err, "a batch of %zu sequences: this engine runs at most %d", n, ENGINE_MAX_BATCH);
+    struct job j = { .e = e, .r = r, .n = (int)n };
+    j.v = xcalloc(n, sizeof *j.v);
+    j.rows = xcalloc(n, sizeof *j.rows);
+    j.ids = xcalloc(n, sizeof *j.ids);
+    for (size_t i = 0; i < n; i++) {
+        j.v[i].out = &out[i];
+        j.v[i].prompt.r = r;
+        result_init(&out[i], r->max_new_tokens, e->decoder->max_context);
     }
-    if (make_prompt(&j, err) < 0 || check_prompt(&j, err) < 0) goto done;
-    j.x = ops_alloc(e->ops, j.ids.n * (size_t)e->decoder->hidden, TENSOR_ANY);
-    make_samplers(&j);
-    if (e->tokenizer)
-        token_stream_init(&j.stream, e->tokenizer,
-                          e->vision ? TOKENIZER_KEEP_SPECIAL : TOKENIZER_SKIP_SPECIAL);
-    out->prompt_tokens = j.ids.n;
-    out->preprocess_ms = ms_since(start);
-    if (open_record(&j, err) < 0) goto done;
-    e->requests++;
-    rc = generate(&j, start, err);
-    struct err late; /* if the request failed already, its message stays */
-    if (close_record(&j, rc < 0 ? &late : err) < 0) rc = -1;
-done:
+    int rc = serve(&j, start, err);
     job_free(&j);
-    if (rc < 0) engine_result_free(out);
+    for (size_t i = 0; rc < 0 && i < n; i++) engine_result_free(&out[i]);
     return rc;
 }
 

@@ -1,4 +1,4 @@
-/* The struct that engine.c (loading) and generate.c (requests) share. */
+/* The struct that engine.c (loading) and prompt.c and generate.c (requests) share. */
 #ifndef ENGINE_INTERNAL_H
 #define ENGINE_INTERNAL_H
 
@@ -19,9 +19,10 @@ struct engine {
     struct tokenizer *tokenizer;
     char *path, *source;          /* "embedded" or the folder; "files" or "synthetic:0" */
     uint32_t bos, image_token;    /* TOKENIZER_NONE: none */
-    struct tensor *device_logits; /* [vocab] */
-    float *logits;                /* the same on the host, for sampling */
-    struct tensor *row;           /* [hidden]: the token being decoded */
+    int batch;                    /* sequences that the following have room for */
+    struct tensor *device_logits; /* [batch][vocab] */
+    struct tensor *rows;          /* [batch][hidden]: the tokens being decoded */
+    float *logits;                /* [vocab]: one row on the host, for sampling */
     uint64_t requests;
 };
 

@@ -101,7 +101,9 @@ enum engine_verdict engine_reply_info(const char *line, size_t n, const char *op
                                  .device = text_of(root, "device"),
                                  .isa = text_of(root, "isa"),
                                  .threads = number_of(root, "threads"),
-                                 .load_ms = number_of(root, "load_ms") };
+                                 .load_ms = number_of(root, "load_ms"),
+                                 .max_batch = number_of(root, "max_batch") };
+    if (!(out->max_batch >= 1)) out->max_batch = 1;
     read_model(json_object_get(root, "model"), out);
     json_array_foreach(stages, i, s) {
         if (json_is_string(s) && out->stages.n < MAX_STAGES)

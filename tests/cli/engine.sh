@@ -65,6 +65,11 @@ run "$INFERPROF" engine --model x
 expect "--model without a prompt is misuse" 2 err 'without --prompt or --image the engine serves its protocol'
 
 # Invalid UTF-8 and bad images.
+say '{"op":"load","threads":1}' '{"op":"infer","prompt_ids":[[0,65,66],[0,71]],"max_new_tokens":3,"ignore_eos":true}' \
+    '{"op":"infer","prompt_ids":[[0],7]}' '{"op":"infer","prompt_ids":[[0],[99999]]}'
+expect "the engine runs a batch of sequences" 0 out '"max_batch":256' \
+    out '"prompt_tokens":5,"new_tokens":6,"batch":2,.*"sequences":\[\{"prompt_tokens":3,"new_tokens":3,.*\{"prompt_tokens":2,"new_tokens":3,' \
+    out '"error":".*prompt_ids.*1\] must be a list of token ids' out '"error":"sequence 1: token id 99999'
 printf '{"op":"infer","prompt":"\377\376"}\n{"op":"hello"}\n' | limited "$INFERPROF" engine >"$work/out" 2>"$work/err"
 status=$?
 expect "the engine rejects a line that is not UTF-8 and continues" 0 out '"op":null,"error":"request' out '^\{"op":"hello"'

@@ -122,8 +122,9 @@ static void head_single(const struct head *h, float *own) {
 
 struct attention_job {
     const struct cpu *c;
-    const struct attention *a;
-    int tiles; /* per head */
+    const struct attention *a; /* [n] */
+    const int *first;          /* [n + 1]: the first task of each attention */
+    int n;
 };
 
 static struct head head_of(const struct cpu *c, const struct attention *a, int head) {
@@ -148,23 +149,53 @@ static struct head head_of(const struct cpu *c, const struct attention *a, int h
                           .out_row = a->out_row };
 }
 
+/* The attention of this task. */
+static int attention_of_task(const struct attention_job *j, int task) {
+    int lo = 0, hi = j->n;
+    while (hi - lo > 1) {
+        int mid = (lo + hi) / 2;
+        if (j->first[mid] <= task)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
 static void attention_task(void *job, int task, int worker) {
     struct attention_job *j = job;
-    struct head h = head_of(j->c, j->a, task / j->tiles);
-    if (j->a->nq == 1 && !j->a->rel_h.tensor)
+    int at = attention_of_task(j, task), nr = j->c->k->nr;
+    const struct attention *a = &j->a[at];
+    int tiles = (a->nq + nr - 1) / nr, own = task - j->first[at];
+    struct head h = head_of(j->c, a, own / tiles);
+    if (a->nq == 1 && !a->rel_h.tensor)
         head_single(&h, cpu_own(j->c, worker));
     else
-        head_tile(&h, task % j->tiles * j->c->k->nr, cpu_own(j->c, worker));
+        head_tile(&h, own % tiles * nr, cpu_own(j->c, worker));
+}
+
+const char *cpu_attention_many(void *context, const struct attention *a, int n) {
+    struct cpu *c = context;
+    int *first = cpu_indices(c, (size_t)n + 1), tasks = 0;
+    struct attention_job j = { .c = c, .a = a, .first = first, .n = n };
+    size_t floats = 0;
+    bool single = true;
+    for (int i = 0; i < n; i++) {
+        struct head h = head_of(c, &a[i], 0);
+        h.nk = MAX(a[i].nk, a[i].room);
+        floats = MAX(floats, tile_floats(c->k, &h));
+        first[i] = tasks;
+        tasks += a[i].heads * ((a[i].nq + c->k->nr - 1) / c->k->nr);
+        single = single && a[i].nq == 1;
+    }
+    first[n] = tasks;
+    cpu_reserve_own(c, floats);
+    threads_run(c->threads, attention_task, &j, tasks);
+    return single ? "attention_decode" : "attention";
 }
 
 const char *cpu_attention(void *context, const struct attention *a) {
-    struct cpu *c = context;
-    struct attention_job j = { .c = c, .a = a, .tiles = (a->nq + c->k->nr - 1) / c->k->nr };
-    struct head h = head_of(c, a, 0);
-    h.nk = MAX(a->nk, a->room);
-    cpu_reserve_own(c, tile_floats(c->k, &h));
-    threads_run(c->threads, attention_task, &j, a->heads * j.tiles);
-    return a->nq == 1 ? "attention_decode" : "attention";
+    return cpu_attention_many(context, a, 1);
 }
 
 /* ---- ViT: qkv rows of a fused projection */

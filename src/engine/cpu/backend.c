@@ -13,6 +13,7 @@ static void backend_close(void *context) {
     free(c->shared.v);
     free(c->unfolded.v);
     free(c->own);
+    free(c->indices.v);
     free(c);
 }
 
@@ -38,6 +39,11 @@ float *cpu_shared(struct cpu *c, size_t floats) {
     return c->shared.v;
 }
 
+int *cpu_indices(struct cpu *c, size_t n) {
+    scratch_fit(&c->indices, n); /* an int has the size of a float */
+    return (int *)(void *)c->indices.v;
+}
+
 float *cpu_unfolded(struct cpu *c, size_t floats) {
     scratch_fit(&c->unfolded, floats);
     return c->unfolded.v;
@@ -49,7 +55,7 @@ void cpu_reserve_own(struct cpu *c, size_t floats) {
 
 size_t cpu_scratch_bytes(const struct ops *o) {
     const struct cpu *c = o->context;
-    size_t floats = c->shared.cap + c->unfolded.cap;
+    size_t floats = c->shared.cap + c->unfolded.cap + c->indices.cap;
     for (int i = 0; i < threads_count(c->threads); i++) floats += c->own[i].cap;
     return floats * sizeof(float);
 }
@@ -138,6 +144,7 @@ static const struct ops_backend cpu_backend = {
     .embed = cpu_embed,
     .conv = cpu_conv,
     .attention = cpu_attention,
+    .attention_many = cpu_attention_many,
     .qkv_attention = cpu_qkv_attention,
     .latent_query = cpu_latent_query,
     .latent_value = cpu_latent_value,

@@ -22,6 +22,7 @@ struct cpu {
     struct threads *threads; /* borrowed */
     struct scratch shared;   /* of one operator, for all threads */
     struct scratch unfolded; /* of a convolution: its matrix product uses `shared` */
+    struct scratch indices;  /* host numbers of one operator */
     struct scratch *own;     /* one per thread */
 };
 
@@ -32,6 +33,7 @@ static inline const char *matrix_row(const struct matrix *w, size_t row) {
 }
 
 float *cpu_shared(struct cpu *c, size_t floats);    /* valid until the next operator */
+int *cpu_indices(struct cpu *c, size_t n);          /* valid until the next operator */
 float *cpu_unfolded(struct cpu *c, size_t floats);  /* valid until the next convolution */
 void cpu_reserve_own(struct cpu *c, size_t floats); /* call before threads_run() */
 static inline float *cpu_own(const struct cpu *c, int worker) { return c->own[worker].v; }
@@ -67,6 +69,7 @@ const char *cpu_add(void *context, struct view y, struct view x, size_t n);
 const char *cpu_embed(void *context, const struct matrix *table, const uint32_t *ids, int n, struct view out);
 const char *cpu_conv(void *context, const struct conv *c, struct view x, int h, int w, struct view y);
 const char *cpu_attention(void *context, const struct attention *a);
+const char *cpu_attention_many(void *context, const struct attention *a, int n);
 const char *cpu_qkv_attention(void *context, const struct qkv_attention *a);
 const char *cpu_latent_query(void *context, const struct latent *l, struct view q, struct view out);
 const char *cpu_latent_value(void *context, const struct latent *l, struct view sums, struct view out);

@@ -7,29 +7,35 @@ void decoder_embed(struct decoder *d, const uint32_t *ids, int n, struct view x)
     ops_embed(d->ops, &d->embed, ids, n, x);
 }
 
-static void rotate_heads(struct decoder *d, struct tensor *x, int heads, int n, int position) {
+static void rotate_heads(struct decoder *d, struct view x, int heads, const struct decoder_rows *r) {
     ops_rope(d->ops, &d->rope,
-             &(struct rope_rows){ .x = view_of(x),
+             &(struct rope_rows){ .x = x,
                                   .row = (ptrdiff_t)heads * d->dim_k,
-                                  .rows = n,
+                                  .rows = r->n,
                                   .heads = heads,
                                   .stride = d->dim_k,
-                                  .position = position });
+                                  .position = r->position });
 }
 
-static void store_in_cache(struct decoder *d, struct tensor *cache, struct tensor *rows, int dim, int n,
-                           int position) {
-    ops_cache_store(d->ops, &(struct cache_rows){ .cache = view_of(cache),
-                                                  .rows = view_of(rows),
-                                                  .n = n,
+/* The part of a cache that belongs to a sequence. */
+static struct view cache_of(const struct decoder *d, struct tensor *cache, int sequence, int dim) {
+    return view_at(view_of(cache),
+                   (size_t)sequence * (size_t)d->kv_heads * (size_t)d->positions * (size_t)dim);
+}
+
+static void store_in_cache(struct decoder *d, struct tensor *cache, struct view rows, int dim,
+                           const struct decoder_rows *r) {
+    ops_cache_store(d->ops, &(struct cache_rows){ .cache = cache_of(d, cache, r->sequence, dim),
+                                                  .rows = rows,
+                                                  .n = r->n,
                                                   .heads = d->kv_heads,
                                                   .dim = dim,
-                                                  .max_context = d->max_context,
-                                                  .position = position });
+                                                  .max_context = d->positions,
+                                                  .position = r->position });
 }
 
-/* Queries into d->q, keys and values into the cache. */
-static void project_heads(struct decoder *d, const struct decoder_layer *l, int n, int position) {
+/* Queries, keys and values of all rows into d->q, d->k and d->v. */
+static void project_heads(struct decoder *d, const struct decoder_layer *l, int n) {
     struct ops *o = d->ops;
     int q_width = d->heads * d->dim_k, k_width = d->kv_heads * d->dim_k, v_width = d->kv_heads * d->dim_v;
     struct view h = view_of(d->h), q = view_of(d->q), k = view_of(d->k), v = view_of(d->v);
@@ -46,47 +52,71 @@ static void project_heads(struct decoder *d, const struct decoder_layer *l, int 
         ops_rmsnorm(o, "q_norm", q, d->dim_k, l->q_norm, n * d->heads, d->dim_k, eps, q, d->dim_k);
         ops_rmsnorm(o, "k_norm", k, d->dim_k, l->k_norm, n * d->kv_heads, d->dim_k, eps, k, d->dim_k);
     }
-    rotate_heads(d, d->q, d->heads, n, position);
-    rotate_heads(d, d->k, d->kv_heads, n, position);
-    store_in_cache(d, l->keys, d->k, d->dim_k, n, position);
-    store_in_cache(d, l->values, d->v, d->dim_v, n, position);
 }
 
-/* Attention of n tokens over each head's keys and values in the layer's cache. */
-static struct attention attention_of(const struct decoder *d, const struct decoder_layer *l, int n,
-                                     int position) {
+/* Rotates queries and keys by their positions and stores keys and values in the cache. */
+static void place_heads(struct decoder *d, const struct decoder_layer *l, struct decoder_pass pass) {
+    size_t row = 0;
+    for (int i = 0; i < pass.n; i++) {
+        const struct decoder_rows *r = &pass.v[i];
+        struct view k = view_at(view_of(d->k), row * (size_t)(d->kv_heads * d->dim_k));
+        struct view v = view_at(view_of(d->v), row * (size_t)(d->kv_heads * d->dim_v));
+        rotate_heads(d, view_at(view_of(d->q), row * (size_t)(d->heads * d->dim_k)), d->heads, r);
+        rotate_heads(d, k, d->kv_heads, r);
+        store_in_cache(d, l->keys, k, d->dim_k, r);
+        store_in_cache(d, l->values, v, d->dim_v, r);
+        row += (size_t)r->n;
+    }
+}
+
+/* Attention of a segment, whose first row is `row`, over each head's keys and values in the layer's cache. */
+static struct attention attention_of(const struct decoder *d, const struct decoder_layer *l,
+                                     const struct decoder_rows *r, size_t row) {
+    size_t q_row = (size_t)(d->heads * d->dim_k), out_row = (size_t)(d->heads * d->dim_v);
+    bool latent = d->c->kv_lora_rank > 0;
     return (struct attention){ .heads = d->heads,
                                .kv_heads = d->kv_heads,
                                .dim_k = d->dim_k,
                                .dim_v = d->dim_v,
                                .scale = d->score_scale,
-                               .q = view_of(d->q),
-                               .q_row = (ptrdiff_t)d->heads * d->dim_k,
-                               .k = view_of(l->keys),
-                               .v = view_of(l->values),
-                               .k_head = (ptrdiff_t)d->max_context * d->dim_k,
-                               .v_head = (ptrdiff_t)d->max_context * d->dim_v,
-                               .out = view_of(d->mixed),
-                               .out_row = (ptrdiff_t)d->heads * d->dim_v,
-                               .nq = n,
-                               .nk = position + n,
-                               .room = d->max_context,
-                               .base = position,
+                               .q = view_at(view_of(d->q), row * q_row),
+                               .q_row = (ptrdiff_t)q_row,
+                               .k = latent ? view_of(l->keys) : cache_of(d, l->keys, r->sequence, d->dim_k),
+                               .v = latent ? view_of(NULL) : cache_of(d, l->values, r->sequence, d->dim_v),
+                               .k_head = (ptrdiff_t)d->positions * d->dim_k,
+                               .v_head = (ptrdiff_t)d->positions * d->dim_v,
+                               .out = view_at(view_of(d->mixed), row * out_row),
+                               .out_row = (ptrdiff_t)out_row,
+                               .nq = r->n,
+                               .nk = r->position + r->n,
+                               .room = d->positions,
+                               .base = r->position,
                                .window = l->window };
 }
 
-void decoder_attention(struct decoder *d, const struct decoder_layer *l, struct view x, int n, int position) {
+static void attend(struct decoder *d, const struct decoder_layer *l, struct decoder_pass pass) {
+    size_t row = 0;
+    for (int i = 0; i < pass.n; i++) {
+        d->attentions[i] = attention_of(d, l, &pass.v[i], row);
+        row += (size_t)pass.v[i].n;
+    }
+    if (d->c->kv_lora_rank)
+        latent_attention(d, l, pass, d->attentions);
+    else
+        ops_attention_many(d->ops, "attention", d->attentions, pass.n);
+}
+
+void decoder_attention(struct decoder *d, const struct decoder_layer *l, struct view x,
+                       struct decoder_pass pass) {
     struct ops *o = d->ops;
-    int width = d->heads * d->dim_v;
+    int width = d->heads * d->dim_v, n = decoder_pass_rows(pass);
     ops_rmsnorm(o, "input_layernorm", x, d->hidden, l->norm1, n, d->hidden, (float)d->c->norm_eps,
                 view_of(d->h), d->hidden);
-    struct attention a = attention_of(d, l, n, position);
-    if (d->c->kv_lora_rank) {
-        latent_attention(d, l, &a);
-    } else {
-        project_heads(d, l, n, position);
-        ops_attention(o, "attention", &a);
+    if (!d->c->kv_lora_rank) {
+        project_heads(d, l, n);
+        place_heads(d, l, pass);
     }
+    attend(d, l, pass);
     ops_linear(o, "o_proj", &l->o, view_of(d->mixed), width, n, x, d->hidden, OPS_ADD);
 }
 
@@ -109,26 +139,42 @@ static void feed_forward(struct decoder *d, const struct decoder_layer *l, struc
     }
 }
 
-static void compute_logits(struct decoder *d, struct view last, struct tensor *logits) {
+/* The logits of the last row of every segment that wants them. */
+static void compute_logits(struct decoder *d, struct view x, struct decoder_pass pass, struct view logits) {
     struct ops *o = d->ops;
     struct view h = view_of(d->h);
+    size_t row = 0, hidden = (size_t)d->hidden;
+    int n = 0;
     record_push(o->rec, RECORD_MODULES, "head", -1);
-    ops_rmsnorm(o, "norm", last, d->hidden, d->norm, 1, d->hidden, (float)d->c->norm_eps, h, d->hidden);
-    ops_linear(o, "lm_head", &d->head, h, d->hidden, 1, view_of(logits), d->vocab, OPS_SET);
+    for (int i = 0; i < pass.n; i++) {
+        row += (size_t)pass.v[i].n;
+        if (!pass.v[i].logits) continue;
+        ops_rmsnorm(o, "norm", view_at(x, (row - 1) * hidden), d->hidden, d->norm, 1, d->hidden,
+                    (float)d->c->norm_eps, view_at(h, (size_t)n * hidden), d->hidden);
+        n++;
+    }
+    ops_linear(o, "lm_head", &d->head, h, d->hidden, n, logits, d->vocab, OPS_SET);
     record_pop(o->rec, RECORD_MODULES);
 }
 
-void decoder_forward(struct decoder *d, struct view x, int n, int position, struct tensor *logits) {
+void decoder_forward_rows(struct decoder *d, struct view x, struct decoder_pass pass, struct view logits) {
     struct ops *o = d->ops;
+    bool wanted = false;
+    for (int i = 0; i < pass.n; i++) wanted = wanted || pass.v[i].logits;
     for (int i = 0; i < d->layers; i++) {
         const struct decoder_layer *l = &d->layer[i];
         record_push(o->rec, RECORD_MODULES, "layer.%d.attn", i);
-        decoder_attention(d, l, x, n, position);
+        decoder_attention(d, l, x, pass);
         record_pop(o->rec, RECORD_MODULES);
         record_push(o->rec, RECORD_MODULES, l->moe.routing.n ? "layer.%d.moe" : "layer.%d.mlp", i);
-        feed_forward(d, l, x, n);
+        feed_forward(d, l, x, decoder_pass_rows(pass));
         record_pop(o->rec, RECORD_MODULES);
         ops_step(o, 1.0 / d->layers);
     }
-    if (logits) compute_logits(d, view_at(x, (size_t)(n - 1) * (size_t)d->hidden), logits);
+    if (wanted) compute_logits(d, x, pass, logits);
+}
+
+void decoder_forward(struct decoder *d, struct view x, int n, int position, struct tensor *logits) {
+    struct decoder_rows rows = { .position = position, .n = n, .logits = logits != NULL };
+    decoder_forward_rows(d, x, (struct decoder_pass){ &rows, 1 }, view_of(logits));
 }

@@ -10,10 +10,13 @@
  *     ...weights_finish()...
  *     decoder_embed(d, ids, n, x);
  *     decoder_forward(d, x, n, position, &logits);
- * Memory is allocated at open; a forward pass allocates nothing. */
+ * Several sequences can share a pass: decoder_forward_rows() reads the weights once for the rows of all of
+ * them, and each row attends to its own sequence. Memory is allocated at open and by decoder_reserve(); a
+ * forward pass allocates nothing. */
 #ifndef ENGINE_DECODER_DECODER_H
 #define ENGINE_DECODER_DECODER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -23,7 +26,7 @@
 #include "engine/weights/weights.h"
 #include "llm/model.h"
 
-enum { DECODER_CHUNK = 512 }; /* most tokens of a prompt per forward pass */
+enum { DECODER_CHUNK = 512 }; /* most rows per forward pass */
 
 struct decoder_layer {
     struct tensor *norm1, *norm2;   /* [hidden] */
@@ -32,10 +35,11 @@ struct decoder_layer {
     /* Latent attention: q = q_b rms(q_a h), or q above; (c, r) = kv_a h; k, v = kv_b rms(c), r rotated */
     struct linear q_a, q_b, kv_a, kv_b;
     struct tensor *q_a_norm, *kv_a_norm;
-    struct expert mlp;     /* dense layers */
-    struct moe moe;        /* moe.routing.n 0: dense */
-    struct tensor *keys;   /* [kv_heads][max_context][dim_k]; latent attention: [max_context][rank + rope] */
-    struct tensor *values; /* [kv_heads][max_context][dim_v]; latent attention: NULL */
+    struct expert mlp; /* dense layers */
+    struct moe moe;    /* moe.routing.n 0: dense */
+    /* The cache: [sequences][kv_heads][positions][dim_k] and [..][dim_v]. Latent attention:
+     * [sequences][positions][rank + rope], and NULL. */
+    struct tensor *keys, *values;
     int window;
 };
 
@@ -43,8 +47,9 @@ struct decoder {
     const struct llm_text *c; /* borrowed */
     struct ops *ops;          /* borrowed */
     int hidden, heads, kv_heads, dim_k, dim_v, layers, vocab, max_context;
-    struct matrix embed; /* [vocab, hidden] */
-    struct linear head;  /* [vocab, hidden] */
+    int sequences, positions; /* of the cache; positions <= max_context */
+    struct matrix embed;      /* [vocab, hidden] */
+    struct linear head;       /* [vocab, hidden] */
     struct tensor *norm;
     struct decoder_layer *layer;
     struct rope_table rope;
@@ -54,6 +59,7 @@ struct decoder {
     struct moe_scratch moe;
     /* Latent attention: keys and values of one layer for many tokens, and the scratch of one token. */
     struct tensor *wide_keys, *wide_values; /* [heads][max_context][dim_k], [..][dim_v] */
+    struct attention *attentions;           /* [DECODER_CHUNK]: of the sequences of a pass */
     struct tensor *absorbed, *sums;         /* [heads][rank + rope], [heads][rank] */
 };
 
@@ -61,11 +67,35 @@ struct decoder *decoder_open(const struct llm_text *c, struct ops *o, struct wei
                              struct err *err);
 void decoder_close(struct decoder *d); /* NULL: nothing */
 
+/* A cache for that many sequences of up to `positions` positions; its contents are lost. Nothing happens if
+ * the cache has this shape. decoder_open() reserves one sequence of max_context positions. -1: the memory of
+ * this machine is too small. */
+int decoder_reserve(struct decoder *d, int sequences, int positions, struct err *err);
+
+/* n consecutive rows of one sequence, at positions position .. position + n - 1. */
+struct decoder_rows {
+    int sequence, position, n;
+    bool logits; /* compute the logits of the last of these rows */
+};
+struct decoder_pass {
+    const struct decoder_rows *v;
+    int n; /* segments */
+};
+
 void decoder_embed(struct decoder *d, const uint32_t *ids, int n, struct view x); /* x[n, hidden] */
-/* Rows x[n, hidden] at positions position .. position + n - 1, n <= DECODER_CHUNK; x becomes the output of
- * the last layer. Computes logits[vocab] of the last row unless `logits` is NULL. */
+/* x[rows of all segments, hidden], at most DECODER_CHUNK rows; x becomes the output of the last layer.
+ * logits[i, vocab] belongs to the i-th segment that has `logits` set. */
+void decoder_forward_rows(struct decoder *d, struct view x, struct decoder_pass pass, struct view logits);
+/* n rows of sequence 0. Computes logits[vocab] of the last row unless `logits` is NULL. */
 void decoder_forward(struct decoder *d, struct view x, int n, int position, struct tensor *logits);
 /* The first half of a layer: x += o(attention(rms(x))), with the cache. */
-void decoder_attention(struct decoder *d, const struct decoder_layer *l, struct view x, int n, int position);
+void decoder_attention(struct decoder *d, const struct decoder_layer *l, struct view x,
+                       struct decoder_pass pass);
+
+static inline int decoder_pass_rows(struct decoder_pass pass) {
+    int rows = 0;
+    for (int i = 0; i < pass.n; i++) rows += pass.v[i].n;
+    return rows;
+}
 
 #endif

@@ -15,17 +15,17 @@ static struct latent latent_of(const struct decoder *d, const struct decoder_lay
                             .rope = (int)c->qk_rope_dim };
 }
 
-static struct view kept_at(const struct latent *s, const struct decoder_layer *l, int position) {
-    return view_at(view_of(l->keys), (size_t)position * (size_t)(s->rank + s->rope));
+static struct view kept_at(const struct decoder *d, const struct latent *s, const struct decoder_layer *l,
+                           int sequence, int position) {
+    size_t row = (size_t)sequence * (size_t)d->positions + (size_t)position;
+    return view_at(view_of(l->keys), row * (size_t)(s->rank + s->rope));
 }
 
-/* Queries into d->q, latents into the cache. */
-static void project_latent(struct decoder *d, const struct latent *s, const struct decoder_layer *l, int n,
-                           int position) {
+/* Queries of n rows into d->q, latents into d->k. */
+static void project_latent(struct decoder *d, const struct latent *s, const struct decoder_layer *l, int n) {
     struct ops *o = d->ops;
     int q_rank = (int)d->c->q_lora_rank, q_width = d->heads * d->dim_k, row = s->rank + s->rope;
-    struct view h = view_of(d->h), q = view_of(d->q), latent = view_of(d->latent);
-    struct view kept = kept_at(s, l, position);
+    struct view h = view_of(d->h), q = view_of(d->q), latent = view_of(d->latent), kept = view_of(d->k);
     if (q_rank) {
         ops_linear(o, "q_a_proj", &l->q_a, h, d->hidden, n, latent, q_rank, OPS_SET);
         ops_rmsnorm(o, "q_a_norm", latent, q_rank, l->q_a_norm, n, q_rank, latent_eps, latent, q_rank);
@@ -35,31 +35,40 @@ static void project_latent(struct decoder *d, const struct latent *s, const stru
     }
     ops_linear(o, "kv_a_proj", &l->kv_a, h, d->hidden, n, kept, row, OPS_SET);
     ops_rmsnorm(o, "kv_a_norm", kept, row, l->kv_a_norm, n, s->rank, latent_eps, kept, row);
+}
+
+/* Rotates a segment's queries and latents, and stores the latents in the cache. */
+static void place_latent(struct decoder *d, const struct latent *s, const struct decoder_layer *l,
+                         const struct decoder_rows *r, size_t first) {
+    struct ops *o = d->ops;
+    size_t q_width = (size_t)(d->heads * d->dim_k), row = (size_t)(s->rank + s->rope);
+    struct view kept = view_at(view_of(d->k), first * row);
     ops_rope(o, &d->rope,
-             &(struct rope_rows){ .x = q,
-                                  .row = q_width,
-                                  .rows = n,
+             &(struct rope_rows){ .x = view_at(view_of(d->q), first * q_width),
+                                  .row = (ptrdiff_t)q_width,
+                                  .rows = r->n,
                                   .heads = d->heads,
                                   .stride = d->dim_k,
                                   .offset = s->nope,
-                                  .position = position });
+                                  .position = r->position });
     ops_rope(o, &d->rope,
              &(struct rope_rows){ .x = kept,
-                                  .row = row,
-                                  .rows = n,
+                                  .row = (ptrdiff_t)row,
+                                  .rows = r->n,
                                   .heads = 1,
                                   .stride = s->rope,
                                   .offset = s->rank,
-                                  .position = position });
+                                  .position = r->position });
+    ops_copy(o, kept_at(d, s, l, r->sequence, r->position), kept, (size_t)r->n * row);
 }
 
-/* Many tokens: the layer's keys and values of all positions so far. */
+/* Many tokens: the layer's keys and values of all positions of the sequence so far. */
 static void expand_latents(struct decoder *d, const struct latent *s, const struct decoder_layer *l,
-                           int positions) {
+                           int sequence, int positions) {
     int width = d->heads * (s->nope + s->value);
     for (int at = 0; at < positions; at += DECODER_CHUNK) {
         struct latent_rows r = { .rows = view_of(d->v),
-                                 .kept = kept_at(s, l, at),
+                                 .kept = kept_at(d, s, l, sequence, at),
                                  .keys = view_of(d->wide_keys),
                                  .values = view_of(d->wide_values),
                                  .n = MIN(DECODER_CHUNK, positions - at),
@@ -70,15 +79,14 @@ static void expand_latents(struct decoder *d, const struct latent *s, const stru
     }
 }
 
-static void attend_one(struct decoder *d, const struct latent *s, const struct decoder_layer *l,
-                       struct attention a) {
+static void attend_one(struct decoder *d, const struct latent *s, struct view kept, struct attention a) {
     struct view out = a.out;
-    ops_latent_query(d->ops, s, view_of(d->q), view_of(d->absorbed));
+    ops_latent_query(d->ops, s, a.q, view_of(d->absorbed));
     a.kv_heads = 1;
     a.dim_k = s->rank + s->rope;
     a.dim_v = s->rank;
     a.q = view_of(d->absorbed);
-    a.k = a.v = view_of(l->keys);
+    a.k = a.v = kept;
     a.v_row = s->rank + s->rope;
     a.k_head = a.v_head = 0;
     a.out = view_of(d->sums);
@@ -86,17 +94,29 @@ static void attend_one(struct decoder *d, const struct latent *s, const struct d
     ops_latent_value(d->ops, s, view_of(d->sums), out);
 }
 
-void latent_attention(struct decoder *d, const struct decoder_layer *l, const struct attention *of) {
-    struct latent s = latent_of(d, l);
-    struct attention a = *of;
+static void attend_many(struct decoder *d, const struct latent *s, const struct decoder_layer *l,
+                        int sequence, struct attention a) {
     a.kv_heads = d->heads;
     a.k = view_of(d->wide_keys);
     a.v = view_of(d->wide_values);
-    project_latent(d, &s, l, a.nq, a.base);
-    if (a.nq == 1) {
-        attend_one(d, &s, l, a);
-        return;
-    }
-    expand_latents(d, &s, l, a.nk);
+    a.k_head = (ptrdiff_t)d->max_context * d->dim_k;
+    a.v_head = (ptrdiff_t)d->max_context * d->dim_v;
+    expand_latents(d, s, l, sequence, a.nk);
     ops_attention(d->ops, "attention", &a);
+}
+
+void latent_attention(struct decoder *d, const struct decoder_layer *l, struct decoder_pass pass,
+                      const struct attention *a) {
+    struct latent s = latent_of(d, l);
+    size_t row = 0;
+    project_latent(d, &s, l, decoder_pass_rows(pass));
+    for (int i = 0; i < pass.n; i++) {
+        place_latent(d, &s, l, &pass.v[i], row);
+        row += (size_t)pass.v[i].n;
+    }
+    for (int i = 0; i < pass.n; i++)
+        if (pass.v[i].n == 1)
+            attend_one(d, &s, kept_at(d, &s, l, pass.v[i].sequence, 0), a[i]);
+        else
+            attend_many(d, &s, l, pass.v[i].sequence, a[i]);
 }

@@ -9,9 +9,9 @@
 
 #include "engine/decoder/decoder.h"
 
-/* d->h[of->nq, hidden] at positions of->base .. -> of->out[nq, heads * dim_v]; stores the latents in the
- * cache. `of` describes the call as for heads with keys and values of their own; those fields are
- * replaced. */
-void latent_attention(struct decoder *d, const struct decoder_layer *l, const struct attention *of);
+/* d->h[rows, hidden] -> d->mixed[rows, heads * dim_v]; stores the latents in the cache. a[pass.n] describes
+ * the segments as for heads with keys and values of their own; those fields are replaced. */
+void latent_attention(struct decoder *d, const struct decoder_layer *l, struct decoder_pass pass,
+                      const struct attention *a);
 
 #endif

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/die.h"
 #include "base/util.h"
@@ -109,15 +110,39 @@ static void load_moe(struct decoder *d, struct weights *w, int i) {
         e->shared = load_expert(w, d->hidden, (int)c->shared_intermediate, false, LAYERS, i, shared, 0);
 }
 
-static void alloc_cache(const struct decoder *d, struct decoder_layer *l) {
-    size_t positions = (size_t)d->max_context * (size_t)d->kv_heads;
-    if (d->c->kv_lora_rank) {
-        size_t row = d->c->kv_lora_rank + d->c->qk_rope_dim;
-        l->keys = ops_alloc(d->ops, (size_t)d->max_context * row, TENSOR_ZERO);
-        return;
+/* Floats of a layer's keys and values per position. */
+static size_t cache_row(const struct decoder *d, size_t *values) {
+    *values = d->c->kv_lora_rank ? 0 : (size_t)d->kv_heads * (size_t)d->dim_v;
+    return d->c->kv_lora_rank ? d->c->kv_lora_rank + d->c->qk_rope_dim
+                              : (size_t)d->kv_heads * (size_t)d->dim_k;
+}
+
+static void free_cache(struct decoder *d) {
+    for (int i = 0; i < d->layers; i++) {
+        ops_free(d->ops, d->layer[i].keys);
+        ops_free(d->ops, d->layer[i].values);
+        d->layer[i].keys = d->layer[i].values = NULL;
     }
-    l->keys = ops_alloc(d->ops, positions * (size_t)d->dim_k, TENSOR_ZERO);
-    l->values = ops_alloc(d->ops, positions * (size_t)d->dim_v, TENSOR_ZERO);
+}
+
+int decoder_reserve(struct decoder *d, int sequences, int positions, struct err *err) {
+    if (d->sequences == sequences && d->positions == positions) return 0;
+    size_t values, keys = cache_row(d, &values), n = (size_t)sequences * (size_t)positions;
+    double bytes = 4.0 * (double)n * (double)(keys + values) * d->layers;
+    double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    if (bytes > memory)
+        return err_set(err,
+                       "the keys and values of %d sequences of %d tokens take %.1f GB, but this machine has "
+                       "%.1f GB of memory: use a smaller batch or context",
+                       sequences, positions, bytes / 1e9, memory / 1e9);
+    free_cache(d);
+    for (int i = 0; i < d->layers; i++) {
+        d->layer[i].keys = ops_alloc(d->ops, n * keys, TENSOR_ZERO);
+        if (values) d->layer[i].values = ops_alloc(d->ops, n * values, TENSOR_ZERO);
+    }
+    d->sequences = sequences;
+    d->positions = positions;
+    return 0;
 }
 
 static void load_layer(struct decoder *d, struct weights *w, int i) {
@@ -136,7 +161,6 @@ static void load_layer(struct decoder *d, struct weights *w, int i) {
         load_moe(d, w, i);
     else
         l->mlp = load_expert(w, d->hidden, (int)c->intermediate, c->mlp_bias, LAYERS, i, mlp, 0);
-    alloc_cache(d, l);
 }
 
 /* DECODER_CHUNK rows. */
@@ -157,7 +181,10 @@ static void alloc_latent_scratch(struct decoder *d) {
 static void alloc_scratch(struct decoder *d) {
     const struct llm_text *c = d->c;
     size_t wide = (size_t)(d->heads * MAX(d->dim_k, d->dim_v));
-    if (c->kv_lora_rank) wide = MAX(wide, (size_t)d->heads * (size_t)(c->qk_nope_dim + (uint64_t)d->dim_v));
+    if (c->kv_lora_rank) {
+        wide = MAX(wide, (size_t)d->heads * (size_t)(c->qk_nope_dim + (uint64_t)d->dim_v));
+        wide = MAX(wide, c->kv_lora_rank + c->qk_rope_dim);
+    }
     d->h = alloc_rows(d, (size_t)d->hidden);
     d->q = alloc_rows(d, wide);
     d->k = alloc_rows(d, wide);
@@ -165,6 +192,7 @@ static void alloc_scratch(struct decoder *d) {
     d->mixed = alloc_rows(d, wide);
     d->gate = alloc_rows(d, c->intermediate);
     d->up = alloc_rows(d, c->intermediate);
+    d->attentions = xcalloc(DECODER_CHUNK, sizeof *d->attentions);
     if (c->kv_lora_rank) alloc_latent_scratch(d);
     const struct moe *routed = NULL; /* all routed layers have the same sizes */
     for (int i = 0; i < d->layers; i++)
@@ -195,7 +223,8 @@ struct decoder *decoder_open(const struct llm_text *c, struct ops *o, struct wei
     d->head.w = d->embed;
     if (!c->tied_head) d->head.w = weights_matrix(w, d->vocab, d->hidden, "lm_head.weight");
     alloc_scratch(d);
-    if (rope_init(&d->rope, o, &c->rope, latent, max_context, err) < 0) {
+    if (decoder_reserve(d, 1, max_context, err) < 0 ||
+        rope_init(&d->rope, o, &c->rope, latent, max_context, err) < 0) {
         decoder_close(d);
         return NULL;
     }
@@ -204,16 +233,14 @@ struct decoder *decoder_open(const struct llm_text *c, struct ops *o, struct wei
 
 void decoder_close(struct decoder *d) {
     if (!d) return;
-    for (int i = 0; i < d->layers; i++) {
-        free(d->layer[i].moe.experts);
-        ops_free(d->ops, d->layer[i].keys);
-        ops_free(d->ops, d->layer[i].values);
-    }
+    free_cache(d);
+    for (int i = 0; i < d->layers; i++) free(d->layer[i].moe.experts);
     struct tensor *const scratch[] = { d->h,  d->q,      d->k,         d->v,           d->mixed,    d->gate,
                                        d->up, d->latent, d->wide_keys, d->wide_values, d->absorbed, d->sums };
     for (size_t i = 0; i < COUNTOF(scratch); i++) ops_free(d->ops, scratch[i]);
     moe_scratch_free(&d->moe, d->ops);
     rope_free(&d->rope, d->ops);
+    free(d->attentions);
     free(d->layer);
     free(d);
 }

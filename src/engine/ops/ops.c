@@ -196,21 +196,46 @@ static double attention_pairs(const struct attention *a) {
     return n;
 }
 
+static void record_attention(struct ops *o, uint64_t start, const char *name, const char *kernel,
+                             const struct attention *a, int n) {
+    double dims = a->dim_k + a->dim_v, flops = 0, bytes = 0;
+    long queries = 0, keys = 0;
+    if (!start) return;
+    for (int i = 0; i < n; i++) {
+        flops += 2.0 * attention_pairs(&a[i]) * a->heads * dims;
+        bytes += 4.0 * ((double)a[i].nq * a->heads * dims + (double)a[i].nk * a->kv_heads * dims);
+        queries += a[i].nq;
+        keys = MAX(keys, a[i].nk);
+    }
+    record_end(o, start,
+               &(struct record_op){ .name = name,
+                                    .kernel = kernel,
+                                    .type = DTYPE_F32,
+                                    .m = queries,
+                                    .n = keys,
+                                    .k = (long)a->heads * a->dim_k,
+                                    .flops = flops,
+                                    .bytes = bytes });
+}
+
 void ops_attention(struct ops *o, const char *name, const struct attention *a) {
     uint64_t start = record_op_start(o->rec);
     const char *kernel = o->backend->attention(o->context, a);
-    if (!start) return;
-    double dims = a->dim_k + a->dim_v;
-    record_end(o, start,
-               &(struct record_op){
-                   .name = name,
-                   .kernel = kernel,
-                   .type = DTYPE_F32,
-                   .m = a->nq,
-                   .n = a->nk,
-                   .k = (long)a->heads * a->dim_k,
-                   .flops = 2.0 * attention_pairs(a) * a->heads * dims,
-                   .bytes = 4.0 * ((double)a->nq * a->heads * dims + (double)a->nk * a->kv_heads * dims) });
+    record_attention(o, start, name, kernel, a, 1);
+}
+
+void ops_attention_many(struct ops *o, const char *name, const struct attention *a, int n) {
+    uint64_t start = record_op_start(o->rec);
+    const char *kernel = NULL;
+    if (n == 1) {
+        ops_attention(o, name, a);
+        return;
+    }
+    if (o->backend->attention_many)
+        kernel = o->backend->attention_many(o->context, a, n);
+    else
+        for (int i = 0; i < n; i++) kernel = o->backend->attention(o->context, &a[i]);
+    record_attention(o, start, name, kernel, a, n);
 }
 
 void ops_qkv_attention(struct ops *o, const char *name, const struct qkv_attention *a) {

@@ -181,6 +181,8 @@ struct ops_backend {
                          struct view out);
     const char *(*conv)(void *context, const struct conv *c, struct view x, int h, int w, struct view y);
     const char *(*attention)(void *context, const struct attention *a);
+    /* n independent attentions; NULL: ops_attention_many() calls `attention` for each. */
+    const char *(*attention_many)(void *context, const struct attention *a, int n);
     const char *(*qkv_attention)(void *context, const struct qkv_attention *a);
     const char *(*latent_query)(void *context, const struct latent *l, struct view q, struct view out);
     const char *(*latent_value)(void *context, const struct latent *l, struct view sums, struct view out);
@@ -259,6 +261,8 @@ void ops_embed(struct ops *o, const struct matrix *table, const uint32_t *ids, i
 void ops_conv(struct ops *o, const char *name, const struct conv *c, struct view x, int h, int w,
               struct view y);
 void ops_attention(struct ops *o, const char *name, const struct attention *a);
+/* n independent attentions, one operator: the sequences of a batch. Heads and dimensions are the same. */
+void ops_attention_many(struct ops *o, const char *name, const struct attention *a, int n);
 void ops_qkv_attention(struct ops *o, const char *name, const struct qkv_attention *a);
 
 /* out[head] = [U^T q_nope | q_rope], and out[head] = V sums[head], with U and V the rows of kv_b. */

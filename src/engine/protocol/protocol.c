@@ -74,6 +74,7 @@ static void reply_hello(const struct protocol *p, struct strbuf *out, const stru
         jsonw_u64(&j, (uint64_t)engine_threads(p->engine));
     else
         jsonw_null(&j);
+    jsonw_ku64(&j, "max_batch", ENGINE_MAX_BATCH);
     if (!isnan(load_ms)) jsonw_knum(&j, "load_ms", load_ms);
     jsonw_key(&j, "model");
     if (p->engine)
@@ -96,25 +97,53 @@ static void add_stages(struct jsonw *j, const struct engine_result *v) {
     jsonw_end(j);
 }
 
-static void reply_infer(struct strbuf *out, const struct protocol_request *r, const struct engine_result *v) {
+/* Tokens and text of one sequence. */
+static void add_answer(struct jsonw *j, const struct engine_result *v) {
+    jsonw_key(j, "text");
+    jsonw_strn(j, v->text.buf, v->text.len);
+    jsonw_karray(j, "ids");
+    for (size_t i = 0; i < v->ids.n; i++) jsonw_u64(j, v->ids.v[i]);
+    jsonw_end(j);
+}
+
+static void add_sequences(struct jsonw *j, const struct engine_result *v, size_t n) {
+    jsonw_karray(j, "sequences");
+    for (size_t i = 0; i < n; i++) {
+        jsonw_object(j);
+        jsonw_ku64(j, "prompt_tokens", v[i].prompt_tokens);
+        jsonw_ku64(j, "new_tokens", v[i].ids.n);
+        add_answer(j, &v[i]);
+        jsonw_kstr(j, "stop", engine_stop_name(v[i].stop));
+        jsonw_end(j);
+    }
+    jsonw_end(j);
+}
+
+/* v[n], one per sequence. */
+static void reply_infer(struct strbuf *out, const struct protocol_request *r, const struct engine_result *v,
+                        size_t n) {
     struct jsonw j;
+    size_t prompt_tokens = 0, new_tokens = 0, longest = 0;
+    for (size_t i = 0; i < n; i++) {
+        prompt_tokens += v[i].prompt_tokens;
+        new_tokens += v[i].ids.n;
+        if (v[i].ids.n > v[longest].ids.n) longest = i;
+    }
     begin(&j, out, r);
     jsonw_knum(&j, "prefill_ms", v->prefill_ms);
     jsonw_knum(&j, "decode_ms", v->decode_ms);
     add_stages(&j, v);
     jsonw_knum(&j, "preprocess_ms", v->preprocess_ms);
-    jsonw_ku64(&j, "prompt_tokens", v->prompt_tokens);
-    jsonw_ku64(&j, "new_tokens", v->ids.n);
-    jsonw_key(&j, "text");
-    jsonw_strn(&j, v->text.buf, v->text.len);
-    jsonw_karray(&j, "ids");
-    for (size_t i = 0; i < v->ids.n; i++) jsonw_u64(&j, v->ids.v[i]);
-    jsonw_end(&j);
+    jsonw_ku64(&j, "prompt_tokens", prompt_tokens);
+    jsonw_ku64(&j, "new_tokens", new_tokens);
+    jsonw_ku64(&j, "batch", n);
+    add_answer(&j, v);
     jsonw_karray(&j, "token_ms");
-    for (size_t i = 0; i < v->ids.n; i++) jsonw_num(&j, v->token_ms[i]);
+    for (size_t i = 0; i < v[longest].ids.n; i++) jsonw_num(&j, v[longest].token_ms[i]);
     jsonw_end(&j);
     jsonw_knum(&j, "ttft_ms", v->ttft_ms);
     jsonw_kstr(&j, "stop", engine_stop_name(v->stop));
+    if (r->infer.nbatch) add_sequences(&j, v, n);
     end(&j, out, r);
 }
 
@@ -145,13 +174,30 @@ static struct engine_request with_hooks(struct protocol *p, const struct protoco
     return infer;
 }
 
+static void results_free(struct engine_result *v, size_t n) {
+    for (size_t i = 0; i < n; i++) engine_result_free(&v[i]);
+    free(v);
+}
+
+/* Serves the request once. NULL: see err. */
+static struct engine_result *infer_once(struct protocol *p, const struct engine_request *infer, size_t n,
+                                        struct err *err) {
+    struct engine_result *v = xcalloc(n, sizeof *v);
+    if (engine_infer(p->engine, infer, v, err) == 0) return v;
+    free(v);
+    return NULL;
+}
+
+static size_t sequences_of(const struct engine_request *r) { return r->nbatch ? r->nbatch : 1; }
+
 static int do_infer(struct protocol *p, const struct protocol_request *r, struct strbuf *out,
                     struct err *err) {
-    struct engine_result result;
     struct engine_request infer = with_hooks(p, r);
-    if (engine_infer(p->engine, &infer, &result, err) < 0) return -1;
-    reply_infer(out, r, &result);
-    engine_result_free(&result);
+    size_t n = sequences_of(&infer);
+    struct engine_result *v = infer_once(p, &infer, n, err);
+    if (!v) return -1;
+    reply_infer(out, r, v, n);
+    results_free(v, n);
     return 0;
 }
 
@@ -159,12 +205,13 @@ static int do_warmup(struct protocol *p, const struct protocol_request *r, struc
                      struct err *err) {
     uint64_t start = clock_mono_ns();
     struct engine_request infer = with_hooks(p, r);
-    struct engine_result result;
+    size_t n = sequences_of(&infer);
     struct jsonw j;
     infer.progress = NULL;
     for (uint32_t i = 0; i < r->rounds; i++) {
-        if (engine_infer(p->engine, &infer, &result, err) < 0) return -1;
-        engine_result_free(&result);
+        struct engine_result *v = infer_once(p, &infer, n, err);
+        if (!v) return -1;
+        results_free(v, n);
     }
     begin(&j, out, r);
     jsonw_ku64(&j, "rounds", r->rounds);

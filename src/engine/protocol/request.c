@@ -1,6 +1,7 @@
 #include "engine/protocol/request.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,6 +106,31 @@ static int parse_sampling(struct protocol_request *r, struct err *err) {
     return 0;
 }
 
+static int parse_ids(const json_t *ids, const char *name, struct token_ids *out, struct err *err) {
+    for (size_t i = 0; i < json_array_size(ids); i++) {
+        const json_t *id = json_array_get(ids, i);
+        if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) >= UINT32_MAX)
+            return err_set(err, "%s[%zu] must be a token id", name, i);
+        vec_push(out, (uint32_t)json_integer_value(id));
+    }
+    return 0;
+}
+
+static int parse_batch(struct protocol_request *r, const json_t *ids, struct err *err) {
+    size_t n = json_array_size(ids);
+    r->batch = xcalloc(n, sizeof *r->batch);
+    r->infer.batch = r->batch;
+    r->infer.nbatch = n;
+    for (size_t i = 0; i < n; i++) {
+        char name[48];
+        snprintf(name, sizeof name, "\"prompt_ids\"[%zu]", i);
+        if (!json_is_array(json_array_get(ids, i)))
+            return err_set(err, "%s must be a list of token ids, like the first one", name);
+        if (parse_ids(json_array_get(ids, i), name, &r->batch[i], err) < 0) return -1;
+    }
+    return 0;
+}
+
 static int parse_prompt(struct protocol_request *r, struct err *err) {
     const json_t *text = json_object_get(r->root, "prompt"), *ids;
     if (text && !json_is_null(text)) {
@@ -113,12 +139,8 @@ static int parse_prompt(struct protocol_request *r, struct err *err) {
         r->infer.prompt_len = json_string_length(text);
     }
     if (get_array(r->root, "prompt_ids", &ids, err) < 0) return -1;
-    for (size_t i = 0; i < json_array_size(ids); i++) {
-        const json_t *id = json_array_get(ids, i);
-        if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) >= UINT32_MAX)
-            return err_set(err, "\"prompt_ids\"[%zu] must be a token id", i);
-        vec_push(&r->ids, (uint32_t)json_integer_value(id));
-    }
+    if (json_is_array(json_array_get(ids, 0))) return parse_batch(r, ids, err);
+    if (parse_ids(ids, "\"prompt_ids\"", &r->ids, err) < 0) return -1;
     r->infer.ids = r->ids.v;
     r->infer.nids = r->ids.n;
     return 0;
@@ -205,5 +227,7 @@ int protocol_request_parse(struct protocol_request *r, const char *line, size_t 
 void protocol_request_free(struct protocol_request *r) {
     json_decref(r->root);
     free(r->ids.v);
+    for (size_t i = 0; r->batch && i < r->infer.nbatch; i++) free(r->batch[i].v);
+    free(r->batch);
     free(r->images);
 }

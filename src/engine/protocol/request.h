@@ -20,6 +20,7 @@ struct protocol_request {
     struct engine_request infer;
     uint32_t rounds; /* warmup */
     struct token_ids ids;
+    struct token_ids *batch; /* [infer.nbatch] */
     const char **images;
 };
 

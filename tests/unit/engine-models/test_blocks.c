@@ -20,8 +20,11 @@ static void check_portions(const struct fixture *f, struct engine *e, const int 
     float *before = fixture_rows(f, "x", floats), *after = xcalloc(floats, sizeof *after);
     struct tensor *x = fixture_upload(d->ops, before, floats);
     int at = 0;
-    for (size_t i = 0; i < n; at += portions[i++])
-        decoder_attention(d, &d->layer[0], view_at(view_of(x), (size_t)at * HIDDEN), portions[i], at);
+    for (size_t i = 0; i < n; at += portions[i++]) {
+        struct decoder_rows rows = { .position = at, .n = portions[i] };
+        decoder_attention(d, &d->layer[0], view_at(view_of(x), (size_t)at * HIDDEN),
+                          (struct decoder_pass){ &rows, 1 });
+    }
     CHECK_INT(at * HIDDEN, floats);
     ops_download(d->ops, after, view_of(x), floats);
     for (size_t i = 0; i < floats; i++) after[i] -= before[i];

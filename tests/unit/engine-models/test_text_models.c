@@ -131,3 +131,66 @@ TEST(every_end_token_of_generation_config_stops_generation) {
     free(greedy);
     fixture_close(&f);
 }
+
+/* Five sequences of different lengths over two chunks of the prompt: the tokens are those of each sequence
+ * alone. Sequences that stop early leave the batch. */
+static void check_batch(const char *name) {
+    enum { N = 5 };
+    struct fixture f;
+    struct err err;
+    uint32_t *ids;
+    struct token_ids batch[N];
+    struct engine_result alone, together[N];
+    fixture_open(&f, name);
+    size_t n = fixture_ids(&f, "prompt_ids", &ids);
+    struct engine *e = fixture_engine(&f, "f32");
+    for (size_t i = 0; i < N; i++) batch[i] = (struct token_ids){ .v = ids + i, .n = n - i * n / 6 - 4 };
+    struct engine_request r = { .batch = batch, .nbatch = N, .max_new_tokens = 12, .ignore_eos = true };
+    if (engine_infer(e, &r, together, &err) < 0) fail_msg("%s", err.msg);
+    for (size_t i = 0; i < N; i++) {
+        struct engine_request one = {
+            .ids = batch[i].v, .nids = batch[i].n, .max_new_tokens = 12, .ignore_eos = true
+        };
+        if (engine_infer(e, &one, &alone, &err) < 0) fail_msg("%s", err.msg);
+        CHECK_INT(together[i].prompt_tokens, batch[i].n);
+        CHECK_INT(together[i].ids.n, 12);
+        CHECK_MEM(together[i].ids.v, alone.ids.v, 12 * sizeof *alone.ids.v);
+        engine_result_free(&alone);
+        engine_result_free(&together[i]);
+    }
+    engine_close(e);
+    free(ids);
+    fixture_close(&f);
+}
+
+TEST(a_batch_generates_the_tokens_of_each_sequence_alone) { check_batch("llama"); }
+TEST(a_batch_with_windows_generates_the_tokens_of_each_sequence_alone) { check_batch("mistral"); }
+TEST(a_batch_with_experts_generates_the_tokens_of_each_sequence_alone) { check_batch("qwen3_moe"); }
+TEST(a_batch_with_latents_generates_the_tokens_of_each_sequence_alone) { check_batch("deepseek_v2"); }
+
+TEST(a_sequence_that_stops_leaves_the_batch) {
+    struct fixture f;
+    struct err err;
+    uint32_t *ids, *greedy;
+    struct engine_result got[2];
+    fixture_open(&f, "llama");
+    size_t n = fixture_ids(&f, "prompt_ids", &ids);
+    fixture_ids(&f, "greedy", &greedy);
+    char text[64], *path = file_join(f.dir, "generation_config.json");
+    snprintf(text, sizeof text, "{\"eos_token_id\":%u}", greedy[0]);
+    if (file_write_atomic(path, text, strlen(text), &err) < 0) fail_msg("%s", err.msg);
+    struct engine *e = fixture_engine(&f, "f32");
+    struct token_ids batch[2] = { { .v = ids, .n = n }, { .v = ids, .n = 3 } };
+    struct engine_request r = { .batch = batch, .nbatch = 2, .max_new_tokens = 3 };
+    if (engine_infer(e, &r, got, &err) < 0) fail_msg("%s", err.msg);
+    CHECK_INT(got[0].ids.n, 1);
+    CHECK_INT(got[0].stop, ENGINE_STOP_EOS);
+    CHECK_INT(got[1].ids.n, 3);
+    CHECK_INT(got[1].stop, ENGINE_STOP_LENGTH);
+    for (int i = 0; i < 2; i++) engine_result_free(&got[i]);
+    engine_close(e);
+    free(path);
+    free(ids);
+    free(greedy);
+    fixture_close(&f);
+}
