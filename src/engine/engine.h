@@ -77,8 +77,8 @@ struct engine_request {
 enum engine_stop { ENGINE_STOP_EOS, ENGINE_STOP_LENGTH, ENGINE_STOP_CONTEXT };
 const char *engine_stop_name(enum engine_stop s);
 
-/* Of one sequence. In a batch prefill_ms, decode_ms and ttft_ms are those of the whole batch, and token_ms are
- * those of the batch's steps. */
+/* Of one sequence. In a batch prefill_ms, decode_ms and ttft_ms are those of the whole batch, and token_ms
+ * are those of the batch's steps. */
 struct engine_result {
     double preprocess_ms, prefill_ms, decode_ms, ttft_ms;
     double sam_ms, clip_ms, projector_ms; /* NaN: the request had no image */

@@ -165,11 +165,13 @@ static int prompt_segments(struct job *j, size_t at, size_t rows) {
     int n = 0;
     for (int i = 0; i < j->n; i++) {
         size_t len = j->v[i].prompt.ids.n, from = MAX(at, first), to = MIN(at + rows, first + len);
-        if (from < to)
-            j->rows[n++] = (struct decoder_rows){ .sequence = i,
-                                                  .position = (int)(from - first),
-                                                  .n = (int)(to - from),
-                                                  .logits = to == first + len };
+        if (from < to) {
+            j->rows[n] = (struct decoder_rows){ .sequence = i,
+                                                .position = (int)(from - first),
+                                                .n = (int)(to - from),
+                                                .logits = to == first + len };
+            n++;
+        }
         first += len;
     }
     return n;
@@ -237,9 +239,10 @@ static void decode_step(struct job *j, bool *stepped) {
         stepped[i] = s->more;
         if (!s->more) continue;
         j->ids[n] = s->out->ids.v[s->out->ids.n - 1];
-        j->rows[n++] = (struct decoder_rows){
+        j->rows[n] = (struct decoder_rows){
             .sequence = i, .position = (int)(s->prompt.ids.n + s->out->ids.n) - 1, .n = 1, .logits = true
         };
+        n++;
     }
     decoder_embed(e->decoder, j->ids, n, view_of(e->rows));
     decoder_forward_rows(e->decoder, view_of(e->rows), (struct decoder_pass){ j->rows, n },

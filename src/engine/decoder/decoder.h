@@ -86,7 +86,7 @@ void decoder_embed(struct decoder *d, const uint32_t *ids, int n, struct view x)
 /* x[rows of all segments, hidden], at most DECODER_CHUNK rows; x becomes the output of the last layer.
  * logits[i, vocab] belongs to the i-th segment that has `logits` set. */
 void decoder_forward_rows(struct decoder *d, struct view x, struct decoder_pass pass, struct view logits);
-/* n rows of sequence 0. Computes logits[vocab] of the last row unless `logits` is NULL. */
+/* n rows of sequence 0. Computes logits[vocab] of the last row unless `logits` is NULL. For tests. */
 void decoder_forward(struct decoder *d, struct view x, int n, int position, struct tensor *logits);
 /* The first half of a layer: x += o(attention(rms(x))), with the cache. */
 void decoder_attention(struct decoder *d, const struct decoder_layer *l, struct view x,
