@@ -93,10 +93,10 @@ struct analyze_input {
     uint64_t tp, pp, ep;
     const struct kernel_profile *profiles; /* measurements by Nsight Compute; see kernel_profile.h */
     size_t nprofiles;
-    /* requests that failed, of all; `failure` is the first error message, NULL: none failed */
+    /* failed requests and all requests; `failure` is the first error message, NULL: none failed */
     size_t nfailed, nrequests;
     const char *failure;
-    bool totals; /* fill analysis.totals: about 40 ns per kernel for numbers that a report does not print */
+    bool totals; /* Also fill analysis.totals. Costs about 40 ns per kernel; reports do not need it. */
 };
 
 /* ---- Results. */

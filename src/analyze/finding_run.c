@@ -77,7 +77,7 @@ void find_variance(struct context *c, const struct finding_rule *rule, const str
                                 : "";
         finding_emit(
             c, rule, f, NAN, ANALYSIS_HIGH,
-            analysis_text(c, "%s varies too much to conclude from small differences: CV %.1f%%", s->stage,
+            analysis_text(c, "%s varies too much to compare small differences: CV %.1f%%", s->stage,
                           100 * s->cv),
             analysis_text(c, "%zu repeats, median %s, %s to %s, outliers: %zu, failed: %zu%s", s->ms.n,
                           finding_time(c, s->ms.median), finding_time(c, s->ms.min),

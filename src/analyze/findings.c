@@ -67,7 +67,7 @@ void finding_emit(struct context *c, const struct finding_rule *rule, const stru
     a->nfindings = all.n;
 }
 
-/* By saving; informative findings come last, except for failures, which come first. */
+/* Sorts by saving. Failures come first, other informative findings last. */
 static int by_saving(const void *a, const void *b) {
     const struct analysis_finding *x = a, *y = b;
     bool failed_x = strcmp(x->rule, FAILED_REQUESTS) == 0, failed_y = strcmp(y->rule, FAILED_REQUESTS) == 0;

@@ -33,7 +33,7 @@ struct schema_row {
 const struct schema_row *schema_rows(size_t *n);
 /* ~/x is relative to the home folder; other relative paths to the current folder. Caller frees. */
 char *schema_absolute_path(const char *path);
-bool schema_is_text(const char *key); /* text or path: values are used literally */
+bool schema_is_text(const char *key); /* true for texts and paths, whose values are used literally */
 
 /* Checks the whole tree and fills `out`; adds every problem found to the list. Makes paths absolute in the
  * tree. */

@@ -381,7 +381,7 @@ void report_metrics_json(const struct view *v, struct strbuf *out) {
     jsonw_end(&j);
     write_figures(&j, v->run);
     write_repeats(&j, v->run);
-    metrics_findings(&j, v->run->analysis);
+    add_findings(&j, v->run->analysis);
     if (v->a) write_trace(&j, v);
     write_environment(&j, v->run);
     write_texts(&j, "assumptions", v->run->assumptions, v->run->nassumptions);
@@ -401,7 +401,7 @@ void metrics_findings_json(const struct view *v, struct strbuf *out) {
     jsonw_kstr(&j, "schema", "inferprof-findings");
     jsonw_ku64(&j, "schema_version", METRICS_SCHEMA);
     jsonw_kstr(&j, "run", v->run->run_id);
-    metrics_findings(&j, v->run->analysis);
+    add_findings(&j, v->run->analysis);
     jsonw_end(&j);
     jsonw_finish(&j);
 }

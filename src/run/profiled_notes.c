@@ -68,10 +68,10 @@ static void note_assumptions(struct profiled_run *r, const struct profiled_sessi
                 session->peak->source[0] ? session->peak->source
                                          : "unknown, so MFU, MBU and roofline times are not reported",
                 session->peak->detail[0] ? "; " : "", session->peak->detail);
-    strlist_add(a, "A multiply-add counts 2 FLOPs; matrix products, convolutions and attention count, "
-                   "causal attention by its real context.");
-    strlist_add(a, "Bytes are the fewest that must move: each weight read once per forward pass, the KV "
-                   "cache read and written, inputs and outputs once.");
+    strlist_add(a, "A multiply-add counts as 2 FLOPs. Only matrix products, convolutions and attention are "
+                   "counted; causal attention uses the actual context length.");
+    strlist_add(a, "Bytes are the minimum: each weight is read once per forward pass, the KV cache is read "
+                   "and written, inputs and outputs are moved once.");
     note_context(r, session);
     if (p->model && p->model->text.experts)
         strlist_add(

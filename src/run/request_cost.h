@@ -18,13 +18,13 @@ struct request_image {
 struct request_image *request_images(const struct profile_plan *p);
 
 /* The context length of decode FLOPs (infer.context_len_mode), in tokens of one sequence. With `auto` the
- * FLOPs use the real context of every step, whose mean this is. NaN: decode made no token. */
+ * FLOPs use the actual context of every step; this is its mean. NaN: decode generated no token. */
 double request_context(const struct settings *s, const struct llm_model *m, const struct engine_info *info,
                        const struct engine_answer *a);
 
-/* The cost of a stage in the request that was answered with `a`. False: the model (may be NULL) or the stage
- * is not known. "prefill" includes the image stages, as its time does. `context`: for the FLOPs of decode;
- * NaN: the real context of every step. Bytes and floors always use the real context. */
+/* The cost of a stage in the request with answer `a`. Returns false if the model (may be NULL) or the stage
+ * is unknown. "prefill" includes the image stages, as its time does. `context`: context length for the FLOPs
+ * of decode; NaN: the actual context of every step. Bytes and roofline times always use the actual context. */
 bool request_cost(const struct llm_model *m, const struct llm_peak *peak, const struct request_image *image,
                   const char *stage, const struct engine_answer *a, double context, struct llm_cost *out);
 
