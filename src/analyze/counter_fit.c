@@ -29,9 +29,9 @@
 #define LAG_DOUBT_NS 500 /* error of the lag in experiments; it differs between kernels */
 #define BUSY 0.05        /* a sample counts for the residuals if kernels cover at least this fraction of it */
 
-    /* ---- classes to unknowns */
+/* ---- classes to unknowns */
 
-    struct ranked {
+struct ranked {
     double exposure;
     uint32_t class;
 };

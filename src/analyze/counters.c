@@ -26,7 +26,7 @@
 #define NEAR_LOW 0.85
 #define NEAR_HIGH 1.05
 
-    static const struct {
+static const struct {
     const char *name, *prefix[2];
 } slots[COUNTER_SLOTS] = {
     [COUNTER_SM] = { "sm_pct", { "sm__cycles_active." } },

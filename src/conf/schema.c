@@ -61,7 +61,8 @@ static const struct schema_row rows[] = {
     { "infer.ignore_eos", SCHEMA_BOOL, false, AT(infer.ignore_eos), 0, 0, NULL,
       "continue past the end token, so that all repeats do the same work" },
     { "infer.context_len_mode", SCHEMA_CHOICE, false, AT(infer.context_len_mode), 0, 0, "auto|max|fixed",
-      "context length for decode FLOPs and MFU: the real one, that of the model, or `infer.context_len_fixed`" },
+      "context length for decode FLOPs and MFU: the real one, that of the model, or "
+      "`infer.context_len_fixed`" },
     { "infer.context_len_fixed", SCHEMA_INT, true, AT(infer.context_len_fixed), 1, 1e8, NULL,
       "tokens, with `infer.context_len_mode=fixed`" },
     { "infer.seed", SCHEMA_INT, false, AT(infer.seed), 0, MAX_EXACT_INT, NULL, "random seed for sampling" },

@@ -138,7 +138,8 @@ bool chart_roofline(const struct view *v, const struct chart_form *form, struct 
     p.right = form->width - 12;
     p.top = 24;
     p.bottom = height - 44;
-    chart_open(form, height, "Roofline: performance of each kernel and stage compared with the device limit", out);
+    chart_open(form, height, "Roofline: performance of each kernel and stage compared with the device limit",
+               out);
     draw_axes(&p, out);
     draw_roof(&p, peak_flops, peak_bytes, out);
     for (size_t i = 0; i < v->a->nroofline; i++)
