@@ -8,7 +8,8 @@
 
 #include "base/util.h"
 
-/* The toolkit's folders are tried last: a library path set by the user, or a Python package, has priority. */
+/* Searches the toolkit's folders last: a library path set by the user, or a Python package, takes
+ * precedence. */
 static void *open_cupti(struct pm_api *api) {
     static const char *const names[] = {
         "libcupti.so.13",
@@ -36,7 +37,7 @@ static int open_driver(struct pm_api *api, struct err *err) {
     if (!api->device_uuid) *(void **)&api->device_uuid = dlsym(lib, "cuDeviceGetUuid");
     *(void **)&api->device_name = dlsym(lib, "cuDeviceGetName");
     if (!init || !api->device_count || !api->device_uuid || !api->device_name)
-        return err_set(err, "libcuda.so.1 lacks functions that every driver since CUDA 9.2 has");
+        return err_set(err, "libcuda.so.1 lacks functions that every driver since CUDA 9.2 provides");
     int rc = init(0);
     return rc == 0
                ? 0
@@ -75,10 +76,11 @@ static const char *remedy(int code) {
         return "another tool uses the counters (DCGM, Nsight, a second inferprof): stop it; for DCGM: dcgmi "
                "profile --pause";
     case PM_VIRTUALIZED:
-    case PM_VIRTUALIZED_PRIVILEGES: return "this is a virtual GPU: its host must allow profiling for it";
-    case PM_CONFIDENTIAL: return "counters cannot be read while confidential computing is on";
+    case PM_VIRTUALIZED_PRIVILEGES: return "this is a virtual GPU: the host must enable profiling for it";
+    case PM_CONFIDENTIAL: return "counters cannot be read while confidential computing is enabled";
     case PM_MIG: return "counters of a MIG slice cannot be sampled: use the whole GPU";
-    case PM_NOT_SUPPORTED: return "this GPU or driver has no PM sampling (it needs Turing or later)";
+    case PM_NOT_SUPPORTED:
+        return "this GPU or driver does not support PM sampling (requires Turing or later)";
     default: return NULL;
     }
 }

@@ -1,6 +1,7 @@
 /* The functions of CUPTI's PM sampling and of the driver that the sampler uses, as a table filled at run
- * time. The argument structs are declared here, so that no NVIDIA header is needed to build. Their layout
- * has been stable since CUDA 12.6: a size, a private pointer, then fields that are only added at the end. */
+ * time. The argument structs are declared here, so that building requires no NVIDIA headers. Their layout
+ * has been stable since CUDA 12.6: a size, a private pointer, then fields; new fields are only added at
+ * the end. */
 #ifndef COUNTERS_API_H
 #define COUNTERS_API_H
 
@@ -144,7 +145,7 @@ enum {
     PM_MIG = 43,
 };
 
-/* name in the library, field, argument struct */
+/* X(name in the library, field, argument struct) */
 #define PM_CALLS(X)                                                                \
     X(cuptiProfilerInitialize, initialize, struct pm_no_args)                      \
     X(cuptiDeviceGetChipName, chip_name, struct pm_chip_name)                      \
@@ -179,7 +180,7 @@ struct pm_api {
 };
 
 int pm_api_open(struct pm_api *api, struct err *err); /* loads and initialises driver and CUPTI */
-/* Sets err to what failed and, if known, what the user can do. Always -1. */
+/* Sets err to the failed operation and, if known, the remedy. Always returns -1. */
 int pm_api_error(const struct pm_api *api, int code, const char *doing, struct err *err);
 
 #endif

@@ -48,8 +48,8 @@ static void count_missing(struct evaluators *e, const struct trace_sample *sampl
     trace_writer_lost(e->trace, TRACE_SAMPLE, TRACE_LOST_SOURCE, n);
 }
 
-/* Samples are discarded only for invalid times. The very first one starts at some time before the start of
- * sampling and is dropped. */
+/* Only samples with invalid times are discarded. The very first sample starts at an unknown time before
+ * the start of sampling, so it is dropped. */
 static void keep_sample(struct evaluators *e, const struct trace_sample *sample) {
     if (!e->first_dropped) {
         e->first_dropped = true;

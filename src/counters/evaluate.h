@@ -1,6 +1,6 @@
-/* Evaluates images of samples and writes them to the trace, on threads of its own. The sampler's thread
- * decodes into one image while others are evaluated. (CUPTI decodes on one thread only. It evaluates on
- * several threads at once if each has its own host object.)
+/* Evaluates images of samples and writes them to the trace, on its own threads. The sampler's thread decodes
+ * into one image while others are evaluated. (CUPTI decodes on one thread only. It can evaluate on several
+ * threads if each has its own host object.)
  *     struct evaluators e = { .api = ..., };
  *     evaluators_open(&e, ...);
  *     struct image *i = evaluators_take_empty(&e); -- waits for one
@@ -20,7 +20,7 @@
 #include "trace/writer.h"
 
 #define EVALUATORS_MAX 2
-#define IMAGES (EVALUATORS_MAX + 2) /* plus one being decoded into and one waiting */
+#define IMAGES (EVALUATORS_MAX + 2) /* one per thread, plus one being decoded into and one waiting */
 
 struct image {
     uint8_t *data;
@@ -36,7 +36,7 @@ struct evaluators {
     const struct metrics *metrics;
     size_t device;
     uint32_t metrics_text;
-    size_t image_bytes, capacity; /* of an image: bytes, samples */
+    size_t image_bytes, capacity; /* per image: size in bytes, maximum number of samples */
 
     void *sampling; /* CUPTI handle that the images belong to */
     struct image images[IMAGES];
@@ -58,10 +58,10 @@ struct evaluators {
     uint64_t samples, missing, out_of_order, busy_ns; /* statistics; busy_ns is the sum over threads */
 };
 
-/* `e` is zero except for the fields above `sampling`. */
+/* `e` must be zero except for the fields above `sampling`. */
 int evaluators_open(struct evaluators *e, const char *chip, const uint8_t *availability, struct err *err);
-/* Before sampling starts, while nothing is being evaluated. Empties the images, unless sampling was only
- * paused: they are empty then, and the time of the pause does not count as missing samples. */
+/* Call this before sampling starts, while nothing is being evaluated. Empties the images. After a pause
+ * they are already empty, and the time of the pause does not count as missing samples. */
 int evaluators_reset(struct evaluators *e, void *sampling, bool paused, struct err *err);
 struct image *evaluators_take_empty(struct evaluators *e); /* NULL: evaluation failed, see e->err */
 void evaluators_submit(struct evaluators *e, struct image *image);

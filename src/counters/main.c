@@ -1,10 +1,10 @@
 /* inferprof-counters FILE.ipt INTERVAL_NS [DEVICE...]: samples hardware counters until end of file on
- * standard input, or SIGTERM. Started by `inferprof run --counters` and `inferprof profile`; a separate
- * program because the inferprof process does not load CUDA. Writes to standard output
- *     ready METRICS        once the devices that can be sampled are; the metrics of the first of them, or
- *     failed REASON        if none can be sampled.
- * The lines "pause" and "resume" on standard input pause and resume sampling; the answers "paused" and
- * "ready" follow when that is done (used by tests/gpu/counters_overhead.py to measure the overhead of
+ * standard input, or SIGTERM. Started by `inferprof run --counters` and `inferprof profile`. It is a separate
+ * program because the inferprof process does not load CUDA. Writes one of these lines to standard output:
+ *     ready METRICS        sampling has started on all possible devices; METRICS are those of the first one
+ *     failed REASON        no device can be sampled
+ * The lines "pause" and "resume" on standard input pause and resume sampling. When that is done, the
+ * program answers "paused" or "ready" (tests/gpu/counters_overhead.py uses this to measure the overhead of
  * sampling within one process). */
 #include <fcntl.h>
 #include <poll.h>
@@ -22,7 +22,7 @@
 #include "counters/sampler.h"
 
 #define MAX_DEVICES 16
-#define STOP_LIMIT_S 2  /* from end of file or SIGTERM to the end of this process */
+#define STOP_LIMIT_S 2  /* maximum time from end of file or SIGTERM to the end of this process */
 #define LOW_PRIORITY 10 /* nice value: the profiled program's host threads have priority */
 
 static atomic_bool stop, pausing;
@@ -37,7 +37,7 @@ struct worker {
     struct err err;
     pthread_t thread;
     bool running;
-    atomic_bool ended; /* its loop has ended, by `stop` or because sampling failed */
+    atomic_bool ended; /* the thread's loop has ended, because of `stop` or because sampling failed */
 };
 
 static void *worker_main(void *arg) {
@@ -70,7 +70,7 @@ static int start_worker(struct worker *w) {
     return 0;
 }
 
-/* Pauses or resumes all samplers, waits until they have, and answers. */
+/* Pauses or resumes all samplers, waits for them, and answers. */
 static void set_paused(struct worker *workers, size_t n, bool on) {
     atomic_store(&pausing, on);
     for (size_t i = 0; i < n; i++)
@@ -81,7 +81,8 @@ static void set_paused(struct worker *workers, size_t n, bool on) {
     fflush(stdout);
 }
 
-/* Commands are identified by their first letter. Input may arrive in pieces: `in_line` is kept. */
+/* Commands are identified by their first letter. Input may arrive in pieces, so `in_line` persists between
+ * calls. */
 static void handle_commands(struct worker *workers, size_t n, const char *text, size_t bytes) {
     static bool in_line;
     for (size_t i = 0; i < bytes; i++) {
@@ -132,7 +133,7 @@ static void finish_worker(struct worker *w, const struct timespec *until) {
     sampler_close(s);
 }
 
-/* The metrics may differ by chip; those of a device that is not sampled say nothing. */
+/* Returns the metrics of the first device that is being sampled; they may differ by chip. */
 static const char *metrics_of_first_running(const struct worker *workers, size_t n) {
     size_t i = 0;
     while (i < n && !workers[i].running) i++;
@@ -192,7 +193,8 @@ int main(int argc, char **argv) {
         return 2;
     }
     signal(SIGTERM, on_signal);
-    signal(SIGINT, SIG_IGN); /* Ctrl-C is meant for the program; this process ends with standard input */
+    /* Ctrl-C is intended for the program; this process ends at the end of standard input */
+    signal(SIGINT, SIG_IGN);
     setpriority(PRIO_PROCESS, 0, LOW_PRIORITY);
     if (pm_api_open(&api, &err) < 0) {
         printf("failed %s\n", err.msg);

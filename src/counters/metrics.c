@@ -5,8 +5,8 @@
 
 #include "base/util.h"
 
-/* Ordered by priority. A row lists the names of one metric on different chips; the first that works is
- * used. */
+/* Metrics in order of priority. A row lists the names of one metric on different chips; the first one that
+ * works is used. */
 static const char *const candidates[][3] = {
     { "sm__cycles_active.avg.pct_of_peak_sustained_elapsed" },
     { "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed",
@@ -65,7 +65,7 @@ static int read_config(const struct pm_api *api, void *host, uint8_t **image, si
     return rc == PM_OK ? 0 : pm_api_error(api, rc, "building the configuration", err);
 }
 
-/* 0 if these metrics fit into one pass; their configuration is then kept in *m. */
+/* Returns 0 if these metrics fit into one pass; *m then contains their configuration. */
 static int try_metrics(const struct pm_api *api, const char *chip, const uint8_t *availability,
                        struct metrics *m, struct err *err) {
     void *host = NULL;
@@ -114,7 +114,7 @@ int metrics_choose(const struct pm_api *api, const char *chip, const uint8_t *av
             if (try_metrics(api, chip, availability, m, err) == 0) break;
             m->n--;
         }
-    if (m->n == 0) return -1; /* err holds the last reason */
+    if (m->n == 0) return -1; /* err contains the last reason */
     m->listed = join_names(m);
     return m->listed ? 0 : err_set(err, "out of memory");
 }

@@ -11,11 +11,11 @@
 #define HARDWARE_BUFFER_BYTES ((size_t)256 << 20)
 #define IMAGE_SAMPLES 800u /* samples per image; a sample takes about 32 kB */
 #define SHORT_INTERVAL_NS 100000
-#define SHORT_INTERVAL_METRICS 6 /* the first of the list in metrics.c: those that reports show */
+#define SHORT_INTERVAL_METRICS 6 /* only the first metrics of the list in metrics.c, which reports show */
 #define MAX_RESTARTS 5
 #define DRAIN_NS 1000000000u
-#define SLEEP_SLICE_NS 1000000 /* between checks of the stop and pause flags */
-#define SYSCLK_GHZ 1.0         /* nominal; an interval in clocks is only approximate */
+#define SLEEP_SLICE_NS 1000000 /* time between checks of the stop and pause flags */
+#define SYSCLK_GHZ 1.0         /* nominal clock; an interval given in clocks is only approximate */
 
 static int open_availability(struct sampler *s, struct err *err) {
     struct pm_availability a = PM_SIZED(struct pm_availability);
@@ -76,8 +76,8 @@ static int sampling_call(struct sampler *s, int (*call)(struct pm_sampling *), c
     return rc == PM_OK ? 0 : pm_api_error(s->api, rc, doing, err);
 }
 
-/* The time to decode a sample grows with the number of metrics, so short intervals get only those that
- * reports show. */
+/* The time to decode a sample grows with the number of metrics, so with short intervals only the metrics
+ * shown in reports are sampled. */
 static size_t max_metrics(uint64_t interval_ns) {
     return interval_ns > SHORT_INTERVAL_NS ? (size_t)METRICS_MAX : (size_t)SHORT_INTERVAL_METRICS;
 }
@@ -114,8 +114,8 @@ int sampler_open(struct sampler *s, struct err *err) {
 
 static bool is_interrupted(const struct sampler *s) { return atomic_load(s->stop) || atomic_load(s->pause); }
 
-/* Sleeps until about half an image has filled, or stop or pause is requested. If an image fills up, the
- * samples that CUPTI had read beyond it are lost. */
+/* Sleeps until about half an image has filled, or stop or pause is requested. If an image fills up,
+ * samples that CUPTI has already read beyond it are lost. */
 static void sampler_sleep(const struct sampler *s) {
     uint64_t ns = MIN(MAX(s->interval_ns * IMAGE_SAMPLES / 2, 1000000u), 50000000u);
     for (uint64_t slept = 0; slept < ns && !is_interrupted(s); slept += SLEEP_SLICE_NS)
@@ -130,8 +130,8 @@ static void release_counters(struct sampler *s) {
     s->sampling = NULL;
 }
 
-/* CUPTI cannot decode the backlog: those samples are lost, and sampling is restarted. Starting again with
- * the old handle has failed in tests, so the counters are released and acquired again. */
+/* For a backlog that CUPTI cannot decode: those samples are lost, and sampling is restarted. In tests,
+ * starting again with the old handle failed, so the counters are released and acquired again. */
 static int restart_sampling(struct sampler *s, bool *more, struct err *err) {
     s->overflows++;
     trace_writer_lost(s->trace, TRACE_SAMPLE, TRACE_LOST_SOURCE, 1);
@@ -172,7 +172,7 @@ static int decode_samples(struct sampler *s, struct image *image, bool *more) {
     return rc;
 }
 
-/* Decodes into one image and submits it. *more: the hardware holds further samples. */
+/* Decodes into one image and submits it. *more is set if the hardware has further samples. */
 static int drain_image(struct sampler *s, bool *more, struct err *err) {
     struct image *image = evaluators_take_empty(&s->evaluators);
     if (!image) {
@@ -186,7 +186,7 @@ static int drain_image(struct sampler *s, bool *more, struct err *err) {
     return rc == PM_OK ? 0 : pm_api_error(s->api, rc, "decoding samples", err);
 }
 
-/* Stops sampling and decodes what the hardware still holds, for at most DRAIN_NS. */
+/* Stops sampling and decodes the remaining samples of the hardware, for at most DRAIN_NS. */
 static int stop_and_drain(struct sampler *s, struct err *err) {
     bool more = true;
     uint64_t start_ns = clock_mono_ns();

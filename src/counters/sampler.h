@@ -1,6 +1,6 @@
-/* Samples the hardware counters of one device into a trace until *stop is set. It runs in a process of its
- * own, one thread per device: the profiled program is not touched, and the counters cover all processes that
- * use the GPU. Only this thread decodes; evaluate.h does the rest. */
+/* Samples the hardware counters of one device into a trace until *stop is set. Runs in a separate process,
+ * with one thread per device. The profiled program is not affected, and the counters cover all processes
+ * that use the GPU. Only this thread decodes; evaluate.h does the rest. */
 #ifndef COUNTERS_SAMPLER_H
 #define COUNTERS_SAMPLER_H
 

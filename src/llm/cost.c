@@ -20,7 +20,7 @@ enum llm_dtype llm_kv_dtype(const struct llm_model *m, enum llm_dtype override) 
     return override ? override : activation_dtype(m);
 }
 
-/* Sum of min(past + i, window) for i = 1..tokens: the query-key pairs of one sequence. */
+/* Sum of min(past + i, window) for i = 1..tokens, which is the number of query-key pairs of one sequence. */
 static double causal_pairs(double tokens, double past, double window) {
     double growing =
         window > 0 ? fmax(0, fmin(tokens, window - past)) : tokens; /* queries before the window is full */
@@ -58,7 +58,7 @@ static double op_flops(const struct llm_op *op, const struct llm_pass *p) {
     return 0;
 }
 
-/* Every weight once; of experts and tables only the parts that the rows use. */
+/* Counts every weight once; for experts and tables, only the parts that the rows use. */
 static double weight_bytes(const struct llm_op *op, double rows) {
     double one = op->instance_bytes;
     if (op->idle || rows == 0) return 0;
@@ -67,7 +67,8 @@ static double weight_bytes(const struct llm_op *op, double rows) {
     return one * (double)op->count;
 }
 
-/* Reads the cache of past tokens, writes that of new tokens; a sliding window limits both to its width. */
+/* Reads the cache of past tokens and writes the cache of new tokens. A sliding window limits both to its
+ * width. */
 static void add_kv(const struct llm_op *op, const struct llm_pass *p, double width, struct llm_cost *c) {
     double numbers = (double)op->kv * (double)op->count * (double)p->batch * width;
     double past = (double)p->past, fresh = (double)p->tokens;

@@ -25,26 +25,28 @@ struct llm_peak {
 struct llm_setup {
     struct llm_peak peak;
     enum llm_dtype kv; /* LLM_DTYPE_UNKNOWN: compute type of the model */
-    bool head_all;     /* logits for every prompt row, not only for the last */
+    bool head_all;     /* true: logits for every prompt row; false: for the last row only */
 };
 
 struct llm_cost {
     double flops;                /* sum of linear, attention and head */
     double linear_flops;         /* matmul and convolution, without the head */
-    double full_attention_flops; /* not in the sum: attention without skipping masked pairs */
+    double full_attention_flops; /* not part of `flops`: attention including masked pairs */
     double attention_flops;      /* scores and values */
     double head_flops;           /* lm_head */
     double bytes;                /* sum of weights, cache reads, cache writes and I/O */
     double weight_bytes;         /* every weight used, once */
     double kv_read_bytes, kv_write_bytes;
-    double io_bytes; /* inputs and outputs of the stage */
+    double io_bytes; /* bytes of the stage's inputs and outputs */
     double floor_s;  /* roofline time: sum over operators of max(compute, memory); NAN: unknown peak */
-    double compute_s, memory_s;                /* the two sums separately: their maximum is the hard bound */
+    /* sums of compute time and of memory time; the larger one is the hard bound */
+    double compute_s, memory_s;
     double weights_s, weights_compute_bound_s; /* floor_s and compute_bound_s without attention */
     double compute_bound_s;                    /* part of floor_s from compute-bound operators */
 };
 
-/* The decoder over `tokens` new tokens of `batch` sequences that each have `past` tokens in the cache. */
+/* Cost of the decoder for `tokens` new tokens of each of `batch` sequences with `past` tokens in the
+ * cache. */
 struct llm_cost llm_cost_prefill(const struct llm_model *m, const struct llm_setup *s, uint64_t batch,
                                  uint64_t tokens, uint64_t past);
 /* One decode step of `batch` sequences; each new token attends to `context` keys, including its own. */
@@ -53,7 +55,7 @@ struct llm_cost llm_cost_decode(const struct llm_model *m, const struct llm_setu
 /* Sum of `steps` decode steps; the first has `context` keys. */
 struct llm_cost llm_cost_generate(const struct llm_model *m, const struct llm_setup *s, uint64_t batch,
                                   uint64_t context, uint64_t steps);
-/* An image stage (1 .. m->nstages - 1), for counts summed over all images of the batch. */
+/* Cost of an image stage (1 .. m->nstages - 1), for counts summed over all images of the batch. */
 struct llm_cost llm_cost_vision(const struct llm_model *m, const struct llm_setup *s, int stage,
                                 const struct llm_counts *counts);
 void llm_cost_add(struct llm_cost *sum, const struct llm_cost *c);
@@ -65,7 +67,8 @@ const char *llm_cost_weights_bound(const struct llm_cost *c); /* the same withou
 struct llm_pass {
     struct llm_counts counts;
     uint64_t batch, tokens, past; /* decoder */
-    double extra_pairs;           /* per sequence: image tokens that attend to later tokens */
+    /* per sequence: pairs of image tokens with later tokens that they attend to */
+    double extra_pairs;
 };
 struct llm_pass llm_pass_decoder(const struct llm_setup *s, uint64_t batch, uint64_t tokens, uint64_t past);
 struct llm_cost llm_cost_op(const struct llm_model *m, const struct llm_setup *s, const struct llm_op *op,
@@ -75,7 +78,7 @@ struct llm_cost llm_cost_stage(const struct llm_model *m, const struct llm_setup
 
 /* limited by windows */
 double llm_kv_bytes_held(const struct llm_model *m, enum llm_dtype kv, uint64_t tokens);
-/* Estimated peak activation bytes of a stage: the rows live at the same time in its widest module. Not a
+/* Estimated peak activation bytes of a stage: the rows in use at the same time in its widest module. Not a
  * bound. */
 double llm_activation_bytes(const struct llm_model *m, int stage, const struct llm_pass *pass);
 /* Type of the KV cache: `override`, or the model's type if that is LLM_DTYPE_UNKNOWN. */

@@ -286,7 +286,7 @@ static const struct text_family text_families[] = {
       .activation = "silu",
       .topk = 6,
       .expert_intermediate = 1407 },
-    /* q_lora_rank: the class default is 1536, but files derived from V2-Lite (null) omit the key. */
+    /* q_lora_rank: the default of the class is 1536, but files derived from V2-Lite (null) omit the key. */
     { .name = "deepseek_v2",
       .model_types = "|deepseek_v2|",
       .architectures = "|DeepseekV2ForCausalLM|",

@@ -13,7 +13,7 @@ enum text_trait {
     TEXT_QKV_BIAS = 1 << 1,          /* always */
     TEXT_BIAS_DEFAULT = 1 << 2,      /* attention_bias is true by default (q, k, v and o) */
     TEXT_NO_ATTENTION_BIAS = 1 << 3, /* the key is ignored */
-    TEXT_ALL_BIAS = 1 << 4,          /* every linear layer except the head */
+    TEXT_ALL_BIAS = 1 << 4,          /* bias in every linear layer except the head */
     TEXT_LAYER_NORM = 1 << 5,
     TEXT_PLAIN_MLP = 1 << 6,
     TEXT_QK_NORM = 1 << 7,
@@ -31,14 +31,15 @@ enum text_trait {
     TEXT_CLIP = 1 << 19, /* clip's text tower: no head, runs once */
 };
 
-/* Which layers use a sliding window, if the config does not list them. */
+/* Which layers use a sliding window if the config does not list them. */
 enum window_rule { WINDOW_ALL, WINDOW_LATE, WINDOW_EVEN, WINDOW_PATTERN };
 
 struct text_family {
     const char *name, *model_types, *architectures; /* lists as "|a|b|" */
     uint32_t traits;
     enum window_rule windows;
-    /* defaults of the published configuration class; kv_heads 0: same as heads; head_dim 0: hidden / heads */
+    /* Defaults of the published configuration class. kv_heads 0: same as heads; head_dim 0: hidden /
+     * heads. */
     uint64_t hidden, layers, heads, kv_heads, head_dim, intermediate, vocab, positions, window;
     double eps, theta, rotary;
     const char *activation;

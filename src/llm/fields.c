@@ -59,8 +59,8 @@ bool fields_has(const struct llm_fields *f, const char *names) {
     return v && !json_is_null(v);
 }
 
-/* "text_config.hidden_size", from the first of the names. Alternates between two buffers, so that a message
- * can use two labels. */
+/* Returns "text_config.hidden_size", with the first of the names. Alternates between two buffers, so that
+ * a message can use two labels. */
 static const char *label(const struct llm_fields *f, const char *name) {
     static _Thread_local char text[2][128];
     static _Thread_local unsigned turn;
@@ -177,7 +177,7 @@ bool fields_bool(struct llm_fields *f, const char *names, bool fallback) {
     return json_is_true(v);
 }
 
-/* The value of a key if present and not null; fails if it does not have the expected type. */
+/* Returns the value of a key if present and not null; fails if it does not have the expected type. */
 static const json_t *get_of_type(struct llm_fields *f, const char *names, bool (*is_kind)(const json_t *),
                                  const char *expected) {
     const char *name = names;

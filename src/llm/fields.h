@@ -24,7 +24,7 @@ struct llm_notes {
 
 struct llm_fields {
     const json_t *section; /* searched first */
-    const json_t *top;     /* then the whole file; NULL: only the section */
+    const json_t *top;     /* searched after the section; NULL: only the section */
     const char *what;      /* file name, for messages */
     const char *prefix;    /* "text_config." or "" */
     const char *family;    /* family of the defaults */
@@ -35,19 +35,19 @@ struct llm_fields {
 
 void notes_add(struct llm_notes *notes, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* The value of the first name ("a|b|c") that is present; *name is that name. An explicit null counts as
- * present. */
+/* Returns the value of the first name ("a|b|c") that is present; *name is that name. An explicit null
+ * counts as present. */
 const json_t *fields_find(const struct llm_fields *f, const char *names, const char **name);
 bool fields_has(const struct llm_fields *f, const char *names); /* present and not null */
 
-/* A whole number in 1..max. Missing or null: the default, with a note; an error if the default is
- * FIELDS_REQUIRED. */
+/* Reads a whole number in 1..max. If it is missing or null, returns the default and adds a note, or fails
+ * if the default is FIELDS_REQUIRED. */
 uint64_t fields_uint(struct llm_fields *f, const char *names, uint64_t fallback, uint64_t max);
 /* The same for the edge of a square, which may also be written as [448, 448]. */
 uint64_t fields_edge(struct llm_fields *f, const char *names, uint64_t fallback, uint64_t max);
 /* The same, but returns 0 for missing and null, without a note; the caller handles absence. */
 uint64_t fields_uint_if_set(struct llm_fields *f, const char *names, uint64_t max);
-/* The same if 0, null and missing all mean "none": accepts 0, adds no note. */
+/* The same for fields in which 0, null and missing all mean "none": accepts 0 and adds no note. */
 uint64_t fields_uint_or_none(struct llm_fields *f, const char *names, uint64_t fallback, uint64_t max);
 double fields_number(struct llm_fields *f, const char *names, double fallback); /* finite; no note */
 /* greater than 0; no note */

@@ -1,4 +1,4 @@
-/* Tensor types of ggml: how many numbers a block holds and how many bytes it takes. */
+/* Tensor types of ggml: numbers per block and bytes per block. */
 #ifndef LLM_GGML_TYPES_H
 #define LLM_GGML_TYPES_H
 
@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /* X(name, number in the file, numbers per block, bytes per block). Sizes are those of the structs in
- * ggml-common.h (llama.cpp); q8_1 is 36 there (two fp16 values and 32 bytes). */
+ * ggml-common.h (llama.cpp). There, q8_1 has 36 bytes (two fp16 values and 32 bytes). */
 #define GGML_TYPES(X)       \
     X(F32, 0, 1, 4)         \
     X(F16, 1, 1, 2)         \
@@ -48,11 +48,11 @@ enum ggml_type { GGML_TYPES(X) GGML_TYPES_END = 42 };
 #undef X
 
 struct ggml_type_info {
-    const char *name;        /* "Q4_K"; NULL: not a type */
-    uint32_t numbers, bytes; /* of a block; 0: the type is no longer used in files */
+    const char *name;        /* "Q4_K"; NULL: unknown type */
+    uint32_t numbers, bytes; /* per block; 0: the type is no longer used in files */
 };
 
-/* `type` may have any value. name NULL: unknown. */
+/* `type` may be any number. name is NULL if it is unknown. */
 struct ggml_type_info ggml_type_info(uint32_t type);
 
 #endif

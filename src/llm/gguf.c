@@ -132,7 +132,7 @@ static int read_array_head(struct parse *p, uint32_t *kind, uint64_t *count) {
     if (!bytes_u32(&p->in, kind) || !bytes_u64(&p->in, count))
         return parse_error(p, "the file ends inside an array");
     if (*kind >= GGUF_KINDS)
-        return err_set(p->err, "%s: byte %zu: array elements have the unknown kind %u", p->part->path,
+        return err_set(p->err, "%s: byte %zu: the array elements have the unknown kind %u", p->part->path,
                        place(p), *kind);
     return 0;
 }
@@ -147,8 +147,8 @@ static int skip_element(struct parse *p, enum gguf_kind kind, int depth) {
     return skip_elements(p, (enum gguf_kind)inner, count, depth + 1);
 }
 
-/* Every element takes at least one byte (strings and arrays at least eight), so the loop is bounded by the
- * size of the file. */
+/* Every element takes at least one byte (strings and arrays at least eight), so the size of the file
+ * limits the loop. */
 static int skip_elements(struct parse *p, enum gguf_kind kind, uint64_t count, int depth) {
     struct bytes ignored;
     size_t each = kind_bytes(kind);
@@ -184,7 +184,7 @@ static int read_value(struct parse *p, struct gguf_value *v) {
     return 0;
 }
 
-/* Bytes of the tensor, from its shape. */
+/* Computes the size of the tensor from its shape. */
 static int size_tensor(struct parse *p, struct gguf_tensor *t) {
     struct ggml_type_info info = ggml_type_info(t->type);
     t->numbers = 1;
@@ -290,7 +290,7 @@ static bool find_u64(const struct value_list *values, const char *key, uint64_t 
 
 static int read_values(struct parse *p, uint64_t count) {
     struct value_list *values = p->values;
-    if (count > bytes_left(&p->in) / 13) /* a key's length, its kind and one byte */
+    if (count > bytes_left(&p->in) / 13) /* minimum size of a value: a key's length, its kind and one byte */
         return err_set(p->err, "%s: byte %zu: %" PRIu64 " values do not fit in the file", p->part->path,
                        place(p), count);
     for (uint64_t i = 0; i < count; i++) {
@@ -301,7 +301,7 @@ static int read_values(struct parse *p, uint64_t count) {
     if (values->n) qsort(values->v, values->n, sizeof *values->v, by_key);
     for (size_t i = 1; i < values->n; i++)
         if (strcmp(values->v[i - 1].key, values->v[i].key) == 0)
-            return err_set(p->err, "%s: the key \"%.200s\" is there twice", p->part->path, values->v[i].key);
+            return err_set(p->err, "%s: the key \"%.200s\" occurs twice", p->part->path, values->v[i].key);
     return 0;
 }
 
@@ -318,13 +318,15 @@ static int read_alignment(struct parse *p) {
 static int read_tensor_infos(struct parse *p, uint64_t count) {
     struct gguf *g = p->g;
     size_t first = g->tensors.n;
-    if (count > bytes_left(&p->in) / 24) /* name's length, dimensions, type and offset */
+    /* minimum size of a description: name's length, dimensions, type and offset */
+    if (count > bytes_left(&p->in) / 24)
         return err_set(p->err, "%s: byte %zu: %" PRIu64 " tensors do not fit in the file", p->part->path,
                        place(p), count);
     for (uint64_t i = 0; i < count; i++) {
         struct gguf_tensor t = { .file = (uint32_t)(g->parts.n - 1) };
         int rc = read_tensor_info(p, &t);
-        if (t.name) vec_push(&g->tensors, t); /* also after an error: gguf_close frees the name */
+        /* stored even after an error, because gguf_close frees the name */
+        if (t.name) vec_push(&g->tensors, t);
         if (rc < 0) return -1;
     }
     if (place_tensors(p, first) < 0) return -1;
@@ -335,19 +337,19 @@ static int read_head(struct parse *p, uint64_t *tensors, uint64_t *values) {
     uint32_t magic, version;
     if (!bytes_u32(&p->in, &magic) || magic != MAGIC)
         return err_set(p->err, "%s: not a GGUF file: it does not begin with \"GGUF\"", p->part->path);
-    if (!bytes_u32(&p->in, &version)) return parse_error(p, "the file ends inside its head");
+    if (!bytes_u32(&p->in, &version)) return parse_error(p, "the file ends inside its header");
     if (version > 0xffff)
         return err_set(p->err, "%s: big-endian GGUF files are not supported", p->part->path);
     if (version < 2 || version > 3)
         return err_set(p->err, "%s: GGUF version %u is not supported; expected 2 or 3", p->part->path,
                        version);
     if (!bytes_u64(&p->in, tensors) || !bytes_u64(&p->in, values))
-        return parse_error(p, "the file ends inside its head");
+        return parse_error(p, "the file ends inside its header");
     p->g->version = version;
     return 0;
 }
 
-/* Reads the part that was mapped last. */
+/* Reads the most recently mapped part. */
 static int read_part(struct gguf *g, struct value_list *values, struct err *err) {
     const struct part *part = &g->parts.v[g->parts.n - 1];
     struct parse p = {
@@ -379,7 +381,8 @@ static int index_tensors(struct gguf *g, struct err *err) {
 static int map_part(struct gguf *g, const char *path, struct err *err) {
     struct part part = { 0 };
     struct stat st;
-    int rc = -1, fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* no wait for the writer of a pipe */
+    /* O_NONBLOCK: do not wait for the writer of a pipe */
+    int rc = -1, fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &st) < 0) {
         err_set(err, "%s: %s", path, strerror(errno));
         goto done;
@@ -397,11 +400,11 @@ static int map_part(struct gguf *g, const char *path, struct err *err) {
     vec_push(&g->parts, part);
     rc = 0;
 done:
-    if (fd >= 0) close(fd); /* the mapping outlives the descriptor */
+    if (fd >= 0) close(fd); /* the mapping remains valid after close */
     return rc;
 }
 
-/* "model-00002-of-00005.gguf": *stem is the length of "model". False: not such a name. */
+/* Parses "model-00002-of-00005.gguf"; *stem is the length of "model". Returns false for other names. */
 static bool split_name(const char *path, size_t *stem, unsigned *count) {
     static const char shape[] = "-ddddd-of-ddddd.gguf";
     size_t n = strlen(path), k = sizeof shape - 1;

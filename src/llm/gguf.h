@@ -1,4 +1,4 @@
-/* Reads GGUF files (versions 2 and 3): metadata, and the type, shape and place of every tensor. The file
+/* Reads GGUF files (versions 2 and 3): metadata, and the type, shape and location of every tensor. The file
  * is mapped, so tensor data is read only when used.
  *     struct gguf *g = gguf_open("model-00001-of-00003.gguf", &err);   -- all parts of a split model
  *     uint64_t layers;
@@ -6,11 +6,11 @@
  *     const struct gguf_tensor *t = gguf_find(g, "blk.0.attn_q.weight");
  *     const void *data = gguf_data(g, t);                                  -- t->bytes bytes
  *     gguf_close(g);
- * The input is untrusted. After a successful open, names are unique, every tensor has a known type, its
- * bytes follow from its shape, lie inside its file and overlap no other tensor. Errors name the file and
- * the byte. Readers for whole files (all values, all kinds, tensor data) are part of the interface even
- * where only tests use them so far. Everything belongs to the handle and lives until gguf_close. A handle
- * may be used by several threads. */
+ * The input is untrusted. After a successful open, names are unique and every tensor has a known type. A
+ * tensor's size follows from its shape; it is inside its file and does not overlap another tensor. Errors
+ * contain the file and the byte offset. Some readers (all values, all kinds, tensor data) are part of the
+ * interface although only tests use them so far. All data belongs to the handle and is valid until
+ * gguf_close. Several threads may use a handle. */
 #ifndef LLM_GGUF_H
 #define LLM_GGUF_H
 
@@ -45,11 +45,12 @@ struct gguf_tensor {
     const char *name;
     uint32_t type; /* enum ggml_type */
     int ndims;
-    uint64_t dims[GGUF_DIMS_MAX]; /* innermost first: dims[0] is the length of a row; unused ones are 1 */
-    uint64_t numbers;             /* product of dims */
+    /* innermost first: dims[0] is the length of a row; unused dimensions are 1 */
+    uint64_t dims[GGUF_DIMS_MAX];
+    uint64_t numbers; /* product of dims */
     uint64_t bytes;
     uint32_t file;   /* index of the part */
-    uint64_t offset; /* from the start of that file */
+    uint64_t offset; /* offset from the start of that file */
 };
 
 struct gguf_value {
@@ -57,18 +58,18 @@ struct gguf_value {
     enum gguf_kind kind;    /* GGUF_ARRAY: see `element` */
     enum gguf_kind element; /* arrays only */
     uint64_t count;         /* arrays: number of elements; otherwise 1 */
-    struct bytes raw;       /* the value as stored; arrays: the elements. Not aligned */
+    struct bytes raw;       /* the value as stored; for arrays, the elements. Not aligned */
 };
 
 struct gguf;
 struct gguf *gguf_open(const char *path, struct err *err); /* NULL: see err */
-/* Reads one file from memory, which must outlive the handle. `what` names it in messages. */
+/* Reads one file from memory, which must stay valid as long as the handle. `what` is its name in messages. */
 struct gguf *gguf_parse(const void *data, size_t n, const char *what, struct err *err);
 void gguf_close(struct gguf *g); /* accepts NULL */
 
 uint32_t gguf_version(const struct gguf *g);
 size_t gguf_files(const struct gguf *g);
-const char *gguf_file(const struct gguf *g, uint32_t file); /* its path; NULL: no such file */
+const char *gguf_file(const struct gguf *g, uint32_t file); /* path of a file; NULL: no such file */
 
 /* ---- Tensors, in the order of the files */
 size_t gguf_count(const struct gguf *g);
@@ -82,14 +83,15 @@ size_t gguf_values(const struct gguf *g);
 const struct gguf_value *gguf_value_at(const struct gguf *g, size_t i); /* NULL: out of range */
 const struct gguf_value *gguf_value(const struct gguf *g, const char *key);
 bool gguf_u64(const struct gguf *g, const char *key,
-              uint64_t *out);                                      /* any integer kind that is not negative */
+              /* accepts any integer kind if the value is not negative */
+              uint64_t *out);
 bool gguf_f64(const struct gguf *g, const char *key, double *out); /* any number */
 bool gguf_bool(const struct gguf *g, const char *key, bool *out);
 bool gguf_str(const struct gguf *g, const char *key, struct bytes *out); /* not terminated */
-/* Element i of an array of integers or numbers. */
+/* Reads element i of an array of integers or numbers. */
 bool gguf_array_u64(const struct gguf_value *v, uint64_t i, uint64_t *out);
 bool gguf_array_f64(const struct gguf_value *v, uint64_t i, double *out);
-/* The next string of an array of strings; start with *at = v->raw. False at the end. */
+/* Reads the next string of an array of strings; start with *at = v->raw. Returns false at the end. */
 bool gguf_next_str(struct bytes *at, struct bytes *out);
 
 #endif

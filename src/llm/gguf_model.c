@@ -21,7 +21,7 @@ struct source {
     json_t *config;
 };
 
-/* The value of "<arch>.<key>". Some files have one value per layer: the largest is used. */
+/* Reads the value of "<arch>.<key>". Some files have one value per layer; then the largest is used. */
 static bool arch_u64(const struct source *s, const char *key, uint64_t *out) {
     char name[160];
     uint64_t v, most = 0;
@@ -60,8 +60,8 @@ static void copy_f64(struct source *s, const char *key, const char *field) {
     if (arch_f64(s, key, &v)) json_object_set_new(s->config, field, json_real(v));
 }
 
-/* Size `dim` of a tensor of any layer: experts are not in the first layers of some models. 0: no such
- * tensor. */
+/* Size `dim` of the tensor in the first layer that has it: some models have no experts in their first
+ * layers. 0: no such tensor. */
 static uint64_t tensor_dim(const struct gguf *g, const char *base, int dim) {
     size_t n = strlen(base);
     for (size_t i = 0; i < gguf_count(g); i++) {
@@ -81,7 +81,7 @@ static bool has_tensor(const struct gguf *g, const char *base, const char *endin
     return false;
 }
 
-/* Architectures of GGUF files and the family of config.json that describes them. */
+/* Architectures of GGUF files, and the config.json families that describe them. */
 static const struct arch_row {
     const char *arch, *family, *with_experts;
 } archs[] = {
@@ -132,7 +132,7 @@ static void put_experts(struct source *s) {
     copy_f64(s, "expert_weights_scale", "routed_scaling_factor");
 }
 
-/* Latent attention: the head sizes without the latent are under "_mla" in newer files. */
+/* Latent attention: in newer files, the head sizes without the latent are in keys with "_mla". */
 static void put_latent(struct source *s) {
     uint64_t latent, key, rope, value;
     if (!arch_u64(s, "attention.kv_lora_rank", &latent)) {
@@ -207,7 +207,7 @@ static void put_sizes(struct source *s) {
 static int read_arch(struct source *s, const char *what, struct err *err) {
     struct bytes arch;
     if (!gguf_str(s->g, "general.architecture", &arch))
-        return err_set(err, "%s: has no general.architecture", what);
+        return err_set(err, "%s: general.architecture is missing", what);
     size_t n = bytes_left(&arch);
     if (n >= sizeof s->arch || memchr(arch.p, '\0', n))
         return err_set(err, "%s: general.architecture is not a name", what);
@@ -217,8 +217,8 @@ static int read_arch(struct source *s, const char *what, struct err *err) {
 
 /* ---- Tensors to operators */
 
-/* Tensors of a layer ("blk.N." in front) and of the model, and the operators whose weights they hold. A
- * tensor that holds several weights is divided by their sizes. */
+/* Names of tensors of a layer (after "blk.N.") and of the model, and the operators whose weights they
+ * contain. If a tensor contains several weights, it is divided by their sizes. */
 static const struct tensor_row {
     const char *base, *ops; /* "a|b" */
 } tensor_rows[] = {
@@ -269,8 +269,8 @@ int gguf_layer_of(const char *tensor) {
     return n < LLM_LAYERS_MAX ? (int)n : -1;
 }
 
-/* "blk.3.ffn_gate.7.weight" is "ffn_gate_exps": files from before experts were stacked have one tensor
- * each. */
+/* "blk.3.ffn_gate.7.weight" becomes "ffn_gate_exps": older files have one tensor per expert instead of one
+ * for all. */
 static void base_of(const char *tensor, char *out, size_t cap) {
     const char *p = tensor;
     if (gguf_layer_of(tensor) >= 0) p = strchr(tensor + 4, '.');
@@ -286,7 +286,7 @@ struct assignment {
     uint64_t *numbers;
     double other_bytes;
     uint64_t other_numbers;
-    bool fused_gate; /* ffn_up holds gate and up */
+    bool fused_gate; /* ffn_up contains both gate and up */
 };
 
 static bool in_ops(const char *ops, const char *name) {
@@ -336,7 +336,7 @@ static void assign_tensor(struct assignment *a, const struct gguf_tensor *t) {
     }
 }
 
-/* Tensors without an operator, for example the factors of rotary positions. */
+/* Counts tensors without an operator, for example the factors of rotary positions. */
 static void add_other(struct assignment *a) {
     struct llm_model *m = a->m;
     if (a->other_numbers == 0) return;
@@ -362,7 +362,7 @@ static void set_op_bytes(struct assignment *a, struct llm_notes *notes) {
         if (op->tied) op->instance_bytes = embedding;
         if (expected == 0) continue;
         if (a->numbers[i] != expected)
-            notes_add(notes, "%s: the tensors have %" PRIu64 " numbers, the metadata describe %" PRIu64,
+            notes_add(notes, "%s: the tensors have %" PRIu64 " numbers, but the metadata describes %" PRIu64,
                       op->name, a->numbers[i], expected);
         if (a->bytes[i] > 0)
             op->instance_bytes = a->bytes[i] / ((double)op->count * (double)MAX(1, op->experts));
@@ -372,7 +372,7 @@ static void set_op_bytes(struct assignment *a, struct llm_notes *notes) {
         if (m->ops[i].tied && m->ops[0].weight) m->ops[i].weight = m->ops[0].weight;
 }
 
-/* Describes the types that hold most bytes, and chooses the type of the products. */
+/* Describes the types with most bytes, and chooses the type of the products. */
 static void set_types(struct llm_model *m, const struct gguf *g, struct llm_notes *notes) {
     double bytes[GGML_TYPES_END] = { 0 }, all = 0;
     struct strbuf s = STRBUF_INIT;
@@ -395,8 +395,8 @@ static void set_types(struct llm_model *m, const struct gguf *g, struct llm_note
                                      .activations = true };
         m->quantization = strbuf_detach(&s);
         notes_add(notes, "%s",
-                  "ggml's block types are multiplied with 8-bit activations, as llama.cpp does "
-                  "(mxfp4 and nvfp4: in their own type)");
+                  "ggml's block types are multiplied with 8-bit activations, as in llama.cpp (mxfp4 and "
+                  "nvfp4: in their own type)");
     } else {
         strbuf_free(&s);
     }

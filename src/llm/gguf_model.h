@@ -1,15 +1,16 @@
-/* A GGUF file as a struct llm_model: the metadata become the fields of a config.json, which the same code
- * reads; bytes and parameters of the operators come from the tensors. Internal to src/llm. */
+/* Converts a GGUF file to a struct llm_model. The metadata is converted to the fields of a config.json,
+ * which the same code reads. Bytes and parameters of the operators come from the tensors. Internal to
+ * src/llm. */
 #ifndef LLM_GGUF_MODEL_H
 #define LLM_GGUF_MODEL_H
 
 #include "llm/gguf.h"
 #include "llm/model.h"
 
-/* `what` names the file in messages. NULL: see err. */
+/* `what` is the name of the file in messages. NULL: see err. */
 struct llm_model *llm_model_of_gguf(const struct gguf *g, const char *what, const struct llm_load *how,
                                     struct err *err);
-/* Layer of "blk.7.attn_q.weight"; -1: not in a layer. */
+/* Returns 7 for "blk.7.attn_q.weight"; -1: not in a layer. */
 int gguf_layer_of(const char *tensor);
 
 #endif

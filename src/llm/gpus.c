@@ -49,14 +49,14 @@
 #define SRC_MI325X "AMD Instinct MI325X data sheet (304 CUs x 2.1 GHz)"
 #define SRC_MI350 "AMD CDNA 4 white paper and MI350 Series data sheets (256 CUs; no tf32)"
 
-/* One row per GPU. Peaks are dense TFLOP/s (int8: TOP/s); 0: unknown or not supported. GB/s and GB are memory
- * bandwidth and size (10^9 bytes). L2 is in MiB, which datasheets write as MB. MHz is the boost clock, to
- * which the fp32 figure belongs, and tMHz the clock to which the 16-bit tensor figure belongs: 16-bit peak /
- * (SMs x FLOPs per cycle and SM). On Hopper and B200 it is lower than the boost clock. W is the board power,
- * cc the compute capability; AMD rows have the gfx target there, compute units as SMs, and matrix-core peaks
- * for all types.
- * If a datasheet only lists the figure with sparsity, the dense figure is half of it, and the source notes it.
- * The most common variant of a GPU comes first, because a short name such as "h100" finds the first row. */
+/* One row per GPU. Peaks are dense TFLOP/s (int8: TOP/s); 0: unknown or not supported. GB/s and GB are
+ * memory bandwidth and size (10^9 bytes). L2 is in MiB, which datasheets write as MB. MHz is the boost
+ * clock, for which the fp32 peak is specified. tMHz is the clock for which the 16-bit tensor peak is
+ * specified: 16-bit peak / (SMs x FLOPs per cycle and SM). On Hopper and B200 it is lower than the boost
+ * clock. W is the board power, cc the compute capability. AMD rows have the gfx target as cc, compute
+ * units as SMs, and matrix-core peaks for all types. If a datasheet only lists the figure with sparsity,
+ * the dense figure is half of it, and the source mentions this. The most common variant of a GPU comes
+ * first, because a short name such as "h100" finds the first row. */
 /* clang-format off */
 static const struct llm_gpu gpus[] = {
     /* name                   fp64   fp32   tf32    fp16    bf16     fp8    int8      fp4    GB/s   GB     L2   MHz  tMHz     W  SMs  cc        source */
@@ -110,7 +110,7 @@ static const struct llm_gpu gpus[] = {
     { "MI355X",                78.6, 157.3,     0, 2516.6, 2516.6, 5033.2, 5033.2, 10066.3,   8000, 288,    32, 2400, 2400, 1400, 256, "gfx950", SRC_MI350 },
 };
 
-/* More names for lookup, in lower case. */
+/* Additional names for lookup, in lower case. */
 static const struct gpu_alias {
     const char *alias, *gpu;
 } gpu_aliases[] = {
@@ -165,7 +165,7 @@ static const struct gpu_alias {
     { "b300 sxm",                                   "B300" },
     { "mi250",                                      "MI250 GCD" },
     { "mi250x",                                     "MI250X GCD" },
-    { "mi250x mi250",                               "MI250X GCD" }, /* the driver's name of both */
+    { "mi250x mi250",                               "MI250X GCD" }, /* the driver uses this name for both */
 };
 /* clang-format on */
 
@@ -189,20 +189,20 @@ static double tflops_of(const struct llm_gpu *g, enum llm_dtype t) {
     case LLM_FP4:
     case LLM_MXFP4:
     case LLM_NVFP4: return g->fp4;
-    default: return 0; /* int4: no units in the table's GPUs */
+    default: return 0; /* int4: the GPUs of the table have no units for it */
     }
 }
 
 struct llm_gpu_peak llm_gpu_peak(const struct llm_gpu *g, enum llm_dtype t, bool activations_too) {
-    struct llm_gpu_peak p = { llm_gpu_known(tflops_of(g, t)) * 1e12, t, "the GPU multiplies this type" };
+    struct llm_gpu_peak p = { llm_gpu_known(tflops_of(g, t)) * 1e12, t, "the GPU has units for this type" };
     bool narrow = llm_dtype_bytes(t) < 2;
     if (!narrow || (activations_too && !isnan(p.flop_per_s))) return p;
     p.type = g->bf16 > 0 ? LLM_BF16 : LLM_F16;
     p.flop_per_s = llm_gpu_known(tflops_of(g, p.type)) * 1e12;
     p.reason = !isnan(llm_gpu_known(tflops_of(g, t)))
-                   ? "only the weights are quantised: they are widened to 16 bits"
-               : t == LLM_INT4 ? "4-bit integers are widened to 16 bits"
-                               : "the GPU has no units for this type: weights are widened to 16 bits";
+                   ? "only the weights are quantised: they are converted to 16 bits"
+               : t == LLM_INT4 ? "4-bit integers are converted to 16 bits"
+                               : "the GPU has no units for this type: weights are converted to 16 bits";
     return p;
 }
 
@@ -212,7 +212,8 @@ double llm_gpu_flop_per_s(const struct llm_gpu *g, enum llm_dtype t) {
 
 /* ---- Lookup by name */
 
-/* Lower case; one space for every run of other characters; without the makers' words in front. */
+/* Converts to lower case, replaces other characters by single spaces, and removes vendor names at the
+ * start. */
 static void simplify(const char *text, char *out, size_t cap) {
     size_t n = 0;
     for (; *text && n + 2 < cap; text++) {
@@ -246,7 +247,8 @@ static bool has_word(const char *text, const char *word, size_t n) {
     return false;
 }
 
-/* Number of words in `words` if `text` contains all of them, otherwise -1. "sxm" also matches sxm4 and sxm5. */
+/* Returns the number of words in `words` if `text` contains all of them, otherwise -1. "sxm" also matches sxm4
+ * and sxm5. */
 static int words_in(const char *words, const char *text) {
     int n = 0;
     for (const char *p = words; *p;) {
@@ -280,7 +282,8 @@ static const struct llm_gpu *find_alias(const char *key) {
     return NULL;
 }
 
-/* "1g" of "MIG 1g.5gb"; "10c" of "GRID A100-10C": gigabytes and the vGPU series (A, B, C, Q). */
+/* True for "1g" of "MIG 1g.5gb" and for "10c" of "GRID A100-10C": gigabytes and the vGPU series (A, B, C,
+ * Q). */
 static bool is_slice_word(const char *word, size_t n) {
     static const char *const names[] = { "mig", "vgpu", "grid" };
     for (size_t i = 0; i < COUNTOF(names); i++)
@@ -289,8 +292,8 @@ static bool is_slice_word(const char *word, size_t n) {
     return digits > 0 && digits + 1 == n && strchr("gabcq", word[n - 1]);
 }
 
-/* A part of a card: a MIG instance or a vGPU. Its peaks are not those of the card, and its name does not
- * give them. */
+/* True for a part of a card: a MIG instance or a vGPU. It does not reach the peaks of the card, and its
+ * own peaks cannot be derived from the name. */
 static bool is_slice(const char *key) {
     for (const char *p = key; *p;) {
         size_t n = strcspn(p, " ");
@@ -309,8 +312,8 @@ static bool other_variant(const char *key, const char *name) {
     return false;
 }
 
-/* Finds a row whose name contains all words of the key, or the other way round. The match with the most words
- * wins; of equal matches, the first row. */
+/* Finds a row whose name contains all words of the key, or whose words are all in the key. The match with
+ * the most words wins; of equal matches, the first row. */
 static const struct llm_gpu *find_by_words(const char *key) {
     const struct llm_gpu *best = NULL;
     int most = 0;
@@ -353,10 +356,10 @@ const struct llm_gpu *llm_gpu_find(const char *name, struct err *err) {
         if (near.best_distance != before) snprintf(near_name, sizeof near_name, "%s", gpus[i].name);
     }
     if (*near_name)
-        err_set(err, "no GPU '%s' in the table; did you mean %s? `--gpu list` shows all", name, near_name);
+        err_set(err, "no GPU '%s' in the table; did you mean %s? See `--gpu list` for all", name, near_name);
     else
         err_set(err,
-                "no GPU '%s' in the table; `--gpu list` shows all; for other devices use --peak-tflops and "
+                "no GPU '%s' in the table; see `--gpu list` for all; for other devices use --peak-tflops and "
                 "--peak-gbps",
                 name);
     return NULL;

@@ -17,8 +17,8 @@ struct llm_gpu {
     double fp64, fp32, tf32, fp16, bf16, fp8, int8, fp4;
     double gbytes_per_s, memory_gb; /* 10^9 */
     double l2_mb;                   /* MiB */
-    double boost_mhz;               /* clock of the fp32 peak */
-    double tensor_mhz;              /* clock of the 16-bit peak */
+    double boost_mhz;               /* clock for which the fp32 peak is specified */
+    double tensor_mhz;              /* clock for which the 16-bit peak is specified */
     double tdp_w;
     int sms;                /* AMD: compute units */
     const char *capability; /* "9.0", "gfx942" */
@@ -27,19 +27,21 @@ struct llm_gpu {
 
 size_t llm_gpus(void);
 const struct llm_gpu *llm_gpu_at(size_t i);
-/* Finds a GPU by any common spelling: "h100", "NVIDIA H100 80GB HBM3", "a100-80gb", "4090". A name without a
- * variant finds the most common one. NULL: not found, nameless, or a slice of a card (MIG, vGPU); err has the
- * reason and suggests the nearest name. */
+/* Finds a GPU by any common spelling: "h100", "NVIDIA H100 80GB HBM3", "a100-80gb", "4090". A name without
+ * a variant finds the most common one. NULL: not found, no name, or a part of a card (MIG, vGPU); err
+ * contains the reason and suggests the nearest name. */
 const struct llm_gpu *llm_gpu_find(const char *name, struct err *err);
-/* The peak that applies to weights of type `t`: of the type itself, or of 16-bit numbers if the GPU has no
- * units for it or if only the weights are quantised, because they are then widened before the product. */
+/* The peak for weights of type `t`: that of the type itself, or that of 16-bit numbers if the GPU has no
+ * units for the type or only the weights are quantised. In both cases weights are converted before the
+ * product. */
 struct llm_gpu_peak {
     double flop_per_s;   /* NAN: unknown */
     enum llm_dtype type; /* whose peak it is */
     const char *reason;
 };
 struct llm_gpu_peak llm_gpu_peak(const struct llm_gpu *g, enum llm_dtype t, bool activations_too);
-double llm_gpu_flop_per_s(const struct llm_gpu *g, enum llm_dtype t); /* of llm_gpu_peak(g, t, true) */
+/* the value of llm_gpu_peak(g, t, true) */
+double llm_gpu_flop_per_s(const struct llm_gpu *g, enum llm_dtype t);
 double llm_gpu_bytes_per_s(const struct llm_gpu *g);
 double llm_gpu_known(double field); /* NAN for 0 */
 

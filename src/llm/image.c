@@ -7,11 +7,11 @@
 #include "base/util.h"
 
 #define SIDE_MAX 100000
-#define OCR_TILE 640 /* fixed in the reference code; image_size is ignored */
+#define OCR_TILE 640 /* fixed in the reference code, which ignores image_size */
 
 /* ---- Operator counts per view */
 
-/* Adds `n` views of a plain tower, square or rectangular. */
+/* Adds `n` views of a tower without special rules, square or rectangular. */
 static void count_tower(const struct llm_model *m, uint64_t cols, uint64_t rows, double n, double tokens_out,
                         struct llm_counts *c) {
     double patches = (double)cols * (double)rows, t = patches + m->vision.class_token;
@@ -96,7 +96,7 @@ static int plan_ocr(const struct llm_model *m, uint64_t width, uint64_t height,
     uint64_t n = mode->base / 64; /* tokens per side: 16-pixel patches, then downsampled by 4 */
     add_view(p, mode->base, mode->base, 1);
     count_ocr(&m->vision, mode->base, 1, &p->counts);
-    p->tokens = n * (n + 1) + 1; /* plus a newline token per row and a separator */
+    p->tokens = n * (n + 1) + 1; /* one newline token per row, and one separator */
     if (!mode->tiles || (width <= OCR_TILE && height <= OCR_TILE)) return 0;
     uint64_t max = o->max_tiles ? o->max_tiles : m->vision.max_tiles, w, h, k = OCR_TILE / 64;
     llm_image_grid(width, height, OCR_TILE, 2, MAX(2, max), &w, &h);

@@ -24,7 +24,7 @@ struct llm_image_plan {
     struct llm_view views[LLM_VIEWS_MAX];
     int nviews;
     uint64_t grid_width, grid_height; /* in tiles; 0: no tiles */
-    uint64_t tokens;                  /* in the prompt, with separators */
+    uint64_t tokens;                  /* tokens in the prompt, including separators */
     struct llm_counts counts;
 };
 
@@ -36,7 +36,7 @@ struct llm_image_opts {
 int llm_image_plan(const struct llm_model *m, uint64_t width, uint64_t height,
                    const struct llm_image_opts *opts, struct llm_image_plan *plan, struct err *err);
 
-/* The tile grid (DeepSeek-OCR: min 2; internvl: min 1) with the aspect ratio nearest to the image. */
+/* Finds the tile grid (DeepSeek-OCR: min 2; internvl: min 1) with the aspect ratio nearest to the image. */
 void llm_image_grid(uint64_t width, uint64_t height, uint64_t tile, uint64_t min, uint64_t max,
                     uint64_t *grid_width, uint64_t *grid_height);
 

@@ -43,7 +43,8 @@ void llm_model_free(struct llm_model *m) {
     free(m);
 }
 
-/* ---- File structure: keys used before the family is known. The family's reader checks the others. */
+/* ---- File structure: checks the keys that are used before the family is known. The family's reader
+ * checks the others. */
 static int check_shape(const struct reading *r, const json_t *object, const char *prefix) {
     static const struct {
         const char *key;
@@ -120,7 +121,7 @@ static struct llm_fields fields_of(struct reading *r, const json_t *section, con
                                 .err = r->err };
 }
 
-/* The nested text section, under any of its names; NULL: the file has no sections. */
+/* Returns the nested text section, under any of its names; NULL: the file has no sections. */
 static const json_t *text_section(const json_t *root, const char **prefix) {
     static const char *const keys[] = { "text_config", "llm_config", "language_config" };
     static const char *const prefixes[] = { "text_config.", "llm_config.", "language_config." };
@@ -168,7 +169,7 @@ static void set_quant(struct reading *r, const struct llm_load *how, struct llm_
     bool found = c && quant_read(c, q, &r->notes);
     if (!c && how->weights && quant_from_tensors(how->weights, q)) {
         found = true;
-        notes_add(&r->notes, "the config does not mention a quantisation; the weight files have one");
+        notes_add(&r->notes, "the config does not mention quantisation, but the weight files are quantised");
     }
     if (!found) return;
     r->m->pack = q->pack;
@@ -190,7 +191,7 @@ static int read_text(struct reading *r, const struct text_family *fam, bool tied
     return text_read(&r->m->text, fam, &f, section == NULL, tied);
 }
 
-/* A nested section may name its own family: llava contains a llama or a mistral. */
+/* A nested section may have its own family: llava contains a llama or a mistral. */
 static const struct text_family *text_family_of(struct reading *r, const char *usual) {
     const char *prefix, *type = NULL, *architecture = NULL;
     const json_t *section = text_section(r->root, &prefix);
@@ -405,8 +406,8 @@ static void set_bytes(struct llm_model *m) {
 }
 
 /* Each layer for multi-token prediction (DeepSeek-V3) is a decoder layer with its own embedding table and
- * head, three norms, and a matrix that joins two hidden states. Checkpoints contain them; plain decoding does
- * not read them. */
+ * head, three norms, and a matrix that joins two hidden states. Checkpoints contain these layers, but
+ * plain decoding does not use them. */
 static void count_mtp(struct reading *r) {
     struct llm_model *m = r->m;
     const json_t *v = json_object_get(r->root, "num_nextn_predict_layers");
@@ -485,7 +486,7 @@ static char *folder_of(const char *path) {
     return base == path ? xstrdup(".") : xstrndup(path, (size_t)(base - path));
 }
 
-/* A config.json is named after its folder, any other file after itself. */
+/* A config.json gets the name of its folder, any other file its own name. */
 static char *name_of(const char *config) {
     const char *base = file_basename(config);
     if (strcmp(base, "config.json") != 0) return xstrndup(base, file_stem_bytes(base, ".json"));
@@ -503,13 +504,13 @@ static void add_limits_note(struct llm_model *m, const char *path, const char *w
     m->nnotes = notes.n;
 }
 
-/* Newer files call them edges, but they are pixel counts. */
+/* Newer files call these values edges, but they are pixel counts. */
 static const json_t *pixels_of(const json_t *root, const char *key, const char *edge) {
     const json_t *v = json_object_get(root, key);
     return v && !json_is_null(v) ? v : json_object_get(json_object_get(root, "size"), edge);
 }
 
-/* The processor's limits, if its config is in the same folder (qwen2_vl). */
+/* Reads the processor's limits if its config is in the same folder (qwen2_vl). */
 static void read_processor(struct llm_model *m, const char *config) {
     char *folder = folder_of(config), *path = file_join(folder, "preprocessor_config.json");
     if (m->vision.max_pixels && file_exists(path)) {
@@ -563,7 +564,7 @@ static char *config_path(const char *path) {
     return xstrdup(path);
 }
 
-/* ModelOpt's older checkpoints have the quantisation only in hf_quant_config.json. NULL: no such file. */
+/* Older ModelOpt checkpoints have the quantisation only in hf_quant_config.json. NULL: no such file. */
 static json_t *load_quant_file(const char *config) {
     char *folder = folder_of(config), *path = file_join(folder, "hf_quant_config.json");
     struct err ignored;

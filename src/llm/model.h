@@ -35,12 +35,12 @@ enum llm_rope_kind {
 
 struct llm_rope {
     enum llm_rope_kind kind;
-    uint32_t dims;      /* rotated numbers per head; the others are unchanged */
+    uint32_t dims;      /* number of rotated elements per head; the others are unchanged */
     double theta;       /* base of the angles */
     double local_theta; /* for sliding-window layers (gemma3); otherwise equal to theta */
     double factor, low_freq_factor, high_freq_factor, beta_fast, beta_slow, mscale, mscale_all_dim,
         attention_factor;            /* or NAN */
-    bool whole_dimensions;           /* yarn: round its two bounds outwards ("truncate") */
+    bool whole_dimensions;           /* yarn: whether its two bounds are rounded outwards ("truncate") */
     uint64_t original_max_positions; /* 0: not given */
 };
 
@@ -53,7 +53,7 @@ struct llm_text {
     const char *family; /* "llama"; NULL: the model has no decoder */
     uint64_t hidden, heads, kv_heads, vocab, max_positions;
     uint32_t layers;
-    uint64_t head_dim;     /* of queries and keys: nope + rope under MLA */
+    uint64_t head_dim;     /* size of queries and keys; nope + rope with MLA */
     uint64_t v_head_dim;   /* of values */
     uint64_t intermediate; /* dense MLP */
     double norm_eps;
@@ -61,7 +61,7 @@ struct llm_text {
     struct llm_rope rope;
     struct llm_layer layer[LLM_LAYERS_MAX];
 
-    /* experts; 0 in a dense model */
+    /* Experts; all 0 in a dense model. */
     uint64_t experts, experts_per_token, expert_intermediate;
     uint64_t shared_intermediate; /* sum over all shared experts; 0: none */
     uint64_t expert_groups, groups_per_token;
@@ -69,7 +69,7 @@ struct llm_text {
     bool norm_topk, sigmoid_scores;
     double routed_scaling;
 
-    /* multi-head latent attention; kv_lora_rank 0: plain heads */
+    /* Multi-head latent attention; kv_lora_rank 0: not used. */
     uint64_t q_lora_rank, kv_lora_rank, qk_nope_dim, qk_rope_dim;
 
     int64_t bos_id;                /* the first one of a list; -1: not given */
@@ -114,7 +114,7 @@ struct llm_vision {
     uint64_t tokens_per_view; /* for fixed-size views; 0: depends on the view's size */
     uint64_t min_pixels, max_pixels, max_tiles;
     uint64_t projector_in, projector_out;
-    bool image_attends_both_ways; /* bidirectional attention between tokens of an image (gemma3) */
+    bool image_attends_both_ways; /* tokens of an image attend to each other in both directions (gemma3) */
 };
 
 /* ---- Quantised weights */
@@ -126,8 +126,8 @@ struct llm_pack {
     uint32_t bits;       /* per weight */
     uint32_t block_in, block_out;
     double scale_bits, zero_bits; /* per block */
-    uint32_t column_bits;         /* per input: the group index of GPTQ */
-    uint32_t matrix_bits;         /* per matrix: scales and shapes of the whole */
+    uint32_t column_bits;         /* per input column: the group index of GPTQ */
+    uint32_t matrix_bits;         /* per matrix: scale and shape of the whole matrix */
     bool activations;             /* activations are quantised too, so products use the type's own units */
 };
 double llm_pack_bytes(const struct llm_pack *p, uint64_t in, uint64_t out);
@@ -143,7 +143,7 @@ enum llm_op_kind {
     LLM_OP_PARAM,     /* weights added to the rows (positions, class token, layer scale) */
 };
 
-/* Number of rows an operator processes in a pass; cost.h fills in the values. */
+/* The kind of rows that an operator processes in a pass; cost.h computes their number. */
 enum llm_rows {
     LLM_ROWS_NONE,
     LLM_ROWS_TOKENS,       /* decoder: batch * tokens */
@@ -166,7 +166,7 @@ enum llm_pairs {
     LLM_PAIRS_TOWER,   /* every token of a view with every other */
     LLM_PAIRS_WINDOWS, /* within attention windows */
     LLM_PAIRS_SAM,     /* sam's global layers */
-    LLM_PAIRS_SAM_WIN, /* sam's windowed layers, with padding: it is not masked */
+    LLM_PAIRS_SAM_WIN, /* sam's windowed layers, including padding, which is not masked */
     LLM_PAIRS_SAM_REL, /* relative positions of a global layer: two axes */
     LLM_PAIRS_SAM_REL_WIN,
     LLM_PAIRS_POOL, /* one query per view (siglip's head) */
@@ -181,7 +181,7 @@ struct llm_op {
     enum llm_op_kind kind;
     enum llm_rows rows;
     enum llm_pairs pairs;
-    uint64_t count;   /* number of layers that have it */
+    uint64_t count;   /* number of layers with this operator */
     uint64_t in, out; /* shape of the weight; norms: in */
     uint64_t vector;  /* size of bias and other vectors, per instance */
     uint64_t experts, topk;
@@ -189,8 +189,8 @@ struct llm_op {
     uint64_t kv;                           /* attention: numbers per token and layer in the cache */
     uint64_t io;                           /* numbers per row read or written at the boundary of the stage */
     enum llm_dtype weight; /* type of the quantised weight; LLM_DTYPE_UNKNOWN: same as the model */
-    double instance_bytes; /* of one layer and one expert: weight, scales, zero points and vectors */
-    bool tied;             /* shares the weight of another operator */
+    double instance_bytes; /* bytes per layer and expert: weight, scales, zero points and vectors */
+    bool tied;             /* uses the weight of another operator */
     bool idle;             /* stored but never used */
 };
 
@@ -199,12 +199,12 @@ struct llm_params {
     uint64_t total;
     uint64_t embedding;    /* input table; also the head if tied */
     uint64_t head;         /* 0 if tied */
-    uint64_t active;       /* used per token: decoder and head, one row of the embedding table */
-    uint64_t active_inner; /* the same without the head */
+    uint64_t active;       /* parameters used per token: decoder and head, one row of the embedding table */
+    uint64_t active_inner; /* the same, excluding the head */
 };
 
 struct llm_model {
-    char *name; /* from the folder or file name */
+    char *name; /* name of the folder or file */
     char *model_type, *architecture;
     const char *family;   /* "deepseek_ocr" */
     const char *assumed;  /* family given by --assume; NULL: recognised */
@@ -219,7 +219,8 @@ struct llm_model {
     struct llm_op *ops;
     size_t nops;
     struct llm_params params;
-    struct { /* layers for multi-token prediction (deepseek_v3): stored, not used by plain decoding */
+    /* layers for multi-token prediction (deepseek_v3): in the checkpoint, but not used by plain decoding */
+    struct {
         uint32_t layers;
         uint64_t params;
         double bytes;
@@ -232,7 +233,7 @@ struct safetensors;
 struct llm_load {
     const char *assume;   /* family to use for the config; NULL: reject unknown architectures */
     enum llm_dtype dtype; /* overrides the config; LLM_DTYPE_UNKNOWN: from the config */
-    /* headers of the weight files: used if the config does not mention the quantisation; NULL: none */
+    /* Headers of the weight files, used if the config does not mention quantisation; NULL: none. */
     const struct safetensors *weights;
 };
 
@@ -240,7 +241,7 @@ struct llm_load {
 
 /* `path`: a config.json, a folder with one, a .safetensors file next to one, or a .gguf file. */
 struct llm_model *llm_model_load(const char *path, const struct llm_load *how, struct err *err);
-/* The same from text in memory; `what` names it in messages. */
+/* The same from text in memory; `what` is its name in messages. */
 struct llm_model *llm_model_parse(const char *text, size_t n, const char *what, const struct llm_load *how,
                                   struct err *err);
 void llm_model_free(struct llm_model *m);

@@ -20,13 +20,15 @@ struct oprow {
     enum llm_pairs pairs;
     uint8_t in, out; /* index into numbers[] for the shape; 0: none */
     uint8_t vector;  /* index into numbers[] for the bias or other vector */
-    uint8_t count;   /* index into numbers[]: layers that have it; if that is 0, the row is skipped */
+    /* index into numbers[]: number of layers with this operator; if that is 0, the row is skipped */
+    uint8_t count;
     uint8_t experts, topk;
     uint8_t heads, qk_dim, v_dim, window, kv;
     uint8_t io;
     uint32_t vector_when;  /* the vector exists if all these bits are set; 0: always */
     uint32_t when, unless; /* the row is used if all of `when` and none of `unless` are set */
-    uint8_t quant;         /* OPROW_QUANT_*: uses the quantised type if in scope */
+    /* OPROW_QUANT_*: the weight has the quantised type if the quantisation includes this scope */
+    uint8_t quant;
     bool tied, idle;
 };
 
@@ -36,8 +38,8 @@ struct opbuild {
     struct llm_model *model;
     int stage;
     uint32_t has;                        /* condition bits of this model */
-    uint64_t numbers[OPROW_NUMBERS_MAX]; /* [0] is 0, [1] is 1, others by the enum of the table */
-    enum llm_dtype quantized;            /* for rows within quant_scope */
+    uint64_t numbers[OPROW_NUMBERS_MAX]; /* [0] is 0, [1] is 1; the table's enum defines the others */
+    enum llm_dtype quantized;            /* weight type of rows within quant_scope */
     uint8_t quant_scope;
     enum llm_rows tokens; /* replacement for LLM_ROWS_TOKENS and LLM_PAIRS_CAUSAL; 0: none */
     enum llm_pairs causal;

@@ -12,7 +12,7 @@
 #include "base/vec.h"
 #include "llm/oprow.h"
 
-/* ---- Layouts. A scale belongs to block_in x block_out weights; 0 means the whole dimension. */
+/* ---- Layouts. There is one scale per block_in x block_out weights; 0 means the whole dimension. */
 
 static uint64_t blocks_of(uint64_t size, uint32_t block) {
     return block ? size / block + (size % block != 0) : size != 0;
@@ -32,7 +32,7 @@ static const char *text_of(const json_t *o, const char *key) {
     return s ? s : "";
 }
 
-/* A whole number in 1..max; otherwise `fallback`. */
+/* Returns a whole number in 1..max; otherwise `fallback`. */
 static uint32_t size_of(const json_t *v, uint32_t fallback, int64_t max) {
     int64_t n = json_is_integer(v) ? json_integer_value(v) : 0;
     return n >= 1 && n <= max ? (uint32_t)n : fallback;
@@ -225,7 +225,7 @@ char *quant_describe(const struct llm_quant *q) {
     strbuf_addstr(&s, llm_dtype_name(p->type));
     if (p->type == LLM_INT4 && p->bits != 4) strbuf_addf(&s, " with %u bits", p->bits);
     if (p->type == LLM_MXFP4 || p->type == LLM_NVFP4)
-        ; /* the group is part of the format */
+        ; /* the group size is part of the format */
     else if (p->block_in && p->block_out > 1)
         strbuf_addf(&s, " in %ux%u blocks", p->block_out, p->block_in);
     else if (p->block_in)
@@ -240,7 +240,8 @@ char *quant_describe(const struct llm_quant *q) {
 
 /* ---- Modules that are not quantised */
 
-/* Where Hugging Face models have the operator, below "model.layers.N."; lists as "a|b". */
+/* The name of the operator's module in Hugging Face models, after "model.layers.N."; alternatives as
+ * "a|b". */
 static const struct module_path {
     const char *name, *paths;
 } module_paths[] = {
@@ -267,7 +268,8 @@ static const struct module_path {
     { "lm_head", "lm_head" },
 };
 
-/* Steps of one match. A pattern that needs more does not match: hostile input must not take long. */
+/* Maximum number of steps of one match. A pattern that needs more does not match, so that malicious input
+ * cannot take long. */
 #define MATCH_STEPS 20000
 
 /* True if `name` begins with the pattern and the match ends at the end or at a dot. */
@@ -325,8 +327,8 @@ static bool atom_matches(const char *p, size_t n, char c) {
     return *p == '.' || *p == c;
 }
 
-/* The subset of regular expressions that ignore lists use: no groups, alternatives or counts. Matches at the
- * start of the name, as Python's re.match does. */
+/* Supports the subset of regular expressions that ignore lists use: no groups, alternatives or counts.
+ * Matches at the start of the name, like Python's re.match. */
 static bool regex_here(const char *p, const char *name, int *steps) {
     for (;;) {
         if (--*steps < 0) return false;
@@ -363,7 +365,8 @@ static bool pattern_matches(const char *pattern, const char *name) {
                                            : glob_matches(pattern, name);
 }
 
-/* Multi-part models have another prefix before "layers."; towers have layers of their own. */
+/* Removes the prefix before "layers.", which differs in multi-part models. Patterns for towers are not
+ * changed: towers have their own layers. */
 static const char *without_prefix(const char *pattern) {
     const char *layers = strstr(pattern, "layers.");
     if (strncmp(pattern, "re:", 3) == 0 || !layers) return pattern;
@@ -394,7 +397,8 @@ static bool layer_has(const struct llm_model *m, const struct llm_op *op, uint32
     return true;
 }
 
-/* Marks the layers of one operator that a pattern excludes. A pattern without digits is the same for all. */
+/* Marks the layers of one operator that a pattern excludes. If the pattern has no digits, the result is
+ * the same for all layers. */
 static void mark_layers(const struct llm_model *m, const struct module_path *path, const char *pattern,
                         bool *skip) {
     const char *number = strstr(pattern, "layers.");
@@ -451,7 +455,7 @@ void quant_exclude(struct llm_model *m, const struct llm_quant *q, struct llm_no
     json_array_foreach((json_t *)q->ignore, k, v) {
         const char *s = json_string_value(v);
         if (s && strncmp(s, "re:", 3) == 0 && strpbrk(s, "(){}|"))
-            notes_add(notes, "the pattern '%.80s' of modules without quantisation is not understood", s);
+            notes_add(notes, "the pattern '%.80s' of modules without quantisation is not supported", s);
     }
     for (size_t i = 0; i < m->nops; i++)
         for (size_t p = 0; p < COUNTOF(module_paths) && m->ops[i].weight; p++)
@@ -479,7 +483,7 @@ static uint32_t ratio_of(uint64_t size, uint64_t parts) {
     return each > 1 && each <= UINT32_MAX ? (uint32_t)each : 1;
 }
 
-/* qweight is [in / 8, out] in GPTQ's layout, which also has g_idx, and [in, out / 8] in AWQ's. */
+/* In GPTQ's layout qweight is [in / 8, out] and there is a g_idx; in AWQ's layout it is [in, out / 8]. */
 static bool pack_of_groups(const struct safetensors *st, const struct safetensors_tensor *t,
                            struct llm_pack *p) {
     const struct safetensors_tensor *scales = sibling(st, t->name, ".qweight", ".scales"),

@@ -1,4 +1,4 @@
-/* Quantised weights: which weights a checkpoint stores in fewer bits, and in which layout. Read from
+/* Quantised weights: which weights of a checkpoint are stored in fewer bits, and in which layout. Read from
  * quantization_config of the config.json, from ModelOpt's hf_quant_config.json, or from the tensors of the
  * safetensors headers. Internal to src/llm.
  *     struct llm_quant q = { 0 };
@@ -18,14 +18,14 @@ struct llm_quant {
     const json_t *ignore; /* names and patterns of modules that are not quantised; NULL: none */
 };
 
-/* `config`: an object with quant_method (config.json) or quant_algo (ModelOpt). Returns false, with a
- * note, if the method is not modelled. */
+/* `config`: an object with quant_method (config.json) or quant_algo (ModelOpt). Returns false and adds a
+ * note if the method is not supported. */
 bool quant_read(const json_t *config, struct llm_quant *q, struct llm_notes *notes);
 /* Finds the layout from the tensors' names, types and shapes. Returns false if no tensor is quantised. */
 bool quant_from_tensors(const struct safetensors *st, struct llm_quant *q);
 /* Splits operators of the decoder whose layers are partly in the ignore list. */
 void quant_exclude(struct llm_model *m, const struct llm_quant *q, struct llm_notes *notes);
-/* "int4 in groups of 128 (linear layers of the decoder)"; the caller frees it. */
+/* Returns "int4 in groups of 128 (linear layers of the decoder)"; the caller frees it. */
 char *quant_describe(const struct llm_quant *q);
 
 #endif

@@ -17,7 +17,8 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-/* The largest released headers (hundreds of thousands of tensors) have about 30 MB; the format allows 100. */
+/* The largest released headers (hundreds of thousands of tensors) have about 30 MB; the format allows 100
+ * MB. */
 #define HEADER_BYTES_MAX (100u << 20)
 #define INDEX_BYTES_MAX (256u << 20)
 
@@ -66,7 +67,7 @@ static int read_shape(const json_t *shape, struct safetensors_tensor *t) {
 
 static uint64_t bits_of(enum llm_dtype dtype) { return (uint64_t)(llm_dtype_bytes(dtype) * 8); }
 
-/* `start`: offset of the data in the file; `data_bytes`: their size. */
+/* `start`: offset of the data in the file; `data_bytes`: size of the data. */
 static int read_tensor(const char *what, const char *name, const json_t *v, uint64_t start,
                        uint64_t data_bytes, struct safetensors_tensor *t, struct err *err) {
     const char *type = json_string_value(json_object_get(v, "dtype"));
@@ -227,7 +228,7 @@ static int add_files(struct safetensors *st, const char *dir, struct names *name
     return rc;
 }
 
-/* {"weight_map": {tensor: file}}. Shards must be file names in the folder of the index, not paths. */
+/* Parses {"weight_map": {tensor: file}}. Shards must be file names in the folder of the index, not paths. */
 static int add_index(struct safetensors *st, const char *path, struct err *err) {
     json_t *root = jsonr_load_path(path, INDEX_BYTES_MAX, err);
     if (!root) return -1;

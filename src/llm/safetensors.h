@@ -23,7 +23,7 @@ struct safetensors_tensor {
     uint64_t shape[SAFETENSORS_DIMS_MAX]; /* outermost first */
     uint64_t numbers;                     /* product of shape */
     uint32_t file;                        /* index for safetensors_file() */
-    uint64_t offset, bytes;               /* from the start of that file */
+    uint64_t offset, bytes;               /* offset from the start of that file */
 };
 
 struct safetensors;

@@ -100,10 +100,10 @@ static void assume(struct llm_static *r, struct llm_notes *n) {
     const struct llm_model *m = r->model;
     for (size_t i = 0; i < m->nnotes; i++) notes_add(n, "%s", m->notes[i]);
     notes_add(n, "FLOPs: a multiply-add is 2; matrix products, convolutions and attention only");
-    notes_add(
-        n, "bytes: every weight used is read once per pass; activations between operators stay on the chip");
+    notes_add(n, "bytes: every weight used is read once per pass; activations between operators are not "
+                 "written to memory");
     if (m->decodes) {
-        notes_add(n, "attention is causal: only unmasked query-key pairs count, windows included");
+        notes_add(n, "attention is causal: only unmasked query-key pairs count; sliding windows are applied");
         notes_add(n, r->work.head_all ? "the head is computed for every prompt row (--lm-head all)"
                                       : "the head is computed for the last prompt row only (--lm-head last)");
         notes_add(n, "prefill generates the first new token, decode the other %" PRIu64, r->decode_steps);
@@ -248,7 +248,7 @@ static bool is_scale(const char *name) {
     return has_ending(name, endings, COUNTOF(endings));
 }
 
-/* Number of parameters of a tensor: packed types hold several per stored number; 0: not a parameter. */
+/* Number of parameters of a tensor: packed types have several per stored number; 0: not a parameter. */
 static uint64_t params_of(const struct safetensors_tensor *t, const struct llm_pack *pack) {
     static const char *const packed[] = { ".qweight", ".weight_packed", "_blocks", ".weight" };
     if (is_scale(t->name)) return 0;
@@ -258,7 +258,7 @@ static uint64_t params_of(const struct safetensors_tensor *t, const struct llm_p
     return has_ending(t->name, packed, COUNTOF(packed)) ? t->bytes * 8 / pack->bits : 0;
 }
 
-/* Config and files describe the same bytes, up to padding and tensors of other uses. */
+/* Warns if config and files differ in bytes by more than padding and tensors for other purposes. */
 static void compare_bytes(const struct llm_static *r, struct llm_notes *warnings) {
     double expected = r->weight_bytes, other = r->weight_bytes + r->model->mtp.bytes, got = r->files.bytes;
     if (fabs(got / expected - 1) <= 0.005 || fabs(got / other - 1) <= 0.005) return;

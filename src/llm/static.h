@@ -19,7 +19,7 @@
 struct llm_workload {
     uint64_t batch;
     uint64_t prompt_tokens; /* whole prompt with image tokens; 0: image tokens + text_tokens */
-    uint64_t text_tokens;   /* in addition to the images */
+    uint64_t text_tokens;   /* prompt tokens in addition to the images */
     uint64_t new_tokens;
     uint64_t context; /* keys of the reported decode step; 0: prompt + 1 */
     struct {
@@ -61,7 +61,8 @@ struct llm_static {
     struct llm_cost generation;             /* all decode steps */
     uint64_t decode_steps;                  /* new_tokens - 1: prefill generates the first */
 
-    double kv_bytes_per_token, kv_bytes_at_end; /* per sequence; for the whole batch */
+    /* KV cache bytes per token of one sequence; KV cache bytes of the whole batch at the end */
+    double kv_bytes_per_token, kv_bytes_at_end;
     double weight_bytes, activation_bytes, memory_bytes;
 
     struct { /* the weight files, if found */
@@ -69,8 +70,8 @@ struct llm_static {
         uint64_t tensors, params;
         uint64_t by_dtype[LLM_DTYPES];
         double bytes;
-        /* GGUF only: numbers by type, and bytes by layer and type; the first row is for tensors of no
-         * layer */
+        /* GGUF only: numbers by type, and bytes by layer and type; the first row is for tensors outside of
+         * layers. */
         uint64_t by_ggml[GGML_TYPES_END];
         double (*layer_bytes)[GGML_TYPES_END];
         uint32_t layers;
@@ -90,7 +91,7 @@ void llm_static_add_files(struct llm_static *r, const struct safetensors *st);
 void llm_static_add_gguf(struct llm_static *r, const struct gguf *g);
 void llm_static_free(struct llm_static *r);
 
-/* 1: fits, 0: does not; -1: memory size unknown */
+/* Returns 1: fits, 0: does not fit, -1: memory size unknown. */
 int llm_static_fits(const struct llm_static *r);
 double llm_static_tokens_per_s(const struct llm_static *r); /* decode at the roofline; NAN: unknown */
 

@@ -50,7 +50,7 @@ static void model(const struct llm_static *r, struct jsonw *j) {
     jsonw_end(j);
 }
 
-/* Bytes by type of each layer; layer null: tensors of no layer. */
+/* Writes bytes by type for each layer; layer null: tensors outside of layers. */
 static void write_layers(const struct llm_static *r, struct jsonw *j) {
     jsonw_karray(j, "layers");
     for (uint32_t i = 0; i <= r->files.layers; i++) {

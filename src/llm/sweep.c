@@ -13,7 +13,7 @@
 #include "base/util.h"
 
 #define POINTS_MAX 1000000
-#define TABLE_ROWS 24 /* a longer sweep prints about this many rows; JSON has all */
+#define TABLE_ROWS 24 /* a longer sweep prints about this many rows; JSON contains all */
 
 static const char *const names[] = { "batch", "prompt", "context" };
 

@@ -95,9 +95,9 @@ refused "counters for administrators only" fail=35 'ERR_NVGPUCTRPERM.*NVreg_Rest
 refused "counters in use by DCGM" fail=26 'dcgmi profile --pause'
 refused "counters in use by another inferprof" ask=26 'a second inferprof.*stop it'
 refused "a MIG slice" fail=43 'MIG.*use the whole GPU'
-refused "a virtual GPU" fail=33 'its host must allow profiling'
-refused "a virtual GPU without the right" fail=40 'its host must allow profiling'
-refused "a confidential GPU" fail=41 'confidential computing is on'
+refused "a virtual GPU" fail=33 'the host must enable profiling'
+refused "a virtual GPU without the right" fail=40 'the host must enable profiling'
+refused "a confidential GPU" fail=41 'confidential computing is enabled'
 refused "a GPU without PM sampling" fail=27 'Turing or later'
 
 run env MOCK_PM=on "$INFERPROF" run --counters -o full -- "$app" init push=prefill kernels=2000 sleep=100 kernels=2000 pop

@@ -207,7 +207,7 @@ TEST(overlapping_and_repeated_tensors_are_refused) {
     gguf_file_u32(&f, "x", 1);
     gguf_file_u32(&f, "x", 2);
     gguf_file_finish(&f);
-    check_refused(&f.out, "the key \"x\" is there twice");
+    check_refused(&f.out, "the key \"x\" occurs twice");
     gguf_file_free(&f);
 }
 
