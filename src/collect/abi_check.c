@@ -1,5 +1,5 @@
-/* Compares abi.h and calls.h with NVIDIA's headers at compile time, where those are installed. Produces
- * no code. (layout.c is checked by tests/oracle/cupti_layouts.py.) */
+/* Compares abi.h and calls.h with NVIDIA's headers at compile time, if these are installed. Generates no
+ * code. (tests/oracle/cupti_layouts.py checks layout.c.) */
 #include "collect/abi.h"
 #include "collect/calls.h"
 

@@ -14,7 +14,8 @@
 static atomic_ullong buffers_returned;
 static bool graphs_from_start;
 
-/* May run inside another callback of ours, so they do not refuse to (host.h). */
+/* CUPTI may call this inside another callback of ours, so the check of host.h against nested calls does
+ * not apply. */
 static void on_buffer_requested(uint8_t **buffer, size_t *bytes, size_t *max_records) {
     int saved_errno = errno;
     host_depth++;
@@ -67,8 +68,8 @@ static void set_kind(int kind, const char *name, bool on) {
         report_problem("no %s were recorded: CUPTI returned %s; %s", name, cupti_error(rc), remedy(rc));
 }
 
-/* Whole-graph records are enabled before the first graph exists and stay enabled, also outside of windows:
- * CUPTI 13.0.1 crashes when a graph is launched that was created while they were disabled. */
+/* Whole-graph records are enabled before the first graph exists and stay enabled, even outside of windows:
+ * CUPTI 13.0.1 crashes if a graph is launched that was created while they were disabled. */
 bool activity_start(void) {
     records_start();
     int rc = cupti.register_buffers(on_buffer_requested, on_buffer_returned);
@@ -81,7 +82,7 @@ bool activity_start(void) {
 
 void activity_capture(bool on) {
     if (settings.arms &&
-        graphs_from_start) /* overhead measurements switch them; their graphs exist by then */
+        graphs_from_start) /* overhead measurements switch them later; their graphs exist by then */
         set_kind(KIND_GRAPH_TRACE, "CUDA graphs", on && settings.whole_graphs);
     if (settings.kernels) set_kind(KIND_CONCURRENT_KERNEL, "kernels", on);
     if (!settings.copies) return;

@@ -13,17 +13,19 @@
 #include "collect/records.h"
 #include "collect/thread.h"
 
-/* The CUPTI of CUDA 12.6. Older versions crashed on graphs after a second attach. */
+/* CUPTI of CUDA 12.6. Older versions crashed on graphs after a second attach. */
 #define MIN_DETACH_VERSION 24
-/* A detach takes 2 ms, up to 60 ms on a busy machine. Longer means that it waited for a GPU that was not
- * idle after all; CUPTI then stays attached for the rest of the process. */
+/* A detach takes 2 ms, or up to 60 ms on a busy machine. If it takes longer, it waited for a GPU that was
+ * not idle; CUPTI then stays attached for the rest of the process. */
 #define MAX_DETACH_NS 200000000u
 
 static struct {
-    pthread_mutex_t lock; /* held while attaching or detaching; only ever taken with trylock */
+    pthread_mutex_t lock; /* held while attaching or detaching; only acquired with trylock */
     atomic_bool attached, detach_requested;
-    atomic_bool graph_seen, detach_slow, detach_failed; /* once set, CUPTI is never detached again */
-    atomic_uint users;                                  /* threads between attach_enter() and attach_exit() */
+    /* if one of these is set, CUPTI is not detached again */
+    atomic_bool graph_seen, detach_slow, detach_failed;
+    /* number of threads between attach_enter() and attach_exit() */
+    atomic_uint users;
     atomic_uint detaches;
     _Atomic uint64_t detach_ns;
     uint64_t attach_calls, attach_records; /* totals at the last attach */
@@ -52,9 +54,9 @@ bool attach_enter(void) {
 void attach_exit(void) { atomic_fetch_sub(&state.users, 1); }
 
 /* ---- detaching */
-static const char *no_detach_reason(void) { /* NULL: CUPTI may be detached */
+static const char *no_detach_reason(void) { /* Returns NULL if CUPTI may be detached. */
     if (!cupti.finalize || cupti.version < MIN_DETACH_VERSION) return "detaching is safe from CUDA 12.6 on";
-    /* whole graphs must stay enabled from start to end, see activity.c */
+    /* whole-graph records must stay enabled all the time, see activity.c */
     if (settings.whole_graphs || atomic_load(&state.graph_seen)) return "the program uses CUDA graphs";
     if (!settings.launches) return "launches are not recorded";
     if (devices_saw_several_streams()) return "the program's kernels run on several streams";
@@ -83,7 +85,7 @@ bool attach_request_detach(void) {
 
 void attach_note_graph_launch(void) { atomic_store(&state.graph_seen, true); }
 
-/* False: CUPTI is still attached, with its subscription. */
+/* Returns false if CUPTI is still attached, with its subscription. */
 static bool detach_now(void) {
     uint64_t before = clock_mono_ns();
     int rc = cupti.finalize();
@@ -101,8 +103,9 @@ static bool detach_now(void) {
     return true;
 }
 
-/* `attached` becomes false before `users` is read. A thread that enters later sees `attached` and backs
- * out; a thread that entered earlier is counted in `users`, and the next synchronisation tries again. */
+/* `attached` is cleared before `users` is read. A thread that enters later sees that it is cleared and
+ * leaves again. A thread that entered earlier is counted in `users`, and the next synchronisation tries
+ * again. */
 void attach_try_detach(uint32_t context, uint32_t stream) {
     if (!atomic_load(&state.detach_requested) || pthread_mutex_trylock(&state.lock) != 0) return;
     if (atomic_load(&state.detach_requested) && !no_detach_reason() &&

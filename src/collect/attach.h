@@ -1,15 +1,15 @@
 /* Attaches CUPTI to the process and detaches it again between capture windows.
  *
- * Why detach: once CUPTI 13.0.1 has recorded kernels, every later launch of the process is slower, even
- * with everything switched off (0.34 us per launch, docs/overhead.md). CUPTI is therefore detached between
- * the windows of --budget and after the last window of --duration, and attached again for the next window.
+ * Why detach: once CUPTI 13.0.1 has recorded kernels, every later launch of the process is slower, even if
+ * everything is disabled (0.34 us per launch, docs/overhead.md). CUPTI is therefore detached between the
+ * windows of --budget and after the last window of --duration, and attached again for the next window.
  *
  * When it is safe: cuptiFinalize() must run at the end of a CUDA call, on the thread that made the call,
- * while no thread of the collector is inside CUPTI. It also waits until the GPU is idle. It must not make
- * the program wait, least of all for a kernel that waits for the program. CUPTI is therefore detached only
- * right after the program itself has synchronised with its only stream, and only if every launch since the
- * attach has its kernel record. It is never detached if the program uses CUDA graphs: with CUPTI 13.0.1 a
- * graph launched just before the detach failed, and graphs need few launches anyway.
+ * while no thread of the collector is inside CUPTI. It also waits until the GPU is idle. The program must not
+ * have to wait because of that, in particular not for a kernel that itself waits for the program. CUPTI is
+ * therefore detached only right after the program has synchronised with its only stream, and only if every
+ * launch since the attach has its kernel record. It is never detached if the program uses CUDA graphs: with
+ * CUPTI 13.0.1 a graph launched just before the detach failed, and graphs need few launches anyway.
  *
  * Threads: attach_try_detach() and attach_note_graph_launch() run in CUPTI callbacks on the program's
  * threads; the rest runs on the background thread, except where noted. None of them waits for a lock. */
@@ -19,29 +19,32 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-bool attach_start(void); /* first attach; false: report_problem() was called */
+bool attach_start(void); /* first attach; on failure, calls report_problem() and returns false */
 
-/* Bracket every CUPTI call that is not made from a CUPTI callback; any thread. While a thread is between
- * the two, CUPTI stays attached. attach_enter() returns false, without entering, if CUPTI is detached. */
+/* These bracket every CUPTI call that is not made from a CUPTI callback, on any thread. While a thread is
+ * between the two, CUPTI stays attached. If CUPTI is detached, attach_enter() returns false and the call
+ * must not be made. */
 bool attach_enter(void);
 void attach_exit(void);
 
-bool attach_needs_syncs(void);   /* synchronisations must be watched even if they are not recorded */
-void attach_window_closed(void); /* from now on graph launches and synchronisations are reported here */
+bool attach_needs_syncs(void); /* true if synchronisations must be watched even if they are not recorded */
+/* from now on, graph launches and synchronisations must be reported to this module */
+void attach_window_closed(void);
 /* Requests a detach at the next safe moment. Call after a flush, with kernel records switched off. Returns
  * false if records are still missing: call again later. */
 bool attach_request_detach(void);
 void attach_note_graph_launch(void);
-/* The program has just synchronised with this stream: detaches if that was requested and is safe. */
+/* Call this when the program has just synchronised with this stream. Detaches if that was requested and is
+ * safe. */
 void attach_try_detach(uint32_t context, uint32_t stream);
-/* Before a window opens: attaches again if detached, then does attach_enter(). ATTACH_BUSY: a detach is in
- * progress, try again later. Only ATTACH_READY needs attach_exit(). */
+/* Call this before a window opens: attaches again if detached, then calls attach_enter(). ATTACH_BUSY: a
+ * detach is in progress, try again later. Only ATTACH_READY requires attach_exit(). */
 enum attach_state { ATTACH_READY, ATTACH_BUSY, ATTACH_FAILED };
 enum attach_state attach_reattach(void);
 
 unsigned attach_detach_count(void);
 uint64_t attach_detach_ns(void);           /* total time spent in cuptiFinalize() so far */
-const char *attach_no_detach_reason(void); /* why CUPTI stays attached, for a message */
-void attach_after_fork(void);              /* in the child, where CUDA does not work */
+const char *attach_no_detach_reason(void); /* why CUPTI stays attached; part of a message */
+void attach_after_fork(void);              /* for the child, in which CUDA does not work */
 
 #endif

@@ -22,12 +22,12 @@
 #define CLOCK_MS 5000u
 #define WINDOW_MS 5u
 
-#define STACK_BYTES ((size_t)2 << 20) /* CUPTI and the driver run on it */
+#define STACK_BYTES ((size_t)2 << 20) /* large, because CUPTI and the driver run on this thread */
 
 static struct {
     atomic_bool running, stop, done, gpu;
     struct event wake, ended;
-    uint64_t drained_ns, clocked_ns, flushed_ns; /* when it was last done */
+    uint64_t drained_ns, clocked_ns, flushed_ns; /* time of the last drain, clock pair and flush */
 } background;
 
 static bool is_due(uint64_t *last, uint64_t now, unsigned every_ms) {
@@ -52,7 +52,7 @@ static void periodic_work(uint64_t now) {
         gemm_tick();
     }
     if (gpu && is_due(&background.clocked_ns, now, CLOCK_MS)) clocks_pair();
-    /* CUPTI's own flush period returns only full buffers. */
+    /* A flush is needed, because CUPTI's own flush period returns only full buffers. */
     if (gpu && settings.flush_ms && is_due(&background.flushed_ns, now, (unsigned)settings.flush_ms))
         flush_cupti(0);
 }
@@ -92,7 +92,7 @@ bool background_start(void) {
     return false;
 }
 
-/* Wakes the thread: with windows it must run every WINDOW_MS, and it went to sleep for DRAIN_MS. */
+/* Wakes the thread: it sleeps for DRAIN_MS, but with windows it must run every WINDOW_MS. */
 void background_watch_gpu(void) {
     atomic_store(&background.gpu, true);
     event_set(&background.wake);

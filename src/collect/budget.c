@@ -12,29 +12,34 @@
 #include "collect/thread.h"
 
 /* Costs measured on an H200 against a process without CUPTI (docs/overhead.md), rounded up so that the
- * overhead stays below the budget. The costs per call are valid where a launch takes LAUNCH_NS; they are
- * scaled up where launches take longer, because the processor is slower or busier. */
+ * overhead stays below the budget. The costs per call apply if a launch takes LAUNCH_NS. If launches take
+ * longer, because the processor is slower or busier, they are scaled up. */
 #define LAUNCH_NS 5500.0
-/* A longer launch waited for room in the GPU's queue: it says nothing about the processor's speed. */
+/* A longer launch waited for space in the GPU's queue, so it does not show the processor's speed. */
 #define MAX_LAUNCH_NS 50000
-#define RECORDED_COST_NS 2300.0  /* a recorded launch with its kernel record; measured: 2200 */
-#define UNRECORDED_COST_NS 400.0 /* a call outside of windows while CUPTI is attached; 340 to 360 */
-#define OUTSIDE_COST_NS 900.0    /* a kernel launched just after a window, besides its call's cost; 850 */
-/* A kernel of a graph: 900 where the program waits for the end of each replay, 160 back to back. */
+#define RECORDED_COST_NS 2300.0 /* per recorded launch with its kernel record; measured: 2200 */
+/* per call outside of windows while CUPTI is attached; measured: 340 to 360 */
+#define UNRECORDED_COST_NS 400.0
+/* per kernel launched just after a window, in addition to its call's cost; measured: 850 */
+#define OUTSIDE_COST_NS 900.0
+/* Per kernel of a graph. Measured: 900 if the program waits for the end of each replay, 160 back to back. */
 #define GRAPH_KERNEL_COST_NS 1000.0
-/* A detach and reattach cost about 12 ms, a launch-bound window of this length costs 20 ms. */
+/* A detach and reattach take about 12 ms; a launch-bound window of this length costs 20 ms. */
 #define MIN_WINDOW_NS 100000000u
-#define GIVE_UP_NS 2000000000u /* with no gain in credit for this long, the user is warned */
+#define GIVE_UP_NS 2000000000u /* if the credit has not grown for this long, the user is warned */
 
 static struct {
     uint64_t last_ns;                                              /* of the last charge() */
     uint64_t calls, unrecorded, graph_kernels, outside, detach_ns; /* totals already charged */
-    double credit_ns, closed_credit_ns;                            /* now; when the last window was closed */
-    uint64_t opened_ns, opened_calls;                              /* when the window was opened */
+    /* current credit, and credit when the last window was closed */
+    double credit_ns, closed_credit_ns;
+    /* time and number of calls when the window was opened */
+    uint64_t opened_ns, opened_calls;
     uint64_t closed_ns;
     bool open, ever_opened;
-    _Atomic uint64_t switch_ns;             /* not charged yet */
-    _Atomic uint64_t launches, launches_ns; /* kernel launches up to MAX_LAUNCH_NS: count and total time */
+    _Atomic uint64_t switch_ns; /* not charged yet */
+    /* kernel launches that took at most MAX_LAUNCH_NS: number and total time */
+    _Atomic uint64_t launches, launches_ns;
 } account;
 
 void budget_start(uint64_t now) { account.last_ns = account.closed_ns = now; }
@@ -53,7 +58,7 @@ void budget_note_launches(const struct trace_launch *l, unsigned n) {
     atomic_fetch_add(&account.launches, count);
 }
 
-/* How much slower than LAUNCH_NS launches are here, at least 1. */
+/* How much slower launches are here than LAUNCH_NS, as a factor of at least 1. */
 static double cost_scale(void) {
     double n = (double)atomic_load(&account.launches), ns = (double)atomic_load(&account.launches_ns);
     return n > 0 ? MAX(1, ns / n / LAUNCH_NS) : 1;
@@ -71,8 +76,8 @@ static void charge(uint64_t now) {
                          (double)(c.graph_kernels - account.graph_kernels) * GRAPH_KERNEL_COST_NS +
                          (double)(detach_ns - account.detach_ns) +
                          (double)atomic_exchange(&account.switch_ns, 0);
-    account.credit_ns =
-        MIN(account.credit_ns, 1e8 * share); /* what 0.1 s earns: no long window after an idle time */
+    /* at most the credit for 0.1 s, so that no long window follows an idle time */
+    account.credit_ns = MIN(account.credit_ns, 1e8 * share);
     account.calls = calls;
     account.graph_kernels = c.graph_kernels;
     account.outside = c.outside;
@@ -81,15 +86,16 @@ static void charge(uint64_t now) {
     account.last_ns = now;
 }
 
-/* The first window waits for the first call: with CUPTI 13.0.1, kernel records enabled before the first
- * context exists may not come back after a disable and enable. The first window does not wait for credit:
- * in a program that launches all the time, unrecorded calls alone may cost more than the account earns. */
+/* The first window waits for the first call: with CUPTI 13.0.1, kernel records that are enabled before the
+ * first context exists may no longer be delivered after a disable and enable. The first window does not
+ * wait for credit: in a program that launches all the time, unrecorded calls alone may cost more than the
+ * account earns. */
 static bool may_open(void) {
     if (account.ever_opened) return account.credit_ns >= 0;
     return !settings.launches || account.calls + account.unrecorded > 0;
 }
 
-/* A window without any launch has cost nothing and stays open. */
+/* A window without any launch costs nothing, so it stays open. */
 static bool must_close(uint64_t now) {
     return account.credit_ns < 0 && now - account.opened_ns >= MIN_WINDOW_NS &&
            account.calls > account.opened_calls;

@@ -1,7 +1,7 @@
-/* --budget PCT: decides when kernels may be captured. An account earns PCT of the time that passes and is
- * charged an estimate of what collecting costs: a fixed cost per launch (scaled up where launches take
- * longer), a fixed cost per kernel of a CUDA graph (both measured on an H200, docs/overhead.md), and the
- * time spent switching. While the account is negative, nothing is captured. */
+/* --budget PCT: decides when kernels may be captured. An account earns PCT of the elapsed time. It is
+ * charged the estimated cost of collecting: a fixed cost per launch (scaled up if launches take longer), a
+ * fixed cost per kernel of a CUDA graph (both measured on an H200, docs/overhead.md), and the time for
+ * enabling and disabling. While the account is negative, nothing is captured. */
 #ifndef COLLECT_BUDGET_H
 #define COLLECT_BUDGET_H
 
@@ -11,9 +11,9 @@
 #include "trace/format.h"
 
 void budget_start(uint64_t mono_ns);
-void budget_charge_switch(uint64_t ns); /* any thread: switching capture on or off took this long */
+void budget_charge_switch(uint64_t ns); /* any thread: enabling or disabling capture took this long */
 void budget_note_launches(const struct trace_launch *l, unsigned n); /* any thread; `api` is the call's id */
-/* Background thread, every few ms: may kernels be captured now? */
+/* Called every few ms on the background thread. Returns true if kernels may be captured now. */
 bool budget_allows(uint64_t mono_ns);
 void budget_after_fork(void);
 

@@ -4,7 +4,7 @@
 
 #define TRIES 5
 #define BASELINE_NS 100000000u /* a line through points this far apart is accurate to 1 ppm */
-/* The clock is off the line by more than this if it was set, or if the counter is not reliable. */
+/* A larger deviation from the line means that the clock was set, or that the counter is not reliable. */
 #define JUMP_NS 1000000
 
 struct call_clock call_clock = { .flags = CALLS_COUNT_FIRST };
@@ -13,7 +13,7 @@ struct point {
     uint64_t ticks, wall_ns;
 };
 
-/* Keeps the narrowest of a few readings: one that was interrupted is wide. */
+/* Keeps the narrowest of a few readings: an interrupted reading is wide. */
 static struct point read_point(void) {
     struct point best = { 0, 0 };
     uint64_t narrowest = UINT64_MAX;
@@ -33,7 +33,7 @@ static void publish_line(const struct point *p, uint64_t ns_per_tick) {
     atomic_store_explicit(&call_clock.ticks, p->ticks, memory_order_relaxed);
     atomic_store_explicit(&call_clock.wall_ns, p->wall_ns, memory_order_relaxed);
     atomic_store_explicit(&call_clock.ns_per_tick, ns_per_tick, memory_order_relaxed);
-    /* On wrap-around skip 0, which means "no line". */
+    /* On wrap-around, skip 0, which means "no line". */
     unsigned next = (version | 1) + 1;
     atomic_store_explicit(&call_clock.version, next ? next : 2, memory_order_release);
 }
@@ -61,7 +61,7 @@ void call_clock_tick(void) {
     last_point = p;
 }
 
-/* The parent may have been writing the line. */
+/* The parent may have been writing the line during the fork. */
 void call_clock_after_fork(void) {
     atomic_store(&call_clock.version, 0);
     atomic_store(&call_clock.flags, CALLS_COUNT_FIRST);

@@ -24,7 +24,8 @@ static void *subscriber;
 static uint32_t stream_of(const struct cupti_callback_data *d) {
     void *stream;
     uint32_t id = 0;
-    if (!d->params || !cupti.stream_id || !attach_enter()) return 0; /* another thread may detach CUPTI */
+    /* another thread may detach CUPTI at any time */
+    if (!d->params || !cupti.stream_id || !attach_enter()) return 0;
     memcpy(&stream, d->params, sizeof stream);
     if (cupti.stream_id(d->context, stream, 0, &id) != CUPTI_OK) id = 0;
     attach_exit();
@@ -85,14 +86,14 @@ __attribute__((cold, noinline)) static void write_tape(const struct thread_state
 }
 
 /* The overhead per launch is the code from here to the end of on_callback(). The program's own work evicts
- * it from the caches between launches, so what matters is little code and few cache lines. No locked
- * instructions; rare cases are in cold functions. */
+ * it from the caches between launches, so the amount of code and the number of cache lines determine the
+ * cost. No locked instructions; rare cases are in cold functions. */
 static bool has_flag(enum call_flags flag) {
     return atomic_load_explicit(&call_clock.flags, memory_order_relaxed) & flag;
 }
 
 /* Unrecorded calls are estimated by sampling: one in UNRECORDED_SHARE, chosen by a hash of its id, and the
- * very first. The others touch no further memory. */
+ * very first. The others access no further memory. */
 static bool is_counted_sample(uint32_t correlation) {
     return correlation * 2654435769u / (UINT32_MAX / UNRECORDED_SHARE + 1) == 0;
 }
@@ -112,7 +113,8 @@ __attribute__((cold, noinline)) static void report_end(uint32_t id, const struct
     errno = saved_errno;
 }
 
-/* CUPTI keeps *correlation_data from the start to the end of the call: the start time, 0 if not recorded. */
+/* CUPTI keeps *correlation_data from the start to the end of the call. It contains the start time, or 0 if
+ * the call is not recorded. */
 static void on_call_enter(const struct cupti_callback_data *d) {
     uint64_t now = 0;
     if (has_flag(CALLS_RECORDED)) {
@@ -141,7 +143,7 @@ static void on_call_exit(uint32_t id, const struct cupti_callback_data *d) {
     if (has_flag(CALLS_TAPED)) write_tape(t, c);
 }
 
-/* A signal handler has interrupted our code and makes CUDA calls itself; see host.h. */
+/* Called if a signal handler has interrupted our code and makes CUDA calls itself; see host.h. */
 __attribute__((cold, noinline)) static void refuse_call(uint32_t id, const struct cupti_callback_data *d) {
     if (d->site == SITE_ENTER)
         *d->correlation_data = 0;
@@ -171,7 +173,7 @@ static void on_callback(void *user, int domain, uint32_t id, const void *data) {
     host_depth = 0;
 }
 
-/* ---- which other tool may be subscribed */
+/* ---- which other tool may be the subscriber */
 static int find_tool(struct dl_phdr_info *info, size_t size, void *found) {
     static const char *const tools[][2] = {
         { "libToolsInjection", "Nsight Systems" },
@@ -189,8 +191,8 @@ static int find_tool(struct dl_phdr_info *info, size_t size, void *found) {
     for (size_t i = 0; info->dlpi_name && i < COUNTOF(tools); i++)
         if (strstr(info->dlpi_name, tools[i][0])) {
             *(const char **)found = tools[i][1];
-            return i + 1 <
-                   COUNTOF(tools); /* torch is a guess: go on, a later library may be a better match */
+            /* torch is only a guess: continue, because a later library may match better */
+            return i + 1 < COUNTOF(tools);
         }
     return 0;
 }
@@ -233,9 +235,9 @@ static void switch_callbacks(bool on) {
     }
 }
 
-/* Once enabled, callbacks stay enabled; outside of windows they return at once. If a callback is disabled
- * while a thread is inside its call, CUPTI 13.0.1 gives later kernels the correlation ids of earlier
- * launches. */
+/* Once enabled, callbacks stay enabled; outside of windows they return immediately. If a callback is
+ * disabled while a thread is inside its call, CUPTI 13.0.1 gives later kernels the correlation ids of
+ * earlier launches. */
 void callbacks_watch(void) { switch_callbacks(true); }
 
 void callbacks_capture(bool on) {

@@ -1,7 +1,7 @@
-/* The CUDA calls that are recorded: those that submit work to the GPU and those that wait for it. Only
- * driver calls: every runtime call of interest makes one, with the same correlation id. Programs make
- * about ten small runtime calls per launch, and CUPTI slows each of them down while any runtime call is
- * watched. The numbers are CUPTI's callback ids, which never change once assigned; abi_check.c compares
+/* The CUDA calls that are recorded: calls that submit work to the GPU and calls that wait for it. Only
+ * driver calls are watched: every relevant runtime call makes one, with the same correlation id. Programs
+ * make about ten small runtime calls per launch, and CUPTI slows down each of them while any runtime call
+ * is watched. The numbers are CUPTI's callback ids, which never change once assigned; abi_check.c compares
  * them with CUPTI's headers. */
 #ifndef COLLECT_CALLS_H
 #define COLLECT_CALLS_H
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* class, CUPTI's name, callback id */
+/* X(class, CUPTI's name, callback id) */
 #define CALLS_12_0(X)                                    \
     X(LAUNCH, cuLaunchKernel, 307)                       \
     X(LAUNCH, cuLaunchKernel_ptsz, 442)                  \
@@ -99,7 +99,8 @@
     X(SYNC_WAIT, cuStreamWaitEvent, 295)                 \
     X(SYNC_WAIT, cuStreamWaitEvent_ptsz, 436)            \
     X(SYNC_CONTEXT, cuCtxSynchronize, 17)
-/* Newer than the oldest supported CUPTI. An older library returns an error for them, which is ignored. */
+/* These calls are newer than the oldest supported CUPTI. An older library returns an error for them, which
+ * is ignored. */
 #define CALLS_12_8(X)                     \
     X(COPY, cuMemcpyBatchAsync, 776)      \
     X(COPY, cuMemcpyBatchAsync_ptsz, 777) \
@@ -134,9 +135,9 @@ enum call_class {
 };
 #define CALLS_MAX_ID 1024
 
-enum call_class call_class(uint32_t id); /* CALL_NONE: not in the table */
+enum call_class call_class(uint32_t id); /* CALL_NONE if not in the table */
 const char *call_name(uint32_t id);      /* "unknown" if not in the table */
-/* Nearly every call is one of these two: tested without a table lookup. */
+/* Almost all calls are one of these two, so they are tested without a table lookup. */
 static inline bool call_launches_kernel(uint32_t id) {
     return id == CALL_cuLaunchKernel || id == CALL_cuLaunchKernelEx;
 }

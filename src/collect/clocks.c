@@ -21,7 +21,7 @@ static struct {
     unsigned n;
 } pairs; /* used by the background thread only */
 
-/* Keeps the narrowest of a few readings: one that was preempted is wide. */
+/* Keeps the narrowest of a few readings: a preempted reading is wide. */
 static bool read_pair(struct pair *best) {
     best->width = UINT64_MAX;
     for (int i = 0; i < 8; i++) {
@@ -58,7 +58,7 @@ void clocks_pair(void) {
     output_give();
 }
 
-/* wall - gpu = a + b (gpu - gpu of the first pair), by least squares. */
+/* Fits wall - gpu = a + b (gpu - gpu of the first pair) by least squares. */
 static void fit_line(double *a, double *b, double *residual) {
     const struct pair *first = &pairs.v[0];
     double n = pairs.n, sx = 0, sy = 0, sxx = 0, sxy = 0;

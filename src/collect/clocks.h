@@ -1,12 +1,13 @@
-/* Three clocks: the one of CUPTI's records, CLOCK_MONOTONIC and the wall clock. All times in the trace are
- * wall clock times. Pairs of readings taken over the run are written to the trace, with a line fitted to
- * them and its residual. Called by the background thread; clocks_start() before it. */
+/* Relates three clocks: the clock of CUPTI's records, CLOCK_MONOTONIC and the wall clock. All times in the
+ * trace are wall clock times. Pairs of readings are taken during the run and written to the trace, with a
+ * line fitted to them and its residual. Called by the background thread; clocks_start() is called before
+ * that thread starts. */
 #ifndef COLLECT_CLOCKS_H
 #define COLLECT_CLOCKS_H
 
 #include <stdint.h>
 
-extern int64_t clocks_shift_ns; /* CUPTI minus wall clock at the start; 0 if they are the same clock */
+extern int64_t clocks_shift_ns; /* CUPTI clock minus wall clock at the start; 0 if they are the same clock */
 
 void clocks_start(void);  /* measures the shift */
 void clocks_pair(void);   /* takes one pair of readings */

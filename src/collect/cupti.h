@@ -1,5 +1,5 @@
-/* Loads libcupti at run time: the copy that the program has already loaded, if any (PyTorch ships its own),
- * otherwise the one that matches the loaded CUDA runtime. Called once, in cuInit(). */
+/* Loads libcupti at run time: the copy that the program has already loaded, if any (PyTorch ships its
+ * own), otherwise the one that matches the loaded CUDA runtime. Called once, from cuInit(). */
 #ifndef COLLECT_CUPTI_H
 #define COLLECT_CUPTI_H
 
@@ -28,7 +28,7 @@ struct cupti_api {
 };
 extern struct cupti_api cupti; /* library is NULL until cupti_load() succeeded */
 
-bool cupti_load(void);             /* false: report_problem() was called */
+bool cupti_load(void);             /* on failure, calls report_problem() and returns false */
 const char *cupti_error(int code); /* "CUPTI_ERROR_...", never NULL */
 
 #endif

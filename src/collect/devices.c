@@ -100,7 +100,8 @@ void devices_tick(void) {
     struct driver d = { 0 };
     int n = 0, version = 0;
     if (!atomic_load_explicit(&requested, memory_order_relaxed) || atomic_load(&described)) return;
-    if (!driver_load(&d) || d.count(&n) != 0) return; /* not initialised yet: try again at the next tick */
+    /* CUDA is not initialised yet: try again at the next tick */
+    if (!driver_load(&d) || d.count(&n) != 0) return;
     struct trace_writer *w = output_take();
     if (!w) return;
     atomic_store(&described, true);
@@ -110,14 +111,15 @@ void devices_tick(void) {
     output_give();
 }
 
-/* Small lossy sets: a collision only means that a stream or context may be written to the trace twice. */
+/* Small sets that may lose entries: a collision only causes a stream or context to be written to the trace
+ * twice. */
 #define SEEN_STREAMS 1024u
 static _Atomic uint64_t seen_streams[SEEN_STREAMS], seen_contexts[64];
 
-/* ---- does all work run on one stream? */
+/* ---- detects whether all work runs on one stream */
 #define NO_STREAM 0
 #define SEVERAL_STREAMS UINT64_MAX
-static _Atomic uint64_t only_stream; /* mark_of() the stream, or one of the two above */
+static _Atomic uint64_t only_stream; /* mark_of() the stream, or one of the two values above */
 
 static uint64_t mark_of(uint32_t context, uint32_t stream) { return ((uint64_t)context << 32 | stream) + 1; }
 

@@ -1,5 +1,5 @@
 /* Describes GPUs, contexts and streams in the trace. The driver is queried on the background thread, never
- * inside the program's own calls. Devices are numbered as the process sees them (after
+ * inside the program's own calls. Devices have the numbers that the process uses (after
  * CUDA_VISIBLE_DEVICES); the UUID identifies the GPU or MIG instance. */
 #ifndef COLLECT_DEVICES_H
 #define COLLECT_DEVICES_H
@@ -8,14 +8,14 @@
 #include <stdint.h>
 
 __attribute__((cold)) void
-devices_request(void);   /* any thread: CUDA is initialised, query it when possible */
+devices_request(void);   /* any thread: CUDA is initialised; query the driver when possible */
 void devices_tick(void); /* background thread: queries once, after a request */
 
 /* Notes the stream of a record. Called for every record, by the thread that reads CUPTI's buffer. */
 void devices_note_stream(uint32_t device, uint32_t context, uint32_t stream);
 #define DEVICES_ALL_STREAMS UINT32_MAX
-/* Since the last devices_reset_stream(): were all records of this stream? With DEVICES_ALL_STREAMS: of one
- * stream of this context? False if there were no records. */
+/* True if all records since the last devices_reset_stream() belong to this stream or, with
+ * DEVICES_ALL_STREAMS, to one stream of this context. False if there were no records. */
 bool devices_only_stream_is(uint32_t context, uint32_t stream);
 bool devices_saw_several_streams(void);
 void devices_reset_stream(void);

@@ -14,9 +14,9 @@
 #include "collect/output.h"
 #include "collect/thread.h"
 
-#define MASK_TRACE 2 /* the logger then writes one line per product and nothing else */
+#define MASK_TRACE 2 /* with this mask, the logger writes one line per product and nothing else */
 
-static atomic_bool attached, paused;   /* paused: outside of capture windows */
+static atomic_bool attached, paused;   /* paused: true outside of capture windows */
 static _Atomic(int (*)(int)) set_mask; /* NULL: our callback is not installed */
 
 static void put_line(const char *function, const char *message) {
@@ -42,7 +42,7 @@ static void on_log_line(int level, const char *function, const char *message) {
     host_leave(saved_errno);
 }
 
-/* If the user has configured the logger, leave it alone. */
+/* True if the user has configured the logger; then it must not be changed. */
 static bool logger_in_use(void) {
     static const char *const names[] = { "CUBLASLT_LOG_LEVEL", "CUBLASLT_LOG_MASK", "CUBLASLT_LOG_FILE" };
     for (size_t i = 0; i < COUNTOF(names); i++) {
@@ -92,5 +92,5 @@ void gemm_tick(void) {
     if (rc > 0) report_problem("no GEMM shapes: setting up cuBLASLt's logger failed (status %d)", rc);
 }
 
-/* The logger stays set up in the child, and records there what it can. */
+/* The logger stays installed in the child and can record there. */
 void gemm_after_fork(void) { atomic_store(&paused, !settings.gemms); }

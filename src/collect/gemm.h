@@ -1,6 +1,6 @@
-/* GEMM shapes from cuBLASLt's own log: its trace level writes one line per product, including those of
- * cuBLAS, with the layout of every matrix. A line costs some microseconds, so this is off by default. The
- * log callback runs on the program's thread, inside the cuBLASLt call. */
+/* GEMM shapes from cuBLASLt's own log: its trace level writes one line per product, including products of
+ * cuBLAS, with the layout of every matrix. A line takes several microseconds, so this is off by default.
+ * The log callback runs on the program's thread, inside the cuBLASLt call. */
 #ifndef COLLECT_GEMM_H
 #define COLLECT_GEMM_H
 

@@ -11,7 +11,7 @@ struct part {
     size_t n;
 };
 
-/* The text between the brackets of NAME=[...]; brackets may nest. */
+/* Finds the text between the brackets of NAME=[...]; brackets may nest. */
 static bool find_group(const char *text, const char *name, struct part *out) {
     size_t len = strlen(name);
     for (const char *p = text; (p = strstr(p, name)); p += len) {
@@ -24,7 +24,7 @@ static bool find_group(const char *text, const char *name, struct part *out) {
     return false;
 }
 
-/* The value of KEY=value inside a group, up to the next space. */
+/* Finds the value of KEY=value inside a group, up to the next space. */
 static bool find_value(struct part group, const char *key, char *out, size_t cap) {
     size_t len = strlen(key);
     for (size_t i = 0; i + len + 1 < group.n; i++) {

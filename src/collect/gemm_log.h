@@ -1,4 +1,4 @@
-/* Parses a line of cuBLASLt's log. Pure text in, numbers out; the input is not trusted.
+/* Parses a line of cuBLASLt's log. The input is not trusted.
  *     A=0X7F.. Adesc=[type=R_16BF rows=4096 cols=4096 ld=4096] ..
  *     computeDesc=[computeType=COMPUTE_32F transa=OP_T] ..
  *     algo=[algoId=66 tile=MATMUL_TILE_128x128 stages=..] */
@@ -13,7 +13,8 @@ struct gemm_text { /* the text fields of a record */
     char types[160], layout[8], algorithm[160];
 };
 
-/* Fills m, n, k and batch of *g, and *t. False: the line is not a product, or not in a known form. */
+/* Fills m, n, k and batch of *g, and *t. Returns false if the line is not a product or has an unknown
+ * format. */
 bool gemm_parse(const char *function, const char *message, struct trace_gemm *g, struct gemm_text *t);
 
 #endif

@@ -2,8 +2,8 @@
 
 #include <stddef.h>
 
-/* Matches one byte with the bracket expression after '['. *end: behind the closing bracket; NULL: there is no
- * closing bracket, and '[' stands for itself. */
+/* Matches one byte with the bracket expression after '['. *end is set to the byte after the closing
+ * bracket, or to NULL if there is none; then '[' matches itself. */
 static bool match_bracket(const char *p, unsigned char c, const char **end) {
     bool not = *p == '!' || *p == '^', found = false;
     *end = NULL;
@@ -22,7 +22,7 @@ static bool match_bracket(const char *p, unsigned char c, const char **end) {
     return found != not ;
 }
 
-/* Matches one byte with one element of the pattern that is not '*'; *p moves behind the element. */
+/* Matches one byte with one element of the pattern other than '*'; *p is advanced past the element. */
 static bool match_one(const char **p, unsigned char c) {
     const char *end;
     switch (**p) {
@@ -43,7 +43,7 @@ static bool match_one(const char **p, unsigned char c) {
     return (unsigned char)*(*p)++ == c;
 }
 
-/* Only the last '*' is ever tried again: where a later one was reached, an earlier one need take no more. */
+/* Backtracks only to the last '*': once a later '*' is reached, an earlier one never needs to match more. */
 bool glob_match(const char *pattern, const char *text) {
     const char *star = NULL, *star_text = NULL;
     while (*text) {

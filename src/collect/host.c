@@ -14,7 +14,8 @@ __thread unsigned host_depth;
 lock_limit host_locks;
 
 static struct {
-    /* 1; the kernel clears it in every copy of the process. NULL: not supported, or not started */
+    /* Points to a 1 that the kernel clears in every copy of the process. NULL: not supported, or not
+     * started. */
     _Atomic(atomic_uchar *) mark;
     atomic_int pid; /* 0: not started */
 } process;

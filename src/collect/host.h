@@ -1,12 +1,12 @@
-/* The border between the program (the host) and the collector. Rules that hold for every function that the
+/* The boundary between the program (the host) and the collector. These rules apply to every function that the
  * program, or CUPTI on one of its threads, calls:
- *   - host_enter() and host_leave() bracket it. The host's errno is as before.
- *   - It refuses to run inside itself. A signal handler may interrupt our code and call NVTX or CUDA: waiting
- *     for a lock that the interrupted frame holds would hang. What is refused is counted as lost.
- *   - It refuses to run in a process that is a copy of ours without our knowledge (clone(), _Fork()): our
- *     threads do not exist there.
- *   - It needs little stack: threads of programs may have 16 KiB in all. Files are opened on our own threads.
- * Launch callbacks use only `host_depth` (callbacks.c): they must stay short. */
+ *   - host_enter() and host_leave() bracket it and preserve the program's errno.
+ *   - It does not run inside itself. A signal handler may interrupt our code and call NVTX or CUDA: waiting
+ *     for a lock that the interrupted frame holds would hang. Records of such calls are counted as lost.
+ *   - It does not run in an unnoticed copy of our process (clone(), _Fork()): our threads do not exist
+ *     there.
+ *   - It needs little stack: a program's threads may have only 16 KiB. Files are opened on our own threads.
+ * Launch callbacks use only `host_depth` (callbacks.c), because they must stay short. */
 #ifndef COLLECT_HOST_H
 #define COLLECT_HOST_H
 
@@ -15,15 +15,16 @@
 
 #include "base/lock.h"
 
-extern __thread unsigned host_depth; /* frames of ours on this thread that the host called */
-extern lock_limit host_locks;        /* of all locks of the collector; set when the process ends */
+/* number of our functions on this thread's stack that the program called */
+extern __thread unsigned host_depth;
+extern lock_limit host_locks; /* deadline of all locks of the collector; set when the process ends */
 
 void host_start(void); /* remembers the process */
-/* False for a copy that after_fork() has not seen. Costs one load. */
+/* Returns false in a copy of the process that after_fork() did not handle. Costs one load. */
 bool host_is_our_process(void);
-/* The same, and false also for a child that shares our memory (vfork). Makes a system call. */
+/* The same, but also false in a child that shares our memory (vfork). Makes a system call. */
 bool host_is_exactly_our_process(void);
-bool host_enter(int *saved_errno); /* false: not entered, do nothing */
+bool host_enter(int *saved_errno); /* returns false if not entered: the caller must return at once */
 void host_leave(int saved_errno);
 void host_after_fork(void);
 

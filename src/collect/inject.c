@@ -1,15 +1,15 @@
 /* Start and end of the collector in a process. CUDA calls InitializeInjection() in cuInit(), NVTX calls
  * InitializeInjectionNvtx2() at its first use; the first of the two opens the trace. The end runs at exit.
  *
- * The collector is a guest in somebody's program. What it promises (README.md; docs/collector-promises.md
- * names the test of each promise):
- *   - It does not print, exit, fail or change what the program does: on any error the program runs on without
- *     it, and the trace holds the reason.
+ * The collector runs inside the user's program. It guarantees the following (README.md;
+ * docs/collector-promises.md lists the test of each point):
+ *   - It does not print, exit, fail or change the program's behaviour: on any error the program continues
+ *     without it, and the trace contains the reason.
  *   - Identity is checked, not assumed: the trace's descriptor by device and inode before each write, the
  *     process before each use.
- *   - The program's context neither leaks in nor out: errno, signal mask and handlers, locale, stack,
+ *   - Neither side affects the other's context: errno, signal mask and handlers, locale, stack,
  *     descriptors.
- *   - The end is bounded: exit waits at most END_MS for us. What is not written by then is abandoned. */
+ *   - The end is bounded: exit waits at most END_MS for the collector. Data not written by then is lost. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -44,17 +44,17 @@
 #include "collect/window.h"
 
 #define EXPORT __attribute__((visibility("default")))
-/* The end of the process waits at most this long for us, whatever hangs: CUPTI, the disk, a lock. Under a
- * sanitizer, writing takes many times longer. */
+/* The end of the process waits at most this long for the collector, even if CUPTI, the disk or a lock
+ * hangs. Under a sanitizer, writing takes many times longer. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define END_MS 4000
 #else
 #define END_MS 1000
 #endif
-#define FLUSH_MS 600     /* of it, for CUPTI's last records */
-#define LOCK_MS 800      /* of it, for locks that other threads hold */
-#define STUCK_LOCK_MS 50 /* the same, if this thread may hold one itself */
-#define MIN_CALLS 100    /* with fewer calls, missing records are not worth a warning */
+#define FLUSH_MS 600     /* part of END_MS for CUPTI's last records */
+#define LOCK_MS 800      /* part of END_MS for locks that other threads hold */
+#define STUCK_LOCK_MS 50 /* the same if this thread itself may hold one */
+#define MIN_CALLS 100    /* with fewer calls there is no warning about missing records */
 
 EXPORT int InitializeInjection(void);
 EXPORT int InitializeInjectionNvtx2(nvtx_get_table get_table);
@@ -110,7 +110,7 @@ static void write_end_time(uint64_t start_ns) {
     output_give();
 }
 
-/* Service thread. Every wait below ends at its own limit, `host_locks` or `until_ns`. */
+/* Runs on the service thread. Every wait below ends at its own limit, at `host_locks` or at `until_ns`. */
 static void end_trace(uint64_t until_ns) {
     uint64_t start_ns = clock_mono_ns();
     bool gpu = atomic_load(&gpu_on);
@@ -132,8 +132,9 @@ static void end_trace(uint64_t until_ns) {
     output_close(until_ns);
 }
 
-/* At exit, on the thread that called it. If a signal handler called exit() while our own code ran on this
- * thread, the interrupted frame never goes on, and its locks stay held: they are given up soon. */
+/* Runs at exit, on the thread that called it. If a signal handler called exit() while our own code ran on
+ * this thread, the interrupted frame never continues and its locks stay held, so waiting for them is
+ * limited to a short time. */
 static void collector_end(void) {
     int saved_errno = errno;
     uint64_t now = clock_mono_ns();
@@ -145,8 +146,8 @@ static void collector_end(void) {
 
 static void forget_gpu(void) { atomic_store(&gpu_on, false); }
 
-/* In the child: nothing of the parent's trace is kept. Every file with state of the process is in this list.
- * CUDA does not work in the child of a process that used it; NVTX does. */
+/* In the child, no state of the parent's trace is kept. This list includes every file with per-process
+ * state. CUDA does not work in the child of a process that used it; NVTX does. */
 static void after_fork(void) {
     static void (*const modules[])(void) = {
         host_after_fork,    service_after_fork, output_after_fork,     background_after_fork,
@@ -160,7 +161,7 @@ static void after_fork(void) {
     errno = saved_errno;
 }
 
-/* The program may change its folder before a child opens a trace. */
+/* Needed because the program may change its current folder before a child opens a trace. */
 static void make_dir_absolute(void) {
     static char here[sizeof settings.dir], name[sizeof settings.dir]; /* stacks are small */
     if (settings.dir[0] == '/' || !getcwd(here, sizeof here)) return;

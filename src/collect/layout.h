@@ -1,7 +1,7 @@
 /* Offsets of the fields in CUPTI's activity records. CUPTI delivers records in the layout of its own
- * version; every version so far kept the offsets of the fields used here and added fields at the end. The
- * table has one row per version that changed a record size; tests/oracle/cupti_layouts.py checks it against
- * the headers in the CUPTI packages. */
+ * version. Every version so far kept the offsets of the fields used here and added fields at the end. The
+ * table has one row per version that changed a record size; tests/oracle/cupti_layouts.py checks it
+ * against the headers in the CUPTI packages. */
 #ifndef COLLECT_LAYOUT_H
 #define COLLECT_LAYOUT_H
 
@@ -12,7 +12,7 @@ struct layout_kernel {
     uint16_t registers, start, end, device, context, stream, grid, block, static_smem, dynamic_smem,
         correlation, name, graph_node, graph;
 };
-struct layout_copy { /* copy_kind is 0 where the record has none */
+struct layout_copy { /* copy_kind is 0 if the record does not have the field */
     uint16_t copy_kind, bytes, start, end, device, context, stream, correlation, graph_node, graph;
 };
 struct layout_graph {
@@ -29,7 +29,7 @@ struct layout {
 
 const struct layout *layout_find(uint32_t cupti_version); /* NULL: version too old */
 uint32_t layout_newest(void);
-/* Size of a record of this activity kind in bytes; 0: a kind that is not read. */
+/* Size of a record of this activity kind in bytes; 0: a kind that is not used. */
 uint16_t layout_record_bytes(const struct layout *l, uint32_t kind);
 
 static inline uint64_t field_u64(const uint8_t *record, uint16_t offset) {

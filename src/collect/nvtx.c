@@ -40,7 +40,7 @@ static void event_text(struct nvtx_event *e, const char *text) {
     e->payload = (double)NAN;
 }
 
-/* A plain text may carry one of the prefixes of nvtx_own.h. */
+/* A plain text may have one of the prefixes of nvtx_own.h. */
 static void event_plain(struct nvtx_event *e, const char *text) {
     struct nvtx_own_text own;
     event_text(e, text);
@@ -55,7 +55,8 @@ static void event_wide(struct nvtx_event *e, const wchar_t *text) {
     event_text(e, e->wide);
 }
 
-/* A program built against another NVTX may pass shorter attributes: nothing past their size is read. */
+/* A program built with another NVTX version may pass shorter attributes, so nothing beyond their size is
+ * read. */
 static void event_attributes(struct nvtx_event *e, const void *domain, const struct nvtx_attributes *a) {
     event_text(e, NULL);
     e->domain = handle_number(domain);

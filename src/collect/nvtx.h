@@ -1,8 +1,8 @@
 /* Records NVTX ranges and marks through handlers that replace NVTX's functions. Each library of the
- * program that uses NVTX has its own copy of it, and each copy attaches once. In the domain "inferprof"
- * categories have a meaning (docs/run.md): 1 stage, 2 module, 3 operator; marks of category 4 and 5 report
- * that `payload` tokens were consumed or produced. The handlers run on the program's threads, in its NVTX
- * calls. */
+ * program that uses NVTX contains its own copy of NVTX, and each copy attaches once. In the domain
+ * "inferprof" categories have a meaning (docs/run.md): 1 stage, 2 module, 3 operator; marks of category 4
+ * and 5 report that `payload` tokens were consumed or produced. The handlers run on the program's threads,
+ * in its NVTX calls. */
 #ifndef COLLECT_NVTX_H
 #define COLLECT_NVTX_H
 
@@ -10,7 +10,7 @@
 
 #include "collect/abi.h"
 
-bool nvtx_attach(nvtx_get_table get_table); /* false: not a known NVTX */
+bool nvtx_attach(nvtx_get_table get_table); /* false: not a supported version of NVTX */
 void nvtx_after_fork(void);
 
 #endif

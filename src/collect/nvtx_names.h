@@ -1,6 +1,6 @@
 /* NVTX domains, registered strings and category names. Handles returned to the program are small numbers
- * cast to pointers, so that a stale or foreign handle is detected instead of dereferenced. Any thread;
- * tables only grow, so readers take no lock. */
+ * cast to pointers, so that a stale or foreign handle is detected instead of dereferenced. Usable on any
+ * thread; tables only grow, so readers take no lock. */
 #ifndef COLLECT_NVTX_NAMES_H
 #define COLLECT_NVTX_NAMES_H
 
@@ -14,14 +14,15 @@
 enum nvtx_table { NVTX_DOMAINS, NVTX_STRINGS, NVTX_CATEGORIES, NVTX_TABLES };
 #define NVTX_TEXT_MAX 1024
 
-/* Number of a text in a table, from 1; 0: the table is full. Equal texts have equal numbers, except in
- * NVTX_STRINGS. */
+/* Returns the number of a text in a table, starting at 1; 0: the table is full. Equal texts have equal
+ * numbers, except in NVTX_STRINGS. */
 uint32_t nvtx_name_add(enum nvtx_table table, const char *text);
-const char *nvtx_name_text(enum nvtx_table table, uint32_t number); /* "" if there is no such number */
-/* The string id of an entry in the open trace file; 0 if there is no such number. */
+/* returns "" if there is no such number */
+const char *nvtx_name_text(enum nvtx_table table, uint32_t number);
+/* Returns the string id of an entry in the open trace file; 0 if there is no such number. */
 uint32_t nvtx_name_string(enum nvtx_table table, uint32_t number, struct trace_writer *w);
 void nvtx_category_name(uint32_t domain, uint32_t category, const char *text);
-/* String id of "category NAME"; 0: the category has no name. */
+/* Returns the string id of "category NAME"; 0: the category has no name. */
 uint32_t nvtx_category_string(uint32_t domain, uint32_t category, struct trace_writer *w);
 void nvtx_utf8(const wchar_t *wide, char *out, size_t cap); /* truncates */
 void nvtx_names_after_fork(void);

@@ -1,8 +1,8 @@
-/* Text prefixes that give ranges and marks a meaning, for programs that can pass only a text. PyTorch's
- * NVTX binding has no domains, categories or payloads:
+/* Text prefixes that give ranges and marks a meaning, for programs that can only pass a text. PyTorch's NVTX
+ * binding has no domains, categories or payloads:
  *     inferprof:stage prefill     inferprof:module model.layers.0     inferprof:op attention         (ranges)
  *     inferprof:consumed 501      inferprof:made 1                                                   (marks)
- * They mean the same as the categories of the domain `inferprof` (nvtx.h). */
+ * They have the same meaning as the categories of the domain `inferprof` (nvtx.h). */
 #ifndef COLLECT_NVTX_OWN_H
 #define COLLECT_NVTX_OWN_H
 
@@ -18,7 +18,7 @@ struct nvtx_own_text {
     double count;     /* tokens; NaN for ranges */
 };
 
-/* False: an ordinary text without a valid prefix. */
+/* Returns false for an ordinary text without a valid prefix. */
 bool nvtx_own_split(const char *text, struct nvtx_own_text *out);
 
 #endif

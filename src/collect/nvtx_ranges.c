@@ -18,7 +18,7 @@ static uint32_t event_name(const struct nvtx_event *e, struct trace_writer *w) {
     return e->registered ? nvtx_name_string(NVTX_STRINGS, e->registered, w) : trace_writer_str(w, e->text);
 }
 
-/* PyTorch's names are in the default domain, without category; see nvtx_torch.h. */
+/* Splits PyTorch's names, which are in the default domain without a category; see nvtx_torch.h. */
 static void name_range(struct open_range *r, const struct nvtx_event *e, struct trace_writer *w) {
     struct torch_name t;
     if (e->domain || e->category || e->own || e->registered || !torch_name_split(e->text, &t)) {
@@ -76,8 +76,8 @@ static int push_inside(const struct nvtx_event *e) {
     struct trace_writer *w = t ? output_take() : NULL;
     uint64_t window_ns = 0;
     int depth = -1;
-    if (!w ||
-        !thread_take_ranges(t)) { /* no file yet; or the process ends, and the ranges are being written */
+    /* there is no file yet, or the process is ending and the ranges are being written */
+    if (!w || !thread_take_ranges(t)) {
         output_lost(TRACE_RANGE, TRACE_LOST_MEMORY, 1);
         if (w) output_give();
         return -1;
@@ -142,7 +142,7 @@ static struct {
     atomic_uint nopen;
 } started = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* The id of the stored range; 0: no room. */
+/* Returns the id of the stored range; 0: the table is full. */
 static uint64_t store_started(const struct open_range *r) {
     uint64_t id = 0;
     if (!lock_take(&started.lock, &host_locks)) return 0;
@@ -223,7 +223,7 @@ static void mark_inside(const struct nvtx_event *e) {
     output_give();
 }
 
-/* ---- the same, called from the program */
+/* ---- entry points called from the program */
 static bool enter_with_range(int *saved_errno) {
     if (host_enter(saved_errno)) return true;
     output_lost(TRACE_RANGE, TRACE_LOST_MEMORY, 1);
@@ -268,7 +268,7 @@ void nvtx_range_mark(const struct nvtx_event *e) {
     host_leave(saved_errno);
 }
 
-/* Ranges that their thread or process leaves open. */
+/* Writes the ranges that are still open at the end of their thread or process. */
 static void write_open_ranges(struct thread_state *t) {
     unsigned n = atomic_load(&t->nopen);
     struct trace_writer *w = n ? output_take() : NULL;
@@ -281,7 +281,7 @@ static void write_open_ranges(struct thread_state *t) {
     output_give();
 }
 
-/* A range that kept the window open does so no longer. */
+/* The window no longer stays open because of these ranges. */
 static void end_ranges_of_thread(struct thread_state *t) {
     write_open_ranges(t);
     for (unsigned i = 0, n = atomic_load(&t->nopen); i < n; i++)

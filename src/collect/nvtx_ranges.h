@@ -1,6 +1,6 @@
-/* NVTX ranges and marks, from the events of nvtx.c to records of the trace. Pushed ranges belong to their
- * thread; started ones may end on any. Called on the program's threads (host.h), and at the end of a thread
- * or of the process, which write the ranges that are still open. */
+/* Converts NVTX ranges and marks from the events of nvtx.c to records of the trace. Pushed ranges belong
+ * to their thread; started ranges may end on any thread. Called on the program's threads (host.h), and at
+ * the end of a thread or of the process to write the ranges that are still open. */
 #ifndef COLLECT_NVTX_RANGES_H
 #define COLLECT_NVTX_RANGES_H
 
@@ -8,14 +8,14 @@
 
 #include "collect/nvtx_names.h"
 
-/* One event, whichever NVTX function it came through. */
+/* One event, from any of the NVTX functions. */
 struct nvtx_event {
     uint32_t domain, category;
     uint32_t own; /* enum nvtx_own; 0: an ordinary event */
     const char *text;
-    uint32_t registered; /* number in NVTX_STRINGS instead of text; 0: none */
+    uint32_t registered; /* number in NVTX_STRINGS, used instead of text; 0: none */
     double payload;
-    char wide[NVTX_TEXT_MAX]; /* buffer for `text` if it was given as wide characters */
+    char wide[NVTX_TEXT_MAX]; /* buffer for `text` if the program passed wide characters */
 };
 
 int nvtx_range_push(const struct nvtx_event *e);       /* depth; -1: not recorded */

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* No operator has a longer name; bounds the search for the first field. */
+/* All operator names are shorter; limits the search for the first field. */
 #define MAX_NAME 256
 
 static bool skip(const char **at, const char *prefix) {
@@ -22,7 +22,7 @@ static bool skip_number(const char **at, const char *prefix) {
     return true;
 }
 
-/* ", sizes = [[2, 3], []]": balanced brackets around characters that occur in lists of numbers. */
+/* Skips ", sizes = [[2, 3], []]": balanced brackets around characters that occur in lists of numbers. */
 static bool skip_list(const char **at, const char *prefix) {
     const char *p = *at;
     unsigned depth = 0;

@@ -8,14 +8,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Parts of the text; nothing is copied. */
+/* Parts of the text, as lengths and pointers into it. */
 struct torch_name {
-    size_t name_len;    /* from the start: "aten::mm" */
+    size_t name_len;    /* length of the name at the start: "aten::mm" */
     const char *detail; /* "sizes = [[501, 4096], [4096, 4096]]"; not terminated */
     size_t detail_len;  /* 0: no sizes */
 };
 
-/* False: the text as a whole does not have that form; use it unchanged. */
+/* Returns false if the whole text does not have that format; it must then be used unchanged. */
 bool torch_name_split(const char *text, struct torch_name *out);
 
 #endif

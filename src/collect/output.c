@@ -22,25 +22,25 @@
 #define INFERPROF_VERSION "unknown"
 #endif
 #define MAX_PROBLEMS 32
-#define OPEN_MS 1000 /* how long the program waits until its trace is open */
-#define GRACE_MS 50  /* how long the end waits for threads that have taken the writer */
-#define FLUSH_MS 200 /* a crash loses at most this, besides what CUPTI holds in buffers that are not full */
+#define OPEN_MS 1000 /* maximum time that the program waits until its trace is open */
+#define GRACE_MS 50  /* maximum time that the end waits for threads that are using the writer */
+#define FLUSH_MS 200 /* a crash loses at most this much time, plus records in CUPTI's partly filled buffers */
 
 struct settings settings;
 
 static struct {
     _Atomic(struct trace_writer *) writer;
-    atomic_int inside;      /* threads between take and give */
-    atomic_bool wanted;     /* a file was opened or is to be */
-    atomic_bool lazy;       /* after fork: open the file at the first record */
-    atomic_uint generation; /* counts the files opened by this process */
-    atomic_ullong lost[TRACE_KIND_END][TRACE_LOST_REASON_END]; /* while no file was open */
+    atomic_int inside;      /* number of threads between output_take() and output_give() */
+    atomic_bool wanted;     /* a file was opened or should be opened */
+    atomic_bool lazy;       /* set after fork: the first record opens the file */
+    atomic_uint generation; /* number of files opened by this process */
+    atomic_ullong lost[TRACE_KIND_END][TRACE_LOST_REASON_END]; /* counted while no file was open */
     pthread_mutex_t lock;                                      /* for `problems` */
     char problems[MAX_PROBLEMS][512];
     unsigned nproblems;
 } out = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* <dir>/<host>-<pid>, without a suffix. The process id is behind the last dash: `inferprof run` reads it. */
+/* <dir>/<host>-<pid>, without an extension. `inferprof run` reads the process id after the last dash. */
 static void trace_stem(char *path, size_t cap) {
     char host[65] = "host";
     gethostname(host, sizeof host - 1);
@@ -48,14 +48,14 @@ static void trace_stem(char *path, size_t cap) {
     snprintf(path, cap, "%s/%s-%d", settings.dir, host, (int)getpid());
 }
 
-/* After exec() the pid is the same: the earlier file is kept, the next is <host>-<pid>.2.ipt. */
+/* After exec() the pid is the same: the earlier file is kept, and the next one is <host>-<pid>.2.ipt. */
 static void trace_path(const char *stem, char *path, size_t cap) {
     snprintf(path, cap, "%s.ipt", stem);
     for (int n = 2; access(path, F_OK) == 0 && n < 1000; n++) snprintf(path, cap, "%s.%d.ipt", stem, n);
 }
 
-/* Without a trace, the reason goes where `inferprof run` looks for it. Buffers are static: without a thread
- * of our own, this runs on one of the program's, whose stack may be small. */
+/* If there is no trace, this file contains the reason; `inferprof run` reads it. Buffers are static,
+ * because without a service thread this runs on one of the program's threads, whose stack may be small. */
 static void write_problem_file(const char *reason) {
     static char stem[PATH_MAX + 80], path[PATH_MAX + 128];
     trace_stem(stem, sizeof stem);
@@ -68,7 +68,7 @@ static void write_problem_file(const char *reason) {
     close(fd);
 }
 
-/* The command line, words separated by spaces; control characters become '?'. */
+/* Reads the command line as words separated by spaces; control characters become '?'. */
 static void read_command(char *text, size_t cap) {
     int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? 0 : read(fd, text, cap - 1);
@@ -115,8 +115,8 @@ static void describe_process(struct trace_writer *w) {
     }
 }
 
-/* With the problems so far. Problems that other threads report meanwhile find the writer set or their own
- * entry copied: the lock orders the two. */
+/* Publishes the writer together with the problems so far. The lock ensures that a problem reported at the
+ * same time by another thread either uses the writer or is copied here. */
 static void publish(struct trace_writer *w) {
     bool locked = lock_take(&out.lock, &host_locks);
     for (unsigned i = 0; locked && i < out.nproblems; i++)
@@ -132,7 +132,7 @@ static void move_losses(struct trace_writer *w) {
             trace_writer_lost(w, k, r, atomic_exchange(&out.lost[k][r], 0));
 }
 
-/* A program with little memory to its name keeps most of it. */
+/* If the program's memory is limited, the collector uses only a small part of it. */
 static uint64_t memory_limit(void) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return settings.memory_bytes;
@@ -146,7 +146,7 @@ void output_open(uint64_t until_ns) {
     trace_stem(stem, sizeof stem);
     trace_path(stem, path, sizeof path);
     const struct trace_writer_options o = {
-        /* of 16 parts: 11 here, 4 for CUPTI's buffers (pool.c), 1 for launch rings (thread.c) */
+        /* 11 of 16 parts; 4 are for CUPTI's buffers (pool.c), 1 is for launch rings (thread.c) */
         .memory_bytes = memory_limit() / 16 * 11,
         .max_file_bytes = settings.max_file_bytes,
         .flush_ms = FLUSH_MS,
@@ -162,7 +162,7 @@ void output_open(uint64_t until_ns) {
     move_losses(w);
 }
 
-/* Waits for the file, but not for a disk that hangs. */
+/* Waits for the file, but not indefinitely if the disk hangs. */
 static void open_on_service(void) {
     int rc = service_start();
     if (rc == 0) {
@@ -180,12 +180,12 @@ bool output_start(void) {
     return atomic_load(&out.wanted);
 }
 
-/* One thread waits for the file, the records of others are lost meanwhile, and counted. */
+/* One thread waits for the file; records of other threads are counted as lost until then. */
 static void open_in_child(void) {
     if (atomic_exchange(&out.lazy, false)) open_on_service();
 }
 
-/* Does not open a file. */
+/* Returns the writer if a file is open, but does not open one. */
 static struct trace_writer *take_open(void) {
     if (!atomic_load_explicit(&out.writer, memory_order_relaxed)) return NULL;
     atomic_fetch_add(&out.inside, 1);
@@ -213,7 +213,7 @@ void output_lost(enum trace_kind kind, enum trace_lost_reason reason, uint64_t n
     }
 }
 
-/* A slot holds generation << 32 | number. */
+/* A slot contains generation << 32 | number. */
 uint32_t output_string(struct trace_writer *w, const char *text, _Atomic uint64_t *slot) {
     uint64_t v = atomic_load_explicit(slot, memory_order_relaxed);
     uint64_t generation = atomic_load_explicit(&out.generation, memory_order_relaxed);
@@ -229,7 +229,7 @@ static bool wait_for_takers(uint64_t until_ns) {
     return atomic_load(&out.inside) == 0;
 }
 
-/* The writer's memory is freed only if no thread can be inside it. */
+/* The writer's memory is freed only if no thread can still use it. */
 void output_close(uint64_t until_ns) {
     struct err err;
     atomic_store(&out.lazy, false);
@@ -264,7 +264,7 @@ void report_problem(const char *fmt, ...) {
     while (i < out.nproblems && strcmp(out.problems[i], text) != 0) i++;
     if (i == out.nproblems && i < MAX_PROBLEMS) {
         memcpy(out.problems[out.nproblems++], text, sizeof text);
-        w = take_open(); /* without one, the problem is written when the file is opened */
+        w = take_open(); /* without a writer, the problem is written when the file is opened */
     }
     pthread_mutex_unlock(&out.lock);
     if (!w) return;

@@ -9,12 +9,12 @@
 #include "collect/output.h"
 
 #define SMALL_BYTES (64u << 10)
-/* Older versions than this crash when they get no buffer. They get a small one instead when the pool is
- * empty, so that they soon ask again. */
+/* Older versions crash if they get no buffer. If the pool is empty, they get a small buffer instead, so
+ * that they soon request the next one. */
 #define MIN_VERSION_NO_BUFFER 27
 #define FALLBACK_BYTES 8192
 
-/* Buffers come from malloc(), because a tool that takes over CUPTI frees the buffers it finds there. */
+/* Buffers come from malloc(), because a tool that takes over CUPTI frees the buffers that it finds there. */
 struct slot {
     uint8_t *buffer;
     size_t bytes;
@@ -40,7 +40,7 @@ static struct slot *slot_make(size_t bytes) {
     return &pool.slots[pool.n++];
 }
 
-/* A free buffer of this size; a new one if there are fewer than `limit`. NULL: none left. */
+/* Returns a free buffer of this size, or a new one if there are fewer than `limit`. NULL: none left. */
 static struct slot *slot_find(size_t bytes, unsigned limit) {
     unsigned count = 0;
     for (struct slot *p = pool.slots; p < pool.slots + pool.n; p++) {

@@ -10,7 +10,7 @@
 static struct {
     service_work open, end;
     atomic_bool running;
-    atomic_uint requested, done; /* sets of enum service_job */
+    atomic_uint requested, done; /* bit sets of enum service_job */
     _Atomic uint64_t until_ns;   /* of the last request */
     struct event wake, progress;
 } service;

@@ -9,12 +9,12 @@
 #include "base/util.h"
 
 #define PREFIX "INFERPROF_COLLECT_"
-#define MAX_DIGITS 18 /* sums of two values fit 64 bits */
+#define MAX_DIGITS 18 /* so that the sum of two values fits in 64 bits */
 
 enum type { TEXT, COUNT, SWITCH };
 
-/* Numbers are whole: the program's locale may read and write a decimal comma.
- * name without the prefix, type, field offset and size, default value */
+/* Columns: name without the prefix, type, field offset and size, default value. Numbers are integers,
+ * because the program's locale may use a decimal comma. */
 static const struct row {
     const char *name;
     enum type type;
@@ -39,7 +39,7 @@ static const struct row {
 #undef FIELD
 };
 
-/* 0: the value was set; -1: it is invalid. */
+/* Returns 0 if the value was set, -1 if it is invalid. */
 static int set_value(const struct row *r, struct settings *s, const char *text) {
     char *at = (char *)s + r->offset;
     if (r->type == TEXT) return (size_t)snprintf(at, r->cap, "%s", text) < r->cap ? 0 : -1;

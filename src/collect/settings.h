@@ -15,21 +15,22 @@ struct settings {
     char what[128];
     /* from `what` */
     bool kernels, copies, launches, syncs, nvtx, gemms;
-    bool whole_graphs; /* one record per launch of a CUDA graph instead of one per kernel in it */
-    bool empty;        /* records are discarded unread: measures CUPTI's own overhead */
-    bool passing;      /* calls are watched but not recorded, as between windows */
+    bool whole_graphs; /* one record per launch of a CUDA graph instead of one per kernel */
+    bool empty;        /* discard records without reading them, to measure CUPTI's own overhead */
+    bool passing;      /* watch calls but do not record them, as between windows */
     bool arms;         /* for overhead measurements: the words after a range's name replace `what` */
     uint64_t memory_bytes, max_file_bytes, buffer_bytes, flush_ms;
-    uint64_t start_mono_ns;                     /* start of the program; 0: unknown */
+    uint64_t start_mono_ns;                     /* start time of the program; 0: unknown */
     uint64_t delay_us, duration_us, budget_ppm; /* 0: none */
 };
 
-/* Fills in the defaults and the values from the environment. Calls `warn` with one sentence per invalid
- * value and per unknown INFERPROF_COLLECT_ variable. */
+/* Sets the defaults and the values from the environment. Calls `warn` with one sentence per invalid value
+ * and per unknown INFERPROF_COLLECT_ variable. */
 void settings_load(struct settings *s, void (*warn)(const char *fmt, ...));
-/* Sets what is captured from a comma-separated list of words. nvtx, once on, stays on. */
+/* Sets what is captured from a comma-separated list of words. nvtx cannot be switched off again. */
 void settings_set_what(struct settings *s, const char *words, void (*warn)(const char *fmt, ...));
-/* Setting `i` as text, for the trace: name in lower case without prefix, and value. False after the last. */
+/* Setting `i` as text for the trace: name in lower case without prefix, and value. Returns false after the
+ * last setting. */
 bool settings_at(const struct settings *s, unsigned i, char *name, unsigned long name_cap, char *value,
                  unsigned long value_cap);
 

@@ -17,27 +17,28 @@
 #include "collect/output.h"
 #include "collect/records.h"
 
-/* How long kernel records stay on after a window, for its last kernels to finish: a fixed time if launches
- * are not recorded, otherwise an upper limit (is_drained()). */
+/* How long kernel records stay enabled after a window, so that its last kernels can finish: a fixed time
+ * if launches are not recorded, otherwise an upper limit (is_drained()). */
 #define DRAIN_NS 20000000u
 #define DRAIN_MAX_NS 200000000u
-#define DETACH_TRIES 20 /* a few ms apart: records may still be on their way */
+#define DETACH_TRIES 20 /* with a few ms between them, because records may still be pending */
 
 static struct {
-    atomic_bool started, closed; /* closed: no window opens any more */
+    atomic_bool started, closed; /* closed: no more windows will open */
     atomic_int ranges;           /* open ranges that match */
-    atomic_bool time_ok;         /* after the delay, before the end of the duration */
+    atomic_bool time_ok;         /* the delay is over and the duration is not */
     atomic_bool budget_ok;
     atomic_bool on;            /* a window is open */
     pthread_mutex_t switching; /* held while a window is opened or closed */
-    atomic_bool draining;      /* the window is closed, but kernels are still recorded */
-    atomic_bool detaching;     /* kernels are not recorded any more, and CUPTI should be detached */
+    atomic_bool draining;      /* the window is closed, but kernels are still being recorded */
+    atomic_bool detaching;     /* kernels are no longer recorded, and CUPTI should be detached */
     unsigned detach_tries;     /* left */
     bool watched;              /* callbacks were enabled for the budget */
-    uint64_t closed_mono_ns, closed_outside; /* of the last window; the latter is record_counts.outside */
-    uint64_t start_mono_ns;                  /* --delay and --duration count from here */
-    uint64_t window_wall_ns;                 /* start of the window */
-    /* Start of the range whose thread is opening the window, 0: none. The window starts with the range. */
+    /* end of the last window, and record_counts.outside at that time */
+    uint64_t closed_mono_ns, closed_outside;
+    uint64_t start_mono_ns;  /* --delay and --duration are relative to this time */
+    uint64_t window_wall_ns; /* start of the window */
+    /* Start of the range whose thread is opening the window; 0: none. The window starts with the range. */
     _Atomic uint64_t range_wall_ns;
 } win = { .switching = PTHREAD_MUTEX_INITIALIZER };
 
@@ -50,7 +51,7 @@ bool window_is_partial(void) {
     return settings.range[0] || settings.delay_us || settings.duration_us || settings.budget_ppm;
 }
 
-/* A window is written when it opens, in case the program crashes in it, and again with its end. */
+/* A window is written when it opens, in case the program crashes during it, and again with its end. */
 static void write_times(const char *key, uint64_t from_ns, uint64_t to_ns) {
     struct trace_writer *w = window_is_partial() ? output_take() : NULL;
     if (!w) return;
@@ -69,9 +70,10 @@ static void write_window_start(void) {
 
 static void write_window_end(void) { write_times("capture.window", win.window_wall_ns, clock_wall_ns()); }
 
-/* Have the window's last kernels finished? A stream keeps its order, so a record of a kernel launched after
- * the window means that the kernels before it are done. (What another stream is still running then is lost,
- * and counted.) Waiting has a cost only for programs that launch more kernels, and those end the wait. */
+/* True if the window's last kernels have finished. Kernels of a stream run in order, so a record of a
+ * kernel launched after the window means that the earlier ones are done. (Kernels that still run on
+ * another stream are counted as lost.) Waiting has a cost only for programs that launch more kernels, and
+ * these kernels end the wait. */
 static bool is_drained(uint64_t now) {
     if (!settings.launches) return now - win.closed_mono_ns >= DRAIN_NS;
     return records_counts().outside > win.closed_outside || now - win.closed_mono_ns >= DRAIN_MAX_NS;
@@ -85,11 +87,11 @@ static bool is_over(uint64_t now) {
 
 static void apply_state(void);
 
-/* Flushes CUPTI, then runs `step`. The flush may hang in the driver, so no lock is held during it. */
+/* Flushes CUPTI, then runs `step`. No lock is held during the flush, because it may hang in the driver. */
 static void after_flush(const atomic_bool *due, uint32_t how, void (*step)(void)) {
     if (!atomic_load(due) || !attach_enter()) return;
     cupti.flush_all(how);
-    if (pthread_mutex_trylock(&win.switching) == 0) { /* else: at the next tick */
+    if (pthread_mutex_trylock(&win.switching) == 0) { /* otherwise at the next tick */
         if (atomic_load(due)) step();
         pthread_mutex_unlock(&win.switching);
     }
@@ -136,7 +138,7 @@ static void close_window(uint64_t now) {
 }
 
 /* For overhead measurements (settings.arms), while the GPU is idle and no thread is inside a call: flushes
- * and disables everything, so that the next block does not pay for this one. */
+ * and disables everything, so that this block does not affect the next one. */
 static void switch_all_off(void) {
     if (!lock_take(&win.switching, &host_locks)) return; /* a switch takes microseconds */
     if (attach_enter()) {
@@ -150,7 +152,7 @@ static void switch_all_off(void) {
     apply_state();
 }
 
-/* False: a detach is in progress (try again later), or the attach failed (no more windows). */
+/* Returns false if a detach is in progress (try again later), or if the attach failed (no more windows). */
 static bool reattach(void) {
     enum attach_state state = attach_reattach();
     if (state == ATTACH_FAILED) atomic_store(&win.closed, true);
@@ -172,8 +174,9 @@ static bool switch_capture(bool on) {
     return true;
 }
 
-/* Opens or closes the window as needed. No thread waits: one that finds the lock taken goes on, so every
- * holder calls this again. After the release: before it, another thread could still come too late. */
+/* Opens or closes the window as needed. No thread waits for the lock: if it is taken, the thread
+ * continues. Therefore every holder must call this again after releasing the lock, because another thread
+ * may have tried to acquire it just before the release. */
 static void apply_state(void) {
     bool again = true;
     while (again && capture_wanted() != atomic_load(&win.on)) {
@@ -188,8 +191,8 @@ static void update_time(uint64_t now) {
     atomic_store(&win.time_ok, passed_us(now) >= settings.delay_us && !is_over(now));
 }
 
-/* The first window of a budget waits for the first call, so callbacks are enabled first, but not before the
- * delay is over. */
+/* The first window of a budget waits for the first call, so callbacks are enabled earlier, but not before
+ * the delay is over. */
 static void update_budget(void) {
     if (!settings.budget_ppm || !atomic_load(&win.time_ok)) return;
     if (pthread_mutex_trylock(&win.switching) != 0) return; /* at the next tick */
@@ -254,8 +257,8 @@ void window_finish(void) {
     write_times("capture.to", clock_wall_ns(), 0);
 }
 
-/* No window opens in the child: CUDA does not work there. If the parent had not used CUDA, the child may, and
- * window_start() follows. */
+/* No window opens in the child, because CUDA does not work there. If the parent had not used CUDA, the
+ * child can use it and calls window_start(). */
 void window_after_fork(void) {
     pthread_mutex_init(&win.switching, NULL);
     atomic_store(&win.started, false);

@@ -1,7 +1,7 @@
-/* Decides when kernels are captured: always, after a delay and for a duration, inside NVTX ranges that match
- * a pattern, or in short windows that keep the overhead of the whole run within a budget. NVTX ranges are
- * recorded at all times.
- * window_tick() runs on the background thread; window_range() on the program's threads, in NVTX calls. */
+/* Decides when kernels are captured: always, after a delay and for a duration, inside NVTX ranges that
+ * match a pattern, or in short windows that keep the overhead of the whole run within a budget. NVTX
+ * ranges are always recorded. window_tick() runs on the background thread; window_range() runs on the
+ * program's threads, in NVTX calls. */
 #ifndef COLLECT_WINDOW_H
 #define COLLECT_WINDOW_H
 
@@ -9,12 +9,12 @@
 #include <stdint.h>
 
 void window_start(void);
-void window_tick(uint64_t mono_ns); /* every few ms if window_needs_ticks() */
+void window_tick(uint64_t mono_ns); /* call every few ms if window_needs_ticks() */
 bool window_needs_ticks(void);
-bool window_is_partial(void);                /* kernels are captured in windows, not all the time */
-bool window_matches(const char *range_name); /* does this range open the window? */
-/* A matching range started (`by` +1) or ended (-1) at that time. Usually switches before it returns, so that
- * the whole range is inside the window. */
+bool window_is_partial(void);                /* true if kernels are captured in windows, not all the time */
+bool window_matches(const char *range_name); /* true if this range opens the window */
+/* Called when a matching range started (`by` +1) or ended (-1) at that time. Usually opens or closes the
+ * window before it returns, so that the whole range is inside the window. */
 void window_range(int by, uint64_t wall_ns);
 void window_finish(void);
 void window_after_fork(void);
