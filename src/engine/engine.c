@@ -32,8 +32,8 @@ static int read_model(struct engine *e, const struct engine_load *l, struct err 
         return err_set(err, "%s: this model has no text decoder, so the native engine cannot generate text",
                        l->model);
     if (e->model->vision.family && e->model->vision.rule != LLM_IMAGE_DEEPSEEK_OCR)
-        return err_set(err, "%s: the native engine runs images for DeepSeek-OCR only, not for '%s'", l->model,
-                       e->model->family);
+        return err_set(err, "%s: the native engine supports images only for DeepSeek-OCR, not for '%s'",
+                       l->model, e->model->family);
     return 0;
 }
 
@@ -48,7 +48,7 @@ static int parse_seed(const char *text, uint64_t *seed, struct err *err) {
     return 0;
 }
 
-/* The type of synthetic weights. */
+/* Parses the type of synthetic weights. */
 static int pick_type(const struct engine *e, const char *name, enum dtype *out, struct err *err) {
     if (!name || strcmp(name, "auto") == 0) {
         *out = e->model->dtype == LLM_F32 ? DTYPE_F32 : e->model->dtype == LLM_F16 ? DTYPE_F16 : DTYPE_BF16;
@@ -68,7 +68,9 @@ static int open_weights(struct engine *e, const struct engine_load *l, struct er
     e->source = xstrdup(source);
     if (strcmp(source, "files") == 0) {
         e->weights = weights_open_files(e->ops, l->model, err);
-        return e->weights ? 0 : err_wrap(err, "weights (weights=synthetic:0 runs the model without them)");
+        return e->weights
+                   ? 0
+                   : err_wrap(err, "weights (weights=synthetic:0 runs the model without weight files)");
     }
     uint64_t seed = 0;
     enum dtype type = DTYPE_BF16;
@@ -99,7 +101,8 @@ static int build_model(struct engine *e, const struct engine_load *l, struct err
     return 0;
 }
 
-/* The folder's tokenizer, or else the built-in one if the model's vocabulary has all of its ids. */
+/* Opens the folder's tokenizer. If there is none, opens the built-in one if the model's vocabulary
+ * contains all of its ids. */
 static int open_tokenizer(struct engine *e, const struct engine_load *l, struct err *err) {
     char *path = is_embedded(l) ? NULL : file_join(l->model, "tokenizer.json");
     if (path && file_exists(path)) {

@@ -3,7 +3,7 @@
  *     engine_infer(e, &(struct engine_request){ .prompt = "Hello", .max_new_tokens = 16 }, &result, &err);
  *     engine_result_free(&result);
  *     engine_close(e);
- * Call from one thread; the engine starts threads of its own. */
+ * Must be called from one thread; the engine starts its own threads. */
 #ifndef ENGINE_ENGINE_H
 #define ENGINE_ENGINE_H
 
@@ -42,8 +42,9 @@ void engine_close(struct engine *e);                                         /* 
 const char *engine_device(const struct engine *e); /* "cpu", "cuda:0"; e NULL: the default */
 const char *engine_isa(const struct engine *e); /* "avx2": free text about the device; e NULL: of the CPU */
 int engine_threads(const struct engine *e);
-size_t engine_stages(const struct engine *e, const char *out[8]); /* in order; returns their number */
-void engine_describe(const struct engine *e, struct jsonw *j);    /* the object "model" of the protocol */
+size_t engine_stages(const struct engine *e, const char *out[8]); /* stages in order; returns their number */
+/* writes the object "model" of the protocol */
+void engine_describe(const struct engine *e, struct jsonw *j);
 
 enum { ENGINE_MODEL_NGRAM = -1, ENGINE_MAX_BATCH = 256 };
 
@@ -65,10 +66,10 @@ struct engine_request {
     int max_tiles;          /* 0: the mode's */
     enum record_detail detail;
     const char *trace; /* file for the records; NULL: none */
-    bool no_shapes;    /* records without the shapes of operators */
-    /* Called with new text, whole characters; may be NULL. */
+    bool no_shapes;    /* record operators without their shapes */
+    /* Called with new text that consists of whole characters; may be NULL. */
     void (*on_text)(void *context, const char *text, size_t n);
-    /* Called between views, pieces of the prompt and tokens; return false to cancel. NULL: never cancel. */
+    /* Called between views, parts of the prompt and tokens; return false to cancel. NULL: never cancel. */
     bool (*wanted)(void *context);
     engine_progress *progress;
     void *context;

@@ -37,7 +37,7 @@ struct job {
     struct { /* progress of the current work, in pixels of views or tokens of the prompt */
         const char *what;
         double done;
-        uint64_t unit, total; /* unit: size of the current view or piece */
+        uint64_t unit, total; /* unit: size of the current view or part */
     } progress;
 };
 

@@ -39,7 +39,7 @@ expect "the engine answers bad requests with an error and continues" 0 \
     out 'expected auto or synthetic:SEED' \
     out 'expected auto, bf16, f16 or f32' \
     out 'token id 99999 at position 0' \
-    out 'the prompt has 36 tokens, but the context only 32 positions' \
+    out 'the prompt has 36 tokens, but the context has only 32 positions' \
     out '\\"prompt\\" must be a string' \
     out '\\"max_new_tokens\\" must be a whole number' \
     out '\\"detail\\" must be none, stages, modules or operators' \
@@ -86,7 +86,7 @@ expect "the engine rejects an image above the size limit and continues" 0 \
 run "$INFERPROF" engine --prompt "$(printf 'a\377\200b')" -n 2 --threads 1 --ignore-eos
 expect "the engine replaces invalid UTF-8 in a prompt" 0 err 'decode: 1 tokens'
 run "$INFERPROF" engine --prompt "$(printf '%0999d' 0)" --max-context 64 --threads 1
-expect "a prompt longer than the context is an error with the limit" 1 err 'the prompt has [0-9]+ tokens, but the context only 64 positions: shorten it'
+expect "a prompt longer than the context is an error with the limit" 1 err 'the prompt has [0-9]+ tokens, but the context has only 64 positions: shorten it'
 
 # Folders without a model that the engine can run.
 sizes='"hidden_size":16,"num_hidden_layers":1,"num_attention_heads":2,"num_key_value_heads":2,"intermediate_size":16,"vocab_size":32,"max_position_embeddings":64'
@@ -99,7 +99,7 @@ printf '\377\0\0\0\0\0\0\0{"model.norm.weight":{"dtype"' >"$work/cut/model.safet
 say "{\"op\":\"load\",\"model\":\"$work/starship\"}" "{\"op\":\"load\",\"model\":\"$work/gpt2\",\"weights\":\"synthetic:1\"}" \
     "{\"op\":\"load\",\"model\":\"$work/llama\"}" "{\"op\":\"load\",\"model\":\"$work/cut\"}" '{"op":"load","threads":1}'
 expect "the engine reports unsupported models and missing or truncated weights, and continues" 0 \
-    out '"error":".*starship' out 'does not run .gpt2. models; it runs llama' \
+    out '"error":".*starship' out 'does not support .gpt2. models; it supports llama' \
     out '"error":"weights \(weights=synthetic:0 runs the model without them\): .*llama' \
     out '"error":"weights .*cut/model.safetensors' out '"name":"deepseek-ocr-small"'
 
@@ -112,7 +112,7 @@ status=$(cat "$work/status")
 expect "the engine ends when its client closes the pipe during a request" 1 out '^\{"op":"load"' err 'writing a reply: Broken pipe'
 { limited "$INFERPROF" engine --prompt x -n 4000 --threads 1 --ignore-eos --no-repeat-ngram 0 2>"$work/err"; echo $? >"$work/status"; } | head -c 1 >"$work/out"
 status=$(cat "$work/status")
-expect "the engine stops generating when its reader closes the pipe" 1 err 'cancelled after [0-9]+ of 4000 tokens: nobody reads the answer any more'
+expect "the engine stops generating when its reader closes the pipe" 1 err 'cancelled after [0-9]+ of 4000 tokens: the client no longer reads the answer'
 
 # An NVTX tool gets the stages.
 cat >"$work/tool.c" <<'C'

@@ -96,7 +96,7 @@ check "report reads ncu.json" json_is "$work/both/metrics.json" 'd["ncu"]["kerne
 echo '{"schema": 7}' >"$work/both/ncu.json"
 run "$INFERPROF" report "$work/both"
 expect "a damaged ncu.json does not fail the report" 0
-check "a damaged ncu.json is reported" grep -q 'ncu.json: not what' "$work/both/report.md"
+check "a damaged ncu.json is reported" grep -q 'ncu.json: not written by' "$work/both/report.md"
 
 # .nsys-rep: NVIDIA's nsys converts it to SQLite. Here a fake nsys records its arguments.
 mkdir "$work/bin"
@@ -194,9 +194,9 @@ check "an interrupted import leaves no folder" test ! -e "$work/never"
 python3 tests/tools/hostile_files.py "$work/hostile"
 command_seconds=60
 run "$INFERPROF" stats "$work/hostile/virtual.sqlite"
-expect "a virtual table with 10^15 rows is not read" 1 err 'none of the tables \(views and virtual tables do not count\)'
+expect "a virtual table with 10^15 rows is not read" 1 err 'none of its tables \(views and virtual tables are ignored\)'
 run "$INFERPROF" stats "$work/hostile/shared.sqlite"
-expect "a table that refers to its own pages is stopped" 1 err 'takes more steps than a file of its size needs'
+expect "a table that refers to its own pages is stopped" 1 err 'takes more steps than a file of this size needs'
 run "$INFERPROF" stats "$work/hostile/damaged.sqlite"
 expect "a damaged database is called damaged" 1 err 'damaged.sqlite: the SQLite file is damaged: .*malformed'
 run "$INFERPROF" stats "$work/hostile/bomb.sqlite.gz"

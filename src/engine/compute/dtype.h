@@ -24,14 +24,14 @@ static inline float bits_float(uint32_t u) {
     return f;
 }
 
-/* Round to nearest, ties to even; for finite numbers. */
+/* Rounds to nearest, ties to even; for finite numbers. */
 static inline uint16_t bf16_from_float(float f) {
     uint32_t u = float_bits(f);
     return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 static inline float bf16_to_float(uint16_t h) { return bits_float((uint32_t)h << 16); }
 
-/* Round to nearest, ties to even. Only for finite numbers within the range of half, such as synthetic
+/* Rounds to nearest, ties to even. Only for finite numbers within the range of half, such as synthetic
  * weights. */
 static inline uint16_t f16_from_float(float f) {
     uint32_t u = float_bits(f), sign = u >> 16 & 0x8000;

@@ -1,5 +1,5 @@
-/* The inner loops, one table per instruction set, all compiled from kernels_impl.h. src/engine/cpu builds the
- * operators from them and divides the work among threads. */
+/* The inner loops, one table per instruction set, all compiled from kernels_impl.h. src/engine/cpu builds
+ * the operators from these loops and divides the work among threads. */
 #ifndef ENGINE_COMPUTE_KERNELS_H
 #define ENGINE_COMPUTE_KERNELS_H
 
@@ -10,17 +10,17 @@
 
 struct kernels {
     const char *name; /* "avx2" */
-    int mr, nr;       /* rows and columns of a tile */
+    int mr, nr;       /* size of a tile in rows and columns */
 
-    /* C[i][j] = sum_k A[i][k] B[k][j] for i < mr, j < nr (added to C if `add`). A[i][k] is at
-     * a[i*a_row + k*a_col]; rows of A from `rows` on repeat row 0, and C must have room for all mr rows. */
+    /* C[i][j] = sum_k A[i][k] B[k][j] for i < mr, j < nr (added to C if `add`). A[i][k] is at a[i*a_row +
+     * k*a_col]. Rows of A from `rows` on repeat row 0, so C must have space for all mr rows. */
     void (*tile)(int k, const float *a, ptrdiff_t a_row, ptrdiff_t a_col, int rows, const float *b,
                  ptrdiff_t ldb, float *c, ptrdiff_t ldc, bool add);
     /* y[j*ldy + r] = W[r] . x[j] for r < rows, j < m (m <= 4); W row-major [rows][cols] of type t. */
     void (*dots)(const void *w, enum dtype t, int rows, int cols, const float *x, ptrdiff_t ldx, int m,
                  float *y, ptrdiff_t ldy);
     void (*widen)(float *out, const void *in, enum dtype t, size_t n);
-    /* in[nr rows][n] transposed into out[n][nr]; rows from `rows` on become 0. */
+    /* Transposes in[nr rows][n] into out[n][nr]; rows from `rows` on become 0. */
     void (*pack)(float *out, const float *in, ptrdiff_t ld, int rows, int n);
     /* y[i][f] (+)= t[f][i] + bias[f] for i < rows, f < n; t is [n][nr], bias may be NULL. */
     void (*unpack)(float *y, ptrdiff_t ldy, const float *t, int rows, int n, const float *bias, bool add);
@@ -34,7 +34,8 @@ struct kernels {
     void (*layernorm)(float *y, const float *x, const float *w, const float *b, int n, float eps);
     void (*softmax)(float *x, size_t n); /* in place */
 
-    /* Numbers first .. first + n - 1 of the synthetic stream (a, b), times scale (weights.h); not for f16. */
+    /* Generates numbers first .. first + n - 1 of the synthetic stream (a, b), times scale (weights.h);
+     * not for f16. */
     void (*generate)(void *out, enum dtype t, uint32_t a, uint32_t b, float scale, uint32_t first, size_t n);
 
     /* s[key][lane] *= scale, plus row_bias[key / side][lane] + col_bias[key % side][lane] if given. */
@@ -44,9 +45,11 @@ struct kernels {
     void (*softmax_lanes)(float *s, int keys, float *inv);
 };
 
-/* The table of $INFERPROF_ISA (portable, avx2, avx512) if this machine can run it, else the best one. */
+/* Returns the table named by $INFERPROF_ISA (portable, avx2, avx512) if this machine supports it,
+ * otherwise the best one. */
 const struct kernels *kernels_pick(void);
-const struct kernels *kernels_named(const char *name); /* NULL: not in this build or not on this machine */
+/* NULL: not in this build or not supported by this machine */
+const struct kernels *kernels_named(const char *name);
 
 extern const struct kernels kernels_portable;
 #if defined(__x86_64__)

@@ -1,7 +1,7 @@
 /* The source of every kernel table: vectors of LANES floats with the compilers' vector extensions, so that
- * one source serves all instruction sets. Included by each kernels_<isa>.c, which defines KERNELS_NAME, LANES
- * and MR; compiled with contraction of a*b+c allowed (Makefile). A tile is MR x 2 LANES: 12 (24) accumulators
- * leave registers for two loads and a broadcast. */
+ * all instruction sets use one source. Included by each kernels_<isa>.c, which defines KERNELS_NAME, LANES
+ * and MR. Compiled with contraction of a*b+c allowed (Makefile). A tile is MR x 2 LANES: 12 (24)
+ * accumulators leave registers for two loads and a broadcast. */
 #include "engine/compute/kernels.h"
 
 #include <math.h>
@@ -31,8 +31,8 @@ static inline vf load_bf16(const uint16_t *p) {
     return (vf)(__builtin_convertvector(h, vu) << 16);
 }
 
-/* Shifts the exponent to its place in a float and multiplies by 2^112, which is also correct for denormals.
- * Infinities and NaN get their exponent set. */
+/* Shifts the exponent to its position in a float and multiplies by 2^112, which is also correct for
+ * denormals. Infinities and NaN get their exponent set. */
 static inline vf load_f16(const uint16_t *p) {
     vh h;
     memcpy(&h, p, sizeof h);
@@ -54,8 +54,8 @@ static inline vf choose(vi mask, vf yes, vf no) { return (vf)((mask & (vi)yes) |
 static inline vf vmax(vf a, vf b) { return choose(a > b, a, b); }
 static inline vf vmin(vf a, vf b) { return choose(a < b, a, b); }
 
-/* e^x to about 2 units in the last place: 2^n times a polynomial on [-ln2/2, ln2/2]. Denormal
- * results become 0. */
+/* e^x with an error of about 2 units in the last place: 2^n times a polynomial on [-ln2/2, ln2/2].
+ * Denormal results become 0. */
 static inline vf vexp(vf given) {
     vf x = vmax(vmin(given, all(88.3f)), all(-87.3f));
     const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
@@ -75,7 +75,7 @@ static inline vf vexp(vf given) {
 
 static inline vf vsigmoid(vf x) { return all(1.0f) / (all(1.0f) + vexp(-x)); }
 
-/* erf to 2e-7: Abramowitz and Stegun 7.1.26. */
+/* erf with an error of 2e-7: Abramowitz and Stegun 7.1.26. */
 static inline vf verf(vf x) {
     vf a = (vf)((vi)x & 0x7fffffff);
     vf t = all(1.0f) / (all(1.0f) + all(0.3275911f) * a);
@@ -143,8 +143,8 @@ static void k_widen(float *out, const void *in, enum dtype t, size_t n) {
     memcpy(out + i, wide, (n - i) * 4);
 }
 
-/* LOAD is constant in each expansion, so the type is chosen outside of the loop. Four sums hide the latency
- * of the adds; four right-hand sides share one read of the weights. */
+/* LOAD is constant in each expansion, so the type is selected outside of the loop. Four sums hide the
+ * latency of the additions; four right-hand sides share one read of the weights. */
 #define DEFINE_DOTS(name, type, LOAD, TYPE)                                                              \
     static float name##_1(const type *w, const float *x, int n) {                                        \
         vf s0 = { 0 }, s1 = { 0 }, s2 = { 0 }, s3 = { 0 };                                               \
@@ -207,7 +207,7 @@ static inline v4 load4(const float *p) {
 }
 static inline void store4(float *p, v4 v) { memcpy(p, &v, sizeof v); }
 
-/* Four rows of four numbers into four columns. */
+/* Transposes four rows of four numbers. */
 static inline void transpose4(const float *in, ptrdiff_t ld, v4 out[4]) {
     v4 a = load4(in), b = load4(in + ld), c = load4(in + 2 * ld), d = load4(in + 3 * ld);
     v4 ab0 = __builtin_shufflevector(a, b, 0, 4, 1, 5), ab1 = __builtin_shufflevector(a, b, 2, 6, 3, 7);
@@ -258,7 +258,7 @@ static void k_axpy(float *restrict y, float a, const float *restrict x, size_t n
     for (size_t i = 0; i < n; i++) y[i] += a * x[i];
 }
 
-/* y[i] = expression in v (and u) over n floats; the tail goes through a padded copy. */
+/* y[i] = expression in v (and u) over n floats; the remainder is processed in a padded copy. */
 #define MAP(y, x, u_, n, expression)                      \
     do {                                                  \
         size_t i_ = 0;                                    \
@@ -369,7 +369,7 @@ static void k_generate(void *out, enum dtype t, uint32_t a, uint32_t b, float sc
         x = (x ^ b) * 0x846ca68bu;
         x ^= x >> 16;
         vf f = __builtin_convertvector((vi)x, vf) * all(scale);
-        vu r = ((vu)f + 0x7fff + ((vu)f >> 16 & 1)) >> 16; /* to bf16, ties to even */
+        vu r = ((vu)f + 0x7fff + ((vu)f >> 16 & 1)) >> 16; /* round to bf16, ties to even */
         vh h = __builtin_convertvector(r, vh);
         size_t rest = n - i < LANES ? n - i : LANES;
         if (t == DTYPE_F32)

@@ -1,4 +1,4 @@
-/* kernels_impl.h for any machine: four lanes, with whatever instructions the compiler chooses. */
+/* kernels_impl.h for any machine: four lanes; the compiler chooses the instructions. */
 
 #define KERNELS_NAME portable
 #define LANES 4

@@ -18,10 +18,10 @@ struct worker {
     int index;
 };
 
-/* A thread takes a task of the round by adding one to `ticket`: round (16 bits), tasks of the round (24),
- * next task (24). All are in one word, so that a worker that wakes up after the end of its round detects it,
- * and the caller never waits for a worker that took no task: on a busy machine a round is slow, but not
- * stuck. */
+/* A thread takes a task of the round by adding one to `ticket`, which contains the round (16 bits), the
+ * number of tasks (24) and the next task (24). All are in one word, so that a worker that wakes up after
+ * the end of its round detects this, and the caller never waits for a worker without a task. On a busy
+ * machine a round may be slow, but it does not hang. */
 #define TASK_BITS 24
 #define TASK_MASK ((1u << TASK_BITS) - 1)
 #define ROUND_OF(ticket) ((unsigned)((ticket) >> 2 * TASK_BITS))
@@ -31,7 +31,7 @@ struct threads {
     struct worker workers[MAX_THREADS];
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    /* The round's job: written before the ticket, read by threads that took one of its tasks. */
+    /* The job of the round: written before the ticket, read by threads that took one of its tasks. */
     threads_fn *fn;
     void *job;
     atomic_uint_least64_t ticket;
@@ -53,13 +53,14 @@ static void run_tasks(struct threads *t, int worker) {
         uint64_t ticket = atomic_fetch_add_explicit(&t->ticket, 1, memory_order_acq_rel);
         uint32_t task = ticket & TASK_MASK, ntasks = ticket >> TASK_BITS & TASK_MASK;
         if (task >= ntasks) return;
-        t->fn(t->job, (int)task, worker); /* the caller waits until this is counted */
+        t->fn(t->job, (int)task, worker); /* the caller waits until this task is counted */
         atomic_fetch_add_explicit(&t->done, 1, memory_order_release);
     }
 }
 
-/* Waits for a round other than `seen`. The sleeper counts itself before its last check, the caller publishes
- * before it checks for sleepers: one of them sees the other. */
+/* Waits for a round other than `seen`. A worker counts itself as sleeping before its last check, and the
+ * caller publishes the round before it checks for sleeping workers, so one of them always notices the
+ * other. */
 static unsigned await_round(struct threads *t, unsigned seen) {
     for (int i = 0; i < SPINS; i++) {
         unsigned now = ROUND_OF(atomic_load_explicit(&t->ticket, memory_order_acquire));
@@ -97,7 +98,8 @@ struct threads *threads_open(int count) {
     pthread_mutex_init(&t->lock, NULL);
     pthread_cond_init(&t->wake, NULL);
     t->count = 1;
-    for (int i = 1; i < count; i++) { /* fewer threads than requested work too */
+    /* continue with fewer threads than requested if one cannot be started */
+    for (int i = 1; i < count; i++) {
         t->workers[i] = (struct worker){ .pool = t, .index = i };
         if (pthread_create(&t->workers[i].thread, NULL, worker_main, &t->workers[i]) != 0) break;
         t->count++;
@@ -136,7 +138,7 @@ static void run_round(struct threads *t, threads_fn *fn, void *job, int ntasks) 
         if (spins < SPINS)
             cpu_relax();
         else
-            sched_yield(); /* a worker lost its core in the middle of a task: yield ours */
+            sched_yield(); /* a worker lost its core in the middle of a task: yield this one */
     }
 }
 

@@ -1,11 +1,11 @@
-/* Attention in tiles of nr queries: the queries of a tile are the vector lanes, so that the softmax over keys
- * needs no sums across lanes. Only the scores of one tile per thread exist at a time, [keys][nr]. */
+/* Attention in tiles of nr queries: the queries of a tile are the vector lanes, so that the softmax over
+ * keys needs no sums across lanes. At any time, each thread keeps only the scores of one tile, [keys][nr]. */
 #include <math.h>
 #include <string.h>
 
 #include "engine/cpu/internal.h"
 
-enum { KEY_BLOCK = 256 }; /* keys per step: their values stay in the cache */
+enum { KEY_BLOCK = 256 }; /* keys per step, so that their values stay in the cache */
 
 /* One head of one sequence. */
 struct head {
@@ -20,7 +20,7 @@ struct head {
 static const float *view_or_null(struct view v) { return v.tensor ? view_floats(v) : NULL; }
 static size_t round_up(int n, int to) { return (size_t)((n + to - 1) / to * to); }
 
-/* Scratch of a tile, in floats. */
+/* Size of a tile's scratch memory, in floats. */
 static size_t tile_floats(const struct kernels *k, const struct head *h) {
     size_t nr = (size_t)k->nr, rows = round_up(h->nk, k->mr) + round_up(h->dim_k, k->mr);
     size_t lanes = round_up(k->nr, k->mr);
@@ -28,8 +28,8 @@ static size_t tile_floats(const struct kernels *k, const struct head *h) {
     return nr * rows + lanes * round_up(h->dim_v, k->nr) + nr;
 }
 
-/* bias[i][lane] = q[lane] . table[at(lane) - i + side - 1], i < side: all rows of the table times all lanes,
- * then the part that each lane needs. `at` is the query's row or column on the grid. */
+/* bias[i][lane] = q[lane] . table[at(lane) - i + side - 1], i < side. Multiplies all rows of the table
+ * with all lanes, then selects the part for each lane. `at` is the query's row or column on the grid. */
 static void rel_bias(const struct head *h, const float *table, const float *q, int q0, int lanes, bool row,
                      float *product, float *bias) {
     const struct kernels *k = h->k;
@@ -43,7 +43,7 @@ static void rel_bias(const struct head *h, const float *table, const float *q, i
     }
 }
 
-/* Sets the scores of keys that a query may not see to -inf, so that the softmax makes them (nearly) 0. */
+/* Sets the scores of masked keys to -inf, so that the softmax makes them (nearly) 0. */
 static void mask_scores(const struct head *h, float *s, int q0, int k0, int keys) {
     int nr = h->k->nr;
     for (int l = 0; l < nr; l++) {

@@ -28,7 +28,7 @@ static void backend_finish(void *context) { (void)context; /* operators are done
 /* ---- scratch */
 static void scratch_fit(struct scratch *s, size_t floats) {
     if (floats <= s->cap) return;
-    free(s->v); /* the old contents are not needed any more */
+    free(s->v); /* the old contents are no longer needed */
     s->cap = floats + floats / 4;
     if (posix_memalign((void **)&s->v, 64, s->cap * sizeof(float)) != 0)
         die("out of memory: %zu bytes of scratch", s->cap * sizeof(float));
@@ -73,7 +73,7 @@ static struct tensor *tensor_alloc(void *context, size_t floats, enum tensor_con
         content == TENSOR_ZERO ? xcalloc(floats, sizeof(float)) : xmalloc(floats * sizeof(float)), true);
 }
 
-/* Nothing writes to a wrapped tensor, so the const may go. */
+/* Nothing writes to a wrapped tensor, so casting away const is safe. */
 static struct tensor *tensor_wrap(void *context, const void *host, size_t bytes) {
     (void)context;
     (void)bytes;
@@ -82,7 +82,7 @@ static struct tensor *tensor_wrap(void *context, const void *host, size_t bytes)
 
 static void tensor_commit(void *context, struct tensor *t) {
     (void)context;
-    (void)t; /* the tensor is the host's memory */
+    (void)t; /* the tensor already is host memory */
 }
 
 static void tensor_free(void *context, struct tensor *t) {

@@ -7,7 +7,7 @@ struct experts_job {
     const struct kernels *k;
     const struct expert *const *e;
     const float *weights, *x;
-    float *h, *y; /* h: the hidden rows of all experts, one after the other */
+    float *h, *y; /* h: the hidden rows of all experts, concatenated */
     int n;
     struct parts parts;
 };
@@ -65,7 +65,7 @@ const char *cpu_experts_one(void *context, const struct expert *const *experts, 
 
 /* ---- routing */
 
-/* Sets scores outside of the best groups to 0. The score of a group is the one of its best expert. */
+/* Sets scores outside of the best groups to 0. The score of a group is that of its best expert. */
 static void keep_best_groups(const struct routing *r, float *p) {
     int size = r->n / r->groups;
     bool kept[ROUTING_MAX_EXPERTS] = { false };

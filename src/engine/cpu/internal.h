@@ -1,4 +1,4 @@
-/* What the files of the CPU backend share. */
+/* Internal to the files of the CPU backend. */
 #ifndef ENGINE_CPU_INTERNAL_H
 #define ENGINE_CPU_INTERNAL_H
 
@@ -38,7 +38,7 @@ float *cpu_unfolded(struct cpu *c, size_t floats);  /* valid until the next conv
 void cpu_reserve_own(struct cpu *c, size_t floats); /* call before threads_run() */
 static inline float *cpu_own(const struct cpu *c, int worker) { return c->own[worker].v; }
 
-/* n items in parts of equal size, one per task. */
+/* Divides n items into parts of equal size, one per task. */
 struct parts {
     size_t n, part;
 };
@@ -52,7 +52,7 @@ static inline size_t parts_end(const struct parts *p, int task) {
     return MIN(p->n, ((size_t)task + 1) * p->part);
 }
 
-/* The operators, as in struct ops_backend; `context` is a struct cpu. */
+/* The operators of struct ops_backend; `context` is a struct cpu. */
 const char *cpu_linear(void *context, const struct linear *l, struct view x, ptrdiff_t ldx, int m,
                        struct view y, ptrdiff_t ldy, enum ops_store store);
 const char *cpu_linear_many(void *context, const struct linear_out *v, int n, struct view x);

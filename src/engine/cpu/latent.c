@@ -58,7 +58,7 @@ const char *cpu_latent_value(void *context, const struct latent *l, struct view 
     return run_latent(context, l, sums, out, value_task);
 }
 
-/* One position's row [heads][nope + value] and its rotated part into every head's key and value. */
+/* Copies one position's row [heads][nope + value] and its rotated part into every head's key and value. */
 static void expand_position(const struct latent *l, const struct latent_rows *r, const float *row,
                             const float *rotated, int position) {
     size_t nope = (size_t)l->nope, value = (size_t)l->value, dim = nope + (size_t)l->rope;

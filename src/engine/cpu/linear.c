@@ -1,12 +1,12 @@
-/* Linear layers, y = x W^T + bias. Up to FEW_ROWS rows are dot products with the weights as they are; more
- * rows are a blocked matrix product. */
+/* Linear layers, y = x W^T + bias. For up to FEW_ROWS rows, dot products with the weights in place; for
+ * more rows, a blocked matrix product. */
 #include "engine/cpu/internal.h"
 
 enum { FEW_ROWS = 8 };
-/* Blocks of the large products, in bytes, so that they fit for any width of a tile. The columns of a panel
+/* Block sizes of large products in bytes, so that they apply to tiles of any width. The columns of a panel
  * stay in the first-level cache while the weights of a block are read. The weights, and the sums of the
- * PART_TOKENS tokens of a task, stay in the second-level cache. All features of these tokens come before
- * the next tokens, so that the tokens stay in the last-level cache. */
+ * PART_TOKENS tokens of a task, stay in the second-level cache. All features of these tokens are computed
+ * before the next tokens, so that the tokens stay in the last-level cache. */
 enum { PANEL_BYTES = 24 << 10, BLOCK_BYTES = 144 << 10, PART_TOKENS = 512 };
 
 /* ---- few rows */
@@ -63,8 +63,8 @@ static void run_few(struct cpu *c, struct few_job *j) {
 }
 
 /* ---- many rows: x is packed into panels of nr tokens, [in][nr] each. A task takes a block of output
- * features, converts their weights to float once and multiplies them with every panel. Tokens are the vector
- * lanes, so weights are only broadcast and need no transposition. */
+ * features, converts their weights to float once and multiplies them with every panel. Tokens are the
+ * vector lanes, so weights are only broadcast and need no transposition. */
 struct gemm_job {
     const struct cpu *c;
     const struct linear *l;
@@ -72,8 +72,8 @@ struct gemm_job {
     float *panels, *y;
     ptrdiff_t ldx, ldy;
     int m, npanels;
-    int block, nblocks; /* features per task, and how many such blocks */
-    int split, part;    /* parts of the panels, and panels of the largest part */
+    int block, nblocks; /* features per task, and number of such blocks */
+    int split, part;    /* number of parts of the panels, and panels in the largest part */
     int columns;        /* per step */
     enum ops_store store;
 };
@@ -86,7 +86,7 @@ static void pack_task(void *job, int task, int worker) {
                   MIN(nr, j->m - row), in);
 }
 
-/* Prefetches the part of the panel after b that belongs to feature f. */
+/* Prefetches the part of the next panel (after b) that corresponds to feature f. */
 static void prefetch_next_panel(const struct gemm_job *j, const float *b, int columns, int f, int features) {
     int nr = j->c->k->nr, floats = columns * nr;
     int from = (int)((long)floats * f / features) & ~15,
@@ -95,8 +95,8 @@ static void prefetch_next_panel(const struct gemm_job *j, const float *b, int co
     for (int i = from; i < MIN(to, floats); i += 16) __builtin_prefetch(next + i);
 }
 
-/* The weights of a block's columns as floats, dense: rows of a wide matrix are pages apart, which costs more
- * than this copy. */
+/* Copies the weights of a block's columns as contiguous floats. Rows of a wide matrix are pages apart, and
+ * accessing them in place costs more than this copy. */
 static void widen_block(const struct gemm_job *j, int f0, int features, int column, int columns,
                         float *wide) {
     const struct matrix *w = &j->l->w;
@@ -105,7 +105,7 @@ static void widen_block(const struct gemm_job *j, int f0, int features, int colu
                        (size_t)columns);
 }
 
-/* out[feature][nr] (+)= one panel's columns, b, times the weights `wide`. */
+/* out[feature][nr] (+)= weights `wide` times the columns b of one panel. */
 static void gemm_panel(const struct gemm_job *j, const float *wide, int features, const float *b, int columns,
                        bool last, float *out, bool add) {
     const struct kernels *k = j->c->k;
@@ -116,7 +116,7 @@ static void gemm_panel(const struct gemm_job *j, const float *wide, int features
     }
 }
 
-/* A block of features for a part of the panels. Partial sums are in t[panel][feature][nr]. */
+/* Processes a block of features for a part of the panels. Partial sums are in t[panel][feature][nr]. */
 static void gemm_task(void *job, int task, int worker) {
     const struct gemm_job *j = job;
     const struct kernels *k = j->c->k;
@@ -136,7 +136,7 @@ static void gemm_task(void *job, int task, int worker) {
                   MIN(k->nr, j->m - p * k->nr), features, j->bias ? j->bias + f0 : NULL, j->store == OPS_ADD);
 }
 
-/* Features per task: as many as fit a block, or fewer if there would be too few tasks. */
+/* Chooses the features per task: as many as fit in a block, or fewer if there would be too few tasks. */
 static void plan_gemm(struct gemm_job *j) {
     const struct kernels *k = j->c->k;
     int threads = threads_count(j->c->threads), out = j->l->w.rows;

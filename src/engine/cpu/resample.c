@@ -8,7 +8,7 @@
 #include "base/die.h"
 #include "base/util.h"
 
-/* Taps of every output position on one axis. */
+/* Filter taps of every output position on one axis. */
 struct taps {
     int *first, *count;
     float *weight; /* [to][width] */

@@ -1,4 +1,4 @@
-/* Learned position tables resampled to another size, as PyTorch does it. */
+/* Resamples learned position tables to another size, like PyTorch. */
 #ifndef ENGINE_CPU_RESAMPLE_H
 #define ENGINE_CPU_RESAMPLE_H
 

@@ -20,7 +20,7 @@ static void rows_task(void *job, int task, int worker) {
     j->run(j, parts_start(&j->parts, task), parts_end(&j->parts, task));
 }
 
-/* `least`: the fewest items that are worth a task. */
+/* `least`: minimum number of items per task. */
 static void run_rows(struct cpu *c, struct rows_job *j, size_t items, size_t least) {
     j->k = c->k;
     j->parts = parts_of(c, items, least);

@@ -32,7 +32,8 @@ struct decoder_layer {
     struct tensor *norm1, *norm2;   /* [hidden] */
     struct linear q, k, v, o;       /* [heads*dim, hidden], [kv*dim, hidden] twice, [hidden, heads*v_dim] */
     struct tensor *q_norm, *k_norm; /* [dim], Qwen3; else NULL */
-    /* Latent attention: q = q_b rms(q_a h), or q above; (c, r) = kv_a h; k, v = kv_b rms(c), r rotated */
+    /* Latent attention: q = q_b rms(q_a h), or `q` above; (c, r) = kv_a h; k, v = kv_b rms(c); r is
+     * rotated. */
     struct linear q_a, q_b, kv_a, kv_b;
     struct tensor *q_a_norm, *kv_a_norm;
     struct expert mlp; /* dense layers */

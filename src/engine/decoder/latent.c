@@ -2,7 +2,7 @@
 
 #include "base/util.h"
 
-/* The norms inside latent attention use this eps, whatever the config has for the others. */
+/* The norms inside latent attention use this eps; the config value applies to the other norms only. */
 static const float latent_eps = 1e-6f;
 
 static struct latent latent_of(const struct decoder *d, const struct decoder_layer *l) {

@@ -1,8 +1,9 @@
-/* DeepSeek's latent attention. The cache holds what all heads share, [c | r] per position: c = rms(kv_a x),
- * `rank` numbers, and r, rotated by position, `rope` numbers. Keys and values are linear in c:
+/* DeepSeek's latent attention. The cache contains data shared by all heads, [c | r] per position: c =
+ * rms(kv_a x) with `rank` elements, and r, rotated by position, with `rope` elements. Keys and values are
+ * linear in c:
  *     k_head = [U_head c | r],  v_head = V_head c         U, V: the rows of kv_b
- * Many tokens at once: keys and values are computed for one layer at a time. One token: U is applied to the
- * query and V to the sum, so that heads attend to c itself and a step reads the cache once:
+ * For many tokens at once, keys and values are computed for one layer at a time. For one token, U is applied
+ * to the query and V to the sum, so that heads attend to c itself and a step reads the cache once:
  *     q_head . U_head c = (U_head^T q_head) . c           sum_j p_j V_head c_j = V_head (sum_j p_j c_j) */
 #ifndef ENGINE_DECODER_LATENT_H
 #define ENGINE_DECODER_LATENT_H

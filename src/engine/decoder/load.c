@@ -1,4 +1,4 @@
-/* Loading a decoder: the tensors of each model family. */
+/* Loads a decoder: the tensors of each model family. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,8 +18,8 @@ static int check_family(const struct llm_text *c, struct err *err) {
         supported |= strcmp(c->family, families[i]) == 0;
     if (!supported)
         return err_set(err,
-                       "the native engine does not run '%s' models; it runs llama, mistral, mixtral, qwen2, "
-                       "qwen3, qwen3_moe, deepseek_v2 and DeepSeek-OCR",
+                       "the native engine does not support '%s' models; it supports llama, mistral, mixtral, "
+                       "qwen2, qwen3, qwen3_moe, deepseek_v2 and DeepSeek-OCR",
                        c->family ? c->family : "text-free");
     if (c->activation && strcmp(c->activation, "silu") != 0)
         return err_set(err,

@@ -27,7 +27,7 @@ void moe_scratch_free(struct moe_scratch *s, struct ops *o) {
     free(s->weight);
 }
 
-/* One token through all its experts together. */
+/* Processes one token with all its experts together. */
 static void forward_one(struct ops *o, const struct moe *e, struct view x, struct view y,
                         const struct routing_choice *chosen) {
     const struct expert *v[ROUTING_MAX_CHOSEN + 1];
@@ -55,7 +55,7 @@ static void swiglu(struct ops *o, const struct expert *e, const char *const name
     ops_linear(o, names[2], &e->down, gate, inner, m, y, hidden, store);
 }
 
-/* Orders s->token and s->weight by expert; those of expert e are first[e] .. first[e + 1] - 1. */
+/* Sorts s->token and s->weight by expert; the entries of expert e are first[e] .. first[e + 1] - 1. */
 static void sort_by_expert(const struct routing *r, struct moe_scratch *s, int m, int *first) {
     memset(first, 0, sizeof *first * (size_t)(r->n + 1));
     for (int i = 0; i < m * r->k; i++) first[s->choices[i].expert + 1]++;

@@ -1,4 +1,5 @@
-/* A routed feed-forward block: each token goes to k of n experts, and to the shared expert if there is one.
+/* A routed feed-forward block: each token is processed by k of n experts, and by the shared expert if there
+ * is one.
  *     p = softmax(router x);  S = the k largest p;  y += sum over S of w_e E_e(x) + Shared(x)
  * w_e is p_e, divided by the sum over S if `routing.normalise`, times `routing.scale`. */
 #ifndef ENGINE_DECODER_MOE_H
@@ -13,18 +14,18 @@ struct moe {
     struct routing routing; /* n 0: not a routed layer */
 };
 
-/* Memory of moe_forward() for up to `tokens` tokens. */
+/* Scratch memory of moe_forward() for up to `tokens` tokens. */
 struct moe_scratch {
     struct tensor *logits, *rows, *out, *gate, *up;
     struct routing_choice *choices; /* [tokens][k] */
     int *token;                     /* [tokens * k], ordered by expert */
     float *weight;                  /* of those */
 };
-/* For layers of the same sizes as e. */
+/* For layers with the same sizes as e. */
 void moe_scratch_init(struct moe_scratch *s, struct ops *o, const struct moe *e, int hidden, int tokens);
 void moe_scratch_free(struct moe_scratch *s, struct ops *o);
 
-/* y[m, hidden] += experts(x[m, hidden]). s->choices holds the choice of each token afterwards. */
+/* y[m, hidden] += experts(x[m, hidden]). Afterwards, s->choices contains the choice of each token. */
 void moe_forward(struct ops *o, const struct moe *e, struct view x, int m, int hidden, struct view y,
                  struct moe_scratch *s);
 

@@ -8,7 +8,8 @@
 
 static double value_or(double v, double fallback) { return isnan(v) ? fallback : v; }
 
-/* Llama 3: low frequencies are divided by the factor, high ones kept, and those in between blended. */
+/* Llama 3: low frequencies are divided by the factor, high ones are kept, and frequencies in between are
+ * blended. */
 static double llama3_frequency(const struct llm_rope *c, double f) {
     double factor = value_or(c->factor, 8), low = value_or(c->low_freq_factor, 1),
            high = value_or(c->high_freq_factor, 4);
@@ -44,7 +45,7 @@ static double yarn_mscale(double factor, double mscale) {
     return factor <= 1 ? 1.0 : 0.1 * mscale * log(factor) + 1.0;
 }
 
-/* The factor on cos and sin; 1 without YaRN. */
+/* The factor for cos and sin; 1 without YaRN. */
 static double rope_amplitude(const struct llm_rope *c) {
     double factor = value_or(c->factor, 1);
     if (c->kind != LLM_ROPE_YARN) return 1.0;
@@ -87,7 +88,7 @@ int rope_init(struct rope_table *t, struct ops *o, const struct llm_rope *c, boo
     double scale = rope_amplitude(c);
     float *cosine = xcalloc(n, sizeof *cosine), *sine = xcalloc(n, sizeof *sine);
     for (size_t i = 0; i < half; i++) {
-        float f = (float)rope_frequency(c, (int)i); /* angles in float, as in training */
+        float f = (float)rope_frequency(c, (int)i); /* angles are computed in float, as in training */
         for (int p = 0; p < positions; p++) {
             double angle = (double)((float)p * f);
             cosine[(size_t)p * half + i] = (float)(cos(angle) * scale);

@@ -1,4 +1,4 @@
-/* The tables of rotary positions: pairs of numbers of a head rotate by position * frequency.
+/* The tables of rotary positions: pairs of elements of a head rotate by position * frequency.
  *     half-split:   pair i is (x[i], x[i + dims/2])           Llama, Qwen, DeepSeek-OCR
  *     interleaved:  pair i is (x[2i], x[2i + 1])              DeepSeek-V2 */
 #ifndef ENGINE_DECODER_ROPE_H
@@ -13,7 +13,8 @@
 int rope_init(struct rope_table *t, struct ops *o, const struct llm_rope *c, bool interleaved, int positions,
               struct err *err);
 void rope_free(struct rope_table *t, struct ops *o);
-/* The factor on the scores of latent attention besides 1/sqrt(head_dim): mscale with YaRN, else 1. */
+/* The factor for the scores of latent attention in addition to 1/sqrt(head_dim): mscale with YaRN,
+ * otherwise 1. */
 double rope_score_scale(const struct llm_rope *c);
 
 #endif

@@ -1,5 +1,5 @@
-/* EXIF is a small TIFF file: a byte order, the offset of the first directory, entries of 12 bytes. Only the
- * entry of the orientation is read. */
+/* EXIF is a small TIFF file: a byte order, the offset of the first directory, entries of 12 bytes. Only
+ * the orientation entry is read. */
 #include <stdbool.h>
 
 #include "engine/image/internal.h"

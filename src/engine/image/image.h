@@ -1,4 +1,4 @@
-/* 8-bit RGB images: reading PNG and JPEG, upright, and resizing with Pillow's arithmetic.
+/* 8-bit RGB images: reads PNG and JPEG in upright orientation, and resizes with Pillow's arithmetic.
  *     struct image im;
  *     if (image_load(path, &im, &err) < 0) ...
  *     image_free(&im);
@@ -24,16 +24,17 @@ struct image {
  * is an error. */
 int image_load(const char *path, struct image *out, struct err *err);
 int image_decode(const void *data, size_t n, const char *what, struct image *out, struct err *err);
-void image_init(struct image *im, int width, int height, uint8_t grey); /* dies if out of memory */
+void image_init(struct image *im, int width, int height, uint8_t grey); /* exits if out of memory */
 void image_free(struct image *im);
 
-/* Bicubic, bit for bit as Pillow's Image.resize(..., BICUBIC) on 8-bit pixels. Sides are at least 1. Fails if
- * the result or the image between the two passes (new width, old height) has more than IMAGE_MAX_PIXELS,
- * which happens to long and narrow images, or if memory is short. */
+/* Bicubic resize, bit for bit like Pillow's Image.resize(..., BICUBIC) on 8-bit pixels. Sides are at least
+ * 1. Fails if memory is short, or if the result or the image between the two passes (new width, old
+ * height) has more than IMAGE_MAX_PIXELS; long and narrow images may exceed that. */
 int image_resize(const struct image *in, int width, int height, struct image *out, struct err *err);
-/* ImageOps.pad: the largest size of the same shape that fits side x side, centred on grey 127. */
+/* Like ImageOps.pad: scales to the largest size with the same aspect ratio that fits side x side, centred
+ * on grey 127. */
 int image_fit_pad(const struct image *in, int side, struct image *out, struct err *err);
-/* The part [x, x+width) x [y, y+height), which must be inside of the image. */
+/* Copies the part [x, x+width) x [y, y+height), which must be inside of the image. */
 void image_crop(const struct image *in, int x, int y, int width, int height, struct image *out);
 
 int image_write_jpeg(const char *path, const struct image *im, int quality, struct err *err);

@@ -1,4 +1,4 @@
-/* Shared by image.c and its codecs. */
+/* Internal to image.c and its codecs. */
 #ifndef ENGINE_IMAGE_INTERNAL_H
 #define ENGINE_IMAGE_INTERNAL_H
 
@@ -16,14 +16,14 @@ struct image_file {
 int image_decode_png(const struct image_file *f, struct image *out, int *orientation, struct err *err);
 int image_decode_jpeg(const struct image_file *f, struct image *out, int *orientation, struct err *err);
 
-/* image_decode() with another limit. */
+/* image_decode() with a different size limit. */
 int image_decode_limited(const struct image_file *f, struct image *out, struct err *err);
 
-/* Fails if the size exceeds the limit or memory is short; pixels are not set. */
+/* Fails if the size exceeds the limit or memory is short. The pixels are uninitialised. */
 int image_alloc(struct image *im, uint32_t width, uint32_t height, const struct image_file *f,
                 struct err *err);
 
-/* The orientation in an EXIF block (a TIFF file, without the "Exif" mark); 1 if it is invalid. */
+/* Returns the orientation in an EXIF block (a TIFF file without the "Exif" marker); 1 if it is invalid. */
 int exif_orientation(const uint8_t *tiff, size_t n);
 
 #endif

@@ -1,5 +1,5 @@
-/* JPEG with libjpeg-turbo. Its errors longjmp, so memory to be freed is referenced from the caller's
- * frame. */
+/* JPEG with libjpeg-turbo. Its errors longjmp, so memory that must be freed is referenced from the
+ * caller's frame. */
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,11 +12,11 @@
 #include "base/util.h"
 #include "engine/image/internal.h"
 
-#define MAX_SCANS 200 /* a progressive file has about ten; thousands are an attack on CPU time */
+#define MAX_SCANS 200 /* a progressive file has about ten; thousands would be an attack on CPU time */
 #define EXIF_MARK "Exif\0\0"
 #define EXIF_MARK_BYTES 6u
 
-struct on_error { /* `base` first: libjpeg passes a pointer to it */
+struct on_error { /* `base` must be first: libjpeg passes a pointer to it */
     struct jpeg_error_mgr base;
     jmp_buf leave;
     const char *what;

@@ -1,5 +1,5 @@
-/* PNG with libpng. Its errors longjmp, so memory to be freed is in `struct job`, which belongs to the caller
- * of the function with setjmp. */
+/* PNG with libpng. Its errors longjmp, so memory that must be freed is in `struct job`, which belongs to
+ * the caller of the function with setjmp. */
 #include <png.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,8 +34,8 @@ static void on_read(png_structp png, png_bytep out, size_t n) {
     if (!bytes_copy(&job->in, out, n)) png_error(png, "the file ends too early");
 }
 
-/* 16-bit grey is clamped to 255, not scaled, as in Pillow's I;16 to RGB. All other 16-bit kinds keep the high
- * byte. */
+/* 16-bit grey is clamped to 255, not scaled, like Pillow's conversion from I;16 to RGB. For all other
+ * 16-bit formats the high byte is used. */
 static void read_wide_grey(struct job *job, int passes) {
     struct image *im = job->out;
     size_t width = (size_t)im->width;

@@ -1,6 +1,6 @@
-/* Pillow's 8-bit resampling (up to Pillow 12), bit for bit: weights in double, rounded to 22 fractional bits,
- * first the horizontal pass, stored as bytes, then the vertical one. An axis that keeps its size is
- * skipped. */
+/* Pillow's 8-bit resampling (up to Pillow 12), bit for bit: weights in double, rounded to 22 fractional
+ * bits; first the horizontal pass, stored as bytes, then the vertical one. An axis whose size does not
+ * change is skipped. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -9,13 +9,13 @@
 #include "base/util.h"
 #include "engine/image/image.h"
 
-#define FRACTION_BITS 22 /* 32 - 8 for the value - 2 for the overshoot of the filter */
+#define FRACTION_BITS 22 /* 32 bits minus 8 for the value and 2 for the overshoot of the filter */
 #define CUBIC_SUPPORT 2.0
 #define CUBIC_A (-0.5)
 #define MAX_WEIGHTS (128u << 20) /* 512 MB; reached by sides of about 30 million pixels */
 #define PAD_GREY 127             /* 0.5 * 255, truncated */
 
-/* For each output position: the first input tap, how many, and their weights. */
+/* For each output position: the first input tap, the number of taps, and their weights. */
 struct taps {
     int *first, *count; /* [out] */
     int32_t *weight;    /* [out][stride] */
@@ -41,7 +41,7 @@ static int tap_stride(int in, int out) {
     return (int)ceil(CUBIC_SUPPORT * MAX((double)in / out, 1.0)) * 2 + 1;
 }
 
-/* False: not enough memory. The weights take about 16 bytes per input position. */
+/* Returns false if memory is short. The weights take about 16 bytes per input position. */
 static bool taps_init(struct taps *t, int in, int out) {
     double scale = (double)in / out, filter_scale = MAX(scale, 1.0), support = CUBIC_SUPPORT * filter_scale;
     double inverse = 1.0 / filter_scale;
@@ -74,7 +74,8 @@ static uint8_t clip8(int32_t v) {
     return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
 }
 
-static bool alloc_pixels(struct image *out, int width, int height) { /* every pixel will be written */
+/* Leaves the pixels uninitialised, because every pixel will be written. */
+static bool alloc_pixels(struct image *out, int width, int height) {
     *out = (struct image){ width, height, malloc((size_t)width * (size_t)height * 3) };
     return out->rgb != NULL;
 }
@@ -106,7 +107,7 @@ static bool resize_across(const struct image *in, int width, struct image *out) 
     return ok;
 }
 
-/* One output row, input row by row over all its taps, so that memory is read in order. */
+/* Computes one output row. Adds the input rows one by one, so that memory is read sequentially. */
 static void resize_column_sums(const struct image *in, const struct taps *t, int y, int32_t *sum,
                                uint8_t *out) {
     size_t row = (size_t)in->width * 3;
@@ -170,7 +171,7 @@ int image_resize(const struct image *in, int width, int height, struct image *ou
                    in->height, width, height);
 }
 
-/* Python's round() is half to even, and so is rint() in the default mode. */
+/* Python's round() rounds half to even, and so does rint() in the default mode. */
 int image_fit_pad(const struct image *in, int side, struct image *out, struct err *err) {
     double shape = (double)in->width / in->height;
     int width = side, height = side;

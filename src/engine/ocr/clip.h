@@ -1,4 +1,4 @@
-/* CLIP's ViT as in DeepSeek-OCR: its patches are SAM's output, its last layer has no norm, and the class
+/* CLIP's ViT as used in DeepSeek-OCR: its patches are SAM's output, its last layer has no norm, and the class
  * token is dropped at the end.
  *
  *     x = LN([class; features] + positions)                            [T, width], T = n*n + 1

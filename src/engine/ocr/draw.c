@@ -1,5 +1,5 @@
-/* Boxes over a page: an outline, a light tint that does not accumulate where boxes overlap, the label on
- * white. */
+/* Draws boxes over a page: an outline, a light tint that does not accumulate where boxes overlap, and the
+ * label on white. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ struct page {
     uint8_t *tinted;   /* [height][width] */
 };
 
-/* Dark enough to read on white; always the same for the same position in the output. */
+/* A colour that is dark enough to read on white; it depends only on the position in the output. */
 static struct colour colour_of(size_t group) {
     static const struct colour colours[] = {
         { 178, 34, 52 },  { 31, 90, 160 },  { 40, 130, 80 }, { 150, 75, 0 },
@@ -90,7 +90,7 @@ static void label_pixel(void *context, int x, int y) {
 
 static void draw_label(struct image *im, const struct dsocr_box *box, const char *text, struct colour c) {
     struct label l = { im, box->x1, MAX(0, box->y1 - LABEL_ABOVE), c };
-    size_t n = strnlen(text, 256); /* a label that includes half of the page is cut */
+    size_t n = strnlen(text, 256); /* truncate: a malformed label may include half of the page */
     int width = font_width(text, n) * LABEL_SCALE;
     const struct colour white = { 255, 255, 255 };
     if (width == 0 || l.x >= im->width || l.y >= im->height) return;

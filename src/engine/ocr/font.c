@@ -2,7 +2,7 @@
 
 #include "base/utf8.h"
 
-/* Seven rows per character from the top, five bits per row, the leftmost pixel is the highest bit. */
+/* Seven rows per character from the top, five bits per row; the highest bit is the leftmost pixel. */
 static const unsigned char glyphs[128][FONT_HEIGHT] = {
     [' '] = { 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00 },
     ['!'] = { 0x04, 0x04, 0x04, 0x04, 0x04, 0x00, 0x04 },

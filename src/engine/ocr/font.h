@@ -5,10 +5,11 @@
 #include <stddef.h>
 
 #define FONT_GLYPH_WIDTH 5
-#define FONT_ADVANCE 6 /* from one character to the next */
+#define FONT_ADVANCE 6 /* distance from one character to the next */
 #define FONT_HEIGHT 7
 
-typedef void (*font_pixel_fn)(void *context, int x, int y); /* a set pixel, relative to the text's corner */
+/* called for each set pixel, relative to the text's corner */
+typedef void (*font_pixel_fn)(void *context, int x, int y);
 
 int font_width(const char *text, size_t n); /* pixels */
 void font_draw(const char *text, size_t n, font_pixel_fn pixel, void *context);

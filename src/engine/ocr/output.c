@@ -19,7 +19,7 @@
 #define END_OF_SENTENCE \
     "<\xef\xbd\x9c"     \
     "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>"
-#define SCALE 999.0 /* coordinates are 0 to this, across the original image */
+#define SCALE 999.0 /* coordinates range from 0 to this value across the original image */
 #define CROP_QUALITY 90
 #define PAGE_QUALITY 90
 
@@ -69,7 +69,7 @@ static void add_box(struct dsocr_group *g, struct dsocr_box box) {
     g->boxes[g->nboxes++] = box;
 }
 
-/* A syntax error anywhere gives no boxes at all. */
+/* A syntax error anywhere invalidates all boxes. */
 static bool read_boxes(struct dsocr_group *g, struct cursor c, int width, int height) {
     struct dsocr_box box;
     if (!accept_char(&c, '[')) return false;
@@ -87,8 +87,8 @@ static const char *find_text(const char *p, const char *end, const char *what) {
     return memmem(p, (size_t)(end - p), what, strlen(what));
 }
 
-/* The shortest label and the shortest coordinates that complete a group, like a lazy regex: a label may
- * include an unfinished group. NULL: no more groups. */
+/* Finds the shortest label and the shortest coordinates that complete a group, like a lazy regex; a label
+ * may include an unfinished group. NULL: no more groups. */
 static const char *next_group(const struct dsocr_output *o, const char *from, int width, int height,
                               struct dsocr_group *g) {
     const char *end = o->text + o->len, *start = find_text(from, end, REF);
@@ -156,7 +156,7 @@ static int write_crop(const struct image *im, const struct dsocr_box *box, const
                       struct err *err) {
     int x1 = MAX(box->x1, 0), y1 = MAX(box->y1, 0), x2 = MIN(box->x2, im->width),
         y2 = MIN(box->y2, im->height);
-    if (x1 >= x2 || y1 >= y2) return 0; /* empty, but its number is used up */
+    if (x1 >= x2 || y1 >= y2) return 0; /* empty box: not written, but its number is not reused */
     struct image crop;
     image_crop(im, x1, y1, x2 - x1, y2 - y1, &crop);
     int rc = image_write_jpeg(path, &crop, CROP_QUALITY, err);

@@ -14,7 +14,7 @@
 #include "base/strbuf.h"
 #include "engine/image/image.h"
 
-struct dsocr_box { /* pixels of the original image, as generated: may be empty or partly outside */
+struct dsocr_box { /* in pixels of the original image, as generated: may be empty or partly outside */
     int x1, y1, x2, y2;
 };
 
@@ -22,13 +22,13 @@ struct dsocr_group {
     char *label;
     bool is_image;     /* its text contains <|ref|>image<|/ref|> */
     bool boxes_valid;  /* the coordinates are valid; else there are no boxes */
-    size_t start, end; /* the whole group in the text, bytes */
+    size_t start, end; /* position of the whole group in the text, in bytes */
     struct dsocr_box *boxes;
     size_t nboxes, boxes_cap;
 };
 
 struct dsocr_output {
-    char *text; /* without the end-of-sentence mark and outer white space */
+    char *text; /* without the end-of-sentence marker and surrounding white space */
     size_t len;
     struct dsocr_group *v;
     size_t n, cap;
@@ -39,9 +39,9 @@ void dsocr_output_free(struct dsocr_output *o);
 
 /* result.mmd: image groups become ![](images/K.jpg), the other groups are removed. */
 void dsocr_output_markdown(const struct dsocr_output *o, struct strbuf *out);
-/* The boxes drawn over a copy of the image. Colours depend only on the position in the output. */
+/* Draws the boxes over a copy of the image. Colours depend only on the position in the output. */
 void dsocr_output_draw(const struct dsocr_output *o, const struct image *im, struct image *out);
-/* dir/result.mmd, dir/result_with_boxes.jpg, dir/images/K.jpg. */
+/* Writes dir/result.mmd, dir/result_with_boxes.jpg and dir/images/K.jpg. */
 int dsocr_output_write(const struct dsocr_output *o, const struct image *im, const char *dir,
                        struct err *err);
 

@@ -10,7 +10,7 @@
 #include "engine/tokenizer/unicode.h"
 
 #define PATCH_SIDE 16
-#define PATCHES_A_TOKEN 4 /* along a side: two convolutions of stride 2 */
+#define PATCHES_A_TOKEN 4 /* per side: two convolutions of stride 2 */
 #define IMAGE_MARK "<image>"
 
 static const struct {
@@ -33,9 +33,9 @@ const struct dsocr_settings *dsocr_mode(const char *name, struct err *err) {
     return NULL;
 }
 
-/* All grids of min..max tiles by increasing area; the one with the nearest aspect ratio is chosen. Of two
- * equally near ones the larger is chosen only if the image has more than half of its pixels. Doubles, as in
- * the original: ties are exact. */
+/* Compares all grids of min..max tiles by increasing area and chooses the one with the nearest aspect
+ * ratio. Of two equally near grids, the larger one is chosen only if the image has more than half of its
+ * pixels. Uses doubles like the original, so that ties are exact. */
 void dsocr_grid(const struct dsocr_settings *s, int width, int height, int *grid_w, int *grid_h) {
     double shape = (double)width / height, best = INFINITY;
     double tile_area = (double)s->image_side * s->image_side;
@@ -73,13 +73,13 @@ void dsocr_plan_make(const struct dsocr_settings *s, int width, int height, stru
     count_tokens(plan);
 }
 
-/* The 256 values as floats, -1..1, computed in torchvision's order: divide by 255, subtract 0.5, divide by
- * 0.5. */
+/* Converts the 256 values to floats in -1..1, in torchvision's order: divide by 255, subtract 0.5, divide
+ * by 0.5. */
 static void fill_scale(float scale[256]) {
     for (int v = 0; v < 256; v++) scale[v] = ((float)v / 255.0f - 0.5f) / 0.5f;
 }
 
-/* [side][side][3] at (x, y) of the image to [3][side][side]. */
+/* Converts [side][side][3] at (x, y) of the image to [3][side][side]. */
 static void normalise(const struct image *im, int x, int y, int side, float *out) {
     float scale[256];
     size_t plane = (size_t)side * (size_t)side;

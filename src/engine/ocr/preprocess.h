@@ -1,5 +1,6 @@
-/* DeepSeek-OCR's input: an image becomes one global view and optional tiles, a prompt becomes ids with a run
- * of image tokens per image. dsocr_layout() describes the embeddings of that run row by row.
+/* DeepSeek-OCR's input: an image is converted to one global view and optional tiles. A prompt is converted to
+ * ids with a sequence of image tokens per image. dsocr_layout() describes the embeddings of that sequence row
+ * by row.
  *     struct dsocr_plan plan;                       -- sizes only, no pixels
  *     dsocr_plan_make(&settings, width, height, &plan);
  *     dsocr_views_make(&plan, &image, &views, &err); -- fp32, normalised to -1..1 */
@@ -16,28 +17,28 @@
 
 /* Sides in pixels, multiples of 64 (patch 16, then 4 x 4 patches per token). */
 struct dsocr_settings {
-    int base_side;  /* the global view, if cropping */
-    int image_side; /* the only view if not cropping; otherwise the side of a tile */
+    int base_side;  /* side of the global view if cropping */
+    int image_side; /* side of the only view if not cropping; otherwise the side of a tile */
     bool crop;
-    int stretch_side; /* without cropping: the view is stretched up to this side, padded above it */
+    int stretch_side; /* without cropping: a view up to this side is stretched, a larger one is padded */
     int min_tiles, max_tiles;
 };
 
-/* tiny, small, base, large, gundam (the default). NULL: no such mode, err lists them. */
+/* Modes: tiny, small, base, large, gundam (the default). NULL: no such mode, err lists the modes. */
 const struct dsocr_settings *dsocr_mode(const char *name, struct err *err);
 
 struct dsocr_plan {
     int width, height; /* of the image */
     int view_side;     /* global view */
-    bool stretch;      /* the global view is stretched, not padded */
+    bool stretch;      /* true: the global view is stretched; false: padded */
     int tile_side;
-    int grid_w, grid_h; /* tiles across and down; 0, 0: none */
+    int grid_w, grid_h; /* number of tiles across and down; 0, 0: none */
     int view_tokens;    /* tokens along a side of the global view: view_side / 64 */
     int tile_tokens;
-    int image_tokens; /* rows in the sequence, with newlines and separator */
+    int image_tokens; /* rows in the sequence, including newlines and separator */
 };
 void dsocr_plan_make(const struct dsocr_settings *s, int width, int height, struct dsocr_plan *plan);
-/* The grid that a width x height image is cut into. */
+/* Computes the grid of tiles for a width x height image. */
 void dsocr_grid(const struct dsocr_settings *s, int width, int height, int *grid_w, int *grid_h);
 
 struct dsocr_views {
@@ -48,25 +49,26 @@ struct dsocr_views {
 /* Fails if the image cannot be resized; `out` is then empty. */
 int dsocr_views_make(const struct dsocr_plan *plan, const struct image *im, struct dsocr_views *out,
                      struct err *err);
-/* The original code treats views whose numbers sum to exactly 0 (half black and half white, for example) as
- * absent: such tiles are removed from the plan, and an image with such a global view is skipped (`blank`). */
+/* The original code treats views whose values sum to exactly 0 (half black and half white, for example) as
+ * absent. This function removes such tiles from the plan; an image with such a global view is skipped
+ * (`blank`). */
 void dsocr_drop_blank(struct dsocr_plan *plan, struct dsocr_views *v);
 void dsocr_views_free(struct dsocr_views *v);
 
-/* The contents of each of the plan's image_tokens rows: tiles first, then the global view, then the
- * separator. `rows` has image_tokens entries. */
+/* Describes each of the plan's image_tokens rows: tiles first, then the global view, then the separator.
+ * `rows` has image_tokens entries. */
 enum dsocr_row_kind { DSOCR_ROW_TILE, DSOCR_ROW_GLOBAL, DSOCR_ROW_NEWLINE, DSOCR_ROW_SEPARATOR };
 struct dsocr_row {
     enum dsocr_row_kind kind;
-    int tile;  /* which tile, for DSOCR_ROW_TILE */
-    int token; /* which token of that view, row-major */
+    int tile;  /* index of the tile, for DSOCR_ROW_TILE */
+    int token; /* index of the token in that view, row-major */
 };
 void dsocr_layout(const struct dsocr_plan *plan, struct dsocr_row *rows);
 
-/* Prompt to ids: without outer white space, split at each "<image>", each piece encoded without special
- * tokens, bos_id first, plans[i].image_tokens copies of image_id for the i-th image. Appends to ids and, for
- * each image, the position of its first token to `starts` (may be NULL). The prompt must have one "<image>"
- * per image. */
+/* Converts a prompt to ids. Strips white space at both ends, splits the prompt at each "<image>", and
+ * encodes each part without special tokens. The result starts with bos_id and has plans[i].image_tokens
+ * copies of image_id for the i-th image. Appends to ids and, for each image, the position of its first
+ * token to `starts` (may be NULL). The prompt must contain one "<image>" per image. */
 struct dsocr_prompt {
     const char *text;
     size_t len;

@@ -148,7 +148,7 @@ static void attend_globally(const struct sam *s, struct ops *o, const struct sam
                                .rel_h = view_of(b->rel_h),
                                .rel_w = view_of(b->rel_w),
                                .side = p->g };
-    if (p->g != s->grid) { /* the tables are for another grid */
+    if (p->g != s->grid) { /* the tables have a different grid size */
         ops_resample_rows(o, a.rel_h, 2 * s->grid - 1, 2 * p->g - 1, dim, view_of(p->rel_h));
         ops_resample_rows(o, a.rel_w, 2 * s->grid - 1, 2 * p->g - 1, dim, view_of(p->rel_w));
         a.rel_h = view_of(p->rel_h);

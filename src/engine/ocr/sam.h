@@ -13,12 +13,13 @@
 #include "engine/weights/weights.h"
 #include "llm/model.h"
 
-#define SAM_SHARE 0.86 /* of the FLOPs of a view; CLIP has the rest */
+#define SAM_SHARE 0.86 /* SAM's share of the FLOPs of a view; the rest is CLIP */
 
 struct sam_block {
     struct tensor *norm1_w, *norm1_b, *norm2_w, *norm2_b; /* [width] */
     struct linear qkv, proj, lin1, lin2;
-    struct tensor *rel_h, *rel_w; /* [2 side - 1, head_dim]; side: the window's, or the grid of the table */
+    /* [2 side - 1, head_dim]; side: that of the window, or of the table's grid */
+    struct tensor *rel_h, *rel_w;
     bool global;
 };
 
@@ -32,8 +33,8 @@ struct sam {
 
 struct sam *sam_open(const struct llm_vision *c, struct weights *w);
 void sam_close(struct sam *s);                 /* NULL: nothing */
-int sam_tokens(const struct sam *s, int side); /* along a side of the output: side / patch / 4 */
-/* pixels[3, side, side] are host memory. */
+int sam_tokens(const struct sam *s, int side); /* tokens per side of the output: side / patch / 4 */
+/* pixels[3, side, side] must be in host memory. */
 void sam_forward(const struct sam *s, struct ops *o, const float *pixels, int side, struct view out);
 
 #endif

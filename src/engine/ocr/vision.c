@@ -25,7 +25,7 @@ void vision_close(struct vision *v) {
     free(v);
 }
 
-/* out = projector([clip, sam]) row by row. */
+/* Computes out = projector([clip, sam]) row by row. */
 static void project_features(const struct vision *v, struct ops *o, struct view clip, struct view sam, int n,
                              struct view out) {
     ptrdiff_t a = v->clip->width, b = v->sam->out_width;
@@ -36,7 +36,7 @@ static void project_features(const struct vision *v, struct ops *o, struct view 
     ops_free(o, both);
 }
 
-/* Ends a stage and returns the time. */
+/* Ends a stage and returns the current time. */
 static uint64_t stage_end(struct ops *o) {
     ops_finish(o);
     record_pop(o->rec, RECORD_STAGES);
@@ -79,7 +79,7 @@ static struct view row_source(const struct vision *v, const struct dsocr_plan *p
     return view_of(v->separator);
 }
 
-/* Every view through the encoder: tiles into local[tile][token][hidden], the whole page into global. */
+/* Runs the encoder for every view: tiles into local[tile][token][hidden], the whole page into global. */
 static bool run_views(const struct vision *v, struct ops *o, const struct dsocr_plan *plan,
                       const struct dsocr_views *views, struct view local, struct view global,
                       struct vision_times *times, vision_progress *progress, void *context) {
@@ -102,7 +102,8 @@ bool vision_image(const struct vision *v, struct ops *o, const struct dsocr_plan
                   const struct dsocr_views *views, struct view rows, struct vision_times *times,
                   vision_progress *progress, void *context) {
     if (views->blank) return true;
-    size_t hidden = (size_t)v->hidden, n = (size_t)plan->image_tokens; /* more rows than either part has */
+    /* at least as many rows as either part has */
+    size_t hidden = (size_t)v->hidden, n = (size_t)plan->image_tokens;
     struct tensor *global = ops_alloc(o, n * hidden, TENSOR_ANY);
     struct tensor *local = ops_alloc(o, n * hidden, TENSOR_ANY);
     struct dsocr_row *layout = xcalloc(n, sizeof *layout);

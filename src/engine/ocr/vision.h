@@ -1,5 +1,5 @@
-/* DeepSeek-OCR's encoder: views -> SAM -> CLIP -> projector -> the rows of the image in the sequence. Times
- * of the three stages are summed over the views. */
+/* DeepSeek-OCR's encoder: views -> SAM -> CLIP -> projector -> the rows of the image in the sequence. The
+ * time of each of the three stages is summed over the views. */
 #ifndef ENGINE_OCR_VISION_H
 #define ENGINE_OCR_VISION_H
 
@@ -23,8 +23,8 @@ struct vision {
 struct vision_times {
     uint64_t sam_ns, clip_ns, projector_ns;
 };
-/* Called before each view: `done` of `total` pixels are done, the next view has `next`. Return false to
- * stop. */
+/* Called before each view: `done` of `total` pixels are processed, the next view has `next` pixels. Return
+ * false to stop. */
 typedef bool vision_progress(void *context, uint64_t done, uint64_t next, uint64_t total);
 
 struct vision *vision_open(const struct llm_vision *c, int hidden, struct weights *w);
@@ -33,9 +33,9 @@ void vision_close(struct vision *v); /* NULL: nothing */
 /* One view [3, side, side] in host memory -> out[(side/64)^2, hidden]. */
 void vision_view(const struct vision *v, struct ops *o, const float *pixels, int side, struct view out,
                  struct vision_times *times);
-/* All views of an image in their order in the sequence: rows[plan->image_tokens, hidden]. The rows of a blank
- * image stay as they are, the embeddings of the image token. Returns false if progress() did; the rows are
- * incomplete then. */
+/* Computes all views of an image in their order in the sequence: rows[plan->image_tokens, hidden]. The
+ * rows of a blank image are not changed; they contain the embeddings of the image token. Returns false if
+ * progress() returned false; the rows are then incomplete. */
 bool vision_image(const struct vision *v, struct ops *o, const struct dsocr_plan *plan,
                   const struct dsocr_views *views, struct view rows, struct vision_times *times,
                   vision_progress *progress, void *context);

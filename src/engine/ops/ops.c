@@ -53,7 +53,7 @@ void ops_download(struct ops *o, float *to, struct view from, size_t n) {
 
 /* ---- recorded operators */
 
-/* Ends an operator that began at `start`, 0: operators are not recorded. */
+/* Records the end of an operator that began at `start`; 0: operators are not recorded. */
 static void record_end(struct ops *o, uint64_t start, const struct record_op *op) {
     if (!start) return;
     o->backend->finish(o->context);
@@ -134,7 +134,7 @@ void ops_experts_one(struct ops *o, const char *name, const struct expert *const
                                     .bytes = bytes });
 }
 
-/* Records an operator on rows or elements. `floats`: how many numbers it reads and writes. */
+/* Records an operator on rows or elements. `floats`: number of floats that it reads and writes. */
 static void record_rows(struct ops *o, uint64_t start, const char *name, const char *kernel, size_t items,
                         int n, double floats) {
     record_end(o, start,
@@ -185,7 +185,7 @@ void ops_embed(struct ops *o, const struct matrix *table, const uint32_t *ids, i
     record_rows(o, start, "embed_tokens", kernel, (size_t)n, table->cols, 2.0 * n * table->cols);
 }
 
-/* Pairs of query and key that are computed: a triangle if causal. */
+/* Number of (query, key) pairs that are computed; a triangle if causal. */
 static double attention_pairs(const struct attention *a) {
     double n = 0;
     if (a->base < 0) return (double)a->nq * a->nk;
@@ -254,7 +254,7 @@ void ops_qkv_attention(struct ops *o, const char *name, const struct qkv_attenti
                                     .bytes = 16.0 * a->batch * n * width });
 }
 
-/* A product of one token with `rows` rows per head of kv_b. */
+/* Records a product of one token with `rows` rows per head of kv_b. */
 static void record_latent(struct ops *o, uint64_t start, const char *kernel, const struct latent *l,
                           int rows) {
     double cells = (double)l->heads * rows * l->rank;

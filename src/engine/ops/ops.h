@@ -6,10 +6,10 @@
  *     ops_linear(o, "q_proj", &layer->q, view_of(x), hidden, m, view_of(q), width, OPS_SET);
  *     ops_download(o, host, view_of(q), n);
  *     ops_close(o);
- * Tensors belong to the backend: only upload and download move numbers between them and host memory, and no
- * caller may dereference one (tests/unit/engine-models/test_backend.c checks that). Activations are float,
- * row-major, one row per token or pixel. Weights keep the type they are stored in. Each operator with a
- * `name` is recorded as one operator of that name. One thread calls. */
+ * Tensors belong to the backend: only upload and download copy data between tensors and host memory, and
+ * no caller may dereference a tensor (tests/unit/engine-models/test_backend.c checks this). Activations
+ * are float, row-major, one row per token or pixel. Weights keep the type in which they are stored. Each
+ * operator with a `name` is recorded as one operator of that name. All calls must come from one thread. */
 #ifndef ENGINE_OPS_OPS_H
 #define ENGINE_OPS_OPS_H
 
@@ -21,12 +21,13 @@
 #include "engine/record/record.h"
 
 /* ---- memory */
-struct tensor; /* memory of a backend; each backend defines the struct for itself */
+struct tensor; /* memory of a backend; each backend defines its own struct */
 
-/* A place inside a tensor of floats. Operators take views, so that rows of a larger tensor need no copy. */
+/* A position inside a tensor of floats. Operators take views, so that rows of a larger tensor need no
+ * copy. */
 struct view {
     struct tensor *tensor;
-    size_t at; /* in floats from the tensor's start */
+    size_t at; /* offset in floats from the tensor's start */
 };
 static inline struct view view_of(struct tensor *t) { return (struct view){ t, 0 }; }
 static inline struct view view_at(struct view v, size_t floats) {
@@ -43,11 +44,11 @@ struct linear {
     struct tensor *bias; /* [out]; NULL: none */
 };
 
-/* ---- arguments of operators that take many */
+/* ---- arguments of operators with many parameters */
 enum ops_store { OPS_SET, OPS_ADD };
 enum ops_activation { OPS_GELU, OPS_QUICK_GELU };
 
-/* A linear layer and where its output goes. */
+/* A linear layer and the destination of its output. */
 struct linear_out {
     const struct linear *l;
     struct view y;
@@ -66,8 +67,8 @@ struct conv {
     int c_in, side, stride, pad;
 };
 
-/* Attention of one sequence: out[i, head] = softmax_j(scale q[i, head] . k[j, group(head)] + bias) v[j, ...].
- * k and v are [kv_heads][..][dim], heads k_head and v_head floats apart. */
+/* Attention of one sequence: out[i, head] = softmax_j(scale q[i, head] . k[j, group(head)] + bias) v[j,
+ * ...]. k and v are [kv_heads][..][dim]; the distance between heads is k_head and v_head floats. */
 struct attention {
     int heads, kv_heads, dim_k, dim_v;
     float scale;
@@ -75,15 +76,17 @@ struct attention {
     ptrdiff_t q_row;
     struct view k, v;
     ptrdiff_t k_head, v_head;
-    ptrdiff_t v_row; /* floats from one value to the next; 0: dim_v */
+    ptrdiff_t v_row; /* floats from one value row to the next; 0: dim_v */
     struct view out; /* [nq][out_row], head h at h * dim_v */
     ptrdiff_t out_row;
     int nq, nk;
-    int room;   /* most keys of later calls: scratch is allocated for these at once; 0: nk */
-    int base;   /* query i sees keys 0 .. base + i; -1: all */
-    int window; /* and of those only the last `window`; 0: all */
-    /* SAM's bias: keys and queries on a side x side grid, q . rel_h[qy - ky + side - 1] and the same for w.
-     * Tables are [2 side - 1][dim_k], shared by the heads; tensor NULL: no bias. */
+    /* maximum number of keys in later calls, for which scratch memory is allocated in advance; 0: nk */
+    int room;
+    int base;   /* query i attends to keys 0 .. base + i; -1: all */
+    int window; /* maximum number of keys per query, the most recent ones; 0: all */
+    /* SAM's bias: keys and queries are on a side x side grid, and q . rel_h[qy - ky + side - 1] is added
+     * to the score (likewise for w). Tables are [2 side - 1][dim_k], shared by the heads; tensor NULL: no
+     * bias. */
     struct view rel_h, rel_w;
     int side;
 };
@@ -97,7 +100,7 @@ struct qkv_attention {
     int side;
 };
 
-/* A router's rule: the k most likely of n experts. */
+/* A router's rule: selects the k most likely of n experts. */
 struct routing {
     int n, k;
     int groups, groups_kept; /* only experts of the best groups are eligible; 0 or 1: no groups */
@@ -112,18 +115,19 @@ enum { ROUTING_MAX_EXPERTS = 1024, ROUTING_MAX_CHOSEN = 64 };
 
 /* cos and sin of rotary positions: (a, b) -> (a cos - b sin, b cos + a sin). */
 struct rope_table {
-    int dims;                     /* numbers of a head that rotate, even */
-    bool interleaved;             /* pair i is (x[2i], x[2i + 1]); else (x[i], x[i + dims/2]) */
+    int dims;                     /* number of rotated elements per head; even */
+    bool interleaved;             /* pair i is (x[2i], x[2i + 1]); otherwise (x[i], x[i + dims/2]) */
     struct tensor *cosine, *sine; /* [positions][dims / 2] */
 };
-/* Rows x[rows][row], row i at position + i; in each row x[heads][stride], `dims` numbers from `offset` on. */
+/* Rows x[rows][row]; row i is at position + i. Each row is x[heads][stride], of which `dims` elements from
+ * `offset` on are rotated. */
 struct rope_rows {
     struct view x;
     ptrdiff_t row;
     int rows, heads, stride, offset, position;
 };
 
-/* A cache of keys or values, [heads][max_context][dim], and n new rows [n][heads][dim] for it. */
+/* A cache of keys or values, [heads][max_context][dim], and n new rows [n][heads][dim] to store in it. */
 struct cache_rows {
     struct view cache, rows;
     int n, heads, dim, max_context, position;
@@ -134,20 +138,21 @@ struct latent {
     struct linear kv_b;
     int heads, nope, value, rank, rope;
 };
-/* n positions from `position` on: rows[n][heads][nope + value] and the rotated part of kept[n][rank + rope]
- * become keys[heads][max_context][nope + rope] and values[heads][max_context][value]. */
+/* Converts n positions starting at `position`: rows[n][heads][nope + value] and the rotated part of
+ * kept[n][rank + rope] become keys[heads][max_context][nope + rope] and values[heads][max_context][value]. */
 struct latent_rows {
     struct view rows, kept, keys, values;
     int n, max_context, position;
 };
 
 /* A grid of rows [grid * grid][width], and the same rows ordered by window: [windows][window *
- * window][width], windows and their rows row-major, `padded` = grid rounded up to whole windows. */
+ * window][width]. Windows and the rows inside them are row-major; `padded` is grid rounded up to whole
+ * windows. */
 struct windows {
     int grid, padded, window, width;
 };
 
-/* ---- what a backend implements. Operators that are recorded return the name of the kernel that ran. */
+/* ---- the interface of a backend. Recorded operators return the name of the kernel that was used. */
 enum tensor_content { TENSOR_ANY, TENSOR_ZERO };
 
 struct ops_backend {
@@ -215,42 +220,43 @@ struct ops {
 };
 
 struct ops *ops_open(const struct ops_backend *backend, void *context);
-void ops_close(struct ops *o); /* closes the backend too; NULL: nothing */
+void ops_close(struct ops *o); /* also closes the backend; accepts NULL */
 const char *ops_device(const struct ops *o);
 const char *ops_name(const struct ops *o);
 int ops_units(const struct ops *o);
 void ops_finish(struct ops *o);
 
-/* Reports one finished layer: `part` of the current view or piece of the prompt, 0..1. */
+/* Reports one finished layer: `part` is the completed fraction of the current view or part of the prompt. */
 static inline void ops_step(struct ops *o, double part) {
     if (o->on_step) o->on_step(o->step_context, part);
 }
 
 struct tensor *ops_alloc(struct ops *o, size_t floats, enum tensor_content content);
-/* A tensor of host memory that lives as long as the tensor: the CPU uses that memory itself. Call
- * ops_commit() once the memory has its final contents; a device copies it then. */
+/* Makes a tensor of host memory that must stay valid as long as the tensor. The CPU backend uses that
+ * memory directly. Call ops_commit() when the memory has its final contents; a device backend copies it
+ * then. */
 struct tensor *ops_wrap(struct ops *o, const void *host, size_t bytes);
 void ops_commit(struct ops *o, struct tensor *t);
 void ops_free(struct ops *o, struct tensor *t); /* NULL: nothing */
 void ops_upload(struct ops *o, struct view to, const float *from, size_t n);
-/* Planes from[channels][area] become to[area][channels]. */
+/* Converts planes from[channels][area] to to[area][channels]. */
 void ops_upload_planes(struct ops *o, struct view to, const float *from, int channels, size_t area);
 void ops_download(struct ops *o, float *to, struct view from, size_t n);
 
-/* y[m, out] = (y +) x[m, in] W^T + bias. Rows of x and y are ldx and ldy apart. */
+/* y[m, out] = (y +) x[m, in] W^T + bias. ldx and ldy are the distances between rows of x and y. */
 void ops_linear(struct ops *o, const char *name, const struct linear *l, struct view x, ptrdiff_t ldx, int m,
                 struct view y, ptrdiff_t ldy, enum ops_store store);
-/* n linear layers on the same single row x. */
+/* Applies n linear layers to the same single row x. */
 void ops_linear_many(struct ops *o, const char *name, const struct linear_out *v, int n, struct view x);
-/* One token through n experts: y += sum_e weight_e down_e(silu(gate_e x) up_e x). Most of the time of
- * decoding: two passes over the weights. */
+/* Applies n experts to one token: y += sum_e weight_e down_e(silu(gate_e x) up_e x). Takes most of the
+ * decoding time; makes two passes over the weights. */
 void ops_experts_one(struct ops *o, const char *name, const struct expert *const *experts,
                      const float *weights, int n, struct view x, struct view y);
 
-/* y = x / sqrt(mean(x^2) + eps) w over rows of n; rows ldx and ldy apart. */
+/* y = x / sqrt(mean(x^2) + eps) w over rows of n elements; ldx and ldy are the distances between rows. */
 void ops_rmsnorm(struct ops *o, const char *name, struct view x, ptrdiff_t ldx, struct tensor *w, int rows,
                  int n, float eps, struct view y, ptrdiff_t ldy);
-/* y = (x - mean) / sqrt(var + eps) w + b, biased variance. */
+/* y = (x - mean) / sqrt(var + eps) w + b, with the biased variance. */
 void ops_layernorm(struct ops *o, const char *name, struct view x, struct tensor *w, struct tensor *b,
                    int rows, int n, float eps, struct view y);
 void ops_activate(struct ops *o, enum ops_activation a, struct view x, size_t n); /* in place */
@@ -265,22 +271,23 @@ void ops_attention(struct ops *o, const char *name, const struct attention *a);
 void ops_attention_many(struct ops *o, const char *name, const struct attention *a, int n);
 void ops_qkv_attention(struct ops *o, const char *name, const struct qkv_attention *a);
 
-/* out[head] = [U^T q_nope | q_rope], and out[head] = V sums[head], with U and V the rows of kv_b. */
+/* out[head] = [U^T q_nope | q_rope], and out[head] = V sums[head], where U and V are the rows of kv_b. */
 void ops_latent_query(struct ops *o, const struct latent *l, struct view q, struct view out);
 void ops_latent_value(struct ops *o, const struct latent *l, struct view sums, struct view out);
-/* rows = grid by windows, zeros outside of the grid; and back: grid += rows. */
+/* Copies the grid to rows ordered by window, with zeros outside of the grid; and adds the rows back to the
+ * grid. */
 void ops_window_partition(struct ops *o, const struct windows *s, struct view grid, struct view rows);
 void ops_window_merge(struct ops *o, const struct windows *s, struct view rows, struct view grid);
 
 /* The following are not recorded. */
 
-/* The choices of m tokens, k each, into host memory: the host decides which experts run. The logits are
- * overwritten. With equal scores, the expert with the lower number comes first. */
+/* Writes the choices of m tokens, k each, to host memory, because the host decides which experts run.
+ * Overwrites the logits. If scores are equal, the expert with the lower number comes first. */
 void ops_route(struct ops *o, const struct routing *r, struct view logits, int m, struct routing_choice *out);
 void ops_rope(struct ops *o, const struct rope_table *t, const struct rope_rows *r);
 void ops_cache_store(struct ops *o, const struct cache_rows *c);
 void ops_latent_expand(struct ops *o, const struct latent *l, const struct latent_rows *r);
-/* `rows` rows of n floats, ldt and ldf apart. */
+/* Copies `rows` rows of n floats; ldt and ldf are the distances between rows. */
 void ops_copy_rows(struct ops *o, struct view to, ptrdiff_t ldt, struct view from, ptrdiff_t ldf, int rows,
                    size_t n);
 static inline void ops_copy(struct ops *o, struct view to, struct view from, size_t n) {
@@ -290,7 +297,7 @@ static inline void ops_copy(struct ops *o, struct view to, struct view from, siz
 void ops_gather_rows(struct ops *o, struct view to, struct view from, const int *index, int n, size_t width);
 void ops_scatter_add(struct ops *o, struct view to, struct view from, const int *index, const float *weights,
                      int n, size_t width);
-/* Learned position tables resampled to another size, as PyTorch does it. Antialiased bicubic (a = -0.5,
+/* Resamples learned position tables to another size, like PyTorch. Antialiased bicubic (a = -0.5,
  * align_corners false): in[from][from][channels] -> out[to][to][channels]. */
 void ops_resample_grid(struct ops *o, struct view in, int from, int to, int channels, struct view out);
 /* Linear along rows (align_corners false): in[from][channels] -> out[to][channels]. */

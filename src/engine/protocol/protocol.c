@@ -14,7 +14,7 @@ struct protocol {
     const char *version;
     engine_progress *progress;
     struct engine *engine; /* NULL: nothing loaded */
-    int reply_fd;          /* descriptor of the replies, checked for a closed reader; -1: not checked */
+    int reply_fd;          /* file descriptor of the replies, checked for a closed reader; -1: not checked */
 };
 
 struct protocol *protocol_open(const char *version, engine_progress *progress) {
@@ -38,7 +38,7 @@ static void begin(struct jsonw *j, struct strbuf *out, const struct protocol_req
     jsonw_kstr(j, "op", r->op_name);
 }
 
-/* Ends the object with the request's id, unchanged, as last field. */
+/* Ends the object; the request's id, unchanged, is the last field. */
 static void end(struct jsonw *j, struct strbuf *out, const struct protocol_request *r) {
     jsonw_end(j);
     jsonw_finish(j);
@@ -160,7 +160,7 @@ static int do_load(struct protocol *p, const struct protocol_request *r, struct 
     return 0;
 }
 
-/* poll() reports a pipe or socket whose other end is closed without a write. */
+/* poll() detects without a write that the other end of a pipe or socket is closed. */
 static bool has_reader(void *context) {
     struct pollfd f = { .fd = ((const struct protocol *)context)->reply_fd };
     return poll(&f, 1, 0) <= 0 || !(f.revents & (POLLERR | POLLHUP));
@@ -249,7 +249,8 @@ bool protocol_line(struct protocol *p, const char *line, size_t n, struct strbuf
     return more;
 }
 
-/* A line without its newline; 0 at the end of input, -1 if it is too long (the rest of it is skipped). */
+/* Reads a line without its newline. Returns 0 at the end of input, -1 if the line is too long (the rest of
+ * it is skipped). */
 static int read_line(FILE *in, struct strbuf *line) {
     int c, rc = 1;
     strbuf_reset(line);

@@ -2,7 +2,7 @@
  *     struct protocol *p = protocol_open(version);
  *     while (protocol_line(p, line, n, &reply)) ...send reply...
  *     protocol_close(p);
- * protocol_serve() does that with two streams. */
+ * protocol_serve() runs this loop over two streams. */
 #ifndef ENGINE_PROTOCOL_PROTOCOL_H
 #define ENGINE_PROTOCOL_PROTOCOL_H
 
@@ -22,7 +22,7 @@ struct protocol *protocol_open(const char *version, engine_progress *progress);
 void protocol_close(struct protocol *p);
 /* Serves one line (without newline); `reply` is one line without newline. Returns false after `bye`. */
 bool protocol_line(struct protocol *p, const char *line, size_t n, struct strbuf *reply);
-/* Until `bye` or the end of input. -1: a stream failed. */
+/* Runs until `bye` or the end of input. Returns -1 if a stream failed. */
 int protocol_serve(struct protocol *p, FILE *in, FILE *out, struct err *err);
 
 #endif

@@ -18,7 +18,7 @@ static const char *const op_names[] = { [PROTOCOL_HELLO] = "hello",
                                         [PROTOCOL_BYE] = "bye" };
 static const char *const detail_names[] = { "none", "stages", "modules", "operators" };
 
-/* ---- fields: absent or null leaves the default */
+/* ---- fields: a missing or null field keeps the default */
 static int get_str(const json_t *o, const char *key, const char **out, struct err *err) {
     const json_t *v = json_object_get(o, key);
     if (!v || json_is_null(v)) return 0;
@@ -206,7 +206,7 @@ static int find_op(struct protocol_request *r, struct err *err) {
         suggest_try(&near, op_names[i]);
     }
     if (near.best) return err_set(err, "unknown op \"%.64s\"; did you mean \"%s\"?", r->op_name, near.best);
-    return err_set(err, "unknown op \"%.64s\"; there are hello, load, warmup, infer and bye", r->op_name);
+    return err_set(err, "unknown op \"%.64s\"; expected hello, load, warmup, infer or bye", r->op_name);
 }
 
 int protocol_request_parse(struct protocol_request *r, const char *line, size_t n, struct err *err) {
@@ -217,7 +217,8 @@ int protocol_request_parse(struct protocol_request *r, const char *line, size_t 
         return err_set(err, "request: expected an object such as {\"op\":\"hello\"}");
     r->id = json_object_get(r->root, "id");
     r->op_name = json_string_value(json_object_get(r->root, "op"));
-    if (!r->op_name) return err_set(err, "request: \"op\" is missing; it is the operation: hello, load, ...");
+    if (!r->op_name)
+        return err_set(err, "request: \"op\" is missing; expected hello, load, warmup, infer or bye");
     if (find_op(r, err) < 0) return -1;
     if (r->op == PROTOCOL_LOAD) return parse_load(r, err);
     if (r->op == PROTOCOL_INFER || r->op == PROTOCOL_WARMUP) return parse_infer(r, err);

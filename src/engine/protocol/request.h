@@ -1,4 +1,4 @@
-/* Parsing and checking of one line of the engine protocol. */
+/* Parses and checks one line of the engine protocol. */
 #ifndef ENGINE_PROTOCOL_REQUEST_H
 #define ENGINE_PROTOCOL_REQUEST_H
 
@@ -13,7 +13,7 @@ enum protocol_op { PROTOCOL_HELLO, PROTOCOL_LOAD, PROTOCOL_WARMUP, PROTOCOL_INFE
 
 struct protocol_request {
     json_t *root;        /* owns every string below */
-    const char *op_name; /* NULL: the line had none */
+    const char *op_name; /* NULL: the line contained none */
     const json_t *id;    /* NULL: none */
     enum protocol_op op;
     struct engine_load load;
@@ -24,7 +24,8 @@ struct protocol_request {
     const char **images;
 };
 
-/* -1: see err; op_name and id are set if the line has them. Free in any case. */
+/* Returns -1 on errors, see err; op_name and id are set if the line contains them. The result must be
+ * freed in any case. */
 int protocol_request_parse(struct protocol_request *r, const char *line, size_t n, struct err *err);
 void protocol_request_free(struct protocol_request *r);
 

@@ -5,10 +5,10 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* The interface of NVTX 3 between a program and an injected tool. The tool's entry point receives a function
- * that returns export tables by number. Table 1 ("callbacks") gives the tool arrays of slots, one array per
- * module; a slot is the address of one of our function pointers, which the tool may set. Table 3
- * ("version info") has the version. Module 1 ("core") has 16 numbers, the first unused. */
+/* The interface of NVTX 3 between a program and an injected tool. The tool's entry point receives a
+ * function that returns export tables by number. Table 1 ("callbacks") gives the tool arrays of slots, one
+ * array per module; a slot is the address of one of our function pointers, which the tool may set. Table 3
+ * ("version info") contains the version. Module 1 ("core") has 16 slots, of which the first is unused. */
 enum { TABLE_CALLBACKS = 1, TABLE_VERSION = 3, MODULE_CORE = 1, CORE_SLOTS = 16 };
 enum { CORE_RANGE_PUSH_A = 9, CORE_RANGE_POP = 11 };
 

@@ -14,15 +14,16 @@
 
 enum { MAX_DEPTH = 64, EVENTS = 128, CACHE_LINE = 64 };
 
-/* Something that ended. An operator reads megabytes of weights, so memory that recording uses is out of the
- * caches at the next operator, and each cache line costs more than all instructions together. Therefore an
- * event is one cache line with the cheapest clock; names, numbers and the writer's locks are handled later,
- * for many events at once. */
+/* One finished range, operator or token. An operator reads megabytes of weights, so memory that recording
+ * uses is evicted from the caches before the next operator, and each cache line costs more than all
+ * instructions together. Therefore an event is one cache line, with the cheapest clock; names, numbers and
+ * the writer's locks are handled later, for many events at once. */
 struct event {
-    uint64_t start, end; /* ticks; for tokens, `end` is the request */
+    uint64_t start, end; /* in ticks; for tokens, `end` is the request */
     const char *name, *kernel;
     double flops, bytes;
-    int32_t m, n, k; /* ranges: m is the index; tokens: m is count, n is made */
+    /* for ranges, m is the index; for tokens, m is the count and n is nonzero if they were generated */
+    int32_t m, n, k;
     uint8_t type, depth;
     uint8_t kind;  /* enum event_kind */
     uint8_t in_ns; /* start is in nanoseconds, because it was before the last flush */
@@ -48,7 +49,7 @@ struct recorder {
     struct record_texts *texts;
     uint32_t thread, domain;
     uint64_t correlation;
-    /* The records of a flush. Fields that are equal in all launches and kernels are set at open. */
+    /* The records of a flush. Fields that are equal in all launches and kernels are set once, at open. */
     struct trace_range ranges[EVENTS];
     struct trace_launch launches[EVENTS];
     struct trace_kernel kernels[EVENTS];
@@ -98,7 +99,8 @@ struct recorder *record_open(const char *path, enum record_detail detail, const 
     }
     if (posix_memalign((void **)&r->events, CACHE_LINE, EVENTS * sizeof *r->events) != 0)
         die("out of memory");
-    memset(r->events, 0, EVENTS * sizeof *r->events); /* page faults now, not during the first operators */
+    /* causes the page faults now, not during the first operators */
+    memset(r->events, 0, EVENTS * sizeof *r->events);
     r->texts = record_texts_open(r->writer, info->no_shapes);
     write_meta(r, info);
     fill_constants(r, info);
@@ -173,7 +175,7 @@ static void flush_events(struct recorder *r) {
 
 int record_close(struct recorder *r, struct err *err) {
     if (!r) return 0;
-    while (r->depth > 0) record_pop(r, RECORD_STAGES); /* of a request that failed */
+    while (r->depth > 0) record_pop(r, RECORD_STAGES); /* ranges that a failed request left open */
     if (r->writer) flush_events(r);
     int rc = r->writer ? trace_writer_close(r->writer, err) : 0;
     record_texts_close(r->texts);
@@ -215,7 +217,7 @@ void record_pop(struct recorder *r, enum record_detail level) {
                                     .depth = (uint8_t)r->depth,
                                     .kind = o->stage ? EVENT_STAGE : EVENT_MODULE,
                                     .in_ns = o->in_ns });
-    if (o->stage && r->nevents) flush_events(r); /* a crash in a later stage must not lose it */
+    if (o->stage && r->nevents) flush_events(r); /* so that a crash in a later stage does not lose it */
 }
 
 uint64_t record_ticks(const struct recorder *r) {

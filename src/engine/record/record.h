@@ -5,7 +5,7 @@
  *     record_push(r, RECORD_STAGES, "prefill", -1);
  *     record_pop(r, RECORD_STAGES);
  *     record_close(r, &err);
- * Call only from the thread that runs the model. */
+ * Must be called only from the thread that runs the model. */
 #ifndef ENGINE_RECORD_RECORD_H
 #define ENGINE_RECORD_RECORD_H
 
@@ -31,7 +31,7 @@ struct recorder *record_open(const char *path, enum record_detail detail, const 
                              struct err *err);
 int record_close(struct recorder *r, struct err *err); /* -1: the file is incomplete */
 
-/* A range of that level, if the recorder's detail includes it. `index` replaces %d in the name:
+/* Opens a range of that level, if the recorder's detail includes it. `index` replaces %d in the name:
  * "layer.%d.attn"; -1: none. */
 void record_push(struct recorder *r, enum record_detail level, const char *name, int index);
 void record_pop(struct recorder *r, enum record_detail level);
@@ -45,7 +45,7 @@ struct record_op {
     double flops, bytes;
 };
 uint64_t record_ticks(const struct recorder *r);
-/* The start for record_op_end(); 0 if operators are not recorded. */
+/* Returns the start for record_op_end(); 0 if operators are not recorded. */
 static inline uint64_t record_op_start(const struct recorder *r) { return r ? record_ticks(r) : 0; }
 void record_op_end(struct recorder *r, uint64_t start, const struct record_op *op);
 

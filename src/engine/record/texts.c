@@ -8,7 +8,7 @@
 #include "base/die.h"
 #include "base/hash.h"
 
-/* Open addressing. A full table is cleared, which costs formatting a few texts again. */
+/* Open addressing. A full table is cleared; then a few texts must be formatted again. */
 enum { SLOTS = 1024, MOST = SLOTS / 2 };
 
 struct record_texts {
@@ -39,7 +39,7 @@ static bool same_key(const struct record_text *a, const struct record_text *b) {
            a->kernel_at == b->kernel_at && a->type == b->type;
 }
 
-/* The slot of the key; *fresh: the slot is new and has no texts yet. */
+/* Returns the slot of the key; *fresh is set if the slot is new and has no texts yet. */
 static struct record_text *place(struct record_texts *t, const struct record_text *key, bool *fresh) {
     uint64_t i = hash_of(key) % SLOTS;
     for (; t->slot[i].name_at; i = (i + 1) % SLOTS) {
@@ -57,9 +57,8 @@ static struct record_text *place(struct record_texts *t, const struct record_tex
     return &t->slot[i];
 }
 
-/* Each decoded token has one key more, which would give one more text, and one more table row, per token.
- * Therefore a decoding step shows the number of keys rounded up to a power of two. FLOPs and bytes are
- * exact. */
+/* True for a decoding step, whose number of keys grows by one per token. Each number would add a text and
+ * a table row, so the shape shows the number rounded up to a power of two. FLOPs and bytes are exact. */
 static bool has_growing_keys(const struct record_op *op) {
     return strcmp(op->kernel, "attention_decode") == 0;
 }

@@ -1,5 +1,6 @@
 /* The texts of operators and ranges, cached by name and shape: formatting and interning them each time would
- * cost more than an operator of a small model. Names are compared by address: they are string constants.
+ * take longer than an operator of a small model. Names are compared by address, because they are string
+ * constants.
  *     struct record_texts *t = record_texts_open(writer);
  *     const struct record_text *text = record_texts_find(t, &op);   -- valid until the next find
  *     record_texts_close(t); */
@@ -13,7 +14,7 @@
 #include "trace/writer.h"
 
 struct record_text {
-    const char *name_at, *kernel_at; /* the key: these two, shape and type */
+    const char *name_at, *kernel_at; /* key: these two, shape and type */
     long m, n, k;
     enum dtype type;
     uint32_t name, detail, kernel; /* string ids of the trace */
@@ -24,7 +25,7 @@ struct record_texts;
 struct record_texts *record_texts_open(struct trace_writer *w, bool no_shapes);
 void record_texts_close(struct record_texts *t);
 const struct record_text *record_texts_find(struct record_texts *t, const struct record_op *op);
-/* The name of a range, with the index for %d. */
+/* Returns the name of a range; the index replaces %d. */
 uint32_t record_texts_range(struct record_texts *t, const char *name, int index);
 
 #endif

@@ -1,5 +1,5 @@
-/* Cheap timestamps: the processor's counter if it is steady, else the wall clock. Ticks are converted to
- * nanoseconds later, by interpolation between two readings of both clocks.
+/* Cheap timestamps: the processor's counter if it has a constant rate, otherwise the wall clock. Ticks are
+ * converted to nanoseconds later, by interpolation between two readings of both clocks.
  *     struct ticks t;
  *     ticks_init(&t);
  *     uint64_t a = ticks_now(&t);                 -- often
@@ -15,7 +15,7 @@
 #include "base/counter.h"
 
 struct ticks {
-    bool counter; /* else: ticks are nanoseconds already */
+    bool counter; /* false: ticks are nanoseconds */
     uint64_t at, at_ns;
 };
 

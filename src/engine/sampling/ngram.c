@@ -1,5 +1,6 @@
 /* Every (n-1)-gram of the sequence is in a hash table; positions with the same hash are chained from the
- * newest to the oldest. The bans of a step are one walk along the chain of the last n-1 tokens. */
+ * newest to the oldest. To find the banned ids of a step, one walk follows the chain of the last n-1
+ * tokens. */
 #include "engine/sampling/ngram.h"
 
 #include <math.h>
@@ -27,7 +28,7 @@ struct ngram {
         uint32_t *v;
         size_t n, cap;
     } link;
-    uint32_t *head; /* [buckets] newest end position by hash */
+    uint32_t *head; /* [buckets]: newest end position by hash */
     size_t buckets; /* power of two */
 };
 
@@ -60,7 +61,7 @@ void ngram_reset(struct ngram *g) {
     memset(g->head, 0xff, g->buckets * sizeof *g->head);
 }
 
-/* The bucket of the n-1 ids that end before position `end`. */
+/* Returns the bucket of the n-1 ids that end before position `end`. */
 static size_t bucket_of(const struct ngram *g, size_t end) {
     const uint32_t *gram = g->ids.v ? g->ids.v + end - (g->n - 1) : NULL;
     uint64_t h = g->n;
@@ -90,7 +91,7 @@ void ngram_reserve(struct ngram *g, size_t tokens) {
     grow_buckets(g, tokens);
 }
 
-/* A gram is inserted once the token after it exists: that is the token it bans. */
+/* A gram is inserted when the token after it is known, because that is the token it bans. */
 void ngram_push(struct ngram *g, uint32_t id) {
     if (g->n == 0) return;
     size_t at = g->ids.n;
@@ -112,10 +113,11 @@ static bool allowed(const struct ngram *g, uint32_t id) {
 size_t ngram_ban(const struct ngram *g, float *logits, size_t vocab) {
     size_t len = g->ids.n, gram = g->n - 1, banned = 0;
     if (g->n == 0 || len < g->n) return 0;
-    size_t first = g->window > 0 && len > g->window ? len - g->window : 0; /* n-grams may start from here */
+    /* first position at which n-grams may start */
+    size_t first = g->window > 0 && len > g->window ? len - g->window : 0;
     const uint32_t *last = g->ids.v + len - gram;
     for (uint32_t end = g->head[bucket_of(g, len)]; end != NONE; end = g->link.v[end]) {
-        if (end < first + gram) break; /* the rest of the chain is older, so outside of the window */
+        if (end < first + gram) break; /* the rest of the chain is older, so it is outside of the window */
         uint32_t id = g->ids.v[end];
         if (id >= vocab || memcmp(g->ids.v + end - gram, last, gram * sizeof *last) != 0) continue;
         if (allowed(g, id) || logits[id] == -INFINITY) continue;

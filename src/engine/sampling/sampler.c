@@ -9,7 +9,7 @@
 struct candidate {
     uint32_t id;
     float logit;
-    double weight; /* exp(scaled logit - largest), not normalised */
+    double weight; /* exp(scaled logit - largest logit), not normalised */
 };
 
 struct sampler {
@@ -23,7 +23,7 @@ uint32_t sampler_argmax(const float *logits, size_t vocab) {
     uint32_t best = 0;
     float most = -INFINITY;
     for (size_t i = 0; i < vocab; i++) {
-        if (logits[i] > most) { /* false for NaN; of equal logits the lowest id is taken */
+        if (logits[i] > most) { /* false for NaN; of equal logits the lowest id is used */
             most = logits[i];
             best = (uint32_t)i;
         }
@@ -48,7 +48,7 @@ void sampler_close(struct sampler *s) {
 
 void sampler_reset(struct sampler *s) { s->state = s->set.seed; }
 
-/* SplitMix64: the state advances by a constant and the output is mixed, so any seed is good. */
+/* SplitMix64: the state advances by a constant and the output is mixed, so any seed works. */
 static uint64_t next_u64(struct sampler *s) {
     uint64_t z = s->state += 0x9e3779b97f4a7c15u;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
@@ -58,12 +58,12 @@ static uint64_t next_u64(struct sampler *s) {
 
 static double next_unit(struct sampler *s) { return (double)(next_u64(s) >> 11) * 0x1p-53; }
 
-/* Order: more likely first; if equal, lower id first. */
+/* Order: more likely candidates first; of equal ones, the lower id first. */
 static bool before(const struct candidate *a, const struct candidate *b) {
     return a->logit > b->logit || (a->logit == b->logit && a->id < b->id);
 }
 
-/* Heap with the first candidate, by `before`, at the root. Taking the best k costs O(vocab + k log vocab). */
+/* A heap ordered by `before`. Taking the best k costs O(vocab + k log vocab). */
 static void sift_down(struct candidate *v, size_t n, size_t i) {
     for (;;) {
         size_t top = i, left = 2 * i + 1, right = left + 1;
@@ -88,7 +88,7 @@ static size_t gather(struct sampler *s, const float *logits, double most) {
     return n;
 }
 
-/* Moves the most likely candidates from the heap to the end of the pool, one after the other. */
+/* Moves the most likely candidates from the heap to the end of the pool, one by one. */
 static size_t take_top(struct sampler *s, size_t n, size_t k, double reach) {
     double sum = 0;
     size_t taken = 0;
@@ -109,7 +109,8 @@ static double weight_sum(const struct candidate *v, size_t n) {
     return sum;
 }
 
-/* How many of the most likely candidates (the last `taken` of the pool) are needed to reach that weight. */
+/* Returns how many of the most likely candidates (the last `taken` of the pool) are needed to reach that
+ * total weight. */
 static size_t trim(const struct sampler *s, size_t end, size_t taken, double reach) {
     double sum = 0;
     size_t keep = 0;

@@ -1,8 +1,8 @@
-/* The next token from logits. Greedy takes the largest, the lowest id among equals. Sampling divides by the
- * temperature, keeps the top_k largest (lowest ids among equals), then the fewest of those that together
- * reach top_p, and draws with its own generator: same seed and same logits give the same tokens on any
- * machine. NaN counts as -inf; if no logit is finite, the lowest id is taken. Nothing is allocated per
- * token. */
+/* Chooses the next token from logits. Greedy: the largest logit, the lowest id among equals. Sampling:
+ * divides by the temperature, keeps the top_k largest (lowest ids among equals), then the smallest set of
+ * those whose probabilities add up to top_p, and draws with its own generator. The same seed and the same
+ * logits give the same tokens on any machine. NaN counts as -inf; if no logit is finite, the lowest id is
+ * chosen. Nothing is allocated per token. */
 #ifndef ENGINE_SAMPLING_SAMPLER_H
 #define ENGINE_SAMPLING_SAMPLER_H
 

@@ -44,7 +44,8 @@ void tok_matcher_ready(struct tok_matcher *m) {
             die("\\w: %s", err.msg);
 }
 
-/* The first pattern of [lo, hi) whose byte at `depth` is at least c. All of them are equal up to there. */
+/* Returns the first pattern of [lo, hi) whose byte at `depth` is at least c. All of them are equal up to
+ * that byte. */
 static size_t lower_bound(const struct tok_matcher *m, size_t lo, size_t hi, size_t depth, unsigned c) {
     while (lo < hi) {
         size_t mid = (lo + hi) / 2;
@@ -58,13 +59,14 @@ static size_t lower_bound(const struct tok_matcher *m, size_t lo, size_t hi, siz
     return lo;
 }
 
-/* Patterns are sorted, so those that match the text so far are neighbours: narrow the range byte by byte. */
+/* Patterns are sorted, so patterns that match the text so far are adjacent. The range is narrowed byte by
+ * byte. */
 static const struct tok_pattern *longest_at(const struct tok_matcher *m, const char *p, const char *end) {
     const struct tok_pattern *best = NULL;
     size_t lo = 0, hi = m->n;
     for (size_t depth = 0; lo < hi; depth++) {
         if (m->v[lo].len == depth)
-            best = &m->v[lo]; /* of patterns with this prefix the shortest comes first */
+            best = &m->v[lo]; /* of patterns with this prefix, the shortest comes first */
         if (p + depth == end) break;
         unsigned c = (unsigned char)p[depth];
         lo = lower_bound(m, lo, hi, depth, c);
@@ -84,7 +86,7 @@ static bool is_word(const struct tok_matcher *m, const char *p, const char *end)
     return tok_regex_next(m->word, p, (size_t)(end - p), &match, &err) > 0;
 }
 
-/* A single_word token has no letter, digit or mark on either side. */
+/* A single_word token must not have a letter, digit or mark on either side. */
 static bool fits(const struct tok_matcher *m, const struct tok_added *t, const char *begin, const char *p,
                  const char *stop, const char *end) {
     if (!t->single_word) return true;

@@ -1,5 +1,5 @@
-/* Added tokens: strings that are cut out of the text before all other steps, leftmost first, the longest one
- * at each place. */
+/* Added tokens: strings that are extracted from the text before all other steps. Matching is leftmost
+ * first, and longest at each position. */
 #ifndef ENGINE_TOKENIZER_ADDED_H
 #define ENGINE_TOKENIZER_ADDED_H
 
@@ -19,7 +19,7 @@ struct tok_added_list {
 };
 void tok_added_list_free(struct tok_added_list *l);
 
-/* Finds the tokens whose pattern was added. */
+/* Finds the tokens with one of the added patterns. */
 struct tok_matcher {
     struct tok_pattern {
         char *text;
@@ -27,8 +27,8 @@ struct tok_matcher {
         const struct tok_added *token; /* borrowed */
     } * v;
     size_t n, cap;
-    bool starts[256];       /* a pattern begins with that byte */
-    struct tok_regex *word; /* \w, if there is a single_word token; else NULL */
+    bool starts[256];       /* true if a pattern begins with that byte */
+    struct tok_regex *word; /* regex \w if there is a single_word token; otherwise NULL */
 };
 void tok_matcher_add(struct tok_matcher *m, const char *pattern, size_t n, const struct tok_added *token);
 void tok_matcher_ready(struct tok_matcher *m); /* after the last one */

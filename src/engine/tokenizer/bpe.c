@@ -13,8 +13,9 @@
 #include "base/vec.h"
 
 #define CACHE_WORDS 65536u
-#define CACHE_WORD_BYTES 64u /* bytes; longer words seldom repeat */
-#define SMALL_CHARS 0x200u   /* ids of characters below are in a table: all of the byte alphabet */
+#define CACHE_WORD_BYTES 64u /* in bytes; longer words rarely repeat */
+/* ids of characters below this are in a table, which includes the whole byte alphabet */
+#define SMALL_CHARS 0x200u
 
 struct merge {
     uint64_t pair; /* left id << 32 | right id; UINT64_MAX: empty slot */
@@ -36,7 +37,7 @@ struct candidate {
 
 struct tok_bpe {
     struct intern *texts;
-    struct token_ids id_of;   /* by number of the text */
+    struct token_ids id_of;   /* by text number */
     struct token_ids text_of; /* by id; NONE: no token */
     struct {
         struct merge *slots;
@@ -53,7 +54,7 @@ struct tok_bpe {
         size_t n, cap;
     } cached_at;
     struct token_ids cached_ids;
-    struct { /* work space of one word */
+    struct { /* scratch memory for one word */
         struct symbol *v;
         size_t n, cap;
     } symbols;
@@ -165,7 +166,7 @@ static const struct merge *find_merge(const struct tok_bpe *b, uint32_t left, ui
 int tok_bpe_add_merge(struct tok_bpe *b, const char *left, size_t nleft, const char *right, size_t nright,
                       struct err *err) {
     uint32_t l = tok_bpe_find(b, left, nleft), r = tok_bpe_find(b, right, nright);
-    size_t skip = MIN(strlen(b->prefix), nright); /* the right half without its continuation prefix */
+    size_t skip = MIN(strlen(b->prefix), nright); /* skip the continuation prefix of the right half */
     strbuf_reset(&b->spelling);
     strbuf_add(&b->spelling, left, nleft);
     strbuf_add(&b->spelling, right + skip, nright - skip);
@@ -193,7 +194,7 @@ static bool add_bytes(struct tok_bpe *b, const char *text, size_t n) {
     return true;
 }
 
-/* The id of one character at its place in the word; sets *text and *n to its spelling there. */
+/* Returns the id of one character at its position in the word; sets *text and *n to its spelling there. */
 static uint32_t character_id(struct tok_bpe *b, bool first, bool last, const char **text, size_t *n) {
     bool marked = (!first && b->prefix[0]) || (last && b->suffix[0]);
     unsigned char c = (unsigned char)(*text)[0];
@@ -211,8 +212,8 @@ static uint32_t character_id(struct tok_bpe *b, bool first, bool last, const cha
     return tok_bpe_find(b, *text, *n);
 }
 
-/* An unknown token is held back, because the next character may be unknown too (fuse_unk). Byte fallback does
- * not release it. */
+/* An unknown token is not emitted at once, because the next character may be unknown too (fuse_unk). Byte
+ * fallback does not emit it either. */
 static void start_symbols(struct tok_bpe *b, const char *word, size_t n) {
     bool unknown = false;
     const char *end = word + n;
@@ -263,7 +264,7 @@ static void consider(struct tok_bpe *b, uint32_t at) {
     if (m) heap_push(b, (struct candidate){ (uint64_t)m->rank << 32 | at, m->id });
 }
 
-/* A candidate is stale if its left symbol was merged away or the pair there changed. */
+/* False if the candidate is stale: its left symbol was merged, or the pair there has changed. */
 static bool still_there(const struct tok_bpe *b, const struct candidate *c, uint32_t at) {
     const struct symbol *s = &b->symbols.v[at];
     if (s->id == NONE || s->next == NONE) return false;

@@ -1,5 +1,5 @@
-/* Byte-pair encoding of one word: characters to ids, then the adjacent pair of lowest rank is merged,
- * leftmost among equals, until no pair has a merge. Results are cached by word. */
+/* Byte-pair encoding of one word: converts characters to ids, then merges the adjacent pair with the
+ * lowest rank (the leftmost of equals) until no pair has a merge. Results are cached by word. */
 #ifndef ENGINE_TOKENIZER_BPE_H
 #define ENGINE_TOKENIZER_BPE_H
 
@@ -10,19 +10,19 @@
 #include "base/err.h"
 #include "engine/tokenizer/tokenizer.h"
 
-#define TOK_MAX_ID (1u << 24) /* larger ids are rejected: tables are indexed by id */
+#define TOK_MAX_ID (1u << 24) /* larger ids are rejected, because tables are indexed by id */
 
 struct tok_bpe;
 struct tok_bpe *tok_bpe_open(void);
 void tok_bpe_close(struct tok_bpe *b);
 
-/* Building, in this order: tokens, then settings, then merges by increasing rank. */
+/* Build in this order: tokens, then settings, then merges by increasing rank. */
 int tok_bpe_add_token(struct tok_bpe *b, const char *text, size_t n, uint32_t id, struct err *err);
 struct tok_bpe_settings {
     const char *unk_token; /* NULL: characters without a token are dropped */
     const char *prefix;    /* prefix of pieces that continue a word; "": none */
     const char *suffix;    /* suffix of the last piece of a word */
-    bool fuse_unk;         /* a run of unknown characters is one token */
+    bool fuse_unk;         /* consecutive unknown characters become one token */
     bool byte_fallback;    /* unknown characters become their bytes, as <0xE4> */
     bool ignore_merges;    /* a word that is a token is not split */
 };

@@ -18,7 +18,7 @@
 #define FIRST_BYTE 3u
 #define TOKENS (256 + BUILTIN_MERGES)
 
-/* The splits of DeepSeek's own file. */
+/* The split patterns of DeepSeek's own file. */
 static const char *const splits[] = {
     "\\p{N}{1,3}",
     "[\xe4\xb8\x80-\xe9\xbe\xa5\xe3\x81\x80-\xe3\x82\x9f\xe3\x82\xa0-\xe3\x83\xbf]+",
@@ -42,7 +42,7 @@ struct spelling {
     char text[64];
 };
 
-/* Token i, spelt in the byte alphabet. */
+/* Writes token i in the byte alphabet. */
 static void spell(struct spelling *all, unsigned i) {
     char c[4];
     if (i < 256) {

@@ -5,8 +5,8 @@
 
 /* ---- any bytes to characters */
 
-/* Bytes of the character that begins with [p, p+n); 0 if these bytes cannot begin one. `*bad` is then the
- * number of bytes that one U+FFFD replaces (the longest valid beginning). */
+/* Returns the length of the character that begins with [p, p+n); 0 if these bytes cannot begin one. `*bad`
+ * is then the number of bytes that one U+FFFD replaces (the longest valid beginning). */
 static size_t char_needs(const unsigned char *p, size_t n, size_t *bad) {
     unsigned c = p[0];
     size_t need = c < 0x80                ? 1
@@ -37,7 +37,7 @@ static void put_char(struct token_stream *s, const char *p, size_t n, struct str
     strbuf_add(out, p, n);
 }
 
-/* Moves every whole character out of `held`, with U+FFFD for bytes that cannot form one. */
+/* Moves all complete characters out of `held`; bytes that cannot form one become U+FFFD. */
 static void let_out(struct token_stream *s, bool all, struct strbuf *out) {
     size_t done = 0;
     while (done < s->nheld) {
@@ -56,7 +56,7 @@ static void let_out(struct token_stream *s, bool all, struct strbuf *out) {
 }
 
 static void put_byte(struct token_stream *s, unsigned char byte, struct strbuf *out) {
-    s->held[s->nheld++] = byte; /* at most three bytes are held, so one more fits */
+    s->held[s->nheld++] = byte; /* at most three bytes are held, so there is space for one more */
     let_out(s, false, out);
 }
 
@@ -93,7 +93,7 @@ static void put_replaced(struct token_stream *s, const char *p, size_t n, struct
     strbuf_free(&text);
 }
 
-/* In the first token the mark is dropped instead of becoming a space. */
+/* In the first token, the marker is dropped instead of replaced by a space. */
 static void put_metaspace(struct token_stream *s, const char *p, size_t n, struct strbuf *out) {
     const struct tok_decoder *d = &s->t->decoder;
     struct tok_replace r = d->replace[0];
@@ -112,7 +112,7 @@ static int hex_digit(char c) {
                                   : -1;
 }
 
-/* The byte of a token like <0xE4>; -1: not such a token. */
+/* Returns the byte of a token like <0xE4>; -1: not such a token. */
 static int fallback_byte(const struct tok_decoder *d, const char *text, size_t n) {
     if (!d->byte_fallback || n != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>') return -1;
     int high = hex_digit(text[3]), low = hex_digit(text[4]);
@@ -126,7 +126,7 @@ static void put_token(struct token_stream *s, const char *text, size_t n, bool a
         put_byte(s, (unsigned char)byte, out);
         return;
     }
-    if (d->kind != TOK_DECODER_BYTES) let_out(s, true, out); /* a run of bytes ends here */
+    if (d->kind != TOK_DECODER_BYTES) let_out(s, true, out); /* a sequence of bytes ends here */
     switch (d->kind) {
     case TOK_DECODER_NONE:
         if (s->tokens > 0) put_byte(s, ' ', out);
@@ -149,7 +149,7 @@ void token_stream_init(struct token_stream *s, const struct tokenizer *t, enum t
     *s = (struct token_stream){ .t = t, .skip = skip, .strip_left = t->decoder.strip_count };
 }
 
-/* NULL: no such token, or a skipped special one. */
+/* Returns NULL if there is no such token, or if it is a special token to be skipped. */
 static const char *token_text(const struct token_stream *s, uint32_t id, size_t *n, bool *added) {
     const struct tok_added *a = tok_find_added(s->t, id);
     *added = a != NULL;
@@ -169,7 +169,7 @@ void token_stream_next(struct token_stream *s, uint32_t id, struct strbuf *out) 
 
 void token_stream_finish(struct token_stream *s, struct strbuf *out) { let_out(s, true, out); }
 
-/* A run of fallback bytes that is not valid UTF-8 as a whole becomes U+FFFD for each byte. */
+/* If a sequence of fallback bytes as a whole is not valid UTF-8, each byte becomes U+FFFD. */
 static void put_run(struct token_stream *s, struct strbuf *run, struct strbuf *out) {
     bool good = utf8_valid(run->buf, run->len);
     if (good) put_text(s, run->buf, run->len, out);

@@ -9,9 +9,9 @@
 
 enum tok_decoder_kind {
     TOK_DECODER_NONE,      /* tokens joined by spaces */
-    TOK_DECODER_BYTES,     /* the GPT-2 alphabet back to bytes */
-    TOK_DECODER_TEXT,      /* replacements and optional byte fallback */
-    TOK_DECODER_METASPACE, /* a mark becomes a space; dropped in the first token */
+    TOK_DECODER_BYTES,     /* converts the GPT-2 alphabet back to bytes */
+    TOK_DECODER_TEXT,      /* applies replacements and optional byte fallback */
+    TOK_DECODER_METASPACE, /* the marker becomes a space; it is dropped in the first token */
 };
 
 struct tok_decoder {
@@ -22,23 +22,23 @@ struct tok_decoder {
     } * replace;
     size_t nreplace, replace_cap;
     bool byte_fallback; /* <0xE4> is a byte */
-    bool keep_first;    /* TOK_DECODER_METASPACE: keep the mark of the first token */
-    char strip[5];      /* this character is removed from the front, */
-    size_t strip_count; /* at most this many times */
+    bool keep_first;    /* TOK_DECODER_METASPACE: keep the marker of the first token */
+    char strip[5];      /* this character is removed from the start, at most strip_count times */
+    size_t strip_count;
 };
 
 struct tokenizer {
     struct tok_bpe *bpe;
     struct tok_added_list added;
-    struct token_ids added_at;      /* by id: number in `added` + 1; 0: not an added token */
-    struct tok_matcher raw, cooked; /* before and after the normalizer */
+    struct token_ids added_at;      /* by id: index in `added` + 1; 0: not an added token */
+    struct tok_matcher raw, cooked; /* matchers for tokens searched before and after the normalizer */
     struct tok_steps normalizer, pre_tokenizer;
     struct token_ids prefix, suffix; /* ids that the post-processor adds */
     struct tok_decoder decoder;
     struct tok_pieces pieces, work;
 };
 
-/* Reads the parsed file into the zeroed `t`. The caller closes it in any case. */
+/* Reads the parsed file into `t`, which must be zeroed. The caller closes it in any case. */
 struct json_t;
 int tok_load(struct tokenizer *t, struct json_t *root, struct err *err);
 int tok_load_steps(struct json_t *node, const char *where, struct tok_steps *out, struct err *err);

@@ -1,4 +1,4 @@
-/* tokenizer.json to a tokenizer: vocabulary, merges, added tokens, post-processor. */
+/* Converts a tokenizer.json to a tokenizer: vocabulary, merges, added tokens, post-processor. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +28,7 @@ static int load_vocab(struct tok_bpe *bpe, json_t *vocab, struct err *err) {
     return 0;
 }
 
-/* "a b", or ["a", "b"] in files since 2024. */
+/* Parses "a b", or ["a", "b"] in files since 2024. */
 static int load_merge(struct tok_bpe *bpe, json_t *merge, size_t number, struct err *err) {
     if (json_is_array(merge) && json_array_size(merge) == 2) {
         json_t *l = json_array_get(merge, 0), *r = json_array_get(merge, 1);
@@ -51,8 +51,8 @@ static int load_model(struct tok_bpe *bpe, json_t *model, struct err *err) {
     const char *type = tok_json_type(model);
     json_t *merges = json_object_get(model, "merges"), *merge;
     size_t i;
-    if (!json_is_object(model)) return err_set(err, "there is no model: is this a tokenizer.json?");
-    if (strcmp(type, "BPE") != 0 && !(type[0] == '\0' && merges)) /* old files leave the type out */
+    if (!json_is_object(model)) return err_set(err, "\"model\" is missing: is this a tokenizer.json?");
+    if (strcmp(type, "BPE") != 0 && !(type[0] == '\0' && merges)) /* old files have no type */
         return err_set(err, "model.type is \"%.40s\": only BPE is supported", type);
     if (json_number_value(json_object_get(model, "dropout")) > 0)
         return err_set(err, "model.dropout is set: ids would be random");
@@ -94,7 +94,7 @@ static int load_added_one(struct tokenizer *t, json_t *node, size_t number, stru
     return 0;
 }
 
-/* Tokens that are searched in normalised text are normalised themselves. */
+/* Tokens that are searched in normalised text are themselves normalised. */
 static int add_cooked(struct tokenizer *t, const struct tok_added *a, struct err *err) {
     tok_pieces_clear(&t->pieces);
     tok_pieces_add(&t->pieces, a->text, a->len, true);
@@ -111,7 +111,7 @@ static int load_added(struct tokenizer *t, json_t *list, struct err *err) {
     json_array_foreach(list, i, node) {
         if (load_added_one(t, node, i, err) < 0) return -1;
     }
-    for (i = 0; i < t->added.n; i++) { /* the list does not move any more */
+    for (i = 0; i < t->added.n; i++) { /* pointers into the list are stable from here on */
         const struct tok_added *a = &t->added.v[i];
         if (!a->normalized) {
             tok_matcher_add(&t->raw, a->text, a->len, a);

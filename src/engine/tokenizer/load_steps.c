@@ -1,5 +1,5 @@
-/* The normalizer, pre_tokenizer and decoder of a tokenizer.json, as primitive steps. Unsupported kinds are an
- * error: ignoring one would silently change the ids. */
+/* Converts the normalizer, pre_tokenizer and decoder of a tokenizer.json to primitive steps. Unsupported
+ * kinds are an error, because ignoring one would silently change the ids. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,7 +55,7 @@ static int add_pattern_split(struct loader *l, const char *pattern, enum tok_spl
     return add_split(l, tok_regex_open(pattern, strlen(pattern), l->err), split, invert);
 }
 
-/* {"Regex": "..."} or {"String": "..."}; NULL: see err. */
+/* Parses {"Regex": "..."} or {"String": "..."}; NULL: see err. */
 static struct tok_regex *load_pattern(struct loader *l, json_t *node) {
     json_t *pattern = json_object_get(node, "pattern");
     json_t *regex = json_object_get(pattern, "Regex"), *text = json_object_get(pattern, "String");
@@ -123,7 +123,7 @@ static const char *mark_of(json_t *node) {
     return mark && mark[0] ? mark : DEFAULT_MARK;
 }
 
-/* always, never or first; files before 2024 have add_prefix_space instead. */
+/* Returns always, never or first; files before 2024 have add_prefix_space instead. */
 static const char *scheme_of(json_t *node) {
     const char *scheme = json_string_value(json_object_get(node, "prepend_scheme"));
     if (scheme) return scheme;
@@ -244,7 +244,7 @@ static int decoder_strip(struct tok_decoder *d, json_t *node, bool fused, struct
     json_int_t start = json_integer_value(json_object_get(node, "start"));
     if (!fused || !what || strlen(what) >= sizeof d->strip ||
         json_integer_value(json_object_get(node, "stop")) != 0 || start < 0 || start > 1000)
-        return err_set(err, "decoder \"Strip\": only one that strips the start, after a Fuse, is supported");
+        return err_set(err, "decoder \"Strip\": only stripping the start, after a Fuse, is supported");
     memcpy(d->strip, what, strlen(what) + 1);
     d->strip_count = (size_t)start;
     return 0;
@@ -268,7 +268,7 @@ static int decoder_one(struct tok_decoder *d, json_t *node, bool *fused, struct 
         add_replace(d, mark_of(node), " ");
         return 0;
     }
-    if (!plain) return err_set(err, "decoder \"%.40s\" in this place is not supported", type);
+    if (!plain) return err_set(err, "decoder \"%.40s\" is not supported in this position", type);
     d->kind = TOK_DECODER_TEXT;
     if (strcmp(type, "Replace") == 0 && !*fused) return decoder_replace(d, node, err);
     if (strcmp(type, "Strip") == 0) return decoder_strip(d, node, *fused, err);

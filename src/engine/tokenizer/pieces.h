@@ -10,9 +10,9 @@
 #include "engine/tokenizer/tokenizer.h"
 
 struct tok_piece {
-    size_t start, len; /* in the list's text */
-    uint32_t id;       /* of an added token; TOKENIZER_NONE: text */
-    bool first;        /* starts at the start of the input */
+    size_t start, len; /* position in the list's text */
+    uint32_t id;       /* id of an added token; TOKENIZER_NONE: text */
+    bool first;        /* at the start of the input */
 };
 
 struct tok_pieces { /* zeroed, except STRBUF_INIT */

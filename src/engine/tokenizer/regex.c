@@ -9,7 +9,8 @@
 #include "base/strbuf.h"
 #include "base/utf8.h"
 
-#define MATCH_LIMIT 2000000u /* steps: far more than any real pre-tokenizer needs, well under a second */
+/* in steps: far more than any real pre-tokenizer needs, and well under a second */
+#define MATCH_LIMIT 2000000u
 #define JIT_STACK_BYTES (1u << 20)
 
 /* Unicode's White_Space. PCRE2's \s also matches U+180E. */
@@ -37,7 +38,7 @@ static int refuse(const struct translation *t, const char *what, struct err *err
                    (int)(t->end - t->p > 20 ? 20 : t->end - t->p), t->p);
 }
 
-/* One escape, *p at the letter after the backslash. */
+/* Translates one escape; *p is at the letter after the backslash. */
 static int translate_escape(struct translation *t, struct err *err) {
     char c = *t->p++;
     const char *set = c == 's' || c == 'S'   ? SPACES
@@ -62,7 +63,7 @@ static int translate_escape(struct translation *t, struct err *err) {
     return 0;
 }
 
-/* Inside [ ]: Oniguruma supports nested classes and intersections, PCRE2 10.42 neither. */
+/* Inside [ ], Oniguruma supports nested classes and intersections; PCRE2 10.42 supports neither. */
 static int translate_in_class(struct translation *t, char c, struct err *err) {
     if (c == '[') return refuse(t, "a class inside a class", err);
     if (c == '&' && t->p < t->end && *t->p == '&') return refuse(t, "an intersection of classes", err);
@@ -75,7 +76,8 @@ static void open_class(struct translation *t) {
     t->in_class = true;
     strbuf_addch(t->out, '[');
     if (t->p < t->end && *t->p == '^') strbuf_addch(t->out, *t->p++);
-    if (t->p < t->end && *t->p == ']') { /* a bracket in first place is a plain character */
+    /* a closing bracket in the first position is an ordinary character */
+    if (t->p < t->end && *t->p == ']') {
         strbuf_addstr(t->out, "\\]");
         t->p++;
     }
@@ -92,7 +94,7 @@ static int translate(const char *pattern, size_t n, struct strbuf *out, struct e
         } else if (c == '[') {
             open_class(&t);
         } else if (c == '}' && t.p < t.end && *t.p == '+') {
-            return refuse(&t, "a repeated {m,n}", err); /* possessive in PCRE2, repeated in Ruby */
+            return refuse(&t, "a repeated {m,n}", err); /* possessive in PCRE2, a repetition in Ruby */
         } else {
             strbuf_addch(out, c);
         }

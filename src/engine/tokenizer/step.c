@@ -64,8 +64,8 @@ static int find_spans(struct tok_regex *re, const char *text, size_t n, bool inv
     return rc;
 }
 
-/* From the left: a match joins the piece before it, unless that is a match too; contiguous: neighbours of the
- * same kind join. */
+/* From the left: a match is joined with the piece before it, unless that is a match too. Contiguous:
+ * neighbours of the same kind are joined. */
 static void join(struct spans *s, enum tok_split split) {
     size_t n = 0;
     bool previous = false;
@@ -82,7 +82,7 @@ static void join(struct spans *s, enum tok_split split) {
     s->n = n;
 }
 
-/* From the right: a match joins the piece after it, unless that is a match too. */
+/* From the right: a match is joined with the piece after it, unless that is a match too. */
 static void join_next(struct spans *s) {
     size_t n = s->n; /* the result is at [n, s->n) */
     bool previous = false;

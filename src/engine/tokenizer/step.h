@@ -1,5 +1,5 @@
-/* Normalizers and pre-tokenizers as a few primitive steps over a list of pieces. ByteLevel, for example, is a
- * prefix, a split and the byte alphabet. load_steps.c translates a file into steps. */
+/* Normalizers and pre-tokenizers as a few primitive steps over a list of pieces. ByteLevel, for example,
+ * is a prefix, a split and the byte alphabet. load_steps.c translates a file to steps. */
 #ifndef ENGINE_TOKENIZER_STEP_H
 #define ENGINE_TOKENIZER_STEP_H
 
@@ -7,23 +7,23 @@
 #include "engine/tokenizer/regex.h"
 
 enum tok_step_kind {
-    TOK_STEP_PREPEND,        /* text in front of every piece */
-    TOK_STEP_PREPEND_UNLESS, /* the same, unless the piece begins with it already */
-    TOK_STEP_PREPEND_FIRST,  /* the same, only at the start of the input */
+    TOK_STEP_PREPEND,        /* adds text before every piece */
+    TOK_STEP_PREPEND_UNLESS, /* the same, unless the piece already begins with it */
+    TOK_STEP_PREPEND_FIRST,  /* the same, but only at the start of the input */
     TOK_STEP_REPLACE,        /* matches by text */
     TOK_STEP_SPLIT,
-    TOK_STEP_BYTES, /* every byte to its character of the GPT-2 alphabet */
+    TOK_STEP_BYTES, /* converts every byte to its character in the GPT-2 alphabet */
     TOK_STEP_NFC,
     TOK_STEP_NFD,
     TOK_STEP_STRIP, /* removes white space at the ends */
 };
 
-enum tok_split { /* what happens to the matches */
+enum tok_split { /* handling of the matches */
                  TOK_SPLIT_ISOLATED,
                  TOK_SPLIT_REMOVED,
                  TOK_SPLIT_MERGED_WITH_PREVIOUS,
                  TOK_SPLIT_MERGED_WITH_NEXT,
-                 TOK_SPLIT_CONTIGUOUS, /* neighbours that are both matches, or both not, are one piece */
+                 TOK_SPLIT_CONTIGUOUS, /* adjacent pieces are joined if both or neither are matches */
 };
 
 struct tok_step {
@@ -41,11 +41,11 @@ struct tok_steps {
     size_t n, cap;
 };
 void tok_steps_free(struct tok_steps *s);
-/* Runs all steps; `work` is a second list to swap with. */
+/* Runs all steps; `work` is a second list used as scratch. */
 int tok_steps_run(const struct tok_steps *s, struct tok_pieces *pieces, struct tok_pieces *work,
                   struct err *err);
 
-/* The GPT-2 alphabet: 33..126, 161..172 and 174..255 stand for themselves, the other bytes in order for
+/* The GPT-2 alphabet: bytes 33..126, 161..172 and 174..255 map to themselves, the others in order to
  * U+0100 and up. */
 uint32_t tok_byte_to_char(uint8_t byte);
 int tok_char_to_byte(uint32_t c); /* -1: not in the alphabet */

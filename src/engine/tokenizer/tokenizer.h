@@ -25,11 +25,11 @@ struct token_ids { /* a base/vec.h array; free(ids.v) */
     size_t n, cap;
 };
 
-enum tokenizer_special { TOKENIZER_PLAIN, TOKENIZER_ADD_SPECIAL };      /* encode: with or without BOS etc. */
+enum tokenizer_special { TOKENIZER_PLAIN, TOKENIZER_ADD_SPECIAL };      /* encode: without or with BOS etc. */
 enum tokenizer_skip { TOKENIZER_KEEP_SPECIAL, TOKENIZER_SKIP_SPECIAL }; /* decode */
 
 struct tokenizer;
-/* A tokenizer.json, or a folder that holds one. NULL: see err. */
+/* Opens a tokenizer.json, or a folder that contains one. NULL: see err. */
 struct tokenizer *tokenizer_open(const char *path, struct err *err);
 struct tokenizer *tokenizer_open_text(const char *json, size_t n, const char *what, struct err *err);
 /* The tokenizer of the embedded model: bytes, 752 merges, DeepSeek-OCR's markers; 1024 ids. As in
@@ -38,33 +38,33 @@ struct tokenizer *tokenizer_open_builtin(void);
 void tokenizer_close(struct tokenizer *t);
 
 /* Appends the ids of text. Bytes that are not UTF-8 count as U+FFFD. Special tokens in the text are
- * recognised; TOKENIZER_ADD_SPECIAL also adds the ids of the file's post-processor. -1: see err; the only
- * error is a regular expression that exceeded its limits. */
+ * recognised; TOKENIZER_ADD_SPECIAL also adds the ids of the file's post-processor. Returns -1 if a
+ * regular expression exceeds its limits; there are no other errors. */
 int tokenizer_encode(struct tokenizer *t, const char *text, size_t n, enum tokenizer_special special,
                      struct token_ids *ids, struct err *err);
 
-/* Appends the text of ids: always UTF-8; ids without a token are ignored. Only tests call it: it is the
+/* Appends the text of ids: always UTF-8; ids without a token are ignored. Only tests call it; it is the
  * reference for the stream below. */
 void tokenizer_decode(const struct tokenizer *t, const uint32_t *ids, size_t n, enum tokenizer_skip skip,
                       struct strbuf *out);
 
 uint32_t tokenizer_size(const struct tokenizer *t);                    /* largest id + 1 */
 uint32_t tokenizer_find(const struct tokenizer *t, const char *token); /* TOKENIZER_NONE: not found */
-/* As spelt in the file; NULL: none. For tests. */
+/* The token as written in the file; NULL: none. For tests. */
 const char *tokenizer_token(const struct tokenizer *t, uint32_t id);
 
-/* Decoding token by token; appends whole characters only.
+/* Decodes token by token; appends whole characters only.
  *     struct token_stream s;
  *     token_stream_init(&s, t, TOKENIZER_KEEP_SPECIAL);
  *     token_stream_next(&s, id, &out);                  -- may append nothing, or more than one character
  *     token_stream_finish(&s, &out);                    -- an incomplete character becomes U+FFFD
- * Equal to tokenizer_decode() of all ids, except for byte fallback: of a run with an invalid byte only that
- * byte becomes U+FFFD. Nothing to free; the tokenizer must outlive it. */
+ * The result equals tokenizer_decode() of all ids, except for byte fallback: in a sequence with an invalid
+ * byte, only that byte becomes U+FFFD. Nothing must be freed. The tokenizer must stay open. */
 struct token_stream {
     const struct tokenizer *t;
     enum tokenizer_skip skip;
-    size_t tokens;         /* tokens so far, without skipped ones */
-    size_t strip_left;     /* leading characters still to drop */
+    size_t tokens;         /* number of tokens so far, excluding skipped ones */
+    size_t strip_left;     /* number of leading characters still to drop */
     unsigned char held[4]; /* an incomplete character */
     size_t nheld;
 };

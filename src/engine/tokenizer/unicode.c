@@ -52,8 +52,9 @@ static void nfc_piece(const char *text, size_t n, struct strbuf *out) {
     if (n > 0) normalise(text, n, UTF8PROC_COMPOSE, out);
 }
 
-/* utf8proc 2.8 drops U+11A7 after a Hangul syllable: it reads the letter as "no final consonant". The letter
- * neither composes nor moves, so the text on either side of it is normalised on its own. */
+/* utf8proc 2.8 drops U+11A7 after a Hangul syllable, because it interprets the letter as "no final
+ * consonant". The letter neither composes nor moves, so the text before it and the text after it are
+ * normalised separately. */
 static void nfc_around_u11a7(const char *text, size_t n, struct strbuf *out) {
     static const char letter[] = "\xe1\x86\xa7";
     const char *end = text + n, *at;

@@ -6,13 +6,13 @@
 
 #include "base/strbuf.h"
 
-/* Both append to `out`; text must be valid UTF-8. */
+/* Both functions append to `out`; text must be valid UTF-8. */
 void unicode_nfc(const char *text, size_t n, struct strbuf *out);
 void unicode_nfd(const char *text, size_t n, struct strbuf *out);
-/* White space is Unicode's White_Space property. The first character of [p, end) that is not white space, or
+/* Returns the first character of [p, end) that is not white space (Unicode's White_Space property), or
  * `end`. */
 const char *unicode_skip_spaces(const char *p, const char *end);
-/* The end of the last character of [begin, p) that is not white space, or `begin`. */
+/* Returns the end of the last character of [begin, p) that is not white space, or `begin`. */
 const char *unicode_skip_spaces_back(const char *begin, const char *p);
 
 #endif

@@ -38,7 +38,7 @@ static int map_file(const char *path, struct mapping *out, struct err *err) {
     *out = (struct mapping){ p, (size_t)st.st_size };
     rc = 0;
 done:
-    close(fd); /* the mapping outlives the descriptor */
+    close(fd); /* the mapping remains valid after close */
     return rc;
 }
 

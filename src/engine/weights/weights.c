@@ -48,7 +48,7 @@ struct weights {
     } slabs;
     size_t used; /* of the last slab */
     uint64_t parameters, bytes;
-    unsigned types; /* bits of the matrices' types */
+    unsigned types; /* bit set of the matrices' types */
 };
 
 struct weights *weights_open_files(struct ops *o, const char *dir, struct err *err) {
@@ -79,8 +79,8 @@ void weights_close(struct weights *w) {
     free(w);
 }
 
-/* Memory that lives as long as the weights. Tensors are packed into large slabs, which the kernel may back
- * with huge pages: a model has thousands of tensors, and decoding reads all of them. */
+/* Allocates memory that is freed with the weights. Tensors are packed into large slabs, for which the
+ * kernel may use huge pages: a model has thousands of tensors, and decoding reads all of them. */
 static void *slab_alloc(struct weights *w, size_t bytes) {
     enum { HUGE_PAGE = 2 << 20, SLAB = 64 << 20 };
     bytes = (bytes + 63) / 64 * 64;
@@ -206,7 +206,7 @@ static void fill_tensor(const struct kernels *k, const struct pending *p, size_t
     }
 }
 
-/* Vectors are floats in memory, rounded to the precision of the model's type. */
+/* Vectors are stored as floats, rounded to the precision of the model's type. */
 static void round_vector(const struct pending *p, enum dtype type, size_t from, size_t to) {
     float *v = p->data;
     if (type == DTYPE_BF16)
@@ -215,7 +215,7 @@ static void round_vector(const struct pending *p, enum dtype type, size_t from, 
 
 static void fill_task(void *job, int task, int worker) {
     struct fill_job *j = job;
-    size_t lo = 0, hi = j->w->pending.n; /* finds the tensor of this task */
+    size_t lo = 0, hi = j->w->pending.n; /* find the tensor of this task */
     while (hi - lo > 1) {
         size_t mid = (lo + hi) / 2;
         if (j->first_task[mid] <= (size_t)task)

@@ -4,7 +4,7 @@
  *     struct weights *w = weights_open_synthetic(ops, seed, DTYPE_BF16);   -- or weights_open_files()
  *     layer->q.w = weights_matrix(w, rows, cols, "model.layers.%d.self_attn.q_proj.weight", i);
  *     if (weights_finish(w, threads, NULL, NULL, &err) < 0) ...
- * The tensors may be used after weights_finish() and live until weights_close(). */
+ * The tensors may be used from weights_finish() until weights_close(). */
 #ifndef ENGINE_WEIGHTS_WEIGHTS_H
 #define ENGINE_WEIGHTS_WEIGHTS_H
 
@@ -16,27 +16,27 @@
 #include "engine/ops/ops.h"
 
 struct weights;
-/* All .safetensors files of the folder, or those that its index lists. NULL: see err. */
+/* Opens all .safetensors files of the folder, or those that its index lists. NULL: see err. */
 struct weights *weights_open_files(struct ops *o, const char *dir, struct err *err);
-/* Reproducible random numbers: element i of a tensor depends on the seed, the tensor's name and i alone.
- * Uniform; matrices with variance 1/columns, so that activations keep their size. tests/oracle/synthetic.py
- * is the same generator. */
+/* Reproducible random numbers: element i of a tensor depends only on the seed, the tensor's name and i.
+ * Uniform; matrices have variance 1/columns, so that activations keep their magnitude.
+ * tests/oracle/synthetic.py is the same generator. */
 struct weights *weights_open_synthetic(struct ops *o, uint64_t seed, enum dtype type);
 void weights_close(struct weights *w); /* NULL is ignored */
 
 /* Contents of a synthetic vector; not used for files. */
 enum weights_fill { WEIGHTS_NORM /* 1 +- 0.1 */, WEIGHTS_BIAS /* +- 0.1 */, WEIGHTS_ROWS /* +- 1 */ };
 
-/* A matrix [rows][cols] in its stored type. In a file, any shape with rows * cols elements is accepted if its
- * first dimension is `rows` or its last is `cols`. */
+/* Requests a matrix [rows][cols] in its stored type. In a file, any shape with rows * cols elements is
+ * accepted if its first dimension is `rows` or its last is `cols`. */
 struct matrix weights_matrix(struct weights *w, int rows, int cols, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-/* A small tensor, as floats. */
+/* Requests a small tensor, as floats. */
 struct tensor *weights_vector(struct weights *w, int n, enum weights_fill fill, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
 typedef void weights_progress(void *context, uint64_t done_bytes, uint64_t total_bytes);
-/* Generates the synthetic tensors. -1: the first error since open. */
+/* Generates the synthetic tensors. Returns -1 and the first error since open. */
 int weights_finish(struct weights *w, struct threads *threads, weights_progress *progress, void *context,
                    struct err *err);
 uint64_t weights_parameters(const struct weights *w); /* of the requested tensors */

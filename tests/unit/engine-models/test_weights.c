@@ -223,7 +223,7 @@ static void check_config(const char *config, const char *message) {
     "\"hidden_size\":16,\"num_hidden_layers\":1,\"num_attention_heads\":2,\"num_key_value_heads\":2," \
     "\"intermediate_size\":16,\"vocab_size\":32,\"max_position_embeddings\":64"
 TEST(unsupported_models_are_rejected_by_name) {
-    check_config("{\"model_type\":\"gpt2\"," SIZES "}", "does not run 'gpt2' models");
+    check_config("{\"model_type\":\"gpt2\"," SIZES "}", "does not support 'gpt2' models");
     check_config("{\"model_type\":\"starship\",\"architectures\":[\"StarshipForCausalLM\"]}", "tarship");
     check_config("{\"model_type\":\"llama\",\"hidden_act\":\"relu\"," SIZES "}", "hidden_act 'relu'");
     check_config("{\"model_type\":\"llama\",\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2.0}," SIZES

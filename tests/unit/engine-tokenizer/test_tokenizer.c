@@ -247,7 +247,7 @@ static void expect_refusal(const char *json, const char *message) {
 
 TEST(unsupported_parts_are_rejected_by_name) {
     expect_refusal("[]", "t.json: not an object: is this a tokenizer.json?");
-    expect_refusal("{}", "t.json: there is no model: is this a tokenizer.json?");
+    expect_refusal("{}", "t.json: \"model\" is missing: is this a tokenizer.json?");
     expect_refusal("{\"model\":{\"type\":\"Unigram\"}}",
                    "t.json: model.type is \"Unigram\": only BPE is supported");
     expect_refusal("{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":-1},\"merges\":[]}}",
