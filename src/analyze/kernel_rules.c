@@ -356,7 +356,7 @@ static const struct rule {
     { "saxpy", ANY, C(ELEMENTWISE) },
     { "pointwise", ANY, C(ELEMENTWISE) },
 
-    /* libraries, for kernels without one from the rows above */
+    /* rows that set only the library, for kernels that no row above assigned to one */
     { "^nvfuser", L(ATEN), C(ELEMENTWISE) },
     { "at_cuda_detail::cub", L(CUB), ANY },
     { "cub::", L(CUB), ANY },

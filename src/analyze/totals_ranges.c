@@ -10,7 +10,7 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-/* Annotations are ranges marked by people: torch's user_annotation and NVTX ranges. A profiler's ranges
+/* Annotations are ranges that users mark: torch's user_annotation and NVTX ranges. A profiler's ranges
  * about itself and the Python stack do not count. */
 static bool marked_by_people(const char *domain) {
     static const char *const others[] = { "python_function", "overhead", "Trace", "gpu_user_annotation" };

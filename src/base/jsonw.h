@@ -8,7 +8,7 @@
  *     jsonw_knum(&j, "busy_ms", busy_ms);
  *     jsonw_end(&j);
  *     jsonw_finish(&j);                                                   -- exits if anything is still open
- * Reading is jsonr.h. */
+ * jsonr.h reads JSON. */
 #ifndef BASE_JSONW_H
 #define BASE_JSONW_H
 

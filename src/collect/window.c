@@ -21,7 +21,7 @@
  * if launches are not recorded, otherwise an upper limit (is_drained()). */
 #define DRAIN_NS 20000000u
 #define DRAIN_MAX_NS 200000000u
-#define DETACH_TRIES 20 /* with a few ms between them, because records may still be pending */
+#define DETACH_TRIES 20 /* tried every few ms, because records may still be pending */
 
 static struct {
     atomic_bool started, closed; /* closed: no more windows will open */

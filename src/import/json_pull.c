@@ -428,7 +428,7 @@ bool json_to_scaled(const char *text, size_t len, unsigned scale, int64_t *out) 
         }
     }
     if (!digits) return false;
-    if (p < end) { /* an exponent, or not a number */
+    if (p < end) { /* the rest is an exponent or invalid */
         double d, times = 1;
         if (!json_to_double(text, len, &d)) return false;
         for (unsigned i = 0; i < scale; i++) times *= 10;

@@ -24,7 +24,7 @@ struct llm_notes {
 
 struct llm_fields {
     const json_t *section; /* searched first */
-    const json_t *top;     /* searched after the section; NULL: only the section */
+    const json_t *top;     /* searched if the section does not have the field; NULL: none */
     const char *what;      /* file name, for messages */
     const char *prefix;    /* "text_config." or "" */
     const char *family;    /* family of the defaults */

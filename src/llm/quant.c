@@ -118,8 +118,8 @@ static bool read_groups(const json_t *c, struct llm_quant *q, bool column_index)
 static bool read_gptq(const json_t *c, struct llm_quant *q) { return read_groups(c, q, true); }
 static bool read_awq(const json_t *c, struct llm_quant *q) { return read_groups(c, q, false); }
 
-/* 4 bits: a scale per 64 weights, fp32, or 8 bits plus one fp32 per 256 scales with double quantisation.
- * 8 bits: one fp32 scale per output. */
+/* 4-bit weights have one fp32 scale per 64 weights. With double quantisation that scale has 8 bits, and there
+ * is one fp32 number per 256 scales. 8-bit weights have one fp32 scale per output. */
 static bool read_bitsandbytes(const json_t *c, struct llm_quant *q) {
     bool four = is_true(c, "load_in_4bit"), twice = is_true(c, "bnb_4bit_use_double_quant");
     if (!four && !is_true(c, "load_in_8bit")) return false;

@@ -1,4 +1,4 @@
-/* Figures over the timed repeats that are not stages: time to first token, rates, energy, memory. */
+/* Figures of the timed repeats other than stage times: time to first token, rates, energy, memory. */
 #include <math.h>
 #include <stdlib.h>
 
