@@ -51,6 +51,16 @@ cat >"$tmp/phrases" <<'END'
 \blast words\b
 \btaken for\b
 \b(lies|lie) beside\b
+\b(belongs?|counts?) (to|in|for) no\b
+\bare no (tensors|lengths|products)\b
+\b(do|does) not hold\b
+\bwhat the hardware allows\b
+\bno implementation (is|can be) faster\b
+\b(held|stopped) for good\b
+\bnot ours any more\b
+\bnobody (reads|uses|knows|prints)\b
+\bcharged (its|the whole)\b
+\b(products|launches|kernels|blocks|bytes) a (token|step|second|launch|kernel|multiprocessor|pass)\b
 \b(one|once|two) a (line|kernel|token|file|folder|row|run|launch|layer|step|second|process|core)\b
 END
 if grep -noiHE -f "$tmp/phrases" "$@" >"$tmp/found"; then

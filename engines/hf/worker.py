@@ -65,7 +65,7 @@ def fill_random(model, seed):
     with torch.no_grad():
         for name, p in model.named_parameters():
             if p.dim() < 2:
-                p.fill_(1.0 if name.endswith("weight") else 0.0)  # a one-dimensional weight belongs to a norm, whatever its name
+                p.fill_(1.0 if name.endswith("weight") else 0.0)  # a one-dimensional weight belongs to a norm, regardless of its name
             else:
                 inputs = p.shape[-1] if p.dim() == 3 else p[0].numel()  # 3: one matrix per expert; 4: a convolution
                 p.normal_(0.0, inputs ** -0.5, generator=generator)

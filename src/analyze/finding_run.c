@@ -132,7 +132,7 @@ void find_outside(struct context *c, const struct finding_rule *rule, const stru
                                                              finding_time(c, v->unmatched * 1e-6))
                                              : "";
     finding_emit(c, rule, f, NAN, ANALYSIS_HIGH,
-                 analysis_text(c, "%.0f%% of the %s time belongs to no stage",
+                 analysis_text(c, "%.0f%% of the %s time is outside of stages",
                                100 * v->outside_stages / v->busy, c->a->cpu_only ? "busy" : "GPU"),
                  analysis_text(c, "%s of %s%s", finding_time(c, v->outside_stages * 1e-6),
                                finding_time(c, v->busy * 1e-6), unmatched),

@@ -34,7 +34,8 @@ static void other_work(uint8_t *memory, bool cold) {
     for (size_t i = 0; cold && i < OTHER_BYTES; i += 64) memory[i]++;
 }
 
-/* Mean ns per launch. Launches longer than HELD_UP_NS are left out: another process interrupted them. */
+/* Mean ns per launch. Launches longer than HELD_UP_NS are ignored, because another process interrupted
+ * them. */
 static double measure(mock_work_fn launch, bool cold) {
     uint8_t *memory = xcalloc(OTHER_BYTES, 1);
     uint64_t sum_ns = 0, n = 0;

@@ -25,7 +25,7 @@ printf 'The user is %s of it.\n' told >"$work/page.md"
 run sh -c "cd '$work' && sh '$lint_text' src/base/long.c page.md"
 expect "long lines and unclear phrases fail the lint" 1 err 'long.c:1: 115 columns' err 'page.md:1:is t.ld'
 
-# Installed files are readable by all users, whatever the umask. Nothing is built again.
+# Installed files are readable by all users, regardless of the umask. Nothing is rebuilt.
 if [ "$BUILD" = build ]; then
     (umask 077 && make -s --no-print-directory install DESTDIR="$work/de st" PREFIX=/usr >"$work/log" 2>&1)
     check "make install accepts a folder with a blank in its name" test -x "$work/de st/usr/bin/inferprof"

@@ -152,8 +152,8 @@ expect "--rerun refuses remote code that the folder allows" 1 err 'runs the code
 if [ "$(id -u)" -eq 0 ]; then
     chown 12345 "$work/given"
     run "$INFERPROF" profile --trust --rerun "$work/given" engine=hf
-    expect "--trust does not hold for a folder of another user" 1 err 'belongs to another user and runs the code'
-else skip "--trust does not hold for a folder of another user" "only root can give a folder away"; fi
+    expect "--trust does not apply to a folder of another user" 1 err 'belongs to another user and runs the code'
+else skip "--trust does not apply to a folder of another user" "only root can give a folder away"; fi
 
 # ---- secrets
 # leaks FOLDER: prints the files below it with the value of a secret

@@ -104,13 +104,13 @@ assert abs(p["distance"] - p["time_ms"] / p["floor_ms"]) < 1e-9
 d = stages["decode"]
 decode = 16 * (12 * layer + 4 * 32 * 64 * sum(range(914, 926))) + 12 * 2 * 2048 * 128256
 assert abs(d["flops"] / decode - 1) < 1e-6, (d["flops"], decode)
-weights = 2 * (16 * layer / 2 + 2048 * 128256)  # bytes a token must read, the cache aside
+weights = 2 * (16 * layer / 2 + 2048 * 128256)  # minimum bytes to read per token, without the cache
 assert weights * 12 < d["bytes"] < weights * 12 * 1.05, (d["bytes"], weights * 12)
 assert abs(d["mbu"] - d["bytes"] / (d["time_ms"] * 1e-3 * bandwidth)) < 1e-9
 END
 run "$INFERPROF" report -q "$work/run" -o "$work/split" --model "$config" --tp 4 --pp 2
 expect "--tp and --pp are options of report" 0
-check "each GPU is charged its share of the model" python3 - "$work/model/metrics.json" "$work/split/metrics.json" <<'END'
+check "the cost per GPU is its share of the model" python3 - "$work/model/metrics.json" "$work/split/metrics.json" <<'END'
 import json, sys
 whole, part = ({s["name"]: s for s in json.load(open(p))["stages"]} for p in sys.argv[1:])
 for name in ("prefill", "decode"):
@@ -119,7 +119,7 @@ for name in ("prefill", "decode"):
 END
 run "$INFERPROF" import -q -o "$work/ranks" tests/data/kineto/hta_rank0_a100.json.gz
 run "$INFERPROF" report "$work/ranks" --model "$config"
-expect "a rank that communicates is not charged the whole model" 0 err 'does not contain how they share the model'
+expect "the cost of the whole model is not used for one of several ranks" 0 err 'does not contain how they share the model'
 run "$INFERPROF" report -q "$work/run" -o "$work/split" --model "$config" --tp 0
 expect "--tp 0 is an error" 2 err 'expected 1 to 65536'
 run "$INFERPROF" report "$work/run" -o "$work/other" --model tests/data/PROFILES.md

@@ -22,10 +22,10 @@ suite fail 1 'ok 1 - one' 'not ok 2 - two words' '# not ok - unit'
 run_only fail
 expect "a failed test is counted once and named" 1 out '^FAILED unit-fail: two words$' out '^1 passed, 1 failed, 0 skipped$'
 
-suite skip 0 'ok - one' 'ok - a skip nobody listed # SKIP no reason at all'
+suite skip 0 'ok - one' 'ok - an unlisted skip # SKIP no reason at all'
 run_only skip
 expect "an unlisted skip with several words in its name is one failure" 1 \
-    out '^FAILED unit-skip: a skip nobody listed: skipped' out '^1 passed, 1 failed, 0 skipped$'
+    out '^FAILED unit-skip: an unlisted skip: skipped' out '^1 passed, 1 failed, 0 skipped$'
 
 suite cmocka 0 'ok 1 - one' 'not ok 2 # SKIP unlisted_in_c'
 run_only cmocka

@@ -93,7 +93,7 @@ assert r["end_ns"] - r["start_ns"] == 1000000, r' "$work/out"
 run "$INFERPROF" trace cut "$work/t.ipt" --output "$work/nobody" --range decode --anonymous
 expect "trace cut --anonymous succeeds" 0
 "$INFERPROF" trace dump --kind meta "$work/nobody/t.ipt" >"$work/out"
-check "an anonymous trace does not hold the command" sh -c "grep -q process.pid $work/out && ! grep -qE 'command|generate.py' $work/out"
+check "an anonymous trace does not contain the command" sh -c "grep -q process.pid $work/out && ! grep -qE 'command|generate.py' $work/out"
 run "$INFERPROF" trace cut "$work/t.ipt" --output "$work/part" --range prefill
 expect "an unknown range is an error" 1 err "no range named 'prefill'"
 run "$INFERPROF" trace cut "$work/t.ipt"

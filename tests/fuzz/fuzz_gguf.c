@@ -1,4 +1,4 @@
-/* An untrusted GGUF file: every tensor of an opened file must lie inside it, and its model must be usable. */
+/* An untrusted GGUF file: every tensor of an opened file must be inside it, and its model must be usable. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>

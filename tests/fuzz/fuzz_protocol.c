@@ -1,4 +1,4 @@
-/* A line of the engine protocol: the reply must be one JSON object on one line. Load requests are left out,
+/* A line of the engine protocol: the reply must be one JSON object on one line. Load requests are skipped,
  * because they would read files that the input names. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* An untrusted safetensors header: every tensor of an opened file must lie inside its data. */
+/* An untrusted safetensors header: every tensor of an opened file must be inside its data. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-"""Measures the overhead of a whole run under --budget, in processes run one after the other for SECONDS.
+"""Measures the overhead of a whole run under --budget, in consecutive processes for SECONDS.
 
     budget.py SECONDS COLLECTOR INFERPROF FOLDER PROGRAM PCT
 

@@ -2,7 +2,7 @@
 
     continuous.py SECONDS COLLECTOR FOLDER
 
-Runs processes one after the other, alternating between the collector, the floor and nothing. Each process runs for some seconds with
+Runs one process at a time, alternating between the collector, the floor and nothing. Each process runs for some seconds with
 an inactive collector (--delay), then with an active one. On a shared machine the speed changes within seconds, so the lower quartiles
 of the rounds before and after are compared: slow seconds do not affect them.
 """

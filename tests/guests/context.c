@@ -1,5 +1,6 @@
-/* context: what a program can see of itself is as without the collector: errno over every call, the signal
- * mask, which thread runs a handler, the number of the next descriptor, the list of open ones. */
+/* context: checks that a program's own context is the same as without the collector: errno after every
+ * call, the signal mask, the thread that runs a handler, the number of the next descriptor, the list of
+ * open descriptors. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -59,7 +60,8 @@ static void list_fds(void) {
     putchar('\n');
 }
 
-/* Blocked here, the signal would go to any other thread that accepts it: there is none. */
+/* The signal is blocked on this thread, so it would go to any other thread that accepts it: there must be
+ * none. */
 static void check_signals(void) {
     sigset_t usr1, now;
     sigemptyset(&usr1);

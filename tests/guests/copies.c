@@ -45,7 +45,7 @@ static void in_the_copy(void) {
     exit(7);
 }
 
-/* Like posix_spawn() and system(), but what it was to run cannot be found. */
+/* Like posix_spawn() and system(), but the program to run does not exist. */
 static void spawn_nothing(void) {
     pid_t pid = vfork();
     if (pid == 0) {

@@ -1,5 +1,5 @@
-/* daemon: becomes a daemon by the book (two forks, a session, chdir, all descriptors closed), then works for
- * a second and writes daemon.txt into the folder where it was started. */
+/* daemon: becomes a daemon in the usual way (two forks, a session, chdir, all descriptors closed), then
+ * works for a second and writes daemon.txt into the folder where it was started. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -37,6 +37,6 @@ int main(void) {
     usleep(1000000);
     guest_pop();
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0666);
-    if (fd != 0) return 1; /* the lowest free number, as without us */
+    if (fd != 0) return 1; /* must be the lowest free number, as without the collector */
     return write(fd, "from the daemon\n", 16) == 16 ? 0 : 1;
 }

@@ -1,5 +1,5 @@
-/* descriptors close_range|loop|dup2: closes or replaces every descriptor, puts a file of its own in
- * all their places, and goes on working. The file must hold what was written to it and nothing else. */
+/* descriptors close_range|loop|dup2: closes or replaces every descriptor by its own file, and continues to
+ * work. The file must contain only data that this program wrote. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -16,13 +16,13 @@ static void close_by_loop(void) {
     for (int fd = 3; fd < NUMBERS; fd++) close(fd);
 }
 
-/* All numbers from 3 on that the limit allows. */
+/* Fills all descriptor numbers from 3 up to the limit. */
 static void fill_numbers(int mine) {
     for (int fd = 3; fd < NUMBERS; fd++)
         if (fd != mine && fcntl(fd, F_GETFD) < 0) fcntl(mine, F_DUPFD, fd);
 }
 
-/* Over every open descriptor but the standard ones and itself. */
+/* Replaces every open descriptor except the standard ones and `mine`. */
 static void replace_by_dup2(int mine) {
     for (int fd = 3; fd < NUMBERS; fd++)
         if (fd != mine && fcntl(fd, F_GETFD) >= 0) dup2(mine, fd);

@@ -1,4 +1,4 @@
-/* jail FOLDER: makes the folder its root, and works there; so does a child. Needs root. */
+/* jail FOLDER: changes its root to the folder and works there, and so does a child. Requires root. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* locale NAME: works in this locale. */
+/* locale NAME: runs the workload in this locale. */
 #include <locale.h>
 #include <stdio.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 /* signal_exit exit US: calls exit(3) from a signal handler US microseconds after its start, while it makes
- * NVTX calls and launches without a pause. signal_exit nvtx: its handler makes NVTX calls itself. */
+ * NVTX calls and launches without a pause. signal_exit nvtx: the handler itself makes NVTX calls. */
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
-/* A disk that hangs, to preload: STUCK=open: opening a trace never returns; STUCK=N: the Nth and later writes
- * to it do not. The writer of a trace is the only user of pwrite() and pwritev() in these programs. */
+/* Preloaded library that simulates a disk that hangs. STUCK=open: opening a trace never returns. STUCK=N:
+ * the Nth and later writes never return. In these programs, only the writer of a trace uses pwrite() and
+ * pwritev(). */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* threads N STACK_KIB: N threads that live at the same time make their first NVTX call, which for the first
- * of them opens the trace, on a stack of this size. */
+/* threads N STACK_KIB: N threads that exist at the same time make their first NVTX call on a stack of this
+ * size. The first of them opens the trace. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>

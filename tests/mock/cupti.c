@@ -147,7 +147,7 @@ EXPORT int cuptiEnableCallback(uint32_t on, void *subscriber, int domain, uint32
 int cuptiEnableCallback(uint32_t on, void *subscriber, int domain, uint32_t id) {
     if (!subscriber || domain > 3 || id >= 1024) return 1;
     if (!on && domain == DOMAIN_RUNTIME)
-        ids_stuck = true; /* as CUPTI 13.0.1 does when a thread is inside the call */
+        ids_stuck = true; /* like CUPTI 13.0.1 if a thread is inside the call */
     if (on && domain == DOMAIN_DRIVER) watched = true;
     enabled_calls[domain][id] = (uint8_t)on;
     return 0;
@@ -170,8 +170,8 @@ static void call(int domain, uint32_t id, int site, const char *function, uint32
 }
 
 /* Detaches. Aborts unless called where it is safe in a real program: at the end of a synchronisation (the
- * real one waits for the GPU), and without graphs (the real one breaks them). As the real one, it loses a
- * buffer and restarts the correlation ids. */
+ * real function waits for the GPU), and without graphs (the real function breaks them). Like the real one,
+ * it loses a buffer and restarts the correlation ids. */
 EXPORT int cuptiFinalize(void);
 int cuptiFinalize(void) {
     size_t max_records;
@@ -217,7 +217,7 @@ static void clear_times(void) {
         }
     pthread_mutex_unlock(&lock);
 }
-/* ---- slowoff: the program waits until a disable is under way, and lets it go on */
+/* ---- slowoff: the program waits until a disable is in progress, then lets it continue */
 static atomic_bool disabling, released;
 EXPORT void mock_await(void);
 void mock_await(void) {

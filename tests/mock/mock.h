@@ -15,7 +15,7 @@ typedef void (*mock_device_fn)(uint32_t device);
 typedef long (*mock_tape_fn)(const char *path);
 /* libcupti: another tool registers its own buffers, as torch.profiler does. */
 typedef void (*mock_takeover_fn)(void);
-/* libcupti: waits until a slow disable is under way (fault slowoff); lets it go on. */
+/* libcupti: waits until a slow disable is in progress (fault slowoff), then lets it continue. */
 typedef void (*mock_await_fn)(void);
 
 #endif

@@ -15,7 +15,7 @@ void scene_range(struct scene *s, enum trace_range_category category, const char
 /* An operator with shapes, such as "[3,5]f32 [5,7]f32". */
 void scene_operator(struct scene *s, const char *name, const char *detail, uint32_t thread, uint64_t start,
                     uint64_t end);
-/* A launch call and the kernel that came of it, on a stream. */
+/* A launch call and its kernel, on a stream. */
 void scene_kernel(struct scene *s, const char *name, uint32_t thread, uint64_t call, uint64_t call_end,
                   uint32_t stream, uint64_t start, uint64_t end);
 void scene_sync(struct scene *s, uint32_t thread, uint64_t start, uint64_t end);

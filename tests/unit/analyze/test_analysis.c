@@ -49,10 +49,12 @@ TEST(idle_time_is_given_to_its_cause) {
     CHECK(d->idle_known);
     CHECK_NEAR(idle_us(d, ANALYSIS_IDLE_DEVICE), 2 + 5 + 5, 1e-6);
     CHECK_NEAR(idle_us(d, ANALYSIS_IDLE_DEPENDENCY), 3, 1e-6);
-    CHECK_NEAR(idle_us(d, ANALYSIS_IDLE_LAUNCH), 10 + 17, 1e-6); /* with the time before the first kernel */
+    /* includes the time before the first kernel */
+    CHECK_NEAR(idle_us(d, ANALYSIS_IDLE_LAUNCH), 10 + 17, 1e-6);
     CHECK_NEAR(idle_us(d, ANALYSIS_IDLE_SYNC), 30, 1e-6);
     CHECK_NEAR(idle_us(d, ANALYSIS_IDLE_UNKNOWN), 0, 0);
-    CHECK_NEAR(idle_us(d, ANALYSIS_IDLE_NO_WORK), 1408 + 7900, 1e-6); /* with the time after the last */
+    /* includes the time after the last kernel */
+    CHECK_NEAR(idle_us(d, ANALYSIS_IDLE_NO_WORK), 1408 + 7900, 1e-6);
     CHECK_NEAR(d->idle_ns / 1e3, 10 + 2 + 3 + 17 + 30 + 5 + 5 + 1408 + 7900, 1e-6);
     CHECK_NEAR(d->copy_alone_ns / 1e3, 35, 1e-6);
     CHECK_NEAR(d->wall_total_ns, 10 * MS, 1e-6);
@@ -62,7 +64,7 @@ TEST(idle_time_is_given_to_its_cause) {
     timeline_close(tl);
 }
 
-/* Many short kernels with gaps, so that a verdict would be due. */
+/* Many short kernels with gaps, for which idle time would normally be classified. */
 static void gaps(struct scene *s, int n) {
     for (int i = 0; i < n; i++) {
         uint64_t t = (uint64_t)i * 10 * US;
@@ -97,7 +99,7 @@ TEST(idle_verdicts_are_refused_when_the_data_cannot_support_them) {
     analysis_free(&a);
     timeline_close(tl);
 
-    gaps_only(&s); /* a graph seen as one block */
+    gaps_only(&s); /* a graph recorded as one block */
     timeline_builder_kernel(
         s.b,
         &(struct trace_kernel){
@@ -110,7 +112,7 @@ TEST(idle_verdicts_are_refused_when_the_data_cannot_support_them) {
     analysis_free(&a);
     timeline_close(tl);
 
-    gaps_only(&s); /* launches whose kernels are missing, between others that are there */
+    gaps_only(&s); /* launches without kernels, between launches that have them */
     for (uint64_t i = 0; i < 10; i++)
         timeline_builder_launch(
             s.b,
@@ -136,7 +138,7 @@ TEST(sub_stages_are_inside_their_parents) {
     scene_range(&s, TRACE_CATEGORY_OP, "linear", 1, 15 * US, 20 * US);
     scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 100 * US, 200 * US);
     scene_kernel(&s, "nvjet_a", 1, 16 * US, 18 * US, 7, 30 * US,
-                 60 * US); /* sam's, though it runs on after it */
+                 60 * US); /* belongs to sam, although it ends after sam's range */
     scene_kernel(&s, "nvjet_b", 1, 50 * US, 52 * US, 7, 60 * US, 120 * US); /* prefill's */
     scene_kernel(&s, "nvjet_c", 1, 110 * US, 112 * US, 7, 120 * US, 130 * US);
     scene_kernel(&s, "nvjet_d", 1, 300 * US, 302 * US, 7, 310 * US, 315 * US); /* in no stage */
@@ -145,7 +147,7 @@ TEST(sub_stages_are_inside_their_parents) {
     const struct analysis_stage *prefill = scene_stage(&a, "prefill"), *sam = scene_stage(&a, "prefill/sam");
     CHECK_INT(a.nstages, 4);
     CHECK_NEAR(sam->gpu_busy_ns, 30e3, 0);
-    CHECK_NEAR(sam->wall_total_ns, 50e3, 0); /* idle until its kernel begins, and the kernel */
+    CHECK_NEAR(sam->wall_total_ns, 50e3, 0); /* idle time until its kernel begins, plus the kernel */
     CHECK_NEAR(prefill->gpu_busy_ns, 90e3, 0);
     CHECK_NEAR(prefill->wall_total_ns, 120e3, 0);
     CHECK_NEAR(prefill->gpu_owned_self_ns, 60e3, 0);
@@ -260,15 +262,14 @@ TEST(times_come_from_the_timing_phase_where_there_is_one) {
     CHECK(!a.stability[0].unstable);
     CHECK(scene_finding(&a, "profiler-overhead") != NULL);
     const struct analysis_finding *f = scene_finding(&a, "launch-bound");
-    CHECK_NEAR(f->saving_ms, 6.15 - 2,
-               0.01); /* idle time, shrunk to what the time without the profiler holds */
+    CHECK_NEAR(f->saving_ms, 6.15 - 2, 0.01); /* idle time, scaled down to the time without the profiler */
     CHECK(f->saving_ms <= 6.15 - 2);
     analysis_free(&a);
     timeline_close(tl);
 }
 
-/* One request whose decode is 20 ranges of 10 ms, each a kernel of 1 ms at its start and one of 1 ms at
- * its end. */
+/* One request whose decode consists of 20 ranges of 10 ms, each with a kernel of 1 ms at its start and one
+ * of 1 ms at its end. */
 static void request_in_steps(struct scene *s) {
     scene_start(s);
     for (uint64_t i = 0; i < 20; i++) {
@@ -276,7 +277,7 @@ static void request_in_steps(struct scene *s) {
         scene_range(s, TRACE_CATEGORY_USER, "decode", 1, t, t + 10 * MS);
         scene_range(s, TRACE_CATEGORY_USER, "lm_head", 1, t + 8 * MS, t + 10 * MS);
         scene_kernel(s, "k", 1, t, t + US, 7, t + 10 * US, t + 30 * US);
-        for (uint64_t k = 1; k < 10; k++) /* calls follow each other: a host that launches slowly */
+        for (uint64_t k = 1; k < 10; k++) /* calls without pauses: a host that launches slowly */
             scene_kernel(s, "k", 1, t + k * MS - 150 * US, t + k * MS, 7, t + k * MS + 5 * US,
                          t + k * MS + 25 * US);
     }
@@ -310,11 +311,12 @@ TEST(a_stage_of_many_ranges_is_timed_as_one_request) {
         CHECK(strstr(f->title, "e+") == NULL && strstr(f->evidence, "e+") == NULL);
         if (isnan(f->saving_ms)) continue;
         CHECK(f->saving_ms <= 100 - d->gpu_busy_ns * 1e-6 || strcmp(f->rule, "roof-distance") == 0);
-        CHECK_NEAR(f->saving_percent, f->saving_ms, 1e-9); /* of the 100 ms that the request takes */
+        CHECK_NEAR(f->saving_percent, f->saving_ms, 1e-9); /* percentage of the request's 100 ms */
     }
     const struct analysis_finding *roof = scene_finding(&a, "roof-distance");
     CHECK(roof != NULL);
-    CHECK(strstr(roof->evidence, "GF/s of") != NULL); /* compute-bound: its FLOP rate, not its bandwidth */
+    /* compute-bound, so the evidence is the FLOP rate, not the bandwidth */
+    CHECK(strstr(roof->evidence, "GF/s of") != NULL);
     const struct analysis_finding *slow = scene_finding(&a, "profiler-overhead");
     CHECK(slow != NULL && strstr(slow->advice, "profiling=min") != NULL);
     analysis_free(&a);
@@ -336,7 +338,7 @@ TEST(prefill_has_no_launches_a_token) {
     timeline_builder_token(s.b, &tokens[1], 1);
     struct timeline *tl = timeline_builder_finish(s.b);
     analyze_run(tl, NULL, &a);
-    CHECK_INT(a.nstages, 2); /* a module inside a stage that the engine marked is no stage */
+    CHECK_INT(a.nstages, 2); /* a module inside a stage that the engine marked is not a stage */
     CHECK_NEAR(scene_stage(&a, "prefill")->tokens_in, 500, 0);
     CHECK(isnan(scene_stage(&a, "prefill")->launches_per_token));
     analysis_free(&a);
@@ -356,7 +358,7 @@ TEST(repeats_that_vary_are_called_unstable) {
     CHECK_INT(a.stability[0].outliers, 1);
     CHECK(a.stability[0].drift_percent > 50);
     CHECK(scene_finding(&a, "unstable") != NULL);
-    CHECK_NEAR(scene_stage(&a, "decode")->timing_ms.median, 14.5, 1e-9); /* a stage that only the clock saw */
+    CHECK_NEAR(scene_stage(&a, "decode")->timing_ms.median, 14.5, 1e-9); /* a stage that was only timed */
     analysis_free(&a);
     timeline_close(tl);
 }
@@ -368,7 +370,7 @@ TEST(energy_of_stages_comes_from_power_samples) {
     scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 100 * MS, 300 * MS);
     scene_kernel(&s, "k", 1, 100 * MS, 101 * MS, 7, 110 * MS, 300 * MS);
     for (uint64_t t = 0; t <= 400;
-         t += 10) /* 100 W, 500 W inside the stage; the cap bites in the second half of it */
+         t += 10) /* 100 W, 500 W inside the stage; the power cap is active in its second half */
         timeline_builder_power(s.b,
                                &(struct trace_power){ .time_ns = t * MS,
                                                       .power_mw = t >= 100 && t < 300 ? 500000 : 100000,
@@ -429,7 +431,7 @@ static void kernel_on(struct scene *s, uint32_t device, uint64_t call, uint64_t 
     timeline_builder_kernel(s->b, &k, 1);
 }
 
-/* A trace without token records; the engine's answer says what the recorded run read and made. */
+/* A trace without token records; the token counts come from the engine's answer. */
 TEST(energy_a_token_is_of_the_recorded_run_and_its_tokens) {
     struct scene s;
     struct analysis a;
@@ -443,7 +445,8 @@ TEST(energy_a_token_is_of_the_recorded_run_and_its_tokens) {
     constant_power(&s, 0, 500, 400);
     struct timeline *tl = timeline_builder_finish(s.b);
     const struct analyze_tokens tokens[] = { { "prefill", 500, 1 }, { "decode", NAN, 20 } };
-    const double ms[] = { 100, 100, 100 }, made[] = { 40, 40, 40 }; /* the repeats made twice as many */
+    /* the repeats generated twice as many tokens */
+    const double ms[] = { 100, 100, 100 }, made[] = { 40, 40, 40 };
     const struct analyze_timing timings[] = { { .stage = "decode", .n = 3, .ms = ms, .tokens_out = made } };
     const struct analyze_input in = {
         .one_run = true, .tokens = tokens, .ntokens = 2, .timings = timings, .ntimings = 1
@@ -474,7 +477,7 @@ TEST(energy_of_a_stage_is_that_of_all_gpus_it_uses) {
     kernel_on(&s, 1, 111 * MS, 112 * MS, 180 * MS);
     constant_power(&s, 0, 500, 400);
     constant_power(&s, 1, 300, 400);
-    constant_power(&s, 2, 100, 400); /* a GPU that nobody uses */
+    constant_power(&s, 2, 100, 400); /* an unused GPU */
     struct timeline *tl = timeline_builder_finish(s.b);
     analyze_run(tl, NULL, &a);
     CHECK_INT(a.npowers, 3);
@@ -503,7 +506,7 @@ TEST(occupancy_follows_the_device_limits) {
         uint32_t block, registers, smem;
         double occupancy;
         enum analysis_limiter limiter;
-    } rows[] = { /* as Nvidia's calculator says for compute capability 9.0 */
+    } rows[] = { /* values of NVIDIA's occupancy calculator for compute capability 9.0 */
                  { 256, 32, 0, 1.0, ANALYSIS_LIMIT_WARPS },
                  { 256, 64, 0, 0.5, ANALYSIS_LIMIT_REGISTERS },
                  { 32, 16, 0, 0.5, ANALYSIS_LIMIT_BLOCKS },
@@ -588,7 +591,8 @@ TEST(gemm_records_give_kernels_their_flops_and_bytes) {
     scene_start(&s);
     scene_kernel(&s, "nvjet_by_id", 1, 10 * US, 12 * US, 7, 20 * US, 30 * US); /* correlation 1 */
     gemm_call(&s, 9 * US, 1, 1, "bf16,bf16->f32 compute f32");
-    gemm_call(&s, 50 * US, 0, 1, "fp8_e4m3,fp8_e4m3->bf16 compute f32"); /* the next launch of its thread */
+    /* belongs to the next launch of its thread */
+    gemm_call(&s, 50 * US, 0, 1, "fp8_e4m3,fp8_e4m3->bf16 compute f32");
     scene_kernel(&s, "nvjet_other_thread", 2, 51 * US, 52 * US, 8, 60 * US, 70 * US);
     scene_kernel(&s, "nvjet_by_time", 1, 53 * US, 54 * US, 7, 70 * US, 80 * US);
     scene_kernel(&s, "nvjet_second", 1, 55 * US, 56 * US, 7, 80 * US, 90 * US); /* has no record of its own */
@@ -694,7 +698,7 @@ TEST(kernels_recorded_in_windows_are_a_share_that_is_told_and_nothing_is_scaled_
 TEST(windows_that_hold_every_stage_are_no_reason_for_doubt) {
     static const char *const all[] = {
         "0 10000000"
-    }; /* the stages of the scene; the process lived twice as long */
+    }; /* the scene's stages end when half of the process's time has passed */
     struct scene s;
     struct analysis a;
     gaps_only(&s);

@@ -1,6 +1,6 @@
-/* The conservation laws on random timelines: streams that overlap, several threads, devices and processes,
- * ranges that nest and cross, graphs, launches that are missing. Shares are compared with those of a slow
- * and obvious way. */
+/* The conservation laws on random timelines: overlapping streams, several threads, devices and processes,
+ * nested and crossing ranges, graphs, missing launches. Owned times are compared with those of a slow
+ * reference implementation. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,7 +99,7 @@ static uint32_t device_of(const struct timeline *tl, size_t kernel) {
     return tl->lanes[tl->kernels.lane[kernel]].device;
 }
 
-/* Nanosecond by nanosecond: who runs shares. Returns the busy time of all devices. */
+/* Reference: splits every nanosecond between the running kernels. Returns the busy time of all devices. */
 static double shares(const struct timeline *tl, double *owned) {
     double busy = 0;
     for (uint32_t d = 0; d < tl->ndevices; d++)
@@ -169,7 +169,8 @@ static void check_stages(const struct analysis *a) {
     CHECK_INT(kernels, a->kernels_total);
 }
 
-/* Top-level stages, the row between steps and the unrecorded time are the timeline of each device. */
+/* Top-level stages, the row between steps and the unrecorded time must add up to the timeline of each
+ * device. */
 static void check_timelines(const struct analysis *a) {
     double longest_ns = a->wall_ns;
     for (size_t d = 0; d < a->ndevices; d++) {

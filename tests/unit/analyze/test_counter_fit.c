@@ -1,4 +1,4 @@
-/* Synthetic timelines whose answer is known: the fit must find it, and say how sure it is. */
+/* Synthetic timelines with known rates: the fit must find the rates and a correct error estimate. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,14 +19,14 @@ struct scene {
 };
 
 static double truth[CLASSES + 1] = { 95, 3, 40, 0, 72.5, 12, 0 }; /* percent; idle last */
-static bool rigid; /* every step is the last one over again, to the nanosecond */
+static bool rigid; /* every step repeats the previous one exactly, to the nanosecond */
 
 static double uniform(uint64_t *seed) { return (double)(hash_u64(++*seed) >> 11) * 0x1p-53; }
 static double noise(uint64_t *seed) {
     return uniform(seed) + uniform(seed) + uniform(seed) - 1.5;
 } /* sd 0.5 */
 
-/* Steps of kernels of 1 to 8 us with gaps, one after the other. */
+/* Consecutive steps of kernels of 1 to 8 us with gaps. */
 static void make_kernels(struct scene *s, size_t steps, uint64_t seed) {
     uint64_t now = 1000000;
     s->nkernels = steps * KERNELS_A_STEP;
@@ -43,7 +43,7 @@ static void make_kernels(struct scene *s, size_t steps, uint64_t seed) {
     }
 }
 
-/* Each sample is the mean of the truth over its interval, by brute force. */
+/* The mean of the true value over the sample's interval, by brute force. */
 static double mean_truth(const struct scene *s, uint64_t from, uint64_t to, size_t *hint) {
     double sum = 0, busy = 0;
     while (*hint > 0 && s->end[*hint - 1] > from) --*hint;
@@ -127,8 +127,8 @@ TEST(counters_stay_near_the_truth_with_clock_drift) {
     check_within(10000, 0, 0, 1, 3);
 } /* 90 ns at the end */
 
-/* A step of some 160 us that repeats exactly, seen every 100 us: each sample sees it at another phase, so
- * edges of samples pass over every kernel, the shortest of 1.2 us among them. */
+/* A step of about 160 us that repeats exactly, sampled every 100 us. Each sample starts at another phase,
+ * so sample boundaries cut every kernel, including the shortest of 1.2 us. */
 TEST(counters_of_a_step_that_repeats_exactly_are_resolved_by_phase) {
     rigid = true;
     check_within(100000, 0, 0, 0, 0.5);
@@ -136,7 +136,7 @@ TEST(counters_of_a_step_that_repeats_exactly_are_resolved_by_phase) {
     rigid = false;
 }
 
-/* A hundred scenes with rates of their own. */
+/* A hundred scenes, each with different rates. */
 TEST(counters_are_recovered_whatever_the_rates) {
     double kept[CLASSES + 1];
     memcpy(kept, truth, sizeof kept);
@@ -155,14 +155,14 @@ TEST(counters_are_recovered_whatever_the_rates) {
     memcpy(truth, kept, sizeof kept);
 }
 
-/* A pause fits perfectly; it must not make the rest look like outliers, nor its errors small. */
+/* A pause fits perfectly. It must not turn the rest into outliers, and must not make the errors small. */
 TEST(counters_name_honest_errors_after_a_long_pause) {
     struct scene s = { 0 }, wide;
     struct counter_fit fit;
     size_t inside = 0;
     make_kernels(&s, 200, 11);
     make_samples(&s, 10000, 3, 0, 0, 12);
-    wide = s; /* as many samples again, and ten times more, of nothing; then one kernel more */
+    wide = s; /* as many samples again, and ten times more while idle, then one more kernel */
     wide.nsamples = s.nsamples * 12;
     make_room_for_samples(&wide);
     for (size_t i = 0; i < wide.nsamples; i++) {
@@ -194,7 +194,7 @@ TEST(counters_name_an_error_that_holds_the_truth) {
         make_samples(&s, 10000, 3, 0, 0, seed);
         run(&s, &fit);
         for (size_t c = 0; c < CLASSES; c++) {
-            if (truth[c] == 0) continue; /* at the edge of what is allowed, the error is one-sided */
+            if (truth[c] == 0) continue; /* at the limit of the allowed range, the error is one-sided */
             CHECK(fit.error[c] > 0);
             inside += fabs(fit.rate[c] - truth[c]) <= 3 * fit.error[c];
             total++;
@@ -205,7 +205,7 @@ TEST(counters_name_an_error_that_holds_the_truth) {
     CHECK(inside * 20 >= total * 19); /* 99.7% would be within three errors if all were normal */
 }
 
-/* Samples that say they were taken 1.6 us before they were. */
+/* Samples whose timestamps are 1.6 us too early. */
 TEST(counters_find_the_lag_between_the_two_clocks) {
     struct scene s = { 0 };
     struct counter_fit fit;
@@ -225,11 +225,12 @@ TEST(counters_find_the_lag_between_the_two_clocks) {
         s.sample_start[i] += 1600;
         s.sample_end[i] += 1600;
     }
-    CHECK_NEAR(counter_fit_lag(&in, 0), 0, 100); /* no lag is found without one */
+    CHECK_NEAR(counter_fit_lag(&in, 0), 0, 100); /* without a lag, none must be found */
     free_scene(&s);
 }
 
-/* A long kernel whose second half does half: its mean is between, however clear the plateaus are. */
+/* A long kernel whose second half has half the rate: its mean must be in between, although both plateaus
+ * are clear. */
 TEST(counters_count_a_kernels_tail) {
     struct scene s = { 0 };
     struct counter_fit fit;
@@ -253,9 +254,9 @@ TEST(counters_count_a_kernels_tail) {
     free_scene(&s);
 }
 
-/* A kernel of 30 us that takes a microsecond to get going and leaves in its last one (0, 90, 45%), then a
- * short one, then one of 10 us, over and over. Pieces are what the samples see; three to five of them are
- * one kernel to the fit. */
+/* A sequence that repeats: a kernel of 30 us with a slow first and last microsecond (0, 90, 45%), a short
+ * one, and one of 10 us. The samples are made from the pieces; for the fit, three to five pieces are one
+ * kernel. */
 static void make_uneven(struct scene *pieces, struct scene *s, size_t steps) {
     static const struct {
         uint32_t piece, kernel, ns;
@@ -290,7 +291,7 @@ TEST(counters_of_a_short_kernel_are_its_own_though_its_neighbour_is_uneven) {
     s.sample_end = pieces.sample_end;
     run(&s, &fit);
     CHECK_NEAR(fit.rate[0], (90 * 28 + 45) / 30.0,
-               1); /* without unknowns for edges these are off by 3, 10 and 10 */
+               1); /* without unknowns for edges, the errors would be 3, 10 and 10 */
     CHECK_NEAR(fit.rate[1], 20, 8);
     CHECK_NEAR(fit.rate[2], 60, 1.5);
     counter_fit_free(&fit);
@@ -301,7 +302,8 @@ TEST(counters_of_a_short_kernel_are_its_own_though_its_neighbour_is_uneven) {
     free_scene(&s);
 }
 
-/* A lag of 400 ns that nobody corrects: short kernels are wrong by tens of points, and say so. */
+/* An uncorrected lag of 400 ns: short kernels are wrong by tens of points, and their error estimate must
+ * show it. */
 TEST(counters_name_an_error_that_holds_a_wrong_lag) {
     struct scene s = { 0 };
     struct counter_fit fit;
@@ -352,7 +354,7 @@ TEST(counters_share_moments_of_concurrent_kernels_evenly) {
     uint64_t start[200], end[200], from[200], to[200];
     uint32_t class_of[200];
     float values[200];
-    for (uint32_t i = 0; i < 100; i++) { /* two kernels side by side over each sample */
+    for (uint32_t i = 0; i < 100; i++) { /* two concurrent kernels in each sample */
         start[2 * i] = start[2 * i + 1] = 1000 + i * 1000;
         end[2 * i] = end[2 * i + 1] = 2000 + i * 1000;
         class_of[2 * i] = 0;
@@ -375,7 +377,7 @@ TEST(counters_share_moments_of_concurrent_kernels_evenly) {
     counter_fit_run(&in, &fit);
     CHECK_NEAR(fit.exposure[0], 50, 1e-3);
     CHECK_NEAR(fit.exposure[1], 50, 1e-3);
-    CHECK_NEAR((fit.rate[0] + fit.rate[1]) / 2, 60, 0.1); /* which of the two it was, nothing can tell */
+    CHECK_NEAR((fit.rate[0] + fit.rate[1]) / 2, 60, 0.1); /* the two cannot be distinguished */
     counter_fit_free(&fit);
 }
 

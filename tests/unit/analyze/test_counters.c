@@ -1,4 +1,4 @@
-/* From a timeline with samples to what the kernel and stage tables show. */
+/* From a timeline with samples to the values in the kernel and stage tables. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,12 +8,12 @@
 
 #define STEPS 400
 
-/* Each step: a memory-bound kernel of 60 us, a tensor kernel of 40 us, 20 us of nothing; samples of 50 us. */
-static bool with_ghost; /* a kernel in the pause, of which the samples show nothing */
+/* Each step: a memory-bound kernel of 60 us, a tensor kernel of 40 us, 20 us idle; samples of 50 us. */
+static bool with_ghost; /* a kernel in the pause that has no effect on the samples */
 
-static bool with_chip; /* the device says what it is */
+static bool with_chip; /* the trace names the chip */
 
-static uint64_t nstages = 1; /* that share the steps; the first is "decode" */
+static uint64_t nstages = 1; /* number of stages that share the steps; the first is "decode" */
 
 static void add_stage(struct timeline_builder *b, uint64_t i) {
     char name[32] = "decode";
@@ -107,8 +107,8 @@ TEST(counters_reach_kernels_and_stages_with_bound_and_quality) {
     timeline_close(tl);
 }
 
-/* GEMM: 92% of the tensor cycles at the highest clock, 17% of the memory's peak; its place follows from
- * those alone. */
+/* GEMM: 92% of the tensor cycles at the highest clock, 17% of the memory's peak. Its roofline point
+ * follows from these values alone. */
 TEST(counters_place_kernels_under_the_roof) {
     struct timeline *tl = make_timeline();
     struct analysis a;
@@ -139,7 +139,7 @@ TEST(counters_are_absent_without_samples) {
     timeline_close(tl);
 }
 
-/* What the scene moves: 87% for 6 of 12 us, 17% for 4; multiplies: 3% and 92%. */
+/* Means of the scene: DRAM 87% for 6 of 12 us and 17% for 4; tensor 3% and 92%. */
 #define DRAM_PCT ((87 * 6 + 17 * 4) / 12.0)
 #define TENSOR_PCT ((3 * 6 + 92 * 4) / 12.0)
 #define SECONDS (STEPS * 120e-6)
@@ -194,8 +194,8 @@ TEST(a_model_far_from_the_counters_is_a_finding) {
     CHECK(!says_differs(NAN, NAN, STEPS, NULL));                           /* no model */
 }
 
-/* Each of sixteen stages has something to save; what contradicts the model saves nothing and is seen all
- * the same. */
+/* Each of sixteen stages has a saving. The finding that contradicts the model has none, but must still be
+ * listed. */
 TEST(a_contradicted_model_is_never_cut_from_the_findings) {
     struct timeline *tl;
     struct analysis a;
@@ -213,7 +213,7 @@ TEST(a_contradicted_model_is_never_cut_from_the_findings) {
     timeline_close(tl);
 }
 
-/* 989.4 TFLOP/s are those of 132 multiprocessors at 1.83 GHz. */
+/* 989.4 TFLOP/s is the peak of 132 multiprocessors at 1.83 GHz. */
 TEST(tensor_activity_is_taken_to_the_clock_of_the_peak) {
     with_chip = true;
     struct timeline *tl = make_timeline();
@@ -235,7 +235,7 @@ TEST(a_copy_is_no_idle_time) {
     uint32_t name = timeline_builder_text(b, "kernel"),
              metrics = timeline_builder_text(b, "sm__cycles_active.avg.x;dram__read_throughput.avg.x");
     for (uint64_t i = 0; i < 300;
-         i++) { /* 4 us of kernel, 4 us of copy that begins under it, 4 us of nothing */
+         i++) { /* 4 us of kernel, 4 us of copy that begins during the kernel, 4 us idle */
         uint64_t at = 1000 + i * 12000;
         struct trace_kernel k = { .start_ns = at, .end_ns = at + 4000, .name = name, .grid_x = 64 };
         struct trace_copy c = {
@@ -287,15 +287,15 @@ TEST(a_kernel_that_the_samples_do_not_show_is_unknown_not_zero) {
     timeline_close(tl);
 }
 
-/* Two GPUs with a kernel class of the same name: each is fitted by its own samples. On the second, another
- * kernel runs beside it all the time. */
+/* Two GPUs with a kernel class of the same name: each is fitted with its own samples. On the second GPU,
+ * another kernel runs at the same time. */
 TEST(each_gpu_is_fitted_by_its_own_samples) {
     struct timeline_builder *b = timeline_builder_open();
     struct analysis a;
     timeline_builder_process(b, "a.ipt");
     uint32_t one = timeline_builder_text(b, "kernel"), other = timeline_builder_text(b, "beside"),
              metrics = timeline_builder_text(b, "sm__cycles_active.avg.x");
-    for (uint64_t i = 0; i < 300; i++) { /* 60 us of work, 60 us of nothing */
+    for (uint64_t i = 0; i < 300; i++) { /* 60 us of work, 60 us idle */
         uint64_t at = 1000000 + i * 120000;
         for (uint32_t d = 0; d < 2; d++) {
             struct trace_kernel k = {
@@ -319,7 +319,7 @@ TEST(each_gpu_is_fitted_by_its_own_samples) {
         const struct counter_row *r = &a.counters->rows[i];
         uint32_t device = tl->shapes[a.kernels[r->kernel].shape].device;
         CHECK_NEAR(r->value[COUNTER_SM], device ? 30 : 70, 0.5);
-        CHECK_NEAR(r->exposure, device ? 150 : 300, 1); /* half of each moment, where two run */
+        CHECK_NEAR(r->exposure, device ? 150 : 300, 1); /* half of the time, because two kernels run */
     }
     CHECK_NEAR(a.counters->concurrent, 0.5, 1e-6);
     analysis_free(&a);

@@ -1,6 +1,6 @@
 /* The published decode of DeepSeek-OCR on an RTX 5090: 78,016 kernels and 179 ms of GPU work for 64
- * tokens, in 630 ms of wall time. Kernel names, counts and mean durations are those of the profile; when
- * each kernel was launched is not published, so they are laid out evenly, as an eager decode loop does. */
+ * tokens, in 630 ms of wall time. Kernel names, counts and mean durations are those of the profile. The
+ * launch times are not published, so launches are spread evenly, as in an eager decode loop. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,7 +55,7 @@ static struct timeline *decode(bool with_launches, double *busy_ns, size_t *kern
     scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 0, WALL_NS);
     uint64_t gpu_free = 0;
     double carry = 0;
-    for (; done < total; done++) { /* every step takes the kernel that lies furthest behind its share */
+    for (; done < total; done++) { /* every step takes the kernel that is furthest behind its share */
         size_t next = 0;
         for (size_t i = 0; i < n; i++) due[i] += (double)rows[i].each / (double)total;
         for (size_t i = 1; i < n; i++)
@@ -91,7 +91,7 @@ static struct timeline *decode(bool with_launches, double *busy_ns, size_t *kern
     return timeline_builder_finish(s.b);
 }
 
-/* 574 M active weights and the KV cache: 1.20 GB a token, at 1.792 TB/s 0.67 ms. */
+/* 574 M active weights and the KV cache: 1.20 GB per token, which takes 0.67 ms at 1.792 TB/s. */
 static const struct analyze_cost costs[] = {
     { .stage = "decode", .per_token = true, .flops = 1.203e9, .bytes = 1.20e9, .floor_ns = 669643 },
 };

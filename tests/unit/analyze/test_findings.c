@@ -1,5 +1,5 @@
-/* Each rule about work: a scene where it must speak, with the milliseconds, and one beside it where it
- * must not. */
+/* Each rule about work: one scene in which it must emit a finding with the right saving, and a similar one
+ * in which it must not. */
 #include <math.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ static const char combine[] =
 static const char spin[] = "at::cuda::(anonymous namespace)::spin_kernel(long)";
 static const char nccl[] = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
 
-/* So many calls of a kernel, one after the other, each with its geometry. */
+/* A number of consecutive calls of a kernel with the same geometry. */
 struct act {
     const char *name;
     unsigned times;
@@ -53,8 +53,8 @@ static void play_one(struct scene *s, const struct act *act, uint32_t stream, ui
     timeline_builder_kernel(s->b, &k, 1);
 }
 
-/* Acts in turn, over and over, in a decode that the host feeds early enough: no idle time. Returns its
- * end. */
+/* Repeats the acts in a decode whose host launches early enough, so that there is no idle time. Returns
+ * the end time. */
 static uint64_t play(struct scene *s, const struct act *acts, size_t n, unsigned rounds) {
     uint64_t at = 100 * US, call = 0;
     for (unsigned r = 0; r < rounds; r++)
@@ -88,7 +88,7 @@ static struct verdict judge_with(struct scene *s, const char *rule, const struct
     return v;
 }
 
-/* Ten rounds of the acts as the stage "decode", with a floor of its time or none. */
+/* Ten rounds of the acts as the stage "decode", with a roofline time or NaN. */
 static struct verdict judge(const struct act *acts, size_t n, const char *rule, double floor_ms) {
     struct scene s;
     scene_start(&s);
@@ -106,8 +106,8 @@ static struct verdict judge(const struct act *acts, size_t n, const char *rule, 
     judge((const struct act[]){ __VA_ARGS__ }, sizeof((struct act[]){ __VA_ARGS__ }) / sizeof(struct act), \
           rule, floor_ms)
 
-/* 10 rounds: 10 x 100 us with 33 blocks on 132 multiprocessors are 10 ms, of which three quarters of the
- * GPU sleep. */
+/* 10 rounds of 10 x 100 us are 10 ms; with 33 blocks on 132 multiprocessors, three quarters of the GPU are
+ * idle. */
 TEST(finding_small_grids) {
     struct verdict v = JUDGE("small-grids", NAN, { gemm, 10, 100, 33, 128 }, { gemm, 10, 100, 1320, 128 });
     CHECK(v.found);
@@ -115,15 +115,15 @@ TEST(finding_small_grids) {
     CHECK(strstr(v.title, "10.0 ms in grids that do not fill the GPU") != NULL);
     CHECK(strstr(v.evidence, "33 blocks on 132 multiprocessors, 100 calls of 100.0 us") != NULL);
     CHECK(!JUDGE("small-grids", NAN, { gemm, 20, 100, 1320, 128 }).found); /* grids that fill it */
-    CHECK(!JUDGE("small-grids", NAN, { gemm, 20, 100, 0, 0 }).found);      /* grids nobody knows */
+    CHECK(!JUDGE("small-grids", NAN, { gemm, 20, 100, 0, 0 }).found);      /* unknown grids */
     CHECK(!JUDGE("small-grids", NAN, { nccl, 20, 100, 16, 512 }).found);   /* small on purpose */
     CHECK(!JUDGE("small-grids", NAN, { combine, 20, 100, 20, 512 }).found);
     CHECK(!JUDGE("small-grids", NAN, { spin, 20, 100, 1, 1 }).found);
     CHECK_NEAR(JUDGE("small-grids", 18, { gemm, 10, 100, 33, 128 }, { gemm, 10, 100, 1320, 128 }).ms, 2,
-               1e-6); /* 20 ms of work, 18 of them the floor: no more than 2 can go */
+               1e-6); /* 20 ms of work with a roofline time of 18 ms: at most 2 ms can be saved */
 }
 
-/* 10 ms of small grids on one stream. Kernels of another stream run beside all of it, or beside half. */
+/* 10 ms of small grids on one stream. Kernels of another stream overlap all of it, or half of it. */
 static struct verdict judge_overlap(unsigned beside) {
     struct scene s;
     scene_start(&s);
@@ -160,19 +160,20 @@ TEST(finding_small_grids_leaves_out_kernels_that_keep_dram_busy) {
     }
 }
 
-/* 128 threads of 168 registers: 3 blocks a multiprocessor, 396 at once. 400 blocks are two waves, 198
- * blocks used each. */
+/* 128 threads with 168 registers: 3 blocks per multiprocessor, 396 at once. 400 blocks are two waves, each
+ * using 198 blocks. */
 TEST(finding_gemm_tiles) {
     struct verdict v = JUDGE("gemm-tiles", NAN, { gemm, 10, 100, 400, 128 });
     CHECK(v.found);
     CHECK_NEAR(v.ms, 10 * (1 - 400.0 / 396 / 2), 1e-6);
     CHECK(strstr(v.evidence, "400 blocks make 1.01 waves, so 51% of 2 waves is used") != NULL);
     CHECK(!JUDGE("gemm-tiles", NAN, { gemm, 10, 100, 792, 128 }).found); /* two whole waves */
-    CHECK(!JUDGE("gemm-tiles", NAN, { gemm, 10, 100, 300, 128 }).found); /* less than one: another rule's */
-    CHECK(!JUDGE("gemm-tiles", NAN, { add, 10, 100, 400, 128 }).found);  /* not a product */
+    /* less than one wave: another rule applies */
+    CHECK(!JUDGE("gemm-tiles", NAN, { gemm, 10, 100, 300, 128 }).found);
+    CHECK(!JUDGE("gemm-tiles", NAN, { add, 10, 100, 400, 128 }).found); /* not a product */
 }
 
-/* A chain of 10, 20 and 30 us could be one of 30: 30 us saved each of the 10 rounds. */
+/* A chain of 10, 20 and 30 us could be one kernel of 30 us: saves 30 us in each of the 10 rounds. */
 TEST(finding_unfused_elementwise) {
     struct verdict v = JUDGE("unfused-elementwise", NAN, { gemm, 1, 100, 0, 0 }, { add, 1, 10, 0, 0 },
                              { cat, 1, 20, 0, 0 }, { add, 1, 30, 0, 0 });
@@ -186,7 +187,7 @@ TEST(finding_unfused_elementwise_keeps_to_one_stream) {
     const struct act one = { add, 1, 30, 0, 0 };
     struct scene s;
     scene_start(&s);
-    for (uint32_t i = 0; i < 100; i++) /* by turns on streams of their own, each after a product on it */
+    for (uint32_t i = 0; i < 100; i++) /* alternating between two streams, each after a GEMM on its stream */
         play_one(&s, i % 2 ? &one : &(struct act){ gemm, 1, 30, 0, 0 }, 7 + i % 4 / 2, i * US,
                  (i + 10) * 30 * US);
     scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 0, 110 * 30 * US);
@@ -207,12 +208,12 @@ TEST(finding_unfused_attention) {
     CHECK_NEAR(v.ms, 10 * 0.010, 1e-6);
     CHECK(!JUDGE("unfused-attention", NAN, { gemm, 2, 45, 0, 0 }, { flash, 1, 5, 0, 0 },
                  { softmax, 1, 10, 0, 0 })
-               .found); /* attention is fused: the softmax is a router's or the sampler's */
+               .found); /* attention is fused: the softmax belongs to a router or the sampler */
     CHECK(!JUDGE("unfused-attention", NAN, { softmax, 1, 10, 0, 0 }).found); /* no products around it */
 }
 
-/* A router and 120 products of 5 us each token, every one 5 us after the last because the host is slow: 10
- * tokens. */
+/* 10 tokens, each with a router and 120 GEMMs of 5 us; every kernel starts 5 us after the previous one,
+ * because the host is slow. */
 static struct verdict experts(unsigned products, uint64_t us, bool routed) {
     const struct act product = { gemv, 1, us, 0, 0 }, top = { routed ? router : add, 1, us, 0, 0 };
     struct scene s;
@@ -242,7 +243,7 @@ TEST(finding_small_experts) {
     CHECK(!experts(120, 30, true).found); /* not small */
 }
 
-/* 100 us of communication each of 10 rounds, of it `beside` us under a product on another stream. */
+/* 100 us of communication in each of 10 rounds; `beside` us of it overlap a GEMM on another stream. */
 static struct verdict communicate(uint64_t beside) {
     const struct act product = { gemm, 1, 900, 0, 0 }, reduce = { nccl, 1, 100, 16, 512 };
     struct scene s;

@@ -40,7 +40,7 @@ TEST(kernel_names_of_real_profiles_are_understood) {
     CHECK(seen > 300);
 }
 
-/* tests/oracle/kernel_labels.tsv: what a person calls each kernel. */
+/* tests/oracle/kernel_labels.tsv contains the category that a person assigned to each kernel. */
 TEST(kernels_get_the_category_a_person_gives_them) {
     struct strbuf text = STRBUF_INIT;
     struct err err;
@@ -130,7 +130,7 @@ TEST(kernel_names_of_servers_are_understood) {
 }
 
 TEST(kernel_names_that_are_no_names_do_no_harm) {
-    /* each level names the one before twice: 2^60 letters, if it were written out */
+    /* each level refers to the previous one twice, so the full name would have 2^60 letters */
     char bomb[2000] = "_Z1fN1a1bE";
     for (int i = 0; i < 60; i++) {
         char level[32];

@@ -1,4 +1,4 @@
-/* Profiles of single kernels meet the kernel classes of a run by name, grid and block. */
+/* Profiles of single kernels are matched with the kernel classes of a run by name, grid and block. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +51,7 @@ static struct timeline *make_run(const struct run_kernel *v, size_t n) {
     timeline_builder_process(b, "a.ipt");
     for (size_t i = 0; i < n; i++) {
         struct trace_kernel k = { .start_ns = 1000 + i * 1000,
-                                  .end_ns = 1900 + i * 1000 - i * 100, /* classes come out in this order */
+                                  .end_ns = 1900 + i * 1000 - i * 100, /* fixes the order of the classes */
                                   .name = timeline_builder_text(b, v[i].name),
                                   .grid_x = v[i].grid_x,
                                   .grid_y = 1,
@@ -73,9 +73,11 @@ TEST(kernel_profiles_meet_classes_by_name_and_geometry) {
     static const struct run_kernel kernels[] = {
         { "void ns::gemm<float>(float*)", 64, 128 }, /* by name */
         { "void ns::gemm<float>(float*)", 32, 128 }, /* other grid: not profiled */
-        { "void ns::copy<lambda#1>(int)", 16, 256 }, /* template arguments printed otherwise: by function */
-        { "void ns::map<lambda#1>(int)", 8, 64 },    /* ambiguous: same function and geometry */
-        { "void ns::map<lambda#2>(int)", 8, 64 },    { "plain", 7, 32 }, /* the profile knows no geometry */
+        /* template arguments are printed differently: matched by function */
+        { "void ns::copy<lambda#1>(int)", 16, 256 },
+        { "void ns::map<lambda#1>(int)", 8, 64 }, /* ambiguous: same function and geometry */
+        { "void ns::map<lambda#2>(int)", 8, 64 },
+        { "plain", 7, 32 }, /* the profile knows no geometry */
     };
     static const struct kernel_profile profiles[] = {
         { .name = "void gemm<float>(float *)", .grid = { 64, 1, 1 }, .block = { 128, 1, 1 } },

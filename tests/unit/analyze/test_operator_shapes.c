@@ -42,7 +42,7 @@ TEST(operator_shapes_count_convolutions) {
     /* transposed, stride 2: 4 x 4 becomes 8 x 8 with a 2 x 2 kernel */
     check_work("aten::convolution", "[1,3,4,4]f32 [3,5,2,2]f32; [2,2] [0,0] [1,1] True [0,0] 1",
                2.0 * 3 * 16 * 5 * 4, 4.0 * (48 + 60 + 5 * 64));
-    /* both gradients are two products of the size of the forward pass */
+    /* both gradients together cost twice the forward pass */
     check_work(
         "aten::convolution_backward",
         "[1,8,4,4]f32 [1,3,4,4]f32 [8,3,3,3]f32; [0] [1,1] [1,1] [1,1] False [0,0] 1 [True,True,False]",
@@ -66,7 +66,7 @@ TEST(operator_shapes_count_attention) {
     check_work("aten::_efficient_attention_forward", text, 2.0 * 2 * 4 * 55 * 16, bytes);
     snprintf(text, sizeof text, "%s; 10 10 0. 0 True 0.125", flash);
     check_work("aten::_efficient_attention_forward", text, 2.0 * 2 * 4 * 100 * 16, bytes);
-    /* 2 queries at the end of 10 keys see 9 and 10 of them */
+    /* 2 queries at the end of 10 keys attend to 9 and 10 of them */
     check_work("aten::_flash_attention_forward",
                "[1,2,4,8]f16 [1,10,1,8]f16 [1,10,1,8]f16; 2 10 0. True False", 2.0 * 4 * 19 * 16,
                2.0 * (64 + 80 + 80 + 64));

@@ -13,7 +13,7 @@ static const struct analysis_stage_device *on(const struct analysis *a, const ch
     return analysis_stage_on(a, (size_t)(scene_stage(a, path) - a->stages), device);
 }
 
-/* The range is open for 100 us on the host, and its kernels run for 900 us, most of them after it. */
+/* The range is open for 100 us on the host; its kernels run for 900 us, mostly after its end. */
 TEST(a_step_lasts_as_long_as_its_kernels_run) {
     struct scene s;
     struct analysis a;
@@ -60,7 +60,7 @@ TEST(copies_of_annotations_on_the_device_are_not_steps) {
     timeline_close(tl);
 }
 
-/* Launched at 5 us and running from 2 ms: something that was not recorded ran in between. */
+/* Launched at 5 us, started at 2 ms: unrecorded work ran in between. */
 TEST(a_launched_kernel_that_waits_for_long_is_not_idle_time) {
     struct scene s;
     struct analysis a;
@@ -80,8 +80,8 @@ TEST(a_launched_kernel_that_waits_for_long_is_not_idle_time) {
     timeline_close(tl);
 }
 
-/* Two stages at once on two threads: overlapping work is split evenly, idle time goes to the stage of the
- * thread that ends it. */
+/* Two concurrent stages on two threads: overlapping work is split evenly, and idle time belongs to the
+ * stage of the thread that ends it. */
 TEST(stages_that_overlap_share_the_device) {
     struct scene s;
     struct analysis a;
@@ -102,7 +102,7 @@ TEST(stages_that_overlap_share_the_device) {
     timeline_close(tl);
 }
 
-/* Three steps of `step` us with a kernel of 40% each. */
+/* Three steps of `step_us`, each with a kernel that takes 40% of it. */
 static void add_rank(struct scene *s, uint64_t step_us, uint64_t offset_us) {
     for (uint64_t i = 0; i < 3; i++) {
         uint64_t t = (offset_us + i * step_us) * US;
@@ -150,7 +150,7 @@ TEST(an_idle_device_changes_no_figure) {
         scene_start(&s);
         if (i) timeline_builder_meta(s.b, "device.1.name", "NVIDIA H200");
         add_rank(&s, 1000, 0);
-        if (i) /* it gets a copy, and no kernel */
+        if (i) /* this device gets a copy but no kernel */
             timeline_builder_copy(
                 s.b, &(struct trace_copy){ .start_ns = 20 * US, .end_ns = 30 * US, .device = 1, .stream = 3 },
                 1);
@@ -185,7 +185,7 @@ TEST(a_range_that_outlasts_its_step_hides_no_later_step) {
     timeline_close(tl);
 }
 
-/* Long kernels with long gaps: no rule about idle time applies, and there is a finding all the same. */
+/* Long kernels with long gaps: no specific rule about idle time applies, but there must be a finding. */
 TEST(a_device_that_idles_gets_an_explanation) {
     struct scene s;
     struct analysis a;
@@ -223,7 +223,7 @@ TEST(counters_of_a_stage_are_those_of_the_gpus_it_runs_on) {
     scene_start(&s);
     timeline_builder_meta(s.b, "device.1.name", "NVIDIA H200");
     add_rank(&s, 1000, 0);
-    timeline_builder_kernel(s.b, /* of no stage, on the other GPU */
+    timeline_builder_kernel(s.b, /* outside of stages, on the other GPU */
                             &(struct trace_kernel){ .start_ns = 5 * MS,
                                                     .end_ns = 6 * MS,
                                                     .device = 1,
@@ -262,7 +262,8 @@ TEST(energy_outside_of_the_samples_is_unknown) {
     timeline_close(tl);
 }
 
-/* Three steps of 10 kernels and a token each; of a fourth, recording held the launches and 4 kernels. */
+/* Three steps with 10 kernels and one token each. Of a fourth step, the trace contains the launches and 4
+ * kernels. */
 TEST(a_step_in_which_recording_ended_is_in_no_figure_per_token) {
     struct scene s;
     struct analysis a;

@@ -42,7 +42,7 @@ static void op(struct scene *s, const char *name, uint32_t thread, uint64_t star
     scene_range(s, TRACE_CATEGORY_OP, name, thread, start, end);
 }
 
-/* Launched at a moment by a thread; takes `ns` on the device, one after the other from 1000 on. */
+/* Launched at `call` by a thread; kernels take `ns` each and run consecutively from time 1000 on. */
 static void kernel(struct scene *s, uint32_t thread, uint64_t call, uint64_t ns) {
     uint64_t start = 1000 + s->correlation * 100;
     scene_kernel(s, "k", thread, call, call + 1, 7, start, start + ns);
@@ -78,7 +78,8 @@ TEST(totals_give_children_and_launches_to_the_innermost_operator) {
     const struct totals_range *inner = row_of(&x.t->operators, "inner");
     CHECK_INT(outer->calls, 2);
     CHECK_INT(outer->total_ns, 110);
-    CHECK_INT(outer->self_ns, 100 - 30 - 50 + 10); /* less inner, less what late shares with it; the second */
+    /* minus inner, minus the part shared with late; plus the second call */
+    CHECK_INT(outer->self_ns, 100 - 30 - 50 + 10);
     CHECK_INT(outer->device_ns, 7 + 5 + 1);
     CHECK_INT(outer->self_device_ns, 7);
     CHECK_INT(inner->self_ns, 20);
@@ -259,7 +260,7 @@ TEST(totals_take_the_events_of_an_imported_trace_from_its_importer) {
     timeline_builder_meta(s.b, "source", "import:kineto");
     timeline_builder_meta(s.b, "import.events.flow", "12");
     timeline_builder_meta(s.b, "import.problem.bad_number", "2");
-    kernel(&s, 1, 0, 5); /* the importer's count is the one that counts */
+    kernel(&s, 1, 0, 5); /* the importer's count takes precedence */
     total(&x, &s);
     CHECK_INT(count_of(&x.t->sums.events, "flow"), 12);
     CHECK_INT(count_of(&x.t->sums.events, "kernel"), 0);
@@ -267,7 +268,7 @@ TEST(totals_take_the_events_of_an_imported_trace_from_its_importer) {
     totalled_free(&x);
 }
 
-/* A rank with a computation [0, 100) and a collective from `start` to 150, `late` after the others. */
+/* A rank with a computation [0, 100) and a collective from `start` to 150. */
 static void add_rank(struct scene *s, const char *rank, const char *uuid, const char *clock, uint64_t start) {
     timeline_builder_process(s->b, rank);
     timeline_builder_meta(s->b, "rank", rank);

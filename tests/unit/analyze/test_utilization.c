@@ -1,4 +1,4 @@
-/* Times of the timed repeats beside busy times of the recorded run, and what they are of the peaks. */
+/* Times of the timed repeats, busy times of the recorded run, and their ratios to the peaks. */
 #include <math.h>
 
 #include "unit/analyze/scene.h"
@@ -7,7 +7,7 @@
 
 #define MS 1000000ull
 
-/* decode: four ranges of 5 ms with a kernel of 2 ms each, recorded; one request, timed at `timed_ms`. */
+/* decode: four recorded ranges of 5 ms, each with a kernel of 2 ms; one request, timed at `timed_ms`. */
 static struct analysis_stage decode_timed_at(double timed_ms, bool on_cpu) {
     struct scene s;
     struct analysis a;
@@ -37,7 +37,8 @@ TEST(busy_time_and_kernels_are_those_of_one_request) {
 }
 
 TEST(a_share_is_never_over_the_whole) {
-    struct analysis_stage s = decode_timed_at(5, false); /* less than the kernels took: another run */
+    /* shorter than the kernel time, so it must be another run */
+    struct analysis_stage s = decode_timed_at(5, false);
     CHECK_NEAR(s.busy_share, 0.4, 1e-9);
     CHECK_NEAR(s.busy_ms, 2, 1e-9);
 }
@@ -69,7 +70,7 @@ TEST(an_analysis_without_a_trace_has_the_timed_stages) {
     };
     struct analysis a;
     analyze_run(NULL, &in, &a);
-    CHECK_INT(a.nstages, 3); /* nothing is known of clip and decode */
+    CHECK_INT(a.nstages, 3); /* clip and decode have no data */
     CHECK_STR(a.stages[0].path, "prefill");
     CHECK_STR(a.stages[1].path, "prefill/sam");
     CHECK_STR(a.stages[2].path, "prefill/projector");
@@ -114,7 +115,8 @@ TEST(a_stage_of_the_trace_has_the_timing_of_its_name_and_parent) {
     timeline_close(tl);
 }
 
-/* Repeats over several inputs: MFU is of the median repeat, what counters see is of the recorded request. */
+/* Repeats with several inputs: MFU is that of the median repeat; the value for counters is that of the
+ * recorded request. */
 TEST(one_mfu_of_the_timed_repeats_and_one_for_the_counters) {
     struct scene s;
     struct analysis a;
@@ -149,8 +151,8 @@ TEST(one_mfu_of_the_timed_repeats_and_one_for_the_counters) {
     timeline_close(tl);
 }
 
-/* A page of 10 ms at 2 times its floor, and one of 1,000 ms at 8 times its floor; the large one was recorded.
- * */
+/* A page of 10 ms at 2 times its roofline time, and one of 1,000 ms at 8 times its roofline time; the
+ * large one was recorded. */
 TEST(each_repeat_is_measured_against_the_cost_of_its_own_input) {
     const double ms[] = { 10, 1000, 10.1, 1010, 10 }, flops[] = { 1e9, 25e9, 1e9, 25e9, 1e9 };
     const double bytes[] = { 1e6, 25e6, 1e6, 25e6, 1e6 }, floor_ms[] = { 5, 125, 5, 125, 5 };
@@ -181,7 +183,7 @@ TEST(each_repeat_is_measured_against_the_cost_of_its_own_input) {
     CHECK_NEAR(s->tokens_per_s, 10 / 0.0101, 1e-6);
     CHECK_NEAR(s->same_input_ms, 1005, 1e-9);
     CHECK_NEAR(s->same_input_floor_ms, 125, 1e-9);
-    CHECK_NEAR(s->recording_cost, 2, 1e-9); /* against the repeats of the recorded input */
+    CHECK_NEAR(s->recording_cost, 2, 1e-9); /* compared with the repeats of the recorded input */
     CHECK(s->timing_ms.cv < 0.01);
     CHECK(!a.stability[0].unstable);
     CHECK_INT(a.stability[0].outliers, 0);

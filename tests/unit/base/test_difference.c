@@ -11,7 +11,8 @@ static uint64_t draws;
 static double uniform(void) { return ((double)(hash_u64(++draws) >> 11) + 0.5) / 9007199254740992.0; }
 static double normal(void) { return sqrt(-2 * log(uniform())) * cos(6.283185307179586 * uniform()); }
 
-/* Tables of ROWS rows with n processes per side, B slower by `slowdown`: how many show any difference? */
+/* Tables of ROWS rows with n processes per side, B slower by `slowdown`. Returns the number of tables that
+ * show any difference. */
 static int tables_with_a_verdict(int tables, size_t n, double spread, double slowdown) {
     double a[ROWS][16], b[ROWS][16];
     int shown = 0;

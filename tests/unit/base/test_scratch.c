@@ -35,7 +35,7 @@ static void write_partial_file(const char *dir) {
     }
 }
 
-/* A signal at any time while files are made: none is left behind. */
+/* A signal at any time during the creation of files must not leave one behind. */
 static void make_files_until_killed(const char *dir) {
     char *path = file_join(dir, "result");
     pid_t self = getpid();

@@ -11,7 +11,7 @@
 
 struct fixture {
     json_t *root;
-    char *dir; /* holds the fixture's config.json */
+    char *dir; /* contains the fixture's config.json */
 };
 void fixture_open(struct fixture *f, const char *name);
 /* Calls check once per case of a file with several cases. */

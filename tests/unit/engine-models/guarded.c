@@ -8,7 +8,7 @@
 #include "base/vec.h"
 #include "engine/cpu/cpu.h"
 
-#define ARENA_BYTES ((size_t)8 << 30) /* of addresses; only touched pages use memory */
+#define ARENA_BYTES ((size_t)8 << 30) /* address space; only used pages take memory */
 
 struct block {
     struct tensor *tensor; /* NULL: freed */

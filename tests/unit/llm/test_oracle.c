@@ -1,6 +1,7 @@
-/* Compares parameters and FLOPs with PyTorch's FLOP counter (data from tests/gpu/flop_oracle.py). The counter
- * sees eager attention: every query with every key, masked afterwards, and logits for every row. Therefore we
- * compute all rows of the head and full-square attention; everything else must match unchanged. */
+/* Compares parameters and FLOPs with PyTorch's FLOP counter (data from tests/gpu/flop_oracle.py). The
+ * counter measures eager attention: every query with every key, masked afterwards, and logits for every
+ * row. Therefore we compute all rows of the head and full-square attention; everything else must match
+ * unchanged. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -52,7 +52,7 @@ static void add_range(struct timeline_builder *b, const char *name, uint64_t sta
     timeline_builder_range(b, &r, 1);
 }
 
-/* Operators one after another, each with one launch, whose kernel runs a little later: the GPU waits. */
+/* Consecutive operators, each with one launch whose kernel runs a little later, so that the GPU waits. */
 static uint64_t add_work(struct timeline_builder *b, uint64_t at, size_t n, uint64_t pace,
                          uint64_t *correlation) {
     static const char *const ops[] = { "aten::linear", "aten::mm",    "aten::scaled_dot_product_attention",

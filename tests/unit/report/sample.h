@@ -1,5 +1,5 @@
-/* A run made by hand: a small timeline and an analysis of it with known numbers, hostile names and unknown
- * values, for tests of what is written from them. */
+/* A hand-made run: a small timeline and an analysis with known numbers, malicious names and unknown
+ * values, for tests of the written files. */
 #ifndef TESTS_UNIT_REPORT_SAMPLE_H
 #define TESTS_UNIT_REPORT_SAMPLE_H
 

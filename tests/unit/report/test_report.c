@@ -94,7 +94,7 @@ TEST(window_holds_all_or_says_what_it_left_out) {
     sample_free(&s);
 }
 
-/* Without a trace: what is not in the traces must survive on its own. */
+/* Without a trace: all data that is not in traces must be preserved. */
 TEST(metrics_read_back_as_they_were_written) {
     struct sample s;
     struct strbuf first = STRBUF_INIT, second = STRBUF_INIT;

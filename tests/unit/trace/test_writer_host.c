@@ -1,5 +1,5 @@
-/* The writer inside a program that does not cooperate: it closes or replaces the writer's descriptor, or one
- * of its threads is stopped for good while it appends. */
+/* The writer inside a program that does not cooperate: it closes or replaces the writer's descriptor, or
+ * one of its threads stops forever while appending. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -36,7 +36,7 @@ static uint64_t kernels_in(const struct trace_reader *r) {
     return n;
 }
 
-/* The descriptor of this process that leads to the file; -1: none. */
+/* Returns the descriptor of this process that refers to the file; -1: none. */
 static int fd_of(const char *path) {
     struct stat want, s;
     int found = -1;
@@ -59,7 +59,7 @@ static void check_bystander(const char *path) {
     close(fd);
 }
 
-/* Puts a file of the program in the place of the trace's descriptor, and writes to it. */
+/* Replaces the trace's descriptor by a file of the program, and writes to it. */
 static int replace_fd(const char *path, int fd) {
     int other = open(path, O_RDWR | O_CREAT | O_EXCL, 0666);
     CHECK_INT(write(other, "mine\n", 5), 5);
@@ -139,7 +139,7 @@ TEST(trace_writer_of_a_private_thread_has_no_descriptor_in_the_program) {
     free(path);
 }
 
-/* ---- a thread that is stopped for good while it appends, as by exit() in a signal handler */
+/* ---- a thread that stops forever while appending, as by exit() in a signal handler */
 
 static struct {
     struct trace_writer *w;
