@@ -39,13 +39,13 @@ misuse '--peak-tflops: 0 is out of range; expected more than 0' report --peak-tf
 misuse '--peak-gbps: 1e999 is too large' report --peak-gbps 1e999 x
 misuse '--json and --markdown exclude each other' compare --json --markdown a b
 misuse '--fail-above: -1 is out of range; expected 0 or more' compare --fail-above -1 a b
-misuse "'5..2' is not a stretch" export --window decode:5..2 x
-misuse "names no stage" export --window '' x
+misuse "'5..2' is not a valid window" export --window decode:5..2 x
+misuse "does not name a stage" export --window '' x
 
 misuse '--peak-tflops: 0 is out of range; expected more than 0' static --peak-tflops 0 $model
 misuse '--batch: -1 is negative; expected 1 to' static --batch -1 $model
 misuse "--batch: $huge is out of range; expected 1 to" static --batch $huge $model
-misuse "--gpu: no GPU 'nope' in the table; .--gpu list. shows all" static --gpu nope $model
+misuse "--gpu: no GPU 'nope' in the table; see .--gpu list. for all" static --gpu nope $model
 misuse "--assume: 'nope' is not a known family; known: llama" static --assume nope $model
 misuse "--sweep: 'batch': expected batch=A..B, prompt=A..B or context=A..B" static --sweep batch $model
 misuse '--svg needs a --sweep' static --svg x.svg $model
@@ -64,8 +64,8 @@ misuse '--counter-interval requires --counters' run --counter-interval 50 -- tru
 misuse '--gpu all cannot be combined with --sweep or --operators' static --gpu all --operators $model
 misuse '--gpu all uses the peaks of each device' static --gpu all --peak-tflops 3 $model
 misuse '--image-mode and --max-tiles need an --image' static --max-tiles 3 $model
-misuse 'takes no options: .load. and .infer. requests set them' engine --temperature 1
-misuse 'takes no options: .load. and .infer. requests set them' engine --threads 2
+misuse 'accepts no options: .load. and .infer. requests set them' engine --temperature 1
+misuse 'accepts no options: .load. and .infer. requests set them' engine --threads 2
 misuse '--detail needs --trace' engine -p x --detail stages
 misuse '--image-mode and --max-tiles need an --image' engine -p x --image-mode tiny
 trace=tests/data/kineto/hta_rank0_a100.json.gz sums=tests/data/nsys/dsocr_clip_cuda_gpu_kern_sum.csv counters=tests/data/ncu/copy_blocked_t4_base_units.csv

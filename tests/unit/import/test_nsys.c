@@ -152,7 +152,7 @@ TEST(nsys_rejects_other_databases) {
     CHECK_INT(import_to_trace(db, &nsys_sqlite_format, trace, &(struct import_options){ .rank = -1 }, &result,
                               &err),
               -1);
-    CHECK(strstr(err.msg, "none of the tables") != NULL);
+    CHECK(strstr(err.msg, "none of its tables") != NULL);
     CHECK(!file_exists(trace));
     free(dir);
     free(db);
