@@ -286,13 +286,13 @@ static void take_times(struct job *j, double prefill_ms, double ttft_ms) {
 
 static int generate(struct job *j, uint64_t request_ns, struct err *err) {
     uint64_t start = clock_mono_ns();
-    if (!prefill(j)) return err_set(err, "cancelled during prefill: nobody reads the answer any more");
+    if (!prefill(j)) return err_set(err, "cancelled during prefill: the client closed the connection");
     double prefill_ms = ms_since(start);
     for (int i = 0; i < j->n; i++) sample_row(j, &j->v[i], i);
     take_times(j, prefill_ms, ms_since(request_ns));
     stamp_tokens(j, NULL, start);
     if (any_more(j) && !decode(j))
-        return err_set(err, "cancelled after %zu of %u tokens: nobody reads the answer any more",
+        return err_set(err, "cancelled after %zu of %u tokens: the client closed the connection",
                        j->v[0].out->ids.n, j->r->max_new_tokens);
     for (int i = 0; i < j->n; i++) {
         struct sequence *s = &j->v[i];

@@ -1,4 +1,4 @@
-/* The table of formats, and which one a file has, by its first bytes. */
+/* The table of formats, and detection of the format of a file by its first bytes. */
 #include <string.h>
 
 #include "base/file.h"

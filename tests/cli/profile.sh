@@ -270,7 +270,7 @@ LD_LIBRARY_PATH=$mock${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} profile_fake "" engin
 expect "profile reports why processes of the engine were not recorded" 0 err 'process .*-[0-9]+ was not recorded: no thread could be started' \
     err 'not recorded for the same reason: 1 more'
 check "the reason is given once, on the screen and in the report" \
-    sh -c 'test "$(grep -c "no thread could be started" "$0")" = 1 && test "$(grep -c "no thread could be started" "$1")" = 1' "$work/err" "$dir/report.md"
+    test "$(grep -c 'no thread could be started' "$work/err") $(grep -c 'no thread could be started' "$dir/report.md")" = '1 1'
 check "every Markdown table of all runs is valid" python3 tests/tools/markdown_tables.py "$work/runs"
 bad=$(printf 'x\377y')
 if mkdir "$work/$bad" 2>/dev/null; then

@@ -57,7 +57,7 @@ expect "engine.max_context limits the KV cache" 1 err 'but the context only 8 po
 
 # ---- subset_filelist
 mkdir -p "$work/pages/images" "$work/pages/subsets"
-page=page-text.png
+page="page-text.png"
 cp "samples/$page" "$work/pages/images/"
 printf 'images/%s \t\r\n' "$page" >"$work/pages/subsets/dev-1.txt"
 printf 'images/%s\nimages/%s\n' "$page" "$page" >"$work/list-in-current-folder.txt"
