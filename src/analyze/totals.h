@@ -34,6 +34,9 @@ struct totals_device {
     uint64_t span_ns;        /* from the first start to the last end of its work */
     uint64_t busy_ns;        /* union of its work */
     uint64_t kernel_busy_ns; /* union of its kernels; equals the busy time in the report */
+    /* Of the partition of the report: timeline = busy + idle + unrecorded. */
+    double timeline_ns, idle_ns, unrecorded_ns;
+    double between_ns; /* busy and idle time between steps; NaN: the trace marks no steps */
 };
 
 struct totals_stream {

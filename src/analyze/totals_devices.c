@@ -1,9 +1,21 @@
 /* Busy time per device: kernels, memcpys and memsets together, and kernels alone. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "analyze/totals_internal.h"
 #include "base/die.h"
 #include "base/util.h"
+
+static void set_partition(struct totals_device *row, const struct analysis *a, size_t device) {
+    row->timeline_ns = a->devices[device].timeline_ns;
+    row->unrecorded_ns = a->devices[device].unrecorded_ns;
+    row->idle_ns = MAX(0, row->timeline_ns - row->unrecorded_ns - (double)row->busy_ns);
+    row->between_ns = NAN;
+    for (size_t i = 0; i < a->nstages; i++) {
+        const struct analysis_stage_device *on = analysis_stage_on(a, i, device);
+        if (a->stages[i].outside) row->between_ns = on->busy_ns + on->idle_ns;
+    }
+}
 
 static void sum_device(struct totals_device *row, const struct analysis *a, size_t device) {
     const struct timeline *tl = a->timeline;
@@ -24,6 +36,7 @@ static void sum_device(struct totals_device *row, const struct analysis *a, size
     }
     row->busy_ns = busy.total_ns;
     row->span_ns = busy.end_ns - first_ns;
+    set_partition(row, a, device);
 }
 
 static int device_order(const void *pa, const void *pb) {

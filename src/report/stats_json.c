@@ -1,9 +1,7 @@
-#include "report/stats.h"
-
 #include <math.h>
-#include <stdio.h>
 
 #include "base/jsonw.h"
+#include "report/stats_columns.h"
 
 static void put_ms(struct jsonw *j, const char *key, double ns) { jsonw_knum(j, key, ns / 1e6); }
 
@@ -13,72 +11,32 @@ static void put_counts(const struct sums_counts *counts, const char *key, struct
     jsonw_end(j);
 }
 
-static void put_kernels(const struct sums *s, struct jsonw *j) {
+static bool was_called(const void *item) { return ((const struct stats_kernel *)item)->calls > 0; }
+
+static void put_kernels(const struct sums *s, const struct stats_rows *r, struct jsonw *j) {
+    struct column_items items = { r->kernels, r->nkernels, sizeof *r->kernels, was_called };
     jsonw_kobject(j, "kernels");
     jsonw_ku64(j, "count", s->kernel_calls);
     put_ms(j, "total_ms", (double)s->kernel_ns);
-    jsonw_karray(j, "by_name");
-    for (size_t i = 0; i < s->kernels.n; i++) {
-        const struct sums_kernel *k = &s->kernels.v[i];
-        if (!k->calls) continue;
-        jsonw_object(j);
-        jsonw_kstr(j, "name", k->name);
-        jsonw_ku64(j, "calls", k->calls);
-        put_ms(j, "total_ms", (double)k->total_ns);
-        jsonw_knum(j, "mean_us", (double)k->total_ns / (double)k->calls / 1e3);
-        jsonw_end(j);
-    }
-    jsonw_end(j);
+    columns_json_array("by_name", &stats_kernel_columns, NULL, items, SIZE_MAX, j);
     jsonw_end(j);
 }
 
-/* The key of a device. With one file, the device index: "0". With several files, it includes the rank or
- * file number: "rank1:0", "file2:0". */
-static void device_key(const struct analysis_totals *t, const struct totals_device *d, char *out,
-                       size_t cap) {
-    uint32_t rank = t->ranks[d->file].rank;
-    if (t->nranks < 2)
-        snprintf(out, cap, "%u", d->index);
-    else if (rank != TIMELINE_NONE)
-        snprintf(out, cap, "rank%u:%u", rank, d->index);
-    else
-        snprintf(out, cap, "file%u:%u", d->file, d->index);
-}
-
-static void put_devices(const struct analysis_totals *t, struct jsonw *j) {
+static void put_devices(const struct stats_rows *r, struct jsonw *j) {
     jsonw_kobject(j, "gpu");
-    for (size_t i = 0; i < t->ndevices; i++) {
-        const struct totals_device *d = &t->devices[i];
-        char key[64];
-        device_key(t, d, key, sizeof key);
-        jsonw_kobject(j, key);
-        jsonw_kstr(j, "name", d->name);
-        put_ms(j, "busy_ms", (double)d->busy_ns);
-        put_ms(j, "idle_ms", (double)(d->span_ns - d->busy_ns));
-        put_ms(j, "span_ms", (double)d->span_ns);
-        put_ms(j, "kernel_busy_ms", (double)d->kernel_busy_ns);
-        jsonw_ku64(j, "kernels", d->kernels);
-        jsonw_ku64(j, "copies", d->copies);
+    for (size_t i = 0; i < r->ndevices; i++) {
+        jsonw_kobject(j, r->devices[i].key);
+        columns_json(&stats_device_columns[0], &(struct column_row){ NULL, &r->devices[i], i }, j);
         jsonw_end(j);
     }
     jsonw_end(j);
 }
 
-static void put_ranges(const struct totals_ranges *ranges, const char *key, struct jsonw *j) {
+static void put_ranges(const struct stats_range *v, size_t n, const struct column_group *columns,
+                       const char *key, struct jsonw *j) {
+    struct column_items items = { v, n, sizeof *v, NULL };
     jsonw_kobject(j, key);
-    jsonw_karray(j, "by_name");
-    for (size_t i = 0; i < ranges->n; i++) {
-        const struct totals_range *r = &ranges->v[i];
-        jsonw_object(j);
-        jsonw_kstr(j, "name", r->name);
-        jsonw_ku64(j, "calls", r->calls);
-        put_ms(j, "total_ms", (double)r->total_ns);
-        put_ms(j, "self_ms", (double)r->self_ns);
-        put_ms(j, "device_ms", (double)r->device_ns);
-        put_ms(j, "self_device_ms", (double)r->self_device_ns);
-        jsonw_end(j);
-    }
-    jsonw_end(j);
+    columns_json_array("by_name", columns, NULL, items, SIZE_MAX, j);
     jsonw_end(j);
 }
 
@@ -133,24 +91,6 @@ static void put_rank_number(struct jsonw *j, const char *key, uint32_t v) {
         jsonw_u64(j, v);
 }
 
-static void put_rank(const struct totals_rank *r, const char *file, struct jsonw *j) {
-    jsonw_object(j);
-    put_rank_number(j, "rank", r->rank);
-    put_rank_number(j, "world_size", r->world_size);
-    jsonw_kstr(j, "file", file);
-    jsonw_ku64(j, "kernels", r->kernels);
-    put_ms(j, "kernel_ms", (double)r->kernel_ns);
-    put_ms(j, "span_ms", (double)r->span_ns);
-    put_ms(j, "busy_ms", (double)r->busy_ns);
-    put_ms(j, "compute_ms", (double)r->compute_ns);
-    put_ms(j, "communication_ms", (double)r->comm_ns);
-    put_ms(j, "communication_hidden_ms", (double)r->comm_hidden_ns);
-    jsonw_knum(j, "communication_share", share(r->comm_ns, r->busy_ns));
-    jsonw_knum(j, "communication_overlap", share(r->comm_hidden_ns, r->comm_ns));
-    put_ms(j, "late_ms", r->late_ns);
-    jsonw_end(j);
-}
-
 static void put_together(const struct stats_view *v, const struct totals_rank *sum, struct jsonw *j) {
     const struct totals_skew *skew = &v->totals->skew;
     bool slowest_known = skew->slowest < v->totals->nranks;
@@ -167,38 +107,37 @@ static void put_together(const struct stats_view *v, const struct totals_rank *s
     jsonw_end(j);
 }
 
-static void put_ranks(const struct stats_view *v, struct jsonw *j) {
+static void put_ranks(const struct stats_view *v, const struct stats_rows *r, struct jsonw *j) {
+    struct column_items items = { r->ranks, r->nranks, sizeof *r->ranks, NULL };
     struct totals_rank sum = { 0 };
-    jsonw_karray(j, "ranks");
-    for (size_t i = 0; i < v->totals->nranks; i++) {
-        const struct totals_rank *r = &v->totals->ranks[i];
-        put_rank(r, v->files[i], j);
-        sum.busy_ns += r->busy_ns;
-        sum.comm_ns += r->comm_ns;
-        sum.comm_hidden_ns += r->comm_hidden_ns;
+    columns_json_array("ranks", &stats_rank_columns, NULL, items, SIZE_MAX, j);
+    for (size_t i = 0; i < r->nranks; i++) {
+        sum.busy_ns += v->totals->ranks[i].busy_ns;
+        sum.comm_ns += v->totals->ranks[i].comm_ns;
+        sum.comm_hidden_ns += v->totals->ranks[i].comm_hidden_ns;
     }
-    jsonw_end(j);
-    if (v->totals->nranks > 1) put_together(v, &sum, j);
+    if (r->nranks > 1) put_together(v, &sum, j);
 }
 
 void stats_json(const struct stats_view *v, struct strbuf *out) {
-    static const struct analysis_totals none;
-    struct stats_view with_totals = *v;
+    static const struct analysis_totals none; /* the same keys, without rows */
+    const struct analysis_totals *t = v->totals ? v->totals : &none;
+    struct stats_rows r;
     struct jsonw j;
-    if (!v->totals) with_totals.totals = &none; /* write the same keys, without rows */
-    const struct analysis_totals *t = with_totals.totals;
+    stats_rows_make(v, &r);
     jsonw_start(&j, out, JSONW_PRETTY);
     jsonw_object(&j);
     jsonw_kstr(&j, "schema", "inferprof.stats/1");
     put_counts(&v->sums->events, "events", &j);
-    put_kernels(v->sums, &j);
-    put_devices(t, &j);
-    put_ranges(&t->operators, "ops", &j);
-    put_ranges(&t->annotations, "stages", &j);
+    put_kernels(v->sums, &r, &j);
+    put_devices(&r, &j);
+    put_ranges(r.operators, r.noperators, &stats_operator_columns, "ops", &j);
+    put_ranges(r.annotations, r.nannotations, &stats_annotation_columns, "stages", &j);
     put_copies(t->copies, &j);
     put_streams(t, &j);
-    put_ranks(&with_totals, &j);
+    put_ranks(v, &r, &j);
     put_counts(&v->sums->problems, "problems", &j);
     jsonw_end(&j);
     jsonw_finish(&j);
+    stats_rows_free(&r);
 }

@@ -105,7 +105,7 @@ def stats(path):
         span = max(w[2] for w in mine) - min(w[1] for w in mine)
         busy = union([(w[1], w[2]) for w in mine])
         kernel_busy = union([(w[1], w[2]) for w in mine if w[4] is not None])
-        out["gpu"][str(device)] = {"busy": busy, "idle": span - busy, "span": span, "kernel_busy": kernel_busy}
+        out["gpu"][str(device)] = {"busy": busy, "span": span, "kernel_busy": kernel_busy}
 
     # Operators nest on their thread. Device work belongs to the operators open when it was launched.
     rows = defaultdict(lambda: [0, 0, 0, 0, 0])  # calls, total, self, device, self_device
@@ -188,7 +188,7 @@ def compare(ours, path):
             near(f"busy of stream {key}", streams[key]["busy_ms"], busy)
     same("devices", set(ours["gpu"]), set(want["gpu"]))
     for device, w in want["gpu"].items():
-        for key in ("busy", "idle", "span", "kernel_busy"):
+        for key in ("busy", "span", "kernel_busy"):
             near(f"gpu {device} {key}", ours["gpu"].get(device, {}).get(key + "_ms", -1), w[key])
     rows = {r["name"]: r for r in ours["ops"]["by_name"]}
     same("op names", set(rows) ^ set(want["ops"]), set())

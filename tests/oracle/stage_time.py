@@ -308,19 +308,19 @@ def check_findings(label, metrics, findings):
 
 
 def check_stats(label, inferprof, files, traces):
+    """`stats` shows the same partition of each device's timeline as the report."""
     out = subprocess.run([inferprof, "stats", "--json", *files], capture_output=True, text=True, check=True).stdout
     rows = json.loads(out)["gpu"]
-    mine = []
-    for t in traces:
-        for device in sorted({w.device for w in t.works}):
-            busy = end = 0
-            for w in sorted(w for w in t.works if w.device == device):
-                busy += max(0, w.end - max(w.start, end))
-                end = max(end, w.end)
-            mine.append(busy)
-    for (name, row), busy in zip(rows.items(), mine):
-        if not near(busy / 1e6, row["busy_ms"], 1e-5):
-            fail(label, f"busy_ms of device {name} in stats", busy / 1e6, row["busy_ms"])
+    implicit = not any(t.occurrences for t in traces)
+    mine = [Partition(t, device, implicit) for t in traces for device in sorted({w.device for w in t.works})]
+    for (name, row), p in zip(rows.items(), mine):
+        computed = {"timeline_ms": p.timeline, "busy_ms": sum(p.busy.values()), "idle_ms": sum(p.idle.values()),
+                    "unrecorded_ms": p.unrecorded}
+        if not implicit:
+            computed["between_steps_ms"] = p.busy[None] + p.idle[None]
+        for key, ns in computed.items():
+            if row[key] is None or not near(ns / 1e6, row[key], 1e-5):
+                fail(label, f"{key} of device {name} in stats", ns / 1e6, row[key])
 
 
 def run(inferprof, scratch, files):

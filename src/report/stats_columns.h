@@ -1,0 +1,52 @@
+/* The tables of `inferprof stats`: rows with the units that are printed, and their columns for the terminal
+ * and for JSON. */
+#ifndef REPORT_STATS_COLUMNS_H
+#define REPORT_STATS_COLUMNS_H
+
+#include "report/columns.h"
+#include "report/stats.h"
+
+/* Times in ms. NaN: unknown. */
+struct stats_device {
+    char *label;      /* for people: "0 NVIDIA H100", with the file if there are several */
+    char key[64];     /* of JSON: "0"; "rank1:0" or "file2:0" with several files */
+    const char *name; /* NULL: unknown */
+    uint64_t kernels, copies;
+    double timeline_ms, span_ms, busy_ms, kernel_busy_ms, idle_ms, between_ms, unrecorded_ms;
+    double busy_share; /* of busy and idle time */
+};
+struct stats_kernel {
+    const char *name;
+    uint64_t calls;
+    double total_ms, share, mean_us;
+};
+struct stats_range {
+    const char *name;
+    uint64_t calls;
+    double total_ms, self_ms, device_ms, self_device_ms;
+};
+struct stats_rank {
+    char *label;
+    const char *file;
+    double rank, world_size;
+    uint64_t kernels;
+    double kernel_ms, span_ms, busy_ms, compute_ms, communication_ms, hidden_ms, share, overlap, late_ms;
+};
+
+struct stats_rows {
+    struct stats_device *devices;
+    struct stats_kernel *kernels;
+    struct stats_range *operators, *annotations;
+    struct stats_rank *ranks;
+    size_t ndevices, nkernels, noperators, nannotations, nranks;
+    bool unrecorded; /* some device has unrecorded time */
+};
+void stats_rows_make(const struct stats_view *v, struct stats_rows *out);
+void stats_rows_free(struct stats_rows *r);
+
+/* [1] is unrecorded time, for tables of devices that have any. */
+extern const struct column_group stats_device_columns[2];
+extern const struct column_group stats_kernel_columns, stats_operator_columns, stats_annotation_columns,
+    stats_rank_columns;
+
+#endif
