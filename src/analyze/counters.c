@@ -26,18 +26,29 @@
 #define NEAR_LOW 0.85
 #define NEAR_HIGH 1.05
 
+/* Prefixes of metric names: those of the counter sampler, then those of Nsight Systems. */
 static const struct {
-    const char *name, *prefix[2];
+    const char *name, *prefix[4];
 } slots[COUNTER_SLOTS] = {
-    [COUNTER_SM] = { "sm_pct", { "sm__cycles_active." } },
+    [COUNTER_SM] = { "sm_pct", { "sm__cycles_active.", "SMs Active [Throughput %]" } },
     [COUNTER_TENSOR] = { "tensor_pct",
-                         { "sm__pipe_tensor_cycles_active.", "sm__inst_executed_pipe_tensor." } },
-    [COUNTER_DRAM_READ] = { "dram_read_pct", { "dram__read_throughput.", "dram__read_bytes." } },
-    [COUNTER_DRAM_WRITE] = { "dram_write_pct", { "dram__write_throughput.", "dram__write_bytes." } },
+                         { "sm__pipe_tensor_cycles_active.", "sm__inst_executed_pipe_tensor.",
+                           "Tensor Active [Throughput %]", "Tensor Active / FP16 Active [Throughput %]" } },
+    [COUNTER_DRAM_READ] = { "dram_read_pct",
+                            { "dram__read_throughput.", "dram__read_bytes.",
+                              "DRAM Read Bandwidth [Throughput %]" } },
+    [COUNTER_DRAM_WRITE] = { "dram_write_pct",
+                             { "dram__write_throughput.", "dram__write_bytes.",
+                               "DRAM Write Bandwidth [Throughput %]" } },
     [COUNTER_OCCUPANCY] = { "occupancy_pct",
-                            { "tpc__warps_active_shader_cs_realtime.", "sm__warps_active." } },
-    [COUNTER_CLOCK] = { "sm_clock_hz", { "gpc__cycles_elapsed.", "sm__cycles_elapsed." } },
+                            { "tpc__warps_active_shader_cs_realtime.", "sm__warps_active.",
+                              "Compute Warps in Flight [Throughput %]" } },
+    [COUNTER_CLOCK] = { "sm_clock_hz",
+                        { "gpc__cycles_elapsed.", "sm__cycles_elapsed.", "GPC Clock Frequency [MHz]" } },
 };
+/* "GPC Clock Frequency [MHz]" is stored in Hz by the versions of Nsight Systems that we know. Smaller values
+ * would be MHz. */
+#define LEAST_CLOCK_HZ 1e5f
 
 const char *counter_slot_name(enum counter_slot s) { return slots[s].name; }
 
@@ -73,6 +84,7 @@ static void take_values(const struct timeline *tl, size_t i, float *out) {
         int at = slot_of(tl, tl->samples.set[i], (enum counter_slot)s);
         out[s] = at < 0 ? NAN : tl->sample_values[tl->samples.first[i] + (uint64_t)at];
     }
+    if (out[COUNTER_CLOCK] < LEAST_CLOCK_HZ) out[COUNTER_CLOCK] *= 1e6f;
 }
 
 /* Samples in time order. A sample that starts before the end of the previous one is dropped. */
@@ -234,12 +246,42 @@ static void fit_samples(const struct analysis *a, uint32_t device, const struct 
     free_classes(&c);
 }
 
-static void fit_device(const struct analysis *a, uint32_t device, struct analysis_counters *out,
-                       size_t *cap) {
+static bool is_sampled(const struct timeline *tl, uint32_t device) {
+    for (size_t i = 0; i < tl->samples.n; i++)
+        if (tl->samples.device[i] == device) return true;
+    return false;
+}
+
+/* Bit set of the sampled GPUs. *only is set if one GPU was sampled and one GPU ran kernels: then they are
+ * the same device, even if the two tools number it differently. */
+static uint64_t sampled_devices(const struct timeline *tl, bool *only) {
+    uint64_t bits = 0;
+    size_t sampled = 0, working = 0;
+    for (uint32_t d = 0; d < MIN(tl->ndevices, 64); d++) {
+        bool has_samples = is_sampled(tl, d);
+        bits |= (uint64_t)has_samples << d;
+        sampled += has_samples;
+        working += tl->devices[d].kernel_count > 0;
+    }
+    *only = sampled == 1 && working <= 1;
+    return bits;
+}
+
+static void fit_device(const struct analysis *a, uint32_t device, uint32_t sampled_as,
+                       struct analysis_counters *out, size_t *cap) {
     struct table_of_samples t;
-    gather_samples(a->timeline, device, &t);
-    if (t.n && a->timeline->devices[device].kernel_count) fit_samples(a, device, &t, out, cap);
+    if (!a->timeline->devices[device].kernel_count) return;
+    gather_samples(a->timeline, sampled_as, &t);
+    if (t.n) fit_samples(a, device, &t, out, cap);
     free_samples(&t);
+}
+
+static void fit_devices(const struct analysis *a, struct analysis_counters *out) {
+    bool only;
+    uint64_t sampled = sampled_devices(a->timeline, &only);
+    size_t cap = 0;
+    for (uint32_t d = 0; d < a->timeline->ndevices; d++)
+        fit_device(a, d, only ? (uint32_t)__builtin_ctzll(sampled) : d, out, &cap);
 }
 
 /* ---- values derived from the counters and the device */
@@ -306,27 +348,6 @@ static double mean_clock(const struct timeline *tl) {
         weight += ns;
     }
     return weight > 0 ? sum / weight : NAN;
-}
-
-static bool is_sampled(const struct timeline *tl, uint32_t device) {
-    for (size_t i = 0; i < tl->samples.n; i++)
-        if (tl->samples.device[i] == device) return true;
-    return false;
-}
-
-/* Bit set of the sampled GPUs. *only is set if one GPU was sampled and one GPU ran kernels: then they are
- * the same device, even if the two tools number it differently. */
-static uint64_t sampled_devices(const struct timeline *tl, bool *only) {
-    uint64_t bits = 0;
-    size_t sampled = 0, working = 0;
-    for (uint32_t d = 0; d < MIN(tl->ndevices, 64); d++) {
-        bool has_samples = is_sampled(tl, d);
-        bits |= (uint64_t)has_samples << d;
-        sampled += has_samples;
-        working += tl->devices[d].kernel_count > 0;
-    }
-    *only = sampled == 1 && working <= 1;
-    return bits;
 }
 
 static void derive_means(const struct analysis *a, uint32_t device, double all_ns,
@@ -418,11 +439,10 @@ static double concurrent(const struct timeline *tl) {
 
 /* NULL: the timeline has no samples. */
 static struct analysis_counters *make_counters(const struct analysis *a) {
-    size_t cap = 0;
     if (a->timeline->samples.n == 0) return NULL;
     struct analysis_counters *out = xcalloc(1, sizeof *out);
     out->interval_ns = NAN;
-    for (uint32_t d = 0; d < a->timeline->ndevices; d++) fit_device(a, d, out, &cap);
+    fit_devices(a, out);
     out->clock_hz = mean_clock(a->timeline);
     derive_rows(a, out);
     stage_means(a, out);

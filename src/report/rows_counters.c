@@ -20,10 +20,13 @@ void rows_counters_md(const struct view *v, struct table *t) {
 void rows_counters_note(const struct view *v, struct strbuf *out) {
     const struct analysis_counters *c = v->a ? v->a->counters : NULL;
     if (!c || c->nmeans == 0) return;
-    strbuf_addf(out,
-                "Recorded run, idle time included: %llu samples, one every %s us. Compare DRAM with the MBU "
-                "of the same run, and tensor activity (at the clock of the peak) with its MFU.",
-                (unsigned long long)c->samples, text_num(c->interval_ns * 1e-3, 0).s);
+    strbuf_addstr(out, "Recorded run, idle time included");
+    if (c->samples) /* 0: no kernel was recorded on a sampled GPU */
+        strbuf_addf(out, ": %llu samples, one every %s us", (unsigned long long)c->samples,
+                    text_num(c->interval_ns * 1e-3, 0).s);
+    strbuf_addstr(out,
+                  ". Compare DRAM with the MBU of the same run, and tensor activity (at the clock of the "
+                  "peak) with its MFU.");
     if (c->concurrent >= CONCURRENT_MIN)
         strbuf_addf(out,
                     " Several kernels ran at the same time for %s of the kernel time. Counters cannot "

@@ -28,6 +28,16 @@ static void add_stage(struct timeline_builder *b, uint64_t i) {
     timeline_builder_range(b, &stage, 1);
 }
 
+/* As Nsight Systems calls the metrics; its clock is in Hz, whatever the name says. */
+static const char nsys_metrics[] =
+    "SMs Active [Throughput %];Tensor Active [Throughput %];DRAM Read Bandwidth "
+    "[Throughput %];DRAM Write Bandwidth [Throughput %];GPC Clock Frequency [MHz]";
+static const char *metric_names =
+    "sm__cycles_active.avg.pct_of_peak_sustained_elapsed;sm__pipe_tensor_cycles_"
+    "active.avg.x;dram__read_throughput.avg.x;"
+    "dram__write_throughput.avg.x;gpc__cycles_elapsed.avg.per_second";
+static uint32_t sampled_as; /* number of the GPU in the samples */
+
 static struct timeline *make_timeline_of(uint64_t sampled_steps) {
     struct timeline_builder *b = timeline_builder_open();
     timeline_builder_process(b, "a.ipt");
@@ -38,10 +48,7 @@ static struct timeline *make_timeline_of(uint64_t sampled_steps) {
         timeline_builder_meta(b, "device.0.cc", "9.0");
     }
     uint32_t names[2] = { timeline_builder_text(b, "gemv"), timeline_builder_text(b, "gemm") };
-    uint32_t metrics =
-        timeline_builder_text(b, "sm__cycles_active.avg.pct_of_peak_sustained_elapsed;sm__pipe_tensor_cycles_"
-                                 "active.avg.x;dram__read_throughput.avg.x;"
-                                 "dram__write_throughput.avg.x;gpc__cycles_elapsed.avg.per_second");
+    uint32_t metrics = timeline_builder_text(b, metric_names);
     for (uint64_t i = 0; i < nstages; i++) add_stage(b, i);
     for (uint64_t i = 0; i < STEPS; i++) {
         uint64_t at = 1000 + i * 120000;
@@ -65,7 +72,9 @@ static struct timeline *make_timeline_of(uint64_t sampled_steps) {
             else if (phase < 100000)
                 share[1] += 0.2;
         }
-        struct trace_sample s = { .start_ns = t, .end_ns = t + 50000, .metrics = metrics };
+        struct trace_sample s = {
+            .start_ns = t, .end_ns = t + 50000, .metrics = metrics, .device = sampled_as
+        };
         s.v0 = 80 * share[0] + 95 * share[1];
         s.v1 = 3 * share[0] + 92 * share[1];
         s.v2 = 86 * share[0] + 15 * share[1];
@@ -84,11 +93,12 @@ static const struct counter_row *row_named(const struct analysis *a, const char 
     return NULL;
 }
 
-TEST(counters_reach_kernels_and_stages_with_bound_and_quality) {
+static void check_counters(void) {
     struct timeline *tl = make_timeline();
     struct analysis a;
     analyze_run(tl, NULL, &a);
-    CHECK(a.counters != NULL);
+    CHECK(a.counters != NULL && a.counters->samples > 100);
+    CHECK_NEAR(a.counters->interval_ns, 50000, 1);
     const struct counter_row *gemv = row_named(&a, "gemv"), *gemm = row_named(&a, "gemm");
     CHECK(gemv && gemm);
     CHECK_NEAR(gemv->value[COUNTER_SM], 80, 0.5);
@@ -105,6 +115,21 @@ TEST(counters_reach_kernels_and_stages_with_bound_and_quality) {
     CHECK_NEAR(st->mean[COUNTER_SM], (80 * 6 + 95 * 4) / 12.0, 0.2);
     analysis_free(&a);
     timeline_close(tl);
+}
+
+TEST(counters_reach_kernels_and_stages_with_bound_and_quality) { check_counters(); }
+
+TEST(counters_of_nsight_systems_have_the_same_meaning) {
+    const char *own = metric_names;
+    metric_names = nsys_metrics;
+    check_counters();
+    metric_names = own;
+}
+
+TEST(the_only_sampled_gpu_is_the_one_with_kernels_whatever_its_number) {
+    sampled_as = 3;
+    check_counters();
+    sampled_as = 0;
 }
 
 /* GEMM: 92% of the tensor cycles at the highest clock, 17% of the memory's peak. Its roofline point
