@@ -182,15 +182,73 @@ static uint64_t devices_of(const struct context *c, size_t occurrence) {
     return a->occurrences[occurrence].device_bits;
 }
 
-/* Energy of all GPUs of the occurrence, from its start to its end. NaN if the energy of one GPU is
- * unknown. */
-static double occurrence_joules(const struct context *c, size_t i) {
+/* Whether the energy of every GPU of the occurrence is known. */
+static bool is_measured(const struct context *c, size_t i) {
     const struct analysis_occurrence *o = &c->a->occurrences[i];
     uint64_t devices = devices_of(c, i);
-    double sum = devices && !c->a->stages[o->stage].on_cpu ? 0 : NAN;
     for (uint32_t d = 0; d < MIN(c->tl->ndevices, 64); d++)
-        if (devices >> d & 1) sum += joules_between(c, d, o->start_ns, o->wall_end_ns);
-    return sum;
+        if (devices >> d & 1 && isnan(joules_between(c, d, o->start_ns, o->wall_end_ns))) return false;
+    return devices && !c->a->stages[o->stage].on_cpu;
+}
+
+struct share { /* of an occurrence, summed over its GPUs */
+    double joules, ns;
+};
+struct edge { /* an occurrence begins or ends */
+    uint64_t time_ns;
+    uint32_t occurrence;
+    bool begins;
+};
+
+static int by_time(const void *pa, const void *pb) {
+    const struct edge *a = pa, *b = pb;
+    if (a->time_ns != b->time_ns) return a->time_ns < b->time_ns ? -1 : 1;
+    return a->begins - b->begins;
+}
+
+static size_t find_edges(const struct context *c, uint32_t device, uint32_t depth, struct edge *edges) {
+    size_t n = 0;
+    for (uint32_t i = 0; i < c->a->noccurrences; i++) {
+        const struct analysis_occurrence *o = &c->a->occurrences[i];
+        if (c->a->stages[o->stage].depth != depth || !(devices_of(c, i) >> device & 1)) continue;
+        edges[n++] = (struct edge){ o->start_ns, i, true };
+        edges[n++] = (struct edge){ o->wall_end_ns, i, false };
+    }
+    qsort(edges, n, sizeof *edges, by_time);
+    return n;
+}
+
+/* Splits the energy of a GPU, and the time, evenly between the occurrences that are open at a moment: steps of
+ * asynchronous programs overlap. `since` is what an occurrence open from the beginning would have. */
+static void split_energy(const struct context *c, uint32_t device, const struct edge *edges, size_t n,
+                         struct share *shares) {
+    const struct power_index *x = &c->power[device];
+    struct share since = { 0 };
+    size_t open = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (open) {
+            since.joules +=
+                (joules_at(x, edges[i].time_ns) - joules_at(x, edges[i - 1].time_ns)) / (double)open;
+            since.ns += (double)(edges[i].time_ns - edges[i - 1].time_ns) / (double)open;
+        }
+        struct share *s = &shares[edges[i].occurrence];
+        double sign = edges[i].begins ? -1 : 1;
+        s->joules += sign * since.joules;
+        s->ns += sign * since.ns;
+        open = edges[i].begins ? open + 1 : open - 1;
+    }
+}
+
+static struct share *occurrence_shares(const struct context *c) {
+    struct share *shares = xcalloc(c->a->noccurrences + 1, sizeof *shares);
+    struct edge *edges = xcalloc(2 * c->a->noccurrences + 1, sizeof *edges);
+    uint32_t depths = 0;
+    for (size_t i = 0; i < c->a->nstages; i++) depths = MAX(depths, c->a->stages[i].depth + 1);
+    for (uint32_t d = 0; d < MIN(c->tl->ndevices, 64); d++)
+        for (uint32_t depth = 0; c->power[d].n >= 2 && depth < depths; depth++)
+            split_energy(c, d, edges, find_edges(c, d, depth, edges), shares);
+    free(edges);
+    return shares;
 }
 
 /* Power is assumed constant between samples, so the energy of a stage shorter than two intervals cannot be
@@ -207,12 +265,14 @@ static bool is_long_enough(const struct context *c, double stage_ns) {
 static void stage_energy(struct context *c) {
     struct analysis *a = c->a;
     double *covered_ns = xcalloc(a->nstages + 1, sizeof *covered_ns);
+    struct share *shares = occurrence_shares(c);
     for (size_t i = 0; i < a->nstages; i++) a->stages[i].joules = 0;
     for (size_t i = 0; i < a->noccurrences; i++) {
-        const struct analysis_occurrence *o = &a->occurrences[i];
-        a->stages[o->stage].joules += occurrence_joules(c, i);
-        covered_ns[o->stage] += (double)(o->wall_end_ns - o->start_ns);
+        struct analysis_stage *s = &a->stages[a->occurrences[i].stage];
+        s->joules += is_measured(c, i) ? shares[i].joules : NAN;
+        covered_ns[a->occurrences[i].stage] += shares[i].ns / MAX(1, __builtin_popcountll(devices_of(c, i)));
     }
+    free(shares);
     for (size_t i = 0; i < a->nstages; i++) {
         struct analysis_stage *s = &a->stages[i];
         if (!s->occurrences || !is_long_enough(c, covered_ns[i])) s->joules = NAN;

@@ -498,6 +498,29 @@ TEST(energy_of_a_stage_is_that_of_all_gpus_it_uses) {
     timeline_close(tl);
 }
 
+/* The second step is launched while the first one runs: they overlap from 50 to 100 ms. */
+TEST(energy_of_overlapping_steps_is_counted_once) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "step", 1, 0, 50 * MS);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "step", 1, 50 * MS, 90 * MS);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "last", 1, 150 * MS, 160 * MS);
+    kernel_on(&s, 0, 1 * MS, 2 * MS, 100 * MS);
+    kernel_on(&s, 0, 51 * MS, 100 * MS, 200 * MS);
+    kernel_on(&s, 0, 151 * MS, 200 * MS, 300 * MS);
+    constant_power(&s, 0, 500, 400);
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    const struct analysis_stage *step = scene_stage(&a, "step"), *last = scene_stage(&a, "last");
+    CHECK_NEAR(step->joules, 75 + 25.0 / 2, 1e-6); /* 0 to 150 ms, half of 150 to 200 ms */
+    CHECK_NEAR(last->joules, 50 + 25.0 / 2, 1e-6);
+    CHECK_NEAR(step->watts, 500, 1e-6);
+    CHECK_NEAR(last->watts, 500, 1e-6);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
 TEST(occupancy_follows_the_device_limits) {
     struct scene s;
     struct analysis a;
