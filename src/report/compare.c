@@ -78,24 +78,44 @@ static int by_change(const void *a, const void *b) {
     return strcmp(((const struct compare_work *)a)->name, ((const struct compare_work *)b)->name);
 }
 
-static void finish_work(struct compare_work *v, size_t n) {
-    for (size_t i = 0; i < n; i++)
+static void finish_work(const struct comparison *c, struct compare_work *v, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        v[i].a_ns /= (double)c->a_recorded; /* 0 runs: all are NaN */
+        v[i].a_calls /= (double)c->a_recorded;
+        v[i].b_ns /= (double)c->b_recorded;
+        v[i].b_calls /= (double)c->b_recorded;
         v[i].change_ns = (isnan(v[i].b_ns) ? 0 : v[i].b_ns) - (isnan(v[i].a_ns) ? 0 : v[i].a_ns);
+    }
     if (n) qsort(v, n, sizeof *v, by_change);
 }
 
-static void compare_work(const json_t *a, const json_t *b, struct comparison *c) {
-    const struct side kernel = { "short_name", "owned_ns", true }, op = { "name", "total_ns", false };
+static size_t recorded_runs(const struct compare_side *side) {
+    size_t n = 0;
+    for (size_t i = 0; i < side->n; i++) {
+        const json_t *root = side->runs[i]->root;
+        n += json_array_size(jsonr_array(root, "kernels")) || json_array_size(jsonr_array(root, "operators"));
+    }
+    return n;
+}
+
+/* `key`: the array of metrics.json. */
+static void add_sides(struct comparison *c, const char *key, const struct side *s, bool kernels,
+                      const struct compare_side *a, const struct compare_side *b) {
     struct intern *keys = intern_open();
-    add_work(c, keys, true, jsonr_array(a, "kernels"), &kernel, false);
-    add_work(c, keys, true, jsonr_array(b, "kernels"), &kernel, true);
+    for (size_t i = 0; i < a->n; i++)
+        add_work(c, keys, kernels, jsonr_array(a->runs[i]->root, key), s, false);
+    for (size_t i = 0; i < b->n; i++) add_work(c, keys, kernels, jsonr_array(b->runs[i]->root, key), s, true);
     intern_close(keys);
-    keys = intern_open();
-    add_work(c, keys, false, jsonr_array(a, "operators"), &op, false);
-    add_work(c, keys, false, jsonr_array(b, "operators"), &op, true);
-    intern_close(keys);
-    finish_work(c->kernels.v, c->kernels.n);
-    finish_work(c->operators.v, c->operators.n);
+}
+
+static void compare_work(const struct compare_side *a, const struct compare_side *b, struct comparison *c) {
+    const struct side kernel = { "short_name", "owned_ns", true }, op = { "name", "total_ns", false };
+    c->a_recorded = recorded_runs(a);
+    c->b_recorded = recorded_runs(b);
+    add_sides(c, "kernels", &kernel, true, a, b);
+    add_sides(c, "operators", &op, false, a, b);
+    finish_work(c, c->kernels.v, c->kernels.n);
+    finish_work(c, c->operators.v, c->operators.n);
 }
 
 /* ---- environment */
@@ -169,12 +189,41 @@ static void compare_environment(const struct saved_metrics *a, const struct save
 }
 
 /* ---- predicted and measured savings of A's findings */
-static bool has_finding(const json_t *findings, const char *rule, const char *stage) {
+static const json_t *find_finding(const json_t *findings, const char *rule, const char *stage) {
     for (size_t i = 0; i < json_array_size(findings); i++) {
         const json_t *f = json_array_get(findings, i);
         if (compare_same(jsonr_text(f, "rule"), rule) && compare_same(jsonr_text(f, "stage"), stage))
-            return true;
+            return f;
     }
+    return NULL;
+}
+
+/* Whether more than half of the runs with findings have this one. *saving_ms: the median over these. */
+static bool has_finding(const struct compare_side *side, const char *rule, const char *stage,
+                        double *saving_ms) {
+    double *savings = xcalloc(side->n, sizeof *savings);
+    size_t with = 0, runs = 0;
+    for (size_t i = 0; i < side->n; i++) {
+        const json_t *findings = jsonr_array(side->runs[i]->root, "findings");
+        const json_t *f = find_finding(findings, rule, stage);
+        runs += json_array_size(findings) > 0;
+        if (f) savings[with++] = jsonr_number(f, "saving_ms");
+    }
+    if (saving_ms) *saving_ms = stats_of(savings, with).median;
+    free(savings);
+    return 2 * with > runs;
+}
+
+static bool has_findings(const struct compare_side *side) {
+    for (size_t i = 0; i < side->n; i++)
+        if (json_array_size(jsonr_array(side->runs[i]->root, "findings"))) return true;
+    return false;
+}
+
+static bool is_promised(const struct comparison *c, const char *rule, const char *stage) {
+    for (size_t i = 0; i < c->promises.n; i++)
+        if (compare_same(c->promises.v[i].rule, rule) && compare_same(c->promises.v[i].stage, stage))
+            return true;
     return false;
 }
 
@@ -184,21 +233,31 @@ static const struct compare_row *top_stage(const struct comparison *c, const cha
     return NULL;
 }
 
-/* Only if both runs have findings: a run without a trace has none, which does not mean that they were
+static void add_promise(struct comparison *c, const struct compare_side *a, const struct compare_side *b,
+                        const char *rule, const char *stage) {
+    double bound;
+    const struct compare_row *row = stage ? top_stage(c, stage) : NULL;
+    if (!rule || !row || is_promised(c, rule, stage) || !has_finding(a, rule, stage, &bound) ||
+        has_finding(b, rule, stage, NULL) || !isfinite(bound) || !isfinite(row->change))
+        return;
+    struct compare_promise p = { .stage = stage, .rule = rule, .bound_ms = bound };
+    p.gain_ms = row->a - row->b;
+    p.low_ms = -row->a * row->high;
+    p.high_ms = -row->a * row->low;
+    vec_push(&c->promises, p);
+}
+
+/* Only if both sides have findings: a run without a trace has none, which does not mean that they were
  * fixed. */
-static void compare_promises(const json_t *a, const json_t *b, struct comparison *c) {
-    for (size_t i = 0; i < json_array_size(a) && json_array_size(b); i++) {
-        const json_t *f = json_array_get(a, i);
-        const char *rule = jsonr_text(f, "rule"), *stage = jsonr_text(f, "stage");
-        double bound = jsonr_number(f, "saving_ms");
-        const struct compare_row *row = stage ? top_stage(c, stage) : NULL;
-        if (!rule || !row || !isfinite(bound) || !isfinite(row->change) || has_finding(b, rule, stage))
-            continue;
-        struct compare_promise p = { .stage = stage, .rule = rule, .bound_ms = bound };
-        p.gain_ms = row->a - row->b;
-        p.low_ms = -row->a * row->high;
-        p.high_ms = -row->a * row->low;
-        vec_push(&c->promises, p);
+static void compare_promises(const struct compare_side *a, const struct compare_side *b,
+                             struct comparison *c) {
+    if (!has_findings(a) || !has_findings(b)) return;
+    for (size_t run = 0; run < a->n; run++) {
+        const json_t *findings = jsonr_array(a->runs[run]->root, "findings");
+        for (size_t i = 0; i < json_array_size(findings); i++) {
+            const json_t *f = json_array_get(findings, i);
+            add_promise(c, a, b, jsonr_text(f, "rule"), jsonr_text(f, "stage"));
+        }
     }
 }
 
@@ -217,8 +276,8 @@ void compare_sides(const struct compare_side *a, const struct compare_side *b, s
     c->a_name = jsonr_text(json_object_get(x->root, "run"), "id");
     c->b_name = jsonr_text(json_object_get(y->root, "run"), "id");
     compare_rows(a, b, c);
-    compare_promises(jsonr_array(x->root, "findings"), jsonr_array(y->root, "findings"), c);
-    compare_work(x->root, y->root, c);
+    compare_promises(a, b, c);
+    compare_work(a, b, c);
     compare_all_environments(a, b, c);
 }
 

@@ -39,18 +39,19 @@ struct compare_row { /* a stage or a figure */
 /* "slower", "cannot tell"; without the reason. */
 const char *compare_verdict_name(const struct compare_row *r);
 
-struct compare_work { /* kernels of one class, or an operator: sums over the trace */
+/* Kernels of one class, or an operator: sums over the trace, means over the recorded runs of a side. */
+struct compare_work {
     char *name;
     const char *category;
-    double a_ns, b_ns, a_calls, b_calls; /* NaN: not in this run */
+    double a_ns, b_ns, a_calls, b_calls; /* NaN: in no run of this side */
     double change_ns;
 };
 struct compare_env {
     const char *key, *a, *b; /* NULL: not there */
 };
 
-/* A finding of A that B does not have: its predicted saving (upper bound) and the measured saving of its
- * stage. */
+/* A finding of A that B does not have: its predicted saving (upper bound; median over the runs of A), and the
+ * measured one of its stage. A side has a finding if more than half of its runs with findings have it. */
 struct compare_promise {
     const char *stage, *rule;
     double bound_ms;
@@ -60,6 +61,7 @@ struct compare_promise {
 struct comparison {
     const char *a_name, *b_name; /* of the first runs */
     size_t a_runs, b_runs, a_processes, b_processes;
+    size_t a_recorded, b_recorded; /* runs with kernels or operators */
     struct {
         struct compare_row *v;
         size_t n, cap;
@@ -84,7 +86,6 @@ struct comparison {
     } texts; /* private */
 };
 
-/* Kernels, operators and findings are taken from the first run of each side. */
 void compare_sides(const struct compare_side *a, const struct compare_side *b, struct comparison *c);
 void compare_free(struct comparison *c);
 bool compare_has_common_stage(const struct comparison *c); /* true if a stage has a time on both sides */

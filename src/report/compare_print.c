@@ -6,22 +6,155 @@
 #include "base/jsonw.h"
 #include "base/table.h"
 #include "base/util.h"
+#include "report/columns.h"
 #include "report/compare.h"
 #include "report/text.h"
 
 #define SHOWN_WORK 12
+#define AT(position) .at = { .terminal = position }
 
-static struct text signed_percent(double fraction) {
-    struct text t = text_percent(fraction), s = { "" };
-    snprintf(s.s, sizeof s.s, "%s%.30s", fraction > 0 ? "+" : "", t.s);
-    return s;
+static void add_signed(struct strbuf *out, double sign, struct text t) {
+    strbuf_addf(out, "%s%s", sign > 0 ? "+" : "", t.s);
 }
 
-static struct text signed_ms(double ms) {
-    struct text t = text_ms_number(ms), s = { "" };
-    snprintf(s.s, sizeof s.s, "%s%.30s", ms > 0 ? "+" : "", t.s);
-    return s;
+/* ---- stages and figures */
+
+static const struct compare_row *row_of(const struct column_row *r) { return r->item; }
+
+static void show_name(const struct column_row *r, struct strbuf *out) {
+    strbuf_addf(out, "%s%s", row_of(r)->parent ? "  " : "", row_of(r)->name);
 }
+static void show_change(const struct column_row *r, struct strbuf *out) {
+    add_signed(out, row_of(r)->change, text_percent(row_of(r)->change));
+}
+static void show_interval(const struct column_row *r, struct strbuf *out) {
+    if (!isfinite(row_of(r)->low)) return;
+    add_signed(out, row_of(r)->low, text_percent(row_of(r)->low));
+    strbuf_addstr(out, " to ");
+    add_signed(out, row_of(r)->high, text_percent(row_of(r)->high));
+}
+static void show_processes(const struct column_row *r, struct strbuf *out) {
+    strbuf_addf(out, "%zu / %zu", row_of(r)->a_processes, row_of(r)->b_processes);
+}
+static void show_repeats(const struct column_row *r, struct strbuf *out) {
+    strbuf_addf(out, "%zu / %zu", row_of(r)->a_repeats, row_of(r)->b_repeats);
+}
+static void show_verdict(const struct column_row *row, struct strbuf *out) {
+    const struct compare_row *r = row_of(row);
+    const char *unstable = r->unstable && !r->reason && isfinite(r->change) ? " (unstable)" : "";
+    strbuf_addf(out, "%s%s%s%s", compare_verdict_name(r), r->reason ? ": " : "", r->reason ? r->reason : "",
+                unstable);
+}
+static struct column_value get_difference(const struct column_row *r) {
+    return column_f64(row_of(r)->b - row_of(r)->a);
+}
+static struct column_value get_low(const struct column_row *r) {
+    return column_f64(row_of(r)->a * row_of(r)->low);
+}
+static struct column_value get_high(const struct column_row *r) {
+    return column_f64(row_of(r)->a * row_of(r)->high);
+}
+static struct column_value get_verdict(const struct column_row *r) {
+    return column_str(compare_verdict_name(row_of(r)));
+}
+static struct column_value get_nothing(const struct column_row *r) {
+    (void)r;
+    return column_f64(NAN);
+}
+
+/* clang-format off */
+#define R(field) FIELD(struct compare_row, field)
+static const struct column row_columns[] = {
+    { "name", "stage", COLUMN_TEXT, R(name), .data = JSON, AT(10), .show = show_name },
+    { "parent", .source = R(parent), .data = JSON },
+    { "unit", "unit", COLUMN_TEXT, R(unit), .data = JSON, AT(20) },
+    { "a", "A", COLUMN_MS, R(a), .data = JSON, AT(30) },
+    { "b", "B", COLUMN_MS, R(b), .data = JSON, AT(40) },
+    { "change", "change", COLUMN_PERCENT, R(change), .data = JSON, AT(50), .show = show_change },
+    { "change_ci95_low", .source = R(low), .data = JSON },
+    { "change_ci95_high", .source = R(high), .data = JSON },
+    { NULL, "95% CI", COLUMN_PERCENT, GET(get_nothing), AT(60), .show = show_interval },
+    { "difference", .source = GET(get_difference), .data = JSON },
+    { "ci95_low", .source = GET(get_low), .data = JSON },
+    { "ci95_high", .source = GET(get_high), .data = JSON },
+    { "smallest_believable_change", "believable", COLUMN_PERCENT, R(believable), .data = JSON, AT(70) },
+    { "p_adjusted", .source = R(p), .data = JSON },
+    { "a_processes", "processes", COLUMN_COUNT, R(a_processes), .data = JSON, AT(80), .show = show_processes },
+    { "b_processes", .source = R(b_processes), .data = JSON },
+    { "a_repeats", "repeats", COLUMN_COUNT, R(a_repeats), .data = JSON, AT(90), .show = show_repeats },
+    { "b_repeats", .source = R(b_repeats), .data = JSON },
+    { "unstable", .source = R(unstable), .data = JSON },
+    { "verdict", "verdict", COLUMN_TEXT, GET(get_verdict), .data = JSON, AT(100), .show = show_verdict },
+    { "reason", .source = R(reason), .data = JSON },
+};
+/* clang-format on */
+static const struct column_group row_group = { .columns = row_columns, .n = COUNTOF(row_columns) };
+
+/* ---- findings that B does not have any more */
+
+static void show_saving(const struct column_row *r, struct strbuf *out) {
+    const struct compare_promise *p = r->item;
+    if (isfinite(p->low_ms))
+        strbuf_addf(out, "%s to %s", text_ms_number(p->low_ms).s, text_ms_number(p->high_ms).s);
+}
+
+/* clang-format off */
+#define P(field) FIELD(struct compare_promise, field)
+static const struct column promise_columns[] = {
+    { "stage", "stage", COLUMN_TEXT, P(stage), .data = JSON, AT(10) },
+    { "rule", "finding", COLUMN_TEXT, P(rule), .data = JSON, AT(20) },
+    { "bound_ms", "predicted saving ms", COLUMN_MS, P(bound_ms), .data = JSON, AT(30) },
+    { "gain_ms", "measured saving ms", COLUMN_MS, P(gain_ms), .data = JSON, AT(40) },
+    { "ci95_low", .source = P(low_ms), .data = JSON },
+    { "ci95_high", .source = P(high_ms), .data = JSON },
+    { NULL, "95% CI", COLUMN_MS, GET(get_nothing), AT(50), .show = show_saving },
+};
+/* clang-format on */
+static const struct column_group promise_group = { .columns = promise_columns,
+                                                   .n = COUNTOF(promise_columns) };
+
+/* ---- kernels and operators */
+
+static void show_work_change(const struct column_row *r, struct strbuf *out) {
+    double ms = ((const struct compare_work *)r->item)->change_ns / 1e6;
+    add_signed(out, ms, text_ms_number(ms));
+}
+
+/* clang-format off */
+#define W(field) FIELD(struct compare_work, field)
+#define WORK_COLUMNS \
+    { "a_ns", "A ms", COLUMN_NS_MS, W(a_ns), .data = JSON, AT(20) }, \
+    { "b_ns", "B ms", COLUMN_NS_MS, W(b_ns), .data = JSON, AT(30) }, \
+    { "change_ns", "difference ms", COLUMN_NS_MS, W(change_ns), .data = JSON, AT(40), \
+      .show = show_work_change }, \
+    { "a_calls", "A calls", COLUMN_COUNT, W(a_calls), .data = JSON, AT(50) }, \
+    { "b_calls", "B calls", COLUMN_COUNT, W(b_calls), .data = JSON, AT(60) }
+static const struct column kernel_columns[] = {
+    { "name", "kernel", COLUMN_TEXT, W(name), .data = JSON, AT(10) },
+    { "category", .source = W(category), .data = JSON },
+    WORK_COLUMNS,
+};
+static const struct column operator_columns[] = {
+    { "name", "operator", COLUMN_TEXT, W(name), .data = JSON, AT(10) },
+    WORK_COLUMNS,
+};
+#define E(field) FIELD(struct compare_env, field)
+static const struct column env_columns[] = {
+    { "key", "what", COLUMN_TEXT, E(key), .data = JSON, AT(10) },
+    { "a", "A", COLUMN_TEXT, E(a), .data = JSON, AT(20) },
+    { "b", "B", COLUMN_TEXT, E(b), .data = JSON, AT(30) },
+};
+/* clang-format on */
+static const struct column_group kernel_group = { .columns = kernel_columns, .n = COUNTOF(kernel_columns) };
+static const struct column_group operator_group = { .columns = operator_columns,
+                                                    .n = COUNTOF(operator_columns) };
+static const struct column_group env_group = { .columns = env_columns, .n = COUNTOF(env_columns) };
+
+/* The items of one of the lists of a comparison. */
+#define ITEMS(list) \
+    (struct column_items) { (list).v, (list).n, sizeof *(list).v, NULL }
+
+/* ---- text */
 
 static void print_table(struct table *t, enum compare_form form, const char *heading, struct strbuf *out) {
     if (table_rows(t)) {
@@ -36,105 +169,38 @@ static void print_table(struct table *t, enum compare_form form, const char *hea
     table_free(t);
 }
 
-static void verdict_cell(struct table *t, const struct compare_row *r) {
-    const char *unstable = r->unstable && !r->reason && isfinite(r->change) ? " (unstable)" : "";
-    table_cell(t, "%s%s%s%s", compare_verdict_name(r), r->reason ? ": " : "", r->reason ? r->reason : "",
-               unstable);
-}
-
-static void row_cells(struct table *t, const struct compare_row *r) {
-    table_cell(t, "%s%s", r->parent ? "  " : "", r->name);
-    table_cell(t, "%s", r->unit);
-    table_cell(t, "%s", text_ms_number(r->a).s);
-    table_cell(t, "%s", text_ms_number(r->b).s);
-    table_cell(t, "%s", signed_percent(r->change).s);
-    if (isfinite(r->low))
-        table_cell(t, "%s to %s", signed_percent(r->low).s, signed_percent(r->high).s);
-    else
-        table_cell(t, "%s", text_or_dash(NULL));
-    table_cell(t, "%s", text_percent(r->believable).s);
-    table_cell(t, "%zu / %zu", r->a_processes, r->b_processes);
-    table_cell(t, "%zu / %zu", r->a_repeats, r->b_repeats);
-    verdict_cell(t, r);
-}
-
-static void print_rows(const struct comparison *c, enum compare_form form, struct strbuf *out) {
+static void print_items(const struct column_group *group, struct column_items items, enum compare_form form,
+                        const char *heading, struct strbuf *out) {
     struct table t;
-    table_init(&t);
-    table_column(&t, "stage", TABLE_LEFT);
-    table_column(&t, "unit", TABLE_LEFT);
-    table_column(&t, "A", TABLE_RIGHT);
-    table_column(&t, "B", TABLE_RIGHT);
-    table_column(&t, "change", TABLE_RIGHT);
-    table_column(&t, "95% CI", TABLE_RIGHT);
-    table_column(&t, "believable", TABLE_RIGHT);
-    table_column(&t, "processes", TABLE_RIGHT);
-    table_column(&t, "repeats", TABLE_RIGHT);
-    table_column(&t, "verdict", TABLE_LEFT);
-    for (size_t i = 0; i < c->stages.n; i++) row_cells(&t, &c->stages.v[i]);
-    for (size_t i = 0; i < c->figures.n; i++) row_cells(&t, &c->figures.v[i]);
-    print_table(&t, form, "Stages", out);
-}
-
-static void print_promises(const struct comparison *c, enum compare_form form, struct strbuf *out) {
-    struct table t;
-    table_init(&t);
-    table_column(&t, "stage", TABLE_LEFT);
-    table_column(&t, "finding", TABLE_LEFT);
-    table_column(&t, "predicted saving ms", TABLE_RIGHT);
-    table_column(&t, "measured saving ms", TABLE_RIGHT);
-    table_column(&t, "95% CI", TABLE_RIGHT);
-    for (size_t i = 0; i < c->promises.n; i++) {
-        const struct compare_promise *p = &c->promises.v[i];
-        table_cell(&t, "%s", p->stage);
-        table_cell(&t, "%s", p->rule);
-        table_cell(&t, "%s", text_ms_number(p->bound_ms).s);
-        table_cell(&t, "%s", text_ms_number(p->gain_ms).s);
-        if (isfinite(p->low_ms))
-            table_cell(&t, "%s to %s", text_ms_number(p->low_ms).s, text_ms_number(p->high_ms).s);
-        else
-            table_cell(&t, "%s", text_or_dash(NULL));
-    }
-    print_table(&t, form, "Findings fixed in B", out);
-}
-
-static void print_work(const struct compare_work *v, size_t n, const char *what, enum compare_form form,
-                       struct strbuf *out) {
-    struct table t;
-    char heading[96];
-    table_init(&t);
-    table_column(&t, what, TABLE_LEFT);
-    table_column(&t, "A ms", TABLE_RIGHT);
-    table_column(&t, "B ms", TABLE_RIGHT);
-    table_column(&t, "difference ms", TABLE_RIGHT);
-    table_column(&t, "A calls", TABLE_RIGHT);
-    table_column(&t, "B calls", TABLE_RIGHT);
-    for (size_t i = 0; i < MIN(n, SHOWN_WORK); i++) {
-        table_cell(&t, "%s", v[i].name);
-        table_cell(&t, "%s", text_ms_number(v[i].a_ns / 1e6).s);
-        table_cell(&t, "%s", text_ms_number(v[i].b_ns / 1e6).s);
-        table_cell(&t, "%s", signed_ms(v[i].change_ns / 1e6).s);
-        table_cell(&t, "%s", text_num(v[i].a_calls, 0).s);
-        table_cell(&t, "%s", text_num(v[i].b_calls, 0).s);
-    }
-    const char *many = what[0] == 'k' ? "Kernels" : "Operators";
-    snprintf(heading, sizeof heading, n > SHOWN_WORK ? "%s: the %d largest changes of %zu" : "%s", many,
-             SHOWN_WORK, n);
+    columns_table(group, 1, COLUMN_DOC_TERMINAL, NULL, items, &t);
     print_table(&t, form, heading, out);
 }
 
-static void print_env(const struct comparison *c, enum compare_form form, struct strbuf *out) {
+/* Stages and figures are one table. */
+static void print_rows(const struct comparison *c, enum compare_form form, struct strbuf *out) {
+    struct column_set set;
     struct table t;
-    table_init(&t);
-    table_column(&t, "what", TABLE_LEFT);
-    table_column(&t, "A", TABLE_LEFT);
-    table_column(&t, "B", TABLE_LEFT);
-    for (size_t i = 0; i < c->env.n; i++) {
-        table_cell(&t, "%s", c->env.v[i].key);
-        table_cell(&t, "%s", text_or_dash(c->env.v[i].a));
-        table_cell(&t, "%s", text_or_dash(c->env.v[i].b));
-    }
-    print_table(&t, form, "Environment differences", out);
+    column_set_init(&set, &row_group, 1, COLUMN_DOC_TERMINAL, NULL);
+    column_set_heads(&set, &t);
+    for (size_t i = 0; i < c->stages.n; i++)
+        column_set_cells(&set, &(struct column_row){ .item = &c->stages.v[i] }, &t);
+    for (size_t i = 0; i < c->figures.n; i++)
+        column_set_cells(&set, &(struct column_row){ .item = &c->figures.v[i] }, &t);
+    print_table(&t, form, "Stages", out);
+}
+
+static void print_work(const struct comparison *c, const struct column_group *group,
+                       struct column_items items, const char *what, enum compare_form form,
+                       struct strbuf *out) {
+    struct strbuf heading = STRBUF_INIT;
+    strbuf_addstr(&heading, what);
+    if (c->a_recorded > 1 || c->b_recorded > 1)
+        strbuf_addf(&heading, ", means over the recorded runs (%zu of A, %zu of B)", c->a_recorded,
+                    c->b_recorded);
+    if (items.n > SHOWN_WORK) strbuf_addf(&heading, ": the %d largest changes of %zu", SHOWN_WORK, items.n);
+    items.n = MIN(items.n, SHOWN_WORK);
+    print_items(group, items, form, heading.buf, out);
+    strbuf_free(&heading);
 }
 
 static void print_side(const char *letter, const char *name, size_t runs, enum compare_form form,
@@ -157,52 +223,16 @@ void compare_text(const struct comparison *c, enum compare_form form, struct str
     if (c->other_work)
         strbuf_addstr(out, "A and B processed different numbers of tokens. Compare times per token.\n\n");
     print_rows(c, form, out);
-    print_promises(c, form, out);
-    print_work(c->kernels.v, c->kernels.n, "kernel", form, out);
-    print_work(c->operators.v, c->operators.n, "operator", form, out);
-    print_env(c, form, out);
+    print_items(&promise_group, ITEMS(c->promises), form, "Findings fixed in B", out);
+    print_work(c, &kernel_group, ITEMS(c->kernels), "Kernels", form, out);
+    print_work(c, &operator_group, ITEMS(c->operators), "Operators", form, out);
+    print_items(&env_group, ITEMS(c->env), form, "Environment differences", out);
 }
 
 /* ---- JSON */
-static void json_row(struct jsonw *j, const struct compare_row *r) {
-    jsonw_object(j);
-    jsonw_kstr(j, "name", r->name);
-    jsonw_kstr(j, "parent", r->parent);
-    jsonw_kstr(j, "unit", r->unit);
-    jsonw_knum(j, "a", r->a);
-    jsonw_knum(j, "b", r->b);
-    jsonw_knum(j, "change", r->change);
-    jsonw_knum(j, "change_ci95_low", r->low);
-    jsonw_knum(j, "change_ci95_high", r->high);
-    jsonw_knum(j, "difference", r->b - r->a);
-    jsonw_knum(j, "ci95_low", r->a * r->low);
-    jsonw_knum(j, "ci95_high", r->a * r->high);
-    jsonw_knum(j, "smallest_believable_change", r->believable);
-    jsonw_knum(j, "p_adjusted", r->p);
-    jsonw_ku64(j, "a_processes", r->a_processes);
-    jsonw_ku64(j, "b_processes", r->b_processes);
-    jsonw_ku64(j, "a_repeats", r->a_repeats);
-    jsonw_ku64(j, "b_repeats", r->b_repeats);
-    jsonw_kbool(j, "unstable", r->unstable);
-    jsonw_kstr(j, "verdict", compare_verdict_name(r));
-    jsonw_kstr(j, "reason", r->reason);
-    jsonw_end(j);
-}
-
-static void json_work(struct jsonw *j, const char *key, const struct compare_work *v, size_t n) {
-    jsonw_karray(j, key);
-    for (size_t i = 0; i < n; i++) {
-        jsonw_object(j);
-        jsonw_kstr(j, "name", v[i].name);
-        if (v[i].category) jsonw_kstr(j, "category", v[i].category);
-        jsonw_knum(j, "a_ns", v[i].a_ns);
-        jsonw_knum(j, "b_ns", v[i].b_ns);
-        jsonw_knum(j, "change_ns", v[i].change_ns);
-        jsonw_knum(j, "a_calls", v[i].a_calls);
-        jsonw_knum(j, "b_calls", v[i].b_calls);
-        jsonw_end(j);
-    }
-    jsonw_end(j);
+static void json_items(struct jsonw *j, const char *key, const struct column_group *group,
+                       struct column_items items) {
+    columns_json_array(key, group, NULL, items, SIZE_MAX, j);
 }
 
 void compare_json(const struct comparison *c, struct strbuf *out) {
@@ -218,38 +248,16 @@ void compare_json(const struct comparison *c, struct strbuf *out) {
     jsonw_ku64(&j, "b_runs", c->b_runs);
     jsonw_ku64(&j, "a_processes", c->a_processes);
     jsonw_ku64(&j, "b_processes", c->b_processes);
+    jsonw_ku64(&j, "a_recorded_runs", c->a_recorded);
+    jsonw_ku64(&j, "b_recorded_runs", c->b_recorded);
     jsonw_kbool(&j, "other_subject", c->other_subject);
     jsonw_kbool(&j, "other_work", c->other_work);
-    jsonw_karray(&j, "stages");
-    for (size_t i = 0; i < c->stages.n; i++) json_row(&j, &c->stages.v[i]);
-    jsonw_end(&j);
-    jsonw_karray(&j, "figures");
-    for (size_t i = 0; i < c->figures.n; i++) json_row(&j, &c->figures.v[i]);
-    jsonw_end(&j);
-    jsonw_karray(&j, "promises");
-    for (size_t i = 0; i < c->promises.n; i++) {
-        const struct compare_promise *p = &c->promises.v[i];
-        jsonw_object(&j);
-        jsonw_kstr(&j, "stage", p->stage);
-        jsonw_kstr(&j, "rule", p->rule);
-        jsonw_knum(&j, "bound_ms", p->bound_ms);
-        jsonw_knum(&j, "gain_ms", p->gain_ms);
-        jsonw_knum(&j, "ci95_low", p->low_ms);
-        jsonw_knum(&j, "ci95_high", p->high_ms);
-        jsonw_end(&j);
-    }
-    jsonw_end(&j);
-    json_work(&j, "kernels", c->kernels.v, c->kernels.n);
-    json_work(&j, "operators", c->operators.v, c->operators.n);
-    jsonw_karray(&j, "environment");
-    for (size_t i = 0; i < c->env.n; i++) {
-        jsonw_object(&j);
-        jsonw_kstr(&j, "key", c->env.v[i].key);
-        jsonw_kstr(&j, "a", c->env.v[i].a);
-        jsonw_kstr(&j, "b", c->env.v[i].b);
-        jsonw_end(&j);
-    }
-    jsonw_end(&j);
+    json_items(&j, "stages", &row_group, ITEMS(c->stages));
+    json_items(&j, "figures", &row_group, ITEMS(c->figures));
+    json_items(&j, "promises", &promise_group, ITEMS(c->promises));
+    json_items(&j, "kernels", &kernel_group, ITEMS(c->kernels));
+    json_items(&j, "operators", &operator_group, ITEMS(c->operators));
+    json_items(&j, "environment", &env_group, ITEMS(c->env));
     jsonw_end(&j);
     jsonw_finish(&j);
 }

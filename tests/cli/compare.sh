@@ -39,6 +39,21 @@ expect "a slower stage is reported with its interval and the smallest believable
     out "^decode .*\+5\.[0-9]+% +\+4\.[0-9]+% to \+5\.[0-9]+% +0\.[0-9]+% +5 / 5 +25 / 25 +slower" \
     out "^prefill .*no difference shown" out "^Driver +580.1 +580.2" out "^A +run-580.1 and 4 more runs"
 check "an equal environment value is not listed" lacks Debian "$work/out"
+# Kernels of three runs per side, of which one was not recorded; the finding is in two of three runs of A.
+kernels() { # FILE NS FINDINGS: empty NS: not recorded
+    sed "s|^ \"kernels\".*|\"kernels\":[${2:+{\"short_name\":\"gemv\",\"category\":\"GEMV\",\"owned_ns\":$2,\"calls\":10\}}],\"findings\":[$3],|;s|^ \"operators\".*|\"operators\":[],|" \
+        "$work/A1.json" >"$work/$1"
+}
+slow='{"rule":"launch-bound","stage":"decode","saving_ms":50}' other='{"rule":"small-grids","stage":"decode","saving_ms":5}'
+kernels k1.json 3000000 "$other"; kernels k2.json 5000000 "$slow"; kernels k3.json "" "$slow"
+kernels m1.json 8000000 "$other"; kernels m2.json 8000000 "$other"; kernels m3.json 8000000 "$slow"
+run "$INFERPROF" compare --json --runs "$work/k1.json" "$work/k2.json" "$work/k3.json" -- "$work/m1.json" "$work/m2.json" "$work/m3.json"
+expect "several runs per side are compared" 0
+check "kernels are means over the recorded runs" json_is "$work/out" \
+    '[(d["a_recorded_runs"], d["b_recorded_runs"])] + [(k["a_ns"], k["b_ns"], k["a_calls"]) for k in d["kernels"]]' \
+    "[(2, 3), (4000000, 8000000, 10)]"
+check "a finding of most runs of A that few of B have is fixed in B" json_is "$work/out" \
+    '[(p["rule"], p["bound_ms"]) for p in d["promises"]]' "[('launch-bound', 50)]"
 # shellcheck disable=SC2046
 run "$INFERPROF" compare --fail-above 4 --runs $(all A) -- $(all B)
 expect "--fail-above exits with 3 above the threshold" 3 err "decode is slower by 5"
