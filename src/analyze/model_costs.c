@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "analyze/internal.h"
+#include "analyze/rank_groups.h"
 #include "llm/cost.h"
 
 static const struct analysis_stage *find_stage(const struct analysis *a, const char *name) {
@@ -21,10 +22,9 @@ struct split {
     double dense, experts;
 };
 
-/* Experts are split like the layers, unless the input gives a number of GPUs for the experts. */
-static struct split split_of(const struct analyze_input *in) {
-    double tp = in->tp ? (double)in->tp : 1, pp = in->pp ? (double)in->pp : 1,
-           ep = in->ep ? (double)in->ep : tp;
+/* Experts are split like the layers, unless a number of GPUs for the experts is known. */
+static struct split split_of(const struct rank_split *r) {
+    double tp = r->tp ? (double)r->tp : 1, pp = r->pp ? (double)r->pp : 1, ep = r->ep ? (double)r->ep : tp;
     return (struct split){ 1 / (tp * pp), 1 / (ep * pp) };
 }
 
@@ -84,12 +84,15 @@ static uint32_t world_size(const struct timeline *tl) {
     return n;
 }
 
-/* GPUs that communicate may share the model, or each may have a complete copy. The trace does not contain
- * this information. */
-static const char *unknown_split(struct context *c) {
+/* GPUs that communicate may share the model, or each may have a complete copy. This is known from the input or
+ * from the process groups of the trace. Returns NULL and sets *out, or returns why it is unknown. */
+static const char *find_split(struct context *c, struct rank_split *out) {
     const struct analyze_input *in = c->in;
     double communication = 0;
-    if (in->tp || in->pp || in->ep || !c->tl) return NULL;
+    const char *why;
+    *out = (struct rank_split){ in->tp, in->pp, in->ep };
+    if (in->tp || in->pp || in->ep || !c->tl || rank_groups_split(c, out, &why)) return NULL;
+    if (why) return why;
     for (size_t i = 0; i < c->a->ndevices; i++) communication += c->a->devices[i].communication_ns;
     uint32_t ranks = world_size(c->tl);
     if (!(communication > 0) || ranks == 1) return NULL;
@@ -108,13 +111,14 @@ void analyze_costs(struct context *c) {
     a->ncosts = c->in->ncosts;
     a->model = c->in->model;
     if (!m) return;
-    a->no_model_costs = unknown_split(c);
+    struct rank_split split;
+    a->no_model_costs = find_split(c, &split);
     if (a->no_model_costs) {
         analysis_note(c, ANALYSIS_WARNING, "no MFU, MBU or roofline time: %s", a->no_model_costs);
         return;
     }
     struct analyze_cost *rows = analysis_alloc(c, 2, sizeof *rows);
-    size_t n = m->decodes ? model_rows(a, m, split_of(c->in), rows) : 0;
+    size_t n = m->decodes ? model_rows(a, m, split_of(&split), rows) : 0;
     if (!n) {
         a->no_model_costs = m->decodes
                                 ? "the trace does not contain the number of tokens of prefill and decode"

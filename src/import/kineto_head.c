@@ -72,18 +72,83 @@ static void take_devices(struct sink *sink, const char *text, size_t len) {
     }
 }
 
-static void job_call(void *ctx, const char *key, const struct json_pull *j) {
-    struct kineto_info *info = ctx;
+static void job_call(struct kineto_info *info, const char *key, const struct json_pull *j) {
     uint64_t v;
     if (!json_to_u64(j->text, j->len, &v) || v > 1u << 24) return;
     if (strcmp(key, "rank") == 0) info->rank = (int64_t)v;
     if (strcmp(key, "world_size") == 0) info->world_size = (int64_t)v;
 }
 
-static void take_job(struct kineto_info *info, const char *text, size_t len) {
+/* A process group: name, and the ranks in it. */
+struct group {
+    char name[128], description[128], ranks[4096]; /* "0,1,2"; empty: unknown */
+    uint64_t size;                                 /* 0: unknown */
+};
+
+static void add_ranks(struct group *g, const char *text, size_t len) {
+    struct json_pull j;
+    size_t used = 0, n = 0;
+    json_pull_memory(&j, text, len);
+    if (json_pull_next(&j) != JSON_ARRAY) return;
+    for (; json_pull_next(&j) == JSON_NUMBER; n++) {
+        if (used + j.len + 2 > sizeof g->ranks) used = 0; /* too many to store: unknown */
+        if (n && !used) continue;
+        used += (size_t)snprintf(g->ranks + used, sizeof g->ranks - used, "%s%.*s", n ? "," : "", (int)j.len,
+                                 j.text);
+    }
+    if (!used) g->ranks[0] = '\0';
+    if (!g->size) g->size = n;
+}
+
+static void read_group(struct json_pull *j, struct group *g) {
+    char key[64];
+    while (json_pull_next(j) == JSON_KEY) {
+        keep_text(key, sizeof key, j);
+        enum json_token tok = json_pull_raw(j);
+        if (tok <= JSON_END) return;
+        if (strcmp(key, "pg_name") == 0 && tok == JSON_STRING) keep_text(g->name, sizeof g->name, j);
+        if (strcmp(key, "pg_desc") == 0 && tok == JSON_STRING)
+            keep_text(g->description, sizeof g->description, j);
+        if (strcmp(key, "pg_size") == 0 && tok == JSON_NUMBER) json_to_u64(j->text, j->len, &g->size);
+        if (strcmp(key, "ranks") == 0 && tok == JSON_ARRAY) add_ranks(g, j->text, j->len);
+    }
+}
+
+static void write_group(struct sink *sink, unsigned number, const struct group *g) {
+    char key[64];
+    bool described = g->description[0] && strcmp(g->description, "undefined") != 0;
+    snprintf(key, sizeof key, "group.%u.name", number);
+    sink_meta(sink, key, "%s", described ? g->description : g->name);
+    snprintf(key, sizeof key, "group.%u.size", number);
+    if (g->size) sink_meta(sink, key, "%llu", (unsigned long long)g->size);
+    snprintf(key, sizeof key, "group.%u.ranks", number);
+    if (g->ranks[0]) sink_meta(sink, key, "%s", g->ranks);
+}
+
+/* "pg_config": [{"pg_name": "1", "pg_desc": "mesh_tp", "pg_size": 2, "ranks": [0, 1]}, ...] */
+static void take_groups(struct sink *sink, const char *text, size_t len) {
     struct json_pull j;
     json_pull_memory(&j, text, len);
-    if (json_pull_next(&j) == JSON_OBJECT) each_scalar(&j, job_call, info);
+    if (json_pull_next(&j) != JSON_ARRAY) return;
+    for (unsigned i = 0; i < 256 && json_pull_next(&j) == JSON_OBJECT; i++) {
+        struct group g = { .size = 0 };
+        read_group(&j, &g);
+        write_group(sink, i, &g);
+    }
+}
+
+static void take_job(struct sink *sink, struct kineto_info *info, const char *text, size_t len) {
+    struct json_pull j;
+    char key[64];
+    json_pull_memory(&j, text, len);
+    if (json_pull_next(&j) != JSON_OBJECT) return;
+    while (json_pull_next(&j) == JSON_KEY) {
+        keep_text(key, sizeof key, &j);
+        enum json_token tok = json_pull_raw(&j);
+        if (tok <= JSON_END) return;
+        if (tok == JSON_STRING || tok == JSON_NUMBER) job_call(info, key, &j);
+        if (tok == JSON_ARRAY && strcmp(key, "pg_config") == 0) take_groups(sink, j.text, j.len);
+    }
 }
 
 /* Version numbers: 12040 is 12.4. */
@@ -102,7 +167,7 @@ void kineto_head_member(struct sink *sink, struct kineto_info *info, const char 
         { "trace_id", "setting.trace_id" },           { "roctracer_version", "setting.roctracer_version" },
     };
     if (strcmp(key, "deviceProperties") == 0) take_devices(sink, text, len);
-    if (strcmp(key, "distributedInfo") == 0) take_job(info, text, len);
+    if (strcmp(key, "distributedInfo") == 0) take_job(sink, info, text, len);
     if (strcmp(key, "cuda_runtime_version") == 0) take_version(sink, "cuda.runtime", text, len);
     if (strcmp(key, "cuda_driver_version") == 0) take_version(sink, "cuda.driver", text, len);
     if (strcmp(key, "baseTimeNanoseconds") == 0)

@@ -9,6 +9,7 @@
 #include "import/kineto_args.h"
 #include "trace/reader.h"
 #include "unit/import/kineto_text.h"
+#include "timeline/timeline.h"
 #include "unit/test.h"
 
 #define KERNEL KINETO_KERNEL
@@ -113,6 +114,35 @@ TEST(kineto_reads_rank_base_and_world) {
     CHECK_INT(import_rank_from_name("/x/run_rank-12.pt.trace.json.gz"), 12);
     CHECK_INT(import_rank_from_name("rank_1.json"), 1);
     CHECK_INT(import_rank_from_name("ranking.json"), -1);
+}
+
+TEST(kineto_reads_process_groups) {
+    static const char text[] =
+        "{\"distributedInfo\": {\"rank\": 1, \"world_size\": 2, \"pg_config\": [{\"pg_name\": \"0\", "
+        "\"pg_desc\": "
+        "\"default_pg\", \"pg_size\": 2, \"ranks\": [0, 1]}, {\"pg_name\": \"7\", \"pg_desc\": "
+        "\"undefined\", "
+        "\"ranks\": [1]}, 3, {\"pg_name\": \"lost\"}]}, \"traceEvents\": [" KERNEL "]}";
+    char *dir = test_tmpdir(), *json = file_join(dir, "a.json"), *trace = file_join(dir, "a.ipt");
+    const char *paths[] = { trace };
+    struct import_result result;
+    struct err err;
+    CHECK_INT(file_write_atomic(json, text, strlen(text), &err), 0);
+    CHECK_INT(
+        import_to_trace(json, &kineto_format, trace, &(struct import_options){ .rank = -1 }, &result, &err),
+        0);
+    struct timeline *tl = timeline_load(paths, 1, &err);
+    CHECK(tl != NULL);
+    CHECK_STR(timeline_meta_value(tl, "group.0.name"), "default_pg");
+    CHECK_STR(timeline_meta_value(tl, "group.0.size"), "2");
+    CHECK_STR(timeline_meta_value(tl, "group.0.ranks"), "0,1");
+    CHECK_STR(timeline_meta_value(tl, "group.1.name"), "7");
+    CHECK_STR(timeline_meta_value(tl, "group.1.size"), "1");
+    CHECK(timeline_meta_value(tl, "group.2.name") == NULL); /* the list is broken there */
+    timeline_close(tl);
+    free(dir);
+    free(json);
+    free(trace);
 }
 
 TEST(kineto_rejects_a_document_without_events) {

@@ -1,0 +1,17 @@
+/* How the ranks of a job share the model, from the process groups that a trace names (torch's
+ * distributedInfo: meta group.N.name, .size, .ranks). */
+#ifndef ANALYZE_RANK_GROUPS_H
+#define ANALYZE_RANK_GROUPS_H
+
+#include "analyze/internal.h"
+
+struct rank_split {
+    uint64_t tp, pp,
+        ep; /* GPUs that split a layer, groups of layers, GPUs that share the experts; 0: unknown */
+};
+
+/* False: the trace names no groups, or they do not explain the job's number of ranks; *why is the reason,
+ * NULL without named groups. */
+bool rank_groups_split(struct context *c, struct rank_split *out, const char **why);
+
+#endif
