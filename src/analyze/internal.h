@@ -49,6 +49,8 @@ struct context {
     uint32_t *launch_occurrence; /* [launches.n] */
     /* kernels of threads without stages, counted in the stage that is open in their process */
     uint64_t lent_kernels;
+    /* kernels without launch, counted in the stage whose copy on the GPU covers them (mirrors.c) */
+    uint64_t mirrored_kernels;
     uint8_t *shape_category; /* [nshapes] */
     uint32_t outside;        /* index of the outside row in the stage table */
     /* [ranges.n + 1]: GPU time owned by kernels with this innermost range; last element: no range */
@@ -145,6 +147,8 @@ double occupancy_theoretical(const struct timeline_device *d, const struct timel
 
 /* Kineto copies annotations to the device's track. Such a copy is not a second occurrence of its range. */
 bool analysis_is_mirror(const char *domain); /* stages.c */
+/* mirrors.c: sets c.kernel_occurrence of kernels without launch that a mirror covers. */
+void analysis_use_mirrors(struct context *c);
 
 static inline bool analysis_is_gpu(const struct context *c, uint32_t device) {
     return !c->tl->devices[device].is_cpu;

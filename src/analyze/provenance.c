@@ -111,6 +111,12 @@ static void note_attribution(struct context *c) {
                       "%s kernels were launched by threads that mark no stages: they count in the stage open "
                       "in their process",
                       analysis_count(c, c->lent_kernels));
+    if (c->mirrored_kernels)
+        analysis_note(
+            c, ANALYSIS_INFO,
+            "%s of the kernels without launch ran inside the GPU's copy of an annotation: they count in "
+            "its stage",
+            analysis_count(c, c->mirrored_kernels));
     if (tl->cut_kernels)
         analysis_note(c, ANALYSIS_INFO,
                       "%s kernels (%.1f ms) that ran before and after the recorded request (creating "

@@ -332,6 +332,7 @@ void analyze_stages(struct context *c) {
         c->outside = (uint32_t)c->a->nstages - 1;
         assign_launches(c, implicit);
         assign_kernels(c, implicit);
+        if (!implicit) analysis_use_mirrors(c);
     }
     alloc_scratch(c);
 }

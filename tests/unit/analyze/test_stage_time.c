@@ -35,23 +35,78 @@ TEST(a_step_lasts_as_long_as_its_kernels_run) {
     timeline_close(tl);
 }
 
+/* The GPU's copy of an annotation, as torch.profiler writes it. */
+static void mirror(struct scene *s, const char *name, uint64_t start, uint64_t end) {
+    struct trace_range r = { .start_ns = start,
+                             .end_ns = end,
+                             .thread = 7,
+                             .flags = TRACE_RANGE_FREE,
+                             .category = TRACE_CATEGORY_USER,
+                             .name = timeline_builder_text(s->b, name),
+                             .domain = timeline_builder_text(s->b, "gpu_user_annotation"),
+                             .flops = NAN,
+                             .bytes = NAN,
+                             .payload = NAN };
+    timeline_builder_range(s->b, &r, 1);
+}
+
+static void kernel_without_launch(struct scene *s, uint64_t start, uint64_t end) {
+    struct trace_kernel k = { .start_ns = start,
+                              .end_ns = end,
+                              .stream = 7,
+                              .correlation = 900000 + start,
+                              .name = timeline_builder_text(s->b, "lost") };
+    timeline_builder_kernel(s->b, &k, 1);
+}
+
+/* Two steps that run after their ranges have closed. The kernels in the middle of each have no launch. */
+static void lost_launches(struct scene *s) {
+    scene_start(s);
+    scene_range(s, TRACE_CATEGORY_USER, "decode", 1, 0, 100 * US);
+    scene_range(s, TRACE_CATEGORY_USER, "prefill", 1, 100 * US, 200 * US);
+    scene_kernel(s, "k", 1, 0, 5 * US, 7, 210 * US, 220 * US);
+    kernel_without_launch(s, 220 * US, 290 * US);
+    scene_kernel(s, "k", 1, 50 * US, 55 * US, 7, 290 * US, 300 * US);
+    scene_kernel(s, "k", 1, 100 * US, 105 * US, 7, 300 * US, 310 * US);
+    kernel_without_launch(s, 310 * US, 390 * US);
+    scene_kernel(s, "k", 1, 150 * US, 155 * US, 7, 390 * US, 400 * US);
+    kernel_without_launch(s, 400 * US, 450 * US); /* after both */
+}
+
+TEST(copies_of_annotations_say_where_kernels_without_launch_belong) {
+    struct scene s;
+    struct analysis a;
+    lost_launches(&s);
+    mirror(&s, "decode", 210 * US, 300 * US);
+    mirror(&s, "prefill", 300 * US, 400 * US);
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    CHECK_NEAR(scene_stage(&a, "decode")->gpu_busy_ns, 90e3, 0);
+    CHECK_NEAR(scene_stage(&a, "prefill")->gpu_busy_ns, 100e3, 0);
+    CHECK_INT(scene_stage(&a, "decode")->kernels, 3);
+    CHECK_INT(scene_stage(&a, "between steps")->kernels, 1);
+    analysis_free(&a);
+    timeline_close(tl);
+
+    lost_launches(&s); /* copies that cannot be told apart are no evidence */
+    mirror(&s, "decode", 210 * US, 250 * US);
+    mirror(&s, "decode", 260 * US, 300 * US);
+    mirror(&s, "prefill", 300 * US, 400 * US);
+    tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    CHECK_INT(scene_stage(&a, "decode")->kernels, 2);
+    CHECK_INT(scene_stage(&a, "prefill")->kernels, 3);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
 TEST(copies_of_annotations_on_the_device_are_not_steps) {
     struct scene s;
     struct analysis a;
     scene_start(&s);
     scene_range(&s, TRACE_CATEGORY_USER, "decode", 1, 0, 100 * US);
     scene_kernel(&s, "k", 1, 0, 5 * US, 7, 10 * US, 100 * US);
-    struct trace_range mirror = { .start_ns = 10 * US,
-                                  .end_ns = 100 * US,
-                                  .thread = 7,
-                                  .flags = TRACE_RANGE_FREE,
-                                  .category = TRACE_CATEGORY_USER,
-                                  .name = timeline_builder_text(s.b, "decode"),
-                                  .domain = timeline_builder_text(s.b, "gpu_user_annotation"),
-                                  .flops = NAN,
-                                  .bytes = NAN,
-                                  .payload = NAN };
-    timeline_builder_range(s.b, &mirror, 1);
+    mirror(&s, "decode", 10 * US, 100 * US);
     struct timeline *tl = timeline_builder_finish(s.b);
     analyze_run(tl, NULL, &a);
     CHECK_INT(scene_stage(&a, "decode")->occurrences, 1);
