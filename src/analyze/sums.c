@@ -75,3 +75,8 @@ void sums_sort(struct sums *s) {
     if (s->events.n) qsort(s->events.v, s->events.n, sizeof *s->events.v, count_order);
     if (s->problems.n) qsort(s->problems.v, s->problems.n, sizeof *s->problems.v, count_order);
 }
+
+void sums_add_row(void *sums, const char *name, size_t len, uint64_t calls, uint64_t total_ns) {
+    sums_add_kernel(sums, name, len, calls, total_ns);
+    sums_add_event(sums, "kernel", calls);
+}

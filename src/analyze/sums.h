@@ -41,6 +41,8 @@ struct sums {
 void sums_init(struct sums *s);
 void sums_free(struct sums *s);
 void sums_add_kernel(struct sums *s, const char *name, size_t len, uint64_t calls, uint64_t total_ns);
+/* A row of a table without timestamps: the calls are events, too. For import_format.read_sums. */
+void sums_add_row(void *sums, const char *name, size_t len, uint64_t calls, uint64_t total_ns);
 void sums_add_event(struct sums *s, const char *name, uint64_t count);
 void sums_add_problem(struct sums *s, const char *name, uint64_t count);
 void sums_add_all(struct sums *into, const struct sums *from);

@@ -175,14 +175,9 @@ static int import_timeline(struct session *s, const char *path, const struct imp
     return rc;
 }
 
-static void add_sum(void *sums, const char *name, size_t len, uint64_t calls, uint64_t total_ns) {
-    sums_add_kernel(sums, name, len, calls, total_ns);
-    sums_add_event(sums, "kernel", calls);
-}
-
 static int read_summary(struct session *s, const char *path, const struct import_format *f, struct err *err) {
     uint64_t bad_rows = 0;
-    int rc = f->read_sums(path, add_sum, &s->sums, &bad_rows, err);
+    int rc = f->read_sums(path, sums_add_row, &s->sums, &bad_rows, err);
     s->summaries += rc == 0;
     sums_add_problem(&s->sums, "bad_row", bad_rows);
     return rc;

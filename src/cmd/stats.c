@@ -89,11 +89,6 @@ static void remove_temporary(struct stats_sources *s) {
     s->temporary_dir = NULL;
 }
 
-static void add_sum(void *sums, const char *name, size_t len, uint64_t calls, uint64_t total_ns) {
-    sums_add_kernel(sums, name, len, calls, total_ns);
-    sums_add_event(sums, "kernel", calls);
-}
-
 static int add_file(struct stats_sources *s, const char *path, struct err *err) {
     uint64_t bad_rows = 0;
     const struct import_format *f = import_detect(path, err);
@@ -103,7 +98,7 @@ static int add_file(struct stats_sources *s, const char *path, struct err *err) 
         return 0;
     }
     if (f->read) return add_foreign(s, path, f, err);
-    if (f->read_sums(path, add_sum, &s->sums, &bad_rows, err) < 0) return -1;
+    if (f->read_sums(path, sums_add_row, &s->sums, &bad_rows, err) < 0) return -1;
     sums_add_problem(&s->sums, "bad_row", bad_rows);
     s->any_sums = true;
     return 0;

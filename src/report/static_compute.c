@@ -1,11 +1,14 @@
 #include "report/static_compute.h"
 
 #include <math.h>
-#include <string.h>
+#include <stdlib.h>
 
+#include "base/die.h"
 #include "base/jsonw.h"
 #include "base/table.h"
 #include "base/units.h"
+#include "base/util.h"
+#include "report/columns.h"
 
 static void model_json(struct jsonw *j, const struct llm_model *m) {
     jsonw_kobject(j, "model");
@@ -20,18 +23,50 @@ static void model_json(struct jsonw *j, const struct llm_model *m) {
     jsonw_end(j);
 }
 
-static void stage_json(struct jsonw *j, const struct analyze_timing *t, const struct llm_cost *c) {
-    const struct analyze_work *w = t->work;
-    jsonw_object(j);
-    jsonw_kstr(j, "name", t->stage);
-    jsonw_kstr(j, "parent", t->parent);
-    jsonw_knum(j, "tokens", w->tokens);
-    jsonw_knum(j, "flops", w->flops);
-    jsonw_knum(j, "bytes", w->bytes);
-    jsonw_knum(j, "flops_per_byte", w->flops / w->bytes);
-    jsonw_knum(j, "floor_ms", w->floor_ms);
-    jsonw_kstr(j, "bound", isnan(w->flops) ? NULL : llm_cost_bound(c));
-    jsonw_end(j);
+/* One stage. NaN, NULL: unknown. */
+struct static_row {
+    const char *name, *parent, *bound;
+    double tokens, flops, bytes, floor_ms;
+};
+
+static struct static_row *make_rows(const struct static_compute *s) {
+    struct static_row *rows = xcalloc(s->nstages + 1, sizeof *rows);
+    for (size_t i = 0; i < s->nstages; i++) {
+        const struct analyze_work *w = s->stages[i].work;
+        const char *bound = isnan(w->flops) ? NULL : llm_cost_bound(&s->costs[i]);
+        rows[i] = (struct static_row){ s->stages[i].stage, s->stages[i].parent, bound, w->tokens, w->flops,
+                                       w->bytes,           w->floor_ms };
+    }
+    return rows;
+}
+
+static const struct static_row *row_of(const struct column_row *r) { return r->item; }
+static void show_path(const struct column_row *r, struct strbuf *out) {
+    const char *parent = row_of(r)->parent;
+    strbuf_addf(out, "%s%s%s", parent ? parent : "", parent ? "/" : "", row_of(r)->name);
+}
+static struct column_value get_intensity(const struct column_row *r) {
+    return column_f64(row_of(r)->flops / row_of(r)->bytes);
+}
+
+/* clang-format off */
+#define R(field) FIELD(struct static_row, field)
+static const struct column columns[] = {
+    { "name", "stage", COLUMN_TEXT, R(name), .data = JSON, .at = { .md = 10 }, .show = show_path },
+    { "parent", .source = R(parent), .data = JSON },
+    { "tokens", "tokens", COLUMN_COUNT, R(tokens), .data = JSON, .at = { .md = 20 } },
+    { "flops", "FLOPs", COLUMN_FLOPS, R(flops), .data = JSON, .at = { .md = 30 } },
+    { "bytes", "bytes", COLUMN_BYTES, R(bytes), .data = JSON, .at = { .md = 40 } },
+    { "flops_per_byte", "FLOPs/byte", COLUMN_NUMBER, GET(get_intensity), .data = JSON, .at = { .md = 50 },
+      .decimals = 1 },
+    { "floor_ms", "roofline (ms)", COLUMN_NUMBER, R(floor_ms), .data = JSON, .at = { .md = 60 }, .decimals = 3 },
+    { "bound", "bound", COLUMN_TEXT, R(bound), .data = JSON, .at = { .md = 70 } },
+};
+/* clang-format on */
+static const struct column_group group = { .columns = columns, .n = COUNTOF(columns) };
+
+static struct column_items items_of(const struct static_compute *s, const struct static_row *rows) {
+    return (struct column_items){ rows, s->nstages, sizeof *rows, NULL };
 }
 
 void static_compute_json(const struct static_compute *s, struct strbuf *out) {
@@ -53,45 +88,20 @@ void static_compute_json(const struct static_compute *s, struct strbuf *out) {
     jsonw_knum(&j, "flops_per_s", s->peak->flops_per_s);
     jsonw_knum(&j, "bytes_per_s", s->peak->bytes_per_s);
     jsonw_end(&j);
-    jsonw_karray(&j, "stages");
-    for (size_t i = 0; i < s->nstages; i++) stage_json(&j, &s->stages[i], &s->costs[i]);
-    jsonw_end(&j);
+    struct static_row *rows = make_rows(s);
+    columns_json_array("stages", &group, NULL, items_of(s, rows), SIZE_MAX, &j);
+    free(rows);
     jsonw_end(&j);
     jsonw_finish(&j);
 }
 
-static void number_cell(struct table *t, double v, const char *fmt) {
-    if (isfinite(v))
-        table_cell(t, fmt, v);
-    else
-        table_cell(t, "-");
-}
-
 static void static_table(const struct static_compute *s, struct strbuf *out) {
+    struct static_row *rows = make_rows(s);
     struct table t;
-    table_init(&t);
-    table_column(&t, "stage", TABLE_LEFT);
-    table_column(&t, "tokens", TABLE_RIGHT);
-    table_column(&t, "FLOPs", TABLE_RIGHT);
-    table_column(&t, "bytes", TABLE_RIGHT);
-    table_column(&t, "FLOPs/byte", TABLE_RIGHT);
-    table_column(&t, "roofline (ms)", TABLE_RIGHT);
-    table_column(&t, "bound", TABLE_LEFT);
-    for (size_t i = 0; i < s->nstages; i++) {
-        const struct analyze_timing *stage = &s->stages[i];
-        const struct analyze_work *w = stage->work;
-        const char *bound = isnan(w->flops) ? NULL : llm_cost_bound(&s->costs[i]);
-        char text[32];
-        table_cell(&t, "%s%s%s", stage->parent ? stage->parent : "", stage->parent ? "/" : "", stage->stage);
-        number_cell(&t, w->tokens, "%.0f");
-        table_cell(&t, "%s", units_flops(w->flops, text, sizeof text));
-        table_cell(&t, "%s", units_bytes(w->bytes, text, sizeof text));
-        number_cell(&t, w->flops / w->bytes, "%.1f");
-        number_cell(&t, w->floor_ms, "%.3f");
-        table_cell(&t, "%s", bound ? bound : "-");
-    }
+    columns_table(&group, 1, COLUMN_DOC_MARKDOWN, NULL, items_of(s, rows), &t);
     table_markdown(&t, out);
     table_free(&t);
+    free(rows);
 }
 
 void static_compute_markdown(const struct static_compute *s, struct strbuf *out) {
