@@ -3,6 +3,7 @@
 #define ANALYZE_INTERNAL_H
 
 #include <math.h>
+#include <stddef.h>
 
 #include "analyze/analyze.h"
 #include "analyze/stream_stats.h"
@@ -72,7 +73,7 @@ struct context {
 /* Sets every double from member `first` to the end of the struct to NaN. */
 #define FIGURES_UNKNOWN(row, first)                                                                      \
     do {                                                                                                 \
-        size_t from_ = (size_t)((char *)&(row)->first - (char *)(row));                                  \
+        size_t from_ = offsetof(__typeof__(*(row)), first);                                              \
         for (; from_ < sizeof *(row); from_ += sizeof(double)) *(double *)((char *)(row) + from_) = NAN; \
     } while (0)
 
