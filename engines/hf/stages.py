@@ -1,9 +1,9 @@
 """Clocks and NVTX marks around the stages of a model. They do not change the answer.
 
 A generation is split at the moments when logits appear: everything before the first is prefill, and each later one ends a
-decode step. In timing runs the device is synchronised at these moments and at the start and end of the sub-stages. With
-detail on, the stages also become NVTX ranges and the tokens NVTX marks, in the syntax of the collector
-("inferprof:stage prefill", docs/run.md).
+decode step. In timing runs the device is synchronised at these moments only. Sub-stages are timed by CUDA events on the
+stream, which are read at the end: waiting for the device inside of prefill would slow it. With detail on, the stages also
+become NVTX ranges and the tokens NVTX marks, in the syntax of the collector ("inferprof:stage prefill", docs/run.md).
 """
 import contextlib
 import time
@@ -18,8 +18,7 @@ except ImportError:  # worker.py reports the missing package
 
 REQUEST = "inferprof request"  # the range that the collector captures (conf/engine/hf.yaml)
 
-# Number of decode steps whose operators are recorded with sizes. Recording is expensive: a step takes 2.5 times as long as
-# a plain step with sizes, 1.6 times without. Later steps have the same operators.
+# Number of decode steps whose operators are recorded with sizes. Later steps have the same operators.
 SHAPED_STEPS = 4
 
 
@@ -36,6 +35,34 @@ class Clock:
         return time.perf_counter()
 
 
+class HostStamps:
+    """Stamps for sub-stages without CUDA: host time."""
+
+    @staticmethod
+    def stamp():
+        return time.perf_counter()
+
+    @staticmethod
+    def ms(start, end):
+        return (end - start) * 1e3
+
+
+class EventStamps:
+    """Stamps for sub-stages on a GPU: events recorded on the current stream. `ms` needs a synchronised device."""
+
+    def __init__(self, device):
+        self.device = device
+
+    def stamp(self):
+        event = torch.cuda.Event(enable_timing=True)
+        event.record(torch.cuda.current_stream(self.device))
+        return event
+
+    @staticmethod
+    def ms(start, end):
+        return start.elapsed_time(end)
+
+
 class Marks:
     """NVTX ranges and token marks, if on. torch supports neither domains nor payloads, so the text holds everything."""
 
@@ -45,6 +72,9 @@ class Marks:
     def push(self, kind, name):
         if self.on:
             torch.cuda.nvtx.range_push(f"inferprof:{kind} {name}")
+
+    def push_text(self, text):
+        torch.cuda.nvtx.range_push(text)
 
     def tokens(self, what, count):
         if self.on:
@@ -63,6 +93,7 @@ class Steps(LogitsProcessor):
         self.prompt_tokens, self.batch = prompt_tokens, batch
         self.moments = []  # seconds: the start, then one per token
         self.actions = {}
+        self.each = None  # called when a decode step begins
 
     def at(self, step, action):
         """Calls action when the given decode step, counted from 0, begins."""
@@ -83,6 +114,8 @@ class Steps(LogitsProcessor):
             self.marks.push("stage", "decode")  # one range for all steps, so that a request has one decode
         self.marks.push("module", "step")
         self.actions.get(len(self.moments) - 2, lambda: None)()
+        if self.each:
+            self.each()
         return scores
 
     def end(self):
@@ -97,32 +130,40 @@ class Steps(LogitsProcessor):
 
 
 class SubStages:
-    """Forward hooks on the modules of the sub-stages, given as {stage: module path}, for example {"vision": "model.visual"}."""
+    """Forward hooks on the modules of the sub-stages, given as {stage: module path}, for example {"vision": "model.visual"}.
 
-    def __init__(self, model, names, clock, marks):
-        self.ms = {}
-        self.clock, self.marks = clock, marks
-        self.started = {}
-        self.handles = []
-        modules = dict(model.named_modules())
+    A hook that cannot be placed, or that fails, costs its sub-stage and not the request: `problems` says why."""
+
+    def __init__(self, model, names, device, marks):
+        self.marks, self.problems = marks, []
+        self.stamps = EventStamps(device) if device.type == "cuda" else HostStamps()
+        self.spans, self.started, self.handles = {}, {}, []
+        modules = dict(model.named_modules()) if names else {}
         for stage, path in names.items():
             if path not in modules:
-                raise ValueError(f"stage '{stage}': the model has no module '{path}'; its top modules are "
-                                 + ", ".join(n for n in modules if n.count(".") <= 1 and n)[:400])
+                self.problems.append(f"stage '{stage}' is not timed: the model has no module '{path}'; its top modules are "
+                                     + ", ".join(n for n in modules if n.count(".") <= 1 and n)[:400])
+                continue
             self.handles.append(modules[path].register_forward_pre_hook(self._before(stage)))
             self.handles.append(modules[path].register_forward_hook(self._after(stage)))
 
     def _before(self, stage):
         def hook(module, args):
-            self.started[stage] = self.clock.now()
             self.marks.push("stage", stage)
+            self.started[stage] = self.stamps.stamp()
         return hook
 
     def _after(self, stage):
         def hook(module, args, output):
+            start = self.started.pop(stage, None)
+            if start is not None:
+                self.spans.setdefault(stage, []).append((start, self.stamps.stamp()))
             self.marks.pop()
-            self.ms[stage] = self.ms.get(stage, 0.0) + (self.clock.now() - self.started[stage]) * 1e3
         return hook
+
+    def ms(self):
+        """{stage: ms}, summed over its calls. The device must be synchronised."""
+        return {stage: sum(self.stamps.ms(a, b) for a, b in spans) for stage, spans in self.spans.items()}
 
     def close(self):
         for h in self.handles:
@@ -130,11 +171,11 @@ class SubStages:
 
 
 @contextlib.contextmanager
-def module_ranges(model, marks, skip):
+def module_ranges(model, marks, skip, leaves):
     """An NVTX range around every module's forward, named by its path. Modules in `skip` already have a stage range."""
     handles = []
     for name, module in model.named_modules():
-        if name and name not in skip:
+        if name and name not in skip and (leaves or next(module.children(), None) is not None):
             handles.append(module.register_forward_pre_hook(lambda m, a, n=name: marks.push("module", n)))
             handles.append(module.register_forward_hook(lambda m, a, o: marks.pop()))
     try:
@@ -145,27 +186,18 @@ def module_ranges(model, marks, skip):
 
 
 @contextlib.contextmanager
-def operator_ranges(shapes, steps):
-    """An NVTX range around every ATen call. With shapes, the text has the sizes in prefill and the first decode steps."""
-    emit = torch.autograd.profiler.emit_nvtx
-    with contextlib.ExitStack() as running:
-        running.enter_context(emit(record_shapes=shapes))
-
-        def names_only():
-            running.close()
-            running.enter_context(emit(record_shapes=False))
-
-        if shapes:
-            steps.at(SHAPED_STEPS, names_only)
-        yield
-
-
-@contextlib.contextmanager
-def detail_ranges(model, detail, shapes, steps, skip):
-    """Ranges below the stages. detail none or stages: no ranges; modules: per module; operators: also per ATen call."""
+def detail_ranges(model, detail, shapes, steps, skip, every_layer=1, compiled=False):
+    """Ranges below the stages. detail none or stages: no ranges; modules: per module; operators: per operator, and per module that
+    has modules in it (the other modules are one operator, or a few). Compiled code has no operators of its own in Python, so that
+    torch's own ranges are used there."""
     if not steps.marks.on or detail in ("none", "stages"):
         yield
         return
-    with module_ranges(model, steps.marks, skip):
-        with operator_ranges(shapes, steps) if detail == "operators" else contextlib.nullcontext():
-            yield
+    ranges = contextlib.nullcontext()
+    if detail == "operators" and compiled:
+        ranges = torch.autograd.profiler.emit_nvtx(record_shapes=shapes)
+    elif detail == "operators":
+        import operators
+        ranges = operators.recorded(model, steps.marks, shapes, steps, SHAPED_STEPS, every_layer)
+    with module_ranges(model, steps.marks, skip, leaves=detail == "modules"), ranges:
+        yield

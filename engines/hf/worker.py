@@ -145,7 +145,8 @@ class Model:
         self.dsocr = is_dsocr(self.raw)
         self.remote_dsocr = self.dsocr and self.trust
         self.tokenizer = self.processor = None
-        self.stage_modules = dict(request.get("stages") or (dsocr_stages(self.remote_dsocr) if self.dsocr else {}))
+        given = request.get("stages")  # {}: no sub-stages
+        self.stage_modules = dict(given if given is not None else dsocr_stages(self.remote_dsocr) if self.dsocr else {})
         self.model = self.build_dsocr() if self.dsocr and not self.trust else self.build_auto()
         self.model.eval()
         self.eos = self.model.generation_config.eos_token_id
@@ -372,9 +373,10 @@ def infer(model, request):
     inputs = model.inputs(request)
     prompt_tokens = inputs["input_ids"].shape[1]
     steps = stages.Steps(clock, marks, prompt_tokens, model.batch)
-    parts = stages.SubStages(model.model, model.stage_modules, clock, marks)
+    parts = stages.SubStages(model.model, model.stage_modules, model.device, marks)
     ready = clock.now()
-    ranges = stages.detail_ranges(model.model, detail, shapes, steps, set(model.stage_modules.values()))
+    ranges = stages.detail_ranges(model.model, detail, shapes, steps, set(model.stage_modules.values()),
+                                  int(request.get("operator_layers") or 1), bool(model.compiled))
     try:
         with torch.no_grad(), model.autocast(), ranges:
             steps.begin()
@@ -399,7 +401,7 @@ def reply_of(model, request, steps, parts, ids, prompt_tokens, preprocess_ms):
     text = model.tokenizer.decode(ids, skip_special_tokens=False) if model.tokenizer else ""
     cuda = model.device.type == "cuda"
     return {"prefill_ms": token_ms[0] if token_ms else None, "decode_ms": sum(token_ms[1:]) if token_ms else None,
-            "stages": parts.ms, "preprocess_ms": preprocess_ms, "prompt_tokens": prompt_tokens * model.batch,
+            "stages": parts.ms(), "notes": parts.problems, "preprocess_ms": preprocess_ms, "prompt_tokens": prompt_tokens * model.batch,
             "new_tokens": len(ids) * model.batch, "batch": model.batch, "text": text, "ids": ids, "token_ms": token_ms,
             "ttft_ms": preprocess_ms + token_ms[0] if token_ms else None,
             "stop": stop_reason(model, len(ids), asked, prompt_tokens),

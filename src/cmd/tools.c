@@ -253,7 +253,9 @@ bool tools_nsys(const struct tools *t) {
         if (rc < 0) SAY(t, "%s%s", err.msg, kept ? "; its report is kept" : "");
         if (!kept)
             SAY(t, "Nsight Systems wrote no report%s",
-                holds_bytes(raw) ? ", only its raw data in nsys/report.qdstrm" : "");
+                holds_bytes(raw) ? ", only its raw data in nsys/report.qdstrm: this installation has no importer; open "
+                                   "the file with the nsys-ui of a complete one"
+                                 : "");
         free_words(&w);
         free(base);
         free(report);

@@ -38,7 +38,7 @@ static const struct schema_row rows[] = {
       "number of previous tokens for the n-gram check; 0: the whole sequence" },
     { "model.ocr", SCHEMA_BOOL, false, AT(model.ocr), 0, 0, NULL, "answers contain Markdown and page boxes" },
     { "model.stages", SCHEMA_MAP, true, AT(model.stages), 0, 0, NULL,
-      "parts of prefill timed by engine hf, and their modules: `{vision: model.visual}`" },
+      "parts of prefill timed by engine hf, and their modules: `{vision: model.visual}`; `{}`: none" },
     { "model.preprocess.mode", SCHEMA_CHOICE, true, AT(model.preprocess.mode), 0, 0,
       "tiny|small|base|large|gundam", "page views (tiles and sizes); null: the default of the model" },
     { "model.preprocess.max_tiles", SCHEMA_INT, true, AT(model.preprocess.max_tiles), 1, 64, NULL,

@@ -10,6 +10,7 @@
 #include "base/vec.h"
 
 #define MAX_STAGES 256u
+#define MAX_NOTES 16u
 
 /* Engine text is used in messages: makes it one printable line of limited length. */
 static void add_short(struct strbuf *out, const char *text, size_t n) {
@@ -134,6 +135,10 @@ static void read_lists(json_t *root, struct engine_answer *out) {
     json_array_foreach(json_object_get(root, "token_ms"), i, v) {
         vec_push(&out->token_ms, json_is_number(v) && json_number_value(v) >= 0 ? json_number_value(v) : NAN);
     }
+    json_array_foreach(json_object_get(root, "notes"), i, v) {
+        if (json_is_string(v) && out->notes.n < MAX_NOTES)
+            vec_push(&out->notes, xstrdup(json_string_value(v)));
+    }
     json_array_foreach(json_object_get(root, "ids"), i, v) {
         if (json_is_integer(v)) vec_push(&out->ids, json_integer_value(v));
     }
@@ -171,6 +176,8 @@ enum engine_verdict engine_reply_infer(const char *line, size_t n, uint64_t id, 
 void engine_answer_free(struct engine_answer *a) {
     for (size_t i = 0; i < a->stages.n; i++) free(a->stages.v[i].name);
     free(a->stages.v);
+    for (size_t i = 0; i < a->notes.n; i++) free(a->notes.v[i]);
+    free(a->notes.v);
     free(a->token_ms.v);
     free(a->ids.v);
     free(a->text);

@@ -47,6 +47,10 @@ struct engine_answer {
         int64_t *v;
         size_t n, cap;
     } ids;
+    struct {
+        char **v;
+        size_t n, cap;
+    } notes; /* of the engine about this request, in words */
     char *text, *stop;
 };
 

@@ -249,6 +249,23 @@ static void restart(struct run *r) {
     }
 }
 
+/* Lists each note of the engine once. */
+static void take_notes(struct run *r, const struct engine_answer *a) {
+    for (size_t i = 0; i < a->notes.n; i++) {
+        struct strbuf note = STRBUF_INIT;
+        bool known = false;
+        strbuf_addstr(&note, "From the engine: ");
+        strbuf_add_printable(&note, a->notes.v[i], strlen(a->notes.v[i]));
+        for (size_t k = 0; k < r->out->problems.n && !known; k++)
+            known = strcmp(r->out->problems.v[k], note.buf) == 0;
+        if (!known) {
+            log_warn("%s", note.buf);
+            strlist_add(&r->out->problems, "%s", note.buf);
+        }
+        strbuf_free(&note);
+    }
+}
+
 /* Runs one request. Stores a failure in `to` and restarts the engine if possible. */
 static void infer(struct run *r, struct session_repeat *to, json_t *request, const char *what) {
     struct err err;
@@ -260,6 +277,7 @@ static void infer(struct run *r, struct session_repeat *to, json_t *request, con
     json_decref(request);
     if (result == ENGINE_OK) {
         to->done = r->good_since_start = true;
+        take_notes(r, &to->answer);
         log_debug("%s: prefill %.3f ms, decode %.3f ms, %g prompt tokens, %g new tokens", what,
                   to->answer.prefill_ms, to->answer.decode_ms, to->answer.prompt_tokens,
                   to->answer.new_tokens);

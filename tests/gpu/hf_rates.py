@@ -6,9 +6,6 @@ gives one ratio. Reported are the median ratio with its bootstrap interval, and 
 long, on either side, and those dominate the mean. The thread is pinned to one core and Python's garbage collector is off, for both
 sides. Thread CPU time is reported beside wall time: it excludes the time taken by other tenants of the machine.
 
-If a model has sub-stages (the encoders of a vision model), the engine synchronises with the device at their ends, so the host cannot
-run ahead there: prefill takes longer, which shows in short requests.
-
 The engine's time is the one in its reply, as in a report: from the call of `generate` to the last logits. Plain time includes the whole
 call, with the selection of the last token.
 """

@@ -76,7 +76,12 @@ def bad_requests(engine):
     engine.load(llama, weights="synthetic:0")
     must_say(engine.infer(prompt="x", inputs=["page.png"]), "processor")
     engine.load(llama, weights="synthetic:0", stages={"vision": "model.visual"})
-    must_say(engine.infer(prompt="x"), "no module 'model.visual'", "model.layers")
+    reply = engine.infer(prompt="x", max_new_tokens=2)
+    assert reply["stages"] == {} and "no module 'model.visual'" in reply["notes"][0] and "model.layers" in reply["notes"][0], reply
+    engine.load(llama, weights="synthetic:0", max_context=12)
+    reply = engine.infer(prompt_ids=[3, 4, 5, 6, 7, 8, 9, 10], max_new_tokens=9, ignore_eos=True)
+    assert reply["new_tokens"] == 4 and reply["stop"] == "context", reply
+    must_say(engine.infer(prompt_ids=[3] * 12), "engine.max_context is 12")
 
 
 def text_models(engine):

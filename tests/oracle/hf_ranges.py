@@ -1,5 +1,4 @@
-"""hf_ranges.py ENGINES: tests which operator ranges have sizes. A fake emit_nvtx records when it is on."""
-import contextlib
+"""hf_ranges.py ENGINES: tests which ranges are pushed around operators and modules, and that sub-stages survive missing modules."""
 import sys
 
 import torch
@@ -7,44 +6,91 @@ import torch
 sys.path.insert(0, sys.argv[1])
 import stages  # noqa: E402
 
-now = [None, 0]  # record_shapes of the active emit_nvtx, number of active ones
+
+class Layer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Sequential(torch.nn.Linear(4, 4))
+
+    def forward(self, x):
+        return torch.nn.functional.silu(self.inner(x.view(1, 4)))[0] * 2
 
 
-@contextlib.contextmanager
-def emit(record_shapes):
-    now[:] = [record_shapes, now[1] + 1]
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(Layer() for _ in range(4))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x.softmax(-1)
+
+
+class Marks:
+    def __init__(self, on=True):
+        self.on, self.texts, self.depth = on, [], 0
+
+    def push(self, kind, name):
+        self.push_text(f"{kind} {name}")
+
+    def push_text(self, text):
+        self.texts.append(text)
+        self.depth += 1
+
+    def tokens(self, what, count):
+        pass
+
+    def pop(self):
+        self.depth -= 1
+
+
+def request(detail, shapes, on=True, every=1, fail=False):
+    """The texts of each token's ranges: prefill first."""
+    model, marks, x = Model(), Marks(on), torch.ones(4)
+    steps = stages.Steps(stages.Clock(torch.device("cpu")), marks, 1, 1)
+    seen = []
     try:
-        yield
-    finally:
-        now[:] = [None, now[1] - 1]
+        with torch.no_grad(), stages.detail_ranges(model, detail, shapes, steps, set(), every):
+            steps.begin()
+            for _ in range(1 + stages.SHAPED_STEPS + 4):
+                marks.texts.clear()
+                model(x)
+                seen.append([t for t in marks.texts if not t.startswith("stage") and t != "module step"])
+                steps(None, None)
+            if fail:
+                raise ZeroDivisionError
+            steps.end()
+    except ZeroDivisionError:
+        pass
+    marks.texts.clear()
+    model(x)
+    assert not marks.texts, "a hook or the mode is still active"
+    assert fail or marks.depth == 0, "a range was not closed"
+    return seen
 
 
-def request(steps, tokens):
-    """The state during each token: (record_shapes, number of active emit_nvtx)."""
-    states = []
-    steps.begin()
-    for _ in range(tokens):
-        states.append(tuple(now))
-        steps(None, None)
-    steps.end()
-    return states
+def names(texts):
+    return [t.split(",")[0] for t in texts if not t.startswith("module")]
 
 
-def seen(detail, shapes, on=True):
-    clock = stages.Clock(torch.device("cpu"))
-    marks = stages.Marks(False)
-    steps = stages.Steps(clock, marks, 1, 1)
-    steps.marks = type("On", (), {"on": on, "push": lambda *_: None, "pop": lambda *_: None, "tokens": lambda *_: None})()
-    with contextlib.suppress(ZeroDivisionError), stages.detail_ranges(torch.nn.Module(), detail, shapes, steps, set()):
-        result = request(steps, 1 + stages.SHAPED_STEPS + 2)
-        raise ZeroDivisionError  # an exception inside must not leave emit_nvtx on
-    assert now == [None, 0], now
-    return [sizes for sizes, _ in result], {n for _, n in result}
+each = ["aten::linear", "aten::silu", "aten::index", "aten::mul"]
+full = request("operators", True)
+assert all(names(t) == 4 * each + ["aten::softmax"] for t in full), full[0]
+sized = ["sizes = [[1, 4], [4, 4], [4]]" in " ".join(t) for t in full]
+assert sized == [True] * (1 + stages.SHAPED_STEPS) + [False] * 4, sized
+assert [t for t in full[0] if t.startswith("module")] == [f"module layers.{i}{s}" for i in range(4) for s in ("", ".inner")]
+assert not any("sizes" in t for s in request("operators", False) for t in s)
+some = request("operators", True, every=2)
+assert [len(names(t)) for t in some] == [17] * (1 + stages.SHAPED_STEPS) + [9] * 4, [len(names(t)) for t in some]
+assert names(request("modules", True)[0]) == [] and "module layers.0.inner.0" in request("modules", True)[0]
+assert request("stages", True)[0] == [] and request("operators", True, on=False)[0] == []
+request("operators", True, every=2, fail=True)
 
-
-torch.autograd.profiler.emit_nvtx = emit
-assert seen("operators", True) == ([True] * (1 + stages.SHAPED_STEPS) + [False] * 2, {1})
-assert seen("operators", False) == ([False] * (3 + stages.SHAPED_STEPS), {1})
-for off in (seen("modules", True), seen("stages", True), seen("operators", True, on=False)):
-    assert off == ([None] * (3 + stages.SHAPED_STEPS), {0}), off
+model, marks = Model(), Marks()
+parts = stages.SubStages(model, {"first": "layers.0", "missing": "no.such"}, torch.device("cpu"), marks)
+model(torch.ones(4))
+parts.close()
+assert list(parts.ms()) == ["first"] and 0 < parts.ms()["first"] < 1e3, parts.ms()
+assert len(parts.problems) == 1 and "no module 'no.such'" in parts.problems[0], parts.problems
 print("ok")
