@@ -114,7 +114,7 @@ static const struct schema_row rows[] = {
     { "profiling.warmup_synthetic", SCHEMA_BOOL, false, AT(profiling.warmup_synthetic), 0, 0, NULL,
       "warm up with a generated page instead of the first input" },
     { "profiling.rep_max_new_tokens", SCHEMA_INT, true, AT(profiling.rep_max_new_tokens), 1, 1e6, NULL,
-      "tokens to generate in the representative run; null: `infer.max_new_tokens`" },
+      "most tokens to generate in the representative run; null: `infer.max_new_tokens`" },
     { "profiling.detail", SCHEMA_CHOICE, false, AT(profiling.detail), 0, 0, "stages|modules|operators",
       "ranges the engine records in the representative run" },
     { "profiling.activities", SCHEMA_LIST, false, AT(profiling.activities), 0, 0, "cpu|cuda|memcpy|sync",

@@ -181,6 +181,14 @@ void html_stages(const struct view *v, struct strbuf *out) {
     html_table(out, &t);
     rows_substages_md(v, &t);
     part(&t, NULL, "Substages. Their time is already included in the stages above.", out);
+    struct strbuf vision = STRBUF_INIT;
+    rows_vision_note(v, &vision);
+    if (vision.len) {
+        strbuf_addstr(out, "<p>");
+        html_escape(out, vision.buf);
+        strbuf_addstr(out, "</p>\n");
+    }
+    strbuf_free(&vision);
     if (!view_has_floors(v)) strbuf_addf(out, "<p class=\"small soft\">%s</p>\n", rows_no_model_note);
     rows_aggregates_md(v, &t);
     part(&t, "Timed repeats", NULL, out);

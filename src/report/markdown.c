@@ -120,18 +120,13 @@ void markdown_stages(const struct view *v, const char *heading, struct strbuf *o
     struct table t;
     rows_stages_md(v, &t);
     if (!markdown_section(out, heading, &t)) return;
-    bool first = true;
-    for (size_t i = 0; i < v->nstages; i++) {
-        const struct analysis_stage *s = v->stages[i];
-        if (!s->parent_name || s->outside) continue;
-        strbuf_addstr(out, first ? "Substages: " : "; ");
-        text_markdown(out, s->name);
-        strbuf_addf(out, " %s (in ", text_ms(s->time_ms).s);
-        text_markdown(out, s->parent_name);
-        strbuf_addch(out, ')');
-        first = false;
+    struct strbuf parts = STRBUF_INIT;
+    rows_vision_note(v, &parts);
+    if (parts.len) {
+        text_markdown(out, parts.buf);
+        strbuf_addstr(out, "\n\n");
     }
-    if (!first) strbuf_addstr(out, ". Their time is already included in their stage.\n\n");
+    strbuf_free(&parts);
     if (!view_has_floors(v)) strbuf_addf(out, "%s\n\n", rows_no_model_note);
     busy_note(v, out);
     for (size_t i = 0; i < v->nstages; i++) {

@@ -68,6 +68,22 @@ static void write_device(struct jsonw *j, const struct view *v) {
     jsonw_end(j);
 }
 
+static void write_model(struct jsonw *j, const struct view *v) {
+    jsonw_kobject(j, "model");
+    jsonw_knum(j, "mfu", view_model_mfu(v));
+    jsonw_knum(j, "mbu", view_model_mbu(v));
+    jsonw_kstr(j, "context_len_mode", v->run->context.mode);
+    jsonw_knum(j, "context_len", v->run->context.tokens);
+    for (size_t i = 0; i < run_model_fields_n; i++) {
+        const void *from = (const char *)&v->run->facts + run_model_fields[i].offset;
+        if (run_model_fields[i].text)
+            jsonw_kstr(j, run_model_fields[i].key, *(const char *const *)from);
+        else
+            jsonw_knum(j, run_model_fields[i].key, *(const double *)from);
+    }
+    jsonw_end(j);
+}
+
 static void write_idle(struct jsonw *j, const struct analysis_stage *s) {
     jsonw_kobject(j, "idle");
     jsonw_kbool(j, "known", s->idle_known);
@@ -370,15 +386,11 @@ void report_metrics_json(const struct view *v, struct strbuf *out) {
     jsonw_ku64(&j, "schema_version", METRICS_SCHEMA);
     write_run(&j, v);
     write_device(&j, v);
-    jsonw_kobject(&j, "model");
-    jsonw_knum(&j, "mfu", view_model_mfu(v));
-    jsonw_knum(&j, "mbu", view_model_mbu(v));
-    jsonw_kstr(&j, "context_len_mode", v->run->context.mode);
-    jsonw_knum(&j, "context_len", v->run->context.tokens);
-    jsonw_end(&j);
+    write_model(&j, v);
     jsonw_karray(&j, "stages");
     for (size_t i = 0; i < v->nstages; i++) write_stage(&j, v, v->stages[i]);
     jsonw_end(&j);
+    metrics_aggregates(&j, v);
     write_figures(&j, v->run);
     write_repeats(&j, v->run);
     add_findings(&j, v->run->analysis);

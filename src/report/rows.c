@@ -159,3 +159,28 @@ void rows_environment_md(const struct view *v, struct table *t) {
         table_cell(t, "%s", text_or_dash(v->run->env[i].value));
     }
 }
+
+static void add_part(struct strbuf *out, double ms, double flops, double mfu) {
+    strbuf_addf(out, "%s", text_ms(ms).s);
+    if (isfinite(flops)) strbuf_addf(out, ", %s", text_flops(flops).s);
+    if (isfinite(mfu)) strbuf_addf(out, ", MFU %s", text_percent(mfu).s);
+}
+
+void rows_vision_note(const struct view *v, struct strbuf *out) {
+    struct view_vision vision = view_vision(v);
+    for (size_t i = 0; i < v->nstages; i++) {
+        const struct analysis_stage *s = v->stages[i];
+        if (!s->parent_name || s->outside) continue;
+        strbuf_addf(out, "%s%s ", out->len ? "; " : "Substages: ", s->name);
+        add_part(out, s->time_ms, NAN, s->mfu);
+        strbuf_addf(out, " (in %s)", s->parent_name);
+    }
+    if (!out->len) return;
+    strbuf_addstr(out, ". Their time is already included in their stage.");
+    if (!vision.parts) return;
+    strbuf_addstr(out, " Vision in total: ");
+    add_part(out, vision.ms, vision.flops, vision.mfu);
+    strbuf_addstr(out, ". Rest of prefill (decoder): ");
+    add_part(out, vision.rest_ms, vision.rest_flops, vision.rest_mfu);
+    strbuf_addch(out, '.');
+}

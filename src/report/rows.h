@@ -51,4 +51,8 @@ struct column_items rows_trace_stages(const struct view *v, bool (*keep)(const v
 extern const struct column_group rows_device_columns, rows_group_columns, rows_stability_columns,
     rows_power_columns;
 
+/* One paragraph about the sub-stages with their MFU, vision as a whole, and the rest of prefill. Empty: there
+ * are none. */
+void rows_vision_note(const struct view *v, struct strbuf *out);
+
 #endif

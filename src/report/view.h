@@ -18,6 +18,14 @@ struct view {
     size_t nstages;
 };
 
+/* The sub-stages of prefill together, and the rest of prefill; NaN: unknown. */
+struct view_vision {
+    size_t parts; /* sub-stages; 0: none */
+    double ms, flops, mfu;
+    double rest_ms, rest_flops, rest_mfu;
+};
+struct view_vision view_vision(const struct view *v);
+
 void view_init(struct view *v, const struct run_info *run);
 void view_free(struct view *v);
 /* True if the stage gets its own sentence: it is at top level and has a time. */

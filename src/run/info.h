@@ -43,6 +43,22 @@ struct run_peak {
     double flops_per_s, bytes_per_s;
 };
 
+/* The model's metadata. Texts may be NULL; numbers are NaN if unknown. */
+struct run_model {
+    const char *family, *architecture, *dtype, *quantization;
+    const char *costs_from; /* where FLOPs and bytes come from: "config.json", "assumed: llama" */
+    double parameters, active_parameters, weight_bytes, layers, hidden_size, heads, kv_heads, vocab_size, experts,
+        experts_per_token, context;
+};
+/* Its members by key, for metrics.json. */
+struct run_model_field {
+    const char *key;
+    size_t offset;
+    bool text;
+};
+extern const struct run_model_field run_model_fields[];
+extern const size_t run_model_fields_n;
+
 /* Context length of the decode FLOPs, in tokens of one sequence. */
 struct run_context {
     const char *mode; /* "auto", "max", "fixed"; NULL: unknown */
@@ -78,6 +94,7 @@ struct run_info {
     size_t neach_repeat;
     struct run_peak peak;
     struct run_context context;
+    struct run_model facts; /* of the model */
 
     const struct run_kv *env;
     size_t nenv;

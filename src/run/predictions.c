@@ -45,6 +45,9 @@ static void repeat_json(const struct profiled_session *session, const char *phas
     jsonw_knum(&j, "new_tokens", rep->done ? a->new_tokens : NAN);
     jsonw_knum(&j, "prefill_ms", rep->done ? a->prefill_ms : NAN);
     jsonw_knum(&j, "decode_ms", rep->done ? a->decode_ms : NAN);
+    jsonw_kobject(&j, "stages");
+    for (size_t i = 0; i < a->stages.n; i++) jsonw_knum(&j, a->stages.v[i].name, a->stages.v[i].ms);
+    jsonw_end(&j);
     jsonw_karray(&j, "ids");
     for (size_t i = 0; i < a->ids.n; i++) jsonw_i64(&j, a->ids.v[i]);
     jsonw_end(&j);

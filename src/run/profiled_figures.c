@@ -27,6 +27,16 @@ static double decode_rate(const struct engine_answer *a) {
 static double prefill_rate(const struct engine_answer *a) {
     return a->prefill_ms > 0 ? a->prompt_tokens / a->prefill_ms * 1e3 : NAN;
 }
+static double new_tokens(const struct engine_answer *a) { return a->new_tokens; }
+static double prompt_tokens(const struct engine_answer *a) { return a->prompt_tokens; }
+/* All sub-stages of prefill are parts of the image side. NaN: there is none. */
+static double vision_ms(const struct engine_answer *a) {
+    double sum = a->stages.n ? 0 : NAN;
+    for (size_t i = 0; i < a->stages.n; i++) sum += a->stages.v[i].ms;
+    return sum;
+}
+static double decoder_prefill_ms(const struct engine_answer *a) { return a->prefill_ms - vision_ms(a); }
+
 /* Adds an optional figure if at least one repeat has a value. Takes ownership of the values. */
 static void add_if_known(struct profiled_run *r, struct run_figure f) {
     bool known = false;
@@ -59,6 +69,19 @@ static void fill_peak_memory(struct profiled_run *r, const struct profiled_sessi
                                          .n = session->result->nrepeats });
 }
 
+static void fill_vision(struct profiled_run *r, const struct profiled_session *session) {
+    add_if_known(r, (struct run_figure){ .key = "vision",
+                                         .name = "Vision (all sub-stages of prefill)",
+                                         .unit = "ms",
+                                         .values = over_repeats(session, vision_ms),
+                                         .n = session->result->nrepeats });
+    add_if_known(r, (struct run_figure){ .key = "prefill_without_vision",
+                                         .name = "Prefill without vision (decoder)",
+                                         .unit = "ms",
+                                         .values = over_repeats(session, decoder_prefill_ms),
+                                         .n = session->result->nrepeats });
+}
+
 double profiled_request_ms(const struct engine_answer *a) {
     return a->preprocess_ms + a->prefill_ms + (profiled_decoded(a) > 0 ? a->decode_ms : 0);
 }
@@ -75,8 +98,10 @@ void profiled_fill_figures(struct profiled_run *r, const struct profiled_session
         { "prefill_tokens_per_s", "Prefill rate", "tok/s", prefill_rate, true },
         { "preprocess", "Preprocessing", "ms", preprocess_ms, false },
         { "end_to_end", "Preprocessing, prefill and decode", "ms", profiled_request_ms, false },
+        { "prompt_tokens", "Prompt tokens", "tokens", prompt_tokens, false },
+        { "new_tokens", "New tokens", "tokens", new_tokens, true },
     };
-    r->figures = xcalloc(COUNTOF(rows) + 2, sizeof *r->figures);
+    r->figures = xcalloc(COUNTOF(rows) + 4, sizeof *r->figures);
     for (size_t i = 0; i < COUNTOF(rows); i++) {
         double *v = over_repeats(session, rows[i].of);
         vec_push(&r->owned, (char *)v);
@@ -89,6 +114,7 @@ void profiled_fill_figures(struct profiled_run *r, const struct profiled_session
     }
     r->info.figures = r->figures;
     r->info.nfigures = COUNTOF(rows);
+    fill_vision(r, session);
     fill_energy(r, session);
     fill_peak_memory(r, session);
 }

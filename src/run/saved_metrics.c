@@ -252,6 +252,14 @@ void saved_metrics_fill(const struct saved_metrics *m, struct run_info *in) {
     in->peak.source = jsonr_text(device, "peak_source");
     in->peak.flops_per_s = jsonr_number(device, "peak_flop_per_s");
     in->peak.bytes_per_s = jsonr_number(device, "peak_byte_per_s");
+    for (size_t i = 0; i < run_model_fields_n; i++) {
+        const struct run_model_field *f = &run_model_fields[i];
+        void *to = (char *)&in->facts + f->offset;
+        if (f->text)
+            *(const char **)to = jsonr_text(model, f->key);
+        else
+            *(double *)to = jsonr_number(model, f->key);
+    }
     in->context.mode = jsonr_text(model, "context_len_mode");
     in->context.tokens = jsonr_number(model, "context_len");
     in->figures = m->figures;

@@ -1,5 +1,6 @@
 #include "session/profile_folder.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/secret.h"
+#include "base/units.h"
 #include "conf/yaml.h"
 #include "session/run_dir.h"
 #include "session/synthetic_page.h"
@@ -45,6 +47,33 @@ void profile_folder_free(struct profile_folder *f) {
     free(f->synthetic_page);
 }
 
+/* Metadata of the model, for env.json and every report. */
+static void add_model(const struct profile_plan *p, struct env *env) {
+    const struct llm_model *m = p->model;
+    char total[32], active[32], bytes[32];
+    env_add(env, "Model", "model", "%s", p->model_name);
+    if (!m) return;
+    env_add(env, "Model", "model family", "%s%s", m->family ? m->family : m->model_type,
+            m->assumed ? " (assumed)" : "");
+    env_add(env, "Model", "architecture", "%s", m->architecture ? m->architecture : "");
+    env_add(env, "Model", "parameters", "%s, %s active per token",
+            units_count((double)m->params.total, total, sizeof total),
+            units_count((double)(m->decodes ? m->params.active : m->params.total), active, sizeof active));
+    env_add(env, "Model", "weights", "%s as %s%s%s", units_bytes(llm_weight_bytes(m), bytes, sizeof bytes),
+            llm_dtype_name(m->dtype), m->quantization ? ", quantised: " : "",
+            m->quantization ? m->quantization : "");
+    if (!m->decodes) return;
+    env_add(env, "Model", "layers", "%u", m->text.layers);
+    env_add(env, "Model", "hidden size", "%" PRIu64, m->text.hidden);
+    env_add(env, "Model", "attention heads", "%" PRIu64 ", %" PRIu64 " for keys and values", m->text.heads,
+            m->text.kv_heads);
+    if (m->text.experts)
+        env_add(env, "Model", "experts", "%" PRIu64 ", %" PRIu64 " per token", m->text.experts,
+                m->text.experts_per_token);
+    if (m->text.max_positions)
+        env_add(env, "Model", "context window", "%" PRIu64 " tokens", m->text.max_positions);
+}
+
 static int write_env(const struct profile_folder *f, const struct env *env, struct err *err) {
     struct strbuf json = STRBUF_INIT;
     env_json(env, &json);
@@ -57,6 +86,7 @@ int profile_folder_write_inputs(const struct profile_folder *f, const struct pro
                                 const char *config_yaml, struct env *env, struct err *err) {
     struct strbuf inputs = STRBUF_INIT;
     env_add(env, "Run", "device", "%s (%s)", p->device.label, p->device.name);
+    add_model(p, env);
     dataset_yaml(&p->dataset, &inputs);
     int rc = run_dir_write(f->dir, "config.yaml", config_yaml, strlen(config_yaml), err);
     if (rc == 0) rc = write_env(f, env, err);

@@ -11,6 +11,7 @@
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "base/progress.h"
+#include "base/util.h"
 #include "base/vec.h"
 #include "session/counters.h"
 #include "session/engine_client.h"
@@ -299,6 +300,11 @@ static int64_t tokens_for(const struct run *r, const struct dataset_item *it) {
     return it->max_new_tokens > 0 ? it->max_new_tokens : r->s->infer.max_new_tokens;
 }
 
+static int64_t recorded_tokens(const struct run *r, const struct dataset_item *it) {
+    int64_t most = r->s->profiling.rep_max_new_tokens, asked = tokens_for(r, it);
+    return most > 0 ? MIN(most, asked) : asked;
+}
+
 /* Samplers that run during the representative run, outside of the engine. */
 struct watchers {
     struct nvml_sampler *power;
@@ -334,13 +340,12 @@ static void stop_watchers(struct watchers *w) {
 static void run_representative(struct run *r) {
     const struct dataset *d = r->plan->dataset;
     const struct dataset_item *it = &d->v[d->order.v[0]];
-    int64_t most = r->s->profiling.rep_max_new_tokens;
     char *trace = xasprintf("%s/engine.ipt", r->plan->trace_dir);
     struct watchers watchers = start_watchers(r);
     log_debug("representative run: %s, detail %s", it->name, r->s->profiling.detail);
     r->out->representative.item = d->order.v[0];
     infer(r, &r->out->representative,
-          request_infer(r->s, it, most > 0 ? most : tokens_for(r, it), r->s->profiling.detail, trace),
+          request_infer(r->s, it, recorded_tokens(r, it), r->s->profiling.detail, trace),
           "the representative run");
     stop_watchers(&watchers);
     free(trace);
@@ -470,7 +475,6 @@ void session_replay(const struct session_plan *plan, const char *trace, struct s
     struct run r = { .plan = plan, .s = plan->settings, .out = &nothing };
     const struct dataset *d = plan->dataset;
     const struct dataset_item *it = &d->v[d->order.v[0]];
-    int64_t most = r.s->profiling.rep_max_new_tokens;
     add_line(lines, json_object(), "hello");
     add_line(lines, request_load(r.s, plan->device->cuda ? "cuda:0" : "cpu"), "load");
     if (r.s->profiling.warmup_rounds) {
@@ -479,7 +483,7 @@ void session_replay(const struct session_plan *plan, const char *trace, struct s
         add_line(lines, request_warmup(r.s, &item, r.s->profiling.warmup_rounds), "warmup");
     }
     add_line(lines,
-             request_infer(r.s, it, most > 0 ? most : tokens_for(&r, it), r.s->profiling.detail, trace),
+             request_infer(r.s, it, recorded_tokens(&r, it), r.s->profiling.detail, trace),
              "infer");
     add_line(lines, json_object(), "bye");
     make_env(&r, false);

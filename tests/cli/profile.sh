@@ -27,7 +27,7 @@ profile_fake() {
 run "$INFERPROF" profile --show-config repeats=3 model=deepseek_ocr model.path=/m
 expect "--show-config names the origin of every value" 0 \
     out '^repeats: 3 +# command line$' out '^  path: /m +# command line$' \
-    out '^  max_new_tokens: 64 +# built-in conf/config.yaml:[0-9]+$' \
+    out '^  max_new_tokens: 8192 +# built-in conf/model/deepseek_ocr.yaml:[0-9]+$' out '^  top_k: 0 +# built-in conf/config.yaml:[0-9]+$' \
     out '^  no_repeat_ngram_size: 20 +# built-in conf/config.yaml:[0-9]+ as \$\{model.no_repeat_ngram_size\}$'
 run "$INFERPROF" profile repeats=ten max_new_token=5 infer.top_p=7
 expect "wrong keys and types are listed together" 2 \

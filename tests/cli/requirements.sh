@@ -92,3 +92,51 @@ profile_fake 2=error
 expect "one failure does not stop the run" 0
 check "a single failure is a finding with the engine's message" json_is "$dir/metrics.json" \
     '[f["title"] for f in d["findings"] if f["rule"] == "failed-requests" and "too dark" in f["evidence"]]' "['1 of 5 requests failed']"
+
+# ---- the vendor's values for DeepSeek-OCR
+run "$INFERPROF" profile --show-config model=deepseek_ocr model.path=/m
+expect "model=deepseek_ocr stops at the end token, after 8192 tokens, with the n-gram rule" 0 out '^  max_new_tokens: 8192 ' \
+    out '^  ignore_eos: false ' out '^  no_repeat_ngram_size: 20 ' out '^  temperature: 0.0 ' out '^    mode: gundam '
+run "$INFERPROF" profile --show-config
+expect "the recorded run makes at most 64 tokens" 0 out '^  rep_max_new_tokens: 64 '
+profile_fake "" infer.max_new_tokens=100
+check "rep_max_new_tokens limits the recorded run only" python3 - "$dir" <<'END_OF_CODE'
+import json, sys
+made = [(r["phase"], r["new_tokens"]) for r in map(json.loads, open(sys.argv[1] + "/predictions.jsonl"))]
+assert made == [("representative", 64)] + 4 * [("timing", 100)], made
+END_OF_CODE
+
+# ---- vision, decoder, tokens and metadata in every report
+native repeats=3 infer.max_new_tokens=8
+expect "a run over a built-in page succeeds" 0
+check "aggregates: mean and std of prefill, decode, vision, tokens and rate, and MFU by stage" python3 - "$dir" <<'END_OF_CODE'
+import json, math, statistics, sys
+d = json.load(open(sys.argv[1] + "/metrics.json"))
+runs = [r for r in map(json.loads, open(sys.argv[1] + "/predictions.jsonl")) if r["phase"] == "timing"]
+a, stages = d["aggregates"], {s["name"]: s for s in d["stages"]}
+vision = [sum(r["stages"].values()) for r in runs]
+for key, values in (("prefill_ms", [r["prefill_ms"] for r in runs]), ("decode_ms", [r["decode_ms"] for r in runs]), ("vision_ms", vision),
+                    ("tokens", [r["new_tokens"] for r in runs]),
+                    ("prefill_without_vision_ms", [r["prefill_ms"] - v for r, v in zip(runs, vision)])):
+    assert math.isclose(a[key]["mean"], statistics.mean(values), rel_tol=1e-9), (key, a[key], values)
+    assert math.isclose(a[key]["std"], statistics.stdev(values), rel_tol=1e-6, abs_tol=1e-9), (key, a[key], values)
+assert set(runs[0]["stages"]) == {"sam", "clip", "projector"}, runs[0]
+assert a["mfu_model"] == d["model"]["mfu"] and a["mfu_stage"]["sam"] == stages["sam"]["mfu"] > 0
+peak = d["device"]["peak_flop_per_s"]
+flops = sum(stages[s]["flops"] for s in ("sam", "clip", "projector"))
+assert math.isclose(a["vision_flops"], flops, rel_tol=1e-9)
+assert math.isclose(a["mfu_stage"]["vision_total"], flops / (statistics.median(vision) * 1e-3 * peak), rel_tol=1e-6)
+assert a["tokens_per_s"]["mean"] > 0
+END_OF_CODE
+for f in report.md stakeholder_summary.md; do
+    check "$f: MFU of sub-stages, vision in total, the decoder's rest of prefill" \
+        grep -qE 'sam [0-9.,]+ ms, MFU .*Vision in total: .*F, MFU .*Rest of prefill .decoder.: .*MFU' "$dir/$f"
+    check "$f: mean and deviation of vision and tokens" grep -qE '^\| New tokens +\| tokens' "$dir/$f"
+    check "$f: metadata of the model" grep -qE '^\| context window +\| 4096 tokens' "$dir/$f"
+done
+check "report.html: vision in total and metadata of the model" grep -q 'Vision in total' "$dir/report.html"
+check "env.json: metadata of the model" json_is "$dir/env.json" 'd["Model"]["layers"], d["Model"]["experts"], d["Model"]["hidden size"]' \
+    "('4', '16, 4 per token', '256')"
+check "metrics.json: metadata of the model" json_is "$dir/metrics.json" \
+    '[d["model"][k] for k in ("family", "layers", "hidden_size", "experts", "dtype", "context")]' "['deepseek_ocr', 4, 256, 16, 'bf16', 4096]"
+same_report "a second report keeps vision and metadata" "$dir"

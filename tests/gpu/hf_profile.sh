@@ -42,7 +42,7 @@ profile() { # NAME ARGUMENTS...; more arguments in EXTRA
     shift
     echo "--- $name: $(date +%T)  $*"
     timeout "${LIMIT:-200}" "$INFERPROF" profile engine=hf "engine.python=$PYTHON" model.weights=synthetic:0 device=cuda:0 \
-        "repeats=${REPEATS:-10}" "infer.max_new_tokens=$new" "output.dir=$runs/$name" "$@" ${EXTRA:-} 2>&1 | tail -n 45
+        "repeats=${REPEATS:-10}" "infer.max_new_tokens=$new" infer.ignore_eos=true "output.dir=$runs/$name" "$@" ${EXTRA:-} 2>&1 | tail -n 45
     echo "--- $name ended: $(date +%T)"
     tar -C "$runs" -czf "$OUT/$name.tar.gz" --exclude=inputs "$name"
 }
