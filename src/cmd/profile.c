@@ -201,7 +201,14 @@ static char *command_line(const struct profile_opts *o, int argc, char **argv) {
 
 static int write_static_compute(const struct job *j, struct err *err) {
     struct strbuf json = STRBUF_INIT, md = STRBUF_INIT;
-    const struct static_compute s = { .model_name = j->plan.model_name,
+    const struct session_repeat *rep = &j->result.representative;
+    const struct request_image *image = &j->images[rep->item];
+    const struct static_compute s = { .request = { .prompt_tokens = rep->done ? rep->answer.prompt_tokens /
+                                                                                    rep->answer.batch
+                                                                              : NAN,
+                                                   .batch = rep->answer.batch,
+                                                   .image = image->planned ? &image->plan.counts : NULL },
+                                      .model_name = j->plan.model_name,
                                       .model = j->plan.model,
                                       .unknown_because = j->plan.model_note.msg,
                                       .peak = &j->run.info.peak,

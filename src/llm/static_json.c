@@ -253,6 +253,34 @@ static void write_stages(const struct llm_static *r, struct jsonw *j) {
     jsonw_end(j);
 }
 
+/* The stages in the form of a run's static_compute.json: `stages` of that file is a list. */
+static void write_list_row(const char *name, const char *parent, double tokens, const struct llm_cost *c,
+                           struct jsonw *j) {
+    jsonw_object(j);
+    jsonw_kstr(j, "name", name);
+    jsonw_kstr(j, "parent", parent);
+    jsonw_knum(j, "tokens", tokens);
+    jsonw_knum(j, "flops", c->flops);
+    jsonw_knum(j, "bytes", c->bytes);
+    jsonw_knum(j, "flops_per_byte", c->bytes > 0 ? c->flops / c->bytes : NAN);
+    jsonw_knum(j, "floor_ms", c->floor_s * MS);
+    jsonw_kstr(j, "bound", llm_cost_bound(c));
+    jsonw_end(j);
+}
+
+static void write_stage_list(const struct llm_static *r, struct jsonw *j) {
+    const struct llm_model *m = r->model;
+    double batch = (double)r->work.batch;
+    jsonw_karray(j, "stage_list");
+    if (m->decodes) write_list_row("prefill", NULL, batch * (double)r->work.prompt_tokens, &r->prefill, j);
+    for (int s = 1; s < m->nstages; s++)
+        if (r->work.nimages > 0 || !m->decodes)
+            write_list_row(m->stages[s], m->decodes ? "prefill" : NULL, NAN, &r->vision[s], j);
+    if (m->decodes && r->decode_steps)
+        write_list_row("decode", NULL, batch * (double)r->decode_steps, &r->generation, j);
+    jsonw_end(j);
+}
+
 static void write_operator(const struct llm_static *r, const struct llm_op *op, const char *name,
                            const struct llm_pass *pass, struct jsonw *j) {
     struct llm_cost c = llm_cost_op(r->model, &r->setup, op, pass);
@@ -343,6 +371,7 @@ void llm_static_json_fields(const struct llm_static *r, struct jsonw *j) {
     write_workload(r, j);
     write_device(r, j);
     write_stages(r, j);
+    write_stage_list(r, j);
     write_memory(r, j);
     jsonw_karray(j, "modules");
     breakdown(r, true, j);

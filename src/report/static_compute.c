@@ -91,6 +91,7 @@ void static_compute_json(const struct static_compute *s, struct strbuf *out) {
     struct static_row *rows = make_rows(s);
     columns_json_array("stages", &group, NULL, items_of(s, rows), SIZE_MAX, &j);
     free(rows);
+    static_modules_json(s, &j);
     jsonw_end(&j);
     jsonw_finish(&j);
 }
@@ -125,4 +126,5 @@ void static_compute_markdown(const struct static_compute *s, struct strbuf *out)
                 units_count(s->peak->flops_per_s, a, sizeof a), s->peak->type,
                 units_bytes(s->peak->bytes_per_s, b, sizeof b),
                 s->peak->source[0] ? s->peak->source : "not known");
+    static_modules_markdown(s, out);
 }

@@ -4,6 +4,7 @@
 #define REPORT_STATIC_COMPUTE_H
 
 #include "analyze/analyze.h"
+#include "base/jsonw.h"
 #include "base/strbuf.h"
 #include "llm/cost.h"
 #include "run/info.h"
@@ -16,9 +17,17 @@ struct static_compute {
     const struct analyze_timing *stages; /* [nstages], each with its `work` */
     const struct llm_cost *costs;        /* [nstages] */
     size_t nstages;
+    struct { /* the recorded request; prompt_tokens NaN: it failed */
+        double prompt_tokens, batch;    /* of one sequence; sequences */
+        const struct llm_counts *image; /* of one sequence; NULL: none */
+    } request;
 };
 
 void static_compute_json(const struct static_compute *s, struct strbuf *out);
 void static_compute_markdown(const struct static_compute *s, struct strbuf *out);
+
+/* static_modules.c: by module and operator, with hotspots and activations; nothing without a request. */
+void static_modules_json(const struct static_compute *s, struct jsonw *j);
+void static_modules_markdown(const struct static_compute *s, struct strbuf *out);
 
 #endif

@@ -140,3 +140,26 @@ check "env.json: metadata of the model" json_is "$dir/env.json" 'd["Model"]["lay
 check "metrics.json: metadata of the model" json_is "$dir/metrics.json" \
     '[d["model"][k] for k in ("family", "layers", "hidden_size", "experts", "dtype", "context")]' "['deepseek_ocr', 4, 256, 16, 'bf16', 4096]"
 same_report "a second report keeps vision and metadata" "$dir"
+
+# ---- static compute
+check "static_compute.json: modules and operators add up to prefill" python3 - "$dir" <<'END_OF_CODE'
+import json, math, sys
+d = json.load(open(sys.argv[1] + "/static_compute.json"))
+prefill = next(s for s in d["stages"] if s["name"] == "prefill")
+for rows in (d["modules"], d["operators"]):
+    assert math.isclose(sum(r["prefill_flops"] for r in rows), prefill["flops"], rel_tol=1e-9), (rows, prefill)
+top = d["operators"][0]
+assert math.isclose(top["prefill_flops_per_layer"] * max(top["layers"], 1), top["prefill_flops"])
+assert any(o["activation_bytes_per_layer"] > 0 for o in d["operators"][:3])
+assert sum(m["parameters"] for m in d["modules"]) == d["model"]["parameters"]
+assert all(v > 0 for v in d["peak_activation_bytes"].values())
+END_OF_CODE
+check "static_compute.md: modules, hotspots and activations" sh -c \
+    "grep -q '^## Modules' '$dir/static_compute.md' && grep -q '^## Hotspots' '$dir/static_compute.md' && grep -q 'Largest activations' '$dir/static_compute.md'"
+run "$INFERPROF" static tests/data/models/qwen3-8b.json -p 100 -n 8 --json
+check "static --json and static_compute.json list stages alike" python3 - "$dir/static_compute.json" "$work/out" <<'END_OF_CODE'
+import json, sys
+run, static = (json.load(open(p)) for p in sys.argv[1:])
+assert [set(s) for s in run["stages"]][:1] == [set(s) for s in static["stage_list"]][:1], (run["stages"][0], static["stage_list"][0])
+assert [s["name"] for s in static["stage_list"]] == ["prefill", "decode"]
+END_OF_CODE
