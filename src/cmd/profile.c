@@ -301,10 +301,22 @@ static void report_again(struct job *j, const struct strlist *more) {
     view_free(&v);
 }
 
+static void skip_tools(struct job *j) {
+    struct strlist note = { 0 };
+    strlist_add(&note, "--ncu and --nsys were skipped: they need a GPU, and this run was on the CPU.");
+    log_warn("%s", note.v[0]);
+    report_again(j, &note);
+    strlist_free(&note);
+}
+
 /* Runs the engine with the requests of the representative run under the tools. Returns false if a
  * requested tool has no result. */
 static bool use_tools(struct job *j, const struct profile_opts *o, const struct session_plan *plan) {
     if (!o->tools.ncu && !o->tools.nsys) return true;
+    if (!j->plan.device.cuda) {
+        skip_tools(j);
+        return true;
+    }
     struct strbuf lines = STRBUF_INIT;
     struct strlist env = { 0 }, problems = { 0 };
     struct err err;
@@ -403,8 +415,6 @@ static int run(const void *opts, int argc, char **argv) {
         return command_fail(&err);
     }
     profile_plan_open(&j.plan, j.conf, &problems);
-    if ((o->tools.ncu || o->tools.nsys) && j.plan.settings_ok && !j.plan.device.cuda)
-        strlist_add(&problems, "--ncu and --nsys need a GPU, but this run uses the CPU");
     j.command = command_line(o, argc, argv);
     if (o->show_config && !(problems.n && !j.plan.argv)) {
         strlist_free(&problems); /* the configuration can be printed even if this machine cannot run it */

@@ -21,6 +21,12 @@ bool markdown_section(struct strbuf *out, const char *heading, struct table *t) 
     return any;
 }
 
+void markdown_section_always(struct strbuf *out, const char *heading, struct table *t) {
+    if (table_rows(t) == 0)
+        for (size_t i = 0; i < t->heads.n; i++) table_cell(t, "%s", text_or_dash(NULL));
+    markdown_section(out, heading, t);
+}
+
 static void markdown_list(struct strbuf *out, const char *const *lines, size_t n) {
     for (size_t i = 0; i < n; i++) {
         strbuf_addstr(out, "- ");
@@ -119,7 +125,8 @@ static void busy_note(const struct view *v, struct strbuf *out) {
 void markdown_stages(const struct view *v, const char *heading, struct strbuf *out) {
     struct table t;
     rows_stages_md(v, &t);
-    if (!markdown_section(out, heading, &t)) return;
+    markdown_section_always(out, heading, &t);
+    if (!v->nstages) return;
     struct strbuf parts = STRBUF_INIT;
     rows_vision_note(v, &parts);
     if (parts.len) {
@@ -223,6 +230,14 @@ static void profiles(const struct view *v, struct strbuf *out) {
     strbuf_free(&note);
 }
 
+/* A run of an engine has the same sections every time. */
+static void section(const struct view *v, struct strbuf *out, const char *heading, struct table *t) {
+    if (v->run->engine)
+        markdown_section_always(out, heading, t);
+    else
+        markdown_section(out, heading, t);
+}
+
 void report_markdown(const struct view *v, struct strbuf *out) {
     struct table t;
     markdown_head(v, out);
@@ -231,7 +246,7 @@ void report_markdown(const struct view *v, struct strbuf *out) {
     markdown_caveats(v, out);
     markdown_stages(v, "Stages", out);
     rows_aggregates_md(v, &t);
-    markdown_section(out, "Timed repeats", &t);
+    section(v, out, "Timed repeats", &t);
     rows_tokens_md(v, &t);
     markdown_section(out, "Time per output token (recorded run)", &t);
     chart_links(v, out);
@@ -248,10 +263,10 @@ void report_markdown(const struct view *v, struct strbuf *out) {
     markdown_section(out, view_on_cpu(v) ? "CPU time by category" : "GPU time by category", &t);
     conservation(v, out);
     rows_kernels_md(v, 20, &t);
-    markdown_section(out, "Kernels", &t);
+    section(v, out, "Kernels", &t);
     profiles(v, out);
     rows_operators_md(v, 20, &t);
-    markdown_section(out, "Operators", &t);
+    section(v, out, "Operators", &t);
     rows_power_md(v, &t);
     markdown_section(out, "Power and clocks", &t);
     rows_stability_md(v, &t);
@@ -259,7 +274,7 @@ void report_markdown(const struct view *v, struct strbuf *out) {
     overhead(v, out);
     answers(v, out);
     rows_environment_md(v, &t);
-    markdown_section(out, "Environment", &t);
+    section(v, out, "Environment", &t);
     notes(v, out);
     if (v->run->command) {
         strbuf_addstr(out, "## Reproduce\n\n");

@@ -92,6 +92,23 @@ void rows_operators_md(const struct view *v, size_t limit, struct table *t) {
                   first_items(rows_operator_items(v), limit), t);
 }
 
+static int by_total(const void *a, const void *b) {
+    const struct analysis_operator *x = *(const struct analysis_operator *const *)a,
+                                   *y = *(const struct analysis_operator *const *)b;
+    if (x->total_ns != y->total_ns) return x->total_ns < y->total_ns ? 1 : -1;
+    return x < y ? -1 : x > y;
+}
+
+void rows_operators_by_total_md(const struct view *v, size_t limit, struct table *t) {
+    size_t n = v->a ? v->a->noperators : 0;
+    const struct analysis_operator **sorted = xcalloc(n + 1, sizeof *sorted);
+    for (size_t i = 0; i < n; i++) sorted[i] = &v->a->operators[i];
+    qsort(sorted, n, sizeof *sorted, by_total);
+    columns_table(operator_columns, COUNTOF(operator_columns), COLUMN_DOC_MARKDOWN, v,
+                  (struct column_items){ sorted, MIN(n, limit) }, t);
+    free(sorted);
+}
+
 /* All operators, followed by one row per shape for operators with a detail. */
 void rows_operators_csv(const struct view *v, struct table *t) {
     struct column_set set;
@@ -118,6 +135,13 @@ static void show_interval(const struct column_row *r, struct strbuf *out) {
         strbuf_addf(out, "%s to %s", text_ms_number(s->ci95_low).s, text_ms_number(s->ci95_high).s);
 }
 
+/* Sums of rates mean nothing. */
+static struct column_value get_total(const struct column_row *r) {
+    const struct aggregate *a = r->item;
+    bool sums = a->unit && (strcmp(a->unit, "ms") == 0 || strcmp(a->unit, "tokens") == 0);
+    return column_f64(sums ? a->s.mean * (double)a->s.n : NAN);
+}
+
 #define A(field) FIELD(struct aggregate, field)
 static const struct column aggregate_columns[] = {
     { NULL, "figure", COLUMN_TEXT, A(name), .at = { .md = 10 } },
@@ -131,6 +155,7 @@ static const struct column aggregate_columns[] = {
     { NULL, "CV", COLUMN_PERCENT, A(s.cv), .at = { .md = 90 } },
     { NULL, "95% CI of the mean", COLUMN_MS, A(s.ci95_low), .at = { .md = 100 }, .show = show_interval },
     { NULL, "n", COLUMN_COUNT, A(s.n), .at = { .md = 110 } },
+    { NULL, "total", COLUMN_MS, GET(get_total), .at = { .md = 120 } },
 };
 static const struct column_group aggregate_group = { .columns = aggregate_columns,
                                                      .n = COUNTOF(aggregate_columns) };

@@ -19,6 +19,8 @@ struct column_items rows_operator_items(const struct view *v);
 void rows_kernels(const struct view *v, enum column_document document, size_t limit, struct table *t);
 void rows_kernels_md(const struct view *v, size_t limit, struct table *t);
 void rows_kernels_csv(const struct view *v, struct table *t);
+/* By host time with nested operators; rows_operators_md: by the device's self time. */
+void rows_operators_by_total_md(const struct view *v, size_t limit, struct table *t);
 void rows_operators_md(const struct view *v, size_t limit, struct table *t);
 void rows_operators_csv(const struct view *v, struct table *t);
 void rows_aggregates_md(const struct view *v, struct table *t); /* statistics over the repeats */

@@ -18,6 +18,10 @@ static struct column_value get_time_source(const struct column_row *r) {
 static struct column_value get_idle_share(const struct column_row *r) {
     return column_f64(1 - stage_of(r)->busy_share);
 }
+static struct column_value get_total(const struct column_row *r) {
+    const struct stats *s = &stage_of(r)->timing_ms;
+    return column_f64(s->n ? s->mean * (double)s->n : NAN);
+}
 static struct column_value get_representative(const struct column_row *r) {
     return column_f64(view_representative_ms(stage_of(r)));
 }
@@ -41,6 +45,7 @@ static const struct column columns[] = {
       .at = { .md = 20, .terminal = 20, .summary = 40 } },
     { "time_source", .source = GET(get_time_source), .data = CSV | JSON },
     { "repeats", .source = S(timing_ms.n), .data = CSV },
+    { "total_ms", .source = GET(get_total), .data = CSV | JSON },
     { "mean_ms", .source = S(timing_ms.mean), .data = CSV },
     { "std_ms", "+-", COLUMN_MS, S(timing_ms.std), .data = CSV, .at = { .terminal = 30 } },
     { "median_ms", .source = S(timing_ms.median), .data = CSV },

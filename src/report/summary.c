@@ -31,14 +31,12 @@ static void narrative(const struct view *v, struct strbuf *out) {
             out, "The repeats vary by more than 5%. Measure again on an idle machine before deciding.\n\n");
 }
 
-static void operators_or_note(const struct view *v, struct strbuf *out) {
+static void operators_and_kernels(const struct view *v, struct strbuf *out) {
     struct table t;
     rows_operators_md(v, 10, &t);
-    if (!markdown_section(out, "Top Operators", &t))
-        strbuf_addstr(out, "## Top Operators\n\nThe trace contains no operators.\n\n");
+    markdown_section_always(out, "Top Operators", &t);
     rows_kernels_md(v, 10, &t);
-    if (!markdown_section(out, "Top Kernels", &t))
-        strbuf_addstr(out, "## Top Kernels\n\nThe trace contains no kernels.\n\n");
+    markdown_section_always(out, "Top Kernels", &t);
 }
 
 void report_summary(const struct view *v, struct strbuf *out) {
@@ -46,16 +44,18 @@ void report_summary(const struct view *v, struct strbuf *out) {
     markdown_head(v, out);
     markdown_caveats(v, out);
     rows_environment_md(v, &t);
-    if (!markdown_section(out, "Environment", &t)) strbuf_addstr(out, "## Environment\n\nNot recorded.\n\n");
+    markdown_section_always(out, "Environment", &t);
     rows_aggregates_md(v, &t);
-    if (!markdown_section(out, "Aggregates", &t))
-        strbuf_addstr(out, "## Aggregates\n\nNo timed repeats. Times are from the recorded run.\n\n");
+    bool timed = table_rows(&t) > 0;
+    markdown_section_always(out, "Aggregates", &t);
+    if (!timed) strbuf_addstr(out, "No timed repeats. Times are from the recorded run.\n\n");
     markdown_stages(v, "Per-Stage Timings", out);
     rows_mfu_md(v, &t);
-    if (markdown_section(out, "MFU", &t))
+    markdown_section_always(out, "MFU", &t);
+    if (v->nstages)
         strbuf_addf(out, "Model MFU: %s. Peaks: %s/s and %s/s (%s).\n\n", text_percent(view_model_mfu(v)).s,
                     text_flops(view_peak_flops(v)).s, text_bytes(view_peak_bytes(v)).s,
                     text_or_dash(view_peak_source(v)));
-    operators_or_note(v, out);
+    operators_and_kernels(v, out);
     narrative(v, out);
 }

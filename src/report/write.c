@@ -34,16 +34,24 @@ static int write_csv(const char *dir, const char *name, const struct view *v,
 }
 
 static int write_list(const char *dir, const char *name, const char *heading, const struct view *v,
-                      void (*rows)(const struct view *, size_t, struct table *), struct err *err) {
+                      void (*rows)(const struct view *, size_t, struct table *),
+                      void (*by_total)(const struct view *, size_t, struct table *), struct err *err) {
     struct strbuf s = STRBUF_INIT;
     struct table t;
     rows(v, v->run->top ? v->run->top : 50, &t);
+    bool any = table_rows(&t) > 0;
     strbuf_addf(&s, "# %s\n\n", heading);
-    if (table_rows(&t))
-        table_markdown(&t, &s);
-    else
-        strbuf_addstr(&s, "The trace contains none.\n");
+    if (!any)
+        for (size_t i = 0; i < t.heads.n; i++) table_cell(&t, "-");
+    table_markdown(&t, &s);
+    if (!any) strbuf_addstr(&s, "\nThe trace contains none.\n");
     table_free(&t);
+    if (any && by_total) {
+        by_total(v, v->run->top ? v->run->top : 50, &t);
+        strbuf_addf(&s, "\n# %s by total time\n\n", heading);
+        table_markdown(&t, &s);
+        table_free(&t);
+    }
     return write_text(dir, name, &s, err);
 }
 
@@ -70,8 +78,9 @@ int report_write_all(const char *dir, const struct view *v, struct err *err) {
     if (rc == 0) rc = write_csv(dir, "stages.csv", v, rows_stages_csv, err);
     if (rc == 0) rc = write_csv(dir, "kernels.csv", v, rows_kernels_csv, err);
     if (rc == 0) rc = write_csv(dir, "operators.csv", v, rows_operators_csv, err);
-    if (rc == 0) rc = write_list(dir, "kernels.md", "Kernels", v, rows_kernels_md, err);
-    if (rc == 0) rc = write_list(dir, "operators.md", "Operators", v, rows_operators_md, err);
+    if (rc == 0) rc = write_list(dir, "kernels.md", "Kernels", v, rows_kernels_md, NULL, err);
+    if (rc == 0)
+        rc = write_list(dir, "operators.md", "Operators", v, rows_operators_md, rows_operators_by_total_md, err);
     if (rc == 0) rc = write_charts(dir, v, err);
     if (rc == 0) rc = write_document(dir, "report.md", v, report_markdown, err);
     if (rc == 0) rc = write_document(dir, "stakeholder_summary.md", v, report_summary, err);
