@@ -398,6 +398,14 @@ done:
     return status;
 }
 
+/* What a run would find out only after minutes. */
+static void check_for_dry_run(const struct profile_plan *p, const struct profile_opts *o,
+                              struct strlist *problems) {
+    profile_plan_check_engine(p, problems);
+    if (!p->device.cuda) return; /* the tools are skipped */
+    tools_missing(&o->tools, problems);
+}
+
 static int run(const void *opts, int argc, char **argv) {
     const struct profile_opts *o = opts;
     struct job j = { .started_ns = clock_mono_ns() };
@@ -415,6 +423,7 @@ static int run(const void *opts, int argc, char **argv) {
         return command_fail(&err);
     }
     profile_plan_open(&j.plan, j.conf, &problems);
+    if (o->dry_run && j.plan.argv) check_for_dry_run(&j.plan, o, &problems);
     j.command = command_line(o, argc, argv);
     if (o->show_config && !(problems.n && !j.plan.argv)) {
         strlist_free(&problems); /* the configuration can be printed even if this machine cannot run it */

@@ -30,6 +30,20 @@ const char *tools_misused(const struct tools_opts *o) {
     return NULL;
 }
 
+#define NO_NCU \
+    "Nsight Compute (ncu) found neither in PATH nor in /usr/local/cuda or /opt/nvidia: install it or omit --ncu"
+#define NO_NSYS \
+    "Nsight Systems (nsys) found neither in PATH nor in /usr/local/cuda or /opt/nvidia: install it or omit " \
+    "--nsys"
+
+void tools_missing(const struct tools_opts *o, struct strlist *problems) {
+    char *ncu = o->ncu ? tool_find("ncu") : NULL, *nsys = o->nsys ? tool_find("nsys") : NULL;
+    if (o->ncu && !ncu) strlist_add(problems, NO_NCU);
+    if (o->nsys && !nsys) strlist_add(problems, NO_NSYS);
+    free(ncu);
+    free(nsys);
+}
+
 static double limit_s(const struct tools *t) { return t->o->limit_s > 0 ? t->o->limit_s : LIMIT_S; }
 
 struct words {
@@ -207,8 +221,7 @@ bool tools_ncu(const struct tools *t, const struct analysis *a) {
     bool any = false;
     ncu_plan_make(a, t->o->top ? t->o->top : TOP, stage, &plans);
     if (!ncu)
-        SAY(t, "Nsight Compute (ncu) found neither in PATH nor in /usr/local/cuda or /opt/nvidia: install it "
-               "or omit --ncu");
+        SAY(t, NO_NCU);
     else if (!plans.n && stage)
         SAY(t, "Nsight Compute was not run: no kernel of a stage '%s' was recorded", stage);
     else if (!plans.n)
@@ -232,8 +245,7 @@ bool tools_nsys(const struct tools *t) {
     char *nsys = tool_find("nsys"), *dir = nsys ? make_folder(t, "nsys") : NULL;
     bool kept = false;
     if (!nsys)
-        SAY(t, "Nsight Systems (nsys) found neither in PATH nor in /usr/local/cuda or /opt/nvidia: install "
-               "it or omit --nsys");
+        SAY(t, NO_NSYS);
     if (dir) {
         struct words w = { 0 };
         struct err err;

@@ -19,6 +19,9 @@ struct tools_opts {
 };
 const char *tools_misused(const struct tools_opts *o); /* returns NULL if the options are consistent */
 
+/* Adds the tools that were asked for and are not installed. */
+void tools_missing(const struct tools_opts *o, struct strlist *problems);
+
 struct tools {
     const char *dir;   /* the run folder */
     char *const *argv; /* the program */

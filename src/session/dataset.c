@@ -57,6 +57,24 @@ static void open_samples(struct dataset *d, struct strlist *problems) {
     if (!d->n) strlist_add(problems, "dataset.root=samples: this build of inferprof has no sample pages");
 }
 
+#define SAMPLE_PROMPTS "samples/prompts.jsonl"
+
+static void read_prompts(struct dataset *d, const struct settings *s, char *text, const char *path,
+                         struct strlist *problems);
+
+void dataset_use_sample_prompts(struct dataset *d, const struct settings *s, struct strlist *problems) {
+    const struct embed_file *f = embed_find(SAMPLE_PROMPTS);
+    dataset_free(d);
+    if (!f) {
+        strlist_add(problems, "dataset=samples: this build of inferprof has no sample prompts");
+        return;
+    }
+    char *text = xstrndup((const char *)f->data, embed_bytes(f));
+    read_prompts(d, s, text, SAMPLE_PROMPTS, problems);
+    d->source = xstrdup("the built-in sample prompts");
+    free(text);
+}
+
 int dataset_extract(struct dataset *d, const char *run_dir, struct err *err) {
     for (size_t i = 0; i < d->n; i++) {
         struct dataset_item *it = &d->v[i];
@@ -183,6 +201,22 @@ static int read_prompt(struct dataset *d, const struct settings *s, const json_t
     return rc;
 }
 
+static void read_prompts(struct dataset *d, const struct settings *s, char *text, const char *path,
+                         struct strlist *problems) {
+    char *rest = text, *line;
+    size_t line_no = 0, bad = 0;
+    struct err err;
+    while ((line = strsep(&rest, "\n"))) {
+        line_no++;
+        if (!line[strspn(line, " \t\r")]) continue;
+        json_t *o = jsonr_load_text(line, strlen(line), "prompt", &err);
+        int rc = o ? read_prompt(d, s, o, line_no, &err) : -1;
+        json_decref(o);
+        if (rc < 0 && bad++ < MAX_REPORTED) strlist_add(problems, "%s:%zu: %s", path, line_no, err.msg);
+    }
+    if (!d->n && !bad) strlist_add(problems, "%s: contains no prompt", path);
+}
+
 static void open_prompts(struct dataset *d, const struct settings *s, struct strlist *problems) {
     const char *path = s->dataset.prompts;
     if (!path) {
@@ -197,17 +231,7 @@ static void open_prompts(struct dataset *d, const struct settings *s, struct str
         strbuf_free(&text);
         return;
     }
-    char *rest = text.buf, *line;
-    size_t line_no = 0, bad = 0;
-    while ((line = strsep(&rest, "\n"))) {
-        line_no++;
-        if (!line[strspn(line, " \t\r")]) continue;
-        json_t *o = jsonr_load_text(line, strlen(line), "prompt", &err);
-        int rc = o ? read_prompt(d, s, o, line_no, &err) : -1;
-        json_decref(o);
-        if (rc < 0 && bad++ < MAX_REPORTED) strlist_add(problems, "%s:%zu: %s", path, line_no, err.msg);
-    }
-    if (!d->n && !bad) strlist_add(problems, "%s: contains no prompt", path);
+    read_prompts(d, s, text.buf, path, problems);
     d->source = xasprintf("prompts from %s", path);
     strbuf_free(&text);
 }

@@ -41,6 +41,8 @@ struct dataset {
 };
 
 void dataset_open(struct dataset *d, const struct settings *s, struct strlist *problems);
+/* Replaces the built-in pages by the built-in prompts, for a model that reads text only. */
+void dataset_use_sample_prompts(struct dataset *d, const struct settings *s, struct strlist *problems);
 void dataset_free(struct dataset *d);
 void dataset_order(struct dataset *d, const struct settings *s, size_t repeats);
 int dataset_extract(struct dataset *d, const char *run_dir, struct err *err);

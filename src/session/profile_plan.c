@@ -1,5 +1,6 @@
 #include "session/profile_plan.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -12,11 +13,13 @@
 #include "base/installed.h"
 #include "base/program.h"
 #include "base/secret.h"
+#include "base/tool.h"
 #include "base/units.h"
 #include "base/utf8.h"
 #include "base/util.h"
 #include "base/vec.h"
 #include "conf/schema.h"
+#include "llm/safetensors.h"
 #include "session/run_dir.h"
 
 #define EMBEDDED_CONFIG "samples/deepseek-ocr-small/config.json"
@@ -77,6 +80,68 @@ static void plan_model(struct profile_plan *p, struct strlist *problems) {
     }
 }
 
+static bool has_ending(const char *dir, const char *ending) {
+    DIR *d = opendir(dir);
+    const struct dirent *e;
+    bool found = false;
+    while (d && !found && (e = readdir(d))) {
+        size_t n = strlen(e->d_name), m = strlen(ending);
+        found = n > m && strcmp(e->d_name + n - m, ending) == 0;
+    }
+    if (d) closedir(d);
+    return found;
+}
+
+/* Reads the headers of the weight files. Other engines may have formats of their own. */
+static void check_weights(const struct profile_plan *p, struct strlist *problems) {
+    const char *path = p->s.model.path, *engine = p->s.engine.name;
+    bool hf = strcmp(engine, "hf") == 0;
+    struct err why;
+    if ((!hf && strcmp(engine, "native") != 0) || strcmp(p->s.model.weights, "auto") != 0) return;
+    if (strcmp(path, "embedded") == 0 || !file_is_dir(path)) return;
+    if (hf && (has_ending(path, ".bin") || has_ending(path, ".pt"))) return;
+    if (!has_ending(path, ".safetensors")) {
+        strlist_add(problems,
+                    "model.path=%s: contains no weights (*.safetensors); download them, or use "
+                    "model.weights=synthetic:0 to measure speed without them",
+                    path);
+        return;
+    }
+    struct safetensors *st = safetensors_open(path, &why);
+    if (!st) strlist_add(problems, "weights: %s; download the file again", why.msg);
+    safetensors_close(st);
+}
+
+static bool is_text_model(const struct llm_model *m) { return m && m->decodes && !m->vision.family; }
+
+static void check_input_kind(const struct profile_plan *p, struct strlist *problems) {
+    bool images = false;
+    for (size_t i = 0; i < p->dataset.n; i++) images |= p->dataset.v[i].path || p->dataset.v[i].embedded;
+    if (images && is_text_model(p->model))
+        strlist_add(problems,
+                    "model %s reads text only, but the inputs are images (%s): use dataset=prompts "
+                    "dataset.prompts=FILE.jsonl, or dataset=samples",
+                    p->model_name, p->dataset.source ? p->dataset.source : "dataset");
+}
+
+#define IMPORT_LIMIT_S 120
+
+void profile_plan_check_engine(const struct profile_plan *p, struct strlist *problems) {
+    char *python = p->s.engine.python && strcmp(p->s.engine.name, "hf") == 0 ? program_find(p->s.engine.python)
+                                                                             : NULL;
+    if (!python) return;
+    char *words[] = { python, (char *)"-c", (char *)"import torch, transformers; print(torch.__version__)", NULL };
+    struct strbuf version = STRBUF_INIT;
+    struct err why;
+    if (tool_ask(words, IMPORT_LIMIT_S, &version, &why) < 0)
+        strlist_add(problems,
+                    "engine hf: %s cannot import torch and transformers: %s; install them for this Python, or set "
+                    "another with engine.python=/path/to/python3",
+                    python, why.msg);
+    strbuf_free(&version);
+    free(python);
+}
+
 /* ---- the rest */
 
 /* Engines receive paths in JSON, which must be valid UTF-8. */
@@ -134,6 +199,10 @@ void profile_plan_open(struct profile_plan *p, struct conf *conf, struct strlist
     plan_model(p, problems);
     find_filelist(p);
     dataset_open(&p->dataset, &p->s, problems);
+    if (is_text_model(p->model) && p->dataset.n && p->dataset.v[0].embedded)
+        dataset_use_sample_prompts(&p->dataset, &p->s, problems);
+    check_weights(p, problems);
+    check_input_kind(p, problems);
     dataset_order(&p->dataset, &p->s, (size_t)p->s.repeats);
     run_dir_check(p->s.output.dir, (uint64_t)p->s.output.min_free_mb * 1000000u, problems);
     check_settings(p, problems);

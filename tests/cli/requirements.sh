@@ -187,3 +187,22 @@ check "totals and counts per stage" json_is "$auto/metrics.json" \
 native --ncu --nsys
 expect "on the CPU --ncu and --nsys are skipped with a note" 0 err 'were skipped: they need a GPU'
 check "the note is in the report" grep -q 'were skipped: they need a GPU' "$dir/report.md"
+
+# ---- dry run
+mkdir -p "$work/config-only" && cp tests/data/models/qwen3-8b.json "$work/config-only/config.json"
+cat >"$work/no-torch" <<'END_OF_SCRIPT'
+#!/bin/sh
+echo "ModuleNotFoundError: No module named 'torch'" >&2
+exit 1
+END_OF_SCRIPT
+chmod +x "$work/no-torch"
+run "$INFERPROF" profile --dry-run engine=hf engine.python="$work/no-torch" device=cpu model=llama model.path="$work/config-only" dataset=images \
+    dataset.root="$work/pages/images"
+expect "dry run: missing weights, missing torch and images for a text model, all at once" 1 err 'contains no weights' \
+    err 'cannot import torch and transformers: .*No module named' err 'reads text only, but the inputs are images'
+printf 'x' >"$work/config-only/model.safetensors"
+run "$INFERPROF" profile --dry-run device=cpu model=llama model.path="$work/config-only"
+expect "dry run: broken weights" 1 err 'weights: .*model.safetensors'
+rm "$work/config-only/model.safetensors"
+run "$INFERPROF" profile --dry-run device=cpu model=llama model.path="$work/config-only" model.weights=synthetic:0
+expect "a text model with dataset=samples gets sample prompts" 0 out 'the built-in sample prompts: 4'
