@@ -19,7 +19,11 @@ except ImportError:  # worker.py reports the missing package
 REQUEST = "inferprof request"  # the range that the collector captures (conf/engine/hf.yaml)
 
 # Number of decode steps whose operators are recorded with sizes. Later steps have the same operators.
-SHAPED_STEPS = 4
+SHAPED_STEPS = 1
+
+# After those, the operators of one layer in so many are recorded per step, of another one in each step. Recording all of them
+# doubles the time of a step, and the layers are alike.
+OPERATOR_LAYERS = 8
 
 
 class Clock:
@@ -50,11 +54,16 @@ class HostStamps:
 class EventStamps:
     """Stamps for sub-stages on a GPU: events recorded on the current stream. `ms` needs a synchronised device."""
 
+    pool = []  # events of earlier requests: creating one takes longer than recording it
+
     def __init__(self, device):
-        self.device = device
+        self.device, self.used = device, 0
 
     def stamp(self):
-        event = torch.cuda.Event(enable_timing=True)
+        if self.used == len(self.pool):
+            self.pool.append(torch.cuda.Event(enable_timing=True))
+        event = self.pool[self.used]
+        self.used += 1
         event.record(torch.cuda.current_stream(self.device))
         return event
 
@@ -186,7 +195,7 @@ def module_ranges(model, marks, skip, leaves):
 
 
 @contextlib.contextmanager
-def detail_ranges(model, detail, shapes, steps, skip, every_layer=1, compiled=False):
+def detail_ranges(model, detail, shapes, steps, skip, every_layer=OPERATOR_LAYERS, compiled=False):
     """Ranges below the stages. detail none or stages: no ranges; modules: per module; operators: per operator, and per module that
     has modules in it (the other modules are one operator, or a few). Compiled code has no operators of its own in Python, so that
     torch's own ranges are used there."""

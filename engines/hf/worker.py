@@ -16,6 +16,7 @@ import time
 VERSION = "0.1.0"
 DTYPES = {"bf16": "bfloat16", "f16": "float16", "fp16": "float16", "f32": "float32", "fp32": "float32"}
 MAX_LINE = 16 << 20
+MAX_BATCH = 4096  # sequences of a request; the device's memory is the real limit
 NO_CUDA = ("Found no NVIDIA driver", "not compiled with CUDA", "No CUDA GPUs are available")  # torch's error messages
 
 
@@ -304,10 +305,32 @@ class Model:
 
     def text_inputs(self, ids):
         """Passes the mask explicitly: `generate` would derive it from the pad token, whose id may equal the first token's."""
-        ids = torch.tensor([ids] * self.batch, device=self.device)
-        return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+        return self.batch_inputs([ids] * self.batch)
+
+    def batch_inputs(self, sequences):
+        """Sequences of any length; shorter ones are padded on the left, because generation continues on the right."""
+        longest = max(len(s) for s in sequences)
+        ids = torch.tensor([[0] * (longest - len(s)) + s for s in sequences], device=self.device)
+        mask = torch.tensor([[0] * (longest - len(s)) + [1] * len(s) for s in sequences], device=self.device)
+        return {"input_ids": ids, "attention_mask": mask}
+
+    def sequences_of(self, request):
+        """`prompt_ids` as a list of sequences, if it is a batch; else None."""
+        ids = request.get("prompt_ids")
+        if not ids or not isinstance(ids[0], list):
+            return None
+        if self.batch > 1 or self.fixed_cache:
+            raise Refusal("a batch in prompt_ids cannot be used with engine.load.batch or cuda_graphs: leave those out")
+        if self.dsocr:
+            raise Refusal("DeepSeek-OCR has no batch of prompts in this engine: use engine.load.batch")
+        if request.get("inputs") or len(ids) > MAX_BATCH or not all(isinstance(s, list) and s for s in ids):
+            raise Refusal(f"a batch is a list of 1 to {MAX_BATCH} non-empty lists of ids, without inputs")
+        return ids
 
     def inputs(self, request):
+        sequences = self.sequences_of(request)
+        if sequences:
+            return self.batch_inputs(sequences)
         if request.get("prompt_ids"):
             made = self.text_inputs(request["prompt_ids"])
             none = torch.zeros_like(made["input_ids"], dtype=torch.bool)
@@ -371,12 +394,12 @@ def infer(model, request):
     if model.device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(model.device)
     inputs = model.inputs(request)
-    prompt_tokens = inputs["input_ids"].shape[1]
-    steps = stages.Steps(clock, marks, prompt_tokens, model.batch)
+    batch, prompt_tokens = inputs["input_ids"].shape
+    steps = stages.Steps(clock, marks, prompt_tokens, batch)
     parts = stages.SubStages(model.model, model.stage_modules, model.device, marks)
     ready = clock.now()
     ranges = stages.detail_ranges(model.model, detail, shapes, steps, set(model.stage_modules.values()),
-                                  int(request.get("operator_layers") or 1), bool(model.compiled))
+                                  int(request.get("operator_layers") or stages.OPERATOR_LAYERS), bool(model.compiled))
     try:
         with torch.no_grad(), model.autocast(), ranges:
             steps.begin()
@@ -386,7 +409,21 @@ def infer(model, request):
     finally:
         parts.close()
     ids = out[0, prompt_tokens:].tolist()
-    return reply_of(model, request, steps, parts, ids, prompt_tokens, (ready - began) * 1e3)
+    reply = reply_of(model, request, steps, parts, ids, prompt_tokens, (ready - began) * 1e3)
+    sequences = model.sequences_of(request)
+    if sequences:
+        made = count_new(model, out[:, prompt_tokens:].tolist())
+        each = [{"prompt_tokens": len(s), "new_tokens": len(m), "ids": m,
+                 "text": model.tokenizer.decode(m, skip_special_tokens=False) if model.tokenizer else ""} for s, m in zip(sequences, made)]
+        reply.update(batch=batch, prompt_tokens=sum(len(s) for s in sequences), new_tokens=sum(len(m) for m in made), sequences=each)
+    return reply
+
+
+def count_new(model, rows):
+    """The new ids of each sequence, up to and with its end token: `generate` pads those that ended earlier."""
+    ends = model.model.generation_config.eos_token_id
+    ends = set(ends if isinstance(ends, (list, tuple)) else [] if ends is None else [ends])
+    return [row[:next((i + 1 for i, t in enumerate(row) if t in ends), len(row))] for row in rows]
 
 
 def stop_reason(model, made, asked, prompt_tokens):
@@ -416,7 +453,7 @@ class Engine:
         cuda = torch.cuda.is_available()
         isa = f"torch {torch.__version__}, transformers {transformers.__version__}, Python {sys.version.split()[0]}"
         info = {"protocol": 1, "name": "hf", "version": VERSION, "device": "cuda:0" if cuda else "cpu", "isa": isa,
-                "threads": torch.get_num_threads(), "model": None, "stages": []}
+                "threads": torch.get_num_threads(), "max_batch": MAX_BATCH, "model": None, "stages": []}
         m = self.model
         if m:
             info["device"] = str(m.device)

@@ -46,6 +46,9 @@ static const struct man_item man_items[] = {
       "Dense peak of the device in TFLOP/s. Replaces the value of the device table." },
     { MAN_ENVIRONMENT, "profile|calibrate", "XDG_CACHE_HOME",
       "Folder of the cache for measured CPU peaks. Default: `~/.cache`." },
+    { MAN_ENVIRONMENT, "profile", "HF_HUB_CACHE, HF_HOME",
+      "Folder of downloaded models (`HF_HOME/hub`), for models given as `ORG/NAME`. Default: "
+      "`~/.cache/huggingface/hub`." },
     { MAN_ENVIRONMENT, "profile", "INFERPROF_PYTHON",
       "Python interpreter for `engine=hf`. Default: `python3`." },
     { MAN_ENVIRONMENT, "profile|run|doctor", "INFERPROF_COLLECTOR",

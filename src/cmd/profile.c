@@ -17,6 +17,7 @@
 #include "base/util.h"
 #include "cmd/build_info.h"
 #include "cmd/commands.h"
+#include "cmd/profile_batches.h"
 #include "cmd/tools.h"
 #include "conf/interp.h"
 #include "conf/secrets.h"
@@ -25,6 +26,7 @@
 #include "report/static_compute.h"
 #include "run/predictions.h"
 #include "run/profiled.h"
+#include "session/hub_cache.h"
 #include "session/profile_folder.h"
 #include "session/rerun.h"
 #include "session/run_dir.h"
@@ -35,6 +37,9 @@ struct profile_opts {
     const char *config, *rerun;
     struct opt_list conf_dirs;
     struct tools_opts tools;
+    struct batches_opts batches;
+    /* familiar spellings of settings */
+    const char *model_path, *input_dir, *repeats, *device;
     bool show_config, dry_run, trust;
 };
 
@@ -56,6 +61,22 @@ static const struct opt options[] = {
       "repeat the representative request under Nsight Systems and keep its report", NULL },
     { 0, "tool-limit", OPT_DOUBLE, offsetof(struct profile_opts, tools.limit_s), "S",
       "time limit for a run under Nsight, in seconds (900)", "1..1000000" },
+    { 'p', "prompt-tokens", OPT_UINT, offsetof(struct profile_opts, batches.prompt_tokens), "N",
+      "measure synthetic prompts of N tokens by batch size, without inputs (512)", "1..10000000" },
+    { 'n', "new-tokens", OPT_UINT, offsetof(struct profile_opts, batches.new_tokens), "N",
+      "with -p or -b: tokens to generate (128)", "2..10000000" },
+    { 'b', "batch", OPT_STR, offsetof(struct profile_opts, batches.batches), "N,...",
+      "measure these batch sizes, as 1,8,32 (1)", NULL },
+    { 0, "csv", OPT_FLAG, offsetof(struct profile_opts, batches.csv), NULL, "with -p, -n or -b: print CSV", NULL },
+    { 0, "json", OPT_FLAG, offsetof(struct profile_opts, batches.json), NULL, "with -p, -n or -b: print JSON", NULL },
+    { 0, "chart", OPT_STR, offsetof(struct profile_opts, batches.chart), "FILE.svg",
+      "with -p, -n or -b: write a chart of the decode rates", NULL },
+    { 0, "model-path", OPT_STR, offsetof(struct profile_opts, model_path), "DIR", "the same as model.path=DIR",
+      NULL },
+    { 0, "input-dir", OPT_STR, offsetof(struct profile_opts, input_dir), "DIR",
+      "the same as dataset=images dataset.root=DIR", NULL },
+    { 0, "repeats", OPT_STR, offsetof(struct profile_opts, repeats), "N", "the same as repeats=N", NULL },
+    { 0, "device", OPT_STR, offsetof(struct profile_opts, device), "NAME", "the same as device=NAME", NULL },
     { 0, "show-config", OPT_FLAG, offsetof(struct profile_opts, show_config), NULL,
       "print the composed configuration with the origin of every value", NULL },
     { 0, "dry-run", OPT_FLAG, offsetof(struct profile_opts, dry_run), NULL,
@@ -125,6 +146,37 @@ static void name_missing_variables(const char *config, struct err *err) {
     strbuf_free(&missing);
 }
 
+/* A model of the hub becomes its folder in the local cache, with its own name. */
+static int add_model(const char *path, struct strlist *words, struct err *err) {
+    char *folder = hub_is_id(path) ? hub_cache_find(path, err) : NULL;
+    if (hub_is_id(path) && !folder) return -1;
+    strlist_add(words, "model.path=%s", folder ? folder : path);
+    if (folder) strlist_add(words, "model.name=%s", file_basename(path));
+    free(folder);
+    return 0;
+}
+
+/* The settings: options with familiar names first, then the words of the command line. A word without '=' is
+ * the model. */
+static int settings_words(const struct profile_opts *o, int argc, char **argv, struct strlist *words,
+                          struct err *err) {
+    if (o->model_path && add_model(o->model_path, words, err) < 0) return -1;
+    if (o->input_dir) strlist_add(words, "dataset=images");
+    if (o->input_dir) strlist_add(words, "dataset.root=%s", o->input_dir);
+    if (o->repeats) strlist_add(words, "repeats=%s", o->repeats);
+    if (o->device) strlist_add(words, "device=%s", o->device);
+    for (int i = 0; i < argc; i++) {
+        static const char key[] = "model.path=";
+        bool is_path = strncmp(argv[i], key, strlen(key)) == 0, is_model = !strchr(argv[i], '=') && argv[i][0] != '~';
+        if (is_path || is_model) {
+            if (add_model(is_path ? argv[i] + strlen(key) : argv[i], words, err) < 0) return -1;
+        } else {
+            strlist_add(words, "%s", argv[i]);
+        }
+    }
+    return 0;
+}
+
 static struct conf *compose_config(const struct profile_opts *o, int argc, char **argv, struct err *err) {
     char *rerun = o->rerun ? file_join(o->rerun, "config.yaml") : NULL;
     struct conf_request req = { .store = { .dirs = o->conf_dirs.v, .ndirs = o->conf_dirs.n },
@@ -190,6 +242,10 @@ static char *command_line(const struct profile_opts *o, int argc, char **argv) {
     if (o->rerun) add_option(&out, "--rerun", o->rerun);
     if (o->trust) strbuf_addstr(&out, " --trust");
     for (size_t i = 0; i < o->conf_dirs.n; i++) add_option(&out, "--conf-dir", o->conf_dirs.v[i]);
+    if (o->model_path) add_option(&out, "--model-path", o->model_path);
+    if (o->input_dir) add_option(&out, "--input-dir", o->input_dir);
+    if (o->repeats) add_option(&out, "--repeats", o->repeats);
+    if (o->device) add_option(&out, "--device", o->device);
     if (argc) strbuf_addch(&out, ' ');
     strbuf_add_shell_words(&out, argv, (size_t)argc);
     char *text = strbuf_detach(&out);
@@ -415,8 +471,15 @@ static int run(const void *opts, int argc, char **argv) {
     if (o->config && o->rerun) return command_usage("profile: --config and --rerun exclude each other");
     if (o->trust && !o->rerun) return command_usage("profile: --trust requires --rerun");
     if (tools_misused(&o->tools)) return command_usage("profile: %s", tools_misused(&o->tools));
+    if (batches_misused(&o->batches)) return command_usage("profile: %s", batches_misused(&o->batches));
     if (check_folders(o, &err) < 0) return command_fail(&err);
-    j.conf = compose_config(o, argc, argv, &err);
+    struct strlist words = { 0 };
+    if (settings_words(o, argc, argv, &words, &err) < 0) {
+        strlist_free(&words);
+        return command_fail(&err);
+    }
+    j.conf = compose_config(o, (int)words.n, words.v, &err);
+    strlist_free(&words);
     if (!j.conf) return command_usage("profile: %s", err.msg);
     if (o->rerun && !o->show_config && rerun_check(o->rerun, conf_root(j.conf), o->trust, &err) < 0) {
         conf_close(j.conf);
@@ -436,6 +499,8 @@ static int run(const void *opts, int argc, char **argv) {
         fputs(out.buf, stdout);
         strbuf_free(&out);
         status = EXIT_DONE;
+    } else if (batches_asked(&o->batches)) {
+        status = batches_run(&j.plan, &o->batches);
     } else {
         status = run_job(&j, o);
     }
@@ -445,7 +510,7 @@ static int run(const void *opts, int argc, char **argv) {
 
 const struct command cmd_profile = {
     .name = "profile",
-    .args = "[key=value ...]",
+    .args = "[MODEL] [key=value ...]",
     .summary = "run a model on inputs and compare each stage with the hardware limits",
     .details =
         "Without arguments it profiles the embedded model on the CPU. Settings are group=choice, "

@@ -77,7 +77,7 @@ static const struct schema_row rows[] = {
     { "dataset.fallback_patterns", SCHEMA_LIST, true, AT(dataset.fallback_patterns), 0, 0, NULL,
       "globs under `dataset.root`, used if there is no file list; all matches are used" },
     { "dataset.prompts", SCHEMA_PATH, true, AT(dataset.prompts), 0, 0, NULL,
-      "JSON Lines file with `prompt` (and optionally `id`, `image`, `max_new_tokens`)" },
+      "JSON Lines file with `prompt` or `prompt_ids` (and optionally `id`, `image`, `max_new_tokens`)" },
     { "dataset.sampling.num_epochs", SCHEMA_INT, false, AT(dataset.sampling.num_epochs), 1, 1e6, NULL,
       "number of passes over the inputs when building the order" },
     { "dataset.sampling.num_samples_per_epoch", SCHEMA_INT, true, AT(dataset.sampling.num_samples_per_epoch),

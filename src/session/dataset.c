@@ -31,6 +31,7 @@ void dataset_free(struct dataset *d) {
         free(d->v[i].name);
         free(d->v[i].path);
         free(d->v[i].prompt);
+        free(d->v[i].prompt_ids);
     }
     free(d->v);
     free(d->order.v);
@@ -180,14 +181,27 @@ static void open_filelist(struct dataset *d, const struct settings *s, struct st
 
 /* ---- Prompts */
 
+/* A list of whole numbers from 0; not empty. */
+static bool is_ids(const json_t *ids) {
+    bool good = json_array_size(ids) > 0;
+    for (size_t i = 0; good && i < json_array_size(ids); i++) {
+        const json_t *v = json_array_get(ids, i);
+        good = json_is_integer(v) && json_integer_value(v) >= 0 && json_integer_value(v) < INT32_MAX;
+    }
+    return good;
+}
+
 static int read_prompt(struct dataset *d, const struct settings *s, const json_t *o, size_t line_no,
                        struct err *err) {
     const json_t *prompt = json_object_get(o, "prompt"), *id = json_object_get(o, "id"),
                  *image = json_object_get(o, "image"), *most = json_object_get(o, "max_new_tokens");
-    if (!json_is_string(prompt)) return err_set(err, "expected an object with \"prompt\": \"...\"");
+    const json_t *ids = json_object_get(o, "prompt_ids");
+    if (!json_is_string(prompt) && !is_ids(ids))
+        return err_set(err, "expected an object with \"prompt\": \"...\", or \"prompt_ids\": [1, 2, ...]");
     if (most && (!json_is_integer(most) || json_integer_value(most) < 1))
         return err_set(err, "max_new_tokens must be a whole number of at least 1");
-    struct dataset_item it = { .prompt = xstrdup(json_string_value(prompt)),
+    struct dataset_item it = { .prompt = json_is_string(prompt) ? xstrdup(json_string_value(prompt)) : NULL,
+                               .prompt_ids = ids ? json_dumps(ids, JSON_COMPACT) : NULL,
                                .max_new_tokens = most ? json_integer_value(most) : -1 };
     it.name = json_is_string(id)    ? xstrdup(json_string_value(id))
               : json_is_integer(id) ? xasprintf("%" JSON_INTEGER_FORMAT, json_integer_value(id))
@@ -294,10 +308,11 @@ int dataset_hash(struct dataset *d, struct err *err) {
         if (!it->used) continue;
         if (it->path) {
             if (sha256_file(it->path, it->sha256, &it->bytes, err) < 0) return -1;
-        } else if (it->prompt) {
+        } else if (it->prompt || it->prompt_ids) {
+            const char *text = it->prompt ? it->prompt : it->prompt_ids;
             struct sha256 s;
             sha256_start(&s);
-            sha256_add(&s, it->prompt, strlen(it->prompt));
+            sha256_add(&s, text, strlen(text));
             it->bytes = s.bytes;
             sha256_hex(&s, it->sha256);
         }
@@ -325,6 +340,7 @@ void dataset_yaml(const struct dataset *d, struct strbuf *out) {
         strbuf_addch(out, '\n');
         yaml_pair(out, "path", it->path);
         yaml_pair(out, "prompt", it->prompt);
+        yaml_pair(out, "prompt_ids", it->prompt_ids);
         strbuf_addf(out, "    bytes: %" PRIu64 "\n", it->bytes);
         yaml_pair(out, "sha256", it->sha256);
     }

@@ -23,6 +23,7 @@ struct dataset_item {
     char *name;                        /* path relative to the root, or the prompt's id */
     char *path;                        /* image file; NULL: text prompt, or built-in page not yet extracted */
     char *prompt;                      /* NULL: the prompt of the run */
+    char *prompt_ids;                  /* JSON list of token ids instead of a text; NULL: none */
     int64_t max_new_tokens;            /* -1: the limit of the run */
     const struct embed_file *embedded; /* NULL: not built in */
     bool used;                         /* part of the order */

@@ -75,7 +75,10 @@ json_t *request_infer(const struct settings *s, const struct dataset_item *item,
                       const char *detail, const char *trace) {
     json_t *r = json_object(), *inputs = json_array();
     set_text(r, "op", "infer");
-    set_text(r, "prompt", item->prompt ? item->prompt : s->prompt);
+    if (item->prompt_ids)
+        json_object_set_new(r, "prompt_ids", json_loads(item->prompt_ids, 0, NULL));
+    else
+        set_text(r, "prompt", item->prompt ? item->prompt : s->prompt);
     if (item->path) json_array_append_new(inputs, json_string(item->path));
     json_object_set_new(r, "inputs", inputs);
     set_int(r, "max_new_tokens", max_new_tokens);

@@ -15,6 +15,7 @@
 #include "base/vec.h"
 #include "session/counters.h"
 #include "session/engine_client.h"
+#include "session/engine_env.h"
 #include "session/inject.h"
 #include "session/nvml.h"
 #include "session/nvml_meter.h"
@@ -102,11 +103,11 @@ static void clear_env(struct run *r) {
 }
 
 static void make_env(struct run *r, bool recording) {
-    const struct conf_node *env = r->s->engine.env;
+    struct strlist env = { 0 };
     clear_env(r);
-    add_env(r, xasprintf("CUDA_VISIBLE_DEVICES=%s", r->plan->device->id));
-    for (size_t i = 0; env && i < env->n; i++)
-        if (env->v[i]->kind == CONF_SCALAR) add_env(r, xasprintf("%s=%s", env->v[i]->key, env->v[i]->text));
+    engine_env(r->s, r->plan->device, &env);
+    for (size_t i = 0; i < env.n; i++) add_env(r, env.v[i]);
+    free(env.v);
     if (recording) add_collector(r);
     vec_push(&r->env, NULL);
 }

@@ -24,7 +24,6 @@ misuse "repeats is 'many', expected a whole number from" profile repeats=many
 misuse "repeats is '-1', expected a whole number from" profile repeats=-1
 misuse "repeats is '$huge', expected a whole number from" profile repeats=$huge
 misuse 'model=nope: no such choice; choices: ' profile model=nope
-misuse "'x': expected x=VALUE" profile x
 misuse 'cannot remove nope: no such key' profile '~nope'
 misuse '--config and --rerun exclude each other' profile --config a --rerun b
 

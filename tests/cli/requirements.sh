@@ -206,3 +206,51 @@ expect "dry run: broken weights" 1 err 'weights: .*model.safetensors'
 rm "$work/config-only/model.safetensors"
 run "$INFERPROF" profile --dry-run device=cpu model=llama model.path="$work/config-only" model.weights=synthetic:0
 expect "a text model with dataset=samples gets sample prompts" 0 out 'the built-in sample prompts: 4'
+
+# ---- prompts of a given length, by batch size
+batches() { # FAULTS ARGUMENTS...
+    faults=$1
+    shift
+    rm -f "$work/state"
+    run "$INFERPROF" profile --conf-dir "$work/conf" engine=fake repeats=3 peak.tflops=0.1 peak.gbps=10 \
+        "engine.command=[$fake, $work/state${faults:+, $faults}]" "$@"
+}
+batches batches embedded -p 100 -n 11 -b 1,4,32
+expect "profile MODEL -p -n -b prints a row per batch size, with roofs, MFU and MBU, and a chart" 0 out '^batch +prompt +new .*roof ms.*MFU +MBU' \
+    out '^ +4 +100 +11 ' out '^batch 32: the engine accepts at most 8 sequences' out 'decode tokens/s' out '^ +4 .*#'
+batches "" embedded -p 100 -n 11 -b 1,4
+expect "an engine without batches gets dashes and the reason" 0 out '^ +4 +100 +11 +. +' out '^batch 4: the engine has no batch form'
+batches batches embedded -p 100 -n 11 -b 1,4 --json --chart "$work/rates.svg"
+check "--json: times, rates and shares of the peak" python3 - "$work/out" <<'END_OF_CODE'
+import json, math, sys
+one, four = json.load(open(sys.argv[1]))["rows"]
+assert math.isclose(one["step_ms"], 5) and math.isclose(one["decode_tokens_per_s"], 200) and math.isclose(four["decode_tokens_per_s"], 800)
+assert four["prefill_tokens_per_s"] > 3.9 * one["prefill_tokens_per_s"] and four["repeats"] == 3
+assert math.isclose(four["decode_mfu"], 4 * one["decode_mfu"], rel_tol=0.05) and one["decode_mbu"] < four["decode_mbu"] < 4 * one["decode_mbu"]
+assert one["decode_roof_tokens_per_s"] > 0 and one["note"] is None
+END_OF_CODE
+check "--chart writes an SVG" grep -q '<svg' "$work/rates.svg"
+batches batches embedded -p 100 -n 11 -b 1,4 --csv
+expect "--csv" 0 out '^batch,prompt_tokens,new_tokens,' out '^4,100,11,3,'
+batches "" embedded -b 1,x
+expect "wrong batch sizes are misuse" 2 err '-b expects batch sizes'
+run "$INFERPROF" profile embedded device=cpu -p 40 -n 4 repeats=1 peak.tflops=0.1 peak.gbps=10
+expect "the native engine measures prompts of exactly that many tokens" 0 out '^ +1 +40 +4 +[0-9]'
+mkdir -p "$work/hub/models--Some--Model/snapshots/abc" "$work/hub/models--Some--Model/refs"
+printf abc >"$work/hub/models--Some--Model/refs/main"
+cp tests/data/models/qwen3-8b.json "$work/hub/models--Some--Model/snapshots/abc/config.json"
+HF_HUB_CACHE=$work/hub run "$INFERPROF" profile --dry-run Some/Model device=cpu model.weights=synthetic:0
+expect "a model of the hub is found in the local cache" 0 out "^model +Model .*$work/hub/models--Some--Model/snapshots/abc"
+HF_HUB_CACHE=$work/hub run "$INFERPROF" profile --dry-run Some/Other device=cpu
+expect "a model that is not in the cache: the command that downloads it" 1 err 'download it with: hf download Some/Other'
+printf '{"prompt_ids": [5, 6, 7], "id": "ids"}\n' >"$work/data/ids.jsonl"
+profile_fake "" dataset.prompts="$work/data/ids.jsonl"
+expect "prompt_ids are accepted in JSON Lines" 0
+check "prompt_ids reach the engine" json_is "$dir/metrics.json" 'd["aggregates"]["prompt_tokens"]["mean"]' 3
+echo '{"prompt_ids": [5, "x"]}' >"$work/data/ids.jsonl"
+profile_fake "" dataset.prompts="$work/data/ids.jsonl"
+expect "wrong prompt_ids are an error with file and line" 1 err 'ids.jsonl:1: expected an object with'
+
+# ---- familiar spellings
+run "$INFERPROF" profile --show-config --model-path /m --input-dir /in --repeats 7 --device cpu
+expect "--model-path, --input-dir, --repeats, --device" 0 out '^repeats: 7 ' out '^device: cpu ' out '^  path: /m ' out '^  root: /in ' out '^  name: images '

@@ -82,6 +82,12 @@ def bad_requests(engine):
     reply = engine.infer(prompt_ids=[3, 4, 5, 6, 7, 8, 9, 10], max_new_tokens=9, ignore_eos=True)
     assert reply["new_tokens"] == 4 and reply["stop"] == "context", reply
     must_say(engine.infer(prompt_ids=[3] * 12), "engine.max_context is 12")
+    assert engine.load(llama, weights="synthetic:0")["max_batch"] > 1
+    one = [engine.infer(prompt_ids=ids, max_new_tokens=6, ignore_eos=True)["ids"] for ids in ([3, 4, 5], [9, 8])]
+    both = engine.infer(prompt_ids=[[3, 4, 5], [9, 8]], max_new_tokens=6, ignore_eos=True)
+    assert [s["ids"] for s in both["sequences"]] == one and both["prompt_tokens"] == 5 and both["new_tokens"] == 12, (both, one)
+    assert both["batch"] == 2 and len(both["token_ms"]) == 6, both
+    must_say(engine.infer(prompt_ids=[[3], []]), "non-empty lists")
 
 
 def text_models(engine):

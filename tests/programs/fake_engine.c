@@ -9,7 +9,7 @@
  *     int, term  sends that signal to the parent, then hangs
  *     slow       waits a quarter of a second, then answers normally
  * The word `sizes` among the faults makes the work depend on the prompt: its length in bytes times 10 ms of
- * prefill and 28 tokens. */
+ * prefill and 28 tokens. The word `batches` announces and accepts batches of up to 8 sequences. */
 #include <jansson.h>
 #include <math.h>
 #include <signal.h>
@@ -142,8 +142,12 @@ static void answer_infer(json_t *reply, const json_t *request, int n) {
     set(reply, "ttft_ms", json_real(6 + 10.0 * (double)size + n % 3));
     set(stages, "sam", json_real(40));
     set(reply, "stages", stages);
-    set(reply, "prompt_tokens", json_integer(28 * (json_int_t)size));
-    set(reply, "new_tokens", json_integer(tokens));
+    const json_t *ids_asked = json_object_get(request, "prompt_ids"), *first = json_array_get(ids_asked, 0);
+    json_int_t batch = json_is_array(first) ? (json_int_t)json_array_size(ids_asked) : 1;
+    json_int_t asked = (json_int_t)json_array_size(json_is_array(first) ? first : ids_asked);
+    set(reply, "prompt_tokens", json_integer(ids_asked ? asked * batch : 28 * (json_int_t)size));
+    set(reply, "new_tokens", json_integer(tokens * batch));
+    set(reply, "batch", json_integer(batch));
     for (int i = 0; i < tokens; i++) {
         json_array_append_new(ids, json_integer(i));
         json_array_append_new(token_ms, json_real(i ? 1.0 : 101.0));
@@ -160,6 +164,7 @@ static void answer_info(json_t *reply, int loaded) {
     set(reply, "name", json_string("fake"));
     set(reply, "version", json_string("1"));
     set(reply, "device", json_string("cpu"));
+    if (has_word("batches")) set(reply, "max_batch", json_integer(8));
     if (loaded) {
         set(reply, "load_ms", json_real(12));
         set(model, "name", json_string("fake-model"));

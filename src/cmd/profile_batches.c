@@ -1,0 +1,91 @@
+#include "cmd/profile_batches.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/interrupt.h"
+#include "base/vec.h"
+#include "cmd/command.h"
+#include "report/bench_table.h"
+
+#define DEFAULT_PROMPT 512
+#define DEFAULT_NEW 128
+#define MAX_BATCH 65536
+
+struct sizes {
+    uint64_t *v;
+    size_t n, cap;
+};
+
+bool batches_asked(const struct batches_opts *o) {
+    return o->prompt_tokens || o->new_tokens || o->batches || o->csv || o->json || o->chart;
+}
+
+/* "1,8,32" */
+static bool parse_sizes(const char *text, struct sizes *out) {
+    for (const char *p = text;;) {
+        char *end;
+        unsigned long v = *p >= '0' && *p <= '9' ? strtoul(p, &end, 10) : 0;
+        if (v < 1 || v > MAX_BATCH || (*end && *end != ',')) return false;
+        vec_push(out, (uint64_t)v);
+        if (!*end) return true;
+        p = end + 1;
+    }
+}
+
+const char *batches_misused(const struct batches_opts *o) {
+    struct sizes sizes = { 0 };
+    bool good = !o->batches || parse_sizes(o->batches, &sizes);
+    free(sizes.v);
+    if (!good) return "-b expects batch sizes from 1 to 65536 with commas between, as 1,8,32";
+    if (o->csv && o->json) return "--csv and --json exclude each other";
+    return NULL;
+}
+
+static int write_results(const struct bench *b, const struct batches_opts *o, struct err *err) {
+    struct strbuf out = STRBUF_INIT, svg = STRBUF_INIT;
+    if (o->csv)
+        bench_csv(b, &out);
+    else if (o->json)
+        bench_json(b, &out);
+    else
+        bench_text(b, command_width(STDOUT_FILENO), &out);
+    fputs(out.buf, stdout);
+    if (o->chart) bench_svg(b, &svg);
+    int rc = o->chart ? file_write_atomic(o->chart, svg.buf, svg.len, err) : 0;
+    strbuf_free(&out);
+    strbuf_free(&svg);
+    return rc;
+}
+
+int batches_run(const struct profile_plan *p, const struct batches_opts *o) {
+    struct sizes sizes = { 0 };
+    struct device_peak peak;
+    struct err err;
+    parse_sizes(o->batches ? o->batches : "1", &sizes);
+    interrupt_watch();
+    device_peak_find(p, &peak);
+    struct bench b = { .plan = p,
+                       .peak = &peak,
+                       .prompt_tokens = o->prompt_tokens ? o->prompt_tokens : DEFAULT_PROMPT,
+                       .new_tokens = o->new_tokens ? o->new_tokens : DEFAULT_NEW,
+                       .batches = sizes.v,
+                       .nbatches = sizes.n };
+    struct err written;
+    int rc = bench_run(&b, &err), status = EXIT_DONE;
+    size_t measured = 0;
+    for (size_t i = 0; i < b.nbatches; i++) measured += b.rows[i].repeats > 0;
+    if (measured || rc == 0) {
+        if (write_results(&b, o, &written) < 0) status = command_fail(&written);
+    }
+    if (rc < 0) status = command_fail(&err);
+    if (rc == 0 && !measured && !b.interrupted) status = EXIT_FAILED;
+    if (b.interrupted) status = 128 + b.interrupted;
+    interrupt_unwatch();
+    bench_free(&b);
+    free(sizes.v);
+    return status;
+}

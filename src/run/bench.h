@@ -1,0 +1,39 @@
+/* Speed of a model for prompts of a given length, by batch size: no tokenizer and no inputs are needed.
+ *     struct bench b = { .plan = &plan, .peak = &peak, .prompt_tokens = 512, .new_tokens = 128, .batches = v, .nbatches = 3 };
+ *     if (bench_run(&b, &err) < 0) ...
+ *     ... b.rows[i] ...
+ *     bench_free(&b); */
+#ifndef RUN_BENCH_H
+#define RUN_BENCH_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "session/device_peak.h"
+#include "session/engine_reply.h"
+
+/* NaN: unknown; `note` says why a row has no times. Times are medians over the repeats. */
+struct bench_row {
+    uint64_t batch, prompt_tokens, new_tokens, repeats;
+    double prefill_ms, prefill_tokens_per_s, prefill_roof_ms, prefill_mfu, prefill_mbu;
+    double step_ms, step_roof_ms, decode_tokens_per_s, decode_roof_tokens_per_s, decode_mfu, decode_mbu;
+    double cv; /* of the decode time over the repeats */
+    double peak_memory_bytes;
+    char *note; /* NULL: none */
+};
+
+struct bench {
+    const struct profile_plan *plan;
+    const struct device_peak *peak;
+    uint64_t prompt_tokens, new_tokens;
+    const uint64_t *batches;
+    size_t nbatches;
+    struct engine_info info; /* after the run */
+    struct bench_row *rows;  /* [nbatches] */
+    int interrupted;         /* signal; 0: none */
+};
+
+int bench_run(struct bench *b, struct err *err);
+void bench_free(struct bench *b);
+
+#endif
