@@ -67,12 +67,14 @@ static const struct opt options[] = {
       "with -p or -b: tokens to generate (128)", "2..10000000" },
     { 'b', "batch", OPT_STR, offsetof(struct profile_opts, batches.batches), "N,...",
       "measure these batch sizes, as 1,8,32 (1)", NULL },
-    { 0, "csv", OPT_FLAG, offsetof(struct profile_opts, batches.csv), NULL, "with -p, -n or -b: print CSV", NULL },
-    { 0, "json", OPT_FLAG, offsetof(struct profile_opts, batches.json), NULL, "with -p, -n or -b: print JSON", NULL },
+    { 0, "csv", OPT_FLAG, offsetof(struct profile_opts, batches.csv), NULL, "with -p, -n or -b: print CSV",
+      NULL },
+    { 0, "json", OPT_FLAG, offsetof(struct profile_opts, batches.json), NULL, "with -p, -n or -b: print JSON",
+      NULL },
     { 0, "chart", OPT_STR, offsetof(struct profile_opts, batches.chart), "FILE.svg",
       "with -p, -n or -b: write a chart of the decode rates", NULL },
-    { 0, "model-path", OPT_STR, offsetof(struct profile_opts, model_path), "DIR", "the same as model.path=DIR",
-      NULL },
+    { 0, "model-path", OPT_STR, offsetof(struct profile_opts, model_path), "DIR",
+      "the same as model.path=DIR", NULL },
     { 0, "input-dir", OPT_STR, offsetof(struct profile_opts, input_dir), "DIR",
       "the same as dataset=images dataset.root=DIR", NULL },
     { 0, "repeats", OPT_STR, offsetof(struct profile_opts, repeats), "N", "the same as repeats=N", NULL },
@@ -167,7 +169,8 @@ static int settings_words(const struct profile_opts *o, int argc, char **argv, s
     if (o->device) strlist_add(words, "device=%s", o->device);
     for (int i = 0; i < argc; i++) {
         static const char key[] = "model.path=";
-        bool is_path = strncmp(argv[i], key, strlen(key)) == 0, is_model = !strchr(argv[i], '=') && argv[i][0] != '~';
+        bool is_path = strncmp(argv[i], key, strlen(key)) == 0,
+             is_model = !strchr(argv[i], '=') && argv[i][0] != '~';
         if (is_path || is_model) {
             if (add_model(is_path ? argv[i] + strlen(key) : argv[i], words, err) < 0) return -1;
         } else {
@@ -259,18 +262,18 @@ static int write_static_compute(const struct job *j, struct err *err) {
     struct strbuf json = STRBUF_INIT, md = STRBUF_INIT;
     const struct session_repeat *rep = &j->result.representative;
     const struct request_image *image = &j->images[rep->item];
-    const struct static_compute s = { .request = { .prompt_tokens = rep->done ? rep->answer.prompt_tokens /
-                                                                                    rep->answer.batch
-                                                                              : NAN,
-                                                   .batch = rep->answer.batch,
-                                                   .image = image->planned ? &image->plan.counts : NULL },
-                                      .model_name = j->plan.model_name,
-                                      .model = j->plan.model,
-                                      .unknown_because = j->plan.model_note.msg,
-                                      .peak = &j->run.info.peak,
-                                      .stages = j->run.timings,
-                                      .costs = j->run.timed_costs,
-                                      .nstages = j->run.nstages };
+    const struct static_compute s = {
+        .request = { .prompt_tokens = rep->done ? rep->answer.prompt_tokens / rep->answer.batch : NAN,
+                     .batch = rep->answer.batch,
+                     .image = image->planned ? &image->plan.counts : NULL },
+        .model_name = j->plan.model_name,
+        .model = j->plan.model,
+        .unknown_because = j->plan.model_note.msg,
+        .peak = &j->run.info.peak,
+        .stages = j->run.timings,
+        .costs = j->run.timed_costs,
+        .nstages = j->run.nstages
+    };
     static_compute_json(&s, &json);
     static_compute_markdown(&s, &md);
     int rc = run_dir_write(j->folder.dir, "static_compute.json", json.buf, json.len, err);

@@ -30,9 +30,10 @@ const char *tools_misused(const struct tools_opts *o) {
     return NULL;
 }
 
-#define NO_NCU \
-    "Nsight Compute (ncu) found neither in PATH nor in /usr/local/cuda or /opt/nvidia: install it or omit --ncu"
-#define NO_NSYS \
+#define NO_NCU                                                                                              \
+    "Nsight Compute (ncu) found neither in PATH nor in /usr/local/cuda or /opt/nvidia: install it or omit " \
+    "--ncu"
+#define NO_NSYS                                                                                              \
     "Nsight Systems (nsys) found neither in PATH nor in /usr/local/cuda or /opt/nvidia: install it or omit " \
     "--nsys"
 
@@ -244,8 +245,7 @@ static bool holds_bytes(const char *path) {
 bool tools_nsys(const struct tools *t) {
     char *nsys = tool_find("nsys"), *dir = nsys ? make_folder(t, "nsys") : NULL;
     bool kept = false;
-    if (!nsys)
-        SAY(t, NO_NSYS);
+    if (!nsys) SAY(t, NO_NSYS);
     if (dir) {
         struct words w = { 0 };
         struct err err;
@@ -265,9 +265,10 @@ bool tools_nsys(const struct tools *t) {
         if (rc < 0) SAY(t, "%s%s", err.msg, kept ? "; its report is kept" : "");
         if (!kept)
             SAY(t, "Nsight Systems wrote no report%s",
-                holds_bytes(raw) ? ", only its raw data in nsys/report.qdstrm: this installation has no importer; open "
-                                   "the file with the nsys-ui of a complete one"
-                                 : "");
+                holds_bytes(raw)
+                    ? ", only its raw data in nsys/report.qdstrm: this installation has no importer; open "
+                      "the file with the nsys-ui of a complete one"
+                    : "");
         free_words(&w);
         free(base);
         free(report);

@@ -293,7 +293,29 @@ static int apply_value(struct conf *c, const struct conf_override *o, struct err
     return v ? conf_put(c->root, o->key, v, err) : -1;
 }
 
+/* Spellings of Hydra projects that have no counterpart of the same form here. */
+static int refuse_familiar(const struct conf_override *o, struct err *err) {
+    static const struct {
+        const char *key, *write;
+    } rows[] = {
+        { "model/", "model=deepseek_ocr (the choices: --show-config, docs/configuration.md)" },
+        { "profiling/", "profiling=min, profiling=default or profiling=max" },
+        { "dataset/", "dataset=omnidocbench, dataset=images, dataset=prompts or dataset=samples" },
+        { "infer=", "its keys, as infer.max_new_tokens=64" },
+        { "experiment=", "output.run_id=NAME to name the run" },
+        { "use_flash_attn=", "+engine.load.attn_implementation=flash_attention_2" },
+    };
+    for (size_t i = 0; i < COUNTOF(rows); i++) {
+        const char *word = o->word + strspn(o->word, "+~");
+        if (strncmp(word, rows[i].key, strlen(rows[i].key)) == 0)
+            return err_set(err, "%s: not a setting here; write %s", o->word, rows[i].write);
+    }
+    return 0;
+}
+
 static int apply_overrides(struct conf *c, const struct conf_override *list, size_t n, struct err *err) {
+    for (size_t i = 0; i < n; i++)
+        if (refuse_familiar(&list[i], err) < 0) return -1;
     for (size_t i = 0; i < n; i++)
         if (!names_a_group(c, &list[i]) && apply_value(c, &list[i], err) < 0) return -1;
     return 0;

@@ -1,7 +1,9 @@
 #include "conf/interp.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/die.h"
@@ -60,6 +62,13 @@ static int add_time(struct interp *in, const char *format, struct strbuf *out) {
     return 0;
 }
 
+static int add_cwd(struct interp *in, const struct conf_node *at, struct strbuf *out) {
+    char here[4096];
+    if (!getcwd(here, sizeof here)) return interp_error(in, at, "${hydra:runtime.cwd}: %s", strerror(errno));
+    strbuf_addstr(out, here);
+    return 0;
+}
+
 /* Returns the resolved node that an expression refers to; NULL: see err. */
 static struct conf_node *target(struct interp *in, const struct conf_node *at, const char *key) {
     struct conf_node *to = *key ? conf_get(in->root, key) : NULL;
@@ -82,7 +91,10 @@ static int evaluate(struct interp *in, const struct conf_node *at, char *inside,
         if (strcmp(inside, "now") == 0) return add_time(in, colon + 1, out);
         if (strcmp(inside, "oc.env") == 0 || strcmp(inside, "env") == 0)
             return add_env(in, at, colon + 1, out);
-        return interp_error(in, at, "${%s:...}: unknown resolver; available: now, oc.env", inside);
+        if (strcmp(inside, "hydra") == 0 && strcmp(colon + 1, "runtime.cwd") == 0)
+            return add_cwd(in, at, out);
+        return interp_error(in, at, "${%s:...}: unknown resolver; available: now, oc.env, hydra:runtime.cwd",
+                            inside);
     }
     const struct conf_node *to = target(in, at, inside);
     if (!to) return -1;

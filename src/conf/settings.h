@@ -14,7 +14,7 @@ struct settings {
     const char *device; /* auto, cpu, cuda:N, GPU-uuid, MIG-id */
     const char *prompt;
     struct {
-        const char *name, *path, *dtype, *weights, *prompt;
+        const char *name, *path, *dtype, *weights, *prompt, *assume;
         int64_t no_repeat_ngram_size, ngram_window;
         bool ocr;                       /* answers may contain boxes and Markdown */
         const struct conf_node *stages; /* map of stage to module, or NULL */

@@ -115,21 +115,24 @@ void bench_svg(const struct bench *b, struct strbuf *out) {
     double most = 0;
     for (size_t i = 0; i < b->nbatches; i++)
         most = fmax(most, fmax(b->rows[i].decode_tokens_per_s, b->rows[i].decode_roof_tokens_per_s));
-    svg_open(out, SVG_WIDTH, SVG_TOP + SVG_ROW * (double)b->nbatches + 10, "chart", "Decode rate by batch size");
+    svg_open(out, SVG_WIDTH, SVG_TOP + SVG_ROW * (double)b->nbatches + 10, "chart",
+             "Decode rate by batch size");
     svg_style(out, css);
     svg_text(out, 10, 22, SVG_START, "title", b->plan->model_name);
     svg_text(out, 10, 42, SVG_START, "small", "decode tokens/s by batch size; the line is the roof");
     for (size_t i = 0; i < b->nbatches; i++) {
         const struct bench_row *r = &b->rows[i];
-        double y = SVG_TOP + SVG_ROW * (double)i, rate = r->decode_tokens_per_s, roof = r->decode_roof_tokens_per_s;
+        double y = SVG_TOP + SVG_ROW * (double)i, rate = r->decode_tokens_per_s,
+               roof = r->decode_roof_tokens_per_s;
         char label[40];
         snprintf(label, sizeof label, "batch %llu", (unsigned long long)r->batch);
         svg_text(out, SVG_LEFT - 8, y + 17, SVG_END, "small", label);
         if (rate > 0) svg_rect(out, SVG_LEFT, y, SVG_BAR * rate / most, SVG_ROW - 10, "bar");
         if (roof > 0)
-            svg_line(out, SVG_LEFT + SVG_BAR * roof / most, y - 2, SVG_LEFT + SVG_BAR * roof / most, y + SVG_ROW - 8,
-                     "roof");
-        svg_text(out, SVG_LEFT + SVG_BAR + 12, y + 17, SVG_START, "small", rate > 0 ? text_num(rate, 1).s : "-");
+            svg_line(out, SVG_LEFT + SVG_BAR * roof / most, y - 2, SVG_LEFT + SVG_BAR * roof / most,
+                     y + SVG_ROW - 8, "roof");
+        svg_text(out, SVG_LEFT + SVG_BAR + 12, y + 17, SVG_START, "small",
+                 rate > 0 ? text_num(rate, 1).s : "-");
     }
     svg_close(out);
 }

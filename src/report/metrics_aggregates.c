@@ -20,8 +20,7 @@ static struct stats stage_stats(const struct view *v, const char *name) {
 
 static struct stats figure_stats(const struct view *v, const char *key) {
     for (size_t i = 0; i < v->run->nfigures; i++)
-        if (strcmp(v->run->figures[i].key, key) == 0)
-            return run_figure_stats(v->run, &v->run->figures[i]);
+        if (strcmp(v->run->figures[i].key, key) == 0) return run_figure_stats(v->run, &v->run->figures[i]);
     return stats_of(NULL, 0);
 }
 

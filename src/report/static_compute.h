@@ -17,7 +17,7 @@ struct static_compute {
     const struct analyze_timing *stages; /* [nstages], each with its `work` */
     const struct llm_cost *costs;        /* [nstages] */
     size_t nstages;
-    struct { /* the recorded request; prompt_tokens NaN: it failed */
+    struct {                            /* the recorded request; prompt_tokens NaN: it failed */
         double prompt_tokens, batch;    /* of one sequence; sequences */
         const struct llm_counts *image; /* of one sequence; NULL: none */
     } request;

@@ -186,10 +186,11 @@ void static_modules_markdown(const struct static_compute *s, struct strbuf *out)
     if (!has_request(s)) return;
     struct static_rows r = make_rows(s);
     char text[32];
-    strbuf_addf(out,
-                "\n## Modules\n\nOf the recorded request: %.0f prompt tokens, and one decode step after them. "
-                "Activations are the output of one layer in prefill.\n\n",
-                s->request.prompt_tokens * s->request.batch);
+    strbuf_addf(
+        out,
+        "\n## Modules\n\nOf the recorded request: %.0f prompt tokens, and one decode step after them. "
+        "Activations are the output of one layer in prefill.\n\n",
+        s->request.prompt_tokens * s->request.batch);
     rows_table(&r, r.modules, r.nmodules, false, out);
     strbuf_addstr(out, "\n## Hotspots\n\nOperators with the most FLOPs in prefill.\n\n");
     rows_table(&r, r.ops, MIN(r.nops, HOTSPOTS), true, out);

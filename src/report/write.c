@@ -80,7 +80,8 @@ int report_write_all(const char *dir, const struct view *v, struct err *err) {
     if (rc == 0) rc = write_csv(dir, "operators.csv", v, rows_operators_csv, err);
     if (rc == 0) rc = write_list(dir, "kernels.md", "Kernels", v, rows_kernels_md, NULL, err);
     if (rc == 0)
-        rc = write_list(dir, "operators.md", "Operators", v, rows_operators_md, rows_operators_by_total_md, err);
+        rc = write_list(dir, "operators.md", "Operators", v, rows_operators_md, rows_operators_by_total_md,
+                        err);
     if (rc == 0) rc = write_charts(dir, v, err);
     if (rc == 0) rc = write_document(dir, "report.md", v, report_markdown, err);
     if (rc == 0) rc = write_document(dir, "stakeholder_summary.md", v, report_summary, err);

@@ -16,7 +16,7 @@
 #include "session/engine_env.h"
 #include "session/requests.h"
 
-#define FIRST_ID 3       /* smaller ids are often special tokens */
+#define FIRST_ID 3        /* smaller ids are often special tokens */
 #define DEFAULT_VOCAB 256 /* ids below it exist in every vocabulary */
 
 /* The i-th id of a sequence: spread over the vocabulary, another order in each sequence. */

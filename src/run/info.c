@@ -7,15 +7,27 @@
 #include "base/die.h"
 #include "base/util.h"
 
-#define TEXT_FIELD(name) { #name, offsetof(struct run_model, name), true }
-#define NUMBER_FIELD(name) { #name, offsetof(struct run_model, name), false }
+#define TEXT_FIELD(name) \
+    { #name, offsetof(struct run_model, name), true }
+#define NUMBER_FIELD(name) \
+    { #name, offsetof(struct run_model, name), false }
 const struct run_model_field run_model_fields[] = {
-    TEXT_FIELD(family),       TEXT_FIELD(architecture), TEXT_FIELD(dtype),
-    TEXT_FIELD(quantization), TEXT_FIELD(costs_from),   NUMBER_FIELD(parameters),
-    NUMBER_FIELD(active_parameters),                    NUMBER_FIELD(weight_bytes),
-    NUMBER_FIELD(layers),     NUMBER_FIELD(hidden_size), NUMBER_FIELD(heads),
-    NUMBER_FIELD(kv_heads),   NUMBER_FIELD(vocab_size), NUMBER_FIELD(experts),
-    NUMBER_FIELD(experts_per_token),                    NUMBER_FIELD(context),
+    TEXT_FIELD(family),
+    TEXT_FIELD(architecture),
+    TEXT_FIELD(dtype),
+    TEXT_FIELD(quantization),
+    TEXT_FIELD(costs_from),
+    NUMBER_FIELD(parameters),
+    NUMBER_FIELD(active_parameters),
+    NUMBER_FIELD(weight_bytes),
+    NUMBER_FIELD(layers),
+    NUMBER_FIELD(hidden_size),
+    NUMBER_FIELD(heads),
+    NUMBER_FIELD(kv_heads),
+    NUMBER_FIELD(vocab_size),
+    NUMBER_FIELD(experts),
+    NUMBER_FIELD(experts_per_token),
+    NUMBER_FIELD(context),
 };
 const size_t run_model_fields_n = COUNTOF(run_model_fields);
 

@@ -47,8 +47,8 @@ struct run_peak {
 struct run_model {
     const char *family, *architecture, *dtype, *quantization;
     const char *costs_from; /* where FLOPs and bytes come from: "config.json", "assumed: llama" */
-    double parameters, active_parameters, weight_bytes, layers, hidden_size, heads, kv_heads, vocab_size, experts,
-        experts_per_token, context;
+    double parameters, active_parameters, weight_bytes, layers, hidden_size, heads, kv_heads, vocab_size,
+        experts, experts_per_token, context;
 };
 /* Its members by key, for metrics.json. */
 struct run_model_field {

@@ -92,6 +92,12 @@ static void note_assumptions(struct profiled_run *r, const struct profiled_sessi
 }
 
 static void note_problems(struct profiled_run *r, const struct profiled_session *session) {
+    const struct llm_model *m = session->plan->model;
+    if (m && m->assumed)
+        strlist_add(&r->problems,
+                    "FLOPs, bytes, MFU and MBU are estimates: they use the formulas of %s (model.assume)%s.",
+                    m->assumed,
+                    session->plan->s.model.assume ? "" : ", because the config has an unknown architecture");
     const struct session_result *res = session->result;
     for (size_t i = 0; i < res->problems.n; i++) strlist_add(&r->problems, "%s", res->problems.v[i]);
     if (res->restarts)

@@ -63,12 +63,14 @@ char *hub_cache_find(const char *id, struct err *err) {
     char *cache = cache_folder(), *dashed = xstrdup(id);
     char *slash = strchr(dashed, '/');
     *slash = '\0';
-    char *model = xasprintf("%s/models--%s--%s", cache, dashed, slash + 1), *snapshots = file_join(model, "snapshots"),
-         *commit = main_commit(model), *folder = commit ? file_join(snapshots, commit) : NULL;
+    char *model = xasprintf("%s/models--%s--%s", cache, dashed, slash + 1),
+         *snapshots = file_join(model, "snapshots"), *commit = main_commit(model),
+         *folder = commit ? file_join(snapshots, commit) : NULL;
     char *config = folder ? file_join(folder, "config.json") : NULL;
     char *found = config && file_exists(config) ? xstrdup(folder) : any_snapshot(snapshots);
     if (!found)
-        err_set(err, "%s is neither a folder nor in the local cache %s: download it with: hf download %s", id, cache, id);
+        err_set(err, "%s is neither a folder nor in the local cache %s: download it with: hf download %s", id,
+                cache, id);
     free(config);
     free(folder);
     free(commit);

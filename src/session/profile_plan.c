@@ -53,6 +53,18 @@ static void plan_command(struct profile_plan *p, struct strlist *problems) {
 
 /* ---- the model */
 
+#define FALLBACK_FAMILY "llama"
+
+/* An unknown family is treated as a plain decoder; the report says so. */
+static struct llm_model *load_model(struct profile_plan *p, const char *path, struct llm_load *how) {
+    struct err ignored;
+    how->assume = p->s.model.assume;
+    struct llm_model *m = llm_model_load(path, how, &p->model_note);
+    if (m || how->assume) return m;
+    how->assume = FALLBACK_FAMILY;
+    return llm_model_load(path, how, &ignored);
+}
+
 static void plan_model(struct profile_plan *p, struct strlist *problems) {
     const char *path = p->s.model.path;
     struct llm_load how = { .dtype = strcmp(p->s.model.dtype, "auto") == 0
@@ -75,7 +87,7 @@ static void plan_model(struct profile_plan *p, struct strlist *problems) {
         if (!file_exists(config))
             strlist_add(problems, "model.path=%s: contains no config.json", path);
         else
-            p->model = llm_model_load(path, &how, &p->model_note);
+            p->model = load_model(p, path, &how);
         free(config);
     }
 }
@@ -127,17 +139,19 @@ static void check_input_kind(const struct profile_plan *p, struct strlist *probl
 #define IMPORT_LIMIT_S 120
 
 void profile_plan_check_engine(const struct profile_plan *p, struct strlist *problems) {
-    char *python = p->s.engine.python && strcmp(p->s.engine.name, "hf") == 0 ? program_find(p->s.engine.python)
-                                                                             : NULL;
+    char *python =
+        p->s.engine.python && strcmp(p->s.engine.name, "hf") == 0 ? program_find(p->s.engine.python) : NULL;
     if (!python) return;
-    char *words[] = { python, (char *)"-c", (char *)"import torch, transformers; print(torch.__version__)", NULL };
+    char *words[] = { python, (char *)"-c", (char *)"import torch, transformers; print(torch.__version__)",
+                      NULL };
     struct strbuf version = STRBUF_INIT;
     struct err why;
     if (tool_ask(words, IMPORT_LIMIT_S, &version, &why) < 0)
-        strlist_add(problems,
-                    "engine hf: %s cannot import torch and transformers: %s; install them for this Python, or set "
-                    "another with engine.python=/path/to/python3",
-                    python, why.msg);
+        strlist_add(
+            problems,
+            "engine hf: %s cannot import torch and transformers: %s; install them for this Python, or set "
+            "another with engine.python=/path/to/python3",
+            python, why.msg);
     strbuf_free(&version);
     free(python);
 }

@@ -483,9 +483,7 @@ void session_replay(const struct session_plan *plan, const char *trace, struct s
         if (plan->synthetic_page && item.path) item.path = (char *)(uintptr_t)plan->synthetic_page;
         add_line(lines, request_warmup(r.s, &item, r.s->profiling.warmup_rounds), "warmup");
     }
-    add_line(lines,
-             request_infer(r.s, it, recorded_tokens(&r, it), r.s->profiling.detail, trace),
-             "infer");
+    add_line(lines, request_infer(r.s, it, recorded_tokens(&r, it), r.s->profiling.detail, trace), "infer");
     add_line(lines, json_object(), "bye");
     make_env(&r, false);
     for (size_t i = 0; i < r.env.n && r.env.v[i]; i++) strlist_add(env, "%s", r.env.v[i]);

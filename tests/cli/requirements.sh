@@ -254,3 +254,20 @@ expect "wrong prompt_ids are an error with file and line" 1 err 'ids.jsonl:1: ex
 # ---- familiar spellings
 run "$INFERPROF" profile --show-config --model-path /m --input-dir /in --repeats 7 --device cpu
 expect "--model-path, --input-dir, --repeats, --device" 0 out '^repeats: 7 ' out '^device: cpu ' out '^  path: /m ' out '^  root: /in ' out '^  name: images '
+for word in model/deepseek_ocr/arch=deepseek_ocr.default profiling/torch=torch-profiler.max infer=x experiment=stage1 use_flash_attn=true; do
+    run "$INFERPROF" profile --show-config "$word"
+    expect "$word names the spelling to use" 2 err "$word: not a setting here; write "
+done
+(cd "$work" && limited "$INFERPROF" profile --show-config model=llama 'model.path=${hydra:runtime.cwd}/models/x') >"$work/out" 2>"$work/err"
+status=$?
+expect '${hydra:runtime.cwd} is the current folder' 0 out "^  path: $work/models/x "
+
+# ---- unknown models
+mkdir -p "$work/strange"
+sed 's/"model_type": *"[^"]*"/"model_type": "strange"/; s/Qwen3ForCausalLM/StrangeForCausalLM/' tests/data/models/qwen3-8b.json >"$work/strange/config.json"
+profile_fake "" model=llama model.path="$work/strange" model.weights=synthetic:0
+expect "an unknown model runs" 0
+check "MFU of an unknown model comes from assumed formulas, marked as such" sh -c \
+    "grep -q 'MFU and MBU are estimates: they use the formulas of llama' '$dir/report.md' && grep -q 'costs_from.: .assumed family' '$dir/metrics.json'"
+profile_fake "" model=llama model.path="$work/strange" model.weights=synthetic:0 model.assume=qwen3
+check "model.assume chooses the formulas" grep -q 'the formulas of qwen3 .model.assume' "$dir/report.md"

@@ -96,7 +96,8 @@ TEST(circular_references_are_errors) {
     CHECK_VALUE("x", "command line: ${prompt} refers to itself", "", "model.prompt=${prompt}");
     CHECK_VALUE("x", "command line: ${no.such}: no such key", "", "prompt=${no.such}");
     CHECK_VALUE("x", "command line: ${ is not closed with }", "", "prompt=${a");
-    CHECK_VALUE("x", "command line: ${upper:...}: unknown resolver; available: now, oc.env", "",
+    CHECK_VALUE("x",
+                "command line: ${upper:...}: unknown resolver; available: now, oc.env, hydra:runtime.cwd", "",
                 "prompt=${upper:x}");
 }
 
