@@ -1,5 +1,6 @@
 /* Speed of a model for prompts of a given length, by batch size: no tokenizer and no inputs are needed.
- *     struct bench b = { .plan = &plan, .peak = &peak, .prompt_tokens = 512, .new_tokens = 128, .batches = v, .nbatches = 3 };
+ *     struct bench b = { .plan = &plan, .peak = &peak, .prompt_tokens = 512, .new_tokens = 128,
+ *                        .batches = v, .nbatches = 3 };
  *     if (bench_run(&b, &err) < 0) ...
  *     ... b.rows[i] ...
  *     bench_free(&b); */

@@ -34,8 +34,10 @@ const size_t run_model_fields_n = COUNTOF(run_model_fields);
 void run_info_init(struct run_info *in) {
     memset(in, 0, sizeof *in);
     in->peak.flops_per_s = in->peak.bytes_per_s = in->context.tokens = NAN;
-    for (size_t i = 0; i < run_model_fields_n; i++)
-        if (!run_model_fields[i].text) *(double *)((char *)&in->facts + run_model_fields[i].offset) = NAN;
+    for (size_t i = 0; i < run_model_fields_n; i++) {
+        void *field = (char *)&in->facts + run_model_fields[i].offset;
+        if (!run_model_fields[i].text) *(double *)field = NAN;
+    }
 }
 
 struct stats run_figure_stats(const struct run_info *in, const struct run_figure *f) {

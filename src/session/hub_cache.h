@@ -1,4 +1,4 @@
-/* Models of the Hugging Face hub that were downloaded before: "Qwen/Qwen3-8B" to its folder in the local cache. */
+/* Models of the Hugging Face hub in the local cache: the folder of "Qwen/Qwen3-8B". */
 #ifndef SESSION_HUB_CACHE_H
 #define SESSION_HUB_CACHE_H
 

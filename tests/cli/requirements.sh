@@ -258,9 +258,10 @@ for word in model/deepseek_ocr/arch=deepseek_ocr.default profiling/torch=torch-p
     run "$INFERPROF" profile --show-config "$word"
     expect "$word names the spelling to use" 2 err "$word: not a setting here; write "
 done
+# shellcheck disable=SC2016 # a reference of the configuration, not of the shell
 (cd "$work" && limited "$INFERPROF" profile --show-config model=llama 'model.path=${hydra:runtime.cwd}/models/x') >"$work/out" 2>"$work/err"
 status=$?
-expect '${hydra:runtime.cwd} is the current folder' 0 out "^  path: $work/models/x "
+expect "hydra:runtime.cwd is the current folder" 0 out "^  path: $work/models/x "
 
 # ---- unknown models
 mkdir -p "$work/strange"
