@@ -10,12 +10,17 @@
 #include "base/util.h"
 #include "engine/compute/kernels.h"
 #include "engine/internal.h"
+#include "llm/gguf.h"
 
 #define EMBEDDED_CONFIG "samples/deepseek-ocr-small/config.json"
 enum { CONTEXT_CAP = 8192 };
 
 static bool is_embedded(const struct engine_load *l) {
     return !l->model || strcmp(l->model, "embedded") == 0;
+}
+
+static bool is_gguf(const struct engine_load *l) {
+    return !is_embedded(l) && file_has_ending(l->model, ".gguf");
 }
 
 static int read_model(struct engine *e, const struct engine_load *l, struct err *err) {
@@ -101,10 +106,25 @@ static int build_model(struct engine *e, const struct engine_load *l, struct err
     return 0;
 }
 
-/* Opens the folder's tokenizer. If there is none, opens the built-in one if the model's vocabulary
- * contains all of its ids. */
+static int open_gguf_tokenizer(struct engine *e, const char *path, struct err *err) {
+    struct gguf *g = gguf_open(path, err);
+    if (!g) return -1;
+    int rc = 0;
+    if (tokenizer_in_gguf(g)) {
+        e->tokenizer = tokenizer_open_gguf(g, path, &e->no_tokenizer);
+        rc = e->tokenizer ? 1 : 0; /* prompt_ids still work */
+    }
+    gguf_close(g);
+    return rc;
+}
+
+/* The folder's or file's tokenizer, or else the built-in one if the model's vocabulary has all of its ids. */
 static int open_tokenizer(struct engine *e, const struct engine_load *l, struct err *err) {
-    char *path = is_embedded(l) ? NULL : file_join(l->model, "tokenizer.json");
+    if (is_gguf(l)) {
+        int rc = open_gguf_tokenizer(e, l->model, err);
+        if (rc != 0 || e->no_tokenizer.msg[0]) return rc < 0 ? -1 : 0;
+    }
+    char *path = is_embedded(l) || is_gguf(l) ? NULL : file_join(l->model, "tokenizer.json");
     if (path && file_exists(path)) {
         e->tokenizer = tokenizer_open(path, err);
         free(path);

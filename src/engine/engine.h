@@ -24,7 +24,7 @@
 typedef void engine_progress(void *context, const char *what, uint64_t done, uint64_t total);
 
 struct engine_load {
-    const char *model;   /* a folder; "embedded" or NULL: the built-in small model */
+    const char *model;   /* a folder or a .gguf file; "embedded" or NULL: the built-in model */
     const char *weights; /* "auto" or NULL: the folder's; "synthetic:SEED" */
     const char *dtype;   /* of synthetic weights: "bf16", "f16", "f32"; "auto" or NULL: the config's */
     int threads;         /* 0: one per usable core */

@@ -17,6 +17,7 @@ struct engine {
     struct decoder *decoder;
     struct vision *vision; /* NULL: text only */
     struct tokenizer *tokenizer;
+    struct err no_tokenizer;      /* why a GGUF file's vocabulary cannot be used; msg "": no reason */
     char *path, *source;          /* "embedded" or the folder; "files" or "synthetic:0" */
     uint32_t bos, image_token;    /* TOKENIZER_NONE: none */
     int batch;                    /* sequences that the following have room for */

@@ -59,7 +59,10 @@ static int text_prompt(struct prompt *j, struct err *err) {
 static int fill_prompt(struct prompt *j, struct err *err) {
     const struct engine_request *r = j->r;
     if (!j->e->tokenizer)
-        return err_set(err, "%s has no tokenizer.json: give prompt_ids instead of a prompt", j->e->path);
+        return j->e->no_tokenizer.msg[0]
+                   ? err_set(err, "%s", j->e->no_tokenizer.msg)
+                   : err_set(err, "%s has no tokenizer.json: give prompt_ids instead of a prompt",
+                             j->e->path);
     if (r->nimages && !j->e->vision)
         return err_set(err, "%s does not support images: leave inputs empty", j->e->path);
     if (r->nimages && load_images(j, err) < 0) return -1;

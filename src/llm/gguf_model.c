@@ -204,6 +204,19 @@ static void put_sizes(struct source *s) {
     json_object_set_new(s->config, "torch_dtype", json_string(config_dtype(s->g)));
 }
 
+/* The end of a text and the end of a turn both stop a generation. */
+static void put_special_ids(struct source *s) {
+    static const char *const ends[] = { "tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                                        "tokenizer.ggml.eom_token_id" };
+    json_t *list = json_array();
+    uint64_t id;
+    for (size_t i = 0; i < COUNTOF(ends); i++)
+        if (gguf_u64(s->g, ends[i], &id) && id < UINT32_MAX)
+            json_array_append_new(list, json_integer((json_int_t)id));
+    json_object_set_new(s->config, "eos_token_id", list);
+    if (gguf_u64(s->g, "tokenizer.ggml.bos_token_id", &id) && id < UINT32_MAX) put_u64(s, "bos_token_id", id);
+}
+
 static int read_arch(struct source *s, const char *what, struct err *err) {
     struct bytes arch;
     if (!gguf_str(s->g, "general.architecture", &arch))
@@ -433,6 +446,7 @@ struct llm_model *llm_model_of_gguf(const struct gguf *g, const char *what, cons
         put_experts(&s);
         put_latent(&s);
         put_rope(&s);
+        put_special_ids(&s);
         m = model_of_config(s.config, what, how, err);
     }
     if (m) {
@@ -444,6 +458,8 @@ struct llm_model *llm_model_of_gguf(const struct gguf *g, const char *what, cons
         m->notes = notes.v;
         m->nnotes = notes.n;
         m->architecture = xstrdup(s.arch);
+        /* Converters reorder the rows of q and k of this architecture, so that pairs are neighbours. */
+        m->text.rope.interleaved = strcmp(s.arch, "llama") == 0;
     }
     json_decref(s.config);
     return m;

@@ -40,7 +40,8 @@ struct llm_rope {
     double local_theta; /* for sliding-window layers (gemma3); otherwise equal to theta */
     double factor, low_freq_factor, high_freq_factor, beta_fast, beta_slow, mscale, mscale_all_dim,
         attention_factor;            /* or NAN */
-    bool whole_dimensions;           /* yarn: whether its two bounds are rounded outwards ("truncate") */
+    bool interleaved;                /* pairs are neighbours: GGUF files of the llama architecture */
+    bool whole_dimensions;           /* yarn: round its two bounds outwards ("truncate") */
     uint64_t original_max_positions; /* 0: not given */
 };
 

@@ -78,10 +78,14 @@ static void plan_model(struct profile_plan *p, struct strlist *problems) {
                                    &p->model_note);
     } else if (embedded) {
         err_set(&p->model_note, "the embedded model's config.json was not built in");
+    } else if (file_has_ending(path, ".gguf") && file_exists(path)) {
+        p->model = llm_model_load(path, &how, &p->model_note);
     } else if (!file_is_dir(path)) {
         strlist_add(
             problems,
-            "model.path=%s: no such folder; give model.path=DIR with a config.json, or model=embedded", path);
+            "model.path=%s: no such folder; give model.path=DIR with a config.json, model.path=FILE.gguf "
+            "or model=embedded",
+            path);
     } else {
         char *config = file_join(path, "config.json");
         if (!file_exists(config))

@@ -180,3 +180,15 @@ say '{"op":"load","threads":1}' "{\"op\":\"infer\",\"inputs\":[\"$work/tall.png\
 expect "images that would need gigabytes are answered with an error" 0 \
     out 'tall.png: an image of 1 x 4000000 pixels cannot be resized to .* too long and narrow' \
     out 'wide.png: an image of 40000000 x 1 pixels cannot be resized' out '"new_tokens":2'
+
+# GGUF
+gguf=$work/gguf
+mkdir -p "$gguf"
+python3 tests/tools/make_gguf.py llama Q4_K "$gguf/model.gguf" && python3 tests/tools/make_gguf.py mixtral BF16 "$gguf/split" 3
+ids='{"op":"infer","prompt_ids":[1,2,3],"max_new_tokens":3,"ignore_eos":true}'
+say "{\"op\":\"load\",\"model\":\"$gguf/model.gguf\",\"threads\":1}" "$ids" \
+    "{\"op\":\"load\",\"model\":\"$gguf/split-00001-of-00003.gguf\",\"threads\":1}" "$ids" '{"op":"infer","prompt":"x"}'
+expect "the engine runs GGUF files, single and split" 0 out '"architecture":"llama".*"weights":"files","dtype":"mixed","parameters":1924864' \
+    out '"architecture":"mixtral".*"dtype":"mixed"' out '"prompt_tokens":3,"new_tokens":3'
+run "$INFERPROF" profile --dry-run model.path="$gguf/model.gguf"
+expect "profile plans a run of a GGUF file" 0 out 'model.gguf'

@@ -1,8 +1,10 @@
-/* An untrusted GGUF file: every tensor of an opened file must be inside it, and its model must be usable. */
+/* An untrusted GGUF file: every tensor of an opened file must lie inside it, its model must be usable, and
+ * its vocabulary must make a tokenizer or an error. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "engine/tokenizer/tokenizer.h"
 #include "llm/gguf.h"
 #include "llm/gguf_model.h"
 #include "fuzz/fuzz.h"
@@ -25,6 +27,16 @@ static void read_all_values(const struct gguf *g) {
     }
 }
 
+static void use_vocabulary(const struct gguf *g) {
+    static const char text[] = "Hello <s> world \xe2\x96\x81 42";
+    struct err err;
+    struct token_ids ids = { 0 };
+    struct tokenizer *t = tokenizer_in_gguf(g) ? tokenizer_open_gguf(g, "fuzz", &err) : NULL;
+    if (t) tokenizer_encode(t, text, sizeof text - 1, TOKENIZER_ADD_SPECIAL, &ids, &err);
+    free(ids.v);
+    tokenizer_close(t);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct err err;
     struct gguf *g = gguf_parse(data, size, "fuzz", &err);
@@ -39,6 +51,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct llm_model *m = llm_model_of_gguf(g, "fuzz", &(struct llm_load){ 0 }, &err);
     if (m && !(llm_weight_bytes(m) >= 0)) abort();
     llm_model_free(m);
+    use_vocabulary(g);
     gguf_close(g);
     return 0;
 }

@@ -2,16 +2,50 @@
 #ifndef ENGINE_COMPUTE_DTYPE_H
 #define ENGINE_COMPUTE_DTYPE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-enum dtype { DTYPE_F32, DTYPE_BF16, DTYPE_F16 };
+/* X(name, text, numbers per block, bytes per block). The types from Q8_0 on are blocks of ggml, whose layouts
+ * are in quant_impl.h; rows of a matrix are whole blocks. */
+#define DTYPES(X)             \
+    X(F32, "f32", 1, 4)       \
+    X(BF16, "bf16", 1, 2)     \
+    X(F16, "f16", 1, 2)       \
+    X(Q8_0, "q8_0", 32, 34)   \
+    X(Q4_0, "q4_0", 32, 18)   \
+    X(Q4_1, "q4_1", 32, 20)   \
+    X(Q5_0, "q5_0", 32, 22)   \
+    X(Q5_1, "q5_1", 32, 24)   \
+    X(Q4_K, "q4_k", 256, 144) \
+    X(Q5_K, "q5_k", 256, 176) \
+    X(Q6_K, "q6_k", 256, 210) \
+    X(MXFP4, "mxfp4", 32, 17)
 
-static inline size_t dtype_bytes(enum dtype t) { return t == DTYPE_F32 ? 4 : 2; }
-static inline const char *dtype_name(enum dtype t) {
-    return t == DTYPE_F32 ? "f32" : t == DTYPE_BF16 ? "bf16" : "f16";
+#define X(name, text, numbers, bytes) DTYPE_##name,
+enum dtype { DTYPES(X) DTYPES_END };
+#undef X
+
+struct dtype_info {
+    const char *name;
+    size_t numbers, bytes; /* of a block */
+};
+static inline struct dtype_info dtype_info(enum dtype t) {
+#define X(name, text, numbers, bytes) { text, numbers, bytes },
+    static const struct dtype_info rows[] = { DTYPES(X) };
+#undef X
+    return rows[t];
 }
+
+static inline const char *dtype_name(enum dtype t) { return dtype_info(t).name; }
+static inline bool dtype_is_float(enum dtype t) { return t <= DTYPE_F16; }
+/* Bytes of n numbers, whole blocks. */
+static inline size_t dtype_size(enum dtype t, size_t n) {
+    struct dtype_info i = dtype_info(t);
+    return n / i.numbers * i.bytes;
+}
+static inline size_t dtype_bytes(enum dtype t) { return dtype_info(t).bytes; } /* f32, bf16 and f16 only */
 
 static inline uint32_t float_bits(float f) {
     uint32_t u;
@@ -28,6 +62,13 @@ static inline float bits_float(uint32_t u) {
 static inline uint16_t bf16_from_float(float f) {
     uint32_t u = float_bits(f);
     return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+/* Denormals, infinities and NaN included. */
+static inline float f16_to_float(uint16_t h) {
+    uint32_t magnitude = (uint32_t)(h & 0x7fff) << 13, sign = (uint32_t)(h & 0x8000) << 16;
+    float f = bits_float(magnitude) * 0x1p112f;
+    uint32_t special = magnitude >= 0x0f800000u ? 0x7f800000u : 0;
+    return bits_float(float_bits(f) | special | sign);
 }
 static inline float bf16_to_float(uint16_t h) { return bits_float((uint32_t)h << 16); }
 

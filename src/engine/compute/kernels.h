@@ -19,7 +19,7 @@ struct kernels {
     /* y[j*ldy + r] = W[r] . x[j] for r < rows, j < m (m <= 4); W row-major [rows][cols] of type t. */
     void (*dots)(const void *w, enum dtype t, int rows, int cols, const float *x, ptrdiff_t ldx, int m,
                  float *y, ptrdiff_t ldy);
-    void (*widen)(float *out, const void *in, enum dtype t, size_t n);
+    void (*widen)(float *out, const void *in, enum dtype t, size_t n); /* block types: whole blocks */
     /* Transposes in[nr rows][n] into out[n][nr]; rows from `rows` on become 0. */
     void (*pack)(float *out, const float *in, ptrdiff_t ld, int rows, int n);
     /* y[i][f] (+)= t[f][i] + bias[f] for i < rows, f < n; t is [n][nr], bias may be NULL. */

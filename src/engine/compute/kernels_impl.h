@@ -127,11 +127,17 @@ static void k_tile(int k, const float *a, ptrdiff_t a_row, ptrdiff_t a_col, int 
         tile_of(k, a, a_row, a_col, rows, b, ldb, c, ldc, add, false);
 }
 
+#include "engine/compute/quant_impl.h"
+
 static void k_widen(float *out, const void *in, enum dtype t, size_t n) {
     const uint16_t *p = in;
     size_t i = 0;
     if (t == DTYPE_F32) {
         memcpy(out, in, n * 4);
+        return;
+    }
+    if (!dtype_is_float(t)) {
+        widen_blocks(out, in, t, n);
         return;
     }
     for (; i + LANES <= n; i += LANES) store(out + i, t == DTYPE_BF16 ? load_bf16(p + i) : load_f16(p + i));
@@ -189,12 +195,31 @@ DEFINE_DOTS(dots_f32, float, load, DTYPE_F32)
 DEFINE_DOTS(dots_bf16, uint16_t, load_bf16, DTYPE_BF16)
 DEFINE_DOTS(dots_f16, uint16_t, load_f16, DTYPE_F16)
 
+/* Block types: up to 256 numbers of a row become floats at a time. */
+static void dots_blocks(const uint8_t *w, enum dtype t, int rows, int cols, const float *x, ptrdiff_t ldx,
+                        int m, float *y, ptrdiff_t ldy) {
+    enum { WIDE = 256 };
+    float wide[WIDE];
+    for (int r = 0; r < rows; r++) {
+        float sums[4] = { 0 };
+        for (int c = 0; c < cols; c += WIDE) {
+            int n = cols - c < WIDE ? cols - c : WIDE;
+            widen_blocks(wide, w, t, (size_t)n);
+            for (int j = 0; j < m; j++) sums[j] += dots_f32_1(wide, x + j * ldx + c, n);
+            w += dtype_size(t, (size_t)n);
+        }
+        for (int j = 0; j < m; j++) y[j * ldy + r] = sums[j];
+    }
+}
+
 static void k_dots(const void *w, enum dtype t, int rows, int cols, const float *x, ptrdiff_t ldx, int m,
                    float *y, ptrdiff_t ldy) {
     if (t == DTYPE_F32)
         dots_f32(w, rows, cols, x, ldx, m, y, ldy);
     else if (t == DTYPE_BF16)
         dots_bf16(w, rows, cols, x, ldx, m, y, ldy);
+    else if (!dtype_is_float(t))
+        dots_blocks(w, t, rows, cols, x, ldx, m, y, ldy);
     else
         dots_f16(w, rows, cols, x, ldx, m, y, ldy);
 }

@@ -29,7 +29,7 @@ struct cpu {
 static inline float *view_floats(struct view v) { return (float *)v.tensor->data + v.at; }
 static inline float *tensor_floats(const struct tensor *t) { return t ? (float *)t->data : NULL; }
 static inline const char *matrix_row(const struct matrix *w, size_t row) {
-    return (const char *)w->data->data + row * (size_t)w->cols * dtype_bytes(w->type);
+    return (const char *)w->data->data + row * dtype_size(w->type, (size_t)w->cols);
 }
 
 float *cpu_shared(struct cpu *c, size_t floats);    /* valid until the next operator */

@@ -26,7 +26,7 @@ static void query_task(void *job, int head, int worker) {
     const char *u = head_row(l, head, 0);
     float *out = j->out + head * (l->rank + l->rope), *row = cpu_own(j->c, worker);
     memset(out, 0, rank * sizeof *out);
-    for (int i = 0; i < l->nope; i++, u += rank * dtype_bytes(type)) {
+    for (int i = 0; i < l->nope; i++, u += dtype_size(type, rank)) {
         k->widen(row, u, type, rank);
         k->axpy(out, q[i], row, rank);
     }

@@ -7,6 +7,7 @@ enum { FEW_ROWS = 8 };
  * stay in the first-level cache while the weights of a block are read. The weights, and the sums of the
  * PART_TOKENS tokens of a task, stay in the second-level cache. All features of these tokens are computed
  * before the next tokens, so that the tokens stay in the last-level cache. */
+enum { BLOCK_NUMBERS = 256 }; /* the largest block of a quantised type */
 enum { PANEL_BYTES = 24 << 10, BLOCK_BYTES = 144 << 10, PART_TOKENS = 512 };
 
 /* ---- few rows */
@@ -38,7 +39,7 @@ static void few_rows(const struct few_job *j, const struct linear_out *l, int r0
                 float v = t[i * BLOCK + c] + (bias ? bias[r + c] : 0.0f);
                 *y = j->store == OPS_ADD ? *y + v : v;
             }
-        weights += (size_t)rows * (size_t)w->cols * dtype_bytes(w->type);
+        weights += (size_t)rows * dtype_size(w->type, (size_t)w->cols);
     }
 }
 
@@ -101,7 +102,7 @@ static void widen_block(const struct gemm_job *j, int f0, int features, int colu
                         float *wide) {
     const struct matrix *w = &j->l->w;
     for (int f = 0; f < features; f++, wide += columns)
-        j->c->k->widen(wide, matrix_row(w, (size_t)(f0 + f)) + (size_t)column * dtype_bytes(w->type), w->type,
+        j->c->k->widen(wide, matrix_row(w, (size_t)(f0 + f)) + dtype_size(w->type, (size_t)column), w->type,
                        (size_t)columns);
 }
 
@@ -141,6 +142,7 @@ static void plan_gemm(struct gemm_job *j) {
     const struct kernels *k = j->c->k;
     int threads = threads_count(j->c->threads), out = j->l->w.rows;
     j->columns = PANEL_BYTES / (int)sizeof(float) / k->nr;
+    if (!dtype_is_float(j->l->w.type)) j->columns = MAX(j->columns / BLOCK_NUMBERS, 1) * BLOCK_NUMBERS;
     int block = BLOCK_BYTES / (int)sizeof(float) / j->columns / k->mr * k->mr;
     int fair = (out + threads * 2 - 1) / (threads * 2);
     block = MIN(block, (fair + k->mr - 1) / k->mr * k->mr);

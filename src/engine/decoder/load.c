@@ -200,6 +200,19 @@ static void alloc_scratch(struct decoder *d) {
     if (routed) moe_scratch_init(&d->moe, d->ops, routed, d->hidden, DECODER_CHUNK);
 }
 
+/* GGUF files of Llama 3 hold the divisors of the frequencies instead of the parameters. */
+static int open_rope(struct decoder *d, const struct weights *w, struct err *err) {
+    const struct llm_rope *c = &d->c->rope;
+    int half = (int)c->dims / 2;
+    float *factors = xcalloc((size_t)half + 1, sizeof *factors);
+    bool given = weights_optional(w, "rope_freqs.weight", factors, half);
+    for (int i = 0; given && i < half; i++) given = factors[i] > 0;
+    int rc = rope_init(&d->rope, d->ops, c, d->c->kv_lora_rank > 0 || c->interleaved, d->max_context,
+                       given ? factors : NULL, err);
+    free(factors);
+    return rc;
+}
+
 struct decoder *decoder_open(const struct llm_text *c, struct ops *o, struct weights *w, int max_context,
                              struct err *err) {
     if (check_family(c, err) < 0) return NULL;
@@ -223,8 +236,7 @@ struct decoder *decoder_open(const struct llm_text *c, struct ops *o, struct wei
     d->head.w = d->embed;
     if (!c->tied_head) d->head.w = weights_matrix(w, d->vocab, d->hidden, "lm_head.weight");
     alloc_scratch(d);
-    if (decoder_reserve(d, 1, max_context, err) < 0 ||
-        rope_init(&d->rope, o, &c->rope, latent, max_context, err) < 0) {
+    if (decoder_reserve(d, 1, max_context, err) < 0 || open_rope(d, w, err) < 0) {
         decoder_close(d);
         return NULL;
     }

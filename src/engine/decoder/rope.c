@@ -82,13 +82,14 @@ static int check_rope(const struct llm_rope *c, struct err *err) {
 }
 
 int rope_init(struct rope_table *t, struct ops *o, const struct llm_rope *c, bool interleaved, int positions,
-              struct err *err) {
+              const float *factors, struct err *err) {
     if (check_rope(c, err) < 0) return -1;
     size_t half = c->dims / 2, n = (size_t)positions * half;
     double scale = rope_amplitude(c);
     float *cosine = xcalloc(n, sizeof *cosine), *sine = xcalloc(n, sizeof *sine);
     for (size_t i = 0; i < half; i++) {
-        float f = (float)rope_frequency(c, (int)i); /* angles are computed in float, as in training */
+        double exact = rope_frequency(c, (int)i);
+        float f = (float)(factors ? exact / (double)factors[i] : exact); /* angles in float, as in training */
         for (int p = 0; p < positions; p++) {
             double angle = (double)((float)p * f);
             cosine[(size_t)p * half + i] = (float)(cos(angle) * scale);

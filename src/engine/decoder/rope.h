@@ -10,8 +10,9 @@
 #include "engine/ops/ops.h"
 #include "llm/model.h"
 
+/* Frequency i is divided by factors[i], which some files hold as a tensor; NULL: none. */
 int rope_init(struct rope_table *t, struct ops *o, const struct llm_rope *c, bool interleaved, int positions,
-              struct err *err);
+              const float *factors, struct err *err);
 void rope_free(struct rope_table *t, struct ops *o);
 /* The factor for the scores of latent attention in addition to 1/sqrt(head_dim): mscale with YaRN,
  * otherwise 1. */

@@ -61,7 +61,11 @@ static void record_end(struct ops *o, uint64_t start, const struct record_op *op
 }
 
 static double matrix_cells(const struct matrix *w) { return (double)w->rows * w->cols; }
-static double matrix_bytes(const struct matrix *w) { return matrix_cells(w) * (double)dtype_bytes(w->type); }
+static double bytes_of(enum dtype t, double numbers) {
+    struct dtype_info i = dtype_info(t);
+    return numbers * (double)i.bytes / (double)i.numbers;
+}
+static double matrix_bytes(const struct matrix *w) { return bytes_of(w->type, matrix_cells(w)); }
 
 static void record_linear(struct ops *o, uint64_t start, const char *name, const char *kernel,
                           const struct linear_out *v, int n, int m) {
@@ -267,7 +271,7 @@ static void record_latent(struct ops *o, uint64_t start, const char *kernel, con
                                     .n = (long)l->heads * rows,
                                     .k = l->rank,
                                     .flops = 2 * cells,
-                                    .bytes = cells * (double)dtype_bytes(type) });
+                                    .bytes = bytes_of(type, cells) });
 }
 
 void ops_latent_query(struct ops *o, const struct latent *l, struct view q, struct view out) {

@@ -42,6 +42,11 @@ struct tokenizer {
 struct json_t;
 int tok_load(struct tokenizer *t, struct json_t *root, struct err *err);
 int tok_load_steps(struct json_t *node, const char *where, struct tok_steps *out, struct err *err);
+/* Appends an added token; the vocabulary's id of its text takes precedence. tok_index_added() follows the
+ * last one. */
+void tok_add_added(struct tokenizer *t, struct tok_added a, const char *text, size_t n);
+int tok_index_added(struct tokenizer *t, struct err *err);
+struct tokenizer *tok_new(void);                /* empty; tokenizer_close() frees it */
 const char *tok_json_type(struct json_t *node); /* its "type"; "" for none */
 int tok_load_decoder(struct json_t *node, struct tok_decoder *out, struct err *err);
 

@@ -74,6 +74,17 @@ static int load_model(struct tok_bpe *bpe, json_t *model, struct err *err) {
 }
 
 /* ---- added tokens */
+void tok_add_added(struct tokenizer *t, struct tok_added a, const char *text, size_t n) {
+    if (n == 0) return;
+    uint32_t known = tok_bpe_find(t->bpe, text, n);
+    if (known != TOKENIZER_NONE) a.id = known; /* the vocabulary takes precedence */
+    a.len = n;
+    a.text = xstrndup(text, n);
+    vec_push(&t->added, a);
+    while (t->added_at.n <= a.id) vec_push(&t->added_at, 0);
+    t->added_at.v[a.id] = (uint32_t)t->added.n;
+}
+
 static int load_added_one(struct tokenizer *t, json_t *node, size_t number, struct err *err) {
     json_t *content = json_object_get(node, "content");
     struct tok_added a = { .special = flag(node, "special"),
@@ -83,14 +94,7 @@ static int load_added_one(struct tokenizer *t, json_t *node, size_t number, stru
                            .normalized = flag(node, "normalized") };
     if (!json_is_string(content) || read_id(json_object_get(node, "id"), &a.id) < 0)
         return err_set(err, "added_tokens: entry %zu lacks its content or an id", number);
-    a.len = json_string_length(content);
-    if (a.len == 0) return 0;
-    uint32_t known = tok_bpe_find(t->bpe, json_string_value(content), a.len);
-    if (known != TOKENIZER_NONE) a.id = known; /* the vocabulary takes precedence */
-    a.text = xstrndup(json_string_value(content), a.len);
-    vec_push(&t->added, a);
-    while (t->added_at.n <= a.id) vec_push(&t->added_at, 0);
-    t->added_at.v[a.id] = (uint32_t)t->added.n;
+    tok_add_added(t, a, json_string_value(content), json_string_length(content));
     return 0;
 }
 
@@ -111,7 +115,11 @@ static int load_added(struct tokenizer *t, json_t *list, struct err *err) {
     json_array_foreach(list, i, node) {
         if (load_added_one(t, node, i, err) < 0) return -1;
     }
-    for (i = 0; i < t->added.n; i++) { /* pointers into the list are stable from here on */
+    return tok_index_added(t, err);
+}
+
+int tok_index_added(struct tokenizer *t, struct err *err) {
+    for (size_t i = 0; i < t->added.n; i++) { /* the list does not move any more */
         const struct tok_added *a = &t->added.v[i];
         if (!a->normalized) {
             tok_matcher_add(&t->raw, a->text, a->len, a);

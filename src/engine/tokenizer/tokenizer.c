@@ -12,12 +12,17 @@
 
 #define MAX_FILE_BYTES (256u << 20)
 
-static struct tokenizer *open_root(json_t *root, const char *what, struct err *err) {
-    if (!root) return NULL;
+struct tokenizer *tok_new(void) {
     struct tokenizer *t = xcalloc(1, sizeof *t);
     t->bpe = tok_bpe_open();
     tok_pieces_init(&t->pieces);
     tok_pieces_init(&t->work);
+    return t;
+}
+
+static struct tokenizer *open_root(json_t *root, const char *what, struct err *err) {
+    if (!root) return NULL;
+    struct tokenizer *t = tok_new();
     int rc = tok_load(t, root, err);
     json_decref(root);
     if (rc == 0) return t;

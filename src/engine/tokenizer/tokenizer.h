@@ -35,6 +35,11 @@ struct tokenizer *tokenizer_open_text(const char *json, size_t n, const char *wh
 /* The tokenizer of the embedded model: bytes, 752 merges, DeepSeek-OCR's markers; 1024 ids. As in
  * DeepSeek-OCR, 0, 1 and 2 are BOS, EOS and padding. */
 struct tokenizer *tokenizer_open_builtin(void);
+/* The vocabulary of a GGUF file: byte-level BPE ("gpt2") or SentencePiece ("llama"). A kind or a way to split
+ * text that is not supported is an error. */
+struct gguf;
+bool tokenizer_in_gguf(const struct gguf *g); /* the file has a vocabulary */
+struct tokenizer *tokenizer_open_gguf(const struct gguf *g, const char *what, struct err *err);
 void tokenizer_close(struct tokenizer *t);
 
 /* Appends the ids of text. Bytes that are not UTF-8 count as U+FFFD. Special tokens in the text are

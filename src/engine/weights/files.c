@@ -10,6 +10,9 @@
 #include "base/die.h"
 #include "base/file.h"
 #include "base/strbuf.h"
+#include "base/util.h"
+#include "engine/weights/gguf_names.h"
+#include "llm/gguf.h"
 #include "llm/safetensors.h"
 
 struct mapping {
@@ -18,6 +21,7 @@ struct mapping {
 };
 
 struct weight_files {
+    struct gguf *gguf; /* NULL: safetensors */
     struct safetensors *heads;
     struct mapping *maps; /* one per file */
 };
@@ -42,9 +46,13 @@ done:
     return rc;
 }
 
-struct weight_files *weight_files_open(const char *dir, struct err *err) {
+struct weight_files *weight_files_open(const char *path, struct err *err) {
     struct weight_files *f = xcalloc(1, sizeof *f);
-    f->heads = safetensors_open(dir, err);
+    if (file_has_ending(path, ".gguf")) {
+        if ((f->gguf = gguf_open(path, err))) return f;
+        goto failed;
+    }
+    f->heads = safetensors_open(path, err);
     if (!f->heads) goto failed;
     f->maps = xcalloc(safetensors_files(f->heads), sizeof *f->maps);
     for (uint32_t i = 0; i < safetensors_files(f->heads); i++)
@@ -61,6 +69,7 @@ void weight_files_close(struct weight_files *f) {
         if (f->maps[i].data) munmap((void *)f->maps[i].data, f->maps[i].bytes);
     free(f->maps);
     safetensors_close(f->heads);
+    gguf_close(f->gguf);
     free(f);
 }
 
@@ -95,8 +104,56 @@ static int wrong_shape(const struct weight_files *f, const struct safetensors_te
     return -1;
 }
 
+/* ---- GGUF */
+static int ggml_dtype(uint32_t from, enum dtype *to) {
+    static const struct {
+        enum ggml_type from;
+        enum dtype to;
+    } rows[] = {
+        { GGML_F32, DTYPE_F32 },   { GGML_F16, DTYPE_F16 },   { GGML_BF16, DTYPE_BF16 },
+        { GGML_Q8_0, DTYPE_Q8_0 }, { GGML_Q4_0, DTYPE_Q4_0 }, { GGML_Q4_1, DTYPE_Q4_1 },
+        { GGML_Q5_0, DTYPE_Q5_0 }, { GGML_Q5_1, DTYPE_Q5_1 }, { GGML_Q4_K, DTYPE_Q4_K },
+        { GGML_Q5_K, DTYPE_Q5_K }, { GGML_Q6_K, DTYPE_Q6_K }, { GGML_MXFP4, DTYPE_MXFP4 },
+    };
+    for (size_t i = 0; i < COUNTOF(rows); i++)
+        if ((uint32_t)rows[i].from == from) {
+            *to = rows[i].to;
+            return 0;
+        }
+    return -1;
+}
+
+static int find_in_gguf(const struct weight_files *f, const char *name, int rows, int cols,
+                        struct weight_view *out, struct err *err) {
+    struct gguf_place p = gguf_place_of(f->gguf, name);
+    const struct gguf_tensor *t = p.tensor;
+    if (!t)
+        return err_set(err, "%s: no tensor '%s', which its architecture requires", gguf_file(f->gguf, 0),
+                       p.name);
+    uint64_t slices = p.slice >= 0 ? t->dims[2] : 1, wanted = (uint64_t)MAX(rows, 1) * (uint64_t)cols;
+    bool fits = t->numbers % wanted == 0 && t->numbers / wanted == slices &&
+                (rows == 0 || t->dims[0] == (uint64_t)cols);
+    if (!fits || (p.slice >= 0 && (uint64_t)p.slice >= slices))
+        return err_set(err, "%s: tensor '%s' is [%llu,%llu,%llu], but the metadata require [%d,%d]",
+                       gguf_file(f->gguf, t->file), p.name, (unsigned long long)t->dims[2],
+                       (unsigned long long)t->dims[1], (unsigned long long)t->dims[0], rows, cols);
+    if (ggml_dtype(t->type, &out->type) < 0)
+        return err_set(err,
+                       "%s: tensor '%s' is of type %s; this engine reads F32, F16, BF16, Q8_0, Q4_0, Q4_1, "
+                       "Q5_0, Q5_1, Q4_K, Q5_K, Q6_K and MXFP4",
+                       gguf_file(f->gguf, t->file), p.name, ggml_type_info(t->type).name);
+    out->data = (const char *)gguf_data(f->gguf, t) +
+                (p.slice > 0 ? (size_t)p.slice * dtype_size(out->type, (size_t)wanted) : 0);
+    return 0;
+}
+
+bool weight_files_has(const struct weight_files *f, const char *name) {
+    return f->gguf ? gguf_place_of(f->gguf, name).tensor != NULL : safetensors_find(f->heads, name) != NULL;
+}
+
 int weight_files_find(const struct weight_files *f, const char *name, int rows, int cols,
                       struct weight_view *out, struct err *err) {
+    if (f->gguf) return find_in_gguf(f, name, rows, cols, out, err);
     const struct safetensors_tensor *t = safetensors_find(f->heads, name);
     if (!t)
         return err_set(err, "%s: no tensor '%s'; are these the weights of this config.json?",

@@ -51,8 +51,8 @@ struct weights {
     unsigned types; /* bit set of the matrices' types */
 };
 
-struct weights *weights_open_files(struct ops *o, const char *dir, struct err *err) {
-    struct weight_files *files = weight_files_open(dir, err);
+struct weights *weights_open_files(struct ops *o, const char *path, struct err *err) {
+    struct weight_files *files = weight_files_open(path, err);
     if (!files) return NULL;
     struct weights *w = xcalloc(1, sizeof *w);
     w->ops = o;
@@ -106,22 +106,22 @@ static void *generate_later(struct weights *w, size_t n, enum dtype type, const 
                             float offset) {
     if (w->failed) return NULL;
     struct pending p = { .type = type, .n = n, .stream = weights_stream_make(w->seed, name, scale, offset) };
-    p.data = slab_alloc(w, n * dtype_bytes(type));
+    p.data = slab_alloc(w, dtype_size(type, n));
     if (p.data) vec_push(&w->pending, p);
     return p.data;
 }
 
 static void count_tensor(struct weights *w, size_t n, enum dtype type) {
     w->parameters += n;
-    w->bytes += n * dtype_bytes(type);
+    w->bytes += dtype_size(type, n);
 }
 
 /* A tensor of a file is used in place, unless its address is not aligned for its type. */
 static const void *aligned_data(struct weights *w, const struct weight_view *v, size_t n) {
-    size_t size = dtype_bytes(v->type);
-    if ((uintptr_t)v->data % size == 0) return v->data;
-    void *copy = slab_alloc(w, n * size);
-    return copy ? memcpy(copy, v->data, n * size) : NULL;
+    size_t bytes = dtype_size(v->type, n);
+    if (!dtype_is_float(v->type) || (uintptr_t)v->data % dtype_bytes(v->type) == 0) return v->data;
+    void *copy = slab_alloc(w, bytes);
+    return copy ? memcpy(copy, v->data, bytes) : NULL;
 }
 
 static struct tensor *wrap_data(struct weights *w, const void *data, size_t bytes) {
@@ -152,7 +152,7 @@ struct matrix weights_matrix(struct weights *w, int rows, int cols, const char *
     } else {
         data = generate_later(w, n, w->type, name, (float)sqrt(3.0 / cols), 0.0f);
     }
-    m.data = wrap_data(w, data, n * dtype_bytes(m.type));
+    m.data = wrap_data(w, data, dtype_size(m.type, n));
     w->types |= 1u << m.type;
     count_tensor(w, n, m.type);
     return m;
@@ -178,6 +178,15 @@ struct tensor *weights_vector(struct weights *w, int n, enum weights_fill fill, 
         kernels_portable.widen(data, v.data, v.type, (size_t)n);
     }
     return wrap_data(w, data, bytes);
+}
+
+bool weights_optional(const struct weights *w, const char *name, float *out, int n) {
+    struct weight_view v;
+    struct err ignored;
+    if (!w->files || !weight_files_has(w->files, name)) return false;
+    if (weight_files_find(w->files, name, 0, n, &v, &ignored) < 0) return false;
+    kernels_portable.widen(out, v.data, v.type, (size_t)n);
+    return true;
 }
 
 struct fill_job {
@@ -253,7 +262,7 @@ uint64_t weights_parameters(const struct weights *w) { return w->parameters; }
 uint64_t weights_bytes(const struct weights *w) { return w->bytes; }
 
 const char *weights_types(const struct weights *w) {
-    for (int t = DTYPE_F32; t <= DTYPE_F16; t++)
+    for (int t = 0; t < DTYPES_END; t++)
         if (w->types == 1u << t) return dtype_name((enum dtype)t);
     return "mixed";
 }

@@ -1,5 +1,5 @@
-/* The weights of a model: safetensors files, whose matrices are mapped and not copied, or a generator of
- * synthetic numbers. A loader requests every tensor by name without checking for errors, and checks once at
+/* The weights of a model: safetensors or GGUF files, whose matrices are mapped and not copied, or a generator
+ * of synthetic numbers. A loader requests every tensor by name without checking for errors, and checks once at
  * the end:
  *     struct weights *w = weights_open_synthetic(ops, seed, DTYPE_BF16);   -- or weights_open_files()
  *     layer->q.w = weights_matrix(w, rows, cols, "model.layers.%d.self_attn.q_proj.weight", i);
@@ -16,11 +16,12 @@
 #include "engine/ops/ops.h"
 
 struct weights;
-/* Opens all .safetensors files of the folder, or those that its index lists. NULL: see err. */
-struct weights *weights_open_files(struct ops *o, const char *dir, struct err *err);
-/* Reproducible random numbers: element i of a tensor depends only on the seed, the tensor's name and i.
- * Uniform; matrices have variance 1/columns, so that activations keep their magnitude.
- * tests/oracle/synthetic.py is the same generator. */
+/* All .safetensors files of the folder, or those that its index lists; or a .gguf file with its parts. NULL:
+ * see err. */
+struct weights *weights_open_files(struct ops *o, const char *path, struct err *err);
+/* Reproducible random numbers: element i of a tensor depends on the seed, the tensor's name and i alone.
+ * Uniform; matrices with variance 1/columns, so that activations keep their size. tests/oracle/synthetic.py
+ * is the same generator. */
 struct weights *weights_open_synthetic(struct ops *o, uint64_t seed, enum dtype type);
 void weights_close(struct weights *w); /* NULL is ignored */
 
@@ -34,6 +35,9 @@ struct matrix weights_matrix(struct weights *w, int rows, int cols, const char *
 /* Requests a small tensor, as floats. */
 struct tensor *weights_vector(struct weights *w, int n, enum weights_fill fill, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
+
+/* Copies a small tensor that not every file has. False: absent, or another size. */
+bool weights_optional(const struct weights *w, const char *name, float *out, int n);
 
 typedef void weights_progress(void *context, uint64_t done_bytes, uint64_t total_bytes);
 /* Generates the synthetic tensors. Returns -1 and the first error since open. */

@@ -1,4 +1,5 @@
 /* Compared with Hugging Face `tokenizers`; tests/oracle/tokenizers_fixtures.py describes the files. */
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -8,6 +9,7 @@
 #include "base/die.h"
 #include "base/strbuf.h"
 #include "engine/tokenizer/tokenizer.h"
+#include "llm/gguf.h"
 #include "unit/test.h"
 
 #define DATA "tests/data/tokenizer/"
@@ -298,4 +300,139 @@ TEST(a_pattern_that_backtracks_too_long_is_stopped) {
     CHECK_STR(err.msg, "a pattern of the tokenizer failed on this text: match limit exceeded");
     free(ids.v);
     tokenizer_close(t);
+}
+
+/* ---- GGUF */
+
+static void put_u32(struct strbuf *s, uint32_t v) { strbuf_add(s, (const char *)&v, 4); }
+static void put_u64(struct strbuf *s, uint64_t v) { strbuf_add(s, (const char *)&v, 8); }
+static void put_text(struct strbuf *s, const char *text, size_t n) {
+    put_u64(s, n);
+    strbuf_add(s, text, n);
+}
+static void put_key(struct strbuf *s, const char *key, uint32_t kind) {
+    put_text(s, key, strlen(key));
+    put_u32(s, kind);
+}
+static void put_value(struct strbuf *s, const char *key, const char *text) {
+    put_key(s, key, GGUF_STRING);
+    put_text(s, text, strlen(text));
+}
+
+static void put_tokens(struct strbuf *s, const json_t *root) {
+    enum { MOST = 1 << 16 };
+    const json_t *vocab = json_object_get(json_object_get(root, "model"), "vocab"), *v;
+    const json_t *added = json_object_get(root, "added_tokens");
+    const char **names = xcalloc(MOST, sizeof *names), *key;
+    int32_t *types = xcalloc(MOST, sizeof *types);
+    uint32_t n = 0;
+    size_t i;
+    json_object_foreach((json_t *)vocab, key, v) {
+        names[json_integer_value(v)] = key;
+        types[json_integer_value(v)] = 1;
+    }
+    json_array_foreach(added, i, v) {
+        json_int_t id = json_integer_value(json_object_get(v, "id"));
+        names[id] = json_string_value(json_object_get(v, "content"));
+        types[id] = json_is_true(json_object_get(v, "special")) ? 3 : 4;
+    }
+    while (names[n]) n++;
+    put_key(s, "tokenizer.ggml.tokens", GGUF_ARRAY);
+    put_u32(s, GGUF_STRING);
+    put_u64(s, n);
+    for (uint32_t id = 0; id < n; id++) put_text(s, names[id], strlen(names[id]));
+    put_key(s, "tokenizer.ggml.token_type", GGUF_ARRAY);
+    put_u32(s, GGUF_I32);
+    put_u64(s, n);
+    strbuf_add(s, (const char *)types, n * sizeof *types);
+    free(names);
+    free(types);
+}
+
+static void put_merges(struct strbuf *s, const json_t *root) {
+    const json_t *merges = json_object_get(json_object_get(root, "model"), "merges"), *m;
+    size_t i;
+    put_key(s, "tokenizer.ggml.merges", GGUF_ARRAY);
+    put_u32(s, GGUF_STRING);
+    put_u64(s, json_array_size(merges));
+    json_array_foreach(merges, i, m) {
+        char *pair = json_is_string(m) ? xstrdup(json_string_value(m))
+                                       : xasprintf("%s %s", json_string_value(json_array_get(m, 0)),
+                                                   json_string_value(json_array_get(m, 1)));
+        put_text(s, pair, strlen(pair));
+        free(pair);
+    }
+}
+
+static struct tokenizer *open_gguf_bytes(const struct strbuf *file, const char *name) {
+    struct err err;
+    struct gguf *g = gguf_parse(file->buf, file->len, name, &err);
+    if (!g) fail_msg("%s", err.msg);
+    CHECK(tokenizer_in_gguf(g));
+    struct tokenizer *t = tokenizer_open_gguf(g, name, &err);
+    if (!t) fail_msg("%s", err.msg);
+    gguf_close(g);
+    return t;
+}
+
+/* The fixture's vocabulary in a GGUF file has the ids of its tokenizer.json. */
+static void check_gguf(const char *name, const char *pre) {
+    struct strbuf json = STRBUF_INIT, file = STRBUF_INIT;
+    read_gz(name, ".json", &json);
+    json_t *root = json_loadb(json.buf, json.len, 0, NULL);
+    strbuf_add(&file, "GGUF", 4);
+    put_u32(&file, 3);
+    put_u64(&file, 0);
+    put_u64(&file, 6);
+    put_value(&file, "general.architecture", "llama");
+    put_value(&file, "tokenizer.ggml.model", "gpt2");
+    put_value(&file, "tokenizer.ggml.pre", pre);
+    put_tokens(&file, root);
+    put_merges(&file, root);
+    struct tokenizer *t = open_gguf_bytes(&file, name);
+    check_encoding(t, name);
+    check_decoding(t, name, true);
+    tokenizer_close(t);
+    json_decref(root);
+    strbuf_free(&json);
+    strbuf_free(&file);
+}
+
+TEST(bpe_vocabularies_of_gguf_files_have_the_ids_of_their_tokenizer_json) {
+    check_gguf("gpt2", "gpt-2");
+    check_gguf("llama3", "llama-bpe");
+    check_gguf("qwen2", "qwen2");
+    check_gguf("deepseek", "deepseek-v3");
+    check_gguf("o200k", "gpt-4o");
+}
+
+TEST(sentencepiece_vocabularies_of_gguf_files_have_the_ids_of_sentencepiece) {
+    struct strbuf file = STRBUF_INIT;
+    read_gz("pieces", ".gguf", &file);
+    struct tokenizer *t = open_gguf_bytes(&file, "pieces");
+    check_encoding(t, "pieces");
+    tokenizer_close(t);
+    strbuf_free(&file);
+}
+
+TEST(unknown_vocabularies_of_gguf_files_are_rejected_by_name) {
+    struct strbuf file = STRBUF_INIT;
+    struct err err;
+    strbuf_add(&file, "GGUF", 4);
+    put_u32(&file, 3);
+    put_u64(&file, 0);
+    put_u64(&file, 3);
+    put_value(&file, "general.architecture", "llama");
+    put_value(&file, "tokenizer.ggml.model", "t5");
+    put_key(&file, "tokenizer.ggml.tokens", GGUF_ARRAY);
+    put_u32(&file, GGUF_STRING);
+    put_u64(&file, 1);
+    put_text(&file, "a", 1);
+    struct gguf *g = gguf_parse(file.buf, file.len, "file", &err);
+    if (!g) fail_msg("%s", err.msg);
+    CHECK(!tokenizer_open_gguf(g, "file", &err));
+    CHECK_STR(err.msg, "file: tokenizer.ggml.model is 't5'; this engine reads gpt2 (BPE) and llama "
+                       "(SentencePiece): give prompt_ids instead of a prompt");
+    gguf_close(g);
+    strbuf_free(&file);
 }

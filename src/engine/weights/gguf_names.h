@@ -1,0 +1,19 @@
+/* Names of tensors in GGUF files, for the names of safetensors files that loaders use:
+ *     model.layers.3.self_attn.q_proj.weight     blk.3.attn_q.weight
+ *     model.layers.3.mlp.experts.7.up_proj.weight    slice 7 of blk.3.ffn_up_exps.weight */
+#ifndef ENGINE_WEIGHTS_GGUF_NAMES_H
+#define ENGINE_WEIGHTS_GGUF_NAMES_H
+
+#include <stdbool.h>
+
+#include "llm/gguf.h"
+
+struct gguf_place {
+    const struct gguf_tensor *tensor; /* NULL: the file has no such tensor */
+    int slice;                        /* expert of a stacked tensor; -1: the whole tensor */
+    char name[128];                   /* the name in the file that was looked up */
+};
+
+struct gguf_place gguf_place_of(const struct gguf *g, const char *name);
+
+#endif

@@ -1,0 +1,87 @@
+/* Quantised types: every type compared with the numbers of the `gguf` package (tests/oracle/gguf_types.py). */
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "base/jsonr.h"
+#include "base/util.h"
+#include "engine/compute/kernels.h"
+#include "unit/test.h"
+
+static const char *const isas[] = { "portable", "avx2", "avx512" };
+
+struct sample {
+    enum dtype type;
+    uint8_t *bytes;
+    float *numbers;
+    size_t n;
+};
+
+static struct sample sample_of(const json_t *root, enum dtype type) {
+    const json_t *one = json_object_get(root, dtype_name(type)), *bits = json_object_get(one, "bits");
+    const char *hex = json_string_value(json_object_get(one, "bytes"));
+    struct sample s = { .type = type, .n = json_array_size(bits) };
+    if (!hex) die("no sample of %s", dtype_name(type));
+    CHECK_INT(strlen(hex) / 2, dtype_size(type, s.n));
+    s.bytes = xcalloc(strlen(hex) / 2, 1);
+    s.numbers = xcalloc(s.n, sizeof *s.numbers);
+    for (size_t i = 0; i < strlen(hex) / 2; i++) {
+        char two[3] = { hex[2 * i], hex[2 * i + 1], 0 };
+        s.bytes[i] = (uint8_t)strtoul(two, NULL, 16);
+    }
+    for (size_t i = 0; i < s.n; i++)
+        s.numbers[i] = bits_float((uint32_t)json_integer_value(json_array_get(bits, i)));
+    return s;
+}
+
+static void each_sample(void (*check)(const struct kernels *k, const struct sample *s)) {
+    struct err err;
+    json_t *root = jsonr_load_path("tests/data/engine/gguf_types.json", 1 << 20, &err);
+    if (!root) fail_msg("%s", err.msg);
+    for (int t = DTYPE_BF16; t < DTYPES_END; t++) {
+        struct sample s = sample_of(root, (enum dtype)t);
+        for (size_t i = 0; i < COUNTOF(isas); i++)
+            if (kernels_named(isas[i])) check(kernels_named(isas[i]), &s);
+        free(s.bytes);
+        free(s.numbers);
+    }
+    json_decref(root);
+}
+
+/* K types are products of three numbers, whose order of rounding is free. */
+static void check_widen(const struct kernels *k, const struct sample *s) {
+    float *got = xcalloc(s->n, sizeof *got);
+    k->widen(got, s->bytes, s->type, s->n);
+    for (size_t i = 0; i < s->n; i++)
+        if (!(fabsf(got[i] - s->numbers[i]) <= 4e-7f * (1 + fabsf(s->numbers[i]))))
+            fail_msg("%s %s: number %zu is %.9g, expected %.9g", k->name, dtype_name(s->type), i,
+                     (double)got[i], (double)s->numbers[i]);
+    free(got);
+}
+
+TEST(every_stored_type_has_the_numbers_of_its_definition) { each_sample(check_widen); }
+
+/* One to four rows of x. */
+static void check_dots(const struct kernels *k, const struct sample *s) {
+    enum { M = 4 };
+    float *x = xcalloc(M * s->n, sizeof *x), got[M];
+    for (size_t i = 0; i < M * s->n; i++) x[i] = sinf((float)i * 0.7f);
+    for (int m = 1; m <= M; m++) {
+        k->dots(s->bytes, s->type, 1, (int)s->n, x, (ptrdiff_t)s->n, m, got, 1);
+        for (int j = 0; j < m; j++) {
+            double want = 0, size = 0;
+            for (size_t i = 0; i < s->n; i++) {
+                want += (double)s->numbers[i] * (double)x[(size_t)j * s->n + i];
+                size += fabs((double)s->numbers[i] * (double)x[(size_t)j * s->n + i]);
+            }
+            if (!(fabs((double)got[j] - want) <= 1e-6 * size))
+                fail_msg("%s %s: dot %d of %d is %.9g, expected %.9g", k->name, dtype_name(s->type), j, m,
+                         (double)got[j], want);
+        }
+    }
+    free(x);
+}
+
+TEST(products_of_every_stored_type_equal_a_plain_sum) { each_sample(check_dots); }
