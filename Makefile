@@ -101,8 +101,10 @@ $(B)/pic/%.o: src/%.c | $(B)/deps-build
 kernel_flags := -O3 -ffp-contract=fast -fno-math-errno
 $(B)/obj/engine/compute/kernels_portable.o: ALL_CFLAGS += $(kernel_flags)
 ifeq ($(shell uname -m),x86_64)
-$(B)/obj/engine/compute/kernels_avx2.o: ALL_CFLAGS += $(kernel_flags) -mavx2 -mfma
+$(B)/obj/engine/compute/kernels_avx2.o: ALL_CFLAGS += $(kernel_flags) -mavx2 -mfma -mf16c
 $(B)/obj/engine/compute/kernels_avx512.o: ALL_CFLAGS += $(kernel_flags) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma
+$(B)/obj/engine/compute/kernels_avx512vnni.o: ALL_CFLAGS += $(kernel_flags) -mavx512f -mavx512bw -mavx512dq -mavx512vl \
+    -mavx512vnni -mfma
 endif
 
 $(B)/pic/collect/output.o: CPPFLAGS += -DINFERPROF_VERSION='"$(VERSION)"'

@@ -18,14 +18,14 @@ struct engine_opts {
     struct opt_list images;
     uint64_t max_new_tokens, threads, max_context, top_k, seed, ngram, window, max_tiles;
     double temperature, top_p;
-    bool ignore_eos;
+    bool ignore_eos, exact;
 };
 
 static const struct engine_opts defaults = { .max_new_tokens = 128, .top_p = 1, .ngram = UINT64_MAX };
 
 #define AT(field) offsetof(struct engine_opts, field)
 static const struct opt options[] = {
-    { 'm', "model", OPT_STR, AT(model), "DIR", "folder with config.json; default: the embedded small model",
+    { 'm', "model", OPT_STR, AT(model), "MODEL", "folder with config.json, or .gguf; default: embedded",
       NULL },
     { 'p', "prompt", OPT_STR, AT(prompt), "TEXT",
       "generate an answer to this prompt; default: serve the protocol", NULL },
@@ -34,6 +34,7 @@ static const struct opt options[] = {
     { 0, "dtype", OPT_CHOICE, AT(dtype), "TYPE", "type of synthetic weights", "auto|bf16|f16|f32" },
     { 'n', "max-new-tokens", OPT_UINT, AT(max_new_tokens), "N", "stop after N tokens (128)", "1..16777216" },
     { 't', "threads", OPT_UINT, AT(threads), "N", "threads (default 0: one per core)", "0..256" },
+    { 0, "exact", OPT_FLAG, AT(exact), NULL, "float arithmetic for quantised weights too", NULL },
     { 0, "max-context", OPT_UINT, AT(max_context), "N", "positions of the KV cache", "1..16777216" },
     { 0, "temperature", OPT_DOUBLE, AT(temperature), "T", "sampling temperature; 0, the default: greedy",
       "0.." },
@@ -119,6 +120,7 @@ static int answer_prompt(const struct engine_opts *o) {
                                 .weights = o->weights,
                                 .dtype = o->dtype,
                                 .threads = (int)o->threads,
+                                .exact = o->exact,
                                 .max_context = (int)o->max_context,
                                 .progress = show_progress };
     struct engine_request request = { .prompt = o->prompt,

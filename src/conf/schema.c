@@ -104,6 +104,8 @@ static const struct schema_row rows[] = {
       "CPU threads; 0: one per usable core" },
     { "engine.max_context", SCHEMA_INT, false, AT(engine.max_context), 0, 1 << 24, NULL,
       "limit of the KV cache in tokens of one sequence; 0: chosen by the engine" },
+    { "engine.exact", SCHEMA_BOOL, true, AT(engine.exact), 0, 0, NULL,
+      "native engine: float arithmetic for quantised weights too" },
     { "engine.start_timeout_s", SCHEMA_NUM, false, AT(engine.start_timeout_s), 0.01, 1e6, NULL,
       "time limit for `hello`, in seconds" },
     { "engine.load_timeout_s", SCHEMA_NUM, false, AT(engine.load_timeout_s), 0.01, 1e6, NULL,

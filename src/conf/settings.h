@@ -42,6 +42,7 @@ struct settings {
         const struct conf_node *command, *devices;  /* lists of texts */
         const struct conf_node *env, *load, *infer; /* maps, or NULL */
         int64_t threads, max_context;               /* 0: the engine's choice */
+        bool exact;
         double start_timeout_s, load_timeout_s, request_timeout_s;
     } engine;
     struct {

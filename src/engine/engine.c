@@ -149,6 +149,7 @@ static int open_device(struct engine *e, const struct engine_load *l, struct err
     if (engine_device_find(l->device, &e->device, err) < 0) return -1;
     if (l->backend) e->device.backend = l->backend;
     e->ops = e->device.backend->open(e->threads, e->device.index, err);
+    if (e->ops) ops_set_exact(e->ops, l->exact);
     return e->ops ? 0 : -1;
 }
 

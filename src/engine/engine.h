@@ -28,6 +28,7 @@ struct engine_load {
     const char *weights; /* "auto" or NULL: the folder's; "synthetic:SEED" */
     const char *dtype;   /* of synthetic weights: "bf16", "f16", "f32"; "auto" or NULL: the config's */
     int threads;         /* 0: one per usable core */
+    bool exact;          /* float arithmetic for quantised weights too (ops_set_exact) */
     int max_context;     /* 0: the model's maximum, at most 8192 */
     const char *device;  /* "cpu", "cuda:0"; "auto" or NULL: the default (backends.h) */
     const struct engine_backend *backend; /* for tests: instead of the one that `device` selects; else NULL */

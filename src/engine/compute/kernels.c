@@ -6,11 +6,23 @@
 #include "base/util.h"
 
 #if defined(__x86_64__)
-static bool has_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+#include <cpuid.h>
+#endif
+
+#if defined(__x86_64__)
+/* Not every compiler accepts "f16c" in __builtin_cpu_supports(). */
+static bool has_f16c(void) {
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+static bool has_avx2(void) {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
+}
 static bool has_avx512(void) {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
+static bool has_avx512vnni(void) { return has_avx512() && __builtin_cpu_supports("avx512vnni"); }
 #endif
 static bool always(void) { return true; }
 
@@ -20,6 +32,7 @@ static const struct {
     bool (*usable)(void);
 } choices[] = {
 #if defined(__x86_64__)
+    { &kernels_avx512vnni, has_avx512vnni },
     { &kernels_avx512, has_avx512 },
     { &kernels_avx2, has_avx2 },
 #endif

@@ -8,6 +8,15 @@
 
 #include "engine/compute/dtype.h"
 
+/* Activations rounded to 8 bits: x = d q, one d per 32 numbers, and the sums of q over 16 numbers each. Rows are
+ * `stride` numbers apart. */
+struct q8_rows {
+    int8_t *q;
+    float *d;
+    int16_t *sums;
+    ptrdiff_t stride; /* a multiple of 32 */
+};
+
 struct kernels {
     const char *name; /* "avx2" */
     int mr, nr;       /* size of a tile in rows and columns */
@@ -19,6 +28,11 @@ struct kernels {
     /* y[j*ldy + r] = W[r] . x[j] for r < rows, j < m (m <= 4); W row-major [rows][cols] of type t. */
     void (*dots)(const void *w, enum dtype t, int rows, int cols, const float *x, ptrdiff_t ldx, int m,
                  float *y, ptrdiff_t ldy);
+    /* One row of n numbers, a multiple of 32. */
+    void (*quantize)(struct q8_rows *out, const float *x, int n);
+    /* The same as dots for block types, in integer arithmetic. */
+    void (*qdots)(const void *w, enum dtype t, int rows, int cols, const struct q8_rows *x, int m, float *y,
+                  ptrdiff_t ldy);
     void (*widen)(float *out, const void *in, enum dtype t, size_t n); /* block types: whole blocks */
     /* Transposes in[nr rows][n] into out[n][nr]; rows from `rows` on become 0. */
     void (*pack)(float *out, const float *in, ptrdiff_t ld, int rows, int n);
@@ -45,15 +59,15 @@ struct kernels {
     void (*softmax_lanes)(float *s, int keys, float *inv);
 };
 
-/* Returns the table named by $INFERPROF_ISA (portable, avx2, avx512) if this machine supports it,
- * otherwise the best one. */
+/* Returns the table named by $INFERPROF_ISA (portable, avx2, avx512, avx512vnni) if this machine
+ * supports it, otherwise the best one. */
 const struct kernels *kernels_pick(void);
 /* NULL: not in this build or not supported by this machine */
 const struct kernels *kernels_named(const char *name);
 
 extern const struct kernels kernels_portable;
 #if defined(__x86_64__)
-extern const struct kernels kernels_avx2, kernels_avx512;
+extern const struct kernels kernels_avx2, kernels_avx512, kernels_avx512vnni;
 #endif
 
 #endif

@@ -7,6 +7,9 @@
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
 
 #define NR (2 * LANES)
 #define UNROLL _Pragma("GCC unroll 16")
@@ -31,8 +34,17 @@ static inline vf load_bf16(const uint16_t *p) {
     return (vf)(__builtin_convertvector(h, vu) << 16);
 }
 
-/* Shifts the exponent to its position in a float and multiplies by 2^112, which is also correct for
- * denormals. Infinities and NaN get their exponent set. */
+#if defined(__F16C__) && LANES == 8
+static inline vf load_f16(const uint16_t *p) {
+    return (vf)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+#elif defined(__AVX512F__) && LANES == 16
+static inline vf load_f16(const uint16_t *p) {
+    return (vf)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p));
+}
+#else
+/* Shifts the exponent to its place in a float and multiplies by 2^112, which is also correct for denormals.
+ * Infinities and NaN get their exponent set. */
 static inline vf load_f16(const uint16_t *p) {
     vh h;
     memcpy(&h, p, sizeof h);
@@ -41,6 +53,7 @@ static inline vf load_f16(const uint16_t *p) {
     vu special = (vu)(magnitude >= 0x0f800000u) & 0x7f800000u;
     return (vf)((vu)f | special | (u & 0x8000) << 16);
 }
+#endif
 
 static inline float sum(vf v) {
     float s[LANES];
@@ -128,6 +141,7 @@ static void k_tile(int k, const float *a, ptrdiff_t a_row, ptrdiff_t a_col, int 
 }
 
 #include "engine/compute/quant_impl.h"
+#include "engine/compute/qdots_impl.h"
 
 static void k_widen(float *out, const void *in, enum dtype t, size_t n) {
     const uint16_t *p = in;
@@ -414,6 +428,8 @@ const struct kernels CAT(kernels_, KERNELS_NAME) = {
     .nr = NR,
     .tile = k_tile,
     .dots = k_dots,
+    .quantize = k_quantize,
+    .qdots = k_qdots,
     .widen = k_widen,
     .pack = k_pack,
     .unpack = k_unpack,

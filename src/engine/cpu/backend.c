@@ -14,6 +14,7 @@ static void backend_close(void *context) {
     free(c->unfolded.v);
     free(c->own);
     free(c->indices.v);
+    free(c->rounded.v);
     free(c);
 }
 
@@ -44,6 +45,11 @@ int *cpu_indices(struct cpu *c, size_t n) {
     return (int *)(void *)c->indices.v;
 }
 
+float *cpu_rounded(struct cpu *c, size_t floats) {
+    scratch_fit(&c->rounded, floats);
+    return c->rounded.v;
+}
+
 float *cpu_unfolded(struct cpu *c, size_t floats) {
     scratch_fit(&c->unfolded, floats);
     return c->unfolded.v;
@@ -55,7 +61,7 @@ void cpu_reserve_own(struct cpu *c, size_t floats) {
 
 size_t cpu_scratch_bytes(const struct ops *o) {
     const struct cpu *c = o->context;
-    size_t floats = c->shared.cap + c->unfolded.cap + c->indices.cap;
+    size_t floats = c->shared.cap + c->unfolded.cap + c->indices.cap + c->rounded.cap;
     for (int i = 0; i < threads_count(c->threads); i++) floats += c->own[i].cap;
     return floats * sizeof(float);
 }
@@ -120,7 +126,11 @@ static void resample_rows(void *context, struct view in, int from, int to, int c
     resample_linear(view_floats(in), from, to, channels, view_floats(out));
 }
 
+static void backend_set_exact(void *context, bool exact) { ((struct cpu *)context)->exact = exact; }
+
 static const struct ops_backend cpu_backend = {
+    .quantised = true,
+    .set_exact = backend_set_exact,
     .close = backend_close,
     .device = backend_device,
     .name = backend_name,

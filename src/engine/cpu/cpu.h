@@ -7,8 +7,8 @@
 #include "engine/compute/threads.h"
 #include "engine/ops/ops.h"
 
-/* Threads are borrowed until ops_close(). isa: "portable", "avx2" or "avx512"; NULL: $INFERPROF_ISA or the
- * best one (kernels.h). Returns NULL if this machine does not support it. */
+/* Threads are borrowed until ops_close(). isa: "portable", "avx2", ... (kernels.h); NULL: $INFERPROF_ISA or
+ * the best one. Returns NULL if this machine does not support it. */
 struct ops *cpu_open(struct threads *threads, const char *isa);
 /* Current size of the scratch memory in bytes. For tests. */
 size_t cpu_scratch_bytes(const struct ops *o);

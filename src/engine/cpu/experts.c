@@ -4,10 +4,11 @@
 enum { BLOCK = 64 }; /* rows per step */
 
 struct experts_job {
-    const struct kernels *k;
+    struct cpu *c;
     const struct expert *const *e;
-    const float *weights, *x;
-    float *h, *y; /* h: the hidden rows of all experts, concatenated */
+    const float *weights;
+    struct few_rows x, hidden; /* the token, and the hidden rows of all experts, concatenated */
+    float *h, *y;              /* h: `hidden` as floats */
     int n;
     struct parts parts;
 };
@@ -22,9 +23,9 @@ static void experts_up_task(void *job, int task, int worker) {
         size_t last = first + (size_t)g->rows;
         for (size_t r = MAX(from, first); r < MIN(to, last); r += BLOCK) {
             int rows = (int)MIN(MIN(to, last) - r, (size_t)BLOCK);
-            j->k->dots(matrix_row(g, r - first), g->type, rows, g->cols, j->x, 0, 1, j->h + r, 0);
-            j->k->dots(matrix_row(u, r - first), u->type, rows, u->cols, j->x, 0, 1, up, 0);
-            j->k->silu_mul(j->h + r, up, (size_t)rows);
+            cpu_few(j->c, g, r - first, rows, &j->x, 0, j->h + r, 0);
+            cpu_few(j->c, u, r - first, rows, &j->x, 0, up, 0);
+            j->c->k->silu_mul(j->h + r, up, (size_t)rows);
         }
         first = last;
     }
@@ -37,12 +38,12 @@ static void experts_down_task(void *job, int task, int worker) {
     size_t to = parts_end(&j->parts, task);
     for (size_t r = parts_start(&j->parts, task); r < to; r += BLOCK) {
         int rows = (int)MIN(to - r, (size_t)BLOCK);
-        const float *h = j->h;
+        size_t at = 0;
         for (int e = 0; e < j->n; e++) {
             const struct matrix *d = &j->e[e]->down.w;
-            j->k->dots(matrix_row(d, r), d->type, rows, d->cols, h, 0, 1, t, 0);
-            j->k->axpy(j->y + r, j->weights[e], t, (size_t)rows);
-            h += d->cols;
+            cpu_few(j->c, d, r, rows, &j->hidden, at, t, 0);
+            j->c->k->axpy(j->y + r, j->weights[e], t, (size_t)rows);
+            at += (size_t)d->cols;
         }
     }
 }
@@ -51,13 +52,20 @@ const char *cpu_experts_one(void *context, const struct expert *const *experts, 
                             struct view x, struct view y) {
     struct cpu *c = context;
     size_t hidden = 0;
-    for (int e = 0; e < n; e++) hidden += (size_t)experts[e]->gate.w.rows;
-    struct experts_job j = {
-        .k = c->k, .e = experts, .weights = weights, .x = view_floats(x), .y = view_floats(y), .n = n
-    };
+    bool round_x = false, round_h = false;
+    for (int e = 0; e < n; e++) {
+        hidden += (size_t)experts[e]->gate.w.rows;
+        round_x = round_x || cpu_rounds(c, &experts[e]->gate.w) || cpu_rounds(c, &experts[e]->up.w);
+        round_h = round_h || cpu_rounds(c, &experts[e]->down.w);
+    }
+    struct experts_job j = { .c = c, .e = experts, .weights = weights, .y = view_floats(y), .n = n };
     j.h = cpu_shared(c, hidden);
+    j.x = (struct few_rows){ .x = view_floats(x), .m = 1 };
+    j.hidden = (struct few_rows){ .x = j.h, .m = 1 };
+    if (round_x) j.x.q8 = cpu_round(c, j.x.x, 0, 1, experts[0]->gate.w.cols);
     j.parts = parts_of(c, hidden, 32);
     threads_run(c->threads, experts_up_task, &j, parts_tasks(&j.parts));
+    if (round_h) j.hidden.q8 = cpu_round(c, j.h, 0, 1, (int)hidden);
     j.parts = parts_of(c, (size_t)experts[0]->down.w.rows, 16);
     threads_run(c->threads, experts_down_task, &j, parts_tasks(&j.parts));
     return "swiglu_gemv";

@@ -22,6 +22,8 @@ struct cpu {
     struct threads *threads; /* borrowed */
     struct scratch shared;   /* of one operator, for all threads */
     struct scratch unfolded; /* of a convolution: its matrix product uses `shared` */
+    struct scratch rounded;  /* activations of one operator in 8 bits */
+    bool exact;              /* quantised weights become floats instead of multiplying them in integers */
     struct scratch indices;  /* host numbers of one operator */
     struct scratch *own;     /* one per thread */
 };
@@ -32,8 +34,27 @@ static inline const char *matrix_row(const struct matrix *w, size_t row) {
     return (const char *)w->data->data + row * dtype_size(w->type, (size_t)w->cols);
 }
 
-float *cpu_shared(struct cpu *c, size_t floats);    /* valid until the next operator */
-int *cpu_indices(struct cpu *c, size_t n);          /* valid until the next operator */
+/* ---- products with few rows */
+static inline bool cpu_rounds(const struct cpu *c, const struct matrix *w) {
+    return !c->exact && !dtype_is_float(w->type);
+}
+/* Rows of x, ldx apart, in 8 bits; valid until the next call. cols is a multiple of 32. */
+struct q8_rows cpu_round(struct cpu *c, const float *x, ptrdiff_t ldx, int m, int cols);
+/* Activations of a product: as floats, and in 8 bits if quantised weights need them. */
+struct few_rows {
+    const float *x;
+    ptrdiff_t ldx;
+    struct q8_rows q8;
+    int m; /* at most FEW_ROWS */
+};
+enum { FEW_ROWS = 8 };
+/* y[i*ldy + r] = w[row + r] . x[i] for r < rows; columns [at, at + w->cols) of x. */
+void cpu_few(const struct cpu *c, const struct matrix *w, size_t row, int rows, const struct few_rows *x,
+             size_t at, float *y, ptrdiff_t ldy);
+
+float *cpu_shared(struct cpu *c, size_t floats); /* valid until the next operator */
+int *cpu_indices(struct cpu *c, size_t n);       /* valid until the next operator */
+float *cpu_rounded(struct cpu *c, size_t floats);
 float *cpu_unfolded(struct cpu *c, size_t floats);  /* valid until the next convolution */
 void cpu_reserve_own(struct cpu *c, size_t floats); /* call before threads_run() */
 static inline float *cpu_own(const struct cpu *c, int worker) { return c->own[worker].v; }

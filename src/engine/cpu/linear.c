@@ -2,7 +2,6 @@
  * more rows, a blocked matrix product. */
 #include "engine/cpu/internal.h"
 
-enum { FEW_ROWS = 8 };
 /* Block sizes of large products in bytes, so that they apply to tiles of any width. The columns of a panel
  * stay in the first-level cache while the weights of a block are read. The weights, and the sums of the
  * PART_TOKENS tokens of a task, stay in the second-level cache. All features of these tokens are computed
@@ -12,34 +11,29 @@ enum { PANEL_BYTES = 24 << 10, BLOCK_BYTES = 144 << 10, PART_TOKENS = 512 };
 
 /* ---- few rows */
 struct few_job {
-    const struct kernels *k;
+    struct cpu *c;
     const struct linear_out *v;
-    int n, m;
-    const float *x;
-    ptrdiff_t ldx, ldy;
+    int n;
+    struct few_rows x;
+    ptrdiff_t ldy;
     enum ops_store store;
     struct parts parts; /* splits the output rows of all layers, in order, into tasks */
 };
 
-static void few_rows(const struct few_job *j, const struct linear_out *l, int r0, int r1) {
-    const struct matrix *w = &l->l->w;
-    const char *weights = matrix_row(w, (size_t)r0);
+static void few_layer(const struct few_job *j, const struct linear_out *l, int r0, int r1) {
     const float *bias = tensor_floats(l->l->bias);
     float *out = view_floats(l->y);
     enum { BLOCK = 64 };
     float t[FEW_ROWS * BLOCK];
     for (int r = r0; r < r1; r += BLOCK) {
         int rows = MIN(BLOCK, r1 - r);
-        for (int i = 0; i < j->m; i += 4)
-            j->k->dots(weights, w->type, rows, w->cols, j->x + i * j->ldx, j->ldx, MIN(4, j->m - i),
-                       t + i * BLOCK, BLOCK);
-        for (int i = 0; i < j->m; i++)
+        cpu_few(j->c, &l->l->w, (size_t)r, rows, &j->x, 0, t, BLOCK);
+        for (int i = 0; i < j->x.m; i++)
             for (int c = 0; c < rows; c++) {
                 float *y = &out[i * j->ldy + r + c];
                 float v = t[i * BLOCK + c] + (bias ? bias[r + c] : 0.0f);
                 *y = j->store == OPS_ADD ? *y + v : v;
             }
-        weights += (size_t)rows * dtype_size(w->type, (size_t)w->cols);
     }
 }
 
@@ -50,15 +44,20 @@ static void few_task(void *job, int task, int worker) {
     for (int i = 0; i < j->n; i++) {
         size_t rows = (size_t)j->v[i].l->w.rows, last = first + rows;
         if (from < last && to > first)
-            few_rows(j, &j->v[i], (int)(MAX(from, first) - first), (int)(MIN(to, last) - first));
+            few_layer(j, &j->v[i], (int)(MAX(from, first) - first), (int)(MIN(to, last) - first));
         first = last;
     }
 }
 
 static void run_few(struct cpu *c, struct few_job *j) {
     size_t rows = 0;
-    for (int i = 0; i < j->n; i++) rows += (size_t)j->v[i].l->w.rows;
-    j->k = c->k;
+    bool round = false;
+    for (int i = 0; i < j->n; i++) {
+        rows += (size_t)j->v[i].l->w.rows;
+        round = round || cpu_rounds(c, &j->v[i].l->w);
+    }
+    j->c = c;
+    if (round) j->x.q8 = cpu_round(c, j->x.x, j->x.ldx, j->x.m, j->v[0].l->w.cols);
     j->parts = parts_of(c, rows, 32);
     threads_run(c->threads, few_task, j, parts_tasks(&j->parts));
 }
@@ -172,7 +171,7 @@ const char *cpu_linear(void *context, const struct linear *l, struct view x, ptr
     if (m <= FEW_ROWS) {
         struct linear_out one = { l, y };
         struct few_job j = {
-            .v = &one, .n = 1, .m = m, .x = view_floats(x), .ldx = ldx, .ldy = ldy, .store = store
+            .v = &one, .n = 1, .x = { .x = view_floats(x), .ldx = ldx, .m = m }, .ldy = ldy, .store = store
         };
         run_few(context, &j);
         return "gemv";
@@ -185,7 +184,7 @@ const char *cpu_linear(void *context, const struct linear *l, struct view x, ptr
 }
 
 const char *cpu_linear_many(void *context, const struct linear_out *v, int n, struct view x) {
-    struct few_job j = { .v = v, .n = n, .m = 1, .x = view_floats(x) };
+    struct few_job j = { .v = v, .n = n, .x = { .x = view_floats(x), .m = 1 } };
     run_few(context, &j);
     return "gemv";
 }

@@ -24,6 +24,10 @@ const char *ops_name(const struct ops *o) { return o->backend->name(o->context);
 int ops_units(const struct ops *o) { return o->backend->units(o->context); }
 void ops_finish(struct ops *o) { o->backend->finish(o->context); }
 
+void ops_set_exact(struct ops *o, bool exact) {
+    if (o->backend->set_exact) o->backend->set_exact(o->context, exact);
+}
+
 /* ---- memory */
 struct tensor *ops_alloc(struct ops *o, size_t floats, enum tensor_content content) {
     return o->backend->alloc(o->context, floats, content);

@@ -156,6 +156,9 @@ struct windows {
 enum tensor_content { TENSOR_ANY, TENSOR_ZERO };
 
 struct ops_backend {
+    bool quantised; /* linear layers, experts and embeddings accept weights of block types */
+    /* Optional: float arithmetic for quantised weights, instead of activations that are rounded to 8 bits. */
+    void (*set_exact)(void *context, bool exact);
     void (*close)(void *context);
     const char *(*device)(void *context); /* "avx2": free text for the record */
     const char *(*name)(void *context);   /* of the device in traces: "cpu", "NVIDIA H200" */
@@ -225,6 +228,8 @@ const char *ops_device(const struct ops *o);
 const char *ops_name(const struct ops *o);
 int ops_units(const struct ops *o);
 void ops_finish(struct ops *o);
+void ops_set_exact(struct ops *o,
+                   bool exact); /* the default is false; ignored if the backend has no choice */
 
 /* Reports one finished layer: `part` is the completed fraction of the current view or part of the prompt. */
 static inline void ops_step(struct ops *o, double part) {

@@ -148,6 +148,12 @@ struct matrix weights_matrix(struct weights *w, int rows, int cols, const char *
         else {
             data = aligned_data(w, &v, n);
             m.type = v.type;
+            if (!dtype_is_float(v.type) && !w->ops->backend->quantised) {
+                err_set(&w->err,
+                        "tensor '%s' is of type %s: this device runs f32, f16 and bf16 only; use device=cpu",
+                        name, dtype_name(v.type));
+                w->failed = true;
+            }
         }
     } else {
         data = generate_later(w, n, w->type, name, (float)sqrt(3.0 / cols), 0.0f);

@@ -1,6 +1,6 @@
 /* The weights of a model: safetensors or GGUF files, whose matrices are mapped and not copied, or a generator
- * of synthetic numbers. A loader requests every tensor by name without checking for errors, and checks once at
- * the end:
+ * of synthetic numbers. A loader requests every tensor by name without checking for errors, and checks once
+ * at the end:
  *     struct weights *w = weights_open_synthetic(ops, seed, DTYPE_BF16);   -- or weights_open_files()
  *     layer->q.w = weights_matrix(w, rows, cols, "model.layers.%d.self_attn.q_proj.weight", i);
  *     if (weights_finish(w, threads, NULL, NULL, &err) < 0) ...

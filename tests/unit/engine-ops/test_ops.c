@@ -12,7 +12,7 @@
 #include "unit/relative_error.h"
 #include "unit/test.h"
 
-static const char *const isas[] = { "portable", "avx2", "avx512" };
+static const char *const isas[] = { "portable", "avx2", "avx512", "avx512vnni" };
 
 static float *numbers(const char *name, size_t n) {
     struct weights_stream s = weights_stream_make(3, name, 1.0f, 0.0f);
