@@ -105,7 +105,7 @@ static const struct schema_row rows[] = {
     { "engine.max_context", SCHEMA_INT, false, AT(engine.max_context), 0, 1 << 24, NULL,
       "limit of the KV cache in tokens of one sequence; 0: chosen by the engine" },
     { "engine.exact", SCHEMA_BOOL, true, AT(engine.exact), 0, 0, NULL,
-      "native engine: float arithmetic for quantised weights too" },
+      "native engine: float arithmetic for quantised weights too, and a float cache" },
     { "engine.start_timeout_s", SCHEMA_NUM, false, AT(engine.start_timeout_s), 0.01, 1e6, NULL,
       "time limit for `hello`, in seconds" },
     { "engine.load_timeout_s", SCHEMA_NUM, false, AT(engine.load_timeout_s), 0.01, 1e6, NULL,

@@ -98,7 +98,10 @@ static int build_model(struct engine *e, const struct engine_load *l, struct err
     if (context > t->max_positions)
         return err_set(err, "max_context %llu: the model has %llu positions", (unsigned long long)context,
                        (unsigned long long)t->max_positions);
-    e->decoder = decoder_open(t, e->ops, e->weights, (int)context, err);
+    enum dtype kv = l->exact || (l->kv_dtype && strcmp(l->kv_dtype, "f32") == 0) ? DTYPE_F32 : DTYPE_BF16;
+    if (l->kv_dtype && strcmp(l->kv_dtype, "f32") != 0 && strcmp(l->kv_dtype, "bf16") != 0)
+        return err_set(err, "kv_dtype '%s': expected bf16 or f32", l->kv_dtype);
+    e->decoder = decoder_open(t, e->ops, e->weights, (int)context, kv, err);
     if (!e->decoder) return -1;
     if (e->model->vision.family) e->vision = vision_open(&e->model->vision, e->decoder->hidden, e->weights);
     if (weights_finish(e->weights, e->threads, on_weights, &l, err) < 0) return -1;

@@ -24,13 +24,14 @@
 typedef void engine_progress(void *context, const char *what, uint64_t done, uint64_t total);
 
 struct engine_load {
-    const char *model;   /* a folder or a .gguf file; "embedded" or NULL: the built-in model */
-    const char *weights; /* "auto" or NULL: the folder's; "synthetic:SEED" */
-    const char *dtype;   /* of synthetic weights: "bf16", "f16", "f32"; "auto" or NULL: the config's */
-    int threads;         /* 0: one per usable core */
-    bool exact;          /* float arithmetic for quantised weights too (ops_set_exact) */
-    int max_context;     /* 0: the model's maximum, at most 8192 */
-    const char *device;  /* "cpu", "cuda:0"; "auto" or NULL: the default (backends.h) */
+    const char *model;    /* a folder or a .gguf file; "embedded" or NULL: the built-in model */
+    const char *weights;  /* "auto" or NULL: the folder's; "synthetic:SEED" */
+    const char *dtype;    /* of synthetic weights: "bf16", "f16", "f32"; "auto" or NULL: the config's */
+    int threads;          /* 0: one per usable core */
+    bool exact;           /* float arithmetic for quantised weights too (ops_set_exact), and an f32 cache */
+    const char *kv_dtype; /* of the cache: "bf16", the default, or "f32" */
+    int max_context;      /* 0: the model's maximum, at most 8192 */
+    const char *device;   /* "cpu", "cuda:0"; "auto" or NULL: the default (backends.h) */
     const struct engine_backend *backend; /* for tests: instead of the one that `device` selects; else NULL */
     engine_progress *progress;
     void *context;

@@ -108,16 +108,95 @@ static void head_tile(const struct head *h, int q0, float *own) {
         for (int d = 0; d < h->dim_v; d++) h->out[(q0 + l) * h->out_row + d] = o[l * ldo + d] * inv[l];
 }
 
-/* One query: a row of dot products, a softmax, a weighted sum. */
-static void head_single(const struct head *h, float *own) {
-    const struct kernels *k = h->k;
-    int k0 = h->base >= 0 && h->window ? MAX(0, h->base - h->window + 1) : 0;
-    int keys = (h->base >= 0 ? MIN(h->nk, h->base + 1) : h->nk) - k0;
-    k->dots(h->key + (ptrdiff_t)k0 * h->dim_k, DTYPE_F32, keys, h->dim_k, h->q, 0, 1, own, 0);
-    for (int i = 0; i < keys; i++) own[i] *= h->scale;
-    k->softmax(own, (size_t)keys);
-    memset(h->out, 0, sizeof(float) * (size_t)h->dim_v);
-    for (int i = 0; i < keys; i++) k->axpy(h->out, own[i], h->value + (k0 + i) * h->v_row, (size_t)h->dim_v);
+/* ---- one query: all heads that share a key-value head at once, so that its keys and values are read once.
+ * Scores are [head][keys]. Values are summed in blocks of keys, which are converted to floats first if the
+ * cache is bf16. */
+struct group {
+    const struct kernels *k;
+    int heads, dim_k, dim_v, first, keys; /* keys [first, first + keys) */
+    enum dtype type;
+    const float *q; /* [heads][dim_k] */
+    const char *key, *value;
+    ptrdiff_t v_row; /* in numbers */
+    float *out;      /* [heads][dim_v] */
+    float scale;
+};
+
+/* Scratch in floats: scores of all heads, and a block of values. */
+static size_t group_floats(const struct kernels *k, int heads, int keys, int dim_v) {
+    return round_up(heads, k->mr) * (size_t)keys + (size_t)KEY_BLOCK * (size_t)dim_v;
+}
+
+/* out[heads][dim_v] (+)= scores[heads][keys] times n values, floats, v_row apart. */
+static void group_values(const struct group *g, const float *s, int n, const float *v, ptrdiff_t v_row,
+                         bool add) {
+    const struct kernels *k = g->k;
+    int full = g->heads > 1 ? g->dim_v / k->nr * k->nr : 0;
+    float tile[32 * 64]; /* mr x nr is at most 12 x 32 */
+    for (int h = 0; h < g->heads; h += k->mr) {
+        int rows = MIN(k->mr, g->heads - h);
+        for (int d = 0; d < full; d += k->nr) {
+            k->tile(n, s + (ptrdiff_t)h * g->keys, g->keys, 1, rows, v + d, v_row, tile, k->nr, false);
+            for (int r = 0; r < rows; r++) {
+                float *out = g->out + (ptrdiff_t)(h + r) * g->dim_v + d;
+                if (add)
+                    k->add(out, tile + r * k->nr, (size_t)k->nr);
+                else
+                    memcpy(out, tile + r * k->nr, sizeof(float) * (size_t)k->nr);
+            }
+        }
+    }
+    for (int h = 0; full < g->dim_v && h < g->heads; h++) {
+        float *out = g->out + (ptrdiff_t)h * g->dim_v + full;
+        if (!add) memset(out, 0, sizeof(float) * (size_t)(g->dim_v - full));
+        for (int i = 0; i < n; i++)
+            k->axpy(out, s[(ptrdiff_t)h * g->keys + i], v + i * v_row + full, (size_t)(g->dim_v - full));
+    }
+}
+
+static void run_group(const struct group *g, float *own) {
+    const struct kernels *k = g->k;
+    float *wide = own + round_up(g->heads, k->mr) * (size_t)g->keys;
+    size_t size = dtype_bytes(g->type);
+    for (int h = 0; h < g->heads; h += 4)
+        k->dots(g->key + (size_t)g->first * (size_t)g->dim_k * size, g->type, g->keys, g->dim_k,
+                g->q + (ptrdiff_t)h * g->dim_k, g->dim_k, MIN(4, g->heads - h), own + (ptrdiff_t)h * g->keys,
+                g->keys);
+    for (int h = 0; h < g->heads; h++) {
+        float *s = own + (ptrdiff_t)h * g->keys;
+        for (int i = 0; i < g->keys; i++) s[i] *= g->scale;
+        k->softmax(s, (size_t)g->keys);
+    }
+    for (int b = 0; b < g->keys; b += KEY_BLOCK) {
+        int n = MIN(KEY_BLOCK, g->keys - b);
+        const char *v = g->value + (size_t)(g->first + b) * (size_t)g->v_row * size;
+        if (g->type == DTYPE_F32) {
+            group_values(g, own + b, n, (const float *)(const void *)v, g->v_row, b > 0);
+            continue;
+        }
+        k->widen(wide, v, g->type, (size_t)n * (size_t)g->dim_v); /* rows of this cache are dense */
+        group_values(g, own + b, n, wide, g->dim_v, b > 0);
+    }
+}
+
+/* Heads [first, first + heads) of one query. */
+static struct group group_of(const struct cpu *c, const struct attention *a, int first, int heads) {
+    int kv = first / (a->heads / a->kv_heads), seen = a->base >= 0 ? MIN(a->nk, a->base + 1) : a->nk;
+    int from = a->base >= 0 && a->window ? MAX(0, a->base - a->window + 1) : 0;
+    size_t size = dtype_bytes(a->kv);
+    return (struct group){ .k = c->k,
+                           .heads = heads,
+                           .dim_k = a->dim_k,
+                           .dim_v = a->dim_v,
+                           .first = from,
+                           .keys = seen - from,
+                           .type = a->kv,
+                           .q = view_floats(a->q) + (ptrdiff_t)first * a->dim_k,
+                           .key = cache_bytes(a->k, a->kv) + (size_t)(kv * a->k_head) * size,
+                           .value = cache_bytes(a->v, a->kv) + (size_t)(kv * a->v_head) * size,
+                           .v_row = a->v_row ? a->v_row : a->dim_v,
+                           .out = view_floats(a->out) + (ptrdiff_t)first * a->dim_v,
+                           .scale = a->scale };
 }
 
 struct attention_job {
@@ -125,6 +204,7 @@ struct attention_job {
     const struct attention *a; /* [n] */
     const int *first;          /* [n + 1]: the first task of each attention */
     int n;
+    int group; /* heads per task of a single query */
 };
 
 static struct head head_of(const struct cpu *c, const struct attention *a, int head) {
@@ -162,31 +242,94 @@ static int attention_of_task(const struct attention_job *j, int task) {
     return lo;
 }
 
+static bool is_single(const struct attention *a) { return a->nq == 1 && !a->rel_h.tensor; }
+
 static void attention_task(void *job, int task, int worker) {
     struct attention_job *j = job;
     int at = attention_of_task(j, task), nr = j->c->k->nr;
     const struct attention *a = &j->a[at];
     int tiles = (a->nq + nr - 1) / nr, own = task - j->first[at];
+    if (is_single(a)) {
+        struct group g = group_of(j->c, a, own * j->group, j->group);
+        run_group(&g, cpu_own(j->c, worker));
+        return;
+    }
     struct head h = head_of(j->c, a, own / tiles);
-    if (a->nq == 1 && !a->rel_h.tensor)
-        head_single(&h, cpu_own(j->c, worker));
-    else
-        head_tile(&h, own % tiles * nr, cpu_own(j->c, worker));
+    head_tile(&h, own % tiles * nr, cpu_own(j->c, worker));
+}
+
+/* ---- bf16 caches and many queries: keys and values become floats once per call */
+struct widen_job {
+    const struct cpu *c;
+    const struct attention *a;
+    float *keys, *values; /* [kv_heads][nk][dim] */
+};
+
+static void widen_task(void *job, int head, int worker) {
+    const struct widen_job *j = job;
+    const struct attention *a = j->a;
+    (void)worker;
+    size_t size = dtype_bytes(a->kv), nk = (size_t)a->nk, k = nk * (size_t)a->dim_k,
+           v = nk * (size_t)a->dim_v;
+    j->c->k->widen(j->keys + (size_t)head * k, cache_bytes(a->k, a->kv) + (size_t)(head * a->k_head) * size,
+                   a->kv, k);
+    j->c->k->widen(j->values + (size_t)head * v, cache_bytes(a->v, a->kv) + (size_t)(head * a->v_head) * size,
+                   a->kv, v);
+}
+
+static const char *attend_wide(struct cpu *c, const struct attention *a) {
+    size_t heads = (size_t)a->kv_heads, room = (size_t)MAX(a->nk, a->room);
+    size_t keys = heads * room * (size_t)a->dim_k, values = heads * room * (size_t)a->dim_v;
+    struct widen_job w = { .c = c, .a = a };
+    w.keys = cpu_shared(c, keys + values);
+    w.values = w.keys + keys;
+    threads_run(c->threads, widen_task, &w, a->kv_heads);
+    struct tensor k = { w.keys, false }, v = { w.values, false };
+    struct attention floats = *a;
+    floats.kv = DTYPE_F32;
+    floats.k = view_of(&k);
+    floats.v = view_of(&v);
+    floats.k_head = (ptrdiff_t)a->nk * a->dim_k;
+    floats.v_head = (ptrdiff_t)a->nk * a->dim_v;
+    return cpu_attention_many(c, &floats, 1);
+}
+
+/* Heads per task of a single query: all that share keys, or fewer if there would be too few tasks. */
+static int group_heads(const struct cpu *c, const struct attention *a, int n) {
+    int group = a->heads / a->kv_heads;
+    while (group > 1 && n * a->heads / group < threads_count(c->threads)) group = group % 2 ? 1 : group / 2;
+    return group;
 }
 
 const char *cpu_attention_many(void *context, const struct attention *a, int n) {
     struct cpu *c = context;
+    if (a->kv != DTYPE_F32)
+        for (int i = 0; i < n; i++)
+            if (!is_single(&a[i])) {
+                for (int k = 0; k < n; k++)
+                    if (is_single(&a[k]))
+                        cpu_attention_many(c, &a[k], 1);
+                    else
+                        attend_wide(c, &a[k]);
+                return "attention";
+            }
     int *first = cpu_indices(c, (size_t)n + 1), tasks = 0;
-    struct attention_job j = { .c = c, .a = a, .first = first, .n = n };
+    struct attention_job j = { .c = c, .a = a, .first = first, .n = n, .group = group_heads(c, a, n) };
     size_t floats = 0;
     bool single = true;
     for (int i = 0; i < n; i++) {
-        struct head h = head_of(c, &a[i], 0);
-        h.nk = MAX(a[i].nk, a[i].room);
-        floats = MAX(floats, tile_floats(c->k, &h));
+        int room = MAX(a[i].nk, a[i].room);
         first[i] = tasks;
+        if (is_single(&a[i])) {
+            floats = MAX(floats, group_floats(c->k, j.group, room, a[i].dim_v));
+            tasks += a[i].heads / j.group;
+            continue;
+        }
+        struct head h = head_of(c, &a[i], 0);
+        h.nk = room;
+        floats = MAX(floats, tile_floats(c->k, &h));
         tasks += a[i].heads * ((a[i].nq + c->k->nr - 1) / c->k->nr);
-        single = single && a[i].nq == 1;
+        single = false;
     }
     first[n] = tasks;
     cpu_reserve_own(c, floats);

@@ -131,6 +131,7 @@ static void backend_set_exact(void *context, bool exact) { ((struct cpu *)contex
 static const struct ops_backend cpu_backend = {
     .quantised = true,
     .set_exact = backend_set_exact,
+    .bf16_cache = true,
     .close = backend_close,
     .device = backend_device,
     .name = backend_name,

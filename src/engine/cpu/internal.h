@@ -29,6 +29,10 @@ struct cpu {
 };
 
 static inline float *view_floats(struct view v) { return (float *)v.tensor->data + v.at; }
+/* A place in a cache of keys or values. */
+static inline char *cache_bytes(struct view v, enum dtype type) {
+    return (char *)v.tensor->data + v.at * dtype_bytes(type);
+}
 static inline float *tensor_floats(const struct tensor *t) { return t ? (float *)t->data : NULL; }
 static inline const char *matrix_row(const struct matrix *w, size_t row) {
     return (const char *)w->data->data + row * dtype_size(w->type, (size_t)w->cols);

@@ -25,15 +25,26 @@ void cpu_scatter_add(void *context, struct view to, struct view from, const int 
                    view_floats(from) + (size_t)i * width, width);
 }
 
+static void store_row(char *to, enum dtype type, const float *from, size_t n) {
+    if (type == DTYPE_F32) {
+        memcpy(to, from, n * sizeof(float));
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        uint16_t h = bf16_from_float(from[i]);
+        memcpy(to + 2 * i, &h, 2);
+    }
+}
+
 void cpu_cache_store(void *context, const struct cache_rows *c) {
     (void)context;
-    size_t heads = (size_t)c->heads, dim = (size_t)c->dim;
-    float *cache = view_floats(c->cache) + (size_t)c->position * dim;
+    size_t heads = (size_t)c->heads, dim = (size_t)c->dim, bytes = dim * dtype_bytes(c->type);
+    char *cache = cache_bytes(c->cache, c->type) + (size_t)c->position * bytes;
     const float *rows = view_floats(c->rows);
     for (size_t i = 0; i < (size_t)c->n; i++)
         for (size_t h = 0; h < heads; h++)
-            memcpy(cache + (h * (size_t)c->max_context + i) * dim, rows + (i * heads + h) * dim,
-                   dim * sizeof(float));
+            store_row(cache + (h * (size_t)c->max_context + i) * bytes, c->type, rows + (i * heads + h) * dim,
+                      dim);
 }
 
 /* ---- windows */

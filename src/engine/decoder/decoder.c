@@ -27,6 +27,7 @@ static void store_in_cache(struct decoder *d, struct tensor *cache, struct view 
                            const struct decoder_rows *r) {
     ops_cache_store(d->ops, &(struct cache_rows){ .cache = cache_of(d, cache, r->sequence, dim),
                                                   .rows = rows,
+                                                  .type = d->kv,
                                                   .n = r->n,
                                                   .heads = d->kv_heads,
                                                   .dim = dim,
@@ -83,6 +84,7 @@ static struct attention attention_of(const struct decoder *d, const struct decod
                                .q_row = (ptrdiff_t)q_row,
                                .k = latent ? view_of(l->keys) : cache_of(d, l->keys, r->sequence, d->dim_k),
                                .v = latent ? view_of(NULL) : cache_of(d, l->values, r->sequence, d->dim_v),
+                               .kv = d->kv,
                                .k_head = (ptrdiff_t)d->positions * d->dim_k,
                                .v_head = (ptrdiff_t)d->positions * d->dim_v,
                                .out = view_at(view_of(d->mixed), row * out_row),

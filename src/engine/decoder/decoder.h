@@ -49,6 +49,7 @@ struct decoder {
     struct ops *ops;          /* borrowed */
     int hidden, heads, kv_heads, dim_k, dim_v, layers, vocab, max_context;
     int sequences, positions; /* of the cache; positions <= max_context */
+    enum dtype kv;            /* type of the cache: f32, or bf16 if the backend has it; latents are f32 */
     struct matrix embed;      /* [vocab, hidden] */
     struct linear head;       /* [vocab, hidden] */
     struct tensor *norm;
@@ -64,8 +65,9 @@ struct decoder {
     struct tensor *absorbed, *sums;         /* [heads][rank + rope], [heads][rank] */
 };
 
+/* kv: see above. */
 struct decoder *decoder_open(const struct llm_text *c, struct ops *o, struct weights *w, int max_context,
-                             struct err *err);
+                             enum dtype kv, struct err *err);
 void decoder_close(struct decoder *d); /* NULL: nothing */
 
 /* A cache for that many sequences of up to `positions` positions; its contents are lost. Nothing happens if

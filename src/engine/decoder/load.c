@@ -125,10 +125,14 @@ static void free_cache(struct decoder *d) {
     }
 }
 
+static struct tensor *alloc_cache(struct decoder *d, size_t numbers) {
+    return ops_alloc(d->ops, (numbers * dtype_bytes(d->kv) + 3) / 4, TENSOR_ZERO);
+}
+
 int decoder_reserve(struct decoder *d, int sequences, int positions, struct err *err) {
     if (d->sequences == sequences && d->positions == positions) return 0;
     size_t values, keys = cache_row(d, &values), n = (size_t)sequences * (size_t)positions;
-    double bytes = 4.0 * (double)n * (double)(keys + values) * d->layers;
+    double bytes = (double)dtype_bytes(d->kv) * (double)n * (double)(keys + values) * d->layers;
     double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     if (bytes > memory)
         return err_set(err,
@@ -137,8 +141,8 @@ int decoder_reserve(struct decoder *d, int sequences, int positions, struct err 
                        sequences, positions, bytes / 1e9, memory / 1e9);
     free_cache(d);
     for (int i = 0; i < d->layers; i++) {
-        d->layer[i].keys = ops_alloc(d->ops, n * keys, TENSOR_ZERO);
-        if (values) d->layer[i].values = ops_alloc(d->ops, n * values, TENSOR_ZERO);
+        d->layer[i].keys = alloc_cache(d, n * keys);
+        if (values) d->layer[i].values = alloc_cache(d, n * values);
     }
     d->sequences = sequences;
     d->positions = positions;
@@ -214,7 +218,7 @@ static int open_rope(struct decoder *d, const struct weights *w, struct err *err
 }
 
 struct decoder *decoder_open(const struct llm_text *c, struct ops *o, struct weights *w, int max_context,
-                             struct err *err) {
+                             enum dtype kv, struct err *err) {
     if (check_family(c, err) < 0) return NULL;
     struct decoder *d = xcalloc(1, sizeof *d);
     bool latent = c->kv_lora_rank > 0;
@@ -228,6 +232,7 @@ struct decoder *decoder_open(const struct llm_text *c, struct ops *o, struct wei
     d->dim_v = (int)c->v_head_dim;
     d->vocab = (int)c->vocab;
     d->max_context = max_context;
+    d->kv = latent || !o->backend->bf16_cache ? DTYPE_F32 : kv;
     d->score_scale = (float)((latent ? rope_score_scale(&c->rope) : 1.0) / sqrt(d->dim_k));
     d->layer = xcalloc((size_t)d->layers, sizeof *d->layer);
     d->embed = weights_matrix(w, d->vocab, d->hidden, "model.embed_tokens.weight");

@@ -211,7 +211,7 @@ static void record_attention(struct ops *o, uint64_t start, const char *name, co
     if (!start) return;
     for (int i = 0; i < n; i++) {
         flops += 2.0 * attention_pairs(&a[i]) * a->heads * dims;
-        bytes += 4.0 * ((double)a[i].nq * a->heads * dims + (double)a[i].nk * a->kv_heads * dims);
+        bytes += 4.0 * a[i].nq * a->heads * dims + (double)dtype_bytes(a->kv) * a[i].nk * a->kv_heads * dims;
         queries += a[i].nq;
         keys = MAX(keys, a[i].nk);
     }

@@ -27,7 +27,7 @@ struct tensor; /* memory of a backend; each backend defines its own struct */
  * copy. */
 struct view {
     struct tensor *tensor;
-    size_t at; /* offset in floats from the tensor's start */
+    size_t at; /* offset from the tensor's start in floats, or in numbers of a cache's type */
 };
 static inline struct view view_of(struct tensor *t) { return (struct view){ t, 0 }; }
 static inline struct view view_at(struct view v, size_t floats) {
@@ -74,7 +74,8 @@ struct attention {
     float scale;
     struct view q; /* [nq][q_row], head h at h * dim_k */
     ptrdiff_t q_row;
-    struct view k, v;
+    struct view k, v; /* of numbers of type `kv` */
+    enum dtype kv;    /* DTYPE_F32 or, from ops_backend.bf16_cache, DTYPE_BF16 */
     ptrdiff_t k_head, v_head;
     ptrdiff_t v_row; /* floats from one value row to the next; 0: dim_v */
     struct view out; /* [nq][out_row], head h at h * dim_v */
@@ -130,6 +131,7 @@ struct rope_rows {
 /* A cache of keys or values, [heads][max_context][dim], and n new rows [n][heads][dim] to store in it. */
 struct cache_rows {
     struct view cache, rows;
+    enum dtype type; /* of the cache */
     int n, heads, dim, max_context, position;
 };
 
@@ -159,6 +161,7 @@ struct ops_backend {
     bool quantised; /* linear layers, experts and embeddings accept weights of block types */
     /* Optional: float arithmetic for quantised weights, instead of activations that are rounded to 8 bits. */
     void (*set_exact)(void *context, bool exact);
+    bool bf16_cache; /* cache_store and attention accept caches of bf16 */
     void (*close)(void *context);
     const char *(*device)(void *context); /* "avx2": free text for the record */
     const char *(*name)(void *context);   /* of the device in traces: "cpu", "NVIDIA H200" */

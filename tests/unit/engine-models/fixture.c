@@ -53,10 +53,13 @@ void fixture_close(struct fixture *f) {
 static struct engine *open_engine(const struct fixture *f, const char *weights, const char *dtype,
                                   const struct engine_backend *backend) {
     struct err err;
-    struct engine *e = engine_open(
-        &(struct engine_load){
-            .model = f->dir, .weights = weights, .dtype = dtype, .threads = 2, .backend = backend },
-        &err);
+    struct engine *e = engine_open(&(struct engine_load){ .model = f->dir,
+                                                          .weights = weights,
+                                                          .dtype = dtype,
+                                                          .threads = 2,
+                                                          .exact = true,
+                                                          .backend = backend },
+                                   &err);
     if (!e) fail_msg("%s", err.msg);
     return e;
 }

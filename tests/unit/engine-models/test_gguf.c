@@ -207,7 +207,7 @@ static void check_gguf(const char *name, const char *arch) {
     fixture_open(&f, name);
     char *path = write_gguf(&f, arch);
     size_t n = fixture_ids(&f, "prompt_ids", &ids), steps = fixture_ids(&f, "greedy", &want);
-    struct engine *e = engine_open(&(struct engine_load){ .model = path, .threads = 2 }, &err);
+    struct engine *e = engine_open(&(struct engine_load){ .model = path, .threads = 2, .exact = true }, &err);
     if (!e) fail_msg("%s", err.msg);
     struct engine_request r = {
         .ids = ids, .nids = n, .max_new_tokens = (uint32_t)steps, .ignore_eos = true

@@ -194,3 +194,45 @@ TEST(a_sequence_that_stops_leaves_the_batch) {
     free(greedy);
     fixture_close(&f);
 }
+
+/* A cache of bf16 rounds keys and values to 8 bits: prefill reads it as floats, decoding as it is. Both must
+ * agree with each other, and with a float cache up to that rounding. */
+TEST(a_cache_of_bf16_agrees_with_floats_up_to_its_rounding) {
+    struct fixture f;
+    struct err err;
+    uint32_t *ids;
+    fixture_open(&f, "llama");
+    size_t n = fixture_ids(&f, "prompt_ids", &ids);
+    float *logits[3];
+    for (int i = 0; i < 3; i++) { /* f32; bf16, whole prompt; bf16, last token decoded */
+        struct engine_load load = { .model = f.dir,
+                                    .weights = "synthetic:11",
+                                    .dtype = "f32",
+                                    .threads = 2,
+                                    .kv_dtype = i ? "bf16" : "f32" };
+        struct engine *e = engine_open(&load, &err);
+        if (!e) fail_msg("%s", err.msg);
+        struct decoder *d = e->decoder;
+        logits[i] = xcalloc((size_t)d->vocab, sizeof *logits[i]);
+        if (i < 2) {
+            prompt_logits(e, ids, n, logits[i]);
+        } else {
+            struct tensor *x = fixture_upload(d->ops, NULL, (size_t)d->hidden),
+                          *last = fixture_upload(d->ops, NULL, (size_t)d->vocab);
+            prompt_logits(e, ids, n - 1, logits[i]);
+            decoder_embed(d, ids + n - 1, 1, view_of(x));
+            decoder_forward(d, view_of(x), 1, (int)n - 1, last);
+            ops_download(d->ops, logits[i], view_of(last), (size_t)d->vocab);
+            ops_free(d->ops, x);
+            ops_free(d->ops, last);
+        }
+        engine_close(e);
+    }
+    size_t vocab = 320;
+    CHECK_NEAR(relative_error(logits[1], logits[0], vocab), 0, 0.02);
+    CHECK_NEAR(relative_error(logits[2], logits[1], vocab), 0, 2e-5);
+    CHECK(memcmp(logits[0], logits[1], vocab * sizeof(float)) != 0);
+    for (int i = 0; i < 3; i++) free(logits[i]);
+    free(ids);
+    fixture_close(&f);
+}
