@@ -164,46 +164,51 @@ static void k_widen(float *out, const void *in, enum dtype t, size_t n) {
 }
 
 /* LOAD is constant in each expansion, so the type is selected outside of the loop. Four sums hide the
- * latency of the additions; four right-hand sides share one read of the weights. */
-#define DEFINE_DOTS(name, type, LOAD, TYPE)                                                              \
-    static float name##_1(const type *w, const float *x, int n) {                                        \
-        vf s0 = { 0 }, s1 = { 0 }, s2 = { 0 }, s3 = { 0 };                                               \
-        int i = 0;                                                                                       \
-        for (; i + 4 * LANES <= n; i += 4 * LANES) {                                                     \
-            s0 += LOAD(w + i) * load(x + i);                                                             \
-            s1 += LOAD(w + i + LANES) * load(x + i + LANES);                                             \
-            s2 += LOAD(w + i + 2 * LANES) * load(x + i + 2 * LANES);                                     \
-            s3 += LOAD(w + i + 3 * LANES) * load(x + i + 3 * LANES);                                     \
-        }                                                                                                \
-        for (; i + LANES <= n; i += LANES) s0 += LOAD(w + i) * load(x + i);                              \
-        float s = sum((s0 + s1) + (s2 + s3)), wide[LANES] = { 0 };                                       \
-        if (i < n) k_widen(wide, w + i, TYPE, (size_t)(n - i));                                          \
-        for (int j = i; j < n; j++) s += wide[j - i] * x[j];                                             \
-        return s;                                                                                        \
-    }                                                                                                    \
-    static void name##_4(const type *w, const float *x, ptrdiff_t ldx, int n, float *y, ptrdiff_t ldy) { \
-        vf s[4] = { { 0 } };                                                                             \
-        int i = 0;                                                                                       \
-        for (; i + LANES <= n; i += LANES) {                                                             \
-            vf v = LOAD(w + i);                                                                          \
-            UNROLL for (int j = 0; j < 4; j++) s[j] += v * load(x + j * ldx + i);                        \
-        }                                                                                                \
-        float wide[LANES] = { 0 };                                                                       \
-        if (i < n) k_widen(wide, w + i, TYPE, (size_t)(n - i));                                          \
-        for (int j = 0; j < 4; j++) {                                                                    \
-            float r = sum(s[j]);                                                                         \
-            for (int c = i; c < n; c++) r += wide[c - i] * x[j * ldx + c];                               \
-            y[j * ldy] = r;                                                                              \
-        }                                                                                                \
-    }                                                                                                    \
-    static void name(const type *w, int rows, int cols, const float *x, ptrdiff_t ldx, int m, float *y,  \
-                     ptrdiff_t ldy) {                                                                    \
-        for (int r = 0; r < rows; r++, w += cols) {                                                      \
-            if (m == 4)                                                                                  \
-                name##_4(w, x, ldx, cols, y + r, ldy);                                                   \
-            else                                                                                         \
-                for (int j = 0; j < m; j++) y[j * ldy + r] = name##_1(w, x + j * ldx, cols);             \
-        }                                                                                                \
+ * latency of the additions; two to four right-hand sides share one read of the weights. */
+#define DEFINE_DOTS(name, type, LOAD, TYPE)                                                             \
+    static float name##_1(const type *w, const float *x, int n) {                                       \
+        vf s0 = { 0 }, s1 = { 0 }, s2 = { 0 }, s3 = { 0 };                                              \
+        int i = 0;                                                                                      \
+        for (; i + 4 * LANES <= n; i += 4 * LANES) {                                                    \
+            s0 += LOAD(w + i) * load(x + i);                                                            \
+            s1 += LOAD(w + i + LANES) * load(x + i + LANES);                                            \
+            s2 += LOAD(w + i + 2 * LANES) * load(x + i + 2 * LANES);                                    \
+            s3 += LOAD(w + i + 3 * LANES) * load(x + i + 3 * LANES);                                    \
+        }                                                                                               \
+        for (; i + LANES <= n; i += LANES) s0 += LOAD(w + i) * load(x + i);                             \
+        float s = sum((s0 + s1) + (s2 + s3)), wide[LANES] = { 0 };                                      \
+        if (i < n) k_widen(wide, w + i, TYPE, (size_t)(n - i));                                         \
+        for (int j = i; j < n; j++) s += wide[j - i] * x[j];                                            \
+        return s;                                                                                       \
+    }                                                                                                   \
+    static inline __attribute__((always_inline)) void name##_few(                                       \
+        const int m, const type *w, const float *x, ptrdiff_t ldx, int n, float *y, ptrdiff_t ldy) {    \
+        vf s[4] = { { 0 } };                                                                            \
+        int i = 0;                                                                                      \
+        for (; i + LANES <= n; i += LANES) {                                                            \
+            vf v = LOAD(w + i);                                                                         \
+            UNROLL for (int j = 0; j < m; j++) s[j] += v * load(x + j * ldx + i);                       \
+        }                                                                                               \
+        float wide[LANES] = { 0 };                                                                      \
+        if (i < n) k_widen(wide, w + i, TYPE, (size_t)(n - i));                                         \
+        for (int j = 0; j < m; j++) {                                                                   \
+            float r = sum(s[j]);                                                                        \
+            for (int c = i; c < n; c++) r += wide[c - i] * x[j * ldx + c];                              \
+            y[j * ldy] = r;                                                                             \
+        }                                                                                               \
+    }                                                                                                   \
+    static void name(const type *w, int rows, int cols, const float *x, ptrdiff_t ldx, int m, float *y, \
+                     ptrdiff_t ldy) {                                                                   \
+        for (int r = 0; r < rows; r++, w += cols) {                                                     \
+            if (m == 1)                                                                                 \
+                y[r] = name##_1(w, x, cols);                                                            \
+            else if (m == 2)                                                                            \
+                name##_few(2, w, x, ldx, cols, y + r, ldy);                                             \
+            else if (m == 3)                                                                            \
+                name##_few(3, w, x, ldx, cols, y + r, ldy);                                             \
+            else                                                                                        \
+                name##_few(4, w, x, ldx, cols, y + r, ldy);                                             \
+        }                                                                                               \
     }
 DEFINE_DOTS(dots_f32, float, load, DTYPE_F32)
 DEFINE_DOTS(dots_bf16, uint16_t, load_bf16, DTYPE_BF16)
