@@ -39,6 +39,7 @@ static int map_file(const char *path, struct mapping *out, struct err *err) {
         err_set(err, "%s: mmap: %s", path, strerror(errno));
         goto done;
     }
+    madvise(p, (size_t)st.st_size, MADV_HUGEPAGE); /* a wish: file systems without huge pages ignore it */
     *out = (struct mapping){ p, (size_t)st.st_size };
     rc = 0;
 done:
