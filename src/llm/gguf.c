@@ -239,7 +239,7 @@ static int place_tensors(struct parse *p, size_t first) {
     uint64_t room = p->part->bytes > start ? p->part->bytes - start : 0;
     for (size_t i = first; i < p->g->tensors.n; i++) {
         struct gguf_tensor *t = &p->g->tensors.v[i];
-        if (t->offset > room || t->bytes > room - t->offset)
+        if (start > p->part->bytes || t->offset > room || t->bytes > room - t->offset)
             return err_set(p->err,
                            "%s: tensor \"%.200s\" needs %" PRIu64 " bytes at byte %" PRIu64
                            " of %zu: the file is "
