@@ -1,9 +1,12 @@
 #include "base/die.h"
 
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/alloc_guard.h"
 
 void die(const char *fmt, ...) {
     va_list ap;
@@ -16,14 +19,14 @@ void die(const char *fmt, ...) {
 }
 
 void *xmalloc(size_t bytes) {
-    void *p = malloc(bytes ? bytes : 1);
-    if (!p) die("out of memory: %zu bytes", bytes);
+    void *p = alloc_guard_refuses() ? NULL : malloc(bytes ? bytes : 1);
+    if (!p) alloc_failed(bytes);
     return p;
 }
 
 void *xcalloc(size_t n, size_t elem_bytes) {
-    void *p = calloc(n ? n : 1, elem_bytes ? elem_bytes : 1);
-    if (!p) die("out of memory: %zu items of %zu bytes", n, elem_bytes);
+    void *p = alloc_guard_refuses() ? NULL : calloc(n ? n : 1, elem_bytes ? elem_bytes : 1);
+    if (!p) alloc_failed(n > SIZE_MAX / (elem_bytes ? elem_bytes : 1) ? SIZE_MAX : n * elem_bytes);
     return p;
 }
 

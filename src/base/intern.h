@@ -1,7 +1,7 @@
 /* Interned strings: equal texts get the same id; ids count from 0 in insertion order.
  *     struct intern *t = intern_open();
  *     uint32_t id = intern_id(t, name, len);      intern_text(t, id) -- NUL-terminated, lives until close
- * Exits when out of memory. Not thread-safe. */
+ * Ends the program or the guarded call when out of memory (alloc_guard.h). Not thread-safe. */
 #ifndef BASE_INTERN_H
 #define BASE_INTERN_H
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc_guard.h"
 #include "base/die.h"
 #include "base/utf8.h"
 #include "base/vec.h"
@@ -11,7 +12,7 @@
 char strbuf_empty[1] = "";
 
 static void reserve(struct strbuf *s, size_t extra) {
-    if (extra > SIZE_MAX - s->len - 1) die("out of memory: a string of %zu bytes", extra);
+    if (extra > SIZE_MAX - s->len - 1) alloc_failed(extra);
     char *owned = s->buf == strbuf_empty ? NULL : s->buf;
     s->buf = vec_fit(owned, s->len + extra + 1, &s->cap, 1);
 }

@@ -1,7 +1,7 @@
 /* Growable arrays: any `struct { T *v; size_t n, cap; }`, zero-initialised; release with `free(a.v)`.
  *     struct { int *v; size_t n, cap; } ids = { 0 };
  *     vec_push(&ids, 7);
- * Exits when out of memory. For the command line only, not for the collector. */
+ * Ends the program or the guarded call when out of memory (alloc_guard.h): not for the collector. */
 #ifndef BASE_VEC_H
 #define BASE_VEC_H
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc_guard.h"
 #include "base/die.h"
 #include "base/embed.h"
 #include "base/file.h"
@@ -156,17 +157,36 @@ static int open_device(struct engine *e, const struct engine_load *l, struct err
     return e->ops ? 0 : -1;
 }
 
-struct engine *engine_open(const struct engine_load *l, struct err *err) {
-    struct engine *e = xcalloc(1, sizeof *e);
+/* A model that is being loaded. It owns what was loaded so far, also when memory runs out. */
+struct loading {
+    const struct engine_load *l;
+    struct err *err;
+    struct engine *e;
+    int rc;
+};
+
+static void load_parts(void *context) {
+    struct loading *g = context;
+    const struct engine_load *l = g->l;
+    struct engine *e = g->e = xcalloc(1, sizeof *e);
     e->path = xstrdup(is_embedded(l) ? "embedded" : l->model);
     e->threads = threads_open(l->threads);
-    if (open_device(e, l, err) < 0 || read_model(e, l, err) < 0 || open_weights(e, l, err) < 0 ||
-        build_model(e, l, err) < 0 || open_tokenizer(e, l, err) < 0) {
-        engine_close(e);
-        return NULL;
-    }
+    if (open_device(e, l, g->err) < 0 || read_model(e, l, g->err) < 0 || open_weights(e, l, g->err) < 0 ||
+        build_model(e, l, g->err) < 0 || open_tokenizer(e, l, g->err) < 0)
+        return;
     find_special_tokens(e);
-    return e;
+    g->rc = 0;
+}
+
+struct engine *engine_open(const struct engine_load *l, struct err *err) {
+    struct loading g = { .l = l, .err = err, .rc = -1 };
+    size_t bytes;
+    if (!alloc_guard_run(load_parts, &g, &bytes))
+        err_set(err, "%s: out of memory, %zu bytes could not be allocated: load with a smaller max_context",
+                is_embedded(l) ? "embedded" : l->model, bytes);
+    if (g.rc == 0) return g.e;
+    engine_close(g.e);
+    return NULL;
 }
 
 void engine_close(struct engine *e) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/alloc_guard.h"
 #include "base/die.h"
 #include "base/util.h"
 #include "base/vec.h"
@@ -26,7 +27,8 @@ struct sequence {
 struct job {
     struct engine *e;
     const struct engine_request *r;
-    struct sequence *v; /* [n] */
+    struct engine_result *out; /* [n] */
+    struct sequence *v;        /* [n] */
     int n;
     size_t tokens;             /* of all prompts */
     struct tensor *x;          /* [tokens, hidden] */
@@ -34,6 +36,9 @@ struct job {
     uint32_t *ids;             /* [n]: the tokens of the next step */
     struct recorder *rec;
     struct vision_times times;
+    size_t own_tensors; /* tensors of the engine; later ones are the request's. 0: none yet */
+    struct err *err;
+    int rc;
     struct { /* progress of the current work, in pixels of views or tokens of the prompt */
         const char *what;
         double done;
@@ -325,7 +330,7 @@ static int close_record(struct job *j, struct err *err) {
 }
 
 static void job_free(struct job *j) {
-    for (int i = 0; i < j->n; i++) {
+    for (int i = 0; j->v && i < j->n; i++) {
         prompt_free(&j->v[i].prompt);
         sampler_close(j->v[i].sampler);
         ngram_close(j->v[i].ngram);
@@ -355,6 +360,8 @@ static int reserve_batch(struct job *j, struct err *err) {
     if (j->n <= e->batch) return 0;
     ops_free(e->ops, e->device_logits);
     ops_free(e->ops, e->rows);
+    e->device_logits = e->rows = NULL; /* if memory runs out here */
+    e->batch = 0;
     e->device_logits = ops_alloc(e->ops, n * (size_t)d->vocab, TENSOR_ZERO);
     e->rows = ops_alloc(e->ops, n * (size_t)d->hidden, TENSOR_ZERO);
     e->batch = j->n;
@@ -371,12 +378,27 @@ static int prepare(struct job *j, struct err *err) {
         j->v[i].out->prompt_tokens = j->v[i].prompt.ids.n;
     }
     if (reserve_batch(j, err) < 0) return -1;
+    j->own_tensors = e->ops->live.n; /* what is allocated before belongs to the engine */
     j->x = ops_alloc(e->ops, j->tokens * (size_t)e->decoder->hidden, TENSOR_ANY);
     for (int i = 0; i < j->n; i++) make_samplers(j, &j->v[i], (uint64_t)i);
     return 0;
 }
 
-static int serve(struct job *j, uint64_t start, struct err *err) {
+static void init_sequences(struct job *j, struct engine_result *out) {
+    size_t n = (size_t)j->n;
+    j->v = xcalloc(n, sizeof *j->v);
+    j->rows = xcalloc(n, sizeof *j->rows);
+    j->ids = xcalloc(n, sizeof *j->ids);
+    for (size_t i = 0; i < n; i++) {
+        j->v[i].out = &out[i];
+        j->v[i].prompt.r = j->r;
+        result_init(&out[i], j->r->max_new_tokens, j->e->decoder->max_context);
+    }
+}
+
+static int serve(struct job *j, struct err *err) {
+    uint64_t start = clock_mono_ns();
+    init_sequences(j, j->out);
     if (prepare(j, err) < 0) return -1;
     for (int i = 0; i < j->n; i++) j->v[i].out->preprocess_ms = ms_since(start);
     if (open_record(j, err) < 0) return -1;
@@ -386,25 +408,43 @@ static int serve(struct job *j, uint64_t start, struct err *err) {
     return close_record(j, rc < 0 ? &late : err) < 0 ? -1 : rc;
 }
 
+static void guarded_serve(void *context) {
+    struct job *j = context;
+    j->rc = serve(j, j->err);
+}
+
+static void guarded_close(void *context) {
+    struct err ignored;
+    close_record(context, &ignored);
+}
+
+/* The engine is as before the request, and can serve the next one. */
+static int out_of_memory(struct job *j, size_t bytes) {
+    struct ops *o = j->e->ops;
+    size_t again;
+    o->on_step = NULL;
+    if (j->own_tensors) ops_free_since(o, j->own_tensors);
+    j->x = NULL;
+    alloc_guard_run(guarded_close, j, &again);
+    o->rec = NULL;
+    return err_set(
+        j->err,
+        "out of memory, %zu bytes could not be allocated: use a smaller batch, a shorter prompt or "
+        "a smaller image mode",
+        bytes);
+}
+
 int engine_infer(struct engine *e, const struct engine_request *r, struct engine_result *out,
                  struct err *err) {
-    uint64_t start = clock_mono_ns();
-    size_t n = MAX(r->nbatch, (size_t)1);
+    size_t n = MAX(r->nbatch, (size_t)1), bytes;
     if (n > ENGINE_MAX_BATCH)
         return err_set(err, "a batch of %zu sequences: this engine runs at most %d", n, ENGINE_MAX_BATCH);
-    struct job j = { .e = e, .r = r, .n = (int)n };
-    j.v = xcalloc(n, sizeof *j.v);
-    j.rows = xcalloc(n, sizeof *j.rows);
-    j.ids = xcalloc(n, sizeof *j.ids);
-    for (size_t i = 0; i < n; i++) {
-        j.v[i].out = &out[i];
-        j.v[i].prompt.r = r;
-        result_init(&out[i], r->max_new_tokens, e->decoder->max_context);
-    }
-    int rc = serve(&j, start, err);
+    struct job j = { .e = e, .r = r, .out = out, .n = (int)n, .err = err };
+    for (size_t i = 0; i < n; i++) out[i] = (struct engine_result){ .text = STRBUF_INIT };
+    if (!alloc_guard_run(guarded_serve, &j, &bytes)) j.rc = out_of_memory(&j, bytes);
     job_free(&j);
-    for (size_t i = 0; rc < 0 && i < n; i++) engine_result_free(&out[i]);
-    return rc;
+    for (size_t i = 0; j.rc < 0 && i < n; i++) engine_result_free(&out[i]);
+    return j.rc;
 }
 
 void engine_result_free(struct engine_result *r) {

@@ -57,6 +57,28 @@ expect "the trace holds stages, modules, operators, kernels and tokens" 0 \
     out 'category=3 .*name="lm_head" detail="x\[1,256\]f32 w\[1024,256\]bf16" flops=524288' \
     out '^kernel .*name="gemv_bf16"' out '^token .*count=2'
 
+# Limits of the address space, at which loading, the image or nothing fails. Every request gets an answer.
+case $BUILD in
+*san*) skip "the engine answers every request with little memory" "sanitizers need more address space" ;;
+*)
+    answered=0 no_load=0 no_image=0
+    for kib in 60000 80000 90000 100000 110000 130000 150000 200000; do
+        (
+            ulimit -v $kib
+            say '{"op":"load","threads":1,"max_context":4096}' '{"op":"load","threads":1,"max_context":1024}' \
+                '{"op":"infer","inputs":["samples/page-text.png"],"image":{"mode":"gundam"},"max_new_tokens":1,"ignore_eos":true}' \
+                '{"op":"infer","prompt_ids":[0,65],"max_new_tokens":2,"ignore_eos":true}'
+            exit $status
+        ) && [ "$(wc -l <"$work/out")" = 4 ] && [ ! -s "$work/err" ] && answered=$((answered + 1))
+        if sed -n 1p "$work/out" | grep -q '"error":".*out of memory'; then no_load=$((no_load + 1)); fi
+        if sed -n 3p "$work/out" | grep -q '"error":".*memory' && sed -n 4p "$work/out" | grep -q '"new_tokens":2'; then no_image=$((no_image + 1)); fi
+    done
+    check "the engine answers every request with little memory" test $answered = 8
+    check "a model that does not fit is an error" test $no_load -ge 2
+    check "a page that does not fit is an error, and the next request is served" test $no_image -ge 2
+    ;;
+esac
+
 run "$INFERPROF" engine --prompt hello -n 4 --threads 1 --ignore-eos
 expect "the engine answers a prompt from the command line" 0 err 'decode: 3 tokens' err 'prefill: [0-9]+ tokens'
 run "$INFERPROF" engine --prompt hello --image "$work/none.png"

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "base/alloc_guard.h"
 #include "base/die.h"
 #include "base/util.h"
 
@@ -144,8 +145,10 @@ static void run_round(struct threads *t, threads_fn *fn, void *job, int ntasks) 
 
 void threads_run(struct threads *t, threads_fn *fn, void *job, int ntasks) {
     if (ntasks > (int)(TASK_MASK / 2)) die("threads_run: %d tasks", ntasks);
+    struct alloc_guard *guard = alloc_guard_suspend(); /* a round is never left half-done */
     if (t->count == 1 || ntasks <= 1)
         for (int i = 0; i < ntasks; i++) fn(job, i, 0);
     else
         run_round(t, fn, job, ntasks);
+    alloc_guard_resume(guard);
 }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc_guard.h"
 #include "base/die.h"
 #include "engine/cpu/cpu.h"
 #include "engine/cpu/internal.h"
@@ -30,9 +31,12 @@ static void backend_finish(void *context) { (void)context; /* operators are done
 static void scratch_fit(struct scratch *s, size_t floats) {
     if (floats <= s->cap) return;
     free(s->v); /* the old contents are no longer needed */
-    s->cap = floats + floats / 4;
-    if (posix_memalign((void **)&s->v, 64, s->cap * sizeof(float)) != 0)
-        die("out of memory: %zu bytes of scratch", s->cap * sizeof(float));
+    *s = (struct scratch){ 0 };
+    size_t cap = floats + floats / 4;
+    void *v = NULL;
+    if (alloc_guard_refuses() || posix_memalign(&v, 64, cap * sizeof(float)) != 0)
+        alloc_failed(cap * sizeof(float));
+    *s = (struct scratch){ v, cap };
 }
 
 float *cpu_shared(struct cpu *c, size_t floats) {
@@ -74,9 +78,15 @@ static struct tensor *tensor_new(void *data, bool owned) {
 }
 
 static struct tensor *tensor_alloc(void *context, size_t floats, enum tensor_content content) {
+    struct tensor *t = tensor_new(NULL, true);
+    bool refused = alloc_guard_refuses();
     (void)context;
-    return tensor_new(
-        content == TENSOR_ZERO ? xcalloc(floats, sizeof(float)) : xmalloc(floats * sizeof(float)), true);
+    if (!refused)
+        t->data = content == TENSOR_ZERO ? calloc(floats ? floats : 1, sizeof(float))
+                                         : malloc(floats ? floats * sizeof(float) : 1);
+    if (t->data) return t;
+    free(t);
+    alloc_failed(floats * sizeof(float));
 }
 
 /* Nothing writes to a wrapped tensor, so casting away const is safe. */

@@ -140,6 +140,7 @@ int decoder_reserve(struct decoder *d, int sequences, int positions, struct err 
                        "%.1f GB of memory: use a smaller batch or context",
                        sequences, positions, bytes / 1e9, memory / 1e9);
     free_cache(d);
+    d->sequences = 0; /* if memory runs out here */
     for (int i = 0; i < d->layers; i++) {
         d->layer[i].keys = alloc_cache(d, n * keys);
         if (values) d->layer[i].values = alloc_cache(d, n * values);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc_guard.h"
 #include "base/die.h"
 #include "base/util.h"
 #include "base/vec.h"
@@ -95,8 +96,11 @@ static void normalise(const struct image *im, int x, int y, int side, float *out
     }
 }
 
-static float *view_alloc(size_t views, int side) {
-    return xmalloc(views * 3 * (size_t)side * (size_t)side * sizeof(float));
+static float *view_alloc(size_t views, int side, struct err *err) {
+    size_t bytes = views * 3 * (size_t)side * (size_t)side * sizeof(float);
+    float *v = alloc_guard_refuses() ? NULL : malloc(bytes);
+    if (!v) err_set(err, "not enough memory: %zu bytes for %zu views of the image", bytes, views);
+    return v;
 }
 
 static int make_tiles(const struct dsocr_plan *plan, const struct image *im, float *out, struct err *err) {
@@ -118,12 +122,13 @@ int dsocr_views_make(const struct dsocr_plan *plan, const struct image *im, stru
     int rc = plan->stretch ? image_resize(im, plan->view_side, plan->view_side, &view, err)
                            : image_fit_pad(im, plan->view_side, &view, err);
     if (rc < 0) return -1;
-    out->global = view_alloc(1, plan->view_side);
-    normalise(&view, 0, 0, plan->view_side, out->global);
+    out->global = view_alloc(1, plan->view_side, err);
+    if (out->global) normalise(&view, 0, 0, plan->view_side, out->global);
     image_free(&view);
+    if (!out->global) return -1;
     if (plan->grid_w == 0) return 0;
-    out->tiles = view_alloc((size_t)(plan->grid_w * plan->grid_h), plan->tile_side);
-    if (make_tiles(plan, im, out->tiles, err) == 0) return 0;
+    out->tiles = view_alloc((size_t)(plan->grid_w * plan->grid_h), plan->tile_side, err);
+    if (out->tiles && make_tiles(plan, im, out->tiles, err) == 0) return 0;
     dsocr_views_free(out);
     return -1;
 }

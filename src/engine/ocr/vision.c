@@ -106,8 +106,8 @@ bool vision_image(const struct vision *v, struct ops *o, const struct dsocr_plan
     size_t hidden = (size_t)v->hidden, n = (size_t)plan->image_tokens;
     struct tensor *global = ops_alloc(o, n * hidden, TENSOR_ANY);
     struct tensor *local = ops_alloc(o, n * hidden, TENSOR_ANY);
-    struct dsocr_row *layout = xcalloc(n, sizeof *layout);
     bool done = run_views(v, o, plan, views, view_of(local), view_of(global), times, progress, context);
+    struct dsocr_row *layout = xcalloc(n, sizeof *layout);
     dsocr_layout(plan, layout);
     for (size_t i = 0; done && i < n; i++)
         ops_copy(o, view_at(rows, i * hidden),

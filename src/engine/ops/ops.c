@@ -2,9 +2,11 @@
 #include "engine/ops/ops.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/die.h"
 #include "base/util.h"
+#include "base/vec.h"
 
 struct ops *ops_open(const struct ops_backend *backend, void *context) {
     struct ops *o = xcalloc(1, sizeof *o);
@@ -15,7 +17,9 @@ struct ops *ops_open(const struct ops_backend *backend, void *context) {
 
 void ops_close(struct ops *o) {
     if (!o) return;
+    ops_free_since(o, 0);
     o->backend->close(o->context);
+    free(o->live.v);
     free(o);
 }
 
@@ -29,18 +33,35 @@ void ops_set_exact(struct ops *o, bool exact) {
 }
 
 /* ---- memory */
+static struct tensor *keep_tensor(struct ops *o, struct tensor *t) {
+    o->live.v[o->live.n++] = t;
+    return t;
+}
+
 struct tensor *ops_alloc(struct ops *o, size_t floats, enum tensor_content content) {
-    return o->backend->alloc(o->context, floats, content);
+    vec_reserve(&o->live, o->live.n + 1);
+    return keep_tensor(o, o->backend->alloc(o->context, floats, content));
 }
 
 struct tensor *ops_wrap(struct ops *o, const void *host, size_t bytes) {
-    return o->backend->wrap(o->context, host, bytes);
+    vec_reserve(&o->live, o->live.n + 1);
+    return keep_tensor(o, o->backend->wrap(o->context, host, bytes));
 }
 
 void ops_commit(struct ops *o, struct tensor *t) { o->backend->commit(o->context, t); }
 
 void ops_free(struct ops *o, struct tensor *t) {
-    if (t) o->backend->free(o->context, t);
+    if (!t) return;
+    size_t i = o->live.n;
+    while (i > 0 && o->live.v[i - 1] != t) i--; /* most often the last */
+    if (i == 0) die("a tensor was freed twice");
+    memmove(&o->live.v[i - 1], &o->live.v[i], (o->live.n - i) * sizeof *o->live.v);
+    o->live.n--;
+    o->backend->free(o->context, t);
+}
+
+void ops_free_since(struct ops *o, size_t mark) {
+    while (o->live.n > mark) o->backend->free(o->context, o->live.v[--o->live.n]);
 }
 
 void ops_upload(struct ops *o, struct view to, const float *from, size_t n) {

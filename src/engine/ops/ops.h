@@ -223,10 +223,14 @@ struct ops {
     struct recorder *rec;                        /* borrowed; NULL: nothing is recorded */
     void (*on_step)(void *context, double part); /* see ops_step(); NULL: no progress */
     void *step_context;
+    struct {
+        struct tensor **v;
+        size_t n, cap;
+    } live; /* tensors that were not freed, oldest first */
 };
 
 struct ops *ops_open(const struct ops_backend *backend, void *context);
-void ops_close(struct ops *o); /* also closes the backend; accepts NULL */
+void ops_close(struct ops *o); /* frees all tensors and closes the backend; accepts NULL */
 const char *ops_device(const struct ops *o);
 const char *ops_name(const struct ops *o);
 int ops_units(const struct ops *o);
@@ -246,6 +250,8 @@ struct tensor *ops_alloc(struct ops *o, size_t floats, enum tensor_content conte
 struct tensor *ops_wrap(struct ops *o, const void *host, size_t bytes);
 void ops_commit(struct ops *o, struct tensor *t);
 void ops_free(struct ops *o, struct tensor *t); /* NULL: nothing */
+/* Frees the tensors that were made since `live.n` was `mark`: those of a request that ran out of memory. */
+void ops_free_since(struct ops *o, size_t mark);
 void ops_upload(struct ops *o, struct view to, const float *from, size_t n);
 /* Converts planes from[channels][area] to to[area][channels]. */
 void ops_upload_planes(struct ops *o, struct view to, const float *from, int channels, size_t area);

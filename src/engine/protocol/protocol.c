@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/alloc_guard.h"
 #include "base/die.h"
 #include "base/jsonw.h"
 
@@ -14,7 +15,11 @@ struct protocol {
     const char *version;
     engine_progress *progress;
     struct engine *engine; /* NULL: nothing loaded */
-    int reply_fd;          /* file descriptor of the replies, checked for a closed reader; -1: not checked */
+    struct {
+        struct engine_result *v; /* [n] */
+        size_t n;
+    } results;    /* of the request that is being served */
+    int reply_fd; /* file descriptor of the replies, checked for a closed reader; -1: not checked */
 };
 
 struct protocol *protocol_open(const char *version, engine_progress *progress) {
@@ -154,6 +159,7 @@ static int do_load(struct protocol *p, const struct protocol_request *r, struct 
     struct engine_load load = r->load;
     load.progress = p->progress;
     engine_close(p->engine);
+    p->engine = NULL;
     p->engine = engine_open(&load, err);
     if (!p->engine) return -1;
     reply_hello(p, out, r, (double)(clock_mono_ns() - start) / 1e6);
@@ -174,30 +180,26 @@ static struct engine_request with_hooks(struct protocol *p, const struct protoco
     return infer;
 }
 
-static void results_free(struct engine_result *v, size_t n) {
-    for (size_t i = 0; i < n; i++) engine_result_free(&v[i]);
-    free(v);
+static void results_free(struct protocol *p) {
+    for (size_t i = 0; i < p->results.n; i++) engine_result_free(&p->results.v[i]);
+    free(p->results.v);
+    p->results.v = NULL;
+    p->results.n = 0;
 }
 
-/* Serves the request once. NULL: see err. */
-static struct engine_result *infer_once(struct protocol *p, const struct engine_request *infer, size_t n,
-                                        struct err *err) {
-    struct engine_result *v = xcalloc(n, sizeof *v);
-    if (engine_infer(p->engine, infer, v, err) == 0) return v;
-    free(v);
-    return NULL;
+/* Serves the request once, into p->results. */
+static int infer_once(struct protocol *p, const struct engine_request *infer, struct err *err) {
+    p->results.v = xcalloc(infer->nbatch ? infer->nbatch : 1, sizeof *p->results.v);
+    if (engine_infer(p->engine, infer, p->results.v, err) < 0) return -1;
+    p->results.n = infer->nbatch ? infer->nbatch : 1;
+    return 0;
 }
-
-static size_t sequences_of(const struct engine_request *r) { return r->nbatch ? r->nbatch : 1; }
 
 static int do_infer(struct protocol *p, const struct protocol_request *r, struct strbuf *out,
                     struct err *err) {
     struct engine_request infer = with_hooks(p, r);
-    size_t n = sequences_of(&infer);
-    struct engine_result *v = infer_once(p, &infer, n, err);
-    if (!v) return -1;
-    reply_infer(out, r, v, n);
-    results_free(v, n);
+    if (infer_once(p, &infer, err) < 0) return -1;
+    reply_infer(out, r, p->results.v, p->results.n);
     return 0;
 }
 
@@ -205,13 +207,11 @@ static int do_warmup(struct protocol *p, const struct protocol_request *r, struc
                      struct err *err) {
     uint64_t start = clock_mono_ns();
     struct engine_request infer = with_hooks(p, r);
-    size_t n = sequences_of(&infer);
     struct jsonw j;
     infer.progress = NULL;
     for (uint32_t i = 0; i < r->rounds; i++) {
-        struct engine_result *v = infer_once(p, &infer, n, err);
-        if (!v) return -1;
-        results_free(v, n);
+        if (infer_once(p, &infer, err) < 0) return -1;
+        results_free(p);
     }
     begin(&j, out, r);
     jsonw_ku64(&j, "rounds", r->rounds);
@@ -237,15 +237,33 @@ static int serve_request(struct protocol *p, const struct protocol_request *r, s
     return r->op == PROTOCOL_INFER ? do_infer(p, r, out, err) : do_warmup(p, r, out, err);
 }
 
-bool protocol_line(struct protocol *p, const char *line, size_t n, struct strbuf *reply) {
+/* A request that is being served. It owns what it made so far, also when memory runs out. */
+struct serving {
+    struct protocol *p;
+    const char *line;
+    size_t n;
+    struct strbuf *reply;
     struct protocol_request r;
     struct err err;
+    int rc;
+};
+
+static void serve_line(void *context) {
+    struct serving *s = context;
+    s->rc = protocol_request_parse(&s->r, s->line, s->n, &s->err);
+    if (s->rc == 0) s->rc = serve_request(s->p, &s->r, s->reply, &s->err);
+}
+
+bool protocol_line(struct protocol *p, const char *line, size_t n, struct strbuf *reply) {
+    struct serving s = { .p = p, .line = line, .n = n, .reply = reply };
+    size_t bytes;
     strbuf_reset(reply);
-    int rc = protocol_request_parse(&r, line, n, &err);
-    if (rc == 0) rc = serve_request(p, &r, reply, &err);
-    if (rc < 0) reply_error(reply, &r, &err);
-    bool more = rc < 0 || r.op != PROTOCOL_BYE;
-    protocol_request_free(&r);
+    if (!alloc_guard_run(serve_line, &s, &bytes))
+        s.rc = err_set(&s.err, "out of memory, %zu bytes could not be allocated", bytes);
+    results_free(p);
+    if (s.rc < 0) reply_error(reply, &s.r, &s.err);
+    bool more = s.rc < 0 || s.r.op != PROTOCOL_BYE;
+    protocol_request_free(&s.r);
     return more;
 }
 

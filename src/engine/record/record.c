@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alloc_guard.h"
 #include "base/die.h"
 #include "engine/record/nvtx.h"
 #include "engine/record/texts.h"
@@ -85,23 +86,34 @@ static void fill_constants(struct recorder *r, const struct record_info *info) {
     }
 }
 
+/* All memory, before the file is opened. */
+static struct recorder *record_alloc(const char *path, const struct record_info *info) {
+    struct recorder *r = xcalloc(1, sizeof *r);
+    if (!path) return r;
+    r->texts = record_texts_open(info->no_shapes);
+    if (alloc_guard_refuses() ||
+        posix_memalign((void **)&r->events, CACHE_LINE, EVENTS * sizeof *r->events) != 0) {
+        record_texts_close(r->texts);
+        free(r);
+        alloc_failed(EVENTS * sizeof(struct event));
+    }
+    memset(r->events, 0, EVENTS * sizeof *r->events); /* page faults now, not during the first operators */
+    return r;
+}
+
 struct recorder *record_open(const char *path, enum record_detail detail, const struct record_info *info,
                              struct err *err) {
-    struct recorder *r = xcalloc(1, sizeof *r);
+    struct recorder *r = record_alloc(path, info);
     r->detail = detail;
     r->thread = (uint32_t)gettid();
     nvtx_attach();
     if (!path) return r;
     r->writer = trace_writer_open(path, NULL, err);
     if (!r->writer) {
-        free(r);
+        record_close(r, err);
         return NULL;
     }
-    if (posix_memalign((void **)&r->events, CACHE_LINE, EVENTS * sizeof *r->events) != 0)
-        die("out of memory");
-    /* causes the page faults now, not during the first operators */
-    memset(r->events, 0, EVENTS * sizeof *r->events);
-    r->texts = record_texts_open(r->writer, info->no_shapes);
+    record_texts_attach(r->texts, r->writer);
     write_meta(r, info);
     fill_constants(r, info);
     ticks_init(&r->clock);

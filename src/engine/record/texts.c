@@ -18,12 +18,13 @@ struct record_texts {
     struct record_text slot[SLOTS]; /* name_at NULL: free */
 };
 
-struct record_texts *record_texts_open(struct trace_writer *w, bool no_shapes) {
+struct record_texts *record_texts_open(bool no_shapes) {
     struct record_texts *t = xcalloc(1, sizeof *t);
-    t->writer = w;
     t->no_shapes = no_shapes;
     return t;
 }
+
+void record_texts_attach(struct record_texts *t, struct trace_writer *w) { t->writer = w; }
 
 void record_texts_close(struct record_texts *t) { free(t); }
 

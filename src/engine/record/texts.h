@@ -1,7 +1,8 @@
 /* The texts of operators and ranges, cached by name and shape: formatting and interning them each time would
  * take longer than an operator of a small model. Names are compared by address, because they are string
  * constants.
- *     struct record_texts *t = record_texts_open(writer);
+ *     struct record_texts *t = record_texts_open(false);
+ *     record_texts_attach(t, writer);
  *     const struct record_text *text = record_texts_find(t, &op);   -- valid until the next find
  *     record_texts_close(t); */
 #ifndef ENGINE_RECORD_TEXTS_H
@@ -21,8 +22,8 @@ struct record_text {
 };
 
 struct record_texts;
-/* w is borrowed. no_shapes: operators get no detail. */
-struct record_texts *record_texts_open(struct trace_writer *w, bool no_shapes);
+struct record_texts *record_texts_open(bool no_shapes); /* no_shapes: operators get no detail */
+void record_texts_attach(struct record_texts *t, struct trace_writer *w); /* before any text; w is borrowed */
 void record_texts_close(struct record_texts *t);
 const struct record_text *record_texts_find(struct record_texts *t, const struct record_op *op);
 /* Returns the name of a range; the index replaces %d. */

@@ -77,9 +77,12 @@ static void file_gram(struct ngram *g, size_t end) {
 
 static void grow_buckets(struct ngram *g, size_t want) {
     if (want <= g->buckets) return;
-    while (g->buckets < want) g->buckets *= 2;
+    size_t buckets = g->buckets;
+    while (buckets < want) buckets *= 2;
+    uint32_t *head = xmalloc(buckets * sizeof *head);
     free(g->head);
-    g->head = xmalloc(g->buckets * sizeof *g->head);
+    g->head = head;
+    g->buckets = buckets;
     memset(g->head, 0xff, g->buckets * sizeof *g->head);
     for (size_t end = g->n - 1; end < g->ids.n; end++) file_gram(g, end);
 }

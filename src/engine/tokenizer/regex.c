@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc_guard.h"
 #include "base/die.h"
 #include "base/strbuf.h"
 #include "base/utf8.h"
@@ -106,7 +107,7 @@ static pcre2_code *compile(const char *pattern, size_t n, uint32_t options, stru
     int code;
     PCRE2_SIZE at;
     pcre2_compile_context *context = pcre2_compile_context_create(NULL);
-    if (!context) die("out of memory: a regular expression");
+    if (!context) alloc_failed(0);
     pcre2_set_newline(context, PCRE2_NEWLINE_LF);
     pcre2_code *re = pcre2_compile((PCRE2_SPTR)pattern, n, options | PCRE2_UTF, &code, &at, context);
     pcre2_compile_context_free(context);
@@ -123,7 +124,7 @@ static struct tok_regex *wrap(pcre2_code *code) {
     re->code = code;
     re->data = pcre2_match_data_create(1, NULL);
     re->limits = pcre2_match_context_create(NULL);
-    if (!re->data || !re->limits) die("out of memory: a regular expression");
+    if (!re->data || !re->limits) alloc_failed(0);
     pcre2_set_match_limit(re->limits, MATCH_LIMIT);
     if (pcre2_jit_compile(code, PCRE2_JIT_COMPLETE) == 0) { /* without JIT, matching is only slower */
         re->stack = pcre2_jit_stack_create(32 * 1024, JIT_STACK_BYTES, NULL);

@@ -7,6 +7,7 @@
 
 #include <utf8proc.h>
 
+#include "base/alloc_guard.h"
 #include "base/die.h"
 #include "base/utf8.h"
 
@@ -43,6 +44,7 @@ static void normalise(const char *text, size_t n, utf8proc_option_t form, struct
     utf8proc_uint8_t *normalised = NULL;
     utf8proc_ssize_t len = utf8proc_map((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)n, &normalised,
                                         UTF8PROC_STABLE | form);
+    if (len == UTF8PROC_ERROR_NOMEM) alloc_failed(n);
     if (len < 0) die("Unicode normalisation of %zu bytes: %s", n, utf8proc_errmsg(len));
     strbuf_add(out, normalised, (size_t)len);
     free(normalised);

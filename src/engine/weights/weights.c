@@ -86,6 +86,7 @@ static void *slab_alloc(struct weights *w, size_t bytes) {
     bytes = (bytes + 63) / 64 * 64;
     if (w->slabs.n == 0 || bytes > w->slabs.v[w->slabs.n - 1].bytes - w->used) {
         struct slab slab = { .bytes = (MAX(bytes, (size_t)SLAB) + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE };
+        vec_reserve(&w->slabs, w->slabs.n + 1);
         slab.base = mmap(NULL, slab.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (slab.base == MAP_FAILED) {
             if (!w->failed)
