@@ -18,10 +18,10 @@ static bool graphs_from_start;
  * not apply. */
 static void on_buffer_requested(uint8_t **buffer, size_t *bytes, size_t *max_records) {
     int saved_errno = errno;
-    host_depth++;
+    host_thread.depth++;
     *buffer = pool_take(bytes);
     *max_records = 0;
-    host_depth--;
+    host_thread.depth--;
     errno = saved_errno;
 }
 
@@ -40,9 +40,9 @@ static void read_buffer(void *context, uint32_t stream, uint8_t *buffer, size_t 
 
 static void on_buffer_returned(void *context, uint32_t stream, uint8_t *buffer, size_t bytes, size_t valid) {
     int saved_errno = errno;
-    host_depth++;
+    host_thread.depth++;
     read_buffer(context, stream, buffer, bytes, valid);
-    host_depth--;
+    host_thread.depth--;
     errno = saved_errno;
 }
 

@@ -99,22 +99,27 @@ static bool is_counted_sample(uint32_t correlation) {
 }
 
 __attribute__((cold, noinline)) static void count_unrecorded(void) {
+    int saved_errno;
+    if (!host_enter(&saved_errno)) return;
     struct thread_state *t = thread_self();
     if (t) thread_counter_add(&t->unrecorded, UNRECORDED_SHARE);
     atomic_fetch_and(&call_clock.flags, ~(unsigned)CALLS_COUNT_FIRST);
+    host_leave(saved_errno);
 }
 
 __attribute__((cold, noinline)) static void report_end(uint32_t id, const struct cupti_callback_data *d) {
     enum call_class class = call_class(id);
-    int saved_errno = errno;
+    int saved_errno;
+    if (!host_enter(&saved_errno)) return;
     if (call_launches_graph(id)) attach_note_graph_launch();
     if (class == CALL_SYNC_STREAM) attach_try_detach(d->context_uid, stream_of(d));
     if (class == CALL_SYNC_CONTEXT) attach_try_detach(d->context_uid, DEVICES_ALL_STREAMS);
-    errno = saved_errno;
+    host_leave(saved_errno);
 }
 
 /* CUPTI keeps *correlation_data from the start to the end of the call. It contains the start time, or 0 if
- * the call is not recorded. */
+ * the call is not recorded. A signal handler may interrupt this function and make CUDA calls: it holds no lock
+ * and uses nothing of its thread. */
 static void on_call_enter(const struct cupti_callback_data *d) {
     uint64_t now = 0;
     if (has_flag(CALLS_RECORDED)) {
@@ -124,17 +129,8 @@ static void on_call_enter(const struct cupti_callback_data *d) {
     *d->correlation_data = now;
 }
 
-/* A call that was in progress when its callback was enabled has no start time and is not recorded. */
-static void on_call_exit(uint32_t id, const struct cupti_callback_data *d) {
-    uint64_t start_ns = *d->correlation_data;
-    if (!start_ns || !records_has_call(d->correlation)) {
-        if (is_counted_sample(d->correlation) || has_flag(CALLS_COUNT_FIRST)) count_unrecorded();
-        if (has_flag(CALLS_REPORTED)) report_end(id, d);
-        return;
-    }
-    struct thread_state *t = thread_self();
-    if (!t) return;
-    uint64_t now = call_clock_ns();
+static void put_call(struct thread_state *t, uint32_t id, const struct cupti_callback_data *d) {
+    uint64_t now = call_clock_ns(), start_ns = *d->correlation_data;
     struct call c = { id, start_ns, MAX(now, start_ns), d };
     if (call_launches_kernel(id))
         put_launch(t, c);
@@ -144,11 +140,30 @@ static void on_call_exit(uint32_t id, const struct cupti_callback_data *d) {
 }
 
 /* Called if a signal handler has interrupted our code and makes CUDA calls itself; see host.h. */
-__attribute__((cold, noinline)) static void refuse_call(uint32_t id, const struct cupti_callback_data *d) {
-    if (d->site == SITE_ENTER)
-        *d->correlation_data = 0;
-    else if (has_flag(CALLS_RECORDED) && call_submits_work(call_class(id)))
-        output_lost(TRACE_LAUNCH, TRACE_LOST_MEMORY, 1);
+__attribute__((cold, noinline)) static void refuse_call(uint32_t id) {
+    if (call_submits_work(call_class(id))) output_lost(TRACE_LAUNCH, TRACE_LOST_MEMORY, 1);
+}
+
+/* A call that was in progress when its callback was enabled has no start time and is not recorded.
+ * noinline: the start of a call then saves no registers. */
+__attribute__((noinline)) static void on_call_exit(uint32_t id, const struct cupti_callback_data *d) {
+    if (!*d->correlation_data || !records_has_call(d->correlation)) {
+        if (is_counted_sample(d->correlation) || has_flag(CALLS_COUNT_FIRST)) count_unrecorded();
+        if (has_flag(CALLS_REPORTED)) report_end(id, d);
+        return;
+    }
+    struct host_thread *h = &host_thread;
+    __asm__("" : "+r"(h)); /* otherwise compilers find the variable again after each call */
+    if (__builtin_expect(h->depth != 0, 0)) {
+        refuse_call(id);
+        return;
+    }
+    h->depth = 1;
+    atomic_signal_fence(memory_order_seq_cst);
+    struct thread_state *t = h->state ? h->state : thread_register();
+    if (t) put_call(t, id, d);
+    atomic_signal_fence(memory_order_seq_cst);
+    h->depth = 0;
 }
 
 static void on_callback(void *user, int domain, uint32_t id, const void *data) {
@@ -159,18 +174,10 @@ static void on_callback(void *user, int domain, uint32_t id, const void *data) {
         return;
     }
     if (!d->correlation_data) return;
-    if (__builtin_expect(host_depth != 0, 0)) {
-        refuse_call(id, d);
-        return;
-    }
-    host_depth = 1;
-    atomic_signal_fence(memory_order_seq_cst);
     if (d->site == SITE_ENTER)
         on_call_enter(d);
     else
         on_call_exit(id, d);
-    atomic_signal_fence(memory_order_seq_cst);
-    host_depth = 0;
 }
 
 /* ---- which other tool may be the subscriber */

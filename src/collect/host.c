@@ -10,7 +10,7 @@
 #define MADV_WIPEONFORK 18
 #endif
 
-__thread unsigned host_depth;
+__thread struct host_thread host_thread;
 lock_limit host_locks;
 
 static struct {
@@ -50,12 +50,12 @@ bool host_is_exactly_our_process(void) { return host_is_our_process() && has_our
 
 bool host_enter(int *saved_errno) {
     *saved_errno = errno;
-    if (host_depth || !host_is_our_process()) return false;
-    host_depth++;
+    if (host_thread.depth || !host_is_our_process()) return false;
+    host_thread.depth++;
     return true;
 }
 
 void host_leave(int saved_errno) {
-    host_depth--;
+    host_thread.depth--;
     errno = saved_errno;
 }

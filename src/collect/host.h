@@ -6,7 +6,7 @@
  *   - It does not run in an unnoticed copy of our process (clone(), _Fork()): our threads do not exist
  *     there.
  *   - It needs little stack: a program's threads may have only 16 KiB. Files are opened on our own threads.
- * Launch callbacks use only `host_depth` (callbacks.c), because they must stay short. */
+ * Launch callbacks use only `host_thread` (callbacks.c), because they must stay short. */
 #ifndef COLLECT_HOST_H
 #define COLLECT_HOST_H
 
@@ -15,8 +15,13 @@
 
 #include "base/lock.h"
 
-/* number of our functions on this thread's stack that the program called */
-extern __thread unsigned host_depth;
+/* The state of a thread, in one variable: finding a thread-local variable takes a call. */
+struct thread_state;
+struct host_thread {
+    struct thread_state *state; /* thread.h; NULL: not registered yet */
+    unsigned depth;             /* number of our functions on this thread's stack that the program called */
+};
+extern __thread struct host_thread host_thread;
 extern lock_limit host_locks; /* deadline of all locks of the collector; set when the process ends */
 
 void host_start(void); /* remembers the process */

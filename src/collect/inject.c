@@ -139,7 +139,7 @@ static void collector_end(void) {
     int saved_errno = errno;
     uint64_t now = clock_mono_ns();
     if (!host_is_exactly_our_process() || atomic_exchange(&ended, true)) return;
-    atomic_store(&host_locks, now + (host_depth ? STUCK_LOCK_MS : LOCK_MS) * (uint64_t)1000000);
+    atomic_store(&host_locks, now + (host_thread.depth ? STUCK_LOCK_MS : LOCK_MS) * (uint64_t)1000000);
     service_run(SERVICE_END, now + END_MS * (uint64_t)1000000);
     errno = saved_errno;
 }

@@ -23,7 +23,6 @@ static atomic_uint allocated;
 static pthread_key_t key;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static bool have_key;
-__thread struct thread_state *thread_current;
 static __thread bool register_failed;
 thread_visit thread_end_ranges;
 
@@ -114,7 +113,7 @@ static void on_thread_end(void *arg) {
         thread_give_ranges(t);
     }
     thread_drain(t);
-    thread_current = NULL;
+    host_thread.state = NULL;
     atomic_store(&t->in_use, false);
     host_leave(saved_errno);
 }
@@ -122,7 +121,7 @@ static void on_thread_end(void *arg) {
 static void make_key(void) { have_key = pthread_key_create(&key, on_thread_end) == 0; }
 
 uint32_t thread_id(void) {
-    struct thread_state *t = thread_current;
+    struct thread_state *t = host_thread.state;
     return t ? t->tid : (uint32_t)syscall(SYS_gettid);
 }
 
@@ -157,7 +156,7 @@ struct thread_state *thread_register(void) {
     if (t) {
         atomic_store(&t->tid, (uint32_t)syscall(SYS_gettid));
         if (have_key) pthread_setspecific(key, t);
-        thread_current = t;
+        host_thread.state = t;
     }
     errno = saved_errno;
     return t;
@@ -223,7 +222,7 @@ void thread_after_fork(void) {
         atomic_store(&t->unrecorded, 0);
         atomic_store(&t->nopen, 0);
         t->too_deep = 0;
-        if (t != thread_current) atomic_store(&t->in_use, false);
+        if (t != host_thread.state) atomic_store(&t->in_use, false);
     }
-    if (thread_current) atomic_store(&thread_current->tid, (uint32_t)syscall(SYS_gettid));
+    if (host_thread.state) atomic_store(&host_thread.state->tid, (uint32_t)syscall(SYS_gettid));
 }

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "collect/host.h"
 #include "trace/format.h"
 
 #define THREAD_RING 1024    /* entries of a ring; a larger batch has less overhead per launch */
@@ -45,10 +46,9 @@ struct thread_state {
     struct open_range open[THREAD_MAX_OPEN]; /* last, because unused pages take no memory */
 };
 
-extern __thread struct thread_state *thread_current;
 __attribute__((cold)) struct thread_state *thread_register(void);
 static inline struct thread_state *thread_self(void) { /* NULL: out of memory, or too many threads */
-    struct thread_state *t = thread_current;
+    struct thread_state *t = host_thread.state;
     return t ? t : thread_register();
 }
 uint32_t thread_id(void); /* gettid() */

@@ -180,7 +180,8 @@ TEST(damaged_tensors_are_refused) {
         check_refused(&s, rows[i].message);
         strbuf_free(&s);
     }
-    struct strbuf s = with_tensor("x", 2, 32, 0, GGML_F32, 0); /* empty, in a file that ends before its place */
+    struct strbuf s =
+        with_tensor("x", 2, 32, 0, GGML_F32, 0); /* empty, in a file that ends before its place */
     s.len -= 65;
     check_refused(&s, "tensor \"x\" needs 0 bytes at byte");
     strbuf_free(&s);
