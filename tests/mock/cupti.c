@@ -282,13 +282,11 @@ static void buffer_full(bool flushing) {
     }
     returning++;
     pthread_mutex_unlock(&lock);
-    if (worker) {
-        pthread_t t;
-        pthread_create(&t, NULL, return_buffer, f);
+    pthread_t t;
+    if (worker && pthread_create(&t, NULL, return_buffer, f) == 0)
         pthread_join(t, NULL);
-    } else {
+    else
         return_buffer(f);
-    }
     pthread_mutex_lock(&lock);
     returning--;
     pthread_cond_broadcast(&returned);
