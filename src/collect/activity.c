@@ -27,13 +27,16 @@ static void on_buffer_requested(uint8_t **buffer, size_t *bytes, size_t *max_rec
 
 static void read_buffer(void *context, uint32_t stream, uint8_t *buffer, size_t bytes, size_t valid) {
     size_t dropped = 0;
-    struct trace_writer *w = buffer && valid > 0 && valid <= bytes && !settings.empty ? output_take() : NULL;
+    bool has_records = buffer && valid > 0 && valid <= bytes && !settings.empty;
+    struct trace_writer *w = has_records ? output_take() : NULL;
     atomic_fetch_add(&buffers_returned, 1);
     if (w) {
         if (cupti.dropped(context, stream, &dropped) != CUPTI_OK) dropped = 0;
         raw_buffer(buffer, valid);
         records_read(w, buffer, valid, dropped);
         output_give();
+    } else if (has_records) {
+        records_lose(buffer, valid);
     }
     if (buffer) pool_give(buffer);
 }

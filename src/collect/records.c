@@ -206,6 +206,21 @@ void records_read(struct trace_writer *w, uint8_t *buffer, size_t valid, uint64_
     batch_add_totals(&b, dropped);
 }
 
+void records_lose(uint8_t *buffer, size_t valid) {
+    uint64_t kernels = 0, copies = 0;
+    uint8_t *r = NULL;
+    while (cupti.next_record(buffer, valid, &r) == CUPTI_OK) {
+        if (r < buffer || (size_t)(r - buffer) + sizeof(uint32_t) > valid) break;
+        uint32_t kind = field_u32(r, 0);
+        kernels += kind == KIND_CONCURRENT_KERNEL || kind == KIND_GRAPH_TRACE;
+        copies += kind == KIND_MEMCPY || kind == KIND_MEMCPY2 || kind == KIND_MEMSET;
+    }
+    output_lost(TRACE_KERNEL, TRACE_LOST_MEMORY, kernels);
+    output_lost(TRACE_COPY, TRACE_LOST_MEMORY, copies);
+    atomic_fetch_add(&totals.kernels, kernels);
+    atomic_fetch_add(&totals.copies, copies);
+}
+
 struct record_counts records_counts(void) {
     return (struct record_counts){
         .kernels = atomic_load(&totals.kernels),

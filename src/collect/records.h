@@ -22,6 +22,8 @@ struct record_counts {
 void records_start(void); /* before the first buffer */
 /* Reads a buffer returned by CUPTI. `dropped`: number of records that CUPTI dropped since the last buffer. */
 void records_read(struct trace_writer *w, uint8_t *buffer, size_t valid, uint64_t dropped);
+/* Counts the records of a buffer as lost: no file is open. */
+void records_lose(uint8_t *buffer, size_t valid);
 /* Start times of recorded calls, by correlation id. A kernel cannot start before its call, and a kernel
  * without an entry was launched outside of any window. The low 18 bits of the id select the slot, which
  * contains the upper 14 bits and the time in units of 256 ns, modulo 2^48. */

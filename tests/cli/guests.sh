@@ -163,6 +163,13 @@ if [ $sanitized = 0 ]; then
     done
 fi
 
+# ---- a file that opens late: the program waits for it for 1 s, then goes on
+if [ $sanitized = 0 ]; then
+    guest env STUCK=late LD_PRELOAD="$guests/libstuck.so" "$app" push=r init kernels=2000 pop sleep=1500 push=s kernels=10 pop
+    unchanged "launches and kernels without an open file are counted as lost" "len(launch)" 10 "len(kernel)" 10 \
+        "lost_of('launch', 'memory')" 2000 "lost_of('kernel', 'memory')" 2000 "lost_of('range', 'memory')" 1 "'problem' in meta" False
+fi
+
 # ---- another root
 if [ "$(id -u)" = 0 ]; then
     mkdir -p jail

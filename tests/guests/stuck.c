@@ -1,6 +1,6 @@
-/* Preloaded library that simulates a disk that hangs. STUCK=open: opening a trace never returns. STUCK=N:
- * the Nth and later writes never return. In these programs, only the writer of a trace uses pwrite() and
- * pwritev(). */
+/* Library to preload that simulates a disk that hangs. With STUCK=open, opening a trace never returns; with
+ * STUCK=late it takes 1.6 s; with STUCK=N, the Nth and later writes to it do not return. Only the writer of a
+ * trace uses pwrite() and pwritev() in these programs. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -20,7 +20,8 @@ static void hang_for_ever(void) {
 
 static void count_write(void) {
     const char *stuck = getenv("STUCK");
-    if (stuck && *stuck != 'o' && atomic_fetch_add(&writes, 1) + 1 >= atol(stuck)) hang_for_ever();
+    if (stuck && *stuck >= '0' && *stuck <= '9' && atomic_fetch_add(&writes, 1) + 1 >= atol(stuck))
+        hang_for_ever();
 }
 
 EXPORT int open(const char *path, int flags, ...) {
@@ -30,7 +31,10 @@ EXPORT int open(const char *path, int flags, ...) {
     va_start(ap, flags);
     mode_t mode = flags & O_CREAT ? va_arg(ap, mode_t) : 0;
     va_end(ap);
-    if (stuck && *stuck == 'o' && suffix && strcmp(suffix, ".ipt") == 0) hang_for_ever();
+    if (stuck && suffix && strcmp(suffix, ".ipt") == 0) {
+        if (*stuck == 'o') hang_for_ever();
+        if (*stuck == 'l') usleep(1600000);
+    }
     if (!real) *(void **)&real = dlsym(RTLD_NEXT, "open");
     return real(path, flags, mode);
 }
