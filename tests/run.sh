@@ -14,6 +14,7 @@ suite_pid=
 export BUILD INFERPROF COLLECTOR TMPDIR LC_ALL=C.UTF-8
 export ASAN_OPTIONS="${ASAN_OPTIONS:-detect_leaks=1:abort_on_error=0}" UBSAN_OPTIONS="${UBSAN_OPTIONS:-print_stacktrace=1}"
 export TSAN_OPTIONS="${TSAN_OPTIONS:-die_after_fork=0:report_thread_leaks=0}" # threads are abandoned when a process ends in bounded time
+case $BUILD in *san*) export INFERPROF_COLLECT_WAIT_MS=6000 ;; esac # writing takes many times longer; 1000 otherwise
 trap 'rm -rf "$TMPDIR"' EXIT
 trap '[ -z "$suite_pid" ] || kill "$suite_pid"; exit 130' INT TERM
 passed=0 failed=0 skipped=0

@@ -9,7 +9,8 @@
  *     process before each use.
  *   - Neither side affects the other's context: errno, signal mask and handlers, locale, stack,
  *     descriptors.
- *   - The end is bounded: exit waits at most END_MS for the collector. Data not written by then is lost. */
+ *   - The end is bounded: exit waits at most settings.wait_ms for the collector. Data not written by then is
+ *     lost. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -44,16 +45,11 @@
 #include "collect/window.h"
 
 #define EXPORT __attribute__((visibility("default")))
-/* The end of the process waits at most this long for the collector, even if CUPTI, the disk or a lock
- * hangs. Under a sanitizer, writing takes many times longer. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define END_MS 4000
-#else
-#define END_MS 1000
-#endif
-#define FLUSH_MS 600     /* part of END_MS for CUPTI's last records */
-#define LOCK_MS 800      /* part of END_MS for locks that other threads hold */
-#define STUCK_LOCK_MS 50 /* the same if this thread itself may hold one */
+/* The end of the process waits at most settings.wait_ms for the collector, even if CUPTI, the disk or a lock
+ * hangs. */
+#define FLUSH_PERCENT 60 /* part of wait_ms for CUPTI's last records */
+#define LOCK_PERCENT 80  /* part of wait_ms for locks that other threads hold */
+#define STUCK_LOCK_MS 50 /* time for locks if this thread itself may hold one */
 #define MIN_CALLS 100    /* with fewer calls there is no warning about missing records */
 
 EXPORT int InitializeInjection(void);
@@ -120,10 +116,11 @@ static void end_trace(uint64_t until_ns) {
         output_give();
     }
     if (gpu) window_finish();
-    if (!background_stop(MIN(until_ns, start_ns + FLUSH_MS * (uint64_t)1000000)))
+    uint64_t flush_ns = settings_wait_ns(&settings, FLUSH_PERCENT);
+    if (!background_stop(MIN(until_ns, start_ns + flush_ns)))
         report_problem(
-            "the last kernels may be missing: CUPTI did not deliver them within %d ms of the program's end",
-            FLUSH_MS);
+            "the last kernels may be missing: CUPTI did not deliver them within %llu ms of the program's end",
+            (unsigned long long)(flush_ns / 1000000));
     thread_drain_rest();
     nvtx_ranges_finish();
     thread_each(write_thread_name);
@@ -139,8 +136,10 @@ static void collector_end(void) {
     int saved_errno = errno;
     uint64_t now = clock_mono_ns();
     if (!host_is_exactly_our_process() || atomic_exchange(&ended, true)) return;
-    atomic_store(&host_locks, now + (host_thread.depth ? STUCK_LOCK_MS : LOCK_MS) * (uint64_t)1000000);
-    service_run(SERVICE_END, now + END_MS * (uint64_t)1000000);
+    uint64_t lock_ns =
+        host_thread.depth ? STUCK_LOCK_MS * (uint64_t)1000000 : settings_wait_ns(&settings, LOCK_PERCENT);
+    atomic_store(&host_locks, now + lock_ns);
+    service_run(SERVICE_END, now + settings_wait_ns(&settings, 100));
     errno = saved_errno;
 }
 

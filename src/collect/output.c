@@ -22,7 +22,6 @@
 #define INFERPROF_VERSION "unknown"
 #endif
 #define MAX_PROBLEMS 32
-#define OPEN_MS 1000 /* maximum time that the program waits until its trace is open */
 #define GRACE_MS 50  /* maximum time that the end waits for threads that are using the writer */
 #define FLUSH_MS 200 /* a crash loses at most this much time, plus records in CUPTI's partly filled buffers */
 
@@ -166,7 +165,7 @@ void output_open(uint64_t until_ns) {
 static void open_on_service(void) {
     int rc = service_start();
     if (rc == 0) {
-        service_run(SERVICE_OPEN, clock_mono_ns() + OPEN_MS * (uint64_t)1000000);
+        service_run(SERVICE_OPEN, clock_mono_ns() + settings_wait_ns(&settings, 100));
         return;
     }
     atomic_store(&out.wanted, false);

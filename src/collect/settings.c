@@ -9,6 +9,7 @@
 #include "base/util.h"
 
 #define PREFIX "INFERPROF_COLLECT_"
+#define MAX_WAIT_MS ((uint64_t)3600000)
 #define MAX_DIGITS 18 /* so that the sum of two values fits in 64 bits */
 
 enum type { TEXT, COUNT, SWITCH };
@@ -33,6 +34,7 @@ static const struct row {
     { "MAX_SIZE", COUNT, FIELD(max_file_bytes), "0" },
     { "BUFFER", COUNT, FIELD(buffer_bytes), "131072" },
     { "FLUSH_MS", COUNT, FIELD(flush_ms), "200" },
+    { "WAIT_MS", COUNT, FIELD(wait_ms), "1000" },
     { "CUPTI", TEXT, FIELD(cupti), "" },
     { "RAW", TEXT, FIELD(raw), "" },
     { "ARMS", SWITCH, FIELD(arms), "0" },
@@ -135,4 +137,8 @@ bool settings_at(const struct settings *s, unsigned i, char *name, unsigned long
     case SWITCH: snprintf(value, value_cap, "%d", *(const bool *)at); break;
     }
     return true;
+}
+
+uint64_t settings_wait_ns(const struct settings *s, unsigned percent) {
+    return MIN(s->wait_ms, MAX_WAIT_MS) * 1000000 / 100 * percent;
 }

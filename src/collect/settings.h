@@ -20,6 +20,7 @@ struct settings {
     bool passing;      /* watch calls but do not record them, as between windows */
     bool arms;         /* for overhead measurements: the words after a range's name replace `what` */
     uint64_t memory_bytes, max_file_bytes, buffer_bytes, flush_ms;
+    uint64_t wait_ms;                           /* maximum time that the program waits for the collector */
     uint64_t start_mono_ns;                     /* start time of the program; 0: unknown */
     uint64_t delay_us, duration_us, budget_ppm; /* 0: none */
 };
@@ -27,6 +28,8 @@ struct settings {
 /* Sets the defaults and the values from the environment. Calls `warn` with one sentence per invalid value
  * and per unknown INFERPROF_COLLECT_ variable. */
 void settings_load(struct settings *s, void (*warn)(const char *fmt, ...));
+/* Returns `percent` of the time that the program waits for the collector, in ns. */
+uint64_t settings_wait_ns(const struct settings *s, unsigned percent);
 /* Sets what is captured from a comma-separated list of words. nvtx cannot be switched off again. */
 void settings_set_what(struct settings *s, const char *words, void (*warn)(const char *fmt, ...));
 /* Setting `i` as text for the trace: name in lower case without prefix, and value. Returns false after the

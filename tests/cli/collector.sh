@@ -140,7 +140,7 @@ record MOCK_CUPTI=late INFERPROF_COLLECT_MEMORY=4194304 INFERPROF_COLLECT_BUFFER
 expect_trace "buffers that are not returned do not exceed the memory limit" "len(kernel) < 60000 and len(kernel) > 1000" True "orphans()" 0
 record MOCK_CUPTI=worker "$app" init kernels=20000
 expect_trace "buffers returned on a thread of CUPTI" "len(kernel)" 20000
-record MOCK_CUPTI=hang timeout -s KILL 120 "$app" init kernels=10
+record INFERPROF_COLLECT_WAIT_MS=1000 MOCK_CUPTI=hang timeout -s KILL 120 "$app" init kernels=10
 expect_trace "the exit waits at most 0.6 s for a flush that hangs" "problem('did not deliver them within 600 ms')" True
 record MOCK_CUPTI=hang INFERPROF_COLLECT_FLUSH_MS=0 INFERPROF_COLLECT_RANGE=r timeout -s KILL 120 "$app" init push=r kernels=10 pop sleep=300
 expect_trace "a flush that hangs after a window does not block the exit" "len(windows())" 1 "len(range_)" 1

@@ -32,13 +32,17 @@ alone() {
 
 dump_all() { for f; do [ -f "$f" ] && "$INFERPROF" trace dump --json "$f" 2>/dev/null; done >records; }
 
+# How long guests wait for the collector: long enough for exact counts on a loaded machine or with sanitizers.
+# Tests of the limit itself set the default, 1000.
+wait_ms=30000
+
 # guest COMMAND...: runs it without and with the collector; sets $difference, $took_ms and the file records (of all traces)
 guest() {
     alone without "$@"
     rm -rf t && mkdir t
     start=$(now_ms)
     alone with env CUDA_INJECTION64_PATH="$COLLECTOR" NVTX_INJECTION64_PATH="$COLLECTOR" INFERPROF_COLLECT_DIR="$work/t" \
-        INFERPROF_COLLECT_FLUSH_MS=50 "$@"
+        INFERPROF_COLLECT_FLUSH_MS=50 INFERPROF_COLLECT_WAIT_MS="$wait_ms" "$@"
     took_ms=$(($(now_ms) - start))
     difference=
     for what in status out err; do
@@ -78,6 +82,7 @@ guest "$guests/sandbox" noclose_range -- "$guests/context"
 unchanged "the same before Linux 5.9" "len(range_) >= 5" True
 
 # ---- exit in a signal handler
+wait_ms=1000
 failed_runs=0 slowest=0
 for us in 300 700 1100 1700 2300 3100 4100 5300 6700 8300 10007 13001 17011 23003 31013; do
     guest "$guests/signal_exit" exit $us
@@ -93,6 +98,7 @@ guest "$guests/signal_exit" nvtx
 unchanged "a signal handler that uses NVTX inside the collector does not hang" "len(range_) > 500" True
 
 # ---- copies of the process
+wait_ms=30000
 for how in _Fork clone; do
     guest "$guests/copies" $how
     unchanged "a child of $how that exits neither hangs nor writes" "len(meta['process.pid'])" 1 \
@@ -100,13 +106,10 @@ for how in _Fork clone; do
 done
 guest "$guests/copies" vfork
 unchanged "a child of vfork does not disturb the trace" "len(meta['process.pid'])" 1 "len(range_) > 10" True
-# counted NAME CONDITION VALUE...: `unchanged`. Under a sanitizer the end of a process can take longer than the
-# collector waits, which then counts lost records: the conditions are checked in plain builds only.
-counted() { if [ $sanitized = 1 ]; then unchanged "$1"; else unchanged "$@"; fi; }
 guest "$guests/copies" fork
-counted "children of fork are recorded, each in its own file" "len(meta['process.pid'])" 41 "sum(r['name'] == 'in the copy' for r in range_)" 4000
+unchanged "children of fork are recorded, each in its own file" "len(meta['process.pid'])" 41 "sum(r['name'] == 'in the copy' for r in range_)" 4000
 guest sh -c "reached=\$('$guests/daemon'); test ! -e daemon.txt && echo \"\$reached\"; while ! test -s daemon.txt || ls -l /proc/[0-9]*/exe 2>/dev/null | grep -q 'guests/daemon\$'; do sleep 0.05; done"
-counted "a daemon lets go of its starter's pipe, keeps its low descriptors, and is recorded" "len(kernel)" 10 \
+unchanged "a daemon lets go of its starter's pipe, keeps its low descriptors, and is recorded" "len(kernel)" 10 \
     "sorted(r['name'] for r in range_)" "['before', 'in the daemon']"
 
 # ---- stacks and threads
@@ -155,6 +158,7 @@ run timeout -s KILL 60 "$INFERPROF" run -o unrecorded -- "$guests/sandbox" nothr
 expect "run reports why a process was not recorded" 1 err 'process .* was not recorded: .*thread'
 
 # ---- a disk that hangs
+wait_ms=1000
 if [ $sanitized = 0 ]; then
     for stuck in open 1 2 3 6; do
         guest env STUCK=$stuck LD_PRELOAD="$guests/libstuck.so" "$app" init say=hello push=r kernels=20000 pop sleep=300 exit=5
