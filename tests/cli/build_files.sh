@@ -12,6 +12,22 @@ if [ -f "$COLLECTOR" ] && ! nm -D "$COLLECTOR" | grep -q __asan; then
     check "the collector exports only its two entry points" diff "$work/wanted" "$work/exports"
 fi
 
+# Scripts that need a GPU do not run here: a renamed setting would be found late.
+cat >"$work/settings.py" <<'END'
+import glob, re, sys
+known = set(re.findall(r'\{ "([A-Z_]+)", (?:TEXT|COUNT|SWITCH)', open("src/collect/settings.c").read()))
+documented = set(re.findall(r"`([A-Z_]+)`", re.search(r"\| `INFERPROF_COLLECT_\.\.\.`.*?\n\n|$", open("docs/run.md").read() + "\n\n", re.S)[0]))
+wrong = [f"docs/run.md: {n}" for n in known - documented]
+for path in [p for p in glob.glob("tests/*/*") if not p.startswith("tests/cli/") and p.endswith((".py", ".sh"))]:
+    text = open(path).read()
+    used = set(re.findall(r"INFERPROF_COLLECT_([A-Z][A-Z_]*)\b", text))
+    if path.startswith("tests/gpu/"):  # injected.py adds the prefix
+        used |= set(re.findall(r'"([A-Z][A-Z_]+)": ', text))
+    wrong += [f"{path}: {n}" for n in used - known]
+sys.exit("\n".join(wrong) if wrong or len(known) < 10 else 0)
+END
+check "every setting of the collector in scripts exists, and is documented" python3 "$work/settings.py"
+
 mkdir -p "$work/src/base" "$work/src/trace"
 echo '#include "trace/reader.h"' >"$work/src/base/bad.c"
 run sh scripts/lint_includes.sh "$work/src"
