@@ -63,13 +63,11 @@ case $BUILD in
 *)
     answered=0 no_load=0 no_image=0
     for kib in 60000 80000 90000 100000 110000 130000 150000 200000; do
-        (
-            ulimit -v $kib
-            say '{"op":"load","threads":1,"max_context":4096}' '{"op":"load","threads":1,"max_context":1024}' \
-                '{"op":"infer","inputs":["samples/page-text.png"],"image":{"mode":"gundam"},"max_new_tokens":1,"ignore_eos":true}' \
-                '{"op":"infer","prompt_ids":[0,65],"max_new_tokens":2,"ignore_eos":true}'
-            exit $status
-        ) && [ "$(wc -l <"$work/out")" = 4 ] && [ ! -s "$work/err" ] && answered=$((answered + 1))
+        printf '%s\n' '{"op":"load","threads":1,"max_context":4096}' '{"op":"load","threads":1,"max_context":1024}' \
+            '{"op":"infer","inputs":["samples/page-text.png"],"image":{"mode":"gundam"},"max_new_tokens":1,"ignore_eos":true}' \
+            '{"op":"infer","prompt_ids":[0,65],"max_new_tokens":2,"ignore_eos":true}' |
+            limited prlimit --as=$((kib * 1024)) "$INFERPROF" engine >"$work/out" 2>"$work/err" &&
+            [ "$(wc -l <"$work/out")" = 4 ] && [ ! -s "$work/err" ] && answered=$((answered + 1))
         if sed -n 1p "$work/out" | grep -q '"error":".*out of memory'; then no_load=$((no_load + 1)); fi
         if sed -n 3p "$work/out" | grep -q '"error":".*memory' && sed -n 4p "$work/out" | grep -q '"new_tokens":2'; then no_image=$((no_image + 1)); fi
     done

@@ -269,6 +269,7 @@ LD_LIBRARY_PATH=$mock${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} profile_fake "" engin
     "engine.command=[$work/unrecorded.sh, $work/state]"
 expect "profile reports why processes of the engine were not recorded" 0 err 'process .*-[0-9]+ was not recorded: no thread could be started' \
     err 'not recorded for the same reason: 1 more'
+# shellcheck disable=SC2016
 check "the reason is given once, on the screen and in the report" \
     test "$(grep -c 'no thread could be started' "$work/err") $(grep -c 'no thread could be started' "$dir/report.md")" = '1 1'
 check "every Markdown table of all runs is valid" python3 tests/tools/markdown_tables.py "$work/runs"
