@@ -20,7 +20,7 @@ DESTDIR ?=
 variant := $(if $(findstring clang,$(CC)),-clang)$(if $(filter 1,$(SAN)),-san)$(if $(filter 1,$(TSAN)),-tsan)$(if $(filter 1,$(STATIC)),-static)
 B := build$(if $(variant),/$(patsubst -%,%,$(variant)))
 
-# The build does not need CUDA. If its headers are installed, the collector's own declarations are checked against them
+# The build does not need CUDA. With nvcc it has the kernels of the CUDA backend. If CUDA's headers are installed, the collector's own declarations are checked against them
 # (src/collect/abi_check.c). The CUDA libraries are loaded at run time.
 CUDA_HOME ?= /usr/local/cuda
 CUDA_INC := $(firstword $(foreach d,$(CUDA_HOME)/include $(CUDA_HOME)/extras/CUPTI/include,$(if $(wildcard $(d)/cupti.h),$(d))))
@@ -107,6 +107,17 @@ $(B)/obj/engine/compute/kernels_avx512vnni.o: ALL_CFLAGS += $(kernel_flags) -mav
     -mavx512vnni -mfma
 endif
 
+# The CUDA backend's kernels: machine code for Hopper and PTX for other GPUs, embedded as cuda/NAME.fatbin. Without nvcc
+# the program has none; the backend then says so.
+NVCC ?= $(firstword $(wildcard $(CUDA_HOME)/bin/nvcc) $(shell command -v nvcc 2>/dev/null))
+NVCC_FLAGS := -fatbin -O3 -std=c++17 -Werror all-warnings -gencode arch=compute_90a,code=sm_90a \
+              -gencode arch=compute_80,code=compute_80
+cuda_fatbins := $(if $(NVCC),$(patsubst src/engine/cuda/%.cu,build/cuda/%.fatbin,$(wildcard src/engine/cuda/*.cu)))
+build/cuda/%.fatbin: src/engine/cuda/%.cu $(wildcard src/engine/cuda/*.cuh) src/engine/cuda/kernel_args.h
+	@mkdir -p $(@D)
+	$(call say,NVCC,$<)
+	$(Q)$(NVCC) $(NVCC_FLAGS) -o $@.new $< && mv $@.new $@
+
 $(B)/pic/collect/output.o: CPPFLAGS += -DINFERPROF_VERSION='"$(VERSION)"'
 
 # Rewritten only when the content changes, so that a commit that changes no code does not cause a rebuild.
@@ -121,11 +132,11 @@ $(B)/gen/version.h: FORCE
 embed_files := $(shell find web conf samples -type f 2>/dev/null | LC_ALL=C sort)
 $(B)/gen/embed.c: FORCE
 	@mkdir -p $(@D)
-	@sh scripts/embed.sh $(embed_files) > $@.new
+	@sh scripts/embed.sh $(sort $(embed_files) $(foreach f,$(cuda_fatbins),$(f:build/%=%)=$(f))) > $@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
-$(B)/obj/gen/embed.o: $(B)/gen/embed.c $(embed_files) src/base/embed.h | $(B)/deps-build
+$(B)/obj/gen/embed.o: $(B)/gen/embed.c $(embed_files) $(cuda_fatbins) src/base/embed.h | $(B)/deps-build
 	@mkdir -p $(@D)
-	$(call say,EMBED,"web conf samples")
+	$(call say,EMBED,"web conf samples$(if $(cuda_fatbins), cuda)")
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -c -o $@ $<
 
 # Packages: one stamp per set, renewed when the list changes.
@@ -192,9 +203,14 @@ $(B)/tests/soak/libfaults.so: tests/soak/faults.c | $(B)/deps-build
 soak: all $(mock_bins) $(guest_bins) $(B)/tests/soak/libfaults.so
 	python3 tests/soak/soak.py --build $(B) --minutes $(SOAK_MINUTES)
 
+# ---- checks that need a GPU (tests/gpu/cuda.sh): built here, run by hand
+$(B)/tests/cuda_check: $(B)/tests/obj/gpu/cuda_check.o $(B)/libinferprof.a
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(SAN_LD) $(LDFLAGS) $(RUNPATH) -o $@ $^ -Wl,--as-needed $(LIBS)
+
 # Fuzz targets and benchmarks are compiled, not run, so that a changed function breaks them here.
 unrun_objects := $(patsubst tests/%.c,$(B)/tests/obj/%.o,$(wildcard tests/fuzz/fuzz_*.c tests/bench/*.c))
-test-build: all $(unit_bins) $(test_programs) $(mock_bins) $(guest_bins) $(unrun_objects) $(B)/tests/soak/libfaults.so
+test-build: all $(B)/tests/cuda_check $(unit_bins) $(test_programs) $(mock_bins) $(guest_bins) $(unrun_objects) $(B)/tests/soak/libfaults.so
 test: test-build
 	@BUILD='$(B)' sh tests/run.sh $(TESTS)
 

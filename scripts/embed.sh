@@ -1,5 +1,5 @@
 #!/bin/sh
-# embed.sh FILE...: prints C source that embeds the files in the program (src/base/embed.h).
+# embed.sh [NAME=]FILE...: prints C source that embeds the files in the program (src/base/embed.h).
 # The assembler includes the bytes (.incbin), so that large files do not slow down the compiler.
 set -eu
 cat <<'END'
@@ -13,6 +13,7 @@ cat <<'END'
 END
 n=0
 for f in "$@"; do
+    f=${f#*=}
     case $f in *[!A-Za-z0-9_./-]*) echo "embed.sh: $f: a file name may only have letters, digits, _ . and -" >&2; exit 1 ;; esac
     echo "EMBED($n, \"$f\")"
     n=$((n + 1))
@@ -20,7 +21,7 @@ done
 echo "const struct embed_file embed_files[] = {"
 n=0
 for f in "$@"; do
-    echo "    { \"$f\", embed_$n, embed_end_$n },"
+    echo "    { \"${f%%=*}\", embed_$n, embed_end_$n },"
     n=$((n + 1))
 done
 echo "    { 0 },"

@@ -14,6 +14,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
+#include "engine/cuda/cuda.h"
 #include "gen/version.h" /* written by the Makefile: INFERPROF_VERSION, INFERPROF_COMMIT, INFERPROF_CUDA */
 
 #ifdef __clang__
@@ -50,13 +51,18 @@ static void add_gpu(struct strbuf *out) {
         strbuf_addf(out, " (declarations checked against the headers of CUDA %s)", INFERPROF_CUDA);
 }
 
+static const char *kernels_text(void) {
+    return cuda_built() ? "CPU, and NVIDIA GPUs of compute capability 8.0 and newer"
+                        : "CPU (built without nvcc: no GPU kernels)";
+}
+
 void build_info_text(struct strbuf *out) {
     strbuf_addf(out, "inferprof %s (commit %s)\ncompiler: %s\nlibraries: ", INFERPROF_VERSION,
                 INFERPROF_COMMIT, COMPILER);
     add_libraries(out);
     strbuf_addstr(out, "\nGPU collection: ");
     add_gpu(out);
-    strbuf_addch(out, '\n');
+    strbuf_addf(out, "\nnative engine: %s\n", kernels_text());
 }
 
 void build_info_env(struct env *e) {
@@ -66,6 +72,7 @@ void build_info_env(struct env *e) {
     env_add(e, "Software", "compiler", "%s", COMPILER);
     env_add(e, "Software", "libraries", "%s", libraries.buf);
     env_add(e, "Software", "GPU collection", "%s", gpu.buf);
+    env_add(e, "Software", "native engine", "%s", kernels_text());
     env_add(e, "Software", "inferprof", "%s (commit %s)", INFERPROF_VERSION, INFERPROF_COMMIT);
     strbuf_free(&libraries);
     strbuf_free(&gpu);

@@ -8,6 +8,7 @@
 #include "base/strbuf.h"
 #include "base/util.h"
 #include "engine/cpu/cpu.h"
+#include "engine/cuda/cuda.h"
 
 enum { MAX_INDEX = 1023 };
 
@@ -17,9 +18,10 @@ static struct ops *open_cpu(struct threads *threads, int index, struct err *err)
     return cpu_open(threads, NULL);
 }
 
-/* The first row is the default. */
+/* The first row is the default where there is no GPU. */
 static const struct engine_backend backends[] = {
     { .name = "cpu", .open = open_cpu },
+    { .name = "cuda", .numbered = true, .open = cuda_open },
 };
 
 static int unknown_device(const char *device, struct err *err) {
@@ -44,9 +46,10 @@ static int device_index(const struct engine_backend *b, const char *device) {
 
 int engine_device_find(const char *device, struct engine_device *out, struct err *err) {
     bool any = !device || strcmp(device, "auto") == 0;
+    if (any) device = engine_default_device();
     for (size_t i = 0; i < COUNTOF(backends); i++) {
         const struct engine_backend *b = &backends[i];
-        int index = any ? 0 : device_index(b, device);
+        int index = device_index(b, device);
         if (index < 0) continue;
         *out = (struct engine_device){ .backend = b, .index = index };
         snprintf(out->label, sizeof out->label, b->numbered ? "%s:%d" : "%s", b->name, index);
@@ -55,4 +58,7 @@ int engine_device_find(const char *device, struct engine_device *out, struct err
     return unknown_device(device, err);
 }
 
-const char *engine_default_device(void) { return backends[0].name; }
+const char *engine_default_device(void) {
+    struct err none;
+    return cuda_available(&none) ? "cuda:0" : backends[0].name;
+}

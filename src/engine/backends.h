@@ -24,7 +24,7 @@ struct engine_device {
     char label[32]; /* "cpu", "cuda:0" */
 };
 
-/* `device` is "cpu", "cuda:1", ...; NULL or "auto": the first row. */
+/* `device` is "cpu", "cuda:1", ...; NULL or "auto": the default, the first GPU or else the CPU. */
 const char *engine_default_device(void);
 int engine_device_find(const char *device, struct engine_device *out, struct err *err);
 

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/util.h"
 #include "engine/compute/kernels.h"
+#include "engine/decoder/steps.h"
 #include "engine/internal.h"
 #include "llm/gguf.h"
 
@@ -105,9 +106,11 @@ static int build_model(struct engine *e, const struct engine_load *l, struct err
     e->decoder = decoder_open(t, e->ops, e->weights, (int)context, kv, err);
     if (!e->decoder) return -1;
     if (e->model->vision.family) e->vision = vision_open(&e->model->vision, e->decoder->hidden, e->weights);
+    if (ops_check(e->ops, err) < 0) return -1; /* before the weights are read: do they fit? */
     if (weights_finish(e->weights, e->threads, on_weights, &l, err) < 0) return -1;
     e->logits = xcalloc((size_t)e->decoder->vocab, sizeof *e->logits);
-    return 0;
+    e->steps = decoder_steps_open(e->decoder);
+    return ops_check(e->ops, err);
 }
 
 static int open_gguf_tokenizer(struct engine *e, const char *path, struct err *err) {
@@ -193,6 +196,7 @@ void engine_close(struct engine *e) {
     if (!e) return;
     tokenizer_close(e->tokenizer);
     vision_close(e->vision);
+    decoder_steps_close(e->steps);
     decoder_close(e->decoder);
     weights_close(e->weights);
     llm_model_free(e->model);

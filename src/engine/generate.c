@@ -8,6 +8,7 @@
 #include "base/die.h"
 #include "base/util.h"
 #include "base/vec.h"
+#include "engine/decoder/steps.h"
 #include "engine/internal.h"
 #include "engine/prompt.h"
 #include "engine/sampling/ngram.h"
@@ -52,21 +53,31 @@ const char *engine_stop_name(enum engine_stop s) {
     return s == ENGINE_STOP_EOS ? "eos" : s == ENGINE_STOP_LENGTH ? "length" : "context";
 }
 
+static int ngram_size(const struct job *j) {
+    int n = j->r->no_repeat_ngram;
+    if (n == ENGINE_MODEL_NGRAM) n = j->e->vision ? 20 : 0;
+    return MAX(n, 0);
+}
+
+/* Table cells may repeat: with a window the rule does not ban them. */
+static size_t allowed_cells(const struct job *j, uint32_t *cells) {
+    static const char *const names[] = { "<td>", "</td>" };
+    size_t n = 0;
+    for (size_t i = 0; j->e->tokenizer && j->r->ngram_window && i < COUNTOF(names); i++)
+        if ((cells[n] = tokenizer_find(j->e->tokenizer, names[i])) != TOKENIZER_NONE) n++;
+    return n;
+}
+
 static void make_samplers(struct job *j, struct sequence *s, uint64_t index) {
     const struct engine_request *r = j->r;
     struct engine *e = j->e;
     struct sampler_settings sampling = r->sampling;
-    int n = r->no_repeat_ngram;
-    if (n == ENGINE_MODEL_NGRAM) n = e->vision ? 20 : 0;
+    uint32_t cells[2];
+    size_t ncells = allowed_cells(j, cells);
     sampling.seed += index; /* equal prompts of a batch get different tokens if they are sampled */
     s->sampler = sampler_open(&sampling, (size_t)e->decoder->vocab);
-    uint32_t cells[2];
-    size_t ncells = 0;
-    static const char *const names[] = { "<td>", "</td>" };
-    for (size_t i = 0; e->tokenizer && r->ngram_window && i < COUNTOF(names); i++)
-        if ((cells[ncells] = tokenizer_find(e->tokenizer, names[i])) != TOKENIZER_NONE) ncells++;
     s->ngram = ngram_open(&(struct ngram_rule){
-        .n = (uint32_t)MAX(n, 0), .window = r->ngram_window, .allow = cells, .nallow = ncells });
+        .n = (uint32_t)ngram_size(j), .window = r->ngram_window, .allow = cells, .nallow = ncells });
     ngram_reserve(s->ngram, (size_t)e->decoder->max_context + 1);
     if (r->ngram_window == 0)
         for (size_t i = 0; i < s->prompt.ids.n; i++) ngram_push(s->ngram, s->prompt.ids.v[i]);
@@ -277,6 +288,55 @@ static bool decode(struct job *j) {
     return !cancelled || !any_more(j);
 }
 
+/* ---- steps on the device: one sequence, greedy, without records of single operators */
+static bool has_steps(const struct job *j) {
+    return j->e->steps && j->n == 1 && !(j->r->sampling.temperature > 0) && j->r->detail < RECORD_OPERATORS;
+}
+
+static void begin_steps(struct job *j) {
+    const struct sequence *s = &j->v[0];
+    struct token_ids all = { 0 };
+    uint32_t allow[DECODE_MOST_ALLOWED];
+    for (size_t i = 0; i < s->prompt.ids.n; i++) vec_push(&all, s->prompt.ids.v[i]);
+    vec_push(&all, s->out->ids.v[0]);
+    decoder_steps_begin(j->e->steps,
+                        &(struct decode_start){ .ids = all.v,
+                                                .n = (int)all.n,
+                                                .no_repeat = ngram_size(j),
+                                                .window = (int)MIN(j->r->ngram_window, (uint32_t)INT32_MAX),
+                                                .first = j->r->ngram_window ? (int)s->prompt.ids.n : 0,
+                                                .allow = allow,
+                                                .nallow = (int)allowed_cells(j, allow) });
+    free(all.v);
+}
+
+/* The device runs at most STEPS_AHEAD steps ahead of the host; steps after the last token are wasted.
+ * Returns false if the request was cancelled. */
+static bool decode_on_device(struct job *j) {
+    enum { STEPS_AHEAD = 4 };
+    struct sequence *s = &j->v[0];
+    uint64_t start = clock_mono_ns(), step = start;
+    size_t room = (size_t)j->e->decoder->positions + 1 - s->prompt.ids.n, submitted = 1;
+    size_t most = MIN((size_t)j->r->max_new_tokens, room);
+    bool cancelled = false;
+    uint32_t id;
+    record_push(j->rec, RECORD_STAGES, "decode", -1);
+    begin_steps(j);
+    while (s->more && !cancelled) {
+        for (; submitted < most && submitted < s->out->ids.n + STEPS_AHEAD; submitted++)
+            decoder_steps_submit(j->e->steps, 1);
+        if (!decoder_steps_take(j->e->steps, &id)) break; /* generate() reports why */
+        record_tokens(j->rec, s->request, 1, 1);
+        take_token(j, s, id);
+        stamp_tokens(j, NULL, step);
+        step = clock_mono_ns();
+        cancelled = is_cancelled(j);
+    }
+    record_pop(j->rec, RECORD_STAGES);
+    s->out->decode_ms = ms_since(start);
+    return !cancelled || !s->more;
+}
+
 static void take_times(struct job *j, double prefill_ms, double ttft_ms) {
     for (int i = 0; i < j->n; i++) {
         struct engine_result *out = j->v[i].out;
@@ -296,9 +356,11 @@ static int generate(struct job *j, uint64_t request_ns, struct err *err) {
     for (int i = 0; i < j->n; i++) sample_row(j, &j->v[i], i);
     take_times(j, prefill_ms, ms_since(request_ns));
     stamp_tokens(j, NULL, start);
-    if (any_more(j) && !decode(j))
+    if (ops_check(j->e->ops, err) < 0) return -1;
+    if (any_more(j) && !(has_steps(j) ? decode_on_device(j) : decode(j)))
         return err_set(err, "cancelled after %zu of %u tokens: the client closed the connection",
                        j->v[0].out->ids.n, j->r->max_new_tokens);
+    if (ops_check(j->e->ops, err) < 0) return -1;
     for (int i = 0; i < j->n; i++) {
         struct sequence *s = &j->v[i];
         size_t from = s->out->text.len;

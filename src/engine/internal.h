@@ -15,7 +15,8 @@ struct engine {
     struct engine_device device;
     struct ops *ops;
     struct decoder *decoder;
-    struct vision *vision; /* NULL: text only */
+    struct decoder_steps *steps; /* NULL: decoding calls the operators */
+    struct vision *vision;       /* NULL: text only */
     struct tokenizer *tokenizer;
     struct err no_tokenizer;      /* why a GGUF file's vocabulary cannot be used; msg "": no reason */
     char *path, *source;          /* "embedded" or the folder; "files" or "synthetic:0" */

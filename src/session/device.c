@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/embed.h"
 #include "base/strbuf.h"
 
 static bool engine_can(const struct settings *s, const char *kind) {
@@ -57,6 +58,11 @@ static bool looks_like_gpu(const char *want) {
            strncmp(want, "MIG-", 4) == 0;
 }
 
+/* The native engine was built without nvcc. */
+static bool lacks_kernels(const struct settings *s) {
+    return strcmp(s->engine.name, "native") == 0 && !embed_find("cuda/operators.fatbin");
+}
+
 static void choose_gpu(const struct settings *s, const struct nvml_inventory *inv, const char *why_none,
                        struct device_choice *out, struct strlist *problems) {
     const char *want = s->device;
@@ -83,13 +89,19 @@ static void choose_gpu(const struct settings *s, const struct nvml_inventory *in
             problems,
             "device=%s: engine %s runs on the CPU only; use device=cpu, or an engine for GPUs (engine=hf)",
             want, s->engine.name);
+    else if (lacks_kernels(s))
+        strlist_add(problems,
+                    "device=%s: this program was built without nvcc, so its native engine has no GPU "
+                    "kernels: install "
+                    "the CUDA toolkit and build again, or use device=cpu",
+                    want);
 }
 
 void device_choose(const struct settings *s, const struct nvml_inventory *inv, const char *why_none,
                    struct device_choice *out, struct strlist *problems) {
     use_cpu(out);
     if (strcmp(s->device, "auto") == 0) {
-        if (engine_can(s, "cuda") && inv && inv->ngpus) {
+        if (engine_can(s, "cuda") && inv && inv->ngpus && !lacks_kernels(s)) {
             use_gpu(inv, 0, out);
             if (inv->ngpus > 1)
                 snprintf(out->note, sizeof out->note,

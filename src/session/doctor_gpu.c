@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/die.h"
+#include "base/embed.h"
 #include "base/file.h"
 #include "base/units.h"
 #include "base/util.h"
@@ -39,6 +40,15 @@ static void check_driver(struct doctor *d, const struct nvml_inventory *gpus, co
             "%s", module ? "NVIDIA, loaded" : "no NVIDIA driver loaded");
         doctor_add(d, "NVML", DOCTOR_MISSING, why_none, "no power, clocks or energy");
     }
+}
+
+static void check_kernels(struct doctor *d) {
+    if (embed_find("cuda/operators.fatbin"))
+        doctor_add(d, "GPU kernels", DOCTOR_OK, NULL, "built in, for compute capability 8.0 and newer");
+    else
+        doctor_add(d, "GPU kernels", DOCTOR_MISSING,
+                   "only needed by engine=native on a GPU: install the CUDA toolkit (nvcc) and build again",
+                   "built without nvcc");
 }
 
 static void check_cuda(struct doctor *d) {
@@ -144,6 +154,7 @@ void doctor_gpu(struct doctor *d) {
     bool have = nvml_inventory(gpus, &err) == 0;
     check_driver(d, have ? gpus : NULL, have ? "" : err.msg);
     check_cuda(d);
+    check_kernels(d);
     check_cupti(d);
     check_gpus(d, have ? gpus : NULL);
     check_counters(d);

@@ -23,6 +23,19 @@ expect "the device of a load request selects the backend" 0 \
     out '\\"device\\" must be a string' \
     out 'no model is loaded'
 
+old_path=${LD_LIBRARY_PATH:-}
+export LD_LIBRARY_PATH="$PWD/$BUILD/tests/mock${old_path:+:$old_path}" MOCK_CUDA_VERSION=11080
+say '{"op":"load","device":"cuda:0"}' '{"op":"load","threads":1}'
+expect "an old driver, or a build without nvcc, is reported with the remedy, and auto takes the CPU" 0 \
+    out '"error":"CUDA: (the NVIDIA driver supports CUDA 11.8, but the engine needs 12.0: install a newer driver|this program was built without nvcc).*device=cpu' \
+    out '^\{"op":"load",.*"device":"cpu"'
+export MOCK_CUDA_VERSION=13000
+say '{"op":"load","device":"cuda:0"}'
+expect "a driver without the functions of the engine is reported" 0 \
+    out '"error":"CUDA: (libcuda.so.1 has no cu[A-Za-z_0-9]+: install a newer NVIDIA driver|this program was built without nvcc)'
+unset MOCK_CUDA_VERSION
+export LD_LIBRARY_PATH="$old_path"
+
 say '{"op":"infer"}' 'no json' '{"op":"infr"}' '[]' '{"op":"load","model":"/nowhere"}' '{"op":"load","weights":"synthetic:x"}' \
     '{"op":"load","weights":"guess"}' '{"op":"load","dtype":"f8"}' '{"op":"load","threads":1,"max_context":32}' \
     '{"op":"infer","prompt_ids":[99999]}' \

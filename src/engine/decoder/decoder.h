@@ -50,6 +50,7 @@ struct decoder {
     int hidden, heads, kv_heads, dim_k, dim_v, layers, vocab, max_context;
     int sequences, positions; /* of the cache; positions <= max_context */
     enum dtype kv;            /* type of the cache: f32, or bf16 if the backend has it; latents are f32 */
+    unsigned reserved;        /* how often the cache was allocated */
     struct matrix embed;      /* [vocab, hidden] */
     struct linear head;       /* [vocab, hidden] */
     struct tensor *norm;

@@ -125,10 +125,6 @@ static void free_cache(struct decoder *d) {
     }
 }
 
-static struct tensor *alloc_cache(struct decoder *d, size_t numbers) {
-    return ops_alloc(d->ops, (numbers * dtype_bytes(d->kv) + 3) / 4, TENSOR_ZERO);
-}
-
 int decoder_reserve(struct decoder *d, int sequences, int positions, struct err *err) {
     if (d->sequences == sequences && d->positions == positions) return 0;
     size_t values, keys = cache_row(d, &values), n = (size_t)sequences * (size_t)positions;
@@ -142,11 +138,12 @@ int decoder_reserve(struct decoder *d, int sequences, int positions, struct err 
     free_cache(d);
     d->sequences = 0; /* if memory runs out here */
     for (int i = 0; i < d->layers; i++) {
-        d->layer[i].keys = alloc_cache(d, n * keys);
-        if (values) d->layer[i].values = alloc_cache(d, n * values);
+        d->layer[i].keys = ops_alloc_cache(d->ops, n * keys, d->kv);
+        if (values) d->layer[i].values = ops_alloc_cache(d->ops, n * values, d->kv);
     }
     d->sequences = sequences;
     d->positions = positions;
+    d->reserved++;
     return 0;
 }
 

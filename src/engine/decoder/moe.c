@@ -76,6 +76,10 @@ void moe_forward(struct ops *o, const struct moe *e, struct view x, int m, int h
     const struct routing *r = &e->routing;
     int first[ROUTING_MAX_EXPERTS + 1];
     ops_linear(o, "router", &e->router, x, hidden, m, view_of(s->logits), r->n, OPS_SET);
+    if (m > 1 && ops_experts_many(o, "experts", e->experts, r, view_of(s->logits), x, m, hidden, y)) {
+        if (e->shared.gate.w.rows) swiglu(o, &e->shared, shared_names, x, hidden, m, s, y, OPS_ADD);
+        return;
+    }
     ops_route(o, r, view_of(s->logits), m, s->choices);
     if (m == 1) {
         forward_one(o, e, x, y, s->choices);

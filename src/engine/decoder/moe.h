@@ -25,7 +25,8 @@ struct moe_scratch {
 void moe_scratch_init(struct moe_scratch *s, struct ops *o, const struct moe *e, int hidden, int tokens);
 void moe_scratch_free(struct moe_scratch *s, struct ops *o);
 
-/* y[m, hidden] += experts(x[m, hidden]). Afterwards, s->choices contains the choice of each token. */
+/* y[m, hidden] += experts(x[m, hidden]). Afterwards, s->choices contains the choice of each token, unless
+ * the device routed by itself. */
 void moe_forward(struct ops *o, const struct moe *e, struct view x, int m, int hidden, struct view y,
                  struct moe_scratch *s);
 

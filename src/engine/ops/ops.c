@@ -1,6 +1,7 @@
 /* Calls the backend and records the operator: times, shapes, FLOPs and bytes. */
 #include "engine/ops/ops.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,6 +63,16 @@ void ops_free(struct ops *o, struct tensor *t) {
 
 void ops_free_since(struct ops *o, size_t mark) {
     while (o->live.n > mark) o->backend->free(o->context, o->live.v[--o->live.n]);
+}
+
+struct tensor *ops_alloc_cache(struct ops *o, size_t numbers, enum dtype type) {
+    vec_reserve(&o->live, o->live.n + 1);
+    if (o->backend->alloc_cache) return keep_tensor(o, o->backend->alloc_cache(o->context, numbers, type));
+    return ops_alloc(o, (numbers * dtype_bytes(type) + sizeof(float) - 1) / sizeof(float), TENSOR_ZERO);
+}
+
+int ops_check(struct ops *o, struct err *err) {
+    return o->backend->check ? o->backend->check(o->context, err) : 0;
 }
 
 void ops_upload(struct ops *o, struct view to, const float *from, size_t n) {
@@ -161,6 +172,25 @@ void ops_experts_one(struct ops *o, const char *name, const struct expert *const
                                     .k = experts[0]->gate.w.cols,
                                     .flops = 2 * cells,
                                     .bytes = bytes });
+}
+
+bool ops_experts_many(struct ops *o, const char *name, const struct expert *experts, const struct routing *r,
+                      struct view logits, struct view x, int m, int hidden, struct view y) {
+    if (!o->backend->experts_many) return false;
+    uint64_t start = record_op_start(o->rec);
+    const char *kernel = o->backend->experts_many(o->context, experts, r, logits, x, m, hidden, y);
+    if (!kernel) return false;
+    const struct matrix *w = &experts[0].gate.w;
+    record_end(o, start,
+               &(struct record_op){ .name = name,
+                                    .kernel = kernel,
+                                    .type = w->type,
+                                    .m = (long)m * r->k,
+                                    .n = w->rows,
+                                    .k = w->cols,
+                                    .flops = 6.0 * m * r->k * matrix_cells(w),
+                                    .bytes = NAN }); /* how many experts are chosen is not known here */
+    return true;
 }
 
 /* Records an operator on rows or elements. `floats`: number of floats that it reads and writes. */

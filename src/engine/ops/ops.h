@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/err.h"
 #include "engine/compute/dtype.h"
 #include "engine/record/record.h"
 
@@ -33,6 +34,8 @@ static inline struct view view_of(struct tensor *t) { return (struct view){ t, 0
 static inline struct view view_at(struct view v, size_t floats) {
     return (struct view){ v.tensor, v.at + floats };
 }
+
+struct ops_decode_calls;
 
 struct matrix {
     struct tensor *data; /* [rows][cols] */
@@ -172,6 +175,11 @@ struct ops_backend {
     struct tensor *(*wrap)(void *context, const void *host, size_t bytes);
     void (*commit)(void *context, struct tensor *t);
     void (*free)(void *context, struct tensor *t);
+    /* A cache of zeros for cache_store() and attention() alone. NULL: the same as alloc() of as many bytes. */
+    struct tensor *(*alloc_cache)(void *context, size_t numbers, enum dtype type);
+    /* -1: an operator or an allocation failed since the last call, or what was wrapped does not fit; then the
+     * results since are not valid. NULL: nothing can fail. */
+    int (*check)(void *context, struct err *err);
     void (*upload)(void *context, struct view to, const float *from, size_t n);
     void (*upload_planes)(void *context, struct view to, const float *from, int channels, size_t area);
     void (*download)(void *context, float *to, struct view from, size_t n);
@@ -181,6 +189,10 @@ struct ops_backend {
     const char *(*linear_many)(void *context, const struct linear_out *v, int n, struct view x);
     const char *(*experts_one)(void *context, const struct expert *const *experts, const float *weights,
                                int n, struct view x, struct view y);
+    /* Returns NULL, having done nothing, where the sizes or types have no such kernel. The pointer itself
+     * may be NULL too. */
+    const char *(*experts_many)(void *context, const struct expert *experts, const struct routing *r,
+                                struct view logits, struct view x, int m, int hidden, struct view y);
     const char *(*rmsnorm)(void *context, struct view x, ptrdiff_t ldx, struct tensor *w, int rows, int n,
                            float eps, struct view y, ptrdiff_t ldy);
     const char *(*layernorm)(void *context, struct view x, struct tensor *w, struct tensor *b, int rows,
@@ -214,6 +226,9 @@ struct ops_backend {
                         const float *weights, int n, size_t width);
     void (*resample_grid)(void *context, struct view in, int from, int to, int channels, struct view out);
     void (*resample_rows)(void *context, struct view in, int from, int to, int channels, struct view out);
+
+    /* Whole decoding steps on the device (decode.h). NULL: the backend has no such steps. */
+    const struct ops_decode_calls *decode;
 };
 
 /* ---- what models call */
@@ -252,6 +267,8 @@ void ops_commit(struct ops *o, struct tensor *t);
 void ops_free(struct ops *o, struct tensor *t); /* NULL: nothing */
 /* Frees the tensors that were made since `live.n` was `mark`: those of a request that ran out of memory. */
 void ops_free_since(struct ops *o, size_t mark);
+struct tensor *ops_alloc_cache(struct ops *o, size_t numbers, enum dtype type);
+int ops_check(struct ops *o, struct err *err); /* see struct ops_backend */
 void ops_upload(struct ops *o, struct view to, const float *from, size_t n);
 /* Converts planes from[channels][area] to to[area][channels]. */
 void ops_upload_planes(struct ops *o, struct view to, const float *from, int channels, size_t area);
@@ -266,6 +283,12 @@ void ops_linear_many(struct ops *o, const char *name, const struct linear_out *v
  * decoding time; makes two passes over the weights. */
 void ops_experts_one(struct ops *o, const char *name, const struct expert *const *experts,
                      const float *weights, int n, struct view x, struct view y);
+
+/* m tokens through the experts that the router's logits choose for them: y[m, hidden] += sum_e weight_e
+ * E_e(x). The device routes by itself. False: the backend has no such operator for these experts; call
+ * ops_route() and the linear layers of each expert instead. */
+bool ops_experts_many(struct ops *o, const char *name, const struct expert *experts, const struct routing *r,
+                      struct view logits, struct view x, int m, int hidden, struct view y);
 
 /* y = x / sqrt(mean(x^2) + eps) w over rows of n elements; ldx and ldy are the distances between rows. */
 void ops_rmsnorm(struct ops *o, const char *name, struct view x, ptrdiff_t ldx, struct tensor *w, int rows,

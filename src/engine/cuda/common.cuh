@@ -1,0 +1,139 @@
+/* What the kernels share: number types, loads of eight numbers, sums over a warp and a block. */
+#ifndef ENGINE_CUDA_COMMON_CUH
+#define ENGINE_CUDA_COMMON_CUH
+
+#include <cuda_fp16.h>
+#include <stdint.h>
+
+typedef unsigned short bf16; /* the bits of a bfloat16 */
+typedef unsigned long long u64;
+
+#define KERNEL extern "C" __global__ void
+
+/* ---- numbers */
+__device__ __forceinline__ float to_float(float v) { return v; }
+__device__ __forceinline__ float to_float(bf16 v) { return __uint_as_float((unsigned)v << 16); }
+__device__ __forceinline__ float to_float(__half v) { return __half2float(v); }
+
+/* Round to nearest, ties to even; NaN stays NaN. */
+__device__ __forceinline__ bf16 to_bf16(float f) {
+    unsigned u = __float_as_uint(f);
+    if ((u & 0x7fffffffu) > 0x7f800000u) return (bf16)0x7fc0;
+    return (bf16)((u + 0x7fffu + (u >> 16 & 1)) >> 16);
+}
+template <class T> __device__ __forceinline__ T from_float(float f);
+template <> __device__ __forceinline__ float from_float<float>(float f) { return f; }
+template <> __device__ __forceinline__ bf16 from_float<bf16>(float f) { return to_bf16(f); }
+template <> __device__ __forceinline__ __half from_float<__half>(float f) {
+    return __float2half_rn(fminf(fmaxf(f, -65504.0f), 65504.0f));
+}
+
+/* Eight numbers as loaded: 16 bytes of a 16-bit type, 32 bytes of float. */
+template <class T> struct eight {
+    uint4 v;
+};
+template <> struct eight<float> {
+    float4 a, b;
+};
+
+/* Weights are read once per step: they need no place in the first-level cache. */
+__device__ __forceinline__ uint4 load_stream(const void *p) {
+    uint4 v;
+    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(p));
+    return v;
+}
+template <class T> __device__ __forceinline__ eight<T> load8(const T *p) {
+    eight<T> w;
+    w.v = load_stream(p);
+    return w;
+}
+template <> __device__ __forceinline__ eight<float> load8<float>(const float *p) {
+    uint4 a = load_stream(p), b = load_stream(p + 4);
+    eight<float> w;
+    w.a = make_float4(__uint_as_float(a.x), __uint_as_float(a.y), __uint_as_float(a.z), __uint_as_float(a.w));
+    w.b = make_float4(__uint_as_float(b.x), __uint_as_float(b.y), __uint_as_float(b.z), __uint_as_float(b.w));
+    return w;
+}
+template <class T> __device__ __forceinline__ eight<T> zero8() {
+    eight<T> w;
+    w.v = make_uint4(0, 0, 0, 0);
+    return w;
+}
+template <> __device__ __forceinline__ eight<float> zero8<float>() {
+    eight<float> w;
+    w.a = w.b = make_float4(0, 0, 0, 0);
+    return w;
+}
+__device__ __forceinline__ void unpack2(bf16, unsigned u, float &a, float &b) {
+    a = __uint_as_float(u << 16);
+    b = __uint_as_float(u & 0xffff0000u);
+}
+__device__ __forceinline__ void unpack2(__half, unsigned u, float &a, float &b) {
+    __half2 h;
+    memcpy(&h, &u, 4);
+    float2 f = __half22float2(h);
+    a = f.x;
+    b = f.y;
+}
+template <class T> __device__ __forceinline__ void unpack8(const eight<T> &w, float *f) {
+    unpack2(T(), w.v.x, f[0], f[1]);
+    unpack2(T(), w.v.y, f[2], f[3]);
+    unpack2(T(), w.v.z, f[4], f[5]);
+    unpack2(T(), w.v.w, f[6], f[7]);
+}
+template <> __device__ __forceinline__ void unpack8<float>(const eight<float> &w, float *f) {
+    f[0] = w.a.x, f[1] = w.a.y, f[2] = w.a.z, f[3] = w.a.w;
+    f[4] = w.b.x, f[5] = w.b.y, f[6] = w.b.z, f[7] = w.b.w;
+}
+/* sum + w . [lo | hi] */
+template <class T>
+__device__ __forceinline__ float dot8(const eight<T> &w, const float4 &lo, const float4 &hi, float sum) {
+    float f[8];
+    unpack8<T>(w, f);
+    sum = fmaf(f[0], lo.x, sum), sum = fmaf(f[1], lo.y, sum), sum = fmaf(f[2], lo.z, sum),
+    sum = fmaf(f[3], lo.w, sum);
+    sum = fmaf(f[4], hi.x, sum), sum = fmaf(f[5], hi.y, sum), sum = fmaf(f[6], hi.z, sum),
+    sum = fmaf(f[7], hi.w, sum);
+    return sum;
+}
+
+/* ---- sums. Every lane or thread gets the same result. */
+__device__ __forceinline__ float warp_sum(float v) {
+#pragma unroll
+    for (int d = 16; d; d >>= 1) v += __shfl_xor_sync(~0u, v, d);
+    return v;
+}
+__device__ __forceinline__ float warp_max(float v) {
+#pragma unroll
+    for (int d = 16; d; d >>= 1) v = fmaxf(v, __shfl_xor_sync(~0u, v, d));
+    return v;
+}
+/* Blocks of up to 1024 threads; `room` has 33 floats of shared memory. */
+__device__ __forceinline__ float block_sum(float v, float *room) {
+    int warp = threadIdx.x / 32, warps = (blockDim.x + 31) / 32;
+    v = warp_sum(v);
+    __syncthreads(); /* room may still be read */
+    if (threadIdx.x % 32 == 0) room[warp] = v;
+    __syncthreads();
+    v = 0;
+    for (int i = 0; i < warps; i++) v += room[i];
+    return v;
+}
+
+__device__ __forceinline__ float silu(float v) { return v / (1.0f + __expf(-v)); }
+
+/* ---- programmatic dependent launch: only kernels compiled for Hopper have it (driver.c asks which ran) */
+__device__ __forceinline__ void wait_for_previous() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void let_next_start() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+#endif

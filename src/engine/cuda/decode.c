@@ -1,0 +1,434 @@
+/* Decoding steps as one CUDA graph: the kernels of decode.cu for every layer, captured once per loaded
+ * model. Token, position and the rules for the next token are in device memory, so the same graph runs
+ * every step, and the host may submit steps before it knows the tokens. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "base/vec.h"
+#include "engine/cuda/internal.h"
+#include "engine/ops/decode.h"
+
+enum { THREADS = 256, WARPS = 8, CLUSTER = 8, MOST_SPLITS = 64 };
+
+struct cuda_decode {
+    struct cuda *c;
+    struct decode_plan plan; /* pointers into it are only used while it is built */
+    enum dtype type;
+    cu_exec exec;
+    int splits, cluster, taken;
+    struct {
+        cu_ptr *v;
+        size_t n, cap;
+    } memory;
+    struct decode_state *state;
+    struct decode_rules *rules;
+    float *x, *x2, *qkv, *parts, *h, *logits;
+    long long *router; /* [layers][experts] */
+    int experts;       /* most of a layer */
+    int *sequence, *ban_list;
+    unsigned *ban_bits;
+    unsigned long long *stamps; /* [layers * 5 + 2]; NULL: none */
+    int *out, *out_device;      /* host memory, and its address on the device; -1: not there yet */
+};
+
+/* ---- which models */
+static bool same_type(enum dtype type, const struct linear *l) { return l->w.type == type; }
+
+static bool layer_fits(const struct decode_plan *p, const struct decode_layer *l) {
+    enum dtype type = p->head.w.type;
+    const struct expert *first = l->router ? &l->experts[0] : &l->mlp;
+    int inner = first->gate.w.rows, shared = l->shared.gate.w.rows;
+    if (!same_type(type, &l->q) || !same_type(type, &l->k) || !same_type(type, &l->v) ||
+        !same_type(type, &l->o) || !same_type(type, &first->gate))
+        return false;
+    if (inner % 8 || first->gate.bias || first->down.bias) return false;
+    if (!l->router) return inner / 8 < 1 << 16;
+    return l->routing.groups <= 1 && shared % inner == 0 && shared / inner < 64 &&
+           same_type(type, l->router) && (shared == 0 || same_type(type, &l->shared.gate)) &&
+           (l->routing.k + shared / inner) * (inner / 8) < 1 << 16;
+}
+
+static bool plan_fits(const struct decode_plan *p) {
+    if (p->dim != 16 && p->dim != 32 && p->dim != 64 && p->dim != 128) return false;
+    if (p->hidden % 8 || p->embed.type != p->head.w.type || p->head.bias || p->rope->dims > p->dim)
+        return false;
+    for (int i = 0; i < p->layers; i++)
+        if (!layer_fits(p, &p->layer[i])) return false;
+    return true;
+}
+
+/* ---- memory */
+static void *device_memory(struct cuda_decode *d, size_t bytes) {
+    cu_ptr p = cuda_memory(d->c, bytes);
+    vec_push(&d->memory, p);
+    if (p) cuda_ok(d->c, d->c->d->set_words(p, 0, (bytes + 3) / 4, d->c->stream), "clearing memory");
+    return (void *)(uintptr_t)p;
+}
+
+static void allocate(struct cuda_decode *d) {
+    const struct decode_plan *p = &d->plan;
+    size_t heads = (size_t)p->heads, dim = (size_t)p->dim, hidden = (size_t)p->hidden, widest = 0;
+    for (int i = 0; i < p->layers; i++) {
+        const struct decode_layer *l = &p->layer[i];
+        size_t inner = (size_t)(l->router ? l->experts[0].gate.w.rows * l->routing.k + l->shared.gate.w.rows
+                                          : l->mlp.gate.w.rows);
+        widest = MAX(widest, inner);
+        if (l->router) d->experts = MAX(d->experts, l->routing.n);
+    }
+    d->state = device_memory(d, sizeof *d->state);
+    d->rules = device_memory(d, sizeof *d->rules);
+    d->x = device_memory(d, hidden * 4);
+    d->x2 = device_memory(d, hidden * 4);
+    d->qkv = device_memory(d, (heads + 2 * (size_t)p->kv_heads) * dim * 4);
+    d->parts = device_memory(d, (size_t)d->splits * heads * (dim + 4) * 4);
+    d->h = device_memory(d, widest * 4);
+    d->logits = device_memory(d, (size_t)p->vocab * 4);
+    d->router = device_memory(d, (size_t)p->layers * (size_t)MAX(d->experts, 1) * 8);
+    d->sequence = device_memory(d, ((size_t)p->max_context + 2) * 4);
+    d->ban_list = device_memory(d, ((size_t)p->max_context + 2) * 4);
+    d->ban_bits = device_memory(d, ((size_t)p->vocab / 32 + 1) * 4);
+    if (getenv("INFERPROF_CUDA_STAMPS")) d->stamps = device_memory(d, ((size_t)p->layers * 5 + 2) * 8);
+    void *host = NULL;
+    cu_ptr there = 0;
+    if (cuda_ok(d->c, d->c->d->host_alloc(&host, ((size_t)p->max_context + 2) * 4, CU_HOST_PORTABLE_MAPPED),
+                "allocating host memory"))
+        cuda_ok(d->c, d->c->d->host_pointer(&there, host, 0), "mapping host memory");
+    d->out = host;
+    d->out_device = (int *)(uintptr_t)there;
+}
+
+/* ---- launches, which the stream captures */
+static int pieces(enum dtype type, int n8) { return type != DTYPE_F32 && n8 % 160 == 0 ? 5 : 4; }
+static unsigned vector_bytes(int n8, int piece) {
+    int step = piece * 32;
+    return (unsigned)((n8 + step - 1) / step * step * 32);
+}
+/* Blocks for `items` of eight warps each: at most two per multiprocessor, all with the same number of
+ * rounds. */
+static size_t even_grid(const struct cuda *c, int items) {
+    int most = 2 * c->sms, rounds = (items + most - 1) / most;
+    return (size_t)((items + rounds - 1) / rounds);
+}
+
+static void launch_named(struct cuda_decode *d, const char *name, size_t blocks, unsigned shared, int cluster,
+                         void *args) {
+    struct cuda *c = d->c;
+    cu_function f;
+    struct cu_attribute attrs[2] = { { .id = CU_LAUNCH_DEPENDENT }, { .id = CU_LAUNCH_CLUSTER } };
+    attrs[0].value.dependent = 1;
+    attrs[1].value.cluster.x = (unsigned)cluster;
+    attrs[1].value.cluster.y = attrs[1].value.cluster.z = 1;
+    struct cu_launch l = { .grid_x = (unsigned)blocks,
+                           .grid_y = 1,
+                           .grid_z = 1,
+                           .block_x = THREADS,
+                           .block_y = 1,
+                           .block_z = 1,
+                           .shared_bytes = shared,
+                           .stream = c->stream,
+                           .attrs = attrs,
+                           .nattrs = c->hopper ? cluster > 1 ? 2 : 1 : 0 };
+    void *params[] = { args };
+    if (c->failed ||
+        !cuda_ok(
+            c, c->d->module_function(&f, c->modules[cluster ? MODULE_decode_attention : MODULE_decode], name),
+            name))
+        return;
+    if (shared > 40 << 10 && !cuda_ok(c, c->d->function_set(f, CU_FUNC_MAX_SHARED, (int)shared), name))
+        return;
+    cuda_ok(c, c->d->launch(&l, f, params, NULL), name);
+}
+
+/* Where kernel `k` of layer `i` writes its time. */
+static unsigned long long *stamp_of(const struct cuda_decode *d, int i, int k) {
+    return d->stamps ? d->stamps + (size_t)i * 5 + k : NULL;
+}
+
+static const char *kernel_name(char *to, size_t room, const char *name, enum dtype type, int piece) {
+    snprintf(to, room, "decode_%s_%s_%d", name, dtype_name(type), piece);
+    return to;
+}
+
+static void launch_rows(struct cuda_decode *d, int i) {
+    const struct decode_plan *p = &d->plan;
+    const struct decode_layer *l = &p->layer[i];
+    const struct linear *const in[3] = { &l->q, &l->k, &l->v };
+    char name[64];
+    int n8 = p->hidden / 8, piece = pieces(d->type, n8), total = 0;
+    struct rows_args a = { .state = d->state,
+                           .x = d->x,
+                           .embed = i == 0 ? pointer_of(p->embed.data) : NULL,
+                           .x_out = d->x,
+                           .norm = pointer_of(l->norm1),
+                           .eps = p->eps,
+                           .k = p->hidden,
+                           .matrices = 3,
+                           .y = d->qkv,
+                           .sequence = d->sequence,
+                           .rules = d->rules,
+                           .ban_bits = d->ban_bits,
+                           .ban_list = d->ban_list,
+                           .stamp = stamp_of(d, i, 0) };
+    for (int m = 0; m < 3; m++) {
+        a.w[m] = pointer_of(in[m]->w.data);
+        a.bias[m] = pointer_of(in[m]->bias);
+        a.rows[m] = in[m]->w.rows;
+        total += in[m]->w.rows;
+    }
+    size_t blocks = MIN((size_t)(total / 2 + WARPS - 1) / WARPS, (size_t)(2 * d->c->sms));
+    launch_named(d, kernel_name(name, sizeof name, "rows", d->type, piece), blocks + (i == 0),
+                 vector_bytes(n8, piece), 0, &a);
+}
+
+static void launch_attention(struct cuda_decode *d, int i) {
+    const struct decode_plan *p = &d->plan;
+    const struct decode_layer *l = &p->layer[i];
+    char name[64];
+    struct decode_attention_args a = { .state = d->state,
+                                       .qkv = d->qkv,
+                                       .q_norm = pointer_of(l->q_norm),
+                                       .k_norm = pointer_of(l->k_norm),
+                                       .eps = p->eps,
+                                       .scale = p->scale,
+                                       .cosine = pointer_of(p->rope->cosine),
+                                       .sine = pointer_of(p->rope->sine),
+                                       .dims = p->rope->dims,
+                                       .interleaved = p->rope->interleaved,
+                                       .keys = pointer_of(l->keys),
+                                       .values = pointer_of(l->values),
+                                       .heads = p->heads,
+                                       .kv_heads = p->kv_heads,
+                                       .max_context = p->max_context,
+                                       .window = l->window,
+                                       .splits = d->splits,
+                                       .cluster = d->cluster,
+                                       .parts = d->parts,
+                                       .stamp = stamp_of(d, i, 1) };
+    snprintf(name, sizeof name, "decode_attention_%s_%d_%d", dtype_name(l->keys->type), p->dim,
+             p->heads == p->kv_heads ? 1 : 4);
+    launch_named(d, name, (size_t)(p->kv_heads * d->splits), 0, d->cluster, &a);
+}
+
+static void launch_out(struct cuda_decode *d, int i) {
+    const struct decode_plan *p = &d->plan;
+    const struct decode_layer *l = &p->layer[i];
+    char name[64];
+    int n8 = p->heads * p->dim / 8, piece = pieces(d->type, n8);
+    struct out_args a = { .x = d->x,
+                          .parts = d->parts,
+                          .nparts = d->splits / d->cluster,
+                          .heads = p->heads,
+                          .dim = p->dim,
+                          .w = pointer_of(l->o.w.data),
+                          .bias = pointer_of(l->o.bias),
+                          .rows = p->hidden,
+                          .y = d->x2,
+                          .router = l->router ? pointer_of(l->router->w.data) : NULL,
+                          .norm = pointer_of(l->norm2),
+                          .logits = d->router + (size_t)i * (size_t)d->experts,
+                          .experts = l->router ? l->routing.n : 0,
+                          .stamp = stamp_of(d, i, 2) };
+    launch_named(d, kernel_name(name, sizeof name, "out", d->type, piece), even_grid(d->c, p->hidden / WARPS),
+                 vector_bytes(n8, piece) + (unsigned)(a.nparts * p->heads * 4), 0, &a);
+}
+
+static struct expert_pointers pointers_of(const struct expert *e) {
+    return (struct expert_pointers){ pointer_of(e->gate.w.data), pointer_of(e->up.w.data),
+                                     pointer_of(e->down.w.data) };
+}
+
+static void *upload_pointers(struct cuda_decode *d, const struct decode_layer *l) {
+    int n = l->router ? l->routing.n : 0;
+    size_t bytes = ((size_t)n + 1) * sizeof(struct expert_pointers);
+    struct expert_pointers *list = xcalloc((size_t)n + 1, sizeof *list);
+    for (int i = 0; i < n; i++) list[i] = pointers_of(&l->experts[i]);
+    list[n] = l->router ? pointers_of(&l->shared) : pointers_of(&l->mlp);
+    void *there = device_memory(d, bytes);
+    if (!d->c->failed) {
+        cuda_ok(d->c, d->c->d->copy_in((cu_ptr)(uintptr_t)there, list, bytes, d->c->stream),
+                "copying to the GPU");
+        cuda_ok(d->c, d->c->d->stream_wait(d->c->stream), "copying to the GPU");
+    }
+    free(list);
+    return there;
+}
+
+static void launch_mlp(struct cuda_decode *d, int i, const void *pointers) {
+    const struct decode_plan *p = &d->plan;
+    const struct decode_layer *l = &p->layer[i];
+    char name[64];
+    int n8 = p->hidden / 8, piece = pieces(d->type, n8);
+    int inner = l->router ? l->experts[0].gate.w.rows : l->mlp.gate.w.rows;
+    struct mlp_args a = { .x = d->x2,
+                          .norm = pointer_of(l->norm2),
+                          .eps = p->eps,
+                          .hidden = p->hidden,
+                          .inner = inner,
+                          .experts = l->router ? l->routing.n : 0,
+                          .k = l->router ? l->routing.k : 0,
+                          .shared = l->router ? l->shared.gate.w.rows / inner : 1,
+                          .normalise = l->routing.normalise,
+                          .scale = l->routing.scale,
+                          .logits = d->router + (size_t)i * (size_t)d->experts,
+                          .pointers = pointers,
+                          .h = d->h,
+                          .y = d->x,
+                          .stamp = stamp_of(d, i, 3) };
+    int units = (a.k + a.shared) * inner, down8 = (a.k + a.shared) * (inner / 8);
+    int deep = d->type != DTYPE_F32 && down8 % 224 == 0 ? 7 : 8;
+    launch_named(d, kernel_name(name, sizeof name, "up", d->type, piece),
+                 MIN((size_t)(units + WARPS - 1) / WARPS, (size_t)(2 * d->c->sms)), vector_bytes(n8, piece),
+                 0, &a);
+    launch_named(d, kernel_name(name, sizeof name, "down", d->type, deep),
+                 even_grid(d->c, (p->hidden + WARPS - 1) / WARPS), vector_bytes(down8, deep), 0, &a);
+}
+
+static void launch_head(struct cuda_decode *d) {
+    const struct decode_plan *p = &d->plan;
+    char name[64];
+    int n8 = p->hidden / 8, piece = pieces(d->type, n8);
+    struct head_args a = { .state = d->state,
+                           .x = d->x,
+                           .norm = pointer_of(p->norm),
+                           .eps = p->eps,
+                           .hidden = p->hidden,
+                           .vocab = p->vocab,
+                           .w = pointer_of(p->head.w.data),
+                           .logits = d->logits,
+                           .ban_bits = d->ban_bits,
+                           .ban_list = d->ban_list,
+                           .sequence = d->sequence,
+                           .out = d->out_device,
+                           .router = d->router,
+                           .router_n = p->layers * d->experts,
+                           .stamp = stamp_of(d, p->layers, 0) };
+    size_t blocks = MIN((size_t)((p->vocab + 1) / 2 + WARPS - 1) / WARPS, (size_t)(2 * d->c->sms));
+    launch_named(d, kernel_name(name, sizeof name, "head", d->type, piece), blocks, vector_bytes(n8, piece),
+                 0, &a);
+}
+
+static void capture(struct cuda_decode *d) {
+    struct cuda *c = d->c;
+    const struct decode_plan *p = &d->plan;
+    const void **pointers = xcalloc((size_t)p->layers, sizeof *pointers);
+    cu_graph graph = NULL;
+    for (int i = 0; i < p->layers; i++) pointers[i] = upload_pointers(d, &p->layer[i]);
+    if (!c->failed &&
+        cuda_ok(c, c->d->capture_begin(c->stream, CU_CAPTURE_THREAD_LOCAL), "capturing a graph")) {
+        for (int i = 0; i < p->layers; i++) {
+            launch_rows(d, i);
+            launch_attention(d, i);
+            launch_out(d, i);
+            launch_mlp(d, i, pointers[i]);
+        }
+        launch_head(d);
+        int rc = c->d->capture_end(c->stream, &graph);
+        if (!c->failed && cuda_ok(c, rc, "capturing a graph"))
+            cuda_ok(c, c->d->graph_instantiate(&d->exec, graph, 0), "building a graph");
+        if (graph) c->d->graph_destroy(graph);
+    }
+    free(pointers);
+}
+
+/* Time of each kind of kernel in the last step: from its stamp to the next one's. */
+static void print_stamps(const struct cuda_decode *d) {
+    static const char *const names[] = { "rows", "attention", "out", "up", "down", "head" };
+    size_t n = (size_t)d->plan.layers * 5 + 2;
+    unsigned long long *v = xcalloc(n, sizeof *v);
+    double sum[6] = { 0 };
+    if (d->c->d->copy_out(v, (cu_ptr)(uintptr_t)d->stamps, n * sizeof *v, d->c->stream) == CU_OK &&
+        d->c->d->stream_wait(d->c->stream) == CU_OK) {
+        for (size_t i = 0; i + 1 < n; i++) sum[i + 2 == n ? 5 : i % 5] += (double)(v[i + 1] - v[i]) / 1e3;
+        for (size_t i = 0; i < COUNTOF(names); i++) fprintf(stderr, "%s %.1f us, ", names[i], sum[i]);
+        fprintf(stderr, "one step %.1f us\n", (double)(v[n - 1] - v[0]) / 1e3);
+    }
+    free(v);
+}
+
+/* ---- calls */
+static void decode_close(void *decode) {
+    struct cuda_decode *d = decode;
+    if (!d) return;
+    d->c->d->stream_wait(d->c->stream);
+    if (d->stamps && !d->c->failed) print_stamps(d);
+    if (d->exec) d->c->d->exec_destroy(d->exec);
+    if (d->out) d->c->d->host_free(d->out);
+    for (size_t i = 0; i < d->memory.n; i++) cuda_memory_free(d->c, d->memory.v[i]);
+    free(d->memory.v);
+    free(d);
+}
+
+static void *decode_open(void *context, const struct decode_plan *plan) {
+    struct cuda *c = context;
+    if (!plan_fits(plan)) return NULL;
+    struct cuda_decode *d = xcalloc(1, sizeof *d);
+    d->c = c;
+    d->plan = *plan;
+    d->type = plan->head.w.type;
+    d->cluster = c->hopper ? CLUSTER : 1;
+    int wanted = (c->sms + plan->kv_heads / 2) / plan->kv_heads;
+    d->splits = MIN(MAX((wanted + CLUSTER - 1) / CLUSTER * CLUSTER, CLUSTER), MOST_SPLITS);
+    allocate(d);
+    capture(d);
+    return d;
+}
+
+static void put(struct cuda_decode *d, void *to, const void *from, size_t bytes) {
+    if (!d->c->failed)
+        cuda_ok(d->c, d->c->d->copy_in((cu_ptr)(uintptr_t)to, from, bytes, d->c->stream),
+                "copying to the GPU");
+}
+
+static void decode_begin(void *decode, const struct decode_start *s) {
+    struct cuda_decode *d = decode;
+    struct decode_state state = { .token = (int)s->ids[s->n - 1], .position = s->n - 1 };
+    struct decode_rules rules = { .n = s->no_repeat, .window = s->window, .first = s->first };
+    for (int i = 0; i < s->nallow && i < DECODE_MOST_ALLOWED; i++)
+        rules.allow[rules.nallow++] = (int)s->allow[i];
+    if (d->c->failed || !cuda_ok(d->c, d->c->d->stream_wait(d->c->stream), "a kernel")) return;
+    d->taken = 0;
+    memset(d->out, 0xff, ((size_t)d->plan.max_context + 2) * sizeof *d->out);
+    put(d, d->state, &state, sizeof state);
+    put(d, d->rules, &rules, sizeof rules);
+    put(d, d->sequence, s->ids, (size_t)s->n * sizeof *s->ids);
+    if (!d->c->failed) /* a request that ended early may have left bans */
+        cuda_ok(d->c,
+                d->c->d->set_words((cu_ptr)(uintptr_t)d->ban_bits, 0, (size_t)d->plan.vocab / 32 + 1,
+                                   d->c->stream),
+                "clearing memory");
+}
+
+static void decode_submit(void *decode, int steps) {
+    struct cuda_decode *d = decode;
+    for (int i = 0; i < steps && !d->c->failed; i++)
+        cuda_ok(d->c, d->c->d->graph_launch(d->exec, d->c->stream), "a decoding step");
+}
+
+static bool decode_take(void *decode, uint32_t *token) {
+    struct cuda_decode *d = decode;
+    const int *at = &d->out[d->taken];
+    for (unsigned spins = 0;; spins++) {
+        int v = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+        if (v >= 0) {
+            *token = (uint32_t)v;
+            d->taken++;
+            return true;
+        }
+        if (d->c->failed) return false;
+        if (spins % 4096 != 4095) continue;
+        int rc = d->c->d->stream_query(d->c->stream);
+        if (rc == CU_NOT_READY) continue;
+        if (rc == CU_OK && __atomic_load_n(at, __ATOMIC_ACQUIRE) >= 0) continue;
+        cuda_ok(d->c, rc == CU_OK ? 999 : rc, "a decoding step");
+    }
+}
+
+const struct ops_decode_calls cuda_decode_calls = {
+    .open = decode_open,
+    .close = decode_close,
+    .begin = decode_begin,
+    .submit = decode_submit,
+    .take = decode_take,
+};

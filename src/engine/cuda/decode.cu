@@ -1,0 +1,563 @@
+/* One decoding step, batch 1: five kernels per layer and one for the head.
+ *     rows       [q; k; v] of the norm of x
+ *     attention  norms and rotation of q and k, the new key and value into the cache, split over the keys
+ *     out        x += o(sum of the splits), and the router's sums
+ *     up         chooses the experts; silu(gate) up
+ *     down       x += down
+ *     head       logits, the next token
+ * Every kernel reads its first weights before it waits for the previous kernel (programmatic dependent launch): weights
+ * and, since each kernel lets the next one start only after its own wait, the results of the kernel before the previous
+ * one. Results of other blocks are read around the first-level cache (__ldcg). Sums have a fixed order, or are sums of
+ * integers, so the same input gives the same bits. */
+#include "common.cuh"
+#include "kernel_args.h"
+
+enum { THREADS = 256, WARPS = 8 };
+
+/* The time at which a kernel has its inputs, for measurements. */
+__device__ __forceinline__ void stamp(u64 *to) {
+    if (to && blockIdx.x == 0 && threadIdx.x == 0) asm volatile("mov.u64 %0, %globaltimer;" : "=l"(*to));
+}
+extern __shared__ __align__(16) float shared[];
+
+/* A vector of n numbers in shared memory, padded with zeros: the first four numbers of each eight are in the first half,
+ * so that 16-byte reads of neighbouring lanes have no bank conflicts. `groups`: of eight, with padding. */
+__device__ __forceinline__ int place(int i, int groups) {
+    return (i & 4 ? groups * 4 : 0) + (i >> 3) * 4 + (i & 3);
+}
+template <int C> __device__ __forceinline__ int groups_of(int n8) { return (n8 + C * 32 - 1) / (C * 32) * C * 32; }
+
+/* R rows of weights, C pieces of eight numbers per lane each. */
+template <class T, int R, int C> struct piece {
+    eight<T> w[R][C];
+    __device__ __forceinline__ void load(const T *const (&row)[R], int chunk, int lane, int n8) {
+#pragma unroll
+        for (int c = 0; c < C; c++) {
+            int j = (chunk * C + c) * 32 + lane;
+#pragma unroll
+            for (int r = 0; r < R; r++) w[r][c] = j < n8 ? load8<T>(row[r] + (size_t)j * 8) : zero8<T>();
+        }
+    }
+    __device__ __forceinline__ void dot(const float *x, int groups, int chunk, int lane, float (&sum)[R]) const {
+#pragma unroll
+        for (int c = 0; c < C; c++) {
+            int j = (chunk * C + c) * 32 + lane;
+            float4 lo = *(const float4 *)(x + j * 4), hi = *(const float4 *)(x + groups * 4 + j * 4);
+#pragma unroll
+            for (int r = 0; r < R; r++) sum[r] = dot8<T>(w[r][c], lo, hi, sum[r]);
+        }
+    }
+};
+
+/* The units of a warp (unit = R rows of n8 * 8 weights), two pieces in flight. */
+template <class T, int R, int C> struct stream {
+    piece<T, R, C> a, b;
+    int unit, chunk, units, step, chunks, n8, lane; /* of the next load */
+    __device__ __forceinline__ stream(int first, int units_, int step_, int n8_)
+        : unit(first), chunk(0), units(units_), step(step_), chunks((n8_ + C * 32 - 1) / (C * 32)), n8(n8_),
+          lane(threadIdx.x % 32) {}
+    template <class F> __device__ __forceinline__ void fetch(piece<T, R, C> &p, const F &row_of) {
+        if (unit >= units) return;
+        const T *row[R];
+        row_of(unit, row);
+        p.load(row, chunk, lane, n8);
+        if (++chunk == chunks) chunk = 0, unit += step;
+    }
+    /* x is in shared memory; done(unit, sums) gets the sums of all lanes. */
+    template <class F, class G>
+    __device__ __forceinline__ void run(int first, const float *x, int groups, const F &row_of, const G &done) {
+        int u = first, c = 0;
+        float sum[R] = {};
+        while (u < units) {
+            a.dot(x, groups, c, lane, sum);
+            fetch(a, row_of);
+            if (++c == chunks) finish(u, c, sum, done);
+            if (u >= units) break;
+            b.dot(x, groups, c, lane, sum);
+            fetch(b, row_of);
+            if (++c == chunks) finish(u, c, sum, done);
+        }
+    }
+    template <class G> __device__ __forceinline__ void finish(int &u, int &c, float (&sum)[R], const G &done) {
+#pragma unroll
+        for (int r = 0; r < R; r++) sum[r] = warp_sum(sum[r]);
+        done(u, sum);
+#pragma unroll
+        for (int r = 0; r < R; r++) sum[r] = 0;
+        c = 0;
+        u += step;
+    }
+};
+
+/* x times the norm's weights into shared memory; returns 1 / sqrt(mean(x^2) + eps). `room`: 9 floats. `between` runs
+ * before the barrier. */
+template <class F>
+__device__ __forceinline__ float norm_into(const float *x, const float *g, int n, float eps, float *to, int groups,
+                                           float *room, const F &between) {
+    float sum = 0;
+    for (int i = threadIdx.x * 4; i < groups * 8; i += THREADS * 4) {
+        float4 v = make_float4(0, 0, 0, 0), w = v;
+        if (i < n) v = __ldcg((const float4 *)(x + i)), w = __ldg((const float4 *)(g + i));
+        sum += v.x * v.x + v.y * v.y + v.z * v.z + v.w * v.w;
+        *(float4 *)(to + place(i, groups)) = make_float4(v.x * w.x, v.y * w.y, v.z * w.z, v.w * w.w);
+    }
+    sum = warp_sum(sum);
+    if (threadIdx.x % 32 == 0) room[threadIdx.x / 32] = sum;
+    between();
+    __syncthreads();
+    sum = 0;
+#pragma unroll
+    for (int i = 0; i < WARPS; i++) sum += room[i];
+    return rsqrtf(sum / n + eps);
+}
+
+/* ---- banned ids: one block */
+__device__ void find_bans(const rows_args &a) {
+    const decode_rules *r = a.rules;
+    int end = a.state->position + 1, length = end - r->first, gram = r->n - 1;
+    if (r->n == 0 || length < r->n) return;
+    const int *ids = a.sequence + r->first, *last = ids + length - gram;
+    int start = r->window > 0 && length > r->window ? length - r->window : 0;
+    for (int i = start + threadIdx.x; i + gram < length; i += THREADS) {
+        bool same = true;
+        for (int j = gram - 1; same && j >= 0; j--) same = ids[i + j] == last[j];
+        int id = ids[i + gram];
+        for (int j = 0; j < r->nallow; j++) same = same && id != r->allow[j];
+        if (!same) continue;
+        unsigned bit = 1u << (id & 31);
+        if (!(atomicOr(&a.ban_bits[id >> 5], bit) & bit)) a.ban_list[atomicAdd(&a.state->banned, 1)] = id;
+    }
+}
+
+/* ---- rows */
+template <class T, int C> __device__ void decode_rows(const rows_args &a) {
+    __shared__ float room[WARPS + 1];
+    int n8 = a.k / 8, groups = groups_of<C>(n8), blocks = gridDim.x - (a.embed ? 1 : 0);
+    int total = a.rows[0] + a.rows[1] + a.rows[2], first = blockIdx.x * WARPS + threadIdx.x / 32;
+    if ((int)blockIdx.x == blocks) {
+        wait_for_previous();
+        let_next_start();
+        find_bans(a);
+        return;
+    }
+    auto row_of = [&](int u, const T *(&row)[2]) {
+        int r = u * 2, m = 0;
+        while (m + 1 < a.matrices && r >= a.rows[m]) r -= a.rows[m++];
+        row[0] = (const T *)a.w[m] + (size_t)r * a.k;
+        row[1] = row[0] + a.k;
+    };
+    stream<T, 2, C> s(first, total / 2, blocks * WARPS, n8);
+    s.fetch(s.a, row_of);
+    s.fetch(s.b, row_of);
+    wait_for_previous();
+    let_next_start();
+    stamp(a.stamp);
+    float scale;
+    if (a.embed) { /* the norm of the embedding */
+        const T *row = (const T *)a.embed + (size_t)__ldcg(&a.state->token) * a.k;
+        float sum = 0;
+        for (int i = threadIdx.x; i < groups * 8; i += THREADS) {
+            float v = i < a.k ? to_float(row[i]) : 0.0f;
+            sum += v * v;
+            shared[place(i, groups)] = i < a.k ? v * a.norm[i] : 0.0f;
+            if (blockIdx.x == 0 && i < a.k) a.x_out[i] = v;
+        }
+        sum = warp_sum(sum);
+        if (threadIdx.x % 32 == 0) room[threadIdx.x / 32] = sum;
+        __syncthreads();
+        sum = 0;
+        for (int i = 0; i < WARPS; i++) sum += room[i];
+        scale = rsqrtf(sum / a.k + a.eps);
+    } else {
+        scale = norm_into(a.x, a.norm, a.k, a.eps, shared, groups, room, [] {});
+    }
+    s.run(first, shared, groups, row_of, [&](int u, float (&sum)[2]) {
+        if (s.lane) return;
+        int r = u * 2, m = 0;
+        while (m + 1 < a.matrices && r >= a.rows[m]) r -= a.rows[m++];
+        const float *bias = a.bias[m];
+        *(float2 *)(a.y + u * 2) =
+            make_float2(sum[0] * scale + (bias ? bias[r] : 0.0f), sum[1] * scale + (bias ? bias[r + 1] : 0.0f));
+    });
+}
+
+/* ---- out: one row per warp, so eight rows per block at a time */
+template <class T, int C> __device__ void decode_out(const out_args &a) {
+    __shared__ float fresh[WARPS];
+    int k = a.heads * a.dim, n8 = k / 8, groups = groups_of<C>(n8), warp = threadIdx.x / 32;
+    int first = blockIdx.x * WARPS + warp, e = threadIdx.x;
+    auto row_of = [&](int u, const T *(&row)[1]) { row[0] = (const T *)a.w + (size_t)u * k; };
+    stream<T, 1, C> s(first, a.rows, gridDim.x * WARPS, n8);
+    s.fetch(s.a, row_of);
+    s.fetch(s.b, row_of);
+    eight<T> router = zero8<T>(); /* of the first rows and the first experts */
+    if (a.router && e < a.experts) router = load8<T>((const T *)a.router + (size_t)e * a.rows + blockIdx.x * WARPS);
+    wait_for_previous();
+    let_next_start();
+    stamp(a.stamp);
+    float *factor = shared + groups * 8; /* [nparts][heads] */
+    for (int h = threadIdx.x; h < a.heads; h += THREADS) {
+        float most = -INFINITY, total = 0;
+        for (int p = 0; p < a.nparts; p++) {
+            const float *part = a.parts + (size_t)(p * a.heads + h) * (a.dim + 4) + a.dim;
+            float2 v = __ldcg((const float2 *)part); /* maximum, sum of weights */
+            float top = fmaxf(most, v.x), base = top == -INFINITY ? 0.0f : top;
+            total = total * __expf(most - base) + v.y * __expf(v.x - base);
+            most = top;
+            factor[p * a.heads + h] = v.x;
+        }
+        for (int p = 0; p < a.nparts; p++) factor[p * a.heads + h] = __expf(factor[p * a.heads + h] - most) / total;
+    }
+    int quads = a.dim / 4; /* of a head */
+    __syncthreads();
+    for (int i = threadIdx.x; i < groups * 2; i += THREADS) {
+        float4 sum = make_float4(0, 0, 0, 0);
+        if (i * 4 < k) {
+            int head = i / quads, d = (i - head * quads) * 4;
+#pragma unroll 4
+            for (int p = 0; p < a.nparts; p++) {
+                float f = factor[p * a.heads + head];
+                float4 v = __ldcg((const float4 *)(a.parts + (size_t)(p * a.heads + head) * (a.dim + 4) + d));
+                sum.x = fmaf(f, v.x, sum.x), sum.y = fmaf(f, v.y, sum.y), sum.z = fmaf(f, v.z, sum.z),
+                sum.w = fmaf(f, v.w, sum.w);
+            }
+        }
+        *(float4 *)(shared + place(i * 4, groups)) = sum;
+    }
+    __syncthreads();
+    bool again = false;
+    for (int u = first; u - warp < a.rows; u += gridDim.x * WARPS) { /* all warps of a block together */
+        float sum[1] = { 0 };
+        int chunks = s.chunks;
+        for (int c = 0; u < a.rows && c < chunks; c++) {
+            if ((c & 1) == 0) {
+                s.a.dot(shared, groups, c, s.lane, sum);
+                s.fetch(s.a, row_of);
+            } else {
+                s.b.dot(shared, groups, c, s.lane, sum);
+                s.fetch(s.b, row_of);
+            }
+        }
+        if (u < a.rows && (chunks & 1)) { /* the next row starts with the other piece */
+            piece<T, 1, C> swap = s.a;
+            s.a = s.b;
+            s.b = swap;
+        }
+        float v = warp_sum(sum[0]);
+        if (s.lane == 0 && u < a.rows) {
+            v += __ldcg(a.x + u) + (a.bias ? a.bias[u] : 0.0f);
+            a.y[u] = v;
+            fresh[warp] = v * (a.norm ? a.norm[u] : 0.0f);
+        }
+        if (!a.router) continue;
+        __syncthreads();
+        for (int x = e; x < a.experts; x += THREADS) {
+            if (again || x != e) router = load8<T>((const T *)a.router + (size_t)x * a.rows + (u - warp));
+            float f[8], partial = 0;
+            unpack8<T>(router, f);
+#pragma unroll
+            for (int i = 0; i < WARPS; i++) partial = fmaf(f[i], fresh[i], partial);
+            atomicAdd((unsigned long long *)&a.logits[x], (unsigned long long)__float2ll_rn(partial * 4294967296.0f));
+        }
+        again = true;
+        __syncthreads();
+    }
+}
+
+/* ---- experts */
+enum { FEW_EXPERTS = 128, PER_LANE = FEW_EXPERTS / 32 };
+
+/* The logits of a layer, before the division by the norm, over the lanes of a warp: in registers for the first
+ * FEW_EXPERTS experts, from memory for the rest. */
+struct router_logits {
+    const long long *from;
+    int n, lane;
+    float own[PER_LANE];
+    __device__ __forceinline__ router_logits(const long long *logits, int experts)
+        : from(logits), n(experts), lane(threadIdx.x % 32) {
+        long long raw[PER_LANE];
+#pragma unroll
+        for (int i = 0; i < PER_LANE; i++) raw[i] = lane + i * 32 < n ? __ldcg(from + lane + i * 32) : 0;
+#pragma unroll
+        for (int i = 0; i < PER_LANE; i++) own[i] = number(raw[i]);
+    }
+    __device__ __forceinline__ static float number(long long v) {
+        return (float)((double)v * 2.3283064365386963e-10); /* 2^-32 */
+    }
+    /* f(expert, logit) for the experts of this lane */
+    template <class F> __device__ __forceinline__ void each(const F &f) const {
+#pragma unroll
+        for (int i = 0; i < PER_LANE; i++)
+            if (lane + i * 32 < n) f(lane + i * 32, own[i]);
+        for (int e = lane + FEW_EXPERTS; e < n; e += 32) f(e, number(__ldcg(from + e)));
+    }
+};
+
+__device__ __forceinline__ unsigned ordered(float v) { /* larger numbers have larger bits */
+    unsigned u = __float_as_uint(v);
+    return u & 0x80000000u ? ~u : u | 0x80000000u;
+}
+
+/* The k largest; equal ones: the lower number first. chosen[] gets their numbers, value[] their logits. Returns the
+ * largest logit. */
+__device__ __forceinline__ float choose_experts(const router_logits &l, int k, int *chosen, float *value) {
+    unsigned key[PER_LANE], last = ~0u; /* of the experts in registers; 0: taken */
+    int last_expert = -1;
+    float most = -INFINITY;
+#pragma unroll
+    for (int i = 0; i < PER_LANE; i++) key[i] = l.lane + i * 32 < l.n ? ordered(l.own[i]) : 0;
+    for (int c = 0; c < k; c++) {
+        unsigned best = 0;
+        int expert = l.n;
+#pragma unroll
+        for (int i = PER_LANE - 1; i >= 0; i--)
+            if (key[i] && key[i] >= best) best = key[i], expert = l.lane + i * 32;
+        for (int e = l.lane + FEW_EXPERTS; e < l.n; e += 32) { /* not taken: after the last one in the order */
+            unsigned u = ordered(router_logits::number(__ldcg(l.from + e)));
+            if ((u < last || (u == last && e > last_expert)) && u > best) best = u, expert = e;
+        }
+        unsigned top = __reduce_max_sync(~0u, best);
+        int winner = (int)__reduce_min_sync(~0u, best == top ? (unsigned)expert : ~0u);
+#pragma unroll
+        for (int i = 0; i < PER_LANE; i++)
+            if (l.lane + i * 32 == winner) key[i] = 0;
+        last = top, last_expert = winner;
+        float v = __uint_as_float(top & 0x80000000u ? top & 0x7fffffffu : ~top);
+        if (c == 0) most = v;
+        if (l.lane == 0) chosen[c] = min(winner, l.n - 1), value[c] = v;
+    }
+    return most;
+}
+
+enum { MOST_CHOSEN = 64 };
+
+template <class T, int C> __device__ void decode_up(const mlp_args &a) {
+    __shared__ float room[WARPS + 1], weight[MOST_CHOSEN];
+    __shared__ int chosen[MOST_CHOSEN];
+    __shared__ const T *gates[MOST_CHOSEN], *ups[MOST_CHOSEN];
+    __shared__ const void *table[FEW_EXPERTS][2];
+    int n8 = a.hidden / 8, groups = groups_of<C>(n8), early = a.shared * a.inner, units = early + a.k * a.inner;
+    const T *shared_gate = (const T *)a.pointers[a.experts].gate, *shared_up = (const T *)a.pointers[a.experts].up;
+    unsigned magic = 0xffffffffu / a.inner + 1; /* u / inner for u below 2^16 */
+    bool small = units < 1 << 16;
+    int first = blockIdx.x + gridDim.x * (threadIdx.x / 32); /* neighbouring rows in different blocks */
+    /* The parts of the shared expert come first: they are known before the choice. A dense block is such a part. */
+    auto row_of = [&](int u, const T *(&row)[2]) {
+        if (u < early) {
+            row[0] = shared_gate + (size_t)u * a.hidden;
+            row[1] = shared_up + (size_t)u * a.hidden;
+        } else {
+            int v = u - early, slot = small ? (int)__umulhi(v, magic) : v / a.inner;
+            size_t at = (size_t)(v - slot * a.inner) * a.hidden;
+            row[0] = gates[slot] + at;
+            row[1] = ups[slot] + at;
+        }
+    };
+    stream<T, 2, C> s(first, units, gridDim.x * WARPS, n8);
+    bool first_early = s.unit < early;
+    if (first_early) s.fetch(s.a, row_of);
+    bool second_early = first_early && s.unit < early;
+    if (second_early) s.fetch(s.b, row_of);
+    for (int e = threadIdx.x; e < min(a.experts, (int)FEW_EXPERTS); e += THREADS)
+        table[e][0] = a.pointers[e].gate, table[e][1] = a.pointers[e].up;
+    __syncthreads();
+    wait_for_previous();
+    let_next_start();
+    stamp(a.stamp);
+    router_logits logits(a.logits, threadIdx.x < 32 ? a.experts : 0);
+    float scale = norm_into(a.x, a.norm, a.hidden, a.eps, shared, groups, room, [&] {
+        if (a.experts && threadIdx.x < 32) {
+            choose_experts(logits, a.k, chosen, weight);
+            __syncwarp();
+            for (int c = threadIdx.x; c < a.k; c += 32) {
+                int e = chosen[c];
+                gates[c] = (const T *)(e < FEW_EXPERTS ? table[e][0] : a.pointers[e].gate);
+                ups[c] = (const T *)(e < FEW_EXPERTS ? table[e][1] : a.pointers[e].up);
+            }
+        }
+    });
+    if (!first_early) s.fetch(s.a, row_of);
+    if (!second_early) s.fetch(s.b, row_of);
+    s.run(first, shared, groups, row_of, [&](int u, float (&sum)[2]) {
+        if (s.lane) return;
+        float g = sum[0] * scale;
+        int at = u < early ? a.k * a.inner + u : u - early; /* the chosen ones first */
+        a.h[at] = silu(g) * (sum[1] * scale);
+    });
+}
+
+/* The down rows of all slots are one row of (k + shared) * inner weights. */
+template <class T, int C> __device__ void decode_down(const mlp_args &a) {
+    __shared__ float room[WARPS + 1], weight[MOST_CHOSEN + 64];
+    __shared__ int chosen[MOST_CHOSEN];
+    __shared__ const T *base[MOST_CHOSEN + 64];
+    int slots = a.k + a.shared, n8 = slots * (a.inner / 8), inner8 = a.inner / 8, groups = groups_of<C>(n8);
+    int lane = threadIdx.x % 32, first = blockIdx.x * WARPS + threadIdx.x / 32;
+    if (a.experts) { /* from the kernel before the previous one */
+        float sum = 0;
+        for (int i = threadIdx.x; i < a.hidden; i += THREADS) sum += __ldcg(a.x + i) * __ldcg(a.x + i);
+        sum = warp_sum(sum);
+        if (lane == 0) room[threadIdx.x / 32] = sum;
+        __syncthreads();
+        if (threadIdx.x < 32) {
+            router_logits logits(a.logits, a.experts);
+            float most = choose_experts(logits, a.k, chosen, weight);
+            __syncwarp();
+            float scale = 0, total = 0, picked = 0;
+            for (int i = 0; i < WARPS; i++) scale += room[i];
+            scale = rsqrtf(scale / a.hidden + a.eps);
+            logits.each([&](int, float v) { total += __expf((v - most) * scale); });
+            total = warp_sum(total);
+            for (int c = 0; c < a.k; c++) picked += __expf((weight[c] - most) * scale) / total;
+            __syncwarp();
+            for (int c = lane; c < a.k; c += 32)
+                weight[c] = __expf((weight[c] - most) * scale) / total * a.scale / (a.normalise ? picked : 1.0f);
+        }
+    }
+    for (int c = threadIdx.x; c < slots; c += THREADS)
+        if (c >= a.k) weight[c] = 1.0f;
+    __syncthreads();
+    for (int c = threadIdx.x; c < slots; c += THREADS)
+        base[c] = c < a.k ? (const T *)a.pointers[chosen[c]].down
+                          : (const T *)a.pointers[a.experts].down + (size_t)(c - a.k) * a.inner;
+    __syncthreads();
+    unsigned magic = 0xffffffffu / inner8 + 1; /* j / inner8 for j below 2^16 */
+    int row = first, chunk = 0, chunks = (n8 + C * 32 - 1) / (C * 32);
+    eight<T> w[2][C];
+    auto fetch = [&](eight<T> (&p)[C]) {
+        if (row >= a.hidden) return;
+#pragma unroll
+        for (int c = 0; c < C; c++) {
+            int j = (chunk * C + c) * 32 + lane;
+            int slot = inner8 == 1 ? j : (int)__umulhi(j, magic);
+            p[c] = zero8<T>();
+            if (j < n8) {
+                size_t stride = slot < a.k ? a.inner : (size_t)a.shared * a.inner;
+                p[c] = load8<T>(base[slot] + row * stride + (size_t)(j - slot * inner8) * 8);
+            }
+        }
+        if (++chunk == chunks) chunk = 0, row += gridDim.x * WARPS;
+    };
+    fetch(w[0]);
+    fetch(w[1]);
+    wait_for_previous();
+    let_next_start();
+    stamp(a.stamp ? a.stamp + 1 : nullptr);
+    for (int i = threadIdx.x * 4; i < groups * 8; i += THREADS * 4) {
+        float4 v = make_float4(0, 0, 0, 0);
+        if (i < n8 * 8) {
+            float f = weight[i / a.inner];
+            v = __ldcg((const float4 *)(a.h + i));
+            v.x *= f, v.y *= f, v.z *= f, v.w *= f;
+        }
+        *(float4 *)(shared + place(i, groups)) = v;
+    }
+    __syncthreads();
+    int u = first, c = 0;
+    float sum = 0;
+    auto take = [&](eight<T> (&p)[C]) {
+#pragma unroll
+        for (int i = 0; i < C; i++) {
+            int j = (c * C + i) * 32 + lane;
+            sum = dot8<T>(p[i], *(const float4 *)(shared + j * 4), *(const float4 *)(shared + groups * 4 + j * 4), sum);
+        }
+        fetch(p);
+        if (++c < chunks) return;
+        sum = warp_sum(sum);
+        if (lane == 0) a.y[u] = __ldcg(a.x + u) + sum;
+        sum = 0, c = 0, u += gridDim.x * WARPS;
+    };
+    while (u < a.hidden) {
+        take(w[0]);
+        if (u < a.hidden) take(w[1]);
+    }
+}
+
+/* ---- head */
+template <class T, int C> __device__ void decode_head(const head_args &a) {
+    __shared__ float room[WARPS + 1];
+    __shared__ u64 best_of[WARPS];
+    __shared__ int is_last;
+    int n8 = a.hidden / 8, groups = groups_of<C>(n8), first = blockIdx.x * WARPS + threadIdx.x / 32;
+    auto row_of = [&](int u, const T *(&row)[2]) {
+        row[0] = (const T *)a.w + (size_t)u * 2 * a.hidden;
+        row[1] = u * 2 + 1 < a.vocab ? row[0] + a.hidden : row[0];
+    };
+    stream<T, 2, C> s(first, (a.vocab + 1) / 2, gridDim.x * WARPS, n8);
+    s.fetch(s.a, row_of);
+    s.fetch(s.b, row_of);
+    wait_for_previous();
+    let_next_start();
+    stamp(a.stamp);
+    float scale = norm_into(a.x, a.norm, a.hidden, a.eps, shared, groups, room, [] {});
+    int banned = __ldcg(&a.state->banned);
+    u64 best = 0;
+    s.run(first, shared, groups, row_of, [&](int u, float (&sum)[2]) {
+        if (s.lane) return;
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            int id = u * 2 + i;
+            float v = sum[i] * scale;
+            if (id >= a.vocab) continue;
+            a.logits[id] = v;
+            if ((banned && (__ldcg(&a.ban_bits[id >> 5]) >> (id & 31) & 1)) || v != v) v = -INFINITY;
+            unsigned f = __float_as_uint(v);
+            f = f & 0x80000000u ? ~f : f | 0x80000000u;
+            u64 key = (u64)f << 32 | (0xffffffffu - id);
+            best = key > best ? key : best;
+        }
+    });
+    if (s.lane == 0) best_of[threadIdx.x / 32] = best;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < WARPS; i++) best = best_of[i] > best ? best_of[i] : best;
+        atomicMax(&a.state->best, best);
+        __threadfence();
+        is_last = atomicAdd(&a.state->ticket, 1) == (int)gridDim.x - 1;
+    }
+    __syncthreads();
+    if (!is_last) return;
+    __threadfence();
+    for (int i = threadIdx.x; i < a.router_n; i += THREADS) a.router[i] = 0;
+    for (int i = threadIdx.x; i < banned; i += THREADS) a.ban_bits[a.ban_list[i] >> 5] = 0;
+    if (threadIdx.x == 0) {
+        int token = (int)(0xffffffffu - (unsigned)atomicExch(&a.state->best, 0ull));
+        a.sequence[a.state->position + 1] = token;
+        a.out[a.state->step] = token;
+        a.state->token = token;
+        a.state->position++;
+        a.state->step++;
+        a.state->banned = 0;
+        a.state->ticket = 0;
+        if (a.stamp) asm volatile("mov.u64 %0, %globaltimer;" : "=l"(a.stamp[1]));
+        __threadfence_system();
+    }
+}
+
+/* ---- the variants: type of the weights, pieces per lane */
+#define STREAMED(T, name, C)                                                                                     \
+    KERNEL __launch_bounds__(256, 2) decode_rows_##name##_##C(const __grid_constant__ rows_args a) {             \
+        decode_rows<T, C>(a);                                                                                    \
+    }                                                                                                            \
+    KERNEL __launch_bounds__(256, 2) decode_out_##name##_##C(const __grid_constant__ out_args a) {               \
+        decode_out<T, C>(a);                                                                                     \
+    }                                                                                                            \
+    KERNEL __launch_bounds__(256, 2) decode_up_##name##_##C(const __grid_constant__ mlp_args a) {                \
+        decode_up<T, C>(a);                                                                                      \
+    }                                                                                                            \
+    KERNEL __launch_bounds__(256, 2) decode_head_##name##_##C(const __grid_constant__ head_args a) {             \
+        decode_head<T, C>(a);                                                                                    \
+    }
+#define DOWN(T, name, C)                                                                                         \
+    KERNEL __launch_bounds__(256, 2) decode_down_##name##_##C(const __grid_constant__ mlp_args a) {              \
+        decode_down<T, C>(a);                                                                                    \
+    }
+#define TYPE(T, name)    \
+    STREAMED(T, name, 4) \
+    STREAMED(T, name, 5) \
+    DOWN(T, name, 7)     \
+    DOWN(T, name, 8)
+TYPE(bf16, bf16)
+TYPE(__half, f16)
+STREAMED(float, f32, 4)
+DOWN(float, f32, 8)

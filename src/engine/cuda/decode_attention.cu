@@ -1,0 +1,247 @@
+/* Attention of a decoding step (decode.cu): norms and rotation of the new query and key, which goes into the cache with
+ * its value; then attention with the keys split over blocks. On Hopper the sums of eight blocks are added through their
+ * shared memory, so that the next kernel reads an eighth of them. */
+#include "common.cuh"
+#include "kernel_args.h"
+
+enum { THREADS = 256, WARPS = 8 };
+
+#if __CUDA_ARCH__ >= 900
+__device__ __forceinline__ float remote(const float *p, unsigned rank) {
+    unsigned at = (unsigned)__cvta_generic_to_shared(p), there;
+    float v;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at), "r"(rank));
+    asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(v) : "r"(there));
+    return v;
+}
+__device__ __forceinline__ void cluster_barrier() {
+    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+#endif
+
+/* What a new query or key needs besides itself, in shared memory: rotation of its position, weights of its norm. */
+template <int D> struct head_tables {
+    float cosine[D / 2], sine[D / 2], q_norm[D], k_norm[D];
+};
+
+/* A head of D numbers by one warp: its norm if there is one, rotation, then `scale`. */
+template <int D>
+__device__ __forceinline__ void prepare_head(const decode_attention_args &a, const head_tables<D> &t, const float *from,
+                                             const float *norm, float scale, float *to) {
+    int lane = threadIdx.x % 32;
+    float sum = 0;
+    for (int i = lane; i < D; i += 32) {
+        float v = __ldcg(from + i);
+        sum += v * v;
+        to[i] = norm ? v * norm[i] : v;
+    }
+    if (norm) scale *= rsqrtf(warp_sum(sum) / D + a.eps);
+    __syncwarp();
+    int half = a.dims / 2, step = a.interleaved ? 2 : 1, apart = a.interleaved ? 1 : half;
+    for (int i = lane; i < half; i += 32) {
+        float *v = to + i * step, x = v[0], y = v[apart], c = t.cosine[i], s = t.sine[i];
+        v[0] = x * c - y * s;
+        v[apart] = y * c + x * s;
+    }
+    __syncwarp();
+    for (int i = lane; i < D; i += 32) to[i] *= scale;
+}
+
+template <class T, int D, int G> __device__ void decode_attention(const decode_attention_args &a) {
+    constexpr int LANES = D / 8, SUBS = THREADS / LANES, BATCH = 4; /* lanes per key, keys at a time */
+    __shared__ __align__(16) float q[G][D];
+    __shared__ __align__(16) float fresh[2][D]; /* the new key and value */
+    __shared__ float sums[WARPS][G][D], tops[WARPS][G], totals[WARPS][G];
+    __shared__ float all[G][D], all_top[G], all_total[G];
+    __shared__ head_tables<D> tables;
+    int head = blockIdx.x / a.splits, split = blockIdx.x % a.splits, warp = threadIdx.x / 32;
+    int sub = threadIdx.x / LANES, lane = threadIdx.x % LANES, group = a.heads / a.kv_heads;
+    int position = __ldcg(&a.state->position), n = position + 1;
+    int start = a.window ? max(0, n - a.window) : 0, count = n - start;
+    int k0 = start + (int)((long)split * count / a.splits), k1 = start + (int)((long)(split + 1) * count / a.splits);
+    T *keys = (T *)a.keys + (size_t)head * a.max_context * D, *values = (T *)a.values + (size_t)head * a.max_context * D;
+    eight<T> k[BATCH], v[BATCH];
+    auto load = [&](int at) {
+#pragma unroll
+        for (int j = 0; j < BATCH; j++) {
+            int key = at + sub + j * SUBS;
+            bool there = key < k1 && key < position; /* the newest is not in the cache yet */
+            k[j] = there ? load8<T>(keys + (size_t)key * D + lane * 8) : zero8<T>();
+            v[j] = there ? load8<T>(values + (size_t)key * D + lane * 8) : zero8<T>();
+        }
+    };
+    load(k0);
+    for (int i = threadIdx.x; i < D; i += THREADS) {
+        if (i < a.dims / 2) {
+            tables.cosine[i] = a.cosine[(size_t)position * (a.dims / 2) + i];
+            tables.sine[i] = a.sine[(size_t)position * (a.dims / 2) + i];
+        }
+        if (a.q_norm) tables.q_norm[i] = a.q_norm[i], tables.k_norm[i] = a.k_norm[i];
+    }
+    __syncthreads();
+    wait_for_previous();
+    let_next_start();
+    if (a.stamp && blockIdx.x == 0 && threadIdx.x == 0) asm volatile("mov.u64 %0, %globaltimer;" : "=l"(*a.stamp));
+    for (int g0 = 0; g0 < group; g0 += G) { /* G query heads at a time */
+        int here = min(G, group - g0);
+        if (g0) load(k0);
+        for (int i = warp; i < here + 1; i += WARPS) {
+            int at = head * group + g0 + i;
+            if (i < here) {
+                prepare_head<D>(a, tables, a.qkv + (size_t)at * D, a.q_norm ? tables.q_norm : nullptr, a.scale, q[i]);
+                continue;
+            }
+            prepare_head<D>(a, tables, a.qkv + (size_t)(a.heads + head) * D, a.k_norm ? tables.k_norm : nullptr, 1.0f,
+                            fresh[0]);
+            __syncwarp();
+            for (int d = threadIdx.x % 32; d < D; d += 32) { /* the precision of the cache from now on */
+                T r = from_float<T>(fresh[0][d]);
+                fresh[0][d] = to_float(r);
+                if (split == a.splits - 1 && g0 == 0) keys[(size_t)position * D + d] = r;
+            }
+        }
+        for (int i = THREADS - 1 - threadIdx.x; i < D; i += THREADS) { /* other warps than those of the heads */
+            T r = from_float<T>(__ldcg(a.qkv + (size_t)(a.heads + a.kv_heads + head) * D + i));
+            fresh[1][i] = to_float(r);
+            if (split == a.splits - 1 && g0 == 0) values[(size_t)position * D + i] = r;
+        }
+        __syncthreads();
+        float top[G], total[G], o[G][8];
+#pragma unroll
+        for (int g = 0; g < G; g++) {
+            top[g] = -INFINITY, total[g] = 0;
+#pragma unroll
+            for (int i = 0; i < 8; i++) o[g][i] = 0;
+        }
+        for (int at = k0; at < k1; at += SUBS * BATCH) {
+            if (at != k0) load(at);
+            float s[BATCH][G];
+#pragma unroll
+            for (int j = 0; j < BATCH; j++) {
+                int key = at + sub + j * SUBS;
+                float f[8];
+                unpack8<T>(k[j], f);
+                if (key == position)
+#pragma unroll
+                    for (int i = 0; i < 8; i++) f[i] = fresh[0][lane * 8 + i];
+#pragma unroll
+                for (int g = 0; g < G; g++) {
+                    float4 lo = *(const float4 *)&q[g][lane * 8], hi = *(const float4 *)&q[g][lane * 8 + 4];
+                    float d = f[0] * lo.x + f[1] * lo.y + f[2] * lo.z + f[3] * lo.w + f[4] * hi.x + f[5] * hi.y +
+                              f[6] * hi.z + f[7] * hi.w;
+#pragma unroll
+                    for (int x = LANES / 2; x; x >>= 1) d += __shfl_xor_sync(~0u, d, x);
+                    s[j][g] = key < k1 ? d : -INFINITY;
+                }
+            }
+#pragma unroll
+            for (int g = 0; g < G; g++) {
+                float most = top[g];
+#pragma unroll
+                for (int j = 0; j < BATCH; j++) most = fmaxf(most, s[j][g]);
+                float base = most == -INFINITY ? 0.0f : most, keep = __expf(top[g] - base);
+                top[g] = most;
+                total[g] *= keep;
+#pragma unroll
+                for (int i = 0; i < 8; i++) o[g][i] *= keep;
+#pragma unroll
+                for (int j = 0; j < BATCH; j++) total[g] += s[j][g] = __expf(s[j][g] - base);
+            }
+#pragma unroll
+            for (int j = 0; j < BATCH; j++) {
+                int key = at + sub + j * SUBS;
+                float f[8];
+                unpack8<T>(v[j], f);
+                if (key == position)
+#pragma unroll
+                    for (int i = 0; i < 8; i++) f[i] = fresh[1][lane * 8 + i];
+#pragma unroll
+                for (int g = 0; g < G; g++)
+#pragma unroll
+                    for (int i = 0; i < 8; i++) o[g][i] = fmaf(s[j][g], f[i], o[g][i]);
+            }
+        }
+#pragma unroll
+        for (int g = 0; g < G; g++) {
+#pragma unroll
+            for (int x = LANES; x < 32; x <<= 1) { /* the keys of a warp */
+                float t = __shfl_xor_sync(~0u, top[g], x), z = __shfl_xor_sync(~0u, total[g], x);
+                float most = fmaxf(top[g], t), base = most == -INFINITY ? 0.0f : most;
+                float c = __expf(top[g] - base), d = __expf(t - base);
+                total[g] = total[g] * c + z * d;
+#pragma unroll
+                for (int i = 0; i < 8; i++) o[g][i] = o[g][i] * c + __shfl_xor_sync(~0u, o[g][i], x) * d;
+                top[g] = most;
+            }
+            if (threadIdx.x % 32 < LANES) {
+#pragma unroll
+                for (int i = 0; i < 8; i++) sums[warp][g][lane * 8 + i] = o[g][i];
+                if (lane == 0) tops[warp][g] = top[g], totals[warp][g] = total[g];
+            }
+        }
+        __syncthreads();
+        for (int i = threadIdx.x; i < G * D; i += THREADS) { /* the warps of the block */
+            int g = i / D, d = i % D;
+            float most = -INFINITY, sum = 0, z = 0;
+#pragma unroll
+            for (int w = 0; w < WARPS; w++) most = fmaxf(most, tops[w][g]);
+            float base = most == -INFINITY ? 0.0f : most;
+#pragma unroll
+            for (int w = 0; w < WARPS; w++) {
+                float c = __expf(tops[w][g] - base);
+                sum += c * sums[w][g][d];
+                z += c * totals[w][g];
+            }
+            all[g][d] = sum;
+            if (d == 0) all_top[g] = most, all_total[g] = z;
+        }
+#if __CUDA_ARCH__ >= 900
+        if (a.cluster == 8) { /* each block of the cluster adds a part of the numbers of all eight */
+            cluster_barrier();
+            int rank = split % 8;
+            for (int i = threadIdx.x; i < G * D / 8; i += THREADS) {
+                int g = i / (D / 8), d = rank * (D / 8) + i % (D / 8);
+                float t[8], most = -INFINITY, sum = 0, z = 0;
+#pragma unroll
+                for (int r = 0; r < 8; r++) t[r] = remote(&all_top[g], r), most = fmaxf(most, t[r]);
+                float base = most == -INFINITY ? 0.0f : most;
+#pragma unroll
+                for (int r = 0; r < 8; r++) {
+                    float c = __expf(t[r] - base);
+                    sum += c * remote(&all[g][d], r);
+                    z += c * remote(&all_total[g], r);
+                }
+                if (g < here) {
+                    float *to = a.parts + (size_t)(split / 8 * a.heads + head * group + g0 + g) * (D + 4);
+                    to[d] = sum;
+                    if (d == 0) to[D] = most, to[D + 1] = z;
+                }
+            }
+            cluster_barrier(); /* others may still read this block's sums */
+            continue;
+        }
+#endif
+        __syncthreads();
+        for (int i = threadIdx.x; i < here * D; i += THREADS) {
+            int g = i / D, d = i % D;
+            float *to = a.parts + (size_t)(split * a.heads + head * group + g0 + g) * (D + 4);
+            to[d] = all[g][d];
+            if (d == 0) to[D] = all_top[g], to[D + 1] = all_total[g];
+        }
+        __syncthreads();
+    }
+}
+
+#define HEADS(T, name, D, G)                                                                                     \
+    KERNEL __launch_bounds__(256, 2) decode_attention_##name##_##D##_##G(const __grid_constant__ decode_attention_args a) { \
+        decode_attention<T, D, G>(a);                                                                            \
+    }
+#define HEADS_ALL(D)       \
+    HEADS(float, f32, D, 1) \
+    HEADS(float, f32, D, 4) \
+    HEADS(bf16, bf16, D, 1) \
+    HEADS(bf16, bf16, D, 4)
+HEADS_ALL(16)
+HEADS_ALL(32)
+HEADS_ALL(64)
+HEADS_ALL(128)

@@ -1,0 +1,32 @@
+/* Compares driver.h with NVIDIA's cuda.h at compile time, where that is installed. Produces no code. */
+#include "engine/cuda/driver.h"
+
+#if defined(__has_include) && !defined(__cppcheck__)
+#if __has_include(<cuda.h>)
+#include <cuda.h>
+
+#define SAME(ours, theirs) _Static_assert((long)(ours) == (long)(theirs), #ours " differs from " #theirs)
+SAME(CU_OUT_OF_MEMORY, CUDA_ERROR_OUT_OF_MEMORY);
+SAME(CU_NOT_READY, CUDA_ERROR_NOT_READY);
+SAME(CU_ATTR_SMS, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+SAME(CU_ATTR_MAJOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+SAME(CU_ATTR_MINOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+SAME(CU_ATTR_SHARED_OPTIN, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+SAME(CU_FUNC_PTX_VERSION, CU_FUNC_ATTRIBUTE_PTX_VERSION);
+SAME(CU_FUNC_MAX_SHARED, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
+SAME(CU_STREAM_NONBLOCKING, CU_STREAM_NON_BLOCKING);
+SAME(CU_CAPTURE_THREAD_LOCAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+SAME(CU_HOST_PORTABLE_MAPPED, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+SAME(CU_LAUNCH_CLUSTER, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
+SAME(CU_LAUNCH_DEPENDENT, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
+SAME(sizeof(struct cu_attribute), sizeof(CUlaunchAttribute));
+SAME(offsetof(struct cu_attribute, value), offsetof(CUlaunchAttribute, value));
+SAME(sizeof(struct cu_launch), sizeof(CUlaunchConfig));
+SAME(offsetof(struct cu_launch, stream), offsetof(CUlaunchConfig, hStream));
+SAME(offsetof(struct cu_launch, attrs), offsetof(CUlaunchConfig, attrs));
+SAME(offsetof(struct cu_launch, nattrs), offsetof(CUlaunchConfig, numAttrs));
+SAME(sizeof(cu_ptr), sizeof(CUdeviceptr));
+#endif
+#endif
+
+typedef int driver_check_is_not_empty;

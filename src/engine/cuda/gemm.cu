@@ -1,0 +1,194 @@
+/* y[m, n] = x[m, k] W[n, k]^T (+ bias, + y).
+ * gemm_bf16, gemm_f16: tensor cores. x is converted to 16 bits before (convert_*), W is as in the files. A block
+ * computes 128 x 128 outputs; blocks of 64 columns of x and W stream through three stages of shared memory.
+ * With `parts` 2, x is a sum of two 16-bit numbers, [m][2][k]: twice the work for the accuracy of 16 bits of
+ * mantissa.
+ * gemm_any_*: float arithmetic for float weights and odd shapes. */
+#include "common.cuh"
+#include "kernel_args.h"
+
+enum { TILE = 128, DEEP = 64, STAGES = 3, STAGE_BYTES = 2 * TILE * DEEP * 2 };
+
+/* ---- conversion of x, eight numbers per thread: blockIdx.y is the row. parts 2: [hi | lo] with hi + lo = x up to 16
+ * bits */
+template <class T>
+__device__ void convert(const float *x, long ldx, int m, int k, int aligned, int parts, T *out) {
+    int c = (blockIdx.x * blockDim.x + threadIdx.x) * 8;
+    if (c >= k) return;
+    for (int r = blockIdx.y; r < m; r += gridDim.y) {
+        const float *from = x + r * ldx + c;
+        T *to = out + (size_t)r * parts * k + c;
+        float v[8];
+        if (aligned) {
+            *(float4 *)v = *(const float4 *)from;
+            *(float4 *)(v + 4) = *(const float4 *)(from + 4);
+        } else {
+#pragma unroll
+            for (int i = 0; i < 8; i++) v[i] = from[i];
+        }
+        __align__(16) T hi[8];
+#pragma unroll
+        for (int i = 0; i < 8; i++) hi[i] = from_float<T>(v[i]);
+        *(uint4 *)to = *(const uint4 *)hi;
+        if (parts == 1) continue;
+#pragma unroll
+        for (int i = 0; i < 8; i++) hi[i] = from_float<T>(v[i] - to_float(hi[i]));
+        *(uint4 *)(to + k) = *(const uint4 *)hi;
+    }
+}
+KERNEL convert_bf16(const float *x, long ldx, int m, int k, int aligned, int parts, bf16 *out) {
+    convert(x, ldx, m, k, aligned, parts, out);
+}
+KERNEL convert_f16(const float *x, long ldx, int m, int k, int aligned, int parts, __half *out) {
+    convert(x, ldx, m, k, aligned, parts, out);
+}
+
+/* ---- tensor cores */
+__device__ __forceinline__ unsigned shared_address(const void *p) {
+    return (unsigned)__cvta_generic_to_shared(p);
+}
+__device__ __forceinline__ void copy16(unsigned to, const void *from, bool inside) {
+    int bytes = inside ? 16 : 0; /* the rest is filled with zeros */
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes));
+}
+__device__ __forceinline__ void load_matrix(unsigned a, unsigned (&r)[4]) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(a));
+}
+__device__ __forceinline__ void mma(bf16, float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+                 "{%0,%1,%2,%3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+__device__ __forceinline__ void mma(__half, float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+                 "{%0,%1,%2,%3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+/* A tile [128][64] of 16-bit numbers in shared memory: rows of 128 bytes, whose eight pieces of 16 bytes are
+ * exchanged by the row number, so that neither copies nor ldmatrix have bank conflicts. */
+__device__ __forceinline__ unsigned tile_at(unsigned base, int row, int piece) {
+    return base + row * 128 + ((piece ^ (row & 7)) << 4);
+}
+
+/* 256 threads copy 1024 pieces: rows `first`.. of a matrix with `rows` rows of `width` numbers, from column `at`. */
+template <class T>
+__device__ __forceinline__ void copy_tile(unsigned base, const T *from, size_t ld, int first, int rows, int at,
+                                          int width) {
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        int p = threadIdx.x + i * 256, row = p / 8, piece = p % 8, c = at + piece * 8;
+        bool inside = first + row < rows && c < width;
+        copy16(tile_at(base, row, piece), inside ? from + (size_t)(first + row) * ld + c : from, inside);
+    }
+}
+
+/* Rows m0 .. m0 + 127 of x, but before `end`, and columns n0 .. of the product with w. */
+template <class T> __device__ void gemm(const gemm_args &g, const T *w, int m0, int end) {
+    extern __shared__ __align__(1024) unsigned char memory[];
+    unsigned base = shared_address(memory);
+    const T *x = (const T *)g.x;
+    int n0 = blockIdx.y * TILE, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    int wm = warp % 2 * 64, wn = warp / 2 * 32; /* a warp computes 64 x 32 */
+    int blocks = (g.k + DEEP - 1) / DEEP, steps = blocks * g.parts;
+    float acc[4][4][4] = {};
+    auto copy = [&](int s) {
+        if (s < steps) {
+            unsigned to = base + s % STAGES * STAGE_BYTES;
+            int part = s / blocks, at = s % blocks * DEEP;
+            copy_tile(to, x + (size_t)part * g.k, (size_t)g.parts * g.k, m0, end, at, g.k);
+            copy_tile(to + TILE * DEEP * 2, w, (size_t)g.k, n0, g.n, at, g.k);
+        }
+        asm volatile("cp.async.commit_group;" ::: "memory");
+    };
+    for (int s = 0; s < STAGES - 1; s++) copy(s);
+    for (int s = 0; s < steps; s++) {
+        asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
+        __syncthreads();
+        copy(s + STAGES - 1);
+        unsigned at = base + s % STAGES * STAGE_BYTES, bt = at + TILE * DEEP * 2;
+#pragma unroll
+        for (int kk = 0; kk < DEEP / 16; kk++) {
+            unsigned a[4][4], b[2][4];
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                load_matrix(tile_at(at, wm + i * 16 + lane % 16, kk * 2 + lane / 16), a[i]);
+#pragma unroll
+            for (int i = 0; i < 2; i++) /* rows n, n + 8 of W; both halves of k */
+                load_matrix(tile_at(bt, wn + i * 16 + lane % 8 + lane / 16 * 8, kk * 2 + lane / 8 % 2), b[i]);
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+#pragma unroll
+                for (int j = 0; j < 4; j++) mma(T(), acc[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+#pragma unroll
+            for (int e = 0; e < 4; e++) {
+                int r = m0 + wm + i * 16 + lane / 4 + e / 2 * 8, c = n0 + wn + j * 8 + lane % 4 * 2 + e % 2;
+                if (r >= end || c >= g.n) continue;
+                float *y = g.y + r * g.ldy + c, v = acc[i][j][e] + (g.bias ? g.bias[c] : 0.0f);
+                *y = g.accumulate ? *y + v : v;
+            }
+}
+KERNEL __launch_bounds__(256, 2) gemm_bf16(const __grid_constant__ gemm_args g) {
+    gemm<bf16>(g, (const bf16 *)g.w, blockIdx.x * TILE, g.m);
+}
+KERNEL __launch_bounds__(256, 2) gemm_f16(const __grid_constant__ gemm_args g) {
+    gemm<__half>(g, (const __half *)g.w, blockIdx.x * TILE, g.m);
+}
+
+template <class T> __device__ void gemm_grouped(const grouped_args &a) {
+    if ((int)blockIdx.x >= a.tiles[0]) return;
+    int e = a.tiles[1 + 2 * blockIdx.x], m0 = a.tiles[2 + 2 * blockIdx.x];
+    const expert_pointers *p = a.pointers + e;
+    gemm<T>(a.g, (const T *)(a.which == 0 ? p->gate : a.which == 1 ? p->up : p->down), m0, a.first[e + 1]);
+}
+KERNEL __launch_bounds__(256, 2) gemm_grouped_bf16(const __grid_constant__ grouped_args a) { gemm_grouped<bf16>(a); }
+KERNEL __launch_bounds__(256, 2) gemm_grouped_f16(const __grid_constant__ grouped_args a) { gemm_grouped<__half>(a); }
+
+/* ---- float arithmetic: blocks of 64 x 64, 256 threads with 4 x 4 outputs each */
+template <class T>
+__device__ void gemm_any(const float *x, long ldx, const T *w, const float *bias, float *y, long ldy, int m, int n,
+                         int k, int accumulate) {
+    __shared__ float a[16][65], b[16][65];
+    int m0 = blockIdx.x * 64, n0 = blockIdx.y * 64, tx = threadIdx.x % 16, ty = threadIdx.x / 16;
+    float acc[4][4] = {};
+    for (int at = 0; at < k; at += 16) {
+        for (int i = threadIdx.x; i < 1024; i += 256) {
+            int r = i / 16, c = i % 16;
+            a[c][r] = m0 + r < m && at + c < k ? x[(m0 + r) * ldx + at + c] : 0.0f;
+            b[c][r] = n0 + r < n && at + c < k ? to_float(w[(size_t)(n0 + r) * k + at + c]) : 0.0f;
+        }
+        __syncthreads();
+#pragma unroll
+        for (int c = 0; c < 16; c++)
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+#pragma unroll
+                for (int j = 0; j < 4; j++) acc[i][j] = fmaf(a[c][ty + i * 16], b[c][tx + j * 16], acc[i][j]);
+        __syncthreads();
+    }
+    for (int i = 0; i < 4; i++)
+        for (int j = 0; j < 4; j++) {
+            int r = m0 + ty + i * 16, c = n0 + tx + j * 16;
+            if (r >= m || c >= n) continue;
+            float v = acc[i][j] + (bias ? bias[c] : 0.0f);
+            y[r * ldy + c] = accumulate ? y[r * ldy + c] + v : v;
+        }
+}
+#define ANY(name, T)                                                                                         \
+    KERNEL gemm_any_##name(const float *x, long ldx, const T *w, const float *bias, float *y, long ldy,      \
+                           int m, int n, int k, int accumulate) {                                            \
+        gemm_any(x, ldx, w, bias, y, ldy, m, n, k, accumulate);                                              \
+    }
+ANY(f32, float)
+ANY(bf16, bf16)
+ANY(f16, __half)

@@ -1,0 +1,158 @@
+/* Parameters of kernels that take many, for the host (C) and the kernels (CUDA). Pointers are addresses in
+ * device memory. */
+#ifndef ENGINE_CUDA_KERNEL_ARGS_H
+#define ENGINE_CUDA_KERNEL_ARGS_H
+
+struct gemm_args {
+    const void *x, *w;
+    const float *bias;
+    float *y;
+    long ldy;
+    int m, n, k, parts, accumulate; /* k: a multiple of 8 */
+};
+
+/* Pointers to the experts of a layer, in device memory: the routed ones, then the shared one. */
+struct expert_pointers {
+    const void *gate, *up, *down;
+};
+
+/* The products of all experts at once: rows are ordered by expert. */
+struct grouped_args {
+    struct gemm_args g; /* m: all rows */
+    const struct expert_pointers *pointers;
+    int which;        /* 0 gate, 1 up, 2 down */
+    const int *first; /* [experts + 1] rows */
+    const int *tiles; /* [0]: how many; then pairs of expert and first row */
+};
+
+struct attention_args {
+    const float *q;
+    const void *k, *v; /* float or bf16 */
+    float *out;
+    long q_row, k_head, v_head, k_row, v_row, out_row;
+    long q_batch, k_batch, v_batch, out_batch;            /* from one sequence to the next */
+    int heads, group, dim_k, dim_v, nq, nk, base, window; /* group: query heads per key head */
+    float scale;
+    const float *rel_h, *rel_w; /* tables [2 side - 1][dim_k]; NULL: no bias */
+    int side;
+    int warps; /* per query: 1 or 8 */
+};
+
+struct flash_args {
+    const void *q, *k, *v; /* bf16 */
+    float *out;
+    const float *bias; /* [batch][head][query][2][side]; NULL: none */
+    long q_row, q_head, q_batch, k_row, k_head, k_batch, v_row, v_head, v_batch, out_row, out_head, out_batch;
+    int group, nq, nk, base, window, side, heads;
+    float scale;
+};
+
+/* The experts of one token. */
+enum { MOST_EXPERTS = 65 };
+struct expert_list {
+    const void *gate[MOST_EXPERTS], *up[MOST_EXPERTS], *down[MOST_EXPERTS];
+    float weight[MOST_EXPERTS];
+    int first[MOST_EXPERTS + 1]; /* the hidden rows of expert e are first[e] .. first[e + 1] - 1 */
+    int n;
+};
+
+/* ---- a decoding step (decode.cu) */
+
+/* What changes from step to step, in device memory. */
+struct decode_state {
+    int token, position; /* the token that is being decoded */
+    int step;            /* tokens made since decode_begin() */
+    int ticket;          /* blocks of the head that are done */
+    int banned;          /* ids in `ban_list` */
+    int pad[3];
+    unsigned long long best; /* of the head: score and id */
+};
+
+struct decode_rules { /* no n-gram twice (sampling/ngram.h) */
+    int n, window;
+    int first; /* the first position that counts: 0, or the length of the prompt */
+    int nallow;
+    int allow[4];
+};
+
+struct rows_args { /* y = [w0; w1; w2] (norm(x)) + bias */
+    struct decode_state *state;
+    const float *x;
+    const void *embed; /* [vocab][k]: x is the row of the token; NULL: x */
+    float *x_out;      /* with embed: x for the following kernels */
+    const float *norm;
+    float eps;
+    int k, matrices;
+    const void *w[3];
+    const float *bias[3];
+    int rows[3]; /* even */
+    float *y;
+    /* With embed, the last block finds the banned ids. */
+    const int *sequence; /* [max_context + 1] */
+    const struct decode_rules *rules;
+    unsigned *ban_bits;
+    int *ban_list;
+    unsigned long long *stamp; /* NULL: none; else the time at which the kernel has its inputs */
+};
+
+struct decode_attention_args {
+    struct decode_state *state;
+    const float *qkv; /* [heads][dim], [kv_heads][dim] keys, [kv_heads][dim] values */
+    const float *q_norm, *k_norm;
+    float eps, scale;
+    const float *cosine, *sine; /* [positions][dims / 2] */
+    int dims, interleaved;
+    void *keys, *values; /* [kv_heads][max_context][dim], float or bf16 */
+    int heads, kv_heads, max_context, window;
+    int splits;   /* blocks per key head */
+    int cluster;  /* blocks whose sums are added in shared memory: 8 or 1 */
+    float *parts; /* [splits / cluster][heads][dim + 4]: sums, maximum, sum of weights */
+    unsigned long long *stamp;
+};
+
+struct out_args { /* y = x + w (sum of parts) + bias, and the router's sums */
+    const float *x, *parts;
+    int nparts, heads, dim;
+    const void *w;
+    const float *bias;
+    int rows;
+    float *y;
+    const void *router; /* [experts][rows]; NULL: none */
+    const float *norm;  /* of the router's input */
+    long long *logits;  /* [experts], fixed point, before the division by the norm */
+    int experts;
+    unsigned long long *stamp;
+};
+
+struct mlp_args {
+    const float *x; /* [hidden] */
+    const float *norm;
+    float eps;
+    int hidden, inner;
+    int experts, k, shared; /* experts 0: a dense block; shared: parts of `inner` rows of the shared expert */
+    int normalise;
+    float scale;
+    const long long *logits;
+    const struct expert_pointers *pointers; /* [experts + 1]; dense: [1] */
+    float *h;                               /* [k + shared][inner] */
+    float *y;                               /* [hidden] */
+    unsigned long long *stamp;              /* of up, then of down */
+};
+
+struct head_args {
+    struct decode_state *state;
+    const float *x, *norm;
+    float eps;
+    int hidden, vocab;
+    const void *w;
+    float *logits;
+    unsigned *ban_bits;
+    int *ban_list;
+    int *sequence;
+    int *out;          /* in host memory: one token per step */
+    long long *router; /* sums of all layers, cleared for the next step */
+    int router_n;
+    unsigned long long *stamp; /* its start, then its end */
+};
+
+#endif

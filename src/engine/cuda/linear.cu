@@ -1,0 +1,143 @@
+/* Linear layers with few rows: every warp computes dot products of one output feature with all rows, in float. */
+#include "common.cuh"
+#include "kernel_args.h"
+
+enum { FEW_ROWS = 8 };
+
+template <class T>
+__device__ __forceinline__ void dot_rows(const T *w, const float *x, long ldx, int m, int k, int lane, float *sum) {
+    if (k % 8 == 0) {
+        for (int j = lane * 8; j < k; j += 256) {
+            eight<T> v = load8<T>(w + j);
+#pragma unroll
+            for (int i = 0; i < FEW_ROWS; i++)
+                if (i < m) {
+                    const float *r = x + i * ldx + j;
+                    float f[8];
+                    unpack8<T>(v, f);
+#pragma unroll
+                    for (int e = 0; e < 8; e++) sum[i] = fmaf(f[e], r[e], sum[i]);
+                }
+        }
+    } else {
+        for (int j = lane; j < k; j += 32) {
+            float f = to_float(w[j]);
+#pragma unroll
+            for (int i = 0; i < FEW_ROWS; i++)
+                if (i < m) sum[i] = fmaf(f, x[i * ldx + j], sum[i]);
+        }
+    }
+}
+
+template <class T>
+__device__ void few_rows(const T *w, const float *bias, const float *x, long ldx, int m, int n, int k, float *y,
+                         long ldy, int accumulate) {
+    int lane = threadIdx.x % 32, row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
+    float sum[FEW_ROWS] = { 0 };
+    if (row >= n) return;
+    dot_rows(w + (size_t)row * k, x, ldx, m, k, lane, sum);
+#pragma unroll
+    for (int i = 0; i < FEW_ROWS; i++)
+        if (i < m) {
+            float v = warp_sum(sum[i]) + (bias ? bias[row] : 0.0f);
+            if (lane == 0) y[i * ldy + row] = accumulate ? y[i * ldy + row] + v : v;
+        }
+}
+#define FEW(name, T)                                                                                         \
+    KERNEL few_rows_##name(const T *w, const float *bias, const float *x, long ldx, int m, int n, int k,     \
+                           float *y, long ldy, int accumulate) {                                             \
+        few_rows(w, bias, x, ldx, m, n, k, y, ldy, accumulate);                                              \
+    }
+FEW(f32, float)
+FEW(bf16, bf16)
+FEW(f16, __half)
+
+/* ---- experts of one token. The list of experts is a parameter. */
+template <class T> __device__ void experts_up(const expert_list &e, const float *x, int k, float *h) {
+    int lane = threadIdx.x % 32, row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32, at = 0;
+    if (row >= e.first[e.n]) return;
+    while (row >= e.first[at + 1]) at++;
+    size_t r = row - e.first[at];
+    float gate[FEW_ROWS] = { 0 }, up[FEW_ROWS] = { 0 };
+    dot_rows((const T *)e.gate[at] + r * k, x, 0, 1, k, lane, gate);
+    dot_rows((const T *)e.up[at] + r * k, x, 0, 1, k, lane, up);
+    float g = warp_sum(gate[0]), u = warp_sum(up[0]);
+    if (lane == 0) h[row] = silu(g) * u;
+}
+template <class T> __device__ void experts_down(const expert_list &e, const float *h, int n, float *y) {
+    int lane = threadIdx.x % 32, row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
+    float total = 0;
+    if (row >= n) return;
+    for (int i = 0; i < e.n; i++) {
+        float sum[FEW_ROWS] = { 0 };
+        int k = e.first[i + 1] - e.first[i];
+        dot_rows((const T *)e.down[i] + (size_t)row * k, h + e.first[i], 0, 1, k, lane, sum);
+        total += e.weight[i] * warp_sum(sum[0]);
+    }
+    if (lane == 0) y[row] += total;
+}
+#define EXPERTS(name, T)                                                                                     \
+    KERNEL experts_up_##name(const __grid_constant__ expert_list e, const float *x, int k, float *h) {       \
+        experts_up<T>(e, x, k, h);                                                                           \
+    }                                                                                                        \
+    KERNEL experts_down_##name(const __grid_constant__ expert_list e, const float *h, int n, float *y) {     \
+        experts_down<T>(e, h, n, y);                                                                         \
+    }
+EXPERTS(f32, float)
+EXPERTS(bf16, bf16)
+EXPERTS(f16, __half)
+
+/* ---- latent attention: kv_b is [heads][nope + value][rank]; one block per head */
+template <class T>
+__device__ void latent_query(const T *kv_b, int nope, int value, int rank, int rope, const float *q, float *out) {
+    int head = blockIdx.x;
+    const T *u = kv_b + (size_t)head * (nope + value) * rank;
+    q += head * (nope + rope);
+    out += head * (rank + rope);
+    for (int c = threadIdx.x; c < rank + rope; c += blockDim.x) {
+        float sum = c < rank ? 0.0f : q[nope + c - rank];
+        if (c < rank)
+            for (int i = 0; i < nope; i++) sum = fmaf(q[i], to_float(u[(size_t)i * rank + c]), sum);
+        out[c] = sum;
+    }
+}
+template <class T>
+__device__ void latent_value(const T *kv_b, int nope, int value, int rank, const float *sums, float *out) {
+    int head = blockIdx.x, lane = threadIdx.x % 32;
+    const T *v = kv_b + ((size_t)head * (nope + value) + nope) * rank;
+    for (int i = threadIdx.x / 32; i < value; i += blockDim.x / 32) {
+        float sum[FEW_ROWS] = { 0 };
+        dot_rows(v + (size_t)i * rank, sums + head * rank, 0, 1, rank, lane, sum);
+        float s = warp_sum(sum[0]);
+        if (lane == 0) out[head * value + i] = s;
+    }
+}
+#define LATENT(name, T)                                                                                      \
+    KERNEL latent_query_##name(const T *kv_b, int nope, int value, int rank, int rope, const float *q,       \
+                               float *out) {                                                                 \
+        latent_query(kv_b, nope, value, rank, rope, q, out);                                                 \
+    }                                                                                                        \
+    KERNEL latent_value_##name(const T *kv_b, int nope, int value, int rank, const float *sums, float *out) { \
+        latent_value(kv_b, nope, value, rank, sums, out);                                                    \
+    }
+LATENT(f32, float)
+LATENT(bf16, bf16)
+LATENT(f16, __half)
+
+/* rows[n][heads][nope + value] and the rotated part of kept[n][rank + rope] into keys and values. */
+KERNEL latent_expand(const float *rows, const float *kept, float *keys, float *values, int n, int heads, int nope,
+                     int value, int rank, int rope, int max_context, int position) {
+    int width = nope + rope + value;
+    size_t all = (size_t)n * heads * width;
+    for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < all; i += (size_t)gridDim.x * blockDim.x) {
+        int c = (int)(i % width), h = (int)(i / width % heads), r = (int)(i / width / heads);
+        const float *row = rows + ((size_t)r * heads + h) * (nope + value);
+        size_t at = (size_t)h * max_context + position + r;
+        if (c < nope)
+            keys[at * (nope + rope) + c] = row[c];
+        else if (c < nope + rope)
+            keys[at * (nope + rope) + c] = kept[(size_t)r * (rank + rope) + rank + c - nope];
+        else
+            values[at * value + c - nope - rope] = row[c - rope];
+    }
+}

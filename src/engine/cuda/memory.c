@@ -1,0 +1,186 @@
+/* Opening a GPU, its memory, launches. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "base/embed.h"
+#include "base/vec.h"
+#include "engine/cuda/cuda.h"
+#include "engine/cuda/internal.h"
+
+static const char *const files[MODULE_COUNT] = { "operators", "linear",           "gemm",   "attention",
+                                                 "decode",    "decode_attention", "experts" };
+static const struct {
+    const char *name;
+    enum module_id module;
+} kernels[KERNEL_COUNT] = {
+#define X(name, file) { #name, MODULE_##file },
+    CUDA_KERNELS(X)
+#undef X
+};
+
+bool cuda_ok(struct cuda *c, int rc, const char *what) {
+    const char *name = "unknown error", *text = "";
+    if (rc == CU_OK) return true;
+    if (c->failed) return false;
+    c->failed = true;
+    c->d->error_name(rc, &name);
+    c->d->error_text(rc, &text);
+    if (rc == CU_OUT_OF_MEMORY)
+        err_set(
+            &c->err,
+            "%s: out of memory (%s): choose a smaller max_context, end other programs on this GPU, or use "
+            "another device",
+            c->name, what);
+    else
+        err_set(&c->err, "%s: %s failed with %s (%s)", c->name, what, name, text);
+    return false;
+}
+
+/* ---- memory: freed blocks are kept and used again; the order of the stream makes that safe */
+static size_t rounded(size_t bytes) {
+    size_t to = bytes < (1u << 20) ? 512 : 1u << 20;
+    return (MAX(bytes, (size_t)1) + to - 1) / to * to;
+}
+
+cu_ptr cuda_memory(struct cuda *c, size_t bytes) {
+    struct block *best = NULL, fresh = { .bytes = rounded(bytes), .used = true };
+    for (size_t i = 0; i < c->blocks.n; i++) {
+        struct block *b = &c->blocks.v[i];
+        if (!b->used && b->bytes >= bytes && b->bytes <= 2 * fresh.bytes && (!best || b->bytes < best->bytes))
+            best = b;
+    }
+    if (best) {
+        best->used = true;
+        return best->data;
+    }
+    if (c->failed || !cuda_ok(c, c->d->mem_alloc(&fresh.data, fresh.bytes), "allocating memory")) return 0;
+    vec_push(&c->blocks, fresh);
+    return fresh.data;
+}
+
+void cuda_memory_free(struct cuda *c, cu_ptr p) {
+    for (size_t i = 0; p && i < c->blocks.n; i++)
+        if (c->blocks.v[i].data == p) c->blocks.v[i].used = false;
+}
+
+void *cuda_scratch(struct cuda *c, enum scratch_id id, size_t bytes) {
+    struct tensor *t = c->scratch[id];
+    if (!t) t = c->scratch[id] = xcalloc(1, sizeof *t);
+    if (bytes > t->bytes || !t->data) {
+        cuda_memory_free(c, t->data);
+        t->bytes = bytes + bytes / 4;
+        t->data = cuda_memory(c, t->bytes);
+    }
+    return pointer_of(t);
+}
+
+/* ---- launches */
+void cuda_launch(struct cuda *c, enum kernel_id id, struct cuda_grid g, void **params) {
+    struct cu_launch l = { .grid_x = (unsigned)MIN(g.x, (size_t)0x7fffffff),
+                           .grid_y = (unsigned)MAX(g.y, (size_t)1),
+                           .grid_z = (unsigned)MAX(g.z, (size_t)1),
+                           .block_x = g.threads,
+                           .block_y = 1,
+                           .block_z = 1,
+                           .shared_bytes = g.shared_bytes,
+                           .stream = c->stream };
+    if (c->failed || g.x == 0) return;
+    cuda_ok(c, c->d->launch(&l, c->kernels[id], params, NULL), kernels[id].name);
+}
+
+/* ---- opening */
+static const struct embed_file *kernel_file(enum module_id m) {
+    char path[64];
+    snprintf(path, sizeof path, "cuda/%s.fatbin", files[m]);
+    return embed_find(path);
+}
+
+bool cuda_built(void) { return kernel_file(MODULE_operators) != NULL; }
+
+static int not_built(struct err *err) {
+    return err_set(err,
+                   "CUDA: this program was built without nvcc, so it has no GPU kernels: install the CUDA "
+                   "toolkit (nvcc) and build again, or use device=cpu");
+}
+
+bool cuda_available(struct err *err) {
+    int n = 0;
+    if (!cuda_built()) {
+        not_built(err);
+        return false;
+    }
+    const struct driver *d = driver_load(err);
+    if (!d) return false;
+    if (d->device_count(&n) == CU_OK && n > 0) return true;
+    err_set(err,
+            "CUDA: the driver finds no GPU: check nvidia-smi and CUDA_VISIBLE_DEVICES, or use device=cpu");
+    return false;
+}
+
+static int load_modules(struct cuda *c) {
+    int optin = 0, ptx = 0;
+    for (int m = 0; m < MODULE_COUNT; m++)
+        if (!cuda_ok(c, c->d->module_load(&c->modules[m], kernel_file((enum module_id)m)->data),
+                     "loading the kernels"))
+            return -1;
+    for (int i = 0; i < KERNEL_COUNT; i++)
+        if (!cuda_ok(c, c->d->module_function(&c->kernels[i], c->modules[kernels[i].module], kernels[i].name),
+                     kernels[i].name))
+            return -1;
+    c->d->device_attribute(&optin, CU_ATTR_SHARED_OPTIN, c->device);
+    static const enum kernel_id large[] = { KERNEL_gemm_bf16,         KERNEL_gemm_f16,
+                                            KERNEL_gemm_grouped_bf16, KERNEL_gemm_grouped_f16,
+                                            KERNEL_flash_64,          KERNEL_flash_128,
+                                            KERNEL_attention_f32,     KERNEL_attention_bf16 };
+    for (size_t i = 0; i < COUNTOF(large); i++)
+        if (!cuda_ok(c, c->d->function_set(c->kernels[large[i]], CU_FUNC_MAX_SHARED, MIN(optin, 200 << 10)),
+                     "shared memory"))
+            return -1;
+    c->d->function_get(&ptx, CU_FUNC_PTX_VERSION, c->kernels[KERNEL_gemm_bf16]);
+    c->hopper = ptx >= 90;
+    return 0;
+}
+
+static int open_device(struct cuda *c, int index, struct err *err) {
+    int n = 0, major = 0, minor = 0;
+    cu_context context;
+    c->d->device_count(&n);
+    if (index >= n)
+        return err_set(err, "cuda:%d: this machine has %d visible GPU%s: choose a number below %d", index, n,
+                       n == 1 ? "" : "s", n);
+    if (!cuda_ok(c, c->d->device_get(&c->device, index), "opening the device")) return -1;
+    c->d->device_name(c->name, sizeof c->name, c->device);
+    c->d->device_attribute(&c->sms, CU_ATTR_SMS, c->device);
+    c->d->device_attribute(&major, CU_ATTR_MAJOR, c->device);
+    c->d->device_attribute(&minor, CU_ATTR_MINOR, c->device);
+    if (major < 8)
+        return err_set(
+            err,
+            "cuda:%d: %s has compute capability %d.%d, the engine needs 8.0 (Ampere) or newer: use "
+            "device=cpu",
+            index, c->name, major, minor);
+    snprintf(c->about, sizeof c->about, "sm_%d%d", major, minor);
+    if (!cuda_ok(c, c->d->context_retain(&context, c->device), "creating a context")) return -1;
+    if (!cuda_ok(c, c->d->context_set(context), "using the context") ||
+        !cuda_ok(c, c->d->stream_create(&c->stream, CU_STREAM_NONBLOCKING), "creating a stream"))
+        return -1;
+    return load_modules(c);
+}
+
+struct ops *cuda_open(struct threads *threads, int index, struct err *err) {
+    (void)threads;
+    if (!cuda_available(err)) return NULL;
+    struct cuda *c = xcalloc(1, sizeof *c);
+    const char *math = getenv("INFERPROF_CUDA_MATH");
+    c->d = driver_load(err);
+    c->exact = math && strcmp(math, "exact") == 0;
+    snprintf(c->name, sizeof c->name, "cuda:%d", index);
+    if (open_device(c, index, err) < 0) {
+        if (c->failed) *err = c->err;
+        cuda_backend.close(c);
+        return NULL;
+    }
+    return ops_open(&cuda_backend, c);
+}

@@ -1,0 +1,61 @@
+/* Decoding steps that run on the device as a whole: the device chooses the next token, and the host only
+ * reads the tokens. A backend may have them (ops_backend.decode); otherwise the engine calls one operator
+ * after the other.
+ *     void *d = calls->open(context, &plan);                     -- NULL: this model needs the operators
+ *     calls->begin(d, &start);
+ *     calls->submit(d, 4);                                       -- steps run ahead of the host
+ *     while (calls->take(d, &token)) ... */
+#ifndef ENGINE_OPS_DECODE_H
+#define ENGINE_OPS_DECODE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/ops/ops.h"
+
+struct decode_layer {
+    struct tensor *norm1, *norm2;
+    struct linear q, k, v, o;
+    struct tensor *q_norm, *k_norm; /* NULL: none */
+    struct tensor *keys, *values;
+    int window;
+    struct expert mlp;            /* dense layers */
+    const struct linear *router;  /* NULL: a dense layer */
+    const struct expert *experts; /* [routing.n] */
+    struct expert shared;         /* shared.gate.w.rows 0: none */
+    struct routing routing;
+};
+
+struct decode_plan {
+    int hidden, heads, kv_heads, dim, vocab, max_context;
+    float eps, scale; /* of the norms; of the scores */
+    struct matrix embed;
+    struct linear head;
+    struct tensor *norm;
+    const struct rope_table *rope;
+    const struct decode_layer *layer; /* [layers] */
+    int layers;
+};
+
+/* A sequence: its tokens so far, whose keys and values are in the cache except those of the last one. */
+struct decode_start {
+    const uint32_t *ids;
+    int n;
+    /* sampling/ngram.h; no_repeat 0: off */
+    int no_repeat, window, first; /* first: the first position that counts */
+    const uint32_t *allow;
+    int nallow;
+};
+
+enum { DECODE_MOST_ALLOWED = 4 };
+
+struct ops_decode_calls {
+    void *(*open)(void *context, const struct decode_plan *plan); /* NULL: not for this model */
+    void (*close)(void *decode);
+    void (*begin)(void *decode, const struct decode_start *start);
+    void (*submit)(void *decode, int steps);
+    /* Waits for the next token. False: the device failed (ops_check). */
+    bool (*take)(void *decode, uint32_t *token);
+};
+
+#endif

@@ -1,0 +1,524 @@
+/* Checks the CUDA backend against the CPU backend on a machine with a GPU, and times it (cuda.sh runs it).
+ *     cuda_check ops                          every operator on random and extreme numbers
+ *     cuda_check tokens NAME...               64 greedy tokens of the fixtures tests/data/engine/NAME.json
+ *     cuda_check speed CONFIG PROMPT NEW [IMAGE]     decoding after a prompt of PROMPT ids, synthetic weights
+ * Run from the root of the source tree. Exit status 1: something differs. */
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/die.h"
+#include "base/file.h"
+#include "base/jsonr.h"
+#include "base/util.h"
+#include "engine/compute/dtype.h"
+#include "engine/compute/threads.h"
+#include "engine/cpu/cpu.h"
+#include "engine/cuda/cuda.h"
+#include "engine/engine.h"
+#include "engine/ops/ops.h"
+
+static struct ops *both[2]; /* CPU, CUDA */
+static int failures;
+static uint64_t seed = 88172645463325252u;
+
+static float uniform(void) {
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return (float)((double)(seed >> 11) / 9007199254740992.0 * 2 - 1);
+}
+
+/* n numbers between -size and size; every 997th is a hundred times as large. */
+static float *numbers(size_t n, float size) {
+    float *v = xmalloc(n * sizeof *v);
+    for (size_t i = 0; i < n; i++) v[i] = uniform() * size * (i % 997 == 996 ? 100.0f : 1.0f);
+    return v;
+}
+
+static double difference(const float *a, const float *b, size_t n) {
+    double d = 0, s = 0;
+    for (size_t i = 0; i < n; i++) {
+        double x = (double)a[i] - b[i];
+        d += x * x;
+        s += (double)a[i] * a[i];
+    }
+    return sqrt(d) / (sqrt(s) + 1e-30);
+}
+
+static void report(const char *name, const float *cpu, const float *gpu, size_t n, double most) {
+    double d = difference(cpu, gpu, n);
+    bool good = d <= most; /* NaN is not */
+    failures += !good;
+    printf("%s %-44s %.2e (most %.0e)\n", good ? "ok  " : "FAIL", name, d, most);
+    fflush(stdout);
+}
+
+/* An operator on both backends: f(ops, tensors) with t[i] holding the numbers v[i][n[i]]; compares tensor
+ * `out`. */
+typedef void operator_fn(struct ops *o, struct tensor *const *t);
+static void compare(const char *name, operator_fn *f, int tensors, float *const *v, const size_t *n, int out,
+                    double most) {
+    float *got[2];
+    for (int b = 0; b < 2; b++) {
+        struct tensor *t[8] = { NULL };
+        for (int i = 0; i < tensors; i++) {
+            t[i] = ops_alloc(both[b], n[i], TENSOR_ANY);
+            ops_upload(both[b], view_of(t[i]), v[i], n[i]);
+        }
+        f(both[b], t);
+        got[b] = xcalloc(n[out], sizeof **got);
+        ops_download(both[b], got[b], view_of(t[out]), n[out]);
+        for (int i = 0; i < tensors; i++) ops_free(both[b], t[i]);
+    }
+    struct err err;
+    if (ops_check(both[1], &err) < 0) {
+        printf("FAIL %s: %s\n", name, err.msg);
+        exit(1);
+    }
+    report(name, got[0], got[1], n[out], most);
+    free(got[0]);
+    free(got[1]);
+}
+
+/* ---- linear layers */
+struct weight {
+    void *data;
+    struct matrix m[2];
+};
+static struct weight weight_make(int rows, int cols, enum dtype type) {
+    size_t n = (size_t)rows * (size_t)cols;
+    struct weight w = { .data = xmalloc(n * dtype_bytes(type)) };
+    float scale = sqrtf(3.0f / (float)cols);
+    for (size_t i = 0; i < n; i++) {
+        float f = uniform() * scale;
+        if (type == DTYPE_F32)
+            ((float *)w.data)[i] = f;
+        else
+            ((uint16_t *)w.data)[i] = type == DTYPE_BF16 ? bf16_from_float(f) : f16_from_float(f);
+    }
+    for (int b = 0; b < 2; b++) {
+        w.m[b] = (struct matrix){ ops_wrap(both[b], w.data, n * dtype_bytes(type)), type, rows, cols };
+        ops_commit(both[b], w.m[b].data);
+    }
+    return w;
+}
+static void weight_free(struct weight *w) {
+    for (int b = 0; b < 2; b++) {
+        ops_finish(both[b]);
+        ops_free(both[b], w->m[b].data);
+    }
+    free(w->data);
+}
+static const struct matrix *of(const struct weight *w, const struct ops *o) { return &w->m[o == both[1]]; }
+
+static struct {
+    struct weight w, w2, w3;
+    int m, n, k, add;
+    int heads, kv, dim, nq, nk, base, window, side;
+} now;
+
+static void do_linear(struct ops *o, struct tensor *const *t) {
+    struct linear l = { *of(&now.w, o), t[2] };
+    ops_linear(o, "x", &l, view_of(t[0]), now.k, now.m, view_of(t[1]), now.n, now.add ? OPS_ADD : OPS_SET);
+}
+static void check_linear(int m, int n, int k, enum dtype type, int add, double most) {
+    char name[80];
+    snprintf(name, sizeof name, "linear %s [%d,%d]x[%d,%d]%s", dtype_name(type), m, k, n, k,
+             add ? " add" : "");
+    size_t sizes[] = { (size_t)m * (size_t)k, (size_t)m * (size_t)n, (size_t)n };
+    float *v[] = { numbers(sizes[0], 1), numbers(sizes[1], 1), numbers(sizes[2], 1) };
+    now.w = weight_make(n, k, type);
+    now.m = m, now.n = n, now.k = k, now.add = add;
+    compare(name, do_linear, 3, v, sizes, 1, most);
+    weight_free(&now.w);
+    for (int i = 0; i < 3; i++) free(v[i]);
+}
+
+static void do_experts(struct ops *o, struct tensor *const *t) {
+    struct expert e = { .gate = { *of(&now.w, o), NULL },
+                        .up = { *of(&now.w2, o), NULL },
+                        .down = { *of(&now.w3, o), NULL } };
+    const struct expert *list[] = { &e, &e, &e };
+    const float weights[] = { 0.5f, 0.25f, 1.0f };
+    ops_experts_one(o, "x", list, weights, 3, view_of(t[0]), view_of(t[1]));
+}
+static void check_experts(enum dtype type) {
+    size_t sizes[] = { 1280, 1280 };
+    float *v[] = { numbers(1280, 1), numbers(1280, 1) };
+    now.w = weight_make(896, 1280, type), now.w2 = weight_make(896, 1280, type),
+    now.w3 = weight_make(1280, 896, type);
+    compare("experts_one", do_experts, 2, v, sizes, 1, 1e-5);
+    weight_free(&now.w), weight_free(&now.w2), weight_free(&now.w3);
+    free(v[0]), free(v[1]);
+}
+
+/* ---- attention */
+static void do_attention(struct ops *o, struct tensor *const *t) {
+    ops_attention(o, "x",
+                  &(struct attention){ .heads = now.heads,
+                                       .kv_heads = now.kv,
+                                       .dim_k = now.dim,
+                                       .dim_v = now.dim,
+                                       .scale = 1 / sqrtf((float)now.dim),
+                                       .q = view_of(t[0]),
+                                       .q_row = (ptrdiff_t)now.heads * now.dim,
+                                       .k = view_of(t[1]),
+                                       .v = view_of(t[2]),
+                                       .k_head = (ptrdiff_t)now.nk * now.dim,
+                                       .v_head = (ptrdiff_t)now.nk * now.dim,
+                                       .out = view_of(t[3]),
+                                       .out_row = (ptrdiff_t)now.heads * now.dim,
+                                       .nq = now.nq,
+                                       .nk = now.nk,
+                                       .base = now.base,
+                                       .window = now.window });
+}
+/* The same through a cache, which is bf16 on the GPU. */
+static void do_cached(struct ops *o, struct tensor *const *t) {
+    size_t n = (size_t)now.kv * (size_t)now.nk * (size_t)now.dim;
+    struct tensor *k = ops_alloc_cache(o, n, DTYPE_BF16), *v = ops_alloc_cache(o, n, DTYPE_BF16);
+    struct cache_rows rows = { .rows = view_of(t[1]),
+                               .cache = view_of(k),
+                               .n = now.nk,
+                               .heads = now.kv,
+                               .dim = now.dim,
+                               .max_context = now.nk };
+    ops_cache_store(o, &rows);
+    rows.rows = view_of(t[2]);
+    rows.cache = view_of(v);
+    ops_cache_store(o, &rows);
+    struct tensor *with[] = { t[0], k, v, t[3] };
+    do_attention(o, with);
+    ops_free(o, k);
+    ops_free(o, v);
+}
+static void check_attention(int heads, int kv, int dim, int nq, int nk, int base, int window, bool cached,
+                            double most) {
+    char name[96];
+    size_t q = (size_t)nq * (size_t)heads * (size_t)dim, k = (size_t)nk * (size_t)kv * (size_t)dim;
+    size_t sizes[] = { q, k, k, q };
+    float *v[] = { numbers(q, 1), numbers(k, 1), numbers(k, 1), numbers(q, 1) };
+    now.heads = heads, now.kv = kv, now.dim = dim, now.nq = nq, now.nk = nk, now.base = base,
+    now.window = window;
+    snprintf(name, sizeof name, "attention%s %d/%d heads of %d, %d x %d, base %d, window %d",
+             cached ? " (cache)" : "", heads, kv, dim, nq, nk, base, window);
+    compare(name, cached ? do_cached : do_attention, 4, v, sizes, 3, most);
+    for (int i = 0; i < 4; i++) free(v[i]);
+}
+
+static void do_qkv(struct ops *o, struct tensor *const *t) {
+    ops_qkv_attention(o, "x",
+                      &(struct qkv_attention){ .qkv = view_of(t[0]),
+                                               .out = view_of(t[1]),
+                                               .batch = now.m,
+                                               .n = now.nq,
+                                               .heads = now.heads,
+                                               .dim = now.dim,
+                                               .rel_h = now.side ? view_of(t[2]) : (struct view){ 0 },
+                                               .rel_w = now.side ? view_of(t[3]) : (struct view){ 0 },
+                                               .side = now.side });
+}
+static void check_qkv(int batch, int n, int heads, int dim, int side, double most) {
+    char name[96];
+    size_t rows = (size_t)batch * (size_t)n, width = (size_t)heads * (size_t)dim,
+           table = (size_t)(2 * MAX(side, 1) - 1) * (size_t)dim;
+    size_t sizes[] = { rows * 3 * width, rows * width, table, table };
+    float *v[] = { numbers(sizes[0], 1), numbers(sizes[1], 1), numbers(table, 0.3f), numbers(table, 0.3f) };
+    now.m = batch, now.nq = n, now.heads = heads, now.dim = dim, now.side = side;
+    snprintf(name, sizeof name, "qkv attention %d x %d, %d heads of %d, side %d", batch, n, heads, dim, side);
+    compare(name, do_qkv, 4, v, sizes, 1, most);
+    for (int i = 0; i < 4; i++) free(v[i]);
+}
+
+/* ---- the rest */
+static void do_norms(struct ops *o, struct tensor *const *t) {
+    ops_rmsnorm(o, "x", view_of(t[0]), 1280, t[1], 37, 1280, 1e-6f, view_of(t[3]), 1280);
+    ops_layernorm(o, "x", view_of(t[3]), t[1], t[2], 37, 1280, 1e-6f, view_of(t[3]));
+}
+static void do_gelu(struct ops *o, struct tensor *const *t) {
+    ops_activate(o, OPS_GELU, view_of(t[0]), 37 * 1280);
+}
+static void do_quick(struct ops *o, struct tensor *const *t) {
+    ops_activate(o, OPS_QUICK_GELU, view_of(t[0]), 37 * 1280);
+}
+static void do_silu(struct ops *o, struct tensor *const *t) {
+    ops_silu_mul(o, view_of(t[0]), view_of(t[3]), 37 * 1280);
+}
+static void do_moves(struct ops *o, struct tensor *const *t) {
+    const int index[] = { 5, 0, 36, 7 };
+    const float weights[] = { 1, -2, 0.5f, 3 };
+    ops_add(o, "x", view_of(t[0]), view_of(t[3]), 37 * 1280);
+    ops_gather_rows(o, view_of(t[3]), view_of(t[0]), index, 4, 1280);
+    ops_scatter_add(o, view_of(t[0]), view_of(t[3]), index, weights, 4, 1280);
+    ops_copy_rows(o, view_at(view_of(t[0]), 20), 1280, view_at(view_of(t[3]), 7), 2560, 3, 100);
+}
+static void do_windows(struct ops *o, struct tensor *const *t) {
+    struct windows s = { .grid = 6, .padded = 8, .window = 4, .width = 20 };
+    ops_window_partition(o, &s, view_of(t[0]), view_of(t[3]));
+    ops_window_merge(o, &s, view_of(t[3]), view_of(t[0]));
+}
+static void do_resample(struct ops *o, struct tensor *const *t) {
+    ops_resample_grid(o, view_of(t[0]), 24, 15, 40, view_of(t[3]));
+    ops_resample_rows(o, view_of(t[0]), 127, 79, 64, view_at(view_of(t[3]), 15 * 15 * 40));
+    ops_resample_grid(o, view_of(t[0]), 10, 16, 40, view_at(view_of(t[3]), 20000));
+}
+static void do_rope(struct ops *o, struct tensor *const *t) {
+    for (int inter = 0; inter < 2; inter++) {
+        struct rope_table table = { .dims = 64, .interleaved = inter, .cosine = t[1], .sine = t[2] };
+        ops_rope(o, &table,
+                 &(struct rope_rows){ .x = view_of(t[0]),
+                                      .row = 1280,
+                                      .rows = 20,
+                                      .heads = 10,
+                                      .stride = 128,
+                                      .offset = 16,
+                                      .position = 3 });
+    }
+}
+static float planes[3 * 400];
+static void do_planes(struct ops *o, struct tensor *const *t) {
+    ops_upload_planes(o, view_of(t[0]), planes, 3, 400);
+}
+static void do_conv(struct ops *o, struct tensor *const *t) {
+    struct conv c = { .w = *of(&now.w, o), .bias = t[1], .c_in = 16, .side = 3, .stride = 2, .pad = 1 };
+    ops_conv(o, "x", &c, view_of(t[0]), 30, 30, view_of(t[3]));
+}
+static void check_route(int n, int k, int groups, int kept, bool normalise) {
+    enum { M = 50 };
+    struct routing r = {
+        .n = n, .k = k, .groups = groups, .groups_kept = kept, .normalise = normalise, .scale = 1.5f
+    };
+    float *v = numbers((size_t)(M * n), 2);
+    struct routing_choice *out[2];
+    float *w[2];
+    int wrong = 0;
+    for (int b = 0; b < 2; b++) {
+        struct tensor *t = ops_alloc(both[b], (size_t)(M * n), TENSOR_ANY);
+        ops_upload(both[b], view_of(t), v, (size_t)(M * n));
+        out[b] = xcalloc((size_t)(M * k), sizeof **out);
+        w[b] = xcalloc((size_t)(M * k), sizeof **w);
+        ops_route(both[b], &r, view_of(t), M, out[b]);
+        for (int i = 0; i < M * k; i++) w[b][i] = out[b][i].weight;
+        ops_free(both[b], t);
+    }
+    for (int i = 0; i < M * k; i++) /* weights that underflow are equal, so their order is open */
+        wrong += out[0][i].expert != out[1][i].expert && out[0][i].weight > 1e-30f;
+    failures += wrong > 0;
+    printf("%s route %d of %d: %d different experts\n", wrong ? "FAIL" : "ok  ", k, n, wrong);
+    report("route weights", w[0], w[1], (size_t)(M * k), 1e-5);
+    for (int b = 0; b < 2; b++) free(out[b]), free(w[b]);
+    free(v);
+}
+
+static void check_rest(void) {
+    size_t sizes[] = { 37 * 1280, 1280, 1280, 37 * 1280 };
+    float *v[] = { numbers(sizes[0], 1), numbers(1280, 1), numbers(1280, 1), numbers(sizes[3], 1) };
+    compare("rmsnorm, layernorm", do_norms, 4, v, sizes, 3, 1e-5);
+    compare("gelu", do_gelu, 4, v, sizes, 0, 1e-5);
+    compare("quick_gelu", do_quick, 4, v, sizes, 0, 1e-5);
+    compare("silu_mul", do_silu, 4, v, sizes, 0, 1e-5);
+    compare("add, gather, scatter, copy", do_moves, 4, v, sizes, 0, 1e-6);
+    compare("windows", do_windows, 4, v, sizes, 0, 1e-6);
+    compare("resample", do_resample, 4, v, sizes, 3, 1e-5);
+    for (size_t i = 0; i < COUNTOF(planes); i++) planes[i] = uniform();
+    compare("planes", do_planes, 4, v, sizes, 0, 1e-6);
+    compare("rope", do_rope, 4, v, sizes, 0, 1e-6);
+    now.w = weight_make(24, 16 * 9, DTYPE_F32);
+    compare("conv f32", do_conv, 4, v, sizes, 3, 1e-5);
+    weight_free(&now.w);
+    for (int i = 0; i < 4; i++) free(v[i]);
+    check_route(64, 6, 1, 1, false);
+    check_route(128, 8, 1, 1, true);
+    check_route(12, 3, 4, 2, false);
+}
+
+static void check_operators(void) {
+    check_rest();
+    for (int type = DTYPE_F32; type <= DTYPE_F16; type++) {
+        double most = type == DTYPE_F32 ? 1e-5 : 5e-3;
+        check_linear(1, 1280, 1280, (enum dtype)type, 0, 1e-5);
+        check_linear(7, 100, 36, (enum dtype)type, 1, 1e-5);
+        check_linear(100, 200, 1280, (enum dtype)type, 1, most);
+        check_linear(37, 70, 36, (enum dtype)type, 0, 1e-5);
+        check_linear(300, 896, 1288, (enum dtype)type, 0, most);
+        check_experts((enum dtype)type);
+    }
+    check_linear(9, 16, 8, DTYPE_BF16, 0, 5e-3);
+    check_linear(1000, 3072, 768, DTYPE_BF16, 1, 5e-3);
+    check_attention(4, 2, 24, 1, 100, 99, 20, false, 1e-5);
+    check_attention(4, 4, 40, 50, 70, 20, 0, false, 1e-5);
+    check_attention(10, 10, 128, 1, 900, 899, 0, true, 1e-2);
+    check_attention(10, 10, 128, 300, 500, 200, 0, true, 1e-2);
+    check_attention(8, 2, 128, 130, 200, 70, 50, true, 1e-2);
+    check_attention(8, 2, 64, 77, 77, 0, 0, true, 1e-2);
+    check_qkv(4, 49, 3, 20, 7, 1e-5);
+    check_qkv(1, 257, 16, 64, 0, 1e-2);
+    check_qkv(4, 196, 12, 64, 14, 1e-2);
+    check_qkv(1, 1600, 12, 64, 40, 1e-2);
+}
+
+/* ---- whole models */
+static struct engine *open_model(const char *dir, const char *dtype, const char *device,
+                                 long long weights_seed, int max_context) {
+    struct err err;
+    char source[64];
+    snprintf(source, sizeof source, "synthetic:%lld", weights_seed);
+    struct engine *e = engine_open(
+        &(struct engine_load){
+            .model = dir,
+            .weights = source,
+            .dtype = dtype,
+            .device = device,
+            .max_context = max_context,
+            /* the CPU is the reference; with f32 weights the GPU computes in float throughout */
+            .exact = strncmp(device, "cuda", 4) != 0 || (dtype && strcmp(dtype, "f32") == 0),
+        },
+        &err);
+    if (!e) {
+        printf("FAIL %s\n", err.msg);
+        exit(1);
+    }
+    return e;
+}
+
+/* A folder with config.json. */
+static char *model_folder(const json_t *config) {
+    char *dir = xstrdup("/tmp/cuda_check.XXXXXX");
+    struct err err;
+    if (!mkdtemp(dir)) die("no temporary folder");
+    char *path = file_join(dir, "config.json"), *text = json_dumps(config, 0);
+    if (file_write_atomic(path, text, strlen(text), &err) < 0) die("%s", err.msg);
+    free(path);
+    free(text);
+    return dir;
+}
+
+static struct engine_result infer(struct engine *e, const struct engine_request *r) {
+    struct engine_result out;
+    struct err err;
+    if (engine_infer(e, r, &out, &err) < 0) {
+        printf("FAIL %s\n", err.msg);
+        exit(1);
+    }
+    return out;
+}
+
+static size_t equal_tokens(const struct engine_result *a, const struct engine_result *b) {
+    size_t i = 0;
+    while (i < a->ids.n && i < b->ids.n && a->ids.v[i] == b->ids.v[i]) i++;
+    return i;
+}
+
+static void check_tokens(const char *name) {
+    char path[256];
+    struct err err;
+    snprintf(path, sizeof path, "tests/data/engine/%s.json", name);
+    json_t *root = jsonr_load_path(path, 16 << 20, &err);
+    if (!root) die("%s", err.msg);
+    char *dir = model_folder(json_object_get(root, "config"));
+    uint32_t ids[1024], n = 0;
+    const json_t *prompt = json_object_get(root, "prompt_ids");
+    for (; n < json_array_size(prompt) && n < 1024; n++)
+        ids[n] = (uint32_t)json_integer_value(json_array_get(prompt, n));
+    const char *page = "tests/data/engine/dsocr_page.png";
+    struct engine_request r = {
+        .ids = ids, .nids = n, .max_new_tokens = 64, .ignore_eos = true, .no_repeat_ngram = ENGINE_MODEL_NGRAM
+    };
+    if (n == 0)
+        r = (struct engine_request){ .prompt = "<image>",
+                                     .prompt_len = 7,
+                                     .images = &page,
+                                     .nimages = 1,
+                                     .max_new_tokens = 64,
+                                     .ignore_eos = true,
+                                     .no_repeat_ngram = ENGINE_MODEL_NGRAM };
+    long long weights_seed = json_integer_value(json_object_get(root, "seed"));
+    static const char *const types[] = { "f32", "bf16", "f16" };
+    for (size_t t = 0; t < COUNTOF(types); t++) {
+        struct engine *cpu = open_model(dir, types[t], "cpu", weights_seed, 0),
+                      *gpu = open_model(dir, types[t], "cuda:0", weights_seed, 0);
+        struct engine_result a = infer(cpu, &r), b = infer(gpu, &r), again = infer(gpu, &r);
+        struct engine_request sampled = r;
+        sampled.sampling.temperature = 1e-4; /* the operators, one by one */
+        sampled.sampling.top_k = 1;
+        struct engine_result c = infer(gpu, &sampled);
+        size_t same = equal_tokens(&a, &b), by_operators = equal_tokens(&a, &c);
+        bool repeat = equal_tokens(&b, &again) == b.ids.n;
+        /* f16 activations have the precision of f16 on the GPU; bf16 ones too unless the products are
+         * exact. */
+        const char *math = getenv("INFERPROF_CUDA_MATH");
+        bool must = t == 0 || (t == 1 && math && strcmp(math, "exact") == 0);
+        bool good = repeat && (!must || (same == a.ids.n && by_operators == a.ids.n));
+        failures += !good;
+        printf("%s tokens %-18s %-4s equal to the CPU: graph %zu, operators %zu of %zu; twice the same: %s\n",
+               good ? "ok  " : "FAIL", name, types[t], same, by_operators, a.ids.n, repeat ? "yes" : "NO");
+        fflush(stdout);
+        engine_result_free(&a), engine_result_free(&b), engine_result_free(&again), engine_result_free(&c);
+        engine_close(cpu);
+        engine_close(gpu);
+    }
+    free(dir);
+    json_decref(root);
+}
+
+static void speed(const char *config, int prompt, int tokens, const char *image) {
+    struct err err;
+    json_t *root = jsonr_load_path(config, 16 << 20, &err);
+    if (!root) die("%s", err.msg);
+    char *dir = model_folder(root);
+    uint64_t start = clock_mono_ns();
+    struct engine *e = open_model(dir, "bf16", "cuda:0", 1, prompt + tokens + 1024);
+    printf("load %.1f s\n", (double)(clock_mono_ns() - start) / 1e9);
+    uint32_t *ids = xcalloc((size_t)prompt, sizeof *ids);
+    for (int i = 0; i < prompt; i++) ids[i] = (uint32_t)(1000 + i * 7 % 10000);
+    struct engine_request r = {
+        .ids = ids, .nids = (size_t)prompt, .max_new_tokens = (uint32_t)tokens, .ignore_eos = true
+    };
+    if (image)
+        r = (struct engine_request){ .images = &image,
+                                     .nimages = 1,
+                                     .max_new_tokens = (uint32_t)tokens,
+                                     .ignore_eos = true,
+                                     .no_repeat_ngram = ENGINE_MODEL_NGRAM };
+    for (int i = 0; i < 4; i++) {
+        struct engine_result v = infer(e, &r);
+        printf("%s: prompt %zu in %.2f ms (sam %.2f clip %.2f projector %.2f); %zu tokens, %.4f ms each, "
+               "%.1f tokens/s; "
+               "first %u %u %u\n",
+               config, v.prompt_tokens, v.prefill_ms, v.sam_ms, v.clip_ms, v.projector_ms, v.ids.n,
+               v.decode_ms / (double)(v.ids.n - 1), (double)(v.ids.n - 1) / v.decode_ms * 1e3, v.ids.v[0],
+               v.ids.v[1], v.ids.v[2]);
+        fflush(stdout);
+        engine_result_free(&v);
+    }
+    engine_close(e);
+    free(ids);
+    free(dir);
+    json_decref(root);
+}
+
+int main(int argc, char **argv) {
+    struct err err;
+    if (argc < 2) die("usage: cuda_check ops | tokens NAME... | speed CONFIG PROMPT NEW [IMAGE]");
+    if (strcmp(argv[1], "ops") == 0) {
+        struct threads *threads = threads_open(0);
+        both[0] = cpu_open(threads, NULL);
+        both[1] = cuda_open(threads, 0, &err);
+        if (!both[1]) die("%s", err.msg);
+        printf("%s (%s)\n", ops_name(both[1]), ops_device(both[1]));
+        check_operators();
+        ops_close(both[0]);
+        ops_close(both[1]);
+        threads_close(threads);
+    } else if (strcmp(argv[1], "tokens") == 0) {
+        for (int i = 2; i < argc; i++) check_tokens(argv[i]);
+    } else if (strcmp(argv[1], "speed") == 0 && argc >= 5) {
+        speed(argv[2], atoi(argv[3]), atoi(argv[4]), argc > 5 ? argv[5] : NULL);
+    }
+    printf("%d failures\n", failures);
+    return failures > 0;
+}
