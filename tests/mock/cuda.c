@@ -1,7 +1,7 @@
 /* A libcuda.so.1 without a driver. cuInit() loads the injected library as the real one does. There are two
  * devices, a whole GPU and a MIG slice; CUDA_VISIBLE_DEVICES selects and orders them by number or UUID.
- * MOCK_CUDA_VERSION is the version that the driver supports, times 1000. It has too few functions for the native
- * engine. */
+ * MOCK_CUDA_VERSION is the version that the driver supports, times 1000. It has too few functions for the
+ * native engine. */
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -93,23 +93,31 @@ template <class T> __device__ void attention(const attention_args &a) {
 KERNEL attention_f32(const __grid_constant__ attention_args a) { attention<float>(a); }
 KERNEL attention_bf16(const __grid_constant__ attention_args a) { attention<bf16>(a); }
 
-/* ---- SAM's bias of every query: out[batch][head][query][2][side]; one warp per query and head */
+/* ---- SAM's bias of 64 queries of a head: out[batch][head][query][2][side]. Both tables are in shared memory, with rows
+ * of an odd number of words, so that lanes that read different rows have no bank conflicts. */
 KERNEL rel_bias(const float *q, long q_row, long q_batch, int heads, int dim, int n, int side, const float *rel_h,
                 const float *rel_w, float *out) {
-    int lane = threadIdx.x % 32, item = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
-    if (item >= n * heads) return;
-    int query = item / heads, head = item % heads;
-    const float *row = q + blockIdx.y * q_batch + query * q_row + head * dim;
-    float *to = out + (((size_t)blockIdx.y * heads + head) * n + query) * 2 * side;
-    for (int i = lane; i < 2 * side; i += 32) {
-        int at = i < side ? query / side - i : query % side - (i - side);
-        const float *t = (i < side ? rel_h : rel_w) + (long)(at + side - 1) * dim;
-        float s = 0;
-        for (int d = 0; d < dim; d += 4) {
-            float4 x = *(const float4 *)(row + d), y = *(const float4 *)(t + d);
-            s = fmaf(x.x, y.x, s), s = fmaf(x.y, y.y, s), s = fmaf(x.z, y.z, s), s = fmaf(x.w, y.w, s);
+    extern __shared__ float rel_memory[];
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32, rows = 2 * side - 1, stride = dim + 1, head = blockIdx.y;
+    float *tables = rel_memory, *own = rel_memory + 2 * rows * stride + warp * dim;
+    for (int i = threadIdx.x; i < 2 * rows * dim; i += blockDim.x) {
+        int r = i / dim, d = i - r * dim;
+        tables[r * stride + d] = r < rows ? rel_h[i] : rel_w[i - rows * dim];
+    }
+    __syncthreads();
+    for (int query = blockIdx.x * 64 + warp; query < min(n, (int)blockIdx.x * 64 + 64); query += 8) {
+        const float *row = q + blockIdx.z * q_batch + query * q_row + head * dim;
+        float *to = out + (((size_t)blockIdx.z * heads + head) * n + query) * 2 * side;
+        __syncwarp();
+        for (int d = lane; d < dim; d += 32) own[d] = row[d];
+        __syncwarp();
+        for (int i = lane; i < 2 * side; i += 32) {
+            int at = i < side ? query / side - i : query % side - (i - side);
+            const float *t = tables + ((i < side ? 0 : rows) + at + side - 1) * stride;
+            float s = 0;
+            for (int d = 0; d < dim; d++) s = fmaf(own[d], t[d], s);
+            to[i] = s;
         }
-        to[i] = s;
     }
 }
 

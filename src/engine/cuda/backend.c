@@ -186,7 +186,7 @@ static void *converted(struct cuda *c, enum dtype type, float *x, ptrdiff_t ldx,
 
 static void run_tensor_cores(struct cuda *c, const struct linear *l, float *x, ptrdiff_t ldx, int m, float *y,
                              ptrdiff_t ldy, int add) {
-    enum { TILE = 128, SHARED = 3 * 2 * TILE * 64 * 2 };
+    bool f16 = l->w.type == DTYPE_F16;
     struct gemm_args a = { .w = pointer_of(l->w.data),
                            .bias = pointer_of(l->bias),
                            .y = y,
@@ -197,10 +197,16 @@ static void run_tensor_cores(struct cuda *c, const struct linear *l, float *x, p
                            .parts = c->exact && l->w.type == DTYPE_BF16 ? 2 : 1,
                            .accumulate = add };
     a.x = converted(c, l->w.type, x, ldx, m, a.k, a.parts);
+    /* Tiles of 128 x 128, or of 64 x 64 where those would leave multiprocessors without work. */
+    bool small = ((size_t)m + 127) / 128 * (((size_t)a.n + 127) / 128) * 4 < (size_t)c->sms * 3;
+    size_t tile = small ? 64 : 128;
     void *params[] = { &a };
-    cuda_launch(c, l->w.type == DTYPE_F16 ? KERNEL_gemm_f16 : KERNEL_gemm_bf16,
-                (struct cuda_grid){ ((size_t)m + TILE - 1) / TILE, ((size_t)a.n + TILE - 1) / TILE,
-                                    .threads = THREADS, .shared_bytes = SHARED },
+    cuda_launch(c,
+                small ? f16 ? KERNEL_gemm_small_f16 : KERNEL_gemm_small_bf16
+                : f16 ? KERNEL_gemm_f16
+                      : KERNEL_gemm_bf16,
+                (struct cuda_grid){ ((size_t)m + tile - 1) / tile, ((size_t)a.n + tile - 1) / tile,
+                                    .threads = THREADS, .shared_bytes = (unsigned)(3 * 2 * tile * 64 * 2) },
                 params);
 }
 
@@ -402,7 +408,9 @@ static const char *flash_qkv(struct cuda *c, const struct qkv_attention *a) {
     if (a->rel_h.tensor) {
         float *q = view_pointer(a->qkv), *rel_h = view_pointer(a->rel_h), *rel_w = view_pointer(a->rel_w);
         bias = cuda_scratch(c, SCRATCH_BIAS, (size_t)rows * (size_t)heads * 2 * (size_t)side * sizeof *bias);
-        LAUNCH(c, rel_bias, GRID(((size_t)n * (size_t)heads + 7) / 8, (size_t)a->batch, .threads = THREADS),
+        LAUNCH(c, rel_bias,
+               GRID(((size_t)n + 63) / 64, (size_t)heads, (size_t)a->batch, THREADS,
+                    (unsigned)(2 * (2 * side - 1) * (dim + 1) + 8 * dim) * 4),
                &q, &row, &batch, &heads, &dim, &n, &side, &rel_h, &rel_w, &bias);
     }
     struct flash_args f = { .q = qkv,

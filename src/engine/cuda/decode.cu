@@ -89,17 +89,30 @@ template <class T, int R, int C> struct stream {
     }
 };
 
+enum { ROUNDS = 4 }; /* of loads in flight when a vector is copied to shared memory */
+
 /* x times the norm's weights into shared memory; returns 1 / sqrt(mean(x^2) + eps). `room`: 9 floats. `between` runs
  * before the barrier. */
 template <class F>
 __device__ __forceinline__ float norm_into(const float *x, const float *g, int n, float eps, float *to, int groups,
                                            float *room, const F &between) {
     float sum = 0;
-    for (int i = threadIdx.x * 4; i < groups * 8; i += THREADS * 4) {
-        float4 v = make_float4(0, 0, 0, 0), w = v;
-        if (i < n) v = __ldcg((const float4 *)(x + i)), w = __ldg((const float4 *)(g + i));
-        sum += v.x * v.x + v.y * v.y + v.z * v.z + v.w * v.w;
-        *(float4 *)(to + place(i, groups)) = make_float4(v.x * w.x, v.y * w.y, v.z * w.z, v.w * w.w);
+    for (int i = threadIdx.x * 4; i < groups * 8; i += THREADS * 4 * ROUNDS) {
+        float4 v[ROUNDS], w[ROUNDS]; /* all loads before the first use */
+#pragma unroll
+        for (int r = 0; r < ROUNDS; r++) {
+            int at = i + r * THREADS * 4;
+            v[r] = w[r] = make_float4(0, 0, 0, 0);
+            if (at < n) v[r] = __ldcg((const float4 *)(x + at)), w[r] = __ldg((const float4 *)(g + at));
+        }
+#pragma unroll
+        for (int r = 0; r < ROUNDS; r++) {
+            int at = i + r * THREADS * 4;
+            float4 a = v[r], b = w[r];
+            if (at >= groups * 8) break;
+            sum += a.x * a.x + a.y * a.y + a.z * a.z + a.w * a.w;
+            *(float4 *)(to + place(at, groups)) = make_float4(a.x * b.x, a.y * b.y, a.z * b.z, a.w * b.w);
+        }
     }
     sum = warp_sum(sum);
     if (threadIdx.x % 32 == 0) room[threadIdx.x / 32] = sum;
@@ -198,36 +211,57 @@ template <class T, int C> __device__ void decode_out(const out_args &a) {
     float *factor = shared + groups * 8; /* [nparts][heads] */
     for (int h = threadIdx.x; h < a.heads; h += THREADS) {
         float most = -INFINITY, total = 0;
-        for (int p = 0; p < a.nparts; p++) {
-            const float *part = a.parts + (size_t)(p * a.heads + h) * (a.dim + 4) + a.dim;
-            float2 v = __ldcg((const float2 *)part); /* maximum, sum of weights */
-            float top = fmaxf(most, v.x), base = top == -INFINITY ? 0.0f : top;
-            total = total * __expf(most - base) + v.y * __expf(v.x - base);
-            most = top;
-            factor[p * a.heads + h] = v.x;
+        for (int p0 = 0; p0 < a.nparts; p0 += 2 * ROUNDS) {
+            float2 v[2 * ROUNDS]; /* maximum, sum of weights */
+#pragma unroll
+            for (int p = 0; p < 2 * ROUNDS; p++)
+                if (p0 + p < a.nparts)
+                    v[p] = __ldcg((const float2 *)(a.parts + (size_t)((p0 + p) * a.heads + h) * (a.dim + 4) + a.dim));
+#pragma unroll
+            for (int p = 0; p < 2 * ROUNDS; p++) {
+                if (p0 + p >= a.nparts) break;
+                float top = fmaxf(most, v[p].x), base = top == -INFINITY ? 0.0f : top;
+                total = total * __expf(most - base) + v[p].y * __expf(v[p].x - base);
+                most = top;
+                factor[(p0 + p) * a.heads + h] = v[p].x;
+            }
         }
         for (int p = 0; p < a.nparts; p++) factor[p * a.heads + h] = __expf(factor[p * a.heads + h] - most) / total;
     }
     int quads = a.dim / 4; /* of a head */
     __syncthreads();
-    for (int i = threadIdx.x; i < groups * 2; i += THREADS) {
-        float4 sum = make_float4(0, 0, 0, 0);
-        if (i * 4 < k) {
-            int head = i / quads, d = (i - head * quads) * 4;
-#pragma unroll 4
-            for (int p = 0; p < a.nparts; p++) {
-                float f = factor[p * a.heads + head];
-                float4 v = __ldcg((const float4 *)(a.parts + (size_t)(p * a.heads + head) * (a.dim + 4) + d));
-                sum.x = fmaf(f, v.x, sum.x), sum.y = fmaf(f, v.y, sum.y), sum.z = fmaf(f, v.z, sum.z),
-                sum.w = fmaf(f, v.w, sum.w);
+    for (int i = threadIdx.x; i < groups * 2; i += THREADS * ROUNDS) {
+        float4 sum[ROUNDS];
+        int head[ROUNDS];
+        const float *from[ROUNDS];
+#pragma unroll
+        for (int r = 0; r < ROUNDS; r++) {
+            int at = i + r * THREADS;
+            sum[r] = make_float4(0, 0, 0, 0);
+            head[r] = at * 4 < k ? at / quads : -1;
+            from[r] = a.parts + (size_t)max(head[r], 0) * (a.dim + 4) + (at - max(head[r], 0) * quads) * 4;
+        }
+        for (int p = 0; p < a.nparts; p++) {
+            float4 v[ROUNDS];
+            size_t part = (size_t)p * a.heads * (a.dim + 4);
+#pragma unroll
+            for (int r = 0; r < ROUNDS; r++)
+                v[r] = head[r] < 0 ? make_float4(0, 0, 0, 0) : __ldcg((const float4 *)(from[r] + part));
+#pragma unroll
+            for (int r = 0; r < ROUNDS; r++) {
+                float f = head[r] < 0 ? 0.0f : factor[p * a.heads + head[r]];
+                sum[r].x = fmaf(f, v[r].x, sum[r].x), sum[r].y = fmaf(f, v[r].y, sum[r].y);
+                sum[r].z = fmaf(f, v[r].z, sum[r].z), sum[r].w = fmaf(f, v[r].w, sum[r].w);
             }
         }
-        *(float4 *)(shared + place(i * 4, groups)) = sum;
+#pragma unroll
+        for (int r = 0; r < ROUNDS; r++)
+            if (i + r * THREADS < groups * 2) *(float4 *)(shared + place((i + r * THREADS) * 4, groups)) = sum[r];
     }
     __syncthreads();
     bool again = false;
     for (int u = first; u - warp < a.rows; u += gridDim.x * WARPS) { /* all warps of a block together */
-        float sum[1] = { 0 };
+        float sum[1] = { 0 }, before = s.lane == 0 && u < a.rows ? __ldcg(a.x + u) : 0.0f;
         int chunks = s.chunks;
         for (int c = 0; u < a.rows && c < chunks; c++) {
             if ((c & 1) == 0) {
@@ -245,7 +279,7 @@ template <class T, int C> __device__ void decode_out(const out_args &a) {
         }
         float v = warp_sum(sum[0]);
         if (s.lane == 0 && u < a.rows) {
-            v += __ldcg(a.x + u) + (a.bias ? a.bias[u] : 0.0f);
+            v += before + (a.bias ? a.bias[u] : 0.0f);
             a.y[u] = v;
             fresh[warp] = v * (a.norm ? a.norm[u] : 0.0f);
         }
@@ -443,14 +477,21 @@ template <class T, int C> __device__ void decode_down(const mlp_args &a) {
     wait_for_previous();
     let_next_start();
     stamp(a.stamp ? a.stamp + 1 : nullptr);
-    for (int i = threadIdx.x * 4; i < groups * 8; i += THREADS * 4) {
-        float4 v = make_float4(0, 0, 0, 0);
-        if (i < n8 * 8) {
-            float f = weight[i / a.inner];
-            v = __ldcg((const float4 *)(a.h + i));
-            v.x *= f, v.y *= f, v.z *= f, v.w *= f;
+    for (int i = threadIdx.x * 4; i < groups * 8; i += THREADS * 4 * ROUNDS) {
+        float4 v[ROUNDS];
+#pragma unroll
+        for (int r = 0; r < ROUNDS; r++) {
+            int at = i + r * THREADS * 4;
+            v[r] = at < n8 * 8 ? __ldcg((const float4 *)(a.h + at)) : make_float4(0, 0, 0, 0);
         }
-        *(float4 *)(shared + place(i, groups)) = v;
+#pragma unroll
+        for (int r = 0; r < ROUNDS; r++) {
+            int at = i + r * THREADS * 4;
+            if (at >= groups * 8) break;
+            int slot = inner8 == 1 ? at / 8 : (int)__umulhi(at / 8, magic);
+            float f = at < n8 * 8 ? weight[slot] : 0.0f;
+            *(float4 *)(shared + place(at, groups)) = make_float4(v[r].x * f, v[r].y * f, v[r].z * f, v[r].w * f);
+        }
     }
     __syncthreads();
     int u = first, c = 0;
@@ -539,14 +580,15 @@ template <class T, int C> __device__ void decode_head(const head_args &a) {
     KERNEL __launch_bounds__(256, 2) decode_rows_##name##_##C(const __grid_constant__ rows_args a) {             \
         decode_rows<T, C>(a);                                                                                    \
     }                                                                                                            \
-    KERNEL __launch_bounds__(256, 2) decode_out_##name##_##C(const __grid_constant__ out_args a) {               \
-        decode_out<T, C>(a);                                                                                     \
-    }                                                                                                            \
     KERNEL __launch_bounds__(256, 2) decode_up_##name##_##C(const __grid_constant__ mlp_args a) {                \
         decode_up<T, C>(a);                                                                                      \
     }                                                                                                            \
     KERNEL __launch_bounds__(256, 2) decode_head_##name##_##C(const __grid_constant__ head_args a) {             \
         decode_head<T, C>(a);                                                                                    \
+    }
+#define OUT(T, name, C)                                                                                          \
+    KERNEL __launch_bounds__(256, 2) decode_out_##name##_##C(const __grid_constant__ out_args a) {               \
+        decode_out<T, C>(a);                                                                                     \
     }
 #define DOWN(T, name, C)                                                                                         \
     KERNEL __launch_bounds__(256, 2) decode_down_##name##_##C(const __grid_constant__ mlp_args a) {              \
@@ -555,9 +597,12 @@ template <class T, int C> __device__ void decode_head(const head_args &a) {
 #define TYPE(T, name)    \
     STREAMED(T, name, 4) \
     STREAMED(T, name, 5) \
+    OUT(T, name, 4)      \
+    OUT(T, name, 5)      \
     DOWN(T, name, 7)     \
     DOWN(T, name, 8)
 TYPE(bf16, bf16)
 TYPE(__half, f16)
 STREAMED(float, f32, 4)
+OUT(float, f32, 4)
 DOWN(float, f32, 8)

@@ -7,7 +7,7 @@
 #include "common.cuh"
 #include "kernel_args.h"
 
-enum { TILE = 128, DEEP = 64, STAGES = 3, STAGE_BYTES = 2 * TILE * DEEP * 2 };
+enum { TILE = 128, DEEP = 64, STAGES = 3 };
 
 /* ---- conversion of x, eight numbers per thread: blockIdx.y is the row. parts 2: [hi | lo] with hi + lo = x up to 16
  * bits */
@@ -75,33 +75,34 @@ __device__ __forceinline__ unsigned tile_at(unsigned base, int row, int piece) {
     return base + row * 128 + ((piece ^ (row & 7)) << 4);
 }
 
-/* 256 threads copy 1024 pieces: rows `first`.. of a matrix with `rows` rows of `width` numbers, from column `at`. */
-template <class T>
+/* 256 threads copy N rows from `first` on of a matrix with `rows` rows of `width` numbers, from column `at`. */
+template <int N, class T>
 __device__ __forceinline__ void copy_tile(unsigned base, const T *from, size_t ld, int first, int rows, int at,
                                           int width) {
 #pragma unroll
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < N / 32; i++) {
         int p = threadIdx.x + i * 256, row = p / 8, piece = p % 8, c = at + piece * 8;
         bool inside = first + row < rows && c < width;
         copy16(tile_at(base, row, piece), inside ? from + (size_t)(first + row) * ld + c : from, inside);
     }
 }
 
-/* Rows m0 .. m0 + 127 of x, but before `end`, and columns n0 .. of the product with w. */
-template <class T> __device__ void gemm(const gemm_args &g, const T *w, int m0, int end) {
+/* Rows m0 .. m0 + S - 1 of x, but before `end`, and S columns of the product with w; S is 128 or 64. */
+template <class T, int S> __device__ void gemm(const gemm_args &g, const T *w, int m0, int end) {
+    constexpr int I = S / 32, J = S / 32, STAGE_BYTES = 2 * S * DEEP * 2; /* tiles of 16 x 8 per warp: I x J */
     extern __shared__ __align__(1024) unsigned char memory[];
     unsigned base = shared_address(memory);
     const T *x = (const T *)g.x;
-    int n0 = blockIdx.y * TILE, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    int wm = warp % 2 * 64, wn = warp / 2 * 32; /* a warp computes 64 x 32 */
+    int n0 = blockIdx.y * S, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    int wm = warp % 2 * (S / 2), wn = warp / 2 * (S / 4); /* a warp computes S / 2 x S / 4 */
     int blocks = (g.k + DEEP - 1) / DEEP, steps = blocks * g.parts;
-    float acc[4][4][4] = {};
+    float acc[I][J][4] = {};
     auto copy = [&](int s) {
         if (s < steps) {
             unsigned to = base + s % STAGES * STAGE_BYTES;
             int part = s / blocks, at = s % blocks * DEEP;
-            copy_tile(to, x + (size_t)part * g.k, (size_t)g.parts * g.k, m0, end, at, g.k);
-            copy_tile(to + TILE * DEEP * 2, w, (size_t)g.k, n0, g.n, at, g.k);
+            copy_tile<S>(to, x + (size_t)part * g.k, (size_t)g.parts * g.k, m0, end, at, g.k);
+            copy_tile<S>(to + S * DEEP * 2, w, (size_t)g.k, n0, g.n, at, g.k);
         }
         asm volatile("cp.async.commit_group;" ::: "memory");
     };
@@ -110,26 +111,26 @@ template <class T> __device__ void gemm(const gemm_args &g, const T *w, int m0, 
         asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
         __syncthreads();
         copy(s + STAGES - 1);
-        unsigned at = base + s % STAGES * STAGE_BYTES, bt = at + TILE * DEEP * 2;
+        unsigned at = base + s % STAGES * STAGE_BYTES, bt = at + S * DEEP * 2;
 #pragma unroll
         for (int kk = 0; kk < DEEP / 16; kk++) {
-            unsigned a[4][4], b[2][4];
+            unsigned a[I][4], b[J / 2][4];
 #pragma unroll
-            for (int i = 0; i < 4; i++)
+            for (int i = 0; i < I; i++)
                 load_matrix(tile_at(at, wm + i * 16 + lane % 16, kk * 2 + lane / 16), a[i]);
 #pragma unroll
-            for (int i = 0; i < 2; i++) /* rows n, n + 8 of W; both halves of k */
+            for (int i = 0; i < J / 2; i++) /* rows n, n + 8 of W; both halves of k */
                 load_matrix(tile_at(bt, wn + i * 16 + lane % 8 + lane / 16 * 8, kk * 2 + lane / 8 % 2), b[i]);
 #pragma unroll
-            for (int i = 0; i < 4; i++)
+            for (int i = 0; i < I; i++)
 #pragma unroll
-                for (int j = 0; j < 4; j++) mma(T(), acc[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
+                for (int j = 0; j < J; j++) mma(T(), acc[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
         }
     }
 #pragma unroll
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < I; i++)
 #pragma unroll
-        for (int j = 0; j < 4; j++)
+        for (int j = 0; j < J; j++)
 #pragma unroll
             for (int e = 0; e < 4; e++) {
                 int r = m0 + wm + i * 16 + lane / 4 + e / 2 * 8, c = n0 + wn + j * 8 + lane % 4 * 2 + e % 2;
@@ -138,18 +139,20 @@ template <class T> __device__ void gemm(const gemm_args &g, const T *w, int m0, 
                 *y = g.accumulate ? *y + v : v;
             }
 }
-KERNEL __launch_bounds__(256, 2) gemm_bf16(const __grid_constant__ gemm_args g) {
-    gemm<bf16>(g, (const bf16 *)g.w, blockIdx.x * TILE, g.m);
-}
-KERNEL __launch_bounds__(256, 2) gemm_f16(const __grid_constant__ gemm_args g) {
-    gemm<__half>(g, (const __half *)g.w, blockIdx.x * TILE, g.m);
-}
+#define GEMM(name, T, S)                                                                                          \
+    KERNEL __launch_bounds__(256, 2) name(const __grid_constant__ gemm_args g) {                                  \
+        gemm<T, S>(g, (const T *)g.w, blockIdx.x * S, g.m);                                                       \
+    }
+GEMM(gemm_bf16, bf16, 128)
+GEMM(gemm_f16, __half, 128)
+GEMM(gemm_small_bf16, bf16, 64) /* few tiles of 128 x 128: more blocks */
+GEMM(gemm_small_f16, __half, 64)
 
 template <class T> __device__ void gemm_grouped(const grouped_args &a) {
     if ((int)blockIdx.x >= a.tiles[0]) return;
     int e = a.tiles[1 + 2 * blockIdx.x], m0 = a.tiles[2 + 2 * blockIdx.x];
     const expert_pointers *p = a.pointers + e;
-    gemm<T>(a.g, (const T *)(a.which == 0 ? p->gate : a.which == 1 ? p->up : p->down), m0, a.first[e + 1]);
+    gemm<T, TILE>(a.g, (const T *)(a.which == 0 ? p->gate : a.which == 1 ? p->up : p->down), m0, a.first[e + 1]);
 }
 KERNEL __launch_bounds__(256, 2) gemm_grouped_bf16(const __grid_constant__ grouped_args a) { gemm_grouped<bf16>(a); }
 KERNEL __launch_bounds__(256, 2) gemm_grouped_f16(const __grid_constant__ grouped_args a) { gemm_grouped<__half>(a); }

@@ -28,6 +28,7 @@ struct tensor {
     TYPED(X, few_rows, linear) TYPED(X, experts_up, linear) TYPED(X, experts_down, linear) \
     TYPED(X, latent_query, linear) TYPED(X, latent_value, linear) X(latent_expand, linear) \
     X(convert_bf16, gemm) X(convert_f16, gemm) X(gemm_bf16, gemm) X(gemm_f16, gemm) \
+    X(gemm_small_bf16, gemm) X(gemm_small_f16, gemm) \
     TYPED(X, gemm_any, gemm) X(attention_f32, attention) X(attention_bf16, attention) \
     X(rel_bias, attention) X(flash_64, attention) X(flash_128, attention) X(group_choices, experts) \
     TYPED(X, gather, experts) TYPED(X, silu_convert, experts) X(combine, experts) \

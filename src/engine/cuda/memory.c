@@ -130,10 +130,11 @@ static int load_modules(struct cuda *c) {
                      kernels[i].name))
             return -1;
     c->d->device_attribute(&optin, CU_ATTR_SHARED_OPTIN, c->device);
-    static const enum kernel_id large[] = { KERNEL_gemm_bf16,         KERNEL_gemm_f16,
-                                            KERNEL_gemm_grouped_bf16, KERNEL_gemm_grouped_f16,
-                                            KERNEL_flash_64,          KERNEL_flash_128,
-                                            KERNEL_attention_f32,     KERNEL_attention_bf16 };
+    static const enum kernel_id large[] = {
+        KERNEL_gemm_bf16, KERNEL_gemm_f16,      KERNEL_gemm_grouped_bf16, KERNEL_gemm_grouped_f16,
+        KERNEL_flash_64,  KERNEL_rel_bias,      KERNEL_gemm_small_bf16,   KERNEL_gemm_small_f16,
+        KERNEL_flash_128, KERNEL_attention_f32, KERNEL_attention_bf16
+    };
     for (size_t i = 0; i < COUNTOF(large); i++)
         if (!cuda_ok(c, c->d->function_set(c->kernels[large[i]], CU_FUNC_MAX_SHARED, MIN(optin, 200 << 10)),
                      "shared memory"))
