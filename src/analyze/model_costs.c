@@ -84,8 +84,8 @@ static uint32_t world_size(const struct timeline *tl) {
     return n;
 }
 
-/* GPUs that communicate may share the model, or each may have a complete copy. This is known from the input or
- * from the process groups of the trace. Returns NULL and sets *out, or returns why it is unknown. */
+/* GPUs that communicate may share the model, or each may have a complete copy. This is known from the input
+ * or from the process groups of the trace. Returns NULL and sets *out, or returns why it is unknown. */
 static const char *find_split(struct context *c, struct rank_split *out) {
     const struct analyze_input *in = c->in;
     double communication = 0;

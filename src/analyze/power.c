@@ -218,8 +218,8 @@ static size_t find_edges(const struct context *c, uint32_t device, uint32_t dept
     return n;
 }
 
-/* Splits the energy of a GPU, and the time, evenly between the occurrences that are open at a moment: steps of
- * asynchronous programs overlap. `since` is what an occurrence open from the beginning would have. */
+/* Splits the energy of a GPU, and the time, evenly between the occurrences that are open at a moment: steps
+ * of asynchronous programs overlap. `since` is what an occurrence open from the beginning would have. */
 static void split_energy(const struct context *c, uint32_t device, const struct edge *edges, size_t n,
                          struct share *shares) {
     const struct power_index *x = &c->power[device];

@@ -59,7 +59,8 @@ static const struct column columns[] = {
     { "bytes", "bytes", COLUMN_BYTES, R(bytes), .data = JSON, .at = { .md = 40 } },
     { "flops_per_byte", "FLOPs/byte", COLUMN_NUMBER, GET(get_intensity), .data = JSON, .at = { .md = 50 },
       .decimals = 1 },
-    { "floor_ms", "roofline (ms)", COLUMN_NUMBER, R(floor_ms), .data = JSON, .at = { .md = 60 }, .decimals = 3 },
+    { "floor_ms", "roofline (ms)", COLUMN_NUMBER, R(floor_ms), .data = JSON, .at = { .md = 60 },
+      .decimals = 3 },
     { "bound", "bound", COLUMN_TEXT, R(bound), .data = JSON, .at = { .md = 70 } },
 };
 /* clang-format on */

@@ -88,7 +88,7 @@ TEST(copies_of_annotations_say_where_kernels_without_launch_belong) {
     analysis_free(&a);
     timeline_close(tl);
 
-    lost_launches(&s); /* copies that cannot be told apart are no evidence */
+    lost_launches(&s); /* two copies of one range on one stream are no evidence */
     mirror(&s, "decode", 210 * US, 250 * US);
     mirror(&s, "decode", 260 * US, 300 * US);
     mirror(&s, "prefill", 300 * US, 400 * US);
