@@ -1,6 +1,6 @@
 /* torch.profiler repeats annotations on the GPU's side (gpu_user_annotation), from the first to the last
- * kernel that the range launched. For a kernel whose launch is not in the trace this is the only evidence of its
- * stage: it counts in the occurrence whose mirror covers its start, if there is exactly one. */
+ * kernel that the range launched. For a kernel whose launch is not in the trace this is the only evidence of
+ * its stage: it counts in the occurrence whose mirror covers its start, if there is exactly one. */
 #include <stdlib.h>
 #include <string.h>
 
