@@ -1,9 +1,9 @@
-/* What happens when memory runs out. By default the program ends (die()). Inside alloc_guard_run(), the guarded
+/* Handling of failed allocations. By default the program ends (die()). Inside alloc_guard_run(), the guarded
  * call ends instead and the caller gets an error, so that a server survives a request that is too large.
  *
- * The guarded call is left by longjmp(): what it allocated and did not hand to `context` is lost, and locks that it
- * holds stay locked. So `context` must own everything large, and be able to release it half-built. Guards hold for
- * allocations of base/ (die.h, vec.h, strbuf.h) on the calling thread. */
+ * The guarded call is left by longjmp(): memory that it allocated and did not hand to `context` is lost, and
+ * locks that it holds stay locked. So `context` must own everything large, and be able to release it
+ * half-built. Guards hold for allocations of base/ (die.h, vec.h, strbuf.h) on the calling thread. */
 #ifndef BASE_ALLOC_GUARD_H
 #define BASE_ALLOC_GUARD_H
 

@@ -7,8 +7,8 @@
 
 _Noreturn void die(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* Allocation functions that never return NULL: on failure they end the program, or the guarded call around them
- * (alloc_guard.h). */
+/* Allocation functions that never return NULL: on failure they end the program, or the guarded call
+ * around them (alloc_guard.h). */
 void *xmalloc(size_t bytes);
 void *xcalloc(size_t n, size_t elem_bytes);
 char *xstrdup(const char *s);

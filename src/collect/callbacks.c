@@ -118,8 +118,8 @@ __attribute__((cold, noinline)) static void report_end(uint32_t id, const struct
 }
 
 /* CUPTI keeps *correlation_data from the start to the end of the call. It contains the start time, or 0 if
- * the call is not recorded. A signal handler may interrupt this function and make CUDA calls: it holds no lock
- * and uses nothing of its thread. */
+ * the call is not recorded. A signal handler may interrupt this function and make CUDA calls: it holds no
+ * lock and uses nothing of its thread. */
 static void on_call_enter(const struct cupti_callback_data *d) {
     uint64_t now = 0;
     if (has_flag(CALLS_RECORDED)) {

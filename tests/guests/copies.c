@@ -1,5 +1,6 @@
-/* copies _Fork|clone|vfork|fork [N]: copies its process N times (40) while other threads work, so that locks of the collector
- * are held by threads that the copy does not have. The copy works, and ends by exit(). */
+/* copies _Fork|clone|vfork|fork [N]: copies its process N times (40) while other threads work, so that
+ * locks of the collector are held by threads that the copy does not have. The copy works, and ends by
+ * exit(). */
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>

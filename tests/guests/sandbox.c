@@ -1,5 +1,5 @@
-/* sandbox [nofile=N] [fsize=N] [as=N] [noclose_range] [nounshare] [nothreads] -- PROGRAM ARGS: runs it with these limits;
- * "no" ones are system calls that fail, as in a container's filter. */
+/* sandbox [nofile=N] [fsize=N] [as=N] [noclose_range] [nounshare] [nothreads] -- PROGRAM ARGS: runs it with
+ * these limits; "no" ones are system calls that fail, as in a container's filter. */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>

@@ -60,8 +60,8 @@ TEST(loading_without_memory_is_an_error_at_any_allocation) {
     engine_close(e);
 }
 
-/* Fails at each allocation of the request in turn; in between and at the end the engine gives the same answer as
- * before, and has no tensor more. */
+/* Fails at each allocation of the request in turn. At the end the engine gives the same answer as before,
+ * and has the same number of tensors. */
 static void check_request(struct engine *e, const struct engine_request *r, size_t least) {
     struct engine_result want, got;
     struct err err;
