@@ -236,7 +236,8 @@ void find_attention(struct context *c, const struct finding_rule *rule, const st
                  "Use a fused attention kernel (FlashAttention, scaled_dot_product_attention, FlashInfer).");
 }
 
-/* Experts that run one by one cause hundreds of small GEMMs per token. A prefill counts as one pass. */
+/* Experts that run one by one cause hundreds of small GEMMs per token. For prefill the count is per pass,
+ * because a pass generates one token. */
 void find_experts(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     double calls = 0, ms = 0;
     if (!(f->s->tokens_out > 0) ||

@@ -42,7 +42,7 @@ static void add_step(struct sweep *s, uint64_t time_ns) {
         vec_push(s->out, ((struct open_step){ time_ns, o }));
 }
 
-/* Closes the occurrences that end until `time_ns`, in order of their end. */
+/* Closes the occurrences that have ended by `time_ns`, in order of their end. */
 static void close_until(struct sweep *s, uint64_t time_ns) {
     while (s->open.n) {
         uint64_t first = UINT64_MAX;

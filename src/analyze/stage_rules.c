@@ -58,8 +58,8 @@ static struct vllm_part vllm_part(const char *label, const char *key) {
 }
 
 /* execute_context_R(T)_generation_R(T), or execute_N_context_R(sq..sk..)_generation_R(sq..). A step
- * generates one token per request. A generating request with more than one token is speculative: its
- * tokens are not accepted yet, so they do not count. */
+ * generates one token per request. A generating request with more than one token is speculative, but still
+ * only one token per request counts as generated. */
 static bool match_vllm(const char *name, struct stage_match *m) {
     if (strncmp(name, "execute_", 8) != 0 || !strstr(name, "context_") || !strstr(name, "generation_"))
         return false;

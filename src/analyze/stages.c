@@ -143,7 +143,7 @@ static void find_occurrences(struct context *c, struct building *b, struct match
     }
 }
 
-/* No range is a stage: the whole trace is one. */
+/* If no range is a stage, the whole trace is one stage. */
 static void add_whole_trace(struct context *c, struct building *b) {
     vec_push(&b->stages, new_stage("whole trace", "whole trace"));
     b->stages.v[0].implicit = true;

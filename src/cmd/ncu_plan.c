@@ -113,8 +113,8 @@ static char *range_filter(const struct analysis *a, uint32_t range, const char *
     return strbuf_detach(&out);
 }
 
-/* Engines append details to the text of a range and the collector stores only the name, but ncu compares
- * the whole text. So both forms are generated. */
+/* Engines prefix the text of a range with its kind ("inferprof:stage prefill"). The collector stores only the
+ * name, but ncu compares the whole text, so both forms are generated. */
 static void make_range(const struct analysis *a, uint32_t range, struct ncu_plan *p) {
     p->range = range_filter(a, range, "");
     p->marked_range = range_filter(a, range, "inferprof:stage ");

@@ -34,7 +34,7 @@ struct stats_sources {
     bool any_sums;
     char *temporary_dir; /* NULL: none was needed */
     struct {
-        int *v; /* descriptors of the temporary folder and its traces */
+        int *v; /* scratch.h slots of the temporary folder and its traces */
         size_t n, cap;
     } scratch;
 };

@@ -78,8 +78,9 @@ static char *make_folder(const struct tools *t, const char *name) {
 
 /* ---- Nsight Compute */
 
-/* Clocks are not locked. Caches are flushed before every pass: otherwise passes after the first hit the L2
- * cache where the run reads memory (decode's weights: 64% of the bandwidth in the run, 20% under ncu). */
+/* Clocks are not locked. Caches are flushed before every pass. Otherwise, passes after the first would find
+ * data in the L2 cache that the real run reads from memory (decode's weights: 64% of the bandwidth in the
+ * run, 20% under ncu). */
 static void ncu_command(const char *ncu, const struct ncu_plan *p, const char *csv, char *const *argv,
                         struct words *w) {
     const char *fixed[] = { ncu,

@@ -16,7 +16,7 @@ struct call_clock {
     _Alignas(64) atomic_uint version;
     _Atomic uint64_t ticks, wall_ns; /* a point on the line */
     _Atomic uint64_t ns_per_tick;    /* in units of 2^-32 */
-    /* In the same cache line, because every callback reads them together with the clock. */
+    /* These fields are in the same cache line as the clock, because every callback reads all of them. */
     atomic_uint flags;      /* enum call_flags */
     _Atomic uint64_t epoch; /* added to CUPTI's correlation ids, which may restart after a reattach */
 };

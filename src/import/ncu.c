@@ -134,7 +134,7 @@ static struct ncu_launch *launch_of(struct ncu *n, const struct csv *c, const st
     for (size_t i = n->launches.n; i-- > 0;) {
         struct ncu_launch *have = &n->launches.v[i];
         if (have->id == k.id && have->name == k.name && have->process == k.process) return have;
-        if (n->launches.n - i > 4096) break; /* only in small files are the rows of a launch apart */
+        if (n->launches.n - i > 4096) break; /* rows of a launch are far apart only in small files */
     }
     for (int m = 0; m < NCU_METRIC_END; m++) k.value[m] = NAN;
     for (int m = 0; m < NCU_STALL_END; m++) k.stall[m] = NAN;

@@ -49,7 +49,7 @@ enum ggml_type { GGML_TYPES(X) GGML_TYPES_END = 42 };
 
 struct ggml_type_info {
     const char *name;        /* "Q4_K"; NULL: unknown type */
-    uint32_t numbers, bytes; /* per block; 0: the type is no longer used in files */
+    uint32_t numbers, bytes; /* size of a block; 0: the type is no longer used in files */
 };
 
 /* `type` may be any number. name is NULL if it is unknown. */

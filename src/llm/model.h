@@ -164,7 +164,7 @@ enum llm_rows {
 enum llm_pairs {
     LLM_PAIRS_NONE,
     LLM_PAIRS_CAUSAL,  /* decoder; the operator's own window applies */
-    LLM_PAIRS_TOWER,   /* every token of a view with every other */
+    LLM_PAIRS_TOWER,   /* all pairs of tokens within a view */
     LLM_PAIRS_WINDOWS, /* within attention windows */
     LLM_PAIRS_SAM,     /* sam's global layers */
     LLM_PAIRS_SAM_WIN, /* sam's windowed layers, including padding, which is not masked */

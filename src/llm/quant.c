@@ -365,8 +365,8 @@ static bool pattern_matches(const char *pattern, const char *name) {
                                            : glob_matches(pattern, name);
 }
 
-/* Removes the prefix before "layers.", which differs in multi-part models. Patterns for towers are not
- * changed: towers have their own layers. */
+/* Removes the prefix before "layers.", which differs in multi-part models. Patterns for image and audio
+ * towers are not changed, because towers have their own layers. */
 static const char *without_prefix(const char *pattern) {
     const char *layers = strstr(pattern, "layers.");
     if (strncmp(pattern, "re:", 3) == 0 || !layers) return pattern;

@@ -1,4 +1,4 @@
-/* A page that resembles text, as a grey PNG. For the warmup, which needs any image. */
+/* A page that resembles text, as a grey PNG. Used for the warmup, for which any image is sufficient. */
 #ifndef SESSION_SYNTHETIC_PAGE_H
 #define SESSION_SYNTHETIC_PAGE_H
 
