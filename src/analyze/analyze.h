@@ -144,7 +144,7 @@ struct analysis_idle {
 
 /* The part of one device's timeline that belongs to a stage (docs/analysis.md). */
 struct analysis_stage_device {
-    double busy_ns, idle_ns; /* with sub-stages */
+    double busy_ns, idle_ns; /* includes sub-stages */
     double copy_alone_ns;    /* the part of busy_ns in which only copies ran */
     double cause_ns[ANALYSIS_IDLE_CAUSES], graph_removable_ns;
     uint64_t kernels, copies;
@@ -157,7 +157,7 @@ struct analysis_stage {
     const char *name;        /* "sam"; "between steps"; "whole trace" */
     const char *path;        /* "prefill/sam" */
     const char *parent_name; /* NULL: top level */
-    uint32_t parent;         /* row; ANALYSIS_NONE */
+    uint32_t parent;         /* row of the parent; ANALYSIS_NONE */
     uint32_t depth;
     bool implicit; /* the trace marks no stages; this row is the whole trace */
     /* the row "between steps": work launched outside of stages, and idle time while no stage is open */
@@ -183,10 +183,10 @@ struct analysis_stage {
     double device_steps; /* sum of `steps` over these devices; at least 1 */
     uint64_t kernels, launches, graph_launches, copies, syncs;
     double copied_bytes, htod_bytes, dtoh_bytes, copy_ns, sync_ns;
-    double category_ns[KERNEL_CATEGORY_END]; /* owned, with sub-stages */
+    double category_ns[KERNEL_CATEGORY_END]; /* owned time, includes sub-stages */
     double missed;            /* share of its time in which no kernels or launches were recorded, 0..1 */
     bool idle_known;          /* false: the data is not sufficient to explain idle time */
-    const char *idle_refused; /* why not; NULL */
+    const char *idle_refused; /* why idle_known is false; NULL */
     struct analysis_idle idle;
 
     /* ---- tokens, timed repeats and requests: tokens.c, utilization.c */
@@ -222,7 +222,7 @@ struct analysis_stage {
      * time. Recording slows down kernels on a CPU, so there the recorded busy share is applied to time_ms. */
     double busy_ms, busy_share;
     double kernels_each; /* kernels */
-    double tokens;       /* read or made */
+    double tokens;       /* tokens read or generated */
     /* the larger of the tokens read and the tokens generated, per second of time_ms */
     double tokens_per_s;
     double flops, bytes, floor_ms; /* cost by the model (per_token costs are multiplied by the token count) */
@@ -241,14 +241,14 @@ struct analysis_stage {
 struct analysis_occurrence { /* sorted by start */
     /* parent: an occurrence; range: TIMELINE_NONE for the implicit stage */
     uint32_t stage, range, parent;
-    uint64_t start_ns, end_ns; /* of the range */
+    uint64_t start_ns, end_ns; /* start and end of the range */
     uint64_t wall_end_ns;      /* end_ns or the end of its last kernel, whichever is later */
     /* start of its first and end of its last kernel; first == 0: no kernel */
     uint64_t gpu_first_ns, gpu_last_ns;
     uint64_t gpu_launched_ns; /* launch call of its first kernel; 0: unknown */
     double busy_ns, idle_ns;  /* mean over the devices with work of this occurrence */
     uint32_t kernels;
-    uint32_t launches; /* of kernels and graphs */
+    uint32_t launches; /* launches of kernels and graphs */
     /* Recording ended during this occurrence: its range was open, or some of its kernels had not run. It
      * is not used for figures per token. */
     bool unfinished;
@@ -279,7 +279,7 @@ struct analysis_operator {
     double flops, bytes; /* summed */
 };
 
-enum analysis_limiter { /* of theoretical occupancy */
+enum analysis_limiter { /* what limits the theoretical occupancy */
                         ANALYSIS_LIMIT_UNKNOWN,
                         ANALYSIS_LIMIT_WARPS,
                         ANALYSIS_LIMIT_BLOCKS,
@@ -301,11 +301,11 @@ struct analysis_kernel {
     double occupancy; /* theoretical, 0..1; NaN */
     enum analysis_limiter limiter;
     double waves;            /* blocks / blocks that the device can run at once; NaN */
-    uint64_t blocks;         /* of the grid; 0: unknown */
+    uint64_t blocks;         /* blocks of the grid; 0: unknown */
     uint32_t stage;          /* the stage with most of its time; ANALYSIS_NONE: outside of stages */
     const char *work_source; /* source of FLOPs and bytes: "gemm records", "operator shapes"; NULL */
     /* figures, all double, to the end of the struct: NaN until a pass sets them */
-    double flops, bytes; /* of one call */
+    double flops, bytes; /* per call */
     double work_ns;      /* mean duration of the calls whose FLOPs are known */
 };
 struct analysis_group { /* kernels of a category or a library; sorted by owned_ns */
@@ -331,15 +331,15 @@ struct analysis_device {
     double communication_ns, communication_hidden_ns;
 };
 
-struct analysis_point { /* of the roofline */
+struct analysis_point { /* a point of the roofline */
     const char *label;
     uint32_t stage, kernel; /* row of the stage or the kernel; the other field is ANALYSIS_NONE */
     double flops, bytes, time_ns;
     double intensity; /* FLOP per byte */
     double flop_per_s, byte_per_s;
-    double roof_flop_per_s; /* at this intensity */
+    double roof_flop_per_s; /* roof at this intensity */
     double attained;        /* flop_per_s / roof (if FLOPs are unknown: byte_per_s / peak) */
-    bool memory_bound;      /* left of the ridge */
+    bool memory_bound;      /* true: left of the ridge */
     /* source of FLOPs and bytes: "model", "engine", "gemm records", "operator shapes", "counters" */
     const char *source;
 };
@@ -382,7 +382,7 @@ struct analysis_finding { /* sorted by saving_ms, largest first; informative one
     const char *rule;     /* "launch-bound": a stable id for scripts */
     const char *title;    /* "Decode is launch-bound: the GPU waits 451 ms of 630 ms" */
     const char *evidence; /* the numbers */
-    const char *advice;   /* what to do */
+    const char *advice;   /* recommendation */
     uint32_t stage;       /* row of the stage; ANALYSIS_NONE: the whole run */
     /* Upper bound of the saving over all occurrences of the stage in one run; NaN: informative only. */
     double saving_ms;
@@ -415,7 +415,7 @@ struct analysis {
     const struct timeline *timeline;   /* NULL: no trace, only timed stages */
     const struct analyze_input *input; /* NULL: none */
     double wall_ns;                    /* first to last record */
-    double lost_share;                 /* kernels lost, of all; 0..1 */
+    double lost_share;                 /* share of the kernel records that were lost, 0..1 */
     double missed;                     /* share of the time in which kernels were not recorded, 0..1 */
     uint64_t kernels_total, launches_total;
     double peak_flops_per_s, peak_bytes_per_s; /* NaN */
@@ -439,7 +439,7 @@ struct analysis {
     struct analysis_operator *operators, *operators_by_shape;
     struct analysis_kernel *kernels;
     struct analysis_group *categories, *libraries;
-    struct analysis_device *devices;             /* as timeline.devices */
+    struct analysis_device *devices;             /* same order as timeline.devices */
     struct analysis_stage_device *stage_devices; /* [nstages x ndevices] */
     struct analysis_point *roofline;
     struct analysis_power *powers;

@@ -22,9 +22,9 @@
 #define MIN_EXPOSURE 2.0 /* in sample intervals; below this, the rate is unknown */
 /* Clock difference: the samples are shifted in time against the kernels until the fit is best. */
 #define LAG_STEP_NS 1000
-#define LAG_STEPS 6       /* in each direction */
+#define LAG_STEPS 6       /* number of steps in each direction */
 #define LAG_WORTH 0.98    /* a lag is used only if it reduces the sum of squares to this fraction */
-#define LAG_SAMPLES 20000 /* used for the search */
+#define LAG_SAMPLES 20000 /* samples used for the search */
 #define LAG_SLACK_NS 50000000u
 #define LAG_DOUBT_NS 500 /* error of the lag in experiments; it differs between kernels */
 #define BUSY 0.05        /* a sample counts for the residuals if kernels cover at least this fraction of it */
@@ -43,8 +43,8 @@ static int by_exposure(const void *a, const void *b) {
 
 /* Maps the indices of counter_rows.h to unknowns: first classes and idle, then edges. */
 struct naming {
-    uint32_t *of;         /* UINT32_MAX: none */
-    uint32_t nclasses, n; /* unknowns of classes; all */
+    uint32_t *of;         /* unknown of each index; UINT32_MAX: none */
+    uint32_t nclasses, n; /* number of unknowns for classes, and of all unknowns */
     double *exposure;     /* by index; for edges, the sum of the absolute values */
 };
 
@@ -237,7 +237,7 @@ static void reweigh(struct fit *f, double sigma) {
  * errors. A wrong lag changes all samples in the same way, so its effect on the rates is added. */
 
 /* The change of each unknown if the lag were LAG_DOUBT_NS longer: inverse(G) A'(A_moved - A) x. */
-static void doubts(const struct fit *f, double *doubt) {
+static void lag_effects(const struct fit *f, double *doubt) {
     uint32_t n = f->eq.n;
     double *slope = xcalloc(n, sizeof *slope);
     for (size_t r = 0, m = 0; r < f->rows->sample.n; r++) {
@@ -277,7 +277,7 @@ static void errors(struct fit *f, double *variance) {
         if (e != 0) add_row(f, r, e * e, f->spread);
     }
     nnls_inverse(&f->eq, f->inverse);
-    doubts(f, doubt);
+    lag_effects(f, doubt);
     for (uint32_t i = 0; i < f->eq.signed_from; i++) {
         double chance = quadratic(f->spread, f->inverse + (size_t)i * n, n);
         variance[i] = f->eq.free[i] ? MAX(chance, 0) + doubt[i] * doubt[i] : NAN;

@@ -25,8 +25,8 @@ struct sweep {
         size_t n, cap;
     } active;
     double *share;     /* shares of the current sample in ns: classes, idle, then heads and tails */
-    bool *has;         /* likewise: is touched */
-    uint32_t *touched; /* those with a share */
+    bool *has;         /* marks the entries of `touched` */
+    uint32_t *touched; /* indices with a share */
     size_t ntouched;
 };
 

@@ -10,7 +10,7 @@ enum counter_slot {
     COUNTER_TENSOR,     /* cycles in which the tensor pipe was active, % */
     COUNTER_DRAM_READ,  /* % of the peak memory bandwidth */
     COUNTER_DRAM_WRITE, /* likewise */
-    COUNTER_OCCUPANCY,  /* warps, % of what fits */
+    COUNTER_OCCUPANCY,  /* resident warps, % of the maximum */
     COUNTER_CLOCK,      /* SM clock, Hz */
     COUNTER_SLOTS
 };
@@ -30,8 +30,8 @@ const char *counter_bound_name(enum counter_bound b);
 /* Measurements of a kernel class in one stage. Values of a quality below "fair" are NaN. */
 struct counter_row {
     uint32_t kernel, stage; /* rows of the analysis; stage ANALYSIS_NONE: outside of stages */
-    uint64_t calls;         /* in this stage */
-    double mean_ns;         /* of a call */
+    uint64_t calls;         /* calls in this stage */
+    double mean_ns;         /* mean duration of a call */
     double exposure;        /* time attributed to this row, in sample intervals */
     double exposure_ns;
     double value[COUNTER_SLOTS], error[COUNTER_SLOTS]; /* error: standard error */
@@ -55,7 +55,7 @@ struct counter_means {
 };
 
 struct analysis_counters {
-    struct counter_row *rows;    /* by exposure_ns */
+    struct counter_row *rows;    /* sorted by exposure_ns */
     struct counter_means *means; /* one per stage that samples cover, in stage order */
     size_t nrows, nmeans;
     uint64_t samples, unused;

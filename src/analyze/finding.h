@@ -14,7 +14,7 @@ struct finding_scope {
     double shares; /* number of (occurrence, device) pairs; sums are divided by it */
     /* time of the stage in the timed repeats, else in the trace; savings are percentages of it */
     double wall_ms;
-    double traced_wall_ms, busy_ms, floor_ms; /* floor: NaN unknown */
+    double traced_wall_ms, busy_ms, floor_ms; /* floor_ms: NaN if unknown */
     /* The part of the recorded idle time that fits into the timed run: recording slows down the host, not
      * the GPU. */
     double idle_scale;

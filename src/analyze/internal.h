@@ -19,7 +19,7 @@ struct stage_scratch {
     struct stream_stats gaps, launch_delay, launch_cost, launch_interval;
     double queue_depth_sum;
     uint64_t queue_seen, queue_empty;
-    double kernel_sum_ns; /* durations, not owned */
+    double kernel_sum_ns; /* sum of durations, not of owned time */
     /* graph_nodes: kernels of graphs that were recorded one by one */
     uint64_t unmatched_launches, graph_nodes;
     double tokens_out_each; /* tokens generated per request; NaN */

@@ -44,7 +44,8 @@ static void queue_device(struct context *c, const struct timeline_device *d, con
 void analyze_queue(struct context *c) {
     const struct timeline *tl = c->tl;
     if (!tl->launches.n) return;
-    uint32_t *device_of = xmalloc(tl->launches.n * sizeof *device_of); /* of its first kernel */
+    /* device of the launch's first kernel */
+    uint32_t *device_of = xmalloc(tl->launches.n * sizeof *device_of);
     uint8_t *seen = xcalloc(tl->launches.n, 1);
     memset(device_of, 0xff, tl->launches.n * sizeof *device_of);
     for (size_t i = tl->kernels.n; i-- > 0;)

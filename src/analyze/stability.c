@@ -10,7 +10,7 @@
 #define UNSTABLE_CV 0.05
 #define OUTLIER_REPEATS 5 /* with fewer repeats, one of them always looks like an outlier */
 
-/* The repeats that count. */
+/* The repeats that did not fail. */
 struct repeats {
     double *ms;       /* [n] */
     uint32_t *input;  /* [n]; all 0 if unknown */

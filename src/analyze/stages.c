@@ -164,7 +164,7 @@ static uint32_t timing_parent(const struct building *b, const struct analyze_tim
 }
 
 /* False if the timing has no values, like that of an image stage in a run without images. */
-static bool timing_says_anything(const struct analyze_timing *t) {
+static bool timing_has_values(const struct analyze_timing *t) {
     return stats_of(t->ms, t->n).n || (t->work && !(isnan(t->work->floor_ms) && isnan(t->work->flops)));
 }
 
@@ -176,7 +176,7 @@ static void add_timed_stages(struct context *c, struct building *b) {
         bool has_row = false;
         for (size_t k = 0; k < b->stages.n && !has_row; k++)
             has_row = analysis_timing_is_of(t, &b->stages.v[k]);
-        if (!has_row && timing_says_anything(t))
+        if (!has_row && timing_has_values(t))
             stage_row(c, b, slash ? slash + 1 : t->stage, timing_parent(b, t));
     }
 }

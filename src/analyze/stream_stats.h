@@ -15,7 +15,7 @@ struct stream_stats {
     double *v; /* the kept values */
     size_t n;
     uint64_t seen, stride; /* number of values added; every stride-th value is kept */
-    double sum;            /* of all values */
+    double sum;            /* sum of all values */
 };
 void stream_stats_add(struct stream_stats *s, double v);
 struct stats stream_stats_take(struct stream_stats *s);

@@ -69,7 +69,7 @@ struct analysis_totals {
     struct totals_copy copies[TRACE_COPY_KIND_END];
     struct totals_device *devices; /* by file, then index */
     struct totals_stream *streams; /* by file, device, stream */
-    struct totals_rank *ranks;     /* as timeline.processes */
+    struct totals_rank *ranks;     /* same order as timeline.processes */
     size_t ndevices, nstreams, nranks;
     struct totals_skew skew;
     struct intern *operator_names, *annotation_names;

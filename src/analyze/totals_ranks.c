@@ -15,7 +15,7 @@ struct rank_device {
     bool used;
 };
 
-struct rank_starts { /* of its communication kernels */
+struct rank_starts { /* starts of its communication kernels */
     uint64_t *v;
     size_t n, cap;
 };

@@ -25,7 +25,7 @@
 
 enum difference_verdict {
     DIFFERENCE_UNKNOWN,     /* a side has no value, or a value that is not above 0 */
-    DIFFERENCE_NONE,        /* tested; not shown */
+    DIFFERENCE_NONE,        /* tested, but not significant */
     DIFFERENCE_SHOWN,       /* significant; or far larger than differences between processes of one binary */
     DIFFERENCE_CANNOT_TELL, /* too few processes, or unstable */
 };

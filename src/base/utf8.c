@@ -40,7 +40,7 @@ bool utf8_valid(const char *s, size_t n) {
 
 bool utf8_is_unsafe(uint32_t c) {
     if (c < 0x20 || (c >= 0x7f && c < 0xa0) || c == UTF8_BAD) return true;
-    if (c == 0x61c || c == 0x200e || c == 0x200f) return true; /* marks of direction */
+    if (c == 0x61c || c == 0x200e || c == 0x200f) return true; /* direction marks */
     return (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) || (c >= 0xe0000 && c <= 0xe007f);
 }
 

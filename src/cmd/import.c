@@ -49,7 +49,7 @@ struct session {
     struct ncu ncu;
     struct sums sums; /* totals of Nsight Systems summaries */
     size_t ncu_files, summaries, timelines;
-    struct strlist problems; /* for the report */
+    struct strlist problems; /* problems for the report */
     char *sources;           /* names of the inputs, for the title */
     struct strbuf command;   /* command line that repeats the import */
 };

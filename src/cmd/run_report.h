@@ -22,9 +22,9 @@ struct run_report {
     /* results */
     bool loaded; /* `run` contains the traces and their analysis */
     struct loaded_run run;
-    size_t files;                     /* traces of processes */
+    size_t files;                     /* number of process traces */
     size_t on_screen;                 /* number of problems (the first ones) that the printed summary shows */
-    uint64_t kernels, ranges, tokens; /* recorded in them */
+    uint64_t kernels, ranges, tokens; /* number of records in them */
 };
 
 /* Reads and analyses <dir>/trace, once. Returns 0 also if there are no traces; `loaded` is then false. */
@@ -32,6 +32,6 @@ int run_report_load(struct run_report *r, struct err *err);
 /* Loads the traces, writes the report's files to <dir> and prints the summary on stderr. Returns 0 also if
  * nothing was recorded; then it writes nothing. */
 int run_report(struct run_report *r, struct err *err);
-void run_report_close(struct run_report *r); /* all but the problems */
+void run_report_close(struct run_report *r); /* frees everything except the problems */
 
 #endif

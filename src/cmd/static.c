@@ -185,7 +185,7 @@ static int parse_workload(const struct static_opts *o, struct llm_workload *w, s
 }
 
 /* The peak from --peak-tflops or the environment variable; 0: neither is given. */
-static int told_peak(const struct static_opts *o, double *tflops, const char **source, struct err *err) {
+static int given_peak(const struct static_opts *o, double *tflops, const char **source, struct err *err) {
     const char *env = getenv(PEAK_ENV);
     *tflops = o->peak_tflops;
     *source = "--peak-tflops";
@@ -367,7 +367,7 @@ static int eval_one_gpu(const struct static_opts *o, const struct llm_model *m, 
     double tflops;
     struct llm_static r;
     if (o->gpu && !(gpu = llm_gpu_find(o->gpu, err))) return -1;
-    if (told_peak(o, &tflops, &source, err) < 0) return -1;
+    if (given_peak(o, &tflops, &source, err) < 0) return -1;
     struct llm_device device = llm_device_of(gpu, m, tflops, source, o->peak_gbps);
     if (llm_static_eval(m, w, &device, &r, err) < 0) return -1;
     if (gpu && !device.peak_source)

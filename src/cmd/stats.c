@@ -26,11 +26,11 @@ struct stats_opts {
     uint64_t top;
 };
 
-/* What the operands hold. */
+/* The contents of the operands. */
 struct stats_sources {
     struct strlist traces; /* traces to load; files of other tools are first imported into temporary traces */
     struct strlist named;  /* [traces.n]: the file name given by the user */
-    struct sums sums;      /* of tables without times */
+    struct sums sums;      /* sums of tables without times */
     bool any_sums;
     char *temporary_dir; /* NULL: none was needed */
     struct {

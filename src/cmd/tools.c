@@ -147,7 +147,7 @@ static size_t count_met(const struct analysis *a, const struct ncu_plan *p, cons
 }
 
 /* Collects ncu's messages: lines of its CSV that begin with "==". */
-static void ncu_words(const char *csv, struct strbuf *out) {
+static void collect_ncu_messages(const char *csv, struct strbuf *out) {
     if (file_exists(csv)) tool_last_words(csv, out);
     if (out->len && strncmp(out->buf, "==", 2) != 0) strbuf_reset(out);
 }
@@ -170,7 +170,7 @@ static bool profile_stage(const struct tools *t, const struct analysis *a, const
     ncu_init(&found);
     bool read = file_exists(csv) && ncu_read(&found, csv, &unread) == 0;
     size_t met = read ? count_met(a, p, &found) : 0;
-    ncu_words(csv, &words);
+    collect_ncu_messages(csv, &words);
     if (rc < 0)
         SAY(t, "%s: %s%s%s%s", where, err.msg, words.len ? ": " : "", words.buf,
             met ? "; partial results are shown" : "");

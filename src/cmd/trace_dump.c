@@ -96,7 +96,7 @@ static void print_record(const struct dump_opts *o, const struct trace_reader *r
 }
 
 /* True for rows of the loss table that are zero; they are not printed. It has one row per kind and reason. */
-static bool says_nothing(const struct trace_batch *b, size_t i) {
+static bool is_zero_loss(const struct trace_batch *b, size_t i) {
     return b->kind == TRACE_LOST && b->lost[i].count == 0;
 }
 
@@ -115,7 +115,7 @@ static int dump_records(const struct dump_opts *o, const struct trace_reader *r,
         }
         const struct trace_schema *s = trace_schema(kind);
         for (size_t k = 0; k < b.n && *left && !ferror(stdout); k++) {
-            if (says_nothing(&b, k)) continue;
+            if (is_zero_loss(&b, k)) continue;
             print_record(o, r, s, (const char *)b.records + k * s->record_bytes, &line);
             --*left;
         }

@@ -29,7 +29,7 @@
 #define GIVE_UP_NS 2000000000u /* if the credit has not grown for this long, the user is warned */
 
 static struct {
-    uint64_t last_ns;                                              /* of the last charge() */
+    uint64_t last_ns;                                              /* time of the last charge() */
     uint64_t calls, unrecorded, graph_kernels, outside, detach_ns; /* totals already charged */
     /* current credit, and credit when the last window was closed */
     double credit_ns, closed_credit_ns;

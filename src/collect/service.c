@@ -11,7 +11,7 @@ static struct {
     service_work open, end;
     atomic_bool running;
     atomic_uint requested, done; /* bit sets of enum service_job */
-    _Atomic uint64_t until_ns;   /* of the last request */
+    _Atomic uint64_t until_ns;   /* deadline of the last request */
     struct event wake, progress;
 } service;
 

@@ -65,7 +65,7 @@ struct engine_request {
     int no_repeat_ngram; /* 0: off; ENGINE_MODEL_NGRAM */
     uint32_t ngram_window;
     const char *image_mode; /* NULL: gundam */
-    int max_tiles;          /* 0: the mode's */
+    int max_tiles;          /* 0: default of the mode */
     enum record_detail detail;
     const char *trace; /* file for the records; NULL: none */
     bool no_shapes;    /* record operators without their shapes */

@@ -11,7 +11,7 @@
 static double pick(double first, double second) { return isfinite(first) ? first : second; }
 
 /* True for an empty trace (the engine did not start): its time is unknown, not zero. */
-static bool says_nothing(const struct analysis_stage *s) {
+static bool is_empty_trace(const struct analysis_stage *s) {
     return s->implicit && !s->kernels && !(s->time_ms > 0);
 }
 
@@ -20,7 +20,7 @@ void view_init(struct view *v, const struct run_info *run) {
     *v = (struct view){ .run = run, .a = a && a->timeline ? a : NULL };
     v->stages = xcalloc((a ? a->nstages : 0) + 1, sizeof(const struct analysis_stage *));
     for (size_t i = 0; a && i < a->nstages; i++)
-        if (!says_nothing(&a->stages[i])) v->stages[v->nstages++] = &a->stages[i];
+        if (!is_empty_trace(&a->stages[i])) v->stages[v->nstages++] = &a->stages[i];
 }
 
 void view_free(struct view *v) {

@@ -109,7 +109,7 @@ struct routing {
     int n, k;
     int groups, groups_kept; /* only experts of the best groups are eligible; 0 or 1: no groups */
     bool normalise;          /* divide the chosen probabilities by their sum */
-    float scale;             /* factor on the weights */
+    float scale;             /* factor for the weights */
 };
 struct routing_choice {
     int expert;

@@ -40,7 +40,7 @@ void record_pop(struct recorder *r, enum record_detail level);
 struct record_op {
     const char *name;   /* "q_proj" */
     const char *kernel; /* "gemm" */
-    enum dtype type;    /* of the weights */
+    enum dtype type;    /* type of the weights */
     long m, n, k;       /* 0: none */
     double flops, bytes;
 };

@@ -7,7 +7,7 @@
 #include "engine/tokenizer/regex.h"
 
 struct tok_added {
-    char *text; /* as in the file */
+    char *text; /* as written in the file */
     size_t len;
     uint32_t id;
     bool special, single_word, lstrip, rstrip, normalized;
@@ -31,7 +31,7 @@ struct tok_matcher {
     struct tok_regex *word; /* regex \w if there is a single_word token; otherwise NULL */
 };
 void tok_matcher_add(struct tok_matcher *m, const char *pattern, size_t n, const struct tok_added *token);
-void tok_matcher_ready(struct tok_matcher *m); /* after the last one */
+void tok_matcher_ready(struct tok_matcher *m); /* call after the last tok_matcher_add() */
 void tok_matcher_free(struct tok_matcher *m);
 void tok_matcher_split(const struct tok_matcher *m, const struct tok_pieces *in, struct tok_pieces *out);
 

@@ -38,7 +38,7 @@ static void put_char(struct token_stream *s, const char *p, size_t n, struct str
 }
 
 /* Moves all complete characters out of `held`; bytes that cannot form one become U+FFFD. */
-static void let_out(struct token_stream *s, bool all, struct strbuf *out) {
+static void emit_complete(struct token_stream *s, bool all, struct strbuf *out) {
     size_t done = 0;
     while (done < s->nheld) {
         size_t left = s->nheld - done, bad, need = char_needs(s->held + done, left, &bad);
@@ -57,7 +57,7 @@ static void let_out(struct token_stream *s, bool all, struct strbuf *out) {
 
 static void put_byte(struct token_stream *s, unsigned char byte, struct strbuf *out) {
     s->held[s->nheld++] = byte; /* at most three bytes are held, so there is space for one more */
-    let_out(s, false, out);
+    emit_complete(s, false, out);
 }
 
 static void put_text(struct token_stream *s, const char *p, size_t n, struct strbuf *out) {
@@ -126,7 +126,7 @@ static void put_token(struct token_stream *s, const char *text, size_t n, bool a
         put_byte(s, (unsigned char)byte, out);
         return;
     }
-    if (d->kind != TOK_DECODER_BYTES) let_out(s, true, out); /* a sequence of bytes ends here */
+    if (d->kind != TOK_DECODER_BYTES) emit_complete(s, true, out); /* a sequence of bytes ends here */
     switch (d->kind) {
     case TOK_DECODER_NONE:
         if (s->tokens > 0) put_byte(s, ' ', out);
@@ -167,7 +167,7 @@ void token_stream_next(struct token_stream *s, uint32_t id, struct strbuf *out) 
     s->tokens++;
 }
 
-void token_stream_finish(struct token_stream *s, struct strbuf *out) { let_out(s, true, out); }
+void token_stream_finish(struct token_stream *s, struct strbuf *out) { emit_complete(s, true, out); }
 
 /* If a sequence of fallback bytes as a whole is not valid UTF-8, each byte becomes U+FFFD. */
 static void put_run(struct token_stream *s, struct strbuf *run, struct strbuf *out) {
