@@ -93,7 +93,8 @@ struct analyze_input {
     uint64_t tp, pp, ep;
     const struct kernel_profile *profiles; /* measurements by Nsight Compute; see kernel_profile.h */
     size_t nprofiles;
-    /* failed requests and all requests; `failure` is the first error message, NULL: none failed */
+    /* Number of failed requests, and of all requests. `failure` is the first error message; NULL: none
+     * failed. */
     size_t nfailed, nrequests;
     const char *failure;
     bool totals; /* Also fill analysis.totals. Costs about 40 ns per kernel; reports do not need it. */
@@ -101,13 +102,13 @@ struct analyze_input {
 
 /* ---- Results. */
 
-/* Why a device had no work.
- * LAUNCH: the launch queue was empty while the host was still launching
- * SYNC: the host was inside a synchronisation or had just returned from one
- * DEPENDENCY: work was queued, but it waited for another stream
- * DEVICE: work was queued on the same stream: kernel-to-kernel latency
- * NO_WORK: the host was busy elsewhere (no launch for a while)
- * UNKNOWN: the trace has no launches */
+/* Why a device had no work:
+ *     LAUNCH      the launch queue was empty while the host was still launching
+ *     SYNC        the host was inside a synchronisation or had just returned from one
+ *     DEPENDENCY  work was queued, but it waited for another stream
+ *     DEVICE      work was queued on the same stream: kernel-to-kernel latency
+ *     NO_WORK     the host was busy elsewhere (no launch for a while)
+ *     UNKNOWN     the trace has no launches */
 #define ANALYSIS_IDLE(X)                        \
     X(LAUNCH, "launch gap")                     \
     X(SYNC, "host synchronisation")             \
@@ -202,7 +203,7 @@ struct analysis_stage {
     double device_requests;
     const struct counter_means *counters; /* counters.h; NULL: no sample falls into the stage */
 
-    /* ---- figures, all double, to the end of the struct: NaN until a pass sets them */
+    /* ---- Figures, all double. They extend to the end of the struct and are NaN until a pass sets them. */
     double tokens_in, tokens_out; /* of the recorded run */
     double kernels_per_token;
     /* NaN also for stages that read more tokens than they generate: prefill launches once for all of them */
@@ -275,7 +276,7 @@ struct analysis_operator {
     double work_ns;
     const char *work_source; /* source of FLOPs and bytes: "engine", "operator shapes"; NULL */
     uint32_t stage;          /* the stage with most of its time; ANALYSIS_NONE */
-    /* figures, all double, to the end of the struct: NaN until a pass sets them */
+    /* Figures, all double. They extend to the end of the struct and are NaN until a pass sets them. */
     double flops, bytes; /* summed */
 };
 
@@ -304,7 +305,7 @@ struct analysis_kernel {
     uint64_t blocks;         /* blocks of the grid; 0: unknown */
     uint32_t stage;          /* the stage with most of its time; ANALYSIS_NONE: outside of stages */
     const char *work_source; /* source of FLOPs and bytes: "gemm records", "operator shapes"; NULL */
-    /* figures, all double, to the end of the struct: NaN until a pass sets them */
+    /* Figures, all double. They extend to the end of the struct and are NaN until a pass sets them. */
     double flops, bytes; /* per call */
     double work_ns;      /* mean duration of the calls whose FLOPs are known */
 };

@@ -437,7 +437,7 @@ static double concurrent(const struct timeline *tl) {
     return busy_ns > 0 ? shared_ns / busy_ns : 0;
 }
 
-/* NULL: the timeline has no samples. */
+/* Returns NULL if the timeline has no samples. */
 static struct analysis_counters *make_counters(const struct analysis *a) {
     if (a->timeline->samples.n == 0) return NULL;
     struct analysis_counters *out = xcalloc(1, sizeof *out);

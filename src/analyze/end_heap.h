@@ -1,4 +1,4 @@
-/* The work that runs at a moment of a walk over a device, ordered by its end:
+/* Heap of the work that runs at the current moment of a walk over a device, ordered by its end:
  *     end_heap_push(&heap, (struct running){ .end_ns = end, .id = kernel });
  *     while (heap.n && heap.v[0].end_ns <= now_ns) { struct running r = end_heap_pop(&heap); ... }
  *     free(heap.v); */
@@ -11,8 +11,8 @@
 
 struct running {
     uint64_t end_ns;
-    double shared_ns, copying_ns; /* of the walk when it started */
-    uint32_t id;                  /* whatever the walk needs at its end: a kernel, an occurrence */
+    double shared_ns, copying_ns; /* values of the walk's sums when this work started */
+    uint32_t id;                  /* identifies the work for the walk: a kernel, an occurrence */
     bool is_kernel;
 };
 struct end_heap { /* v[0] ends first */
@@ -20,6 +20,7 @@ struct end_heap { /* v[0] ends first */
     size_t n, cap;
 };
 void end_heap_push(struct end_heap *h, struct running r);
-struct running end_heap_pop(struct end_heap *h); /* the one that ends first; the heap is not empty */
+/* removes the work that ends first; the heap must not be empty */
+struct running end_heap_pop(struct end_heap *h);
 
 #endif

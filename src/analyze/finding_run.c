@@ -60,13 +60,12 @@ void find_failures(struct context *c, const struct finding_rule *rule, const str
     const struct analyze_input *in = c->in;
     if (!in->failure || !in->nfailed) return;
     bool all = in->nfailed >= in->nrequests;
-    finding_emit(
-        c, rule, f, NAN, ANALYSIS_HIGH,
-        all ? analysis_text(c, "All %zu requests failed", in->nfailed)
-            : analysis_text(c, "%zu of %zu requests failed", in->nfailed, in->nrequests),
-        in->failure,
-        all ? "Correct the cause that the message names, and run again: there are no times to report."
-            : "Correct the cause that the message names. The times are those of the other requests.");
+    finding_emit(c, rule, f, NAN, ANALYSIS_HIGH,
+                 all ? analysis_text(c, "All %zu requests failed", in->nfailed)
+                     : analysis_text(c, "%zu of %zu requests failed", in->nfailed, in->nrequests),
+                 in->failure,
+                 all ? "Fix the cause in the message and run again: there are no times to report."
+                     : "Fix the cause in the message. The times are those of the other requests.");
 }
 
 void find_variance(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {

@@ -135,7 +135,7 @@ void analyze_findings(struct context *c) {
     struct analysis *a = c->a;
     bool all_failed = c->in && c->in->failure && c->in->nfailed >= c->in->nrequests;
     for (size_t i = 0; i < COUNTOF(rules); i++) {
-        /* without a trace or a good answer there is nothing else to say */
+        /* without a trace or a successful answer, no other rule applies */
         if ((all_failed || !a->timeline) && rules[i].find != find_failures) continue;
         if (rules[i].about == FINDING_RUN)
             rules[i].find(c, &rules[i], NULL);

@@ -61,7 +61,7 @@ static double joules_at(const struct power_index *x, uint64_t time_ns) {
     return x->joules[lo - 1] + part * (x->joules[lo] - x->joules[lo - 1]);
 }
 
-/* Energy of a device between two times in J, NaN if the samples do not cover it. */
+/* Energy of a device between two times in J; NaN if the samples do not cover the period. */
 static double joules_between(const struct context *c, uint32_t device, uint64_t from_ns, uint64_t to_ns) {
     const struct power_index *x = &c->power[device];
     if (x->n < 2 || to_ns <= from_ns) return NAN;

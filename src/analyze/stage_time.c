@@ -21,7 +21,7 @@
 #define UNRECORDED_DELAYS 10.0
 #define UNRECORDED_LEAST_NS 50000.0 /* shorter waits never count as unrecorded */
 
-/* Busy and idle time of an occurrence on the device at hand. */
+/* Busy and idle time of an occurrence on the current device. */
 struct occurrence_time {
     double busy_ns, idle_ns;
     bool has_work;

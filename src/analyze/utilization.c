@@ -36,7 +36,7 @@ static bool repeat_counts(const struct analyze_timing *t, size_t repeat) {
     return !(t->failed && t->failed[repeat]) && !isnan(t->ms[repeat]);
 }
 
-/* Statistics of the repeats that did not fail: of the times, or of another column of the timing. */
+/* Statistics over the repeats that did not fail, of the times or of another column of the timing. */
 static struct stats timing_stats(struct context *c, const struct analyze_timing *t, const double *values) {
     double *v = analysis_alloc(c, t->n, sizeof *v);
     size_t n = 0;

@@ -40,7 +40,8 @@ static bool unshare_and_close(void) {
     return syscall(SYS_close_range, 0u, ~0u, UNSHARE) == 0;
 }
 
-/* An upper limit of the numbers in use: the size of the kernel's table, a line "FDSize:\t256". */
+/* Returns an upper limit of the descriptor numbers in use: the size of the kernel's table, from the line
+ * "FDSize:\t256". */
 static unsigned table_size(void) {
     char text[4096];
     struct rlimit limit;
@@ -54,7 +55,7 @@ static unsigned table_size(void) {
                                                                               : MOST_FDS;
 }
 
-/* Before Linux 5.9, or where a filter does not know close_range(). */
+/* For Linux before 5.9, and for system call filters without close_range(). */
 static bool unshare_then_close(void) {
     if (unshare(CLONE_FILES) != 0) return false;
     unsigned n = table_size();

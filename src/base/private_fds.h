@@ -6,6 +6,6 @@
 
 #include <stdbool.h>
 
-bool private_fds(void); /* false: forbidden (by a system call filter); the table is still shared */
+bool private_fds(void); /* false: not permitted by a system call filter; the table is then still shared */
 
 #endif

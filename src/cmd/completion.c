@@ -231,7 +231,7 @@ static void zsh_script(struct strbuf *out) {
     strbuf_addstr(out, "compdef _inferprof inferprof\n");
 }
 
-/* Quotes for fish: inside '...' only ' and \\ are special. */
+/* Quotes text for fish: inside '...' only ' and \\ are special. */
 static void fish_text(struct strbuf *out, const char *text) {
     for (; *text; text++) {
         if (strchr("'\\", *text)) strbuf_addch(out, '\\');
@@ -239,7 +239,7 @@ static void fish_text(struct strbuf *out, const char *text) {
     }
 }
 
-/* The condition under which a line applies: the first words of the command line are this command. */
+/* Writes the condition under which a line applies: the command line starts with this command. */
 static void fish_condition(struct strbuf *out, const char *command) {
     strbuf_addf(out, "complete -c inferprof -n '__inferprof_is %s'", command);
 }

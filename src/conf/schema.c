@@ -64,10 +64,10 @@ static const struct schema_row rows[] = {
     { "infer.ignore_eos", SCHEMA_BOOL, false, AT(infer.ignore_eos), 0, 0, NULL,
       "continue past the end token, so that all repeats do the same work" },
     { "infer.context_len_mode", SCHEMA_CHOICE, false, AT(infer.context_len_mode), 0, 0, "auto|max|fixed",
-      "context length for decode FLOPs and MFU: the real one, that of the model, or "
+      "context length for decode FLOPs and MFU: the actual one, the maximum of the model, or "
       "`infer.context_len_fixed`" },
     { "infer.context_len_fixed", SCHEMA_INT, true, AT(infer.context_len_fixed), 1, 1e8, NULL,
-      "tokens, with `infer.context_len_mode=fixed`" },
+      "context length in tokens, with `infer.context_len_mode=fixed`" },
     { "infer.seed", SCHEMA_INT, false, AT(infer.seed), 0, MAX_EXACT_INT, NULL, "random seed for sampling" },
 
     { "dataset.name", SCHEMA_TEXT, true, AT(dataset.name), 0, 0, NULL, "name in reports" },
@@ -75,8 +75,8 @@ static const struct schema_row rows[] = {
     { "dataset.root", SCHEMA_PATH, true, AT(dataset.root), 0, 0, "samples",
       "folder of inputs; `samples`: built-in pages" },
     { "dataset.subset_filelist", SCHEMA_TEXT, true, AT(dataset.subset_filelist), 0, 0, NULL,
-      "file with one path per line; it and its paths are relative to `dataset.root`, it also to the current "
-      "folder" },
+      "file with one path per line, relative to `dataset.root`; the file is searched in `dataset.root` and "
+      "in the current folder" },
     { "dataset.fallback_patterns", SCHEMA_LIST, true, AT(dataset.fallback_patterns), 0, 0, NULL,
       "globs under `dataset.root`, used if there is no file list; all matches are used" },
     { "dataset.prompts", SCHEMA_PATH, true, AT(dataset.prompts), 0, 0, NULL,

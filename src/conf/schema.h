@@ -31,7 +31,8 @@ struct schema_row {
 };
 
 const struct schema_row *schema_rows(size_t *n);
-/* ~/x is relative to the home folder; other relative paths to the current folder. Caller frees. */
+/* Makes a path absolute: ~/x is in the home folder, other relative paths are in the current folder. The
+ * caller frees it. */
 char *schema_absolute_path(const char *path);
 bool schema_is_text(const char *key); /* true for texts and paths, whose values are used literally */
 

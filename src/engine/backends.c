@@ -33,7 +33,7 @@ static int unknown_device(const char *device, struct err *err) {
     return -1;
 }
 
-/* The number after "name:"; 0 for "name" alone; -1: neither. */
+/* Returns the number after "name:"; 0 for "name" alone; -1: neither. */
 static int device_index(const struct engine_backend *b, const char *device) {
     size_t n = strlen(b->name);
     char *end;

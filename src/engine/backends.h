@@ -1,5 +1,5 @@
-/* The backends of the engine: the `device` of a load request selects a row of the table in backends.c. To add
- * a backend, add its folder and one row. */
+/* The backends of the engine. The `device` of a load request selects a row of the table in backends.c. To
+ * add a backend, add its folder and one row. */
 #ifndef ENGINE_BACKENDS_H
 #define ENGINE_BACKENDS_H
 
@@ -11,13 +11,13 @@
 #include "engine/ops/ops.h"
 
 struct engine_backend {
-    const char *name; /* of its devices: "cpu", "cuda" */
-    bool numbered;    /* it has several devices: "cuda:0", "cuda:1"; "cuda" is the first */
+    const char *name; /* name of its devices: "cpu", "cuda" */
+    bool numbered;    /* the backend has several devices: "cuda:0", "cuda:1"; "cuda" is the first */
     /* Opens device `index` (0 if not numbered). Threads are borrowed until ops_close(). NULL: see err. */
     struct ops *(*open)(struct threads *threads, int index, struct err *err);
 };
 
-/* A device of a load request: the row, and the number of the device. */
+/* A device of a load request: the backend, and the index of the device. */
 struct engine_device {
     const struct engine_backend *backend;
     int index;

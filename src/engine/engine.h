@@ -41,8 +41,9 @@ struct engine;
 struct engine *engine_open(const struct engine_load *load, struct err *err); /* NULL: see err */
 void engine_close(struct engine *e);                                         /* NULL: nothing */
 
-const char *engine_device(const struct engine *e); /* "cpu", "cuda:0"; e NULL: the default */
-const char *engine_isa(const struct engine *e); /* "avx2": free text about the device; e NULL: of the CPU */
+const char *engine_device(const struct engine *e); /* "cpu", "cuda:0"; for e NULL, the default device */
+/* "avx2": free text about the device; for e NULL, about the CPU */
+const char *engine_isa(const struct engine *e);
 int engine_threads(const struct engine *e);
 size_t engine_stages(const struct engine *e, const char *out[8]); /* stages in order; returns their number */
 /* writes the object "model" of the protocol */
@@ -55,7 +56,7 @@ struct engine_request {
     size_t prompt_len;
     const uint32_t *ids;
     size_t nids;
-    const struct token_ids *batch; /* several sequences at once, instead of ids; NULL: one sequence */
+    const struct token_ids *batch; /* several sequences at once, used instead of ids; NULL: one sequence */
     size_t nbatch;
     const char *const *images;
     size_t nimages;
@@ -80,8 +81,8 @@ struct engine_request {
 enum engine_stop { ENGINE_STOP_EOS, ENGINE_STOP_LENGTH, ENGINE_STOP_CONTEXT };
 const char *engine_stop_name(enum engine_stop s);
 
-/* Of one sequence. In a batch prefill_ms, decode_ms and ttft_ms are those of the whole batch, and token_ms
- * are those of the batch's steps. */
+/* The result of one sequence. In a batch, prefill_ms, decode_ms and ttft_ms are those of the whole batch,
+ * and token_ms are those of the batch's steps. */
 struct engine_result {
     double preprocess_ms, prefill_ms, decode_ms, ttft_ms;
     double sam_ms, clip_ms, projector_ms; /* NaN: the request had no image */

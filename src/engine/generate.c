@@ -1,4 +1,4 @@
-/* Serving a request: prefill and decode of one sequence, or of a batch of sequences together. */
+/* Serves a request: prefill and decode of one sequence, or of a batch of sequences together. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ struct sequence {
     struct sampler *sampler;
     struct ngram *ngram;
     struct token_stream stream;
-    uint64_t request; /* its number in the record */
+    uint64_t request; /* number of the request in the trace */
     bool more;        /* not yet stopped */
 };
 
@@ -161,7 +161,7 @@ static void sample_row(struct job *j, struct sequence *s, int row) {
     take_token(j, s, next_token(j, s, e->logits));
 }
 
-/* Tokens of a step get the time from `start_ns` until all sequences have theirs. */
+/* Sets the time of a step's tokens: from `start_ns` until all sequences have their token. */
 static void stamp_tokens(struct job *j, const bool *stepped, uint64_t start_ns) {
     double ms = ms_since(start_ns);
     size_t most = 0;
@@ -175,7 +175,7 @@ static void stamp_tokens(struct job *j, const bool *stepped, uint64_t start_ns) 
 
 /* ---- prefill */
 
-/* The rows [at, at + rows) of all prompts in order, as segments. Returns their number. */
+/* Converts the rows [at, at + rows) of all prompts, in order, to segments. Returns the number of segments. */
 static int prompt_segments(struct job *j, size_t at, size_t rows) {
     size_t first = 0;
     int n = 0;
@@ -210,8 +210,8 @@ static bool embed_prompts(struct job *j) {
     return true;
 }
 
-/* Prefills all prompts, DECODER_CHUNK rows at a time. Row i of the logits belongs to sequence i afterwards.
- * Returns false if the request was cancelled. */
+/* Prefills all prompts, DECODER_CHUNK rows at a time. Afterwards, row i of the logits belongs to sequence
+ * i. Returns false if the request was cancelled. */
 static bool run_prompts(struct job *j) {
     struct decoder *d = j->e->decoder;
     size_t complete = 0; /* prompts */
@@ -245,7 +245,7 @@ static bool prefill(struct job *j) {
 
 /* ---- decode */
 
-/* One token of every sequence that has not stopped. */
+/* Decodes one token of every sequence that has not stopped. */
 static void decode_step(struct job *j, bool *stepped) {
     struct engine *e = j->e;
     uint64_t start = clock_mono_ns();
@@ -351,7 +351,7 @@ static void take_times(struct job *j, double prefill_ms, double ttft_ms) {
 
 static int generate(struct job *j, uint64_t request_ns, struct err *err) {
     uint64_t start = clock_mono_ns();
-    if (!prefill(j)) return err_set(err, "cancelled during prefill: the client closed the connection");
+    if (!prefill(j)) return err_set(err, "cancelled during prefill: the client no longer reads the answer");
     double prefill_ms = ms_since(start);
     for (int i = 0; i < j->n; i++) sample_row(j, &j->v[i], i);
     take_times(j, prefill_ms, ms_since(request_ns));
@@ -410,8 +410,9 @@ static void result_init(struct engine_result *out, uint32_t max_new, int max_con
     vec_reserve(&out->ids, room);
 }
 
-/* Memory for n sequences: logits, rows of a step, and a cache with the positions they can reach. One sequence
- * gets the whole context, so that requests of different length share one cache. */
+/* Allocates memory for n sequences: logits, rows of a step, and a cache with the positions that they can
+ * reach. A single sequence gets the whole context, so that requests of different length can use the same
+ * cache. */
 static int reserve_batch(struct job *j, struct err *err) {
     struct engine *e = j->e;
     struct decoder *d = e->decoder;
@@ -466,7 +467,7 @@ static int serve(struct job *j, struct err *err) {
     if (open_record(j, err) < 0) return -1;
     for (int i = 0; i < j->n; i++) j->v[i].request = ++j->e->requests;
     int rc = generate(j, start, err);
-    struct err late; /* if the request failed already, its message stays */
+    struct err late; /* if the request has already failed, keep that message */
     return close_record(j, rc < 0 ? &late : err) < 0 ? -1 : rc;
 }
 

@@ -1,4 +1,4 @@
-/* The struct that engine.c (loading) and prompt.c and generate.c (requests) share. */
+/* The struct that is shared by engine.c (loading), prompt.c and generate.c (requests). */
 #ifndef ENGINE_INTERNAL_H
 #define ENGINE_INTERNAL_H
 
@@ -21,7 +21,7 @@ struct engine {
     struct err no_tokenizer;      /* why a GGUF file's vocabulary cannot be used; msg "": no reason */
     char *path, *source;          /* "embedded" or the folder; "files" or "synthetic:0" */
     uint32_t bos, image_token;    /* TOKENIZER_NONE: none */
-    int batch;                    /* sequences that the following have room for */
+    int batch;                    /* number of sequences for which the fields below have space */
     struct tensor *device_logits; /* [batch][vocab] */
     struct tensor *rows;          /* [batch][hidden]: the tokens being decoded */
     float *logits;                /* [vocab]: one row on the host, for sampling */

@@ -1,4 +1,4 @@
-/* Input of a request: text, ids and images to the ids of the prompt. */
+/* Converts the input of a request (text, ids, images) to the ids of the prompt. */
 #include "engine/prompt.h"
 
 #include <stdlib.h>
@@ -76,13 +76,12 @@ static int check_prompt(const struct prompt *j, struct err *err) {
     if (j->ids.n == 0) return err_set(err, "the prompt is empty");
     if (j->ids.n > (size_t)d->max_context)
         return err_set(err,
-                       "the prompt has %zu tokens, but the context only %d positions: shorten it, choose a "
-                       "smaller image mode"
-                       " or load with a larger max_context",
+                       "the prompt has %zu tokens, but the context has only %d positions: shorten it, choose "
+                       "a smaller image mode or load with a larger max_context",
                        j->ids.n, d->max_context);
     for (size_t i = 0; i < j->ids.n; i++)
         if (j->ids.v[i] >= (uint32_t)d->vocab)
-            return err_set(err, "token id %u at position %zu: the vocabulary has %d", j->ids.v[i], i,
+            return err_set(err, "token id %u at position %zu: the vocabulary has %d tokens", j->ids.v[i], i,
                            d->vocab);
     return 0;
 }

@@ -9,7 +9,8 @@
 #include "base/file.h"
 #include "trace/writer.h"
 
-#define WRITER_MEMORY_BYTES (160ull << 20) /* total with window, caches and blocks: under 256 MiB */
+/* memory of the importer including window, caches and blocks: less than 256 MiB */
+#define WRITER_MEMORY_BYTES (160ull << 20)
 
 static struct sink *open_sink(const char *trace_path, struct err *err) {
     struct trace_writer_options o = { .memory_bytes = WRITER_MEMORY_BYTES };
@@ -57,6 +58,6 @@ int import_to_trace(const char *path, const struct import_format *f, const char 
     result->rank = job.rank;
     result->read_bytes = job.read_bytes;
     rc = close_sink(&job, rc, err);
-    if (job.signal) raise(job.signal); /* now with its default action */
+    if (job.signal) raise(job.signal); /* raise the signal again, now with its default action */
     return rc;
 }

@@ -12,11 +12,12 @@
 #include "import/source.h"
 
 #define COPY_BYTES (1u << 20)
-/* Limit of an unpacked database. Real exports shrink to a tenth; gzip can shrink zeros to a thousandth. */
+/* Maximum size of an unpacked database, as a multiple of the compressed size. Real exports compress by a
+ * factor of 10, but gzip can compress zeros by a factor of 1000. */
 #define INFLATE_MAX_RATIO 100u
 #define INFLATE_FREE_BYTES (64ull << 20)
 
-/* A temporary file in the folder of the trace. */
+/* A temporary file in the same folder as the trace. */
 struct temp_file {
     char *path;
     int scratch;

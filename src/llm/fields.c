@@ -205,7 +205,7 @@ const json_t *fields_section(struct llm_fields *f, const char *names) {
     return get_of_type(f, names, is_section, "an object");
 }
 
-/* Some files write -1 for "none". */
+/* Some files use -1 for "none". */
 static bool is_one_id(const json_t *v) {
     return json_is_integer(v) && json_integer_value(v) >= -1 && json_integer_value(v) < UINT32_MAX;
 }

@@ -532,8 +532,8 @@ static void read_processor(struct llm_model *m, const char *config) {
     free(path);
 }
 
-/* The end tokens of generation_config.json, if it is in the same folder and names some: chat models list the
- * end of a turn there and only the end of a text in config.json. */
+/* Reads the end tokens of generation_config.json, if that file is in the same folder and lists some. Chat
+ * models list the end of a turn there, and only the end of a text in config.json. */
 static int read_generation(struct llm_model *m, const char *config, struct err *err) {
     char *folder = folder_of(config), *path = file_join(folder, "generation_config.json");
     bool own_folder = strcmp(file_basename(config), "config.json") == 0;

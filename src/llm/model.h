@@ -73,8 +73,9 @@ struct llm_text {
     /* Multi-head latent attention; kv_lora_rank 0: not used. */
     uint64_t q_lora_rank, kv_lora_rank, qk_nope_dim, qk_rope_dim;
 
-    int64_t bos_id;                /* the first one of a list; -1: not given */
-    uint32_t eos_ids[LLM_EOS_MAX]; /* tokens that end a generation; generation_config.json comes first */
+    int64_t bos_id; /* the first id of a list; -1: not given */
+    /* tokens that end a generation; those of generation_config.json take precedence */
+    uint32_t eos_ids[LLM_EOS_MAX];
     uint32_t neos;
     bool tied_head; /* lm_head is the embedding matrix */
     bool qkv_bias, o_bias, mlp_bias;

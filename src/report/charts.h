@@ -17,7 +17,7 @@ bool chart_power(const struct view *v, const struct chart_form *form, struct str
 bool chart_kernels(const struct view *v, const struct chart_form *form, struct strbuf *out);
 
 bool chart_power_of(const struct analysis_power *p, const struct chart_form *form, struct strbuf *out);
-/* Opens the SVG, with the colours of the page if the file stands alone. Close it with svg_close(). */
+/* Opens the SVG, with the colours of the page if it is a standalone file. Close it with svg_close(). */
 void chart_open(const struct chart_form *form, double height, const char *title, struct strbuf *out);
 
 struct chart {

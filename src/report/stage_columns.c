@@ -160,7 +160,7 @@ const struct column_group stage_idle_columns[1] = { { .columns = idle_columns, .
 
 /* ---- idle time by cause; only causes that occur have a column */
 
-/* ns over the trace to ms per request and device */
+/* Converts ns over the trace to ms per request and device. */
 static struct column_value per_request_ms(const struct column_row *r, double ns) {
     return column_f64(ns * 1e-6 / stage_of(r)->device_requests);
 }

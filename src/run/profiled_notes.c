@@ -51,13 +51,13 @@ static void note_context(struct profiled_run *r, const struct profiled_session *
     if (!isfinite(r->info.context.tokens)) return;
     if (strcmp(mode, "auto") == 0)
         strlist_add(&r->assumptions,
-                    "Decode FLOPs use the real context of every step: %.0f tokens on average (prompt + half "
-                    "of the new tokens; infer.context_len_mode=auto).",
+                    "Decode FLOPs use the actual context of every step: %.0f tokens on average (prompt + "
+                    "half of the new tokens; infer.context_len_mode=auto).",
                     r->info.context.tokens);
     else
         strlist_add(&r->assumptions,
                     "Decode FLOPs and MFU use a context of %.0f tokens (infer.context_len_mode=%s). Bytes, "
-                    "MBU and floors use the real context.",
+                    "MBU and roofline times use the actual context.",
                     r->info.context.tokens, mode);
 }
 

@@ -24,7 +24,8 @@ double request_context(const struct settings *s, const struct llm_model *m, cons
 
 /* The cost of a stage in the request with answer `a`. Returns false if the model (may be NULL) or the stage
  * is unknown. "prefill" includes the image stages, as its time does. `context`: context length for the FLOPs
- * of decode; NaN: the actual context of every step. Bytes and roofline times always use the actual context. */
+ * of decode; NaN: the actual context of every step. Bytes and roofline times always use the actual
+ * context. */
 bool request_cost(const struct llm_model *m, const struct llm_peak *peak, const struct request_image *image,
                   const char *stage, const struct engine_answer *a, double context, struct llm_cost *out);
 

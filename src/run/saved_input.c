@@ -62,7 +62,7 @@ static void read_rule(struct saved_input *k, const json_t *o) {
     if (rule.stage && rule.glob) k->rules[k->input.nrules++] = rule;
 }
 
-/* 0 if the file holds nothing sensible. */
+/* Returns 0 if the value is missing or invalid. */
 static size_t read_count(const json_t *object, const char *key) {
     double v = jsonr_number(object, key);
     return v > 0 && v < 1e9 ? (size_t)v : 0;

@@ -256,8 +256,9 @@ void dataset_open(struct dataset *d, const struct settings *s, struct strlist *p
     *d = (struct dataset){ 0 };
     if (s->dataset.subset_filelist && (prompts || builtin))
         strlist_add(problems, "dataset.subset_filelist=%s: %s", s->dataset.subset_filelist,
-                    prompts ? "a list of pages cannot be used with dataset.kind=prompts; leave it out"
-                            : "the built-in pages cannot be listed; give dataset.root=DIR, or leave it out");
+                    prompts
+                        ? "a list of pages cannot be used with dataset.kind=prompts; remove it"
+                        : "the built-in pages cannot be listed; give dataset.root=DIR, or remove the list");
     if (prompts)
         open_prompts(d, s, problems);
     else if (!s->dataset.root)

@@ -18,7 +18,7 @@ struct engine_stage_ms {
 struct engine_info {
     char *name, *version, *device, *isa;
     double threads, load_ms;
-    double max_batch; /* sequences per request; 1: the engine has no batch form */
+    double max_batch; /* maximum sequences per request; 1: the engine does not support batches */
     char *model_name, *architecture, *model_path, *weights, *dtype;
     double parameters, weight_bytes, layers, max_context;
     bool vision;

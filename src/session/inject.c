@@ -142,7 +142,7 @@ long inject_trace_pid(const char *file_name) {
 
 static int is_problem_file(const struct dirent *e) { return ends_with(e->d_name, ".problem"); }
 
-/* Adds the reason in the file, unless it was added for another process. */
+/* Adds the reason in the file, unless it was already added for another process. */
 static void add_problem_file(const char *trace_dir, const char *name, struct strlist *seen,
                              struct strlist *problems) {
     struct strbuf text = STRBUF_INIT;

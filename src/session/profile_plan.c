@@ -190,8 +190,8 @@ static void check_settings(struct profile_plan *p, struct strlist *problems) {
     }
 }
 
-/* A list in dataset.root comes before one in the current folder. The path becomes absolute in the tree too,
- * because config.yaml must be usable in another folder. */
+/* A list in dataset.root takes precedence over one in the current folder. The path is also made absolute
+ * in the tree, because config.yaml must be usable from another folder. */
 static void find_filelist(struct profile_plan *p) {
     struct conf_node *n = conf_get(conf_root(p->conf), "dataset.subset_filelist");
     if (!p->s.dataset.subset_filelist || !n) return;

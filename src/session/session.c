@@ -21,7 +21,7 @@
 #include "session/nvml_meter.h"
 #include "session/requests.h"
 
-/* An error message of the engine, listed once. */
+/* An error message of the engine; each is listed once. */
 struct failure {
     char *message;
     size_t requests; /* that failed with it */
@@ -158,7 +158,7 @@ static void give_up(struct run *r, const char *fmt, const char *why) {
     strlist_add(&r->out->problems, fmt, why);
 }
 
-#define ALIKE_MAX 2 /* equal failures without a success after which the run stops */
+#define ALIKE_MAX 2 /* the run stops after this many equal failures without a success */
 
 static bool any_done(const struct run *r) {
     bool any = r->out->representative.done;
@@ -180,7 +180,7 @@ static void note_failure(struct run *r, const char *what, const char *message) {
     r->failures.v[i].requests++;
 }
 
-/* Further requests would fail too. */
+/* Stops the run after equal failures, because further requests would fail too. */
 static void stop_if_alike(struct run *r) {
     if (r->failures.n == 1 && r->failures.v[0].requests >= ALIKE_MAX && !any_done(r))
         give_up(r, "%s", "Every request failed with the same message; the run stops here.");
@@ -410,7 +410,7 @@ static void run_timing(struct run *r) {
     nvml_meter_close(meter);
 }
 
-/* Processes of the engine in which the collector could not open a trace. */
+/* Adds the engine's processes in which the collector could not open a trace. */
 static void add_unrecorded(struct run *r) {
     struct strlist *problems = &r->out->problems;
     size_t before = problems->n;

@@ -67,7 +67,7 @@ void trace_writer_meta(struct trace_writer *w, const char *key, const char *fmt,
 TRACE_EVENTS(X)
 #undef X
 
-/* Counts so far. For tests and benchmarks: the file has them in its records of losses. */
+/* Counts so far. For tests and benchmarks; the loss records in the file contain the same counts. */
 struct trace_writer_stats {
     uint64_t records, file_bytes, strings;
     uint64_t lost[TRACE_KIND_END][TRACE_LOST_REASON_END];

@@ -53,7 +53,7 @@ check "the report names the context length in use" grep -q 'context of 512 token
 native infer.context_len_mode=fixed infer.context_len_fixed=8
 expect "context_len_mode=fixed does not limit the KV cache" 0
 native engine.max_context=8
-expect "engine.max_context limits the KV cache" 1 err 'but the context only 8 positions'
+expect "engine.max_context limits the KV cache" 1 err 'but the context has only 8 positions'
 
 # ---- subset_filelist
 mkdir -p "$work/pages/images" "$work/pages/subsets"

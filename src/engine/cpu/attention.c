@@ -202,7 +202,7 @@ static struct group group_of(const struct cpu *c, const struct attention *a, int
 struct attention_job {
     const struct cpu *c;
     const struct attention *a; /* [n] */
-    const int *first;          /* [n + 1]: the first task of each attention */
+    const int *first;          /* [n + 1]: index of the first task of each attention */
     int n;
     int group; /* heads per task of a single query */
 };
@@ -229,7 +229,7 @@ static struct head head_of(const struct cpu *c, const struct attention *a, int h
                           .out_row = a->out_row };
 }
 
-/* The attention of this task. */
+/* Finds the attention that a task belongs to. */
 static int attention_of_task(const struct attention_job *j, int task) {
     int lo = 0, hi = j->n;
     while (hi - lo > 1) {

@@ -25,7 +25,8 @@ static const char *backend_name(void *context) {
     return "cpu";
 }
 static int backend_units(void *context) { return threads_count(((struct cpu *)context)->threads); }
-static void backend_finish(void *context) { (void)context; /* operators are done when they return */ }
+/* Nothing to wait for: operators are complete when they return. */
+static void backend_finish(void *context) { (void)context; }
 
 /* ---- scratch */
 static void scratch_fit(struct scratch *s, size_t floats) {

@@ -17,7 +17,7 @@ static void rotate_heads(struct decoder *d, struct view x, int heads, const stru
                                   .position = r->position });
 }
 
-/* The part of a cache that belongs to a sequence. */
+/* Returns the part of a cache that belongs to a sequence. */
 static struct view cache_of(const struct decoder *d, struct tensor *cache, int sequence, int dim) {
     return view_at(view_of(cache),
                    (size_t)sequence * (size_t)d->kv_heads * (size_t)d->positions * (size_t)dim);
@@ -35,7 +35,7 @@ static void store_in_cache(struct decoder *d, struct tensor *cache, struct view 
                                                   .position = r->position });
 }
 
-/* Queries, keys and values of all rows into d->q, d->k and d->v. */
+/* Writes queries, keys and values of all rows to d->q, d->k and d->v. */
 static void project_heads(struct decoder *d, const struct decoder_layer *l, int n) {
     struct ops *o = d->ops;
     int q_width = d->heads * d->dim_k, k_width = d->kv_heads * d->dim_k, v_width = d->kv_heads * d->dim_v;
@@ -70,7 +70,8 @@ static void place_heads(struct decoder *d, const struct decoder_layer *l, struct
     }
 }
 
-/* Attention of a segment, whose first row is `row`, over each head's keys and values in the layer's cache. */
+/* Describes the attention of a segment, whose first row is `row`, over each head's keys and values in the
+ * layer's cache. */
 static struct attention attention_of(const struct decoder *d, const struct decoder_layer *l,
                                      const struct decoder_rows *r, size_t row) {
     size_t q_row = (size_t)(d->heads * d->dim_k), out_row = (size_t)(d->heads * d->dim_v);
@@ -141,7 +142,7 @@ static void feed_forward(struct decoder *d, const struct decoder_layer *l, struc
     }
 }
 
-/* The logits of the last row of every segment that wants them. */
+/* Computes the logits of the last row of every segment that requests them. */
 static void compute_logits(struct decoder *d, struct view x, struct decoder_pass pass, struct view logits) {
     struct ops *o = d->ops;
     struct view h = view_of(d->h);

@@ -10,9 +10,9 @@
  *     ...weights_finish()...
  *     decoder_embed(d, ids, n, x);
  *     decoder_forward(d, x, n, position, &logits);
- * Several sequences can share a pass: decoder_forward_rows() reads the weights once for the rows of all of
- * them, and each row attends to its own sequence. Memory is allocated at open and by decoder_reserve(); a
- * forward pass allocates nothing. */
+ * Several sequences can share a pass: decoder_forward_rows() reads the weights once for the rows of all
+ * sequences, and each row attends to its own sequence. Memory is allocated by decoder_open() and
+ * decoder_reserve(); a forward pass does not allocate. */
 #ifndef ENGINE_DECODER_DECODER_H
 #define ENGINE_DECODER_DECODER_H
 
@@ -26,7 +26,7 @@
 #include "engine/weights/weights.h"
 #include "llm/model.h"
 
-enum { DECODER_CHUNK = 512 }; /* most rows per forward pass */
+enum { DECODER_CHUNK = 512 }; /* maximum number of rows per forward pass */
 
 struct decoder_layer {
     struct tensor *norm1, *norm2;   /* [hidden] */
@@ -62,7 +62,7 @@ struct decoder {
     struct moe_scratch moe;
     /* Latent attention: keys and values of one layer for many tokens, and the scratch of one token. */
     struct tensor *wide_keys, *wide_values; /* [heads][max_context][dim_k], [..][dim_v] */
-    struct attention *attentions;           /* [DECODER_CHUNK]: of the sequences of a pass */
+    struct attention *attentions;           /* [DECODER_CHUNK]: scratch for the sequences of a pass */
     struct tensor *absorbed, *sums;         /* [heads][rank + rope], [heads][rank] */
 };
 
@@ -71,9 +71,9 @@ struct decoder *decoder_open(const struct llm_text *c, struct ops *o, struct wei
                              enum dtype kv, struct err *err);
 void decoder_close(struct decoder *d); /* NULL: nothing */
 
-/* A cache for that many sequences of up to `positions` positions; its contents are lost. Nothing happens if
- * the cache has this shape. decoder_open() reserves one sequence of max_context positions. -1: the memory of
- * this machine is too small. */
+/* Allocates a cache for `sequences` sequences of up to `positions` positions; its contents are lost. Does
+ * nothing if the cache already has this shape. decoder_open() reserves one sequence of max_context
+ * positions. Returns -1 if the memory of this machine is too small. */
 int decoder_reserve(struct decoder *d, int sequences, int positions, struct err *err);
 
 /* n consecutive rows of one sequence, at positions position .. position + n - 1. */
@@ -88,11 +88,12 @@ struct decoder_pass {
 
 void decoder_embed(struct decoder *d, const uint32_t *ids, int n, struct view x); /* x[n, hidden] */
 /* x[rows of all segments, hidden], at most DECODER_CHUNK rows; x becomes the output of the last layer.
- * logits[i, vocab] belongs to the i-th segment that has `logits` set. */
+ * logits[i, vocab] belongs to the i-th segment with `logits` set. */
 void decoder_forward_rows(struct decoder *d, struct view x, struct decoder_pass pass, struct view logits);
-/* n rows of sequence 0. Computes logits[vocab] of the last row unless `logits` is NULL. For tests. */
+/* Processes n rows of sequence 0. Computes logits[vocab] of the last row unless `logits` is NULL. For
+ * tests. */
 void decoder_forward(struct decoder *d, struct view x, int n, int position, struct tensor *logits);
-/* The first half of a layer: x += o(attention(rms(x))), with the cache. */
+/* The first half of a layer: x += o(attention(rms(x))), using the cache. */
 void decoder_attention(struct decoder *d, const struct decoder_layer *l, struct view x,
                        struct decoder_pass pass);
 

@@ -21,7 +21,7 @@ static struct view kept_at(const struct decoder *d, const struct latent *s, cons
     return view_at(view_of(l->keys), row * (size_t)(s->rank + s->rope));
 }
 
-/* Queries of n rows into d->q, latents into d->k. */
+/* Writes the queries of n rows to d->q, and the latents to d->k. */
 static void project_latent(struct decoder *d, const struct latent *s, const struct decoder_layer *l, int n) {
     struct ops *o = d->ops;
     int q_rank = (int)d->c->q_lora_rank, q_width = d->heads * d->dim_k, row = s->rank + s->rope;
@@ -62,7 +62,7 @@ static void place_latent(struct decoder *d, const struct latent *s, const struct
     ops_copy(o, kept_at(d, s, l, r->sequence, r->position), kept, (size_t)r->n * row);
 }
 
-/* Many tokens: the layer's keys and values of all positions of the sequence so far. */
+/* For many tokens: computes the layer's keys and values of all positions of the sequence so far. */
 static void expand_latents(struct decoder *d, const struct latent *s, const struct decoder_layer *l,
                            int sequence, int positions) {
     int width = d->heads * (s->nope + s->value);

@@ -10,8 +10,8 @@
 
 #include "engine/decoder/decoder.h"
 
-/* d->h[rows, hidden] -> d->mixed[rows, heads * dim_v]; stores the latents in the cache. a[pass.n] describes
- * the segments as for heads with keys and values of their own; those fields are replaced. */
+/* Computes d->h[rows, hidden] -> d->mixed[rows, heads * dim_v] and stores the latents in the cache.
+ * a[pass.n] describes the segments as for heads with their own keys and values; these fields are replaced. */
 void latent_attention(struct decoder *d, const struct decoder_layer *l, struct decoder_pass pass,
                       const struct attention *a);
 

@@ -110,7 +110,7 @@ static void load_moe(struct decoder *d, struct weights *w, int i) {
         e->shared = load_expert(w, d->hidden, (int)c->shared_intermediate, false, LAYERS, i, shared, 0);
 }
 
-/* Floats of a layer's keys and values per position. */
+/* Number of floats per position in a layer's keys and values. */
 static size_t cache_row(const struct decoder *d, size_t *values) {
     *values = d->c->kv_lora_rank ? 0 : (size_t)d->kv_heads * (size_t)d->dim_v;
     return d->c->kv_lora_rank ? d->c->kv_lora_rank + d->c->qk_rope_dim

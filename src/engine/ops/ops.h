@@ -166,8 +166,8 @@ struct ops_backend {
     void (*set_exact)(void *context, bool exact);
     bool bf16_cache; /* cache_store and attention accept caches of bf16 */
     void (*close)(void *context);
-    const char *(*device)(void *context); /* "avx2": free text for the record */
-    const char *(*name)(void *context);   /* of the device in traces: "cpu", "NVIDIA H200" */
+    const char *(*device)(void *context); /* "avx2": free text for the trace */
+    const char *(*name)(void *context);   /* name of the device in traces: "cpu", "NVIDIA H200" */
     int (*units)(void *context);          /* threads of a CPU, multiprocessors of a GPU */
     void (*finish)(void *context);        /* returns when all operators called so far are done */
 
@@ -204,7 +204,7 @@ struct ops_backend {
                          struct view out);
     const char *(*conv)(void *context, const struct conv *c, struct view x, int h, int w, struct view y);
     const char *(*attention)(void *context, const struct attention *a);
-    /* n independent attentions; NULL: ops_attention_many() calls `attention` for each. */
+    /* Computes n independent attentions; NULL: ops_attention_many() calls `attention` for each. */
     const char *(*attention_many)(void *context, const struct attention *a, int n);
     const char *(*qkv_attention)(void *context, const struct qkv_attention *a);
     const char *(*latent_query)(void *context, const struct latent *l, struct view q, struct view out);
@@ -304,7 +304,8 @@ void ops_embed(struct ops *o, const struct matrix *table, const uint32_t *ids, i
 void ops_conv(struct ops *o, const char *name, const struct conv *c, struct view x, int h, int w,
               struct view y);
 void ops_attention(struct ops *o, const char *name, const struct attention *a);
-/* n independent attentions, one operator: the sequences of a batch. Heads and dimensions are the same. */
+/* Computes n independent attentions as one operator, for the sequences of a batch. They have the same
+ * heads and dimensions. */
 void ops_attention_many(struct ops *o, const char *name, const struct attention *a, int n);
 void ops_qkv_attention(struct ops *o, const char *name, const struct qkv_attention *a);
 

@@ -102,7 +102,7 @@ static void add_stages(struct jsonw *j, const struct engine_result *v) {
     jsonw_end(j);
 }
 
-/* Tokens and text of one sequence. */
+/* Writes the tokens and the text of one sequence. */
 static void add_answer(struct jsonw *j, const struct engine_result *v) {
     jsonw_key(j, "text");
     jsonw_strn(j, v->text.buf, v->text.len);
@@ -124,7 +124,7 @@ static void add_sequences(struct jsonw *j, const struct engine_result *v, size_t
     jsonw_end(j);
 }
 
-/* v[n], one per sequence. */
+/* v[n] has one result per sequence. */
 static void reply_infer(struct strbuf *out, const struct protocol_request *r, const struct engine_result *v,
                         size_t n) {
     struct jsonw j;

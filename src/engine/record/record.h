@@ -1,5 +1,5 @@
 /* Records the work of the engine: stages, modules and operators as nested ranges, one kernel record per
- * operator (all on device 0), tokens. They go into a trace file and, if an NVTX tool is attached, to the
+ * operator (all on device 0), and tokens. Writes to a trace file and, if an NVTX tool is attached, to the
  * tool as NVTX ranges. Every call with a NULL recorder does nothing.
  *     struct recorder *r = record_open(path, RECORD_OPERATORS, &info, &err);
  *     record_push(r, RECORD_STAGES, "prefill", -1);
@@ -22,7 +22,7 @@ struct record_info {
     const char *device; /* "cpu", "NVIDIA H200" */
     const char *isa;    /* "avx2": free text about the device */
     int units;          /* threads of a CPU, multiprocessors of a GPU */
-    bool no_shapes;     /* operators of one name get the same texts, whatever their shapes */
+    bool no_shapes;     /* operators with the same name get the same texts, regardless of their shapes */
 };
 
 struct recorder;
