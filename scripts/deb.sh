@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds build/dist/inferprof_VERSION_ARCH.deb from `make install`; prints its path. Environment: VERSION.
-# dpkg's own tools are used without debhelper: there is one package, and `make install` already knows every file.
+# dpkg's own tools are used without debhelper: there is one package, and `make install` already installs every file.
 set -eu
 arch=$(dpkg --print-architecture)
 out=$PWD/build/dist
@@ -27,7 +27,7 @@ END
 printf 'inferprof (%s) unstable; urgency=medium\n\n  * Built from source; see the CHANGELOG of the project.\n\n -- %s  %s\n' \
     "$VERSION" "$maintainer" "$date" | gzip -n9 >"$root/usr/share/doc/inferprof/changelog.gz"
 # libzstd is linked into the collector and the sampler as an archive on purpose: a library that is loaded into other
-# people's programs must not bring shared libraries along.
+# people's programs must not load further shared libraries.
 cat >"$root/usr/share/lintian/overrides/inferprof" <<END
 inferprof: embedded-library *libzstd*
 END

@@ -28,7 +28,7 @@ class _Callbacks(ctypes.Structure):  # NvtxExportTableCallbacks
 
 
 class Client:
-    """The functions of the loaded tool. Everything the tool may call or write to lives as long as this object."""
+    """The functions of the loaded tool. All memory that the tool may call or write to is kept as long as this object."""
 
     def __init__(self, path):
         self._functions = (ctypes.c_void_p * _SLOTS)()

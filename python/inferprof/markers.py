@@ -14,7 +14,7 @@ def _text(name):
 
 
 class _Nothing:
-    """The marker of a program that nobody watches. One object serves all."""
+    """The marker used while no tool records the program. All calls share one object."""
 
     def __enter__(self):
         return self

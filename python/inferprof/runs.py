@@ -68,7 +68,7 @@ class Run:
     def __init__(self, folder, metrics_path, temporary=None):
         self.folder = folder
         self.metrics = _read(metrics_path)
-        self._temporary = temporary  # keeps an analysed input's results until this object goes
+        self._temporary = temporary  # keeps an analysed input's results as long as this object exists
 
     def __getattr__(self, name):
         if name in TABLES:
@@ -88,7 +88,7 @@ class Run:
 
     @property
     def verdict(self):
-        """One sentence: the time of each top stage, and its distance from the roofline time where that is known."""
+        """One sentence: the time of each top stage, and its ratio to the roofline time if that is known."""
         parts = [_stage_sentence(stage) for stage in self._top_stages() if stage.get("time_ms") is not None]
         return "; ".join(parts) or "no stage was measured"
 
