@@ -133,7 +133,7 @@ say "{\"op\":\"load\",\"model\":\"$work/starship\"}" "{\"op\":\"load\",\"model\"
     "{\"op\":\"load\",\"model\":\"$work/llama\"}" "{\"op\":\"load\",\"model\":\"$work/cut\"}" '{"op":"load","threads":1}'
 expect "the engine reports unsupported models and missing or truncated weights, and continues" 0 \
     out '"error":".*starship' out 'does not support .gpt2. models; it supports llama' \
-    out '"error":"weights \(weights=synthetic:0 runs the model without them\): .*llama' \
+    out '"error":"weights \(weights=synthetic:0 runs the model without weight files\): .*llama' \
     out '"error":"weights .*cut/model.safetensors' out '"name":"deepseek-ocr-small"'
 
 # The client closes the pipe: before the reply, during a request, and during a command-line prompt.
