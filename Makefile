@@ -214,10 +214,11 @@ test-build: all $(B)/tests/cuda_check $(unit_bins) $(test_programs) $(mock_bins)
 test: test-build
 	@BUILD='$(B)' sh tests/run.sh $(TESTS)
 
-# ---- long tests: not part of CI. LONG_PROCESSES real processes take about half a second each
-LONG_PROCESSES ?= 400
+# ---- long tests: not part of CI. LONG_TRIALS trials of 15 real processes, about half a second each; LONG_JOBS at once
+LONG_TRIALS ?= 40
+LONG_JOBS ?= 1
 test-long: all
-	python3 tests/stats/false_verdicts.py $(B)/inferprof --real $(LONG_PROCESSES)
+	python3 tests/stats/false_verdicts.py $(B)/inferprof --real $(LONG_TRIALS) --jobs $(LONG_JOBS)
 
 # ---- benchmarks: they print numbers and never fail on them
 bench_bins := $(patsubst tests/bench/%.c,$(B)/bench/%,$(wildcard tests/bench/*.c))

@@ -102,10 +102,12 @@ static void open_context(struct context *c, const struct timeline *tl, const str
 
 /* Frees the working data of the passes. */
 static void close_context(struct context *c) {
-    void *scratch[] = { c->stage_scratch,     c->occ_scratch,    c->shape_category,      c->range_gpu_ns,
-                        c->shape_owned_ns,    c->shape_stage_ns, c->previous_launch,     c->range_total_ns,
-                        c->launch_occurrence, c->stage_chain_ns, c->stage_chain_kernels, c->range_flops,
-                        c->range_bytes,       c->range_counted,  c->shape_alone_ns };
+    void *scratch[] = {
+        c->stage_scratch,     c->occ_scratch,    c->shape_category,      c->range_gpu_ns,
+        c->shape_owned_ns,    c->shape_stage_ns, c->previous_launch,     c->range_total_ns,
+        c->launch_occurrence, c->stage_chain_ns, c->stage_chain_kernels, c->range_flops,
+        c->range_bytes,       c->range_counted,  c->shape_alone_ns,      c->range_compute_ns
+    };
     for (size_t i = 0; i < COUNTOF(scratch); i++) free(scratch[i]);
     for (size_t i = 0; c->power && i < c->tl->ndevices; i++) {
         free(c->power[i].time_ns);
@@ -142,10 +144,10 @@ static const struct pass {
     /* c.shape_owned_ns, c.shape_stage_ns -> kernels (sorted, with statistics), categories, libraries,
      * shape_kernel */
     { analyze_kernels_finish, false },
-    /* GEMM records, shape_kernel -> kernels.flops .bytes .work_ns .work_source */
+    /* GEMM records, shape_kernel -> kernels.flops .bytes .work_ns .compute_ns .work_source */
     { analyze_gemms, false },
-    /* shapes of operators, kernels.flops -> c.range_flops .range_bytes .range_counted, kernels.flops .bytes
-     * .work_ns .work_source of kernels without GEMM record */
+    /* shapes of operators, kernels.flops -> c.range_flops .range_bytes .range_compute_ns .range_counted,
+     * kernels.flops .bytes .work_ns .compute_ns .work_source of kernels without GEMM record */
     { analyze_operator_work, false },
     /* ranges, c.range_gpu_ns .range_flops .range_bytes -> operators, operators_by_shape, c.range_total_ns */
     { analyze_operators_finish, false },
@@ -169,8 +171,9 @@ static const struct pass {
     { analyze_busy, true },
     /* input.costs, input.llm at stages.tokens_* -> costs */
     { analyze_costs, true },
-    /* costs, timings.work, stages.time_ms, peaks -> stages.flops .bytes .floor_ms .mfu .mbu .distance
-     * .recorded_mfu .recorded_mbu, model_mfu, model_mbu */
+    /* costs, timings.work, stages.time_ms, peaks -> stages.flops .bytes .floor_ms .hard_bound_ms
+     * .peak_flops_per_s .peak_bytes_per_s .step_bytes .mfu .mbu .distance .recorded_mfu .recorded_mbu,
+     * model_mfu, model_mbu */
     { analyze_utilization, true },
     /* input.timings -> stability */
     { analyze_stability, true },
@@ -182,6 +185,8 @@ static const struct pass {
     { analyze_totals, false },
     /* stages.flops, kernels.flops, counters, operators.flops, peaks -> roofline */
     { analyze_roofline, false },
+    /* ratios of stages and of the roofline, powers, peaks -> stages.over, roofline.over, model_over */
+    { analyze_over_peak, true },
     /* everything -> findings */
     { analyze_findings, true },
 };

@@ -34,6 +34,13 @@ struct analyze_cost {
     double flops, bytes; /* NaN: unknown */
     /* roofline time: sum over operators of max(compute time, memory time); NaN: unknown */
     double floor_ns;
+    /* Peaks that apply to this work; 0 or NaN: those of the device. FLOP/s: the mean over its operators, each
+     * with the peak of its type. */
+    double peak_flops_per_s, peak_bytes_per_s;
+    const char *level;    /* of the bandwidth, "L3, 32 MiB"; NULL: the device has only one */
+    double step_bytes;    /* read by one pass over the weights; 0 or NaN: unknown */
+    double experts_read;  /* per routed layer and pass, as the engine counted; 0 or NaN: unknown */
+    bool experts_assumed; /* bytes assume even routing over the experts of a layer */
 };
 /* The work of one timed repeat in a stage: medians over the repeats. NaN: unknown. */
 struct analyze_work {
@@ -67,6 +74,7 @@ struct analyze_rule { /* a range whose name matches the glob is an occurrence of
     const char *stage, *glob;
 };
 struct kernel_profile;
+struct llm_gpu;
 struct llm_model;
 struct analyze_input {
     const struct analyze_cost *costs;
@@ -84,6 +92,7 @@ struct analyze_input {
     bool no_presets;
     double peak_flops_per_s, peak_bytes_per_s; /* per device; NaN or 0: unknown */
     const char *peak_source;                   /* "datasheet, dense bf16", "calibrated", "user" */
+    const struct llm_gpu *gpu;                 /* row of the table, for the peaks of other types; NULL */
     const char *model;                         /* name, for texts; NULL */
     /* If set, costs computed from this model and the trace's token counts replace `costs` and the work of
      * `timings`. Ignored if the trace has no token counts. */
@@ -101,6 +110,13 @@ struct analyze_input {
 };
 
 /* ---- Results. */
+
+/* Why a ratio is beyond its limit: a distance under 1, MFU, MBU or a share of a roof over 100%. Both texts
+ * are NULL if no ratio is. over_peak.c decides; every document prints it beside the ratio. */
+struct analysis_over {
+    const char *brief; /* "weights in cache": for labels of charts and sentences */
+    const char *text;  /* "MBU 203%: the stage reads 14.2 MB per step, ..." */
+};
 
 /* Why a device had no work:
  *     LAUNCH      the launch queue was empty while the host was still launching
@@ -202,6 +218,9 @@ struct analysis_stage {
     /* divide sums over devices and occurrences by this to get the value per request and device */
     double device_requests;
     const struct counter_means *counters; /* counters.h; NULL: no sample falls into the stage */
+    const char *level;                    /* of the bandwidth, "L3, 32 MiB"; NULL: the device has only one */
+    bool experts_assumed;                 /* bytes assume even routing */
+    struct analysis_over over;            /* why a ratio is beyond its limit */
 
     /* ---- Figures, all double. They extend to the end of the struct and are NaN until a pass sets them. */
     double tokens_in, tokens_out; /* of the recorded run */
@@ -227,6 +246,11 @@ struct analysis_stage {
     /* the larger of the tokens read and the tokens generated, per second of time_ms */
     double tokens_per_s;
     double flops, bytes, floor_ms; /* cost by the model (per_token costs are multiplied by the token count) */
+    double hard_bound_ms;          /* the larger of all FLOPs at the peak and all bytes at the bandwidth */
+    /* peaks that apply to the stage: those of its cost, else those of the device */
+    double peak_flops_per_s, peak_bytes_per_s;
+    double step_bytes;   /* read by one pass over the weights */
+    double experts_read; /* per routed layer and pass, as the engine counted */
     /* Fractions; distance = time / roofline time. Each is the median over the repeats of the ratio with
      * the repeat's own cost. */
     double mfu, mbu, distance;
@@ -278,6 +302,7 @@ struct analysis_operator {
     uint32_t stage;          /* the stage with most of its time; ANALYSIS_NONE */
     /* Figures, all double. They extend to the end of the struct and are NaN until a pass sets them. */
     double flops, bytes; /* summed */
+    double compute_ns;   /* FLOPs of the calls at the peak of the type of each */
 };
 
 enum analysis_limiter { /* what limits the theoretical occupancy */
@@ -308,6 +333,7 @@ struct analysis_kernel {
     /* Figures, all double. They extend to the end of the struct and are NaN until a pass sets them. */
     double flops, bytes; /* per call */
     double work_ns;      /* mean duration of the calls whose FLOPs are known */
+    double compute_ns;   /* FLOPs of one call at the peak of its type */
 };
 struct analysis_group { /* kernels of a category or a library; sorted by owned_ns */
     int id;             /* a value of enum kernel_category or enum kernel_library */
@@ -343,6 +369,8 @@ struct analysis_point { /* a point of the roofline */
     bool memory_bound;      /* true: left of the ridge */
     /* source of FLOPs and bytes: "model", "engine", "gemm records", "operator shapes", "counters" */
     const char *source;
+    double peak_flop_per_s; /* of its type */
+    struct analysis_over over;
 };
 
 struct analysis_power_point {
@@ -426,6 +454,7 @@ struct analysis {
     /* The same for bytes, only for timed stages: a trace does not contain the number of sequences per
      * pass. */
     double model_mbu;
+    struct analysis_over model_over;
     bool cpu_only; /* all kernels ran on a CPU device, or there are no kernels */
     /* The costs that were used: those of the input, or computed from its model. */
     const struct analyze_cost *costs;

@@ -310,7 +310,7 @@ static double tensor_flops_a_cycle(const struct timeline_device *d) {
  * the 989 TFLOP/s of an H200 are for 1.83 GHz, and its highest clock is 1.98 GHz. Other types are faster
  * or slower by a power of two. If no such clock is near the highest (unknown chip, measured peak), the
  * highest clock is used. */
-static double peak_clock_hz(const struct analysis *a, uint32_t device) {
+double analysis_peak_clock_hz(const struct analysis *a, uint32_t device) {
     const struct timeline_device *d = &a->timeline->devices[device];
     double highest_hz = (double)d->sm_clock_khz * 1e3;
     for (double type = 0.5; type <= 4; type *= 2) {
@@ -322,7 +322,7 @@ static double peak_clock_hz(const struct analysis *a, uint32_t device) {
 
 /* Converts the percentage of tensor cycles at one clock into the percentage of the peak. */
 static double at_peak_clock(const struct analysis *a, uint32_t device, double pct, double clock_hz) {
-    return pct * clock_hz / peak_clock_hz(a, device);
+    return pct * clock_hz / analysis_peak_clock_hz(a, device);
 }
 
 static void derive_rows(const struct analysis *a, struct analysis_counters *out) {

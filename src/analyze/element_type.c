@@ -4,16 +4,20 @@
 
 #include "base/util.h"
 
-double element_type_bytes(const char *type, size_t len) {
+enum llm_dtype element_type(const char *name, size_t len) {
     static const struct {
         const char *name;
-        double bytes;
-    } rows[] = { { "bf16", 2 }, { "fp16", 2 }, { "f16", 2 },   { "tf32", 4 },  { "fp32", 4 }, { "f32", 4 },
-                 { "fp64", 8 }, { "f64", 8 },  { "fp8", 1 },   { "e4m3", 1 },  { "e5m2", 1 }, { "i8", 1 },
-                 { "s8", 1 },   { "u8", 1 },   { "fp4", 0.5 }, { "e2m1", 0.5 } };
-    for (size_t i = 0; i < COUNTOF(rows); i++) {
-        const char *at = memmem(type, len, rows[i].name, strlen(rows[i].name));
-        if (at) return rows[i].bytes;
-    }
-    return 0;
+        enum llm_dtype type;
+    } rows[] = { { "bf16", LLM_BF16 }, { "fp16", LLM_F16 }, { "f16", LLM_F16 },  { "tf32", LLM_TF32 },
+                 { "fp32", LLM_F32 },  { "f32", LLM_F32 },  { "fp64", LLM_F64 }, { "f64", LLM_F64 },
+                 { "fp8", LLM_FP8 },   { "e4m3", LLM_FP8 }, { "e5m2", LLM_FP8 }, { "i8", LLM_INT8 },
+                 { "s8", LLM_INT8 },   { "u8", LLM_INT8 },  { "fp4", LLM_FP4 },  { "e2m1", LLM_FP4 } };
+    for (size_t i = 0; i < COUNTOF(rows); i++)
+        if (memmem(name, len, rows[i].name, strlen(rows[i].name))) return rows[i].type;
+    return LLM_DTYPE_UNKNOWN;
+}
+
+double element_type_bytes(const char *name, size_t len) {
+    enum llm_dtype type = element_type(name, len);
+    return type == LLM_DTYPE_UNKNOWN ? 0 : llm_dtype_bytes(type);
 }

@@ -4,6 +4,9 @@
 
 #include <stddef.h>
 
-double element_type_bytes(const char *type, size_t len); /* 0: unknown */
+#include "llm/dtype.h"
+
+enum llm_dtype element_type(const char *name, size_t len); /* LLM_DTYPE_UNKNOWN: another name */
+double element_type_bytes(const char *name, size_t len);   /* 0: unknown */
 
 #endif

@@ -27,15 +27,15 @@ static const char *flops_text(struct context *c, double flops) {
     return analysis_text(c, "%s", units_flops(flops, text, sizeof text));
 }
 
-static bool memory_bound(const struct context *c, const struct analysis_stage *s) {
-    return !(s->flops / c->a->peak_flops_per_s > s->bytes / c->a->peak_bytes_per_s);
+static bool memory_bound(const struct analysis_stage *s) {
+    return !(s->flops / s->peak_flops_per_s > s->bytes / s->peak_bytes_per_s);
 }
 
 /* Achieved and peak rate of the resource that bounds the stage: bytes/s for memory, FLOP/s for compute. */
 static const char *roof_evidence(struct context *c, const struct finding_scope *f, bool memory, bool on_gpu,
                                  double work_ms, const char *source) {
     double amount = memory ? f->s->bytes : f->s->flops,
-           peak = memory ? c->a->peak_bytes_per_s : c->a->peak_flops_per_s,
+           peak = memory ? f->s->peak_bytes_per_s : f->s->peak_flops_per_s,
            reached = memory ? f->s->mbu : f->s->mfu, rate = reached * peak * f->wall_ms / work_ms;
     const char *(*text)(struct context *, double) = memory ? bytes_text : flops_text;
     const char *whole =
@@ -80,15 +80,16 @@ void find_roof(struct context *c, const struct finding_rule *rule, const struct 
     double work_ms = on_gpu ? MIN(f->busy_ms, f->wall_ms) : f->wall_ms;
     if (!(f->floor_ms > 0) || !(work_ms > 0) || !(s->bytes > 0)) return;
     double distance = s->distance, work_distance = distance * work_ms / f->wall_ms;
-    bool memory = memory_bound(c, s);
+    bool memory = memory_bound(s);
     const char *roof = memory ? "memory" : "compute", *what = on_gpu ? "GPU work" : "time";
     const char *source = c->a->peak_source ? c->a->peak_source : "peaks given";
     if (distance < NEAR_THE_ROOF) {
         finding_emit(c, rule, f, NAN, ANALYSIS_HIGH,
                      analysis_text(c, "%s runs at the %s roof: %.2fx its roofline time of %s", s->name, roof,
                                    distance, finding_time(c, f->floor_ms)),
-                     analysis_text(c, "%s must be moved and %s computed (%s)", bytes_text(c, s->bytes),
-                                   flops_text(c, s->flops), source),
+                     analysis_text(c, "%s must be moved and %s computed (%s)%s%s", bytes_text(c, s->bytes),
+                                   flops_text(c, s->flops), source, s->over.text ? ". " : "",
+                                   s->over.text ? s->over.text : ""),
                      memory ? "Only moving less data helps: smaller weight or KV types, larger batches, "
                               "speculative decoding."
                             : "Only less arithmetic or a smaller type helps.");

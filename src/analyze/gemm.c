@@ -25,6 +25,27 @@ static double gemm_bytes(const struct trace_gemm *g, const char *types) {
     return (m * k * a + k * n * b + m * n * d) * (double)MAX(g->batch, 1);
 }
 
+/* Type of the operands: "bf16" of "bf16,bf16->bf16 compute f32"; TF32 if the library computes in it. */
+static enum llm_dtype gemm_type(const char *types) {
+    if (strstr(types, "tf32")) return LLM_TF32;
+    return element_type(types, strcspn(types, ","));
+}
+
+struct gemm_sums {
+    double flops, bytes, ns, compute_ns, calls;
+};
+
+static void add_gemm(struct context *c, const struct trace_gemm *g, const char *kernel, double ns,
+                     struct gemm_sums *s) {
+    const char *types = timeline_text(c->tl, g->types);
+    double flops = 2.0 * (double)g->m * (double)g->n * (double)g->k * (double)MAX(g->batch, 1);
+    s->flops += flops;
+    s->bytes += gemm_bytes(g, types);
+    s->ns += ns;
+    s->compute_ns += flops / type_peak(c, type_in_kernel(gemm_type(types), kernel)) * 1e9;
+    s->calls++;
+}
+
 /* [launches.n]: GEMM record of each launch; TIMELINE_NONE: none. Both lists are sorted by start. */
 static uint32_t *gemm_of_launch(const struct context *c) {
     const struct timeline *tl = c->tl;
@@ -50,25 +71,24 @@ void analyze_gemms(struct context *c) {
     const struct timeline *tl = c->tl;
     if (!tl->gemms.n || !tl->launches.n) return;
     uint32_t *of = gemm_of_launch(c);
-    double *sums = xcalloc(tl->nshapes * 4 + 1, sizeof *sums); /* per shape: flops, bytes, ns, calls */
+    struct gemm_sums *sums = xcalloc(tl->nshapes + 1, sizeof *sums);
     for (size_t i = 0; i < tl->kernels.n; i++) {
         uint32_t launch = tl->kernels.launch[i];
         if (launch == TIMELINE_NONE || of[launch] == TIMELINE_NONE || tl->launches.kernels[launch] > 1)
             continue;
         const struct trace_gemm *g = &tl->gemms.v[of[launch]];
-        double *s = &sums[(size_t)tl->kernels.shape[i] * 4];
-        s[0] += 2.0 * (double)g->m * (double)g->n * (double)g->k * (double)MAX(g->batch, 1);
-        s[1] += gemm_bytes(g, timeline_text(tl, g->types));
-        s[2] += (double)(tl->kernels.end_ns[i] - tl->kernels.start_ns[i]);
-        s[3] += 1;
+        uint32_t shape = tl->kernels.shape[i];
+        add_gemm(c, g, timeline_text(tl, tl->shapes[shape].name),
+                 (double)(tl->kernels.end_ns[i] - tl->kernels.start_ns[i]), &sums[shape]);
     }
     for (size_t i = 0; i < tl->nshapes; i++) {
-        const double *of_shape = &sums[i * 4];
-        if (!of_shape[3]) continue;
+        const struct gemm_sums *s = &sums[i];
+        if (!s->calls) continue;
         struct analysis_kernel *k = &c->a->kernels[c->a->shape_kernel[i]];
-        k->flops = of_shape[0] / of_shape[3];
-        k->bytes = of_shape[1] / of_shape[3];
-        k->work_ns = of_shape[2] / of_shape[3];
+        k->flops = s->flops / s->calls;
+        k->bytes = s->bytes / s->calls;
+        k->work_ns = s->ns / s->calls;
+        k->compute_ns = s->compute_ns / s->calls;
         k->work_source = "gemm records";
     }
     free(sums);

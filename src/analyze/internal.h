@@ -8,6 +8,7 @@
 #include "analyze/analyze.h"
 #include "analyze/stream_stats.h"
 #include "base/intern.h"
+#include "llm/dtype.h"
 
 struct memory { /* blocks that are freed with the analysis */
     void **v;
@@ -63,6 +64,7 @@ struct context {
     double *shape_stage_ns;
     double *range_total_ns; /* [ranges.n]: GPU time including nested ranges; set by operators_finish */
     double *range_flops, *range_bytes; /* [ranges.n]: set by operator_work.c; NaN: unknown */
+    double *range_compute_ns;          /* [ranges.n]: the FLOPs at the peak of their type; NaN: unknown */
     uint8_t *range_counted;            /* [ranges.n]: 1 if FLOPs and bytes come from the operator's shapes */
     uint32_t *previous_launch;         /* [launches.n]: the previous launch of the same thread */
     struct power_index *power;         /* [ndevices], by power.c */
@@ -111,6 +113,7 @@ void analyze_stability(struct context *c);        /* stability.c */
 void analyze_counters(struct context *c);         /* counters.c */
 void analyze_profiles(struct context *c);         /* kernel_profile.c */
 void analyze_roofline(struct context *c);         /* roofline.c */
+void analyze_over_peak(struct context *c);        /* over_peak.c */
 void analyze_findings(struct context *c);         /* findings.c */
 
 /* true if `text` is the name or the path of the stage */
@@ -141,6 +144,14 @@ void idle_close(struct idle_walk *w);
 bool captured_at(const struct timeline *tl, uint32_t process, uint64_t time_ns);
 /* The same; the result is valid until *until_ns. */
 bool captured_until(const struct timeline *tl, uint32_t process, uint64_t time_ns, uint64_t *until_ns);
+
+/* type_peak.c: the peak for products of a type. LLM_DTYPE_UNKNOWN: the main one. */
+double type_peak(const struct context *c, enum llm_dtype type);
+/* The type that the kernel computes with: TF32 instead of F32 if its name says so. */
+enum llm_dtype type_in_kernel(enum llm_dtype type, const char *kernel_name);
+
+/* counters.c: the clock for which the peak FLOP/s are specified; NaN: unknown. */
+double analysis_peak_clock_hz(const struct analysis *a, uint32_t device);
 
 /* occupancy.c */
 double occupancy_theoretical(const struct timeline_device *d, const struct timeline_shape *s,

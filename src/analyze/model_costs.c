@@ -6,6 +6,7 @@
 #include "analyze/internal.h"
 #include "analyze/rank_groups.h"
 #include "llm/cost.h"
+#include "llm/gpus.h"
 
 static const struct analysis_stage *find_stage(const struct analysis *a, const char *name) {
     for (size_t i = 0; i < a->nstages; i++)
@@ -54,21 +55,43 @@ static struct analyze_cost decode_cost(const struct llm_model *m, const struct l
     uint64_t steps = (uint64_t)decode->tokens_out, each = per_occurrence(decode->tokens_out, decode);
     if (each <= 1 && steps > requests) each = steps / requests;
     struct llm_cost cost = llm_cost_generate(m, setup, 1, prompt + 1, each ? each : 1);
-    double n = each ? (double)each : 1;
+    double n = each ? (double)each : 1, peak = cost.flops / cost.compute_s;
     cost = share_of_gpu(m, setup, cost, 1, n, split);
-    return (struct analyze_cost){ "decode", true, cost.flops / n, cost.bytes / n, cost.floor_s * 1e9 / n };
+    return (struct analyze_cost){ .stage = "decode",
+                                  .per_token = true,
+                                  .flops = cost.flops / n,
+                                  .bytes = cost.bytes / n,
+                                  .floor_ns = cost.floor_s * 1e9 / n,
+                                  .peak_flops_per_s = peak,
+                                  .step_bytes = cost.bytes / n };
 }
 
-static size_t model_rows(const struct analysis *a, const struct llm_model *m, struct split split,
+/* Peaks of the model's own types. */
+static struct llm_peak model_peak(const struct context *c, const struct llm_model *m) {
+    struct llm_peak peak = { type_peak(c, m->dtype), c->a->peak_bytes_per_s, 0 };
+    if (c->in->gpu && m->pack.type)
+        peak.quantized_flop_per_s = llm_gpu_peak(c->in->gpu, m->pack.type, m->pack.activations).flop_per_s;
+    return peak;
+}
+
+static size_t model_rows(const struct context *c, const struct llm_model *m, struct split split,
                          struct analyze_cost *out) {
-    struct llm_setup setup = { .peak = { a->peak_flops_per_s, a->peak_bytes_per_s } };
+    const struct analysis *a = c->a;
+    struct llm_setup setup = { .peak = model_peak(c, m) };
     const struct analysis_stage *prefill = find_stage(a, "prefill"), *decode = find_stage(a, "decode");
     uint64_t prompt = prefill ? per_occurrence(prefill->tokens_in, prefill) : 0;
     size_t n = 0;
     if (!prompt) return 0;
-    struct llm_cost cost =
-        share_of_gpu(m, &setup, llm_cost_prefill(m, &setup, 1, prompt, 0), prompt, 1, split);
-    out[n++] = (struct analyze_cost){ "prefill", false, cost.flops, cost.bytes, cost.floor_s * 1e9 };
+    struct llm_cost cost = llm_cost_prefill(m, &setup, 1, prompt, 0);
+    double peak = cost.flops / cost.compute_s;
+    cost = share_of_gpu(m, &setup, cost, prompt, 1, split);
+    out[n++] = (struct analyze_cost){ .stage = "prefill",
+                                      .flops = cost.flops,
+                                      .bytes = cost.bytes,
+                                      .floor_ns = cost.floor_s * 1e9,
+                                      .peak_flops_per_s = peak,
+                                      .step_bytes = cost.bytes,
+                                      .experts_assumed = m->text.experts && prompt > 1 };
     if (decode && decode->tokens_out >= 1)
         out[n++] =
             decode_cost(m, &setup, prompt, decode, prefill->occurrences ? prefill->occurrences : 1, split);
@@ -118,7 +141,7 @@ void analyze_costs(struct context *c) {
         return;
     }
     struct analyze_cost *rows = analysis_alloc(c, 2, sizeof *rows);
-    size_t n = m->decodes ? model_rows(a, m, split_of(&split), rows) : 0;
+    size_t n = m->decodes ? model_rows(c, m, split_of(&split), rows) : 0;
     if (!n) {
         a->no_model_costs = m->decodes
                                 ? "the trace does not contain the number of tokens of prefill and decode"

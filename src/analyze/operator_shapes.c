@@ -18,6 +18,7 @@ struct tensor {
     double dims[DIMS_MAX];
     size_t ndims;
     double element_bytes; /* 0: unknown */
+    enum llm_dtype type;
 };
 
 /* The inputs of one operator call. */
@@ -58,6 +59,7 @@ static const char *read_tensor(const char *p, struct call *c) {
     if (!p) return NULL;
     size_t type_len = strcspn(p, " ;,]");
     t.element_bytes = element_type_bytes(p, type_len);
+    t.type = element_type(p, type_len);
     if (t.ndims && c->ntensors == TENSORS_MAX) return NULL;
     if (t.ndims) c->tensors[c->ntensors++] = t;
     return p + type_len;
@@ -297,14 +299,20 @@ static const struct {
     { "aten::_efficient_attention_forward", count_efficient },
 };
 
-bool operator_shapes_work(const char *name, const char *detail, double *flops, double *bytes) {
+/* The narrower of the first two tensors: both operands, or the bias and the first operand. */
+static enum llm_dtype operand_type(const struct call *c) {
+    const struct tensor *a = &c->tensors[0], *b = &c->tensors[1];
+    if (!a->type || !b->type) return LLM_DTYPE_UNKNOWN;
+    return a->element_bytes < b->element_bytes ? a->type : b->type;
+}
+
+bool operator_shapes_work(const char *name, const char *detail, struct operator_work *out) {
     for (size_t i = 0; i < COUNTOF(operators); i++) {
         if (strcmp(operators[i].name, name) != 0) continue;
         struct call c;
         struct work w = { NAN, NAN };
         if (!read_call(detail, &c) || !operators[i].count(&c, &w) || !(w.flops >= 0)) return false;
-        *flops = w.flops;
-        *bytes = w.bytes;
+        *out = (struct operator_work){ w.flops, w.bytes, operand_type(&c) };
         return true;
     }
     return false;

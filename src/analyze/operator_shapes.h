@@ -1,5 +1,5 @@
 /* FLOPs and bytes of one call of a PyTorch operator, from the shapes that the profiler recorded:
- *     operator_shapes_work("aten::mm", "[8944,1024]bf16 [1024,2816]bf16", &flops, &bytes)
+ *     operator_shapes_work("aten::mm", "[8944,1024]bf16 [1024,2816]bf16", &work)
  * `detail` lists the tensors, then after a ';' the arguments that are not tensors (import/kineto_args.h).
  * The format of PyTorch's emit_nvtx, "sizes = [[8944, 1024], [1024, 2816]]", is accepted too; it has no
  * types. Formulas: docs/metrics.md. */
@@ -8,8 +8,15 @@
 
 #include <stdbool.h>
 
+#include "llm/dtype.h"
+
+struct operator_work {
+    double flops, bytes;
+    enum llm_dtype type; /* of the operands; LLM_DTYPE_UNKNOWN: not recorded */
+};
+
 /* Returns false if the operator is not supported or its shapes are not valid for it. Bytes are NaN if a
  * type or the size of the result is unknown. */
-bool operator_shapes_work(const char *name, const char *detail, double *flops, double *bytes);
+bool operator_shapes_work(const char *name, const char *detail, struct operator_work *out);
 
 #endif

@@ -21,14 +21,11 @@ struct call_kernels {
     uint32_t longest; /* kernel */
 };
 
-struct call_work {
-    double flops, bytes;
-};
 /* Cache of FLOPs and bytes by (name, detail): the same shapes occur many times. */
 struct shape_cache {
     struct intern *ids;
     struct {
-        struct call_work *v;
+        struct operator_work *v;
         size_t n, cap;
     } work;
 };
@@ -37,23 +34,24 @@ static bool has_own_count(const struct timeline_ranges *r, size_t i) {
     return (r->flops && !isnan(r->flops[i])) || (r->bytes && !isnan(r->bytes[i]));
 }
 
-/* Sets FLOPs and bytes of range i from its shapes; returns false if that is not possible. */
-static bool work_from_shapes(struct context *c, struct shape_cache *cache, size_t i) {
+/* Sets FLOPs, bytes and operand type of range i from its shapes; returns false if that is not possible. */
+static bool work_from_shapes(struct context *c, struct shape_cache *cache, size_t i, uint8_t *type) {
     const struct timeline_ranges *r = &c->tl->ranges;
     if (!r->detail[i] || (r->flags[i] & TRACE_RANGE_MARK)) return false;
     uint32_t key[2] = { r->name[i], r->detail[i] }, id = intern_id(cache->ids, (const char *)key, sizeof key);
     if (id == cache->work.n) {
-        struct call_work w = { NAN, NAN };
-        operator_shapes_work(timeline_text(c->tl, key[0]), timeline_text(c->tl, key[1]), &w.flops, &w.bytes);
+        struct operator_work w = { NAN, NAN, LLM_DTYPE_UNKNOWN };
+        operator_shapes_work(timeline_text(c->tl, key[0]), timeline_text(c->tl, key[1]), &w);
         vec_push(&cache->work, w);
     }
     c->range_flops[i] = cache->work.v[id].flops;
     c->range_bytes[i] = cache->work.v[id].bytes;
+    *type = (uint8_t)cache->work.v[id].type;
     return !isnan(c->range_flops[i]);
 }
 
 /* Sets counted[i] to 1 if the FLOPs of the range come from its shapes. Children come after their parents. */
-static void count_innermost(struct context *c, uint8_t *counted) {
+static void count_innermost(struct context *c, uint8_t *counted, uint8_t *types) {
     const struct timeline_ranges *r = &c->tl->ranges;
     struct shape_cache cache = { .ids = intern_open() };
     uint8_t *inside = xcalloc(r->n + 1, 1); /* 1 if a nested range is counted */
@@ -62,7 +60,7 @@ static void count_innermost(struct context *c, uint8_t *counted) {
             c->range_flops[i] = r->flops ? r->flops[i] : NAN;
             c->range_bytes[i] = r->bytes ? r->bytes[i] : NAN;
         } else if (!inside[i]) {
-            counted[i] = work_from_shapes(c, &cache, i);
+            counted[i] = work_from_shapes(c, &cache, i, &types[i]);
         }
         if (r->parent[i] != TIMELINE_NONE) inside[r->parent[i]] |= inside[i] | counted[i];
     }
@@ -97,8 +95,20 @@ static struct call_kernels *kernels_of_calls(const struct context *c, const uint
     return calls;
 }
 
+/* The FLOPs of each counted call at the peak of the type that its longest kernel computes with. */
+static void set_compute_time(struct context *c, const uint8_t *types, const struct call_kernels *calls) {
+    const struct timeline *tl = c->tl;
+    for (size_t i = 0; i < tl->ranges.n; i++) {
+        enum llm_dtype type = (enum llm_dtype)types[i];
+        if (calls[i].ns > 0)
+            type =
+                type_in_kernel(type, timeline_text(tl, tl->shapes[tl->kernels.shape[calls[i].longest]].name));
+        c->range_compute_ns[i] = c->range_flops[i] / type_peak(c, type) * 1e9;
+    }
+}
+
 struct shape_sums {
-    double flops, bytes, ns;
+    double flops, bytes, ns, compute_ns;
     uint64_t calls;
 };
 
@@ -111,6 +121,7 @@ static void give_to_kernels(struct context *c, const uint8_t *counted, const str
         s->flops += c->range_flops[i];
         s->bytes += c->range_bytes[i];
         s->ns += calls[i].longest_ns;
+        s->compute_ns += c->range_compute_ns[i];
         s->calls++;
     }
     for (size_t i = 0; i < tl->nshapes; i++) {
@@ -119,6 +130,7 @@ static void give_to_kernels(struct context *c, const uint8_t *counted, const str
         k->flops = sums[i].flops / (double)sums[i].calls;
         k->bytes = sums[i].bytes / (double)sums[i].calls;
         k->work_ns = sums[i].ns / (double)sums[i].calls;
+        k->compute_ns = sums[i].compute_ns / (double)sums[i].calls;
         k->work_source = "operator shapes";
     }
     free(sums);
@@ -128,15 +140,19 @@ void analyze_operator_work(struct context *c) {
     const struct timeline_ranges *r = &c->tl->ranges;
     c->range_flops = xmalloc((r->n + 1) * sizeof *c->range_flops);
     c->range_bytes = xmalloc((r->n + 1) * sizeof *c->range_bytes);
+    c->range_compute_ns = xmalloc((r->n + 1) * sizeof *c->range_compute_ns);
     c->range_counted = xcalloc(r->n + 1, 1);
+    uint8_t *types = xcalloc(r->n + 1, 1); /* enum llm_dtype */
     for (size_t i = 0; i < r->n; i++) c->range_flops[i] = c->range_bytes[i] = NAN;
-    count_innermost(c, c->range_counted);
+    count_innermost(c, c->range_counted, types);
     struct call_kernels *calls = kernels_of_calls(c, c->range_counted);
     for (size_t i = 0; i < r->n; i++) {
         if (!c->range_counted[i] || calls[i].ns > 0 || c->a->cpu_only) continue;
         c->range_counted[i] = 0;
         c->range_flops[i] = c->range_bytes[i] = NAN;
     }
+    set_compute_time(c, types, calls);
     give_to_kernels(c, c->range_counted, calls);
+    free(types);
     free(calls);
 }

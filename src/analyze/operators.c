@@ -114,6 +114,7 @@ static void add_work(const struct context *c, struct analysis_operator *o, size_
     if (isnan(c->range_flops[i]) && isnan(c->range_bytes[i])) return;
     add_known(&o->flops, c->range_flops[i]);
     add_known(&o->bytes, c->range_bytes[i]);
+    add_known(&o->compute_ns, c->range_compute_ns[i]);
     o->work_ns += c->range_total_ns[i] > 0 ? c->range_total_ns[i] : ns;
     o->work_source = c->range_counted[i] ? "operator shapes" : "engine";
 }

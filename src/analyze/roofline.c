@@ -15,9 +15,13 @@ struct points {
     size_t n, cap;
 };
 
-static void add_point(const struct context *c, struct points *out, struct analysis_point p) {
+/* The point's peaks are set; NaN: those of the device. */
+static void add_point(const struct context *c, struct points *out, struct analysis_point p,
+                      double bandwidth) {
     if (isnan(p.flops) || isnan(p.bytes) || !(p.bytes > 0) || !(p.time_ns > 0)) return;
-    double peak = c->a->peak_flops_per_s, bandwidth = c->a->peak_bytes_per_s, seconds = p.time_ns * 1e-9;
+    if (!(p.peak_flop_per_s > 0)) p.peak_flop_per_s = c->a->peak_flops_per_s;
+    if (!(bandwidth > 0)) bandwidth = c->a->peak_bytes_per_s;
+    double peak = p.peak_flop_per_s, seconds = p.time_ns * 1e-9;
     p.intensity = p.flops / p.bytes;
     p.flop_per_s = p.flops / seconds;
     p.byte_per_s = p.bytes / seconds;
@@ -34,6 +38,7 @@ static struct analysis_point stage_point(const struct analysis_stage *s, uint32_
                                     .flops = s->flops,
                                     .bytes = s->bytes,
                                     .time_ns = s->time_ms * 1e6,
+                                    .peak_flop_per_s = s->peak_flops_per_s,
                                     .source = "model" };
 }
 
@@ -53,6 +58,7 @@ static struct analysis_point kernel_point(const struct analysis *a, uint32_t row
                                                  : k->flops,
                                     .bytes = counted ? r->dram_bytes_per_s * seconds : k->bytes,
                                     .time_ns = ns,
+                                    .peak_flop_per_s = counted ? NAN : k->flops / k->compute_ns * 1e9,
                                     .source = counted ? "counters" : k->work_source };
 }
 
@@ -63,16 +69,18 @@ static struct analysis_point operator_point(const struct analysis_operator *o) {
                                     .flops = o->flops,
                                     .bytes = o->bytes,
                                     .time_ns = o->work_ns,
+                                    .peak_flop_per_s = o->flops / o->compute_ns * 1e9,
                                     .source = o->work_source };
 }
 
 void analyze_roofline(struct context *c) {
     struct analysis *a = c->a;
     struct points out = { 0 };
-    for (uint32_t i = 0; i < a->nstages; i++) add_point(c, &out, stage_point(&a->stages[i], i));
-    for (uint32_t i = 0; i < a->nkernels; i++) add_point(c, &out, kernel_point(a, i));
+    for (uint32_t i = 0; i < a->nstages; i++)
+        add_point(c, &out, stage_point(&a->stages[i], i), a->stages[i].peak_bytes_per_s);
+    for (uint32_t i = 0; i < a->nkernels; i++) add_point(c, &out, kernel_point(a, i), NAN);
     for (size_t i = 0; i < MIN(a->noperators, OPERATOR_POINTS); i++)
-        add_point(c, &out, operator_point(&a->operators[i]));
+        add_point(c, &out, operator_point(&a->operators[i]), NAN);
     a->roofline = out.v ? analysis_keep(c, out.v) : NULL;
     a->nroofline = out.n;
 }

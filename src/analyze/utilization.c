@@ -243,6 +243,12 @@ static void set_recorded_cost(struct context *c, struct analysis_stage *s) {
     s->flops = cost->flops * times;
     s->bytes = cost->bytes * times;
     s->floor_ms = cost->floor_ns * times / 1e6;
+    if (cost->peak_flops_per_s > 0) s->peak_flops_per_s = cost->peak_flops_per_s;
+    if (cost->peak_bytes_per_s > 0) s->peak_bytes_per_s = cost->peak_bytes_per_s;
+    if (cost->step_bytes > 0) s->step_bytes = cost->step_bytes;
+    s->experts_assumed = cost->experts_assumed;
+    s->level = cost->level;
+    if (cost->experts_read > 0) s->experts_read = cost->experts_read;
     if (cost->per_token && s->token_source && strcmp(s->token_source, "range labels") == 0 && out_each > 1) {
         s->bytes = s->floor_ms = NAN; /* a batch reads the weights once, not once per token */
         analysis_note(
@@ -252,15 +258,15 @@ static void set_recorded_cost(struct context *c, struct analysis_stage *s) {
     }
     double seconds = s->timing_ms.n ? traced_time(s) * 1e-9 : stage_seconds(s);
     if (!(seconds > 0)) return;
-    s->recorded_mfu = s->flops / (seconds * c->a->peak_flops_per_s);
-    s->recorded_mbu = s->bytes / (seconds * c->a->peak_bytes_per_s);
+    s->recorded_mfu = s->flops / (seconds * s->peak_flops_per_s);
+    s->recorded_mbu = s->bytes / (seconds * s->peak_bytes_per_s);
 }
 
 /* Compares each repeat with the cost of its own input. */
 static void set_ratios_of_repeats(struct context *c, struct analysis_stage *s) {
     const struct analyze_timing *t = s->timing;
-    if (t->flops) s->mfu = pick(1e3 / (ms_per_unit(c, t, t->flops) * c->a->peak_flops_per_s), s->mfu);
-    if (t->bytes) s->mbu = pick(1e3 / (ms_per_unit(c, t, t->bytes) * c->a->peak_bytes_per_s), s->mbu);
+    if (t->flops) s->mfu = pick(1e3 / (ms_per_unit(c, t, t->flops) * s->peak_flops_per_s), s->mfu);
+    if (t->bytes) s->mbu = pick(1e3 / (ms_per_unit(c, t, t->bytes) * s->peak_bytes_per_s), s->mbu);
     if (!t->floor_ms) return;
     s->distance = pick(ms_per_unit(c, t, t->floor_ms), s->distance);
     s->same_input_floor_ms = same_input_median(c, t, t->floor_ms);
@@ -269,15 +275,20 @@ static void set_ratios_of_repeats(struct context *c, struct analysis_stage *s) {
 static void set_utilization(struct context *c, struct analysis_stage *s) {
     const struct analyze_work *work = s->timing && !c->a->costs_replaced ? s->timing->work : NULL;
     double seconds = stage_seconds(s);
+    s->peak_flops_per_s = c->a->peak_flops_per_s;
+    s->peak_bytes_per_s = c->a->peak_bytes_per_s;
     set_recorded_cost(c, s);
     if (work) {
         s->flops = pick(work->flops, s->flops);
         s->bytes = pick(work->bytes, s->bytes);
         s->floor_ms = pick(work->floor_ms, s->floor_ms);
     }
+    double compute_ms = s->flops / s->peak_flops_per_s * 1e3,
+           memory_ms = s->bytes / s->peak_bytes_per_s * 1e3;
+    if (!isnan(compute_ms) && !isnan(memory_ms)) s->hard_bound_ms = fmax(compute_ms, memory_ms);
     if (!(seconds > 0)) return;
-    s->mfu = s->flops / (seconds * c->a->peak_flops_per_s);
-    s->mbu = s->bytes / (seconds * c->a->peak_bytes_per_s);
+    s->mfu = s->flops / (seconds * s->peak_flops_per_s);
+    s->mbu = s->bytes / (seconds * s->peak_bytes_per_s);
     s->distance = s->floor_ms > 0 ? s->time_ms / s->floor_ms : NAN;
     if (work && s->timing_ms.n) set_ratios_of_repeats(c, s);
 }

@@ -1,4 +1,5 @@
-/* `inferprof calibrate`: measures the peak performance of this CPU and caches it for `profile`. */
+/* `inferprof calibrate`: measures the peak performance of this CPU and caches it for `profile`; measures the
+ * read bandwidth of GPUs. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -9,76 +10,158 @@
 #include "base/units.h"
 #include "base/util.h"
 #include "cmd/commands.h"
+#include "llm/gpus.h"
 #include "session/cpu_peak.h"
+#include "session/gpu_peak.h"
 
 struct calibrate_opts {
-    bool cached, json;
+    bool cached, cached_cpu, json;
 };
 
 static const struct opt options[] = {
     { 0, "cached", OPT_FLAG, offsetof(struct calibrate_opts, cached), NULL,
-      "print the cached peaks; measure only if there are none", NULL },
+      "print the cached peaks of the CPU; measure only if there are none", NULL },
+    { 0, "cached-cpu", OPT_FLAG, offsetof(struct calibrate_opts, cached_cpu), NULL,
+      "the same for the CPU, but measure the GPUs", NULL },
     { 0, "json", OPT_FLAG, offsetof(struct calibrate_opts, json), NULL, "print JSON", NULL },
 };
 
-static void print_json(const struct cpu_peak *p) {
+static void cpu_json(struct jsonw *j, const struct cpu_peak *p) {
+    jsonw_kstr(j, "cpu", p->cpu);
+    jsonw_ku64(j, "threads", p->threads);
+    jsonw_kstr(j, "kernel", p->kernel);
+    jsonw_knum(j, "flops_per_s", p->flops_per_s);
+    jsonw_knum(j, "bytes_per_s", p->bytes_per_s);
+    jsonw_karray(j, "levels");
+    for (size_t i = 0; i < p->levels.n; i++) {
+        jsonw_object(j);
+        jsonw_kstr(j, "level", p->levels.v[i].name);
+        jsonw_knum(j, "bytes", p->levels.v[i].bytes);
+        jsonw_knum(j, "bytes_per_s", p->levels.v[i].bytes_per_s);
+        jsonw_end(j);
+    }
+    jsonw_end(j);
+    jsonw_kbool(j, "cached", p->cached);
+    jsonw_kbool(j, "kept", p->kept);
+    jsonw_knum(j, "spread", p->cached ? (double)NAN : p->spread);
+    jsonw_knum(j, "cpu_share", p->cached ? (double)NAN : p->cpu_share);
+}
+
+/* Share of the bandwidth in the table of GPUs; NaN: not in it. */
+static double of_datasheet(const struct gpu_peak *p) {
+    struct err ignored;
+    const struct llm_gpu *g = llm_gpu_find(p->name, &ignored);
+    return g ? p->bytes_per_s / llm_gpu_bytes_per_s(g) : NAN;
+}
+
+static void gpus_json(struct jsonw *j, const struct gpu_peaks *gpus, const char *problem) {
+    jsonw_karray(j, "gpus");
+    for (size_t i = 0; i < gpus->n; i++) {
+        const struct gpu_peak *p = &gpus->v[i];
+        jsonw_object(j);
+        jsonw_kstr(j, "name", p->name);
+        jsonw_knum(j, "l2_bytes", p->l2_bytes > 0 ? p->l2_bytes : NAN);
+        jsonw_knum(j, "read_bytes_per_s", p->bytes_per_s);
+        jsonw_knum(j, "share_of_datasheet", of_datasheet(p));
+        jsonw_karray(j, "reads");
+        for (size_t k = 0; k < p->nreads; k++) {
+            jsonw_object(j);
+            jsonw_knum(j, "bytes", p->reads[k].bytes);
+            jsonw_knum(j, "bytes_per_s", p->reads[k].bytes_per_s);
+            jsonw_end(j);
+        }
+        jsonw_end(j);
+        jsonw_kstr(j, "problem", *p->problem ? p->problem : NULL);
+        jsonw_end(j);
+    }
+    jsonw_end(j);
+    jsonw_kstr(j, "gpu_problem", problem);
+}
+
+static void print_json(const struct cpu_peak *p, const struct gpu_peaks *gpus, const char *gpu_problem) {
     struct strbuf out = STRBUF_INIT;
     struct jsonw j;
     jsonw_start(&j, &out, JSONW_PRETTY);
     jsonw_object(&j);
-    jsonw_kstr(&j, "cpu", p->cpu);
-    jsonw_ku64(&j, "threads", p->threads);
-    jsonw_kstr(&j, "kernel", p->kernel);
-    jsonw_knum(&j, "flops_per_s", p->flops_per_s);
-    jsonw_knum(&j, "bytes_per_s", p->bytes_per_s);
-    jsonw_kbool(&j, "cached", p->cached);
-    jsonw_kbool(&j, "kept", p->kept);
-    jsonw_knum(&j, "spread", p->cached ? (double)NAN : p->spread);
-    jsonw_knum(&j, "cpu_share", p->cached ? (double)NAN : p->cpu_share);
+    cpu_json(&j, p);
+    if (gpus) gpus_json(&j, gpus, gpu_problem);
     jsonw_end(&j);
     jsonw_finish(&j);
     fputs(out.buf, stdout);
     strbuf_free(&out);
 }
 
+static void print_cpu(const struct cpu_peak *p) {
+    char bytes[32], level[32];
+    printf("%s, %u cores%s\n  matrix product (f32, %s)  %.1f GFLOP/s\n", p->cpu, p->threads,
+           p->cached ? " (from the cache)" : "", p->kernel, p->flops_per_s * 1e-9);
+    if (!p->levels.n)
+        printf("  reading memory            %s/s (cached by an older version; run calibrate again to measure "
+               "the caches)\n",
+               units_bytes(p->bytes_per_s, bytes, sizeof bytes));
+    for (size_t i = 0; i < p->levels.n; i++)
+        printf("  reading %-18s%s/s\n", llm_level_text(&p->levels.v[i], level, sizeof level),
+               units_bytes(p->levels.v[i].bytes_per_s, bytes, sizeof bytes));
+    char *path = cpu_peak_cache_path();
+    if (p->kept)
+        printf("cached in %s\n", path);
+    else if (cpu_peak_is_stable(p))
+        log_warn("not cached: %s cannot be written", path ? path : "neither XDG_CACHE_HOME nor HOME is set");
+    free(path);
+}
+
+static void print_gpus(const struct gpu_peaks *gpus, const char *problem) {
+    char bytes[32], rate[32];
+    if (problem) printf("GPU: not measured: %s\n", problem);
+    for (size_t i = 0; i < gpus->n; i++) {
+        const struct gpu_peak *p = &gpus->v[i];
+        printf("%s\n", p->name);
+        if (*p->problem) printf("  not measured: %s\n", p->problem);
+        for (size_t k = 0; k < p->nreads; k++)
+            printf("  reading %-5s %-12s%s/s\n", p->reads[k].bytes <= p->l2_bytes ? "L2," : "DRAM,",
+                   units_bytes(p->reads[k].bytes, bytes, sizeof bytes),
+                   units_bytes(p->reads[k].bytes_per_s, rate, sizeof rate));
+        if (isfinite(of_datasheet(p)))
+            printf("  %.1f%% of the datasheet's bandwidth; peak.gbps=%.0f uses the measured one\n",
+                   100 * of_datasheet(p), p->bytes_per_s / 1e9);
+        else if (!*p->problem)
+            printf("  not in the table of GPUs; peak.gbps=%.0f uses it\n", p->bytes_per_s / 1e9);
+    }
+}
+
 static int run_calibrate(const void *opts, int argc, char **argv) {
     const struct calibrate_opts *o = opts;
+    static struct gpu_peaks gpus;
     struct cpu_peak p;
-    struct err err;
-    char bytes[32];
+    struct err err, gpu_err = { 0 };
     (void)argc;
     (void)argv;
-    if (cpu_peak_get(&p, !o->cached, &err) < 0) return command_fail(&err);
+    if (cpu_peak_get(&p, !o->cached && !o->cached_cpu, &err) < 0) return command_fail(&err);
     if (!p.cached && !cpu_peak_is_stable(&p))
         log_warn("this machine is busy: the threads got %.0f%% of their cores, the best rounds differ by "
                  "%.1f%%. The peaks may be too low and are not cached; try again when it is idle",
                  p.cpu_share * 100, p.spread * 100);
+    bool measure_gpus = !o->cached;
+    const char *gpu_problem = measure_gpus && gpu_peaks_measure(&gpus, &gpu_err) < 0 ? gpu_err.msg : NULL;
     if (o->json) {
-        print_json(&p);
+        print_json(&p, measure_gpus ? &gpus : NULL, gpu_problem);
         return EXIT_DONE;
     }
-    char *path = cpu_peak_cache_path();
-    printf("%s, %u cores%s\n  matrix product (f32, %s)  %.1f GFLOP/s\n  reading memory            %s/s\n",
-           p.cpu, p.threads, p.cached ? " (from the cache)" : "", p.kernel, p.flops_per_s * 1e-9,
-           units_bytes(p.bytes_per_s, bytes, sizeof bytes));
-    if (p.kept)
-        printf("cached in %s\n", path);
-    else if (cpu_peak_is_stable(&p))
-        log_warn("cannot write %s: the peaks are not cached",
-                 path ? path : "neither XDG_CACHE_HOME nor HOME is set");
-    free(path);
+    print_cpu(&p);
+    if (measure_gpus) print_gpus(&gpus, gpu_problem);
     return EXIT_DONE;
 }
 
 const struct command cmd_calibrate = {
     .name = "calibrate",
     .args = "",
-    .summary = "measure the peak performance of this CPU, for MFU and MBU",
-    .details = "Measures a single-precision matrix product and memory reads on all usable cores, in CPU "
-               "time: the best of\n"
-               "three to nine rounds, until two agree. On a busy machine it warns and does not cache the "
-               "result. `profile` runs\n"
-               "this once automatically. Peaks of GPUs come from the table of `inferprof static`.",
+    .summary = "measure the peak performance of this CPU and the read bandwidth of GPUs",
+    .details =
+        "Measures a single-precision matrix product, and reading working sets from 256 KiB to 512 MiB, "
+        "on all usable\ncores, in CPU time: the best of three to nine rounds, until two agree. On a "
+        "busy machine it warns and does not\ncache the result. `profile` runs this once "
+        "automatically. On GPUs it reads buffers in and beyond the L2 cache;\nreports use the peaks "
+        "of the table of `inferprof static` unless peak.gbps is given.",
     .opts = options,
     .nopts = COUNTOF(options),
     .opts_bytes = sizeof(struct calibrate_opts),

@@ -63,6 +63,10 @@ static const struct man_item man_items[] = {
     { MAN_ENVIRONMENT, "engine|profile", "INFERPROF_ISA",
       "Instruction set of the native engine: `portable`, `avx2` or `avx512`. Default: the best one that the "
       "CPU supports." },
+    { MAN_ENVIRONMENT, "engine|profile", "INFERPROF_TEST_SLOWDOWN",
+      "For tests of `compare`: the native engine waits after every pass until it has taken that many times "
+      "as "
+      "long. Default: 1." },
     { MAN_ENVIRONMENT, "stats", "TMPDIR", "Folder for temporary files. Default: `/tmp`." },
     { MAN_ENVIRONMENT, "*", "NO_COLOR", "If set and not empty, messages have no color." },
 };

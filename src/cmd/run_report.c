@@ -43,6 +43,7 @@ int run_report_load(struct run_report *r, struct err *err) {
     r->kernels = tl->kernels.n + tl->copies.n;
     r->ranges = tl->ranges.n;
     r->tokens = tl->tokens.n;
+    if (*r->run.no_peaks) run_add_problem(&r->problems, r->run.no_peaks);
     run_trace_problems(tl, &r->problems);
     return 0;
 }

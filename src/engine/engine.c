@@ -172,6 +172,8 @@ static void load_parts(void *context) {
     struct loading *g = context;
     const struct engine_load *l = g->l;
     struct engine *e = g->e = xcalloc(1, sizeof *e);
+    const char *slowdown = getenv("INFERPROF_TEST_SLOWDOWN");
+    e->slowdown = slowdown ? MIN(strtod(slowdown, NULL), 10) : 1;
     e->path = xstrdup(is_embedded(l) ? "embedded" : l->model);
     e->threads = threads_open(l->threads);
     if (open_device(e, l, g->err) < 0 || read_model(e, l, g->err) < 0 || open_weights(e, l, g->err) < 0 ||

@@ -85,6 +85,8 @@ const char *engine_stop_name(enum engine_stop s);
  * and token_ms are those of the batch's steps. */
 struct engine_result {
     double preprocess_ms, prefill_ms, decode_ms, ttft_ms;
+    /* different experts per routed layer: of the whole prompt; mean over the decode steps. NaN: none */
+    double prefill_experts, decode_experts;
     double sam_ms, clip_ms, projector_ms; /* NaN: the request had no image */
     size_t prompt_tokens;
     struct token_ids ids;

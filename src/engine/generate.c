@@ -175,6 +175,14 @@ static void stamp_tokens(struct job *j, const bool *stepped, uint64_t start_ns) 
 
 /* ---- prefill */
 
+/* Computes nothing until the pass that began at start_ns has taken e->slowdown times as long: a known
+ * slowdown for tests of `compare`. */
+static void slow_down(const struct engine *e, uint64_t start_ns) {
+    if (!(e->slowdown > 1)) return;
+    uint64_t until = start_ns + (uint64_t)((double)(clock_mono_ns() - start_ns) * e->slowdown);
+    while (clock_mono_ns() < until) {}
+}
+
 /* Converts the rows [at, at + rows) of all prompts, in order, to segments. Returns the number of segments. */
 static int prompt_segments(struct job *j, size_t at, size_t rows) {
     size_t first = 0;
@@ -237,7 +245,11 @@ static bool prefill(struct job *j) {
         o->on_step = on_step;
         o->step_context = j;
     }
+    uint64_t start = clock_mono_ns();
+    decoder_experts_reset(j->e->decoder);
     bool done = run_prompts(j);
+    slow_down(j->e, start);
+    for (int i = 0; i < j->n; i++) j->v[i].out->prefill_experts = decoder_experts_used(j->e->decoder);
     o->on_step = NULL;
     record_pop(j->rec, RECORD_STAGES);
     return done;
@@ -264,6 +276,7 @@ static void decode_step(struct job *j, bool *stepped) {
     decoder_forward_rows(e->decoder, view_of(e->rows), (struct decoder_pass){ j->rows, n },
                          view_of(e->device_logits));
     for (int i = 0; i < n; i++) sample_row(j, &j->v[j->rows[i].sequence], i);
+    slow_down(j->e, start);
     stamp_tokens(j, stepped, start);
 }
 
@@ -278,12 +291,17 @@ static bool decode(struct job *j) {
     bool *stepped = xcalloc((size_t)j->n, sizeof *stepped), cancelled = false;
     uint64_t start = clock_mono_ns();
     record_push(j->rec, RECORD_STAGES, "decode", -1);
+    double experts = 0, steps = 0;
     while (any_more(j) && !cancelled) {
+        decoder_experts_reset(j->e->decoder);
         decode_step(j, stepped);
+        experts += decoder_experts_used(j->e->decoder);
+        steps++;
         cancelled = is_cancelled(j);
     }
     record_pop(j->rec, RECORD_STAGES);
     for (int i = 0; i < j->n; i++) j->v[i].out->decode_ms = ms_since(start);
+    for (int i = 0; i < j->n; i++) j->v[i].out->decode_experts = experts / steps;
     free(stepped);
     return !cancelled || !any_more(j);
 }
@@ -405,7 +423,12 @@ static void job_free(struct job *j) {
 
 static void result_init(struct engine_result *out, uint32_t max_new, int max_context) {
     size_t room = MIN((size_t)max_new, (size_t)max_context + 1) + 1;
-    *out = (struct engine_result){ .text = STRBUF_INIT, .sam_ms = NAN, .clip_ms = NAN, .projector_ms = NAN };
+    *out = (struct engine_result){ .text = STRBUF_INIT,
+                                   .sam_ms = NAN,
+                                   .clip_ms = NAN,
+                                   .projector_ms = NAN,
+                                   .prefill_experts = NAN,
+                                   .decode_experts = NAN };
     out->token_ms = xcalloc(room, sizeof *out->token_ms);
     vec_reserve(&out->ids, room);
 }

@@ -26,6 +26,7 @@ struct engine {
     struct tensor *rows;          /* [batch][hidden]: the tokens being decoded */
     float *logits;                /* [vocab]: one row on the host, for sampling */
     uint64_t requests;
+    double slowdown; /* of every pass, for tests: $INFERPROF_TEST_SLOWDOWN; 1: none */
 };
 
 #endif

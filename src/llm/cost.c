@@ -59,11 +59,13 @@ static double op_flops(const struct llm_op *op, const struct llm_pass *p) {
 }
 
 /* Counts every weight once; for experts and tables, only the parts that the rows use. */
-static double weight_bytes(const struct llm_op *op, double rows) {
+static double weight_bytes(const struct llm_setup *s, const struct llm_op *op, double rows) {
     double one = op->instance_bytes;
     if (op->idle || rows == 0) return 0;
     if (op->kind == LLM_OP_EMBEDDING) return fmin(rows, (double)op->in) * (one / (double)op->in);
-    if (op->kind == LLM_OP_EXPERTS) one *= experts_touched(op->experts, op->topk, rows);
+    if (op->kind == LLM_OP_EXPERTS)
+        one *= s->experts_read > 0 ? fmin(s->experts_read, (double)op->experts)
+                                   : experts_touched(op->experts, op->topk, rows);
     return one * (double)op->count;
 }
 
@@ -100,7 +102,7 @@ struct llm_cost llm_cost_op(const struct llm_model *m, const struct llm_setup *s
     *(op->kind == LLM_OP_ATTENTION ? &c.attention_flops
       : op->rows == LLM_ROWS_HEAD  ? &c.head_flops
                                    : &c.linear_flops) = c.flops;
-    c.weight_bytes = weight_bytes(op, rows);
+    c.weight_bytes = weight_bytes(s, op, rows);
     if (op->kv) add_kv(op, pass, llm_dtype_bytes(llm_kv_dtype(m, s->kv)), &c);
     c.io_bytes = rows * (double)op->io * llm_dtype_bytes(activation_dtype(m));
     c.bytes = c.weight_bytes + c.kv_read_bytes + c.kv_write_bytes + c.io_bytes;

@@ -100,6 +100,10 @@ static const struct llm_gpu gpus[] = {
     { "B200",                    37,    75,  1100,   2250,   2250,   4500,   4500,    9000,   7700, 180,   126, 1965, 1856, 1000, 148, "10.0",   SRC_B200 },
     { "GB200",                   40,    80,  1250,   2500,   2500,   5000,   5000,   10000,   8000, 186,   126,    0, 2062, 1200, 148, "10.0",   SRC_GB200 },
     { "B300",                  1.25,    75,  1125,   2250,   2250,   4500,      0,   13125,   8000, 288,     0,    0,    0, 1400,   0, "10.3",   SRC_B300 },
+    /* AMD, checked against: rocm.docs.amd.com reference/gpu-specs (CUs, L2) and gpu-arch/mi250 (per GCD: 104 CUs,
+     * 1.7 GHz, 1.6 TB/s; the package has 362.1 and 383.0 TFLOP/s in 16 bits); docs.vultr.com inference-cookbook/rocm
+     * (MI300X 5.3 TB/s; MI325X 6.0 TB/s, 1,307 TFLOP/s); AMD at ISSCC and Hot Chips 2025 (MI355X: 256 CUs of 8,192 fp8
+     * FLOP per clock at 2.4 GHz, MI350X at 2.2 GHz, 8 TB/s, 1,400 and 1,000 W). */
     { "MI210",                 45.3,  45.3,     0,    181,    181,      0,    181,       0, 1638.4,  64,     8, 1700, 1700,  300, 104, "gfx90a", SRC_MI210 },
     { "MI250 GCD",            45.25, 45.25,     0, 181.05, 181.05,      0, 181.05,       0, 1638.4,  64,     8, 1700, 1700,    0, 104, "gfx90a", SRC_MI250 },
     { "MI250X GCD",           47.85, 47.85,     0,  191.5,  191.5,      0,  191.5,       0, 1638.4,  64,     8, 1700, 1700,    0, 110, "gfx90a", SRC_MI250X },

@@ -115,14 +115,17 @@ static void draw_point(const struct plane *p, const struct analysis_point *at, d
     bool stage = at->stage != ANALYSIS_NONE;
     double x = px(p, at->intensity), y = py(p, at->flop_per_s);
     double r = stage ? 5 : 3 + 11 * sqrt(fmax(0, at->time_ns) / longest);
-    char title[256], number[32];
-    snprintf(title, sizeof title, "%.150s: %s/s, %.3g FLOP/byte, %s of the roof", at->label,
-             units_flops(at->flop_per_s, number, sizeof number), at->intensity, text_percent(at->attained).s);
+    char title[640], number[32];
+    snprintf(title, sizeof title, "%.150s: %s/s, %.3g FLOP/byte, %s of the roof%s%.400s", at->label,
+             units_flops(at->flop_per_s, number, sizeof number), at->intensity, text_percent(at->attained).s,
+             at->over.text ? "; " : "", at->over.text ? at->over.text : "");
     svg_circle(out, x, y, r, stage ? "stage" : "dot", title);
     if (!stage) return;
     bool flip = x > p->right - 130;
-    char label[96];
-    snprintf(label, sizeof label, "%.40s, %s", at->label, text_percent(at->attained).s);
+    char label[128];
+    bool over = at->attained > 1 && at->over.brief;
+    snprintf(label, sizeof label, "%.40s, %s%s%s", at->label, text_percent(at->attained).s, over ? ": " : "",
+             over ? at->over.brief : "");
     double wide = 6.6 * (double)strlen(label), from = flip ? x - 9 - wide : x + 9;
     svg_text(out, flip ? x - 9 : x + 9, free_place(labels, from, from + wide, y + 4),
              flip ? SVG_END : SVG_START, "ink", label);

@@ -14,8 +14,15 @@ static double longest_stage(const struct view *v) {
     return most;
 }
 
+/* Whether a label needs room for the reason of its ratio. */
+static bool has_reason(const struct view *v) {
+    for (size_t i = 0; i < v->nstages; i++)
+        if (v->stages[i]->over.brief) return true;
+    return false;
+}
+
 bool chart_stages(const struct view *v, const struct chart_form *form, struct strbuf *out) {
-    double most = longest_stage(v), left = 110, right = 220, row = 30, y = 12;
+    double most = longest_stage(v), left = 110, right = has_reason(v) ? 420 : 220, row = 30, y = 12;
     if (!(most > 0)) return false;
     double scale = (form->width - left - right) / most;
     chart_open(form, row * (double)v->nstages + 24,
@@ -25,11 +32,12 @@ bool chart_stages(const struct view *v, const struct chart_form *form, struct st
     for (size_t i = 0; i < v->nstages; i++) {
         const struct analysis_stage *s = v->stages[i];
         if (!isfinite(s->time_ms)) continue;
-        char label[128];
+        char label[160];
         snprintf(label, sizeof label, "%s%s", text_ms(s->time_ms).s, isfinite(s->distance) ? ", " : "");
         if (isfinite(s->distance))
-            snprintf(label + strlen(label), sizeof label - strlen(label), "%s the roofline time",
-                     text_times(s->distance).s);
+            snprintf(label + strlen(label), sizeof label - strlen(label), "%s the roofline time%s%s",
+                     text_times(s->distance).s, s->over.brief ? ": " : "",
+                     s->over.brief ? s->over.brief : "");
         svg_text(out, s->depth ? 14 : 0, y + 14, SVG_START, s->depth ? "" : "ink", s->name);
         svg_rect(out, left, y, s->time_ms * scale, 20, "idle");
         if (isfinite(s->busy_ms)) svg_rect(out, left, y, fmin(s->busy_ms, s->time_ms) * scale, 20, "busy");

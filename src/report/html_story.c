@@ -92,7 +92,7 @@ void html_figures(const struct view *v, struct strbuf *out) {
         figure(out, f->name, text_ms_number(s.median).s, f->unit);
     }
     if (isfinite(view_model_mfu(v))) {
-        figure(out, "model MFU", text_percent(view_model_mfu(v)).s, "");
+        figure(out, "model MFU", text_percent(view_model_mfu(v)).s, v->run->analysis->model_over.brief);
         shown++;
     }
     if (v->a && v->a->conservation.busy > 0 && shown < 7) {
@@ -119,7 +119,8 @@ static void stage_bar(const struct analysis_stage *s, double most, struct strbuf
                     fmin(100, s->floor_ms / most * 100));
     strbuf_addf(out, "</div><div class=\"val\">%s", text_ms(s->time_ms).s);
     if (isfinite(s->distance))
-        strbuf_addf(out, " <span>%s the roofline time</span>", text_times(s->distance).s);
+        strbuf_addf(out, " <span>%s the roofline time%s%s%s</span>", text_times(s->distance).s,
+                    s->over.brief ? " (" : "", s->over.brief ? s->over.brief : "", s->over.brief ? ")" : "");
     strbuf_addstr(out, "</div></div>\n");
 }
 
@@ -152,6 +153,17 @@ static void refusals(const struct view *v, struct strbuf *out) {
         struct strbuf refusal = STRBUF_INIT;
         story_refusal(v->stages[i], &story_html, &refusal);
         paragraph("small soft", &refusal, out);
+    }
+}
+
+static void reasons(const struct view *v, struct strbuf *out) {
+    struct strbuf bandwidth = STRBUF_INIT;
+    story_bandwidth(v, &story_html, &bandwidth);
+    paragraph("small soft", &bandwidth, out);
+    for (size_t i = 0; i < v->nstages; i++) {
+        struct strbuf reason = STRBUF_INIT;
+        story_over(v->stages[i], &story_html, &reason);
+        paragraph("small soft", &reason, out);
     }
 }
 
@@ -189,6 +201,7 @@ void html_stages(const struct view *v, struct strbuf *out) {
         strbuf_addstr(out, "</p>\n");
     }
     strbuf_free(&vision);
+    reasons(v, out);
     if (!view_has_floors(v)) strbuf_addf(out, "<p class=\"small soft\">%s</p>\n", rows_no_model_note);
     rows_aggregates_md(v, &t);
     part(&t, "Timed repeats", NULL, out);

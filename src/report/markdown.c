@@ -121,6 +121,17 @@ static void busy_note(const struct view *v, struct strbuf *out) {
                         "run; GPU idle is the timed median minus that.\n\n");
 }
 
+void markdown_over(const struct view *v, struct strbuf *out) {
+    struct strbuf bandwidth = STRBUF_INIT;
+    story_bandwidth(v, &story_markdown, &bandwidth);
+    paragraph(&bandwidth, out);
+    for (size_t i = 0; i < v->nstages; i++) {
+        struct strbuf reason = STRBUF_INIT;
+        story_over(v->stages[i], &story_markdown, &reason);
+        paragraph(&reason, out);
+    }
+}
+
 /* Substages are listed in a note below the table, not in rows, because their times must not be added. */
 void markdown_stages(const struct view *v, const char *heading, struct strbuf *out) {
     struct table t;
@@ -134,6 +145,7 @@ void markdown_stages(const struct view *v, const char *heading, struct strbuf *o
         strbuf_addstr(out, "\n\n");
     }
     strbuf_free(&parts);
+    markdown_over(v, out);
     if (!view_has_floors(v)) strbuf_addf(out, "%s\n\n", rows_no_model_note);
     busy_note(v, out);
     for (size_t i = 0; i < v->nstages; i++) {

@@ -14,4 +14,7 @@ bool markdown_section(struct strbuf *out, const char *heading, struct table *t);
 void markdown_section_always(struct strbuf *out, const char *heading, struct table *t);
 void markdown_stages(const struct view *v, const char *heading, struct strbuf *out);
 
+/* The bandwidth of each stage if there are several, and the reasons of ratios beyond their limits. */
+void markdown_over(const struct view *v, struct strbuf *out);
+
 #endif

@@ -65,6 +65,18 @@ static void write_device(struct jsonw *j, const struct view *v) {
     jsonw_knum(j, "peak_byte_per_s", view_peak_bytes(v));
     jsonw_kstr(j, "peak_type", v->run->peak.type);
     jsonw_kstr(j, "peak_source", view_peak_source(v));
+    if (v->run->peak.levels.n) {
+        jsonw_karray(j, "bandwidth_levels");
+        for (size_t i = 0; i < v->run->peak.levels.n; i++) {
+            const struct llm_level *l = &v->run->peak.levels.v[i];
+            jsonw_object(j);
+            jsonw_kstr(j, "level", l->name);
+            jsonw_knum(j, "bytes", l->bytes);
+            jsonw_knum(j, "byte_per_s", l->bytes_per_s);
+            jsonw_end(j);
+        }
+        jsonw_end(j);
+    }
     jsonw_end(j);
 }
 
@@ -74,6 +86,7 @@ static void write_model(struct jsonw *j, const struct view *v) {
     jsonw_knum(j, "mbu", view_model_mbu(v));
     jsonw_kstr(j, "context_len_mode", v->run->context.mode);
     jsonw_knum(j, "context_len", v->run->context.tokens);
+    jsonw_kstr(j, "reason", v->run->analysis ? v->run->analysis->model_over.text : NULL);
     for (size_t i = 0; i < run_model_fields_n; i++) {
         const void *from = (const char *)&v->run->facts + run_model_fields[i].offset;
         if (run_model_fields[i].text)
@@ -260,8 +273,10 @@ static void write_roofline(struct jsonw *j, const struct analysis *a) {
         jsonw_knum(j, "flop_per_byte", p->intensity);
         jsonw_knum(j, "flop_per_s", p->flop_per_s);
         jsonw_knum(j, "byte_per_s", p->byte_per_s);
+        jsonw_knum(j, "peak_flop_per_s", p->peak_flop_per_s);
         jsonw_knum(j, "roof_flop_per_s", p->roof_flop_per_s);
         jsonw_knum(j, "attained", p->attained);
+        jsonw_kstr(j, "reason", p->over.text);
         jsonw_kbool(j, "memory_bound", p->memory_bound);
         jsonw_end(j);
     }

@@ -40,6 +40,12 @@ static void write_costs(struct jsonw *j, const struct analyze_cost *costs, size_
         jsonw_knum(j, "flops", costs[i].flops);
         jsonw_knum(j, "bytes", costs[i].bytes);
         jsonw_knum(j, "floor_ns", costs[i].floor_ns);
+        jsonw_knum(j, "peak_flop_per_s", costs[i].peak_flops_per_s > 0 ? costs[i].peak_flops_per_s : NAN);
+        jsonw_knum(j, "peak_byte_per_s", costs[i].peak_bytes_per_s > 0 ? costs[i].peak_bytes_per_s : NAN);
+        jsonw_kstr(j, "level", costs[i].level);
+        jsonw_knum(j, "step_bytes", costs[i].step_bytes > 0 ? costs[i].step_bytes : NAN);
+        jsonw_knum(j, "experts_read", costs[i].experts_read > 0 ? costs[i].experts_read : NAN);
+        jsonw_kbool(j, "experts_assumed", costs[i].experts_assumed);
         jsonw_end(j);
     }
     jsonw_end(j);

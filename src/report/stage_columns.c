@@ -26,6 +26,13 @@ static struct column_value get_representative(const struct column_row *r) {
     return column_f64(view_representative_ms(stage_of(r)));
 }
 
+static struct column_value get_experts_source(const struct column_row *r) {
+    const struct analysis_stage *s = stage_of(r);
+    return column_str(isfinite(s->experts_read) ? "the engine's routing"
+                      : s->experts_assumed      ? "expected under even routing"
+                                                : NULL);
+}
+
 static void show_indented(const struct column_row *r, struct strbuf *out) {
     strbuf_addf(out, "%*s%s", (int)MIN(stage_of(r)->depth, 8) * 2, "", stage_of(r)->name);
 }
@@ -76,6 +83,14 @@ static const struct column columns[] = {
       .at = { .md = 70, .terminal = 70, .summary = 50 } },
     { "mbu", "MBU", COLUMN_PERCENT, S(mbu), .data = CSV | JSON,
       .at = { .md = 80, .terminal = 80, .summary = 60 } },
+    { "reason", .source = S(over.text), .data = CSV | JSON },
+    { "hard_bound_ms", .source = S(hard_bound_ms), .data = CSV | JSON },
+    { "peak_flop_per_s", .source = S(peak_flops_per_s), .data = JSON },
+    { "peak_byte_per_s", .source = S(peak_bytes_per_s), .data = JSON },
+    { "bandwidth_level", .source = S(level), .data = JSON },
+    { "step_bytes", .source = S(step_bytes), .data = JSON },
+    { "experts_read", .source = S(experts_read), .data = JSON },
+    { "experts_source", .source = GET(get_experts_source), .data = JSON },
     { NULL, "J/token (recorded)", COLUMN_NUMBER, S(joules_per_token), .at = { .md = 120 }, .decimals = 3 },
     { "representative_ms", .source = GET(get_representative), .data = JSON },
     { "recording_overhead_ratio", .source = S(recording_cost), .data = CSV | JSON },

@@ -40,7 +40,9 @@ static void stage_phrase(const struct view *v, const struct analysis_stage *s, c
         strbuf_addch(out, ')');
     }
     if (isfinite(s->distance)) strbuf_addf(out, ", %s the roofline time", text_times(s->distance).s);
-    if (isfinite(s->distance) && isfinite(s->mfu) && isfinite(s->mbu))
+    if (isfinite(s->distance) && s->over.brief)
+        strbuf_addf(out, " (%s)", s->over.brief);
+    else if (isfinite(s->distance) && isfinite(s->mfu) && isfinite(s->mbu))
         strbuf_addf(out, " (the %s roof)", s->mbu > s->mfu ? "memory" : "compute");
     if (is_launch_bound(v, s)) strbuf_addstr(out, ": launch-bound");
     if (isfinite(s->busy_share) && !view_on_cpu(v))
@@ -75,6 +77,29 @@ void story_refusal(const struct analysis_stage *s, const struct story_form *form
     strbuf_addstr(out, ": ");
     form->text(out, s->idle_refused);
     strbuf_addch(out, '.');
+}
+
+void story_over(const struct analysis_stage *s, const struct story_form *form, struct strbuf *out) {
+    if (!s->over.text) return;
+    form->text(out, s->name);
+    strbuf_addstr(out, ": ");
+    form->text(out, s->over.text);
+    strbuf_addch(out, '.');
+}
+
+void story_bandwidth(const struct view *v, const struct story_form *form, struct strbuf *out) {
+    bool any = false;
+    for (size_t i = 0; i < v->nstages; i++) {
+        const struct analysis_stage *s = v->stages[i];
+        if (!s->level || s->parent_name) continue;
+        strbuf_addstr(out, any ? ", " : "Bandwidth by the bytes that a pass reads: ");
+        form->text(out, s->name);
+        strbuf_addf(out, " %s (", text_bytes(s->step_bytes).s);
+        form->text(out, s->level);
+        strbuf_addf(out, ": %s/s)", text_bytes(s->peak_bytes_per_s).s);
+        any = true;
+    }
+    if (any) strbuf_addf(out, "; DRAM %s/s.", text_bytes(view_peak_bytes(v)).s);
 }
 
 const char *story_no_finding(const struct view *v) {

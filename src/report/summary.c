@@ -15,6 +15,7 @@ static void stage_sentence(const struct analysis_stage *s, struct strbuf *out) {
     if (isfinite(s->mbu))
         strbuf_addf(out, "%s %s of the memory bandwidth", isfinite(s->mfu) ? " and" : "; it uses",
                     text_percent(s->mbu).s);
+    if (s->over.brief) strbuf_addf(out, " (%s)", s->over.brief);
     strbuf_addstr(out, ". ");
 }
 
@@ -23,7 +24,10 @@ static void narrative(const struct view *v, struct strbuf *out) {
     for (size_t i = 0; i < v->nstages; i++)
         if (view_stage_has_sentence(v->stages[i])) stage_sentence(v->stages[i], out);
     if (isfinite(view_model_mfu(v)))
-        strbuf_addf(out, "Overall, the model reaches %s of the peak. ", text_percent(view_model_mfu(v)).s);
+        strbuf_addf(out, "Overall, the model reaches %s of the peak%s%s%s. ",
+                    text_percent(view_model_mfu(v)).s, v->run->analysis->model_over.brief ? " (" : "",
+                    v->run->analysis->model_over.brief ? v->run->analysis->model_over.brief : "",
+                    v->run->analysis->model_over.brief ? ")" : "");
     strbuf_addstr(out, "\n\nWhat to change first:\n\n");
     markdown_findings(v, 3, out);
     if (view_unstable(v))
@@ -56,6 +60,7 @@ void report_summary(const struct view *v, struct strbuf *out) {
         strbuf_addf(out, "Model MFU: %s. Peaks: %s/s and %s/s (%s).\n\n", text_percent(view_model_mfu(v)).s,
                     text_flops(view_peak_flops(v)).s, text_bytes(view_peak_bytes(v)).s,
                     text_or_dash(view_peak_source(v)));
+    markdown_over(v, out);
     operators_and_kernels(v, out);
     narrative(v, out);
 }

@@ -50,6 +50,16 @@ static void stages(const struct view *v, size_t width, struct strbuf *out) {
     t.text_line_width = width;
     if (table_rows(&t)) table_text(&t, out);
     table_free(&t);
+    struct strbuf bandwidth = STRBUF_INIT;
+    story_bandwidth(v, &story_plain, &bandwidth);
+    if (bandwidth.len) wrap_text(out, bandwidth.buf, 0, width, 2);
+    strbuf_free(&bandwidth);
+    for (size_t i = 0; i < v->nstages; i++) {
+        struct strbuf reason = STRBUF_INIT;
+        story_over(v->stages[i], &story_plain, &reason);
+        if (reason.len) wrap_text(out, reason.buf, 0, width, 2);
+        strbuf_free(&reason);
+    }
 }
 
 /* Prints as many figures per line as fit. */

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/stats.h"
+#include "llm/bandwidth.h"
 
 struct analysis;
 struct timeline;
@@ -41,6 +42,7 @@ struct run_peak {
     const char *type;   /* "bf16 dense" */
     const char *source; /* "datasheet", "measured", "given by peak.tflops" */
     double flops_per_s, bytes_per_s;
+    struct llm_levels levels; /* bandwidth by working-set size; n 0: only one is known */
 };
 
 /* The model's metadata. Texts may be NULL; numbers are NaN if unknown. */

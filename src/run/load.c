@@ -76,25 +76,45 @@ static void take_peak_option(double option, double *peak, const char **source) {
     *source = "given by the user";
 }
 
+#define NO_PEAKS "No roofs, MFU and MBU: "
+
+static bool trace_is_of_cpu(const struct timeline *tl) {
+    for (size_t i = 0; i < tl->ndevices; i++)
+        if (!tl->devices[i].is_cpu && tl->devices[i].name) return false;
+    return true;
+}
+
 /* The device's peaks: from the options, else from metrics.json, else from the table of GPUs, else unknown. */
 static void find_peaks(struct loaded_run *r, const struct run_options *o, struct analyze_input *input) {
-    struct err ignored;
+    struct err err;
     struct run_peak *kept = &r->info.peak;
     const char *name = run_trace_device(r->timeline);
-    const struct llm_gpu *g = NULL;
-    if (isfinite(kept->flops_per_s)) {
+    const struct llm_gpu *g = name && !trace_is_of_cpu(r->timeline) ? llm_gpu_find(name, &err) : NULL;
+    bool known = isfinite(kept->flops_per_s), given = o->peak_flops_per_s > 0 && o->peak_bytes_per_s > 0;
+    if (name && !g && !known && !given && !trace_is_of_cpu(r->timeline)) {
+        snprintf(r->no_peaks, sizeof r->no_peaks, NO_PEAKS "%.280s.", err.msg);
+        strlist_add(&r->problems, "%s", r->no_peaks);
+    }
+    if (known) {
         input->peak_flops_per_s = kept->flops_per_s;
         input->peak_bytes_per_s = kept->bytes_per_s;
         input->peak_source = kept->source;
-    } else if (name && (g = llm_gpu_find(name, &ignored))) {
-        input->peak_flops_per_s = llm_gpu_flop_per_s(g, LLM_BF16);
+    } else if (g) {
+        enum llm_dtype type = g->bf16 > 0 ? LLM_BF16 : LLM_F16;
+        input->peak_flops_per_s = llm_gpu_flop_per_s(g, type);
         input->peak_bytes_per_s = llm_gpu_bytes_per_s(g);
-        snprintf(r->peak_source, sizeof r->peak_source, "datasheet of %.60s, dense bf16", g->name);
+        snprintf(r->peak_source, sizeof r->peak_source, "datasheet of %.60s, dense %s", g->name,
+                 llm_dtype_name(type));
         input->peak_source = r->peak_source;
-        kept->type = "bf16 dense";
+        kept->type = type == LLM_BF16 ? "bf16 dense" : "fp16 dense";
     }
+    if (!(o->peak_flops_per_s > 0) && input->peak_source &&
+        strncmp(input->peak_source, "datasheet", strlen("datasheet")) == 0 &&
+        !strstr(input->peak_source, "peak FLOP/s given"))
+        input->gpu = g;
     take_peak_option(o->peak_flops_per_s, &input->peak_flops_per_s, &input->peak_source);
     take_peak_option(o->peak_bytes_per_s, &input->peak_bytes_per_s, &input->peak_source);
+    if (o->peak_flops_per_s > 0 || o->peak_bytes_per_s > 0) kept->levels.n = 0;
     if (!r->timeline && !input->peak_source) return; /* keep the peaks stored in metrics.json */
     kept->flops_per_s = input->peak_flops_per_s;
     kept->bytes_per_s = input->peak_bytes_per_s;
@@ -189,7 +209,9 @@ static void describe_run(struct loaded_run *r, const char *operand) {
         info->started_wall_ns = tl->start_ns;
     if (!info->title && tl) info->title = r->title = run_trace_title(tl, file_basename(operand));
     if (!info->run_id) info->run_id = file_basename(operand);
-    for (size_t i = 0; i < info->nproblems; i++) run_add_problem(&r->problems, info->problems[i]);
+    for (size_t i = 0; i < info->nproblems; i++) /* peaks may be known by now */
+        if (strncmp(info->problems[i], NO_PEAKS, strlen(NO_PEAKS)) != 0)
+            run_add_problem(&r->problems, info->problems[i]);
     read_mark(r);
     if (tl) run_trace_problems(tl, &r->problems);
     info->problems = (const char *const *)r->problems.v;

@@ -21,6 +21,7 @@ struct loaded_run {
     /* private: owns the data that the fields above point to */
     struct analyze_input input;
     struct strlist paths, problems, env_texts;
+    char no_peaks[320]; /* a problem: why the peaks of the GPU are unknown; "": they are known, or no GPU */
     char peak_source[128];
     struct saved_metrics *saved;   /* metrics.json; NULL: there is none */
     struct ncu_profiles *profiles; /* ncu.json; NULL: there is none */

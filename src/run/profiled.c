@@ -59,6 +59,7 @@ static void fill_analysis(struct profiled_run *r, const struct profiled_session 
                                        .peak_flops_per_s = session->peak->peak.flop_per_s,
                                        .peak_bytes_per_s = session->peak->peak.bytes_per_s,
                                        .peak_source = session->peak->source,
+                                       .gpu = session->peak->gpu,
                                        .model = session->plan->model_name };
     fill_failures(r, session->result);
     if (r->timeline && analyze_request_window(r->timeline, &r->input, &from_ns, &to_ns))
@@ -171,7 +172,8 @@ void profiled_run_open(struct profiled_run *r, const struct profiled_session *se
                                       .type = session->peak->type,
                                       .source = session->peak->source,
                                       .flops_per_s = session->peak->peak.flop_per_s,
-                                      .bytes_per_s = session->peak->peak.bytes_per_s };
+                                      .bytes_per_s = session->peak->peak.bytes_per_s,
+                                      .levels = session->peak->levels };
     fill_model_facts(r, session);
     profiled_fill_stages(r, session);
     profiled_fill_figures(r, session);

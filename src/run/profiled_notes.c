@@ -73,7 +73,13 @@ static void note_assumptions(struct profiled_run *r, const struct profiled_sessi
     strlist_add(a, "Bytes are the minimum: each weight is read once per forward pass, the KV cache is read "
                    "and written, inputs and outputs are moved once.");
     note_context(r, session);
-    if (p->model && p->model->text.experts)
+    const struct engine_answer *recorded = profiled_answer(&session->result->representative);
+    if (p->model && p->model->text.experts && recorded->prefill_experts > 0)
+        strlist_add(a,
+                    "Bytes of experts: as the engine routed, a layer reads %.1f different experts in prefill "
+                    "and %.1f per decode step.",
+                    recorded->prefill_experts, recorded->decode_experts);
+    else if (p->model && p->model->text.experts)
         strlist_add(
             a,
             "Bytes of experts: T tokens use E(1-(1-k/E)^T) of E experts on average, assuming even routing.");

@@ -33,7 +33,9 @@ const struct engine_answer *profiled_answer(const struct session_repeat *rep) {
                                                .prompt_tokens = NAN,
                                                .new_tokens = NAN,
                                                .batch = NAN,
-                                               .peak_memory_bytes = NAN };
+                                               .peak_memory_bytes = NAN,
+                                               .prefill_experts = NAN,
+                                               .decode_experts = NAN };
     return rep->done ? &rep->answer : &none;
 }
 
@@ -61,14 +63,31 @@ static void stage_names(const struct session_result *res, struct strlist *names)
     strlist_add(names, "decode");
 }
 
+/* With the bandwidth of the level that the stage's working set fits. */
 static bool stage_cost(const struct profiled_session *s, const struct session_repeat *rep, const char *stage,
-                       struct llm_cost *out) {
+                       const struct llm_level *level, struct llm_cost *out) {
+    struct llm_peak peak = s->peak->peak;
+    if (level) peak.bytes_per_s = level->bytes_per_s;
     const struct settings *settings = &s->plan->s;
     double context = strcmp(settings->infer.context_len_mode, "auto") == 0
                          ? NAN
                          : request_context(settings, s->plan->model, &s->result->info, &rep->answer);
-    return request_cost(s->plan->model, &s->peak->peak, &s->images[rep->item], stage, &rep->answer, context,
-                        out);
+    return request_cost(s->plan->model, &peak, &s->images[rep->item], stage, &rep->answer, context, out);
+}
+
+static double step_bytes(const struct profiled_session *s, const struct session_repeat *rep,
+                         const char *stage) {
+    struct llm_cost c;
+    if (!rep->done || !stage_cost(s, rep, stage, NULL, &c)) return NAN;
+    return c.bytes / request_passes(stage, &rep->answer);
+}
+
+/* The level of the smallest working set of all requests: one per stage, and never too slow. */
+static const struct llm_level *stage_level(const struct profiled_session *s, const char *stage) {
+    double least = step_bytes(s, &s->result->representative, stage);
+    for (size_t i = 0; i < s->result->nrepeats; i++)
+        least = fmin(least, step_bytes(s, &s->result->repeats[i], stage));
+    return llm_level_for(&s->peak->levels, least);
 }
 
 /* The model's cost of a stage in each repeat, with the repeat's own input and token counts. */
@@ -80,13 +99,14 @@ struct repeat_costs {
 
 static struct repeat_costs costs_of_repeats(const struct profiled_session *session, const char *stage) {
     const struct session_result *res = session->result;
+    const struct llm_level *level = stage_level(session, stage);
     size_t size = sizeof(double);
     struct repeat_costs out = { .flops = xcalloc(res->nrepeats + 1, size),
                                 .bytes = xcalloc(res->nrepeats + 1, size),
                                 .floor_ms = xcalloc(res->nrepeats + 1, size) };
     for (size_t i = 0; i < res->nrepeats; i++) {
         struct llm_cost c = { .flops = NAN, .bytes = NAN, .floor_s = NAN };
-        if (res->repeats[i].done && stage_cost(session, &res->repeats[i], stage, &c)) {
+        if (res->repeats[i].done && stage_cost(session, &res->repeats[i], stage, level, &c)) {
             out.last = c;
             out.known = true;
         }
@@ -194,6 +214,14 @@ void profiled_fill_stages(struct profiled_run *r, const struct profiled_session 
     free(names.v);
 }
 
+/* One token uses exactly its experts. Several may share some. */
+static bool assumes_routing(const struct profiled_session *session, const char *stage,
+                            const struct engine_answer *a) {
+    const struct llm_model *m = session->plan->model;
+    if (request_experts(stage, a) > 0) return false;
+    return m && m->text.experts && (reads_tokens(stage) || (is_top_level(stage) && a->batch > 1));
+}
+
 /* Costs and tokens of the recorded request. */
 void profiled_fill_recorded(struct profiled_run *r, const struct profiled_session *session) {
     const struct session_repeat *rep = &session->result->representative;
@@ -203,11 +231,22 @@ void profiled_fill_recorded(struct profiled_run *r, const struct profiled_sessio
         const char *stage = r->timings[i].stage;
         double tokens = stage_tokens(profiled_answer(rep), stage);
         bool reads = reads_tokens(stage);
-        struct llm_cost c = { .flops = NAN, .bytes = NAN, .floor_s = NAN };
-        if (rep->done) stage_cost(session, rep, stage, &c);
-        r->costs[i] = (struct analyze_cost){
-            .stage = stage, .flops = c.flops, .bytes = c.bytes, .floor_ns = c.floor_s * 1e9
-        };
+        struct llm_cost c = { .flops = NAN, .bytes = NAN, .floor_s = NAN, .compute_s = NAN };
+        const struct llm_level *level = stage_level(session, stage);
+        char text[32];
+        if (rep->done) stage_cost(session, rep, stage, level, &c);
+        if (level) strlist_add(&r->owned, "%s", llm_level_text(level, text, sizeof text));
+        r->costs[i] =
+            (struct analyze_cost){ .stage = stage,
+                                   .flops = c.flops,
+                                   .bytes = c.bytes,
+                                   .floor_ns = c.floor_s * 1e9,
+                                   .peak_flops_per_s = c.flops / c.compute_s,
+                                   .peak_bytes_per_s = level ? level->bytes_per_s : NAN,
+                                   .level = level ? r->owned.v[r->owned.n - 1] : NULL,
+                                   .step_bytes = c.bytes / request_passes(stage, profiled_answer(rep)),
+                                   .experts_read = request_experts(stage, profiled_answer(rep)),
+                                   .experts_assumed = assumes_routing(session, stage, profiled_answer(rep)) };
         r->tokens[i] = (struct analyze_tokens){ stage, reads ? tokens : NAN, reads ? NAN : tokens };
     }
 }

@@ -49,6 +49,16 @@ static void add_vision(const struct llm_model *m, const struct llm_setup *setup,
     }
 }
 
+double request_passes(const char *stage, const struct engine_answer *a) {
+    double made = a->new_tokens / a->batch;
+    return strcmp(stage, "decode") == 0 ? (made >= 2 ? made - 1 : NAN) : 1;
+}
+
+double request_experts(const char *stage, const struct engine_answer *a) {
+    if (strcmp(stage, "prefill") == 0) return a->prefill_experts;
+    return strcmp(stage, "decode") == 0 ? a->decode_experts : NAN;
+}
+
 double request_context(const struct settings *s, const struct llm_model *m, const struct engine_info *info,
                        const struct engine_answer *a) {
     double prompt = a->prompt_tokens / a->batch, made = a->new_tokens / a->batch;
@@ -71,6 +81,8 @@ static void set_decode_flops(const struct llm_model *m, const struct llm_setup *
 bool request_cost(const struct llm_model *m, const struct llm_peak *peak, const struct request_image *image,
                   const char *stage, const struct engine_answer *a, double context, struct llm_cost *out) {
     struct llm_setup setup = { .peak = *peak };
+    double experts = request_experts(stage, a);
+    if (experts > 0) setup.experts_read = experts;
     if (!m || !m->decodes || !(a->prompt_tokens >= 1) || !(a->new_tokens >= 1)) return false;
     uint64_t batch = (uint64_t)a->batch, prompt = (uint64_t)(a->prompt_tokens / a->batch),
              made = (uint64_t)(a->new_tokens / a->batch);

@@ -28,5 +28,10 @@ double request_context(const struct settings *s, const struct llm_model *m, cons
  * context. */
 bool request_cost(const struct llm_model *m, const struct llm_peak *peak, const struct request_image *image,
                   const char *stage, const struct engine_answer *a, double context, struct llm_cost *out);
+/* How often the stage reads the weights in that request: once per decoded token, otherwise once. NaN: it has
+ * no such stage. */
+double request_passes(const char *stage, const struct engine_answer *a);
+/* Different experts per routed layer and pass, as the engine counted; NaN: it does not report them. */
+double request_experts(const char *stage, const struct engine_answer *a);
 
 #endif

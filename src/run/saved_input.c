@@ -15,7 +15,13 @@ static void read_cost(struct saved_input *k, const json_t *o) {
                                .per_token = json_is_true(json_object_get(o, "per_token")),
                                .flops = jsonr_number(o, "flops"),
                                .bytes = jsonr_number(o, "bytes"),
-                               .floor_ns = jsonr_number(o, "floor_ns") };
+                               .floor_ns = jsonr_number(o, "floor_ns"),
+                               .peak_flops_per_s = jsonr_number(o, "peak_flop_per_s"),
+                               .peak_bytes_per_s = jsonr_number(o, "peak_byte_per_s"),
+                               .level = jsonr_text(o, "level"),
+                               .step_bytes = jsonr_number(o, "step_bytes"),
+                               .experts_read = jsonr_number(o, "experts_read"),
+                               .experts_assumed = json_is_true(json_object_get(o, "experts_assumed")) };
 }
 
 /* Returns NULL unless the column has one value per repeat. */

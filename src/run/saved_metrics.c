@@ -1,6 +1,7 @@
 #include "run/saved_metrics.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,8 +30,14 @@ static void read_stage(struct saved_metrics *m, const json_t *o) {
     const json_t *repeats = jsonr_array(o, "repeats_ms");
     if (!t.stage) return;
     if (isfinite(work.floor_ms) || isfinite(work.flops))
-        m->costs[m->ncosts++] =
-            (struct analyze_cost){ t.stage, false, work.flops, work.bytes, work.floor_ms * 1e6 };
+        m->costs[m->ncosts++] = (struct analyze_cost){ .stage = t.stage,
+                                                       .flops = work.flops,
+                                                       .bytes = work.bytes,
+                                                       .floor_ns = work.floor_ms * 1e6,
+                                                       .peak_flops_per_s = jsonr_number(o, "peak_flop_per_s"),
+                                                       .peak_bytes_per_s = jsonr_number(o, "peak_byte_per_s"),
+                                                       .level = jsonr_text(o, "bandwidth_level"),
+                                                       .step_bytes = jsonr_number(o, "step_bytes") };
     if (!json_array_size(repeats)) return;
     t.ms = jsonr_numbers(repeats, &t.n);
     t.work = &m->works[m->ntimings];
@@ -217,13 +224,27 @@ void saved_metrics_drop_floors(struct saved_metrics *m) {
         free((void *)m->kept->timings[i].floor_ms);
         m->kept->timings[i].floor_ms = NULL;
     }
-    for (size_t i = 0; i < ncosts; i++) costs[i].floor_ns = NAN;
+    for (size_t i = 0; i < ncosts; i++)
+        costs[i].floor_ns = costs[i].peak_flops_per_s = costs[i].peak_bytes_per_s = NAN;
+    for (size_t i = 0; i < ncosts; i++) costs[i].level = NULL;
 }
 
 /* Returns 0 if the value is missing or invalid. */
 static size_t read_count(const json_t *object, const char *key) {
     double v = jsonr_number(object, key);
     return v > 0 && v < 1e9 ? (size_t)v : 0;
+}
+
+static void read_levels(const json_t *rows, struct llm_levels *out) {
+    for (size_t i = 0; i < json_array_size(rows) && out->n < LLM_LEVELS_MAX; i++) {
+        const json_t *row = json_array_get(rows, i);
+        struct llm_level l = { .bytes = jsonr_number(row, "bytes"),
+                               .bytes_per_s = jsonr_number(row, "byte_per_s") };
+        const char *name = jsonr_text(row, "level");
+        if (!name || !(l.bytes > 0) || !(l.bytes_per_s > 0)) continue;
+        snprintf(l.name, sizeof l.name, "%.7s", name);
+        out->v[out->n++] = l;
+    }
 }
 
 void saved_metrics_fill(const struct saved_metrics *m, struct run_info *in) {
@@ -262,6 +283,7 @@ void saved_metrics_fill(const struct saved_metrics *m, struct run_info *in) {
     }
     in->context.mode = jsonr_text(model, "context_len_mode");
     in->context.tokens = jsonr_number(model, "context_len");
+    read_levels(jsonr_array(device, "bandwidth_levels"), &in->peak.levels);
     in->figures = m->figures;
     in->nfigures = m->nfigures;
     in->env = m->env;

@@ -16,7 +16,9 @@
 #include "base/die.h"
 #include "base/file.h"
 #include "base/jsonr.h"
+#include "base/log.h"
 #include "base/util.h"
+#include "session/cpu_caches.h"
 #include "session/cpu_peak_kernels.h"
 
 /* Matrix product of one thread: A [M][K] and B [K][N] packed into panels. A is 192 x 256 floats (192 KiB,
@@ -24,9 +26,17 @@
 #define GEMM_M 192u
 #define GEMM_N 192u
 #define GEMM_K 256u
-/* for all threads together; larger than the caches of most machines */
-#define SWEEP_BYTES ((size_t)256 << 20)
+/* Working sets of all threads together: powers of two. The largest one is larger than the caches of most
+ * machines, the smallest one fits into the L2 caches of two cores. */
+#define SWEEP_LEAST ((size_t)256 << 10)
+#define SWEEP_MOST ((size_t)512 << 20)
+#define SWEEP_SIZES 12
 #define MEASURE_SECONDS 0.12
+#define CACHE_SECONDS 0.05 /* for each size but the largest */
+/* A size whose rate is within this factor of the largest one is read from DRAM, whatever caches a virtual
+ * machine reports. */
+#define DRAM_LIKE 1.25
+#define CLOCK_BYTES ((size_t)4 << 20) /* read between two looks at the clock, at least */
 #define MIN_ROUNDS 3
 #define MAX_ROUNDS 9
 /* idle machines have 0.01 to 0.03; with other load on the memory bus it is 0.1 or more */
@@ -91,12 +101,13 @@ static void *measure_thread(void *arg) {
     if (a) fill_random(a, na + nb + nc);
     uint64_t from = clock_mono_ns(), end = from + (uint64_t)(w->seconds * 1e9), begin = thread_cpu_ns();
     double amount = 0;
+    size_t passes = w->words ? MAX(CLOCK_BYTES / (w->words * 8), 1) : 1;
     do { /* all threads run for the same time, so the sum of their rates is the rate of the machine */
         if (a)
             gemm(w->kernels, a, a + na, a + na + nb);
         else
-            w->keep ^= w->kernels->read(w->memory, w->words);
-        amount += a ? 2.0 * GEMM_M * GEMM_N * GEMM_K : (double)w->words * 8;
+            for (size_t i = 0; i < passes; i++) w->keep ^= w->kernels->read(w->memory, w->words);
+        amount += a ? 2.0 * GEMM_M * GEMM_N * GEMM_K : (double)w->words * 8 * (double)passes;
     } while (clock_mono_ns() < end);
     double on_core_s = (double)(thread_cpu_ns() - begin) * 1e-9;
     w->amount_per_s = amount / on_core_s;
@@ -137,40 +148,68 @@ bool cpu_peak_is_stable(const struct cpu_peak *p) {
     return p->spread <= STABLE_SPREAD && p->cpu_share >= STABLE_SHARE;
 }
 
+static void read_round(struct worker *workers, unsigned threads, const uint64_t *memory, size_t bytes,
+                       double seconds, struct best *best) {
+    size_t words = bytes / 8 / threads / 64 * 64;
+    for (unsigned i = 0; i < threads; i++) {
+        workers[i].memory = memory + i * words;
+        workers[i].words = words;
+        workers[i].seconds = seconds;
+    }
+    if (words) run_threads(workers, threads, best);
+}
+
+/* Names the levels: by the caches that hold them, and DRAM if they are no faster than the largest size. */
+static void set_levels(struct cpu_peak *out, const struct best *reads) {
+    double caches[CPU_CACHE_LEVELS], dram = reads[SWEEP_SIZES - 1].first;
+    cpu_caches_read(CPU_CACHES_SYSFS, caches);
+    for (size_t i = 0; i < SWEEP_SIZES; i++) {
+        struct llm_level l = { .bytes = (double)(SWEEP_LEAST << i), .bytes_per_s = reads[i].first };
+        bool is_dram = i == SWEEP_SIZES - 1 || l.bytes_per_s < DRAM_LIKE * dram;
+        if (!(l.bytes_per_s > 0)) continue;
+        const char *name = is_dram ? "DRAM" : cpu_caches_level(caches, l.bytes);
+        snprintf(l.name, sizeof l.name, "%s",
+                 *name && strcmp(name, "DRAM") != 0 ? name
+                 : is_dram                          ? "DRAM"
+                                                    : "cache");
+        out->levels.v[out->levels.n++] = l;
+    }
+    llm_levels_settle(&out->levels);
+    out->bytes_per_s = dram;
+}
+
 /* Runs rounds until the best two agree, at most MAX_ROUNDS. */
 static void measure_rounds(struct cpu_peak *out, struct worker *workers, const uint64_t *memory,
                            double seconds) {
-    struct best flops = { 0 }, bytes = { 0 };
+    struct best flops = { 0 }, reads[SWEEP_SIZES] = { { 0 } };
+    const struct best *bytes = &reads[SWEEP_SIZES - 1];
     const struct cpu_kernels *kn = cpu_kernels_pick();
-    size_t words = SWEEP_BYTES / 8 / out->threads / 32 * 32;
     do {
         for (unsigned i = 0; i < out->threads; i++)
             workers[i] = (struct worker){ .kernels = kn, .seconds = seconds / MIN_ROUNDS };
         run_threads(workers, out->threads, &flops);
-        for (unsigned i = 0; i < out->threads; i++) {
-            workers[i].memory = memory + i * words;
-            workers[i].words = words;
-        }
-        run_threads(workers, out->threads, &bytes);
-        out->spread = fmax(spread_of(&flops), spread_of(&bytes));
-        out->cpu_share = fmin(flops.cpu_share, bytes.cpu_share);
+        for (size_t i = 0; i < SWEEP_SIZES; i++)
+            read_round(workers, out->threads, memory, SWEEP_LEAST << i,
+                       (i == SWEEP_SIZES - 1 ? seconds : CACHE_SECONDS) / MIN_ROUNDS, &reads[i]);
+        out->spread = fmax(spread_of(&flops), spread_of(bytes));
+        out->cpu_share = fmin(flops.cpu_share, bytes->cpu_share);
     } while (++out->rounds < MIN_ROUNDS || (!cpu_peak_is_stable(out) && out->rounds < MAX_ROUNDS));
     out->flops_per_s = flops.first;
-    out->bytes_per_s = bytes.first;
+    set_levels(out, reads);
     snprintf(out->kernel, sizeof out->kernel, "%s", kn->name);
 }
 
 /* Measures in this process, without a cache. seconds: approximate duration of each measurement. */
 static int cpu_peak_measure(struct cpu_peak *out, double seconds, struct err *err) {
     static struct worker workers[MAX_THREADS];
-    uint64_t *memory = mmap(NULL, SWEEP_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint64_t *memory = mmap(NULL, SWEEP_MOST, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return err_set(err, "measuring memory bandwidth: %s", strerror(errno));
-    memset(memory, 1, SWEEP_BYTES);
+    memset(memory, 1, SWEEP_MOST);
     *out =
         (struct cpu_peak){ .threads = MIN(cpu_usable(), MAX_THREADS), .measured_wall_ns = clock_wall_ns() };
     cpu_name(out->cpu, sizeof out->cpu);
     measure_rounds(out, workers, memory, seconds);
-    munmap(memory, SWEEP_BYTES);
+    munmap(memory, SWEEP_MOST);
     if (!(out->flops_per_s > 0 && out->bytes_per_s > 0))
         return err_set(err, "measuring the CPU: cannot start a thread");
     return 0;
@@ -196,7 +235,8 @@ static int measure_apart(struct cpu_peak *out, struct err *err) {
     return 0;
 }
 
-/* ---- Cache file: {"cpus": [{...}, ...]}, one entry per CPU model and number of cores */
+/* ---- Cache file: {"cpus": [{...}, ...]}, one entry per CPU model and number of cores. Entries of older
+ * versions have no "levels". */
 
 char *cpu_peak_cache_path(void) {
     const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -208,6 +248,32 @@ static bool same_cpu(const json_t *row, const char *cpu, unsigned threads) {
     const char *name = json_string_value(json_object_get(row, "cpu"));
     return name && strcmp(name, cpu) == 0 &&
            json_integer_value(json_object_get(row, "threads")) == (json_int_t)threads;
+}
+
+/* Empty if a row is not valid. */
+static void read_levels(const json_t *rows, struct llm_levels *out) {
+    size_t n = json_array_size(rows);
+    *out = (struct llm_levels){ 0 };
+    for (size_t i = 0; i < n && n <= LLM_LEVELS_MAX; i++) {
+        const json_t *row = json_array_get(rows, i);
+        const char *name = json_string_value(json_object_get(row, "level"));
+        struct llm_level l = { .bytes = json_number_value(json_object_get(row, "bytes")),
+                               .bytes_per_s = json_number_value(json_object_get(row, "bytes_per_s")) };
+        if (!name || !(l.bytes_per_s > 0) || !(l.bytes > (i ? out->v[i - 1].bytes : 0))) {
+            out->n = 0;
+            return;
+        }
+        snprintf(l.name, sizeof l.name, "%.7s", name);
+        out->v[out->n++] = l;
+    }
+}
+
+static json_t *levels_json(const struct llm_levels *levels) {
+    json_t *rows = json_array();
+    for (size_t i = 0; i < levels->n; i++)
+        json_array_append_new(rows, json_pack("{s:s, s:f, s:f}", "level", levels->v[i].name, "bytes",
+                                              levels->v[i].bytes, "bytes_per_s", levels->v[i].bytes_per_s));
+    return rows;
 }
 
 static bool from_cache(const char *path, struct cpu_peak *out) {
@@ -225,6 +291,7 @@ static bool from_cache(const char *path, struct cpu_peak *out) {
         out->bytes_per_s = b;
         out->measured_wall_ns = (uint64_t)json_integer_value(json_object_get(row, "measured_wall_ns"));
         snprintf(out->kernel, sizeof out->kernel, "%s", kernel ? kernel : "");
+        read_levels(json_object_get(row, "levels"), &out->levels);
         found = out->cached = out->kept = true;
     }
     json_decref(root);
@@ -241,10 +308,11 @@ bool cpu_peak_keep(const char *path, const struct cpu_peak *p) {
     json_array_foreach(rows, i, row) {
         if (!same_cpu(row, p->cpu, p->threads)) json_array_append(kept, row);
     }
-    json_array_append_new(kept, json_pack("{s:s, s:i, s:f, s:f, s:s, s:I}", "cpu", p->cpu, "threads",
-                                          (int)p->threads, "flops_per_s", p->flops_per_s, "bytes_per_s",
-                                          p->bytes_per_s, "kernel", p->kernel, "measured_wall_ns",
-                                          (json_int_t)p->measured_wall_ns));
+    json_array_append_new(kept,
+                          json_pack("{s:s, s:i, s:f, s:f, s:s, s:I, s:o}", "cpu", p->cpu, "threads",
+                                    (int)p->threads, "flops_per_s", p->flops_per_s, "bytes_per_s",
+                                    p->bytes_per_s, "kernel", p->kernel, "measured_wall_ns",
+                                    (json_int_t)p->measured_wall_ns, "levels", levels_json(&p->levels)));
     json_object_set_new(out, "cpus", kept);
     char *text = json_dumps(out, JSON_INDENT(1)),
          *dir = xstrndup(path, strlen(path) - strlen(file_basename(path)));
@@ -256,15 +324,21 @@ bool cpu_peak_keep(const char *path, const struct cpu_peak *p) {
     return done;
 }
 
-int cpu_peak_get(struct cpu_peak *out, bool again, struct err *err) {
+bool cpu_peak_cached(struct cpu_peak *out) {
     char *path = cpu_peak_cache_path();
-    int rc = 0;
     *out = (struct cpu_peak){ .threads = MIN(cpu_usable(), MAX_THREADS) };
     cpu_name(out->cpu, sizeof out->cpu);
-    if (again || !from_cache(path, out)) {
-        rc = measure_apart(out, err);
-        if (rc == 0) out->kept = cpu_peak_keep(path, out);
-    }
+    bool found = from_cache(path, out);
     free(path);
-    return rc;
+    return found;
+}
+
+int cpu_peak_get(struct cpu_peak *out, bool again, struct err *err) {
+    if (cpu_peak_cached(out) && !again) return 0;
+    log_info("measuring the peaks of this CPU");
+    if (measure_apart(out, err) < 0) return -1;
+    char *path = cpu_peak_cache_path();
+    out->kept = cpu_peak_keep(path, out);
+    free(path);
+    return 0;
 }

@@ -1,5 +1,6 @@
 /* Measured peak performance of this CPU: single-precision FLOP/s of a matrix product on all usable cores, and
- * bytes/s of reading uncached memory. Measured once in a child process (needs about 300 MB for a short time)
+ * bytes/s of reading working sets from 256 KiB (caches) to 512 MiB (DRAM), shared between the cores as
+ * weights are. Measured once in a child process (needs about 550 MB for a short time)
  * and cached in $XDG_CACHE_HOME/inferprof/cpu-peak.json by CPU name. A measurement disturbed by other
  * programs is used if there is no better one, but never cached. */
 #ifndef SESSION_CPU_PEAK_H
@@ -9,12 +10,14 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "llm/bandwidth.h"
 
 struct cpu_peak {
     char cpu[128];
     unsigned threads;
-    double flops_per_s, bytes_per_s;
-    char kernel[32]; /* implementation of the matrix product: "avx512", "avx2", "portable" */
+    double flops_per_s, bytes_per_s; /* bytes: from DRAM, the largest working set */
+    struct llm_levels levels;        /* n 0: a cache file of an older version */
+    char kernel[32];                 /* implementation of the matrix product: "avx512", "avx2", "portable" */
     uint64_t measured_wall_ns;
     double spread;    /* 1 - second best / best round; the larger of the two measurements */
     double cpu_share; /* CPU time / wall time of the threads */
@@ -28,7 +31,8 @@ unsigned cpu_usable(void);                   /* number of cores available to thi
 /* Reads the peaks from the cache, or measures and caches them. `again`: always measures. Returns -1: see
  * err. */
 int cpu_peak_get(struct cpu_peak *out, bool again, struct err *err);
-char *cpu_peak_cache_path(void); /* caller frees; NULL: neither XDG_CACHE_HOME nor HOME is set */
+bool cpu_peak_cached(struct cpu_peak *out); /* reads the cache only; false: nothing about this CPU in it */
+char *cpu_peak_cache_path(void);            /* caller frees; NULL: neither XDG_CACHE_HOME nor HOME is set */
 
 /* True if no other program used the cores and the best two rounds agree: the result may be cached. */
 bool cpu_peak_is_stable(const struct cpu_peak *p);

@@ -4,7 +4,9 @@
  * of 16 floats, or two passes of 6 x 16 with registers of 8 floats. */
 typedef float vec8 __attribute__((vector_size(32), aligned(4)));
 typedef float vec16 __attribute__((vector_size(64), aligned(4)));
-typedef uint64_t words __attribute__((vector_size(64), aligned(8)));
+typedef uint64_t words2 __attribute__((vector_size(16), aligned(8)));
+typedef uint64_t words4 __attribute__((vector_size(32), aligned(8)));
+typedef uint64_t words8 __attribute__((vector_size(64), aligned(8)));
 
 #define PANEL_BODY(vec, width, half)                                                                      \
     for (unsigned h = 0; h < PANEL_N; h += (half)) {                                                      \
@@ -23,12 +25,19 @@ typedef uint64_t words __attribute__((vector_size(64), aligned(8)));
                 *(vec *)(c + i * PANEL_N + h + j * (width)) = acc[i][j];                                  \
     }
 
-#define READ_BODY                                                                                          \
-    const words *q = (const words *)p;                                                                     \
-    words s0 = { 0 }, s1 = { 0 }, s2 = { 0 }, s3 = { 0 };                                                  \
-    for (size_t i = 0; i + 4 <= n / 8; i += 4) s0 ^= q[i], s1 ^= q[i + 1], s2 ^= q[i + 2], s3 ^= q[i + 3]; \
-    s0 ^= s1 ^ s2 ^ s3;                                                                                    \
-    return s0[0] ^ s0[1] ^ s0[2] ^ s0[3] ^ s0[4] ^ s0[5] ^ s0[6] ^ s0[7];
+/* Eight sums hide the latency of the operation. Vectors wider than the registers go through the stack. */
+#define READ_BODY(vec)                                                                                  \
+    const vec *q = (const vec *)p;                                                                      \
+    const size_t each = sizeof(vec) / sizeof *p;                                                        \
+    vec s0 = { 0 }, s1 = { 0 }, s2 = { 0 }, s3 = { 0 }, s4 = { 0 }, s5 = { 0 }, s6 = { 0 }, s7 = { 0 }; \
+    for (size_t i = 0; i + 8 <= n / each; i += 8) {                                                     \
+        s0 ^= q[i], s1 ^= q[i + 1], s2 ^= q[i + 2], s3 ^= q[i + 3];                                     \
+        s4 ^= q[i + 4], s5 ^= q[i + 5], s6 ^= q[i + 6], s7 ^= q[i + 7];                                 \
+    }                                                                                                   \
+    s0 ^= s1 ^ s2 ^ s3 ^ s4 ^ s5 ^ s6 ^ s7;                                                             \
+    uint64_t sum = 0;                                                                                   \
+    for (size_t i = 0; i < each; i++) sum ^= s0[i];                                                     \
+    return sum;
 
 /* With -std=c11 gcc does not fuse multiplication and addition by default; the peak requires it. */
 #define FAST __attribute__((optimize("O3", "unroll-loops", "fp-contract=fast")))
@@ -40,20 +49,22 @@ typedef uint64_t words __attribute__((vector_size(64), aligned(8)));
 FAST static void panel_portable(const float *a, const float *b, float *c, unsigned k) {
     PANEL_BODY(vec8, 8, 8)
 }
-static uint64_t read_portable(const uint64_t *p, size_t n) { READ_BODY }
+static uint64_t read_portable(const uint64_t *p, size_t n) { READ_BODY(words2) }
 
 #ifdef __x86_64__
 __attribute__((target("avx2,fma"))) FAST static void panel_avx2(const float *a, const float *b, float *c,
                                                                 unsigned k) {
     PANEL_BODY(vec8, 8, 16)
 }
-__attribute__((target("avx2"))) static uint64_t read_avx2(const uint64_t *p, size_t n) { READ_BODY }
+__attribute__((target("avx2"))) static uint64_t read_avx2(const uint64_t *p, size_t n) { READ_BODY(words4) }
 
 __attribute__((target("avx512f,fma"))) FAST static void panel_avx512(const float *a, const float *b, float *c,
                                                                      unsigned k) {
     PANEL_BODY(vec16, 16, 32)
 }
-__attribute__((target("avx512f"))) static uint64_t read_avx512(const uint64_t *p, size_t n) { READ_BODY }
+__attribute__((target("avx512f"))) static uint64_t read_avx512(const uint64_t *p, size_t n) {
+    READ_BODY(words8)
+}
 #endif
 
 const struct cpu_kernels *cpu_kernels_pick(void) {

@@ -12,7 +12,7 @@ struct cpu_kernels {
     const char *name;
     /* c[6][32] += sum over k of a[k][6] outer b[k][32] */
     void (*panel)(const float *a, const float *b, float *c, unsigned k);
-    uint64_t (*read)(const uint64_t *p, size_t n); /* reads all n words; n is a multiple of 32 */
+    uint64_t (*read)(const uint64_t *p, size_t n); /* reads all n words; n is a multiple of 64 */
 };
 
 const struct cpu_kernels *cpu_kernels_pick(void); /* the fastest supported by this CPU */

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "llm/gpus.h"
+#include "llm/static.h"
 #include "session/cpu_peak.h"
 
 static void find_gpu_peak(const struct profile_plan *p, struct device_peak *out) {
@@ -20,9 +21,16 @@ static void find_gpu_peak(const struct profile_plan *p, struct device_peak *out)
         log_warn("no peaks for MFU and MBU: %s; give peak.tflops=N peak.gbps=N", err.msg);
         return;
     }
-    out->peak.flop_per_s = llm_gpu_flop_per_s(g, type);
-    out->peak.bytes_per_s = llm_gpu_bytes_per_s(g);
+    struct llm_device d = { .peak = { llm_gpu_flop_per_s(g, type), llm_gpu_bytes_per_s(g), 0 } };
+    if (p->model) d = llm_device_of(g, p->model, 0, NULL, 0);
+    out->peak = d.peak;
+    out->gpu = g;
     snprintf(out->source, sizeof out->source, "datasheet of %.60s, dense %s", g->name, llm_dtype_name(type));
+    if (d.peak.quantized_flop_per_s > 0) {
+        size_t n = strlen(out->source);
+        snprintf(out->source + n, sizeof out->source - n, "; %s weights: dense %s, %s",
+                 llm_dtype_name(p->model->pack.type), llm_dtype_name(d.quantized.type), d.quantized.reason);
+    }
     snprintf(out->detail, sizeof out->detail, "%s", g->source ? g->source : "");
 }
 
@@ -42,10 +50,13 @@ static void find_cpu_peak(const struct profile_plan *p, struct device_peak *out)
     }
     out->peak.flop_per_s = c.flops_per_s;
     out->peak.bytes_per_s = c.bytes_per_s;
+    out->levels = c.levels;
     bool doubtful = !c.cached && !cpu_peak_is_stable(&c);
     snprintf(out->source, sizeof out->source,
-             "measured on this CPU%s: %s matrix product and read sweep, %u cores",
-             doubtful ? " while it was busy" : "", c.kernel, c.threads);
+             "measured on this CPU%s: %s matrix product and reading memory%s, %u cores",
+             doubtful ? " while it was busy" : "", c.kernel,
+             c.levels.n ? " by working-set size" : " (run `inferprof calibrate` to measure the caches)",
+             c.threads);
     if (doubtful)
         log_warn("the CPU's peaks were measured while other programs used it (inferprof got %.0f%% of the "
                  "cores) and may be too low; run `inferprof calibrate` on an idle machine to measure and "
@@ -60,6 +71,11 @@ static void take_given_peak(double value, double unit, const char *by, double *f
                             struct device_peak *out) {
     if (isnan(value)) return;
     *field = value * unit;
+    if (field == &out->peak.bytes_per_s) out->levels.n = 0;
+    if (field == &out->peak.flop_per_s) { /* one peak for all types */
+        out->peak.quantized_flop_per_s = 0;
+        out->gpu = NULL;
+    }
     size_t n = strlen(out->source);
     snprintf(out->source + n, sizeof out->source - n, "%s%s", n ? "; " : "", by);
 }

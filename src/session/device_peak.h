@@ -3,15 +3,18 @@
 #ifndef SESSION_DEVICE_PEAK_H
 #define SESSION_DEVICE_PEAK_H
 
+#include "llm/bandwidth.h"
 #include "llm/cost.h"
 #include "session/profile_plan.h"
 
 struct device_peak {
-    struct llm_peak peak; /* NaN: unknown */
-    char device[160];     /* "NVIDIA H200", or the name of the CPU */
-    char type[64];        /* "bf16 dense"; "f32" */
-    char source[320];     /* source of both numbers; "": unknown */
-    char detail[160];     /* more about the source, for assumptions.md; "" */
+    struct llm_peak peak;      /* NaN: unknown */
+    const struct llm_gpu *gpu; /* whose datasheet has the peak FLOP/s; NULL: they are from elsewhere */
+    struct llm_levels levels;  /* bandwidth by working-set size; n 0: only one is known */
+    char device[160];          /* "NVIDIA H200", or the name of the CPU */
+    char type[64];             /* "bf16 dense"; "f32" */
+    char source[320];          /* source of both numbers; "": unknown */
+    char detail[160];          /* more about the source, for assumptions.md; "" */
 };
 
 /* Logs a warning for each peak that it cannot find. */

@@ -82,6 +82,27 @@ static void check_cpu(struct doctor *d) {
     strbuf_free(&features);
 }
 
+/* The largest working set of each level. */
+static void check_peaks(struct doctor *d) {
+    struct cpu_peak p;
+    struct strbuf line = STRBUF_INIT;
+    char level[32], rate[32];
+    if (!cpu_peak_cached(&p)) {
+        doctor_add(d, "CPU peaks", DOCTOR_LIMITED, "`inferprof calibrate` on an idle machine measures them",
+                   "not measured yet");
+        return;
+    }
+    for (size_t i = 0; i < p.levels.n; i++)
+        if (i + 1 == p.levels.n || strcmp(p.levels.v[i].name, p.levels.v[i + 1].name) != 0)
+            strbuf_addf(&line, "; %s: %s/s", llm_level_text(&p.levels.v[i], level, sizeof level),
+                        units_bytes(p.levels.v[i].bytes_per_s, rate, sizeof rate));
+    if (!p.levels.n) strbuf_addf(&line, "; DRAM: %s/s", units_bytes(p.bytes_per_s, rate, sizeof rate));
+    doctor_add(d, "CPU peaks", p.levels.n ? DOCTOR_OK : DOCTOR_LIMITED,
+               p.levels.n ? NULL : "`inferprof calibrate` measures the bandwidth of the caches too",
+               "%.1f GFLOP/s (f32)%s", p.flops_per_s * 1e-9, line.buf);
+    strbuf_free(&line);
+}
+
 static void check_disk(struct doctor *d, const char *dir) {
     struct statvfs fs;
     char amount[32];
@@ -109,6 +130,7 @@ static void doctor_machine(struct doctor *d, const char *dir) {
     check_collector(d);
     check_injection(d);
     check_cpu(d);
+    check_peaks(d);
     check_disk(d, dir);
 }
 

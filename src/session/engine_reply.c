@@ -164,6 +164,8 @@ enum engine_verdict engine_reply_infer(const char *line, size_t n, uint64_t id, 
         .new_tokens = number_of(root, "new_tokens"),
         .batch = number_of(root, "batch"),
         .peak_memory_bytes = number_of(root, "peak_memory_bytes"),
+        .prefill_experts = number_of(json_object_get(root, "experts_read"), "prefill"),
+        .decode_experts = number_of(json_object_get(root, "experts_read"), "decode"),
         .text = text_of(root, "text"),
         .stop = text_of(root, "stop"),
     };

@@ -35,6 +35,8 @@ struct engine_answer {
     double prompt_tokens, new_tokens; /* sum over all sequences */
     double batch;                     /* parallel sequences (default: 1) */
     double peak_memory_bytes;         /* of the device */
+    /* different experts per routed layer and pass, as the engine routed; NaN: it does not report them */
+    double prefill_experts, decode_experts;
     struct {
         struct engine_stage_ms *v;
         size_t n, cap;

@@ -12,6 +12,13 @@ expect "the engine answers every request in order" 0 \
     out '^\{"op":"load",.*"name":"deepseek-ocr-small".*"stages":\["prefill","sam","clip","projector","decode"\]\}$' \
     out '^\{"op":"infer","prefill_ms":.*"prompt_tokens":3,"new_tokens":5,.*"stop":"length","id":"x"\}$' \
     out '^\{"op":"bye"\}$'
+check "the engine counts the experts of its routing: 4 of one token, and no more than all of several" python3 - "$work/out" <<'END'
+import json, sys
+replies = [json.loads(line) for line in open(sys.argv[1])]
+answer, = [r for r in replies if r["op"] == "infer"]
+experts = answer["experts_read"]
+assert experts["decode"] == 4 and 4 <= experts["prefill"] <= 12, experts
+END
 check "the engine writes one line per request" test "$(wc -l <"$work/out")" -eq 4
 
 say '{"op":"load","threads":1,"device":"cpu"}' '{"op":"load","device":"tpu:0"}' '{"op":"load","device":"cpu:1"}' \

@@ -11,6 +11,21 @@ done
 for f in tests/data/kineto/*.json*; do
     check "the times of stages of $(basename "$f") match the Python oracle" python3 tests/oracle/stage_time.py "$INFERPROF" "$work" "$f"
 done
+# headline FILE STAGE STEPS MS BUSY_PERCENT TOKENS: what the report says first
+headline() {
+    "$INFERPROF" import -o "$work/headline-$1" "tests/data/kineto/$1.json.gz" >"$work/headline.txt" 2>&1
+    check "the headline of $1 is what the trace shows" python3 - "$work/headline-$1/metrics.json" "$@" <<'END'
+import json, sys
+path, _, name, steps, ms, busy, tokens = sys.argv[1:]
+stage, = [s for s in json.load(open(path))["stages"] if s["name"] == name]
+got = (stage["trace"]["occurrences"], round(stage["time_ms"], 2), round(100 * stage["gpu_busy_share"], 1), stage["tokens"])
+assert got == (int(steps), float(ms), float(busy), json.loads(tokens)), got
+END
+}
+headline hta_ns_resolution_v100 step 5 96.51 97.9 null      # asynchronous: ranges close before their kernels run
+headline tl_vllm_prefill_b200 prefill 1 87.41 13.3 888      # its copy on the GPU is not a second step
+headline tl_vllm_decode_full_mi300 decode 1 11.26 95.2 32   # the range closes before the graph's kernels begin
+
 check "the times of stages of two ranks match the Python oracle" python3 tests/oracle/stage_time.py "$INFERPROF" "$work" --ranks tests/data/kineto/hta_rank0_a100.json.gz tests/data/kineto/hta_rank1_a100.json.gz
 for f in tests/data/nsys/*.sqlite.gz; do
     gunzip -c "$f" >"$work/$(basename "$f" .gz)"
@@ -208,6 +223,17 @@ for command in stats import "trace info" report static; do
     run timeout 10 "$INFERPROF" $command "$work/hostile/fifo"
     expect "$command does not wait for the writer of a named pipe" 1 err 'fifo: (a pipe or device|not a regular file|empty)'
 done
+
+# ---- a part of a card
+cat >"$work/slice.json" <<'END'
+{"deviceProperties":[{"id":0,"name":"GRID A100-10C"}],"traceEvents":[{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":10,
+ "dur":5,"args":{"device":0,"context":1,"stream":7,"correlation":1}}]}
+END
+run "$INFERPROF" import -o "$work/slice" "$work/slice.json"
+expect "a vGPU has no peaks, and the report says why" 0 err "No roofs, MFU and MBU: 'GRID A100-10C' is a slice of a GPU"
+run "$INFERPROF" report "$work/slice" -o "$work/slice2" --peak-tflops 30 --peak-gbps 200
+expect "peaks given by the user replace them" 0 out "30.0 TF/s, 200 GB/s"
+check "no reason is needed then" lacks "No roofs" "$work/out"
 
 # ---- hostile names
 python3 - "$work/names.json" <<'END'

@@ -83,6 +83,30 @@ expect "--stage without a pattern is misuse" 2 err "NAME=GLOB"
 run "$INFERPROF" report "$work/run" -o "$work/peaks" --peak-tflops 100 --peak-gbps 1000
 expect "peaks from options are marked as given by the user" 0 out "100 TF/s, 1.00 TB/s \(given by the user\)"
 
+# ---- peaks far below what ran: every ratio over its limit has its reason
+run "$INFERPROF" report "$work/run" -o "$work/over" --model tests/data/models/llama-3.2-1b-instruct.json --peak-tflops 0.001 --peak-gbps 0.1
+expect "a ratio beyond its limit has a reason on the screen" 0 out '^decode: distance 0[.][0-9]+x, MFU [0-9.]+%, MBU [0-9.]+%: the peaks are not those of the table' \
+    out 'the roofline time .peaks given by the user.'
+check "every document has the reason beside the ratio" python3 - "$work/over" <<'END'
+import csv, json, pathlib, sys
+d = pathlib.Path(sys.argv[1])
+run = json.loads((d / "metrics.json").read_text())
+for s in run["stages"]:
+    over = [k for k in ("mfu", "mbu") if s[k] is not None and s[k] > 1] + (["distance"] if s["distance"] is not None and s["distance"] < 1 else [])
+    assert bool(over) == bool(s["reason"]), (s["name"], over, s["reason"])
+assert [s for s in run["stages"] if s["reason"]], "no stage is beyond its limit"
+assert (run["model"]["mfu"] > 1) == bool(run["model"]["reason"]), run["model"]
+for p in run["roofline"]:
+    assert not (p["attained"] or 0) > 1 or p["reason"], p
+reasons = [s["reason"] for s in run["stages"] if s["reason"]]
+for name in "report.html", "report.md", "stakeholder_summary.md":
+    text = (d / name).read_text().replace("\\", "").replace("&#39;", "'")
+    assert all(r in text for r in reasons), name
+rows = {r["stage"]: r for r in csv.DictReader((d / "stages.csv").open())}
+assert all(rows[s["name"]]["reason"] == (s["reason"] or "") for s in run["stages"]), rows
+assert "peaks given by the user" in (d / "charts/stages.svg").read_text()
+END
+
 # ---- a trace with a model: the token records have 913 tokens read and 12 made
 config=tests/data/models/llama-3.2-1b-instruct.json
 run "$INFERPROF" report "$work/run" -o "$work/model" --model "$config"

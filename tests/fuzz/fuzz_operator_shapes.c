@@ -8,10 +8,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char *name = xstrndup((const char *)data, size), *end = strchr(name, '\n');
-    double flops = 0, bytes = 0;
+    struct operator_work work = { 0 };
     if (end) {
         *end = '\0';
-        if (operator_shapes_work(name, end + 1, &flops, &bytes) && !(flops >= 0)) abort();
+        if (operator_shapes_work(name, end + 1, &work) && !(work.flops >= 0)) abort();
     }
     free(name);
     return 0;

@@ -2,22 +2,31 @@
 """How often is `inferprof compare` wrong about equal sides, and how often does it see a known slowdown?
 
     false_verdicts.py INFERPROF                 simulated processes, fixed seeds (seconds; part of `make test`)
-    false_verdicts.py INFERPROF --real N        N real processes of the embedded model (`make test-long`)
+    false_verdicts.py INFERPROF --real N        N trials with real processes of the embedded model (`make test-long`)
     false_verdicts.py INFERPROF --files FILE... metrics.json files of single processes, in the order in which they ran
 
 A verdict counts as false if any row of the table says faster, slower, better or worse although both sides are the
-same binary. The slowdown is made by multiplying every time of side B (rates: dividing) by 1.05.
-Real processes are assigned to the sides in three ways: interleaved (ABAB...), in blocks (AAAAABBBBB, as two calls of
-`profile processes=5` do), and drawn at random from all.
+same binary.
+A trial of --real starts 15 processes on its own cores, one after the other, five times ABS: A and B are equal, and in
+S the engine waits after every pass until it has taken 5% longer (INFERPROF_TEST_SLOWDOWN=1.05). A against B is one
+comparison of equal sides, A against S one of a known slowdown. No process is in two trials. --jobs N runs N trials at
+once on disjoint sets of cores; --seconds ends early, with the trials that are complete. Needs the program and Python.
+The slowdown of simulated processes and of --files is made by multiplying every time of side B (rates: dividing) by
+1.05. --files assigns the processes to the sides in three ways: interleaved (ABAB...), in blocks (AAAAABBBBB, as two
+calls of `profile processes=5` do), and drawn at random from all.
 The last lines print each rate with its limit; the exit status is 1 if a limit is broken.
 """
 import argparse
 import json
+import os
+import platform
 import random
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from pathlib import Path
 
 CLAIMS = {"faster", "slower", "better", "worse"}
@@ -105,20 +114,97 @@ def simulate(bench, trials):
     return ok
 
 
-def profile(program, work, n):
+PROMPT = ('{"id":"one","prompt":"The quick brown fox jumps over the lazy dog and runs away from it, over the hills and '
+          'far into the woods."}\n')
+
+
+def profile(program, work, name, threads, slowdown):
+    """One process of the embedded model on the cores of this thread: the parts of its metrics that compare reads."""
     prompts = Path(work) / "prompts.jsonl"
-    prompts.write_text('{"id":"one","prompt":"The quick brown fox jumps over the lazy dog and runs away from it, over '
-                       'the hills and far into the woods."}\n')
-    for i in range(n):
-        folder = Path(work) / "runs" / f"p{i}"
-        subprocess.run([program, "profile", "-q", "dataset=prompts", f"dataset.prompts={prompts}", "repeats=7",
-                        "infer.max_new_tokens=16", "peak.tflops=0.1", "peak.gbps=10", "profiling=min",
-                        f"output.dir={folder.parent}", f"output.run_id=p{i}", "output.predictions=false"],
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
-        yield folder / "metrics.json"
+    environment = {k: v for k, v in os.environ.items() if k != "INFERPROF_TEST_SLOWDOWN"}
+    if slowdown > 1:
+        environment["INFERPROF_TEST_SLOWDOWN"] = str(slowdown)
+    subprocess.run([program, "profile", "-q", "dataset=prompts", f"dataset.prompts={prompts}", "repeats=7",
+                    "infer.max_new_tokens=16", "peak.tflops=0.1", "peak.gbps=10", "profiling=min",
+                    f"engine.threads={threads}", f"output.dir={work}/runs",
+                    f"output.run_id={name}", "output.predictions=false"],
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True, env=environment)
+    m = json.loads((Path(work) / "runs" / name / "metrics.json").read_text())
+    return {k: m[k] for k in ("schema", "schema_version", "run", "stages", "figures")}
 
 
-def real(bench, files, trials):
+def run_trial(program, work, trial, cores, deadline):
+    """Three lists of five processes: A, B, and S with the slowdown. None: no time left."""
+    sides = {"a": [], "b": [], "s": []}
+    for k in range(5):
+        for side, processes in sides.items():
+            if time.monotonic() > deadline:
+                return None
+            processes.append(profile(program, work, f"t{trial}{side}{k}", len(cores), SLOWDOWN if side == "s" else 1))
+    return sides
+
+
+def run_trials(program, work, trials, jobs, deadline):
+    """Runs trials on disjoint sets of cores until all are done or the time is over."""
+    (Path(work) / "prompts.jsonl").write_text(PROMPT)
+    usable = sorted(os.sched_getaffinity(0))
+    each = max(1, min(2, len(usable) // jobs))
+    done, waiting, lock = [], iter(range(trials)), threading.Lock()
+
+    def stream(cores):
+        os.sched_setaffinity(0, cores)  # of this thread; its processes inherit it
+        while True:
+            with lock:
+                trial = next(waiting, None)
+            sides = run_trial(program, work, trial, cores, deadline) if trial is not None else None
+            if sides is None:
+                return
+            with lock:
+                done.append(sides)
+                if sys.stderr.isatty() or len(done) % 20 == 0:
+                    print(f"{len(done)} of {trials} trials", file=sys.stderr)
+    streams = [threading.Thread(target=stream, args=(usable[i * each:(i + 1) * each],)) for i in range(jobs)]
+    for s in streams:
+        s.start()
+    for s in streams:
+        s.join()
+    return done, each
+
+
+def stage_medians(processes, name):
+    rows = [s["repeats_ms"] for m in processes for s in m["stages"] if s["name"] == name]
+    return [statistics.median(x for x in r if x) for r in rows]
+
+
+def real_trials(bench, trials, jobs, seconds):
+    load = os.getloadavg()[0]
+    started = time.monotonic()
+    done, each = run_trials(bench.program, bench.work, trials, jobs, started + seconds)
+    cpu = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), platform.machine())
+    print(f"{cpu}, {len(os.sched_getaffinity(0))} cores, load {load:.1f} before; {jobs} jobs on {each} cores each; "
+          f"{len(done)} of {trials} trials of 15 processes in {time.monotonic() - started:.0f} s")
+    if not done:
+        return False
+    for stage in "prefill", "decode":
+        cv = statistics.mean(statistics.stdev(m) / statistics.mean(m) for m in (stage_medians(t["a"], stage) for t in done))
+        ratio = statistics.median(statistics.median(stage_medians(t["s"], stage)) / statistics.median(stage_medians(t["a"], stage))
+                                  for t in done)
+        print(f"{stage}: medians of the processes of a side vary by {cv:.1%} (mean CV); the slowed side takes {ratio:.4f} times as long")
+    false = seen = 0
+    which = {}
+    for t in done:
+        paths = {side: [bench.write(m) for m in processes] for side, processes in t.items()}
+        wrong = claims(bench.verdicts(paths["a"], paths["b"]))
+        false += bool(wrong)
+        for name in wrong:
+            which[name] = which.get(name, 0) + 1
+        seen += "decode" in claims(bench.verdicts(paths["a"], paths["s"]))
+    print("rows of the false verdicts:", which or "none")
+    ok = rate("real: false verdicts of disjoint sides, 5 processes per side", false, len(done), limit=LIMIT)
+    return ok & rate("real: slowdowns of 5% seen in decode, 5 processes per side", seen, len(done), least=POWER)
+
+
+def from_files(bench, files, trials):
     load = [json.loads(Path(f).read_text()) for f in files]
     strip = [{k: m[k] for k in ("schema", "schema_version", "run", "stages", "figures")} for m in load]
     paths, slow = [bench.write(m) for m in strip], [bench.write(slower(m, SLOWDOWN)) for m in strip]
@@ -137,27 +223,32 @@ def real(bench, files, trials):
             false += bool(claims(bench.verdicts(a, [paths[i] for i in b])))
             seen += bool(claims(bench.verdicts(a, [slow[i] for i in b])))
         # in blocks, the load of the machine can change between the sides: no test can separate that from a difference
-        ok &= rate(f"real, {order}: false verdicts, 5 processes per side", false, len(sets),
+        ok &= rate(f"files, {order}: false verdicts, 5 processes per side", false, len(sets),
                    limit=None if order == "in blocks" else LIMIT)
-        rate(f"real, {order}: slowdowns of 5% seen", seen, len(sets))
+        rate(f"files, {order}: slowdowns of 5% seen", seen, len(sets))
     pairs = [(i, i + 1) for i in range(n - 1)]
     false = sum(bool(claims(bench.verdicts([paths[i]], [paths[j]]))) for i, j in pairs)
-    return ok & rate("real, neighbours: false verdicts, 1 process per side", false, len(pairs), limit=LIMIT)
+    return ok & rate("files, neighbours: false verdicts, 1 process per side", false, len(pairs), limit=LIMIT)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("inferprof")
     parser.add_argument("--real", type=int, metavar="N")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="trials at once, each on its own cores")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="start no process after this time")
     parser.add_argument("--files", nargs="+", metavar="FILE")
     parser.add_argument("--trials", type=int, default=200)
     o = parser.parse_args()
+    o.inferprof = os.path.abspath(o.inferprof)
+    if not 1 <= o.jobs <= len(os.sched_getaffinity(0)):
+        parser.error(f"--jobs {o.jobs}: from 1 to the number of usable cores, {len(os.sched_getaffinity(0))}")
     with tempfile.TemporaryDirectory() as work:
         bench = Bench(o.inferprof, work)
         if o.files:
-            ok = real(bench, o.files, o.trials)
+            ok = from_files(bench, o.files, o.trials)
         elif o.real:
-            ok = real(bench, list(profile(o.inferprof, work, o.real)), o.trials)
+            ok = real_trials(bench, o.real, o.jobs, o.seconds)
         else:
             ok = simulate(bench, o.trials)
     sys.exit(0 if ok else 1)

@@ -1,5 +1,8 @@
 #include "engine/decoder/decoder.h"
 
+#include <math.h>
+#include <string.h>
+
 #include "base/util.h"
 #include "engine/decoder/latent.h"
 
@@ -123,6 +126,27 @@ void decoder_attention(struct decoder *d, const struct decoder_layer *l, struct 
     ops_linear(o, "o_proj", &l->o, view_of(d->mixed), width, n, x, d->hidden, OPS_ADD);
 }
 
+void decoder_experts_reset(struct decoder *d) {
+    for (int i = 0; d->expert_used && i < d->layers; i++)
+        memset(d->expert_used + (size_t)i * ROUTING_MAX_EXPERTS, 0,
+               (size_t)d->layer[i].moe.routing.n * sizeof *d->expert_used);
+}
+
+double decoder_experts_used(const struct decoder *d) {
+    size_t used = 0, routed = 0;
+    for (int i = 0; d->expert_used && i < d->layers; i++) {
+        routed += d->layer[i].moe.routing.n > 0;
+        for (int e = 0; e < d->layer[i].moe.routing.n; e++)
+            used += d->expert_used[(size_t)i * ROUTING_MAX_EXPERTS + (size_t)e];
+    }
+    return routed ? (double)used / (double)routed : NAN;
+}
+
+static void count_experts(struct decoder *d, const struct decoder_layer *l, int n) {
+    bool *used = d->expert_used + (size_t)(l - d->layer) * ROUTING_MAX_EXPERTS;
+    for (int i = 0; i < n * l->moe.routing.k; i++) used[d->moe.choices[i].expert] = true;
+}
+
 static void feed_forward(struct decoder *d, const struct decoder_layer *l, struct view x, int n) {
     struct ops *o = d->ops;
     const struct expert *e = &l->mlp;
@@ -132,6 +156,7 @@ static void feed_forward(struct decoder *d, const struct decoder_layer *l, struc
                 d->hidden);
     if (l->moe.routing.n) {
         moe_forward(o, &l->moe, h, n, d->hidden, x, &d->moe);
+        count_experts(d, l, n);
     } else if (n == 1 && !e->gate.bias) {
         ops_experts_one(o, "mlp", &e, &(float){ 1.0f }, 1, h, x);
     } else {

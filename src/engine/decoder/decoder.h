@@ -60,6 +60,8 @@ struct decoder {
     /* Scratch for DECODER_CHUNK rows. */
     struct tensor *h, *q, *k, *v, *mixed, *gate, *up, *latent;
     struct moe_scratch moe;
+    bool
+        *expert_used; /* [layers][ROUTING_MAX_EXPERTS] since decoder_experts_reset(); NULL: no routed layer */
     /* Latent attention: keys and values of one layer for many tokens, and the scratch of one token. */
     struct tensor *wide_keys, *wide_values; /* [heads][max_context][dim_k], [..][dim_v] */
     struct attention *attentions;           /* [DECODER_CHUNK]: scratch for the sequences of a pass */
@@ -93,6 +95,10 @@ void decoder_forward_rows(struct decoder *d, struct view x, struct decoder_pass 
 /* Processes n rows of sequence 0. Computes logits[vocab] of the last row unless `logits` is NULL. For
  * tests. */
 void decoder_forward(struct decoder *d, struct view x, int n, int position, struct tensor *logits);
+/* Starts counting the experts that tokens are routed to. */
+void decoder_experts_reset(struct decoder *d);
+/* Different experts since then, mean over the routed layers; NaN: the model has none. */
+double decoder_experts_used(const struct decoder *d);
 /* The first half of a layer: x += o(attention(rms(x))), using the cache. */
 void decoder_attention(struct decoder *d, const struct decoder_layer *l, struct view x,
                        struct decoder_pass pass);

@@ -200,6 +200,7 @@ static void alloc_scratch(struct decoder *d) {
     for (int i = 0; i < d->layers; i++)
         if (d->layer[i].moe.routing.n) routed = &d->layer[i].moe;
     if (routed) moe_scratch_init(&d->moe, d->ops, routed, d->hidden, DECODER_CHUNK);
+    if (routed) d->expert_used = xcalloc((size_t)d->layers * ROUTING_MAX_EXPERTS, sizeof *d->expert_used);
 }
 
 /* GGUF files of Llama 3 hold the divisors of the frequencies instead of the parameters. */
@@ -254,6 +255,7 @@ void decoder_close(struct decoder *d) {
                                        d->up, d->latent, d->wide_keys, d->wide_values, d->absorbed, d->sums };
     for (size_t i = 0; i < COUNTOF(scratch); i++) ops_free(d->ops, scratch[i]);
     moe_scratch_free(&d->moe, d->ops);
+    free(d->expert_used);
     rope_free(&d->rope, d->ops);
     free(d->attentions);
     free(d->layer);

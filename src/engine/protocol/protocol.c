@@ -147,6 +147,12 @@ static void reply_infer(struct strbuf *out, const struct protocol_request *r, co
     for (size_t i = 0; i < v[longest].ids.n; i++) jsonw_num(&j, v[longest].token_ms[i]);
     jsonw_end(&j);
     jsonw_knum(&j, "ttft_ms", v->ttft_ms);
+    if (isfinite(v->prefill_experts)) {
+        jsonw_kobject(&j, "experts_read");
+        jsonw_knum(&j, "prefill", v->prefill_experts);
+        jsonw_knum(&j, "decode", v->decode_experts);
+        jsonw_end(&j);
+    }
     jsonw_kstr(&j, "stop", engine_stop_name(v->stop));
     if (r->infer.nbatch) add_sequences(&j, v, n);
     end(&j, out, r);

@@ -6,8 +6,9 @@
 #include "unit/test.h"
 
 static void check_work(const char *name, const char *detail, double flops, double bytes) {
-    double f = NAN, b = NAN;
-    bool known = operator_shapes_work(name, detail, &f, &b);
+    struct operator_work work = { NAN, NAN, LLM_DTYPE_UNKNOWN };
+    bool known = operator_shapes_work(name, detail, &work);
+    double f = work.flops, b = work.bytes;
     if (!known || f != flops || (b != bytes && !(isnan(b) && isnan(bytes))))
         fprintf(stderr, "%s %s: %d %.0f FLOPs %.0f bytes\n", name, detail, known, f, b);
     CHECK(known);
@@ -89,11 +90,11 @@ TEST(operator_shapes_refuse_what_they_do_not_know) {
           "[20,4,8]f16 [20,4,8]f16 [20,4,8]f16; 10 10 0. True" }, /* ragged */
     };
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
-        double f = 1, b = 2;
-        bool known = operator_shapes_work(calls[i][0], calls[i][1], &f, &b);
-        if (known) fprintf(stderr, "%s %s: %.0f FLOPs\n", calls[i][0], calls[i][1], f);
+        struct operator_work work = { 1, 2, LLM_F64 };
+        bool known = operator_shapes_work(calls[i][0], calls[i][1], &work);
+        if (known) fprintf(stderr, "%s %s: %.0f FLOPs\n", calls[i][0], calls[i][1], work.flops);
         CHECK(!known);
-        CHECK(f == 1 && b == 2);
+        CHECK(work.flops == 1 && work.bytes == 2);
     }
 }
 

@@ -244,6 +244,23 @@ TEST(expert_bytes_are_between_k_and_all_experts) {
     llm_model_free(m);
 }
 
+TEST(experts_that_the_engine_counted_replace_the_expectation) {
+    struct llm_model *m = test_model("qwen3-30b-a3b"); /* 128 experts, 8 per token */
+    struct llm_setup counted = h200;
+    double one = llm_cost_prefill(m, &h200, 1, 1, 0).weight_bytes,
+           all = llm_cost_prefill(m, &h200, 1, 100000, 0).weight_bytes;
+    counted.experts_read = 8;
+    struct llm_cost skewed = llm_cost_prefill(m, &counted, 1, 512, 0);
+    counted.experts_read = 1000; /* more than there are */
+    struct llm_cost even = llm_cost_prefill(m, &counted, 1, 512, 0);
+    double embedding = skewed.weight_bytes - one, rest = llm_cost_prefill(m, &h200, 1, 512, 0).weight_bytes;
+    CHECK_NEAR(embedding, 511 * 2048 * 2.0, 1); /* 512 rows of the table instead of one */
+    CHECK(skewed.weight_bytes < rest && rest < even.weight_bytes + 1);
+    CHECK_NEAR(even.weight_bytes - 512 * 2048 * 2.0, all - 100000 * 2048 * 2.0, 1e3);
+    CHECK_NEAR(skewed.flops, llm_cost_prefill(m, &h200, 1, 512, 0).flops, 0);
+    llm_model_free(m);
+}
+
 TEST(operators_sum_to_stages_and_floors_hold) {
     for (size_t i = 0; i < COUNTOF(all_models); i++) {
         struct llm_model *m = test_model(all_models[i]);

@@ -1,5 +1,6 @@
 /* Parts of a run without an engine: hashes, datasets, devices, folders, replies. */
 #include <math.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -10,6 +11,7 @@
 #include "conf/compose.h"
 #include "conf/schema.h"
 #include "conf/yaml.h"
+#include "session/cpu_caches.h"
 #include "session/cpu_peak.h"
 #include "session/cpu_peak_kernels.h"
 #include "session/dataset.h"
@@ -349,6 +351,51 @@ TEST(the_measured_product_is_a_matrix_product) {
     CHECK(cpu_kernels_pick()->read(words, 64) == sum);
 }
 
+static void write_text(const char *dir, const char *name, const char *text) {
+    struct err err;
+    char *path = file_join(dir, name);
+    CHECK_INT(file_write_atomic(path, text, strlen(text), &err), 0);
+    free(path);
+}
+
+TEST(caches_shared_by_cores_count_once) {
+    char *root = test_tmpdir(), path[512];
+    struct err err;
+    double bytes[CPU_CACHE_LEVELS];
+    cpu_caches_read(root, bytes); /* no sysfs */
+    for (int i = 0; i < CPU_CACHE_LEVELS; i++) CHECK_NEAR(bytes[i], 0, 0);
+    CHECK_STR(cpu_caches_level(bytes, 1), "");
+    static const char *const caches[][3] = { { "1", "Data", "32K" },
+                                             { "1", "Instruction", "64K" },
+                                             { "2", "Unified", "1M" },
+                                             { "3", "Unified", "32768K" } };
+    for (int cpu = 0; cpu < 4; cpu++)
+        for (int i = 0; i < 4; i++) {
+            snprintf(path, sizeof path, "%.400s/cpu%d/cache/index%d", root, cpu, i);
+            CHECK_INT(file_mkdirs(path, &err), 0);
+            write_text(path, "level", caches[i][0]);
+            write_text(path, "type", caches[i][1]);
+            write_text(path, "size", caches[i][2]);
+            char cores[16];
+            snprintf(cores, sizeof cores, i == 3 ? "0-3" : "%d", cpu);
+            write_text(path, "shared_cpu_list", cores);
+        }
+    cpu_set_t set;
+    CHECK_INT(sched_getaffinity(0, sizeof set, &set), 0);
+    int usable = 0;
+    for (int cpu = 0; cpu < 4; cpu++) usable += CPU_ISSET(cpu, &set) != 0;
+    cpu_caches_read(root, bytes);
+    CHECK_NEAR(bytes[0], usable * 32768.0, 0);
+    CHECK_NEAR(bytes[1], usable * 1048576.0, 0);
+    CHECK_NEAR(bytes[2], usable ? 32 * 1048576.0 : 0, 0);
+    if (usable) {
+        CHECK_STR(cpu_caches_level(bytes, 32768), "L1");
+        CHECK_STR(cpu_caches_level(bytes, 20e6), "L3");
+        CHECK_STR(cpu_caches_level(bytes, 40e6), "DRAM");
+    }
+    free(root);
+}
+
 TEST(peaks_are_cached_by_cpu_name) {
     char *dir = test_tmpdir(), name[128];
     struct strbuf text = STRBUF_INIT;
@@ -367,6 +414,7 @@ TEST(peaks_are_cached_by_cpu_name) {
     CHECK_INT(cpu_peak_get(&p, false, &err), 0);
     CHECK(p.cached);
     CHECK_NEAR(p.flops_per_s, 5e9, 0);
+    CHECK_INT(p.levels.n, 0);                                   /* a file of an older version */
     CHECK_INT(file_write_atomic(path, "{ broken", 8, &err), 0); /* a damaged cache is ignored */
     CHECK_INT(cpu_peak_get(&p, false, &err), 0);
     CHECK(!p.cached && p.flops_per_s > 0 && p.bytes_per_s > 0 && p.cpu_share > 0);
@@ -374,6 +422,9 @@ TEST(peaks_are_cached_by_cpu_name) {
     p.spread = 0.01;
     p.cpu_share = 0.99;
     p.flops_per_s = 7e9;
+    CHECK_INT(p.levels.n, 12);
+    CHECK_STR(p.levels.v[11].name, "DRAM");
+    p.levels = (struct llm_levels){ { { "L2", 1e6, 5e10 }, { "DRAM", 1e9, 1e10 } }, 2 };
     CHECK(cpu_peak_keep(path, &p));
     p.cpu_share = 0.5;
     p.flops_per_s = 3e9; /* other programs used half of the cores: not cached */
@@ -384,6 +435,9 @@ TEST(peaks_are_cached_by_cpu_name) {
     CHECK_INT(cpu_peak_get(&p, false, &err), 0);
     CHECK(p.cached && p.kept);
     CHECK_NEAR(p.flops_per_s, 7e9, 0);
+    CHECK_INT(p.levels.n, 2);
+    CHECK_STR(p.levels.v[0].name, "L2");
+    CHECK_NEAR(p.levels.v[0].bytes_per_s, 5e10, 0);
     p.cached = false;
     p.spread = 0;
     p.cpu_share = 1;

@@ -1,0 +1,204 @@
+#include "session/gpu_peak.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/util.h"
+#include "session/cuda_api.h"
+#include "session/gpu_peak_ptx.h"
+
+#define BLOCK_THREADS 256u
+#define BLOCKS_PER_SM 6u /* all resident: the kernel needs 40 of 65,536 registers per thread */
+#define ROUNDS 5
+#define PASS_BYTES 8e9 /* per launch, about 2 ms: a launch takes microseconds */
+
+/* One GPU with everything that has to be released. */
+struct bench {
+    const struct cuda_api *cuda;
+    int device;
+    bool retained;
+    void *context, *module, *kernel, *start, *end;
+    uint64_t data, out;
+    unsigned blocks;
+    double round_bytes; /* read by one round of all threads */
+};
+
+static int check(const struct bench *b, int rc, const char *what, struct err *err) {
+    return rc == CUDA_OK ? 0 : cuda_fail(b->cuda, rc, what, err);
+}
+
+/* L2/2 and three sizes beyond the cache, in whole rounds. At most half of the free memory is used. */
+static int choose_sizes(const struct bench *b, struct gpu_peak *p, struct err *err) {
+    static const double times_l2[GPU_PEAK_SIZES] = { 0.5, 4, 16, 64 };
+    size_t free_bytes, total_bytes;
+    if (check(b, b->cuda->memory_info(&free_bytes, &total_bytes), "cuMemGetInfo", err) < 0) return -1;
+    for (size_t i = 0; i < COUNTOF(times_l2); i++) {
+        double rounds = fmax(1, floor(times_l2[i] * p->l2_bytes / b->round_bytes));
+        if (rounds * b->round_bytes <= (double)free_bytes / 2)
+            p->reads[p->nreads++] = (struct gpu_read){ rounds * b->round_bytes, NAN };
+    }
+    if (!p->nreads || p->reads[p->nreads - 1].bytes <= p->l2_bytes)
+        return err_set(err, "%zu MB of memory are free: too few to read past the L2 cache",
+                       free_bytes / 1000000);
+    return 0;
+}
+
+/* Time of one launch, ms. */
+static int time_launch(struct bench *b, double bytes, uint32_t passes, float *ms, struct err *err) {
+    const struct cuda_api *cu = b->cuda;
+    uint32_t rounds = (uint32_t)(bytes / b->round_bytes + 0.5);
+    void *arguments[] = { &b->data, &b->out, &rounds, &passes };
+    if (check(b, cu->event_record(b->start, NULL), "cuEventRecord", err) < 0) return -1;
+    int rc = cu->launch(b->kernel, b->blocks, 1, 1, BLOCK_THREADS, 1, 1, 0, NULL, arguments, NULL);
+    if (check(b, rc, "cuLaunchKernel", err) < 0) return -1;
+    if (check(b, cu->event_record(b->end, NULL), "cuEventRecord", err) < 0) return -1;
+    if (check(b, cu->event_synchronize(b->end), "cuEventSynchronize", err) < 0) return -1;
+    return check(b, cu->event_elapsed(ms, b->start, b->end), "cuEventElapsedTime", err);
+}
+
+static int measure_size(struct bench *b, struct gpu_read *r, struct err *err) {
+    uint32_t passes = (uint32_t)fmax(1, PASS_BYTES / r->bytes);
+    for (int i = 0; i < ROUNDS; i++) {
+        float ms = 0;
+        if (time_launch(b, r->bytes, passes, &ms, err) < 0) return -1;
+        if (!(ms > 0)) return err_set(err, "the GPU's clock says that reading took no time");
+        r->bytes_per_s = fmax(r->bytes_per_s, r->bytes * passes / (ms * 1e-3));
+    }
+    return 0;
+}
+
+static int describe(struct bench *b, struct gpu_peak *p, struct err *err) {
+    int sms = 0, l2 = 0, major = 0;
+    const struct cuda_api *cu = b->cuda;
+    if (check(b, cu->device_attribute(&sms, CUDA_ATTRIBUTE_SMS, b->device), "cuDeviceGetAttribute", err) <
+            0 ||
+        check(b, cu->device_attribute(&l2, CUDA_ATTRIBUTE_L2_BYTES, b->device), "cuDeviceGetAttribute", err) <
+            0 ||
+        check(b, cu->device_attribute(&major, CUDA_ATTRIBUTE_CC_MAJOR, b->device), "cuDeviceGetAttribute",
+              err) < 0)
+        return -1;
+    if (major < 8) return err_set(err, "compute capability %d.x; the measurement needs 8.0 or later", major);
+    if (sms <= 0 || l2 <= 0) return err_set(err, "the driver reports neither multiprocessors nor L2 cache");
+    p->l2_bytes = l2;
+    b->blocks = BLOCKS_PER_SM * (unsigned)sms;
+    b->round_bytes = (double)b->blocks * BLOCK_THREADS * GPU_READ_BYTES_PER_ROUND;
+    return 0;
+}
+
+static int prepare(struct bench *b, struct gpu_peak *p, struct err *err) {
+    const struct cuda_api *cu = b->cuda;
+    if (describe(b, p, err) < 0) return -1;
+    if (check(b, cu->context_retain(&b->context, b->device), "creating a context", err) < 0) return -1;
+    b->retained = true;
+    if (check(b, cu->context_set(b->context), "cuCtxSetCurrent", err) < 0) return -1;
+    if (check(b, cu->module_load(&b->module, gpu_read_ptx), "compiling the kernel", err) < 0) return -1;
+    if (check(b, cu->module_function(&b->kernel, b->module, GPU_READ_NAME), "cuModuleGetFunction", err) < 0)
+        return -1;
+    if (choose_sizes(b, p, err) < 0) return -1;
+    size_t bytes = (size_t)p->reads[p->nreads - 1].bytes;
+    if (check(b, cu->memory_alloc(&b->data, bytes), "allocating memory", err) < 0) return -1;
+    if (check(b, cu->memory_alloc(&b->out, 16), "allocating memory", err) < 0) return -1;
+    if (check(b, cu->memory_set(b->data, 0, bytes), "cuMemsetD8", err) < 0) return -1;
+    if (check(b, cu->event_create(&b->start, 0), "cuEventCreate", err) < 0) return -1;
+    return check(b, cu->event_create(&b->end, 0), "cuEventCreate", err);
+}
+
+static void release(struct bench *b) {
+    const struct cuda_api *cu = b->cuda;
+    if (b->start) cu->event_destroy(b->start);
+    if (b->end) cu->event_destroy(b->end);
+    if (b->data) cu->memory_free(b->data);
+    if (b->out) cu->memory_free(b->out);
+    if (b->module) cu->module_unload(b->module);
+    if (b->retained) cu->context_release(b->device);
+}
+
+static void measure_device(const struct cuda_api *cuda, int ordinal, struct gpu_peak *p) {
+    struct bench b = { .cuda = cuda };
+    struct err err;
+    p->bytes_per_s = NAN;
+    int rc = check(&b, cuda->device(&b.device, ordinal), "cuDeviceGet", &err);
+    if (rc == 0)
+        rc = check(&b, cuda->device_name(p->name, sizeof p->name, b.device), "cuDeviceGetName", &err);
+    if (rc == 0) rc = prepare(&b, p, &err);
+    for (size_t i = 0; rc == 0 && i < p->nreads; i++) rc = measure_size(&b, &p->reads[i], &err);
+    release(&b);
+    if (rc < 0) {
+        p->nreads = 0;
+        snprintf(p->problem, sizeof p->problem, "%.250s", err.msg);
+        return;
+    }
+    p->bytes_per_s = p->reads[p->nreads - 1].bytes_per_s;
+}
+
+static int measure_all(struct gpu_peaks *out, struct err *err) {
+    struct cuda_api cuda;
+    int n = 0;
+    if (cuda_api_open(&cuda, err) < 0) return -1;
+    int rc = cuda.device_count(&n);
+    if (rc != CUDA_OK) return cuda_fail(&cuda, rc, "cuDeviceGetCount", err);
+    if (n <= 0) return err_set(err, "the driver shows no GPU; check CUDA_VISIBLE_DEVICES");
+    for (; out->n < (size_t)MIN(n, GPU_PEAK_DEVICES); out->n++)
+        measure_device(&cuda, (int)out->n, &out->v[out->n]);
+    return 0;
+}
+
+/* What the child sends. */
+struct answer {
+    struct gpu_peaks peaks;
+    struct err err;
+    int rc;
+};
+
+static _Noreturn void measure_in_child(int fd) {
+    static struct answer a; /* zeroed */
+    unsetenv("CUDA_INJECTION64_PATH");
+    a.rc = measure_all(&a.peaks, &a.err);
+    const char *p = (const char *)&a;
+    for (size_t left = sizeof a; left;) {
+        ssize_t n = write(fd, p, left);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) _exit(1);
+        p += n;
+        left -= (size_t)n;
+    }
+    _exit(0);
+}
+
+static size_t read_all(int fd, void *to, size_t bytes) {
+    size_t done = 0;
+    while (done < bytes) {
+        ssize_t n = read(fd, (char *)to + done, bytes - done);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) break;
+        done += (size_t)n;
+    }
+    return done;
+}
+
+int gpu_peaks_measure(struct gpu_peaks *out, struct err *err) {
+    static struct answer a;
+    int fds[2], status = 0;
+    *out = (struct gpu_peaks){ 0 };
+    if (pipe(fds) < 0) return err_set(err, "measuring the GPU: %s", strerror(errno));
+    pid_t pid = fork();
+    if (pid == 0) measure_in_child(fds[1]);
+    close(fds[1]);
+    size_t n = pid < 0 ? 0 : read_all(fds[0], &a, sizeof a);
+    close(fds[0]);
+    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
+    if (n != sizeof a)
+        return err_set(err, "measuring the GPU failed: the measuring process ended with status %d", status);
+    if (a.rc < 0) {
+        *err = a.err;
+        return -1;
+    }
+    *out = a.peaks;
+    return 0;
+}
