@@ -93,6 +93,7 @@ static void open_context(struct context *c, const struct timeline *tl, const str
     a->peak_bytes_per_s = positive_or_nan(c->in->peak_bytes_per_s);
     a->peak_source = c->in->peak_source;
     a->cpu_only = true;
+    if (c->in->phases) a->phases = *c->in->phases;
     if (!tl) return;
     a->wall_ns = (double)(tl->end_ns - tl->start_ns);
     a->kernels_total = tl->kernels.n;
@@ -105,7 +106,7 @@ static void close_context(struct context *c) {
     void *scratch[] = {
         c->stage_scratch,     c->occ_scratch,    c->shape_category,      c->range_gpu_ns,
         c->shape_owned_ns,    c->shape_stage_ns, c->previous_launch,     c->range_total_ns,
-        c->launch_occurrence, c->stage_chain_ns, c->stage_chain_kernels, c->range_flops,
+        c->launch_occurrence, c->copy_occurrence, c->stage_chain_ns, c->stage_chain_kernels, c->range_flops,
         c->range_bytes,       c->range_counted,  c->shape_alone_ns,      c->range_compute_ns
     };
     for (size_t i = 0; i < COUNTOF(scratch); i++) free(scratch[i]);
@@ -179,6 +180,10 @@ static const struct pass {
     { analyze_stability, true },
     /* counter samples, kernels, stages -> counters, stages.counters */
     { analyze_counters, false },
+    /* recognition, occurrences, stages.token_source -> step_kinds, notes */
+    { analyze_step_kinds, false },
+    /* recognition, occurrences, counters, input.llm -> anatomy */
+    { analyze_anatomy, false },
     /* input.profiles, kernels -> profiles */
     { analyze_profiles, false },
     /* timeline, kernels, devices, if input.totals -> totals */
@@ -224,10 +229,25 @@ bool analyze_request_window(const struct timeline *tl, const struct analyze_inpu
     return found;
 }
 
+bool analyze_steady_window(const struct timeline *tl, const struct analyze_input *input,
+                           struct recognised_phases *phases) {
+    struct context c;
+    struct analysis a;
+    open_context(&c, tl, input, &a);
+    analyze_kernel_names(&c);
+    analyze_stages(&c);
+    *phases = a.recognition.phases;
+    bool found = a.recognised;
+    close_context(&c);
+    analysis_free(&a);
+    return found;
+}
+
 void analysis_free(struct analysis *a) {
     struct owner *o = a->owner;
     if (!o) return;
     counters_free(a->counters);
+    recognise_free(&a->recognition);
     kernel_profiles_free(a->profiles);
     totals_free(a->totals);
     for (size_t i = 0; i < o->memory.n; i++) free(o->memory.v[i]);

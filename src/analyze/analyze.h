@@ -19,7 +19,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "analyze/anatomy.h"
 #include "analyze/kernel_name.h"
+#include "analyze/recognise.h"
 #include "base/stats.h"
 #include "timeline/timeline.h"
 
@@ -90,6 +92,7 @@ struct analyze_input {
     bool one_run;
     /* use only the rules and ranges that the program marked as stages */
     bool no_presets;
+    bool no_steps; /* a trace without stages is one stage: do not look for steps */
     double peak_flops_per_s, peak_bytes_per_s; /* per device; NaN or 0: unknown */
     const char *peak_source;                   /* "datasheet, dense bf16", "calibrated", "user" */
     const struct llm_gpu *gpu;                 /* row of the table, for the peaks of other types; NULL */
@@ -106,6 +109,7 @@ struct analyze_input {
      * failed. */
     size_t nfailed, nrequests;
     const char *failure;
+    const struct recognised_phases *phases; /* what analyze_steady_window() found; NULL */
     bool totals; /* Also fill analysis.totals. Costs about 40 ns per kernel; reports do not need it. */
 };
 
@@ -264,8 +268,10 @@ struct analysis_stage {
 };
 
 struct analysis_occurrence { /* sorted by start */
-    /* parent: an occurrence; range: TIMELINE_NONE for the implicit stage */
+    /* parent: an occurrence; range: TIMELINE_NONE for the implicit stage and for recognised steps */
     uint32_t stage, range, parent;
+    uint32_t thread, process; /* of the timeline; TIMELINE_NONE: unknown */
+    uint32_t device;          /* of a recognised step; TIMELINE_NONE: any */
     uint64_t start_ns, end_ns; /* start and end of the range */
     uint64_t wall_end_ns;      /* end_ns or the end of its last kernel, whichever is later */
     /* start of its first and end of its last kernel; first == 0: no kernel */
@@ -281,6 +287,7 @@ struct analysis_occurrence { /* sorted by start */
     /* devices with work of this occurrence; 0: its time is that of the range, unless it has idle time */
     uint32_t devices;
     double tokens_in, tokens_out; /* NaN: unknown */
+    const char *doubt;            /* of a recognised step that is not certain: why; NULL */
 };
 
 /* One row per name; in operators_by_shape one row per name and detail (shapes). Sorted by gpu_self_ns,
@@ -425,6 +432,18 @@ struct analysis_note { /* source of a number, or missing data: "no launches: tim
     const char *text;
 };
 
+struct analysis_step_kind { /* recognised steps of one kind */
+    enum step_kind kind;
+    const char *name;
+    uint64_t steps, certain;
+    struct stats ns, tokens, requests; /* per step */
+    double slow_ns;                    /* p99, or the maximum of fewer than STATS_P99_LEAST steps */
+    double tokens_per_s;               /* made (decode, mixed) or read, in the time of these steps */
+    size_t worst;                      /* the slowest: index into recognition.steps */
+    double worst_ns;
+    const char *worst_why; /* what was different about it; NULL: nothing stands out */
+};
+
 struct analysis_conservation { /* ns */
     /* sum over devices of the union of their kernels */
     double busy;
@@ -479,6 +498,14 @@ struct analysis {
     size_t nstages, noccurrences, noperators, noperators_by_shape, nkernels, ncategories, nlibraries,
         ndevices, nroofline, npowers, nstability, nfindings, nnotes;
     struct analysis_conservation conservation;
+    /* Steps found without annotations. They are the stages if `recognised`; else they are only compared
+     * with the labels. */
+    struct recognition recognition;
+    bool recognised;
+    struct analysis_step_kind *step_kinds;
+    size_t nstep_kinds;
+    struct anatomy *anatomy;            /* of a decode step; NULL: none was recognised */
+    struct recognised_phases phases;    /* of the whole trace; all 0: no steps were recognised */
     struct analysis_counters *counters; /* hardware counters per stage and kernel; NULL: no samples */
     struct analysis_profiles *profiles; /* Nsight Compute's measurements per kernel; NULL: none */
     struct analysis_totals *totals;     /* plain sums for `inferprof stats`; NULL: not requested */
@@ -522,6 +549,11 @@ struct analysis_timeline analysis_timeline(const struct analysis *a);
  * the analysis, for timeline_cut(). */
 bool analyze_request_window(const struct timeline *tl, const struct analyze_input *input, uint64_t *from_ns,
                             uint64_t *to_ns);
+
+/* The steady work of a program that marks no stages, and what was around it. False: its steps were not
+ * recognised. For timeline_cut(), before the analysis; `phases` goes into the input. */
+bool analyze_steady_window(const struct timeline *tl, const struct analyze_input *input,
+                           struct recognised_phases *phases);
 
 /* A representative window for drawing: the occurrence of the stage with the wall time closest to the
  * median, cut to at most max_kernels kernels. Returns false if the stage has no occurrence. */

@@ -57,6 +57,7 @@ static void count_launches(struct context *c) {
     const struct timeline_launches *l = &c->tl->launches;
     size_t bytes = (c->tl->nthreads + 1) * sizeof(uint32_t);
     uint32_t *last = xmalloc(bytes), *asked = xmalloc(bytes), *met = last_met(c);
+    bool *captured = stream_captures(c->tl);
     memset(last, 0xff, bytes);
     memset(asked, 0xff, bytes);
     c->previous_launch = xmalloc((l->n + 1) * sizeof *c->previous_launch);
@@ -65,6 +66,8 @@ static void count_launches(struct context *c) {
         c->previous_launch[i] = last[thread];
         last[thread] = (uint32_t)i;
         if (l->api_kind[i] != TIMELINE_API_KERNEL && l->api_kind[i] != TIMELINE_API_GRAPH) continue;
+        c->captured_launches += captured[i];
+        if (captured[i]) continue;
         uint32_t occurrence = c->launch_occurrence[i], before = asked[thread];
         bool together = before != TIMELINE_NONE && c->launch_occurrence[before] == occurrence;
         bool missing = !l->kernels[i] && i < met[thread] &&
@@ -78,14 +81,17 @@ static void count_launches(struct context *c) {
     free(last);
     free(asked);
     free(met);
+    free(captured);
 }
 
 static void count_copies(struct context *c) {
     const struct timeline_copies *k = &c->tl->copies;
     for (size_t i = 0; i < k->n; i++) {
         uint32_t launch = k->launch[i];
-        FOR_ROWS(c, launch == TIMELINE_NONE ? occurrence_of(c, k->range[i]) : c->launch_occurrence[launch],
-                 row) {
+        uint32_t o = c->copy_occurrence        ? c->copy_occurrence[i]
+                     : launch == TIMELINE_NONE ? occurrence_of(c, k->range[i])
+                                               : c->launch_occurrence[launch];
+        FOR_ROWS(c, o, row) {
             struct analysis_stage *s = &c->a->stages[row];
             s->copies++;
             s->copied_bytes += (double)k->bytes[i];
@@ -100,7 +106,10 @@ static void count_syncs(struct context *c) {
     const struct timeline_syncs *y = &c->tl->syncs;
     for (size_t i = 0; i < y->n; i++) {
         if (y->kind[i] == TRACE_SYNC_STREAM_WAIT) continue; /* this call blocks the device, not the host */
-        FOR_ROWS(c, occurrence_of(c, y->range[i]), row) {
+        uint32_t o = c->a->recognised
+                         ? analysis_step_at(c, c->tl->threads[y->thread[i]].process, y->start_ns[i])
+                         : occurrence_of(c, y->range[i]);
+        FOR_ROWS(c, o, row) {
             c->a->stages[row].syncs++;
             c->a->stages[row].sync_ns += (double)(y->end_ns[i] - y->start_ns[i]);
         }

@@ -74,8 +74,8 @@ static void set_stage_shares(struct context *c) {
     double *seen_ns = xcalloc(a->nstages + 1, sizeof *seen_ns);
     for (size_t i = 0; i < a->noccurrences; i++) {
         const struct analysis_occurrence *o = &a->occurrences[i];
-        if (o->range == TIMELINE_NONE) continue;
-        uint32_t process = tl->threads[tl->ranges.thread[o->range]].process;
+        uint32_t process = o->process;
+        if (process == TIMELINE_NONE) continue;
         double whole = (double)(o->end_ns - o->start_ns);
         seen_ns[o->stage] +=
             has_windows(tl, process) ? time_in_windows(tl, process, o->start_ns, o->end_ns) : whole;

@@ -1,5 +1,5 @@
 /* Rules that turn an analysis into findings. A rule examines one stage (or, with NULL, the run) and emits
- * at most one finding: the numbers, an upper bound of the saving, and a recommendation. A rule without
+ * at most one finding (that of roles: one per role): the numbers, an upper bound of the saving, and a recommendation. A rule without
  * evidence emits nothing. */
 #ifndef ANALYZE_FINDING_H
 #define ANALYZE_FINDING_H
@@ -51,6 +51,8 @@ void find_chains(struct context *c, const struct finding_rule *rule, const struc
 void find_casts(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 void find_attention(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 void find_experts(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
+/* finding_roles.c: one finding per role of a decode step */
+void find_roles(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 /* finding_counters.c */
 void find_model_differs(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 /* finding_run.c */

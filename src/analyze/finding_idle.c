@@ -118,8 +118,8 @@ static size_t waits_between_steps(const struct context *c, uint32_t row, double 
     size_t n = 0;
     for (size_t i = 0; i < c->a->noccurrences; i++) {
         const struct analysis_occurrence *o = &c->a->occurrences[i];
-        if (o->parent != ANALYSIS_NONE || !o->kernels || o->range == TIMELINE_NONE) continue;
-        uint32_t process = tl->threads[tl->ranges.thread[o->range]].process;
+        if (o->parent != ANALYSIS_NONE || !o->kernels || o->process == TIMELINE_NONE) continue;
+        uint32_t process = o->process;
         const struct analysis_occurrence *before = last[process];
         last[process] = o;
         if (!before || before->stage != row || o->stage != row || o->gpu_first_ns <= before->gpu_last_ns)

@@ -126,7 +126,7 @@ void find_idle_between(struct context *c, const struct finding_rule *rule, const
 
 void find_outside(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     const struct analysis_conservation *v = &c->a->conservation;
-    if (!(v->outside_stages > 0.2 * v->busy) || c->a->stages[0].implicit) return;
+    if (!(v->outside_stages > 0.2 * v->busy) || c->a->stages[0].implicit || c->a->recognised) return;
     const char *unmatched = v->unmatched > 0 ? analysis_text(c, "; for %s of it the launch was not recorded",
                                                              finding_time(c, v->unmatched * 1e-6))
                                              : "";

@@ -27,6 +27,7 @@ static const struct finding_rule rules[] = {
     { "unexplained-idle", FINDING_GPU_STAGE, true, find_unexplained_idle },
     { "idle", FINDING_GPU_STAGE, true, find_other_idle }, /* must come after all rules about idle time */
     { "small-grids", FINDING_GPU_STAGE, false, find_small_grids },
+    { "role", FINDING_GPU_STAGE, false, find_roles },
     { "gemm-tiles", FINDING_GPU_STAGE, false, find_wave_tails },
     { "unfused-elementwise", FINDING_GPU_STAGE, false, find_chains },
     { "cast-copy-traffic", FINDING_GPU_STAGE, false, find_casts },

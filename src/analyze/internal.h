@@ -49,6 +49,8 @@ struct context {
     struct occurrence_scratch *occ_scratch; /* [noccurrences] */
     uint32_t *kernel_occurrence, *range_occurrence;
     uint32_t *launch_occurrence; /* [launches.n] */
+    uint32_t *copy_occurrence;  /* [copies.n], of recognised steps; NULL: go by launch and range */
+    uint64_t captured_launches; /* into graphs: these are no executions */
     /* kernels of threads without stages, counted in the stage that is open in their process */
     uint64_t lent_kernels;
     /* kernels without launch, counted in the stage whose copy on the GPU covers them (mirrors.c) */
@@ -112,10 +114,14 @@ void analyze_utilization(struct context *c);      /* utilization.c */
 void analyze_stability(struct context *c);        /* stability.c */
 void analyze_counters(struct context *c);         /* counters.c */
 void analyze_profiles(struct context *c);         /* kernel_profile.c */
+void analyze_step_kinds(struct context *c);       /* step_kinds.c */
+void analyze_anatomy(struct context *c);          /* anatomy.c */
 void analyze_roofline(struct context *c);         /* roofline.c */
 void analyze_over_peak(struct context *c);        /* over_peak.c */
 void analyze_findings(struct context *c);         /* findings.c */
 
+/* stages.c: the occurrence of a recognised step that is open in the process; ANALYSIS_NONE. */
+uint32_t analysis_step_at(const struct context *c, uint32_t process, uint64_t time_ns);
 /* true if `text` is the name or the path of the stage */
 bool analysis_names_stage(const char *text, const struct analysis_stage *s);
 bool analysis_timing_is_of(const struct analyze_timing *t, const struct analysis_stage *s);
@@ -139,6 +145,10 @@ struct idle_verdict idle_classify(const struct idle_walk *w, uint64_t from_ns, u
 /* call this after the gap before the launch's work was classified */
 void idle_started(struct idle_walk *w, uint32_t launch);
 void idle_close(struct idle_walk *w);
+
+/* stream_capture.c: [launches.n] launches that were captured into a graph and did not run. The caller frees
+ * it. */
+bool *stream_captures(const struct timeline *tl);
 
 /* captured.c: true if kernels launched at that time were recorded. */
 bool captured_at(const struct timeline *tl, uint32_t process, uint64_t time_ns);

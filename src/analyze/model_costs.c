@@ -74,6 +74,48 @@ static struct llm_peak model_peak(const struct context *c, const struct llm_mode
     return peak;
 }
 
+/* Recognised steps have their own tokens and requests. Prompts are as long as on average, and so are the
+ * contexts of decode: the prompt and half of what a request generates. */
+static size_t recognised_rows(const struct context *c, const struct llm_model *m, struct split split,
+                              struct analyze_cost *out) {
+    const struct analysis *a = c->a;
+    struct llm_setup setup = { .peak = model_peak(c, m) };
+    const struct analysis_stage *prefill = find_stage(a, "prefill"), *decode = find_stage(a, "decode");
+    struct llm_cost read = { 0 }, made = { 0 };
+    if (!prefill || !(prefill->tokens_out > 0)) return 0;
+    double prompt = prefill->tokens_in / prefill->tokens_out,
+           generated = decode ? decode->tokens_out / prefill->tokens_out : 0;
+    uint64_t context = (uint64_t)llround(prompt + generated / 2 + 1);
+    for (size_t i = 0; i < a->recognition.nsteps; i++) {
+        const struct recognised_step *s = &a->recognition.steps[i];
+        if (s->warm_up || isnan(s->tokens) || isnan(s->requests)) continue;
+        uint64_t batch = (uint64_t)s->requests, each = (uint64_t)(s->tokens / s->requests);
+        struct llm_cost cost;
+        if (s->kind == STEP_PREFILL) {
+            cost =
+                share_of_gpu(m, &setup, llm_cost_prefill(m, &setup, batch, each, 0), batch * each, 1, split);
+            llm_cost_add(&read, &cost);
+        } else if (s->kind == STEP_DECODE) {
+            cost = share_of_gpu(m, &setup, llm_cost_decode(m, &setup, batch, context), batch, 1, split);
+            llm_cost_add(&made, &cost);
+        }
+    }
+    double n = (double)prefill->occurrences, tokens = decode ? decode->tokens_out : 0;
+    out[0] = (struct analyze_cost){ .stage = "prefill",
+                                    .flops = read.flops / n,
+                                    .bytes = read.bytes / n,
+                                    .floor_ns = read.floor_s * 1e9 / n,
+                                    .peak_flops_per_s = read.flops / read.compute_s };
+    if (!(tokens >= 1)) return 1;
+    out[1] = (struct analyze_cost){ .stage = "decode",
+                                    .per_token = true,
+                                    .flops = made.flops / tokens,
+                                    .bytes = made.bytes / tokens,
+                                    .floor_ns = made.floor_s * 1e9 / tokens,
+                                    .peak_flops_per_s = made.flops / made.compute_s };
+    return 2;
+}
+
 static size_t model_rows(const struct context *c, const struct llm_model *m, struct split split,
                          struct analyze_cost *out) {
     const struct analysis *a = c->a;
@@ -141,7 +183,9 @@ void analyze_costs(struct context *c) {
         return;
     }
     struct analyze_cost *rows = analysis_alloc(c, 2, sizeof *rows);
-    size_t n = m->decodes ? model_rows(c, m, split_of(&split), rows) : 0;
+    size_t n = !m->decodes     ? 0
+               : a->recognised ? recognised_rows(c, m, split_of(&split), rows)
+                               : model_rows(c, m, split_of(&split), rows);
     if (!n) {
         a->no_model_costs = m->decodes
                                 ? "the trace does not contain the number of tokens of prefill and decode"

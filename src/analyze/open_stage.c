@@ -72,7 +72,7 @@ struct open_stages *open_stages_make(const struct context *c) {
                                .processes = xcalloc(tl->nprocesses + 1, sizeof *s->processes),
                                .nthreads = tl->nthreads,
                                .nprocesses = tl->nprocesses,
-                               .implicit = a->noccurrences && a->occurrences[0].range == TIMELINE_NONE };
+                               .implicit = a->noccurrences && a->stages[0].implicit };
     if (s->implicit) return s;
     struct sweep *threads = xcalloc(tl->nthreads + 1, sizeof *threads),
                  *processes = xcalloc(tl->nprocesses + 1, sizeof *processes);
@@ -81,10 +81,9 @@ struct open_stages *open_stages_make(const struct context *c) {
     for (size_t i = 0; i < tl->nprocesses; i++)
         processes[i] = (struct sweep){ .occurrences = a->occurrences, .out = &s->processes[i], .only = true };
     for (uint32_t i = 0; i < a->noccurrences; i++) { /* sorted by start */
-        uint32_t thread = tl->ranges.thread[a->occurrences[i].range];
-        open_occurrence(&threads[thread], i);
-        if (a->occurrences[i].parent == ANALYSIS_NONE)
-            open_occurrence(&processes[tl->threads[thread].process], i);
+        const struct analysis_occurrence *o = &a->occurrences[i];
+        if (o->thread != TIMELINE_NONE) open_occurrence(&threads[o->thread], i);
+        if (o->parent == ANALYSIS_NONE) open_occurrence(&processes[o->process], i);
     }
     for (size_t i = 0; i < tl->nthreads; i++) {
         close_until(&threads[i], UINT64_MAX);

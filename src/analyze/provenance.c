@@ -7,6 +7,8 @@
 
 #define LOST_LIMIT 0.001 /* if a larger share of kernels is missing, idle time may be unrecorded work */
 
+#define UNMATCHED_LIMIT 0.05 /* of the launches: more missing kernels leave no verdict */
+
 /* Overhead of the collector per launch, measured on an H200 against an unprofiled process. The second
  * value is per kernel of a graph if the program waits for the end of the graph; for graphs launched back
  * to back it is a fifth of that (docs/overhead.md). */
@@ -35,6 +37,17 @@ static bool has_whole_graphs(const struct context *c, size_t stage) {
     return c->a->stages[stage].category_ns[KERNEL_CATEGORY_GRAPH] > 0;
 }
 
+/* The kernels of a few launches are missing: their time was counted as idle. */
+static void note_doubt(struct context *c, const struct analysis_stage *s, uint64_t missing) {
+    double ns = (double)missing * s->kernel_mean_ns;
+    if (!(s->idle_ns > 0)) return;
+    analysis_note(c, ANALYSIS_WARNING,
+                  "%s: %s of %s launches have no kernel: about %.2g%% of its idle time (%.3g ms, at the mean "
+                  "duration of a kernel) may be work that was not recorded",
+                  s->path, analysis_count(c, missing), analysis_count(c, s->launches),
+                  fmin(100, 100 * ns / s->idle_ns), fmin(ns, s->idle_ns) * 1e-6);
+}
+
 static void check_idle(struct context *c, size_t stage) {
     struct analysis_stage *s = &c->a->stages[stage];
     const struct stage_scratch *w = &c->stage_scratch[stage];
@@ -50,11 +63,12 @@ static void check_idle(struct context *c, size_t stage) {
             analysis_text(c, "kernels were recorded in only %.3g%% of its time", 100 * (1 - s->missed));
     else if (c->a->lost_share > LOST_LIMIT)
         s->idle_refused = analysis_text(c, "%.2g%% of the kernel records were lost", 100 * c->a->lost_share);
-    else if (unmatched > LOST_LIMIT)
+    else if (unmatched > UNMATCHED_LIMIT)
         s->idle_refused =
             analysis_text(c, "%s of %s launches have no kernel: kernels are missing",
                           analysis_count(c, w->unmatched_launches), analysis_count(c, s->launches));
     s->idle_known = !s->idle_refused;
+    if (s->idle_known && unmatched > LOST_LIMIT && !s->outside) note_doubt(c, s, w->unmatched_launches);
     if (!s->idle_known && s->kernels && !s->on_cpu && !s->outside)
         analysis_note(c, ANALYSIS_WARNING, "%s: idle time not classified: %s", s->path, s->idle_refused);
 }
@@ -106,6 +120,10 @@ static void note_attribution(struct context *c) {
                       "%s of %s kernels (%.2f%% of GPU time) have no launch: they do not belong to a range",
                       analysis_count(c, v->unmatched_kernels), analysis_count(c, tl->kernels.n),
                       100 * v->unmatched / v->busy);
+    if (c->captured_launches)
+        analysis_note(c, ANALYSIS_INFO,
+                      "%s launches were captured into CUDA graphs: they are counted when the graphs run",
+                      analysis_count(c, c->captured_launches));
     if (c->lent_kernels)
         analysis_note(c, ANALYSIS_INFO,
                       "%s kernels were launched by threads that mark no stages: they count in the stage open "
@@ -119,9 +137,10 @@ static void note_attribution(struct context *c) {
             analysis_count(c, c->mirrored_kernels));
     if (tl->cut_kernels)
         analysis_note(c, ANALYSIS_INFO,
-                      "%s kernels (%.1f ms) that ran before and after the recorded request (creating "
-                      "weights, warm-up) are not in the tables",
-                      analysis_count(c, tl->cut_kernels), tl->cut_ns * 1e-6);
+                      "%s kernels (%.1f ms) that ran before and after %s (%s, warm-up) are not in the tables",
+                      analysis_count(c, tl->cut_kernels), tl->cut_ns * 1e-6,
+                      c->a->recognised ? "the steady work" : "the recorded request",
+                      c->a->recognised ? "loading" : "creating weights");
     note_windows(c);
     if (!tl->kernels.n)
         analysis_note(c, ANALYSIS_INFO, "no kernels were recorded: times are those of ranges on the host");

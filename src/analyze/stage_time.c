@@ -162,6 +162,7 @@ static uint32_t occurrence_of_work(const struct context *c, const struct work *w
     uint32_t launch = work_launch(c->tl, w), range = work_range(c->tl, w);
     if (w->is_kernel) return c->kernel_occurrence[w->index];
     if (c->a->stages[0].implicit) return 0;
+    if (c->copy_occurrence) return c->copy_occurrence[w->index];
     if (launch != TIMELINE_NONE) return c->launch_occurrence[launch];
     return range == TIMELINE_NONE ? ANALYSIS_NONE : c->range_occurrence[range];
 }
@@ -264,8 +265,8 @@ static void count_steps(struct time_walk *w, const bool *uses) {
     const struct context *c = w->c;
     for (size_t i = 0; i < c->a->noccurrences; i++) {
         const struct analysis_occurrence *o = &c->a->occurrences[i];
-        bool there =
-            o->range == TIMELINE_NONE || uses[c->tl->threads[c->tl->ranges.thread[o->range]].process];
+        bool there = (o->device == TIMELINE_NONE || o->device == w->device) &&
+                     (o->process == TIMELINE_NONE || uses[o->process]);
         row_on(w, o->stage)->steps += there;
     }
 }

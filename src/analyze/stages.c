@@ -10,6 +10,8 @@
 #include "base/util.h"
 #include "base/vec.h"
 
+#define STEPS_OPEN 64 /* recognised steps that may be open at once, one per device */
+
 /* Cache: rules are matched once per name, because the same name occurs thousands of times. */
 struct match_cache {
     struct {
@@ -91,10 +93,13 @@ static uint32_t add_occurrence(struct context *c, struct building *b, uint32_t s
     struct analysis_occurrence o = { .stage = stage,
                                      .range = range,
                                      .parent = parent,
+                                     .thread = whole ? TIMELINE_NONE : tl->ranges.thread[range],
+                                     .device = TIMELINE_NONE,
                                      .start_ns = whole ? tl->start_ns : tl->ranges.start_ns[range],
                                      .end_ns = whole ? tl->end_ns : tl->ranges.end_ns[range],
                                      .tokens_in = m ? m->tokens_in : NAN,
                                      .tokens_out = m ? m->tokens_out : NAN };
+    o.process = o.thread == TIMELINE_NONE ? TIMELINE_NONE : tl->threads[o.thread].process;
     o.wall_end_ns = o.end_ns;
     o.unfinished = !whole && tl->ranges.flags[range] & TRACE_RANGE_OPEN;
     vec_push(&b->occurrences, o);
@@ -149,6 +154,31 @@ static void add_whole_trace(struct context *c, struct building *b) {
     b->stages.v[0].implicit = true;
     add_occurrence(c, b, 0, TIMELINE_NONE, ANALYSIS_NONE, NULL);
     for (size_t i = 0; i < c->tl->ranges.n; i++) c->range_occurrence[i] = 0;
+}
+
+/* No range is a stage, but steps repeat: they are the stages. */
+static void add_recognised(struct context *c, struct building *b) {
+    const struct recognition *r = &c->a->recognition;
+    c->a->recognised = true;
+    for (size_t i = 0; i < c->tl->ranges.n; i++) c->range_occurrence[i] = ANALYSIS_NONE;
+    for (size_t i = 0; i < r->nsteps; i++) {
+        const struct recognised_step *s = &r->steps[i];
+        uint32_t row = stage_row(c, b, s->warm_up ? "warm-up" : step_kind_name(s->kind), ANALYSIS_NONE);
+        struct analysis_occurrence o = { .stage = row,
+                                         .range = TIMELINE_NONE,
+                                         .parent = ANALYSIS_NONE,
+                                         .thread = s->thread,
+                                         .process = s->process,
+                                         .device = s->device,
+                                         .start_ns = s->start_ns,
+                                         .end_ns = s->end_ns,
+                                         .wall_end_ns = s->end_ns,
+                                         .tokens_in = s->tokens,
+                                         .tokens_out = s->requests,
+                                         .doubt = s->doubt };
+        vec_push(&b->occurrences, o);
+        b->stages.v[row].occurrences++;
+    }
 }
 
 /* Finds the parent row of a timing: by the name of the parent, else by the path. */
@@ -226,10 +256,9 @@ struct process_stages {
 static void index_outermost(const struct context *c, struct process_stages *by_process, bool *marks_stages) {
     for (size_t i = 0; i < c->a->noccurrences; i++) {
         const struct analysis_occurrence *o = &c->a->occurrences[i];
-        uint32_t thread = c->tl->ranges.thread[o->range];
-        marks_stages[thread] = true;
+        marks_stages[o->thread] = true;
         if (o->parent != ANALYSIS_NONE) continue;
-        struct process_stages *p = &by_process[c->tl->threads[thread].process];
+        struct process_stages *p = &by_process[o->process];
         uint64_t ends = 0;
         if (p->n)
             ends = MAX(p->v[p->n - 1].ends_before_ns, c->a->occurrences[p->v[p->n - 1].occurrence].end_ns);
@@ -290,6 +319,44 @@ static void assign_kernels(struct context *c, bool implicit) {
     c->a->kernel_occurrence = c->kernel_occurrence;
 }
 
+uint32_t analysis_step_at(const struct context *c, uint32_t process, uint64_t time_ns) {
+    const struct analysis *a = c->a;
+    size_t lo = 0, hi = a->noccurrences;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (a->occurrences[mid].start_ns <= time_ns)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    for (size_t i = lo, seen = 0; i-- > 0 && seen < STEPS_OPEN; seen++)
+        if (a->occurrences[i].process == process && a->occurrences[i].end_ns > time_ns) return (uint32_t)i;
+    return ANALYSIS_NONE;
+}
+
+/* Work belongs to the step it was found in; other launches and kernels to the step that was open when they
+ * were launched. */
+static void assign_recognised(struct context *c) {
+    const struct timeline *tl = c->tl;
+    const struct recognition *r = &c->a->recognition;
+    const struct timeline_launches *l = &tl->launches;
+    c->launch_occurrence = xmalloc((l->n + 1) * sizeof *c->launch_occurrence);
+    c->copy_occurrence = xmalloc((tl->copies.n + 1) * sizeof *c->copy_occurrence);
+    c->kernel_occurrence = analysis_alloc(c, tl->kernels.n, sizeof *c->kernel_occurrence);
+    for (size_t i = 0; i < l->n; i++)
+        c->launch_occurrence[i] = analysis_step_at(c, tl->threads[l->thread[i]].process, l->start_ns[i]);
+    for (size_t i = 0; i < tl->copies.n; i++) c->copy_occurrence[i] = ANALYSIS_NONE;
+    for (size_t i = 0; i < tl->kernels.n; i++) c->kernel_occurrence[i] = ANALYSIS_NONE;
+    for (uint32_t s = 0; s < r->nsteps; s++)
+        for (size_t i = r->steps[s].first; i < r->steps[s].first + r->steps[s].count; i++) {
+            uint32_t index = r->work[i].index,
+                     launch = r->work[i].is_kernel ? tl->kernels.launch[index] : tl->copies.launch[index];
+            *(r->work[i].is_kernel ? &c->kernel_occurrence[index] : &c->copy_occurrence[index]) = s;
+            if (launch != TIMELINE_NONE) c->launch_occurrence[launch] = s;
+        }
+    c->a->kernel_occurrence = c->kernel_occurrence;
+}
+
 #define STAGE_MATRIX_MAX ((size_t)16 << 20)
 
 static void alloc_scratch(struct context *c) {
@@ -314,6 +381,8 @@ static bool find_traced_stages(struct context *c, struct building *b) {
     find_occurrences(c, b, &cache);
     free(cache.at);
     free(cache.matches.v);
+    if (c->shape_category && !c->in->no_steps) recognise(c->tl, c->shape_category, &c->a->recognition);
+    if (!b->stages.n && c->a->recognition.nsteps) add_recognised(c, b);
     bool implicit = !b->stages.n;
     if (implicit) add_whole_trace(c, b);
     return implicit;
@@ -330,9 +399,13 @@ void analyze_stages(struct context *c) {
     order_stages(c, &b);
     if (c->tl) {
         c->outside = (uint32_t)c->a->nstages - 1;
-        assign_launches(c, implicit);
-        assign_kernels(c, implicit);
-        if (!implicit) analysis_use_mirrors(c);
+        if (c->a->recognised) {
+            assign_recognised(c);
+        } else {
+            assign_launches(c, implicit);
+            assign_kernels(c, implicit);
+            if (!implicit) analysis_use_mirrors(c);
+        }
     }
     alloc_scratch(c);
 }

@@ -13,8 +13,7 @@ struct open_occurrences {
 };
 
 static uint32_t process_of(const struct context *c, uint32_t occurrence) {
-    uint32_t range = c->a->occurrences[occurrence].range;
-    return range == TIMELINE_NONE ? TIMELINE_NONE : c->tl->threads[c->tl->ranges.thread[range]].process;
+    return c->a->occurrences[occurrence].process;
 }
 
 static bool same_process(const struct context *c, uint32_t occurrence, uint32_t thread) {
@@ -151,7 +150,7 @@ void analyze_tokens(struct context *c) {
         if (!isnan(o->tokens_in)) add_known(&s->tokens_in, o->tokens_in);
         if (!isnan(o->tokens_out)) add_known(&s->tokens_out, o->tokens_out);
         if (!s->token_source && (!isnan(s->tokens_in) || !isnan(s->tokens_out)))
-            s->token_source = "range labels";
+            s->token_source = a->recognised ? "recognised steps" : "range labels";
     }
     for (size_t i = 0; i < a->nstages; i++) {
         take_engine_tokens(c, &a->stages[i]);

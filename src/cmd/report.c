@@ -21,7 +21,7 @@ struct report_opts {
     struct opt_list stages;
     double peak_tflops, peak_gbps;
     uint64_t tp, pp, ep;
-    bool slim;
+    bool slim, whole_trace;
 };
 
 static char *output_folder(const struct loaded_run *r, const struct report_opts *o, const char *operand) {
@@ -70,6 +70,7 @@ static int run(const void *opts, int argc, char **argv) {
                                    .tp = o->tp,
                                    .pp = o->pp,
                                    .ep = o->ep,
+                                   .whole_trace = o->whole_trace,
                                    .peak_flops_per_s = o->peak_tflops * 1e12,
                                    .peak_bytes_per_s = o->peak_gbps * 1e9 };
     int rc = o->model && !model ? -1 : run_load(&r, (const char *const *)argv, (size_t)argc, &options, &err);
@@ -104,6 +105,8 @@ static const struct opt options[] = {
       "compute peak of the device, instead of the built-in table", ">0" },
     { 0, "peak-gbps", OPT_DOUBLE, offsetof(struct report_opts, peak_gbps), "G",
       "memory bandwidth of the device, instead of the built-in table", ">0" },
+    { 0, "whole-trace", OPT_FLAG, offsetof(struct report_opts, whole_trace), NULL,
+      "take a trace without stages as one stage: do not look for steps", NULL },
     { 0, "slim", OPT_FLAG, offsetof(struct report_opts, slim), NULL,
       "a smaller page: a short timeline, no embedded CSV files", NULL },
 };

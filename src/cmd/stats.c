@@ -156,7 +156,7 @@ static struct timeline *load_traces(struct stats_sources *s, int *status) {
 static void print_stats(const struct stats_opts *o, struct stats_sources *s, const struct timeline *tl) {
     struct strbuf out = STRBUF_INIT;
     struct analysis a = { 0 };
-    const struct analyze_input input = { .totals = true };
+    const struct analyze_input input = { .totals = true, .no_steps = true };
     struct stats_view v = {
         .sums = &s->sums, .top = o->top, .line_width = command_line_width(), .explain = explain_problem
     };

@@ -5,6 +5,8 @@
 
 /* The colours of web/report.css, for standalone files. */
 static const char alone_css[] =
+    ".r0{fill:#3450b8}.r1{fill:#1d8a8a}.r2{fill:#8a4fb0}.r3{fill:#b3543e}"
+    ".r4{fill:#7d8a2e}.r5{fill:#2f7fc2}.r6{fill:#a8791c}.r7{fill:#77777f}"
     "svg{background:#fff}text{font:12px "
     "system-ui,sans-serif;fill:#63636b}.ink{fill:#1d1d20}.axis{stroke:#e4e2dd}"
     ".roof{stroke:#1d1d20;stroke-width:1.6;fill:none}.line{stroke:#3450b8;stroke-width:1.4;fill:none}"
@@ -18,10 +20,8 @@ static const char alone_css[] =
     ".track{fill:#26262b}.tick{fill:#ececef}}";
 
 const struct chart charts[] = {
-    { "stages", chart_stages },
-    { "roofline", chart_roofline },
-    { "kernels", chart_kernels },
-    { "power", chart_power },
+    { "stages", chart_stages }, { "roofline", chart_roofline }, { "kernels", chart_kernels },
+    { "power", chart_power },   { "anatomy", chart_anatomy },
 };
 const size_t charts_n = COUNTOF(charts);
 

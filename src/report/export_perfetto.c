@@ -229,7 +229,7 @@ static void stages(struct perfetto *p) {
     const struct analysis *a = p->x->a;
     for (size_t i = 0; a && i < a->noccurrences; i++) {
         const struct analysis_occurrence *o = &a->occurrences[i];
-        if (o->range == TIMELINE_NONE || !export_has(p->x, o->start_ns, o->wall_end_ns)) continue;
+        if (a->stages[o->stage].implicit || !export_has(p->x, o->start_ns, o->wall_end_ns)) continue;
         add_slice(p, o->start_ns, o->wall_end_ns, a->stages[o->stage].name, "stage", 0);
     }
     if (p->slices.n == 0) return;

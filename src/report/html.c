@@ -42,9 +42,9 @@ void html_table(struct strbuf *out, struct table *t) {
     table_free(t);
 }
 
-static void html_chart(const struct view *v,
-                       bool (*draw)(const struct view *, const struct chart_form *, struct strbuf *),
-                       struct strbuf *out) {
+void html_chart(const struct view *v,
+                bool (*draw)(const struct view *, const struct chart_form *, struct strbuf *),
+                struct strbuf *out) {
     strbuf_addstr(out, "<div class=\"chart\">\n");
     draw(v, &(struct chart_form){ 1072, "wide", false }, out);
     draw(v, &(struct chart_form){ 340, "narrow", false }, out);
@@ -105,6 +105,7 @@ static void page_nav(const struct view *v, bool timeline, struct strbuf *out) {
     } links[] = {
         { "verdict", "Verdict", true },
         { "stages", "Stages", v->nstages > 0 },
+        { "steps", "Steps", v->a && v->a->recognition.nsteps },
         { "roofline", "Roofline", has_chart(v, chart_roofline) },
         { "timeline", "Timeline", timeline },
         { "kernels", "Kernels", html_has_kernels(v) },
@@ -198,6 +199,7 @@ void report_html(const struct view *v, struct strbuf *out) {
     page_problems(v, out);
     html_figures(v, out);
     html_stages(v, out);
+    html_understood(v, out);
     html_idle(v, out);
     section_roofline(v, out);
     section_timeline(&timeline, out);

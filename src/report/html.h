@@ -10,6 +10,11 @@
 void html_verdict(const struct view *v, struct strbuf *out);
 void html_figures(const struct view *v, struct strbuf *out);
 void html_stages(const struct view *v, struct strbuf *out);
+/* The chart in a wide and a narrow form; the style sheet shows one of them. */
+void html_chart(const struct view *v,
+                bool (*draw)(const struct view *, const struct chart_form *, struct strbuf *),
+                struct strbuf *out);
+void html_understood(const struct view *v, struct strbuf *out);
 void html_idle(const struct view *v, struct strbuf *out);
 void html_kernels(const struct view *v, struct strbuf *out);
 void html_operators(const struct view *v, struct strbuf *out);

@@ -5,6 +5,7 @@
 
 #include "base/html.h"
 #include "base/util.h"
+#include "report/charts.h"
 #include "report/html.h"
 #include "report/rows.h"
 #include "report/story.h"
@@ -218,6 +219,30 @@ void html_stages(const struct view *v, struct strbuf *out) {
     rows_counters_md(v, &t);
     rows_counters_note(v, &note);
     part(&t, "Hardware counters and model estimates", note.buf, out);
+    strbuf_free(&note);
+    html_section_end(out);
+}
+
+/* Phases, steps and the anatomy of a token, of programs without annotations. */
+void html_understood(const struct view *v, struct strbuf *out) {
+    struct strbuf note = STRBUF_INIT, anatomy = STRBUF_INIT;
+    struct table t;
+    if (!v->a || !v->a->recognition.nsteps) return;
+    rows_recognition_note(v, &note);
+    html_section(out, "steps", "Steps",
+                 note.len ? note.buf : "Read from kernels and copies, without the labels.");
+    rows_phases_md(v, &t);
+    part(&t, "Phases", "Verdict, shares and findings are about the steady work only.", out);
+    rows_kinds_md(v, &t);
+    part(&t, "Recognised steps", "Every step is in steps.csv.", out);
+    if (v->a->anatomy) {
+        rows_anatomy_note(v, &anatomy);
+        strbuf_addstr(out, "<h3>The anatomy of a token</h3>\n");
+        html_chart(v, chart_anatomy, out);
+        rows_anatomy_md(v, &t);
+        part(&t, NULL, anatomy.buf, out);
+    }
+    strbuf_free(&anatomy);
     strbuf_free(&note);
     html_section_end(out);
 }

@@ -162,6 +162,33 @@ static bool has_chart(const struct view *v, const struct chart *c) {
     return drawn;
 }
 
+/* Phases, steps and the anatomy of a token, of programs without annotations. */
+static void understood(const struct view *v, struct strbuf *out) {
+    struct strbuf note = STRBUF_INIT;
+    struct table t;
+    rows_recognition_note(v, &note);
+    if (note.len) {
+        strbuf_addstr(out, "## How the program was understood\n\n");
+        text_markdown(out, note.buf);
+        strbuf_addstr(out, "\n\n");
+        rows_phases_md(v, &t);
+        markdown_section(out, "Phases", &t);
+    }
+    rows_kinds_md(v, &t);
+    markdown_section(out, "Recognised steps", &t);
+    rows_anatomy_md(v, &t);
+    if (table_rows(&t)) {
+        strbuf_reset(&note);
+        rows_anatomy_note(v, &note);
+        markdown_section(out, "The anatomy of a token", &t);
+        text_markdown(out, note.buf);
+        strbuf_addstr(out, "\n\n");
+    } else {
+        table_free(&t);
+    }
+    strbuf_free(&note);
+}
+
 static void chart_links(const struct view *v, struct strbuf *out) {
     for (size_t i = 0; i < charts_n; i++)
         if (has_chart(v, &charts[i]))
@@ -257,6 +284,7 @@ void report_markdown(const struct view *v, struct strbuf *out) {
     markdown_findings(v, 12, out);
     markdown_caveats(v, out);
     markdown_stages(v, "Stages", out);
+    understood(v, out);
     rows_aggregates_md(v, &t);
     section(v, out, "Timed repeats", &t);
     rows_tokens_md(v, &t);

@@ -393,6 +393,55 @@ static void write_notes(struct jsonw *j, const struct analysis *a) {
     jsonw_end(j);
 }
 
+static void write_anatomy(struct jsonw *j, const struct view *v) {
+    const struct anatomy *a = v->a->anatomy;
+    jsonw_kobject(j, "anatomy");
+    jsonw_ku64(j, "layers", a->layers);
+    jsonw_ku64(j, "steps", a->steps);
+    jsonw_ku64(j, "of_steps", a->of);
+    jsonw_knum(j, "step_ns", a->step_ns);
+    jsonw_knum(j, "requests", a->requests);
+    columns_json_array("roles", &rows_anatomy_columns, v, rows_anatomy_items(v), SIZE_MAX, j);
+    jsonw_end(j);
+}
+
+static void write_recognition(struct jsonw *j, const struct view *v) {
+    const struct analysis *a = v->a;
+    const struct recognition *r = &a->recognition;
+    const struct recognised_phases *p = &a->phases;
+    size_t certain = 0, kinds[STEP_KINDS] = { 0 };
+    if (!r->nsteps) return;
+    for (size_t i = 0; i < r->nsteps; i++) {
+        certain += r->steps[i].certain;
+        kinds[r->steps[i].kind]++;
+    }
+    jsonw_kobject(j, "recognition");
+    jsonw_kbool(j, "language_model", r->llm);
+    jsonw_kbool(j, "is_stages", a->recognised);
+    jsonw_kstr(j, "boundary", r->boundary);
+    jsonw_knum(j, "layers", r->layers ? r->layers : NAN);
+    jsonw_ku64(j, "steps", r->nsteps);
+    jsonw_ku64(j, "certain", certain);
+    jsonw_kobject(j, "kinds");
+    for (int k = 0; k < STEP_KINDS; k++)
+        if (kinds[k]) jsonw_ku64(j, step_kind_name(k), kinds[k]);
+    jsonw_end(j);
+    columns_json_array("by_kind", &rows_kind_columns, v, rows_kind_items(v), SIZE_MAX, j);
+    if (a->anatomy) write_anatomy(j, v);
+    if (p->steady_to_ns) {
+        jsonw_kobject(j, "phases");
+        jsonw_knum(j, "start_up_ns", p->start_ns);
+        jsonw_knum(j, "load_ns", p->load_ns);
+        jsonw_knum(j, "load_bytes", p->load_bytes);
+        jsonw_knum(j, "warm_up_ns", p->warm_up_ns);
+        jsonw_ku64(j, "warm_up_steps", p->warm_up_steps);
+        jsonw_knum(j, "steady_ns", p->steady_ns);
+        jsonw_knum(j, "shutdown_ns", p->shutdown_ns);
+        jsonw_end(j);
+    }
+    jsonw_end(j);
+}
+
 void report_metrics_json(const struct view *v, struct strbuf *out) {
     struct jsonw j;
     jsonw_start(&j, out, JSONW_PRETTY);
@@ -409,6 +458,7 @@ void report_metrics_json(const struct view *v, struct strbuf *out) {
     write_figures(&j, v->run);
     write_repeats(&j, v->run);
     add_findings(&j, v->run->analysis);
+    if (v->a) write_recognition(&j, v);
     if (v->a) write_trace(&j, v);
     write_environment(&j, v->run);
     write_texts(&j, "assumptions", v->run->assumptions, v->run->nassumptions);

@@ -21,7 +21,7 @@ static bool all_unknown(const struct table *t, size_t column) {
 }
 
 /* Removes the columns in which every value is unknown, except the first column. */
-static void drop_unknown(struct table *t) {
+void rows_drop_unknown(struct table *t) {
     for (size_t c = t->heads.n; c-- > 1;)
         if (all_unknown(t, c)) table_drop(t, c);
 }
@@ -44,15 +44,15 @@ static void stage_table(const struct view *v, enum column_document document, siz
 
 void rows_stages_md(const struct view *v, struct table *t) {
     stage_table(v, COLUMN_DOC_MARKDOWN, SIZE_MAX, is_top_level, t);
-    drop_unknown(t);
+    rows_drop_unknown(t);
 }
 void rows_substages_md(const struct view *v, struct table *t) {
     stage_table(v, COLUMN_DOC_MARKDOWN, SIZE_MAX, is_substage, t);
-    drop_unknown(t);
+    rows_drop_unknown(t);
 }
 void rows_stages_terminal(const struct view *v, size_t limit, struct table *t) {
     stage_table(v, COLUMN_DOC_TERMINAL, limit, is_listed, t);
-    drop_unknown(t);
+    rows_drop_unknown(t);
 }
 void rows_stages_csv(const struct view *v, struct table *t) {
     stage_table(v, COLUMN_DOC_CSV, SIZE_MAX, NULL, t);

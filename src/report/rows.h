@@ -37,6 +37,22 @@ void rows_categories_md(const struct view *v, struct table *t);
 void rows_overhead_md(const struct view *v, struct table *t); /* profiling overhead */
 void rows_stability_md(const struct view *v, struct table *t);
 void rows_power_md(const struct view *v, struct table *t);
+/* Removes the columns in which every value is unknown, except the first column. */
+void rows_drop_unknown(struct table *t);
+/* The anatomy of a token, by role; no rows if no decode step was recognised. */
+void rows_anatomy_md(const struct view *v, struct table *t);
+void rows_anatomy_csv(const struct view *v, struct table *t);
+void rows_anatomy_terminal(const struct view *v, size_t limit, struct table *t);
+void rows_kind_sentence(const struct analysis_step_kind *k, struct strbuf *out); /* empty without tokens */
+void rows_anatomy_note(const struct view *v, struct strbuf *out);
+struct column_items rows_anatomy_items(const struct view *v);
+extern const struct column_group rows_anatomy_columns;
+void rows_kinds_md(const struct view *v, struct table *t);            /* recognised steps by kind */
+void rows_recognition_note(const struct view *v, struct strbuf *out); /* how the program was understood */
+struct column_items rows_kind_items(const struct view *v);
+extern const struct column_group rows_kind_columns;
+void rows_steps_csv(const struct view *v, struct table *t); /* recognised steps */
+void rows_phases_md(const struct view *v, struct table *t); /* no rows if no steps were recognised */
 void rows_environment_md(const struct view *v, struct table *t);
 /* per stage; no rows if there are no counters */
 void rows_counters_md(const struct view *v, struct table *t);

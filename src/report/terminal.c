@@ -158,14 +158,41 @@ static void peaks(const struct view *v, size_t width, struct strbuf *out) {
     strbuf_free(&line);
 }
 
+/* How a program without annotations was understood. */
+static void understood(const struct view *v, size_t width, struct strbuf *out) {
+    struct strbuf note = STRBUF_INIT;
+    rows_recognition_note(v, &note);
+    if (note.len) wrap_text(out, note.buf, 0, width, 0);
+    for (size_t i = 0; note.len && v->a->recognition.llm && i < v->a->nstep_kinds; i++) {
+        strbuf_reset(&note);
+        rows_kind_sentence(&v->a->step_kinds[i], &note);
+        if (note.len) wrap_text(out, note.buf, 0, width, 2);
+    }
+    strbuf_free(&note);
+}
+
+#define ROLES_SHOWN 8
+
+static void anatomy(const struct view *v, size_t width, struct strbuf *out) {
+    struct table t;
+    if (!v->a || !v->a->recognised || !v->a->anatomy) return;
+    strbuf_addstr(out, "\nA token\n");
+    rows_anatomy_terminal(v, ROLES_SHOWN, &t);
+    t.text_line_width = width;
+    table_text(&t, out);
+    table_free(&t);
+}
+
 void report_terminal(const struct view *v, size_t width, struct strbuf *out) {
     width = MAX(width, 40);
     wrap_text(out, text_or_dash(v->run->title), 0, width, 0);
     answer(v, width, out);
+    understood(v, width, out);
     if (isfinite(view_peak_flops(v))) peaks(v, width, out);
     strbuf_addch(out, '\n');
     stages(v, width, out);
     figures(v, width, out);
+    anatomy(v, width, out);
     findings(v, width, out);
     kernels(v, width, out);
     caveats(v, width, out);

@@ -137,7 +137,7 @@ static void flush_track(struct window *w, const char *label, const char *kind) {
 static void stage_track(struct window *w) {
     for (size_t i = 0; i < w->a->noccurrences; i++) {
         const struct analysis_occurrence *o = &w->a->occurrences[i];
-        if (o->range == TIMELINE_NONE || !inside(w, o->start_ns, o->wall_end_ns)) continue;
+        if (w->a->stages[o->stage].implicit || !inside(w, o->start_ns, o->wall_end_ns)) continue;
         add(w, o->start_ns, o->wall_end_ns, w->a->stages[o->stage].name, -1, NULL);
     }
     flush_track(w, "Stages", "stage");

@@ -78,6 +78,8 @@ int report_write_all(const char *dir, const struct view *v, struct err *err) {
     if (rc == 0) rc = write_csv(dir, "stages.csv", v, rows_stages_csv, err);
     if (rc == 0) rc = write_csv(dir, "kernels.csv", v, rows_kernels_csv, err);
     if (rc == 0) rc = write_csv(dir, "operators.csv", v, rows_operators_csv, err);
+    if (rc == 0 && v->a && v->a->recognition.nsteps) rc = write_csv(dir, "steps.csv", v, rows_steps_csv, err);
+    if (rc == 0 && v->a && v->a->anatomy) rc = write_csv(dir, "anatomy.csv", v, rows_anatomy_csv, err);
     if (rc == 0) rc = write_list(dir, "kernels.md", "Kernels", v, rows_kernels_md, NULL, err);
     if (rc == 0)
         rc = write_list(dir, "operators.md", "Operators", v, rows_operators_md, rows_operators_by_total_md,

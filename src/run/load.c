@@ -121,6 +121,14 @@ static void find_peaks(struct loaded_run *r, const struct run_options *o, struct
     kept->source = input->peak_source;
 }
 
+/* Loading, warming up and the end of a program that marks no stages are reported on their own. */
+static void cut_to_steady(struct loaded_run *r, const struct run_options *o) {
+    if (!r->timeline || r->input.one_run || o->whole || o->whole_trace) return;
+    if (!analyze_steady_window(r->timeline, &r->input, &r->phases)) return;
+    r->input.phases = &r->phases;
+    timeline_cut(r->timeline, r->phases.steady_from_ns, r->phases.steady_to_ns);
+}
+
 static void analyze(struct loaded_run *r, const struct run_options *o) {
     struct analyze_input input = { .peak_flops_per_s = NAN, .peak_bytes_per_s = NAN };
     uint64_t from_ns, to_ns;
@@ -138,11 +146,13 @@ static void analyze(struct loaded_run *r, const struct run_options *o) {
         input.profiles = r->profiles->v;
         input.nprofiles = r->profiles->n;
     }
+    input.no_steps = o->whole_trace;
     find_peaks(r, o, &input);
     r->input = input;
     if (r->timeline && input.one_run && !o->whole &&
         analyze_request_window(r->timeline, &input, &from_ns, &to_ns))
         timeline_cut(r->timeline, from_ns, to_ns);
+    cut_to_steady(r, o);
     analyze_run(r->timeline, &r->input, &r->analysis);
     r->info.analysis = &r->analysis;
     r->info.timeline = r->timeline;

@@ -20,6 +20,7 @@ struct loaded_run {
     char *dir; /* the run folder; NULL: the operands are files */
     /* private: owns the data that the fields above point to */
     struct analyze_input input;
+    struct recognised_phases phases;
     struct strlist paths, problems, env_texts;
     char no_peaks[320]; /* a problem: why the peaks of the GPU are unknown; "": they are known, or no GPU */
     char peak_source[128];
@@ -39,6 +40,7 @@ struct run_options {
     const struct llm_model *model;
     uint64_t tp, pp, ep; /* number of GPUs that share the model (see analyze_input); 0: not given */
     bool whole;          /* include the program's work before and after the recorded request */
+    bool whole_trace;    /* a trace without stages is one stage: do not look for steps */
     bool fresh;          /* the traces are new: an existing metrics.json in the folder is not about them */
 };
 

@@ -335,6 +335,8 @@ def run(inferprof, scratch, files):
     folder = os.path.join(scratch, "stage_time")
     shutil.rmtree(folder, ignore_errors=True)
     subprocess.run([inferprof, "import", "-q", "-o", folder, *files], check=True, stdout=subprocess.DEVNULL)
+    # this oracle has stages from ranges only
+    subprocess.run([inferprof, "report", "-q", "--whole-trace", "-o", folder, folder], check=True, stdout=subprocess.DEVNULL)
     with open(os.path.join(folder, "metrics.json"), encoding="utf-8") as f:
         metrics = json.load(f)
     with open(os.path.join(folder, "stages.csv"), encoding="utf-8") as f:

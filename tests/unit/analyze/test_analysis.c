@@ -112,21 +112,28 @@ TEST(idle_verdicts_are_refused_when_the_data_cannot_support_them) {
     analysis_free(&a);
     timeline_close(tl);
 
-    gaps_only(&s); /* launches without kernels, between launches that have them */
-    for (uint64_t i = 0; i < 10; i++)
-        timeline_builder_launch(
-            s.b,
-            &(struct trace_launch){ .start_ns = i * MS / 2 + 7 * US,
-                                    .end_ns = i * MS / 2 + 8 * US,
-                                    .correlation = 5000 + i,
-                                    .thread = 1,
-                                    .api = timeline_builder_text(s.b, "cudaLaunchKernel") },
-            1);
-    tl = timeline_builder_finish(s.b);
-    analyze_run(tl, NULL, &a);
-    CHECK(strstr(scene_stage(&a, "decode")->idle_refused, "10 of 1,010 launches") != NULL);
-    analysis_free(&a);
-    timeline_close(tl);
+    for (uint64_t missing = 10; missing <= 100; missing += 90) { /* 1% bounds the doubt, 9% is too much */
+        gaps_only(&s); /* launches whose kernels are missing, between others that are there */
+        for (uint64_t i = 0; i < missing; i++)
+            timeline_builder_launch(
+                s.b,
+                &(struct trace_launch){ .start_ns = i * MS * 5 / missing + 7 * US,
+                                        .end_ns = i * MS * 5 / missing + 8 * US,
+                                        .correlation = 5000 + i,
+                                        .thread = 1,
+                                        .api = timeline_builder_text(s.b, "cudaLaunchKernel") },
+                1);
+        tl = timeline_builder_finish(s.b);
+        analyze_run(tl, NULL, &a);
+        const struct analysis_stage *decode = scene_stage(&a, "decode");
+        bool bounded = false;
+        for (size_t i = 0; i < a.nnotes; i++)
+            bounded |= strstr(a.notes[i].text, "10 of 1,010 launches have no kernel: about") != NULL;
+        CHECK(decode->idle_known == (missing == 10) && bounded == (missing == 10));
+        CHECK(missing == 10 || strstr(decode->idle_refused, "100 of 1,100 launches") != NULL);
+        analysis_free(&a);
+        timeline_close(tl);
+    }
 }
 
 TEST(sub_stages_are_inside_their_parents) {

@@ -1,0 +1,73 @@
+/* The anatomy of a token: the median decode step of a language model, its layers, and a role for each kernel
+ * by its category, its size and its place in the layer (docs/understanding.md). */
+#ifndef ANALYZE_ANATOMY_H
+#define ANALYZE_ANATOMY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "timeline/timeline.h"
+
+#define KERNEL_ROLES(X)                 \
+    X(EMBEDDING, "embedding")           \
+    X(NORM, "norm")                     \
+    X(QKV, "QKV")                       \
+    X(ROTARY, "rotary")                 \
+    X(KV_WRITE, "KV write")             \
+    X(ATTENTION, "attention")           \
+    X(OUTPUT, "output projection")      \
+    X(ROUTER, "router")                 \
+    X(EXPERTS, "experts")               \
+    X(SHARED_EXPERTS, "shared experts") \
+    X(MLP, "MLP")                       \
+    X(LM_HEAD, "LM head")               \
+    X(SAMPLING, "sampling")             \
+    X(COMMUNICATION, "communication")   \
+    X(COPY, "copy")                     \
+    X(OTHER, "other")
+enum kernel_role {
+#define X(id, name) ROLE_##id,
+    KERNEL_ROLES(X)
+#undef X
+        ROLE_END
+};
+const char *kernel_role_name(enum kernel_role role);
+
+/* A kernel or copy of the median step. */
+struct anatomy_part {
+    double start_ns, ns; /* start: from the start of the first */
+    uint32_t layer;      /* ANATOMY_NO_LAYER: before the first or after the last */
+    uint8_t role;        /* enum kernel_role */
+    bool is_kernel;
+    uint32_t index; /* of timeline.kernels or timeline.copies */
+};
+#define ANATOMY_NO_LAYER UINT32_MAX
+
+/* One row per role, and one for idle time. Means over the decode steps with the same kernels. */
+struct anatomy_role {
+    const char *name;
+    double ns;                 /* per step: per token of each request */
+    double share;              /* of the step, 0..1 */
+    double calls;              /* per step */
+    double single_block_calls; /* of them, with a grid of one block */
+    double bytes;              /* the least it must move per step, by the model; NaN: unknown */
+    double bytes_per_s, roof;  /* bytes / ns; of the peak. NaN */
+    double dram_pct;           /* measured by counters, of the peak; mean over its kernels; NaN */
+    bool idle;
+};
+
+struct anatomy {
+    struct anatomy_part *parts; /* of the median step; NULL: no decode step */
+    size_t nparts;
+    struct anatomy_role roles[ROLE_END + 1]; /* by ns, largest first; idle time among them */
+    size_t nroles;
+    double step_ns;  /* mean over `steps` */
+    double requests; /* of the median step */
+    size_t steps;    /* with the same kernels as the median step */
+    size_t of;       /* decode steps in all */
+    uint32_t layers;
+    double span_ns; /* of the parts */
+};
+
+#endif

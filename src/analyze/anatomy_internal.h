@@ -1,0 +1,19 @@
+/* Shared by anatomy.c and anatomy_roles.c. */
+#ifndef ANALYZE_ANATOMY_INTERNAL_H
+#define ANALYZE_ANATOMY_INTERNAL_H
+
+#include "analyze/anatomy.h"
+#include "analyze/kernel_name.h"
+
+struct anatomy_kernel { /* or copy, in order of start */
+    const char *name;
+    uint8_t category; /* enum kernel_category */
+    uint8_t role;     /* enum kernel_role */
+    uint32_t layer;
+    bool is_kernel;
+};
+
+/* anchor: [layers] the first attention kernel of each layer. */
+void anatomy_assign_roles(struct anatomy_kernel *k, size_t n, const size_t *anchor, size_t layers);
+
+#endif

@@ -1,0 +1,153 @@
+/* Gives each kernel of a decode step a role, by category and place. The products of a layer come in a fixed
+ * order: QKV, attention, output projection, then the MLP or router and experts. */
+#include "analyze/anatomy_internal.h"
+
+#include <string.h>
+
+#include "base/util.h"
+
+const char *kernel_role_name(enum kernel_role role) {
+    static const char *const names[ROLE_END] = {
+#define X(id, name) [ROLE_##id] = name,
+        KERNEL_ROLES(X)
+#undef X
+    };
+    return (unsigned)role < ROLE_END ? names[role] : "idle";
+}
+
+static bool is_product(const struct anatomy_kernel *k) {
+    return k->is_kernel && (k->category == KERNEL_CATEGORY_GEMM || k->category == KERNEL_CATEGORY_GEMV);
+}
+/* Kernels that finish a product: sums of a split product, descriptors, quantisation of its input. */
+static bool helps_product(const struct anatomy_kernel *k) {
+    return k->is_kernel && (k->category == KERNEL_CATEGORY_QUANT || strstr(k->name, "splitKreduce") ||
+                            strstr(k->name, "splitk_reduce"));
+}
+static bool is_category(const struct anatomy_kernel *k, enum kernel_category c) {
+    return k->is_kernel && k->category == c;
+}
+static bool routes(const struct anatomy_kernel *k) {
+    return is_category(k, KERNEL_CATEGORY_MOE) || is_category(k, KERNEL_CATEGORY_SORT) ||
+           (k->is_kernel && strstr(k->name, "argsort"));
+}
+
+/* Categories that say it all. */
+static bool plain_role(const struct anatomy_kernel *k, uint8_t *role) {
+    if (!k->is_kernel)
+        *role = ROLE_COPY;
+    else if (k->category == KERNEL_CATEGORY_NORM)
+        *role = ROLE_NORM;
+    else if (k->category == KERNEL_CATEGORY_ROPE)
+        *role = ROLE_ROTARY;
+    else if (k->category == KERNEL_CATEGORY_KV_CACHE)
+        *role = ROLE_KV_WRITE;
+    else if (k->category == KERNEL_CATEGORY_ATTENTION)
+        *role = ROLE_ATTENTION;
+    else if (k->category == KERNEL_CATEGORY_COMMUNICATION)
+        *role = ROLE_COMMUNICATION;
+    else
+        return false;
+    return true;
+}
+
+/* A norm written as several element-wise kernels around a mean: those between two products or attention. */
+static void mark_norms(struct anatomy_kernel *k, size_t first, size_t end) {
+    for (size_t i = first; i < end; i++) {
+        if (!is_category(&k[i], KERNEL_CATEGORY_REDUCTION)) continue;
+        for (size_t j = i; j-- > first && !is_product(&k[j]) && k[j].role == ROLE_OTHER;)
+            k[j].role = ROLE_NORM;
+        for (size_t j = i; j < end && !is_product(&k[j]) && k[j].role == ROLE_OTHER; j++)
+            k[j].role = ROLE_NORM;
+    }
+}
+
+/* Before attention: QKV, then positions and the cache. */
+static void roles_before(struct anatomy_kernel *k, size_t first, size_t end) {
+    bool product = false;
+    for (size_t i = first; i < end; i++) {
+        if (k[i].role != ROLE_OTHER) continue;
+        if (is_product(&k[i])) {
+            k[i].role = ROLE_QKV;
+            product = true;
+        } else if (helps_product(&k[i])) {
+            k[i].role = ROLE_QKV;
+        } else if (product && is_category(&k[i], KERNEL_CATEGORY_COPY)) {
+            k[i].role = ROLE_KV_WRITE;
+        } else if (product && is_category(&k[i], KERNEL_CATEGORY_ELEMENTWISE)) {
+            k[i].role = ROLE_ROTARY;
+        }
+    }
+}
+
+/* After attention: the output projection, then MLP, or router and experts. */
+static void roles_after(struct anatomy_kernel *k, size_t first, size_t end) {
+    size_t output = end, route = end, router = end, last = first, ffn_first = end;
+    for (size_t i = first; i < end; i++) {
+        if (route == end && output != end && routes(&k[i])) route = i;
+        if (!is_product(&k[i])) continue;
+        if (output == end)
+            output = i;
+        else if (!helps_product(&k[i]) && route == end)
+            router = i;
+        last = i;
+    }
+    for (size_t i = end; i-- > first && output != end;)
+        if (i > output && i != router && is_product(&k[i]) && !helps_product(&k[i])) ffn_first = i;
+    if (route == end) ffn_first = MIN(ffn_first, router);
+    for (size_t i = first; i < end; i++) {
+        if (k[i].role != ROLE_OTHER) continue;
+        uint8_t ffn = route == end ? ROLE_MLP : i < route ? ROLE_SHARED_EXPERTS : ROLE_EXPERTS;
+        if (output == end) continue;
+        if (i <= output || (i == output + 1 && helps_product(&k[i])))
+            k[i].role = ROLE_OUTPUT;
+        else if (route != end && (i == router || routes(&k[i]) || (i > router && i < route)))
+            k[i].role = ROLE_ROUTER;
+        else if (is_product(&k[i]) || helps_product(&k[i]))
+            k[i].role = ffn;
+        else if (i > ffn_first && i < last && is_category(&k[i], KERNEL_CATEGORY_ELEMENTWISE))
+            k[i].role = ffn;
+    }
+}
+
+/* After the last layer: the LM head is the last product, what follows it samples. */
+static void roles_of_head(struct anatomy_kernel *k, size_t first, size_t end) {
+    size_t head = end;
+    for (size_t i = first; i < end; i++)
+        if (is_product(&k[i]) && !strstr(k[i].name, "splitKreduce")) head = i;
+    for (size_t i = first; i < end; i++) {
+        if (k[i].role != ROLE_OTHER) continue;
+        if (i == head || helps_product(&k[i]))
+            k[i].role = ROLE_LM_HEAD;
+        else if (head != end && i > head)
+            k[i].role = ROLE_SAMPLING;
+    }
+}
+
+/* How many kernels before its attention a layer begins: as far as the first two layers look the same. */
+static size_t lead_of(const struct anatomy_kernel *k, const size_t *anchor, size_t n) {
+    size_t lead = 0, most = n > 1 ? MIN(anchor[0], anchor[1] - anchor[0] - 1) : anchor[0];
+    while (n > 1 && lead < most && k[anchor[0] - lead - 1].is_kernel == k[anchor[1] - lead - 1].is_kernel &&
+           k[anchor[0] - lead - 1].category == k[anchor[1] - lead - 1].category)
+        lead++;
+    return lead;
+}
+
+void anatomy_assign_roles(struct anatomy_kernel *k, size_t n, const size_t *anchor, size_t layers) {
+    size_t lead = layers ? lead_of(k, anchor, layers) : 0,
+           period = layers > 1 ? anchor[layers - 1] - anchor[layers - 2] : 0;
+    for (size_t i = 0; i < n; i++) {
+        k[i].role = ROLE_OTHER;
+        k[i].layer = ANATOMY_NO_LAYER;
+        plain_role(&k[i], &k[i].role);
+    }
+    mark_norms(k, 0, n);
+    for (size_t l = 0; l < layers; l++) {
+        size_t first = anchor[l] - lead, end = l + 1 < layers ? anchor[l + 1] - lead : MIN(n, first + period);
+        for (size_t i = first; i < end; i++) k[i].layer = (uint32_t)l;
+        roles_before(k, first, anchor[l]);
+        roles_after(k, anchor[l], end);
+        if (l + 1 == layers) roles_of_head(k, end, n);
+    }
+    for (size_t i = 0; layers && i < anchor[0] - lead; i++)
+        if (is_category(&k[i], KERNEL_CATEGORY_EMBEDDING)) k[i].role = ROLE_EMBEDDING;
+}

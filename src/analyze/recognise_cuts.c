@@ -1,0 +1,321 @@
+/* Cuts the work of a device into forward passes. The layers of a model are visible as attention kernels with
+ * matrix products between them. A place between two layers is the border of a pass if something happens there
+ * that a model does once per pass: token ids are looked up, a token is sampled, a result goes to the host, or
+ * a graph is launched. A kind of place is trusted if it leaves the same number of layers in every pass. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/recognise_internal.h"
+#include "base/die.h"
+#include "base/util.h"
+#include "base/vec.h"
+
+enum cut_kind { CUT_EMBEDDING, CUT_SAMPLING, CUT_TO_HOST, CUT_GRAPH, CUT_KINDS };
+static const char *const cut_names[CUT_KINDS] = { "lookups of token ids", "sampling of tokens",
+                                                  "copies to the host", "graph launches" };
+
+#define TRUSTED 0.9 /* share of the layers that lie in passes of the usual length */
+#define LEAST_TRUSTED 0.5
+#define LARGE_COPY_BYTES (1u << 20)
+#define MAX_LAYERS 512
+#define FIRST_PAUSE_NS 100000000u /* a longer pause separates a single pass from what was before it */
+
+struct positions {
+    size_t *v;
+    size_t n, cap;
+};
+
+static bool is_product(const struct item *i) {
+    return i->is_kernel && (i->category == KERNEL_CATEGORY_GEMM || i->category == KERNEL_CATEGORY_GEMV);
+}
+static bool is_category(const struct item *i, enum kernel_category c) {
+    return i->is_kernel && i->category == c;
+}
+static bool is_copy(const struct item *i, enum trace_copy_kind kind) {
+    return !i->is_kernel && i->copy == kind;
+}
+
+/* The first attention kernel after a matrix product: one per layer. */
+static void find_anchors(const struct group *g, enum kernel_category attention, struct positions *out) {
+    bool product = true;
+    out->n = 0;
+    for (size_t i = 0; i < g->n; i++) {
+        if (is_product(&g->items[i])) product = true;
+        if (!is_category(&g->items[i], attention)) continue;
+        if (product) vec_push(out, i);
+        product = false;
+    }
+}
+
+/* Programs without attention kernels, such as those of XLA: one write into the cache per layer. */
+static void find_updates(const struct group *g, struct positions *out) {
+    out->n = 0;
+    for (size_t i = 0; i < g->n; i++)
+        if (g->items[i].is_kernel && g->shapes[g->items[i].shape].cache_update) vec_push(out, i);
+}
+
+/* Item before which the pass would be cut. */
+static bool cuts_at(const struct group *g, size_t i, enum cut_kind kind) {
+    const struct item *it = &g->items[i], *before = i ? &g->items[i - 1] : NULL;
+    switch (kind) {
+    case CUT_EMBEDDING: return is_category(it, KERNEL_CATEGORY_EMBEDDING);
+    case CUT_SAMPLING: return before && is_category(before, KERNEL_CATEGORY_SAMPLING);
+    case CUT_TO_HOST: return before && is_copy(before, TRACE_COPY_DTOH);
+    case CUT_GRAPH:
+        return it->is_kernel && it->in_graph && it->launch != TIMELINE_NONE &&
+               (!before || before->launch != it->launch || !before->is_kernel);
+    default: return false;
+    }
+}
+
+/* Number of layers in each part between cuts; parts without a layer are left out. */
+static void layers_between(const struct group *g, const struct positions *anchors, enum cut_kind kind,
+                           struct positions *out) {
+    size_t next = 0, layers = 0;
+    uint32_t graph = TIMELINE_NONE;
+    out->n = 0;
+    for (size_t i = 0; i < g->n && next < anchors->n; i++) {
+        bool cut = cuts_at(g, i, kind);
+        if (kind == CUT_GRAPH && cut) { /* kernels of one graph may alternate with those of other streams */
+            cut = g->items[i].launch != graph;
+            graph = g->items[i].launch;
+        }
+        if (cut && layers) {
+            vec_push(out, layers);
+            layers = 0;
+        }
+        if (anchors->v[next] == i) {
+            layers++;
+            next++;
+        }
+    }
+    if (layers) vec_push(out, layers);
+}
+
+/* The number of layers per part that covers most layers, at least 2. *score: the share of layers that it
+ * covers. */
+static uint32_t usual_layers(const struct positions *parts, size_t anchors, double *score) {
+    size_t count[MAX_LAYERS + 1] = { 0 };
+    uint32_t best = 0;
+    for (size_t i = 0; i < parts->n; i++)
+        if (parts->v[i] <= MAX_LAYERS) count[parts->v[i]]++;
+    for (uint32_t n = 2; n <= MAX_LAYERS; n++)
+        if (n * count[n] > best * count[best]) best = n;
+    *score = anchors ? (double)best * (double)count[best] / (double)anchors : 0;
+    return best;
+}
+
+struct choice {
+    bool use[CUT_KINDS];
+    uint32_t layers;
+    double score;
+};
+
+static struct choice choose_cuts(const struct group *g, const struct positions *anchors) {
+    struct choice c = { 0 };
+    struct positions parts = { 0 };
+    uint32_t layers[CUT_KINDS];
+    double score[CUT_KINDS];
+    for (int k = 0; k < CUT_KINDS; k++) {
+        layers_between(g, anchors, k, &parts);
+        layers[k] = usual_layers(&parts, anchors->n, &score[k]);
+        bool trusted = score[k] >= TRUSTED, before = c.score >= TRUSTED;
+        if (!layers[k]) continue;
+        if (!c.layers || (trusted && (!before || layers[k] < c.layers)) || (!trusted && score[k] > c.score)) {
+            c.layers = layers[k];
+            c.score = score[k];
+        }
+    }
+    for (int k = 0; k < CUT_KINDS; k++)
+        c.use[k] = layers[k] == c.layers && score[k] >= MIN(TRUSTED, c.score) && score[k] >= LEAST_TRUSTED;
+    free(parts.v);
+    return c;
+}
+
+/* A graph is cut only where another one is launched: its kernels may alternate with those of other
+ * streams. */
+static bool cuts_pass(const struct group *g, size_t i, enum cut_kind kind, size_t last_anchor) {
+    return cuts_at(g, i, kind) && (kind != CUT_GRAPH || g->items[i].launch != g->items[last_anchor].launch);
+}
+
+/* Where the pass with its last layer at `lo` ends, if the next one has its first layer at `hi`. SIZE_MAX: no
+ * cut lies between them. */
+static size_t border(const struct group *g, const struct choice *c, size_t lo, size_t hi) {
+    size_t limit = SIZE_MAX, base = lo, sampled = SIZE_MAX, product = SIZE_MAX, last_home = SIZE_MAX;
+    bool any = false;
+    for (size_t i = lo + 1; i <= hi; i++) {
+        for (int k = 0; k < CUT_KINDS && !any; k++) any = c->use[k] && cuts_pass(g, i, k, lo);
+        if (c->use[CUT_EMBEDDING] && i < hi && cuts_at(g, i, CUT_EMBEDDING)) limit = i;
+        if (i < hi && is_copy(&g->items[i], TRACE_COPY_DTOH)) last_home = i;
+        if (limit == SIZE_MAX && c->use[CUT_GRAPH] && !c->use[CUT_SAMPLING] && !c->use[CUT_TO_HOST] &&
+            cuts_pass(g, i, CUT_GRAPH, lo))
+            limit = i;
+    }
+    if (!any) return SIZE_MAX;
+    if (limit == SIZE_MAX) limit = c->use[CUT_TO_HOST] && last_home != SIZE_MAX ? last_home + 1 : hi;
+    for (size_t i = lo + 1; i < limit; i++) {
+        if (is_category(&g->items[i], KERNEL_CATEGORY_SAMPLING)) sampled = i;
+        if (is_product(&g->items[i])) product = i;
+    }
+    base = sampled != SIZE_MAX && c->use[CUT_SAMPLING] ? sampled
+           : product != SIZE_MAX && limit != hi        ? product
+                                                       : base;
+    for (size_t i = base + 1; i < limit; i++)
+        if (is_copy(&g->items[i], TRACE_COPY_DTOH)) return i + 1;
+    if (sampled != SIZE_MAX && base == sampled) return sampled + 1;
+    for (size_t i = base + 1; i < limit; i++)
+        if (is_copy(&g->items[i], TRACE_COPY_HTOD)) return i;
+    return limit;
+}
+
+static int by_size(const void *a, const void *b) {
+    size_t x = *(const size_t *)a, y = *(const size_t *)b;
+    return (x > y) - (x < y);
+}
+
+static size_t median_of(size_t *v, size_t n) {
+    if (!n) return SIZE_MAX;
+    qsort(v, n, sizeof *v, by_size);
+    return v[n / 2];
+}
+
+/* The first copy to the host after a token was sampled; SIZE_MAX: none. */
+static size_t read_back(const struct group *g, size_t from) {
+    bool sampled = false;
+    for (size_t i = from; i < g->n; i++) {
+        if (is_category(&g->items[i], KERNEL_CATEGORY_SAMPLING)) sampled = true;
+        if (sampled && is_copy(&g->items[i], TRACE_COPY_DTOH)) return i;
+    }
+    return SIZE_MAX;
+}
+
+/* The first pass has as many items before its first layer as the others, the last as many after its last. */
+static void trim_ends(struct group *g) {
+    size_t n = g->npasses, *v = xmalloc((n + 1) * sizeof *v), k = 0;
+    struct pass *first = &g->passes[0], *last = &g->passes[n - 1];
+    for (size_t i = 1; i < n; i++) v[k++] = g->passes[i].first_anchor - g->passes[i].first;
+    size_t before = median_of(v, k);
+    k = 0;
+    for (size_t i = 0; i + 1 < n; i++) v[k++] = g->passes[i].end - g->passes[i].last_anchor;
+    size_t after = median_of(v, k);
+    free(v);
+    if (before != SIZE_MAX) first->first = first->first_anchor > before ? first->first_anchor - before : 0;
+    for (size_t i = first->first_anchor; before == SIZE_MAX && i > first->first; i--) {
+        const struct item *it = &g->items[i - 1];
+        if ((!it->is_kernel && it->bytes >= LARGE_COPY_BYTES && it->copy == TRACE_COPY_HTOD) ||
+            g->items[i].start_ns > it->end_ns + FIRST_PAUSE_NS)
+            first->first = i;
+    }
+    size_t home = after == SIZE_MAX ? SIZE_MAX : read_back(g, last->last_anchor);
+    if (home != SIZE_MAX)
+        last->end = home + 1;
+    else if (after != SIZE_MAX && last->last_anchor + after < g->n)
+        last->end = last->last_anchor + after;
+}
+
+/* Layers that the usual number leaves over belong to another network, such as an image encoder, that ran
+ * first: they become a pass of their own. */
+static void add_pass(struct group *g, size_t *cap, size_t first, size_t end, const size_t *anchor, size_t n) {
+    struct pass p = { first, end, anchor[0], anchor[n - 1], (uint32_t)n };
+    g->passes = vec_fit(g->passes, g->npasses + 1, cap, sizeof *g->passes);
+    g->passes[g->npasses++] = p;
+}
+
+static void make_passes(struct group *g, const struct positions *anchors, const struct choice *c) {
+    size_t cap = 0, first = 0, first_anchor = 0;
+    for (size_t a = 0; a < anchors->n; a++) {
+        bool last = a + 1 == anchors->n;
+        size_t at = last ? g->n : border(g, c, anchors->v[a], anchors->v[a + 1]);
+        if (at == SIZE_MAX) continue;
+        add_pass(g, &cap, first, at, anchors->v + first_anchor, a + 1 - first_anchor);
+        first = at;
+        first_anchor = a + 1;
+    }
+    if (g->npasses) trim_ends(g);
+}
+
+/* ---- programs without attention: the work between two copies to the host, if it repeats */
+
+#define REPEATS_LEAST 8
+#define REPEATING_SHARE 0.8
+
+static uint64_t part_hash(const struct group *g, size_t first, size_t end) {
+    uint64_t h = 1469598103934665603u;
+    for (size_t i = first; i < end; i++)
+        if (g->items[i].is_kernel) h = (h ^ (g->tl->shapes[g->items[i].shape].name + 1u)) * 1099511628211u;
+    return h;
+}
+
+static int by_hash(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Length of the longest run of equal values in the sorted array. */
+static size_t most_frequent(const uint64_t *v, size_t n, uint64_t *value) {
+    size_t best = 0;
+    for (size_t i = 0, k; i < n; i = k) {
+        for (k = i; k < n && v[k] == v[i];) k++;
+        if (k - i > best) {
+            best = k - i;
+            *value = v[i];
+        }
+    }
+    return best;
+}
+
+void recognise_cut_copies(struct group *g) {
+    struct {
+        struct pass *v;
+        size_t n, cap;
+    } parts = { 0 };
+    size_t first = 0, kernels = 0;
+    free(g->passes);
+    g->passes = NULL;
+    g->npasses = 0;
+    g->layers = 0;
+    g->boundary = NULL;
+    for (size_t i = 0; i < g->n; i++) {
+        kernels += g->items[i].is_kernel;
+        if (!is_copy(&g->items[i], TRACE_COPY_DTOH) || !kernels) continue;
+        vec_push(&parts, ((struct pass){ first, i + 1, first, i, 0 }));
+        first = i + 1;
+        kernels = 0;
+    }
+    uint64_t *hashes = xmalloc((parts.n + 1) * sizeof *hashes), usual = 0;
+    for (size_t i = 0; i < parts.n; i++) hashes[i] = part_hash(g, parts.v[i].first, parts.v[i].end);
+    qsort(hashes, parts.n, sizeof *hashes, by_hash);
+    size_t repeats = parts.n ? most_frequent(hashes, parts.n, &usual) : 0;
+    free(hashes);
+    if (repeats < REPEATS_LEAST || (double)repeats < REPEATING_SHARE * (double)parts.n) {
+        free(parts.v);
+        return;
+    }
+    size_t lo = 0, hi = parts.n;
+    while (part_hash(g, parts.v[lo].first, parts.v[lo].end) != usual) lo++;
+    while (part_hash(g, parts.v[hi - 1].first, parts.v[hi - 1].end) != usual) hi--;
+    memmove(parts.v, parts.v + lo, (hi - lo) * sizeof *parts.v);
+    g->passes = parts.v;
+    g->npasses = hi - lo;
+    g->boundary = cut_names[CUT_TO_HOST];
+}
+
+void recognise_cut(struct group *g) {
+    struct positions anchors = { 0 };
+    find_anchors(g, KERNEL_CATEGORY_ATTENTION, &anchors);
+    if (!anchors.n) {
+        find_anchors(g, KERNEL_CATEGORY_SOFTMAX, &anchors);
+        if (!anchors.n) find_updates(g, &anchors);
+        g->by_softmax = anchors.n > 0;
+    }
+    struct choice c = choose_cuts(g, &anchors);
+    if (c.layers && c.score >= LEAST_TRUSTED) {
+        g->layers = c.layers;
+        for (int k = CUT_KINDS; k-- > 0;)
+            if (c.use[k]) g->boundary = cut_names[k];
+        make_passes(g, &anchors, &c);
+    } else {
+        recognise_cut_copies(g);
+    }
+    free(anchors.v);
+}

@@ -1,0 +1,117 @@
+/* The anatomy of a token: the median decode step to scale. One row before the layers, one per layer, one
+ * after them. Colours are roles; free space is idle time. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "base/svg.h"
+#include "base/util.h"
+#include "report/charts.h"
+#include "report/text.h"
+
+#define ROW 16.0
+#define LEFT 70.0
+#define TOP 40.0
+
+static const char *role_class(enum kernel_role role) {
+    static const char *const classes[ROLE_END] = {
+        [ROLE_EMBEDDING] = "r7", [ROLE_NORM] = "r2",           [ROLE_QKV] = "r0",    [ROLE_ROTARY] = "r6",
+        [ROLE_KV_WRITE] = "r6",  [ROLE_ATTENTION] = "r1",      [ROLE_OUTPUT] = "r5", [ROLE_ROUTER] = "r4",
+        [ROLE_EXPERTS] = "r3",   [ROLE_SHARED_EXPERTS] = "r3", [ROLE_MLP] = "r3",    [ROLE_LM_HEAD] = "r0",
+        [ROLE_SAMPLING] = "r4",  [ROLE_COMMUNICATION] = "r7",  [ROLE_COPY] = "r7",   [ROLE_OTHER] = "r7",
+    };
+    return classes[role];
+}
+
+/* Rows of the drawing: 0 before the layers, 1 .. layers, then the head. */
+static size_t row_of(const struct anatomy *a, size_t part, size_t last_layer_part) {
+    if (a->parts[part].layer != ANATOMY_NO_LAYER) return a->parts[part].layer + 1;
+    return part < last_layer_part ? 0 : a->layers + 1;
+}
+
+static size_t last_in_layers(const struct anatomy *a) {
+    for (size_t i = a->nparts; i-- > 0;)
+        if (a->parts[i].layer != ANATOMY_NO_LAYER) return i;
+    return 0;
+}
+
+static void legend(const struct anatomy *a, const struct chart_form *form, struct strbuf *out) {
+    double x = 0, y = 4;
+    for (size_t i = 0; i < a->nroles; i++) {
+        int role = 0;
+        while (role < ROLE_END && kernel_role_name(role) != a->roles[i].name) role++;
+        double width = 22 + 7.0 * (double)strlen(a->roles[i].name);
+        if (role == ROLE_END) continue;
+        if (x + width > form->width) {
+            x = 0;
+            y += 15;
+        }
+        svg_rect(out, x, y, 10, 10, role_class(role));
+        svg_text(out, x + 14, y + 9, SVG_START, "", a->roles[i].name);
+        x += width;
+    }
+}
+
+struct anatomy_rows {
+    size_t n, last_layer_part;
+    double *begin, *end; /* [n] ns */
+    double widest;       /* of the layers and the head: what the drawing shows of each row */
+};
+
+static void measure_rows(const struct anatomy *a, struct anatomy_rows *rows) {
+    *rows = (struct anatomy_rows){ .n = a->layers + 2, .last_layer_part = last_in_layers(a), .widest = 1 };
+    rows->begin = xmalloc(rows->n * sizeof *rows->begin);
+    rows->end = xcalloc(rows->n, sizeof *rows->end);
+    for (size_t r = 0; r < rows->n; r++) rows->begin[r] = NAN;
+    for (size_t i = 0; i < a->nparts; i++) {
+        size_t r = row_of(a, i, rows->last_layer_part);
+        if (isnan(rows->begin[r])) rows->begin[r] = a->parts[i].start_ns;
+        rows->end[r] = fmax(rows->end[r], a->parts[i].start_ns + a->parts[i].ns);
+        if (r) rows->widest = fmax(rows->widest, rows->end[r] - rows->begin[r]);
+    }
+}
+
+static void draw_labels(const struct anatomy_rows *rows, const struct chart_form *form, double top,
+                        struct strbuf *out) {
+    for (size_t r = 0; r < rows->n; r++) {
+        char label[32];
+        double y = top + ROW * (double)r;
+        snprintf(label, sizeof label, "layer %zu", r);
+        svg_text(out, LEFT - 6, y + 11, SVG_END, "", r == 0 ? "input" : r == rows->n - 1 ? "head" : label);
+        svg_line(out, LEFT, y + 14, form->width, y + 14, "axis");
+        if (rows->end[r] - rows->begin[r] > rows->widest) /* goes on to the right */
+            svg_text(out, form->width - 4, y + 11, SVG_END, "",
+                     text_ms((rows->end[r] - rows->begin[r]) * 1e-6).s);
+    }
+}
+
+bool chart_anatomy(const struct view *v, const struct chart_form *form, struct strbuf *out) {
+    const struct anatomy *a = v->a ? v->a->anatomy : NULL;
+    struct anatomy_rows rows;
+    if (!a || !a->nparts) return false;
+    measure_rows(a, &rows);
+    double top = TOP + (form->width < 600 ? 60 : 0), scale = (form->width - LEFT - 70) / rows.widest;
+    chart_open(form, top + ROW * (double)rows.n + 24,
+               "Anatomy of a token: the median decode step, layer by layer", out);
+    legend(a, form, out);
+    draw_labels(&rows, form, top, out);
+    for (size_t i = 0; i < a->nparts; i++) {
+        const struct anatomy_part *p = &a->parts[i];
+        size_t r = row_of(a, i, rows.last_layer_part);
+        double from = p->start_ns - rows.begin[r], to = fmin(from + p->ns, rows.widest);
+        if (from < rows.widest)
+            svg_rect(out, LEFT + from * scale, top + ROW * (double)r + 1, fmax((to - from) * scale, 0.3), 12,
+                     role_class(p->role));
+    }
+    struct strbuf axis = STRBUF_INIT;
+    strbuf_addf(&axis, "%s from left to right; the whole step spans %s", text_ms(rows.widest * 1e-6).s,
+                text_ms(a->span_ns * 1e-6).s);
+    svg_text(out, LEFT, top + ROW * (double)rows.n + 14, SVG_START, "", axis.buf);
+    strbuf_free(&axis);
+    svg_close(out);
+    free(rows.begin);
+    free(rows.end);
+    return true;
+}

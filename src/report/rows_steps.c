@@ -1,0 +1,176 @@
+/* Steps and phases that were recognised without annotations. */
+#include <math.h>
+
+#include "base/util.h"
+#include "report/rows.h"
+#include "report/text.h"
+
+/* ---- one row per step: steps.csv */
+
+static const struct recognised_step *step_of(const struct column_row *r) { return r->item; }
+static struct column_value get_kind(const struct column_row *r) {
+    return column_str(step_kind_name(step_of(r)->kind));
+}
+static struct column_value get_confidence(const struct column_row *r) {
+    return column_str(step_of(r)->certain ? "certain" : "uncertain");
+}
+static struct column_value get_start_ms(const struct column_row *r) {
+    const struct recognition *all = &r->view->a->recognition;
+    return column_f64((double)(step_of(r)->start_ns - all->steps[0].start_ns) * 1e-6);
+}
+static struct column_value get_time_ms(const struct column_row *r) {
+    return column_f64((double)(step_of(r)->end_ns - step_of(r)->start_ns) * 1e-6);
+}
+static struct column_value get_work(const struct column_row *r) { return column_u64(step_of(r)->count); }
+
+#define S(field) FIELD(struct recognised_step, field)
+static const struct column step_columns[] = {
+    { "kind", .source = GET(get_kind), .data = CSV },
+    { "confidence", .source = GET(get_confidence), .data = CSV },
+    { "tokens", .source = S(tokens), .data = CSV },
+    { "requests", .source = S(requests), .data = CSV },
+    { "start_ms", .source = GET(get_start_ms), .data = CSV },
+    { "time_ms", .source = GET(get_time_ms), .data = CSV },
+    { "kernels_and_copies", .source = GET(get_work), .data = CSV },
+    { "layers", .source = S(layers), .data = CSV },
+    { "graph", .source = S(graph), .data = CSV },
+    { "device", .source = S(device), .data = CSV },
+    { "doubt", .source = S(doubt), .data = CSV },
+};
+static const struct column_group step_group = { .columns = step_columns, .n = COUNTOF(step_columns) };
+
+void rows_steps_csv(const struct view *v, struct table *t) {
+    struct column_items items = { 0 };
+    if (v->a)
+        items = (struct column_items){ v->a->recognition.steps, v->a->recognition.nsteps,
+                                       sizeof *v->a->recognition.steps };
+    columns_table(&step_group, 1, COLUMN_DOC_CSV, v, items, t);
+}
+
+/* ---- one row per kind of step */
+
+#define K(field) FIELD(struct analysis_step_kind, field)
+static void show_range(const struct stats *s, struct strbuf *out) {
+    strbuf_addstr(out, text_num(s->median, 0).s);
+    if (s->max > s->min) strbuf_addf(out, " (%s to %s)", text_num(s->min, 0).s, text_num(s->max, 0).s);
+}
+static void show_tokens(const struct column_row *r, struct strbuf *out) {
+    show_range(&((const struct analysis_step_kind *)r->item)->tokens, out);
+}
+static void show_requests(const struct column_row *r, struct strbuf *out) {
+    show_range(&((const struct analysis_step_kind *)r->item)->requests, out);
+}
+/* clang-format off */
+static const struct column kind_columns[] = {
+    { "kind", "step", COLUMN_TEXT, K(name), .data = JSON, .at = { .md = 10 } },
+    { "steps", "steps", COLUMN_COUNT, K(steps), .data = JSON, .at = { .md = 20 } },
+    { "certain", "certain", COLUMN_COUNT, K(certain), .data = JSON, .at = { .md = 30 } },
+    { "tokens_median", "tokens per step", COLUMN_TEXT, K(tokens.median), .data = JSON, .at = { .md = 40 },
+      .show = show_tokens },
+    { "requests_median", "requests per step", COLUMN_TEXT, K(requests.median), .data = JSON,
+      .at = { .md = 50 },
+      .show = show_requests },
+    { "median_ns", "median ms", COLUMN_NS_MS, K(ns.median), .data = JSON, .at = { .md = 60 } },
+    { "slow_ns", "p99 or max ms", COLUMN_NS_MS, K(slow_ns), .data = JSON, .at = { .md = 70 } },
+    { "tokens_per_s", "tokens/s", COLUMN_NUMBER, K(tokens_per_s), .data = JSON, .at = { .md = 80 } },
+    { "worst_ns", "worst ms", COLUMN_NS_MS, K(worst_ns), .data = JSON, .at = { .md = 90 } },
+    { "worst_why", "what differed in the worst", COLUMN_TEXT, K(worst_why), .data = JSON,
+      .at = { .md = 100 } },
+};
+/* clang-format on */
+const struct column_group rows_kind_columns = { .columns = kind_columns, .n = COUNTOF(kind_columns) };
+
+struct column_items rows_kind_items(const struct view *v) {
+    if (!v->a || !v->a->nstep_kinds) return (struct column_items){ 0 };
+    return (struct column_items){ v->a->step_kinds, v->a->nstep_kinds, sizeof *v->a->step_kinds };
+}
+
+void rows_kinds_md(const struct view *v, struct table *t) {
+    columns_table(&rows_kind_columns, 1, COLUMN_DOC_MARKDOWN, v, rows_kind_items(v), t);
+    rows_drop_unknown(t);
+}
+
+/* ---- phases */
+
+void rows_phases_md(const struct view *v, struct table *t) {
+    static const struct recognised_phases none;
+    const struct recognised_phases *p = v->a ? &v->a->phases : &none;
+    const struct {
+        const char *name;
+        double ns;
+    } rows[] = { { "start-up", p->start_ns },
+                 { "load", p->load_ns },
+                 { "warm-up", p->warm_up_ns },
+                 { "steady work", p->steady_ns },
+                 { "shutdown", p->shutdown_ns } };
+    table_init(t);
+    table_column(t, "phase", TABLE_LEFT);
+    table_column(t, "time ms", TABLE_RIGHT);
+    table_column(t, "copied to the GPU GB", TABLE_RIGHT);
+    table_column(t, "GB/s", TABLE_RIGHT);
+    for (size_t i = 0; i < COUNTOF(rows) && p->steady_to_ns; i++) {
+        bool load = i == 1 && p->load_ns > 0;
+        if (!(rows[i].ns > 0)) continue;
+        table_cell(t, "%s", rows[i].name);
+        table_cell(t, "%s", text_ms_number(rows[i].ns * 1e-6).s);
+        table_cell(t, "%s", load ? text_num(p->load_bytes * 1e-9, 3).s : text_or_dash(NULL));
+        table_cell(t, "%s", load ? text_num(p->load_bytes / p->load_ns, 1).s : text_or_dash(NULL));
+    }
+}
+
+/* ---- in words */
+
+static void phase_words(const struct recognised_phases *p, struct strbuf *out) {
+    if (!p->steady_to_ns) return;
+    strbuf_addf(out, " Steady work: %s", text_ms(p->steady_ns * 1e-6).s);
+    if (p->start_ns > 0) strbuf_addf(out, "; before it start-up %s", text_ms(p->start_ns * 1e-6).s);
+    if (p->load_ns > 0)
+        strbuf_addf(out, ", load %s (%s at %s GB/s)", text_ms(p->load_ns * 1e-6).s,
+                    text_bytes(p->load_bytes).s, text_num(p->load_bytes / p->load_ns, 1).s);
+    if (p->warm_up_steps)
+        strbuf_addf(out, ", warm-up %s (%zu step%s)", text_ms(p->warm_up_ns * 1e-6).s, p->warm_up_steps,
+                    p->warm_up_steps == 1 ? "" : "s");
+    if (p->shutdown_ns > 0) strbuf_addf(out, "; after it %s", text_ms(p->shutdown_ns * 1e-6).s);
+    strbuf_addch(out, '.');
+}
+
+void rows_recognition_note(const struct view *v, struct strbuf *out) {
+    if (!v->a || !v->a->recognised) return;
+    const struct recognition *r = &v->a->recognition;
+    size_t certain = 0;
+    for (size_t i = 0; i < r->nsteps; i++) certain += r->steps[i].certain;
+    strbuf_addf(out, "Recognised without annotations: %s step%s, cut at %s", text_count(r->nsteps).s,
+                r->nsteps == 1 ? "" : "s", r->boundary);
+    if (r->llm) strbuf_addf(out, ", of a language model");
+    if (r->layers) strbuf_addf(out, " with %u layers", r->layers);
+    if (r->llm && certain < r->nsteps)
+        strbuf_addf(out, "; the kind or the tokens of %s of them are uncertain",
+                    text_count(r->nsteps - certain).s);
+    strbuf_addch(out, '.');
+    phase_words(&v->a->phases, out);
+}
+
+static void per_step(const char *what, const struct stats *s, struct strbuf *out) {
+    strbuf_addf(out, "%s %s", text_num(s->median, 0).s, what);
+    if (s->max > s->min) strbuf_addf(out, " (%s to %s)", text_num(s->min, 0).s, text_num(s->max, 0).s);
+}
+
+void rows_kind_sentence(const struct analysis_step_kind *k, struct strbuf *out) {
+    bool decode = k->kind == STEP_DECODE;
+    if (isnan(k->tokens.median) && !decode) return;
+    strbuf_addf(out, "%s: %s step%s", k->name, text_count(k->steps).s, k->steps == 1 ? "" : "s");
+    if (isfinite(k->requests.median)) {
+        strbuf_addstr(out, ", ");
+        per_step(k->requests.median == 1 && k->requests.max == 1 ? "request" : "requests", &k->requests, out);
+    }
+    if (!decode && isfinite(k->tokens.median)) {
+        strbuf_addstr(out, ", ");
+        per_step("tokens", &k->tokens, out);
+    }
+    strbuf_addf(out, "; %s %s (median), %s %s, %s tokens/s", text_ms(k->ns.median * 1e-6).s,
+                decode ? "per token" : "each", k->steps >= STATS_P99_LEAST ? "p99" : "at most",
+                text_ms(k->slow_ns * 1e-6).s, text_num(k->tokens_per_s, k->tokens_per_s < 100 ? 1 : 0).s);
+    if (k->worst_why)
+        strbuf_addf(out, "; in the slowest (%s) %s", text_ms(k->worst_ns * 1e-6).s, k->worst_why);
+    strbuf_addch(out, '.');
+}
