@@ -103,12 +103,11 @@ static void open_context(struct context *c, const struct timeline *tl, const str
 
 /* Frees the working data of the passes. */
 static void close_context(struct context *c) {
-    void *scratch[] = {
-        c->stage_scratch,     c->occ_scratch,    c->shape_category,      c->range_gpu_ns,
-        c->shape_owned_ns,    c->shape_stage_ns, c->previous_launch,     c->range_total_ns,
-        c->launch_occurrence, c->copy_occurrence, c->stage_chain_ns, c->stage_chain_kernels, c->range_flops,
-        c->range_bytes,       c->range_counted,  c->shape_alone_ns,      c->range_compute_ns
-    };
+    void *scratch[] = { c->stage_scratch,     c->occ_scratch,     c->shape_category,  c->range_gpu_ns,
+                        c->shape_owned_ns,    c->shape_stage_ns,  c->previous_launch, c->range_total_ns,
+                        c->launch_occurrence, c->copy_occurrence, c->stage_chain_ns,  c->stage_chain_kernels,
+                        c->range_flops,       c->range_bytes,     c->range_counted,   c->shape_alone_ns,
+                        c->range_compute_ns };
     for (size_t i = 0; i < COUNTOF(scratch); i++) free(scratch[i]);
     for (size_t i = 0; c->power && i < c->tl->ndevices; i++) {
         free(c->power[i].time_ns);

@@ -270,9 +270,9 @@ struct analysis_stage {
 struct analysis_occurrence { /* sorted by start */
     /* parent: an occurrence; range: TIMELINE_NONE for the implicit stage and for recognised steps */
     uint32_t stage, range, parent;
-    uint32_t thread, process; /* of the timeline; TIMELINE_NONE: unknown */
-    uint32_t device;          /* of a recognised step; TIMELINE_NONE: any */
-    uint64_t start_ns, end_ns; /* start and end of the range */
+    uint32_t thread, process;  /* of the timeline; TIMELINE_NONE: unknown */
+    uint32_t device;           /* of a recognised step; TIMELINE_NONE: any */
+    uint64_t start_ns, end_ns; /* of the range */
     uint64_t wall_end_ns;      /* end_ns or the end of its last kernel, whichever is later */
     /* start of its first and end of its last kernel; first == 0: no kernel */
     uint64_t gpu_first_ns, gpu_last_ns;

@@ -1,6 +1,6 @@
 /* Rules that turn an analysis into findings. A rule examines one stage (or, with NULL, the run) and emits
- * at most one finding (that of roles: one per role): the numbers, an upper bound of the saving, and a recommendation. A rule without
- * evidence emits nothing. */
+ * at most one finding (that of roles: one per role): the numbers, an upper bound of the saving, and a
+ * recommendation. A rule without evidence emits nothing. */
 #ifndef ANALYZE_FINDING_H
 #define ANALYZE_FINDING_H
 

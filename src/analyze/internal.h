@@ -49,8 +49,8 @@ struct context {
     struct occurrence_scratch *occ_scratch; /* [noccurrences] */
     uint32_t *kernel_occurrence, *range_occurrence;
     uint32_t *launch_occurrence; /* [launches.n] */
-    uint32_t *copy_occurrence;  /* [copies.n], of recognised steps; NULL: go by launch and range */
-    uint64_t captured_launches; /* into graphs: these are no executions */
+    uint32_t *copy_occurrence;   /* [copies.n], of recognised steps; NULL: go by launch and range */
+    uint64_t captured_launches;  /* into graphs: these are no executions */
     /* kernels of threads without stages, counted in the stage that is open in their process */
     uint64_t lent_kernels;
     /* kernels without launch, counted in the stage whose copy on the GPU covers them (mirrors.c) */
