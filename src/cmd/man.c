@@ -63,6 +63,10 @@ static const struct man_item man_items[] = {
     { MAN_ENVIRONMENT, "engine|profile", "INFERPROF_ISA",
       "Instruction set of the native engine: `portable`, `avx2` or `avx512`. Default: the best one that the "
       "CPU supports." },
+    { MAN_ENVIRONMENT, "engine|profile", "INFERPROF_CUDA_MATH",
+      "\"exact\": on a GPU, activations have the precision of two bf16 numbers, at twice the work." },
+    { MAN_ENVIRONMENT, "engine|profile", "INFERPROF_CUDA_STAMPS",
+      "1: on a GPU, print the time of each kind of kernel in the last decoding step." },
     { MAN_ENVIRONMENT, "engine|profile", "INFERPROF_TEST_SLOWDOWN",
       "For tests of `compare`: the native engine waits after every pass until it has taken that many times "
       "as "

@@ -376,7 +376,7 @@ static int generate(struct job *j, uint64_t request_ns, struct err *err) {
     stamp_tokens(j, NULL, start);
     if (ops_check(j->e->ops, err) < 0) return -1;
     if (any_more(j) && !(has_steps(j) ? decode_on_device(j) : decode(j)))
-        return err_set(err, "cancelled after %zu of %u tokens: the client closed the connection",
+        return err_set(err, "cancelled after %zu of %u tokens: the client no longer reads the answer",
                        j->v[0].out->ids.n, j->r->max_new_tokens);
     if (ops_check(j->e->ops, err) < 0) return -1;
     for (int i = 0; i < j->n; i++) {

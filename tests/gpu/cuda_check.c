@@ -119,6 +119,7 @@ static struct {
     struct weight w, w2, w3;
     int m, n, k, add;
     int heads, kv, dim, nq, nk, base, window, side;
+    enum dtype cache; /* type of keys and values; zero is DTYPE_F32 */
 } now;
 
 static void do_linear(struct ops *o, struct tensor *const *t) {
@@ -174,14 +175,17 @@ static void do_attention(struct ops *o, struct tensor *const *t) {
                                        .out_row = (ptrdiff_t)now.heads * now.dim,
                                        .nq = now.nq,
                                        .nk = now.nk,
+                                       .kv = now.cache,
                                        .base = now.base,
                                        .window = now.window });
 }
 /* The same through a cache, which is bf16 on the GPU. */
 static void do_cached(struct ops *o, struct tensor *const *t) {
     size_t n = (size_t)now.kv * (size_t)now.nk * (size_t)now.dim;
-    struct tensor *k = ops_alloc_cache(o, n, DTYPE_BF16), *v = ops_alloc_cache(o, n, DTYPE_BF16);
+    now.cache = strcmp(o->backend->name(o->context), "cpu") == 0 ? DTYPE_F32 : DTYPE_BF16;
+    struct tensor *k = ops_alloc_cache(o, n, now.cache), *v = ops_alloc_cache(o, n, now.cache);
     struct cache_rows rows = { .rows = view_of(t[1]),
+                               .type = now.cache,
                                .cache = view_of(k),
                                .n = now.nk,
                                .heads = now.kv,
@@ -193,6 +197,7 @@ static void do_cached(struct ops *o, struct tensor *const *t) {
     ops_cache_store(o, &rows);
     struct tensor *with[] = { t[0], k, v, t[3] };
     do_attention(o, with);
+    now.cache = DTYPE_F32;
     ops_free(o, k);
     ops_free(o, v);
 }
