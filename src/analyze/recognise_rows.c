@@ -150,7 +150,7 @@ static uint64_t row_elements(const struct group *g, const struct pass *p, uint32
         if (!bytes) bytes = it->bytes;
         seen += it->bytes == bytes;
     }
-    return seen + 1 >= p->layers ? bytes / 2 / tokens : 0;
+    return tokens && seen + 1 >= p->layers ? bytes / 2 / tokens : 0;
 }
 
 #define INDEX_BLOCK 512 /* elements per block of ATen's index_elementwise_kernel<128, 4> */

@@ -8,8 +8,8 @@
 
 #include "engine/compute/dtype.h"
 
-/* Activations rounded to 8 bits: x = d q, one d per 32 numbers, and the sums of q over 16 numbers each. Rows are
- * `stride` numbers apart. */
+/* Activations rounded to 8 bits: x = d q, one d per 32 numbers, and the sums of q over 16 numbers each.
+ * Rows are `stride` numbers apart. */
 struct q8_rows {
     int8_t *q;
     float *d;

@@ -1,5 +1,6 @@
-/* Products of quantised weights with activations that were rounded to 8 bits, 32 numbers per scale, in integer
- * arithmetic. Included by kernels_impl.h. The weights of a group of 32 are q, unsigned, and w = a q + b, so
+/* Products of quantised weights with activations that were rounded to 8 bits, 32 numbers per scale, in
+ * integer arithmetic. Included by kernels_impl.h. The weights of a group of 32 are q, unsigned, and w = a
+ * q + b, so
  *     sum w x = a d sum(q x8) + b d sum(x8)           d: the scale of the group's x8
  * where sum(x8) is stored with x8. Q8_0 is signed and has b = 0. Q6_K has two scales per group. */
 #if defined(__AVX2__)

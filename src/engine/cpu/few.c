@@ -1,5 +1,5 @@
-/* Products of a few rows of activations with the weights as they are stored. Quantised weights are multiplied with
- * activations that are rounded to 8 bits, unless the backend is exact. */
+/* Products of a few rows of activations with the weights as they are stored. Quantised weights are
+ * multiplied with activations that are rounded to 8 bits, unless the backend is exact. */
 #include "engine/cpu/internal.h"
 
 struct q8_rows cpu_round(struct cpu *c, const float *x, ptrdiff_t ldx, int m, int cols) {

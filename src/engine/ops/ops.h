@@ -175,7 +175,8 @@ struct ops_backend {
     struct tensor *(*wrap)(void *context, const void *host, size_t bytes);
     void (*commit)(void *context, struct tensor *t);
     void (*free)(void *context, struct tensor *t);
-    /* A cache of zeros for cache_store() and attention() alone. NULL: the same as alloc() of as many bytes. */
+    /* A cache of zeros for cache_store() and attention() alone. NULL: the same as alloc() of as many
+     * bytes. */
     struct tensor *(*alloc_cache)(void *context, size_t numbers, enum dtype type);
     /* -1: an operator or an allocation failed since the last call, or what was wrapped does not fit; then the
      * results since are not valid. NULL: nothing can fail. */

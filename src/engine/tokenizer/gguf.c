@@ -1,7 +1,7 @@
-/* The vocabulary of a GGUF file to a tokenizer. "gpt2" has merges, and tokenizer.ggml.pre names the regular
- * expression that splits text. "llama" is SentencePiece: two neighbours merge if their concatenation is a token,
- * the one with the highest score first. All pairs that make a token, ordered by its score, are the same as a
- * list of merges. */
+/* The vocabulary of a GGUF file to a tokenizer. "gpt2" has merges, and tokenizer.ggml.pre names the
+ * regular expression that splits text. "llama" is SentencePiece: two neighbours merge if their
+ * concatenation is a token, the one with the highest score first. All pairs that make a token, ordered by
+ * its score, are the same as a list of merges. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>

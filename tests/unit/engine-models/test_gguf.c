@@ -1,5 +1,5 @@
-/* Models in GGUF files: the fixtures' synthetic weights under GGUF's names, with the rows of q and k reordered as
- * converters do it, give the tokens of transformers. */
+/* Models in GGUF files: the fixtures' synthetic weights under GGUF's names, with the rows of q and k
+ * reordered as converters do it, give the tokens of transformers. */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>

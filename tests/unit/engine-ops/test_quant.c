@@ -1,4 +1,5 @@
-/* Quantised types: every type compared with the numbers of the `gguf` package (tests/oracle/gguf_types.py). */
+/* Quantised types: every type compared with the numbers of the `gguf` package
+ * (tests/oracle/gguf_types.py). */
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
