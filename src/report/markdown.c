@@ -10,7 +10,7 @@
 #include "report/story.h"
 #include "report/text.h"
 
-bool markdown_section(struct strbuf *out, const char *heading, struct table *t) {
+static bool markdown_section(struct strbuf *out, const char *heading, struct table *t) {
     bool any = table_rows(t) > 0;
     if (any) {
         strbuf_addf(out, "## %s\n\n", heading);

@@ -8,9 +8,7 @@
 void markdown_head(const struct view *v, struct strbuf *out); /* title, run, device */
 void markdown_caveats(const struct view *v, struct strbuf *out);
 void markdown_findings(const struct view *v, size_t limit, struct strbuf *out);
-/* Writes "## Heading" and the table, and frees it. Returns false and writes nothing if it has no rows. */
-bool markdown_section(struct strbuf *out, const char *heading, struct table *t);
-/* The same, but a table without rows gets one row of dashes. */
+/* Writes "## Heading" and the table, and frees it. A table without rows gets one row of dashes. */
 void markdown_section_always(struct strbuf *out, const char *heading, struct table *t);
 void markdown_stages(const struct view *v, const char *heading, struct strbuf *out);
 

@@ -91,14 +91,14 @@ static struct recorder *record_alloc(const char *path, const struct record_info 
     struct recorder *r = xcalloc(1, sizeof *r);
     if (!path) return r;
     r->texts = record_texts_open(info->no_shapes);
-    if (alloc_guard_refuses() ||
-        posix_memalign((void **)&r->events, CACHE_LINE, EVENTS * sizeof *r->events) != 0) {
-        record_texts_close(r->texts);
-        free(r);
-        alloc_failed(EVENTS * sizeof(struct event));
+    if (!alloc_guard_refuses() &&
+        posix_memalign((void **)&r->events, CACHE_LINE, EVENTS * sizeof *r->events) == 0) {
+        memset(r->events, 0, EVENTS * sizeof *r->events); /* page faults now, not during the first operators */
+        return r;
     }
-    memset(r->events, 0, EVENTS * sizeof *r->events); /* page faults now, not during the first operators */
-    return r;
+    record_texts_close(r->texts);
+    free(r);
+    alloc_failed(EVENTS * sizeof(struct event));
 }
 
 struct recorder *record_open(const char *path, enum record_detail detail, const struct record_info *info,
