@@ -93,7 +93,7 @@ static struct recorder *record_alloc(const char *path, const struct record_info 
     r->texts = record_texts_open(info->no_shapes);
     if (!alloc_guard_refuses() &&
         posix_memalign((void **)&r->events, CACHE_LINE, EVENTS * sizeof *r->events) == 0) {
-        memset(r->events, 0, EVENTS * sizeof *r->events); /* page faults now, not during the first operators */
+        memset(r->events, 0, EVENTS * sizeof *r->events); /* page faults now, not during an operator */
         return r;
     }
     record_texts_close(r->texts);
