@@ -75,10 +75,11 @@ struct context {
 };
 
 /* Sets every double from member `first` to the end of the struct to NaN. */
-#define FIGURES_UNKNOWN(row, first)                                                                      \
-    do {                                                                                                 \
-        size_t from_ = offsetof(__typeof__(*(row)), first);                                              \
-        for (; from_ < sizeof *(row); from_ += sizeof(double)) *(double *)((char *)(row) + from_) = NAN; \
+#define FIGURES_UNKNOWN(row, first)                            \
+    do {                                                       \
+        size_t from_ = offsetof(__typeof__(*(row)), first);    \
+        for (; from_ < sizeof *(row); from_ += sizeof(double)) \
+            *(double *)(void *)((char *)(row) + from_) = NAN;  \
     } while (0)
 
 /* analyze.c */

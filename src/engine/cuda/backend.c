@@ -574,7 +574,7 @@ static void cuda_scatter_add(void *context, struct view to, struct view from, co
     struct cuda *c = context;
     float *out = view_pointer(to), *in = view_pointer(from);
     int *list = cuda_scratch(c, SCRATCH_INDEX, (size_t)n * 2 * sizeof *list);
-    float *factors = (float *)(list + n);
+    float *factors = (void *)(list + n);
     copy_in(c, list, index, (size_t)n * sizeof *list);
     copy_in(c, factors, weights, (size_t)n * sizeof *factors);
     LAUNCH(c, scatter_add, row_grid((size_t)n, width), &out, &in, &list, &factors, &n, &width);
