@@ -95,11 +95,11 @@ static void on_weights(void *context, uint64_t done, uint64_t total) {
 
 static int build_model(struct engine *e, const struct engine_load *l, struct err *err) {
     const struct llm_text *t = &e->model->text;
-    uint64_t context =
-        l->max_context > 0 ? (uint64_t)l->max_context : MIN(t->max_positions, (uint64_t)CONTEXT_CAP);
-    if (context > t->max_positions)
+    uint64_t positions = rope_positions(&t->rope, t->max_positions);
+    uint64_t context = l->max_context > 0 ? (uint64_t)l->max_context : MIN(positions, (uint64_t)CONTEXT_CAP);
+    if (context > positions)
         return err_set(err, "max_context %llu: the model has %llu positions", (unsigned long long)context,
-                       (unsigned long long)t->max_positions);
+                       (unsigned long long)positions);
     enum dtype kv = l->exact || (l->kv_dtype && strcmp(l->kv_dtype, "f32") == 0) ? DTYPE_F32 : DTYPE_BF16;
     if (l->kv_dtype && strcmp(l->kv_dtype, "f32") != 0 && strcmp(l->kv_dtype, "bf16") != 0)
         return err_set(err, "kv_dtype '%s': expected bf16 or f32", l->kv_dtype);

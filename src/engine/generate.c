@@ -193,6 +193,7 @@ static int prompt_segments(struct job *j, size_t at, size_t rows) {
             j->rows[n] = (struct decoder_rows){ .sequence = i,
                                                 .position = (int)(from - first),
                                                 .n = (int)(to - from),
+                                                .length = (int)len,
                                                 .logits = to == first + len };
             n++;
         }

@@ -28,7 +28,10 @@ enum text_trait {
     TEXT_PARALLEL = 1 << 16,
     TEXT_SIGMOID = 1 << 17,
     TEXT_NORM_TOPK = 1 << 18,
-    TEXT_CLIP = 1 << 19, /* clip's text tower: no head, runs once */
+    TEXT_CLIP = 1 << 19,        /* clip's text tower: no head, runs once */
+    TEXT_GEMMA = 1 << 20,       /* scaled embeddings; norms multiply by 1 + weight */
+    TEXT_CLAMPED_GLU = 1 << 21, /* gate and up are limited */
+    TEXT_FUSED = 1 << 22,       /* qkv and gate_up are one matrix each */
 };
 
 /* Which layers use a sliding window if the config does not list them. */

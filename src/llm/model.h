@@ -19,6 +19,7 @@
 #define LLM_LAYERS_MAX 4096
 #define LLM_STAGES_MAX 4
 #define LLM_EOS_MAX 32
+#define LLM_ROPE_PAIRS 256
 
 /* ---- Decoder */
 enum llm_rope_kind {
@@ -43,6 +44,11 @@ struct llm_rope {
     bool interleaved;                /* pairs are neighbours: GGUF files of the llama architecture */
     bool whole_dimensions;           /* yarn: round its two bounds outwards ("truncate") */
     uint64_t original_max_positions; /* 0: not given */
+    uint64_t max_positions;          /* of the model */
+    /* longrope: divisors of the frequencies for texts up to original_max_positions, and for longer ones */
+    float short_factor[LLM_ROPE_PAIRS], long_factor[LLM_ROPE_PAIRS];
+    uint32_t factors; /* number of divisors in each list; 0: not given */
+    bool local_plain; /* sliding-window layers use local_theta without scaling (gemma3) */
 };
 
 struct llm_layer {
@@ -68,6 +74,9 @@ struct llm_text {
     uint64_t expert_groups, groups_per_token;
     uint32_t moe_layers;
     bool norm_topk, sigmoid_scores;
+    bool expert_bias;     /* biases of the router and of the experts (gpt_oss) */
+    bool shared_gate;     /* a gate on the shared expert (qwen2_moe) */
+    bool correction_bias; /* the router's load-balancing vector (deepseek_v3) */
     double routed_scaling;
 
     /* Multi-head latent attention; kv_lora_rank 0: not used. */
@@ -85,6 +94,14 @@ struct llm_text {
     bool sandwich_norms;    /* also a norm after attention and MLP (gemma2, gemma3) */
     bool learned_positions; /* gpt2 */
     bool parallel_residual; /* gpt_neox */
+    bool fused_projections; /* q, k and v are one matrix, gate and up another (phi3) */
+    bool sinks;             /* one learned score per head takes part in the softmax (gpt_oss) */
+    bool clamped_glu;       /* gate and up are limited to `glu_limit` (gpt_oss) */
+    bool scaled_embedding;  /* embeddings are multiplied by sqrt(hidden) (gemma) */
+    bool norm_plus_one;     /* the factor of a norm is 1 + weight (gemma) */
+    double glu_limit;
+    double score_dim;                        /* scores are divided by its root; NAN: head_dim */
+    double attention_softcap, logit_softcap; /* x becomes cap tanh(x / cap); NAN: no cap */
 };
 
 /* ---- Image encoder */

@@ -221,6 +221,19 @@ static enum llm_rope_kind rope_kind(const char *name) {
     return LLM_ROPE_OTHER;
 }
 
+/* Divisors of the frequencies, one per pair. Other lists are ignored: the engine refuses the model then. */
+static void read_rope_factors(struct llm_rope *r, struct llm_fields *f) {
+    const json_t *shorts = fields_list(f, "short_factor"), *longs = fields_list(f, "long_factor");
+    size_t n = r->dims / 2;
+    if (!shorts || json_array_size(shorts) != n || json_array_size(longs) != n || n > LLM_ROPE_PAIRS) return;
+    for (size_t i = 0; i < n; i++) {
+        r->short_factor[i] = (float)json_number_value(json_array_get(shorts, i));
+        r->long_factor[i] = (float)json_number_value(json_array_get(longs, i));
+        if (!(r->short_factor[i] > 0) || !(r->long_factor[i] > 0)) return;
+    }
+    r->factors = (uint32_t)n;
+}
+
 /* rope_scaling (older files) or rope_parameters (newer files; also contains the base, per layer type in
  * gemma3). */
 static void read_rope(struct llm_text *t, const struct text_family *fam, struct llm_fields *f) {
@@ -256,10 +269,15 @@ static void read_rope(struct llm_text *t, const struct text_family *fam, struct 
     r->mscale_all_dim = scaled ? fields_number(&in, "mscale_all_dim", NAN) : NAN;
     r->attention_factor = scaled ? fields_number(&in, "attention_factor", NAN) : NAN;
     r->whole_dimensions = !scaled || fields_bool(&in, "truncate", true);
+    if (r->kind == LLM_ROPE_LONGROPE) in.top = f->section; /* phi3 has this field outside of the section */
     r->original_max_positions =
         scaled ? fields_uint_if_set(&in, "original_max_position_embeddings", COUNT_LIMIT) : 0;
+    in.top = NULL;
+    r->max_positions = t->max_positions;
+    r->local_plain = fam->windows == WINDOW_PATTERN;
     double dims = t->kv_lora_rank ? (double)t->qk_rope_dim : (double)t->head_dim * part;
     r->dims = r->kind == LLM_ROPE_NONE || !(dims > 0) ? 0 : (uint32_t)MIN(dims, (double)t->head_dim);
+    if (r->kind == LLM_ROPE_LONGROPE) read_rope_factors(r, &in);
     f->failed = f->failed || in.failed || local.failed;
 }
 
@@ -270,6 +288,31 @@ static const char *activation_named(const char *name) {
     for (size_t i = 0; name && i < COUNTOF(names); i++)
         if (strcmp(name, names[i]) == 0) return strcmp(name, "swish") == 0 ? "silu" : names[i];
     return name ? "other" : NULL;
+}
+
+/* Features that only the engine needs: they change no cost. */
+static void read_arithmetic(struct llm_text *t, const struct text_family *fam, struct llm_fields *f) {
+    uint32_t traits = fam->traits;
+    bool gemma_caps = (traits & TEXT_GEMMA) && (traits & TEXT_SANDWICH);
+    t->expert_bias = traits & TEXT_EXPERT_BIAS;
+    t->shared_gate = traits & TEXT_SHARED_GATE;
+    t->correction_bias = traits & TEXT_CORRECTION_BIAS;
+    t->fused_projections = traits & TEXT_FUSED;
+    t->sinks = traits & TEXT_SINKS;
+    t->clamped_glu = traits & TEXT_CLAMPED_GLU;
+    t->glu_limit = fields_positive(f, "swiglu_limit", 7.0);
+    t->scaled_embedding = t->norm_plus_one = traits & TEXT_GEMMA;
+    t->score_dim = gemma_caps ? fields_positive(f, "query_pre_attn_scalar", 256) : NAN;
+    bool capped = gemma_caps && !(traits & TEXT_QK_NORM); /* gemma2's defaults; gemma3 has none */
+    t->attention_softcap = fields_has(f, "attn_logit_softcapping")
+                               ? fields_positive(f, "attn_logit_softcapping", NAN)
+                           : capped && !fields_find(f, "attn_logit_softcapping", NULL) ? 50
+                                                                                       : NAN;
+    t->logit_softcap = fields_has(f, "final_logit_softcapping")
+                           ? fields_positive(f, "final_logit_softcapping", NAN)
+                       : capped && !fields_find(f, "final_logit_softcapping", NULL) ? 30
+                                                                                    : NAN;
+    if (!gemma_caps) t->attention_softcap = t->logit_softcap = NAN;
 }
 
 int text_read(struct llm_text *t, const struct text_family *fam, struct llm_fields *f, bool own, bool tied) {
@@ -287,6 +330,7 @@ int text_read(struct llm_text *t, const struct text_family *fam, struct llm_fiel
     t->norm_eps = fields_positive(f, "rms_norm_eps|layer_norm_epsilon|layer_norm_eps|norm_eps", fam->eps);
     t->activation =
         activation_named(fields_str(f, "hidden_act|hidden_activation|activation_function", fam->activation));
+    read_arithmetic(t, fam, f);
     t->bos_id = fields_id(f, "bos_token_id");
     t->neos = fields_ids(f, "eos_token_id", t->eos_ids, LLM_EOS_MAX);
     t->layer_norm = fam->traits & TEXT_LAYER_NORM;

@@ -251,7 +251,7 @@ static void do_quick(struct ops *o, struct tensor *const *t) {
     ops_activate(o, OPS_QUICK_GELU, view_of(t[0]), 37 * 1280);
 }
 static void do_silu(struct ops *o, struct tensor *const *t) {
-    ops_silu_mul(o, view_of(t[0]), view_of(t[3]), 37 * 1280);
+    ops_glu(o, OPS_GLU_SILU, view_of(t[0]), view_of(t[3]), 37 * 1280);
 }
 static void do_moves(struct ops *o, struct tensor *const *t) {
     const int index[] = { 5, 0, 36, 7 };

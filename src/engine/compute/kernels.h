@@ -42,6 +42,10 @@ struct kernels {
     void (*add)(float *y, const float *x, size_t n);           /* y += x */
     void (*axpy)(float *y, float a, const float *x, size_t n); /* y += a x */
     void (*silu_mul)(float *g, const float *u, size_t n);      /* g = g sigmoid(g) u */
+    void (*gelu_mul)(float *g, const float *u, size_t n);      /* g = gelu(g) u */
+    void (*gelu_tanh_mul)(float *g, const float *u, size_t n); /* the same, gelu with tanh */
+    void (*clamped_mul)(float *g, const float *u, size_t n);   /* ops.h: OPS_GLU_CLAMPED */
+    void (*softcap)(float *x, float cap, size_t n);            /* x = cap tanh(x / cap) */
     void (*gelu)(float *x, size_t n);                          /* x (1 + erf(x/sqrt 2)) / 2 */
     void (*quick_gelu)(float *x, size_t n);                    /* x sigmoid(1.702 x) */
     void (*rmsnorm)(float *y, const float *x, const float *w, int n, float eps);

@@ -323,9 +323,24 @@ static void k_axpy(float *restrict y, float a, const float *restrict x, size_t n
     } while (0)
 
 static void k_silu_mul(float *g, const float *u_, size_t n) { MAP(g, g, u_, n, v * vsigmoid(v) * u); }
-static void k_gelu(float *x, size_t n) {
-    MAP(x, x, x, n, all(0.5f) * v * (all(1.0f) + verf(v * all(0.70710678f))));
+static inline vf vgelu(vf v) { return all(0.5f) * v * (all(1.0f) + verf(v * all(0.70710678f))); }
+static void k_gelu_mul(float *g, const float *u_, size_t n) { MAP(g, g, u_, n, vgelu(v) * u); }
+/* (1 + tanh(y)) / 2 is sigmoid(2 y), with y = sqrt(2 / pi) (x + 0.044715 x^3). */
+static inline vf vgelu_tanh(vf v) {
+    return v * vsigmoid(all(1.5957691216f) * (v + all(0.044715f) * v * v * v));
 }
+static void k_gelu_tanh_mul(float *g, const float *u_, size_t n) { MAP(g, g, u_, n, vgelu_tanh(v) * u); }
+static inline vf vclamped(vf g, vf u) {
+    vf gate = vmin(g, all(7.0f)), up = vmax(vmin(u, all(7.0f)), all(-7.0f));
+    return gate * vsigmoid(all(1.702f) * gate) * (up + all(1.0f));
+}
+static void k_clamped_mul(float *g, const float *u_, size_t n) { MAP(g, g, u_, n, vclamped(v, u)); }
+/* tanh(y) is 2 sigmoid(2 y) - 1. */
+static void k_softcap(float *x, float cap, size_t n) {
+    vf twice = all(2.0f / cap), c = all(cap);
+    MAP(x, x, x, n, c * (all(2.0f) * vsigmoid(twice * v) - all(1.0f)));
+}
+static void k_gelu(float *x, size_t n) { MAP(x, x, x, n, vgelu(v)); }
 static void k_quick_gelu(float *x, size_t n) { MAP(x, x, x, n, v * vsigmoid(all(1.702f) * v)); }
 
 static float sum_of(const float *x, int n) {
@@ -441,6 +456,10 @@ const struct kernels CAT(kernels_, KERNELS_NAME) = {
     .add = k_add,
     .axpy = k_axpy,
     .silu_mul = k_silu_mul,
+    .gelu_mul = k_gelu_mul,
+    .gelu_tanh_mul = k_gelu_tanh_mul,
+    .clamped_mul = k_clamped_mul,
+    .softcap = k_softcap,
     .gelu = k_gelu,
     .quick_gelu = k_quick_gelu,
     .rmsnorm = k_rmsnorm,

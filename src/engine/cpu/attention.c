@@ -11,7 +11,8 @@ enum { KEY_BLOCK = 256 }; /* keys per step, so that their values stay in the cac
 struct head {
     const struct kernels *k;
     int dim_k, dim_v, nq, nk, base, window, side;
-    float scale;
+    float scale, softcap;
+    const float *sink; /* of this head; NULL: none */
     const float *q, *key, *value, *rel_h, *rel_w;
     float *out;
     ptrdiff_t q_row, v_row, out_row;
@@ -22,7 +23,7 @@ static size_t round_up(int n, int to) { return (size_t)((n + to - 1) / to * to);
 
 /* Size of a tile's scratch memory, in floats. */
 static size_t tile_floats(const struct kernels *k, const struct head *h) {
-    size_t nr = (size_t)k->nr, rows = round_up(h->nk, k->mr) + round_up(h->dim_k, k->mr);
+    size_t nr = (size_t)k->nr, rows = round_up(h->nk + 1, k->mr) + round_up(h->dim_k, k->mr);
     size_t lanes = round_up(k->nr, k->mr);
     if (h->rel_h) rows += (size_t)(h->side * 2) + round_up(2 * h->side - 1, k->mr);
     return nr * rows + lanes * round_up(h->dim_v, k->nr) + nr;
@@ -90,7 +91,7 @@ static void head_tile(const struct head *h, int q0, float *own) {
     int keys = k1 - k0;
     ptrdiff_t ldo = (ptrdiff_t)round_up(h->dim_v, nr);
     float *q = own, *s = q + round_up(h->dim_k, k->mr) * (size_t)nr;
-    float *o = s + round_up(h->nk, k->mr) * (size_t)nr, *inv = o + round_up(nr, k->mr) * (size_t)ldo;
+    float *o = s + round_up(h->nk + 1, k->mr) * (size_t)nr, *inv = o + round_up(nr, k->mr) * (size_t)ldo;
     float *rows = NULL, *cols = NULL;
     k->pack(q, h->q + q0 * h->q_row, h->q_row, lanes, h->dim_k);
     if (h->rel_h) {
@@ -101,15 +102,17 @@ static void head_tile(const struct head *h, int q0, float *own) {
     }
     compute_scores(h, q, k0, keys, s);
     k->scale_bias(s, keys, h->scale, rows, cols, h->side);
+    if (h->softcap > 0) k->softcap(s, h->softcap, (size_t)keys * (size_t)nr);
     if (h->base >= 0) mask_scores(h, s, q0, k0, keys);
-    k->softmax_lanes(s, keys, inv);
+    for (int l = 0; h->sink && l < nr; l++) s[keys * nr + l] = *h->sink; /* the score after the keys */
+    k->softmax_lanes(s, keys + (h->sink != NULL), inv);
     sum_values(h, s, k0, keys, lanes, o, ldo);
     for (int l = 0; l < lanes; l++)
         for (int d = 0; d < h->dim_v; d++) h->out[(q0 + l) * h->out_row + d] = o[l * ldo + d] * inv[l];
 }
 
 /* ---- one query: all heads that share a key-value head at once, so that its keys and values are read once.
- * Scores are [head][keys]. Values are summed in blocks of keys, which are converted to floats first if the
+ * Scores are [head][keys], or [head][keys + 1] with sinks. Values are summed in blocks of keys, which are converted to floats first if the
  * cache is bf16. */
 struct group {
     const struct kernels *k;
@@ -119,15 +122,17 @@ struct group {
     const char *key, *value;
     ptrdiff_t v_row; /* in numbers */
     float *out;      /* [heads][dim_v] */
-    float scale;
+    float scale, softcap;
+    const float *sinks; /* [heads]; NULL: none */
+    int row;            /* scores per head */
 };
 
 /* Scratch in floats: scores of all heads, and a block of values. */
 static size_t group_floats(const struct kernels *k, int heads, int keys, int dim_v) {
-    return round_up(heads, k->mr) * (size_t)keys + (size_t)KEY_BLOCK * (size_t)dim_v;
+    return round_up(heads, k->mr) * (size_t)(keys + 1) + (size_t)KEY_BLOCK * (size_t)dim_v;
 }
 
-/* out[heads][dim_v] (+)= scores[heads][keys] times n values, floats, v_row apart. */
+/* out[heads][dim_v] (+)= scores[heads][row] times n values, floats, v_row apart. */
 static void group_values(const struct group *g, const float *s, int n, const float *v, ptrdiff_t v_row,
                          bool add) {
     const struct kernels *k = g->k;
@@ -136,7 +141,7 @@ static void group_values(const struct group *g, const float *s, int n, const flo
     for (int h = 0; h < g->heads; h += k->mr) {
         int rows = MIN(k->mr, g->heads - h);
         for (int d = 0; d < full; d += k->nr) {
-            k->tile(n, s + (ptrdiff_t)h * g->keys, g->keys, 1, rows, v + d, v_row, tile, k->nr, false);
+            k->tile(n, s + (ptrdiff_t)h * g->row, g->row, 1, rows, v + d, v_row, tile, k->nr, false);
             for (int r = 0; r < rows; r++) {
                 float *out = g->out + (ptrdiff_t)(h + r) * g->dim_v + d;
                 if (add)
@@ -150,22 +155,24 @@ static void group_values(const struct group *g, const float *s, int n, const flo
         float *out = g->out + (ptrdiff_t)h * g->dim_v + full;
         if (!add) memset(out, 0, sizeof(float) * (size_t)(g->dim_v - full));
         for (int i = 0; i < n; i++)
-            k->axpy(out, s[(ptrdiff_t)h * g->keys + i], v + i * v_row + full, (size_t)(g->dim_v - full));
+            k->axpy(out, s[(ptrdiff_t)h * g->row + i], v + i * v_row + full, (size_t)(g->dim_v - full));
     }
 }
 
 static void run_group(const struct group *g, float *own) {
     const struct kernels *k = g->k;
-    float *wide = own + round_up(g->heads, k->mr) * (size_t)g->keys;
+    float *wide = own + round_up(g->heads, k->mr) * (size_t)g->row;
     size_t size = dtype_bytes(g->type);
     for (int h = 0; h < g->heads; h += 4)
         k->dots(g->key + (size_t)g->first * (size_t)g->dim_k * size, g->type, g->keys, g->dim_k,
-                g->q + (ptrdiff_t)h * g->dim_k, g->dim_k, MIN(4, g->heads - h), own + (ptrdiff_t)h * g->keys,
-                g->keys);
+                g->q + (ptrdiff_t)h * g->dim_k, g->dim_k, MIN(4, g->heads - h), own + (ptrdiff_t)h * g->row,
+                g->row);
     for (int h = 0; h < g->heads; h++) {
-        float *s = own + (ptrdiff_t)h * g->keys;
+        float *s = own + (ptrdiff_t)h * g->row;
         for (int i = 0; i < g->keys; i++) s[i] *= g->scale;
-        k->softmax(s, (size_t)g->keys);
+        if (g->softcap > 0) k->softcap(s, g->softcap, (size_t)g->keys);
+        if (g->sinks) s[g->keys] = g->sinks[h];
+        k->softmax(s, (size_t)g->row);
     }
     for (int b = 0; b < g->keys; b += KEY_BLOCK) {
         int n = MIN(KEY_BLOCK, g->keys - b);
@@ -196,7 +203,10 @@ static struct group group_of(const struct cpu *c, const struct attention *a, int
                            .value = cache_bytes(a->v, a->kv) + (size_t)(kv * a->v_head) * size,
                            .v_row = a->v_row ? a->v_row : a->dim_v,
                            .out = view_floats(a->out) + (ptrdiff_t)first * a->dim_v,
-                           .scale = a->scale };
+                           .scale = a->scale,
+                           .softcap = a->softcap,
+                           .sinks = a->sinks ? tensor_floats(a->sinks) + first : NULL,
+                           .row = seen - from + (a->sinks != NULL) };
 }
 
 struct attention_job {
@@ -218,6 +228,8 @@ static struct head head_of(const struct cpu *c, const struct attention *a, int h
                           .window = a->window,
                           .side = a->side,
                           .scale = a->scale,
+                          .softcap = a->softcap,
+                          .sink = a->sinks ? tensor_floats(a->sinks) + head : NULL,
                           .q = view_floats(a->q) + head * a->dim_k,
                           .q_row = a->q_row,
                           .key = view_floats(a->k) + kv * a->k_head,

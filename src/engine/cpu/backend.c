@@ -141,6 +141,7 @@ static void backend_set_exact(void *context, bool exact) { ((struct cpu *)contex
 
 static const struct ops_backend cpu_backend = {
     .quantised = true,
+    .extras = OPS_EXTRAS_ALL,
     .set_exact = backend_set_exact,
     .bf16_cache = true,
     .close = backend_close,
@@ -161,7 +162,8 @@ static const struct ops_backend cpu_backend = {
     .rmsnorm = cpu_rmsnorm,
     .layernorm = cpu_layernorm,
     .activate = cpu_activate,
-    .silu_mul = cpu_silu_mul,
+    .glu = cpu_glu,
+    .adjust = cpu_adjust,
     .add = cpu_add,
     .embed = cpu_embed,
     .conv = cpu_conv,

@@ -1,4 +1,6 @@
 /* Routing of tokens to experts, and the experts of one token: all gate and up rows, then all down rows. */
+#include <math.h>
+
 #include "engine/cpu/internal.h"
 
 enum { BLOCK = 64 }; /* rows per step */
@@ -13,6 +15,11 @@ struct experts_job {
     struct parts parts;
 };
 
+/* y[i] += bias[i]; bias NULL: nothing */
+static void add_bias(const struct cpu *c, float *y, const struct tensor *bias, size_t from, int n) {
+    if (bias) c->k->add(y, tensor_floats(bias) + from, (size_t)n);
+}
+
 static void experts_up_task(void *job, int task, int worker) {
     const struct experts_job *j = job;
     (void)worker;
@@ -25,7 +32,9 @@ static void experts_up_task(void *job, int task, int worker) {
             int rows = (int)MIN(MIN(to, last) - r, (size_t)BLOCK);
             cpu_few(j->c, g, r - first, rows, &j->x, 0, j->h + r, 0);
             cpu_few(j->c, u, r - first, rows, &j->x, 0, up, 0);
-            j->c->k->silu_mul(j->h + r, up, (size_t)rows);
+            add_bias(j->c, j->h + r, j->e[e]->gate.bias, r - first, rows);
+            add_bias(j->c, up, j->e[e]->up.bias, r - first, rows);
+            cpu_glu_numbers(j->c->k, j->e[e]->glu, j->h + r, up, (size_t)rows);
         }
         first = last;
     }
@@ -42,6 +51,7 @@ static void experts_down_task(void *job, int task, int worker) {
         for (int e = 0; e < j->n; e++) {
             const struct matrix *d = &j->e[e]->down.w;
             cpu_few(j->c, d, r, rows, &j->hidden, at, t, 0);
+            add_bias(j->c, t, j->e[e]->down.bias, r, rows);
             j->c->k->axpy(j->y + r, j->weights[e], t, (size_t)rows);
             at += (size_t)d->cols;
         }
@@ -73,36 +83,54 @@ const char *cpu_experts_one(void *context, const struct expert *const *experts, 
 
 /* ---- routing */
 
-/* Sets scores outside of the best groups to 0. The score of a group is that of its best expert. */
+/* The score of a group: its best expert, or the sum of its best two if the router has a correction. */
+static float group_score(const struct routing *r, const float *p, int size) {
+    float first = -INFINITY, second = -INFINITY;
+    for (int i = 0; i < size; i++) {
+        second = MAX(second, MIN(first, p[i]));
+        first = MAX(first, p[i]);
+    }
+    return r->correction && size > 1 ? first + second : first;
+}
+
+/* Excludes the experts outside of the best groups. */
 static void keep_best_groups(const struct routing *r, float *p) {
     int size = r->n / r->groups;
+    float score[ROUTING_MAX_EXPERTS];
     bool kept[ROUTING_MAX_EXPERTS] = { false };
-    for (int round = 0; round < r->groups_kept; round++) {
+    for (int g = 0; g < r->groups; g++) score[g] = group_score(r, p + g * size, size);
+    for (int round = 0; round < MIN(r->groups_kept, r->groups); round++) {
         int best = -1;
-        float best_score = -1.0f;
-        for (int i = 0; i < r->n; i++)
-            if (!kept[i / size] && p[i] > best_score) {
-                best = i / size;
-                best_score = p[i];
-            }
-        if (best >= 0) kept[best] = true;
+        for (int g = 0; g < r->groups; g++)
+            if (!kept[g] && (best < 0 || score[g] > score[best])) best = g;
+        kept[best] = true;
     }
     for (int i = 0; i < r->n; i++)
-        if (!kept[i / size]) p[i] = 0.0f;
+        if (!kept[MIN(i / size, r->groups - 1)]) p[i] = -INFINITY;
+}
+
+/* Replaces the logits p by probabilities, and `choice` by the scores that decide. */
+static void route_scores(const struct kernels *k, const struct routing *r, float *p, float *choice) {
+    const float *correction = tensor_floats(r->correction);
+    if (r->sigmoid)
+        for (int i = 0; i < r->n; i++) p[i] = 1.0f / (1.0f + expf(-p[i]));
+    else
+        k->softmax(p, (size_t)r->n);
+    for (int i = 0; i < r->n; i++) choice[i] = p[i] + (correction ? correction[i] : 0.0f);
 }
 
 static void route_token(const struct kernels *k, const struct routing *r, float *p,
                         struct routing_choice *out) {
-    float total = 0.0f;
-    k->softmax(p, (size_t)r->n);
-    if (r->groups > 1) keep_best_groups(r, p);
+    float total = 0.0f, choice[ROUTING_MAX_EXPERTS];
+    route_scores(k, r, p, choice);
+    if (r->groups > 1) keep_best_groups(r, choice);
     for (int c = 0; c < r->k; c++) {
         int best = 0;
         for (int i = 1; i < r->n; i++)
-            if (p[i] > p[best]) best = i;
+            if (choice[i] > choice[best]) best = i;
         out[c] = (struct routing_choice){ best, p[best] };
         total += p[best];
-        p[best] = -1.0f;
+        choice[best] = -INFINITY;
     }
     float scale = r->scale / (r->normalise ? total : 1.0f);
     for (int c = 0; c < r->k; c++) out[c].weight *= scale;

@@ -89,7 +89,9 @@ const char *cpu_rmsnorm(void *context, struct view x, ptrdiff_t ldx, struct tens
 const char *cpu_layernorm(void *context, struct view x, struct tensor *w, struct tensor *b, int rows, int n,
                           float eps, struct view y);
 const char *cpu_activate(void *context, enum ops_activation a, struct view x, size_t n);
-const char *cpu_silu_mul(void *context, struct view gate, struct view up, size_t n);
+const char *cpu_glu(void *context, enum ops_glu kind, struct view gate, struct view up, size_t n);
+void cpu_glu_numbers(const struct kernels *k, enum ops_glu kind, float *gate, const float *up, size_t n);
+const char *cpu_adjust(void *context, enum ops_adjust kind, float by, struct view x, size_t n);
 const char *cpu_add(void *context, struct view y, struct view x, size_t n);
 const char *cpu_embed(void *context, const struct matrix *table, const uint32_t *ids, int n, struct view out);
 const char *cpu_conv(void *context, const struct conv *c, struct view x, int h, int w, struct view y);

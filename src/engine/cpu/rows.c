@@ -7,7 +7,8 @@ struct rows_job {
     float *y;
     ptrdiff_t ldx, ldy;
     int n;
-    float eps;
+    float eps, by;
+    enum ops_glu glu;
     const struct matrix *table;
     const uint32_t *ids;
     void (*run)(const struct rows_job *j, size_t from, size_t to);
@@ -49,8 +50,14 @@ static void gelu_part(const struct rows_job *j, size_t from, size_t to) {
 static void quick_gelu_part(const struct rows_job *j, size_t from, size_t to) {
     j->k->quick_gelu(j->y + from, to - from);
 }
-static void silu_part(const struct rows_job *j, size_t from, size_t to) {
-    j->k->silu_mul(j->y + from, j->x + from, to - from);
+static void glu_part(const struct rows_job *j, size_t from, size_t to) {
+    cpu_glu_numbers(j->k, j->glu, j->y + from, j->x + from, to - from);
+}
+static void scale_part(const struct rows_job *j, size_t from, size_t to) {
+    for (size_t i = from; i < to; i++) j->y[i] *= j->by;
+}
+static void softcap_part(const struct rows_job *j, size_t from, size_t to) {
+    j->k->softcap(j->y + from, j->by, to - from);
 }
 static void add_part(const struct rows_job *j, size_t from, size_t to) {
     j->k->add(j->y + from, j->x + from, to - from);
@@ -91,10 +98,28 @@ const char *cpu_activate(void *context, enum ops_activation a, struct view x, si
     return a == OPS_GELU ? "gelu" : "quick_gelu";
 }
 
-const char *cpu_silu_mul(void *context, struct view gate, struct view up, size_t n) {
-    struct rows_job j = { .x = view_floats(up), .y = view_floats(gate), .run = silu_part };
+void cpu_glu_numbers(const struct kernels *k, enum ops_glu kind, float *gate, const float *up, size_t n) {
+    switch (kind) {
+    case OPS_GLU_SILU: k->silu_mul(gate, up, n); break;
+    case OPS_GLU_GELU: k->gelu_mul(gate, up, n); break;
+    case OPS_GLU_GELU_TANH: k->gelu_tanh_mul(gate, up, n); break;
+    case OPS_GLU_CLAMPED: k->clamped_mul(gate, up, n); break;
+    }
+}
+
+const char *cpu_glu(void *context, enum ops_glu kind, struct view gate, struct view up, size_t n) {
+    static const char *const names[] = { "silu_mul", "gelu_mul", "gelu_tanh_mul", "clamped_mul" };
+    struct rows_job j = { .x = view_floats(up), .y = view_floats(gate), .glu = kind, .run = glu_part };
     run_rows(context, &j, n, 4096);
-    return "silu_mul";
+    return names[kind];
+}
+
+const char *cpu_adjust(void *context, enum ops_adjust kind, float by, struct view x, size_t n) {
+    struct rows_job j = { .y = view_floats(x),
+                          .by = by,
+                          .run = kind == OPS_SCALE ? scale_part : softcap_part };
+    run_rows(context, &j, n, 4096);
+    return kind == OPS_SCALE ? "scale" : "softcap";
 }
 
 const char *cpu_add(void *context, struct view y, struct view x, size_t n) {

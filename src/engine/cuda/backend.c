@@ -277,7 +277,8 @@ static const char *cuda_activate(void *context, enum ops_activation a, struct vi
                 (struct cuda_grid){ blocks_for(n), .threads = THREADS }, params);
     return a == OPS_GELU ? "gelu" : "quick_gelu";
 }
-static const char *cuda_silu_mul(void *context, struct view gate, struct view up, size_t n) {
+static const char *cuda_glu(void *context, enum ops_glu kind, struct view gate, struct view up, size_t n) {
+    (void)kind; /* silu: this backend has no OPS_EXTRA_GLU */
     float *g = view_pointer(gate), *u = view_pointer(up);
     LAUNCH(context, silu_mul, GRID(blocks_for(n), .threads = THREADS), &g, &u, &n);
     return "silu_mul";
@@ -615,7 +616,7 @@ const struct ops_backend cuda_backend = {
     .rmsnorm = cuda_rmsnorm,
     .layernorm = cuda_layernorm,
     .activate = cuda_activate,
-    .silu_mul = cuda_silu_mul,
+    .glu = cuda_glu,
     .add = cuda_add,
     .embed = cuda_embed,
     .conv = cuda_conv,

@@ -8,10 +8,13 @@
 
 void decoder_embed(struct decoder *d, const uint32_t *ids, int n, struct view x) {
     ops_embed(d->ops, &d->embed, ids, n, x);
+    if (d->c->scaled_embedding)
+        ops_adjust(d->ops, OPS_SCALE, sqrtf((float)d->hidden), x, (size_t)n * (size_t)d->hidden);
 }
 
-static void rotate_heads(struct decoder *d, struct view x, int heads, const struct decoder_rows *r) {
-    ops_rope(d->ops, &d->rope,
+static void rotate_heads(struct decoder *d, const struct decoder_layer *l, struct view x, int heads,
+                         const struct decoder_rows *r) {
+    ops_rope(d->ops, l->local_rope ? &d->local_rope : &d->rope,
              &(struct rope_rows){ .x = x,
                                   .row = (ptrdiff_t)heads * d->dim_k,
                                   .rows = r->n,
@@ -58,6 +61,11 @@ static void project_heads(struct decoder *d, const struct decoder_layer *l, int 
     }
 }
 
+void decoder_fit_rope(struct decoder *d, const struct decoder_rows *r) {
+    rope_fit(&d->rope, d->ops, &d->c->rope, &d->rope_filled, r->position, r->n,
+             r->length ? r->length : r->position + r->n);
+}
+
 /* Rotates queries and keys by their positions and stores keys and values in the cache. */
 static void place_heads(struct decoder *d, const struct decoder_layer *l, struct decoder_pass pass) {
     size_t row = 0;
@@ -65,8 +73,9 @@ static void place_heads(struct decoder *d, const struct decoder_layer *l, struct
         const struct decoder_rows *r = &pass.v[i];
         struct view k = view_at(view_of(d->k), row * (size_t)(d->kv_heads * d->dim_k));
         struct view v = view_at(view_of(d->v), row * (size_t)(d->kv_heads * d->dim_v));
-        rotate_heads(d, view_at(view_of(d->q), row * (size_t)(d->heads * d->dim_k)), d->heads, r);
-        rotate_heads(d, k, d->kv_heads, r);
+        decoder_fit_rope(d, r);
+        rotate_heads(d, l, view_at(view_of(d->q), row * (size_t)(d->heads * d->dim_k)), d->heads, r);
+        rotate_heads(d, l, k, d->kv_heads, r);
         store_in_cache(d, l->keys, k, d->dim_k, r);
         store_in_cache(d, l->values, v, d->dim_v, r);
         row += (size_t)r->n;
@@ -97,7 +106,9 @@ static struct attention attention_of(const struct decoder *d, const struct decod
                                .nk = r->position + r->n,
                                .room = d->positions,
                                .base = r->position,
-                               .window = l->window };
+                               .window = l->window,
+                               .softcap = isnan(d->c->attention_softcap) ? 0 : (float)d->c->attention_softcap,
+                               .sinks = l->sinks };
 }
 
 static void attend(struct decoder *d, const struct decoder_layer *l, struct decoder_pass pass) {
@@ -112,10 +123,24 @@ static void attend(struct decoder *d, const struct decoder_layer *l, struct deco
         ops_attention_many(d->ops, "attention", d->attentions, pass.n);
 }
 
+/* x += post(result of a block), where the block is `last` applied to `from`; post NULL: no norm. */
+static void add_block(struct decoder *d, const char *name, const struct linear *last, struct view from, int n,
+                      const char *post_name, struct tensor *post, struct view x) {
+    struct view h = view_of(d->h);
+    int width = last->w.cols;
+    if (!post) {
+        ops_linear(d->ops, name, last, from, width, n, x, d->hidden, OPS_ADD);
+        return;
+    }
+    ops_linear(d->ops, name, last, from, width, n, h, d->hidden, OPS_SET);
+    ops_rmsnorm(d->ops, post_name, h, d->hidden, post, n, d->hidden, (float)d->c->norm_eps, h, d->hidden);
+    ops_add(d->ops, "add", x, h, (size_t)n * (size_t)d->hidden);
+}
+
 void decoder_attention(struct decoder *d, const struct decoder_layer *l, struct view x,
                        struct decoder_pass pass) {
     struct ops *o = d->ops;
-    int width = d->heads * d->dim_v, n = decoder_pass_rows(pass);
+    int n = decoder_pass_rows(pass);
     ops_rmsnorm(o, "input_layernorm", x, d->hidden, l->norm1, n, d->hidden, (float)d->c->norm_eps,
                 view_of(d->h), d->hidden);
     if (!d->c->kv_lora_rank) {
@@ -123,7 +148,7 @@ void decoder_attention(struct decoder *d, const struct decoder_layer *l, struct 
         place_heads(d, l, pass);
     }
     attend(d, l, pass);
-    ops_linear(o, "o_proj", &l->o, view_of(d->mixed), width, n, x, d->hidden, OPS_ADD);
+    add_block(d, "o_proj", &l->o, view_of(d->mixed), n, "post_attention_layernorm", l->post1, x);
 }
 
 void decoder_experts_reset(struct decoder *d) {
@@ -152,18 +177,18 @@ static void feed_forward(struct decoder *d, const struct decoder_layer *l, struc
     const struct expert *e = &l->mlp;
     int inner = e->gate.w.rows;
     struct view h = view_of(d->h), gate = view_of(d->gate), up = view_of(d->up);
-    ops_rmsnorm(o, "post_attention_layernorm", x, d->hidden, l->norm2, n, d->hidden, (float)d->c->norm_eps, h,
-                d->hidden);
+    ops_rmsnorm(o, l->post2 ? "pre_feedforward_layernorm" : "post_attention_layernorm", x, d->hidden,
+                l->norm2, n, d->hidden, (float)d->c->norm_eps, h, d->hidden);
     if (l->moe.routing.n) {
         moe_forward(o, &l->moe, h, n, d->hidden, x, &d->moe);
         count_experts(d, l, n);
-    } else if (n == 1 && !e->gate.bias) {
+    } else if (n == 1 && !e->gate.bias && !l->post2) {
         ops_experts_one(o, "mlp", &e, &(float){ 1.0f }, 1, h, x);
     } else {
         ops_linear(o, "gate_proj", &e->gate, h, d->hidden, n, gate, inner, OPS_SET);
         ops_linear(o, "up_proj", &e->up, h, d->hidden, n, up, inner, OPS_SET);
-        ops_silu_mul(o, gate, up, (size_t)n * (size_t)inner);
-        ops_linear(o, "down_proj", &e->down, gate, inner, n, x, d->hidden, OPS_ADD);
+        ops_glu(o, e->glu, gate, up, (size_t)n * (size_t)inner);
+        add_block(d, "down_proj", &e->down, gate, n, "post_feedforward_layernorm", l->post2, x);
     }
 }
 
@@ -182,6 +207,8 @@ static void compute_logits(struct decoder *d, struct view x, struct decoder_pass
         n++;
     }
     ops_linear(o, "lm_head", &d->head, h, d->hidden, n, logits, d->vocab, OPS_SET);
+    if (!isnan(d->c->logit_softcap))
+        ops_adjust(o, OPS_SOFTCAP, (float)d->c->logit_softcap, logits, (size_t)n * (size_t)d->vocab);
     record_pop(o->rec, RECORD_MODULES);
 }
 

@@ -3,7 +3,7 @@
  *
  *     x = embedding of the token, or a row of an image
  *     layer:  x += o(attention(rms(x)))          q, k rotated by position; k, v stored in the cache
- *             x += down(silu(gate(h)) up(h))     h = rms(x); or the experts of moe.h
+ *             x += down(glu(gate(h), up(h)))      h = rms(x); or the experts of moe.h
  *     logits = head(rms(x))
  *
  *     struct decoder *d = decoder_open(&model->text, ops, weights, max_context, &err);
@@ -29,9 +29,11 @@
 enum { DECODER_CHUNK = 512 }; /* maximum number of rows per forward pass */
 
 struct decoder_layer {
-    struct tensor *norm1, *norm2;   /* [hidden] */
+    struct tensor *norm1, *norm2;   /* [hidden]: before attention and before the feed-forward block */
+    struct tensor *post1, *post2;   /* [hidden]: of their outputs (gemma2, gemma3); else NULL */
     struct linear q, k, v, o;       /* [heads*dim, hidden], [kv*dim, hidden] twice, [hidden, heads*v_dim] */
     struct tensor *q_norm, *k_norm; /* [dim], Qwen3; else NULL */
+    struct tensor *sinks;           /* [heads], gpt_oss; else NULL */
     /* Latent attention: q = q_b rms(q_a h), or `q` above; (c, r) = kv_a h; k, v = kv_b rms(c); r is
      * rotated. */
     struct linear q_a, q_b, kv_a, kv_b;
@@ -42,6 +44,7 @@ struct decoder_layer {
      * [sequences][positions][rank + rope], and NULL. */
     struct tensor *keys, *values;
     int window;
+    bool local_rope; /* rotates by decoder.local_rope */
 };
 
 struct decoder {
@@ -56,6 +59,8 @@ struct decoder {
     struct tensor *norm;
     struct decoder_layer *layer;
     struct rope_table rope;
+    struct rope_table local_rope; /* of sliding-window layers (gemma3); dims 0: the same as `rope` */
+    struct rope_filled rope_filled;
     float score_scale;
     /* Scratch for DECODER_CHUNK rows. */
     struct tensor *h, *q, *k, *v, *mixed, *gate, *up, *latent;
@@ -68,6 +73,8 @@ struct decoder {
     struct tensor *absorbed, *sums;         /* [heads][rank + rope], [heads][rank] */
 };
 
+/* Checks that the decoder, and the backend, support this model. */
+int decoder_check(const struct llm_text *c, const struct ops *o, struct err *err);
 /* kv: see above. */
 struct decoder *decoder_open(const struct llm_text *c, struct ops *o, struct weights *w, int max_context,
                              enum dtype kv, struct err *err);
@@ -82,6 +89,7 @@ int decoder_reserve(struct decoder *d, int sequences, int positions, struct err 
 struct decoder_rows {
     int sequence, position, n;
     bool logits; /* compute the logits of the last of these rows */
+    int length;  /* tokens of the text that is being processed, with later segments; 0: position + n */
 };
 struct decoder_pass {
     const struct decoder_rows *v;
@@ -102,6 +110,9 @@ double decoder_experts_used(const struct decoder *d);
 /* The first half of a layer: x += o(attention(rms(x))), using the cache. */
 void decoder_attention(struct decoder *d, const struct decoder_layer *l, struct view x,
                        struct decoder_pass pass);
+
+/* Before a segment is rotated: fits the table of rotary positions to the length of its text. */
+void decoder_fit_rope(struct decoder *d, const struct decoder_rows *r);
 
 static inline int decoder_pass_rows(struct decoder_pass pass) {
     int rows = 0;

@@ -43,6 +43,7 @@ static void place_latent(struct decoder *d, const struct latent *s, const struct
     struct ops *o = d->ops;
     size_t q_width = (size_t)(d->heads * d->dim_k), row = (size_t)(s->rank + s->rope);
     struct view kept = view_at(view_of(d->k), first * row);
+    decoder_fit_rope(d, r);
     ops_rope(o, &d->rope,
              &(struct rope_rows){ .x = view_at(view_of(d->q), first * q_width),
                                   .row = (ptrdiff_t)q_width,

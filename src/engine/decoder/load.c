@@ -9,35 +9,6 @@
 #include "base/util.h"
 #include "engine/decoder/decoder.h"
 
-static const char *const families[] = { "llama", "mistral",   "mixtral",  "qwen2",
-                                        "qwen3", "qwen3_moe", "deepseek", "deepseek_v2" };
-
-static int check_family(const struct llm_text *c, struct err *err) {
-    bool supported = false;
-    for (size_t i = 0; c->family && i < COUNTOF(families); i++)
-        supported |= strcmp(c->family, families[i]) == 0;
-    if (!supported)
-        return err_set(err,
-                       "the native engine does not support '%s' models; it supports llama, mistral, mixtral, "
-                       "qwen2, qwen3, qwen3_moe, deepseek_v2 and DeepSeek-OCR",
-                       c->family ? c->family : "text-free");
-    if (c->activation && strcmp(c->activation, "silu") != 0)
-        return err_set(err,
-                       "config.json: hidden_act '%s' is not supported by the native engine; only silu is",
-                       c->activation);
-    if (c->experts > ROUTING_MAX_EXPERTS || c->experts_per_token > ROUTING_MAX_CHOSEN ||
-        c->experts_per_token > c->experts)
-        return err_set(
-            err, "config.json: %llu experts, %llu per token: the native engine supports up to %d and %d",
-            (unsigned long long)c->experts, (unsigned long long)c->experts_per_token, ROUTING_MAX_EXPERTS,
-            ROUTING_MAX_CHOSEN);
-    if (c->kv_heads == 0 || c->heads % c->kv_heads)
-        return err_set(err, "config.json: %llu attention heads cannot share %llu key-value heads",
-                       (unsigned long long)c->heads, (unsigned long long)c->kv_heads);
-    if (c->sigmoid_scores) return err_set(err, "config.json: sigmoid expert scores are not supported");
-    return 0;
-}
-
 static struct linear load_linear(struct weights *w, int out, int in, bool bias, const char *prefix, int layer,
                                  const char *name) {
     struct linear l = { .w = weights_matrix(w, out, in, "%s.%d.%s.weight", prefix, layer, name) };
@@ -46,15 +17,39 @@ static struct linear load_linear(struct weights *w, int out, int in, bool bias, 
 }
 #define LAYERS "model.layers"
 
+static enum weights_fill norm_fill(const struct decoder *d) {
+    return d->c->norm_plus_one ? WEIGHTS_NORM_MINUS_ONE : WEIGHTS_NORM;
+}
+
+/* Rows [first, first + rows) of a matrix of all_rows rows. */
+static struct linear load_part(struct weights *w, int all_rows, int first, int rows, int in, int layer,
+                               const char *name) {
+    return (struct linear){ .w = weights_rows(w, all_rows, first, rows, in, LAYERS ".%d.%s.weight", layer,
+                                              name) };
+}
+
+static void load_fused_heads(struct decoder *d, struct weights *w, int i) {
+    struct decoder_layer *l = &d->layer[i];
+    int q = d->heads * d->dim_k, k = d->kv_heads * d->dim_k, v = d->kv_heads * d->dim_v, all = q + k + v;
+    l->q = load_part(w, all, 0, q, d->hidden, i, "self_attn.qkv_proj");
+    l->k = load_part(w, all, q, k, d->hidden, i, "self_attn.qkv_proj");
+    l->v = load_part(w, all, q + k, v, d->hidden, i, "self_attn.qkv_proj");
+}
+
 static void load_heads(struct decoder *d, struct weights *w, int i) {
     const struct llm_text *c = d->c;
     struct decoder_layer *l = &d->layer[i];
+    if (c->fused_projections) {
+        load_fused_heads(d, w, i);
+        return;
+    }
     l->q = load_linear(w, d->heads * d->dim_k, d->hidden, c->qkv_bias, LAYERS, i, "self_attn.q_proj");
     l->k = load_linear(w, d->kv_heads * d->dim_k, d->hidden, c->qkv_bias, LAYERS, i, "self_attn.k_proj");
     l->v = load_linear(w, d->kv_heads * d->dim_v, d->hidden, c->qkv_bias, LAYERS, i, "self_attn.v_proj");
+    if (c->sinks) l->sinks = weights_vector(w, d->heads, WEIGHTS_ROWS, LAYERS ".%d.self_attn.sinks", i);
     if (!c->qk_norm) return;
-    l->q_norm = weights_vector(w, d->dim_k, WEIGHTS_NORM, LAYERS ".%d.self_attn.q_norm.weight", i);
-    l->k_norm = weights_vector(w, d->dim_k, WEIGHTS_NORM, LAYERS ".%d.self_attn.k_norm.weight", i);
+    l->q_norm = weights_vector(w, d->dim_k, norm_fill(d), LAYERS ".%d.self_attn.q_norm.weight", i);
+    l->k_norm = weights_vector(w, d->dim_k, norm_fill(d), LAYERS ".%d.self_attn.k_norm.weight", i);
 }
 
 static void load_latent(struct decoder *d, struct weights *w, int i) {
@@ -83,31 +78,103 @@ static struct expert load_expert(struct weights *w, int hidden, int inner, bool 
                             load_linear(w, hidden, inner, bias, prefix, layer, n[2]) };
 }
 
-static void load_moe(struct decoder *d, struct weights *w, int i) {
-    static const char *const usual[3] = { "mlp.experts.%d.gate_proj", "mlp.experts.%d.up_proj",
-                                          "mlp.experts.%d.down_proj" };
-    static const char *const mixtral[3] = { "block_sparse_moe.experts.%d.w1",
-                                            "block_sparse_moe.experts.%d.w3",
-                                            "block_sparse_moe.experts.%d.w2" };
-    static const char *const shared[3] = { "mlp.shared_experts.gate_proj", "mlp.shared_experts.up_proj",
-                                           "mlp.shared_experts.down_proj" };
+/* Names of the tensors of a routed layer. The first row is the one of all other families. */
+static const struct moe_names {
+    const char *family, *router, *experts[3], *shared[3];
+} moe_names[] = {
+    { "",
+      "mlp.gate",
+      { "mlp.experts.%d.gate_proj", "mlp.experts.%d.up_proj", "mlp.experts.%d.down_proj" },
+      { "mlp.shared_experts.gate_proj", "mlp.shared_experts.up_proj", "mlp.shared_experts.down_proj" } },
+    { "mixtral",
+      "block_sparse_moe.gate",
+      { "block_sparse_moe.experts.%d.w1", "block_sparse_moe.experts.%d.w3",
+        "block_sparse_moe.experts.%d.w2" },
+      { 0 } },
+    { "qwen2_moe",
+      "mlp.gate",
+      { "mlp.experts.%d.gate_proj", "mlp.experts.%d.up_proj", "mlp.experts.%d.down_proj" },
+      { "mlp.shared_expert.gate_proj", "mlp.shared_expert.up_proj", "mlp.shared_expert.down_proj" } },
+    { "gpt_oss",
+      "mlp.router",
+      { "mlp.experts.%d.gate_proj", "mlp.experts.%d.up_proj", "mlp.experts.%d.down_proj" },
+      { 0 } },
+};
+
+static const struct moe_names *names_of(const char *family) {
+    for (size_t i = 1; i < COUNTOF(moe_names); i++)
+        if (strcmp(moe_names[i].family, family) == 0) return &moe_names[i];
+    return &moe_names[0];
+}
+
+static enum ops_glu glu_of(const struct llm_text *c) {
+    if (c->clamped_glu) return OPS_GLU_CLAMPED;
+    if (!c->activation || strcmp(c->activation, "silu") == 0) return OPS_GLU_SILU;
+    return strcmp(c->activation, "gelu") == 0 ? OPS_GLU_GELU : OPS_GLU_GELU_TANH;
+}
+
+static void load_shared(struct decoder *d, struct weights *w, int i, const struct moe_names *names) {
     const struct llm_text *c = d->c;
-    bool is_mixtral = strcmp(c->family, "mixtral") == 0;
+    struct moe *e = &d->layer[i].moe;
+    e->shared = load_expert(w, d->hidden, (int)c->shared_intermediate, false, LAYERS, i, names->shared, 0);
+    e->shared.glu = glu_of(c);
+    if (c->shared_gate)
+        e->shared_gate = load_linear(w, 1, d->hidden, false, LAYERS, i, "mlp.shared_expert_gate");
+}
+
+static void load_moe(struct decoder *d, struct weights *w, int i) {
+    const struct llm_text *c = d->c;
+    const struct moe_names *names = names_of(c->family);
     struct moe *e = &d->layer[i].moe;
     e->routing = (struct routing){ .n = (int)c->experts,
                                    .k = (int)c->experts_per_token,
                                    .groups = (int)c->expert_groups,
                                    .groups_kept = (int)c->groups_per_token,
                                    .normalise = c->norm_topk,
-                                   .scale = isnan(c->routed_scaling) ? 1.0f : (float)c->routed_scaling };
-    e->router = load_linear(w, e->routing.n, d->hidden, false, LAYERS, i,
-                            is_mixtral ? "block_sparse_moe.gate" : "mlp.gate");
+                                   .scale = isnan(c->routed_scaling) ? 1.0f : (float)c->routed_scaling,
+                                   .sigmoid = c->sigmoid_scores };
+    e->router = load_linear(w, e->routing.n, d->hidden, c->expert_bias, LAYERS, i, names->router);
+    if (c->correction_bias)
+        e->routing.correction =
+            weights_vector(w, e->routing.n, WEIGHTS_BIAS, LAYERS ".%d.mlp.gate.e_score_correction_bias", i);
     e->experts = xcalloc((size_t)e->routing.n, sizeof *e->experts);
-    for (int x = 0; x < e->routing.n; x++)
-        e->experts[x] = load_expert(w, d->hidden, (int)c->expert_intermediate, false, LAYERS, i,
-                                    is_mixtral ? mixtral : usual, x);
-    if (c->shared_intermediate)
-        e->shared = load_expert(w, d->hidden, (int)c->shared_intermediate, false, LAYERS, i, shared, 0);
+    for (int x = 0; x < e->routing.n; x++) {
+        e->experts[x] = load_expert(w, d->hidden, (int)c->expert_intermediate, c->expert_bias, LAYERS, i,
+                                    names->experts, x);
+        e->experts[x].glu = glu_of(c);
+    }
+    if (c->shared_intermediate) load_shared(d, w, i, names);
+}
+
+static void load_mlp(struct decoder *d, struct weights *w, int i) {
+    static const char *const names[3] = { "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj" };
+    const struct llm_text *c = d->c;
+    int inner = (int)c->intermediate;
+    struct expert *e = &d->layer[i].mlp;
+    if (c->fused_projections) {
+        e->gate = load_part(w, 2 * inner, 0, inner, d->hidden, i, "mlp.gate_up_proj");
+        e->up = load_part(w, 2 * inner, inner, inner, d->hidden, i, "mlp.gate_up_proj");
+        e->down = load_linear(w, d->hidden, inner, false, LAYERS, i, "mlp.down_proj");
+    } else {
+        *e = load_expert(w, d->hidden, inner, c->mlp_bias, LAYERS, i, names, 0);
+    }
+    e->glu = glu_of(c);
+}
+
+/* gemma2 and gemma3 have four norms per layer, other families two. */
+static void load_norms(struct decoder *d, struct weights *w, int i) {
+    struct decoder_layer *l = &d->layer[i];
+    enum weights_fill fill = norm_fill(d);
+    l->norm1 = weights_vector(w, d->hidden, fill, LAYERS ".%d.input_layernorm.weight", i);
+    struct tensor *after =
+        weights_vector(w, d->hidden, fill, LAYERS ".%d.post_attention_layernorm.weight", i);
+    if (!d->c->sandwich_norms) {
+        l->norm2 = after;
+        return;
+    }
+    l->post1 = after;
+    l->norm2 = weights_vector(w, d->hidden, fill, LAYERS ".%d.pre_feedforward_layernorm.weight", i);
+    l->post2 = weights_vector(w, d->hidden, fill, LAYERS ".%d.post_feedforward_layernorm.weight", i);
 }
 
 /* Number of floats per position in a layer's keys and values. */
@@ -148,12 +215,11 @@ int decoder_reserve(struct decoder *d, int sequences, int positions, struct err 
 }
 
 static void load_layer(struct decoder *d, struct weights *w, int i) {
-    static const char *const mlp[3] = { "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj" };
     const struct llm_text *c = d->c;
     struct decoder_layer *l = &d->layer[i];
     l->window = (int)MIN(c->layer[i].window, 1u << 30);
-    l->norm1 = weights_vector(w, d->hidden, WEIGHTS_NORM, LAYERS ".%d.input_layernorm.weight", i);
-    l->norm2 = weights_vector(w, d->hidden, WEIGHTS_NORM, LAYERS ".%d.post_attention_layernorm.weight", i);
+    l->local_rope = c->rope.local_plain && l->window;
+    load_norms(d, w, i);
     if (c->kv_lora_rank)
         load_latent(d, w, i);
     else
@@ -162,7 +228,7 @@ static void load_layer(struct decoder *d, struct weights *w, int i) {
     if (c->layer[i].moe)
         load_moe(d, w, i);
     else
-        l->mlp = load_expert(w, d->hidden, (int)c->intermediate, c->mlp_bias, LAYERS, i, mlp, 0);
+        load_mlp(d, w, i);
 }
 
 /* DECODER_CHUNK rows. */
@@ -213,12 +279,15 @@ static int open_rope(struct decoder *d, const struct weights *w, struct err *err
     int rc = rope_init(&d->rope, d->ops, c, d->c->kv_lora_rank > 0 || c->interleaved, d->max_context,
                        given ? factors : NULL, err);
     free(factors);
+    struct llm_rope local = rope_local(c);
+    if (rc == 0 && c->local_plain)
+        rc = rope_init(&d->local_rope, d->ops, &local, false, d->max_context, NULL, err);
     return rc;
 }
 
 struct decoder *decoder_open(const struct llm_text *c, struct ops *o, struct weights *w, int max_context,
                              enum dtype kv, struct err *err) {
-    if (check_family(c, err) < 0) return NULL;
+    if (decoder_check(c, o, err) < 0) return NULL;
     struct decoder *d = xcalloc(1, sizeof *d);
     bool latent = c->kv_lora_rank > 0;
     d->c = c;
@@ -232,11 +301,12 @@ struct decoder *decoder_open(const struct llm_text *c, struct ops *o, struct wei
     d->vocab = (int)c->vocab;
     d->max_context = max_context;
     d->kv = latent || !o->backend->bf16_cache ? DTYPE_F32 : kv;
-    d->score_scale = (float)((latent ? rope_score_scale(&c->rope) : 1.0) / sqrt(d->dim_k));
+    double score_dim = isnan(c->score_dim) ? d->dim_k : c->score_dim;
+    d->score_scale = (float)((latent ? rope_score_scale(&c->rope) : 1.0) / sqrt(score_dim));
     d->layer = xcalloc((size_t)d->layers, sizeof *d->layer);
     d->embed = weights_matrix(w, d->vocab, d->hidden, "model.embed_tokens.weight");
     for (int i = 0; i < d->layers; i++) load_layer(d, w, i);
-    d->norm = weights_vector(w, d->hidden, WEIGHTS_NORM, "model.norm.weight");
+    d->norm = weights_vector(w, d->hidden, norm_fill(d), "model.norm.weight");
     d->head.w = d->embed;
     if (!c->tied_head) d->head.w = weights_matrix(w, d->vocab, d->hidden, "lm_head.weight");
     alloc_scratch(d);
@@ -257,6 +327,7 @@ void decoder_close(struct decoder *d) {
     moe_scratch_free(&d->moe, d->ops);
     free(d->expert_used);
     rope_free(&d->rope, d->ops);
+    rope_free(&d->local_rope, d->ops);
     free(d->attentions);
     free(d->layer);
     free(d);

@@ -1,5 +1,6 @@
 #include "engine/decoder/moe.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +17,10 @@ void moe_scratch_init(struct moe_scratch *s, struct ops *o, const struct moe *e,
                                .up = ops_alloc(o, m * inner, TENSOR_ZERO),
                                .choices = xcalloc(choices, sizeof *s->choices),
                                .token = xcalloc(choices, sizeof *s->token),
-                               .weight = xcalloc(choices, sizeof *s->weight) };
+                               .weight = xcalloc(choices, sizeof *s->weight),
+                               .opening = xcalloc(m, sizeof *s->opening),
+                               .every = xcalloc(m, sizeof *s->every) };
+    for (int i = 0; i < tokens; i++) s->every[i] = i;
 }
 
 void moe_scratch_free(struct moe_scratch *s, struct ops *o) {
@@ -25,11 +29,14 @@ void moe_scratch_free(struct moe_scratch *s, struct ops *o) {
     free(s->choices);
     free(s->token);
     free(s->weight);
+    free(s->opening);
+    free(s->every);
 }
 
 /* Processes one token with all its experts together. */
 static void forward_one(struct ops *o, const struct moe *e, struct view x, struct view y,
-                        const struct routing_choice *chosen) {
+                        const struct moe_scratch *s) {
+    const struct routing_choice *chosen = s->choices;
     const struct expert *v[ROUTING_MAX_CHOSEN + 1];
     float weights[ROUTING_MAX_CHOSEN + 1];
     int n = e->routing.k;
@@ -39,19 +46,19 @@ static void forward_one(struct ops *o, const struct moe *e, struct view x, struc
     }
     if (e->shared.gate.w.rows) {
         v[n] = &e->shared;
-        weights[n] = 1.0f;
+        weights[n] = e->shared_gate.w.rows ? s->opening[0] : 1.0f;
         n++;
     }
     ops_experts_one(o, "experts", v, weights, n, x, y);
 }
 
-static void swiglu(struct ops *o, const struct expert *e, const char *const names[3], struct view x,
-                   int hidden, int m, const struct moe_scratch *s, struct view y, enum ops_store store) {
+static void run_expert(struct ops *o, const struct expert *e, const char *const names[3], struct view x,
+                       int hidden, int m, const struct moe_scratch *s, struct view y, enum ops_store store) {
     int inner = e->gate.w.rows;
     struct view gate = view_of(s->gate), up = view_of(s->up);
     ops_linear(o, names[0], &e->gate, x, hidden, m, gate, inner, OPS_SET);
     ops_linear(o, names[1], &e->up, x, hidden, m, up, inner, OPS_SET);
-    ops_silu_mul(o, gate, up, (size_t)m * (size_t)inner);
+    ops_glu(o, e->glu, gate, up, (size_t)m * (size_t)inner);
     ops_linear(o, names[2], &e->down, gate, inner, m, y, hidden, store);
 }
 
@@ -69,20 +76,42 @@ static void sort_by_expert(const struct routing *r, struct moe_scratch *s, int m
     }
 }
 
+/* Computes the factor of the shared expert for each token on the host. */
+static void open_shared(struct ops *o, const struct moe *e, struct view x, int m, int hidden,
+                        struct moe_scratch *s) {
+    if (!e->shared_gate.w.rows) return;
+    struct view to = view_of(s->out);
+    ops_linear(o, "shared_expert_gate", &e->shared_gate, x, hidden, m, to, 1, OPS_SET);
+    ops_download(o, s->opening, to, (size_t)m);
+    for (int i = 0; i < m; i++) s->opening[i] = 1.0f / (1.0f + expf(-s->opening[i]));
+}
+
+static void add_shared(struct ops *o, const struct moe *e, struct view x, int m, int hidden, struct view y,
+                       struct moe_scratch *s) {
+    static const char *const names[3] = { "shared.gate_proj", "shared.up_proj", "shared.down_proj" };
+    if (!e->shared.gate.w.rows) return;
+    if (!e->shared_gate.w.rows) {
+        run_expert(o, &e->shared, names, x, hidden, m, s, y, OPS_ADD);
+        return;
+    }
+    run_expert(o, &e->shared, names, x, hidden, m, s, view_of(s->out), OPS_SET);
+    ops_scatter_add(o, y, view_of(s->out), s->every, s->opening, m, (size_t)hidden);
+}
+
 void moe_forward(struct ops *o, const struct moe *e, struct view x, int m, int hidden, struct view y,
                  struct moe_scratch *s) {
     static const char *const expert_names[3] = { "expert.gate_proj", "expert.up_proj", "expert.down_proj" };
-    static const char *const shared_names[3] = { "shared.gate_proj", "shared.up_proj", "shared.down_proj" };
     const struct routing *r = &e->routing;
     int first[ROUTING_MAX_EXPERTS + 1];
     ops_linear(o, "router", &e->router, x, hidden, m, view_of(s->logits), r->n, OPS_SET);
+    open_shared(o, e, x, m, hidden, s);
     if (m > 1 && ops_experts_many(o, "experts", e->experts, r, view_of(s->logits), x, m, hidden, y)) {
-        if (e->shared.gate.w.rows) swiglu(o, &e->shared, shared_names, x, hidden, m, s, y, OPS_ADD);
+        add_shared(o, e, x, m, hidden, y, s);
         return;
     }
     ops_route(o, r, view_of(s->logits), m, s->choices);
     if (m == 1) {
-        forward_one(o, e, x, y, s->choices);
+        forward_one(o, e, x, y, s);
         return;
     }
     sort_by_expert(r, s, m, first);
@@ -90,8 +119,8 @@ void moe_forward(struct ops *o, const struct moe *e, struct view x, int m, int h
         int at = first[i], n = first[i + 1] - at;
         if (n == 0) continue;
         ops_gather_rows(o, view_of(s->rows), x, s->token + at, n, (size_t)hidden);
-        swiglu(o, &e->experts[i], expert_names, view_of(s->rows), hidden, n, s, view_of(s->out), OPS_SET);
+        run_expert(o, &e->experts[i], expert_names, view_of(s->rows), hidden, n, s, view_of(s->out), OPS_SET);
         ops_scatter_add(o, y, view_of(s->out), s->token + at, s->weight + at, n, (size_t)hidden);
     }
-    if (e->shared.gate.w.rows) swiglu(o, &e->shared, shared_names, x, hidden, m, s, y, OPS_ADD);
+    add_shared(o, e, x, m, hidden, y, s);
 }

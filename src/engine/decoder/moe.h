@@ -1,6 +1,7 @@
 /* A routed feed-forward block: each token is processed by k of n experts, and by the shared expert if there
  * is one.
  *     p = softmax(router x);  S = the k largest p;  y += sum over S of w_e E_e(x) + Shared(x)
+ * or p = sigmoid(router x). Shared(x) is multiplied by sigmoid(shared_gate x) if there is such a gate.
  * w_e is p_e, divided by the sum over S if `routing.normalise`, times `routing.scale`. */
 #ifndef ENGINE_DECODER_MOE_H
 #define ENGINE_DECODER_MOE_H
@@ -9,9 +10,10 @@
 
 struct moe {
     struct linear router;
-    struct expert *experts; /* [routing.n] */
-    struct expert shared;   /* shared.gate.w.rows 0: none */
-    struct routing routing; /* n 0: not a routed layer */
+    struct expert *experts;    /* [routing.n] */
+    struct expert shared;      /* shared.gate.w.rows 0: none */
+    struct linear shared_gate; /* [1, hidden]; w.rows 0: none */
+    struct routing routing;    /* n 0: not a routed layer */
 };
 
 /* Scratch memory of moe_forward() for up to `tokens` tokens. */
@@ -20,6 +22,8 @@ struct moe_scratch {
     struct routing_choice *choices; /* [tokens][k] */
     int *token;                     /* [tokens * k], ordered by expert */
     float *weight;                  /* of those */
+    float *opening;                 /* [tokens]: the factor of the shared expert */
+    int *every;                     /* [tokens]: 0, 1, 2, ... */
 };
 /* For layers with the same sizes as e. */
 void moe_scratch_init(struct moe_scratch *s, struct ops *o, const struct moe *e, int hidden, int tokens);

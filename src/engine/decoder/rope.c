@@ -45,9 +45,17 @@ static double yarn_mscale(double factor, double mscale) {
     return factor <= 1 ? 1.0 : 0.1 * mscale * log(factor) + 1.0;
 }
 
-/* The factor for cos and sin; 1 without YaRN. */
+static double longrope_amplitude(const struct llm_rope *c) {
+    double original = (double)c->original_max_positions;
+    double factor = value_or(c->factor, (double)c->max_positions / original);
+    if (!isnan(c->attention_factor)) return c->attention_factor;
+    return factor <= 1 ? 1.0 : sqrt(1 + log(factor) / log(original));
+}
+
+/* The factor for cos and sin; 1 without YaRN and LongRoPE. */
 static double rope_amplitude(const struct llm_rope *c) {
     double factor = value_or(c->factor, 1);
+    if (c->kind == LLM_ROPE_LONGROPE) return longrope_amplitude(c);
     if (c->kind != LLM_ROPE_YARN) return 1.0;
     if (!isnan(c->attention_factor)) return c->attention_factor;
     bool both = value_or(c->mscale, 0) != 0 && value_or(c->mscale_all_dim, 0) != 0;
@@ -62,9 +70,37 @@ double rope_score_scale(const struct llm_rope *c) {
     return m * m;
 }
 
-static double rope_frequency(const struct llm_rope *c, int i) {
+bool rope_fits_length(const struct llm_rope *c) {
+    return c->kind == LLM_ROPE_DYNAMIC || c->kind == LLM_ROPE_LONGROPE;
+}
+
+uint64_t rope_positions(const struct llm_rope *c, uint64_t trained) {
+    if (c->kind != LLM_ROPE_DYNAMIC) return trained;
+    return (uint64_t)((double)trained * MAX(1.0, value_or(c->factor, 1)));
+}
+
+struct llm_rope rope_local(const struct llm_rope *c) {
+    struct llm_rope out = *c;
+    out.kind = LLM_ROPE_PLAIN;
+    out.theta = c->local_theta;
+    return out;
+}
+
+/* The number that decides about the frequencies of a text: the factor of the base (dynamic), or 1 for the
+ * long divisors (longrope). */
+static double length_scale(const struct llm_rope *c, int length) {
+    double trained = (double)c->max_positions, factor = value_or(c->factor, 1);
+    if (c->kind == LLM_ROPE_LONGROPE) return (uint64_t)length > c->original_max_positions ? 1 : 0;
+    if (c->kind != LLM_ROPE_DYNAMIC) return 0;
+    double stretch = factor * MAX(length, trained) / trained - (factor - 1);
+    return pow(stretch, (double)c->dims / ((double)c->dims - 2));
+}
+
+static double rope_frequency(const struct llm_rope *c, int i, double scale) {
     double f = pow(c->theta, -2.0 * i / c->dims);
     switch (c->kind) {
+    case LLM_ROPE_DYNAMIC: return pow(c->theta * scale, -2.0 * i / c->dims);
+    case LLM_ROPE_LONGROPE: return f / (double)(scale > 0 ? c->long_factor[i] : c->short_factor[i]);
     case LLM_ROPE_LINEAR: return f / value_or(c->factor, 1);
     case LLM_ROPE_LLAMA3: return llama3_frequency(c, f);
     case LLM_ROPE_YARN: return yarn_frequency(c, i, f);
@@ -74,36 +110,62 @@ static double rope_frequency(const struct llm_rope *c, int i) {
 
 static int check_rope(const struct llm_rope *c, struct err *err) {
     if (c->kind != LLM_ROPE_PLAIN && c->kind != LLM_ROPE_LINEAR && c->kind != LLM_ROPE_LLAMA3 &&
-        c->kind != LLM_ROPE_YARN)
-        return err_set(err, "config.json: this engine supports only the rope types default, linear, llama3 "
-                            "and yarn");
+        c->kind != LLM_ROPE_YARN && !rope_fits_length(c))
+        return err_set(err, "config.json: this engine supports only the rope types default, linear, dynamic, "
+                            "llama3, yarn and longrope");
     if (c->dims == 0 || c->dims % 2) return err_set(err, "config.json: rotary dimensions must be even");
+    if (c->kind == LLM_ROPE_DYNAMIC && c->dims < 4)
+        return err_set(err, "config.json: rope type dynamic requires at least 4 rotary dimensions");
+    if (c->kind == LLM_ROPE_LONGROPE && c->factors != c->dims / 2)
+        return err_set(
+            err,
+            "config.json: rope type longrope requires short_factor and long_factor with %u positive "
+            "numbers each",
+            c->dims / 2);
+    if (c->kind == LLM_ROPE_LONGROPE && c->original_max_positions < 2)
+        return err_set(err, "config.json: rope type longrope requires original_max_position_embeddings");
     return 0;
+}
+
+/* Writes cos and sin of the positions [first, first + n). */
+static void fill_rows(struct rope_table *t, struct ops *o, const struct llm_rope *c, const float *factors,
+                      int first, int n, double scale) {
+    size_t half = c->dims / 2, numbers = (size_t)n * half;
+    double amplitude = rope_amplitude(c);
+    float *cosine = xcalloc(numbers, sizeof *cosine), *sine = xcalloc(numbers, sizeof *sine);
+    for (size_t i = 0; i < half; i++) {
+        double exact = rope_frequency(c, (int)i, scale);
+        float f = (float)(factors ? exact / (double)factors[i] : exact); /* angles in float, as in training */
+        for (int p = 0; p < n; p++) {
+            double angle = (double)((float)(first + p) * f);
+            cosine[(size_t)p * half + i] = (float)(cos(angle) * amplitude);
+            sine[(size_t)p * half + i] = (float)(sin(angle) * amplitude);
+        }
+    }
+    ops_upload(o, view_at(view_of(t->cosine), (size_t)first * half), cosine, numbers);
+    ops_upload(o, view_at(view_of(t->sine), (size_t)first * half), sine, numbers);
+    free(cosine);
+    free(sine);
 }
 
 int rope_init(struct rope_table *t, struct ops *o, const struct llm_rope *c, bool interleaved, int positions,
               const float *factors, struct err *err) {
     if (check_rope(c, err) < 0) return -1;
-    size_t half = c->dims / 2, n = (size_t)positions * half;
-    double scale = rope_amplitude(c);
-    float *cosine = xcalloc(n, sizeof *cosine), *sine = xcalloc(n, sizeof *sine);
-    for (size_t i = 0; i < half; i++) {
-        double exact = rope_frequency(c, (int)i);
-        float f = (float)(factors ? exact / (double)factors[i] : exact); /* angles in float, as in training */
-        for (int p = 0; p < positions; p++) {
-            double angle = (double)((float)p * f);
-            cosine[(size_t)p * half + i] = (float)(cos(angle) * scale);
-            sine[(size_t)p * half + i] = (float)(sin(angle) * scale);
-        }
-    }
+    size_t n = (size_t)positions * (c->dims / 2);
     *t = (struct rope_table){ .dims = (int)c->dims, .interleaved = interleaved };
     t->cosine = ops_alloc(o, n, TENSOR_ANY);
     t->sine = ops_alloc(o, n, TENSOR_ANY);
-    ops_upload(o, view_of(t->cosine), cosine, n);
-    ops_upload(o, view_of(t->sine), sine, n);
-    free(cosine);
-    free(sine);
+    fill_rows(t, o, c, factors, 0, positions, length_scale(c, 1));
     return 0;
+}
+
+void rope_fit(struct rope_table *t, struct ops *o, const struct llm_rope *c, struct rope_filled *filled,
+              int position, int n, int length) {
+    if (!rope_fits_length(c)) return;
+    struct rope_filled wanted = { position, n, length_scale(c, length) };
+    if (filled->n == n && filled->position == position && filled->scale == wanted.scale) return;
+    fill_rows(t, o, c, NULL, position, n, wanted.scale);
+    *filled = wanted;
 }
 
 void rope_free(struct rope_table *t, struct ops *o) {

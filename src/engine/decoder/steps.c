@@ -53,9 +53,15 @@ static void *open_state(struct decoder *d, const struct ops_decode_calls *calls)
     return state;
 }
 
+/* Features that whole steps lack on every backend. */
+static bool needs_operators(const struct llm_text *c) {
+    return c->shared_gate || c->sandwich_norms || c->scaled_embedding || c->sinks || c->sigmoid_scores ||
+           rope_fits_length(&c->rope) || c->rope.local_plain;
+}
+
 struct decoder_steps *decoder_steps_open(struct decoder *d) {
     const struct ops_decode_calls *calls = d->ops->backend->decode;
-    if (!calls || d->c->kv_lora_rank || d->dim_k != d->dim_v) return NULL;
+    if (!calls || d->c->kv_lora_rank || d->dim_k != d->dim_v || needs_operators(d->c)) return NULL;
     void *state = open_state(d, calls);
     if (!state) return NULL;
     struct decoder_steps *s = xcalloc(1, sizeof *s);

@@ -226,10 +226,16 @@ void ops_activate(struct ops *o, enum ops_activation a, struct view x, size_t n)
     record_rows(o, start, a == OPS_GELU ? "gelu" : "quick_gelu", kernel, n, 0, 2.0 * (double)n);
 }
 
-void ops_silu_mul(struct ops *o, struct view gate, struct view up, size_t n) {
+void ops_glu(struct ops *o, enum ops_glu kind, struct view gate, struct view up, size_t n) {
     uint64_t start = record_op_start(o->rec);
-    const char *kernel = o->backend->silu_mul(o->context, gate, up, n);
-    record_rows(o, start, "silu_mul", kernel, n, 0, 3.0 * (double)n);
+    const char *kernel = o->backend->glu(o->context, kind, gate, up, n);
+    record_rows(o, start, kernel, kernel, n, 0, 3.0 * (double)n);
+}
+
+void ops_adjust(struct ops *o, enum ops_adjust kind, float by, struct view x, size_t n) {
+    uint64_t start = record_op_start(o->rec);
+    const char *kernel = o->backend->adjust(o->context, kind, by, x, n);
+    record_rows(o, start, kind == OPS_SCALE ? "scale" : "softcap", kernel, n, 0, 2.0 * (double)n);
 }
 
 void ops_add(struct ops *o, const char *name, struct view y, struct view x, size_t n) {

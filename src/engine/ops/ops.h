@@ -50,6 +50,25 @@ struct linear {
 /* ---- arguments of operators with many parameters */
 enum ops_store { OPS_SET, OPS_ADD };
 enum ops_activation { OPS_GELU, OPS_QUICK_GELU };
+/* How a feed-forward block combines gate and up. */
+enum ops_glu {
+    OPS_GLU_SILU,      /* silu(gate) up */
+    OPS_GLU_GELU,      /* gelu(gate) up */
+    OPS_GLU_GELU_TANH, /* the same with the tanh approximation of gelu */
+    OPS_GLU_CLAMPED,   /* gate sigmoid(1.702 gate) (up + 1), with gate <= 7 and -7 <= up <= 7 */
+};
+enum ops_adjust { OPS_SCALE /* x by */, OPS_SOFTCAP /* by tanh(x / by) */ };
+
+/* Features that a backend may lack. A model that needs one of them is refused then. */
+enum ops_extra {
+    OPS_EXTRA_GLU = 1 << 0,         /* every enum ops_glu; otherwise only silu */
+    OPS_EXTRA_ADJUST = 1 << 1,      /* ops_adjust() */
+    OPS_EXTRA_SOFTCAP = 1 << 2,     /* attention.softcap */
+    OPS_EXTRA_SINKS = 1 << 3,       /* attention.sinks */
+    OPS_EXTRA_EXPERT_BIAS = 1 << 4, /* biases of the experts in ops_experts_one() */
+    OPS_EXTRA_SIGMOID = 1 << 5,     /* routing.sigmoid and routing.correction */
+    OPS_EXTRAS_ALL = (1 << 6) - 1,
+};
 
 /* A linear layer and the destination of its output. */
 struct linear_out {
@@ -57,9 +76,10 @@ struct linear_out {
     struct view y;
 };
 
-/* A feed-forward block: down(silu(gate x) * up x). */
+/* A feed-forward block: down(glu(gate x, up x)). */
 struct expert {
     struct linear gate, up, down;
+    enum ops_glu glu;
 };
 
 /* x[h, w, c_in] (*) w[c_out, c_in * side * side] -> y[h', w', c_out]: a square kernel with zero padding,
@@ -86,8 +106,10 @@ struct attention {
     int nq, nk;
     /* maximum number of keys in later calls, for which scratch memory is allocated in advance; 0: nk */
     int room;
-    int base;   /* query i attends to keys 0 .. base + i; -1: all */
-    int window; /* maximum number of keys per query, the most recent ones; 0: all */
+    int base;             /* query i attends to keys 0 .. base + i; -1: all */
+    int window;           /* maximum number of keys per query, the most recent ones; 0: all */
+    float softcap;        /* scaled scores become softcap tanh(score / softcap); 0: no cap */
+    struct tensor *sinks; /* [heads]: one more score per query, without a value; NULL: none */
     /* SAM's bias: keys and queries are on a side x side grid, and q . rel_h[qy - ky + side - 1] is added
      * to the score (likewise for w). Tables are [2 side - 1][dim_k], shared by the heads; tensor NULL: no
      * bias. */
@@ -110,6 +132,10 @@ struct routing {
     int groups, groups_kept; /* only experts of the best groups are eligible; 0 or 1: no groups */
     bool normalise;          /* divide the chosen probabilities by their sum */
     float scale;             /* factor for the weights */
+    /* Probabilities are sigmoids instead of a softmax. `correction` [n] is added for the choice only; the
+     * score of a group is then the sum of its best two. NULL: none. */
+    bool sigmoid;
+    struct tensor *correction;
 };
 struct routing_choice {
     int expert;
@@ -164,6 +190,7 @@ struct ops_backend {
     bool quantised; /* linear layers, experts and embeddings accept weights of block types */
     /* Optional: float arithmetic for quantised weights, instead of activations that are rounded to 8 bits. */
     void (*set_exact)(void *context, bool exact);
+    unsigned extras; /* enum ops_extra */
     bool bf16_cache; /* cache_store and attention accept caches of bf16 */
     void (*close)(void *context);
     const char *(*device)(void *context); /* "avx2": free text for the trace */
@@ -199,7 +226,8 @@ struct ops_backend {
     const char *(*layernorm)(void *context, struct view x, struct tensor *w, struct tensor *b, int rows,
                              int n, float eps, struct view y);
     const char *(*activate)(void *context, enum ops_activation a, struct view x, size_t n);
-    const char *(*silu_mul)(void *context, struct view gate, struct view up, size_t n);
+    const char *(*glu)(void *context, enum ops_glu kind, struct view gate, struct view up, size_t n);
+    const char *(*adjust)(void *context, enum ops_adjust kind, float by, struct view x, size_t n);
     const char *(*add)(void *context, struct view y, struct view x, size_t n);
     const char *(*embed)(void *context, const struct matrix *table, const uint32_t *ids, int n,
                          struct view out);
@@ -280,7 +308,7 @@ void ops_linear(struct ops *o, const char *name, const struct linear *l, struct 
                 struct view y, ptrdiff_t ldy, enum ops_store store);
 /* Applies n linear layers to the same single row x. */
 void ops_linear_many(struct ops *o, const char *name, const struct linear_out *v, int n, struct view x);
-/* Applies n experts to one token: y += sum_e weight_e down_e(silu(gate_e x) up_e x). Takes most of the
+/* Applies n experts to one token: y += sum_e weight_e down_e(glu(gate_e x, up_e x)). Takes most of the
  * decoding time; makes two passes over the weights. */
 void ops_experts_one(struct ops *o, const char *name, const struct expert *const *experts,
                      const float *weights, int n, struct view x, struct view y);
@@ -298,8 +326,10 @@ void ops_rmsnorm(struct ops *o, const char *name, struct view x, ptrdiff_t ldx, 
 void ops_layernorm(struct ops *o, const char *name, struct view x, struct tensor *w, struct tensor *b,
                    int rows, int n, float eps, struct view y);
 void ops_activate(struct ops *o, enum ops_activation a, struct view x, size_t n); /* in place */
-void ops_silu_mul(struct ops *o, struct view gate, struct view up, size_t n);     /* gate = silu(gate) up */
-void ops_add(struct ops *o, const char *name, struct view y, struct view x, size_t n); /* y += x */
+void ops_glu(struct ops *o, enum ops_glu kind, struct view gate, struct view up,
+             size_t n); /* gate = glu(gate, up) */
+void ops_adjust(struct ops *o, enum ops_adjust kind, float by, struct view x, size_t n); /* in place */
+void ops_add(struct ops *o, const char *name, struct view y, struct view x, size_t n);   /* y += x */
 /* out[i] = table[ids[i]] as floats; ids are host memory. */
 void ops_embed(struct ops *o, const struct matrix *table, const uint32_t *ids, int n, struct view out);
 void ops_conv(struct ops *o, const char *name, const struct conv *c, struct view x, int h, int w,

@@ -148,6 +148,8 @@ static int find_in_gguf(const struct weight_files *f, const char *name, int rows
     return 0;
 }
 
+bool weight_files_are_gguf(const struct weight_files *f) { return f->gguf != NULL; }
+
 bool weight_files_has(const struct weight_files *f, const char *name) {
     return f->gguf ? gguf_place_of(f->gguf, name).tensor != NULL : safetensors_find(f->heads, name) != NULL;
 }

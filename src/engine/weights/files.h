@@ -21,6 +21,7 @@ void weight_files_close(struct weight_files *f); /* NULL: nothing */
 int weight_files_find(const struct weight_files *f, const char *name, int rows, int cols,
                       struct weight_view *out, struct err *err);
 
+bool weight_files_are_gguf(const struct weight_files *f);
 bool weight_files_has(const struct weight_files *f, const char *name);
 
 #endif

@@ -21,6 +21,7 @@ struct pending {
     void *data;
     enum dtype type;
     size_t n;
+    uint32_t first; /* index of its first number in the stream */
     struct weights_stream stream;
 };
 
@@ -103,10 +104,14 @@ static void *slab_alloc(struct weights *w, size_t bytes) {
     return p;
 }
 
-static void *generate_later(struct weights *w, size_t n, enum dtype type, const char *name, float scale,
-                            float offset) {
+/* Numbers first .. first + n - 1 of a synthetic tensor. */
+static void *generate_later(struct weights *w, size_t n, size_t first, enum dtype type, const char *name,
+                            float scale, float offset) {
     if (w->failed) return NULL;
-    struct pending p = { .type = type, .n = n, .stream = weights_stream_make(w->seed, name, scale, offset) };
+    struct pending p = { .type = type,
+                         .n = n,
+                         .first = (uint32_t)first,
+                         .stream = weights_stream_make(w->seed, name, scale, offset) };
     p.data = slab_alloc(w, dtype_size(type, n));
     if (p.data) vec_push(&w->pending, p);
     return p.data;
@@ -132,37 +137,55 @@ static struct tensor *wrap_data(struct weights *w, const void *data, size_t byte
     return t;
 }
 
+/* The stored numbers of rows [first, first + rows); NULL: w->failed. */
+static const void *file_rows(struct weights *w, const char *name, int all_rows, int first, struct matrix *m) {
+    struct weight_view v;
+    size_t cols = (size_t)m->cols;
+    if (weight_files_find(w->files, name, all_rows, m->cols, &v, &w->err) < 0) {
+        w->failed = true;
+        return NULL;
+    }
+    m->type = v.type;
+    if (!dtype_is_float(v.type) && !w->ops->backend->quantised) {
+        err_set(&w->err, "tensor '%s' is of type %s: this device runs f32, f16 and bf16 only; use device=cpu",
+                name, dtype_name(v.type));
+        w->failed = true;
+    }
+    v.data = (const char *)v.data + (size_t)first * dtype_size(v.type, cols);
+    return aligned_data(w, &v, (size_t)m->rows * cols);
+}
+
+static struct matrix make_rows(struct weights *w, const char *name, int all_rows, int first, int rows,
+                               int cols) {
+    struct matrix m = { .rows = rows, .cols = cols, .type = w->type };
+    size_t n = (size_t)rows * (size_t)cols;
+    if (w->failed) return m;
+    const void *data = w->files ? file_rows(w, name, all_rows, first, &m)
+                                : generate_later(w, n, (size_t)first * (size_t)cols, w->type, name,
+                                                 (float)sqrt(3.0 / cols), 0.0f);
+    m.data = wrap_data(w, data, dtype_size(m.type, n));
+    w->types |= 1u << m.type;
+    count_tensor(w, n, m.type);
+    return m;
+}
+
 struct matrix weights_matrix(struct weights *w, int rows, int cols, const char *fmt, ...) {
     char name[256];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(name, sizeof name, fmt, ap);
     va_end(ap);
-    struct matrix m = { .rows = rows, .cols = cols, .type = w->type };
-    size_t n = (size_t)rows * (size_t)cols;
-    const void *data = NULL;
-    if (w->failed) return m;
-    if (w->files) {
-        struct weight_view v;
-        if (weight_files_find(w->files, name, rows, cols, &v, &w->err) < 0)
-            w->failed = true;
-        else {
-            data = aligned_data(w, &v, n);
-            m.type = v.type;
-            if (!dtype_is_float(v.type) && !w->ops->backend->quantised) {
-                err_set(&w->err,
-                        "tensor '%s' is of type %s: this device runs f32, f16 and bf16 only; use device=cpu",
-                        name, dtype_name(v.type));
-                w->failed = true;
-            }
-        }
-    } else {
-        data = generate_later(w, n, w->type, name, (float)sqrt(3.0 / cols), 0.0f);
-    }
-    m.data = wrap_data(w, data, dtype_size(m.type, n));
-    w->types |= 1u << m.type;
-    count_tensor(w, n, m.type);
-    return m;
+    return make_rows(w, name, rows, 0, rows, cols);
+}
+
+struct matrix weights_rows(struct weights *w, int all_rows, int first, int rows, int cols, const char *fmt,
+                           ...) {
+    char name[256];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(name, sizeof name, fmt, ap);
+    va_end(ap);
+    return make_rows(w, name, all_rows, first, rows, cols);
 }
 
 struct tensor *weights_vector(struct weights *w, int n, enum weights_fill fill, const char *fmt, ...) {
@@ -177,12 +200,15 @@ struct tensor *weights_vector(struct weights *w, int n, enum weights_fill fill, 
     size_t bytes = (size_t)n * sizeof *data;
     struct weight_view v;
     if (!w->files) {
-        float scale = fill == WEIGHTS_ROWS ? 1.0f : 0.1f, offset = fill == WEIGHTS_NORM ? 1.0f : 0.0f;
-        data = generate_later(w, (size_t)n, DTYPE_F32, name, scale, offset);
+        bool norm = fill == WEIGHTS_NORM || fill == WEIGHTS_NORM_MINUS_ONE;
+        float scale = fill == WEIGHTS_ROWS ? 1.0f : 0.1f, offset = norm ? 1.0f : 0.0f;
+        data = generate_later(w, (size_t)n, 0, DTYPE_F32, name, scale, offset);
     } else if (weight_files_find(w->files, name, 0, n, &v, &w->err) < 0) {
         w->failed = true;
     } else if ((data = slab_alloc(w, bytes))) {
         kernels_portable.widen(data, v.data, v.type, (size_t)n);
+        if (fill == WEIGHTS_NORM_MINUS_ONE && !weight_files_are_gguf(w->files)) /* converters add the 1 */
+            for (int i = 0; i < n; i++) data[i] += 1.0f;
     }
     return wrap_data(w, data, bytes);
 }
@@ -210,11 +236,11 @@ static void fill_tensor(const struct kernels *k, const struct pending *p, size_t
     const struct weights_stream *s = &p->stream;
     if (s->offset == 0 && p->type != DTYPE_F16) { /* all large tensors */
         k->generate((char *)p->data + from * dtype_bytes(p->type), p->type, s->a, s->b, s->scale,
-                    (uint32_t)from, to - from);
+                    p->first + (uint32_t)from, to - from);
         return;
     }
     for (size_t i = from; i < to; i++) {
-        float f = weights_stream_at(&p->stream, (uint32_t)i);
+        float f = weights_stream_at(&p->stream, p->first + (uint32_t)i);
         if (p->type == DTYPE_F32)
             ((float *)p->data)[i] = f;
         else

@@ -25,13 +25,21 @@ struct weights *weights_open_files(struct ops *o, const char *path, struct err *
 struct weights *weights_open_synthetic(struct ops *o, uint64_t seed, enum dtype type);
 void weights_close(struct weights *w); /* NULL is ignored */
 
-/* Contents of a synthetic vector; not used for files. */
-enum weights_fill { WEIGHTS_NORM /* 1 +- 0.1 */, WEIGHTS_BIAS /* +- 0.1 */, WEIGHTS_ROWS /* +- 1 */ };
+/* Contents of a vector; used for synthetic ones, except WEIGHTS_NORM_MINUS_ONE. */
+enum weights_fill {
+    WEIGHTS_NORM,           /* 1 +- 0.1 */
+    WEIGHTS_NORM_MINUS_ONE, /* the same; safetensors files hold the numbers minus 1 (gemma) */
+    WEIGHTS_BIAS,           /* +- 0.1 */
+    WEIGHTS_ROWS            /* +- 1 */
+};
 
 /* Requests a matrix [rows][cols] in its stored type. In a file, any shape with rows * cols elements is
  * accepted if its first dimension is `rows` or its last is `cols`. */
 struct matrix weights_matrix(struct weights *w, int rows, int cols, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
+/* Rows [first, first + rows) of a matrix of all_rows rows, for files that store several matrices as one. */
+struct matrix weights_rows(struct weights *w, int all_rows, int first, int rows, int cols, const char *fmt,
+                           ...) __attribute__((format(printf, 6, 7)));
 /* Requests a small tensor, as floats. */
 struct tensor *weights_vector(struct weights *w, int n, enum weights_fill fill, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));

@@ -135,7 +135,9 @@ OPERATOR(layernorm,
           struct view y),
          x, w, b, rows, n, eps, y)
 OPERATOR(activate, (void *context, enum ops_activation a, struct view x, size_t n), a, x, n)
-OPERATOR(silu_mul, (void *context, struct view gate, struct view up, size_t n), gate, up, n)
+OPERATOR(glu, (void *context, enum ops_glu kind, struct view gate, struct view up, size_t n), kind, gate, up,
+         n)
+OPERATOR(adjust, (void *context, enum ops_adjust kind, float by, struct view x, size_t n), kind, by, x, n)
 OPERATOR(add, (void *context, struct view y, struct view x, size_t n), y, x, n)
 OPERATOR(embed, (void *context, const struct matrix *table, const uint32_t *ids, int n, struct view out),
          table, ids, n, out)
@@ -173,6 +175,7 @@ VOID_OPERATOR(resample_rows, (void *context, struct view in, int from, int to, i
               in, from, to, channels, out)
 
 static const struct ops_backend guarded_operators = {
+    .extras = OPS_EXTRAS_ALL,
     .close = guarded_close,
     .device = guarded_device,
     .name = guarded_name,
@@ -191,7 +194,8 @@ static const struct ops_backend guarded_operators = {
     .rmsnorm = guarded_rmsnorm,
     .layernorm = guarded_layernorm,
     .activate = guarded_activate,
-    .silu_mul = guarded_silu_mul,
+    .glu = guarded_glu,
+    .adjust = guarded_adjust,
     .add = guarded_add,
     .embed = guarded_embed,
     .conv = guarded_conv,

@@ -84,6 +84,46 @@ TEST(latent_attention_runs_on_memory_that_the_host_cannot_read) {
     check_decoder("deepseek_v2");
     check_decoder("deepseek_v2_groups");
 }
+TEST(gates_caps_sinks_and_sigmoid_routing_run_on_memory_that_the_host_cannot_read) {
+    check_decoder("gemma3");
+    check_decoder("gemma2");
+    check_decoder("gpt_oss");
+    check_decoder("qwen2_moe");
+    check_decoder("deepseek_v3");
+}
+
+static const char *plain_name(void *context) {
+    (void)context;
+    return "a plain device";
+}
+
+/* A backend without the optional features refuses the families that need them, and no others. */
+TEST(a_backend_refuses_families_for_which_it_lacks_operators) {
+    static const struct {
+        const char *fixture, *reason; /* NULL: supported */
+    } rows[] = { { "llama", NULL },
+                 { "phi3", NULL },
+                 { "qwen2_moe", NULL },
+                 { "dynamic", NULL },
+                 { "gemma", "gates other than silu, scaled embeddings" },
+                 { "gemma2", "capped scores" },
+                 { "gpt_oss", "attention sinks, biases of experts" },
+                 { "deepseek_v3", "sigmoid routing" } };
+    struct ops_backend plain = { .name = plain_name };
+    struct ops o = { .backend = &plain };
+    for (size_t i = 0; i < COUNTOF(rows); i++) {
+        struct fixture f;
+        struct err err = { "" };
+        fixture_open(&f, rows[i].fixture);
+        struct llm_model *m = llm_model_load(f.dir, &(struct llm_load){ 0 }, &err);
+        CHECK(m != NULL);
+        CHECK_INT(decoder_check(&m->text, &o, &err), rows[i].reason ? -1 : 0);
+        if (rows[i].reason && (!strstr(err.msg, rows[i].reason) || !strstr(err.msg, "use device=cpu")))
+            fail_msg("'%s' lacks '%s'", err.msg, rows[i].reason);
+        llm_model_free(m);
+        fixture_close(&f);
+    }
+}
 
 /* SAM's output, CLIP's output and the projected rows of a view of random pixels, one after the other. */
 static float *view_outputs(const struct fixture *f, const struct engine_backend *backend, size_t *n) {

@@ -83,6 +83,17 @@ TEST(mixtral_agrees_with_transformers) { check_model("mixtral", 0.05); }
 TEST(qwen3_moe_agrees_with_transformers) { check_model("qwen3_moe", 0.05); }
 TEST(deepseek_v2_agrees_with_transformers) { check_model("deepseek_v2", 0.05); }
 TEST(deepseek_v2_with_expert_groups_agrees_with_transformers) { check_model("deepseek_v2_groups", 0.15); }
+TEST(deepseek_v3_agrees_with_transformers) { check_model("deepseek_v3", 0.5); }
+TEST(qwen2_moe_agrees_with_transformers) { check_model("qwen2_moe", 0.05); }
+TEST(gemma_agrees_with_transformers) { check_model("gemma", 0.05); }
+TEST(gemma2_agrees_with_transformers) { check_model("gemma2", 0.05); }
+TEST(gemma3_agrees_with_transformers) { check_model("gemma3", 0.05); }
+TEST(phi3_with_short_and_with_long_factors_agrees_with_transformers) {
+    check_model("phi3", 0.05);
+    check_model("phi3_long", 0.05);
+}
+TEST(gpt_oss_agrees_with_transformers) { check_model("gpt_oss", 0.05); }
+TEST(dynamic_rope_agrees_with_transformers_beyond_the_trained_context) { check_model("dynamic", 0.05); }
 
 /* Scratch is allocated once, for the longest context. */
 TEST(decoding_allocates_no_scratch_as_the_context_grows) {
@@ -167,6 +178,10 @@ TEST(a_batch_generates_the_tokens_of_each_sequence_alone) { check_batch("llama")
 TEST(a_batch_with_windows_generates_the_tokens_of_each_sequence_alone) { check_batch("mistral"); }
 TEST(a_batch_with_experts_generates_the_tokens_of_each_sequence_alone) { check_batch("qwen3_moe"); }
 TEST(a_batch_with_latents_generates_the_tokens_of_each_sequence_alone) { check_batch("deepseek_v2"); }
+
+TEST(a_batch_of_short_and_long_texts_generates_the_tokens_of_each_sequence_alone) {
+    check_batch("phi3_long");
+}
 
 TEST(a_sequence_that_stops_leaves_the_batch) {
     struct fixture f;

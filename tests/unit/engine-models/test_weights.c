@@ -226,8 +226,13 @@ TEST(unsupported_models_are_rejected_by_name) {
     check_config("{\"model_type\":\"gpt2\"," SIZES "}", "does not support 'gpt2' models");
     check_config("{\"model_type\":\"starship\",\"architectures\":[\"StarshipForCausalLM\"]}", "tarship");
     check_config("{\"model_type\":\"llama\",\"hidden_act\":\"relu\"," SIZES "}", "hidden_act 'relu'");
-    check_config("{\"model_type\":\"llama\",\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2.0}," SIZES
-                 "}",
+    check_config("{\"model_type\":\"llama\",\"rope_scaling\":{\"type\":\"spiral\",\"factor\":2.0}," SIZES "}",
                  "rope types");
+    check_config(
+        "{\"model_type\":\"phi3\",\"rope_scaling\":{\"type\":\"longrope\",\"long_factor\":[1]}," SIZES "}",
+        "short_factor and long_factor with 4");
+    check_config(
+        "{\"model_type\":\"deepseek_v3\",\"n_routed_experts\":8,\"n_group\":3,\"topk_group\":1," SIZES "}",
+        "8 experts in 3 groups");
     check_config("{\"model_type\":", "config.json");
 }

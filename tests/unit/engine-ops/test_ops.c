@@ -251,7 +251,7 @@ static void check_elementwise(struct ops *o, const struct kernels *k) {
     CHECK_NEAR(relative_error(got, want, N), 0, 1e-6);
     for (int i = 0; i < N; i++) want[i] = (float)(x[i] / (1 + exp(-(double)x[i])) * u[i]);
     ops_upload(o, view_of(t), x, N);
-    ops_silu_mul(o, view_of(t), view_of(up), N);
+    ops_glu(o, OPS_GLU_SILU, view_of(t), view_of(up), N);
     download(o, got, t, N);
     CHECK_NEAR(relative_error(got, want, N), 0, 1e-6);
     ops_free(o, up);
