@@ -112,8 +112,8 @@ static void head_tile(const struct head *h, int q0, float *own) {
 }
 
 /* ---- one query: all heads that share a key-value head at once, so that its keys and values are read once.
- * Scores are [head][keys], or [head][keys + 1] with sinks. Values are summed in blocks of keys, which are converted to floats first if the
- * cache is bf16. */
+ * Scores are [head][keys], or [head][keys + 1] with sinks. Values are summed in blocks of keys, which are
+ * converted to floats first if the cache is bf16. */
 struct group {
     const struct kernels *k;
     int heads, dim_k, dim_v, first, keys; /* keys [first, first + keys) */
