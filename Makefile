@@ -283,6 +283,8 @@ install: all
 	rm -rf $(B)/gen/man
 	$(B)/inferprof man --output $(B)/gen/man
 	gzip -n9 $(B)/gen/man/*.1
+	install -d '$(DESTDIR)$(PREFIX)/share/inferprof/schemas'
+	install -m 644 schemas/*.json '$(DESTDIR)$(PREFIX)/share/inferprof/schemas/'
 	install -d '$(DESTDIR)$(PREFIX)/share/man/man1'
 	install -m 644 $(B)/gen/man/*.1.gz '$(DESTDIR)$(PREFIX)/share/man/man1/'
 

@@ -8,8 +8,7 @@ import tempfile
 from ._program import Error, call
 from ._tables import table
 
-SCHEMA = "inferprof-metrics"
-SCHEMA_VERSION = 1
+SCHEMA = "inferprof.metrics/2"
 # Members of metrics.json that are lists of objects: each becomes a table of the same name.
 TABLES = ("answers", "categories", "devices", "environment", "figures", "findings", "kernels", "libraries", "operators",
           "power", "repeats", "roofline", "stability", "stages")
@@ -49,10 +48,12 @@ def _read(path):
             metrics = json.load(file)
     except (OSError, ValueError) as problem:
         raise Error(f"{path}: {problem}") from None
-    if not isinstance(metrics, dict) or metrics.get("schema") != SCHEMA:
+    schema = str(metrics.get("schema")) if isinstance(metrics, dict) else ""
+    if not schema.startswith(("inferprof.metrics/", "inferprof-metrics")):
         raise Error(f"{path}: not an {SCHEMA} file")
-    if metrics.get("schema_version") != SCHEMA_VERSION:
-        raise Error(f"{path}: schema version {metrics.get('schema_version')}, this package reads {SCHEMA_VERSION}; "
+    # inferprof 0.1 wrote "inferprof-metrics", with the same members.
+    if schema not in (SCHEMA, "inferprof-metrics"):
+        raise Error(f"{path}: its schema is {schema}, this package reads {SCHEMA}; "
                     "use the inferprof package of the program that wrote it")
     return metrics
 

@@ -7,6 +7,7 @@
 
 #include "base/jsonw.h"
 #include "base/log.h"
+#include "base/schema.h"
 #include "base/units.h"
 #include "base/util.h"
 #include "cmd/commands.h"
@@ -83,6 +84,7 @@ static void print_json(const struct cpu_peak *p, const struct gpu_peaks *gpus, c
     struct jsonw j;
     jsonw_start(&j, &out, JSONW_PRETTY);
     jsonw_object(&j);
+    jsonw_kstr(&j, "schema", SCHEMA_CALIBRATE);
     cpu_json(&j, p);
     if (gpus) gpus_json(&j, gpus, gpu_problem);
     jsonw_end(&j);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/jsonw.h"
+#include "base/schema.h"
 #include "base/util.h"
 #include "cmd/build_info.h"
 #include "cmd/command.h"
@@ -25,6 +26,7 @@ static void print_json(const struct doctor *d) {
     struct jsonw j;
     jsonw_start(&j, &out, JSONW_PRETTY);
     jsonw_object(&j);
+    jsonw_kstr(&j, "schema", SCHEMA_DOCTOR);
     jsonw_kstr(&j, "inferprof", build_version());
     jsonw_kbool(&j, "native_path_works", doctor_native_works(d));
     jsonw_karray(&j, "checks");

@@ -8,6 +8,7 @@
 #include "base/die.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/schema.h"
 #include "base/table.h"
 #include "base/units.h"
 #include "base/util.h"
@@ -101,8 +102,11 @@ static void print_table(struct table *t, bool md) {
 /* ---- --gpu list */
 static void gpu_list_json(const void *unused, struct jsonw *j) {
     (void)unused;
-    jsonw_array(j);
+    jsonw_object(j);
+    jsonw_kstr(j, "schema", SCHEMA_GPUS);
+    jsonw_karray(j, "gpus");
     for (size_t i = 0; i < llm_gpus(); i++) llm_gpu_json(llm_gpu_at(i), j);
+    jsonw_end(j);
     jsonw_end(j);
 }
 
@@ -209,6 +213,7 @@ struct comparison {
 static void compare_json(const void *arg, struct jsonw *j) {
     const struct comparison *c = arg;
     jsonw_object(j);
+    jsonw_kstr(j, "schema", SCHEMA_STATIC_GPUS);
     jsonw_kstr(j, "model", c->m->name);
     jsonw_karray(j, "gpus");
     for (size_t i = 0; i < llm_gpus(); i++) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/jsonw.h"
+#include "base/schema.h"
 #include "base/table.h"
 #include "base/units.h"
 #include "base/util.h"
@@ -131,6 +132,7 @@ static void json_info(struct jsonw *j, const char *path, const struct trace_read
     char version[16];
     snprintf(version, sizeof version, "%u.%u", s->major, s->minor);
     jsonw_object(j);
+    jsonw_kstr(j, "schema", SCHEMA_TRACE_INFO);
     jsonw_kstr(j, "file", path);
     jsonw_ku64(j, "bytes", s->file_bytes);
     jsonw_kstr(j, "format", version);

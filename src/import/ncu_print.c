@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/jsonw.h"
+#include "base/schema.h"
 #include "base/table.h"
 #include "base/units.h"
 #include "base/util.h"
@@ -39,7 +40,7 @@ void ncu_json(const struct ncu *n, const struct ncu_launches *classes, struct st
     struct jsonw j;
     jsonw_start(&j, out, JSONW_PRETTY);
     jsonw_object(&j);
-    jsonw_kstr(&j, "schema", "inferprof.ncu/1");
+    jsonw_kstr(&j, "schema", SCHEMA_NCU);
     jsonw_ku64(&j, "launches", n->launches.n);
     jsonw_kobject(&j, "problems");
     jsonw_ku64(&j, "bad_row", n->bad_rows);

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/schema.h"
 #include "base/util.h"
 #include "llm/static.h"
 
@@ -365,7 +366,7 @@ static void write_memory(const struct llm_static *r, struct jsonw *j) {
 }
 
 void llm_static_json_fields(const struct llm_static *r, struct jsonw *j) {
-    jsonw_kstr(j, "schema", "inferprof.static/1");
+    jsonw_kstr(j, "schema", SCHEMA_STATIC);
     model(r, j);
     write_params(r, j);
     write_workload(r, j);

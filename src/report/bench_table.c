@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/jsonw.h"
+#include "base/schema.h"
 #include "base/svg.h"
 #include "base/units.h"
 #include "base/util.h"
@@ -97,8 +98,7 @@ void bench_json(const struct bench *b, struct strbuf *out) {
     struct jsonw j;
     jsonw_start(&j, out, JSONW_PRETTY);
     jsonw_object(&j);
-    jsonw_kstr(&j, "schema", "inferprof-batches");
-    jsonw_ku64(&j, "schema_version", 1);
+    jsonw_kstr(&j, "schema", SCHEMA_BATCHES);
     jsonw_kstr(&j, "model", b->plan->model_name);
     jsonw_kstr(&j, "engine", b->plan->s.engine.name);
     jsonw_kstr(&j, "device", b->peak->device);

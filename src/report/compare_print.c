@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/jsonw.h"
+#include "base/schema.h"
 #include "base/table.h"
 #include "base/util.h"
 #include "report/columns.h"
@@ -240,9 +241,7 @@ void compare_json(const struct comparison *c, struct strbuf *out) {
     struct jsonw j;
     jsonw_start(&j, out, JSONW_PRETTY);
     jsonw_object(&j);
-    jsonw_kstr(&j, "schema", "inferprof-compare");
-    /* version 2: values over processes; "difference" is the difference of medians */
-    jsonw_ku64(&j, "schema_version", 2);
+    jsonw_kstr(&j, "schema", SCHEMA_COMPARE);
     jsonw_kstr(&j, "a", c->a_name);
     jsonw_kstr(&j, "b", c->b_name);
     jsonw_ku64(&j, "a_runs", c->a_runs);

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/jsonw.h"
+#include "base/schema.h"
 #include "base/util.h"
 #include "report/kernel_columns.h"
 #include "report/metrics.h"
@@ -446,8 +447,7 @@ void report_metrics_json(const struct view *v, struct strbuf *out) {
     struct jsonw j;
     jsonw_start(&j, out, JSONW_PRETTY);
     jsonw_object(&j);
-    jsonw_kstr(&j, "schema", "inferprof-metrics");
-    jsonw_ku64(&j, "schema_version", METRICS_SCHEMA);
+    jsonw_kstr(&j, "schema", SCHEMA_METRICS);
     write_run(&j, v);
     write_device(&j, v);
     write_model(&j, v);
@@ -475,8 +475,7 @@ void metrics_findings_json(const struct view *v, struct strbuf *out) {
     struct jsonw j;
     jsonw_start(&j, out, JSONW_PRETTY);
     jsonw_object(&j);
-    jsonw_kstr(&j, "schema", "inferprof-findings");
-    jsonw_ku64(&j, "schema_version", METRICS_SCHEMA);
+    jsonw_kstr(&j, "schema", SCHEMA_FINDINGS);
     jsonw_kstr(&j, "run", v->run->run_id);
     add_findings(&j, v->run->analysis);
     jsonw_end(&j);

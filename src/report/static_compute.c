@@ -5,6 +5,7 @@
 
 #include "base/die.h"
 #include "base/jsonw.h"
+#include "base/schema.h"
 #include "base/table.h"
 #include "base/units.h"
 #include "base/util.h"
@@ -74,7 +75,7 @@ void static_compute_json(const struct static_compute *s, struct strbuf *out) {
     struct jsonw j;
     jsonw_start(&j, out, JSONW_PRETTY);
     jsonw_object(&j);
-    jsonw_kstr(&j, "schema", "inferprof.static_compute/1");
+    jsonw_kstr(&j, "schema", SCHEMA_STATIC_COMPUTE);
     if (s->model) {
         model_json(&j, s->model);
     } else {

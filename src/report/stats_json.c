@@ -1,6 +1,7 @@
 #include <math.h>
 
 #include "base/jsonw.h"
+#include "base/schema.h"
 #include "report/stats_columns.h"
 
 static void put_ms(struct jsonw *j, const char *key, double ns) { jsonw_knum(j, key, ns / 1e6); }
@@ -127,7 +128,7 @@ void stats_json(const struct stats_view *v, struct strbuf *out) {
     stats_rows_make(v, &r);
     jsonw_start(&j, out, JSONW_PRETTY);
     jsonw_object(&j);
-    jsonw_kstr(&j, "schema", "inferprof.stats/1");
+    jsonw_kstr(&j, "schema", SCHEMA_STATS);
     put_counts(&v->sums->events, "events", &j);
     put_kernels(v->sums, &r, &j);
     put_devices(&r, &j);

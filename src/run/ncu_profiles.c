@@ -6,6 +6,7 @@
 #include "base/die.h"
 #include "base/file.h"
 #include "base/jsonr.h"
+#include "base/schema.h"
 
 #define MAX_PROFILES_BYTES (256u << 20)
 
@@ -38,9 +39,8 @@ static void read_profile(struct ncu_profiles *p, const json_t *o) {
 
 static struct ncu_profiles *profiles_from_json(json_t *root, const char *what, struct err *err) {
     if (!root) return NULL;
-    const char *schema = jsonr_text(root, "schema");
-    if (!schema || strcmp(schema, "inferprof.ncu/1") != 0) {
-        err_set(err, "%s: not written by `inferprof import --into` (no \"schema\": \"inferprof.ncu/1\")",
+    if (schema_version(jsonr_text(root, "schema"), SCHEMA_NCU) != 1) {
+        err_set(err, "%s: not written by `inferprof import --into` (no \"schema\": \"" SCHEMA_NCU "\")",
                 what);
         json_decref(root);
         return NULL;

@@ -7,6 +7,7 @@
 
 #include "base/die.h"
 #include "base/jsonr.h"
+#include "base/schema.h"
 #include "base/secret.h"
 #include "run/saved_input.h"
 
@@ -157,15 +158,22 @@ static void read_members(struct saved_metrics *m) {
     read_answers(m);
 }
 
+/* inferprof 0.1 wrote "inferprof-metrics" and the version in a member of its own. */
+static unsigned metrics_version(const json_t *root) {
+    const char *schema = jsonr_text(root, "schema");
+    double old = jsonr_number(root, "schema_version");
+    if (schema && strcmp(schema, "inferprof-metrics") == 0) return old >= 1 && old < 1e6 ? (unsigned)old : 0;
+    return schema_version(schema, SCHEMA_METRICS);
+}
+
 static struct saved_metrics *metrics_from_json(json_t *root, const char *what, struct err *err) {
     if (!root) return NULL;
-    const char *schema = jsonr_text(root, "schema");
-    double version = jsonr_number(root, "schema_version");
-    if (!schema || strcmp(schema, "inferprof-metrics") != 0)
-        err_set(err, "%s: not the metrics.json of a run (no \"schema\": \"inferprof-metrics\")", what);
-    else if (!(version >= 1 && version <= METRICS_SCHEMA))
-        err_set(err, "%s: schema version %g is not supported; this program reads versions up to %d", what,
-                version, METRICS_SCHEMA);
+    unsigned newest = schema_version(SCHEMA_METRICS, SCHEMA_METRICS), version = metrics_version(root);
+    if (!version)
+        err_set(err, "%s: not the metrics.json of a run (no \"schema\": \"" SCHEMA_METRICS "\")", what);
+    else if (version > newest)
+        err_set(err, "%s: schema version %u is not supported; this program reads versions up to %u", what,
+                version, newest);
     else {
         struct saved_metrics *m = xcalloc(1, sizeof *m);
         m->root = root;

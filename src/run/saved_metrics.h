@@ -13,8 +13,6 @@
 #include "base/jsonr.h"
 #include "run/info.h"
 
-#define METRICS_SCHEMA 1 /* schema version that this program reads and writes */
-
 struct saved_input;
 struct saved_metrics {
     json_t *root;

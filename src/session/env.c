@@ -11,6 +11,7 @@
 #include "base/die.h"
 #include "base/file.h"
 #include "base/jsonw.h"
+#include "base/schema.h"
 #include "base/secret.h"
 #include "base/units.h"
 #include "base/vec.h"
@@ -135,6 +136,7 @@ void env_json(const struct env *e, struct strbuf *out) {
     struct jsonw j;
     jsonw_start(&j, out, JSONW_PRETTY);
     jsonw_object(&j);
+    jsonw_kstr(&j, "schema", SCHEMA_ENV);
     for (size_t i = 0; i < e->n; i++) {
         bool seen = false;
         for (size_t k = 0; k < i; k++) seen |= strcmp(e->v[k].group, e->v[i].group) == 0;

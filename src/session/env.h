@@ -26,7 +26,7 @@ void env_capture(struct env *e, const struct nvml_inventory *inventory);
 /* Skips empty values: unknown values have no row. */
 void env_add(struct env *e, const char *group, const char *key, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-void env_json(const struct env *e, struct strbuf *out); /* {"group": {"key": "value"}} */
+void env_json(const struct env *e, struct strbuf *out); /* {"schema": ..., "group": {"key": "value"}} */
 void env_free(struct env *e);
 
 #endif

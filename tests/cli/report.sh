@@ -11,7 +11,7 @@ for f in report.html report.md stakeholder_summary.md metrics.json findings.json
     check "report writes $f" test -s "$work/run/$f"
 done
 check "report prints at most 45 lines" test "$(wc -l <"$work/out")" -le 45
-check "metrics.json has its version, the stages and the kernel count" python3 -c 'import json,sys; d=json.load(open(sys.argv[1])); assert d["schema"]=="inferprof-metrics" and d["schema_version"]==1; assert [s["name"] for s in d["stages"]][:2]==["prefill","decode"]; assert d["trace"]["kernels"]==520' "$work/run/metrics.json"
+check "metrics.json has its version, the stages and the kernel count" python3 -c 'import json,sys; d=json.load(open(sys.argv[1])); assert d["schema"]=="inferprof.metrics/2" and "schema_version" not in d; assert [s["name"] for s in d["stages"]][:2]==["prefill","decode"]; assert d["trace"]["kernels"]==520' "$work/run/metrics.json"
 check "kernel times add up to the GPU busy time" python3 -c '
 import csv, json, sys
 busy = json.load(open(sys.argv[1]))["trace"]["conservation"]["gpu_busy_ns"]
@@ -159,7 +159,7 @@ expect "a folder without traces and metrics is an error" 1 err "neither traces"
 echo junk >"$work/junk.ipt"
 run "$INFERPROF" report "$work/junk.ipt"
 expect "a file that is not a trace is an error" 1 err "junk.ipt: not an inferprof trace"
-echo '{"schema":"inferprof-metrics","schema_version":99}' >"$work/empty/metrics.json"
+echo '{"schema":"inferprof.metrics/99"}' >"$work/empty/metrics.json"
 run "$INFERPROF" report "$work/empty"
 expect "metrics.json of a newer version is an error" 1 err "schema version 99"
 cp -r "$work/run" "$work/killed"

@@ -62,7 +62,7 @@ expect "a model larger than the GPU's memory does not fit" 0 out 'does NOT fit t
 run "$INFERPROF" static --gpu list
 expect "--gpu list prints the GPU table" 0 out '^H100 SXM .*989\.4' out '^RTX 4090 .*165\.2' out '^B300'
 run "$INFERPROF" static --gpu list --json
-is "--gpu list --json has source and compute capability per GPU" 'len(d) >= 30 and all(g["source"] and g["compute_capability"] for g in d)' True
+is "--gpu list --json has source and compute capability per GPU" 'len(d["gpus"]) >= 30 and all(g["source"] and g["compute_capability"] for g in d["gpus"])' True
 run "$INFERPROF" static "$models/qwen3-8b.json" --gpu all --json
 is "--gpu all compares all GPUs" 'len(d["gpus"]) >= 30 and [g["fits"] for g in d["gpus"] if g["gpu"] == "T4"]' '[False]'
 

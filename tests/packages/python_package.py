@@ -28,7 +28,7 @@ def main():
     trace = os.path.join(KINETO, sorted(n for n in os.listdir(KINETO) if n.endswith(".json.gz"))[0])
     before = sorted(os.listdir(KINETO))
     opened = inferprof.open(trace)
-    check("a recorded trace opens as a run", opened.metrics["schema"] == "inferprof-metrics")
+    check("a recorded trace opens as a run", opened.metrics["schema"] == "inferprof.metrics/2")
     check("nothing is written beside the input", sorted(os.listdir(KINETO)) == before)
     folder = opened.folder
     import pandas
@@ -53,7 +53,7 @@ def main():
     check("a broken file is one message that names it", fails(lambda: inferprof.open("broken.json"), "broken.json"))
     os.makedirs("other", exist_ok=True)
     with open("other/metrics.json", "w", encoding="utf-8") as file:
-        json.dump({"schema": "inferprof-metrics", "schema_version": 99}, file)
+        json.dump({"schema": "inferprof.metrics/99"}, file)
     check("a newer schema is refused with the remedy", fails(lambda: inferprof.open("other"), "99", "package"))
     with open("other/metrics.json", "w", encoding="utf-8") as file:
         json.dump({"schema": "inferprof-metrics", "schema_version": 1, "run": {"title": "<script>x</script>"},

@@ -76,7 +76,7 @@ def simulated(rng, spread, noise, bursts):
         own = speed * rng.gauss(1, spread / 2)
         rows[name] = [ms * own * rng.gauss(1, noise) * (rng.uniform(1.2, 3) if rng.random() < bursts else 1)
                       for _ in range(5)]
-    return {"schema": "inferprof-metrics", "schema_version": 1, "run": {"id": "simulated"},
+    return {"schema": "inferprof.metrics/2", "run": {"id": "simulated"},
             "stages": [{"name": n, "parent": "prefill" if n == "sam" else None, "repeats_ms": v} for n, v in rows.items()],
             "figures": [{"key": "decode_rate", "name": "Decode rate", "unit": "tok/s", "larger_is_better": True,
                          "repeats": [64e3 / x for x in rows["decode"]]},
@@ -133,7 +133,7 @@ def profile(program, work, name, threads, slowdown):
                     f"output.run_id={name}", "output.predictions=false"],
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True, env=environment)
     m = json.loads((Path(work) / "runs" / name / "metrics.json").read_text())
-    return {k: m[k] for k in ("schema", "schema_version", "run", "stages", "figures")}
+    return {k: m[k] for k in ("schema", "run", "stages", "figures")}
 
 
 def run_trial(program, work, trial, cores, deadline):
@@ -209,7 +209,7 @@ def real_trials(bench, trials, jobs, seconds):
 
 def from_files(bench, files, trials):
     load = [json.loads(Path(f).read_text()) for f in files]
-    strip = [{k: m[k] for k in ("schema", "schema_version", "run", "stages", "figures")} for m in load]
+    strip = [{k: m[k] for k in ("schema", "run", "stages", "figures")} for m in load]
     paths, slow = [bench.write(m) for m in strip], [bench.write(slower(m, SLOWDOWN)) for m in strip]
     medians = [statistics.median(x for x in m["stages"][0]["repeats_ms"] if x) for m in strip]
     cv = statistics.stdev(medians) / statistics.mean(medians)

@@ -1,0 +1,22 @@
+/* Names of the JSON documents that inferprof writes: "inferprof.DOCUMENT/VERSION", in their member `schema`.
+ * The version grows when a member is removed or changes its meaning, not when one is added.
+ * schemas/DOCUMENT.schema.json describes each document; docs/json.md lists them. */
+#pragma once
+
+#define SCHEMA_BATCHES "inferprof.batches/1"
+#define SCHEMA_CALIBRATE "inferprof.calibrate/1"
+#define SCHEMA_COMPARE "inferprof.compare/2"
+#define SCHEMA_DOCTOR "inferprof.doctor/1"
+#define SCHEMA_ENV "inferprof.env/1"
+#define SCHEMA_FINDINGS "inferprof.findings/2"
+#define SCHEMA_GPUS "inferprof.gpus/1"
+#define SCHEMA_METRICS "inferprof.metrics/2"
+#define SCHEMA_NCU "inferprof.ncu/1"
+#define SCHEMA_STATIC "inferprof.static/1"
+#define SCHEMA_STATIC_COMPUTE "inferprof.static_compute/1"
+#define SCHEMA_STATIC_GPUS "inferprof.static_gpus/1"
+#define SCHEMA_STATS "inferprof.stats/1"
+#define SCHEMA_TRACE_INFO "inferprof.trace_info/1"
+
+/* The version in `text` if it names the document of `schema` (one of the names above); otherwise 0. */
+unsigned schema_version(const char *text, const char *schema);
