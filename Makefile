@@ -105,6 +105,10 @@ $(B)/obj/engine/compute/kernels_avx2.o: ALL_CFLAGS += $(kernel_flags) -mavx2 -mf
 $(B)/obj/engine/compute/kernels_avx512.o: ALL_CFLAGS += $(kernel_flags) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma
 $(B)/obj/engine/compute/kernels_avx512vnni.o: ALL_CFLAGS += $(kernel_flags) -mavx512f -mavx512bw -mavx512dq -mavx512vl \
     -mavx512vnni -mfma
+$(B)/obj/engine/compute/kernels_avx512bf16.o: ALL_CFLAGS += $(kernel_flags) -mavx512f -mavx512bw -mavx512dq -mavx512vl \
+    -mavx512vnni -mavx512bf16 -mfma
+$(B)/obj/engine/compute/kernels_amx.o: ALL_CFLAGS += $(kernel_flags) -mavx512f -mavx512bw -mavx512dq -mavx512vl \
+    -mavx512vnni -mavx512bf16 -mamx-tile -mamx-bf16 -mfma
 endif
 
 # The CUDA backend's kernels: machine code for Hopper and PTX for other GPUs, embedded as cuda/NAME.fatbin. Without nvcc

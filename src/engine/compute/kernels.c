@@ -7,6 +7,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 #if defined(__x86_64__)
@@ -23,6 +25,21 @@ static bool has_avx512(void) {
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 static bool has_avx512vnni(void) { return has_avx512() && __builtin_cpu_supports("avx512vnni"); }
+static bool has_avx512bf16(void) {
+    unsigned a, b, c, d;
+    return has_avx512vnni() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 5 & 1);
+}
+#if defined(__linux__)
+/* Linux gives a process the tile registers on request. */
+static bool has_amx(void) {
+    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+    unsigned a, b, c, d;
+    return has_avx512bf16() && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 22 & 1) && (d >> 24 & 1) &&
+           syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+}
+#else
+static bool has_amx(void) { return false; }
+#endif
 #endif
 static bool always(void) { return true; }
 
@@ -32,6 +49,8 @@ static const struct {
     bool (*usable)(void);
 } choices[] = {
 #if defined(__x86_64__)
+    { &kernels_amx, has_amx },
+    { &kernels_avx512bf16, has_avx512bf16 },
     { &kernels_avx512vnni, has_avx512vnni },
     { &kernels_avx512, has_avx512 },
     { &kernels_avx2, has_avx2 },

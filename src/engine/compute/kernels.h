@@ -25,6 +25,15 @@ struct kernels {
      * k*a_col]. Rows of A from `rows` on repeat row 0, so C must have space for all mr rows. */
     void (*tile)(int k, const float *a, ptrdiff_t a_row, ptrdiff_t a_col, int rows, const float *b,
                  ptrdiff_t ldb, float *c, ptrdiff_t ldc, bool add);
+    /* The same for pairs of bf16 numbers, which are the 32-bit words of a and b:
+     * C[i][j] = sum_k A[i][k].low B[k][j].low + A[i][k].high B[k][j].high for i < mr_bf16, j < nr.
+     * a may be read up to row mr_bf16 - 1, and C must have space for all of these rows. */
+    void (*tile_bf16)(int k, const uint32_t *a, ptrdiff_t a_row, int rows, const uint32_t *b, ptrdiff_t ldb,
+                      float *c, ptrdiff_t ldc, bool add);
+    void (*tile_bf16_end)(void); /* after the last tile of a thread's task; NULL: nothing to do */
+    int mr_bf16;
+    bool fast_bf16; /* tile_bf16 uses instructions for bf16; otherwise it only serves tests */
+    void (*narrow)(uint16_t *out, const float *in, size_t n); /* to bf16: nearest, ties to even */
     /* y[j*ldy + r] = W[r] . x[j] for r < rows, j < m (m <= 4); W row-major [rows][cols] of type t. */
     void (*dots)(const void *w, enum dtype t, int rows, int cols, const float *x, ptrdiff_t ldx, int m,
                  float *y, ptrdiff_t ldy);
@@ -63,15 +72,15 @@ struct kernels {
     void (*softmax_lanes)(float *s, int keys, float *inv);
 };
 
-/* Returns the table named by $INFERPROF_ISA (portable, avx2, avx512, avx512vnni) if this machine
- * supports it, otherwise the best one. */
+/* Returns the table named by $INFERPROF_ISA (portable, avx2, avx512, avx512vnni, avx512bf16, amx) if this
+ * machine supports it, otherwise the best one. */
 const struct kernels *kernels_pick(void);
 /* NULL: not in this build or not supported by this machine */
 const struct kernels *kernels_named(const char *name);
 
 extern const struct kernels kernels_portable;
 #if defined(__x86_64__)
-extern const struct kernels kernels_avx2, kernels_avx512, kernels_avx512vnni;
+extern const struct kernels kernels_avx2, kernels_avx512, kernels_avx512vnni, kernels_avx512bf16, kernels_amx;
 #endif
 
 #endif

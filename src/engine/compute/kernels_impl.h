@@ -140,6 +140,7 @@ static void k_tile(int k, const float *a, ptrdiff_t a_row, ptrdiff_t a_col, int 
         tile_of(k, a, a_row, a_col, rows, b, ldb, c, ldc, add, false);
 }
 
+#include "engine/compute/bf16_impl.h"
 #include "engine/compute/quant_impl.h"
 #include "engine/compute/qdots_impl.h"
 
@@ -447,6 +448,11 @@ const struct kernels CAT(kernels_, KERNELS_NAME) = {
     .mr = MR,
     .nr = NR,
     .tile = k_tile,
+    .tile_bf16 = k_tile_bf16,
+    .tile_bf16_end = TILE_BF16_END,
+    .mr_bf16 = MR_BF16,
+    .fast_bf16 = FAST_BF16,
+    .narrow = k_narrow,
     .dots = k_dots,
     .quantize = k_quantize,
     .qdots = k_qdots,

@@ -64,6 +64,8 @@ void cpu_reserve_own(struct cpu *c, size_t floats) {
     for (int i = 0; i < threads_count(c->threads); i++) scratch_fit(&c->own[i], floats);
 }
 
+void cpu_test_bf16(struct ops *o) { ((struct cpu *)o->context)->test_bf16 = true; }
+
 size_t cpu_scratch_bytes(const struct ops *o) {
     const struct cpu *c = o->context;
     size_t floats = c->shared.cap + c->unfolded.cap + c->indices.cap + c->rounded.cap;

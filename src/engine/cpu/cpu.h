@@ -10,6 +10,8 @@
 /* Threads are borrowed until ops_close(). isa: "portable", "avx2", ... (kernels.h); NULL: $INFERPROF_ISA or
  * the best one. Returns NULL if this machine does not support it. */
 struct ops *cpu_open(struct threads *threads, const char *isa);
+/* Multiplies bf16 numbers also where the CPU has no instructions for that. For tests. */
+void cpu_test_bf16(struct ops *o);
 /* Current size of the scratch memory in bytes. For tests. */
 size_t cpu_scratch_bytes(const struct ops *o);
 

@@ -23,7 +23,8 @@ struct cpu {
     struct scratch shared;   /* of one operator, for all threads */
     struct scratch unfolded; /* of a convolution: its matrix product uses `shared` */
     struct scratch rounded;  /* activations of one operator in 8 bits */
-    bool exact;              /* quantised weights become floats instead of multiplying them in integers */
+    bool exact;              /* float arithmetic, also for quantised and bf16 weights */
+    bool test_bf16;          /* bf16 products also without instructions for them; for tests */
     struct scratch indices;  /* host numbers of one operator */
     struct scratch *own;     /* one per thread */
 };

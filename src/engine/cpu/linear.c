@@ -1,5 +1,7 @@
 /* Linear layers, y = x W^T + bias. For up to FEW_ROWS rows, dot products with the weights in place; for
  * more rows, a blocked matrix product. */
+#include <string.h>
+
 #include "engine/cpu/internal.h"
 
 /* Block sizes of large products in bytes, so that they apply to tiles of any width. The columns of a panel
@@ -64,7 +66,9 @@ static void run_few(struct cpu *c, struct few_job *j) {
 
 /* ---- many rows: x is packed into panels of nr tokens, [in][nr] each. A task takes a block of output
  * features, converts their weights to float once and multiplies them with every panel. Tokens are the
- * vector lanes, so weights are only broadcast and need no transposition. */
+ * vector lanes, so weights are only broadcast and need no transposition.
+ * With instructions for bf16, weights and activations are pairs of bf16 numbers instead: panels are
+ * [in / 2][nr] words, and "columns" below are such words. Exact products do not use them. */
 struct gemm_job {
     const struct cpu *c;
     const struct linear *l;
@@ -75,24 +79,54 @@ struct gemm_job {
     int block, nblocks; /* features per task, and number of such blocks */
     int split, part;    /* number of parts of the panels, and panels in the largest part */
     int columns;        /* per step */
+    bool pairs;         /* columns are pairs of bf16 numbers */
+    int in, mr;         /* number of columns; rows of a tile */
     enum ops_store store;
 };
 
+/* f16 weights have more bits than bf16, so they stay floats. */
+static bool uses_pairs(const struct cpu *c, const struct matrix *w) {
+    return !c->exact && (c->k->fast_bf16 || c->test_bf16) && w->cols % 2 == 0 && w->type != DTYPE_F32 &&
+           w->type != DTYPE_F16;
+}
+
 static void pack_task(void *job, int task, int worker) {
     const struct gemm_job *j = job;
-    (void)worker;
-    int nr = j->c->k->nr, in = j->l->w.cols, row = task * nr;
-    j->c->k->pack(j->panels + (size_t)task * (size_t)in * (size_t)nr, j->x + row * j->ldx, j->ldx,
-                  MIN(nr, j->m - row), in);
+    const struct kernels *k = j->c->k;
+    int nr = k->nr, row = task * nr, rows = MIN(nr, j->m - row);
+    float *panel = j->panels + (size_t)task * (size_t)j->in * (size_t)nr, *words = cpu_own(j->c, worker);
+    if (!j->pairs) {
+        k->pack(panel, j->x + row * j->ldx, j->ldx, rows, j->in);
+        return;
+    }
+    for (int i = 0; i < rows; i++) /* pack() moves words of any kind */
+        k->narrow((uint16_t *)(void *)(words + (ptrdiff_t)i * j->in), j->x + (row + i) * j->ldx,
+                  2 * (size_t)j->in);
+    k->pack(panel, words, j->in, rows, j->in);
 }
 
 /* Prefetches the part of the next panel (after b) that corresponds to feature f. */
 static void prefetch_next_panel(const struct gemm_job *j, const float *b, int columns, int f, int features) {
     int nr = j->c->k->nr, floats = columns * nr;
-    int from = (int)((long)floats * f / features) & ~15,
-        to = (int)((long)floats * (f + j->c->k->mr) / features);
-    const float *next = b + (size_t)j->l->w.cols * (size_t)nr;
+    int from = (int)((long)floats * f / features) & ~15, to = (int)((long)floats * (f + j->mr) / features);
+    const float *next = b + (size_t)j->in * (size_t)nr;
     for (int i = from; i < MIN(to, floats); i += 16) __builtin_prefetch(next + i);
+}
+
+/* The same as pairs of bf16 numbers. Quantised weights become floats first. */
+static void pair_block(const struct gemm_job *j, int f0, int features, int column, int columns, float *wide) {
+    const struct matrix *w = &j->l->w;
+    size_t n = 2 * (size_t)columns;
+    float *floats = wide + (ptrdiff_t)(j->block + j->mr) * j->columns; /* one row */
+    for (int f = 0; f < features; f++, wide += columns) {
+        const char *from = matrix_row(w, (size_t)(f0 + f)) + dtype_size(w->type, 2 * (size_t)column);
+        if (w->type == DTYPE_BF16) {
+            memcpy(wide, from, 2 * n);
+            continue;
+        }
+        j->c->k->widen(floats, from, w->type, n);
+        j->c->k->narrow((uint16_t *)(void *)wide, floats, n);
+    }
 }
 
 /* Copies the weights of a block's columns as contiguous floats. Rows of a wide matrix are pages apart, and
@@ -109,8 +143,14 @@ static void widen_block(const struct gemm_job *j, int f0, int features, int colu
 static void gemm_panel(const struct gemm_job *j, const float *wide, int features, const float *b, int columns,
                        bool last, float *out, bool add) {
     const struct kernels *k = j->c->k;
-    for (int f = 0; f < features; f += k->mr) {
+    for (int f = 0; f < features; f += j->mr) {
         if (!last) prefetch_next_panel(j, b, columns, f, features);
+        if (j->pairs) {
+            k->tile_bf16(columns, (const uint32_t *)(const void *)(wide + f * columns), columns,
+                         MIN(j->mr, features - f), (const uint32_t *)(const void *)b, k->nr, out + f * k->nr,
+                         k->nr, add);
+            continue;
+        }
         k->tile(columns, wide + f * columns, columns, 1, MIN(k->mr, features - f), b, k->nr, out + f * k->nr,
                 k->nr, add);
     }
@@ -120,17 +160,21 @@ static void gemm_panel(const struct gemm_job *j, const float *wide, int features
 static void gemm_task(void *job, int task, int worker) {
     const struct gemm_job *j = job;
     const struct kernels *k = j->c->k;
-    int f0 = task % j->nblocks * j->block, features = MIN(j->block, j->l->w.rows - f0), in = j->l->w.cols;
+    int f0 = task % j->nblocks * j->block, features = MIN(j->block, j->l->w.rows - f0), in = j->in;
     int part = task / j->nblocks, p0 = j->npanels * part / j->split, p1 = j->npanels * (part + 1) / j->split;
-    size_t stride = (size_t)(j->block + k->mr) * (size_t)k->nr;
+    size_t stride = (size_t)(j->block + j->mr) * (size_t)k->nr;
     float *t = cpu_own(j->c, worker), *wide = t + stride * (size_t)j->part;
     for (int c = 0; c < in; c += j->columns) {
         int columns = MIN(j->columns, in - c);
-        widen_block(j, f0, features, c, columns, wide);
+        if (j->pairs)
+            pair_block(j, f0, features, c, columns, wide);
+        else
+            widen_block(j, f0, features, c, columns, wide);
         for (int p = p0; p < p1; p++)
             gemm_panel(j, wide, features, j->panels + ((size_t)p * (size_t)in + (size_t)c) * (size_t)k->nr,
                        columns, p + 1 == p1, t + (size_t)(p - p0) * stride, c > 0);
     }
+    if (j->pairs && k->tile_bf16_end) k->tile_bf16_end();
     for (int p = p0; p < p1; p++)
         k->unpack(j->y + p * k->nr * j->ldy + f0, j->ldy, t + (size_t)(p - p0) * stride,
                   MIN(k->nr, j->m - p * k->nr), features, j->bias ? j->bias + f0 : NULL, j->store == OPS_ADD);
@@ -142,10 +186,10 @@ static void plan_gemm(struct gemm_job *j) {
     int threads = threads_count(j->c->threads), out = j->l->w.rows;
     j->columns = PANEL_BYTES / (int)sizeof(float) / k->nr;
     if (!dtype_is_float(j->l->w.type)) j->columns = MAX(j->columns / BLOCK_NUMBERS, 1) * BLOCK_NUMBERS;
-    int block = BLOCK_BYTES / (int)sizeof(float) / j->columns / k->mr * k->mr;
+    int block = BLOCK_BYTES / (int)sizeof(float) / j->columns / j->mr * j->mr;
     int fair = (out + threads * 2 - 1) / (threads * 2);
-    block = MIN(block, (fair + k->mr - 1) / k->mr * k->mr);
-    j->block = MAX(block, k->mr);
+    block = MIN(block, (fair + j->mr - 1) / j->mr * j->mr);
+    j->block = MAX(block, j->mr);
     j->nblocks = (out + j->block - 1) / j->block;
     j->split = (j->m + PART_TOKENS - 1) / PART_TOKENS;
     if (j->nblocks * j->split < threads * 2) j->split = MIN(j->npanels, threads * 2 / j->nblocks + 1);
@@ -154,14 +198,17 @@ static void plan_gemm(struct gemm_job *j) {
 
 static void run_gemm(struct cpu *c, struct gemm_job *j) {
     const struct kernels *k = c->k;
-    size_t in = (size_t)j->l->w.cols;
     j->c = c;
+    j->pairs = uses_pairs(c, &j->l->w);
+    j->in = j->pairs ? j->l->w.cols / 2 : j->l->w.cols;
+    j->mr = j->pairs ? k->mr_bf16 : k->mr;
     j->bias = tensor_floats(j->l->bias);
     j->npanels = (j->m + k->nr - 1) / k->nr;
-    j->panels = cpu_shared(c, (size_t)j->npanels * in * (size_t)k->nr);
+    j->panels = cpu_shared(c, (size_t)j->npanels * (size_t)j->in * (size_t)k->nr);
     plan_gemm(j);
-    cpu_reserve_own(c, (size_t)(j->block + k->mr) * (size_t)k->nr * (size_t)j->part +
-                           (size_t)j->block * (size_t)j->columns);
+    size_t rows = (size_t)(j->block + j->mr), task = rows * (size_t)k->nr * (size_t)j->part;
+    task += rows * (size_t)j->columns + 2 * (size_t)j->columns;
+    cpu_reserve_own(c, MAX(task, j->pairs ? (size_t)k->nr * (size_t)j->in : 0));
     threads_run(c->threads, pack_task, j, j->npanels);
     threads_run(c->threads, gemm_task, j, j->nblocks * j->split);
 }

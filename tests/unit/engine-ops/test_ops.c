@@ -12,7 +12,7 @@
 #include "unit/relative_error.h"
 #include "unit/test.h"
 
-static const char *const isas[] = { "portable", "avx2", "avx512", "avx512vnni" };
+static const char *const isas[] = { "portable", "avx2", "avx512", "avx512vnni", "avx512bf16", "amx" };
 
 static float *numbers(const char *name, size_t n) {
     struct weights_stream s = weights_stream_make(3, name, 1.0f, 0.0f);
@@ -27,6 +27,7 @@ static void on_every_isa(void (*check)(struct ops *o, const struct kernels *k)) 
     for (size_t i = 0; i < COUNTOF(isas); i++) {
         struct ops *o = cpu_open(t, isas[i]);
         if (!o) continue;
+        ops_set_exact(o, true);
         check(o, kernels_named(isas[i]));
         ops_close(o);
     }
@@ -98,9 +99,51 @@ static void check_linear(struct ops *o, const struct kernels *k) {
 }
 TEST(linear_is_right_for_all_types_and_remainders) { on_every_isa(check_linear); }
 
+/* Products of bf16 numbers: with activations that are rounded first, only the order of sums differs. */
+static void check_one_bf16_linear(struct ops *o, const struct kernels *k, int m, int out, int in) {
+    size_t nx = (size_t)(m * in), nw = (size_t)(out * in), ny = (size_t)(m * out);
+    float *w = numbers("w", nw), *x = numbers("x", nx), *want = xcalloc(ny, sizeof *want),
+          *y = xcalloc(ny, sizeof *y);
+    uint16_t *stored = narrow(w, nw, DTYPE_BF16), *rounded = xcalloc(nx, sizeof *rounded);
+    k->narrow(rounded, x, nx);
+    for (size_t i = 0; i < nx; i++) CHECK_INT(rounded[i], bf16_from_float(x[i]));
+    for (int i = 0; i < m * out; i++) {
+        double s = 0;
+        for (int c = 0; c < in; c++)
+            s += (double)bf16_to_float(stored[i % out * in + c]) *
+                 (double)bf16_to_float(rounded[i / out * in + c]);
+        want[i] = (float)s;
+    }
+    struct tensor *weights = wrap(o, stored, nw * 2), *dx = upload(o, x, nx), *dy = upload(o, y, ny);
+    struct linear l = { { weights, DTYPE_BF16, out, in }, NULL };
+    ops_linear(o, "l", &l, view_of(dx), in, m, view_of(dy), out, OPS_SET);
+    download(o, y, dy, ny);
+    CHECK_NEAR(relative_error(y, want, ny), 0, 2e-6);
+    ops_free(o, dx);
+    ops_free(o, weights);
+    free(w);
+    free(x);
+    free(y);
+    free(want);
+    free(stored);
+    free(rounded);
+}
+
+static void check_bf16_linear(struct ops *o, const struct kernels *k) {
+    static const int m[] = { 9, 32, 33, 70 }, sizes[][2] = { { 1, 6 },    { 13, 38 },   { 100, 64 },
+                                                             { 61, 130 }, { 33, 1030 }, { 500, 450 } };
+    ops_set_exact(o, false);
+    cpu_test_bf16(o);
+    for (size_t i = 0; i < COUNTOF(m); i++)
+        for (size_t s = 0; s < COUNTOF(sizes); s++)
+            check_one_bf16_linear(o, k, m[i], sizes[s][0], sizes[s][1]);
+}
+TEST(products_of_bf16_pairs_are_right_for_all_remainders) { on_every_isa(check_bf16_linear); }
+
 /* The host's copy of an attention's operands. */
 struct operands {
     const float *q, *k, *v, *rel_h, *rel_w; /* rel_h NULL: no bias */
+    const float *sinks;                     /* NULL: none */
 };
 
 /* want: softmax(scale q k + bias) v in double, for one query and head. */
@@ -119,9 +162,11 @@ static void plain_attention(const struct attention *a, const struct operands *x,
             int dy = i / a->side - j / a->side + a->side - 1, dx = i % a->side - j % a->side + a->side - 1;
             bias += q[d] * ((double)x->rel_h[dy * a->dim_k + d] + x->rel_w[dx * a->dim_k + d]);
         }
-        e[j] = exp(s * a->scale + bias);
+        double score = s * a->scale + bias;
+        e[j] = exp(a->softcap > 0 ? a->softcap * tanh(score / a->softcap) : score);
         total += e[j];
     }
+    if (x->sinks) total += exp(x->sinks[head]);
     for (int d = 0; d < a->dim_v; d++) {
         double s = 0;
         for (int j = first; j <= last; j++) s += e[j] * values[j * a->dim_v + d];
@@ -136,13 +181,17 @@ static void check_one_attention(struct ops *o, struct attention a, const float *
     size_t rel = (size_t)((2 * a.side - 1) * a.dim_k);
     float *x = numbers("q", q), *k = numbers("k", nk), *v = numbers("v", nv);
     float *got = numbers("o", out), *want = numbers("o", out);
-    struct operands host = { x, k, v, rel_h, rel_w };
+    float *sinks = numbers("s", (size_t)a.heads);
+    bool with_sinks = a.softcap > 0;
+    struct operands host = { x, k, v, rel_h, rel_w, with_sinks ? sinks : NULL };
     struct tensor *tensors[] = { upload(o, x, q),
                                  upload(o, k, nk),
                                  upload(o, v, nv),
                                  upload(o, got, out),
                                  rel_h ? upload(o, rel_h, rel) : NULL,
-                                 rel_w ? upload(o, rel_w, rel) : NULL };
+                                 rel_w ? upload(o, rel_w, rel) : NULL,
+                                 with_sinks ? upload(o, sinks, (size_t)a.heads) : NULL };
+    a.sinks = tensors[6];
     a.q = view_of(tensors[0]);
     a.k = view_of(tensors[1]);
     a.v = view_of(tensors[2]);
@@ -161,12 +210,32 @@ static void check_one_attention(struct ops *o, struct attention a, const float *
     ops_download(o, got, a.out, out);
     CHECK_NEAR(relative_error(got, want, out), 0, 3e-6);
     for (size_t i = 0; i < COUNTOF(tensors); i++) ops_free(o, tensors[i]);
+    free(sinks);
     free(x);
     free(k);
     free(v);
     free(got);
     free(want);
 }
+
+/* A cap, and sinks (see check_one_attention()): many queries, one query, windows. */
+static void check_capped_attention(struct ops *o, const struct kernels *isa) {
+    (void)isa;
+    for (int window = 0; window <= 9; window += 9)
+        for (int single = 0; single < 2; single++)
+            check_one_attention(o,
+                                (struct attention){ .heads = 6,
+                                                    .kv_heads = 2,
+                                                    .dim_k = 24,
+                                                    .dim_v = 36,
+                                                    .nq = single ? 1 : 37,
+                                                    .nk = 50,
+                                                    .base = single ? 49 : 13,
+                                                    .window = window,
+                                                    .softcap = 0.8f },
+                                NULL, NULL);
+}
+TEST(attention_is_right_with_capped_scores_and_sinks) { on_every_isa(check_capped_attention); }
 
 static void check_attention(struct ops *o, const struct kernels *isa) {
     (void)isa;
@@ -234,6 +303,15 @@ static void check_conv(struct ops *o, const struct kernels *k) {
 }
 TEST(convolution_is_right_with_strides_and_edges) { on_every_isa(check_conv); }
 
+static double plain_glu(enum ops_glu kind, double g, double u) {
+    if (kind == OPS_GLU_GELU) return 0.5 * g * (1 + erf(g / sqrt(2))) * u;
+    if (kind == OPS_GLU_GELU_TANH)
+        return 0.5 * g * (1 + tanh(sqrt(2 / M_PI) * (g + 0.044715 * g * g * g))) * u;
+    g = MIN(g, 7.0);
+    u = MAX(-7.0, MIN(u, 7.0));
+    return g / (1 + exp(-1.702 * g)) * (u + 1);
+}
+
 static void check_elementwise(struct ops *o, const struct kernels *k) {
     (void)k;
     enum { N = 1003 };
@@ -252,6 +330,18 @@ static void check_elementwise(struct ops *o, const struct kernels *k) {
     for (int i = 0; i < N; i++) want[i] = (float)(x[i] / (1 + exp(-(double)x[i])) * u[i]);
     ops_upload(o, view_of(t), x, N);
     ops_glu(o, OPS_GLU_SILU, view_of(t), view_of(up), N);
+    download(o, got, t, N);
+    CHECK_NEAR(relative_error(got, want, N), 0, 1e-6);
+    for (int kind = OPS_GLU_GELU; kind <= OPS_GLU_CLAMPED; kind++) {
+        for (int i = 0; i < N; i++) want[i] = (float)plain_glu((enum ops_glu)kind, x[i], u[i]);
+        t = upload(o, x, N);
+        ops_glu(o, (enum ops_glu)kind, view_of(t), view_of(up), N);
+        download(o, got, t, N);
+        CHECK_NEAR(relative_error(got, want, N), 0, 2e-6);
+    }
+    for (int i = 0; i < N; i++) want[i] = (float)(3 * tanh(x[i] / 3.0));
+    t = upload(o, x, N);
+    ops_adjust(o, OPS_SOFTCAP, 3.0f, view_of(t), N);
     download(o, got, t, N);
     CHECK_NEAR(relative_error(got, want, N), 0, 1e-6);
     ops_free(o, up);

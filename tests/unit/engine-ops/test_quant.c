@@ -11,7 +11,7 @@
 #include "engine/compute/kernels.h"
 #include "unit/test.h"
 
-static const char *const isas[] = { "portable", "avx2", "avx512", "avx512vnni" };
+static const char *const isas[] = { "portable", "avx2", "avx512", "avx512vnni", "avx512bf16", "amx" };
 
 struct sample {
     enum dtype type;
