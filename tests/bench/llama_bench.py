@@ -3,9 +3,10 @@
 
     tests/bench/llama_bench.py --llama-bench PATH [--threads N] [--prompt 512,4096] [--new 32] [--rounds 8] FILE.gguf...
 
-Builds nothing. Each round runs, for every file and context, our engine and llama-bench with -fa 0 and -fa 1, in turn;
-llama.cpp's better setting counts. Prints tokens per second (medians) and the ratio ours / llama.cpp of prefill and decode
-with its 95% interval: bootstrap over the rounds' ratios. Run it on an idle machine: it warns if the load is above 0.5."""
+Builds nothing; tests/bench/make_gguf.py writes files. Each round runs, for every file and context, our engine and llama-bench with
+-fa 0 and -fa 1, in turn, each after a warm-up; llama.cpp's better setting counts. Prints tokens per second (medians) and the ratio
+ours / llama.cpp of prefill and decode with its 95% interval: bootstrap over the rounds' ratios. --seconds ends after the round in
+which that time has passed. Run it on an idle machine: it warns if the load is above 0.5."""
 import argparse
 import json
 import os
@@ -13,16 +14,18 @@ import random
 import statistics
 import subprocess
 import sys
+import time
 
 STEPS = 2000  # bootstrap samples
 
 
 def ours(binary, path, threads, prompt, new):
+    work = {"prompt_ids": [[i * 37 % 256 for i in range(prompt)]], "ignore_eos": True}
     requests = [{"op": "load", "model": path, "threads": threads, "max_context": prompt + new},
-                {"op": "infer", "prompt_ids": [[i * 37 % 256 for i in range(prompt)]], "max_new_tokens": new, "ignore_eos": True}]
+                {"op": "warmup", "max_new_tokens": 2, **work}, {"op": "infer", "max_new_tokens": new, **work}]
     text = "".join(json.dumps(r) + "\n" for r in requests)
     done = subprocess.run([binary, "engine"], input=text, capture_output=True, text=True, check=True)
-    answer = json.loads(done.stdout.splitlines()[1])
+    answer = json.loads(done.stdout.splitlines()[-1])
     if "error" in answer:
         sys.exit("%s: %s" % (path, answer["error"]))
     return prompt / answer["prefill_ms"] * 1e3, (new - 1) / answer["decode_ms"] * 1e3
@@ -30,14 +33,11 @@ def ours(binary, path, threads, prompt, new):
 
 def theirs(binary, path, threads, prompt, new):
     """Prefill of `prompt` tokens, and decode at that depth; the better of both attention kernels."""
-    best = [0.0, 0.0]
-    for flash in ("0", "1"):
-        done = subprocess.run([binary, "-m", path, "-t", str(threads), "-p", str(prompt), "-n", "0", "-r", "1", "-fa", flash,
-                               "-o", "json"], capture_output=True, text=True, check=True)
-        best[0] = max(best[0], json.loads(done.stdout)[0]["avg_ts"])
-        done = subprocess.run([binary, "-m", path, "-t", str(threads), "-p", "0", "-n", str(new), "-d", str(prompt), "-r", "1",
-                               "-fa", flash, "-o", "json"], capture_output=True, text=True, check=True)
-        best[1] = max(best[1], json.loads(done.stdout)[0]["avg_ts"])
+    best = []
+    for what in (["-p", str(prompt), "-n", "0"], ["-p", "0", "-n", str(new), "-d", str(prompt)]):
+        done = subprocess.run([binary, "-m", path, "-t", str(threads), "-r", "1", "-fa", "0,1", "-o", "json", *what],
+                              capture_output=True, text=True, check=True)
+        best.append(max(r["avg_ts"] for r in json.loads(done.stdout)))
     return best
 
 
@@ -51,7 +51,8 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--llama-bench", required=True, help="path of the llama-bench program")
     p.add_argument("--inferprof", default="build/inferprof")
-    p.add_argument("--threads", type=int, default=os.cpu_count())
+    p.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    p.add_argument("--seconds", type=float, default=float("inf"))
     p.add_argument("--prompt", default="512,4096", help="prompt tokens, also the context of decode")
     p.add_argument("--new", type=int, default=32, help="decoded tokens")
     p.add_argument("--rounds", type=int, default=8)
@@ -61,7 +62,11 @@ def main():
         print("warning: the load is %.1f; ratios on a busy machine mean little" % os.getloadavg()[0], file=sys.stderr)
     cases = [(f, int(n)) for f in o.files for n in o.prompt.split(",")]
     rows = {c: [] for c in cases}
+    start = time.monotonic()
     for r in range(o.rounds):
+        if time.monotonic() - start > o.seconds:
+            print("stopped after %d rounds" % r, file=sys.stderr)
+            break
         for f, n in cases:
             rows[f, n].append((ours(o.inferprof, f, o.threads, n, o.new), theirs(o.llama_bench, f, o.threads, n, o.new)))
             print("round %d of %d: %s, %d" % (r + 1, o.rounds, os.path.basename(f), n), file=sys.stderr)
