@@ -34,7 +34,7 @@ static const struct opt options[] = {
     { 0, "dtype", OPT_CHOICE, AT(dtype), "TYPE", "type of synthetic weights", "auto|bf16|f16|f32" },
     { 'n', "max-new-tokens", OPT_UINT, AT(max_new_tokens), "N", "stop after N tokens (128)", "1..16777216" },
     { 't', "threads", OPT_UINT, AT(threads), "N", "threads (default 0: one per core)", "0..256" },
-    { 0, "exact", OPT_FLAG, AT(exact), NULL, "float arithmetic for quantised weights too", NULL },
+    { 0, "exact", OPT_FLAG, AT(exact), NULL, "float arithmetic for quantised and bf16 weights too", NULL },
     { 0, "max-context", OPT_UINT, AT(max_context), "N", "positions of the KV cache", "1..16777216" },
     { 0, "temperature", OPT_DOUBLE, AT(temperature), "T", "sampling temperature; 0, the default: greedy",
       "0.." },
