@@ -14,6 +14,7 @@
 
 #include "base/secret.h"
 #include "base/clock.h"
+#include "base/notice.h"
 #include "base/util.h"
 #include "collect/host.h"
 #include "collect/service.h"
@@ -39,11 +40,16 @@ static struct {
     unsigned nproblems;
 } out = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
+static void trace_host(char *host, size_t cap) {
+    if (gethostname(host, cap) != 0) snprintf(host, cap, "host");
+    host[cap - 1] = '\0';
+    host[strcspn(host, ". /")] = '\0';
+}
+
 /* <dir>/<host>-<pid>, without an extension. `inferprof run` reads the process id after the last dash. */
 static void trace_stem(char *path, size_t cap) {
-    char host[65] = "host";
-    gethostname(host, sizeof host - 1);
-    host[strcspn(host, ". /")] = '\0';
+    char host[65];
+    trace_host(host, sizeof host);
     snprintf(path, cap, "%s/%s-%d", settings.dir, host, (int)getpid());
 }
 
@@ -53,10 +59,18 @@ static void trace_path(const char *stem, char *path, size_t cap) {
     for (int n = 2; access(path, F_OK) == 0 && n < 1000; n++) snprintf(path, cap, "%s.%d.ipt", stem, n);
 }
 
-/* If there is no trace, this file contains the reason; `inferprof run` reads it. Buffers are static,
- * because without a service thread this runs on one of the program's threads, whose stack may be small. */
+/* Without a thread of our own nothing is written, because a write may hang on one of the program's threads.
+ * `inferprof run` receives the reason as a message. */
+static void send_problem(const char *reason) {
+    char host[65], text[256];
+    trace_host(host, sizeof host);
+    snprintf(text, sizeof text, "%s-%d: %s", host, (int)getpid(), reason);
+    notice_send(settings.notice, text);
+}
+
+/* If there is no trace, this file contains the reason; `inferprof run` reads it. Service thread only. */
 static void write_problem_file(const char *reason) {
-    static char stem[PATH_MAX + 80], path[PATH_MAX + 128];
+    char stem[PATH_MAX + 80], path[PATH_MAX + 128];
     trace_stem(stem, sizeof stem);
     snprintf(path, sizeof path, "%s.problem", stem);
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
@@ -169,8 +183,8 @@ static void open_on_service(void) {
         return;
     }
     atomic_store(&out.wanted, false);
-    write_problem_file(rc == EAGAIN ? "no thread could be started: the limit of processes is reached"
-                                    : "no thread could be started");
+    send_problem(rc == EAGAIN ? "no thread could be started: the limit of processes is reached"
+                              : "no thread could be started");
 }
 
 bool output_start(void) {

@@ -25,6 +25,7 @@ static const struct row {
 #define FIELD(f) offsetof(struct settings, f), sizeof((struct settings *)0)->f
     { "DIR", TEXT, FIELD(dir), "" },
     { "WHAT", TEXT, FIELD(what), "kernels,copies,launches,syncs,nvtx" },
+    { "NOTICE", TEXT, FIELD(notice), "" },
     { "RANGE", TEXT, FIELD(range), "" },
     { "START", COUNT, FIELD(start_mono_ns), "0" },
     { "DELAY_US", COUNT, FIELD(delay_us), "0" },

@@ -11,6 +11,7 @@ struct settings {
     char dir[PATH_MAX];   /* "": the collector does nothing */
     char cupti[PATH_MAX]; /* libcupti to load; "": search the usual places */
     char raw[PATH_MAX];   /* file for a tape of CUPTI's buffers and calls (raw.h); "": none */
+    char notice[16];      /* where `inferprof run` receives messages (base/notice.h); "": nowhere */
     char range[256];      /* glob; "": no restriction */
     char what[128];
     /* from `what` */

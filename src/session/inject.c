@@ -12,6 +12,7 @@
 #include "base/die.h"
 #include "base/file.h"
 #include "base/installed.h"
+#include "base/notice.h"
 #include "base/strbuf.h"
 #include "base/util.h"
 #include "base/vec.h"
@@ -35,6 +36,18 @@ struct strings {
     char **v;
     size_t n, cap;
 };
+
+/* Processes in which the collector cannot start a thread send their reason here. Opened once and kept until
+ * the program ends. */
+static struct {
+    int fd;
+    char name[NOTICE_NAME_BYTES];
+} notices = { .fd = -1 };
+
+static bool open_notices(void) {
+    if (notices.fd < 0) notices.fd = notice_open(notices.name);
+    return notices.fd >= 0;
+}
 
 char *inject_find_collector(struct err *err) {
     const char *from_env = getenv("INFERPROF_COLLECTOR");
@@ -95,6 +108,7 @@ static void set_collector_settings(struct strings *out, const struct inject_opti
         set_variable(out, "INFERPROF_COLLECT_START", text);
     }
     if (o->range) set_variable(out, "INFERPROF_COLLECT_RANGE", o->range);
+    if (open_notices()) set_variable(out, "INFERPROF_COLLECT_NOTICE", notices.name);
 }
 
 int inject_env_make(struct inject_env *env, const struct inject_options *o, struct err *err) {
@@ -142,23 +156,36 @@ long inject_trace_pid(const char *file_name) {
 
 static int is_problem_file(const struct dirent *e) { return ends_with(e->d_name, ".problem"); }
 
-/* Adds the reason in the file, unless it was already added for another process. */
+/* Adds the reason, unless it was already added for another process. */
+static void add_reason(const char *process, size_t len, const char *reason, struct strlist *seen,
+                       struct strlist *problems) {
+    size_t i = 0;
+    while (i < seen->n && strcmp(seen->v[i], reason) != 0) i++;
+    strlist_add(seen, "%s", reason);
+    if (i == seen->n - 1)
+        strlist_add(problems, "process %.*s was not recorded: %s", (int)len, process, reason);
+}
+
 static void add_problem_file(const char *trace_dir, const char *name, struct strlist *seen,
                              struct strlist *problems) {
     struct strbuf text = STRBUF_INIT;
     struct err ignored;
     char *path = file_join(trace_dir, name);
     if (file_read(path, 4096, &text, &ignored) == 0 && text.len) {
-        size_t i = 0;
         text.buf[strcspn(text.buf, "\n")] = '\0';
-        while (i < seen->n && strcmp(seen->v[i], text.buf) != 0) i++;
-        strlist_add(seen, "%s", text.buf);
-        if (i == seen->n - 1)
-            strlist_add(problems, "process %.*s was not recorded: %s", (int)(strlen(name) - 8), name,
-                        text.buf);
+        add_reason(name, strlen(name) - strlen(".problem"), text.buf, seen, problems);
     }
     strbuf_free(&text);
     free(path);
+}
+
+/* A notice is "<host>-<pid>: <reason>". */
+static void add_notices(struct strlist *seen, struct strlist *problems) {
+    char text[NOTICE_TEXT_BYTES];
+    while (notices.fd >= 0 && notice_receive(notices.fd, text)) {
+        const char *reason = strstr(text, ": ");
+        if (reason) add_reason(text, (size_t)(reason - text), reason + 2, seen, problems);
+    }
 }
 
 void inject_add_problems(const char *trace_dir, struct strlist *problems) {
@@ -170,6 +197,7 @@ void inject_add_problems(const char *trace_dir, struct strlist *problems) {
         add_problem_file(trace_dir, files[i]->d_name, &seen, problems);
         free(files[i]);
     }
+    add_notices(&seen, problems);
     size_t more = seen.n - (problems->n - before);
     if (more) strlist_add(problems, "not recorded for the same reason: %zu more", more);
     free(files);

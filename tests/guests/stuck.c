@@ -1,6 +1,6 @@
-/* Library to preload that simulates a disk that hangs. With STUCK=open, opening a trace never returns; with
- * STUCK=late it takes 1.6 s; with STUCK=N, the Nth and later writes to it do not return. Only the writer of a
- * trace uses pwrite() and pwritev() in these programs. */
+/* Library to preload that simulates a disk that hangs. With STUCK=open, opening a file of ours never
+ * returns; with STUCK=late it takes 1.6 s; with STUCK=N, the Nth and later writes to it do not return. Only
+ * the writer of a trace uses pwrite() and pwritev() in these programs. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -31,7 +31,7 @@ EXPORT int open(const char *path, int flags, ...) {
     va_start(ap, flags);
     mode_t mode = flags & O_CREAT ? va_arg(ap, mode_t) : 0;
     va_end(ap);
-    if (stuck && suffix && strcmp(suffix, ".ipt") == 0) {
+    if (stuck && suffix && (strcmp(suffix, ".ipt") == 0 || strcmp(suffix, ".problem") == 0)) {
         if (*stuck == 'o') hang_for_ever();
         if (*stuck == 'l') usleep(1600000);
     }
