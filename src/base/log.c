@@ -31,15 +31,16 @@ static struct {
 void log_set_level(enum log_level max_level) { state.level = max_level; }
 enum log_level log_get_level(void) { return state.level; }
 
-bool log_is_terminal(void) {
+static bool is_terminal(int fd) {
     const char *term = getenv("TERM");
-    return isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
+    return isatty(fd) && term && strcmp(term, "dumb") != 0;
 }
 
-/* stderr is a terminal and NO_COLOR is not set */
-static bool use_color(void) {
+bool log_is_terminal(void) { return is_terminal(STDERR_FILENO); }
+
+bool log_use_color(int fd) {
     const char *no = getenv("NO_COLOR");
-    return (!no || !*no) && log_is_terminal();
+    return (!no || !*no) && is_terminal(fd);
 }
 
 int log_open_file(const char *path, struct err *err) {
@@ -78,7 +79,7 @@ void log_at(enum log_level level, const char *fmt, ...) {
     const char *shown = text ? text : fmt;
     pthread_mutex_lock(&state.lock);
     if (level <= state.level) {
-        bool color = levels[level].color[0] && use_color();
+        bool color = levels[level].color[0] && log_use_color(STDERR_FILENO);
         progress_clear_line();
         fprintf(stderr, "%s%s%s%s\n", color ? levels[level].color : "", levels[level].prefix, shown,
                 color ? "\033[0m" : "");

@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "base/util.h"
 #include "base/vec.h"
+#include "base/wrap.h"
 
 #define HELP_COLUMN 28
 
@@ -178,7 +179,7 @@ int opt_parse(const struct opt_set *sets, size_t nsets, bool program_follows, in
     return 0;
 }
 
-void opt_help(const struct opt *rows, size_t n, struct strbuf *out) {
+void opt_help(const struct opt *rows, size_t n, size_t width, struct strbuf *out) {
     for (size_t i = 0; i < n; i++) {
         size_t from = out->len;
         if (rows[i].letter)
@@ -195,6 +196,6 @@ void opt_help(const struct opt *rows, size_t n, struct strbuf *out) {
             used = 0;
         }
         strbuf_addchars(out, ' ', HELP_COLUMN - used);
-        strbuf_addf(out, "%s\n", rows[i].help);
+        wrap_text(out, rows[i].help, HELP_COLUMN, width, HELP_COLUMN);
     }
 }

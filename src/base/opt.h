@@ -55,6 +55,7 @@ int opt_parse(const struct opt_set *sets, size_t nsets, bool program_follows, in
 
 bool opt_is_choice(const char *choices, const char *value); /* choices: "csv|json|md" */
 
-void opt_help(const struct opt *rows, size_t n, struct strbuf *out); /* appends one aligned line per option */
+/* Appends each option with its text, aligned and wrapped at `width` columns. */
+void opt_help(const struct opt *rows, size_t n, size_t width, struct strbuf *out);
 
 #endif

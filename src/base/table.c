@@ -11,7 +11,8 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-#define FIRST_COLUMN_MIN ((size_t)12)
+#define FIRST_COLUMN_MIN ((size_t)16)
+#define COLUMNS_MIN ((size_t)2)
 #define ELLIPSIS "\xe2\x80\xa6"
 
 void table_init(struct table *t) { *t = (struct table){ 0 }; }
@@ -122,21 +123,31 @@ static void cut_first_column(char **cells, size_t nc, size_t width) {
     }
 }
 
+/* Leaves out the last columns until the line fits, with the first column at its minimum. *line: the width of
+ * all columns, replaced by the width of those that stay. Returns their number. */
+static size_t fitting_columns(const struct table *t, const size_t *widths, size_t *line) {
+    size_t shown = t->heads.n, saved = widths[0] - MIN(widths[0], FIRST_COLUMN_MIN);
+    while (shown > COLUMNS_MIN && *line - saved > t->text_line_width) *line -= widths[--shown] + 2;
+    return shown;
+}
+
 void table_text(const struct table *t, struct strbuf *out) {
-    size_t nc = t->heads.n;
+    size_t nc = t->heads.n, shown = nc;
     char **cells = terminal_cells(t);
     size_t *widths = xcalloc(nc + 1, sizeof *widths), line = measure_columns(t, cells, widths);
-    if (t->text_line_width && line > t->text_line_width && widths[0] > FIRST_COLUMN_MIN) {
-        size_t over = line - t->text_line_width;
+    if (t->text_line_width && line > t->text_line_width) {
+        shown = fitting_columns(t, widths, &line);
+        size_t over = line > t->text_line_width ? line - t->text_line_width : 0;
         size_t room = widths[0] > over ? widths[0] - over : 0;
         cut_first_column(cells, nc, MAX(room, FIRST_COLUMN_MIN));
         measure_columns(t, cells, widths);
     }
     for (size_t i = 0; cells[i]; i++) {
         size_t c = i % nc;
+        if (c >= shown) continue;
         if (c) strbuf_addstr(out, "  ");
-        add_padded(out, cells[i], widths[c], t->aligns.v[c], c + 1 == nc);
-        if (c + 1 == nc) strbuf_addch(out, '\n');
+        add_padded(out, cells[i], widths[c], t->aligns.v[c], c + 1 == shown);
+        if (c + 1 == shown) strbuf_addch(out, '\n');
     }
     free_cells(cells);
     free(widths);

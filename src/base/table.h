@@ -27,7 +27,8 @@ struct table {
         size_t n, cap;
     } aligns;
     size_t text_max_width; /* terminal cells wider than this are truncated with an ellipsis; 0: never */
-    /* if a line would be longer, the first column is truncated (to at least 12 columns); 0: never */
+    /* If a line would be longer, the first column is truncated (to at least 16 columns) and the last columns
+     * are left out; at least two stay. 0: never */
     size_t text_line_width;
 };
 

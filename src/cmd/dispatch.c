@@ -1,6 +1,7 @@
 /* Finds the command for argv, parses its options, runs it and returns the exit status. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -16,6 +17,7 @@
 #include "base/util.h"
 #include "cmd/command.h"
 #include "cmd/help.h"
+#include "report/report.h"
 
 struct global_opts {
     bool help, version, quiet, verbose;
@@ -58,6 +60,11 @@ int command_fail(const struct err *err) {
 size_t command_width(int fd) {
     struct winsize w;
     return ioctl(fd, TIOCGWINSZ, &w) == 0 && w.ws_col > 0 ? MIN(MAX((size_t)w.ws_col, 40), 160) : 100;
+}
+
+void command_screen(const struct view *v, int fd, struct strbuf *out) {
+    const struct report_screen screen = { .width = command_width(fd), .color = log_use_color(fd) };
+    report_terminal(v, &screen, out);
 }
 
 size_t command_line_width(void) { return isatty(STDOUT_FILENO) ? command_width(STDOUT_FILENO) : 0; }
@@ -112,17 +119,21 @@ static const struct command *pick(int argc, char **argv, int *used) {
     return c;
 }
 
-/* A full disk or a closed pipe must not look like success. */
+/* True if the reader of standard output has closed the pipe, as `| head` does. */
+static bool reader_is_gone(void) {
+    struct pollfd p = { .fd = STDOUT_FILENO, .events = POLLOUT };
+    return poll(&p, 1, 0) == 1 && (p.revents & POLLERR);
+}
+
+/* A full disk must not look like success. A reader that has seen enough needs no message. */
 static int close_stdout(int status) {
     bool failed = ferror(stdout);
     errno = 0;
     failed |= fflush(stdout) != 0;
-    if (failed && status == EXIT_DONE) {
-        log_error("writing to standard output: %s",
-                  errno ? strerror(errno) : "failed (the pipe was closed, or the disk is full)");
-        return EXIT_FAILED;
-    }
-    return status;
+    if (!failed || status != EXIT_DONE) return status;
+    if (!reader_is_gone())
+        log_error("writing to standard output: %s", errno ? strerror(errno) : "failed; is the disk full?");
+    return EXIT_FAILED;
 }
 
 static int check_operands(const struct command *c, size_t n) {
@@ -186,8 +197,26 @@ static int run_bare(int argc, char **argv) {
     return status;
 }
 
+/* Number of leading words that are -q or -v, and that a command follows: `inferprof -q report DIR`. */
+static int leading_options(int argc, char **argv, struct global_opts *g) {
+    int n = 0;
+    for (; n < argc && argv[n][0] == '-'; n++) {
+        if (strcmp(argv[n], "-q") == 0 || strcmp(argv[n], "--quiet") == 0)
+            g->quiet = true;
+        else if (strcmp(argv[n], "-v") == 0 || strcmp(argv[n], "--verbose") == 0)
+            g->verbose = true;
+        else
+            return 0;
+    }
+    return n < argc ? n : 0;
+}
+
 static int dispatch(int argc, char **argv) {
-    int used;
+    struct global_opts before = { 0 };
+    int used, skip = leading_options(argc, argv, &before);
+    argc -= skip;
+    argv += skip;
+    if (skip) set_log_level(&before);
     if (argc == 0 || argv[0][0] == '-') return run_bare(argc, argv);
     if (strcmp(argv[0], "help") == 0 && argc == 1)
         return help_all(stdout, global_options, COUNTOF(global_options));
@@ -220,6 +249,6 @@ static void occupy_standard_streams(void) {
 
 int command_main(int argc, char **argv) {
     occupy_standard_streams();
-    signal(SIGPIPE, SIG_IGN); /* writing to a closed pipe must give an error message and status 1 */
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe ends the command with status 1, after it has cleaned up */
     return close_stdout(dispatch(argc - 1, argv + 1));
 }

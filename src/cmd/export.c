@@ -1,11 +1,14 @@
 /* inferprof export: writes traces in formats of other tools. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/die.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/scratch.h"
 #include "base/util.h"
 #include "cmd/commands.h"
 #include "report/export.h"
@@ -28,6 +31,43 @@ static char *default_output(const struct loaded_run *r, const char *format, cons
     return xasprintf("%.*s.%s", (int)file_stem_bytes(operand, ".ipt"), operand, ending);
 }
 
+static int copy_to_stdout(const char *path, struct err *err) {
+    char buf[1 << 16];
+    size_t n;
+    FILE *f = fopen(path, "rbe");
+    if (!f) return err_set(err, "%s: %s", path, strerror(errno));
+    while ((n = fread(buf, 1, sizeof buf, f)) > 0 && fwrite(buf, 1, n, stdout) == n) {}
+    fclose(f);
+    return 0; /* errors of stdout are reported when the command ends */
+}
+
+/* The writers need a file to replace: writes a temporary one first. */
+static int export_to_stdout(struct export_job *x, const char *format, struct err *err) {
+    char *dir;
+    int scratch, file_scratch;
+    if (file_make_temporary_dir("inferprof-export", &dir, &scratch) < 0)
+        return err_set(err, "cannot create a temporary folder; set TMPDIR to a writable one");
+    char *path = file_join(dir, "export");
+    file_scratch = scratch_add(path);
+    int rc = export_write(x, format, path, err);
+    if (rc == 0) rc = copy_to_stdout(path, err);
+    unlink(path);
+    rmdir(dir);
+    scratch_forget(file_scratch);
+    scratch_forget(scratch);
+    free(path);
+    free(dir);
+    return rc;
+}
+
+static int export_to_file(struct export_job *x, const char *format, const char *path, struct err *err) {
+    if (export_write(x, format, path, err) < 0) return -1;
+    printf("%s\n", path);
+    return 0;
+}
+
+static bool is_stdout(const char *output) { return output && strcmp(output, "-") == 0; }
+
 static int export_run(struct loaded_run *r, const struct export_opts *o, const char *operand,
                       struct err *err) {
     if (!r->timeline) return err_set(err, "%s: this run has no traces to export", operand);
@@ -35,12 +75,11 @@ static int export_run(struct loaded_run *r, const struct export_opts *o, const c
     char *path = o->output ? xstrdup(o->output) : default_output(r, o->format, operand);
     export_open(&x, r->timeline, &r->analysis);
     int rc = o->window ? export_window(&x, o->window, err) : 0;
-    if (rc == 0 && (rc = export_write(&x, o->format, path, err)) < 0 && !o->output)
-        command_hint(err, "use --output FILE to write it elsewhere");
-    if (rc == 0) {
-        printf("%s\n", path);
-        log_info("%s records", text_count(x.written).s);
-    }
+    if (rc == 0)
+        rc = is_stdout(o->output) ? export_to_stdout(&x, o->format, err)
+                                  : export_to_file(&x, o->format, path, err);
+    if (rc < 0 && !o->output) command_hint(err, "use --output FILE to write it elsewhere");
+    if (rc == 0) log_info("%s records", text_count(x.written).s);
     export_close(&x);
     free(path);
     return rc;
@@ -53,6 +92,8 @@ static int run(const void *opts, int argc, char **argv) {
     struct err err;
     if (o->window && export_window_parse(o->window, &stretch, &err) < 0)
         return command_usage("export: %s", err.msg);
+    if (is_stdout(o->output) && strcmp(o->format, "csv") == 0)
+        return command_usage("export: csv is a folder of files; --output - is for the other formats");
     const struct run_options all = { .whole = true };
     int rc = run_load(&r, (const char *const *)argv, (size_t)argc, &all, &err);
     if (rc == 0) {
@@ -65,8 +106,8 @@ static int run(const void *opts, int argc, char **argv) {
 static const struct opt options[] = {
     { 'f', "format", OPT_CHOICE, offsetof(struct export_opts, format), "FORMAT",
       "output format (default: perfetto)", EXPORT_FORMATS },
-    { 'o', "output", OPT_STR, offsetof(struct export_opts, output), "FILE", "output file; for csv a folder",
-      NULL },
+    { 'o', "output", OPT_STR, offsetof(struct export_opts, output), "FILE",
+      "output file, - for stdout; for csv a folder", NULL },
     { 'w', "window", OPT_STR, offsetof(struct export_opts, window), "STAGE[:FROM..TO]",
       "only this part: occurrences (2..5) or times (10ms..25ms) of a stage", NULL },
 };

@@ -1,15 +1,28 @@
 #include "cmd/help.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "base/table.h"
+#include "base/util.h"
+#include "base/wrap.h"
 #include "cmd/build_info.h"
+
+#define SUMMARY_COLUMN 19
+#define MAX_WIDTH 100 /* longer lines are hard to read */
+
+static size_t help_width(void) { return MIN(command_width(STDOUT_FILENO), MAX_WIDTH); }
+
+static void command_line(struct strbuf *out, const struct command *c) {
+    strbuf_addf(out, "  %-16s ", c->name);
+    wrap_text(out, c->summary, SUMMARY_COLUMN, help_width(), SUMMARY_COLUMN);
+}
 
 static void list_commands(struct strbuf *out, const char *prefix) {
     size_t n = prefix ? strlen(prefix) : 0;
     for (size_t i = 0; i < commands_n; i++)
         if (!prefix || (strncmp(commands[i]->name, prefix, n) == 0 && commands[i]->name[n] == ' '))
-            strbuf_addf(out, "  %-16s %s\n", commands[i]->name, commands[i]->summary);
+            command_line(out, commands[i]);
 }
 
 static int print_and_free(FILE *to, struct strbuf *s) {
@@ -20,14 +33,18 @@ static int print_and_free(FILE *to, struct strbuf *s) {
 
 int help_all(FILE *to, const struct opt *global, size_t nglobal) {
     struct strbuf s = STRBUF_INIT;
-    strbuf_addstr(
-        &s, "inferprof: shows how far LLM inference is from the hardware limits, and what to change first\n\n"
-            "Usage: inferprof COMMAND [options]\n\nCommands:\n");
+    wrap_paragraphs(
+        &s, "inferprof: shows how far LLM inference is from the hardware limits, and what to change first",
+        help_width());
+    strbuf_addstr(&s, "\nUsage: inferprof COMMAND [options]\n\nCommands:\n");
     list_commands(&s, NULL);
     strbuf_addstr(&s, "\nOptions of every command:\n");
-    opt_help(global, nglobal, &s);
-    strbuf_addstr(&s, "\n'inferprof COMMAND --help' prints the help of a command. 'inferprof --version' "
-                      "prints build information.\n");
+    opt_help(global, nglobal, help_width(), &s);
+    strbuf_addch(&s, '\n');
+    wrap_paragraphs(&s,
+                    "'inferprof COMMAND --help' prints the help of a command. 'inferprof --version' prints "
+                    "build information.",
+                    help_width());
     return print_and_free(to, &s);
 }
 
@@ -40,15 +57,19 @@ int help_family(FILE *to, const char *word) {
 
 int help_command(const struct command *c, const struct opt *global, size_t nglobal) {
     struct strbuf s = STRBUF_INIT;
-    strbuf_addf(&s, "inferprof %s: %s\n\nUsage: inferprof %s [options]%s%s\n", c->name, c->summary, c->name,
-                c->args[0] ? " " : "", c->args);
-    if (c->details) strbuf_addf(&s, "\n%s\n", c->details);
+    strbuf_addf(&s, "inferprof %s: ", c->name);
+    wrap_text(&s, c->summary, s.len, help_width(), 2);
+    strbuf_addf(&s, "\nUsage: inferprof %s [options]%s%s\n", c->name, c->args[0] ? " " : "", c->args);
+    if (c->details) {
+        strbuf_addch(&s, '\n');
+        wrap_paragraphs(&s, c->details, help_width());
+    }
     if (c->nopts) {
         strbuf_addstr(&s, "\nOptions:\n");
-        opt_help(c->opts, c->nopts, &s);
+        opt_help(c->opts, c->nopts, help_width(), &s);
     }
     strbuf_addstr(&s, "\nOptions of every command:\n");
-    opt_help(global, nglobal, &s);
+    opt_help(global, nglobal, help_width(), &s);
     return print_and_free(stdout, &s);
 }
 

@@ -326,7 +326,7 @@ static int write_report(struct job *j, struct err *err) {
     assemble_run(j);
     view_init(&v, &j->run.info);
     if (rc == 0) rc = write_files(j, &v, err);
-    if (rc == 0) report_terminal(&v, command_width(STDOUT_FILENO), &screen);
+    if (rc == 0) command_screen(&v, STDOUT_FILENO, &screen);
     view_free(&v);
     log_own_cost(j, from);
     if (rc == 0) rc = run_dir_complete(j->folder.dir, err);

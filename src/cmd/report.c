@@ -42,7 +42,7 @@ static int write_and_print(struct loaded_run *r, const struct report_opts *o, co
     if (rc == 0) rc = report_write_all(dir, &v, err);
     if (rc < 0 && !o->output) command_hint(err, "use --output DIR to write the files elsewhere");
     if (rc == 0) {
-        report_terminal(&v, command_width(STDOUT_FILENO), &screen);
+        command_screen(&v, STDOUT_FILENO, &screen);
         fputs(screen.buf, stdout);
         char *page = file_join(dir, "report.html");
         log_info("wrote %s, report.md, metrics.json and the tables", page);

@@ -50,7 +50,7 @@ int run_report_load(struct run_report *r, struct err *err) {
 
 static void print_screen(struct run_report *r, const struct view *v) {
     struct strbuf screen = STRBUF_INIT;
-    report_terminal(v, command_width(STDERR_FILENO), &screen);
+    command_screen(v, STDERR_FILENO, &screen);
     fputs(screen.buf, stderr);
     strbuf_free(&screen);
     r->on_screen = MIN(r->problems.n, REPORT_TERMINAL_PROBLEMS);

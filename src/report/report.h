@@ -3,7 +3,7 @@
  *     struct view v;
  *     view_init(&v, &info);                                  -- once per run
  *     if (report_write_all(dir, &v, &err) < 0) ...
- *     report_terminal(&v, 100, &screen);
+ *     report_terminal(&v, &(struct report_screen){ .width = 100 }, &text);
  *     view_free(&v); */
 #ifndef REPORT_REPORT_H
 #define REPORT_REPORT_H
@@ -19,7 +19,11 @@ int report_write_all(const char *dir, const struct view *v, struct err *err);
 int report_write_assumptions(const char *dir, const struct view *v, struct err *err); /* assumptions.md */
 
 /* The summary on one screen (about 40 lines). */
-void report_terminal(const struct view *v, size_t width, struct strbuf *out);
+struct report_screen {
+    size_t width; /* columns, at least 40 */
+    bool color;   /* escape sequences for bold text and colors are allowed */
+};
+void report_terminal(const struct view *v, const struct report_screen *screen, struct strbuf *out);
 #define REPORT_TERMINAL_PROBLEMS 4 /* maximum number of problems in the summary */
 
 /* Single documents. */

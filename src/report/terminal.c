@@ -5,32 +5,21 @@
 #include "base/table.h"
 #include "base/utf8.h"
 #include "base/util.h"
+#include "base/wrap.h"
 #include "report/report.h"
 #include "report/rows.h"
 #include "report/story.h"
 #include "report/text.h"
 #include "report/view.h"
 
-/* Wraps text at spaces to `width` columns. The first line starts at column `at`, the others are indented. */
-static void wrap_text(struct strbuf *out, const char *text, size_t at, size_t width, size_t indent) {
-    struct strbuf clean = STRBUF_INIT;
-    strbuf_add_printable(&clean, text, strlen(text));
-    for (const char *p = clean.buf; *p;) {
-        size_t n = strcspn(p, " "), w = utf8_width(p, n);
-        if (at + w + 1 > width && at > indent) {
-            strbuf_addch(out, '\n');
-            strbuf_addchars(out, ' ', indent);
-            at = indent;
-        } else if (p != clean.buf) {
-            strbuf_addch(out, ' ');
-            at++;
-        }
-        strbuf_add(out, p, n);
-        at += w;
-        p += n + (p[n] == ' ');
-    }
-    strbuf_addch(out, '\n');
-    strbuf_free(&clean);
+#define BOLD "\033[1m"
+#define YELLOW "\033[33m"
+#define PLAIN "\033[0m"
+
+/* Adds `text` in a color or weight, if the screen has any. */
+static void styled(const struct report_screen *screen, struct strbuf *out, const char *style,
+                   const char *text) {
+    strbuf_addf(out, "%s%s%s", screen->color ? style : "", text, screen->color ? PLAIN : "");
 }
 
 /* Drops the least important columns until the table fits. */
@@ -42,28 +31,28 @@ static void drop_columns(struct table *t, size_t width) {
     }
 }
 
-static void stages(const struct view *v, size_t width, struct strbuf *out) {
+static void stages(const struct view *v, const struct report_screen *screen, struct strbuf *out) {
     struct table t;
     rows_stages_terminal(v, 12, &t);
-    drop_columns(&t, width);
+    drop_columns(&t, screen->width);
     t.text_max_width = 40;
-    t.text_line_width = width;
+    t.text_line_width = screen->width;
     if (table_rows(&t)) table_text(&t, out);
     table_free(&t);
     struct strbuf bandwidth = STRBUF_INIT;
     story_bandwidth(v, &story_plain, &bandwidth);
-    if (bandwidth.len) wrap_text(out, bandwidth.buf, 0, width, 2);
+    if (bandwidth.len) wrap_text(out, bandwidth.buf, 0, screen->width, 2);
     strbuf_free(&bandwidth);
     for (size_t i = 0; i < v->nstages; i++) {
         struct strbuf reason = STRBUF_INIT;
         story_over(v->stages[i], &story_plain, &reason);
-        if (reason.len) wrap_text(out, reason.buf, 0, width, 2);
+        if (reason.len) wrap_text(out, reason.buf, 0, screen->width, 2);
         strbuf_free(&reason);
     }
 }
 
 /* Prints as many figures per line as fit. */
-static void figures(const struct view *v, size_t width, struct strbuf *out) {
+static void figures(const struct view *v, const struct report_screen *screen, struct strbuf *out) {
     struct strbuf one = STRBUF_INIT;
     size_t at = 0;
     for (size_t i = 0; i < MIN(v->run->nfigures, 8); i++) {
@@ -73,47 +62,51 @@ static void figures(const struct view *v, size_t width, struct strbuf *out) {
         strbuf_reset(&one);
         strbuf_addf(&one, "%s %s %s", f->name, text_ms_number(s.median).s, f->unit ? f->unit : "");
         size_t w = utf8_width(one.buf, one.len);
-        if (at) strbuf_addstr(out, at + 3 + w > width ? "\n" : "   ");
-        at = at && at + 3 + w <= width ? at + 3 + w : w;
+        if (at) strbuf_addstr(out, at + 3 + w > screen->width ? "\n" : "   ");
+        at = at && at + 3 + w <= screen->width ? at + 3 + w : w;
         strbuf_add(out, one.buf, one.len);
     }
     if (at) strbuf_addch(out, '\n');
     strbuf_free(&one);
 }
 
-static void findings(const struct view *v, size_t width, struct strbuf *out) {
+static void findings(const struct view *v, const struct report_screen *screen, struct strbuf *out) {
     const struct analysis_finding *f;
     size_t n = view_findings(v, &f);
     if (n == 0) {
         if (v->a) strbuf_addf(out, "\n%s\n", story_no_finding(v));
         return;
     }
-    strbuf_addstr(out, "\nWhat to change first\n");
+    styled(screen, out, BOLD, "\nWhat to change first\n");
     for (size_t i = 0; i < MIN(n, 3); i++) {
         strbuf_addf(out, " %zu. ", i + 1);
-        wrap_text(out, f[i].title, 4, width, 4);
+        wrap_text(out, f[i].title, 4, screen->width, 4);
         strbuf_addstr(out, "    ");
         size_t at = 4;
         if (isfinite(f[i].saving_ms)) {
-            size_t before = out->len;
-            strbuf_addf(out, "at most %s%s (%s). ", text_ms(f[i].saving_ms).s, view_saving_unit(v->a, &f[i]),
-                        text_percent(f[i].saving_percent / 100).s);
-            at += out->len - before;
+            struct strbuf saving = STRBUF_INIT;
+            strbuf_addf(&saving, "at most %s%s (%s).", text_ms(f[i].saving_ms).s,
+                        view_saving_unit(v->a, &f[i]), text_percent(f[i].saving_percent / 100).s);
+            styled(screen, out, BOLD, saving.buf);
+            strbuf_addch(out, ' ');
+            at += saving.len + 1;
+            strbuf_free(&saving);
         }
-        wrap_text(out, f[i].advice, at, width, 4);
+        wrap_text(out, f[i].advice, at, screen->width, 4);
     }
 }
 
-static void kernels(const struct view *v, size_t width, struct strbuf *out) {
+static void kernels(const struct view *v, const struct report_screen *screen, struct strbuf *out) {
     struct table t;
     if (!v->a || !v->a->nkernels) return;
-    strbuf_addf(out, "\nKernels: %s, %s %s", text_count(v->a->kernels_total).s,
-                view_on_cpu(v) ? "busy" : "GPU busy", text_ms(v->a->conservation.busy / 1e6).s);
+    styled(screen, out, BOLD, "\nKernels");
+    strbuf_addf(out, ": %s, %s %s", text_count(v->a->kernels_total).s, view_on_cpu(v) ? "busy" : "GPU busy",
+                text_ms(v->a->conservation.busy / 1e6).s);
     if (view_busy_devices(v) > 1) strbuf_addf(out, " (sum of %zu GPUs)", view_busy_devices(v));
     strbuf_addch(out, '\n');
     rows_kernels(v, COLUMN_DOC_TERMINAL, 5, &t);
-    t.text_max_width = width > 70 ? width - 50 : 24;
-    t.text_line_width = width;
+    t.text_max_width = screen->width > 70 ? screen->width - 50 : 24;
+    t.text_line_width = screen->width;
     table_text(&t, out);
     table_free(&t);
 }
@@ -124,76 +117,78 @@ static bool is_problem(const struct view *v, const char *text) {
     return false;
 }
 
-static void caveats(const struct view *v, size_t width, struct strbuf *out) {
+static void caveats(const struct view *v, const struct report_screen *screen, struct strbuf *out) {
     size_t shown = 0;
     if (v->run->incomplete) strbuf_addf(out, "\n! %s\n", story_incomplete);
     if (view_warns_unstable(v)) {
-        strbuf_addstr(out, "! ");
-        wrap_text(out, story_unstable, 2, width, 2);
+        styled(screen, out, YELLOW, "!");
+        strbuf_addch(out, ' ');
+        wrap_text(out, story_unstable, 2, screen->width, 2);
     }
     for (size_t i = 0; i < v->run->nproblems && shown < REPORT_TERMINAL_PROBLEMS; i++, shown++) {
-        strbuf_addstr(out, "! ");
-        wrap_text(out, v->run->problems[i], 2, width, 2);
+        styled(screen, out, YELLOW, "!");
+        strbuf_addch(out, ' ');
+        wrap_text(out, v->run->problems[i], 2, screen->width, 2);
     }
     for (size_t i = 0; v->a && i < v->a->nnotes && shown < REPORT_TERMINAL_PROBLEMS; i++) {
         if (v->a->notes[i].severity != ANALYSIS_WARNING || is_problem(v, v->a->notes[i].text)) continue;
-        strbuf_addstr(out, "! ");
-        wrap_text(out, v->a->notes[i].text, 2, width, 2);
+        styled(screen, out, YELLOW, "!");
+        strbuf_addch(out, ' ');
+        wrap_text(out, v->a->notes[i].text, 2, screen->width, 2);
         shown++;
     }
 }
 
-static void answer(const struct view *v, size_t width, struct strbuf *out) {
+static void answer(const struct view *v, const struct report_screen *screen, struct strbuf *out) {
     struct strbuf sentence = STRBUF_INIT;
     story_answer(v, &story_plain, &sentence);
-    if (sentence.len) wrap_text(out, sentence.buf, 0, width, 0);
+    if (sentence.len) wrap_text(out, sentence.buf, 0, screen->width, 0);
     strbuf_free(&sentence);
 }
 
-static void peaks(const struct view *v, size_t width, struct strbuf *out) {
+static void peaks(const struct view *v, const struct report_screen *screen, struct strbuf *out) {
     struct strbuf line = STRBUF_INIT;
     strbuf_addf(&line, "Peaks: %s/s, %s/s (%s)", text_flops(view_peak_flops(v)).s,
                 text_bytes(view_peak_bytes(v)).s, text_or_dash(view_peak_source(v)));
-    wrap_text(out, line.buf, 0, width, 7);
+    wrap_text(out, line.buf, 0, screen->width, 7);
     strbuf_free(&line);
 }
 
 /* How a program without annotations was understood. */
-static void understood(const struct view *v, size_t width, struct strbuf *out) {
+static void understood(const struct view *v, const struct report_screen *screen, struct strbuf *out) {
     struct strbuf note = STRBUF_INIT;
     rows_recognition_note(v, &note);
-    if (note.len) wrap_text(out, note.buf, 0, width, 0);
+    if (note.len) wrap_text(out, note.buf, 0, screen->width, 0);
     for (size_t i = 0; note.len && v->a->recognition.llm && i < v->a->nstep_kinds; i++) {
         strbuf_reset(&note);
         rows_kind_sentence(&v->a->step_kinds[i], &note);
-        if (note.len) wrap_text(out, note.buf, 0, width, 2);
+        if (note.len) wrap_text(out, note.buf, 0, screen->width, 2);
     }
     strbuf_free(&note);
 }
 
 #define ROLES_SHOWN 8
 
-static void anatomy(const struct view *v, size_t width, struct strbuf *out) {
+static void anatomy(const struct view *v, const struct report_screen *screen, struct strbuf *out) {
     struct table t;
     if (!v->a || !v->a->recognised || !v->a->anatomy) return;
-    strbuf_addstr(out, "\nA token\n");
+    styled(screen, out, BOLD, "\nA token\n");
     rows_anatomy_terminal(v, ROLES_SHOWN, &t);
-    t.text_line_width = width;
+    t.text_line_width = screen->width;
     table_text(&t, out);
     table_free(&t);
 }
 
-void report_terminal(const struct view *v, size_t width, struct strbuf *out) {
-    width = MAX(width, 40);
-    wrap_text(out, text_or_dash(v->run->title), 0, width, 0);
-    answer(v, width, out);
-    understood(v, width, out);
-    if (isfinite(view_peak_flops(v))) peaks(v, width, out);
+void report_terminal(const struct view *v, const struct report_screen *screen, struct strbuf *out) {
+    wrap_text(out, text_or_dash(v->run->title), 0, screen->width, 0);
+    answer(v, screen, out);
+    understood(v, screen, out);
+    if (isfinite(view_peak_flops(v))) peaks(v, screen, out);
     strbuf_addch(out, '\n');
-    stages(v, width, out);
-    figures(v, width, out);
-    anatomy(v, width, out);
-    findings(v, width, out);
-    kernels(v, width, out);
-    caveats(v, width, out);
+    stages(v, screen, out);
+    figures(v, screen, out);
+    anatomy(v, screen, out);
+    findings(v, screen, out);
+    kernels(v, screen, out);
+    caveats(v, screen, out);
 }

@@ -112,3 +112,10 @@ check "the pipe is still a pipe" test -p "$work/pipe"
 run sh -c 'trap "" XFSZ; ulimit -f 16; exec "$@"' sh "$INFERPROF" export -f csv -o "$work/tables" "$work/large.ipt"
 expect "a full disk fails the CSV export and names the file" 1 err 'tables/[a-z]*.csv: File too large'
 check "a failed CSV export leaves no folder" test ! -e "$work/tables"
+
+run "$INFERPROF" export -f chrome -o - "$work/run"
+expect "--output - writes to stdout" 0 out '"traceEvents"'
+check "--output - writes the same bytes as to a file" cmp "$work/out" "$work/run/trace.chrome.json"
+check "--output - leaves no temporary folder" sh -c '! ls -d "$1"/inferprof-export* 2>/dev/null' - "${TMPDIR:-/tmp}"
+run "$INFERPROF" export -f csv -o - "$work/run"
+expect "--output - with csv is misuse" 2 err 'folder of files'

@@ -166,7 +166,7 @@ TEST(terminal_screen_stays_inside_its_width) {
     struct sample s;
     struct strbuf out = STRBUF_INIT;
     sample_init(&s, 2, 8);
-    report_terminal(&s.view, 90, &out);
+    report_terminal(&s.view, &(struct report_screen){ .width = 90 }, &out);
     CHECK(strstr(out.buf, "\ndecode  ") != NULL);
     size_t lines = 0, column = 0, widest = 0;
     for (const char *p = out.buf; *p; p++) {
