@@ -39,10 +39,12 @@ struct analyze_cost {
     /* Peaks that apply to this work; 0 or NaN: those of the device. FLOP/s: the mean over its operators, each
      * with the peak of its type. */
     double peak_flops_per_s, peak_bytes_per_s;
-    const char *level;    /* of the bandwidth, "L3, 32 MiB"; NULL: the device has only one */
-    double step_bytes;    /* read by one pass over the weights; 0 or NaN: unknown */
-    double experts_read;  /* per routed layer and pass, as the engine counted; 0 or NaN: unknown */
-    bool experts_assumed; /* bytes assume even routing over the experts of a layer */
+    /* memory level of this bandwidth, such as "L3, 32 MiB"; NULL: the device has only one level */
+    const char *level;
+    double step_bytes; /* bytes that one pass over the weights reads; 0 or NaN: unknown */
+    /* experts read per routed layer and pass, counted by the engine; 0 or NaN: unknown */
+    double experts_read;
+    bool experts_assumed; /* `bytes` assumes that tokens are routed evenly to the experts of a layer */
 };
 /* The work of one timed repeat in a stage: medians over the repeats. NaN: unknown. */
 struct analyze_work {
@@ -87,16 +89,17 @@ struct analyze_input {
     size_t ntokens;
     const struct analyze_rule *rules; /* tried before the presets; the first match wins */
     size_t nrules;
-    /* The trace contains one run of the model: costs and timings apply to the sum of a stage's
+    /* The trace contains one run of the model. Costs and timings then apply to the sum of a stage's
      * occurrences. */
     bool one_run;
     /* use only the rules and ranges that the program marked as stages */
     bool no_presets;
-    bool no_steps; /* a trace without stages is one stage: do not look for steps */
+    bool no_steps; /* treat a trace without stages as one stage instead of looking for steps */
     double peak_flops_per_s, peak_bytes_per_s; /* per device; NaN or 0: unknown */
     const char *peak_source;                   /* "datasheet, dense bf16", "calibrated", "user" */
-    const struct llm_gpu *gpu;                 /* row of the table, for the peaks of other types; NULL */
-    const char *model;                         /* name, for texts; NULL */
+    /* row of the table of GPUs, for the peaks of other types; NULL: unknown */
+    const struct llm_gpu *gpu;
+    const char *model; /* name, for texts; NULL */
     /* If set, costs computed from this model and the trace's token counts replace `costs` and the work of
      * `timings`. Ignored if the trace has no token counts. */
     const struct llm_model *llm;
@@ -109,17 +112,18 @@ struct analyze_input {
      * failed. */
     size_t nfailed, nrequests;
     const char *failure;
-    const struct recognised_phases *phases; /* what analyze_steady_window() found; NULL */
+    const struct recognised_phases *phases; /* result of analyze_steady_window(); NULL: none */
     bool totals; /* Also fill analysis.totals. Costs about 40 ns per kernel; reports do not need it. */
 };
 
 /* ---- Results. */
 
-/* Why a ratio is beyond its limit: a distance under 1, MFU, MBU or a share of a roof over 100%. Both texts
- * are NULL if no ratio is. over_peak.c decides; every document prints it beside the ratio. */
+/* Explains a ratio that is beyond its limit: a distance under 1, or an MFU, MBU or share of a roof over
+ * 100%. Both texts are NULL if all ratios are within their limits. over_peak.c sets them, and every
+ * document prints them beside the ratio. */
 struct analysis_over {
-    const char *brief; /* "weights in cache": for labels of charts and sentences */
-    const char *text;  /* "MBU 203%: the stage reads 14.2 MB per step, ..." */
+    const char *brief; /* such as "weights in cache", for labels of charts and sentences */
+    const char *text;  /* such as "MBU 203%: the stage reads 14.2 MB per step, ..." */
 };
 
 /* Why a device had no work:
@@ -178,7 +182,7 @@ struct analysis_stage {
     const char *name;        /* "sam"; "between steps"; "whole trace" */
     const char *path;        /* "prefill/sam" */
     const char *parent_name; /* NULL: top level */
-    uint32_t parent;         /* row of the parent; ANALYSIS_NONE */
+    uint32_t parent;         /* row of the parent; ANALYSIS_NONE: top level */
     uint32_t depth;
     bool implicit; /* the trace marks no stages; this row is the whole trace */
     /* the row "between steps": work launched outside of stages, and idle time while no stage is open */
@@ -215,16 +219,17 @@ struct analysis_stage {
     const char *token_source;
     struct stats token_ns;               /* time between two tokens (or steps) in the trace */
     const struct analyze_timing *timing; /* NULL: not timed */
-    /* over the repeats that did not fail; n == 0: none. cv: computed within each input */
+    /* Over the repeats that did not fail; n == 0: none. The cv is computed within each input. */
     struct stats timing_ms;
     const char *time_source; /* "median of 10 timed repeats", "mean of 3 occurrences in the trace"; NULL */
     double requests;         /* number of requests in the trace, at least 1 */
-    /* divide sums over devices and occurrences by this to get the value per request and device */
+    /* Divide sums over devices and occurrences by this number to get the value per request and device. */
     double device_requests;
     const struct counter_means *counters; /* counters.h; NULL: no sample falls into the stage */
-    const char *level;                    /* of the bandwidth, "L3, 32 MiB"; NULL: the device has only one */
-    bool experts_assumed;                 /* bytes assume even routing */
-    struct analysis_over over;            /* why a ratio is beyond its limit */
+    /* memory level of the bandwidth, such as "L3, 32 MiB"; NULL: the device has only one level */
+    const char *level;
+    bool experts_assumed;      /* bytes assume even routing */
+    struct analysis_over over; /* explains a ratio that is beyond its limit */
 
     /* ---- Figures, all double. They extend to the end of the struct and are NaN until a pass sets them. */
     double tokens_in, tokens_out; /* of the recorded run */
@@ -237,10 +242,11 @@ struct analysis_stage {
     double same_input_ms;
     double same_input_floor_ms;
     double overhead_ratio; /* wall time in the trace / median of the timed repeats */
-    /* slowdown by recording: the same ratio for the recorded input only, if the timings name inputs */
+    /* Slowdown by recording: the same ratio, for the recorded input only if the timings name inputs. */
     double recording_cost;
 
-    /* per request if the input has `one_run`, else per occurrence: utilization.c */
+    /* The following figures are per request if the input has `one_run`, else per occurrence
+     * (utilization.c). */
     double time_ms; /* median of the timed repeats, else the mean in the trace */
     /* Busy time of the device within time_ms, mean over devices. For a GPU this is the recorded kernel
      * time. Recording slows down kernels on a CPU, so there the recorded busy share is applied to time_ms. */
@@ -253,8 +259,8 @@ struct analysis_stage {
     double hard_bound_ms;          /* the larger of all FLOPs at the peak and all bytes at the bandwidth */
     /* peaks that apply to the stage: those of its cost, else those of the device */
     double peak_flops_per_s, peak_bytes_per_s;
-    double step_bytes;   /* read by one pass over the weights */
-    double experts_read; /* per routed layer and pass, as the engine counted */
+    double step_bytes;   /* bytes that one pass over the weights reads */
+    double experts_read; /* experts read per routed layer and pass, counted by the engine */
     /* Fractions; distance = time / roofline time. Each is the median over the repeats of the ratio with
      * the repeat's own cost. */
     double mfu, mbu, distance;
@@ -270,8 +276,8 @@ struct analysis_stage {
 struct analysis_occurrence { /* sorted by start */
     /* parent: an occurrence; range: TIMELINE_NONE for the implicit stage and for recognised steps */
     uint32_t stage, range, parent;
-    uint32_t thread, process;  /* of the timeline; TIMELINE_NONE: unknown */
-    uint32_t device;           /* of a recognised step; TIMELINE_NONE: any */
+    uint32_t thread, process;  /* rows of the timeline; TIMELINE_NONE: unknown */
+    uint32_t device;           /* device of a recognised step; TIMELINE_NONE: any */
     uint64_t start_ns, end_ns; /* of the range */
     uint64_t wall_end_ns;      /* end_ns or the end of its last kernel, whichever is later */
     /* start of its first and end of its last kernel; first == 0: no kernel */
@@ -287,7 +293,7 @@ struct analysis_occurrence { /* sorted by start */
     /* devices with work of this occurrence; 0: its time is that of the range, unless it has idle time */
     uint32_t devices;
     double tokens_in, tokens_out; /* NaN: unknown */
-    const char *doubt;            /* of a recognised step that is not certain: why; NULL */
+    const char *doubt;            /* why a recognised step is not certain; NULL: it is certain */
 };
 
 /* One row per name; in operators_by_shape one row per name and detail (shapes). Sorted by gpu_self_ns,
@@ -437,11 +443,12 @@ struct analysis_step_kind { /* recognised steps of one kind */
     const char *name;
     uint64_t steps, certain;
     struct stats ns, tokens, requests; /* per step */
-    double slow_ns;                    /* p99, or the maximum of fewer than STATS_P99_LEAST steps */
-    double tokens_per_s;               /* made (decode, mixed) or read, in the time of these steps */
-    size_t worst;                      /* the slowest: index into recognition.steps */
+    double slow_ns;                    /* p99, or the maximum if there are fewer than STATS_P99_LEAST steps */
+    /* tokens generated (decode, mixed) or read, per second of these steps */
+    double tokens_per_s;
+    size_t worst; /* index into recognition.steps of the slowest step */
     double worst_ns;
-    const char *worst_why; /* what was different about it; NULL: nothing stands out */
+    const char *worst_why; /* how the slowest step differs; NULL: no visible difference */
 };
 
 struct analysis_conservation { /* ns */
@@ -504,8 +511,8 @@ struct analysis {
     bool recognised;
     struct analysis_step_kind *step_kinds;
     size_t nstep_kinds;
-    struct anatomy *anatomy;            /* of a decode step; NULL: none was recognised */
-    struct recognised_phases phases;    /* of the whole trace; all 0: no steps were recognised */
+    struct anatomy *anatomy;            /* anatomy of a decode step; NULL: none was recognised */
+    struct recognised_phases phases;    /* phases of the whole trace; all 0: no steps were recognised */
     struct analysis_counters *counters; /* hardware counters per stage and kernel; NULL: no samples */
     struct analysis_profiles *profiles; /* Nsight Compute's measurements per kernel; NULL: none */
     struct analysis_totals *totals;     /* plain sums for `inferprof stats`; NULL: not requested */
@@ -528,14 +535,14 @@ static inline const struct analysis_stage_device *analysis_stage_on(const struct
     return &a->stage_devices[stage * a->ndevices + device];
 }
 
-/* The tokens that the stage processes: tokens read if it reads more than it generates (prefill), else
- * tokens generated. */
+/* Returns the number of tokens that the stage processes: tokens read if it reads more than it generates
+ * (prefill), else tokens generated. */
 static inline double analysis_stage_tokens(const struct analysis_stage *s) {
     return s->tokens_in > s->tokens_out || s->tokens_out != s->tokens_out ? s->tokens_in : s->tokens_out;
 }
 
 void analyze_run(const struct timeline *tl, const struct analyze_input *input, struct analysis *a);
-void analysis_free(struct analysis *a); /* may be reused afterwards; a zeroed struct is fine */
+void analysis_free(struct analysis *a); /* also accepts a zeroed struct; `a` may be reused afterwards */
 
 /* Means over the devices that ran kernels; NaN: no device did. */
 struct analysis_timeline {
@@ -544,14 +551,15 @@ struct analysis_timeline {
 };
 struct analysis_timeline analysis_timeline(const struct analysis *a);
 
-/* From the start of the first stage to the end of the last stage or of its last kernel, whichever is
- * later. Returns false if the trace marks no stage or no kernel ran outside of the stages. Called before
- * the analysis, for timeline_cut(). */
+/* Computes the time from the start of the first stage to the end of the last stage or of its last kernel,
+ * whichever is later. Returns false if the trace marks no stage or no kernel ran outside of the stages.
+ * Called before the analysis, for timeline_cut(). */
 bool analyze_request_window(const struct timeline *tl, const struct analyze_input *input, uint64_t *from_ns,
                             uint64_t *to_ns);
 
-/* The steady work of a program that marks no stages, and what was around it. False: its steps were not
- * recognised. For timeline_cut(), before the analysis; `phases` goes into the input. */
+/* Finds the steady work of a program that marks no stages, and the phases around it. Returns false if its
+ * steps were not recognised. Called before the analysis, for timeline_cut(); `phases` is an input of the
+ * analysis. */
 bool analyze_steady_window(const struct timeline *tl, const struct analyze_input *input,
                            struct recognised_phases *phases);
 

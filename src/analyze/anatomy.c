@@ -11,7 +11,7 @@
 #include "base/util.h"
 #include "llm/cost.h"
 
-/* ---- the median step, and the steps like it */
+/* ---- the median step, and the steps with the same kernels */
 
 static double step_time(const struct context *c, size_t step) {
     const struct recognised_step *s = &c->a->recognition.steps[step];
@@ -42,7 +42,7 @@ static int by_hash(const void *a, const void *b) {
     return (x->step > y->step) - (x->step < y->step);
 }
 
-/* The decode steps with the most frequent sequence of kernels, by time. */
+/* Collects the decode steps with the most frequent sequence of kernels, sorted by time. */
 static size_t usual_steps(const struct context *c, struct candidate **out, size_t *of) {
     const struct recognition *r = &c->a->recognition;
     struct candidate *v = xmalloc((r->nsteps + 1) * sizeof *v);
@@ -86,7 +86,7 @@ static struct anatomy_kernel *read_kernels(const struct context *c, const struct
     return k;
 }
 
-/* The first attention kernel after a product, once per layer. */
+/* Finds the first attention kernel after a product, once per layer. */
 static size_t find_layers(const struct anatomy_kernel *k, size_t n, size_t *anchor) {
     size_t layers = 0;
     bool product = true;
@@ -118,7 +118,8 @@ static void set_parts(struct context *c, const struct recognised_step *s, const 
 
 /* ---- sums by role, over all steps with the same kernels */
 
-/* While several kernels run, each gets the time until the next one starts: rows add up to the busy time. */
+/* While several kernels run, each one gets the time until the next one starts. Rows therefore add up to
+ * the busy time. */
 static double busy_until(const struct timeline *tl, const struct recognised_work *w, size_t i, size_t n,
                          uint64_t *frontier) {
     uint64_t from = MAX(work_start(tl, &w[i]), *frontier), to = work_end(tl, &w[i]);
@@ -153,7 +154,7 @@ static void add_step(const struct context *c, const struct recognised_step *s,
     }
 }
 
-/* Which role an operator of the model belongs to; ROLE_END: none. */
+/* Returns the role to which an operator of the model belongs; ROLE_END: none. */
 static enum kernel_role role_of_op(const struct llm_op *op) {
     static const struct {
         const char *part;
@@ -176,7 +177,7 @@ static enum kernel_role role_of_op(const struct llm_op *op) {
     return ROLE_END;
 }
 
-/* Bytes of each role in one decode step; NaN if the model or the context is unknown. */
+/* Computes the bytes of each role in one decode step; NaN if the model or the context is unknown. */
 static void model_bytes(const struct context *c, double requests, double *bytes) {
     const struct llm_model *m = c->in->llm;
     double context = NAN;

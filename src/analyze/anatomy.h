@@ -1,5 +1,5 @@
-/* The anatomy of a token: the median decode step of a language model, its layers, and a role for each kernel
- * by its category, its size and its place in the layer (docs/understanding.md). */
+/* The anatomy of a token: the median decode step of a language model, split into layers. Each kernel gets
+ * a role by its category, its size and its position in the layer (docs/understanding.md). */
 #ifndef ANALYZE_ANATOMY_H
 #define ANALYZE_ANATOMY_H
 
@@ -36,35 +36,36 @@ const char *kernel_role_name(enum kernel_role role);
 
 /* A kernel or copy of the median step. */
 struct anatomy_part {
-    double start_ns, ns; /* start: from the start of the first */
-    uint32_t layer;      /* ANATOMY_NO_LAYER: before the first or after the last */
+    double start_ns, ns; /* start_ns is relative to the start of the first part */
+    uint32_t layer;      /* ANATOMY_NO_LAYER: before the first or after the last layer */
     uint8_t role;        /* enum kernel_role */
     bool is_kernel;
-    uint32_t index; /* of timeline.kernels or timeline.copies */
+    uint32_t index; /* index into timeline.kernels or timeline.copies */
 };
 #define ANATOMY_NO_LAYER UINT32_MAX
 
 /* One row per role, and one for idle time. Means over the decode steps with the same kernels. */
 struct anatomy_role {
     const char *name;
-    double ns;                 /* per step: per token of each request */
+    double ns;                 /* time per step, which is the time per token of each request */
     double share;              /* of the step, 0..1 */
     double calls;              /* per step */
-    double single_block_calls; /* of them, with a grid of one block */
-    double bytes;              /* the least it must move per step, by the model; NaN: unknown */
-    double bytes_per_s, roof;  /* bytes / ns; of the peak. NaN */
-    double dram_pct;           /* measured by counters, of the peak; mean over its kernels; NaN */
+    double single_block_calls; /* calls with a grid of one block */
+    double bytes;              /* minimum number of bytes per step, from the model; NaN: unknown */
+    double bytes_per_s, roof;  /* bytes / ns, and its ratio to the peak; NaN: unknown */
+    /* DRAM activity in percent of the peak, measured by counters, mean over its kernels; NaN: unknown */
+    double dram_pct;
     bool idle;
 };
 
 struct anatomy {
-    struct anatomy_part *parts; /* of the median step; NULL: no decode step */
+    struct anatomy_part *parts; /* parts of the median step; NULL: no decode step */
     size_t nparts;
-    struct anatomy_role roles[ROLE_END + 1]; /* by ns, largest first; idle time among them */
+    struct anatomy_role roles[ROLE_END + 1]; /* sorted by ns, largest first; includes idle time */
     size_t nroles;
     double step_ns;  /* mean over `steps` */
     double requests; /* of the median step */
-    size_t steps;    /* with the same kernels as the median step */
+    size_t steps;    /* number of steps with the same kernels as the median step */
     size_t of;       /* decode steps in all */
     uint32_t layers;
     double span_ns; /* of the parts */

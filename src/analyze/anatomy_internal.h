@@ -5,7 +5,7 @@
 #include "analyze/anatomy.h"
 #include "analyze/kernel_name.h"
 
-struct anatomy_kernel { /* or copy, in order of start */
+struct anatomy_kernel { /* a kernel or copy, in order of start */
     const char *name;
     uint8_t category; /* enum kernel_category */
     uint8_t role;     /* enum kernel_role */
@@ -13,7 +13,7 @@ struct anatomy_kernel { /* or copy, in order of start */
     bool is_kernel;
 };
 
-/* anchor: [layers] the first attention kernel of each layer. */
+/* anchor[layers]: the first attention kernel of each layer. */
 void anatomy_assign_roles(struct anatomy_kernel *k, size_t n, const size_t *anchor, size_t layers);
 
 #endif

@@ -1,5 +1,5 @@
-/* Gives each kernel of a decode step a role, by category and place. The products of a layer come in a fixed
- * order: QKV, attention, output projection, then the MLP or router and experts. */
+/* Assigns a role to each kernel of a decode step, by category and position. The products of a layer come
+ * in a fixed order: QKV, attention, output projection, then the MLP or router and experts. */
 #include "analyze/anatomy_internal.h"
 
 #include <string.h>
@@ -18,7 +18,8 @@ const char *kernel_role_name(enum kernel_role role) {
 static bool is_product(const struct anatomy_kernel *k) {
     return k->is_kernel && (k->category == KERNEL_CATEGORY_GEMM || k->category == KERNEL_CATEGORY_GEMV);
 }
-/* Kernels that finish a product: sums of a split product, descriptors, quantisation of its input. */
+/* Returns true for kernels that belong to a product: sums of a split product, descriptors, quantisation of
+ * its input. */
 static bool helps_product(const struct anatomy_kernel *k) {
     return k->is_kernel && (k->category == KERNEL_CATEGORY_QUANT || strstr(k->name, "splitKreduce") ||
                             strstr(k->name, "splitk_reduce"));
@@ -50,7 +51,8 @@ static bool plain_role(const struct anatomy_kernel *k, uint8_t *role) {
     return true;
 }
 
-/* A norm written as several element-wise kernels around a mean: those between two products or attention. */
+/* Marks a norm that consists of several element-wise kernels around a mean, between two products or
+ * attention kernels. */
 static void mark_norms(struct anatomy_kernel *k, size_t first, size_t end) {
     for (size_t i = first; i < end; i++) {
         if (!is_category(&k[i], KERNEL_CATEGORY_REDUCTION)) continue;
@@ -61,7 +63,7 @@ static void mark_norms(struct anatomy_kernel *k, size_t first, size_t end) {
     }
 }
 
-/* Before attention: QKV, then positions and the cache. */
+/* Assigns roles before attention: QKV, then positions and the cache. */
 static void roles_before(struct anatomy_kernel *k, size_t first, size_t end) {
     bool product = false;
     for (size_t i = first; i < end; i++) {
@@ -79,7 +81,7 @@ static void roles_before(struct anatomy_kernel *k, size_t first, size_t end) {
     }
 }
 
-/* After attention: the output projection, then MLP, or router and experts. */
+/* Assigns roles after attention: the output projection, then MLP, or router and experts. */
 static void roles_after(struct anatomy_kernel *k, size_t first, size_t end) {
     size_t output = end, route = end, router = end, last = first, ffn_first = end;
     for (size_t i = first; i < end; i++) {
@@ -109,7 +111,8 @@ static void roles_after(struct anatomy_kernel *k, size_t first, size_t end) {
     }
 }
 
-/* After the last layer: the LM head is the last product, what follows it samples. */
+/* Assigns roles after the last layer: the LM head is the last product, and the kernels after it are
+ * sampling. */
 static void roles_of_head(struct anatomy_kernel *k, size_t first, size_t end) {
     size_t head = end;
     for (size_t i = first; i < end; i++)
@@ -123,7 +126,8 @@ static void roles_of_head(struct anatomy_kernel *k, size_t first, size_t end) {
     }
 }
 
-/* How many kernels before its attention a layer begins: as far as the first two layers look the same. */
+/* Returns the number of kernels between the start of a layer and its attention: as many as are equal in
+ * the first two layers. */
 static size_t lead_of(const struct anatomy_kernel *k, const size_t *anchor, size_t n) {
     size_t lead = 0, most = n > 1 ? MIN(anchor[0], anchor[1] - anchor[0] - 1) : anchor[0];
     while (n > 1 && lead < most && k[anchor[0] - lead - 1].is_kernel == k[anchor[1] - lead - 1].is_kernel &&

@@ -5,7 +5,7 @@
 #include "analyze/internal.h"
 #include "base/die.h"
 
-/* The stage row of a record, then its parents: next_row steps outwards. */
+/* Returns the innermost occurrence of a range. */
 static uint32_t occurrence_of(const struct context *c, uint32_t range) {
     if (c->a->stages[0].implicit) return 0;
     return range == TIMELINE_NONE ? ANALYSIS_NONE : c->range_occurrence[range];
@@ -33,8 +33,8 @@ static void count_launch(struct context *c, size_t i, uint32_t row, double inter
          row != ANALYSIS_NONE; o_ = o_ == ANALYSIS_NONE ? o_ : (c)->a->occurrences[o_].parent, \
                   row = o_ == ANALYSIS_NONE ? ANALYSIS_NONE : (c)->a->occurrences[o_].stage)
 
-/* Per thread, the last launch with a recorded kernel. Later launches may still have been queued when
- * recording ended. */
+/* Finds, per thread, the last launch with a recorded kernel. Later launches may still have been queued
+ * when recording ended. */
 static uint32_t *last_met(const struct context *c) {
     const struct timeline_launches *l = &c->tl->launches;
     uint32_t *last = xcalloc(c->tl->nthreads + 1, sizeof *last);

@@ -1,5 +1,5 @@
-/* If kernels were recorded in windows only: the share of each stage that the windows cover. Nothing is
- * extrapolated; figures that require all kernels are omitted. */
+/* Computes the share of each stage that capture windows cover, if kernels were recorded in windows only.
+ * Nothing is extrapolated; figures that require all kernels are omitted. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -7,8 +7,8 @@
 #include "base/die.h"
 #include "base/util.h"
 
-/* Index of the first window of the process that ends after `time_ns`, or the index at which it would be
- * inserted. */
+/* Returns the index of the first window of the process that ends after `time_ns`, or the index at which it
+ * would be inserted. */
 static size_t window_after(const struct timeline *tl, uint32_t process, uint64_t time_ns) {
     size_t lo = 0, hi = tl->nwindows;
     while (lo < hi) {
@@ -30,7 +30,7 @@ static bool has_windows(const struct timeline *tl, uint32_t process) {
     return is_window_of(tl, window_after(tl, process, 0), process);
 }
 
-/* Total time of the process's windows within [from, to). */
+/* Returns the total time of the process's windows within [from, to). */
 static double time_in_windows(const struct timeline *tl, uint32_t process, uint64_t from, uint64_t to) {
     double sum = 0;
     for (size_t i = window_after(tl, process, from);
@@ -54,7 +54,8 @@ bool captured_until(const struct timeline *tl, uint32_t process, uint64_t time_n
     return inside;
 }
 
-/* The share over the processes that recorded in windows. The other processes recorded all the time. */
+/* Returns the share over the processes that recorded in windows. The other processes recorded all the
+ * time. */
 static double captured_share(const struct timeline *tl) {
     double captured = 0, all = 0;
     for (uint32_t p = 0; p < tl->nprocesses; p++) {

@@ -43,7 +43,7 @@ static int by_exposure(const void *a, const void *b) {
 
 /* Maps the indices of counter_rows.h to unknowns: first classes and idle, then edges. */
 struct naming {
-    uint32_t *of;         /* unknown of each index; UINT32_MAX: none */
+    uint32_t *of;         /* index of the unknown of each term; UINT32_MAX: none */
     uint32_t nclasses, n; /* number of unknowns for classes, and of all unknowns */
     double *exposure;     /* by index; for edges, the sum of the absolute values */
 };
@@ -182,7 +182,7 @@ static double busy_fraction(const struct fit *f, size_t row) {
     return busy;
 }
 
-/* The k-th smallest value; reorders v. */
+/* Returns the k-th smallest value; reorders v. */
 static double nth(double *v, size_t n, size_t k) {
     size_t low = 0, high = n - 1;
     while (low < high) {
@@ -208,8 +208,9 @@ static double nth(double *v, size_t n, size_t k) {
     return v[k];
 }
 
-/* 1.4826 times the median absolute residual: a standard deviation that is robust against outliers. Only
- * samples with kernels count: a long pause fits perfectly and would turn everything else into an outlier. */
+/* Returns 1.4826 times the median absolute residual: a standard deviation that is robust against outliers.
+ * Only samples with kernels are used, because a long pause fits perfectly and would turn everything else
+ * into an outlier. */
 static double deviation(const struct fit *f) {
     size_t n = 0;
     for (size_t r = 0; r < f->rows->sample.n; r++) {
@@ -328,7 +329,8 @@ static double *unknowns(size_t n) {
 
 /* ---- lag */
 
-/* Residual sum of squares of an unweighted fit of one metric, with the samples shifted by shift_ns. */
+/* Returns the residual sum of squares of an unweighted fit of one metric, with the samples shifted by
+ * shift_ns. */
 static double misfit(const struct counter_fit_input *in, size_t metric, int64_t shift_ns) {
     struct counter_rows rows;
     counter_rows_make(in, shift_ns, 0, &rows);

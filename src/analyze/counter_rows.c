@@ -13,7 +13,8 @@ struct active {
     uint32_t class;
     uint64_t start_ns, end_ns;
     double inside_ns, head_ns,
-        tail_ns; /* its share of the current sample, and the parts of that share in its head and tail */
+        /* the kernel's share of the current sample, and the parts of that share in its head and tail */
+        tail_ns;
 };
 
 struct sweep {
@@ -45,12 +46,13 @@ static void start_kernels(struct sweep *w, uint64_t now) {
                                                    .end_ns = in->end_ns[w->next] }));
 }
 
-/* Length of head and tail, limited so that a middle part remains. */
+/* Returns the length of head and tail, limited so that a middle part remains. */
 static uint64_t edge_of(const struct sweep *w, const struct active *a) {
     return MIN(w->edge_ns, (a->end_ns - a->start_ns) * 2 / 5);
 }
 
-/* Time in the head and tail beyond their even share of the kernel; 0 if the whole kernel is in the sample. */
+/* Adds the time in head and tail that exceeds their even share of the kernel; 0 if the whole kernel is in
+ * the sample. */
 static void count_edges(struct sweep *w, struct active *a) {
     uint64_t length_ns = a->end_ns - a->start_ns, edge_ns = edge_of(w, a);
     if (edge_ns) {
@@ -85,14 +87,14 @@ static void add_active(struct sweep *w, struct active *a, uint64_t from, uint64_
     a->tail_ns += part * overlap(from, to, a->end_ns - edge_of(w, a), a->end_ns);
 }
 
-/* The next time at which the set of running kernels changes, at most `limit`. */
+/* Returns the next time at which the set of running kernels changes, at most `limit`. */
 static uint64_t next_change(const struct sweep *w, uint64_t limit) {
     if (w->next < w->in->nkernels) limit = MIN(limit, w->in->start_ns[w->next]);
     for (size_t i = 0; i < w->active.n; i++) limit = MIN(limit, w->active.v[i].end_ns);
     return limit;
 }
 
-/* Splits [from, to) between the running kernels; idle gets it if there are none. */
+/* Splits [from, to) between the running kernels. If there are none, the time counts as idle. */
 static void share_out(struct sweep *w, uint64_t from, uint64_t to) {
     for (uint64_t now = from; now < to;) {
         end_kernels(w, now);

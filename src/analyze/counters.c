@@ -18,7 +18,7 @@
 #define FAIR_ERROR 8.0
 /* estimates for shorter kernels depend on the lag between the two clocks, so they are never "good" */
 #define SHORT_NS 3000.0
-#define LEAST_SM_PCT 0.2 /* value if one of a few hundred multiprocessors is active */
+#define LEAST_SM_PCT 0.2 /* value at which one of a few hundred multiprocessors is active */
 /* Thresholds that decide which resource bounds a kernel. */
 #define COMPUTE_PCT 60.0
 #define MEMORY_PCT 60.0
@@ -87,7 +87,7 @@ static void take_values(const struct timeline *tl, size_t i, float *out) {
     if (out[COUNTER_CLOCK] < LEAST_CLOCK_HZ) out[COUNTER_CLOCK] *= 1e6f;
 }
 
-/* Samples in time order. A sample that starts before the end of the previous one is dropped. */
+/* Collects the samples in time order. Drops a sample that starts before the end of the previous one. */
 static void gather_samples(const struct timeline *tl, uint32_t device, struct table_of_samples *t) {
     size_t n = tl->samples.n;
     *t = (struct table_of_samples){ xmalloc(n * sizeof(uint64_t)), xmalloc(n * sizeof(uint64_t)),
@@ -252,8 +252,8 @@ static bool is_sampled(const struct timeline *tl, uint32_t device) {
     return false;
 }
 
-/* Bit set of the sampled GPUs. *only is set if one GPU was sampled and one GPU ran kernels: then they are
- * the same device, even if the two tools number it differently. */
+/* Returns a bit set of the sampled GPUs. *only is set if one GPU was sampled and one GPU ran kernels: then
+ * they are the same device, even if the two tools number it differently. */
 static uint64_t sampled_devices(const struct timeline *tl, bool *only) {
     uint64_t bits = 0;
     size_t sampled = 0, working = 0;
@@ -288,13 +288,13 @@ static void fit_devices(const struct analysis *a, struct analysis_counters *out)
 
 static double dram_sum(const double *slot) { return slot[COUNTER_DRAM_READ] + slot[COUNTER_DRAM_WRITE]; }
 
-/* The bandwidth recorded in the trace, else the peak that MBU uses. */
+/* Returns the bandwidth recorded in the trace, else the peak that MBU uses. */
 static double peak_bandwidth(const struct analysis *a, uint32_t device) {
     double own = device < a->timeline->ndevices ? a->timeline->devices[device].peak_bytes_per_s : NAN;
     return own > 0 ? own : a->peak_bytes_per_s;
 }
 
-/* Dense 16-bit FLOPs per cycle of the tensor pipes of one multiprocessor. */
+/* Returns the dense 16-bit FLOPs per cycle of the tensor pipes of one multiprocessor. */
 static double tensor_flops_a_cycle(const struct timeline_device *d) {
     switch (10 * d->cc_major + d->cc_minor) {
     case 100: return 8192;
@@ -306,10 +306,10 @@ static double tensor_flops_a_cycle(const struct timeline_device *d) {
     }
 }
 
-/* The clock for which the peak used by MFU is specified. Datasheets often use less than the highest clock:
- * the 989 TFLOP/s of an H200 are for 1.83 GHz, and its highest clock is 1.98 GHz. Other types are faster
- * or slower by a power of two. If no such clock is near the highest (unknown chip, measured peak), the
- * highest clock is used. */
+/* Returns the clock for which the peak used by MFU is specified. Datasheets often use less than the
+ * highest clock: the 989 TFLOP/s of an H200 are for 1.83 GHz, and its highest clock is 1.98 GHz. Other
+ * types are faster or slower by a power of two. If no such clock is near the highest (unknown chip,
+ * measured peak), the highest clock is used. */
 double analysis_peak_clock_hz(const struct analysis *a, uint32_t device) {
     const struct timeline_device *d = &a->timeline->devices[device];
     double highest_hz = (double)d->sm_clock_khz * 1e3;
@@ -420,7 +420,8 @@ static int by_exposure(const void *x, const void *y) {
     return (a < b) - (a > b);
 }
 
-/* Fraction of the busy time in which at least two kernels run. Kernels of a device are sorted by start. */
+/* Returns the fraction of the busy time in which at least two kernels run. Kernels of a device are sorted
+ * by start. */
 static double concurrent(const struct timeline *tl) {
     double busy_ns = 0, shared_ns = 0;
     for (uint32_t d = 0; d < tl->ndevices; d++) {

@@ -14,7 +14,7 @@ enum counter_slot {
     COUNTER_CLOCK,      /* SM clock, Hz */
     COUNTER_SLOTS
 };
-const char *counter_slot_name(enum counter_slot s); /* "sm_pct": a stable id for scripts */
+const char *counter_slot_name(enum counter_slot s); /* a stable id for scripts, such as "sm_pct" */
 
 enum counter_quality { COUNTER_UNKNOWN, COUNTER_FAIR, COUNTER_GOOD };
 const char *counter_quality_name(enum counter_quality q);

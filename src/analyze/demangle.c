@@ -29,7 +29,7 @@ static void take_piece(const char *text, size_t n, void *opaque) {
     strbuf_add(&d->out, text, n);
 }
 
-/* A function of its own, so that no local variable changes between setjmp and longjmp. */
+/* A separate function, so that no local variable changes between setjmp and longjmp. */
 static bool run_demangler(struct demangling *d, const char *name) {
     if (setjmp(d->too_long)) return false;
     return __gcclibcxx_demangle_callback(name, take_piece, d) == 0 && d->out.len;

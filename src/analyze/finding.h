@@ -1,6 +1,6 @@
-/* Rules that turn an analysis into findings. A rule examines one stage (or, with NULL, the run) and emits
- * at most one finding (that of roles: one per role): the numbers, an upper bound of the saving, and a
- * recommendation. A rule without evidence emits nothing. */
+/* Rules that turn an analysis into findings. A rule examines one stage (or the whole run, if the scope is
+ * NULL) and emits at most one finding: the numbers, an upper bound of the saving, and a recommendation.
+ * Only the rule for roles may emit several, one per role. A rule without evidence emits nothing. */
 #ifndef ANALYZE_FINDING_H
 #define ANALYZE_FINDING_H
 
@@ -25,8 +25,8 @@ struct finding_rule {
     bool needs_idle; /* the rule applies only to stages whose idle time is known */
     void (*find)(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 };
-/* f: the stage; NULL: the run. saving_ms NaN: informative only. The texts must live as long as the
- * analysis. */
+/* f is the scope of the stage; NULL: the whole run. saving_ms NaN: informative only. The texts must live
+ * as long as the analysis. */
 void finding_emit(struct context *c, const struct finding_rule *rule, const struct finding_scope *f,
                   double saving_ms, enum analysis_confidence confidence, const char *title,
                   const char *evidence, const char *advice);

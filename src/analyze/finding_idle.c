@@ -7,15 +7,15 @@
 #include "base/die.h"
 #include "base/util.h"
 
-#define LONGEST_STEP_GAP_NS 100000000 /* a longer gap means that there was no request */
-/* the host can launch the next kernel while a longer one runs, unless it stalls */
+#define LONGEST_STEP_GAP_NS 100000000 /* after a longer gap, the program was waiting for a request */
+/* The host can launch the next kernel while a longer one runs, unless it stalls. */
 #define SHORT_KERNEL_NS 50000.0
 
 static double cause_ms(const struct finding_scope *f, enum analysis_idle_cause cause) {
     return f->s->idle.ns[cause] * 1e-6 / f->shares * f->idle_scale;
 }
 
-/* For stages that took longer in the recorded run than in the timed one. */
+/* Returns a note for stages that took longer in the recorded run than in the timed one. */
 static const char *scaled_from(struct context *c, const struct finding_scope *f, double recorded_ms) {
     if (f->idle_scale > 0.99) return "";
     return analysis_text(c, "; scaled to the timed run from %s in the recorded run, which took %.2fx as long",
@@ -132,7 +132,7 @@ static size_t waits_between_steps(const struct context *c, uint32_t row, double 
     return n;
 }
 
-/* For steps that are occurrences of one stage: the time in which the device waits for the next step. */
+/* Reports the time in which the device waits for the next step, if steps are occurrences of one stage. */
 void find_between_steps(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     double ns = 0;
     size_t steps = waits_between_steps(c, f->row, &ns);

@@ -1,14 +1,14 @@
-/* Findings that speak of the model: per token and per role of the decode step. */
+/* Findings about the roles of the decode step, per token. */
 #include <math.h>
 #include <string.h>
 
 #include "analyze/finding.h"
 
-#define GOOD_SHARE 0.85 /* of the memory bandwidth: what a good kernel reaches with enough bytes */
-#define POOR_SHARE 0.60 /* a role below it has a finding */
-#define FEWEST_SINGLE 8 /* launches of one block per token that are worth fusing */
+#define GOOD_SHARE 0.85 /* share of the memory bandwidth that a good kernel reaches with enough bytes */
+#define POOR_SHARE 0.60 /* roles below this share are reported */
+#define FEWEST_SINGLE 8 /* minimum number of single-block launches per token to report */
 
-/* Bandwidth of a role as a share of the peak: measured, else by the model's bytes. */
+/* Returns the bandwidth of a role as a share of the peak: measured, or computed from the model's bytes. */
 static double attained(const struct anatomy_role *r, const char **source) {
     *source = isfinite(r->dram_pct) ? "hardware counters" : "the model's bytes";
     return isfinite(r->dram_pct) ? r->dram_pct / 100 : r->roof;

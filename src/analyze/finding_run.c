@@ -47,7 +47,7 @@ void find_communication(struct context *c, const struct finding_rule *rule, cons
         "devices.");
 }
 
-/* True for sub-stages: their variation is already reported for their parent. */
+/* Returns true for sub-stages, whose variation is already reported for their parent. */
 static bool is_part(const struct context *c, const char *name) {
     for (size_t i = 0; i < c->a->nstages; i++)
         if (c->a->stages[i].parent != ANALYSIS_NONE &&
@@ -103,7 +103,7 @@ void find_overhead(struct context *c, const struct finding_rule *rule, const str
     }
 }
 
-/* Idle time while no stage is open, mean over the devices. */
+/* Reports the idle time while no stage is open, as the mean over the devices. */
 void find_idle_between(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     const struct analysis *a = c->a;
     double idle = 0, timeline = 0, devices = 0;

@@ -31,7 +31,8 @@ static bool memory_bound(const struct analysis_stage *s) {
     return !(s->flops / s->peak_flops_per_s > s->bytes / s->peak_bytes_per_s);
 }
 
-/* Achieved and peak rate of the resource that bounds the stage: bytes/s for memory, FLOP/s for compute. */
+/* Describes the achieved and the peak rate of the resource that bounds the stage: bytes/s for memory,
+ * FLOP/s for compute. */
 static const char *roof_evidence(struct context *c, const struct finding_scope *f, bool memory, bool on_gpu,
                                  double work_ms, const char *source) {
     double amount = memory ? f->s->bytes : f->s->flops,
@@ -61,8 +62,8 @@ static const char *roof_advice(bool memory, bool on_gpu) {
 
 /* Real kernels reach about 1.25 times the roofline time. */
 #define NEAR_THE_ROOF 1.25
-/* The scope with the times of the stage table: over all inputs. The other findings are about the recorded
- * request. */
+/* Returns the scope with the times of the stage table, over all inputs. The other findings are about the
+ * recorded request. */
 static struct finding_scope all_inputs(const struct finding_scope *f) {
     const struct analysis_stage *s = f->s;
     struct finding_scope all = *f;
@@ -103,20 +104,20 @@ void find_roof(struct context *c, const struct finding_rule *rule, const struct 
                  roof_evidence(c, f, memory, on_gpu, work_ms, source), roof_advice(memory, on_gpu));
 }
 
-/* The top-level stage that contains the row. */
+/* Returns the top-level stage that contains the row. */
 static uint32_t root_of(const struct context *c, uint32_t row) {
     while (row != ANALYSIS_NONE && c->a->stages[row].parent != ANALYSIS_NONE) row = c->a->stages[row].parent;
     return row;
 }
 
-/* Share of the class's owned time in which no other kernel ran on the device. Concurrent kernels use the
- * multiprocessors that the class leaves idle, so only this time could be saved. */
+/* Returns the share of the class's owned time in which no other kernel ran on the device. Concurrent
+ * kernels use the multiprocessors that the class leaves idle, so only this time could be saved. */
 static double alone_share(const struct context *c, const struct analysis_kernel *k) {
     double owned = c->shape_owned_ns[k->shape];
     return owned > 0 ? c->shape_alone_ns[k->shape] / owned : 0;
 }
 
-/* Sum over the kernel classes of the stage, each weighted by the rule's function. */
+/* Sums over the kernel classes of the stage, each weighted by the rule's function. */
 static double sum_classes(const struct context *c, const struct finding_scope *f,
                           double (*weight)(const struct context *, const struct analysis_kernel *),
                           double *all_ms, const struct analysis_kernel **largest) {
@@ -141,7 +142,8 @@ static double sum_classes(const struct context *c, const struct finding_scope *f
     return sum;
 }
 
-/* % of the peak: above this, few blocks already saturate the memory and more blocks would not help */
+/* In percent of the peak. Above this, few blocks already saturate the memory, and more blocks would not
+ * help. */
 #define DRAM_BUSY_PCT 60
 static bool keeps_dram_busy(const struct context *c, const struct analysis_kernel *k) {
     uint32_t row = (uint32_t)(k - c->a->kernels);

@@ -9,9 +9,10 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-#define FINDINGS_MAX 12               /* one page */
-#define NEVER_CUT "model-vs-counters" /* no saving of its own, but shows that other figures may be wrong */
-#define LEAST_SAVING 0.01             /* minimum saving as a fraction of the stage's time */
+#define FINDINGS_MAX 12 /* one page */
+/* this finding has no saving, but it shows that other figures may be wrong */
+#define NEVER_CUT "model-vs-counters"
+#define LEAST_SAVING 0.01 /* minimum saving as a fraction of the stage's time */
 
 #define FAILED_REQUESTS "failed-requests"
 

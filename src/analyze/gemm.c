@@ -10,9 +10,10 @@
 #include "base/util.h"
 
 #define NEAR_NS \
-    1000000 /* a record without correlation id belongs to the next launch of its thread within this time */
+    1000000 /* A record without correlation id belongs to the next launch of its thread within this time. */
 
-/* "bf16,bf16->bf16 compute f32": counts each matrix once. NaN: a type is unknown. */
+/* Parses types such as "bf16,bf16->bf16 compute f32" and counts each matrix once. Returns NaN if a type is
+ * unknown. */
 static double gemm_bytes(const struct trace_gemm *g, const char *types) {
     const char *comma = strchr(types, ','), *arrow = strstr(types, "->");
     if (!comma || !arrow || comma > arrow) return NAN;
@@ -25,7 +26,8 @@ static double gemm_bytes(const struct trace_gemm *g, const char *types) {
     return (m * k * a + k * n * b + m * n * d) * (double)MAX(g->batch, 1);
 }
 
-/* Type of the operands: "bf16" of "bf16,bf16->bf16 compute f32"; TF32 if the library computes in it. */
+/* Returns the type of the operands, such as "bf16" for "bf16,bf16->bf16 compute f32"; TF32 if the library
+ * computes in it. */
 static enum llm_dtype gemm_type(const char *types) {
     if (strstr(types, "tf32")) return LLM_TF32;
     return element_type(types, strcspn(types, ","));

@@ -1,4 +1,4 @@
-/* Classifies why a device waited. For a gap that ends with a kernel or a copy, in this order:
+/* Classifies why a device waited. For a gap that ends with a kernel or a copy, the rules apply in this order:
  *   1. No launch is known, or the device is the CPU: unknown.
  *   2. The work was launched before the gap began, or it is a later node of a running graph. The host was
  *      not late. The cause is kernel-to-kernel latency on one stream or, above LATENCY_NS, a wait for another
@@ -13,7 +13,7 @@
 #include "base/util.h"
 
 #define LATENCY_NS \
-    20000 /* longer than any GPU needs from a launch call, or from the end of a kernel, to the next start */
+    20000 /* Longer than any GPU needs from a launch call, or from the end of a kernel, to the next start. */
 #define QUIET_NS 200000 /* a host that is launching needs 2 to 50 us per call, including Python */
 
 struct idle_walk {
@@ -55,7 +55,7 @@ void idle_close(struct idle_walk *w) {
     free(w);
 }
 
-/* True if the last synchronisation that the thread entered before `before` ended after `after`. */
+/* Returns true if the last synchronisation that the thread entered before `before` ended after `after`. */
 static bool was_held(const struct idle_walk *w, uint32_t thread, uint64_t after, uint64_t before) {
     const struct timeline_syncs *y = &w->c->tl->syncs;
     size_t lo = w->sync_at[thread], hi = w->sync_at[thread + 1], first = lo;
@@ -69,7 +69,8 @@ static bool was_held(const struct idle_walk *w, uint32_t thread, uint64_t after,
     return lo > first && y->end_ns[w->syncs[lo - 1]] > after;
 }
 
-/* Time in [from, to) that the thread spent in calls that launch nothing: blocking copies, waits, loading. */
+/* Returns the time in [from, to) that the thread spent in calls that launch nothing: blocking copies,
+ * waits, loading. */
 #define CALLS_BACK 64
 static uint64_t in_calls(const struct idle_walk *w, uint32_t launch, uint64_t from, uint64_t to) {
     const struct timeline_launches *l = &w->c->tl->launches;

@@ -45,7 +45,8 @@ static const char *const moves[] = {
     "view",
 };
 
-/* Length of the operator name at p if it is in the table and followed by '_' or the end; 0 if not. */
+/* Returns the length of the operator name at p if it is in the table and followed by '_' or the end;
+ * otherwise 0. */
 static size_t move_at(const char *p) {
     for (size_t i = 0; i < COUNTOF(moves); i++) {
         size_t n = strlen(moves[i]);
@@ -54,8 +55,8 @@ static size_t move_at(const char *p) {
     return 0;
 }
 
-/* `operators` is "_to_copy_transpose_view_3". True if there is at least one operator and none of them
- * computes anything. */
+/* Returns true if `operators`, such as "_to_copy_transpose_view_3", names at least one operator and none
+ * that computes. */
 static bool only_moves(const char *operators) {
     bool any = false;
     for (const char *p = operators; *p;) {

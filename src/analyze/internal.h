@@ -49,11 +49,12 @@ struct context {
     struct occurrence_scratch *occ_scratch; /* [noccurrences] */
     uint32_t *kernel_occurrence, *range_occurrence;
     uint32_t *launch_occurrence; /* [launches.n] */
-    uint32_t *copy_occurrence;   /* [copies.n], of recognised steps; NULL: go by launch and range */
-    uint64_t captured_launches;  /* into graphs: these are no executions */
-    /* kernels of threads without stages, counted in the stage that is open in their process */
+    /* [copies.n]: occurrence of each copy in recognised steps; NULL: use launch and range instead */
+    uint32_t *copy_occurrence;
+    uint64_t captured_launches; /* launches captured into graphs; they did not run at that time */
+    /* Kernels of threads without stages. They count in the stage that is open in their process. */
     uint64_t lent_kernels;
-    /* kernels without launch, counted in the stage whose copy on the GPU covers them (mirrors.c) */
+    /* Kernels without launch. They count in the stage whose mirror on the GPU covers them (mirrors.c). */
     uint64_t mirrored_kernels;
     uint8_t *shape_category; /* [nshapes] */
     uint32_t outside;        /* index of the outside row in the stage table */
@@ -121,13 +122,15 @@ void analyze_roofline(struct context *c);         /* roofline.c */
 void analyze_over_peak(struct context *c);        /* over_peak.c */
 void analyze_findings(struct context *c);         /* findings.c */
 
-/* stages.c: the occurrence of a recognised step that is open in the process; ANALYSIS_NONE. */
+/* stages.c: returns the occurrence of the recognised step that is open in the process; ANALYSIS_NONE:
+ * none. */
 uint32_t analysis_step_at(const struct context *c, uint32_t process, uint64_t time_ns);
-/* true if `text` is the name or the path of the stage */
+/* Returns true if `text` is the name or the path of the stage. */
 bool analysis_names_stage(const char *text, const struct analysis_stage *s);
 bool analysis_timing_is_of(const struct analyze_timing *t, const struct analysis_stage *s);
 double analysis_timing_cv(struct context *c,
-                          const struct analyze_timing *t); /* stability.c: spread within each input */
+                          /* stability.c: computes the spread within each input */
+                          const struct analyze_timing *t);
 
 /* idle.c: classifies why a device waited. One walk per device. */
 struct idle_walk;
@@ -139,36 +142,37 @@ struct idle_verdict {
     bool graph_removes;
 };
 struct idle_walk *idle_open(const struct context *c, uint32_t device);
-/* The device had no work in [from, to); then work of `launch` (TIMELINE_NONE: unknown) began. same_lane:
- * that work runs on the stream whose work ended last. */
+/* Classifies a gap: the device had no work in [from, to), then the work of `launch` (TIMELINE_NONE:
+ * unknown) began. same_lane: that work runs on the stream whose work ended last. */
 struct idle_verdict idle_classify(const struct idle_walk *w, uint64_t from_ns, uint64_t to_ns,
                                   uint32_t launch, bool same_lane);
 /* call this after the gap before the launch's work was classified */
 void idle_started(struct idle_walk *w, uint32_t launch);
 void idle_close(struct idle_walk *w);
 
-/* stream_capture.c: [launches.n] launches that were captured into a graph and did not run. The caller frees
- * it. */
+/* stream_capture.c: returns [launches.n] flags of the launches that were captured into a graph and did not
+ * run. The caller frees them. */
 bool *stream_captures(const struct timeline *tl);
 
-/* captured.c: true if kernels launched at that time were recorded. */
+/* captured.c: returns true if kernels launched at that time were recorded. */
 bool captured_at(const struct timeline *tl, uint32_t process, uint64_t time_ns);
 /* The same; the result is valid until *until_ns. */
 bool captured_until(const struct timeline *tl, uint32_t process, uint64_t time_ns, uint64_t *until_ns);
 
-/* type_peak.c: the peak for products of a type. LLM_DTYPE_UNKNOWN: the main one. */
+/* type_peak.c: returns the peak for products of a type. LLM_DTYPE_UNKNOWN: the main peak. */
 double type_peak(const struct context *c, enum llm_dtype type);
-/* The type that the kernel computes with: TF32 instead of F32 if its name says so. */
+/* Returns the type that the kernel computes with: TF32 instead of F32 if its name contains it. */
 enum llm_dtype type_in_kernel(enum llm_dtype type, const char *kernel_name);
 
-/* counters.c: the clock for which the peak FLOP/s are specified; NaN: unknown. */
+/* counters.c: returns the clock for which the peak FLOP/s are specified; NaN: unknown. */
 double analysis_peak_clock_hz(const struct analysis *a, uint32_t device);
 
 /* occupancy.c */
 double occupancy_theoretical(const struct timeline_device *d, const struct timeline_shape *s,
                              enum analysis_limiter *limiter, uint32_t *blocks_per_sm);
 
-/* Kineto copies annotations to the device's track. Such a copy is not a second occurrence of its range. */
+/* stages.c: returns true for annotations that Kineto copies to the device's track. Such a copy is not a
+ * second occurrence of its range. */
 bool analysis_is_mirror(const char *domain); /* stages.c */
 /* mirrors.c: sets c.kernel_occurrence of kernels without launch that a mirror covers. */
 void analysis_use_mirrors(struct context *c);

@@ -126,7 +126,8 @@ static bool operation(const char *word, size_t n, struct strbuf *out) {
     return false;
 }
 
-/* The operation of a generic wrapper (elementwise_kernel, reduce_kernel): the first one in its arguments. */
+/* Returns the operation of a generic wrapper (elementwise_kernel, reduce_kernel): the first one in its
+ * arguments. */
 static bool wrapped_operation(const char *arguments, struct strbuf *out) {
     for (const char *p = arguments; *p;) {
         if (!is_word(*p)) {
@@ -157,7 +158,8 @@ static bool is_wrapper(const char *part) {
            strstr(part, "multi_tensor_apply") || strstr(part, "_with_index");
 }
 
-/* Kernels that only call their template argument: "Kernel2<cutlass_80_tensorop_...>". */
+/* Returns true for kernels that only call their template argument, such as
+ * "Kernel2<cutlass_80_tensorop_...>". */
 static bool is_shell(const char *part) {
     static const char *const names[] = { "Kernel",        "Kernel2", "kernel",
                                          "device_kernel", "kentry",  "trampoline_kernel" };
@@ -166,9 +168,9 @@ static bool is_shell(const char *part) {
     return false;
 }
 
-/* The first template argument that is a name: "ck_tile::Rmsnorm2dFwd" of "ck_tile::kentry<1, ck_tile::
- * Rmsnorm2dFwd<...>>". Returns NULL if the function is not a shell or its arguments are only numbers and
- * plain types. */
+/* Returns the first template argument that is a name: "ck_tile::Rmsnorm2dFwd" for "ck_tile::kentry<1,
+ * ck_tile:: Rmsnorm2dFwd<...>>". Returns NULL if the function is not a shell or its arguments are only
+ * numbers and plain types. */
 static char *shell_argument(const char *function, const char *whole) {
     const char *p = strchr(whole, '<');
     if (!p || !is_shell(last_part(function))) return NULL;
@@ -178,8 +180,9 @@ static char *shell_argument(const char *function, const char *whole) {
         while (is_word(p[n]) || (p[n] == ':' && n && (p[n + 1] == ':' || p[n - 1] == ':'))) n++;
         char *name = xstrndup(p, n);
         const char *part = last_part(name);
-        if (strcmp(part, "default_config") != 0) { /* rocPRIM's first argument; the second is the algorithm */
-            if (strlen(part) > 6) return name;     /* plain types are shorter */
+        /* rocPRIM's first argument is a configuration; the second is the algorithm */
+        if (strcmp(part, "default_config") != 0) {
+            if (strlen(part) > 6) return name; /* plain types are shorter */
             free(name);
             return NULL;
         }
@@ -191,7 +194,7 @@ static char *shell_argument(const char *function, const char *whole) {
 
 static void add_shell(struct strbuf *out, const char *function, const char *arguments, const char *argument) {
     if (strstr(function, "gemvx") || strstr(arguments, "cublasGemvParams"))
-        strbuf_addstr(out, "gemvx"); /* all its arguments are plain types */
+        strbuf_addstr(out, "gemvx"); /* all template arguments are plain types */
     else
         strbuf_addstr(out, argument ? last_part(argument) : function);
 }
@@ -258,7 +261,8 @@ void kernel_name_parse(struct kernel_name *kn, const char *name) {
     free(whole);
 }
 
-/* Length of the cast before a number, as in "(int)4" or "(at::Kind)3"; 0 if there is none at p. */
+/* Returns the length of the cast before a number, as in "(int)4" or "(at::Kind)3"; 0 if there is none at
+ * p. */
 static size_t cast_length(const char *p) {
     if (*p != '(') return 0;
     size_t n = 1 + strspn(p + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_: ");

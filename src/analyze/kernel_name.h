@@ -72,9 +72,9 @@ struct kernel_name {
 };
 void kernel_name_parse(struct kernel_name *kn, const char *name);
 void kernel_name_free(struct kernel_name *kn);
-/* A form of the name that is the same for all tools: without return type, parameters, namespaces, blanks,
- * casts and suffixes of numbers; true and false become 1 and 0. For comparison, not for display. The
- * caller frees it. */
+/* Returns a form of the name that is the same for all tools: without return type, parameters, namespaces,
+ * blanks, casts and suffixes of numbers; true and false become 1 and 0. For comparison, not for display.
+ * The caller frees it. */
 char *kernel_name_normalize(const char *name);
 const char *kernel_library_name(enum kernel_library library);
 const char *kernel_category_name(enum kernel_category category);

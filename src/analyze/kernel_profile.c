@@ -52,8 +52,8 @@ static bool same_function(const char *a, const char *b) {
     return n == strcspn(b, "<") && memcmp(a, b, n) == 0;
 }
 
-/* True if another kernel of the run, or another profile, has the same function and geometry, so that the
- * match is ambiguous. */
+/* Returns true if another kernel of the run, or another profile, has the same function and geometry, so
+ * that the match is ambiguous. */
 static bool ambiguous(const struct matching *m, size_t profile, size_t kernel) {
     const struct timeline_shape *s = shape_of(m->a, kernel);
     for (size_t i = 0; i < m->a->nkernels; i++)

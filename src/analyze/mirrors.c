@@ -1,6 +1,7 @@
-/* torch.profiler repeats annotations on the GPU's side (gpu_user_annotation), from the first to the last
- * kernel that the range launched. For a kernel whose launch is not in the trace this is the only evidence of
- * its stage: it counts in the occurrence whose mirror covers its start, if there is exactly one. */
+/* torch.profiler repeats annotations on the GPU's track (gpu_user_annotation), from the first to the last
+ * kernel that the range launched. For a kernel whose launch is not in the trace, this is the only evidence
+ * of its stage. Such a kernel counts in the occurrence whose mirror covers its start, if there is exactly
+ * one. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,7 +34,7 @@ static bool same_name(const struct interval *a, const struct interval *b) {
     return a->process == b->process && a->name == b->name;
 }
 
-/* A range that launches on several streams has a mirror on each: those that overlap are one. */
+/* A range that launches on several streams has a mirror on each of them. Overlapping mirrors are merged. */
 static void find_mirrors(const struct context *c, struct intervals *out) {
     const struct timeline_ranges *r = &c->tl->ranges;
     for (size_t i = 0; i < r->n; i++)
@@ -70,7 +71,7 @@ static size_t run_of(const struct intervals *list, size_t from) {
     return n;
 }
 
-/* The n-th mirror of a name is that of the n-th range with this name, if there are as many of both. */
+/* The n-th mirror of a name belongs to the n-th range with this name, if there are equally many of both. */
 static void pair_mirrors(struct intervals *mirrors, const struct intervals *marked) {
     for (size_t m = 0, o = 0; m < mirrors->n && o < marked->n;) {
         const struct interval *x = &mirrors->v[m], *y = &marked->v[o];
@@ -92,7 +93,8 @@ static uint32_t depth_of(const struct context *c, uint32_t occurrence) {
     return c->a->stages[c->a->occurrences[occurrence].stage].depth;
 }
 
-/* The innermost of the occurrences whose mirrors cover the kernel; AMBIGUOUS: two of the same depth. */
+/* Keeps the innermost of the occurrences whose mirrors cover the kernel; AMBIGUOUS: two have the same
+ * depth. */
 static void offer(const struct context *c, uint32_t *best, uint32_t occurrence) {
     if (*best == ANALYSIS_NONE || (*best != AMBIGUOUS && depth_of(c, occurrence) > depth_of(c, *best)))
         *best = occurrence;

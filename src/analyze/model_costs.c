@@ -23,13 +23,13 @@ struct split {
     double dense, experts;
 };
 
-/* Experts are split like the layers, unless a number of GPUs for the experts is known. */
+/* Experts are split like the layers unless the number of GPUs that share the experts is known. */
 static struct split split_of(const struct rank_split *r) {
     double tp = r->tp ? (double)r->tp : 1, pp = r->pp ? (double)r->pp : 1, ep = r->ep ? (double)r->ep : tp;
     return (struct split){ 1 / (tp * pp), 1 / (ep * pp) };
 }
 
-/* One GPU's part of the cost of `steps` passes of `tokens` tokens each. */
+/* Returns one GPU's part of the cost of `steps` passes of `tokens` tokens each. */
 static struct llm_cost share_of_gpu(const struct llm_model *m, const struct llm_setup *setup,
                                     struct llm_cost all, uint64_t tokens, double steps, struct split split) {
     struct llm_pass pass = llm_pass_decoder(setup, 1, tokens, 0);
@@ -47,8 +47,8 @@ static struct llm_cost share_of_gpu(const struct llm_model *m, const struct llm_
     return all;
 }
 
-/* The cost of decode per token. An occurrence may be a single step. The context grows over all steps of a
- * request, and the number of requests equals the number of prefills. */
+/* Returns the cost of decode per token. An occurrence may be a single step. The context grows over all
+ * steps of a request, and the number of requests equals the number of prefills. */
 static struct analyze_cost decode_cost(const struct llm_model *m, const struct llm_setup *setup,
                                        uint64_t prompt, const struct analysis_stage *decode,
                                        uint64_t requests, struct split split) {
@@ -66,7 +66,7 @@ static struct analyze_cost decode_cost(const struct llm_model *m, const struct l
                                   .step_bytes = cost.bytes / n };
 }
 
-/* Peaks of the model's own types. */
+/* Returns the peaks of the model's own types. */
 static struct llm_peak model_peak(const struct context *c, const struct llm_model *m) {
     struct llm_peak peak = { type_peak(c, m->dtype), c->a->peak_bytes_per_s, 0 };
     if (c->in->gpu && m->pack.type)
@@ -74,8 +74,8 @@ static struct llm_peak model_peak(const struct context *c, const struct llm_mode
     return peak;
 }
 
-/* Recognised steps have their own tokens and requests. Prompts are as long as on average, and so are the
- * contexts of decode: the prompt and half of what a request generates. */
+/* Recognised steps have their own numbers of tokens and requests. Prompts have their mean length. Contexts
+ * of decode have the mean length of a prompt plus half of the tokens that a request generates. */
 static size_t recognised_rows(const struct context *c, const struct llm_model *m, struct split split,
                               struct analyze_cost *out) {
     const struct analysis *a = c->a;
@@ -140,7 +140,7 @@ static size_t model_rows(const struct context *c, const struct llm_model *m, str
     return n;
 }
 
-/* The largest world size in the records of the processes; 0: none has one. */
+/* Returns the largest world size in the records of the processes; 0 if no process has one. */
 static uint32_t world_size(const struct timeline *tl) {
     uint32_t n = 0;
     for (size_t i = 0; i < tl->nprocesses; i++)

@@ -28,7 +28,7 @@ struct call {
     double lists[LISTS_MAX][DIMS_MAX];
     size_t list_lens[LISTS_MAX];
     bool flags[FLAGS_MAX]; /* values of True and False arguments, in order */
-    double mask_type;      /* the number after the first fraction, which is the dropout; NaN */
+    double mask_type;      /* the number after the first fraction, which is the dropout; NaN: none */
     size_t ntensors, nlists, nflags;
     bool has_values; /* the file contains arguments that are not tensors */
 };
@@ -221,8 +221,9 @@ static bool count_conv_backward(const struct call *c, struct work *w) {
 
 enum mask { MASK_NONE, MASK_TOP_LEFT, MASK_BOTTOM_RIGHT };
 
-/* Number of (query, key) pairs that are computed. With a causal mask, query i uses the keys up to i. Keys
- * are counted from the first one (top left), or so that the last query uses the last key (bottom right). */
+/* Returns the number of (query, key) pairs that are computed. With a causal mask, query i uses the keys up
+ * to i. Keys are counted from the first one (top left), or so that the last query uses the last key
+ * (bottom right). */
 static double attended(double queries, double keys, enum mask mask) {
     if (mask == MASK_NONE) return queries * keys;
     double before = mask == MASK_BOTTOM_RIGHT ? MAX(keys - queries, 0) : 0;
@@ -299,7 +300,7 @@ static const struct {
     { "aten::_efficient_attention_forward", count_efficient },
 };
 
-/* The narrower of the first two tensors: both operands, or the bias and the first operand. */
+/* Returns the narrower type of the first two tensors: both operands, or the bias and the first operand. */
 static enum llm_dtype operand_type(const struct call *c) {
     const struct tensor *a = &c->tensors[0], *b = &c->tensors[1];
     if (!a->type || !b->type) return LLM_DTYPE_UNKNOWN;

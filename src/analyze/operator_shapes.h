@@ -12,7 +12,7 @@
 
 struct operator_work {
     double flops, bytes;
-    enum llm_dtype type; /* of the operands; LLM_DTYPE_UNKNOWN: not recorded */
+    enum llm_dtype type; /* type of the operands; LLM_DTYPE_UNKNOWN: not recorded */
 };
 
 /* Returns false if the operator is not supported or its shapes are not valid for it. Bytes are NaN if a

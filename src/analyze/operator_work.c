@@ -12,7 +12,7 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-/* a kernel gets its operator's FLOPs if it takes at least this share of the operator's kernel time */
+/* A kernel gets its operator's FLOPs if it takes at least this share of the operator's kernel time. */
 #define DOMINANT 0.8
 
 /* The kernels of one call. */
@@ -69,8 +69,8 @@ static void count_innermost(struct context *c, uint8_t *counted, uint8_t *types)
     intern_close(cache.ids);
 }
 
-/* of[i]: range i if it is counted, else the nearest counted range around it; TIMELINE_NONE if there is
- * none. */
+/* Returns of[i]: range i if it is counted, else the nearest counted range around it; TIMELINE_NONE if
+ * there is none. */
 static uint32_t *counted_around(const struct timeline_ranges *r, const uint8_t *counted) {
     uint32_t *of = xmalloc((r->n + 1) * sizeof *of);
     for (size_t i = 0; i < r->n; i++)
@@ -95,7 +95,7 @@ static struct call_kernels *kernels_of_calls(const struct context *c, const uint
     return calls;
 }
 
-/* The FLOPs of each counted call at the peak of the type that its longest kernel computes with. */
+/* Computes the time of each counted call's FLOPs at the peak of the type that its longest kernel uses. */
 static void set_compute_time(struct context *c, const uint8_t *types, const struct call_kernels *calls) {
     const struct timeline *tl = c->tl;
     for (size_t i = 0; i < tl->ranges.n; i++) {

@@ -1,5 +1,5 @@
-/* Why a ratio is beyond its limit: a distance under 1, or MFU, MBU or a share of the roof over 100%. The
- * reasons are tried in order, and the first with evidence is given. Nothing else decides this. */
+/* Explains ratios beyond their limit: a distance under 1, or MFU, MBU or a share of the roof over 100%.
+ * The reasons are tried in order, and the first one with evidence is used. No other file decides this. */
 #include <math.h>
 #include <string.h>
 
@@ -8,7 +8,8 @@
 #include "llm/gpus.h"
 
 #define MIB (1024.0 * 1024)
-/* A working set of up to this many times the L2 cache is partly read from it in every pass. */
+/* If the working set is at most this many times the L2 cache, every pass reads a part of it from the
+ * cache. */
 #define CACHE_REACH 2
 
 /* The ratios of one stage or point. */
@@ -34,7 +35,7 @@ static bool source_says(const struct context *c, const char *words) {
     return c->a->peak_source && strstr(c->a->peak_source, words);
 }
 
-/* L2 cache of the GPU of the trace, else of the table; NaN: unknown. */
+/* Returns the L2 cache size of the trace's GPU, else that of the table; NaN: unknown. */
 static double l2_bytes(const struct context *c) {
     for (size_t i = 0; c->tl && i < c->tl->ndevices; i++)
         if (!c->tl->devices[i].is_cpu && c->tl->devices[i].l2_bytes > 0)
@@ -42,7 +43,8 @@ static double l2_bytes(const struct context *c) {
     return c->in->gpu && c->in->gpu->l2_mb > 0 ? c->in->gpu->l2_mb * MIB : NAN;
 }
 
-/* The highest clock that was sampled while a GPU was busy, and the clock of its peak; false: not above it. */
+/* Finds the highest clock sampled while a GPU was busy, and the clock of its peak. Returns false if it is
+ * not above that clock. */
 static bool clock_above_peak(const struct context *c, double *mhz, double *peak_mhz) {
     for (size_t i = 0; i < c->a->npowers; i++) {
         *mhz = c->a->powers[i].sm_mhz_max;
@@ -198,7 +200,8 @@ static void explain_point(struct context *c, struct analysis_point *p) {
     p->over = explain(c, &r);
 }
 
-/* The model's ratios are means over stages, so a stage is beyond its limit too, and has the reason. */
+/* The model's ratios are means over stages. If one of them is beyond its limit, so is a stage, and its
+ * reason is used. */
 static void explain_model(struct context *c) {
     struct analysis *a = c->a;
     if (!(a->model_mfu > 1) && !(a->model_mbu > 1)) return;

@@ -21,7 +21,8 @@ static const struct {
 
 static double scaled_or_nan(uint32_t v, double scale) { return v == TRACE_UNKNOWN_U32 ? NAN : v * scale; }
 
-/* Energy since the first sample: from the device's energy counter if there is one, else power times time. */
+/* Computes the energy since the first sample: from the device's energy counter if there is one, else power
+ * times time. */
 static void index_device(struct context *c, uint32_t device, size_t n) {
     const struct timeline_powers *p = &c->tl->powers;
     struct power_index *x = &c->power[device];
@@ -61,7 +62,7 @@ static double joules_at(const struct power_index *x, uint64_t time_ns) {
     return x->joules[lo - 1] + part * (x->joules[lo] - x->joules[lo - 1]);
 }
 
-/* Energy of a device between two times in J; NaN if the samples do not cover the period. */
+/* Returns the energy of a device between two times in J; NaN if the samples do not cover the period. */
 static double joules_between(const struct context *c, uint32_t device, uint64_t from_ns, uint64_t to_ns) {
     const struct power_index *x = &c->power[device];
     if (x->n < 2 || to_ns <= from_ns) return NAN;
@@ -135,7 +136,7 @@ static void summarise(struct context *c, struct analysis_power *out, size_t n) {
     name_slowdowns(c, out, reasons);
 }
 
-/* Energy during the device's gaps, as far as samples cover them. */
+/* Returns the energy during the device's gaps, as far as samples cover them. */
 static double idle_joules(struct context *c, uint32_t device) {
     const struct timeline_device *d = &c->tl->devices[device];
     const struct timeline_kernels *k = &c->tl->kernels;
@@ -182,7 +183,7 @@ static uint64_t devices_of(const struct context *c, size_t occurrence) {
     return a->occurrences[occurrence].device_bits;
 }
 
-/* Whether the energy of every GPU of the occurrence is known. */
+/* Returns true if the energy of every GPU of the occurrence is known. */
 static bool is_measured(const struct context *c, size_t i) {
     const struct analysis_occurrence *o = &c->a->occurrences[i];
     uint64_t devices = devices_of(c, i);
@@ -191,7 +192,7 @@ static bool is_measured(const struct context *c, size_t i) {
     return devices && !c->a->stages[o->stage].on_cpu;
 }
 
-struct share { /* of an occurrence, summed over its GPUs */
+struct share { /* energy of an occurrence, summed over its GPUs */
     double joules, ns;
 };
 struct edge { /* an occurrence begins or ends */
@@ -218,8 +219,9 @@ static size_t find_edges(const struct context *c, uint32_t device, uint32_t dept
     return n;
 }
 
-/* Splits the energy of a GPU, and the time, evenly between the occurrences that are open at a moment: steps
- * of asynchronous programs overlap. `since` is what an occurrence open from the beginning would have. */
+/* Splits the energy and the time of a GPU evenly between the occurrences that are open at a moment,
+ * because steps of asynchronous programs overlap. `since` is the value of an occurrence that is open from
+ * the beginning. */
 static void split_energy(const struct context *c, uint32_t device, const struct edge *edges, size_t n,
                          struct share *shares) {
     const struct power_index *x = &c->power[device];

@@ -7,7 +7,8 @@
 
 #define LOST_LIMIT 0.001 /* if a larger share of kernels is missing, idle time may be unrecorded work */
 
-#define UNMATCHED_LIMIT 0.05 /* of the launches: more missing kernels leave no verdict */
+/* share of the launches: with more missing kernels, idle time is not classified */
+#define UNMATCHED_LIMIT 0.05
 
 /* Overhead of the collector per launch, measured on an H200 against an unprofiled process. The second
  * value is per kernel of a graph if the program waits for the end of the graph; for graphs launched back
@@ -37,7 +38,7 @@ static bool has_whole_graphs(const struct context *c, size_t stage) {
     return c->a->stages[stage].category_ns[KERNEL_CATEGORY_GRAPH] > 0;
 }
 
-/* The kernels of a few launches are missing: their time was counted as idle. */
+/* Notes that the kernels of a few launches are missing, so that their time was counted as idle. */
 static void note_doubt(struct context *c, const struct analysis_stage *s, uint64_t missing) {
     double ns = (double)missing * s->kernel_mean_ns;
     if (!(s->idle_ns > 0)) return;

@@ -10,8 +10,8 @@
 enum group_kind { GROUP_TENSOR, GROUP_PIPELINE, GROUP_EXPERT, GROUP_DATA, GROUP_CONTEXT, GROUP_KINDS };
 static const char *const kind_names[] = { "tp", "pp", "ep", "dp", "cp" };
 
-/* Whole words of a group's name, as Megatron ("TENSOR_MODEL_PARALLEL_GROUP"), torch's DeviceMesh ("mesh_tp")
- * and inference servers write them. The first row that fits decides. */
+/* Whole words in the name of a group, as written by Megatron ("TENSOR_MODEL_PARALLEL_GROUP"), torch's
+ * DeviceMesh ("mesh_tp") and inference servers. The first matching row is used. */
 static const struct {
     const char *word;
     enum group_kind kind;
@@ -31,7 +31,8 @@ static bool has_word(const char *name, const char *word) {
     return false;
 }
 
-/* GROUP_KINDS: a group that does not say how the model is shared: the default one, or a union of two. */
+/* Returns GROUP_KINDS for a group that does not show how the model is shared: the default group, or a
+ * union of two. */
 static enum group_kind kind_of(const char *name) {
     if (has_word(name, "and")) return GROUP_KINDS;
     if (has_word(name, "expert"))
@@ -51,7 +52,7 @@ static const char *process_meta(const struct timeline *tl, uint32_t process, uns
     return NULL;
 }
 
-/* Whether the list "0,1,2" has the rank; an unknown list or rank does not exclude it. */
+/* Returns true if the list "0,1,2" contains the rank, or if the list or the rank is unknown. */
 static bool is_member(const char *ranks, uint32_t rank) {
     if (!ranks || rank == TIMELINE_NONE) return true;
     for (const char *p = ranks; *p; p += *p == ',') {
@@ -62,7 +63,8 @@ static bool is_member(const char *ranks, uint32_t rank) {
     return false;
 }
 
-/* Sizes of the groups of a process by kind. False: two groups of one kind have different sizes. */
+/* Reads the sizes of a process's groups by kind. Returns false if two groups of one kind have different
+ * sizes. */
 static bool read_groups(const struct timeline *tl, uint32_t process, uint64_t sizes[GROUP_KINDS],
                         enum group_kind *conflict) {
     const char *name;
@@ -96,7 +98,8 @@ bool rank_groups_split(struct context *c, struct rank_split *out, const char **w
     }
     for (int k = 0; k < GROUP_KINDS; k++) {
         named |= sizes[k] > 0;
-        if (k != GROUP_EXPERT && sizes[k]) product *= sizes[k]; /* experts are spread over the other groups */
+        /* experts are spread over the ranks of the other groups */
+        if (k != GROUP_EXPERT && sizes[k]) product *= sizes[k];
     }
     if (!named) return false;
     if (product != ranks) {

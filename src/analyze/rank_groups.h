@@ -7,11 +7,12 @@
 
 struct rank_split {
     uint64_t tp, pp,
-        ep; /* GPUs that split a layer, groups of layers, GPUs that share the experts; 0: unknown */
+        /* tp: GPUs that split a layer; pp: groups of layers; ep: GPUs that share the experts. 0: unknown */
+        ep;
 };
 
-/* False: the trace names no groups, or they do not explain the job's number of ranks; *why is the reason,
- * NULL without named groups. */
+/* Returns false if the trace names no groups, or if they do not explain the job's number of ranks. *why is
+ * then the reason; NULL if no groups are named. */
 bool rank_groups_split(struct context *c, struct rank_split *out, const char **why);
 
 #endif

@@ -11,7 +11,7 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-#define PAUSE_STEPS 5.0 /* a pause longer than so many usual steps is not part of a step */
+#define PAUSE_STEPS 5.0 /* a pause of more than this many usual steps is not part of a step */
 #define PAUSE_LEAST_NS 1e6
 
 const char *step_kind_name(enum step_kind kind) {
@@ -40,7 +40,7 @@ static struct item item_of(const struct timeline *tl, const struct shape_facts *
     return i;
 }
 
-/* The processes with kernels on the device, marked in `uses`; returns how many. */
+/* Marks the processes with kernels on the device in `uses` and returns their number. */
 static size_t processes_on(const struct timeline *tl, uint32_t device, bool *uses) {
     size_t n = 0;
     memset(uses, 0, tl->nprocesses * sizeof *uses);
@@ -165,7 +165,7 @@ void recognise(const struct timeline *tl, const uint8_t *shape_category, struct 
         }
     }
     if (r->nsteps) qsort(r->steps, r->nsteps, sizeof *r->steps, by_start);
-    if (!tl->cut_to_ns) recognise_warm_up(r); /* a cut timeline holds the steady part only */
+    if (!tl->cut_to_ns) recognise_warm_up(r); /* a cut timeline contains only the steady part */
     recognise_phases(tl, r);
     free(uses);
     free(shapes);

@@ -1,11 +1,11 @@
-/* Understands a program without annotations: finds its repeating step, and reads from each step how many
- * tokens and requests it had (docs/understanding.md).
+/* Analyses a program without annotations: finds its repeating step, and determines the number of tokens and
+ * requests of each step (docs/understanding.md).
  *     struct recognition r;
  *     recognise(tl, shape_category, &r);
  *     ...
  *     recognise_free(&r);
- * Reads kernels, copies and launches of the timeline; never ranges, so labels of servers can be checked
- * against it. Steps of a device do not overlap. */
+ * Uses kernels, copies and launches of the timeline but no ranges, so that the labels of servers can be
+ * checked against the result. Steps of a device do not overlap. */
 #ifndef ANALYZE_RECOGNISE_H
 #define ANALYZE_RECOGNISE_H
 
@@ -20,30 +20,31 @@ const char *step_kind_name(enum step_kind kind); /* "step", "prefill", ... */
 
 struct recognised_step {
     enum step_kind kind;
-    bool certain;              /* kind, tokens and requests follow from agreeing evidence */
-    const char *doubt;         /* why it is not certain; NULL */
-    double tokens, requests;   /* rows of the forward pass; rows that were sampled. NaN: unknown */
+    bool certain;              /* kind, tokens and requests are supported by agreeing evidence */
+    const char *doubt;         /* why the step is not certain; NULL: it is certain */
+    double tokens, requests;   /* rows of the forward pass, and rows that were sampled; NaN: unknown */
     uint32_t device, process;  /* of the timeline */
-    uint32_t thread;           /* that launched it; TIMELINE_NONE: unknown */
-    uint64_t start_ns, end_ns; /* on the host: first call to the first call of the next step */
+    uint32_t thread;           /* thread that launched the step; TIMELINE_NONE: unknown */
+    uint64_t start_ns, end_ns; /* host time, from its first call to the first call of the next step */
     uint64_t gpu_start_ns, gpu_end_ns;
     size_t first, count; /* its part of recognition.work */
-    uint32_t layers;     /* attention kernels in sequence; 0: none found */
+    uint32_t layers;     /* number of attention kernels in sequence; 0: none found */
     bool graph;          /* its layers ran in a CUDA graph */
     bool warm_up;
 };
 
 /* A kernel or copy of a device, in order of start. */
 struct recognised_work {
-    uint32_t index; /* of timeline.kernels or timeline.copies */
+    uint32_t index; /* index into timeline.kernels or timeline.copies */
     bool is_kernel;
 };
 
-/* What happened before and after the steady work. Times are of the first device. */
+/* Phases before and after the steady work. Times are those of the first device. */
 struct recognised_phases {
     uint64_t steady_from_ns, steady_to_ns; /* both 0: no steps */
-    double load_ns, load_bytes;            /* start to the last large copy to the device before the steps */
-    double start_ns; /* start-up: first record to the first warm-up step, without load */
+    /* from the start to the last large copy to the device before the steps */
+    double load_ns, load_bytes;
+    double start_ns; /* start-up: from the first record to the first warm-up step, without load */
     double warm_up_ns, steady_ns, shutdown_ns;
     size_t warm_up_steps;
 };
@@ -53,13 +54,14 @@ struct recognition {
     size_t nsteps;
     struct recognised_work *work;
     size_t nwork;
-    bool llm;             /* the program generates text: its steps have kinds and tokens */
-    uint32_t layers;      /* of most steps; 0: unknown */
-    const char *boundary; /* what the steps were cut at: "token ids copied to the host"; NULL: no steps */
+    bool llm;        /* the program generates text: its steps have kinds and tokens */
+    uint32_t layers; /* of most steps; 0: unknown */
+    /* event at which the steps were cut, such as "token ids copied to the host"; NULL: no steps */
+    const char *boundary;
     struct recognised_phases phases;
 };
 
-/* shape_category: [tl->nshapes] enum kernel_category */
+/* shape_category[tl->nshapes] contains values of enum kernel_category. */
 void recognise(const struct timeline *tl, const uint8_t *shape_category, struct recognition *r);
 void recognise_free(struct recognition *r);
 

@@ -1,7 +1,8 @@
-/* Cuts the work of a device into forward passes. The layers of a model are visible as attention kernels with
- * matrix products between them. A place between two layers is the border of a pass if something happens there
- * that a model does once per pass: token ids are looked up, a token is sampled, a result goes to the host, or
- * a graph is launched. A kind of place is trusted if it leaves the same number of layers in every pass. */
+/* Cuts the work of a device into forward passes. The layers of a model are visible as attention kernels
+ * with matrix products between them. A position between two layers is the border of a pass if an event
+ * occurs there that happens once per pass: token ids are looked up, a token is sampled, a result is copied
+ * to the host, or a graph is launched. A kind of event is used if it gives the same number of layers in
+ * every pass. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,11 +15,11 @@ enum cut_kind { CUT_EMBEDDING, CUT_SAMPLING, CUT_TO_HOST, CUT_GRAPH, CUT_KINDS }
 static const char *const cut_names[CUT_KINDS] = { "lookups of token ids", "sampling of tokens",
                                                   "copies to the host", "graph launches" };
 
-#define TRUSTED 0.9 /* share of the layers that lie in passes of the usual length */
+#define TRUSTED 0.9 /* minimum share of the layers that are in passes of the usual length */
 #define LEAST_TRUSTED 0.5
 #define LARGE_COPY_BYTES (1u << 20)
 #define MAX_LAYERS 512
-#define FIRST_PAUSE_NS 100000000u /* a longer pause separates a single pass from what was before it */
+#define FIRST_PAUSE_NS 100000000u /* a longer pause separates a single pass from the work before it */
 
 struct positions {
     size_t *v;
@@ -35,7 +36,7 @@ static bool is_copy(const struct item *i, enum trace_copy_kind kind) {
     return !i->is_kernel && i->copy == kind;
 }
 
-/* The first attention kernel after a matrix product: one per layer. */
+/* Finds the first attention kernel after a matrix product: one per layer. */
 static void find_anchors(const struct group *g, enum kernel_category attention, struct positions *out) {
     bool product = true;
     out->n = 0;
@@ -47,14 +48,14 @@ static void find_anchors(const struct group *g, enum kernel_category attention, 
     }
 }
 
-/* Programs without attention kernels, such as those of XLA: one write into the cache per layer. */
+/* For programs without attention kernels, such as those of XLA: finds one write into the cache per layer. */
 static void find_updates(const struct group *g, struct positions *out) {
     out->n = 0;
     for (size_t i = 0; i < g->n; i++)
         if (g->items[i].is_kernel && g->shapes[g->items[i].shape].cache_update) vec_push(out, i);
 }
 
-/* Item before which the pass would be cut. */
+/* Returns true if a pass would be cut before item i. */
 static bool cuts_at(const struct group *g, size_t i, enum cut_kind kind) {
     const struct item *it = &g->items[i], *before = i ? &g->items[i - 1] : NULL;
     switch (kind) {
@@ -68,7 +69,7 @@ static bool cuts_at(const struct group *g, size_t i, enum cut_kind kind) {
     }
 }
 
-/* Number of layers in each part between cuts; parts without a layer are left out. */
+/* Counts the layers in each part between cuts; parts without a layer are omitted. */
 static void layers_between(const struct group *g, const struct positions *anchors, enum cut_kind kind,
                            struct positions *out) {
     size_t next = 0, layers = 0;
@@ -76,7 +77,7 @@ static void layers_between(const struct group *g, const struct positions *anchor
     out->n = 0;
     for (size_t i = 0; i < g->n && next < anchors->n; i++) {
         bool cut = cuts_at(g, i, kind);
-        if (kind == CUT_GRAPH && cut) { /* kernels of one graph may alternate with those of other streams */
+        if (kind == CUT_GRAPH && cut) { /* kernels of one graph may alternate with kernels of other streams */
             cut = g->items[i].launch != graph;
             graph = g->items[i].launch;
         }
@@ -92,8 +93,8 @@ static void layers_between(const struct group *g, const struct positions *anchor
     if (layers) vec_push(out, layers);
 }
 
-/* The number of layers per part that covers most layers, at least 2. *score: the share of layers that it
- * covers. */
+/* Returns the number of layers per part that covers most layers, at least 2. *score is the share of layers
+ * that it covers. */
 static uint32_t usual_layers(const struct positions *parts, size_t anchors, double *score) {
     size_t count[MAX_LAYERS + 1] = { 0 };
     uint32_t best = 0;
@@ -132,14 +133,14 @@ static struct choice choose_cuts(const struct group *g, const struct positions *
     return c;
 }
 
-/* A graph is cut only where another one is launched: its kernels may alternate with those of other
- * streams. */
+/* A graph is cut only where another one is launched, because its kernels may alternate with kernels of
+ * other streams. */
 static bool cuts_pass(const struct group *g, size_t i, enum cut_kind kind, size_t last_anchor) {
     return cuts_at(g, i, kind) && (kind != CUT_GRAPH || g->items[i].launch != g->items[last_anchor].launch);
 }
 
-/* Where the pass with its last layer at `lo` ends, if the next one has its first layer at `hi`. SIZE_MAX: no
- * cut lies between them. */
+/* Returns the end of the pass whose last layer is at `lo`, if the next pass has its first layer at `hi`.
+ * SIZE_MAX: there is no cut between them. */
 static size_t border(const struct group *g, const struct choice *c, size_t lo, size_t hi) {
     size_t limit = SIZE_MAX, base = lo, sampled = SIZE_MAX, product = SIZE_MAX, last_home = SIZE_MAX;
     bool any = false;
@@ -179,7 +180,7 @@ static size_t median_of(size_t *v, size_t n) {
     return v[n / 2];
 }
 
-/* The first copy to the host after a token was sampled; SIZE_MAX: none. */
+/* Returns the first copy to the host after a token was sampled; SIZE_MAX: none. */
 static size_t read_back(const struct group *g, size_t from) {
     bool sampled = false;
     for (size_t i = from; i < g->n; i++) {
@@ -189,7 +190,8 @@ static size_t read_back(const struct group *g, size_t from) {
     return SIZE_MAX;
 }
 
-/* The first pass has as many items before its first layer as the others, the last as many after its last. */
+/* Limits the items before the first layer of the first pass, and after the last layer of the last pass, to
+ * the number in the other passes. */
 static void trim_ends(struct group *g) {
     size_t n = g->npasses, *v = xmalloc((n + 1) * sizeof *v), k = 0;
     struct pass *first = &g->passes[0], *last = &g->passes[n - 1];
@@ -213,8 +215,8 @@ static void trim_ends(struct group *g) {
         last->end = last->last_anchor + after;
 }
 
-/* Layers that the usual number leaves over belong to another network, such as an image encoder, that ran
- * first: they become a pass of their own. */
+/* Layers in excess of the usual number belong to another network that ran first, such as an image encoder.
+ * They become a separate pass. */
 static void add_pass(struct group *g, size_t *cap, size_t first, size_t end, const size_t *anchor, size_t n) {
     struct pass p = { first, end, anchor[0], anchor[n - 1], (uint32_t)n };
     g->passes = vec_fit(g->passes, g->npasses + 1, cap, sizeof *g->passes);
@@ -251,7 +253,7 @@ static int by_hash(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Length of the longest run of equal values in the sorted array. */
+/* Returns the length of the longest run of equal values in the sorted array. */
 static size_t most_frequent(const uint64_t *v, size_t n, uint64_t *value) {
     size_t best = 0;
     for (size_t i = 0, k; i < n; i = k) {

@@ -1,21 +1,22 @@
-/* Shared by the files of the recogniser: the work of one process on one device, and what a kernel's name and
- * grid say about its rows. */
+/* Shared by the files of the recogniser: the work of one process on one device, and the information about
+ * rows in a kernel's name and grid. */
 #ifndef ANALYZE_RECOGNISE_INTERNAL_H
 #define ANALYZE_RECOGNISE_INTERNAL_H
 
 #include "analyze/kernel_name.h"
 #include "analyze/recognise.h"
 
-/* Kernels whose grid counts rows of the activations: one block per row, or one row of blocks. */
+/* Kernels whose grid depends on the number of rows of the activations: one block per row, or one row of
+ * blocks. */
 enum row_source {
     ROWS_NONE,
     ROWS_NORM,
-    ROWS_EMBEDDING, /* gathers one row per block: token ids, or the rows that are sampled */
+    ROWS_EMBEDDING, /* gathers one row per block: token ids, or the sampled rows */
     ROWS_ROPE,
     ROWS_KV,
     ROWS_ACTIVATION,
-    ROWS_REDUCTION, /* a norm written as a mean over the rows: blocks of block.y rows */
-    ROWS_RELATIVE,  /* a grid proportional to the rows */
+    ROWS_REDUCTION, /* a norm written as a mean over the rows, with block.y rows per block */
+    ROWS_RELATIVE,  /* the grid is proportional to the number of rows */
     ROWS_SAMPLING,
     ROW_SOURCES
 };
@@ -24,7 +25,7 @@ struct shape_facts {
     uint8_t row_source; /* enum row_source */
     bool decode_only;   /* an attention kernel for one query per request */
     bool training;      /* backward pass or optimiser */
-    bool cache_update;  /* XLA writes into a buffer at a position: a KV cache */
+    bool cache_update;  /* XLA writes into a buffer at an offset: a KV cache */
     uint32_t rows;      /* grid.x; 0: unknown */
     uint32_t rows_each; /* rows per block at most */
 };
@@ -34,12 +35,12 @@ struct item { /* a kernel or copy */
     uint64_t start_ns, end_ns, bytes;
     uint32_t index, launch, shape;
     uint8_t category; /* of a kernel */
-    uint8_t copy;     /* enum trace_copy_kind of a copy */
+    uint8_t copy;     /* enum trace_copy_kind, for a copy */
     bool is_kernel;
     bool in_graph;
 };
 
-/* A forward pass: items [first, end), of which the first and the last layer begin at these items. */
+/* A forward pass: the items [first, end). Its first and its last layer begin at the given items. */
 struct pass {
     size_t first, end, first_anchor, last_anchor;
     uint32_t layers;
@@ -55,15 +56,15 @@ struct group { /* one process on one device */
     size_t npasses;
     uint32_t layers; /* of most passes */
     const char *boundary;
-    bool by_softmax; /* no fused attention: layers were counted by softmax or cache kernels */
+    bool by_softmax; /* there is no fused attention; layers were counted by softmax or cache kernels */
 };
 
-/* recognise_cuts.c: fills passes, layers and boundary; npasses stays 0 if no step repeats. */
+/* recognise_cuts.c: sets passes, layers and boundary. npasses stays 0 if no step repeats. */
 void recognise_cut(struct group *g);
-/* Likewise for programs that are no language models: cuts at copies to the host. */
+/* Does the same for programs that are not language models: cuts at copies to the host. */
 void recognise_cut_copies(struct group *g);
-/* recognise_rows.c: kind, tokens and requests of the steps; steps[i] is of passes[i]. True: the program is a
- * language model. */
+/* recognise_rows.c: sets kind, tokens and requests of the steps; steps[i] belongs to passes[i]. Returns
+ * true if the program is a language model. */
 bool recognise_rows(const struct group *g, struct recognised_step *steps);
 /* recognise_phases.c */
 void recognise_warm_up(struct recognition *r);

@@ -1,4 +1,4 @@
-/* Phases of a program around its steps: start-up and load, warm-up, steady work, shutdown. */
+/* The phases of a program around its steps: start-up and load, warm-up, steady work, shutdown. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -8,14 +8,15 @@
 #include "base/util.h"
 
 #define LARGE_COPY_BYTES (1u << 20)
-#define WARM_UP_TIMES 3.0 /* a leading step that takes so many times the usual time per kernel warms up */
-#define WARM_UP_LEAST 4   /* with fewer steps of a kind there is no usual time */
+/* a leading step is warm-up if its time per kernel is this many times the usual time */
+#define WARM_UP_TIMES 3.0
+#define WARM_UP_LEAST 4 /* with fewer steps of a kind, the usual time is unknown */
 
 static double per_kernel_ns(const struct recognised_step *s) {
     return s->count ? (double)(s->end_ns - s->start_ns) / (double)s->count : 0;
 }
 
-/* Median over the steps of a kind; NaN: too few. */
+/* Returns the median over the steps of a kind; NaN if there are too few. */
 static double usual_ns(const struct recognition *r, enum step_kind kind) {
     double *v = xmalloc((r->nsteps + 1) * sizeof *v);
     size_t n = 0;
@@ -51,7 +52,7 @@ void recognise_warm_up(struct recognition *r) {
     r->phases.warm_up_steps = last;
 }
 
-/* Large copies to the device before the first step: the weights. */
+/* Finds large copies to the device before the first step, which load the weights. */
 static void find_load(const struct timeline *tl, uint64_t until_ns, struct recognised_phases *p) {
     uint64_t first = UINT64_MAX, last = 0;
     for (size_t i = 0; i < tl->copies.n; i++) {

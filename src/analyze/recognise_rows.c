@@ -1,6 +1,6 @@
-/* Tokens and requests of a forward pass: from grids that have one block per row, from sizes of small copies,
- * and from attention kernels made for one query per request. A figure is certain if two sources of different
- * kinds agree and none contradicts. */
+/* Determines tokens and requests of a forward pass from grids with one block per row, from sizes of small
+ * copies, and from attention kernels for one query per request. A number is certain if two sources of
+ * different kinds agree and none contradicts. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +10,8 @@
 #include "base/util.h"
 
 #define SMALL_COPY_BYTES (256u << 10)
-#define PADDING 8  /* graphs exist for every so many requests, or for powers of two */
-#define ID_BYTES 8 /* token ids and positions are 64-bit, or half of that */
+#define PADDING 8  /* graphs are captured for multiples of this number of requests, or for powers of two */
+#define ID_BYTES 8 /* token ids and positions have 8 or 4 bytes */
 
 static bool has(const char *text, const char *part) { return strstr(text, part) != NULL; }
 
@@ -25,7 +25,8 @@ static uint8_t row_source_of(const char *name, uint8_t category) {
     if (has(name, "dynamic_update_slice") || has(name, "PowKernel")) return ROWS_RELATIVE;
     static const char *const other_norms[] = { "batch_norm", "BatchNorm", "batchnorm", "group_norm",
                                                "GroupNorm",  "bn_",       "backward",  "bwd" };
-    if (strncmp(name, "triton_", 7) == 0) return ROWS_NONE; /* Inductor chooses the rows of a block */
+    /* Inductor chooses the number of rows per block */
+    if (strncmp(name, "triton_", 7) == 0) return ROWS_NONE;
     switch (category) {
     case KERNEL_CATEGORY_NORM:
         return has_any(name, other_norms, COUNTOF(other_norms)) ? ROWS_NONE : ROWS_NORM;
@@ -63,7 +64,7 @@ struct shape_facts *recognise_shapes(const struct timeline *tl, const uint8_t *s
 
 /* ---- the rows of one pass */
 
-struct rows { /* a value and how often it was seen */
+struct rows { /* a value and its number of occurrences */
     uint32_t value, count;
     uint32_t each; /* rows per block at most */
 };
@@ -73,7 +74,7 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The most frequent number of rows that kernels of this kind have in [first, end). */
+/* Returns the most frequent number of rows of the kernels of this kind in [first, end). */
 static struct rows usual_rows(const struct group *g, size_t first, size_t end, enum row_source source) {
     uint64_t *v = xmalloc((end - first + 1) * sizeof *v); /* rows and rows per block */
     struct rows best = { 0, 0, 1 };
@@ -101,7 +102,7 @@ static uint32_t last_rows(const struct group *g, size_t first, size_t end, enum 
     return 0;
 }
 
-/* Copies of ROCm from pinned memory are recorded as copies on the device. */
+/* ROCm's copies from pinned memory are recorded as copies on the device. */
 static bool is_input_copy(const struct item *i) {
     return !i->is_kernel && (i->copy == TRACE_COPY_HTOD || i->copy == TRACE_COPY_DTOD) &&
            i->bytes <= SMALL_COPY_BYTES;
@@ -113,13 +114,13 @@ static bool copied_in(const struct group *g, size_t first, size_t end, uint64_t 
     return false;
 }
 
-/* Ids or positions of so many rows were copied to the device. */
+/* Returns true if ids or positions of this many rows were copied to the device. */
 static bool ids_copied_in(const struct group *g, size_t first, size_t end, uint32_t rows) {
     return copied_in(g, first, end, (uint64_t)rows * ID_BYTES) ||
            copied_in(g, first, end, (uint64_t)rows * ID_BYTES / 2);
 }
 
-/* Bytes of the first copy to the host after the last layer; 0: none. */
+/* Returns the bytes of the first copy to the host after the last layer; 0: none. */
 static uint64_t copied_home(const struct group *g, const struct pass *p) {
     for (size_t i = p->last_anchor; i < p->end; i++)
         if (!g->items[i].is_kernel && g->items[i].copy == TRACE_COPY_DTOH) return g->items[i].bytes;
@@ -130,8 +131,8 @@ static bool is_ids(uint64_t bytes, uint32_t rows) {
     return bytes == (uint64_t)rows * ID_BYTES || bytes == (uint64_t)rows * ID_BYTES / 2;
 }
 
-/* Sampled ids of so many rows were copied after the last layer, or ids of the step before went to the host
- * while this one began. */
+/* Returns true if sampled ids of this many rows were copied after the last layer, or if ids of the
+ * previous step were copied to the host while this step began. */
 static bool ids_moved(const struct group *g, const struct pass *p, uint32_t rows) {
     for (size_t i = p->first; i < p->end; i++) {
         const struct item *it = &g->items[i];
@@ -141,7 +142,8 @@ static bool ids_moved(const struct group *g, const struct pass *p, uint32_t rows
     return false;
 }
 
-/* Elements of one row of activations, from copies of all rows on the device, one or more per layer; 0. */
+/* Returns the elements of one row of activations, from copies of all rows on the device, one or more per
+ * layer; 0: unknown. */
 static uint64_t row_elements(const struct group *g, const struct pass *p, uint32_t tokens) {
     uint64_t bytes = 0, seen = 0;
     for (size_t i = p->first_anchor; i < p->last_anchor && tokens; i++) {
@@ -155,7 +157,7 @@ static uint64_t row_elements(const struct group *g, const struct pass *p, uint32
 
 #define INDEX_BLOCK 512 /* elements per block of ATen's index_elementwise_kernel<128, 4> */
 
-/* Rows that were picked by index after the last layer, if their width is known. */
+/* Returns the number of rows that were selected by index after the last layer, if their width is known. */
 static uint32_t indexed_rows(const struct group *g, const struct pass *p, uint32_t tokens) {
     uint64_t width = row_elements(g, p, tokens);
     for (size_t i = p->end; width && i-- > p->last_anchor;) {
@@ -169,7 +171,8 @@ static uint32_t indexed_rows(const struct group *g, const struct pass *p, uint32
     return 0;
 }
 
-/* The attention grid has one row of blocks for all queries: they are of one request. */
+/* Returns true if the attention grid has one row of blocks for all queries, so that they belong to one
+ * request. */
 static bool one_sequence(const struct group *g, const struct pass *p, uint32_t tokens) {
     const uint32_t *grid = g->tl->shapes[g->items[p->first_anchor].shape].grid;
     bool queries = false, one = false;
@@ -182,7 +185,7 @@ static bool one_sequence(const struct group *g, const struct pass *p, uint32_t t
     return one && queries;
 }
 
-/* One dimension of the attention grid is the number of requests. */
+/* Returns true if one dimension of the attention grid is the number of requests. */
 static bool batched_by(const struct group *g, const struct pass *p, uint32_t requests) {
     const uint32_t *grid = g->tl->shapes[g->items[p->first_anchor].shape].grid;
     return requests > 1 && (grid[0] == requests || grid[1] == requests || grid[2] == requests);
@@ -191,10 +194,10 @@ static bool batched_by(const struct group *g, const struct pass *p, uint32_t req
 struct evidence {
     uint32_t tokens, requests; /* 0: unknown */
     bool tokens_certain, requests_certain;
-    bool decode_attention; /* every attention kernel is made for one query per request */
+    bool decode_attention; /* every attention kernel is one for a single query per request */
     bool graph, padded;    /* padded: the graph has more rows than there are requests */
-    struct rows mean;      /* of a norm written as a mean; count 0: none */
-    uint32_t relative;     /* a grid proportional to the tokens; 0: none */
+    struct rows mean;      /* rows of a norm written as a mean; count 0: none */
+    uint32_t relative;     /* size of a grid that is proportional to the tokens; 0: none */
     bool one_copied;       /* ids or positions of one row were copied to the device */
 };
 
@@ -211,7 +214,7 @@ static void read_attention(const struct group *g, const struct pass *p, struct e
     e->graph = n ? graph == n : g->items[p->first_anchor].in_graph;
 }
 
-/* A mean over rows has blocks of `each` rows. */
+/* A mean over rows has `each` rows per block. */
 static bool rows_fit(struct rows r, uint32_t tokens) {
     return tokens <= (uint64_t)r.value * r.each && (uint64_t)(r.value - 1) * r.each < tokens;
 }
@@ -254,8 +257,8 @@ static void read_tokens(const struct group *g, const struct pass *p, struct evid
     e->tokens_certain = t && !contradict && (agree || norm.count >= 2 * p->layers - 1);
 }
 
-/* Blocks of the proportional grid per token: from passes with a known number of tokens, else from the
- * smallest pass if ids of one row were copied to the device for it. 0: unknown. */
+/* Returns the blocks of the proportional grid per token. They come from passes with a known number of
+ * tokens, else from the smallest pass if ids of one row were copied to the device for it. 0: unknown. */
 static uint32_t blocks_per_token(const struct group *g, const struct evidence *e) {
     uint32_t unit = 0, least = UINT32_MAX;
     bool one_copied = true;
@@ -285,7 +288,7 @@ static void read_relative(const struct group *g, struct evidence *e) {
     }
 }
 
-/* `row_bytes`: of the logits of one row if the program copies them to the host; 0: it does not. */
+/* row_bytes: size of the logits of one row if the program copies them to the host; 0: it does not. */
 static void read_requests(const struct group *g, const struct pass *p, uint64_t row_bytes,
                           struct evidence *e) {
     uint64_t home = copied_home(g, p);
@@ -337,7 +340,7 @@ static void set_kind(struct recognised_step *s, enum step_kind kind, const char 
     s->certain = !doubt;
 }
 
-/* The attention kernels of a pass that other passes of the kind "one row per request" use as well. */
+/* Counts the attention kernels of a pass that passes with one row per request use as well. */
 static void attention_overlap(const struct group *g, const struct pass *p, const bool *in_decode, bool *some,
                               bool *all) {
     *some = false;
@@ -352,7 +355,7 @@ static void attention_overlap(const struct group *g, const struct pass *p, const
     }
 }
 
-/* Each layer runs an attention kernel for one query per request and one for prompts. */
+/* Returns true if each layer runs an attention kernel for one query per request and one for prompts. */
 static bool both_attentions(const struct group *g, const struct pass *p) {
     size_t decode = 0, prompt = 0;
     for (size_t i = p->first_anchor; i < p->end; i++) {
@@ -363,8 +366,8 @@ static bool both_attentions(const struct group *g, const struct pass *p) {
     return decode >= p->layers && prompt >= p->layers;
 }
 
-/* All requests of the pass have equally many tokens, as its attention grid says: it has one row of blocks per
- * request, and blocks of a power of two of queries. */
+/* Returns true if all requests of the pass have the same number of tokens. Then the attention grid has one
+ * row of blocks per request, and a block has a power of two of queries. */
 static bool uniform_prompts(const struct group *g, const struct pass *p, uint32_t tokens, uint32_t requests) {
     if (tokens % requests) return false;
     const uint32_t *grid = g->tl->shapes[g->items[p->first_anchor].shape].grid;
@@ -382,8 +385,8 @@ static const char no_requests[] = "the number of requests could not be read";
 static const char weak_rows[] = "only one source gives the number of tokens";
 static const char weak_requests[] = "only one source gives the number of requests";
 
-/* From tokens and requests alone; passes that may hold prompts and generated tokens are left to the second
- * round, which knows the attention kernels of decode. */
+/* Uses only tokens and requests. Passes that may contain both prompts and generated tokens are classified
+ * in the second round, which uses the attention kernels of decode. */
 static void first_round(const struct evidence *e, struct recognised_step *s) {
     uint32_t t = e->tokens, r = e->requests;
     s->graph = e->graph;
@@ -396,7 +399,7 @@ static void first_round(const struct evidence *e, struct recognised_step *s) {
         set_kind(s, STEP_OTHER, no_rows);
     } else if (!r) {
         set_kind(s, STEP_OTHER, no_requests);
-    } else if (!t || e->padded) { /* decode is what programs put in graphs of unknown size */
+    } else if (!t || e->padded) { /* programs use graphs of unknown size for decode */
         s->tokens = r;
         set_kind(s, STEP_DECODE, e->requests_certain ? NULL : weak_requests);
     } else if (r > t) {
@@ -422,8 +425,8 @@ static void second_round(const struct group *g, const struct pass *p, const bool
                  "same attention kernel");
 }
 
-/* Signs of a language model beside attention: rotary positions, a KV cache, or ids looked up while steps
- * read as many rows as they sample. */
+/* Returns true if there are signs of a language model besides attention: rotary positions, a KV cache, or
+ * lookups of ids while steps read as many rows as they sample. */
 static bool is_language_model(const struct group *g, const struct recognised_step *steps) {
     bool position = false, lookup = false, decode = false, training = false;
     for (size_t i = 0; i < g->n; i++) {
@@ -438,8 +441,8 @@ static bool is_language_model(const struct group *g, const struct recognised_ste
     return !training && g->layers >= 2 && (position || (lookup && decode));
 }
 
-/* Bytes that the program copies to the host per sampled row, logits or an id: the size that passes with one
- * row have in common; 0: it copies something else. */
+/* Returns the bytes that the program copies to the host per sampled row (logits or an id): the size that
+ * all passes with one row share. 0: it copies something else. */
 static uint64_t logits_row_bytes(const struct group *g, const struct evidence *e) {
     uint64_t bytes = 0;
     for (size_t i = 0; i < g->npasses; i++) {

@@ -8,14 +8,14 @@
 #include "base/vec.h"
 
 #define OPERATOR_POINTS 40
-#define COUNTER_LEAST_PCT 1.0 /* % of the peak; a lower value is mostly counter noise */
+#define COUNTER_LEAST_PCT 1.0 /* in percent of the peak; a lower value is mostly counter noise */
 
 struct points {
     struct analysis_point *v;
     size_t n, cap;
 };
 
-/* The point's peaks are set; NaN: those of the device. */
+/* The point's peaks are already set; NaN: use the peaks of the device. */
 static void add_point(const struct context *c, struct points *out, struct analysis_point p,
                       double bandwidth) {
     if (isnan(p.flops) || isnan(p.bytes) || !(p.bytes > 0) || !(p.time_ns > 0)) return;

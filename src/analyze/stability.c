@@ -46,7 +46,7 @@ static size_t count_outliers(double *v, size_t n) {
     return outliers;
 }
 
-/* True if no earlier repeat had the input of repeat i. */
+/* Returns true if no earlier repeat had the input of repeat i. */
 static bool is_first_of_input(const struct repeats *r, size_t i) {
     for (size_t k = 0; k < i; k++)
         if (r->input[k] == r->input[i]) return false;
@@ -133,7 +133,7 @@ void analyze_stability(struct context *c) {
         struct analysis_stability *s = &c->a->stability[c->a->nstability];
         fill_stability(c, s, &c->in->timings[i]);
         if (s->ms.n || s->failed)
-            c->a->nstability++; /* without any time the stage did not occur */
+            c->a->nstability++; /* a stage without any time did not occur */
         else
             *s = (struct analysis_stability){ 0 };
     }

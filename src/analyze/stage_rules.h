@@ -13,7 +13,7 @@ struct stage_match {
     /* A preset recognised the name. Neither a rule nor the program marks the range as a stage. */
     bool guessed;
     double tokens_in,
-        /* token counts in the label: prompt tokens of the step, tokens it generates; NaN: not in the label */
+        /* token counts in the label: tokens read and tokens generated in the step; NaN: not in the label */
         tokens_out;
 };
 

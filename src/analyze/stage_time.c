@@ -1,8 +1,8 @@
 /* The time of stages. Every nanosecond of a device's timeline belongs to one stage, to the row between steps,
- * or is unrecorded (docs/analysis.md). Work is kernels, copies and memsets.
+ * or is unrecorded (docs/analysis.md). Work means kernels, copies and memsets.
  *   busy: belongs to the stage that launched the running work; while n pieces of work run, each gets 1/n.
- *   idle: belongs to the stage open at that moment on the thread that launched the next work. After the
- *         last work it is the thread that launched the last work.
+ *   idle: belongs to the stage that is open at that moment on the thread that launched the next work. After
+ *         the last work, the thread that launched the last work is used.
  *   unrecorded: the next work had been launched and waited for longer than a launch takes (UNRECORDED_DELAYS
  *         medians), or nothing was recorded at that time (outside of windows). */
 #include <math.h>
@@ -141,7 +141,7 @@ static void split_idle(struct time_walk *w, uint64_t from, uint64_t to, struct i
     }
 }
 
-/* The device had no work in [from, to) until `next` began. */
+/* Accounts for the time [from, to) in which the device had no work until `next` began. */
 static void end_idleness(struct time_walk *w, uint64_t from, uint64_t to, const struct work *next) {
     const struct timeline *tl = w->c->tl;
     uint32_t launch = work_launch(tl, next);
@@ -199,8 +199,8 @@ static void extend_bounds(struct bounds *b, uint64_t start_ns, uint64_t end_ns) 
     b->end_ns = MAX(b->end_ns, end_ns);
 }
 
-/* Ranges of a profiler about itself or about the device do not count as records of the program, and
- * neither do marks: profilers set marks when they start. */
+/* Returns true for ranges of a profiler about itself or about the device. They are not records of the
+ * program, and neither are marks, which profilers set when they start. */
 static bool is_recorders(const char *domain) {
     return strcmp(domain, "Trace") == 0 || strcmp(domain, "overhead") == 0 || analysis_is_mirror(domain);
 }

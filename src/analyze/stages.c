@@ -10,7 +10,7 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-#define STEPS_OPEN 64 /* recognised steps that may be open at once, one per device */
+#define STEPS_OPEN 64 /* maximum number of recognised steps open at once, one per device */
 
 /* Cache: rules are matched once per name, because the same name occurs thousands of times. */
 struct match_cache {
@@ -79,7 +79,8 @@ static uint32_t stage_row(struct context *c, struct building *b, const char *nam
     return (uint32_t)b->stages.n - 1;
 }
 
-/* A stage nested in itself (a glob that matches both the loop and its steps) is one stage. */
+/* A stage nested in itself counts as one stage. This happens if a glob matches both the loop and its
+ * steps. */
 static bool inside_itself(const struct building *b, uint32_t occurrence, const char *name) {
     for (; occurrence != ANALYSIS_NONE; occurrence = b->occurrences.v[occurrence].parent)
         if (strcmp(b->stages.v[b->occurrences.v[occurrence].stage].name, name) == 0) return true;
@@ -107,7 +108,7 @@ static uint32_t add_occurrence(struct context *c, struct building *b, uint32_t s
     return (uint32_t)b->occurrences.n - 1;
 }
 
-/* If the program marks its stages or was timed by stage, there are no further stages: modules inside them
+/* If the program marks its stages or was timed by stage, no further stages are added: modules inside them
  * with names like stages (lm_head, vision_model) do not count. */
 static bool is_module(const struct context *c, const struct building *b, uint32_t around,
                       const struct stage_match *m) {
@@ -156,7 +157,7 @@ static void add_whole_trace(struct context *c, struct building *b) {
     for (size_t i = 0; i < c->tl->ranges.n; i++) c->range_occurrence[i] = 0;
 }
 
-/* No range is a stage, but steps repeat: they are the stages. */
+/* If no range is a stage but steps repeat, the steps are the stages. */
 static void add_recognised(struct context *c, struct building *b) {
     const struct recognition *r = &c->a->recognition;
     c->a->recognised = true;
@@ -193,7 +194,7 @@ static uint32_t timing_parent(const struct building *b, const struct analyze_tim
     return ANALYSIS_NONE;
 }
 
-/* False if the timing has no values, like that of an image stage in a run without images. */
+/* Returns false if the timing has no values, like that of an image stage in a run without images. */
 static bool timing_has_values(const struct analyze_timing *t) {
     return stats_of(t->ms, t->n).n || (t->work && !(isnan(t->work->floor_ms) && isnan(t->work->flops)));
 }
@@ -334,8 +335,8 @@ uint32_t analysis_step_at(const struct context *c, uint32_t process, uint64_t ti
     return ANALYSIS_NONE;
 }
 
-/* Work belongs to the step it was found in; other launches and kernels to the step that was open when they
- * were launched. */
+/* Work belongs to the step in which it was found. Other launches and kernels belong to the step that was
+ * open when they were launched. */
 static void assign_recognised(struct context *c) {
     const struct timeline *tl = c->tl;
     const struct recognition *r = &c->a->recognition;
@@ -425,8 +426,8 @@ static double queue_figure(const struct analysis_occurrence *o) {
     return o->gpu_first_ns > o->gpu_launched_ns ? (double)(o->gpu_first_ns - o->gpu_launched_ns) : 0;
 }
 
-/* Statistics of the figure over the occurrences of each stage. first[s + 1] is the index of the first
- * occurrence of stage s. */
+/* Computes statistics of the figure over the occurrences of each stage. first[s + 1] is the index of the
+ * first occurrence of stage s. */
 static void figure_stats(struct context *c, occurrence_figure *figure, const size_t *first,
                          size_t field_offset) {
     struct analysis *a = c->a;
@@ -461,8 +462,8 @@ static void occurrence_stats(struct context *c) {
     free(first);
 }
 
-/* Rank of a stage's activity on a device: kernels, copies only, or idle time only. A stage runs on the
- * devices with its highest rank. */
+/* Returns the rank of a stage's activity on a device: kernels, copies only, or idle time only. A stage
+ * runs on the devices with its highest rank. */
 static int presence(const struct analysis_stage_device *d) {
     return d->kernels ? 3 : d->copies ? 2 : d->idle_ns > 0 ? 1 : 0;
 }

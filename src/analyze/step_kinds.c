@@ -1,4 +1,4 @@
-/* Sums up the recognised steps of each kind, says what was different about the slowest one, and compares the
+/* Summarises the recognised steps of each kind, explains why the slowest one was slow, and compares the
  * steps with the labels of servers. */
 #include <math.h>
 #include <stdlib.h>
@@ -14,12 +14,12 @@ static double time_of(const struct context *c, size_t step) {
     return (double)(s->end_ns - s->start_ns);
 }
 
-struct columns { /* of the steps of one kind */
+struct columns { /* columns of the steps of one kind */
     double *ns, *tokens, *requests, *work, *busy;
     size_t n;
 };
 
-/* What the slowest step has more of than the median step; NULL: nothing stands out. */
+/* Describes how the slowest step exceeds the median step; NULL: no visible difference. */
 static const char *what_differed(struct context *c, size_t worst, const struct analysis_step_kind *k,
                                  const struct columns *v) {
     const struct recognised_step *s = &c->a->recognition.steps[worst];
@@ -73,7 +73,8 @@ static void summarize(struct context *c, enum step_kind kind, struct columns *v,
 
 /* ---- labels */
 
-/* The labelled occurrence that a step belongs to: that of its middle kernel; ANALYSIS_NONE. */
+/* Returns the labelled occurrence that a step belongs to, which is that of its middle kernel;
+ * ANALYSIS_NONE: none. */
 static uint32_t label_of(const struct context *c, const struct recognised_step *s) {
     for (size_t i = s->first + s->count / 2; i < s->first + s->count; i++)
         if (c->a->recognition.work[i].is_kernel) return c->kernel_occurrence[c->a->recognition.work[i].index];

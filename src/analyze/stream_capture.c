@@ -1,6 +1,6 @@
-/* Launches inside a stream capture are recorded into a graph and do not run. In a trace they are launches
- * without a kernel, one after the other on a thread, as many as the kernels of a graph that is launched
- * later. */
+/* Launches inside a stream capture are recorded into a graph and do not run. In a trace they are
+ * consecutive launches of a thread without kernels. Their number equals the number of kernels of a graph
+ * that is launched later. */
 #include <stdlib.h>
 
 #include "analyze/internal.h"
@@ -24,7 +24,7 @@ struct graph_launches {
     size_t n, cap;
 };
 
-/* One entry per process and number of kernels: the last launch of such a graph. */
+/* Lists the last launch of a graph for each process and number of kernels. */
 static void list_graphs(const struct timeline *tl, struct graph_launches *out) {
     const struct timeline_launches *l = &tl->launches;
     for (size_t i = 0; i < l->n; i++)
@@ -47,7 +47,7 @@ static bool launched_later(const struct graph_launches *g, uint32_t process, uin
     return false;
 }
 
-struct run { /* launches without a kernel, one after the other on a thread */
+struct run { /* consecutive launches of a thread without kernels */
     uint32_t *v;
     size_t n, cap;
 };

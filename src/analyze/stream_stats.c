@@ -24,7 +24,7 @@ void stream_stats_add(struct stream_stats *s, double v) {
 
 struct stats stream_stats_take(struct stream_stats *s) {
     struct stats r = stats_of_sorting(s->v, s->n);
-    /* the deviation is computed from the kept values, the interval from the count of all values */
+    /* The deviation is computed from the kept values, the interval from the count of all values. */
     if (s->seen > s->n) {
         double half = (r.ci95_high - r.ci95_low) / 2 * sqrt((double)s->n / (double)s->seen);
         r.n = s->seen;

@@ -1,5 +1,5 @@
-/* Kernels by name, and events and problems by kind. All inputs of `inferprof stats` have these, even a table
- * of sums without times.
+/* Kernels by name, and events and problems by kind. Every input of `inferprof stats` provides them, even a
+ * table of sums without times.
  *     struct sums s;
  *     sums_init(&s);
  *     sums_add_kernel(&s, name, strlen(name), calls, total_ns);     -- adds to the row of that name
@@ -41,7 +41,8 @@ struct sums {
 void sums_init(struct sums *s);
 void sums_free(struct sums *s);
 void sums_add_kernel(struct sums *s, const char *name, size_t len, uint64_t calls, uint64_t total_ns);
-/* A row of a table without timestamps: the calls are events, too. For import_format.read_sums. */
+/* Adds a row of a table without timestamps; the calls are counted as events, too. For
+ * import_format.read_sums. */
 void sums_add_row(void *sums, const char *name, size_t len, uint64_t calls, uint64_t total_ns);
 void sums_add_event(struct sums *s, const char *name, uint64_t count);
 void sums_add_problem(struct sums *s, const char *name, uint64_t count);

@@ -21,8 +21,8 @@ static bool same_process(const struct context *c, uint32_t occurrence, uint32_t 
     return process == TIMELINE_NONE || process == c->tl->threads[thread].process;
 }
 
-/* The innermost stage that is open in the token's process at its time. A token generated just after a
- * stage ended belongs to that stage. */
+/* Returns the innermost stage that is open in the token's process at its time. A token generated just
+ * after a stage ended belongs to that stage. */
 static uint32_t occurrence_at(const struct context *c, const struct open_occurrences *open, size_t token) {
     const struct timeline_tokens *t = &c->tl->tokens;
     uint32_t after = ANALYSIS_NONE;
@@ -40,7 +40,7 @@ static uint32_t occurrence_at(const struct context *c, const struct open_occurre
 /* Drops occurrences that have ended, except the last 16: a token may still belong to one of them. */
 static void drop_ended(const struct context *c, struct open_occurrences *open, uint64_t time_ns) {
     size_t kept = 0;
-    if (open->n < 64) return; /* not worth it for a few */
+    if (open->n < 64) return; /* too few to be worth it */
     for (size_t i = 0; i < open->n; i++)
         if (c->a->occurrences[open->v[i]].end_ns >= time_ns || i + 16 >= open->n)
             open->v[kept++] = open->v[i];

@@ -12,9 +12,9 @@ struct totals_range {
     const char *name;
     uint64_t calls, total_ns;
     uint64_t self_ns; /* time excluding children of the same kind on the same thread */
-    /* device work launched while it was open on its thread; counted once if nested in itself */
+    /* device work launched while the range was open on its thread; counted once if nested in itself */
     uint64_t device_ns;
-    uint64_t self_device_ns; /* device work for which it was the innermost range of its kind */
+    uint64_t self_device_ns; /* device work whose innermost range of this kind was this one */
 };
 struct totals_ranges {
     struct totals_range *v; /* sorted by total_ns, then name */
@@ -34,7 +34,7 @@ struct totals_device {
     uint64_t span_ns;        /* from the first start to the last end of its work */
     uint64_t busy_ns;        /* union of its work */
     uint64_t kernel_busy_ns; /* union of its kernels; equals the busy time in the report */
-    /* Of the partition of the report: timeline = busy + idle + unrecorded. */
+    /* Parts of the report's partition: timeline = busy + idle + unrecorded. */
     double timeline_ns, idle_ns, unrecorded_ns;
     double between_ns; /* busy and idle time between steps; NaN: the trace marks no steps */
 };

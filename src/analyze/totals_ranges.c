@@ -10,7 +10,7 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-/* Annotations are ranges that users mark: torch's user_annotation and NVTX ranges. A profiler's ranges
+/* Returns true for ranges that users mark: torch's user_annotation and NVTX ranges. A profiler's ranges
  * about itself and the Python stack do not count. */
 static bool marked_by_people(const char *domain) {
     static const char *const others[] = { "python_function", "overhead", "Trace", "gpu_user_annotation" };
@@ -36,13 +36,14 @@ struct range_set {
     struct totals_ranges *rows;
     uint32_t *row; /* [ranges.n]: row of the range; ANALYSIS_NONE: range of another kind */
     /* [ranges.n]: the range itself if it is of this kind, else its nearest ancestor of this kind;
-     * TIMELINE_NONE */
+     * TIMELINE_NONE: none */
     uint32_t *nearest;
     uint64_t *counted; /* [rows.n]: number of the last device work counted for the row, starting at 1 */
     uint64_t works;
 };
 
-/* All steps of a loop are one annotation: "ProfilerStep#12" becomes "ProfilerStep". */
+/* Returns the length of the name without a step number, so that all steps of a loop are one annotation:
+ * "ProfilerStep#12" becomes "ProfilerStep". */
 static size_t name_length(const char *name, enum totals_range_kind kind) {
     const char *hash = kind == TOTALS_RANGE_ANNOTATION ? strrchr(name, '#') : NULL;
     if (!hash || hash == name || !hash[1] || hash[1 + strspn(hash + 1, "0123456789")]) return strlen(name);

@@ -1,4 +1,4 @@
-/* The peak that applies to the products of one call: that of its type. */
+/* The peak that applies to the products of one call is the peak of its type. */
 #include <string.h>
 
 #include "analyze/internal.h"
@@ -11,7 +11,7 @@ double type_peak(const struct context *c, enum llm_dtype type) {
 }
 
 enum llm_dtype type_in_kernel(enum llm_dtype type, const char *kernel_name) {
-    /* cuDNN and CUTLASS name the type; s1688 is the shape of CUTLASS's products in TF32. */
+    /* cuDNN and CUTLASS include the type in the name; s1688 is the shape of CUTLASS's products in TF32. */
     static const char *const tf32[] = { "tf32", "TF32", "tensorop_s1688" };
     for (size_t i = 0; type == LLM_F32 && i < COUNTOF(tf32); i++)
         if (strstr(kernel_name, tf32[i])) return LLM_TF32;

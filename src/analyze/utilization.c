@@ -45,15 +45,17 @@ static struct stats timing_stats(struct context *c, const struct analyze_timing 
     return stats_of_sorting(v, n);
 }
 
-/* Median over the repeats of the time per unit of work, ms. NaN: no repeat has a value. Rates are computed
- * as its inverse, so that they agree with the median time if all repeats do the same work. */
+/* Returns the median over the repeats of the time per unit of work in ms; NaN if no repeat has a value.
+ * Rates are computed as its inverse, so that they agree with the median time if all repeats do the same
+ * work. */
 static double ms_per_unit(struct context *c, const struct analyze_timing *t, const double *work) {
     double *ratio = analysis_alloc(c, t->n, sizeof *ratio);
     for (size_t i = 0; i < t->n; i++) ratio[i] = work[i] > 0 ? t->ms[i] / work[i] : NAN;
     return timing_stats(c, t, ratio).median;
 }
 
-/* Median over the repeats with the input of the recorded request; over all repeats if there are none. */
+/* Returns the median over the repeats with the input of the recorded request; over all repeats if there
+ * are none. */
 static double same_input_median(struct context *c, const struct analyze_timing *t, const double *values) {
     double *v = analysis_alloc(c, t->n, sizeof *v);
     for (size_t i = 0; i < t->n; i++) v[i] = !t->input || t->input[i] == t->recorded_input ? values[i] : NAN;
@@ -66,8 +68,9 @@ static double same_input_median(struct context *c, const struct analyze_timing *
 /* The first finite value. */
 static double pick(double first, double second) { return isfinite(first) ? first : second; }
 
-/* The recorded time of one request, ns. NaN: the trace does not contain the stage. If only a part of its
- * kernels was recorded, the time on the device is unknown and the duration of the range is used. */
+/* Returns the recorded time of one request in ns; NaN if the trace does not contain the stage. If only a
+ * part of its kernels was recorded, the time on the device is unknown and the duration of the range is
+ * used. */
 static double traced_time(const struct analysis_stage *s) {
     double all = s->missed > MISSED_LIMIT && !s->implicit ? s->host_ns : s->wall_total_ns;
     double ns = s->occurrences ? all / s->requests : NAN;
@@ -89,7 +92,8 @@ static size_t failed_repeats(const struct analyze_timing *t) {
     return n;
 }
 
-/* All timed repeats failed. The recorded request probably failed too, so the stage has no time. */
+/* Returns true if all timed repeats failed. The recorded request probably failed too, so the stage has no
+ * time. */
 static bool all_failed(const struct analysis_stage *s) {
     return s->timing && !s->timing_ms.n && failed_repeats(s->timing) > 0;
 }
@@ -117,18 +121,18 @@ static void set_time(struct context *c, struct analysis_stage *s) {
     }
 }
 
-/* time_ms in seconds, computed from the original unit to avoid rounding. */
+/* Returns time_ms in seconds, computed from the original unit to avoid rounding. */
 static double stage_seconds(const struct analysis_stage *s) {
     if (all_failed(s)) return NAN;
     return s->timing_ms.n ? s->time_ms * 1e-3 : traced_time(s) * 1e-9;
 }
 
-/* Median of the token count over the timed repeats. */
+/* Returns the median of the token count over the timed repeats. */
 static double timed_tokens(struct context *c, const struct analysis_stage *s, const double *tokens) {
     return s->timing_ms.n && tokens ? timing_stats(c, s->timing, tokens).median : NAN;
 }
 
-/* If the trace has no token counts, those of the timed repeats are used. */
+/* If the trace has no token counts, the counts of the timed repeats are used. */
 static void set_tokens(struct context *c, struct analysis_stage *s) {
     const struct analyze_timing *t = s->timing;
     double in = timed_tokens(c, s, t ? t->tokens_in : NULL),
@@ -223,7 +227,7 @@ static void set_busy(const struct context *c, struct analysis_stage *s) {
     s->kernels_each = s->occurrences ? (double)s->kernels / s->requests : NAN;
 }
 
-/* Only if all kernels of the stage were recorded: the busy time would otherwise be incomplete. */
+/* Runs only if all kernels of the stage were recorded; otherwise the busy time would be incomplete. */
 void analyze_busy(struct context *c) {
     for (size_t i = 0; i < c->a->nstages; i++) {
         struct analysis_stage *s = &c->a->stages[i];

@@ -18,7 +18,7 @@ static struct ops *open_cpu(struct threads *threads, int index, struct err *err)
     return cpu_open(threads, NULL);
 }
 
-/* The first row is the default where there is no GPU. */
+/* The first row is the default if there is no GPU. */
 static const struct engine_backend backends[] = {
     { .name = "cpu", .open = open_cpu },
     { .name = "cuda", .numbered = true, .open = cuda_open },
@@ -33,7 +33,7 @@ static int unknown_device(const char *device, struct err *err) {
     return -1;
 }
 
-/* Returns the number after "name:"; 0 for "name" alone; -1: neither. */
+/* Returns the number after "name:", 0 for "name" alone, or -1 if `device` is neither. */
 static int device_index(const struct engine_backend *b, const char *device) {
     size_t n = strlen(b->name);
     char *end;

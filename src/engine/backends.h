@@ -11,20 +11,22 @@
 #include "engine/ops/ops.h"
 
 struct engine_backend {
-    const char *name; /* name of its devices: "cpu", "cuda" */
-    bool numbered;    /* the backend has several devices: "cuda:0", "cuda:1"; "cuda" is the first */
+    const char *name; /* name of the backend's devices: "cpu", "cuda" */
+    /* the backend can have several devices, "cuda:0" and "cuda:1"; "cuda" is the first one */
+    bool numbered;
     /* Opens device `index` (0 if not numbered). Threads are borrowed until ops_close(). NULL: see err. */
     struct ops *(*open)(struct threads *threads, int index, struct err *err);
 };
 
-/* A device of a load request: the backend, and the index of the device. */
+/* A device in a load request: the backend and the index of the device. */
 struct engine_device {
     const struct engine_backend *backend;
     int index;
     char label[32]; /* "cpu", "cuda:0" */
 };
 
-/* `device` is "cpu", "cuda:1", ...; NULL or "auto": the default, the first GPU or else the CPU. */
+/* Name of the default device: the first GPU, or the CPU if there is none. Used for `device` NULL or
+ * "auto". */
 const char *engine_default_device(void);
 int engine_device_find(const char *device, struct engine_device *out, struct err *err);
 

@@ -106,7 +106,7 @@ static int build_model(struct engine *e, const struct engine_load *l, struct err
     e->decoder = decoder_open(t, e->ops, e->weights, (int)context, kv, err);
     if (!e->decoder) return -1;
     if (e->model->vision.family) e->vision = vision_open(&e->model->vision, e->decoder->hidden, e->weights);
-    if (ops_check(e->ops, err) < 0) return -1; /* before the weights are read: do they fit? */
+    if (ops_check(e->ops, err) < 0) return -1; /* checks that the weights fit before they are read */
     if (weights_finish(e->weights, e->threads, on_weights, &l, err) < 0) return -1;
     e->logits = xcalloc((size_t)e->decoder->vocab, sizeof *e->logits);
     e->steps = decoder_steps_open(e->decoder);
@@ -125,7 +125,8 @@ static int open_gguf_tokenizer(struct engine *e, const char *path, struct err *e
     return rc;
 }
 
-/* The folder's or file's tokenizer, or else the built-in one if the model's vocabulary has all of its ids. */
+/* Opens the tokenizer of the folder or file. Without one, opens the built-in tokenizer if the model's
+ * vocabulary contains all of its ids. */
 static int open_tokenizer(struct engine *e, const struct engine_load *l, struct err *err) {
     if (is_gguf(l)) {
         int rc = open_gguf_tokenizer(e, l->model, err);
@@ -160,7 +161,8 @@ static int open_device(struct engine *e, const struct engine_load *l, struct err
     return e->ops ? 0 : -1;
 }
 
-/* A model that is being loaded. It owns what was loaded so far, also when memory runs out. */
+/* A model that is being loaded. It owns everything loaded so far, so that nothing leaks if memory runs
+ * out. */
 struct loading {
     const struct engine_load *l;
     struct err *err;

@@ -24,15 +24,17 @@
 typedef void engine_progress(void *context, const char *what, uint64_t done, uint64_t total);
 
 struct engine_load {
-    const char *model;    /* a folder or a .gguf file; "embedded" or NULL: the built-in model */
-    const char *weights;  /* "auto" or NULL: the folder's; "synthetic:SEED" */
-    const char *dtype;    /* of synthetic weights: "bf16", "f16", "f32"; "auto" or NULL: the config's */
+    const char *model;   /* a folder or a .gguf file; "embedded" or NULL: the built-in model */
+    const char *weights; /* "synthetic:SEED"; "auto" or NULL: the weights of the folder */
+    /* type of synthetic weights: "bf16", "f16", "f32"; "auto" or NULL: the type in the config */
+    const char *dtype;
     int threads;          /* 0: one per usable core */
-    bool exact;           /* float arithmetic for quantised weights too (ops_set_exact), and an f32 cache */
-    const char *kv_dtype; /* of the cache: "bf16", the default, or "f32" */
+    bool exact;           /* uses float arithmetic for quantised weights (ops_set_exact) and an f32 cache */
+    const char *kv_dtype; /* type of the cache: "bf16" (the default) or "f32" */
     int max_context;      /* 0: the model's maximum, at most 8192 */
     const char *device;   /* "cpu", "cuda:0"; "auto" or NULL: the default (backends.h) */
-    const struct engine_backend *backend; /* for tests: instead of the one that `device` selects; else NULL */
+    /* for tests: replaces the backend that `device` selects; otherwise NULL */
+    const struct engine_backend *backend;
     engine_progress *progress;
     void *context;
 };
@@ -42,10 +44,11 @@ struct engine *engine_open(const struct engine_load *load, struct err *err); /* 
 void engine_close(struct engine *e);                                         /* NULL: nothing */
 
 const char *engine_device(const struct engine *e); /* "cpu", "cuda:0"; for e NULL, the default device */
-/* "avx2": free text about the device; for e NULL, about the CPU */
+/* Returns free text about the device, such as "avx2"; about the CPU if e is NULL. */
 const char *engine_isa(const struct engine *e);
 int engine_threads(const struct engine *e);
-size_t engine_stages(const struct engine *e, const char *out[8]); /* stages in order; returns their number */
+/* lists the stages in order; returns their number */
+size_t engine_stages(const struct engine *e, const char *out[8]);
 /* writes the object "model" of the protocol */
 void engine_describe(const struct engine *e, struct jsonw *j);
 
@@ -85,7 +88,8 @@ const char *engine_stop_name(enum engine_stop s);
  * and token_ms are those of the batch's steps. */
 struct engine_result {
     double preprocess_ms, prefill_ms, decode_ms, ttft_ms;
-    /* different experts per routed layer: of the whole prompt; mean over the decode steps. NaN: none */
+    /* Number of different experts per routed layer: over the whole prompt, and the mean over the decode
+     * steps. NaN: none. */
     double prefill_experts, decode_experts;
     double sam_ms, clip_ms, projector_ms; /* NaN: the request had no image */
     size_t prompt_tokens;

@@ -37,7 +37,8 @@ struct job {
     uint32_t *ids;             /* [n]: the tokens of the next step */
     struct recorder *rec;
     struct vision_times times;
-    size_t own_tensors; /* tensors of the engine; later ones are the request's. 0: none yet */
+    /* number of tensors that belong to the engine; later ones belong to the request. 0: not known yet */
+    size_t own_tensors;
     struct err *err;
     int rc;
     struct { /* progress of the current work, in pixels of views or tokens of the prompt */
@@ -59,7 +60,7 @@ static int ngram_size(const struct job *j) {
     return MAX(n, 0);
 }
 
-/* Table cells may repeat: with a window the rule does not ban them. */
+/* The rule with a window does not ban table cells, because they may repeat. */
 static size_t allowed_cells(const struct job *j, uint32_t *cells) {
     static const char *const names[] = { "<td>", "</td>" };
     size_t n = 0;
@@ -74,7 +75,7 @@ static void make_samplers(struct job *j, struct sequence *s, uint64_t index) {
     struct sampler_settings sampling = r->sampling;
     uint32_t cells[2];
     size_t ncells = allowed_cells(j, cells);
-    sampling.seed += index; /* equal prompts of a batch get different tokens if they are sampled */
+    sampling.seed += index; /* otherwise equal prompts of a batch would sample the same tokens */
     s->sampler = sampler_open(&sampling, (size_t)e->decoder->vocab);
     s->ngram = ngram_open(&(struct ngram_rule){
         .n = (uint32_t)ngram_size(j), .window = r->ngram_window, .allow = cells, .nallow = ncells });
@@ -175,8 +176,8 @@ static void stamp_tokens(struct job *j, const bool *stepped, uint64_t start_ns) 
 
 /* ---- prefill */
 
-/* Computes nothing until the pass that began at start_ns has taken e->slowdown times as long: a known
- * slowdown for tests of `compare`. */
+/* Waits until the pass that began at start_ns has taken e->slowdown times as long. Gives tests of
+ * `compare` a known slowdown. */
 static void slow_down(const struct engine *e, uint64_t start_ns) {
     if (!(e->slowdown > 1)) return;
     uint64_t until = start_ns + (uint64_t)((double)(clock_mono_ns() - start_ns) * e->slowdown);
@@ -307,7 +308,7 @@ static bool decode(struct job *j) {
     return !cancelled || !any_more(j);
 }
 
-/* ---- steps on the device: one sequence, greedy, without records of single operators */
+/* ---- decoding steps on the device: one sequence, greedy sampling, no records of single operators */
 static bool has_steps(const struct job *j) {
     return j->e->steps && j->n == 1 && !(j->r->sampling.temperature > 0) && j->r->detail < RECORD_OPERATORS;
 }
@@ -329,7 +330,7 @@ static void begin_steps(struct job *j) {
     free(all.v);
 }
 
-/* The device runs at most STEPS_AHEAD steps ahead of the host; steps after the last token are wasted.
+/* The device runs at most STEPS_AHEAD steps ahead of the host. Steps after the last token are discarded.
  * Returns false if the request was cancelled. */
 static bool decode_on_device(struct job *j) {
     enum { STEPS_AHEAD = 4 };
@@ -465,7 +466,7 @@ static int prepare(struct job *j, struct err *err) {
         j->v[i].out->prompt_tokens = j->v[i].prompt.ids.n;
     }
     if (reserve_batch(j, err) < 0) return -1;
-    j->own_tensors = e->ops->live.n; /* what is allocated before belongs to the engine */
+    j->own_tensors = e->ops->live.n; /* tensors allocated so far belong to the engine */
     j->x = ops_alloc(e->ops, j->tokens * (size_t)e->decoder->hidden, TENSOR_ANY);
     for (int i = 0; i < j->n; i++) make_samplers(j, &j->v[i], (uint64_t)i);
     return 0;
@@ -491,7 +492,7 @@ static int serve(struct job *j, struct err *err) {
     if (open_record(j, err) < 0) return -1;
     for (int i = 0; i < j->n; i++) j->v[i].request = ++j->e->requests;
     int rc = generate(j, start, err);
-    struct err late; /* if the request has already failed, keep that message */
+    struct err late; /* keeps the first message if the request has already failed */
     return close_record(j, rc < 0 ? &late : err) < 0 ? -1 : rc;
 }
 
@@ -505,7 +506,7 @@ static void guarded_close(void *context) {
     close_record(context, &ignored);
 }
 
-/* The engine is as before the request, and can serve the next one. */
+/* Restores the state before the request, so that the engine can serve the next one. */
 static int out_of_memory(struct job *j, size_t bytes) {
     struct ops *o = j->e->ops;
     size_t again;

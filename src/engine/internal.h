@@ -18,7 +18,7 @@ struct engine {
     struct decoder_steps *steps; /* NULL: decoding calls the operators */
     struct vision *vision;       /* NULL: text only */
     struct tokenizer *tokenizer;
-    struct err no_tokenizer;      /* why a GGUF file's vocabulary cannot be used; msg "": no reason */
+    struct err no_tokenizer;      /* why the vocabulary of a GGUF file cannot be used; msg "": it can */
     char *path, *source;          /* "embedded" or the folder; "files" or "synthetic:0" */
     uint32_t bos, image_token;    /* TOKENIZER_NONE: none */
     int batch;                    /* number of sequences for which the fields below have space */
@@ -26,7 +26,7 @@ struct engine {
     struct tensor *rows;          /* [batch][hidden]: the tokens being decoded */
     float *logits;                /* [vocab]: one row on the host, for sampling */
     uint64_t requests;
-    double slowdown; /* of every pass, for tests: $INFERPROF_TEST_SLOWDOWN; 1: none */
+    double slowdown; /* factor on the time of every pass, for tests: $INFERPROF_TEST_SLOWDOWN; 1: none */
 };
 
 #endif

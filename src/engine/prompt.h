@@ -1,7 +1,7 @@
 /* The prompt of a sequence: its ids and, for models with vision, the views of its images.
  *     struct prompt p;
  *     if (prompt_make(&p, engine, request, 0, &err) < 0) ...
- *     prompt_free(&p);                                          -- in any case */
+ *     prompt_free(&p);                                          -- also if prompt_make() failed */
 #ifndef ENGINE_PROMPT_H
 #define ENGINE_PROMPT_H
 

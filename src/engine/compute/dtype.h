@@ -7,8 +7,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* X(name, text, numbers per block, bytes per block). The types from Q8_0 on are blocks of ggml, whose layouts
- * are in quant_impl.h; rows of a matrix are whole blocks. */
+/* X(name, text, numbers per block, bytes per block). The types from Q8_0 on are ggml's block types;
+ * quant_impl.h describes their layouts. A row of a matrix consists of whole blocks. */
 #define DTYPES(X)             \
     X(F32, "f32", 1, 4)       \
     X(BF16, "bf16", 1, 2)     \
@@ -40,7 +40,7 @@ static inline struct dtype_info dtype_info(enum dtype t) {
 
 static inline const char *dtype_name(enum dtype t) { return dtype_info(t).name; }
 static inline bool dtype_is_float(enum dtype t) { return t <= DTYPE_F16; }
-/* Bytes of n numbers, whole blocks. */
+/* Returns the size of n numbers in bytes; n is a multiple of the block size. */
 static inline size_t dtype_size(enum dtype t, size_t n) {
     struct dtype_info i = dtype_info(t);
     return n / i.numbers * i.bytes;
@@ -58,7 +58,7 @@ static inline float bits_float(uint32_t u) {
     return f;
 }
 
-/* Rounds to nearest, ties to even; for finite numbers. */
+/* Rounds to nearest, ties to even. The number must be finite. */
 static inline uint16_t bf16_from_float(float f) {
     uint32_t u = float_bits(f);
     return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);

@@ -19,7 +19,7 @@ struct q8_rows {
 
 struct kernels {
     const char *name; /* "avx2" */
-    int mr, nr;       /* size of a tile in rows and columns */
+    int mr, nr;       /* size of a tile: mr rows, nr columns */
 
     /* C[i][j] = sum_k A[i][k] B[k][j] for i < mr, j < nr (added to C if `add`). A[i][k] is at a[i*a_row +
      * k*a_col]. Rows of A from `rows` on repeat row 0, so C must have space for all mr rows. */
@@ -37,7 +37,7 @@ struct kernels {
     /* y[j*ldy + r] = W[r] . x[j] for r < rows, j < m (m <= 4); W row-major [rows][cols] of type t. */
     void (*dots)(const void *w, enum dtype t, int rows, int cols, const float *x, ptrdiff_t ldx, int m,
                  float *y, ptrdiff_t ldy);
-    /* One row of n numbers, a multiple of 32. */
+    /* Rounds one row of n numbers to 8 bits; n is a multiple of 32. */
     void (*quantize)(struct q8_rows *out, const float *x, int n);
     /* The same as dots for block types, in integer arithmetic. */
     void (*qdots)(const void *w, enum dtype t, int rows, int cols, const struct q8_rows *x, int m, float *y,
@@ -61,8 +61,8 @@ struct kernels {
     void (*layernorm)(float *y, const float *x, const float *w, const float *b, int n, float eps);
     void (*softmax)(float *x, size_t n); /* in place */
 
-    /* Generates numbers first .. first + n - 1 of the synthetic stream (a, b), times scale (weights.h);
-     * not for f16. */
+    /* Writes the numbers first .. first + n - 1 of the synthetic stream (a, b), times scale (weights.h).
+     * Not for f16. */
     void (*generate)(void *out, enum dtype t, uint32_t a, uint32_t b, float scale, uint32_t first, size_t n);
 
     /* s[key][lane] *= scale, plus row_bias[key / side][lane] + col_bias[key % side][lane] if given. */
@@ -75,7 +75,7 @@ struct kernels {
 /* Returns the table named by $INFERPROF_ISA (portable, avx2, avx512, avx512vnni, avx512bf16, amx) if this
  * machine supports it, otherwise the best one. */
 const struct kernels *kernels_pick(void);
-/* NULL: not in this build or not supported by this machine */
+/* Returns NULL if this build or this machine does not support the instruction set. */
 const struct kernels *kernels_named(const char *name);
 
 extern const struct kernels kernels_portable;

@@ -215,7 +215,7 @@ DEFINE_DOTS(dots_f32, float, load, DTYPE_F32)
 DEFINE_DOTS(dots_bf16, uint16_t, load_bf16, DTYPE_BF16)
 DEFINE_DOTS(dots_f16, uint16_t, load_f16, DTYPE_F16)
 
-/* Block types: up to 256 numbers of a row become floats at a time. */
+/* Converts up to 256 numbers of a row of blocks to floats at a time. */
 static void dots_blocks(const uint8_t *w, enum dtype t, int rows, int cols, const float *x, ptrdiff_t ldx,
                         int m, float *y, ptrdiff_t ldy) {
     enum { WIDE = 256 };
@@ -429,7 +429,7 @@ static void k_generate(void *out, enum dtype t, uint32_t a, uint32_t b, float sc
         x = (x ^ b) * 0x846ca68bu;
         x ^= x >> 16;
         vf f = __builtin_convertvector((vi)x, vf) * all(scale);
-        vu r = ((vu)f + 0x7fff + ((vu)f >> 16 & 1)) >> 16; /* round to bf16, ties to even */
+        vu r = ((vu)f + 0x7fff + ((vu)f >> 16 & 1)) >> 16; /* rounds to bf16, ties to even */
         vh h = __builtin_convertvector(r, vh);
         size_t rest = n - i < LANES ? n - i : LANES;
         if (t == DTYPE_F32)

@@ -15,7 +15,7 @@ static inline quants q_high(quants v) {
     return _mm256_and_si256(_mm256_srli_epi16(v, 4), _mm256_set1_epi8(15));
 }
 static inline quants q_or(quants a, quants b) { return _mm256_or_si256(a, b); }
-/* The low nibbles of 16 bytes, then the high ones. */
+/* Loads the low nibbles of 16 bytes, then the high ones. */
 static inline quants q_nibbles(const uint8_t *p) {
     __m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
     return q_low(_mm256_set_m128i(_mm_srli_epi16(v, 4), v));
@@ -30,7 +30,7 @@ static inline quants q_mask(const uint8_t *p) {
     __m256i v = _mm256_and_si256(_mm256_shuffle_epi8(_mm256_set1_epi32((int)bits), byte), bit);
     return _mm256_and_si256(_mm256_cmpeq_epi8(v, bit), _mm256_set1_epi8(16));
 }
-/* (byte >> shift & mask) << 4; mask is 1 or 3. */
+/* Computes (byte >> shift & mask) << 4; mask is 1 or 3. */
 static inline quants q_shifted(quants v, int shift, int mask) {
     __m256i bits = _mm256_srl_epi16(v, _mm_cvtsi32_si128(shift));
     return _mm256_slli_epi16(_mm256_and_si256(bits, _mm256_set1_epi8((char)mask)), 4);
@@ -129,7 +129,7 @@ static void k_quantize(struct q8_rows *out, const float *x, int n) {
     }
 }
 
-/* ---- groups: q, a and b of the 32 numbers of group g of a block */
+/* ---- each function returns q, a and b of the 32 numbers of group g of a block */
 static inline quants group_q4_0(const uint8_t *b, int g, float *scale, float *offset) {
     (void)g;
     *scale = half_at(b);

@@ -1,5 +1,5 @@
-/* The block types of ggml, as its files define them, to floats. Included by kernels_impl.h, so that the loops
- * are compiled per instruction set. d and m are f16 scales; q are the stored integers.
+/* Converts the block types of ggml to floats. Included by kernels_impl.h, so that the loops are compiled for
+ * each instruction set. d and m are f16 scales; q are the stored integers.
  *     Q8_0   d, q[32] signed                                   d q
  *     Q4_0   d, 16 bytes: low nibbles 0..15, high 16..31       d (q - 8)
  *     Q4_1   d, m, the same                                    d q + m
@@ -41,7 +41,7 @@ static void widen_q4_1(float *out, const uint8_t *b) {
     widen_nibbles(out, b + 4, half_at(b), half_at(b + 2));
 }
 
-/* The 5-bit numbers of a block: nibbles q[16], bit i of `high` belongs to number i. */
+/* Unpacks the 5-bit numbers of a block: nibbles q[16]; bit i of `high` belongs to number i. */
 static void five_bits(uint8_t *out, const uint8_t *q, const uint8_t *high_bytes) {
     uint32_t high;
     memcpy(&high, high_bytes, 4);
@@ -65,10 +65,10 @@ static void widen_q5_1(float *out, const uint8_t *b) {
     for (int i = 0; i < 32; i++) out[i] = d * (float)q[i] + m;
 }
 
-/* Twice the values of fp4 (E2M1). */
+/* The values of fp4 (E2M1), times two. */
 static const int8_t fp4_doubled[16] = { 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12 };
 
-/* Half of 2^(e - 127): the factor of the doubled values. */
+/* Returns half of 2^(e - 127), because the table contains doubled values. */
 static inline float mxfp4_scale(uint8_t e) {
     return e < 2 ? bits_float(0x00200000u << e) : bits_float((uint32_t)(e - 1) << 23);
 }
@@ -81,7 +81,7 @@ static void widen_mxfp4(float *out, const uint8_t *b) {
     }
 }
 
-/* Scale and minimum of group i of a Q4_K or Q5_K block: 6 bits each, in 12 bytes. */
+/* Unpacks the scale and the minimum of group i of a Q4_K or Q5_K block: 6 bits each, in 12 bytes. */
 static inline void group_scales(const uint8_t *p, int i, int *scale, int *min) {
     if (i < 4) {
         *scale = p[i] & 63;

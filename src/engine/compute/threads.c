@@ -139,13 +139,13 @@ static void run_round(struct threads *t, threads_fn *fn, void *job, int ntasks) 
         if (spins < SPINS)
             cpu_relax();
         else
-            sched_yield(); /* a worker lost its core in the middle of a task: yield this one */
+            sched_yield(); /* a worker was preempted during its task: yield to it */
     }
 }
 
 void threads_run(struct threads *t, threads_fn *fn, void *job, int ntasks) {
     if (ntasks > (int)(TASK_MASK / 2)) die("threads_run: %d tasks", ntasks);
-    struct alloc_guard *guard = alloc_guard_suspend(); /* a round is never left half-done */
+    struct alloc_guard *guard = alloc_guard_suspend(); /* running out of memory must not abort a round */
     if (t->count == 1 || ntasks <= 1)
         for (int i = 0; i < ntasks; i++) fn(job, i, 0);
     else

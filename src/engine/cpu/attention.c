@@ -5,7 +5,7 @@
 
 #include "engine/cpu/internal.h"
 
-enum { KEY_BLOCK = 256 }; /* keys per step, so that their values stay in the cache */
+enum { KEY_BLOCK = 256 }; /* keys per step: their values fit in the cache */
 
 /* One head of one sequence. */
 struct head {
@@ -21,7 +21,7 @@ struct head {
 static const float *view_or_null(struct view v) { return v.tensor ? view_floats(v) : NULL; }
 static size_t round_up(int n, int to) { return (size_t)((n + to - 1) / to * to); }
 
-/* Size of a tile's scratch memory, in floats. */
+/* Returns the size of a tile's scratch memory in floats. */
 static size_t tile_floats(const struct kernels *k, const struct head *h) {
     size_t nr = (size_t)k->nr, rows = round_up(h->nk + 1, k->mr) + round_up(h->dim_k, k->mr);
     size_t lanes = round_up(k->nr, k->mr);
@@ -54,7 +54,7 @@ static void mask_scores(const struct head *h, float *s, int q0, int k0, int keys
     }
 }
 
-/* s[key][lane] for the keys [k0, k0 + keys). */
+/* Computes s[key][lane] for the keys [k0, k0 + keys). */
 static void compute_scores(const struct head *h, const float *q, int k0, int keys, float *s) {
     const struct kernels *k = h->k;
     for (int i = 0; i < keys; i += k->mr)
@@ -62,7 +62,8 @@ static void compute_scores(const struct head *h, const float *q, int k0, int key
                 k->nr, s + (ptrdiff_t)i * k->nr, k->nr, false);
 }
 
-/* o[lane][dim_v] = sum_key s[key][lane] v[key]; the columns after the last full nr are scalar. */
+/* o[lane][dim_v] = sum_key s[key][lane] v[key]. The columns after the last full nr are computed one by
+ * one. */
 static void sum_values(const struct head *h, const float *s, int k0, int keys, int lanes, float *o,
                        ptrdiff_t ldo) {
     const struct kernels *k = h->k;
@@ -111,7 +112,7 @@ static void head_tile(const struct head *h, int q0, float *own) {
         for (int d = 0; d < h->dim_v; d++) h->out[(q0 + l) * h->out_row + d] = o[l * ldo + d] * inv[l];
 }
 
-/* ---- one query: all heads that share a key-value head at once, so that its keys and values are read once.
+/* ---- one query: all heads that share a key-value head are computed together, so that its keys and values are read once.
  * Scores are [head][keys], or [head][keys + 1] with sinks. Values are summed in blocks of keys, which are
  * converted to floats first if the cache is bf16. */
 struct group {
@@ -127,12 +128,12 @@ struct group {
     int row;            /* scores per head */
 };
 
-/* Scratch in floats: scores of all heads, and a block of values. */
+/* Returns the scratch size in floats: scores of all heads, and a block of values. */
 static size_t group_floats(const struct kernels *k, int heads, int keys, int dim_v) {
     return round_up(heads, k->mr) * (size_t)(keys + 1) + (size_t)KEY_BLOCK * (size_t)dim_v;
 }
 
-/* out[heads][dim_v] (+)= scores[heads][row] times n values, floats, v_row apart. */
+/* out[heads][dim_v] (+)= scores[heads][row] times n rows of values, v_row floats apart. */
 static void group_values(const struct group *g, const float *s, int n, const float *v, ptrdiff_t v_row,
                          bool add) {
     const struct kernels *k = g->k;
@@ -181,12 +182,12 @@ static void run_group(const struct group *g, float *own) {
             group_values(g, own + b, n, (const float *)(const void *)v, g->v_row, b > 0);
             continue;
         }
-        k->widen(wide, v, g->type, (size_t)n * (size_t)g->dim_v); /* rows of this cache are dense */
+        k->widen(wide, v, g->type, (size_t)n * (size_t)g->dim_v); /* the rows of this cache are contiguous */
         group_values(g, own + b, n, wide, g->dim_v, b > 0);
     }
 }
 
-/* Heads [first, first + heads) of one query. */
+/* Describes the heads [first, first + heads) of one query. */
 static struct group group_of(const struct cpu *c, const struct attention *a, int first, int heads) {
     int kv = first / (a->heads / a->kv_heads), seen = a->base >= 0 ? MIN(a->nk, a->base + 1) : a->nk;
     int from = a->base >= 0 && a->window ? MAX(0, a->base - a->window + 1) : 0;
@@ -214,7 +215,7 @@ struct attention_job {
     const struct attention *a; /* [n] */
     const int *first;          /* [n + 1]: index of the first task of each attention */
     int n;
-    int group; /* heads per task of a single query */
+    int group; /* heads per task if there is a single query */
 };
 
 static struct head head_of(const struct cpu *c, const struct attention *a, int head) {
@@ -270,7 +271,7 @@ static void attention_task(void *job, int task, int worker) {
     head_tile(&h, own % tiles * nr, cpu_own(j->c, worker));
 }
 
-/* ---- bf16 caches and many queries: keys and values become floats once per call */
+/* ---- bf16 caches and many queries: keys and values are converted to floats once per call */
 struct widen_job {
     const struct cpu *c;
     const struct attention *a;
@@ -306,7 +307,8 @@ static const char *attend_wide(struct cpu *c, const struct attention *a) {
     return cpu_attention_many(c, &floats, 1);
 }
 
-/* Heads per task of a single query: all that share keys, or fewer if there would be too few tasks. */
+/* Returns the heads per task of a single query: all heads that share keys, or fewer if there would be too
+ * few tasks. */
 static int group_heads(const struct cpu *c, const struct attention *a, int n) {
     int group = a->heads / a->kv_heads;
     while (group > 1 && n * a->heads / group < threads_count(c->threads)) group = group % 2 ? 1 : group / 2;
@@ -353,7 +355,7 @@ const char *cpu_attention(void *context, const struct attention *a) {
     return cpu_attention_many(context, a, 1);
 }
 
-/* ---- ViT: qkv rows of a fused projection */
+/* ---- attention over the qkv rows of a fused projection (ViT) */
 struct qkv_job {
     const struct cpu *c;
     const struct qkv_attention *a;

@@ -1,4 +1,4 @@
-/* Opening, memory and the table of the CPU backend. */
+/* Opens the CPU backend, manages its memory and defines its table of operators. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@ static const char *backend_name(void *context) {
     return "cpu";
 }
 static int backend_units(void *context) { return threads_count(((struct cpu *)context)->threads); }
-/* Nothing to wait for: operators are complete when they return. */
+/* Does nothing, because operators are complete when they return. */
 static void backend_finish(void *context) { (void)context; }
 
 /* ---- scratch */

@@ -1,10 +1,11 @@
-/* Products of a few rows of activations with the weights as they are stored. Quantised weights are
- * multiplied with activations that are rounded to 8 bits, unless the backend is exact. */
+/* Products of a few rows of activations with weights in their stored type. Quantised weights are
+ * multiplied with activations rounded to 8 bits, unless the backend is exact. */
 #include "engine/cpu/internal.h"
 
 struct q8_rows cpu_round(struct cpu *c, const float *x, ptrdiff_t ldx, int m, int cols) {
     size_t n = (size_t)m * (size_t)cols;
-    float *d = cpu_rounded(c, n / 32 + n / 32 + n / 4 + 16); /* scales, sums of 2 bytes, numbers of 1 byte */
+    /* scales, then 2-byte sums, then 1-byte numbers */
+    float *d = cpu_rounded(c, n / 32 + n / 32 + n / 4 + 16);
     struct q8_rows out = { .d = d, .sums = (int16_t *)(void *)(d + n / 32), .stride = cols };
     out.q = (int8_t *)(void *)(d + n / 16);
     for (int i = 0; i < m; i++) {

@@ -30,7 +30,7 @@ struct cpu {
 };
 
 static inline float *view_floats(struct view v) { return (float *)v.tensor->data + v.at; }
-/* A place in a cache of keys or values. */
+/* Returns the address of a position in a cache of keys or values. */
 static inline char *cache_bytes(struct view v, enum dtype type) {
     return (char *)v.tensor->data + v.at * dtype_bytes(type);
 }
@@ -43,9 +43,10 @@ static inline const char *matrix_row(const struct matrix *w, size_t row) {
 static inline bool cpu_rounds(const struct cpu *c, const struct matrix *w) {
     return !c->exact && !dtype_is_float(w->type);
 }
-/* Rows of x, ldx apart, in 8 bits; valid until the next call. cols is a multiple of 32. */
+/* Rounds m rows of x, ldx apart, to 8 bits. cols is a multiple of 32. The result is valid until the next
+ * call. */
 struct q8_rows cpu_round(struct cpu *c, const float *x, ptrdiff_t ldx, int m, int cols);
-/* Activations of a product: as floats, and in 8 bits if quantised weights need them. */
+/* Activations of a product: as floats, and rounded to 8 bits if the weights are quantised. */
 struct few_rows {
     const float *x;
     ptrdiff_t ldx;

@@ -1,4 +1,4 @@
-/* Latent attention: products of one token with parts of kv_b, and keys and values of many positions. */
+/* Latent attention: products of one token with parts of kv_b, and the keys and values of many positions. */
 #include <string.h>
 
 #include "engine/cpu/internal.h"
@@ -10,7 +10,7 @@ struct latent_job {
     float *out;
 };
 
-/* Row `first` of a head's rows of kv_b. */
+/* Returns row `first` of a head's rows of kv_b. */
 static const char *head_row(const struct latent *l, int head, int first) {
     return matrix_row(&l->kv_b.w, (size_t)head * (size_t)(l->nope + l->value) + (size_t)first);
 }

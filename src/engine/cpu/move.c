@@ -54,7 +54,7 @@ struct window_job {
     bool merge;
 };
 
-/* One window: copies its rows from the grid (zeros outside), or adds them to the grid. */
+/* Processes one window: copies its rows from the grid, with zeros outside of it, or adds them to the grid. */
 static void window_task(void *job, int task, int worker) {
     const struct window_job *j = job;
     (void)worker;

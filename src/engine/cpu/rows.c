@@ -1,4 +1,4 @@
-/* Operators on single rows or numbers: norms, activations, sums, embeddings. */
+/* Operators on single rows or elements: norms, activations, sums, embeddings. */
 #include "engine/cpu/internal.h"
 
 struct rows_job {

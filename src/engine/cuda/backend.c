@@ -11,7 +11,7 @@
 enum { THREADS = 256, FEW_ROWS = 8 };
 
 static size_t blocks_for(size_t items) { return MIN((items + THREADS - 1) / THREADS, (size_t)1 << 16); }
-/* Rows are blocks in y, their n numbers are threads of blocks in x. */
+/* Blocks in y are rows; the threads of the blocks in x are the n numbers of a row. */
 static struct cuda_grid row_grid(size_t rows, size_t n) {
     return (struct cuda_grid){ MIN((n + THREADS - 1) / THREADS, (size_t)1 << 16), MIN(rows, (size_t)65535),
                                .threads = THREADS };
@@ -56,7 +56,7 @@ static int backend_check(void *context, struct err *err) {
         return -1;
     }
     if (c->pending == 0) return 0;
-    if (!cuda_ok(c, c->d->mem_info(&free_bytes, &total), "asking for free memory"))
+    if (!cuda_ok(c, c->d->mem_info(&free_bytes, &total), "reading the amount of free memory"))
         return err_set(err, "%s", c->err.msg);
     if (c->pending <= free_bytes) return 0;
     return err_set(
@@ -97,7 +97,7 @@ static struct tensor *tensor_wrap(void *context, const void *host, size_t bytes)
     return t;
 }
 
-/* Weights are packed: one allocation for everything that is wrapped so far. */
+/* Allocates one block of memory for all tensors wrapped so far. */
 static void tensor_commit(void *context, struct tensor *t) {
     struct cuda *c = context;
     size_t bytes = (t->bytes + 255) / 256 * 256;
@@ -174,7 +174,7 @@ static void run_any(struct cuda *c, const struct linear *l, float *x, ptrdiff_t 
                 params);
 }
 
-/* x as 16-bit numbers, [m][parts][k]. */
+/* Converts x to 16-bit numbers, [m][parts][k]. */
 static void *converted(struct cuda *c, enum dtype type, float *x, ptrdiff_t ldx, int m, int k, int parts) {
     void *out = cuda_scratch(c, SCRATCH_CONVERTED, (size_t)m * (size_t)k * (size_t)parts * 2);
     int aligned = ldx % 4 == 0 && (uintptr_t)x % 16 == 0;
@@ -197,7 +197,7 @@ static void run_tensor_cores(struct cuda *c, const struct linear *l, float *x, p
                            .parts = c->exact && l->w.type == DTYPE_BF16 ? 2 : 1,
                            .accumulate = add };
     a.x = converted(c, l->w.type, x, ldx, m, a.k, a.parts);
-    /* Tiles of 128 x 128, or of 64 x 64 where those would leave multiprocessors without work. */
+    /* Tiles are 128 x 128, or 64 x 64 if the larger ones would leave multiprocessors idle. */
     bool small = ((size_t)m + 127) / 128 * (((size_t)a.n + 127) / 128) * 4 < (size_t)c->sms * 3;
     size_t tile = small ? 64 : 128;
     void *params[] = { &a };

@@ -1,6 +1,6 @@
-/* The backend for NVIDIA GPUs. Kernels are compiled by nvcc at build time (machine code for Hopper, PTX
- * for everything since Ampere), embedded in the program and loaded with the driver library, which is found
- * at run time. */
+/* The backend for NVIDIA GPUs. nvcc compiles the kernels at build time: machine code for Hopper, PTX for
+ * all GPUs since Ampere. They are embedded in the program and loaded with the driver library, which is
+ * found at run time. */
 #ifndef ENGINE_CUDA_CUDA_H
 #define ENGINE_CUDA_CUDA_H
 
@@ -11,8 +11,8 @@
 #include "engine/ops/ops.h"
 
 struct ops *cuda_open(struct threads *threads, int index, struct err *err); /* NULL: see err */
-/* The kernels are embedded, and there is a driver with at least one GPU. Otherwise err says what is
- * missing. */
+/* Returns true if the kernels are embedded and a driver with at least one GPU is present. Otherwise err
+ * says what is missing. */
 bool cuda_available(struct err *err);
 bool cuda_built(void); /* the kernels are embedded */
 

@@ -14,7 +14,7 @@ enum { THREADS = 256, WARPS = 8, CLUSTER = 8, MOST_SPLITS = 64 };
 
 struct cuda_decode {
     struct cuda *c;
-    struct decode_plan plan; /* pointers into it are only used while it is built */
+    struct decode_plan plan; /* its pointers are only used while the graph is built */
     enum dtype type;
     cu_exec exec;
     int splits, cluster, taken;
@@ -30,7 +30,8 @@ struct cuda_decode {
     int *sequence, *ban_list;
     unsigned *ban_bits;
     unsigned long long *stamps; /* [layers * 5 + 2]; NULL: none */
-    int *out, *out_device;      /* host memory, and its address on the device; -1: not there yet */
+    /* host memory and its address on the device; -1: the token is not ready yet */
+    int *out, *out_device;
 };
 
 /* ---- which models */
@@ -105,8 +106,8 @@ static unsigned vector_bytes(int n8, int piece) {
     int step = piece * 32;
     return (unsigned)((n8 + step - 1) / step * step * 32);
 }
-/* Blocks for `items` of eight warps each: at most two per multiprocessor, all with the same number of
- * rounds. */
+/* Returns the number of blocks for `items` of eight warps each: at most two per multiprocessor, all with
+ * the same number of rounds. */
 static size_t even_grid(const struct cuda *c, int items) {
     int most = 2 * c->sms, rounds = (items + most - 1) / most;
     return (size_t)((items + rounds - 1) / rounds);
@@ -141,7 +142,7 @@ static void launch_named(struct cuda_decode *d, const char *name, size_t blocks,
     cuda_ok(c, c->d->launch(&l, f, params, NULL), name);
 }
 
-/* Where kernel `k` of layer `i` writes its time. */
+/* Returns the address where kernel `k` of layer `i` writes its time. */
 static unsigned long long *stamp_of(const struct cuda_decode *d, int i, int k) {
     return d->stamps ? d->stamps + (size_t)i * 5 + k : NULL;
 }
@@ -332,7 +333,7 @@ static void capture(struct cuda_decode *d) {
     free(pointers);
 }
 
-/* Time of each kind of kernel in the last step: from its stamp to the next one's. */
+/* Prints the time per kind of kernel in the last step: from its stamp to the next kernel's stamp. */
 static void print_stamps(const struct cuda_decode *d) {
     static const char *const names[] = { "rows", "attention", "out", "up", "down", "head" };
     size_t n = (size_t)d->plan.layers * 5 + 2;
@@ -393,7 +394,7 @@ static void decode_begin(void *decode, const struct decode_start *s) {
     put(d, d->state, &state, sizeof state);
     put(d, d->rules, &rules, sizeof rules);
     put(d, d->sequence, s->ids, (size_t)s->n * sizeof *s->ids);
-    if (!d->c->failed) /* a request that ended early may have left bans */
+    if (!d->c->failed) /* a request that ended early may have left banned ids */
         cuda_ok(d->c,
                 d->c->d->set_words((cu_ptr)(uintptr_t)d->ban_bits, 0, (size_t)d->plan.vocab / 32 + 1,
                                    d->c->stream),

@@ -52,7 +52,7 @@ struct cu_launch {
     unsigned nattrs;
 };
 
-/* Name of the function in our table, name in the library, parameters. All return an error number. */
+/* X(name in our table, name in the library, parameters). All functions return an error number. */
 #define CU_CALLS(X)                                                                                     \
     X(init, cuInit, (unsigned flags))                                                                   \
     X(driver_version, cuDriverGetVersion, (int *version))                                               \
@@ -101,7 +101,8 @@ struct driver {
 /* The oldest driver that runs the kernels: CUDA 12.0, times 1000. */
 enum { DRIVER_OLDEST = 12000 };
 
-/* Loads libcuda.so.1 once and initialises it. NULL: err says what is missing and what to do. */
+/* Loads and initialises libcuda.so.1 on the first call. Returns NULL on failure; err says what is missing
+ * and how to fix it. */
 const struct driver *driver_load(struct err *err);
 
 #endif

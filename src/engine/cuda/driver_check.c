@@ -1,4 +1,4 @@
-/* Compares driver.h with NVIDIA's cuda.h at compile time, where that is installed. Produces no code. */
+/* Compares driver.h with NVIDIA's cuda.h at compile time if that is installed. Produces no code. */
 #include "engine/cuda/driver.h"
 
 #if defined(__has_include) && !defined(__cppcheck__)

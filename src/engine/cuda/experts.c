@@ -1,4 +1,4 @@
-/* Experts of many tokens without the host: routing, ordering by expert, products of all experts at once. */
+/* Experts of many tokens, without the host: routing, sorting by expert, products of all experts at once. */
 #include <stdlib.h>
 
 #include "base/die.h"
@@ -25,7 +25,7 @@ static const void *pointers_of(struct cuda *c, const struct expert *experts, int
     return k.there;
 }
 
-/* What the launches of one call share. */
+/* Data shared by the launches of one call. */
 struct call {
     struct cuda *c;
     enum dtype type;

@@ -1,4 +1,4 @@
-/* What the files of the CUDA backend share. */
+/* Internal to the files of the CUDA backend. */
 #ifndef ENGINE_CUDA_INTERNAL_H
 #define ENGINE_CUDA_INTERNAL_H
 
@@ -9,13 +9,14 @@
 #include "engine/ops/ops.h"
 
 struct tensor {
-    cu_ptr data; /* 0: an allocation failed, or not committed yet */
+    cu_ptr data; /* 0: the allocation failed or was not made yet */
     size_t bytes;
-    enum dtype type;  /* of a cache; other tensors hold floats, and matrices know their own type */
+    /* type of a cache's numbers; other tensors contain floats, and a matrix states its own type */
+    enum dtype type;
     const void *host; /* wrapped memory; else NULL */
 };
 
-/* Name of the kernel, file. Kernels of decode.cu are found by name (decode.c). */
+/* X(kernel, file). decode.c looks up the kernels of decode.cu by name. */
 /* clang-format off */
 #define TYPED(X, name, file) X(name##_f32, file) X(name##_bf16, file) X(name##_f16, file)
 #define CUDA_KERNELS(X) \
@@ -77,8 +78,8 @@ struct known_experts {
 struct cuda {
     const struct driver *d;
     int device, sms;
-    bool hopper; /* the machine code for Hopper runs: clusters and dependent launches */
-    bool exact;  /* products as accurate as float, at twice the work */
+    bool hopper; /* the machine code for Hopper is used: clusters and dependent launches are available */
+    bool exact;  /* products have the accuracy of float, at twice the work */
     char name[96], about[96];
     cu_stream stream;
     cu_module modules[MODULE_COUNT];
@@ -94,16 +95,17 @@ struct cuda {
     struct {
         struct known_experts *v;
         size_t n, cap;
-    } known; /* pointers of the experts of each layer, in device memory */
+    } known; /* pointers to the experts of each layer, in device memory */
     cu_ptr arena;
-    size_t arena_left, pending; /* bytes of tensors that are wrapped but not committed */
+    size_t arena_left, pending; /* pending: bytes of tensors that are wrapped but not committed */
     struct tensor *scratch[SCRATCH_COUNT];
-    enum dtype last_type; /* weights of the last linear layer: attention has the same precision */
+    enum dtype last_type; /* type of the last linear layer's weights; attention uses the same precision */
     bool failed;
     struct err err;
 };
 
-/* Checks a driver call; after the first failure operators do nothing until check() reports it. */
+/* Checks the result of a driver call. After the first failure, operators do nothing until check() reports
+ * it. */
 bool cuda_ok(struct cuda *c, int rc, const char *what);
 cu_ptr cuda_memory(struct cuda *c, size_t bytes); /* 0: failed */
 void cuda_memory_free(struct cuda *c, cu_ptr p);

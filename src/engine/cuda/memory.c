@@ -1,4 +1,4 @@
-/* Opening a GPU, its memory, launches. */
+/* Opens a GPU, manages its memory and launches kernels. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,7 @@ bool cuda_ok(struct cuda *c, int rc, const char *what) {
     return false;
 }
 
-/* ---- memory: freed blocks are kept and used again; the order of the stream makes that safe */
+/* ---- memory: freed blocks are kept and reused; this is safe because the stream runs in order */
 static size_t rounded(size_t bytes) {
     size_t to = bytes < (1u << 20) ? 512 : 1u << 20;
     return (MAX(bytes, (size_t)1) + to - 1) / to * to;

@@ -51,11 +51,12 @@ struct decoder {
     const struct llm_text *c; /* borrowed */
     struct ops *ops;          /* borrowed */
     int hidden, heads, kv_heads, dim_k, dim_v, layers, vocab, max_context;
-    int sequences, positions; /* of the cache; positions <= max_context */
-    enum dtype kv;            /* type of the cache: f32, or bf16 if the backend has it; latents are f32 */
-    unsigned reserved;        /* how often the cache was allocated */
-    struct matrix embed;      /* [vocab, hidden] */
-    struct linear head;       /* [vocab, hidden] */
+    int sequences, positions; /* size of the cache; positions <= max_context */
+    /* type of the cache: f32, or bf16 if the backend supports it; latents are f32 */
+    enum dtype kv;
+    unsigned reserved;   /* how often the cache was allocated */
+    struct matrix embed; /* [vocab, hidden] */
+    struct linear head;  /* [vocab, hidden] */
     struct tensor *norm;
     struct decoder_layer *layer;
     struct rope_table rope;
@@ -65,9 +66,9 @@ struct decoder {
     /* Scratch for DECODER_CHUNK rows. */
     struct tensor *h, *q, *k, *v, *mixed, *gate, *up, *latent;
     struct moe_scratch moe;
-    bool
-        *expert_used; /* [layers][ROUTING_MAX_EXPERTS] since decoder_experts_reset(); NULL: no routed layer */
-    /* Latent attention: keys and values of one layer for many tokens, and the scratch of one token. */
+    /* [layers][ROUTING_MAX_EXPERTS] since decoder_experts_reset(); NULL: no layer has routed experts */
+    bool *expert_used;
+    /* Latent attention: keys and values of one layer for many tokens, and scratch memory for one token. */
     struct tensor *wide_keys, *wide_values; /* [heads][max_context][dim_k], [..][dim_v] */
     struct attention *attentions;           /* [DECODER_CHUNK]: scratch for the sequences of a pass */
     struct tensor *absorbed, *sums;         /* [heads][rank + rope], [heads][rank] */
@@ -105,7 +106,8 @@ void decoder_forward_rows(struct decoder *d, struct view x, struct decoder_pass 
 void decoder_forward(struct decoder *d, struct view x, int n, int position, struct tensor *logits);
 /* Starts counting the experts that tokens are routed to. */
 void decoder_experts_reset(struct decoder *d);
-/* Different experts since then, mean over the routed layers; NaN: the model has none. */
+/* Returns the number of different experts since the reset, as a mean over the routed layers; NaN if the
+ * model has none. */
 double decoder_experts_used(const struct decoder *d);
 /* The first half of a layer: x += o(attention(rms(x))), using the cache. */
 void decoder_attention(struct decoder *d, const struct decoder_layer *l, struct view x,

@@ -262,14 +262,14 @@ static void alloc_scratch(struct decoder *d) {
     d->up = alloc_rows(d, c->intermediate);
     d->attentions = xcalloc(DECODER_CHUNK, sizeof *d->attentions);
     if (c->kv_lora_rank) alloc_latent_scratch(d);
-    const struct moe *routed = NULL; /* all routed layers have the same sizes */
+    const struct moe *routed = NULL; /* sizes of any routed layer; they are all equal */
     for (int i = 0; i < d->layers; i++)
         if (d->layer[i].moe.routing.n) routed = &d->layer[i].moe;
     if (routed) moe_scratch_init(&d->moe, d->ops, routed, d->hidden, DECODER_CHUNK);
     if (routed) d->expert_used = xcalloc((size_t)d->layers * ROUTING_MAX_EXPERTS, sizeof *d->expert_used);
 }
 
-/* GGUF files of Llama 3 hold the divisors of the frequencies instead of the parameters. */
+/* GGUF files of Llama 3 contain the divisors of the frequencies instead of the parameters. */
 static int open_rope(struct decoder *d, const struct weights *w, struct err *err) {
     const struct llm_rope *c = &d->c->rope;
     int half = (int)c->dims / 2;

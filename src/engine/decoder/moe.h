@@ -25,12 +25,12 @@ struct moe_scratch {
     float *opening;                 /* [tokens]: the factor of the shared expert */
     int *every;                     /* [tokens]: 0, 1, 2, ... */
 };
-/* For layers with the same sizes as e. */
+/* Allocates scratch memory for layers with the same sizes as e. */
 void moe_scratch_init(struct moe_scratch *s, struct ops *o, const struct moe *e, int hidden, int tokens);
 void moe_scratch_free(struct moe_scratch *s, struct ops *o);
 
 /* y[m, hidden] += experts(x[m, hidden]). Afterwards, s->choices contains the choice of each token, unless
- * the device routed by itself. */
+ * the routing ran on the device. */
 void moe_forward(struct ops *o, const struct moe *e, struct view x, int m, int hidden, struct view y,
                  struct moe_scratch *s);
 

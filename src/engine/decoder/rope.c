@@ -52,7 +52,7 @@ static double longrope_amplitude(const struct llm_rope *c) {
     return factor <= 1 ? 1.0 : sqrt(1 + log(factor) / log(original));
 }
 
-/* The factor for cos and sin; 1 without YaRN and LongRoPE. */
+/* Returns the factor for cos and sin; 1 without YaRN and LongRoPE. */
 static double rope_amplitude(const struct llm_rope *c) {
     double factor = value_or(c->factor, 1);
     if (c->kind == LLM_ROPE_LONGROPE) return longrope_amplitude(c);

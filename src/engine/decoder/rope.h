@@ -10,7 +10,7 @@
 #include "engine/ops/ops.h"
 #include "llm/model.h"
 
-/* Frequency i is divided by factors[i], which some files hold as a tensor; NULL: none. */
+/* Frequency i is divided by factors[i], which some files contain as a tensor; NULL: no factors. */
 int rope_init(struct rope_table *t, struct ops *o, const struct llm_rope *c, bool interleaved, int positions,
               const float *factors, struct err *err);
 void rope_free(struct rope_table *t, struct ops *o);

@@ -8,7 +8,7 @@ struct decoder_steps {
     struct decoder *decoder; /* borrowed */
     const struct ops_decode_calls *calls;
     void *state;
-    unsigned reserved; /* the cache that `state` refers to */
+    unsigned reserved; /* d->reserved when `state` was made */
 };
 
 static struct decode_layer layer_of(const struct decoder_layer *l) {
@@ -76,7 +76,8 @@ void decoder_steps_close(struct decoder_steps *s) {
 }
 
 void decoder_steps_begin(struct decoder_steps *s, const struct decode_start *start) {
-    if (s->reserved != s->decoder->reserved) { /* a batch was served in between */
+    /* a batch was served in between: the cache was allocated again */
+    if (s->reserved != s->decoder->reserved) {
         s->calls->close(s->state);
         s->state = open_state(s->decoder, s->calls);
         s->reserved = s->decoder->reserved;

@@ -1,4 +1,5 @@
-/* Decoding steps that the device runs as a whole (ops/decode.h), for backends and models that have them. */
+/* Decoding steps that run entirely on the device (ops/decode.h), if the backend and the model support
+ * them. */
 #ifndef ENGINE_DECODER_STEPS_H
 #define ENGINE_DECODER_STEPS_H
 

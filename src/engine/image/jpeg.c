@@ -12,7 +12,7 @@
 #include "base/util.h"
 #include "engine/image/internal.h"
 
-#define MAX_SCANS 200 /* a progressive file has about ten; thousands would be an attack on CPU time */
+#define MAX_SCANS 200 /* a progressive file has about ten; thousands would only serve to exhaust CPU time */
 #define EXIF_MARK "Exif\0\0"
 #define EXIF_MARK_BYTES 6u
 

@@ -15,7 +15,7 @@
 #define MAX_WEIGHTS (128u << 20) /* 512 MB; reached by sides of about 30 million pixels */
 #define PAD_GREY 127             /* 0.5 * 255, truncated */
 
-/* For each output position: the first input tap, the number of taps, and their weights. */
+/* For each output position: the index of the first input, the number of inputs, and their weights. */
 struct taps {
     int *first, *count; /* [out] */
     int32_t *weight;    /* [out][stride] */

@@ -102,7 +102,7 @@ bool vision_image(const struct vision *v, struct ops *o, const struct dsocr_plan
                   const struct dsocr_views *views, struct view rows, struct vision_times *times,
                   vision_progress *progress, void *context) {
     if (views->blank) return true;
-    /* at least as many rows as either part has */
+    /* enough rows for either part */
     size_t hidden = (size_t)v->hidden, n = (size_t)plan->image_tokens;
     struct tensor *global = ops_alloc(o, n * hidden, TENSOR_ANY);
     struct tensor *local = ops_alloc(o, n * hidden, TENSOR_ANY);

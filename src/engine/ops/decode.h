@@ -1,7 +1,7 @@
-/* Decoding steps that run on the device as a whole: the device chooses the next token, and the host only
- * reads the tokens. A backend may have them (ops_backend.decode); otherwise the engine calls one operator
- * after the other.
- *     void *d = calls->open(context, &plan);                     -- NULL: this model needs the operators
+/* Decoding steps that run entirely on the device. The device chooses the next token, and the host only reads
+ * the tokens. A backend may support them (ops_backend.decode); otherwise the engine calls one operator after
+ * the other.
+ *     void *d = calls->open(context, &plan);                     -- NULL: not supported for this model
  *     calls->begin(d, &start);
  *     calls->submit(d, 4);                                       -- steps run ahead of the host
  *     while (calls->take(d, &token)) ... */
@@ -28,7 +28,7 @@ struct decode_layer {
 
 struct decode_plan {
     int hidden, heads, kv_heads, dim, vocab, max_context;
-    float eps, scale; /* of the norms; of the scores */
+    float eps, scale; /* eps of the norms, scale of the scores */
     struct matrix embed;
     struct linear head;
     struct tensor *norm;
@@ -37,12 +37,12 @@ struct decode_plan {
     int layers;
 };
 
-/* A sequence: its tokens so far, whose keys and values are in the cache except those of the last one. */
+/* A sequence: its tokens so far. The cache contains the keys and values of all but the last token. */
 struct decode_start {
     const uint32_t *ids;
     int n;
-    /* sampling/ngram.h; no_repeat 0: off */
-    int no_repeat, window, first; /* first: the first position that counts */
+    /* see sampling/ngram.h; no_repeat 0: off */
+    int no_repeat, window, first; /* first: the first position to which the rule applies */
     const uint32_t *allow;
     int nallow;
 };
@@ -54,7 +54,7 @@ struct ops_decode_calls {
     void (*close)(void *decode);
     void (*begin)(void *decode, const struct decode_start *start);
     void (*submit)(void *decode, int steps);
-    /* Waits for the next token. False: the device failed (ops_check). */
+    /* Waits for the next token. Returns false if the device failed (ops_check). */
     bool (*take)(void *decode, uint32_t *token);
 };
 

@@ -189,7 +189,7 @@ bool ops_experts_many(struct ops *o, const char *name, const struct expert *expe
                                     .n = w->rows,
                                     .k = w->cols,
                                     .flops = 6.0 * m * r->k * matrix_cells(w),
-                                    .bytes = NAN }); /* how many experts are chosen is not known here */
+                                    .bytes = NAN }); /* the number of chosen experts is unknown here */
     return true;
 }
 

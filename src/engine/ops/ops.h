@@ -98,7 +98,7 @@ struct attention {
     struct view q; /* [nq][q_row], head h at h * dim_k */
     ptrdiff_t q_row;
     struct view k, v; /* of numbers of type `kv` */
-    enum dtype kv;    /* DTYPE_F32 or, from ops_backend.bf16_cache, DTYPE_BF16 */
+    enum dtype kv;    /* DTYPE_F32, or DTYPE_BF16 if the backend has bf16_cache */
     ptrdiff_t k_head, v_head;
     ptrdiff_t v_row; /* floats from one value row to the next; 0: dim_v */
     struct view out; /* [nq][out_row], head h at h * dim_v */
@@ -187,13 +187,13 @@ struct windows {
 enum tensor_content { TENSOR_ANY, TENSOR_ZERO };
 
 struct ops_backend {
-    bool quantised; /* linear layers, experts and embeddings accept weights of block types */
-    /* Optional: float arithmetic for quantised weights, instead of activations that are rounded to 8 bits. */
+    bool quantised; /* linear layers, experts and embeddings accept quantised weights */
+    /* Optional. Selects float arithmetic for quantised weights instead of activations rounded to 8 bits. */
     void (*set_exact)(void *context, bool exact);
     unsigned extras; /* enum ops_extra */
     bool bf16_cache; /* cache_store and attention accept caches of bf16 */
     void (*close)(void *context);
-    const char *(*device)(void *context); /* "avx2": free text for the trace */
+    const char *(*device)(void *context); /* free text for the trace, such as "avx2" */
     const char *(*name)(void *context);   /* name of the device in traces: "cpu", "NVIDIA H200" */
     int (*units)(void *context);          /* threads of a CPU, multiprocessors of a GPU */
     void (*finish)(void *context);        /* returns when all operators called so far are done */
@@ -202,11 +202,10 @@ struct ops_backend {
     struct tensor *(*wrap)(void *context, const void *host, size_t bytes);
     void (*commit)(void *context, struct tensor *t);
     void (*free)(void *context, struct tensor *t);
-    /* A cache of zeros for cache_store() and attention() alone. NULL: the same as alloc() of as many
-     * bytes. */
+    /* Allocates a cache of zeros, used by cache_store() and attention() only. NULL: alloc() is used. */
     struct tensor *(*alloc_cache)(void *context, size_t numbers, enum dtype type);
-    /* -1: an operator or an allocation failed since the last call, or what was wrapped does not fit; then the
-     * results since are not valid. NULL: nothing can fail. */
+    /* Returns -1 if an operator or an allocation failed since the last call, or if the wrapped tensors do
+     * not fit; the results since then are invalid. NULL: nothing can fail. */
     int (*check)(void *context, struct err *err);
     void (*upload)(void *context, struct view to, const float *from, size_t n);
     void (*upload_planes)(void *context, struct view to, const float *from, int channels, size_t area);
@@ -217,8 +216,8 @@ struct ops_backend {
     const char *(*linear_many)(void *context, const struct linear_out *v, int n, struct view x);
     const char *(*experts_one)(void *context, const struct expert *const *experts, const float *weights,
                                int n, struct view x, struct view y);
-    /* Returns NULL, having done nothing, where the sizes or types have no such kernel. The pointer itself
-     * may be NULL too. */
+    /* Returns NULL without doing anything if there is no kernel for these sizes or types. The pointer
+     * itself may be NULL. */
     const char *(*experts_many)(void *context, const struct expert *experts, const struct routing *r,
                                 struct view logits, struct view x, int m, int hidden, struct view y);
     const char *(*rmsnorm)(void *context, struct view x, ptrdiff_t ldx, struct tensor *w, int rows, int n,
@@ -233,7 +232,7 @@ struct ops_backend {
                          struct view out);
     const char *(*conv)(void *context, const struct conv *c, struct view x, int h, int w, struct view y);
     const char *(*attention)(void *context, const struct attention *a);
-    /* Computes n independent attentions; NULL: ops_attention_many() calls `attention` for each. */
+    /* Computes n independent attentions. NULL: ops_attention_many() calls `attention` for each. */
     const char *(*attention_many)(void *context, const struct attention *a, int n);
     const char *(*qkv_attention)(void *context, const struct qkv_attention *a);
     const char *(*latent_query)(void *context, const struct latent *l, struct view q, struct view out);
@@ -256,7 +255,7 @@ struct ops_backend {
     void (*resample_grid)(void *context, struct view in, int from, int to, int channels, struct view out);
     void (*resample_rows)(void *context, struct view in, int from, int to, int channels, struct view out);
 
-    /* Whole decoding steps on the device (decode.h). NULL: the backend has no such steps. */
+    /* Decoding steps that run entirely on the device (decode.h). NULL: not supported. */
     const struct ops_decode_calls *decode;
 };
 
@@ -280,7 +279,7 @@ const char *ops_name(const struct ops *o);
 int ops_units(const struct ops *o);
 void ops_finish(struct ops *o);
 void ops_set_exact(struct ops *o,
-                   bool exact); /* the default is false; ignored if the backend has no choice */
+                   bool exact); /* the default is false; ignored if the backend has no set_exact */
 
 /* Reports one finished layer: `part` is the completed fraction of the current view or part of the prompt. */
 static inline void ops_step(struct ops *o, double part) {
@@ -288,13 +287,13 @@ static inline void ops_step(struct ops *o, double part) {
 }
 
 struct tensor *ops_alloc(struct ops *o, size_t floats, enum tensor_content content);
-/* Makes a tensor of host memory that must stay valid as long as the tensor. The CPU backend uses that
+/* Makes a tensor from host memory, which must stay valid as long as the tensor. The CPU backend uses that
  * memory directly. Call ops_commit() when the memory has its final contents; a device backend copies it
  * then. */
 struct tensor *ops_wrap(struct ops *o, const void *host, size_t bytes);
 void ops_commit(struct ops *o, struct tensor *t);
 void ops_free(struct ops *o, struct tensor *t); /* NULL: nothing */
-/* Frees the tensors that were made since `live.n` was `mark`: those of a request that ran out of memory. */
+/* Frees the tensors made since `live.n` was `mark`, for example after a request ran out of memory. */
 void ops_free_since(struct ops *o, size_t mark);
 struct tensor *ops_alloc_cache(struct ops *o, size_t numbers, enum dtype type);
 int ops_check(struct ops *o, struct err *err); /* see struct ops_backend */
@@ -313,9 +312,9 @@ void ops_linear_many(struct ops *o, const char *name, const struct linear_out *v
 void ops_experts_one(struct ops *o, const char *name, const struct expert *const *experts,
                      const float *weights, int n, struct view x, struct view y);
 
-/* m tokens through the experts that the router's logits choose for them: y[m, hidden] += sum_e weight_e
- * E_e(x). The device routes by itself. False: the backend has no such operator for these experts; call
- * ops_route() and the linear layers of each expert instead. */
+/* Passes m tokens through the experts that the router's logits choose for them: y[m, hidden] += sum_e
+ * weight_e E_e(x). The routing runs on the device. Returns false if the backend has no such operator for
+ * these experts; the caller then uses ops_route() and the linear layers of each expert. */
 bool ops_experts_many(struct ops *o, const char *name, const struct expert *experts, const struct routing *r,
                       struct view logits, struct view x, int m, int hidden, struct view y);
 
@@ -343,8 +342,8 @@ void ops_qkv_attention(struct ops *o, const char *name, const struct qkv_attenti
 /* out[head] = [U^T q_nope | q_rope], and out[head] = V sums[head], where U and V are the rows of kv_b. */
 void ops_latent_query(struct ops *o, const struct latent *l, struct view q, struct view out);
 void ops_latent_value(struct ops *o, const struct latent *l, struct view sums, struct view out);
-/* Copies the grid to rows ordered by window, with zeros outside of the grid; and adds the rows back to the
- * grid. */
+/* The first copies the grid to rows ordered by window, with zeros outside of the grid. The second adds the
+ * rows back to the grid. */
 void ops_window_partition(struct ops *o, const struct windows *s, struct view grid, struct view rows);
 void ops_window_merge(struct ops *o, const struct windows *s, struct view rows, struct view grid);
 

@@ -18,8 +18,8 @@ struct protocol {
     struct {
         struct engine_result *v; /* [n] */
         size_t n;
-    } results;    /* of the request that is being served */
-    int reply_fd; /* file descriptor of the replies, checked for a closed reader; -1: not checked */
+    } results;    /* results of the request that is being served */
+    int reply_fd; /* file descriptor of the replies, used to detect a closed reader; -1: not used */
 };
 
 struct protocol *protocol_open(const char *version, engine_progress *progress) {
@@ -172,7 +172,7 @@ static int do_load(struct protocol *p, const struct protocol_request *r, struct 
     return 0;
 }
 
-/* poll() detects without a write that the other end of a pipe or socket is closed. */
+/* poll() reports a closed pipe or socket without writing to it. */
 static bool has_reader(void *context) {
     struct pollfd f = { .fd = ((const struct protocol *)context)->reply_fd };
     return poll(&f, 1, 0) <= 0 || !(f.revents & (POLLERR | POLLHUP));
@@ -243,7 +243,7 @@ static int serve_request(struct protocol *p, const struct protocol_request *r, s
     return r->op == PROTOCOL_INFER ? do_infer(p, r, out, err) : do_warmup(p, r, out, err);
 }
 
-/* A request that is being served. It owns what it made so far, also when memory runs out. */
+/* A request that is being served. It owns its memory, so that nothing leaks if memory runs out. */
 struct serving {
     struct protocol *p;
     const char *line;

@@ -20,14 +20,14 @@ enum { MAX_DEPTH = 64, EVENTS = 128, CACHE_LINE = 64 };
  * instructions together. Therefore an event is one cache line, with the cheapest clock; names, numbers and
  * the writer's locks are handled later, for many events at once. */
 struct event {
-    uint64_t start, end; /* in ticks; for tokens, `end` is the request */
+    uint64_t start, end; /* timestamps in ticks; for tokens, `end` is the request */
     const char *name, *kernel;
     double flops, bytes;
-    /* for ranges, m is the index; for tokens, m is the count and n is nonzero if they were generated */
+    /* For ranges, m is the index. For tokens, m is the count, and n is nonzero if they were generated. */
     int32_t m, n, k;
     uint8_t type, depth;
     uint8_t kind;  /* enum event_kind */
-    uint8_t in_ns; /* start is in nanoseconds, because it was before the last flush */
+    uint8_t in_ns; /* start is in nanoseconds, because it is before the last flush */
 };
 _Static_assert(sizeof(struct event) == CACHE_LINE, "one cache line per event");
 enum event_kind { EVENT_OP, EVENT_MODULE, EVENT_STAGE, EVENT_TOKENS };
@@ -86,14 +86,14 @@ static void fill_constants(struct recorder *r, const struct record_info *info) {
     }
 }
 
-/* All memory, before the file is opened. */
+/* Allocates all memory before the file is opened. */
 static struct recorder *record_alloc(const char *path, const struct record_info *info) {
     struct recorder *r = xcalloc(1, sizeof *r);
     if (!path) return r;
     r->texts = record_texts_open(info->no_shapes);
     if (!alloc_guard_refuses() &&
         posix_memalign((void **)&r->events, CACHE_LINE, EVENTS * sizeof *r->events) == 0) {
-        memset(r->events, 0, EVENTS * sizeof *r->events); /* page faults now, not during an operator */
+        memset(r->events, 0, EVENTS * sizeof *r->events); /* causes page faults now, not during an operator */
         return r;
     }
     record_texts_close(r->texts);
@@ -187,7 +187,7 @@ static void flush_events(struct recorder *r) {
 
 int record_close(struct recorder *r, struct err *err) {
     if (!r) return 0;
-    while (r->depth > 0) record_pop(r, RECORD_STAGES); /* ranges that a failed request left open */
+    while (r->depth > 0) record_pop(r, RECORD_STAGES); /* closes the ranges that a failed request left open */
     if (r->writer) flush_events(r);
     int rc = r->writer ? trace_writer_close(r->writer, err) : 0;
     record_texts_close(r->texts);
@@ -229,7 +229,7 @@ void record_pop(struct recorder *r, enum record_detail level) {
                                     .depth = (uint8_t)r->depth,
                                     .kind = o->stage ? EVENT_STAGE : EVENT_MODULE,
                                     .in_ns = o->in_ns });
-    if (o->stage && r->nevents) flush_events(r); /* so that a crash in a later stage does not lose it */
+    if (o->stage && r->nevents) flush_events(r); /* a crash in a later stage must not lose these events */
 }
 
 uint64_t record_ticks(const struct recorder *r) {

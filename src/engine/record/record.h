@@ -20,9 +20,9 @@ enum record_detail { RECORD_NONE, RECORD_STAGES, RECORD_MODULES, RECORD_OPERATOR
 struct record_info {
     const char *model;
     const char *device; /* "cpu", "NVIDIA H200" */
-    const char *isa;    /* "avx2": free text about the device */
+    const char *isa;    /* free text about the device, such as "avx2" */
     int units;          /* threads of a CPU, multiprocessors of a GPU */
-    bool no_shapes;     /* operators with the same name get the same texts, regardless of their shapes */
+    bool no_shapes;     /* operators with the same name share their texts, regardless of shapes */
 };
 
 struct recorder;
@@ -36,7 +36,7 @@ int record_close(struct recorder *r, struct err *err); /* -1: the file is incomp
 void record_push(struct recorder *r, enum record_detail level, const char *name, int index);
 void record_pop(struct recorder *r, enum record_detail level);
 
-/* An operator: [m, k] times [n, k] for a linear layer; m rows of n for most others. */
+/* An operator. A linear layer is [m, k] times [n, k]; most others process m rows of n numbers. */
 struct record_op {
     const char *name;   /* "q_proj" */
     const char *kernel; /* "gemm" */

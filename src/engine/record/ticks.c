@@ -12,7 +12,7 @@ struct ticks_span ticks_span(struct ticks *t) {
     struct ticks_span s = { .from = t->at, .from_ns = t->at_ns };
     t->at = ticks_now(t);
     t->at_ns = s.to_ns =
-        MAX(clock_wall_ns(), s.from_ns); /* must not go backwards, even if the wall clock was set back */
+        MAX(clock_wall_ns(), s.from_ns); /* time must not go backwards, even if the wall clock was set back */
     s.ns_per_tick = t->at > s.from ? (double)(s.to_ns - s.from_ns) / (double)(t->at - s.from) : 0;
     return s;
 }

@@ -23,7 +23,7 @@ uint32_t sampler_argmax(const float *logits, size_t vocab) {
     uint32_t best = 0;
     float most = -INFINITY;
     for (size_t i = 0; i < vocab; i++) {
-        if (logits[i] > most) { /* false for NaN; of equal logits the lowest id is used */
+        if (logits[i] > most) { /* the comparison is false for NaN; of equal logits the lowest id is chosen */
             most = logits[i];
             best = (uint32_t)i;
         }
@@ -58,7 +58,7 @@ static uint64_t next_u64(struct sampler *s) {
 
 static double next_unit(struct sampler *s) { return (double)(next_u64(s) >> 11) * 0x1p-53; }
 
-/* Order: more likely candidates first; of equal ones, the lower id first. */
+/* Orders candidates: the more likely one first; of equal ones, the lower id first. */
 static bool before(const struct candidate *a, const struct candidate *b) {
     return a->logit > b->logit || (a->logit == b->logit && a->id < b->id);
 }

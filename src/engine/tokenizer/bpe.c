@@ -13,8 +13,8 @@
 #include "base/vec.h"
 
 #define CACHE_WORDS 65536u
-#define CACHE_WORD_BYTES 64u /* in bytes; longer words rarely repeat */
-/* ids of characters below this are in a table, which includes the whole byte alphabet */
+#define CACHE_WORD_BYTES 64u /* limit in bytes; longer words rarely repeat */
+/* ids of characters below this limit are in a table, which includes the whole byte alphabet */
 #define SMALL_CHARS 0x200u
 
 struct merge {
@@ -194,7 +194,7 @@ static bool add_bytes(struct tok_bpe *b, const char *text, size_t n) {
     return true;
 }
 
-/* Returns the id of one character at its position in the word; sets *text and *n to its spelling there. */
+/* Returns the id of one character at its position in the word; sets *text and *n to its spelling. */
 static uint32_t character_id(struct tok_bpe *b, bool first, bool last, const char **text, size_t *n) {
     bool marked = (!first && b->prefix[0]) || (last && b->suffix[0]);
     unsigned char c = (unsigned char)(*text)[0];
@@ -264,7 +264,7 @@ static void consider(struct tok_bpe *b, uint32_t at) {
     if (m) heap_push(b, (struct candidate){ (uint64_t)m->rank << 32 | at, m->id });
 }
 
-/* False if the candidate is stale: its left symbol was merged, or the pair there has changed. */
+/* Returns false if the candidate is stale: its left symbol was merged, or the pair there has changed. */
 static bool still_there(const struct tok_bpe *b, const struct candidate *c, uint32_t at) {
     const struct symbol *s = &b->symbols.v[at];
     if (s->id == NONE || s->next == NONE) return false;

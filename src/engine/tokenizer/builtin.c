@@ -18,7 +18,7 @@
 #define FIRST_BYTE 3u
 #define TOKENS (256 + BUILTIN_MERGES)
 
-/* The split patterns of DeepSeek's own file. */
+/* The split patterns of DeepSeek's tokenizer.json. */
 static const char *const splits[] = {
     "\\p{N}{1,3}",
     "[\xe4\xb8\x80-\xe9\xbe\xa5\xe3\x81\x80-\xe3\x82\x9f\xe3\x82\xa0-\xe3\x83\xbf]+",

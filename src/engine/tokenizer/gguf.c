@@ -1,7 +1,7 @@
-/* The vocabulary of a GGUF file to a tokenizer. "gpt2" has merges, and tokenizer.ggml.pre names the
- * regular expression that splits text. "llama" is SentencePiece: two neighbours merge if their
- * concatenation is a token, the one with the highest score first. All pairs that make a token, ordered by
- * its score, are the same as a list of merges. */
+/* Makes a tokenizer from the vocabulary of a GGUF file. "gpt2" has merges, and tokenizer.ggml.pre names
+ * the regular expression that splits text. "llama" is SentencePiece: two neighbours merge if their
+ * concatenation is a token, and the pair with the highest score merges first. This is equivalent to a list
+ * of merges with all pairs that form a token, ordered by its score. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,7 +87,7 @@ static int add_tokens(struct tokenizer *t, const struct gguf *g, struct err *err
     return tok_index_added(t, err);
 }
 
-/* ---- parts that are written as in a tokenizer.json */
+/* ---- parts written as in a tokenizer.json */
 static int load_steps(const char *json, const char *where, struct tok_steps *out, struct err *err) {
     json_t *root = jsonr_load_text(json, strlen(json), where, err);
     int rc = root ? tok_load_steps(root, where, out, err) : -1;
@@ -159,14 +159,14 @@ static int load_bpe(struct tokenizer *t, const struct gguf *g, struct err *err) 
 /* ---- SentencePiece */
 struct pair {
     uint32_t left, right;
-    float score; /* of the token that they make */
+    float score; /* score of the token that the pair forms */
 };
 struct pairs {
     struct pair *v;
     size_t n, cap;
 };
 
-/* Highest score first; then by the ids, as transformers' converter does. */
+/* Orders by descending score, then by ids, like the converter of transformers. */
 static int compare_pairs(const void *a, const void *b) {
     const struct pair *x = a, *y = b;
     if (x->score != y->score) return x->score > y->score ? -1 : 1;

@@ -42,8 +42,8 @@ struct tokenizer {
 struct json_t;
 int tok_load(struct tokenizer *t, struct json_t *root, struct err *err);
 int tok_load_steps(struct json_t *node, const char *where, struct tok_steps *out, struct err *err);
-/* Appends an added token; the vocabulary's id of its text takes precedence. tok_index_added() follows the
- * last one. */
+/* Appends an added token. If the vocabulary contains its text, the id in the vocabulary takes precedence.
+ * Call tok_index_added() after the last one. */
 void tok_add_added(struct tokenizer *t, struct tok_added a, const char *text, size_t n);
 int tok_index_added(struct tokenizer *t, struct err *err);
 struct tokenizer *tok_new(void);                /* empty; tokenizer_close() frees it */

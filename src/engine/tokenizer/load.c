@@ -119,7 +119,7 @@ static int load_added(struct tokenizer *t, json_t *list, struct err *err) {
 }
 
 int tok_index_added(struct tokenizer *t, struct err *err) {
-    for (size_t i = 0; i < t->added.n; i++) { /* the list does not move any more */
+    for (size_t i = 0; i < t->added.n; i++) { /* the list has its final address */
         const struct tok_added *a = &t->added.v[i];
         if (!a->normalized) {
             tok_matcher_add(&t->raw, a->text, a->len, a);

@@ -10,7 +10,7 @@
 #include "base/strbuf.h"
 #include "base/utf8.h"
 
-/* in steps: far more than any real pre-tokenizer needs, and well under a second */
+/* Limit in steps: far more than any real pre-tokenizer needs, and well under a second. */
 #define MATCH_LIMIT 2000000u
 #define JIT_STACK_BYTES (1u << 20)
 

@@ -35,8 +35,8 @@ struct tokenizer *tokenizer_open_text(const char *json, size_t n, const char *wh
 /* The tokenizer of the embedded model: bytes, 752 merges, DeepSeek-OCR's markers; 1024 ids. As in
  * DeepSeek-OCR, 0, 1 and 2 are BOS, EOS and padding. */
 struct tokenizer *tokenizer_open_builtin(void);
-/* The vocabulary of a GGUF file: byte-level BPE ("gpt2") or SentencePiece ("llama"). A kind or a way to split
- * text that is not supported is an error. */
+/* The vocabulary of a GGUF file: byte-level BPE ("gpt2") or SentencePiece ("llama"). Unsupported kinds and
+ * split patterns are errors. */
 struct gguf;
 bool tokenizer_in_gguf(const struct gguf *g); /* the file has a vocabulary */
 struct tokenizer *tokenizer_open_gguf(const struct gguf *g, const char *what, struct err *err);
@@ -55,7 +55,7 @@ void tokenizer_decode(const struct tokenizer *t, const uint32_t *ids, size_t n, 
 
 uint32_t tokenizer_size(const struct tokenizer *t);                    /* largest id + 1 */
 uint32_t tokenizer_find(const struct tokenizer *t, const char *token); /* TOKENIZER_NONE: not found */
-/* The token as written in the file; NULL: none. For tests. */
+/* Returns the token as written in the file; NULL if there is none. For tests. */
 const char *tokenizer_token(const struct tokenizer *t, uint32_t id);
 
 /* Decodes token by token; appends whole characters only.

@@ -39,7 +39,8 @@ static int map_file(const char *path, struct mapping *out, struct err *err) {
         err_set(err, "%s: mmap: %s", path, strerror(errno));
         goto done;
     }
-    madvise(p, (size_t)st.st_size, MADV_HUGEPAGE); /* a wish: file systems without huge pages ignore it */
+    /* only a hint: file systems without huge pages ignore it */
+    madvise(p, (size_t)st.st_size, MADV_HUGEPAGE);
     *out = (struct mapping){ p, (size_t)st.st_size };
     rc = 0;
 done:

@@ -1,5 +1,5 @@
-/* The safetensors files of a model folder, or a GGUF file with its parts, mapped: tensors by name, with a
- * check of their shapes. Names are those of safetensors files; gguf_names.h translates them. */
+/* Maps the safetensors files of a model folder, or a GGUF file with its parts. Finds tensors by name and
+ * checks their shapes. Names are those of safetensors files; gguf_names.h translates them. */
 #ifndef ENGINE_WEIGHTS_FILES_H
 #define ENGINE_WEIGHTS_FILES_H
 
@@ -17,7 +17,8 @@ struct weight_files;
 /* `path`: a folder with safetensors files, or a .gguf file. */
 struct weight_files *weight_files_open(const char *path, struct err *err);
 void weight_files_close(struct weight_files *f); /* NULL: nothing */
-/* rows 0: a flat tensor of cols numbers. -1: missing, another size, or of a type that is not supported. */
+/* Finds a tensor; rows 0 means a flat tensor of cols numbers. Returns -1 if it is missing, has another
+ * size or an unsupported type. */
 int weight_files_find(const struct weight_files *f, const char *name, int rows, int cols,
                       struct weight_view *out, struct err *err);
 

@@ -6,7 +6,8 @@
 
 #include "base/util.h"
 
-/* Parts of a name. The first match counts; a part of a layer has no dots around it. */
+/* Translation of the parts of a name. The first match is used; a part inside a layer has no surrounding
+ * dots. */
 static const struct name_row {
     const char *ours, *theirs;
 } model_names[] = {
@@ -43,14 +44,14 @@ static const struct name_row expert_names[] = {
     { "w1", "ffn_gate" },        { "w3", "ffn_up" },      { "w2", "ffn_down" },
 };
 
-/* The other name of the n characters at `part`; NULL: unknown. */
+/* Returns the translation of the n characters at `part`; NULL if unknown. */
 static const char *translate(const struct name_row *rows, size_t nrows, const char *part, size_t n) {
     for (size_t i = 0; i < nrows; i++)
         if (strlen(rows[i].ours) == n && strncmp(rows[i].ours, part, n) == 0) return rows[i].theirs;
     return NULL;
 }
 
-/* "mlp.experts.7.up_proj": one slice of a stacked tensor, or a tensor of its own in old files. */
+/* "mlp.experts.7.up_proj" is one slice of a stacked tensor, or a separate tensor in old files. */
 static void place_expert(struct gguf_place *p, const struct gguf *g, int layer, const char *rest, size_t n) {
     char *end;
     long expert = strtol(rest, &end, 10);
@@ -94,6 +95,7 @@ struct gguf_place gguf_place_of(const struct gguf *g, const char *name) {
     }
     const char *theirs = translate(model_names, COUNTOF(model_names), name, stem);
     if (theirs) snprintf(p.name, sizeof p.name, "%s%s", theirs, name + stem);
-    p.tensor = gguf_find(g, p.name); /* other names are those of the file: rope_freqs.weight */
+    /* any other name is already one of the GGUF file, such as rope_freqs.weight */
+    p.tensor = gguf_find(g, p.name);
     return p;
 }

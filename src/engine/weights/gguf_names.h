@@ -1,4 +1,4 @@
-/* Names of tensors in GGUF files, for the names of safetensors files that loaders use:
+/* Finds the tensor of a GGUF file for a name of safetensors files, which the loaders use:
  *     model.layers.3.self_attn.q_proj.weight     blk.3.attn_q.weight
  *     model.layers.3.mlp.experts.7.up_proj.weight    slice 7 of blk.3.ffn_up_exps.weight */
 #ifndef ENGINE_WEIGHTS_GGUF_NAMES_H
@@ -10,7 +10,7 @@
 
 struct gguf_place {
     const struct gguf_tensor *tensor; /* NULL: the file has no such tensor */
-    int slice;                        /* expert of a stacked tensor; -1: the whole tensor */
+    int slice;                        /* index of the expert in a stacked tensor; -1: the whole tensor */
     char name[128];                   /* the name in the file that was looked up */
 };
 

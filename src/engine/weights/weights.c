@@ -49,7 +49,7 @@ struct weights {
     } slabs;
     size_t used; /* of the last slab */
     uint64_t parameters, bytes;
-    unsigned types; /* bit set of the matrices' types */
+    unsigned types; /* bit set of the types of all matrices */
 };
 
 struct weights *weights_open_files(struct ops *o, const char *path, struct err *err) {
@@ -257,7 +257,7 @@ static void round_vector(const struct pending *p, enum dtype type, size_t from, 
 
 static void fill_task(void *job, int task, int worker) {
     struct fill_job *j = job;
-    size_t lo = 0, hi = j->w->pending.n; /* find the tensor of this task */
+    size_t lo = 0, hi = j->w->pending.n; /* finds the tensor of this task */
     while (hi - lo > 1) {
         size_t mid = (lo + hi) / 2;
         if (j->first_task[mid] <= (size_t)task)

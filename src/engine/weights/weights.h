@@ -1,6 +1,6 @@
-/* The weights of a model: safetensors or GGUF files, whose matrices are mapped and not copied, or a generator
- * of synthetic numbers. A loader requests every tensor by name without checking for errors, and checks once
- * at the end:
+/* The weights of a model. They come from safetensors or GGUF files, which are mapped and not copied, or from
+ * a generator of synthetic numbers. A loader requests every tensor by name without checking for errors, and
+ * checks once at the end:
  *     struct weights *w = weights_open_synthetic(ops, seed, DTYPE_BF16);   -- or weights_open_files()
  *     layer->q.w = weights_matrix(w, rows, cols, "model.layers.%d.self_attn.q_proj.weight", i);
  *     if (weights_finish(w, threads, NULL, NULL, &err) < 0) ...
@@ -16,12 +16,12 @@
 #include "engine/ops/ops.h"
 
 struct weights;
-/* All .safetensors files of the folder, or those that its index lists; or a .gguf file with its parts. NULL:
- * see err. */
+/* Opens the .safetensors files of a folder (those that its index lists, or all), or a .gguf file with its
+ * parts. NULL: see err. */
 struct weights *weights_open_files(struct ops *o, const char *path, struct err *err);
-/* Reproducible random numbers: element i of a tensor depends on the seed, the tensor's name and i alone.
- * Uniform; matrices with variance 1/columns, so that activations keep their size. tests/oracle/synthetic.py
- * is the same generator. */
+/* Generates reproducible random numbers: element i of a tensor depends only on the seed, the tensor's name
+ * and i. They are uniform; matrices have variance 1/columns, so that activations keep their magnitude.
+ * tests/oracle/synthetic.py is the same generator. */
 struct weights *weights_open_synthetic(struct ops *o, uint64_t seed, enum dtype type);
 void weights_close(struct weights *w); /* NULL is ignored */
 
@@ -44,11 +44,11 @@ struct matrix weights_rows(struct weights *w, int all_rows, int first, int rows,
 struct tensor *weights_vector(struct weights *w, int n, enum weights_fill fill, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Copies a small tensor that not every file has. False: absent, or another size. */
+/* Copies a small tensor that is optional in files. Returns false if it is missing or has another size. */
 bool weights_optional(const struct weights *w, const char *name, float *out, int n);
 
 typedef void weights_progress(void *context, uint64_t done_bytes, uint64_t total_bytes);
-/* Generates the synthetic tensors. Returns -1 and the first error since open. */
+/* Generates the synthetic tensors. Returns -1 and the first error since the weights were opened. */
 int weights_finish(struct weights *w, struct threads *threads, weights_progress *progress, void *context,
                    struct err *err);
 uint64_t weights_parameters(const struct weights *w); /* of the requested tensors */
